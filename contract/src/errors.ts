@@ -1,0 +1,85 @@
+/**
+ * The error catalogue: one row is the only place where a code's status and retry rule are written.
+ *
+ * `/cgi-bin` answers `{"error": <seed sentence>, "code": <code>}`, `/v1` answers RFC 9457 problem details
+ * with the same code. Codes are never renamed.
+ */
+export const errorCatalog = {
+  invalid_request: { status: 400, retry: 'never', summary: 'The request is malformed' },
+  invalid_json: { status: 400, retry: 'never', summary: 'The body is not valid JSON' },
+  unauthorized: { status: 401, retry: 'never', summary: 'The bearer token is missing or wrong' },
+  origin_refused: {
+    status: 403,
+    retry: 'never',
+    summary: 'The request comes from a foreign web page or names a foreign host',
+  },
+  not_found: { status: 404, retry: 'never', summary: 'Nothing is served at this address' },
+  method_not_allowed: { status: 405, retry: 'never', summary: 'The address does not take this method' },
+  body_too_large: { status: 413, retry: 'never', summary: 'The body is larger than the limit' },
+  unsupported_media_type: { status: 415, retry: 'never', summary: 'The content type is not JSON' },
+  sandbox_not_found: { status: 404, retry: 'never', summary: 'No sandbox has this id' },
+  sandbox_exists: { status: 400, retry: 'never', summary: 'A sandbox with this id exists' },
+  sandbox_limit: { status: 400, retry: 'later', summary: 'The daemon holds its maximum number of sandboxes' },
+  sandbox_not_ready: { status: 400, retry: 'later', summary: 'The sandbox is not running' },
+  sandbox_busy: { status: 503, retry: 'later', summary: 'Too many operations wait for this sandbox' },
+  exec_limit: { status: 429, retry: 'later', summary: 'The sandbox runs its maximum number of commands' },
+  exec_failed: { status: 500, retry: 'never', summary: 'The command could not be started' },
+  job_not_found: { status: 404, retry: 'never', summary: 'The sandbox has no job with this number' },
+  module_not_found: { status: 400, retry: 'after-change', summary: 'No module has this name' },
+  module_exists: { status: 400, retry: 'never', summary: 'A module with this name and other content exists' },
+  module_in_use: { status: 409, retry: 'later', summary: 'A sandbox is built on this module' },
+  module_active: { status: 400, retry: 'never', summary: 'The module is already part of the sandbox' },
+  layer_corrupt: {
+    status: 500,
+    retry: 'after-change',
+    summary: 'A layer does not match its digest or is no readable squashfs',
+  },
+  snapshot_not_found: { status: 400, retry: 'never', summary: 'The sandbox has no snapshot with this label' },
+  snapshot_exists: { status: 400, retry: 'never', summary: 'The sandbox has a snapshot with this label' },
+  limits_unenforceable: {
+    status: 400,
+    retry: 'after-change',
+    summary: 'The host can not enforce a limit and the configuration requires it',
+  },
+  unsupported_feature: {
+    status: 400,
+    retry: 'never',
+    summary: 'The request names a part that does not exist yet',
+  },
+  disk_full: { status: 507, retry: 'after-change', summary: 'The data directory has no room' },
+  guest_failed: {
+    status: 502,
+    retry: 'later',
+    summary: 'PID 1 of the sandbox does not answer or breaks the protocol',
+  },
+  launch_failed: { status: 500, retry: 'later', summary: 'The sandbox could not be started' },
+  launcher_unavailable: { status: 503, retry: 'later', summary: 'squash-launch does not answer' },
+  shutting_down: { status: 503, retry: 'later', summary: 'The daemon is stopping' },
+  config_invalid: { status: 500, retry: 'after-change', summary: 'The configuration is malformed' },
+  database_corrupt: { status: 500, retry: 'after-change', summary: 'The state database can not be read' },
+  data_locked: { status: 500, retry: 'after-change', summary: 'Another daemon uses this data directory' },
+  internal: { status: 500, retry: 'never', summary: 'A fault in Squash itself' },
+} as const satisfies Record<
+  string,
+  { status: number; retry: 'never' | 'later' | 'after-change'; summary: string }
+>;
+
+export type ErrorCode = keyof typeof errorCatalog;
+
+/**
+ * Every expected failure. `message` says what failed, with quoted values, the state and the remedy; it
+ * reaches clients, so it never holds a secret or a host path that a sandbox chose.
+ */
+export class AppError extends Error {
+  readonly code: ErrorCode;
+
+  constructor(code: ErrorCode, message: string, options?: { readonly cause?: unknown }) {
+    super(message, options);
+    this.name = 'AppError';
+    this.code = code;
+  }
+
+  get status(): number {
+    return errorCatalog[this.code].status;
+  }
+}

@@ -1,0 +1,122 @@
+/**
+ * What an exec is on the wire: the seed's record, the job shapes, and the native stream of `/v1`.
+ *
+ * A command that fails is a result, never an error. `seq` numbers one sandbox's commands from 1 without
+ * gap or repeat; a job's `job_id` is its `seq`.
+ */
+import { z } from 'zod';
+
+export const endReasons = [
+  'exited',
+  'signaled',
+  'timed_out',
+  'oom_killed',
+  'layers_changed',
+  'destroyed',
+  'killed',
+  'lost',
+] as const;
+
+export const execRecordSchema = z.strictObject({
+  seq: z.int(),
+  cmd: z.string(),
+  workdir: z.string(),
+  exit_code: z
+    .int()
+    .describe('128 + signal where a signal ended it; 124 when timed out; 137 when the sandbox ended it'),
+  started: z.string().describe('RFC 3339 with milliseconds, UTC'),
+  finished: z.string(),
+  stdout: z.string().describe('at most 64 KiB; bytes that are not UTF-8 become U+FFFD'),
+  stderr: z.string(),
+  duration_ms: z.int(),
+  timed_out: z.boolean(),
+  truncated: z.boolean().describe('stdout or stderr was longer than it is here'),
+  stdout_bytes: z.int().describe('bytes the command wrote, kept or not'),
+  stderr_bytes: z.int(),
+  reason: z.enum(endReasons),
+});
+export type ExecRecord = z.infer<typeof execRecordSchema>;
+
+export const jobStatuses = ['running', 'done', 'killed'] as const;
+export const jobInfoSchema = z.strictObject({
+  job_id: z.int(),
+  status: z.enum(jobStatuses),
+  exit_code: z.int().nullable().describe('null while running'),
+  started: z.string(),
+  finished: z.string().nullable(),
+  reason: z.enum(endReasons).nullable(),
+});
+export type JobInfo = z.infer<typeof jobInfoSchema>;
+
+/** An exec or exec-bg request after the edge has parsed it. */
+export interface ShellExecRequest {
+  readonly cmd: string;
+  readonly workdir: string;
+  /** Clamped to 1 … 3,600 (exec) or 1 … 86,400 (exec-bg). */
+  readonly timeoutS: number;
+}
+
+/**
+ * The native stream, `GET /v1/sandboxes/{id}/exec` as a WebSocket (subprotocol `squash.exec.v1`).
+ * Client: first a text message `execStart`; then binary messages (stdin bytes) and text messages of
+ * `execControl`. Server: text `execEvent`s; output as binary messages whose first byte is 1 (stdout, or the
+ * terminal) or 2 (stderr). After `exit` or `error` the server closes with 1000. A client that stops reading
+ * stalls the command. A client that goes away gets its command a SIGHUP, unless `detach` is set.
+ */
+export const execStartSchema = z.strictObject({
+  type: z.literal('start'),
+  argv: z
+    .array(z.string().max(131_072))
+    .min(1)
+    .max(4096)
+    .describe('argv[0] is looked up in PATH inside the sandbox; no shell'),
+  env: z
+    .record(z.string().regex(/^[^=\0]+$/), z.string())
+    .default({})
+    .describe('added to the sandbox default environment'),
+  cwd: z.string().max(4096).regex(/^\//).default('/'),
+  user: z
+    .union([
+      z.int().min(0).max(65_535),
+      z.strictObject({ uid: z.int().min(0).max(65_535), gid: z.int().min(0).max(65_535) }),
+    ])
+    .optional(),
+  tty: z
+    .strictObject({
+      rows: z.int().min(1).max(4096),
+      columns: z.int().min(1).max(4096),
+      term: z.string().max(64).default('xterm-256color'),
+    })
+    .optional(),
+  stdin: z.boolean().default(false),
+  timeout_ms: z.int().min(1).max(86_400_000).optional(),
+  detach: z.boolean().default(false),
+});
+export type ExecStart = z.infer<typeof execStartSchema>;
+
+export const execControlSchema = z.discriminatedUnion('type', [
+  z.strictObject({ type: z.literal('stdin_eof') }),
+  z.strictObject({
+    type: z.literal('resize'),
+    rows: z.int().min(1).max(4096),
+    columns: z.int().min(1).max(4096),
+  }),
+  z.strictObject({ type: z.literal('signal'), signal: z.int().min(1).max(64) }),
+]);
+export type ExecControl = z.infer<typeof execControlSchema>;
+
+export const execEventSchema = z.discriminatedUnion('type', [
+  z.strictObject({ type: z.literal('started'), seq: z.int(), pid: z.int() }),
+  z.strictObject({
+    type: z.literal('exit'),
+    exit_code: z.int(),
+    signal: z.int().nullable(),
+    timed_out: z.boolean(),
+    reason: z.enum(endReasons),
+    duration_ms: z.int(),
+    stdout_bytes: z.int(),
+    stderr_bytes: z.int(),
+  }),
+  z.strictObject({ type: z.literal('error'), code: z.string(), message: z.string() }),
+]);
+export type ExecEvent = z.infer<typeof execEventSchema>;

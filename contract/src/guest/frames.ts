@@ -1,0 +1,162 @@
+/**
+ * The wire format between the daemon and its C programs: frame header, frame types, field tags.
+ *
+ * This table is the only definition. `tools/gen-frames.ts` writes `native/common/frames.gen.h` from it,
+ * and `contract/guest/vectors.json` holds byte strings that the C and the TypeScript codec must both
+ * accept or refuse. Everything is little-endian.
+ *
+ *   frame   = u32 payload length | u8 type | u8 zero | u16 zero | payload
+ *   payload = raw bytes (data frames) or fields (all others)
+ *   field   = u16 tag | u32 length | bytes       an integer is a field of exactly 8 bytes (u64)
+ *
+ * A sandbox's PID 1 stands inside the boundary: every frame it sends is hostile input to the daemon.
+ */
+
+export const frameHeaderBytes = 8;
+/** Largest payload of any frame. A larger length in a header ends the connection. */
+export const framePayloadBytesMax = 262_144;
+/** Largest payload a sender puts in one data frame. */
+export const frameDataBytesMax = 65_536;
+/** Most fields one payload may carry (argv and env are repeated fields). */
+export const frameFieldsMax = 8_192;
+/** Output a guest keeps per stream until it is acknowledged: the flow-control window. */
+export const guestWindowBytes = 65_536;
+
+export const frameTypes = {
+  // Requests to PID 1: the first frame of a connection says what the connection is.
+  exec: 0x01,
+  attach: 0x02,
+  execList: 0x03,
+  info: 0x04,
+  // Client to PID 1, on an exec connection.
+  stdin: 0x10,
+  stdinEof: 0x11,
+  resize: 0x12,
+  signal: 0x13,
+  /** Absolute offsets of stdout and stderr that the client has stored: the guest may forget them. */
+  ack: 0x14,
+  /** The client has stored the exit: the guest may forget the exec. */
+  release: 0x15,
+  // Requests to PID 1: files and ports.
+  fileRead: 0x20,
+  fileWrite: 0x21,
+  fileStat: 0x22,
+  fileList: 0x23,
+  fileMakeDirectory: 0x24,
+  fileMove: 0x25,
+  fileRemove: 0x26,
+  fileWatch: 0x27,
+  dial: 0x30,
+  // Requests to squash-launch.
+  sandboxStart: 0x40,
+  sandboxStop: 0x41,
+  sandboxList: 0x42,
+  sandboxWatch: 0x43,
+  sandboxFreeze: 0x44,
+  sandboxThaw: 0x45,
+  sandboxStats: 0x46,
+  upperCreate: 0x48,
+  upperUsage: 0x49,
+  treeRemove: 0x4a,
+  imagePack: 0x4b,
+  imageUnpack: 0x4c,
+  hostProbe: 0x4d,
+  shutdown: 0x4e,
+  // Answers.
+  started: 0x81,
+  stdout: 0x82,
+  stderr: 0x83,
+  exit: 0x84,
+  error: 0x85,
+  entry: 0x86,
+  data: 0x88,
+  end: 0x89,
+  event: 0x8a,
+  ok: 0x8b,
+  progress: 0x8c,
+} as const;
+
+export type FrameTypeName = keyof typeof frameTypes;
+
+/** Frames whose payload is raw bytes; all others carry fields. */
+export const dataFrames = ['stdin', 'stdout', 'stderr', 'data'] as const satisfies readonly FrameTypeName[];
+
+/** `bytes` fields may hold any byte, paths and argv included; `u64` fields are 8 bytes. */
+export const fieldTags = {
+  execId: { tag: 1, type: 'bytes' },
+  arg: { tag: 2, type: 'bytes' },
+  env: { tag: 3, type: 'bytes' },
+  cwd: { tag: 4, type: 'bytes' },
+  uid: { tag: 5, type: 'u64' },
+  gid: { tag: 6, type: 'u64' },
+  tty: { tag: 7, type: 'u64' },
+  rows: { tag: 8, type: 'u64' },
+  columns: { tag: 9, type: 'u64' },
+  stdinMode: { tag: 10, type: 'u64' },
+  timeoutMs: { tag: 11, type: 'u64' },
+  openFilesMax: { tag: 12, type: 'u64' },
+  signo: { tag: 13, type: 'u64' },
+  stdoutOffset: { tag: 14, type: 'u64' },
+  stderrOffset: { tag: 15, type: 'u64' },
+  pid: { tag: 16, type: 'u64' },
+  exitCode: { tag: 17, type: 'u64' },
+  exitSignal: { tag: 18, type: 'u64' },
+  timedOut: { tag: 19, type: 'u64' },
+  userUs: { tag: 20, type: 'u64' },
+  systemUs: { tag: 21, type: 'u64' },
+  rssMaxKib: { tag: 22, type: 'u64' },
+  errorCode: { tag: 23, type: 'bytes' },
+  errno: { tag: 24, type: 'u64' },
+  message: { tag: 25, type: 'bytes' },
+  running: { tag: 26, type: 'u64' },
+  version: { tag: 27, type: 'bytes' },
+  path: { tag: 30, type: 'bytes' },
+  target: { tag: 31, type: 'bytes' },
+  offset: { tag: 32, type: 'u64' },
+  length: { tag: 33, type: 'u64' },
+  mode: { tag: 34, type: 'u64' },
+  fileType: { tag: 35, type: 'u64' },
+  size: { tag: 36, type: 'u64' },
+  mtimeMs: { tag: 37, type: 'u64' },
+  recursive: { tag: 38, type: 'u64' },
+  createParents: { tag: 39, type: 'u64' },
+  followLinks: { tag: 40, type: 'u64' },
+  port: { tag: 41, type: 'u64' },
+  host: { tag: 42, type: 'bytes' },
+  change: { tag: 43, type: 'bytes' },
+  depth: { tag: 44, type: 'u64' },
+  // squash-launch
+  name: { tag: 60, type: 'bytes' },
+  instance: { tag: 61, type: 'u64' },
+  hostname: { tag: 62, type: 'bytes' },
+  lower: { tag: 63, type: 'bytes' },
+  upper: { tag: 64, type: 'bytes' },
+  upperKind: { tag: 65, type: 'bytes' },
+  bytesMax: { tag: 66, type: 'u64' },
+  inodesMax: { tag: 67, type: 'u64' },
+  memoryBytesMax: { tag: 68, type: 'u64' },
+  cpuMilli: { tag: 69, type: 'u64' },
+  pidsMax: { tag: 70, type: 'u64' },
+  shmBytesMax: { tag: 71, type: 'u64' },
+  socket: { tag: 72, type: 'bytes' },
+  warning: { tag: 73, type: 'bytes' },
+  status: { tag: 74, type: 'u64' },
+  bytes: { tag: 75, type: 'u64' },
+  inodes: { tag: 76, type: 'u64' },
+  oomKills: { tag: 77, type: 'u64' },
+  cpuUs: { tag: 78, type: 'u64' },
+  pauseUs: { tag: 79, type: 'u64' },
+  percent: { tag: 80, type: 'u64' },
+  capability: { tag: 81, type: 'bytes' },
+  detail: { tag: 82, type: 'bytes' },
+  hosts: { tag: 83, type: 'bytes' },
+  resolvConf: { tag: 84, type: 'bytes' },
+  exclude: { tag: 85, type: 'bytes' },
+} as const satisfies Record<string, { tag: number; type: 'bytes' | 'u64' }>;
+
+export type FieldName = keyof typeof fieldTags;
+
+/** Values of `stdinMode`. */
+export const stdinModes = { none: 0, pipe: 1 } as const;
+/** Values of `fileType`. */
+export const fileTypes = { file: 1, directory: 2, symlink: 3, fifo: 4, socket: 5, device: 6 } as const;

@@ -1,0 +1,42 @@
+/**
+ * Identifiers and guest paths as branded types, each with the one parser that makes it.
+ *
+ * A value of these types has been checked; code that takes one does not check again. A `GuestPath` is
+ * bytes inside a sandbox and can't be passed where a host path (plain `string`) is opened.
+ */
+import { z } from 'zod';
+
+/** A sandbox's id. Seed alphabet; at most 64 characters so that it fits a host name and a cgroup name. */
+export const sandboxIdSchema = z
+  .string()
+  .regex(/^[A-Za-z0-9_-]{1,64}$/)
+  .brand<'SandboxId'>();
+export type SandboxId = z.infer<typeof sandboxIdSchema>;
+
+/** A module's name without `.squashfs`. A leading dot is refused: it would hide the file or name a directory. */
+export const moduleNameSchema = z
+  .string()
+  .regex(/^(?!\.)[A-Za-z0-9_.-]{1,128}$/)
+  .brand<'ModuleName'>();
+export type ModuleName = z.infer<typeof moduleNameSchema>;
+
+/** A snapshot's label: same alphabet as a module's name. */
+export const snapshotLabelSchema = z
+  .string()
+  .regex(/^(?!\.)[A-Za-z0-9_.-]{1,128}$/)
+  .brand<'SnapshotLabel'>();
+export type SnapshotLabel = z.infer<typeof snapshotLabelSchema>;
+
+/** Lower-case hex SHA-256 of a squashfs file: a layer's identity. */
+export const layerDigestSchema = z
+  .string()
+  .regex(/^[0-9a-f]{64}$/)
+  .brand<'LayerDigest'>();
+export type LayerDigest = z.infer<typeof layerDigestSchema>;
+
+/** Absolute path inside a sandbox. */
+export const guestPathSchema = z
+  .string()
+  .refine((path) => path.startsWith('/') && path.length <= 4096 && !path.includes('\0'))
+  .brand<'GuestPath'>();
+export type GuestPath = z.infer<typeof guestPathSchema>;

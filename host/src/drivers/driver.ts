@@ -1,0 +1,94 @@
+/**
+ * The port between sandboxes and what isolates them. A driver starts, stops, pauses and packs a sandbox
+ * and yields a byte stream to its PID 1; it knows nothing of the protocol spoken on that stream, and
+ * nothing above it knows which driver runs.
+ */
+import type { Duplex } from 'node:stream';
+import type { LayerDigest, SandboxId } from '@squash/contract/ids';
+
+/** What a sandbox may use. The driver enforces what the host lets it and warns about the rest. */
+export interface SandboxLimits {
+  readonly cpuMilli: number;
+  readonly memoryBytesMax: number;
+  readonly pidsMax: number;
+  readonly shmBytesMax: number;
+  readonly openFilesMax: number;
+  readonly upperBytesMax: number;
+  readonly upperInodesMax: number;
+}
+
+/** How the writable layer is kept: chosen at create, stored with the sandbox, never changed after. */
+export type UpperKind = 'directory' | 'project' | 'image' | 'tmpfs';
+
+export interface StartSpec {
+  readonly id: SandboxId;
+  /** Unique per start and never used again; names the socket and the cgroup. */
+  readonly instance: number;
+  readonly hostname: string;
+  /** Topmost first; each is a directory `layers/<digest>` made by the layer store. */
+  readonly lowers: readonly LayerDigest[];
+  readonly upperKind: UpperKind;
+  /** Which upper: restore makes a new generation and drops the old one. */
+  readonly upperGeneration: number;
+  readonly limits: SandboxLimits;
+}
+
+export interface RunningSandbox {
+  readonly id: SandboxId;
+  readonly instance: number;
+}
+
+/** A limit or a wall that this host can't give; shown to the client that created the sandbox. */
+export interface DriverWarning {
+  readonly code: string;
+  readonly message: string;
+}
+
+export interface SandboxStats {
+  readonly memoryBytes: number;
+  readonly cpuUs: number;
+  readonly pids: number;
+  /** Count since start; a rise while a command ran is how an out-of-memory kill is recognised. */
+  readonly oomKills: number;
+}
+
+export interface UpperUsage {
+  readonly bytes: number;
+  readonly inodes: number;
+}
+
+export interface PackResult {
+  readonly bytes: number;
+  /** How long the sandbox stood still, in microseconds; 0 where it was not running. */
+  readonly pauseUs: number;
+}
+
+export interface Driver {
+  /** The name the API reports as `backend`. */
+  readonly name: 'chroot';
+  /** The kind a new sandbox gets: the strongest the host offers, or what the configuration names. */
+  readonly upperKind: UpperKind;
+  /** What this host can't enforce for these limits; empty where everything holds. */
+  warnings(limits: SandboxLimits): readonly DriverWarning[];
+  /** Makes an empty upper of this generation. Idempotent: an upper that exists is kept. */
+  createUpper(spec: Pick<StartSpec, 'id' | 'upperKind' | 'upperGeneration' | 'limits'>): Promise<void>;
+  /** Removes one generation's upper, or with no generation everything the driver keeps for the sandbox. */
+  removeUpper(id: SandboxId, generation?: number): Promise<void>;
+  upperUsage(id: SandboxId, generation: number): Promise<UpperUsage>;
+  /** Returns when PID 1 accepts connections. @throws launch_failed, disk_full, launcher_unavailable */
+  start(spec: StartSpec, signal?: AbortSignal): Promise<RunningSandbox>;
+  /** Ends every process of the sandbox and waits until all are gone. Idempotent. */
+  stop(id: SandboxId): Promise<void>;
+  /** All sandboxes whose PID 1 lives, whoever started them. */
+  list(): Promise<readonly RunningSandbox[]>;
+  /** A byte stream to PID 1. @throws guest_failed when nobody listens */
+  connect(running: RunningSandbox, signal?: AbortSignal): Promise<Duplex>;
+  stats(id: SandboxId): Promise<SandboxStats>;
+  /** Freezes the sandbox, writes its upper as squashfs to `hostPath` (temp name, synced, renamed), thaws it. */
+  pack(
+    source: { readonly id: SandboxId; readonly generation: number },
+    hostPath: string,
+  ): Promise<PackResult>;
+  /** Called with each sandbox whose PID 1 ended, wanted or not. Returns the unsubscribe. */
+  onExit(listener: (ended: RunningSandbox) => void): () => void;
+}

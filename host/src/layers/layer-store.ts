@@ -1,0 +1,34 @@
+/**
+ * The port of the layer store: modules by name, layers by digest, unpacked once and shared.
+ * The implementation is `LocalLayerStore` in `local-layer-store.ts`.
+ */
+import type { LayerDigest, ModuleName } from '@squash/contract/ids';
+
+export interface ModuleInfo {
+  readonly name: ModuleName;
+  /** Bytes of the squashfs file. */
+  readonly size: number;
+  readonly location: 'local' | 'remote';
+}
+
+export interface LayerStore {
+  /** Sorted by name. Reads the directory each time: a file dropped in `modules/` is a module. */
+  modules(): Promise<readonly ModuleInfo[]>;
+  /**
+   * The module's current digest, its tree unpacked under `layers/<digest>` and verified.
+   * @throws module_not_found, layer_corrupt, disk_full
+   */
+  ensureModule(name: ModuleName): Promise<LayerDigest>;
+  /** The same for a squashfs file that is no module (a snapshot). `digest`, where known, is verified. */
+  ensureFile(hostPath: string, digest?: LayerDigest): Promise<LayerDigest>;
+  /** Takes over a squashfs file under this name (copied, synced, renamed). @throws module_exists, layer_corrupt */
+  importModule(
+    hostPath: string,
+    name: ModuleName,
+    options?: { readonly replace?: boolean },
+  ): Promise<ModuleInfo & { readonly digest: LayerDigest }>;
+  /** @throws module_not_found, module_in_use */
+  removeModule(name: ModuleName, inUse: ReadonlySet<LayerDigest>): Promise<void>;
+  /** Removes unpacked trees that are not in `keep`. Returns how many. */
+  collect(keep: ReadonlySet<LayerDigest>): Promise<number>;
+}
