@@ -1,0 +1,58 @@
+/**
+ * Checks on documents: one title each, links that resolve, promises that name a test, error codes that are
+ * documented, and no word that only means something at one workplace.
+ */
+import { existsSync } from 'node:fs';
+import path from 'node:path';
+import { type Findings, root, type SourceFile } from './tree.ts';
+
+function withoutCode(text: string): string {
+  return text.replaceAll(/```[\s\S]*?```/g, '').replaceAll(/`[^`\n]*`/g, '');
+}
+
+export function checkTitles(documents: readonly SourceFile[]): Findings {
+  return documents
+    .filter((document) => (withoutCode(document.text).match(/^# /gm) ?? []).length !== 1)
+    .map((document) => `${document.path}: needs exactly one title`);
+}
+
+export function checkLinks(documents: readonly SourceFile[], exists = existsSync): Findings {
+  const findings: string[] = [];
+  for (const document of documents) {
+    for (const [, link = ''] of withoutCode(document.text).matchAll(/\]\(([^)\s]+)\)/g)) {
+      if (/^[a-z]+:|^#/.test(link)) continue;
+      const target = path.join(root, path.dirname(document.path), link.split('#')[0] ?? '');
+      if (!exists(target)) findings.push(`${document.path}: link to ${link} leads nowhere`);
+    }
+  }
+  return findings;
+}
+
+/** Each promise of SPECIFICATION.md is a table row `| P-… | sentence | test file |`; the file names the promise. */
+export function checkPromises(
+  specification: string,
+  readTest: (name: string) => string | undefined,
+): Findings {
+  const findings: string[] = [];
+  for (const line of specification.split('\n')) {
+    const [, id, , tests] = line.split('|').map((cell) => cell.trim());
+    if (id === undefined || !/^[A-Z]+-\d+$/.test(id)) continue;
+    const named = [...(tests ?? '').matchAll(/`([^`]+)`/g)].map(([, name = '']) => name);
+    if (named.length === 0) findings.push(`${id}: names no test`);
+    for (const name of named) {
+      if (readTest(name) === undefined) findings.push(`${id}: its test ${name} does not exist`);
+    }
+  }
+  return findings;
+}
+
+export function checkWords(sources: readonly SourceFile[], banned: readonly RegExp[]): Findings {
+  const findings: string[] = [];
+  for (const source of sources) {
+    for (const [index, line] of source.text.split('\n').entries()) {
+      for (const word of banned)
+        if (word.test(line)) findings.push(`${source.path}:${index + 1}: says ${word.source}`);
+    }
+  }
+  return findings;
+}

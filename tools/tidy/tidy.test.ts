@@ -1,0 +1,144 @@
+/**
+ * The tree checks itself: what reviewers need not look for. Each checker is also shown a broken subject, so
+ * that none of them can pass by finding nothing at all.
+ */
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
+import path from 'node:path';
+import { test } from 'node:test';
+import { errorCatalog } from '@squash/contract/errors';
+import { limits } from '@squash/contract/limits';
+import { checkHeaders, checkLengths, checkOnlyIn, checkUsed, type OnlyIn } from './code.ts';
+import { checkLinks, checkPromises, checkTitles, checkWords } from './documents.ts';
+import { checkImports, importRules } from './imports.ts';
+import { files, read, root } from './tree.ts';
+
+const sources = files('.ts', '.c', '.h');
+const product = sources.filter(
+  (source) => /^(contract|host|cli)\//.test(source.path) && !source.path.endsWith('.test.ts'),
+);
+const documents = files('.md');
+
+const onlyIn: readonly OnlyIn[] = [
+  {
+    pattern: /\bprocess\.env\b/,
+    allowed: [
+      'host/src/config/',
+      'host/src/base/fault.ts',
+      'host/src/main.ts',
+      'host/src/serve',
+      'host/src/stop',
+      'cli/',
+    ],
+    why: 'reads the environment: configuration comes from host/src/config',
+  },
+  {
+    pattern: /\bDate\.now\(|new Date\(\)/,
+    allowed: ['host/src/base/clock.ts', 'cli/'],
+    why: 'reads the clock: host/src/base/clock.ts is the one place',
+  },
+  {
+    pattern: /from 'node:child_process'/,
+    allowed: ['cli/', 'host/src/serve', 'host/src/stop'],
+    why: 'starts processes: the daemon leaves that to squash-launch',
+  },
+  { pattern: /\bTODO\b|\bFIXME\b|\bXXX\b/, allowed: [], why: 'leaves work undone in the source' },
+];
+
+test('imports follow the table of ARCHITECTURE.md', () => {
+  const rules = importRules(read('ARCHITECTURE.md'));
+  assert.ok(rules.length >= 10, 'the import table was not found');
+  assert.deepEqual(checkImports(files('.ts'), rules), []);
+});
+
+test('checkImports() reports an import that the table forbids', () => {
+  const rules = importRules('## Who may import whom\n| a | b |\n| `host/src/http` | `contract`, `base` |\n');
+  const bad = { path: 'host/src/http/x.ts', text: "import { y } from '../api/y.ts';\n" };
+  const good = {
+    path: 'host/src/http/x.ts',
+    text: "import { y } from '#base/y.ts';\nimport z from '@squash/contract/errors';\n",
+  };
+  assert.equal(checkImports([bad], rules).length, 1);
+  assert.deepEqual(checkImports([good], rules), []);
+});
+
+test('every source file begins by saying what it is for', () => {
+  assert.deepEqual(checkHeaders(sources), []);
+  assert.equal(checkHeaders([{ path: 'x.ts', text: 'import x from "y";\n' }]).length, 1);
+});
+
+test('no source file is longer than 500 lines', () => {
+  assert.deepEqual(
+    checkLengths(
+      sources.filter((source) => !source.path.endsWith('.gen.h')),
+      500,
+    ),
+    [],
+  );
+  assert.equal(checkLengths([{ path: 'x.ts', text: '\n'.repeat(501) }], 500).length, 1);
+});
+
+test('environment, clock and processes are reached in one place each', () => {
+  assert.deepEqual(checkOnlyIn(product, onlyIn), []);
+  assert.equal(
+    checkOnlyIn([{ path: 'host/src/api/x.ts', text: 'const x = process.env.HOME;\n' }], onlyIn).length,
+    1,
+  );
+});
+
+test('C sources keep to calls that can not overrun', () => {
+  const native = sources.filter((source) => /^native\/(common|init|launch)\//.test(source.path));
+  const banned: readonly OnlyIn[] = [
+    {
+      pattern: /\b(strcpy|strcat|sprintf|vsprintf|gets|system|popen|alloca)\s*\(/,
+      allowed: [],
+      why: 'uses a call that can overrun or starts a shell',
+    },
+  ];
+  assert.deepEqual(checkOnlyIn(native, banned), []);
+  assert.equal(checkOnlyIn([{ path: 'native/init/x.c', text: '  strcpy(a, b);\n' }], banned).length, 1);
+});
+
+test('every error code is thrown somewhere and documented', () => {
+  assert.deepEqual(checkUsed('contract/src/errors.ts', Object.keys(errorCatalog), product), []);
+  const documented = read('docs/errors.md');
+  assert.deepEqual(
+    Object.keys(errorCatalog).filter((code) => !documented.includes(`\`${code}\``)),
+    [],
+  );
+});
+
+test('every limit is used', () => {
+  assert.deepEqual(checkUsed('contract/src/limits.ts', Object.keys(limits), product), []);
+  assert.equal(checkUsed('x.ts', ['aMax'], [{ path: 'y.ts', text: 'bMax' }]).length, 1);
+});
+
+test('generated files are fresh', () => {
+  for (const tool of ['tools/gen-frames.ts', 'tools/openapi.ts']) {
+    execFileSync(process.execPath, [path.join(root, tool), '--check'], { stdio: 'pipe' });
+  }
+});
+
+test('documents have one title each and links that resolve', () => {
+  assert.deepEqual(checkTitles(documents), []);
+  assert.deepEqual(checkLinks(documents), []);
+  assert.equal(checkTitles([{ path: 'x.md', text: '# A\n\n# B\n' }]).length, 1);
+  assert.equal(checkLinks([{ path: 'x.md', text: '[a](gone.md)' }], () => false).length, 1);
+});
+
+test('every promise of SPECIFICATION.md names a test that exists', () => {
+  const readTest = (name: string): string | undefined =>
+    existsSync(path.join(root, name)) ? readFileSync(path.join(root, name), 'utf8') : undefined;
+  assert.deepEqual(checkPromises(read('SPECIFICATION.md'), readTest), []);
+  assert.equal(checkPromises('| P-1 | it holds | `gone.test.ts` |', () => undefined).length, 1);
+});
+
+test('nothing names the workplace it was written at', () => {
+  const banned = [/\/work\/(main|shared)/, /\.library\b/, /farm-(bench|studio)/];
+  const all = files('.ts', '.c', '.h', '.md', '.sh', '.json', 'squash', 'run').filter(
+    (source) => !source.path.startsWith('tools/tidy/'),
+  );
+  assert.deepEqual(checkWords(all, banned), []);
+  assert.equal(checkWords([{ path: 'x', text: 'see /work/main' }], banned).length, 1);
+});
