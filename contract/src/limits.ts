@@ -1,0 +1,101 @@
+/**
+ * Every limit of the daemon in one place, each with the reason for its number.
+ *
+ * Units stand last in the names. What PID 1 and the launcher hold themselves to is in
+ * `contract/src/guest/frames.ts`; what an operator may set is configuration and only has its bounds here.
+ */
+export const limits = {
+  // Commands.
+  /** A shell line; the original's bound. Longer programs belong in a file. */
+  cmdBytesMax: 65_536,
+  /** The kernel's PATH_MAX leaves more, but the original promised 512 and nothing real needs more. */
+  workdirBytesMax: 512,
+  /** Shell exec: the original's default and clamp. */
+  execTimeoutSDefault: 300,
+  execTimeoutSMin: 1,
+  execTimeoutSMax: 3_600,
+  /** Jobs: two hours by default, a day at most, as in the original. */
+  jobTimeoutSDefault: 7_200,
+  jobTimeoutSMax: 86_400,
+  /** From TERM to KILL at a timeout or a killed job: long enough to write a state file. */
+  execKillGraceMs: 2_000,
+  /**
+   * After timeout and grace a guest that has not reported the end is taken for broken and the sandbox is
+   * restarted. A guest starved of its CPU share may be seconds late; a hostile one gains only these.
+   */
+  execTimeoutSlackMs: 5_000,
+  /** Commands at once in one sandbox: one socket and one process group each; PID 1's table has as many rows. */
+  execsRunningMax: 64,
+  /** Operations and execs that may wait while a sandbox is created or restarted. More is a client in a loop. */
+  sandboxWaitersMax: 64,
+  /** How long an exec waits for a sandbox that is being started before it is told to come again. */
+  sandboxReadyWaitMs: 60_000,
+
+  // Output.
+  /** Per stream in an answer: the original's number. */
+  answerStreamBytesMax: 65_536,
+  /** Per stream in the log of a command: enough for a test run, and 64 commands at once stay under 128 MiB. */
+  storedStreamBytesMax: 1_048_576,
+  /** A job's log keeps the last this many bytes: a server that logs for a day stays readable at its end. */
+  jobLogBytesMax: 4_194_304,
+  /** … and this many lines, so that empty lines do not fill the database with rows. */
+  jobLogLinesMax: 65_536,
+  /** A longer line is cut into numbered pieces. Half the guest's window, so that a cut always frees room. */
+  jobLineBytesMax: 32_768,
+  /** Output waits at most this long for its transaction: one commit for many small writes, unseen by a reader. */
+  outputFlushMs: 50,
+  /** … or until this much is collected: half the guest's window keeps the command writing meanwhile. */
+  outputFlushBytes: 32_768,
+  /** Output held for a stream client that reads slowly; then the command stalls. */
+  sessionBufferBytesMax: 65_536,
+
+  // History.
+  /** Finished commands kept per sandbox; older ones go, their numbers are never used again. */
+  execHistoryMax: 1_000,
+  /** Stored output of the finished commands of one sandbox: 1,000 commands of 2 MiB would be 2 GiB. */
+  execHistoryBytesMax: 67_108_864,
+
+  // Sandboxes.
+  sandboxesMaxDefault: 100,
+  sandboxesMax: 10_000,
+  /** Modules in one sandbox. With a chain of snapshots all lowers stay far below overlayfs's 500. */
+  layersMax: 32,
+  /** Snapshots stacked on each other: restore, change, snapshot, restore … adds one each time. */
+  snapshotChainMax: 24,
+  /** Kept per sandbox; each is a file of up to the upper's size. */
+  snapshotsMax: 256,
+  ownerBytesMax: 256,
+  taskBytesMax: 4_096,
+  cpuMin: 0.01,
+  cpuMax: 1_024,
+  memoryMbMin: 8,
+  memoryMbMax: 4_194_304,
+  /** Ten years: a number that overflows no timer. */
+  lifetimeSMax: 315_360_000,
+  /** Sandboxes started at once after a reboot: each start is some processes; two cores gain nothing from more. */
+  startsAtOnceMax: 4,
+  /** A sandbox whose PID 1 ends this often within `restartWindowMs` is left alone as `failed`. */
+  restartsMax: 5,
+  restartWindowMs: 60_000,
+  /** Wait before the second restart in the window; doubles each time. The first restart does not wait. */
+  restartDelayMs: 100,
+  /** After PID 1 is gone its sockets deliver what is left and close at once; a run that has not ended then is ended. */
+  runSettleMs: 2_000,
+  /** The reaper looks at the clock at least this often: wall clocks jump, timers do not follow. */
+  reaperIntervalMs: 10_000,
+  /** Age at which a used upper is measured again. */
+  upperUsageAgeMs: 3_000,
+  /** Measuring takes at most one part in this many of the time: a tree of a million files is not walked without end. */
+  upperUsageDutyCycle: 20,
+  /** Uppers measured at once. */
+  upperUsagesAtOnceMax: 2,
+
+  // Daemon.
+  /** SIGTERM: requests in progress may take this long. */
+  shutdownMs: 30_000,
+  /** Log lines that a sandbox can cause, per sandbox, kind and minute; the rest is counted. */
+  guestLogLinesMax: 10,
+  guestLogWindowMs: 60_000,
+  /** Callers of the guest log remembered for the rate; the oldest are forgotten. */
+  guestLogKeysMax: 4_096,
+} as const;

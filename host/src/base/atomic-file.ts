@@ -1,0 +1,37 @@
+/**
+ * Files that are either the old or the new one after any crash: written under another name, synced, renamed,
+ * and the directory synced, in this order. Without the last step a rename may be undone by a power cut.
+ */
+import { randomBytes } from 'node:crypto';
+import { type FileHandle, open, rename, rm } from 'node:fs/promises';
+import { dirname } from 'node:path';
+
+/** @throws whatever the file system says; nothing is left under the other name */
+export async function writeFileAtomic(path: string, data: string | Uint8Array, mode = 0o600): Promise<void> {
+  const temporary = `${path}.${randomBytes(6).toString('hex')}.new`;
+  try {
+    await using file = await openOwned(temporary, mode);
+    await file.handle.writeFile(data);
+    await file.handle.sync();
+    await rename(temporary, path);
+  } catch (error) {
+    await rm(temporary, { force: true });
+    throw error;
+  }
+  await syncDirectory(dirname(path));
+}
+
+/** Makes renames, new names and removals in this directory durable. */
+export async function syncDirectory(path: string): Promise<void> {
+  const directory = await open(path, 'r');
+  try {
+    await directory.sync();
+  } finally {
+    await directory.close();
+  }
+}
+
+async function openOwned(path: string, mode: number): Promise<{ handle: FileHandle } & AsyncDisposable> {
+  const handle = await open(path, 'wx', mode);
+  return { handle, [Symbol.asyncDispose]: () => handle.close() };
+}

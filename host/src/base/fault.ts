@@ -1,0 +1,52 @@
+/**
+ * Named points at which the crash suite kills the daemon. Nothing happens unless `SQUASH_FAULT_POINT` names one:
+ * `exec.inserted` dies the first time it is passed, `exec.inserted:3` the third time.
+ *
+ * The process is killed by SIGKILL from inside, so that no handler, buffer or `finally` gets a say: what is
+ * tested is exactly what a power cut of the process leaves. An environment variable of the daemon is out of
+ * reach of API clients and sandboxes.
+ */
+const wanted = /^([a-z.-]+)(?::(\d+))?$/.exec(process.env['SQUASH_FAULT_POINT'] ?? '');
+const name = wanted?.[1];
+let left = Number(wanted?.[2] ?? 1);
+
+/** Dies here if this is the point that was asked for. */
+export function faultPoint(point: FaultPoint): void {
+  if (name === undefined || point !== name) return;
+  left -= 1;
+  if (left === 0) process.kill(process.pid, 'SIGKILL');
+}
+
+/** Every point, so that the crash suite can walk them all and none is forgotten. */
+export const faultPoints = [
+  'create.reserved',
+  'create.inserted',
+  'create.layers',
+  'create.upper',
+  'create.started',
+  'create.committed',
+  'exec.inserted',
+  'exec.started',
+  'exec.output',
+  'exec.exited',
+  'exec.finished',
+  'exec.released',
+  'activate.pending',
+  'activate.stopped',
+  'activate.committed',
+  'activate.started',
+  'snapshot.pending',
+  'snapshot.packed',
+  'snapshot.committed',
+  'restore.pending',
+  'restore.upper',
+  'restore.stopped',
+  'restore.committed',
+  'restore.started',
+  'restore.dropped',
+  'destroy.marked',
+  'destroy.stopped',
+  'destroy.trashed',
+  'destroy.deleted',
+] as const;
+export type FaultPoint = (typeof faultPoints)[number];

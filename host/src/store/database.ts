@@ -1,0 +1,83 @@
+/**
+ * Opens the state database, brings it to the present shape, and turns SQLite's failures into ours.
+ *
+ * WAL with `synchronous = NORMAL`: a commit is a write without a sync, which survives the death of the daemon
+ * (the page cache does) but not a power cut, where the last commits may be missing while the file stays sound.
+ * After a power cut every command is gone anyway, so that is enough for the exec log. Where a file operation
+ * relies on a commit (an upper is removed because the row says so), `durably` syncs it.
+ */
+import { existsSync } from 'node:fs';
+import { DatabaseSync } from 'node:sqlite';
+import { AppError } from '@squash/contract/errors';
+import { migrations } from './schema.ts';
+
+const sqliteFull = 13;
+const sqliteCorrupt = 11;
+const sqliteNotADatabase = 26;
+const sqliteBusy = 5;
+
+/** @throws database_corrupt, disk_full, data_locked */
+export function openDatabase(path: string): DatabaseSync {
+  const isNew = !existsSync(path);
+  let database: DatabaseSync | undefined;
+  try {
+    database = new DatabaseSync(path, { timeout: 5_000, enableForeignKeyConstraints: true });
+    database.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA temp_store = MEMORY;');
+    if (!isNew) checkIntegrity(database, path);
+    migrate(database, path);
+    return database;
+  } catch (error) {
+    database?.close();
+    throw translate(error, path);
+  }
+}
+
+function checkIntegrity(database: DatabaseSync, path: string): void {
+  const first = database.prepare('PRAGMA quick_check(1)').get();
+  if (first?.['quick_check'] === 'ok') return;
+  throw corrupt(path, String(first?.['quick_check'] ?? 'no answer'));
+}
+
+function migrate(database: DatabaseSync, path: string): void {
+  const version = Number(database.prepare('PRAGMA user_version').get()?.['user_version'] ?? 0);
+  if (version > migrations.length) {
+    throw new AppError(
+      'database_corrupt',
+      `Cannot open database "${path}": it is of version ${version}, this Squash knows ${migrations.length}: use the newer Squash that wrote it`,
+    );
+  }
+  for (const [index, step] of migrations.entries()) {
+    if (index < version) continue;
+    database.exec(`BEGIN IMMEDIATE; ${step} PRAGMA user_version = ${index + 1}; COMMIT;`);
+  }
+}
+
+function corrupt(path: string, detail: string): AppError {
+  return new AppError(
+    'database_corrupt',
+    `Cannot read database "${path}": ${detail}: "squash doctor --repair" rebuilds it from the sandboxes' directories and keeps the old file`,
+  );
+}
+
+/** SQLite's failures as ours; anything else as it is. */
+export function translate(error: unknown, path: string): unknown {
+  if (!(error instanceof Error) || error instanceof AppError || !('errcode' in error)) return error;
+  // Extended codes keep the primary code in the low byte.
+  const code = Number(error.errcode) & 0xff;
+  if (code === sqliteFull) {
+    return new AppError(
+      'disk_full',
+      `Cannot write database "${path}": the disk is full: free space in the data directory`,
+      {
+        cause: error,
+      },
+    );
+  }
+  if (code === sqliteCorrupt || code === sqliteNotADatabase) return corrupt(path, error.message);
+  if (code === sqliteBusy) {
+    return new AppError('data_locked', `Cannot use database "${path}": another process holds it`, {
+      cause: error,
+    });
+  }
+  return error;
+}

@@ -1,0 +1,117 @@
+/**
+ * What the database holds, as values; and the schemas for its JSON columns and for `sandbox.json`.
+ *
+ * Rows are read back through these schemas: the file lies on a disk for years and may have been edited.
+ */
+import type { endReasons } from '@squash/contract/exec';
+import {
+  layerDigestSchema,
+  moduleNameSchema,
+  sandboxIdSchema,
+  snapshotLabelSchema,
+} from '@squash/contract/ids';
+import { warningSchema } from '@squash/contract/sandbox';
+import { z } from 'zod';
+
+export const layerRefSchema = z.strictObject({ module: moduleNameSchema, digest: layerDigestSchema });
+export const layerRefsSchema = z.array(layerRefSchema);
+/** A module as it was when the sandbox took it: another file under the same name later changes nothing. */
+export type LayerRef = z.infer<typeof layerRefSchema>;
+
+export const storedLimitsSchema = z.strictObject({
+  cpuMilli: z.int(),
+  memoryBytesMax: z.int(),
+  pidsMax: z.int(),
+  shmBytesMax: z.int(),
+  openFilesMax: z.int(),
+  upperBytesMax: z.int(),
+  upperInodesMax: z.int(),
+});
+
+export const upperKindSchema = z.enum(['directory', 'project', 'image', 'tmpfs']);
+
+/**
+ * The operation that a crash would interrupt, written before its first step. Recovery undoes `activate`,
+ * `restore` and `snapshot` (nothing was acknowledged and the old state is whole) and completes `drop`
+ * (the restore is committed, only the old upper is left to remove).
+ */
+export const pendingSchema = z.discriminatedUnion('op', [
+  z.strictObject({ op: z.literal('activate'), module: moduleNameSchema }),
+  z.strictObject({ op: z.literal('restore'), label: snapshotLabelSchema, generation: z.int() }),
+  z.strictObject({
+    op: z.literal('drop'),
+    generation: z.int(),
+    activeSnapshot: snapshotLabelSchema.nullable(),
+  }),
+  z.strictObject({ op: z.literal('snapshot'), label: snapshotLabelSchema }),
+]);
+export type Pending = z.infer<typeof pendingSchema>;
+
+export const phases = ['creating', 'ready', 'failed', 'destroying'] as const;
+export type Phase = (typeof phases)[number];
+
+export const sandboxRowSchema = z.strictObject({
+  id: sandboxIdSchema,
+  owner: z.string(),
+  task: z.string(),
+  layers: layerRefsSchema,
+  createdMs: z.int(),
+  lastActiveMs: z.int(),
+  cpu: z.number(),
+  memoryMb: z.int(),
+  maxLifetimeS: z.int(),
+  allowNet: z.array(z.string()).nullable(),
+  warnings: z.array(warningSchema),
+  limits: storedLimitsSchema,
+  upperKind: upperKindSchema,
+  upperGeneration: z.int(),
+  activeSnapshot: snapshotLabelSchema.nullable(),
+  phase: z.enum(phases),
+  failure: z.string().nullable(),
+  instance: z.int(),
+  nextSeq: z.int(),
+  pending: pendingSchema.nullable(),
+  revision: z.int(),
+});
+export type SandboxRow = Readonly<z.infer<typeof sandboxRowSchema>>;
+
+export const snapshotRowSchema = z.strictObject({
+  label: snapshotLabelSchema,
+  createdMs: z.int(),
+  size: z.int(),
+  digest: layerDigestSchema.nullable(),
+  base: snapshotLabelSchema.nullable(),
+  layers: layerRefsSchema,
+});
+export type SnapshotRow = Readonly<z.infer<typeof snapshotRowSchema>>;
+
+export type ExecKind = 'exec' | 'stream' | 'job';
+export type EndReason = (typeof endReasons)[number];
+/** As the database and the job log number the streams. */
+export const streams = { stdout: 1, stderr: 2 } as const;
+export type StreamName = keyof typeof streams;
+
+export interface ExecRow {
+  readonly key: number;
+  readonly seq: number;
+  readonly execId: string;
+  readonly kind: ExecKind;
+  readonly cmd: string;
+  readonly workdir: string;
+  readonly timeoutMs: number | undefined;
+  readonly startedMs: number;
+  readonly killWanted: boolean;
+  readonly stdoutBytes: number;
+  readonly stderrBytes: number;
+  readonly storedBytes: number;
+  /** Undefined while the command runs. */
+  readonly end: ExecEnd | undefined;
+}
+
+export interface ExecEnd {
+  readonly finishedMs: number;
+  readonly exitCode: number;
+  readonly signal: number | undefined;
+  readonly timedOut: boolean;
+  readonly reason: EndReason;
+}

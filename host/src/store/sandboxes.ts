@@ -1,0 +1,160 @@
+/**
+ * Rows of sandboxes and their snapshots. Callers hold the transaction; every method is one or two statements.
+ */
+import type { SandboxId, SnapshotLabel } from '@squash/contract/ids';
+import type { DatabaseSync, SQLOutputValue } from 'node:sqlite';
+import { known } from '#base/bug.ts';
+import { type SandboxRow, type SnapshotRow, sandboxRowSchema, snapshotRowSchema } from './rows.ts';
+
+/** What may change after create, in one statement; the rest of the row is fixed or has its own statement. */
+export type SandboxChange = Partial<
+  Pick<
+    SandboxRow,
+    | 'layers'
+    | 'upperGeneration'
+    | 'activeSnapshot'
+    | 'phase'
+    | 'failure'
+    | 'pending'
+    | 'lastActiveMs'
+    | 'warnings'
+    | 'instance'
+  >
+>;
+
+type Row = Record<string, SQLOutputValue>;
+
+export class SandboxTable {
+  readonly #database: DatabaseSync;
+  readonly #insert;
+  readonly #update;
+  readonly #instance;
+
+  constructor(database: DatabaseSync) {
+    this.#database = database;
+    this.#insert = database.prepare(`
+      INSERT INTO sandboxes (id, owner, task, layers, created_ms, last_active_ms, cpu, memory_mb, max_lifetime_s,
+        allow_net, warnings, limits, upper_kind, upper_generation, active_snapshot, phase, failure, instance,
+        next_seq, pending, revision)
+      VALUES (:id, :owner, :task, :layers, :createdMs, :lastActiveMs, :cpu, :memoryMb, :maxLifetimeS,
+        :allowNet, :warnings, :limits, :upperKind, :upperGeneration, :activeSnapshot, :phase, :failure, :instance,
+        :nextSeq, :pending, :revision)`);
+    this.#update = database.prepare(`
+      UPDATE sandboxes SET layers = :layers, upper_generation = :upperGeneration,
+        active_snapshot = :activeSnapshot, phase = :phase, failure = :failure, pending = :pending,
+        last_active_ms = :lastActiveMs, warnings = :warnings, instance = :instance, revision = :revision
+      WHERE id = :id`);
+    this.#instance = database.prepare(
+      `UPDATE counters SET value = value + 1 WHERE name = 'instance' RETURNING value`,
+    );
+  }
+
+  all(): readonly SandboxRow[] {
+    return this.#database.prepare('SELECT * FROM sandboxes ORDER BY id').all().map(sandboxOf);
+  }
+
+  insert(row: SandboxRow): void {
+    this.#insert.run({
+      ...row,
+      layers: JSON.stringify(row.layers),
+      allowNet: row.allowNet === null ? null : JSON.stringify(row.allowNet),
+      warnings: JSON.stringify(row.warnings),
+      limits: JSON.stringify(row.limits),
+      pending: row.pending === null ? null : JSON.stringify(row.pending),
+    });
+  }
+
+  /** The changed row. Its revision rises, so that a stale `sandbox.json` is seen. */
+  change(row: SandboxRow, change: SandboxChange): SandboxRow {
+    const next: SandboxRow = { ...row, ...change, revision: row.revision + 1 };
+    this.#update.run({
+      id: next.id,
+      layers: JSON.stringify(next.layers),
+      upperGeneration: next.upperGeneration,
+      activeSnapshot: next.activeSnapshot,
+      phase: next.phase,
+      failure: next.failure,
+      pending: next.pending === null ? null : JSON.stringify(next.pending),
+      lastActiveMs: next.lastActiveMs,
+      warnings: JSON.stringify(next.warnings),
+      instance: next.instance,
+      revision: next.revision,
+    });
+    return next;
+  }
+
+  delete(id: SandboxId): void {
+    this.#database.prepare('DELETE FROM sandboxes WHERE id = ?').run(id);
+  }
+
+  /** A number for a start: unique over all sandboxes and never used again, also after a crash. */
+  nextInstance(): number {
+    return Number(known(this.#instance.get(), 'the instance counter')['value']);
+  }
+
+  /** For repair: numbers up to this one count as used. */
+  raiseInstance(atLeast: number): void {
+    this.#database.prepare(`UPDATE counters SET value = max(value, ?) WHERE name = 'instance'`).run(atLeast);
+  }
+
+  snapshots(id: SandboxId): readonly SnapshotRow[] {
+    return this.#database
+      .prepare('SELECT * FROM snapshots WHERE sandbox = ? ORDER BY key')
+      .all(id)
+      .map(snapshotOf);
+  }
+
+  insertSnapshot(id: SandboxId, row: SnapshotRow): void {
+    this.#database
+      .prepare(`INSERT INTO snapshots (sandbox, label, created_ms, size, digest, base, layers)
+        VALUES (:id, :label, :createdMs, :size, :digest, :base, :layers)`)
+      .run({ id, ...row, layers: JSON.stringify(row.layers) });
+  }
+
+  setSnapshotDigest(id: SandboxId, label: SnapshotLabel, digest: string): void {
+    this.#database
+      .prepare('UPDATE snapshots SET digest = ? WHERE sandbox = ? AND label = ?')
+      .run(digest, id, label);
+  }
+}
+
+function json(value: SQLOutputValue | undefined): unknown {
+  return typeof value === 'string' ? JSON.parse(value) : null;
+}
+
+function sandboxOf(row: Row): SandboxRow {
+  return sandboxRowSchema.parse({
+    id: row['id'],
+    owner: row['owner'],
+    task: row['task'],
+    layers: json(row['layers']),
+    createdMs: row['created_ms'],
+    lastActiveMs: row['last_active_ms'],
+    cpu: row['cpu'],
+    memoryMb: row['memory_mb'],
+    maxLifetimeS: row['max_lifetime_s'],
+    allowNet: json(row['allow_net']),
+    warnings: json(row['warnings']),
+    limits: json(row['limits']),
+    upperKind: row['upper_kind'],
+    upperGeneration: row['upper_generation'],
+    activeSnapshot: row['active_snapshot'],
+    phase: row['phase'],
+    failure: row['failure'],
+    instance: row['instance'],
+    nextSeq: row['next_seq'],
+    pending: json(row['pending']),
+    revision: row['revision'],
+  });
+}
+
+function snapshotOf(row: Row): SnapshotRow {
+  return snapshotRowSchema.parse({
+    label: row['label'],
+    createdMs: row['created_ms'],
+    size: row['size'],
+    digest: row['digest'],
+    base: row['base'],
+    layers: json(row['layers']),
+  });
+}

@@ -1,0 +1,90 @@
+/**
+ * The database's shape, as steps that are only ever added to. `user_version` counts the steps a file has taken.
+ *
+ * Strict tables: a wrong type is an error at the write, not a surprise at the read. Output hangs on the exec by
+ * an integer key and goes with it.
+ */
+export const migrations: readonly string[] = [
+  `
+  CREATE TABLE counters (
+    name  TEXT PRIMARY KEY,
+    value INTEGER NOT NULL
+  ) STRICT;
+  INSERT INTO counters (name, value) VALUES ('instance', 0);
+
+  CREATE TABLE sandboxes (
+    id               TEXT PRIMARY KEY,
+    owner            TEXT NOT NULL,
+    task             TEXT NOT NULL,
+    layers           TEXT NOT NULL,          -- JSON: [{module, digest}], in the order they were asked for
+    created_ms       INTEGER NOT NULL,
+    last_active_ms   INTEGER NOT NULL,
+    cpu              REAL NOT NULL,
+    memory_mb        INTEGER NOT NULL,
+    max_lifetime_s   INTEGER NOT NULL,       -- 0: no end
+    allow_net        TEXT,                   -- JSON: [string]
+    warnings         TEXT NOT NULL,          -- JSON: [{code, message}]
+    limits           TEXT NOT NULL,          -- JSON: what the driver is told
+    upper_kind       TEXT NOT NULL,
+    upper_generation INTEGER NOT NULL,
+    active_snapshot  TEXT,
+    phase            TEXT NOT NULL CHECK (phase IN ('creating', 'ready', 'failed', 'destroying')),
+    failure          TEXT,
+    instance         INTEGER NOT NULL,       -- the latest start; written before it is tried
+    next_seq         INTEGER NOT NULL,
+    pending          TEXT,                   -- JSON: the operation a crash would interrupt
+    revision         INTEGER NOT NULL        -- rises at each change that sandbox.json shows
+  ) STRICT;
+
+  CREATE TABLE execs (
+    key            INTEGER PRIMARY KEY,
+    sandbox        TEXT NOT NULL REFERENCES sandboxes (id) ON DELETE CASCADE,
+    seq            INTEGER NOT NULL,
+    exec_id        TEXT NOT NULL,
+    kind           TEXT NOT NULL CHECK (kind IN ('exec', 'stream', 'job')),
+    cmd            TEXT NOT NULL,
+    workdir        TEXT NOT NULL,
+    timeout_ms     INTEGER,
+    started_ms     INTEGER NOT NULL,
+    kill_wanted    INTEGER NOT NULL DEFAULT 0,
+    finished_ms    INTEGER,                  -- NULL: running, or the daemon died
+    exit_code      INTEGER,
+    signal         INTEGER,
+    timed_out      INTEGER NOT NULL DEFAULT 0,
+    reason         TEXT,
+    stdout_bytes   INTEGER NOT NULL DEFAULT 0,  -- taken from the guest, kept or not: the offset to attach at
+    stderr_bytes   INTEGER NOT NULL DEFAULT 0,
+    stored_bytes   INTEGER NOT NULL DEFAULT 0,
+    UNIQUE (sandbox, seq)
+  ) STRICT;
+  CREATE INDEX execs_unfinished ON execs (sandbox) WHERE finished_ms IS NULL;
+
+  CREATE TABLE output (
+    key    INTEGER PRIMARY KEY,
+    exec   INTEGER NOT NULL REFERENCES execs (key) ON DELETE CASCADE,
+    stream INTEGER NOT NULL,                 -- 1 stdout, 2 stderr
+    data   BLOB NOT NULL
+  ) STRICT;
+  CREATE INDEX output_by_exec ON output (exec);
+
+  CREATE TABLE job_lines (
+    exec   INTEGER NOT NULL REFERENCES execs (key) ON DELETE CASCADE,
+    number INTEGER NOT NULL,
+    stream INTEGER NOT NULL,
+    data   BLOB NOT NULL,                    -- with its newline, where it had one
+    PRIMARY KEY (exec, number)
+  ) STRICT, WITHOUT ROWID;
+
+  CREATE TABLE snapshots (
+    key        INTEGER PRIMARY KEY,
+    sandbox    TEXT NOT NULL REFERENCES sandboxes (id) ON DELETE CASCADE,
+    label      TEXT NOT NULL,
+    created_ms INTEGER NOT NULL,
+    size       INTEGER NOT NULL,
+    digest     TEXT,                         -- NULL until it was computed
+    base       TEXT,                         -- the snapshot that was active when this one was taken
+    layers     TEXT NOT NULL,                -- JSON: as in sandboxes, when it was taken
+    UNIQUE (sandbox, label)
+  ) STRICT;
+  `,
+];
