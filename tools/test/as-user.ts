@@ -1,0 +1,156 @@
+/**
+ * Runs the end-to-end suite as ordinary users, from a run as root: once with subordinate ids, once without.
+ *
+ * Each run has a user, a home and a copy of the project of its own, and nothing of them is left: the user's
+ * processes are ended (every process of that uid is ours, nobody else has it) and the user is removed. The
+ * copy consists of hard links where the file systems allow it: the files are root's and closed to writing.
+ */
+import { execFileSync, spawn, spawnSync } from 'node:child_process';
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { root } from './suites.ts';
+import { add, emptyTally, parseTally, type Tally } from './tally.ts';
+
+interface Kind {
+  readonly name: string;
+  readonly withSubordinateIds: boolean;
+}
+
+const kinds: readonly Kind[] = [
+  { name: 'ordinary user with subordinate ids', withSubordinateIds: true },
+  { name: 'ordinary user without (single-id mode)', withSubordinateIds: false },
+];
+
+/** Longer than the end-to-end suite takes on two slow cores. */
+const runMsMax = 30 * 60_000;
+
+export async function runAsUsers(options: {
+  readonly long: boolean;
+  readonly pattern: string | undefined;
+}): Promise<Tally> {
+  let total = emptyTally;
+  for (const kind of kinds) {
+    console.log(`  ${kind.name}`);
+    using user = new ThrowAwayUser(kind);
+    const args = ['--only', 'e2e', '--no-user', ...(options.long ? ['--long'] : [])];
+    if (options.pattern !== undefined) args.push(options.pattern);
+    total = add(total, await user.test(args));
+  }
+  return total;
+}
+
+class ThrowAwayUser implements Disposable {
+  readonly #base: string;
+  readonly #name: string;
+  readonly #uid: number;
+
+  constructor(kind: Kind) {
+    this.#base = mkdtempSync('/var/tmp/squash-user-');
+    this.#name = `sqtest${process.pid}`;
+    execFileSync('chmod', ['755', this.#base]);
+    try {
+      const home = join(this.#base, 'home');
+      execFileSync('useradd', ['--create-home', '--home-dir', home, '--shell', '/bin/bash', this.#name]);
+      this.#uid = Number(execFileSync('id', ['-u', this.#name], { encoding: 'utf8' }));
+      setSubordinateIds(this.#name, kind.withSubordinateIds);
+      copyProject(join(this.#base, 'squash'));
+      copyLayerCache(join(home, '.cache/squash'), this.#name);
+    } catch (error) {
+      this[Symbol.dispose]();
+      throw error;
+    }
+  }
+
+  /** Runs `squash test` with these arguments in the copy and returns its counts. */
+  test(args: readonly string[]): Promise<Tally> {
+    const node = join(this.#base, 'squash', process.execPath.slice(root.length + 1));
+    const program = process.execPath.startsWith(`${root}/`) ? node : process.execPath;
+    const script = join(this.#base, 'squash/tools/test/main.ts');
+    const env = {
+      HOME: join(this.#base, 'home'),
+      USER: this.#name,
+      LANG: 'C.UTF-8',
+      PATH: `${dirname(program)}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin`,
+    };
+    const identity = [`--reuid=${this.#name}`, `--regid=${this.#name}`, '--init-groups'];
+    return new Promise((resolve, reject) => {
+      const child = spawn('setpriv', [...identity, '--', program, script, ...args], {
+        cwd: join(this.#base, 'home'),
+        env,
+        stdio: ['ignore', 'pipe', 'inherit'],
+        timeout: runMsMax,
+      });
+      let output = '';
+      child.stdout.setEncoding('utf8').on('data', (text: string) => {
+        output += text;
+        process.stdout.write(text.replaceAll(/^\d+ passed, \d+ failed, \d+ skipped\n/gm, ''));
+      });
+      child.on('error', reject);
+      child.on('close', (code) => resolve(tallyOf(output, code)));
+    });
+  }
+
+  [Symbol.dispose](): void {
+    const uid = this.#uid;
+    // Daemons, launchers and sandboxes that a test left behind all belong to this uid or its range.
+    if (uid > 0) spawnSync('setpriv', [`--reuid=${uid}`, '--clear-groups', '--', 'kill', '-KILL', '-1']);
+    spawnSync('userdel', ['--force', this.#name], { stdio: 'ignore' });
+    spawnSync('groupdel', [this.#name], { stdio: 'ignore' });
+    rmSync(this.#base, { recursive: true, force: true });
+  }
+}
+
+function tallyOf(output: string, code: number | null): Tally {
+  const tally = parseTally(output);
+  if (tally === undefined)
+    console.log(`  FAIL the run ended with ${code ?? 'a signal'} and without its counts`);
+  return tally ?? { ...emptyTally, failed: 1 };
+}
+
+/** Debian's useradd hands out a range where /etc/subuid exists: set what this run is about, whatever it did. */
+function setSubordinateIds(name: string, wanted: boolean): void {
+  for (const [file, add, remove] of [
+    ['/etc/subuid', '--add-subuids', '--del-subuids'],
+    ['/etc/subgid', '--add-subgids', '--del-subgids'],
+  ] as const) {
+    const ranges = subordinateRanges(file);
+    const own = ranges.filter((range) => range.name === name);
+    for (const range of own) {
+      if (!wanted) execFileSync('usermod', [remove, `${range.first}-${range.first + range.count - 1}`, name]);
+    }
+    if (wanted && own.length === 0) {
+      const first = Math.max(1_000_000, ...ranges.map((range) => range.first + range.count));
+      execFileSync('usermod', [add, `${first}-${first + 65_535}`, name]);
+    }
+  }
+}
+
+function subordinateRanges(file: string) {
+  const text = existsSync(file) ? readFileSync(file, 'utf8') : '';
+  return [...text.matchAll(/^([^:\n]+):(\d+):(\d+)$/gm)].map(([, name, first, count]) => ({
+    name,
+    first: Number(first),
+    count: Number(count),
+  }));
+}
+
+function copyProject(target: string): void {
+  mkdirSync(target);
+  for (const name of readdirSync(root)) {
+    if (name === '.git' || name === '.env') continue;
+    const from = join(root, name);
+    const linked = spawnSync('cp', ['-al', from, target], { stdio: 'ignore' }).status === 0;
+    if (!linked) execFileSync('cp', ['-a', from, target]);
+  }
+}
+
+/** The layers that root has built already: building them again as this user is another test's business. */
+function copyLayerCache(target: string, owner: string): void {
+  const cache = join(
+    process.env['XDG_CACHE_HOME'] ?? join(process.env['HOME'] ?? '/root', '.cache'),
+    'squash',
+  );
+  if (!existsSync(cache)) return;
+  cpSync(cache, target, { recursive: true });
+  execFileSync('chown', ['-R', `${owner}:${owner}`, dirname(target)]);
+}

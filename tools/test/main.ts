@@ -1,0 +1,77 @@
+/**
+ * `squash test [--long] [--only SUITE]… [--no-user] [pattern]`: every check of the project, in one run.
+ *
+ * Order: what is quick and finds most comes first. Started by root, the end-to-end suite runs twice more: as
+ * an ordinary user with subordinate ids and as one without. Ends with `N passed, N failed, N skipped` and a
+ * status that is not 0 when a test failed or skipped without leave.
+ */
+import { parseArgs } from 'node:util';
+import { thisMachine } from './allowed-skips.ts';
+import { runAsUsers } from './as-user.ts';
+import { runLint, runNative } from './checks.ts';
+import { runFiles } from './run-files.ts';
+import { filesOf, suites } from './suites.ts';
+import { add, emptyTally, seconds, type Tally, tallyLine } from './tally.ts';
+
+const names = ['lint', 'native', ...suites.map((suite) => suite.name), 'user'];
+
+interface Options {
+  readonly only: readonly string[];
+  readonly long: boolean;
+  readonly withUsers: boolean;
+  readonly pattern: string | undefined;
+}
+
+function parseOptions(): Options {
+  const { values, positionals } = parseArgs({
+    allowPositionals: true,
+    options: {
+      long: { type: 'boolean', default: false },
+      only: { type: 'string', multiple: true, default: [] },
+      'no-user': { type: 'boolean', default: false },
+    },
+  });
+  const only = values.only.flatMap((list) => list.split(','));
+  const unknown = only.find((name) => !names.includes(name));
+  if (unknown !== undefined) throw new Error(`no suite "${unknown}"; there are ${names.join(', ')}`);
+  if (positionals.length > 1) throw new Error('at most one pattern');
+  return { only, long: values.long, withUsers: !values['no-user'], pattern: positionals[0] };
+}
+
+async function main(): Promise<Tally> {
+  const options = parseOptions();
+  const machine = thisMachine(options.long);
+  // Tests that have a long form read this.
+  if (options.long) process.env['TEST_LONG'] = '1';
+  const isWanted = (name: string) => options.only.length === 0 || options.only.includes(name);
+  let total = emptyTally;
+  async function stage(name: string, work: () => Promise<Tally>): Promise<void> {
+    const began = performance.now();
+    console.log(`\n${name}`);
+    total = add(total, await work());
+    console.log(`  ${name} took ${seconds(began)}`);
+  }
+  if (isWanted('lint')) await stage('lint', () => runLint(options.pattern));
+  if (isWanted('native')) await stage('native', () => runNative(options.pattern));
+  for (const suite of suites) {
+    const files = filesOf(suite, options.pattern);
+    if (isWanted(suite.name) && files.length > 0) {
+      await stage(suite.name, () => runFiles(suite, files, machine));
+    }
+  }
+  if (machine.isRoot && options.withUsers && isWanted('user')) {
+    await stage('user', () => runAsUsers({ long: options.long, pattern: options.pattern }));
+  }
+  return total;
+}
+
+const began = performance.now();
+try {
+  const total = await main();
+  console.log(`\ntotal time ${seconds(began)}`);
+  console.log(tallyLine(total));
+  process.exitCode = total.failed > 0 || total.passed === 0 ? 1 : 0;
+} catch (error) {
+  console.error(`squash test: ${error instanceof Error ? error.message : String(error)}`);
+  process.exitCode = 2;
+}
