@@ -21,6 +21,52 @@ export const frameDataBytesMax = 65_536;
 export const frameFieldsMax = 8_192;
 /** Output a guest keeps per stream until it is acknowledged: the flow-control window. */
 export const guestWindowBytes = 65_536;
+/** Largest integer in a field: what a JavaScript number holds exactly. Both codecs refuse a larger one. */
+export const integerMax = 9_007_199_254_740_991;
+
+/** What one PID 1 holds at most. The engine's own limits are lower; these bound PID 1's memory and descriptors. */
+export const guestLimits = {
+  /** Commands that run. Each holds up to five descriptors and 192 KiB of rings. */
+  execsLiveMax: 256,
+  /** Commands known, ended ones included; past this the oldest ended one is forgotten. */
+  execsKnownMax: 1024,
+  connectionsMax: 1024,
+  /** Every file operation is a child of PID 1 while it runs. */
+  fileWorkersMax: 64,
+  dialsMax: 256,
+  /** Pipes of ended commands whose background children still write: drained to nowhere. */
+  drainedPipesMax: 256,
+  execIdBytesMax: 128,
+  /** PATH_MAX with its NUL. */
+  pathBytesMax: 4096,
+  terminalCellsMax: 4096,
+  openFilesMax: 1_048_576,
+  /** 24.8 days, a positive `int`: no command is meant to run longer under a timer. */
+  timeoutMsMax: 2_147_483_647,
+  /** Directories one watch covers; the kernel's own limit per user is usually far above. */
+  watchedDirectoriesMax: 8192,
+} as const;
+
+/** `errorCode` in an `error` frame of PID 1. */
+export const guestErrorCodes = [
+  /** The request is malformed or not allowed here: a fault of the client. */
+  'bad_request',
+  /** A limit of `guestLimits` is reached. */
+  'limit',
+  /** `errno` says why the command could not be started. */
+  'exec_failed',
+  /** An exec with this id is known already. */
+  'exec_exists',
+  /** No exec has this id. */
+  'exec_unknown',
+  /** The offsets of an attach lie outside of what PID 1 still keeps. */
+  'offset_gone',
+  /** `errno` says why a file operation failed. */
+  'file_failed',
+  /** `errno` says why the port could not be reached. */
+  'dial_failed',
+] as const;
+export type GuestErrorCode = (typeof guestErrorCodes)[number];
 
 export const frameTypes = {
   // Requests to PID 1: the first frame of a connection says what the connection is.
@@ -33,7 +79,11 @@ export const frameTypes = {
   stdinEof: 0x11,
   resize: 0x12,
   signal: 0x13,
-  /** Absolute offsets of stdout and stderr that the client has stored: the guest may forget them. */
+  /**
+   * Client to guest: absolute offsets of stdout and stderr that it has stored, the guest may forget them.
+   * Guest to client: `offset`, the bytes of stdin that left the guest's ring. Without it stdin that nobody reads
+   * would block the acknowledgments behind it.
+   */
   ack: 0x14,
   /** The client has stored the exit: the guest may forget the exec. */
   release: 0x15,

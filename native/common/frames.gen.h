@@ -1,0 +1,341 @@
+/* Written by tools/gen-frames.ts from contract/src/guest/frames.ts. Do not edit. */
+#ifndef SQUASH_FRAMES_GEN_H
+#define SQUASH_FRAMES_GEN_H
+#include <stdbool.h>
+
+enum {
+  FRAME_HEADER_BYTES = 8,
+  FRAME_PAYLOAD_BYTES_MAX = 262144,
+  FRAME_DATA_BYTES_MAX = 65536,
+  FRAME_FIELDS_MAX = 8192,
+  GUEST_WINDOW_BYTES = 65536,
+  GUEST_EXECS_LIVE_MAX = 256,
+  GUEST_EXECS_KNOWN_MAX = 1024,
+  GUEST_CONNECTIONS_MAX = 1024,
+  GUEST_FILE_WORKERS_MAX = 64,
+  GUEST_DIALS_MAX = 256,
+  GUEST_DRAINED_PIPES_MAX = 256,
+  GUEST_EXEC_ID_BYTES_MAX = 128,
+  GUEST_PATH_BYTES_MAX = 4096,
+  GUEST_TERMINAL_CELLS_MAX = 4096,
+  GUEST_OPEN_FILES_MAX = 1048576,
+  GUEST_TIMEOUT_MS_MAX = 2147483647,
+  GUEST_WATCHED_DIRECTORIES_MAX = 8192,
+};
+#define INTEGER_MAX UINT64_C(9007199254740991)
+
+enum frame_type {
+  FRAME_EXEC = 0x01,
+  FRAME_ATTACH = 0x02,
+  FRAME_EXEC_LIST = 0x03,
+  FRAME_INFO = 0x04,
+  FRAME_STDIN = 0x10,
+  FRAME_STDIN_EOF = 0x11,
+  FRAME_RESIZE = 0x12,
+  FRAME_SIGNAL = 0x13,
+  FRAME_ACK = 0x14,
+  FRAME_RELEASE = 0x15,
+  FRAME_FILE_READ = 0x20,
+  FRAME_FILE_WRITE = 0x21,
+  FRAME_FILE_STAT = 0x22,
+  FRAME_FILE_LIST = 0x23,
+  FRAME_FILE_MAKE_DIRECTORY = 0x24,
+  FRAME_FILE_MOVE = 0x25,
+  FRAME_FILE_REMOVE = 0x26,
+  FRAME_FILE_WATCH = 0x27,
+  FRAME_DIAL = 0x30,
+  FRAME_SANDBOX_START = 0x40,
+  FRAME_SANDBOX_STOP = 0x41,
+  FRAME_SANDBOX_LIST = 0x42,
+  FRAME_SANDBOX_WATCH = 0x43,
+  FRAME_SANDBOX_FREEZE = 0x44,
+  FRAME_SANDBOX_THAW = 0x45,
+  FRAME_SANDBOX_STATS = 0x46,
+  FRAME_UPPER_CREATE = 0x48,
+  FRAME_UPPER_USAGE = 0x49,
+  FRAME_TREE_REMOVE = 0x4a,
+  FRAME_IMAGE_PACK = 0x4b,
+  FRAME_IMAGE_UNPACK = 0x4c,
+  FRAME_HOST_PROBE = 0x4d,
+  FRAME_SHUTDOWN = 0x4e,
+  FRAME_STARTED = 0x81,
+  FRAME_STDOUT = 0x82,
+  FRAME_STDERR = 0x83,
+  FRAME_EXIT = 0x84,
+  FRAME_ERROR = 0x85,
+  FRAME_ENTRY = 0x86,
+  FRAME_DATA = 0x88,
+  FRAME_END = 0x89,
+  FRAME_EVENT = 0x8a,
+  FRAME_OK = 0x8b,
+  FRAME_PROGRESS = 0x8c,
+};
+
+enum field_tag {
+  FIELD_EXEC_ID = 1,
+  FIELD_ARG = 2,
+  FIELD_ENV = 3,
+  FIELD_CWD = 4,
+  FIELD_UID = 5,
+  FIELD_GID = 6,
+  FIELD_TTY = 7,
+  FIELD_ROWS = 8,
+  FIELD_COLUMNS = 9,
+  FIELD_STDIN_MODE = 10,
+  FIELD_TIMEOUT_MS = 11,
+  FIELD_OPEN_FILES_MAX = 12,
+  FIELD_SIGNO = 13,
+  FIELD_STDOUT_OFFSET = 14,
+  FIELD_STDERR_OFFSET = 15,
+  FIELD_PID = 16,
+  FIELD_EXIT_CODE = 17,
+  FIELD_EXIT_SIGNAL = 18,
+  FIELD_TIMED_OUT = 19,
+  FIELD_USER_US = 20,
+  FIELD_SYSTEM_US = 21,
+  FIELD_RSS_MAX_KIB = 22,
+  FIELD_ERROR_CODE = 23,
+  FIELD_ERRNO = 24,
+  FIELD_MESSAGE = 25,
+  FIELD_RUNNING = 26,
+  FIELD_VERSION = 27,
+  FIELD_PATH = 30,
+  FIELD_TARGET = 31,
+  FIELD_OFFSET = 32,
+  FIELD_LENGTH = 33,
+  FIELD_MODE = 34,
+  FIELD_FILE_TYPE = 35,
+  FIELD_SIZE = 36,
+  FIELD_MTIME_MS = 37,
+  FIELD_RECURSIVE = 38,
+  FIELD_CREATE_PARENTS = 39,
+  FIELD_FOLLOW_LINKS = 40,
+  FIELD_PORT = 41,
+  FIELD_HOST = 42,
+  FIELD_CHANGE = 43,
+  FIELD_DEPTH = 44,
+  FIELD_NAME = 60,
+  FIELD_INSTANCE = 61,
+  FIELD_HOSTNAME = 62,
+  FIELD_LOWER = 63,
+  FIELD_UPPER = 64,
+  FIELD_UPPER_KIND = 65,
+  FIELD_BYTES_MAX = 66,
+  FIELD_INODES_MAX = 67,
+  FIELD_MEMORY_BYTES_MAX = 68,
+  FIELD_CPU_MILLI = 69,
+  FIELD_PIDS_MAX = 70,
+  FIELD_SHM_BYTES_MAX = 71,
+  FIELD_SOCKET = 72,
+  FIELD_WARNING = 73,
+  FIELD_STATUS = 74,
+  FIELD_BYTES = 75,
+  FIELD_INODES = 76,
+  FIELD_OOM_KILLS = 77,
+  FIELD_CPU_US = 78,
+  FIELD_PAUSE_US = 79,
+  FIELD_PERCENT = 80,
+  FIELD_CAPABILITY = 81,
+  FIELD_DETAIL = 82,
+  FIELD_HOSTS = 83,
+  FIELD_RESOLV_CONF = 84,
+  FIELD_EXCLUDE = 85,
+};
+
+enum { STDIN_MODE_NONE = 0, STDIN_MODE_PIPE = 1 };
+enum { FILE_TYPE_FILE = 1, FILE_TYPE_DIRECTORY = 2, FILE_TYPE_SYMLINK = 3, FILE_TYPE_FIFO = 4, FILE_TYPE_SOCKET = 5, FILE_TYPE_DEVICE = 6 };
+
+static inline bool frame_type_is_known(unsigned value) {
+  switch (value) {
+    case FRAME_EXEC:
+    case FRAME_ATTACH:
+    case FRAME_EXEC_LIST:
+    case FRAME_INFO:
+    case FRAME_STDIN:
+    case FRAME_STDIN_EOF:
+    case FRAME_RESIZE:
+    case FRAME_SIGNAL:
+    case FRAME_ACK:
+    case FRAME_RELEASE:
+    case FRAME_FILE_READ:
+    case FRAME_FILE_WRITE:
+    case FRAME_FILE_STAT:
+    case FRAME_FILE_LIST:
+    case FRAME_FILE_MAKE_DIRECTORY:
+    case FRAME_FILE_MOVE:
+    case FRAME_FILE_REMOVE:
+    case FRAME_FILE_WATCH:
+    case FRAME_DIAL:
+    case FRAME_SANDBOX_START:
+    case FRAME_SANDBOX_STOP:
+    case FRAME_SANDBOX_LIST:
+    case FRAME_SANDBOX_WATCH:
+    case FRAME_SANDBOX_FREEZE:
+    case FRAME_SANDBOX_THAW:
+    case FRAME_SANDBOX_STATS:
+    case FRAME_UPPER_CREATE:
+    case FRAME_UPPER_USAGE:
+    case FRAME_TREE_REMOVE:
+    case FRAME_IMAGE_PACK:
+    case FRAME_IMAGE_UNPACK:
+    case FRAME_HOST_PROBE:
+    case FRAME_SHUTDOWN:
+    case FRAME_STARTED:
+    case FRAME_STDOUT:
+    case FRAME_STDERR:
+    case FRAME_EXIT:
+    case FRAME_ERROR:
+    case FRAME_ENTRY:
+    case FRAME_DATA:
+    case FRAME_END:
+    case FRAME_EVENT:
+    case FRAME_OK:
+    case FRAME_PROGRESS:
+      return true;
+    default:
+      return false;
+  }
+}
+
+static inline bool frame_type_is_data(unsigned value) {
+  switch (value) {
+    case FRAME_STDIN:
+    case FRAME_STDOUT:
+    case FRAME_STDERR:
+    case FRAME_DATA:
+      return true;
+    default:
+      return false;
+  }
+}
+
+static inline bool field_tag_is_known(unsigned value) {
+  switch (value) {
+    case FIELD_EXEC_ID:
+    case FIELD_ARG:
+    case FIELD_ENV:
+    case FIELD_CWD:
+    case FIELD_UID:
+    case FIELD_GID:
+    case FIELD_TTY:
+    case FIELD_ROWS:
+    case FIELD_COLUMNS:
+    case FIELD_STDIN_MODE:
+    case FIELD_TIMEOUT_MS:
+    case FIELD_OPEN_FILES_MAX:
+    case FIELD_SIGNO:
+    case FIELD_STDOUT_OFFSET:
+    case FIELD_STDERR_OFFSET:
+    case FIELD_PID:
+    case FIELD_EXIT_CODE:
+    case FIELD_EXIT_SIGNAL:
+    case FIELD_TIMED_OUT:
+    case FIELD_USER_US:
+    case FIELD_SYSTEM_US:
+    case FIELD_RSS_MAX_KIB:
+    case FIELD_ERROR_CODE:
+    case FIELD_ERRNO:
+    case FIELD_MESSAGE:
+    case FIELD_RUNNING:
+    case FIELD_VERSION:
+    case FIELD_PATH:
+    case FIELD_TARGET:
+    case FIELD_OFFSET:
+    case FIELD_LENGTH:
+    case FIELD_MODE:
+    case FIELD_FILE_TYPE:
+    case FIELD_SIZE:
+    case FIELD_MTIME_MS:
+    case FIELD_RECURSIVE:
+    case FIELD_CREATE_PARENTS:
+    case FIELD_FOLLOW_LINKS:
+    case FIELD_PORT:
+    case FIELD_HOST:
+    case FIELD_CHANGE:
+    case FIELD_DEPTH:
+    case FIELD_NAME:
+    case FIELD_INSTANCE:
+    case FIELD_HOSTNAME:
+    case FIELD_LOWER:
+    case FIELD_UPPER:
+    case FIELD_UPPER_KIND:
+    case FIELD_BYTES_MAX:
+    case FIELD_INODES_MAX:
+    case FIELD_MEMORY_BYTES_MAX:
+    case FIELD_CPU_MILLI:
+    case FIELD_PIDS_MAX:
+    case FIELD_SHM_BYTES_MAX:
+    case FIELD_SOCKET:
+    case FIELD_WARNING:
+    case FIELD_STATUS:
+    case FIELD_BYTES:
+    case FIELD_INODES:
+    case FIELD_OOM_KILLS:
+    case FIELD_CPU_US:
+    case FIELD_PAUSE_US:
+    case FIELD_PERCENT:
+    case FIELD_CAPABILITY:
+    case FIELD_DETAIL:
+    case FIELD_HOSTS:
+    case FIELD_RESOLV_CONF:
+    case FIELD_EXCLUDE:
+      return true;
+    default:
+      return false;
+  }
+}
+
+static inline bool field_tag_is_integer(unsigned value) {
+  switch (value) {
+    case FIELD_UID:
+    case FIELD_GID:
+    case FIELD_TTY:
+    case FIELD_ROWS:
+    case FIELD_COLUMNS:
+    case FIELD_STDIN_MODE:
+    case FIELD_TIMEOUT_MS:
+    case FIELD_OPEN_FILES_MAX:
+    case FIELD_SIGNO:
+    case FIELD_STDOUT_OFFSET:
+    case FIELD_STDERR_OFFSET:
+    case FIELD_PID:
+    case FIELD_EXIT_CODE:
+    case FIELD_EXIT_SIGNAL:
+    case FIELD_TIMED_OUT:
+    case FIELD_USER_US:
+    case FIELD_SYSTEM_US:
+    case FIELD_RSS_MAX_KIB:
+    case FIELD_ERRNO:
+    case FIELD_RUNNING:
+    case FIELD_OFFSET:
+    case FIELD_LENGTH:
+    case FIELD_MODE:
+    case FIELD_FILE_TYPE:
+    case FIELD_SIZE:
+    case FIELD_MTIME_MS:
+    case FIELD_RECURSIVE:
+    case FIELD_CREATE_PARENTS:
+    case FIELD_FOLLOW_LINKS:
+    case FIELD_PORT:
+    case FIELD_DEPTH:
+    case FIELD_INSTANCE:
+    case FIELD_BYTES_MAX:
+    case FIELD_INODES_MAX:
+    case FIELD_MEMORY_BYTES_MAX:
+    case FIELD_CPU_MILLI:
+    case FIELD_PIDS_MAX:
+    case FIELD_SHM_BYTES_MAX:
+    case FIELD_STATUS:
+    case FIELD_BYTES:
+    case FIELD_INODES:
+    case FIELD_OOM_KILLS:
+    case FIELD_CPU_US:
+    case FIELD_PAUSE_US:
+    case FIELD_PERCENT:
+      return true;
+    default:
+      return false;
+  }
+}
+
+#endif
