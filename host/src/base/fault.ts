@@ -19,12 +19,12 @@ export function faultPoint(point: FaultPoint): void {
 
 /** Every point, so that the crash suite can walk them all and none is forgotten. */
 export const faultPoints = [
-  'create.reserved',
   'create.inserted',
   'create.layers',
   'create.upper',
   'create.started',
   'create.committed',
+  'start.committed',
   'exec.inserted',
   'exec.started',
   'exec.output',
@@ -33,7 +33,6 @@ export const faultPoints = [
   'exec.released',
   'activate.pending',
   'activate.stopped',
-  'activate.committed',
   'activate.started',
   'snapshot.pending',
   'snapshot.packed',
@@ -41,7 +40,6 @@ export const faultPoints = [
   'restore.pending',
   'restore.upper',
   'restore.stopped',
-  'restore.committed',
   'restore.started',
   'restore.dropped',
   'destroy.marked',

@@ -14,6 +14,11 @@ export interface StoredLine {
   readonly data: Buffer;
 }
 
+export interface DroppedLines {
+  readonly through: number;
+  readonly bytes: number;
+}
+
 export class OutputTable {
   readonly #append;
   readonly #read;
@@ -82,17 +87,19 @@ export class OutputTable {
     };
   }
 
-  /** Drops the oldest lines until at least `bytes` are free; returns the last number dropped and what it freed. */
-  dropOldestLines(exec: number, bytes: number): { readonly through: number; readonly bytes: number } {
+  /** Drops the oldest lines until this much is gone; returns the last number dropped and what it freed. */
+  dropOldestLines(exec: number, least: { readonly bytes: number; readonly lines: number }): DroppedLines {
     let through = 0;
-    let freed = 0;
+    let bytes = 0;
+    let lines = 0;
     for (const row of this.#lineSizes.iterate(exec)) {
+      if (bytes >= least.bytes && lines >= least.lines) break;
       through = Number(row['number']);
-      freed += Number(row['bytes']);
-      if (freed >= bytes) break;
+      bytes += Number(row['bytes']);
+      lines += 1;
     }
     this.#dropLines.run(exec, through);
-    return { through, bytes: freed };
+    return { through, bytes };
   }
 }
 

@@ -1,0 +1,162 @@
+/**
+ * Starting commands in a sandbox: the row first, then the guest, so that a command that runs always has a number.
+ */
+import { AppError } from '@squash/contract/errors';
+import type { ExecRecord, ExecStart, ShellExecRequest } from '@squash/contract/exec';
+import { limits } from '@squash/contract/limits';
+import { faultPoint } from '#base/fault.ts';
+import type { ExecKind, ExecRow } from '#store/rows.ts';
+import type { GuestExec, GuestExecSpec } from '../guest/guest.ts';
+import type { ExecSession } from './engine.ts';
+import { baseEnvironment, commandLine, streamEnvironment, userOf } from './environment.ts';
+import { LineRecorder } from './line-recorder.ts';
+import { HeadRecorder, type Recorder } from './recorder.ts';
+import { Run } from './run.ts';
+import type { Sandbox } from './sandbox.ts';
+import { Session } from './session.ts';
+
+type CommandSpec = Omit<GuestExecSpec, 'execId' | 'openFilesMax'>;
+
+interface Command {
+  readonly kind: ExecKind;
+  readonly line: string;
+  readonly spec: CommandSpec;
+}
+
+/** Runs to the end. @throws sandbox_not_ready, exec_limit, disk_full, guest_failed */
+export async function execShell(sandbox: Sandbox, request: ShellExecRequest): Promise<ExecRecord> {
+  const { run, failure } = await begin(sandbox, shellCommand('exec', request, sandbox));
+  // A command that can't be started is a result, as a shell would report it; everything else is an error.
+  if (failure !== undefined && failure.code !== 'exec_failed') throw failure;
+  return run.done;
+}
+
+/** Resolves when the job runs. @throws as `execShell`, and exec_failed */
+export async function execJob(sandbox: Sandbox, request: ShellExecRequest): Promise<ExecRow> {
+  const { run, failure } = await begin(sandbox, shellCommand('job', request, sandbox));
+  if (failure !== undefined && failure.code !== 'exec_failed') throw failure;
+  return run.row;
+}
+
+/** @throws as `execShell`, and exec_failed */
+export async function execStream(sandbox: Sandbox, start: ExecStart): Promise<ExecSession> {
+  const command: Command = {
+    kind: 'stream',
+    line: commandLine(start.argv),
+    spec: {
+      argv: start.argv,
+      env: streamEnvironment(sandbox.row.id, start),
+      cwd: start.cwd,
+      ...userOf(start),
+      tty: start.tty === undefined ? undefined : { rows: start.tty.rows, columns: start.tty.columns },
+      stdin: start.stdin || start.tty !== undefined ? 'pipe' : 'none',
+      timeoutMs: start.timeout_ms,
+    },
+  };
+  const { run, session, failure } = await begin(sandbox, command, { isDetached: start.detach });
+  if (failure !== undefined) throw failure;
+  return session ?? new Session(run, { isDetached: start.detach });
+}
+
+function shellCommand(kind: 'exec' | 'job', request: ShellExecRequest, sandbox: Sandbox): Command {
+  return {
+    kind,
+    line: request.cmd,
+    spec: {
+      argv: ['/bin/sh', '-c', request.cmd],
+      env: baseEnvironment(sandbox.row.id),
+      cwd: request.workdir,
+      uid: 0,
+      gid: 0,
+      tty: undefined,
+      stdin: 'none',
+      timeoutMs: request.timeoutS * 1_000,
+    },
+  };
+}
+
+interface Begun {
+  readonly run: Run;
+  readonly session: Session | undefined;
+  /** Why the guest did not start it; the run has ended. */
+  readonly failure: AppError | undefined;
+}
+
+async function begin(
+  sandbox: Sandbox,
+  command: Command,
+  watching?: { readonly isDetached: boolean },
+): Promise<Begun> {
+  const instance = await sandbox.ready();
+  checkRoom(sandbox);
+  const row = insert(sandbox, command, instance);
+  faultPoint('exec.inserted');
+  const { guest } = sandbox;
+  const run = new Run({ row, recorder: recorderFor(sandbox, row), guest, host: sandbox });
+  // Known to the sandbox before the guest is asked: whatever ends PID 1 meanwhile ends this run, too.
+  sandbox.runs.set(row.seq, run);
+  let exec: GuestExec;
+  try {
+    const { openFilesMax } = sandbox.row.limits;
+    exec = await guest.exec({ ...command.spec, execId: row.execId, openFilesMax });
+  } catch (error) {
+    return { run, session: undefined, failure: await notStarted(sandbox, run, error) };
+  }
+  faultPoint('exec.started');
+  if (run.end !== undefined) {
+    // The sandbox was stopped between the guest's answer and now.
+    exec.close();
+    return { run, session: undefined, failure: undefined };
+  }
+  const session = watching === undefined ? undefined : new Session(run, watching);
+  run.follow(exec, session);
+  return { run, session, failure: undefined };
+}
+
+function checkRoom(sandbox: Sandbox): void {
+  if (sandbox.runs.size < limits.execsRunningMax) return;
+  throw new AppError(
+    'exec_limit',
+    `Cannot start a command in sandbox "${sandbox.row.id}": ${sandbox.runs.size} run already: wait for one to end`,
+  );
+}
+
+function insert(sandbox: Sandbox, command: Command, instance: number): ExecRow {
+  const { store } = sandbox.world;
+  const startedMs = sandbox.nowMs();
+  const row = store.transaction(() =>
+    store.execs.begin(sandbox.row.id, {
+      kind: command.kind,
+      cmd: command.line,
+      workdir: command.spec.cwd,
+      timeoutMs: command.spec.timeoutMs,
+      startedMs,
+      instance,
+    }),
+  );
+  sandbox.tookSeq(row.seq, startedMs);
+  return row;
+}
+
+export function recorderFor(sandbox: Sandbox, row: ExecRow): Recorder {
+  const { store } = sandbox.world;
+  return row.kind === 'job' ? new LineRecorder(store, row) : new HeadRecorder(store, row);
+}
+
+/** Ends the row of a command that the guest did not start. Undefined where the run ended as a run. */
+async function notStarted(sandbox: Sandbox, run: Run, error: unknown): Promise<AppError | undefined> {
+  const failure =
+    error instanceof AppError
+      ? error
+      : new AppError('internal', 'Cannot start the command', { cause: error });
+  if (failure.code === 'guest_failed') {
+    // The connection broke before the answer: the command may run. Only the guest knows, if it lives.
+    run.resume();
+    await run.done;
+    return undefined;
+  }
+  const isMissing = /ENOENT|not found|no such file/i.test(failure.message);
+  run.unstarted(isMissing, failure.message);
+  sandbox.world.log.debug('exec.unstarted', { sandbox: sandbox.row.id, seq: run.row.seq, error: failure });
+  return failure;
+}

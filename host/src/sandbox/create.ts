@@ -1,0 +1,148 @@
+/**
+ * Making a sandbox, and taking one away.
+ *
+ * Create writes its row (`creating`) before its first directory, destroy marks the row (`destroying`) before it
+ * ends anything and deletes it last. So after a crash every directory has a row that says what it is: half a
+ * create is undone, half a destroy is completed, and a directory without a row is none of ours to remove.
+ */
+import { AppError } from '@squash/contract/errors';
+import type { CreateRequest, Warning } from '@squash/contract/sandbox';
+import { faultPoint } from '#base/fault.ts';
+import type { LayerRef, SandboxRow } from '#store/rows.ts';
+import { Sandbox, startSpec } from './sandbox.ts';
+import { stackOrder } from './stacking.ts';
+import { checkLayerCount } from './trees.ts';
+import type { World } from './world.ts';
+
+const bytesPerMb = 1_048_576;
+
+/**
+ * @param register called once the row exists, so that the sandbox can be seen while it starts
+ * @throws module_not_found, layer_corrupt, limits_unenforceable, invalid_request, disk_full, launch_failed
+ */
+export async function createSandbox(
+  world: World,
+  request: CreateRequest,
+  register: (sandbox: Sandbox) => void,
+): Promise<Sandbox> {
+  const modules = [...new Set(request.layers)];
+  checkLayerCount(modules.length);
+  const draft = draftRow(world, request);
+  const made = await world.layerLock.shared(async () => {
+    const layers = await Promise.all(
+      modules.map(
+        async (module): Promise<LayerRef> => ({ module, digest: await world.layers.ensureModule(module) }),
+      ),
+    );
+    faultPoint('create.layers');
+    return insert(world, { ...draft, layers });
+  });
+  register(made);
+  await made.mailbox.post(() => bringUp(made));
+  world.counters.created += 1;
+  return made;
+}
+
+/** Everything of the row that needs no look at the layers. */
+function draftRow(world: World, request: CreateRequest): Omit<SandboxRow, 'layers'> {
+  const nowMs = world.clock.wallMs();
+  const limits = {
+    ...world.fixedLimits,
+    cpuMilli: Math.max(1, Math.round(request.cpu * 1_000)),
+    memoryBytesMax: request.memoryMb * bytesPerMb,
+  };
+  const unenforced = world.driver.warnings(limits);
+  if (world.requiresLimits && unenforced.length > 0) {
+    const reasons = unenforced.map((warning) => warning.message).join('; ');
+    throw new AppError('limits_unenforceable', `Cannot create sandbox "${request.id}": ${reasons}`);
+  }
+  return {
+    id: request.id,
+    owner: request.owner,
+    task: request.task,
+    createdMs: nowMs,
+    lastActiveMs: nowMs,
+    cpu: request.cpu,
+    memoryMb: request.memoryMb,
+    maxLifetimeS: request.maxLifetimeS,
+    allowNet: request.allowNet === undefined ? null : [...request.allowNet],
+    warnings: [...unenforced.map(({ code, message }) => ({ code, message })), ...requestWarnings(request)],
+    limits,
+    upperKind: world.driver.upperKind,
+    upperGeneration: 1,
+    activeSnapshot: null,
+    phase: 'creating',
+    failure: null,
+    instance: 0,
+    nextSeq: 1,
+    pending: null,
+    revision: 1,
+  };
+}
+
+function requestWarnings(request: CreateRequest): readonly Warning[] {
+  const isSaid = request.warnings.some((warning) => warning.message.includes('allow_net'));
+  if (request.allowNet === undefined || isSaid) return request.warnings;
+  const message = 'allow_net is kept but not in force yet: the sandbox has no network but its own loopback';
+  return [...request.warnings, { code: 'unsupported_field', message }];
+}
+
+function insert(world: World, draft: SandboxRow): Sandbox {
+  const { store } = world;
+  // Refuses names that can't be stacked while nothing exists yet.
+  stackOrder(draft.layers);
+  const row = store.transaction(() => {
+    const numbered = { ...draft, instance: store.sandboxes.nextInstance() };
+    store.sandboxes.insert(numbered);
+    return numbered;
+  });
+  faultPoint('create.inserted');
+  return new Sandbox(world, row, []);
+}
+
+async function bringUp(sandbox: Sandbox): Promise<void> {
+  const { world, row } = sandbox;
+  try {
+    await world.files.make(row.id);
+    await world.driver.createUpper(row);
+    faultPoint('create.upper');
+    const running = await world.driver.start(
+      startSpec(
+        row,
+        stackOrder(row.layers).map((layer) => layer.digest),
+      ),
+    );
+    faultPoint('create.started');
+    sandbox.started(running);
+    faultPoint('create.committed');
+  } catch (error) {
+    try {
+      await removeSandbox(sandbox);
+    } catch (undoing) {
+      // It stays as `destroying`: a client's DELETE or the next daemon tries again.
+      world.log.error('create.undo', { sandbox: row.id, error: undoing });
+    }
+    throw error;
+  }
+}
+
+/**
+ * Ends every process and removes row, upper and directory. Also the undo of a create and what recovery calls for
+ * a sandbox that was half made or half removed: every step may have been done already. Call from the mailbox.
+ */
+export async function removeSandbox(sandbox: Sandbox): Promise<void> {
+  const { world, row } = sandbox;
+  sandbox.apply({ type: 'destroying' });
+  if (row.phase !== 'creating') sandbox.change({ phase: 'destroying', pending: null }, 'durably');
+  faultPoint('destroy.marked');
+  await world.driver.stop(row.id);
+  await sandbox.settleRuns('destroyed');
+  faultPoint('destroy.stopped');
+  await world.driver.removeUpper(row.id);
+  await world.files.discard(row.id);
+  faultPoint('destroy.trashed');
+  world.store.transaction(() => world.store.sandboxes.delete(row.id));
+  faultPoint('destroy.deleted');
+  sandbox.close();
+  sandbox.mailbox.close(new AppError('sandbox_not_found', `Cannot use sandbox "${row.id}": it was removed`));
+}

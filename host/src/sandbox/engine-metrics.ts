@@ -1,0 +1,77 @@
+/**
+ * The engine's counters and gauges for `/metrics`. No labels that a client or a sandbox can choose: their number
+ * would be without bound.
+ */
+import type { Engine } from './engine.ts';
+import type { Sandbox } from './sandbox.ts';
+import type { World } from './world.ts';
+
+export type Metric = Awaited<ReturnType<Engine['metrics']>>[number];
+
+const states = ['creating', 'ready', 'restarting', 'failed', 'destroying'] as const;
+
+export function engineMetrics(world: World, sandboxes: readonly Sandbox[]): readonly Metric[] {
+  const { counters } = world;
+  const inState = (state: string): number =>
+    sandboxes.filter((sandbox) => sandbox.state.phase === state).length;
+  const sum = (of: (sandbox: Sandbox) => number): number =>
+    sandboxes.reduce((total, sandbox) => total + of(sandbox), 0);
+  return [
+    {
+      name: 'squash_sandboxes',
+      help: 'Sandboxes by state',
+      type: 'gauge',
+      samples: states.map((state) => ({ labels: { state }, value: inState(state) })),
+    },
+    single(
+      'squash_execs_running',
+      ['gauge', 'Commands that run now'],
+      sum((sandbox) => sandbox.runs.size),
+    ),
+    {
+      name: 'squash_execs_total',
+      help: 'Commands that ended since the daemon began, by how',
+      type: 'counter',
+      samples: Object.entries(counters.execs).map(([reason, value]) => ({ labels: { reason }, value })),
+    },
+    single(
+      'squash_sandboxes_created_total',
+      ['counter', 'Sandboxes created since the daemon began'],
+      counters.created,
+    ),
+    single(
+      'squash_sandboxes_destroyed_total',
+      ['counter', 'Sandboxes removed since the daemon began'],
+      counters.destroyed,
+    ),
+    single(
+      'squash_sandboxes_reaped_total',
+      ['counter', 'Sandboxes removed at the end of their lifetime'],
+      counters.reaped,
+    ),
+    single(
+      'squash_sandbox_restarts_total',
+      ['counter', 'Starts of a sandbox whose PID 1 had ended'],
+      counters.restarts,
+    ),
+    single(
+      'squash_snapshots_total',
+      ['counter', 'Snapshots taken since the daemon began'],
+      counters.snapshots,
+    ),
+    single(
+      'squash_upper_bytes',
+      ['gauge', 'Bytes in all writable layers, as last measured'],
+      sum((sandbox) => sandbox.usage.known.bytes),
+    ),
+    single(
+      'squash_upper_inodes',
+      ['gauge', 'Inodes in all writable layers, as last measured'],
+      sum((sandbox) => sandbox.usage.known.inodes),
+    ),
+  ];
+}
+
+function single(name: string, [type, help]: readonly [Metric['type'], string], value: number): Metric {
+  return { name, help, type, samples: [{ labels: {}, value }] };
+}

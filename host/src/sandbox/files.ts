@@ -1,0 +1,148 @@
+/**
+ * The engine's own files in the data directory: where they lie, how a sandbox's directory comes and goes, and
+ * its shadow `sandbox.json`. What sandboxes wrote (uppers, layers) is the driver's and the launcher's.
+ *
+ * A directory leaves by one rename into `trash/`, which is atomic; the trash is emptied behind the caller's back
+ * by the launcher, because a tree made by hostile code is not walked by Node.
+ */
+import { randomBytes } from 'node:crypto';
+import { mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { LayerDigest, SandboxId, SnapshotLabel } from '@squash/contract/ids';
+import { syncDirectory } from '#base/atomic-file.ts';
+import { errorText } from '#base/bug.ts';
+import type { Log } from '#base/log.ts';
+import type { SandboxRow, SnapshotRow } from '#store/rows.ts';
+import { type SandboxFile, readSandboxFile, writeSandboxFile } from '#store/sandbox-file.ts';
+
+export interface FilesOptions {
+  readonly dataDir: string;
+  readonly log: Log;
+  /** Removes a tree, given relative to the data directory, whatever it holds. */
+  readonly removeTree: (path: string) => Promise<void>;
+}
+
+interface ShadowState {
+  latest: { readonly sandbox: SandboxRow; readonly snapshots: readonly SnapshotRow[] } | undefined;
+  writing: Promise<void>;
+}
+
+export class SandboxFiles {
+  readonly #options: FilesOptions;
+  readonly #shadows = new Map<SandboxId, ShadowState>();
+  readonly #removals = new Set<Promise<void>>();
+
+  constructor(options: FilesOptions) {
+    this.#options = options;
+  }
+
+  directory(id: SandboxId): string {
+    return join(this.#options.dataDir, 'sandboxes', id);
+  }
+
+  shadow(id: SandboxId): string {
+    return join(this.directory(id), '.meta', 'sandbox.json');
+  }
+
+  snapshot(id: SandboxId, label: SnapshotLabel): string {
+    return join(this.directory(id), 'snapshots', `${label}.squashfs`);
+  }
+
+  layer(digest: LayerDigest): string {
+    return join(this.#options.dataDir, 'layers', digest);
+  }
+
+  async exists(path: string): Promise<boolean> {
+    try {
+      await stat(path);
+      return true;
+    } catch {
+      // Whatever hinders the look makes it unusable, too.
+      return false;
+    }
+  }
+
+  /** The directory of a new sandbox. Its parts are searchable: the launcher's children mount from below it. */
+  async make(id: SandboxId): Promise<void> {
+    await mkdir(this.directory(id), { recursive: true, mode: 0o755 });
+    await mkdir(join(this.directory(id), '.meta'), { recursive: true, mode: 0o700 });
+    await mkdir(join(this.directory(id), 'snapshots'), { recursive: true, mode: 0o755 });
+  }
+
+  /** Takes the directory away at once and for good; the space comes back a moment later. */
+  async discard(id: SandboxId): Promise<void> {
+    await this.#shadows.get(id)?.writing;
+    this.#shadows.delete(id);
+    const name = join('trash', `${id}.${randomBytes(6).toString('hex')}`);
+    try {
+      await rename(this.directory(id), join(this.#options.dataDir, name));
+    } catch (error) {
+      if (isMissing(error)) return;
+      throw error;
+    }
+    await syncDirectory(join(this.#options.dataDir, 'sandboxes'));
+    this.#remove(name);
+  }
+
+  async dropSnapshot(id: SandboxId, label: SnapshotLabel): Promise<void> {
+    await rm(this.snapshot(id, label), { force: true });
+  }
+
+  /** Brings the shadow up to these rows, after what is being written now. Never fails the caller. */
+  follow(sandbox: SandboxRow, snapshots: readonly SnapshotRow[]): void {
+    const state = this.#shadows.get(sandbox.id) ?? { latest: undefined, writing: Promise.resolve() };
+    this.#shadows.set(sandbox.id, state);
+    const isScheduled = state.latest !== undefined;
+    state.latest = { sandbox, snapshots };
+    if (!isScheduled) state.writing = state.writing.then(() => this.#write(sandbox.id, state));
+  }
+
+  read(id: SandboxId): Promise<SandboxFile | undefined> {
+    return readSandboxFile(this.shadow(id));
+  }
+
+  /** Names in `sandboxes/`. */
+  async directories(): Promise<readonly string[]> {
+    return readdir(join(this.#options.dataDir, 'sandboxes'));
+  }
+
+  /** Removes what belongs to nobody: left by a daemon that died. */
+  async emptyLeftovers(): Promise<void> {
+    for (const folder of ['tmp', 'trash']) {
+      for (const name of await readdir(join(this.#options.dataDir, folder))) this.#remove(join(folder, name));
+    }
+  }
+
+  /** Resolves when all shadows are written and all removals done. */
+  async settle(): Promise<void> {
+    await Promise.all([...this.#shadows.values()].map((state) => state.writing));
+    await Promise.all(this.#removals);
+  }
+
+  async #write(id: SandboxId, state: ShadowState): Promise<void> {
+    const { latest } = state;
+    state.latest = undefined;
+    if (latest === undefined || this.#shadows.get(id) !== state) return;
+    try {
+      await writeSandboxFile(this.shadow(id), latest.sandbox, latest.snapshots);
+    } catch (error) {
+      // The database has it; the next change or the next daemon writes it again.
+      this.#options.log.warn('sandbox.shadow', { sandbox: id, error });
+    }
+  }
+
+  #remove(path: string): void {
+    const removal = this.#options
+      .removeTree(path)
+      .catch((error: unknown) => {
+        // It stays in the trash, which the next daemon empties.
+        this.#options.log.warn('trash.remove', { path, error: errorText(error) });
+      })
+      .finally(() => this.#removals.delete(removal));
+    this.#removals.add(removal);
+  }
+}
+
+export function isMissing(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'ENOENT';
+}

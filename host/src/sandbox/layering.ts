@@ -1,0 +1,212 @@
+/**
+ * Operations on a live sandbox's layers: activate, snapshot, restore. Each runs in the mailbox.
+ *
+ * The overlay can't be changed under running processes, so activate and restore end them and start PID 1 anew.
+ * The row carries the intent before the first step. The new state is committed with the new instance's number;
+ * before that commit everything is undone after a crash, behind it everything is completed. The old upper goes
+ * only when the sandbox runs on the new one.
+ */
+import { createHash } from 'node:crypto';
+import { createReadStream } from 'node:fs';
+import { AppError } from '@squash/contract/errors';
+import {
+  type LayerDigest,
+  layerDigestSchema,
+  type ModuleName,
+  type SnapshotLabel,
+  snapshotLabelSchema,
+} from '@squash/contract/ids';
+import { limits } from '@squash/contract/limits';
+import { faultPoint } from '#base/fault.ts';
+import type { SandboxRow, SnapshotRow } from '#store/rows.ts';
+import type { SandboxChange } from '#store/sandboxes.ts';
+import type { Sandbox } from './sandbox.ts';
+import { prefixOf, snapshotChain } from './stacking.ts';
+import { checkLayerCount, treesOf } from './trees.ts';
+
+/** @throws module_active, module_not_found, layer_corrupt, invalid_request, disk_full, launch_failed */
+export async function activate(sandbox: Sandbox, module: ModuleName): Promise<void> {
+  const { row, world } = sandbox;
+  if (row.layers.some((layer) => layer.module === module)) {
+    throw new AppError(
+      'module_active',
+      `Cannot activate module "${module}": sandbox "${row.id}" is built on it already`,
+    );
+  }
+  prefixOf(module);
+  checkLayerCount(row.layers.length + 1);
+  // Looked up and unpacked before anything is ended: a module that is missing or corrupt costs nobody a command.
+  const digest = await world.layerLock.shared(() => world.layers.ensureModule(module));
+  sandbox.change({ pending: { op: 'activate', module } });
+  faultPoint('activate.pending');
+  await replace(sandbox, { layers: [...row.layers, { module, digest }], pending: null });
+  faultPoint('activate.started');
+}
+
+/**
+ * The sandbox goes on with an empty upper on top of the snapshot; its layers stay as they are.
+ * @throws snapshot_not_found, layer_corrupt, disk_full, launch_failed
+ */
+export async function restore(sandbox: Sandbox, label: SnapshotLabel): Promise<void> {
+  const { row, world } = sandbox;
+  if (!sandbox.snapshots.some((snapshot) => snapshot.label === label)) {
+    throw new AppError(
+      'snapshot_not_found',
+      `Cannot restore sandbox "${row.id}": it has no snapshot "${label}"`,
+    );
+  }
+  const generation = row.upperGeneration + 1;
+  const next = { ...row, activeSnapshot: label };
+  await world.layerLock.shared(() => treesOf(world, next, sandbox.snapshots));
+  sandbox.change({ pending: { op: 'restore', label, generation } }, 'durably');
+  faultPoint('restore.pending');
+  try {
+    await world.driver.createUpper({ ...row, upperGeneration: generation });
+  } catch (error) {
+    await dropUpper(sandbox, generation);
+    throw error;
+  }
+  faultPoint('restore.upper');
+  const old = { generation: row.upperGeneration, activeSnapshot: row.activeSnapshot };
+  await replace(sandbox, {
+    upperGeneration: generation,
+    activeSnapshot: label,
+    pending: { op: 'drop', ...old },
+  });
+  faultPoint('restore.started');
+  await dropUpper(sandbox, old.generation);
+  faultPoint('restore.dropped');
+}
+
+/** Ends what runs, starts on the change; where that fails, goes back to what was and says why. */
+async function replace(sandbox: Sandbox, change: SandboxChange): Promise<void> {
+  const before = sandbox.row;
+  await sandbox.stop('layers_changed');
+  faultPoint(change.activeSnapshot === undefined ? 'activate.stopped' : 'restore.stopped');
+  try {
+    await sandbox.start(change, 'durably');
+  } catch (error) {
+    await goBack(sandbox, before);
+    throw error;
+  }
+}
+
+async function goBack(sandbox: Sandbox, before: SandboxRow): Promise<void> {
+  const dropped = before.pending?.op === 'restore' ? before.pending.generation : undefined;
+  try {
+    await sandbox.world.driver.stop(before.id);
+    // With the intent it came from, so that a crash from here on undoes as well.
+    const { layers, upperGeneration, activeSnapshot, pending } = before;
+    await sandbox.start({ layers, upperGeneration, activeSnapshot, pending }, 'durably');
+    if (dropped === undefined) sandbox.change({ pending: null });
+    else await dropUpper(sandbox, dropped);
+  } catch (error) {
+    sandbox.failed(error);
+  }
+}
+
+/** Removes a generation that is not the row's, then clears the intent. */
+export async function dropUpper(sandbox: Sandbox, generation: number): Promise<void> {
+  if (generation === sandbox.row.upperGeneration) {
+    throw new AppError(
+      'internal',
+      `Cannot drop upper ${generation} of sandbox "${sandbox.row.id}": it is in use`,
+    );
+  }
+  await sandbox.world.driver.removeUpper(sandbox.row.id, generation);
+  sandbox.change({ pending: null });
+}
+
+export interface Taken {
+  readonly label: SnapshotLabel;
+  readonly size: number;
+  readonly pauseMs: number;
+}
+
+/** @throws snapshot_exists, invalid_request, disk_full */
+export async function snapshot(sandbox: Sandbox, wanted: SnapshotLabel | undefined): Promise<Taken> {
+  const { world, row } = sandbox;
+  const label = wanted ?? freshLabel(sandbox);
+  const path = world.files.snapshot(row.id, label);
+  checkRoom(sandbox);
+  if (sandbox.snapshots.some((taken) => taken.label === label) || (await world.files.exists(path))) {
+    throw new AppError(
+      'snapshot_exists',
+      `Cannot take snapshot "${label}": sandbox "${row.id}" has one with this label`,
+    );
+  }
+  sandbox.change({ pending: { op: 'snapshot', label } });
+  faultPoint('snapshot.pending');
+  try {
+    const packed = await world.driver.pack({ id: row.id, generation: row.upperGeneration }, path);
+    faultPoint('snapshot.packed');
+    const taken: SnapshotRow = {
+      label,
+      createdMs: sandbox.nowMs(),
+      size: packed.bytes,
+      digest: null,
+      base: row.activeSnapshot,
+      layers: row.layers,
+    };
+    sandbox.addSnapshot(taken);
+    faultPoint('snapshot.committed');
+    world.counters.snapshots += 1;
+    void digestLater(sandbox, taken);
+    return { label, size: packed.bytes, pauseMs: packed.pauseUs / 1_000 };
+  } catch (error) {
+    await world.files.dropSnapshot(row.id, label);
+    sandbox.change({ pending: null });
+    throw error;
+  }
+}
+
+function checkRoom(sandbox: Sandbox): void {
+  const { id, activeSnapshot } = sandbox.row;
+  if (sandbox.snapshots.length >= limits.snapshotsMax) {
+    throw new AppError(
+      'invalid_request',
+      `Cannot take another snapshot of sandbox "${id}": it has ${sandbox.snapshots.length}`,
+    );
+  }
+  const depth = activeSnapshot === null ? 0 : snapshotChain(sandbox.snapshots, activeSnapshot).length;
+  if (depth >= limits.snapshotChainMax) {
+    throw new AppError(
+      'invalid_request',
+      `Cannot take another snapshot of sandbox "${id}": it lies on ${depth} snapshots already: restore an earlier one`,
+    );
+  }
+}
+
+/** `YYYYMMDD-HHMMSS`, UTC; a second one in the same second gets a number. */
+function freshLabel(sandbox: Sandbox): SnapshotLabel {
+  const stamp = new Date(sandbox.nowMs())
+    .toISOString()
+    .replaceAll(/[-:]/g, '')
+    .replace('T', '-')
+    .slice(0, 15);
+  const taken = new Set<string>(sandbox.snapshots.map((known) => known.label));
+  let label = stamp;
+  for (let copy = 2; taken.has(label); copy += 1) label = `${stamp}-${copy}`;
+  return snapshotLabelSchema.parse(label);
+}
+
+/**
+ * The file's digest, so that a later restore sees a file that changed on the disk. After the answer: hashing
+ * 100 MB takes longer than a client should wait, and the file was written by us a moment ago.
+ */
+async function digestLater(sandbox: Sandbox, taken: SnapshotRow): Promise<void> {
+  try {
+    const digest = await fileDigest(sandbox.world.files.snapshot(sandbox.row.id, taken.label));
+    if (sandbox.state.phase !== 'destroying') sandbox.setSnapshotDigest(taken, digest);
+  } catch (error) {
+    // Removed with its sandbox, most often. Without a digest the file is only checked for being a squashfs.
+    sandbox.world.log.debug('snapshot.digest', { sandbox: sandbox.row.id, label: taken.label, error });
+  }
+}
+
+async function fileDigest(path: string): Promise<LayerDigest> {
+  const hash = createHash('sha256');
+  for await (const chunk of createReadStream(path, { highWaterMark: 1_048_576 }))
+    hash.update(chunk as Buffer);
+  return layerDigestSchema.parse(hash.digest('hex'));
+}

@@ -1,0 +1,194 @@
+/**
+ * What a new daemon does with what it finds: rows, running sandboxes, directories.
+ *
+ * Decided per sandbox by `planOf`, a pure function over the row and what runs; carried out by `recover`. Nothing
+ * that was acknowledged is lost, nothing half done stays:
+ *
+ * - `creating` was never answered: undone. `destroying` was wanted: completed.
+ * - a running instance that is the row's is taken over, with its commands at their stored offsets;
+ * - a row whose PID 1 is gone (reboot, death) starts again on its upper; its commands are `lost`;
+ * - what runs and has no row, or is not the row's instance, is ended;
+ * - a directory without a row is never removed unless it is empty: rows are deleted after directories, so such a
+ *   directory means a database that was lost, and its upper is somebody's work. `doctor --repair` takes it in.
+ */
+import { rmdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { type SandboxId, sandboxIdSchema } from '@squash/contract/ids';
+import { errorText } from '#base/bug.ts';
+import type { ExecRow, SandboxRow } from '#store/rows.ts';
+import type { RunningSandbox } from '../drivers/driver.ts';
+import type { Guest, GuestExecEntry } from '../guest/guest.ts';
+import { recorderFor } from './commands.ts';
+import { removeSandbox } from './create.ts';
+import { dropUpper } from './layering.ts';
+import { Run } from './run.ts';
+import { Sandbox } from './sandbox.ts';
+import type { World } from './world.ts';
+
+export type Plan =
+  | { readonly do: 'remove' }
+  | { readonly do: 'take-over'; readonly running: RunningSandbox }
+  /** `stale`: something else runs under this id and is ended first. */
+  | { readonly do: 'start'; readonly isStale: boolean };
+
+export function planOf(
+  row: Pick<SandboxRow, 'phase' | 'instance'>,
+  running: RunningSandbox | undefined,
+): Plan {
+  if (row.phase === 'creating' || row.phase === 'destroying') return { do: 'remove' };
+  if (running !== undefined && running.instance === row.instance) return { do: 'take-over', running };
+  return { do: 'start', isStale: running !== undefined };
+}
+
+/**
+ * All sandboxes, each taken over or on its way. Resolves when everything that must not wait is done; sandboxes
+ * that start anew go on starting behind it, some at a time.
+ */
+export async function recover(world: World): Promise<readonly Sandbox[]> {
+  const running = new Map((await world.driver.list()).map((found) => [found.id, found]));
+  const rows = world.store.read(() => world.store.sandboxes.all());
+  const known = new Set(rows.map((row) => row.id));
+  for (const found of running.values()) {
+    if (known.has(found.id)) continue;
+    world.log.warn('recover.orphan', { sandbox: found.id, instance: found.instance });
+    await world.driver.stop(found.id);
+  }
+  await reportStrangers(world, known);
+  await world.files.emptyLeftovers();
+  const recovered = await Promise.all(rows.map((row) => recoverOne(world, row, running.get(row.id))));
+  return recovered.filter((sandbox) => sandbox !== undefined);
+}
+
+async function recoverOne(
+  world: World,
+  row: SandboxRow,
+  running: RunningSandbox | undefined,
+): Promise<Sandbox | undefined> {
+  const snapshots = world.store.read(() => world.store.sandboxes.snapshots(row.id));
+  const sandbox = new Sandbox(world, row, snapshots);
+  const plan = planOf(row, running);
+  world.log.info('recover.sandbox', { sandbox: row.id, plan: plan.do, pending: row.pending?.op });
+  if (plan.do === 'remove') {
+    // Through the mailbox like every change, although nobody else can know the sandbox yet.
+    await sandbox.mailbox.post(() => removeSandbox(sandbox));
+    return undefined;
+  }
+  const shadow = await world.files.read(row.id);
+  if (shadow?.sandbox.revision !== row.revision) world.files.follow(row, snapshots);
+  if (plan.do === 'take-over' && (await takeOver(sandbox, plan.running))) {
+    await settlePending(sandbox);
+    return sandbox;
+  }
+  endLost(sandbox);
+  sandbox.apply({ type: 'replacing', reason: 'lost' });
+  sandbox.mailbox.post(() => settlePending(sandbox)).catch((error: unknown) => sandbox.failed(error));
+  sandbox.restart('lost');
+  return sandbox;
+}
+
+/** False where PID 1 does not answer as it should: then the sandbox is started anew. */
+async function takeOver(sandbox: Sandbox, running: RunningSandbox): Promise<boolean> {
+  const { world, row } = sandbox;
+  const unfinished = world.store.read(() => world.store.execs.unfinished(row.id));
+  try {
+    const guest = world.guestOf(running);
+    const inGuest = await guest.list();
+    const { oomKills } = await world.driver.stats(row.id);
+    sandbox.started(running, oomKills);
+    for (const exec of unfinished) follow(sandbox, exec);
+    const rows = new Set(unfinished.map((exec) => exec.execId));
+    for (const entry of inGuest) {
+      if (rows.has(entry.execId)) continue;
+      await forget(sandbox, guest, entry);
+    }
+    return true;
+  } catch (error) {
+    world.log.guest(row.id).warn('recover.guest', { error: errorText(error) });
+    if (sandbox.state.phase === 'ready') sandbox.guestBroken(errorText(error));
+    return sandbox.state.phase !== 'creating';
+  }
+}
+
+/** Its end is stored and the daemon died before it said so; or hostile code made it up. */
+async function forget(sandbox: Sandbox, guest: Guest, entry: GuestExecEntry): Promise<void> {
+  const { store, log } = sandbox.world;
+  const seq = Number(/^\d+-(\d+)$/.exec(entry.execId)?.[1] ?? 0);
+  const row = store.read(() => store.execs.get(sandbox.row.id, seq));
+  if (entry.running || row?.execId !== entry.execId) return;
+  try {
+    const exec = await guest.attach(entry.execId, { stdout: row.stdoutBytes, stderr: row.stderrBytes });
+    exec.release();
+    exec.close();
+  } catch (error) {
+    // It only takes a place in the guest's table until PID 1 ends.
+    log.guest(sandbox.row.id).warn('recover.forget', { seq, error: errorText(error) });
+  }
+}
+
+function follow(sandbox: Sandbox, row: ExecRow): void {
+  const run = new Run({ row, recorder: recorderFor(sandbox, row), guest: sandbox.guest, host: sandbox });
+  sandbox.runs.set(row.seq, run);
+  run.resume();
+}
+
+/** Commands whose PID 1 is gone: nobody knows how they ended. */
+function endLost(sandbox: Sandbox): void {
+  const { world, row } = sandbox;
+  const reason = row.pending?.op === 'activate' || row.pending?.op === 'restore' ? 'layers_changed' : 'lost';
+  for (const exec of world.store.read(() => world.store.execs.unfinished(row.id))) {
+    if (sandbox.runs.has(exec.seq)) continue;
+    const finishedMs = sandbox.nowMs();
+    world.store.transaction(() =>
+      world.store.execs.finish(exec.key, {
+        finishedMs,
+        exitCode: 137,
+        signal: 9,
+        timedOut: false,
+        reason,
+      }),
+    );
+    world.counters.execs[reason] += 1;
+  }
+}
+
+/** Undoes or completes the operation that the crash interrupted. */
+async function settlePending(sandbox: Sandbox): Promise<void> {
+  const { world, row } = sandbox;
+  switch (row.pending?.op) {
+    case undefined:
+      return;
+    case 'activate':
+      return sandbox.change({ pending: null });
+    case 'snapshot':
+      await world.files.dropSnapshot(row.id, row.pending.label);
+      return sandbox.change({ pending: null });
+    case 'restore':
+    case 'drop':
+      return dropUpper(sandbox, row.pending.generation);
+  }
+}
+
+/** Directories that no row knows are left alone and told of; empty ones are removed. */
+async function reportStrangers(world: World, known: ReadonlySet<SandboxId>): Promise<void> {
+  for (const name of await world.files.directories()) {
+    const id = sandboxIdSchema.safeParse(name);
+    if (id.success && known.has(id.data)) continue;
+    if (await removeIfEmpty(world.files.directory(name as SandboxId))) continue;
+    world.log.warn('recover.stranger', {
+      directory: `sandboxes/${name}`,
+      remedy: '"squash doctor --repair" takes it in; or remove it yourself',
+    });
+  }
+}
+
+async function removeIfEmpty(directory: string): Promise<boolean> {
+  try {
+    for (const part of ['.meta', 'snapshots', 'uppers'])
+      await rmdir(join(directory, part)).catch(() => undefined);
+    await rmdir(directory);
+    return true;
+  } catch {
+    // Not empty, or not ours to touch: it stays.
+    return false;
+  }
+}

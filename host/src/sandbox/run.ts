@@ -1,0 +1,314 @@
+/**
+ * One command from its start to its stored end: pulls the guest's events, stores output, acknowledges, and
+ * decides how it ended.
+ *
+ * The order is what makes the daemon's death harmless: output is acknowledged only after it is stored, and the
+ * guest is released only after the exit is stored. A connection that breaks is taken up again once at the
+ * stored offsets; a guest that can't be reached any more is reported, and the sandbox ends the run.
+ */
+import { AppError } from '@squash/contract/errors';
+import type { ExecRecord } from '@squash/contract/exec';
+import { limits } from '@squash/contract/limits';
+import { faultPoint } from '#base/fault.ts';
+import type { EndReason, ExecEnd, ExecRow, StreamName } from '#store/rows.ts';
+import type { Guest, GuestExec, GuestOutcome } from '../guest/guest.ts';
+import { type Circumstances, forcedEnd, recordOf, reportedEnd, unstartedEnd } from './outcome.ts';
+import type { Recorder } from './recorder.ts';
+
+/** Who looks on while a command runs: a stream client. Errors of its own are its own. */
+export interface RunWatcher {
+  /** Resolves when there is room for more: a slow reader stalls the command. */
+  output(stream: StreamName, data: Buffer): Promise<void> | undefined;
+  /** The sandbox ends the run: nothing may wait for this client any more. */
+  unblock(): void;
+}
+
+/** What a run needs of its sandbox. */
+export interface RunHost {
+  nowMs(): number;
+  /** Whether the kernel ended something for want of memory since it was last asked. */
+  oomKilled(isOnlySuspect: (runsNow: number) => boolean): Promise<boolean>;
+  /** PID 1 does not answer or does not obey: the sandbox restarts it and ends its runs. */
+  guestBroken(why: string): void;
+  /** The end is stored; also called when the run was left to the next daemon. */
+  runOver(run: Run): void;
+  storeFailed(run: Run, error: unknown): void;
+}
+
+export interface RunParts {
+  readonly row: ExecRow;
+  readonly recorder: Recorder;
+  readonly guest: Guest;
+  readonly host: RunHost;
+}
+
+const storeRetryMs = 1_000;
+const sigterm = 15;
+const sigkill = 9;
+
+export class Run {
+  readonly row: ExecRow;
+  readonly #parts: RunParts;
+  readonly #done = Promise.withResolvers<ExecRecord>();
+  readonly #forced = Promise.withResolvers<EndReason>();
+  #forcedReason: EndReason | undefined;
+  #exec: GuestExec | undefined;
+  #watcher: RunWatcher | undefined;
+  #end: ExecEnd | undefined;
+  #killWanted: boolean;
+  #isLeft = false;
+  #flushTimer: NodeJS.Timeout | undefined;
+  #deadline: NodeJS.Timeout | undefined;
+  #killTimer: NodeJS.Timeout | undefined;
+  #lostTimer: NodeJS.Timeout | undefined;
+  #changed = Promise.withResolvers<void>();
+
+  constructor(parts: RunParts) {
+    this.row = parts.row;
+    this.#parts = parts;
+    this.#killWanted = parts.row.killWanted;
+    // Whoever does not wait for a job must not bring the process down when storing its end fails.
+    this.#done.promise.catch(() => undefined);
+  }
+
+  /** The record, once it is stored. @throws disk_full where it could not be stored now, shutting_down */
+  get done(): Promise<ExecRecord> {
+    return this.#done.promise;
+  }
+
+  get end(): ExecEnd | undefined {
+    return this.#end;
+  }
+
+  get exec(): GuestExec | undefined {
+    return this.#exec;
+  }
+
+  /** Resolves at the next change of what is stored. */
+  changed(): Promise<void> {
+    return this.#changed.promise;
+  }
+
+  /** Follows the command. Called once, with the connection on which it was started or attached. */
+  follow(exec: GuestExec, watcher?: RunWatcher): void {
+    this.#exec = exec;
+    this.#watcher = watcher;
+    this.#armDeadline();
+    if (this.#killWanted) exec.signal(sigkill);
+    void this.#pump(exec);
+  }
+
+  /** Finds the command in the guest again, at the stored offsets; a guest that does not know it is asked no more. */
+  resume(): void {
+    this.#armDeadline();
+    void this.#pump(undefined);
+  }
+
+  /** The command could not be started: its row ends with what a shell would report, and why on stderr. */
+  unstarted(isMissing: boolean, why: string): void {
+    this.#parts.recorder.take('stderr', Buffer.from(`${why}\n`));
+    this.#finish(unstartedEnd(isMissing, this.#parts.host.nowMs()));
+  }
+
+  /** The client is gone: what it would have taken is only stored. */
+  unwatch(): void {
+    this.#watcher = undefined;
+  }
+
+  /** TERM now, KILL after the grace; a guest that ignores even that is restarted. */
+  kill(): void {
+    this.#killWanted = true;
+    this.#exec?.signal(sigterm);
+    this.#killTimer ??= setTimeout(() => {
+      this.#exec?.signal(sigkill);
+      this.#killTimer = setTimeout(
+        () => this.#parts.host.guestBroken(`exec ${this.row.seq} did not end after SIGKILL`),
+        limits.execTimeoutSlackMs,
+      );
+    }, limits.execKillGraceMs);
+  }
+
+  /** The sandbox ends PID 1, or it ended: what still arrives is taken, then the run ends with this reason. */
+  expectEnd(reason: EndReason): void {
+    this.#forcedReason ??= reason;
+    this.#forced.resolve(this.#forcedReason);
+    this.#watcher?.unblock();
+  }
+
+  /** Ends the run with what has arrived. */
+  force(reason: EndReason): void {
+    this.expectEnd(reason);
+    this.#exec?.close();
+    this.#finish(forcedEnd(this.#forcedReason ?? reason, this.#parts.host.nowMs()));
+  }
+
+  /** The daemon stops: the command goes on and the next daemon finds it. */
+  leave(): void {
+    if (this.#isLeft || this.#end !== undefined) return;
+    this.#isLeft = true;
+    this.#clearTimers();
+    try {
+      this.#parts.recorder.flush();
+    } catch {
+      // What could not be stored was not acknowledged: the guest keeps it for the next daemon.
+    }
+    this.#exec?.close();
+    this.#done.reject(
+      new AppError(
+        'shutting_down',
+        `Cannot wait for exec ${this.row.seq}: the daemon stops; the command goes on`,
+      ),
+    );
+    this.#parts.host.runOver(this);
+  }
+
+  /** With no connection yet, begins by attaching. A connection that breaks is replaced once. */
+  async #pump(first: GuestExec | undefined): Promise<void> {
+    let exec = first;
+    for (let attachesLeft = 1; ; attachesLeft -= 1) {
+      if (exec !== undefined) {
+        const failure = await this.#drain(exec);
+        if (failure === undefined || this.#isLeft || this.#end !== undefined) return;
+      }
+      if (this.#forcedReason !== undefined || attachesLeft === 0) break;
+      const found = await this.#reattach();
+      if (found === 'unknown') this.expectEnd('lost');
+      if (found === 'unknown' || found === undefined) break;
+      exec = found;
+    }
+    if (this.#isLeft || this.#end !== undefined) return;
+    this.force(this.#forcedReason ?? (await this.#waitForForce()));
+  }
+
+  /** Events until the exit or a failure. */
+  async #drain(exec: GuestExec): Promise<Error | undefined> {
+    try {
+      for await (const event of exec.events()) {
+        if (this.#isLeft || this.#end !== undefined) return undefined;
+        if (event.type === 'exit') {
+          await this.#exited(exec, event.outcome);
+          return undefined;
+        }
+        this.#take(event.stream, event.data);
+        faultPoint('exec.output');
+        const room = this.#watcher?.output(event.stream, event.data);
+        if (room !== undefined && this.#forcedReason === undefined) await room;
+      }
+      return new AppError('guest_failed', 'the connection ended before the exit');
+    } catch (error) {
+      return error instanceof Error ? error : new Error(String(error));
+    }
+  }
+
+  #take(stream: StreamName, data: Buffer): void {
+    const { recorder } = this.#parts;
+    recorder.take(stream, data);
+    if (recorder.unstoredBytes >= limits.outputFlushBytes) this.#flush();
+    else this.#flushTimer ??= setTimeout(() => this.#flush(), limits.outputFlushMs);
+  }
+
+  #flush(): void {
+    clearTimeout(this.#flushTimer);
+    this.#flushTimer = undefined;
+    if (this.#isLeft || this.#end !== undefined) return;
+    try {
+      const offsets = this.#parts.recorder.flush();
+      this.#exec?.ack(offsets.stdout, offsets.stderr);
+      this.#notify();
+    } catch (error) {
+      // Not stored, so not acknowledged: the command stalls at its window until there is room again.
+      this.#parts.host.storeFailed(this, error);
+      this.#flushTimer = setTimeout(() => this.#flush(), storeRetryMs);
+    }
+  }
+
+  async #exited(exec: GuestExec, outcome: GuestOutcome): Promise<void> {
+    const { host } = this.#parts;
+    faultPoint('exec.exited');
+    const finishedMs = host.nowMs();
+    const isClean = outcome.exitCode === 0 || outcome.timedOut || this.#killWanted;
+    const killed = outcome.signal === sigkill || outcome.exitCode === 128 + sigkill;
+    const seen: Circumstances = {
+      killWanted: this.#killWanted,
+      oomKilled: !isClean && (await host.oomKilled((runsNow) => killed || runsNow === 1)),
+    };
+    // The sandbox may have ended the run while the kernel's counter was read.
+    if (this.#end !== undefined || this.#isLeft) return;
+    this.#finish(reportedEnd(outcome, finishedMs, seen));
+    faultPoint('exec.finished');
+    if (this.#end !== undefined) exec.release();
+    faultPoint('exec.released');
+    exec.close();
+  }
+
+  /** Stores the end; while that fails the run stays, and tries again. */
+  #finish(end: ExecEnd): void {
+    if (this.#end !== undefined || this.#isLeft) return;
+    const { recorder, host } = this.#parts;
+    this.#clearTimers();
+    try {
+      recorder.finish(end);
+    } catch (error) {
+      host.storeFailed(this, error);
+      this.#done.reject(error instanceof Error ? error : new Error(String(error)));
+      this.#flushTimer = setTimeout(() => this.#finish(end), storeRetryMs);
+      return;
+    }
+    this.#end = end;
+    const streams = { stdout: recorder.head('stdout'), stderr: recorder.head('stderr') };
+    this.#done.resolve(recordOf(recorder.row(), end, streams));
+    this.#notify();
+    host.runOver(this);
+  }
+
+  async #reattach(): Promise<GuestExec | 'unknown' | undefined> {
+    try {
+      const exec = await this.#parts.guest.attach(this.row.execId, this.#parts.recorder.rewind());
+      if (this.#isLeft || this.#end !== undefined) {
+        exec.close();
+        return undefined;
+      }
+      this.#exec = exec;
+      if (this.#killWanted) exec.signal(sigkill);
+      return exec;
+    } catch (error) {
+      // A guest that answers and does not know the exec never started it, or has been released.
+      return error instanceof AppError && error.code === 'exec_failed' ? 'unknown' : undefined;
+    }
+  }
+
+  /** PID 1 can't be reached: most often it just died and the launcher's word is on its way. */
+  #waitForForce(): Promise<EndReason> {
+    this.#lostTimer = setTimeout(
+      () => this.#parts.host.guestBroken(`the connection of exec ${this.row.seq} is lost`),
+      limits.runSettleMs,
+    );
+    return this.#forced.promise;
+  }
+
+  /** PID 1 ends the command at its timeout; this is for a PID 1 that does not. */
+  #armDeadline(): void {
+    const { timeoutMs, startedMs } = this.row;
+    if (timeoutMs === undefined) return;
+    const elapsedMs = Math.max(0, this.#parts.host.nowMs() - startedMs);
+    const leftMs = Math.max(0, timeoutMs - elapsedMs) + limits.execKillGraceMs + limits.execTimeoutSlackMs;
+    this.#deadline = setTimeout(() => {
+      this.expectEnd('timed_out');
+      this.#parts.host.guestBroken(`exec ${this.row.seq} outlived its timeout`);
+    }, leftMs);
+  }
+
+  #clearTimers(): void {
+    clearTimeout(this.#flushTimer);
+    clearTimeout(this.#deadline);
+    clearTimeout(this.#killTimer);
+    clearTimeout(this.#lostTimer);
+    this.#flushTimer = undefined;
+  }
+
+  #notify(): void {
+    const before = this.#changed;
+    this.#changed = Promise.withResolvers<void>();
+    before.resolve();
+  }
+}

@@ -1,0 +1,357 @@
+/**
+ * One sandbox: its row, its life, its running commands, and the one mailbox through which everything goes that
+ * changes it. Commands run beside the mailbox, in parallel; information is answered from memory and never waits.
+ *
+ * State changes only in `apply`, which asks the pure `decide` and carries out its effects.
+ */
+import { AppError } from '@squash/contract/errors';
+import { limits } from '@squash/contract/limits';
+import type { SandboxInfo } from '@squash/contract/sandbox';
+import { bug } from '#base/bug.ts';
+import { rfc3339 } from '#base/clock.ts';
+import { faultPoint } from '#base/fault.ts';
+import type { EndReason, SandboxRow, SnapshotRow } from '#store/rows.ts';
+import type { SandboxChange } from '#store/sandboxes.ts';
+import type { LayerDigest } from '@squash/contract/ids';
+import type { RunningSandbox, StartSpec } from '../drivers/driver.ts';
+import type { Guest } from '../guest/guest.ts';
+import { hostnameOf } from './environment.ts';
+import { type Life, type LifeEffect, type LifeEvent, type State, admitCommand, decide } from './lifecycle.ts';
+import { Mailbox } from './mailbox.ts';
+import type { Run, RunHost } from './run.ts';
+import { treesOf } from './trees.ts';
+import { UpperUsageWatch } from './upper-usage.ts';
+import type { World } from './world.ts';
+
+export class Sandbox implements RunHost {
+  readonly world: World;
+  readonly mailbox: Mailbox;
+  readonly runs = new Map<number, Run>();
+  readonly usage: UpperUsageWatch;
+  #row: SandboxRow;
+  #snapshots: readonly SnapshotRow[];
+  #life: Life = { state: { phase: 'creating' }, deathsMs: [] };
+  #running: { readonly sandbox: RunningSandbox; readonly guest: Guest } | undefined;
+  #waiters: (() => void)[] = [];
+  #restartTimer: NodeJS.Timeout | undefined;
+  #oomKillsSeen = 0;
+  #isClosed = false;
+
+  constructor(world: World, row: SandboxRow, snapshots: readonly SnapshotRow[]) {
+    this.world = world;
+    this.#row = row;
+    this.#snapshots = snapshots;
+    this.mailbox = new Mailbox(row.id, limits.sandboxWaitersMax);
+    this.usage = new UpperUsageWatch(world, () => this.#row);
+  }
+
+  get row(): SandboxRow {
+    return this.#row;
+  }
+
+  get snapshots(): readonly SnapshotRow[] {
+    return this.#snapshots;
+  }
+
+  get state(): State {
+    return this.#life.state;
+  }
+
+  /** Removed, or left to the next daemon. */
+  get isClosed(): boolean {
+    return this.#isClosed;
+  }
+
+  /** The PID 1 that runs. Only valid until the next `await`. */
+  get guest(): Guest {
+    bug(this.#running !== undefined, `sandbox "${this.#row.id}" has no guest in phase ${this.state.phase}`);
+    return this.#running.guest;
+  }
+
+  info(): SandboxInfo {
+    const row = this.#row;
+    return {
+      id: row.id,
+      owner: row.owner,
+      task: row.task,
+      layers: row.layers.map((layer) => layer.module),
+      created: rfc3339(row.createdMs),
+      last_active: rfc3339(row.lastActiveMs),
+      mounted: this.state.phase === 'ready',
+      exec_count: row.nextSeq - 1,
+      upper_bytes: this.usage.bytes,
+      snapshots: this.#snapshots.map(({ label, createdMs, size }) => ({
+        label,
+        created: rfc3339(createdMs),
+        size,
+      })),
+      active_snapshot: row.activeSnapshot,
+      cpu: row.cpu,
+      memory_mb: row.memoryMb,
+      max_lifetime_s: row.maxLifetimeS,
+      allow_net: row.allowNet,
+      state: this.state.phase,
+      backend: this.world.driver.name,
+      warnings: row.warnings,
+    };
+  }
+
+  /** Writes a change of the row; `durably` where a file's removal relies on it. */
+  change(change: SandboxChange, how: 'fast' | 'durably' = 'fast'): void {
+    const { store } = this.world;
+    const body = (): SandboxRow => store.sandboxes.change(this.#row, change);
+    this.#row = how === 'durably' ? store.durably(body) : store.transaction(body);
+    this.#follow();
+  }
+
+  /** What the exec log changed in the row, within its transaction; too frequent for the shadow file. */
+  tookSeq(seq: number, atMs: number): void {
+    this.#row = { ...this.#row, nextSeq: seq + 1, lastActiveMs: atMs };
+  }
+
+  addSnapshot(snapshot: SnapshotRow): void {
+    const { store } = this.world;
+    this.#row = store.durably(() => {
+      store.sandboxes.insertSnapshot(this.#row.id, snapshot);
+      return store.sandboxes.change(this.#row, { pending: null });
+    });
+    this.#snapshots = [...this.#snapshots, snapshot];
+    this.#follow();
+  }
+
+  setSnapshotDigest(snapshot: SnapshotRow, digest: LayerDigest): void {
+    const { store } = this.world;
+    this.#row = store.transaction(() => {
+      store.sandboxes.setSnapshotDigest(this.#row.id, snapshot.label, digest);
+      return store.sandboxes.change(this.#row, {});
+    });
+    this.#snapshots = this.#snapshots.map((known) =>
+      known.label === snapshot.label ? { ...known, digest } : known,
+    );
+    this.#follow();
+  }
+
+  /** The instance commands go to now, waiting for a start in progress. @throws sandbox_not_ready, sandbox_busy */
+  async ready(): Promise<number> {
+    for (;;) {
+      const admission = admitCommand(this.state);
+      if (admission.verdict === 'go') return admission.instance;
+      if (admission.verdict === 'refuse') {
+        throw new AppError(admission.code, `Cannot use sandbox "${this.#row.id}": ${admission.why}`);
+      }
+      await this.#wait();
+    }
+  }
+
+  apply(event: LifeEvent): void {
+    const decision = decide(this.#life, event, limits);
+    this.#life = decision.life;
+    if (decision.life.state.phase !== 'ready') this.#running = undefined;
+    for (const effect of decision.effects) this.#carryOut(effect);
+  }
+
+  /**
+   * Starts PID 1 with this change of the row, which is committed with the new instance's number: a daemon that
+   * finds another instance running knows that it belongs to what was before. Call from the mailbox.
+   */
+  async start(change: SandboxChange, how: 'fast' | 'durably' = 'fast'): Promise<void> {
+    const { store, driver, layerLock } = this.world;
+    await layerLock.shared(async () => {
+      const lowers = await treesOf(this.world, { ...this.#row, ...change }, this.#snapshots);
+      this.change({ ...change, instance: store.transaction(() => store.sandboxes.nextInstance()) }, how);
+      faultPoint('start.committed');
+      this.started(await driver.start(startSpec(this.#row, lowers)));
+    });
+  }
+
+  /** PID 1 runs: started by us just now, or found by a new daemon. */
+  started(sandbox: RunningSandbox, oomKills = 0): void {
+    this.#oomKillsSeen = oomKills;
+    this.#running = { sandbox, guest: this.world.guestOf(sandbox) };
+    if (this.#row.phase !== 'ready' || this.#row.failure !== null) {
+      this.change({ phase: 'ready', failure: null });
+    }
+    this.apply({ type: 'started', instance: sandbox.instance });
+  }
+
+  /** The start did not work, and nothing is left to try. The row says why. */
+  failed(error: unknown): void {
+    const message = error instanceof Error ? error.message : String(error);
+    this.world.log.error('sandbox.failed', { sandbox: this.#row.id, error });
+    this.apply({ type: 'start-failed', message });
+    this.#keepFailure(message);
+  }
+
+  #keepFailure(message: string): void {
+    try {
+      this.change({ phase: 'failed', failure: message });
+    } catch (error) {
+      // The state in memory holds for this daemon; the next one finds out for itself.
+      this.world.log.error('sandbox.failed', { sandbox: this.#row.id, error });
+    }
+  }
+
+  /** Ends PID 1 and every command; they end with this reason. Call from the mailbox. */
+  async stop(reason: EndReason): Promise<void> {
+    this.apply({ type: 'replacing', reason });
+    await this.world.driver.stop(this.#row.id);
+    await this.settleRuns(reason);
+  }
+
+  /** Resolves when no command of the old instance is left: what their sockets still hold is read first. */
+  async settleRuns(reason: EndReason): Promise<void> {
+    const runs = [...this.runs.values()];
+    if (runs.length === 0) return;
+    const all = Promise.allSettled(runs.map((run) => run.done));
+    const late = Promise.withResolvers<void>();
+    const timer = setTimeout(late.resolve, limits.runSettleMs);
+    await Promise.race([all, late.promise]);
+    clearTimeout(timer);
+    for (const run of runs) run.force(reason);
+  }
+
+  nowMs(): number {
+    return this.world.clock.wallMs();
+  }
+
+  async oomKilled(isSuspect: (runsNow: number) => boolean): Promise<boolean> {
+    try {
+      const { oomKills } = await this.world.driver.stats(this.#row.id);
+      const isRisen = oomKills > this.#oomKillsSeen;
+      this.#oomKillsSeen = oomKills;
+      return isRisen && isSuspect(this.runs.size);
+    } catch {
+      // The sandbox went meanwhile; how the command ended is known without the counter.
+      return false;
+    }
+  }
+
+  guestBroken(why: string): void {
+    if (this.state.phase !== 'ready') return;
+    this.world.log.guest(this.#row.id).warn('guest.broken', { why });
+    this.pidOneEnded(this.state.instance);
+  }
+
+  /** PID 1 of this instance is gone or as good as gone. */
+  pidOneEnded(instance: number): void {
+    if (this.#isClosed) return;
+    this.apply({ type: 'died', instance, nowMs: this.world.clock.monoMs() });
+    if (this.state.phase === 'failed') this.#keepFailure(this.state.message);
+  }
+
+  runOver(run: Run): void {
+    this.runs.delete(run.row.seq);
+    if (run.end === undefined) return;
+    const { counters, store } = this.world;
+    counters.execs[run.end.reason] += 1;
+    this.usage.touch();
+    // Pruning looks at every row of the history, so not at every command.
+    if (run.row.seq % 16 !== 0) return;
+    try {
+      store.transaction(() =>
+        store.execs.prune(this.#row.id, {
+          rowsMax: limits.execHistoryMax,
+          bytesMax: limits.execHistoryBytesMax,
+        }),
+      );
+    } catch (error) {
+      this.storeFailed(run, error);
+    }
+  }
+
+  storeFailed(run: Run, error: unknown): void {
+    this.world.log.guest(this.#row.id).error('exec.store', { seq: run.row.seq, error });
+  }
+
+  /** The daemon stops: commands go on, nothing of this process remains. */
+  close(): void {
+    this.#isClosed = true;
+    clearTimeout(this.#restartTimer);
+    this.usage.close();
+    for (const run of this.runs.values()) run.leave();
+    this.#tellWaiters();
+  }
+
+  #carryOut(effect: LifeEffect): void {
+    switch (effect.do) {
+      case 'tell-waiters':
+        return this.#tellWaiters();
+      case 'end-runs':
+        for (const run of this.runs.values()) run.expectEnd(effect.reason);
+        return;
+      case 'restart':
+        clearTimeout(this.#restartTimer);
+        this.#restartTimer = setTimeout(() => this.restart('killed'), effect.afterMs);
+        return;
+    }
+  }
+
+  /** Queues a start of a sandbox that does not run. Nobody waits for it: failure is a state. */
+  restart(reason: EndReason): void {
+    const work = async (): Promise<void> => {
+      // An operation that came first may have started it, or be removing it.
+      if (this.state.phase !== 'restarting' || this.#isClosed) return;
+      try {
+        await this.world.driver.stop(this.#row.id);
+        await this.settleRuns(reason);
+        this.world.counters.restarts += 1;
+        await this.start({});
+      } catch (error) {
+        this.failed(error);
+      }
+    };
+    this.mailbox
+      .post(() => this.world.starts.run(work))
+      .catch((error: unknown) => {
+        if (this.state.phase === 'restarting') this.failed(error);
+      });
+  }
+
+  #follow(): void {
+    if (this.#row.phase !== 'creating' && this.#row.phase !== 'destroying') {
+      this.world.files.follow(this.#row, this.#snapshots);
+    }
+  }
+
+  async #wait(): Promise<void> {
+    if (this.#waiters.length >= limits.sandboxWaitersMax) {
+      throw new AppError(
+        'sandbox_busy',
+        `Cannot use sandbox "${this.#row.id}": too many wait for its start: try again later`,
+      );
+    }
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#waiters.push(resolve);
+    let isLate = false;
+    const timer = setTimeout(() => {
+      isLate = true;
+      resolve();
+    }, limits.sandboxReadyWaitMs);
+    await promise;
+    clearTimeout(timer);
+    this.#waiters = this.#waiters.filter((waiter) => waiter !== resolve);
+    if (isLate || this.#isClosed) {
+      throw new AppError(
+        'sandbox_not_ready',
+        `Cannot use sandbox "${this.#row.id}": it is being started: try again later`,
+      );
+    }
+  }
+
+  #tellWaiters(): void {
+    for (const resolve of this.#waiters.splice(0)) resolve();
+  }
+}
+
+/** What the driver is told to start for this row. */
+export function startSpec(row: SandboxRow, lowers: readonly LayerDigest[]): StartSpec {
+  return {
+    id: row.id,
+    instance: row.instance,
+    hostname: hostnameOf(row.id),
+    lowers,
+    upperKind: row.upperKind,
+    upperGeneration: row.upperGeneration,
+    limits: row.limits,
+  };
+}

@@ -1,0 +1,114 @@
+/**
+ * A stream client's view of one run: output as it comes, then the record.
+ *
+ * What is read slowly is held up to `sessionBufferBytesMax`; then the run stops pulling, the guest's window
+ * fills, and the command stalls. The exit never waits for the reader: it is stored first and queued last.
+ */
+import { limits } from '@squash/contract/limits';
+import { known } from '#base/bug.ts';
+import type { StreamName } from '#store/rows.ts';
+import type { ExecSession } from './engine.ts';
+import type { Run, RunWatcher } from './run.ts';
+
+type SessionEvent =
+  ReturnType<ExecSession['events']> extends AsyncIterableIterator<infer Event> ? Event : never;
+
+const sighup = 1;
+
+export class Session implements ExecSession, RunWatcher {
+  readonly #run: Run;
+  readonly #isDetached: boolean;
+  readonly #queue: SessionEvent[] = [];
+  #queuedBytes = 0;
+  #isAbandoned = false;
+  #arrived = Promise.withResolvers<void>();
+  #room: PromiseWithResolvers<void> | undefined;
+  #failure: unknown;
+
+  constructor(run: Run, options: { readonly isDetached: boolean }) {
+    this.#run = run;
+    this.#isDetached = options.isDetached;
+    run.done.then(
+      (record) => this.#push({ type: 'exit', record, signal: run.end?.signal }),
+      (error: unknown) => {
+        this.#failure = error;
+        this.#arrived.resolve();
+      },
+    );
+  }
+
+  get seq(): number {
+    return this.#run.row.seq;
+  }
+
+  get pid(): number {
+    return known(this.#run.exec, 'the exec of a session').pid;
+  }
+
+  output(stream: StreamName, data: Buffer): Promise<void> | undefined {
+    if (this.#isAbandoned) return undefined;
+    this.#queuedBytes += data.length;
+    this.#push({ type: 'output', stream, data });
+    if (this.#queuedBytes < limits.sessionBufferBytesMax) return undefined;
+    this.#room ??= Promise.withResolvers<void>();
+    return this.#room.promise;
+  }
+
+  unblock(): void {
+    this.#room?.resolve();
+    this.#room = undefined;
+  }
+
+  async *events(): AsyncIterableIterator<SessionEvent> {
+    for (;;) {
+      const event = this.#queue.shift();
+      if (event === undefined) {
+        if (this.#isAbandoned) return;
+        if (this.#failure !== undefined) throw this.#failure;
+        await this.#arrived.promise;
+        continue;
+      }
+      if (this.#queue.length === 0 && this.#failure === undefined)
+        this.#arrived = Promise.withResolvers<void>();
+      yield event;
+      if (event.type === 'exit') return;
+      this.#queuedBytes -= event.data.length;
+      if (this.#queuedBytes < limits.sessionBufferBytesMax) this.unblock();
+    }
+  }
+
+  writeStdin(chunk: Uint8Array): Promise<void> {
+    return this.#run.exec?.writeStdin(chunk) ?? Promise.resolve();
+  }
+
+  endStdin(): void {
+    this.#run.exec?.endStdin();
+  }
+
+  resize(rows: number, columns: number): void {
+    this.#run.exec?.resize(rows, columns);
+  }
+
+  signal(signo: number): void {
+    this.#run.exec?.signal(signo);
+  }
+
+  abandon(): void {
+    if (this.#isAbandoned) return;
+    this.#isAbandoned = true;
+    this.#run.unwatch();
+    this.#queue.length = 0;
+    this.#arrived.resolve();
+    this.unblock();
+    if (this.#run.end !== undefined) return;
+    // A command that waits for its client's input would wait for ever.
+    this.#run.exec?.endStdin();
+    if (!this.#isDetached) this.#run.exec?.signal(sighup);
+  }
+
+  #push(event: SessionEvent): void {
+    if (this.#isAbandoned) return;
+    this.#queue.push(event);
+    this.#arrived.resolve();
+  }
+}

@@ -1,0 +1,51 @@
+/**
+ * The order of a sandbox's layers in its overlay.
+ *
+ * The three-digit prefix decides, not the request's order: the highest lies on top. Of two with the same prefix
+ * the one later in the list lies on top. The active snapshot lies above all modules, and above the snapshot it
+ * was taken on: a snapshot holds one upper, so the ones below it in the chain are part of what was there.
+ */
+import { AppError } from '@squash/contract/errors';
+import type { ModuleName, SnapshotLabel } from '@squash/contract/ids';
+import type { LayerRef, SnapshotRow } from '#store/rows.ts';
+
+const stackable = /^(\d{3})-./;
+
+/** Where a module stands in the stack. @throws invalid_request for a name without `NNN-` */
+export function prefixOf(module: ModuleName): number {
+  const match = stackable.exec(module);
+  if (match === null) {
+    throw new AppError(
+      'invalid_request',
+      `Cannot stack module "${module}": its name does not begin with three digits and "-", which say where it lies: import it as "NNN-${module}"`,
+    );
+  }
+  return Number(match[1]);
+}
+
+/** Topmost first. */
+export function stackOrder(layers: readonly LayerRef[]): readonly LayerRef[] {
+  return layers
+    .map((layer, index) => ({ layer, index, prefix: prefixOf(layer.module) }))
+    .sort((a, b) => b.prefix - a.prefix || b.index - a.index)
+    .map(({ layer }) => layer);
+}
+
+/** The snapshot and what it was taken on, topmost first. @throws snapshot_not_found */
+export function snapshotChain(
+  snapshots: readonly SnapshotRow[],
+  label: SnapshotLabel,
+): readonly SnapshotRow[] {
+  const chain: SnapshotRow[] = [];
+  for (let next: SnapshotLabel | null = label; next !== null; ) {
+    const wanted: SnapshotLabel = next;
+    const found = snapshots.find((snapshot) => snapshot.label === wanted);
+    // A snapshot can only be based on one that was there before it, so a chain longer than the list is a loop.
+    if (found === undefined || chain.length > snapshots.length) {
+      throw new AppError('snapshot_not_found', `Cannot find snapshot "${wanted}"`);
+    }
+    chain.push(found);
+    next = found.base;
+  }
+  return chain;
+}

@@ -1,0 +1,79 @@
+/**
+ * From names to directories: the unpacked trees that a sandbox's overlay lies on, topmost first.
+ *
+ * A sandbox keeps the digests it was made with. A module that was replaced under the same name changes nothing
+ * for it as long as the old tree is there; where that is gone as well, the sandbox can't be started and says so.
+ */
+import { AppError } from '@squash/contract/errors';
+import type { LayerDigest } from '@squash/contract/ids';
+import { limits } from '@squash/contract/limits';
+import type { LayerRef, SandboxRow, SnapshotRow } from '#store/rows.ts';
+import { snapshotChain, stackOrder } from './stacking.ts';
+import type { World } from './world.ts';
+
+/**
+ * Topmost first; every tree is there when this resolves. Hold `layerLock` until the row names them.
+ * @throws snapshot_not_found, layer_corrupt, module_not_found, disk_full
+ */
+export async function treesOf(
+  world: World,
+  row: Pick<SandboxRow, 'id' | 'layers' | 'activeSnapshot'>,
+  snapshots: readonly SnapshotRow[],
+): Promise<readonly LayerDigest[]> {
+  const chain = row.activeSnapshot === null ? [] : snapshotChain(snapshots, row.activeSnapshot);
+  return Promise.all([
+    ...chain.map((snapshot) => snapshotTree(world, row, snapshot)),
+    ...stackOrder(row.layers).map((layer) => moduleTree(world, layer)),
+  ]);
+}
+
+async function snapshotTree(
+  world: World,
+  row: Pick<SandboxRow, 'id'>,
+  snapshot: SnapshotRow,
+): Promise<LayerDigest> {
+  const { digest } = snapshot;
+  if (digest !== null && (await world.files.exists(world.files.layer(digest)))) return digest;
+  const path = world.files.snapshot(row.id, snapshot.label);
+  if (!(await world.files.exists(path))) {
+    throw new AppError(
+      'layer_corrupt',
+      `Cannot use snapshot "${snapshot.label}" of sandbox "${row.id}": its file is missing`,
+    );
+  }
+  return digest === null ? world.layers.ensureFile(path) : world.layers.ensureFile(path, digest);
+}
+
+async function moduleTree(world: World, layer: LayerRef): Promise<LayerDigest> {
+  if (await world.files.exists(world.files.layer(layer.digest))) return layer.digest;
+  const digest = await world.layers.ensureModule(layer.module);
+  if (digest === layer.digest) return digest;
+  throw new AppError(
+    'layer_corrupt',
+    `Cannot use module "${layer.module}": the sandbox was made with ${layer.digest.slice(0, 12)}, the file under this name is now ${digest.slice(0, 12)}: import the old file again`,
+  );
+}
+
+/** Every tree that some sandbox needs. */
+export function treesInUse(
+  sandboxes: Iterable<{ readonly row: SandboxRow; readonly snapshots: readonly SnapshotRow[] }>,
+): ReadonlySet<LayerDigest> {
+  const used = new Set<LayerDigest>();
+  for (const { row, snapshots } of sandboxes) {
+    for (const layer of row.layers) used.add(layer.digest);
+    for (const snapshot of snapshots) {
+      for (const layer of snapshot.layers) used.add(layer.digest);
+      if (snapshot.digest !== null) used.add(snapshot.digest);
+    }
+  }
+  return used;
+}
+
+/** @throws invalid_request where the overlay would get too deep */
+export function checkLayerCount(count: number): void {
+  if (count <= limits.layersMax) return;
+  throw new AppError(
+    'invalid_request',
+    `Cannot stack ${count} modules: a sandbox holds at most ${limits.layersMax}`,
+  );
+}

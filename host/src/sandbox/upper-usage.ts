@@ -1,0 +1,73 @@
+/**
+ * How much a sandbox's upper holds, measured beside everything else: who asks gets the latest figure at once.
+ *
+ * Measured again some seconds after a command ended, and while commands run; an idle sandbox is not measured.
+ * A tree that takes long to walk is walked rarely, so that a sandbox with a million files is no load.
+ */
+import { limits } from '@squash/contract/limits';
+import type { SandboxRow } from '#store/rows.ts';
+import type { UpperUsage } from '../drivers/driver.ts';
+import type { World } from './world.ts';
+
+export class UpperUsageWatch {
+  readonly #world: World;
+  readonly #row: () => SandboxRow;
+  #usage: UpperUsage = { bytes: 0, inodes: 0 };
+  #timer: NodeJS.Timeout | undefined;
+  #isMeasuring = false;
+  #isTouched = false;
+  #isClosed = false;
+  #pauseMs = 0;
+  #hasMeasured = false;
+
+  constructor(world: World, row: () => SandboxRow) {
+    this.#world = world;
+    this.#row = row;
+  }
+
+  get bytes(): number {
+    // Nobody has looked since the daemon began: the next look has it.
+    if (!this.#hasMeasured) this.touch();
+    return this.#usage.bytes;
+  }
+
+  /** The latest figures, without asking for newer ones. */
+  get known(): UpperUsage {
+    return this.#usage;
+  }
+
+  /** Something may have been written. */
+  touch(): void {
+    this.#isTouched = true;
+    if (this.#timer !== undefined || this.#isMeasuring || this.#isClosed) return;
+    // The first figure comes at once, so that a fresh sandbox does not show zero for seconds.
+    this.#timer = setTimeout(() => void this.#measure(), this.#pauseMs).unref();
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    clearTimeout(this.#timer);
+  }
+
+  async #measure(): Promise<void> {
+    this.#timer = undefined;
+    this.#isMeasuring = true;
+    this.#isTouched = false;
+    const row = this.#row();
+    try {
+      const beganMs = this.#world.clock.monoMs();
+      this.#usage = await this.#world.usages.run(() =>
+        this.#world.driver.upperUsage(row.id, row.upperGeneration),
+      );
+      this.#hasMeasured = true;
+      const tookMs = this.#world.clock.monoMs() - beganMs;
+      this.#pauseMs = Math.max(limits.upperUsageAgeMs, tookMs * limits.upperUsageDutyCycle);
+    } catch {
+      // The upper is being replaced or removed; the last figure stands until somebody asks again.
+      this.#pauseMs = limits.upperUsageAgeMs;
+    } finally {
+      this.#isMeasuring = false;
+    }
+    if (this.#isTouched) this.touch();
+  }
+}

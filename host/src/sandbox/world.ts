@@ -1,0 +1,66 @@
+/**
+ * What every sandbox shares: the ports, the store, the clock, and the few things that are counted or limited
+ * over all of them. Made once by `LocalEngine`.
+ */
+import type { Clock } from '#base/clock.ts';
+import type { Log } from '#base/log.ts';
+import type { EndReason } from '#store/rows.ts';
+import type { Store } from '#store/store.ts';
+import type { Driver, RunningSandbox, SandboxLimits } from '../drivers/driver.ts';
+import type { Guest } from '../guest/guest.ts';
+import type { LayerStore } from '../layers/layer-store.ts';
+import type { SandboxFiles } from './files.ts';
+import type { Semaphore, SharedLock } from './mailbox.ts';
+
+/** What the configuration sets for every sandbox; cpu and memory come with the create request. */
+export type FixedLimits = Omit<SandboxLimits, 'cpuMilli' | 'memoryBytesMax'>;
+
+export interface World {
+  readonly store: Store;
+  readonly driver: Driver;
+  readonly layers: LayerStore;
+  readonly files: SandboxFiles;
+  readonly log: Log;
+  readonly clock: Clock;
+  readonly fixedLimits: FixedLimits;
+  readonly requiresLimits: boolean;
+  readonly guestOf: (running: RunningSandbox) => Guest;
+  /** Starts that nobody waits for (after a reboot, after a death) take turns. */
+  readonly starts: Semaphore;
+  readonly usages: Semaphore;
+  /** Shared by whoever turns names into trees and trees into rows; exclusive for who collects unused trees. */
+  readonly layerLock: SharedLock;
+  readonly counters: Counters;
+}
+
+/** Totals since this daemon began. */
+export interface Counters {
+  created: number;
+  destroyed: number;
+  reaped: number;
+  restarts: number;
+  snapshots: number;
+  outputBytes: number;
+  execs: Record<EndReason, number>;
+}
+
+export function newCounters(): Counters {
+  return {
+    created: 0,
+    destroyed: 0,
+    reaped: 0,
+    restarts: 0,
+    snapshots: 0,
+    outputBytes: 0,
+    execs: {
+      exited: 0,
+      signaled: 0,
+      timed_out: 0,
+      oom_killed: 0,
+      layers_changed: 0,
+      destroyed: 0,
+      killed: 0,
+      lost: 0,
+    },
+  };
+}
