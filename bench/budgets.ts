@@ -1,0 +1,118 @@
+/**
+ * The budgets of the design as data: each names the metric it is judged by. They are judged here and printed,
+ * never asserted in a test: a busy machine must not turn a build red.
+ */
+import { summarise } from './measure/stats.ts';
+import type { ScenarioResult } from './measure/scenario.ts';
+
+export interface Budget {
+  readonly what: string;
+  readonly scenario: string;
+  readonly metric: string;
+  readonly subject: string;
+  readonly statistic: 'median' | 'p95';
+  readonly limit: number;
+  /** S: of a bare spawn in the same scenario. Otherwise of another subject's median, or absolute. */
+  readonly per: 'S' | 'MB' | '%' | { readonly subject: string };
+}
+
+export const budgets: readonly Budget[] = [
+  {
+    what: '`exec true` over HTTP, keep-alive, p50',
+    scenario: 'exec',
+    metric: 'exec',
+    subject: 'Squash, HTTP keep-alive',
+    statistic: 'median',
+    limit: 1.5,
+    per: 'S',
+  },
+  {
+    what: 'create (two layers), p50',
+    scenario: 'create',
+    metric: 'create',
+    subject: 'Squash',
+    statistic: 'median',
+    limit: 6,
+    per: 'S',
+  },
+  {
+    what: 'create → first output, p50',
+    scenario: 'create',
+    metric: 'first',
+    subject: 'Squash',
+    statistic: 'median',
+    limit: 7,
+    per: 'S',
+  },
+  {
+    what: '100 creates at once, p95 of create → first output',
+    scenario: 'burst',
+    metric: 'first',
+    subject: 'Squash',
+    statistic: 'p95',
+    limit: 300,
+    per: 'S',
+  },
+  {
+    what: 'idle sandbox among 100, all its processes (PSS)',
+    scenario: 'memory',
+    metric: 'pss',
+    subject: 'Squash, 100 sandboxes',
+    statistic: 'median',
+    limit: 0.5,
+    per: 'MB',
+  },
+  {
+    what: 'snapshot of a 10 MB upper, against mksquashfs alone',
+    scenario: 'snapshot-10',
+    metric: 'snapshot',
+    subject: 'Squash',
+    statistic: 'median',
+    limit: 1.3,
+    per: { subject: 'mksquashfs / unsquashfs alone' },
+  },
+  {
+    what: 'daemon at rest with 100 idle sandboxes, resident',
+    scenario: 'memory',
+    metric: 'rss',
+    subject: 'Squash, 100 sandboxes',
+    statistic: 'median',
+    limit: 120,
+    per: 'MB',
+  },
+  {
+    // "No measurable CPU": less than the clock tick that /proc counts in, once in two seconds.
+    what: 'daemon at rest with 100 idle sandboxes, processor',
+    scenario: 'memory',
+    metric: 'cpu',
+    subject: 'Squash, 100 sandboxes',
+    statistic: 'median',
+    limit: 0.5,
+    per: '%',
+  },
+];
+
+export interface Verdict {
+  readonly budget: Budget;
+  /** In the budget's unit; undefined where it was not measured in this run. */
+  readonly value: number | undefined;
+}
+
+export function judge(budget: Budget, scenarios: readonly ScenarioResult[]): Verdict {
+  const scenario = scenarios.find(({ id }) => id === budget.scenario);
+  const samples = samplesOf(scenario, budget.subject, budget.metric);
+  if (scenario === undefined || samples === undefined) return { budget, value: undefined };
+  const value = summarise(samples)[budget.statistic];
+  if (budget.per === 'S') return { budget, value: value / summarise(scenario.spawnMs).median };
+  if (typeof budget.per === 'string') return { budget, value };
+  const against = samplesOf(scenario, budget.per.subject, budget.metric);
+  return { budget, value: against === undefined ? undefined : value / summarise(against).median };
+}
+
+function samplesOf(
+  scenario: ScenarioResult | undefined,
+  subject: string,
+  metric: string,
+): readonly number[] | undefined {
+  return scenario?.results.find((result) => result.subject === subject && result.metric === metric)?.samples;
+}

@@ -1,0 +1,151 @@
+/**
+ * `squash bench`: measures Squash and its peers in one run and writes `docs/performance.md`.
+ *
+ * Everything it starts lives below one temporary directory and ends with the run, also on Ctrl-C. The peers
+ * and the daemon are prepared once, before the first clock starts.
+ */
+import { chmod, mkdtemp, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { freemem } from 'node:os';
+import { join } from 'node:path';
+import { budgets, judge } from './budgets.ts';
+import { machineFacts } from './measure/machine.ts';
+import { runScenario } from './measure/rounds.ts';
+import type { AbsentSubject, ScenarioResult } from './measure/scenario.ts';
+import { type Options, parseOptions, type ScenarioId, scenarioIds, usage } from './options.ts';
+import { preparePeers } from './peers/all.ts';
+import { makeRootfs } from './peers/rootfs.ts';
+import { outcome, type Run, runPage } from './report.ts';
+import { burstScenario } from './scenarios/burst.ts';
+import type { Context, ScenarioFactory } from './scenarios/context.ts';
+import { createScenario } from './scenarios/create.ts';
+import { execScenario } from './scenarios/exec.ts';
+import { layersScenario } from './scenarios/layers.ts';
+import { memoryScenario } from './scenarios/memory.ts';
+import { snapshotScenario } from './scenarios/snapshot.ts';
+import { type SquashUnderTest, startSquash } from './squash/daemon.ts';
+import { loadFinished, saveFinished } from './state.ts';
+
+const root = join(import.meta.dirname, '..');
+const cacheDir = join(root, '.cache/bench');
+const statePath = join(cacheDir, 'run.json');
+
+const factories: Readonly<Record<ScenarioId, ScenarioFactory>> = {
+  exec: execScenario,
+  create: createScenario,
+  burst: async (context) => await burstScenario(context, freemem()),
+  'snapshot-1': snapshotScenario(1, 15),
+  'snapshot-10': snapshotScenario(10, 10),
+  'snapshot-100': snapshotScenario(100, 3),
+  memory: memoryScenario,
+  layers: async (context, stack) => await layersScenario(context, stack, cacheDir),
+};
+
+async function main(args: readonly string[]): Promise<void> {
+  const options = parseOptions(args, join(root, 'docs/performance.md'));
+  if (options === 'help') {
+    process.stdout.write(usage);
+    return;
+  }
+  const interrupt = new AbortController();
+  for (const name of ['SIGINT', 'SIGTERM'] as const) {
+    process.once(name, () => interrupt.abort(new Error(`ended by ${name}`)));
+  }
+  const run = await measure(options, interrupt.signal);
+  const notes = await readFile(join(import.meta.dirname, 'notes.md'), 'utf8');
+  const page = runPage(run, notes);
+  if (options.out !== undefined) await writeFile(options.out, page);
+  process.stdout.write(options.json ? `${JSON.stringify(asJson(run), undefined, 2)}\n` : page);
+}
+
+async function measure(options: Options, signal: AbortSignal): Promise<Run> {
+  // Not below /tmp's tmpfs where there is one: layers and uppers belong on a disk.
+  await using stack = new AsyncDisposableStack();
+  const workDir = await mkdtemp(join(process.env['TMPDIR'] ?? '/var/tmp', 'squash-bench-'));
+  stack.defer(async () => await rm(workDir, { recursive: true, force: true }));
+  const machine = await machineFacts(root, workDir);
+  const done = options.resume ? await loadFinished(statePath, machine.commit, options.quick) : [];
+  const wanted = options.only.length > 0 ? options.only : scenarioIds.filter((id) => fits(id, options));
+  const context = await prepare(workDir, options, stack);
+  for (const id of wanted) {
+    if (done.some((result) => result.id === id)) continue;
+    note(`${id} …`);
+    done.push(await runOne(factories[id], context, signal));
+    if (options.only.length === 0) {
+      await saveFinished(statePath, { commit: machine.commit, quick: options.quick, scenarios: done });
+    }
+  }
+  return { machine, quick: options.quick, peerNotes: notesOf(context), scenarios: done };
+}
+
+/** --quick leaves out what takes long by its nature. */
+function fits(id: ScenarioId, { quick }: Options): boolean {
+  return !quick || id !== 'snapshot-100';
+}
+
+async function prepare(workDir: string, options: Options, stack: AsyncDisposableStack): Promise<Context> {
+  note('preparing peers …');
+  await mkdir(cacheDir, { recursive: true });
+  // Other ids than the owner's walk through here: image tools run under a sandbox's map.
+  await chmod(workDir, 0o755);
+  const rootfs = await makeRootfs(join(workDir, 'rootfs'));
+  const peers = await preparePeers({ workDir, cacheDir, rootfs }, stack);
+  note('starting squash …');
+  let squash: SquashUnderTest | AbsentSubject;
+  try {
+    squash = await startSquash({ root, dataDir: join(workDir, 'data'), rootfs }, stack);
+  } catch (error) {
+    squash = { name: 'Squash', absent: reason(error) };
+  }
+  return { quick: options.quick, workDir, peers, squash };
+}
+
+async function runOne(
+  factory: ScenarioFactory,
+  context: Context,
+  signal: AbortSignal,
+): Promise<ScenarioResult> {
+  await using stack = new AsyncDisposableStack();
+  const scenario = await factory(context, stack);
+  const result = await runScenario(scenario, signal);
+  for (const { name, absent } of result.absent) note(`  ${name}: ${absent}`);
+  note(`  ${Math.round(result.seconds)} s`);
+  return result;
+}
+
+function notesOf({ peers }: Context): string[] {
+  return [
+    ...peers.present.map((peer) => `${peer.name}: ${peer.note}`),
+    ...peers.absent.map(({ name, absent }) => `${name}: can't run here: ${absent}`),
+  ];
+}
+
+function asJson(run: Run): unknown {
+  const verdicts = budgets.map((budget) => judge(budget, run.scenarios));
+  return {
+    ...run,
+    budgets: verdicts.map((verdict) => ({
+      what: verdict.budget.what,
+      limit: verdict.budget.limit,
+      measured: verdict.value ?? null,
+      outcome: outcome(verdict),
+    })),
+  };
+}
+
+/** Progress goes to stderr: stdout is the page or the JSON. */
+function note(text: string): void {
+  process.stderr.write(`bench: ${text}\n`);
+}
+
+function reason(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
+try {
+  await main(process.argv.slice(2));
+} catch (error) {
+  // A wrong option is the user's to mend; the trace of anything else is ours.
+  const text = error instanceof TypeError ? `squash bench: ${error.message}` : error;
+  console.error(text);
+  process.exitCode = 1;
+}

@@ -1,0 +1,69 @@
+/** `true` in a sandbox that exists, by every way to ask for it; peers without such sandboxes make one each time. */
+import { timed, timeToExit } from '../measure/process.ts';
+import type { Scenario, Subject } from '../measure/scenario.ts';
+import { type Context, openOnStack, rounds, squashSubjects } from './context.ts';
+
+const slowEvery = 8;
+
+export async function execScenario(context: Context, stack: AsyncDisposableStack): Promise<Scenario> {
+  return {
+    id: 'exec',
+    title: 'Exec',
+    about:
+      'The command `true`, from the request (or spawn of the client program) to its exit code. Tools that keep no sandbox make one for each command; these rows say "new sandbox".',
+    metrics: [{ id: 'exec', title: 'exec `true`', unit: 'ms' }],
+    warmups: 10,
+    rounds: rounds(context, 200),
+    subjects: [
+      ...(await squashSubjects(context, async (squash) => {
+        const id = await squash.createOnStack(stack);
+        return [
+          {
+            name: 'Squash, HTTP keep-alive',
+            cycle: async () => execIn(() => squash.client.exec(id, 'true')),
+          },
+          {
+            name: 'Squash, native stream',
+            cycle: async () => execIn(() => squash.client.stream(id, ['true'])),
+          },
+          {
+            name: 'Squash, CLI',
+            every: slowEvery,
+            cycle: async () => ({ exec: await timeToExit(squash.cli('exec', id, '--', 'true'), squash.env) }),
+          },
+        ];
+      })),
+      {
+        name: 'node -e 0 (the CLI’s floor)',
+        every: slowEvery,
+        cycle: async () => ({ exec: await timeToExit([process.execPath, '-e', '0']) }),
+      },
+      ...(await peerSubjects(context, stack)),
+      ...context.peers.absent,
+    ],
+  };
+}
+
+async function peerSubjects(context: Context, stack: AsyncDisposableStack): Promise<Subject[]> {
+  const subjects: Subject[] = [];
+  for (const peer of context.peers.present) {
+    subjects.push({
+      name: `${peer.name}, new sandbox`,
+      every: peer.every,
+      cycle: async () => execIn(async () => await timeToExit(peer.once(['/bin/true']), peer.env)),
+    });
+    const sandbox = await openOnStack(peer, stack);
+    const argv = sandbox?.exec?.(['/bin/true']);
+    if (argv === undefined) continue;
+    subjects.push({
+      name: `${peer.name} exec`,
+      every: peer.every,
+      cycle: async () => ({ exec: await timeToExit(argv) }),
+    });
+  }
+  return subjects;
+}
+
+async function execIn(step: () => Promise<unknown>): Promise<{ exec: number }> {
+  return { exec: await timed(step) };
+}

@@ -1,0 +1,90 @@
+/**
+ * Snapshot and restore of an upper of a given size, beside mksquashfs and unsquashfs alone on the same files
+ * with the same settings: what is above those is Squash's own.
+ */
+import { randomBytes } from 'node:crypto';
+import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { mustRun, timed } from '../measure/process.ts';
+import type { Scenario, Subject } from '../measure/scenario.ts';
+import { packFlags, unpackFlags } from '../squash/image-tools.ts';
+import type { SquashUnderTest } from '../squash/daemon.ts';
+import { type Context, squashSubjects } from './context.ts';
+
+const fileBytes = 65_536;
+
+export function snapshotScenario(megabytes: number, fullRounds: number) {
+  return async (context: Context): Promise<Scenario> => {
+    const directory = join(context.workDir, `tree-${megabytes}`);
+    await makeTree(directory, megabytes);
+    return {
+      id: `snapshot-${megabytes}`,
+      title: `Snapshot and restore, ${megabytes} MB`,
+      about: `An upper of ${megabytes} MB in files of 64 KiB, half of them random and half text. Restore includes unpacking and the start on it; the snapshot is a new one each time, so nothing is found unpacked.`,
+      metrics: [
+        { id: 'snapshot', title: `snapshot of ${megabytes} MB`, unit: 'ms' },
+        { id: 'restore', title: `restore of ${megabytes} MB`, unit: 'ms' },
+      ],
+      warmups: context.quick ? 0 : 1,
+      rounds: context.quick ? 2 : fullRounds,
+      subjects: [
+        ...(await squashSubjects(context, async (squash) => [await squashSubject(squash, directory)])),
+        bareTools(directory),
+      ],
+    };
+  };
+}
+
+async function squashSubject(squash: SquashUnderTest, directory: string): Promise<Subject> {
+  const tarball = `${directory}.tar`;
+  await mustRun(['tar', '-C', directory, '-cf', tarball, '.']);
+  const bytes = await readFile(tarball);
+  await rm(tarball);
+  return {
+    name: 'Squash',
+    cycle: async (round) => {
+      const id = squash.nextId();
+      await squash.client.create(id, squash.layers);
+      try {
+        await squash.client.stream(id, ['tar', '-xf', '-', '-C', '/root'], bytes);
+        // A content that no earlier round had: else its layer would be found unpacked.
+        await squash.client.exec(id, `echo ${id} ${round} $(date) > /root/round; sync`);
+        const snapshot = await timed(() => squash.client.snapshot(id, 's'));
+        const restore = await timed(() => squash.client.restore(id, 's'));
+        await squash.client.exec(id, `grep -q '^${id} ' /root/round`);
+        return { snapshot, restore };
+      } finally {
+        await squash.client.destroy(id);
+      }
+    },
+  };
+}
+
+function bareTools(directory: string): Subject {
+  const image = `${directory}.squashfs`;
+  const unpacked = `${directory}.unpacked`;
+  return {
+    name: 'mksquashfs / unsquashfs alone',
+    cycle: async () => {
+      const snapshot = await timed(() => mustRun(['mksquashfs', directory, image, ...packFlags]));
+      const restore = await timed(() => mustRun(['unsquashfs', ...unpackFlags, '-d', unpacked, image]));
+      await rm(unpacked, { recursive: true });
+      await rm(image);
+      return { snapshot, restore };
+    },
+  };
+}
+
+async function makeTree(directory: string, megabytes: number): Promise<void> {
+  const line = 'def handler(request): return {"status": 200, "body": request.path}  # ordinary source text\n';
+  const text = Buffer.from(line.repeat(Math.ceil(fileBytes / line.length)).slice(0, fileBytes));
+  const files = (megabytes * 1_048_576) / fileBytes;
+  for (let index = 0; index < files; index++) {
+    const folder = join(directory, `d${Math.floor(index / 32)}`);
+    if (index % 32 === 0) await mkdir(folder, { recursive: true });
+    // The number makes each text file differ, else mksquashfs stores them once.
+    const content =
+      index % 2 === 0 ? randomBytes(fileBytes) : Buffer.concat([Buffer.from(`${index}\n`), text]);
+    await writeFile(join(folder, `f${index}`), content);
+  }
+}

@@ -1,0 +1,114 @@
+/**
+ * The requests of the benchmark, sent as any client would: HTTP/1.1 with keep-alive on loopback TCP, and the
+ * native exec stream. No shortcut into the daemon: what is timed is what a user gets.
+ */
+import { Agent, request } from 'node:http';
+import { WebSocket } from 'ws';
+
+/** More than the burst's 100, so that no request of it waits for another's connection. */
+const connectionsMax = 128;
+
+export interface Answer {
+  readonly status: number;
+  readonly body: string;
+}
+
+export class SquashClient implements Disposable {
+  readonly #agent = new Agent({ keepAlive: true, maxSockets: connectionsMax });
+  readonly #port: number;
+
+  constructor(port: number) {
+    this.#port = port;
+  }
+
+  async send(method: string, path: string, body?: unknown): Promise<Answer> {
+    const text = body === undefined ? '' : JSON.stringify(body);
+    const headers = { 'content-type': 'application/json', 'content-length': Buffer.byteLength(text) };
+    const options = { host: '127.0.0.1', port: this.#port, agent: this.#agent, method, path, headers };
+    return await new Promise((resolve, reject) => {
+      const sent = request(options, (response) => {
+        const chunks: Buffer[] = [];
+        response.on('data', (chunk: Buffer) => chunks.push(chunk));
+        response.on('end', () =>
+          resolve({ status: response.statusCode ?? 0, body: Buffer.concat(chunks).toString('utf8') }),
+        );
+        response.on('error', reject);
+      });
+      sent.on('error', reject);
+      sent.end(text);
+    });
+  }
+
+  async create(id: string, layers: readonly string[]): Promise<void> {
+    expectStatus(await this.send('POST', '/cgi-bin/api/sandboxes', { id, layers, memory_mb: 256 }), 201);
+  }
+
+  /** @throws unless the command exits with 0 */
+  async exec(id: string, cmd: string, timeout = 300): Promise<string> {
+    const answer = await this.send('POST', `/cgi-bin/api/sandboxes/${id}/exec`, { cmd, timeout });
+    expectStatus(answer, 200);
+    const record = JSON.parse(answer.body) as { exit_code: number; stdout: string; stderr: string };
+    if (record.exit_code !== 0)
+      throw new Error(`exec "${cmd}" exited with ${record.exit_code}: ${record.stderr}`);
+    return record.stdout;
+  }
+
+  async snapshot(id: string, label: string): Promise<void> {
+    expectStatus(await this.send('POST', `/cgi-bin/api/sandboxes/${id}/snapshot`, { label }), 200);
+  }
+
+  async restore(id: string, label: string): Promise<void> {
+    expectStatus(await this.send('POST', `/cgi-bin/api/sandboxes/${id}/restore`, { label }), 200);
+  }
+
+  async destroy(id: string): Promise<void> {
+    expectStatus(await this.send('DELETE', `/cgi-bin/api/sandboxes/${id}`), 204);
+  }
+
+  async list(): Promise<string[]> {
+    const answer = await this.send('GET', '/cgi-bin/api/sandboxes');
+    expectStatus(answer, 200);
+    return (JSON.parse(answer.body) as { id: string }[]).map(({ id }) => id);
+  }
+
+  /** The native stream: one WebSocket for one command, `stdin` sent whole. @throws unless it exits with 0 */
+  async stream(id: string, argv: readonly string[], stdin?: Uint8Array): Promise<void> {
+    const url = `ws://127.0.0.1:${this.#port}/v1/sandboxes/${id}/exec`;
+    const socket = new WebSocket(url, 'squash.exec.v1', { perMessageDeflate: false });
+    await new Promise<void>((resolve, reject) => {
+      socket.on('open', () => {
+        socket.send(JSON.stringify({ type: 'start', argv, stdin: stdin !== undefined }));
+      });
+      socket.on('message', (data: Buffer, isBinary: boolean) => {
+        if (isBinary) return;
+        const event = JSON.parse(data.toString('utf8')) as { type: string; exit_code?: number };
+        if (event.type === 'started') {
+          if (stdin !== undefined) sendStdin(socket, stdin);
+          return;
+        }
+        // The answer is complete here; the closing handshake that follows is nobody's waiting time.
+        if (event.type === 'exit' && event.exit_code === 0) resolve();
+        else reject(new Error(`stream of ${argv[0]}: ${data.toString('utf8')}`));
+        socket.close();
+      });
+      socket.on('error', reject);
+      socket.on('close', () => reject(new Error('the stream closed without an exit')));
+    });
+  }
+
+  [Symbol.dispose](): void {
+    this.#agent.destroy();
+  }
+}
+
+/** In messages of 64 KiB: the daemon refuses a message much larger than that. */
+function sendStdin(socket: WebSocket, stdin: Uint8Array): void {
+  for (let offset = 0; offset < stdin.length; offset += 65_536) {
+    socket.send(stdin.subarray(offset, offset + 65_536), { binary: true });
+  }
+  socket.send(JSON.stringify({ type: 'stdin_eof' }));
+}
+
+function expectStatus(answer: Answer, status: number): void {
+  if (answer.status !== status) throw new Error(`answered ${answer.status}: ${answer.body.slice(0, 500)}`);
+}
