@@ -1,0 +1,274 @@
+/**
+ * Every command of the CLI in one table: what it is called, what it takes, and where its code is.
+ *
+ * Parsing, help and completion are made from these rows. The code is imported when the command is called, never
+ * here: that is what keeps `squash ls` as fast as Node starts.
+ */
+import { globalFlags } from './arguments.ts';
+import type { CommandSpec, FlagSpec, PositionalSpec } from './command.ts';
+
+const sandbox: PositionalSpec = { name: 'id', kind: 'sandbox' };
+
+const createFlags: readonly FlagSpec[] = [
+  { name: 'layers', short: 'l', value: 'A,B,…', kind: 'module', repeats: true, summary: 'modules to stack' },
+  { name: 'owner', value: 'NAME', summary: 'who it is for' },
+  { name: 'task', value: 'TEXT', summary: 'what it is for' },
+  { name: 'cpu', value: 'CPUS', summary: 'processors it may use, such as 0.5' },
+  { name: 'memory', short: 'm', value: 'MB', summary: 'memory limit in megabytes' },
+  { name: 'lifetime', value: 'SECONDS', summary: 'destroyed after this long; 0 is never' },
+  { name: 'allow-net', value: 'HOST', repeats: true, summary: 'host it may reach (not enforced yet: warns)' },
+];
+
+const execFlags: readonly FlagSpec[] = [
+  { name: 'workdir', short: 'w', value: 'PATH', summary: 'directory to start in' },
+  {
+    name: 'env',
+    short: 'e',
+    value: 'NAME=VALUE',
+    repeats: true,
+    summary: 'set a variable; NAME alone copies ours',
+  },
+  { name: 'user', short: 'u', value: 'UID[:GID]', summary: 'run as this user of the sandbox (default 0)' },
+  { name: 'timeout', value: 'SECONDS', summary: 'end it after this long, with exit code 124' },
+  { name: 'tty', short: 't', summary: 'give it a terminal' },
+  { name: 'interactive', short: 'i', summary: 'send standard input even when it is a terminal' },
+  { name: 'no-stdin', short: 'n', summary: 'do not read standard input' },
+];
+
+const shellFlag: FlagSpec = {
+  name: 'shell',
+  short: 'c',
+  value: 'TEXT',
+  summary: 'run this text with /bin/sh',
+};
+const yesFlag: FlagSpec = { name: 'yes', short: 'y', summary: 'do not ask' };
+
+const execNotes = `The command's exit code passes through; 128 + N where signal N ended it. Squash's own: 124 timed out,
+125 Squash failed, 126 can't be run, 127 not found. Standard input is sent when it is no terminal; in a loop
+that reads its list from standard input give -n.`;
+
+export const commandTable: readonly CommandSpec[] = [
+  {
+    name: 'serve',
+    group: 'daemon',
+    summary: 'run the daemon',
+    positionals: [],
+    flags: [
+      { name: 'detach', short: 'd', summary: 'go to the background when it is ready' },
+      { name: 'log', value: 'FILE', kind: 'file', summary: 'with --detach: append its log here' },
+    ],
+    notes: 'Configured by SQUASH_* variables; see docs/configuration.md.',
+    load: () => import('./commands/serve.ts'),
+  },
+  {
+    name: 'create',
+    group: 'sandbox',
+    summary: 'make a sandbox',
+    positionals: [{ ...sandbox, kind: 'text', optional: true }],
+    flags: [
+      ...createFlags,
+      {
+        name: 'body',
+        value: 'JSON',
+        summary: 'the request itself, or @FILE, or - for standard input; options override it',
+      },
+    ],
+    load: () => import('./commands/create.ts'),
+  },
+  {
+    name: 'ls',
+    group: 'sandbox',
+    summary: 'list sandboxes',
+    positionals: [],
+    flags: [{ name: 'quiet', short: 'q', summary: 'ids only' }],
+    load: () => import('./commands/ls.ts'),
+  },
+  {
+    name: 'info',
+    group: 'sandbox',
+    summary: 'show one sandbox',
+    positionals: [sandbox],
+    flags: [],
+    load: () => import('./commands/info.ts'),
+  },
+  {
+    name: 'rm',
+    group: 'sandbox',
+    summary: 'destroy sandboxes and everything in them',
+    positionals: [{ ...sandbox, optional: true, repeats: true }],
+    flags: [
+      { name: 'all', short: 'a', summary: 'all sandboxes, after asking' },
+      { name: 'force', short: 'f', summary: 'a sandbox that does not exist is no failure' },
+      yesFlag,
+    ],
+    load: () => import('./commands/rm.ts'),
+  },
+  {
+    name: 'exec',
+    group: 'command',
+    summary: 'run a command in a sandbox',
+    positionals: [sandbox],
+    flags: [
+      ...execFlags,
+      shellFlag,
+      { name: 'detach', short: 'd', summary: 'start it as a job and print the job’s number' },
+    ],
+    rest: { after: 1, name: 'command', optional: true },
+    passesExitCode: true,
+    notes: execNotes,
+    load: () => import('./commands/exec.ts'),
+  },
+  {
+    name: 'shell',
+    group: 'command',
+    summary: 'an interactive shell in a sandbox',
+    positionals: [sandbox],
+    flags: execFlags.filter((flag) => ['workdir', 'env', 'user'].includes(flag.name)),
+    passesExitCode: true,
+    load: () => import('./commands/shell.ts'),
+  },
+  {
+    name: 'run',
+    group: 'command',
+    summary: 'make a sandbox, run one command in it, destroy it',
+    positionals: [{ name: 'layers', kind: 'module' }],
+    flags: [
+      ...createFlags.filter((flag) => flag.name !== 'layers'),
+      ...execFlags,
+      shellFlag,
+      { name: 'keep', summary: 'do not destroy it; its id goes to standard error' },
+    ],
+    rest: { after: 1, name: 'command', optional: true },
+    passesExitCode: true,
+    notes: execNotes,
+    load: () => import('./commands/run.ts'),
+  },
+  {
+    name: 'logs',
+    group: 'command',
+    summary: 'what ran in a sandbox, and its output',
+    positionals: [sandbox, { name: 'seq', kind: 'job', optional: true }],
+    flags: [
+      { name: 'follow', short: 'f', summary: 'a job’s output as it comes, until the job ends' },
+      { name: 'after', value: 'N', summary: 'only what has a higher number; with --follow: lines' },
+      { name: 'limit', value: 'N', summary: 'at most so many commands, the oldest first' },
+    ],
+    notes:
+      'Without a number: a table of commands. With one: that command’s output, each stream where it belongs.',
+    load: () => import('./commands/logs.ts'),
+  },
+  {
+    name: 'jobs',
+    group: 'command',
+    summary: 'list background commands',
+    positionals: [sandbox],
+    flags: [],
+    load: () => import('./commands/jobs.ts'),
+  },
+  {
+    name: 'job kill',
+    group: 'command',
+    summary: 'end a background command: TERM, 2 s, KILL',
+    positionals: [sandbox, { name: 'job', kind: 'job', repeats: true }],
+    flags: [],
+    load: () => import('./commands/job-kill.ts'),
+  },
+  {
+    name: 'activate',
+    group: 'layer',
+    summary: 'stack another module on a sandbox; its running commands end',
+    positionals: [sandbox, { name: 'module', kind: 'module' }],
+    flags: [],
+    load: () => import('./commands/activate.ts'),
+  },
+  {
+    name: 'snapshot',
+    group: 'layer',
+    summary: 'keep a sandbox’s files under a label',
+    positionals: [sandbox, { name: 'label', kind: 'text', optional: true }],
+    flags: [],
+    load: () => import('./commands/snapshot.ts'),
+  },
+  {
+    name: 'restore',
+    group: 'layer',
+    summary: 'put a sandbox’s files back to a snapshot; its running commands end',
+    positionals: [sandbox, { name: 'label', kind: 'snapshot' }],
+    flags: [],
+    load: () => import('./commands/restore.ts'),
+  },
+  {
+    name: 'snapshots',
+    group: 'layer',
+    summary: 'list a sandbox’s snapshots',
+    positionals: [sandbox],
+    flags: [],
+    load: () => import('./commands/snapshots.ts'),
+  },
+  {
+    name: 'module ls',
+    group: 'layer',
+    summary: 'list modules',
+    positionals: [],
+    flags: [{ name: 'quiet', short: 'q', summary: 'names only' }],
+    load: () => import('./commands/module-ls.ts'),
+  },
+  {
+    name: 'module import',
+    group: 'layer',
+    summary: 'add a squashfs file as a module',
+    positionals: [{ name: 'file', kind: 'file' }],
+    flags: [
+      { name: 'name', value: 'NAME', summary: 'default: the file’s name without .squashfs' },
+      { name: 'replace', summary: 'take the place of a module of this name' },
+    ],
+    notes:
+      'The file may be - for standard input; then --name is needed. A name begins with three digits: NNN-name.',
+    load: () => import('./commands/module-import.ts'),
+  },
+  {
+    name: 'module rm',
+    group: 'layer',
+    summary: 'remove modules that no sandbox uses',
+    positionals: [{ name: 'name', kind: 'module', repeats: true }],
+    flags: [],
+    load: () => import('./commands/module-rm.ts'),
+  },
+  {
+    name: 'version',
+    group: 'other',
+    summary: 'this program’s version and the daemon’s',
+    positionals: [],
+    flags: [{ name: 'offline', summary: 'do not ask the daemon' }],
+    load: () => import('./commands/version.ts'),
+  },
+  {
+    name: 'help',
+    group: 'other',
+    summary: 'help on a command',
+    positionals: [{ name: 'command', kind: 'command', optional: true, repeats: true }],
+    flags: [],
+    load: () => import('./commands/help.ts'),
+  },
+];
+
+/**
+ * The command that these words call, and the words without its name. Global options may stand before the name, as in
+ * `squash --json ls`.
+ */
+export function findCommand(
+  words: readonly string[],
+): { readonly spec: CommandSpec; readonly words: readonly string[] } | undefined {
+  let at = 0;
+  while (at < words.length && words[at]?.startsWith('-') === true && words[at] !== '--') {
+    const takesNext = globalFlags.some((flag) => flag.value !== undefined && words[at] === `--${flag.name}`);
+    at += takesNext ? 2 : 1;
+  }
+  const before = words.slice(0, at);
+  for (const length of [2, 1]) {
+    const name = words.slice(at, at + length).join(' ');
+    const spec = commandTable.find((each) => each.name === name);
+    if (spec !== undefined) return { spec, words: [...before, ...words.slice(at + length)] };
+  }
+  return undefined;
+}

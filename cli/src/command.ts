@@ -1,0 +1,59 @@
+/**
+ * The shapes of a command: its entry in the command table (cheap, always loaded) and its module (loaded when it
+ * is called). Help, completion and parsing are all made from the entry, so they can't disagree.
+ */
+import type { Client } from './client/client.ts';
+import type { Flags } from './arguments.ts';
+
+/** What a word stands for: the shell completes it by this. */
+export type WordKind = 'sandbox' | 'module' | 'snapshot' | 'job' | 'file' | 'directory' | 'command' | 'text';
+
+export interface FlagSpec {
+  readonly name: string;
+  readonly short?: string;
+  /** Placeholder of the flag's value; a flag without one is a switch. */
+  readonly value?: string;
+  readonly kind?: WordKind;
+  /** May be given several times; `list` returns all. */
+  readonly repeats?: true;
+  readonly summary: string;
+}
+
+export interface PositionalSpec {
+  readonly name: string;
+  readonly kind: WordKind;
+  readonly optional?: true;
+  /** Only the last may repeat. */
+  readonly repeats?: true;
+}
+
+export interface CommandSpec {
+  /** One or two words: `ls`, `module import`. */
+  readonly name: string;
+  readonly group: 'daemon' | 'sandbox' | 'command' | 'layer' | 'other';
+  readonly summary: string;
+  readonly positionals: readonly PositionalSpec[];
+  readonly flags: readonly FlagSpec[];
+  /** From this positional on (or after `--`) words belong to the command in the sandbox, options included. */
+  readonly rest?: { readonly after: number; readonly name: string; readonly optional?: true };
+  /** Runs something in a sandbox: Squash's own failures exit with 125. */
+  readonly passesExitCode?: true;
+  /** Not in help and completion. */
+  readonly hidden?: true;
+  readonly notes?: string;
+  readonly load: () => Promise<CommandModule>;
+}
+
+export interface Call {
+  readonly positionals: readonly string[];
+  /** Words that belong to the command in the sandbox. */
+  readonly rest: readonly string[];
+  readonly flags: Flags;
+  readonly json: boolean;
+  readonly client: Client;
+}
+
+export interface CommandModule {
+  /** Returns the exit code. */
+  readonly run: (call: Call) => Promise<number>;
+}

@@ -1,0 +1,116 @@
+/**
+ * `squash logs`: the commands of a sandbox as a table, or one command's output on the streams it was written to.
+ * `--follow` prints a job's lines as they come and ends with the job's exit code.
+ */
+import type { ExecRecord } from '@squash/contract/exec';
+import { sandboxPath } from '../client/client.ts';
+import { readEvents } from '../client/event-stream.ts';
+import type { Call } from '../command.ts';
+import { CliFailure, exitCodes, usageFailure } from '../failure.ts';
+import { printJson, printLine, printNote, printTable } from '../output/print.ts';
+import { openOutputSink } from '../terminal/output-sink.ts';
+import { readNumber } from './job-kill.ts';
+
+/** Attempts without a new line before a broken stream is given up: the daemon may be restarting. */
+const attemptsMax = 5;
+const retryMs = 500;
+
+export async function run(call: Call): Promise<number> {
+  const [id = '', word] = call.positionals;
+  const seq = word === undefined ? undefined : readNumber(word);
+  if (call.flags.isSet('follow')) {
+    if (seq === undefined) throw usageFailure('--follow needs the job’s number; see: squash jobs');
+    return await follow(call, id, seq);
+  }
+  if (seq !== undefined) return await showOne(call, id, seq);
+  const records = await call.client.get<readonly ExecRecord[]>(sandboxPath(id, ['logs'], readPage(call)));
+  if (call.json) printJson(records);
+  else printRecords(records);
+  return exitCodes.ok;
+}
+
+function readPage({ flags }: Call): {
+  readonly after: number | undefined;
+  readonly limit: number | undefined;
+} {
+  return {
+    after: flags.integer('after', { min: 0, max: Number.MAX_SAFE_INTEGER }),
+    limit: flags.integer('limit', { min: 1, max: 1_000_000 }),
+  };
+}
+
+function printRecords(records: readonly ExecRecord[]): void {
+  printTable<ExecRecord>(
+    [
+      { title: 'SEQ', text: (each) => `${each.seq}`, align: 'right' },
+      { title: 'STARTED', text: (each) => each.started },
+      { title: 'MS', text: (each) => `${each.duration_ms}`, align: 'right' },
+      {
+        title: 'EXIT',
+        text: (each) => `${each.exit_code}`,
+        align: 'right',
+        style: (each) => (each.exit_code === 0 ? undefined : 'red'),
+      },
+      { title: 'REASON', text: (each) => each.reason },
+      { title: 'COMMAND', text: (each) => each.cmd },
+    ],
+    records,
+  );
+}
+
+/** The streams go where they belong, byte for byte as the API keeps them. */
+async function showOne(call: Call, id: string, seq: number): Promise<number> {
+  const records = await call.client.get<readonly ExecRecord[]>(
+    sandboxPath(id, ['logs'], { after: seq - 1, limit: 1 }),
+  );
+  const record = records.find((each) => each.seq === seq);
+  if (record === undefined)
+    throw new CliFailure('exec_not_found', `the log of "${id}" has no finished command ${seq}`);
+  if (call.json) {
+    printJson(record);
+    return exitCodes.ok;
+  }
+  process.stdout.write(record.stdout);
+  process.stderr.write(record.stderr);
+  if (record.truncated) printNote('squash: the output was longer than the log’s answer (truncated)');
+  return exitCodes.ok;
+}
+
+async function follow(call: Call, id: string, job: number): Promise<number> {
+  const sinks = { stdout: openOutputSink(process.stdout), stderr: openOutputSink(process.stderr) };
+  let after = call.flags.integer('after', { min: 0, max: Number.MAX_SAFE_INTEGER }) ?? 0;
+  for (let attempts = 0; ; attempts += 1) {
+    try {
+      const response = await call.client.open(sandboxPath(id, ['jobs', job, 'logs']), {
+        accept: 'text/event-stream',
+        'last-event-id': `${after}`,
+      });
+      for await (const event of readEvents(response.body())) {
+        if (event.name === 'done') return endOfJob(call, event.data);
+        attempts = 0;
+        after = event.id === undefined ? after + 1 : Number(event.id);
+        const stream = event.name === 'stderr' ? 'stderr' : 'stdout';
+        const line = call.json ? JSON.stringify({ number: after, stream, text: event.data }) : event.data;
+        await (call.json ? sinks.stdout : sinks[stream]).write(Buffer.from(`${line}\n`));
+      }
+    } catch (failure) {
+      if (!isBroken(failure) || attempts >= attemptsMax) throw failure;
+    }
+    if (attempts >= attemptsMax) {
+      throw new CliFailure('unreachable', 'the stream of lines broke off', exitCodes.unreachable);
+    }
+    await new Promise((resolve) => setTimeout(resolve, retryMs));
+  }
+}
+
+/** A stream that broke is resumed behind the last line; a refusal or a reader that has gone is final. */
+function isBroken(failure: unknown): boolean {
+  if (failure instanceof CliFailure) return failure.exitCode === exitCodes.unreachable;
+  return !(failure instanceof Error && 'code' in failure && failure.code === 'EPIPE');
+}
+
+function endOfJob(call: Call, data: string): number {
+  const end = JSON.parse(data) as { readonly exit_code: number | null };
+  if (call.json) printLine(JSON.stringify({ done: true, exit_code: end.exit_code }));
+  return end.exit_code ?? exitCodes.failed;
+}

@@ -1,0 +1,15 @@
+/** `squash restore`: the writable layer as a snapshot kept it. */
+import type { SandboxInfo } from '@squash/contract/sandbox';
+import { sandboxPath } from '../client/client.ts';
+import type { Call } from '../command.ts';
+import { exitCodes } from '../failure.ts';
+import { printJson } from '../output/print.ts';
+import { printInfo } from './info.ts';
+
+export async function run(call: Call): Promise<number> {
+  const [id = '', label] = call.positionals;
+  const info = await call.client.post<SandboxInfo>(sandboxPath(id, ['restore']), { label });
+  if (call.json) printJson(info);
+  else printInfo(info);
+  return exitCodes.ok;
+}

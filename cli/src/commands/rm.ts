@@ -1,0 +1,41 @@
+/** `squash rm`: destroys sandboxes. Several are tried even where one fails; the exit code tells. */
+import type { SandboxInfo } from '@squash/contract/sandbox';
+import { sandboxesPath, sandboxPath } from '../client/client.ts';
+import type { Call } from '../command.ts';
+import { CliFailure, exitCodes, usageFailure } from '../failure.ts';
+import { confirm } from '../terminal/confirm.ts';
+import { printJson, printLine, printNote } from '../output/print.ts';
+
+export async function run(call: Call): Promise<number> {
+  const ids = await chosen(call);
+  const removed: string[] = [];
+  let failed = false;
+  for (const id of ids) {
+    try {
+      await call.client.delete(sandboxPath(id));
+      removed.push(id);
+      if (!call.json) printLine(id);
+    } catch (failure) {
+      if (!(failure instanceof CliFailure) || failure.exitCode === exitCodes.unreachable) throw failure;
+      if (failure.code === 'sandbox_not_found' && call.flags.isSet('force')) continue;
+      printNote(`squash: ${failure.message} (${failure.code})`);
+      failed = true;
+    }
+  }
+  if (call.json) printJson({ removed });
+  return failed ? exitCodes.failed : exitCodes.ok;
+}
+
+async function chosen(call: Call): Promise<readonly string[]> {
+  const all = call.flags.isSet('all');
+  if (all === call.positionals.length > 0) throw usageFailure('name the sandboxes, or give --all');
+  if (!all) return call.positionals;
+  const sandboxes = await call.client.get<readonly SandboxInfo[]>(sandboxesPath);
+  const ids = sandboxes.map((each) => each.id);
+  if (ids.length > 0 && !call.flags.isSet('yes')) {
+    confirm(
+      `Destroy ${ids.length === 1 ? `the sandbox ${ids[0]}` : `all ${ids.length} sandboxes`} and their files?`,
+    );
+  }
+  return ids;
+}

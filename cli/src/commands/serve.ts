@@ -1,0 +1,77 @@
+/**
+ * `squash serve`: runs the daemon in the foreground, or with `--detach` in the background once it answers.
+ *
+ * Not the API's business: there is no daemon yet. The daemon's own first stage (`host/src/serve.ts`) takes our
+ * place; the CLI knows its path and nothing else of it.
+ */
+import { closeSync, mkdirSync, openSync } from 'node:fs';
+import { dirname, resolve } from 'node:path';
+import { spawn } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { localDataDirectory } from '../client/address.ts';
+import type { Call } from '../command.ts';
+import { CliFailure, exitCodes, usageFailure } from '../failure.ts';
+import { printJson, printLine } from '../output/print.ts';
+import { daemonInfo } from './daemon-info.ts';
+
+const stageOne = fileURLToPath(new URL('../../../host/src/serve.ts', import.meta.url));
+
+/** The first start unpacks nothing and builds nothing; a slow disk and a recovery of 500 sandboxes fit. */
+const readyMsMax = 60_000;
+const pollMs = 50;
+
+export async function run(call: Call): Promise<number> {
+  if (call.flags.isSet('detach')) return await detach(call);
+  if (call.flags.isSet('log')) throw usageFailure('--log goes with --detach');
+  // Becomes the daemon: signals and the exit code need no go-between.
+  process.execve?.(process.execPath, [process.execPath, stageOne], environment());
+  throw new CliFailure('unsupported', 'this Node can not replace its process; Node 24 can');
+}
+
+/** Words of the environment that are set; `undefined` is none. */
+function environment(): Record<string, string> {
+  const pairs = Object.entries(process.env).filter((pair): pair is [string, string] => pair[1] !== undefined);
+  return Object.fromEntries(pairs);
+}
+
+async function detach(call: Call): Promise<number> {
+  const running = await daemonInfo(call.client);
+  if (running !== undefined)
+    throw new CliFailure('data_locked', `a daemon runs already, with pid ${running.pid}`);
+  const log = resolve(call.flags.text('log') ?? `${localDataDirectory()}/log/squashd.log`);
+  const output = openLog(log);
+  const child = spawn(process.execPath, [stageOne], { detached: true, stdio: ['ignore', output, output] });
+  closeSync(output);
+  const ended = new Promise<string>((settle) => {
+    child.once('error', (error) => settle(error.message));
+    child.once('exit', (code, signal) => settle(`it ended with ${signal ?? `code ${code}`}`));
+  });
+  const reason = await Promise.race([ended, ready(call)]);
+  if (reason !== undefined) {
+    throw new CliFailure('start_failed', `the daemon did not start: ${reason}; its log is "${log}"`);
+  }
+  child.unref();
+  const info = await daemonInfo(call.client);
+  if (call.json) printJson({ pid: info?.pid ?? null, log });
+  else printLine(`squash serves in the background; pid ${info?.pid ?? '?'}, log ${log}`);
+  return exitCodes.ok;
+}
+
+function openLog(path: string): number {
+  try {
+    mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+    return openSync(path, 'a', 0o600);
+  } catch (cause) {
+    throw new CliFailure('start_failed', `can't write the log "${path}": ${(cause as Error).message}`);
+  }
+}
+
+async function ready(call: Call): Promise<string | undefined> {
+  const deadline = Date.now() + readyMsMax;
+  while (Date.now() < deadline) {
+    // The address is found anew each time: the socket appears when the daemon is ready.
+    if ((await daemonInfo(call.client.renewed())) !== undefined) return undefined;
+    await new Promise((settle) => setTimeout(settle, pollMs));
+  }
+  return `it does not answer after ${readyMsMax / 1000} s`;
+}

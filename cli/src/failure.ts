@@ -1,0 +1,34 @@
+/**
+ * What can go wrong in the CLI and which exit code tells of it. Scripts depend on these numbers
+ * (`docs/cli.md`): 1 the operation failed, 2 wrong usage, 3 no daemon; a command that runs in a sandbox passes its own code
+ * through, so `exec`, `shell` and `run` tell of Squash's own failures with 125 as container engines do.
+ */
+export const exitCodes = {
+  ok: 0,
+  failed: 1,
+  usage: 2,
+  unreachable: 3,
+  timedOut: 124,
+  execFailed: 125,
+  notRunnable: 126,
+  notFound: 127,
+  /** 128 + SIGPIPE: whoever read our output has gone. */
+  brokenPipe: 141,
+} as const;
+
+export class CliFailure extends Error {
+  /** A code of the contract's catalogue, or one of the CLI's own: `usage`, `unreachable`, `aborted`, … */
+  readonly code: string;
+  readonly exitCode: number;
+
+  constructor(code: string, message: string, exitCode: number = exitCodes.failed) {
+    super(message);
+    this.name = 'CliFailure';
+    this.code = code;
+    this.exitCode = exitCode;
+  }
+}
+
+export function usageFailure(message: string): CliFailure {
+  return new CliFailure('usage', message, exitCodes.usage);
+}

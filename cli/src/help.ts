@@ -1,0 +1,62 @@
+/** Help texts, laid out from the command table. Loaded only when somebody asks. */
+import { globalFlags } from './arguments.ts';
+import { commandTable } from './command-table.ts';
+import type { CommandSpec, FlagSpec } from './command.ts';
+
+const groups = {
+  daemon: 'The daemon',
+  sandbox: 'Sandboxes',
+  command: 'Commands in a sandbox',
+  layer: 'Layers and snapshots',
+  other: 'Other',
+} as const satisfies Record<CommandSpec['group'], string>;
+
+export function generalHelp(): string {
+  const lines = ['Usage: squash <command> [options]', ''];
+  for (const [group, title] of Object.entries(groups)) {
+    lines.push(`${title}:`);
+    for (const spec of commandTable) {
+      if (spec.group === group && spec.hidden === undefined)
+        lines.push(`  ${spec.name.padEnd(15)} ${spec.summary}`);
+    }
+    lines.push('');
+  }
+  lines.push(
+    'Options of every command:',
+    ...flagLines(globalFlags),
+    '',
+    'More on one: squash help <command>',
+  );
+  return lines.join('\n');
+}
+
+export function commandHelp(spec: CommandSpec): string {
+  const lines = [`Usage: squash ${spec.name}${usageWords(spec)}`, '', `${sentence(spec.summary)}`];
+  if (spec.flags.length > 0) lines.push('', 'Options:', ...flagLines(spec.flags));
+  lines.push('', 'Options of every command:', ...flagLines(globalFlags));
+  if (spec.notes !== undefined) lines.push('', spec.notes);
+  return lines.join('\n');
+}
+
+export function usageWords(spec: CommandSpec): string {
+  const words = spec.flags.length > 0 ? ['[options]'] : [];
+  for (const positional of spec.positionals) {
+    const name = `<${positional.name}>${positional.repeats ? '…' : ''}`;
+    words.push(positional.optional ? `[${name}]` : name);
+  }
+  if (spec.rest !== undefined) words.push('[--]', `<${spec.rest.name}> [argument…]`);
+  return words.map((word) => ` ${word}`).join('');
+}
+
+function flagLines(flags: readonly FlagSpec[]): string[] {
+  const heads = flags.map((flag) => {
+    const short = flag.short === undefined ? '    ' : `-${flag.short}, `;
+    return `  ${short}--${flag.name}${flag.value === undefined ? '' : ` ${flag.value}`}`;
+  });
+  const width = Math.max(...heads.map((head) => head.length));
+  return flags.map((flag, index) => `${(heads[index] ?? '').padEnd(width)}  ${flag.summary}`);
+}
+
+function sentence(summary: string): string {
+  return `${summary.charAt(0).toUpperCase()}${summary.slice(1)}.`;
+}

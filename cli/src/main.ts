@@ -1,0 +1,88 @@
+/**
+ * The `squash` command line. It speaks only to the API: what it can do, `curl` can do. `serve`, `stop`, `quickstart`
+ * and `doctor` also look at this machine, because they work where no daemon runs.
+ *
+ * Start-up time is part of the design: this file and what it imports load in a few milliseconds; each
+ * command's module, and Node's slow modules, load when they are needed.
+ */
+import { checkPositionals, parseArguments } from './arguments.ts';
+import { Client } from './client/client.ts';
+import type { CommandSpec } from './command.ts';
+import { commandTable, findCommand } from './command-table.ts';
+import { CliFailure, exitCodes, usageFailure } from './failure.ts';
+import { endQuietlyOnBrokenPipes, printLine } from './output/print.ts';
+
+/** Runs one call and sets the process's exit code. */
+export async function start(words: readonly string[]): Promise<void> {
+  endQuietlyOnBrokenPipes();
+  const found = findCommand(words);
+  try {
+    process.exitCode = await dispatch(found, words);
+  } catch (failure) {
+    process.exitCode = report(failure, found?.spec, words);
+  }
+}
+
+type Found = ReturnType<typeof findCommand>;
+
+async function dispatch(found: Found, words: readonly string[]): Promise<number> {
+  if (found === undefined) return await withoutCommand(words);
+  const { spec, words: own } = found;
+  const parsed = parseArguments(spec, own);
+  if (parsed.flags.isSet('help')) {
+    const { commandHelp } = await import('./help.ts');
+    printLine(commandHelp(spec));
+    return exitCodes.ok;
+  }
+  checkPositionals(spec, parsed);
+  const client = new Client({
+    url: parsed.flags.text('url'),
+    socket: parsed.flags.text('socket'),
+    token: parsed.flags.text('token') ?? process.env['SQUASH_AUTH_TOKEN'],
+  });
+  const module = await spec.load();
+  return await module.run({ ...parsed, json: parsed.flags.isSet('json'), client });
+}
+
+async function withoutCommand(words: readonly string[]): Promise<number> {
+  const first = words.find((word) => !word.startsWith('-'));
+  if (first !== undefined) {
+    const group = commandTable.filter((spec) => spec.name.startsWith(`${first} `));
+    const known = group.map((spec) => `squash ${spec.name}`).join(', ');
+    throw usageFailure(
+      group.length > 0
+        ? `"${first}" needs a second word: ${known}`
+        : `there is no command "${first}"; try: squash help`,
+    );
+  }
+  if (words.includes('--version')) return await runVersion();
+  const { generalHelp } = await import('./help.ts');
+  const asked = words.includes('--help') || words.includes('-h');
+  if (asked) printLine(generalHelp());
+  else process.stderr.write(`${generalHelp()}\n`);
+  return asked ? exitCodes.ok : exitCodes.usage;
+}
+
+async function runVersion(): Promise<number> {
+  return await dispatch(findCommand(['version', '--offline']), []);
+}
+
+/** One line on standard error; with `--json` one object, so that programs need not parse sentences. */
+function report(failure: unknown, spec: CommandSpec | undefined, words: readonly string[]): number {
+  if (!(failure instanceof CliFailure)) {
+    const detail = failure instanceof Error ? (failure.stack ?? failure.message) : String(failure);
+    process.stderr.write(`squash: a fault in the command line itself (internal)\n${detail}\n`);
+    return spec?.passesExitCode === true ? exitCodes.execFailed : exitCodes.failed;
+  }
+  const end = words.indexOf('--');
+  const json = (end < 0 ? words : words.slice(0, end)).includes('--json');
+  process.stderr.write(
+    json
+      ? `${JSON.stringify({ error: { code: failure.code, message: failure.message } })}\n`
+      : `squash: ${failure.message} (${failure.code})\n`,
+  );
+  const own: readonly number[] = [exitCodes.failed, exitCodes.usage, exitCodes.unreachable];
+  return spec?.passesExitCode === true && own.includes(failure.exitCode)
+    ? exitCodes.execFailed
+    : failure.exitCode;
+}

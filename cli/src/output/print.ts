@@ -1,0 +1,109 @@
+/**
+ * What commands print. Standard output carries what was asked for and nothing else; all other words go to
+ * standard error.
+ *
+ * Text that came from elsewhere (a command line, an owner's name) may hold escape sequences that would move the
+ * reader's cursor or worse: `visible` makes them harmless in everything laid out for people.
+ */
+import { styleText } from 'node:util';
+import { exitCodes } from '../failure.ts';
+
+export function printLine(text: string): void {
+  process.stdout.write(`${text}\n`);
+}
+
+export function printNote(text: string): void {
+  process.stderr.write(`${text}\n`);
+}
+
+export function printJson(value: unknown): void {
+  process.stdout.write(`${JSON.stringify(value, undefined, 2)}\n`);
+}
+
+/** `squash ls | head -1` ends quietly, as programs that die of SIGPIPE do. */
+export function endQuietlyOnBrokenPipes(): void {
+  for (const stream of [process.stdout, process.stderr]) {
+    stream.on('error', (error: NodeJS.ErrnoException) => {
+      if (error.code === 'EPIPE') process.exit(exitCodes.brokenPipe);
+      throw error;
+    });
+  }
+}
+
+type Style = Parameters<typeof styleText>[0];
+
+/** Coloured where standard output is a terminal and `NO_COLOR` is not set. */
+export function styled(style: Style, text: string): string {
+  if (process.stdout.isTTY !== true || process.env['NO_COLOR']) return text;
+  return styleText(style, text, { validateStream: false });
+}
+
+export function visible(text: string): string {
+  return text.replace(/[\p{Cc}\p{Cf}\u2028\u2029]/gu, (character) => {
+    if (character === '\n') return '\\n';
+    if (character === '\t') return '\\t';
+    return `\\u{${(character.codePointAt(0) ?? 0).toString(16)}}`;
+  });
+}
+
+export interface Column<Row> {
+  readonly title: string;
+  readonly text: (row: Row) => string;
+  readonly align?: 'right';
+  readonly style?: (row: Row) => Style | undefined;
+}
+
+/** Columns as wide as their widest cell; the last one is not padded. */
+export function printTable<Row>(columns: readonly Column<Row>[], rows: readonly Row[]): void {
+  const cells = rows.map((row) => columns.map((column) => visible(column.text(row))));
+  const widths = columns.map((column, index) =>
+    cells.reduce((widest, line) => Math.max(widest, line[index]?.length ?? 0), column.title.length),
+  );
+  const lay = (line: readonly string[], paint: (text: string, index: number) => string): string =>
+    line
+      .map((cell, index) => {
+        const width = widths[index] ?? 0;
+        const last = index === columns.length - 1;
+        const gap = ' '.repeat(Math.max(0, width - cell.length));
+        if (columns[index]?.align === 'right') return gap + paint(cell, index);
+        return paint(cell, index) + (last ? '' : gap);
+      })
+      .join('  ');
+  printLine(
+    lay(
+      columns.map((column) => column.title),
+      (text) => text,
+    ),
+  );
+  for (const [number, line] of cells.entries()) {
+    const row = rows[number];
+    printLine(
+      lay(line, (text, index) => {
+        const style = row === undefined ? undefined : columns[index]?.style?.(row);
+        return style === undefined ? text : styled(style, text);
+      }),
+    );
+  }
+}
+
+/** `12.3 MB`, in powers of 1,000 as disks are sold. */
+export function formatBytes(bytes: number): string {
+  const units = ['B', 'kB', 'MB', 'GB', 'TB'];
+  let value = bytes;
+  let unit = 0;
+  while (value >= 999.5 && unit < units.length - 1) {
+    value /= 1000;
+    unit += 1;
+  }
+  return `${unit === 0 || value >= 99.95 ? Math.round(value) : value.toFixed(1)} ${units[unit]}`;
+}
+
+/** Whole seconds since an RFC 3339 time, as `3m`, `2h`, `5d`. */
+export function formatAge(time: string, now: number = Date.now()): string {
+  const seconds = Math.max(0, Math.floor((now - Date.parse(time)) / 1000));
+  if (Number.isNaN(seconds)) return '?';
+  if (seconds < 120) return `${seconds}s`;
+  if (seconds < 7200) return `${Math.floor(seconds / 60)}m`;
+  if (seconds < 172_800) return `${Math.floor(seconds / 3600)}h`;
+  return `${Math.floor(seconds / 86_400)}d`;
+}

@@ -1,0 +1,205 @@
+/**
+ * One command in a sandbox, with our standard streams, our signals and our terminal as its own.
+ *
+ * Every direction is awaited: output is written before the next message is read, input is sent before more is
+ * read. So a reader that stalls stalls the command, and nothing here grows.
+ */
+import type { ExecControl, ExecEvent } from '@squash/contract/exec';
+import { apiPath, type Client } from '../client/client.ts';
+import { errorCode } from '../client/http.ts';
+import type { WebSocketConnection } from '../client/websocket.ts';
+import { CliFailure, exitCodes } from '../failure.ts';
+import { printNote } from '../output/print.ts';
+import { forwardSignals, signalNumbers } from './forward-signals.ts';
+import { openOutputSink } from './output-sink.ts';
+import { RawTerminal, terminalSize } from './raw-terminal.ts';
+
+/** What is sent as `execStart`, with the fields that have defaults left out. */
+export interface ExecWish {
+  readonly argv: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
+  readonly cwd: string | undefined;
+  readonly user: number | { readonly uid: number; readonly gid: number } | undefined;
+  readonly timeoutMs: number | undefined;
+  readonly tty: boolean;
+  readonly stdin: boolean;
+  /** `discard`: the output is read and dropped; the caller asks for the stored record. */
+  readonly output: 'print' | 'discard';
+}
+
+export interface ExecEnd {
+  readonly seq: number;
+  readonly exitCode: number;
+}
+
+type ExitEvent = Extract<ExecEvent, { type: 'exit' }>;
+
+export async function streamExec(client: Client, id: string, wish: ExecWish): Promise<ExecEnd> {
+  const path = apiPath(['v1', 'sandboxes', id, 'exec']);
+  const connection = await client.webSocket(path, 'squash.exec.v1');
+  const session = new ExecStream(connection, wish);
+  try {
+    return await session.run();
+  } catch (cause) {
+    throw session.explain(cause, id);
+  } finally {
+    session.end();
+  }
+}
+
+class ExecStream {
+  readonly #connection: WebSocketConnection;
+  readonly #wish: ExecWish;
+  readonly #stdout = openOutputSink(process.stdout);
+  readonly #stderr = openOutputSink(process.stderr);
+  readonly #cleanups: (() => void)[] = [];
+  #seq = 0;
+  #readerGone = false;
+
+  constructor(connection: WebSocketConnection, wish: ExecWish) {
+    this.#connection = connection;
+    this.#wish = wish;
+  }
+
+  async run(): Promise<ExecEnd> {
+    this.#cleanups.push(forwardSignals((name) => this.#signal(name)));
+    await this.#connection.sendText(JSON.stringify(startMessage(this.#wish)));
+    for await (const message of this.#connection.messages()) {
+      if (message.type === 'binary') {
+        await this.#print(message.data);
+        continue;
+      }
+      const event = JSON.parse(message.text) as ExecEvent;
+      if (event.type === 'started') this.#started(event.seq);
+      if (event.type === 'error') throw refusal(event);
+      if (event.type === 'exit') {
+        this.end();
+        tellReason(event);
+        return { seq: this.#seq, exitCode: event.exit_code };
+      }
+    }
+    throw new Error('the daemon ended the stream before the command ended');
+  }
+
+  /** Puts the terminal, the signals and the streams back. Idempotent. */
+  end(): void {
+    for (const cleanup of this.#cleanups.splice(0).toReversed()) cleanup();
+    this.#connection.close();
+    this.#stdout.close();
+    this.#stderr.close();
+  }
+
+  explain(cause: unknown, id: string): unknown {
+    const code = errorCode(cause);
+    if (code === 'EPIPE' || code === 'EIO') {
+      // Our reader has gone, or the connection has. The first is no error: programs end so by SIGPIPE.
+      if (this.#readerGone)
+        return new CliFailure('broken_pipe', 'nobody reads the output any more', exitCodes.brokenPipe);
+    }
+    if (cause instanceof CliFailure) return cause;
+    const detail = cause instanceof Error ? cause.message : String(cause);
+    const where = this.#seq === 0 ? '' : `; its output so far: squash logs ${id} ${this.#seq}`;
+    return new CliFailure('unreachable', `${detail}${where}`, exitCodes.execFailed);
+  }
+
+  async #print(data: Buffer): Promise<void> {
+    if (this.#wish.output === 'discard') return;
+    const sink = data[0] === 2 ? this.#stderr : this.#stdout;
+    try {
+      await sink.write(data.subarray(1));
+    } catch (cause) {
+      this.#readerGone = true;
+      // The daemon sees the client gone and sends the command SIGHUP.
+      this.#connection.destroy();
+      throw cause;
+    }
+  }
+
+  #started(seq: number): void {
+    this.#seq = seq;
+    if (this.#wish.tty && process.stdin.isTTY) this.#takeTerminal();
+    if (this.#wish.stdin) {
+      const input = process.stdin;
+      this.#cleanups.push(() => input.destroy());
+      this.#sendInput(input).catch(() => {
+        // The connection broke: whoever reads messages finds out and tells.
+      });
+    }
+  }
+
+  #takeTerminal(): void {
+    const terminal = RawTerminal.enter();
+    const resize = (): void => this.#control({ type: 'resize', ...terminalSize() });
+    const stop = (): void => {
+      terminal.suspend();
+      process.kill(process.pid, 'SIGSTOP');
+    };
+    const resume = (): void => {
+      terminal.resume();
+      resize();
+    };
+    process.stdout.on('resize', resize);
+    process.on('SIGTSTP', stop).on('SIGCONT', resume);
+    this.#cleanups.push(() => {
+      process.stdout.off('resize', resize);
+      process.off('SIGTSTP', stop).off('SIGCONT', resume);
+      terminal.restore();
+    });
+    // The window may have changed between the start message and now.
+    resize();
+  }
+
+  async #sendInput(input: NodeJS.ReadStream): Promise<void> {
+    for await (const chunk of input) {
+      await this.#connection.sendBinary(chunk as Buffer);
+    }
+    // A terminal has no end of input of its own: Ctrl-D is how one is typed.
+    if (this.#wish.tty) await this.#connection.sendBinary(Buffer.from([4]));
+    else this.#control({ type: 'stdin_eof' });
+  }
+
+  #signal(name: NodeJS.Signals): void {
+    this.#control({ type: 'signal', signal: signalNumbers[name] ?? 15 });
+  }
+
+  #control(message: ExecControl): void {
+    this.#connection.sendText(JSON.stringify(message)).catch(() => {
+      // As above: the reader of messages tells.
+    });
+  }
+}
+
+function startMessage(wish: ExecWish): Readonly<Record<string, unknown>> {
+  const term = process.env['TERM'] || 'xterm-256color';
+  return {
+    type: 'start',
+    argv: wish.argv,
+    env: wish.env,
+    stdin: wish.stdin,
+    ...(wish.cwd !== undefined && { cwd: wish.cwd }),
+    ...(wish.user !== undefined && { user: wish.user }),
+    ...(wish.timeoutMs !== undefined && { timeout_ms: wish.timeoutMs }),
+    ...(wish.tty && { tty: { ...terminalSize(), term } }),
+  };
+}
+
+/** `exec_failed` carries errno's text: not found is 127, everything else that can't be run is 126. */
+function refusal(event: Extract<ExecEvent, { type: 'error' }>): CliFailure {
+  if (event.code !== 'exec_failed') return new CliFailure(event.code, event.message, exitCodes.execFailed);
+  const missing = /no such file|not found|ENOENT/i.test(event.message);
+  return new CliFailure(event.code, event.message, missing ? exitCodes.notFound : exitCodes.notRunnable);
+}
+
+const reasons: Readonly<Partial<Record<ExitEvent['reason'], string>>> = {
+  timed_out: 'the command ran out of time',
+  oom_killed: 'the command was killed: the sandbox is out of memory',
+  layers_changed: 'the command was ended: the sandbox’s layers changed',
+  destroyed: 'the command was ended: the sandbox was destroyed',
+  lost: 'the command’s end was lost: the sandbox’s first process died',
+};
+
+/** An end that the command did not choose is told, so that a 137 is no riddle. */
+function tellReason(event: ExitEvent): void {
+  const sentence = reasons[event.reason];
+  if (sentence !== undefined) printNote(`squash: ${sentence} (${event.reason})`);
+}
