@@ -1,0 +1,161 @@
+/**
+ * Installs Debian packages into a tree and gives it back as a tar archive, without root where there is none.
+ *
+ * mmdebstrap does the work, in the strongest mode this user has: `root`, `unshare` (subordinate ids) or
+ * `fakechroot` (nothing at all). Owners and modes are recorded in the archive, so the layer is the same
+ * whichever mode made it. It takes the machine's own mirrors and proxies; none of them stays in the tree.
+ */
+import { spawn, spawnSync } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
+import { userInfo } from 'node:os';
+
+export interface Suite {
+  /** `bookworm` */
+  readonly codename: string;
+  readonly architecture: string;
+}
+
+interface BootstrapRequest {
+  readonly suite: Suite;
+  readonly packages: readonly string[];
+  /** A tree to start from, as a tar archive. */
+  readonly base?: string;
+  readonly tar: string;
+  /** Where the tree stands while it grows: open to other ids, hence not in a home directory. */
+  readonly workDirectory: string;
+  readonly mtimeS: number;
+  readonly onProgress: (text: string) => void;
+}
+
+/** What is not needed inside: 60 MB of a base alone. Copyright files stay, their licences ask for it. */
+const pathFilters = [
+  'path-exclude=/usr/share/man/*',
+  'path-exclude=/usr/share/info/*',
+  'path-exclude=/usr/share/locale/*',
+  'path-exclude=/usr/share/doc/*',
+  'path-include=/usr/share/doc/*/copyright',
+];
+
+/** Lines of mmdebstrap's log that an error shows. */
+const logLinesMax = 25;
+
+/** @throws with the end of mmdebstrap's output */
+export async function bootstrap(request: BootstrapRequest, signal: AbortSignal): Promise<void> {
+  const args = [
+    `--mode=${mode()}`,
+    `--architectures=${request.suite.architecture}`,
+    '--format=tar',
+    '--aptopt=APT::Install-Recommends "false"',
+    ...pathFilters.map((filter) => `--dpkgopt=${filter}`),
+    `--include=${request.packages.join(',')}`,
+    // A base archive is the tree already; otherwise the smallest set that apt works in.
+    ...(request.base === undefined
+      ? ['--variant=minbase', '--hook-dir=/usr/share/mmdebstrap/hooks/merged-usr']
+      : ['--variant=custom', `--setup-hook=tar-in ${request.base} /`]),
+    request.suite.codename,
+    request.tar,
+  ];
+  const sources = aptSources(request.suite.codename);
+  const child = spawn('mmdebstrap', sources === undefined ? args : [...args, '-'], {
+    env: {
+      ...process.env,
+      ...aptProxies(),
+      LC_ALL: 'C.UTF-8',
+      TMPDIR: request.workDirectory,
+      SOURCE_DATE_EPOCH: String(request.mtimeS),
+    },
+    stdio: ['pipe', 'ignore', 'pipe'],
+    signal,
+    // mmdebstrap removes its tree when it is asked to end.
+    killSignal: 'SIGTERM',
+  });
+  child.stdin.on('error', () => {
+    // It ended before it read the sources; its status says why.
+  });
+  child.stdin.end(sources ?? '');
+  const log: string[] = [];
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    for (const line of text.split(/[\n\r]+/)) takeLine(line, log, request.onProgress);
+  });
+  const code = await new Promise<number | null>((resolve, reject) => {
+    child.on('error', reject);
+    child.on('close', resolve);
+  });
+  if (code !== 0) throw new Error(`mmdebstrap failed:\n${log.join('\n')}`);
+}
+
+function takeLine(line: string, log: string[], onProgress: (text: string) => void): void {
+  if (line.trim() === '') return;
+  log.push(line);
+  if (log.length > logLinesMax) log.shift();
+  const step = /^I: ((?:running apt|downloading|extracting|installing|creating).*)$/.exec(line);
+  if (step?.[1] !== undefined) onProgress(step[1].replace(/\.+$/, ''));
+}
+
+function mode(): 'root' | 'unshare' | 'fakechroot' {
+  if (process.getuid?.() === 0) return 'root';
+  return hasSubordinateIds() ? 'unshare' : 'fakechroot';
+}
+
+function hasSubordinateIds(): boolean {
+  if (spawnSync('sh', ['-c', 'command -v newuidmap && command -v newgidmap']).status !== 0) return false;
+  const { username, uid } = userInfo();
+  return ['/etc/subuid', '/etc/subgid'].every(
+    (file) =>
+      existsSync(file) &&
+      readFileSync(file, 'utf8')
+        .split('\n')
+        .some((line) => line.startsWith(`${username}:`) || line.startsWith(`${uid}:`)),
+  );
+}
+
+/** The Debian release of this machine, or the one Squash is made on where the machine is no Debian. */
+export function hostSuite(): Suite {
+  const release = existsSync('/etc/os-release') ? readFileSync('/etc/os-release', 'utf8') : '';
+  const codename = /^ID=debian$/m.test(release) ? /^VERSION_CODENAME=(\w+)$/m.exec(release)?.[1] : undefined;
+  return { codename: codename ?? 'bookworm', architecture: process.arch === 'arm64' ? 'arm64' : 'amd64' };
+}
+
+/**
+ * The machine's sources of this release as one-line entries; undefined where it has none, and mmdebstrap takes
+ * Debian's. Sources of others (vendors' repositories) have no place in a layer that is called Debian.
+ */
+function aptSources(codename: string): string | undefined {
+  const format = '$(ORIGIN)|$(REPO_URI)|$(RELEASE)|$(COMPONENT)';
+  const asked = spawnSync('apt-get', ['indextargets', '--format', format, 'Created-By: Packages'], {
+    encoding: 'utf8',
+  });
+  const lines = new Set<string>();
+  for (const row of (asked.stdout ?? '').split('\n')) {
+    const [origin, uri, release, component] = row.split('|');
+    if (origin !== 'Debian' || uri === undefined || release?.split('-')[0] !== codename) continue;
+    lines.add(`deb ${uri} ${release} ${component}\n`);
+  }
+  return lines.size === 0 ? undefined : [...lines].join('');
+}
+
+/** apt takes a proxy from the environment as well: so the machine's setting works and is written nowhere. */
+function aptProxies(): Record<string, string> {
+  const dump = spawnSync('apt-config', ['dump'], { encoding: 'utf8' }).stdout ?? '';
+  const found: Record<string, string> = {};
+  for (const [, protocol, proxy] of dump.matchAll(/^Acquire::(https?)::Proxy "([^"]+)";$/gim)) {
+    if (protocol !== undefined && proxy !== undefined && proxy !== 'DIRECT') {
+      found[`${protocol.toLowerCase()}_proxy`] = proxy;
+    }
+  }
+  return found;
+}
+
+/** What is installed in a tree, from its package database: name to version. */
+export function installedPackages(status: string): ReadonlyMap<string, string> {
+  const found = new Map<string, string>();
+  for (const paragraph of status.split('\n\n')) {
+    const name = /^Package: (.+)$/m.exec(paragraph)?.[1];
+    const version = /^Version: (.+)$/m.exec(paragraph)?.[1];
+    const isInstalled = /^Status: install ok installed$/m.test(paragraph);
+    if (isInstalled && name !== undefined && version !== undefined) found.set(name, version);
+  }
+  return found;
+}
+
+export const dpkgStatus = 'var/lib/dpkg/status';

@@ -1,0 +1,80 @@
+/**
+ * Built layers, kept in the user's cache directory so that a fresh clone finds them.
+ *
+ * One directory per build, named by what went into it; it appears by a rename when everything is in it, so a
+ * build that was broken off leaves only a work directory, which the next build removes.
+ */
+import { createHash } from 'node:crypto';
+import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs';
+import { homedir } from 'node:os';
+import { join } from 'node:path';
+import { type ModuleManifest, moduleManifestSchema } from '@squash/contract/module-manifest';
+import type { Suite } from './bootstrap.ts';
+import type { Recipe } from './recipes.ts';
+
+export interface LayerFiles {
+  readonly squashfs: string;
+  /** The tree as a compressed archive, kept of a base: layers on it are built from this. */
+  readonly tree: string;
+  readonly manifest: string;
+}
+
+export interface CachedLayer extends LayerFiles {
+  readonly about: ModuleManifest;
+}
+
+/** A work directory that old belongs to no running build. */
+const abandonedMs = 6 * 3_600_000;
+
+export function cacheDirectory(): string {
+  return join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'squash', 'layers');
+}
+
+/** What the layer's content follows from, other than the state of Debian's archive. */
+export function cacheKey(recipe: Recipe, suite: Suite, base: CachedLayer | undefined): string {
+  const inputs = [recipe, recipe.versionedBy?.pattern.source, suite, base?.about.squashfs_sha256];
+  const digest = createHash('sha256').update(JSON.stringify(inputs)).digest('hex').slice(0, 12);
+  return `${recipe.name}-${suite.codename}-${suite.architecture}-${digest}`;
+}
+
+export function findCached(key: string): CachedLayer | undefined {
+  const files = layerFiles(join(cacheDirectory(), key));
+  try {
+    const about = moduleManifestSchema.parse(JSON.parse(readFileSync(files.manifest, 'utf8')));
+    return statSync(files.squashfs).size > 0 ? { ...files, about } : undefined;
+  } catch {
+    // Not built yet, or by a version whose manifest was another: build it.
+    return undefined;
+  }
+}
+
+export function layerFiles(directory: string): LayerFiles {
+  return {
+    squashfs: join(directory, 'layer.squashfs'),
+    tree: join(directory, 'tree.tar.zst'),
+    manifest: join(directory, 'manifest.json'),
+  };
+}
+
+/** Moves a finished work directory to its place and returns that; an older build of the key makes way. */
+export function storeInCache(workDirectory: string, key: string): string {
+  const directory = join(cacheDirectory(), key);
+  rmSync(directory, { recursive: true, force: true });
+  renameSync(workDirectory, directory);
+  return directory;
+}
+
+/** An empty directory on the cache's file system, removed again unless it was stored. */
+export function makeWorkDirectory(key: string): string {
+  const parent = cacheDirectory();
+  mkdirSync(parent, { recursive: true });
+  for (const name of readdirSync(parent)) {
+    if (!name.startsWith('work-')) continue;
+    const path = join(parent, name);
+    if (Date.now() - statSync(path).mtimeMs > abandonedMs) rmSync(path, { recursive: true, force: true });
+  }
+  const directory = join(parent, `work-${process.pid}-${key}`);
+  rmSync(directory, { recursive: true, force: true });
+  mkdirSync(directory);
+  return directory;
+}

@@ -1,0 +1,74 @@
+/**
+ * The layer builder as a program: `node images/main.ts recipes | build RECIPE [--fresh] | from-dir DIR OUT NAME`.
+ *
+ * `squash quickstart` and `squash module build` run it. It writes one JSON object per line to stdout: progress,
+ * then the result. It knows nothing of a daemon; who runs it sends the file there.
+ */
+import { statSync, writeFileSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { parseArgs } from 'node:util';
+import { manifestSuffix, type ModuleManifest } from '@squash/contract/module-manifest';
+import { layerDigestSchema, moduleNameSchema } from '@squash/contract/ids';
+import { buildLayer, builder } from './build-layer.ts';
+import { packDirectory, sha256OfFile } from './pack.ts';
+import { findRecipe, recipes } from './recipes.ts';
+
+function print(line: Record<string, unknown>): void {
+  process.stdout.write(`${JSON.stringify(line)}\n`);
+}
+
+async function build(name: string, fresh: boolean): Promise<void> {
+  const recipe = findRecipe(name);
+  if (recipe === undefined) {
+    throw new Error(`no recipe "${name}"; there are ${recipes.map((each) => each.name).join(', ')}`);
+  }
+  const stop = new AbortController();
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort());
+  const onProgress = (layer: string, text: string) => print({ type: 'progress', layer, text });
+  const layer = await buildLayer(recipe, { fresh, onProgress, signal: stop.signal });
+  print({ type: 'layer', path: layer.squashfs, bytes: statSync(layer.squashfs).size, manifest: layer.about });
+}
+
+/** Packs any directory. Its files become root's inside, unless their owners are to be kept. */
+async function fromDirectory(words: readonly string[], keepOwners: boolean): Promise<void> {
+  const [directory, output, name] = words;
+  if (directory === undefined || output === undefined)
+    throw new Error('from-dir takes DIRECTORY OUTPUT NAME');
+  if (!statSync(directory).isDirectory()) throw new Error(`"${directory}" is no directory`);
+  const mtimeS = Math.floor(Date.now() / 1000);
+  await packDirectory(resolve(directory), output, { asRoot: !keepOwners, mtimeS });
+  const manifest: ModuleManifest = {
+    schema: 1,
+    name: moduleNameSchema.parse(name),
+    built_at: new Date(mtimeS * 1000).toISOString(),
+    builder,
+    base: null,
+    packages: [],
+    squashfs_sha256: layerDigestSchema.parse(await sha256OfFile(output)),
+  };
+  writeFileSync(`${output}${manifestSuffix}`, `${JSON.stringify(manifest, null, 2)}\n`);
+  print({ type: 'layer', path: output, bytes: statSync(output).size, manifest });
+}
+
+async function main(): Promise<void> {
+  const { values, positionals } = parseArgs({
+    allowPositionals: true,
+    options: {
+      fresh: { type: 'boolean', default: false },
+      'keep-owners': { type: 'boolean', default: false },
+    },
+  });
+  const [command, ...words] = positionals;
+  if (command === 'recipes')
+    for (const { name, summary } of recipes) print({ type: 'recipe', name, summary });
+  else if (command === 'build' && words[0] !== undefined) await build(words[0], values.fresh);
+  else if (command === 'from-dir') await fromDirectory(words, values['keep-owners']);
+  else throw new Error('one of: recipes, build RECIPE, from-dir DIRECTORY OUTPUT NAME');
+}
+
+try {
+  await main();
+} catch (error) {
+  print({ type: 'error', message: error instanceof Error ? error.message : String(error) });
+  process.exitCode = 1;
+}

@@ -1,0 +1,68 @@
+/** Makes the squashfs file of a layer: zstd in 128 KiB blocks, the same bytes for the same input. */
+import { spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { createReadStream, openSync, closeSync } from 'node:fs';
+import { pipeline } from 'node:stream/promises';
+
+/** Level 9 packs the base in a sixth of the time of the default (15) and is 7 % larger. */
+const compression = [
+  '-comp',
+  'zstd',
+  '-Xcompression-level',
+  '9',
+  '-b',
+  '131072',
+  '-no-progress',
+  '-noappend',
+];
+
+/** Owners, modes and extended attributes are the archive's. @throws with what mksquashfs said */
+export async function packTar(tar: string, squashfs: string, mtimeS: number): Promise<void> {
+  const input = openSync(tar, 'r');
+  try {
+    const root = ['-root-mode', '755', '-root-uid', '0', '-root-gid', '0'];
+    await mksquashfs(['-', squashfs, '-tar', ...root, ...compression], { input, mtimeS });
+  } finally {
+    closeSync(input);
+  }
+}
+
+/** Packs a directory as it stands; `asRoot` gives everything to root, which is what a user's files need. */
+export async function packDirectory(
+  directory: string,
+  squashfs: string,
+  options: { readonly asRoot: boolean; readonly mtimeS: number },
+): Promise<void> {
+  const owners = options.asRoot ? ['-all-root'] : [];
+  await mksquashfs([directory, squashfs, ...owners, ...compression], {
+    input: 'ignore',
+    mtimeS: options.mtimeS,
+  });
+}
+
+function mksquashfs(
+  args: readonly string[],
+  run: { readonly input: number | 'ignore'; readonly mtimeS: number },
+): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const child = spawn('mksquashfs', args, {
+      stdio: [run.input, 'ignore', 'pipe'],
+      env: { ...process.env, SOURCE_DATE_EPOCH: String(run.mtimeS) },
+    });
+    let complaint = '';
+    child.stderr?.setEncoding('utf8').on('data', (text: string) => {
+      complaint = (complaint + text).slice(-4000);
+    });
+    child.on('error', reject);
+    child.on('close', (code) => {
+      if (code === 0) resolve();
+      else reject(new Error(`mksquashfs failed: ${complaint.trim()}`));
+    });
+  });
+}
+
+export async function sha256OfFile(path: string): Promise<string> {
+  const hash = createHash('sha256');
+  await pipeline(createReadStream(path), hash);
+  return hash.digest('hex');
+}
