@@ -74,6 +74,7 @@ function header(): string {
     '',
     'enum field_tag {',
     ...constants('FIELD_', tags),
+    `  FIELD_TAG_MAX = ${Math.max(...Object.values(tags))},`,
     '};',
     '',
     `enum { ${Object.entries(stdinModes)

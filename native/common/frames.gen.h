@@ -140,6 +140,7 @@ enum field_tag {
   FIELD_HOSTS = 83,
   FIELD_RESOLV_CONF = 84,
   FIELD_EXCLUDE = 85,
+  FIELD_TAG_MAX = 85,
 };
 
 enum { STDIN_MODE_NONE = 0, STDIN_MODE_PIPE = 1 };

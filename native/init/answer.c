@@ -1,0 +1,84 @@
+/* What a file worker sends: see file.h. */
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "common/descriptor.h"
+#include "init/file.h"
+#include "init/scratch.h"
+
+void answer_writer(int socket, struct frame_writer *writer) {
+  size_t length = frame_finish(writer);
+  if (length > 0) (void)write_whole(socket, writer->buffer, length);
+}
+
+static void answer_refusal(int socket, const char *code, int number, const char *what) {
+  uint8_t buffer[512];
+  struct frame_writer writer = frame_writer_on(buffer, sizeof buffer);
+  frame_begin(&writer, FRAME_ERROR);
+  frame_text(&writer, FIELD_ERROR_CODE, code);
+  frame_integer(&writer, FIELD_ERRNO, (uint64_t)number);
+  frame_text(&writer, FIELD_MESSAGE, what);
+  answer_writer(socket, &writer);
+}
+
+void answer_error(int socket, int number, const char *what) {
+  answer_refusal(socket, "file_failed", number, what);
+}
+
+void answer_bad_request(int socket, const char *what) {
+  answer_refusal(socket, "bad_request", EINVAL, what);
+}
+
+static void answer_empty(int socket, uint8_t type) {
+  uint8_t header[FRAME_HEADER_BYTES];
+  frame_header_write(header, type, 0);
+  (void)write_whole(socket, header, sizeof header);
+}
+
+void answer_ok(int socket) {
+  answer_empty(socket, FRAME_OK);
+}
+
+void answer_end(int socket) {
+  answer_empty(socket, FRAME_END);
+}
+
+static uint64_t file_type(mode_t mode) {
+  switch (mode & S_IFMT) {
+    case S_IFREG: return FILE_TYPE_FILE;
+    case S_IFDIR: return FILE_TYPE_DIRECTORY;
+    case S_IFLNK: return FILE_TYPE_SYMLINK;
+    case S_IFIFO: return FILE_TYPE_FIFO;
+    case S_IFSOCK: return FILE_TYPE_SOCKET;
+    default: return FILE_TYPE_DEVICE;
+  }
+}
+
+/* Times before 1970 and sizes of odd files do not fit an unsigned field: 0 stands for them. */
+static uint64_t not_negative(int64_t value) {
+  return value < 0 ? 0 : (uint64_t)value > INTEGER_MAX ? INTEGER_MAX : (uint64_t)value;
+}
+
+void answer_entry(int socket, const char *name, const struct stat *stat, const char *target) {
+  static uint8_t buffer[2 * GUEST_PATH_BYTES_MAX + 256];
+  struct frame_writer writer = frame_writer_on(buffer, sizeof buffer);
+  frame_begin(&writer, FRAME_ENTRY);
+  if (name != NULL) frame_text(&writer, FIELD_PATH, name);
+  frame_integer(&writer, FIELD_FILE_TYPE, file_type(stat->st_mode));
+  frame_integer(&writer, FIELD_SIZE, not_negative(stat->st_size));
+  frame_integer(&writer, FIELD_MODE, stat->st_mode & 07777);
+  frame_integer(&writer, FIELD_UID, stat->st_uid);
+  frame_integer(&writer, FIELD_GID, stat->st_gid);
+  int64_t seconds = stat->st_mtim.tv_sec;
+  bool is_far = seconds > (int64_t)(INTEGER_MAX / 1000) - 1;
+  frame_integer(&writer, FIELD_MTIME_MS, is_far ? INTEGER_MAX : not_negative(seconds * 1000 + stat->st_mtim.tv_nsec / 1000000));
+  if (target != NULL) frame_text(&writer, FIELD_TARGET, target);
+  answer_writer(socket, &writer);
+}
+
+void answer_finish(int socket) {
+  (void)shutdown(socket, SHUT_WR);
+  while (recv(socket, scratch, sizeof scratch, 0) > 0) continue;
+}

@@ -1,0 +1,279 @@
+/* Accepting, the first frame, sending: see connection.h. */
+#include "init/connection.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "common/descriptor.h"
+#include "init/dial.h"
+#include "init/exec.h"
+#include "init/scratch.h"
+#include "init/version.h"
+#include "init/worker.h"
+
+/* Connections taken per turn: a flood of them must not keep running commands waiting. */
+enum { ACCEPTS_PER_TURN = 32 };
+/* Without a free descriptor the listener stays readable: looking again at once would spin. */
+enum { ACCEPT_PAUSE_MS = 20 };
+
+_Alignas(16) uint8_t scratch[FRAME_DATA_BYTES_MAX];
+
+static struct connection connections[GUEST_CONNECTIONS_MAX];
+static unsigned used_slots;
+static struct watch listener;
+static int64_t accept_again_ms; /* 0: no pause */
+
+static void connection_ready(void *owner, uint32_t events);
+static void read_first_frame(struct connection *connection);
+
+static struct connection *take_slot(void) {
+  for (unsigned i = 0; i < used_slots; i++) {
+    if (connections[i].kind == CONNECTION_FREE) return &connections[i];
+  }
+  return used_slots < GUEST_CONNECTIONS_MAX ? &connections[used_slots++] : NULL;
+}
+
+/* No slot: the peer is told, as far as the socket takes it at once, rather than left in the backlog. */
+static void turn_away(int fd) {
+  uint8_t buffer[128];
+  struct frame_writer writer = frame_writer_on(buffer, sizeof buffer);
+  frame_begin(&writer, FRAME_ERROR);
+  frame_text(&writer, FIELD_ERROR_CODE, "limit");
+  frame_integer(&writer, FIELD_ERRNO, EAGAIN);
+  frame_text(&writer, FIELD_MESSAGE, "too many connections");
+  (void)send(fd, buffer, frame_finish(&writer), MSG_NOSIGNAL | MSG_DONTWAIT);
+  (void)close(fd);
+}
+
+static void listener_ready(void *owner, uint32_t events) {
+  (void)owner;
+  (void)events;
+  for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
+    int fd = accept4(listener.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0) {
+      if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+        watch_remove(&listener);
+        accept_again_ms = clock_ms() + ACCEPT_PAUSE_MS;
+      }
+      return;
+    }
+    struct connection *connection = take_slot();
+    if (connection == NULL) {
+      turn_away(fd);
+      continue;
+    }
+    memset(connection, 0, sizeof *connection);
+    connection->kind = CONNECTION_NEW;
+    watch_start(&connection->watch, fd, connection_ready, connection);
+    watch_for(&connection->watch, EPOLLIN);
+    read_first_frame(connection); /* Mostly it is there already. */
+  }
+}
+
+int connections_start(int listen_fd) {
+  if (set_close_on_exec(listen_fd, true) != 0 || set_blocking(listen_fd, false) != 0) return -1;
+  watch_start(&listener, listen_fd, listener_ready, NULL);
+  watch_for(&listener, EPOLLIN);
+  return 0;
+}
+
+int connections_pause_ms(void) {
+  if (accept_again_ms == 0) return -1;
+  int64_t left = accept_again_ms - clock_ms();
+  if (left > 0) return (int)left;
+  accept_again_ms = 0;
+  watch_for(&listener, EPOLLIN);
+  return -1;
+}
+
+static void drop_payload(struct connection *connection) {
+  if (connection->payload == NULL) return;
+  (void)munmap(connection->payload, (size_t)connection->header.length + 1);
+  connection->payload = NULL;
+}
+
+void connection_close(struct connection *connection) {
+  if (connection->exec != NULL) connection->exec->client = NULL;
+  connection->exec = NULL;
+  if (connection->bulk != NULL) (void)munmap(connection->bulk, connection->bulk_capacity);
+  connection->bulk = NULL;
+  drop_payload(connection);
+  watch_close(&connection->watch);
+  connection->kind = CONNECTION_FREE;
+}
+
+void connection_refuse(struct connection *connection, const char *code, int number, const char *message) {
+  struct frame_writer writer = frame_writer_on(connection->out, sizeof connection->out);
+  frame_begin(&writer, FRAME_ERROR);
+  frame_text(&writer, FIELD_ERROR_CODE, code);
+  frame_integer(&writer, FIELD_ERRNO, (uint64_t)number);
+  frame_text(&writer, FIELD_MESSAGE, message);
+  connection_answer(connection, &writer);
+}
+
+void connection_answer(struct connection *connection, struct frame_writer *writer) {
+  connection->out_used = (uint32_t)frame_finish(writer);
+  connection->out_sent = 0;
+  connection->kind = CONNECTION_ANSWERED;
+  connection_flush(connection);
+}
+
+static void answer_info(struct connection *connection) {
+  struct frame_writer writer = frame_writer_on(connection->out, sizeof connection->out);
+  frame_begin(&writer, FRAME_OK);
+  frame_text(&writer, FIELD_VERSION, SQUASH_INIT_VERSION);
+  frame_integer(&writer, FIELD_RUNNING, exec_count_live());
+  frame_integer(&writer, FIELD_PID, (uint64_t)getpid());
+  connection_answer(connection, &writer);
+}
+
+static void act_on_first_frame(struct connection *connection) {
+  uint8_t *payload = connection->payload != NULL ? connection->payload : connection->head + FRAME_HEADER_BYTES;
+  size_t length = connection->header.length;
+  uint8_t type = connection->header.type;
+  if (type == FRAME_EXEC) exec_connection_request(connection, payload, length);
+  else if (type == FRAME_ATTACH) exec_connection_attach(connection, payload, length);
+  else if (type == FRAME_EXEC_LIST && length == 0) exec_connection_list(connection);
+  else if (type == FRAME_INFO && length == 0) answer_info(connection);
+  else if (type == FRAME_DIAL) dial_request(connection, payload, length);
+  else if (worker_serves(type)) worker_request(connection, type, payload, length);
+  else connection_refuse(connection, "bad_request", 0, "a connection can't begin with this frame");
+  if (connection->kind != CONNECTION_FREE) drop_payload(connection);
+  connection->head_used = 0;
+}
+
+/* Exactly the first frame is read and not a byte more: what follows may be for a worker. Returns bytes or 0. */
+static size_t read_some(struct connection *connection, void *into, size_t wanted) {
+  ssize_t got = recv(connection->watch.fd, into, wanted, MSG_DONTWAIT);
+  if (got > 0) return (size_t)got;
+  if (got == 0 || (errno != EAGAIN && errno != EINTR)) connection_close(connection);
+  return 0;
+}
+
+static bool start_payload(struct connection *connection) {
+  enum frame_fault fault = frame_header_parse(connection->head, &connection->header);
+  if (fault != FRAME_FINE) {
+    connection_refuse(connection, "bad_request", 0, frame_fault_text(fault));
+    return false;
+  }
+  if (connection->header.length <= CONTROL_BYTES_MAX) return true;
+  void *memory = mmap(NULL, (size_t)connection->header.length + 1, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) {
+    connection_refuse(connection, "limit", ENOMEM, "no memory for the request");
+    return false;
+  }
+  connection->payload = memory;
+  return true;
+}
+
+static void read_first_frame(struct connection *connection) {
+  while (connection->head_used < FRAME_HEADER_BYTES) {
+    size_t got = read_some(connection, connection->head + connection->head_used,
+                           FRAME_HEADER_BYTES - connection->head_used);
+    if (got == 0) return;
+    connection->head_used += (uint32_t)got;
+    if (connection->head_used == FRAME_HEADER_BYTES && !start_payload(connection)) return;
+  }
+  uint8_t *into = connection->payload != NULL ? connection->payload : connection->head + FRAME_HEADER_BYTES;
+  while (connection->payload_used < connection->header.length) {
+    size_t got = read_some(connection, into + connection->payload_used,
+                           connection->header.length - connection->payload_used);
+    if (got == 0) return;
+    connection->payload_used += (uint32_t)got;
+  }
+  act_on_first_frame(connection);
+}
+
+/* The peer's bytes after an answer mean nothing any more; reading them lets it finish sending and see the answer. */
+static void read_on(struct connection *connection) {
+  ssize_t got = recv(connection->watch.fd, scratch, sizeof scratch, MSG_DONTWAIT);
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (got <= 0) {
+    connection_close(connection);
+  } else if (connection->kind == CONNECTION_EXEC) {
+    if (!exec_connection_receive(connection, scratch, (size_t)got)) return;
+  }
+}
+
+static void connection_ready(void *owner, uint32_t events) {
+  struct connection *connection = owner;
+  switch (connection->kind) {
+    case CONNECTION_NEW:
+      read_first_frame(connection);
+      return;
+    case CONNECTION_WORKER:
+      worker_lost_client(connection);
+      return;
+    case CONNECTION_DIAL:
+      dial_ready(connection);
+      return;
+    case CONNECTION_EXEC:
+    case CONNECTION_ANSWERED:
+      if ((events & EPOLLOUT) != 0) connection_flush(connection);
+      if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) read_on(connection);
+      return;
+    case CONNECTION_FREE:
+      return;
+  }
+}
+
+/* What is to be sent now, in at most three pieces. */
+static int pending(struct connection *connection, struct iovec spans[3]) {
+  int count = 0;
+  if (connection->out_sent < connection->out_used) {
+    spans[count++] = (struct iovec){.iov_base = connection->out + connection->out_sent,
+                                    .iov_len = connection->out_used - connection->out_sent};
+  }
+  if (connection->bulk_sent < connection->bulk_used) {
+    spans[count++] = (struct iovec){.iov_base = connection->bulk + connection->bulk_sent,
+                                    .iov_len = connection->bulk_used - connection->bulk_sent};
+  } else if (connection->stream_left > 0) {
+    const struct stream *stream = &connection->exec->streams[connection->stream_index];
+    count += ring_spans(&stream->ring, stream->sent, connection->stream_left, spans + count);
+  }
+  return count;
+}
+
+static void note_sent(struct connection *connection, size_t sent) {
+  size_t of_out = connection->out_used - connection->out_sent;
+  if (of_out > sent) of_out = sent;
+  connection->out_sent += (uint32_t)of_out;
+  sent -= of_out;
+  if (connection->bulk != NULL) {
+    connection->bulk_sent += sent;
+  } else if (sent > 0) {
+    connection->stream_left -= (uint32_t)sent;
+    connection->exec->streams[connection->stream_index].sent += sent;
+  }
+}
+
+void connection_flush(struct connection *connection) {
+  if (connection->is_broken) return;
+  for (;;) {
+    struct iovec spans[3];
+    int count = pending(connection, spans);
+    if (count == 0) {
+      if (connection->kind != CONNECTION_EXEC || !exec_connection_compose(connection)) break;
+      continue;
+    }
+    struct msghdr message = {.msg_iov = spans};
+    message.msg_iovlen = (__typeof__(message.msg_iovlen))count; /* int in musl, size_t in glibc */
+    ssize_t sent = sendmsg(connection->watch.fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent >= 0) {
+      note_sent(connection, (size_t)sent);
+    } else if (errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM) {
+      watch_for(&connection->watch, EPOLLIN | EPOLLOUT);
+      return;
+    } else if (errno != EINTR) {
+      connection->is_broken = true;
+      break;
+    }
+  }
+  watch_for(&connection->watch, EPOLLIN);
+}

@@ -1,0 +1,88 @@
+/*
+ * One connection from the daemon. Its first frame says what it is; from then on it belongs to one command, one
+ * file worker, one dialled port, or only waits for its peer to close after an answer.
+ *
+ * Nothing here closes a connection while another module works on it: a failed send only marks it, and its own
+ * hang-up event ends it.
+ */
+#ifndef SQUASH_INIT_CONNECTION_H
+#define SQUASH_INIT_CONNECTION_H
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/frame.h"
+#include "init/loop.h"
+
+struct exec;
+
+enum connection_kind {
+  CONNECTION_FREE,
+  CONNECTION_NEW,     /* reads its first frame */
+  CONNECTION_EXEC,    /* attached to a command */
+  CONNECTION_WORKER,  /* a child answers on it */
+  CONNECTION_DIAL,    /* belongs to dial.c */
+  CONNECTION_ANSWERED /* sends what is left and drops what comes, until the peer closes */
+};
+
+/* Longest control frame a client sends on an exec connection; `ack` has two integers. */
+#define CONTROL_BYTES_MAX 64u
+#define ANSWER_BYTES_MAX 512u
+
+struct connection {
+  enum connection_kind kind;
+  bool is_broken; /* sending failed; the hang-up event is on its way */
+  struct watch watch;
+
+  /* Reading */
+  uint8_t head[FRAME_HEADER_BYTES + CONTROL_BYTES_MAX + 1];
+  uint32_t head_used;
+  struct frame_header header;
+  uint8_t *payload; /* of the first frame: mapped, one byte longer than the frame says */
+  uint32_t payload_used;
+  uint32_t input_left; /* of a stdin frame */
+
+  /* Sending: `out`, then `bulk`, then `stream_left` bytes of the exec's stream `stream_index`. */
+  uint8_t out[ANSWER_BYTES_MAX];
+  uint32_t out_used;
+  uint32_t out_sent;
+  uint8_t *bulk;
+  size_t bulk_capacity;
+  size_t bulk_used;
+  size_t bulk_sent;
+  uint32_t stream_left;
+  int stream_index;
+
+  struct exec *exec;
+  bool started_is_due;
+  bool exit_is_sent;
+  uint64_t started_offsets[2];
+};
+
+int connections_start(int listen_fd);
+/* Out of descriptors nothing is accepted for a moment. Resumes when it is over; returns the ms left, -1: no pause. */
+int connections_pause_ms(void);
+void connection_close(struct connection *connection);
+
+/* Answers with `error` and waits for the peer to close. `number` is an errno or 0. */
+void connection_refuse(struct connection *connection, const char *code, int number, const char *message);
+/* Sends what `writer` holds (built in connection->out) and waits for the peer to close. */
+void connection_answer(struct connection *connection, struct frame_writer *writer);
+/* Sends as much as the socket takes. */
+void connection_flush(struct connection *connection);
+
+/* Called by the exec a connection is attached to. */
+void connection_exec_started(struct connection *connection);
+void connection_exec_failed(struct connection *connection, int number, const char *step);
+void connection_exec_output(struct connection *connection);
+void connection_lose_exec(struct connection *connection);
+
+/* exec_connection.c */
+void exec_connection_request(struct connection *connection, uint8_t *payload, size_t length);
+void exec_connection_attach(struct connection *connection, uint8_t *payload, size_t length);
+void exec_connection_list(struct connection *connection);
+/* False: the connection is closed. */
+bool exec_connection_receive(struct connection *connection, const uint8_t *bytes, size_t length);
+/* Puts the next frame into `out`; false where there is nothing to send. */
+bool exec_connection_compose(struct connection *connection);
+
+#endif

@@ -1,0 +1,167 @@
+/* The life of a command: see exec.h. Signals go to a process group only while PID 1 knows that it is the right one. */
+#include "init/exec.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "init/connection.h"
+#include "init/spawn.h"
+
+/* Between TERM and KILL of a command that has run out of time. */
+enum { KILL_DELAY_MS = 2000 };
+
+static int null_fd = -1;
+static uint64_t end_order;
+
+static void status_ready(void *owner, uint32_t events);
+
+int exec_start_all(void) {
+  null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  return null_fd < 0 ? -1 : 0;
+}
+
+int exec_start(const struct exec_request *spec, struct connection *client, struct exec **out) {
+  struct exec *exec = *out;
+  memset(exec, 0, sizeof *exec);
+  exec->status.fd = -1;
+  for (int i = 0; i < STREAM_COUNT; i++) exec->streams[i].watch.fd = -1;
+  exec->input.watch.fd = -1;
+  /* Mapped whole at the start, so that a command is refused rather than stuck for want of memory later; pages come
+   * when they are written. */
+  exec->memory = mmap(NULL, 3 * (size_t)GUEST_WINDOW_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (exec->memory == MAP_FAILED) {
+    exec->memory = NULL;
+    return ENOMEM;
+  }
+  struct spawned spawned;
+  int failure = spawn(spec, null_fd, &spawned);
+  if (failure != 0) {
+    exec_free(exec);
+    return failure;
+  }
+  exec->state = EXEC_STARTING;
+  memcpy(exec->id, spec->id, spec->id_length);
+  exec->id_length = (uint8_t)spec->id_length;
+  exec->tty = spec->tty;
+  exec->has_input = spawned.input >= 0;
+  exec->pid = spawned.pid;
+  exec->client = client;
+  if (spec->timeout_ms > 0) exec->deadline_ms = clock_ms() + spec->timeout_ms;
+  watch_start(&exec->status, spawned.status, status_ready, exec);
+  watch_for(&exec->status, EPOLLIN);
+  exec_streams_start(exec, spawned.input, spawned.output, spawned.error);
+  return 0;
+}
+
+/* The child has reported, or executed the program, or died on the way there. */
+static void status_ready(void *owner, uint32_t events) {
+  (void)events;
+  struct exec *exec = owner;
+  struct spawn_failure failure;
+  ssize_t got = read(exec->status.fd, &failure, sizeof failure);
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  watch_close(&exec->status);
+  if (got != (ssize_t)sizeof failure) {
+    exec->state = EXEC_RUNNING;
+    if (exec->client != NULL) connection_exec_started(exec->client);
+    return;
+  }
+  struct connection *client = exec->client;
+  exec->client = NULL;
+  exec_free(exec); /* The child is reaped as anybody's. */
+  if (client != NULL) connection_exec_failed(client, failure.number, spawn_step_text(failure.step));
+}
+
+/* Whether children of PID 1 are left in the group. Orphans of the main process are its children by now. */
+static bool group_has_members(const struct exec *exec) {
+  siginfo_t info;
+  return waitid(P_PGID, (id_t)exec->pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0;
+}
+
+static void finish(struct exec *exec) {
+  exec->state = EXEC_DRAINING;
+  exec->deadline_ms = 0;
+  exec->end_order = ++end_order;
+  exec_streams_drain(exec);
+}
+
+bool exec_child_ended(pid_t pid, int wait_status, const struct rusage *usage) {
+  struct exec *exec = NULL;
+  for (unsigned i = 0; (exec = exec_at(i)) != NULL; i++) {
+    bool is_alive = exec->state == EXEC_STARTING || exec->state == EXEC_RUNNING;
+    if (is_alive && exec->pid == pid) break;
+  }
+  if (exec == NULL) return false;
+  /* Both can come in one turn of the loop: the report first, else a failed start would look like an exit. */
+  if (exec->state == EXEC_STARTING) status_ready(exec, EPOLLIN);
+  if (exec->state != EXEC_RUNNING) return true;
+  exec->wait_status = wait_status;
+  exec->usage = *usage;
+  if (exec->timed_out && !exec->kill_sent && group_has_members(exec)) {
+    exec->state = EXEC_LINGERING;
+  } else {
+    finish(exec);
+  }
+  return true;
+}
+
+void exec_check_groups(void) {
+  struct exec *exec;
+  for (unsigned i = 0; (exec = exec_at(i)) != NULL; i++) {
+    if (exec->state == EXEC_LINGERING && !group_has_members(exec)) finish(exec);
+  }
+}
+
+void exec_signal(struct exec *exec, int signo) {
+  /* Not reaped, so pid and group are still this command's. In STARTING the child may not have its session yet: then
+   * there is no such group and the signal goes to it alone. */
+  if (exec->state != EXEC_STARTING && exec->state != EXEC_RUNNING) return;
+  if (kill(-exec->pid, signo) != 0 && errno == ESRCH) (void)kill(exec->pid, signo);
+}
+
+int exec_next_deadline_ms(void) {
+  int64_t next = INT64_MAX;
+  struct exec *exec;
+  for (unsigned i = 0; (exec = exec_at(i)) != NULL; i++) {
+    if (exec->deadline_ms != 0 && exec->deadline_ms < next) next = exec->deadline_ms;
+  }
+  if (next == INT64_MAX) return -1;
+  int64_t left = next - clock_ms();
+  return left < 0 ? 0 : left > INT_MAX ? INT_MAX : (int)left;
+}
+
+static void deadline_passed(struct exec *exec, int64_t now) {
+  if (!exec->timed_out) {
+    exec->timed_out = true;
+    exec->deadline_ms = now + KILL_DELAY_MS;
+    exec_signal(exec, SIGTERM);
+    exec_signal(exec, SIGCONT); /* A stopped command could not act on the TERM. */
+    return;
+  }
+  exec->deadline_ms = 0;
+  exec->kill_sent = true;
+  if (exec->state != EXEC_LINGERING) {
+    exec_signal(exec, SIGKILL);
+    return;
+  }
+  /* Members found here are children of PID 1 that nobody else reaps: the group's number can't be another's. */
+  if (group_has_members(exec)) (void)kill(-exec->pid, SIGKILL);
+  finish(exec);
+}
+
+void exec_check_deadlines(void) {
+  int64_t now = 0;
+  struct exec *exec;
+  for (unsigned i = 0; (exec = exec_at(i)) != NULL; i++) {
+    if (exec->deadline_ms == 0) continue;
+    if (now == 0) now = clock_ms();
+    if (exec->deadline_ms <= now) deadline_passed(exec, now);
+  }
+}

@@ -1,0 +1,105 @@
+/*
+ * One command from request to release: its process, its streams, its end.
+ *
+ *   STARTING ──► RUNNING ──► LINGERING ──► DRAINING ──► ENDED ──► (free)
+ *       └─► (free, error to the client)
+ *
+ * STARTING  forked; execve has not yet succeeded.
+ * LINGERING timed out; the main process is gone, others of its group have until the KILL.
+ * DRAINING  what was in the pipes when it ended is still being moved into the rings.
+ * ENDED     outcome and totals are known; kept until the client releases it, or it is the oldest of too many.
+ *
+ * A client may go and another may come in any state. Nothing is lost: bytes leave a ring only when acknowledged,
+ * and a ring without room stalls the command.
+ */
+#ifndef SQUASH_INIT_EXEC_H
+#define SQUASH_INIT_EXEC_H
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/resource.h>
+#include <sys/types.h>
+
+#include "init/loop.h"
+#include "init/request.h"
+#include "init/ring.h"
+
+struct connection;
+
+enum exec_state { EXEC_FREE, EXEC_STARTING, EXEC_RUNNING, EXEC_LINGERING, EXEC_DRAINING, EXEC_ENDED };
+enum { STREAM_STDOUT = 0, STREAM_STDERR = 1, STREAM_COUNT = 2 };
+
+struct exec;
+
+struct stream {
+  struct watch watch;
+  struct exec *exec;
+  struct ring ring; /* start: acknowledged; end: read from the command */
+  uint64_t sent;    /* to the present client; start ≤ sent ≤ end */
+  int64_t drain_left; /* bytes still to be read in DRAINING */
+  bool is_ended;
+};
+
+struct input {
+  struct watch watch;
+  struct ring ring; /* start: taken by the command; end: received */
+  uint64_t reported; /* start as the client last heard it */
+  bool eof_is_due;   /* the client has ended stdin */
+  bool is_closed;    /* nobody reads any more: what comes is dropped and counted */
+};
+
+struct exec {
+  enum exec_state state;
+  uint8_t id[GUEST_EXEC_ID_BYTES_MAX];
+  uint8_t id_length;
+  bool tty;
+  bool has_input;
+  bool timed_out;
+  bool kill_sent;
+  pid_t pid;
+  void *memory; /* the rings */
+  struct watch status;
+  struct stream streams[STREAM_COUNT];
+  struct input input;
+  struct connection *client; /* NULL while nobody is attached */
+  int64_t deadline_ms;       /* 0: none; then the KILL's time once timed_out */
+  int wait_status;
+  struct rusage usage;
+  uint64_t end_order;
+};
+
+/* exec_table.c: finding, making, forgetting. */
+struct exec *exec_find(const uint8_t *id, size_t length);
+/* A free slot, forgetting the oldest ended exec if need be. NULL past the limits. */
+struct exec *exec_take_slot(void);
+void exec_free(struct exec *exec);
+/* The n-th slot ever used, NULL behind the last; check the state. */
+struct exec *exec_at(unsigned index);
+unsigned exec_count_live(void);
+static inline bool exec_is_running(const struct exec *exec) {
+  return exec->state != EXEC_FREE && exec->state != EXEC_ENDED;
+}
+
+/* exec.c: life and death. */
+int exec_start_all(void);
+/* Returns 0, or an errno and in `step` what could not be done. */
+int exec_start(const struct exec_request *spec, struct connection *client, struct exec **out);
+/* A child of PID 1 ended. False where it is no command. */
+bool exec_child_ended(pid_t pid, int wait_status, const struct rusage *usage);
+void exec_signal(struct exec *exec, int signo);
+/* Milliseconds until the next deadline, -1 without one. */
+int exec_next_deadline_ms(void);
+void exec_check_deadlines(void);
+/* Groups whose main process is gone may have become empty. */
+void exec_check_groups(void);
+
+/* exec_streams.c: bytes between the command and the rings. */
+void exec_streams_start(struct exec *exec, int input, int output, int error);
+void exec_streams_drain(struct exec *exec);
+void exec_streams_close(struct exec *exec);
+void exec_input_push(struct exec *exec);
+void exec_input_end(struct exec *exec);
+void exec_resize(struct exec *exec, uint16_t rows, uint16_t columns);
+/* Room has come: reads again. */
+void stream_acknowledge(struct stream *stream, uint64_t offset);
+
+#endif

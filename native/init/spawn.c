@@ -1,0 +1,187 @@
+/* Starting a command: see spawn.h. The child runs nothing but system calls between fork and execve. */
+#include "init/spawn.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/descriptor.h"
+
+enum spawn_step { STEP_SESSION, STEP_TERMINAL, STEP_LIMITS, STEP_USER, STEP_CWD, STEP_EXECUTE };
+
+/* The child's ends; closed in the parent when spawn returns. */
+struct child_ends {
+  int input;
+  int output;
+  int error;
+  int status;
+};
+
+/* TIOCGPTPEER opens the other end by descriptor: nothing inside can lie about which terminal it is. */
+#ifndef TIOCGPTPEER
+#define TIOCGPTPEER _IO('T', 0x41)
+#endif
+
+enum { CHILD_STATUS_FD = 3 };
+
+const char *spawn_step_text(int32_t step) {
+  switch (step) {
+    case STEP_SESSION: return "a session of its own";
+    case STEP_TERMINAL: return "the controlling terminal";
+    case STEP_LIMITS: return "the limit of open files";
+    case STEP_USER: return "the user";
+    case STEP_CWD: return "the working directory";
+    default: return "the program";
+  }
+}
+
+void raise_oom_score(void) {
+  int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+  if (fd < 0) return;
+  /* Refused where the score is higher already, and then there is nothing to do. */
+  ssize_t ignored = write(fd, "500", 3);
+  (void)ignored;
+  (void)close(fd);
+}
+
+int become(uid_t uid, gid_t gid) {
+  /* EPERM: a user namespace without a group range. Nobody in it can take on another group, so none is dropped. */
+  if (setgroups(0, NULL) != 0 && errno != EPERM) return -1;
+  if (setresgid(gid, gid, gid) != 0) return -1;
+  return setresuid(uid, uid, uid);
+}
+
+static int limit_open_files(uint64_t wanted) {
+  struct rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return -1;
+  if (wanted < limit.rlim_max) limit.rlim_max = (rlim_t)wanted;
+  limit.rlim_cur = limit.rlim_max;
+  return setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+/* As execvp, but with the command's own PATH and without handing a text file to a shell. Returns an errno. */
+static int execute(char *const *arguments, char *const *environment) {
+  const char *name = arguments[0];
+  if (name[0] == '\0') return ENOENT;
+  if (strchr(name, '/') != NULL) {
+    (void)execve(name, arguments, environment);
+    return errno;
+  }
+  const char *path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+  for (char *const *entry = environment; *entry != NULL; entry++) {
+    if (strncmp(*entry, "PATH=", 5) == 0) path = *entry + 5;
+  }
+  int failure = ENOENT;
+  static char candidate[GUEST_PATH_BYTES_MAX];
+  for (;;) {
+    size_t length = strcspn(path, ":");
+    int written = snprintf(candidate, sizeof candidate, "%.*s%s%s", (int)length, path, length > 0 ? "/" : "", name);
+    if (written > 0 && (size_t)written < sizeof candidate) {
+      (void)execve(candidate, arguments, environment);
+      if (errno == EACCES) failure = EACCES;
+      else if (errno != ENOENT && errno != ENOTDIR && errno != ENODEV && errno != ESTALE) return errno;
+    }
+    if (path[length] == '\0') return failure;
+    path += length + 1;
+  }
+}
+
+static _Noreturn void fail(enum spawn_step step, int number) {
+  struct spawn_failure failure = {.number = number, .step = (int32_t)step};
+  /* Less than PIPE_BUF into an empty pipe: all or nothing, and it can't be full. */
+  ssize_t ignored = write(CHILD_STATUS_FD, &failure, sizeof failure);
+  (void)ignored;
+  _exit(127);
+}
+
+static _Noreturn void run_child(const struct exec_request *spec, const struct child_ends *ends) {
+  /* PID 1 keeps 0, 1 and 2 occupied, so no source is overwritten before it is copied. */
+  (void)dup2(ends->input, 0);
+  (void)dup2(ends->output, 1);
+  (void)dup2(ends->error, 2);
+  if (ends->status != CHILD_STATUS_FD) (void)dup3(ends->status, CHILD_STATUS_FD, O_CLOEXEC);
+  /* Before anything that can block: another command's pipe held open here would hide its end. */
+  close_from(CHILD_STATUS_FD + 1);
+  if (setsid() < 0) fail(STEP_SESSION, errno);
+  if (spec->tty && ioctl(0, TIOCSCTTY, 0) != 0) fail(STEP_TERMINAL, errno);
+  raise_oom_score();
+  if (limit_open_files(spec->open_files_max) != 0) fail(STEP_LIMITS, errno);
+  if (become(spec->uid, spec->gid) != 0) fail(STEP_USER, errno);
+  if (chdir(spec->cwd) != 0) fail(STEP_CWD, errno); /* As that user: what it may not enter is refused. */
+  sigset_t none;
+  sigemptyset(&none);
+  (void)sigprocmask(SIG_SETMASK, &none, NULL);
+  fail(STEP_EXECUTE, execute(spec->arguments, spec->environment));
+}
+
+static int open_pipe(int *read_end, int *write_end, int *nonblocking_end) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return errno;
+  *read_end = ends[0];
+  *write_end = ends[1];
+  return set_blocking(*nonblocking_end, false) == 0 ? 0 : errno;
+}
+
+static int open_terminal(const struct exec_request *spec, struct spawned *out, struct child_ends *ends) {
+  cleanup_fd master = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK);
+  if (master < 0) return errno;
+  int unlocked = 0;
+  struct winsize size = {.ws_row = spec->rows, .ws_col = spec->columns};
+  if (ioctl(master, TIOCSPTLCK, &unlocked) != 0 || ioctl(master, TIOCSWINSZ, &size) != 0) return errno;
+  ends->input = ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
+  if (ends->input < 0) return errno;
+  /* For programs that open their terminal by name. Without CHOWN the name stays closed, /dev/tty works. */
+  if (fchown(ends->input, spec->uid, (gid_t)-1) == 0) (void)fchmod(ends->input, 0620);
+  ends->output = ends->error = ends->input;
+  /* epoll holds one entry per descriptor: reading and writing are waited for apart. */
+  out->input = fcntl(master, F_DUPFD_CLOEXEC, 3);
+  if (out->input < 0) return errno;
+  out->output = take_fd(&master);
+  return 0;
+}
+
+static int open_pipes(const struct exec_request *spec, int null_fd, struct spawned *out, struct child_ends *ends) {
+  int failure = 0;
+  if (spec->stdin_pipe) failure = open_pipe(&ends->input, &out->input, &out->input);
+  else if ((ends->input = fcntl(null_fd, F_DUPFD_CLOEXEC, 3)) < 0) failure = errno;
+  if (failure == 0) failure = open_pipe(&out->output, &ends->output, &out->output);
+  if (failure == 0) failure = open_pipe(&out->error, &ends->error, &out->error);
+  return failure;
+}
+
+static void close_spawned(struct spawned *out) {
+  close_fd(&out->status);
+  close_fd(&out->input);
+  close_fd(&out->output);
+  close_fd(&out->error);
+}
+
+int spawn(const struct exec_request *spec, int null_fd, struct spawned *out) {
+  *out = (struct spawned){.pid = -1, .status = -1, .input = -1, .output = -1, .error = -1};
+  struct child_ends ends = {.input = -1, .output = -1, .error = -1, .status = -1};
+  int failure = open_pipe(&out->status, &ends.status, &out->status);
+  if (failure == 0) {
+    failure = spec->tty ? open_terminal(spec, out, &ends) : open_pipes(spec, null_fd, out, &ends);
+  }
+  if (failure == 0) {
+    out->pid = fork();
+    if (out->pid < 0) failure = errno;
+    if (out->pid == 0) run_child(spec, &ends);
+  }
+  if (!spec->tty) {
+    close_fd(&ends.output);
+    close_fd(&ends.error);
+  }
+  close_fd(&ends.input);
+  close_fd(&ends.status);
+  if (failure != 0) close_spawned(out);
+  return failure;
+}
