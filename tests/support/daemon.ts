@@ -1,0 +1,227 @@
+/**
+ * A real daemon for tests, started through `squash serve` on a data directory and a port of its own.
+ *
+ * `kill()` is SIGKILL to the daemon alone: launcher and sandboxes live on, as in a crash. Disposing stops the
+ * daemon, ends its launcher with everything in it, and removes the directory; with nothing left, or it throws.
+ */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { copyFile, mkdir, mkdtemp, readFile, rm } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { baseLayer, repository } from './base-layer.ts';
+import { expectNoLeaks, processesOf } from './leaks.ts';
+import { waitFor } from './wait.ts';
+
+export interface DaemonOptions {
+  /** Added to a bare environment. */
+  readonly env?: Readonly<Record<string, string>>;
+  /** Module name → path of its squashfs file; `000-base-test` is always there. */
+  readonly modules?: Readonly<Record<string, string>>;
+}
+
+export interface Answer {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly text: string;
+  /** The parsed body; undefined where it is no JSON. Tests say what they expect of it. */
+  // oxlint-disable-next-line typescript/no-explicit-any
+  readonly json: any;
+}
+
+export class TestDaemon implements AsyncDisposable {
+  readonly dataDir: string;
+  readonly port: number;
+  readonly #env: Readonly<Record<string, string>>;
+  #child: ChildProcess | undefined;
+  #output = '';
+
+  private constructor(dataDir: string, port: number, env: Readonly<Record<string, string>>) {
+    this.dataDir = dataDir;
+    this.port = port;
+    this.#env = env;
+  }
+
+  static async start(options: DaemonOptions = {}): Promise<TestDaemon> {
+    const dataDir = await mkdtemp(join(tmpdir(), 'squash-test-'));
+    const daemon = new TestDaemon(dataDir, await freePort(), options.env ?? {});
+    try {
+      await mkdir(join(dataDir, 'modules'), { recursive: true });
+      const modules = { '000-base-test': await baseLayer(), ...options.modules };
+      for (const [name, path] of Object.entries(modules)) {
+        await copyFile(path, join(dataDir, 'modules', `${name}.squashfs`));
+      }
+      await daemon.start();
+      return daemon;
+    } catch (error) {
+      await daemon[Symbol.asyncDispose]();
+      throw error;
+    }
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${this.port}`;
+  }
+
+  /** The daemon's own process, not the launcher. Undefined while it is down. */
+  get pid(): number | undefined {
+    return this.#child?.pid;
+  }
+
+  /** Everything the daemon wrote to stdout and stderr, over all its starts. */
+  get output(): string {
+    return this.#output;
+  }
+
+  /** Starts it again on the same data directory, and waits until it answers. */
+  async start(env: Readonly<Record<string, string>> = {}): Promise<void> {
+    await this.launch(env);
+    await this.healthy();
+  }
+
+  /** Starts it and does not wait: it may die at a fault point first. */
+  async launch(env: Readonly<Record<string, string>> = {}): Promise<void> {
+    if (this.#child !== undefined) throw new Error('the daemon runs already');
+    const child = spawn(join(repository, 'squash'), ['serve'], {
+      // Away from any `.env` of the developer.
+      cwd: this.dataDir,
+      env: {
+        PATH: process.env['PATH'] ?? '/usr/sbin:/usr/bin:/sbin:/bin',
+        HOME: process.env['HOME'] ?? '/root',
+        SQUASH_DATA: this.dataDir,
+        SQUASH_PORT: String(this.port),
+        SQUASH_LOG_FORMAT: 'json',
+        ...this.#env,
+        ...env,
+      },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    this.#child = child;
+    for (const stream of [child.stdout, child.stderr]) {
+      stream.setEncoding('utf8').on('data', (text: string) => {
+        this.#output += text;
+      });
+    }
+    child.on('exit', () => {
+      if (this.#child === child) this.#child = undefined;
+    });
+    await once(child, 'spawn');
+  }
+
+  /** Resolves when the daemon answers. @throws with its output when it ends instead */
+  async healthy(): Promise<void> {
+    const child = this.#child;
+    await waitFor(
+      'the daemon to answer',
+      async () => {
+        if (this.#child !== child) throw new Error(`the daemon ended: ${this.#output.slice(-4_000)}`);
+        try {
+          return (await this.request('GET', '/cgi-bin/health')).status === 200;
+        } catch {
+          // It does not listen yet.
+          return false;
+        }
+      },
+      60_000,
+    );
+  }
+
+  /** One request over TCP; a body is sent as JSON. @throws when the daemon dies before it answered */
+  async request(method: string, path: string, body?: unknown): Promise<Answer> {
+    const response = await fetch(`${this.url}${path}`, {
+      method,
+      headers: {
+        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+        ...(this.#env['SQUASH_AUTH_TOKEN'] === undefined
+          ? {}
+          : { authorization: `Bearer ${this.#env['SQUASH_AUTH_TOKEN']}` }),
+      },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+    const text = await response.text();
+    return { status: response.status, headers: response.headers, text, json: parsed(text) };
+  }
+
+  /** A request whose status must be 2xx; its parsed body. */
+  async call(method: string, path: string, body?: unknown): Promise<Answer['json']> {
+    const answer = await this.request(method, path, body);
+    if (answer.status >= 300) throw new Error(`${method} ${path}: ${answer.status} ${answer.text}`);
+    return answer.json;
+  }
+
+  /** Resolves when the daemon has ended. */
+  async ended(): Promise<void> {
+    const child = this.#child;
+    if (child !== undefined && child.exitCode === null && child.signalCode === null)
+      await once(child, 'exit');
+    this.#child = undefined;
+  }
+
+  /** Ends the daemon at once, as a crash does. */
+  async kill(): Promise<void> {
+    this.#child?.kill('SIGKILL');
+    await this.ended();
+  }
+
+  /** Ends the daemon politely; sandboxes live on. */
+  async stop(): Promise<void> {
+    this.#child?.kill('SIGTERM');
+    await this.ended();
+  }
+
+  /** @throws when anything of this daemon is left on the machine */
+  async [Symbol.asyncDispose](): Promise<void> {
+    const child = this.#child;
+    const timer = setTimeout(() => child?.kill('SIGKILL'), 20_000);
+    await this.stop();
+    clearTimeout(timer);
+    await endAll(this.dataDir);
+    await expectNoLeaks(this.dataDir);
+    if (process.env['KEEP'] === '1') return;
+    await rm(this.dataDir, { recursive: true, force: true });
+  }
+}
+
+/**
+ * The launcher is ended hard, as by a machine that goes down: its sandboxes go with it. By process id, and only
+ * processes that name this test's own data directory.
+ */
+async function endAll(dataDir: string): Promise<void> {
+  await waitFor('processes to end', () => {
+    const left = processesOf(dataDir);
+    for (const { pid } of left) {
+      try {
+        process.kill(pid, 'SIGKILL');
+      } catch {
+        // It ended by itself meanwhile.
+      }
+    }
+    return left.length === 0;
+  });
+}
+
+/** For what a test needs to see in the daemon's directory. */
+export function dataFile(daemon: TestDaemon, path: string): Promise<string> {
+  return readFile(join(daemon.dataDir, path), 'utf8');
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer();
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = server.address();
+  server.close();
+  await once(server, 'close');
+  if (address === null || typeof address === 'string') throw new Error('no port');
+  return address.port;
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    // Some answers have no body or are no JSON.
+    return undefined;
+  }
+}

@@ -1,0 +1,145 @@
+/**
+ * What a data directory's daemon, launcher and sandboxes leave on the machine, as the kernel lists it.
+ *
+ * Everything is found by the data directory's path, not by program name: other daemons run beside the tests.
+ * Processes inside sandboxes do not name it, so they are found as descendants of those that do.
+ */
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { waitFor } from './wait.ts';
+
+export interface ProcessEntry {
+  readonly pid: number;
+  readonly parent: number;
+  readonly command: string;
+}
+
+/** Every process of the machine. */
+export function processes(): readonly ProcessEntry[] {
+  return readdirSync('/proc').flatMap((name) => {
+    if (!/^\d+$/.test(name)) return [];
+    try {
+      const stat = readFileSync(`/proc/${name}/stat`, 'utf8');
+      // The name in parentheses may hold anything, so what follows the last one counts.
+      const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+      const command = readFileSync(`/proc/${name}/cmdline`, 'utf8').replaceAll('\0', ' ').trim();
+      // A zombie holds nothing but its number.
+      if (fields[0] === 'Z') return [];
+      return [{ pid: Number(name), parent: Number(fields[1]), command }];
+    } catch {
+      // It ended while we looked.
+      return [];
+    }
+  });
+}
+
+/** Processes that name the directory, and all below them; without those of this test itself. */
+export function processesOf(dataDir: string): readonly ProcessEntry[] {
+  const all = processes();
+  const found = new Map<number, ProcessEntry>();
+  for (const entry of all) {
+    if (entry.pid !== process.pid && entry.command.includes(dataDir)) found.set(entry.pid, entry);
+  }
+  for (let grown = true; grown; ) {
+    grown = false;
+    for (const entry of all) {
+      if (found.has(entry.pid) || !found.has(entry.parent)) continue;
+      found.set(entry.pid, entry);
+      grown = true;
+    }
+  }
+  return [...found.values()];
+}
+
+/** The name of the control groups of a data directory: FNV-1a of its path, as squash-launch makes it. */
+export function cgroupName(dataDir: string): string {
+  let hash = 0xcbf29ce484222325n;
+  for (const byte of Buffer.from(dataDir)) hash = BigInt.asUintN(64, (hash ^ BigInt(byte)) * 0x100000001b3n);
+  return `squash-${hash.toString(16).padStart(16, '0')}`;
+}
+
+/** Control groups of the sandboxes of a data directory, as paths; the group that holds them is not listed. */
+export function cgroupsOf(dataDir: string): readonly string[] {
+  const name = cgroupName(dataDir);
+  return cgroupMounts().flatMap((mount) =>
+    cgroupParents(mount)
+      .map((parent) => join(parent, name))
+      .filter((path) => existsSync(path))
+      .flatMap((path) =>
+        readdirSync(path, { withFileTypes: true })
+          .filter((entry) => entry.isDirectory() && entry.name !== 'launcher')
+          .map((entry) => join(path, entry.name)),
+      ),
+  );
+}
+
+function cgroupMounts(): readonly string[] {
+  return readFileSync('/proc/self/mounts', 'utf8')
+    .split('\n')
+    .flatMap((line) => {
+      const [, path, type] = line.split(' ');
+      return path !== undefined && (type === 'cgroup' || type === 'cgroup2') ? [path] : [];
+    });
+}
+
+/** The top of a hierarchy and the group this process is in: where squash-launch puts its own. */
+function cgroupParents(mount: string): readonly string[] {
+  const own = readFileSync('/proc/self/cgroup', 'utf8')
+    .split('\n')
+    .map((line) => join(mount, line.split(':').slice(2).join(':')));
+  return [...new Set([mount, ...own.filter((path) => existsSync(path))])];
+}
+
+/** Mounts and loop devices of the host that lie in the data directory. */
+export function mountsOf(dataDir: string): readonly string[] {
+  const mounts = readFileSync('/proc/self/mountinfo', 'utf8')
+    .split('\n')
+    .filter((line) => line.includes(dataDir));
+  const loops = existsSync('/sys/block') ? readdirSync('/sys/block') : [];
+  const backed = loops.filter((name) => {
+    try {
+      return readFileSync(`/sys/block/${name}/loop/backing_file`, 'utf8').includes(dataDir);
+    } catch {
+      // No loop device, or none in use.
+      return false;
+    }
+  });
+  return [...mounts, ...backed];
+}
+
+export function socketsOf(dataDir: string): readonly string[] {
+  return readFileSync('/proc/net/unix', 'utf8')
+    .split('\n')
+    .filter((line) => line.includes(dataDir))
+    .map((line) => line.slice(line.indexOf(dataDir)));
+}
+
+export interface Leaks {
+  readonly processes: readonly string[];
+  readonly cgroups: readonly string[];
+  readonly mounts: readonly string[];
+  readonly sockets: readonly string[];
+}
+
+/** Everything of this data directory that is on the machine now. */
+export function leaksOf(dataDir: string): Leaks {
+  return {
+    processes: processesOf(dataDir).map((entry) => `${entry.pid} ${entry.command}`),
+    cgroups: cgroupsOf(dataDir),
+    mounts: mountsOf(dataDir),
+    sockets: socketsOf(dataDir),
+  };
+}
+
+/** @throws with the list of what is left of a stopped daemon after a short time to go */
+export async function expectNoLeaks(dataDir: string): Promise<void> {
+  let last = leaksOf(dataDir);
+  try {
+    await waitFor('everything to be gone', () => {
+      last = leaksOf(dataDir);
+      return Object.values(last).every((list: readonly string[]) => list.length === 0);
+    });
+  } catch (error) {
+    throw new Error(`left behind: ${JSON.stringify(last, undefined, 2)}`, { cause: error });
+  }
+}
