@@ -61,6 +61,26 @@ export const commandTable: readonly CommandSpec[] = [
     load: () => import('./commands/serve.ts'),
   },
   {
+    name: 'stop',
+    group: 'daemon',
+    summary: 'stop the daemon; sandboxes go on',
+    positionals: [],
+    flags: [{ name: 'all', summary: 'end the sandboxes’ processes and the launcher too; their files stay' }],
+    load: () => import('./commands/stop.ts'),
+  },
+  {
+    name: 'doctor',
+    group: 'daemon',
+    summary: 'what this host offers, what is weaker for it, and how to mend it',
+    positionals: [],
+    flags: [
+      { name: 'config', summary: 'show the effective configuration and where each value comes from' },
+      { name: 'repair', summary: 'rebuild the state database from disk; the daemon must be stopped' },
+    ],
+    notes: 'Exits with 1 when something that is required is missing.',
+    load: () => import('./commands/doctor.ts'),
+  },
+  {
     name: 'create',
     group: 'sandbox',
     summary: 'make a sandbox',
@@ -243,12 +263,31 @@ export const commandTable: readonly CommandSpec[] = [
     load: () => import('./commands/version.ts'),
   },
   {
+    name: 'completion',
+    group: 'other',
+    summary: 'a completion script for a shell',
+    positionals: [{ name: 'bash|zsh|fish', kind: 'text' }],
+    flags: [],
+    notes: 'bash: source <(squash completion bash)   zsh: the same   fish: squash completion fish | source',
+    load: () => import('./commands/completion.ts'),
+  },
+  {
     name: 'help',
     group: 'other',
     summary: 'help on a command',
     positionals: [{ name: 'command', kind: 'command', optional: true, repeats: true }],
     flags: [],
     load: () => import('./commands/help.ts'),
+  },
+  {
+    name: '__complete',
+    group: 'other',
+    summary: 'the words that may stand at the end of a line',
+    positionals: [],
+    flags: [],
+    rest: { after: 0, name: 'words', optional: true },
+    hidden: true,
+    load: () => import('./commands/complete.ts'),
   },
 ];
 

@@ -7,14 +7,14 @@
 import { closeSync, mkdirSync, openSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { spawn } from 'node:child_process';
-import { fileURLToPath } from 'node:url';
 import { localDataDirectory } from '../client/address.ts';
 import type { Call } from '../command.ts';
 import { CliFailure, exitCodes, usageFailure } from '../failure.ts';
+import { hostEntries } from '../local-host.ts';
 import { printJson, printLine } from '../output/print.ts';
 import { daemonInfo } from './daemon-info.ts';
 
-const stageOne = fileURLToPath(new URL('../../../host/src/serve.ts', import.meta.url));
+const stageOne = hostEntries.serve;
 
 /** The first start unpacks nothing and builds nothing; a slow disk and a recovery of 500 sandboxes fit. */
 const readyMsMax = 60_000;

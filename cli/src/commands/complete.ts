@@ -1,0 +1,161 @@
+/**
+ * `squash __complete -- WORDS…`: what may stand in place of the last word. The shells' scripts call it.
+ *
+ * One candidate a line, with a tab and what it is; or the one line `:files`, where the shell knows better.
+ * Nothing is ever an error here: a person pressing Tab wants no message in the middle of the line.
+ */
+import type { JobInfo } from '@squash/contract/exec';
+import type { ModuleAnswer } from '@squash/contract/module';
+import type { SandboxInfo } from '@squash/contract/sandbox';
+import { globalFlags, parseArguments } from '../arguments.ts';
+import { Client, modulesPath, sandboxesPath, sandboxPath } from '../client/client.ts';
+import { commandTable, findCommand } from '../command-table.ts';
+import type { Call, CommandSpec, FlagSpec, WordKind } from '../command.ts';
+import { exitCodes } from '../failure.ts';
+import { printLine, visible } from '../output/print.ts';
+
+interface Candidate {
+  readonly word: string;
+  readonly about?: string;
+}
+
+/** `:files`: the shell's own completion of paths. */
+type Candidates = readonly Candidate[] | ':files';
+
+export async function run(call: Call): Promise<number> {
+  const words = call.rest.slice(0, -1);
+  const partial = call.rest.at(-1) ?? '';
+  const found = await complete(words, partial).catch((): Candidates => []);
+  if (found === ':files') {
+    printLine(found);
+    return exitCodes.ok;
+  }
+  for (const { word, about } of found) {
+    if (!word.startsWith(partial)) continue;
+    printLine(about === undefined ? word : `${word}\t${visible(about)}`);
+  }
+  return exitCodes.ok;
+}
+
+async function complete(words: readonly string[], partial: string): Promise<Candidates> {
+  const found = findCommand(words);
+  const previous = words.at(-1) ?? '';
+  const flags = [...(found?.spec.flags ?? []), ...globalFlags];
+  const open = flags.find((flag) => flag.value !== undefined && isFlag(flag, previous));
+  const source = new WordSource(found, words);
+  if (open !== undefined) return await source.ofFlag(open, partial);
+  if (found === undefined) return partial.startsWith('-') ? flagWords(globalFlags) : commandWords(words);
+  const own = found.words;
+  if (own.includes('--')) return ':files';
+  if (partial.startsWith('-')) return flagWords(flags);
+  const count = parseArguments({ flags: found.spec.flags }, own).positionals.length;
+  if (found.spec.rest !== undefined && count >= found.spec.rest.after) return [];
+  const positionals = found.spec.positionals;
+  const last = positionals.at(-1);
+  const positional = positionals[count] ?? (last?.repeats === true ? last : undefined);
+  if (positional === undefined) return [];
+  if (found.spec.name === 'completion') return ['bash', 'zsh', 'fish'].map((word) => ({ word }));
+  return await source.ofKind(positional.kind);
+}
+
+function isFlag(flag: FlagSpec, word: string): boolean {
+  return (
+    word === `--${flag.name}` || (flag.short !== undefined && new RegExp(`^-\\w*${flag.short}$`).test(word))
+  );
+}
+
+function flagWords(flags: readonly FlagSpec[]): readonly Candidate[] {
+  return flags.map((flag) => ({ word: `--${flag.name}`, about: flag.summary }));
+}
+
+/** The next word of every command whose name begins with what is there. */
+function commandWords(words: readonly string[]): readonly Candidate[] {
+  const names = words.filter((word) => !word.startsWith('-'));
+  const group = names.at(-1);
+  const candidates = new Map<string, string>();
+  for (const spec of commandTable) {
+    if (spec.hidden === true) continue;
+    const [first = '', second] = spec.name.split(' ');
+    if (group === undefined) candidates.set(first, second === undefined ? spec.summary : `${first} commands`);
+    else if (group === first && second !== undefined) candidates.set(second, spec.summary);
+  }
+  return [...candidates].map(([word, about]) => ({ word, about }));
+}
+
+/** Asks the daemon for names. */
+class WordSource {
+  readonly #client: Client;
+  readonly #sandbox: string | undefined;
+
+  constructor(
+    found: { readonly spec: CommandSpec; readonly words: readonly string[] } | undefined,
+    words: readonly string[],
+  ) {
+    const parsed = tryParse(found?.spec, found?.words ?? words);
+    this.#client = new Client({
+      url: parsed?.flags.text('url'),
+      socket: parsed?.flags.text('socket'),
+      token: parsed?.flags.text('token') ?? process.env['SQUASH_AUTH_TOKEN'],
+    });
+    this.#sandbox = parsed?.positionals[0];
+  }
+
+  async ofFlag(flag: FlagSpec, partial: string): Promise<Candidates> {
+    const found = await this.ofKind(flag.kind ?? 'text');
+    // A list with commas: what is typed stays in front.
+    const typed = partial.slice(0, partial.lastIndexOf(',') + 1);
+    if (found === ':files' || typed === '') return found;
+    return found.map((each) => ({ ...each, word: `${typed}${each.word}` }));
+  }
+
+  async ofKind(kind: WordKind): Promise<Candidates> {
+    switch (kind) {
+      case 'file':
+      case 'directory':
+        return ':files';
+      case 'sandbox':
+        return await this.#sandboxes();
+      case 'module':
+        return (await this.#client.get<readonly ModuleAnswer[]>(modulesPath)).map(({ name }) => ({
+          word: name,
+        }));
+      case 'snapshot':
+        return await this.#snapshots();
+      case 'job':
+        return await this.#jobs();
+      case 'command':
+        return commandWords([]);
+      case 'text':
+        return [];
+    }
+  }
+
+  async #sandboxes(): Promise<readonly Candidate[]> {
+    const sandboxes = await this.#client.get<readonly SandboxInfo[]>(sandboxesPath);
+    return sandboxes.map((each) => ({ word: each.id, about: each.task === '' ? each.state : each.task }));
+  }
+
+  async #snapshots(): Promise<readonly Candidate[]> {
+    if (this.#sandbox === undefined) return [];
+    const info = await this.#client.get<SandboxInfo>(sandboxPath(this.#sandbox));
+    return info.snapshots.map((each) => ({ word: each.label, about: each.created }));
+  }
+
+  async #jobs(): Promise<readonly Candidate[]> {
+    if (this.#sandbox === undefined) return [];
+    const jobs = await this.#client.get<readonly JobInfo[]>(sandboxPath(this.#sandbox, ['jobs']));
+    return jobs.map((each) => ({ word: `${each.job_id}`, about: each.status }));
+  }
+}
+
+function tryParse(
+  spec: CommandSpec | undefined,
+  words: readonly string[],
+): ReturnType<typeof parseArguments> | undefined {
+  try {
+    return parseArguments({ flags: spec?.flags ?? [] }, words);
+  } catch {
+    // A line that is still being typed is often wrong.
+    return undefined;
+  }
+}

@@ -1,0 +1,53 @@
+/**
+ * Runs one of the daemon's own entries on this machine, for what must work where no daemon runs.
+ *
+ * The CLI knows their paths and this much: JSON on standard output, or `{"error": {code, message}}` and a
+ * non-zero exit. Their progress and warnings go to standard error, which is ours.
+ */
+import { spawn } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { CliFailure } from './failure.ts';
+
+export const hostEntries = {
+  serve: entry('serve.ts'),
+  doctor: entry('doctor.ts'),
+  stop: entry('stop.ts'),
+} as const;
+
+function entry(name: string): string {
+  return fileURLToPath(new URL(`../../host/src/${name}`, import.meta.url));
+}
+
+export async function runHostEntry<T>(name: keyof typeof hostEntries, words: readonly string[]): Promise<T> {
+  const child = spawn(process.execPath, [hostEntries[name], ...words], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  const parts: Buffer[] = [];
+  child.stdout.on('data', (part: Buffer) => parts.push(part));
+  await new Promise<void>((resolve, reject) => {
+    child.once('error', reject);
+    child.once('close', () => resolve());
+  });
+  const answer = parse(Buffer.concat(parts).toString('utf8'));
+  const error = answer?.['error'];
+  if (typeof error === 'object' && error !== null) {
+    const { code, message } = error as { readonly code?: unknown; readonly message?: unknown };
+    throw new CliFailure(String(code), String(message));
+  }
+  if (answer === undefined) {
+    throw new CliFailure(
+      'internal',
+      `${name} ended with ${child.signalCode ?? `code ${child.exitCode}`} and no answer`,
+    );
+  }
+  return answer as T;
+}
+
+function parse(text: string): Readonly<Record<string, unknown>> | undefined {
+  try {
+    return JSON.parse(text) as Readonly<Record<string, unknown>>;
+  } catch {
+    // It died before it could answer; the caller says so.
+    return undefined;
+  }
+}
