@@ -88,7 +88,7 @@ function takeLine(line: string, log: string[], onProgress: (text: string) => voi
   if (line.trim() === '') return;
   log.push(line);
   if (log.length > logLinesMax) log.shift();
-  const step = /^I: ((?:running apt|downloading|extracting|installing|creating).*)$/.exec(line);
+  const step = /^I: ((?:running apt|downloading|extracting|installing|creating tarball).*)$/.exec(line);
   if (step?.[1] !== undefined) onProgress(step[1].replace(/\.+$/, ''));
 }
 

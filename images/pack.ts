@@ -16,12 +16,14 @@ const compression = [
   '-noappend',
 ];
 
-/** Owners, modes and extended attributes are the archive's. @throws with what mksquashfs said */
+/**
+ * Owners, modes and extended attributes are the archive's; the root directory, which mksquashfs never takes from
+ * an archive, is root's because mksquashfs is told that it runs as root. @throws with what mksquashfs said
+ */
 export async function packTar(tar: string, squashfs: string, mtimeS: number): Promise<void> {
   const input = openSync(tar, 'r');
   try {
-    const root = ['-root-mode', '755', '-root-uid', '0', '-root-gid', '0'];
-    await mksquashfs(['-', squashfs, '-tar', ...root, ...compression], { input, mtimeS });
+    await mksquashfs(['-', squashfs, '-tar', '-root-mode', '755', ...compression], { input, mtimeS });
   } finally {
     closeSync(input);
   }
@@ -45,7 +47,9 @@ function mksquashfs(
   run: { readonly input: number | 'ignore'; readonly mtimeS: number },
 ): Promise<void> {
   return new Promise((resolve, reject) => {
-    const child = spawn('mksquashfs', args, {
+    const isRoot = process.getuid?.() === 0;
+    const program = isRoot ? ['mksquashfs'] : ['unshare', '--map-root-user', '--', 'mksquashfs'];
+    const child = spawn('env', [...program, ...args], {
       stdio: [run.input, 'ignore', 'pipe'],
       env: { ...process.env, SOURCE_DATE_EPOCH: String(run.mtimeS) },
     });
