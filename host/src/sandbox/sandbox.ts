@@ -11,6 +11,7 @@ import { bug } from '#base/bug.ts';
 import { rfc3339 } from '#base/clock.ts';
 import { faultPoint } from '#base/fault.ts';
 import type { EndReason, SandboxRow, SnapshotRow } from '#store/rows.ts';
+import { shadowExecsMax } from '#store/repair.ts';
 import type { SandboxChange } from '#store/sandboxes.ts';
 import type { LayerDigest } from '@squash/contract/ids';
 import type { RunningSandbox, StartSpec } from '../drivers/driver.ts';
@@ -104,9 +105,10 @@ export class Sandbox implements RunHost {
     this.#follow();
   }
 
-  /** What the exec log changed in the row, within its transaction; too frequent for the shadow file. */
+  /** What the exec log changed in the row, within its transaction; the shadow file follows now and then. */
   tookSeq(seq: number, atMs: number): void {
     this.#row = { ...this.#row, nextSeq: seq + 1, lastActiveMs: atMs };
+    if (seq % shadowExecsMax === 0) this.#follow();
   }
 
   addSnapshot(snapshot: SnapshotRow): void {

@@ -1,0 +1,31 @@
+/** What a command sees as its environment. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { execStartSchema } from '@squash/contract/exec';
+import { sandboxIdSchema } from '@squash/contract/ids';
+import { baseEnvironment, commandLine, hostnameOf, streamEnvironment } from './environment.ts';
+
+const id = sandboxIdSchema.parse('my_box');
+
+test('the environment is built from nothing', () => {
+  assert.deepEqual(Object.keys(baseEnvironment(id)).sort(), ['HOME', 'HOSTNAME', 'LANG', 'PATH']);
+  assert.equal(hostnameOf(id), 'my-box');
+});
+
+test('a stream client adds its own variables, a terminal its TERM', () => {
+  const start = execStartSchema.parse({
+    type: 'start',
+    argv: ['sh'],
+    env: { PATH: '/x', A: 'b' },
+    user: 1000,
+    tty: { rows: 1, columns: 1 },
+  });
+  const environment = streamEnvironment(id, start);
+  assert.deepEqual([environment['PATH'], environment['A'], environment['HOME']], ['/x', 'b', '/']);
+  assert.equal(environment['TERM'], 'xterm-256color');
+});
+
+test('an argument vector is logged as a shell would read it, and cut', () => {
+  assert.equal(commandLine(['echo', 'a b', "it's", '']), `echo 'a b' 'it'\\''s' ''`);
+  assert.equal(commandLine(['x'.repeat(100_000), 'y']).length, 65_536);
+});

@@ -1,0 +1,128 @@
+/** A broken database is rebuilt from the disk, and the data lock admits one. */
+import assert from 'node:assert/strict';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { test } from 'node:test';
+import { snapshotLabelSchema } from '@squash/contract/ids';
+import { sandboxRow } from '../../../tests/support/store.ts';
+import { lockDataDirectory } from './data-lock.ts';
+import { repairDatabase } from './repair.ts';
+import { writeSandboxFile } from './sandbox-file.ts';
+import { Store } from './store.ts';
+
+interface Data extends Disposable {
+  readonly path: string;
+  readonly database: string;
+}
+
+async function dataWith(ids: readonly string[]): Promise<Data> {
+  const path = mkdtempSync(join(tmpdir(), 'squash-repair-'));
+  for (const id of ids) {
+    mkdirSync(join(path, 'sandboxes', id, '.meta'), { recursive: true });
+    mkdirSync(join(path, 'sandboxes', id, 'snapshots'));
+    mkdirSync(join(path, 'sandboxes', id, 'uppers', '1', 'data'), { recursive: true });
+    await writeSandboxFile(join(path, 'sandboxes', id, '.meta', 'sandbox.json'), sandboxRow(id), []);
+  }
+  return {
+    path,
+    database: join(path, 'squash.db'),
+    [Symbol.dispose]: () => rmSync(path, { recursive: true }),
+  };
+}
+
+function withStore<T>(path: string, body: (store: Store) => T): T {
+  using store = new Store(path);
+  return body(store);
+}
+
+test('a database that is no database is put aside and rebuilt from the directories', async () => {
+  using data = await dataWith(['one', 'two']);
+  writeFileSync(join(data.path, 'sandboxes', 'one', 'snapshots', 'late.squashfs'), 'hsqs');
+  writeFileSync(data.database, 'garbage');
+  const report = await repairDatabase(data.path, Date.now());
+  assert.deepEqual(report.sandboxes, ['one', 'two']);
+  assert.equal(readFileSync(report.keptAside ?? '', 'utf8'), 'garbage');
+  withStore(data.database, (store) => {
+    assert.deepEqual(
+      store.sandboxes.all().map(({ id, phase }) => [id, phase]),
+      [
+        ['one', 'ready'],
+        ['two', 'ready'],
+      ],
+    );
+    const [found] = store.sandboxes.all();
+    assert.ok(found);
+    const snapshots = store.sandboxes.snapshots(found.id);
+    assert.deepEqual(
+      snapshots.map(({ label, size }) => [label, size]),
+      [['late', 4]],
+    );
+    // Numbers that the lost log may have used are not used again.
+    assert.ok(found.nextSeq > 1);
+    assert.ok(store.transaction(() => store.sandboxes.nextInstance()) > 1_000);
+  });
+});
+
+test('commands are saved out of a database whose other tables are broken', async () => {
+  using data = await dataWith(['one']);
+  const row = sandboxRow('one');
+  withStore(data.database, (store) => {
+    store.transaction(() => store.sandboxes.insert(row));
+    for (let count = 0; count < 30; count += 1) {
+      store.transaction(() => {
+        const exec = store.execs.begin(row.id, {
+          kind: count % 2 === 0 ? 'exec' : 'job',
+          cmd: `echo ${count}`,
+          workdir: '/',
+          timeoutMs: undefined,
+          startedMs: count,
+          instance: 1,
+        });
+        if (exec.kind === 'exec') store.output.append(exec.key, 'stdout', Buffer.from(`${count}\n`));
+        else store.output.appendLine(exec.key, { number: 1, stream: 'stderr', data: Buffer.from('l\n') });
+      });
+    }
+    store.transaction(() =>
+      store.sandboxes.insertSnapshot(row.id, {
+        label: snapshotLabelSchema.parse('gone'),
+        createdMs: 1,
+        size: 1,
+        digest: null,
+        base: null,
+        layers: [],
+      }),
+    );
+  });
+  // The row of the sandbox itself can't be understood any more.
+  const database = new DatabaseSync(data.database);
+  database.exec(`UPDATE sandboxes SET limits = 'no json'`);
+  database.close();
+  const report = await repairDatabase(data.path, Date.now());
+  assert.deepEqual(report.sandboxes, ['one']);
+  assert.notEqual(report.keptAside, undefined);
+  withStore(data.database, (store) => {
+    assert.equal(store.execs.unfinished(row.id).length, report.execs);
+    for (const exec of store.execs.unfinished(row.id)) assert.equal(exec.cmd, `echo ${exec.seq - 1}`);
+  });
+});
+
+test('a sound database keeps what it has and takes in a directory that it does not know', async () => {
+  using data = await dataWith(['one', 'two']);
+  withStore(data.database, (store) => store.transaction(() => store.sandboxes.insert(sandboxRow('one'))));
+  mkdirSync(join(data.path, 'sandboxes', 'strange'));
+  const report = await repairDatabase(data.path, Date.now());
+  assert.equal(report.keptAside, undefined);
+  assert.deepEqual(report.sandboxes, ['two']);
+  assert.match(report.problems.join(), /strange/);
+  assert.deepEqual((await repairDatabase(data.path, Date.now())).sandboxes, []);
+});
+
+test('a data directory is locked for one holder and free again after it', async () => {
+  using data = await dataWith([]);
+  const held = lockDataDirectory(data.path);
+  assert.throws(() => lockDataDirectory(data.path), { code: 'data_locked' });
+  held[Symbol.dispose]();
+  lockDataDirectory(data.path)[Symbol.dispose]();
+});

@@ -1,0 +1,173 @@
+/** The database: numbering, history, what survives a reopening, and what happens to a file that is no database. */
+import assert from 'node:assert/strict';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { DatabaseSync } from 'node:sqlite';
+import { test } from 'node:test';
+import { snapshotLabelSchema } from '@squash/contract/ids';
+import { needsRoot, smallDisk } from '../../../tests/support/small-disk.ts';
+import { sandboxRow, testStore } from '../../../tests/support/store.ts';
+import { openDatabase } from './database.ts';
+import type { ExecRow } from './rows.ts';
+import type { Store } from './store.ts';
+
+const exec = {
+  kind: 'exec',
+  cmd: 'true',
+  workdir: '/',
+  timeoutMs: 1_000,
+  startedMs: 5,
+  instance: 4,
+} as const;
+const end = { finishedMs: 9, exitCode: 0, signal: undefined, timedOut: false, reason: 'exited' } as const;
+
+function begin(store: Store, sandbox: Parameters<Store['execs']['begin']>[0]): ExecRow {
+  return store.transaction(() => store.execs.begin(sandbox, exec));
+}
+
+test('a sandbox is read back as it was written', () => {
+  using file = testStore('a-b_C');
+  assert.deepEqual(file.reopen().sandboxes.all(), [sandboxRow('a-b_C')]);
+});
+
+test('numbers rise by one, are never used again, and a rolled-back one is not taken', () => {
+  using file = testStore();
+  const { store, id } = file;
+  const first = begin(store, id);
+  store.transaction(() => store.execs.finish(first.key, end));
+  assert.throws(() =>
+    store.transaction(() => {
+      store.execs.begin(id, exec);
+      throw new Error('no');
+    }),
+  );
+  assert.equal(begin(store, id).seq, 2);
+  store.transaction(() => store.execs.prune(id, { rowsMax: 0, bytesMax: 0 }));
+  assert.equal(begin(file.reopen(), id).seq, 3);
+});
+
+test('an end is kept and a second one changes nothing', () => {
+  using file = testStore();
+  const { store, id } = file;
+  const row = begin(store, id);
+  assert.deepEqual(
+    store.execs.unfinished(id).map(({ seq }) => seq),
+    [1],
+  );
+  store.transaction(() => store.execs.finish(row.key, end));
+  store.transaction(() => store.execs.finish(row.key, { ...end, exitCode: 3 }));
+  assert.deepEqual(store.execs.get(id, 1)?.end, end);
+  assert.deepEqual(store.execs.unfinished(id), []);
+});
+
+test('the history drops the oldest commands and their output, never one that runs', () => {
+  using file = testStore();
+  const { store, id } = file;
+  const running = begin(store, id);
+  for (let count = 0; count < 5; count += 1) {
+    const row = begin(store, id);
+    store.transaction(() => {
+      store.output.append(row.key, 'stdout', Buffer.alloc(100));
+      store.execs.progress(row.key, { stdoutBytes: 100, stderrBytes: 0, storedBytes: 100 });
+      store.execs.finish(row.key, end);
+    });
+  }
+  store.transaction(() => store.execs.prune(id, { rowsMax: 3, bytesMax: 10_000 }));
+  const numbers = (): readonly number[] =>
+    store.execs.finished(id, { after: 0, limit: 10 }).map(({ seq }) => seq);
+  assert.deepEqual(numbers(), [4, 5, 6]);
+  store.transaction(() => store.execs.prune(id, { rowsMax: 3, bytesMax: 250 }));
+  assert.deepEqual(numbers(), [5, 6]);
+  assert.deepEqual(
+    store.execs.unfinished(id).map(({ seq }) => seq),
+    [running.seq],
+  );
+});
+
+test('output is bytes, in order per stream, and goes with its sandbox', () => {
+  using file = testStore();
+  const { store, id } = file;
+  const row = begin(store, id);
+  store.transaction(() => {
+    store.output.append(row.key, 'stdout', Buffer.from([0, 255]));
+    store.output.append(row.key, 'stderr', Buffer.from('e'));
+    store.output.append(row.key, 'stdout', Buffer.from([1]));
+  });
+  assert.deepEqual([...store.output.read(row.key, 'stdout', 100)], [0, 255, 1]);
+  assert.deepEqual([...store.output.read(row.key, 'stdout', 2)], [0, 255]);
+  store.transaction(() => store.sandboxes.delete(id));
+  assert.equal(store.output.read(row.key, 'stdout', 100).length, 0);
+});
+
+test('instances rise over all sandboxes and over reopening', () => {
+  using file = testStore();
+  const next = (store: Store): number => store.transaction(() => store.sandboxes.nextInstance());
+  assert.deepEqual([next(file.store), next(file.reopen())], [1, 2]);
+});
+
+test('a snapshot keeps its place in the order, and its digest is set later', () => {
+  using file = testStore();
+  const { store, id } = file;
+  for (const label of ['z', 'a']) {
+    store.transaction(() =>
+      store.sandboxes.insertSnapshot(id, {
+        label: snapshotLabelSchema.parse(label),
+        createdMs: 1,
+        size: 2,
+        digest: null,
+        base: null,
+        layers: [],
+      }),
+    );
+  }
+  store.transaction(() =>
+    store.sandboxes.setSnapshotDigest(id, snapshotLabelSchema.parse('z'), 'b'.repeat(64)),
+  );
+  const read = file.reopen().sandboxes.snapshots(id);
+  assert.deepEqual(
+    read.map(({ label, digest }) => [label, digest]),
+    [
+      ['z', 'b'.repeat(64)],
+      ['a', null],
+    ],
+  );
+});
+
+test('a file that is no database, or a damaged one, is refused by its code and left as it is', () => {
+  using file = testStore();
+  for (let count = 0; count < 200; count += 1) begin(file.store, file.id);
+  file.store[Symbol.dispose]();
+  const sound = readFileSync(file.path);
+  const damaged = Buffer.from(sound);
+  damaged.fill(0x5a, 4096 * 2, 4096 * 6);
+  for (const content of [Buffer.from('no database at all, but long enough to look at'), damaged]) {
+    writeFileSync(file.path, content);
+    assert.throws(() => openDatabase(file.path), { code: 'database_corrupt' });
+    assert.deepEqual(readFileSync(file.path), content);
+  }
+});
+
+test('a database of a later version is refused', () => {
+  using file = testStore();
+  file.store[Symbol.dispose]();
+  const database = new DatabaseSync(file.path);
+  database.exec('PRAGMA user_version = 999');
+  database.close();
+  assert.throws(() => openDatabase(file.path), { code: 'database_corrupt', message: /version 999/ });
+});
+
+test('a database that can not grow says that the disk is full and keeps what it has', {
+  skip: needsRoot,
+}, () => {
+  using disk = smallDisk(2_000_000);
+  using file = testStore('dev', disk.path);
+  const { store, id } = file;
+  const row = begin(store, id);
+  disk.fill();
+  assert.throws(
+    () => store.transaction(() => store.output.append(row.key, 'stdout', Buffer.alloc(1_000_000))),
+    { code: 'disk_full' },
+  );
+  assert.equal(store.execs.get(id, row.seq)?.seq, row.seq);
+  disk.free();
+  assert.equal(begin(store, id).seq, row.seq + 1);
+});
