@@ -13,6 +13,7 @@ exec 3<>"$port"
 
 answer() {
   # One write per line under a lock: two commands may end at the same time.
+  # shellcheck disable=SC2016 # expands in the inner shell, which gets the values as arguments
   flock "$work/lock" sh -c 'printf "%s %s %s %s\n" "$1" "$2" "$(base64 -w0 <"$3")" "$(base64 -w0 <"$4")" >&3' \
     sh "$1" "$2" "$work/$1.out" "$work/$1.err"
   rm -f "$work/$1".*

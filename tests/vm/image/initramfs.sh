@@ -1,4 +1,6 @@
 #!/bin/busybox sh
+# shellcheck shell=dash
+#
 # First process of the test guest: loads the drivers of disk and quota, mounts the root and hands over to systemd.
 # Debian's own initramfs is not used: building it needs a chroot as root, booting it a second more of emulation.
 /bin/busybox mount -t devtmpfs dev /dev
