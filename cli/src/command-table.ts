@@ -289,6 +289,16 @@ export const commandTable: readonly CommandSpec[] = [
     hidden: true,
     load: () => import('./commands/complete.ts'),
   },
+  {
+    name: '__sq-ctl',
+    group: 'other',
+    summary: 'the original’s sq-ctl',
+    positionals: [],
+    flags: [],
+    rest: { after: 0, name: 'words', optional: true },
+    hidden: true,
+    load: () => import('./commands/sq-ctl.ts'),
+  },
 ];
 
 /**
