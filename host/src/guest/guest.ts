@@ -32,6 +32,10 @@ export interface GuestOutcome {
   /** Bytes written since the exec began, kept or not. */
   readonly stdoutBytes: number;
   readonly stderrBytes: number;
+  /** CPU time of the command and of the children it waited for; the largest resident size of one of them. */
+  readonly userUs: number;
+  readonly systemUs: number;
+  readonly rssMaxKib: number;
 }
 
 /** One connection to one command. Dropping it leaves the command running; `attach` finds it again. */
@@ -40,7 +44,7 @@ export interface GuestExec {
   readonly pid: number;
   /** Output in order per stream, then exactly one exit. Reading slowly stalls the command. @throws guest_failed */
   events(): AsyncIterableIterator<GuestExecEvent>;
-  /** Resolves when the guest's socket took it. */
+  /** Resolves when the guest's socket took it; waits while the command has 64 KiB that it did not read. */
   writeStdin(chunk: Uint8Array): Promise<void>;
   endStdin(): void;
   resize(rows: number, columns: number): void;
@@ -59,6 +63,9 @@ export interface GuestExecEntry {
   readonly running: boolean;
 }
 
+/** Absolute, without NUL. Bytes where a name is not UTF-8. */
+export type GuestFilePath = string | Uint8Array;
+
 export interface FileStat {
   readonly type: 'file' | 'directory' | 'symlink' | 'fifo' | 'socket' | 'device';
   readonly size: number;
@@ -66,7 +73,8 @@ export interface FileStat {
   readonly uid: number;
   readonly gid: number;
   readonly mtimeMs: number;
-  readonly target: string | undefined;
+  /** A symlink's text. Bytes, as every name. */
+  readonly target: Buffer | undefined;
 }
 
 export interface Guest {
@@ -76,31 +84,36 @@ export interface Guest {
   attach(execId: string, stored: { readonly stdout: number; readonly stderr: number }): Promise<GuestExec>;
   list(): Promise<readonly GuestExecEntry[]>;
   ping(signal?: AbortSignal): Promise<void>;
+  /** @throws file_failed (its `cause` has the errno), guest_failed; so do all that follow */
   readFile(
-    path: string,
+    path: GuestFilePath,
     range?: { readonly offset: number; readonly length: number },
   ): AsyncIterableIterator<Buffer>;
   writeFile(
-    path: string,
+    path: GuestFilePath,
     data: AsyncIterable<Uint8Array>,
     options?: { readonly mode?: number; readonly createParents?: boolean },
   ): Promise<void>;
-  stat(path: string, options?: { readonly followLinks?: boolean }): Promise<FileStat>;
-  listDirectory(path: string): AsyncIterableIterator<{ readonly name: Buffer; readonly stat: FileStat }>;
+  stat(path: GuestFilePath, options?: { readonly followLinks?: boolean }): Promise<FileStat>;
+  listDirectory(
+    path: GuestFilePath,
+  ): AsyncIterableIterator<{ readonly name: Buffer; readonly stat: FileStat }>;
   makeDirectory(
-    path: string,
+    path: GuestFilePath,
     options?: { readonly mode?: number; readonly createParents?: boolean },
   ): Promise<void>;
-  move(from: string, to: string): Promise<void>;
-  remove(path: string, options?: { readonly recursive?: boolean }): Promise<void>;
+  /** Replaces what stands at `to`. EXDEV for a directory of a layer: the caller copies. */
+  move(from: GuestFilePath, to: GuestFilePath): Promise<void>;
+  remove(path: GuestFilePath, options?: { readonly recursive?: boolean }): Promise<void>;
+  /** Paths are relative to `path`, empty for itself. Ends when it is removed; @throws file_failed when events were lost */
   watch(
-    path: string,
+    path: GuestFilePath,
     options?: { readonly recursive?: boolean },
     signal?: AbortSignal,
   ): AsyncIterableIterator<{
     readonly change: 'created' | 'changed' | 'removed' | 'moved';
     readonly path: Buffer;
   }>;
-  /** Raw bytes to a port on the sandbox's loopback; half-close is kept. */
+  /** Raw bytes to a port on the sandbox's loopback; half-close is kept. @throws port_unreachable */
   dial(port: number, signal?: AbortSignal): Promise<Duplex>;
 }

@@ -1,0 +1,242 @@
+/**
+ * The daemon's side of PID 1: one connection per operation, every answer checked.
+ *
+ * An exec whose connection fails after the request was sent may be running: `attach` with its id finds it, and
+ * PID 1 refuses a second exec with the same id. So a command never runs twice by being asked for again.
+ */
+import type { Duplex } from 'node:stream';
+import { AppError } from '@squash/contract/errors';
+import {
+  encodeFields,
+  type Field,
+  type FieldFrameName,
+  type Frame,
+  FrameError,
+} from '@squash/contract/guest/codec';
+import { FieldReader } from '@squash/contract/guest/fields';
+import { type FieldName, guestLimits, stdinModes } from '@squash/contract/guest/frames';
+import { ExecSession, type Started } from './exec-session.ts';
+import { GuestFiles } from './files.ts';
+import { breach, FrameConnection } from './frame-connection.ts';
+import type { FileStat, Guest, GuestExec, GuestExecEntry, GuestExecSpec, GuestFilePath } from './guest.ts';
+import { refuse } from './guest-error.ts';
+
+/** What the kernel gives as pids at most (2^22). */
+const pidMax = 4_194_304;
+/** PID 1 answers in well under a millisecond; a machine under load or a frozen sandbox takes longer. */
+const answerDeadlineMsDefault = 10_000;
+
+export interface GuestClientOptions {
+  /** A fresh byte stream to PID 1. `dial` keeps half-closes only where it was made with `allowHalfOpen`. */
+  readonly connect: (signal?: AbortSignal) => Promise<Duplex>;
+  /** How long a request may wait for its first answer. */
+  readonly answerDeadlineMs?: number;
+}
+
+export class GuestClient implements Guest {
+  readonly #connect: (signal?: AbortSignal) => Promise<Duplex>;
+  readonly #answerDeadlineMs: number;
+  readonly #files: GuestFiles;
+
+  constructor(options: GuestClientOptions) {
+    this.#connect = options.connect;
+    this.#answerDeadlineMs = options.answerDeadlineMs ?? answerDeadlineMsDefault;
+    this.#files = new GuestFiles((frame, signal) => this.#request(frame, signal), this.#answerDeadlineMs);
+  }
+
+  async exec(spec: GuestExecSpec, signal?: AbortSignal): Promise<GuestExec> {
+    const subject = `The command ${JSON.stringify(textOf(spec.argv[0] ?? ''))} can't be started`;
+    const connection = await this.#request(encodeExec(spec, subject), signal);
+    const started = await this.#answer(connection, signal, (frame) => {
+      if (frame.type !== 'started') throw refuse(frame, subject);
+      return parseStarted(frame.fields, { execId: spec.execId, stdout: 0, stderr: 0 });
+    });
+    return new ExecSession(connection, started);
+  }
+
+  async attach(
+    execId: string,
+    stored: { readonly stdout: number; readonly stderr: number },
+  ): Promise<GuestExec> {
+    const { stdout, stderr } = stored;
+    const connection = await this.#request(
+      encodeFields('attach', [
+        ['execId', execId],
+        ['stdoutOffset', stdout],
+        ['stderrOffset', stderr],
+      ]),
+    );
+    const started = await this.#answer(connection, undefined, (frame) => {
+      if (frame.type !== 'started') throw refuse(frame, `The exec "${execId}" can't be attached`);
+      return parseStarted(frame.fields, { execId, stdout, stderr });
+    });
+    return new ExecSession(connection, started);
+  }
+
+  async list(): Promise<readonly GuestExecEntry[]> {
+    using connection = await this.#request(encodeFields('execList', []));
+    const entries: GuestExecEntry[] = [];
+    for (;;) {
+      const isOver = await this.#answer(connection, undefined, (frame) => {
+        if (frame.type === 'end') return true;
+        if (frame.type !== 'entry') throw refuse(frame, "The commands can't be listed");
+        if (entries.length === guestLimits.execsKnownMax) throw breach('more commands than it can hold');
+        entries.push(parseEntry(frame.fields));
+        return false;
+      });
+      if (isOver) return entries;
+    }
+  }
+
+  async ping(signal?: AbortSignal): Promise<void> {
+    using connection = await this.#request(encodeFields('info', []), signal);
+    await this.#answer(connection, signal, (frame) => {
+      if (frame.type !== 'ok') throw refuse(frame, 'PID 1 tells nothing of itself');
+      const reader = new FieldReader(frame.fields);
+      reader.text('version', 64);
+      reader.integer('running', { max: guestLimits.execsLiveMax });
+      reader.integer('pid', { min: 1, max: pidMax });
+      reader.done();
+    });
+  }
+
+  async dial(port: number, signal?: AbortSignal): Promise<Duplex> {
+    const connection = await this.#request(encodeFields('dial', [['port', port]]), signal, true);
+    await this.#answer(connection, signal, (frame) => {
+      if (frame.type !== 'ok') throw refuse(frame, `Port ${port} can't be reached`);
+      new FieldReader(frame.fields).done();
+    });
+    return connection.detach();
+  }
+
+  readFile(path: GuestFilePath, range?: { readonly offset: number; readonly length: number }) {
+    return this.#files.read(path, range);
+  }
+
+  writeFile(
+    path: GuestFilePath,
+    data: AsyncIterable<Uint8Array>,
+    options?: { readonly mode?: number; readonly createParents?: boolean },
+  ): Promise<void> {
+    return this.#files.write(path, data, options);
+  }
+
+  stat(path: GuestFilePath, options?: { readonly followLinks?: boolean }): Promise<FileStat> {
+    return this.#files.stat(path, options);
+  }
+
+  listDirectory(path: GuestFilePath) {
+    return this.#files.list(path);
+  }
+
+  makeDirectory(
+    path: GuestFilePath,
+    options?: { readonly mode?: number; readonly createParents?: boolean },
+  ): Promise<void> {
+    return this.#files.makeDirectory(path, options);
+  }
+
+  move(from: GuestFilePath, to: GuestFilePath): Promise<void> {
+    return this.#files.move(from, to);
+  }
+
+  remove(path: GuestFilePath, options?: { readonly recursive?: boolean }): Promise<void> {
+    return this.#files.remove(path, options);
+  }
+
+  watch(path: GuestFilePath, options?: { readonly recursive?: boolean }, signal?: AbortSignal) {
+    return this.#files.watch(path, options, signal);
+  }
+
+  async #request(
+    frame: Uint8Array,
+    signal?: AbortSignal,
+    isRawBehindAnswer = false,
+  ): Promise<FrameConnection> {
+    signal?.throwIfAborted();
+    const connection = new FrameConnection(await this.#connect(signal));
+    if (isRawBehindAnswer) connection.stopBehindNextFrame();
+    connection.post(frame);
+    return connection;
+  }
+
+  /** The first frame, parsed. Closes the connection where it is not what it should be. */
+  async #answer<T>(
+    connection: FrameConnection,
+    signal: AbortSignal | undefined,
+    parse: (frame: Frame) => T,
+  ): Promise<T> {
+    const abort = (): void => connection.fail(signal?.reason);
+    signal?.addEventListener('abort', abort, { once: true });
+    if (signal?.aborted === true) abort();
+    try {
+      return parse(await connection.next(this.#answerDeadlineMs));
+    } catch (error) {
+      connection.close();
+      throw error instanceof FrameError ? breach(error.message, error) : error;
+    } finally {
+      signal?.removeEventListener('abort', abort);
+    }
+  }
+}
+
+function encodeExec(spec: GuestExecSpec, subject: string): Uint8Array {
+  const fields: (readonly [FieldName, number | string | Uint8Array])[] = [['execId', spec.execId]];
+  for (const argument of spec.argv) fields.push(['arg', argument]);
+  for (const [name, value] of Object.entries(spec.env)) fields.push(['env', `${name}=${value}`]);
+  fields.push(['cwd', spec.cwd], ['uid', spec.uid], ['gid', spec.gid]);
+  if (spec.tty !== undefined) {
+    fields.push(['tty', 1], ['rows', spec.tty.rows], ['columns', spec.tty.columns]);
+  }
+  fields.push(['stdinMode', stdinModes[spec.stdin]], ['openFilesMax', spec.openFilesMax]);
+  if (spec.timeoutMs !== undefined) fields.push(['timeoutMs', spec.timeoutMs]);
+  return encodeBounded('exec', fields, subject);
+}
+
+/** @throws exec_failed where arguments and environment are more than a frame holds */
+function encodeBounded(
+  type: FieldFrameName,
+  fields: readonly (readonly [FieldName, number | string | Uint8Array])[],
+  subject: string,
+): Uint8Array {
+  try {
+    return encodeFields(type, fields);
+  } catch (error) {
+    if (!(error instanceof FrameError)) throw error;
+    throw new AppError(
+      'exec_failed',
+      `${subject}: arguments and environment are too large: ${error.message}.`,
+    );
+  }
+}
+
+function parseStarted(
+  fields: readonly Field[],
+  wanted: { readonly execId: string; readonly stdout: number; readonly stderr: number },
+): Started {
+  const reader = new FieldReader(fields);
+  const execId = reader.text('execId', guestLimits.execIdBytesMax);
+  const pid = reader.integer('pid', { min: 1, max: pidMax });
+  const stdout = reader.integer('stdoutOffset');
+  const stderr = reader.integer('stderrOffset');
+  const stdinReceived = reader.integer('offset');
+  const stdinKept = reader.integer('length', { max: stdinReceived });
+  reader.done();
+  if (execId !== wanted.execId) throw breach('it answers for another exec');
+  if (stdout !== wanted.stdout || stderr !== wanted.stderr) throw breach('output begins at another offset');
+  return { execId, pid, stdout, stderr, stdinReceived, stdinTaken: stdinReceived - stdinKept };
+}
+
+function parseEntry(fields: readonly Field[]): GuestExecEntry {
+  const reader = new FieldReader(fields);
+  const entry = {
+    execId: reader.text('execId', guestLimits.execIdBytesMax),
+    pid: reader.integer('pid', { min: 1, max: pidMax }),
+    running: reader.integer('running', { max: 1 }) === 1,
+  };
+  reader.done();
+  return entry;
+}
+
+const textOf = (value: string | Uint8Array): string =>
+  typeof value === 'string' ? value : new TextDecoder().decode(value);
