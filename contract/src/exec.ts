@@ -5,6 +5,8 @@
  * gap or repeat; a job's `job_id` is its `seq`.
  */
 import { z } from 'zod';
+import { limits } from './limits.ts';
+import { tolerantTimeout, utf8Bytes } from './tolerant.ts';
 
 export const endReasons = [
   'exited',
@@ -47,6 +49,50 @@ export const jobInfoSchema = z.strictObject({
   reason: z.enum(endReasons).nullable(),
 });
 export type JobInfo = z.infer<typeof jobInfoSchema>;
+
+const cmdSchema = z
+  .string({ error: 'cmd required' })
+  .refine((cmd) => cmd.trim() !== '', { error: 'cmd required', abort: true })
+  .refine((cmd) => utf8Bytes(cmd) <= limits.cmdBytesMax, {
+    error: `cmd required, max ${limits.cmdBytesMax / 1024}KiB`,
+    abort: true,
+  })
+  .refine((cmd) => !cmd.includes('\0'), { error: 'cmd must not contain NUL' });
+
+const workdirSentence = 'workdir must be absolute path, no ..';
+const workdirSchema = z
+  .string({ error: workdirSentence })
+  .refine(
+    (path) =>
+      path === '' ||
+      (path.startsWith('/') &&
+        !path.includes('\0') &&
+        !path.split('/').includes('..') &&
+        utf8Bytes(path) <= limits.workdirBytesMax),
+    { error: workdirSentence },
+  );
+
+const shellExecBody = (timeout: { readonly default: number; readonly max: number }) =>
+  z.looseObject({
+    cmd: cmdSchema.describe('run by /bin/sh -c'),
+    workdir: workdirSchema.nullish().transform((path) => path || '/'),
+    timeout: tolerantTimeout('timeout must be a number of seconds', {
+      min: limits.execTimeoutSMin,
+      max: timeout.max,
+    })
+      .nullish()
+      .transform((seconds) => seconds ?? timeout.default)
+      .describe(`seconds, default ${timeout.default}, clamped to ${limits.execTimeoutSMin} … ${timeout.max}`),
+  });
+
+export const execBodySchema = shellExecBody({
+  default: limits.execTimeoutSDefault,
+  max: limits.execTimeoutSMax,
+});
+export const jobBodySchema = shellExecBody({
+  default: limits.jobTimeoutSDefault,
+  max: limits.jobTimeoutSMax,
+});
 
 /** An exec or exec-bg request after the edge has parsed it. */
 export interface ShellExecRequest {

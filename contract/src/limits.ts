@@ -55,6 +55,10 @@ export const limits = {
   /** Stored output of the finished commands of one sandbox: 1,000 commands of 2 MiB would be 2 GiB. */
   execHistoryBytesMax: 67_108_864,
 
+  // Layers.
+  /** Inodes of one layer: a whole desktop with development packages has a fifth of it. */
+  layerInodesMax: 2_000_000,
+
   // Sandboxes.
   sandboxesMaxDefault: 100,
   sandboxesMax: 10_000,
@@ -98,4 +102,37 @@ export const limits = {
   guestLogWindowMs: 60_000,
   /** Callers of the guest log remembered for the rate; the oldest are forgotten. */
   guestLogKeysMax: 4_096,
+
+  // HTTP.
+  /** A JSON request: the original's number; the longest command is a sixteenth of it. */
+  jsonBodyBytesMax: 1_048_576,
+  /** From the end of the headers to the end of a JSON body: 35 KB/s are enough, a trickle is an attack. */
+  jsonBodyMs: 30_000,
+  /** All headers of a request together; Node's own default, written down because tests rely on it. */
+  headerBytesMax: 16_384,
+  /** From the first byte of a request to the end of its headers. */
+  headersMs: 10_000,
+  /** An idle connection: longer than the 60 s after which common proxies drop theirs, so they close first. */
+  keepAliveMs: 65_000,
+  /** TCP connections; those on the Unix socket are counted apart, so that the operator always gets in. */
+  connectionsMax: 1_024,
+  /** Bytes waiting in both directions of a request line's answer are a connection's; streams hold more. */
+  streamsMax: 256,
+  /** A comment in a silent event stream, so that proxies (60 s) keep it and a dead client is noticed. */
+  eventKeepAliveMs: 15_000,
+  /** One WebSocket message: the start message with its argv, or a chunk of standard input. */
+  webSocketMessageBytesMax: 1_048_576,
+  /** From the handshake to the start message. */
+  webSocketStartMs: 10_000,
+  /** Standard input taken from a WebSocket but not yet by the command; then the client's socket is not read. */
+  webSocketInputBytesMax: 262_144,
+  webSocketPingMs: 30_000,
+  /** A module's file: squashfs of a full desktop with browsers and SDKs stays far below. */
+  uploadBytesMax: 17_179_869_184,
+  /** An upload from which nothing comes for this long is ended. */
+  uploadIdleMs: 30_000,
+  /** Uploads at once: each may fill `tmp/` with its size. */
+  uploadsMax: 4,
+  /** Exec records read from the database at a time while a log is sent: 16 × 128 KiB are in memory. */
+  logsPageRecords: 16,
 } as const;

@@ -5,6 +5,15 @@
  * the parsed request is exact.
  */
 import { z } from 'zod';
+import {
+  type ModuleName,
+  moduleNameSchema,
+  type SandboxId,
+  sandboxIdSchema,
+  snapshotLabelSchema,
+} from './ids.ts';
+import { limits } from './limits.ts';
+import { boundedText, tolerantInteger, tolerantNumber } from './tolerant.ts';
 
 export const snapshotInfoSchema = z.strictObject({
   label: z.string(),
@@ -39,12 +48,137 @@ export const sandboxInfoSchema = z.strictObject({
 });
 export type SandboxInfo = z.infer<typeof sandboxInfoSchema>;
 
+/** The id as the original words its refusals. */
+const createIdSchema = z
+  .string({
+    error: (issue) =>
+      issue.input === undefined || issue.input === null ? 'id required' : 'id must be a string',
+  })
+  .min(1, { error: 'id required', abort: true })
+  .max(64, { error: 'id: 64 characters at most', abort: true })
+  .refine((id) => /^[A-Za-z0-9_-]+$/.test(id), {
+    error: 'id: alphanumeric/dash/underscore only',
+    abort: true,
+  })
+  .pipe(sandboxIdSchema);
+
+const layerNameSchema = z.string().transform((name, context) => {
+  const parsed = moduleNameSchema.safeParse(name);
+  if (parsed.success) return parsed.data;
+  context.addIssue({ code: 'custom', message: `invalid layer name: ${name}` });
+  return z.NEVER;
+});
+
+/** One comma list, or an array; neither means the default base layer. Repeated names count once. */
+const layersSchema = z
+  .union([z.string(), z.array(z.string())], {
+    error: 'layers must be a comma-separated string or JSON array',
+  })
+  .transform((layers) => (typeof layers === 'string' ? layers.split(',') : layers))
+  .transform((layers) => [...new Set(layers.map((name) => name.trim()).filter((name) => name !== ''))])
+  .refine((layers) => layers.length <= limits.layersMax, {
+    error: `layers: ${limits.layersMax} at most`,
+    abort: true,
+  })
+  .pipe(z.array(layerNameSchema));
+
+/** Entries of one list: more is a policy, and policies have files. */
+const allowNetMax = 256;
+
+/**
+ * The create request of `/cgi-bin`. Unknown keys pass, and the handler answers each with a warning: old clients
+ * send fields of parts that do not exist yet, and a create must not fail for them nor silently drop them.
+ */
+export const createBodySchema = z.looseObject({
+  id: createIdSchema.describe('1 to 64 letters, digits, "-" and "_"'),
+  owner: boundedText('owner', limits.ownerBytesMax)
+    .nullish()
+    .transform((owner) => owner ?? 'anon'),
+  layers: layersSchema
+    .nullish()
+    .transform((layers) => layers ?? [])
+    .describe('module names, a comma list or an array; none: the base layer'),
+  task: boundedText('task', limits.taskBytesMax)
+    .nullish()
+    .transform((task) => task ?? ''),
+  cpu: tolerantNumber(`cpu must be a number from ${limits.cpuMin} to ${limits.cpuMax}`, {
+    min: limits.cpuMin,
+    max: limits.cpuMax,
+  })
+    .nullish()
+    .transform((cpu) => cpu ?? 2),
+  memory_mb: tolerantInteger(
+    `memory_mb must be a whole number from ${limits.memoryMbMin} to ${limits.memoryMbMax}`,
+    { min: limits.memoryMbMin, max: limits.memoryMbMax },
+  )
+    .nullish()
+    .transform((memory) => memory ?? 1024),
+  max_lifetime_s: tolerantInteger(
+    `max_lifetime_s must be a whole number from 0 (unlimited) to ${limits.lifetimeSMax}`,
+    { min: 0, max: limits.lifetimeSMax },
+  )
+    .nullish()
+    .transform((lifetime) => lifetime ?? 0),
+  allow_net: z
+    .array(z.string().max(255), { error: 'allow_net must be an array of strings' })
+    .max(allowNetMax, { error: `allow_net: ${allowNetMax} entries at most` })
+    .nullish()
+    .describe(
+      'stored; sandboxes have no network yet, so anything but [] and ["none"] is answered with a warning',
+    ),
+});
+
+const nameSentence = 'alphanumeric/dash/underscore/dot only';
+
+export const activateBodySchema = z.looseObject({
+  module: z
+    .string({ error: 'module required' })
+    .min(1, { error: 'module required', abort: true })
+    .transform((module, context) => {
+      const parsed = moduleNameSchema.safeParse(module);
+      if (parsed.success) return parsed.data;
+      context.addIssue({ code: 'custom', message: `module: ${nameSentence}` });
+      return z.NEVER;
+    }),
+});
+
+/** A snapshot's label; empty, null and missing all mean "choose one". */
+const labelSchema = z.string({ error: `label: ${nameSentence}` }).transform((label, context) => {
+  const parsed = snapshotLabelSchema.safeParse(label);
+  if (parsed.success) return parsed.data;
+  context.addIssue({ code: 'custom', message: `label: ${nameSentence}` });
+  return z.NEVER;
+});
+
+export const snapshotBodySchema = z.looseObject({
+  label: z
+    .literal('')
+    .transform(() => undefined)
+    .or(labelSchema)
+    .nullish()
+    .transform((label) => label ?? undefined)
+    .describe('none: YYYYMMDD-HHMMSS, UTC'),
+});
+
+export const restoreBodySchema = z.looseObject({
+  label: z
+    .string({ error: 'label required' })
+    .min(1, { error: 'label required', abort: true })
+    .pipe(labelSchema),
+});
+
+export const snapshotAnswerSchema = z.strictObject({
+  snapshot: z.string(),
+  size: z.int().describe('bytes of the squashfs file'),
+  pause_ms: z.number().describe('how long the sandbox stood still while its files were read'),
+});
+
 /** A create request after the edge has parsed it: every value checked and defaulted. */
 export interface CreateRequest {
-  readonly id: import('./ids.ts').SandboxId;
+  readonly id: SandboxId;
   readonly owner: string;
   readonly task: string;
-  readonly layers: readonly import('./ids.ts').ModuleName[];
+  readonly layers: readonly ModuleName[];
   readonly cpu: number;
   readonly memoryMb: number;
   readonly maxLifetimeS: number;

@@ -1,0 +1,301 @@
+/**
+ * Every variable that configures the daemon, as data: the loader, `squash doctor --config` and
+ * `docs/configuration.md` are made from this table, so none of them can know a variable the others don't.
+ *
+ * An empty value is the same as none (the original's defaults are empty strings). A row with `part` belongs to
+ * a part that does not exist yet: asking for it refuses the start, because a security setting that is silently
+ * ignored is worse than a daemon that does not run.
+ */
+
+export type SettingKind =
+  | { readonly type: 'text' }
+  | { readonly type: 'secret' }
+  | { readonly type: 'path' }
+  | { readonly type: 'flag' }
+  | { readonly type: 'host' }
+  | { readonly type: 'hosts' }
+  | { readonly type: 'port' }
+  | { readonly type: 'integer'; readonly min: number; readonly max: number }
+  | { readonly type: 'choice'; readonly choices: readonly string[] };
+
+export interface Setting {
+  readonly name: string;
+  readonly kind: SettingKind;
+  /** The text that has the same effect as leaving the variable out. */
+  readonly default: string;
+  /** Where the default is found out rather than written: how. */
+  readonly defaultIs?: string;
+  readonly meaning: string;
+  /** `original`: in the README of the original; `squash`: new; `client`: read by the CLI; `test`: for the suites. */
+  readonly origin: 'original' | 'squash' | 'client' | 'test';
+  /** The part that this variable belongs to and that does not exist yet. */
+  readonly part?: string;
+  /** The only values that need `part`; without it every value but the default does. */
+  readonly partChoices?: readonly string[];
+  /** Has no effect of its own: it only completes the named variable, which is the one that is refused. */
+  readonly completes?: string;
+}
+
+export const settings = [
+  {
+    name: 'SQUASH_DATA',
+    kind: { type: 'path' },
+    default: '',
+    defaultIs:
+      '`/data` where it exists and is writable, else `/var/lib/squash` for root, else `~/.local/share/squash`',
+    meaning: 'Directory for all state. A relative path is relative to the working directory.',
+    origin: 'original',
+  },
+  {
+    name: 'SQUASH_DATA_DIR',
+    kind: { type: 'path' },
+    default: '',
+    meaning:
+      'Other name of `SQUASH_DATA`, as in later versions of the original. Setting both to different paths is an error.',
+    origin: 'original',
+  },
+  {
+    name: 'SQUASH_RUN',
+    kind: { type: 'path' },
+    default: '',
+    defaultIs: '`run` in the data directory',
+    meaning: 'Directory for sockets and locks. On a local file system that has Unix sockets.',
+    origin: 'squash',
+  },
+  {
+    name: 'SQUASH_BACKEND',
+    kind: { type: 'choice', choices: ['chroot', 'firecracker'] },
+    default: 'chroot',
+    meaning: 'What isolates a sandbox. `chroot` is the name of the namespace backend.',
+    origin: 'original',
+    part: 'the microVM backend',
+    partChoices: ['firecracker'],
+  },
+  {
+    name: 'SQUASH_HOST',
+    kind: { type: 'host' },
+    default: '127.0.0.1',
+    meaning: 'Address the HTTP API listens on. Anything but loopback needs `SQUASH_AUTH_TOKEN`.',
+    origin: 'squash',
+  },
+  {
+    name: 'SQUASH_PORT',
+    kind: { type: 'port' },
+    default: '8080',
+    meaning: 'TCP port of the HTTP API. `0` takes a free one, `off` serves the Unix socket only.',
+    origin: 'original',
+  },
+  {
+    name: 'SQUASH_AUTH_TOKEN',
+    kind: { type: 'secret' },
+    default: '',
+    meaning:
+      'Bearer token that every request over TCP must carry; only health is exempt. Empty: no token is needed.',
+    origin: 'original',
+  },
+  {
+    name: 'SQUASH_ALLOWED_HOSTS',
+    kind: { type: 'hosts' },
+    default: '',
+    meaning:
+      'Names, separated by commas, that a request may carry in `Host` beside IP addresses and `localhost`; `*.example.com` stands for all subdomains. Needed behind a reverse proxy.',
+    origin: 'squash',
+  },
+  {
+    name: 'SQUASH_STRICT_CONTENT_TYPE',
+    kind: { type: 'flag' },
+    default: '',
+    meaning:
+      '`1`: a POST that does not say `Content-Type: application/json` is answered 415, as the original did.',
+    origin: 'squash',
+  },
+  {
+    name: 'SQUASH_MAX_SANDBOXES',
+    kind: { type: 'integer', min: 1, max: 10_000 },
+    default: '100',
+    meaning: 'Most sandboxes at once.',
+    origin: 'original',
+  },
+  {
+    name: 'SQUASH_UPPER_LIMIT_MB',
+    kind: { type: 'integer', min: 16, max: 1_048_576 },
+    default: '512',
+    meaning: 'Most MiB that one sandbox can write.',
+    origin: 'original',
+  },
+  {
+    name: 'SQUASH_REQUIRE_LIMITS',
+    kind: { type: 'flag' },
+    default: '',
+    meaning:
+      '`1`: a create whose limits this host can not enforce is refused instead of answered with `warnings`.',
+    origin: 'squash',
+  },
+  {
+    name: 'SQUASH_UPPER',
+    kind: { type: 'choice', choices: ['auto', 'directory', 'project', 'image', 'tmpfs'] },
+    default: 'auto',
+    meaning:
+      'How the writable layer is kept and its size held. `auto` takes the strongest that the host offers.',
+    origin: 'squash',
+  },
+  {
+    name: 'SQUASH_OVERLAY',
+    kind: { type: 'choice', choices: ['auto', 'kernel', 'fuse'] },
+    default: 'auto',
+    meaning: 'What merges the layers. `auto` takes the kernel’s overlayfs and falls back to fuse-overlayfs.',
+    origin: 'squash',
+  },
+  {
+    name: 'SQUASH_IDS',
+    kind: { type: 'choice', choices: ['auto', 'range', 'single'] },
+    default: 'auto',
+    meaning:
+      'User ids inside a sandbox: 65,536 (`range`) or one (`single`). `auto` takes the range where the host has one.',
+    origin: 'squash',
+  },
+  {
+    name: 'SQUASH_LOG_LEVEL',
+    kind: { type: 'choice', choices: ['debug', 'info', 'warn', 'error'] },
+    default: 'info',
+    meaning: 'Least severity that is logged.',
+    origin: 'squash',
+  },
+  {
+    name: 'SQUASH_LOG_FORMAT',
+    kind: { type: 'choice', choices: ['auto', 'json', 'pretty'] },
+    default: 'auto',
+    meaning: 'Form of log lines. `auto`: `pretty` at a terminal, else `json`.',
+    origin: 'squash',
+  },
+  {
+    name: 'SQUASH_S3_BUCKET',
+    kind: { type: 'text' },
+    default: '',
+    meaning: 'Bucket that modules and snapshots are synchronised with.',
+    origin: 'original',
+    part: 'S3',
+  },
+  {
+    name: 'SQUASH_S3_ENDPOINT',
+    kind: { type: 'text' },
+    default: '',
+    meaning: 'Address of an S3 service that is not Amazon’s.',
+    origin: 'original',
+    part: 'S3',
+  },
+  {
+    name: 'SQUASH_S3_REGION',
+    kind: { type: 'text' },
+    default: 'us-east-1',
+    meaning: 'Region of the bucket.',
+    origin: 'original',
+    part: 'S3',
+  },
+  {
+    name: 'SQUASH_S3_PREFIX',
+    kind: { type: 'text' },
+    default: '',
+    meaning: 'Beginning of every key in the bucket.',
+    origin: 'original',
+    part: 'S3',
+  },
+  {
+    name: 'SQUASH_S3_ACCESS_KEY_ID',
+    kind: { type: 'secret' },
+    default: '',
+    meaning: 'Key id for the bucket, where it differs from `AWS_ACCESS_KEY_ID`.',
+    origin: 'original',
+    part: 'S3',
+  },
+  {
+    name: 'SQUASH_S3_SECRET_ACCESS_KEY',
+    kind: { type: 'secret' },
+    default: '',
+    meaning: 'Key for the bucket, where it differs from `AWS_SECRET_ACCESS_KEY`.',
+    origin: 'original',
+    part: 'S3',
+  },
+  {
+    name: 'AWS_ACCESS_KEY_ID',
+    kind: { type: 'secret' },
+    default: '',
+    meaning: 'Key id for S3. Never reaches a sandbox.',
+    origin: 'original',
+    completes: 'SQUASH_S3_BUCKET',
+  },
+  {
+    name: 'AWS_SECRET_ACCESS_KEY',
+    kind: { type: 'secret' },
+    default: '',
+    meaning: 'Key for S3. Never reaches a sandbox.',
+    origin: 'original',
+    completes: 'SQUASH_S3_BUCKET',
+  },
+  {
+    name: 'SQUASH_EPHEMERAL',
+    kind: { type: 'flag' },
+    default: '',
+    meaning: '`1`: S3 is the only durable storage.',
+    origin: 'original',
+    part: 'ephemeral mode',
+  },
+  {
+    name: 'SQUASH_PROXY_HTTPS',
+    kind: { type: 'flag' },
+    default: '',
+    meaning: '`1`: credentials are injected into HTTPS requests.',
+    origin: 'original',
+    part: 'the egress process',
+  },
+  {
+    name: 'SQUASH_DEFAULT_FEATURES',
+    kind: { type: 'text' },
+    default: '',
+    meaning: 'Features that every sandbox gets.',
+    origin: 'original',
+    part: 'the desktop',
+  },
+  {
+    name: 'TAILSCALE_AUTHKEY',
+    kind: { type: 'secret' },
+    default: '',
+    meaning: 'Joins the daemon to a Tailscale network.',
+    origin: 'original',
+    part: 'Tailscale',
+  },
+  {
+    name: 'TAILSCALE_HOSTNAME',
+    kind: { type: 'text' },
+    default: 'squash',
+    meaning: 'The daemon’s name in the Tailscale network.',
+    origin: 'original',
+    completes: 'TAILSCALE_AUTHKEY',
+  },
+  {
+    name: 'SQUASH_API',
+    kind: { type: 'text' },
+    default: '',
+    meaning: 'Address of the daemon: `http://host:port` or `unix:/path`.',
+    origin: 'client',
+  },
+  {
+    name: 'SQUASH_SOCKET',
+    kind: { type: 'path' },
+    default: '',
+    meaning: 'The daemon’s Unix socket.',
+    origin: 'client',
+  },
+  {
+    name: 'SQUASH_FAULT_POINT',
+    kind: { type: 'text' },
+    default: '',
+    meaning: 'Named point at which the crash suite kills the daemon.',
+    origin: 'test',
+  },
+] as const satisfies readonly Setting[];
+
+export type SettingName = (typeof settings)[number]['name'];
+
+/** Variables with these beginnings are Squash's own: an unknown one is a mistake in spelling. */
+export const ownPrefixes = ['SQUASH_'] as const;

@@ -1,0 +1,64 @@
+/** The operations on modules: the layers that sandboxes are stacked from. */
+import { z } from 'zod';
+import { moduleNameSchema } from '../ids.ts';
+import { moduleInfoSchema } from '../module.ts';
+import { defineOperation } from './operation.ts';
+
+const moduleParams = z.strictObject({ name: moduleNameSchema });
+
+export const moduleList = defineOperation({
+  id: 'module.list',
+  method: 'GET',
+  path: '/cgi-bin/api/modules',
+  dialect: 'seed',
+  summary: 'The modules, sorted by name',
+  description:
+    'Two shapes, because the original has had both: an array of objects, or with `format=names` an object.',
+  query: z.strictObject({
+    format: z
+      .enum(['full', 'names'], { error: 'format must be full or names' })
+      .optional()
+      .describe('`names`: {"modules":["000-base-debian",…]}, as the last version of the original'),
+  }),
+  answers: [
+    {
+      status: 200,
+      description: 'The modules',
+      schema: z.union([z.array(moduleInfoSchema), z.strictObject({ modules: z.array(z.string()) })]),
+    },
+  ],
+  errors: [],
+  auth: 'token',
+});
+
+export const moduleImport = defineOperation({
+  id: 'module.import',
+  method: 'PUT',
+  path: '/v1/modules/{name}',
+  dialect: 'native',
+  summary: 'Store a squashfs file as a module',
+  description: 'The body is the file itself. The same file under the same name again changes nothing.',
+  params: moduleParams,
+  query: z.strictObject({
+    replace: z
+      .enum(['true', 'false'], { error: 'replace must be true or false' })
+      .optional()
+      .describe('`true`: another file of this name is replaced; sandboxes keep what they were stacked from'),
+  }),
+  upload: { contentType: 'application/octet-stream', description: 'A squashfs file' },
+  answers: [{ status: 200, description: 'The module', schema: moduleInfoSchema }],
+  errors: ['module_exists', 'layer_corrupt', 'body_too_large', 'disk_full', 'launcher_unavailable'],
+  auth: 'token',
+});
+
+export const moduleRemove = defineOperation({
+  id: 'module.remove',
+  method: 'DELETE',
+  path: '/v1/modules/{name}',
+  dialect: 'native',
+  summary: 'Remove a module that no sandbox is stacked from',
+  params: moduleParams,
+  answers: [{ status: 204, description: 'It is gone' }],
+  errors: ['module_not_found', 'module_in_use'],
+  auth: 'token',
+});

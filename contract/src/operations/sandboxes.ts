@@ -1,0 +1,65 @@
+/** The operations on sandboxes themselves: create, list, look at, destroy. */
+import { z } from 'zod';
+import { sandboxIdSchema } from '../ids.ts';
+import { createBodySchema, sandboxInfoSchema } from '../sandbox.ts';
+import { defineOperation } from './operation.ts';
+
+export const sandboxParams = z.strictObject({ id: sandboxIdSchema });
+
+export const sandboxCreate = defineOperation({
+  id: 'sandbox.create',
+  method: 'POST',
+  path: '/cgi-bin/api/sandboxes',
+  dialect: 'seed',
+  summary: 'Create a sandbox from a stack of layers',
+  description: 'Returns when the sandbox takes commands. Unknown fields are answered in `warnings`.',
+  body: createBodySchema,
+  answers: [{ status: 201, description: 'The sandbox', schema: sandboxInfoSchema }],
+  errors: [
+    'sandbox_exists',
+    'sandbox_limit',
+    'module_not_found',
+    'layer_corrupt',
+    'limits_unenforceable',
+    'disk_full',
+    'launch_failed',
+    'launcher_unavailable',
+    'guest_failed',
+  ],
+  auth: 'token',
+});
+
+export const sandboxList = defineOperation({
+  id: 'sandbox.list',
+  method: 'GET',
+  path: '/cgi-bin/api/sandboxes',
+  dialect: 'seed',
+  summary: 'List all sandboxes, sorted by id',
+  answers: [{ status: 200, description: 'All sandboxes', schema: z.array(sandboxInfoSchema) }],
+  errors: [],
+  auth: 'token',
+});
+
+export const sandboxGet = defineOperation({
+  id: 'sandbox.get',
+  method: 'GET',
+  path: '/cgi-bin/api/sandboxes/{id}',
+  dialect: 'seed',
+  summary: 'Look at one sandbox',
+  params: sandboxParams,
+  answers: [{ status: 200, description: 'The sandbox', schema: sandboxInfoSchema }],
+  errors: ['sandbox_not_found'],
+  auth: 'token',
+});
+
+export const sandboxDestroy = defineOperation({
+  id: 'sandbox.destroy',
+  method: 'DELETE',
+  path: '/cgi-bin/api/sandboxes/{id}',
+  dialect: 'seed',
+  summary: 'End everything in a sandbox and remove it with its files and snapshots',
+  params: sandboxParams,
+  answers: [{ status: 204, description: 'It is gone' }],
+  errors: ['sandbox_not_found', 'sandbox_busy', 'launcher_unavailable'],
+  auth: 'token',
+});

@@ -1,0 +1,69 @@
+/**
+ * `job.logs`: a job's lines as server-sent events, from wherever the client left off.
+ *
+ * Every line has its number as event id, so a client that reconnects with `Last-Event-ID` misses none and gets
+ * none twice. A carriage return would end a line of the event format: a text that holds one is sent as several
+ * `data` lines, which clients join by newlines.
+ */
+import { AppError } from '@squash/contract/errors';
+import type { SandboxId } from '@squash/contract/ids';
+import type { jobLogs } from '@squash/contract/operations/jobs';
+import type { Handler } from '../http/router.ts';
+import type { Engine, JobLogLine } from '../sandbox/engine.ts';
+
+export function jobLogsHandler(engine: Engine): Handler<typeof jobLogs> {
+  return ({ params, query, lastEventId, signal }) => {
+    const after = resumePoint(lastEventId) ?? query.after ?? 0;
+    // Throws where there is no such job, while a status can still say so.
+    engine.job(params.id, params.jobId);
+    const follow: Follow = {
+      id: params.id,
+      jobId: params.jobId,
+      after,
+      isNamed: query.streams === 'true',
+      signal,
+    };
+    return {
+      type: 'stream',
+      contentType: 'text/event-stream',
+      pieces: events(engine, follow),
+      keepAlive: ': keep-alive\n\n',
+    };
+  };
+}
+
+interface Follow {
+  readonly id: SandboxId;
+  readonly jobId: number;
+  readonly after: number;
+  readonly isNamed: boolean;
+  readonly signal: AbortSignal;
+}
+
+async function* events(engine: Engine, follow: Follow): AsyncGenerator<string, void, void> {
+  const { id, jobId, signal } = follow;
+  try {
+    for await (const line of engine.jobLog(id, jobId, follow.after, signal))
+      yield event(line, follow.isNamed);
+  } catch (error) {
+    // The client is gone or the daemon stops: the stream ends without `done`, and clients resume elsewhere.
+    if (signal.aborted) return;
+    throw error;
+  }
+  if (signal.aborted) return;
+  const job = engine.job(id, jobId);
+  yield `event: done\ndata: ${JSON.stringify({ exit_code: job.exit_code })}\n\n`;
+}
+
+export function event(line: JobLogLine, isNamed: boolean): string {
+  const name = isNamed && line.stream === 'stderr' ? 'event: stderr\n' : '';
+  const data = line.text.split(/\r\n|\r|\n/).map((part) => `data: ${part}\n`);
+  return `id: ${line.number}\n${name}${data.join('')}\n`;
+}
+
+/** Browsers send back the id they saw; anything that is no number was never ours. */
+function resumePoint(lastEventId: string | undefined): number | undefined {
+  if (lastEventId === undefined || lastEventId === '') return undefined;
+  if (/^\d{1,15}$/.test(lastEventId)) return Number(lastEventId);
+  throw new AppError('invalid_request', 'Last-Event-ID must be the id of an event of this stream');
+}

@@ -1,0 +1,51 @@
+/** `sandbox.create`: chooses the base layer where none is named, and says which fields have no effect. */
+import { AppError } from '@squash/contract/errors';
+import { type ModuleName, moduleNameSchema } from '@squash/contract/ids';
+import type { sandboxCreate } from '@squash/contract/operations/sandboxes';
+import type { CreateRequest } from '@squash/contract/sandbox';
+import type { Handler } from '../http/router.ts';
+import { json } from '../http/reply.ts';
+import type { Engine } from '../sandbox/engine.ts';
+import { fieldWarnings } from './warnings.ts';
+
+/** The original's default, taken where a module of this name exists. */
+const originalBase = moduleNameSchema.parse('000-base-alpine');
+
+export function sandboxCreateHandler(engine: Engine): Handler<typeof sandboxCreate> {
+  return async ({ body, unknownFields }) => {
+    const layers = body.layers.length > 0 ? body.layers : [await baseLayer(engine)];
+    const request: CreateRequest = {
+      id: body.id,
+      owner: body.owner,
+      task: body.task,
+      layers,
+      cpu: body.cpu,
+      memoryMb: body.memory_mb,
+      maxLifetimeS: body.max_lifetime_s,
+      allowNet: body.allow_net ?? undefined,
+      warnings: fieldWarnings(unknownFields, body),
+    };
+    try {
+      return json(await engine.create(request));
+    } catch (error) {
+      throw await namingModule(error, engine, layers);
+    }
+  };
+}
+
+/** The first module that stacks as a base; the original's own comes first where it was brought along. */
+async function baseLayer(engine: Engine): Promise<ModuleName> {
+  const names = (await engine.modules()).map((module) => module.name);
+  if (names.includes(originalBase)) return originalBase;
+  return names.find((name) => name.startsWith('000-')) ?? originalBase;
+}
+
+/** The original's sentence names the missing module, which the request alone does not tell where it lists several. */
+async function namingModule(error: unknown, engine: Engine, layers: readonly ModuleName[]): Promise<unknown> {
+  if (!(error instanceof AppError) || error.code !== 'module_not_found' || error.subject !== undefined) {
+    return error;
+  }
+  const known = new Set((await engine.modules()).map((module) => module.name));
+  const missing = layers.find((name) => !known.has(name)) ?? layers[0] ?? originalBase;
+  return new AppError(error.code, error.message, { cause: error, subject: missing });
+}

@@ -1,0 +1,189 @@
+/**
+ * Puts the API on the air: the handlers over the engine, behind the gate, on TCP and on the Unix socket.
+ */
+import type { IncomingMessage } from 'node:http';
+import { join } from 'node:path';
+import type { DaemonInfo } from '@squash/contract/daemon';
+import { AppError } from '@squash/contract/errors';
+import { sandboxIdSchema } from '@squash/contract/ids';
+import { limits } from '@squash/contract/limits';
+import { sandboxExecStream } from '@squash/contract/operations/commands';
+import { systemClock } from '../base/clock.ts';
+import type { Log } from '../base/log.ts';
+import type { Secret } from '../base/secret.ts';
+import { HttpCounters } from '../http/counters.ts';
+import { Gate } from '../http/gate.ts';
+import { type UpgradeRequest, WebSocketUpgrader } from '../http/message-socket.ts';
+import { asAppError } from '../http/problem.ts';
+import { buildRouter } from '../http/router.ts';
+import { HttpServer, refuseUpgrade } from '../http/server.ts';
+import type { Engine } from '../sandbox/engine.ts';
+import { handlers } from './handlers.ts';
+import { serveExecStream } from './sandbox-exec-stream.ts';
+
+/** The part of the configuration that the API reads. `Config` fits. */
+export interface HttpConfig {
+  readonly dataDir: string;
+  readonly runDir: string;
+  readonly listen: { readonly host: string; readonly port: number | undefined };
+  readonly authToken: Secret | undefined;
+  readonly allowedHosts: readonly string[];
+  readonly isStrictContentType: boolean;
+  readonly sandboxesMax: number;
+}
+
+/** Facts that only the composition root knows; the rest of `daemon.info` is known here. */
+export type DaemonFacts = Pick<DaemonInfo, 'version' | 'started' | 'host' | 'config'>;
+
+export interface HttpOptions {
+  readonly engine: Engine;
+  readonly config: HttpConfig;
+  readonly info: DaemonFacts;
+  readonly log: Log;
+  /** Aborting it is the same as `close()`. */
+  readonly signal?: AbortSignal;
+}
+
+export interface HttpService extends AsyncDisposable {
+  /** Where TCP listens, with the port the kernel chose; null where it does not. */
+  readonly listen: { readonly host: string; readonly port: number } | null;
+  readonly socketPath: string;
+  /**
+   * Stops accepting, ends streams that only follow, lets requests and commands' streams finish for up to
+   * `limits.shutdownMs`, then cuts what is left. No command is ended by it. Idempotent.
+   */
+  close(): Promise<void>;
+}
+
+/** For the last message of each stream; a client that does not read it in this time does not read. */
+const farewellMs = 1_000;
+
+/** @throws config_invalid where it can't listen, data_locked where another daemon answers on the socket */
+export async function startHttp(options: HttpOptions): Promise<HttpService> {
+  const { config, signal } = options;
+  const parts = assemble(options);
+  const { server, stopping, cutting } = parts;
+  const socketPath = join(config.runDir, 'api.sock');
+  let closed: Promise<void> | undefined;
+  const close = (): Promise<void> => (closed ??= shutDown());
+  try {
+    await server.listenUnix(socketPath);
+    const { host, port } = config.listen;
+    const listen = port === undefined ? null : await server.listenTcp(host, port);
+    parts.bound.listen = listen;
+    signal?.addEventListener('abort', () => void close(), { once: true });
+    if (signal?.aborted === true) void close();
+    return { listen, socketPath, close, [Symbol.asyncDispose]: close };
+  } catch (error) {
+    cutting.abort();
+    await server.close(cutting.signal);
+    throw error;
+  }
+
+  async function shutDown(): Promise<void> {
+    stopping.abort();
+    const cut = new AbortController();
+    const telling = setTimeout(() => cutting.abort(), limits.shutdownMs);
+    // Clients of commands that go on are told why their stream ends before it is cut.
+    const timer = setTimeout(() => cut.abort(), limits.shutdownMs + farewellMs);
+    await server.close(cut.signal);
+    clearTimeout(telling);
+    clearTimeout(timer);
+  }
+}
+
+function assemble({ engine, config, info, log }: HttpOptions) {
+  const counters = new HttpCounters();
+  const stopping = new AbortController();
+  const cutting = new AbortController();
+  const bound: { listen: DaemonInfo['listen'] } = { listen: null };
+  const router = buildRouter({
+    handlers: handlers({
+      engine,
+      counters,
+      temporaryDir: join(config.dataDir, 'tmp'),
+      info: () => daemonInfo(config, info, bound.listen),
+    }),
+    isStrictContentType: config.isStrictContentType,
+    sandboxesMax: config.sandboxesMax,
+    counters,
+    log,
+    stopping: stopping.signal,
+    monoMs: () => systemClock.monoMs(),
+  });
+  const upgrader = new WebSocketUpgrader(sandboxExecStream.webSocket);
+  const server = new HttpServer({
+    gate: new Gate(config),
+    fetch: (request, bindings) => router.fetch(request, bindings),
+    upgrade: (incoming, socket, head) =>
+      upgrade({ incoming, socket, head }, { engine, log, counters, upgrader, cutting: cutting.signal }),
+    counters,
+    log,
+  });
+  return { server, stopping, cutting, bound };
+}
+
+interface UpgradeParts {
+  readonly engine: Engine;
+  readonly log: Log;
+  readonly counters: HttpCounters;
+  readonly upgrader: WebSocketUpgrader;
+  readonly cutting: AbortSignal;
+}
+
+/** What can be refused is refused by HTTP status, before the handshake. */
+async function upgrade(request: UpgradeRequest, parts: UpgradeParts): Promise<void> {
+  const { engine, log, counters, upgrader, cutting } = parts;
+  const startedMs = systemClock.monoMs();
+  const record = (status: number): void =>
+    counters.record(sandboxExecStream.id, status, systemClock.monoMs() - startedMs);
+  try {
+    if (counters.streams >= limits.streamsMax) {
+      throw new AppError(
+        'stream_limit',
+        `${limits.streamsMax} streams are open: close one or try again later`,
+      );
+    }
+    const id = engine.get(sandboxIdOf(request.incoming)).id;
+    const socket = await upgrader.accept(request);
+    counters.streams += 1;
+    try {
+      await serveExecStream(socket, { engine, id: sandboxIdSchema.parse(id), log, cutting });
+      await socket.closed;
+    } finally {
+      counters.streams -= 1;
+    }
+    record(101);
+  } catch (error) {
+    const failure = asAppError(error);
+    record(failure.status);
+    if (failure.code === 'internal') log.error('upgrade.fault', { error: failure.cause });
+    refuseUpgrade(request.socket, failure, request.incoming.url ?? '');
+  }
+}
+
+function sandboxIdOf(incoming: IncomingMessage) {
+  const [path = ''] = (incoming.url ?? '').split('?', 1);
+  const [, id = ''] = /^\/v1\/sandboxes\/([^/]+)\/exec\/?$/.exec(path) ?? [];
+  if (id === '') throw new AppError('not_found', 'No WebSocket is served at this address');
+  const parsed = sandboxIdSchema.safeParse(id);
+  if (!parsed.success) throw new AppError('sandbox_not_found', `Cannot find sandbox "${id.slice(0, 200)}"`);
+  return parsed.data;
+}
+
+function daemonInfo(config: HttpConfig, info: DaemonFacts, listen: DaemonInfo['listen']): DaemonInfo {
+  return {
+    version: info.version,
+    api: 1,
+    pid: process.pid,
+    started: info.started,
+    node: process.version,
+    backend: 'chroot',
+    data_dir: config.dataDir,
+    socket: join(config.runDir, 'api.sock'),
+    listen,
+    auth: config.authToken !== undefined,
+    host: info.host,
+    config: info.config,
+  };
+}

@@ -1,0 +1,48 @@
+/**
+ * The configuration after the edge: every value typed, checked and defaulted. Nothing behind it reads a variable.
+ */
+import type { Secret } from '../base/secret.ts';
+import type { LogLevel } from '../base/log.ts';
+
+export interface Config {
+  /** Absolute. */
+  readonly dataDir: string;
+  /** Absolute; sockets and locks. */
+  readonly runDir: string;
+  readonly backend: 'chroot';
+  readonly listen: ListenConfig;
+  readonly authToken: Secret | undefined;
+  /** Lower case, without port; `*.name` for all subdomains. */
+  readonly allowedHosts: readonly string[];
+  readonly isStrictContentType: boolean;
+  readonly sandboxesMax: number;
+  readonly upperLimitBytes: number;
+  readonly requiresLimits: boolean;
+  readonly upper: 'auto' | 'directory' | 'project' | 'image' | 'tmpfs';
+  readonly overlay: 'auto' | 'kernel' | 'fuse';
+  readonly ids: 'auto' | 'range' | 'single';
+  readonly log: { readonly level: LogLevel; readonly format: 'auto' | 'json' | 'pretty' };
+}
+
+/** `port` undefined: no TCP. 0: the kernel chooses. */
+export interface ListenConfig {
+  readonly host: string;
+  readonly port: number | undefined;
+}
+
+/** One row of `squash doctor --config`. */
+export interface ExplainedSetting {
+  readonly name: string;
+  /** The effective value, a secret as `[redacted]`. */
+  readonly value: string;
+  readonly source: 'environment' | '.env' | 'default';
+  readonly meaning: string;
+}
+
+/**
+ * What a daemon started inside the launcher's namespaces must be told: there it is uid 0 whoever started it,
+ * so it would find other default directories.
+ */
+export function pinnedEnvironment(config: Config): Readonly<Record<string, string>> {
+  return { SQUASH_DATA: config.dataDir, SQUASH_RUN: config.runDir, SQUASH_DATA_DIR: '' };
+}

@@ -1,0 +1,18 @@
+/**
+ * The one rule about where the daemon may listen: off loopback only with a token, because whoever can create a
+ * sandbox can use this machine's processor, memory and disk.
+ */
+import { isIPv4 } from 'node:net';
+import type { Config } from './config.ts';
+
+export function isLoopback(host: string): boolean {
+  if (isIPv4(host)) return host.startsWith('127.');
+  return host === '::1' || host.toLowerCase() === 'localhost';
+}
+
+/** What is wrong with where this configuration listens; undefined where nothing is. */
+export function listenProblem(config: Pick<Config, 'listen' | 'authToken'>): string | undefined {
+  if (config.listen.port === undefined || config.authToken !== undefined) return undefined;
+  if (isLoopback(config.listen.host)) return undefined;
+  return `SQUASH_HOST is "${config.listen.host}", which others can reach, and there is no SQUASH_AUTH_TOKEN: set one (openssl rand -hex 32) or listen on 127.0.0.1`;
+}

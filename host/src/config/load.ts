@@ -1,0 +1,200 @@
+/**
+ * Reads the configuration: environment over `.env` in the working directory over defaults.
+ *
+ * A newcomer would let a wrong variable pass with a warning. All problems are collected and refuse the start
+ * together: a daemon that runs with other limits or another token rule than its operator wrote is a hole.
+ */
+import { accessSync, constants, readFileSync, statSync } from 'node:fs';
+import { userInfo } from 'node:os';
+import { join, resolve } from 'node:path';
+import { parseEnv } from 'node:util';
+import { ownPrefixes, type Setting, type SettingName, settings } from '@squash/contract/config';
+import { dataDirectory } from '@squash/contract/data-directory';
+import { AppError } from '@squash/contract/errors';
+import { Secret } from '../base/secret.ts';
+import type { Config, ExplainedSetting } from './config.ts';
+import { listenProblem } from './listen.ts';
+import { nearest } from './nearest.ts';
+import { parseSetting, type SettingValue } from './values.ts';
+
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+export interface LoadedConfig {
+  readonly config: Config;
+  /** Every variable with its effective value and where that came from; secrets are masked. */
+  readonly explained: readonly ExplainedSetting[];
+}
+
+/** A `.env` larger than this is some other file. */
+const dotEnvBytesMax = 65_536;
+
+interface Found {
+  readonly setting: Setting;
+  readonly text: string;
+  readonly source: ExplainedSetting['source'];
+}
+
+/** @throws config_invalid, with one line per problem */
+export function loadConfig(env: Environment, cwd: string): Config {
+  return readConfig(env, cwd).config;
+}
+
+/** The effective values for `squash doctor --config`. @throws config_invalid */
+export function explainConfig(env: Environment, cwd: string): readonly ExplainedSetting[] {
+  return readConfig(env, cwd).explained;
+}
+
+export function readConfig(env: Environment, cwd: string): LoadedConfig {
+  const file = readDotEnv(cwd);
+  const problems = [...unknownVariables(env, 'the environment'), ...unknownVariables(file, '.env')];
+  const found = settings.map((setting) => find(setting, env, file));
+  const values = new Map<string, SettingValue>();
+  for (const each of found) {
+    const parsed = parseSetting(each.setting, each.text);
+    if (parsed.ok) values.set(each.setting.name, parsed.value);
+    else problems.push(`${each.setting.name} ${parsed.problem}`);
+    problems.push(...missingPart(each));
+  }
+  const merged: Environment = Object.fromEntries(found.map((each) => [each.setting.name, each.text]));
+  const data = dataDirectory(directoryFacts({ ...env, ...merged }));
+  problems.push(...twoDataDirectories(merged, cwd));
+  if (problems.length > 0) throw invalid(problems);
+  const config = assemble(values, resolve(cwd, data.path), cwd);
+  const exposed = listenProblem(config);
+  if (exposed !== undefined) throw invalid([exposed]);
+  return { config, explained: found.map((each) => explain(each, config)) };
+}
+
+function invalid(problems: readonly string[]): AppError {
+  return new AppError('config_invalid', `Cannot use the configuration: ${problems.join('; ')}`);
+}
+
+function readDotEnv(cwd: string): Environment {
+  const path = join(cwd, '.env');
+  let text: string;
+  try {
+    if (!statSync(path).isFile()) return {};
+    text = readFileSync(path, 'utf8');
+  } catch (error) {
+    if (isMissing(error)) return {};
+    // An unreadable file may hold the token: starting without it would open the API.
+    throw new AppError('config_invalid', `Cannot read "${path}": ${(error as Error).message}`, {
+      cause: error,
+    });
+  }
+  if (text.length > dotEnvBytesMax) {
+    throw new AppError('config_invalid', `Cannot use "${path}": it is larger than ${dotEnvBytesMax} bytes`);
+  }
+  return parseEnv(text);
+}
+
+function isMissing(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && (error.code === 'ENOENT' || error.code === 'ENOTDIR');
+}
+
+function unknownVariables(env: Environment, where: string): readonly string[] {
+  const names: readonly string[] = settings.map((setting) => setting.name);
+  return Object.keys(env)
+    .filter((name) => ownPrefixes.some((prefix) => name.startsWith(prefix)) && !names.includes(name))
+    .map((name) => `${name} in ${where} is unknown: did you mean ${nearest(name, names)}?`);
+}
+
+/** An empty variable counts as not set, in the environment too: it lets a caller take back what `.env` says. */
+function find(setting: Setting, env: Environment, file: Environment): Found {
+  const fromEnv = env[setting.name];
+  const fromFile = file[setting.name];
+  if (fromEnv !== undefined) {
+    if (fromEnv === '') return { setting, text: setting.default, source: 'default' };
+    return { setting, text: fromEnv, source: 'environment' };
+  }
+  if (fromFile !== undefined && fromFile !== '') return { setting, text: fromFile, source: '.env' };
+  return { setting, text: setting.default, source: 'default' };
+}
+
+/** A variable of a missing part may be present as long as it asks for nothing. */
+function missingPart(each: Found): readonly string[] {
+  const { setting, text } = each;
+  if (setting.part === undefined || text === setting.default) return [];
+  const asks =
+    setting.partChoices === undefined ? !isOffFlag(setting, text) : setting.partChoices.includes(text);
+  if (!asks) return [];
+  const value = setting.kind.type === 'secret' ? '' : ` (set to "${text}")`;
+  return [`${setting.name}${value} needs ${setting.part}, which this Squash does not have: remove it`];
+}
+
+function isOffFlag(setting: Setting, text: string): boolean {
+  const parsed = parseSetting(setting, text);
+  return setting.kind.type === 'flag' && parsed.ok && parsed.value === false;
+}
+
+function twoDataDirectories(env: Environment, cwd: string): readonly string[] {
+  const one = env['SQUASH_DATA'];
+  const other = env['SQUASH_DATA_DIR'];
+  if (!one || !other || resolve(cwd, one) === resolve(cwd, other)) return [];
+  return [`SQUASH_DATA ("${one}") and SQUASH_DATA_DIR ("${other}") name two directories: remove one`];
+}
+
+function directoryFacts(env: Environment) {
+  return { env, uid: process.geteuid?.() ?? -1, home: homeDirectory(env), isWritableDirectory };
+}
+
+function homeDirectory(env: Environment): string {
+  try {
+    return userInfo().homedir;
+  } catch {
+    // A container's user without a row in the password database has only the variable.
+    return env['HOME'] ?? '/';
+  }
+}
+
+function isWritableDirectory(path: string): boolean {
+  try {
+    accessSync(path, constants.W_OK | constants.X_OK);
+    return statSync(path).isDirectory();
+  } catch {
+    // Missing or not ours: the rule goes on to the next place.
+    return false;
+  }
+}
+
+const bytesPerMb = 1_048_576;
+
+function assemble(values: ReadonlyMap<string, SettingValue>, dataDir: string, cwd: string): Config {
+  const text = (name: SettingName): string => String(values.get(name) ?? '');
+  const flag = (name: SettingName): boolean => values.get(name) === true;
+  const number = (name: SettingName): number => Number(values.get(name));
+  const choice = <T extends string>(name: SettingName): T => text(name) as T;
+  const hosts = values.get('SQUASH_ALLOWED_HOSTS');
+  const run = text('SQUASH_RUN');
+  const token = text('SQUASH_AUTH_TOKEN');
+  return {
+    dataDir,
+    runDir: run === '' ? join(dataDir, 'run') : resolve(cwd, run),
+    backend: 'chroot',
+    listen: {
+      host: text('SQUASH_HOST'),
+      port: values.get('SQUASH_PORT') === 'off' ? undefined : number('SQUASH_PORT'),
+    },
+    authToken: token === '' ? undefined : new Secret(token),
+    allowedHosts: Array.isArray(hosts) ? hosts : [],
+    isStrictContentType: flag('SQUASH_STRICT_CONTENT_TYPE'),
+    sandboxesMax: number('SQUASH_MAX_SANDBOXES'),
+    upperLimitBytes: number('SQUASH_UPPER_LIMIT_MB') * bytesPerMb,
+    requiresLimits: flag('SQUASH_REQUIRE_LIMITS'),
+    upper: choice<Config['upper']>('SQUASH_UPPER'),
+    overlay: choice<Config['overlay']>('SQUASH_OVERLAY'),
+    ids: choice<Config['ids']>('SQUASH_IDS'),
+    log: {
+      level: choice<Config['log']['level']>('SQUASH_LOG_LEVEL'),
+      format: choice<Config['log']['format']>('SQUASH_LOG_FORMAT'),
+    },
+  };
+}
+
+function explain(each: Found, config: Config): ExplainedSetting {
+  const { name, kind, meaning } = each.setting;
+  const effective =
+    name === 'SQUASH_DATA' ? config.dataDir : name === 'SQUASH_RUN' ? config.runDir : each.text;
+  const value = kind.type === 'secret' && each.text !== '' ? '[redacted]' : effective;
+  return { name, value, source: each.source, meaning };
+}

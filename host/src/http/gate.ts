@@ -1,0 +1,103 @@
+/**
+ * Who may ask at all: decided from the request's head, before anything else looks at it, the same for plain
+ * requests and WebSockets.
+ *
+ * What a newcomer would get wrong: a browser on the operator's machine reaches loopback, and a web page can send
+ * it requests. Three rules keep pages out, none of which needs a token: the `Host` must be one that no foreign
+ * DNS name can stand behind (rebinding), an `Origin` must be our own, and no header ever allows a foreign page to
+ * read (no CORS).
+ */
+import { createHash, timingSafeEqual } from 'node:crypto';
+import type { IncomingHttpHeaders } from 'node:http';
+import { isIP } from 'node:net';
+import { AppError } from '@squash/contract/errors';
+import type { Secret } from '../base/secret.ts';
+
+export interface GateOptions {
+  readonly authToken: Secret | undefined;
+  /** Lower case, without port; `*.name` stands for all subdomains. */
+  readonly allowedHosts: readonly string[];
+}
+
+export interface RequestHead {
+  readonly path: string;
+  readonly headers: IncomingHttpHeaders;
+  /** `unix`: the socket's mode has let only its owner in, and no browser can name it. */
+  readonly transport: 'tcp' | 'unix';
+}
+
+/** The only address without a token, so that load balancers can ask. */
+const healthPath = '/cgi-bin/health';
+
+export class Gate {
+  readonly #tokenHash: Buffer | undefined;
+  readonly #allowedHosts: readonly string[];
+
+  constructor(options: GateOptions) {
+    this.#tokenHash = options.authToken === undefined ? undefined : sha256(options.authToken.reveal());
+    this.#allowedHosts = options.allowedHosts;
+  }
+
+  /** Why this request is refused; undefined where it may pass. */
+  check(head: RequestHead): AppError | undefined {
+    return this.#checkHost(head) ?? checkOrigin(head.headers) ?? this.#checkToken(head);
+  }
+
+  #checkHost({ headers, transport }: RequestHead): AppError | undefined {
+    if (transport === 'unix' || headers.host === undefined) return undefined;
+    const name = hostName(headers.host);
+    if (name !== undefined && this.#isAllowed(name)) return undefined;
+    return new AppError(
+      'origin_refused',
+      `Host "${headers.host.slice(0, 200)}" is refused: use an IP address or localhost, or name it in SQUASH_ALLOWED_HOSTS`,
+    );
+  }
+
+  #isAllowed(name: string): boolean {
+    if (isIP(name) !== 0 || name === 'localhost') return true;
+    return this.#allowedHosts.some((allowed) =>
+      allowed.startsWith('*.') ? name.endsWith(allowed.slice(1)) : name === allowed,
+    );
+  }
+
+  #checkToken({ path, headers, transport }: RequestHead): AppError | undefined {
+    if (this.#tokenHash === undefined || transport === 'unix' || path === healthPath) return undefined;
+    const [, given] = /^bearer +([\x21-\x7e]+) *$/i.exec(headers.authorization ?? '') ?? [];
+    // Both are hashed first: the comparison takes the same time whatever the given token's length and content.
+    if (given !== undefined && timingSafeEqual(sha256(given), this.#tokenHash)) return undefined;
+    return new AppError(
+      'unauthorized',
+      'The bearer token is missing or wrong: send Authorization: Bearer with the value of SQUASH_AUTH_TOKEN',
+    );
+  }
+}
+
+/** The name in a `Host` header, lower case, without port and brackets. */
+export function hostName(host: string): string | undefined {
+  const [, bracketed, plain] = /^(?:\[([0-9a-f:.]+)\]|([^[\]:/?#@\\\s]+))(?::\d{1,5})?$/i.exec(host) ?? [];
+  return (bracketed ?? plain)?.toLowerCase().replace(/\.$/, '');
+}
+
+/**
+ * Browsers send `Origin` with every request that changes something, and `Sec-Fetch-Site` with every request;
+ * other clients send neither. A page of another port of the same host is "same-site" and still foreign.
+ */
+function checkOrigin(headers: IncomingHttpHeaders): AppError | undefined {
+  const site = headers['sec-fetch-site'];
+  const { origin } = headers;
+  const isForeign = site === 'cross-site' || site === 'same-site';
+  if (!isForeign && (origin === undefined || isOwnOrigin(origin, headers.host))) return undefined;
+  return new AppError(
+    'origin_refused',
+    `A request from the web page "${(origin ?? 'unknown').slice(0, 200)}" is refused: pages of other origins may not use this API`,
+  );
+}
+
+function isOwnOrigin(origin: string, host: string | undefined): boolean {
+  const [, authority] = /^https?:\/\/([^/?#@\\]+)$/i.exec(origin) ?? [];
+  return authority !== undefined && host !== undefined && authority.toLowerCase() === host.toLowerCase();
+}
+
+function sha256(text: string): Buffer {
+  return createHash('sha256').update(text, 'utf8').digest();
+}

@@ -1,0 +1,144 @@
+/**
+ * A WebSocket with backpressure in both directions, which the `ws` package leaves to its user.
+ *
+ * Out: `send` resolves when the kernel has taken the bytes, so whoever awaits it is stalled by a client that does
+ * not read. In: messages are handed out one at a time, and the socket is not read while more than a limit waits.
+ */
+import type { IncomingMessage } from 'node:http';
+import type { Duplex } from 'node:stream';
+import { AppError } from '@squash/contract/errors';
+import { limits } from '@squash/contract/limits';
+import { type RawData, type WebSocket, WebSocketServer } from 'ws';
+
+export type Message =
+  | { readonly type: 'text'; readonly text: string }
+  | { readonly type: 'binary'; readonly data: Buffer };
+
+export interface UpgradeRequest {
+  readonly incoming: IncomingMessage;
+  readonly socket: Duplex;
+  readonly head: Buffer;
+}
+
+export class MessageSocket {
+  readonly #socket: WebSocket;
+  readonly #queue: Message[] = [];
+  readonly #ping: NodeJS.Timeout;
+  #queuedBytes = 0;
+  #arrived: (() => void) | undefined;
+  /** Resolves when the connection is over, whoever ended it. */
+  readonly closed: Promise<void>;
+  #isClosed = false;
+
+  constructor(socket: WebSocket) {
+    this.#socket = socket;
+    this.closed = new Promise((resolve) => {
+      socket.once('close', () => {
+        this.#isClosed = true;
+        clearInterval(this.#ping);
+        this.#arrived?.();
+        resolve();
+      });
+    });
+    socket.on('error', () => {
+      // A breach of the protocol or a reset connection: 'close' follows and tells all that matters.
+    });
+    socket.on('message', (data, isBinary) => this.#take(bufferOf(data), isBinary));
+    // Proxies drop silent connections; a client that does not read now needs no ping on top.
+    this.#ping = setInterval(() => {
+      if (socket.readyState === socket.OPEN && socket.bufferedAmount === 0) socket.ping();
+    }, limits.webSocketPingMs);
+    this.#ping.unref();
+  }
+
+  get isClosed(): boolean {
+    return this.#isClosed;
+  }
+
+  /** The next message; undefined when there will be none. One caller at a time. */
+  async receive(): Promise<Message | undefined> {
+    while (this.#queue.length === 0) {
+      if (this.#isClosed) return undefined;
+      await new Promise<void>((resolve) => {
+        this.#arrived = resolve;
+      });
+    }
+    const message = this.#queue.shift();
+    this.#queuedBytes -= message === undefined ? 0 : size(message);
+    if (this.#socket.isPaused && this.#queuedBytes < limits.webSocketInputBytesMax) this.#socket.resume();
+    return message;
+  }
+
+  /** Resolves when the kernel took it. @throws when the connection is over */
+  send(data: string | Buffer): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#socket.send(data, { binary: typeof data !== 'string', compress: false }, (error) =>
+        error ? reject(error) : resolve(),
+      );
+    });
+  }
+
+  /** Says goodbye and waits for the client's answer; `ws` cuts the connection when none comes. */
+  async close(code: number, reason: string): Promise<void> {
+    // A paused socket would never see the client's answer.
+    if (this.#socket.isPaused) this.#socket.resume();
+    this.#queue.length = 0;
+    this.#socket.close(code, reason);
+    await this.closed;
+  }
+
+  terminate(): void {
+    this.#socket.terminate();
+  }
+
+  #take(data: Buffer, isBinary: boolean): void {
+    const message: Message = isBinary
+      ? { type: 'binary', data }
+      : { type: 'text', text: data.toString('utf8') };
+    this.#queue.push(message);
+    this.#queuedBytes += size(message);
+    if (this.#queuedBytes >= limits.webSocketInputBytesMax) this.#socket.pause();
+    this.#arrived?.();
+  }
+}
+
+/** An empty message costs memory too. */
+function size(message: Message): number {
+  return 64 + (message.type === 'text' ? message.text.length : message.data.length);
+}
+
+function bufferOf(data: RawData): Buffer {
+  if (Buffer.isBuffer(data)) return data;
+  return Array.isArray(data) ? Buffer.concat(data) : Buffer.from(data);
+}
+
+/** Does the handshake. @throws invalid_request where the client does not speak the subprotocol */
+export class WebSocketUpgrader {
+  readonly #server: WebSocketServer;
+  readonly #protocol: string;
+
+  constructor(protocol: string) {
+    this.#protocol = protocol;
+    this.#server = new WebSocketServer({
+      noServer: true,
+      clientTracking: false,
+      maxPayload: limits.webSocketMessageBytesMax,
+      // Compression would hold memory per connection and let guests mix secrets with chosen text.
+      perMessageDeflate: false,
+      handleProtocols: () => protocol,
+    });
+    this.#server.on('wsClientError', (_error, socket) => socket.destroy());
+  }
+
+  accept({ incoming, socket, head }: UpgradeRequest): Promise<MessageSocket> {
+    const offered = (incoming.headers['sec-websocket-protocol'] ?? '').split(',').map((name) => name.trim());
+    if (!offered.includes(this.#protocol)) {
+      throw new AppError('invalid_request', `the WebSocket must offer the subprotocol ${this.#protocol}`);
+    }
+    return new Promise((resolve, reject) => {
+      // Where the handshake's headers are wrong, ws answers by itself and only the close tells.
+      socket.once('close', () => reject(new AppError('invalid_request', 'the WebSocket handshake failed')));
+      this.#server.handleUpgrade(incoming, socket, head, (accepted) => resolve(new MessageSocket(accepted)));
+    });
+  }
+}

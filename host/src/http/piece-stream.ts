@@ -1,0 +1,71 @@
+/**
+ * Turns an iteration into a response body that is produced only as fast as the client reads.
+ *
+ * The queue holds nothing: `pull` is called when the socket has taken the last piece, so a client that stops
+ * reading stops the iteration, and with it the database reads or the command behind it.
+ */
+import { limits } from '@squash/contract/limits';
+
+export interface PieceStreamOptions {
+  readonly pieces: AsyncIterable<string>;
+  readonly keepAlive?: string | undefined;
+  /** Called once, at the end of the iteration or when the client goes away. */
+  readonly onEnd: () => void;
+}
+
+export function pieceStream(options: PieceStreamOptions): ReadableStream<Uint8Array> {
+  const iterator = options.pieces[Symbol.asyncIterator]();
+  const encoder = new TextEncoder();
+  let next: Promise<IteratorResult<string>> | undefined;
+  let isEnded = false;
+  const end = (): void => {
+    if (isEnded) return;
+    isEnded = true;
+    options.onEnd();
+  };
+  return new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        try {
+          next ??= iterator.next();
+          const result = await orKeepAlive(next, options.keepAlive);
+          if (typeof result === 'string') {
+            controller.enqueue(encoder.encode(result));
+            return;
+          }
+          next = undefined;
+          if (result.done === true) {
+            end();
+            controller.close();
+            return;
+          }
+          controller.enqueue(encoder.encode(result.value));
+        } catch (error) {
+          end();
+          // The status is sent already: a connection cut short is how a client learns that this is not all.
+          controller.error(error);
+        }
+      },
+      async cancel() {
+        end();
+        await iterator.return?.();
+      },
+    },
+    { highWaterMark: 0 },
+  );
+}
+
+/** The next piece, or the keep-alive text when that takes long; the piece is then still awaited. */
+async function orKeepAlive(
+  next: Promise<IteratorResult<string>>,
+  keepAlive: string | undefined,
+): Promise<IteratorResult<string> | string> {
+  if (keepAlive === undefined) return await next;
+  const { promise, resolve } = Promise.withResolvers<string>();
+  const timer = setTimeout(resolve, limits.eventKeepAliveMs, keepAlive);
+  try {
+    return await Promise.race([next, promise]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

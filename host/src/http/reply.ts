@@ -1,0 +1,20 @@
+/**
+ * What a handler answers: plain values, so that handlers know nothing of HTTP libraries and tests compare them.
+ */
+export type Reply =
+  /** JSON with the operation's first status. */
+  | { readonly type: 'json'; readonly value: unknown }
+  /** The operation's first status and no body. */
+  | { readonly type: 'empty' }
+  | { readonly type: 'text'; readonly text: string; readonly contentType: string }
+  /** Sent piece by piece as the client reads; the iteration is ended when the client goes away. */
+  | {
+      readonly type: 'stream';
+      readonly contentType: string;
+      readonly pieces: AsyncIterable<string>;
+      /** Sent when nothing else was for a while. */
+      readonly keepAlive?: string;
+    };
+
+export const json = (value: unknown): Reply => ({ type: 'json', value });
+export const empty: Reply = { type: 'empty' };

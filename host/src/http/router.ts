@@ -1,0 +1,279 @@
+/**
+ * From a request to a handler and back: finds the operation, parses what came in, answers in the operation's
+ * dialect. Handlers get values that can't be wrong and throw `AppError`.
+ *
+ * The order of the checks is part of the API: gate, address, method, parameters, query, content type, body size,
+ * JSON, fields, and only then anything that depends on state.
+ */
+import type { IncomingMessage } from 'node:http';
+import type { HttpBindings } from '@hono/node-server';
+import { AppError, type Dialect } from '@squash/contract/errors';
+import { limits } from '@squash/contract/limits';
+import type { BodyOf, Operation, ParamsOf, QueryOf } from '@squash/contract/operations/operation';
+import {
+  notOffered,
+  type OperationId,
+  type OperationOf,
+  operations,
+} from '@squash/contract/operations/table';
+import type { SentenceSubject } from '@squash/contract/seed-sentences';
+import { type Context, Hono } from 'hono';
+import type { z } from 'zod';
+import type { Log } from '../base/log.ts';
+import { type JsonObject, readJsonObject } from './body.ts';
+import type { HttpCounters } from './counters.ts';
+import { pieceStream } from './piece-stream.ts';
+import { asAppError, dialectOf, errorAnswer } from './problem.ts';
+import type { Reply } from './reply.ts';
+
+export interface Call<T extends Operation> {
+  readonly params: ParamsOf<T>;
+  readonly query: QueryOf<T>;
+  readonly body: BodyOf<T>;
+  /** Keys of the body that the operation does not know. */
+  readonly unknownFields: readonly string[];
+  readonly lastEventId: string | undefined;
+  /** The body of an upload; whoever reads it keeps its limits. */
+  readonly incoming: IncomingMessage;
+  /** Aborted when the client is gone or the daemon stops: for streams that would not end by themselves. */
+  readonly signal: AbortSignal;
+}
+
+export type Handler<T extends Operation> = (call: Call<T>) => Promise<Reply> | Reply;
+/** Every operation but those that only live on a WebSocket. */
+export type RequestOperationId = Exclude<OperationId, 'sandbox.exec_stream'>;
+export type Handlers = { readonly [Id in RequestOperationId]: Handler<OperationOf<Id>> };
+
+export interface RouterOptions {
+  readonly handlers: Handlers;
+  readonly isStrictContentType: boolean;
+  readonly sandboxesMax: number;
+  readonly counters: HttpCounters;
+  readonly log: Log;
+  /** Aborted when the daemon stops. */
+  readonly stopping: AbortSignal;
+  readonly monoMs: () => number;
+}
+
+type Env = { Bindings: HttpBindings };
+type RequestContext = Context<Env>;
+
+export function buildRouter(options: RouterOptions): Hono<Env> {
+  const app = new Hono<Env>({ strict: false });
+  const methods = new Map<string, string[]>();
+  for (const [id, operation] of Object.entries(operations) as [OperationId, Operation][]) {
+    const path = routePath(operation.path);
+    methods.set(path, [...(methods.get(path) ?? []), operation.method]);
+    const answer = (context: RequestContext): Promise<Response> => run(context, id, options);
+    if (id === 'health') app.all(path, answer);
+    else app.on(operation.method, path, answer);
+  }
+  for (const [path, allowed] of methods) {
+    app.all(path, (context) => refuse(context, options, methodNotAllowed(allowed)));
+  }
+  for (const [path, sentence] of Object.entries(notOffered)) {
+    const error = new AppError('not_offered', sentence);
+    app.all(routePath(path), (context) => refuse(context, options, error));
+    app.all(`${routePath(path)}/*`, (context) => refuse(context, options, error));
+  }
+  app.all('/cgi-bin/api/sandboxes/:id/:action', (context) =>
+    refuse(context, options, unknownAction(context.req.param('action'))),
+  );
+  app.all('/cgi-bin/api/sandboxes/:id/:action/*', (context) =>
+    refuse(context, options, unknownAction(context.req.param('action'))),
+  );
+  app.notFound((context) =>
+    refuse(context, options, new AppError('not_found', 'not found: /openapi.json lists what is served')),
+  );
+  app.onError((error, context) => refuse(context, options, asAppError(error)));
+  return app;
+}
+
+function routePath(path: string): string {
+  return path.replaceAll(/\{(\w+)\}/g, ':$1');
+}
+
+function unknownAction(action: string): AppError {
+  return new AppError('not_found', `unknown action: ${action}`);
+}
+
+class MethodNotAllowed extends AppError {
+  readonly allowed: string;
+
+  constructor(allowed: readonly string[]) {
+    super('method_not_allowed', `The address takes ${allowed.join(' and ')}`);
+    this.allowed = [...allowed, ...(allowed.includes('GET') ? ['HEAD'] : [])].join(', ');
+  }
+}
+
+function methodNotAllowed(allowed: readonly string[]): AppError {
+  return new MethodNotAllowed(allowed);
+}
+
+function refuse(context: RequestContext, options: RouterOptions, error: AppError): Response {
+  return errorResponse(error, { dialect: dialectOf(context.req.path), operation: 'none', options });
+}
+
+async function run(context: RequestContext, id: OperationId, options: RouterOptions): Promise<Response> {
+  const operation: Operation = operations[id];
+  const startedMs = options.monoMs();
+  let subject: SentenceSubject = { sandboxesMax: options.sandboxesMax };
+  let response: Response;
+  try {
+    if (id === 'sandbox.exec_stream') {
+      throw new AppError('upgrade_required', `Open a WebSocket with the subprotocol ${operation.webSocket}`);
+    }
+    const raw = context.req.param() as Record<string, string>;
+    subject = { ...subject, sandbox: raw['id'], job: raw['jobId'], module: raw['name'] };
+    const params = parseParams(operation, raw);
+    const query = parsePart(operation.query, context.req.query());
+    const object = await readBody(operation, context.env.incoming, options);
+    subject = { ...subject, ...subjectOf(object) };
+    const body = parsePart(operation.body, object);
+    const call = {
+      params,
+      query,
+      body,
+      unknownFields: unknownFields(operation, object),
+      lastEventId: context.req.header('last-event-id'),
+      incoming: context.env.incoming,
+      /** Made only for those who ask: most handlers end by themselves. */
+      get signal() {
+        return AbortSignal.any([context.req.raw.signal, options.stopping]);
+      },
+    };
+    // One table types handlers and operations together; picking by a variable id loses that pairing.
+    const handler = options.handlers[id] as Handler<Operation>;
+    response = replyResponse(await handler(call as unknown as Call<Operation>), operation, options);
+    const unknown = call.unknownFields.length === 0 ? undefined : warningHeader(call.unknownFields);
+    if (unknown !== undefined) response.headers.set('squash-warning', unknown);
+  } catch (error) {
+    response = errorResponse(asAppError(error), {
+      dialect: operation.dialect,
+      operation: id,
+      options,
+      subject,
+    });
+  }
+  options.counters.record(id, response.status, options.monoMs() - startedMs);
+  options.log.debug('request', { operation: id, status: response.status });
+  return response;
+}
+
+/** An id that can't exist is an id that does not exist; other parameters say what is wrong with them. */
+function parseParams(operation: Operation, raw: Readonly<Record<string, string>>): unknown {
+  if (operation.params === undefined) return undefined;
+  const parsed = operation.params.safeParse(raw);
+  if (parsed.success) return parsed.data;
+  const [issue] = parsed.error.issues;
+  const name = String(issue?.path[0] ?? '');
+  const value = (raw[name] ?? '').slice(0, 200);
+  if (name === 'id')
+    throw new AppError('sandbox_not_found', `Cannot find sandbox "${value}"`, { subject: value });
+  if (name === 'name') throw new AppError('invalid_request', `"${value}" is no module name`);
+  throw new AppError('invalid_request', issue?.message ?? `invalid ${name}`);
+}
+
+/** The first issue's sentence is the answer: schemas word them as the original does. */
+function parsePart(schema: z.ZodObject | undefined, value: unknown): unknown {
+  if (schema === undefined) return undefined;
+  const parsed = schema.safeParse(value);
+  if (parsed.success) return parsed.data;
+  const [issue] = parsed.error.issues;
+  throw new AppError('invalid_request', issue?.message ?? 'the request is malformed');
+}
+
+async function readBody(
+  operation: Operation,
+  incoming: IncomingMessage,
+  options: RouterOptions,
+): Promise<JsonObject | undefined> {
+  if (operation.body === undefined) return undefined;
+  return await readJsonObject(incoming, { isStrict: options.isStrictContentType });
+}
+
+function subjectOf(body: JsonObject | undefined): SentenceSubject {
+  const text = (key: string): string | undefined => {
+    const value = body?.[key];
+    return typeof value === 'string' ? value.slice(0, 200) : undefined;
+  };
+  const id = text('id');
+  const module = text('module');
+  const label = text('label');
+  return {
+    ...(id === undefined ? {} : { sandbox: id }),
+    ...(module === undefined ? {} : { module }),
+    ...(label === undefined ? {} : { label }),
+  };
+}
+
+function unknownFields(operation: Operation, body: JsonObject | undefined): readonly string[] {
+  if (body === undefined || operation.body === undefined) return [];
+  const { shape } = operation.body;
+  return Object.keys(body).filter((key) => !Object.hasOwn(shape, key));
+}
+
+/** Names are the client's own bytes: JSON with everything outside ASCII escaped can't break a header. */
+function warningHeader(fields: readonly string[]): string {
+  const names = JSON.stringify(fields.slice(0, 8).map((field) => field.slice(0, 64)));
+  return `unknown fields ${names.replaceAll(/[^\x20-\x7e]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`)}`;
+}
+
+function replyResponse(reply: Reply, operation: Operation, options: RouterOptions): Response {
+  const status = operation.answers[0]?.status ?? 200;
+  switch (reply.type) {
+    case 'empty':
+      return new Response(null, { status });
+    case 'json':
+      return new Response(JSON.stringify(reply.value), {
+        status,
+        headers: { 'content-type': 'application/json', 'cache-control': 'no-store' },
+      });
+    case 'text':
+      return new Response(reply.text, { status, headers: { 'content-type': reply.contentType } });
+    case 'stream':
+      return streamResponse(reply, status, options);
+  }
+}
+
+function streamResponse(
+  reply: Extract<Reply, { type: 'stream' }>,
+  status: number,
+  { counters }: RouterOptions,
+): Response {
+  if (counters.streams >= limits.streamsMax) {
+    throw new AppError('stream_limit', `${limits.streamsMax} streams are open: close one or try again later`);
+  }
+  counters.streams += 1;
+  const body = pieceStream({
+    pieces: reply.pieces,
+    keepAlive: reply.keepAlive,
+    onEnd: () => {
+      counters.streams -= 1;
+    },
+  });
+  const headers = {
+    'content-type': reply.contentType,
+    'cache-control': 'no-store',
+    'x-accel-buffering': 'no',
+  };
+  return new Response(body, { status, headers });
+}
+
+interface ErrorContext {
+  readonly dialect: Dialect;
+  readonly operation: string;
+  readonly options: RouterOptions;
+  readonly subject?: SentenceSubject;
+}
+
+function errorResponse(error: AppError, context: ErrorContext): Response {
+  const { log } = context.options;
+  if (error.code === 'internal') {
+    const stack = error.cause instanceof Error ? error.cause.stack : String(error.cause);
+    log.error('request.fault', { operation: context.operation, stack });
+  }
+  const { status, headers, body } = errorAnswer(error, context.dialect, context.subject);
+  const allow = error instanceof MethodNotAllowed ? { allow: error.allowed } : {};
+  return new Response(body, { status, headers: { ...headers, ...allow } });
+}

@@ -1,0 +1,268 @@
+/**
+ * Owns the listening sockets: TCP and the Unix socket, the same requests on both. Refuses at the gate, hands the
+ * rest on, and ends in order: stop accepting, let requests finish, cut what is left.
+ */
+import {
+  createServer,
+  type IncomingMessage,
+  type Server,
+  type ServerResponse,
+  STATUS_CODES,
+} from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { getRequestListener, type HttpBindings } from '@hono/node-server';
+import { AppError } from '@squash/contract/errors';
+import { limits } from '@squash/contract/limits';
+import type { Log } from '../base/log.ts';
+import type { HttpCounters } from './counters.ts';
+import type { Gate } from './gate.ts';
+import { dialectOf, errorAnswer } from './problem.ts';
+import { listenOnSocket } from './socket-path.ts';
+
+export type Transport = 'tcp' | 'unix';
+
+export interface HttpServerOptions {
+  readonly gate: Gate;
+  readonly fetch: (request: Request, bindings: HttpBindings) => Promise<Response> | Response;
+  /** Takes over a request to upgrade that has passed the gate. Resolves when the connection is over. */
+  readonly upgrade: (incoming: IncomingMessage, socket: Duplex, head: Buffer) => Promise<void>;
+  readonly counters: HttpCounters;
+  readonly log: Log;
+}
+
+export class HttpServer {
+  readonly #options: HttpServerOptions;
+  readonly #servers: Server[] = [];
+  readonly #resources = new AsyncDisposableStack();
+  readonly #upgraded = new Set<Duplex>();
+  #isDraining = false;
+  #active = 0;
+  #idle: (() => void) | undefined;
+  #closed: Promise<void> | undefined;
+
+  constructor(options: HttpServerOptions) {
+    this.#options = options;
+  }
+
+  /** @returns the address with the port that the kernel chose, where 0 was asked for */
+  async listenTcp(host: string, port: number): Promise<{ readonly host: string; readonly port: number }> {
+    const server = this.#create('tcp');
+    server.maxConnections = limits.connectionsMax;
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    server.once('error', reject).once('listening', resolve);
+    server.listen({ host, port });
+    try {
+      await promise;
+    } catch (error) {
+      throw listenFailure(error, host, port);
+    }
+    server.off('error', reject);
+    const bound = server.address() as AddressInfo;
+    return { host: bound.address, port: bound.port };
+  }
+
+  async listenUnix(path: string): Promise<void> {
+    const server = this.#create('unix');
+    server.maxConnections = limits.connectionsMax;
+    this.#resources.use(await listenOnSocket(server, path));
+  }
+
+  /**
+   * Stops accepting at once, waits for requests in progress until `signal` aborts, then cuts their connections.
+   * Idempotent: later calls wait for the same end.
+   */
+  close(signal: AbortSignal): Promise<void> {
+    this.#closed ??= this.#close(signal);
+    return this.#closed;
+  }
+
+  async #close(signal: AbortSignal): Promise<void> {
+    this.#isDraining = true;
+    const closing = this.#servers.map(
+      (server) => new Promise<void>((resolve) => void server.close(() => resolve())),
+    );
+    if (this.#active > 0 && !signal.aborted) {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      this.#idle = resolve;
+      signal.addEventListener('abort', () => resolve(), { once: true });
+      await promise;
+    }
+    for (const server of this.#servers) server.closeAllConnections();
+    for (const socket of this.#upgraded) socket.destroy();
+    await Promise.all(closing);
+    await this.#resources.disposeAsync();
+  }
+
+  #create(transport: Transport): Server {
+    const server = createServer({
+      maxHeaderSize: limits.headerBytesMax,
+      headersTimeout: limits.headersMs,
+      // A module's upload or an hour's exec is a legal request: bodies have deadlines of their own.
+      requestTimeout: 0,
+      keepAliveTimeout: limits.keepAliveMs,
+      // How often Node looks at the deadlines above.
+      connectionsCheckingInterval: 2_000,
+      keepAlive: true,
+      keepAliveInitialDelay: 30_000,
+      noDelay: true,
+      // curl --http2 asks every server to upgrade to h2c; only WebSockets are taken out of the usual path.
+      shouldUpgradeCallback: (incoming) => incoming.headers.upgrade?.toLowerCase() === 'websocket',
+    });
+    const { fetch } = this.#options;
+    const listener = getRequestListener((request, bindings) => fetch(request, bindings as HttpBindings), {
+      hostname: 'localhost',
+      overrideGlobalObjects: false,
+      errorHandler: (error) => this.#failure(error),
+    });
+    const serve = (incoming: IncomingMessage, outgoing: ServerResponse, expects: boolean): void => {
+      this.#begin();
+      outgoing.once('close', () => this.#end());
+      if (this.#isDraining) outgoing.shouldKeepAlive = false;
+      const refusal = this.#refusal(incoming, transport);
+      if (refusal !== undefined) {
+        this.#refuse(incoming, outgoing, refusal);
+        return;
+      }
+      if (expects) outgoing.writeContinue();
+      void listener(incoming, outgoing);
+    };
+    server.on('request', (incoming: IncomingMessage, outgoing: ServerResponse) =>
+      serve(incoming, outgoing, false),
+    );
+    server.on('checkContinue', (incoming: IncomingMessage, outgoing: ServerResponse) =>
+      serve(incoming, outgoing, true),
+    );
+    server.on('upgrade', (incoming: IncomingMessage, socket: Duplex, head: Buffer) =>
+      this.#upgrade({ incoming, socket, head }, transport),
+    );
+    server.on('clientError', refuseUnparsed);
+    this.#servers.push(server);
+    return server;
+  }
+
+  #begin(): void {
+    this.#active += 1;
+    this.#options.counters.active += 1;
+  }
+
+  #end(): void {
+    this.#active -= 1;
+    this.#options.counters.active -= 1;
+    if (this.#active === 0) this.#idle?.();
+  }
+
+  #refusal(incoming: IncomingMessage, transport: Transport): AppError | undefined {
+    const target = incoming.url ?? '';
+    if (!target.startsWith('/')) {
+      return new AppError('invalid_request', 'the request target must be a path');
+    }
+    const [path = ''] = target.split('?', 1);
+    const refused = this.#options.gate.check({ path, headers: incoming.headers, transport });
+    if (refused !== undefined) return refused;
+    return this.#isDraining
+      ? new AppError('shutting_down', 'The daemon is stopping: try again later')
+      : undefined;
+  }
+
+  #refuse(incoming: IncomingMessage, outgoing: ServerResponse, error: AppError): void {
+    const { status, headers, body } = errorAnswer(error, dialectOf(incoming.url ?? ''));
+    this.#options.counters.record('none', status, 0);
+    // What the refused client still sends is not read: the connection ends with the answer.
+    outgoing.writeHead(status, {
+      ...headers,
+      connection: 'close',
+      'content-length': Buffer.byteLength(body),
+    });
+    outgoing.end(body);
+    incoming.resume();
+  }
+
+  #upgrade(request: { incoming: IncomingMessage; socket: Duplex; head: Buffer }, transport: Transport): void {
+    const { incoming, socket, head } = request;
+    socket.on('error', () => {
+      // A client that resets its connection is an end like any other: 'close' follows.
+    });
+    const refusal = this.#refusal(incoming, transport);
+    if (refusal !== undefined) {
+      refuseUpgrade(socket, refusal, incoming.url ?? '');
+      return;
+    }
+    this.#begin();
+    this.#upgraded.add(socket);
+    const finish = (): void => {
+      this.#upgraded.delete(socket);
+      this.#end();
+    };
+    this.#options.upgrade(incoming, socket, head).then(finish, (error: unknown) => {
+      this.#options.log.error('upgrade.fault', { error });
+      socket.destroy();
+      finish();
+    });
+  }
+
+  /** The request could not even be turned into a Request: its target or Host is no URL. */
+  #failure(error: unknown): Response {
+    const isMalformed = error instanceof Error && error.name === 'RequestError';
+    if (!isMalformed) this.#options.log.error('request.fault', { error });
+    const { status, headers, body } = errorAnswer(
+      isMalformed
+        ? new AppError('invalid_request', 'the request target or the Host is malformed')
+        : new AppError('internal', 'A fault in Squash itself; the daemon’s log has the details'),
+      'native',
+    );
+    return new Response(body, { status, headers });
+  }
+}
+
+/** An upgrade is refused by an ordinary answer, written by hand because the socket has left the HTTP parser. */
+export function refuseUpgrade(socket: Duplex, error: AppError, path: string): void {
+  const { status, headers, body } = errorAnswer(error, dialectOf(path));
+  const lines = Object.entries({
+    ...headers,
+    connection: 'close',
+    'content-length': Buffer.byteLength(body),
+  });
+  const head = lines.map(([name, value]) => `${name}: ${value}\r\n`).join('');
+  socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${head}\r\n${body}`);
+  socket.once('finish', () => socket.destroy());
+}
+
+const unparsedStatus: Readonly<Record<string, number>> = {
+  HPE_HEADER_OVERFLOW: 431,
+  HPE_CHUNK_EXTENSIONS_OVERFLOW: 413,
+  ERR_HTTP_REQUEST_TIMEOUT: 408,
+};
+
+/** Bytes that are no HTTP request, or a head that is too large or too slow. */
+function refuseUnparsed(error: Error & { code?: string }, socket: Duplex): void {
+  if (socket.destroyed || !socket.writable) {
+    socket.destroy();
+    return;
+  }
+  const status = unparsedStatus[error.code ?? ''] ?? 400;
+  const body = JSON.stringify({
+    type: 'about:blank',
+    title: STATUS_CODES[status],
+    status,
+    detail: 'The bytes are no HTTP/1.1 request that this server takes',
+    code: status === 408 ? 'request_timeout' : 'invalid_request',
+  });
+  socket.end(
+    `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\ncontent-type: application/problem+json\r\n` +
+      `connection: close\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
+  );
+  socket.once('finish', () => socket.destroy());
+}
+
+function listenFailure(error: unknown, host: string, port: number): AppError {
+  const code = error instanceof Error && 'code' in error ? String(error.code) : '';
+  const why: Readonly<Record<string, string>> = {
+    EADDRINUSE: 'another program listens there: stop it or set SQUASH_PORT',
+    EACCES: 'ports below 1024 need a privilege: set SQUASH_PORT',
+    EADDRNOTAVAIL: 'this machine has no such address: set SQUASH_HOST',
+    ENOTFOUND: 'the name does not resolve: set SQUASH_HOST',
+  };
+  const reason = why[code] ?? (error as Error).message;
+  return new AppError('config_invalid', `Cannot listen on ${host}:${port}: ${reason}`, { cause: error });
+}
