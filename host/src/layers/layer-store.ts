@@ -29,6 +29,6 @@ export interface LayerStore {
   ): Promise<ModuleInfo & { readonly digest: LayerDigest }>;
   /** @throws module_not_found, module_in_use */
   removeModule(name: ModuleName, inUse: ReadonlySet<LayerDigest>): Promise<void>;
-  /** Removes unpacked trees that are not in `keep`. Returns how many. */
+  /** Removes unpacked trees that are neither in `keep` nor a module's. Returns how many. */
   collect(keep: ReadonlySet<LayerDigest>): Promise<number>;
 }

@@ -1,0 +1,249 @@
+/**
+ * The layer store on this machine's disk: `modules/NNN-name.squashfs`, its manifests, and the unpacked trees.
+ *
+ * A module is whatever file lies in `modules/`: the directory is read each time, so an operator may drop one in.
+ * Identity is the digest: replacing a module changes nothing for sandboxes that were made with the old one.
+ */
+import { randomBytes } from 'node:crypto';
+import { constants } from 'node:fs';
+import { copyFile, open, readdir, rename, rm, stat } from 'node:fs/promises';
+import { join, relative } from 'node:path';
+import { AppError } from '@squash/contract/errors';
+import { type LayerDigest, type ModuleName, moduleNameSchema } from '@squash/contract/ids';
+import { syncDirectory } from '#base/atomic-file.ts';
+import { DigestIndex, fingerprint, hashFile, openForReading } from './digest-index.ts';
+import type { LayerStore, ModuleInfo } from './layer-store.ts';
+import { readManifest, removeManifest, writeManifest } from './manifest.ts';
+import { superblockBytes, superblockFault } from './superblock.ts';
+import { type ImageTool, isErrno, TreeStore } from './tree-store.ts';
+
+const suffix = '.squashfs';
+
+interface NewModule {
+  readonly name: ModuleName;
+  readonly digest: LayerDigest;
+  readonly replace: boolean;
+}
+
+export class LocalLayerStore implements LayerStore {
+  readonly #dataDir: string;
+  readonly #digests: DigestIndex;
+  readonly #trees: TreeStore;
+  /** Imports and removals of one name take turns: a manifest and its file are two steps. */
+  readonly #changing = new Map<ModuleName, Promise<unknown>>();
+
+  constructor(options: { readonly dataDir: string; readonly tool: ImageTool }) {
+    this.#dataDir = options.dataDir;
+    this.#digests = new DigestIndex(join(options.dataDir, 'layers', 'index.json'));
+    this.#trees = new TreeStore(options.dataDir, options.tool);
+  }
+
+  async modules(): Promise<readonly ModuleInfo[]> {
+    const found: ModuleInfo[] = [];
+    for (const file of (await readdir(join(this.#dataDir, 'modules'))).sort()) {
+      const name = moduleNameSchema.safeParse(file.slice(0, -suffix.length));
+      if (!file.endsWith(suffix) || !name.success) continue;
+      try {
+        const facts = await stat(this.#modulePath(name.data));
+        if (facts.isFile()) found.push({ name: name.data, size: facts.size, location: 'local' });
+      } catch (error) {
+        // Removed since the directory was read.
+        if (!isErrno(error, 'ENOENT')) throw error;
+      }
+    }
+    return found;
+  }
+
+  async ensureModule(name: ModuleName): Promise<LayerDigest> {
+    const path = this.#modulePath(name);
+    const digest = await this.#verifiedDigest(name);
+    if (!(await this.#trees.has(digest))) await this.#unpack(path, digest, `module "${name}"`);
+    return digest;
+  }
+
+  async ensureFile(hostPath: string, digest?: LayerDigest): Promise<LayerDigest> {
+    const what = `"${relative(this.#dataDir, hostPath)}"`;
+    try {
+      const actual = await this.#digests.digestOf(relative(this.#dataDir, hostPath), hostPath);
+      if (digest !== undefined && digest !== actual) throw differs(what, digest, actual);
+      if (!(await this.#trees.has(actual))) await this.#unpack(hostPath, actual, what);
+      return actual;
+    } catch (error) {
+      if (isErrno(error, 'ENOENT'))
+        throw new AppError('layer_corrupt', `Cannot use ${what}: the file is gone`);
+      throw readFailure(error, what);
+    }
+  }
+
+  async importModule(
+    hostPath: string,
+    name: ModuleName,
+    options: { readonly replace?: boolean } = {},
+  ): Promise<ModuleInfo & { readonly digest: LayerDigest }> {
+    const copy = join(this.#dataDir, 'tmp', `import-${randomBytes(6).toString('hex')}${suffix}`);
+    const what = `module "${name}"`;
+    try {
+      // The copy is what is checked and kept: nobody else writes it.
+      await copyFile(hostPath, copy, constants.COPYFILE_FICLONE | constants.COPYFILE_EXCL);
+      const { digest, size } = await syncAndHash(copy);
+      const replace = options.replace ?? false;
+      // Before a tree is made that nobody would use.
+      await this.#checkName({ name, digest, replace });
+      if (!(await this.#trees.has(digest))) await this.#unpack(copy, digest, what);
+      await this.#inTurn(name, () => this.#place(copy, { name, digest, replace }));
+      return { name, size, location: 'local', digest };
+    } catch (error) {
+      throw readFailure(error, what);
+    } finally {
+      await rm(copy, { force: true });
+    }
+  }
+
+  removeModule(name: ModuleName, inUse: ReadonlySet<LayerDigest>): Promise<void> {
+    return this.#inTurn(name, async () => {
+      const path = this.#modulePath(name);
+      const digest = await this.#digestOf(name);
+      if (inUse.has(digest)) {
+        throw new AppError('module_in_use', `Cannot remove module "${name}": a sandbox is built on it`);
+      }
+      // The manifest first: a manifest without its module would refuse the next module of this name.
+      await removeManifest(path);
+      await rm(path);
+      await syncDirectory(join(this.#dataDir, 'modules'));
+      await this.#digests.forget(indexKey(name));
+    });
+  }
+
+  async collect(keep: ReadonlySet<LayerDigest>): Promise<number> {
+    const kept = new Set(keep);
+    for (const { name } of await this.modules()) {
+      const digest = await this.#presentDigest(name).catch(() => undefined);
+      // A module that can't be read has no tree that could be kept; whoever uses it is told why.
+      if (digest !== undefined) kept.add(digest);
+    }
+    return this.#trees.collect(kept);
+  }
+
+  async #place(copy: string, module: NewModule): Promise<void> {
+    await this.#checkName(module);
+    const path = this.#modulePath(module.name);
+    // No manifest, then the file, then its manifest: a crash in between leaves a module that is merely unverified.
+    await removeManifest(path);
+    await rename(copy, path);
+    await syncDirectory(join(this.#dataDir, 'modules'));
+    await writeManifest(path, module.name, module.digest);
+  }
+
+  /** @throws module_exists */
+  async #checkName(module: NewModule): Promise<void> {
+    const present = module.replace ? undefined : await this.#presentDigest(module.name);
+    if (present === undefined || present === module.digest) return;
+    throw new AppError(
+      'module_exists',
+      `Cannot import module "${module.name}": one with other content exists; replace it on purpose, or take another name`,
+    );
+  }
+
+  async #presentDigest(name: ModuleName): Promise<LayerDigest | undefined> {
+    try {
+      return await this.#digests.digestOf(indexKey(name), this.#modulePath(name));
+    } catch (error) {
+      if (isErrno(error, 'ENOENT')) return undefined;
+      throw error;
+    }
+  }
+
+  /** @throws module_not_found */
+  async #digestOf(name: ModuleName): Promise<LayerDigest> {
+    const digest = await this.#presentDigest(name).catch((error: unknown) => {
+      throw readFailure(error, `module "${name}"`);
+    });
+    if (digest !== undefined) return digest;
+    throw new AppError('module_not_found', `module not found: ${name}`);
+  }
+
+  /** @throws module_not_found, layer_corrupt when the manifest names another digest */
+  async #verifiedDigest(name: ModuleName): Promise<LayerDigest> {
+    const digest = await this.#digestOf(name);
+    const manifest = await readManifest(this.#modulePath(name), name);
+    if (manifest === undefined || manifest.squashfs_sha256 === digest) return digest;
+    // An import between the two looks has changed both; what is wrong now is wrong for good.
+    const again = await this.#inTurn(name, async () => ({
+      digest: await this.#digestOf(name),
+      manifest: await readManifest(this.#modulePath(name), name),
+    }));
+    if (again.manifest === undefined || again.manifest.squashfs_sha256 === again.digest) return again.digest;
+    throw differs(`module "${name}"`, again.manifest.squashfs_sha256, again.digest);
+  }
+
+  async #unpack(path: string, digest: LayerDigest, what: string): Promise<void> {
+    const before = await checkSuperblock(path, what);
+    const image = relative(this.#dataDir, path);
+    await this.#trees.make(
+      digest,
+      image,
+      async () => before === fingerprint(await stat(path, { bigint: true })),
+    );
+  }
+
+  async #inTurn<T>(name: ModuleName, work: () => Promise<T>): Promise<T> {
+    const before = this.#changing.get(name) ?? Promise.resolve();
+    const turn = before.then(work, work);
+    this.#changing.set(name, turn);
+    try {
+      return await turn;
+    } finally {
+      if (this.#changing.get(name) === turn) this.#changing.delete(name);
+    }
+  }
+
+  #modulePath(name: ModuleName): string {
+    return join(this.#dataDir, 'modules', `${name}${suffix}`);
+  }
+}
+
+function indexKey(name: ModuleName): string {
+  return `modules/${name}${suffix}`;
+}
+
+/** Returns the file's fingerprint. @throws layer_corrupt */
+async function checkSuperblock(path: string, what: string): Promise<string> {
+  await using file = await openForReading(path);
+  const facts = await file.handle.stat({ bigint: true });
+  const { buffer, bytesRead } = await file.handle.read(Buffer.alloc(superblockBytes), 0, superblockBytes, 0);
+  const fault = superblockFault(buffer.subarray(0, bytesRead), Number(facts.size));
+  if (fault !== undefined) throw new AppError('layer_corrupt', `Cannot use ${what}: ${fault}`);
+  return fingerprint(facts);
+}
+
+async function syncAndHash(path: string): Promise<{ readonly digest: LayerDigest; readonly size: number }> {
+  const handle = await open(path, 'r+');
+  try {
+    await handle.chmod(0o644);
+    await handle.sync();
+    return { digest: await hashFile(handle), size: (await handle.stat()).size };
+  } finally {
+    await handle.close();
+  }
+}
+
+function differs(what: string, wanted: LayerDigest, actual: LayerDigest): AppError {
+  return new AppError(
+    'layer_corrupt',
+    `Cannot use ${what}: its digest is ${actual.slice(0, 12)}…, it should be ${wanted.slice(0, 12)}…; build or import it again`,
+  );
+}
+
+/** What the file system says while a layer is read or written, in the catalogue's terms. */
+function readFailure(error: unknown, what: string): unknown {
+  if (error instanceof AppError) return error;
+  if (isErrno(error, 'ENOSPC', 'EDQUOT')) {
+    return new AppError('disk_full', `Cannot store ${what}: the data directory has no room`, {
+      cause: error,
+    });
+  }
+  if (isErrno(error, 'EIO', 'EACCES', 'EISDIR')) {
+    return new AppError('layer_corrupt', `Cannot read ${what}: ${String(error)}`, { cause: error });
+  }
+  return error;
+}

@@ -1,0 +1,99 @@
+/**
+ * `layers/<digest>`: unpacked trees, each made once and shared by every sandbox that stacks it.
+ *
+ * A tree is unpacked under `tmp/` and appears by one rename, so a directory in `layers/` is always whole; what a
+ * crash leaves lies in `tmp/` and goes at the next start. Trees belong to the sandboxes' ids and hold whatever
+ * an image's author wanted: they are made and removed by `squash-launch`, never walked by Node.
+ */
+import { randomBytes } from 'node:crypto';
+import { readdir, rename, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { AppError } from '@squash/contract/errors';
+import { type LayerDigest, layerDigestSchema } from '@squash/contract/ids';
+import { syncDirectory } from '#base/atomic-file.ts';
+
+/** The part of `squash-launch` that makes and removes trees. Paths are relative to the data directory. */
+export interface ImageTool {
+  /** Makes the directory `target` from a squashfs file, synced. @throws layer_corrupt, disk_full, launcher_unavailable */
+  unpack(image: string, target: string): Promise<void>;
+  removeTree(path: string): Promise<void>;
+}
+
+export class TreeStore {
+  readonly #dataDir: string;
+  readonly #tool: ImageTool;
+  readonly #making = new Map<LayerDigest, Promise<void>>();
+
+  constructor(dataDir: string, tool: ImageTool) {
+    this.#dataDir = dataDir;
+    this.#tool = tool;
+  }
+
+  async has(digest: LayerDigest): Promise<boolean> {
+    try {
+      return (await stat(this.#path(digest))).isDirectory();
+    } catch (error) {
+      if (isErrno(error, 'ENOENT')) return false;
+      throw error;
+    }
+  }
+
+  /**
+   * The tree of the image with this digest; whoever asks meanwhile waits for the same unpacking. `isSameImage`
+   * answers, after unpacking, whether the file still is the one with the digest.
+   */
+  async make(digest: LayerDigest, image: string, isSameImage: () => Promise<boolean>): Promise<void> {
+    const running = this.#making.get(digest);
+    if (running !== undefined) return running;
+    const making = this.#unpack(digest, image, isSameImage).finally(() => this.#making.delete(digest));
+    this.#making.set(digest, making);
+    return making;
+  }
+
+  async #unpack(digest: LayerDigest, image: string, isSameImage: () => Promise<boolean>): Promise<void> {
+    const target = join('tmp', `layer-${digest.slice(0, 12)}-${randomBytes(6).toString('hex')}`);
+    try {
+      await this.#tool.unpack(image, target);
+      if (!(await isSameImage())) {
+        throw new AppError('layer_corrupt', `Cannot use "${image}": it was replaced while it was unpacked`);
+      }
+      await rename(join(this.#dataDir, target), this.#path(digest));
+    } catch (error) {
+      await this.#discard(target);
+      // Another daemon's work can't be there (the lock), but an operator's may: it has the same content.
+      if (isErrno(error, 'EEXIST', 'ENOTEMPTY') && (await this.has(digest))) return;
+      throw error;
+    }
+    await syncDirectory(join(this.#dataDir, 'layers'));
+  }
+
+  async #discard(path: string): Promise<void> {
+    try {
+      await this.#tool.removeTree(path);
+    } catch {
+      // It stays under `tmp/`, which is emptied at the next start; the reason that matters is already on its way.
+    }
+  }
+
+  /** Removes the trees that are not in `keep` and not being made. Returns how many. */
+  async collect(keep: ReadonlySet<LayerDigest>): Promise<number> {
+    let removed = 0;
+    for (const name of await readdir(join(this.#dataDir, 'layers'))) {
+      const digest = layerDigestSchema.safeParse(name);
+      if (!digest.success || keep.has(digest.data) || this.#making.has(digest.data)) continue;
+      const trash = join('trash', `layer-${name.slice(0, 12)}-${randomBytes(6).toString('hex')}`);
+      await rename(this.#path(digest.data), join(this.#dataDir, trash));
+      await this.#discard(trash);
+      removed += 1;
+    }
+    return removed;
+  }
+
+  #path(digest: LayerDigest): string {
+    return join(this.#dataDir, 'layers', digest);
+  }
+}
+
+export function isErrno(error: unknown, ...codes: readonly string[]): boolean {
+  return error instanceof Error && 'code' in error && codes.includes(String(error.code));
+}
