@@ -111,17 +111,22 @@ export class LocalLayerStore implements LayerStore {
       await rm(path);
       await syncDirectory(join(this.#dataDir, 'modules'));
       await this.#digests.forget(indexKey(name));
+      if (!(await this.#moduleDigests()).has(digest)) await this.#trees.remove(digest);
     });
   }
 
   async collect(keep: ReadonlySet<LayerDigest>): Promise<number> {
-    const kept = new Set(keep);
+    return this.#trees.collect(new Set([...keep, ...(await this.#moduleDigests())]));
+  }
+
+  async #moduleDigests(): Promise<ReadonlySet<LayerDigest>> {
+    const found = new Set<LayerDigest>();
     for (const { name } of await this.modules()) {
       const digest = await this.#presentDigest(name).catch(() => undefined);
       // A module that can't be read has no tree that could be kept; whoever uses it is told why.
-      if (digest !== undefined) kept.add(digest);
+      if (digest !== undefined) found.add(digest);
     }
-    return this.#trees.collect(kept);
+    return found;
   }
 
   async #place(copy: string, module: NewModule): Promise<void> {

@@ -81,12 +81,22 @@ export class TreeStore {
     for (const name of await readdir(join(this.#dataDir, 'layers'))) {
       const digest = layerDigestSchema.safeParse(name);
       if (!digest.success || keep.has(digest.data) || this.#making.has(digest.data)) continue;
-      const trash = join('trash', `layer-${name.slice(0, 12)}-${randomBytes(6).toString('hex')}`);
-      await rename(this.#path(digest.data), join(this.#dataDir, trash));
-      await this.#discard(trash);
+      await this.remove(digest.data);
       removed += 1;
     }
     return removed;
+  }
+
+  /** Gone for everybody at once; the space comes back when the launcher is done. Idempotent. */
+  async remove(digest: LayerDigest): Promise<void> {
+    const trash = join('trash', `layer-${digest.slice(0, 12)}-${randomBytes(6).toString('hex')}`);
+    try {
+      await rename(this.#path(digest), join(this.#dataDir, trash));
+    } catch (error) {
+      if (isErrno(error, 'ENOENT')) return;
+      throw error;
+    }
+    await this.#discard(trash);
   }
 
   #path(digest: LayerDigest): string {
