@@ -49,6 +49,14 @@ that reads its list from standard input give -n.`;
 
 export const commandTable: readonly CommandSpec[] = [
   {
+    name: 'quickstart',
+    group: 'daemon',
+    summary: 'from nothing to a command in a sandbox; again: seconds',
+    positionals: [],
+    flags: [],
+    load: () => import('./commands/quickstart.ts'),
+  },
+  {
     name: 'serve',
     group: 'daemon',
     summary: 'run the daemon',
@@ -245,6 +253,24 @@ export const commandTable: readonly CommandSpec[] = [
     notes:
       'The file may be - for standard input; then --name is needed. A name begins with three digits: NNN-name.',
     load: () => import('./commands/module-import.ts'),
+  },
+  {
+    name: 'module build',
+    group: 'layer',
+    summary: 'make a layer from Debian packages or a directory and add it; without a recipe: list them',
+    positionals: [
+      { name: 'recipe', kind: 'text', optional: true },
+      { name: 'directory', kind: 'directory', optional: true },
+      { name: 'name', kind: 'text', optional: true },
+    ],
+    flags: [
+      { name: 'name', value: 'NAME', summary: 'default: the recipe’s own' },
+      { name: 'replace', summary: 'take the place of a module of this name' },
+      { name: 'fresh', summary: 'build again what was built before, with today’s packages' },
+      { name: 'keep-owners', summary: 'from-dir: keep the files’ owners instead of giving them to root' },
+    ],
+    notes: 'squash module build python; squash module build from-dir ./tools 300-tools',
+    load: () => import('./commands/module-build.ts'),
   },
   {
     name: 'module rm',

@@ -53,7 +53,7 @@ class ThrowAwayUser implements Disposable {
       execFileSync('useradd', ['--create-home', '--home-dir', home, '--shell', '/bin/bash', this.#name]);
       this.#uid = Number(execFileSync('id', ['-u', this.#name], { encoding: 'utf8' }));
       setSubordinateIds(this.#name, kind.withSubordinateIds);
-      copyProject(join(this.#base, 'squash'));
+      copyProject(join(this.#base, 'squash'), this.#name);
       copyLayerCache(join(home, '.cache/squash'), this.#name);
     } catch (error) {
       this[Symbol.dispose]();
@@ -134,13 +134,17 @@ function subordinateRanges(file: string) {
   }));
 }
 
-function copyProject(target: string): void {
+function copyProject(target: string, owner: string): void {
   mkdirSync(target);
   for (const name of readdirSync(root)) {
     if (name === '.git' || name === '.env') continue;
     const from = join(root, name);
     const linked = spawnSync('cp', ['-al', from, target], { stdio: 'ignore' }).status === 0;
     if (!linked) execFileSync('cp', ['-a', from, target]);
+  }
+  // What tests build and keep: the folders, not the files in them, which are root's as well.
+  for (const folder of ['.cache', '.cache/test-layers']) {
+    if (existsSync(join(target, folder))) execFileSync('chown', [owner, join(target, folder)]);
   }
 }
 

@@ -1,0 +1,58 @@
+/** `squash module build`: makes a layer from Debian packages or from a directory, and adds it as a module. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { ModuleAnswer } from '@squash/contract/module';
+import type { Call } from '../command.ts';
+import { exitCodes, usageFailure } from '../failure.ts';
+import { type BuiltLayer, buildLayer, listRecipes } from '../layer-builder.ts';
+import { formatBytes, printJson, printLine, printNote, visible } from '../output/print.ts';
+import { uploadModule } from './module-upload.ts';
+
+export async function run(call: Call): Promise<number> {
+  const [recipe, ...words] = call.positionals;
+  if (recipe === undefined) return await showRecipes(call);
+  const scratch = mkdtempSync(join(tmpdir(), 'squash-layer-'));
+  try {
+    const built = await build(call, recipe, { words, output: join(scratch, 'layer.squashfs') });
+    const name = call.flags.text('name') ?? built.manifest.name;
+    const module = await uploadModule(call.client, built.path, {
+      name,
+      replace: call.flags.isSet('replace'),
+    });
+    show(call, module);
+    return exitCodes.ok;
+  } finally {
+    rmSync(scratch, { recursive: true, force: true });
+  }
+}
+
+function build(
+  call: Call,
+  recipe: string,
+  place: { readonly words: readonly string[]; readonly output: string },
+): Promise<BuiltLayer> {
+  const note = (layer: string, text: string) => printNote(`${layer}: ${text}`);
+  if (recipe !== 'from-dir') {
+    if (place.words.length > 0) throw usageFailure(`"${place.words[0]}" is one word too many`);
+    return buildLayer(['build', recipe, ...(call.flags.isSet('fresh') ? ['--fresh'] : [])], note);
+  }
+  const [directory, name] = place.words;
+  if (directory === undefined || name === undefined || place.words.length > 2) {
+    throw usageFailure('from-dir takes a directory and the name of the module: from-dir ./tools 300-tools');
+  }
+  const owners = call.flags.isSet('keep-owners') ? ['--keep-owners'] : [];
+  return buildLayer(['from-dir', ...owners, '--', directory, place.output, name], note);
+}
+
+function show(call: Call, module: ModuleAnswer): void {
+  if (call.json) printJson(module);
+  else printLine(`${visible(module.name)}  ${formatBytes(module.size)}`);
+}
+
+async function showRecipes(call: Call): Promise<number> {
+  const recipes = await listRecipes();
+  if (call.json) printJson(recipes);
+  else for (const { name, summary } of recipes) printLine(`${name.padEnd(8)} ${summary}`);
+  return exitCodes.ok;
+}

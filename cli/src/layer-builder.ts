@@ -1,0 +1,83 @@
+/**
+ * Runs the layer builder (`images/main.ts`) of this project, for `quickstart` and `module build`.
+ *
+ * The CLI knows its path and its answers: one JSON object per line. Building works on this machine and needs no
+ * daemon; the finished file then goes to the daemon through the API like any other module.
+ */
+import { spawn } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import { CliFailure } from './failure.ts';
+
+const builder = fileURLToPath(new URL('../../images/main.ts', import.meta.url));
+
+export interface BuiltLayer {
+  readonly path: string;
+  readonly bytes: number;
+  readonly manifest: {
+    readonly name: string;
+    readonly base: string | null;
+    readonly squashfs_sha256: string;
+  };
+}
+
+type Answer =
+  | ({ readonly type: 'layer' } & BuiltLayer)
+  | { readonly type: 'progress'; readonly layer: string; readonly text: string }
+  | { readonly type: 'recipe'; readonly name: string; readonly summary: string }
+  | { readonly type: 'error'; readonly message: string };
+
+export interface LayerRecipe {
+  readonly name: string;
+  readonly summary: string;
+}
+
+/** @throws CliFailure with the end of the build's log */
+export async function buildLayer(
+  words: readonly string[],
+  onProgress: (layer: string, text: string) => void,
+): Promise<BuiltLayer> {
+  let layer: BuiltLayer | undefined;
+  await runBuilder(words, (answer) => {
+    if (answer.type === 'progress') onProgress(answer.layer, answer.text);
+    if (answer.type === 'layer') layer = answer;
+  });
+  if (layer === undefined) throw new CliFailure('build_failed', 'the layer builder ended without a layer');
+  return layer;
+}
+
+export async function listRecipes(): Promise<readonly LayerRecipe[]> {
+  const recipes: LayerRecipe[] = [];
+  await runBuilder(['recipes'], (answer) => {
+    if (answer.type === 'recipe') recipes.push({ name: answer.name, summary: answer.summary });
+  });
+  return recipes;
+}
+
+async function runBuilder(words: readonly string[], take: (answer: Answer) => void): Promise<void> {
+  if (!existsSync(builder)) {
+    throw new CliFailure('unsupported', 'layers are built from a clone of the project; this is no clone');
+  }
+  const child = spawn(process.execPath, [builder, ...words], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const ended = new Promise<string | undefined>((resolve) => {
+    child.once('error', (error) => resolve(error.message));
+    child.once('close', (code, signal) => resolve(code === 0 ? undefined : (signal ?? `code ${code}`)));
+  });
+  // The build removes what it has begun; we wait for it instead of leaving it alone with the signal.
+  const onSignal = () => child.kill('SIGTERM');
+  for (const name of ['SIGINT', 'SIGTERM'] as const) process.on(name, onSignal);
+  let complaint: string | undefined;
+  try {
+    for await (const line of createInterface({ input: child.stdout })) {
+      const answer = JSON.parse(line) as Answer;
+      if (answer.type === 'error') complaint = answer.message;
+      else take(answer);
+    }
+    const failure = await ended;
+    if (failure !== undefined)
+      throw new CliFailure('build_failed', complaint ?? `the build ended with ${failure}`);
+  } finally {
+    for (const name of ['SIGINT', 'SIGTERM'] as const) process.off(name, onSignal);
+  }
+}
