@@ -140,7 +140,12 @@ enum field_tag {
   FIELD_HOSTS = 83,
   FIELD_RESOLV_CONF = 84,
   FIELD_EXCLUDE = 85,
-  FIELD_TAG_MAX = 85,
+  FIELD_REQUIRED = 86,
+  FIELD_FOUND = 87,
+  FIELD_CHOICE = 88,
+  FIELD_WEAKER = 89,
+  FIELD_REMEDY = 90,
+  FIELD_TAG_MAX = 90,
 };
 
 enum { STDIN_MODE_NONE = 0, STDIN_MODE_PIPE = 1 };
@@ -280,6 +285,11 @@ static inline bool field_tag_is_known(unsigned value) {
     case FIELD_HOSTS:
     case FIELD_RESOLV_CONF:
     case FIELD_EXCLUDE:
+    case FIELD_REQUIRED:
+    case FIELD_FOUND:
+    case FIELD_CHOICE:
+    case FIELD_WEAKER:
+    case FIELD_REMEDY:
       return true;
     default:
       return false;
@@ -333,6 +343,7 @@ static inline bool field_tag_is_integer(unsigned value) {
     case FIELD_CPU_US:
     case FIELD_PAUSE_US:
     case FIELD_PERCENT:
+    case FIELD_REQUIRED:
       return true;
     default:
       return false;

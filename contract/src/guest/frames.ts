@@ -202,6 +202,13 @@ export const fieldTags = {
   hosts: { tag: 83, type: 'bytes' },
   resolvConf: { tag: 84, type: 'bytes' },
   exclude: { tag: 85, type: 'bytes' },
+  // One `entry` per capability of the host (`contract/src/capability.ts`): name in `capability`, state in
+  // `status` (0 ok, 1 weaker, 2 missing); `weaker` and `remedy` are left out where there is none.
+  required: { tag: 86, type: 'u64' },
+  found: { tag: 87, type: 'bytes' },
+  choice: { tag: 88, type: 'bytes' },
+  weaker: { tag: 89, type: 'bytes' },
+  remedy: { tag: 90, type: 'bytes' },
 } as const satisfies Record<string, { tag: number; type: 'bytes' | 'u64' }>;
 
 export type FieldName = keyof typeof fieldTags;

@@ -1,0 +1,209 @@
+/**
+ * The namespace backend: sandboxes as namespaces that `squash-launch` makes around one PID 1.
+ *
+ * It keeps no state of its own: what runs is what the launcher says, where an upper lies follows from id and
+ * generation. So a daemon that was killed has nothing here to restore.
+ */
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Duplex } from 'node:stream';
+import type { Capability } from '@squash/contract/capability';
+import { AppError } from '@squash/contract/errors';
+import type { SandboxId } from '@squash/contract/ids';
+import { SocketDirectory } from '../../base/socket-directory.ts';
+import type { LaunchClient, LaunchUpper } from '../../launch/launch-client.ts';
+import type {
+  Driver,
+  DriverWarning,
+  PackResult,
+  RunningSandbox,
+  SandboxLimits,
+  SandboxStats,
+  StartSpec,
+  UpperKind,
+  UpperUsage,
+} from '../driver.ts';
+import { hostsFile, resolvConfFile } from './etc-files.ts';
+import { chooseUpperKind, unenforced } from './host-limits.ts';
+
+export interface NamespaceDriverOptions {
+  readonly launcher: LaunchClient;
+  readonly dataDir: string;
+  readonly runDir: string;
+  /** What `probeHost` found. */
+  readonly capabilities: readonly Capability[];
+  readonly upper: 'auto' | UpperKind;
+  /** Relative path, host file: where a snapshot may be written. Given in bytes. */
+  readonly snapshotBytesMax: number;
+}
+
+export class NamespaceDriver implements Driver, Disposable {
+  readonly name = 'chroot';
+  readonly upperKind: UpperKind;
+  readonly #options: NamespaceDriverOptions;
+  readonly #sockets: SocketDirectory;
+  readonly #listeners = new Set<(ended: RunningSandbox) => void>();
+  readonly #watch: AsyncDisposable;
+  /** What ran when the launcher was last asked: a gap in the events is closed by comparing with it. */
+  #known = new Map<SandboxId, number>();
+
+  constructor(options: NamespaceDriverOptions) {
+    this.#options = options;
+    this.upperKind = chooseUpperKind(options.upper, options.capabilities);
+    this.#sockets = new SocketDirectory(options.runDir);
+    this.#watch = options.launcher.watch(
+      (change, { name, instance }) => {
+        if (change === 'ended') this.#ended({ id: name, instance });
+      },
+      () => void this.#closeGap(),
+    );
+  }
+
+  warnings(limits: SandboxLimits): readonly DriverWarning[] {
+    return unenforced(limits, this.upperKind, this.#options.capabilities);
+  }
+
+  async createUpper(spec: Pick<StartSpec, 'id' | 'upperKind' | 'upperGeneration' | 'limits'>): Promise<void> {
+    await this.#options.launcher.createUpper(upperOf(spec));
+  }
+
+  async removeUpper(id: SandboxId, generation?: number): Promise<void> {
+    const path = generation === undefined ? uppersPath(id) : upperPath(id, generation);
+    await this.#options.launcher.removeTree(path);
+    // The image kind keeps a file of this name beside (or instead of) the directory.
+    if (generation !== undefined) await this.#options.launcher.removeTree(`${path}.img`);
+  }
+
+  async upperUsage(id: SandboxId, generation: number): Promise<UpperUsage> {
+    return this.#options.launcher.upperUsage({
+      path: upperPath(id, generation),
+      kind: this.#kindOf(id, generation),
+    });
+  }
+
+  async start(spec: StartSpec, signal?: AbortSignal): Promise<RunningSandbox> {
+    const { limits } = spec;
+    await this.#options.launcher.start(
+      {
+        name: spec.id,
+        instance: spec.instance,
+        hostname: spec.hostname,
+        lowers: spec.lowers.map((digest) => `layers/${digest}`),
+        upper: upperOf(spec),
+        memoryBytesMax: limits.memoryBytesMax,
+        cpuMilli: limits.cpuMilli,
+        pidsMax: limits.pidsMax,
+        shmBytesMax: limits.shmBytesMax,
+        openFilesMax: limits.openFilesMax,
+        hosts: hostsFile(spec.hostname),
+        resolvConf: resolvConfFile,
+      },
+      signal,
+    );
+    this.#known.set(spec.id, spec.instance);
+    return { id: spec.id, instance: spec.instance };
+  }
+
+  async stop(id: SandboxId): Promise<void> {
+    await this.#options.launcher.stop(id);
+  }
+
+  async list(): Promise<readonly RunningSandbox[]> {
+    const running = (await this.#options.launcher.list()).map(({ name, instance }) => ({
+      id: name,
+      instance,
+    }));
+    this.#known = new Map(running.map(({ id, instance }) => [id, instance]));
+    return running;
+  }
+
+  async connect(running: RunningSandbox, signal?: AbortSignal): Promise<Duplex> {
+    try {
+      return await this.#sockets.connect(`g/${running.instance}.sock`, signal);
+    } catch (cause) {
+      signal?.throwIfAborted();
+      throw new AppError('guest_failed', `PID 1 of sandbox "${running.id}" does not answer`, { cause });
+    }
+  }
+
+  async stats(id: SandboxId): Promise<SandboxStats> {
+    return this.#options.launcher.stats(id);
+  }
+
+  async pack(
+    source: { readonly id: SandboxId; readonly generation: number },
+    hostPath: string,
+  ): Promise<PackResult> {
+    return this.#options.launcher.pack({
+      name: source.id,
+      upper: {
+        path: upperPath(source.id, source.generation),
+        kind: this.#kindOf(source.id, source.generation),
+      },
+      path: relativeTo(this.#options.dataDir, hostPath),
+      bytesMax: this.#options.snapshotBytesMax,
+    });
+  }
+
+  onExit(listener: (ended: RunningSandbox) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#watch[Symbol.asyncDispose]();
+    this[Symbol.dispose]();
+  }
+
+  [Symbol.dispose](): void {
+    this.#sockets[Symbol.dispose]();
+  }
+
+  /** The kind a sandbox was made with, which a later configuration does not change. */
+  #kindOf(id: SandboxId, generation: number): UpperKind {
+    if (existsSync(join(this.#options.dataDir, `${upperPath(id, generation)}.img`))) return 'image';
+    return this.upperKind === 'image' ? 'directory' : this.upperKind;
+  }
+
+  #ended(ended: RunningSandbox): void {
+    if (this.#known.get(ended.id) === ended.instance) this.#known.delete(ended.id);
+    for (const listener of this.#listeners) listener(ended);
+  }
+
+  /** Events may have been missed: whatever ran and runs no longer has ended. */
+  async #closeGap(): Promise<void> {
+    const before = this.#known;
+    try {
+      const now = new Set((await this.list()).map(({ instance }) => instance));
+      for (const [id, instance] of before) if (!now.has(instance)) this.#ended({ id, instance });
+    } catch {
+      // The launcher is away again: the next gap closes this one, too.
+      this.#known = before;
+    }
+  }
+}
+
+function uppersPath(id: SandboxId): string {
+  return `sandboxes/${id}/uppers`;
+}
+
+function upperPath(id: SandboxId, generation: number): string {
+  return `${uppersPath(id)}/${generation}`;
+}
+
+function upperOf(spec: Pick<StartSpec, 'id' | 'upperKind' | 'upperGeneration' | 'limits'>): LaunchUpper {
+  return {
+    path: upperPath(spec.id, spec.upperGeneration),
+    kind: spec.upperKind,
+    bytesMax: spec.limits.upperBytesMax,
+    inodesMax: spec.limits.upperInodesMax,
+  };
+}
+
+/** The launcher knows no absolute path. Precondition: `path` lies below `directory`. */
+function relativeTo(directory: string, path: string): string {
+  if (!path.startsWith(`${directory}/`)) {
+    throw new AppError('internal', `"${path}" does not lie in the data directory`);
+  }
+  return path.slice(directory.length + 1);
+}

@@ -1,0 +1,282 @@
+/**
+ * What the daemon asks of `squash-launch`, one method per verb. All paths are relative to the data directory.
+ *
+ * A request whose answer is lost (the launcher was asked, then the connection broke) may have been carried out:
+ * `start` shows in `list`, everything else may be asked again.
+ */
+import { AppError } from '@squash/contract/errors';
+import { encodeFields, type FieldFrameName, FrameDecoder } from '@squash/contract/guest/codec';
+import { FieldReader } from '@squash/contract/guest/fields';
+import type { FieldName } from '@squash/contract/guest/frames';
+import { type SandboxId, sandboxIdSchema } from '@squash/contract/ids';
+import { SocketDirectory } from '../base/socket-directory.ts';
+import { askLauncher, connectLauncher, type LaunchAnswer } from './launch-connection.ts';
+
+/** Verbs that only look or tell: milliseconds, and the launcher forks for some of them. */
+const quickMsMax = 30_000;
+/** The launcher gives up a start after 30 s by itself. */
+const startMsMax = 60_000;
+/** Packing, unpacking, walking and removing trees of many gigabytes. */
+const treeMsMax = 3_600_000;
+/** Between two tries to watch again after the launcher went away. */
+const watchAgainMs = 1_000;
+
+type FieldValue = readonly [FieldName, number | string];
+
+export interface LaunchStart {
+  readonly name: SandboxId;
+  readonly instance: number;
+  readonly hostname: string;
+  readonly lowers: readonly string[];
+  readonly upper: LaunchUpper;
+  readonly memoryBytesMax: number;
+  readonly cpuMilli: number;
+  readonly pidsMax: number;
+  readonly shmBytesMax: number;
+  readonly openFilesMax: number;
+  readonly hosts: string;
+  readonly resolvConf: string;
+}
+
+/** Where an upper lies, how it is kept and what it may hold. */
+export interface LaunchUpper {
+  readonly path: string;
+  readonly kind: string;
+  readonly bytesMax: number;
+  readonly inodesMax: number;
+}
+
+export interface LaunchedSandbox {
+  readonly name: SandboxId;
+  readonly instance: number;
+}
+
+export class LaunchClient implements Disposable {
+  readonly #sockets: SocketDirectory;
+
+  /** @param runDir where `launch.sock` is */
+  constructor(runDir: string) {
+    this.#sockets = new SocketDirectory(runDir);
+  }
+
+  /** Resolves when PID 1 accepts connections. @throws launch_failed, disk_full, launcher_unavailable */
+  async start(start: LaunchStart, signal?: AbortSignal): Promise<void> {
+    await this.#ask(
+      'sandboxStart',
+      [
+        ['name', start.name],
+        ['instance', start.instance],
+        ['hostname', start.hostname],
+        ...start.lowers.map((lower): FieldValue => ['lower', lower]),
+        ...upperFields(start.upper),
+        ['memoryBytesMax', start.memoryBytesMax],
+        ['cpuMilli', start.cpuMilli],
+        ['pidsMax', start.pidsMax],
+        ['shmBytesMax', start.shmBytesMax],
+        ['openFilesMax', start.openFilesMax],
+        ['hosts', start.hosts],
+        ['resolvConf', start.resolvConf],
+      ],
+      { answerMsMax: startMsMax, ...(signal === undefined ? {} : { signal }) },
+    );
+  }
+
+  /** Resolves when nothing of the sandbox is left. Idempotent. */
+  async stop(name: SandboxId): Promise<void> {
+    await this.#ask('sandboxStop', [['name', name]]);
+  }
+
+  async list(): Promise<readonly LaunchedSandbox[]> {
+    const { entries } = await this.#ask('sandboxList', []);
+    return entries.map(parseSandbox);
+  }
+
+  async freeze(name: SandboxId): Promise<void> {
+    await this.#ask('sandboxFreeze', [['name', name]]);
+  }
+
+  async thaw(name: SandboxId): Promise<void> {
+    await this.#ask('sandboxThaw', [['name', name]]);
+  }
+
+  /** `memoryBytes`, `cpuUs` and `pids` now; `oomKills` since the sandbox started. @throws sandbox_not_ready */
+  async stats(
+    name: SandboxId,
+  ): Promise<{ memoryBytes: number; cpuUs: number; pids: number; oomKills: number }> {
+    const { ok } = await this.#ask('sandboxStats', [['name', name]]);
+    return {
+      memoryBytes: ok.integer('bytes'),
+      cpuUs: ok.integer('cpuUs'),
+      pids: ok.integer('running'),
+      oomKills: ok.integer('oomKills'),
+    };
+  }
+
+  /** Idempotent: an upper that exists is kept. @throws disk_full */
+  async createUpper(upper: LaunchUpper): Promise<void> {
+    await this.#ask('upperCreate', upperFields(upper), { answerMsMax: treeMsMax });
+  }
+
+  async upperUsage(upper: Pick<LaunchUpper, 'path' | 'kind'>): Promise<{ bytes: number; inodes: number }> {
+    const { ok } = await this.#ask(
+      'upperUsage',
+      [
+        ['upper', upper.path],
+        ['upperKind', upper.kind],
+      ],
+      { answerMsMax: treeMsMax },
+    );
+    return { bytes: ok.integer('bytes'), inodes: ok.integer('inodes') };
+  }
+
+  /** Removes a file or a tree of any depth; one that is not there is removed already. */
+  async removeTree(path: string): Promise<void> {
+    await this.#ask('treeRemove', [['path', path]], { answerMsMax: treeMsMax });
+  }
+
+  /** Writes the upper as squashfs to `path`, the sandbox standing still meanwhile where it runs. */
+  async pack(source: {
+    readonly name: SandboxId;
+    readonly upper: Pick<LaunchUpper, 'path' | 'kind'>;
+    readonly path: string;
+    readonly bytesMax: number;
+  }): Promise<{ bytes: number; pauseUs: number }> {
+    const { ok } = await this.#ask(
+      'imagePack',
+      [
+        ['name', source.name],
+        ['upper', source.upper.path],
+        ['upperKind', source.upper.kind],
+        ['path', source.path],
+        ['bytesMax', source.bytesMax],
+      ],
+      { answerMsMax: treeMsMax },
+    );
+    return { bytes: ok.integer('bytes'), pauseUs: ok.integer('pauseUs') };
+  }
+
+  /** Makes the directory `target` from the squashfs file `path`. @throws layer_corrupt, disk_full */
+  async unpack(image: {
+    readonly path: string;
+    readonly target: string;
+    readonly bytesMax: number;
+    readonly inodesMax: number;
+  }): Promise<void> {
+    await this.#ask(
+      'imageUnpack',
+      [
+        ['path', image.path],
+        ['target', image.target],
+        ['bytesMax', image.bytesMax],
+        ['inodesMax', image.inodesMax],
+      ],
+      { answerMsMax: treeMsMax },
+    );
+  }
+
+  /** Ends all sandboxes, then the launcher itself. */
+  async shutdown(): Promise<void> {
+    await this.#ask('shutdown', []);
+  }
+
+  /** The request for verbs whose answer has a parser of its own, such as the probe's. */
+  ask(type: FieldFrameName): Promise<LaunchAnswer> {
+    return this.#ask(type, []);
+  }
+
+  /**
+   * Calls `onEvent` for what happens to sandboxes (`ended`) until disposed. Goes on by itself when the launcher
+   * was away; `onGap` says that events may have been missed.
+   */
+  watch(onEvent: (change: string, sandbox: LaunchedSandbox) => void, onGap: () => void): AsyncDisposable {
+    const stop = new AbortController();
+    const done = this.#watchUntil(stop.signal, onEvent, onGap);
+    return {
+      async [Symbol.asyncDispose](): Promise<void> {
+        stop.abort();
+        await done;
+      },
+    };
+  }
+
+  [Symbol.dispose](): void {
+    this.#sockets[Symbol.dispose]();
+  }
+
+  async #watchUntil(
+    signal: AbortSignal,
+    onEvent: (change: string, sandbox: LaunchedSandbox) => void,
+    onGap: () => void,
+  ): Promise<void> {
+    for (let isFirst = true; !signal.aborted; isFirst = false) {
+      try {
+        await this.#watchOnce(signal, onEvent, isFirst ? () => undefined : onGap);
+      } catch {
+        // The launcher is away: what it is needed for fails with its own error; here only the next try matters.
+      }
+      if (!signal.aborted) await pause(watchAgainMs, signal);
+    }
+  }
+
+  async #watchOnce(
+    signal: AbortSignal,
+    onEvent: (change: string, sandbox: LaunchedSandbox) => void,
+    onStarted: () => void,
+  ): Promise<void> {
+    const socket = await connectLauncher(this.#sockets, signal);
+    const abort = (): void => void socket.destroy();
+    signal.addEventListener('abort', abort, { once: true });
+    try {
+      socket.write(encodeFields('sandboxWatch', []));
+      const decoder = new FrameDecoder();
+      for await (const chunk of socket as AsyncIterable<Buffer>) {
+        for (const frame of decoder.decode(chunk)) {
+          if (frame.kind !== 'fields') continue;
+          const reader = new FieldReader(frame.fields);
+          if (frame.type === 'started') onStarted();
+          if (frame.type === 'event') onEvent(reader.text('change', 64), parseSandbox(reader));
+        }
+      }
+    } finally {
+      signal.removeEventListener('abort', abort);
+      socket.destroy();
+    }
+  }
+
+  #ask(
+    type: FieldFrameName,
+    fields: Iterable<FieldValue>,
+    options: { readonly answerMsMax: number; readonly signal?: AbortSignal } = { answerMsMax: quickMsMax },
+  ): Promise<LaunchAnswer> {
+    return askLauncher(this.#sockets, encodeFields(type, fields), options);
+  }
+}
+
+function upperFields(upper: LaunchUpper): FieldValue[] {
+  return [
+    ['upper', upper.path],
+    ['upperKind', upper.kind],
+    ['bytesMax', upper.bytesMax],
+    ['inodesMax', upper.inodesMax],
+  ];
+}
+
+function parseSandbox(reader: FieldReader): LaunchedSandbox {
+  const name = sandboxIdSchema.safeParse(reader.text('name', 64));
+  if (!name.success) throw new AppError('launch_failed', 'squash-launch names a sandbox by no valid id');
+  return { name: name.data, instance: reader.integer('instance', { min: 1 }) };
+}
+
+function pause(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, ms);
+    signal.addEventListener(
+      'abort',
+      () => {
+        clearTimeout(timer);
+        resolve();
+      },
+      { once: true },
+    );
+  });
+}

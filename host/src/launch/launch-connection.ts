@@ -1,0 +1,83 @@
+/**
+ * One request to `squash-launch`: a connection, one frame there, frames back until `ok` or `error`.
+ *
+ * The launcher is ours and trusted, yet its answers are parsed like anything that comes in: a launcher of another
+ * version would otherwise be believed half.
+ */
+import type { Socket } from 'node:net';
+import { AppError, type ErrorCode, errorCatalog } from '@squash/contract/errors';
+import { type Field, FrameDecoder, FrameError } from '@squash/contract/guest/codec';
+import { FieldReader } from '@squash/contract/guest/fields';
+import type { SocketDirectory } from '../base/socket-directory.ts';
+
+/** Codes, sentences and paths in the launcher's answers are far below. */
+export const answerTextBytesMax = 8_192;
+
+export interface LaunchAnswer {
+  /** Fields of the `ok` frame. */
+  readonly ok: FieldReader;
+  /** Each `entry` frame, in order. */
+  readonly entries: readonly FieldReader[];
+}
+
+export async function connectLauncher(directory: SocketDirectory, signal?: AbortSignal): Promise<Socket> {
+  try {
+    return await directory.connect('launch.sock', signal);
+  } catch (cause) {
+    signal?.throwIfAborted();
+    throw unavailable('squash-launch does not answer: restart the daemon, which starts it', cause);
+  }
+}
+
+/** @throws what the launcher's `error` frame says, launcher_unavailable where it goes away */
+export async function askLauncher(
+  directory: SocketDirectory,
+  request: Uint8Array,
+  options: { readonly answerMsMax: number; readonly signal?: AbortSignal },
+): Promise<LaunchAnswer> {
+  const socket = await connectLauncher(directory, options.signal);
+  const deadline = setTimeout(() => {
+    socket.destroy(new Error(`squash-launch did not answer within ${options.answerMsMax} ms`));
+  }, options.answerMsMax);
+  const abort = (): void => void socket.destroy(new Error('the request was given up'));
+  options.signal?.addEventListener('abort', abort, { once: true });
+  try {
+    // Written whole and left open: the launcher takes a closed connection for a client that is gone.
+    socket.write(request);
+    return await readAnswer(socket);
+  } catch (cause) {
+    options.signal?.throwIfAborted();
+    if (cause instanceof AppError) throw cause;
+    throw unavailable(cause instanceof Error ? cause.message : 'squash-launch is gone', cause);
+  } finally {
+    clearTimeout(deadline);
+    options.signal?.removeEventListener('abort', abort);
+    socket.destroy();
+  }
+}
+
+async function readAnswer(socket: Socket): Promise<LaunchAnswer> {
+  const decoder = new FrameDecoder();
+  const entries: FieldReader[] = [];
+  for await (const chunk of socket as AsyncIterable<Buffer>) {
+    for (const frame of decoder.decode(chunk)) {
+      if (frame.kind === 'data') throw new FrameError('type', 'squash-launch sent raw data');
+      if (frame.type === 'error') throw refusal(frame.fields);
+      if (frame.type === 'ok') return { ok: new FieldReader(frame.fields), entries };
+      if (frame.type === 'entry') entries.push(new FieldReader(frame.fields));
+    }
+  }
+  throw new Error('squash-launch closed the connection without an answer');
+}
+
+function refusal(fields: readonly Field[]): AppError {
+  const reader = new FieldReader(fields);
+  const sent = reader.text('errorCode', 64);
+  const message = reader.optionalText('message', answerTextBytesMax) ?? 'squash-launch gave no reason';
+  const code: ErrorCode = Object.hasOwn(errorCatalog, sent) ? (sent as ErrorCode) : 'launch_failed';
+  return new AppError(code, message);
+}
+
+function unavailable(message: string, cause: unknown): AppError {
+  return new AppError('launcher_unavailable', message, { cause });
+}
