@@ -116,7 +116,7 @@ export const limits = {
   keepAliveMs: 65_000,
   /** TCP connections; those on the Unix socket are counted apart, so that the operator always gets in. */
   connectionsMax: 1_024,
-  /** Bytes waiting in both directions of a request line's answer are a connection's; streams hold more. */
+  /** Event streams, logs and WebSockets open at once: each holds up to some hundred KiB for a slow client. */
   streamsMax: 256,
   /** A comment in a silent event stream, so that proxies (60 s) keep it and a dead client is noticed. */
   eventKeepAliveMs: 15_000,
@@ -126,7 +126,10 @@ export const limits = {
   webSocketStartMs: 10_000,
   /** Standard input taken from a WebSocket but not yet by the command; then the client's socket is not read. */
   webSocketInputBytesMax: 262_144,
+  /** Pings on a silent WebSocket, before the 60 s of common proxies. */
   webSocketPingMs: 30_000,
+  /** Pings while a client's input waits for its command: how soon its leaving is noticed then. */
+  webSocketWatchMs: 1_000,
   /** A module's file: squashfs of a full desktop with browsers and SDKs stays far below. */
   uploadBytesMax: 17_179_869_184,
   /** An upload from which nothing comes for this long is ended. */

@@ -142,21 +142,20 @@ export const activateBodySchema = z.looseObject({
     }),
 });
 
-/** A snapshot's label; empty, null and missing all mean "choose one". */
-const labelSchema = z.string({ error: `label: ${nameSentence}` }).transform((label, context) => {
+const labelSentence = `label: ${nameSentence}`;
+
+function parseLabel(label: string, context: z.RefinementCtx) {
   const parsed = snapshotLabelSchema.safeParse(label);
   if (parsed.success) return parsed.data;
-  context.addIssue({ code: 'custom', message: `label: ${nameSentence}` });
+  context.addIssue({ code: 'custom', message: labelSentence });
   return z.NEVER;
-});
+}
 
 export const snapshotBodySchema = z.looseObject({
   label: z
-    .literal('')
-    .transform(() => undefined)
-    .or(labelSchema)
+    .string({ error: labelSentence })
     .nullish()
-    .transform((label) => label ?? undefined)
+    .transform((label, context) => (label ? parseLabel(label, context) : undefined))
     .describe('none: YYYYMMDD-HHMMSS, UTC'),
 });
 
@@ -164,7 +163,7 @@ export const restoreBodySchema = z.looseObject({
   label: z
     .string({ error: 'label required' })
     .min(1, { error: 'label required', abort: true })
-    .pipe(labelSchema),
+    .transform(parseLabel),
 });
 
 export const snapshotAnswerSchema = z.strictObject({

@@ -24,6 +24,7 @@ export class MessageSocket {
   readonly #socket: WebSocket;
   readonly #queue: Message[] = [];
   readonly #ping: NodeJS.Timeout;
+  #watch: NodeJS.Timeout | undefined;
   #queuedBytes = 0;
   #arrived: (() => void) | undefined;
   /** Resolves when the connection is over, whoever ended it. */
@@ -36,6 +37,7 @@ export class MessageSocket {
       socket.once('close', () => {
         this.#isClosed = true;
         clearInterval(this.#ping);
+        clearInterval(this.#watch);
         this.#arrived?.();
         resolve();
       });
@@ -44,10 +46,8 @@ export class MessageSocket {
       // A breach of the protocol or a reset connection: 'close' follows and tells all that matters.
     });
     socket.on('message', (data, isBinary) => this.#take(bufferOf(data), isBinary));
-    // Proxies drop silent connections; a client that does not read now needs no ping on top.
-    this.#ping = setInterval(() => {
-      if (socket.readyState === socket.OPEN && socket.bufferedAmount === 0) socket.ping();
-    }, limits.webSocketPingMs);
+    // Proxies drop silent connections.
+    this.#ping = setInterval(() => this.#sendPing(), limits.webSocketPingMs);
     this.#ping.unref();
   }
 
@@ -65,7 +65,7 @@ export class MessageSocket {
     }
     const message = this.#queue.shift();
     this.#queuedBytes -= message === undefined ? 0 : size(message);
-    if (this.#socket.isPaused && this.#queuedBytes < limits.webSocketInputBytesMax) this.#socket.resume();
+    if (this.#queuedBytes < limits.webSocketInputBytesMax) this.#resume();
     return message;
   }
 
@@ -81,7 +81,7 @@ export class MessageSocket {
   /** Says goodbye and waits for the client's answer; `ws` cuts the connection when none comes. */
   async close(code: number, reason: string): Promise<void> {
     // A paused socket would never see the client's answer.
-    if (this.#socket.isPaused) this.#socket.resume();
+    this.#resume();
     this.#queue.length = 0;
     this.#socket.close(code, reason);
     await this.closed;
@@ -97,8 +97,26 @@ export class MessageSocket {
       : { type: 'text', text: data.toString('utf8') };
     this.#queue.push(message);
     this.#queuedBytes += size(message);
-    if (this.#queuedBytes >= limits.webSocketInputBytesMax) this.#socket.pause();
+    if (this.#queuedBytes >= limits.webSocketInputBytesMax) this.#pause();
     this.#arrived?.();
+  }
+
+  /** A socket that is not read does not tell that its client is gone; a ping that can't be written does. */
+  #pause(): void {
+    this.#socket.pause();
+    this.#watch ??= setInterval(() => this.#sendPing(), limits.webSocketWatchMs);
+  }
+
+  #resume(): void {
+    clearInterval(this.#watch);
+    this.#watch = undefined;
+    if (this.#socket.isPaused) this.#socket.resume();
+  }
+
+  /** A client that does not read now needs no ping on top. */
+  #sendPing(): void {
+    if (this.#socket.readyState === this.#socket.OPEN && this.#socket.bufferedAmount === 0)
+      this.#socket.ping();
   }
 }
 

@@ -36,6 +36,7 @@ export class HttpServer {
   readonly #servers: Server[] = [];
   readonly #resources = new AsyncDisposableStack();
   readonly #upgraded = new Set<Duplex>();
+  readonly #answering = new Set<ServerResponse>();
   #isDraining = false;
   #active = 0;
   #idle: (() => void) | undefined;
@@ -79,6 +80,8 @@ export class HttpServer {
 
   async #close(signal: AbortSignal): Promise<void> {
     this.#isDraining = true;
+    // A client that is told so does not send its next request into a connection that is about to end.
+    for (const outgoing of this.#answering) outgoing.shouldKeepAlive = false;
     const closing = this.#servers.map(
       (server) => new Promise<void>((resolve) => void server.close(() => resolve())),
     );
@@ -117,7 +120,11 @@ export class HttpServer {
     });
     const serve = (incoming: IncomingMessage, outgoing: ServerResponse, expects: boolean): void => {
       this.#begin();
-      outgoing.once('close', () => this.#end());
+      this.#answering.add(outgoing);
+      outgoing.once('close', () => {
+        this.#answering.delete(outgoing);
+        this.#end();
+      });
       if (this.#isDraining) outgoing.shouldKeepAlive = false;
       const refusal = this.#refusal(incoming, transport);
       if (refusal !== undefined) {

@@ -1,0 +1,89 @@
+/**
+ * An engine that answers from memory, for tests of the transport alone: who is let in, what is refused, how slow
+ * readers are treated. What operations do is tested against the real daemon (`tests/e2e/api*.test.ts`).
+ */
+import { AppError } from '@squash/contract/errors';
+import type { ExecRecord, JobInfo } from '@squash/contract/exec';
+import type { SandboxInfo } from '@squash/contract/sandbox';
+import type { Engine } from '../../host/src/sandbox/engine.ts';
+
+const epoch = '2026-01-01T00:00:00.000Z';
+
+export function sandboxInfo(id: string): SandboxInfo {
+  return {
+    id,
+    owner: 'anon',
+    task: '',
+    layers: ['000-base-test'],
+    created: epoch,
+    last_active: epoch,
+    mounted: true,
+    exec_count: 0,
+    upper_bytes: 0,
+    snapshots: [],
+    active_snapshot: null,
+    cpu: 2,
+    memory_mb: 1024,
+    max_lifetime_s: 0,
+    allow_net: null,
+    state: 'ready',
+    backend: 'chroot',
+    warnings: [],
+  };
+}
+
+export function execRecord(seq: number, cmd: string): ExecRecord {
+  return {
+    seq,
+    cmd,
+    workdir: '/',
+    exit_code: 0,
+    started: epoch,
+    finished: epoch,
+    stdout: '',
+    stderr: '',
+    duration_ms: 0,
+    timed_out: false,
+    truncated: false,
+    stdout_bytes: 0,
+    stderr_bytes: 0,
+    reason: 'exited',
+  };
+}
+
+export function jobInfo(jobId: number): JobInfo {
+  return { job_id: jobId, status: 'done', exit_code: 5, started: epoch, finished: epoch, reason: 'exited' };
+}
+
+/** One sandbox, "box"; whatever a test is about is given in `parts`. */
+export function thinEngine(parts: Partial<Engine> = {}): Engine {
+  const missing = (id: string): never => {
+    throw new AppError('sandbox_not_found', `Cannot find sandbox "${id}"`);
+  };
+  const unused = (): never => {
+    throw new Error('this test does not use the operation');
+  };
+  return {
+    health: () => Promise.resolve({ sandboxes: 1, modules: 1, baseReady: true }),
+    modules: () => Promise.resolve([]),
+    importModule: unused,
+    removeModule: unused,
+    create: (request) => Promise.resolve({ ...sandboxInfo(request.id), warnings: [...request.warnings] }),
+    list: () => [sandboxInfo('box')],
+    get: (id) => (id === 'box' ? sandboxInfo(id) : missing(id)),
+    destroy: () => Promise.resolve(),
+    exec: (_id, request) => Promise.resolve(execRecord(1, request.cmd)),
+    execStream: unused,
+    execBackground: unused,
+    jobs: () => [],
+    job: (_id, jobId) => jobInfo(jobId),
+    jobLog: unused,
+    killJob: () => Promise.resolve(),
+    activate: unused,
+    snapshot: unused,
+    restore: unused,
+    logs: () => [],
+    metrics: () => Promise.resolve([]),
+    ...parts,
+  };
+}
