@@ -58,6 +58,8 @@ export const limits = {
   // Layers.
   /** Inodes of one layer: a whole desktop with development packages has a fifth of it. */
   layerInodesMax: 2_000_000,
+  /** Bytes of one unpacked layer: four times the largest upload; an image of a kilobyte can announce an exabyte. */
+  layerBytesMax: 68_719_476_736,
 
   // Sandboxes.
   sandboxesMaxDefault: 100,

@@ -10,6 +10,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 interface Locked {
   readonly version?: string;
   readonly dev?: boolean;
+  readonly optional?: boolean;
   readonly optionalDependencies?: Readonly<Record<string, string>>;
 }
 
@@ -49,7 +50,7 @@ for (const locked of Object.values({ ...lock.packages })) {
       version,
       ...machine,
       ...(locked.dev === true && { dev: true }),
-      ...{ optional: true },
+      optional: true,
     };
   }
 }

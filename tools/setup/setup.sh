@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Puts in place what Squash needs on this machine, and only what is missing: Debian packages (for the phases
-# named as arguments), Node 24, node_modules, the native programs. Everything it says goes to stderr.
+# named as arguments), Node 24, node_modules, and with the phases `build` or `native` the native programs.
+# Everything it says goes to stderr.
 #
 # It runs before any Node is there, so packaging/packages.json is read with bash alone. Each step leaves either
 # the old state or the new one: Ctrl-C at any moment, then run it again.
@@ -209,14 +210,14 @@ main() {
   if ! mkdir -p "$cache" 2>/dev/null || [[ ! -w $cache ]]; then
     fail "$cache can not be written by $(id -un): run squash once as the owner of $root"
   fi
-  if (($# > 0)); then install_packages "$@"; fi
+  if [[ -n $* && $* != native ]]; then install_packages "$@"; fi
   # One set-up at a time: a second one waits, then finds everything done.
   exec 9>"$cache/setup.lock"
   flock 9
   open_to_daemon
   find_node
   install_libraries
-  build_native "$@"
+  if [[ " $* " == *' build '* || " $* " == *' native '* ]]; then build_native "$@"; fi
 }
 
 main "$@"

@@ -31,7 +31,7 @@ class Place implements AsyncDisposable {
 
   store(): LocalLayerStore {
     const tool: ImageTool = {
-      unpack: async (image, target) => {
+      unpack: async ({ path: image, target }) => {
         this.unpacked += 1;
         try {
           await run('unsquashfs', ['-no-progress', '-d', this.path(target), this.path(image)]);

@@ -10,12 +10,18 @@ import { readdir, rename, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { AppError } from '@squash/contract/errors';
 import { type LayerDigest, layerDigestSchema } from '@squash/contract/ids';
+import { limits } from '@squash/contract/limits';
 import { syncDirectory } from '#base/atomic-file.ts';
 
-/** The part of `squash-launch` that makes and removes trees. Paths are relative to the data directory. */
+/** The part of `LaunchClient` that makes and removes trees. Paths are relative to the data directory. */
 export interface ImageTool {
-  /** Makes the directory `target` from a squashfs file, synced. @throws layer_corrupt, disk_full, launcher_unavailable */
-  unpack(image: string, target: string): Promise<void>;
+  /** Makes the directory `target` from the squashfs file `path`. @throws layer_corrupt, disk_full, launcher_unavailable */
+  unpack(image: {
+    readonly path: string;
+    readonly target: string;
+    readonly bytesMax: number;
+    readonly inodesMax: number;
+  }): Promise<void>;
   removeTree(path: string): Promise<void>;
 }
 
@@ -53,7 +59,8 @@ export class TreeStore {
   async #unpack(digest: LayerDigest, image: string, isSameImage: () => Promise<boolean>): Promise<void> {
     const target = join('tmp', `layer-${digest.slice(0, 12)}-${randomBytes(6).toString('hex')}`);
     try {
-      await this.#tool.unpack(image, target);
+      const { layerBytesMax: bytesMax, layerInodesMax: inodesMax } = limits;
+      await this.#tool.unpack({ path: image, target, bytesMax, inodesMax });
       if (!(await isSameImage())) {
         throw new AppError('layer_corrupt', `Cannot use "${image}": it was replaced while it was unpacked`);
       }
