@@ -22,6 +22,7 @@ const suffix = '.squashfs';
 interface NewModule {
   readonly name: ModuleName;
   readonly digest: LayerDigest;
+  readonly importedAt: string;
   readonly replace: boolean;
 }
 
@@ -85,12 +86,12 @@ export class LocalLayerStore implements LayerStore {
     try {
       // The copy is what is checked and kept: nobody else writes it.
       await copyFile(hostPath, copy, constants.COPYFILE_FICLONE | constants.COPYFILE_EXCL);
-      const { digest, size } = await syncAndHash(copy);
-      const replace = options.replace ?? false;
+      const { digest, size, writtenAt } = await syncAndHash(copy);
+      const module = { name, digest, importedAt: writtenAt, replace: options.replace ?? false };
       // Before a tree is made that nobody would use.
-      await this.#checkName({ name, digest, replace });
+      await this.#checkName(module);
       if (!(await this.#trees.has(digest))) await this.#unpack(copy, digest, what);
-      await this.#inTurn(name, () => this.#place(copy, { name, digest, replace }));
+      await this.#inTurn(name, () => this.#place(copy, module));
       return { name, size, location: 'local', digest };
     } catch (error) {
       throw readFailure(error, what);
@@ -136,7 +137,7 @@ export class LocalLayerStore implements LayerStore {
     await removeManifest(path);
     await rename(copy, path);
     await syncDirectory(join(this.#dataDir, 'modules'));
-    await writeManifest(path, module.name, module.digest);
+    await writeManifest(path, module);
   }
 
   /** @throws module_exists */
@@ -221,12 +222,15 @@ async function checkSuperblock(path: string, what: string): Promise<string> {
   return fingerprint(facts);
 }
 
-async function syncAndHash(path: string): Promise<{ readonly digest: LayerDigest; readonly size: number }> {
+async function syncAndHash(
+  path: string,
+): Promise<{ readonly digest: LayerDigest; readonly size: number; readonly writtenAt: string }> {
   const handle = await open(path, 'r+');
   try {
     await handle.chmod(0o644);
     await handle.sync();
-    return { digest: await hashFile(handle), size: (await handle.stat()).size };
+    const { size, mtime } = await handle.stat();
+    return { digest: await hashFile(handle), size, writtenAt: mtime.toISOString() };
   } finally {
     await handle.close();
   }

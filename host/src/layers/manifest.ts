@@ -61,7 +61,7 @@ export async function writeManifest(
     builder: 'squash module import',
     base: null,
     packages: [],
-    squashfs_sha256: digest,
+    squashfs_sha256: module.digest,
   };
   await writeFileAtomic(`${modulePath}${manifestSuffix}`, `${JSON.stringify(manifest, null, 2)}\n`, 0o644);
 }
