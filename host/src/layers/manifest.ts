@@ -51,13 +51,12 @@ async function readSmall(path: string): Promise<string | undefined> {
 /** What an import knows of a module: from now on a changed file is refused. */
 export async function writeManifest(
   modulePath: string,
-  name: ModuleName,
-  digest: LayerDigest,
+  module: { readonly name: ModuleName; readonly digest: LayerDigest; readonly importedAt: string },
 ): Promise<void> {
   const manifest: ModuleManifest = {
     schema: 1,
-    name,
-    built_at: new Date().toISOString(),
+    name: module.name,
+    built_at: module.importedAt,
     builder: 'squash module import',
     base: null,
     packages: [],
