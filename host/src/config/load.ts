@@ -50,6 +50,8 @@ export function readConfig(env: Environment, cwd: string): LoadedConfig {
   const found = settings.map((setting) => find(setting, env, file));
   const values = new Map<string, SettingValue>();
   for (const each of found) {
+    // What has no effect of its own may be there for another program, in whatever form that one takes.
+    if (each.setting.completes !== undefined) continue;
     const parsed = parseSetting(each.setting, each.text);
     if (parsed.ok) values.set(each.setting.name, parsed.value);
     else problems.push(`${each.setting.name} ${parsed.problem}`);

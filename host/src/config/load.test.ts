@@ -1,0 +1,203 @@
+/** The configuration's edge: precedence, defaults, refusals, and that no secret comes out of it. */
+import assert from 'node:assert/strict';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { type Setting, settings } from '@squash/contract/config';
+import { AppError } from '@squash/contract/errors';
+import fc from 'fast-check';
+import { pinnedEnvironment } from './config.ts';
+import { isLoopback } from './listen.ts';
+import { explainConfig, loadConfig } from './load.ts';
+import { editDistance, nearest } from './nearest.ts';
+import { parseSetting } from './values.ts';
+
+async function directory(dotEnv?: string): Promise<{ path: string } & AsyncDisposable> {
+  const path = await mkdtemp(join(tmpdir(), 'squash-config-'));
+  if (dotEnv !== undefined) await writeFile(join(path, '.env'), dotEnv);
+  return { path, [Symbol.asyncDispose]: () => rm(path, { recursive: true }) };
+}
+
+const data = { SQUASH_DATA: '/srv/squash' };
+
+test('loadConfig() puts the environment over .env over the defaults, and empty means not set', async () => {
+  await using cwd = await directory('SQUASH_PORT=9000\nSQUASH_MAX_SANDBOXES=7\nDATABASE_URL=other\n');
+  const config = loadConfig({ ...data, SQUASH_PORT: '9001', SQUASH_LOG_LEVEL: '' }, cwd.path);
+  assert.equal(config.listen.port, 9001);
+  assert.equal(config.sandboxesMax, 7);
+  assert.equal(config.log.level, 'info');
+  assert.equal(loadConfig({ ...data, SQUASH_PORT: '' }, cwd.path).listen.port, 8080);
+  const sources = Object.fromEntries(
+    explainConfig({ ...data, SQUASH_PORT: '9001' }, cwd.path).map(({ name, source }) => [name, source]),
+  );
+  assert.equal(sources['SQUASH_PORT'], 'environment');
+  assert.equal(sources['SQUASH_MAX_SANDBOXES'], '.env');
+  assert.equal(sources['SQUASH_HOST'], 'default');
+});
+
+test('loadConfig() has the documented defaults', async () => {
+  await using cwd = await directory();
+  const config = loadConfig({ ...data }, cwd.path);
+  assert.deepEqual(config, {
+    dataDir: '/srv/squash',
+    runDir: '/srv/squash/run',
+    backend: 'chroot',
+    listen: { host: '127.0.0.1', port: 8080 },
+    authToken: undefined,
+    allowedHosts: [],
+    isStrictContentType: false,
+    sandboxesMax: 100,
+    upperLimitBytes: 536_870_912,
+    requiresLimits: false,
+    upper: 'auto',
+    overlay: 'auto',
+    ids: 'auto',
+    log: { level: 'info', format: 'auto' },
+  });
+});
+
+test('loadConfig() takes the values of the original’s table', async () => {
+  await using cwd = await directory();
+  const config = loadConfig(
+    {
+      SQUASH_BACKEND: 'chroot',
+      SQUASH_DATA: 'state',
+      SQUASH_PORT: '0',
+      SQUASH_AUTH_TOKEN: 'abc',
+      SQUASH_S3_BUCKET: '',
+      SQUASH_S3_REGION: 'us-east-1',
+      SQUASH_EPHEMERAL: '0',
+      SQUASH_PROXY_HTTPS: '',
+      SQUASH_UPPER_LIMIT_MB: '64',
+      SQUASH_HOST: '0.0.0.0',
+      SQUASH_ALLOWED_HOSTS: 'Squash.example, *.box.example',
+      AWS_ACCESS_KEY_ID: 'set by something else',
+    },
+    cwd.path,
+  );
+  assert.equal(config.dataDir, join(cwd.path, 'state'));
+  assert.equal(config.authToken?.reveal(), 'abc');
+  assert.equal(config.upperLimitBytes, 67_108_864);
+  assert.deepEqual(config.allowedHosts, ['squash.example', '*.box.example']);
+  assert.equal(loadConfig({ ...data, SQUASH_PORT: 'off' }, cwd.path).listen.port, undefined);
+  assert.equal(loadConfig({ SQUASH_DATA_DIR: '/x' }, cwd.path).dataDir, '/x');
+});
+
+test('loadConfig() refuses what is misspelt, malformed or of a part that does not exist', async () => {
+  await using cwd = await directory();
+  const table: readonly [Record<string, string>, RegExp][] = [
+    [{ SQUASH_PROT: '1' }, /SQUASH_PROT in the environment is unknown: did you mean SQUASH_PORT\?/],
+    [{ SQUASH_PORT: '65536' }, /SQUASH_PORT is "65536"/],
+    [{ SQUASH_PORT: '0x50' }, /SQUASH_PORT is "0x50"/],
+    [{ SQUASH_PORT: ' 80' }, /SQUASH_PORT is " 80"/],
+    [{ SQUASH_MAX_SANDBOXES: '0' }, /from 1 to 10000/],
+    [{ SQUASH_REQUIRE_LIMITS: 'ture' }, /write 1 or 0/],
+    [{ SQUASH_LOG_LEVEL: 'loud' }, /choose one of debug, info, warn, error/],
+    [{ SQUASH_HOST: 'a b' }, /neither an IP address nor a host name/],
+    [{ SQUASH_ALLOWED_HOSTS: 'ok.example,*' }, /contains "\*"/],
+    [{ SQUASH_HOST: '0.0.0.0' }, /there is no SQUASH_AUTH_TOKEN/],
+    [{ SQUASH_HOST: '::' }, /there is no SQUASH_AUTH_TOKEN/],
+    [{ SQUASH_HOST: 'squash.example' }, /there is no SQUASH_AUTH_TOKEN/],
+    [{ SQUASH_AUTH_TOKEN: 'two words' }, /SQUASH_AUTH_TOKEN contains a space/],
+    [{ SQUASH_BACKEND: 'firecracker' }, /needs the microVM backend/],
+    [{ SQUASH_BACKEND: 'docker' }, /choose one of chroot, firecracker/],
+    [{ SQUASH_S3_BUCKET: 'b' }, /SQUASH_S3_BUCKET \(set to "b"\) needs S3/],
+    [{ SQUASH_EPHEMERAL: '1' }, /needs ephemeral mode/],
+    [{ SQUASH_PROXY_HTTPS: '1' }, /needs the egress process/],
+    [{ TAILSCALE_AUTHKEY: 'tskey-1' }, /TAILSCALE_AUTHKEY needs Tailscale/],
+    [{ SQUASH_DATA_DIR: '/other' }, /name two directories/],
+  ];
+  for (const [env, message] of table) {
+    assert.throws(() => loadConfig({ ...data, ...env }, cwd.path), { code: 'config_invalid', message });
+  }
+});
+
+test('loadConfig() tells all problems at once, those of .env too', async () => {
+  await using cwd = await directory('SQUASH_PORTT=1\nSQUASH_PORT=x\n');
+  assert.throws(
+    () => loadConfig({ ...data, SQUASH_LOG_FORMAT: 'xml' }, cwd.path),
+    (error: Error) => {
+      for (const part of [/SQUASH_PORTT in \.env/, /SQUASH_PORT is "x"/, /SQUASH_LOG_FORMAT is "xml"/]) {
+        assert.match(error.message, part);
+      }
+      return true;
+    },
+  );
+});
+
+test('no error and no explanation holds a secret', async () => {
+  await using cwd = await directory();
+  const secret = 'tskey-very-secret';
+  const env = { ...data, SQUASH_AUTH_TOKEN: secret };
+  assert.ok(!JSON.stringify(explainConfig(env, cwd.path)).includes(secret));
+  assert.ok(!JSON.stringify(loadConfig(env, cwd.path)).includes(secret));
+  for (const name of settings.filter(({ kind }) => kind.type === 'secret').map(({ name }) => name)) {
+    try {
+      loadConfig({ ...data, [name]: `${secret} x` }, cwd.path);
+    } catch (error) {
+      assert.ok(error instanceof AppError && !error.message.includes(secret), name);
+    }
+  }
+});
+
+test('pinnedEnvironment() leads to the same directories wherever it is read', async () => {
+  await using cwd = await directory();
+  const config = loadConfig({ SQUASH_DATA_DIR: 'here', SQUASH_RUN: 'there' }, cwd.path);
+  const again = loadConfig({ SQUASH_DATA_DIR: 'here', ...pinnedEnvironment(config) }, '/');
+  assert.deepEqual([again.dataDir, again.runDir], [config.dataDir, config.runDir]);
+});
+
+test('parseSetting() never throws, and a number it takes is in its range', () => {
+  fc.assert(
+    fc.property(
+      fc.constantFrom<Setting>(...settings),
+      fc.string({ unit: 'binary', maxLength: 300 }),
+      (setting, text) => {
+        const parsed = parseSetting(setting, text);
+        if (!parsed.ok || setting.kind.type !== 'integer') return;
+        assert.ok(Number(parsed.value) >= setting.kind.min && Number(parsed.value) <= setting.kind.max);
+      },
+    ),
+  );
+  fc.assert(
+    fc.property(fc.integer({ min: -10, max: 20_000 }), (value) => {
+      const [setting] = settings.filter(({ name }) => name === 'SQUASH_MAX_SANDBOXES');
+      assert.ok(setting !== undefined);
+      assert.equal(parseSetting(setting, String(value)).ok, value >= 1 && value <= 10_000);
+    }),
+  );
+});
+
+test('every setting’s default is a value that it takes', () => {
+  for (const setting of settings) {
+    if (setting.default !== '') assert.ok(parseSetting(setting, setting.default).ok, setting.name);
+  }
+});
+
+test('isLoopback() knows loopback from the rest', () => {
+  for (const host of ['127.0.0.1', '127.9.9.9', '::1', 'localhost', 'LOCALHOST'])
+    assert.ok(isLoopback(host), host);
+  for (const host of [
+    '0.0.0.0',
+    '::',
+    '128.0.0.1',
+    '127.0.0.1.evil.test',
+    '127.evil.test',
+    '::ffff:127.0.0.1',
+  ]) {
+    assert.ok(!isLoopback(host), host);
+  }
+});
+
+test('editDistance() is a distance, and nearest() finds a name by itself', () => {
+  const word = fc.string({ maxLength: 12 });
+  fc.assert(
+    fc.property(word, word, word, (a, b, c) => {
+      assert.equal(editDistance(a, a), 0);
+      assert.equal(editDistance(a, b), editDistance(b, a));
+      assert.ok(editDistance(a, c) <= editDistance(a, b) + editDistance(b, c));
+    }),
+  );
+  assert.equal(nearest('SQUASH_AUTHTOKEN', ['SQUASH_AUTH_TOKEN', 'SQUASH_PORT']), 'SQUASH_AUTH_TOKEN');
+});
