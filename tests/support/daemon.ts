@@ -6,11 +6,12 @@
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { copyFile, mkdir, mkdtemp, readFile, rm } from 'node:fs/promises';
+import { copyFile, mkdir, mkdtemp, readFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { baseLayer, repository } from './base-layer.ts';
+import { removeDataDirectory } from './data-directory.ts';
 import { expectNoLeaks, processesOf } from './leaks.ts';
 import { waitFor } from './wait.ts';
 
@@ -179,7 +180,7 @@ export class TestDaemon implements AsyncDisposable {
     await endAll(this.dataDir);
     await expectNoLeaks(this.dataDir);
     if (process.env['KEEP'] === '1') return;
-    await rm(this.dataDir, { recursive: true, force: true });
+    await removeDataDirectory(this.dataDir);
   }
 }
 
@@ -206,7 +207,8 @@ export function dataFile(daemon: TestDaemon, path: string): Promise<string> {
   return readFile(join(daemon.dataDir, path), 'utf8');
 }
 
-async function freePort(): Promise<number> {
+/** A TCP port that nobody listened on a moment ago. */
+export async function freePort(): Promise<number> {
   const server = createServer();
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
