@@ -52,11 +52,14 @@ export async function sendRequest(address: Address, request: HttpRequest): Promi
   // The answer is awaited while the body is still on its way: a refusal comes before the body's end.
   const sending = streamed ? sendBody(socket, request.body as AsyncIterable<Uint8Array>, chunked) : undefined;
   const answer = readHead(socket, new ByteSource(socket));
-  if (sending !== undefined) {
-    const first = await Promise.race([sending, answer]);
-    if (first instanceof Error) return await answer.catch(() => Promise.reject(first));
+  try {
+    const unsent = sending === undefined ? undefined : await Promise.race([sending, answer]);
+    if (unsent instanceof Error) return await answer.catch(() => Promise.reject(unsent));
+    return await answer;
+  } catch (cause) {
+    socket.destroy();
+    throw cause;
   }
-  return await answer;
 }
 
 async function openConnection(address: Address): Promise<Socket> {
