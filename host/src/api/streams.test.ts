@@ -19,6 +19,13 @@ import { event } from './job-logs.ts';
 
 const logs = '/cgi-bin/api/sandboxes/box/jobs/1/logs';
 
+/** True when `count` does not move while the server answers others: nobody waits on a clock. */
+async function isStalled(server: ThinServer, count: () => number): Promise<boolean> {
+  const before = count();
+  for (let round = 0; round < 20; round += 1) await server.send({ path: '/cgi-bin/health' });
+  return before > 0 && count() === before;
+}
+
 async function* lines(...texts: readonly string[]): AsyncGenerator<JobLogLine, void, void> {
   for (const [index, text] of texts.entries()) yield { number: index + 1, stream: 'stderr', text };
 }
@@ -72,15 +79,9 @@ test('a client that stops reading an event stream stalls whoever writes it, and 
   await using server = await ThinServer.start(thinEngine({ jobLog: () => endless() }));
   const response = await server.open({ path: logs });
   response.pause();
-  let last = -1;
-  await waitFor('the writer to stall', async () => {
-    const before = written;
-    await new Promise((resolve) => setTimeout(resolve, 100));
-    last = written;
-    return last > 0 && last === before;
-  });
+  await waitFor('the writer to stall', () => isStalled(server, () => written));
   // What fits into the kernel's socket buffers on both sides, not more.
-  assert.ok(last < 1_000, `${last} lines were written to a client that does not read`);
+  assert.ok(written < 1_000, `${written} lines were written to a client that does not read`);
   assert.match((await server.send({ path: '/metrics' })).text, /squash_http_streams_active 1\n/);
   response.destroy();
   await waitFor('the stream to be freed', () => isEnded);
@@ -232,14 +233,8 @@ test('a client that stops reading an exec stream stalls the command; one that le
   await once(socket, 'open');
   socket.pause();
   socket.send(JSON.stringify({ type: 'start', argv: ['yes'] }));
-  let last = 0;
-  await waitFor('the command to stall', async () => {
-    const before = produced;
-    await new Promise((resolve) => setTimeout(resolve, 100));
-    last = produced;
-    return last > 0 && last === before;
-  });
-  assert.ok(last < 1_000, `${last} chunks were taken for a client that does not read`);
+  await waitFor('the command to stall', () => isStalled(server, () => produced));
+  assert.ok(produced < 1_000, `${produced} chunks were taken for a client that does not read`);
   socket.terminate();
   await waitFor('the command to be abandoned', () => calls.includes('abandon'));
 });
@@ -260,11 +255,7 @@ test('a command that does not read its input stalls the client', async () => {
   await once(socket, 'open');
   socket.send(JSON.stringify({ type: 'start', argv: ['sleep'], stdin: true }));
   for (let index = 0; index < 600; index += 1) socket.send(Buffer.alloc(65_536));
-  await waitFor('the client to be stalled', async () => {
-    const before = socket.bufferedAmount;
-    await new Promise((resolve) => setTimeout(resolve, 100));
-    return taken.length > 0 && socket.bufferedAmount === before;
-  });
+  await waitFor('the client to be stalled', () => isStalled(server, () => socket.bufferedAmount));
   assert.equal(taken.length, 1);
   assert.ok(socket.bufferedAmount > 16 * 1_048_576, `${socket.bufferedAmount} of 39 MB wait at the client`);
   socket.terminate();

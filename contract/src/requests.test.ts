@@ -1,0 +1,126 @@
+/** Properties of the request parsers: they never throw, and what they let through keeps its promises. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { execBodySchema, execControlSchema, execStartSchema, jobBodySchema } from './exec.ts';
+import { limits } from './limits.ts';
+import { activateBodySchema, createBodySchema, restoreBodySchema, snapshotBodySchema } from './sandbox.ts';
+import { utf8Bytes } from './tolerant.ts';
+
+const schemas = {
+  create: createBodySchema,
+  exec: execBodySchema,
+  job: jobBodySchema,
+  activate: activateBodySchema,
+  snapshot: snapshotBodySchema,
+  restore: restoreBodySchema,
+  start: execStartSchema,
+  control: execControlSchema,
+};
+const keys = [
+  'id',
+  'owner',
+  'layers',
+  'task',
+  'cpu',
+  'memory_mb',
+  'max_lifetime_s',
+  'allow_net',
+  'cmd',
+  'workdir',
+  'timeout',
+  'module',
+  'label',
+  'argv',
+  'env',
+  'cwd',
+  'type',
+  '__proto__',
+  'constructor',
+];
+const text = fc.string({ unit: 'binary', maxLength: 80 });
+const nasty = fc.constantFrom<unknown>(
+  '..',
+  '/',
+  '',
+  '\0',
+  'a\nb',
+  '-1',
+  '5m',
+  1e308,
+  -0,
+  [],
+  {},
+  null,
+  true,
+  ['..'],
+);
+/** JSON as a client could send it, built as text so that `__proto__` is a key like any other. */
+const body = fc
+  .array(fc.tuple(fc.constantFrom(...keys), fc.oneof(nasty, fc.jsonValue({ maxDepth: 2 }), text)), {
+    maxLength: 12,
+  })
+  .map(
+    (pairs) =>
+      `{${pairs.map(([key, value]) => `${JSON.stringify(key)}:${JSON.stringify(value)}`).join(',')}}`,
+  )
+  .map((json): unknown => JSON.parse(json));
+
+test('request schemas never throw, and each refusal is one sentence', () => {
+  fc.assert(
+    fc.property(body, (value) => {
+      for (const schema of Object.values(schemas)) {
+        const parsed = schema.safeParse(value);
+        if (!parsed.success) assert.match(parsed.error.issues[0]?.message ?? '', /\S/);
+      }
+    }),
+    { numRuns: 300 },
+  );
+});
+
+test('a create request that passes has an id, layers and numbers within the limits', () => {
+  fc.assert(
+    fc.property(body, fc.oneof(text, fc.stringMatching(/^[a-z0-9_-]{1,70}$/)), (value, id) => {
+      const parsed = createBodySchema.safeParse({ ...(value as object), id });
+      if (!parsed.success) return;
+      assert.match(parsed.data.id, /^[A-Za-z0-9_-]{1,64}$/);
+      assert.ok(parsed.data.layers.length <= limits.layersMax);
+      for (const layer of parsed.data.layers) assert.match(layer, /^(?!\.)[A-Za-z0-9_.-]{1,128}$/);
+      assert.equal(new Set(parsed.data.layers).size, parsed.data.layers.length);
+      assert.ok(parsed.data.cpu >= limits.cpuMin && parsed.data.cpu <= limits.cpuMax);
+      assert.ok(Number.isInteger(parsed.data.memory_mb) && Number.isInteger(parsed.data.max_lifetime_s));
+      assert.ok(utf8Bytes(parsed.data.owner) <= limits.ownerBytesMax);
+    }),
+    { numRuns: 300 },
+  );
+});
+
+test('an exec request that passes can be run as it is', () => {
+  const timeouts = fc.oneof(fc.double({ noNaN: true }), fc.integer(), fc.stringMatching(/^\d{1,6}[smhd]?$/));
+  const dirs = fc.oneof(
+    text,
+    text.map((path) => `/${path}`),
+    fc.constant(null),
+  );
+  fc.assert(
+    fc.property(text, dirs, timeouts, (cmd, workdir, timeout) => {
+      const parsed = execBodySchema.safeParse({ cmd, workdir, timeout });
+      if (!parsed.success) return;
+      assert.ok(!parsed.data.cmd.includes('\0') && parsed.data.cmd.trim() !== '');
+      assert.ok(parsed.data.workdir.startsWith('/') && !parsed.data.workdir.split('/').includes('..'));
+      assert.ok(Number.isInteger(parsed.data.timeout));
+      assert.ok(parsed.data.timeout >= 1 && parsed.data.timeout <= limits.execTimeoutSMax);
+    }),
+    { numRuns: 300 },
+  );
+});
+
+test('layers mean the same as a comma list and as an array', () => {
+  const names = fc.array(fc.stringMatching(/^[0-9]{3}-[a-z]{1,8}$/), { minLength: 1, maxLength: 8 });
+  fc.assert(
+    fc.property(names, (layers) => {
+      const list = createBodySchema.parse({ id: 'x', layers: ` ${layers.join(' , ')} ,` });
+      assert.deepEqual(list.layers, createBodySchema.parse({ id: 'x', layers }).layers);
+    }),
+  );
+});
