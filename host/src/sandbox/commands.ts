@@ -155,8 +155,12 @@ async function notStarted(sandbox: Sandbox, run: Run, error: unknown): Promise<A
     await run.done;
     return undefined;
   }
-  const isMissing = /ENOENT|not found|no such file/i.test(failure.message);
-  run.unstarted(isMissing, failure.message);
+  run.unstarted(errnoOf(failure) === 'ENOENT', failure.message);
   sandbox.world.log.debug('exec.unstarted', { sandbox: sandbox.row.id, seq: run.row.seq, error: failure });
   return failure;
+}
+
+/** The error inside the sandbox that stands behind a failure. */
+function errnoOf(failure: AppError): unknown {
+  return failure.cause instanceof Error && 'code' in failure.cause ? failure.cause.code : undefined;
 }

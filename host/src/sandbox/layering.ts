@@ -138,7 +138,8 @@ export async function snapshot(sandbox: Sandbox, wanted: SnapshotLabel | undefin
   sandbox.change({ pending: { op: 'snapshot', label } });
   faultPoint('snapshot.pending');
   try {
-    const packed = await world.driver.pack({ id: row.id, generation: row.upperGeneration }, path);
+    const source = { id: row.id, generation: row.upperGeneration };
+    const packed = await sandbox.whileFrozen(() => world.driver.pack(source, path));
     faultPoint('snapshot.packed');
     const taken: SnapshotRow = {
       label,

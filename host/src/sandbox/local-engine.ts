@@ -68,7 +68,7 @@ export class LocalEngine implements Engine, AsyncDisposable {
       clock: options.clock,
       fixedLimits: options.fixedLimits,
       requiresLimits: options.requiresLimits,
-      guestOf: (running) => new GuestClient((signal) => driver.connect(running, signal)),
+      guestOf: (running) => new GuestClient({ connect: (signal) => driver.connect(running, signal) }),
       starts: new Semaphore(limits.startsAtOnceMax),
       usages: new Semaphore(limits.upperUsagesAtOnceMax),
       layerLock: new SharedLock(),

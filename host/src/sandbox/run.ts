@@ -30,6 +30,8 @@ export interface RunHost {
   oomKilled(isOnlySuspect: (runsNow: number) => boolean): Promise<boolean>;
   /** PID 1 does not answer or does not obey: the sandbox restarts it and ends its runs. */
   guestBroken(why: string): void;
+  /** The sandbox stands still for a snapshot: nobody in it can be late. */
+  readonly isFrozen: boolean;
   /** The end is stored; also called when the run was left to the next daemon. */
   runOver(run: Run): void;
   storeFailed(run: Run, error: unknown): void;
@@ -292,10 +294,16 @@ export class Run {
     if (timeoutMs === undefined) return;
     const elapsedMs = Math.max(0, this.#parts.host.nowMs() - startedMs);
     const leftMs = Math.max(0, timeoutMs - elapsedMs) + limits.execKillGraceMs + limits.execTimeoutSlackMs;
-    this.#deadline = setTimeout(() => {
-      this.expectEnd('timed_out');
-      this.#parts.host.guestBroken(`exec ${this.row.seq} outlived its timeout`);
-    }, leftMs);
+    this.#deadline = setTimeout(() => this.#overdue(), leftMs);
+  }
+
+  #overdue(): void {
+    if (this.#parts.host.isFrozen) {
+      this.#deadline = setTimeout(() => this.#overdue(), limits.execTimeoutSlackMs);
+      return;
+    }
+    this.expectEnd('timed_out');
+    this.#parts.host.guestBroken(`exec ${this.row.seq} outlived its timeout`);
   }
 
   #clearTimers(): void {

@@ -37,6 +37,7 @@ export class Sandbox implements RunHost {
   #restartTimer: NodeJS.Timeout | undefined;
   #oomKillsSeen = 0;
   #isClosed = false;
+  #isFrozen = false;
 
   constructor(world: World, row: SandboxRow, snapshots: readonly SnapshotRow[]) {
     this.world = world;
@@ -56,6 +57,22 @@ export class Sandbox implements RunHost {
 
   get state(): State {
     return this.#life.state;
+  }
+
+  /** The driver holds the sandbox still: new commands wait, and no guest is late. */
+  get isFrozen(): boolean {
+    return this.#isFrozen;
+  }
+
+  /** Runs `body`, in which the driver freezes the sandbox. */
+  async whileFrozen<T>(body: () => Promise<T>): Promise<T> {
+    this.#isFrozen = true;
+    try {
+      return await body();
+    } finally {
+      this.#isFrozen = false;
+      this.#tellWaiters();
+    }
   }
 
   /** Removed, or left to the next daemon. */
@@ -137,7 +154,7 @@ export class Sandbox implements RunHost {
   async ready(): Promise<number> {
     for (;;) {
       const admission = admitCommand(this.state);
-      if (admission.verdict === 'go') return admission.instance;
+      if (admission.verdict === 'go' && !this.#isFrozen) return admission.instance;
       if (admission.verdict === 'refuse') {
         throw new AppError(admission.code, `Cannot use sandbox "${this.#row.id}": ${admission.why}`);
       }
@@ -332,7 +349,7 @@ export class Sandbox implements RunHost {
     await promise;
     clearTimeout(timer);
     this.#waiters = this.#waiters.filter((waiter) => waiter !== resolve);
-    if (isLate || this.#isClosed) {
+    if ((isLate && !this.#isFrozen) || this.#isClosed) {
       throw new AppError(
         'sandbox_not_ready',
         `Cannot use sandbox "${this.#row.id}": it is being started: try again later`,
