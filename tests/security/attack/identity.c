@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/capability.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -140,9 +141,10 @@ static int forge_overlay(int argc, char **argv) {
   return breach("set %s", argv[1]);
 }
 
-/* Opens the outer map of ids: whoever may write it chooses who he is outside. */
+/* Whoever may write his map of ids, here or in a namespace of his own, chooses who he is. */
 static int map_ids(int argc, char **argv) {
   (void)argc, (void)argv;
+  if (unshare(CLONE_NEWUSER) != 0) printf("unshare: %s\n", strerror(errno));
   int map = open("/proc/self/uid_map", O_WRONLY);
   if (map < 0) return held("uid_map: %s", strerror(errno));
   if (write(map, "0 0 1\n", 6) > 0) return breach("wrote uid_map");
