@@ -1,0 +1,75 @@
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, it } from 'node:test';
+import { commandTable } from '../../cli/src/command-table.ts';
+import { usageWords } from '../../cli/src/help.ts';
+
+const root = new URL('../..', import.meta.url).pathname;
+
+describe('docs/cli.md', () => {
+  const text = readFileSync(join(root, 'docs/cli.md'), 'utf8');
+
+  it('has every command with its words, and every option with its meaning', () => {
+    for (const spec of commandTable.filter((each) => each.hidden === undefined)) {
+      assert.ok(text.includes(`\`squash ${spec.name}${usageWords(spec)}\``), spec.name);
+      for (const flag of spec.flags) {
+        const short = flag.short === undefined ? '' : `-${flag.short}, `;
+        const value = flag.value === undefined ? '' : ` ${flag.value}`;
+        assert.ok(
+          text.includes(`\`${short}--${flag.name}${value}\` ${flag.summary}`),
+          `${spec.name} ${flag.name}`,
+        );
+      }
+    }
+  });
+
+  it('names no command that is not there', () => {
+    const names = commandTable.flatMap((spec) => [spec.name, spec.name.split(' ')[0]]);
+    for (const [, word] of text.matchAll(/squash ([a-z]+)(?= |`)/g)) {
+      assert.ok(word === 'setup' || names.includes(word), word);
+    }
+  });
+});
+
+describe('systemd units', () => {
+  const skip = existsSync('/usr/bin/systemd-analyze') ? false : 'systemd-analyze is not installed';
+  for (const [unit, path] of [
+    ['squash.service', '/opt/squash/squash'],
+    ['squash-user.service', '%h/squash/squash'],
+  ] as const) {
+    it(`${unit} passes systemd-analyze verify`, { skip }, () => {
+      const text = readFileSync(join(root, 'packaging/systemd', unit), 'utf8');
+      assert.ok(text.includes(`ExecStart=${path} serve`));
+      const directory = mkdtempSync(join(tmpdir(), 'squash-unit-'));
+      try {
+        // The program of this checkout instead of the installed one, which verify looks for.
+        const copy = join(directory, 'squash.service');
+        writeFileSync(copy, text.replace(path, join(root, 'squash')));
+        const mode = unit === 'squash.service' ? '--system' : '--user';
+        const env = { ...process.env, XDG_RUNTIME_DIR: directory, SYSTEMD_LOG_LEVEL: 'warning' };
+        const said = execFileSync('systemd-analyze', [mode, '--man=no', 'verify', copy], {
+          encoding: 'utf8',
+          env,
+          stdio: 'pipe',
+        });
+        assert.equal(said, '');
+      } finally {
+        rmSync(directory, { recursive: true });
+      }
+    });
+
+    it(`${unit} leaves sandboxes alive and their groups to the daemon`, () => {
+      const text = readFileSync(join(root, 'packaging/systemd', unit), 'utf8');
+      assert.match(text, /^Delegate=yes$/m);
+      assert.match(text, /^KillMode=process$/m);
+      // Each of these takes something away that a sandbox is made of, or gives the data back to root.
+      assert.doesNotMatch(
+        text,
+        /^(RestrictNamespaces|PrivateUsers|NoNewPrivileges|StateDirectory|ProtectHostname)=/m,
+      );
+    });
+  }
+});
