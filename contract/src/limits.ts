@@ -24,7 +24,7 @@ export const limits = {
    * restarted. A guest starved of its CPU share may be seconds late; a hostile one gains only these.
    */
   execTimeoutSlackMs: 5_000,
-  /** Commands at once in one sandbox: one socket and one process group each; PID 1's table has as many rows. */
+  /** Commands at once in one sandbox: one socket and one process group each, and fewer than PID 1's own limit. */
   execsRunningMax: 64,
   /** Operations and execs that may wait while a sandbox is created or restarted. More is a client in a loop. */
   sandboxWaitersMax: 64,
@@ -53,7 +53,7 @@ export const limits = {
   /** Finished commands kept per sandbox; older ones go, their numbers are never used again. */
   execHistoryMax: 1_000,
   /** Stored output of the finished commands of one sandbox: 1,000 commands of 2 MiB would be 2 GiB. */
-  execHistoryBytesMax: 67_108_864,
+  execHistoryBytesMax: 33_554_432,
 
   // Layers.
   /** Inodes of one layer: a whole desktop with development packages has a fifth of it. */
@@ -78,6 +78,16 @@ export const limits = {
   memoryMbMax: 4_194_304,
   /** Ten years: a number that overflows no timer. */
   lifetimeSMax: 315_360_000,
+  /** Processes and threads in a sandbox: a parallel build fits, a fork bomb is over in milliseconds. */
+  sandboxPidsMax: 1_024,
+  /** `/dev/shm`: what container engines give; it counts as the sandbox's memory besides. */
+  sandboxShmBytesMax: 67_108_864,
+  /** Open files per process: databases and browsers ask for 65,536; more only feeds loops over descriptors. */
+  sandboxOpenFilesMax: 65_536,
+  /** One inode per this many bytes of the upper's limit: a tree of node_modules has files of 8 to 10 KB. */
+  upperBytesPerInode: 8_192,
+  /** On top of 1.05 × the upper's limit: tables of a squashfs that holds as many files as there are inodes. */
+  snapshotOverheadBytes: 16_777_216,
   /** Sandboxes started at once after a reboot: each start is some processes; two cores gain nothing from more. */
   startsAtOnceMax: 4,
   /** A sandbox whose PID 1 ends this often within `restartWindowMs` is left alone as `failed`. */

@@ -1,0 +1,195 @@
+/**
+ * The daemon, inside its namespaces: builds every part in order onto one stack and waits for a signal.
+ *
+ * The order is the trust argument of start-up: nothing is read before the data directory is ours alone, nothing
+ * runs before the database is sound, and nobody is answered before what an earlier daemon left is taken over.
+ * Disposal goes the other way round; sandboxes and their commands outlive it.
+ *
+ * `main.ts repair` rebuilds the database instead and prints what it did as JSON: it has to run here, because the
+ * files belong to the daemon's id.
+ */
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { AppError } from '@squash/contract/errors';
+import { limits } from '@squash/contract/limits';
+import packageJson from '../../package.json' with { type: 'json' };
+import { startHttp } from './api/serve-http.ts';
+import { systemClock } from './base/clock.ts';
+import { createLog, type Log } from './base/log.ts';
+import type { Config } from './config/config.ts';
+import { type LoadedConfig, readConfig } from './config/load.ts';
+import { NamespaceDriver } from './drivers/namespace/namespace-driver.ts';
+import { LaunchClient } from './launch/launch-client.ts';
+import { probeHost } from './launch/host-probe.ts';
+import { LocalLayerStore } from './layers/local-layer-store.ts';
+import { LocalEngine } from './sandbox/local-engine.ts';
+import { lockDataDirectory } from './store/data-lock.ts';
+import { repairDatabase } from './store/repair.ts';
+import { Store } from './store/store.ts';
+
+/** Exit codes of sysexits.h: a service manager does not start again what can't work. */
+const exitConfig = 78;
+const exitSoftware = 70;
+
+async function serve({ config, explained }: LoadedConfig, log: Log): Promise<void> {
+  const started = new Date(systemClock.wallMs()).toISOString();
+  const stopping = stopSignal(log);
+  await using stack = new AsyncDisposableStack();
+  makeDirectories(config);
+  stack.use(lockDataDirectory(config.dataDir));
+  const store = stack.use(new Store(join(config.dataDir, 'squash.db')));
+  noteBoot(config, log);
+  const launcher = stack.use(new LaunchClient(config.runDir));
+  const capabilities = await probeHost(launcher);
+  const driver = stack.use(
+    new NamespaceDriver({
+      launcher,
+      dataDir: config.dataDir,
+      runDir: config.runDir,
+      capabilities,
+      upper: config.upper,
+      snapshotBytesMax: snapshotBytesMax(config),
+    }),
+  );
+  const layers = new LocalLayerStore({ dataDir: config.dataDir, tool: launcher });
+  const engine = stack.use(
+    await LocalEngine.open({
+      dataDir: config.dataDir,
+      store,
+      driver,
+      layers,
+      log,
+      clock: systemClock,
+      removeTree: (path) => launcher.removeTree(path),
+      sandboxesMax: config.sandboxesMax,
+      requiresLimits: config.requiresLimits,
+      fixedLimits: {
+        pidsMax: limits.sandboxPidsMax,
+        shmBytesMax: limits.sandboxShmBytesMax,
+        openFilesMax: limits.sandboxOpenFilesMax,
+        upperBytesMax: config.upperLimitBytes,
+        upperInodesMax: Math.ceil(config.upperLimitBytes / limits.upperBytesPerInode),
+      },
+    }),
+  );
+  const info = { version: packageJson.version, started, host: [...capabilities], config: [...explained] };
+  const http = stack.use(await startHttp({ engine, config, info, log }));
+  log.info('daemon.ready', {
+    version: packageJson.version,
+    socket: http.socketPath,
+    listen: http.listen === null ? null : `http://${http.listen.host}:${http.listen.port}`,
+    sandboxes: engine.list().length,
+  });
+  await sayFirstLayer(engine, log);
+  log.info('daemon.stopping', { signal: await stopping });
+}
+
+/** The directories of the layout in ARCHITECTURE.md. Searchable where the launcher's children mount from. */
+function makeDirectories({ dataDir, runDir }: Config): void {
+  for (const name of ['modules', 'layers', 'sandboxes', 'tmp', 'trash']) {
+    mkdirSync(join(dataDir, name), { recursive: true, mode: 0o755 });
+  }
+  mkdirSync(join(runDir, 'g'), { recursive: true, mode: 0o755 });
+}
+
+/** A squashfs of incompressible files is a little larger than they are. */
+function snapshotBytesMax(config: Config): number {
+  return Math.ceil(config.upperLimitBytes * 1.05) + limits.snapshotOverheadBytes;
+}
+
+/**
+ * Says in the log that the machine was restarted. Nothing depends on it: what runs is what the launcher lists,
+ * and after a reboot that is nothing.
+ */
+function noteBoot({ runDir }: Config, log: Log): void {
+  const path = join(runDir, 'boot-id');
+  const now = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
+  let before: string | undefined;
+  try {
+    before = readFileSync(path, 'utf8').trim();
+  } catch {
+    // The first daemon of this data directory, or of this boot where it lies in memory.
+  }
+  if (before === now) return;
+  if (before !== undefined) log.info('daemon.rebooted');
+  writeFileSync(path, `${now}\n`);
+}
+
+async function sayFirstLayer(engine: LocalEngine, log: Log): Promise<void> {
+  if ((await engine.health()).baseReady) return;
+  log.warn('layers.none', {
+    remedy: 'no base layer yet: "squash quickstart" builds one, "squash module import FILE" takes one in',
+  });
+}
+
+/** The first SIGTERM or SIGINT; a second one ends the process at once, which loses nothing but open requests. */
+function stopSignal(log: Log): Promise<string> {
+  return new Promise((resolve) => {
+    let isSecond = false;
+    for (const name of ['SIGTERM', 'SIGINT'] as const) {
+      process.on(name, () => {
+        if (isSecond) {
+          log.warn('daemon.forced', { signal: name });
+          process.exit(128 + (name === 'SIGINT' ? 2 : 15));
+        }
+        isSecond = true;
+        resolve(name);
+      });
+    }
+  });
+}
+
+async function repair(config: Config): Promise<void> {
+  using _lock = lockDataDirectory(config.dataDir);
+  const report = await repairDatabase(config.dataDir, systemClock.wallMs());
+  process.stdout.write(
+    `${JSON.stringify({
+      sandboxes: report.sandboxes.length,
+      execs: report.execs,
+      kept: report.keptAside ?? null,
+      problems: report.problems,
+    })}\n`,
+  );
+}
+
+function openLog(config: Config['log']): Log {
+  const format = config.format === 'auto' ? (process.stderr.isTTY ? 'pretty' : 'json') : config.format;
+  return createLog({
+    level: config.level,
+    format,
+    write: (line) => void process.stderr.write(line),
+    nowMs: () => systemClock.wallMs(),
+    rate: {
+      linesMax: limits.guestLogLinesMax,
+      windowMs: limits.guestLogWindowMs,
+      keysMax: limits.guestLogKeysMax,
+    },
+  });
+}
+
+async function main(): Promise<number> {
+  let log = openLog({ level: 'info', format: 'auto' });
+  // A fault nobody caught: state is made to survive a death at any point, a half-working daemon is not.
+  process.on('uncaughtException', (error) => {
+    log.error('daemon.fault', { error, stack: error.stack });
+    process.exit(exitSoftware);
+  });
+  try {
+    const loaded = readConfig(process.env, process.cwd());
+    log = openLog(loaded.config.log);
+    if (process.argv[2] === 'repair') await repair(loaded.config);
+    else await serve(loaded, log);
+    return 0;
+  } catch (error) {
+    if (process.argv[2] === 'repair') {
+      const code = error instanceof AppError ? error.code : 'internal';
+      const message = error instanceof Error ? error.message : String(error);
+      process.stdout.write(`${JSON.stringify({ error: { code, message } })}\n`);
+    } else {
+      log.error('daemon.failed', { error });
+    }
+    return error instanceof AppError ? exitConfig : exitSoftware;
+  }
+}
+
+process.exit(await main());
