@@ -10,16 +10,16 @@ import { CliFailure } from './failure.ts';
 
 export const hostEntries = {
   serve: entry('serve.ts'),
-  doctor: entry('doctor.ts'),
-  stop: entry('stop.ts'),
+  offline: entry('offline.ts'),
 } as const;
 
 function entry(name: string): string {
   return fileURLToPath(new URL(`../../host/src/${name}`, import.meta.url));
 }
 
-export async function runHostEntry<T>(name: keyof typeof hostEntries, words: readonly string[]): Promise<T> {
-  const child = spawn(process.execPath, [hostEntries[name], ...words], {
+/** `probe`, `config`, `repair` or `stop`. */
+export async function askOffline<T>(verb: string): Promise<T> {
+  const child = spawn(process.execPath, [hostEntries.offline, verb], {
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   const parts: Buffer[] = [];
@@ -37,7 +37,7 @@ export async function runHostEntry<T>(name: keyof typeof hostEntries, words: rea
   if (answer === undefined) {
     throw new CliFailure(
       'internal',
-      `${name} ended with ${child.signalCode ?? `code ${child.exitCode}`} and no answer`,
+      `${verb} ended with ${child.signalCode ?? `code ${child.exitCode}`} and no answer`,
     );
   }
   return answer as T;

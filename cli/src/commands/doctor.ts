@@ -6,7 +6,7 @@ import type { Capability } from '@squash/contract/capability';
 import type { DaemonInfo } from '@squash/contract/daemon';
 import type { Call } from '../command.ts';
 import { CliFailure, exitCodes, usageFailure } from '../failure.ts';
-import { runHostEntry } from '../local-host.ts';
+import { askOffline } from '../local-host.ts';
 import { printJson, printLine, printTable, styled, visible } from '../output/print.ts';
 import { daemonInfo } from './daemon-info.ts';
 
@@ -25,8 +25,7 @@ export async function run(call: Call): Promise<number> {
   if (repair) return await repairState(call);
   const info = await daemonInfo(call.client);
   if (config) return showConfiguration(call, info?.config ?? (await localConfiguration()));
-  const host =
-    info?.host ?? (await runHostEntry<{ readonly host: readonly Capability[] }>('doctor', ['probe'])).host;
+  const host = info?.host ?? (await askOffline<{ readonly host: readonly Capability[] }>('probe')).host;
   return showHost(call, host, info);
 }
 
@@ -78,7 +77,7 @@ function printRemedies(host: readonly Capability[]): void {
 }
 
 async function localConfiguration(): Promise<Configuration> {
-  return (await runHostEntry<{ readonly config: Configuration }>('doctor', ['config'])).config;
+  return (await askOffline<{ readonly config: Configuration }>('config')).config;
 }
 
 function showConfiguration(call: Call, config: Configuration): number {
@@ -101,7 +100,7 @@ async function repairState(call: Call): Promise<number> {
   if (info !== undefined) {
     throw new CliFailure('data_locked', `the daemon runs, with pid ${info.pid}; stop it first: squash stop`);
   }
-  const answer = await runHostEntry<RepairAnswer>('doctor', ['repair']);
+  const answer = await askOffline<RepairAnswer>('repair');
   if (call.json) printJson(answer);
   else {
     printLine(`Rebuilt the database: ${answer.sandboxes} sandboxes. No upper was touched.`);

@@ -9,7 +9,7 @@ import { readFileSync } from 'node:fs';
 import type { DaemonInfo } from '@squash/contract/daemon';
 import type { Call } from '../command.ts';
 import { CliFailure, exitCodes, usageFailure } from '../failure.ts';
-import { runHostEntry } from '../local-host.ts';
+import { askOffline } from '../local-host.ts';
 import { printJson, printLine } from '../output/print.ts';
 import { daemonInfo } from './daemon-info.ts';
 
@@ -27,7 +27,7 @@ export async function run(call: Call): Promise<number> {
   }
   const info = await daemonInfo(call.client);
   if (info !== undefined) await stopDaemon(info);
-  const all = call.flags.isSet('all') ? await runHostEntry<StopAnswer>('stop', []) : undefined;
+  const all = call.flags.isSet('all') ? await askOffline<StopAnswer>('stop') : undefined;
   if (call.json) printJson({ stopped: info?.pid ?? null, ended: all?.ended ?? null });
   else {
     printLine(info === undefined ? 'No daemon runs.' : `Stopped the daemon, pid ${info.pid}.`);

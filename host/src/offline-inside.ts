@@ -1,0 +1,49 @@
+/**
+ * The inside half of `offline.ts`: in the daemon's namespaces, as the owner of the data, with the launcher in reach.
+ *
+ * Words: the verb, the data directory, the run directory, and `end` where the launcher was started for this call only.
+ */
+import { AppError } from '@squash/contract/errors';
+import { systemClock } from './base/clock.ts';
+import { probeHost } from './launch/host-probe.ts';
+import { LaunchClient } from './launch/launch-client.ts';
+import { lockDataDirectory } from './store/data-lock.ts';
+import { repairDatabase } from './store/repair.ts';
+
+async function answer(verb: string, dataDir: string, launcher: LaunchClient): Promise<unknown> {
+  if (verb === 'probe') return { host: await probeHost(launcher) };
+  using _lock = lockDataDirectory(dataDir);
+  if (verb === 'repair') return repaired(await repairDatabase(dataDir, systemClock.wallMs()));
+  if (verb === 'stop') return await endAll(launcher);
+  throw new AppError('invalid_request', `There is no offline verb "${verb}"`);
+}
+
+function repaired(report: Awaited<ReturnType<typeof repairDatabase>>): unknown {
+  return {
+    sandboxes: report.sandboxes.length,
+    execs: report.execs,
+    kept: report.keptAside ?? null,
+    problems: report.problems,
+  };
+}
+
+async function endAll(launcher: LaunchClient): Promise<unknown> {
+  const ended = (await launcher.list()).length;
+  await launcher.shutdown();
+  return { ended };
+}
+
+const [, , verb = '', dataDir = '', runDir = '', after] = process.argv;
+try {
+  using launcher = new LaunchClient(runDir);
+  try {
+    process.stdout.write(`${JSON.stringify(await answer(verb, dataDir, launcher))}\n`);
+  } finally {
+    if (after === 'end' && verb !== 'stop') await launcher.shutdown();
+  }
+} catch (error) {
+  const code = error instanceof AppError ? error.code : 'internal';
+  const message = error instanceof Error ? error.message : String(error);
+  process.stdout.write(`${JSON.stringify({ error: { code, message } })}\n`);
+  process.exitCode = 1;
+}

@@ -1,0 +1,151 @@
+/**
+ * What the command line asks of this machine where no daemon runs: `probe`, `config`, `repair`, `stop`.
+ *
+ * Prints one JSON object, or `{"error": {code, message}}` with a non-zero exit. This is the outside half, with
+ * the caller's rights; what concerns the launcher and the data is done by `offline-inside.ts` in the daemon's
+ * namespaces, because the files there belong to their ids. A launcher that lived before lives on.
+ */
+import { spawnSync } from 'node:child_process';
+import { existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import type { Capability } from '@squash/contract/capability';
+import { AppError, type ErrorCode, errorCatalog } from '@squash/contract/errors';
+import { z } from 'zod';
+import { SocketDirectory } from './base/socket-directory.ts';
+import { explainConfig, loadConfig } from './config/load.ts';
+import { enterCommand } from './serve.ts';
+
+interface Place {
+  readonly dataDir: string;
+  readonly runDir: string;
+}
+
+/** A probe tries a sandbox, a repair reads every sandbox's file: minutes only on a very slow disk. */
+const insideMsMax = 600_000;
+/** A probe's or a repair's answer; the longest is a repair with a problem for each of 10,000 sandboxes. */
+const answerBytesMax = 16_777_216;
+
+const failureSchema = z.object({
+  error: z.object({
+    code: z.custom<ErrorCode>((code) => typeof code === 'string' && Object.hasOwn(errorCatalog, code)),
+    message: z.string(),
+  }),
+});
+
+async function answer(verb: string): Promise<unknown> {
+  const cwd = process.cwd();
+  switch (verb) {
+    case 'config':
+      return { config: explainConfig(process.env, cwd) };
+    case 'probe':
+      return { host: await probe(loadConfig(process.env, cwd)) };
+    case 'repair':
+      return await inside('repair', madePlace(loadConfig(process.env, cwd)));
+    case 'stop':
+      return await stop(loadConfig(process.env, cwd));
+    default:
+      throw new AppError('invalid_request', `There is no offline verb "${verb}"`);
+  }
+}
+
+async function stop(place: Place): Promise<unknown> {
+  return (await isLauncherAlive(place)) ? await inside('stop', place) : { ended: 0 };
+}
+
+/** Where nothing was set up yet the probe looks from a directory that is removed afterwards. */
+async function probe(place: Place): Promise<readonly Capability[]> {
+  if (existsSync(place.dataDir)) return await probeAt(madePlace(place));
+  const directory = mkdtempSync(join(tmpdir(), 'squash-doctor-'));
+  try {
+    return await probeAt(madePlace({ dataDir: directory, runDir: join(directory, 'run') }));
+  } finally {
+    rmSync(directory, { recursive: true, force: true });
+  }
+}
+
+/** That the namespaces can't be made is the most important finding of all. */
+async function probeAt(place: Place): Promise<readonly Capability[]> {
+  try {
+    const { host } = (await inside('probe', place)) as { readonly host: readonly Capability[] };
+    return host;
+  } catch (error) {
+    if (!(error instanceof AppError) || error.code !== 'launch_failed') throw error;
+    return [
+      {
+        name: 'namespaces',
+        state: 'missing',
+        required: true,
+        found: error.message,
+        choice: 'none',
+        weaker: 'no sandbox can start',
+        remedy: 'sysctl -w user.max_user_namespaces=10000 kernel.unprivileged_userns_clone=1',
+      },
+    ];
+  }
+}
+
+function madePlace(place: Place): Place {
+  // Searchable for all, as `serve` makes them.
+  mkdirSync(place.dataDir, { recursive: true, mode: 0o755 });
+  mkdirSync(place.runDir, { recursive: true, mode: 0o755 });
+  return place;
+}
+
+async function inside(verb: string, place: Place): Promise<unknown> {
+  const after = (await isLauncherAlive(place)) ? 'keep' : 'end';
+  const script = fileURLToPath(new URL('./offline-inside.ts', import.meta.url));
+  const { program, words } = enterCommand(place, [
+    process.execPath,
+    script,
+    verb,
+    place.dataDir,
+    place.runDir,
+    after,
+  ]);
+  const child = spawnSync(program, words.slice(1), {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    encoding: 'utf8',
+    timeout: insideMsMax,
+    maxBuffer: answerBytesMax,
+  });
+  if (child.error !== undefined)
+    throw new AppError('launch_failed', child.error.message, { cause: child.error });
+  return parseAnswer(child.stdout, child.stderr);
+}
+
+function parseAnswer(text: string, said: string): unknown {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    // It did not get so far as to answer: what it said on the way is the reason.
+    throw new AppError('launch_failed', said.trim() || 'squash-launch ended without a word');
+  }
+  const failure = failureSchema.safeParse(value);
+  if (failure.success) throw new AppError(failure.data.error.code, failure.data.error.message);
+  return value;
+}
+
+/** Whether somebody listens. The launcher talks to its own ids only, but it accepts. */
+async function isLauncherAlive(place: Place): Promise<boolean> {
+  if (!existsSync(place.runDir)) return false;
+  using directory = new SocketDirectory(place.runDir);
+  try {
+    (await directory.connect('launch.sock')).destroy();
+    return true;
+  } catch {
+    // No socket, or one that nobody listens on any more.
+    return false;
+  }
+}
+
+try {
+  process.stdout.write(`${JSON.stringify(await answer(process.argv[2] ?? ''))}\n`);
+} catch (error) {
+  const code = error instanceof AppError ? error.code : 'internal';
+  const message = error instanceof Error ? error.message : String(error);
+  process.stdout.write(`${JSON.stringify({ error: { code, message } })}\n`);
+  process.exitCode = 1;
+}
