@@ -1,0 +1,99 @@
+/* Changing who this process is: see become.h. */
+#include "launch/become.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/descriptor.h"
+#include "launch/ids.h"
+
+/* Enough for 1,000 sandboxes with their connections; above it only costs kernel memory. */
+enum { OPEN_FILES_MAX = 1048576 };
+
+int become_inner_root(struct fault *fault) {
+  /* Where setgroups is denied (single-id mode) the groups stay; they are unmapped inside and give no rights
+     that the user who started us did not have. */
+  if (setgroups(0, NULL) != 0 && errno != EPERM) {
+    return fault_set(fault, "launch_failed", "can't drop supplementary groups");
+  }
+  if (setresgid(0, 0, 0) != 0 || setresuid(0, 0, 0) != 0) {
+    return fault_set(fault, "launch_failed", "can't become id 0 of the daemon's user namespace");
+  }
+  prctl(PR_SET_DUMPABLE, 1, 0, 0, 0); /* Else /proc/<pid> belongs to the host's root and nobody can join us. */
+  return 0;
+}
+
+int become_inner_id(uid_t id, struct fault *fault) {
+  if (id != 0 && (setgroups(0, NULL) != 0 || setresgid(id, id, id) != 0 || setresuid(id, id, id) != 0)) {
+    return fault_set(fault, "launch_failed", "can't become id %u", id);
+  }
+  /* Changing ids cleared both. Readable /proc files are what lets the launcher write our id maps; nobody in a
+     sandbox can trace us through that, because tracing across user namespaces needs a capability in ours. */
+  prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+  prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+  return 0;
+}
+
+void raise_open_files(void) {
+  struct rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max < OPEN_FILES_MAX ? limit.rlim_max : OPEN_FILES_MAX;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+const char *program_directory(const char *program, char *out) {
+  if (strchr(program, '/') == NULL) {
+    const char *path = getenv("PATH");
+    for (const char *part = path == NULL ? "/usr/bin" : path; *part != '\0';) {
+      size_t bytes = strcspn(part, ":");
+      char candidate[PATH_MAX];
+      snprintf(candidate, sizeof candidate, "%.*s/%s", (int)bytes, part, program);
+      if (access(candidate, X_OK) == 0) return program_directory(candidate, out);
+      part += bytes + (part[bytes] == ':');
+    }
+    return NULL;
+  }
+  if (realpath(program, out) == NULL) return NULL;
+  char *slash = strrchr(out, '/');
+  slash[slash == out] = '\0';
+  return out;
+}
+
+bool ids_want_single(void) {
+  const char *wanted = getenv("SQUASH_IDS");
+  return wanted != NULL && strcmp(wanted, "single") == 0;
+}
+
+/* Only what root owns and has no second name: a hard link to a file elsewhere must not change its owner. */
+static void give_away_entries(int directory) {
+  DIR *entries = fdopendir(openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (entries == NULL) return;
+  for (struct dirent *entry; (entry = readdir(entries)) != NULL;) {
+    struct stat status;
+    if (strcmp(entry->d_name, "..") == 0 || strcmp(entry->d_name, ".") == 0) continue;
+    if (fstatat(directory, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0 || status.st_uid != 0) continue;
+    if (!S_ISDIR(status.st_mode) && (!S_ISREG(status.st_mode) || status.st_nlink != 1)) continue;
+    if (fchownat(directory, entry->d_name, ROOT_RANGE_FIRST, ROOT_RANGE_FIRST, AT_SYMLINK_NOFOLLOW) != 0) continue;
+    if (S_ISREG(status.st_mode) || strcmp(entry->d_name, "modules") != 0) continue;
+    cleanup_fd modules = openat(directory, "modules", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (modules >= 0) give_away_entries(modules);
+  }
+  closedir(entries);
+}
+
+int give_away_tree(int directory, struct fault *fault) {
+  give_away_entries(directory);
+  if (fchown(directory, ROOT_RANGE_FIRST, ROOT_RANGE_FIRST) == 0) return 0;
+  return fault_set(fault, "launch_failed", "can't give the data directory to uid %u", ROOT_RANGE_FIRST);
+}

@@ -1,0 +1,22 @@
+/* Changing who this process is, and what it may open: the small steps that `enter` and the launcher share. */
+#ifndef SQUASH_LAUNCH_BECOME_H
+#define SQUASH_LAUNCH_BECOME_H
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "launch/fault.h"
+
+/* Id 0 of the user namespace just made or joined, with no supplementary group of the host. */
+int become_inner_root(struct fault *fault);
+/* An id of the daemon's namespace without any capability; stays killable with its parent. */
+int become_inner_id(uid_t id, struct fault *fault);
+/* Soft limit of open files to the hard one: a daemon holds one connection per running command. */
+void raise_open_files(void);
+/* The directory of a program found like execvp finds it; NULL where there is none. `out` has PATH_MAX bytes. */
+const char *program_directory(const char *program, char *out);
+/* As root: gives the directory, its entries and its modules to the daemon's range. */
+int give_away_tree(int directory, struct fault *fault);
+/* SQUASH_IDS=single */
+bool ids_want_single(void);
+
+#endif

@@ -1,0 +1,71 @@
+/*
+ * Control groups behind one interface: version 1 (and hybrid), version 2, or none.
+ *
+ * `cgroup_prepare` runs outside with the rights of whoever started Squash: it finds or makes `squash-<hash>`, a
+ * directory that belongs to the daemon's id, and keeps descriptors of it; the launcher works below those and needs
+ * no path. The hash is of the data directory's path, so the next start finds what a dead launcher left.
+ *
+ * What a newcomer would get wrong: in version 1 nobody but root may move a process of another id, so a sandbox's
+ * first process joins by itself while it still has the launcher's id. In version 2 a group with controllers for
+ * its children can't hold processes, so the launcher stands in a leaf of its own.
+ */
+#ifndef SQUASH_LAUNCH_CGROUP_H
+#define SQUASH_LAUNCH_CGROUP_H
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "launch/fault.h"
+
+enum cgroup_controller {
+  CGROUP_MEMORY,
+  CGROUP_CPU,
+  CGROUP_CPUACCT,
+  CGROUP_PIDS,
+  CGROUP_FREEZER,
+  CGROUP_CONTROLLERS,
+};
+
+struct cgroup_setup {
+  int version;                 /* 0: none */
+  int base[CGROUP_CONTROLLERS]; /* version 1: one directory per controller; version 2: only the first; else -1 */
+  bool has[CGROUP_CONTROLLERS]; /* what can be limited or measured */
+  char detail[256];            /* where the groups are, or why there are none: for the host probe */
+};
+
+struct cgroup_limits {
+  uint64_t memory_bytes;
+  uint64_t cpu_milli;
+  uint64_t pids;
+};
+
+struct cgroup_usage {
+  uint64_t memory_bytes;
+  uint64_t cpu_us;
+  uint64_t pids;
+  uint64_t oom_kills;
+};
+
+/* Longest name of a group: `s` and 16 digits of an instance. */
+enum { CGROUP_NAME_BYTES = 32 };
+
+void cgroup_prepare(struct cgroup_setup *setup, const char *data);
+void cgroup_place_launcher(const struct cgroup_setup *setup, pid_t launcher);
+void cgroup_setup_close(struct cgroup_setup *setup);
+
+int cgroup_create(const struct cgroup_setup *setup, const char *name, const struct cgroup_limits *limits,
+                  struct fault *fault);
+/* Puts the calling process into the group. */
+int cgroup_join(const struct cgroup_setup *setup, const char *name, struct fault *fault);
+/* Returns when every process stands still (or runs again): 0, or -1 with ETIMEDOUT. */
+int cgroup_freeze(const struct cgroup_setup *setup, const char *name, bool frozen);
+int cgroup_usage(const struct cgroup_setup *setup, const char *name, struct cgroup_usage *usage);
+/* Kills what is in the group, also processes that stand outside the sandbox's pid namespace. */
+void cgroup_kill(const struct cgroup_setup *setup, const char *name);
+/* Returns 0 when the group is gone everywhere, -1 while processes of it are still being reaped. */
+int cgroup_remove(const struct cgroup_setup *setup, const char *name);
+
+/* The name of a data directory's group. */
+void cgroup_base_name(const char *data, char *name, size_t size);
+
+#endif

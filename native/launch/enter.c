@@ -1,0 +1,284 @@
+/*
+ * `squash-launch enter --data D --run R --app A [--init I] -- command…`
+ *
+ * Runs outside the daemon's namespaces with the rights of whoever started Squash, and is the last of our code
+ * that has them. Under a lock it looks for a living launcher and joins its user and mount namespace; where none
+ * lives it ends what a dead one left behind, makes the namespaces and forks the resident launcher into them. Then
+ * it becomes the command with the same process id, so that a service manager keeps watching the right process.
+ *
+ * Joining trusts the peer's process id of a socket in R, which belongs to us (as root: to the dedicated range,
+ * where nothing but this data directory's own processes runs).
+ */
+#include "launch/enter.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/descriptor.h"
+#include "launch/attach.h"
+#include "launch/become.h"
+#include "launch/cgroup.h"
+#include "launch/fault.h"
+#include "launch/file.h"
+#include "launch/helper.h"
+#include "launch/ids.h"
+#include "launch/leftover.h"
+#include "launch/resident.h"
+#include "launch/socket.h"
+#include "launch/syscalls.h"
+
+/* Root hands the data directory to the daemon's id: once, and only what root itself owns. */
+static int give_away(const char *path, struct fault *fault) {
+  cleanup_fd directory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  struct stat status;
+  if (directory < 0 || fstat(directory, &status) != 0) {
+    return fault_set(fault, "launch_failed", "can't open \"%s\"", path);
+  }
+  uid_t wanted = geteuid() == 0 ? ROOT_RANGE_FIRST : geteuid();
+  if (status.st_uid == wanted) return 0;
+  errno = 0;
+  if (geteuid() != 0 || status.st_uid != 0) {
+    return fault_set(fault, "launch_failed", "\"%s\" belongs to uid %u; it has to belong to uid %u", path,
+                     status.st_uid, wanted);
+  }
+  return give_away_tree(directory, fault);
+}
+
+/* Joins the namespaces of the launcher at the other end. Returns 1 when joined, 0 when it is gone meanwhile. */
+static int join(int connection, struct fault *fault) {
+  struct ucred peer;
+  socklen_t size = sizeof peer;
+  if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) {
+    return fault_set(fault, "launch_failed", "can't ask who listens on launch.sock");
+  }
+  uid_t wanted = geteuid() == 0 ? ROOT_RANGE_FIRST : geteuid();
+  errno = 0;
+  if (peer.uid != wanted) {
+    return fault_set(fault, "launch_failed", "launch.sock belongs to uid %u instead of %u", peer.uid, wanted);
+  }
+  cleanup_fd pidfd = sys_pidfd_open(peer.pid);
+  if (pidfd < 0) return 0;
+  /* Still connected after the process was pinned: the id was not used again for somebody else. */
+  struct pollfd hangup = {.fd = connection, .events = POLLIN | POLLRDHUP};
+  if (poll(&hangup, 1, 0) != 0) return 0;
+  if (setns(pidfd, CLONE_NEWUSER | CLONE_NEWNS) != 0) {
+    return fault_set(fault, "launch_failed", "can't join the namespaces of process %d", peer.pid);
+  }
+  return become_inner_root(fault) != 0 ? -1 : 1;
+}
+
+/* The outside half of making the namespaces: a child that keeps the caller's rights until the launcher runs. */
+struct outside {
+  int socket;
+  pid_t pid;
+};
+
+struct outside_answer {
+  bool is_fine;
+  bool is_single;
+  char why[128];
+  struct fault fault;
+};
+
+static _Noreturn void outside_main(int socket, pid_t target, const struct cgroup_setup *cgroups) {
+  char byte;
+  pid_t resident;
+  struct outside_answer answer = {.is_single = ids_want_single()};
+  if (read_whole(socket, &byte, 1) != 1) _exit(1);
+  answer.is_fine =
+      ids_write_maps(target, &answer.is_single, answer.why, sizeof answer.why, &answer.fault) == 0;
+  if (write_whole(socket, &answer, sizeof answer) != 0) _exit(1);
+  if (read_whole(socket, &resident, sizeof resident) != 1) _exit(1);
+  cgroup_place_launcher(cgroups, resident);
+  _exit(write_whole(socket, &byte, 1) == 0 ? 0 : 1);
+}
+
+static int outside_start(struct outside *outside, const struct cgroup_setup *cgroups, struct fault *fault) {
+  int pair[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
+    return fault_set(fault, "launch_failed", "can't make a socket pair");
+  }
+  pid_t target = getpid();
+  outside->pid = fork();
+  if (outside->pid == 0) {
+    close(pair[0]);
+    outside_main(pair[1], target, cgroups);
+  }
+  close(pair[1]);
+  outside->socket = pair[0];
+  return outside->pid > 0 ? 0 : fault_set(fault, "launch_failed", "can't fork");
+}
+
+/* Forks the launcher away from us (its parent becomes the host's init) and waits until it listens. */
+static pid_t resident_start(struct resident_options *options, struct fault *fault) {
+  int ready[2];
+  if (pipe2(ready, O_CLOEXEC) != 0) return fault_set(fault, "launch_failed", "can't make a pipe");
+  cleanup_fd reader = ready[0];
+  cleanup_fd writer = ready[1];
+  pid_t between = fork();
+  if (between == 0) {
+    if (fork() == 0) {
+      close(reader);
+      options->ready_fd = writer;
+      _exit(resident_main(options));
+    }
+    _exit(0);
+  }
+  if (between < 0) return fault_set(fault, "launch_failed", "can't fork");
+  close_fd(&writer);
+  while (waitpid(between, NULL, 0) < 0 && errno == EINTR) continue;
+  struct resident_ready answer;
+  errno = 0;
+  if (read_whole(reader, &answer, sizeof answer) != 1) {
+    return fault_set(fault, "launch_failed", "the launcher ended before it listened");
+  }
+  if (answer.pid > 0) return answer.pid;
+  *fault = answer.fault;
+  fault->code = "launch_failed"; /* A pointer does not survive the way here in general; this one code does. */
+  return -1;
+}
+
+static int enter_new_namespaces(const struct enter_options *options, struct fault *fault) {
+  if (geteuid() == 0) {
+    if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) != 0) {
+      return fault_set(fault, "launch_failed", "can't make a mount namespace");
+    }
+    char program[PATH_MAX];
+    struct attachment wanted[] = {{.path = options->app},
+                                  {.path = program_directory(options->command[0], program)},
+                                  {.path = options->data, .is_writable = true},
+                                  {.path = options->run, .is_writable = true}};
+    if (attach_unreachable(wanted, sizeof wanted / sizeof wanted[0], fault) != 0) return -1;
+  }
+  if (unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) {
+    return fault_set(fault, "launch_failed",
+                     "can't make a user namespace (see `squash doctor`: user namespaces may be switched off)");
+  }
+  return 0;
+}
+
+static int make(const struct enter_options *options, int run_fd, struct fault *fault) {
+  struct resident_options resident = {.data = options->data, .run = options->run, .helper_fd = -1};
+  resident.init_fd = open(options->init, O_RDONLY | O_CLOEXEC);
+  if (resident.init_fd < 0) return fault_set(fault, "launch_failed", "can't open \"%s\"", options->init);
+  /* Control groups first: a leftover that is frozen has to be thawed before it can end. */
+  cgroup_prepare(&resident.cgroups, options->data);
+  if (leftover_end(run_fd, options->data, fault) != 0) return -1;
+  if (geteuid() == 0 && (resident.helper_fd = helper_start(fault)) < 0) return -1;
+  struct outside outside = {.socket = -1};
+  if (outside_start(&outside, &resident.cgroups, fault) != 0) return -1;
+  cleanup_fd socket = outside.socket;
+  if (enter_new_namespaces(options, fault) != 0) return -1;
+  struct outside_answer answer;
+  if (write_whole(socket, "m", 1) != 0 || read_whole(socket, &answer, sizeof answer) != 1) {
+    return fault_set(fault, "launch_failed", "the helper that maps ids ended early");
+  }
+  if (!answer.is_fine) {
+    *fault = answer.fault;
+    return -1;
+  }
+  if (become_inner_root(fault) != 0) return -1;
+  if (mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) != 0) {
+    return fault_set(fault, "launch_failed", "can't detach mount propagation");
+  }
+  resident.is_single = answer.is_single;
+  resident.single_reason = answer.why;
+  pid_t pid = resident_start(&resident, fault);
+  if (pid < 0) return -1;
+  char byte;
+  if (write_whole(socket, &pid, sizeof pid) != 0 || read_whole(socket, &byte, 1) != 1) {
+    return fault_set(fault, "launch_failed", "the helper that places the launcher in its cgroup ended early");
+  }
+  while (waitpid(outside.pid, NULL, 0) < 0 && errno == EINTR) continue;
+  if (resident.helper_fd >= 0) close(resident.helper_fd);
+  cgroup_setup_close(&resident.cgroups);
+  close(resident.init_fd);
+  return 0;
+}
+
+/* The launcher only talks to its own id, so root asks as that id. Returns -1 where nobody listens. */
+static int connect_launcher(int run_fd) {
+  bool is_root = geteuid() == 0;
+  if (is_root && seteuid(ROOT_RANGE_FIRST) != 0) return -1;
+  int connection = socket_connect_at(run_fd, "launch.sock");
+  if (is_root && seteuid(0) != 0) abort();
+  return connection;
+}
+
+static int enter(const struct enter_options *options, struct fault *fault) {
+  if (give_away(options->data, fault) != 0 || give_away(options->run, fault) != 0) return -1;
+  cleanup_fd run_fd = open(options->run, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (run_fd < 0) return fault_set(fault, "launch_failed", "can't open \"%s\"", options->run);
+  cleanup_fd lock = openat(run_fd, "launch.lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+  if (lock < 0 || flock(lock, LOCK_EX) != 0) {
+    return fault_set(fault, "launch_failed", "can't lock \"%s/launch.lock\"", options->run);
+  }
+  cleanup_fd connection = connect_launcher(run_fd);
+  int joined = connection < 0 ? 0 : join(connection, fault);
+  if (joined != 0) return joined < 0 ? -1 : 0;
+  return make(options, run_fd, fault);
+}
+
+static bool parse(int argc, char **argv, struct enter_options *options) {
+  int i = 2;
+  for (; i + 1 < argc && strcmp(argv[i], "--") != 0; i += 2) {
+    if (strcmp(argv[i], "--data") == 0) options->data = argv[i + 1];
+    else if (strcmp(argv[i], "--run") == 0) options->run = argv[i + 1];
+    else if (strcmp(argv[i], "--app") == 0) options->app = argv[i + 1];
+    else if (strcmp(argv[i], "--init") == 0) options->init = argv[i + 1];
+    else return false;
+  }
+  if (i + 1 >= argc || options->data == NULL || options->run == NULL || options->app == NULL) return false;
+  options->command = argv + i + 1;
+  return true;
+}
+
+int enter_main(int argc, char **argv) {
+  static char resolved[4][PATH_MAX];
+  struct enter_options options = {0};
+  if (!parse(argc, argv, &options)) {
+    fputs("usage: squash-launch enter --data DIR --run DIR --app DIR [--init FILE] -- COMMAND…\n", stderr);
+    return 2;
+  }
+  if (options.init == NULL && program_directory("/proc/self/exe", resolved[3]) != NULL) {
+    strncat(resolved[3], "/squash-init", sizeof resolved[3] - strlen(resolved[3]) - 1);
+    options.init = resolved[3];
+  }
+  const char **paths[] = {&options.data, &options.run, &options.app};
+  for (int i = 0; i < 3; i++) {
+    if (realpath(*paths[i], resolved[i]) == NULL) {
+      fprintf(stderr, "squash-launch: no directory \"%s\": %s\n", *paths[i], strerror(errno));
+      return 1;
+    }
+    *paths[i] = resolved[i];
+  }
+  struct fault fault = {0};
+  if (enter(&options, &fault) != 0) {
+    fprintf(stderr, "squash-launch: %s\n", fault.text);
+    return 1;
+  }
+  if (chdir(options.app) != 0) {
+    fprintf(stderr, "squash-launch: can't enter \"%s\": %s\n", options.app, strerror(errno));
+    return 1;
+  }
+  /* Nothing the daemon starts may gain rights by a set-uid file of the host. */
+  prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+  raise_open_files();
+  execvp(options.command[0], options.command);
+  fprintf(stderr, "squash-launch: can't execute \"%s\": %s\n", options.command[0], strerror(errno));
+  return 127;
+}

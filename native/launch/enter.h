@@ -1,0 +1,16 @@
+/* `squash-launch enter`: joins or makes the daemon's namespaces, then becomes the given command. */
+#ifndef SQUASH_LAUNCH_ENTER_H
+#define SQUASH_LAUNCH_ENTER_H
+
+struct enter_options {
+  const char *data;
+  const char *run;
+  const char *app;
+  const char *init; /* squash-init; by default the file of that name beside squash-launch */
+  char **command;
+};
+
+/* Returns an exit code when the command could not be started. */
+int enter_main(int argc, char **argv);
+
+#endif

@@ -1,0 +1,36 @@
+/* Fills a `struct fault`: see the header for who calls this and when. */
+#include "launch/fault.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static int fault_fill(struct fault *fault, const char *code, const char *format, va_list arguments) {
+  int number = errno;
+  fault->code = code;
+  fault->number = number;
+  int used = vsnprintf(fault->text, sizeof fault->text, format, arguments);
+  if (number != 0 && used >= 0 && (size_t)used < sizeof fault->text) {
+    snprintf(fault->text + used, sizeof fault->text - (size_t)used, ": %s", strerror(number));
+  }
+  errno = number;
+  return -1;
+}
+
+int fault_set(struct fault *fault, const char *code, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  fault_fill(fault, code, format, arguments);
+  va_end(arguments);
+  return -1;
+}
+
+int fault_disk(struct fault *fault, const char *code, const char *format, ...) {
+  int is_full = errno == ENOSPC || errno == EDQUOT;
+  va_list arguments;
+  va_start(arguments, format);
+  fault_fill(fault, is_full ? "disk_full" : code, format, arguments);
+  va_end(arguments);
+  return -1;
+}

@@ -1,0 +1,213 @@
+/*
+ * The privileged helper's loop and its callers: see helper.h. What it does with loop devices is in helper_image.c.
+ *
+ * The helper trusts the launcher to be the daemon's own, but holds even a hijacked one to its verbs: directories must
+ * belong to the daemon's id, images to root (so only this helper writes them), numbers stay in their ranges.
+ */
+#include "launch/helper.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/descriptor.h"
+#include "launch/helper_verbs.h"
+#include "launch/ids.h"
+#include "launch/message.h"
+#include "launch/syscalls.h"
+
+/* One request with the directory it is about and the socket its answer goes to; both are checked where they arrive. */
+static int call(int helper, const struct helper_request *request, int directory, int *result, struct fault *fault) {
+  int pair[2];
+  struct helper_answer answer;
+  errno = 0;
+  if (helper < 0) return fault_set(fault, "launch_failed", "the launcher was not started by root and has no helper");
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
+    return fault_set(fault, "launch_failed", "can't make a socket pair");
+  }
+  cleanup_fd own = pair[0];
+  cleanup_fd other = pair[1];
+  const int descriptors[] = {other, directory};
+  if (message_send(helper, request, sizeof *request, descriptors, 2) != 0) {
+    return fault_set(fault, "launch_failed", "the privileged helper is gone");
+  }
+  close_fd(&other);
+  int received;
+  if (message_receive(own, &answer, sizeof answer, &received) != (ssize_t)sizeof answer) {
+    return fault_set(fault, "launch_failed", "the privileged helper ended while it worked");
+  }
+  if (!answer.is_fine) {
+    *fault = answer.fault;
+    return -1;
+  }
+  if (result != NULL) *result = received;
+  else if (received >= 0) close(received);
+  return 0;
+}
+
+int helper_create_image(int helper, int parent, const struct request *request, struct fault *fault) {
+  const char *slash = strrchr(request->upper, '/');
+  struct helper_request message = {
+      .verb = HELPER_CREATE_IMAGE, .bytes_max = request->bytes_max, .inodes_max = request->inodes_max};
+  snprintf(message.name, sizeof message.name, "%s.img", slash == NULL ? request->upper : slash + 1);
+  return call(helper, &message, parent, NULL, fault);
+}
+
+int helper_attach_image(int helper, int parent, const char *name, unsigned sandbox_root, struct fault *fault) {
+  int result = -1;
+  struct helper_request message = {.verb = HELPER_ATTACH_IMAGE, .owner = ROOT_RANGE_FIRST + sandbox_root};
+  snprintf(message.name, sizeof message.name, "%s.img", name);
+  return call(helper, &message, parent, &result, fault) == 0 ? result : -1;
+}
+
+int helper_set_project(int helper, int upper, const struct request *request, struct fault *fault) {
+  struct helper_request message = {
+      .verb = HELPER_SET_PROJECT, .bytes_max = request->bytes_max, .inodes_max = request->inodes_max};
+  return call(helper, &message, upper, NULL, fault);
+}
+
+int helper_open_fuse(int helper, pid_t member, struct fault *fault) {
+  int result = -1;
+  struct helper_request message = {.verb = HELPER_OPEN_FUSE};
+  cleanup_fd pidfd = sys_pidfd_open(member);
+  if (pidfd < 0) return fault_set(fault, "launch_failed", "the starter is gone");
+  return call(helper, &message, pidfd, &result, fault) == 0 ? result : -1;
+}
+
+int helper_abilities(int helper, int data_fd, struct helper_abilities *abilities, struct fault *fault) {
+  int result = -1;
+  struct helper_request message = {.verb = HELPER_ABILITIES};
+  if (call(helper, &message, data_fd, &result, fault) != 0) return -1;
+  cleanup_fd pipe = result;
+  if (pipe >= 0 && read_whole(pipe, abilities, sizeof *abilities) == 1) return 0;
+  return fault_set(fault, "launch_failed", "the privileged helper does not tell what it can do");
+}
+
+/* A process that becomes a member of the user namespace and opens the device as one. */
+static int open_fuse(int pidfd, struct fault *fault) {
+  int pair[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
+    return fault_set(fault, "launch_failed", "can't make a socket pair");
+  }
+  cleanup_fd own = pair[0];
+  cleanup_fd other = pair[1];
+  pid_t child = fork();
+  if (child == 0) {
+    int fuse = setns(pidfd, CLONE_NEWUSER) == 0 ? open("/dev/fuse", O_RDWR | O_CLOEXEC) : -1;
+    _exit(fuse >= 0 && message_send(other, "k", 1, &fuse, 1) == 0 ? 0 : errno);
+  }
+  close_fd(&other);
+  char byte;
+  int fuse = -1;
+  if (child > 0) (void)message_receive(own, &byte, 1, &fuse);
+  int status = 0;
+  while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
+  if (fuse >= 0) return fuse;
+  errno = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+  return fault_set(fault, "launch_failed", "can't open /dev/fuse for a sandbox");
+}
+
+static int tell_abilities(int data_fd, struct fault *fault) {
+  struct helper_abilities abilities = {0};
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return fault_set(fault, "launch_failed", "can't make a pipe");
+  cleanup_fd reader = ends[0];
+  cleanup_fd writer = ends[1];
+  helper_image_ability(&abilities);
+  helper_project_ability(data_fd, &abilities);
+  if (write_whole(writer, &abilities, sizeof abilities) != 0) return fault_set(fault, "launch_failed", "can't write");
+  return take_fd(&reader);
+}
+
+/* A directory of the daemon's own: what a hijacked launcher could name is then no more than it could write itself. */
+static int check_directory(int directory, struct fault *fault) {
+  struct stat status;
+  errno = 0;
+  if (fstat(directory, &status) != 0 || !S_ISDIR(status.st_mode)) {
+    return fault_set(fault, "invalid_request", "the helper was given no directory");
+  }
+  if (status.st_uid == ROOT_RANGE_FIRST || status.st_uid == ROOT_RANGE_FIRST + 1) return 0;
+  return fault_set(fault, "invalid_request", "the helper was given a directory of uid %u", status.st_uid);
+}
+
+static bool is_checked(const struct helper_request *request) {
+  size_t length = strnlen(request->name, sizeof request->name);
+  bool is_named = request->verb == HELPER_CREATE_IMAGE || request->verb == HELPER_ATTACH_IMAGE;
+  if (!is_named) return true;
+  if (request->verb == HELPER_ATTACH_IMAGE && request->owner != ROOT_RANGE_FIRST &&
+      request->owner != ROOT_RANGE_FIRST + 1) {
+    return false;
+  }
+  return length > 4 && length < sizeof request->name && strchr(request->name, '/') == NULL &&
+         strcmp(request->name + length - 4, ".img") == 0 && request->name[0] != '.';
+}
+
+/* Returns a descriptor to hand back, -1 where the verb has none or failed. */
+static int serve(const struct helper_request *request, int directory, struct helper_answer *answer) {
+  int result = -1;
+  errno = 0;
+  if (!is_checked(request)) {
+    fault_set(&answer->fault, "invalid_request", "the helper was given a malformed name");
+    return -1;
+  }
+  if (request->verb != HELPER_OPEN_FUSE && check_directory(directory, &answer->fault) != 0) return -1;
+  switch (request->verb) {
+    case HELPER_CREATE_IMAGE:
+      answer->is_fine = helper_image_create(directory, request, &answer->fault) == 0;
+      return -1;
+    case HELPER_SET_PROJECT:
+      answer->is_fine = helper_project_set(directory, request, &answer->fault) == 0;
+      return -1;
+    case HELPER_ATTACH_IMAGE: result = helper_image_attach(directory, request, &answer->fault); break;
+    case HELPER_OPEN_FUSE: result = open_fuse(directory, &answer->fault); break;
+    case HELPER_ABILITIES: result = tell_abilities(directory, &answer->fault); break;
+  }
+  answer->is_fine = result >= 0;
+  return result;
+}
+
+static _Noreturn void helper_main(int socket) {
+  setsid();
+  prctl(PR_SET_NAME, "squash-helper");
+  if (chdir("/") != 0) _exit(1);
+  cleanup_fd null = open("/dev/null", O_RDWR | O_CLOEXEC);
+  for (int fd = 0; null >= 0 && fd < 3; fd++) dup2(null, fd);
+  sys_close_range(3, (unsigned)socket - 1, 0);
+  sys_close_range((unsigned)socket + 1, ~0U, 0);
+  for (;;) {
+    struct helper_request request;
+    struct helper_answer answer = {0};
+    int descriptors[2];
+    ssize_t got = message_receive_all(socket, &request, sizeof request, descriptors, 2);
+    if (got <= 0) _exit(0); /* The launcher and all its children are gone. */
+    cleanup_fd reply = descriptors[0];
+    cleanup_fd directory = descriptors[1];
+    if (got != (ssize_t)sizeof request || reply < 0 || directory < 0) continue;
+    cleanup_fd result = serve(&request, directory, &answer);
+    (void)message_send(reply, &answer, sizeof answer, &result, result < 0 ? 0 : 1);
+  }
+}
+
+int helper_start(struct fault *fault) {
+  int pair[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
+    return fault_set(fault, "launch_failed", "can't make a socket pair");
+  }
+  pid_t between = fork();
+  if (between == 0) {
+    close(pair[0]);
+    if (fork() == 0) helper_main(pair[1]);
+    _exit(0);
+  }
+  close(pair[1]);
+  while (between > 0 && waitpid(between, NULL, 0) < 0 && errno == EINTR) continue;
+  return between > 0 ? pair[0] : fault_set(fault, "launch_failed", "can't fork");
+}

@@ -1,0 +1,34 @@
+/*
+ * The privileged helper: the only process of Squash that keeps root's rights, in the host's namespaces, and only
+ * where root started Squash. It does exactly what is below, on descriptors that the launcher hands it, and gives
+ * descriptors back. It takes no path: names are single components in a directory that must belong to the daemon's id.
+ */
+#ifndef SQUASH_LAUNCH_HELPER_H
+#define SQUASH_LAUNCH_HELPER_H
+#include <sys/types.h>
+
+#include "launch/fault.h"
+#include "launch/request.h"
+
+/* Forks the helper. Returns the launcher's end of its socket; the helper ends when that is closed everywhere. */
+int helper_start(struct fault *fault);
+
+/* `<generation>.img` of the request's size beside the upper; an image that exists is kept. */
+int helper_create_image(int helper, int parent, const struct request *request, struct fault *fault);
+/* Mounts the image for a sandbox whose root is that id of the daemon's namespace. Returns a detached mount; the loop device goes when the last use of it does. */
+int helper_attach_image(int helper, int parent, const char *name, unsigned sandbox_root, struct fault *fault);
+/* Gives the tree a project of its own with the request's limits. */
+int helper_set_project(int helper, int upper, const struct request *request, struct fault *fault);
+/* /dev/fuse, opened as a member of that process's user namespace, which is what the kernel asks of a mount there. */
+int helper_open_fuse(int helper, pid_t member, struct fault *fault);
+
+/* What the data directory's file system can do for uppers; asked at start. */
+struct helper_abilities {
+  bool has_images;
+  bool has_projects;
+  char images_detail[160];
+  char projects_detail[160];
+};
+int helper_abilities(int helper, int data_fd, struct helper_abilities *abilities, struct fault *fault);
+
+#endif

@@ -1,0 +1,229 @@
+/*
+ * Sized upper images: an ext4 file, its loop device, its mount. Runs in the privileged helper.
+ *
+ * The file belongs to root and is written by the kernel only, so its content is as trustworthy as any local file
+ * system, whatever the sandbox writes into the mount. No journal: the upper of a crashed machine may lose its last
+ * seconds like a plain directory does, and a journal would double every write.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/loop.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/descriptor.h"
+#include "launch/file.h"
+#include "launch/helper_verbs.h"
+#include "launch/syscalls.h"
+
+enum {
+  /* Upper sizes come from configuration and requests: a handful at a time. Each template holds the metadata only. */
+  TEMPLATES_MAX = 8,
+  INODE_BYTES = 256,
+  /* Superblocks, group descriptors, bitmaps: measured at 1.6 % of the size, and at least this. */
+  OVERHEAD_BYTES_MIN = 2 * 1024 * 1024,
+  LOOP_TRIES = 64,
+};
+#define IMAGE_BYTES_MAX (UINT64_C(1) << 44)
+#define IMAGE_INODES_MAX (UINT64_C(1) << 30)
+
+struct template_image {
+  uint64_t bytes_max;
+  uint64_t inodes_max;
+  int fd;
+};
+
+static const char *mkfs_program(void) {
+  static const char *const paths[] = {"/usr/sbin/mkfs.ext4", "/sbin/mkfs.ext4"};
+  for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
+    if (access(paths[i], X_OK) == 0) return paths[i];
+  }
+  return NULL;
+}
+
+static int run_mkfs(int fd, uint64_t inodes, struct fault *fault) {
+  const char *program = mkfs_program();
+  errno = ENOENT;
+  if (program == NULL) return fault_set(fault, "launch_failed", "mkfs.ext4 is not installed");
+  char count[32];
+  snprintf(count, sizeof count, "%llu", (unsigned long long)inodes);
+  pid_t child = fork();
+  if (child == 0) {
+    /* One copy without close-on-exec: mkfs opens it by that name. */
+    int own = dup(fd);
+    execl(program, program, "-q", "-F", "-m", "0", "-I", "256", "-O", "^has_journal,^resize_inode,extents,flex_bg",
+          "-E", "lazy_itable_init=1,nodiscard,root_owner=0:0", "-N", count, fd_path(own, "").text, (char *)NULL);
+    _exit(127);
+  }
+  int status = 0;
+  while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
+  errno = 0;
+  if (child > 0 && status == 0) return 0;
+  return fault_set(fault, "launch_failed", "mkfs.ext4 fails (status 0x%x)", (unsigned)status);
+}
+
+/* An empty file system of that size in memory: only its metadata takes room. */
+static int template_of(const struct helper_request *request, struct fault *fault) {
+  static struct template_image templates[TEMPLATES_MAX];
+  static unsigned used;
+  for (unsigned i = 0; i < used && i < TEMPLATES_MAX; i++) {
+    if (templates[i].bytes_max == request->bytes_max && templates[i].inodes_max == request->inodes_max) {
+      return templates[i].fd;
+    }
+  }
+  /* The limit is what files may take: metadata comes on top. */
+  uint64_t overhead = request->bytes_max / 60 + request->inodes_max * INODE_BYTES + OVERHEAD_BYTES_MIN;
+  cleanup_fd fd = memfd_create("squash-upper", MFD_CLOEXEC);
+  if (fd < 0 || ftruncate(fd, (off_t)((request->bytes_max + overhead + 4095) & ~UINT64_C(4095))) != 0) {
+    return fault_set(fault, "launch_failed", "can't make an image template");
+  }
+  if (run_mkfs(fd, request->inodes_max, fault) != 0) return -1;
+  struct template_image *slot = &templates[used++ % TEMPLATES_MAX];
+  if (slot->bytes_max != 0) close(slot->fd);
+  *slot = (struct template_image){request->bytes_max, request->inodes_max, take_fd(&fd)};
+  return slot->fd;
+}
+
+static int copy_template(int template, int target) {
+  struct stat status;
+  static char block[1 << 16];
+  if (fstat(template, &status) != 0 || ftruncate(target, status.st_size) != 0) return -1;
+  for (off_t at = lseek(template, 0, SEEK_DATA); at >= 0;) {
+    off_t end = lseek(template, at, SEEK_HOLE);
+    while (at < end) {
+      size_t wanted = (size_t)(end - at) < sizeof block ? (size_t)(end - at) : sizeof block;
+      ssize_t got = pread(template, block, wanted, at);
+      if (got <= 0 || pwrite(target, block, (size_t)got, at) != got) return -1;
+      at += got;
+    }
+    at = lseek(template, end, SEEK_DATA);
+  }
+  return errno == ENXIO ? 0 : -1;
+}
+
+int helper_image_create(int parent, const struct helper_request *request, struct fault *fault) {
+  char temporary[300];
+  struct stat status;
+  if (fstatat(parent, request->name, &status, AT_SYMLINK_NOFOLLOW) == 0) return 0;
+  errno = ERANGE;
+  if (request->bytes_max < 1024 * 1024 || request->bytes_max > IMAGE_BYTES_MAX || request->inodes_max < 16 ||
+      request->inodes_max > IMAGE_INODES_MAX) {
+    return fault_set(fault, "invalid_request", "an image of %llu bytes and %llu inodes",
+                     (unsigned long long)request->bytes_max, (unsigned long long)request->inodes_max);
+  }
+  int template = template_of(request, fault);
+  if (template < 0) return -1;
+  snprintf(temporary, sizeof temporary, "%s.tmp", request->name);
+  (void)unlinkat(parent, temporary, 0);
+  cleanup_fd fd = openat(parent, temporary, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+  if (fd < 0) return fault_disk(fault, "launch_failed", "can't make image \"%s\"", request->name);
+  if (copy_template(template, fd) != 0 || fdatasync(fd) != 0 ||
+      renameat(parent, temporary, parent, request->name) != 0) {
+    fault_disk(fault, "launch_failed", "can't write image \"%s\"", request->name);
+    (void)unlinkat(parent, temporary, 0);
+    return -1;
+  }
+  return 0;
+}
+
+/* The device that has the file already. A second one would be a second writer below one file system's blocks. */
+static int loop_find(int image, char *path, size_t size) {
+  struct stat status;
+  if (fstat(image, &status) != 0) return -1;
+  DIR *blocks = opendir("/sys/block");
+  if (blocks == NULL) return -1;
+  int found = -1;
+  for (struct dirent *entry; found < 0 && (entry = readdir(blocks)) != NULL;) {
+    char file[300];
+    if (strncmp(entry->d_name, "loop", 4) != 0) continue;
+    snprintf(file, sizeof file, "%s/loop", entry->d_name);
+    if (faccessat(dirfd(blocks), file, F_OK, 0) != 0) continue; /* Not attached to anything. */
+    snprintf(path, size, "/dev/%.24s", entry->d_name);
+    cleanup_fd device = open(path, O_RDWR | O_CLOEXEC);
+    struct loop_info64 info;
+    if (device >= 0 && ioctl(device, LOOP_GET_STATUS64, &info) == 0 && info.lo_inode == status.st_ino &&
+        info.lo_device == status.st_dev) {
+      found = take_fd(&device);
+    }
+  }
+  closedir(blocks);
+  return found;
+}
+
+/* A loop device on the file that frees itself with its last use. */
+static int loop_attach(int image, char *path, size_t size, struct fault *fault) {
+  int present = loop_find(image, path, size);
+  if (present >= 0) return present;
+  cleanup_fd control = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
+  for (int tries = 0; control >= 0 && tries < LOOP_TRIES; tries++) {
+    int number = ioctl(control, LOOP_CTL_GET_FREE);
+    if (number < 0) break;
+    snprintf(path, size, "/dev/loop%d", number);
+    cleanup_fd device = open(path, O_RDWR | O_CLOEXEC);
+    if (device < 0) break;
+    struct loop_config config = {.fd = (unsigned)image, .block_size = 4096, .info.lo_flags = LO_FLAGS_AUTOCLEAR};
+    if (ioctl(device, LOOP_CONFIGURE, &config) == 0) return take_fd(&device);
+    if (errno != EBUSY) break; /* EBUSY: somebody else on the host took it first. */
+  }
+  return fault_set(fault, "launch_failed", "can't attach a loop device");
+}
+
+static int mount_image(const char *device, struct fault *fault) {
+  cleanup_fd context = sys_fsopen("ext4");
+  if (context < 0 || sys_fsconfig(context, FSCONFIG_SET_STRING, "source", device) != 0 ||
+      sys_fsconfig(context, FSCONFIG_SET_FLAG, "discard", NULL) != 0 ||
+      sys_fsconfig(context, FSCONFIG_CMD_CREATE, NULL, NULL) != 0) {
+    return fault_set(fault, "launch_failed", "can't open the file system on %s", device);
+  }
+  int mount = sys_fsmount(context, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+  return mount >= 0 ? mount : fault_set(fault, "launch_failed", "can't mount %s", device);
+}
+
+/* `data` and `work` belong to the id that is the sandbox's root: the owner of the directory says which that is. */
+static int make_parts(int mount, uid_t owner) {
+  if (mkdirat(mount, "data", 0755) != 0 && errno != EEXIST) return -1;
+  if (mkdirat(mount, "work", 0700) != 0 && errno != EEXIST) return -1;
+  struct stat status;
+  if (fstatat(mount, "data", &status, AT_SYMLINK_NOFOLLOW) != 0) return -1;
+  if (status.st_uid != 0) return 0; /* Done at an earlier start; the sandbox may have changed it since. */
+  if (fchownat(mount, "work", owner, owner, AT_SYMLINK_NOFOLLOW) != 0) return -1;
+  return fchownat(mount, "data", owner, owner, AT_SYMLINK_NOFOLLOW);
+}
+
+int helper_image_attach(int parent, const struct helper_request *request, struct fault *fault) {
+  char device[32];
+  struct stat status;
+  cleanup_fd image = openat(parent, request->name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+  if (image < 0 || fstat(image, &status) != 0) {
+    return fault_set(fault, "launch_failed", "can't open image \"%s\"", request->name);
+  }
+  errno = 0;
+  if (!S_ISREG(status.st_mode) || status.st_uid != 0 || (status.st_mode & 0777) != 0600 || status.st_nlink != 1) {
+    return fault_set(fault, "launch_failed", "image \"%s\" is not one of the helper's", request->name);
+  }
+  cleanup_fd loop = loop_attach(image, device, sizeof device, fault);
+  if (loop < 0) return -1;
+  cleanup_fd mount = mount_image(device, fault);
+  if (mount < 0) return -1;
+  if (fchownat(mount, "", request->owner, request->owner, AT_EMPTY_PATH) != 0 ||
+      make_parts(mount, request->owner) != 0) {
+    return fault_disk(fault, "launch_failed", "can't prepare image \"%s\"", request->name);
+  }
+  return take_fd(&mount);
+}
+
+void helper_image_ability(struct helper_abilities *abilities) {
+  cleanup_fd control = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
+  abilities->has_images = control >= 0 && mkfs_program() != NULL;
+  snprintf(abilities->images_detail, sizeof abilities->images_detail, "%s",
+           control < 0                ? "no /dev/loop-control"
+           : mkfs_program() == NULL ? "mkfs.ext4 is not installed"
+                                      : "loop devices and mkfs.ext4");
+}

@@ -1,0 +1,36 @@
+/* The privileged helper's messages and verbs; included by its own files only. */
+#ifndef SQUASH_LAUNCH_HELPER_VERBS_H
+#define SQUASH_LAUNCH_HELPER_VERBS_H
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "launch/helper.h"
+
+enum helper_verb {
+  HELPER_CREATE_IMAGE = 1,
+  HELPER_ATTACH_IMAGE,
+  HELPER_SET_PROJECT,
+  HELPER_OPEN_FUSE,
+  HELPER_ABILITIES,
+};
+
+struct helper_request {
+  enum helper_verb verb;
+  char name[256];
+  uint64_t bytes_max;
+  uint64_t inodes_max;
+  uid_t owner; /* the host's id of the sandbox's root, one of the range's first two */
+};
+
+struct helper_answer {
+  bool is_fine;
+  struct fault fault; /* its code points into the program, which both ends are */
+};
+
+int helper_image_create(int parent, const struct helper_request *request, struct fault *fault);
+int helper_image_attach(int parent, const struct helper_request *request, struct fault *fault);
+void helper_image_ability(struct helper_abilities *abilities);
+int helper_project_set(int upper, const struct helper_request *request, struct fault *fault);
+void helper_project_ability(int data_fd, struct helper_abilities *abilities);
+
+#endif

@@ -1,0 +1,124 @@
+/* Which host ids the daemon's namespace gets: see ids.h. Runs outside the namespace, with the caller's rights. */
+#include "launch/ids.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "launch/file.h"
+
+/* The name of `uid` in /etc/passwd, else $USER. newuidmap checks the truth of it; a wrong name only fails. */
+static void user_name(uid_t uid, char *name, size_t size) {
+  const char *fallback = getenv("USER");
+  snprintf(name, size, "%s", fallback != NULL ? fallback : "");
+  FILE *file = fopen("/etc/passwd", "re");
+  if (file == NULL) return;
+  char line[1024];
+  while (fgets(line, sizeof line, file) != NULL) {
+    char *first = strchr(line, ':');
+    char *second = first == NULL ? NULL : strchr(first + 1, ':');
+    if (second == NULL || strtoul(second + 1, NULL, 10) != uid) continue;
+    *first = '\0';
+    snprintf(name, size, "%.1000s", line);
+    break;
+  }
+  fclose(file);
+}
+
+unsigned long ids_subordinate(const char *path, uid_t uid) {
+  char name[1024];
+  char number[16];
+  user_name(uid, name, sizeof name);
+  snprintf(number, sizeof number, "%u", uid);
+  FILE *file = fopen(path, "re");
+  if (file == NULL) return 0;
+  char line[1024];
+  unsigned long found = 0;
+  while (found == 0 && fgets(line, sizeof line, file) != NULL) {
+    char *start = strchr(line, ':');
+    char *count = start == NULL ? NULL : strchr(start + 1, ':');
+    if (count == NULL) continue;
+    *start = '\0';
+    if (strcmp(line, number) != 0 && (name[0] == '\0' || strcmp(line, name) != 0)) continue;
+    if (strtoul(count + 1, NULL, 10) >= SANDBOX_IDS) found = strtoul(start + 1, NULL, 10);
+  }
+  fclose(file);
+  return found;
+}
+
+/* Runs the setuid program that may map subordinate ids. Returns 0 when it succeeded. */
+static int run_newidmap(const char *program, pid_t target, unsigned own, unsigned long first) {
+  char pid[16];
+  char own_text[16];
+  char first_text[24];
+  char count[16];
+  snprintf(pid, sizeof pid, "%d", target);
+  snprintf(own_text, sizeof own_text, "%u", own);
+  snprintf(first_text, sizeof first_text, "%lu", first);
+  snprintf(count, sizeof count, "%d", SANDBOX_IDS);
+  pid_t child = fork();
+  if (child < 0) return -1;
+  if (child == 0) {
+    execlp(program, program, pid, "0", own_text, "1", "1", first_text, count, (char *)NULL);
+    _exit(127);
+  }
+  int status;
+  while (waitpid(child, &status, 0) < 0) {
+    if (errno != EINTR) return -1;
+  }
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -1;
+}
+
+static int write_map(pid_t target, const char *file, unsigned first, unsigned count) {
+  char path[64];
+  snprintf(path, sizeof path, "/proc/%d/%s", target, file);
+  return file_write_format(AT_FDCWD, path, "0 %u %u\n", first, count);
+}
+
+static int write_single(pid_t target, struct fault *fault) {
+  char path[64];
+  snprintf(path, sizeof path, "/proc/%d/setgroups", target);
+  /* An ordinary user may map its group only after setgroups is off, else it could leave a group that denies. */
+  if (geteuid() != 0 && file_write(AT_FDCWD, path, "deny") != 0) {
+    return fault_set(fault, "launch_failed", "can't write %s", path);
+  }
+  unsigned uid = geteuid() == 0 ? ROOT_RANGE_FIRST : geteuid();
+  unsigned gid = geteuid() == 0 ? ROOT_RANGE_FIRST : getegid();
+  if (write_map(target, "gid_map", gid, 1) != 0 || write_map(target, "uid_map", uid, 1) != 0) {
+    return fault_set(fault, "launch_failed", "can't map one id into the daemon's user namespace");
+  }
+  return 0;
+}
+
+int ids_write_maps(pid_t target, bool *is_single, char *why, size_t why_size, struct fault *fault) {
+  why[0] = '\0';
+  if (*is_single) return write_single(target, fault);
+  if (geteuid() == 0) {
+    if (write_map(target, "gid_map", ROOT_RANGE_FIRST, ROOT_RANGE_IDS) != 0 ||
+        write_map(target, "uid_map", ROOT_RANGE_FIRST, ROOT_RANGE_IDS) != 0) {
+      return fault_set(fault, "launch_failed", "can't map the range 0x70000000 into the daemon's user namespace");
+    }
+    return 0;
+  }
+  unsigned long uids = ids_subordinate("/etc/subuid", geteuid());
+  unsigned long gids = ids_subordinate("/etc/subgid", geteuid());
+  if (uids == 0 || gids == 0) {
+    snprintf(why, why_size, "no subordinate range of %d ids in /etc/subuid and /etc/subgid", SANDBOX_IDS);
+  } else if (run_newidmap("newgidmap", target, getegid(), gids) != 0) {
+    snprintf(why, why_size, "newgidmap is missing or refuses");
+  } else if (run_newidmap("newuidmap", target, geteuid(), uids) != 0) {
+    /* The group map is written and stays; one user id alone still works. */
+    snprintf(why, why_size, "newuidmap refuses where newgidmap did not");
+    *is_single = true;
+    if (write_map(target, "uid_map", geteuid(), 1) == 0) return 0;
+    return fault_set(fault, "launch_failed", "can't map one id into the daemon's user namespace");
+  } else {
+    return 0;
+  }
+  *is_single = true;
+  return write_single(target, fault);
+}

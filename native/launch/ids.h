@@ -1,0 +1,34 @@
+/*
+ * Which ids of the host the daemon's user namespace gets, and writing the map.
+ *
+ * Range mode: inside id 0 is the daemon, 1 … 65536 are the sandboxes' ids 0 … 65535, so that no process of a
+ * sandbox has an id of the daemon. Single-id mode: there is only id 0, which both use; what still separates them
+ * is the sandbox's own user namespace (no capability reaches out of it), pid and mount namespace.
+ */
+#ifndef SQUASH_LAUNCH_IDS_H
+#define SQUASH_LAUNCH_IDS_H
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "launch/fault.h"
+
+enum {
+  /* What a sandbox sees: 65,536 ids, as every distribution expects (nobody is 65534). */
+  SANDBOX_IDS = 65536,
+  /* Root's range. Outside what shadow (100000 … 600100000), systemd (524288 … 1879048191, and 0x7FFF0000 up
+     for `foreign`), podman and docker hand out. */
+  ROOT_RANGE_FIRST = 0x70000000,
+  ROOT_RANGE_IDS = SANDBOX_IDS + 1,
+};
+
+/*
+ * Writes the maps of `target`'s new user namespace from its parent namespace. `is_single` says what was asked
+ * for and then what was done: an ordinary user without newuidmap or subordinate ids falls back to one id.
+ * `why` gets the reason of the fallback, for the log.
+ */
+int ids_write_maps(pid_t target, bool *is_single, char *why, size_t why_size, struct fault *fault);
+
+/* The caller's first subordinate range of at least SANDBOX_IDS in `file` ("/etc/subuid"); 0 where none. */
+unsigned long ids_subordinate(const char *file, uid_t uid);
+
+#endif

@@ -1,0 +1,275 @@
+/*
+ * Squashfs images: see image.h.
+ *
+ * The tool writes into a directory of its own below `tmp/`; what it made is taken over under the daemon's id, synced,
+ * and renamed to where it was asked for, so that a half-written image or tree is never found there.
+ */
+#include "launch/image.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/descriptor.h"
+#include "launch/clock.h"
+#include "launch/file.h"
+#include "launch/log.h"
+#include "launch/sandbox.h"
+#include "launch/stillness.h"
+#include "launch/tool.h"
+#include "launch/tree.h"
+#include "launch/upper.h"
+
+/* What a tool may not take from the host's last room: the database and the logs need some. */
+#define HOST_RESERVE_BYTES (UINT64_C(64) << 20)
+
+/* `tmp/<purpose>-<pid>-<time>`, writable for the sandbox's root id that the tool runs as. */
+static int make_work(const struct launcher *launcher, const char *purpose, char *path, size_t size,
+                     struct fault *fault) {
+  unsigned owner = sandbox_root_id(launcher);
+  snprintf(path, size, "tmp/%s-%d-%lld", purpose, getpid(), (long long)now_us());
+  if (make_directories(launcher->data_fd, path, false) == 0 &&
+      fchownat(launcher->data_fd, path, owner, owner, AT_SYMLINK_NOFOLLOW) == 0) {
+    return 0;
+  }
+  return fault_disk(fault, "launch_failed", "can't make \"%s\"", path);
+}
+
+static bool has_room(const struct launcher *launcher, struct fault *fault) {
+  struct statfs status;
+  if (fstatfs(launcher->data_fd, &status) != 0) return true;
+  if (status.f_bavail * (uint64_t)status.f_frsize >= HOST_RESERVE_BYTES) return true;
+  errno = ENOSPC;
+  fault_set(fault, "disk_full", "the data directory's file system is full");
+  return false;
+}
+
+/* The tool's last words in one line, for the message. */
+static const char *last_words(struct tool *tool) {
+  for (char *byte = tool->says; *byte != '\0'; byte++) {
+    if ((unsigned char)*byte < 0x20) *byte = ' ';
+  }
+  return tool->says_bytes > 400 ? tool->says + tool->says_bytes - 400 : tool->says;
+}
+
+/* ---- packing ---- */
+
+struct pack {
+  const struct launcher *launcher;
+};
+
+static bool pack_goes_on(void *context, struct fault *fault) {
+  const struct pack *pack = context;
+  return has_room(pack->launcher, fault);
+}
+
+/* Takes over what mksquashfs wrote: from a file in the tool's directory to the asked name. */
+static int take_over(const struct launcher *launcher, const char *work, const char *path, uint64_t *bytes,
+                     struct fault *fault) {
+  char made[96];
+  const char *name;
+  struct stat status;
+  snprintf(made, sizeof made, "%s/image", work);
+  cleanup_fd file = open_beneath(launcher->data_fd, made, O_RDONLY | O_NOFOLLOW);
+  if (file < 0 || fstat(file, &status) != 0 || !S_ISREG(status.st_mode) || status.st_size == 0) {
+    return fault_set(fault, "launch_failed", "mksquashfs left no image");
+  }
+  if (fchown(file, 0, 0) != 0 || fchmod(file, 0644) != 0 || fsync(file) != 0) {
+    return fault_disk(fault, "launch_failed", "can't keep the image");
+  }
+  if (make_directories(launcher->data_fd, path, true) != 0) {
+    return fault_disk(fault, "launch_failed", "can't make the directory of \"%s\"", path);
+  }
+  cleanup_fd parent = open_parent(launcher->data_fd, path, &name);
+  if (parent < 0 || renameat(launcher->data_fd, made, parent, name) != 0 || fsync(parent) != 0) {
+    return fault_disk(fault, "launch_failed", "can't rename the image to \"%s\"", path);
+  }
+  *bytes = (uint64_t)status.st_size;
+  return 0;
+}
+
+static int run_mksquashfs(struct tool *tool, struct fault *fault) {
+  if (tool_run(tool, fault) != 0) return -1;
+  if (WIFEXITED(tool->status) && WEXITSTATUS(tool->status) == 0) return 0;
+  errno = 0;
+  bool is_full = strstr(tool->says, "No space left") != NULL || strstr(tool->says, "File too large") != NULL ||
+                 strstr(tool->says, "Disk quota exceeded") != NULL;
+  return fault_set(fault, is_full ? "disk_full" : "launch_failed", "mksquashfs fails (status 0x%x): %s",
+                   (unsigned)tool->status, last_words(tool));
+}
+
+/* The sandbox stands still from before the first file is read until the image is complete. */
+static int pack_still(const struct launcher *launcher, const struct request *request, struct tool *tool,
+                      uint64_t *pause_us, struct fault *fault) {
+  struct sandbox *sandbox = launcher->sandboxes;
+  while (sandbox != NULL && strcmp(sandbox->name, request->name) != 0) sandbox = sandbox->next;
+  if (sandbox == NULL || sandbox->state != SANDBOX_RUNNING || sandbox->is_frozen) {
+    *pause_us = 0;
+    return run_mksquashfs(tool, fault);
+  }
+  int64_t begin = now_us();
+  int result = stillness_set(launcher, sandbox, true) == 0
+                   ? 0
+                   : fault_set(fault, "launch_failed", "can't freeze sandbox \"%s\"", request->name);
+  if (result == 0) result = run_mksquashfs(tool, fault);
+  (void)stillness_set(launcher, sandbox, false); /* The launcher does it again when this worker ends. */
+  *pause_us = (uint64_t)(now_us() - begin);
+  return result;
+}
+
+int image_pack(const struct launcher *launcher, const struct request *request, struct frame_writer *answer,
+               struct fault *fault) {
+  /* Level 3: a sandbox stands still meanwhile. Against the default 15 images are some percent larger. */
+  const char *const words[] = {launcher->mksquashfs, "/in", "/out/image", "-comp", "zstd", "-Xcompression-level", "3",
+                               "-b", "131072", "-xattrs", "-noappend", "-no-recovery", "-no-progress", "-quiet",
+                               "-exit-on-error", "-mem", "256M", NULL};
+  struct pack pack = {.launcher = launcher};
+  struct tool tool = {.launcher = launcher,
+                      .words = words,
+                      .input_mount = -1,
+                      .file_bytes_max = request->bytes_max,
+                      .goes_on = pack_goes_on,
+                      .context = &pack};
+  char work[64];
+  char data[REQUEST_PATH_BYTES_MAX + 8];
+  uint64_t pause_us = 0;
+  uint64_t bytes = 0;
+  errno = 0;
+  if (launcher->mksquashfs == NULL) return fault_set(fault, "launch_failed", "mksquashfs is not installed");
+  snprintf(data, sizeof data, "%s/data", request->upper);
+  tool.input = data;
+  cleanup_fd mount = -1;
+  if (request->upper_kind == UPPER_IMAGE) {
+    mount = upper_mount_again(launcher, request->upper, fault);
+    if (mount < 0) return -1;
+    tool.input = "data";
+    tool.input_mount = mount;
+  }
+  if (make_work(launcher, "pack", work, sizeof work, fault) != 0) return -1;
+  tool.output = work;
+  int result = pack_still(launcher, request, &tool, &pause_us, fault);
+  if (result == 0) result = take_over(launcher, work, request->path, &bytes, fault);
+  (void)tree_remove(launcher->data_fd, work, &(struct fault){0}); /* Else the next start empties tmp/. */
+  if (result != 0) return -1;
+  frame_integer(answer, FIELD_BYTES, bytes);
+  frame_integer(answer, FIELD_PAUSE_US, pause_us);
+  return 0;
+}
+
+/* ---- unpacking ---- */
+
+struct unpack {
+  const struct launcher *launcher;
+  const char *work;
+  struct tree_usage max;
+  int64_t measure_at_ms;
+};
+
+static int check_size(const struct unpack *unpack, struct tree_usage *usage, struct fault *fault) {
+  cleanup_fd work = open_beneath(unpack->launcher->data_fd, unpack->work, O_RDONLY | O_DIRECTORY);
+  if (work < 0) return fault_set(fault, "internal", "can't open \"%s\"", unpack->work);
+  if (tree_measure(work, &unpack->max, usage, fault) != 0) return -1;
+  bool is_over = (unpack->max.bytes > 0 && usage->bytes > unpack->max.bytes) ||
+                 (unpack->max.inodes > 0 && usage->inodes > unpack->max.inodes);
+  errno = 0;
+  if (!is_over) return 0;
+  return fault_set(fault, "layer_corrupt", "the image unpacks to more than %llu bytes or %llu files",
+                   (unsigned long long)unpack->max.bytes, (unsigned long long)unpack->max.inodes);
+}
+
+/* A small file may hold a tree without end: it is measured while it grows, less often the longer measuring takes. */
+static bool unpack_goes_on(void *context, struct fault *fault) {
+  struct unpack *unpack = context;
+  struct tree_usage usage;
+  if (!has_room(unpack->launcher, fault)) return false;
+  if (now_ms() < unpack->measure_at_ms) return true;
+  int64_t begin = now_ms();
+  if (check_size(unpack, &usage, fault) != 0) return strcmp(fault->code, "internal") == 0;
+  unpack->measure_at_ms = now_ms() + 1000 + 10 * (now_ms() - begin);
+  return true;
+}
+
+bool unsquashfs_says_only_devices(const char *says) {
+  bool has_device = false;
+  for (const char *line = says; *line != '\0';) {
+    size_t length = strcspn(line, "\n");
+    char text[512];
+    snprintf(text, sizeof text, "%.*s", (int)(length < 511 ? length : 511), line);
+    bool is_device = strncmp(text, "create_inode: failed to create ", 31) == 0 &&
+                     (strncmp(text + 31, "block device ", 13) == 0 || strncmp(text + 31, "character device ", 17) == 0) &&
+                     strstr(text, "Operation not permitted") != NULL;
+    if (!is_device && strspn(text, " \t\r") != strlen(text)) return false;
+    has_device |= is_device;
+    line += length + (line[length] == '\n');
+  }
+  return has_device;
+}
+
+static int judge_unsquashfs(struct tool *tool, struct fault *fault) {
+  int code = WIFEXITED(tool->status) ? WEXITSTATUS(tool->status) : -1;
+  if (code == 0) return 0;
+  /* 2: not everything could be made as it is in the image. Device nodes are left out on purpose. */
+  if (code == 2 && !tool->said_more && unsquashfs_says_only_devices(tool->says)) return 0;
+  errno = 0;
+  bool is_full = strstr(tool->says, "No space left") != NULL || strstr(tool->says, "Disk quota exceeded") != NULL;
+  bool is_ours = code >= 120 && code <= 127;
+  return fault_set(fault, is_full ? "disk_full" : is_ours ? "launch_failed" : "layer_corrupt",
+                   "unsquashfs fails (status 0x%x): %s", (unsigned)tool->status, last_words(tool));
+}
+
+/* `/out/tree` becomes the asked directory. */
+static int place_tree(const struct unpack *unpack, const char *target, struct fault *fault) {
+  char made[96];
+  const char *name;
+  int data_fd = unpack->launcher->data_fd;
+  snprintf(made, sizeof made, "%s/tree", unpack->work);
+  cleanup_fd tree = open_beneath(data_fd, made, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+  if (tree < 0) return fault_set(fault, "layer_corrupt", "unsquashfs left no tree");
+  /* The whole tree on disk before its name says that it is complete. */
+  if (syncfs(tree) != 0) return fault_disk(fault, "launch_failed", "can't sync the unpacked tree");
+  if (make_directories(data_fd, target, true) != 0) {
+    return fault_disk(fault, "launch_failed", "can't make the directory of \"%s\"", target);
+  }
+  cleanup_fd parent = open_parent(data_fd, target, &name);
+  if (parent >= 0 && renameat(data_fd, made, parent, name) == 0 && fsync(parent) == 0) return 0;
+  return fault_disk(fault, "launch_failed", "can't rename the tree to \"%s\"", target);
+}
+
+int image_unpack(const struct launcher *launcher, const struct request *request, struct frame_writer *answer,
+                 struct fault *fault) {
+  const char *const words[] = {launcher->unsquashfs, "-d", "/out/tree", "-no-progress", "-quiet", "-xattrs",
+                               "-da", "64", "-fr", "64", "/in", NULL};
+  char work[64];
+  struct unpack unpack = {.launcher = launcher,
+                          .work = work,
+                          .max = {.bytes = request->bytes_max, .inodes = request->inodes_max},
+                          .measure_at_ms = now_ms() + 1000};
+  struct tool tool = {.launcher = launcher,
+                      .words = words,
+                      .input = request->path,
+                      .input_mount = -1,
+                      .output = work,
+                      .file_bytes_max = request->bytes_max,
+                      .goes_on = unpack_goes_on,
+                      .context = &unpack};
+  struct tree_usage usage;
+  errno = 0;
+  if (launcher->unsquashfs == NULL) return fault_set(fault, "launch_failed", "unsquashfs is not installed");
+  cleanup_fd source = open_beneath(launcher->data_fd, request->path, O_RDONLY);
+  if (source < 0) return fault_set(fault, "layer_corrupt", "can't open \"%s\"", request->path);
+  if (make_work(launcher, "unpack", work, sizeof work, fault) != 0) return -1;
+  int result = tool_run(&tool, fault);
+  if (result == 0) result = judge_unsquashfs(&tool, fault);
+  if (result == 0) result = check_size(&unpack, &usage, fault);
+  if (result == 0) result = place_tree(&unpack, request->target, fault);
+  (void)tree_remove(launcher->data_fd, work, &(struct fault){0});
+  if (result != 0) return -1;
+  frame_integer(answer, FIELD_BYTES, usage.bytes);
+  frame_integer(answer, FIELD_INODES, usage.inodes);
+  return 0;
+}

@@ -1,0 +1,18 @@
+/* Squashfs images: an upper becomes one, and one becomes a directory. Both run in workers. */
+#ifndef SQUASH_LAUNCH_IMAGE_H
+#define SQUASH_LAUNCH_IMAGE_H
+#include "common/frame.h"
+#include "launch/fault.h"
+#include "launch/launcher.h"
+#include "launch/request.h"
+
+/* Both add the result's fields to the answer. */
+int image_pack(const struct launcher *launcher, const struct request *request, struct frame_writer *answer,
+               struct fault *fault);
+int image_unpack(const struct launcher *launcher, const struct request *request, struct frame_writer *answer,
+                 struct fault *fault);
+
+/* Whether everything unsquashfs complained about is a device that a user namespace may not make. */
+bool unsquashfs_says_only_devices(const char *says);
+
+#endif

@@ -1,0 +1,63 @@
+/*
+ * The resident launcher's state: one thread, one epoll loop, and tables that only it changes.
+ *
+ * Nothing here blocks: what takes longer than some system calls is done by a forked child (a sandbox's starter, or a
+ * worker that answers its client itself).
+ */
+#ifndef SQUASH_LAUNCH_LAUNCHER_H
+#define SQUASH_LAUNCH_LAUNCHER_H
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "launch/cgroup.h"
+
+struct launcher;
+struct sandbox;
+struct connection;
+struct worker;
+
+/* Something the loop waits for. The owner embeds it; `ready` may free the owner. */
+struct source {
+  int fd;
+  int epoll_fd; /* set by source_add */
+  void (*ready)(struct launcher *launcher, struct source *source);
+};
+
+struct launcher {
+  const char *data;
+  int data_fd;
+  int run_fd;
+  int sockets_fd; /* g/ below run */
+  int helper_fd;  /* to the privileged helper; -1 where the launcher was not started by root */
+  int init_fd;    /* squash-init, sealed */
+  int seccomp_fd;
+  int tool_seccomp_fd;
+  int epoll_fd;
+  bool is_single;
+  const char *single_reason;
+  const char *bwrap; /* absolute paths found at start; NULL where missing */
+  const char *mksquashfs;
+  const char *unsquashfs;
+  const char *fuse_overlayfs;
+  bool overlays_by_fuse;
+  struct cgroup_setup cgroups;
+  struct source listener;
+  struct source child_signals;
+  struct sandbox *sandboxes;
+  struct connection *connections;
+  struct worker *workers;
+  unsigned connection_count;
+  unsigned worker_count;
+  bool is_ending;
+};
+
+/* Waits for input on `source->fd`. Returns 0 or -1. */
+int source_add(struct launcher *launcher, struct source *source);
+/* Takes it out of the loop and closes it. Closing alone is not enough: a forked child still has the descriptor, and
+   the loop would go on reporting events for an owner that is gone. */
+void source_close(struct source *source);
+
+/* Id in the daemon's namespace that is root in every sandbox. */
+static inline unsigned sandbox_root_id(const struct launcher *launcher) { return launcher->is_single ? 0 : 1; }
+
+#endif

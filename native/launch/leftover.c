@@ -1,0 +1,98 @@
+/* What a killed launcher left behind: see leftover.h. */
+#include "launch/leftover.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/descriptor.h"
+#include "launch/file.h"
+#include "launch/syscalls.h"
+
+enum { END_MS = 10000 };
+
+/* What tells a process from a later one with the same id. */
+struct identity {
+  unsigned long long start;
+  unsigned long long pid_namespace;
+};
+
+static int identity_of(pid_t pid, struct identity *identity) {
+  char path[64];
+  char text[2048];
+  struct stat status;
+  snprintf(path, sizeof path, "/proc/%d/stat", pid);
+  if (file_read(AT_FDCWD, path, text, sizeof text) < 0) return -1;
+  /* The name in parentheses may hold anything, also parentheses; fields are counted behind the last one. */
+  char *field = strrchr(text, ')');
+  for (int i = 0; field != NULL && i < 20; i++) field = strchr(field + 1, ' ');
+  if (field == NULL) return -1;
+  identity->start = strtoull(field + 1, NULL, 10);
+  snprintf(path, sizeof path, "/proc/%d/ns/pid", pid);
+  if (stat(path, &status) != 0) return -1;
+  identity->pid_namespace = status.st_ino;
+  return 0;
+}
+
+int leftover_record(int sockets, uint64_t instance, pid_t pid) {
+  struct identity identity;
+  if (identity_of(pid, &identity) != 0) return -1;
+  char name[48];
+  char text[128];
+  snprintf(name, sizeof name, "%llu.pid", (unsigned long long)instance);
+  int length = snprintf(text, sizeof text, "%d %llu %llu\n", pid, identity.start, identity.pid_namespace);
+  cleanup_fd fd = openat(sockets, name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+  return fd < 0 ? -1 : write_whole(fd, text, (size_t)length);
+}
+
+void leftover_forget(int sockets, uint64_t instance) {
+  char name[48];
+  snprintf(name, sizeof name, "%llu.pid", (unsigned long long)instance);
+  (void)unlinkat(sockets, name, 0);
+}
+
+static int end_recorded(int sockets, const char *name, struct fault *fault) {
+  char text[128];
+  struct identity recorded;
+  struct identity present;
+  pid_t pid;
+  if (file_read(sockets, name, text, sizeof text) < 0 ||
+      sscanf(text, "%d %llu %llu", &pid, &recorded.start, &recorded.pid_namespace) != 3 || pid <= 1) {
+    return 0; /* A torn record: its launcher died before the sandbox could run. */
+  }
+  cleanup_fd pidfd = sys_pidfd_open(pid); /* Pinned before it is compared, so that it is the one compared. */
+  if (pidfd < 0 || identity_of(pid, &present) != 0) return 0;
+  if (present.start != recorded.start || present.pid_namespace != recorded.pid_namespace) return 0;
+  if (sys_pidfd_send_signal(pidfd, SIGKILL) != 0 && errno != ESRCH) {
+    return fault_set(fault, "launch_failed", "can't end process %d of a sandbox that a dead launcher left", pid);
+  }
+  struct pollfd ended = {.fd = pidfd, .events = POLLIN};
+  errno = 0;
+  if (poll(&ended, 1, END_MS) == 1) return 0;
+  return fault_set(fault, "launch_failed", "process %d of a dead launcher's sandbox does not end", pid);
+}
+
+int leftover_end(int run_directory, const char *data, struct fault *fault) {
+  cleanup_fd sockets = openat(run_directory, "g", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (sockets < 0) return errno == ENOENT ? 0 : fault_set(fault, "launch_failed", "can't open g below \"%s\"", data);
+  DIR *entries = fdopendir(openat(sockets, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (entries == NULL) return fault_set(fault, "launch_failed", "can't list g below \"%s\"", data);
+  int result = 0;
+  for (struct dirent *entry; result == 0 && (entry = readdir(entries)) != NULL;) {
+    const char *dot = strrchr(entry->d_name, '.');
+    if (dot == NULL || dot == entry->d_name) continue;
+    bool is_record = strcmp(dot, ".pid") == 0;
+    if (!is_record && strcmp(dot, ".sock") != 0) continue;
+    if (is_record) result = end_recorded(sockets, entry->d_name, fault);
+    if (result == 0) (void)unlinkat(sockets, entry->d_name, 0);
+  }
+  closedir(entries);
+  return result;
+}

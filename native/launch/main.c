@@ -1,0 +1,11 @@
+/* squash-launch: one program, one verb. See docs/internals/launch.md. */
+#include <stdio.h>
+#include <string.h>
+
+#include "launch/enter.h"
+
+int main(int argc, char **argv) {
+  if (argc > 1 && strcmp(argv[1], "enter") == 0) return enter_main(argc, argv);
+  fputs("usage: squash-launch enter --data DIR --run DIR --app DIR -- COMMAND…\n", stderr);
+  return 2;
+}

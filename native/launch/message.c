@@ -1,0 +1,63 @@
+/* One message over a Unix socket, with descriptors along: see message.h. */
+#include "launch/message.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+union control {
+  struct cmsghdr header; /* for its alignment */
+  char bytes[CMSG_SPACE(sizeof(int) * MESSAGE_DESCRIPTORS_MAX)];
+};
+
+int message_send(int socket, const void *bytes, size_t length, const int *descriptors, unsigned count) {
+  union {
+    const void *from;
+    void *base;
+  } data = {.from = bytes}; /* sendmsg reads what it takes without const. */
+  struct iovec vector = {.iov_base = data.base, .iov_len = length};
+  union control control = {0};
+  struct msghdr message = {.msg_iov = &vector, .msg_iovlen = 1};
+  if (count > 0) {
+    message.msg_control = control.bytes;
+    message.msg_controllen = (__typeof__(message.msg_controllen))CMSG_SPACE(sizeof(int) * count);
+    control.header.cmsg_level = SOL_SOCKET;
+    control.header.cmsg_type = SCM_RIGHTS;
+    control.header.cmsg_len = (__typeof__(control.header.cmsg_len))CMSG_LEN(sizeof(int) * count);
+    memcpy(CMSG_DATA(&control.header), descriptors, sizeof(int) * count);
+  }
+  for (;;) {
+    ssize_t sent = sendmsg(socket, &message, MSG_NOSIGNAL);
+    if (sent == (ssize_t)length) return 0;
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent >= 0) errno = EIO;
+    return -1;
+  }
+}
+
+ssize_t message_receive_all(int socket, void *bytes, size_t size, int *descriptors, unsigned count) {
+  struct iovec vector = {.iov_base = bytes, .iov_len = size};
+  union control control;
+  struct msghdr message = {
+      .msg_iov = &vector, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes};
+  ssize_t got;
+  do got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
+  while (got < 0 && errno == EINTR);
+  for (unsigned i = 0; i < count; i++) descriptors[i] = -1;
+  if (got < 0) return got;
+  struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+  if (header == NULL || header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) return got;
+  unsigned received = (unsigned)((header->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+  int all[MESSAGE_DESCRIPTORS_MAX];
+  memcpy(all, CMSG_DATA(header), sizeof(int) * received);
+  for (unsigned i = 0; i < received; i++) {
+    if (received == count) descriptors[i] = all[i];
+    else close(all[i]);
+  }
+  return got;
+}
+
+ssize_t message_receive(int socket, void *bytes, size_t size, int *descriptor) {
+  return message_receive_all(socket, bytes, size, descriptor, 1);
+}

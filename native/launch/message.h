@@ -1,0 +1,16 @@
+/* One message over a Unix socket, with descriptors along. */
+#ifndef SQUASH_LAUNCH_MESSAGE_H
+#define SQUASH_LAUNCH_MESSAGE_H
+#include <stddef.h>
+#include <sys/types.h>
+
+enum { MESSAGE_DESCRIPTORS_MAX = 4 };
+
+/* Returns 0 or -1. */
+int message_send(int socket, const void *bytes, size_t length, const int *descriptors, unsigned count);
+/* Receives at most one descriptor (-1 where none came); more are closed. Returns the bytes, 0 at the end, -1. */
+ssize_t message_receive(int socket, void *bytes, size_t size, int *descriptor);
+/* The same for `count` descriptors; all are -1 unless exactly that many came. */
+ssize_t message_receive_all(int socket, void *bytes, size_t size, int *descriptors, unsigned count);
+
+#endif

@@ -1,0 +1,25 @@
+/* The sandbox's root: lowers and upper merged, by the kernel or by fuse-overlayfs, and its mount points made safe. */
+#ifndef SQUASH_LAUNCH_OVERLAY_H
+#define SQUASH_LAUNCH_OVERLAY_H
+#include "launch/fault.h"
+#include "launch/launcher.h"
+#include "launch/request.h"
+
+struct overlay {
+  const struct launcher *launcher;
+  const struct request *request;
+  int control_fd;
+};
+
+/* In the starter's working directory: `l/0` … are the lowers, topmost first, `u/data` and `u/work` the upper, `root`
+   becomes the merged tree. */
+int overlay_mount(const struct overlay *overlay, struct fault *fault);
+
+/*
+ * /proc, /dev, /etc, /tmp are directories and /etc/hosts, /etc/resolv.conf plain files, whatever the sandbox
+ * turned them into before it was stopped: bubblewrap mounts on these names by path, and a symbolic link there would
+ * send it elsewhere.
+ */
+int overlay_prepare_root(int root, struct fault *fault);
+
+#endif

@@ -1,0 +1,143 @@
+/* Parses requests: see request.h. One row of the table per verb says which fields it must and may carry. */
+#include "launch/request.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "launch/file.h"
+
+typedef unsigned __int128 tag_set;
+#define TAG(name) ((tag_set)1 << FIELD_##name)
+_Static_assert(FIELD_REMEDY < 128, "a field's tag has to fit the set");
+
+struct verb {
+  uint8_t type;
+  tag_set required;
+  tag_set optional;
+};
+
+static const struct verb verbs[] = {
+    {FRAME_SANDBOX_START,
+     TAG(NAME) | TAG(INSTANCE) | TAG(HOSTNAME) | TAG(LOWER) | TAG(UPPER) | TAG(UPPER_KIND) | TAG(MEMORY_BYTES_MAX) |
+         TAG(CPU_MILLI) | TAG(PIDS_MAX) | TAG(SHM_BYTES_MAX) | TAG(OPEN_FILES_MAX) | TAG(BYTES_MAX) | TAG(INODES_MAX),
+     TAG(HOSTS) | TAG(RESOLV_CONF)},
+    {FRAME_SANDBOX_STOP, TAG(NAME), 0},
+    {FRAME_SANDBOX_LIST, 0, 0},
+    {FRAME_SANDBOX_WATCH, 0, 0},
+    {FRAME_SANDBOX_FREEZE, TAG(NAME), 0},
+    {FRAME_SANDBOX_THAW, TAG(NAME), 0},
+    {FRAME_SANDBOX_STATS, TAG(NAME), 0},
+    {FRAME_UPPER_CREATE, TAG(UPPER) | TAG(UPPER_KIND) | TAG(BYTES_MAX) | TAG(INODES_MAX), 0},
+    {FRAME_UPPER_USAGE, TAG(UPPER) | TAG(UPPER_KIND), 0},
+    {FRAME_TREE_REMOVE, TAG(PATH), 0},
+    {FRAME_IMAGE_PACK, TAG(NAME) | TAG(UPPER) | TAG(UPPER_KIND) | TAG(PATH) | TAG(BYTES_MAX), 0},
+    {FRAME_IMAGE_UNPACK, TAG(PATH) | TAG(TARGET) | TAG(BYTES_MAX) | TAG(INODES_MAX), 0},
+    {FRAME_HOST_PROBE, 0, 0},
+    {FRAME_SHUTDOWN, 0, 0},
+};
+
+static int malformed(struct fault *fault, const char *what) {
+  errno = 0;
+  return fault_set(fault, "invalid_request", "%s", what);
+}
+
+static bool is_name(const char *text) {
+  size_t length = strlen(text);
+  if (length == 0 || length > SANDBOX_NAME_BYTES_MAX) return false;
+  return strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") == length;
+}
+
+static const char *const kind_names[] = {"directory", "project", "image", "tmpfs"};
+
+const char *upper_kind_name(enum upper_kind kind) { return kind_names[kind]; }
+
+static bool is_kind(const char *text, enum upper_kind *kind) {
+  for (unsigned i = 0; i < sizeof kind_names / sizeof kind_names[0]; i++) {
+    if (strcmp(text, kind_names[i]) != 0) continue;
+    *kind = (enum upper_kind)i;
+    return true;
+  }
+  return false;
+}
+
+static bool keep_path(const char **slot, const char *text) {
+  *slot = text;
+  return path_is_relative(text);
+}
+
+static bool keep_text(struct request *request, unsigned tag, const char *text) {
+  switch (tag) {
+    case FIELD_NAME: request->name = text; return is_name(text);
+    case FIELD_HOSTNAME: request->hostname = text; return is_name(text);
+    case FIELD_LOWER:
+      if (request->lower_count == LOWERS_MAX) return false;
+      return keep_path(&request->lowers[request->lower_count++], text);
+    case FIELD_UPPER: return keep_path(&request->upper, text);
+    case FIELD_UPPER_KIND: return is_kind(text, &request->upper_kind);
+    case FIELD_PATH: return keep_path(&request->path, text);
+    case FIELD_TARGET: return keep_path(&request->target, text);
+    case FIELD_HOSTS: request->hosts = text; return strlen(text) <= ETC_FILE_BYTES_MAX;
+    case FIELD_RESOLV_CONF: request->resolv_conf = text; return strlen(text) <= ETC_FILE_BYTES_MAX;
+    default: return false;
+  }
+}
+
+static bool keep_number(struct request *request, unsigned tag, uint64_t number) {
+  switch (tag) {
+    case FIELD_INSTANCE: request->instance = number; return number > 0;
+    case FIELD_BYTES_MAX: request->bytes_max = number; return true;
+    case FIELD_INODES_MAX: request->inodes_max = number; return true;
+    case FIELD_MEMORY_BYTES_MAX: request->memory_bytes_max = number; return true;
+    case FIELD_CPU_MILLI: request->cpu_milli = number; return number <= 1024U * 1000;
+    case FIELD_PIDS_MAX: request->pids_max = number; return number <= 4194304;
+    case FIELD_SHM_BYTES_MAX: request->shm_bytes_max = number; return true;
+    case FIELD_OPEN_FILES_MAX: request->open_files_max = number; return number <= 1048576;
+    default: return false;
+  }
+}
+
+static const struct verb *verb_of(uint8_t type) {
+  for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++) {
+    if (verbs[i].type == type) return &verbs[i];
+  }
+  return NULL;
+}
+
+int request_parse(struct request *request, uint8_t type, uint8_t *payload, size_t length, struct fault *fault) {
+  *request = (struct request){.type = type, .hosts = "", .resolv_conf = ""};
+  const struct verb *verb = verb_of(type);
+  if (verb == NULL) return malformed(fault, "not a request to the launcher");
+  /* A field's header has room for the 0 behind its text, so the payload's length is enough. */
+  request->arena = malloc(length + 1);
+  if (request->arena == NULL) return fault_set(fault, "launch_failed", "no memory for a request");
+  char *free_text = request->arena;
+  struct field_reader reader;
+  struct field field;
+  tag_set seen = 0;
+  field_reader_start(&reader, payload, length);
+  while (field_next(&reader, &field)) {
+    tag_set bit = field.tag < 128 ? (tag_set)1 << field.tag : 0;
+    if ((bit & (verb->required | verb->optional)) == 0) return malformed(fault, "a field that the verb does not take");
+    if ((seen & bit) != 0 && field.tag != FIELD_LOWER) return malformed(fault, "a field is repeated");
+    seen |= bit;
+    if (field_tag_is_integer(field.tag)) {
+      if (!keep_number(request, field.tag, field.number)) return malformed(fault, "a number out of range");
+      continue;
+    }
+    if (memchr(field.bytes, 0, field.length) != NULL) return malformed(fault, "a zero byte in a text");
+    char *text = free_text;
+    memcpy(text, field.bytes, field.length);
+    text[field.length] = '\0';
+    free_text += field.length + 1;
+    if (!keep_text(request, field.tag, text)) return malformed(fault, "a malformed name, kind or path");
+  }
+  if (reader.fault != FRAME_FINE) return malformed(fault, "malformed fields");
+  if ((seen & verb->required) != verb->required) return malformed(fault, "a required field is missing");
+  return 0;
+}
+
+void request_free(struct request *request) {
+  free(request->arena);
+  request->arena = NULL;
+}

@@ -1,0 +1,51 @@
+/*
+ * A request to the launcher, parsed once into a value that can't be wrong: known fields only, none repeated but
+ * `lower`, every name and path checked. The verbs take it as it is.
+ */
+#ifndef SQUASH_LAUNCH_REQUEST_H
+#define SQUASH_LAUNCH_REQUEST_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/frame.h"
+#include "launch/fault.h"
+
+enum {
+  SANDBOX_NAME_BYTES_MAX = 64, /* as in contract/src/ids.ts */
+  /* overlayfs takes 500; a stack of 32 modules and 24 snapshots needs 56. */
+  LOWERS_MAX = 500,
+  /* /etc/hosts and /etc/resolv.conf are given in a pipe, which holds 64 KiB before somebody reads. */
+  ETC_FILE_BYTES_MAX = 32768,
+};
+
+enum upper_kind { UPPER_DIRECTORY, UPPER_PROJECT, UPPER_IMAGE, UPPER_TMPFS };
+
+struct request {
+  uint8_t type;
+  char *arena; /* owns every string below */
+  const char *name;
+  const char *hostname;
+  const char *lowers[LOWERS_MAX];
+  size_t lower_count;
+  const char *upper;
+  enum upper_kind upper_kind;
+  const char *path;
+  const char *target;
+  const char *hosts;
+  const char *resolv_conf;
+  uint64_t instance;
+  uint64_t bytes_max;
+  uint64_t inodes_max;
+  uint64_t memory_bytes_max;
+  uint64_t cpu_milli;
+  uint64_t pids_max;
+  uint64_t shm_bytes_max;
+  uint64_t open_files_max;
+};
+
+int request_parse(struct request *request, uint8_t type, uint8_t *payload, size_t length, struct fault *fault);
+void request_free(struct request *request);
+const char *upper_kind_name(enum upper_kind kind);
+
+#endif

@@ -1,0 +1,172 @@
+/*
+ * The resident launcher: set up once, then one loop. It holds the daemon's namespaces by being in them, and outlives
+ * every daemon; it ends on `shutdown` or SIGTERM, after the last sandbox.
+ */
+#include "launch/resident.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/descriptor.h"
+#include "launch/become.h"
+#include "launch/clock.h"
+#include "launch/connection.h"
+#include "launch/log.h"
+#include "launch/memory_file.h"
+#include "launch/orphan.h"
+#include "launch/overlay_probe.h"
+#include "launch/sandbox.h"
+#include "launch/seccomp.h"
+#include "launch/verbs.h"
+#include "launch/watchdog.h"
+#include "launch/worker.h"
+
+/* Programs of the host are taken from its system directories only, whatever PATH the caller had. */
+static const char *find_program(const char *name) {
+  static const char *const directories[] = {"/usr/bin", "/bin", "/usr/local/bin", "/usr/sbin"};
+  for (size_t i = 0; i < sizeof directories / sizeof directories[0]; i++) {
+    char path[128];
+    snprintf(path, sizeof path, "%s/%s", directories[i], name);
+    if (access(path, X_OK) == 0) return strdup(path);
+  }
+  return NULL;
+}
+
+static void signals_ready(struct launcher *launcher, struct source *source) {
+  struct signalfd_siginfo info;
+  while (read(source->fd, &info, sizeof info) == (ssize_t)sizeof info) {
+    if (info.ssi_signo == SIGTERM) {
+      log_line("SIGTERM: ending all sandboxes");
+      launcher->is_ending = true;
+      for (struct sandbox *at = launcher->sandboxes; at != NULL;) {
+        struct sandbox *next = at->next;
+        sandbox_end(launcher, at);
+        at = next;
+      }
+    }
+  }
+  children_reap(launcher);
+}
+
+static int open_directories(struct launcher *launcher, const struct resident_options *options, struct fault *fault) {
+  launcher->data_fd = open(options->data, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  launcher->run_fd = open(options->run, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (launcher->data_fd < 0 || launcher->run_fd < 0) {
+    return fault_set(fault, "launch_failed", "can't open the data or run directory as the daemon's id");
+  }
+  if (mkdirat(launcher->run_fd, "g", 0700) != 0 && errno != EEXIST) {
+    return fault_set(fault, "launch_failed", "can't make the directory of sockets");
+  }
+  launcher->sockets_fd = openat(launcher->run_fd, "g", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (launcher->sockets_fd < 0) return fault_set(fault, "launch_failed", "can't open the directory of sockets");
+  return 0;
+}
+
+static int set_up(struct launcher *launcher, const struct resident_options *options, struct fault *fault) {
+  char why[128];
+  if (open_directories(launcher, options, fault) != 0) return -1;
+  const char *overlay = getenv("SQUASH_OVERLAY");
+  launcher->overlays_by_fuse = overlay != NULL && strcmp(overlay, "fuse") == 0;
+  launcher->bwrap = find_program("bwrap");
+  launcher->mksquashfs = find_program("mksquashfs");
+  launcher->unsquashfs = find_program("unsquashfs");
+  launcher->fuse_overlayfs = find_program("fuse-overlayfs");
+  if (!launcher->overlays_by_fuse && !overlay_probe(launcher, false, why, sizeof why)) {
+    launcher->overlays_by_fuse = true;
+    log_line("no overlay by the kernel (%s): fuse-overlayfs is used", why);
+  }
+  launcher->init_fd = memory_file_copy("squash-init", options->init_fd);
+  launcher->seccomp_fd = seccomp_file(&(struct seccomp_options){0});
+  launcher->tool_seccomp_fd = seccomp_file(&(struct seccomp_options){.pretends_chown = launcher->is_single});
+  if (launcher->init_fd < 0 || launcher->seccomp_fd < 0 || launcher->tool_seccomp_fd < 0) {
+    return fault_set(fault, "launch_failed", "can't keep squash-init and the filter in memory");
+  }
+  /* An empty session keyring: the host user's keys must not be reachable from anything we start. */
+  (void)syscall(SYS_keyctl, 1 /* KEYCTL_JOIN_SESSION_KEYRING */, NULL);
+  prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+  prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+  raise_open_files();
+  sigset_t waited;
+  sigemptyset(&waited);
+  sigaddset(&waited, SIGCHLD);
+  sigaddset(&waited, SIGTERM);
+  sigprocmask(SIG_BLOCK, &waited, NULL);
+  launcher->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+  launcher->child_signals.fd = signalfd(-1, &waited, SFD_CLOEXEC | SFD_NONBLOCK);
+  launcher->child_signals.ready = signals_ready;
+  if (launcher->epoll_fd < 0 || launcher->child_signals.fd < 0 ||
+      source_add(launcher, &launcher->child_signals) != 0 || connections_listen(launcher) != 0) {
+    return fault_set(fault, "launch_failed", "can't listen on launch.sock");
+  }
+  return 0;
+}
+
+static int timeout_until(const int64_t *deadlines, size_t count) {
+  int64_t next = 0;
+  for (size_t i = 0; i < count; i++) {
+    if (deadlines[i] != 0 && (next == 0 || deadlines[i] < next)) next = deadlines[i];
+  }
+  if (next == 0) return -1;
+  int64_t left = next - now_ms();
+  return left < 0 ? 0 : left > 60000 ? 60000 : (int)left;
+}
+
+static void loop(struct launcher *launcher) {
+  while (!launcher->is_ending || launcher->sandboxes != NULL || launcher->worker_count > 0) {
+    int64_t deadlines[] = {sandboxes_expire(launcher), connections_expire(launcher), watchdog_run(launcher)};
+    struct epoll_event event;
+    /* One at a time: handling an event may free what another one of the same batch points to. */
+    int count = epoll_wait(launcher->epoll_fd, &event, 1, timeout_until(deadlines, 3));
+    if (count != 1) continue;
+    struct source *source = event.data.ptr;
+    source->ready(launcher, source);
+  }
+}
+
+static void say_goodbye(struct launcher *launcher) {
+  (void)unlinkat(launcher->run_fd, "launch.sock", 0);
+  while (launcher->connections != NULL) {
+    struct connection *connection = launcher->connections;
+    if (connection->request.type == FRAME_SHUTDOWN) connection_ok(launcher, connection);
+    else connection_close(launcher, connection);
+  }
+}
+
+int resident_main(const struct resident_options *options) {
+  static struct launcher launcher;
+  struct resident_ready ready = {0};
+  setsid();
+  if (chdir("/") != 0) return 1;
+  launcher.data = options->data;
+  launcher.helper_fd = options->helper_fd;
+  launcher.is_single = options->is_single;
+  launcher.single_reason = options->single_reason;
+  launcher.cgroups = options->cgroups;
+  int result = set_up(&launcher, options, &ready.fault);
+  if (result == 0 && log_open(launcher.run_fd) != 0) {
+    result = fault_set(&ready.fault, "launch_failed", "can't open launch.log");
+  }
+  ready.pid = result == 0 ? getpid() : 0;
+  (void)write_whole(options->ready_fd, &ready, sizeof ready);
+  close(options->ready_fd);
+  close(options->init_fd);
+  if (result != 0) return 1;
+  log_line("launcher %d listens; %s ids; control groups: %s", getpid(), launcher.is_single ? "single" : "range",
+           launcher.cgroups.detail);
+  if (launcher.single_reason[0] != '\0') log_line("single-id mode: %s", launcher.single_reason);
+  loop(&launcher);
+  log_line("launcher %d ends", getpid());
+  say_goodbye(&launcher);
+  return 0;
+}

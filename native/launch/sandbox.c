@@ -1,0 +1,183 @@
+/* The table of sandboxes and their ends: see sandbox.h. Their starts are in sandbox_start.c. */
+#include "launch/sandbox.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/descriptor.h"
+#include "launch/clock.h"
+#include "launch/leftover.h"
+#include "launch/log.h"
+#include "launch/orphan.h"
+#include "launch/sandbox_steps.h"
+#include "launch/stillness.h"
+
+/* A group whose last process was reaped a moment ago may still be busy: first tries come quickly. */
+enum { GROUP_RETRY_MS = 2 };
+
+struct sandbox *sandbox_by_name(struct launcher *launcher, const char *name) {
+  struct sandbox *sandbox = launcher->sandboxes;
+  while (sandbox != NULL && strcmp(sandbox->name, name) != 0) sandbox = sandbox->next;
+  return sandbox;
+}
+
+struct sandbox *sandbox_by_instance(struct launcher *launcher, uint64_t instance) {
+  struct sandbox *sandbox = launcher->sandboxes;
+  while (sandbox != NULL && sandbox->instance != instance) sandbox = sandbox->next;
+  return sandbox;
+}
+
+void sandbox_announce(struct launcher *launcher, const struct sandbox *sandbox, const char *change) {
+  uint8_t buffer[256];
+  struct frame_writer writer = frame_writer_on(buffer, sizeof buffer);
+  frame_begin(&writer, FRAME_EVENT);
+  frame_text(&writer, FIELD_NAME, sandbox->name);
+  frame_integer(&writer, FIELD_INSTANCE, sandbox->instance);
+  frame_text(&writer, FIELD_CHANGE, change);
+  for (struct connection *at = launcher->connections; at != NULL; at = at->next) {
+    if (at->is_watching) connection_send(at, &writer);
+  }
+}
+
+static void answer_start(struct launcher *launcher, struct sandbox *sandbox) {
+  for (struct connection *at = launcher->connections; at != NULL;) {
+    struct connection *next = at->next;
+    if (at->start_wait == sandbox->instance) connection_fault(launcher, at, &sandbox->fault);
+    at = next;
+  }
+}
+
+static void answer_ends(struct launcher *launcher, uint64_t instance) {
+  for (struct connection *at = launcher->connections; at != NULL;) {
+    struct connection *next = at->next;
+    if (at->ended_wait == instance) connection_ok(launcher, at);
+    at = next;
+  }
+}
+
+void sandbox_close_start(struct sandbox *sandbox) {
+  source_close(&sandbox->control);
+  source_close(&sandbox->info);
+  source_close(&sandbox->errors);
+  source_close(&sandbox->guest);
+}
+
+/* Removes the sandbox when nothing of it is left, else says when to look again. */
+void sandbox_settle(struct launcher *launcher, struct sandbox *sandbox) {
+  if (sandbox->starter != 0 || sandbox->pid != 0) return;
+  if (sandbox->overlay_pid != 0) {
+    kill(sandbox->overlay_pid, SIGKILL); /* Writes nothing back: the files of the upper are the state. */
+    return;
+  }
+  if (launcher->cgroups.version != 0 && cgroup_remove(&launcher->cgroups, sandbox->group) != 0) {
+    cgroup_kill(&launcher->cgroups, sandbox->group);
+    sandbox->deadline_ms = now_ms() + GROUP_RETRY_MS;
+    return;
+  }
+  sandbox_close_start(sandbox);
+  close_fd(&sandbox->upper_mount_fd);
+  leftover_forget(launcher->sockets_fd, sandbox->instance);
+  char name[48];
+  snprintf(name, sizeof name, "%llu.sock", (unsigned long long)sandbox->instance);
+  (void)unlinkat(launcher->sockets_fd, name, 0);
+  for (struct sandbox **at = &launcher->sandboxes; *at != NULL; at = &(*at)->next) {
+    if (*at != sandbox) continue;
+    *at = sandbox->next;
+    break;
+  }
+  if (sandbox->fault.code != NULL) answer_start(launcher, sandbox);
+  else sandbox_announce(launcher, sandbox, "ended");
+  answer_ends(launcher, sandbox->instance);
+  free(sandbox);
+}
+
+void sandbox_end(struct launcher *launcher, struct sandbox *sandbox) {
+  if (sandbox->state == SANDBOX_STARTING && sandbox->fault.code == NULL) {
+    errno = 0;
+    fault_set(&sandbox->fault, "launch_failed", "sandbox \"%s\" was stopped while it started", sandbox->name);
+  }
+  sandbox->state = SANDBOX_ENDING;
+  sandbox->deadline_ms = 0;
+  if (sandbox->is_frozen) (void)sandbox_freeze(launcher, sandbox, false, &(struct fault){0});
+  if (sandbox->pid != 0) kill(sandbox->pid, SIGKILL);
+  if (sandbox->starter != 0) kill(sandbox->starter, SIGKILL);
+  if (launcher->cgroups.version != 0) cgroup_kill(&launcher->cgroups, sandbox->group);
+  sandbox_settle(launcher, sandbox);
+}
+
+int sandbox_freeze(struct launcher *launcher, struct sandbox *sandbox, bool frozen, struct fault *fault) {
+  if (stillness_set(launcher, sandbox, frozen) == 0) {
+    sandbox->is_frozen = frozen;
+    return 0;
+  }
+  int number = errno;
+  if (frozen) (void)stillness_set(launcher, sandbox, false);
+  errno = number;
+  return fault_set(fault, "launch_failed", "can't %s sandbox \"%s\"", frozen ? "freeze" : "thaw", sandbox->name);
+}
+
+static void starter_ended(struct launcher *launcher, struct sandbox *sandbox, int status) {
+  sandbox->starter = 0;
+  if (sandbox->state == SANDBOX_STARTING) sandbox_start_failed(launcher, sandbox, status);
+  /* Killed between bubblewrap's fork and its report: the child is ours now and waits for ever. */
+  if (!sandbox->was_known && sandbox->state == SANDBOX_ENDING) orphans_kill(launcher);
+  if (sandbox->state == SANDBOX_ENDING) sandbox_settle(launcher, sandbox);
+}
+
+static void first_process_ended(struct launcher *launcher, struct sandbox *sandbox, int status) {
+  sandbox->pid = 0;
+  log_line("sandbox %s instance %llu ended, status 0x%x", sandbox->name, (unsigned long long)sandbox->instance,
+           (unsigned)status);
+  if (sandbox->state != SANDBOX_ENDING) sandbox_end(launcher, sandbox);
+  else sandbox_settle(launcher, sandbox);
+}
+
+bool sandbox_child_ended(struct launcher *launcher, pid_t pid, int status) {
+  for (struct sandbox *sandbox = launcher->sandboxes; sandbox != NULL; sandbox = sandbox->next) {
+    if (sandbox->starter == pid) {
+      starter_ended(launcher, sandbox, status);
+      return true;
+    }
+    if (sandbox->pid == pid) {
+      first_process_ended(launcher, sandbox, status);
+      return true;
+    }
+    if (sandbox->overlay_pid == pid) {
+      sandbox->overlay_pid = 0;
+      if (sandbox->state != SANDBOX_ENDING) sandbox_end(launcher, sandbox); /* Its root is gone. */
+      else sandbox_settle(launcher, sandbox);
+      return true;
+    }
+  }
+  return false;
+}
+
+int64_t sandboxes_expire(struct launcher *launcher) {
+  int64_t next = 0;
+  int64_t now = now_ms();
+  for (struct sandbox *sandbox = launcher->sandboxes; sandbox != NULL;) {
+    struct sandbox *following = sandbox->next;
+    if (sandbox->deadline_ms != 0 && sandbox->deadline_ms <= now) {
+      if (sandbox->state == SANDBOX_STARTING) {
+        errno = ETIMEDOUT;
+        fault_set(&sandbox->fault, "launch_failed", "PID 1 of sandbox \"%s\" did not answer", sandbox->name);
+        sandbox_end(launcher, sandbox);
+      } else {
+        sandbox_settle(launcher, sandbox);
+      }
+      /* Either may have freed it; what is next is looked up anew with the shortest wait. */
+      next = now + GROUP_RETRY_MS;
+    } else if (sandbox->deadline_ms != 0 && (next == 0 || sandbox->deadline_ms < next)) {
+      next = sandbox->deadline_ms;
+    }
+    sandbox = following;
+  }
+  return next;
+}

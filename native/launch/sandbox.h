@@ -1,0 +1,80 @@
+/*
+ * The launcher's table of sandboxes and the life of one: starting → running → ending → gone.
+ *
+ * A sandbox stays in the table until nothing of it is left: its first process and its starter are reaped, its
+ * control groups removed, its socket and record unlinked. Who waits for a stop is answered then.
+ */
+#ifndef SQUASH_LAUNCH_SANDBOX_H
+#define SQUASH_LAUNCH_SANDBOX_H
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "launch/cgroup.h"
+#include "launch/connection.h"
+#include "launch/file.h"
+#include "launch/fault.h"
+#include "launch/launcher.h"
+#include "launch/request.h"
+#include "launch/tree.h"
+
+/* More than any one machine runs; each costs some hundred bytes here. */
+enum { SANDBOXES_MAX = 10000 };
+
+enum sandbox_state { SANDBOX_STARTING, SANDBOX_RUNNING, SANDBOX_ENDING };
+
+struct sandbox {
+  struct sandbox *next;
+  enum sandbox_state state;
+  uint64_t instance;
+  char name[SANDBOX_NAME_BYTES_MAX + 1];
+  char group[CGROUP_NAME_BYTES];
+  pid_t starter; /* our child that becomes bubblewrap; 0 when reaped */
+  pid_t pid;     /* PID 1 of the sandbox; 0 before it is known and after it is reaped */
+  pid_t overlay_pid; /* fuse-overlayfs of this sandbox, or 0; ends by itself when the sandbox's mounts go */
+  bool was_known; /* PID 1 was reported once */
+  bool is_frozen;
+  pid_t packer; /* the worker that has it frozen, or 0 */
+  int64_t deadline_ms; /* of the start, or of the next try to remove the control groups */
+  struct source control; /* the starter's questions */
+  struct source info;    /* bubblewrap says PID 1's process id */
+  struct source errors;  /* stderr of starter and bubblewrap */
+  struct source guest;   /* first connection to PID 1 */
+  struct fault fault;    /* why the start failed */
+  char info_text[256];
+  size_t info_used;
+  char error_text[768];
+  size_t error_used;
+  /* The upper, for what is measured and packed while the sandbox runs. */
+  enum upper_kind upper_kind;
+  char upper[REQUEST_PATH_BYTES_MAX + 1];
+  int upper_mount_fd; /* the image's mount, else -1 */
+  uint64_t upper_bytes_max;
+  uint64_t upper_inodes_max;
+  /* Of a directory upper: what the last walk found, and how full the file system was then (watchdog.c). */
+  struct tree_usage watched;
+  struct tree_usage free_when_walked;
+  int64_t walked_at_ms;
+  bool is_walked;
+  bool was_over;
+};
+
+struct sandbox *sandbox_by_name(struct launcher *launcher, const char *name);
+struct sandbox *sandbox_by_instance(struct launcher *launcher, uint64_t instance);
+
+/*
+ * Begins a start and returns 0: connections that wait for its instance are answered when PID 1 answers, or when
+ * everything is cleaned up again. Returns -1 where nothing was begun: the caller answers.
+ */
+int sandbox_start(struct launcher *launcher, const struct request *request, struct fault *fault);
+/* Ends all its processes. It leaves the table later, when they are gone. */
+void sandbox_end(struct launcher *launcher, struct sandbox *sandbox);
+int sandbox_freeze(struct launcher *launcher, struct sandbox *sandbox, bool frozen, struct fault *fault);
+/* A child was reaped. Returns whether it was one of a sandbox. */
+bool sandbox_child_ended(struct launcher *launcher, pid_t pid, int status);
+/* Start deadlines and delayed cleanup. Returns the next deadline, 0 where there is none. */
+int64_t sandboxes_expire(struct launcher *launcher);
+/* Tells every watching connection. */
+void sandbox_announce(struct launcher *launcher, const struct sandbox *sandbox, const char *change);
+
+#endif

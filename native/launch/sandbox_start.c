@@ -1,0 +1,273 @@
+/*
+ * The launcher's side of a start: forks the starter, writes its id maps, learns PID 1 from bubblewrap, asks PID 1
+ * whether it is there, and then ends bubblewrap's monitor, whose only use was to wait. See starter.c for the child.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "common/descriptor.h"
+#include "launch/clock.h"
+#include "launch/file.h"
+#include "launch/leftover.h"
+#include "launch/message.h"
+#include "launch/overlay_fuse.h"
+#include "launch/sandbox_steps.h"
+#include "launch/socket.h"
+#include "launch/starter.h"
+
+enum {
+  /* A start takes some milliseconds; a hundred at once on two cores still some hundred. */
+  START_MS_MAX = 30000,
+  /* One connection per command and file operation: what PID 1 itself accepts. */
+  GUEST_BACKLOG = GUEST_CONNECTIONS_MAX,
+};
+
+#define SANDBOX_OF(source_pointer, member) \
+  ((struct sandbox *)(void *)((char *)(source_pointer) - offsetof(struct sandbox, member)))
+
+static void fail(struct launcher *launcher, struct sandbox *sandbox, const char *what) {
+  if (sandbox->fault.code == NULL) fault_set(&sandbox->fault, "launch_failed", "%s", what);
+  sandbox_end(launcher, sandbox);
+}
+
+static void write_maps(struct launcher *launcher, struct sandbox *sandbox) {
+  char path[64];
+  const char *map = launcher->is_single ? "0 0 1\n" : "0 1 65536\n";
+  bool is_fine = true;
+  if (launcher->is_single) {
+    /* Without privilege over the parent's groups the kernel wants setgroups off first. */
+    snprintf(path, sizeof path, "/proc/%d/setgroups", sandbox->starter);
+    (void)file_write(AT_FDCWD, path, "deny");
+  }
+  snprintf(path, sizeof path, "/proc/%d/gid_map", sandbox->starter);
+  is_fine &= file_write(AT_FDCWD, path, map) == 0;
+  snprintf(path, sizeof path, "/proc/%d/uid_map", sandbox->starter);
+  is_fine &= file_write(AT_FDCWD, path, map) == 0;
+  if (!is_fine) fail(launcher, sandbox, "can't write the sandbox's id maps");
+  else if (write_whole(sandbox->control.fd, "k", 1) != 0) fail(launcher, sandbox, "the starter is gone");
+}
+
+static void control_ready(struct launcher *launcher, struct source *source) {
+  struct sandbox *sandbox = SANDBOX_OF(source, control);
+  struct starter_message message;
+  int descriptor;
+  if (message_receive(source->fd, &message, sizeof message, &descriptor) != (ssize_t)sizeof message) {
+    source_close(source); /* bubblewrap runs, or the starter is gone: its end tells which. */
+    return;
+  }
+  switch (message.word) {
+    case STARTER_NEEDS_MAPS:
+      write_maps(launcher, sandbox);
+      return;
+    case STARTER_NEEDS_FUSE:
+      if (overlay_fuse_serve(launcher, sandbox, &sandbox->fault) != 0) sandbox_end(launcher, sandbox);
+      return;
+    case STARTER_OVERLAY_PID:
+      sandbox->overlay_pid = message.pid;
+      return;
+    case STARTER_UPPER_MOUNT:
+      sandbox->upper_mount_fd = descriptor;
+      return;
+    case STARTER_FAILED:
+      sandbox->fault = message.fault;
+      sandbox_end(launcher, sandbox);
+      return;
+  }
+}
+
+static void errors_ready(struct launcher *launcher, struct source *source) {
+  (void)launcher;
+  struct sandbox *sandbox = SANDBOX_OF(source, errors);
+  char text[512];
+  ssize_t got = read(source->fd, text, sizeof text);
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (got <= 0) {
+    source_close(source);
+    return;
+  }
+  size_t room = sizeof sandbox->error_text - 1 - sandbox->error_used;
+  size_t kept = (size_t)got < room ? (size_t)got : room; /* The first words name the cause. */
+  memcpy(sandbox->error_text + sandbox->error_used, text, kept);
+  sandbox->error_used += kept;
+  sandbox->error_text[sandbox->error_used] = '\0';
+}
+
+void sandbox_start_failed(struct launcher *launcher, struct sandbox *sandbox, int status) {
+  for (int left = 16; sandbox->errors.fd >= 0 && left > 0; left--) {
+    size_t before = sandbox->error_used;
+    errors_ready(launcher, &sandbox->errors);
+    if (sandbox->error_used == before) break;
+  }
+  errno = 0;
+  if (sandbox->fault.code == NULL) {
+    fault_set(&sandbox->fault, "launch_failed", "sandbox \"%s\" ended while it started (status 0x%x): %s",
+              sandbox->name, (unsigned)status, sandbox->error_text);
+  }
+  sandbox->state = SANDBOX_ENDING;
+  sandbox->deadline_ms = 0;
+  if (sandbox->pid != 0) kill(sandbox->pid, SIGKILL);
+}
+
+static void answer_started(struct launcher *launcher, const struct sandbox *sandbox) {
+  uint8_t buffer[256];
+  char socket[64];
+  snprintf(socket, sizeof socket, "g/%llu.sock", (unsigned long long)sandbox->instance);
+  struct frame_writer writer = frame_writer_on(buffer, sizeof buffer);
+  for (struct connection *at = launcher->connections; at != NULL;) {
+    struct connection *next = at->next;
+    if (at->start_wait == sandbox->instance) {
+      frame_begin(&writer, FRAME_OK);
+      frame_integer(&writer, FIELD_PID, (uint64_t)sandbox->pid);
+      frame_text(&writer, FIELD_SOCKET, socket);
+      connection_send(at, &writer);
+      connection_close(launcher, at);
+    }
+    at = next;
+  }
+}
+
+/* PID 1 answered, or closed without. Its words do not matter: that it runs our program by now does. */
+static void guest_ready(struct launcher *launcher, struct source *source) {
+  struct sandbox *sandbox = SANDBOX_OF(source, guest);
+  uint8_t answer[FRAME_HEADER_BYTES];
+  ssize_t got = recv(source->fd, answer, sizeof answer, MSG_DONTWAIT);
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  source_close(source);
+  errno = 0;
+  if (got <= 0) {
+    fail(launcher, sandbox, "PID 1 closed its first connection");
+    return;
+  }
+  sandbox->state = SANDBOX_RUNNING;
+  sandbox->deadline_ms = 0;
+  sandbox_close_start(sandbox);
+  kill(sandbox->starter, SIGKILL); /* With bubblewrap's monitor gone PID 1 becomes our child. */
+  answer_started(launcher, sandbox);
+  sandbox_announce(launcher, sandbox, "started");
+}
+
+static void greet_guest(struct launcher *launcher, struct sandbox *sandbox) {
+  char name[48];
+  uint8_t buffer[FRAME_HEADER_BYTES];
+  struct frame_writer writer = frame_writer_on(buffer, sizeof buffer);
+  snprintf(name, sizeof name, "%llu.sock", (unsigned long long)sandbox->instance);
+  frame_begin(&writer, FRAME_INFO);
+  sandbox->guest = (struct source){.fd = socket_connect_at(launcher->sockets_fd, name), .ready = guest_ready};
+  if (sandbox->guest.fd < 0 || write_whole(sandbox->guest.fd, buffer, frame_finish(&writer)) != 0 ||
+      source_add(launcher, &sandbox->guest) != 0) {
+    fail(launcher, sandbox, "can't connect to PID 1");
+  }
+}
+
+/* `{ "child-pid": 123, …`: written before bubblewrap lets its child go on. */
+static void info_ready(struct launcher *launcher, struct source *source) {
+  struct sandbox *sandbox = SANDBOX_OF(source, info);
+  size_t room = sizeof sandbox->info_text - 1 - sandbox->info_used;
+  ssize_t got = read(source->fd, sandbox->info_text + sandbox->info_used, room);
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (got <= 0) {
+    source_close(source); /* bubblewrap ended early; its exit says why. */
+    return;
+  }
+  sandbox->info_used += (size_t)got;
+  sandbox->info_text[sandbox->info_used] = '\0';
+  const char *key = strstr(sandbox->info_text, "\"child-pid\":");
+  if (key == NULL || strpbrk(key, ",}") == NULL) {
+    if (sandbox->info_used == sizeof sandbox->info_text - 1) fail(launcher, sandbox, "bubblewrap reports no PID 1");
+    return;
+  }
+  source_close(source);
+  sandbox->pid = (pid_t)strtol(key + strlen("\"child-pid\":"), NULL, 10);
+  sandbox->was_known = true;
+  if (leftover_record(launcher->sockets_fd, sandbox->instance, sandbox->pid) != 0) {
+    fail(launcher, sandbox, "can't record the sandbox's process");
+    return;
+  }
+  greet_guest(launcher, sandbox);
+}
+
+static struct sandbox *sandbox_new(struct launcher *launcher, const struct request *request) {
+  struct sandbox *sandbox = calloc(1, sizeof *sandbox);
+  if (sandbox == NULL) return NULL;
+  snprintf(sandbox->name, sizeof sandbox->name, "%s", request->name);
+  snprintf(sandbox->upper, sizeof sandbox->upper, "%s", request->upper);
+  snprintf(sandbox->group, sizeof sandbox->group, "s%llu", (unsigned long long)request->instance);
+  sandbox->instance = request->instance;
+  sandbox->upper_kind = request->upper_kind;
+  sandbox->upper_bytes_max = request->bytes_max;
+  sandbox->upper_inodes_max = request->inodes_max;
+  sandbox->deadline_ms = now_ms() + START_MS_MAX;
+  sandbox->control = (struct source){.fd = -1, .ready = control_ready};
+  sandbox->info = (struct source){.fd = -1, .ready = info_ready};
+  sandbox->errors = (struct source){.fd = -1, .ready = errors_ready};
+  sandbox->guest = (struct source){.fd = -1};
+  sandbox->upper_mount_fd = -1;
+  sandbox->next = launcher->sandboxes;
+  launcher->sandboxes = sandbox;
+  return sandbox;
+}
+
+/* Forks the starter with its ends of the channels; ours become sources of the loop. */
+static int fork_starter(struct launcher *launcher, struct sandbox *sandbox, const struct request *request) {
+  int control[2];
+  int info[2];
+  int errors[2];
+  char name[48];
+  snprintf(name, sizeof name, "%llu.sock", (unsigned long long)sandbox->instance);
+  cleanup_fd listener = socket_listen_at(launcher->sockets_fd, name, GUEST_BACKLOG, 0);
+  if (listener < 0 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, control) != 0) return -1;
+  sandbox->control.fd = control[0];
+  cleanup_fd control_end = control[1];
+  if (pipe2(info, O_CLOEXEC) != 0) return -1;
+  sandbox->info.fd = info[0];
+  cleanup_fd info_end = info[1];
+  if (pipe2(errors, O_CLOEXEC) != 0) return -1;
+  sandbox->errors.fd = errors[0];
+  cleanup_fd error_end = errors[1];
+  if (set_blocking(sandbox->info.fd, false) != 0 || set_blocking(sandbox->errors.fd, false) != 0) return -1;
+  struct starter_plan plan = {.request = request,
+                              .group = sandbox->group,
+                              .control_fd = control_end,
+                              .listen_fd = listener,
+                              .info_fd = info_end,
+                              .error_fd = error_end};
+  sandbox->starter = fork();
+  if (sandbox->starter == 0) starter_main(launcher, &plan);
+  if (sandbox->starter < 0) {
+    sandbox->starter = 0;
+    return -1;
+  }
+  return source_add(launcher, &sandbox->control) != 0 || source_add(launcher, &sandbox->info) != 0 ||
+                 source_add(launcher, &sandbox->errors) != 0
+             ? -1
+             : 0;
+}
+
+int sandbox_start(struct launcher *launcher, const struct request *request, struct fault *fault) {
+  errno = 0;
+  if (launcher->is_ending) return fault_set(fault, "shutting_down", "the launcher is ending");
+  if (launcher->bwrap == NULL) return fault_set(fault, "launch_failed", "bubblewrap is not installed (see `squash doctor`)");
+  unsigned count = 0;
+  for (struct sandbox *at = launcher->sandboxes; at != NULL; at = at->next) count++;
+  if (count >= SANDBOXES_MAX) return fault_set(fault, "sandbox_limit", "the launcher holds %u sandboxes", count);
+  if (sandbox_by_name(launcher, request->name) != NULL || sandbox_by_instance(launcher, request->instance) != NULL) {
+    return fault_set(fault, "sandbox_exists", "sandbox \"%s\" is running already", request->name);
+  }
+  struct cgroup_limits limits = {request->memory_bytes_max, request->cpu_milli, request->pids_max};
+  struct sandbox *sandbox = sandbox_new(launcher, request);
+  if (sandbox == NULL) return fault_set(fault, "launch_failed", "no memory for a sandbox");
+  if (cgroup_create(&launcher->cgroups, sandbox->group, &limits, fault) == 0) {
+    if (fork_starter(launcher, sandbox, request) == 0) return 0;
+    fault_set(fault, "launch_failed", "can't fork a sandbox");
+  }
+  sandbox->fault = *fault; /* The client hears it when nothing of the attempt is left. */
+  sandbox_end(launcher, sandbox);
+  return 0;
+}

@@ -1,0 +1,173 @@
+/*
+ * Builds the filter: see seccomp.h. Once per launcher, so the order of instructions matters little; the kernel
+ * keeps a bitmap of the numbers that are allowed whatever their arguments and does not run the program for them.
+ */
+#include "launch/seccomp.h"
+
+#include <errno.h>
+#include <linux/audit.h>
+#include <linux/seccomp.h>
+#include <sched.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+
+#include "common/descriptor.h"
+#include "launch/memory_file.h"
+
+#if defined(__x86_64__)
+#define OWN_ARCHITECTURE AUDIT_ARCH_X86_64
+#elif defined(__aarch64__)
+#define OWN_ARCHITECTURE AUDIT_ARCH_AARCH64
+#else
+#error "the system-call table is written for x86_64 and aarch64"
+#endif
+
+#define CLONE_NEWTIME_FLAG 0x00000080U
+#define NAMESPACE_FLAGS                                                                                    \
+  ((unsigned)CLONE_NEWNS | (unsigned)CLONE_NEWCGROUP | (unsigned)CLONE_NEWUTS | (unsigned)CLONE_NEWIPC |   \
+   (unsigned)CLONE_NEWUSER | (unsigned)CLONE_NEWPID | (unsigned)CLONE_NEWNET)
+
+/* The allowed values of personality(2): Linux, 32-bit Linux, with and without UNAME26, and "just ask". */
+static const uint32_t personalities[] = {0, 8, 0x20000, 0x20008, 0xffffffff};
+
+#define ERRNO(number) (SECCOMP_RET_ERRNO | (uint32_t)(number))
+
+struct rule {
+  uint32_t number;
+  uint32_t action;
+};
+
+#define ALLOW(name) {__NR_##name, SECCOMP_RET_ALLOW},
+#define REFUSE(name) {__NR_##name, ERRNO(EPERM)},
+#define ABSENT(name) {__NR_##name, ERRNO(ENOSYS)},
+#define ALLOW_NUMBER(number) {number, SECCOMP_RET_ALLOW},
+#define REFUSE_NUMBER(number) {number, ERRNO(EPERM)},
+static const struct rule table[] = {
+#include "launch/seccomp_table.h"
+};
+#undef ALLOW
+#undef REFUSE
+#undef ABSENT
+#undef ALLOW_NUMBER
+#undef REFUSE_NUMBER
+enum { RULES = sizeof table / sizeof table[0] };
+
+struct builder {
+  struct sock_filter *program;
+  size_t max;
+  size_t used;
+};
+
+static void put(struct builder *builder, unsigned code, uint32_t value, unsigned jumps) {
+  if (builder->used < builder->max) {
+    builder->program[builder->used] = (struct sock_filter){
+        .code = (uint16_t)code, .k = value, .jt = (uint8_t)(jumps >> 8), .jf = (uint8_t)jumps};
+  }
+  builder->used++;
+}
+
+enum { LOAD = BPF_LD | BPF_W | BPF_ABS, EQUAL = BPF_JMP | BPF_JEQ | BPF_K, RETURN = BPF_RET | BPF_K };
+/* Jumps over `yes` instructions when true, `no` when false. */
+#define JUMPS(yes, no) ((unsigned)(yes) << 8 | (unsigned)(no))
+/* The low half of an argument: both architectures are little-endian, and the kernel itself reads int arguments so. */
+#define ARGUMENT(index) ((uint32_t)(offsetof(struct seccomp_data, args) + (index) * 8))
+
+static void put_return(struct builder *builder, uint32_t action) { put(builder, RETURN, action, 0); }
+
+/* `clone` and `unshare` without any new namespace. */
+static void put_no_namespaces(struct builder *builder, uint32_t number, uint32_t flags) {
+  put(builder, EQUAL, number, JUMPS(0, 4));
+  put(builder, LOAD, ARGUMENT(0), 0);
+  put(builder, BPF_JMP | BPF_JSET | BPF_K, flags, JUMPS(1, 0));
+  put_return(builder, SECCOMP_RET_ALLOW);
+  put_return(builder, ERRNO(EPERM));
+}
+
+/* `socket` for Unix and Internet families; netlink only for routing, which the C library reads interfaces with. */
+static void put_socket(struct builder *builder) {
+  put(builder, EQUAL, __NR_socket, JUMPS(0, 8));
+  put(builder, LOAD, ARGUMENT(0), 0);
+  put(builder, EQUAL, AF_UNIX, JUMPS(5, 0));
+  put(builder, EQUAL, AF_INET, JUMPS(4, 0));
+  put(builder, EQUAL, AF_INET6, JUMPS(3, 0));
+  put(builder, EQUAL, AF_NETLINK, JUMPS(0, 3));
+  put(builder, LOAD, ARGUMENT(2), 0);
+  put(builder, EQUAL, 0 /* NETLINK_ROUTE */, JUMPS(0, 1));
+  put_return(builder, SECCOMP_RET_ALLOW);
+  put_return(builder, ERRNO(EAFNOSUPPORT));
+}
+
+static void put_personality(struct builder *builder) {
+  enum { COUNT = sizeof personalities / sizeof personalities[0] };
+  put(builder, EQUAL, __NR_personality, JUMPS(0, COUNT + 3));
+  put(builder, LOAD, ARGUMENT(0), 0);
+  for (unsigned i = 0; i < COUNT; i++) put(builder, EQUAL, personalities[i], JUMPS(COUNT - i, 0));
+  put_return(builder, ERRNO(EPERM));
+  put_return(builder, SECCOMP_RET_ALLOW);
+}
+
+static void put_pretended_chown(struct builder *builder) {
+  static const uint32_t numbers[] = {
+#ifdef __NR_chown
+      __NR_chown, __NR_lchown,
+#endif
+      __NR_fchown, __NR_fchownat};
+  for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+    put(builder, EQUAL, numbers[i], JUMPS(0, 1));
+    put_return(builder, ERRNO(0));
+  }
+}
+
+static int by_number(const void *left, const void *right) {
+  const struct rule *a = left;
+  const struct rule *b = right;
+  return a->number < b->number ? -1 : a->number > b->number;
+}
+
+/* Runs of consecutive numbers with one action, from low to high: two comparisons each. */
+static void put_table(struct builder *builder) {
+  struct rule sorted[RULES];
+  for (size_t i = 0; i < RULES; i++) sorted[i] = table[i];
+  qsort(sorted, RULES, sizeof sorted[0], by_number);
+  for (size_t first = 0; first < RULES;) {
+    size_t last = first;
+    while (last + 1 < RULES && sorted[last + 1].action == sorted[first].action &&
+           sorted[last + 1].number <= sorted[last].number + 1) {
+      last++;
+    }
+    put(builder, BPF_JMP | BPF_JGT | BPF_K, sorted[last].number, JUMPS(3, 0));
+    put(builder, BPF_JMP | BPF_JGE | BPF_K, sorted[first].number, JUMPS(0, 1));
+    put_return(builder, sorted[first].action);
+    put_return(builder, ERRNO(ENOSYS));
+    first = last + 1;
+  }
+  put_return(builder, ERRNO(ENOSYS));
+}
+
+size_t seccomp_build(struct sock_filter *program, size_t max, const struct seccomp_options *options) {
+  struct builder builder = {.program = program, .max = max};
+  put(&builder, LOAD, offsetof(struct seccomp_data, arch), 0);
+  put(&builder, EQUAL, OWN_ARCHITECTURE, JUMPS(1, 0));
+  put_return(&builder, SECCOMP_RET_KILL_PROCESS);
+  put(&builder, LOAD, offsetof(struct seccomp_data, nr), 0);
+  put_no_namespaces(&builder, __NR_clone, NAMESPACE_FLAGS);
+  put_no_namespaces(&builder, __NR_unshare, NAMESPACE_FLAGS | CLONE_NEWTIME_FLAG);
+  put_socket(&builder);
+  put_personality(&builder);
+  if (options->pretends_chown) put_pretended_chown(&builder);
+  put_table(&builder);
+  return builder.used <= max ? builder.used : 0;
+}
+
+int seccomp_file(const struct seccomp_options *options) {
+  struct sock_filter program[SECCOMP_PROGRAM_MAX];
+  size_t count = seccomp_build(program, SECCOMP_PROGRAM_MAX, options);
+  if (count == 0) {
+    errno = E2BIG;
+    return -1;
+  }
+  return memory_file("squash-seccomp", program, count * sizeof program[0]);
+}

@@ -1,0 +1,13 @@
+/*
+ * Unix sockets by directory descriptor: the address is `/proc/self/fd/N/name`, so that the length of the data
+ * directory's path does not matter (an address holds 107 bytes) and a sandbox that asks for the name of its
+ * socket learns no path of the host.
+ */
+#ifndef SQUASH_LAUNCH_SOCKET_H
+#define SQUASH_LAUNCH_SOCKET_H
+
+/* Listens at `name` (mode 0600). A file of that name is replaced. Returns the descriptor or -1. */
+int socket_listen_at(int directory, const char *name, int backlog, int type_flags);
+int socket_connect_at(int directory, const char *name);
+
+#endif

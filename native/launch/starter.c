@@ -1,0 +1,141 @@
+/*
+ * The child that becomes a sandbox: see starter.h.
+ *
+ * Order and reason. The cgroup is joined while we have the launcher's id (version 1 asks for it). Lowers and upper
+ * are bound into a small tmpfs while we may still walk the data directory, which is closed to the sandbox's id;
+ * with that the overlay needs short relative names only, and no path of the host shows in /proc/self/mountinfo. Then
+ * the id is given up for good, before the user namespace is made: the id that makes it is its owner, and the owner
+ * must not be the daemon's. Mounts come last, in a mount namespace that the sandbox's user namespace owns.
+ */
+#include "launch/starter.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/descriptor.h"
+#include "launch/become.h"
+#include "launch/bubblewrap.h"
+#include "launch/file.h"
+#include "launch/loopback.h"
+#include "launch/message.h"
+#include "launch/overlay.h"
+#include "launch/syscalls.h"
+#include "launch/upper.h"
+
+/* Where the working tmpfs is mounted, in our own mount namespace only. A directory that exists on every host and
+   that nothing we need lies below by absolute path; what does lie there is reached by descriptor. */
+#define WORK "/tmp"
+
+static int say(int control, const struct starter_message *message, int descriptor) {
+  return message_send(control, message, sizeof *message, &descriptor, descriptor < 0 ? 0 : 1);
+}
+
+static int ask(int control, enum starter_word word, struct fault *fault) {
+  struct starter_message message = {.word = word};
+  char byte;
+  if (say(control, &message, -1) == 0 && read_whole(control, &byte, 1) == 1) return 0;
+  return fault_set(fault, "launch_failed", "the launcher does not answer its child");
+}
+
+static int attach(const char *from, const char *to, struct fault *fault) {
+  if (mkdir(to, 0755) != 0 && errno != EEXIST) return fault_set(fault, "launch_failed", "can't make \"%s\"", to);
+  if (mount(from, to, NULL, MS_BIND, NULL) == 0) return 0;
+  return fault_disk(fault, "launch_failed", "can't attach \"%s\"", from);
+}
+
+/* The mount namespace of the first step: data directory as working directory, everything needed below WORK. */
+static int gather(const struct launcher *launcher, const struct starter_plan *plan, struct fault *fault) {
+  int attached;
+  if (upper_attach(launcher, plan->request, &attached, fault) != 0) return -1;
+  cleanup_fd upper_mount = attached;
+  struct starter_message message = {.word = STARTER_UPPER_MOUNT};
+  if (upper_mount >= 0 && say(plan->control_fd, &message, upper_mount) != 0) {
+    return fault_set(fault, "launch_failed", "the launcher does not listen to its child");
+  }
+  if (fchdir(launcher->data_fd) != 0 || unshare(CLONE_NEWNS) != 0 ||
+      mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0) {
+    return fault_set(fault, "launch_failed", "can't make the sandbox's first mount namespace");
+  }
+  /* 1,024 inodes hold the names of 500 lowers; nothing is stored. */
+  if (mount("squash", WORK, "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=1m,nr_inodes=1024") != 0 ||
+      mkdir(WORK "/l", 0755) != 0 || mkdir(WORK "/root", 0755) != 0 || mkdir(WORK "/shm", 0755) != 0) {
+    return fault_set(fault, "launch_failed", "can't make the working directory of the start");
+  }
+  for (size_t i = 0; i < plan->request->lower_count; i++) {
+    char to[32];
+    snprintf(to, sizeof to, WORK "/l/%zu", i);
+    if (attach(plan->request->lowers[i], to, fault) != 0) return -1;
+  }
+  if (upper_mount < 0) return attach(plan->request->upper, WORK "/u", fault);
+  if (mkdir(WORK "/u", 0755) == 0 && sys_move_mount(upper_mount, AT_FDCWD, WORK "/u") == 0) return 0;
+  return fault_set(fault, "launch_failed", "can't attach the image of upper \"%s\"", plan->request->upper);
+}
+
+static int limit_resources(const struct starter_plan *plan) {
+  /* PID 1 keeps a descriptor or more per connection; commands get their own, lower limit from it. */
+  rlim_t files = plan->request->open_files_max < 16384 ? 16384 : (rlim_t)plan->request->open_files_max;
+  struct rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return -1;
+  if (files < limit.rlim_max) limit.rlim_max = files;
+  limit.rlim_cur = limit.rlim_max;
+  if (setrlimit(RLIMIT_NOFILE, &limit) != 0) return -1;
+  if (plan->request->upper_kind == UPPER_DIRECTORY && plan->request->bytes_max > 0) {
+    /* Where only accounting limits the upper, one file at least can't grow past it in a single stroke. */
+    limit = (struct rlimit){plan->request->bytes_max, plan->request->bytes_max};
+    if (setrlimit(RLIMIT_FSIZE, &limit) != 0) return -1;
+  }
+  limit = (struct rlimit){0, 0};
+  return setrlimit(RLIMIT_CORE, &limit);
+}
+
+static int mount_shm(const struct starter_plan *plan, struct fault *fault) {
+  char options[128];
+  /* One inode per 4 KiB: small files must not cost more kernel memory than the size says. */
+  unsigned long long bytes = plan->request->shm_bytes_max < 4096 ? 4096 : plan->request->shm_bytes_max;
+  snprintf(options, sizeof options, "mode=1777,size=%llu,nr_inodes=%llu", bytes, bytes / 4096 + 8);
+  if (mount("shm", WORK "/shm", "tmpfs", MS_NOSUID | MS_NODEV, options) == 0) return 0;
+  return fault_set(fault, "launch_failed", "can't mount /dev/shm");
+}
+
+static int start(const struct launcher *launcher, const struct starter_plan *plan, struct fault *fault) {
+  if (cgroup_join(&launcher->cgroups, plan->group, fault) != 0 || gather(launcher, plan, fault) != 0) return -1;
+  if (limit_resources(plan) != 0) return fault_set(fault, "launch_failed", "can't set resource limits");
+  if (become_inner_id(sandbox_root_id(launcher), fault) != 0) return -1;
+  if (unshare(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWNET) != 0) {
+    return fault_set(fault, "launch_failed", "can't make the sandbox's namespaces");
+  }
+  if (ask(plan->control_fd, STARTER_NEEDS_MAPS, fault) != 0) return -1;
+  if (chdir(WORK) != 0) return fault_set(fault, "launch_failed", "can't enter the working directory of the start");
+  struct overlay overlay = {.launcher = launcher, .request = plan->request, .control_fd = plan->control_fd};
+  if (overlay_mount(&overlay, fault) != 0) return -1;
+  int root = open("root", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (root < 0) return fault_set(fault, "launch_failed", "can't open the sandbox's root");
+  if (overlay_prepare_root(root, fault) != 0 || mount_shm(plan, fault) != 0) return -1;
+  close(root);
+  if (loopback_up() != 0) return fault_set(fault, "launch_failed", "can't bring up the sandbox's loopback");
+  return bubblewrap_exec(launcher, plan, fault);
+}
+
+_Noreturn void starter_main(const struct launcher *launcher, const struct starter_plan *plan) {
+  struct fault fault = {0};
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, NULL);
+  prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+  setsid();
+  umask(022);
+  start(launcher, plan, &fault);
+  struct starter_message message = {.word = STARTER_FAILED, .fault = fault};
+  (void)say(plan->control_fd, &message, -1);
+  _exit(1);
+}

@@ -1,0 +1,111 @@
+/*
+ * Removing a tree: see tree.h.
+ *
+ * The tree is first renamed into `trash/`, which makes it vanish at once and whole. There it is flattened: a directory
+ * that is not empty is renamed next to its parent and taken up again later, so depth never matters.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/descriptor.h"
+#include "launch/clock.h"
+#include "launch/file.h"
+#include "launch/tree.h"
+
+/* Ten million inodes take some minutes; a tree that still grows after this has a living writer. */
+enum { REMOVE_MS_MAX = 30 * 60 * 1000 };
+
+struct removal {
+  int trash;  /* the directory that holds the pieces */
+  unsigned long long pieces;
+  int64_t deadline_ms;
+};
+
+static void detach_mounts(int parent, const char *name) {
+  char below[300];
+  (void)umount2(fd_path(parent, name).text, MNT_DETACH | UMOUNT_NOFOLLOW);
+  /* A tmpfs upper is mounted in our namespace, at `sandboxes/<id>/uppers/<generation>`. */
+  snprintf(below, sizeof below, strcmp(name, "uppers") == 0 ? "%s" : "%s/uppers", name);
+  cleanup_fd uppers = open_beneath(parent, below, O_RDONLY | O_DIRECTORY);
+  DIR *entries = uppers < 0 ? NULL : fdopendir(uppers);
+  if (entries == NULL) return;
+  int directory = take_fd(&uppers);
+  for (struct dirent *entry; (entry = readdir(entries)) != NULL;) {
+    if (entry->d_name[0] == '.') continue;
+    (void)umount2(fd_path(directory, entry->d_name).text, MNT_DETACH | UMOUNT_NOFOLLOW);
+  }
+  closedir(entries);
+}
+
+/* Empties one directory; directories in it that are not empty become pieces of their own. */
+static int empty_directory(struct removal *removal, const char *name) {
+  int fd = openat(removal->trash, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (fd < 0 && errno == EACCES && fchmodat(removal->trash, name, 0700, 0) == 0) {
+    fd = openat(removal->trash, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  }
+  DIR *entries = fd < 0 ? NULL : fdopendir(fd);
+  if (entries == NULL) return -1;
+  int result = 0;
+  for (struct dirent *entry; result == 0 && (entry = readdir(entries)) != NULL;) {
+    if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
+    if (unlinkat(fd, entry->d_name, 0) == 0 || errno == ENOENT) continue;
+    if (errno != EISDIR && errno != EPERM) result = -1;
+    else if (unlinkat(fd, entry->d_name, AT_REMOVEDIR) == 0 || errno == ENOENT) continue;
+    else if (errno != ENOTEMPTY && errno != EEXIST) result = -1;
+    else {
+      char piece[32];
+      snprintf(piece, sizeof piece, "%llu", removal->pieces++);
+      result = renameat(fd, entry->d_name, removal->trash, piece);
+    }
+  }
+  int number = errno;
+  closedir(entries);
+  errno = number;
+  return result;
+}
+
+/* Takes pieces by number until none is left. */
+static int remove_pieces(struct removal *removal) {
+  for (unsigned long long piece = 0; piece < removal->pieces; piece++) {
+    char name[32];
+    snprintf(name, sizeof name, "%llu", piece);
+    while (unlinkat(removal->trash, name, 0) != 0 && unlinkat(removal->trash, name, AT_REMOVEDIR) != 0) {
+      if (errno == ENOENT) break;
+      if (errno != ENOTEMPTY && errno != EEXIST) return -1;
+      if (now_ms() > removal->deadline_ms) {
+        errno = ETIMEDOUT;
+        return -1;
+      }
+      if (empty_directory(removal, name) != 0) return -1;
+    }
+  }
+  return 0;
+}
+
+int tree_remove(int data_fd, const char *path, struct fault *fault) {
+  const char *name;
+  cleanup_fd parent = open_parent(data_fd, path, &name);
+  if (parent < 0) return errno == ENOENT ? 0 : fault_set(fault, "internal", "can't open the parent of \"%s\"", path);
+  detach_mounts(parent, name);
+  /* A file or an empty directory needs no detour. */
+  if (unlinkat(parent, name, 0) == 0 || unlinkat(parent, name, AT_REMOVEDIR) == 0 || errno == ENOENT) return 0;
+  char own[64];
+  snprintf(own, sizeof own, "trash/remove-%d-%lld", getpid(), (long long)now_us());
+  if (make_directories(data_fd, own, false) != 0) return fault_disk(fault, "internal", "can't make \"%s\"", own);
+  struct removal removal = {.trash = open_beneath(data_fd, own, O_RDONLY | O_DIRECTORY),
+                            .pieces = 1,
+                            .deadline_ms = now_ms() + REMOVE_MS_MAX};
+  cleanup_fd trash = removal.trash;
+  if (trash < 0 || (renameat(parent, name, trash, "0") != 0 && errno != ENOENT)) {
+    return fault_set(fault, "internal", "can't move \"%s\" to the trash", path);
+  }
+  if (remove_pieces(&removal) != 0) return fault_set(fault, "internal", "can't remove all of \"%s\"", path);
+  (void)unlinkat(data_fd, own, AT_REMOVEDIR);
+  return 0;
+}

@@ -1,0 +1,153 @@
+/* Uppers: see upper.h. */
+#include "launch/upper.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "common/descriptor.h"
+#include "launch/file.h"
+#include "launch/helper.h"
+
+/* `data` and `work` for the sandbox's root. Directories that exist are kept: a create that was cut short is
+   completed by the next one. */
+static int make_parts(const struct launcher *launcher, int upper, struct fault *fault) {
+  static const struct {
+    const char *name;
+    mode_t mode;
+  } parts[] = {{"data", 0755}, {"work", 0700}};
+  unsigned owner = sandbox_root_id(launcher);
+  for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+    if (mkdirat(upper, parts[i].name, parts[i].mode) == 0) {
+      if (fchmodat(upper, parts[i].name, parts[i].mode, 0) == 0 &&
+          fchownat(upper, parts[i].name, owner, owner, AT_SYMLINK_NOFOLLOW) == 0) {
+        continue;
+      }
+    } else if (errno == EEXIST) {
+      continue;
+    }
+    return fault_disk(fault, "launch_failed", "can't make the upper's \"%s\"", parts[i].name);
+  }
+  if (fchown(upper, owner, owner) == 0) return 0; /* The overlay is mounted by that id: it has to pass here. */
+  return fault_disk(fault, "launch_failed", "can't give the upper to the sandbox");
+}
+
+static int open_directory(const struct launcher *launcher, const char *path, struct fault *fault) {
+  if (make_directories(launcher->data_fd, path, false) != 0) {
+    return fault_disk(fault, "launch_failed", "can't make upper \"%s\"", path);
+  }
+  int fd = open_beneath(launcher->data_fd, path, O_RDONLY | O_DIRECTORY);
+  return fd >= 0 ? fd : fault_set(fault, "launch_failed", "can't open upper \"%s\"", path);
+}
+
+static bool is_tmpfs(int upper, int data_fd) {
+  struct stat here;
+  struct stat data;
+  struct statfs status;
+  return fstat(upper, &here) == 0 && fstat(data_fd, &data) == 0 && here.st_dev != data.st_dev &&
+         fstatfs(upper, &status) == 0 && status.f_type == TMPFS_MAGIC;
+}
+
+/* Mounts the tmpfs where it is not mounted yet; the working directory is not used, so workers may call this. */
+static int make_tmpfs(const struct launcher *launcher, const char *path, const struct tree_usage *max,
+                      struct fault *fault) {
+  cleanup_fd upper = open_directory(launcher, path, fault);
+  if (upper < 0) return -1;
+  if (!is_tmpfs(upper, launcher->data_fd)) {
+    char options[128];
+    snprintf(options, sizeof options, "mode=700,size=%llu,nr_inodes=%llu", (unsigned long long)max->bytes,
+             (unsigned long long)max->inodes);
+    if (mount("upper", fd_path(upper, "").text, "tmpfs", MS_NOSUID | MS_NODEV, options) != 0) {
+      return fault_set(fault, "launch_failed", "can't mount a tmpfs for upper \"%s\"", path);
+    }
+    close_fd(&upper);
+    upper = open_directory(launcher, path, fault);
+    if (upper < 0) return -1;
+  }
+  return make_parts(launcher, upper, fault);
+}
+
+static int make_directory(const struct launcher *launcher, const struct request *request, struct fault *fault) {
+  cleanup_fd upper = open_directory(launcher, request->upper, fault);
+  if (upper < 0 || make_parts(launcher, upper, fault) != 0) return -1;
+  if (request->upper_kind != UPPER_PROJECT) return 0;
+  return helper_set_project(launcher->helper_fd, upper, request, fault);
+}
+
+int upper_create(const struct launcher *launcher, const struct request *request, struct fault *fault) {
+  struct tree_usage max = {.bytes = request->bytes_max, .inodes = request->inodes_max};
+  switch (request->upper_kind) {
+    case UPPER_TMPFS: return make_tmpfs(launcher, request->upper, &max, fault);
+    case UPPER_IMAGE: {
+      const char *name;
+      if (make_directories(launcher->data_fd, request->upper, true) != 0) {
+        return fault_disk(fault, "launch_failed", "can't make the parent of upper \"%s\"", request->upper);
+      }
+      cleanup_fd parent = open_parent(launcher->data_fd, request->upper, &name);
+      if (parent < 0) return fault_set(fault, "launch_failed", "can't open the parent of upper \"%s\"", request->upper);
+      return helper_create_image(launcher->helper_fd, parent, request, fault);
+    }
+    case UPPER_DIRECTORY:
+    case UPPER_PROJECT: return make_directory(launcher, request, fault);
+  }
+  return -1;
+}
+
+int upper_mount_again(const struct launcher *launcher, const char *path, struct fault *fault) {
+  const char *name;
+  cleanup_fd parent = open_parent(launcher->data_fd, path, &name);
+  if (parent < 0) return fault_set(fault, "launch_failed", "can't open the parent of upper \"%s\"", path);
+  return helper_attach_image(launcher->helper_fd, parent, name, sandbox_root_id(launcher), fault);
+}
+
+int upper_attach(const struct launcher *launcher, const struct request *request, int *mount_fd, struct fault *fault) {
+  struct tree_usage max = {.bytes = request->bytes_max, .inodes = request->inodes_max};
+  *mount_fd = -1;
+  switch (request->upper_kind) {
+    case UPPER_TMPFS: return make_tmpfs(launcher, request->upper, &max, fault);
+    case UPPER_IMAGE:
+      *mount_fd = upper_mount_again(launcher, request->upper, fault);
+      return *mount_fd < 0 ? -1 : 0;
+    case UPPER_DIRECTORY:
+    case UPPER_PROJECT: return 0;
+  }
+  return -1;
+}
+
+int upper_open(const struct launcher *launcher, const struct request *request, struct fault *fault) {
+  if (request->upper_kind == UPPER_IMAGE) {
+    for (struct sandbox *at = launcher->sandboxes; at != NULL; at = at->next) {
+      if (strcmp(at->upper, request->upper) == 0 && at->upper_mount_fd >= 0) return dup(at->upper_mount_fd);
+    }
+    return upper_mount_again(launcher, request->upper, fault);
+  }
+  int upper = open_beneath(launcher->data_fd, request->upper, O_RDONLY | O_DIRECTORY);
+  return upper >= 0 ? upper : fault_set(fault, "launch_failed", "can't open upper \"%s\"", request->upper);
+}
+
+int upper_usage(const struct launcher *launcher, const struct request *request, struct tree_usage *usage,
+                struct fault *fault) {
+  cleanup_fd upper = upper_open(launcher, request, fault);
+  if (upper < 0) return -1;
+  if (request->upper_kind == UPPER_IMAGE || request->upper_kind == UPPER_TMPFS) {
+    struct statfs status;
+    if (fstatfs(upper, &status) != 0) return fault_set(fault, "internal", "can't measure an upper");
+    *usage = (struct tree_usage){.bytes = (status.f_blocks - status.f_bfree) * (uint64_t)status.f_frsize,
+                                 .inodes = status.f_files - status.f_ffree};
+    return 0;
+  }
+  cleanup_fd data = openat(upper, "data", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (data < 0) return fault_set(fault, "internal", "the upper has no data directory");
+  struct tree_usage none = {0};
+  /* A directory that moves while the walk is below it ends the walk; a living tree may do that now and then. */
+  for (int tries = 3; tries > 1; tries--) {
+    if (tree_measure(data, &none, usage, fault) == 0) return 0;
+  }
+  return tree_measure(data, &none, usage, fault);
+}

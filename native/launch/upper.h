@@ -1,0 +1,26 @@
+/*
+ * Uppers: the writable layer of a sandbox, `data` and `work` in one directory per generation.
+ *
+ *   directory  plain; the limit is held by accounting (watchdog.c)
+ *   project    plain, limited by the file system's project quota (set by the privileged helper)
+ *   image      an ext4 file of fixed size beside the directory, mounted by the privileged helper at each start
+ *   tmpfs      mounted in the launcher's mount namespace; lives as long as the launcher
+ */
+#ifndef SQUASH_LAUNCH_UPPER_H
+#define SQUASH_LAUNCH_UPPER_H
+#include "launch/request.h"
+#include "launch/sandbox.h"
+#include "launch/tree.h"
+
+int upper_create(const struct launcher *launcher, const struct request *request, struct fault *fault);
+/* Before a start, in the starter while it is in the launcher's mount namespace: what is not there by itself after a
+   reboot. `mount_fd` gets the detached mount of an image, else -1. */
+int upper_attach(const struct launcher *launcher, const struct request *request, int *mount_fd, struct fault *fault);
+/* A further mount of an image's file system, as a detached tree: what a worker attaches elsewhere. */
+int upper_mount_again(const struct launcher *launcher, const char *path, struct fault *fault);
+/* The directory with `data`, readable whether the sandbox runs or not. Returns a descriptor. */
+int upper_open(const struct launcher *launcher, const struct request *request, struct fault *fault);
+int upper_usage(const struct launcher *launcher, const struct request *request, struct tree_usage *usage,
+                struct fault *fault);
+
+#endif

@@ -1,0 +1,101 @@
+/*
+ * Dispatch of requests. Quick verbs are answered here; slow ones go to a worker that answers the client itself; start
+ * and stop leave the connection waiting and are answered from sandbox.c.
+ */
+#include "launch/verbs.h"
+
+#include <errno.h>
+
+#include "launch/sandbox.h"
+#include "launch/worker.h"
+
+static void verb_start(struct launcher *launcher, struct connection *connection) {
+  struct fault fault = {0};
+  connection->start_wait = connection->request.instance;
+  if (sandbox_start(launcher, &connection->request, &fault) == 0) return;
+  connection_fault(launcher, connection, &fault);
+}
+
+static void verb_stop(struct launcher *launcher, struct connection *connection) {
+  struct sandbox *sandbox = sandbox_by_name(launcher, connection->request.name);
+  if (sandbox == NULL) {
+    connection_ok(launcher, connection);
+    return;
+  }
+  connection->ended_wait = sandbox->instance;
+  sandbox_end(launcher, sandbox);
+}
+
+static void verb_watch(struct launcher *launcher, struct connection *connection) {
+  (void)launcher;
+  uint8_t buffer[64];
+  struct frame_writer writer = frame_writer_on(buffer, sizeof buffer);
+  frame_begin(&writer, FRAME_STARTED);
+  connection->is_watching = true;
+  connection_send(connection, &writer);
+}
+
+static struct sandbox *running(struct launcher *launcher, struct connection *connection) {
+  struct sandbox *sandbox = sandbox_by_name(launcher, connection->request.name);
+  if (sandbox != NULL && sandbox->state == SANDBOX_RUNNING) return sandbox;
+  struct fault fault;
+  errno = 0;
+  fault_set(&fault, "sandbox_not_ready", "sandbox \"%s\" does not run", connection->request.name);
+  connection_fault(launcher, connection, &fault);
+  return NULL;
+}
+
+static void verb_still(struct launcher *launcher, struct connection *connection) {
+  struct fault fault = {0};
+  struct sandbox *sandbox = running(launcher, connection);
+  if (sandbox == NULL) return;
+  if (sandbox_freeze(launcher, sandbox, connection->request.type == FRAME_SANDBOX_FREEZE, &fault) == 0) {
+    connection_ok(launcher, connection);
+  } else {
+    connection_fault(launcher, connection, &fault);
+  }
+}
+
+static void verb_stats(struct launcher *launcher, struct connection *connection) {
+  struct sandbox *sandbox = running(launcher, connection);
+  if (sandbox == NULL) return;
+  struct cgroup_usage usage;
+  if (cgroup_usage(&launcher->cgroups, sandbox->group, &usage) != 0) {
+    struct fault fault;
+    fault_set(&fault, "launch_failed", "can't measure sandbox \"%s\"", sandbox->name);
+    connection_fault(launcher, connection, &fault);
+    return;
+  }
+  uint8_t buffer[128];
+  struct frame_writer writer = frame_writer_on(buffer, sizeof buffer);
+  frame_begin(&writer, FRAME_OK);
+  frame_integer(&writer, FIELD_BYTES, usage.memory_bytes);
+  frame_integer(&writer, FIELD_CPU_US, usage.cpu_us);
+  frame_integer(&writer, FIELD_RUNNING, usage.pids);
+  frame_integer(&writer, FIELD_OOM_KILLS, usage.oom_kills);
+  connection_send(connection, &writer);
+  connection_close(launcher, connection);
+}
+
+static void verb_shutdown(struct launcher *launcher, struct connection *connection) {
+  (void)connection; /* Answered by the launcher's last act, when nothing is left. */
+  launcher->is_ending = true;
+  for (struct sandbox *at = launcher->sandboxes; at != NULL;) {
+    struct sandbox *next = at->next;
+    sandbox_end(launcher, at);
+    at = next;
+  }
+}
+
+void verb_run(struct launcher *launcher, struct connection *connection) {
+  switch (connection->request.type) {
+    case FRAME_SANDBOX_START: verb_start(launcher, connection); return;
+    case FRAME_SANDBOX_STOP: verb_stop(launcher, connection); return;
+    case FRAME_SANDBOX_WATCH: verb_watch(launcher, connection); return;
+    case FRAME_SANDBOX_FREEZE:
+    case FRAME_SANDBOX_THAW: verb_still(launcher, connection); return;
+    case FRAME_SANDBOX_STATS: verb_stats(launcher, connection); return;
+    case FRAME_SHUTDOWN: verb_shutdown(launcher, connection); return;
+    default: worker_run(launcher, connection); return;
+  }
+}

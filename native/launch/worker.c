@@ -1,0 +1,176 @@
+/* Workers: see worker.h. */
+#include "launch/worker.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/descriptor.h"
+#include "launch/image.h"
+#include "launch/log.h"
+#include "launch/probe.h"
+#include "launch/sandbox.h"
+#include "launch/tree.h"
+#include "launch/upper.h"
+
+/* A client that does not read an answer of some bytes for this long is gone. */
+enum { ANSWER_S_MAX = 10, ANSWER_BYTES_MAX = 8192 };
+
+void child_forget(const struct launcher *launcher, int kept) {
+  close(launcher->epoll_fd);
+  close(launcher->listener.fd);
+  close(launcher->child_signals.fd);
+  for (struct connection *at = launcher->connections; at != NULL; at = at->next) {
+    if (at->source.fd != kept) close(at->source.fd);
+  }
+  for (struct sandbox *at = launcher->sandboxes; at != NULL; at = at->next) {
+    const int channels[] = {at->control.fd, at->info.fd, at->errors.fd, at->guest.fd};
+    for (size_t i = 0; i < sizeof channels / sizeof channels[0]; i++) {
+      if (channels[i] >= 0) close(channels[i]);
+    }
+  }
+}
+
+static void send_frame(int client, struct frame_writer *writer) {
+  size_t length = frame_finish(writer);
+  if (length > 0) (void)write_whole(client, writer->buffer, length); /* A client that is gone needs no answer. */
+}
+
+static void list(const struct launcher *launcher, int client) {
+  uint8_t buffer[256];
+  struct frame_writer writer = frame_writer_on(buffer, sizeof buffer);
+  for (struct sandbox *at = launcher->sandboxes; at != NULL; at = at->next) {
+    if (at->state != SANDBOX_RUNNING) continue;
+    frame_begin(&writer, FRAME_ENTRY);
+    frame_text(&writer, FIELD_NAME, at->name);
+    frame_integer(&writer, FIELD_INSTANCE, at->instance);
+    frame_integer(&writer, FIELD_PID, (uint64_t)at->pid);
+    send_frame(client, &writer);
+  }
+}
+
+static int usage(const struct launcher *launcher, const struct request *request, struct frame_writer *writer,
+                 struct fault *fault) {
+  struct tree_usage measured;
+  if (upper_usage(launcher, request, &measured, fault) != 0) return -1;
+  frame_integer(writer, FIELD_BYTES, measured.bytes);
+  frame_integer(writer, FIELD_INODES, measured.inodes);
+  return 0;
+}
+
+/* Fills in what the `ok` frame carries. */
+static int run(const struct launcher *launcher, const struct request *request, struct frame_writer *writer,
+               struct fault *fault) {
+  switch (request->type) {
+    case FRAME_UPPER_CREATE: return upper_create(launcher, request, fault);
+    case FRAME_UPPER_USAGE: return usage(launcher, request, writer, fault);
+    case FRAME_TREE_REMOVE: return tree_remove(launcher->data_fd, request->path, fault);
+    case FRAME_IMAGE_PACK: return image_pack(launcher, request, writer, fault);
+    case FRAME_IMAGE_UNPACK: return image_unpack(launcher, request, writer, fault);
+    default: errno = 0; return fault_set(fault, "invalid_request", "the launcher has no verb 0x%x", request->type);
+  }
+}
+
+static _Noreturn void worker_main(const struct launcher *launcher, const struct connection *connection) {
+  int client = connection->source.fd;
+  uint8_t buffer[ANSWER_BYTES_MAX];
+  struct frame_writer writer = frame_writer_on(buffer, sizeof buffer);
+  struct fault fault = {0};
+  struct timeval patience = {.tv_sec = ANSWER_S_MAX};
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, NULL);
+  prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+  child_forget(launcher, client);
+  setsockopt(client, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+  if (set_blocking(client, true) != 0) _exit(1);
+  if (connection->request.type == FRAME_SANDBOX_LIST) list(launcher, client);
+  if (connection->request.type == FRAME_HOST_PROBE) probe_send(launcher, client);
+  frame_begin(&writer, FRAME_OK);
+  if (connection->request.type != FRAME_SANDBOX_LIST && connection->request.type != FRAME_HOST_PROBE &&
+      run(launcher, &connection->request, &writer, &fault) != 0) {
+    log_line("verb 0x%x failed: %s", connection->request.type, fault.text);
+    write_fault_frame(&writer, &fault);
+  }
+  send_frame(client, &writer);
+  _exit(0);
+}
+
+void worker_run(struct launcher *launcher, struct connection *connection) {
+  bool is_counted = connection->request.type != FRAME_SANDBOX_LIST;
+  if (is_counted && launcher->worker_count >= WORKERS_MAX) {
+    connection->is_queued = true;
+    return;
+  }
+  connection->is_queued = false;
+  struct worker *worker = calloc(1, sizeof *worker);
+  pid_t pid = worker == NULL ? -1 : fork();
+  if (pid == 0) worker_main(launcher, connection);
+  if (pid < 0) {
+    struct fault fault;
+    free(worker);
+    fault_set(&fault, "launch_failed", "can't fork a worker");
+    connection_fault(launcher, connection, &fault);
+    return;
+  }
+  *worker = (struct worker){.next = launcher->workers, .pid = pid, .is_counted = is_counted};
+  if (connection->request.type == FRAME_IMAGE_PACK) {
+    struct sandbox *sandbox = sandbox_by_name(launcher, connection->request.name);
+    if (sandbox != NULL) {
+      worker->packed_instance = sandbox->instance;
+      sandbox->packer = pid;
+    }
+  }
+  launcher->workers = worker;
+  launcher->worker_count += is_counted;
+  connection_close(launcher, connection); /* The worker has it now. */
+}
+
+bool worker_adopt(struct launcher *launcher, pid_t pid) {
+  struct worker *worker = calloc(1, sizeof *worker);
+  if (worker == NULL) return false;
+  *worker = (struct worker){.next = launcher->workers, .pid = pid};
+  launcher->workers = worker;
+  return true;
+}
+
+bool worker_is_known(const struct launcher *launcher, pid_t pid) {
+  for (const struct worker *at = launcher->workers; at != NULL; at = at->next) {
+    if (at->pid == pid) return true;
+  }
+  return false;
+}
+
+static void run_queued(struct launcher *launcher) {
+  /* The list begins with the newest: the one that waits longest is the last. */
+  struct connection *oldest = NULL;
+  for (struct connection *at = launcher->connections; at != NULL; at = at->next) {
+    if (at->is_queued) oldest = at;
+  }
+  if (oldest != NULL) worker_run(launcher, oldest);
+}
+
+void worker_child_ended(struct launcher *launcher, pid_t pid, int status) {
+  for (struct worker **at = &launcher->workers; *at != NULL; at = &(*at)->next) {
+    struct worker *worker = *at;
+    if (worker->pid != pid) continue;
+    *at = worker->next;
+    launcher->worker_count -= worker->is_counted;
+    if (!WIFEXITED(status)) log_line("worker %d ended with status 0x%x", pid, (unsigned)status);
+    struct sandbox *sandbox =
+        worker->packed_instance == 0 ? NULL : sandbox_by_instance(launcher, worker->packed_instance);
+    if (sandbox != NULL && sandbox->packer == pid) {
+      sandbox->packer = 0;
+      /* A worker that died in the middle left it frozen. */
+      if (!sandbox->is_frozen) (void)sandbox_freeze(launcher, sandbox, false, &(struct fault){0});
+    }
+    free(worker);
+    run_queued(launcher);
+    return;
+  }
+}
