@@ -1,0 +1,68 @@
+/**
+ * Root in a sandbox stops PID 1, takes its listening socket and speaks to the daemon in its place: every byte the
+ * daemon reads is the attacker's. It must answer with an error in bounded time, keep its memory, serve the
+ * neighbour, and be able to destroy the sandbox.
+ *
+ * Where PID 1 can't be taken over from inside, that is the stronger wall, and the attempt says so.
+ */
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { after, before, test } from 'node:test';
+import { UnderAttack } from './under-attack.ts';
+
+let scene: UnderAttack;
+
+before(async () => {
+  scene = await UnderAttack.start();
+});
+
+after(async () => {
+  await scene[Symbol.asyncDispose]();
+});
+
+const modes = [
+  'garbage',
+  'oversized',
+  'truncated',
+  'reserved',
+  'exit-first',
+  'exit-range',
+  'many-fields',
+  'bad-field',
+  'unknown-type',
+  'request-type',
+  'twice-started',
+  'message',
+  'flood',
+  'flood-unasked',
+  'ok-at-once',
+] as const;
+
+/** The daemon's memory may grow by this much while a flood comes in: buffers, not the flood. */
+const growthBytesMax = 200 * 1024 * 1024;
+
+for (const mode of modes) {
+  test(`daemon stays whole when a hijacked PID 1 answers with ${mode}`, async () => {
+    const id = `hijacked-${mode}`;
+    await scene.create(id);
+    const memoryBefore = await daemonMemory();
+    const taken = await scene.exec(id, `/attack/attack hijack ${mode} 20`);
+    assert.match(taken.stdout, /^(breach|held): PID 1/m, taken.stdout + taken.stderr);
+    const answer = await scene.daemon.request('POST', `/cgi-bin/api/sandboxes/${id}/exec`, {
+      cmd: 'echo never',
+      timeout: 3,
+    });
+    if (taken.exitCode === 66) {
+      assert.ok(answer.status === 200 || answer.status >= 400, answer.text);
+      assert.ok(!answer.text.includes('"level":"fatal"}\n'), 'a forged line break reached the answer');
+      assert.ok((await daemonMemory()) - memoryBefore < growthBytesMax, 'the daemon has grown');
+    }
+    await scene.expectUnharmed();
+    await scene.destroy(id);
+  });
+}
+
+async function daemonMemory(): Promise<number> {
+  const status = await readFile(`/proc/${String(scene.daemon.pid)}/status`, 'utf8');
+  return Number(/^VmRSS:\s+(\d+) kB/m.exec(status)?.[1] ?? 0) * 1024;
+}
