@@ -69,10 +69,12 @@ void exec_connection_attach(struct connection *connection, uint8_t *payload, siz
   for (int i = 0; i < STREAM_COUNT; i++) {
     exec->streams[i].sent = wanted.offsets[i];
     connection->started_offsets[i] = wanted.offsets[i];
-    stream_acknowledge(&exec->streams[i], wanted.offsets[i]);
   }
   exec->input.reported = exec->input.ring.start;
-  if (exec->state != EXEC_STARTING) connection_exec_started(connection);
+  connection->started_is_due = exec->state != EXEC_STARTING;
+  /* Room can bring output and even the end at once; by now `started` goes before them. */
+  for (int i = 0; i < STREAM_COUNT; i++) stream_acknowledge(&exec->streams[i], wanted.offsets[i]);
+  connection_flush(connection);
 }
 
 void connection_exec_started(struct connection *connection) {

@@ -95,7 +95,7 @@ test(
     const spec = specOf(['sh', '-c', 'echo before; sleep 0.1; echo after; exit 6']);
     const first = await guest.client.exec(spec);
     first.close();
-    await assert.rejects(first.events().next(), AppError);
+    await assert.rejects(drain(first), AppError);
     await until('it has ended', async () => (await guest.client.list())[0]?.running === false);
     const again = await guest.client.attach(spec.execId, { stdout: 0, stderr: 0 });
     const ran = await drain(again);

@@ -1,8 +1,9 @@
 /** Commands on a terminal: size, resize, interrupt, job control, hang-up. */
 import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
 import type { GuestExec, GuestExecSpec } from './guest.ts';
-import { drain, guestIsMissing, RealGuest, specOf } from './real-guest.ts';
+import { drain, guestIsMissing, RealGuest, specOf, until } from './real-guest.ts';
 
 const options = { skip: guestIsMissing };
 const asRoot = { skip: guestIsMissing || (process.getuid?.() === 0 ? false : 'needs root') };
@@ -100,7 +101,10 @@ test('a shell has job control', options, async () => {
   const typist = new Typist(exec);
   await typist.see('squash> ');
   await typist.type('sleep 60\r');
-  await typist.see('sleep 60\r\n');
+  await until('sleep is in the foreground', async () => {
+    const { tpgid } = await processOf(exec.pid);
+    return tpgid !== exec.pid && (await processOf(tpgid)).name === 'sleep';
+  });
   await typist.type('\x1a');
   await typist.see('Stopped');
   await typist.see('squash> ');
@@ -131,3 +135,10 @@ test('a terminal belongs to the user of its command', asRoot, async () => {
   );
   assert.equal((await drain(exec)).stdout, '12345\r\nby-name\r\n');
 });
+
+/** Name, and the foreground process group of its terminal; both empty for a process that is gone. */
+async function processOf(pid: number): Promise<{ name: string; tpgid: number }> {
+  const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '');
+  const [, name = '', rest = ''] = /\((.*)\) (.*)/s.exec(stat) ?? [];
+  return { name, tpgid: Number(rest.split(' ')[5] ?? 0) };
+}
