@@ -57,13 +57,7 @@ export async function bootstrap(request: BootstrapRequest, signal: AbortSignal):
   ];
   const sources = aptSources(request.suite.codename);
   const child = spawn('mmdebstrap', sources === undefined ? args : [...args, '-'], {
-    env: {
-      ...process.env,
-      ...aptProxies(),
-      LC_ALL: 'C.UTF-8',
-      TMPDIR: request.workDirectory,
-      SOURCE_DATE_EPOCH: String(request.mtimeS),
-    },
+    env: { ...buildEnvironment(request.mtimeS), TMPDIR: request.workDirectory },
     stdio: ['pipe', 'ignore', 'pipe'],
     signal,
     // mmdebstrap removes its tree when it is asked to end.
@@ -82,6 +76,24 @@ export async function bootstrap(request: BootstrapRequest, signal: AbortSignal):
     child.on('close', resolve);
   });
   if (code !== 0) throw new Error(`mmdebstrap failed:\n${log.join('\n')}`);
+}
+
+/** Packages' scripts see this and nothing of the caller's: what they write must not depend on who builds. */
+function buildEnvironment(mtimeS: number): Record<string, string> {
+  const kept = ['HOME', 'PATH', 'http_proxy', 'https_proxy', 'no_proxy'].flatMap((name) => {
+    const value = process.env[name];
+    return value === undefined ? [] : [[name, value] as const];
+  });
+  return {
+    ...Object.fromEntries(kept),
+    ...aptProxies(),
+    LC_ALL: 'C.UTF-8',
+    SOURCE_DATE_EPOCH: String(mtimeS),
+    // Python orders sets by a random seed and writes that order into its byte code; and which byte code it
+    // writes by the way, while a package's script runs, depends on the order of scripts.
+    PYTHONHASHSEED: '0',
+    PYTHONDONTWRITEBYTECODE: '1',
+  };
 }
 
 function takeLine(line: string, log: string[], onProgress: (text: string) => void): void {

@@ -30,9 +30,18 @@ export function cacheDirectory(): string {
   return join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'squash', 'layers');
 }
 
+/** Raised when the builder itself makes other layers of the same recipe. */
+const builderVersion = 3;
+
 /** What the layer's content follows from, other than the state of Debian's archive. */
 export function cacheKey(recipe: Recipe, suite: Suite, base: CachedLayer | undefined): string {
-  const inputs = [recipe, recipe.versionedBy?.pattern.source, suite, base?.about.squashfs_sha256];
+  const inputs = [
+    builderVersion,
+    recipe,
+    recipe.versionedBy?.pattern.source,
+    suite,
+    base?.about.squashfs_sha256,
+  ];
   const digest = createHash('sha256').update(JSON.stringify(inputs)).digest('hex').slice(0, 12);
   return `${recipe.name}-${suite.codename}-${suite.architecture}-${digest}`;
 }
