@@ -229,8 +229,10 @@ static int enter(const struct enter_options *options, struct fault *fault) {
   }
   cleanup_fd connection = connect_launcher(run_fd);
   int joined = connection < 0 ? 0 : join(connection, fault);
-  if (joined != 0) return joined < 0 ? -1 : 0;
-  return make(options, run_fd, fault);
+  int result = joined < 0 ? -1 : joined > 0 ? 0 : make(options, run_fd, fault);
+  /* Explicitly: the launcher and the helper were forked with the lock's descriptor, which closing here leaves. */
+  (void)flock(lock, LOCK_UN);
+  return result;
 }
 
 static bool parse(int argc, char **argv, struct enter_options *options) {
