@@ -1,3 +1,4 @@
+/** What a line of words means: where options end and a command begins, and what is refused. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';

@@ -1,3 +1,4 @@
+/** The command line’s page against the command table, and the systemd units against systemd. */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';

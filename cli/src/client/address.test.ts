@@ -1,3 +1,4 @@
+/** Which daemon a call reaches, from options, environment and the data directory. */
 import assert from 'node:assert/strict';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,3 +1,4 @@
+/** Server-sent events, however the bytes are cut. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';

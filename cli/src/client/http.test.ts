@@ -1,3 +1,4 @@
+/** The HTTP client against Node’s own server, and against servers that speak it badly. */
 import assert from 'node:assert/strict';
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { createServer, type RequestListener } from 'node:http';

@@ -1,3 +1,4 @@
+/** The WebSocket client against `ws`, and against servers that speak it badly. */
 import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';

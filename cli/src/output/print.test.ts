@@ -1,3 +1,4 @@
+/** How values are shown to people. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { formatAge, formatBytes, visible } from './print.ts';

@@ -1,0 +1,288 @@
+/** Every other command of `squash` against a real daemon, its `--json` held to the contract. */
+import assert from 'node:assert/strict';
+import { execFileSync, spawnSync } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, describe, it } from 'node:test';
+import { capabilitySchema } from '@squash/contract/capability';
+import { infoSchema } from '@squash/contract/daemon';
+import { moduleInfoSchema } from '@squash/contract/module';
+import { sandboxInfoSchema, snapshotInfoSchema } from '@squash/contract/sandbox';
+import { z } from 'zod';
+import { packModule, repository } from '../support/base-layer.ts';
+import { cliEnvironment, endOf, squash, squashOk, startCli } from '../support/cli.ts';
+import { freePort, TestDaemon } from '../support/daemon.ts';
+
+describe('squash', () => {
+  let daemon: TestDaemon;
+  let directory: string;
+  before(async () => {
+    directory = mkdtempSync(join(tmpdir(), 'squash-cli-'));
+    daemon = await TestDaemon.start();
+  });
+  after(async () => {
+    await daemon[Symbol.asyncDispose]();
+    rmSync(directory, { recursive: true });
+  });
+
+  const json = async (...words: string[]): Promise<unknown> =>
+    JSON.parse(await squashOk(daemon, ['--json', ...words]));
+
+  it('create, ls, info and rm take one sandbox through its life', async () => {
+    const words = [
+      '-l',
+      '000-base-test',
+      '--owner',
+      'me',
+      '--task',
+      'a\u001b[31mb',
+      '--cpu',
+      '0.5',
+      '-m',
+      '256',
+      '--lifetime',
+      '3600',
+    ];
+    assert.equal(await squashOk(daemon, ['create', 'one', ...words]), 'one');
+    const info = sandboxInfoSchema.parse(await json('info', 'one'));
+    assert.deepEqual([info.owner, info.cpu, info.memory_mb, info.max_lifetime_s], ['me', 0.5, 256, 3600]);
+    const listed = sandboxInfoSchema.array().parse(await json('ls'));
+    assert.deepEqual(
+      listed.map((each) => each.id),
+      ['one'],
+    );
+    const table = await squashOk(daemon, ['ls']);
+    assert.match(table, /^ID +STATE +AGE.*\none +ready +\d+s/);
+    const shown = await squashOk(daemon, ['info', 'one']);
+    assert.match(shown, /^task: +a\\u\{1b\}\[31mb$/m);
+    assert.deepEqual(await json('rm', 'one'), { removed: ['one'] });
+    assert.equal((await squash(daemon, ['info', 'one'])).code, 1);
+    assert.equal((await squash(daemon, ['rm', 'one'])).code, 1);
+    assert.equal((await squash(daemon, ['rm', '-f', 'one'])).code, 0);
+  });
+
+  it('create takes the request as JSON, and makes an id where none is given', async () => {
+    const body = JSON.stringify({ id: 'from-json', layers: ['000-base-test'], owner: 'a' });
+    assert.equal(await squashOk(daemon, ['create', '--body', body, '--owner', 'b']), 'from-json');
+    writeFileSync(join(directory, 'body'), JSON.stringify({ layers: '000-base-test' }));
+    const made = await squashOk(daemon, ['create', '--body', `@${join(directory, 'body')}`]);
+    assert.match(made, /^sb-[0-9a-f]{8}$/);
+    assert.equal(sandboxInfoSchema.parse(await json('info', 'from-json')).owner, 'b');
+    for (const wrong of ['[]', '{', 'null', '@/no/such']) {
+      assert.equal((await squash(daemon, ['create', '--body', wrong])).code, 2, wrong);
+    }
+    assert.equal((await squash(daemon, ['rm', '--all'])).code, 2, 'nobody to ask');
+    assert.equal((await squash(daemon, ['rm', '--all', '--yes'])).code, 0);
+    assert.equal(await squashOk(daemon, ['ls', '-q']), '');
+  });
+
+  it('module import, activate, module rm: a layer comes and goes', async () => {
+    const file = join(directory, '100-hello.squashfs');
+    await packModule(file, { 'opt/hello': 'hello\n' });
+    moduleInfoSchema.parse(await json('module', 'import', file));
+    const names = moduleInfoSchema
+      .array()
+      .parse(await json('module', 'ls'))
+      .map((each) => each.name);
+    assert.deepEqual(names, ['000-base-test', '100-hello']);
+    await squashOk(daemon, ['create', 'm', '-l', '000-base-test']);
+    const active = sandboxInfoSchema.parse(await json('activate', 'm', '100-hello'));
+    assert.deepEqual(active.layers, ['000-base-test', '100-hello']);
+    assert.equal(await squashOk(daemon, ['exec', 'm', 'cat', '/opt/hello']), 'hello');
+    const used = await squash(daemon, ['module', 'rm', '100-hello']);
+    assert.equal(used.code, 1);
+    assert.match(used.stderr, /\(module_in_use\)/);
+    await squashOk(daemon, ['rm', 'm']);
+    assert.equal(await squashOk(daemon, ['module', 'rm', '100-hello']), '100-hello');
+    const again = await squash(daemon, ['module', 'import', '-', '--name', '100-piped'], {
+      input: Buffer.from('no squashfs'),
+    });
+    assert.equal(again.code, 1);
+    assert.match(again.stderr, /\(layer_corrupt\)/);
+    assert.equal((await squash(daemon, ['module', 'import', directory])).code, 1);
+    assert.equal((await squash(daemon, ['module', 'import', '/no/such'])).code, 1);
+  });
+
+  it('snapshot, snapshots and restore bring files back', async () => {
+    await squashOk(daemon, ['create', 's', '-l', '000-base-test']);
+    await squashOk(daemon, ['exec', 's', '-c', 'echo before > /root/file']);
+    assert.equal(await squashOk(daemon, ['snapshot', 's', 'first']), 'first');
+    await squashOk(daemon, ['exec', 's', '-c', 'echo after > /root/file']);
+    const labels = snapshotInfoSchema
+      .array()
+      .parse(await json('snapshots', 's'))
+      .map((each) => each.label);
+    assert.deepEqual(labels, ['first']);
+    assert.match(await squashOk(daemon, ['snapshots', 's']), /^LABEL +CREATED/);
+    assert.equal(sandboxInfoSchema.parse(await json('restore', 's', 'first')).active_snapshot, 'first');
+    assert.equal(await squashOk(daemon, ['exec', 's', 'cat', '/root/file']), 'before');
+    assert.equal((await squash(daemon, ['restore', 's', 'none'])).code, 1);
+    z.object({ snapshot: z.string(), size: z.int() }).parse(await json('snapshot', 's'));
+    await squashOk(daemon, ['rm', 's']);
+  });
+
+  it('doctor, version and --config tell of the running daemon', async () => {
+    const doctor = z.object({ running: z.literal(true), host: capabilitySchema.array().min(1) });
+    const { host } = doctor.parse(await json('doctor'));
+    assert.ok(host.every((each) => !each.required || each.state !== 'missing'));
+    assert.match(await squashOk(daemon, ['doctor']), /CAPABILITY +STATE +FOUND/);
+    const config = infoSchema.shape.config.parse(await json('doctor', '--config'));
+    assert.equal(config.find((each) => each.name === 'SQUASH_DATA')?.value, daemon.dataDir);
+    const version = z.object({ client: z.string(), daemon: z.string(), node: z.string() });
+    version.parse(await json('version'));
+    assert.equal((await squash(daemon, ['doctor', '--repair'])).code, 1);
+  });
+
+  it('fails in one line or one object, with the documented code', async () => {
+    const text = await squash(daemon, ['info', 'none']);
+    assert.match(text.stderr, /^squash: [^\n]+ \(sandbox_not_found\)\n$/);
+    const object = await squash(daemon, ['info', 'none', '--json']);
+    const schema = z.strictObject({ error: z.strictObject({ code: z.string(), message: z.string() }) });
+    assert.equal(schema.parse(JSON.parse(object.stderr)).error.code, 'sandbox_not_found');
+    assert.equal((await squash(daemon, ['ls', '--nope'])).code, 2);
+    assert.equal((await squash(daemon, ['nope'])).code, 2);
+    assert.equal((await squash(daemon, [])).code, 2);
+    assert.equal((await squash(undefined, ['ls', '--socket', '/none'])).code, 3);
+  });
+
+  it('ends quietly when its reader goes', async () => {
+    const child = startCli(daemon, ['help'], { stdio: ['ignore', 'pipe', 'pipe'] });
+    child.stdout?.destroy();
+    const end = await endOf(child);
+    assert.ok(end.code === 141 || end.code === 0);
+    assert.equal(end.stderr, '');
+  });
+
+  it('speaks TCP with a token where one is asked for, and gives none to the socket', async () => {
+    await daemon.stop();
+    await daemon.start({ SQUASH_AUTH_TOKEN: 'sesame' });
+    const url = ['--url', daemon.url];
+    assert.equal((await squash(daemon, ['ls', ...url])).code, 1);
+    assert.equal((await squash(daemon, ['ls', ...url, '--token', 'wrong'])).code, 1);
+    assert.equal((await squash(daemon, ['ls', ...url, '--token', 'sesame'])).code, 0);
+    assert.equal((await squash(daemon, ['ls', ...url], { env: { SQUASH_AUTH_TOKEN: 'sesame' } })).code, 0);
+    assert.equal((await squash(daemon, ['ls'])).code, 0);
+    await daemon.stop();
+    await daemon.start();
+  });
+
+  it('completes commands, options and names in a real bash', async () => {
+    await squashOk(daemon, ['create', 'complete-me', '-l', '000-base-test']);
+    await squashOk(daemon, ['snapshot', 'complete-me', 'label-one']);
+    const complete = (...words: string[]): string[] => {
+      const script = `source <(squash completion bash)
+        COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _squash squash; printf '%s\\n' "\${COMPREPLY[@]}"`;
+      const env = { ...cliEnvironment(daemon), PATH: `${repository}:${process.env['PATH']}` };
+      const said = execFileSync('bash', ['-c', script, 'bash', 'squash', ...words], {
+        encoding: 'utf8',
+        env,
+        cwd: directory,
+      });
+      return said.split('\n').filter((line) => line !== '');
+    };
+    assert.deepEqual(complete('snap'), ['snapshot', 'snapshots']);
+    assert.deepEqual(complete('module', ''), ['ls', 'import', 'rm']);
+    assert.deepEqual(complete('exec', 'comp'), ['complete-me']);
+    assert.deepEqual(complete('exec', '--work'), ['--workdir']);
+    assert.deepEqual(complete('restore', 'complete-me', ''), ['label-one']);
+    assert.deepEqual(complete('activate', 'complete-me', '000'), ['000-base-test']);
+    assert.deepEqual(complete('create', 'x', '--layers', '000-base-test,000'), [
+      '000-base-test,000-base-test',
+    ]);
+    assert.deepEqual(complete('--json', 'rm', 'complete-me', 'c'), ['complete-me']);
+    assert.deepEqual(complete('completion', 'f'), ['fish']);
+    writeFileSync(join(directory, 'a file.squashfs'), '');
+    assert.deepEqual(complete('module', 'import', 'a'), ['a file.squashfs']);
+    assert.deepEqual(complete('exec', 'complete-me', 'ls', ''), []);
+    await squashOk(daemon, ['rm', 'complete-me']);
+  });
+
+  it('completion scripts are valid where their shells are installed', async () => {
+    for (const shell of ['bash', 'zsh', 'fish']) {
+      const script = await squashOk(daemon, ['completion', shell]);
+      const checked = spawnSync(shell, ['-n'], { input: script, encoding: 'utf8' });
+      if (checked.error === undefined) assert.equal(checked.stderr, '', shell);
+    }
+    assert.equal((await squash(daemon, ['completion', 'csh'])).code, 2);
+  });
+
+  it('sq-ctl does what the original’s did, and evaluates nothing', async () => {
+    const ctl = (...words: string[]) =>
+      spawnSync(join(repository, 'packaging/bin/sq-ctl'), words, {
+        encoding: 'utf8',
+        env: cliEnvironment(daemon),
+        cwd: directory,
+      });
+    const parsed = (...words: string[]): Record<string, unknown> => {
+      const end = ctl(...words);
+      assert.equal(end.status, 0, end.stderr);
+      return JSON.parse(end.stdout) as Record<string, unknown>;
+    };
+    assert.equal(
+      parsed('create', 'dev', 'alice', '000-base-test', "it's $(touch x)")['task'],
+      "it's $(touch x)",
+    );
+    assert.equal(parsed('exec', 'dev', `echo "it's"; echo '$(id)'`)['stdout'], "it's\n$(id)\n");
+    assert.equal(parsed('exec', 'dev', 'echo', 'a', 'b')['stdout'], 'a b\n');
+    assert.equal(parsed('info', 'dev')['owner'], 'alice');
+    assert.equal(parsed('snapshot', 'dev', 'l1')['snapshot'], 'l1');
+    assert.equal(typeof parsed('snapshot', 'dev', '--local')['snapshot'], 'string');
+    assert.equal(parsed('restore', 'dev', 'l1')['active_snapshot'], 'l1');
+    for (const words of [['list'], ['modules'], ['logs', 'dev']]) {
+      const end = ctl(...words);
+      assert.equal(end.status, 0, end.stderr);
+      assert.ok(Array.isArray(JSON.parse(end.stdout)));
+    }
+    assert.equal(parsed('health')['status'], 'ok');
+    const refused = ctl('info', 'nobody');
+    assert.equal(refused.status, 1);
+    assert.equal(typeof (JSON.parse(refused.stdout) as { error: unknown }).error, 'string');
+    const destroyed = ctl('destroy', 'dev');
+    assert.deepEqual([destroyed.status, destroyed.stdout], [0, 'destroyed: dev\n']);
+    assert.match(ctl('exec', 'dev').stdout, /^usage: sq-ctl exec/);
+    assert.match(ctl().stdout, /^usage: sq-ctl <command>/);
+    assert.match(ctl('push').stderr, /S3/);
+  });
+
+  it('stop ends the daemon and leaves sandboxes; stop --all ends them and keeps their files', async () => {
+    await squashOk(daemon, ['create', 'stays', '-l', '000-base-test']);
+    const job = await squashOk(daemon, ['exec', '-d', 'stays', '-c', 'sleep 600']);
+    const pid = daemon.pid;
+    assert.match(await squashOk(daemon, ['stop']), new RegExp(`Stopped the daemon, pid ${pid}`));
+    await daemon.ended();
+    assert.equal(await squashOk(daemon, ['stop']), 'No daemon runs.');
+    await daemon.start();
+    assert.match(await squashOk(daemon, ['jobs', 'stays']), new RegExp(`${job} +running`));
+    await squashOk(daemon, ['exec', 'stays', '-c', 'echo kept > /root/kept']);
+    assert.match(await squashOk(daemon, ['stop', '--all']), /Ended 1 sandboxes/);
+    await daemon.ended();
+    assert.match(await squashOk(daemon, ['doctor']), /^No daemon runs/);
+    assert.equal((await squash(daemon, ['doctor', '--repair'])).code, 0);
+    await daemon.start();
+    assert.equal(await squashOk(daemon, ['exec', 'stays', 'cat', '/root/kept']), 'kept');
+  });
+
+  it('serve --detach returns when the daemon answers, and refuses a second one', async () => {
+    const data = join(directory, 'detached');
+    const env = { SQUASH_DATA: data, SQUASH_PORT: `${await freePort()}` };
+    const started = await squash(undefined, ['serve', '--detach', '--json'], { env });
+    assert.equal(started.code, 0, started.stderr);
+    try {
+      const { pid, log } = z
+        .object({ pid: z.int(), log: z.string() })
+        .parse(JSON.parse(started.stdout.toString()));
+      assert.equal(log, join(data, 'log/squashd.log'));
+      process.kill(pid, 0);
+      assert.equal((await squash(undefined, ['serve', '--detach'], { env })).code, 1);
+    } finally {
+      const stopped = await squash(undefined, ['stop', '--all'], { env });
+      assert.equal(stopped.code, 0, stopped.stderr);
+    }
+    const wrong = await squash(undefined, ['serve', '--detach'], {
+      env: { ...env, SQUASH_PORT: 'nonsense' },
+    });
+    assert.equal(wrong.code, 1);
+    assert.match(wrong.stderr, /did not start/);
+  });
+});
