@@ -2,7 +2,7 @@
  * A real daemon for tests, started through `squash serve` on a data directory and a port of its own.
  *
  * `kill()` is SIGKILL to the daemon alone: launcher and sandboxes live on, as in a crash. Disposing stops the
- * daemon, ends its launcher with everything in it, and removes the directory; with nothing left, or it throws.
+ * daemon, ends its launcher with everything in it, and removes the directory; it throws where anything is left.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -12,7 +12,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { baseLayer, repository } from './base-layer.ts';
 import { removeDataDirectory } from './data-directory.ts';
-import { expectNoLeaks, processesOf } from './leaks.ts';
+import { expectNoLeaks, type ProcessEntry, processesOf } from './leaks.ts';
 import { waitFor } from './wait.ts';
 
 export interface DaemonOptions {
@@ -185,21 +185,27 @@ export class TestDaemon implements AsyncDisposable {
 }
 
 /**
- * The launcher is ended hard, as by a machine that goes down: its sandboxes go with it. By process id, and only
- * processes that name this test's own data directory.
+ * Ends the launcher, and with it every sandbox: politely, and hard where that does not help. By process id, and
+ * only processes that name this test's own data directory.
  */
 async function endAll(dataDir: string): Promise<void> {
-  await waitFor('processes to end', () => {
-    const left = processesOf(dataDir);
-    for (const { pid } of left) {
-      try {
-        process.kill(pid, 'SIGKILL');
-      } catch {
-        // It ended by itself meanwhile.
-      }
+  signalAll(dataDir, 'SIGTERM', (entry) => entry.command.includes('squash-launch'));
+  try {
+    await waitFor('the launcher to end', () => processesOf(dataDir).length === 0, 15_000);
+  } catch {
+    signalAll(dataDir, 'SIGKILL', () => true);
+    throw new Error(`the launcher of "${dataDir}" did not end at SIGTERM`);
+  }
+}
+
+function signalAll(dataDir: string, signal: NodeJS.Signals, isMeant: (entry: ProcessEntry) => boolean): void {
+  for (const entry of processesOf(dataDir).filter(isMeant)) {
+    try {
+      process.kill(entry.pid, signal);
+    } catch {
+      // It ended by itself meanwhile.
     }
-    return left.length === 0;
-  });
+  }
 }
 
 /** For what a test needs to see in the daemon's directory. */

@@ -33,12 +33,14 @@ export function processes(): readonly ProcessEntry[] {
   });
 }
 
-/** Processes that name the directory, and all below them; without those of this test itself. */
+/** Processes that name the directory in words or environment, and all below them; without this test's own. */
 export function processesOf(dataDir: string): readonly ProcessEntry[] {
   const all = processes();
   const found = new Map<number, ProcessEntry>();
   for (const entry of all) {
-    if (entry.pid !== process.pid && entry.command.includes(dataDir)) found.set(entry.pid, entry);
+    if (entry.pid === process.pid) continue;
+    if (entry.command.includes(dataDir) || environmentOf(entry.pid).includes(dataDir))
+      found.set(entry.pid, entry);
   }
   for (let grown = true; grown; ) {
     grown = false;
@@ -49,6 +51,15 @@ export function processesOf(dataDir: string): readonly ProcessEntry[] {
     }
   }
   return [...found.values()];
+}
+
+function environmentOf(pid: number): string {
+  try {
+    return readFileSync(`/proc/${pid}/environ`, 'utf8');
+  } catch {
+    // Ended, or not ours to read.
+    return '';
+  }
 }
 
 /** The name of the control groups of a data directory: FNV-1a of its path, as squash-launch makes it. */

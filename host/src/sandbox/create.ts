@@ -35,9 +35,11 @@ export async function createSandbox(
       ),
     );
     faultPoint('create.layers');
-    return insert(world, { ...draft, layers });
+    const sandbox = insert(world, { ...draft, layers });
+    // Still under the lock: who collects unused trees asks the registered sandboxes what they use.
+    register(sandbox);
+    return sandbox;
   });
-  register(made);
   await made.mailbox.post(() => bringUp(made));
   world.counters.created += 1;
   return made;

@@ -6,7 +6,7 @@
  */
 import { AppError } from '@squash/contract/errors';
 import type { ExecRecord, ExecStart, JobInfo, ShellExecRequest } from '@squash/contract/exec';
-import type { LayerDigest, ModuleName, SandboxId, SnapshotLabel } from '@squash/contract/ids';
+import type { ModuleName, SandboxId, SnapshotLabel } from '@squash/contract/ids';
 import { limits } from '@squash/contract/limits';
 import type { CreateRequest, SandboxInfo } from '@squash/contract/sandbox';
 import type { Clock } from '#base/clock.ts';
@@ -87,6 +87,8 @@ export class LocalEngine implements Engine, AsyncDisposable {
     const engine = new LocalEngine(options);
     for (const sandbox of await recover(engine.#world)) engine.#sandboxes.set(sandbox.row.id, sandbox);
     engine.#reaper.look();
+    // What was only used by what is gone; a module that was replaced while no daemon ran, for example.
+    engine.#collect();
     return engine;
   }
 
@@ -112,7 +114,9 @@ export class LocalEngine implements Engine, AsyncDisposable {
   }
 
   removeModule(name: ModuleName): Promise<void> {
-    return this.#world.layerLock.exclusive(() => this.#world.layers.removeModule(name, this.#treesInUse()));
+    return this.#world.layerLock.exclusive(() =>
+      this.#world.layers.removeModule(name, treesInUse(this.#sandboxes.values())),
+    );
   }
 
   async create(request: CreateRequest): Promise<SandboxInfo> {
@@ -292,6 +296,19 @@ export class LocalEngine implements Engine, AsyncDisposable {
     await sandbox.mailbox.post(() => removeSandbox(sandbox));
     if (this.#sandboxes.get(id) === sandbox) this.#sandboxes.delete(id);
     this.#world.counters.destroyed += 1;
+    if (sandbox.snapshots.some((taken) => taken.digest !== null)) this.#collect();
+  }
+
+  /** Removes trees that nobody uses, behind everybody's back. */
+  #collect(): void {
+    const { layerLock, layers, log } = this.#world;
+    layerLock
+      .exclusive(() => layers.collect(treesInUse(this.#sandboxes.values())))
+      .then(
+        (count) => count > 0 && log.info('layers.collect', { count }),
+        // They only take room; the next daemon tries again.
+        (error: unknown) => log.warn('layers.collect', { error }),
+      );
   }
 
   #reap(id: SandboxId): void {
@@ -304,10 +321,6 @@ export class LocalEngine implements Engine, AsyncDisposable {
       // Tried again at the reaper's next look.
       (error: unknown) => this.#world.log.error('sandbox.reap', { sandbox: id, error }),
     );
-  }
-
-  #treesInUse(): ReadonlySet<LayerDigest> {
-    return treesInUse(this.#sandboxes.values());
   }
 }
 
