@@ -1,5 +1,6 @@
 /**
- * A real daemon for tests, started through `squash serve` on a data directory and a port of its own.
+ * A real daemon for tests, on a data directory and a port of its own. Started as what `squash serve` becomes: the
+ * words before it only look whether programs must be compiled, which tests that run side by side must not do.
  *
  * `kill()` is SIGKILL to the daemon alone: launcher and sandboxes live on, as in a crash. Disposing stops the
  * daemon, ends its launcher with everything in it, and removes the directory; it throws where anything is left.
@@ -84,7 +85,7 @@ export class TestDaemon implements AsyncDisposable {
   /** Starts it and does not wait: it may die at a fault point first. */
   async launch(env: Readonly<Record<string, string>> = {}): Promise<void> {
     if (this.#child !== undefined) throw new Error('the daemon runs already');
-    const child = spawn(join(repository, 'squash'), ['serve'], {
+    const child = spawn(process.execPath, [join(repository, 'host/src/serve.ts')], {
       // Away from any `.env` of the developer.
       cwd: this.dataDir,
       env: {
