@@ -169,6 +169,7 @@ static void greet_guest(struct launcher *launcher, struct sandbox *sandbox) {
 /* `{ "child-pid": 123, …`: written before bubblewrap lets its child go on. */
 static void info_ready(struct launcher *launcher, struct source *source) {
   struct sandbox *sandbox = SANDBOX_OF(source, info);
+  if (sandbox->was_known) sandbox->info_used = 0;
   size_t room = sizeof sandbox->info_text - 1 - sandbox->info_used;
   ssize_t got = read(source->fd, sandbox->info_text + sandbox->info_used, room);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
@@ -176,6 +177,8 @@ static void info_ready(struct launcher *launcher, struct source *source) {
     source_close(source); /* bubblewrap ended early; its exit says why. */
     return;
   }
+  /* What follows is read, too, and dropped: bubblewrap must not find its pipe closed while it writes. */
+  if (sandbox->was_known) return;
   sandbox->info_used += (size_t)got;
   sandbox->info_text[sandbox->info_used] = '\0';
   const char *key = strstr(sandbox->info_text, "\"child-pid\":");
@@ -183,7 +186,6 @@ static void info_ready(struct launcher *launcher, struct source *source) {
     if (sandbox->info_used == sizeof sandbox->info_text - 1) fail(launcher, sandbox, "bubblewrap reports no PID 1");
     return;
   }
-  source_close(source);
   sandbox->pid = (pid_t)strtol(key + strlen("\"child-pid\":"), NULL, 10);
   sandbox->was_known = true;
   if (leftover_record(launcher->sockets_fd, sandbox->instance, sandbox->pid) != 0) {

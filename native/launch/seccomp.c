@@ -88,7 +88,7 @@ static void put_no_namespaces(struct builder *builder, uint32_t number, uint32_t
 
 /* `socket` for Unix and Internet families; netlink only for routing, which the C library reads interfaces with. */
 static void put_socket(struct builder *builder) {
-  put(builder, EQUAL, __NR_socket, JUMPS(0, 8));
+  put(builder, EQUAL, __NR_socket, JUMPS(0, 9));
   put(builder, LOAD, ARGUMENT(0), 0);
   put(builder, EQUAL, AF_UNIX, JUMPS(5, 0));
   put(builder, EQUAL, AF_INET, JUMPS(4, 0));
