@@ -8,8 +8,18 @@
 #include "init/file.h"
 #include "init/scratch.h"
 
+/* Entries wait here for company: a large directory would else cost a system call each. */
+static uint8_t outbox[16384];
+static size_t outbox_used;
+
+static void flush(int socket) {
+  if (outbox_used > 0) (void)write_whole(socket, outbox, outbox_used);
+  outbox_used = 0;
+}
+
 void answer_writer(int socket, struct frame_writer *writer) {
   size_t length = frame_finish(writer);
+  flush(socket);
   if (length > 0) (void)write_whole(socket, writer->buffer, length);
 }
 
@@ -34,6 +44,7 @@ void answer_bad_request(int socket, const char *what) {
 static void answer_empty(int socket, uint8_t type) {
   uint8_t header[FRAME_HEADER_BYTES];
   frame_header_write(header, type, 0);
+  flush(socket);
   (void)write_whole(socket, header, sizeof header);
 }
 
@@ -62,8 +73,9 @@ static uint64_t not_negative(int64_t value) {
 }
 
 void answer_entry(int socket, const char *name, const struct stat *stat, const char *target) {
-  static uint8_t buffer[2 * GUEST_PATH_BYTES_MAX + 256];
-  struct frame_writer writer = frame_writer_on(buffer, sizeof buffer);
+  enum { ENTRY_BYTES_MAX = 2 * GUEST_PATH_BYTES_MAX + 256 };
+  if (sizeof outbox - outbox_used < ENTRY_BYTES_MAX) flush(socket);
+  struct frame_writer writer = frame_writer_on(outbox + outbox_used, sizeof outbox - outbox_used);
   frame_begin(&writer, FRAME_ENTRY);
   if (name != NULL) frame_text(&writer, FIELD_PATH, name);
   frame_integer(&writer, FIELD_FILE_TYPE, file_type(stat->st_mode));
@@ -75,10 +87,11 @@ void answer_entry(int socket, const char *name, const struct stat *stat, const c
   bool is_far = seconds > (int64_t)(INTEGER_MAX / 1000) - 1;
   frame_integer(&writer, FIELD_MTIME_MS, is_far ? INTEGER_MAX : not_negative(seconds * 1000 + stat->st_mtim.tv_nsec / 1000000));
   if (target != NULL) frame_text(&writer, FIELD_TARGET, target);
-  answer_writer(socket, &writer);
+  outbox_used += frame_finish(&writer);
 }
 
 void answer_finish(int socket) {
+  flush(socket);
   (void)shutdown(socket, SHUT_WR);
   while (recv(socket, scratch, sizeof scratch, 0) > 0) continue;
 }

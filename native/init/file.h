@@ -15,7 +15,7 @@ void answer_error(int socket, int number, const char *what);
 void answer_bad_request(int socket, const char *what);
 void answer_ok(int socket);
 void answer_end(int socket);
-/* One `entry` with what stat says. `name` may be NULL; `target` is a symlink's text or NULL. */
+/* One `entry` with what stat says, sent with the next ones or the end. `name` may be NULL; `target` is a symlink's text. */
 void answer_entry(int socket, const char *name, const struct stat *stat, const char *target);
 void answer_writer(int socket, struct frame_writer *writer);
 void answer_finish(int socket);

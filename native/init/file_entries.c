@@ -71,7 +71,7 @@ int make_parents(const char *path) {
     if (mkdir(parent, 0755) == 0) continue;
     int failure = errno;
     if (is_directory(parent)) continue;
-    errno = failure;
+    errno = failure == EEXIST ? ENOTDIR : failure; /* What stands there is no directory. */
     return -1;
   }
   return 0;

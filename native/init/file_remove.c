@@ -1,8 +1,8 @@
 /*
  * Removing a tree of any depth and width with a bounded number of descriptors and without recursion.
  *
- * The newest LEVELS_OPEN directories on the way down stay open, with the position reached in each. Higher up only
- * device and inode are kept; the way back is "..", which must lead to exactly the directory that was left: a tree
+ * The newest LEVELS_OPEN directories on the way down stay open, each with the entries read but not yet removed.
+ * Higher up only device and inode are kept; the way back is "..", which must lead to exactly the directory that was left: a tree
  * that somebody moves meanwhile ends the operation instead of leading it elsewhere. Symlinks are removed, never
  * followed.
  */
@@ -19,14 +19,15 @@
 #include "common/descriptor.h"
 #include "init/file.h"
 #include "init/request.h"
-#include "init/scratch.h"
 
 enum {
   LEVELS_OPEN = 32,
   /* 64 MiB of levels: far below what any file system allows in practice. */
   LEVELS_MAX = 4194304,
-  /* Somebody who fills a directory as fast as it is emptied must not keep this running for ever. */
+  /* Somebody who fills a directory as fast as it is emptied must not keep this running for ever. Passes are also
+   * needed where removing shifts entries past a position already read (tmpfs before 6.6). */
   PASSES_MAX = 1000,
+  ENTRIES_BYTES = 4096,
 };
 
 struct level {
@@ -35,10 +36,12 @@ struct level {
 };
 
 struct open_level {
-  int fd;
-  int64_t position; /* where reading goes on, as getdents64 gave it */
+  int fd; /* -1: not open */
   unsigned passes;
+  long entries_at;
+  long entries_end;
   char name[NAME_MAX + 1]; /* in the directory above; empty where it was not kept */
+  _Alignas(8) uint8_t entries[ENTRIES_BYTES];
 };
 
 struct walk {
@@ -81,6 +84,13 @@ static int grow(struct walk *walk) {
   return 0;
 }
 
+static void open_slot(struct open_level *slot, int fd) {
+  slot->fd = fd;
+  slot->passes = 0;
+  slot->entries_at = slot->entries_end = 0;
+  slot->name[0] = '\0';
+}
+
 /* Takes `fd` as the new present directory. */
 static int enter(struct walk *walk, int fd, const char *name) {
   struct stat stat;
@@ -91,9 +101,7 @@ static int enter(struct walk *walk, int fd, const char *name) {
   struct open_level *slot = level_at(walk, walk->depth);
   if (walk->depth >= LEVELS_OPEN) close_fd(&slot->fd); /* The oldest kept open makes room. */
   walk->levels[walk->depth++] = (struct level){.device = stat.st_dev, .inode = stat.st_ino};
-  slot->fd = fd;
-  slot->position = 0;
-  slot->passes = 0;
+  open_slot(slot, fd);
   strncpy(slot->name, name, NAME_MAX);
   slot->name[NAME_MAX] = '\0';
   return 0;
@@ -111,28 +119,31 @@ static int reopen_above(struct walk *walk, int below) {
     errno = ESTALE;
     return -1;
   }
-  /* What was read before is gone or will be met again. */
-  *above = (struct open_level){.fd = fd};
+  open_slot(above, fd); /* What was read before is gone or will be met again. */
   return 0;
 }
 
-/* Up one level, and removes the directory left, by its name or when it is met again. */
+static int read_again(struct open_level *here) {
+  here->entries_at = here->entries_end = 0;
+  if (++here->passes < PASSES_MAX) return lseek(here->fd, 0, SEEK_SET) < 0 ? -1 : 0;
+  errno = ENOTEMPTY;
+  return -1;
+}
+
+/* Up one level, and removes the directory left. Without its name it is met again: the one above is read anew. */
 static int leave(struct walk *walk) {
   struct open_level *left = present(walk);
-  bool is_above_open = walk->depth <= LEVELS_OPEN || level_at(walk, walk->depth - 2)->fd >= 0;
-  if (!is_above_open && reopen_above(walk, left->fd) != 0) return -1;
+  struct open_level *above = level_at(walk, walk->depth - 2);
+  if (above->fd < 0 && reopen_above(walk, left->fd) != 0) return -1;
   close_fd(&left->fd);
   walk->depth--;
-  struct open_level *above = present(walk);
   if (left->name[0] == '\0' || unlinkat(above->fd, left->name, AT_REMOVEDIR) == 0 || errno == ENOENT) return 0;
-  if (errno != ENOTEMPTY && errno != EEXIST) return -1;
-  above->position = 0; /* Something came in meanwhile: it is met again in the next pass. */
-  return 0;
+  return errno == ENOTEMPTY || errno == EEXIST ? read_again(above) : -1;
 }
 
 enum step { STEP_NEXT, STEP_DESCENDED, STEP_FAILED };
 
-static enum step remove_entry(struct walk *walk, const char *name, int64_t position_behind) {
+static enum step remove_entry(struct walk *walk, const char *name) {
   struct open_level *here = present(walk);
   if (unlinkat(here->fd, name, 0) == 0 || errno == ENOENT) return STEP_NEXT;
   if (errno != EISDIR && errno != EPERM) return STEP_FAILED;
@@ -142,53 +153,54 @@ static enum step remove_entry(struct walk *walk, const char *name, int64_t posit
   if (errno != ENOTEMPTY && errno != EEXIST) return STEP_FAILED;
   int fd = openat(here->fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (fd < 0) return STEP_FAILED;
-  here->position = position_behind;
   return enter(walk, fd, name) == 0 ? STEP_DESCENDED : STEP_FAILED;
 }
 
-/* Reads on in the present directory. STEP_NEXT: it has no more entries. */
+/* Goes on in the present directory. STEP_NEXT: it has no more entries. */
 static enum step remove_entries(struct walk *walk) {
   struct open_level *here = present(walk);
-  if (lseek(here->fd, (off_t)here->position, SEEK_SET) < 0) return STEP_FAILED;
   for (;;) {
-    long got = syscall(SYS_getdents64, here->fd, scratch, sizeof scratch);
-    if (got < 0) return STEP_FAILED;
-    if (got == 0) return STEP_NEXT;
-    for (long at = 0; at < got;) {
-      const struct linux_dirent64 *entry = (const struct linux_dirent64 *)(const void *)(scratch + at);
-      at += entry->d_reclen;
-      if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
-      enum step step = remove_entry(walk, entry->d_name, entry->d_off);
-      if (step != STEP_NEXT) return step;
+    if (here->entries_at == here->entries_end) {
+      here->entries_at = 0;
+      here->entries_end = syscall(SYS_getdents64, here->fd, here->entries, sizeof here->entries);
+      if (here->entries_end < 0) return STEP_FAILED;
+      if (here->entries_end == 0) return STEP_NEXT;
     }
+    const struct linux_dirent64 *entry = (const struct linux_dirent64 *)(const void *)(here->entries + here->entries_at);
+    here->entries_at += entry->d_reclen;
+    if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
+    enum step step = remove_entry(walk, entry->d_name);
+    if (step != STEP_NEXT) return step;
   }
-}
-
-static bool is_empty(int fd) {
-  if (lseek(fd, 0, SEEK_SET) < 0) return true;
-  long got = syscall(SYS_getdents64, fd, scratch, sizeof scratch);
-  unsigned names = 0;
-  for (long at = 0; at < got; names++) at += ((const struct linux_dirent64 *)(const void *)(scratch + at))->d_reclen;
-  return names <= 2; /* . and .. */
 }
 
 /* Empties the directory `fd`, which it takes. Returns 0 or -1 with errno. */
 static int empty_tree(int fd) {
   static struct walk walk;
+  for (int i = 0; i < LEVELS_OPEN; i++) walk.open[i].fd = -1;
   if (enter(&walk, fd, "") != 0) return -1;
   for (;;) {
     enum step step = remove_entries(&walk);
     if (step == STEP_FAILED) return -1;
     if (step == STEP_DESCENDED) continue;
-    /* Removing entries can shift others past a position already read (tmpfs before 6.6): look again. */
-    struct open_level *here = present(&walk);
-    if (!is_empty(here->fd) && ++here->passes < PASSES_MAX) {
-      here->position = 0;
-      continue;
+    if (walk.depth == 1) {
+      close_fd(&present(&walk)->fd);
+      walk.depth = 0;
+      return 0;
     }
-    if (walk.depth == 1) return 0;
     if (leave(&walk) != 0) return -1;
   }
+}
+
+/* 0 or an errno. */
+static int remove_tree(const char *path) {
+  for (unsigned pass = 0; pass < PASSES_MAX; pass++) {
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 || empty_tree(fd) != 0) return errno;
+    if (rmdir(path) == 0) return 0;
+    if (errno != ENOTEMPTY && errno != EEXIST) return errno;
+  }
+  return ENOTEMPTY;
 }
 
 void file_remove(int socket) {
@@ -203,10 +215,7 @@ void file_remove(int socket) {
     int unlink_failure = failure;
     failure = rmdir(path) == 0 ? 0 : errno;
     if (failure == ENOTDIR) failure = unlink_failure;
-    if (recursive == 1 && (failure == ENOTEMPTY || failure == EEXIST)) {
-      int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-      failure = fd < 0 || empty_tree(fd) != 0 || rmdir(path) != 0 ? errno : 0;
-    }
+    if (recursive == 1 && (failure == ENOTEMPTY || failure == EEXIST)) failure = remove_tree(path);
   }
   if (failure != 0) answer_error(socket, failure, "remove");
   else answer_ok(socket);

@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "common/descriptor.h"
+#include "init/confine.h"
 #include "init/connection.h"
 #include "init/exec.h"
 #include "init/version.h"
@@ -151,7 +152,7 @@ int main(int argc, char **argv) {
     return 2;
   }
   if (clean_process(listen_fd) != 0 || loop_start() != 0 || exec_start_all() != 0 || start_signals() != 0 ||
-      connections_start(3) != 0) {
+      connections_start(3) != 0 || confine() != 0) {
     (void)fprintf(stderr, "squash-init: start: %s\n", strerror(errno));
     return 1;
   }
