@@ -149,13 +149,12 @@ void cgroup_base_name(const char *data, char *name, size_t size) {
 }
 
 void cgroup_prepare(struct cgroup_setup *setup, const char *data) {
-  char name[CGROUP_NAME_BYTES];
   char path[PATH_MAX];
   *setup = (struct cgroup_setup){.version = 0};
   for (int i = 0; i < CGROUP_CONTROLLERS; i++) setup->base[i] = -1;
-  cgroup_base_name(data, name, sizeof name);
+  cgroup_base_name(data, setup->name, sizeof setup->name);
   bool is_first = cgroup_mount_point("memory", path, sizeof path) || cgroup_mount_point("pids", path, sizeof path);
-  if ((is_first ? &cgroup_v1 : &cgroup_v2)->prepare(setup, name)) {
+  if ((is_first ? &cgroup_v1 : &cgroup_v2)->prepare(setup, setup->name)) {
     setup->version = is_first ? 1 : 2;
   } else {
     cgroup_setup_close(setup);
@@ -165,6 +164,15 @@ void cgroup_prepare(struct cgroup_setup *setup, const char *data) {
 void cgroup_place_launcher(const struct cgroup_setup *setup, pid_t launcher) {
   if (setup->version != 2) return;
   (void)file_write_format(setup->base[0], "launcher/cgroup.procs", "%d", launcher);
+}
+
+void cgroup_dissolve(const struct cgroup_setup *setup) {
+  for (int i = 0; i < CGROUP_CONTROLLERS; i++) {
+    if (setup->base[i] < 0) continue;
+    cgroup_sweep(setup->base[i]);
+    cleanup_fd parent = openat(setup->base[i], "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (parent >= 0) (void)unlinkat(parent, setup->name, AT_REMOVEDIR);
+  }
 }
 
 void cgroup_setup_close(struct cgroup_setup *setup) {

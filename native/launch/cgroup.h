@@ -26,10 +26,14 @@ enum cgroup_controller {
   CGROUP_CONTROLLERS,
 };
 
+/* Longest name of a group: `s` and 16 digits of an instance, or `squash-` and a hash. */
+enum { CGROUP_NAME_BYTES = 32 };
+
 struct cgroup_setup {
   int version;                 /* 0: none */
   int base[CGROUP_CONTROLLERS]; /* version 1: one directory per controller; version 2: only the first; else -1 */
   bool has[CGROUP_CONTROLLERS]; /* what can be limited or measured */
+  char name[CGROUP_NAME_BYTES]; /* of the data directory's group */
   char detail[256];            /* where the groups are, or why there are none: for the host probe */
 };
 
@@ -46,11 +50,10 @@ struct cgroup_usage {
   uint64_t oom_kills;
 };
 
-/* Longest name of a group: `s` and 16 digits of an instance. */
-enum { CGROUP_NAME_BYTES = 32 };
-
 void cgroup_prepare(struct cgroup_setup *setup, const char *data);
 void cgroup_place_launcher(const struct cgroup_setup *setup, pid_t launcher);
+/* Removes the data directory's group with all below it; nothing runs there any more. */
+void cgroup_dissolve(const struct cgroup_setup *setup);
 void cgroup_setup_close(struct cgroup_setup *setup);
 
 int cgroup_create(const struct cgroup_setup *setup, const char *name, const struct cgroup_limits *limits,

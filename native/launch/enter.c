@@ -178,7 +178,7 @@ static int make(const struct enter_options *options, int run_fd, struct fault *f
   /* Control groups first: a leftover that is frozen has to be thawed before it can end. */
   cgroup_prepare(&resident.cgroups, options->data);
   if (leftover_end(run_fd, options->data, fault) != 0) return -1;
-  if (geteuid() == 0 && (resident.helper_fd = helper_start(fault)) < 0) return -1;
+  if (geteuid() == 0 && (resident.helper_fd = helper_start(&resident.cgroups, fault)) < 0) return -1;
   struct outside outside = {.socket = -1};
   if (outside_start(&outside, &resident.cgroups, fault) != 0) return -1;
   cleanup_fd socket = outside.socket;

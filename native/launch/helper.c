@@ -12,7 +12,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -23,6 +22,7 @@
 #include "launch/ids.h"
 #include "launch/message.h"
 #include "launch/syscalls.h"
+#include "launch/title.h"
 
 /* One request with the directory it is about and the socket its answer goes to; both are checked where they arrive. */
 static int call(int helper, const struct helper_request *request, int directory, int *result, struct fault *fault) {
@@ -174,29 +174,44 @@ static int serve(const struct helper_request *request, int directory, struct hel
   return result;
 }
 
-static _Noreturn void helper_main(int socket) {
+static bool is_kept(int fd, int socket, const struct cgroup_setup *groups) {
+  for (int i = 0; i < CGROUP_CONTROLLERS; i++) {
+    if (groups->base[i] == fd) return true;
+  }
+  return fd == socket;
+}
+
+static void close_others(int socket, const struct cgroup_setup *groups) {
+  /* `enter` has opened a handful by now. */
+  for (int fd = 3; fd < 64; fd++) {
+    if (!is_kept(fd, socket, groups)) close(fd);
+  }
+}
+
+static _Noreturn void helper_main(int socket, const struct cgroup_setup *groups) {
   setsid();
-  prctl(PR_SET_NAME, "squash-helper");
+  title_set("squash-launch helper %s", groups->name);
   if (chdir("/") != 0) _exit(1);
   cleanup_fd null = open("/dev/null", O_RDWR | O_CLOEXEC);
   for (int fd = 0; null >= 0 && fd < 3; fd++) dup2(null, fd);
-  sys_close_range(3, (unsigned)socket - 1, 0);
-  sys_close_range((unsigned)socket + 1, ~0U, 0);
+  close_others(socket, groups);
   for (;;) {
     struct helper_request request;
     struct helper_answer answer = {0};
     int descriptors[2];
     ssize_t got = message_receive_all(socket, &request, sizeof request, descriptors, 2);
-    if (got <= 0) _exit(0); /* The launcher and all its children are gone. */
+    if (got <= 0) break; /* The launcher and all its children are gone. */
     cleanup_fd reply = descriptors[0];
     cleanup_fd directory = descriptors[1];
     if (got != (ssize_t)sizeof request || reply < 0 || directory < 0) continue;
     cleanup_fd result = serve(&request, directory, &answer);
     (void)message_send(reply, &answer, sizeof answer, &result, result < 0 ? 0 : 1);
   }
+  cgroup_dissolve(groups);
+  _exit(0);
 }
 
-int helper_start(struct fault *fault) {
+int helper_start(const struct cgroup_setup *groups, struct fault *fault) {
   int pair[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
     return fault_set(fault, "launch_failed", "can't make a socket pair");
@@ -204,7 +219,7 @@ int helper_start(struct fault *fault) {
   pid_t between = fork();
   if (between == 0) {
     close(pair[0]);
-    if (fork() == 0) helper_main(pair[1]);
+    if (fork() == 0) helper_main(pair[1], groups);
     _exit(0);
   }
   close(pair[1]);

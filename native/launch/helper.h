@@ -7,11 +7,15 @@
 #define SQUASH_LAUNCH_HELPER_H
 #include <sys/types.h>
 
+#include "launch/cgroup.h"
 #include "launch/fault.h"
 #include "launch/request.h"
 
-/* Forks the helper. Returns the launcher's end of its socket; the helper ends when that is closed everywhere. */
-int helper_start(struct fault *fault);
+/*
+ * Forks the helper. Returns the launcher's end of its socket. The helper ends when that is closed everywhere, and then
+ * removes the control groups' common directory, which the launcher may not.
+ */
+int helper_start(const struct cgroup_setup *groups, struct fault *fault);
 
 /* `<generation>.img` of the request's size beside the upper; an image that exists is kept. */
 int helper_create_image(int helper, int parent, const struct request *request, struct fault *fault);

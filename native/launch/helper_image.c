@@ -58,7 +58,7 @@ static int run_mkfs(int fd, uint64_t inodes, struct fault *fault) {
   if (child == 0) {
     /* One copy without close-on-exec: mkfs opens it by that name. */
     int own = dup(fd);
-    execl(program, program, "-q", "-F", "-m", "0", "-I", "256", "-O", "^has_journal,^resize_inode,extents,flex_bg",
+    execl(program, program, "-q", "-F", "-b", "4096", "-m", "0", "-I", "256", "-O", "^has_journal,^resize_inode,extents,flex_bg",
           "-E", "lazy_itable_init=1,nodiscard,root_owner=0:0", "-N", count, fd_path(own, "").text, (char *)NULL);
     _exit(127);
   }

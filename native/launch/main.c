@@ -3,8 +3,10 @@
 #include <string.h>
 
 #include "launch/enter.h"
+#include "launch/title.h"
 
 int main(int argc, char **argv) {
+  title_keep(argc, argv);
   if (argc > 1 && strcmp(argv[1], "enter") == 0) return enter_main(argc, argv);
   fputs("usage: squash-launch enter --data DIR --run DIR --app DIR -- COMMAND…\n", stderr);
   return 2;

@@ -28,6 +28,7 @@
 #include "launch/overlay_probe.h"
 #include "launch/sandbox.h"
 #include "launch/seccomp.h"
+#include "launch/title.h"
 #include "launch/verbs.h"
 #include "launch/watchdog.h"
 #include "launch/worker.h"
@@ -147,6 +148,7 @@ int resident_main(const struct resident_options *options) {
   static struct launcher launcher;
   struct resident_ready ready = {0};
   setsid();
+  title_set("squash-launch resident %s", options->data);
   if (chdir("/") != 0) return 1;
   launcher.data = options->data;
   launcher.helper_fd = options->helper_fd;

@@ -116,12 +116,16 @@ static int start(const struct launcher *launcher, const struct starter_plan *pla
   }
   if (ask(plan->control_fd, STARTER_NEEDS_MAPS, fault) != 0) return -1;
   if (chdir(WORK) != 0) return fault_set(fault, "launch_failed", "can't enter the working directory of the start");
+  cleanup_fd upper = open("u", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  bool is_sized = plan->request->upper_kind != UPPER_DIRECTORY;
+  if (is_sized) upper_spare_release(upper);
   struct overlay overlay = {.launcher = launcher, .request = plan->request, .control_fd = plan->control_fd};
   if (overlay_mount(&overlay, fault) != 0) return -1;
   int root = open("root", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (root < 0) return fault_set(fault, "launch_failed", "can't open the sandbox's root");
   if (overlay_prepare_root(root, fault) != 0 || mount_shm(plan, fault) != 0) return -1;
   close(root);
+  if (is_sized) upper_spare_take(upper);
   if (loopback_up() != 0) return fault_set(fault, "launch_failed", "can't bring up the sandbox's loopback");
   return bubblewrap_exec(launcher, plan, fault);
 }

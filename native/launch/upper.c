@@ -131,6 +131,27 @@ int upper_open(const struct launcher *launcher, const struct request *request, s
   return upper >= 0 ? upper : fault_set(fault, "launch_failed", "can't open upper \"%s\"", request->upper);
 }
 
+enum { SPARE_FILES = 16, SPARE_FILE_BYTES = 4096 };
+
+void upper_spare_release(int upper) {
+  char name[16];
+  for (int i = 0; i < SPARE_FILES; i++) {
+    snprintf(name, sizeof name, "spare.%d", i);
+    (void)unlinkat(upper, name, 0);
+  }
+}
+
+void upper_spare_take(int upper) {
+  static const char filling[SPARE_FILE_BYTES] = {1};
+  char name[16];
+  for (int i = 0; i < SPARE_FILES; i++) {
+    snprintf(name, sizeof name, "spare.%d", i);
+    cleanup_fd file = openat(upper, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    /* What does not fit now was needed now; the next start does with less. */
+    if (file < 0 || write(file, filling, sizeof filling) != (ssize_t)sizeof filling) return;
+  }
+}
+
 int upper_usage(const struct launcher *launcher, const struct request *request, struct tree_usage *usage,
                 struct fault *fault) {
   cleanup_fd upper = upper_open(launcher, request, fault);
