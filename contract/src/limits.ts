@@ -142,6 +142,10 @@ export const limits = {
   webSocketPingMs: 30_000,
   /** Pings while a client's input waits for its command: how soon its leaving is noticed then. */
   webSocketWatchMs: 1_000,
+  /** argv and environment of a streamed command, with 8 bytes for each word: they share one 256 KiB frame. */
+  execArgumentsBytesMax: 229_376,
+  /** Variables of a streamed command: far below the frame's 8,192 fields. */
+  execVariablesMax: 2_048,
   /** A module's file: squashfs of a full desktop with browsers and SDKs stays far below. */
   uploadBytesMax: 17_179_869_184,
   /** An upload from which nothing comes for this long is ended. */

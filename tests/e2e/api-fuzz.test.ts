@@ -12,6 +12,7 @@ import { WebSocket } from 'ws';
 import fc from 'fast-check';
 import { ApiClient } from '../support/api-client.ts';
 import { TestDaemon } from '../support/daemon.ts';
+import { waitFor } from '../support/wait.ts';
 
 const runs = Number(process.env['FUZZ_RUNS'] ?? 300);
 const seed = process.env['FUZZ_SEED'];
@@ -44,7 +45,8 @@ after(async () => {
 async function state(): Promise<unknown> {
   const sandboxes = (await api.get('/cgi-bin/api/sandboxes')).json as Record<string, unknown>[];
   const modules = (await api.get('/cgi-bin/api/modules')).json as unknown;
-  const still = sandboxes.map(({ upper_bytes: _bytes, last_active: _active, ...rest }) => rest);
+  // The exec stream's test runs commands.
+  const still = sandboxes.map(({ upper_bytes: _1, last_active: _2, exec_count: _3, ...rest }) => rest);
   return { sandboxes: still, modules };
 }
 
@@ -291,6 +293,13 @@ test('messages that are no protocol end an exec stream, and no command is left b
       '{"type":"start","argv":["sleep","7777"],"env":{"A=B":"x"}}',
       '{"type":"start","argv":["sleep","7777"],"env":{"A":"x\\u0000y"}}',
       '{"type":"start","argv":["sleep","7777"],"cwd":"relative"}',
+      `{"type":"start","argv":["true","${'x'.repeat(100_000)}"]}`,
+      `{"type":"start","argv":["true","${'x'.repeat(229_000)}"]}`,
+      `{"type":"start","argv":["true","${'x'.repeat(240_000)}"]}`,
+      `{"type":"start","argv":["true"${',"y"'.repeat(4_000)}]}`,
+      '{"type":"start","argv":[""]}',
+      '{"type":"start","argv":["true"],"cwd":"/gone"}',
+      '{"type":"start","argv":["true"],"user":65535}',
       '{"type":"stdin_eof"}',
       '{"type":"signal","signal":-1}',
       '{"type":"resize","rows":1e9,"columns":1}',

@@ -30,7 +30,14 @@ export class ApiClient {
 
   async send(method: string, path: string, options: ApiRequest = {}): Promise<ApiAnswer> {
     const body = options.text ?? (options.body === undefined ? undefined : JSON.stringify(options.body));
-    const type = body === undefined ? {} : { 'content-type': 'application/x-www-form-urlencoded' };
+    const type =
+      body === undefined
+        ? {}
+        : {
+            'content-type': 'application/x-www-form-urlencoded',
+            // Node sends the body of an OPTIONS or DELETE without a length unless told: that is no HTTP.
+            'content-length': Buffer.byteLength(body),
+          };
     const sent = request({
       host: '127.0.0.1',
       port: this.#daemon.port,

@@ -9,7 +9,7 @@ import { type ExecEvent, type ExecStart, execControlSchema, execStartSchema } fr
 import type { SandboxId } from '@squash/contract/ids';
 import { limits } from '@squash/contract/limits';
 import type { Log } from '../base/log.ts';
-import type { Message, MessageSocket } from '../http/message-socket.ts';
+import { ClientGoneError, type Message, type MessageSocket } from '../http/message-socket.ts';
 import { asAppError } from '../http/problem.ts';
 import type { Engine, ExecSession } from '../sandbox/engine.ts';
 
@@ -34,14 +34,20 @@ export async function serveExecStream(socket: MessageSocket, options: ExecStream
     await runSession(socket, { session, start, cutting: options.cutting });
     await socket.close(1000, '');
   } catch (error) {
-    if (socket.isClosed) return;
+    if (error instanceof ClientGoneError) return;
     const failure = asAppError(error);
     if (failure.code === 'internal') {
       options.log.error('request.fault', { operation: 'sandbox.exec_stream', error: failure.cause });
     }
-    await tell(socket, { type: 'error', code: failure.code, message: failure.message });
-    await socket.close(failure.code === 'shutting_down' ? serviceRestart : 1000, '');
+    await sayGoodbye(socket, failure);
   }
+}
+
+async function sayGoodbye(socket: MessageSocket, failure: AppError): Promise<void> {
+  const event: ExecEvent = { type: 'error', code: failure.code, message: failure.message };
+  // A client that has gone meanwhile needs no goodbye.
+  await tell(socket, event).catch(() => undefined);
+  await socket.close(failure.code === 'shutting_down' ? serviceRestart : 1000, '');
 }
 
 async function readStart(socket: MessageSocket): Promise<ExecStart | undefined> {

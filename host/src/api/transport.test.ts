@@ -258,6 +258,14 @@ test('bytes that are no HTTP get an answer and lose their connection', async () 
       /^HTTP\/1\.1 400 /,
     ],
     ['GET /cgi-bin/health HTTP/1.0\r\n\r\n', /^HTTP\/1\.1 200 /],
+    [
+      'GET /cgi-bin/health HTTP/1.1\r\nhost: localhost\r\n\r\ngarbage\r\n\r\n',
+      /^HTTP\/1\.1 200 .*"status":"ok"[^{]*\{[^{]*$/s,
+    ],
+    [
+      'POST /cgi-bin/api/sandboxes HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n',
+      /^HTTP\/1\.1 400 /,
+    ],
     ['CONNECT evil.test:443 HTTP/1.1\r\nhost: localhost\r\n\r\n', /^$/],
   ];
   for (const [bytes, expected] of cases) {

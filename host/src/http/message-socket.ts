@@ -14,6 +14,14 @@ export type Message =
   | { readonly type: 'text'; readonly text: string }
   | { readonly type: 'binary'; readonly data: Buffer };
 
+/** The client has gone or is going: an end like any other, not a fault. */
+export class ClientGoneError extends Error {
+  constructor(options?: ErrorOptions) {
+    super('the client is gone', options);
+    this.name = 'ClientGoneError';
+  }
+}
+
 export interface UpgradeRequest {
   readonly incoming: IncomingMessage;
   readonly socket: Duplex;
@@ -51,10 +59,6 @@ export class MessageSocket {
     this.#ping.unref();
   }
 
-  get isClosed(): boolean {
-    return this.#isClosed;
-  }
-
   /** The next message; undefined when there will be none. One caller at a time. */
   async receive(): Promise<Message | undefined> {
     while (this.#queue.length === 0) {
@@ -69,11 +73,11 @@ export class MessageSocket {
     return message;
   }
 
-  /** Resolves when the kernel took it. @throws when the connection is over */
+  /** Resolves when the kernel took it. @throws ClientGoneError */
   send(data: string | Buffer): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#socket.send(data, { binary: typeof data !== 'string', compress: false }, (error) =>
-        error ? reject(error) : resolve(),
+        error ? reject(new ClientGoneError({ cause: error })) : resolve(),
       );
     });
   }

@@ -143,9 +143,22 @@ export class HttpServer {
     server.on('upgrade', (incoming: IncomingMessage, socket: Duplex, head: Buffer) =>
       this.#upgrade({ incoming, socket, head }, transport),
     );
-    server.on('clientError', refuseUnparsed);
+    server.on('clientError', (error, socket) => this.#unparsed(error, socket));
     this.#servers.push(server);
     return server;
+  }
+
+  /** Garbage behind a whole request does not take that request's answer away: it is the connection's last. */
+  #unparsed(error: NodeJS.ErrnoException, socket: Duplex): void {
+    const [last] = [...this.#answering].filter(
+      ({ req, writableEnded }) => req.socket === socket && !writableEnded,
+    );
+    if (last?.req.complete !== true) {
+      refuseUnparsed(error, socket);
+      return;
+    }
+    last.shouldKeepAlive = false;
+    last.once('close', () => socket.destroy());
   }
 
   #begin(): void {
@@ -242,7 +255,7 @@ const unparsedStatus: Readonly<Record<string, number>> = {
 };
 
 /** Bytes that are no HTTP request, or a head that is too large or too slow. */
-function refuseUnparsed(error: Error & { code?: string }, socket: Duplex): void {
+function refuseUnparsed(error: NodeJS.ErrnoException, socket: Duplex): void {
   if (socket.destroyed || !socket.writable) {
     socket.destroy();
     return;
