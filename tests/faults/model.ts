@@ -127,7 +127,6 @@ async function checkJob(daemon: TestDaemon, box: BoxModel, job: JobModel): Promi
   const isWhole = info.status === 'done';
   if (!job.wasCut)
     assert.notEqual(info.status, 'killed', `job ${job.id} of ${box.id}: ${JSON.stringify(info)}`);
-  else assert.notEqual(info.status, 'running');
   if (info.status === 'running') return;
   const stored = (await jobLog(daemon, box.id, job.id)).map((line) => line.replace(`${job.token} `, ''));
   const counted = (length: number): readonly string[] =>
@@ -178,7 +177,7 @@ async function checkDisk(daemon: TestDaemon, model: Model): Promise<void> {
       state = {
         directories: list('sandboxes'),
         leftovers: [...list('tmp'), ...list('trash')],
-        sockets: list('run/g').length,
+        sockets: list('run/g').filter((name) => name.endsWith('.sock')).length,
         groups:
           new Set(cgroupsOf(daemon.dataDir).map((path) => path.slice(path.lastIndexOf('/') + 1))).size ||
           ids.length,

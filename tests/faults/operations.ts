@@ -243,6 +243,7 @@ const restore: Operation = {
       box.tokens = new Set(tokens);
     };
     // Whether it happened shows in a mark that no snapshot has.
+    let isMarked = false;
     const mark = `before-${label}-${random.below(1e9)}`;
     return {
       what: `${label} of ${box.id}`,
@@ -250,6 +251,7 @@ const restore: Operation = {
         const cmd = `mkdir -p /ran; echo ran >> /ran/${mark}`;
         const marked = await request('POST', boxPath(box.id, '/exec'), { cmd })(daemon);
         if (marked?.status !== 200) return undefined;
+        isMarked = true;
         box.tokens.add(mark);
         cutJobs(box);
         return request('POST', boxPath(box.id, '/restore'), { label })(daemon);
@@ -260,6 +262,10 @@ const restore: Operation = {
       },
       unanswered: async (daemon) => {
         const marks = await lines(daemon, box.id, `ls /ran/${mark} 2>/dev/null; true`);
+        if (!isMarked) {
+          if (marks.length > 0) box.tokens.add(mark);
+          return;
+        }
         const info = await infoOf(daemon, box.id);
         if (marks.length === 0 && info?.active_snapshot === label) done();
       },

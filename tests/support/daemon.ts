@@ -5,12 +5,14 @@
  * `kill()` is SIGKILL to the daemon alone: launcher and sandboxes live on, as in a crash. Disposing stops the
  * daemon, ends its launcher with everything in it, and removes the directory; it throws where anything is left.
  */
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { copyFile, mkdir, mkdtemp, readFile } from 'node:fs/promises';
+import { copyFile, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { enterCommand } from '../../host/src/serve.ts';
 import { baseLayer, repository } from './base-layer.ts';
 import { removeDataDirectory } from './data-directory.ts';
 import { expectNoLeaks, type ProcessEntry, processesOf } from './leaks.ts';
@@ -38,6 +40,7 @@ export class TestDaemon implements AsyncDisposable {
   readonly #env: Readonly<Record<string, string>>;
   #child: ChildProcess | undefined;
   #output = '';
+  #isGuest = false;
 
   private constructor(dataDir: string, port: number, env: Readonly<Record<string, string>>) {
     this.dataDir = dataDir;
@@ -60,6 +63,13 @@ export class TestDaemon implements AsyncDisposable {
       await daemon[Symbol.asyncDispose]();
       throw error;
     }
+  }
+
+  /** Another daemon for a directory that has one; `launch()` it. Its directory stays the other's. */
+  static async at(dataDir: string): Promise<TestDaemon> {
+    const daemon = new TestDaemon(dataDir, await freePort(), {});
+    daemon.#isGuest = true;
+    return daemon;
   }
 
   get url(): string {
@@ -172,12 +182,41 @@ export class TestDaemon implements AsyncDisposable {
     await this.ended();
   }
 
+  /** The database is gone, as after a restore of the directory without it. The daemon must be down. */
+  async forgetDatabase(): Promise<void> {
+    for (const suffix of ['', '-wal', '-shm'])
+      await rm(join(this.dataDir, `squash.db${suffix}`), { force: true });
+  }
+
+  /** The database's first pages hold something else. The daemon must be down. */
+  async damageDatabase(): Promise<void> {
+    const path = join(this.dataDir, 'squash.db');
+    const bytes = await readFile(path);
+    bytes.fill(0x5a, 0, 8_192);
+    await writeFile(path, bytes);
+  }
+
+  /** What `squash doctor --repair` runs. The daemon must be down. */
+  async repair(): Promise<Readonly<Record<string, unknown>>> {
+    const { program, words } = enterCommand({ dataDir: this.dataDir, runDir: join(this.dataDir, 'run') }, [
+      process.execPath,
+      join(repository, 'host/src/main.ts'),
+      'repair',
+    ]);
+    const { stdout } = await promisify(execFile)(program, words.slice(1), {
+      cwd: this.dataDir,
+      env: { PATH: process.env['PATH'], SQUASH_DATA: this.dataDir },
+    });
+    return JSON.parse(stdout) as Record<string, unknown>;
+  }
+
   /** @throws when anything of this daemon is left on the machine */
   async [Symbol.asyncDispose](): Promise<void> {
     const child = this.#child;
     const timer = setTimeout(() => child?.kill('SIGKILL'), 20_000);
     await this.stop();
     clearTimeout(timer);
+    if (this.#isGuest) return;
     await endAll(this.dataDir);
     await expectNoLeaks(this.dataDir);
     if (process.env['KEEP'] === '1') return;

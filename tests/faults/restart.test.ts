@@ -1,0 +1,149 @@
+/**
+ * What outlives the daemon: sandboxes, commands, jobs, logs; over a crash, a polite stop, and a reboot.
+ */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { ExecRecord, JobInfo } from '@squash/contract/exec';
+import type { SandboxInfo } from '@squash/contract/sandbox';
+import { type DaemonOptions, TestDaemon } from '../support/daemon.ts';
+import { cgroupsOf, processesOf } from '../support/leaks.ts';
+import { waitFor } from '../support/wait.ts';
+import { boxPath, output, sandboxesPath } from './model.ts';
+
+async function daemonWith(id: string, options?: DaemonOptions): Promise<TestDaemon> {
+  const daemon = await TestDaemon.start(options);
+  await daemon.call('POST', sandboxesPath, { id, memory_mb: 64 });
+  return daemon;
+}
+
+const jobOf = async (daemon: TestDaemon, id: string, job: number): Promise<JobInfo> =>
+  (await daemon.call('GET', boxPath(id, `/jobs/${job}`))) as JobInfo;
+
+async function startJob(daemon: TestDaemon, id: string, cmd: string): Promise<number> {
+  return ((await daemon.call('POST', boxPath(id, '/exec-bg'), { cmd, timeout: 600 })) as JobInfo).job_id;
+}
+
+/** Text of a job's log that has ended. */
+async function logOf(daemon: TestDaemon, id: string, job: number): Promise<string> {
+  return (await daemon.request('GET', boxPath(id, `/jobs/${job}/logs`))).text;
+}
+
+test('a job and an unanswered command go on while no daemon runs, and the next one has all of both', async () => {
+  await using daemon = await daemonWith('dev');
+  const job = await startJob(daemon, 'dev', 'while [ ! -e /go ]; do usleep 10000; done; seq 1 20000; exit 7');
+  const cmd = 'touch /begun; while [ ! -e /go ]; do usleep 10000; done; echo done';
+  const answer = daemon.request('POST', boxPath('dev', '/exec'), { cmd }).catch(() => undefined);
+  await waitFor('the command to run', async () => (await output(daemon, 'dev', 'ls /')).includes('begun'));
+  await daemon.kill();
+  assert.equal(await answer, undefined);
+  await daemon.start();
+  assert.equal((await jobOf(daemon, 'dev', job)).status, 'running');
+  await output(daemon, 'dev', 'touch /go');
+  const ended = await waitFor('the job to end', async () => {
+    const info = await jobOf(daemon, 'dev', job);
+    return info.status === 'running' ? undefined : info;
+  });
+  assert.deepEqual([ended.status, ended.exit_code, ended.reason], ['done', 7, 'exited']);
+  const text = await logOf(daemon, 'dev', job);
+  assert.match(text, /data: 20000\n/);
+  assert.equal(text.match(/^data: \d+$/gm)?.length, 20_000);
+  const records = (await daemon.call('GET', boxPath('dev', '/logs'))) as ExecRecord[];
+  const record = records.find((each) => each.cmd === cmd);
+  assert.deepEqual([record?.exit_code, record?.stdout], [0, 'done\n']);
+});
+
+test('a polite stop lets a request in progress finish and leaves jobs running', async () => {
+  await using daemon = await daemonWith('dev');
+  const job = await startJob(daemon, 'dev', 'sleep 600');
+  const cmd = 'touch /begun; while [ ! -e /stopping ]; do usleep 10000; done; echo finished';
+  const answer = daemon.request('POST', boxPath('dev', '/exec'), { cmd });
+  await waitFor('the command to run', async () => (await output(daemon, 'dev', 'ls /')).includes('begun'));
+  const writer = await startJob(daemon, 'dev', 'sleep 1; touch /stopping');
+  await daemon.stop();
+  assert.equal(((await answer).json as ExecRecord).stdout, 'finished\n');
+  await daemon.start();
+  assert.equal((await jobOf(daemon, 'dev', job)).status, 'running');
+  assert.equal((await jobOf(daemon, 'dev', writer)).status, 'done');
+  await daemon.call('DELETE', boxPath('dev', `/jobs/${job}`));
+  assert.equal((await jobOf(daemon, 'dev', job)).reason, 'killed');
+});
+
+test('after a reboot sandboxes start again on their upper and their commands are lost', async () => {
+  await using daemon = await daemonWith('dev');
+  await output(daemon, 'dev', 'echo kept > /root/file');
+  const job = await startJob(daemon, 'dev', 'sleep 600');
+  await daemon.kill();
+  // Everything that runs goes down hard, as in a power cut.
+  for (const { pid } of processesOf(daemon.dataDir)) process.kill(pid, 'SIGKILL');
+  await waitFor('everything to be down', () => processesOf(daemon.dataDir).length === 0);
+  await daemon.start();
+  await waitFor('the sandbox to be back', async () => {
+    const info = (await daemon.call('GET', boxPath('dev'))) as SandboxInfo;
+    return info.state === 'ready';
+  });
+  assert.equal(await output(daemon, 'dev', 'cat /root/file'), 'kept\n');
+  const info = await jobOf(daemon, 'dev', job);
+  assert.deepEqual([info.status, info.exit_code, info.reason], ['killed', 137, 'lost']);
+});
+
+test('a second daemon on the same data directory is refused and harms nothing', async () => {
+  await using daemon = await daemonWith('dev');
+  await using second = await TestDaemon.at(daemon.dataDir);
+  await second.launch();
+  await second.ended();
+  assert.match(second.output, /data_locked/);
+  assert.equal(await output(daemon, 'dev', 'echo alive'), 'alive\n');
+});
+
+test('a sandbox that outlived its row is ended, and one without a row on the disk is left alone', async () => {
+  await using daemon = await daemonWith('dev');
+  await output(daemon, 'dev', 'echo precious > /file');
+  await daemon.stop();
+  await daemon.forgetDatabase();
+  await daemon.start();
+  assert.deepEqual(await daemon.call('GET', sandboxesPath), []);
+  await waitFor('the sandbox to be ended', () => cgroupsOf(daemon.dataDir).length === 0);
+  assert.match(daemon.output, /recover\.orphan/);
+  assert.match(daemon.output, /recover\.stranger/);
+  const refused = await daemon.request('POST', sandboxesPath, { id: 'dev' });
+  assert.equal(refused.status, 400);
+  await daemon.stop();
+  const report = await daemon.repair();
+  assert.equal(report['sandboxes'], 1);
+  await daemon.start();
+  await waitFor('the sandbox to be back', async () => {
+    const info = (await daemon.call('GET', boxPath('dev'))) as SandboxInfo;
+    return info.state === 'ready';
+  });
+  assert.equal(await output(daemon, 'dev', 'cat /file'), 'precious\n');
+});
+
+test('a database that can not be read refuses the start by its code, and repair brings everything back', async () => {
+  await using daemon = await daemonWith('dev');
+  await output(daemon, 'dev', 'echo precious > /file');
+  await daemon.call('POST', boxPath('dev', '/snapshot'), { label: 'safe' });
+  const job = await startJob(daemon, 'dev', 'sleep 600');
+  await daemon.stop();
+  await daemon.damageDatabase();
+  await daemon.launch();
+  await daemon.ended();
+  assert.match(daemon.output, /database_corrupt/);
+  const report = await daemon.repair();
+  assert.equal(report['sandboxes'], 1);
+  assert.match(String(report['kept']), /squash\.db\.broken/);
+  await daemon.start();
+  const info = await waitFor('the sandbox to be back', async () => {
+    const found = (await daemon.call('GET', boxPath('dev'))) as SandboxInfo;
+    return found.state === 'ready' ? found : undefined;
+  });
+  assert.deepEqual(
+    info.snapshots.map(({ label }) => label),
+    ['safe'],
+  );
+  assert.equal(await output(daemon, 'dev', 'cat /file'), 'precious\n');
+  // Numbers go on behind everything that may have been used.
+  const again = await startJob(daemon, 'dev', 'true');
+  assert.ok(again > job);
+  await daemon.call('POST', boxPath('dev', '/restore'), { label: 'safe' });
+  assert.equal(await output(daemon, 'dev', 'cat /file'), 'precious\n');
+});
