@@ -10,7 +10,7 @@ import { mkdir, readFile, readdir, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { lastLine, mustRun } from '../measure/process.ts';
+import { lastLine, mustRun, run } from '../measure/process.ts';
 import { SquashClient } from './client.ts';
 
 const startMsMax = 30_000;
@@ -56,7 +56,7 @@ export async function startSquash(place: DaemonPlace, stack: AsyncDisposableStac
   let said = '';
   daemon.stdout.on('data', (chunk: Buffer) => (said = (said + chunk.toString()).slice(-8192)));
   daemon.stderr.on('data', (chunk: Buffer) => (said = (said + chunk.toString()).slice(-8192)));
-  stack.defer(async () => await stopSquash(daemon, client, place.dataDir));
+  stack.defer(async () => await stopSquash(daemon, squash, env));
   await untilHealthy(client, daemon, () => said);
   let number = 0;
   const nextId = (): string => `bench-${++number}`;
@@ -106,27 +106,24 @@ async function untilHealthy(client: SquashClient, daemon: ChildProcess, said: ()
   }
 }
 
-/** Destroys the sandboxes, ends the daemon, then the launcher, which lives on without a daemon on purpose. */
-async function stopSquash(daemon: ChildProcess, client: SquashClient, dataDir: string): Promise<void> {
-  const launcher = await launcherOf(dataDir).catch(() => undefined); // The start failed before it.
-  const ids = await client.list().catch((): string[] => []);
-  for (const id of ids) await client.destroy(id).catch(() => undefined); // Ended with the launcher below.
-  if (daemon.exitCode === null && daemon.signalCode === null) {
-    const ended = once(daemon, 'close');
-    daemon.kill('SIGTERM');
-    const killer = setTimeout(() => daemon.kill('SIGKILL'), stopMsMax);
-    await ended;
-    clearTimeout(killer);
-  }
-  if (launcher !== undefined) process.kill(launcher, 'SIGTERM');
+/** `stop --all` ends the daemon and the launcher, which lives on without a daemon on purpose. */
+async function stopSquash(daemon: ChildProcess, squash: string, env: NodeJS.ProcessEnv): Promise<void> {
+  const ended = daemon.exitCode !== null || daemon.signalCode !== null ? undefined : once(daemon, 'close');
+  const stopped = await run([squash, 'stop', '--all'], { env });
+  if (stopped.code !== 0) process.stderr.write(`bench: squash stop: ${lastLine(stopped.stderr)}\n`);
+  if (ended === undefined) return;
+  // One that never came to listen is not known to `stop`.
+  const killer = setTimeout(() => daemon.kill('SIGKILL'), stopped.code === 0 ? stopMsMax : 0);
+  await ended;
+  clearTimeout(killer);
 }
 
-/** The launcher keeps the arguments it was entered with, the data directory among them. */
+/** The launcher says in its title whose it is; behind the title there may be remains of longer words. */
 async function launcherOf(dataDir: string): Promise<number> {
   for (const entry of await readdir('/proc')) {
     if (!/^\d+$/.test(entry)) continue;
-    const args = await readFile(`/proc/${entry}/cmdline`, 'utf8').catch(() => ''); // It has ended.
-    if (args.includes('squash-launch') && args.split('\0').includes(dataDir)) return Number(entry);
+    const title = await readFile(`/proc/${entry}/cmdline`, 'utf8').catch(() => ''); // It has ended.
+    if (title.replaceAll('\0', ' ').startsWith(`squash-launch resident ${dataDir} `)) return Number(entry);
   }
   throw new Error('no squash-launch serves this data directory');
 }
