@@ -323,8 +323,9 @@ test('messages that are no protocol end an exec stream, and no command is left b
     ),
     { ...parameters, numRuns: Math.ceil(runs / 10) },
   );
-  const { json } = await api.post('/cgi-bin/api/sandboxes/box/exec', {
-    cmd: "ps -o args | grep -c '[s]leep 7777'",
+  const cmd = "ps -o args | grep -c '[s]leep 7777'";
+  await waitFor('the abandoned commands to end', async () => {
+    const { json } = await api.post('/cgi-bin/api/sandboxes/box/exec', { cmd });
+    return json.stdout.trim() === '0';
   });
-  assert.equal(json.stdout.trim(), '0');
 });

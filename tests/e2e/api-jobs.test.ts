@@ -203,6 +203,32 @@ test('exec stream: signals, timeouts and commands that can not start', async () 
   );
 });
 
+test('exec stream: argv and environment arrive up to the limit, and beyond it are refused', async () => {
+  for (const bytes of [100_000, 131_000]) {
+    const fits = new Stream({
+      argv: ['sh', '-c', 'echo ${#1} ${#BIG}', 'sh', 'x'.repeat(bytes)],
+      env: { BIG: 'y'.repeat(90_000) },
+    });
+    await fits.closed;
+    assert.equal(fits.out, `${bytes} 90000\n`, JSON.stringify(fits.told));
+  }
+  for (const argv of [
+    ['true', 'x'.repeat(229_376)],
+    ['true', ...Array.from({ length: 4_096 }, () => 'y')],
+    ['a\0b'],
+    [''],
+  ]) {
+    const refused = new Stream({ argv });
+    await refused.closed;
+    const last = refused.told.at(-1);
+    assert.ok(
+      last?.type === 'error' || (last?.type === 'exit' && last.exit_code >= 126),
+      JSON.stringify(last),
+    );
+    assert.notEqual(last.type === 'error' ? last.code : '', 'internal');
+  }
+});
+
 test('exec stream: a client that goes away ends its command, unless detached', async () => {
   const running = async (): Promise<string> =>
     (await api.post(`${box}/exec`, { cmd: "ps -o args | grep '[s]leep 12'; true" })).json.stdout;

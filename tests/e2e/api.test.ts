@@ -272,6 +272,30 @@ test('exec answers the seed’s record, runs once, and keeps failing commands at
   });
 });
 
+test('exec in a directory that does not exist fails and runs nothing', async () => {
+  await withSandbox('lost', async (path) => {
+    const { status, json } = await api.post(`${path}/exec`, { cmd: 'touch /ran', workdir: '/gone' });
+    assert.equal(status, 200);
+    assert.notEqual(json.exit_code, 0);
+    assert.match(json.stderr, /working directory/);
+    assert.equal((await api.post(`${path}/exec`, { cmd: 'test -e /ran' })).json.exit_code, 1);
+  });
+});
+
+test('execs of one sandbox run side by side, each with a number of its own', async () => {
+  await withSandbox('many', async (path) => {
+    // Each waits for all others: one after the other none would ever end.
+    const meet = (name: number): string =>
+      `touch /here-${name}; until [ "$(ls -d /here-* | wc -l)" = 8 ]; do sleep 0.02; done`;
+    const answers = await Promise.all(
+      Array.from({ length: 8 }, (_, name) => api.post(`${path}/exec`, { cmd: meet(name), timeout: 60 })),
+    );
+    assert.ok(answers.every(({ json }) => json.exit_code === 0));
+    const numbers = answers.map(({ json }) => json.seq).sort((one: number, other: number) => one - other);
+    assert.deepEqual(numbers, [1, 2, 3, 4, 5, 6, 7, 8]);
+  });
+});
+
 test('the sandbox sees nothing of the daemon’s environment', async () => {
   await withSandbox('env', async (path) => {
     const { json } = await api.post(`${path}/exec`, { cmd: 'env' });

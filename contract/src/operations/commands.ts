@@ -52,7 +52,7 @@ export const sandboxLogs = defineOperation({
     limit: queryInteger('limit', { min: 1, max: limits.execHistoryMax }).describe('at most so many'),
   }),
   answers: [{ status: 200, description: 'Exec records', schema: z.array(execRecordSchema) }],
-  errors: ['sandbox_not_found'],
+  errors: ['sandbox_not_found', 'stream_limit'],
   auth: 'token',
 });
 
@@ -69,7 +69,7 @@ export const sandboxExecStream = defineOperation({
     'command with SIGHUP unless it said `detach`.',
   params: sandboxParams,
   answers: [{ status: 101, description: 'Switching to the WebSocket protocol' }],
-  errors: ['sandbox_not_found', 'upgrade_required'],
+  errors: ['sandbox_not_found', 'upgrade_required', 'stream_limit'],
   auth: 'token',
   webSocket: 'squash.exec.v1',
 });

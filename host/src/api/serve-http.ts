@@ -48,6 +48,8 @@ export interface HttpService extends AsyncDisposable {
   /** Where TCP listens, with the port the kernel chose; null where it does not. */
   readonly listen: { readonly host: string; readonly port: number } | null;
   readonly socketPath: string;
+  /** Requests and WebSockets in progress. */
+  readonly active: number;
   /**
    * Stops accepting, ends streams that only follow, lets requests and commands' streams finish for up to
    * `limits.shutdownMs`, then cuts what is left. No command is ended by it. Idempotent.
@@ -73,7 +75,15 @@ export async function startHttp(options: HttpOptions): Promise<HttpService> {
     parts.bound.listen = listen;
     signal?.addEventListener('abort', () => void close(), { once: true });
     if (signal?.aborted === true) void close();
-    return { listen, socketPath, close, [Symbol.asyncDispose]: close };
+    return {
+      listen,
+      socketPath,
+      get active() {
+        return parts.counters.active;
+      },
+      close,
+      [Symbol.asyncDispose]: close,
+    };
   } catch (error) {
     cutting.abort();
     await server.close(cutting.signal);
@@ -120,7 +130,7 @@ function assemble({ engine, config, info, log }: HttpOptions) {
     counters,
     log,
   });
-  return { server, stopping, cutting, bound };
+  return { server, stopping, cutting, bound, counters };
 }
 
 interface UpgradeParts {

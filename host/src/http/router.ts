@@ -144,7 +144,11 @@ async function run(context: RequestContext, id: OperationId, options: RouterOpti
     };
     // One table types handlers and operations together; picking by a variable id loses that pairing.
     const handler = options.handlers[id] as Handler<Operation>;
-    response = replyResponse(await handler(call as unknown as Call<Operation>), operation, options);
+    const reply = await handler(call as unknown as Call<Operation>);
+    response = replyResponse(reply, operation, {
+      counters: options.counters,
+      isHead: context.req.raw.method === 'HEAD',
+    });
     const unknown = call.unknownFields.length === 0 ? undefined : warningHeader(call.unknownFields);
     if (unknown !== undefined) response.headers.set('squash-warning', unknown);
   } catch (error) {
@@ -219,7 +223,12 @@ function warningHeader(fields: readonly string[]): string {
   return `unknown fields ${names.replaceAll(/[^\x20-\x7e]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`)}`;
 }
 
-function replyResponse(reply: Reply, operation: Operation, options: RouterOptions): Response {
+interface ReplyOptions {
+  readonly counters: HttpCounters;
+  readonly isHead: boolean;
+}
+
+function replyResponse(reply: Reply, operation: Operation, options: ReplyOptions): Response {
   const status = operation.answers[0]?.status ?? 200;
   switch (reply.type) {
     case 'empty':
@@ -239,8 +248,15 @@ function replyResponse(reply: Reply, operation: Operation, options: RouterOption
 function streamResponse(
   reply: Extract<Reply, { type: 'stream' }>,
   status: number,
-  { counters }: RouterOptions,
+  { counters, isHead }: ReplyOptions,
 ): Response {
+  const headers = {
+    'content-type': reply.contentType,
+    'cache-control': 'no-store',
+    'x-accel-buffering': 'no',
+  };
+  // Nobody would read it: an iteration that is begun and not read is never ended.
+  if (isHead) return new Response(null, { status, headers });
   if (counters.streams >= limits.streamsMax) {
     throw new AppError('stream_limit', `${limits.streamsMax} streams are open: close one or try again later`);
   }
@@ -252,11 +268,6 @@ function streamResponse(
       counters.streams -= 1;
     },
   });
-  const headers = {
-    'content-type': reply.contentType,
-    'cache-control': 'no-store',
-    'x-accel-buffering': 'no',
-  };
   return new Response(body, { status, headers });
 }
 
