@@ -23,8 +23,13 @@ enum { ACCEPT_PAUSE_MS = 20 };
 
 _Alignas(16) uint8_t scratch[FRAME_DATA_BYTES_MAX];
 
-static struct connection connections[GUEST_CONNECTIONS_MAX];
+/* Slots past the limit, only for telling so: a peer whose connection were closed at once would find its request
+ * refused by the kernel and never read why. */
+enum { REFUSED_CONNECTIONS = 32 };
+
+static struct connection connections[GUEST_CONNECTIONS_MAX + REFUSED_CONNECTIONS];
 static unsigned used_slots;
+static unsigned open_connections;
 static struct watch listener;
 static int64_t accept_again_ms; /* 0: no pause */
 
@@ -35,19 +40,22 @@ static struct connection *take_slot(void) {
   for (unsigned i = 0; i < used_slots; i++) {
     if (connections[i].kind == CONNECTION_FREE) return &connections[i];
   }
-  return used_slots < GUEST_CONNECTIONS_MAX ? &connections[used_slots++] : NULL;
+  return used_slots < sizeof connections / sizeof connections[0] ? &connections[used_slots++] : NULL;
 }
 
-/* No slot: the peer is told, as far as the socket takes it at once, rather than left in the backlog. */
-static void turn_away(int fd) {
-  uint8_t buffer[128];
-  struct frame_writer writer = frame_writer_on(buffer, sizeof buffer);
-  frame_begin(&writer, FRAME_ERROR);
-  frame_text(&writer, FIELD_ERROR_CODE, "limit");
-  frame_integer(&writer, FIELD_ERRNO, EAGAIN);
-  frame_text(&writer, FIELD_MESSAGE, "too many connections");
-  (void)send(fd, buffer, frame_finish(&writer), MSG_NOSIGNAL | MSG_DONTWAIT);
-  (void)close(fd);
+static void accepted(int fd) {
+  struct connection *connection = take_slot();
+  if (connection == NULL) {
+    (void)close(fd);
+    return;
+  }
+  memset(connection, 0, sizeof *connection);
+  connection->kind = CONNECTION_NEW;
+  watch_start(&connection->watch, fd, connection_ready, connection);
+  watch_for(&connection->watch, EPOLLIN);
+  open_connections++;
+  if (open_connections > GUEST_CONNECTIONS_MAX) connection_refuse(connection, "limit", EAGAIN, "too many connections");
+  else read_first_frame(connection); /* Mostly it is there already. */
 }
 
 static void listener_ready(void *owner, uint32_t events) {
@@ -62,16 +70,7 @@ static void listener_ready(void *owner, uint32_t events) {
       }
       return;
     }
-    struct connection *connection = take_slot();
-    if (connection == NULL) {
-      turn_away(fd);
-      continue;
-    }
-    memset(connection, 0, sizeof *connection);
-    connection->kind = CONNECTION_NEW;
-    watch_start(&connection->watch, fd, connection_ready, connection);
-    watch_for(&connection->watch, EPOLLIN);
-    read_first_frame(connection); /* Mostly it is there already. */
+    accepted(fd);
   }
 }
 
@@ -105,6 +104,7 @@ void connection_close(struct connection *connection) {
   drop_payload(connection);
   watch_close(&connection->watch);
   connection->kind = CONNECTION_FREE;
+  open_connections--;
 }
 
 void connection_refuse(struct connection *connection, const char *code, int number, const char *message) {
