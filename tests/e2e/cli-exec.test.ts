@@ -147,7 +147,7 @@ describe('squash exec', () => {
     child.stdout.destroy();
     await once(child, 'exit');
     assert.equal(child.exitCode, 141);
-    await waitFor('yes to end', async () => (await shell('pgrep -x yes || true')).stdout.length === 0);
+    await waitFor('yes to end', async () => !(await shell('ps')).stdout.toString().includes(' yes'));
   });
 
   it('prints the record with --json, and passes the exit code through', async () => {

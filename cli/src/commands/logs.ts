@@ -81,7 +81,7 @@ async function follow(call: Call, id: string, job: number): Promise<number> {
   let after = call.flags.integer('after', { min: 0, max: Number.MAX_SAFE_INTEGER }) ?? 0;
   for (let attempts = 0; ; attempts += 1) {
     try {
-      const response = await call.client.open(sandboxPath(id, ['jobs', job, 'logs']), {
+      const response = await call.client.open(sandboxPath(id, ['jobs', job, 'logs'], { streams: 'true' }), {
         accept: 'text/event-stream',
         'last-event-id': `${after}`,
       });

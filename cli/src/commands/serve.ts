@@ -46,7 +46,9 @@ async function detach(call: Call): Promise<number> {
     child.once('error', (error) => settle(error.message));
     child.once('exit', (code, signal) => settle(`it ended with ${signal ?? `code ${code}`}`));
   });
-  const reason = await Promise.race([ended, ready(call)]);
+  const given = new AbortController();
+  const reason = await Promise.race([ended, ready(call, given.signal)]);
+  given.abort();
   if (reason !== undefined) {
     throw new CliFailure('start_failed', `the daemon did not start: ${reason}; its log is "${log}"`);
   }
@@ -66,9 +68,9 @@ function openLog(path: string): number {
   }
 }
 
-async function ready(call: Call): Promise<string | undefined> {
+async function ready(call: Call, signal: AbortSignal): Promise<string | undefined> {
   const deadline = Date.now() + readyMsMax;
-  while (Date.now() < deadline) {
+  while (Date.now() < deadline && !signal.aborted) {
     // The address is found anew each time: the socket appears when the daemon is ready.
     if ((await daemonInfo(call.client.renewed())) !== undefined) return undefined;
     await new Promise((settle) => setTimeout(settle, pollMs));

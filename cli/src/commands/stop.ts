@@ -31,7 +31,7 @@ export async function run(call: Call): Promise<number> {
   if (call.json) printJson({ stopped: info?.pid ?? null, ended: all?.ended ?? null });
   else {
     printLine(info === undefined ? 'No daemon runs.' : `Stopped the daemon, pid ${info.pid}.`);
-    if (all !== undefined) printLine(`Ended ${all.ended} sandboxes; their files stay.`);
+    if (all !== undefined) printLine(`Sandboxes ended: ${all.ended}. Their files stay.`);
   }
   return exitCodes.ok;
 }
