@@ -30,14 +30,17 @@ async function holds(attempt: Attempt): Promise<void> {
   const script = attempt.run(scene.around);
   const output = await scene.exec('attacked', scene.prepared(script));
   const outcome = outcomeOf(script, output, scene.secrets);
-  const isUntriedHere = outcome === 'untried' && attempt.control.kind !== 'none' && 'optional' in attempt.control;
+  const isUntriedHere =
+    outcome === 'untried' && attempt.control.kind !== 'none' && 'optional' in attempt.control;
   assert.ok(
     outcome === 'held' || isUntriedHere,
     `${outcome}, exit ${String(output.exitCode)}\n${script}\n${output.stdout}${output.stderr}`,
   );
   // A bomb's last processes may still be ending; the sandbox itself must take the next command.
   await waitFor('the attacked sandbox to take a command', async () => {
-    const answer = await scene.daemon.request('POST', '/cgi-bin/api/sandboxes/attacked/exec', { cmd: 'echo up' });
+    const answer = await scene.daemon.request('POST', '/cgi-bin/api/sandboxes/attacked/exec', {
+      cmd: 'echo up',
+    });
     return answer.status === 200 && answer.json.stdout === 'up\n';
   });
 }

@@ -6,8 +6,11 @@
  * Where PID 1 can't be taken over from inside, that is the stronger wall, and the attempt says so.
  */
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { after, before, test } from 'node:test';
+import { processesOf } from '../support/leaks.ts';
+import { waitFor } from '../support/wait.ts';
 import { UnderAttack } from './under-attack.ts';
 
 let scene: UnderAttack;
@@ -42,16 +45,19 @@ const modes = [
 const growthBytesMax = 200 * 1024 * 1024;
 
 for (const mode of modes) {
-  test(`daemon stays whole when a hijacked PID 1 answers with ${mode}`, async () => {
+  test(`daemon stays whole when a hijacked PID 1 answers with ${mode}`, async (context) => {
     const id = `hijacked-${mode}`;
     await scene.create(id);
     const memoryBefore = await daemonMemory();
     const taken = await scene.exec(id, `/attack/attack hijack ${mode} 20`);
+    context.diagnostic(taken.stdout.trim());
     assert.match(taken.stdout, /^(breach|held): PID 1/m, taken.stdout + taken.stderr);
+    if (taken.exitCode === 66) await waitFor('PID 1 to stand still', () => stopped() > 0);
     const answer = await scene.daemon.request('POST', `/cgi-bin/api/sandboxes/${id}/exec`, {
       cmd: 'echo never',
       timeout: 3,
     });
+    context.diagnostic(`${String(answer.status)} ${answer.text.slice(0, 300)}`);
     if (taken.exitCode === 66) {
       assert.ok(answer.status === 200 || answer.status >= 400, answer.text);
       assert.ok(!answer.text.includes('"level":"fatal"}\n'), 'a forged line break reached the answer');
@@ -60,6 +66,19 @@ for (const mode of modes) {
     await scene.expectUnharmed();
     await scene.destroy(id);
   });
+}
+
+/** How many processes of this daemon's sandboxes a tracer holds: that is PID 1 once it is taken over. */
+function stopped(): number {
+  return processesOf(scene.daemon.dataDir).filter(({ pid }) => {
+    try {
+      const stat = readFileSync(`/proc/${String(pid)}/stat`, 'utf8');
+      return stat.slice(stat.lastIndexOf(')') + 2).startsWith('t');
+    } catch {
+      // It ended while we looked.
+      return false;
+    }
+  }).length;
 }
 
 async function daemonMemory(): Promise<number> {

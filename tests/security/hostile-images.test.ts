@@ -101,7 +101,8 @@ test('nothing is written through a link when two entries have one name', async (
 });
 
 test('redirections are not followed when an image carries them', async () => {
-  const script = 'cat /hostile-metacopy; ls /hostile-redirect; cat /hostile-redirect/hostname /hostile-redirect/shadow';
+  const script =
+    'cat /hostile-metacopy; ls /hostile-redirect; cat /hostile-redirect/hostname /hostile-redirect/shadow';
   const text = await isPowerless(await withRedirect(maker), script);
   assert.doesNotMatch(text, /root:[^x]/);
 });

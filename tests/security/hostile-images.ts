@@ -32,7 +32,11 @@ async function tree(maker: ImageMaker, name: string): Promise<string> {
 export async function withDevices(maker: ImageMaker): Promise<string> {
   await tree(maker, 'devices');
   const nodes = ['mem c 666 0 0 1 1', 'disk b 666 0 0 254 0', 'loop b 666 0 0 7 0', 'fuse c 666 0 0 10 229'];
-  return pack(maker, 'devices', nodes.flatMap((node) => ['-p', `hostile-${node}`]));
+  return pack(
+    maker,
+    'devices',
+    nodes.flatMap((node) => ['-p', `hostile-${node}`]),
+  );
 }
 
 /** A set-id program of root and one with a file capability. */

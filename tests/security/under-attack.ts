@@ -107,7 +107,11 @@ export class UnderAttack implements AsyncDisposable {
   }
 
   /** Runs a shell script; any answer but 200 is an error of the test. */
-  async exec(id: string, script: string, timeoutS = 60): Promise<AttemptOutput & { readonly reason: string }> {
+  async exec(
+    id: string,
+    script: string,
+    timeoutS = 60,
+  ): Promise<AttemptOutput & { readonly reason: string }> {
     const answer: Answer['json'] = await this.daemon.call('POST', `/cgi-bin/api/sandboxes/${id}/exec`, {
       cmd: script,
       timeout: timeoutS,
@@ -153,7 +157,10 @@ export class UnderAttack implements AsyncDisposable {
       timeout: 3600,
     });
     await waitFor('the neighbour to serve', async () => {
-      const probe = await this.exec('neighbour', `/attack/attack connect-tcp 127.0.0.1 ${String(neighbourPort)}`);
+      const probe = await this.exec(
+        'neighbour',
+        `/attack/attack connect-tcp 127.0.0.1 ${String(neighbourPort)}`,
+      );
       return probe.exitCode === 66;
     });
   }

@@ -33,6 +33,7 @@ const guestPackages = [
   'iproute2',
   'procps',
   'kmod',
+  'curl',
   'libatomic1',
   'libstdc++6',
 ];

@@ -17,6 +17,17 @@
 static int open_read(int argc, char **argv) { return argc > 1 ? unopened(argv[1], O_RDONLY) : 2; }
 static int open_write(int argc, char **argv) { return argc > 1 ? unopened(argv[1], O_WRONLY) : 2; }
 
+/* For files that anybody may open and only some may write: writes back what it says. */
+static int write_back(int argc, char **argv) {
+  if (argc < 2) return 2;
+  char text[256];
+  int file = open(argv[1], O_RDWR | O_CLOEXEC);
+  ssize_t got = file < 0 ? -1 : read(file, text, sizeof text);
+  if (got <= 0) return held("%s: %s", argv[1], strerror(errno));
+  if (pwrite(file, text, (size_t)got, 0) > 0) return breach("wrote %s", argv[1]);
+  return held("%s: %s", argv[1], strerror(errno));
+}
+
 /* Prints what it can read of each file; the test looks for its secrets in the output. */
 static int read_files(int argc, char **argv) {
   for (int index = 1; index < argc; index++) {
@@ -153,6 +164,7 @@ static int swap_forever(int argc, char **argv) {
 const struct attack path_attacks[] = {
     {"open-read", open_read},
     {"open-write", open_write},
+    {"write-back", write_back},
     {"read-files", read_files},
     {"chroot-escape", chroot_escape},
     {"leaked-descriptors", leaked_descriptors},

@@ -184,13 +184,11 @@ static int many_processes(int argc, char **argv) {
   return made == count ? breach("%ld processes at once", made) : held("%ld processes, then: %s", made, strerror(error));
 }
 
-/* Children that double until they are stopped, and do not end by themselves: the classic. Bounded by time. */
-__attribute__((noreturn)) static int fork_bomb(int argc, char **argv) {
-  long seconds = argc > 1 ? count_of(argv[1]) : 2;
-  alarm((unsigned)seconds); /* Inherited by no child, so each sets its own. */
-  for (;;) {
-    if (fork() == 0) alarm((unsigned)seconds);
-  }
+/* Children that double until the time is over: the classic. */
+static int fork_bomb(int argc, char **argv) {
+  time_t deadline = time(NULL) + (argc > 1 ? count_of(argv[1]) : 2);
+  while (time(NULL) < deadline) (void)!fork();
+  return held("over");
 }
 
 static void *rest(void *unused) {

@@ -122,7 +122,7 @@ const firstProcess: readonly Attempt[] = [
   pid1('pid1-all-environ', 'cat /proc/*/environ /proc/*/task/*/environ 2>/dev/null; true', {
     kind: 'shared',
   }),
-  pid1('pid1-cmdline', (around) => `if cat /proc/*/cmdline | grep -F '${around.dataDir}'; then exit 66; fi`, {
+  pid1('pid1-cmdline', (around) => `if grep -F '${around.dataDir}' /proc/1/cmdline; then exit 66; fi`, {
     kind: 'shared',
     run: (around) =>
       `sh -c ': $1; cat /proc/$$/cmdline' sh '${around.dataDir}' | grep -qF '${around.dataDir}' && exit 66`,
@@ -173,7 +173,6 @@ const settings: readonly Attempt[] = [
     'fs/protected_symlinks',
     'fs/file-max',
     'user/max_user_namespaces',
-    'kernel/ns_last_pid',
     'kernel/hostname',
     'kernel/yama/ptrace_scope',
     'kernel/unprivileged_bpf_disabled',
@@ -185,6 +184,10 @@ const settings: readonly Attempt[] = [
         : {}),
     }),
   ),
+  sysctl('sysctl-kernel-ns_last_pid', '$A write-back /proc/sys/kernel/ns_last_pid', {
+    kind: 'namespaces',
+    optional: 'not in every kernel, or not for this root',
+  }),
   sysctl('sysctl-sysrq', '$A open-write /proc/sysrq-trigger', {
     kind: 'namespaces',
     optional: 'not in every kernel',

@@ -1,0 +1,80 @@
+/** Squash as a service of the guest, for root or a user, and requests to it over its Unix socket. */
+import { baseLayer } from '../support/base-layer.ts';
+import { bootGuest, type GuestMachine, type GuestUser } from './guest.ts';
+
+// oxlint-disable-next-line typescript/no-explicit-any
+type Json = any;
+
+export async function bootWithLayer(): Promise<GuestMachine> {
+  return bootGuest({ files: { '000-base-test.squashfs': await baseLayer() } });
+}
+
+export class Service {
+  readonly vm: GuestMachine;
+  readonly user: GuestUser;
+  readonly dataDir: string;
+  readonly #systemctl: string;
+
+  constructor(vm: GuestMachine, user: GuestUser) {
+    this.vm = vm;
+    this.user = user;
+    this.dataDir = user === 'root' ? '/var/lib/squash' : `/home/${user}/.local/share/squash`;
+    this.#systemctl = user === 'root' ? 'systemctl' : 'systemctl --user';
+  }
+
+  /** Installs the unit as its own header says, with one layer, and waits until it answers. */
+  async install(): Promise<void> {
+    const layer = `mkdir -p ${this.dataDir}/modules && cp /opt/squash/vm/*.squashfs ${this.dataDir}/modules/`;
+    if (this.user === 'root') {
+      await this.vm.output(`${layer}; cp /opt/squash/packaging/systemd/squash.service /etc/systemd/system/`);
+    } else {
+      await this.vm.output(`loginctl enable-linger ${this.user}`);
+      await this.vm.until('test -S $XDG_RUNTIME_DIR/systemd/private', { user: this.user });
+      const unit = '~/.config/systemd/user/squash.service';
+      await this.run(
+        `${layer}; mkdir -p ~/.config/systemd/user; cp /opt/squash/packaging/systemd/squash-user.service ${unit}; ln -s /opt/squash ~/squash`,
+      );
+    }
+    await this.control('daemon-reload');
+    await this.control('enable --now squash');
+    await this.healthy();
+  }
+
+  async control(verb: string): Promise<string> {
+    return this.run(`${this.#systemctl} ${verb}`);
+  }
+
+  async healthy(): Promise<void> {
+    try {
+      await this.vm.until(this.#curl('GET', '/cgi-bin/health'), { user: this.user });
+    } catch (error) {
+      const status = await this.vm.run(
+        `${this.#systemctl} status --no-pager -l squash; journalctl -n 40 --no-pager`,
+        {
+          user: this.user,
+        },
+      );
+      throw new Error(`the service does not answer\n${status.stdout}${status.stderr}`, { cause: error });
+    }
+  }
+
+  async run(script: string): Promise<string> {
+    return this.vm.output(script, { user: this.user });
+  }
+
+  /** A request that must succeed; its parsed body. */
+  async call(method: string, path: string, body?: unknown): Promise<Json> {
+    const text = await this.run(this.#curl(method, `/cgi-bin/api${path}`, body));
+    return text === '' ? undefined : JSON.parse(text);
+  }
+
+  /** A command's record in the sandbox. */
+  async exec(id: string, cmd: string, timeout = 60): Promise<Json> {
+    return this.call('POST', `/sandboxes/${id}/exec`, { cmd, timeout });
+  }
+
+  #curl(method: string, path: string, body?: unknown): string {
+    const data = body === undefined ? '' : `--data-binary '${JSON.stringify(body).replaceAll("'", "'\\''")}'`;
+    return `curl -sS --fail-with-body --max-time 90 -X ${method} ${data} --unix-socket ${this.dataDir}/run/api.sock 'http://localhost${path}'`;
+  }
+}

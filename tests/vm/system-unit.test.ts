@@ -1,0 +1,127 @@
+/**
+ * The unit of the system on cgroup v2: limits hold, a restart leaves everything running, a reboot brings it back.
+ * One guest for all, in this order: booting it is the slow part.
+ */
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import type { GuestMachine } from './guest.ts';
+import { bootWithLayer, Service } from './service.ts';
+
+let vm: GuestMachine;
+let squash: Service;
+
+before(async () => {
+  vm = await bootWithLayer();
+  squash = new Service(vm, 'root');
+});
+
+after(async () => {
+  await vm[Symbol.asyncDispose]();
+});
+
+/** The one control group of this guest that holds a sandbox's processes. */
+async function groupOf(id: string): Promise<string> {
+  const word = `marker-${id}`;
+  await squash.call('POST', `/sandboxes/${id}/exec-bg`, { cmd: `sleep 600; : ${word}`, timeout: 600 });
+  const path = await vm.output(`sed 's/^0:://' /proc/$(pgrep -f ${word} | head -n 1)/cgroup`);
+  return `/sys/fs/cgroup${path}`;
+}
+
+test('system unit starts the daemon without warnings when the machine has cgroup v2', async () => {
+  await squash.install();
+  assert.equal(await squash.control('is-active squash'), 'active');
+  await vm.output('systemd-analyze verify /etc/systemd/system/squash.service');
+  const created = await squash.call('POST', '/sandboxes', { id: 'first', cpu: 0.5, memory_mb: 64 });
+  assert.deepEqual(created.warnings, []);
+  assert.equal((await squash.exec('first', 'id -u')).stdout, '0\n');
+});
+
+test('nothing but the privileged helper is root on the guest when the service runs', async () => {
+  const processes = await vm.output(
+    'ps -eo uid=,args= | grep -F -e squash -e /opt/ | grep -v -e grep -e squash-agent -e squash-test-agent',
+  );
+  const asRoot = processes.split('\n').filter((line) => /^\s*0 /.test(line));
+  assert.ok(asRoot.length <= 1, processes);
+});
+
+test('limits are in the sandbox’s own group when it is created with them', async () => {
+  const group = await groupOf('first');
+  assert.equal(await vm.output(`cat ${group}/memory.max`), String(64 * 1024 * 1024));
+  assert.equal(await vm.output(`cat ${group}/cpu.max`), '50000 100000');
+  assert.match(await vm.output(`cat ${group}/pids.max`), /^\d+$/);
+  assert.match(group, /system\.slice\/squash\.service/);
+});
+
+test('memory limit ends the offender and says so when a command takes too much', async () => {
+  const record = await squash.exec('first', 'x=x; while :; do x=$x$x$x$x; done');
+  assert.equal(record.reason, 'oom_killed', JSON.stringify(record));
+  assert.equal((await squash.exec('first', 'echo up')).stdout, 'up\n');
+});
+
+test('process limit holds when a command forks without end', async () => {
+  const group = await groupOf('first');
+  await squash.exec('first', 'f() { f & f & wait; }; f', 3);
+  assert.match(await vm.output(`cat ${group}/pids.events`), /max [1-9]/);
+  assert.equal((await squash.exec('first', 'echo up')).stdout, 'up\n');
+});
+
+test('disk limit holds when a command writes without end', async () => {
+  await vm.output('mkdir -p /etc/squash; echo SQUASH_UPPER_LIMIT_MB=32 >/etc/squash/squash.env');
+  await squash.control('restart squash');
+  await squash.healthy();
+  const created = await squash.call('POST', '/sandboxes', { id: 'disk', memory_mb: 64 });
+  assert.deepEqual(created.warnings, []);
+  const record = await squash.exec('disk', 'dd if=/dev/zero of=/big bs=1M count=80 2>&1; wc -c </big');
+  const bytes = Number(record.stdout.trim().split('\n').at(-1));
+  assert.ok(bytes > 8 * 1024 * 1024 && bytes <= 33 * 1024 * 1024, record.stdout);
+  await squash.call('DELETE', '/sandboxes/disk');
+});
+
+test('snapshot freezes and thaws the group when a command writes meanwhile', async () => {
+  const group = await groupOf('first');
+  const loop = 'while :; do date +%s%N >/a; cp /a /b; done';
+  const job = await squash.call('POST', '/sandboxes/first/exec-bg', { cmd: loop, timeout: 300 });
+  await squash.call('POST', '/sandboxes/first/snapshot', { label: 'frozen' });
+  assert.equal(await vm.output(`cat ${group}/cgroup.freeze`), '0');
+  assert.match(await vm.output(`cat ${group}/cgroup.events`), /frozen 0/);
+  await squash.call('DELETE', `/sandboxes/first/jobs/${String(job.job_id)}`);
+});
+
+test('sandboxes and jobs run on and are found again when the unit is restarted', async () => {
+  const cmd = 'echo begun; until [ -e /tmp/go ]; do sleep 0.1; done; echo over';
+  const job = await squash.call('POST', '/sandboxes/first/exec-bg', { cmd, timeout: 600 });
+  const pids = async (): Promise<string> => vm.output("pgrep -f 'until .* /tmp/[g]o'");
+  const before = await pids();
+  const main = await squash.control('show -P MainPID squash');
+  await squash.control('restart squash');
+  await squash.healthy();
+  assert.notEqual(await squash.control('show -P MainPID squash'), main);
+  assert.equal(await pids(), before);
+  assert.equal((await squash.exec('first', 'touch /tmp/go')).exit_code, 0);
+  const ended = `curl -sS --unix-socket ${squash.dataDir}/run/api.sock http://localhost/cgi-bin/api/sandboxes/first/jobs/${String(job.job_id)} | grep '"exit_code":0'`;
+  await vm.until(ended);
+});
+
+test('doctor finds everything in order when it runs on this machine', async () => {
+  const result = await vm.run('SQUASH_DATA=/var/lib/squash /opt/squash/squash doctor');
+  assert.equal(result.exitCode, 0, result.stdout + result.stderr);
+  assert.match(result.stdout, /cgroup/i);
+  assert.match(result.stdout, /\bv?2\b/);
+});
+
+test('sandboxes start again on their files when the machine was switched off', async () => {
+  assert.equal((await squash.exec('first', 'echo kept >/root/kept; sync')).exit_code, 0);
+  await vm.output('sync');
+  await vm.reboot({ force: true });
+  await squash.healthy();
+  assert.equal((await squash.exec('first', 'cat /root/kept')).stdout, 'kept\n');
+});
+
+test('nothing stays when everything is stopped', async () => {
+  await squash.call('DELETE', '/sandboxes/first');
+  await vm.output('SQUASH_DATA=/var/lib/squash /opt/squash/squash stop --all');
+  await squash.control('stop squash');
+  await vm.until('! pgrep -x squash-init && ! pgrep -x squash-launch');
+  assert.equal(await vm.output("find /sys/fs/cgroup -type d -name 'squash-*'"), '');
+  assert.equal(await vm.output('losetup -a'), '');
+});
