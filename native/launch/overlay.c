@@ -37,7 +37,11 @@ int overlay_mount(const struct overlay *overlay, struct fault *fault) {
 static int prepare_directory(int root, const char *name, mode_t mode, struct fault *fault) {
   struct stat status;
   if (fstatat(root, name, &status, AT_SYMLINK_NOFOLLOW) == 0) {
-    if (S_ISDIR(status.st_mode)) return 0;
+    if (S_ISDIR(status.st_mode) && (mode == 0755 || (status.st_mode & 07777) == mode)) return 0;
+    if (S_ISDIR(status.st_mode)) {
+      if (fchmodat(root, name, mode, 0) == 0) return 0;
+      return fault_disk(fault, "launch_failed", "can't make /%s writable for all", name);
+    }
     if (unlinkat(root, name, 0) != 0) return fault_disk(fault, "launch_failed", "can't replace /%s", name);
   }
   if (mkdirat(root, name, 0755) == 0 && (mode == 0755 || fchmodat(root, name, mode, 0) == 0)) return 0;

@@ -107,8 +107,17 @@ static int mount_shm(const struct starter_plan *plan, struct fault *fault) {
   return fault_set(fault, "launch_failed", "can't mount /dev/shm");
 }
 
+/* A service manager protects the daemon by a low score; a sandbox must not inherit that. Raising is always allowed. */
+static void reset_oom_score(void) {
+  char score[16];
+  if (file_read(AT_FDCWD, "/proc/self/oom_score_adj", score, sizeof score) > 0 && score[0] == '-') {
+    (void)file_write(AT_FDCWD, "/proc/self/oom_score_adj", "0");
+  }
+}
+
 static int start(const struct launcher *launcher, const struct starter_plan *plan, struct fault *fault) {
   if (cgroup_join(&launcher->cgroups, plan->group, fault) != 0 || gather(launcher, plan, fault) != 0) return -1;
+  reset_oom_score();
   if (limit_resources(plan) != 0) return fault_set(fault, "launch_failed", "can't set resource limits");
   if (become_inner_id(sandbox_root_id(launcher), fault) != 0) return -1;
   if (unshare(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWNET) != 0) {

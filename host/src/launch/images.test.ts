@@ -1,0 +1,170 @@
+/** Uppers become squashfs images and images become trees: what survives, what is refused, what stands still. */
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { existsSync, lstatSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { launchSandbox } from '../../../tests/support/launched-sandbox.ts';
+import { insideLauncher } from '../../../tests/support/launcher.ts';
+import { waitFor } from '../../../tests/support/wait.ts';
+
+await insideLauncher(import.meta.filename, ['default', 'single', 'fuse', 'user', 'user-single'], (place) => {
+  const { client, dataDir } = place;
+  const isSingle = place.mode === 'single' || place.mode === 'user-single';
+  const modules = join(dataDir, 'modules');
+
+  /** A squashfs file that the host's own tool makes of a directory below the data directory. */
+  function pack(source: string, name: string, options: readonly string[] = []): string {
+    const words = [
+      source,
+      join(modules, name),
+      '-noappend',
+      '-quiet',
+      '-no-progress',
+      '-all-root',
+      ...options,
+    ];
+    execFileSync('mksquashfs', words, { stdio: 'ignore' });
+    return `modules/${name}`;
+  }
+
+  test('a snapshot used as a layer shows what the upper showed when it is started', async () => {
+    {
+      await using box = await launchSandbox(place, 'source');
+      const made = await box.sh(
+        [
+          'echo text > /root/file; chmod 640 /root/file; ln /root/file /root/second; ln -s file /root/link',
+          'rm /etc/os-release',
+          'rm -r /home; mkdir /home; echo new > /home/only',
+          'dd if=/dev/zero of=/root/sparse bs=1 count=1 seek=8388607 2>/dev/null; mkfifo /root/fifo',
+          isSingle ? 'true' : 'echo x > /root/owned; chown 1000:2000 /root/owned; chmod 4755 /root/owned',
+          'mkdir "/root/odd\nname"; sync',
+        ].join('\n'),
+      );
+      assert.equal(made.exitCode, 0, made.output);
+      const { bytes, pauseUs } = await client.pack({
+        name: box.start.name,
+        upper: box.start.upper,
+        path: 'sandboxes/source/snapshots/one.squashfs',
+        bytesMax: 1e8,
+      });
+      assert.ok(pauseUs > 0);
+      const file = join(dataDir, 'sandboxes/source/snapshots/one.squashfs');
+      assert.equal(statSync(file).size, bytes);
+      assert.equal((await box.sh('echo goes on')).output, 'goes on\n');
+      await client.unpack({
+        path: 'sandboxes/source/snapshots/one.squashfs',
+        target: 'layers/one',
+        bytesMax: 1e8,
+        inodesMax: 10_000,
+      });
+      assert.deepEqual(readdirSync(join(dataDir, 'tmp')), []);
+    }
+    const tree = join(dataDir, 'layers/one');
+    assert.ok(lstatSync(join(tree, 'etc/os-release')).isCharacterDevice(), 'the whiteout is one');
+    await using box = await launchSandbox(place, 'copy', { lowers: ['layers/one', place.lower] });
+    const { output } = await box.sh(
+      'cat /root/second; stat -c "%h %a" /root/file; readlink /root/link; test -e /etc/os-release || echo no release; ' +
+        'ls /home; stat -c "%s %b" /root/sparse; stat -c %F /root/fifo; ls /root | grep -c odd',
+    );
+    const lines = output.split('\n');
+    assert.deepEqual(lines.slice(0, 5), ['text', '2 640', 'file', 'no release', 'only'], output);
+    assert.match(lines[5] ?? '', /^8388608 (8|16|24|32)$/);
+    assert.equal(lines[6], 'fifo');
+    if (!isSingle) {
+      assert.equal((await box.sh('stat -c "%u %g %a" /root/owned')).output, '1000 2000 4755\n');
+    }
+  });
+
+  test('a snapshot holds no half-written pair when files change in step', async () => {
+    await using box = await launchSandbox(place, 'step');
+    await box.sh('mkdir /p; (i=0; while :; do i=$((i+1)); echo $i > /p/a; echo $i > /p/b; done) &');
+    await waitFor('writing to begin', () => existsSync(join(dataDir, 'sandboxes/step/uppers/1/data/p/b')));
+    for (let round = 0; round < 3; round += 1) {
+      const path = `sandboxes/step/snapshots/${round}.squashfs`;
+      await client.pack({ name: box.start.name, upper: box.start.upper, path, bytesMax: 1e8 });
+      const target = `layers/step${round}`;
+      await client.unpack({ path, target, bytesMax: 1e8, inodesMax: 10_000 });
+      const [a, b] = ['a', 'b'].map((name) => readFileSync(join(dataDir, target, 'p', name), 'utf8'));
+      // The shell empties a file before it writes it: one of the two may be empty, never older than one step.
+      const [first, second] = [Number(a), Number(b)];
+      assert.ok(a === '' || b === '' || first - second === 0 || first - second === 1, `${a} ${b}`);
+    }
+  });
+
+  test('image is refused and leaves nothing when it is cut off, garbage, or no image', async () => {
+    const source = await mkdtemp(join(dataDir, 'make-'));
+    await writeFile(join(source, 'file'), Buffer.alloc(300_000, 'x y z'));
+    const good = readFileSync(join(dataDir, pack(source, 'good.squashfs', ['-comp', 'zstd', '-noD'])));
+    const damaged = Buffer.from(good);
+    damaged.fill(0xff, 120, 4_000);
+    for (const [name, content] of [
+      ['short', good.subarray(0, good.length / 2)],
+      ['damaged', damaged],
+      ['text', Buffer.from('no image at all')],
+      ['empty', Buffer.alloc(0)],
+    ] as const) {
+      await writeFile(join(modules, `${name}.squashfs`), content);
+      const unpack = client.unpack({
+        path: `modules/${name}.squashfs`,
+        target: `layers/${name}`,
+        bytesMax: 1e8,
+        inodesMax: 1_000,
+      });
+      // `-noD` keeps data readable past the damage: then the metadata at the end is what is missing.
+      if (name === 'damaged')
+        await unpack.catch((error: { code: string }) => assert.equal(error.code, 'layer_corrupt'));
+      else await assert.rejects(unpack, { code: 'layer_corrupt' }, name);
+      if (name !== 'damaged') assert.ok(!existsSync(join(dataDir, 'layers', name)));
+    }
+    assert.deepEqual(readdirSync(join(dataDir, 'tmp')), []);
+    await rm(source, { recursive: true });
+  });
+
+  test('image is refused when it holds more bytes or files than allowed', async () => {
+    const source = await mkdtemp(join(dataDir, 'make-'));
+    await writeFile(join(source, 'bomb'), Buffer.alloc(20_000_000, 'a'));
+    const bytes = pack(source, 'bomb.squashfs');
+    const limits = { bytesMax: 1_000_000, inodesMax: 1_000 };
+    await assert.rejects(client.unpack({ path: bytes, target: 'layers/bomb', ...limits }));
+    await rm(join(source, 'bomb'));
+    await mkdir(join(source, 'many'));
+    for (let i = 0; i < 1_500; i += 1) await writeFile(join(source, 'many', String(i)), '');
+    const inodes = pack(source, 'many.squashfs');
+    await assert.rejects(client.unpack({ path: inodes, target: 'layers/many', ...limits }), {
+      code: 'layer_corrupt',
+    });
+    assert.ok(!existsSync(join(dataDir, 'layers/bomb')) && !existsSync(join(dataDir, 'layers/many')));
+    assert.deepEqual(readdirSync(join(dataDir, 'tmp')), []);
+    await rm(source, { recursive: true });
+  });
+
+  test('device nodes are left out and everything else is there when an image holds some', async () => {
+    const source = await mkdtemp(join(dataDir, 'make-'));
+    await writeFile(join(source, 'file'), 'content');
+    const path = pack(source, 'devices.squashfs', [
+      ...['-p', 'sda b 666 0 0 8 0', '-p', 'null c 666 0 0 1 3', '-p', 'gone c 0 0 0 0 0'],
+    ]);
+    await client.unpack({ path, target: 'layers/devices', bytesMax: 1e8, inodesMax: 1_000 });
+    const tree = join(dataDir, 'layers/devices');
+    assert.deepEqual(readdirSync(tree).sort(), ['file', 'gone']);
+    assert.equal(statSync(join(tree, 'gone')).rdev, 0);
+    await rm(source, { recursive: true });
+  });
+
+  test('snapshot fails and the sandbox runs on when the image would pass its limit', async () => {
+    await using box = await launchSandbox(place, 'large');
+    await box.sh('dd if=/dev/urandom of=/big bs=64k count=64');
+    const asked = client.pack({
+      name: box.start.name,
+      upper: box.start.upper,
+      path: 'sandboxes/large/snapshots/x.squashfs',
+      bytesMax: 1_000_000,
+    });
+    await assert.rejects(asked);
+    assert.ok(!existsSync(join(dataDir, 'sandboxes/large/snapshots/x.squashfs')));
+    assert.equal((await box.sh('echo alive')).output, 'alive\n');
+    assert.deepEqual(readdirSync(join(dataDir, 'tmp')), []);
+  });
+});
