@@ -22,7 +22,7 @@ import type { SandboxRow, SnapshotRow } from '#store/rows.ts';
 import type { SandboxChange } from '#store/sandboxes.ts';
 import type { Sandbox } from './sandbox.ts';
 import { prefixOf, snapshotChain } from './stacking.ts';
-import { checkLayerCount, treesOf } from './trees.ts';
+import { checkLayerCount } from './trees.ts';
 
 /** @throws module_active, module_not_found, layer_corrupt, invalid_request, disk_full, launch_failed */
 export async function activate(sandbox: Sandbox, module: ModuleName): Promise<void> {
@@ -56,8 +56,7 @@ export async function restore(sandbox: Sandbox, label: SnapshotLabel): Promise<v
     );
   }
   const generation = row.upperGeneration + 1;
-  const next = { ...row, activeSnapshot: label };
-  await world.layerLock.shared(() => treesOf(world, next, sandbox.snapshots));
+  await world.layerLock.shared(() => sandbox.trees({ activeSnapshot: label }));
   sandbox.change({ pending: { op: 'restore', label, generation } }, 'durably');
   faultPoint('restore.pending');
   try {

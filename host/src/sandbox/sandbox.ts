@@ -176,10 +176,19 @@ export class Sandbox implements RunHost {
   async start(change: SandboxChange, how: 'fast' | 'durably' = 'fast'): Promise<void> {
     const { store, driver, layerLock } = this.world;
     await layerLock.shared(async () => {
-      const lowers = await treesOf(this.world, { ...this.#row, ...change }, this.#snapshots);
+      const lowers = await this.trees(change);
       this.change({ ...change, instance: store.transaction(() => store.sandboxes.nextInstance()) }, how);
       faultPoint('start.committed');
       this.started(await driver.start(startSpec(this.#row, lowers)));
+    });
+  }
+
+  /** The trees this sandbox lies on with this change, topmost first. Hold `layerLock`. */
+  trees(change: SandboxChange): Promise<readonly LayerDigest[]> {
+    return treesOf(this.world, {
+      row: { ...this.#row, ...change },
+      snapshots: this.#snapshots,
+      setSnapshotDigest: (snapshot, digest) => this.setSnapshotDigest(snapshot, digest),
     });
   }
 

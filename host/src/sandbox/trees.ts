@@ -11,27 +11,31 @@ import type { LayerRef, SandboxRow, SnapshotRow } from '#store/rows.ts';
 import { snapshotChain, stackOrder } from './stacking.ts';
 import type { World } from './world.ts';
 
+export interface Stack {
+  readonly row: Pick<SandboxRow, 'id' | 'layers' | 'activeSnapshot'>;
+  readonly snapshots: readonly SnapshotRow[];
+  /**
+   * Stores the digest of a snapshot that had none yet. Before anything runs on the tree: whoever collects unused
+   * trees goes by the stored digests.
+   */
+  readonly setSnapshotDigest: (snapshot: SnapshotRow, digest: LayerDigest) => void;
+}
+
 /**
  * Topmost first; every tree is there when this resolves. Hold `layerLock` until the row names them.
  * @throws snapshot_not_found, layer_corrupt, module_not_found, disk_full
  */
-export async function treesOf(
-  world: World,
-  row: Pick<SandboxRow, 'id' | 'layers' | 'activeSnapshot'>,
-  snapshots: readonly SnapshotRow[],
-): Promise<readonly LayerDigest[]> {
+export async function treesOf(world: World, stack: Stack): Promise<readonly LayerDigest[]> {
+  const { row, snapshots } = stack;
   const chain = row.activeSnapshot === null ? [] : snapshotChain(snapshots, row.activeSnapshot);
   return Promise.all([
-    ...chain.map((snapshot) => snapshotTree(world, row, snapshot)),
+    ...chain.map((snapshot) => snapshotTree(world, stack, snapshot)),
     ...stackOrder(row.layers).map((layer) => moduleTree(world, layer)),
   ]);
 }
 
-async function snapshotTree(
-  world: World,
-  row: Pick<SandboxRow, 'id'>,
-  snapshot: SnapshotRow,
-): Promise<LayerDigest> {
+async function snapshotTree(world: World, stack: Stack, snapshot: SnapshotRow): Promise<LayerDigest> {
+  const { row } = stack;
   const { digest } = snapshot;
   if (digest !== null && (await world.files.exists(world.files.layer(digest)))) return digest;
   const path = world.files.snapshot(row.id, snapshot.label);
@@ -41,7 +45,10 @@ async function snapshotTree(
       `Cannot use snapshot "${snapshot.label}" of sandbox "${row.id}": its file is missing`,
     );
   }
-  return digest === null ? world.layers.ensureFile(path) : world.layers.ensureFile(path, digest);
+  if (digest !== null) return world.layers.ensureFile(path, digest);
+  const found = await world.layers.ensureFile(path);
+  stack.setSnapshotDigest(snapshot, found);
+  return found;
 }
 
 async function moduleTree(world: World, layer: LayerRef): Promise<LayerDigest> {
