@@ -10,6 +10,8 @@ import type { GuestExec } from './guest.ts';
 import { drain, guestIsMissing, RealGuest, specOf, until } from './real-guest.ts';
 
 const options = { skip: guestIsMissing };
+/** A program given by hand may carry sanitizers, whose shadow memory says nothing of its own. */
+const isMeasured = process.env['SQUASH_INIT_PROGRAM'] === undefined;
 
 async function memoryKib(pid: number, name: 'Rss' | 'Pss'): Promise<number> {
   const text = await readFile(`/proc/${pid}/smaps_rollup`, 'utf8');
@@ -19,7 +21,9 @@ async function memoryKib(pid: number, name: 'Rss' | 'Pss'): Promise<number> {
 const descriptorsOf = async (guest: RealGuest): Promise<number> =>
   (await readdir(`/proc/${guest.pid}/fd`)).length;
 
-test('PID 1 is small when idle, also after much work', options, async () => {
+test('PID 1 is small when idle, also after much work', {
+  skip: guestIsMissing || (isMeasured ? false : 'another program is tested'),
+}, async () => {
   await using guest = await RealGuest.start();
   await guest.client.ping();
   assert.ok((await memoryKib(guest.pid, 'Pss')) < 300);
@@ -143,7 +147,7 @@ test('hostile bytes on a fresh connection neither end nor grow PID 1', options, 
     { numRuns: 400 },
   );
   await until('all connections are closed', async () => (await descriptorsOf(guest)) <= before);
-  assert.ok((await memoryKib(guest.pid, 'Rss')) < 1024);
+  if (isMeasured) assert.ok((await memoryKib(guest.pid, 'Rss')) < 1024);
   await guest.client.ping();
 });
 

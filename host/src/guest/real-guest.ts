@@ -16,7 +16,9 @@ import { BugError } from '../base/bug.ts';
 import { GuestClient } from './client.ts';
 import type { GuestExec, GuestExecSpec, GuestOutcome } from './guest.ts';
 
-const program = new URL(`../../../native/build/${machine()}/squash-init`, import.meta.url).pathname;
+const program =
+  process.env['SQUASH_INIT_PROGRAM'] ??
+  new URL(`../../../native/build/${machine()}/squash-init`, import.meta.url).pathname;
 
 /** Why tests with a real PID 1 can't run here, or false: for a test's `skip`. */
 export const guestIsMissing = existsSync(program)
