@@ -23,6 +23,8 @@ export interface DaemonOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** Module name → path of its squashfs file; `000-base-test` is always there. */
   readonly modules?: Readonly<Record<string, string>>;
+  /** Where the data directory is made; the system's directory for temporary files unless given. */
+  readonly parent?: string;
 }
 
 export interface Answer {
@@ -49,7 +51,7 @@ export class TestDaemon implements AsyncDisposable {
   }
 
   static async start(options: DaemonOptions = {}): Promise<TestDaemon> {
-    const dataDir = await mkdtemp(join(tmpdir(), 'squash-test-'));
+    const dataDir = await mkdtemp(join(options.parent ?? tmpdir(), 'squash-test-'));
     const daemon = new TestDaemon(dataDir, await freePort(), options.env ?? {});
     try {
       await mkdir(join(dataDir, 'modules'), { recursive: true });

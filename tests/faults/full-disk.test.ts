@@ -1,0 +1,47 @@
+/** A data directory without room: a clear error, nothing else harmed, and everything goes on when there is room. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { ExecRecord } from '@squash/contract/exec';
+import type { SandboxInfo } from '@squash/contract/sandbox';
+import { TestDaemon } from '../support/daemon.ts';
+import { needsRoot, smallDisk } from '../support/small-disk.ts';
+import { boxPath, lines, output, sandboxesPath } from './model.ts';
+
+const megabyte = 1_048_576;
+
+test('a full disk is said so, loses nothing, and is forgotten when it has room again', {
+  skip: needsRoot,
+}, async () => {
+  using disk = smallDisk(48 * megabyte);
+  await using daemon = await TestDaemon.start({ parent: disk.path, env: { SQUASH_UPPER: 'directory' } });
+  await daemon.call('POST', sandboxesPath, { id: 'one', memory_mb: 64 });
+  await output(daemon, 'one', 'echo kept > /file');
+  disk.fill();
+  const codes = new Set<string>();
+  for (let count = 0; count < 40; count += 1) {
+    const answer = await daemon.request('POST', boxPath('one', '/exec'), { cmd: 'head -c 300000 /dev/zero' });
+    // What still fits into the database's own free pages is answered as ever.
+    if (answer.status !== 200) codes.add(`${answer.status} ${answer.json.code}`);
+  }
+  const create = await daemon.request('POST', sandboxesPath, { id: 'two', memory_mb: 64 });
+  codes.add(`${create.status} ${create.json.code}`);
+  const snapshot = await daemon.request('POST', boxPath('one', '/snapshot'), { label: 'full' });
+  codes.add(`${snapshot.status} ${snapshot.json.code}`);
+  assert.deepEqual([...codes], ['507 disk_full']);
+  const list = (await daemon.call('GET', sandboxesPath)) as SandboxInfo[];
+  assert.deepEqual(
+    list.map(({ id }) => id),
+    ['one'],
+  );
+  disk.free();
+  assert.equal(await output(daemon, 'one', 'cat /file'), 'kept\n');
+  await daemon.call('POST', sandboxesPath, { id: 'two', memory_mb: 64 });
+  await daemon.call('POST', boxPath('one', '/snapshot'), { label: 'full' });
+  assert.deepEqual(await lines(daemon, 'two', 'echo fine'), ['fine']);
+  const records = (await daemon.call('GET', boxPath('one', '/logs'))) as ExecRecord[];
+  const numbers = records.map(({ seq }) => seq);
+  assert.deepEqual(
+    numbers,
+    numbers.map((_, index) => index + 1),
+  );
+});
