@@ -134,33 +134,38 @@ fetch_node() {
   say "node      Node $node_version in place after $(seconds_since "$began")"
 }
 
+# Sets $node when an earlier run found one that is still there.
+node_is_found() {
+  [[ -r $cache/node-path ]] || return 1
+  read -r node <"$cache/node-path"
+  [[ $node == /* ]] || node=$root/$node
+  [[ -x $node && ! $node -nt $cache/node-path ]]
+}
+
 find_node() {
-  # Sets $node.
   local candidate own=.cache/node/$node_version/bin/node
-  if [[ -r $cache/node-path ]]; then
-    read -r candidate <"$cache/node-path"
-    [[ $candidate == /* ]] || candidate=$root/$candidate
-    node=$candidate
-    if [[ -x $node && ! $node -nt $cache/node-path ]]; then return; fi
-  fi
+  if node_is_found; then return; fi
   candidate=$(command -v node || true)
   if [[ -n $candidate ]]; then candidate=$(readlink -f -- "$candidate"); fi
   if [[ -z $candidate ]] || ! node_is_usable "$candidate"; then
     [[ -x $root/$own ]] || fetch_node
     candidate=$own
   fi
-  candidate=${candidate#"$root/"}
-  printf '%s\n' "$candidate" >"$cache/node-path.tmp"
+  printf '%s\n' "${candidate#"$root/"}" >"$cache/node-path.tmp"
   mv -- "$cache/node-path.tmp" "$cache/node-path"
-  node=$candidate
-  if [[ $node != /* ]]; then node=$root/$node; fi
+  node_is_found || fail "the Node just put into $cache/node-path is not there"
 }
 
 # --- libraries and native programs ------------------------------------------------------------------------
 
+libraries_are_there() {
+  local installed=$root/node_modules/.package-lock.json
+  [[ -f $installed && ! $root/package-lock.json -nt $installed ]]
+}
+
 install_libraries() {
   local began=$SECONDS installed=$root/node_modules/.package-lock.json
-  if [[ -f $installed && ! $root/package-lock.json -nt $installed ]]; then return; fi
+  if libraries_are_there; then return; fi
   # A newer lock file may say the same: npm itself writes it last, and git gives files new times.
   if "$node" "$root/tools/setup/libraries-fit.ts" 2>/dev/null; then
     touch -- "$installed"
@@ -174,14 +179,18 @@ install_libraries() {
   say "libraries in place after $(seconds_since "$began")"
 }
 
-build_native() {
-  local began=$SECONDS built=$root/native/build/.built source stale=''
-  [[ -f $root/native/Makefile ]] || fail 'native/Makefile is missing: the clone is not complete'
-  [[ -f $built ]] || stale=yes
+native_is_built() {
+  local built=$root/native/build/.built source
+  [[ -f $built ]] || return 1
   for source in "$root"/native/Makefile "$root"/native/{common,init,launch}/*.[chS]; do
-    if [[ $source -nt $built ]]; then stale=yes; fi
+    if [[ $source -nt $built ]]; then return 1; fi
   done
-  if [[ -z $stale ]]; then return; fi
+}
+
+build_native() {
+  local began=$SECONDS built=$root/native/build/.built
+  [[ -f $root/native/Makefile ]] || fail 'native/Makefile is missing: the clone is not complete'
+  if native_is_built; then return; fi
   say 'native    compiling squash-init and squash-launch'
   # The time of the start: a source that is changed meanwhile is newer, and is compiled the next time.
   mkdir -p "$root/native/build"
@@ -206,18 +215,22 @@ open_to_daemon() {
 }
 
 main() {
+  local with_native=''
   umask 022
+  if [[ " $* " == *' build '* || " $* " == *' native '* ]]; then with_native=yes; fi
+  if [[ -n $* && $* != native ]]; then install_packages "$@"; fi
+  open_to_daemon
+  # Nothing is written where nothing is missing: a clone that another user has set up may be used.
+  if node_is_found && libraries_are_there && { [[ -z $with_native ]] || native_is_built; }; then return; fi
   if ! mkdir -p "$cache" 2>/dev/null || [[ ! -w $cache ]]; then
     fail "$cache can not be written by $(id -un): run squash once as the owner of $root"
   fi
-  if [[ -n $* && $* != native ]]; then install_packages "$@"; fi
   # One set-up at a time: a second one waits, then finds everything done.
   exec 9>"$cache/setup.lock"
   flock 9
-  open_to_daemon
   find_node
   install_libraries
-  if [[ " $* " == *' build '* || " $* " == *' native '* ]]; then build_native "$@"; fi
+  if [[ -n $with_native ]]; then build_native "$@"; fi
 }
 
 main "$@"

@@ -3,7 +3,7 @@
  *
  * Each run has a user, a home and a copy of the project of its own, and nothing of them is left: the user's
  * processes are ended (every process of that uid is ours, nobody else has it) and the user is removed. The
- * copy consists of hard links where the file systems allow it: the files are root's and closed to writing.
+ * large folders of the copy are hard links where the file systems allow it: the files are root's and closed to writing.
  */
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
@@ -20,6 +20,9 @@ const kinds: readonly Kind[] = [
   { name: 'ordinary user with subordinate ids', withSubordinateIds: true },
   { name: 'ordinary user without (single-id mode)', withSubordinateIds: false },
 ];
+
+/** Folders that nobody edits in place. */
+const large = ['node_modules', '.cache'];
 
 /** Longer than the end-to-end suite takes on two slow cores. */
 const runMsMax = 30 * 60_000;
@@ -139,9 +142,12 @@ function copyProject(target: string, owner: string): void {
   for (const name of readdirSync(root)) {
     if (name === '.git' || name === '.env') continue;
     const from = join(root, name);
-    const linked = spawnSync('cp', ['-al', from, target], { stdio: 'ignore' }).status === 0;
-    if (!linked) execFileSync('cp', ['-a', from, target]);
+    const isLinked =
+      large.includes(name) && spawnSync('cp', ['-al', from, target], { stdio: 'ignore' }).status === 0;
+    if (!isLinked) execFileSync('cp', ['-a', from, target]);
   }
+  // Written by whoever sets the project up.
+  for (const file of ['setup.lock', 'native.log']) rmSync(join(target, '.cache', file), { force: true });
   // What tests build and keep: the folders, not the files in them, which are root's as well.
   for (const folder of ['.cache', '.cache/test-layers']) {
     if (existsSync(join(target, folder))) execFileSync('chown', [owner, join(target, folder)]);
