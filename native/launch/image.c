@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -93,14 +94,33 @@ static int take_over(const struct launcher *launcher, const char *work, const ch
   return 0;
 }
 
+/* Ended by RLIMIT_FSIZE; bubblewrap passes a signal on as 128 and its number. */
+static bool is_too_large(const struct tool *tool) {
+  return WIFEXITED(tool->status) && WEXITSTATUS(tool->status) == 128 + SIGXFSZ;
+}
+
 static int run_mksquashfs(struct tool *tool, struct fault *fault) {
   if (tool_run(tool, fault) != 0) return -1;
   if (WIFEXITED(tool->status) && WEXITSTATUS(tool->status) == 0) return 0;
   errno = 0;
-  bool is_full = strstr(tool->says, "No space left") != NULL || strstr(tool->says, "File too large") != NULL ||
-                 strstr(tool->says, "Disk quota exceeded") != NULL;
+  if (is_too_large(tool)) {
+    return fault_set(fault, "disk_full", "the image would be larger than %llu bytes",
+                     (unsigned long long)tool->file_bytes_max);
+  }
+  bool is_full = strstr(tool->says, "No space left") != NULL || strstr(tool->says, "Disk quota exceeded") != NULL;
   return fault_set(fault, is_full ? "disk_full" : "launch_failed", "mksquashfs fails (status 0x%x): %s",
                    (unsigned)tool->status, last_words(tool));
+}
+
+/* fuse-overlayfs lets the kernel keep written pages: they have to be in the upper before it is read. The kernel's own
+   overlay shares its pages with the upper. */
+static int flush_fuse(const struct sandbox *sandbox, struct fault *fault) {
+  char path[64];
+  if (sandbox->overlay_pid == 0) return 0;
+  snprintf(path, sizeof path, "/proc/%d/root", sandbox->pid);
+  cleanup_fd root = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (root >= 0 && syncfs(root) == 0) return 0;
+  return fault_disk(fault, "launch_failed", "can't write back the files of sandbox \"%s\"", sandbox->name);
 }
 
 /* The sandbox stands still from before the first file is read until the image is complete. */
@@ -116,6 +136,7 @@ static int pack_still(const struct launcher *launcher, const struct request *req
   int result = stillness_set(launcher, sandbox, true) == 0
                    ? 0
                    : fault_set(fault, "launch_failed", "can't freeze sandbox \"%s\"", request->name);
+  if (result == 0) result = flush_fuse(sandbox, fault);
   if (result == 0) result = run_mksquashfs(tool, fault);
   (void)stillness_set(launcher, sandbox, false); /* The launcher does it again when this worker ends. */
   *pause_us = (uint64_t)(now_us() - begin);
@@ -216,6 +237,10 @@ static int judge_unsquashfs(struct tool *tool, struct fault *fault) {
   /* 2: not everything could be made as it is in the image. Device nodes are left out on purpose. */
   if (code == 2 && !tool->said_more && unsquashfs_says_only_devices(tool->says)) return 0;
   errno = 0;
+  if (is_too_large(tool)) {
+    return fault_set(fault, "layer_corrupt", "the image holds a file of more than %llu bytes",
+                     (unsigned long long)tool->file_bytes_max);
+  }
   bool is_full = strstr(tool->says, "No space left") != NULL || strstr(tool->says, "Disk quota exceeded") != NULL;
   bool is_ours = code >= 120 && code <= 127;
   return fault_set(fault, is_full ? "disk_full" : is_ours ? "launch_failed" : "layer_corrupt",

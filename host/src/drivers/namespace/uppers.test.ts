@@ -1,0 +1,83 @@
+/** Uppers with a size of their own: the limit holds to the byte, a full one starts again, nothing of one stays. */
+import assert from 'node:assert/strict';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { launchSandbox } from '../../../../tests/support/launched-sandbox.ts';
+import { insideLauncher } from '../../../../tests/support/launcher.ts';
+import { waitFor } from '../../../../tests/support/wait.ts';
+import { probeHost } from '../../launch/host-probe.ts';
+
+const bytesMax = 2 ** 24;
+const inodesMax = 600;
+
+await insideLauncher(import.meta.filename, ['default', 'single', 'user'], async (place) => {
+  const { client, dataDir } = place;
+  const capabilities = await probeHost(client);
+  for (const kind of ['project', 'image', 'tmpfs'] as const) {
+    const found = capabilities.find(({ name }) => name === `upper_${kind}`);
+    const skip = found?.state === 'ok' ? false : `this host gives no such upper: ${found?.found}`;
+    const upperOf = (name: string) => ({ path: `sandboxes/${name}/uppers/1`, kind, bytesMax, inodesMax });
+    const reserved = 64 * 1_024;
+
+    test(`${kind} upper takes what it may and no more when a command fills it`, { skip }, async () => {
+      await using box = await launchSandbox(place, 'full', { upper: upperOf('full') });
+      const { output } = await box.sh('dd if=/dev/zero of=/big bs=4k count=8000; stat -c %s /big; rm /big');
+      const size = Number(output.trim().split('\n').at(-1));
+      assert.match(output, /No space left|Disk quota exceeded/);
+      assert.ok(size > bytesMax * 0.8 - reserved && size < bytesMax * 1.2, output);
+      const files = await box.sh('i=0; while touch /f$i; do i=$((i+1)); done; echo $i');
+      const count = Number(files.output.trim().split('\n').at(-1));
+      assert.ok(count > inodesMax - 60 && count < inodesMax, files.output);
+      const usage = await client.upperUsage(box.start.upper);
+      assert.ok(usage.inodes >= inodesMax - 60, JSON.stringify(usage));
+    });
+
+    test(`${kind} upper that is full starts again with its files when it was stopped`, { skip }, async () => {
+      const first = await launchSandbox(place, 'restart', { upper: upperOf('restart') });
+      await first.sh(
+        'echo kept > /kept; i=0; while touch /f$i; do i=$((i+1)); done; dd if=/dev/zero of=/kept2 bs=4k',
+      );
+      await client.stop(first.start.name);
+      for (let round = 0; round < 2; round += 1) {
+        await using box = await launchSandbox(place, 'other', { upper: upperOf('restart') });
+        assert.equal((await box.sh('cat /kept')).output, 'kept\n');
+      }
+      await first[Symbol.asyncDispose]();
+      assert.ok(!existsSync(join(dataDir, 'sandboxes/restart')));
+    });
+
+    test(`${kind} upper is packed whole when the sandbox runs and when it does not`, { skip }, async () => {
+      const box = await launchSandbox(place, 'packed', { upper: upperOf('packed') });
+      await box.sh('echo text > /file; rm /etc/os-release');
+      for (const round of ['running', 'stopped']) {
+        const path = `sandboxes/packed/snapshots/${round}.squashfs`;
+        await client.pack({ name: box.start.name, upper: box.start.upper, path, bytesMax: 1e8 });
+        const target = `layers/${kind}-${round}`;
+        await client.unpack({ path, target, bytesMax: 1e8, inodesMax: 1_000 });
+        assert.equal(readFileSync(join(dataDir, target, 'file'), 'utf8'), 'text\n');
+        await client.stop(box.start.name);
+      }
+      await box[Symbol.asyncDispose]();
+    });
+
+    test(`${kind} upper leaves no device and no mount when it is removed`, { skip }, async () => {
+      const box = await launchSandbox(place, 'gone', { upper: upperOf('gone') });
+      await box[Symbol.asyncDispose]();
+      await waitFor('mounts and loop devices to go', () => {
+        const mounts = readFileSync('/proc/self/mountinfo', 'utf8').includes(`${dataDir}/sandboxes`);
+        const loops = readdirSync('/sys/block').some((name) => backingFile(name).includes(dataDir));
+        return !mounts && !loops;
+      });
+    });
+  }
+});
+
+function backingFile(block: string): string {
+  try {
+    return readFileSync(`/sys/block/${block}/loop/backing_file`, 'utf8');
+  } catch {
+    // No loop device, or none in use.
+    return '';
+  }
+}
