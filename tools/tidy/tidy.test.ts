@@ -116,7 +116,7 @@ test('every limit is used', () => {
 });
 
 test('generated files are fresh', () => {
-  for (const tool of ['tools/gen-frames.ts', 'tools/openapi.ts']) {
+  for (const tool of ['tools/gen-frames.ts', 'tools/gen-vectors.ts', 'tools/openapi.ts']) {
     execFileSync(process.execPath, [path.join(root, tool), '--check'], { stdio: 'pipe' });
   }
 });

@@ -6,7 +6,14 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { AppError } from '@squash/contract/errors';
 import type { GuestExecSpec, GuestOutcome } from './guest.ts';
-import { drain, guestIsMissing, type Ran, RealGuest, specOf, until } from './real-guest.ts';
+import {
+  drain,
+  guestIsMissing,
+  type Ran,
+  RealGuest,
+  specOf,
+  until,
+} from '../../../tests/support/real-guest.ts';
 
 const options = { skip: guestIsMissing };
 const asRoot = { skip: guestIsMissing || (process.getuid?.() === 0 ? false : 'needs root') };

@@ -10,7 +10,7 @@ import { AppError } from '@squash/contract/errors';
 import { encodeFields } from '@squash/contract/guest/codec';
 import { FrameConnection } from './frame-connection.ts';
 import { GuestErrno } from './guest-error.ts';
-import { drain, guestIsMissing, RealGuest, specOf, until } from './real-guest.ts';
+import { drain, guestIsMissing, RealGuest, specOf, until } from '../../../tests/support/real-guest.ts';
 
 const options = { skip: guestIsMissing };
 const asRoot = { skip: guestIsMissing || (process.getuid?.() === 0 ? false : 'needs root') };

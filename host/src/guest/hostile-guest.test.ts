@@ -12,7 +12,7 @@ import type { FieldName } from '@squash/contract/guest/frames';
 import fc from 'fast-check';
 import { GuestClient } from './client.ts';
 import type { GuestExec } from './guest.ts';
-import { specOf } from './real-guest.ts';
+import { specOf } from '../../../tests/support/real-guest.ts';
 
 type Script = (socket: Socket) => void;
 

@@ -7,7 +7,7 @@ import { encodeData, encodeFields } from '@squash/contract/guest/codec';
 import { type FieldName, fieldTags, frameTypes, guestLimits } from '@squash/contract/guest/frames';
 import fc from 'fast-check';
 import type { GuestExec } from './guest.ts';
-import { drain, guestIsMissing, RealGuest, specOf, until } from './real-guest.ts';
+import { drain, guestIsMissing, RealGuest, specOf, until } from '../../../tests/support/real-guest.ts';
 
 const options = { skip: guestIsMissing };
 /** A program given by hand may carry sanitizers, whose shadow memory says nothing of its own. */

@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { AppError } from '@squash/contract/errors';
 import { encodeFields, FrameDecoder } from '@squash/contract/guest/codec';
 import { guestWindowBytes } from '@squash/contract/guest/frames';
-import { drain, guestIsMissing, RealGuest, specOf, until } from './real-guest.ts';
+import { drain, guestIsMissing, RealGuest, specOf, until } from '../../../tests/support/real-guest.ts';
 
 const options = { skip: guestIsMissing };
 /** Prints numbers, so that a lost or repeated byte shows; the total is known. */

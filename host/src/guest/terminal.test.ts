@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
 import type { GuestExec, GuestExecSpec } from './guest.ts';
-import { drain, guestIsMissing, RealGuest, specOf, until } from './real-guest.ts';
+import { drain, guestIsMissing, RealGuest, specOf, until } from '../../../tests/support/real-guest.ts';
 
 const options = { skip: guestIsMissing };
 const asRoot = { skip: guestIsMissing || (process.getuid?.() === 0 ? false : 'needs root') };

@@ -12,13 +12,13 @@ import { createConnection } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Duplex } from 'node:stream';
-import { BugError } from '../base/bug.ts';
-import { GuestClient } from './client.ts';
-import type { GuestExec, GuestExecSpec, GuestOutcome } from './guest.ts';
+import { BugError } from '../../host/src/base/bug.ts';
+import { GuestClient } from '../../host/src/guest/client.ts';
+import type { GuestExec, GuestExecSpec, GuestOutcome } from '../../host/src/guest/guest.ts';
 
 const program =
   process.env['SQUASH_INIT_PROGRAM'] ??
-  new URL(`../../../native/build/${machine()}/squash-init`, import.meta.url).pathname;
+  new URL(`../../native/build/${machine()}/squash-init`, import.meta.url).pathname;
 
 /** Why tests with a real PID 1 can't run here, or false: for a test's `skip`. */
 export const guestIsMissing = existsSync(program)
