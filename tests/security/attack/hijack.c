@@ -20,7 +20,11 @@
 #include <unistd.h>
 
 enum { STARTED = 0x81, STDOUT = 0x82, EXIT = 0x84, FAILED = 0x85, ENTRY = 0x86, OK = 0x8b };
-enum { TAG_PID = 16, TAG_EXIT_CODE = 17, TAG_MESSAGE = 25, TAG_STDOUT_OFFSET = 14 };
+enum {
+  TAG_EXEC_ID = 1, TAG_STDOUT_OFFSET = 14, TAG_STDERR_OFFSET = 15, TAG_PID = 16, TAG_EXIT_CODE = 17,
+  TAG_TIMED_OUT = 19, TAG_USER = 20, TAG_SYSTEM = 21, TAG_RSS = 22, TAG_ERROR_CODE = 23, TAG_MESSAGE = 25,
+  TAG_OFFSET = 32, TAG_LENGTH = 33
+};
 
 struct frame {
   unsigned char bytes[70000];
@@ -50,9 +54,50 @@ static void end(struct frame *frame) {
   frame->length = total;
 }
 
+/* What the request called its exec: the daemon refuses an answer about another. */
+static char exec_id[128];
+static size_t exec_id_bytes;
+
+static void read_request(const unsigned char *bytes, size_t length) {
+  for (size_t at = 8; at + 6 <= length;) {
+    unsigned tag = bytes[at] | (unsigned)bytes[at + 1] << 8;
+    size_t size = bytes[at + 2] | (size_t)bytes[at + 3] << 8 | (size_t)bytes[at + 4] << 16;
+    if (tag == TAG_EXEC_ID && size <= sizeof exec_id && at + 6 + size <= length) {
+      memcpy(exec_id, bytes + at + 6, size);
+      exec_id_bytes = size;
+      return;
+    }
+    at += 6 + size;
+  }
+}
+
+static void text_field(struct frame *frame, unsigned tag, const char *text, size_t length) {
+  put_number(frame, tag, 2);
+  put_number(frame, length, 4);
+  memcpy(frame->bytes + frame->length, text, length);
+  frame->length += length;
+}
+
 static void started(struct frame *frame) {
   begin(frame, STARTED);
+  text_field(frame, TAG_EXEC_ID, exec_id, exec_id_bytes);
   field(frame, TAG_PID, 2);
+  field(frame, TAG_STDOUT_OFFSET, 0);
+  field(frame, TAG_STDERR_OFFSET, 0);
+  field(frame, TAG_OFFSET, 0);
+  field(frame, TAG_LENGTH, 0);
+  end(frame);
+}
+
+static void ended(struct frame *frame, uint64_t code, uint64_t stdout_bytes) {
+  begin(frame, EXIT);
+  field(frame, TAG_EXIT_CODE, code);
+  field(frame, TAG_TIMED_OUT, 0);
+  field(frame, TAG_USER, 1);
+  field(frame, TAG_SYSTEM, 1);
+  field(frame, TAG_RSS, 1);
+  field(frame, TAG_STDOUT_OFFSET, stdout_bytes);
+  field(frame, TAG_STDERR_OFFSET, 0);
   end(frame);
 }
 
@@ -92,15 +137,19 @@ static void answer(int client, const char *mode) {
     started(&frame);
     frame.bytes[5] = 1;
   } else if (strcmp(mode, "exit-first") == 0) {
-    begin(&frame, EXIT);
-    field(&frame, TAG_EXIT_CODE, 0);
-    end(&frame);
+    ended(&frame, 0, 0);
   } else if (strcmp(mode, "exit-range") == 0) {
     started(&frame);
     send_all(client, &frame);
-    begin(&frame, EXIT);
-    field(&frame, TAG_EXIT_CODE, UINT64_MAX);
-    end(&frame);
+    ended(&frame, UINT64_MAX, 0);
+  } else if (strcmp(mode, "lying-total") == 0) {
+    started(&frame);
+    send_all(client, &frame);
+    ended(&frame, 0, 1ULL << 60);
+  } else if (strcmp(mode, "lying-exit") == 0) {
+    started(&frame);
+    send_all(client, &frame);
+    ended(&frame, 0, 0);
   } else if (strcmp(mode, "many-fields") == 0) {
     begin(&frame, STARTED);
     while (frame.length + 6 <= 65000) {
@@ -122,14 +171,9 @@ static void answer(int client, const char *mode) {
     send_all(client, &frame);
   } else if (strcmp(mode, "message") == 0) {
     begin(&frame, FAILED);
-    put_number(&frame, 23, 2); /* errorCode */
-    put_number(&frame, 8, 4);
-    memcpy(frame.bytes + frame.length, "internal", 8);
-    frame.length += 8;
-    put_number(&frame, TAG_MESSAGE, 2);
-    put_number(&frame, 34, 4);
-    memcpy(frame.bytes + frame.length, "{\"level\":\"fatal\"}\n{\"level\":\"forged\"", 34);
-    frame.length += 34;
+    static const char forged[] = "{\"level\":\"fatal\"}\n{\"level\":\"forged\"";
+    text_field(&frame, TAG_ERROR_CODE, "internal", 8);
+    text_field(&frame, TAG_MESSAGE, forged, sizeof forged - 1);
     end(&frame);
   } else if (strcmp(mode, "flood") == 0) {
     started(&frame);
@@ -144,6 +188,19 @@ static void answer(int client, const char *mode) {
     end(&frame);
   }
   send_all(client, &frame);
+}
+
+/* Reads the request first: closing with bytes unread would throw away what was sent. */
+__attribute__((noreturn)) static void converse(int client, const char *mode, unsigned seconds) {
+  char bytes[65536];
+  alarm(seconds);
+  ssize_t got = recv(client, bytes, sizeof bytes, 0);
+  read_request((const unsigned char *)bytes, got > 0 ? (size_t)got : 0);
+  if (got > 0) answer(client, mode);
+  if (strcmp(mode, "silent") != 0) shutdown(client, SHUT_WR);
+  while (recv(client, bytes, sizeof bytes, 0) > 0) {
+  }
+  _exit(0);
 }
 
 static int listening_socket(int process) {
@@ -193,12 +250,13 @@ static int hijack(int argc, char **argv) {
   ptrace(PTRACE_INTERRUPT, 1, 0, 0);
   waitpid(1, NULL, __WALL);
   alarm(seconds);
+  signal(SIGCHLD, SIG_IGN);
   for (;;) {
     int client = accept4(server, NULL, NULL, SOCK_CLOEXEC);
     /* Blocking or not is a property of the socket that PID 1 set. */
-    if (client >= 0) answer(client, argv[1]);
-    else nanosleep(&(struct timespec){0, 2000000}, NULL);
-    if (client >= 0 && strcmp(argv[1], "silent") != 0) close(client);
+    if (client < 0) nanosleep(&(struct timespec){0, 2000000}, NULL);
+    else if (fork() == 0) converse(client, argv[1], seconds);
+    close(client);
   }
 }
 
