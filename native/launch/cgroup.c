@@ -167,7 +167,7 @@ void cgroup_place_launcher(const struct cgroup_setup *setup, pid_t launcher) {
 }
 
 void cgroup_dissolve(const struct cgroup_setup *setup) {
-  for (int i = 0; i < CGROUP_CONTROLLERS; i++) {
+  for (int i = CGROUP_CONTROLLERS - 1; i >= 0; i--) {
     if (setup->base[i] < 0) continue;
     cgroup_sweep(setup->base[i]);
     cleanup_fd parent = openat(setup->base[i], "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -39,7 +39,8 @@ static int base_open(const char *controller, const char *base_name) {
 
 static bool prepare_v1(struct cgroup_setup *setup, const char *base_name) {
   bool has_any = false;
-  for (int i = 0; i < CGROUP_CONTROLLERS; i++) {
+  /* The freezer, which is the last, first: what a dead launcher left frozen can't die in the other hierarchies. */
+  for (int i = CGROUP_CONTROLLERS - 1; i >= 0; i--) {
     setup->base[i] = base_open(controllers[i], base_name);
     setup->has[i] = setup->base[i] >= 0;
     has_any |= setup->has[i];

@@ -1,0 +1,207 @@
+/** `squash-launch enter` from outside: who joins whom, what survives a killed launcher, where data may lie. */
+import assert from 'node:assert/strict';
+import { type ChildProcess, execFile, execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { chmod, chown, copyFile, mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { homedir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { promisify } from 'node:util';
+import { baseLayer, repository } from '../../../tests/support/base-layer.ts';
+import { removeDataDirectory } from '../../../tests/support/data-directory.ts';
+import { cgroupsOf, expectNoLeaks, processes } from '../../../tests/support/leaks.ts';
+import { waitFor } from '../../../tests/support/wait.ts';
+
+const run = promisify(execFile);
+const architecture = process.arch === 'arm64' ? 'aarch64' : 'x86_64';
+const program = join(repository, 'native/build', architecture, 'squash-launch');
+
+/** What every script inside begins with. */
+const prelude = `
+  import { LaunchClient } from '${repository}/host/src/launch/launch-client.ts';
+  const client = new LaunchClient(process.env.RUN_DIR);
+  const start = async (name) => {
+    const upper = { path: 'sandboxes/' + name + '/uppers/1', kind: 'directory', bytesMax: 1e8, inodesMax: 1e4 };
+    await client.createUpper(upper);
+    await client.start({ name, instance: Date.now(), hostname: name, lowers: ['layers/base'], upper,
+      memoryBytesMax: 2 ** 27, cpuMilli: 1000, pidsMax: 64, shmBytesMax: 2 ** 20, openFilesMax: 1024,
+      hosts: '', resolvConf: '' });
+  };
+  const unpack = () => client.unpack({ path: 'modules/base.squashfs', target: 'layers/base', bytesMax: 1e8, inodesMax: 1e4 });
+  const names = async () => (await client.list()).map(({ name }) => name).join();
+`;
+
+class Scene implements AsyncDisposable {
+  readonly dataDir: string;
+  #app = repository;
+
+  private constructor(dataDir: string) {
+    this.dataDir = dataDir;
+  }
+
+  static async make(parent = '/tmp'): Promise<Scene> {
+    const scene = new Scene(await mkdtemp(join(parent, 'squash-enter-')));
+    await chmod(scene.dataDir, 0o755);
+    await mkdir(join(scene.dataDir, 'modules'));
+    await mkdir(join(scene.dataDir, 'run'));
+    const layer = join(scene.dataDir, 'modules/base.squashfs');
+    await copyFile(await baseLayer(), layer);
+    await chmod(layer, 0o644);
+    return scene;
+  }
+
+  words(script: string, app = this.#app): string[] {
+    const directories = ['--data', this.dataDir, '--run', join(this.dataDir, 'run'), '--app', app];
+    const node = [process.execPath, '--input-type=module-typescript', '-e', prelude + script];
+    return [program, 'enter', ...directories, '--', ...node];
+  }
+
+  get env(): NodeJS.ProcessEnv {
+    return { ...process.env, RUN_DIR: join(this.dataDir, 'run') };
+  }
+
+  /** Runs the script inside; its stdout. */
+  async inside(script: string): Promise<string> {
+    const [first = '', ...rest] = this.words(script);
+    const { stdout } = await run(first, rest, { env: this.env });
+    return stdout.trim();
+  }
+
+  spawn(script: string): ChildProcess {
+    const [first = '', ...rest] = this.words(script);
+    return spawn(first, rest, { env: this.env, stdio: ['ignore', 'pipe', 'inherit'] });
+  }
+
+  /** The resident launcher's process id; undefined where none lives. */
+  launcher(): number | undefined {
+    return processes().find(({ command }) => command.startsWith(`squash-launch resident ${this.dataDir}`))
+      ?.pid;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (this.launcher() !== undefined) await this.inside('await client.shutdown()');
+    try {
+      await expectNoLeaks(this.dataDir);
+    } finally {
+      await removeDataDirectory(this.dataDir);
+    }
+  }
+}
+
+const namespaces = `
+  import { readlinkSync } from 'node:fs';
+  console.log(readlinkSync('/proc/self/ns/user'), readlinkSync('/proc/self/ns/mnt'), process.getuid());
+`;
+
+test('enter joins the namespaces that live when it is called again', async () => {
+  await using scene = await Scene.make();
+  const first = await scene.inside(namespaces);
+  const launcher = scene.launcher();
+  assert.equal(await scene.inside(namespaces), first);
+  assert.equal(scene.launcher(), launcher);
+  assert.match(first, / 0$/);
+});
+
+test('enter makes one launcher when it is called many times at once', async () => {
+  await using scene = await Scene.make();
+  const seen = await Promise.all(Array.from({ length: 5 }, async () => scene.inside(namespaces)));
+  assert.equal(new Set(seen).size, 1, seen.join('\n'));
+});
+
+test('sandbox lives on and is listed when the daemon is killed', async () => {
+  await using scene = await Scene.make();
+  const daemon = scene.spawn(
+    `await unpack(); await start('lives'); console.log('up'); setInterval(() => {}, 1e6);`,
+  );
+  assert.ok(daemon.stdout !== null);
+  await once(daemon.stdout, 'data');
+  daemon.kill('SIGKILL');
+  await once(daemon, 'exit');
+  assert.equal(await scene.inside('console.log(await names())'), 'lives');
+});
+
+test('sandboxes of a killed launcher are ended and can start again when enter is called', async () => {
+  await using scene = await Scene.make();
+  await scene.inside(
+    `await unpack(); await start('left'); await start('frozen'); await client.freeze('frozen');`,
+  );
+  const launcher = scene.launcher();
+  assert.ok(launcher !== undefined);
+  const records = readdirSync(join(scene.dataDir, 'run/g')).filter((name) => name.endsWith('.pid'));
+  const pids = records.map((name) =>
+    Number(readFileSync(join(scene.dataDir, 'run/g', name), 'utf8').split(' ')[0]),
+  );
+  assert.equal(pids.length, 2);
+  process.kill(launcher, 'SIGKILL');
+  await waitFor('the launcher to go', () => scene.launcher() === undefined);
+  for (const pid of pids) assert.ok(existsSync(`/proc/${pid}`), 'the sandbox lives without its launcher');
+  assert.equal(await scene.inside(`await start('left'); console.log(await names())`), 'left');
+  assert.notEqual(scene.launcher(), launcher);
+  const living = processes().map(({ pid }) => pid);
+  for (const pid of pids) assert.ok(!living.includes(pid));
+  assert.ok(cgroupsOf(scene.dataDir).every((path) => !path.includes('frozen')));
+});
+
+test('socket addresses hold when the data directory’s path is longer than they are', async () => {
+  const parent = await mkdtemp('/tmp/squash-deep-');
+  await chmod(parent, 0o755);
+  const deep = join(parent, ...Array.from({ length: 6 }, () => 'a-directory-with-a-name-of-some-length'));
+  await mkdir(deep, { recursive: true });
+  {
+    await using scene = await Scene.make(deep);
+    assert.ok(scene.dataDir.length > 200);
+    assert.equal(
+      await scene.inside(`await unpack(); await start('deep'); console.log(await names())`),
+      'deep',
+    );
+  }
+  await rm(parent, { recursive: true });
+});
+
+test('enter refuses when the data directory belongs to somebody else', {
+  skip: process.getuid?.() === 0 ? false : 'only root can give a directory away',
+}, async () => {
+  await using scene = await Scene.make();
+  await chown(scene.dataDir, 12_345, 12_345);
+  await assert.rejects(scene.inside(namespaces), /belongs to uid 12345/);
+  await chown(scene.dataDir, 0, 0);
+});
+
+const closed = {
+  skip: process.getuid?.() === 0 ? false : 'only root starts as one id and works as another',
+};
+
+test('data and program may lie below a closed directory when root starts', closed, async () => {
+  const home = await mkdtemp(join(homedir(), 'squash-closed-'));
+  await chmod(home, 0o700);
+  const app = join(home, 'app');
+  await mkdir(app);
+  await chmod(app, 0o755);
+  {
+    await using scene = await Scene.make(home);
+    const words = scene.words(
+      `import { readdirSync } from 'node:fs';
+       await unpack(); await start('closed');
+       console.log(await names(), process.cwd(), readdirSync('${home}').length);`,
+      app,
+    );
+    const { stdout } = await run(words[0] ?? '', words.slice(1), { env: scene.env });
+    assert.equal(stdout.trim(), `closed ${app} 2`);
+    const hidden = await scene.inside(
+      `import { existsSync } from 'node:fs'; console.log(existsSync('${homedir()}/.profile'));`,
+    );
+    assert.equal(hidden, 'false');
+  }
+  await rm(home, { recursive: true });
+});
+
+test('enter says what is wrong when words or directories are missing', () => {
+  for (const words of [
+    [],
+    ['enter'],
+    ['enter', '--data', '/nowhere', '--run', '/tmp', '--app', '/', '--', 'true'],
+  ]) {
+    assert.throws(() => execFileSync(program, words, { stdio: 'pipe' }), /usage|no directory/);
+  }
+});
