@@ -6,6 +6,7 @@
  * a part that does not exist yet: asking for it refuses the start, because a security setting that is silently
  * ignored is worse than a daemon that does not run.
  */
+import { limits } from './limits.ts';
 
 export type SettingKind =
   | { readonly type: 'text' }
@@ -111,8 +112,8 @@ export const settings = [
   },
   {
     name: 'SQUASH_MAX_SANDBOXES',
-    kind: { type: 'integer', min: 1, max: 10_000 },
-    default: '100',
+    kind: { type: 'integer', min: 1, max: limits.sandboxesMax },
+    default: String(limits.sandboxesMaxDefault),
     meaning: 'Most sandboxes at once.',
     origin: 'original',
   },

@@ -219,6 +219,15 @@ test('exec stream tells what is wrong with a message and lets the command go', a
   }
 });
 
+test('a client that is still sending when its stream ends is closed in order', async () => {
+  await using server = await ThinServer.start(thinEngine());
+  const socket = openStream(server);
+  await once(socket, 'open');
+  for (let index = 0; index < 10; index += 1) socket.send('x'.repeat(200_000));
+  const [code] = (await once(socket, 'close')) as [number];
+  assert.equal(code, 1000);
+});
+
 test('a client that stops reading an exec stream stalls the command; one that leaves abandons it', async () => {
   let produced = 0;
   async function* endless(): AsyncGenerator<Buffer, void, void> {

@@ -200,6 +200,9 @@ test('API says 404, 405 and 501 as documented', async () => {
   assert.deepEqual(await ask('GET', '/cgi-bin/api/sandboxes/box/jobs/0'), [400, 'invalid job_id']);
   assert.equal((await ask('GET', '/cgi-bin/nowhere'))[0], 404);
   assert.equal((await ask('GET', '/'))[0], 404);
+  for (const path of ['..', '.', 'jobs/..', '%2e%2E', 'box/jobs/%2e.', 'x/.#', '..?x', 'box\\..']) {
+    assert.deepEqual((await ask('DELETE', `/cgi-bin/api/sandboxes/${path}`))[0], 400, path);
+  }
   for (const [method, path, allow] of [
     ['PUT', '/cgi-bin/api/sandboxes', 'GET, POST, HEAD'],
     ['POST', '/cgi-bin/api/sandboxes/box', 'GET, DELETE, HEAD'],

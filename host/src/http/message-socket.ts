@@ -38,6 +38,7 @@ export class MessageSocket {
   /** Resolves when the connection is over, whoever ended it. */
   readonly closed: Promise<void>;
   #isClosed = false;
+  #isClosing = false;
 
   constructor(socket: WebSocket) {
     this.#socket = socket;
@@ -84,9 +85,10 @@ export class MessageSocket {
 
   /** Says goodbye and waits for the client's answer; `ws` cuts the connection when none comes. */
   async close(code: number, reason: string): Promise<void> {
-    // A paused socket would never see the client's answer.
-    this.#resume();
+    // A paused socket would never see the client's answer, which comes behind all that it still sends.
+    this.#isClosing = true;
     this.#queue.length = 0;
+    this.#resume();
     this.#socket.close(code, reason);
     await this.closed;
   }
@@ -96,6 +98,7 @@ export class MessageSocket {
   }
 
   #take(data: Buffer, isBinary: boolean): void {
+    if (this.#isClosing) return;
     const message: Message = isBinary
       ? { type: 'binary', data }
       : { type: 'text', text: data.toString('utf8') };

@@ -178,6 +178,9 @@ export class HttpServer {
       return new AppError('invalid_request', 'the request target must be a path');
     }
     const [path = ''] = target.split('?', 1);
+    if (dotSegment.test(path)) {
+      return new AppError('invalid_request', 'the path has a segment "." or ".."');
+    }
     const refused = this.#options.gate.check({ path, headers: incoming.headers, transport });
     if (refused !== undefined) return refused;
     return this.#isDraining
@@ -234,6 +237,12 @@ export class HttpServer {
     return new Response(body, { status, headers });
   }
 }
+
+/**
+ * URL parsers resolve these, encoded ones too: a client that puts ".." where a job's number belongs would reach
+ * the sandbox above it.
+ */
+const dotSegment = /(^|[/\\])(\.|%2e){1,2}([/\\#]|$)/i;
 
 /** An upgrade is refused by an ordinary answer, written by hand because the socket has left the HTTP parser. */
 export function refuseUpgrade(socket: Duplex, error: AppError, path: string): void {
