@@ -24,7 +24,7 @@ const problem = z.strictObject({
 });
 
 /** The operation that a request reaches, if any. */
-export function operationFor(method: string, target: string): Operation | undefined {
+function operationFor(method: string, target: string): Operation | undefined {
   const [path = ''] = target.split('?', 1);
   const name = method === 'HEAD' ? 'GET' : method;
   return (Object.values(operations) as Operation[]).find(

@@ -51,7 +51,7 @@ export function execRecord(seq: number, cmd: string): ExecRecord {
   };
 }
 
-export function jobInfo(jobId: number): JobInfo {
+function jobInfo(jobId: number): JobInfo {
   return { job_id: jobId, status: 'done', exit_code: 5, started: epoch, finished: epoch, reason: 'exited' };
 }
 

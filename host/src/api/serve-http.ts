@@ -33,7 +33,7 @@ export interface HttpConfig {
 }
 
 /** Facts that only the composition root knows; the rest of `daemon.info` is known here. */
-export type DaemonFacts = Pick<DaemonInfo, 'version' | 'started' | 'host' | 'config'>;
+type DaemonFacts = Pick<DaemonInfo, 'version' | 'started' | 'host' | 'config'>;
 
 export interface HttpOptions {
   readonly engine: Engine;

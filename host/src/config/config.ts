@@ -25,7 +25,7 @@ export interface Config {
 }
 
 /** `port` undefined: no TCP. 0: the kernel chooses. */
-export interface ListenConfig {
+interface ListenConfig {
   readonly host: string;
   readonly port: number | undefined;
 }

@@ -31,7 +31,7 @@ export async function readJsonObject(
   return bytes.length === 0 ? {} : parseObject(bytes);
 }
 
-export function isJsonType(type: string | undefined, isStrict: boolean): boolean {
+function isJsonType(type: string | undefined, isStrict: boolean): boolean {
   if (isStrict) return /^application\/json\s*(;|$)/i.test(type ?? '');
   const [essence = ''] = (type ?? '').toLowerCase().split(';', 1);
   const name = essence.trim();
@@ -45,7 +45,7 @@ export function isJsonType(type: string | undefined, isStrict: boolean): boolean
 
 const decoder = new TextDecoder('utf-8', { fatal: true });
 
-export function parseObject(bytes: Uint8Array): JsonObject {
+function parseObject(bytes: Uint8Array): JsonObject {
   let value: unknown;
   try {
     value = JSON.parse(decoder.decode(bytes));

@@ -1,5 +1,5 @@
 /** Counts of what the HTTP layer did, for `/metrics`: bounded, because the labels are operations and statuses. */
-export interface Sample {
+interface Sample {
   readonly labels: Readonly<Record<string, string>>;
   readonly value: number;
 }

@@ -26,7 +26,7 @@ import { pieceStream } from './piece-stream.ts';
 import { asAppError, dialectOf, errorAnswer } from './problem.ts';
 import type { Reply } from './reply.ts';
 
-export interface Call<T extends Operation> {
+interface Call<T extends Operation> {
   readonly params: ParamsOf<T>;
   readonly query: QueryOf<T>;
   readonly body: BodyOf<T>;
@@ -41,7 +41,7 @@ export interface Call<T extends Operation> {
 
 export type Handler<T extends Operation> = (call: Call<T>) => Promise<Reply> | Reply;
 /** Every operation but those that only live on a WebSocket. */
-export type RequestOperationId = Exclude<OperationId, 'sandbox.exec_stream'>;
+type RequestOperationId = Exclude<OperationId, 'sandbox.exec_stream'>;
 export type Handlers = { readonly [Id in RequestOperationId]: Handler<OperationOf<Id>> };
 
 export interface RouterOptions {
