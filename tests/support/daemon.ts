@@ -250,12 +250,6 @@ function signalAll(dataDir: string, signal: NodeJS.Signals, isMeant: (entry: Pro
   }
 }
 
-/** For what a test needs to see in the daemon's directory. */
-export function dataFile(daemon: TestDaemon, path: string): Promise<string> {
-  return readFile(join(daemon.dataDir, path), 'utf8');
-}
-
-/** A TCP port that nobody listened on a moment ago. */
 export async function freePort(): Promise<number> {
   const server = createServer();
   server.listen(0, '127.0.0.1');

@@ -63,7 +63,7 @@ function environmentOf(pid: number): string {
 }
 
 /** The name of the control groups of a data directory: FNV-1a of its path, as squash-launch makes it. */
-export function cgroupName(dataDir: string): string {
+function cgroupName(dataDir: string): string {
   let hash = 0xcbf29ce484222325n;
   for (const byte of Buffer.from(dataDir)) hash = BigInt.asUintN(64, (hash ^ BigInt(byte)) * 0x100000001b3n);
   return `squash-${hash.toString(16).padStart(16, '0')}`;
@@ -102,7 +102,7 @@ function cgroupParents(mount: string): readonly string[] {
 }
 
 /** Mounts and loop devices of the host that lie in the data directory. */
-export function mountsOf(dataDir: string): readonly string[] {
+function mountsOf(dataDir: string): readonly string[] {
   const mounts = readFileSync('/proc/self/mountinfo', 'utf8')
     .split('\n')
     .filter((line) => line.includes(dataDir));
@@ -118,7 +118,7 @@ export function mountsOf(dataDir: string): readonly string[] {
   return [...mounts, ...backed];
 }
 
-export function socketsOf(dataDir: string): readonly string[] {
+function socketsOf(dataDir: string): readonly string[] {
   return readFileSync('/proc/net/unix', 'utf8')
     .split('\n')
     .filter((line) => line.includes(dataDir))

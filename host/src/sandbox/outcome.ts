@@ -12,7 +12,7 @@ const sigkill = 9;
 const signalExit = 128;
 /** What `timeout(1)` reports, and the original did. */
 const timedOutExit = 124;
-export const killedExit = signalExit + sigkill;
+const killedExit = signalExit + sigkill;
 
 export interface Circumstances {
   /** A client asked for the job's end. */

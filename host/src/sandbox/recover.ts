@@ -21,6 +21,7 @@ import type { Guest, GuestExecEntry } from '../guest/guest.ts';
 import { recorderFor } from './commands.ts';
 import { removeSandbox } from './create.ts';
 import { dropUpper } from './layering.ts';
+import { forcedEnd } from './outcome.ts';
 import { Run } from './run.ts';
 import { Sandbox } from './sandbox.ts';
 import type { World } from './world.ts';
@@ -28,8 +29,8 @@ import type { World } from './world.ts';
 export type Plan =
   | { readonly do: 'remove' }
   | { readonly do: 'take-over'; readonly running: RunningSandbox }
-  /** `stale`: something else runs under this id and is ended first. */
-  | { readonly do: 'start'; readonly isStale: boolean };
+  /** What else may run under this id is ended first. */
+  | { readonly do: 'start' };
 
 export function planOf(
   row: Pick<SandboxRow, 'phase' | 'instance'>,
@@ -37,7 +38,7 @@ export function planOf(
 ): Plan {
   if (row.phase === 'creating' || row.phase === 'destroying') return { do: 'remove' };
   if (running !== undefined && running.instance === row.instance) return { do: 'take-over', running };
-  return { do: 'start', isStale: running !== undefined };
+  return { do: 'start' };
 }
 
 /**
@@ -137,16 +138,8 @@ function endLost(sandbox: Sandbox): void {
   const reason = row.pending?.op === 'activate' || row.pending?.op === 'restore' ? 'layers_changed' : 'lost';
   for (const exec of world.store.read(() => world.store.execs.unfinished(row.id))) {
     if (sandbox.runs.has(exec.seq)) continue;
-    const finishedMs = sandbox.nowMs();
-    world.store.transaction(() =>
-      world.store.execs.finish(exec.key, {
-        finishedMs,
-        exitCode: 137,
-        signal: 9,
-        timedOut: false,
-        reason,
-      }),
-    );
+    const end = forcedEnd(reason, sandbox.nowMs());
+    world.store.transaction(() => world.store.execs.finish(exec.key, end));
     world.counters.execs[reason] += 1;
   }
 }

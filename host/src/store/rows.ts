@@ -13,12 +13,12 @@ import {
 import { warningSchema } from '@squash/contract/sandbox';
 import { z } from 'zod';
 
-export const layerRefSchema = z.strictObject({ module: moduleNameSchema, digest: layerDigestSchema });
-export const layerRefsSchema = z.array(layerRefSchema);
+const layerRefSchema = z.strictObject({ module: moduleNameSchema, digest: layerDigestSchema });
+const layerRefsSchema = z.array(layerRefSchema);
 /** A module as it was when the sandbox took it: another file under the same name later changes nothing. */
 export type LayerRef = z.infer<typeof layerRefSchema>;
 
-export const storedLimitsSchema = z.strictObject({
+const storedLimitsSchema = z.strictObject({
   cpuMilli: z.int(),
   memoryBytesMax: z.int(),
   pidsMax: z.int(),
@@ -28,14 +28,14 @@ export const storedLimitsSchema = z.strictObject({
   upperInodesMax: z.int(),
 });
 
-export const upperKindSchema = z.enum(['directory', 'project', 'image', 'tmpfs']);
+const upperKindSchema = z.enum(['directory', 'project', 'image', 'tmpfs']);
 
 /**
  * The operation that a crash would interrupt, written before its first step. Recovery undoes `activate`,
  * `restore` and `snapshot` (nothing was acknowledged and the old state is whole) and completes `drop`
  * (the restore is committed, only the old upper is left to remove).
  */
-export const pendingSchema = z.discriminatedUnion('op', [
+const pendingSchema = z.discriminatedUnion('op', [
   z.strictObject({ op: z.literal('activate'), module: moduleNameSchema }),
   z.strictObject({ op: z.literal('restore'), label: snapshotLabelSchema, generation: z.int() }),
   z.strictObject({
@@ -45,10 +45,8 @@ export const pendingSchema = z.discriminatedUnion('op', [
   }),
   z.strictObject({ op: z.literal('snapshot'), label: snapshotLabelSchema }),
 ]);
-export type Pending = z.infer<typeof pendingSchema>;
 
-export const phases = ['creating', 'ready', 'failed', 'destroying'] as const;
-export type Phase = (typeof phases)[number];
+const phases = ['creating', 'ready', 'failed', 'destroying'] as const;
 
 export const sandboxRowSchema = z.strictObject({
   id: sandboxIdSchema,
