@@ -53,7 +53,7 @@ export interface Call {
   readonly client: Client;
 }
 
-export interface CommandModule {
+interface CommandModule {
   /** Returns the exit code. */
   readonly run: (call: Call) => Promise<number>;
 }

@@ -27,7 +27,7 @@ export function readExecWish(call: Call): ExecWish {
 }
 
 /** The command's words, or `/bin/sh -c TEXT WORDS…`. */
-export function readArgv({ flags, rest }: Pick<Call, 'flags' | 'rest'>): readonly string[] {
+function readArgv({ flags, rest }: Pick<Call, 'flags' | 'rest'>): readonly string[] {
   const text = flags.text('shell');
   if (text !== undefined) return ['/bin/sh', '-c', text, ...(rest.length > 0 ? ['sh', ...rest] : [])];
   if (rest.length === 0) throw usageFailure('the command is missing; give its words, or --shell TEXT');

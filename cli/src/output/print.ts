@@ -5,7 +5,6 @@
  * Text that came from elsewhere (a command line, an owner's name) may hold escape sequences that would move the
  * reader's cursor or worse: `visible` makes them harmless in everything laid out for people.
  */
-import { styleText } from 'node:util';
 import { exitCodes } from '../failure.ts';
 
 export function printLine(text: string): void {
@@ -30,12 +29,14 @@ export function endQuietlyOnBrokenPipes(): void {
   }
 }
 
-type Style = Parameters<typeof styleText>[0];
+/** The terminal's own colours, which every reader has set to what they can read. */
+const styles = { green: 32, red: 31, yellow: 33 } as const;
+export type Style = keyof typeof styles;
 
 /** Coloured where standard output is a terminal and `NO_COLOR` is not set. */
 export function styled(style: Style, text: string): string {
   if (process.stdout.isTTY !== true || process.env['NO_COLOR']) return text;
-  return styleText(style, text, { validateStream: false });
+  return `\u001b[${styles[style]}m${text}\u001b[39m`;
 }
 
 export function visible(text: string): string {

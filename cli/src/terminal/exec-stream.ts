@@ -12,7 +12,7 @@ import { CliFailure, exitCodes } from '../failure.ts';
 import { printNote } from '../output/print.ts';
 import { forwardSignals, signalNumbers } from './forward-signals.ts';
 import { openOutputSink } from './output-sink.ts';
-import { RawTerminal, terminalSize } from './raw-terminal.ts';
+import { terminalSize } from './terminal-size.ts';
 
 /** What is sent as `execStart`, with the fields that have defaults left out. */
 export interface ExecWish {
@@ -70,7 +70,7 @@ class ExecStream {
         continue;
       }
       const event = JSON.parse(message.text) as ExecEvent;
-      if (event.type === 'started') this.#started(event.seq);
+      if (event.type === 'started') await this.#started(event.seq);
       if (event.type === 'error') throw refusal(event);
       if (event.type === 'exit') {
         this.end();
@@ -115,9 +115,9 @@ class ExecStream {
     }
   }
 
-  #started(seq: number): void {
+  async #started(seq: number): Promise<void> {
     this.#seq = seq;
-    if (this.#wish.tty && process.stdin.isTTY) this.#takeTerminal();
+    if (this.#wish.tty && process.stdin.isTTY) await this.#takeTerminal();
     if (this.#wish.stdin) {
       const input = process.stdin;
       this.#cleanups.push(() => input.destroy());
@@ -127,7 +127,8 @@ class ExecStream {
     }
   }
 
-  #takeTerminal(): void {
+  async #takeTerminal(): Promise<void> {
+    const { RawTerminal } = await import('./raw-terminal.ts');
     const terminal = RawTerminal.enter();
     const resize = (): void => this.#control({ type: 'resize', ...terminalSize() });
     const stop = (): void => {

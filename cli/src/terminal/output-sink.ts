@@ -5,9 +5,9 @@
  * that Ctrl-C did nothing. Pipes are therefore opened anew through `/proc/self/fd` and written without
  * blocking; the flag stays with the new open file, so that programs sharing our pipe don't notice.
  */
-import { constants, fstatSync, openSync } from 'node:fs';
 import { Socket } from 'node:net';
 import type { Writable } from 'node:stream';
+import { constants, fstatSync, openSync } from '../fast-builtins.ts';
 
 export interface OutputSink {
   /** Resolves when the kernel took the bytes. Rejects with EPIPE when the reader has gone. */
