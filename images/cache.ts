@@ -26,7 +26,7 @@ export interface CachedLayer extends LayerFiles {
 /** A work directory that old belongs to no running build. */
 const abandonedMs = 6 * 3_600_000;
 
-export function cacheDirectory(): string {
+function cacheDirectory(): string {
   return join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'squash', 'layers');
 }
 
