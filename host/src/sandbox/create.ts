@@ -6,7 +6,7 @@
  * create is undone, half a destroy is completed, and a directory without a row is none of ours to remove.
  */
 import { AppError } from '@squash/contract/errors';
-import type { CreateRequest, Warning } from '@squash/contract/sandbox';
+import type { CreateRequest } from '@squash/contract/sandbox';
 import { faultPoint } from '#base/fault.ts';
 import type { LayerRef, SandboxRow } from '#store/rows.ts';
 import { Sandbox, startSpec } from './sandbox.ts';
@@ -68,7 +68,7 @@ function draftRow(world: World, request: CreateRequest): Omit<SandboxRow, 'layer
     memoryMb: request.memoryMb,
     maxLifetimeS: request.maxLifetimeS,
     allowNet: request.allowNet === undefined ? null : [...request.allowNet],
-    warnings: [...unenforced.map(({ code, message }) => ({ code, message })), ...requestWarnings(request)],
+    warnings: [...unenforced.map(({ code, message }) => ({ code, message })), ...request.warnings],
     limits,
     upperKind: world.driver.upperKind,
     upperGeneration: 1,
@@ -80,13 +80,6 @@ function draftRow(world: World, request: CreateRequest): Omit<SandboxRow, 'layer
     pending: null,
     revision: 1,
   };
-}
-
-function requestWarnings(request: CreateRequest): readonly Warning[] {
-  const isSaid = request.warnings.some((warning) => warning.message.includes('allow_net'));
-  if (request.allowNet === undefined || isSaid) return request.warnings;
-  const message = 'allow_net is kept but not in force yet: the sandbox has no network but its own loopback';
-  return [...request.warnings, { code: 'unsupported_field', message }];
 }
 
 function insert(world: World, draft: SandboxRow): Sandbox {
