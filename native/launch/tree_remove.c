@@ -54,8 +54,9 @@ static int empty_directory(struct removal *removal, const char *name) {
   int result = 0;
   for (struct dirent *entry; result == 0 && (entry = readdir(entries)) != NULL;) {
     if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
-    if (unlinkat(fd, entry->d_name, 0) == 0 || errno == ENOENT) continue;
-    if (errno != EISDIR && errno != EPERM) result = -1;
+    bool is_directory = entry->d_type == DT_DIR; /* Else the answer of unlink tells. */
+    if (!is_directory && (unlinkat(fd, entry->d_name, 0) == 0 || errno == ENOENT)) continue;
+    if (!is_directory && errno != EISDIR && errno != EPERM) result = -1;
     else if (unlinkat(fd, entry->d_name, AT_REMOVEDIR) == 0 || errno == ENOENT) continue;
     else if (errno != ENOTEMPTY && errno != EEXIST) result = -1;
     else {

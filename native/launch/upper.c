@@ -134,7 +134,7 @@ int upper_open(const struct launcher *launcher, const struct request *request, s
 enum { SPARE_FILES = 16, SPARE_FILE_BYTES = 4096 };
 
 void upper_spare_release(int upper) {
-  char name[16];
+  char name[32];
   for (int i = 0; i < SPARE_FILES; i++) {
     snprintf(name, sizeof name, "spare.%d", i);
     (void)unlinkat(upper, name, 0);
@@ -143,7 +143,7 @@ void upper_spare_release(int upper) {
 
 void upper_spare_take(int upper) {
   static const char filling[SPARE_FILE_BYTES] = {1};
-  char name[16];
+  char name[32];
   for (int i = 0; i < SPARE_FILES; i++) {
     snprintf(name, sizeof name, "spare.%d", i);
     cleanup_fd file = openat(upper, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);

@@ -176,7 +176,12 @@ await insideLauncher(import.meta.filename, ['default', 'single', 'fuse', 'user',
     const source = await mkdtemp(join(dataDir, 'make-'));
     await writeFile(join(source, 'file'), 'content');
     const path = pack(source, 'devices.squashfs', [
-      ...['-p', 'sda b 666 0 0 8 0', '-p', 'null c 666 0 0 1 3', '-p', 'gone c 0 0 0 0 0'],
+      '-p',
+      'sda b 666 0 0 8 0',
+      '-p',
+      'null c 666 0 0 1 3',
+      '-p',
+      'gone c 0 0 0 0 0',
     ]);
     await client.unpack({ path, target: 'layers/devices', bytesMax: 1e8, inodesMax: 1_000 });
     const tree = join(dataDir, 'layers/devices');

@@ -1,0 +1,33 @@
+/* Any payload through the parser of the launcher's requests, for each of its verbs. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "launch/file.h"
+#include "launch/request.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void check_path(const char *path) {
+  if (path != NULL && !path_is_relative(path)) abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  if (size == 0) return 0;
+  uint8_t type = (uint8_t)(FRAME_SANDBOX_START + data[0] % 16);
+  uint8_t *payload = malloc(size);
+  memcpy(payload, data + 1, size - 1);
+  struct request request;
+  struct fault fault;
+  if (request_parse(&request, type, payload, size - 1, &fault) == 0) {
+    check_path(request.upper);
+    check_path(request.path);
+    check_path(request.target);
+    for (size_t i = 0; i < request.lower_count; i++) check_path(request.lowers[i]);
+    if (request.name != NULL && strlen(request.name) > SANDBOX_NAME_BYTES_MAX) abort();
+  } else if (fault.code == NULL) {
+    abort();
+  }
+  request_free(&request);
+  free(payload);
+  return 0;
+}

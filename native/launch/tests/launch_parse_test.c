@@ -1,0 +1,121 @@
+/* What the launcher reads from outside: paths and requests of clients, mount tables, tools' complaints. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "launch/cgroup_kind.h"
+#include "launch/file.h"
+#include "launch/image.h"
+#include "launch/request.h"
+#include "tests/check.h"
+
+static void check_paths(void) {
+  static const char *const fine[] = {"a", "layers/abc", "sandboxes/x/uppers/1", ".hidden", "...", "a/..b/c.squashfs"};
+  static const char *const malformed[] = {"", "/", "/a", "a/", "a//b", ".", "..", "a/..", "../a", "a/../b", "a/./b"};
+  for (size_t i = 0; i < sizeof fine / sizeof fine[0]; i++) CHECK(path_is_relative(fine[i]));
+  for (size_t i = 0; i < sizeof malformed / sizeof malformed[0]; i++) CHECK(!path_is_relative(malformed[i]));
+  char text[REQUEST_PATH_BYTES_MAX + 2];
+  memset(text, 'a', sizeof text);
+  for (size_t i = 200; i < sizeof text; i += 200) text[i] = '/';
+  text[REQUEST_PATH_BYTES_MAX] = '\0';
+  CHECK(path_is_relative(text));
+  text[REQUEST_PATH_BYTES_MAX] = 'a';
+  text[REQUEST_PATH_BYTES_MAX + 1] = '\0';
+  CHECK(!path_is_relative(text));
+}
+
+static void check_mount_table(void) {
+  char version_1[] = "33 31 0:30 / /sys/fs/cgroup/cpu,cpuacct rw,relatime shared:9 - cgroup cgroup rw,cpu,cpuacct\n";
+  char version_2[] = "41 31 0:38 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw,nsdelegate\n";
+  char torn[] = "41 31 0:38 / /sys/fs/cgroup";
+  char empty[] = "";
+  struct mount_line mount;
+  CHECK(mount_line_parse(version_1, &mount));
+  CHECK(strcmp(mount.mount_point, "/sys/fs/cgroup/cpu,cpuacct") == 0 && strcmp(mount.type, "cgroup") == 0);
+  CHECK(list_has(mount.options, "cpu", ',') && list_has(mount.options, "cpuacct", ','));
+  CHECK(!list_has(mount.options, "cp", ',') && !list_has(mount.options, "cpuset", ','));
+  CHECK(mount_line_parse(version_2, &mount) && strcmp(mount.type, "cgroup2") == 0);
+  CHECK(!mount_line_parse(torn, &mount) && !mount_line_parse(empty, &mount));
+  char name[CGROUP_NAME_BYTES];
+  char other[CGROUP_NAME_BYTES];
+  cgroup_base_name("/var/lib/squash", name, sizeof name);
+  cgroup_base_name("/var/lib/squash2", other, sizeof other);
+  CHECK(strlen(name) == 23 && strncmp(name, "squash-", 7) == 0 && strcmp(name, other) != 0);
+}
+
+static void check_complaints(void) {
+#define DEVICE "create_inode: failed to create block device /out/tree/sda, because Operation not permitted\n"
+  CHECK(unsquashfs_says_only_devices(DEVICE));
+  CHECK(unsquashfs_says_only_devices(DEVICE "\n" DEVICE));
+  CHECK(!unsquashfs_says_only_devices(""));
+  CHECK(!unsquashfs_says_only_devices("\n"));
+  CHECK(!unsquashfs_says_only_devices(DEVICE "set_attributes: failed to change uid and gids on /out/x"));
+  CHECK(!unsquashfs_says_only_devices("create_inode: failed to create block device /x, because No space left on device\n"));
+}
+
+static size_t start_request(uint8_t *buffer, size_t size, const char *lower, int lowers) {
+  struct frame_writer writer = frame_writer_on(buffer, size);
+  frame_begin(&writer, FRAME_SANDBOX_START);
+  frame_text(&writer, FIELD_NAME, "box");
+  frame_integer(&writer, FIELD_INSTANCE, 7);
+  frame_text(&writer, FIELD_HOSTNAME, "box");
+  for (int i = 0; i < lowers; i++) frame_text(&writer, FIELD_LOWER, lower);
+  frame_text(&writer, FIELD_UPPER, "sandboxes/box/uppers/1");
+  frame_text(&writer, FIELD_UPPER_KIND, "image");
+  static const enum field_tag numbers[] = {FIELD_MEMORY_BYTES_MAX, FIELD_CPU_MILLI,      FIELD_PIDS_MAX, FIELD_SHM_BYTES_MAX,
+                                           FIELD_OPEN_FILES_MAX,   FIELD_BYTES_MAX, FIELD_INODES_MAX};
+  for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) frame_integer(&writer, numbers[i], 64);
+  return frame_finish(&writer);
+}
+
+static int parse(uint8_t *buffer, size_t length, struct request *request) {
+  struct fault fault;
+  int result = request_parse(request, buffer[4], buffer + FRAME_HEADER_BYTES, length - FRAME_HEADER_BYTES, &fault);
+  if (result != 0) CHECK(strcmp(fault.code, "invalid_request") == 0);
+  return result;
+}
+
+static void check_requests(void) {
+  static uint8_t buffer[65536];
+  struct request request;
+  size_t length = start_request(buffer, sizeof buffer, "layers/x", 3);
+  CHECK(parse(buffer, length, &request) == 0);
+  CHECK(request.lower_count == 3 && request.upper_kind == UPPER_IMAGE && request.instance == 7);
+  CHECK(strcmp(request.lowers[2], "layers/x") == 0 && strcmp(request.hosts, "") == 0);
+  request_free(&request);
+  static const char *const malformed[] = {"../x", "/etc", "", "a//b"};
+  for (size_t i = 0; i < sizeof malformed / sizeof malformed[0]; i++) {
+    length = start_request(buffer, sizeof buffer, malformed[i], 1);
+    CHECK(parse(buffer, length, &request) != 0);
+    request_free(&request);
+  }
+  length = start_request(buffer, sizeof buffer, "l", LOWERS_MAX + 1);
+  CHECK(parse(buffer, length, &request) != 0);
+  request_free(&request);
+  length = start_request(buffer, sizeof buffer, "l", 0); /* required */
+  CHECK(parse(buffer, length, &request) != 0);
+  request_free(&request);
+  struct frame_writer writer = frame_writer_on(buffer, sizeof buffer);
+  frame_begin(&writer, FRAME_SANDBOX_STOP);
+  frame_bytes(&writer, FIELD_NAME, "a\0b", 3);
+  length = frame_finish(&writer);
+  CHECK(parse(buffer, length, &request) != 0);
+  request_free(&request);
+  frame_begin(&writer, FRAME_SANDBOX_STOP);
+  frame_text(&writer, FIELD_NAME, "a");
+  frame_text(&writer, FIELD_NAME, "a");
+  length = frame_finish(&writer);
+  CHECK(parse(buffer, length, &request) != 0);
+  request_free(&request);
+  frame_begin(&writer, FRAME_EXEC); /* not the launcher's */
+  length = frame_finish(&writer);
+  CHECK(parse(buffer, length, &request) != 0);
+  request_free(&request);
+}
+
+int main(void) {
+  check_paths();
+  check_mount_table();
+  check_complaints();
+  check_requests();
+  return check_summary();
+}

@@ -1,0 +1,129 @@
+/* The system-call filter, run instruction by instruction as the kernel does, over every number and the arguments. */
+#include <errno.h>
+#include <linux/audit.h>
+#include <linux/seccomp.h>
+#include <sched.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+
+#include "launch/seccomp.h"
+#include "tests/check.h"
+
+#if defined(__x86_64__)
+#define ARCHITECTURE AUDIT_ARCH_X86_64
+#else
+#define ARCHITECTURE AUDIT_ARCH_AARCH64
+#endif
+
+static struct sock_filter program[SECCOMP_PROGRAM_MAX];
+static size_t length;
+
+/* The instructions that seccomp.c uses; any other is a fault of it. */
+static uint32_t run(const struct seccomp_data *data) {
+  uint32_t value = 0;
+  for (size_t at = 0; at < length; at++) {
+    const struct sock_filter *step = &program[at];
+    bool is_true = false;
+    switch (step->code) {
+      case BPF_LD | BPF_W | BPF_ABS:
+        CHECK(step->k % 4 == 0 && step->k + 4 <= sizeof *data);
+        memcpy(&value, (const char *)data + step->k, sizeof value);
+        continue;
+      case BPF_RET | BPF_K: return step->k;
+      case BPF_JMP | BPF_JEQ | BPF_K: is_true = value == step->k; break;
+      case BPF_JMP | BPF_JGT | BPF_K: is_true = value > step->k; break;
+      case BPF_JMP | BPF_JGE | BPF_K: is_true = value >= step->k; break;
+      case BPF_JMP | BPF_JSET | BPF_K: is_true = (value & step->k) != 0; break;
+      default: CHECK(!"an instruction that the filter does not use"); return 0;
+    }
+    at += is_true ? step->jt : step->jf;
+  }
+  CHECK(!"the filter runs off its end");
+  return 0;
+}
+
+static uint32_t call(long number, uint64_t first, uint64_t third) {
+  struct seccomp_data data = {.nr = (int)number, .arch = ARCHITECTURE, .args = {first, 0, third}};
+  return run(&data);
+}
+
+static void check_names(void) {
+  static const long allowed[] = {__NR_read,    __NR_write,   __NR_execve,      __NR_openat,     __NR_exit_group,
+                                 __NR_futex,   __NR_ptrace,  __NR_chroot,      __NR_fchownat,   __NR_lsetxattr,
+                                 __NR_statx,   __NR_prctl,   __NR_getrandom,   __NR_epoll_ctl,  __NR_memfd_create,
+                                 __NR_mknodat, __NR_setgroups, __NR_process_vm_readv};
+  static const long refused[] = {__NR_mount,      __NR_umount2,        __NR_pivot_root,  __NR_setns,
+                                 __NR_bpf,        __NR_perf_event_open, __NR_userfaultfd, __NR_keyctl,
+                                 __NR_add_key,    __NR_request_key,    __NR_kexec_load,  __NR_open_by_handle_at,
+                                 __NR_init_module, __NR_reboot,        __NR_swapon,      __NR_syslog,
+                                 __NR_fsopen,     __NR_open_tree,      __NR_move_mount,  __NR_fsmount,
+                                 __NR_sethostname, __NR_settimeofday,  __NR_quotactl};
+  static const long absent[] = {__NR_clone3, __NR_io_uring_setup, __NR_io_uring_enter, __NR_io_uring_register};
+  for (size_t i = 0; i < sizeof allowed / sizeof allowed[0]; i++) CHECK(call(allowed[i], 0, 0) == SECCOMP_RET_ALLOW);
+  for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+    CHECK(call(refused[i], 0, 0) == (SECCOMP_RET_ERRNO | EPERM));
+  }
+  for (size_t i = 0; i < sizeof absent / sizeof absent[0]; i++) {
+    CHECK(call(absent[i], 0, 0) == (SECCOMP_RET_ERRNO | ENOSYS));
+  }
+}
+
+static void check_arguments(void) {
+  static const unsigned namespaces[] = {CLONE_NEWUSER, CLONE_NEWNS,  CLONE_NEWPID,    CLONE_NEWNET,
+                                        CLONE_NEWIPC,  CLONE_NEWUTS, CLONE_NEWCGROUP};
+  for (size_t i = 0; i < sizeof namespaces / sizeof namespaces[0]; i++) {
+    CHECK(call(__NR_clone, namespaces[i] | 17, 0) == (SECCOMP_RET_ERRNO | EPERM));
+    CHECK(call(__NR_unshare, namespaces[i], 0) == (SECCOMP_RET_ERRNO | EPERM));
+  }
+  CHECK(call(__NR_unshare, 0x80, 0) == (SECCOMP_RET_ERRNO | EPERM)); /* a time namespace */
+  CHECK(call(__NR_unshare, CLONE_FILES, 0) == SECCOMP_RET_ALLOW);
+  CHECK(call(__NR_clone, CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_THREAD | CLONE_SIGHAND, 0) == SECCOMP_RET_ALLOW);
+  CHECK(call(__NR_socket, AF_UNIX, 0) == SECCOMP_RET_ALLOW);
+  CHECK(call(__NR_socket, AF_INET, 6) == SECCOMP_RET_ALLOW);
+  CHECK(call(__NR_socket, AF_INET6, 0) == SECCOMP_RET_ALLOW);
+  CHECK(call(__NR_socket, AF_NETLINK, 0) == SECCOMP_RET_ALLOW);
+  for (uint64_t protocol = 1; protocol < 32; protocol++) {
+    CHECK(call(__NR_socket, AF_NETLINK, protocol) == (SECCOMP_RET_ERRNO | EAFNOSUPPORT));
+  }
+  for (uint64_t family = 0; family < 64; family++) {
+    if (family == AF_UNIX || family == AF_INET || family == AF_INET6 || family == AF_NETLINK) continue;
+    CHECK(call(__NR_socket, family, 0) == (SECCOMP_RET_ERRNO | EAFNOSUPPORT));
+  }
+  CHECK(call(__NR_personality, 0xffffffff, 0) == SECCOMP_RET_ALLOW);
+  CHECK(call(__NR_personality, 0, 0) == SECCOMP_RET_ALLOW);
+  CHECK(call(__NR_personality, 0x0040000, 0) == (SECCOMP_RET_ERRNO | EPERM)); /* ADDR_NO_RANDOMIZE */
+}
+
+/* Whatever the number, the filter gives one of its three answers; the x32 half of x86_64 has none allowed. */
+static void check_every_number(void) {
+  for (long number = 0; number < 2048; number++) {
+    uint32_t answer = call(number, 0, 0);
+    CHECK(answer == SECCOMP_RET_ALLOW || answer == (SECCOMP_RET_ERRNO | EPERM) ||
+          answer == (SECCOMP_RET_ERRNO | ENOSYS) || answer == (SECCOMP_RET_ERRNO | EAFNOSUPPORT) ||
+          answer == SECCOMP_RET_ERRNO);
+    CHECK(call(number | 0x40000000, 0, 0) == (SECCOMP_RET_ERRNO | ENOSYS));
+  }
+  CHECK(call(470, 0, 0) == (SECCOMP_RET_ERRNO | ENOSYS));
+  CHECK(call(-1, 0, 0) == (SECCOMP_RET_ERRNO | ENOSYS));
+  struct seccomp_data data = {.nr = __NR_read, .arch = AUDIT_ARCH_I386};
+  CHECK(run(&data) == SECCOMP_RET_KILL_PROCESS);
+}
+
+int main(void) {
+  length = seccomp_build(program, SECCOMP_PROGRAM_MAX, &(struct seccomp_options){0});
+  CHECK(length > 0 && length < BPF_MAXINSNS);
+  check_names();
+  check_arguments();
+  check_every_number();
+  CHECK(call(__NR_fchown, 0, 0) == SECCOMP_RET_ALLOW);
+  CHECK(seccomp_build(program, 16, &(struct seccomp_options){0}) == 0);
+  length = seccomp_build(program, SECCOMP_PROGRAM_MAX, &(struct seccomp_options){.pretends_chown = true});
+  CHECK(length > 0);
+  CHECK(call(__NR_fchown, 0, 0) == SECCOMP_RET_ERRNO);
+  CHECK(call(__NR_fchownat, 0, 0) == SECCOMP_RET_ERRNO);
+  check_arguments();
+  check_every_number();
+  return check_summary();
+}
