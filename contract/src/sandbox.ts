@@ -123,9 +123,7 @@ export const createBodySchema = z.looseObject({
     .array(z.string().max(255), { error: 'allow_net must be an array of strings' })
     .max(allowNetMax, { error: `allow_net: ${allowNetMax} entries at most` })
     .nullish()
-    .describe(
-      'stored; sandboxes have no network yet, so anything but [] and ["none"] is answered with a warning',
-    ),
+    .describe('stored; sandboxes have no network yet, so anything but ["none"] is answered with a warning'),
 });
 
 const nameSentence = 'alphanumeric/dash/underscore/dot only';

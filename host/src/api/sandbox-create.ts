@@ -6,7 +6,7 @@ import type { CreateRequest } from '@squash/contract/sandbox';
 import type { Handler } from '../http/router.ts';
 import { json } from '../http/reply.ts';
 import type { Engine } from '../sandbox/engine.ts';
-import { fieldWarnings } from './warnings.ts';
+import { fieldWarnings, networkWarnings } from './warnings.ts';
 
 /** The original's default, taken where a module of this name exists. */
 const originalBase = moduleNameSchema.parse('000-base-alpine');
@@ -23,7 +23,7 @@ export function sandboxCreateHandler(engine: Engine): Handler<typeof sandboxCrea
       memoryMb: body.memory_mb,
       maxLifetimeS: body.max_lifetime_s,
       allowNet: body.allow_net ?? undefined,
-      warnings: fieldWarnings(unknownFields, body),
+      warnings: [...networkWarnings(body.allow_net), ...fieldWarnings(unknownFields, body)],
     };
     try {
       return json(await engine.create(request));
