@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static int fault_fill(struct fault *fault, const char *code, const char *format, va_list arguments) {
+__attribute__((format(printf, 3, 0))) static int fault_fill(struct fault *fault, const char *code, const char *format, va_list arguments) {
   int number = errno;
   fault->code = code;
   fault->number = number;

@@ -104,18 +104,12 @@ static void build(struct words *words, const struct tool *tool) {
 }
 
 static int limit(const struct tool *tool) {
-  const struct {
-    int which;
-    rlim_t value;
-  } limits[] = {{RLIMIT_FSIZE, tool->file_bytes_max == 0 ? RLIM_INFINITY : (rlim_t)tool->file_bytes_max},
-                {RLIMIT_CORE, 0},
-                {RLIMIT_CPU, 2 * TOOL_MS_MAX / 1000}};
-  for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
-    struct rlimit value = {limits[i].value, limits[i].value};
-    /* The __rlimit_resource enum of one C library and the int of the other. */
-    if (setrlimit((__typeof__(RLIMIT_CORE))limits[i].which, &value) != 0) return -1;
-  }
-  return 0;
+  rlim_t bytes = tool->file_bytes_max == 0 ? RLIM_INFINITY : (rlim_t)tool->file_bytes_max;
+  const struct rlimit file = {bytes, bytes};
+  const struct rlimit core = {0, 0};
+  const struct rlimit seconds = {2 * TOOL_MS_MAX / 1000, 2 * TOOL_MS_MAX / 1000};
+  if (setrlimit(RLIMIT_FSIZE, &file) != 0 || setrlimit(RLIMIT_CORE, &core) != 0) return -1;
+  return setrlimit(RLIMIT_CPU, &seconds);
 }
 
 static _Noreturn void child_main(const struct tool *tool, const char *group, int control, int output) {
