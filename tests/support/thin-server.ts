@@ -29,6 +29,15 @@ export class ThinServer implements AsyncDisposable {
 
   static async start(engine: Engine, config: Partial<HttpConfig> = {}): Promise<ThinServer> {
     const directory = await mkdtemp(join(tmpdir(), 'squash-http-'));
+    try {
+      return await ThinServer.#startIn(directory, engine, config);
+    } catch (error) {
+      await rm(directory, { recursive: true });
+      throw error;
+    }
+  }
+
+  static async #startIn(directory: string, engine: Engine, config: Partial<HttpConfig>): Promise<ThinServer> {
     await mkdir(join(directory, 'run'));
     await mkdir(join(directory, 'tmp'));
     const lines: string[] = [];
