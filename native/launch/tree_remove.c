@@ -43,6 +43,13 @@ static void detach_mounts(int parent, const char *name) {
   closedir(entries);
 }
 
+/* A tmpfs that is still mounted there goes first: it is one of our uppers, in our mount namespace only. */
+static int remove_directory(int parent, const char *name) {
+  if (unlinkat(parent, name, AT_REMOVEDIR) == 0) return 0;
+  if (errno != EBUSY || umount2(fd_path(parent, name).text, MNT_DETACH | UMOUNT_NOFOLLOW) != 0) return -1;
+  return unlinkat(parent, name, AT_REMOVEDIR);
+}
+
 /* Empties one directory; directories in it that are not empty become pieces of their own. */
 static int empty_directory(struct removal *removal, const char *name) {
   int fd = openat(removal->trash, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -57,7 +64,7 @@ static int empty_directory(struct removal *removal, const char *name) {
     bool is_directory = entry->d_type == DT_DIR; /* Else the answer of unlink tells. */
     if (!is_directory && (unlinkat(fd, entry->d_name, 0) == 0 || errno == ENOENT)) continue;
     if (!is_directory && errno != EISDIR && errno != EPERM) result = -1;
-    else if (unlinkat(fd, entry->d_name, AT_REMOVEDIR) == 0 || errno == ENOENT) continue;
+    else if (remove_directory(fd, entry->d_name) == 0 || errno == ENOENT) continue;
     else if (errno != ENOTEMPTY && errno != EEXIST) result = -1;
     else {
       char piece[32];
