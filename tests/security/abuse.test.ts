@@ -7,19 +7,18 @@ import { existsSync } from 'node:fs';
 import { after, afterEach, before, test } from 'node:test';
 import { UnderAttack } from './under-attack.ts';
 
+const stack = new AsyncDisposableStack();
 let scene: UnderAttack;
 
 before(async () => {
-  scene = await UnderAttack.start();
+  scene = stack.use(await UnderAttack.start());
 });
 
 afterEach(async () => {
   await scene.expectUnharmed();
 });
 
-after(async () => {
-  await scene[Symbol.asyncDispose]();
-});
+after(() => stack.disposeAsync());
 
 /** Creates a sandbox, lets it do something, snapshots it where asked, and destroys it completely. */
 async function leavesNothing(id: string, script: string, snapshots = true): Promise<void> {

@@ -9,15 +9,14 @@ import { type Attempt, outcomeOf } from './attempt.ts';
 import { attempts } from './attempts/all.ts';
 import { UnderAttack } from './under-attack.ts';
 
+const stack = new AsyncDisposableStack();
 let scene: UnderAttack;
 
 before(async () => {
-  scene = await UnderAttack.start();
+  scene = stack.use(await UnderAttack.start());
 });
 
-after(async () => {
-  await scene[Symbol.asyncDispose]();
-});
+after(() => stack.disposeAsync());
 
 for (const attempt of attempts) {
   test(`sandbox holds when ${attempt.id} is tried`, async () => {

@@ -13,15 +13,14 @@ import { processesOf } from '../support/leaks.ts';
 import { waitFor } from '../support/wait.ts';
 import { UnderAttack } from './under-attack.ts';
 
+const stack = new AsyncDisposableStack();
 let scene: UnderAttack;
 
 before(async () => {
-  scene = await UnderAttack.start();
+  scene = stack.use(await UnderAttack.start());
 });
 
-after(async () => {
-  await scene[Symbol.asyncDispose]();
-});
+after(() => stack.disposeAsync());
 
 const modes = [
   'silent',

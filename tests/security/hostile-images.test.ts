@@ -22,14 +22,17 @@ import {
 import type { Answer } from '../support/daemon.ts';
 import { UnderAttack } from './under-attack.ts';
 
+const stack = new AsyncDisposableStack();
 let scene: UnderAttack;
 let maker: ImageMaker;
 let number = 0;
 
 before(async () => {
-  scene = await UnderAttack.start();
+  scene = stack.use(await UnderAttack.start());
+  const folder = await mkdtemp(join(tmpdir(), 'squash-images-'));
+  stack.defer(() => rm(folder, { recursive: true, force: true }));
   maker = {
-    folder: await mkdtemp(join(tmpdir(), 'squash-images-')),
+    folder,
     program: scene.tool.program,
     secretFolder: scene.host.folder,
   };
@@ -41,10 +44,7 @@ afterEach(async () => {
   assert.ok(Array.isArray(modules));
 });
 
-after(async () => {
-  await rm(maker.folder, { recursive: true, force: true });
-  await scene[Symbol.asyncDispose]();
-});
+after(() => stack.disposeAsync());
 
 /** Drops the file among the modules, as an operator would, and stacks a sandbox on it. */
 async function createOn(file: string): Promise<{ readonly id: string; readonly answer: Answer }> {

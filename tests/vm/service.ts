@@ -1,11 +1,16 @@
 /** Squash as a service of the guest, for root or a user, and requests to it over its Unix socket. */
-import { baseLayer } from '../support/base-layer.ts';
+import { execFile } from 'node:child_process';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { baseLayer, repository } from '../support/base-layer.ts';
 import { bootGuest, type GuestMachine, type GuestUser } from './guest.ts';
 
 // oxlint-disable-next-line typescript/no-explicit-any
 type Json = any;
 
+/** The project's disk is read-only in the guest, so what has to be compiled is compiled before it is packed. */
 export async function bootWithLayer(): Promise<GuestMachine> {
+  await promisify(execFile)(join(repository, 'tools/setup/setup.sh'), ['native']);
   return bootGuest({ files: { '000-base-test.squashfs': await baseLayer() } });
 }
 

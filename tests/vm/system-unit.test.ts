@@ -7,17 +7,17 @@ import { after, before, test } from 'node:test';
 import type { GuestMachine } from './guest.ts';
 import { bootWithLayer, Service } from './service.ts';
 
+const stack = new AsyncDisposableStack();
 let vm: GuestMachine;
 let squash: Service;
 
 before(async () => {
-  vm = await bootWithLayer();
+  vm = stack.use(await bootWithLayer());
   squash = new Service(vm, 'root');
+  await squash.install();
 });
 
-after(async () => {
-  await vm[Symbol.asyncDispose]();
-});
+after(() => stack.disposeAsync());
 
 /** The one control group of this guest that holds a sandbox's processes. */
 async function groupOf(id: string): Promise<string> {
@@ -28,7 +28,6 @@ async function groupOf(id: string): Promise<string> {
 }
 
 test('system unit starts the daemon without warnings when the machine has cgroup v2', async () => {
-  await squash.install();
   assert.equal(await squash.control('is-active squash'), 'active');
   await vm.output('systemd-analyze verify /etc/systemd/system/squash.service');
   const created = await squash.call('POST', '/sandboxes', { id: 'first', cpu: 0.5, memory_mb: 64 });

@@ -7,15 +7,14 @@ import { after, before, test } from 'node:test';
 import type { GuestMachine } from './guest.ts';
 import { bootWithLayer, Service } from './service.ts';
 
+const stack = new AsyncDisposableStack();
 let vm: GuestMachine;
 
 before(async () => {
-  vm = await bootWithLayer();
+  vm = stack.use(await bootWithLayer());
 });
 
-after(async () => {
-  await vm[Symbol.asyncDispose]();
-});
+after(() => stack.disposeAsync());
 
 for (const user of ['alice', 'bob'] as const) {
   test(`user unit starts the daemon and limits hold when ${user} lingers`, async () => {
