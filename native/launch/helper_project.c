@@ -64,7 +64,11 @@ int helper_project_set(int upper, const struct helper_request *request, struct f
 void helper_project_ability(int data_fd, struct helper_abilities *abilities) {
   struct if_dqinfo info;
   abilities->has_projects = syscall(SYS_QUOTACTL_FD, data_fd, PROJECT_COMMAND(Q_GETINFO), 0, &info) == 0;
-  snprintf(abilities->projects_detail, sizeof abilities->projects_detail, "%s",
-           abilities->has_projects ? "the data directory's file system has project quotas"
-                                   : strerror(errno == ESRCH ? ENODATA : errno));
+  if (abilities->has_projects) {
+    snprintf(abilities->projects_detail, sizeof abilities->projects_detail,
+             "the data directory's file system has project quotas");
+  } else {
+    snprintf(abilities->projects_detail, sizeof abilities->projects_detail,
+             "the data directory's file system has no project quotas switched on (%s)", strerror(errno));
+  }
 }

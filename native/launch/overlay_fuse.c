@@ -39,6 +39,11 @@ static _Noreturn void serve(const char *program, const char *options, int fuse) 
   char *const environment[] = {NULL};
   int kept = dup(fuse); /* Without close-on-exec: the one descriptor that fuse-overlayfs gets. */
   snprintf(device, sizeof device, "/dev/fd/%d", kept);
+  /* It warns about names that a sandbox chose: not into our log. */
+  cleanup_fd null = open("/dev/null", O_RDWR | O_CLOEXEC);
+  for (int fd = 0; fd < 3; fd++) {
+    if (null < 0 || dup2(null, fd) < 0) _exit(1);
+  }
   prctl(PR_SET_PDEATHSIG, 0, 0, 0, 0);
   setsid();
   if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
