@@ -5,7 +5,6 @@
  * fills, and the command stalls. The exit never waits for the reader: it is stored first and queued last.
  */
 import { limits } from '@squash/contract/limits';
-import { known } from '#base/bug.ts';
 import type { StreamName } from '#store/rows.ts';
 import type { ExecSession } from './engine.ts';
 import type { Run, RunWatcher } from './run.ts';
@@ -41,8 +40,9 @@ export class Session implements ExecSession, RunWatcher {
     return this.#run.row.seq;
   }
 
+  /** 0 where the sandbox was ended between the guest's answer and this session: only the exit follows. */
   get pid(): number {
-    return known(this.#run.exec, 'the exec of a session').pid;
+    return this.#run.exec?.pid ?? 0;
   }
 
   output(stream: StreamName, data: Buffer): Promise<void> | undefined {
