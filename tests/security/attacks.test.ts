@@ -1,45 +1,4 @@
-/**
- * Every attempt inside a real sandbox: its success is the failing condition. After each the daemon answers, the
- * neighbour is as it was and nothing outside has suffered. `controls.test.ts` shows that each could succeed.
- */
-import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import { waitFor } from '../support/wait.ts';
-import { type Attempt, outcomeOf } from './attempt.ts';
-import { attempts } from './attempts/all.ts';
-import { UnderAttack } from './under-attack.ts';
+/** Every attempt inside a real sandbox. `controls.test.ts` shows that each could succeed. */
+import { runAttempts } from './run-attempts.ts';
 
-const stack = new AsyncDisposableStack();
-let scene: UnderAttack;
-
-before(async () => {
-  scene = stack.use(await UnderAttack.start());
-});
-
-after(() => stack.disposeAsync());
-
-for (const attempt of attempts) {
-  test(`sandbox holds when ${attempt.id} is tried`, async () => {
-    await holds(attempt);
-    await scene.expectUnharmed();
-  });
-}
-
-async function holds(attempt: Attempt): Promise<void> {
-  const script = attempt.run(scene.around);
-  const output = await scene.exec('attacked', scene.prepared(script));
-  const outcome = outcomeOf(script, output, scene.secrets);
-  const isUntriedHere =
-    outcome === 'untried' && attempt.control.kind !== 'none' && 'optional' in attempt.control;
-  assert.ok(
-    outcome === 'held' || isUntriedHere,
-    `${outcome}, exit ${String(output.exitCode)}\n${script}\n${output.stdout}${output.stderr}`,
-  );
-  // A bomb's last processes may still be ending; the sandbox itself must take the next command.
-  await waitFor('the attacked sandbox to take a command', async () => {
-    const answer = await scene.daemon.request('POST', '/cgi-bin/api/sandboxes/attacked/exec', {
-      cmd: 'echo up',
-    });
-    return answer.status === 200 && answer.json.stdout === 'up\n';
-  });
-}
+runAttempts('sandbox');

@@ -20,6 +20,7 @@ import {
   withTraversal,
 } from './hostile-images.ts';
 import type { Answer } from '../support/daemon.ts';
+import { runWeak } from './weak.ts';
 import { UnderAttack } from './under-attack.ts';
 
 const stack = new AsyncDisposableStack();
@@ -73,6 +74,26 @@ async function isPowerless(file: string, script: string): Promise<string> {
   await scene.destroy(id);
   return text;
 }
+
+test('images are hostile when they are unpacked without walls', {
+  skip: process.getuid?.() !== 0 && 'the weakened sandbox needs root',
+}, async () => {
+  const unpacked = async (file: string, script: string): Promise<string> => {
+    const output = await runWeak(
+      scene.tool.program,
+      'namespaces',
+      `chmod 755 .; unsquashfs -q -n -d tree '${file}' >/dev/null 2>&1; ${script}`,
+    );
+    return output.stdout + output.stderr;
+  };
+  assert.match(await unpacked(await withDevices(maker), '$A open-device tree/hostile-mem'), /^breach/m);
+  assert.match(
+    await unpacked(await withSetUserId(maker), '$A run-set-user-id tree/hostile-suid'),
+    /^breach/m,
+  );
+  const leaked = await unpacked(await withLinks(maker), 'cat tree/hostile-absolute/secret');
+  assert.ok(scene.secrets.some((secret) => leaked.includes(secret)));
+});
 
 test('device nodes open nothing when an image brings them', async () => {
   const opening = ['mem', 'disk', 'loop', 'fuse'].map((name) => `$A open-device /hostile-${name}`);

@@ -3,7 +3,7 @@
  * write what an attacker would, the bytes are changed afterwards: metadata is left uncompressed for that.
  */
 import { execFile } from 'node:child_process';
-import { chmod, copyFile, mkdir, open, readFile, symlink, truncate, writeFile } from 'node:fs/promises';
+import { chmod, copyFile, mkdir, open, readFile, rm, symlink, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 
@@ -24,7 +24,8 @@ async function pack(maker: ImageMaker, name: string, extra: readonly string[] = 
 
 async function tree(maker: ImageMaker, name: string): Promise<string> {
   const root = join(maker.folder, name);
-  await mkdir(root, { recursive: true });
+  await rm(root, { recursive: true, force: true });
+  await mkdir(root);
   return root;
 }
 

@@ -9,6 +9,8 @@ const someKernels = { kind: 'namespaces', optional: 'not in every kernel' } as c
 
 const kinds = ['user', 'mnt', 'net', 'pid', 'uts', 'ipc', 'cgroup', 'time'];
 
+const oneId = { kind: 'namespaces', optional: 'a sandbox with one id has nobody to become' } as const;
+
 const namespaces: readonly Attempt[] = [
   ...kinds.map((kind) => namespace(`namespace-unshare-${kind}`, `$A unshare ${kind}`)),
   ...['user', 'mnt', 'net', 'pid'].map((kind) => namespace(`namespace-clone-${kind}`, `$A clone ${kind}`)),
@@ -69,8 +71,8 @@ const privileges: readonly Attempt[] = [
   }),
   privilege('privilege-no-new-privileges', '$A new-privileges'),
   privilege('privilege-filter', '$A no-filter'),
-  privilege('privilege-set-user-id', '$A set-user-id'),
-  privilege('privilege-file-capabilities', '$A file-capabilities'),
+  privilege('privilege-set-user-id', '$A set-user-id', oneId),
+  privilege('privilege-file-capabilities', '$A file-capabilities', oneId),
   privilege('privilege-uid-map', '$A map-ids'),
   privilege('privilege-foreign-id', '$A foreign-id'),
   privilege('privilege-project-id', '$A change-project', {
