@@ -8,7 +8,7 @@
  * `main.ts repair` rebuilds the database instead and prints what it did as JSON: it has to run here, because the
  * files belong to the daemon's id.
  */
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { AppError } from '@squash/contract/errors';
 import { limits } from '@squash/contract/limits';
@@ -84,12 +84,16 @@ async function serve({ config, explained }: LoadedConfig, log: Log): Promise<voi
   log.info('daemon.stopping', { signal: await stopping });
 }
 
-/** The directories of the layout in ARCHITECTURE.md. Searchable where the launcher's children mount from. */
+/**
+ * The directories of the layout in ARCHITECTURE.md. The topmost is what keeps other users of the host out; one
+ * that was made otherwise, by an operator or an earlier version, is closed here.
+ */
 function makeDirectories({ dataDir, runDir }: Config): void {
+  chmodSync(dataDir, 0o700);
   for (const name of ['modules', 'layers', 'sandboxes', 'tmp', 'trash']) {
-    mkdirSync(join(dataDir, name), { recursive: true, mode: 0o755 });
+    mkdirSync(join(dataDir, name), { recursive: true });
   }
-  mkdirSync(join(runDir, 'g'), { recursive: true, mode: 0o755 });
+  mkdirSync(join(runDir, 'g'), { recursive: true });
 }
 
 /** A squashfs of incompressible files is a little larger than they are. */
@@ -168,6 +172,8 @@ function openLog(config: Config['log']): Log {
 }
 
 async function main(): Promise<number> {
+  // The database and all else that is written here tells what ran in the sandboxes.
+  process.umask(0o077);
   let log = openLog({ level: 'info', format: 'auto' });
   // A fault nobody caught: state is made to survive a death at any point, a half-working daemon is not.
   process.on('uncaughtException', (error) => {

@@ -6,7 +6,7 @@
  * namespaces, because the files there belong to their ids. A launcher that lived before lives on.
  */
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -15,7 +15,7 @@ import { AppError, type ErrorCode, errorCatalog } from '@squash/contract/errors'
 import { z } from 'zod';
 import { SocketDirectory } from './base/socket-directory.ts';
 import { explainConfig, loadConfig } from './config/load.ts';
-import { enterCommand } from './serve.ts';
+import { enterCommand, makeStateDirectories } from './serve.ts';
 
 interface Place {
   readonly dataDir: string;
@@ -87,9 +87,7 @@ async function probeAt(place: Place): Promise<readonly Capability[]> {
 }
 
 function madePlace(place: Place): Place {
-  // Searchable for all, as `serve` makes them.
-  mkdirSync(place.dataDir, { recursive: true, mode: 0o755 });
-  mkdirSync(place.runDir, { recursive: true, mode: 0o755 });
+  makeStateDirectories(place);
   return place;
 }
 

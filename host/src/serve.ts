@@ -5,6 +5,7 @@
  * The process id stays the same through all of it, so a service manager watches the right process.
  */
 import { mkdirSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { AppError } from '@squash/contract/errors';
 import { pinnedEnvironment } from './config/config.ts';
@@ -23,11 +24,21 @@ export function enterCommand(
   return { program, words: [...words, '--', ...command] };
 }
 
+/**
+ * The data and the run directory, closed to other users of the host. Below them lie what sandboxes wrote and what
+ * their commands printed, and layers may hold set-uid files whose owner is the root of every sandbox. What the
+ * launcher mounts from there it reaches before it gives up the daemon's id.
+ */
+export function makeStateDirectories(place: { readonly dataDir: string; readonly runDir: string }): void {
+  for (const path of [place.dataDir, place.runDir]) {
+    mkdirSync(dirname(path), { recursive: true });
+    mkdirSync(path, { recursive: true, mode: 0o700 });
+  }
+}
+
 function serve(): void {
   const config = loadConfig(process.env, process.cwd());
-  // Searchable for all: sandboxes' layers are mounted from below it by ids that are nobody's on the host.
-  mkdirSync(config.dataDir, { recursive: true, mode: 0o755 });
-  mkdirSync(config.runDir, { recursive: true, mode: 0o755 });
+  makeStateDirectories(config);
   const main = fileURLToPath(new URL('./main.ts', import.meta.url));
   const { program, words } = enterCommand(config, [process.execPath, main]);
   const env: Record<string, string> = { ...pinnedEnvironment(config) };

@@ -62,11 +62,11 @@ export class SandboxFiles {
     }
   }
 
-  /** The directory of a new sandbox. Its parts are searchable: the launcher's children mount from below it. */
+  /** The directory of a new sandbox. */
   async make(id: SandboxId): Promise<void> {
-    await mkdir(this.directory(id), { recursive: true, mode: 0o755 });
-    await mkdir(join(this.directory(id), '.meta'), { recursive: true, mode: 0o700 });
-    await mkdir(join(this.directory(id), 'snapshots'), { recursive: true, mode: 0o755 });
+    for (const part of ['.meta', 'snapshots']) {
+      await mkdir(join(this.directory(id), part), { recursive: true, mode: 0o700 });
+    }
   }
 
   /** Takes the directory away at once and for good; the space comes back a moment later. */
