@@ -4,6 +4,7 @@
  * Limits are small, so that a bomb is over soon; the neighbour's limits are its own, so that it must not notice.
  */
 import { randomBytes } from 'node:crypto';
+import { limits } from '@squash/contract/limits';
 import type { Answer } from '../support/daemon.ts';
 import { TestDaemon } from '../support/daemon.ts';
 import { repository } from '../support/base-layer.ts';
@@ -79,7 +80,7 @@ export class UnderAttack implements AsyncDisposable {
       apiPort: daemon.port,
       memoryMb: attackedMemoryMb,
       upperMb,
-      pidsMax: 4096,
+      pidsMax: limits.sandboxPidsMax,
     };
     const all = [...Object.values(secrets), ...host.secrets];
     const parts = { daemon, host, tool, around, secrets: all, neighbourSecret: secrets.neighbour };

@@ -3,6 +3,7 @@ import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { baseLayer, repository } from '../support/base-layer.ts';
+import { attackTool } from '../security/tool.ts';
 import { bootGuest, type GuestMachine, type GuestUser } from './guest.ts';
 
 // oxlint-disable-next-line typescript/no-explicit-any
@@ -11,7 +12,11 @@ type Json = any;
 /** The project's disk is read-only in the guest, so what has to be compiled is compiled before it is packed. */
 export async function bootWithLayer(): Promise<GuestMachine> {
   await promisify(execFile)(join(repository, 'tools/setup/setup.sh'), ['native']);
-  return bootGuest({ files: { '000-base-test.squashfs': await baseLayer() } });
+  const files = {
+    '000-base-test.squashfs': await baseLayer(),
+    '050-attack.squashfs': (await attackTool()).module,
+  };
+  return bootGuest({ files });
 }
 
 export class Service {
