@@ -344,6 +344,18 @@ test('snapshot and restore bring back what was written, and nothing newer', asyn
   });
 });
 
+test('restore takes away a module that was activated after the snapshot', async () => {
+  await withSandbox('back', async (path) => {
+    await api.post(`${path}/snapshot`, { label: 'before' });
+    await api.post(`${path}/activate`, { module: '100-tool' });
+    const { status, json } = await api.post(`${path}/restore`, { label: 'before' });
+    assert.equal(status, 200);
+    assert.deepEqual(json.layers, ['000-base-test']);
+    const { json: record } = await api.post(`${path}/exec`, { cmd: 'cat /opt/tool/answer' });
+    assert.equal(record.exit_code, 1);
+  });
+});
+
 test('metrics and info tell about the daemon, without its secrets', async () => {
   const metrics = await api.get('/metrics');
   assert.match(metrics.text, /^squash_http_requests_total\{operation="health",status="200"\} \d+$/m);

@@ -21,12 +21,18 @@ export interface JobModel {
   wasCut: boolean;
 }
 
+/** What a restore brings back. */
+export interface SnapshotModel {
+  readonly tokens: ReadonlySet<string>;
+  readonly layers: readonly string[];
+}
+
 export interface BoxModel {
   readonly id: string;
   layers: readonly string[];
   activeSnapshot: string | null;
   tokens: Set<string>;
-  readonly snapshots: Map<string, ReadonlySet<string>>;
+  readonly snapshots: Map<string, SnapshotModel>;
   readonly execs: Map<number, ExecRecord>;
   readonly jobs: JobModel[];
 }

@@ -207,17 +207,17 @@ const snapshot: Operation = {
     const box = pickBox(model, random);
     if (box === undefined || box.snapshots.size >= 4) return undefined;
     const label = `snap-${serial}`;
-    const tokens = new Set(box.tokens);
+    const taken = { tokens: new Set(box.tokens), layers: box.layers };
     return {
       what: `${label} of ${box.id}`,
       send: request('POST', boxPath(box.id, '/snapshot'), { label }),
       acknowledged: (answer) => {
         expectStatus(answer, 200);
-        box.snapshots.set(label, tokens);
+        box.snapshots.set(label, taken);
       },
       unanswered: async (daemon) => {
         const info = await infoOf(daemon, box.id);
-        if (info?.snapshots.some((each) => each.label === label) === true) box.snapshots.set(label, tokens);
+        if (info?.snapshots.some((each) => each.label === label) === true) box.snapshots.set(label, taken);
       },
     };
   },
@@ -237,9 +237,10 @@ const restore: Operation = {
     const boxes = [...model.values()].filter((each) => each.snapshots.size > 0);
     if (boxes.length === 0) return undefined;
     const box = random.pick(boxes);
-    const [label, tokens] = random.pick([...box.snapshots]);
+    const [label, { tokens, layers }] = random.pick([...box.snapshots]);
     const done = (): void => {
       box.activeSnapshot = label;
+      box.layers = layers;
       box.tokens = new Set(tokens);
     };
     // Whether it happened shows in a mark that no snapshot has.

@@ -44,19 +44,21 @@ export async function activate(sandbox: Sandbox, module: ModuleName): Promise<vo
 }
 
 /**
- * The sandbox goes on with an empty upper on top of the snapshot; its layers stay as they are.
+ * The sandbox goes on with an empty upper on top of the snapshot, on the modules it had when that was taken: a
+ * module activated later is gone again, as everything written later is.
  * @throws snapshot_not_found, layer_corrupt, disk_full, launch_failed
  */
 export async function restore(sandbox: Sandbox, label: SnapshotLabel): Promise<void> {
   const { row, world } = sandbox;
-  if (!sandbox.snapshots.some((snapshot) => snapshot.label === label)) {
+  const layers = sandbox.snapshots.find((snapshot) => snapshot.label === label)?.layers;
+  if (layers === undefined) {
     throw new AppError(
       'snapshot_not_found',
       `Cannot restore sandbox "${row.id}": it has no snapshot "${label}"`,
     );
   }
   const generation = row.upperGeneration + 1;
-  await world.layerLock.shared(() => sandbox.trees({ activeSnapshot: label }));
+  await world.layerLock.shared(() => sandbox.trees({ layers, activeSnapshot: label }));
   sandbox.change({ pending: { op: 'restore', label, generation } }, 'durably');
   faultPoint('restore.pending');
   try {
@@ -68,6 +70,7 @@ export async function restore(sandbox: Sandbox, label: SnapshotLabel): Promise<v
   faultPoint('restore.upper');
   const old = { generation: row.upperGeneration, activeSnapshot: row.activeSnapshot };
   await replace(sandbox, {
+    layers,
     upperGeneration: generation,
     activeSnapshot: label,
     pending: { op: 'drop', ...old },
