@@ -1,3 +1,4 @@
+/** The three figures of a table's row, on samples whose answers are known. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { quantile, summarise } from './stats.ts';

@@ -1,6 +1,5 @@
 /** What a scenario's builder gets: the peers, a running Squash, and how thorough the run is. */
 import type { AbsentSubject, Scenario, Subject } from '../measure/scenario.ts';
-import { timeToExit } from '../measure/process.ts';
 import type { Peers } from '../peers/all.ts';
 import type { Peer, PeerSandbox } from '../peers/peer.ts';
 import type { SquashUnderTest } from '../squash/daemon.ts';
@@ -35,13 +34,4 @@ export async function openOnStack(peer: Peer, stack: AsyncDisposableStack): Prom
   const sandbox = await peer.open?.();
   if (sandbox !== undefined) stack.defer(async () => await sandbox.destroy());
   return sandbox;
-}
-
-/** One command in a sandbox of a peer that keeps sandboxes; undefined where it does not. */
-export async function timeExec(
-  sandbox: PeerSandbox,
-  command: readonly string[],
-): Promise<number | undefined> {
-  const argv = sandbox.exec?.(command);
-  return argv === undefined ? undefined : await timeToExit(argv);
 }
