@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/securebits.h>
 #include <poll.h>
 #include <sched.h>
 #include <stdio.h>
@@ -75,6 +76,8 @@ static int join(int connection, struct fault *fault) {
   /* Still connected after the process was pinned: the id was not used again for somebody else. */
   struct pollfd hangup = {.fd = connection, .events = POLLIN | POLLRDHUP};
   if (poll(&hangup, 1, 0) != 0) return 0;
+  /* Between joining and giving up our id whoever lives in there could trace us, and we may be the host's root. */
+  prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
   if (setns(pidfd, CLONE_NEWUSER | CLONE_NEWNS) != 0) {
     return fault_set(fault, "launch_failed", "can't join the namespaces of process %d", peer.pid);
   }
@@ -152,6 +155,19 @@ static pid_t resident_start(struct resident_options *options, struct fault *faul
   return -1;
 }
 
+/*
+ * Inotify instances, queued signals, timers and the like that exist in a user namespace are counted against the id
+ * that made it, too. Where that is host root, one sandbox could use up what the host's own services need: so the
+ * daemon's id makes it. The capabilities stay, for hosts where only they may make one.
+ */
+static int unshare_as_daemon(void) {
+  if (geteuid() == 0 && (prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP, 0, 0, 0) != 0 ||
+                         seteuid(ROOT_RANGE_FIRST) != 0)) {
+    return -1;
+  }
+  return unshare(CLONE_NEWUSER | CLONE_NEWNS);
+}
+
 static int enter_new_namespaces(const struct enter_options *options, struct fault *fault) {
   if (geteuid() == 0) {
     if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) != 0) {
@@ -164,7 +180,7 @@ static int enter_new_namespaces(const struct enter_options *options, struct faul
                                   {.path = options->run, .is_writable = true}};
     if (attach_unreachable(wanted, sizeof wanted / sizeof wanted[0], fault) != 0) return -1;
   }
-  if (unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) {
+  if (unshare_as_daemon() != 0) {
     return fault_set(fault, "launch_failed",
                      "can't make a user namespace (see `squash doctor`: user namespaces may be switched off)");
   }

@@ -22,6 +22,7 @@
 #include "launch/become.h"
 #include "launch/clock.h"
 #include "launch/connection.h"
+#include "launch/file.h"
 #include "launch/log.h"
 #include "launch/memory_file.h"
 #include "launch/orphan.h"
@@ -74,6 +75,12 @@ static int open_directories(struct launcher *launcher, const struct resident_opt
   return 0;
 }
 
+/* What one maker of user namespaces below ours may have: a sandbox, or in single-id mode all of them. The kernel gives
+   a user of the host 128, and behind all sandboxes of a daemon stands one. Where it can't be set the 128 hold. */
+static void limit_counted(const struct launcher *launcher) {
+  (void)file_write(AT_FDCWD, "/proc/sys/user/max_inotify_instances", launcher->is_single ? "64" : "32");
+}
+
 static int set_up(struct launcher *launcher, const struct resident_options *options, struct fault *fault) {
   char why[128];
   if (open_directories(launcher, options, fault) != 0) return -1;
@@ -98,6 +105,7 @@ static int set_up(struct launcher *launcher, const struct resident_options *opti
   prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
   prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
   raise_open_files();
+  limit_counted(launcher);
   sigset_t waited;
   sigemptyset(&waited);
   sigaddset(&waited, SIGCHLD);

@@ -26,6 +26,7 @@
 #include "launch/become.h"
 #include "launch/bubblewrap.h"
 #include "launch/file.h"
+#include "launch/ids.h"
 #include "launch/loopback.h"
 #include "launch/message.h"
 #include "launch/overlay.h"
@@ -35,6 +36,13 @@
 /* Where the working tmpfs is mounted, in our own mount namespace only. A directory that exists on every host and
    that nothing we need lies below by absolute path; what does lie there is reached by descriptor. */
 #define WORK "/tmp"
+
+enum {
+  /* Queued signals and POSIX timers, which count as one each: programs use tens. The host has 4 per MiB of memory. */
+  SIGNALS_MAX = 4096,
+  /* Bytes in POSIX message queues: a quarter of what the kernel gives one user, which is all sandboxes together. */
+  QUEUE_BYTES_MAX = 204800,
+};
 
 static int say(int control, const struct starter_message *message, int descriptor) {
   return message_send(control, message, sizeof *message, &descriptor, descriptor < 0 ? 0 : 1);
@@ -94,6 +102,17 @@ static int limit_resources(const struct starter_plan *plan) {
     limit = (struct rlimit){plan->request->bytes_max, plan->request->bytes_max};
     if (setrlimit(RLIMIT_FSIZE, &limit) != 0) return -1;
   }
+  /* Counted by the kernel over the whole user namespace made below; root inside can't raise them. Lowering only. */
+  static const struct {
+    int resource;
+    rlim_t max;
+  } counted[] = {{RLIMIT_SIGPENDING, SIGNALS_MAX}, {RLIMIT_MSGQUEUE, QUEUE_BYTES_MAX}};
+  for (size_t i = 0; i < sizeof counted / sizeof counted[0]; i++) {
+    if (getrlimit(counted[i].resource, &limit) != 0) return -1;
+    if (limit.rlim_max > counted[i].max) limit.rlim_max = counted[i].max;
+    limit.rlim_cur = limit.rlim_max;
+    if (setrlimit(counted[i].resource, &limit) != 0) return -1;
+  }
   limit = (struct rlimit){0, 0};
   return setrlimit(RLIMIT_CORE, &limit);
 }
@@ -115,15 +134,31 @@ static void reset_oom_score(void) {
   }
 }
 
+/*
+ * The id that makes the sandbox's user namespace. What the kernel counts per user is counted against it as well, so
+ * sandboxes with a maker of their own can't use up each other's share. Being the maker gives rights only to who
+ * has that id in the daemon's namespace, where nobody does.
+ */
+static uid_t maker_id(const struct launcher *launcher, uint64_t instance) {
+  return launcher->is_single ? 0 : (uid_t)(1 + instance % SANDBOX_IDS);
+}
+
+static int become_sandbox_root(struct fault *fault) {
+  if (setresgid(0, 0, 0) != 0 || setresuid(0, 0, 0) != 0) {
+    return fault_set(fault, "launch_failed", "can't become root of the sandbox");
+  }
+  return become_inner_id(0, fault);
+}
+
 static int start(const struct launcher *launcher, const struct starter_plan *plan, struct fault *fault) {
   if (cgroup_join(&launcher->cgroups, plan->group, fault) != 0 || gather(launcher, plan, fault) != 0) return -1;
   reset_oom_score();
   if (limit_resources(plan) != 0) return fault_set(fault, "launch_failed", "can't set resource limits");
-  if (become_inner_id(sandbox_root_id(launcher), fault) != 0) return -1;
+  if (become_inner_id(maker_id(launcher, plan->request->instance), fault) != 0) return -1;
   if (unshare(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWNET) != 0) {
     return fault_set(fault, "launch_failed", "can't make the sandbox's namespaces");
   }
-  if (ask(plan->control_fd, STARTER_NEEDS_MAPS, fault) != 0) return -1;
+  if (ask(plan->control_fd, STARTER_NEEDS_MAPS, fault) != 0 || become_sandbox_root(fault) != 0) return -1;
   if (chdir(WORK) != 0) return fault_set(fault, "launch_failed", "can't enter the working directory of the start");
   cleanup_fd upper = open("u", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   bool is_sized = plan->request->upper_kind != UPPER_DIRECTORY;

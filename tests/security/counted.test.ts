@@ -1,0 +1,45 @@
+/**
+ * What the kernel counts per user of the host, by the example of inotify instances and queued signals (of which a
+ * timer is one): a sandbox that takes all it gets leaves its neighbours theirs, and the host's own services theirs.
+ */
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { watch } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { TestDaemon } from '../support/daemon.ts';
+
+const sandboxes = '/cgi-bin/api/sandboxes';
+
+async function layer(folder: string): Promise<string> {
+  const program = join(folder, 'tree/counted');
+  execFileSync('mkdir', [join(folder, 'tree')]);
+  execFileSync('gcc', ['-D_GNU_SOURCE', '-static', '-o', program, join(import.meta.dirname, 'counted.c')]);
+  const module = join(folder, 'module.squashfs');
+  execFileSync('mksquashfs', [join(folder, 'tree'), module, '-all-root', '-quiet', '-no-progress']);
+  return module;
+}
+
+test('one sandbox that takes all inotify instances and signals takes nobody else’s', async () => {
+  const folder = await mkdtemp('/tmp/squash-counted-');
+  try {
+    await using daemon = await TestDaemon.start({ modules: { '500-counted': await layer(folder) } });
+    const takeAll = async (id: string): Promise<readonly [number, number]> => {
+      const body = { id, owner: 'a', layers: '000-base-test,500-counted' };
+      assert.equal((await daemon.request('POST', sandboxes, body)).status, 201);
+      const { json } = await daemon.request('POST', `${sandboxes}/${id}/exec`, { cmd: '/counted' });
+      assert.equal(json.exit_code, 0, json.stderr);
+      const [watches = 0, signals = 0] = String(json.stdout).split(' ').map(Number);
+      return [watches, signals];
+    };
+    const greedy = await takeAll('greedy');
+    assert.ok(greedy[0] > 0 && greedy[0] <= 64, `inotify instances: ${greedy[0]}`);
+    assert.ok(greedy[1] > 0 && greedy[1] <= 4096, `signals: ${greedy[1]}`);
+    assert.deepEqual(await takeAll('neighbour'), greedy);
+    // As whoever started the daemon. @throws EMFILE
+    watch('/', () => {}).close();
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+});
