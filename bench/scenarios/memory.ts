@@ -12,6 +12,8 @@ import { type Context, squashSubjects } from './context.ts';
 const megabyte = 1e6;
 /** Created at once, so that 500 do not queue beyond the daemon's limits on waiting. */
 const batch = 20;
+/** After its last command a sandbox's upper is measured once, up to three seconds later; then it is at rest. */
+const settleMs = 6000;
 
 export async function memoryScenario(context: Context): Promise<Scenario> {
   const counts = context.quick ? [1, 10, 100] : [1, 10, 100, 500];
@@ -53,15 +55,18 @@ function squashIdle(squash: SquashUnderTest, count: number, quick: boolean): Sub
           await squash.client.exec(id, 'true');
         });
         const pids = (await descendants(squash.launcherPid)).filter((pid) => !before.has(pid));
-        const busyBefore = await cpuMs(squash.daemonPid);
-        const windowMs = quick ? 2000 : 10_000;
-        await sleep(windowMs);
-        return {
+        const idle = {
           pss: (await totalPssBytes(pids)) / count / megabyte,
           kernel: ((await kernelBytes()) - kernelBefore) / count / megabyte,
           rss: (await rssBytes(squash.daemonPid)) / megabyte,
-          cpu: (((await cpuMs(squash.daemonPid)) - busyBefore) / windowMs) * 100,
         };
+        if (count < 100) return idle;
+        await sleep(settleMs);
+        const busyBefore = await cpuMs(squash.daemonPid);
+        const windowMs = quick ? 5000 : 20_000;
+        await sleep(windowMs);
+        const cpu = (((await cpuMs(squash.daemonPid)) - busyBefore) / windowMs) * 100;
+        return { ...idle, rss: (await rssBytes(squash.daemonPid)) / megabyte, cpu };
       } finally {
         await inBatches(ids, async (id) => await squash.client.destroy(id).catch(() => undefined));
       }

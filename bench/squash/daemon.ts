@@ -48,6 +48,8 @@ export async function startSquash(place: DaemonPlace, stack: AsyncDisposableStac
     SQUASH_DATA: place.dataDir,
     SQUASH_PORT: String(port),
     SQUASH_MAX_SANDBOXES: String(sandboxesMax),
+    // For comparing the kinds of upper; without it the daemon chooses as it does for any user.
+    ...(process.env['SQUASH_UPPER'] === undefined ? {} : { SQUASH_UPPER: process.env['SQUASH_UPPER'] }),
   };
   const client = new SquashClient(port);
   stack.defer(() => client[Symbol.dispose]());
