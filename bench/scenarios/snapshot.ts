@@ -20,7 +20,7 @@ export function snapshotScenario(megabytes: number, fullRounds: number) {
     return {
       id: `snapshot-${megabytes}`,
       title: `Snapshot and restore, ${megabytes} MB`,
-      about: `An upper of ${megabytes} MB in files of 64 KiB, half of them random and half text. Restore includes unpacking and the start on it; the snapshot is a new one each time, so nothing is found unpacked.`,
+      about: `An upper of ${megabytes} MB in files of 64 KiB, half of them random and half text. Squash also syncs both to the disk, checks the digest, and restarts the sandbox on the restored tree; each snapshot is a new one, so nothing is found unpacked.`,
       metrics: [
         { id: 'snapshot', title: `snapshot of ${megabytes} MB`, unit: 'ms' },
         { id: 'restore', title: `restore of ${megabytes} MB`, unit: 'ms' },

@@ -5,7 +5,7 @@
 import { access, mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { lastLine, mustRun, run } from '../measure/process.ts';
-import { packFlags } from './image-tools.ts';
+import { layerPackFlags } from './image-tools.ts';
 
 const repositoryFolders = 100;
 const filesPerFolder = 30;
@@ -32,7 +32,7 @@ export async function readPathImage(cacheDir: string): Promise<string> {
     if (code !== 0) throw new Error(`mmdebstrap: ${lastLine(stderr)}`);
     await mustRun(['tar', '-C', tree, '-xf', tarball, '--exclude=./dev/*', '--no-same-owner']);
     await makeRepository(join(tree, 'repository'));
-    await mustRun(['mksquashfs', tree, join(work, 'image'), ...packFlags, '-all-root']);
+    await mustRun(['mksquashfs', tree, join(work, 'image'), ...layerPackFlags, '-all-root']);
     await rename(join(work, 'image'), image);
   } finally {
     await rm(work, { recursive: true, force: true });
