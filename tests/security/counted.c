@@ -1,10 +1,35 @@
-/* Takes every inotify instance and queues every signal it gets, prints both counts, and leaves a child that keeps them. */
+/*
+ * Without words: takes every inotify instance and queues every signal it gets, prints both counts, and leaves a child
+ * that keeps them. `sockets N`: sends datagrams to N sockets that nobody reads, and prints how many bytes they hold.
+ */
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/inotify.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
-int main(void) {
+static int fill_sockets(int count) {
+  static char bytes[60000];
+  long held = 0;
+  int *sockets = calloc((size_t)count, sizeof *sockets);
+  for (int i = 0; i < count; i++) {
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof address;
+    sockets[i] = socket(AF_INET, SOCK_DGRAM, 0);
+    if (bind(sockets[i], (struct sockaddr *)&address, size) != 0) return 1;
+    getsockname(sockets[i], (struct sockaddr *)&address, &size);
+    for (int j = 0; j < 4; j++) sendto(sockets[i], bytes, sizeof bytes, MSG_DONTWAIT, (struct sockaddr *)&address, size);
+  }
+  for (int i = 0; i < count; i++) {
+    for (ssize_t got; (got = recv(sockets[i], bytes, sizeof bytes, MSG_DONTWAIT)) > 0;) held += got;
+  }
+  return printf("%ld\n", held) < 0;
+}
+
+int main(int argc, char **argv) {
+  if (argc == 3) return fill_sockets(atoi(argv[2]));
   int pipe_ends[2];
   int counts[2] = {0, 0};
   if (pipe(pipe_ends) != 0) return 1;

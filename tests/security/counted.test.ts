@@ -21,6 +21,25 @@ async function layer(folder: string): Promise<string> {
   return module;
 }
 
+const unlimited = process.getuid?.() === 0 ? false : 'an ordinary user may have no control groups';
+
+test('what lies unread in Internet sockets counts as memory', { skip: unlimited }, async () => {
+  const folder = await mkdtemp('/tmp/squash-counted-');
+  try {
+    await using daemon = await TestDaemon.start({ modules: { '500-counted': await layer(folder) } });
+    const body = { id: 'hoard', owner: 'a', layers: '000-base-test,500-counted', memory_mb: 128 };
+    assert.equal((await daemon.request('POST', sandboxes, body)).status, 201);
+    // 3,000 sockets of two to four datagrams: some 400 MB where nothing bounds it.
+    const { json } = await daemon.request('POST', `${sandboxes}/hoard/exec`, {
+      cmd: '/counted sockets 3000',
+    });
+    assert.equal(json.exit_code, 0, json.stderr);
+    assert.ok(Number(json.stdout) < 128 * 2 ** 20, `held ${json.stdout} bytes`);
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+});
+
 test('one sandbox that takes all inotify instances and signals takes nobody else’s', async () => {
   const folder = await mkdtemp('/tmp/squash-counted-');
   try {
