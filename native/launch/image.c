@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,6 +23,7 @@
 #include "launch/log.h"
 #include "launch/sandbox.h"
 #include "launch/stillness.h"
+#include "launch/syscalls.h"
 #include "launch/tool.h"
 #include "launch/tree.h"
 #include "launch/upper.h"
@@ -112,14 +114,26 @@ static int run_mksquashfs(struct tool *tool, struct fault *fault) {
                    (unsigned)tool->status, last_words(tool));
 }
 
-/* fuse-overlayfs lets the kernel keep written pages: they have to be in the upper before it is read. The kernel's own
-   overlay shares its pages with the upper. */
+/*
+ * fuse-overlayfs lets the kernel keep written pages: they have to be in the upper before it is read. (The kernel's own
+ * overlay shares its pages with the upper.) Only a member of the sandbox's user namespace may touch that mount, so a
+ * child becomes one; it stays outside the pid namespace, where nobody inside can see it.
+ */
 static int flush_fuse(const struct sandbox *sandbox, struct fault *fault) {
-  char path[64];
   if (sandbox->overlay_pid == 0) return 0;
-  snprintf(path, sizeof path, "/proc/%d/root", sandbox->pid);
-  cleanup_fd root = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (root >= 0 && syncfs(root) == 0) return 0;
+  pid_t child = fork();
+  if (child == 0) {
+    cleanup_fd pidfd = sys_pidfd_open(sandbox->pid);
+    if (pidfd < 0 || setns(pidfd, CLONE_NEWUSER | CLONE_NEWNS) != 0) _exit(errno);
+    /* An id that its map does not know could not be told to fuse-overlayfs. */
+    if (setresgid(0, 0, 0) != 0 || setresuid(0, 0, 0) != 0) _exit(errno);
+    cleanup_fd root = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    _exit(root >= 0 && syncfs(root) == 0 ? 0 : errno);
+  }
+  int status = 0;
+  while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
+  if (child > 0 && status == 0) return 0;
+  errno = WIFEXITED(status) ? WEXITSTATUS(status) : EIO;
   return fault_disk(fault, "launch_failed", "can't write back the files of sandbox \"%s\"", sandbox->name);
 }
 
