@@ -10,7 +10,7 @@ import { Client } from './client/client.ts';
 import type { CommandSpec } from './command.ts';
 import { commandTable, findCommand } from './command-table.ts';
 import { CliFailure, exitCodes, usageFailure } from './failure.ts';
-import { endQuietlyOnBrokenPipes, printLine } from './output/print.ts';
+import { endQuietlyOnBrokenPipes, printLine, visible } from './output/print.ts';
 
 /** Runs one call and sets the process's exit code. */
 export async function start(words: readonly string[]): Promise<void> {
@@ -67,11 +67,16 @@ async function runVersion(): Promise<number> {
   return await dispatch(findCommand(['version', '--offline']), []);
 }
 
+/** A refusal may quote what a sandbox chose: a file's name, the words of its PID 1. */
+function visibleLines(text: string): string {
+  return text.split('\n').map(visible).join('\n');
+}
+
 /** One line on standard error; with `--json` one object, so that programs need not parse sentences. */
 function report(failure: unknown, spec: CommandSpec | undefined, words: readonly string[]): number {
   if (!(failure instanceof CliFailure)) {
     const detail = failure instanceof Error ? (failure.stack ?? failure.message) : String(failure);
-    process.stderr.write(`squash: a fault in the command line itself (internal)\n${detail}\n`);
+    process.stderr.write(`squash: a fault in the command line itself (internal)\n${visibleLines(detail)}\n`);
     return spec?.passesExitCode === true ? exitCodes.execFailed : exitCodes.failed;
   }
   const end = words.indexOf('--');
@@ -79,7 +84,7 @@ function report(failure: unknown, spec: CommandSpec | undefined, words: readonly
   process.stderr.write(
     json
       ? `${JSON.stringify({ error: { code: failure.code, message: failure.message } })}\n`
-      : `squash: ${failure.message} (${failure.code})\n`,
+      : `squash: ${visibleLines(failure.message)} (${visible(failure.code)})\n`,
   );
   const own: readonly number[] = [exitCodes.failed, exitCodes.usage, exitCodes.unreachable];
   return spec?.passesExitCode === true && own.includes(failure.exitCode)

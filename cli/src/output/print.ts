@@ -15,8 +15,16 @@ export function printNote(text: string): void {
   process.stderr.write(`${text}\n`);
 }
 
+/** JSON leaves some characters as they are that terminals obey; escaped they mean the same to every parser. */
 export function printJson(value: unknown): void {
-  process.stdout.write(`${JSON.stringify(value, undefined, 2)}\n`);
+  const text = JSON.stringify(value, undefined, 2).replace(
+    /[\u007f-\u009f\p{Cf}\u2028\u2029]/gu,
+    (characters) =>
+      Array.from({ length: characters.length }, (_, index) => characters.charCodeAt(index))
+        .map((unit) => `\\u${unit.toString(16).padStart(4, '0')}`)
+        .join(''),
+  );
+  process.stdout.write(`${text}\n`);
 }
 
 /** `squash ls | head -1` ends quietly, as programs that die of SIGPIPE do. */

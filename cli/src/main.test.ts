@@ -1,0 +1,36 @@
+/** Text of a sandbox's choosing must not reach the reader's terminal as anything but text. */
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { test } from 'node:test';
+
+const program = join(import.meta.dirname, '../bin/squash.mjs');
+const hostile = 'a\u001b]0;b\u0007\u009b31m\u202ec';
+
+/** What `squash ls` writes where the API gives this answer. */
+async function listing(status: number, body: unknown, words: readonly string[]): Promise<string> {
+  const server = createServer((_, response) => {
+    response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  try {
+    const { port } = server.address() as AddressInfo;
+    const call = ['ls', '--url', `http://127.0.0.1:${port}`, ...words];
+    return await new Promise((resolve) => {
+      execFile(process.execPath, [program, ...call], (_, stdout, stderr) => resolve(stdout + stderr));
+    });
+  } finally {
+    server.close();
+  }
+}
+
+test('refusals and JSON show control characters instead of sending them', async () => {
+  const refused = await listing(500, { error: hostile, code: 'internal' }, []);
+  assert.match(refused, /a\\u\{1b\}\]0;b\\u\{7\}/);
+  const json = await listing(200, [{ id: 'x', task: hostile }], ['--json']);
+  assert.equal(JSON.parse(json)[0].task, hostile);
+  for (const text of [refused, json]) assert.doesNotMatch(text, /[^\P{Cc}\n]|\p{Cf}/u);
+});
