@@ -4,7 +4,7 @@
  *
  * The process id stays the same through all of it, so a service manager watches the right process.
  */
-import { mkdirSync } from 'node:fs';
+import { accessSync, constants, existsSync, mkdirSync, readdirSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { AppError } from '@squash/contract/errors';
@@ -30,9 +30,39 @@ export function enterCommand(
  * launcher mounts from there it reaches before it gives up the daemon's id.
  */
 export function makeStateDirectories(place: { readonly dataDir: string; readonly runDir: string }): void {
+  checkIsOurs(place.dataDir);
   for (const path of [place.dataDir, place.runDir]) {
     mkdirSync(dirname(path), { recursive: true });
     mkdirSync(path, { recursive: true, mode: 0o700 });
+  }
+}
+
+/** What a data directory may hold before it has its database: what we make, and what an operator or a mount brings. */
+const ownNames = new Set(['run', 'log', 'tmp', 'trash', 'layers', '.env', 'lost+found']);
+
+/**
+ * The directory is closed to others and, where root starts us, given to another id: a wrong word in the configuration,
+ * SQUASH_DATA=/var, must not do that to a directory with another purpose. @throws config_invalid
+ */
+function checkIsOurs(dataDir: string): void {
+  // One that we can't look into is another user's: squash-launch says so.
+  if (!existsSync(dataDir) || !isReadable(dataDir)) return;
+  const names = readdirSync(dataDir);
+  if (names.some((name) => name === 'squash.db' || name === 'modules' || name === 'sandboxes')) return;
+  const foreign = names.find((name) => !ownNames.has(name));
+  if (foreign === undefined) return;
+  throw new AppError(
+    'config_invalid',
+    `SQUASH_DATA is "${dataDir}", which holds "${foreign}" and nothing of Squash: name an empty or a new directory`,
+  );
+}
+
+function isReadable(path: string): boolean {
+  try {
+    accessSync(path, constants.R_OK);
+    return true;
+  } catch {
+    return false;
   }
 }
 

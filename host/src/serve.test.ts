@@ -1,0 +1,24 @@
+/** Which directories become the data directory. */
+import assert from 'node:assert/strict';
+import { mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { makeStateDirectories } from './serve.ts';
+
+test('a directory with another purpose is refused, a new one is closed to others', () => {
+  const parent = mkdtempSync('/tmp/squash-serve-');
+  try {
+    const foreign = join(parent, 'etc');
+    mkdirSync(foreign, { mode: 0o755 });
+    writeFileSync(join(foreign, 'passwd'), '');
+    const place = (dataDir: string) => ({ dataDir, runDir: join(dataDir, 'run') });
+    assert.throws(() => makeStateDirectories(place(foreign)), { code: 'config_invalid' });
+    assert.equal(statSync(foreign).mode & 0o777, 0o755);
+    const own = join(parent, 'a/b');
+    makeStateDirectories(place(own));
+    makeStateDirectories(place(own));
+    assert.equal(statSync(own).mode & 0o777, 0o700);
+  } finally {
+    rmSync(parent, { recursive: true });
+  }
+});
