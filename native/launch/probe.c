@@ -82,8 +82,13 @@ static void probe_ids(const struct launcher *launcher, int client) {
     row.state = STATE_WEAKER;
     row.found = launcher->single_reason[0] != '\0' ? launcher->single_reason : "SQUASH_IDS=single";
     row.choice = "one id, which root inside and the daemon share";
-    row.weaker = "packages that make users or change owners fail inside; root inside and the daemon have one id on the "
-                 "host, held apart by namespaces alone";
+    /* The kernel lets nobody without privilege give up a group: neither before nor inside a user namespace. */
+    row.weaker = getgroups(0, NULL) > 0
+                     ? "packages that make users or change owners fail inside; root inside and the daemon have one id on the "
+                       "host, held apart by namespaces alone; commands keep your groups of the host (docker, disk, kvm, if "
+                       "you are in them), which reach nothing from inside but would serve whoever broke out"
+                     : "packages that make users or change owners fail inside; root inside and the daemon have one id on "
+                       "the host, held apart by namespaces alone";
     row.remedy = "sudo apt install uidmap && sudo usermod --add-subuids 100000-165535 --add-subgids 100000-165535 "
                  "\"$USER\", then `squash stop --all` and start again";
   }
