@@ -69,7 +69,7 @@ test('process limit holds when a command makes more than it may', async () => {
 });
 
 test('disk limit holds when a command writes without end', async () => {
-  await vm.output('mkdir -p /etc/squash; echo SQUASH_UPPER_LIMIT_MB=32 >/etc/squash/squash.env');
+  await squash.setting('SQUASH_UPPER_LIMIT_MB=32');
   await squash.control('restart squash');
   await squash.healthy();
   const created = await squash.call('POST', '/sandboxes', { id: 'disk', memory_mb: 64 });
@@ -125,6 +125,6 @@ test('nothing stays when everything is stopped', async () => {
   await vm.output('SQUASH_DATA=/var/lib/squash /opt/squash/squash stop --all');
   await squash.control('stop squash');
   await vm.until('! pgrep -x squash-init && ! pgrep -x squash-launch');
-  assert.equal(await vm.output("find /sys/fs/cgroup -type d -name 'squash-*'"), '');
+  assert.equal(await vm.output("find /sys/fs/cgroup -type d -name 'squash-????????????????'"), '');
   assert.equal(await vm.output('losetup -a'), '');
 });

@@ -20,9 +20,7 @@ for (const user of ['alice', 'bob'] as const) {
   test(`user unit starts the daemon and limits hold when ${user} lingers`, async () => {
     const squash = new Service(vm, user);
     // Both users' daemons listen on one machine: bob's on the Unix socket alone.
-    if (user === 'bob') {
-      await squash.run('mkdir -p ~/.config/squash; echo SQUASH_PORT=off >~/.config/squash/squash.env');
-    }
+    if (user === 'bob') await squash.setting('SQUASH_PORT=off');
     await squash.install();
     const created = await squash.call('POST', '/sandboxes', { id: 'own', memory_mb: 64 });
     assert.doesNotMatch(JSON.stringify(created.warnings), /memory|pids/);
