@@ -20,6 +20,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "common/descriptor.h"
@@ -150,15 +151,35 @@ static int become_sandbox_root(struct fault *fault) {
   return become_inner_id(0, fault);
 }
 
+/*
+ * Where no group counts processes, their owner's limit does: a fork bomb must not take the machine along. Before the
+ * namespace is made the limit holds for all ids in it together, because its maker is its own; in single-id mode the
+ * maker is everybody's, but there is one id inside. Older kernels count by the host's id, across sandboxes: not there.
+ */
+static int limit_processes(const struct launcher *launcher, const struct starter_plan *plan) {
+  struct utsname system;
+  unsigned major = 0;
+  unsigned minor = 0;
+  if (launcher->cgroups.has[CGROUP_PIDS] || plan->request->pids_max == 0 || uname(&system) != 0) return 0;
+  if (sscanf(system.release, "%u.%u", &major, &minor) != 2 || major < 5 || (major == 5 && minor < 14)) return 0;
+  struct rlimit limit;
+  if (getrlimit(RLIMIT_NPROC, &limit) != 0) return -1;
+  if (limit.rlim_max > plan->request->pids_max) limit.rlim_max = (rlim_t)plan->request->pids_max;
+  limit.rlim_cur = limit.rlim_max;
+  return setrlimit(RLIMIT_NPROC, &limit);
+}
+
 static int start(const struct launcher *launcher, const struct starter_plan *plan, struct fault *fault) {
   if (cgroup_join(&launcher->cgroups, plan->group, fault) != 0 || gather(launcher, plan, fault) != 0) return -1;
   reset_oom_score();
   if (limit_resources(plan) != 0) return fault_set(fault, "launch_failed", "can't set resource limits");
   if (become_inner_id(maker_id(launcher, plan->request->instance), fault) != 0) return -1;
+  if (!launcher->is_single && limit_processes(launcher, plan) != 0) return fault_set(fault, "launch_failed", "can't limit processes");
   if (unshare(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWNET) != 0) {
     return fault_set(fault, "launch_failed", "can't make the sandbox's namespaces");
   }
   if (ask(plan->control_fd, STARTER_NEEDS_MAPS, fault) != 0 || become_sandbox_root(fault) != 0) return -1;
+  if (launcher->is_single && limit_processes(launcher, plan) != 0) return fault_set(fault, "launch_failed", "can't limit processes");
   if (chdir(WORK) != 0) return fault_set(fault, "launch_failed", "can't enter the working directory of the start");
   cleanup_fd upper = open("u", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   bool is_sized = plan->request->upper_kind != UPPER_DIRECTORY;
