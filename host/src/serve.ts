@@ -9,7 +9,7 @@ import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { AppError } from '@squash/contract/errors';
 import { pinnedEnvironment } from './config/config.ts';
-import { loadConfig } from './config/load.ts';
+import { loadConfig, pinnedSettings } from './config/load.ts';
 
 const projectDir = fileURLToPath(new URL('../../', import.meta.url));
 const architecture = process.arch === 'arm64' ? 'aarch64' : 'x86_64';
@@ -71,7 +71,10 @@ function serve(): void {
   makeStateDirectories(config);
   const main = fileURLToPath(new URL('./main.ts', import.meta.url));
   const { program, words } = enterCommand(config, [process.execPath, main]);
-  const env: Record<string, string> = { ...pinnedEnvironment(config) };
+  const env: Record<string, string> = {
+    ...pinnedSettings(process.env, process.cwd()),
+    ...pinnedEnvironment(config),
+  };
   for (const [name, value] of Object.entries(process.env)) {
     if (value !== undefined && env[name] === undefined) env[name] = value;
   }

@@ -39,6 +39,15 @@ export function loadConfig(env: Environment, cwd: string): Config {
   return readConfig(env, cwd).config;
 }
 
+/**
+ * Every setting's text as it holds in this working directory, for a process that starts in another one: there a
+ * `.env`, or its absence, must not change what was read here. Empty means default, whatever a file says.
+ */
+export function pinnedSettings(env: Environment, cwd: string): Readonly<Record<string, string>> {
+  const file = readDotEnv(cwd);
+  return Object.fromEntries(settings.map(({ name }) => [name, env[name] ?? file[name] ?? '']));
+}
+
 /** The effective values for `squash doctor --config`. @throws config_invalid */
 export function explainConfig(env: Environment, cwd: string): readonly ExplainedSetting[] {
   return readConfig(env, cwd).explained;
