@@ -1,6 +1,6 @@
 /** Which daemon a call reaches, from options, environment and the data directory. */
 import assert from 'node:assert/strict';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { chownSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, describe, it } from 'node:test';
@@ -31,6 +31,19 @@ describe('findDaemon', () => {
     writeFileSync(join(data, 'run', 'api.sock'), '');
     assert.equal(describeAddress(findDaemon({}, { SQUASH_DATA: data })), join(data, 'run/api.sock'));
     assert.equal(localSocketPath({ SQUASH_RUN: '/elsewhere', SQUASH_DATA: data }), '/elsewhere/api.sock');
+  });
+
+  it('takes no place from a .env of another user', { skip: process.geteuid?.() !== 0 }, () => {
+    const before = process.cwd();
+    process.chdir(directory);
+    try {
+      writeFileSync('.env', 'SQUASH_RUN=/theirs\n');
+      assert.equal(localSocketPath({}), '/theirs/api.sock');
+      chownSync('.env', 65_534, 65_534);
+      assert.notEqual(localSocketPath({}), '/theirs/api.sock');
+    } finally {
+      process.chdir(before);
+    }
   });
 
   it('refuses addresses that say something else than where', () => {

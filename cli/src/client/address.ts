@@ -51,6 +51,9 @@ const placeVariables = ['SQUASH_DATA', 'SQUASH_DATA_DIR', 'SQUASH_RUN', 'SQUASH_
 function withDotEnv(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   let file: NodeJS.Dict<string>;
   try {
+    // Another user's, in /tmp say, would lead our token to a socket of theirs.
+    const { uid } = statSync('.env');
+    if (uid !== 0 && uid !== process.geteuid?.()) return env;
     file = parseEnv(readFileSync('.env', 'utf8'));
   } catch {
     // None, or not readable: the daemon that could read it would be another user's.

@@ -1,6 +1,6 @@
 /** The configuration's edge: precedence, defaults, refusals, and that no secret comes out of it. */
 import assert from 'node:assert/strict';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { chown, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -200,4 +200,15 @@ test('editDistance() is a distance, and nearest() finds a name by itself', () =>
     }),
   );
   assert.equal(nearest('SQUASH_AUTHTOKEN', ['SQUASH_AUTH_TOKEN', 'SQUASH_PORT']), 'SQUASH_AUTH_TOKEN');
+});
+
+const skip = process.geteuid?.() === 0 ? false : 'only root can give a file away';
+
+test('loadConfig() refuses a .env of another user', { skip }, async () => {
+  await using cwd = await directory('SQUASH_PORT=1');
+  await chown(join(cwd.path, '.env'), 65_534, 65_534);
+  assert.throws(() => loadConfig(data, cwd.path), {
+    code: 'config_invalid',
+    message: /belongs to uid 65534/,
+  });
 });

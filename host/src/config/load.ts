@@ -36,6 +36,7 @@ interface Found {
 
 /** @throws config_invalid, with one line per problem */
 export function loadConfig(env: Environment, cwd: string): Config {
+  checkOwner(join(cwd, '.env'));
   return readConfig(env, cwd).config;
 }
 
@@ -97,6 +98,16 @@ function readDotEnv(cwd: string): Environment {
     throw new AppError('config_invalid', `Cannot use "${path}": it is larger than ${dotEnvBytesMax} bytes`);
   }
   return parseEnv(text);
+}
+
+/** In a directory that others may write to, /tmp say, another user's words must not configure our daemon. */
+function checkOwner(path: string): void {
+  const owner = statSync(path, { throwIfNoEntry: false })?.uid;
+  if (owner === undefined || owner === 0 || owner === process.geteuid?.()) return;
+  throw new AppError(
+    'config_invalid',
+    `Cannot use "${path}": it belongs to uid ${owner}; remove it or start elsewhere`,
+  );
 }
 
 function isMissing(error: unknown): boolean {
