@@ -193,9 +193,12 @@ int cgroup_create(const struct cgroup_setup *setup, const char *name, const stru
 }
 
 int cgroup_join(const struct cgroup_setup *setup, const char *name, struct fault *fault) {
+  /* Version 1: "0" in the file for single threads needs no lock over all forks of the machine, whose first taker waits
+     for an RCU grace period (measured: 8 ms against 0.04). We have one thread, so both files mean the same. */
+  const char *file = setup->version == 1 ? "tasks" : "cgroup.procs";
   for (int i = 0; i < CGROUP_CONTROLLERS; i++) {
     if (setup->base[i] < 0) continue;
-    if (cgroup_file_write(setup->base[i], name, "cgroup.procs", "0") != 0) {
+    if (cgroup_file_write(setup->base[i], name, file, "0") != 0) {
       return fault_set(fault, "launch_failed", "can't join control group \"%s\"", name);
     }
   }

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -161,8 +162,13 @@ static int loop_find(int image, char *path, size_t size) {
 
 /* A loop device on the file that frees itself with its last use. */
 static int loop_attach(int image, char *path, size_t size, struct fault *fault) {
-  int present = loop_find(image, path, size);
-  if (present >= 0) return present;
+  /* The device keeps the open file it is configured with, and with that this lock: who gets it knows that no device
+     has the image, without a look at every device of the host. */
+  if (flock(image, LOCK_EX | LOCK_NB) != 0) {
+    int present = loop_find(image, path, size);
+    if (present >= 0) return present;
+    (void)flock(image, LOCK_EX | LOCK_NB); /* It went meanwhile. */
+  }
   cleanup_fd control = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
   for (int tries = 0; control >= 0 && tries < LOOP_TRIES; tries++) {
     int number = ioctl(control, LOOP_CTL_GET_FREE);
