@@ -15,6 +15,7 @@ import { limits } from '@squash/contract/limits';
 import packageJson from '../../package.json' with { type: 'json' };
 import { startHttp } from './api/serve-http.ts';
 import { systemClock } from './base/clock.ts';
+import { startAgainCompiled } from './base/compiled.ts';
 import { createLog, type Log } from './base/log.ts';
 import type { Config } from './config/config.ts';
 import { type LoadedConfig, readConfig } from './config/load.ts';
@@ -184,7 +185,10 @@ async function main(): Promise<number> {
     const loaded = readConfig(process.env, process.cwd());
     log = openLog(loaded.config.log);
     if (process.argv[2] === 'repair') await repair(loaded.config);
-    else await serve(loaded, log);
+    else {
+      startAgainCompiled();
+      await serve(loaded, log);
+    }
     return 0;
   } catch (error) {
     if (process.argv[2] === 'repair') {

@@ -5,7 +5,7 @@
  * The process id stays the same through all of it, so a service manager watches the right process.
  */
 import { accessSync, constants, existsSync, mkdirSync, readdirSync } from 'node:fs';
-import { dirname } from 'node:path';
+import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { AppError } from '@squash/contract/errors';
 import { pinnedEnvironment } from './config/config.ts';
@@ -13,6 +13,12 @@ import { loadConfig, pinnedSettings } from './config/load.ts';
 
 const projectDir = fileURLToPath(new URL('../../', import.meta.url));
 const architecture = process.arch === 'arm64' ? 'aarch64' : 'x86_64';
+
+/**
+ * New objects get 2 MB instead of 16: nearly all of the daemon's live for one request. Collecting them a little more
+ * often costs less than keeping the room resident (measured with 100 idle sandboxes: 109 MB against 92 MB).
+ */
+const memoryFlags = ['--max-semi-space-size=2'];
 
 /** The words that run `command` inside the daemon's namespaces. */
 export function enterCommand(
@@ -70,10 +76,13 @@ function serve(): void {
   const config = loadConfig(process.env, process.cwd());
   makeStateDirectories(config);
   const main = fileURLToPath(new URL('./main.ts', import.meta.url));
-  const { program, words } = enterCommand(config, [process.execPath, main]);
+  const { program, words } = enterCommand(config, [process.execPath, ...memoryFlags, main]);
   const env: Record<string, string> = {
     ...pinnedSettings(process.env, process.cwd()),
     ...pinnedEnvironment(config),
+    // Without it Node loads its TypeScript parser at each start and keeps it: 25 MB and a tenth of a second. The
+    // directory is the daemon's own; what lies there is executed.
+    NODE_COMPILE_CACHE: join(config.runDir, 'compile'),
   };
   for (const [name, value] of Object.entries(process.env)) {
     if (value !== undefined && env[name] === undefined) env[name] = value;

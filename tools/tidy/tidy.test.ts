@@ -27,6 +27,7 @@ const onlyIn: readonly OnlyIn[] = [
     allowed: [
       'host/src/config/',
       'host/src/base/fault.ts',
+      'host/src/base/compiled.ts',
       'host/src/main.ts',
       'host/src/serve',
       'host/src/stop',
