@@ -158,12 +158,12 @@ static pid_t resident_start(struct resident_options *options, struct fault *faul
 /*
  * Inotify instances, queued signals, timers and the like that exist in a user namespace are counted against the id
  * that made it, too. Where that is host root, one sandbox could use up what the host's own services need: so the
- * daemon's id makes it. The capabilities stay, for hosts where only they may make one.
+ * daemon's id makes it. The capabilities stay where they may, for hosts where only they make one.
  */
 static int unshare_as_daemon(void) {
-  if (geteuid() == 0 && (prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP, 0, 0, 0) != 0 ||
-                         seteuid(ROOT_RANGE_FIRST) != 0)) {
-    return -1;
+  if (geteuid() == 0) {
+    (void)prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP, 0, 0, 0);
+    if (seteuid(ROOT_RANGE_FIRST) != 0) return -1;
   }
   return unshare(CLONE_NEWUSER | CLONE_NEWNS);
 }
