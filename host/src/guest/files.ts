@@ -4,6 +4,7 @@
  * A caller that breaks out of an iteration, or whose source throws, closes the connection; PID 1 then kills the
  * worker. A write that was cut off leaves what had arrived.
  */
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { Buffer } from 'node:buffer';
 import {
   encodeDataHeader,
@@ -29,6 +30,12 @@ const changes: readonly FileChange[] = ['created', 'changed', 'removed', 'moved'
 const typeNames = new Map<number, FileStat['type']>(
   Object.entries(fileTypes).map(([name, value]) => [value, name as FileStat['type']]),
 );
+
+/**
+ * Pieces written between two looks at what came in. A write that the kernel takes at once ends in the same turn of
+ * the event loop, so a fast reader at the other end would keep its own refusal from being read.
+ */
+const piecesPerTurn = 16;
 
 export class GuestFiles {
   readonly #request: Request;
@@ -81,11 +88,14 @@ export class GuestFiles {
       },
     );
     const isAnswered = (): boolean => answer !== undefined || failure !== undefined;
+    let pieces = 0;
     for await (const chunk of data) {
       for (let at = 0; at < chunk.length && !isAnswered(); at += frameDataBytesMax) {
         const piece = chunk.subarray(at, at + frameDataBytesMax);
         connection.post(encodeDataHeader('data', piece.length));
         await connection.send(piece);
+        pieces += 1;
+        if (pieces % piecesPerTurn === 0) await nextTurn();
       }
       if (isAnswered()) break;
     }
