@@ -10,6 +10,9 @@ import { timeToExit } from './process.ts';
 /** Fewest bare spawns of a scenario: its ratios are only as good as their median. */
 const spawnSamplesMin = 20;
 
+/** A cycle that takes longer hangs: the subject is out, the run goes on. The slowest known is a burst of podman. */
+const cycleMsMax = 180_000;
+
 /** S: one `spawn('/bin/true')` from Node, start to exit event. Every ratio in the report is against it. */
 export async function spawnOnce(): Promise<number> {
   return await timeToExit(['/bin/true']);
@@ -36,7 +39,7 @@ export async function runScenario(scenario: Scenario, signal: AbortSignal): Prom
       signal.throwIfAborted();
       if (Math.max(round, 0) % (subject.every ?? 1) !== 0) continue;
       try {
-        const sample = await subject.cycle(round);
+        const sample = await withinDeadline(subject.cycle(round));
         if (round < 0) continue;
         for (const [metric, value] of Object.entries(sample)) {
           const key = `${subject.name}\0${metric}`;
@@ -64,6 +67,16 @@ export async function runScenario(scenario: Scenario, signal: AbortSignal): Prom
     absent,
     seconds: (performance.now() - started) / 1000,
   };
+}
+
+async function withinDeadline<T>(cycle: Promise<T>): Promise<T> {
+  const late = Promise.withResolvers<never>();
+  const timer = setTimeout(() => late.reject(new Error(`no end after ${cycleMsMax} ms`)), cycleMsMax);
+  try {
+    return await Promise.race([cycle, late.promise]);
+  } finally {
+    clearTimeout(timer);
+  }
 }
 
 function turn<T>(items: readonly T[], by: number): readonly T[] {

@@ -34,27 +34,36 @@ export async function bubblewrap(lab: PeerLab): Promise<Peer> {
     env: process.env,
     every: 1,
     once: (command) => [...isolate, ...command],
-    open: async () => await openSandbox([...isolate, '/bin/sh', '-c', 'echo ready; exec sleep 86400']),
+    open: async () => await openSandbox(isolate),
   };
   await mustRun(peer.once(['/bin/true']));
   return peer;
 }
 
-async function openSandbox(argv: readonly string[]): Promise<PeerSandbox> {
-  const [file = '', ...rest] = argv;
-  const child = spawn(file, rest, { stdio: ['ignore', 'pipe', 'ignore'] });
+async function openSandbox(isolate: readonly string[]): Promise<PeerSandbox> {
+  const [file = '', ...rest] = isolate;
+  const words = [...rest, '--info-fd', '3', '/bin/sh', '-c', 'echo ready; exec sleep 86400'];
+  const child = spawn(file, words, { stdio: ['ignore', 'pipe', 'ignore', 'pipe'] });
   const exited = once(child, 'close');
+  const [, stdout, , info] = child.stdio;
+  if (!stdout || !info) throw new Error('bwrap has no pipes');
+  let told = '';
+  info.on('data', (chunk: Buffer) => (told += chunk.toString()));
   await Promise.race([
-    once(child.stdout, 'data'),
+    once(stdout, 'data'),
     exited.then(() => {
       throw new Error('bwrap ended before its command ran');
     }),
   ]);
-  const pid = child.pid ?? 0;
+  // Written before the command is started.
+  const inner = Number(/"child-pid": (\d+)/.exec(told)?.[1] ?? 0);
+  const outer = child.pid ?? 0;
   return {
-    pids: async () => [pid, ...(await descendants(pid))],
+    pids: async () => [outer, ...(await descendants(outer))],
     destroy: async () => {
-      child.kill('SIGKILL');
+      // Its PID 1, whose end is the monitor's end. A monitor killed first now and then leaves PID 1 alive.
+      if (inner > 1) process.kill(inner, 'SIGKILL');
+      else child.kill('SIGKILL');
       await exited;
     },
   };
