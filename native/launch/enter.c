@@ -187,6 +187,16 @@ static int enter_new_namespaces(const struct enter_options *options, struct faul
   return 0;
 }
 
+static int start_helper(struct resident_options *resident, int run_fd, struct fault *fault) {
+  cleanup_fd lock = helper_lock(run_fd, fault);
+  if (lock < 0) return -1;
+  /* Once more: the earlier helper may have removed what was found or made before it ended. */
+  cgroup_setup_close(&resident->cgroups);
+  cgroup_prepare(&resident->cgroups, resident->data);
+  resident->helper_fd = helper_start(&resident->cgroups, lock, fault);
+  return resident->helper_fd < 0 ? -1 : 0;
+}
+
 static int make(const struct enter_options *options, int run_fd, struct fault *fault) {
   struct resident_options resident = {.data = options->data, .run = options->run, .helper_fd = -1};
   resident.init_fd = open(options->init, O_RDONLY | O_CLOEXEC);
@@ -194,7 +204,7 @@ static int make(const struct enter_options *options, int run_fd, struct fault *f
   /* Control groups first: a leftover that is frozen has to be thawed before it can end. */
   cgroup_prepare(&resident.cgroups, options->data);
   if (leftover_end(run_fd, options->data, fault) != 0) return -1;
-  if (geteuid() == 0 && (resident.helper_fd = helper_start(&resident.cgroups, fault)) < 0) return -1;
+  if (geteuid() == 0 && start_helper(&resident, run_fd, fault) != 0) return -1;
   struct outside outside = {.socket = -1};
   if (outside_start(&outside, &resident.cgroups, fault) != 0) return -1;
   cleanup_fd socket = outside.socket;

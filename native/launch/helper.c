@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -19,6 +20,7 @@
 #include <unistd.h>
 
 #include "common/descriptor.h"
+#include "launch/clock.h"
 #include "launch/helper_verbs.h"
 #include "launch/ids.h"
 #include "launch/message.h"
@@ -175,21 +177,22 @@ static int serve(const struct helper_request *request, int directory, struct hel
   return result;
 }
 
-static bool is_kept(int fd, int socket, const struct cgroup_setup *groups) {
+static bool is_kept(int fd, const int own[2], const struct cgroup_setup *groups) {
   for (int i = 0; i < CGROUP_CONTROLLERS; i++) {
     if (groups->base[i] == fd) return true;
   }
-  return fd == socket;
+  return fd == own[0] || fd == own[1];
 }
 
-static void close_others(int socket, const struct cgroup_setup *groups) {
+static void close_others(const int own[2], const struct cgroup_setup *groups) {
   /* `enter` has opened a handful by now. */
   for (int fd = 3; fd < 64; fd++) {
-    if (!is_kept(fd, socket, groups)) close(fd);
+    if (!is_kept(fd, own, groups)) close(fd);
   }
 }
 
-static _Noreturn void helper_main(int socket, const struct cgroup_setup *groups) {
+static _Noreturn void helper_main(int socket, int lock, const struct cgroup_setup *groups) {
+  const int own[2] = {socket, lock}; /* The lock goes when this process ends, whatever ends it. */
   /* A child of ours joins user namespaces; it stays root's, and nobody in there may trace it. */
   prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
   setsid();
@@ -197,7 +200,7 @@ static _Noreturn void helper_main(int socket, const struct cgroup_setup *groups)
   if (chdir("/") != 0) _exit(1);
   cleanup_fd null = open("/dev/null", O_RDWR | O_CLOEXEC);
   for (int fd = 0; null >= 0 && fd < 3; fd++) dup2(null, fd);
-  close_others(socket, groups);
+  close_others(own, groups);
   for (;;) {
     struct helper_request request;
     struct helper_answer answer = {0};
@@ -214,7 +217,20 @@ static _Noreturn void helper_main(int socket, const struct cgroup_setup *groups)
   _exit(0);
 }
 
-int helper_start(const struct cgroup_setup *groups, struct fault *fault) {
+/* It ends within milliseconds once its launcher and the launcher's children are gone; a loaded machine takes longer. */
+enum { HELPER_END_MS = 15000, LOCK_POLL_MS = 5 };
+
+int helper_lock(int run_directory, struct fault *fault) {
+  cleanup_fd lock = openat(run_directory, "helper.lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+  for (int waited = 0; lock >= 0 && waited < HELPER_END_MS; waited += LOCK_POLL_MS) {
+    if (flock(lock, LOCK_EX | LOCK_NB) == 0) return take_fd(&lock);
+    if (errno != EWOULDBLOCK) break;
+    sleep_ms(LOCK_POLL_MS);
+  }
+  return fault_set(fault, "launch_failed", "the privileged helper of an earlier launcher does not end");
+}
+
+int helper_start(const struct cgroup_setup *groups, int lock, struct fault *fault) {
   int pair[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
     return fault_set(fault, "launch_failed", "can't make a socket pair");
@@ -222,7 +238,7 @@ int helper_start(const struct cgroup_setup *groups, struct fault *fault) {
   pid_t between = fork();
   if (between == 0) {
     close(pair[0]);
-    if (fork() == 0) helper_main(pair[1], groups);
+    if (fork() == 0) helper_main(pair[1], lock, groups);
     _exit(0);
   }
   close(pair[1]);

@@ -90,6 +90,12 @@ static int gather(const struct launcher *launcher, const struct starter_plan *pl
   return fault_set(fault, "launch_failed", "can't attach the image of upper \"%s\"", plan->request->upper);
 }
 
+static struct rlimit lowered(struct rlimit limit, rlim_t max) {
+  if (limit.rlim_max > max) limit.rlim_max = max;
+  limit.rlim_cur = limit.rlim_max;
+  return limit;
+}
+
 static int limit_resources(const struct starter_plan *plan) {
   /* PID 1 keeps a descriptor or more per connection; commands get their own, lower limit from it. */
   rlim_t files = plan->request->open_files_max < 16384 ? 16384 : (rlim_t)plan->request->open_files_max;
@@ -104,16 +110,11 @@ static int limit_resources(const struct starter_plan *plan) {
     if (setrlimit(RLIMIT_FSIZE, &limit) != 0) return -1;
   }
   /* Counted by the kernel over the whole user namespace made below; root inside can't raise them. Lowering only. */
-  static const struct {
-    int resource;
-    rlim_t max;
-  } counted[] = {{RLIMIT_SIGPENDING, SIGNALS_MAX}, {RLIMIT_MSGQUEUE, QUEUE_BYTES_MAX}};
-  for (size_t i = 0; i < sizeof counted / sizeof counted[0]; i++) {
-    if (getrlimit(counted[i].resource, &limit) != 0) return -1;
-    if (limit.rlim_max > counted[i].max) limit.rlim_max = counted[i].max;
-    limit.rlim_cur = limit.rlim_max;
-    if (setrlimit(counted[i].resource, &limit) != 0) return -1;
-  }
+  if (getrlimit(RLIMIT_SIGPENDING, &limit) != 0) return -1;
+  limit = lowered(limit, SIGNALS_MAX);
+  if (setrlimit(RLIMIT_SIGPENDING, &limit) != 0 || getrlimit(RLIMIT_MSGQUEUE, &limit) != 0) return -1;
+  limit = lowered(limit, QUEUE_BYTES_MAX);
+  if (setrlimit(RLIMIT_MSGQUEUE, &limit) != 0) return -1;
   limit = (struct rlimit){0, 0};
   return setrlimit(RLIMIT_CORE, &limit);
 }
