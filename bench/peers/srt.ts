@@ -22,7 +22,11 @@ export async function srt(lab: PeerLab): Promise<Peer> {
     // No install scripts: a benchmark runs nothing of a registry's but the program it measures.
     const flags = ['--ignore-scripts', '--no-fund', '--no-audit', '--no-progress'];
     const install = ['npm', 'install', ...flags, `@anthropic-ai/sandbox-runtime@${version}`];
-    const { code, stderr } = await run(install, { cwd: prefix });
+    const { code, stderr } = await run(install, {
+      cwd: prefix,
+      // npm would leave its compile cache in the directory for temporary files.
+      env: { ...process.env, NODE_DISABLE_COMPILE_CACHE: '1' },
+    });
     if (code !== 0) throw new Error(`npm could not fetch srt ${version}: ${lastLine(stderr)}`);
   }
   const settings = join(lab.workDir, 'srt-settings.json');
