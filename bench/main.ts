@@ -4,7 +4,7 @@
  * Everything it starts lives below one temporary directory and ends with the run, also on Ctrl-C. The peers
  * and the daemon are prepared once, before the first clock starts.
  */
-import { chmod, mkdtemp, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { chmod, mkdtemp, mkdir, readFile, writeFile } from 'node:fs/promises';
 import { freemem } from 'node:os';
 import { join } from 'node:path';
 import { budgets, judge } from './budgets.ts';
@@ -24,6 +24,7 @@ import { memoryScenario } from './scenarios/memory.ts';
 import { snapshotScenario } from './scenarios/snapshot.ts';
 import { type SquashUnderTest, startSquash } from './squash/daemon.ts';
 import { loadFinished, saveFinished } from './state.ts';
+import { removeDataDirectory } from '../tests/support/data-directory.ts';
 
 const root = join(import.meta.dirname, '..');
 const cacheDir = join(root, '.cache/bench');
@@ -61,7 +62,8 @@ async function measure(options: Options, signal: AbortSignal): Promise<Run> {
   // Not below /tmp's tmpfs where there is one: layers and uppers belong on a disk.
   await using stack = new AsyncDisposableStack();
   const workDir = await mkdtemp(join(process.env['TMPDIR'] ?? '/var/tmp', 'squash-bench-'));
-  stack.defer(async () => await rm(workDir, { recursive: true, force: true }));
+  // Of an ordinary user much of it belongs to his subordinate ids.
+  stack.defer(async () => await removeDataDirectory(workDir));
   const machine = await machineFacts(root, workDir);
   const done = options.resume ? await loadFinished(statePath, machine.commit, options.quick) : [];
   const wanted = options.only.length > 0 ? options.only : scenarioIds.filter((id) => fits(id, options));

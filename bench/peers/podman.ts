@@ -37,51 +37,49 @@ export async function podman(lab: PeerLab, stack: AsyncDisposableStack): Promise
     '--events-backend',
     'none',
   ];
+  // Rootless it keeps its socket and locks in these, whatever the flags say.
+  const env = { ...process.env, TMPDIR: lab.workDir, XDG_RUNTIME_DIR: lab.workDir };
   stack.defer(async () => {
-    await run([...base, 'rm', '--all', '--force', '--time', '0']);
+    await run([...base, 'rm', '--all', '--force', '--time', '0'], { env });
     // Its storage driver bind-mounts the storage onto itself; rm would stop at that mount.
     await run(['umount', '--lazy', join(lab.workDir, 'storage/overlay')]);
     // Rootless storage belongs to subordinate ids: only podman's own namespace may remove it.
-    if (process.getuid?.() !== 0) await run([...base, 'unshare', 'rm', '-rf', join(lab.workDir, 'storage')]);
+    if (process.getuid?.() !== 0)
+      await run([...base, 'unshare', 'rm', '-rf', join(lab.workDir, 'storage')], { env });
     await rm(lab.workDir, { recursive: true, force: true });
   });
   const tarball = join(lab.workDir, 'rootfs.tar');
   await mustRun(['tar', '-C', lab.rootfs, '-cf', tarball, '.']);
-  await mustRun([...base, 'import', tarball, 'localhost/bench:1']);
+  await mustRun([...base, 'import', tarball, 'localhost/bench:1'], { env });
   const version = await mustRun(['podman', '--version']);
   const peer: Peer = {
     name: 'podman',
     note: `${version.trim()} with runc: no network, local image`,
-    env: process.env,
+    env,
     every: 8,
     once: (command) => [...base, 'run', '--rm', ...runFlags, 'localhost/bench:1', ...command],
-    open: async () => await openContainer(base),
+    open: async () => await openContainer(base, env),
   };
-  await mustRun(peer.once(['/bin/true']));
+  await mustRun(peer.once(['/bin/true']), { env });
   return peer;
 }
 
-async function openContainer(base: readonly string[]): Promise<PeerSandbox> {
-  const started = await mustRun([
-    ...base,
-    'run',
-    '--detach',
-    ...runFlags,
-    'localhost/bench:1',
-    '/bin/sleep',
-    '86400',
-  ]);
+async function openContainer(base: readonly string[], env: NodeJS.ProcessEnv): Promise<PeerSandbox> {
+  const started = await mustRun(
+    [...base, 'run', '--detach', ...runFlags, 'localhost/bench:1', '/bin/sleep', '86400'],
+    { env },
+  );
   const id = started.trim();
   return {
     exec: (command) => [...base, 'exec', id, ...command],
     pids: async () => {
       const format = '{{.State.Pid}} {{.State.ConmonPid}}';
-      const shown = await mustRun([...base, 'inspect', '--format', format, id]);
+      const shown = await mustRun([...base, 'inspect', '--format', format, id], { env });
       const [main = 0, monitor = 0] = shown.trim().split(' ').map(Number);
       return [...new Set([main, monitor, ...(await descendants(monitor))])];
     },
     destroy: async () => {
-      await mustRun([...base, 'rm', '--force', '--time', '0', id]);
+      await mustRun([...base, 'rm', '--force', '--time', '0', id], { env });
     },
   };
 }

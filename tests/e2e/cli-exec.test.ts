@@ -56,11 +56,18 @@ describe('squash exec', () => {
   });
 
   it('sets directory, variables and user', async () => {
-    const words = ['exec', '-w', '/tmp', '-e', 'A=x y', '-e', 'FROM_HERE', '-u', '65534:65534', 'box', '-c'];
+    const ids = (await shell("awk '{ print $3 }' /proc/self/uid_map", '')).stdout.toString().trim();
+    // Where the host gives one id there is no other user to be; the refusal must say so and run nothing.
+    const user = ids === '1' ? '0:0' : '65534:65534';
+    const words = ['exec', '-w', '/tmp', '-e', 'A=x y', '-e', 'FROM_HERE', '-u', user, 'box', '-c'];
     const end = await squash(daemon, [...words, 'pwd; echo "$A $FROM_HERE"; id -u; id -g'], {
       env: { FROM_HERE: 'z' },
     });
-    assert.equal(end.stdout.toString(), '/tmp\nx y z\n65534\n65534\n');
+    assert.equal(end.stdout.toString(), `/tmp\nx y z\n${user.replace(':', '\n')}\n`);
+    if (ids !== '1') return;
+    const refused = await squash(daemon, ['exec', '-u', '65534:65534', 'box', '-c', 'echo ran']);
+    assert.deepEqual([refused.code, refused.stdout.toString()], [126, '']);
+    assert.match(refused.stderr, /the user/);
   });
 
   it('carries 32 MB of binary data in and out, byte for byte', async () => {
