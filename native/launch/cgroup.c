@@ -151,6 +151,7 @@ void cgroup_base_name(const char *data, char *name, size_t size) {
 void cgroup_prepare(struct cgroup_setup *setup, const char *data) {
   char path[PATH_MAX];
   *setup = (struct cgroup_setup){.version = 0};
+  setup->origin = -1;
   for (int i = 0; i < CGROUP_CONTROLLERS; i++) setup->base[i] = -1;
   cgroup_base_name(data, setup->name, sizeof setup->name);
   bool is_first = cgroup_mount_point("memory", path, sizeof path) || cgroup_mount_point("pids", path, sizeof path);
@@ -161,12 +162,23 @@ void cgroup_prepare(struct cgroup_setup *setup, const char *data) {
   }
 }
 
-void cgroup_place_launcher(const struct cgroup_setup *setup, pid_t launcher) {
+void cgroup_place_launcher(const struct cgroup_setup *setup, pid_t pid) {
   if (setup->version != 2) return;
-  (void)file_write_format(setup->base[0], "launcher/cgroup.procs", "%d", launcher);
+  (void)file_write_format(setup->base[0], "launcher/cgroup.procs", "%d", pid);
+}
+
+/* The group above takes a process only where it is the top of the machine's hierarchy, as it is for root; the one we
+   came from may have gone with its unit, but then its service manager is there, beside us in a group of its own.
+   Where none takes us the group stays, for the next start to use. */
+static bool leave(const struct cgroup_setup *setup) {
+  return file_write(setup->base[0], "../cgroup.procs", "0") == 0 ||
+         (setup->origin >= 0 && file_write(setup->origin, "cgroup.procs", "0") == 0) ||
+         file_write(setup->base[0], "../init.scope/cgroup.procs", "0") == 0;
 }
 
 void cgroup_dissolve(const struct cgroup_setup *setup) {
+  /* Sweeping a group with ourselves in it would be the end of us. */
+  if (setup->version == 2 && !leave(setup)) return;
   for (int i = CGROUP_CONTROLLERS - 1; i >= 0; i--) {
     if (setup->base[i] < 0) continue;
     cgroup_sweep(setup->base[i]);
@@ -177,6 +189,7 @@ void cgroup_dissolve(const struct cgroup_setup *setup) {
 
 void cgroup_setup_close(struct cgroup_setup *setup) {
   for (int i = 0; i < CGROUP_CONTROLLERS; i++) close_fd(&setup->base[i]);
+  close_fd(&setup->origin);
 }
 
 int cgroup_create(const struct cgroup_setup *setup, const char *name, const struct cgroup_limits *limits,

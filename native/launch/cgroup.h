@@ -32,6 +32,7 @@ enum { CGROUP_NAME_BYTES = 32 };
 struct cgroup_setup {
   int version;                 /* 0: none */
   int base[CGROUP_CONTROLLERS]; /* version 1: one directory per controller; version 2: only the first; else -1 */
+  int origin;                  /* version 2: the group we were started in, to return to before the base goes; else -1 */
   bool has[CGROUP_CONTROLLERS]; /* what can be limited or measured */
   char name[CGROUP_NAME_BYTES]; /* of the data directory's group */
   char detail[256];            /* where the groups are, or why there are none: for the host probe */
@@ -51,8 +52,9 @@ struct cgroup_usage {
 };
 
 void cgroup_prepare(struct cgroup_setup *setup, const char *data);
-void cgroup_place_launcher(const struct cgroup_setup *setup, pid_t launcher);
-/* Removes the data directory's group with all below it; nothing runs there any more. */
+/* Version 2: the launcher's leaf, out of the service manager's group. `pid` 0 is the caller. */
+void cgroup_place_launcher(const struct cgroup_setup *setup, pid_t pid);
+/* Removes the data directory's group with all below it. Nothing runs there any more but the caller, which leaves. */
 void cgroup_dissolve(const struct cgroup_setup *setup);
 void cgroup_setup_close(struct cgroup_setup *setup);
 

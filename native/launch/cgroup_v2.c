@@ -65,6 +65,14 @@ static void enable_controllers(int group) {
   }
 }
 
+static int own_group(const char *mount_point) {
+  char own[PATH_MAX / 2];
+  char path[PATH_MAX];
+  if (!cgroup_own_path(NULL, own, sizeof own)) return -1;
+  snprintf(path, sizeof path, "%s%s", mount_point, own);
+  return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
 static bool prepare_v2(struct cgroup_setup *setup, const char *base_name) {
   char mount_point[PATH_MAX / 2];
   char path[PATH_MAX];
@@ -84,6 +92,7 @@ static bool prepare_v2(struct cgroup_setup *setup, const char *base_name) {
   if (base < 0) return false;
   cgroup_sweep(base);
   enable_controllers(base);
+  setup->origin = own_group(mount_point);
   if (mkdirat(base, "launcher", 0755) != 0 && errno != EEXIST) return false;
   cleanup_fd launcher = openat(base, "launcher", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (launcher < 0 || cgroup_give_away(base) != 0 || cgroup_give_away(launcher) != 0) return false;

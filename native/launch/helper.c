@@ -181,7 +181,7 @@ static bool is_kept(int fd, const int own[2], const struct cgroup_setup *groups)
   for (int i = 0; i < CGROUP_CONTROLLERS; i++) {
     if (groups->base[i] == fd) return true;
   }
-  return fd == own[0] || fd == own[1];
+  return fd == own[0] || fd == own[1] || fd == groups->origin;
 }
 
 static void close_others(const int own[2], const struct cgroup_setup *groups) {
@@ -196,11 +196,17 @@ static _Noreturn void helper_main(int socket, int lock, const struct cgroup_setu
   /* A child of ours joins user namespaces; it stays root's, and nobody in there may trace it. */
   prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
   setsid();
+  /* It goes with its launcher and not before: whoever ends both by signal (a service manager, `kill`) would else leave
+     the groups standing. */
+  signal(SIGTERM, SIG_IGN);
+  signal(SIGINT, SIG_IGN);
+  signal(SIGHUP, SIG_IGN);
   title_set("squash-launch helper %s", groups->name);
   if (chdir("/") != 0) _exit(1);
   cleanup_fd null = open("/dev/null", O_RDWR | O_CLOEXEC);
   for (int fd = 0; null >= 0 && fd < 3; fd++) dup2(null, fd);
   close_others(own, groups);
+  cgroup_place_launcher(groups, 0);
   for (;;) {
     struct helper_request request;
     struct helper_answer answer = {0};

@@ -145,6 +145,8 @@ static void loop(struct launcher *launcher) {
 
 static void say_goodbye(struct launcher *launcher) {
   (void)unlinkat(launcher->run_fd, "launch.sock", 0);
+  /* root's group stands where only root may remove it: its helper does, behind us. */
+  if (launcher->helper_fd < 0) cgroup_dissolve(&launcher->cgroups);
   while (launcher->connections != NULL) {
     struct connection *connection = launcher->connections;
     if (connection->request.type == FRAME_SHUTDOWN) connection_ok(launcher, connection);

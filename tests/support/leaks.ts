@@ -69,18 +69,20 @@ function cgroupName(dataDir: string): string {
   return `squash-${hash.toString(16).padStart(16, '0')}`;
 }
 
+/** The group of a data directory in each hierarchy, as paths: there while its launcher lives. */
+export function baseCgroupsOf(dataDir: string): readonly string[] {
+  const name = cgroupName(dataDir);
+  return cgroupMounts()
+    .flatMap((mount) => cgroupParents(mount).map((parent) => join(parent, name)))
+    .filter((path) => existsSync(path));
+}
+
 /** Control groups of the sandboxes of a data directory, as paths; the group that holds them is not listed. */
 export function cgroupsOf(dataDir: string): readonly string[] {
-  const name = cgroupName(dataDir);
-  return cgroupMounts().flatMap((mount) =>
-    cgroupParents(mount)
-      .map((parent) => join(parent, name))
-      .filter((path) => existsSync(path))
-      .flatMap((path) =>
-        readdirSync(path, { withFileTypes: true })
-          .filter((entry) => entry.isDirectory() && entry.name !== 'launcher')
-          .map((entry) => join(path, entry.name)),
-      ),
+  return baseCgroupsOf(dataDir).flatMap((path) =>
+    readdirSync(path, { withFileTypes: true })
+      .filter((entry) => entry.isDirectory() && entry.name !== 'launcher')
+      .map((entry) => join(path, entry.name)),
   );
 }
 
@@ -93,12 +95,15 @@ function cgroupMounts(): readonly string[] {
     });
 }
 
-/** The top of a hierarchy and the group this process is in: where squash-launch puts its own. */
+/** The top of a hierarchy and the groups on the way to this process's: squash-launch puts its own into one of them. */
 function cgroupParents(mount: string): readonly string[] {
-  const own = readFileSync('/proc/self/cgroup', 'utf8')
+  const parents = readFileSync('/proc/self/cgroup', 'utf8')
     .split('\n')
-    .map((line) => join(mount, line.split(':').slice(2).join(':')));
-  return [...new Set([mount, ...own.filter((path) => existsSync(path))])];
+    .flatMap((line) => {
+      const parts = line.split(':').slice(2).join(':').split('/');
+      return parts.map((_part, index) => join(mount, ...parts.slice(0, index + 1)));
+    });
+  return [...new Set([mount, ...parents.filter((path) => existsSync(path))])];
 }
 
 /** Mounts and loop devices of the host that lie in the data directory. */
@@ -136,7 +141,7 @@ export interface Leaks {
 export function leaksOf(dataDir: string): Leaks {
   return {
     processes: processesOf(dataDir).map((entry) => `${entry.pid} ${entry.command}`),
-    cgroups: cgroupsOf(dataDir),
+    cgroups: [...baseCgroupsOf(dataDir), ...cgroupsOf(dataDir)],
     mounts: mountsOf(dataDir),
     sockets: socketsOf(dataDir),
   };

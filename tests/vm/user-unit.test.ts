@@ -49,3 +49,12 @@ test('sandboxes of lingering users start again when the machine reboots in order
     assert.equal((await squash.exec('own', 'cat /root/kept')).stdout, 'kept\n');
   }
 });
+
+test('no control group stays when a user stops everything', async () => {
+  for (const user of ['alice', 'bob'] as const) {
+    const squash = new Service(vm, user);
+    await squash.run('/opt/squash/squash stop --all');
+    await vm.until(`! pgrep -u ${user} -x squash-launch`);
+  }
+  assert.equal(await vm.output("find /sys/fs/cgroup -type d -name 'squash-????????????????'"), '');
+});

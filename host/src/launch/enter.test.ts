@@ -10,7 +10,7 @@ import { test } from 'node:test';
 import { promisify } from 'node:util';
 import { baseLayer, repository } from '../../../tests/support/base-layer.ts';
 import { removeDataDirectory } from '../../../tests/support/data-directory.ts';
-import { cgroupsOf, expectNoLeaks, processes } from '../../../tests/support/leaks.ts';
+import { baseCgroupsOf, cgroupsOf, expectNoLeaks, processes } from '../../../tests/support/leaks.ts';
 import { waitFor } from '../../../tests/support/wait.ts';
 
 const run = promisify(execFile);
@@ -135,12 +135,45 @@ test('sandboxes of a killed launcher are ended and can start again when enter is
   assert.equal(pids.length, 2);
   process.kill(launcher, 'SIGKILL');
   await waitFor('the launcher to go', () => scene.launcher() === undefined);
-  for (const pid of pids) assert.ok(existsSync(`/proc/${pid}`), 'the sandbox lives without its launcher');
+  // Where root started, the privileged helper ends them as soon as the launcher is gone.
+  if (process.getuid?.() !== 0) {
+    for (const pid of pids) assert.ok(existsSync(`/proc/${pid}`), 'the sandbox lives without its launcher');
+  }
   assert.equal(await scene.inside(`await start('left'); console.log(await names())`), 'left');
   assert.notEqual(scene.launcher(), launcher);
   const living = processes().map(({ pid }) => pid);
   for (const pid of pids) assert.ok(!living.includes(pid));
   assert.ok(cgroupsOf(scene.dataDir).every((path) => !path.includes('frozen')));
+});
+
+const helped = { skip: process.getuid?.() === 0 ? false : 'only root has a privileged helper' };
+
+test(
+  'sandboxes and control groups go when the launcher is killed and nobody comes after it',
+  helped,
+  async () => {
+    await using scene = await Scene.make();
+    await scene.inside(
+      `await unpack(); await start('left'); await start('frozen'); await client.freeze('frozen');`,
+    );
+    const launcher = scene.launcher();
+    assert.ok(launcher !== undefined);
+    assert.ok(cgroupsOf(scene.dataDir).length > 0, 'else this test would look for nothing');
+    process.kill(launcher, 'SIGKILL');
+    await expectNoLeaks(scene.dataDir);
+  },
+);
+
+test('control groups go with the launcher when its helper was told to end first', helped, async () => {
+  await using scene = await Scene.make();
+  await scene.inside('');
+  const [base = ''] = baseCgroupsOf(scene.dataDir);
+  const title = `squash-launch helper ${base.slice(base.lastIndexOf('/') + 1)}`;
+  const helper = processes().find(({ command }) => command === title);
+  assert.ok(helper !== undefined);
+  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.kill(helper.pid, signal);
+  await scene.inside('await client.shutdown()');
+  await expectNoLeaks(scene.dataDir);
 });
 
 test('socket addresses hold when the data directory’s path is longer than they are', async () => {
