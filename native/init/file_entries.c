@@ -2,6 +2,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -77,6 +78,47 @@ int make_parents(const char *path) {
   return 0;
 }
 
+/* The parent directory of an absolute path, held open, and the last part in `name`; "." for the root. */
+static int open_parent(const char *path, char name[NAME_MAX + 1]) {
+  char parent[GUEST_PATH_BYTES_MAX];
+  size_t length = strlen(path); /* below GUEST_PATH_BYTES_MAX: request_path has checked */
+  while (length > 1 && path[length - 1] == '/') length--;
+  size_t start = length;
+  while (path[start - 1] != '/') start--;
+  if (length - start > NAME_MAX) {
+    errno = ENAMETOOLONG;
+    return -1;
+  }
+  memcpy(name, path + start, length - start);
+  name[length - start] = '\0';
+  if (length == start) memcpy(name, ".", 2);
+  memcpy(parent, path, start);
+  parent[start] = '\0';
+  return open(parent, O_PATH | O_DIRECTORY | O_CLOEXEC);
+}
+
+/*
+ * Makes the directory with exactly this mode. Whoever may write to the parent can put something else in the new
+ * directory's place at once, so the mode comes from mkdir itself and not from a chmod behind it. What mkdir does not set
+ * or inherits (set-id bits) is mended on a directory, never through a link, that has the other bits already.
+ */
+static int make_with_mode(const char *path, mode_t mode) {
+  char name[NAME_MAX + 1];
+  struct stat stat;
+  cleanup_fd parent = open_parent(path, name);
+  if (parent < 0) return -1;
+  mode_t mask = umask(0);
+  int made = mkdirat(parent, name, mode);
+  (void)umask(mask);
+  if (made != 0 || fstatat(parent, name, &stat, AT_SYMLINK_NOFOLLOW) != 0) return -1;
+  if ((stat.st_mode & 07777) == mode) return 0;
+  cleanup_fd directory = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (directory < 0 || fstat(directory, &stat) != 0) return -1;
+  if ((stat.st_mode & 01777) == (mode & 01777)) return fchmod(directory, mode);
+  errno = ESTALE;
+  return -1;
+}
+
 void file_make_directory(int socket) {
   uint64_t mode = 0755, create_parents = 0;
   if (!request_integer(FIELD_MODE, 0, 07777, &mode) || !request_integer(FIELD_CREATE_PARENTS, 0, 1, &create_parents)) {
@@ -88,14 +130,11 @@ void file_make_directory(int socket) {
     answer_error(socket, errno, "parent directories");
     return;
   }
-  if (mkdir(path, (mode_t)mode) != 0) {
-    bool is_there = create_parents == 1 && errno == EEXIST && is_directory(path);
-    if (is_there) answer_ok(socket);
-    else answer_error(socket, errno, "make");
-    return;
-  }
-  if (request.has[FIELD_MODE] && chmod(path, (mode_t)mode) != 0) answer_error(socket, errno, "mode");
-  else answer_ok(socket);
+  int made = request.has[FIELD_MODE] ? make_with_mode(path, (mode_t)mode) : mkdir(path, (mode_t)mode);
+  int failure = errno;
+  bool is_there = made != 0 && create_parents == 1 && failure == EEXIST && is_directory(path);
+  if (made == 0 || is_there) answer_ok(socket);
+  else answer_error(socket, failure, "make");
 }
 
 /* Replaces what stands at the target, as rename does. Across file systems, and for a directory of a lower layer,

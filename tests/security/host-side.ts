@@ -6,7 +6,7 @@
 import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import { randomBytes, randomInt } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { chmod, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -40,6 +40,8 @@ export class HostSide implements AsyncDisposable {
 
   static async start(program: string): Promise<HostSide> {
     const folder = await mkdtemp(join(tmpdir(), 'squash-outside-'));
+    // Open to everybody: not the folder's own mode may be what keeps a sandbox's ids out.
+    await chmod(folder, 0o755);
     const identity = await newIdentity();
     const [fileSecret = '', environmentSecret = '', memorySecret = ''] = identity.secrets;
     await writeFile(join(folder, 'secret'), `${fileSecret}\n`, { mode: 0o644 });

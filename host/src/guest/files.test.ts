@@ -168,6 +168,12 @@ test('directories are made and things moved', options, async () => {
   const path = join(guest.directory, 'd');
   await guest.client.makeDirectory(path, { mode: 0o1777 });
   assert.equal((await stat(path)).mode & 0o7777, 0o1777);
+  await guest.client.makeDirectory(`${path}/group//`, { mode: 0o2750 });
+  assert.equal((await stat(join(path, 'group'))).mode & 0o7777, 0o2750);
+  // Below a directory that hands its group on, which the mode asked for does not.
+  await guest.client.makeDirectory(join(path, 'group/plain'), { mode: 0o705 });
+  assert.equal((await stat(join(path, 'group/plain'))).mode & 0o7777, 0o705);
+  await assert.rejects(guest.client.makeDirectory('/', { mode: 0o700 }), withErrno('EEXIST'));
   await assert.rejects(guest.client.makeDirectory(path), withErrno('EEXIST'));
   await guest.client.makeDirectory(path, { createParents: true });
   await guest.client.makeDirectory(join(path, 'e/f/g'), { createParents: true });

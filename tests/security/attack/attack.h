@@ -39,5 +39,6 @@ extern const struct attack socket_attacks[];
 extern const struct attack identity_attacks[];
 extern const struct attack resource_attacks[];
 extern const struct attack hijack_attacks[];
+extern const struct attack swap_attacks[];
 extern const struct attack servers[];
 #endif
