@@ -84,6 +84,12 @@ export const errorCatalog = {
     retry: 'never',
     summary: 'The sandbox has a snapshot with this label',
   },
+  snapshot_path_too_long: {
+    status: 400,
+    nativeStatus: 409,
+    retry: 'after-change',
+    summary: 'The sandbox holds a path longer than a snapshot can',
+  },
   limits_unenforceable: {
     status: 400,
     retry: 'after-change',

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -52,10 +53,11 @@ static bool has_room(const struct launcher *launcher, struct fault *fault) {
   return false;
 }
 
-/* The tool's last words in one line, for the message. */
+/* The tool's last words in one line, for the message. Names in it may be any bytes; a message is text. */
 static const char *last_words(struct tool *tool) {
   for (char *byte = tool->says; *byte != '\0'; byte++) {
     if ((unsigned char)*byte < 0x20) *byte = ' ';
+    if ((unsigned char)*byte > 0x7e) *byte = '?';
   }
   return tool->says_bytes > 400 ? tool->says + tool->says_bytes - 400 : tool->says;
 }
@@ -108,6 +110,10 @@ static int run_mksquashfs(struct tool *tool, struct fault *fault) {
   if (is_too_large(tool)) {
     return fault_set(fault, "disk_full", "the image would be larger than %llu bytes",
                      (unsigned long long)tool->file_bytes_max);
+  }
+  /* It opens what it packs by whole paths, below a name of four bytes. */
+  if (strstr(tool->says, "because File name too long") != NULL) {
+    return fault_set(fault, "snapshot_path_too_long", "a path in the sandbox is longer than %d bytes", PATH_MAX - 4);
   }
   bool is_full = strstr(tool->says, "No space left") != NULL || strstr(tool->says, "Disk quota exceeded") != NULL;
   return fault_set(fault, is_full ? "disk_full" : "launch_failed", "mksquashfs fails (status 0x%x): %s",

@@ -44,6 +44,7 @@ export const sandboxSnapshot = defineOperation({
   errors: [
     'sandbox_not_found',
     'snapshot_exists',
+    'snapshot_path_too_long',
     'sandbox_busy',
     'sandbox_not_ready',
     'disk_full',

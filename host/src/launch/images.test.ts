@@ -190,6 +190,25 @@ await insideLauncher(import.meta.filename, ['default', 'single', 'fuse', 'user',
     await rm(source, { recursive: true });
   });
 
+  // fuse-overlayfs works by whole paths itself, so that no such path comes to be.
+  const long = { skip: place.mode === 'fuse' };
+  test('snapshot names what is wrong when a path is longer than it can hold', long, async () => {
+    await using box = await launchSandbox(place, 'long');
+    const name = 'd'.repeat(200);
+    const deeper = `i=0; while [ $i -lt 25 ]; do mkdir ${name}; cd ${name}; i=$((i+1)); done; echo x >file`;
+    // The outermost name is no UTF-8, as what a sandbox writes need not be.
+    await box.sh(`top=/$(printf 'caf\\351'); mkdir "$top"; cd "$top"; ${deeper}`);
+    const asked = client.pack({
+      name: box.start.name,
+      upper: box.start.upper,
+      path: 'sandboxes/long/snapshots/x.squashfs',
+      bytesMax: 1e8,
+    });
+    await assert.rejects(asked, { code: 'snapshot_path_too_long', message: /longer than 4092 bytes$/ });
+    assert.equal((await box.sh('echo alive')).output, 'alive\n');
+    assert.deepEqual(readdirSync(join(dataDir, 'tmp')), []);
+  });
+
   test('snapshot fails and the sandbox runs on when the image would pass its limit', async () => {
     await using box = await launchSandbox(place, 'large');
     await box.sh('dd if=/dev/urandom of=/big bs=64k count=64');
