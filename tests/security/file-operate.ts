@@ -76,9 +76,11 @@ export const readRange =
   (ground) =>
     told(async () => {
       let taken = 0;
-      const range = { offset: 2 ** 40, length: 100_000 };
+      const range = { offset: 2 ** 24, length: 100_000 };
       for await (const chunk of ground.guest.readFile(at(ground, path), range)) taken += chunk.length;
-      return taken > range.length ? `${harmText}more than was asked for` : `took ${String(taken)}`;
+      return taken !== range.length
+        ? `${harmText}${String(taken)} of ${String(range.length)}`
+        : `took ${String(taken)}`;
     });
 
 export const write =

@@ -58,15 +58,14 @@ static int litter_forever(int argc, char **argv) {
   }
 }
 
-/* A file that grows faster than it is read: all of it a hole. */
+/* A file that grows faster than it is read: all of it a hole, below the size that a sandbox's files may have. */
 static int grow_forever(int argc, char **argv) {
   if (argc < 2) return 2;
   int file = open(argv[1], O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
   if (file < 0) return untried("no file here: %s", strerror(errno));
-  for (off_t length = 1; length > 0; length += 1024 * 1024) {
+  for (off_t length = 1;; length = (length + 1024 * 1024) % (48 * 1024 * 1024)) {
     if (ftruncate(file, length) != 0) return untried("grow: %s", strerror(errno));
   }
-  for (;;) pause();
 }
 
 const struct attack swap_attacks[] = {

@@ -288,9 +288,9 @@ const littered =
   };
 
 const growing: readonly FileAttempt[] = [
-  { id: 'file-grow', meanwhile: 'exec "$A" grow x', operate: often(stat('x')), control: endless },
-  { id: 'file-read-hole', prepare: 'truncate -s 10000G x', operate: readSome('x'), control: endless },
-  { id: 'file-read-range', prepare: 'truncate -s 10000G x', operate: readRange('x'), control: endless },
+  { id: 'file-grow', meanwhile: 'exec "$A" grow x', operate: often(readSome('x')), control: endless },
+  { id: 'file-read-hole', prepare: 'truncate -s 48M x', operate: readSome('x'), control: endless },
+  { id: 'file-read-range', prepare: 'truncate -s 48M x', operate: readRange('x'), control: endless },
   { id: 'file-read-pagemap', operate: readSome(() => '/proc/1/pagemap'), control: endless },
   {
     id: 'file-list-littered',
