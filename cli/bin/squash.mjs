@@ -1,7 +1,7 @@
 /**
- * The program's entry: turns the compile cache on, then loads the TypeScript.
+ * Runs the CLI from its sources: what `squash.cjs` falls back to, and what tests call.
  *
- * It is JavaScript because the cache must be on before the first TypeScript file is loaded: loading Node's type
+ * It is JavaScript because the compile cache must be on before the first TypeScript file is loaded: loading Node's type
  * stripper costs more than all of the CLI (35 ms beside Node's own 25); from the cache it is never loaded.
  * The cache holds code that will be executed, so it lies in the home directory that the password database
  * names for this user: nobody else can write there, and `sudo` can't lend us another user's `HOME`.

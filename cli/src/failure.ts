@@ -29,6 +29,12 @@ export class CliFailure extends Error {
   }
 }
 
+/** What the system said, such as `ENOENT`. */
+export function errorCode(cause: unknown): string | undefined {
+  if (cause instanceof AggregateError) return errorCode(cause.errors[0]);
+  return cause instanceof Error && 'code' in cause && typeof cause.code === 'string' ? cause.code : undefined;
+}
+
 export function usageFailure(message: string): CliFailure {
   return new CliFailure('usage', message, exitCodes.usage);
 }

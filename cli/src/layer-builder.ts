@@ -7,10 +7,10 @@
 import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { createInterface } from 'node:readline';
-import { fileURLToPath } from 'node:url';
 import { CliFailure } from './failure.ts';
+import { projectPath } from './places.ts';
 
-const builder = fileURLToPath(new URL('../../images/main.ts', import.meta.url));
+const builder = projectPath('images/main.ts');
 
 export interface BuiltLayer {
   readonly path: string;

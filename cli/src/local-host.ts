@@ -5,17 +5,13 @@
  * non-zero exit. Their progress and warnings go to standard error, which is ours.
  */
 import { spawn } from 'node:child_process';
-import { fileURLToPath } from 'node:url';
 import { CliFailure } from './failure.ts';
+import { projectPath } from './places.ts';
 
 export const hostEntries = {
-  serve: entry('serve.ts'),
-  offline: entry('offline.ts'),
+  serve: projectPath('host/src/serve.ts'),
+  offline: projectPath('host/src/offline.ts'),
 } as const;
-
-function entry(name: string): string {
-  return fileURLToPath(new URL(`../../host/src/${name}`, import.meta.url));
-}
 
 /** `probe`, `config`, `repair` or `stop`. */
 export async function askOffline<T>(verb: string): Promise<T> {

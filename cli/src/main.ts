@@ -10,11 +10,10 @@ import { Client } from './client/client.ts';
 import type { CommandSpec } from './command.ts';
 import { commandTable, findCommand } from './command-table.ts';
 import { CliFailure, exitCodes, usageFailure } from './failure.ts';
-import { endQuietlyOnBrokenPipes, printLine, visible } from './output/print.ts';
+import { printLine, printNote, visible } from './output/print.ts';
 
 /** Runs one call and sets the process's exit code. */
 export async function start(words: readonly string[]): Promise<void> {
-  endQuietlyOnBrokenPipes();
   const found = findCommand(words);
   try {
     process.exitCode = await dispatch(found, words);
@@ -59,7 +58,7 @@ async function withoutCommand(words: readonly string[]): Promise<number> {
   const { generalHelp } = await import('./help.ts');
   const asked = words.includes('--help') || words.includes('-h');
   if (asked) printLine(generalHelp());
-  else process.stderr.write(`${generalHelp()}\n`);
+  else printNote(generalHelp());
   return asked ? exitCodes.ok : exitCodes.usage;
 }
 
@@ -76,15 +75,15 @@ function visibleLines(text: string): string {
 function report(failure: unknown, spec: CommandSpec | undefined, words: readonly string[]): number {
   if (!(failure instanceof CliFailure)) {
     const detail = failure instanceof Error ? (failure.stack ?? failure.message) : String(failure);
-    process.stderr.write(`squash: a fault in the command line itself (internal)\n${visibleLines(detail)}\n`);
+    printNote(`squash: a fault in the command line itself (internal)\n${visibleLines(detail)}`);
     return spec?.passesExitCode === true ? exitCodes.execFailed : exitCodes.failed;
   }
   const end = words.indexOf('--');
   const json = (end < 0 ? words : words.slice(0, end)).includes('--json');
-  process.stderr.write(
+  printNote(
     json
-      ? `${JSON.stringify({ error: { code: failure.code, message: failure.message } })}\n`
-      : `squash: ${visibleLines(failure.message)} (${visible(failure.code)})\n`,
+      ? JSON.stringify({ error: { code: failure.code, message: failure.message } })
+      : `squash: ${visibleLines(failure.message)} (${visible(failure.code)})`,
   );
   const own: readonly number[] = [exitCodes.failed, exitCodes.usage, exitCodes.unreachable];
   return spec?.passesExitCode === true && own.includes(failure.exitCode)

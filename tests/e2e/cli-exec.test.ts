@@ -39,6 +39,9 @@ describe('squash exec', () => {
     assert.equal((await exec('/no/such/program')).code, 127);
     assert.equal((await exec('no-such-program')).code, 127);
     assert.equal((await exec('/etc/passwd')).code, 126);
+    const nowhere = await squash(daemon, ['exec', '-w', '/no/such', 'box', 'true']);
+    assert.equal(nowhere.code, 126);
+    assert.match(nowhere.stderr, /the working directory: no such file or directory/);
     const missing = await squash(daemon, ['exec', 'nobody', 'true']);
     assert.equal(missing.code, 125);
     assert.match(missing.stderr, /^squash: .*nobody.*\(sandbox_not_found\)\n$/);
@@ -228,9 +231,14 @@ describe('squash exec', () => {
     await daemon.kill();
     const end = await ended;
     assert.equal(end.code, 125);
-    assert.match(end.stderr, /squash logs box \d+ \(unreachable\)/);
+    const told = /the command goes on, its output: (squash logs box \d+) \(unreachable\)/.exec(end.stderr);
+    assert.ok(told?.[1], end.stderr);
     await daemon.start();
     await waitFor('the command to finish', async () => (await shell('cat /tmp/finished')).code === 0);
+    // What was said is what works.
+    const words = told[1].split(' ').slice(1);
+    await waitFor('the record', async () => (await squash(daemon, words)).code === 0);
+    assert.match(await squashOk(daemon, words), /^ready$/m);
   });
 });
 

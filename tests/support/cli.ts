@@ -17,7 +17,7 @@ export interface CliOptions {
   readonly env?: Readonly<Record<string, string>>;
 }
 
-/** The program and its first word: Node itself, so that a test's signals reach the CLI and no shell. */
+/** The program and its first word: Node itself, so that a test's signals reach the CLI and no shell. From the sources. */
 export const cliCommand = [process.execPath, join(repository, 'cli/bin/squash.mjs')] as const;
 
 export function cliEnvironment(daemon: TestDaemon | undefined): Record<string, string> {

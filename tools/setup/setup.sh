@@ -230,6 +230,8 @@ main() {
   flock 9
   find_node
   install_libraries
+  # Without it every call of the CLI works too, but loads its sources one by one.
+  "$node" "$root/tools/setup/build-cli.ts" || say 'cli       not built; it runs from its sources'
   if [[ -n $with_native ]]; then build_native "$@"; fi
 }
 

@@ -5,8 +5,10 @@
  * A newcomer would forget that a socket's address holds 107 bytes only: longer paths are reached through a
  * descriptor of their directory.
  */
+import { accessSync, closeSync, constants, existsSync, openSync, readFileSync, statSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { basename, dirname, resolve } from 'node:path';
+import { parseEnv } from 'node:util';
 import {
   apiPortDefault,
   apiSocketPath,
@@ -14,16 +16,6 @@ import {
   socketPathBytesMax,
 } from '@squash/contract/data-directory';
 import { usageFailure } from '../failure.ts';
-import {
-  accessSync,
-  closeSync,
-  constants,
-  existsSync,
-  openSync,
-  parseEnv,
-  readFileSync,
-  statSync,
-} from '../fast-builtins.ts';
 
 export type Address =
   | { readonly kind: 'unix'; readonly path: string }

@@ -6,7 +6,7 @@
  * is not trusted with our memory: every length has a limit.
  */
 import { connect, type Socket } from 'node:net';
-import { CliFailure, exitCodes } from '../failure.ts';
+import { CliFailure, errorCode, exitCodes } from '../failure.ts';
 import { type Address, describeAddress, reachableSocketPath } from './address.ts';
 import { ByteSource } from './byte-source.ts';
 
@@ -114,11 +114,6 @@ function unreachable(address: Address, cause: unknown): CliFailure {
     `can't reach the daemon at ${where}: ${reason}`,
     exitCodes.unreachable,
   );
-}
-
-export function errorCode(cause: unknown): string | undefined {
-  if (cause instanceof AggregateError) return errorCode(cause.errors[0]);
-  return cause instanceof Error && 'code' in cause && typeof cause.code === 'string' ? cause.code : undefined;
 }
 
 function hostHeader(address: Address & { kind: 'tcp' }): string {

@@ -109,6 +109,8 @@ export class WebSocketConnection {
     const code = Buffer.alloc(2);
     code.writeUInt16BE(closeNormal);
     this.#socket.end(encodeFrame(opcodes.close, code));
+    // The server's own close is not waited for: it costs the caller the time of one more round.
+    this.#socket.unref();
   }
 
   /** Drops the connection at once: the daemon sees the client gone. */

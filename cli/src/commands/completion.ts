@@ -4,6 +4,7 @@
  */
 import type { Call } from '../command.ts';
 import { exitCodes, usageFailure } from '../failure.ts';
+import { printText, standardOutput } from '../output/print.ts';
 
 /** Words reach `__complete` as arguments and candidates come back as data: nothing is evaluated. */
 const bash = `_squash() {
@@ -56,6 +57,6 @@ export function run(call: Call): Promise<number> {
   const script = scripts[shell];
   if (script === undefined)
     throw usageFailure(`there is no completion for "${shell}"; there is for bash, zsh, fish`);
-  process.stdout.write(script);
+  printText(standardOutput, script);
   return Promise.resolve(exitCodes.ok);
 }

@@ -1,4 +1,5 @@
 /** The options that `exec`, `shell` and `run` share, read into what the stream wants. */
+import { isatty } from 'node:tty';
 import type { Flags } from '../arguments.ts';
 import type { Call } from '../command.ts';
 import { usageFailure } from '../failure.ts';
@@ -21,7 +22,7 @@ export function readExecWish(call: Call): ExecWish {
     user: readUser(flags),
     timeoutMs: timeoutS === undefined ? undefined : Math.round(timeoutS * 1000),
     tty,
-    stdin: !flags.isSet('no-stdin') && (tty || flags.isSet('interactive') || !process.stdin.isTTY),
+    stdin: !flags.isSet('no-stdin') && (tty || flags.isSet('interactive') || !isatty(0)),
     output: call.json ? 'discard' : 'print',
   };
 }

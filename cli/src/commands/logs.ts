@@ -7,7 +7,15 @@ import { sandboxPath } from '../client/client.ts';
 import { readEvents } from '../client/event-stream.ts';
 import type { Call } from '../command.ts';
 import { CliFailure, exitCodes, usageFailure } from '../failure.ts';
-import { printJson, printLine, printNote, printTable } from '../output/print.ts';
+import {
+  printJson,
+  printLine,
+  printNote,
+  printTable,
+  printText,
+  standardError,
+  standardOutput,
+} from '../output/print.ts';
 import { openOutputSink } from '../terminal/output-sink.ts';
 import { readNumber } from './job-kill.ts';
 
@@ -65,19 +73,22 @@ async function showOne(call: Call, id: string, seq: number): Promise<number> {
   );
   const record = records.find((each) => each.seq === seq);
   if (record === undefined)
-    throw new CliFailure('exec_not_found', `the log of "${id}" has no finished command ${seq}`);
+    throw new CliFailure(
+      'exec_not_found',
+      `the log of "${id}" has no finished command ${seq}; it may still run`,
+    );
   if (call.json) {
     printJson(record);
     return exitCodes.ok;
   }
-  process.stdout.write(record.stdout);
-  process.stderr.write(record.stderr);
+  printText(standardOutput, record.stdout);
+  printText(standardError, record.stderr);
   if (record.truncated) printNote('squash: the output was longer than the log’s answer (truncated)');
   return exitCodes.ok;
 }
 
 async function follow(call: Call, id: string, job: number): Promise<number> {
-  const sinks = { stdout: openOutputSink(process.stdout), stderr: openOutputSink(process.stderr) };
+  const sinks = { stdout: openOutputSink(standardOutput), stderr: openOutputSink(standardError) };
   let after = call.flags.integer('after', { min: 0, max: Number.MAX_SAFE_INTEGER }) ?? 0;
   for (let attempts = 0; ; attempts += 1) {
     try {
@@ -105,8 +116,7 @@ async function follow(call: Call, id: string, job: number): Promise<number> {
 
 /** A stream that broke is resumed behind the last line; a refusal or a reader that has gone is final. */
 function isBroken(failure: unknown): boolean {
-  if (failure instanceof CliFailure) return failure.exitCode === exitCodes.unreachable;
-  return !(failure instanceof Error && 'code' in failure && failure.code === 'EPIPE');
+  return !(failure instanceof CliFailure) || failure.exitCode === exitCodes.unreachable;
 }
 
 function endOfJob(call: Call, data: string): number {

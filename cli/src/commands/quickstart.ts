@@ -6,7 +6,6 @@
  * goes on where it was. Words go to standard error, the answer to standard output.
  */
 import { spawn } from 'node:child_process';
-import { fileURLToPath } from 'node:url';
 import type { DaemonInfo } from '@squash/contract/daemon';
 import type { ExecRecord } from '@squash/contract/exec';
 import type { ModuleAnswer } from '@squash/contract/module';
@@ -16,6 +15,7 @@ import type { Call } from '../command.ts';
 import { CliFailure, exitCodes } from '../failure.ts';
 import { type BuiltLayer, buildLayer } from '../layer-builder.ts';
 import { formatBytes, printJson, printLine, printNote, visible } from '../output/print.ts';
+import { projectPath } from '../places.ts';
 import { daemonInfo } from './daemon-info.ts';
 import { uploadModule } from './module-upload.ts';
 
@@ -114,7 +114,7 @@ async function findDaemon(client: Client): Promise<RunningDaemon> {
 
 /** `squash serve --detach` as a process of its own: the daemon must not inherit what this one has open. */
 async function startDaemon(): Promise<{ readonly log: string }> {
-  const main = fileURLToPath(new URL('../../bin/squash.mjs', import.meta.url));
+  const main = projectPath('cli/bin/squash.cjs');
   const child = spawn(process.execPath, [main, 'serve', '--detach', '--json'], {
     stdio: ['ignore', 'pipe', 'inherit'],
   });

@@ -1,12 +1,12 @@
 /** `squash version`: ours and, where one answers, the daemon's. That none runs is no failure. */
-import { readFileSync } from 'node:fs';
+import cliPackage from '../../package.json' with { type: 'json' };
 import type { Call } from '../command.ts';
 import { CliFailure, exitCodes } from '../failure.ts';
 import { printJson, printLine } from '../output/print.ts';
 import { daemonInfo } from './daemon-info.ts';
 
 export async function run(call: Call): Promise<number> {
-  const client = clientVersion();
+  const client = cliPackage.version;
   const daemon = call.flags.isSet('offline') ? undefined : await daemonVersion(call);
   if (call.json) printJson({ client, daemon: daemon ?? null, node: process.version });
   else {
@@ -14,11 +14,6 @@ export async function run(call: Call): Promise<number> {
     if (daemon !== undefined && daemon !== client) printLine(`daemon ${daemon}`);
   }
   return exitCodes.ok;
-}
-
-function clientVersion(): string {
-  const text = readFileSync(new URL('../../package.json', import.meta.url), 'utf8');
-  return String((JSON.parse(text) as { readonly version: unknown }).version);
 }
 
 async function daemonVersion(call: Call): Promise<string | undefined> {

@@ -5,14 +5,43 @@
  * Text that came from elsewhere (a command line, an owner's name) may hold escape sequences that would move the
  * reader's cursor or worse: `visible` makes them harmless in everything laid out for people.
  */
-import { exitCodes } from '../failure.ts';
+import { writeSync } from 'node:fs';
+import { isatty } from 'node:tty';
+import { errorCode, exitCodes } from '../failure.ts';
+
+export const standardOutput = 1;
+export const standardError = 2;
+export type Descriptor = typeof standardOutput | typeof standardError;
+
+/**
+ * Writes to the descriptor itself: making Node's stream for it costs 2 ms of a call, and would block as well.
+ * `squash ls | head -1` ends quietly, as programs that die of SIGPIPE do.
+ */
+export function printText(descriptor: Descriptor, text: string): void {
+  let rest = Buffer.from(text);
+  try {
+    while (rest.length > 0) rest = rest.subarray(writeSync(descriptor, rest));
+  } catch (cause) {
+    if (isReaderGone(cause)) process.exit(exitCodes.brokenPipe);
+    if (errorCode(cause) !== 'EAGAIN') throw cause;
+    // Somebody made the descriptor non-blocking, and its reader is slow. Node's stream waits for it.
+    const stream = descriptor === standardOutput ? process.stdout : process.stderr;
+    stream.once('error', () => process.exit(exitCodes.brokenPipe)).write(rest);
+  }
+}
+
+/** A pipe without a reader, or a terminal that was hung up. */
+export function isReaderGone(cause: unknown): boolean {
+  const code = errorCode(cause);
+  return code === 'EPIPE' || code === 'EIO';
+}
 
 export function printLine(text: string): void {
-  process.stdout.write(`${text}\n`);
+  printText(standardOutput, `${text}\n`);
 }
 
 export function printNote(text: string): void {
-  process.stderr.write(`${text}\n`);
+  printText(standardError, `${text}\n`);
 }
 
 /** JSON leaves some characters as they are that terminals obey; escaped they mean the same to every parser. */
@@ -24,17 +53,7 @@ export function printJson(value: unknown): void {
         .map((unit) => `\\u${unit.toString(16).padStart(4, '0')}`)
         .join(''),
   );
-  process.stdout.write(`${text}\n`);
-}
-
-/** `squash ls | head -1` ends quietly, as programs that die of SIGPIPE do. */
-export function endQuietlyOnBrokenPipes(): void {
-  for (const stream of [process.stdout, process.stderr]) {
-    stream.on('error', (error: NodeJS.ErrnoException) => {
-      if (error.code === 'EPIPE') process.exit(exitCodes.brokenPipe);
-      throw error;
-    });
-  }
+  printLine(text);
 }
 
 /** The terminal's own colours, which every reader has set to what they can read. */
@@ -43,7 +62,7 @@ export type Style = keyof typeof styles;
 
 /** Coloured where standard output is a terminal and `NO_COLOR` is not set. */
 export function styled(style: Style, text: string): string {
-  if (process.stdout.isTTY !== true || process.env['NO_COLOR']) return text;
+  if (process.env['NO_COLOR'] || !isatty(standardOutput)) return text;
   return `\u001b[${styles[style]}m${text}\u001b[39m`;
 }
 

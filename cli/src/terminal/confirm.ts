@@ -1,12 +1,13 @@
 /** Asks before something that can't be undone. Without a terminal there is nobody to ask: the call fails. */
 import { closeSync, openSync, readSync } from 'node:fs';
 import { CliFailure, usageFailure } from '../failure.ts';
+import { printText, standardError } from '../output/print.ts';
 
 export function confirm(question: string): void {
   const terminal = openTerminal();
   if (terminal === undefined) throw usageFailure('there is no terminal to ask on; give --yes');
   try {
-    process.stderr.write(`${question} [y/N] `);
+    printText(standardError, `${question} [y/N] `);
     const answer = Buffer.alloc(64);
     const bytes = readSync(terminal, answer);
     if (/^y(es)?$/i.test(answer.toString('utf8', 0, bytes).trim())) return;

@@ -4,14 +4,14 @@
  * Every direction is awaited: output is written before the next message is read, input is sent before more is
  * read. So a reader that stalls stalls the command, and nothing here grows.
  */
+import { isatty } from 'node:tty';
 import type { ExecControl, ExecEvent } from '@squash/contract/exec';
 import { apiPath, type Client } from '../client/client.ts';
-import { errorCode } from '../client/http.ts';
 import type { WebSocketConnection } from '../client/websocket.ts';
 import { CliFailure, exitCodes } from '../failure.ts';
-import { printNote } from '../output/print.ts';
+import { printNote, standardError, standardOutput } from '../output/print.ts';
 import { forwardSignals, signalNumbers } from './forward-signals.ts';
-import { openOutputSink } from './output-sink.ts';
+import { openOutputSink, type OutputSink } from './output-sink.ts';
 import { terminalSize } from './terminal-size.ts';
 
 /** What is sent as `execStart`, with the fields that have defaults left out. */
@@ -50,11 +50,11 @@ export async function streamExec(client: Client, id: string, wish: ExecWish): Pr
 class ExecStream {
   readonly #connection: WebSocketConnection;
   readonly #wish: ExecWish;
-  readonly #stdout = openOutputSink(process.stdout);
-  readonly #stderr = openOutputSink(process.stderr);
+  /** Opened when there is something to write: many commands write nothing. */
+  #stdout: OutputSink | undefined;
+  #stderr: OutputSink | undefined;
   readonly #cleanups: (() => void)[] = [];
   #seq = 0;
-  #readerGone = false;
 
   constructor(connection: WebSocketConnection, wish: ExecWish) {
     this.#connection = connection;
@@ -85,30 +85,26 @@ class ExecStream {
   end(): void {
     for (const cleanup of this.#cleanups.splice(0).toReversed()) cleanup();
     this.#connection.close();
-    this.#stdout.close();
-    this.#stderr.close();
+    this.#stdout?.close();
+    this.#stderr?.close();
   }
 
   explain(cause: unknown, id: string): unknown {
-    const code = errorCode(cause);
-    if (code === 'EPIPE' || code === 'EIO') {
-      // Our reader has gone, or the connection has. The first is no error: programs end so by SIGPIPE.
-      if (this.#readerGone)
-        return new CliFailure('broken_pipe', 'nobody reads the output any more', exitCodes.brokenPipe);
-    }
     if (cause instanceof CliFailure) return cause;
     const detail = cause instanceof Error ? cause.message : String(cause);
-    const where = this.#seq === 0 ? '' : `; its output so far: squash logs ${id} ${this.#seq}`;
+    const where = this.#seq === 0 ? '' : `; the command goes on, its output: squash logs ${id} ${this.#seq}`;
     return new CliFailure('unreachable', `${detail}${where}`, exitCodes.execFailed);
   }
 
   async #print(data: Buffer): Promise<void> {
     if (this.#wish.output === 'discard') return;
-    const sink = data[0] === 2 ? this.#stderr : this.#stdout;
+    const sink =
+      data[0] === 2
+        ? (this.#stderr ??= openOutputSink(standardError))
+        : (this.#stdout ??= openOutputSink(standardOutput));
     try {
       await sink.write(data.subarray(1));
     } catch (cause) {
-      this.#readerGone = true;
       // The daemon sees the client gone and sends the command SIGHUP.
       this.#connection.destroy();
       throw cause;
@@ -117,7 +113,7 @@ class ExecStream {
 
   async #started(seq: number): Promise<void> {
     this.#seq = seq;
-    if (this.#wish.tty && process.stdin.isTTY) await this.#takeTerminal();
+    if (this.#wish.tty && isatty(0)) await this.#takeTerminal();
     if (this.#wish.stdin) {
       const input = process.stdin;
       this.#cleanups.push(() => input.destroy());
@@ -184,10 +180,13 @@ function startMessage(wish: ExecWish): Readonly<Record<string, unknown>> {
   };
 }
 
-/** `exec_failed` carries errno's text: not found is 127, everything else that can't be run is 126. */
+/**
+ * `exec_failed` names the step that failed and errno. Only a program that is not there is 127: its directory
+ * or user is the caller's to mend, and 126 tells so.
+ */
 function refusal(event: Extract<ExecEvent, { type: 'error' }>): CliFailure {
   if (event.code !== 'exec_failed') return new CliFailure(event.code, event.message, exitCodes.execFailed);
-  const missing = /no such file|not found|ENOENT/i.test(event.message);
+  const missing = /: the program: [^:]*\((ENOENT|ENOTDIR)\)\.$/.test(event.message);
   return new CliFailure(event.code, event.message, missing ? exitCodes.notFound : exitCodes.notRunnable);
 }
 

@@ -5,29 +5,36 @@
  * that Ctrl-C did nothing. Pipes are therefore opened anew through `/proc/self/fd` and written without
  * blocking; the flag stays with the new open file, so that programs sharing our pipe don't notice.
  */
+import { constants, fstatSync, openSync } from 'node:fs';
 import { Socket } from 'node:net';
 import type { Writable } from 'node:stream';
-import { constants, fstatSync, openSync } from '../fast-builtins.ts';
+import { CliFailure, exitCodes } from '../failure.ts';
+import { type Descriptor, isReaderGone, standardOutput } from '../output/print.ts';
 
 export interface OutputSink {
-  /** Resolves when the kernel took the bytes. Rejects with EPIPE when the reader has gone. */
+  /** Resolves when the kernel took the bytes. Rejects with `broken_pipe` when the reader has gone. */
   readonly write: (data: Uint8Array) => Promise<void>;
   /** Lets go of the descriptor. Nothing is buffered: every write was awaited. */
   readonly close: () => void;
 }
 
-export function openOutputSink(stream: NodeJS.WriteStream & { readonly fd: number }): OutputSink {
-  const pipe = reopenPipe(stream.fd);
-  const target: Writable = pipe ?? stream;
+export function openOutputSink(descriptor: Descriptor): OutputSink {
+  const pipe = reopenPipe(descriptor);
+  const target: Writable = pipe ?? (descriptor === standardOutput ? process.stdout : process.stderr);
   // A failed write is told to whoever awaits it; without a listener it would end the process first.
-  pipe?.on('error', () => {});
+  target.on('error', () => {});
   return {
     write: (data) =>
       new Promise((resolve, reject) => {
-        target.write(data, (error) => (error ? reject(error) : resolve()));
+        target.write(data, (error) => (error ? reject(failedWrite(error)) : resolve()));
       }),
     close: () => pipe?.destroy(),
   };
+}
+
+function failedWrite(error: Error): Error {
+  if (!isReaderGone(error)) return error;
+  return new CliFailure('broken_pipe', 'nobody reads the output any more', exitCodes.brokenPipe);
 }
 
 function reopenPipe(fd: number): Socket | undefined {

@@ -1,0 +1,140 @@
+/** The built CLI is used where it is fresh, and never where it is not: on copies of the project's parts. */
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import {
+  chmodSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { test } from 'node:test';
+
+const root = join(import.meta.dirname, '../..');
+/** Loads no TypeScript: only the built CLI can run. */
+const noSources = ['--no-experimental-strip-types', '--disable-warning=ExperimentalWarning'];
+const nobody = ['--reuid=65534', '--regid=65534', '--clear-groups', '--no-new-privs', '--'];
+
+class Copy implements Disposable {
+  readonly directory = mkdtempSync(join(tmpdir(), 'squash-built-'));
+  readonly built = join(this.directory, '.cache/cli/built');
+
+  constructor() {
+    chmodSync(this.directory, 0o755);
+    for (const part of ['package.json', 'cli', 'contract', 'tools/setup']) {
+      // With their times: what was written a moment ago is not built yet.
+      cpSync(join(root, part), join(this.directory, part), { recursive: true, preserveTimestamps: true });
+    }
+    mkdirSync(join(this.directory, 'node_modules/@squash'), { recursive: true });
+    mkdirSync(join(this.directory, '.cache'));
+    symlinkSync('../../contract', join(this.directory, 'node_modules/@squash/contract'));
+    symlinkSync(join(root, 'node_modules/esbuild'), join(this.directory, 'node_modules/esbuild'));
+  }
+
+  run(words: readonly string[], flags: readonly string[] = [], before: readonly string[] = []) {
+    const call = [
+      ...before,
+      process.execPath,
+      ...flags,
+      join(this.directory, 'cli/bin/squash.cjs'),
+      ...words,
+    ];
+    const { status, stdout, stderr } = spawnSync(call[0] ?? '', call.slice(1), {
+      encoding: 'utf8',
+      // Another user's compile cache must not be written, nor this test's files be kept in it.
+      env: { PATH: process.env['PATH'], NODE_DISABLE_COMPILE_CACHE: '1' },
+    });
+    return { status, stdout, stderr };
+  }
+
+  /** Another text of the same length, and with a time before the built file's. */
+  edit(path: string, from: string, to: string): void {
+    const file = join(this.directory, path);
+    const text = readFileSync(file, 'utf8');
+    assert.ok(text.includes(from));
+    assert.equal(from.length, to.length);
+    writeFileSync(file, text.replace(from, to));
+    utimesSync(file, 1_000_000_000, 1_000_000_000);
+  }
+
+  [Symbol.dispose](): void {
+    rmSync(this.directory, { recursive: true, force: true });
+  }
+}
+
+const version = ['version', '--offline'];
+
+test('the built CLI says what the sources say', () => {
+  using copy = new Copy();
+  const built = copy.run(['help']);
+  assert.ok(existsSync(copy.built), built.stderr);
+  const sources = spawnSync(process.execPath, [join(root, 'cli/bin/squash.mjs'), 'help'], {
+    encoding: 'utf8',
+  });
+  assert.deepEqual(copy.run(['help'], noSources).stdout, sources.stdout);
+  assert.equal(built.stdout, sources.stdout);
+  assert.equal(copy.run(version, noSources).status, 0);
+});
+
+test('the built CLI knows where the project lies', () => {
+  using copy = new Copy();
+  copy.run(version);
+  mkdirSync(join(copy.directory, 'host/src'), { recursive: true });
+  writeFileSync(
+    join(copy.directory, 'host/src/offline.ts'),
+    'process.stdout.write(\'{"error":{"code":"x"}}\');',
+  );
+  // Only a child that was started in the copy can have said that.
+  assert.match(copy.run(['doctor']).stderr, /\(x\)/);
+});
+
+test('a changed source is never hidden by a built CLI, and is built in turn', () => {
+  using copy = new Copy();
+  assert.match(copy.run(version).stdout, /^squash \d/);
+  const before = statSync(copy.built);
+  assert.equal(copy.run(version, noSources).status, 0);
+  assert.equal(statSync(copy.built).ino, before.ino, 'what is fresh is not built again');
+  copy.edit('cli/src/commands/version.ts', 'printLine(`squash ', 'printLine(`SQUASH ');
+  assert.match(copy.run(version).stdout, /^SQUASH \d/);
+  assert.match(copy.run(version, noSources).stdout, /^SQUASH \d/);
+  copy.edit('contract/src/data-directory.ts', 'export ', 'EXPORT ');
+  assert.notEqual(copy.run(version).status, 0, 'a source that does not compile fails');
+  copy.edit('contract/src/data-directory.ts', 'EXPORT ', 'export ');
+  assert.match(copy.run(version).stdout, /^SQUASH \d/);
+});
+
+test('a broken built file is as good as none', () => {
+  using copy = new Copy();
+  mkdirSync(dirname(copy.built));
+  for (const bytes of ['', '{"inputs":[]', 'null\n', '\0'.repeat(4096)]) {
+    writeFileSync(copy.built, bytes);
+    assert.match(copy.run(version).stdout, /^squash \d/, JSON.stringify(bytes));
+  }
+});
+
+test('compiled code of another Node is refused and the code compiled anew', () => {
+  using copy = new Copy();
+  copy.run(version);
+  assert.match(copy.run(version, [...noSources, '--no-opt', '--max-lazy']).stdout, /^squash \d/);
+});
+
+test('another user runs the sources where the built CLI is stale, and writes nothing', {
+  skip: process.getuid?.() === 0 ? false : 'needs root to become another user',
+}, () => {
+  using copy = new Copy();
+  copy.run(version);
+  const before = statSync(copy.built);
+  assert.match(copy.run(version, noSources, ['setpriv', ...nobody]).stdout, /^squash \d/);
+  copy.edit('cli/src/commands/version.ts', 'printLine(`squash ', 'printLine(`SQUASH ');
+  chmodSync(join(copy.directory, '.cache/cli'), 0o777);
+  assert.match(copy.run(version, [], ['setpriv', ...nobody]).stdout, /^SQUASH \d/);
+  assert.equal(statSync(copy.built).ino, before.ino);
+});

@@ -1,0 +1,88 @@
+/**
+ * Puts the CLI's sources into one file that Node starts quickly: `.cache/cli/built`, read by `cli/bin/squash.cjs`.
+ *
+ * The file is one line of JSON (`BuiltHead`), the code as ASCII, and the code as V8 compiled it. The three are one
+ * file because V8 tells compiled code from another's by the source's length only: they must be replaced
+ * together. Ends with 1 where a source changed while it was read: the caller then runs the sources.
+ */
+import { mkdirSync, renameSync, rmSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { join, relative } from 'node:path';
+import { setFlagsFromString } from 'node:v8';
+import { Script } from 'node:vm';
+import { build } from 'esbuild';
+
+interface BuiltHead {
+  /** Path from the project's folder, time of the last change (ms), bytes. */
+  readonly inputs: readonly (readonly [path: string, modifiedMs: number, bytes: number])[];
+  readonly codeBytes: number;
+}
+
+/** The only source that may ask where it lies. */
+const placesPath = 'cli/src/places.ts';
+/** What else the result depends on: which file a name of the contract means, and how it is built. */
+const silentInputs = ['contract/package.json', 'tools/setup/build-cli.ts', 'cli/bin/squash.cjs'];
+/** File systems stamp times by the kernel's tick (10 ms at most): a younger file may change without a new time. */
+const settledMs = 20;
+
+const root = join(import.meta.dirname, '../..');
+
+async function bundle(): Promise<{ readonly code: string; readonly paths: readonly string[] }> {
+  const result = await build({
+    absWorkingDir: root,
+    entryPoints: ['cli/src/main.ts'],
+    bundle: true,
+    write: false,
+    metafile: true,
+    platform: 'node',
+    target: `node${process.versions.node}`,
+    format: 'cjs',
+    // Without comments the code is ASCII, which V8 reads without decoding. Names stay: a stack trace can be read.
+    minifyWhitespace: true,
+    minifySyntax: true,
+    legalComments: 'none',
+    define: { 'import.meta.dirname': 'sourceDirectory' },
+    logLevel: 'warning',
+  });
+  const paths = Object.keys(result.metafile.inputs).map((path) => relative(root, join(root, path)));
+  for (const path of paths) {
+    if (path !== placesPath && readFileSync(join(root, path), 'utf8').includes('import.meta')) {
+      throw new Error(`${path} asks where it lies: use ${placesPath}`);
+    }
+  }
+  const text = result.outputFiles[0]?.text ?? '';
+  return { code: `(function(require,module,sourceDirectory){${text}\n})`, paths };
+}
+
+/** Every function, not only what runs at once: else each is compiled when it is first called. */
+function compile(code: string): Buffer {
+  setFlagsFromString('--no-lazy');
+  const script = new Script(code, { filename: join(root, '.cache/cli/built') });
+  // The flags are part of what V8 compares when it takes compiled code back.
+  setFlagsFromString('--lazy');
+  return script.createCachedData();
+}
+
+function stampsOf(paths: readonly string[]): BuiltHead['inputs'] {
+  return paths.map((path) => {
+    const { mtimeMs, size } = statSync(join(root, path));
+    return [path, mtimeMs, size];
+  });
+}
+
+const began = Date.now();
+const { code, paths } = await bundle();
+const inputs = stampsOf([...paths, ...silentInputs]);
+if (inputs.some(([, modifiedMs]) => modifiedMs > began - settledMs)) process.exit(1);
+
+const head: BuiltHead = { inputs, codeBytes: Buffer.byteLength(code) };
+const directory = join(root, '.cache/cli');
+const temporary = join(directory, `built.${process.pid}.tmp`);
+mkdirSync(directory, { recursive: true, mode: 0o755 });
+try {
+  const parts = [Buffer.from(`${JSON.stringify(head)}\n${code}`), compile(code)];
+  // Flushed before it gets its name: after a power cut the name must not stand for a torn file.
+  writeFileSync(temporary, Buffer.concat(parts), { mode: 0o644, flush: true });
+  renameSync(temporary, join(directory, 'built'));
+} finally {
+  rmSync(temporary, { force: true });
+}
