@@ -43,6 +43,9 @@ const modes = [
   'ok-at-once',
 ] as const;
 
+/** Answers that the daemon can tell from a PID 1 that is merely gone. */
+const breaches: ReadonlySet<string> = new Set(['garbage', 'oversized', 'unknown-type', 'exit-range']);
+
 /** The daemon's memory may grow by this much while a flood comes in: buffers, not the flood. */
 const growthBytesMax = 200 * 1024 * 1024;
 
@@ -63,6 +66,15 @@ for (const mode of modes) {
       assert.ok(answer.status === 200 || answer.status >= 400, answer.text);
       assert.ok(!answer.text.includes('"level":"fatal"}\n'), 'a forged line break reached the answer');
       assert.ok((await daemonMemory()) - memoryBefore < growthBytesMax, 'the daemon has grown');
+    }
+    if (taken.exitCode === 66 && breaches.has(mode)) {
+      // The operator reads why, not merely that nobody answers.
+      assert.match(
+        scene.daemon.output,
+        new RegExp(
+          `"guest.broken".*"${id}".*breaks the protocol|"${id}".*"guest.broken".*breaks the protocol`,
+        ),
+      );
     }
     if (mode === 'lying-exit' && taken.exitCode === 66) {
       // A result of its own making: that it comes through shows that the attacker is really in PID 1's place.

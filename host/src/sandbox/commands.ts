@@ -151,7 +151,7 @@ async function notStarted(sandbox: Sandbox, run: Run, error: unknown): Promise<A
       : new AppError('internal', 'Cannot start the command', { cause: error });
   if (failure.code === 'guest_failed') {
     // The connection broke before the answer: the command may run. Only the guest knows, if it lives.
-    run.resume();
+    run.resume(failure);
     await run.done;
     return undefined;
   }

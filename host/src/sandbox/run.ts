@@ -59,6 +59,8 @@ export class Run {
   #end: ExecEnd | undefined;
   #killWanted: boolean;
   #isLeft = false;
+  /** What became of the first connection that failed: a guest's breach shows there, and not when it is asked again. */
+  #whyLost: string | undefined;
   #flushTimer: NodeJS.Timeout | undefined;
   #deadline: NodeJS.Timeout | undefined;
   #killTimer: NodeJS.Timeout | undefined;
@@ -101,7 +103,8 @@ export class Run {
   }
 
   /** Finds the command in the guest again, at the stored offsets; a guest that does not know it is asked no more. */
-  resume(): void {
+  resume(why?: AppError): void {
+    this.#whyLost = why?.message;
     this.#armDeadline();
     void this.#pump(undefined);
   }
@@ -171,6 +174,7 @@ export class Run {
       if (exec !== undefined) {
         const failure = await this.#drain(exec);
         if (failure === undefined || this.#isLeft || this.#end !== undefined) return;
+        this.#whyLost ??= failure.message;
       }
       if (this.#forcedReason !== undefined || attachesLeft === 0) break;
       const found = await this.#reattach();
@@ -275,14 +279,16 @@ export class Run {
       return exec;
     } catch (error) {
       // A guest that answers and does not know the exec never started it, or has been released.
-      return error instanceof AppError && error.code === 'exec_failed' ? 'unknown' : undefined;
+      if (error instanceof AppError && error.code === 'exec_failed') return 'unknown';
+      this.#whyLost ??= error instanceof Error ? error.message : String(error);
+      return undefined;
     }
   }
 
   /** PID 1 can't be reached: most often it just died and the launcher's word is on its way. */
   #waitForForce(): Promise<EndReason> {
     this.#lostTimer = setTimeout(
-      () => this.#parts.host.guestBroken(`the connection of exec ${this.row.seq} is lost`),
+      () => this.#parts.host.guestBroken(`exec ${this.row.seq} is lost: ${this.#whyLost ?? 'no answer'}`),
       limits.runSettleMs,
     );
     return this.#forced.promise;
