@@ -62,6 +62,8 @@ export interface Attempt {
   readonly class: AttackClass;
   /** A shell script. `$A` is the attack tool; the working directory is empty and writable. */
   readonly run: (around: Surroundings) => string;
+  /** The code of the warning at create that takes the promise back, where this host has no such limit. */
+  readonly unless?: 'memory_limit';
   readonly control:
     | { readonly kind: WeakKind; readonly optional?: string; readonly run?: (around: Surroundings) => string }
     /** Why it can't succeed anywhere on this machine and is tried all the same. */

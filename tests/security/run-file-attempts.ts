@@ -40,8 +40,11 @@ export function runFileAttempts(where: string, options: UnderAttackOptions = {})
       tool: '/attack/attack',
       directory,
       secrets: scene.secrets,
-      hasUsers: options.env?.['SQUASH_IDS'] !== 'single',
+      hasUsers: true,
     };
+    await using bait = await Bait.make();
+    const map = await drain(await begin({ ...ground, bait, directory: '/' }, 'cat /proc/self/uid_map'));
+    ground = { ...ground, hasUsers: / 65536$/m.test(map.stdout) };
   });
 
   after(() => stack.disposeAsync());

@@ -93,14 +93,21 @@ export class UnderAttack implements AsyncDisposable {
   }
 
   #owned = new AsyncDisposableStack();
+  readonly #warnings = new Set<string>();
+
+  /** Codes of what this host does not hold, as creating a sandbox said. */
+  get warnings(): ReadonlySet<string> {
+    return this.#warnings;
+  }
 
   async create(id: string, layers: readonly string[] = ['000-base-test', '050-attack']): Promise<void> {
-    await this.daemon.call('POST', '/cgi-bin/api/sandboxes', {
+    const created: Answer['json'] = await this.daemon.call('POST', '/cgi-bin/api/sandboxes', {
       id,
       layers,
       cpu: 1,
       memory_mb: attackedMemoryMb,
     });
+    for (const { code } of created.warnings) this.#warnings.add(String(code));
   }
 
   async destroy(id: string): Promise<void> {

@@ -1,5 +1,6 @@
 /**
- * Runs the end-to-end suite as ordinary users, from a run as root: once with subordinate ids, once without.
+ * Runs the end-to-end suite and the attempts of the security suite as ordinary users, from a run as root: once with
+ * subordinate ids, once without.
  *
  * Each run has a user, a home and a copy of the project of its own, and nothing of them is left: the user's
  * processes are ended (every process of that uid is ours, nobody else has it) and the user is removed. The
@@ -27,6 +28,9 @@ const large = ['node_modules', '.cache'];
 /** Longer than the end-to-end suite takes on two slow cores. */
 const runMsMax = 30 * 60_000;
 
+/** Of the security suite what is tried anew under other ids: seconds, where all of it takes three minutes. */
+const attempts = ['tests/security/attacks.test.ts', 'tests/security/file-operations.test.ts'];
+
 export async function runAsUsers(options: {
   readonly long: boolean;
   readonly pattern: string | undefined;
@@ -35,9 +39,12 @@ export async function runAsUsers(options: {
   for (const kind of kinds) {
     console.log(`  ${kind.name}`);
     using user = new ThrowAwayUser(kind);
-    const args = ['--only', 'e2e', '--no-user', ...(options.long ? ['--long'] : [])];
-    if (options.pattern !== undefined) args.push(options.pattern);
-    total = add(total, await user.test(args));
+    const args = ['--no-user', ...(options.long ? ['--long'] : [])];
+    const e2e = ['--only', 'e2e', ...(options.pattern === undefined ? [] : [options.pattern])];
+    total = add(total, await user.test([...args, ...e2e]));
+    for (const file of attempts.filter((path) => path.includes(options.pattern ?? ''))) {
+      total = add(total, await user.test([...args, '--only', 'security', file]));
+    }
   }
   return total;
 }
@@ -149,7 +156,7 @@ function copyProject(target: string, owner: string): void {
   // Written by whoever sets the project up.
   for (const file of ['setup.lock', 'native.log']) rmSync(join(target, '.cache', file), { force: true });
   // What tests build and keep: the folders, not the files in them, which are root's as well.
-  for (const folder of ['.cache', '.cache/test-layers']) {
+  for (const folder of ['.cache', '.cache/test-layers', '.cache/attack']) {
     if (existsSync(join(target, folder))) execFileSync('chown', [owner, join(target, folder)]);
   }
 }

@@ -10,10 +10,13 @@ const tooMuchMemory = (around: Surroundings): string => String(around.memoryMb *
 const tooMuchDisk = (around: Surroundings): string => String(around.upperMb * 2);
 
 export const resourceAttempts: readonly Attempt[] = [
-  memory('memory-anonymous', (around) => `$A memory ${tooMuchMemory(around)}`),
+  { ...memory('memory-anonymous', (around) => `$A memory ${tooMuchMemory(around)}`), unless: 'memory_limit' },
   memory('memory-memfd', (around) => `$A memory-file ${tooMuchMemory(around)}`),
-  memory('memory-system-v', (around) => `$A shm ${tooMuchMemory(around)}`),
-  memory('memory-sockets', (around) => `$A socket-buffers ${tooMuchMemory(around)}`),
+  { ...memory('memory-system-v', (around) => `$A shm ${tooMuchMemory(around)}`), unless: 'memory_limit' },
+  {
+    ...memory('memory-sockets', (around) => `$A socket-buffers ${tooMuchMemory(around)}`),
+    unless: 'memory_limit',
+  },
   memory('memory-dev-shm', (around) => `$A fill /dev/shm/bomb-$$ ${tooMuchMemory(around)}`, {
     kind: 'namespaces',
     run: (around) => `mount -t tmpfs none /mnt && $A fill /mnt/bomb ${tooMuchMemory(around)}`,
