@@ -231,7 +231,7 @@ main() {
   find_node
   install_libraries
   # Without it every call of the CLI works too, but loads its sources one by one.
-  "$node" "$root/tools/setup/build-cli.ts" || say 'cli       not built; it runs from its sources'
+  "$node" "$root/tools/setup/build-cli.ts" >/dev/null || say 'cli       not built; it runs from its sources'
   if [[ -n $with_native ]]; then build_native "$@"; fi
 }
 

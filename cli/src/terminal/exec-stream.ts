@@ -11,6 +11,7 @@ import type { WebSocketConnection } from '../client/websocket.ts';
 import { CliFailure, exitCodes } from '../failure.ts';
 import { printNote, standardError, standardOutput } from '../output/print.ts';
 import { forwardSignals, signalNumbers } from './forward-signals.ts';
+import { openInputSource } from './input-source.ts';
 import { openOutputSink, type OutputSink } from './output-sink.ts';
 import { terminalSize } from './terminal-size.ts';
 
@@ -115,9 +116,9 @@ class ExecStream {
     this.#seq = seq;
     if (this.#wish.tty && isatty(0)) await this.#takeTerminal();
     if (this.#wish.stdin) {
-      const input = process.stdin;
-      this.#cleanups.push(() => input.destroy());
-      this.#sendInput(input).catch(() => {
+      const input = openInputSource();
+      this.#cleanups.push(input.close);
+      this.#sendInput(input.chunks).catch(() => {
         // The connection broke: whoever reads messages finds out and tells.
       });
     }
@@ -146,10 +147,8 @@ class ExecStream {
     resize();
   }
 
-  async #sendInput(input: NodeJS.ReadStream): Promise<void> {
-    for await (const chunk of input) {
-      await this.#connection.sendBinary(chunk as Buffer);
-    }
+  async #sendInput(chunks: AsyncIterable<Buffer>): Promise<void> {
+    for await (const chunk of chunks) await this.#connection.sendBinary(chunk);
     // A terminal has no end of input of its own: Ctrl-D is how one is typed.
     if (this.#wish.tty) await this.#connection.sendBinary(Buffer.from([4]));
     else this.#control({ type: 'stdin_eof' });
