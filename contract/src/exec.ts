@@ -13,6 +13,7 @@ export const endReasons = [
   'signaled',
   'timed_out',
   'oom_killed',
+  'upper_full',
   'layers_changed',
   'destroyed',
   'killed',

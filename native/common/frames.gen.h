@@ -145,7 +145,8 @@ enum field_tag {
   FIELD_CHOICE = 88,
   FIELD_WEAKER = 89,
   FIELD_REMEDY = 90,
-  FIELD_TAG_MAX = 90,
+  FIELD_UPPER_KILLS = 91,
+  FIELD_TAG_MAX = 91,
 };
 
 enum { STDIN_MODE_NONE = 0, STDIN_MODE_PIPE = 1 };
@@ -290,6 +291,7 @@ static inline bool field_tag_is_known(unsigned value) {
     case FIELD_CHOICE:
     case FIELD_WEAKER:
     case FIELD_REMEDY:
+    case FIELD_UPPER_KILLS:
       return true;
     default:
       return false;
@@ -344,6 +346,7 @@ static inline bool field_tag_is_integer(unsigned value) {
     case FIELD_PAUSE_US:
     case FIELD_PERCENT:
     case FIELD_REQUIRED:
+    case FIELD_UPPER_KILLS:
       return true;
     default:
       return false;

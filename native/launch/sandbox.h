@@ -57,6 +57,7 @@ struct sandbox {
   int64_t walked_at_ms;
   bool is_walked;
   bool was_over;
+  uint64_t upper_kills; /* how often its commands were killed for the upper's limit */
 };
 
 struct sandbox *sandbox_by_name(struct launcher *launcher, const char *name);

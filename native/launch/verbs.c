@@ -73,6 +73,7 @@ static void verb_stats(struct launcher *launcher, struct connection *connection)
   frame_integer(&writer, FIELD_CPU_US, usage.cpu_us);
   frame_integer(&writer, FIELD_RUNNING, usage.pids);
   frame_integer(&writer, FIELD_OOM_KILLS, usage.oom_kills);
+  frame_integer(&writer, FIELD_UPPER_KILLS, sandbox->upper_kills);
   connection_send(connection, &writer);
   connection_close(launcher, connection);
 }

@@ -70,6 +70,7 @@ static void stop_writers(struct launcher *launcher, struct sandbox *sandbox, con
   sandbox->was_over = true;
   log_line("sandbox %s: upper holds %llu bytes in %llu files, above its limit: commands are killed", sandbox->name,
            (unsigned long long)usage->bytes, (unsigned long long)usage->inodes);
+  sandbox->upper_kills++; /* Before they end: whoever hears of an end and asks for the reason must find it. */
   (void)stillness_signal(sandbox, SIGKILL);
   sandbox_announce(launcher, sandbox, "upper_full");
 }

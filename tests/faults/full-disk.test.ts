@@ -45,3 +45,22 @@ test('a full disk is said so, loses nothing, and is forgotten when it has room a
     numbers.map((_, index) => index + 1),
   );
 });
+
+test('commands that the writable layer has no room for end with a reason of their own', async () => {
+  // The only kind of upper whose limit is held by ending the writer.
+  await using daemon = await TestDaemon.start({
+    env: { SQUASH_UPPER: 'directory', SQUASH_UPPER_LIMIT_MB: '16' },
+  });
+  await daemon.call('POST', sandboxesPath, { id: 'small', memory_mb: 64 });
+  const waiting = daemon.call('POST', boxPath('small', '/exec'), { cmd: 'echo . >/begun; sleep 1000' });
+  // Many files: a single one is held by its own limit.
+  const cmd =
+    'until [ -e /begun ]; do :; done; i=0; while :; do head -c 1000000 /dev/zero >/$i; i=$((i+1)); done';
+  const writing = await daemon.call('POST', boxPath('small', '/exec'), { cmd });
+  for (const record of [writing, await waiting]) {
+    assert.deepEqual([record.exit_code, record.reason], [137, 'upper_full']);
+  }
+  await daemon.call('POST', boxPath('small', '/exec'), { cmd: 'rm /[0-9]*' });
+  const own = await daemon.call('POST', boxPath('small', '/exec'), { cmd: 'kill -9 $$' });
+  assert.deepEqual([own.exit_code, own.reason], [137, 'signaled']);
+});

@@ -192,6 +192,7 @@ function refusal(event: Extract<ExecEvent, { type: 'error' }>): CliFailure {
 const reasons: Readonly<Partial<Record<ExitEvent['reason'], string>>> = {
   timed_out: 'the command ran out of time',
   oom_killed: 'the command was killed: the sandbox is out of memory',
+  upper_full: 'the commands were killed: the sandbox holds more than its writable layer may',
   layers_changed: 'the command was ended: the sandbox’s layers changed',
   destroyed: 'the command was ended: the sandbox was destroyed',
   lost: 'the command’s end was lost: the sandbox’s first process died',

@@ -209,6 +209,7 @@ export const fieldTags = {
   choice: { tag: 88, type: 'bytes' },
   weaker: { tag: 89, type: 'bytes' },
   remedy: { tag: 90, type: 'bytes' },
+  upperKills: { tag: 91, type: 'u64' },
 } as const satisfies Record<string, { tag: number; type: 'bytes' | 'u64' }>;
 
 export type FieldName = keyof typeof fieldTags;

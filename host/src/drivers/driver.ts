@@ -50,6 +50,8 @@ export interface SandboxStats {
   readonly pids: number;
   /** Count since start; a rise while a command ran is how an out-of-memory kill is recognised. */
   readonly oomKills: number;
+  /** How often since start all commands were killed because the upper held more than its limit. */
+  readonly upperKills: number;
 }
 
 export interface UpperUsage {

@@ -99,16 +99,18 @@ export class LaunchClient implements Disposable {
     await this.#ask('sandboxThaw', [['name', name]]);
   }
 
-  /** `memoryBytes`, `cpuUs` and `pids` now; `oomKills` since the sandbox started. @throws sandbox_not_ready */
+  /** `memoryBytes`, `cpuUs` and `pids` now; the kills since the sandbox started. @throws sandbox_not_ready */
   async stats(
     name: SandboxId,
-  ): Promise<{ memoryBytes: number; cpuUs: number; pids: number; oomKills: number }> {
+  ): Promise<{ memoryBytes: number; cpuUs: number; pids: number; oomKills: number; upperKills: number }> {
     const { ok } = await this.#ask('sandboxStats', [['name', name]]);
     return {
       memoryBytes: ok.integer('bytes'),
       cpuUs: ok.integer('cpuUs'),
       pids: ok.integer('running'),
       oomKills: ok.integer('oomKills'),
+      // A launcher that is older than this daemon does not say.
+      upperKills: ok.optionalInteger('upperKills') ?? 0,
     };
   }
 

@@ -17,7 +17,7 @@ const outcome = (part: Partial<GuestOutcome>): GuestOutcome => ({
   rssMaxKib: 0,
   ...part,
 });
-const nothing = { killWanted: false, oomKilled: false };
+const nothing = { killWanted: false, oomKilled: false, upperFull: false };
 const row: ExecRow = {
   key: 1,
   seq: 3,
@@ -53,8 +53,9 @@ test('an exit of 124 is a time-out only where the guest says so', () => {
 
 test('the reason is what ended the command, not how it looked', () => {
   const killed = outcome({ signal: 9 });
-  assert.equal(reportedEnd(killed, 0, { killWanted: true, oomKilled: true }).reason, 'killed');
-  assert.equal(reportedEnd(killed, 0, { killWanted: false, oomKilled: true }).reason, 'oom_killed');
+  assert.equal(reportedEnd(killed, 0, { ...nothing, killWanted: true, oomKilled: true }).reason, 'killed');
+  assert.equal(reportedEnd(killed, 0, { ...nothing, oomKilled: true }).reason, 'oom_killed');
+  assert.equal(reportedEnd(killed, 0, { ...nothing, upperFull: true }).reason, 'upper_full');
   assert.deepEqual(forcedEnd('layers_changed', 5), {
     finishedMs: 5,
     exitCode: 137,

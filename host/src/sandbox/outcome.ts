@@ -19,6 +19,8 @@ export interface Circumstances {
   readonly killWanted: boolean;
   /** The kernel ended a process of this sandbox for want of memory while the command ran. */
   readonly oomKilled: boolean;
+  /** The sandbox's commands were killed while this one ran, because the upper held more than its limit. */
+  readonly upperFull: boolean;
 }
 
 /** The end of a command whose exit PID 1 reported. */
@@ -36,6 +38,7 @@ function reasonOf(outcome: GuestOutcome, seen: Circumstances): EndReason {
   if (outcome.timedOut) return 'timed_out';
   if (seen.killWanted) return 'killed';
   if (seen.oomKilled) return 'oom_killed';
+  if (seen.upperFull) return 'upper_full';
   return outcome.signal === undefined ? 'exited' : 'signaled';
 }
 
@@ -105,6 +108,7 @@ function wholeCharacters(bytes: Buffer): number {
 const endedFromOutside: ReadonlySet<EndReason> = new Set([
   'timed_out',
   'oom_killed',
+  'upper_full',
   'layers_changed',
   'destroyed',
   'killed',

@@ -94,8 +94,7 @@ async function takeOver(sandbox: Sandbox, running: RunningSandbox): Promise<bool
   try {
     const guest = world.guestOf(running);
     const inGuest = await guest.list();
-    const { oomKills } = await world.driver.stats(row.id);
-    sandbox.started(running, oomKills);
+    sandbox.started(running, await world.driver.stats(row.id));
     for (const exec of unfinished) follow(sandbox, exec);
     const rows = new Set(unfinished.map((exec) => exec.execId));
     for (const entry of inGuest) {

@@ -26,8 +26,8 @@ export interface RunWatcher {
 /** What a run needs of its sandbox. */
 export interface RunHost {
   nowMs(): number;
-  /** Whether the kernel ended something for want of memory since it was last asked. */
-  oomKilled(isOnlySuspect: (runsNow: number) => boolean): Promise<boolean>;
+  /** What ended commands for want of room while this one ran. `wasKilled`: it ended by SIGKILL, or says that something did. */
+  wanting(run: Run, wasKilled: boolean): Promise<Pick<Circumstances, 'oomKilled' | 'upperFull'>>;
   /** PID 1 does not answer or does not obey: the sandbox restarts it and ends its runs. */
   guestBroken(why: string): void;
   /** The sandbox stands still for a snapshot: nobody in it can be late. */
@@ -234,10 +234,8 @@ export class Run {
     const finishedMs = host.nowMs();
     const isClean = outcome.exitCode === 0 || outcome.timedOut || this.#killWanted;
     const killed = outcome.signal === sigkill || outcome.exitCode === 128 + sigkill;
-    const seen: Circumstances = {
-      killWanted: this.#killWanted,
-      oomKilled: !isClean && (await host.oomKilled((runsNow) => killed || runsNow === 1)),
-    };
+    const wanting = isClean ? { oomKilled: false, upperFull: false } : await host.wanting(this, killed);
+    const seen: Circumstances = { killWanted: this.#killWanted, ...wanting };
     // The sandbox may have ended the run while the kernel's counter was read.
     if (this.#end !== undefined || this.#isLeft) return;
     this.#finish(reportedEnd(outcome, finishedMs, seen));

@@ -19,6 +19,7 @@ import type { Guest } from '../guest/guest.ts';
 import { hostnameOf } from './environment.ts';
 import { type Life, type LifeEffect, type LifeEvent, type State, admitCommand, decide } from './lifecycle.ts';
 import { Mailbox } from './mailbox.ts';
+import type { Circumstances } from './outcome.ts';
 import type { Run, RunHost } from './run.ts';
 import { treesOf } from './trees.ts';
 import { UpperUsageWatch } from './upper-usage.ts';
@@ -35,7 +36,8 @@ export class Sandbox implements RunHost {
   #running: { readonly sandbox: RunningSandbox; readonly guest: Guest } | undefined;
   #waiters: (() => void)[] = [];
   #restartTimer: NodeJS.Timeout | undefined;
-  #oomKillsSeen = 0;
+  #killsSeen = { oomKills: 0, upperKills: 0 };
+  readonly #upperVictims = new Set<number>();
   #isClosed = false;
   #isFrozen = false;
 
@@ -193,8 +195,8 @@ export class Sandbox implements RunHost {
   }
 
   /** PID 1 runs: started by us just now, or found by a new daemon. */
-  started(sandbox: RunningSandbox, oomKills = 0): void {
-    this.#oomKillsSeen = oomKills;
+  started(sandbox: RunningSandbox, kills = { oomKills: 0, upperKills: 0 }): void {
+    this.#killsSeen = kills;
     this.#running = { sandbox, guest: this.world.guestOf(sandbox) };
     if (this.#row.phase !== 'ready' || this.#row.failure !== null) {
       this.change({ phase: 'ready', failure: null });
@@ -242,15 +244,21 @@ export class Sandbox implements RunHost {
     return this.world.clock.wallMs();
   }
 
-  async oomKilled(isSuspect: (runsNow: number) => boolean): Promise<boolean> {
+  async wanting(run: Run, wasKilled: boolean): Promise<Pick<Circumstances, 'oomKilled' | 'upperFull'>> {
     try {
-      const { oomKills } = await this.world.driver.stats(this.#row.id);
-      const isRisen = oomKills > this.#oomKillsSeen;
-      this.#oomKillsSeen = oomKills;
-      return isRisen && isSuspect(this.runs.size);
+      const { oomKills, upperKills } = await this.world.driver.stats(this.#row.id);
+      const isOom = oomKills > this.#killsSeen.oomKills;
+      // The kernel picks one process; the launcher ends all commands, each of which asks here in its turn.
+      if (upperKills > this.#killsSeen.upperKills)
+        for (const seq of this.runs.keys()) this.#upperVictims.add(seq);
+      this.#killsSeen = { oomKills, upperKills };
+      return {
+        oomKilled: isOom && (wasKilled || this.runs.size === 1),
+        upperFull: wasKilled && this.#upperVictims.has(run.row.seq),
+      };
     } catch {
-      // The sandbox went meanwhile; how the command ended is known without the counter.
-      return false;
+      // The sandbox went meanwhile; how the command ended is known without the counters.
+      return { oomKilled: false, upperFull: false };
     }
   }
 
@@ -269,6 +277,7 @@ export class Sandbox implements RunHost {
 
   runOver(run: Run): void {
     this.runs.delete(run.row.seq);
+    this.#upperVictims.delete(run.row.seq);
     if (run.end === undefined) return;
     const { counters, store } = this.world;
     counters.execs[run.end.reason] += 1;

@@ -57,6 +57,7 @@ export function newCounters(): Counters {
       signaled: 0,
       timed_out: 0,
       oom_killed: 0,
+      upper_full: 0,
       layers_changed: 0,
       destroyed: 0,
       killed: 0,
