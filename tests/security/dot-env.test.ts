@@ -31,7 +31,16 @@ test('a daemon asks for the token that stands in .env', async () => {
     const ask = (headers: Record<string, string>) =>
       fetch(`${daemon.url}/cgi-bin/api/sandboxes`, { headers }).then(({ status }) => status);
     assert.equal(await ask({}), 401);
-    assert.equal(await ask({ authorization: `Bearer ${token}` }), 200);
+    const authorization = `Bearer ${token}`;
+    assert.equal(await ask({ authorization }), 200);
+    const info = await fetch(`${daemon.url}/v1/info`, { headers: { authorization } });
+    const { config } = (await info.json()) as {
+      readonly config: readonly { name: string; source: string }[];
+    };
+    const sources = new Map(config.map(({ name, source }) => [name, source]));
+    assert.equal(sources.get('SQUASH_AUTH_TOKEN'), '.env');
+    assert.equal(sources.get('SQUASH_LOG_FORMAT'), 'environment');
+    assert.equal(sources.get('SQUASH_HOST'), 'default');
   } finally {
     child.kill('SIGTERM');
     if (child.exitCode === null) await once(child, 'exit');

@@ -9,7 +9,7 @@ import { AppError } from '@squash/contract/errors';
 import fc from 'fast-check';
 import { pinnedEnvironment } from './config.ts';
 import { isLoopback } from './listen.ts';
-import { explainConfig, loadConfig } from './load.ts';
+import { explainConfig, loadConfig, pinnedSettings } from './load.ts';
 import { editDistance, nearest } from './nearest.ts';
 import { parseSetting } from './values.ts';
 
@@ -34,6 +34,25 @@ test('loadConfig() puts the environment over .env over the defaults, and empty m
   assert.equal(sources['SQUASH_PORT'], 'environment');
   assert.equal(sources['SQUASH_MAX_SANDBOXES'], '.env');
   assert.equal(sources['SQUASH_HOST'], 'default');
+});
+
+test('explainConfig() tells of a pinned setting where it was set', async () => {
+  await using cwd = await directory('SQUASH_PORT=9000\nSQUASH_MAX_SANDBOXES=7\n');
+  await using elsewhere = await directory('SQUASH_UPPER_LIMIT_MB=3\n');
+  const outside = { SQUASH_MAX_SANDBOXES: '8' };
+  const pinned = pinnedEnvironment(loadConfig(outside, cwd.path));
+  const inside = { ...pinnedSettings(outside, cwd.path), ...pinned };
+  const explained = explainConfig(inside, elsewhere.path).map(({ name, source, value }) => [
+    name,
+    `${value} ${source}`,
+  ]);
+  const found = Object.fromEntries(explained) as Record<string, string>;
+  assert.equal(found['SQUASH_PORT'], '9000 .env');
+  assert.equal(found['SQUASH_MAX_SANDBOXES'], '8 environment');
+  assert.equal(found['SQUASH_UPPER_LIMIT_MB'], '512 default');
+  assert.match(found['SQUASH_DATA'] ?? '', /^\/.* default$/);
+  const lying = explainConfig({ ...inside, PINNED_SQUASH_SOURCES: 'SQUASH_PORT=lies' }, elsewhere.path);
+  assert.equal(lying.find(({ name }) => name === 'SQUASH_PORT')?.source, 'environment');
 });
 
 test('loadConfig() has the documented defaults', async () => {

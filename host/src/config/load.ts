@@ -25,6 +25,9 @@ export interface LoadedConfig {
   readonly explained: readonly ExplainedSetting[];
 }
 
+/** Where pinned settings came from, which in the process they are pinned for is the environment. For display only. */
+const sourcesVariable = 'PINNED_SQUASH_SOURCES';
+
 /** A `.env` larger than this is some other file. */
 const dotEnvBytesMax = 65_536;
 
@@ -46,7 +49,11 @@ export function loadConfig(env: Environment, cwd: string): Config {
  */
 export function pinnedSettings(env: Environment, cwd: string): Readonly<Record<string, string>> {
   const file = readDotEnv(cwd);
-  return Object.fromEntries(settings.map(({ name }) => [name, env[name] ?? file[name] ?? '']));
+  const sources = settings.map((setting) => `${setting.name}=${find(setting, env, file).source}`);
+  return {
+    ...Object.fromEntries(settings.map(({ name }) => [name, env[name] ?? file[name] ?? ''])),
+    [sourcesVariable]: sources.join(' '),
+  };
 }
 
 /** The effective values for `squash doctor --config`. @throws config_invalid */
@@ -74,7 +81,7 @@ export function readConfig(env: Environment, cwd: string): LoadedConfig {
   const config = assemble(values, resolve(cwd, data.path), cwd);
   const exposed = listenProblem(config);
   if (exposed !== undefined) throw invalid([exposed]);
-  return { config, explained: found.map((each) => explain(each, config)) };
+  return { config, explained: found.map((each) => explain(sourced(each, env), config)) };
 }
 
 function invalid(problems: readonly string[]): AppError {
@@ -212,6 +219,15 @@ function assemble(values: ReadonlyMap<string, SettingValue>, dataDir: string, cw
     },
   };
 }
+
+/** With the source that the setting was pinned with, where it was. */
+function sourced(each: Found, env: Environment): Found {
+  const pinned = new Map((env[sourcesVariable] ?? '').split(' ').map((word) => [word.split('=')[0], word]));
+  const source = sources.find((known) => pinned.get(each.setting.name) === `${each.setting.name}=${known}`);
+  return source === undefined ? each : { ...each, source };
+}
+
+const sources = ['environment', '.env', 'default'] as const;
 
 function explain(each: Found, config: Config): ExplainedSetting {
   const { name, kind, meaning } = each.setting;
