@@ -56,5 +56,6 @@ if (built === undefined) {
   const script = new Script(built.code, { filename: builtPath, cachedData: built.compiled });
   const program = { exports: {} };
   script.runInThisContext()(require, program, join(root, 'cli/src'));
-  void program.exports.start(process.argv.slice(2));
+  // All output is written; Node's own way out, which frees all memory first, costs 1 ms.
+  void program.exports.start(process.argv.slice(2)).then(() => process.exit());
 }

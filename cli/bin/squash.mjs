@@ -23,3 +23,4 @@ const directory = cacheDirectory();
 if (directory !== undefined) enableCompileCache(directory);
 const { start } = await import('../src/main.ts');
 await start(process.argv.slice(2));
+process.exit();

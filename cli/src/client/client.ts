@@ -6,7 +6,7 @@
  */
 import { CliFailure, exitCodes } from '../failure.ts';
 import { type Address, type AddressOptions, describeAddress, findDaemon } from './address.ts';
-import { type HttpRequest, type HttpResponse, sendRequest } from './http.ts';
+import type { HttpRequest, HttpResponse } from './http.ts';
 import type { WebSocketConnection } from './websocket.ts';
 
 /** Longest JSON answer: 10,000 sandboxes with all their snapshots and more. */
@@ -84,6 +84,8 @@ export class Client {
 
   async #send(request: HttpRequest): Promise<HttpResponse> {
     try {
+      // Here and not above: commands that ask nobody don't pay for Node's sockets.
+      const { sendRequest } = await import('./http.ts');
       return await sendRequest(this.address, {
         ...request,
         headers: { accept: 'application/json', ...this.#authorization(), ...request.headers },

@@ -7,7 +7,8 @@ import type { DaemonInfo } from '@squash/contract/daemon';
 import type { Call } from '../command.ts';
 import { CliFailure, exitCodes, usageFailure } from '../failure.ts';
 import { askOffline } from '../local-host.ts';
-import { printJson, printLine, printTable, styled, visible } from '../output/print.ts';
+import { printJson, printLine, visible } from '../output/print.ts';
+import { printTable, styled } from '../output/table.ts';
 import { daemonInfo } from './daemon-info.ts';
 
 type Configuration = DaemonInfo['config'];

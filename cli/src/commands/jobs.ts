@@ -3,7 +3,8 @@ import type { JobInfo } from '@squash/contract/exec';
 import { sandboxPath } from '../client/client.ts';
 import type { Call } from '../command.ts';
 import { exitCodes } from '../failure.ts';
-import { formatAge, printJson, printTable } from '../output/print.ts';
+import { formatAge, printJson } from '../output/print.ts';
+import { printTable } from '../output/table.ts';
 
 export async function run(call: Call): Promise<number> {
   const jobs = await call.client.get<readonly JobInfo[]>(sandboxPath(call.positionals[0] ?? '', ['jobs']));

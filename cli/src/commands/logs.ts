@@ -11,11 +11,11 @@ import {
   printJson,
   printLine,
   printNote,
-  printTable,
   printText,
   standardError,
   standardOutput,
 } from '../output/print.ts';
+import { printTable } from '../output/table.ts';
 import { openOutputSink } from '../terminal/output-sink.ts';
 import { readNumber } from './job-kill.ts';
 

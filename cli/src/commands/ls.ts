@@ -3,7 +3,8 @@ import type { SandboxInfo } from '@squash/contract/sandbox';
 import { sandboxesPath } from '../client/client.ts';
 import type { Call } from '../command.ts';
 import { exitCodes } from '../failure.ts';
-import { formatAge, formatBytes, printJson, printLine, printTable } from '../output/print.ts';
+import { formatAge, formatBytes, printJson, printLine } from '../output/print.ts';
+import { printTable } from '../output/table.ts';
 
 export async function run(call: Call): Promise<number> {
   const sandboxes = await call.client.get<readonly SandboxInfo[]>(sandboxesPath);

@@ -3,7 +3,8 @@ import type { ModuleAnswer } from '@squash/contract/module';
 import { modulesPath } from '../client/client.ts';
 import type { Call } from '../command.ts';
 import { exitCodes } from '../failure.ts';
-import { formatBytes, printJson, printLine, printTable } from '../output/print.ts';
+import { formatBytes, printJson, printLine } from '../output/print.ts';
+import { printTable } from '../output/table.ts';
 
 export async function run(call: Call): Promise<number> {
   const modules = await call.client.get<readonly ModuleAnswer[]>(modulesPath);

@@ -3,7 +3,8 @@ import type { SandboxInfo } from '@squash/contract/sandbox';
 import { sandboxPath } from '../client/client.ts';
 import type { Call } from '../command.ts';
 import { exitCodes } from '../failure.ts';
-import { formatBytes, printJson, printTable } from '../output/print.ts';
+import { formatBytes, printJson } from '../output/print.ts';
+import { printTable } from '../output/table.ts';
 
 export async function run(call: Call): Promise<number> {
   const info = await call.client.get<SandboxInfo>(sandboxPath(call.positionals[0] ?? ''));
