@@ -16,6 +16,7 @@ import { preparePeers } from './peers/all.ts';
 import { makeRootfs } from './peers/rootfs.ts';
 import { outcome, type Run, runPage } from './report.ts';
 import { burstScenario } from './scenarios/burst.ts';
+import { cliScenario } from './scenarios/cli.ts';
 import type { Context, ScenarioFactory } from './scenarios/context.ts';
 import { createScenario } from './scenarios/create.ts';
 import { execScenario } from './scenarios/exec.ts';
@@ -32,6 +33,7 @@ const statePath = join(cacheDir, 'run.json');
 
 const factories: Readonly<Record<ScenarioId, ScenarioFactory>> = {
   exec: execScenario,
+  cli: cliScenario,
   create: createScenario,
   burst: async (context) => await burstScenario(context, freemem()),
   'snapshot-1': snapshotScenario(1, 15),

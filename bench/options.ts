@@ -3,6 +3,7 @@ import { parseArgs } from 'node:util';
 
 export const scenarioIds = [
   'exec',
+  'cli',
   'create',
   'burst',
   'snapshot-1',
