@@ -110,21 +110,21 @@ await insideLauncher(import.meta.filename, ['default', 'single', 'fuse', 'user',
   });
 
   test('events tell of the end when PID 1 dies', async () => {
-    const ended: string[] = [];
+    const ended: number[] = [];
+    const begun = Promise.withResolvers<void>();
     await using _watch = client.watch(
-      (change, { name }) => {
-        if (change === 'ended') ended.push(name);
+      (change, { instance }) => {
+        if (change === 'ended') ended.push(instance);
       },
-      () => undefined,
+      () => begun.resolve(),
     );
-    // The watch may begin after the first of them has died.
-    await waitFor('an event', async () => {
-      await using box = await launchSandbox(place, 'dies');
-      const record = readFileSync(join(runDir, `g/${box.start.instance}.pid`), 'utf8');
-      process.kill(Number(record.split(' ')[0]), 'SIGKILL');
-      await waitFor('the sandbox to leave the list', async () => (await client.list()).length === 0);
-      return ended.includes('dies');
-    });
+    await begun.promise;
+    await using box = await launchSandbox(place, 'dies');
+    // Written before the start is answered, and removed when all of the sandbox is gone.
+    const record = readFileSync(join(runDir, `g/${box.start.instance}.pid`), 'utf8');
+    process.kill(Number(record.split(' ')[0]), 'SIGKILL');
+    await waitFor('the event', () => ended.includes(box.start.instance));
+    assert.deepEqual(await client.list(), []);
   });
 
   test('all processes stand still when the sandbox is frozen and go on when it is thawed', async () => {

@@ -188,7 +188,7 @@ export class LaunchClient implements Disposable {
 
   /**
    * Calls `onEvent` for what happens to sandboxes (`ended`) until disposed. Goes on by itself when the launcher
-   * was away; `onGap` says that events may have been missed.
+   * was away; `onGap` says that from now on nothing is missed, and that events until now may have been.
    */
   watch(onEvent: (change: string, sandbox: LaunchedSandbox) => void, onGap: () => void): AsyncDisposable {
     const stop = new AbortController();
@@ -210,9 +210,9 @@ export class LaunchClient implements Disposable {
     onEvent: (change: string, sandbox: LaunchedSandbox) => void,
     onGap: () => void,
   ): Promise<void> {
-    for (let isFirst = true; !signal.aborted; isFirst = false) {
+    while (!signal.aborted) {
       try {
-        await this.#watchOnce(signal, onEvent, isFirst ? () => undefined : onGap);
+        await this.#watchOnce(signal, onEvent, onGap);
       } catch {
         // The launcher is away: what it is needed for fails with its own error; here only the next try matters.
       }

@@ -170,15 +170,18 @@ export class NamespaceDriver implements Driver, Disposable {
     for (const listener of this.#listeners) listener(ended);
   }
 
-  /** Events may have been missed: whatever ran and runs no longer has ended. */
+  /** Events may have been missed: whatever ran and runs no longer has ended. What starts meanwhile is none of it. */
   async #closeGap(): Promise<void> {
-    const before = this.#known;
+    const before = new Map(this.#known);
+    let now: Set<number>;
     try {
-      const now = new Set((await this.list()).map(({ instance }) => instance));
-      for (const [id, instance] of before) if (!now.has(instance)) this.#ended({ id, instance });
+      now = new Set((await this.#options.launcher.list()).map(({ instance }) => instance));
     } catch {
       // The launcher is away again: the next gap closes this one, too.
-      this.#known = before;
+      return;
+    }
+    for (const [id, instance] of before) {
+      if (!now.has(instance) && this.#known.get(id) === instance) this.#ended({ id, instance });
     }
   }
 }
