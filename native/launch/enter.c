@@ -203,8 +203,11 @@ static int make(const struct enter_options *options, int run_fd, struct fault *f
   if (resident.init_fd < 0) return fault_set(fault, "launch_failed", "can't open \"%s\"", options->init);
   /* Control groups first: a leftover that is frozen has to be thawed before it can end. */
   cgroup_prepare(&resident.cgroups, options->data);
-  if (leftover_end(run_fd, options->data, fault) != 0) return -1;
-  if (geteuid() == 0 && start_helper(&resident, run_fd, fault) != 0) return -1;
+  if (leftover_end(run_fd, options->data, fault) != 0 ||
+      (geteuid() == 0 && start_helper(&resident, run_fd, fault) != 0)) {
+    cgroup_dissolve(&resident.cgroups); /* From here on it is the helper's work, or the launcher's. */
+    return -1;
+  }
   struct outside outside = {.socket = -1};
   if (outside_start(&outside, &resident.cgroups, fault) != 0) return -1;
   cleanup_fd socket = outside.socket;

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { type ChildProcess, execFile, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
-import { chmod, chown, copyFile, mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { chmod, chown, copyFile, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -190,6 +190,14 @@ test('socket addresses hold when the data directory’s path is longer than they
     );
   }
   await rm(parent, { recursive: true });
+});
+
+test('enter leaves no control group when it fails before anything runs', async () => {
+  await using scene = await Scene.make();
+  // Where a dead launcher would have left its records.
+  await writeFile(join(scene.dataDir, 'run/g'), '');
+  await assert.rejects(scene.inside(''), /can't open g below/);
+  await rm(join(scene.dataDir, 'run/g'));
 });
 
 test('enter refuses when the data directory belongs to somebody else', {
