@@ -17,6 +17,7 @@ import { startHttp } from './api/serve-http.ts';
 import { systemClock } from './base/clock.ts';
 import { startAgainCompiled } from './base/compiled.ts';
 import { createLog, type Log } from './base/log.ts';
+import { restHeap } from './base/resting-heap.ts';
 import type { Config } from './config/config.ts';
 import { type LoadedConfig, readConfig } from './config/load.ts';
 import { NamespaceDriver } from './drivers/namespace/namespace-driver.ts';
@@ -75,6 +76,7 @@ async function serve({ config, explained }: LoadedConfig, log: Log): Promise<voi
   );
   const info = { version: packageJson.version, started, host: [...capabilities], config: [...explained] };
   const http = stack.use(await startHttp({ engine, config, info, log }));
+  stack.use(restHeap());
   log.info('daemon.ready', {
     version: packageJson.version,
     socket: http.socketPath,
