@@ -104,7 +104,10 @@ export class ExecSession implements GuestExec {
   }
 
   close(): void {
-    this.#stop(new AppError('guest_failed', 'The daemon closed its connection to the command.'));
+    // Of a command that ended in order nobody asks why; an error's stack trace would be collected for every exec.
+    if (!this.#isOver) {
+      this.#stop(new AppError('guest_failed', 'The daemon closed its connection to the command.'));
+    }
     this.#connection.close();
   }
 

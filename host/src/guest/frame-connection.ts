@@ -25,6 +25,7 @@ export class FrameConnection implements Disposable {
   #waiter: Waiter | undefined;
   #failure: unknown;
   #isOver = false;
+  #isEnded = false;
 
   constructor(stream: Duplex) {
     this.#stream = stream;
@@ -61,6 +62,7 @@ export class FrameConnection implements Disposable {
       if (this.#queuedBytes < readAheadBytesMax && this.#stream.isPaused()) this.#stream.resume();
       return Promise.resolve(frame);
     }
+    if (this.#isEnded) this.#failure ??= closedByGuest();
     if (this.#failure !== undefined) return Promise.reject(this.#failure);
     return new Promise((resolve, reject) => {
       const timer =
@@ -153,7 +155,10 @@ export class FrameConnection implements Disposable {
   }
 
   readonly #onEnd = (): void => {
-    this.fail(new AppError('guest_failed', 'PID 1 of the sandbox closed the connection.'));
+    this.#isEnded = true;
+    // Every connection ends. The error, with its stack trace, is made where somebody waits or comes to ask.
+    if (this.#waiter === undefined) this.close();
+    else this.fail(closedByGuest());
   };
 
   readonly #onError = (error: unknown): void => {
@@ -161,6 +166,10 @@ export class FrameConnection implements Disposable {
       new AppError('guest_failed', 'The connection to PID 1 of the sandbox failed.', { cause: error }),
     );
   };
+}
+
+function closedByGuest(): AppError {
+  return new AppError('guest_failed', 'PID 1 of the sandbox closed the connection.');
 }
 
 /** What the guest sent is not what the protocol allows. */

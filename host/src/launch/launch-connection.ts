@@ -56,18 +56,34 @@ export async function askLauncher(
   }
 }
 
-async function readAnswer(socket: Socket): Promise<LaunchAnswer> {
+/**
+ * Reads by events: iterating the socket would end with an `AbortError` and its stack trace for every answer, a tenth
+ * of a millisecond that a burst of creates pays some hundred times.
+ */
+function readAnswer(socket: Socket): Promise<LaunchAnswer> {
   const decoder = new FrameDecoder();
   const entries: FieldReader[] = [];
-  for await (const chunk of socket as AsyncIterable<Buffer>) {
+  const { promise, resolve, reject } = Promise.withResolvers<LaunchAnswer>();
+  const take = (chunk: Buffer): LaunchAnswer | undefined => {
     for (const frame of decoder.decode(chunk)) {
       if (frame.kind === 'data') throw new FrameError('type', 'squash-launch sent raw data');
       if (frame.type === 'error') throw refusal(frame.fields);
       if (frame.type === 'ok') return { ok: new FieldReader(frame.fields), entries };
       if (frame.type === 'entry') entries.push(new FieldReader(frame.fields));
     }
-  }
-  throw new Error('squash-launch closed the connection without an answer');
+    return undefined;
+  };
+  socket.on('data', (chunk: Buffer) => {
+    try {
+      const answer = take(chunk);
+      if (answer !== undefined) resolve(answer);
+    } catch (error) {
+      reject(error instanceof Error ? error : new Error(String(error)));
+    }
+  });
+  const gone = (): void => reject(new Error('squash-launch closed the connection without an answer'));
+  socket.once('error', reject).once('end', gone).once('close', gone);
+  return promise;
 }
 
 function refusal(fields: readonly Field[]): AppError {
