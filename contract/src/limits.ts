@@ -103,6 +103,11 @@ export const limits = {
   upperUsageAgeMs: 3_000,
   /** Measuring takes at most one part in this many of the time: a tree of a million files is not walked without end. */
   upperUsageDutyCycle: 20,
+  /**
+   * A sandbox's change is in its `sandbox.json` after this long; the database has it at once. Whoever loses the
+   * database and the daemon together within it loses what changed in it.
+   */
+  shadowDelayMs: 1_000,
   /** Uppers measured at once. */
   upperUsagesAtOnceMax: 2,
 

@@ -9,6 +9,7 @@ import { randomBytes } from 'node:crypto';
 import { mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { LayerDigest, SandboxId, SnapshotLabel } from '@squash/contract/ids';
+import { limits } from '@squash/contract/limits';
 import { syncDirectory } from '#base/atomic-file.ts';
 import { errorText } from '#base/bug.ts';
 import type { Log } from '#base/log.ts';
@@ -24,6 +25,8 @@ export interface FilesOptions {
 
 interface ShadowState {
   latest: { readonly sandbox: SandboxRow; readonly snapshots: readonly SnapshotRow[] } | undefined;
+  /** Set while `latest` waits to be written. */
+  timer: NodeJS.Timeout | undefined;
   writing: Promise<void>;
 }
 
@@ -71,8 +74,10 @@ export class SandboxFiles {
 
   /** Takes the directory away at once and for good; the space comes back a moment later. */
   async discard(id: SandboxId): Promise<void> {
-    await this.#shadows.get(id)?.writing;
+    const shadow = this.#shadows.get(id);
     this.#shadows.delete(id);
+    clearTimeout(shadow?.timer);
+    await shadow?.writing;
     const name = join('trash', `${id}.${randomBytes(6).toString('hex')}`);
     try {
       await rename(this.directory(id), join(this.#options.dataDir, name));
@@ -88,13 +93,20 @@ export class SandboxFiles {
     await rm(this.snapshot(id, label), { force: true });
   }
 
-  /** Brings the shadow up to these rows, after what is being written now. Never fails the caller. */
+  /**
+   * Brings the shadow up to these rows within `shadowDelayMs`. Never fails the caller. A sandbox that lives shorter
+   * than that never has one, and a burst of creates is not held up by two syncs for each.
+   */
   follow(sandbox: SandboxRow, snapshots: readonly SnapshotRow[]): void {
-    const state = this.#shadows.get(sandbox.id) ?? { latest: undefined, writing: Promise.resolve() };
-    this.#shadows.set(sandbox.id, state);
-    const isScheduled = state.latest !== undefined;
+    const { id } = sandbox;
+    const state = this.#shadows.get(id) ?? {
+      latest: undefined,
+      timer: undefined,
+      writing: Promise.resolve(),
+    };
+    this.#shadows.set(id, state);
     state.latest = { sandbox, snapshots };
-    if (!isScheduled) state.writing = state.writing.then(() => this.#write(sandbox.id, state));
+    state.timer ??= setTimeout(() => this.#flush(id, state), limits.shadowDelayMs);
   }
 
   read(id: SandboxId): Promise<SandboxFile | undefined> {
@@ -115,8 +127,15 @@ export class SandboxFiles {
 
   /** Resolves when all shadows are written and all removals done. */
   async settle(): Promise<void> {
+    for (const [id, state] of this.#shadows) this.#flush(id, state);
     await Promise.all([...this.#shadows.values()].map((state) => state.writing));
     await Promise.all(this.#removals);
+  }
+
+  #flush(id: SandboxId, state: ShadowState): void {
+    clearTimeout(state.timer);
+    state.timer = undefined;
+    state.writing = state.writing.then(() => this.#write(id, state));
   }
 
   async #write(id: SandboxId, state: ShadowState): Promise<void> {
