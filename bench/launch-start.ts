@@ -69,6 +69,7 @@ function startOf(kind: string, round: number): LaunchStart {
     hostname: 'bench',
     lowers: ['layers/base'],
     upper: { path: `sandboxes/bench${round}/uppers/1`, kind, bytesMax: 2 ** 31, inodesMax: 200_000 },
+    makesUpper: false,
     memoryBytesMax: 2 ** 29,
     cpuMilli: 1_000,
     pidsMax: 256,

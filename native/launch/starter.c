@@ -65,6 +65,7 @@ static int attach(const char *from, const char *to, struct fault *fault) {
 /* The mount namespace of the first step: data directory as working directory, everything needed below WORK. */
 static int gather(const struct launcher *launcher, const struct starter_plan *plan, struct fault *fault) {
   int attached;
+  if (plan->request->makes_upper && upper_create(launcher, plan->request, fault) != 0) return -1;
   if (upper_attach(launcher, plan->request, &attached, fault) != 0) return -1;
   cleanup_fd upper_mount = attached;
   struct starter_message message = {.word = STARTER_UPPER_MOUNT};

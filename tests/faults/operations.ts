@@ -63,7 +63,7 @@ async function infoOf(daemon: TestDaemon, id: string): Promise<SandboxInfo | und
 
 const create: Operation = {
   name: 'create',
-  points: ['create.layers', 'create.inserted', 'create.upper', 'create.started', 'create.committed'],
+  points: ['create.layers', 'create.inserted', 'create.directory', 'create.started', 'create.committed'],
   prepare: (model, _random, serial) => {
     if (model.size >= boxesMax) return undefined;
     const id = `box-${serial}`;

@@ -66,6 +66,7 @@ export function startOf(place: Place, name: string, changes: Partial<LaunchStart
     hostname: name,
     lowers: [place.lower],
     upper: { path: `sandboxes/${name}/uppers/1`, kind: 'directory', bytesMax: 2 ** 26, inodesMax: 4_096 },
+    makesUpper: false,
     memoryBytesMax: 2 ** 27,
     cpuMilli: 2_000,
     pidsMax: 64,

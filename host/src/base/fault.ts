@@ -21,7 +21,7 @@ export function faultPoint(point: FaultPoint): void {
 export const faultPoints = [
   'create.inserted',
   'create.layers',
-  'create.upper',
+  'create.directory',
   'create.started',
   'create.committed',
   'start.committed',

@@ -29,6 +29,8 @@ export interface LaunchStart {
   readonly hostname: string;
   readonly lowers: readonly string[];
   readonly upper: LaunchUpper;
+  /** As `createUpper` just before, in one request. Otherwise a missing upper fails the start. */
+  readonly makesUpper: boolean;
   readonly memoryBytesMax: number;
   readonly cpuMilli: number;
   readonly pidsMax: number;
@@ -69,6 +71,7 @@ export class LaunchClient implements Disposable {
         ['hostname', start.hostname],
         ...start.lowers.map((lower): FieldValue => ['lower', lower]),
         ...upperFields(start.upper),
+        ['makesUpper', start.makesUpper ? 1 : 0],
         ['memoryBytesMax', start.memoryBytesMax],
         ['cpuMilli', start.cpuMilli],
         ['pidsMax', start.pidsMax],

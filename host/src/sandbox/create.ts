@@ -99,14 +99,9 @@ async function bringUp(sandbox: Sandbox): Promise<void> {
   const { world, row } = sandbox;
   try {
     await world.files.make(row.id);
-    await world.driver.createUpper(row);
-    faultPoint('create.upper');
-    const running = await world.driver.start(
-      startSpec(
-        row,
-        stackOrder(row.layers).map((layer) => layer.digest),
-      ),
-    );
+    faultPoint('create.directory');
+    const lowers = stackOrder(row.layers).map((layer) => layer.digest);
+    const running = await world.driver.start({ ...startSpec(row, lowers), makesUpper: true });
     faultPoint('create.started');
     sandbox.started(running);
     faultPoint('create.committed');

@@ -389,6 +389,7 @@ export function startSpec(row: SandboxRow, lowers: readonly LayerDigest[]): Star
     lowers,
     upperKind: row.upperKind,
     upperGeneration: row.upperGeneration,
+    makesUpper: false,
     limits: row.limits,
   };
 }

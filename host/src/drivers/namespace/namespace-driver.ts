@@ -90,6 +90,7 @@ export class NamespaceDriver implements Driver, Disposable {
         hostname: spec.hostname,
         lowers: spec.lowers.map((digest) => `layers/${digest}`),
         upper: upperOf(spec),
+        makesUpper: spec.makesUpper,
         memoryBytesMax: limits.memoryBytesMax,
         cpuMilli: limits.cpuMilli,
         pidsMax: limits.pidsMax,

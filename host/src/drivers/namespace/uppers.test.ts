@@ -4,7 +4,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { launchSandbox } from '../../../../tests/support/launched-sandbox.ts';
-import { insideLauncher } from '../../../../tests/support/launcher.ts';
+import { insideLauncher, startOf } from '../../../../tests/support/launcher.ts';
 import { waitFor } from '../../../../tests/support/wait.ts';
 import { probeHost } from '../../launch/host-probe.ts';
 
@@ -31,6 +31,21 @@ await insideLauncher(import.meta.filename, ['default', 'single', 'user'], async 
       assert.ok(count > inodesMax - 60 && count < inodesMax, files.output);
       const usage = await client.upperUsage(box.start.upper);
       assert.ok(usage.inodes >= inodesMax - 60, JSON.stringify(usage));
+    });
+
+    test(`${kind} upper is made by the start of a new sandbox and missed by that of an old one`, {
+      skip,
+    }, async () => {
+      const start = startOf(place, 'new', { upper: upperOf('new') });
+      // A tmpfs lasts as long as the machine runs: each start may have to make it.
+      if (kind !== 'tmpfs') {
+        await assert.rejects(client.start(start), { code: 'launch_failed' });
+        assert.ok(!existsSync(join(dataDir, 'sandboxes/new/uppers')));
+      }
+      await client.start({ ...start, instance: start.instance + 1_000, makesUpper: true });
+      assert.equal((await client.upperUsage(start.upper)).bytes < bytesMax, true);
+      await client.stop(start.name);
+      await client.removeTree('sandboxes/new');
     });
 
     test(`${kind} upper that is full starts again with its files when it was stopped`, { skip }, async () => {
