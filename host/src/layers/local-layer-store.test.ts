@@ -91,6 +91,19 @@ describe('LocalLayerStore', () => {
     assert.deepEqual(await readdir(place.path('tmp')), []);
   });
 
+  test('ensureModule sees what was replaced before it was asked, whatever look is under way', async () => {
+    await using place = await Place.make();
+    const store = place.store();
+    const base = name('000-base');
+    await store.importModule(await place.image('old'), base);
+    const looks: Promise<unknown>[] = [];
+    const asking = setInterval(() => looks.push(store.ensureModule(base)), 0);
+    const { digest } = await store.importModule(await place.image('new'), base, { replace: true });
+    assert.equal(await store.ensureModule(base), digest);
+    clearInterval(asking);
+    assert.ok((await Promise.all(looks)).length > 0);
+  });
+
   test('ensureModule finds tree and digest again when the daemon is a new one', async () => {
     await using place = await Place.make();
     await place.store().importModule(await place.image('hi'), name('000-a'));

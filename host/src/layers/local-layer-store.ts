@@ -8,6 +8,7 @@ import { randomBytes } from 'node:crypto';
 import { constants } from 'node:fs';
 import { copyFile, open, readdir, rename, rm, stat } from 'node:fs/promises';
 import { join, relative } from 'node:path';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { AppError } from '@squash/contract/errors';
 import { type LayerDigest, type ModuleName, moduleNameSchema } from '@squash/contract/ids';
 import { syncDirectory } from '#base/atomic-file.ts';
@@ -32,6 +33,8 @@ export class LocalLayerStore implements LayerStore {
   readonly #trees: TreeStore;
   /** Imports and removals of one name take turns: a manifest and its file are two steps. */
   readonly #changing = new Map<ModuleName, Promise<unknown>>();
+  /** Looks that begin in the event loop's next turn: a burst of creates asks for the same modules a hundred times. */
+  readonly #looks = new Map<ModuleName, Promise<LayerDigest>>();
 
   constructor(options: { readonly dataDir: string; readonly tool: ImageTool }) {
     this.#dataDir = options.dataDir;
@@ -55,7 +58,19 @@ export class LocalLayerStore implements LayerStore {
     return found;
   }
 
-  async ensureModule(name: ModuleName): Promise<LayerDigest> {
+  /** Whoever asks before the look has begun shares it: what he put there before he asked is seen by it. */
+  ensureModule(name: ModuleName): Promise<LayerDigest> {
+    const present = this.#looks.get(name);
+    if (present !== undefined) return present;
+    const look = nextTurn().then(() => {
+      this.#looks.delete(name);
+      return this.#ensureModule(name);
+    });
+    this.#looks.set(name, look);
+    return look;
+  }
+
+  async #ensureModule(name: ModuleName): Promise<LayerDigest> {
     const path = this.#modulePath(name);
     const digest = await this.#verifiedDigest(name);
     if (!(await this.#trees.has(digest))) await this.#unpack(path, digest, `module "${name}"`);
