@@ -71,7 +71,8 @@ export class LaunchClient implements Disposable {
         ['hostname', start.hostname],
         ...start.lowers.map((lower): FieldValue => ['lower', lower]),
         ...upperFields(start.upper),
-        ['makesUpper', start.makesUpper ? 1 : 0],
+        // Left out where it is not meant: a launcher from before this field can still restart its sandboxes.
+        ...(start.makesUpper ? [['makesUpper', 1] as const] : []),
         ['memoryBytesMax', start.memoryBytesMax],
         ['cpuMilli', start.cpuMilli],
         ['pidsMax', start.pidsMax],
