@@ -12,8 +12,11 @@ import { type Context, squashSubjects } from './context.ts';
 const megabyte = 1e6;
 /** Created at once, so that 500 do not queue beyond the daemon's limits on waiting. */
 const batch = 20;
-/** After its last command a sandbox's upper is measured once, up to three seconds later; then it is at rest. */
-const settleMs = 6000;
+/**
+ * After its last command a sandbox's upper is measured once, up to three seconds later, and four seconds after its
+ * last work the daemon gives back the memory that the work took; then both are at rest.
+ */
+const settleMs = 8000;
 
 export async function memoryScenario(context: Context): Promise<Scenario> {
   const counts = context.quick ? [1, 10, 100] : [1, 10, 100, 500];
@@ -21,7 +24,7 @@ export async function memoryScenario(context: Context): Promise<Scenario> {
     id: 'memory',
     title: 'Idle sandboxes',
     about:
-      'Each has run `true` once and does nothing. "processes" is the PSS of all its processes; "kernel" is the growth of unreclaimable slab, stacks, page tables and per-CPU areas, which is the whole machine’s and therefore rough. Daemon: resident memory, and processor time over a window in which no request comes.',
+      'Each has run `true` once and does nothing. "processes" is the PSS of all its processes; "kernel" is the growth of unreclaimable slab, stacks, page tables and per-CPU areas, which is the whole machine’s and therefore rough. Daemon: resident memory at rest, whatever was before (in a whole run: the bursts), and processor time over a window in which no request comes.',
     metrics: [
       { id: 'pss', title: 'processes of one idle sandbox (PSS)', unit: 'MB' },
       { id: 'kernel', title: 'kernel memory for one idle sandbox', unit: 'MB' },
@@ -58,10 +61,9 @@ function squashIdle(squash: SquashUnderTest, count: number, quick: boolean): Sub
         const idle = {
           pss: (await totalPssBytes(pids)) / count / megabyte,
           kernel: ((await kernelBytes()) - kernelBefore) / count / megabyte,
-          rss: (await rssBytes(squash.daemonPid)) / megabyte,
         };
-        if (count < 100) return idle;
         await sleep(settleMs);
+        if (count < 100) return { ...idle, rss: (await rssBytes(squash.daemonPid)) / megabyte };
         const busyBefore = await cpuMs(squash.daemonPid);
         const windowMs = quick ? 5000 : 20_000;
         await sleep(windowMs);
