@@ -34,7 +34,10 @@ export interface Policy {
   /** Must requests to this destination be read because an HTTP rule (method, path) concerns it? */
   needsRequests(destination: Destination): boolean;
   /** For HTTP(S) that is read. `path` is percent-decoded once and normalised by the caller. */
-  decideRequest(destination: Destination, request: { readonly method: string; readonly path: string }): Verdict;
+  decideRequest(
+    destination: Destination,
+    request: { readonly method: string; readonly path: string },
+  ): Verdict;
   /** True where every public host is allowed and no rule restricts: TLS names then need no check against the address. */
   readonly isOpen: boolean;
   /** `refuse` (a refused name gets a virtual address, so the refusal is explained at connection time) or `nxdomain`. */

@@ -16,7 +16,7 @@ import { files, read, root } from './tree.ts';
 
 const sources = files('.ts', '.c', '.h');
 const product = sources.filter(
-  (source) => /^(contract|host|cli)\//.test(source.path) && !source.path.endsWith('.test.ts'),
+  (source) => /^(contract|host|egress|cli)\//.test(source.path) && !source.path.endsWith('.test.ts'),
 );
 /** `bench/notes.md` is a part of docs/performance.md, which brings the title. */
 const documents = files('.md').filter((document) => document.path !== 'bench/notes.md');
