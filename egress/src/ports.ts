@@ -1,6 +1,6 @@
 /**
  * The ports between the parts of the egress process: connections (who decides and dials), policy (what is allowed),
- * interception (what happens to readable traffic), secrets (what is put in and taken out). Types only.
+ * interception (what happens to readable traffic), secrets (what is put in and taken out). Types, and one error.
  *
  * What a newcomer would get wrong: a connection's sandbox is what the launcher said when it handed the control
  * connection over, its host is the name whose virtual address was dialled. Nothing the program sends can change either.
@@ -71,10 +71,14 @@ export interface InterceptedConnection {
   readonly destination: Destination;
   /** What the first bytes are: TLS is terminated with a certificate of the installation's CA, HTTP is read as it is. */
   readonly protocol: 'tls' | 'http';
-  /** SNI of the ClientHello (lower case), already found equal to the destination's host where that has a name. */
+  /**
+   * SNI of the ClientHello (lower case), already found equal to the destination's host where that has a name. With a
+   * `refusal` it is whatever the program said, so that it can read the answer.
+   */
   readonly serverName: string | undefined;
   /** Set where the whole connection is refused: every request gets the readable 403 that names the rule. */
   readonly refusal: Verdict | undefined;
+  /** Stays the sandbox's present policy when that changes: ask it for every request. */
   readonly policy: Policy;
   readonly secrets: SandboxSecrets;
   /** Resolves, checks and dials the destination; the socket is connected. @throws DialRefused with a Verdict, or an Error with `code` */
@@ -85,6 +89,38 @@ export interface InterceptedConnection {
 /** E4's front: takes a raw byte stream from a program and serves it until it ends. Resolves when both ends are closed. */
 export interface Interceptor {
   intercept(stream: Duplex, connection: InterceptedConnection): Promise<void>;
+}
+
+/** What `dial` throws where the policy, not the network, says no. */
+export class DialRefused extends Error {
+  readonly verdict: Verdict;
+
+  constructor(verdict: Verdict) {
+    super(`refused by ${verdict.rule}`);
+    this.name = 'DialRefused';
+    this.verdict = verdict;
+  }
+}
+
+/** The operator's part of every policy. */
+export interface PolicyFrame {
+  /** A policy's source that no sandbox can exceed; null: none. */
+  readonly ceiling: unknown;
+  /** Private or reserved ranges that may be reached where a policy allows the name or the address. */
+  readonly allowCidrs: readonly string[];
+}
+
+/** E3's front. `source` is what the daemon sent. @throws Error with a sentence for the operator */
+export type CompilePolicy = (source: unknown, frame: PolicyFrame) => Policy;
+
+/** E4's front to `secrets.json`. What it hands out stays true when the file changes. */
+export interface SecretStore extends Disposable {
+  /** The same object for the same words may be handed out more than once. */
+  subset(names: 'all' | readonly string[]): SandboxSecrets;
+  /** What an operator should know, as sentences: a bad edit, a name nobody knows. Never a value. */
+  readonly warnings: readonly string[];
+  /** Called after each change that has taken effect: connections are then judged again. */
+  onChange(listener: () => void): void;
 }
 
 /** The subset of the secrets that one sandbox may use. */
