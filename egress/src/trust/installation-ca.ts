@@ -7,9 +7,11 @@
  * still hold the old one go on. Only sandboxes trust it; it is never added to the host's own trust.
  */
 import {
+  createHash,
   createPrivateKey,
   createPublicKey,
   generateKeyPairSync,
+  type KeyObject,
   randomBytes,
   X509Certificate,
 } from 'node:crypto';
