@@ -93,12 +93,9 @@ class RuleSet implements Policy {
     const concerns: RuleTest = (rule) => hasPort(rule, destination.port);
     const denying = this.#find(this.#deny, destination, (rule) => isConditional(rule) && concerns(rule));
     if (denying !== undefined) return true;
-    if (
-      this.#find(this.#allow, destination, (rule) => !isConditional(rule) && concerns(rule)) !== undefined
-    ) {
-      return false;
-    }
-    return this.#find(this.#allow, destination, concerns) !== undefined;
+    // Through the same door as the connection: `*` allows no private address, so it spares none its conditions.
+    if (this.#allowing(destination, (rule) => !isConditional(rule) && concerns(rule)).isAllowed) return false;
+    return this.#allowing(destination, concerns).isAllowed;
   }
 
   decideRequest(destination: Destination, request: HttpRequest): Verdict {
