@@ -16,7 +16,7 @@
 
 static bool is_known(const struct launcher *launcher, pid_t pid) {
   for (const struct sandbox *at = launcher->sandboxes; at != NULL; at = at->next) {
-    if (at->starter == pid || at->pid == pid || at->overlay_pid == pid) return true;
+    if (at->starter == pid || at->pid == pid || at->overlay_pid == pid || at->relay.pid == pid) return true;
   }
   return worker_is_known(launcher, pid);
 }

@@ -15,6 +15,7 @@
 #include "launch/file.h"
 #include "launch/fault.h"
 #include "launch/launcher.h"
+#include "launch/network.h"
 #include "launch/request.h"
 #include "launch/tree.h"
 
@@ -22,6 +23,23 @@
 enum { SANDBOXES_MAX = 10000 };
 
 enum sandbox_state { SANDBOX_STARTING, SANDBOX_RUNNING, SANDBOX_ENDING };
+
+/* The sandbox's way out, kept by relays.c. */
+struct relay_seat {
+  struct source listeners[LISTENERS_MAX];
+  unsigned listener_count;
+  pid_t pid;             /* 0: none runs, and the listeners are polled here */
+  struct source channel; /* to the relay */
+  uint64_t generation;   /* counts relays; the upper half of their connections' numbers */
+  int64_t begun_ms;
+  int64_t poll_at_ms;    /* when the listeners are polled again after a relay died; 0: they are, or a relay runs */
+  int64_t control_at_ms; /* next try to reach the egress process; 0: none needed */
+  int64_t control_wait_ms;
+  struct dial *handover_first; /* wait for room in the channel */
+  struct dial *handover_last;
+  unsigned dial_count;
+  char warning[192]; /* why there is no network; "" where there is one */
+};
 
 struct sandbox {
   struct sandbox *next;
@@ -40,6 +58,7 @@ struct sandbox {
   struct source info;    /* bubblewrap says PID 1's process id */
   struct source errors;  /* stderr of starter and bubblewrap */
   struct source guest;   /* first connection to PID 1 */
+  struct relay_seat relay;
   struct fault fault;    /* why the start failed */
   char info_text[256];
   size_t info_used;

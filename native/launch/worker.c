@@ -11,6 +11,9 @@
 #include <unistd.h>
 
 #include "common/descriptor.h"
+#include "launch/dial.h"
+#include "launch/egress.h"
+#include "launch/group.h"
 #include "launch/image.h"
 #include "launch/log.h"
 #include "launch/probe.h"
@@ -29,11 +32,14 @@ void child_forget(const struct launcher *launcher, int kept) {
     if (at->source.fd != kept) close(at->source.fd);
   }
   for (struct sandbox *at = launcher->sandboxes; at != NULL; at = at->next) {
-    const int channels[] = {at->control.fd, at->info.fd, at->errors.fd, at->guest.fd};
+    const int channels[] = {at->control.fd, at->info.fd, at->errors.fd, at->guest.fd, at->relay.channel.fd};
     for (size_t i = 0; i < sizeof channels / sizeof channels[0]; i++) {
       if (channels[i] >= 0) close(channels[i]);
     }
+    for (unsigned i = 0; i < at->relay.listener_count; i++) close(at->relay.listeners[i].fd);
   }
+  for (const struct dial *at = launcher->dials; at != NULL; at = at->next) close(at->source.fd);
+  egress_forget(launcher);
 }
 
 static void send_frame(int client, struct frame_writer *writer) {
@@ -72,6 +78,7 @@ static int run(const struct launcher *launcher, const struct request *request, s
     case FRAME_TREE_REMOVE: return tree_remove(launcher->data_fd, request->path, fault);
     case FRAME_IMAGE_PACK: return image_pack(launcher, request, writer, fault);
     case FRAME_IMAGE_UNPACK: return image_unpack(launcher, request, writer, fault);
+    case FRAME_GROUP_JOIN: return group_join(launcher, request, writer, fault);
     default: errno = 0; return fault_set(fault, "invalid_request", "the launcher has no verb 0x%x", request->type);
   }
 }
