@@ -7,6 +7,7 @@
  */
 import type { Duplex } from 'node:stream';
 import type { Socket } from 'node:net';
+import type { TrafficSecrets } from './secrets/traffic-secrets.ts';
 
 /** Where a program connected to, after the virtual address was translated back. */
 export interface Destination {
@@ -129,4 +130,6 @@ export interface SandboxSecrets {
   readonly isEmpty: boolean;
   /** Has a secret whose allowed hosts contain this destination: its TLS must be intercepted. */
   concerns(destination: Destination): boolean;
+  /** The secrets themselves, as they stand now. Asked for anew with each request: an edit holds at once. */
+  readonly traffic: TrafficSecrets;
 }

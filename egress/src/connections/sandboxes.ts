@@ -1,0 +1,162 @@
+/**
+ * Every sandbox and every relay, and what happens to them when the daemon changes the rules.
+ *
+ * A sandbox is known by its id, a relay by the instance of the sandbox it was started for. Both words come from the
+ * launcher and the daemon only.
+ */
+import type { Socket } from 'node:net';
+import { errorText } from '@squash/host/base/bug';
+import type { ControlLink, RelayHello } from '../channel/relay-listener.ts';
+import type { ConnectionName } from '../channel/launch-channel.ts';
+import type { EgressSandboxRules, EgressSync } from '../control/protocol.ts';
+import type { DecisionRows } from '../decisions/decision-rows.ts';
+import { type NameRows, VirtualAddresses } from '../dns/virtual-addresses.ts';
+import type { CompilePolicy, PolicyFrame, SecretStore } from '../ports.ts';
+import type { ConnectionServices } from './connection-services.ts';
+import type { Connection, ConnectionState } from './connection.ts';
+import { RelayLink } from './relay-link.ts';
+import { refuseAll, Sandbox } from './sandbox.ts';
+
+export interface SandboxesOptions {
+  readonly services: ConnectionServices;
+  readonly compilePolicy: CompilePolicy;
+  readonly secrets: SecretStore;
+  readonly names: NameRows;
+  readonly decisionRows: DecisionRows;
+}
+
+/** A policy that can't be compiled: a sentence for who wrote it. */
+export class PolicyRefused extends Error {}
+
+export class Sandboxes {
+  readonly #options: SandboxesOptions;
+  readonly #sandboxes = new Map<string, Sandbox>();
+  readonly #relays = new Map<number, RelayLink>();
+  /** Sandboxes the daemon has spoken of. */
+  readonly #known = new Set<string>();
+  #frame: PolicyFrame = { ceiling: null, allowCidrs: [] };
+
+  constructor(options: SandboxesOptions) {
+    this.#options = options;
+    options.secrets.onChange(() => {
+      for (const sandbox of this.#sandboxes.values()) sandbox.review();
+    });
+  }
+
+  get counts(): { readonly sandboxes: number; readonly relays: number } {
+    return { sandboxes: this.#known.size, relays: this.#relays.size };
+  }
+
+  /** How many connections are in each state. */
+  states(): ReadonlyMap<ConnectionState, number> {
+    const counts = new Map<ConnectionState, number>();
+    for (const sandbox of this.#sandboxes.values()) {
+      for (const connection of sandbox.connections) {
+        const { state } = connection as Connection;
+        counts.set(state, (counts.get(state) ?? 0) + 1);
+      }
+    }
+    return counts;
+  }
+
+  /** The daemon's whole truth. @returns the sandboxes whose policy does not compile; everything is refused to them */
+  sync(sync: EgressSync): { readonly id: string; readonly message: string }[] {
+    this.#frame = { ceiling: sync.ceiling, allowCidrs: sync.allowCidrs };
+    const wanted = new Set<string>(sync.sandboxes.map(({ id }) => id));
+    const { names, decisionRows } = this.#options;
+    for (const id of new Set([
+      ...this.#sandboxes.keys(),
+      ...names.sandboxes(),
+      ...decisionRows.sandboxes(),
+    ])) {
+      if (!wanted.has(id)) this.remove(id);
+    }
+    const problems: { id: string; message: string }[] = [];
+    for (const { id, ...rules } of sync.sandboxes) {
+      try {
+        this.put(id, rules);
+      } catch (error) {
+        problems.push({ id, message: errorText(error) });
+        const sandbox = this.#sandbox(id);
+        sandbox.policy = refuseAll;
+        sandbox.review();
+        this.#known.add(id);
+      }
+    }
+    return problems;
+  }
+
+  /** @returns how many connections were ended. @throws PolicyRefused; then nothing has changed */
+  put(id: string, rules: EgressSandboxRules): number {
+    let policy;
+    try {
+      policy = this.#options.compilePolicy(rules.policy, this.#frame);
+    } catch (error) {
+      throw new PolicyRefused(errorText(error), { cause: error });
+    }
+    const sandbox = this.#sandbox(id);
+    sandbox.policy = policy;
+    sandbox.secrets = this.#options.secrets.subset(rules.secrets);
+    this.#known.add(id);
+    return sandbox.review();
+  }
+
+  /** @returns how many connections were ended */
+  remove(id: string): number {
+    const sandbox = this.#sandboxes.get(id);
+    const closed = sandbox?.connections.size ?? 0;
+    this.#sandboxes.delete(id);
+    this.#known.delete(id);
+    sandbox?.cut();
+    for (const relay of this.#relays.values()) if (relay.sandbox === sandbox) relay.close();
+    this.#options.names.forget(id);
+    this.#options.services.decisions.forget(id);
+    return closed;
+  }
+
+  /** A relay of a later instance, or one that was forked again, takes the place of the one before. */
+  takeControl(hello: RelayHello, link: ControlLink): void {
+    const { services } = this.#options;
+    this.#relays.get(hello.instance)?.close();
+    const sandbox = this.#sandbox(hello.sandbox);
+    const log = services.log.child({ instance: hello.instance }).guest(hello.sandbox);
+    log.debug('relay.here');
+    const relay = new RelayLink(
+      services,
+      { instance: hello.instance, sandbox },
+      {
+        ...link,
+        onEnd: (reason) => {
+          if (reason !== undefined) log.warn('relay.broken', { reason: reason.message });
+          if (this.#relays.get(hello.instance)?.hasEnded === true) this.#relays.delete(hello.instance);
+        },
+      },
+    );
+    if (!relay.hasEnded) this.#relays.set(hello.instance, relay);
+  }
+
+  takeStream({ instance, connection }: ConnectionName, socket: Socket): void {
+    const relay = this.#relays.get(instance);
+    if (relay === undefined) socket.destroy();
+    else relay.takeStream(connection, socket);
+  }
+
+  close(): void {
+    for (const relay of this.#relays.values()) relay.close();
+    for (const sandbox of this.#sandboxes.values()) sandbox.cut();
+  }
+
+  #sandbox(id: string): Sandbox {
+    const known = this.#sandboxes.get(id);
+    if (known !== undefined) return known;
+    const { services, names, secrets } = this.#options;
+    const sandbox = new Sandbox(id, {
+      names: new VirtualAddresses(names, id),
+      secrets: secrets.subset([]),
+      decisions: services.decisions,
+      monoMs: services.monoMs,
+    });
+    this.#sandboxes.set(id, sandbox);
+    return sandbox;
+  }
+}
