@@ -30,9 +30,9 @@ enum {
   /* Between tries to reach an egress process that is away; it doubles. */
   CONTROL_WAIT_MS_MIN = 50,
   CONTROL_WAIT_MS_MAX = 1000,
-  /* Before the next relay where one died: the second is for those that die at once, over and over. */
-  AGAIN_MS = 50,
-  AGAIN_SLOW_MS = 2000,
+  /* Before the next relay where one died; it doubles for those that die young, over and over. */
+  AGAIN_MS_MIN = 20,
+  AGAIN_MS_MAX = 2000,
   SHORT_LIFE_MS = 5000,
   /* Descriptors a relay has beside two per connection: listeners, pipes, control. */
   RELAY_OWN_FILES = 256,
@@ -182,7 +182,7 @@ static void listener_ready(struct launcher *launcher, struct source *source) {
   for (unsigned i = 0; i < seat->listener_count; i++) source_leave(&seat->listeners[i]);
   if (relay_begin(launcher, sandbox) == 0) return;
   log_line("can't fork a relay for sandbox %s: %s", sandbox->name, strerror(errno));
-  seat->poll_at_ms = now_ms() + AGAIN_SLOW_MS;
+  seat->poll_at_ms = now_ms() + AGAIN_MS_MAX;
 }
 
 static void poll_listeners(struct launcher *launcher, struct sandbox *sandbox) {
@@ -223,7 +223,9 @@ void relays_ended(struct launcher *launcher, struct sandbox *sandbox, int status
     return;
   }
   log_line("the relay of sandbox %s ended with status 0x%x", sandbox->name, (unsigned)status);
-  seat->poll_at_ms = now_ms() + (now_ms() - seat->begun_ms < SHORT_LIFE_MS ? AGAIN_SLOW_MS : AGAIN_MS);
+  if (seat->again_ms == 0 || now_ms() - seat->begun_ms >= SHORT_LIFE_MS) seat->again_ms = AGAIN_MS_MIN;
+  seat->poll_at_ms = now_ms() + seat->again_ms;
+  seat->again_ms = seat->again_ms * 2 > AGAIN_MS_MAX ? AGAIN_MS_MAX : seat->again_ms * 2;
 }
 
 int64_t relays_expire(struct launcher *launcher) {

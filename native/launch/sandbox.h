@@ -32,6 +32,7 @@ struct relay_seat {
   struct source channel; /* to the relay */
   uint64_t generation;   /* counts relays; the upper half of their connections' numbers */
   int64_t begun_ms;
+  int64_t again_ms;      /* how long to wait after the next early death */
   int64_t poll_at_ms;    /* when the listeners are polled again after a relay died; 0: they are, or a relay runs */
   int64_t control_at_ms; /* next try to reach the egress process; 0: none needed */
   int64_t control_wait_ms;
