@@ -14,21 +14,22 @@ export const secretSurfaces = ['headers', 'query', 'path', 'body'] as const;
 export type SecretSurface = (typeof secretSurfaces)[number];
 
 export const secretLimits = {
-  /** A team's keys; each request is searched for the placeholders of one sandbox's subset. */
-  secretsMax: 256,
+  /** A team's keys. With the two below what a command's environment holds for them stays under 28 KiB. */
+  secretsMax: 128,
+  nameCharsMax: 64,
   /** Hosts of one secret. */
   hostsMax: 64,
   /** Shorter ones would be found in innocent text, in requests as in answers. */
   placeholderCharsMin: 8,
-  placeholderCharsMax: 256,
+  placeholderCharsMax: 128,
   valueCharsMin: 8,
   /** The longest tokens in use have 4 KiB; servers refuse headers of 16. */
   valueCharsMax: 8_192,
 } as const;
 
 /** The name is the environment variable that holds the placeholder inside. */
-export const secretNameSchema = z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,127}$/, {
-  error: 'a secret’s name is that of an environment variable: letters, digits and "_", 128 at most',
+export const secretNameSchema = z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,63}$/, {
+  error: 'a secret’s name is that of an environment variable: letters, digits and "_", 64 at most',
 });
 
 const placeholderSchema = z

@@ -38,6 +38,8 @@ export class RelayListener implements AsyncDisposable {
   readonly #log: Log;
   readonly #server: Server;
   readonly #greeting = new Set<Socket>();
+  /** Of every sandbox, until it is closed: the server's end waits for all of them. */
+  readonly #open = new Set<Socket>();
   readonly #stack = new AsyncDisposableStack();
 
   constructor(handlers: RelayListenerHandlers, log: Log) {
@@ -53,11 +55,13 @@ export class RelayListener implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    for (const socket of this.#greeting) socket.destroy();
+    for (const socket of this.#open) socket.destroy();
     await this.#stack.disposeAsync();
   }
 
   #greet(socket: Socket): void {
+    this.#open.add(socket);
+    socket.once('close', () => this.#open.delete(socket));
     const decoder = new FrameDecoder();
     this.#greeting.add(socket);
     const timer = setTimeout(() => void socket.destroy(), limits.helloMs);
