@@ -135,7 +135,7 @@ export class DnsServer {
       case 'empty':
         return noData;
       case 'addresses': {
-        if (isOwnName(resolution.addresses) && client.policy.isOpen) return missing;
+        if (isOwnName(client.policy, host, resolution.addresses)) return missing;
         if (!wantsAddress(type)) return noData;
         const ttl = Math.min(limits.virtualTtlS, resolution.ttlS);
         return this.#virtual(client, { host, isRefused: false }, ttl);
@@ -206,7 +206,13 @@ function ownLoopback(type: number): DnsAnswer {
   return { code: responseCodes.noError, records };
 }
 
-/** A name of this host itself, as many installations write it to /etc/hosts: no public host. */
-function isOwnName(addresses: readonly string[]): boolean {
-  return addresses.every((address) => /^(127\.|::1$)/.test(address));
+/** A name of this host itself, as many installations write it to /etc/hosts: no public host, unless somebody says so. */
+function isOwnName(policy: Policy, host: string, addresses: readonly string[]): boolean {
+  const destination = { host, address: undefined, port: 0 };
+  return (
+    policy.isOpen &&
+    addresses.every(
+      (address) => /^(127\.|::1$)/.test(address) && !policy.decideAddress(destination, address).isAllowed,
+    )
+  );
 }
