@@ -29,35 +29,35 @@ enum {
   KEEPALIVE_PROBES = 6,
 };
 
-static struct dial *dial_new(struct launcher *launcher, struct sandbox *sandbox, uint64_t connection, int fd) {
+static struct dial *dial_new(struct launcher *launcher, struct relay_seat *relay, uint64_t connection, int fd) {
   struct dial *dial = calloc(1, sizeof *dial);
   if (dial == NULL) return NULL;
-  *dial = (struct dial){.next = launcher->dials, .sandbox = sandbox, .connection = connection, .source = {.fd = fd}};
+  *dial = (struct dial){.next = launcher->dials, .relay = relay, .connection = connection, .source = {.fd = fd}};
   if (launcher->dials != NULL) launcher->dials->previous = dial;
   launcher->dials = dial;
   launcher->dial_count++;
-  sandbox->relay.dial_count++;
+  relay->sandbox->network.dial_count++;
   return dial;
 }
 
 void dial_end(struct launcher *launcher, struct dial *dial, int error) {
-  uint64_t instance = dial->sandbox->instance;
+  struct sandbox *sandbox = dial->relay->sandbox;
   uint64_t connection = dial->connection;
   if (dial->is_connected) relays_drop(dial);
   if (dial->previous != NULL) dial->previous->next = dial->next;
   else launcher->dials = dial->next;
   if (dial->next != NULL) dial->next->previous = dial->previous;
   launcher->dial_count--;
-  dial->sandbox->relay.dial_count--;
+  sandbox->network.dial_count--;
   source_close(&dial->source);
   free(dial);
-  egress_say_dialed(launcher, instance, connection, error);
+  egress_say_dialed(launcher, sandbox->instance, connection, error);
 }
 
-void dials_cancel(struct launcher *launcher, const struct sandbox *sandbox, int error) {
+void dials_cancel(struct launcher *launcher, const struct relay_seat *relay, int error) {
   for (struct dial *at = launcher->dials; at != NULL;) {
     struct dial *next = at->next;
-    if (sandbox == NULL || at->sandbox == sandbox) dial_end(launcher, at, error);
+    if (relay == NULL || at->relay == relay) dial_end(launcher, at, error);
     at = next;
   }
 }
@@ -120,26 +120,27 @@ static int begin_connect(int fd, const struct dial_request *request) {
   return connect(fd, &to.any, is_ip4 ? sizeof to.ip4 : sizeof to.ip6);
 }
 
-/* The sandbox whose relay has this connection and room for one more dial; else why not. */
-static struct sandbox *asker(struct launcher *launcher, const struct dial_request *request, int *error) {
+/* The relay that has this connection, where there is room for one more dial; else why not. */
+static struct relay_seat *asker(struct launcher *launcher, const struct dial_request *request, int *error) {
   struct sandbox *sandbox = sandbox_by_instance(launcher, request->instance);
+  struct relay_seat *relay = sandbox == NULL ? NULL : relays_with(sandbox, request->connection);
   *error = ESRCH;
-  if (sandbox == NULL || !relays_know(sandbox, request->connection)) return NULL;
+  if (relay == NULL) return NULL;
   *error = EAGAIN;
-  if (launcher->dial_count >= DIALS_MAX || sandbox->relay.dial_count >= DIALS_OF_SANDBOX_MAX) return NULL;
+  if (launcher->dial_count >= DIALS_MAX || sandbox->network.dial_count >= DIALS_OF_SANDBOX_MAX) return NULL;
   *error = 0;
-  return sandbox;
+  return relay;
 }
 
 static int open_dial(struct launcher *launcher, const struct dial_request *request, struct dial **dial) {
   int error;
-  struct sandbox *sandbox = asker(launcher, request, &error);
-  if (sandbox == NULL) return error;
+  struct relay_seat *relay = asker(launcher, request, &error);
+  if (relay == NULL) return error;
   cleanup_fd fd = socket_for(request);
   if (fd < 0) return errno;
   bool is_there = begin_connect(fd, request) == 0;
   if (!is_there && errno != EINPROGRESS) return errno;
-  *dial = dial_new(launcher, sandbox, request->connection, fd);
+  *dial = dial_new(launcher, relay, request->connection, fd);
   if (*dial == NULL) return ENOMEM;
   (void)take_fd(&fd);
   (*dial)->deadline_ms = now_ms() + request->timeout_ms;
@@ -156,18 +157,18 @@ void dial_out(struct launcher *launcher, const struct dial_request *request) {
 
 static int open_stream(struct launcher *launcher, const struct dial_request *request, struct dial **dial) {
   int error;
-  struct sandbox *sandbox = asker(launcher, request, &error);
-  if (sandbox == NULL) return error;
+  struct relay_seat *relay = asker(launcher, request, &error);
+  if (relay == NULL) return error;
   cleanup_fd fd = socket_connect_now(launcher->run_fd, "egress.sock");
   if (fd < 0) return errno;
   uint8_t buffer[128];
   struct frame_writer writer = frame_writer_on(buffer, sizeof buffer);
   frame_begin(&writer, FRAME_RELAY_STREAM);
-  frame_integer(&writer, FIELD_INSTANCE, sandbox->instance);
+  frame_integer(&writer, FIELD_INSTANCE, request->instance);
   frame_integer(&writer, FIELD_CONNECTION, request->connection);
   size_t length = frame_finish(&writer);
   if (send(fd, buffer, length, MSG_NOSIGNAL) != (ssize_t)length) return ECONNRESET;
-  *dial = dial_new(launcher, sandbox, request->connection, fd);
+  *dial = dial_new(launcher, relay, request->connection, fd);
   if (*dial == NULL) return ENOMEM;
   (void)take_fd(&fd);
   (*dial)->deadline_ms = now_ms() + DIAL_MS_MAX;

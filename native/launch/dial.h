@@ -19,7 +19,7 @@ struct dial {
   struct dial *next;
   struct dial *previous;
   struct source source;
-  struct sandbox *sandbox;
+  struct relay_seat *relay;
   uint64_t connection;
   int64_t deadline_ms;
   bool is_connected; /* waits for room in the relay's channel */
@@ -31,8 +31,8 @@ void dial_out(struct launcher *launcher, const struct dial_request *request);
 void stream_out(struct launcher *launcher, const struct dial_request *request);
 /* The dial is over: its socket is closed here, the egress process hears `error` (0: handed over). */
 void dial_end(struct launcher *launcher, struct dial *dial, int error);
-/* Ends all dials of a sandbox, or of all where it is NULL. */
-void dials_cancel(struct launcher *launcher, const struct sandbox *sandbox, int error);
+/* Ends all dials for a relay, or for all where it is NULL. */
+void dials_cancel(struct launcher *launcher, const struct relay_seat *relay, int error);
 /* Ends those that took too long. Returns the next deadline, 0 where there is none. */
 int64_t dials_expire(struct launcher *launcher);
 

@@ -54,6 +54,7 @@ struct launcher {
   struct egress *egress; /* the channel of the egress process, or NULL */
   struct dial *dials;
   unsigned dial_count;
+  int64_t relays_due_ms; /* when relays.c looks at all sandboxes again; 0: nothing is to be done */
   bool is_ending;
 };
 

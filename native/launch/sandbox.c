@@ -72,7 +72,7 @@ void sandbox_close_start(struct sandbox *sandbox) {
 
 /* Removes the sandbox when nothing of it is left, else says when to look again. */
 void sandbox_settle(struct launcher *launcher, struct sandbox *sandbox) {
-  if (sandbox->starter != 0 || sandbox->pid != 0 || sandbox->relay.pid != 0) return;
+  if (sandbox->starter != 0 || sandbox->pid != 0 || relays_run(sandbox)) return;
   if (sandbox->overlay_pid != 0) {
     kill(sandbox->overlay_pid, SIGKILL); /* Writes nothing back: the files of the upper are the state. */
     return;
@@ -151,8 +151,7 @@ bool sandbox_child_ended(struct launcher *launcher, pid_t pid, int status) {
       first_process_ended(launcher, sandbox, status);
       return true;
     }
-    if (sandbox->relay.pid == pid) {
-      relays_ended(launcher, sandbox, status);
+    if (relays_ended(launcher, sandbox, pid, status)) {
       if (sandbox->state == SANDBOX_ENDING) sandbox_settle(launcher, sandbox);
       return true;
     }

@@ -78,8 +78,8 @@ static void control_ready(struct launcher *launcher, struct source *source) {
       sandbox->upper_mount_fd = descriptors[0];
       return;
     case STARTER_NETWORK:
-      snprintf(sandbox->relay.warning, sizeof sandbox->relay.warning, "%.*s",
-               (int)sizeof sandbox->relay.warning - 1, message.fault.text);
+      snprintf(sandbox->network.warning, sizeof sandbox->network.warning, "%.*s",
+               (int)sizeof sandbox->network.warning - 1, message.fault.text);
       relays_keep(launcher, sandbox, descriptors, LISTENERS_MAX);
       return;
     case STARTER_FAILED:
@@ -133,7 +133,7 @@ static void answer_started(struct launcher *launcher, const struct sandbox *sand
       frame_begin(&writer, FRAME_OK);
       frame_integer(&writer, FIELD_PID, (uint64_t)sandbox->pid);
       frame_text(&writer, FIELD_SOCKET, socket);
-      if (sandbox->relay.warning[0] != '\0') frame_text(&writer, FIELD_WARNING, sandbox->relay.warning);
+      if (sandbox->network.warning[0] != '\0') frame_text(&writer, FIELD_WARNING, sandbox->network.warning);
       connection_send(at, &writer);
       connection_close(launcher, at);
     }
@@ -219,7 +219,7 @@ static struct sandbox *sandbox_new(struct launcher *launcher, const struct reque
   sandbox->errors = (struct source){.fd = -1, .ready = errors_ready};
   sandbox->guest = (struct source){.fd = -1};
   sandbox->upper_mount_fd = -1;
-  sandbox->relay.channel = (struct source){.fd = -1};
+  relays_prepare(sandbox);
   sandbox->next = launcher->sandboxes;
   launcher->sandboxes = sandbox;
   return sandbox;

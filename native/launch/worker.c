@@ -32,11 +32,14 @@ void child_forget(const struct launcher *launcher, int kept) {
     if (at->source.fd != kept) close(at->source.fd);
   }
   for (struct sandbox *at = launcher->sandboxes; at != NULL; at = at->next) {
-    const int channels[] = {at->control.fd, at->info.fd, at->errors.fd, at->guest.fd, at->relay.channel.fd};
+    const int channels[] = {at->control.fd, at->info.fd, at->errors.fd, at->guest.fd};
     for (size_t i = 0; i < sizeof channels / sizeof channels[0]; i++) {
       if (channels[i] >= 0) close(channels[i]);
     }
-    for (unsigned i = 0; i < at->relay.listener_count; i++) close(at->relay.listeners[i].fd);
+    for (unsigned i = 0; i < at->network.listener_count; i++) close(at->network.listeners[i].fd);
+    for (unsigned i = 0; i < RELAYS_OF_SANDBOX_MAX; i++) {
+      if (at->network.relays[i].channel.fd >= 0) close(at->network.relays[i].channel.fd);
+    }
   }
   for (const struct dial *at = launcher->dials; at != NULL; at = at->next) close(at->source.fd);
   egress_forget(launcher);

@@ -55,11 +55,15 @@ static void add(struct relay *relay, int fd) {
   if (is_ip4) memcpy(connection->address, &name.ip4.sin_addr, 4);
   else memcpy(connection->address, &name.ip6.sin6_addr, 16);
   control_say_open(relay, connection);
+  if (relay->plan.is_last || relay->connection_count < relay->plan.connections_max) return;
+  relay->is_full = true;
+  relay_listen(relay);
+  relay_tell(relay, RELAY_FULL);
 }
 
 void accept_ready(struct relay *relay, struct waiter *waiter, uint32_t events) {
   (void)events;
-  for (int i = 0; i < ACCEPTS_MAX && !relay->is_paused; i++) {
+  for (int i = 0; i < ACCEPTS_MAX && !relay->is_paused && !relay->is_full; i++) {
     int fd = accept4(waiter->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd >= 0) {
       add(relay, fd);

@@ -54,6 +54,10 @@ static void end(struct relay *relay, struct connection *connection, enum relay_r
   connection->next_dead = relay->dead;
   relay->dead = connection;
   relay->connection_count--;
+  if (relay->is_full && relay->connection_count < relay->plan.connections_max * 7 / 8) {
+    relay->is_full = false;
+    relay_listen(relay);
+  }
   relay->busy_ms = relay_now_ms();
   control_say_closed(relay, connection, reason);
 }

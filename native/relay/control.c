@@ -198,15 +198,10 @@ static void forget(struct relay *relay) {
   set_paused(relay, false);
 }
 
-void control_ask(struct relay *relay) {
-  struct relay_message message = {.word = RELAY_NEEDS_CONTROL};
-  (void)send(relay->launcher.fd, &message, sizeof message, MSG_NOSIGNAL | MSG_DONTWAIT);
-}
-
 void control_lose(struct relay *relay) {
   if (relay->control.fd < 0) return;
   forget(relay);
-  control_ask(relay);
+  relay_tell(relay, RELAY_NEEDS_CONTROL);
 }
 
 void control_take(struct relay *relay, int fd) {

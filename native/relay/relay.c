@@ -42,10 +42,15 @@ void waiter_close(const struct relay *relay, struct waiter *waiter) {
   close_fd(&waiter->fd);
 }
 
+void relay_tell(const struct relay *relay, enum relay_word word) {
+  struct relay_message message = {.word = word};
+  (void)send(relay->launcher.fd, &message, sizeof message, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
 /* The kernel could not install it: our descriptors are used up. */
 static void descriptor_lost(struct relay *relay, const struct relay_message *message) {
   if (message->word == RELAY_CONTROL) {
-    control_ask(relay);
+    relay_tell(relay, RELAY_NEEDS_CONTROL);
     return;
   }
   struct connection *connection = connection_find(relay, message->connection);
@@ -83,7 +88,7 @@ void relay_listen(struct relay *relay) {
   bool hears = relay->control.fd >= 0 || relay_now_ms() - relay->lost_ms >= relay->plan.hold_ms;
   for (unsigned i = 0; i < RELAY_LISTENERS_MAX; i++) {
     if (relay->listeners[i].fd < 0) continue;
-    bool is_open = !relay->is_paused && (i % 2 == 0 ? relay->accept_again_ms == 0 : hears);
+    bool is_open = !relay->is_paused && (i % 2 == 0 ? relay->accept_again_ms == 0 && !relay->is_full : hears);
     (void)waiter_set(relay, &relay->listeners[i], is_open ? EPOLLIN : 0);
   }
 }

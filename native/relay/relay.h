@@ -29,13 +29,14 @@ struct relay_plan {
      dialled for a connection of the last relay can't reach one of the next. */
   uint64_t connection_base;
   unsigned connections_max;
+  bool is_last; /* full, it resets what comes; else the launcher hears of it and starts another relay */
   int idle_ms;
   int hold_ms;
 };
 
 /* From the launcher, each with one descriptor: a connection to the egress process on which `relayHello` is written
    already, or what a connection's bytes are to be exchanged with. */
-enum relay_word { RELAY_CONTROL = 1, RELAY_UPSTREAM, RELAY_NEEDS_CONTROL /* the other way, without one */ };
+enum relay_word { RELAY_CONTROL = 1, RELAY_UPSTREAM, /* the other way, without one: */ RELAY_NEEDS_CONTROL, RELAY_FULL };
 struct relay_message {
   uint32_t word;
   uint32_t reserved;

@@ -115,6 +115,7 @@ struct relay {
   int64_t busy_ms;        /* when there was last something to do */
   int64_t accept_again_ms; /* descriptors were used up: no accept before; 0: none */
   bool is_paused;         /* the queue is above its bound */
+  bool is_full;           /* of connections, and another relay takes what comes */
   bool is_over;           /* the launcher is gone */
 };
 
@@ -124,6 +125,8 @@ void waiter_close(const struct relay *relay, struct waiter *waiter);
 int64_t relay_now_ms(void);
 /* Accepts and reads queries again, or no longer, as queue, table and descriptors allow. */
 void relay_listen(struct relay *relay);
+/* Without a descriptor. */
+void relay_tell(const struct relay *relay, enum relay_word word);
 
 /* accept.c */
 void accept_ready(struct relay *relay, struct waiter *waiter, uint32_t events);
@@ -156,8 +159,6 @@ void pipes_close(struct relay *relay);
 /* control.c */
 void control_take(struct relay *relay, int fd);
 void control_lose(struct relay *relay);
-/* Asks the launcher for a control connection. */
-void control_ask(struct relay *relay);
 /* Sends what was said in this round. */
 void control_flush(struct relay *relay);
 void control_say_open(struct relay *relay, struct connection *connection);

@@ -23,9 +23,18 @@ export interface EgressScript {
   onQuery?(message: Buffer, sandbox: string): Buffer | undefined;
 }
 
-interface Hello {
+/** One control connection, and whose it is. */
+interface Control {
+  readonly socket: Socket;
   readonly sandbox: string;
   readonly instance: number;
+}
+
+/** What an egress process has open. */
+interface Sockets {
+  readonly server: Server;
+  readonly channel: Socket;
+  readonly path: string;
 }
 
 const ended = { 0: 'ended', 1: 'reset by program', 2: 'reset by upstream', 3: 'reset by us' } as const;
@@ -43,11 +52,11 @@ export class ScriptedConnection {
   readonly settleClosed: (closed: Closed) => void;
   settleFirst: ((first: { bytes: Buffer; ended: boolean }) => void) | undefined;
 
-  constructor(egress: ScriptedEgress, control: Socket, hello: Hello, open: FieldReader) {
+  constructor(egress: ScriptedEgress, control: Control, open: FieldReader) {
     this.#egress = egress;
-    this.#control = control;
-    this.sandbox = hello.sandbox;
-    this.instance = hello.instance;
+    this.#control = control.socket;
+    this.sandbox = control.sandbox;
+    this.instance = control.instance;
     this.id = open.integer('connection');
     this.address = addressText(open.bytes('address', 16));
     this.port = open.integer('port');
@@ -122,7 +131,7 @@ export class ScriptedEgress implements AsyncDisposable {
   readonly #streams = new Map<number, (stream: Socket) => void>();
   #controls = 0;
 
-  private constructor(script: EgressScript, server: Server, channel: Socket, path: string) {
+  private constructor(script: EgressScript, { server, channel, path }: Sockets) {
     this.#script = script;
     this.#server = server;
     this.#channel = channel;
@@ -137,7 +146,7 @@ export class ScriptedEgress implements AsyncDisposable {
     await once(server, 'listening');
     using directory = new SocketDirectory(runDir);
     const channel = await directory.connect('launch.sock');
-    const egress = new ScriptedEgress(script, server, channel, path);
+    const egress = new ScriptedEgress(script, { server, channel, path });
     server.on('connection', (socket) => egress.#welcome(socket));
     const attached = Promise.withResolvers<void>();
     const decoder = new FrameDecoder();
@@ -200,28 +209,28 @@ export class ScriptedEgress implements AsyncDisposable {
       assert.ok(first?.kind === 'fields');
       const fields = new FieldReader(first.fields);
       if (first.type === 'relayStream') this.#streams.get(fields.integer('connection'))?.(socket);
-      else this.#control(socket, { sandbox: fields.text('name', 64), instance: fields.integer('instance') });
+      else this.#control({ socket, sandbox: fields.text('name', 64), instance: fields.integer('instance') });
     });
   }
 
-  #control(socket: Socket, hello: Hello): void {
+  #control(control: Control): void {
     const decoder = new FrameDecoder();
     this.#controls += 1;
-    socket.on('data', (chunk: Buffer) => {
+    control.socket.on('data', (chunk: Buffer) => {
       for (const frame of decoder.decode(chunk)) {
         assert.ok(frame.kind === 'fields');
-        this.#heard(socket, hello, frame.type, new FieldReader(frame.fields));
+        this.#heard(control, frame.type, new FieldReader(frame.fields));
       }
     });
-    socket.on('end', () => socket.destroy());
+    control.socket.on('end', () => control.socket.destroy());
   }
 
-  #heard(socket: Socket, hello: Hello, type: string, fields: FieldReader): void {
+  #heard(control: Control, type: string, fields: FieldReader): void {
     if (type === 'dnsQuery') {
       const message = Buffer.from(fields.bytes('message', 4_096));
-      const answer = this.#script.onQuery?.(message, hello.sandbox);
+      const answer = this.#script.onQuery?.(message, control.sandbox);
       if (answer === undefined) return;
-      socket.write(
+      control.socket.write(
         encodeFields('dnsAnswer', [
           ['peer', fields.bytes('peer', 64)],
           ['message', answer],
@@ -230,7 +239,7 @@ export class ScriptedEgress implements AsyncDisposable {
       return;
     }
     if (type === 'connectionOpen') {
-      const connection = new ScriptedConnection(this, socket, hello, fields);
+      const connection = new ScriptedConnection(this, control, fields);
       assert.ok(!this.#connections.has(connection.id), 'a number is given once');
       this.#connections.set(connection.id, connection);
       void this.#script.onOpen?.(connection);

@@ -3,47 +3,15 @@ import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
-import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import { test } from 'node:test';
 import { dialerLayer } from '../../../tests/support/dialer.ts';
+import { HostServer } from '../../../tests/support/host-server.ts';
 import { type LaunchedSandbox, launchSandbox } from '../../../tests/support/launched-sandbox.ts';
 import { insideLauncher } from '../../../tests/support/launcher.ts';
 import { processesOf } from '../../../tests/support/leaks.ts';
 import { type ScriptedConnection, ScriptedEgress } from '../../../tests/support/scripted-egress.ts';
 import { waitFor } from '../../../tests/support/wait.ts';
-
-/** A server of the host, that sandboxes only reach where the script says so. */
-class HostServer implements AsyncDisposable {
-  readonly #server: Server;
-  readonly #sockets = new Set<Socket>();
-
-  private constructor(server: Server) {
-    this.#server = server;
-  }
-
-  static async start(serve: (socket: Socket) => void): Promise<HostServer> {
-    const host = new HostServer(createServer({ allowHalfOpen: true }));
-    host.#server.on('connection', (socket) => {
-      host.#sockets.add(socket);
-      socket.on('error', () => undefined);
-      serve(socket);
-    });
-    host.#server.listen(0, '127.0.0.1', 4_096);
-    await once(host.#server, 'listening');
-    return host;
-  }
-
-  get port(): number {
-    return (this.#server.address() as AddressInfo).port;
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    for (const socket of this.#sockets) socket.destroy();
-    const closed = once(this.#server, 'close');
-    this.#server.close();
-    await closed;
-  }
-}
 
 const echo = (socket: Socket): void => void socket.pipe(socket);
 
@@ -134,7 +102,7 @@ await insideLauncher(import.meta.filename, ['default', 'single', 'user', 'user-s
       async onOpen(connection) {
         const first = await connection.hold(5);
         const more = await connection.hold(16_384, first.bytes.length);
-        shown.push(`${first.bytes} ${more.bytes} ${more.ended}`);
+        shown.push(`${first.bytes.toString()} ${more.bytes.toString()} ${more.ended}`);
         if (!more.ended) shown.push(String((await connection.hold(16_384, more.bytes.length)).ended));
         assert.equal(await connection.dial(server.port), 0);
         connection.release();
@@ -148,9 +116,9 @@ await insideLauncher(import.meta.filename, ['default', 'single', 'user', 'user-s
   test('server speaks first when the program’s first bytes are awaited', async () => {
     await using server = await HostServer.start((socket) => {
       socket.write('220 ready\n');
-      socket.once('data', (one) => {
-        socket.write(`250 ${one}\n`);
-        socket.once('data', (two) => socket.end(`221 ${two}`));
+      socket.once('data', (one: Buffer) => {
+        socket.write(`250 ${one.toString()}\n`);
+        socket.once('data', (two: Buffer) => socket.end(`221 ${two.toString()}`));
       });
     });
     const shown: string[] = [];
@@ -201,8 +169,8 @@ await insideLauncher(import.meta.filename, ['default', 'single', 'user', 'user-s
     const asked: string[] = [];
     await using _egress = await ScriptedEgress.start(runDir, {
       onQuery(message, sandbox) {
-        asked.push(`${sandbox} ${message}`);
-        return Buffer.from(`answer to ${message}`);
+        asked.push(`${sandbox} ${message.toString()}`);
+        return Buffer.from(`answer to ${message.toString()}`);
       },
     });
     await using box = await launch('dns');
@@ -354,7 +322,7 @@ await insideLauncher(import.meta.filename, ['default', 'single', 'user', 'user-s
     assert.equal(readdirSync(`/proc/${launcher}/fd`).length, files);
   });
 
-  test('many connections at once are all served', async () => {
+  test('hundreds of connections at once are all served', async () => {
     await using server = await HostServer.start(echo);
     await using _egress = await ScriptedEgress.start(runDir, tunnel(server.port));
     await using box = await launch('many');
