@@ -21,7 +21,7 @@ export async function listenPrivately(server: Server, path: string): Promise<Asy
     // The socket is bound before listen() returns: the mask is in force for exactly this call.
     server.listen({
       path: isShort ? path : `/proc/self/fd/${directory.fd}/${basename(path)}`,
-      backlog: 1_024,
+      backlog: 4_096,
     });
   } finally {
     process.umask(before);

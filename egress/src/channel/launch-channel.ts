@@ -28,6 +28,8 @@ export interface DialTarget {
   readonly timeoutMs: number;
 }
 
+/** What an answer may take beyond the time of the dial itself: a launcher that is stopped must hold no place. */
+const answerSlackMs = 5_000;
 /** What `dialed` says where the launcher can't be asked. */
 const notConnected = constants.errno.ENOTCONN;
 
@@ -56,16 +58,17 @@ export class LaunchChannel implements AsyncDisposable {
 
   /** Resolves with 0 when the relay has the connected socket, else with the errno. */
   dialOut(name: ConnectionName, target: DialTarget): Promise<number> {
-    return this.#ask('dialOut', name, [
+    const fields = [
       ['address', target.address],
       ['port', target.port],
       ['timeoutMs', target.timeoutMs],
-    ]);
+    ] as const;
+    return this.#ask('dialOut', name, { fields, answerMs: target.timeoutMs + answerSlackMs });
   }
 
   /** The stream itself arrives on `egress.sock`. */
   streamOut(name: ConnectionName): Promise<number> {
-    return this.#ask('streamOut', name, []);
+    return this.#ask('streamOut', name, { fields: [], answerMs: answerSlackMs });
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -77,15 +80,25 @@ export class LaunchChannel implements AsyncDisposable {
   #ask(
     type: FieldFrameName,
     name: ConnectionName,
-    fields: readonly (readonly [FieldName, number | Uint8Array])[],
+    {
+      fields,
+      answerMs,
+    }: { fields: readonly (readonly [FieldName, number | Uint8Array])[]; answerMs: number },
   ): Promise<number> {
     const pipe = this.#pipe;
     const key = keyOf(name);
     if (pipe === undefined || !this.#isAttached) return Promise.resolve(notConnected);
     return new Promise((resolve) => {
+      const timer = setTimeout(() => {
+        this.#waiting.delete(key);
+        resolve(constants.errno.ETIMEDOUT);
+      }, answerMs);
       // One question per connection at a time: an older one's answer would be taken for this one's.
       this.#waiting.get(key)?.(constants.errno.ECANCELED);
-      this.#waiting.set(key, resolve);
+      this.#waiting.set(key, (errno) => {
+        clearTimeout(timer);
+        resolve(errno);
+      });
       pipe.post(
         encodeFields(type, [['instance', name.instance], ['connection', name.connection], ...fields]),
       );

@@ -60,6 +60,10 @@ export class RelayLink implements RelaySide {
     this.#pipe.close();
   }
 
+  has(connection: number): boolean {
+    return this.#connections.has(connection);
+  }
+
   /** A stream that the launcher has brought for one of the connections. */
   takeStream(connection: number, socket: Socket): void {
     const found = this.#connections.get(connection);

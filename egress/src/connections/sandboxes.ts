@@ -31,7 +31,8 @@ export class PolicyRefused extends Error {}
 export class Sandboxes {
   readonly #options: SandboxesOptions;
   readonly #sandboxes = new Map<string, Sandbox>();
-  readonly #relays = new Map<number, RelayLink>();
+  /** By instance. A sandbox with very many connections has several. */
+  readonly #relays = new Map<number, Set<RelayLink>>();
   /** Sandboxes the daemon has spoken of. */
   readonly #known = new Set<string>();
   #frame: PolicyFrame = { ceiling: null, allowCidrs: [] };
@@ -44,7 +45,8 @@ export class Sandboxes {
   }
 
   get counts(): { readonly sandboxes: number; readonly relays: number } {
-    return { sandboxes: this.#known.size, relays: this.#relays.size };
+    const relays = [...this.#relays.values()].reduce((sum, those) => sum + those.size, 0);
+    return { sandboxes: this.#known.size, relays };
   }
 
   /** How many connections are in each state. */
@@ -108,16 +110,15 @@ export class Sandboxes {
     this.#sandboxes.delete(id);
     this.#known.delete(id);
     sandbox?.cut();
-    for (const relay of this.#relays.values()) if (relay.sandbox === sandbox) relay.close();
+    for (const relay of this.#allRelays()) if (relay.sandbox === sandbox) relay.close();
     this.#options.names.forget(id);
     this.#options.services.decisions.forget(id);
     return closed;
   }
 
-  /** A relay of a later instance, or one that was forked again, takes the place of the one before. */
+  /** One more relay of this instance; the numbers of its connections are its own. */
   takeControl(hello: RelayHello, link: ControlLink): void {
     const { services } = this.#options;
-    this.#relays.get(hello.instance)?.close();
     const sandbox = this.#sandbox(hello.sandbox);
     const log = services.log.child({ instance: hello.instance }).guest(hello.sandbox);
     log.debug('relay.here');
@@ -128,22 +129,35 @@ export class Sandboxes {
         ...link,
         onEnd: (reason) => {
           if (reason !== undefined) log.warn('relay.broken', { reason: reason.message });
-          if (this.#relays.get(hello.instance)?.hasEnded === true) this.#relays.delete(hello.instance);
+          this.#forgetEnded(hello.instance);
         },
       },
     );
-    if (!relay.hasEnded) this.#relays.set(hello.instance, relay);
+    const those = this.#relays.get(hello.instance) ?? new Set();
+    this.#relays.set(hello.instance, those.add(relay));
+    // Its first bytes may have been its last ones.
+    this.#forgetEnded(hello.instance);
   }
 
   takeStream({ instance, connection }: ConnectionName, socket: Socket): void {
-    const relay = this.#relays.get(instance);
-    if (relay === undefined) socket.destroy();
-    else relay.takeStream(connection, socket);
+    const owner = [...(this.#relays.get(instance) ?? [])].find((relay) => relay.has(connection));
+    if (owner === undefined) socket.destroy();
+    else owner.takeStream(connection, socket);
   }
 
   close(): void {
-    for (const relay of this.#relays.values()) relay.close();
+    for (const relay of this.#allRelays()) relay.close();
     for (const sandbox of this.#sandboxes.values()) sandbox.cut();
+  }
+
+  #allRelays(): RelayLink[] {
+    return [...this.#relays.values()].flatMap((those) => [...those]);
+  }
+
+  #forgetEnded(instance: number): void {
+    const those = this.#relays.get(instance);
+    for (const relay of those ?? []) if (relay.hasEnded) those?.delete(relay);
+    if (those?.size === 0) this.#relays.delete(instance);
   }
 
   #sandbox(id: string): Sandbox {
