@@ -1,5 +1,5 @@
 /**
- * `egress.db`: which virtual address means which name, and the decisions. The only writer is this process, and the
+ * `egress.db`: which virtual address means which name, which tunnels there are, and the decisions. The only writer is this process, and the
  * database's exclusive lock is what makes it the only one: the kernel lets it go however the process dies.
  *
  * A file that can't be read is set aside and a new one begun: without it programs that remember an address are
@@ -37,6 +37,14 @@ const schema = `
     count INTEGER NOT NULL
   );
   CREATE INDEX decisions_of_sandbox ON decisions (sandbox, id);
+  CREATE TABLE tunnels (
+    instance INTEGER NOT NULL,
+    connection INTEGER NOT NULL,
+    sandbox TEXT NOT NULL,
+    tunnel TEXT NOT NULL,
+    PRIMARY KEY (instance, connection)
+  ) WITHOUT ROWID;
+  CREATE INDEX tunnels_of_sandbox ON tunnels (sandbox);
   CREATE TABLE pruned (sandbox TEXT PRIMARY KEY, before INTEGER NOT NULL) WITHOUT ROWID;
 `;
 

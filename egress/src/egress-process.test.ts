@@ -311,6 +311,29 @@ describe('the process', () => {
     assert.equal(await addressOf(relay, 'echo.example.com'), address);
   });
 
+  test('a tunnel goes on while the process is replaced, and ends when the rules that come then refuse it', async () => {
+    const lasting = await egress.launcher.relay((instance += 1), 'lasting');
+    await egress.put('lasting', named);
+    const address = await addressOf(lasting, 'echo.example.com');
+    const kept = lasting.open(await addressOf(lasting, 'a.wild.example.com'), echo.port);
+    const lost = lasting.open(address, echo.port);
+    for (const program of [kept, lost]) {
+      program.write('PING\r\n');
+      await program.read('echo PING');
+    }
+    await egress.end('SIGKILL');
+    await egress.spawn();
+    const wild = { policy: { allow: ['*.wild.example.com'] } };
+    await egress.sync({ open, named, lasting: wild });
+    relay = await egress.launcher.relay((instance += 1), 'named');
+    await egress.launcher.reconnect(lasting);
+    assert.equal(await lost.closed(), 3);
+    kept.write('PONG\r\n');
+    await kept.read('echo PONG');
+    assert.deepEqual(await egress.put('lasting', { policy: { allow: ['none'] } }), { closed: 1 });
+    assert.equal(await kept.closed(), 3);
+  });
+
   test('it finds the launcher again', async () => {
     egress.launcher.drop();
     const { attached } = egress.launcher;

@@ -16,6 +16,7 @@ import type { ConnectionServices } from './connections/connection-services.ts';
 import { FairTurns } from './connections/fair-turns.ts';
 import { interceptWith } from './connections/interception.ts';
 import { PolicyRefused, Sandboxes } from './connections/sandboxes.ts';
+import { TunnelRows } from './connections/tunnel-rows.ts';
 import { type ControlHandlers, ControlRefusal, ControlServer } from './control/control-server.ts';
 import { type EgressStats, egressSockets } from './control/protocol.ts';
 import { openEgressDatabase } from './database.ts';
@@ -75,6 +76,8 @@ export async function runEgress(options: EgressOptions, signal: AbortSignal): Pr
   if (signal.aborted) stop();
   await stopped;
   log.info('egress.stopping');
+  // First: the listener ends when the last of its connections has.
+  core.sandboxes.close();
 }
 
 interface Core {
@@ -106,6 +109,7 @@ function buildCore(options: EgressOptions, stack: AsyncDisposableStack): Core {
     resolver,
     turns: new FairTurns({ all: limits.dialsMax, each: limits.sandboxDialsMax }),
     decisions: stack.use(new DecisionLog({ rows: decisionRows, nowMs: wallMs, log })),
+    tunnels: new TunnelRows(database),
     dns,
     counters: { total: 0, refused: 0, intercepted: 0 },
     log,

@@ -48,17 +48,23 @@ export class ScriptedLauncher implements AsyncDisposable {
 
   /** Forks a relay, so to speak: its control connection is greeted for. */
   async relay(instance: number, sandbox: string): Promise<ScriptedRelay> {
+    const relay = new ScriptedRelay(instance, sandbox);
+    this.relays.set(instance, relay);
+    await this.reconnect(relay);
+    return relay;
+  }
+
+  /** A relay gets another control connection. Its tunnels have gone on meanwhile. */
+  async reconnect(relay: ScriptedRelay): Promise<void> {
     const socket = connect(join(this.#runDir, 'egress.sock'));
     await once(socket, 'connect');
     socket.write(
       encodeFields('relayHello', [
-        ['instance', instance],
-        ['name', sandbox],
+        ['instance', relay.instance],
+        ['name', relay.sandbox],
       ]),
     );
-    const relay = new ScriptedRelay(socket);
-    this.relays.set(instance, relay);
-    return relay;
+    relay.take(socket);
   }
 
   /** The connection to the egress process breaks. */
@@ -144,17 +150,26 @@ function addressText(bytes: Uint8Array): string {
 
 /** A control connection and the connections of its sandbox's programs. */
 export class ScriptedRelay {
-  readonly #socket: Socket;
+  readonly instance: number;
+  readonly sandbox: string;
   readonly #programs = new Map<number, Program>();
   readonly #answers = new Map<string, Buffer[]>();
+  #socket: Socket | undefined;
   #last = 0;
   hasEnded = false;
 
-  constructor(socket: Socket) {
+  constructor(instance: number, sandbox: string) {
+    this.instance = instance;
+    this.sandbox = sandbox;
+  }
+
+  /** Its control connection. Where that ends, undecided connections end; tunnels go on. */
+  take(socket: Socket): void {
     this.#socket = socket;
+    this.hasEnded = false;
     socket.on('close', () => {
       this.hasEnded = true;
-      for (const program of this.#programs.values()) program.reset();
+      for (const program of this.#programs.values()) if (!program.isTunnel) program.reset();
     });
     onFrames(socket, (type, fields) => {
       if (type === 'dnsAnswer') {
@@ -213,16 +228,16 @@ export class ScriptedRelay {
   }
 
   post(type: FieldFrameName, fields: FieldList): void {
-    if (!this.#socket.destroyed) this.#socket.write(encodeFields(type, fields));
+    if (this.#socket?.destroyed === false) this.#socket.write(encodeFields(type, fields));
   }
 
   /** Bytes that are no frame. */
   raw(bytes: Uint8Array): void {
-    this.#socket.write(bytes);
+    this.#socket?.write(bytes);
   }
 
   end(): void {
-    this.#socket.destroy();
+    this.#socket?.destroy();
     for (const program of this.#programs.values()) program.reset();
   }
 }
@@ -261,6 +276,11 @@ export class Program {
 
   get received(): Buffer {
     return this.#received;
+  }
+
+  /** Both ends are connected, by the launcher's socket and not by a stream. */
+  get isTunnel(): boolean {
+    return this.#isReleased && this.#upstream?.remoteAddress !== undefined;
   }
 
   get isOpen(): boolean {

@@ -9,6 +9,9 @@ import type { Socket } from 'node:net';
 import { type Field, type FieldFrameName, FrameDecoder, FrameError } from '@squash/contract/guest/codec';
 import { FieldReader } from '@squash/contract/guest/fields';
 
+/** For the other side to take a last frame: it is on the same machine, and reads or never will. */
+const finishMs = 1_000;
+
 export interface FramePipeHandlers {
   /** @throws FrameError where the frame has no business here: the pipe ends then */
   readonly onFrame: (type: FieldFrameName, fields: FieldReader) => void;
@@ -68,6 +71,16 @@ export class FramePipe {
 
   #give(frame: { readonly type: FieldFrameName; readonly fields: readonly Field[] }): void {
     this.#handlers.onFrame(frame.type, new FieldReader(frame.fields));
+  }
+
+  /** Closes when what was posted has left, or a second has passed. */
+  finish(): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    const timer = setTimeout(() => void this.#socket.destroy(), finishMs);
+    this.#socket.once('close', () => clearTimeout(timer));
+    this.#socket.end(() => void this.#socket.destroy());
+    this.#handlers.onEnd(undefined);
   }
 
   close(reason?: Error): void {

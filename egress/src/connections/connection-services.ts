@@ -10,6 +10,7 @@ import type { Resolver } from '../dns/resolver.ts';
 import type { Decision, Destination, Verdict } from '../ports.ts';
 import type { FairTurns } from './fair-turns.ts';
 import type { Sandbox } from './sandbox.ts';
+import type { TunnelRows } from './tunnel-rows.ts';
 
 export interface ConnectionCounters {
   /** Since the process started. */
@@ -34,6 +35,7 @@ export interface ConnectionServices {
   readonly resolver: Resolver;
   readonly turns: FairTurns;
   readonly decisions: DecisionLog;
+  readonly tunnels: TunnelRows;
   readonly dns: DnsServer;
   readonly counters: ConnectionCounters;
   readonly log: Log;

@@ -9,6 +9,7 @@
 import type { Socket } from 'node:net';
 import { getSystemErrorName } from 'node:util';
 import { formatAddress, type Address } from '../address/address.ts';
+import type { ConnectionName } from '../channel/launch-channel.ts';
 import type { OpenDecision } from '../decisions/decision-log.ts';
 import { egressLimits as limits } from '../limits.ts';
 import type { Decision, Destination, DecisionVerdict, Verdict } from '../ports.ts';
@@ -56,6 +57,8 @@ export class Connection implements Reviewable {
   #isServerFirst = false;
   #dialled: Address | undefined;
   #row: OpenDecision | undefined;
+  /** Noted for the next process. */
+  #isNoted = false;
   #stream: Socket | undefined;
   #onStream: ((socket: Socket) => void) | undefined;
   #onEnd: (() => void) | undefined;
@@ -111,6 +114,8 @@ export class Connection implements Reviewable {
     this.#stream?.destroy();
     const durationMs = Math.round((this.#services.monoMs() - this.#openedMs) * 10) / 10;
     this.#row?.end({ bytesUp: end?.bytesUp ?? 0, bytesDown: end?.bytesDown ?? 0, durationMs });
+    // Without the relay's word the tunnel may go on.
+    if (this.#isNoted && end !== undefined) this.#services.tunnels.remove(this.#name);
     this.#onEnd?.();
     this.#onEnd = undefined;
   }
@@ -146,6 +151,19 @@ export class Connection implements Reviewable {
   /** Refuses it before anything is known of it. `rule` is a code. */
   refuse(rule: string): void {
     this.#carryOut({ kind: 'refuse', protocol: undefined, verdict: { isAllowed: false, rule } });
+  }
+
+  get #name(): ConnectionName {
+    return { instance: this.#relay.instance, connection: this.#number };
+  }
+
+  #note(addresses: readonly Address[]): void {
+    this.#services.tunnels.put(this.#relay.sandbox.id, this.#name, {
+      destination: this.#destination,
+      first: this.#first,
+      addresses: addresses.map(formatAddress),
+    });
+    this.#isNoted = true;
   }
 
   get #rules(): Rules {
@@ -216,6 +234,8 @@ export class Connection implements Reviewable {
     // The server's greeting may have been read already: nobody can step in between any more.
     if (plan.kind !== 'tunnel') return this.#refuseLate(plan);
     this.#plan = plan;
+    // It was noted without its first bytes.
+    if (this.#dialled !== undefined) this.#note([this.#dialled]);
     this.#state = this.#dialled === undefined ? 'dialling' : 'tunnelled';
     this.#relay.release(this.#number);
   }
@@ -259,7 +279,8 @@ export class Connection implements Reviewable {
 
   async #dial(verdict: Verdict, addresses: readonly Address[]): Promise<void> {
     if (this.#isOver()) return;
-    const name = { instance: this.#relay.instance, connection: this.#number };
+    const name = this.#name;
+    this.#note(addresses);
     // Nothing flows before an upstream is there, so the word can go ahead of it.
     if (this.#state === 'dialling') this.#relay.release(this.#number);
     let errno = 0;
@@ -358,8 +379,7 @@ export class Connection implements Reviewable {
     };
     this.#wait(limits.helloMs, () => this.cut());
     this.#relay.release(this.#number);
-    const name = { instance: this.#relay.instance, connection: this.#number };
-    if ((await this.#services.launcher.streamOut(name)) !== 0) this.cut();
+    if ((await this.#services.launcher.streamOut(this.#name)) !== 0) this.cut();
   }
 
   #record(verdict: DecisionVerdict, rule: string): void {

@@ -8,6 +8,7 @@
  */
 import type { Destination, Policy, SandboxSecrets, Verdict } from '../ports.ts';
 import type { FirstBytes } from './first-bytes.ts';
+import type { Tunnel } from './tunnel-rows.ts';
 
 export interface Rules {
   readonly policy: Policy;
@@ -59,6 +60,15 @@ export function planFirst(destination: Destination, rules: Rules, first: FirstBy
 /** Refused for a reason beside the policy of connections: the address it leads to, or a limit. */
 export function planRefusal(verdict: Verdict, rules: Rules, first: FirstBytes): Plan {
   return refusal(verdict, rules, first);
+}
+
+/** Would a tunnel that was decided under other rules be one under these? */
+export function isStillTunnel({ destination, first, addresses }: Tunnel, rules: Rules): boolean {
+  const now = first === undefined ? planOpen(destination, rules) : planFirst(destination, rules, first);
+  return (
+    now.kind === 'tunnel' &&
+    addresses.every((address) => rules.policy.decideAddress(destination, address).isAllowed)
+  );
 }
 
 function planTls(

@@ -60,6 +60,11 @@ export class RelayLink implements RelaySide {
     this.#pipe.close();
   }
 
+  /** Closes when the relay has what was said to it. */
+  finish(): void {
+    this.#pipe.finish();
+  }
+
   has(connection: number): boolean {
     return this.#connections.has(connection);
   }
@@ -145,7 +150,12 @@ export class RelayLink implements RelaySide {
     const end = { bytesUp: fields.integer('bytesUp'), bytesDown: fields.integer('bytesDown') };
     fields.integer('reason');
     fields.done();
-    this.#connections.get(number)?.finish(end);
+    const connection = this.#connections.get(number);
+    // An adopted tunnel is known by its number only.
+    if (connection === undefined && this.sandbox.adopted.delete(number)) {
+      this.#services.tunnels.remove({ instance: this.instance, connection: number });
+    }
+    connection?.finish(end);
     this.#connections.delete(number);
   }
 

@@ -31,6 +31,8 @@ export class Sandbox implements DnsClient {
   readonly id: string;
   readonly names: VirtualAddresses;
   readonly connections = new Set<Reviewable>();
+  /** Tunnels that an earlier process decided, by their numbers, and how to end them. */
+  readonly adopted = new Map<number, Reviewable>();
   readonly queries: TokenBucket;
   policy: Policy = refuseAll;
   secrets: SandboxSecrets;
@@ -74,7 +76,8 @@ export class Sandbox implements DnsClient {
   review(): number {
     // A name that was told under the old rules is told again under the new ones.
     this.#told.clear();
-    return [...this.connections].filter((connection) => connection.review()).length;
+    const all = [...this.connections, ...this.adopted.values()];
+    return all.filter((connection) => connection.review()).length;
   }
 
   recordName(host: string, verdict: Verdict): void {
@@ -102,7 +105,8 @@ export class Sandbox implements DnsClient {
   cut(): void {
     clearTimeout(this.#timer);
     this.#waiting.length = 0;
-    for (const connection of this.connections) connection.cut();
+    for (const connection of [...this.connections, ...this.adopted.values()]) connection.cut();
+    this.adopted.clear();
   }
 
   #arm(): void {

@@ -15,7 +15,9 @@ import type { CompilePolicy, PolicyFrame, SecretStore } from '../ports.ts';
 import type { ConnectionServices } from './connection-services.ts';
 import type { Connection, ConnectionState } from './connection.ts';
 import { RelayLink } from './relay-link.ts';
-import { refuseAll, Sandbox } from './sandbox.ts';
+import { refuseAll, type Reviewable, Sandbox } from './sandbox.ts';
+import { isStillTunnel } from './plan.ts';
+import { egressLimits as limits } from '../limits.ts';
 
 export interface SandboxesOptions {
   readonly services: ConnectionServices;
@@ -110,8 +112,9 @@ export class Sandboxes {
     this.#sandboxes.delete(id);
     this.#known.delete(id);
     sandbox?.cut();
-    for (const relay of this.#allRelays()) if (relay.sandbox === sandbox) relay.close();
+    for (const relay of this.#allRelays()) if (relay.sandbox === sandbox) relay.finish();
     this.#options.names.forget(id);
+    this.#options.services.tunnels.forget(id);
     this.#options.services.decisions.forget(id);
     return closed;
   }
@@ -135,6 +138,7 @@ export class Sandboxes {
     );
     const those = this.#relays.get(hello.instance) ?? new Set();
     this.#relays.set(hello.instance, those.add(relay));
+    this.#adopt(sandbox, hello.instance);
     // Its first bytes may have been its last ones.
     this.#forgetEnded(hello.instance);
   }
@@ -145,9 +149,44 @@ export class Sandboxes {
     else owner.takeStream(connection, socket);
   }
 
+  /** Ends what this process carries; tunnels go on without it. */
   close(): void {
+    this.#options.services.tunnels.freeze();
     for (const relay of this.#allRelays()) relay.close();
     for (const sandbox of this.#sandboxes.values()) sandbox.cut();
+  }
+
+  /** Tunnels that go on from before this process, or this relay's link, are judged by the rules of now. */
+  #adopt(sandbox: Sandbox, instance: number): void {
+    const { services } = this.#options;
+    // Which relay has it, nobody said: the others do not know the number.
+    const reset = (connection: number): void => {
+      for (const relay of this.#relays.get(instance) ?? []) relay.reset(connection);
+    };
+    const isKnown = (connection: number): boolean =>
+      sandbox.adopted.has(connection) ||
+      [...(this.#relays.get(instance) ?? [])].some((relay) => relay.has(connection));
+    for (const [connection, tunnel] of services.tunnels.of(sandbox.id, instance)) {
+      if (isKnown(connection)) continue;
+      const adopted: Reviewable = {
+        review: () => {
+          const { policy, secrets } = sandbox;
+          if (isStillTunnel(tunnel, { policy, secrets, interceptsTls: services.interceptsTls() }))
+            return false;
+          adopted.cut();
+          return true;
+        },
+        cut: () => {
+          sandbox.adopted.delete(connection);
+          services.tunnels.remove({ instance, connection });
+          reset(connection);
+        },
+      };
+      const hasRoom = sandbox.adopted.size < limits.sandboxConnectionsMax;
+      sandbox.adopted.set(connection, adopted);
+      if (hasRoom) adopted.review();
+      else adopted.cut();
+    }
   }
 
   #allRelays(): RelayLink[] {

@@ -4,8 +4,16 @@
  * It is a second line. A server that wants to can send a value back in a form nobody looks for; who may have a secret
  * is decided by `allowed_hosts`, not here.
  */
-import { type ByteFilter, Replacer } from './stream-filter.ts';
+import { type ByteFilter, Replacer, Watcher } from './stream-filter.ts';
 import type { TrafficSecrets } from './traffic-secrets.ts';
+
+/** A value in an answer that can not be changed any more: the answer is broken off. */
+export class ValueInAnswer extends Error {
+  constructor() {
+    super('the answer holds a secret’s value where it can not be replaced');
+    this.name = 'ValueInAnswer';
+  }
+}
 
 export class ResponseSecrets {
   readonly #traffic: TrafficSecrets;
@@ -30,6 +38,22 @@ export class ResponseSecrets {
   /** For a body without content coding. */
   bodyFilter(): ByteFilter {
     return new Replacer(this.#traffic.values, (placeholder) => placeholder);
+  }
+
+  /** As `bodyFilter`, with every replacement cut or filled up to the length of what it replaces. */
+  fittingFilter(): ByteFilter {
+    return new Replacer(this.#traffic.values, (placeholder, length) => {
+      const fitted = Buffer.alloc(length, '.');
+      placeholder.copy(fitted);
+      return fitted;
+    });
+  }
+
+  /** For a body that can not be changed. @throws ValueInAnswer from the filter where it holds a value */
+  bodyGuard(): ByteFilter {
+    return new Watcher(this.#traffic.values, () => {
+      throw new ValueInAnswer();
+    });
   }
 
   contains(bytes: Uint8Array): boolean {

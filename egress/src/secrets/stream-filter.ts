@@ -7,8 +7,8 @@
  */
 import type { Matcher } from './matcher.ts';
 
-/** What becomes of a match: these bytes stand in its place. May throw, which ends the stream. */
-export type OnMatch<T> = (meaning: T) => Uint8Array;
+/** What becomes of a match of `length` bytes: these stand in its place. May throw, which ends the stream. */
+export type OnMatch<T> = (meaning: T, length: number) => Uint8Array;
 
 export interface ByteFilter {
   /** What may go on of all that came so far; it may be empty. */
@@ -52,7 +52,7 @@ export class Replacer<T> implements ByteFilter {
         this.#held = Buffer.from(text.subarray(until));
         break;
       }
-      parts.push(text.subarray(from, found.at), this.#onMatch(found.meaning));
+      parts.push(text.subarray(from, found.at), this.#onMatch(found.meaning, found.length));
       from = found.at + found.length;
     }
     const rest = text.subarray(from, until);
