@@ -6,7 +6,17 @@ import type { Client } from './client/client.ts';
 import type { Flags } from './arguments.ts';
 
 /** What a word stands for: the shell completes it by this. */
-export type WordKind = 'sandbox' | 'module' | 'snapshot' | 'job' | 'file' | 'directory' | 'command' | 'text';
+export type WordKind =
+  | 'sandbox'
+  | 'module'
+  | 'snapshot'
+  | 'job'
+  | 'secret'
+  | 'preset'
+  | 'file'
+  | 'directory'
+  | 'command'
+  | 'text';
 
 export interface FlagSpec {
   readonly name: string;
@@ -30,7 +40,7 @@ export interface PositionalSpec {
 export interface CommandSpec {
   /** One or two words: `ls`, `module import`. */
   readonly name: string;
-  readonly group: 'daemon' | 'sandbox' | 'command' | 'layer' | 'other';
+  readonly group: 'daemon' | 'sandbox' | 'command' | 'layer' | 'network' | 'other';
   readonly summary: string;
   readonly positionals: readonly PositionalSpec[];
   readonly flags: readonly FlagSpec[];

@@ -8,6 +8,7 @@ const groups = {
   sandbox: 'Sandboxes',
   command: 'Commands in a sandbox',
   layer: 'Layers and snapshots',
+  network: 'Network and secrets',
   other: 'Other',
 } as const satisfies Record<CommandSpec['group'], string>;
 

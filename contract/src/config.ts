@@ -17,6 +17,10 @@ export type SettingKind =
   | { readonly type: 'hosts' }
   | { readonly type: 'port' }
   | { readonly type: 'integer'; readonly min: number; readonly max: number }
+  /** Ranges of addresses in CIDR notation, or single addresses, separated by commas. */
+  | { readonly type: 'ranges' }
+  /** Addresses, each with an optional port, separated by commas. */
+  | { readonly type: 'servers' }
   | { readonly type: 'choice'; readonly choices: readonly string[] };
 
 export interface Setting {
@@ -244,10 +248,35 @@ export const settings = [
   {
     name: 'SQUASH_PROXY_HTTPS',
     kind: { type: 'flag' },
-    default: '',
-    meaning: '`1`: credentials are injected into HTTPS requests.',
+    default: '1',
+    meaning:
+      'TLS to hosts that have a secret, or a rule with methods or paths, is read. `0`: secrets are put into plain HTTP only, and TLS that would have to be read is refused.',
     origin: 'original',
-    part: 'the egress process',
+  },
+  {
+    name: 'SQUASH_EGRESS_ALLOW_CIDRS',
+    kind: { type: 'ranges' },
+    default: '',
+    meaning:
+      'Ranges such as `10.0.0.0/8`, separated by commas, that count as public: every sandbox whose policy allows all public addresses reaches them. Without it private, loopback, link-local and other reserved ranges are reached only where a policy names them.',
+    origin: 'squash',
+  },
+  {
+    name: 'SQUASH_EGRESS_RESOLVERS',
+    kind: { type: 'servers' },
+    default: '',
+    defaultIs: 'those of `/etc/resolv.conf`',
+    meaning:
+      'DNS servers that names of sandboxes are looked up with, such as `192.0.2.53,[2001:db8::53]:5353`.',
+    origin: 'squash',
+  },
+  {
+    name: 'SQUASH_EGRESS_HOSTS',
+    kind: { type: 'path' },
+    default: '',
+    defaultIs: '`/etc/hosts`',
+    meaning: 'File of names and addresses that is asked before DNS, in the form of `/etc/hosts`.',
+    origin: 'squash',
   },
   {
     name: 'SQUASH_DEFAULT_FEATURES',

@@ -119,6 +119,13 @@ export const errorCatalog = {
   port_unreachable: { status: 502, retry: 'later', summary: 'Nothing answers on this port of the sandbox' },
   launch_failed: { status: 500, retry: 'later', summary: 'The sandbox could not be started' },
   launcher_unavailable: { status: 503, retry: 'later', summary: 'squash-launch does not answer' },
+  egress_unavailable: { status: 503, retry: 'later', summary: 'The egress process does not answer' },
+  secret_not_found: { status: 404, retry: 'never', summary: 'No secret has this name' },
+  secrets_invalid: {
+    status: 409,
+    retry: 'after-change',
+    summary: 'secrets.json can not be read or is malformed',
+  },
   shutting_down: { status: 503, retry: 'later', summary: 'The daemon is stopping' },
   config_invalid: { status: 500, retry: 'after-change', summary: 'The configuration is malformed' },
   database_corrupt: { status: 500, retry: 'after-change', summary: 'The state database can not be read' },

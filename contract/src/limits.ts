@@ -120,6 +120,29 @@ export const limits = {
   /** Callers of the guest log remembered for the rate; the oldest are forgotten. */
   guestLogKeysMax: 4_096,
 
+  // The egress process.
+  /** Its memory: 10,000 open connections and the tables of 100 sandboxes stay below half of it. */
+  egressMemoryBytesMax: 1_073_741_824,
+  /** … and of that V8's own: the rest is buffers of sockets. */
+  egressHeapMb: 512,
+  /** From its start to its first answer: Node's own start on a busy machine, and the database's check. */
+  egressStartMs: 30_000,
+  /** One request to it. The longest is a sync of all sandboxes. */
+  egressAnswerMs: 30_000,
+  /** Between two looks at a process that does not answer, or two tries to start one; doubles up to the second. */
+  egressRetryMs: 100,
+  egressRetryMsMax: 5_000,
+  /** Time to end by itself before it is killed. */
+  egressStopMs: 5_000,
+  /** An answer of its internal API: 1,000 decisions of 4 KiB. */
+  egressAnswerBytesMax: 16_777_216,
+  /** Decisions that `policy learn` reads: all that are kept of one sandbox. */
+  learnDecisionsMax: 20_000,
+  /** Trust layers whose place is remembered; a forgotten one is found again by looking at the layers. */
+  trustStacksMax: 1_024,
+  /** A bundle of certificates in a layer: ten times what the world's public authorities take. */
+  trustBundleBytesMax: 4_194_304,
+
   // HTTP.
   /** A JSON request: the original's number; the longest command is a sixteenth of it. */
   jsonBodyBytesMax: 1_048_576,

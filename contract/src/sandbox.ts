@@ -13,6 +13,8 @@ import {
   snapshotLabelSchema,
 } from './ids.ts';
 import { limits } from './limits.ts';
+import { allowNetSchema, type PolicySource, policySchema } from './policy.ts';
+import { secretLimits, secretNameSchema, type SecretSubset } from './secrets.ts';
 import { boundedText, tolerantInteger, tolerantNumber } from './tolerant.ts';
 
 export const snapshotInfoSchema = z.strictObject({
@@ -39,7 +41,12 @@ export const sandboxInfoSchema = z.strictObject({
   cpu: z.number(),
   memory_mb: z.int(),
   max_lifetime_s: z.int(),
-  allow_net: z.array(z.string()).nullable(),
+  allow_net: z
+    .array(z.string())
+    .nullable()
+    .describe(
+      'what it may reach, as it was given; of a full policy the destinations it allows; null: everything public',
+    ),
   state: z.enum(['creating', 'ready', 'restarting', 'failed', 'destroying']),
   backend: z.literal('chroot'),
   warnings: z
@@ -82,9 +89,6 @@ const layersSchema = z
   })
   .pipe(z.array(layerNameSchema));
 
-/** Entries of one list: more is a policy, and policies have files. */
-const allowNetMax = 256;
-
 /**
  * The create request of `/cgi-bin`. Unknown keys pass, and the handler answers each with a warning: old clients
  * send fields of parts that do not exist yet, and a create must not fail for them nor silently drop them.
@@ -119,11 +123,17 @@ export const createBodySchema = z.looseObject({
   )
     .nullish()
     .transform((lifetime) => lifetime ?? 0),
-  allow_net: z
-    .array(z.string().max(255), { error: 'allow_net must be an array of strings' })
-    .max(allowNetMax, { error: `allow_net: ${allowNetMax} entries at most` })
+  allow_net: allowNetSchema
     .nullish()
-    .describe('stored; sandboxes have no network yet, so anything but ["none"] is answered with a warning'),
+    .describe(
+      'hosts, `*.host`, addresses, ranges, each with an optional `:port`, or `preset:name`; `["none"]`: nothing; none or empty: everything public',
+    ),
+  policy: policySchema.nullish().describe('the full form of `allow_net`; one of the two'),
+  secrets: z
+    .array(secretNameSchema)
+    .max(secretLimits.secretsMax)
+    .nullish()
+    .describe('names of the secrets it may use; none: all'),
 });
 
 const nameSentence = 'alphanumeric/dash/underscore/dot only';
@@ -180,6 +190,9 @@ export interface CreateRequest {
   readonly memoryMb: number;
   readonly maxLifetimeS: number;
   readonly allowNet: readonly string[] | undefined;
+  /** Instead of `allowNet`. */
+  readonly policy: PolicySource | undefined;
+  readonly secrets: SecretSubset;
   /** Warnings the edge already knows (unknown or not yet supported fields). */
   readonly warnings: readonly Warning[];
 }

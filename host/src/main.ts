@@ -21,6 +21,7 @@ import { restHeap } from './base/resting-heap.ts';
 import type { Config } from './config/config.ts';
 import { type LoadedConfig, readConfig } from './config/load.ts';
 import { NamespaceDriver } from './drivers/namespace/namespace-driver.ts';
+import { openEgress } from './egress/open-egress.ts';
 import { LaunchClient } from './launch/launch-client.ts';
 import { probeHost } from './launch/host-probe.ts';
 import { LocalLayerStore } from './layers/local-layer-store.ts';
@@ -53,6 +54,13 @@ async function serve({ config, explained }: LoadedConfig, log: Log): Promise<voi
       snapshotBytesMax: snapshotBytesMax(config),
     }),
   );
+  const { network, secrets, rules } = await openEgress({
+    config,
+    launcher,
+    version: packageJson.version,
+    log,
+  });
+  stack.use(network);
   const layers = new LocalLayerStore({ dataDir: config.dataDir, tool: launcher });
   const engine = stack.use(
     await LocalEngine.open({
@@ -63,6 +71,7 @@ async function serve({ config, explained }: LoadedConfig, log: Log): Promise<voi
       log,
       clock: systemClock,
       removeTree: (path) => launcher.removeTree(path),
+      network,
       sandboxesMax: config.sandboxesMax,
       requiresLimits: config.requiresLimits,
       fixedLimits: {
@@ -75,7 +84,9 @@ async function serve({ config, explained }: LoadedConfig, log: Log): Promise<voi
     }),
   );
   const info = { version: packageJson.version, started, host: [...capabilities], config: [...explained] };
-  const http = stack.use(await startHttp({ engine, config, info, log }));
+  const http = stack.use(
+    await startHttp({ engine, config, info, egress: { rules, log: network.client, secrets }, log }),
+  );
   stack.use(restHeap());
   log.info('daemon.ready', {
     version: packageJson.version,

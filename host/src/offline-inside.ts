@@ -6,15 +6,19 @@
 import { AppError } from '@squash/contract/errors';
 import { systemClock } from './base/clock.ts';
 import { probeHost } from './launch/host-probe.ts';
+import { EgressClient } from './egress/egress-client.ts';
+import { stopEgress } from './egress/supervisor.ts';
 import { LaunchClient } from './launch/launch-client.ts';
 import { lockDataDirectory } from './store/data-lock.ts';
 import { repairDatabase } from './store/repair.ts';
 
-async function answer(verb: string, dataDir: string, launcher: LaunchClient): Promise<unknown> {
+const [, , verb = '', dataDir = '', runDir = '', after] = process.argv;
+
+async function answer(verb: string, launcher: LaunchClient): Promise<unknown> {
   if (verb === 'probe') return { host: await probeHost(launcher) };
   using _lock = lockDataDirectory(dataDir);
   if (verb === 'repair') return repaired(await repairDatabase(dataDir, systemClock.wallMs()));
-  if (verb === 'stop') return await endAll(launcher);
+  if (verb === 'stop') return await endAll(launcher, runDir);
   throw new AppError('invalid_request', `There is no offline verb "${verb}"`);
 }
 
@@ -27,17 +31,19 @@ function repaired(report: Awaited<ReturnType<typeof repairDatabase>>): unknown {
   };
 }
 
-async function endAll(launcher: LaunchClient): Promise<unknown> {
+/** The egress process first: it holds a channel to the launcher, and nobody needs it then. */
+async function endAll(launcher: LaunchClient, runDir: string): Promise<unknown> {
   const ended = (await launcher.list()).length;
+  using egress = new EgressClient(runDir);
+  await stopEgress(egress);
   await launcher.shutdown();
   return { ended };
 }
 
-const [, , verb = '', dataDir = '', runDir = '', after] = process.argv;
 try {
   using launcher = new LaunchClient(runDir);
   try {
-    process.stdout.write(`${JSON.stringify(await answer(verb, dataDir, launcher))}\n`);
+    process.stdout.write(`${JSON.stringify(await answer(verb, launcher))}\n`);
   } finally {
     if (after === 'end' && verb !== 'stop') await launcher.shutdown();
   }

@@ -58,6 +58,20 @@ enum frame_type {
   FRAME_IMAGE_UNPACK = 0x4c,
   FRAME_HOST_PROBE = 0x4d,
   FRAME_SHUTDOWN = 0x4e,
+  FRAME_EGRESS_ATTACH = 0x4f,
+  FRAME_DIAL_OUT = 0x50,
+  FRAME_STREAM_OUT = 0x51,
+  FRAME_GROUP_JOIN = 0x52,
+  FRAME_RELAY_HELLO = 0x60,
+  FRAME_RELAY_STREAM = 0x61,
+  FRAME_CONNECTION_OPEN = 0x62,
+  FRAME_CONNECTION_FIRST = 0x63,
+  FRAME_CONNECTION_CLOSED = 0x64,
+  FRAME_DNS_QUERY = 0x65,
+  FRAME_CONNECTION_HOLD = 0x70,
+  FRAME_CONNECTION_RELEASE = 0x71,
+  FRAME_CONNECTION_RESET = 0x72,
+  FRAME_DNS_ANSWER = 0x73,
   FRAME_STARTED = 0x81,
   FRAME_STDOUT = 0x82,
   FRAME_STDERR = 0x83,
@@ -69,6 +83,7 @@ enum frame_type {
   FRAME_EVENT = 0x8a,
   FRAME_OK = 0x8b,
   FRAME_PROGRESS = 0x8c,
+  FRAME_DIALED = 0x8d,
 };
 
 enum field_tag {
@@ -147,7 +162,15 @@ enum field_tag {
   FIELD_WEAKER = 89,
   FIELD_REMEDY = 90,
   FIELD_UPPER_KILLS = 91,
-  FIELD_TAG_MAX = 91,
+  FIELD_CONNECTION = 100,
+  FIELD_ADDRESS = 101,
+  FIELD_FIRST_BYTES = 102,
+  FIELD_ENDED = 103,
+  FIELD_BYTES_UP = 104,
+  FIELD_BYTES_DOWN = 105,
+  FIELD_REASON = 106,
+  FIELD_PEER = 107,
+  FIELD_TAG_MAX = 107,
 };
 
 enum { STDIN_MODE_NONE = 0, STDIN_MODE_PIPE = 1 };
@@ -188,6 +211,20 @@ static inline bool frame_type_is_known(unsigned value) {
     case FRAME_IMAGE_UNPACK:
     case FRAME_HOST_PROBE:
     case FRAME_SHUTDOWN:
+    case FRAME_EGRESS_ATTACH:
+    case FRAME_DIAL_OUT:
+    case FRAME_STREAM_OUT:
+    case FRAME_GROUP_JOIN:
+    case FRAME_RELAY_HELLO:
+    case FRAME_RELAY_STREAM:
+    case FRAME_CONNECTION_OPEN:
+    case FRAME_CONNECTION_FIRST:
+    case FRAME_CONNECTION_CLOSED:
+    case FRAME_DNS_QUERY:
+    case FRAME_CONNECTION_HOLD:
+    case FRAME_CONNECTION_RELEASE:
+    case FRAME_CONNECTION_RESET:
+    case FRAME_DNS_ANSWER:
     case FRAME_STARTED:
     case FRAME_STDOUT:
     case FRAME_STDERR:
@@ -199,6 +236,7 @@ static inline bool frame_type_is_known(unsigned value) {
     case FRAME_EVENT:
     case FRAME_OK:
     case FRAME_PROGRESS:
+    case FRAME_DIALED:
       return true;
     default:
       return false;
@@ -294,6 +332,14 @@ static inline bool field_tag_is_known(unsigned value) {
     case FIELD_WEAKER:
     case FIELD_REMEDY:
     case FIELD_UPPER_KILLS:
+    case FIELD_CONNECTION:
+    case FIELD_ADDRESS:
+    case FIELD_FIRST_BYTES:
+    case FIELD_ENDED:
+    case FIELD_BYTES_UP:
+    case FIELD_BYTES_DOWN:
+    case FIELD_REASON:
+    case FIELD_PEER:
       return true;
     default:
       return false;
@@ -350,6 +396,11 @@ static inline bool field_tag_is_integer(unsigned value) {
     case FIELD_PERCENT:
     case FIELD_REQUIRED:
     case FIELD_UPPER_KILLS:
+    case FIELD_CONNECTION:
+    case FIELD_ENDED:
+    case FIELD_BYTES_UP:
+    case FIELD_BYTES_DOWN:
+    case FIELD_REASON:
       return true;
     default:
       return false;

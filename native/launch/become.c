@@ -52,6 +52,13 @@ void raise_open_files(void) {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+void raise_open_files_limit(void) {
+  struct rlimit limit;
+  if (geteuid() != 0 || getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_max >= OPEN_FILES_MAX) return;
+  limit.rlim_max = OPEN_FILES_MAX;
+  (void)setrlimit(RLIMIT_NOFILE, &limit); /* Where the kernel's own bound is lower, what there is has to do. */
+}
+
 const char *program_directory(const char *program, char *out) {
   if (strchr(program, '/') == NULL) {
     const char *path = getenv("PATH");

@@ -12,6 +12,8 @@ int become_inner_root(struct fault *fault);
 int become_inner_id(uid_t id, struct fault *fault);
 /* Soft limit of open files to the hard one: a daemon holds one connection per running command. */
 void raise_open_files(void);
+/* As root, before anything else: the hard limit as well. A relay holds two descriptors per connection. */
+void raise_open_files_limit(void);
 /* The directory of a program found like execvp finds it; NULL where there is none. `out` has PATH_MAX bytes. */
 const char *program_directory(const char *program, char *out);
 /* As root: gives the directory, its entries and its modules to the daemon's range. */

@@ -77,16 +77,18 @@ static void add_all(struct words *words, const char *const *list) {
 static void build(struct words *words, const struct launcher *launcher, const struct starter_plan *plan) {
   static const char *const namespaces[] = {"--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try",
                                            "--hostname", NULL};
+  /* bwrap makes them 0600 otherwise, and who is not root inside (apt's own user) could resolve nothing. */
+  static const char *const readable_data[] = {"--perms", "0644", "--ro-bind-data", NULL};
   static const char *const tree[] = {"--bind", "/tmp/root", "/", "--proc", "/proc", "--dev", "/dev", "--remount-ro",
                                      "/dev", "--bind", "/tmp/shm", "/dev/shm", NULL};
   words_add(words, launcher->bwrap);
   add_all(words, namespaces);
   words_add(words, plan->request->hostname);
   add_all(words, tree);
-  words_add(words, "--ro-bind-data");
+  add_all(words, readable_data);
   words_add_format(words, "%d", PLACED_HOSTS);
   words_add(words, "/etc/hosts");
-  words_add(words, "--ro-bind-data");
+  add_all(words, readable_data);
   words_add_format(words, "%d", PLACED_RESOLV);
   words_add(words, "/etc/resolv.conf");
   words_add(words, "--cap-drop");

@@ -218,6 +218,18 @@ int cgroup_join(const struct cgroup_setup *setup, const char *name, struct fault
   return 0;
 }
 
+int cgroup_place(const struct cgroup_setup *setup, const char *name, pid_t pid, struct fault *fault) {
+  for (int i = 0; i < CGROUP_CONTROLLERS; i++) {
+    char path[CGROUP_NAME_BYTES + 16];
+    if (setup->base[i] < 0) continue;
+    snprintf(path, sizeof path, "%s/cgroup.procs", name);
+    if (file_write_format(setup->base[i], path, "%d", pid) != 0) {
+      return fault_set(fault, "launch_failed", "can't put process %d into control group \"%s\"", pid, name);
+    }
+  }
+  return 0;
+}
+
 int cgroup_freeze(const struct cgroup_setup *setup, const char *name, bool frozen) {
   return kind_of(setup)->freeze(setup, name, frozen);
 }

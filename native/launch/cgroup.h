@@ -62,6 +62,8 @@ int cgroup_create(const struct cgroup_setup *setup, const char *name, const stru
                   struct fault *fault);
 /* Puts the calling process into the group. */
 int cgroup_join(const struct cgroup_setup *setup, const char *name, struct fault *fault);
+/* Puts another process of our own id into the group, with all its threads. */
+int cgroup_place(const struct cgroup_setup *setup, const char *name, pid_t pid, struct fault *fault);
 /* Returns when every process stands still (or runs again): 0, or -1 with ETIMEDOUT. */
 int cgroup_freeze(const struct cgroup_setup *setup, const char *name, bool frozen);
 int cgroup_usage(const struct cgroup_setup *setup, const char *name, struct cgroup_usage *usage);

@@ -298,6 +298,7 @@ int enter_main(int argc, char **argv) {
     *paths[i] = resolved[i];
   }
   struct fault fault = {0};
+  raise_open_files_limit();
   if (enter(&options, &fault) != 0) {
     fprintf(stderr, "squash-launch: %s\n", fault.text);
     return 1;

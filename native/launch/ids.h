@@ -19,6 +19,9 @@ enum {
      for `foreign`), podman and docker hand out. */
   ROOT_RANGE_FIRST = 0x70000000,
   ROOT_RANGE_IDS = SANDBOX_IDS + 1,
+  /* What relays run as, in the daemon's namespace. Inside sandboxes it is 65535, the one id that programs keep away
+     from (16-bit -1); it owns no file and no namespace. */
+  RELAY_ID = SANDBOX_IDS,
 };
 
 /*

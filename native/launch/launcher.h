@@ -15,12 +15,15 @@ struct launcher;
 struct sandbox;
 struct connection;
 struct worker;
+struct egress;
+struct dial;
 
 /* Something the loop waits for. The owner embeds it; `ready` may free the owner. */
 struct source {
   int fd;
   int epoll_fd; /* set by source_add */
   void (*ready)(struct launcher *launcher, struct source *source);
+  void *owner; /* where it is not embedded in one place */
 };
 
 struct launcher {
@@ -48,11 +51,19 @@ struct launcher {
   struct worker *workers;
   unsigned connection_count;
   unsigned worker_count;
+  struct egress *egress; /* the channel of the egress process, or NULL */
+  struct dial *dials;
+  unsigned dial_count;
+  int64_t relays_due_ms; /* when relays.c looks at all sandboxes again; 0: nothing is to be done */
   bool is_ending;
 };
 
 /* Waits for input on `source->fd`. Returns 0 or -1. */
 int source_add(struct launcher *launcher, struct source *source);
+/* The same for EPOLLIN and EPOLLOUT, also for one that is waited for already. */
+int source_wait(struct launcher *launcher, struct source *source, unsigned events);
+/* Takes it out of the loop and leaves it open. */
+void source_leave(struct source *source);
 /* Takes it out of the loop and closes it. Closing alone is not enough: a forked child still has the descriptor, and
    the loop would go on reporting events for an owner that is gone. */
 void source_close(struct source *source);

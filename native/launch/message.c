@@ -36,7 +36,7 @@ int message_send(int socket, const void *bytes, size_t length, const int *descri
   }
 }
 
-ssize_t message_receive_all(int socket, void *bytes, size_t size, int *descriptors, unsigned count) {
+ssize_t message_receive_some(int socket, void *bytes, size_t size, int *descriptors, unsigned max) {
   struct iovec vector = {.iov_base = bytes, .iov_len = size};
   union control control;
   struct msghdr message = {
@@ -44,7 +44,7 @@ ssize_t message_receive_all(int socket, void *bytes, size_t size, int *descripto
   ssize_t got;
   do got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
   while (got < 0 && errno == EINTR);
-  for (unsigned i = 0; i < count; i++) descriptors[i] = -1;
+  for (unsigned i = 0; i < max; i++) descriptors[i] = -1;
   if (got < 0) return got;
   struct cmsghdr *header = CMSG_FIRSTHDR(&message);
   if (header == NULL || header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) return got;
@@ -52,9 +52,19 @@ ssize_t message_receive_all(int socket, void *bytes, size_t size, int *descripto
   int all[MESSAGE_DESCRIPTORS_MAX];
   memcpy(all, CMSG_DATA(header), sizeof(int) * received);
   for (unsigned i = 0; i < received; i++) {
-    if (received == count) descriptors[i] = all[i];
+    if (i < max) descriptors[i] = all[i];
     else close(all[i]);
   }
+  return got;
+}
+
+ssize_t message_receive_all(int socket, void *bytes, size_t size, int *descriptors, unsigned count) {
+  int all[MESSAGE_DESCRIPTORS_MAX];
+  ssize_t got = message_receive_some(socket, bytes, size, all, MESSAGE_DESCRIPTORS_MAX);
+  unsigned received = 0;
+  while (received < MESSAGE_DESCRIPTORS_MAX && all[received] >= 0) received++;
+  for (unsigned i = 0; i < count; i++) descriptors[i] = received == count ? all[i] : -1;
+  for (unsigned i = 0; i < received && received != count; i++) close(all[i]);
   return got;
 }
 

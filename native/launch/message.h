@@ -10,6 +10,8 @@ enum { MESSAGE_DESCRIPTORS_MAX = 4 };
 int message_send(int socket, const void *bytes, size_t length, const int *descriptors, unsigned count);
 /* Receives at most one descriptor (-1 where none came); more are closed. Returns the bytes, 0 at the end, -1. */
 ssize_t message_receive(int socket, void *bytes, size_t size, int *descriptor);
+/* At most `max` descriptors, in order; places where none came are -1. */
+ssize_t message_receive_some(int socket, void *bytes, size_t size, int *descriptors, unsigned max);
 /* The same for `count` descriptors; all are -1 unless exactly that many came. */
 ssize_t message_receive_all(int socket, void *bytes, size_t size, int *descriptors, unsigned count);
 

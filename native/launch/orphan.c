@@ -11,6 +11,7 @@
 
 #include "common/descriptor.h"
 #include "launch/file.h"
+#include "launch/relays.h"
 #include "launch/sandbox.h"
 #include "launch/worker.h"
 
@@ -18,7 +19,7 @@ static bool is_known(const struct launcher *launcher, pid_t pid) {
   for (const struct sandbox *at = launcher->sandboxes; at != NULL; at = at->next) {
     if (at->starter == pid || at->pid == pid || at->overlay_pid == pid) return true;
   }
-  return worker_is_known(launcher, pid);
+  return relays_have(launcher, pid) || worker_is_known(launcher, pid);
 }
 
 void orphans_kill(struct launcher *launcher) {

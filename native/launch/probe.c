@@ -15,6 +15,7 @@
 #include "common/descriptor.h"
 #include "common/frame.h"
 #include "launch/helper.h"
+#include "launch/network.h"
 #include "launch/overlay_probe.h"
 
 enum state { STATE_OK, STATE_WEAKER, STATE_MISSING };
@@ -140,6 +141,21 @@ static void probe_overlay(const struct launcher *launcher, int client) {
                                                .remedy = has_fuse ? NULL : "sudo apt install fuse-overlayfs"});
 }
 
+static void probe_network(int client) {
+  char why[256];
+  bool has_it = network_probe(why, sizeof why);
+  send_capability(client, &(struct capability){
+                              .name = "network",
+                              .state = has_it ? STATE_OK : STATE_WEAKER,
+                              .found = has_it ? "packet rules with TPROXY in a user's network namespace" : why,
+                              .choice = has_it ? "each sandbox has a relay as its only way out"
+                                               : "sandboxes have loopback only",
+                              .weaker = has_it ? NULL : "no sandbox reaches any host, whatever its policy allows",
+                              .remedy = has_it ? NULL
+                                               : "a kernel with nf_tables and nft_tproxy (sudo modprobe -a nf_tables "
+                                                 "nft_tproxy)"});
+}
+
 static void probe_cgroups(const struct launcher *launcher, int client) {
   static const struct {
     const char *name;
@@ -235,6 +251,7 @@ void probe_send(const struct launcher *launcher, int client) {
                                                .choice = "an allow list in every sandbox and image tool",
                                                .remedy = has_filter ? NULL : "a kernel with CONFIG_SECCOMP_FILTER"});
   probe_overlay(launcher, client);
+  probe_network(client);
   probe_cgroups(launcher, client);
   probe_uppers(launcher, client);
   probe_tools(launcher, client);

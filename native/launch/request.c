@@ -34,6 +34,8 @@ static const struct verb verbs[] = {
     {FRAME_IMAGE_PACK, TAG(NAME) | TAG(UPPER) | TAG(UPPER_KIND) | TAG(PATH) | TAG(BYTES_MAX), 0},
     {FRAME_IMAGE_UNPACK, TAG(PATH) | TAG(TARGET) | TAG(BYTES_MAX) | TAG(INODES_MAX), 0},
     {FRAME_HOST_PROBE, 0, 0},
+    {FRAME_EGRESS_ATTACH, 0, 0},
+    {FRAME_GROUP_JOIN, TAG(NAME) | TAG(PID) | TAG(MEMORY_BYTES_MAX), 0},
     {FRAME_SHUTDOWN, 0, 0},
 };
 
@@ -93,6 +95,7 @@ static bool keep_number(struct request *request, unsigned tag, uint64_t number) 
     case FIELD_CPU_MILLI: request->cpu_milli = number; return number <= 1024U * 1000;
     case FIELD_PIDS_MAX: request->pids_max = number; return number <= 4194304;
     case FIELD_SHM_BYTES_MAX: request->shm_bytes_max = number; return true;
+    case FIELD_PID: request->pid = number; return number > 1 && number <= 4194304;
     case FIELD_OPEN_FILES_MAX: request->open_files_max = number; return number <= 1048576;
     default: return false;
   }

@@ -22,11 +22,15 @@
 #include "launch/become.h"
 #include "launch/clock.h"
 #include "launch/connection.h"
+#include "launch/dial.h"
+#include "launch/egress.h"
 #include "launch/file.h"
+#include "launch/group.h"
 #include "launch/log.h"
 #include "launch/memory_file.h"
 #include "launch/orphan.h"
 #include "launch/overlay_probe.h"
+#include "launch/relays.h"
 #include "launch/sandbox.h"
 #include "launch/seccomp.h"
 #include "launch/title.h"
@@ -133,10 +137,11 @@ static int timeout_until(const int64_t *deadlines, size_t count) {
 
 static void loop(struct launcher *launcher) {
   while (!launcher->is_ending || launcher->sandboxes != NULL || launcher->worker_count > 0) {
-    int64_t deadlines[] = {sandboxes_expire(launcher), connections_expire(launcher), watchdog_run(launcher)};
+    int64_t deadlines[] = {sandboxes_expire(launcher), connections_expire(launcher), watchdog_run(launcher),
+                           relays_expire(launcher), dials_expire(launcher)};
     struct epoll_event event;
     /* One at a time: handling an event may free what another one of the same batch points to. */
-    int count = epoll_wait(launcher->epoll_fd, &event, 1, timeout_until(deadlines, 3));
+    int count = epoll_wait(launcher->epoll_fd, &event, 1, timeout_until(deadlines, sizeof deadlines / sizeof deadlines[0]));
     if (count != 1) continue;
     struct source *source = event.data.ptr;
     source->ready(launcher, source);
@@ -145,6 +150,8 @@ static void loop(struct launcher *launcher) {
 
 static void say_goodbye(struct launcher *launcher) {
   (void)unlinkat(launcher->run_fd, "launch.sock", 0);
+  egress_detach(launcher);
+  group_remove(launcher);
   /* root's group stands where only root may remove it: its helper does, behind us. */
   if (launcher->helper_fd < 0) cgroup_dissolve(&launcher->cgroups);
   while (launcher->connections != NULL) {

@@ -16,6 +16,7 @@
 #include "launch/leftover.h"
 #include "launch/log.h"
 #include "launch/orphan.h"
+#include "launch/relays.h"
 #include "launch/sandbox_steps.h"
 #include "launch/stillness.h"
 
@@ -71,7 +72,7 @@ void sandbox_close_start(struct sandbox *sandbox) {
 
 /* Removes the sandbox when nothing of it is left, else says when to look again. */
 void sandbox_settle(struct launcher *launcher, struct sandbox *sandbox) {
-  if (sandbox->starter != 0 || sandbox->pid != 0) return;
+  if (sandbox->starter != 0 || sandbox->pid != 0 || relays_run(sandbox)) return;
   if (sandbox->overlay_pid != 0) {
     kill(sandbox->overlay_pid, SIGKILL); /* Writes nothing back: the files of the upper are the state. */
     return;
@@ -105,6 +106,7 @@ void sandbox_end(struct launcher *launcher, struct sandbox *sandbox) {
   }
   sandbox->state = SANDBOX_ENDING;
   sandbox->deadline_ms = 0;
+  relays_end(launcher, sandbox);
   if (sandbox->is_frozen) (void)sandbox_freeze(launcher, sandbox, false, &(struct fault){0});
   if (sandbox->pid != 0) kill(sandbox->pid, SIGKILL);
   if (sandbox->starter != 0) kill(sandbox->starter, SIGKILL);
@@ -147,6 +149,10 @@ bool sandbox_child_ended(struct launcher *launcher, pid_t pid, int status) {
     }
     if (sandbox->pid == pid) {
       first_process_ended(launcher, sandbox, status);
+      return true;
+    }
+    if (relays_ended(launcher, sandbox, pid, status)) {
+      if (sandbox->state == SANDBOX_ENDING) sandbox_settle(launcher, sandbox);
       return true;
     }
     if (sandbox->overlay_pid == pid) {

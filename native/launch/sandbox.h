@@ -15,6 +15,7 @@
 #include "launch/file.h"
 #include "launch/fault.h"
 #include "launch/launcher.h"
+#include "launch/network.h"
 #include "launch/request.h"
 #include "launch/tree.h"
 
@@ -22,6 +23,34 @@
 enum { SANDBOXES_MAX = 10000 };
 
 enum sandbox_state { SANDBOX_STARTING, SANDBOX_RUNNING, SANDBOX_ENDING };
+
+/* Where the limit of open files is low one relay can't hold all connections of a sandbox: then the next one joins. */
+enum { RELAYS_OF_SANDBOX_MAX = 8 };
+
+/* A relay of a sandbox, or its empty place. */
+struct relay_seat {
+  struct sandbox *sandbox;
+  pid_t pid;             /* 0: none runs */
+  struct source channel; /* to the relay; -1: gone, or going */
+  uint64_t generation;   /* the upper half of its connections' numbers */
+  int64_t begun_ms;
+  int64_t control_at_ms; /* next try to reach the egress process; 0: none needed */
+  int64_t control_wait_ms;
+  struct dial *handover_first; /* wait for room in the channel */
+  struct dial *handover_last;
+};
+
+/* The sandbox's way out, kept by relays.c. */
+struct network_seat {
+  struct source listeners[LISTENERS_MAX]; /* polled here while the first relay does not run */
+  unsigned listener_count;
+  uint64_t generation; /* counts relays */
+  int64_t again_ms;    /* how long to wait after the next early death */
+  int64_t poll_at_ms;  /* when the listeners are polled again after a relay died; 0: nothing is to be done */
+  unsigned dial_count;
+  struct relay_seat relays[RELAYS_OF_SANDBOX_MAX];
+  char warning[192]; /* why there is no network; "" where there is one */
+};
 
 struct sandbox {
   struct sandbox *next;
@@ -40,6 +69,7 @@ struct sandbox {
   struct source info;    /* bubblewrap says PID 1's process id */
   struct source errors;  /* stderr of starter and bubblewrap */
   struct source guest;   /* first connection to PID 1 */
+  struct network_seat network;
   struct fault fault;    /* why the start failed */
   char info_text[256];
   size_t info_used;

@@ -18,6 +18,7 @@
 #include "launch/leftover.h"
 #include "launch/message.h"
 #include "launch/overlay_fuse.h"
+#include "launch/relays.h"
 #include "launch/sandbox_steps.h"
 #include "launch/socket.h"
 #include "launch/starter.h"
@@ -57,8 +58,9 @@ static void write_maps(struct launcher *launcher, struct sandbox *sandbox) {
 static void control_ready(struct launcher *launcher, struct source *source) {
   struct sandbox *sandbox = SANDBOX_OF(source, control);
   struct starter_message message;
-  int descriptor;
-  if (message_receive(source->fd, &message, sizeof message, &descriptor) != (ssize_t)sizeof message) {
+  int descriptors[MESSAGE_DESCRIPTORS_MAX];
+  if (message_receive_some(source->fd, &message, sizeof message, descriptors, MESSAGE_DESCRIPTORS_MAX) !=
+      (ssize_t)sizeof message) {
     source_close(source); /* bubblewrap runs, or the starter is gone: its end tells which. */
     return;
   }
@@ -73,7 +75,12 @@ static void control_ready(struct launcher *launcher, struct source *source) {
       sandbox->overlay_pid = message.pid;
       return;
     case STARTER_UPPER_MOUNT:
-      sandbox->upper_mount_fd = descriptor;
+      sandbox->upper_mount_fd = descriptors[0];
+      return;
+    case STARTER_NETWORK:
+      snprintf(sandbox->network.warning, sizeof sandbox->network.warning, "%.*s",
+               (int)sizeof sandbox->network.warning - 1, message.fault.text);
+      relays_keep(launcher, sandbox, descriptors, LISTENERS_MAX);
       return;
     case STARTER_FAILED:
       sandbox->fault = message.fault;
@@ -116,7 +123,7 @@ void sandbox_start_failed(struct launcher *launcher, struct sandbox *sandbox, in
 }
 
 static void answer_started(struct launcher *launcher, const struct sandbox *sandbox) {
-  uint8_t buffer[256];
+  uint8_t buffer[512];
   char socket[64];
   snprintf(socket, sizeof socket, "g/%llu.sock", (unsigned long long)sandbox->instance);
   struct frame_writer writer = frame_writer_on(buffer, sizeof buffer);
@@ -126,6 +133,7 @@ static void answer_started(struct launcher *launcher, const struct sandbox *sand
       frame_begin(&writer, FRAME_OK);
       frame_integer(&writer, FIELD_PID, (uint64_t)sandbox->pid);
       frame_text(&writer, FIELD_SOCKET, socket);
+      if (sandbox->network.warning[0] != '\0') frame_text(&writer, FIELD_WARNING, sandbox->network.warning);
       connection_send(at, &writer);
       connection_close(launcher, at);
     }
@@ -211,6 +219,7 @@ static struct sandbox *sandbox_new(struct launcher *launcher, const struct reque
   sandbox->errors = (struct source){.fd = -1, .ready = errors_ready};
   sandbox->guest = (struct source){.fd = -1};
   sandbox->upper_mount_fd = -1;
+  relays_prepare(sandbox);
   sandbox->next = launcher->sandboxes;
   launcher->sandboxes = sandbox;
   return sandbox;

@@ -29,10 +29,14 @@ int socket_listen_at(int directory, const char *name, int backlog, int type_flag
   return take_fd(&fd);
 }
 
-int socket_connect_at(int directory, const char *name) {
-  cleanup_fd fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+static int connected(int directory, const char *name, int type_flags) {
+  cleanup_fd fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | type_flags, 0);
   if (fd < 0) return -1;
   struct sockaddr_un address = address_at(directory, name);
   if (connect(fd, (const struct sockaddr *)&address, sizeof address) != 0) return -1;
   return take_fd(&fd);
 }
+
+int socket_connect_at(int directory, const char *name) { return connected(directory, name, 0); }
+
+int socket_connect_now(int directory, const char *name) { return connected(directory, name, SOCK_NONBLOCK); }

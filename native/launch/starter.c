@@ -5,7 +5,8 @@
  * are bound into a small tmpfs while we may still walk the data directory, which is closed to the sandbox's id;
  * with that the overlay needs short relative names only, and no path of the host shows in /proc/self/mountinfo. Then
  * the id is given up for good, before the user namespace is made: the id that makes it is its owner, and the owner
- * must not be the daemon's. Mounts come last, in a mount namespace that the sandbox's user namespace owns.
+ * must not be the daemon's. Mounts come last, in a mount namespace that the sandbox's user namespace owns, and then
+ * the network, for which the namespace's root has rights that bubblewrap takes away.
  */
 #include "launch/starter.h"
 
@@ -28,8 +29,8 @@
 #include "launch/bubblewrap.h"
 #include "launch/file.h"
 #include "launch/ids.h"
-#include "launch/loopback.h"
 #include "launch/message.h"
+#include "launch/network.h"
 #include "launch/overlay.h"
 #include "launch/syscalls.h"
 #include "launch/upper.h"
@@ -47,6 +48,19 @@ enum {
 
 static int say(int control, const struct starter_message *message, int descriptor) {
   return message_send(control, message, sizeof *message, &descriptor, descriptor < 0 ? 0 : 1);
+}
+
+/* The namespace's listeners go to the launcher, which keeps them for the sandbox's life. */
+static int make_network(int control, struct fault *fault) {
+  struct network network;
+  if (network_set_up(&network) != 0) return fault_set(fault, "launch_failed", "can't bring up the sandbox's loopback");
+  struct starter_message message = {.word = STARTER_NETWORK};
+  snprintf(message.fault.text, sizeof message.fault.text, "%s", network.warning);
+  if (message_send(control, &message, sizeof message, network.listeners, network.listener_count) != 0) {
+    return fault_set(fault, "launch_failed", "the launcher does not listen to its child");
+  }
+  for (unsigned i = 0; i < network.listener_count; i++) close(network.listeners[i]);
+  return 0;
 }
 
 static int ask(int control, enum starter_word word, struct fault *fault) {
@@ -143,7 +157,7 @@ static void reset_oom_score(void) {
  * has that id in the daemon's namespace, where nobody does.
  */
 static uid_t maker_id(const struct launcher *launcher, uint64_t instance) {
-  return launcher->is_single ? 0 : (uid_t)(1 + instance % SANDBOX_IDS);
+  return launcher->is_single ? 0 : (uid_t)(1 + instance % (SANDBOX_IDS - 1)); /* The last is the relays'. */
 }
 
 static int become_sandbox_root(struct fault *fault) {
@@ -193,7 +207,7 @@ static int start(const struct launcher *launcher, const struct starter_plan *pla
   if (overlay_prepare_root(root, fault) != 0 || mount_shm(plan, fault) != 0) return -1;
   close(root);
   if (is_sized) upper_spare_take(upper);
-  if (loopback_up() != 0) return fault_set(fault, "launch_failed", "can't bring up the sandbox's loopback");
+  if (make_network(plan->control_fd, fault) != 0) return -1;
   return bubblewrap_exec(launcher, plan, fault);
 }
 

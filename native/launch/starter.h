@@ -10,8 +10,10 @@
 #include "launch/request.h"
 
 /* From starter to launcher; the launcher answers the NEEDS with one byte (FUSE with a descriptor along). With
-   UPPER_MOUNT comes the mount of an image upper, through which the launcher measures and packs it. */
-enum starter_word { STARTER_NEEDS_MAPS = 1, STARTER_FAILED, STARTER_NEEDS_FUSE, STARTER_OVERLAY_PID, STARTER_UPPER_MOUNT };
+   UPPER_MOUNT comes the mount of an image upper, through which the launcher measures and packs it; with
+   NETWORK the listeners in the sandbox's network, and in the fault's text why there are none. */
+enum starter_word { STARTER_NEEDS_MAPS = 1, STARTER_FAILED, STARTER_NEEDS_FUSE, STARTER_OVERLAY_PID, STARTER_UPPER_MOUNT,
+                    STARTER_NETWORK };
 struct starter_message {
   enum starter_word word;
   pid_t pid;

@@ -1,11 +1,12 @@
 /*
  * Dispatch of requests. Quick verbs are answered here; slow ones go to a worker that answers the client itself; start
- * and stop leave the connection waiting and are answered from sandbox.c.
+ * and stop leave the connection waiting and are answered from sandbox.c; the egress channel keeps it.
  */
 #include "launch/verbs.h"
 
 #include <errno.h>
 
+#include "launch/egress.h"
 #include "launch/sandbox.h"
 #include "launch/worker.h"
 
@@ -96,6 +97,7 @@ void verb_run(struct launcher *launcher, struct connection *connection) {
     case FRAME_SANDBOX_FREEZE:
     case FRAME_SANDBOX_THAW: verb_still(launcher, connection); return;
     case FRAME_SANDBOX_STATS: verb_stats(launcher, connection); return;
+    case FRAME_EGRESS_ATTACH: egress_attach(launcher, connection); return;
     case FRAME_SHUTDOWN: verb_shutdown(launcher, connection); return;
     default: worker_run(launcher, connection); return;
   }

@@ -11,6 +11,9 @@
 #include <unistd.h>
 
 #include "common/descriptor.h"
+#include "launch/dial.h"
+#include "launch/egress.h"
+#include "launch/group.h"
 #include "launch/image.h"
 #include "launch/log.h"
 #include "launch/probe.h"
@@ -33,7 +36,13 @@ void child_forget(const struct launcher *launcher, int kept) {
     for (size_t i = 0; i < sizeof channels / sizeof channels[0]; i++) {
       if (channels[i] >= 0) close(channels[i]);
     }
+    for (unsigned i = 0; i < at->network.listener_count; i++) close(at->network.listeners[i].fd);
+    for (unsigned i = 0; i < RELAYS_OF_SANDBOX_MAX; i++) {
+      if (at->network.relays[i].channel.fd >= 0) close(at->network.relays[i].channel.fd);
+    }
   }
+  for (const struct dial *at = launcher->dials; at != NULL; at = at->next) close(at->source.fd);
+  egress_forget(launcher);
 }
 
 static void send_frame(int client, struct frame_writer *writer) {
@@ -72,6 +81,7 @@ static int run(const struct launcher *launcher, const struct request *request, s
     case FRAME_TREE_REMOVE: return tree_remove(launcher->data_fd, request->path, fault);
     case FRAME_IMAGE_PACK: return image_pack(launcher, request, writer, fault);
     case FRAME_IMAGE_UNPACK: return image_unpack(launcher, request, writer, fault);
+    case FRAME_GROUP_JOIN: return group_join(launcher, request, writer, fault);
     default: errno = 0; return fault_set(fault, "invalid_request", "the launcher has no verb 0x%x", request->type);
   }
 }

@@ -227,10 +227,14 @@ export class TestDaemon implements AsyncDisposable {
 }
 
 /**
- * Ends the launcher, and with it every sandbox: politely, and hard where that does not help. By process id, and
+ * Ends the launcher, and with it every sandbox, and the egress process: politely, and hard where that does not help. By process id, and
  * only processes that name this test's own data directory.
  */
 async function endAll(dataDir: string): Promise<void> {
+  // First, as `squash stop --all` does: the launcher removes the group it is in.
+  const isEgress = (entry: ProcessEntry): boolean => entry.command.includes('egress/src/main.ts');
+  signalAll(dataDir, 'SIGTERM', isEgress);
+  await waitFor('the egress process to end', () => !processesOf(dataDir).some(isEgress), 15_000);
   signalAll(dataDir, 'SIGTERM', (entry) => entry.command.includes('squash-launch'));
   try {
     await waitFor('the launcher to end', () => processesOf(dataDir).length === 0, 15_000);

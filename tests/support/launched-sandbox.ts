@@ -35,7 +35,7 @@ export async function launchSandbox(
     start,
     async sh(line) {
       execs += 1;
-      return runLine(guest, String(execs), line);
+      return runLine(guest, { execId: String(execs), line, openFilesMax: start.openFilesMax });
     },
     async [Symbol.asyncDispose]() {
       await place.client.stop(start.name);
@@ -45,10 +45,13 @@ export async function launchSandbox(
   };
 }
 
-async function runLine(guest: GuestClient, execId: string, line: string): Promise<ShellResult> {
+async function runLine(
+  guest: GuestClient,
+  asked: { readonly execId: string; readonly line: string; readonly openFilesMax: number },
+): Promise<ShellResult> {
   const exec = await guest.exec({
-    execId,
-    argv: ['/bin/sh', '-c', `exec 2>&1; ${line}`],
+    execId: asked.execId,
+    argv: ['/bin/sh', '-c', `exec 2>&1; ${asked.line}`],
     env: { PATH: '/bin' },
     cwd: '/',
     uid: 0,
@@ -56,7 +59,7 @@ async function runLine(guest: GuestClient, execId: string, line: string): Promis
     tty: undefined,
     stdin: 'none',
     timeoutMs: undefined,
-    openFilesMax: 1_024,
+    openFilesMax: asked.openFilesMax,
   });
   let output = '';
   for await (const event of exec.events()) {
@@ -68,5 +71,5 @@ async function runLine(guest: GuestClient, execId: string, line: string): Promis
     exec.close();
     return { output, exitCode: event.outcome.exitCode };
   }
-  return assert.fail(`no exit of: ${line}`);
+  return assert.fail(`no exit of: ${asked.line}`);
 }

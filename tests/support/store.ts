@@ -18,6 +18,9 @@ export function sandboxRow(id: string): SandboxRow {
     memoryMb: 1024,
     maxLifetimeS: 0,
     allowNet: null,
+    policy: null,
+    secrets: 'all',
+    trust: null,
     warnings: [],
     limits: {
       cpuMilli: 2000,

@@ -5,6 +5,7 @@
 import { AppError } from '@squash/contract/errors';
 import type { ExecRecord, JobInfo } from '@squash/contract/exec';
 import type { SandboxInfo } from '@squash/contract/sandbox';
+import type { EgressParts } from '../../host/src/api/handlers.ts';
 import type { Engine } from '../../host/src/sandbox/engine.ts';
 
 const epoch = '2026-01-01T00:00:00.000Z';
@@ -55,6 +56,23 @@ function jobInfo(jobId: number): JobInfo {
   return { job_id: jobId, status: 'done', exit_code: 5, started: epoch, finished: epoch, reason: 'exited' };
 }
 
+const noEgress = (): Promise<never> =>
+  Promise.reject(new AppError('egress_unavailable', 'there is none here'));
+
+/** No egress process and no secrets. */
+export const thinEgress: EgressParts = {
+  rules: { ceiling: undefined, allowRanges: [] },
+  log: {
+    decisions: noEgress,
+    stats: noEgress,
+    // oxlint-disable-next-line require-yield
+    async *follow() {
+      await noEgress();
+    },
+  },
+  secrets: { list: () => [], set: noEgress, remove: noEgress },
+};
+
 /** One sandbox, "box"; whatever a test is about is given in `parts`. */
 export function thinEngine(parts: Partial<Engine> = {}): Engine {
   const missing = (id: string): never => {
@@ -82,6 +100,8 @@ export function thinEngine(parts: Partial<Engine> = {}): Engine {
     activate: unused,
     snapshot: unused,
     restore: unused,
+    networkRules: unused,
+    setPolicy: () => Promise.resolve(),
     logs: () => [],
     metrics: () => Promise.resolve([]),
     ...parts,

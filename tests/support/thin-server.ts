@@ -8,6 +8,7 @@ import { limits } from '@squash/contract/limits';
 import { type HttpConfig, type HttpService, startHttp } from '../../host/src/api/serve-http.ts';
 import { createLog } from '../../host/src/base/log.ts';
 import type { Engine } from '../../host/src/sandbox/engine.ts';
+import { thinEgress } from './thin-engine.ts';
 
 export interface RawAnswer {
   readonly status: number;
@@ -61,6 +62,7 @@ export class ThinServer implements AsyncDisposable {
         sandboxesMax: 100,
         ...config,
       },
+      egress: thinEgress,
       info: { version: '0.0.0', started: '2026-01-01T00:00:00.000Z', host: [], config: [] },
     });
     return new ThinServer(directory, service, lines);

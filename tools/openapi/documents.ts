@@ -61,6 +61,10 @@ function kindText(kind: SettingKind): string {
       return '`1` or `0`';
     case 'hosts':
       return 'names, comma-separated';
+    case 'servers':
+      return 'addresses, comma-separated';
+    case 'ranges':
+      return 'ranges, comma-separated';
     case 'host':
       return 'address or name';
     case 'path':

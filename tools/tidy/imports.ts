@@ -36,6 +36,9 @@ export function importTarget(file: string, specifier: string): string {
   if (specifier.startsWith('.')) return path.posix.join(path.posix.dirname(file), specifier);
   if (specifier.startsWith('#')) return `host/src/${specifier.slice(1)}`;
   if (specifier.startsWith('@squash/contract')) return 'contract/';
+  // These packages export one folder each, by its name.
+  const [, part, rest] = /^@squash\/(host|egress)\/(.+)$/.exec(specifier) ?? [];
+  if (part !== undefined) return `${part}/src/${rest}`;
   return specifier;
 }
 
@@ -62,14 +65,15 @@ export function checkImports(sources: readonly SourceFile[], rules: readonly Imp
       .filter((one) => source.path === one.folder || source.path.startsWith(`${one.folder}/`))
       .sort((one, other) => other.folder.length - one.folder.length)[0];
     if (rule === undefined) {
-      if (/^(host|contract|cli|images)\//.test(source.path))
+      if (/^(host|egress|contract|cli|images)\//.test(source.path))
         findings.push(`${source.path}: its folder is not in the import table`);
       continue;
     }
     if (rule.allowed === undefined) continue;
     for (const [, from, dynamic] of source.text.matchAll(importPattern)) {
       const target = importTarget(source.path, from ?? dynamic ?? '');
-      const inTree = target.includes('/') && /^(host|contract|cli|images|tools|tests|bench)\//.test(target);
+      const inTree =
+        target.includes('/') && /^(host|egress|contract|cli|images|tools|tests|bench)\//.test(target);
       if (inTree && !isAllowed(target, rule.folder, rule.allowed)) {
         findings.push(
           `${source.path}: may not import ${target} (${rule.folder} may import ${rule.allowed.join(', ')})`,

@@ -50,6 +50,15 @@ export class Client {
     })) as T;
   }
 
+  async put<T>(path: string, body: unknown): Promise<T> {
+    return (await this.#json({
+      method: 'PUT',
+      path,
+      headers: { 'content-type': 'application/json' },
+      body: Buffer.from(JSON.stringify(body)),
+    })) as T;
+  }
+
   async delete(path: string): Promise<void> {
     await this.#json({ method: 'DELETE', path });
   }

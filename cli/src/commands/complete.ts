@@ -6,13 +6,16 @@
  */
 import type { JobInfo } from '@squash/contract/exec';
 import type { ModuleAnswer } from '@squash/contract/module';
+import { presets } from '@squash/contract/presets';
 import type { SandboxInfo } from '@squash/contract/sandbox';
+import type { SecretInfo } from '@squash/contract/secrets';
 import { globalFlags, parseArguments } from '../arguments.ts';
 import { Client, modulesPath, sandboxesPath, sandboxPath } from '../client/client.ts';
 import { commandTable, findCommand } from '../command-table.ts';
 import type { Call, CommandSpec, FlagSpec, WordKind } from '../command.ts';
 import { exitCodes } from '../failure.ts';
 import { printLine, visible } from '../output/print.ts';
+import { secretsPath } from './secret-ls.ts';
 
 interface Candidate {
   readonly word: string;
@@ -123,6 +126,13 @@ class WordSource {
         return await this.#snapshots();
       case 'job':
         return await this.#jobs();
+      case 'secret':
+        return (await this.#client.get<readonly SecretInfo[]>(secretsPath())).map((each) => ({
+          word: each.name,
+          about: each.allowed_hosts.join(', '),
+        }));
+      case 'preset':
+        return presets.map(({ name, summary }) => ({ word: `preset:${name}`, about: summary }));
       case 'command':
         return commandWords([]);
       case 'text':

@@ -6,6 +6,7 @@ import { sandboxesPath } from '../client/client.ts';
 import type { Call } from '../command.ts';
 import { exitCodes, usageFailure } from '../failure.ts';
 import { printJson, printLine, printNote, visible } from '../output/print.ts';
+import { readPolicyFile } from '../policy-file.ts';
 
 export async function run(call: Call): Promise<number> {
   const info = await createSandbox(call, call.positionals[0]);
@@ -47,7 +48,18 @@ function requestFromFlags(
   if (flags.isSet('lifetime')) {
     request['max_lifetime_s'] = flags.integer('lifetime', { min: 0, max: 4_294_967_295 });
   }
-  if (flags.isSet('allow-net')) request['allow_net'] = flags.list('allow-net');
+  if (flags.isSet('allow-net')) {
+    request['allow_net'] = flags
+      .list('allow-net')
+      .flatMap((list) => list.split(','))
+      .map((word) => word.trim());
+  }
+  if (flags.isSet('policy')) request['policy'] = readPolicyFile(flags.text('policy') ?? '-');
+  if (flags.isSet('secret')) {
+    const names = flags.list('secret').flatMap((list) => list.split(','));
+    // "none" is no variable anybody uses: lower case, as in allow_net.
+    request['secrets'] = names.filter((name) => name !== 'none');
+  }
   return request;
 }
 

@@ -112,6 +112,21 @@ export const frameTypes = {
   imageUnpack: 0x4c,
   hostProbe: 0x4d,
   shutdown: 0x4e,
+  // Egress (docs/internals/egress.md): to squash-launch, then between the relay and the egress process.
+  egressAttach: 0x4f,
+  dialOut: 0x50,
+  streamOut: 0x51,
+  groupJoin: 0x52,
+  relayHello: 0x60,
+  relayStream: 0x61,
+  connectionOpen: 0x62,
+  connectionFirst: 0x63,
+  connectionClosed: 0x64,
+  dnsQuery: 0x65,
+  connectionHold: 0x70,
+  connectionRelease: 0x71,
+  connectionReset: 0x72,
+  dnsAnswer: 0x73,
   // Answers.
   started: 0x81,
   stdout: 0x82,
@@ -124,6 +139,7 @@ export const frameTypes = {
   event: 0x8a,
   ok: 0x8b,
   progress: 0x8c,
+  dialed: 0x8d,
 } as const;
 
 export type FrameTypeName = keyof typeof frameTypes;
@@ -211,6 +227,15 @@ export const fieldTags = {
   weaker: { tag: 89, type: 'bytes' },
   remedy: { tag: 90, type: 'bytes' },
   upperKills: { tag: 91, type: 'u64' },
+  // Egress. `address` is 4 or 16 bytes in network order; `peer` only means something to the relay that sent it.
+  connection: { tag: 100, type: 'u64' },
+  address: { tag: 101, type: 'bytes' },
+  firstBytes: { tag: 102, type: 'bytes' },
+  ended: { tag: 103, type: 'u64' },
+  bytesUp: { tag: 104, type: 'u64' },
+  bytesDown: { tag: 105, type: 'u64' },
+  reason: { tag: 106, type: 'u64' },
+  peer: { tag: 107, type: 'bytes' },
 } as const satisfies Record<string, { tag: number; type: 'bytes' | 'u64' }>;
 
 export type FieldName = keyof typeof fieldTags;

@@ -1,10 +1,12 @@
 /** Every operation of the API. An operation that is not here is not served. */
 import { sandboxExec, sandboxExecStream, sandboxLogs } from './commands.ts';
 import { daemonInfo, health, metrics, openapi } from './daemon.ts';
+import { egressDecisions, policyGet, policyLearn, policyPresets, policySet, policyTest } from './egress.ts';
 import { jobGet, jobKill, jobList, jobLogs, jobStart } from './jobs.ts';
 import { sandboxActivate, sandboxRestore, sandboxSnapshot } from './layers.ts';
 import { moduleImport, moduleList, moduleRemove } from './modules.ts';
 import type { Operation } from './operation.ts';
+import { secretList, secretRemove, secretSet } from './secrets.ts';
 import { sandboxCreate, sandboxDestroy, sandboxGet, sandboxList } from './sandboxes.ts';
 
 export const operations = {
@@ -27,6 +29,15 @@ export const operations = {
   'sandbox.exec_stream': sandboxExecStream,
   'module.import': moduleImport,
   'module.remove': moduleRemove,
+  'policy.get': policyGet,
+  'policy.set': policySet,
+  'policy.test': policyTest,
+  'policy.learn': policyLearn,
+  'policy.presets': policyPresets,
+  'egress.decisions': egressDecisions,
+  'secret.list': secretList,
+  'secret.set': secretSet,
+  'secret.remove': secretRemove,
   'daemon.info': daemonInfo,
   metrics,
   openapi,
@@ -61,6 +72,6 @@ export const notOffered: Readonly<Record<string, string>> = {
   '/cgi-bin/api/sandboxes/{id}/task': 'task is not offered: run the agent by exec-bg',
   '/cgi-bin/api/sandboxes/{id}/gui': 'gui is not offered: sandboxes have no desktop',
   '/cgi-bin/api/sandboxes/{id}/novnc': 'novnc is not offered: sandboxes have no desktop',
-  '/cgi-bin/api/sandboxes/{id}/wg': 'wg is not offered: sandboxes have no network but their own loopback',
+  '/cgi-bin/api/sandboxes/{id}/wg': 'wg is not offered: sandboxes reach nothing by UDP',
   '/cgi-bin/api/gc': 'gc is not offered: what nothing refers to is removed by itself',
 };

@@ -4,6 +4,8 @@ import type { HttpCounters } from '../http/counters.ts';
 import type { Handlers } from '../http/router.ts';
 import type { Engine } from '../sandbox/engine.ts';
 import { daemonInfoHandler } from './daemon-info.ts';
+import { type DecisionLog, egressDecisionsHandler } from './egress-decisions.ts';
+import type { EgressStatistics } from './egress-metrics.ts';
 import { healthHandler } from './health.ts';
 import { jobGetHandler } from './job-get.ts';
 import { jobKillHandler } from './job-kill.ts';
@@ -15,6 +17,15 @@ import { moduleImportHandler } from './module-import.ts';
 import { moduleListHandler } from './module-list.ts';
 import { moduleRemoveHandler } from './module-remove.ts';
 import { openapiHandler } from './openapi.ts';
+import {
+  type EgressRules,
+  policyGetHandler,
+  policyLearnHandler,
+  policyPresetsHandler,
+  policySetHandler,
+  policyTestHandler,
+} from './policy.ts';
+import { secretListHandler, secretRemoveHandler, secretSetHandler, type Secrets } from './secrets.ts';
 import { sandboxActivateHandler } from './sandbox-activate.ts';
 import { sandboxCreateHandler } from './sandbox-create.ts';
 import { sandboxDestroyHandler } from './sandbox-destroy.ts';
@@ -30,9 +41,17 @@ export interface HandlerOptions {
   readonly counters: HttpCounters;
   readonly temporaryDir: string;
   readonly info: () => DaemonInfo;
+  readonly egress: EgressParts;
 }
 
-export function handlers({ engine, counters, temporaryDir, info }: HandlerOptions): Handlers {
+/** What the API needs of the egress side. */
+export interface EgressParts {
+  readonly rules: EgressRules;
+  readonly log: DecisionLog & EgressStatistics;
+  readonly secrets: Secrets;
+}
+
+export function handlers({ engine, counters, temporaryDir, info, egress }: HandlerOptions): Handlers {
   return {
     health: healthHandler(engine),
     'sandbox.list': sandboxListHandler(engine),
@@ -53,7 +72,16 @@ export function handlers({ engine, counters, temporaryDir, info }: HandlerOption
     'module.import': moduleImportHandler(engine, { temporaryDir }),
     'module.remove': moduleRemoveHandler(engine),
     'daemon.info': daemonInfoHandler(info),
-    metrics: metricsHandler(engine, counters),
+    'policy.get': policyGetHandler(engine, egress.rules),
+    'policy.set': policySetHandler(engine, egress.rules),
+    'policy.test': policyTestHandler(engine, egress.rules),
+    'policy.learn': policyLearnHandler(engine, egress.log),
+    'policy.presets': policyPresetsHandler(),
+    'egress.decisions': egressDecisionsHandler(engine, egress.log),
+    'secret.list': secretListHandler(egress.secrets),
+    'secret.set': secretSetHandler(egress.secrets),
+    'secret.remove': secretRemoveHandler(egress.secrets),
+    metrics: metricsHandler(engine, counters, egress.log),
     openapi: openapiHandler(),
   };
 }

@@ -5,11 +5,11 @@
  * none twice. A carriage return would end a line of the event format: a text that holds one is sent as several
  * `data` lines, which clients join by newlines.
  */
-import { AppError } from '@squash/contract/errors';
 import type { SandboxId } from '@squash/contract/ids';
 import type { jobLogs } from '@squash/contract/operations/jobs';
 import type { Handler } from '../http/router.ts';
 import type { Engine, JobLogLine } from '../sandbox/engine.ts';
+import { resumePoint } from './resume-point.ts';
 
 export function jobLogsHandler(engine: Engine): Handler<typeof jobLogs> {
   return ({ params, query, lastEventId, signal }) => {
@@ -59,11 +59,4 @@ export function event(line: JobLogLine, isNamed: boolean): string {
   const name = isNamed && line.stream === 'stderr' ? 'event: stderr\n' : '';
   const data = line.text.split(/\r\n|\r|\n/).map((part) => `data: ${part}\n`);
   return `id: ${line.number}\n${name}${data.join('')}\n`;
-}
-
-/** Browsers send back the id they saw; anything that is no number was never ours. */
-function resumePoint(lastEventId: string | undefined): number | undefined {
-  if (lastEventId === undefined || lastEventId === '') return undefined;
-  if (/^\d{1,15}$/.test(lastEventId)) return Number(lastEventId);
-  throw new AppError('invalid_request', 'Last-Event-ID must be the id of an event of this stream');
 }

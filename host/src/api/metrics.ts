@@ -3,12 +3,18 @@ import type { metrics } from '@squash/contract/operations/daemon';
 import type { HttpCounters, Metric } from '../http/counters.ts';
 import type { Handler } from '../http/router.ts';
 import type { Engine } from '../sandbox/engine.ts';
+import { egressMetrics, type EgressStatistics } from './egress-metrics.ts';
 
 const contentType = 'text/plain; version=0.0.4; charset=utf-8';
 
-export function metricsHandler(engine: Engine, counters: HttpCounters): Handler<typeof metrics> {
+export function metricsHandler(
+  engine: Engine,
+  counters: HttpCounters,
+  egress: EgressStatistics,
+): Handler<typeof metrics> {
   return async () => {
-    const all = [...(await engine.metrics()), ...counters.metrics(), ...processMetrics()];
+    const [sandboxes, network] = await Promise.all([engine.metrics(), egressMetrics(egress)]);
+    const all = [...sandboxes, ...network, ...counters.metrics(), ...processMetrics()];
     return { type: 'text', contentType, text: all.map(metricText).join('') };
   };
 }

@@ -6,13 +6,19 @@ import type { CreateRequest } from '@squash/contract/sandbox';
 import type { Handler } from '../http/router.ts';
 import { json } from '../http/reply.ts';
 import type { Engine } from '../sandbox/engine.ts';
-import { fieldWarnings, networkWarnings } from './warnings.ts';
+import { fieldWarnings } from './warnings.ts';
 
 /** The original's default, taken where a module of this name exists. */
 const originalBase = moduleNameSchema.parse('000-base-alpine');
 
 export function sandboxCreateHandler(engine: Engine): Handler<typeof sandboxCreate> {
   return async ({ body, unknownFields }) => {
+    if (body.allow_net && body.policy) {
+      throw new AppError(
+        'invalid_request',
+        'allow_net and policy say the same in two ways: send one of them',
+      );
+    }
     const layers = body.layers.length > 0 ? body.layers : [await baseLayer(engine)];
     const request: CreateRequest = {
       id: body.id,
@@ -23,7 +29,9 @@ export function sandboxCreateHandler(engine: Engine): Handler<typeof sandboxCrea
       memoryMb: body.memory_mb,
       maxLifetimeS: body.max_lifetime_s,
       allowNet: body.allow_net ?? undefined,
-      warnings: [...networkWarnings(body.allow_net), ...fieldWarnings(unknownFields, body)],
+      policy: body.policy ?? undefined,
+      secrets: body.secrets ?? 'all',
+      warnings: fieldWarnings(unknownFields, body),
     };
     try {
       return json(await engine.create(request));

@@ -18,7 +18,7 @@ import { asAppError } from '../http/problem.ts';
 import { buildRouter } from '../http/router.ts';
 import { HttpServer, refuseUpgrade } from '../http/server.ts';
 import type { Engine } from '../sandbox/engine.ts';
-import { handlers } from './handlers.ts';
+import { type EgressParts, handlers } from './handlers.ts';
 import { serveExecStream } from './sandbox-exec-stream.ts';
 
 /** The part of the configuration that the API reads. `Config` fits. */
@@ -39,6 +39,7 @@ export interface HttpOptions {
   readonly engine: Engine;
   readonly config: HttpConfig;
   readonly info: DaemonFacts;
+  readonly egress: EgressParts;
   readonly log: Log;
   /** Aborting it is the same as `close()`. */
   readonly signal?: AbortSignal;
@@ -102,7 +103,7 @@ export async function startHttp(options: HttpOptions): Promise<HttpService> {
   }
 }
 
-function assemble({ engine, config, info, log }: HttpOptions) {
+function assemble({ engine, config, info, egress, log }: HttpOptions) {
   const counters = new HttpCounters();
   const stopping = new AbortController();
   const cutting = new AbortController();
@@ -113,6 +114,7 @@ function assemble({ engine, config, info, log }: HttpOptions) {
       counters,
       temporaryDir: join(config.dataDir, 'tmp'),
       info: () => daemonInfo(config, info, bound.listen),
+      egress,
     }),
     isStrictContentType: config.isStrictContentType,
     sandboxesMax: config.sandboxesMax,

@@ -7,20 +7,10 @@ import type { Warning } from '@squash/contract/sandbox';
 const missingParts: Readonly<Record<string, string>> = {
   features: 'features has no effect: sandboxes have no desktop',
   gui: 'gui has no effect: sandboxes have no desktop',
-  policy:
-    'policy has no effect: every sandbox has one seccomp profile, a writable root and no network but its own loopback',
 };
 
 /** Answered one by one up to here; a client that sends more made-up names learns it from the last one. */
 const unknownNamesMax = 16;
-
-/** The original reads `[]` as "everything may be reached"; `["none"]` is the only list that is in force already. */
-export function networkWarnings(allowNet: readonly string[] | null | undefined): readonly Warning[] {
-  if (allowNet === undefined || allowNet === null) return [];
-  if (allowNet.length === 1 && allowNet[0] === 'none') return [];
-  const message = 'allow_net is kept but not in force: the sandbox has no network but its own loopback';
-  return [{ code: 'unsupported_field', message }];
-}
 
 export function fieldWarnings(
   fields: readonly string[],

@@ -21,6 +21,13 @@ export interface Config {
   readonly upper: 'auto' | 'directory' | 'project' | 'image' | 'tmpfs';
   readonly overlay: 'auto' | 'kernel' | 'fuse';
   readonly ids: 'auto' | 'range' | 'single';
+  /** TLS is read where a secret or a rule asks for it. */
+  readonly interceptsTls: boolean;
+  /** Ranges in CIDR notation that count as public. */
+  readonly egressAllowRanges: readonly string[];
+  /** DNS servers and a file of names for the egress process; none: the host's own. */
+  readonly egressResolvers: readonly string[];
+  readonly egressHostsFile: string | undefined;
   readonly log: { readonly level: LogLevel; readonly format: 'auto' | 'json' | 'pretty' };
 }
 

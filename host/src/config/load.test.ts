@@ -72,6 +72,10 @@ test('loadConfig() has the documented defaults', async () => {
     upper: 'auto',
     overlay: 'auto',
     ids: 'auto',
+    interceptsTls: true,
+    egressAllowRanges: [],
+    egressResolvers: [],
+    egressHostsFile: undefined,
     log: { level: 'info', format: 'auto' },
   });
 });
@@ -123,7 +127,10 @@ test('loadConfig() refuses what is misspelt, malformed or of a part that does no
     [{ SQUASH_BACKEND: 'docker' }, /choose one of chroot, firecracker/],
     [{ SQUASH_S3_BUCKET: 'b' }, /SQUASH_S3_BUCKET \(set to "b"\) needs S3/],
     [{ SQUASH_EPHEMERAL: '1' }, /needs ephemeral mode/],
-    [{ SQUASH_PROXY_HTTPS: '1' }, /needs the egress process/],
+    [{ SQUASH_EGRESS_ALLOW_CIDRS: '10.0.0.1/8' }, /write 10\.0\.0\.0\/8/],
+    [{ SQUASH_EGRESS_RESOLVERS: 'dns.example' }, /write addresses/],
+    [{ SQUASH_EGRESS_ALLOW_CIDRS: 'example.com' }, /write ranges/],
+    [{ SQUASH_EGRESS_ALLOW_CIDRS: '10.0.0.0/8:80' }, /write ranges/],
     [{ TAILSCALE_AUTHKEY: 'tskey-1' }, /TAILSCALE_AUTHKEY needs Tailscale/],
     [{ SQUASH_DATA_DIR: '/other' }, /name two directories/],
   ];

@@ -194,6 +194,8 @@ function assemble(values: ReadonlyMap<string, SettingValue>, dataDir: string, cw
   const number = (name: SettingName): number => Number(values.get(name));
   const choice = <T extends string>(name: SettingName): T => text(name) as T;
   const hosts = values.get('SQUASH_ALLOWED_HOSTS');
+  const ranges = values.get('SQUASH_EGRESS_ALLOW_CIDRS');
+  const resolvers = values.get('SQUASH_EGRESS_RESOLVERS');
   const run = text('SQUASH_RUN');
   const token = text('SQUASH_AUTH_TOKEN');
   return {
@@ -213,6 +215,11 @@ function assemble(values: ReadonlyMap<string, SettingValue>, dataDir: string, cw
     upper: choice<Config['upper']>('SQUASH_UPPER'),
     overlay: choice<Config['overlay']>('SQUASH_OVERLAY'),
     ids: choice<Config['ids']>('SQUASH_IDS'),
+    interceptsTls: flag('SQUASH_PROXY_HTTPS'),
+    egressAllowRanges: Array.isArray(ranges) ? ranges : [],
+    egressResolvers: Array.isArray(resolvers) ? resolvers : [],
+    egressHostsFile:
+      text('SQUASH_EGRESS_HOSTS') === '' ? undefined : resolve(cwd, text('SQUASH_EGRESS_HOSTS')),
     log: {
       level: choice<Config['log']['level']>('SQUASH_LOG_LEVEL'),
       format: choice<Config['log']['format']>('SQUASH_LOG_FORMAT'),

@@ -5,6 +5,7 @@
  */
 import { isIP } from 'node:net';
 import type { Setting } from '@squash/contract/config';
+import { formatPattern, parsePattern } from '@squash/contract/destination';
 
 export type SettingValue = string | number | boolean | readonly string[];
 export type ParsedSetting =
@@ -50,6 +51,10 @@ export function parseSetting(setting: Setting, text: string): ParsedSetting {
       return parseInteger(text, { min: 0, max: 65_535 }, ', or off');
     case 'integer':
       return parseInteger(text, kind, '');
+    case 'ranges':
+      return parseRanges(text);
+    case 'servers':
+      return parseServers(text);
     case 'choice':
       return kind.choices.includes(text)
         ? right(text)
@@ -83,6 +88,40 @@ function parseHosts(text: string): ParsedSetting {
     .filter((name) => name !== '');
   const bad = names.find((name) => !isHost(name.replace(/^\*\./, '')));
   return bad === undefined ? right(names.map(bare)) : wrong(`contains "${bad}", which is no host name`);
+}
+
+/** As Node's resolver takes them. */
+function parseServers(text: string): ParsedSetting {
+  const servers: string[] = [];
+  for (const word of text.split(',').map((each) => each.trim())) {
+    if (word === '') continue;
+    const parsed = parsePattern(word);
+    const isServer =
+      parsed.ok &&
+      parsed.pattern.target.kind === 'network' &&
+      /\/(32|128)$/.test(parsed.pattern.target.range);
+    if (!isServer || parsed.pattern.ports?.first !== parsed.pattern.ports?.last) {
+      return wrong(`contains "${word}": write addresses such as 192.0.2.53 or [2001:db8::53]:53`);
+    }
+    servers.push(formatPattern(parsed.pattern));
+  }
+  return right(servers);
+}
+
+function parseRanges(text: string): ParsedSetting {
+  const ranges: string[] = [];
+  for (const word of text.split(',').map((each) => each.trim())) {
+    if (word === '') continue;
+    const parsed = parsePattern(word);
+    const isRange =
+      parsed.ok && parsed.pattern.target.kind === 'network' && parsed.pattern.ports === undefined;
+    if (!isRange)
+      return wrong(
+        `contains "${word}": ${parsed.ok ? 'write ranges such as 10.0.0.0/8' : `it ${parsed.problem}`}`,
+      );
+    ranges.push(parsed.pattern.target.range);
+  }
+  return right(ranges);
 }
 
 function isHost(text: string): boolean {

@@ -10,7 +10,7 @@ import { FieldReader } from '@squash/contract/guest/fields';
 import type { FieldName } from '@squash/contract/guest/frames';
 import { type SandboxId, sandboxIdSchema } from '@squash/contract/ids';
 import { SocketDirectory } from '../base/socket-directory.ts';
-import { askLauncher, connectLauncher, type LaunchAnswer } from './launch-connection.ts';
+import { answerTextBytesMax, askLauncher, connectLauncher, type LaunchAnswer } from './launch-connection.ts';
 
 /** Verbs that only look or tell: milliseconds, and the launcher forks for some of them. */
 const quickMsMax = 30_000;
@@ -61,9 +61,12 @@ export class LaunchClient implements Disposable {
     this.#sockets = new SocketDirectory(runDir);
   }
 
-  /** Resolves when PID 1 accepts connections. @throws launch_failed, disk_full, launcher_unavailable */
-  async start(start: LaunchStart, signal?: AbortSignal): Promise<void> {
-    await this.#ask(
+  /**
+   * Resolves when PID 1 accepts connections; with a sentence where the sandbox got less than it should have, which is
+   * a network at present. @throws launch_failed, disk_full, launcher_unavailable
+   */
+  async start(start: LaunchStart, signal?: AbortSignal): Promise<{ readonly warning: string | undefined }> {
+    const { ok } = await this.#ask(
       'sandboxStart',
       [
         ['name', start.name],
@@ -83,6 +86,7 @@ export class LaunchClient implements Disposable {
       ],
       { answerMsMax: startMsMax, ...(signal === undefined ? {} : { signal }) },
     );
+    return { warning: ok.optionalText('warning', answerTextBytesMax) };
   }
 
   /** Resolves when nothing of the sandbox is left. Idempotent. */
@@ -178,6 +182,23 @@ export class LaunchClient implements Disposable {
       ],
       { answerMsMax: treeMsMax },
     );
+  }
+
+  /**
+   * Puts a process of the daemon's id into a control group of its own, beside the sandboxes'. `memoryBytesMax` 0: no
+   * limit. Resolves with a sentence where this host has no groups. @throws launch_failed
+   */
+  async joinGroup(member: {
+    readonly group: 'egress';
+    readonly pid: number;
+    readonly memoryBytesMax: number;
+  }): Promise<{ readonly warning: string | undefined }> {
+    const { ok } = await this.#ask('groupJoin', [
+      ['name', member.group],
+      ['pid', member.pid],
+      ['memoryBytesMax', member.memoryBytesMax],
+    ]);
+    return { warning: ok.optionalText('warning', answerTextBytesMax) };
   }
 
   /** Ends all sandboxes, then the launcher itself. */

@@ -35,7 +35,9 @@ export async function createSandbox(
       ),
     );
     faultPoint('create.layers');
-    const sandbox = insert(world, { ...draft, layers });
+    const trees = stackOrder(layers).map((layer) => layer.digest);
+    const trust = (await world.network.trustLayer(trees)) ?? null;
+    const sandbox = insert(world, { ...draft, layers, trust });
     // Still under the lock: who collects unused trees asks the registered sandboxes what they use.
     register(sandbox);
     return sandbox;
@@ -46,7 +48,7 @@ export async function createSandbox(
 }
 
 /** Everything of the row that needs no look at the layers. */
-function draftRow(world: World, request: CreateRequest): Omit<SandboxRow, 'layers'> {
+function draftRow(world: World, request: CreateRequest): Omit<SandboxRow, 'layers' | 'trust'> {
   const nowMs = world.clock.wallMs();
   const limits = {
     ...world.fixedLimits,
@@ -68,6 +70,8 @@ function draftRow(world: World, request: CreateRequest): Omit<SandboxRow, 'layer
     memoryMb: request.memoryMb,
     maxLifetimeS: request.maxLifetimeS,
     allowNet: request.allowNet === undefined ? null : [...request.allowNet],
+    policy: request.policy ?? null,
+    secrets: request.secrets,
     warnings: [...unenforced.map(({ code, message }) => ({ code, message })), ...request.warnings],
     limits,
     upperKind: world.driver.upperKind,
@@ -100,8 +104,12 @@ async function bringUp(sandbox: Sandbox): Promise<void> {
   try {
     await world.files.make(row.id);
     faultPoint('create.directory');
-    const lowers = stackOrder(row.layers).map((layer) => layer.digest);
-    const running = await world.driver.start({ ...startSpec(row, lowers), makesUpper: true });
+    const trees = stackOrder(row.layers).map((layer) => layer.digest);
+    const [running] = await Promise.all([
+      world.driver.start({ ...startSpec(row, trees), makesUpper: true }),
+      // Its rules hold before its first command may run.
+      world.network.apply(row.id),
+    ]);
     faultPoint('create.started');
     sandbox.started(running);
     faultPoint('create.committed');
@@ -132,6 +140,7 @@ export async function removeSandbox(sandbox: Sandbox): Promise<void> {
   await world.files.discard(row.id);
   faultPoint('destroy.trashed');
   world.store.transaction(() => world.store.sandboxes.delete(row.id));
+  await world.network.forget(row.id);
   faultPoint('destroy.deleted');
   sandbox.close();
   sandbox.mailbox.close(new AppError('sandbox_not_found', `Cannot use sandbox "${row.id}": it was removed`));

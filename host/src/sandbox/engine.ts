@@ -4,8 +4,10 @@
  */
 import type { ExecRecord, ExecStart, JobInfo, ShellExecRequest } from '@squash/contract/exec';
 import type { ModuleName, SandboxId, SnapshotLabel } from '@squash/contract/ids';
+import type { PolicySource } from '@squash/contract/policy';
 import type { CreateRequest, SandboxInfo } from '@squash/contract/sandbox';
 import type { ModuleInfo } from '../layers/layer-store.ts';
+import type { NetworkRules } from './network.ts';
 
 export interface JobLogLine {
   /** Rises by one per line of a job from 1: the SSE event id, and what `after` resumes behind. */
@@ -66,6 +68,10 @@ export interface Engine {
     label?: SnapshotLabel,
   ): Promise<{ readonly label: SnapshotLabel; readonly size: number; readonly pauseMs: number }>;
   restore(id: SandboxId, label: SnapshotLabel): Promise<SandboxInfo>;
+  /** What a sandbox may reach, and whether that is in force by now. */
+  networkRules(id: SandboxId): NetworkRules & { readonly isInForce: boolean };
+  /** Resolves when it is in force, or known not to be. */
+  setPolicy(id: SandboxId, policy: PolicySource): Promise<void>;
   /** Oldest first, by number. */
   logs(id: SandboxId, page?: { readonly after: number; readonly limit: number }): readonly ExecRecord[];
   /** Counters and gauges for `/metrics`. */

@@ -8,7 +8,7 @@ import { baseEnvironment, commandLine, hostnameOf, streamEnvironment } from './e
 const id = sandboxIdSchema.parse('my_box');
 
 test('the environment is built from nothing', () => {
-  assert.deepEqual(Object.keys(baseEnvironment(id)).sort(), ['HOME', 'HOSTNAME', 'LANG', 'PATH']);
+  assert.deepEqual(Object.keys(baseEnvironment(id, {})).sort(), ['HOME', 'HOSTNAME', 'LANG', 'PATH']);
   assert.equal(hostnameOf(id), 'my-box');
 });
 
@@ -20,7 +20,8 @@ test('a stream client adds its own variables, a terminal its TERM', () => {
     user: 1000,
     tty: { rows: 1, columns: 1 },
   });
-  const environment = streamEnvironment(id, start);
+  const environment = streamEnvironment(id, start, { SSL_CERT_FILE: '/bundle', PATH: '/secret' });
+  assert.equal(environment['SSL_CERT_FILE'], '/bundle');
   assert.deepEqual([environment['PATH'], environment['A'], environment['HOME']], ['/x', 'b', '/']);
   assert.equal(environment['TERM'], 'xterm-256color');
 });

@@ -8,20 +8,23 @@ import { limits } from '@squash/contract/limits';
 
 const searchPath = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
 
+type Environment = Readonly<Record<string, string>>;
+
 /** The host name inside; `_` may stand in an id but not in a host name. */
 export function hostnameOf(id: SandboxId): string {
   return id.replaceAll('_', '-');
 }
 
-export function baseEnvironment(id: SandboxId): Readonly<Record<string, string>> {
-  return { PATH: searchPath, HOME: '/root', LANG: 'C.UTF-8', HOSTNAME: hostnameOf(id) };
+/** @param network what the network adds; a secret that is called PATH changes nothing */
+export function baseEnvironment(id: SandboxId, network: Environment): Environment {
+  return { ...network, PATH: searchPath, HOME: '/root', LANG: 'C.UTF-8', HOSTNAME: hostnameOf(id) };
 }
 
 /** The client's own variables win: they concern its own command only. */
-export function streamEnvironment(id: SandboxId, start: ExecStart): Readonly<Record<string, string>> {
+export function streamEnvironment(id: SandboxId, start: ExecStart, network: Environment): Environment {
   const { uid } = userOf(start);
   return {
-    ...baseEnvironment(id),
+    ...baseEnvironment(id, network),
     ...(uid === 0 ? {} : { HOME: '/' }),
     ...(start.tty === undefined ? {} : { TERM: start.tty.term }),
     ...start.env,

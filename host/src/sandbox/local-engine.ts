@@ -8,6 +8,7 @@ import { AppError } from '@squash/contract/errors';
 import type { ExecRecord, ExecStart, JobInfo, ShellExecRequest } from '@squash/contract/exec';
 import type { ModuleName, SandboxId, SnapshotLabel } from '@squash/contract/ids';
 import { limits } from '@squash/contract/limits';
+import type { PolicySource } from '@squash/contract/policy';
 import type { CreateRequest, SandboxInfo } from '@squash/contract/sandbox';
 import type { Clock } from '#base/clock.ts';
 import type { Log } from '#base/log.ts';
@@ -26,6 +27,7 @@ import { activate, restore, snapshot, type Taken } from './layering.ts';
 import { jobHead } from './line-recorder.ts';
 import { Semaphore, SharedLock } from './mailbox.ts';
 import { jobOf, recordOf } from './outcome.ts';
+import type { NetworkRules, SandboxNetwork } from './network.ts';
 import { Reaper } from './reaper.ts';
 import { recover } from './recover.ts';
 import type { Sandbox } from './sandbox.ts';
@@ -43,6 +45,7 @@ export interface LocalEngineOptions {
   readonly removeTree: (path: string) => Promise<void>;
   readonly sandboxesMax: number;
   readonly requiresLimits: boolean;
+  readonly network: SandboxNetwork;
   readonly fixedLimits: FixedLimits;
 }
 
@@ -66,6 +69,7 @@ export class LocalEngine implements Engine, AsyncDisposable {
       files: new SandboxFiles({ dataDir, log, removeTree }),
       log,
       clock: options.clock,
+      network: options.network,
       fixedLimits: options.fixedLimits,
       requiresLimits: options.requiresLimits,
       guestOf: (running) => new GuestClient({ connect: (signal) => driver.connect(running, signal) }),
@@ -86,6 +90,7 @@ export class LocalEngine implements Engine, AsyncDisposable {
   static async open(options: LocalEngineOptions): Promise<LocalEngine> {
     const engine = new LocalEngine(options);
     for (const sandbox of await recover(engine.#world)) engine.#sandboxes.set(sandbox.row.id, sandbox);
+    options.network.begin(() => engine.#rules());
     engine.#reaper.look();
     // What was only used by what is gone; a module that was replaced while no daemon ran, for example.
     engine.#collect();
@@ -219,6 +224,20 @@ export class LocalEngine implements Engine, AsyncDisposable {
       await restore(sandbox, label);
       return sandbox.info();
     });
+  }
+
+  networkRules(id: SandboxId): NetworkRules & { readonly isInForce: boolean } {
+    return { ...this.#sandbox(id).rules, isInForce: this.#world.network.isInForce(id) };
+  }
+
+  async setPolicy(id: SandboxId, policy: PolicySource): Promise<void> {
+    await this.#sandbox(id).setPolicy(policy);
+  }
+
+  /** Of every sandbox that is not on its way out. */
+  #rules(): ReadonlyMap<SandboxId, NetworkRules> {
+    const all = [...this.#sandboxes.values()].filter((sandbox) => sandbox.state.phase !== 'destroying');
+    return new Map(all.map((sandbox) => [sandbox.row.id, sandbox.rules]));
   }
 
   logs(id: SandboxId, page = { after: 0, limit: limits.execHistoryMax }): readonly ExecRecord[] {

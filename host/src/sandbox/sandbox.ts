@@ -6,6 +6,7 @@
  */
 import { AppError } from '@squash/contract/errors';
 import { limits } from '@squash/contract/limits';
+import type { PolicySource } from '@squash/contract/policy';
 import type { SandboxInfo } from '@squash/contract/sandbox';
 import { bug } from '#base/bug.ts';
 import { rfc3339 } from '#base/clock.ts';
@@ -19,8 +20,10 @@ import type { Guest } from '../guest/guest.ts';
 import { hostnameOf } from './environment.ts';
 import { type Life, type LifeEffect, type LifeEvent, type State, admitCommand, decide } from './lifecycle.ts';
 import { Mailbox } from './mailbox.ts';
+import type { NetworkRules } from './network.ts';
 import type { Circumstances } from './outcome.ts';
 import type { Run, RunHost } from './run.ts';
+import { rulesOf, shownAllowNet } from './rules.ts';
 import { treesOf } from './trees.ts';
 import { UpperUsageWatch } from './upper-usage.ts';
 import type { World } from './world.ts';
@@ -109,7 +112,7 @@ export class Sandbox implements RunHost {
       cpu: row.cpu,
       memory_mb: row.memoryMb,
       max_lifetime_s: row.maxLifetimeS,
-      allow_net: row.allowNet,
+      allow_net: shownAllowNet(row),
       state: this.state.phase,
       backend: this.world.driver.name,
       warnings: row.warnings,
@@ -138,6 +141,27 @@ export class Sandbox implements RunHost {
     });
     this.#snapshots = [...this.#snapshots, snapshot];
     this.#follow();
+  }
+
+  /**
+   * Replaces what the sandbox may reach. Not in the mailbox: it must not wait for a long snapshot, and only the row
+   * and the network's own order are concerned.
+   */
+  async setPolicy(policy: PolicySource): Promise<void> {
+    if (this.state.phase === 'destroying') {
+      throw new AppError('sandbox_not_found', `Cannot change sandbox "${this.#row.id}": it is being removed`);
+    }
+    this.change({ policy });
+    await this.world.network.apply(this.#row.id);
+  }
+
+  /** What commands see for it: placeholders, and where the authority's certificate lies. */
+  get networkEnvironment(): Readonly<Record<string, string>> {
+    return this.world.network.environment(this.#row.secrets);
+  }
+
+  get rules(): NetworkRules {
+    return rulesOf(this.#row);
   }
 
   setSnapshotDigest(snapshot: SnapshotRow, digest: LayerDigest): void {
@@ -176,12 +200,14 @@ export class Sandbox implements RunHost {
    * finds another instance running knows that it belongs to what was before. Call from the mailbox.
    */
   async start(change: SandboxChange, how: 'fast' | 'durably' = 'fast'): Promise<void> {
-    const { store, driver, layerLock } = this.world;
+    const { store, driver, layerLock, network } = this.world;
     await layerLock.shared(async () => {
-      const lowers = await this.trees(change);
-      this.change({ ...change, instance: store.transaction(() => store.sandboxes.nextInstance()) }, how);
+      const trees = await this.trees(change);
+      const trust = (await network.trustLayer(trees)) ?? null;
+      const instance = store.transaction(() => store.sandboxes.nextInstance());
+      this.change({ ...change, trust, instance }, how);
       faultPoint('start.committed');
-      this.started(await driver.start(startSpec(this.#row, lowers)));
+      this.started(await driver.start(startSpec(this.#row, trees)));
     });
   }
 
@@ -380,13 +406,13 @@ export class Sandbox implements RunHost {
   }
 }
 
-/** What the driver is told to start for this row. */
-export function startSpec(row: SandboxRow, lowers: readonly LayerDigest[]): StartSpec {
+/** What the driver is told to start for this row, on these trees and the row's trust layer on top of them. */
+export function startSpec(row: SandboxRow, trees: readonly LayerDigest[]): StartSpec {
   return {
     id: row.id,
     instance: row.instance,
     hostname: hostnameOf(row.id),
-    lowers,
+    lowers: row.trust === null ? trees : [row.trust, ...trees],
     upperKind: row.upperKind,
     upperGeneration: row.upperGeneration,
     makesUpper: false,

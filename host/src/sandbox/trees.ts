@@ -67,6 +67,7 @@ export function treesInUse(
 ): ReadonlySet<LayerDigest> {
   const used = new Set<LayerDigest>();
   for (const { row, snapshots } of sandboxes) {
+    if (row.trust !== null) used.add(row.trust);
     for (const layer of row.layers) used.add(layer.digest);
     for (const snapshot of snapshots) {
       for (const layer of snapshot.layers) used.add(layer.digest);

@@ -11,6 +11,7 @@ import type { Guest } from '../guest/guest.ts';
 import type { LayerStore } from '../layers/layer-store.ts';
 import type { SandboxFiles } from './files.ts';
 import type { Semaphore, SharedLock } from './mailbox.ts';
+import type { SandboxNetwork } from './network.ts';
 
 /** What the configuration sets for every sandbox; cpu and memory come with the create request. */
 export type FixedLimits = Omit<SandboxLimits, 'cpuMilli' | 'memoryBytesMax'>;
@@ -22,6 +23,7 @@ export interface World {
   readonly files: SandboxFiles;
   readonly log: Log;
   readonly clock: Clock;
+  readonly network: SandboxNetwork;
   readonly fixedLimits: FixedLimits;
   readonly requiresLimits: boolean;
   readonly guestOf: (running: RunningSandbox) => Guest;

@@ -10,7 +10,9 @@ import {
   sandboxIdSchema,
   snapshotLabelSchema,
 } from '@squash/contract/ids';
+import type { PolicySource } from '@squash/contract/policy';
 import { warningSchema } from '@squash/contract/sandbox';
+import { secretSubsetSchema } from '@squash/contract/secrets';
 import { z } from 'zod';
 
 const layerRefSchema = z.strictObject({ module: moduleNameSchema, digest: layerDigestSchema });
@@ -30,6 +32,13 @@ const storedLimitsSchema = z.strictObject({
 
 const upperKindSchema = z.enum(['directory', 'project', 'image', 'tmpfs']);
 
+const storedRuleSchema = z.object({
+  to: z.array(z.string()),
+  ports: z.array(z.string()).exactOptional(),
+  methods: z.array(z.string()).exactOptional(),
+  paths: z.array(z.string()).exactOptional(),
+});
+
 /**
  * The operation that a crash would interrupt, written before its first step. Recovery undoes `activate`,
  * `restore` and `snapshot` (nothing was acknowledged and the old state is whole) and completes `drop`
@@ -46,6 +55,16 @@ const pendingSchema = z.discriminatedUnion('op', [
   z.strictObject({ op: z.literal('snapshot'), label: snapshotLabelSchema }),
 ]);
 
+/**
+ * By its shape alone: a word that a later version does not take any more (a preset that went) must not make the whole
+ * row unreadable. The egress process refuses such a policy, and with it everything, until a good one is set.
+ */
+const storedPolicySchema: z.ZodType<PolicySource> = z.object({
+  allow: z.array(z.union([z.string(), storedRuleSchema])),
+  deny: z.array(z.union([z.string(), storedRuleSchema])),
+  dns: z.enum(['refuse', 'nxdomain']),
+});
+
 const phases = ['creating', 'ready', 'failed', 'destroying'] as const;
 
 export const sandboxRowSchema = z.strictObject({
@@ -59,6 +78,11 @@ export const sandboxRowSchema = z.strictObject({
   memoryMb: z.int(),
   maxLifetimeS: z.int(),
   allowNet: z.array(z.string()).nullable(),
+  /** The full policy where one was given or set; else `allowNet` is it. Files of earlier versions have none. */
+  policy: storedPolicySchema.nullable().default(null),
+  secrets: secretSubsetSchema.default('all'),
+  /** The trust layer it was started on last. */
+  trust: layerDigestSchema.nullable().default(null),
   warnings: z.array(warningSchema),
   limits: storedLimitsSchema,
   upperKind: upperKindSchema,

@@ -19,6 +19,8 @@ export type SandboxChange = Partial<
     | 'lastActiveMs'
     | 'warnings'
     | 'instance'
+    | 'policy'
+    | 'trust'
   >
 >;
 
@@ -34,15 +36,16 @@ export class SandboxTable {
     this.#database = database;
     this.#insert = database.prepare(`
       INSERT INTO sandboxes (id, owner, task, layers, created_ms, last_active_ms, cpu, memory_mb, max_lifetime_s,
-        allow_net, warnings, limits, upper_kind, upper_generation, active_snapshot, phase, failure, instance,
+        allow_net, policy, secrets, trust, warnings, limits, upper_kind, upper_generation, active_snapshot, phase, failure, instance,
         next_seq, pending, revision)
       VALUES (:id, :owner, :task, :layers, :createdMs, :lastActiveMs, :cpu, :memoryMb, :maxLifetimeS,
-        :allowNet, :warnings, :limits, :upperKind, :upperGeneration, :activeSnapshot, :phase, :failure, :instance,
+        :allowNet, :policy, :secrets, :trust, :warnings, :limits, :upperKind, :upperGeneration, :activeSnapshot, :phase, :failure, :instance,
         :nextSeq, :pending, :revision)`);
     this.#update = database.prepare(`
       UPDATE sandboxes SET layers = :layers, upper_generation = :upperGeneration,
         active_snapshot = :activeSnapshot, phase = :phase, failure = :failure, pending = :pending,
-        last_active_ms = :lastActiveMs, warnings = :warnings, instance = :instance, revision = :revision
+        last_active_ms = :lastActiveMs, warnings = :warnings, instance = :instance,
+        policy = :policy, trust = :trust, revision = :revision
       WHERE id = :id`);
     this.#instance = database.prepare(
       `UPDATE counters SET value = value + 1 WHERE name = 'instance' RETURNING value`,
@@ -58,6 +61,8 @@ export class SandboxTable {
       ...row,
       layers: JSON.stringify(row.layers),
       allowNet: row.allowNet === null ? null : JSON.stringify(row.allowNet),
+      policy: row.policy === null ? null : JSON.stringify(row.policy),
+      secrets: JSON.stringify(row.secrets),
       warnings: JSON.stringify(row.warnings),
       limits: JSON.stringify(row.limits),
       pending: row.pending === null ? null : JSON.stringify(row.pending),
@@ -78,6 +83,8 @@ export class SandboxTable {
       lastActiveMs: next.lastActiveMs,
       warnings: JSON.stringify(next.warnings),
       instance: next.instance,
+      policy: next.policy === null ? null : JSON.stringify(next.policy),
+      trust: next.trust,
       revision: next.revision,
     });
     return next;
@@ -134,6 +141,9 @@ function sandboxOf(row: Row): SandboxRow {
     memoryMb: row['memory_mb'],
     maxLifetimeS: row['max_lifetime_s'],
     allowNet: json(row['allow_net']),
+    policy: json(row['policy']),
+    secrets: json(row['secrets']),
+    trust: row['trust'],
     warnings: json(row['warnings']),
     limits: json(row['limits']),
     upperKind: row['upper_kind'],

@@ -87,4 +87,9 @@ export const migrations: readonly string[] = [
     UNIQUE (sandbox, label)
   ) STRICT;
   `,
+  `
+  ALTER TABLE sandboxes ADD COLUMN policy TEXT;                       -- JSON: the full policy; NULL: allow_net is it
+  ALTER TABLE sandboxes ADD COLUMN secrets TEXT NOT NULL DEFAULT '"all"'; -- JSON: 'all' or [name]
+  ALTER TABLE sandboxes ADD COLUMN trust TEXT;                        -- digest of the trust layer it was started on
+  `,
 ];

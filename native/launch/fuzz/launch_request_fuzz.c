@@ -13,7 +13,7 @@ static void check_path(const char *path) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (size == 0) return 0;
-  uint8_t type = (uint8_t)(FRAME_SANDBOX_START + data[0] % 16);
+  uint8_t type = (uint8_t)(FRAME_SANDBOX_START + data[0] % 24);
   uint8_t *payload = malloc(size);
   memcpy(payload, data + 1, size - 1);
   struct request request;

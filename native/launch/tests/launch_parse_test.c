@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "launch/cgroup_kind.h"
+#include "launch/dial_request.h"
 #include "launch/file.h"
 #include "launch/image.h"
 #include "launch/request.h"
@@ -112,7 +113,35 @@ static void check_requests(void) {
   request_free(&request);
 }
 
+static bool dial_passes(uint8_t type, size_t address_bytes, uint64_t port, uint64_t timeout_ms) {
+  uint8_t buffer[256];
+  struct dial_request request;
+  struct frame_writer writer = frame_writer_on(buffer, sizeof buffer);
+  frame_begin(&writer, type);
+  frame_integer(&writer, FIELD_INSTANCE, 7);
+  frame_integer(&writer, FIELD_CONNECTION, 4294967297);
+  if (type == FRAME_DIAL_OUT) {
+    frame_bytes(&writer, FIELD_ADDRESS, "abcdefghijklmnop", address_bytes);
+    frame_integer(&writer, FIELD_PORT, port);
+    frame_integer(&writer, FIELD_TIMEOUT_MS, timeout_ms);
+  }
+  size_t length = frame_finish(&writer);
+  bool passes = dial_request_parse(&request, type, buffer + FRAME_HEADER_BYTES, length - FRAME_HEADER_BYTES);
+  if (passes) CHECK(request.instance == 7 && request.connection == 4294967297 && request.timeout_ms <= DIAL_MS_MAX);
+  if (passes && type == FRAME_DIAL_OUT) CHECK(request.port == port && request.address[0] == 'a');
+  return passes;
+}
+
+static void check_dials(void) {
+  CHECK(dial_passes(FRAME_DIAL_OUT, 4, 443, 1000) && dial_passes(FRAME_DIAL_OUT, 16, 65535, INTEGER_MAX));
+  CHECK(dial_passes(FRAME_STREAM_OUT, 0, 0, 0));
+  CHECK(!dial_passes(FRAME_DIAL_OUT, 5, 443, 1000) && !dial_passes(FRAME_DIAL_OUT, 0, 443, 1000));
+  CHECK(!dial_passes(FRAME_DIAL_OUT, 4, 0, 1000) && !dial_passes(FRAME_DIAL_OUT, 4, 65536, 1000));
+  CHECK(!dial_passes(FRAME_EGRESS_ATTACH, 0, 0, 0));
+}
+
 int main(void) {
+  check_dials();
   check_paths();
   check_mount_table();
   check_complaints();

@@ -13,5 +13,16 @@ export function hostsFile(hostname: string): string {
   ].join('\n');
 }
 
-/** No name server: a sandbox has no network but its own loopback. Without `options` resolvers wait for seconds. */
-export const resolvConfFile = 'options timeout:1 attempts:1\n';
+/**
+ * The egress process answers at an address that nothing else has (docs/internals/egress.md); every C library takes
+ * these options. A query is lost while the egress process restarts, so resolvers ask again soon, and for longer than
+ * that takes.
+ */
+const resolvConfFile = 'nameserver 198.18.0.1\noptions timeout:2 attempts:3\n';
+
+/** No name server, where a sandbox has only loopback. Without `options` resolvers wait for seconds. */
+const resolvConfWithoutNetwork = 'options timeout:1 attempts:1\n';
+
+export function resolvConf(hasNetwork: boolean): string {
+  return hasNetwork ? resolvConfFile : resolvConfWithoutNetwork;
+}

@@ -29,6 +29,11 @@ export function chooseUpperKind(wanted: 'auto' | UpperKind, capabilities: readon
   );
 }
 
+/** Whether sandboxes get more than loopback here. What they reach by it the policy says. */
+export function hasNetwork(capabilities: readonly Capability[]): boolean {
+  return isOk(capabilities, 'network');
+}
+
 const controlled = [
   ['cgroup_memory', 'memory_limit', 'memory_mb is not enforced'],
   ['cgroup_cpu', 'cpu_limit', 'cpu is not enforced'],
@@ -48,6 +53,10 @@ export function unenforced(
         capabilities.find((capability) => capability.name === name)?.found ?? 'no such control group';
       return { code, message: `${what}: ${found} (see squash doctor)` };
     });
+  if (!hasNetwork(capabilities)) {
+    const found = capabilities.find(({ name }) => name === 'network')?.found ?? 'it was not probed';
+    warnings.push({ code: 'network', message: `the sandbox has no network: ${found} (see squash doctor)` });
+  }
   if (kind === 'directory') {
     const megabytes = Math.round(limits.upperBytesMax / 1_048_576);
     warnings.push({

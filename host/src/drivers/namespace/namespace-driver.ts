@@ -23,8 +23,8 @@ import type {
   UpperKind,
   UpperUsage,
 } from '../driver.ts';
-import { hostsFile, resolvConfFile } from './etc-files.ts';
-import { chooseUpperKind, unenforced } from './host-limits.ts';
+import { hostsFile, resolvConf } from './etc-files.ts';
+import { chooseUpperKind, hasNetwork, unenforced } from './host-limits.ts';
 
 export interface NamespaceDriverOptions {
   readonly launcher: LaunchClient;
@@ -97,7 +97,7 @@ export class NamespaceDriver implements Driver, Disposable {
         shmBytesMax: limits.shmBytesMax,
         openFilesMax: limits.openFilesMax,
         hosts: hostsFile(spec.hostname),
-        resolvConf: resolvConfFile,
+        resolvConf: resolvConf(hasNetwork(this.#options.capabilities)),
       },
       signal,
     );

@@ -1,0 +1,106 @@
+/**
+ * `squash egress`: what a sandbox asked for and how it was answered. `--follow` prints each decision as it comes, and
+ * resumes behind the last one when the connection breaks.
+ */
+import type { EgressDecisionInfo } from '@squash/contract/egress';
+import { apiPath, type Query } from '../client/client.ts';
+import { readEvents } from '../client/event-stream.ts';
+import type { Call } from '../command.ts';
+import { CliFailure, exitCodes, usageFailure } from '../failure.ts';
+import { formatBytes, printJson, printLine, visible } from '../output/print.ts';
+import { printTable, type Style, styled } from '../output/table.ts';
+
+/** Attempts without a new decision before a broken stream is given up: the daemon may be restarting. */
+const attemptsMax = 5;
+const retryMs = 500;
+
+interface Decisions {
+  readonly decisions: readonly EgressDecisionInfo[];
+}
+
+const styles = { allowed: undefined, denied: 'red', blocked: 'red' } as const;
+
+export async function run(call: Call): Promise<number> {
+  const [id = ''] = call.positionals;
+  const query = queryOf(call);
+  if (call.flags.isSet('follow')) return await follow(call, id, query);
+  const answer = await call.client.get<Decisions>(decisionsPath(id, query));
+  if (call.json) printJson(answer);
+  else printDecisions(answer.decisions);
+  return exitCodes.ok;
+}
+
+function decisionsPath(id: string, query: Query): string {
+  return apiPath(['v1', 'sandboxes', id, 'egress'], query);
+}
+
+function queryOf({ flags }: Call): Query {
+  if (flags.isSet('denied') && flags.isSet('verdict')) throw usageFailure('--denied is --verdict denied');
+  return {
+    verdict: flags.isSet('denied') ? 'denied' : flags.text('verdict'),
+    kind: flags.text('kind'),
+    host: flags.text('host'),
+    after: flags.integer('after', { min: 0, max: Number.MAX_SAFE_INTEGER }),
+    limit: flags.integer('limit', { min: 1, max: 1_000 }),
+  };
+}
+
+function printDecisions(decisions: readonly EgressDecisionInfo[]): void {
+  printTable<EgressDecisionInfo>(
+    [
+      { title: 'ID', text: (each) => `${each.id}`, align: 'right' },
+      { title: 'TIME', text: (each) => each.time },
+      { title: 'KIND', text: (each) => each.kind },
+      { title: 'VERDICT', text: verdictText, style: (each): Style | undefined => styles[each.verdict] },
+      { title: 'DESTINATION', text: destinationText },
+      { title: 'UP', text: ({ bytes_up: up }) => (up === null ? '' : formatBytes(up)), align: 'right' },
+      {
+        title: 'DOWN',
+        text: ({ bytes_down: down }) => (down === null ? '' : formatBytes(down)),
+        align: 'right',
+      },
+      { title: 'RULE', text: (each) => each.rule },
+    ],
+    decisions,
+  );
+}
+
+function verdictText({ verdict, count }: EgressDecisionInfo): string {
+  return count > 1 ? `${verdict} ×${count}` : verdict;
+}
+
+function destinationText({ host, address, port, method, path }: EgressDecisionInfo): string {
+  const name = host ?? (address?.includes(':') === true ? `[${address}]` : (address ?? '-'));
+  const place = port === null ? name : `${name}:${port}`;
+  return method === null ? place : `${method} ${place}${path ?? ''}`;
+}
+
+async function follow(call: Call, id: string, query: Query): Promise<number> {
+  let after = query['after'];
+  for (let attempts = 0; ; attempts += 1) {
+    try {
+      const path = decisionsPath(id, { ...query, after, follow: 'true' });
+      const response = await call.client.open(path, { accept: 'text/event-stream' });
+      for await (const event of readEvents(response.body())) {
+        attempts = 0;
+        const decision = JSON.parse(event.data) as EgressDecisionInfo;
+        after = decision.id;
+        printLine(call.json ? event.data : lineOf(decision));
+      }
+    } catch (failure) {
+      const isBroken = !(failure instanceof CliFailure) || failure.exitCode === exitCodes.unreachable;
+      if (!isBroken || attempts >= attemptsMax) throw failure;
+    }
+    if (attempts >= attemptsMax) {
+      throw new CliFailure('unreachable', 'the stream of decisions broke off', exitCodes.unreachable);
+    }
+    await new Promise((resolve) => setTimeout(resolve, retryMs));
+  }
+}
+
+function lineOf(decision: EgressDecisionInfo): string {
+  const style: Style | undefined = styles[decision.verdict];
+  const verdict = verdictText(decision).padEnd(8);
+  const shown = style === undefined ? verdict : styled(style, verdict);
+  return `${decision.time} ${decision.kind.padEnd(10)} ${shown} ${visible(destinationText(decision))}  ${visible(decision.rule)}`;
+}

@@ -1,0 +1,33 @@
+/** `squash policy set`: replaces what a sandbox may reach, by words or by a file. Open connections may end by it. */
+import type { SandboxPolicy } from '@squash/contract/egress';
+import type { Call } from '../command.ts';
+import { exitCodes, usageFailure } from '../failure.ts';
+import { printJson } from '../output/print.ts';
+import { readPolicyFile } from '../policy-file.ts';
+import { policyPath, printPolicy } from './policy-show.ts';
+
+export async function run(call: Call): Promise<number> {
+  const [id = ''] = call.positionals;
+  const shown = await call.client.put<SandboxPolicy>(policyPath(id), policyOf(call));
+  if (call.json) printJson(shown);
+  else printPolicy(shown);
+  return exitCodes.ok;
+}
+
+/** Nothing given is a mistake, not "everything public": that is asked for by `*`. */
+function policyOf({ positionals, flags }: Call): unknown {
+  const allow = positionals.slice(1);
+  const file = flags.text('file');
+  const hasWords = allow.length > 0 || flags.isSet('deny') || flags.isSet('dns');
+  if (file !== undefined) {
+    if (hasWords)
+      throw usageFailure('--file is the whole policy: give no destinations, --deny or --dns with it');
+    return readPolicyFile(file);
+  }
+  if (!hasWords) throw usageFailure('name destinations, "none", "*" for everything public, or --file');
+  return {
+    ...(allow.length > 0 && { allow }),
+    ...(flags.isSet('deny') && { deny: flags.list('deny') }),
+    ...(flags.isSet('dns') && { dns: flags.text('dns') }),
+  };
+}

@@ -1,0 +1,44 @@
+/** `squash policy show`: what a sandbox may reach, rule by rule under the names that refusals give them. */
+import type { SandboxPolicy } from '@squash/contract/egress';
+import { apiPath } from '../client/client.ts';
+import type { Call } from '../command.ts';
+import { exitCodes } from '../failure.ts';
+import { printJson, printLine, printNote, visible } from '../output/print.ts';
+
+type Policy = SandboxPolicy['policy'];
+
+export async function run(call: Call): Promise<number> {
+  const shown = await call.client.get<SandboxPolicy>(policyPath(call.positionals[0] ?? ''));
+  if (call.json) printJson(shown);
+  else printPolicy(shown);
+  return exitCodes.ok;
+}
+
+export function policyPath(id: string, more: readonly string[] = []): string {
+  return apiPath(['v1', 'sandboxes', id, 'policy', ...more]);
+}
+
+/** Shared with `policy set`, which answers with what holds now. */
+export function printPolicy({ policy, ceiling, secrets, in_force: isInForce }: SandboxPolicy): void {
+  printRules('', policy);
+  if (ceiling !== null) printRules('ceiling ', ceiling);
+  printLine(`secrets: ${secrets === 'all' ? 'all' : secrets.map(visible).join(', ') || 'none'}`);
+  if (!isInForce) {
+    printNote('squash: the egress process does not answer: nothing is reached until it returns');
+  }
+}
+
+function printRules(prefix: string, { allow, deny, dns }: Policy): void {
+  for (const [at, rule] of allow.entries()) printLine(`${prefix}allow[${at}] ${ruleText(rule)}`);
+  for (const [at, rule] of deny.entries()) printLine(`${prefix}deny[${at}] ${ruleText(rule)}`);
+  if (dns !== 'refuse') printLine(`${prefix}dns ${dns}`);
+}
+
+/** A destination, or what an object says in one line. */
+export function ruleText(rule: unknown): string {
+  if (typeof rule === 'string') return visible(rule);
+  const words = Object.entries(rule as Readonly<Record<string, readonly string[]>>).map(([name, values]) =>
+    name === 'to' ? values.join(' ') : `${name} ${values.join(',')}`,
+  );
+  return visible(words.join(' '));
+}

@@ -1,0 +1,27 @@
+/** `squash policy test`: whether a destination would be reached and which rule says so. Exits with 1 where it would not. */
+import type { PolicyTestAnswer } from '@squash/contract/egress';
+import type { Call } from '../command.ts';
+import { exitCodes } from '../failure.ts';
+import { printJson, printLine, visible } from '../output/print.ts';
+import { styled } from '../output/table.ts';
+import { readPolicyFile } from '../policy-file.ts';
+import { policyPath } from './policy-show.ts';
+
+export async function run(call: Call): Promise<number> {
+  const [id = '', to = ''] = call.positionals;
+  const { flags } = call;
+  const answer = await call.client.post<PolicyTestAnswer>(policyPath(id, ['test']), {
+    to,
+    ...(flags.isSet('method') && { method: flags.text('method') }),
+    ...(flags.isSet('policy') && { policy: readPolicyFile(flags.text('policy') ?? '-') }),
+  });
+  if (call.json) printJson(answer);
+  else {
+    for (const { step, allowed, rule } of answer.steps) {
+      const word = allowed ? styled('green', 'allowed') : styled('red', 'refused');
+      printLine(`${`${step}:`.padEnd(12)}${word}  ${visible(rule)}`);
+    }
+    if (answer.reads_requests) printLine('Requests to it are read: a rule has methods or paths.');
+  }
+  return answer.allowed ? exitCodes.ok : exitCodes.failed;
+}

@@ -1,0 +1,114 @@
+/** The operations on what sandboxes may reach and did reach. */
+import { z } from 'zod';
+import {
+  decisionsMax,
+  egressDecisionInfoSchema,
+  egressQueryShape,
+  policyLearnAnswerSchema,
+  policyTestAnswerSchema,
+  policyTestBodySchema,
+  presetInfoSchema,
+  sandboxPolicySchema,
+} from '../egress.ts';
+import { policyShape } from '../policy.ts';
+import { queryInteger } from './commands.ts';
+import { defineOperation } from './operation.ts';
+import { sandboxParams } from './sandboxes.ts';
+
+export const policyGet = defineOperation({
+  id: 'policy.get',
+  method: 'GET',
+  path: '/v1/sandboxes/{id}/policy',
+  dialect: 'native',
+  summary: 'What a sandbox may reach',
+  params: sandboxParams,
+  answers: [{ status: 200, description: 'The policy', schema: sandboxPolicySchema }],
+  errors: ['sandbox_not_found'],
+  auth: 'token',
+});
+
+export const policySet = defineOperation({
+  id: 'policy.set',
+  method: 'PUT',
+  path: '/v1/sandboxes/{id}/policy',
+  dialect: 'native',
+  summary: 'Replace what a sandbox may reach, while it runs',
+  description:
+    'Holds for new connections at once; open connections that it does not allow are ended. `{}` is everything public.',
+  params: sandboxParams,
+  body: policyShape,
+  answers: [{ status: 200, description: 'The policy as it holds now', schema: sandboxPolicySchema }],
+  errors: ['sandbox_not_found'],
+  auth: 'token',
+});
+
+export const policyTest = defineOperation({
+  id: 'policy.test',
+  method: 'POST',
+  path: '/v1/sandboxes/{id}/policy/test',
+  dialect: 'native',
+  summary: 'Whether a destination would be reached, and which rule says so',
+  description:
+    'Nothing is looked up and nothing is connected to: a name may still resolve to a refused address.',
+  params: sandboxParams,
+  body: policyTestBodySchema,
+  answers: [{ status: 200, description: 'The answer of each step', schema: policyTestAnswerSchema }],
+  errors: ['sandbox_not_found'],
+  auth: 'token',
+});
+
+export const policyLearn = defineOperation({
+  id: 'policy.learn',
+  method: 'GET',
+  path: '/v1/sandboxes/{id}/policy/learn',
+  dialect: 'native',
+  summary: 'The smallest policy for what a sandbox has asked for; nothing is changed',
+  params: sandboxParams,
+  answers: [{ status: 200, description: 'The proposal', schema: policyLearnAnswerSchema }],
+  errors: ['sandbox_not_found', 'egress_unavailable'],
+  auth: 'token',
+});
+
+export const policyPresets = defineOperation({
+  id: 'policy.presets',
+  method: 'GET',
+  path: '/v1/policy/presets',
+  dialect: 'native',
+  summary: 'The named lists of hosts that policies can use',
+  answers: [{ status: 200, description: 'The presets', schema: z.array(presetInfoSchema) }],
+  errors: [],
+  auth: 'token',
+});
+
+export const egressDecisions = defineOperation({
+  id: 'egress.decisions',
+  method: 'GET',
+  path: '/v1/sandboxes/{id}/egress',
+  dialect: 'native',
+  summary: 'What a sandbox asked for and how it was answered, oldest first',
+  description:
+    'Without `after` the newest. With `follow=true` server-sent events `decision`, whose `id` is the row’s: ' +
+    '`Last-Event-ID` or `after` resumes behind one.',
+  params: sandboxParams,
+  query: z.strictObject({
+    ...egressQueryShape,
+    after: queryInteger('after', { min: 0, max: Number.MAX_SAFE_INTEGER }).describe(
+      'only rows with a larger `id`',
+    ),
+    limit: queryInteger('limit', { min: 1, max: decisionsMax }).describe('at most so many, default 100'),
+  }),
+  answers: [
+    {
+      status: 200,
+      description: 'Decisions',
+      schema: z.strictObject({
+        decisions: z.array(egressDecisionInfoSchema),
+        removed_before: z
+          .int()
+          .describe('rows with smaller ids were removed to stay in bounds; 0: none were'),
+      }),
+    },
+  ],
+  errors: ['sandbox_not_found', 'egress_unavailable', 'stream_limit'],
+  auth: 'token',
+});

@@ -1,0 +1,306 @@
+/**
+ * What a sandbox may reach: `allow_net`, the short form of the create request, and the full policy.
+ *
+ * The schemas give back the same form they take, with every destination in its canonical spelling: that is what is
+ * stored, shown and numbered in verdicts (`allow[3]`). `policyRules` takes it apart for whoever evaluates it.
+ *
+ * What a newcomer would get wrong: an empty `allow_net` means everything public, as the original reads it. In the full
+ * form an empty list is refused, because its writer may have meant the opposite.
+ */
+import { z } from 'zod';
+import {
+  type DestinationPattern,
+  formatPattern,
+  type PortRange,
+  parsePattern,
+  patternCharsMax,
+} from './destination.ts';
+import { findPreset, presets } from './presets.ts';
+
+export const policyLimits = {
+  /** Rules in one list: longer lists are generated, and those belong into ranges and wildcards. */
+  rulesMax: 256,
+  /** Destinations of one rule, and port ranges, methods or paths of one. */
+  partsMax: 64,
+  /** Destinations of a whole policy: compiling them takes milliseconds. */
+  destinationsMax: 4_096,
+  pathCharsMax: 512,
+} as const;
+
+/** The word that allows nothing; stands alone. */
+export const nothing = 'none';
+/** The word that allows every public host and address. */
+export const everythingPublic = '*';
+
+const parts = (what: string) =>
+  z.array(z.string().max(patternCharsMax)).min(1).max(policyLimits.partsMax).describe(what);
+
+const ruleObjectSchema = z.strictObject({
+  to: z
+    .union([z.string().max(patternCharsMax), parts('')])
+    .describe(
+      'destinations: `host`, `*.host`, an address, a range, `*`, `preset:name`; each but the last with `:port`',
+    ),
+  ports: z
+    .array(z.union([z.int().min(1).max(65_535), z.string().max(11)]))
+    .min(1)
+    .max(policyLimits.partsMax)
+    .optional()
+    .describe('443 or "8000-8999"; for destinations that name no port'),
+  methods: parts('HTTP methods').optional(),
+  paths: parts('HTTP paths, each with everything below it: `/v1` is `/v1` and `/v1/…`').optional(),
+});
+
+const ruleSchema = z.union([z.string().max(patternCharsMax), ruleObjectSchema], {
+  error: (issue) =>
+    typeof issue.input === 'object' && issue.input !== null
+      ? 'a rule has "to" (a destination or a list of them) and may have "ports", "methods" and "paths", each a list'
+      : 'a rule is a destination or an object with "to"',
+});
+
+/** A rule as it is stored: a destination, or an object whose lists are canonical. */
+export type PolicyRuleSource =
+  | string
+  | {
+      readonly to: readonly string[];
+      readonly ports?: readonly string[];
+      readonly methods?: readonly string[];
+      readonly paths?: readonly string[];
+    };
+
+export interface PolicySource {
+  readonly allow: readonly PolicyRuleSource[];
+  readonly deny: readonly PolicyRuleSource[];
+  readonly dns: 'refuse' | 'nxdomain';
+}
+
+/** The shape alone; `policySchema` checks the words too. */
+export const policyShape = z.strictObject({
+  allow: z
+    .array(ruleSchema)
+    .min(1, { error: 'allow is empty: write ["none"] for nothing, ["*"] for everything public' })
+    .max(policyLimits.rulesMax)
+    .default([everythingPublic])
+    .describe('default `["*"]`, every public host and address; `["none"]`: nothing'),
+  deny: z.array(ruleSchema).max(policyLimits.rulesMax).default([]).describe('always wins over `allow`'),
+  dns: z
+    .enum(['refuse', 'nxdomain'])
+    .default('refuse')
+    .describe(
+      '`refuse`: a name that is not allowed gets an address, and connections to it a refusal that says why; `nxdomain`: it does not exist',
+    ),
+});
+
+export const policySchema = policyShape.transform((policy, context): PolicySource => {
+  const report: Report = (path, message) =>
+    context.issues.push({ code: 'custom', path: [...path], message, input: policy });
+  const allow = checkRules('allow', policy.allow, report);
+  const deny = checkRules('deny', policy.deny, report);
+  const count = [...allow, ...deny].reduce(
+    (sum, rule) => sum + (typeof rule === 'string' ? 1 : rule.to.length),
+    0,
+  );
+  if (count > policyLimits.destinationsMax) {
+    report([], `the policy names ${count} destinations: ${policyLimits.destinationsMax} at most`);
+  }
+  return { allow, deny, dns: policy.dns };
+});
+
+type Report = (path: readonly (string | number)[], message: string) => void;
+
+function checkRules(
+  list: 'allow' | 'deny',
+  rules: readonly z.infer<typeof ruleSchema>[],
+  report: Report,
+): readonly PolicyRuleSource[] {
+  return rules.map((rule, at) => {
+    const complain: Report = (path, message) => report([list, at, ...path], `${list}[${at}]${message}`);
+    if (rule === nothing) {
+      if (list === 'deny' || rules.length > 1) complain([], ` "${nothing}" stands alone, in "allow"`);
+      return rule;
+    }
+    return typeof rule === 'string' ? checkDestination(rule, complain) : checkRule(list, rule, complain);
+  });
+}
+
+function checkRule(
+  list: 'allow' | 'deny',
+  rule: z.infer<typeof ruleObjectSchema>,
+  complain: Report,
+): PolicyRuleSource {
+  const to = (typeof rule.to === 'string' ? [rule.to] : rule.to).map((each) =>
+    checkDestination(each, complain),
+  );
+  const ports = rule.ports?.map((port) => checkPorts(`${port}`, complain));
+  const withPort = to.find((each) => portsOf(each));
+  if (ports !== undefined && withPort !== undefined) {
+    complain(['ports'], `: "${withPort}" brings its own port: write it in one place`);
+  }
+  const isConditional = rule.methods !== undefined || rule.paths !== undefined;
+  const range = list === 'deny' && isConditional ? to.find((each) => isNetwork(each)) : undefined;
+  if (range !== undefined) {
+    complain(
+      [],
+      `: "${range}" can not be denied by method or path: a name behind the range would get past it`,
+    );
+  }
+  const methods = rule.methods?.map((method) => checkMethod(method, complain));
+  const paths = rule.paths?.map((path) => checkPath(path, complain));
+  return {
+    to,
+    ...(ports !== undefined && { ports }),
+    ...(methods !== undefined && { methods }),
+    ...(paths !== undefined && { paths }),
+  };
+}
+
+function portsOf(destination: string): boolean {
+  const parsed = parsePattern(destination);
+  if (!parsed.ok) return false;
+  return parsed.pattern.ports !== undefined || parsed.pattern.target.kind === 'preset';
+}
+
+function isNetwork(destination: string): boolean {
+  const parsed = parsePattern(destination);
+  return parsed.ok && parsed.pattern.target.kind === 'network';
+}
+
+/** The canonical spelling; where it is none, the word itself and a complaint. */
+function checkDestination(text: string, complain: Report): string {
+  const parsed = parsePattern(text);
+  if (!parsed.ok) {
+    complain([], ` "${text.slice(0, 128)}" ${parsed.problem}`);
+    return text;
+  }
+  const { target } = parsed.pattern;
+  if (target.kind === 'preset' && findPreset(target.preset) === undefined) {
+    const names = presets.map((preset) => preset.name).join(', ');
+    complain([], ` "${text}" is unknown: the presets are ${names}`);
+  }
+  if (text === nothing) complain([], ` "${nothing}" stands alone, in "allow"`);
+  return formatPattern(parsed.pattern);
+}
+
+function checkPorts(text: string, complain: Report): string {
+  // The same words as behind a destination, so the same parser.
+  const parsed = parsePattern(`*:${text}`);
+  if (!parsed.ok) complain(['ports'], `.ports ${parsed.problem}`);
+  return text;
+}
+
+function checkMethod(text: string, complain: Report): string {
+  if (!/^[A-Za-z][A-Za-z-]{0,31}$/.test(text))
+    complain(['methods'], `.methods "${text.slice(0, 32)}" is no HTTP method`);
+  return text.toUpperCase();
+}
+
+/** Paths are compared decoded and without `.` and `..`, so a prefix that is not can never match. */
+function checkPath(text: string, complain: Report): string {
+  const segments = text.split('/').slice(1);
+  const isPlain =
+    text.startsWith('/') &&
+    text.length <= policyLimits.pathCharsMax &&
+    !/[\p{Cc}%?#\\]/u.test(text) &&
+    !segments.some(
+      (segment, at) => segment === '.' || segment === '..' || (segment === '' && at < segments.length - 1),
+    );
+  if (!isPlain) {
+    complain(
+      ['paths'],
+      `.paths "${text.slice(0, 128)}": a path begins with "/" and is written decoded, without query, "//", "." and ".."`,
+    );
+  }
+  return text;
+}
+
+/** `allow_net` as the create request takes it; the answer is canonical. Words of the original's dialect. */
+export const allowNetSchema = z
+  .array(z.string({ error: 'allow_net must be an array of strings' }), {
+    error: 'allow_net must be an array of strings',
+  })
+  .max(policyLimits.rulesMax, { error: `allow_net: ${policyLimits.rulesMax} entries at most` })
+  .transform((entries, context): readonly string[] => {
+    const report: Report = (path, message) =>
+      context.issues.push({
+        code: 'custom',
+        path: [...path],
+        message: `allow_net${message}`,
+        input: entries,
+      });
+    if (entries.length === 1 && entries[0] === nothing) return entries;
+    return entries.map((entry, at) => {
+      if (entry === nothing) report([at], `: "${nothing}" stands alone`);
+      return checkDestination(entry, (path, message) => report([at, ...path], `[${at}]${message}`));
+    });
+  });
+
+/** The full form of `allow_net`. */
+export function policyOfAllowNet(allowNet: readonly string[] | null | undefined): PolicySource {
+  const allow =
+    allowNet === null || allowNet === undefined || allowNet.length === 0 ? [everythingPublic] : allowNet;
+  return { allow, deny: [], dns: 'refuse' };
+}
+
+/** One destination of one rule, ready to be compared. */
+export interface PolicyRule {
+  /** As in `allow[3] *.npmjs.org:443`: what a person finds again in the policy. */
+  readonly name: string;
+  readonly target: Exclude<DestinationPattern['target'], { readonly kind: 'preset' }>;
+  /** Undefined: every port. */
+  readonly ports: readonly PortRange[] | undefined;
+  /** Set: concerns HTTP requests with one of these methods only. */
+  readonly methods: readonly string[] | undefined;
+  readonly paths: readonly string[] | undefined;
+}
+
+export interface PolicyRules {
+  readonly allow: readonly PolicyRule[];
+  readonly deny: readonly PolicyRule[];
+  readonly dns: 'refuse' | 'nxdomain';
+}
+
+/** Takes a policy apart, presets spelt out. Precondition: it went through `policySchema` or `policyOfAllowNet`. */
+export function policyRules(source: PolicySource): PolicyRules {
+  const rulesOf = (list: 'allow' | 'deny'): readonly PolicyRule[] =>
+    source[list].flatMap((rule, at) => expand(`${list}[${at}]`, rule));
+  return { allow: rulesOf('allow'), deny: rulesOf('deny'), dns: source.dns };
+}
+
+function expand(place: string, rule: PolicyRuleSource): readonly PolicyRule[] {
+  if (rule === nothing) return [];
+  const { to, ports, methods, paths }: Exclude<PolicyRuleSource, string> =
+    typeof rule === 'string' ? { to: [rule] } : rule;
+  const ranges = ports?.map((port) => portRange(port));
+  return to.flatMap((text) => {
+    const parsed = parsePattern(text);
+    if (!parsed.ok) throw new TypeError(`"${text}" ${parsed.problem}: the policy was not checked`);
+    return patternsOf(parsed.pattern).map(
+      ({ pattern, from }): PolicyRule => ({
+        name: `${place} ${from}${formatPattern(pattern)}`,
+        target: pattern.target as PolicyRule['target'],
+        ports: pattern.ports === undefined ? ranges : [pattern.ports],
+        methods,
+        paths,
+      }),
+    );
+  });
+}
+
+function patternsOf(
+  pattern: DestinationPattern,
+): readonly { readonly pattern: DestinationPattern; readonly from: string }[] {
+  if (pattern.target.kind !== 'preset') return [{ pattern, from: '' }];
+  const preset = findPreset(pattern.target.preset);
+  if (preset === undefined) throw new TypeError(`there is no preset "${pattern.target.preset}"`);
+  const from = `preset:${preset.name} `;
+  return preset.hosts.map((host) => {
+    const parsed = parsePattern(host);
+    if (!parsed.ok) throw new TypeError(`preset "${preset.name}": "${host}" ${parsed.problem}`);
+    return { pattern: parsed.pattern, from };
+  });
+}
+
+function portRange(text: string): PortRange {
+  const [first = '', last = first] = text.split('-');
+  return { first: Number(first), last: Number(last) };
+}

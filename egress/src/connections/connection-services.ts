@@ -1,0 +1,57 @@
+/**
+ * What connections and relays need of the rest of the process. Types only: the composition makes them.
+ */
+import type { Socket } from 'node:net';
+import type { Log } from '@squash/host/base/log';
+import type { LaunchChannel } from '../channel/launch-channel.ts';
+import type { DecisionLog } from '../decisions/decision-log.ts';
+import type { DnsServer } from '../dns/dns-server.ts';
+import type { Resolver } from '../dns/resolver.ts';
+import type { Decision, Destination, Verdict } from '../ports.ts';
+import type { FairTurns } from './fair-turns.ts';
+import type { Sandbox } from './sandbox.ts';
+import type { TunnelRows } from './tunnel-rows.ts';
+
+export interface ConnectionCounters {
+  /** Since the process started. */
+  total: number;
+  refused: number;
+  /** Now. */
+  intercepted: number;
+}
+
+/** What is known of a connection that is to be read, or refused in words. */
+export interface Readable {
+  readonly sandbox: Sandbox;
+  readonly destination: Destination;
+  readonly protocol: 'tls' | 'http';
+  readonly serverName: string | undefined;
+  readonly refusal: Verdict | undefined;
+  readonly record: (decision: Decision) => void;
+}
+
+export interface ConnectionServices {
+  readonly launcher: LaunchChannel;
+  readonly resolver: Resolver;
+  readonly turns: FairTurns;
+  readonly decisions: DecisionLog;
+  readonly tunnels: TunnelRows;
+  readonly dns: DnsServer;
+  readonly counters: ConnectionCounters;
+  readonly log: Log;
+  readonly monoMs: () => number;
+  readonly wallMs: () => number;
+  readonly interceptsTls: () => boolean;
+  /** Resolves when both ends are closed. */
+  readonly intercept: (socket: Socket, readable: Readable) => Promise<void>;
+  readonly serveDns: (socket: Socket, sandbox: Sandbox) => Promise<void>;
+}
+
+/** The relay as one of its connections sees it. */
+export interface RelaySide {
+  readonly instance: number;
+  readonly sandbox: Sandbox;
+  hold(connection: number, offset: number): void;
+  release(connection: number): void;
+  reset(connection: number): void;
+}

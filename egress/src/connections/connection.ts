@@ -1,0 +1,399 @@
+/**
+ * One connection of a program, from the relay's word that it is there to the relay's word that it has ended.
+ *
+ * `plan.ts` decides, this file carries out: hold and look, dial and release, hand to the interceptor, refuse. The bytes of
+ * a tunnel never come here. What a newcomer would get wrong: everything that is awaited may find the connection ended,
+ * or judged anew, when it comes back, so each step looks at `#state` first; and the relay's `connectionClosed` is the only
+ * end, also of a connection that was reset from here.
+ */
+import type { Socket } from 'node:net';
+import { getSystemErrorName } from 'node:util';
+import { formatAddress, type Address } from '../address/address.ts';
+import type { ConnectionName } from '../channel/launch-channel.ts';
+import type { OpenDecision } from '../decisions/decision-log.ts';
+import { egressLimits as limits } from '../limits.ts';
+import type { Decision, Destination, DecisionVerdict, Verdict } from '../ports.ts';
+import type { ConnectionServices, RelaySide } from './connection-services.ts';
+import { type FirstBytes, readFirstBytes } from './first-bytes.ts';
+import { type Plan, planFirst, planOpen, planRefusal, type Rules } from './plan.ts';
+import type { Reviewable } from './sandbox.ts';
+import { dialMsOf, findTargets, type Targets } from './targets.ts';
+
+export type ConnectionState =
+  /** Its turn to be judged has not come. */
+  | 'waiting'
+  /** Its first bytes are awaited. */
+  | 'looking'
+  | 'dialling'
+  | 'tunnelled'
+  /** Its bytes come here: interception, or DNS. */
+  | 'streamed'
+  /** Reset from here; the relay's last word is awaited. */
+  | 'ending'
+  | 'ended';
+
+/** What the relay says at the end. */
+export interface ConnectionEnd {
+  readonly bytesUp: number;
+  readonly bytesDown: number;
+}
+
+type Unreadable = Extract<Plan, { kind: 'refuse' }>;
+
+export class Connection implements Reviewable {
+  readonly #services: ConnectionServices;
+  readonly #relay: RelaySide;
+  readonly #number: number;
+  readonly #destination: Destination;
+  readonly #openedMs: number;
+  #state: ConnectionState = 'waiting';
+  #timer: NodeJS.Timeout | undefined;
+  #looks = 0;
+  #first: FirstBytes | undefined;
+  /** The address a name leads to is refused: this overrides what its policy says of the name. */
+  #refused: Verdict | undefined;
+  #plan: Plan | undefined;
+  /** The server is dialled although the program has said nothing: only a tunnel is possible then. */
+  #isServerFirst = false;
+  #dialled: Address | undefined;
+  #row: OpenDecision | undefined;
+  /** Noted for the next process. */
+  #isNoted = false;
+  #stream: Socket | undefined;
+  #onStream: ((socket: Socket) => void) | undefined;
+  #onEnd: (() => void) | undefined;
+
+  constructor(
+    services: ConnectionServices,
+    relay: RelaySide,
+    opened: { readonly number: number; readonly destination: Destination },
+  ) {
+    this.#services = services;
+    this.#relay = relay;
+    this.#number = opened.number;
+    this.#destination = opened.destination;
+    this.#openedMs = services.monoMs();
+    relay.sandbox.connections.add(this);
+  }
+
+  get state(): ConnectionState {
+    return this.#state;
+  }
+
+  /** Judges it for the first time. */
+  begin(): void {
+    if (this.#state === 'waiting') this.#carryOut(planOpen(this.#destination, this.#rules));
+  }
+
+  /** All bytes so far that the program has sent. */
+  takeFirst(bytes: Uint8Array, hasEnded: boolean): void {
+    if (this.#state !== 'looking' || this.#first !== undefined) return;
+    const found = readFirstBytes(bytes, hasEnded || bytes.length >= limits.firstBytesMax);
+    if (found.kind !== 'more') return this.#decide(found);
+    if (found.bytesMin > limits.firstBytesMax) return this.#decide({ kind: 'unfinished' });
+    if (this.#looks === 1) this.#wait(limits.helloBytesMs, () => this.#decide({ kind: 'unfinished' }));
+    // A program that sends byte by byte is not asked about each: the pause doubles with every look.
+    if (this.#looks < 4) this.#hold(found.bytesMin - 1);
+    else setTimeout(() => this.#hold(found.bytesMin - 1), Math.min(1_000, 1 << this.#looks));
+  }
+
+  /** The stream that was asked for has come. */
+  takeStream(socket: Socket): void {
+    const take = this.#onStream;
+    this.#onStream = undefined;
+    if (take === undefined || this.#state !== 'streamed') socket.destroy();
+    else take(socket);
+  }
+
+  /** The relay's last word; `undefined` where the relay is gone without one. */
+  finish(end: ConnectionEnd | undefined): void {
+    if (this.#state === 'ended') return;
+    this.#state = 'ended';
+    clearTimeout(this.#timer);
+    this.#relay.sandbox.connections.delete(this);
+    this.#stream?.destroy();
+    const durationMs = Math.round((this.#services.monoMs() - this.#openedMs) * 10) / 10;
+    this.#row?.end({ bytesUp: end?.bytesUp ?? 0, bytesDown: end?.bytesDown ?? 0, durationMs });
+    // Without the relay's word the tunnel may go on.
+    if (this.#isNoted && end !== undefined) this.#services.tunnels.remove(this.#name);
+    this.#onEnd?.();
+    this.#onEnd = undefined;
+  }
+
+  review(): boolean {
+    if (this.#state !== 'dialling' && this.#state !== 'tunnelled' && this.#state !== 'streamed') return false;
+    if (this.#plan === undefined || this.#isStillRight(this.#plan)) return false;
+    this.cut();
+    return true;
+  }
+
+  cut(): void {
+    if (this.#state === 'ended' || this.#state === 'ending') return;
+    this.#state = 'ending';
+    clearTimeout(this.#timer);
+    this.#relay.reset(this.#number);
+    this.#stream?.destroy();
+    this.#onEnd?.();
+    this.#onEnd = undefined;
+  }
+
+  /** Serves DNS over TCP on it. */
+  serveDns(): void {
+    const { sandbox } = this.#relay;
+    if (sandbox.dnsStreams >= limits.sandboxDnsStreamsMax) return this.cut();
+    sandbox.dnsStreams += 1;
+    this.#onEnd = () => {
+      sandbox.dnsStreams -= 1;
+    };
+    void this.#openStream((socket) => this.#services.serveDns(socket, sandbox));
+  }
+
+  /** Refuses it before anything is known of it. `rule` is a code. */
+  refuse(rule: string): void {
+    this.#carryOut({ kind: 'refuse', protocol: undefined, verdict: { isAllowed: false, rule } });
+  }
+
+  get #name(): ConnectionName {
+    return { instance: this.#relay.instance, connection: this.#number };
+  }
+
+  #note(addresses: readonly Address[]): void {
+    this.#services.tunnels.put(this.#relay.sandbox.id, this.#name, {
+      destination: this.#destination,
+      first: this.#first,
+      addresses: addresses.map(formatAddress),
+    });
+    this.#isNoted = true;
+  }
+
+  get #rules(): Rules {
+    const { policy, secrets } = this.#relay.sandbox;
+    return { policy, secrets, interceptsTls: this.#services.interceptsTls() };
+  }
+
+  #isStillRight(plan: Plan): boolean {
+    const destination = this.#destination;
+    const now =
+      this.#refused !== undefined
+        ? planRefusal(this.#refused, this.#rules, this.#first ?? { kind: 'silent' })
+        : this.#first === undefined
+          ? planOpen(destination, this.#rules)
+          : planFirst(destination, this.#rules, this.#first);
+    if (now.kind !== plan.kind) return false;
+    if (this.#dialled === undefined) return true;
+    return this.#rules.policy.decideAddress(destination, formatAddress(this.#dialled)).isAllowed;
+  }
+
+  #carryOut(plan: Plan): void {
+    this.#plan = plan;
+    switch (plan.kind) {
+      case 'look':
+        return this.#look(plan.waits);
+      case 'tunnel':
+        return void this.#tunnel(plan.verdict);
+      case 'intercept':
+        return this.#intercept(plan.protocol, { verdict: plan.verdict, refusal: undefined });
+      case 'refuse':
+        return this.#sayNo(plan);
+    }
+  }
+
+  #look(waits: Extract<Plan, { kind: 'look' }>['waits']): void {
+    this.#state = 'looking';
+    if (waits === 'to_refuse') this.#wait(limits.refusedFirstBytesMs, () => this.#decide({ kind: 'silent' }));
+    else if (waits === 'for_program') this.#wait(limits.firstBytesMs, () => this.cut());
+    else this.#wait(limits.serverFirstMs, () => this.#dialForGreeting());
+    this.#hold(0);
+  }
+
+  /** Asks for the first bytes, once there are more than `offset`. */
+  #hold(offset: number): void {
+    if (this.#state !== 'looking' || this.#first !== undefined) return;
+    this.#looks += 1;
+    this.#relay.hold(this.#number, offset);
+  }
+
+  /** Nothing came from the program: it may be the server's turn. */
+  #dialForGreeting(): void {
+    const plan = planFirst(this.#destination, this.#rules, { kind: 'silent' });
+    // Rules may have changed meanwhile; then what the program says is awaited as before.
+    if (plan.kind !== 'tunnel') return this.#wait(limits.firstBytesMs, () => this.cut());
+    this.#isServerFirst = true;
+    void this.#tunnel(plan.verdict);
+  }
+
+  #decide(first: FirstBytes): void {
+    if (this.#state !== 'looking' || this.#first !== undefined) return;
+    clearTimeout(this.#timer);
+    this.#first = first;
+    const plan =
+      this.#refused === undefined
+        ? planFirst(this.#destination, this.#rules, first)
+        : planRefusal(this.#refused, this.#rules, first);
+    if (!this.#isServerFirst) return this.#carryOut(plan);
+    // The server's greeting may have been read already: nobody can step in between any more.
+    if (plan.kind !== 'tunnel') return this.#refuseLate(plan);
+    this.#plan = plan;
+    // It was noted without its first bytes.
+    if (this.#dialled !== undefined) this.#note([this.#dialled]);
+    this.#state = this.#dialled === undefined ? 'dialling' : 'tunnelled';
+    this.#relay.release(this.#number);
+  }
+
+  #refuseLate(plan: Plan): void {
+    const verdict = plan.kind === 'refuse' ? plan.verdict : { isAllowed: false, rule: 'first_bytes_late' };
+    this.#sayNo({ kind: 'refuse', protocol: undefined, verdict });
+  }
+
+  async #tunnel(verdict: Verdict): Promise<void> {
+    if (!this.#isServerFirst) this.#state = 'dialling';
+    const before = this.#state;
+    const found = findTargets(this.#destination, this.#rules.policy, this.#services.resolver);
+    const targets = found instanceof Promise ? await found : found;
+    if (this.#isOver() || (before === 'dialling' && this.#state !== 'dialling')) return;
+    if (targets.kind === 'refused') return this.#refuseAddress(targets);
+    if (targets.kind === 'unresolved') return this.#fail(verdict, targets.code);
+    // Rules may have changed while the name was resolved.
+    if (this.#state === 'dialling' && this.#plan !== undefined && !this.#isStillRight(this.#plan)) {
+      return this.cut();
+    }
+    const who = this.#relay.sandbox.id;
+    this.#services.turns.take(who, () => {
+      void this.#dial(verdict, targets.addresses).finally(() => this.#services.turns.done(who));
+    });
+  }
+
+  /** Where nothing was said yet it is waited for, so that the refusal can be read. */
+  #refuseAddress(targets: Extract<Targets, { kind: 'refused' }>): void {
+    this.#refused = targets.verdict;
+    this.#isServerFirst = false;
+    this.#dialled = undefined;
+    if (this.#first !== undefined) {
+      return this.#carryOut(planRefusal(targets.verdict, this.#rules, this.#first));
+    }
+    if (this.#state === 'looking') {
+      return this.#wait(limits.refusedFirstBytesMs, () => this.#decide({ kind: 'silent' }));
+    }
+    this.#look('to_refuse');
+  }
+
+  async #dial(verdict: Verdict, addresses: readonly Address[]): Promise<void> {
+    if (this.#isOver()) return;
+    const name = this.#name;
+    this.#note(addresses);
+    // Nothing flows before an upstream is there, so the word can go ahead of it.
+    if (this.#state === 'dialling') this.#relay.release(this.#number);
+    let errno = 0;
+    for (const [at, address] of addresses.entries()) {
+      const timeoutMs = dialMsOf(at, addresses.length);
+      errno = await this.#services.launcher.dialOut(name, {
+        address,
+        port: this.#destination.port,
+        timeoutMs,
+      });
+      if (this.#isOver()) return;
+      if (errno !== 0) continue;
+      this.#dialled = address;
+      this.#row = this.#services.decisions.open(
+        this.#relay.sandbox.id,
+        this.#decision('allowed', verdict.rule),
+      );
+      if (this.#state === 'dialling') this.#state = 'tunnelled';
+      return;
+    }
+    this.#fail(verdict, getSystemErrorName(-errno));
+  }
+
+  #isOver(): boolean {
+    return this.#state === 'ended' || this.#state === 'ending';
+  }
+
+  /** Allowed, and yet there is nobody. */
+  #fail(verdict: Verdict, code: string): void {
+    this.#record('allowed', `${verdict.rule} (${code})`);
+    this.cut();
+  }
+
+  #sayNo({ protocol, verdict }: Unreadable): void {
+    this.#services.counters.refused += 1;
+    if (protocol !== undefined && this.#hasRoom())
+      return this.#intercept(protocol, { verdict, refusal: verdict });
+    this.#record('denied', verdict.rule);
+    this.cut();
+  }
+
+  #hasRoom(): boolean {
+    const { counters } = this.#services;
+    return (
+      counters.intercepted < limits.interceptedMax &&
+      this.#relay.sandbox.intercepted < limits.sandboxInterceptedMax
+    );
+  }
+
+  #intercept(
+    protocol: 'tls' | 'http',
+    { verdict, refusal }: { readonly verdict: Verdict; readonly refusal: Verdict | undefined },
+  ): void {
+    if (!this.#hasRoom()) {
+      this.#record('denied', 'interception_limit');
+      return this.cut();
+    }
+    const { sandbox } = this.#relay;
+    const { counters } = this.#services;
+    sandbox.intercepted += 1;
+    counters.intercepted += 1;
+    let requests = 0;
+    this.#onEnd = () => {
+      sandbox.intercepted -= 1;
+      counters.intercepted -= 1;
+      if (requests === 0) this.#record(refusal === undefined ? 'allowed' : 'denied', verdict.rule);
+    };
+    const record = (decision: Decision): void => {
+      requests += 1;
+      this.#services.decisions.record(sandbox.id, decision);
+    };
+    void this.#openStream((socket) =>
+      this.#services.intercept(socket, {
+        sandbox,
+        destination: this.#destination,
+        protocol,
+        serverName: this.#first?.kind === 'tls' ? this.#first.serverName : undefined,
+        refusal,
+        record,
+      }),
+    );
+  }
+
+  /** Has the relay hand the program's bytes to this process, and `serve` them until it is done. */
+  async #openStream(serve: (socket: Socket) => Promise<void>): Promise<void> {
+    this.#state = 'streamed';
+    this.#onStream = (socket) => {
+      clearTimeout(this.#timer);
+      this.#stream = socket;
+      serve(socket)
+        .catch((error: unknown) => {
+          // Not the program's doing: it could have been told.
+          this.#services.log.guest(this.#relay.sandbox.id).error('stream.fault', { error });
+        })
+        .finally(() => void socket.destroy());
+    };
+    this.#wait(limits.helloMs, () => this.cut());
+    this.#relay.release(this.#number);
+    if ((await this.#services.launcher.streamOut(this.#name)) !== 0) this.cut();
+  }
+
+  #record(verdict: DecisionVerdict, rule: string): void {
+    this.#services.decisions.record(this.#relay.sandbox.id, this.#decision(verdict, rule));
+  }
+
+  #decision(verdict: DecisionVerdict, rule: string): Decision {
+    const { host, address, port } = this.#destination;
+    const dialled = this.#dialled === undefined ? undefined : formatAddress(this.#dialled);
+    return { kind: 'connection', host, address: address ?? dialled, port, verdict, rule };
+  }
+
+  #wait(ms: number, then: () => void): void {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(then, ms);
+  }
+}

@@ -1,0 +1,56 @@
+/**
+ * A bounded number of places, taken in turn by those who wait: first by sandbox, then by age. A sandbox with ten
+ * thousand waiting connections delays another one's by one place, not by ten thousand.
+ */
+export class FairTurns {
+  readonly #all: number;
+  readonly #each: number;
+  readonly #held = new Map<string, number>();
+  /** In the order of their turns. */
+  readonly #waiting = new Map<string, (() => void)[]>();
+  #taken = 0;
+
+  constructor(places: { readonly all: number; readonly each: number }) {
+    this.#all = places.all;
+    this.#each = places.each;
+  }
+
+  /** Calls `begin` when there is a place, at once where there is one now. Give it back with `done`. */
+  take(who: string, begin: () => void): void {
+    if (this.#taken < this.#all && (this.#held.get(who) ?? 0) < this.#each && !this.#waiting.has(who)) {
+      this.#hold(who);
+      begin();
+      return;
+    }
+    const queue = this.#waiting.get(who);
+    if (queue === undefined) this.#waiting.set(who, [begin]);
+    else queue.push(begin);
+  }
+
+  done(who: string): void {
+    const held = (this.#held.get(who) ?? 0) - 1;
+    if (held <= 0) this.#held.delete(who);
+    else this.#held.set(who, held);
+    this.#taken -= 1;
+    this.#next();
+  }
+
+  #hold(who: string): void {
+    this.#held.set(who, (this.#held.get(who) ?? 0) + 1);
+    this.#taken += 1;
+  }
+
+  #next(): void {
+    for (const [who, queue] of this.#waiting) {
+      if (this.#taken >= this.#all) return;
+      if ((this.#held.get(who) ?? 0) >= this.#each) continue;
+      const begin = queue.shift();
+      // To the end of the line, where there is more to do for this one.
+      this.#waiting.delete(who);
+      if (queue.length > 0) this.#waiting.set(who, queue);
+      if (begin === undefined) continue;
+      this.#hold(who);
+      begin();
+    }
+  }
+}

@@ -1,0 +1,59 @@
+/**
+ * Hands one connection to the interceptor, with the sandbox's rules as they are at the moment they are asked.
+ */
+import type { Socket } from 'node:net';
+import type { InterceptedConnection, Interceptor, Policy } from '../ports.ts';
+import type { ConnectionServices, Readable } from './connection-services.ts';
+import type { Sandbox } from './sandbox.ts';
+import { dialTargets, findTargets } from './targets.ts';
+
+/** Resolves when both ends are closed. */
+export async function interceptWith(
+  interceptor: Interceptor,
+  services: ConnectionServices,
+  { socket, readable }: { readonly socket: Socket; readonly readable: Readable },
+): Promise<void> {
+  const { sandbox, destination, protocol, serverName, refusal, record } = readable;
+  const policy = livePolicy(sandbox);
+  const connection: InterceptedConnection = {
+    sandbox: sandbox.id,
+    destination,
+    protocol,
+    serverName,
+    refusal,
+    policy,
+    get secrets() {
+      return sandbox.secrets;
+    },
+    dial: async (signal) => {
+      const found = await findTargets(destination, policy, services.resolver);
+      const { promise, resolve } = Promise.withResolvers<void>();
+      services.turns.take(sandbox.id, resolve);
+      await promise;
+      try {
+        return (await dialTargets(found, destination.port, signal)).socket;
+      } finally {
+        services.turns.done(sandbox.id);
+      }
+    },
+    record,
+  };
+  await interceptor.intercept(socket, connection);
+}
+
+/** Asks the sandbox's present policy, however long the asker keeps this object. */
+function livePolicy(sandbox: Sandbox): Policy {
+  return {
+    decideName: (host) => sandbox.policy.decideName(host),
+    decideConnection: (destination) => sandbox.policy.decideConnection(destination),
+    decideAddress: (destination, address) => sandbox.policy.decideAddress(destination, address),
+    needsRequests: (destination) => sandbox.policy.needsRequests(destination),
+    decideRequest: (destination, request) => sandbox.policy.decideRequest(destination, request),
+    get isOpen() {
+      return sandbox.policy.isOpen;
+    },
+    get refusedNames() {
+      return sandbox.policy.refusedNames;
+    },
+  };
+}

@@ -1,0 +1,135 @@
+/**
+ * One sandbox as the egress process knows it: its rules, its names, its connections, and its share of everything.
+ *
+ * A relay may come before the daemon has spoken of its sandbox: such a sandbox exists with rules that refuse
+ * everything, so that there is no moment in which nobody decides.
+ */
+import { TokenBucket } from '../token-bucket.ts';
+import type { DecisionLog } from '../decisions/decision-log.ts';
+import type { DnsClient } from '../dns/dns-server.ts';
+import type { VirtualAddresses } from '../dns/virtual-addresses.ts';
+import { egressLimits as limits } from '../limits.ts';
+import type { Policy, SandboxSecrets, Verdict } from '../ports.ts';
+
+/** What a sandbox asks of its connections. */
+export interface Reviewable {
+  /** Judges the connection again. True: it was ended. */
+  review(): boolean;
+  /** Ends it, whatever it is. */
+  cut(): void;
+}
+
+export interface SandboxParts {
+  readonly names: VirtualAddresses;
+  /** Until the daemon says which it may use: none. */
+  readonly secrets: SandboxSecrets;
+  readonly decisions: DecisionLog;
+  readonly monoMs: () => number;
+}
+
+export class Sandbox implements DnsClient {
+  readonly id: string;
+  readonly names: VirtualAddresses;
+  readonly connections = new Set<Reviewable>();
+  /** Tunnels that an earlier process decided, by their numbers, and how to end them. */
+  readonly adopted = new Map<number, Reviewable>();
+  readonly queries: TokenBucket;
+  policy: Policy = refuseAll;
+  secrets: SandboxSecrets;
+  lookups = 0;
+  intercepted = 0;
+  dnsStreams = 0;
+  readonly #decisions: DecisionLog;
+  readonly #monoMs: () => number;
+  readonly #opens: TokenBucket;
+  readonly #waiting: (() => void)[] = [];
+  readonly #told = new Map<string, number>();
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(id: string, parts: SandboxParts) {
+    this.id = id;
+    this.names = parts.names;
+    this.secrets = parts.secrets;
+    this.#decisions = parts.decisions;
+    this.#monoMs = parts.monoMs;
+    const nowMs = parts.monoMs();
+    this.queries = new TokenBucket(
+      { perS: limits.sandboxQueriesPerS, burst: limits.sandboxQueriesBurst },
+      nowMs,
+    );
+    this.#opens = new TokenBucket(
+      { perS: limits.sandboxConnectionsPerS, burst: limits.sandboxConnectionsBurst },
+      nowMs,
+    );
+  }
+
+  /** Calls `begin` when the sandbox's rate of new connections allows it, at once where it does now. */
+  admit(begin: () => void): void {
+    if (this.#waiting.length === 0 && this.#opens.take(this.#monoMs())) begin();
+    else {
+      this.#waiting.push(begin);
+      this.#arm();
+    }
+  }
+
+  /** How many connections the present rules do not allow any more; they are ended. */
+  review(): number {
+    // A name that was told under the old rules is told again under the new ones.
+    this.#told.clear();
+    const all = [...this.connections, ...this.adopted.values()];
+    return all.filter((connection) => connection.review()).length;
+  }
+
+  recordName(host: string, verdict: Verdict): void {
+    const nowMs = this.#monoMs();
+    const key = `${host} ${verdict.rule}`;
+    const toldMs = this.#told.get(key);
+    if (toldMs !== undefined && nowMs - toldMs < limits.dnsDecisionRepeatMs) return;
+    this.#told.delete(key);
+    for (const oldest of this.#told.keys()) {
+      if (this.#told.size < limits.dnsDecisionNamesMax) break;
+      this.#told.delete(oldest);
+    }
+    this.#told.set(key, nowMs);
+    this.#decisions.record(this.id, {
+      kind: 'dns',
+      host,
+      address: undefined,
+      port: undefined,
+      verdict: verdict.isAllowed ? 'allowed' : 'denied',
+      rule: verdict.rule,
+    });
+  }
+
+  /** Ends all that is going on. */
+  cut(): void {
+    clearTimeout(this.#timer);
+    this.#waiting.length = 0;
+    for (const connection of [...this.connections, ...this.adopted.values()]) connection.cut();
+    this.adopted.clear();
+  }
+
+  #arm(): void {
+    this.#timer ??= setTimeout(
+      () => {
+        this.#timer = undefined;
+        while (this.#waiting.length > 0 && this.#opens.take(this.#monoMs())) this.#waiting.shift()?.();
+        if (this.#waiting.length > 0) this.#arm();
+      },
+      Math.max(1, this.#opens.waitMs),
+    );
+  }
+}
+
+const refusal: Verdict = { isAllowed: false, rule: 'no_policy' };
+
+/** For a sandbox without rules that hold. */
+export const refuseAll: Policy = {
+  decideName: () => refusal,
+  decideConnection: () => refusal,
+  decideAddress: () => refusal,
+  needsRequests: () => false,
+  decideRequest: () => refusal,
+  isOpen: false,
+  refusedNames: 'refuse',
+};

@@ -1,0 +1,141 @@
+/**
+ * What the daemon says to the egress process, and hears from it: HTTP with JSON on `run/egress-api.sock`.
+ *
+ * | request | body → answer |
+ * |---|---|
+ * | `PUT /sync` | `EgressSync` → `EgressSynced`: the whole truth. The first one opens `run/egress.sock` |
+ * | `PUT /sandboxes/{id}` | `EgressSandboxRules` → `EgressApplied`: one sandbox, new or changed. 400: the old rules stay |
+ * | `DELETE /sandboxes/{id}` | → `EgressApplied`: its connections end, its addresses and decisions are forgotten |
+ * | `GET /decisions?…` | `EgressDecisionQuery` → `EgressDecisions`, or with `Accept: text/event-stream` a stream of them |
+ * | `GET /stats` | → `EgressStats` |
+ * | `POST /stop` | → `{}`, then the process ends |
+ *
+ * A refusal is status 400, 404 or 409 with `EgressRefusal`. What a newcomer would get wrong: the order of two
+ * `PUT`s for one sandbox is the daemon's to keep; the process takes each as it comes. Only the daemon's user id may
+ * connect (mode 0600 of the socket), so there is no token.
+ */
+import { sandboxIdSchema } from '@squash/contract/ids';
+import { z } from 'zod';
+
+/** Relative to the run directory. */
+export const egressSockets = { api: 'egress-api.sock', relays: 'egress.sock' } as const;
+
+/** A policy in its full form, as it is stored and shown. Its own schema parses it where it is compiled. */
+const policySource = z.json();
+
+/** Names of secrets that a sandbox may use; `all` is the default of `secrets.json`. */
+const secretSubset = z.union([z.literal('all'), z.array(z.string().min(1).max(256)).max(1_024)]);
+
+export const egressSandboxRulesSchema = z.strictObject({
+  policy: policySource,
+  secrets: secretSubset,
+});
+export type EgressSandboxRules = z.infer<typeof egressSandboxRulesSchema>;
+
+export const egressSyncSchema = z.strictObject({
+  /** What no sandbox's policy can exceed; null where the operator set none. */
+  ceiling: policySource.nullable(),
+  /** Private or reserved ranges that policies may reach: `SQUASH_EGRESS_ALLOW_CIDRS`, already split. */
+  allowCidrs: z.array(z.string().max(64)).max(1_024),
+  /** False: no TLS is intercepted, secrets reach plain HTTP only (`SQUASH_PROXY_HTTPS=0`). */
+  interceptsTls: z.boolean(),
+  /** Every sandbox there is. What is known of others is forgotten. */
+  sandboxes: z
+    .array(egressSandboxRulesSchema.extend({ id: sandboxIdSchema }))
+    // The daemon's own bound is far below (limits.sandboxesMax).
+    .max(10_000),
+});
+export type EgressSync = z.infer<typeof egressSyncSchema>;
+
+export const egressSyncedSchema = z.object({
+  /** Sandboxes whose policy could not be compiled: everything is refused to them until a good one comes. */
+  problems: z.array(z.object({ id: z.string(), message: z.string() })),
+});
+export type EgressSynced = z.infer<typeof egressSyncedSchema>;
+
+/** `closed`: open connections that the new rules do not allow, and which were ended. */
+export const egressAppliedSchema = z.object({ closed: z.int() });
+export type EgressApplied = z.infer<typeof egressAppliedSchema>;
+
+export const egressRefusalSchema = z.object({ code: z.string(), message: z.string() });
+export type EgressRefusal = z.infer<typeof egressRefusalSchema>;
+
+export const egressDecisionKinds = ['dns', 'connection', 'request'] as const;
+export const egressDecisionVerdicts = ['allowed', 'denied', 'blocked'] as const;
+
+/** One row. `id` grows and is never used again; what is not known or does not apply is null. */
+export const egressDecisionSchema = z.object({
+  id: z.int(),
+  /** RFC 3339, UTC: when the decision was made, not when the connection ended. */
+  time: z.string(),
+  sandbox: z.string(),
+  kind: z.enum(egressDecisionKinds),
+  host: z.string().nullable(),
+  address: z.string().nullable(),
+  port: z.int().nullable(),
+  method: z.string().nullable(),
+  /** Without the query. */
+  path: z.string().nullable(),
+  verdict: z.enum(egressDecisionVerdicts),
+  rule: z.string(),
+  bytes_up: z.int().nullable(),
+  bytes_down: z.int().nullable(),
+  duration_ms: z.number().nullable(),
+  /** Names of secrets that were put in. */
+  secrets: z.array(z.string()),
+  /** Equal rows that came at once are one row: how many they were. */
+  count: z.int(),
+});
+export type EgressDecision = z.infer<typeof egressDecisionSchema>;
+
+/** As query parameters. */
+export const egressDecisionQuerySchema = z.strictObject({
+  sandbox: sandboxIdSchema.optional(),
+  /** Only rows with a larger id. A follower gives the last id it has seen. */
+  after: z.coerce.number().int().min(0).optional(),
+  kind: z.enum(egressDecisionKinds).optional(),
+  verdict: z.enum(egressDecisionVerdicts).optional(),
+  /** Exact name, or `*.example.com` for names below. */
+  host: z.string().min(1).max(255).optional(),
+  /** Without `after` the newest rows, with it the next ones; always in the order of their ids. */
+  limit: z.coerce.number().int().min(1).max(1_000).default(100),
+});
+export type EgressDecisionQuery = z.infer<typeof egressDecisionQuerySchema>;
+
+/**
+ * The answer without `Accept: text/event-stream`. With it: rows after `after` (without: the newest `limit`), then
+ * each new one, as events `decision` whose `id:` is the row's and whose `data:` is the row.
+ */
+export const egressDecisionsSchema = z.object({
+  decisions: z.array(egressDecisionSchema),
+  /** Rows with smaller ids were removed to stay in bounds; 0: none were. */
+  removed_before: z.int(),
+});
+export type EgressDecisions = z.infer<typeof egressDecisionsSchema>;
+
+export const egressStatsSchema = z.object({
+  version: z.string(),
+  pid: z.int(),
+  started: z.string(),
+  /** False until the first `PUT /sync`: no relay is listened to. */
+  synced: z.boolean(),
+  /** The channel over which connections are dialled. */
+  launcher: z.boolean(),
+  sandboxes: z.int(),
+  relays: z.int(),
+  connections: z.object({
+    /** Being decided or dialled; tunnelled; read by the interceptor. */
+    pending: z.int(),
+    tunnelled: z.int(),
+    intercepted: z.int(),
+    /** Since the process started. */
+    total: z.int(),
+    refused: z.int(),
+  }),
+  dns: z.object({ queries: z.int(), refused: z.int(), dropped: z.int(), upstream: z.int() }),
+  decisions: z.object({ stored: z.int(), dropped: z.int() }),
+  memory: z.object({ rss_bytes: z.int(), heap_bytes: z.int() }),
+  /** What an operator should know: `secrets.json` has a bad edit, a resolver does not answer. */
+  warnings: z.array(z.string()),
+});
+export type EgressStats = z.infer<typeof egressStatsSchema>;

@@ -1,0 +1,112 @@
+/**
+ * Every limit of the egress process, each with the reason for its number. Units stand last in the names.
+ *
+ * Where a limit is per sandbox it is what keeps sandboxes fair to each other; where it is for all it keeps the process
+ * within its memory.
+ */
+export const egressLimits = {
+  // Channels.
+  /** A frame that waits for a relay: past this its DNS answers are dropped (UDP may lose them). */
+  relayQueueBytes: 1_048_576,
+  /** … and past this the relay is taken for dead and cut; it comes back with the next connection. */
+  relayQueueBytesMax: 8_388_608,
+  /** From accept to the first frame on `egress.sock`. The launcher writes it before it connects anything else. */
+  helloMs: 5_000,
+  /** Between two tries to reach the launcher: it is restarted by hand, seldom. */
+  launcherRetryMs: 250,
+
+  // Connections.
+  /** Of one sandbox, being decided or open: the promised 10,000 and room for those that are just closing. */
+  sandboxConnectionsMax: 16_384,
+  /** Of one sandbox, being dialled at once: a sandbox that dials into the void waits for itself only. */
+  sandboxDialsMax: 256,
+  /** Of all sandboxes, being dialled at once: half of the launcher's descriptors at the usual limit of 1,024. */
+  dialsMax: 512,
+  /** Connections a sandbox may open per second for long, and at once. More wait their turn. */
+  sandboxConnectionsPerS: 2_000,
+  sandboxConnectionsBurst: 12_000,
+  /** Of one sandbox, read by the interceptor: each holds two TLS ends, some hundred KiB. */
+  sandboxInterceptedMax: 1_024,
+  interceptedMax: 4_096,
+  /** Of one sandbox, DNS over TCP: resolvers use one, when an answer was cut. */
+  sandboxDnsStreamsMax: 64,
+  /** One address. The last one of a name gets the whole time, earlier ones less, so that a dead one costs little. */
+  dialMs: 10_000,
+  dialEarlierMs: 3_000,
+  /** Addresses of one name that are tried. */
+  dialAddressesMax: 8,
+  /**
+   * A program that says nothing for this long may wait for the server to speak first (SSH, SMTP, MySQL): the server is
+   * dialled, while what the program says first is still looked at. Clients that speak first do so at once.
+   */
+  serverFirstMs: 250,
+  /** A connection that will be refused or read, whose program says nothing: browsers open some ahead of need. */
+  firstBytesMs: 120_000,
+  /** A refused connection whose program says nothing: it expects the server to speak, a reset is the clearest word. */
+  refusedFirstBytesMs: 2_000,
+  /** From the first byte of a ClientHello or request line to its last. */
+  helloBytesMs: 10_000,
+  /** What is looked at: with post-quantum keys a ClientHello has 2 KiB, with resumption data up to 10. */
+  firstBytesMax: 16_384,
+
+  // DNS.
+  /** Queries of one sandbox per second for long, and at once. Those above are dropped, as a full link would. */
+  sandboxQueriesPerS: 2_000,
+  sandboxQueriesBurst: 4_000,
+  /** Queries of one sandbox that wait for a resolver of the host. */
+  sandboxLookupsMax: 128,
+  /** Of all sandboxes: c-ares holds some KiB and a socket's share for each. */
+  lookupsMax: 1_024,
+  /** One query to the host's resolvers, tries included: programs give up after 5 s to 10 s. */
+  lookupMs: 5_000,
+  /** Names kept in the resolver's cache, for all sandboxes. */
+  cacheEntriesMax: 8_192,
+  /** Bounds of what a record's own TTL is taken for. */
+  cacheTtlMinS: 5,
+  cacheTtlMaxS: 300,
+  /** How long a name that is not there is remembered: c-ares does not tell the zone's own number. */
+  cacheNegativeS: 10,
+  /** Records of one answer that are passed on. */
+  answerRecordsMax: 128,
+  /** A query over TCP; real ones are below 300 bytes. */
+  queryBytesMax: 4_096,
+  /** A DNS stream from which nothing comes. */
+  dnsStreamIdleMs: 10_000,
+  /** In answers with virtual addresses: short, so that a program asks again after a sandbox was restored. */
+  virtualTtlS: 60,
+  /** Names of one sandbox that have an address: allowed ones, and refused ones apart so that these push out none. */
+  sandboxNamesMax: 8_192,
+  sandboxRefusedNamesMax: 1_024,
+  /** A name that was asked for, or connected to, this recently keeps its address when the table is full. */
+  nameKeepMs: 600_000,
+
+  // Decisions.
+  /** Rows of one sandbox; the oldest go. A day of an agent at work. */
+  sandboxDecisionsMax: 20_000,
+  /** Rows of all sandboxes: at some 200 bytes each, 200 MB. */
+  decisionsMax: 1_000_000,
+  /** Rows that wait for their transaction; past this they are counted instead of stored. */
+  decisionsPendingMax: 10_000,
+  /** How long they wait at most: unseen by a person who follows. */
+  decisionsFlushMs: 100,
+  /** A name's DNS decision is recorded again only after this: programs ask before every connection. */
+  dnsDecisionRepeatMs: 60_000,
+  /** Names of one sandbox whose decision is remembered for that. */
+  dnsDecisionNamesMax: 512,
+  /** Hosts, paths and rules in a row are cut here. */
+  decisionTextMax: 1_024,
+  /** Followers of the log at once; the daemon has one for each of its own clients. */
+  followersMax: 256,
+  /** What a follower that does not read may hold. */
+  followerQueueBytesMax: 1_048_576,
+  /** A comment in a silent stream, so that a dead follower is noticed. */
+  followerKeepAliveMs: 15_000,
+
+  // Control.
+  /** The largest request: 10,000 sandboxes with a policy of 6 KB each. */
+  controlBodyBytesMax: 67_108_864,
+  /** Open requests when the process is told to end. */
+  stopMs: 2_000,
+  /** The log file is set aside once when it is this large: at most twice that much is on the disk. */
+  logBytesMax: 8_388_608,
+} as const;

@@ -1,0 +1,122 @@
+/** What a recorded session teaches, and how a policy explains itself. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { policyTestBodySchema } from '@squash/contract/egress';
+import { policySchema } from '@squash/contract/policy';
+import { compilePolicy } from './compile.ts';
+import { explain } from './explain.ts';
+import { type LearnedFrom, learn } from './learn.ts';
+
+const row = (change: Partial<LearnedFrom>): LearnedFrom => ({
+  kind: 'connection',
+  host: null,
+  address: null,
+  port: 443,
+  verdict: 'allowed',
+  rule: 'allow[0] *',
+  count: 1,
+  ...change,
+});
+
+test('learn() proposes one host and port for each place, and the proposal allows them all', () => {
+  const answer = learn([
+    row({ kind: 'dns', host: 'pypi.org', port: null }),
+    row({ host: 'pypi.org' }),
+    row({ host: 'pypi.org', verdict: 'denied', rule: 'not_allowed', count: 3 }),
+    row({ kind: 'request', host: 'files.pythonhosted.org' }),
+    row({ address: '8.8.8.8', port: 53 }),
+    row({ address: '2001:4860::8888', port: 53 }),
+  ]);
+  assert.deepEqual(
+    answer.seen.find(({ destination }) => destination === 'pypi.org:443'),
+    {
+      destination: 'pypi.org:443',
+      count: 4,
+      refused: 3,
+    },
+  );
+  const policy = compilePolicy({
+    policy: policySchema.parse(answer.policy),
+    ceiling: undefined,
+    allowRanges: [],
+  });
+  assert.equal(answer.policy.allow.length, 4);
+  for (const host of ['pypi.org', 'files.pythonhosted.org']) {
+    assert.equal(policy.decideConnection({ host, address: undefined, port: 443 }).isAllowed, true);
+    assert.equal(policy.decideConnection({ host, address: undefined, port: 80 }).isAllowed, false);
+  }
+  assert.equal(
+    policy.decideConnection({ host: undefined, address: '2001:4860::8888', port: 53 }).isAllowed,
+    true,
+  );
+});
+
+test('learn() takes a name without a connection only where it was refused', () => {
+  const answer = learn([
+    row({ kind: 'dns', host: 'asked.example', port: null }),
+    row({ kind: 'dns', host: 'hidden.example', port: null, verdict: 'denied', rule: 'not_allowed' }),
+  ]);
+  assert.deepEqual(answer.policy.allow, ['hidden.example']);
+});
+
+test('learn() leaves out what no policy should be made of, and says why', () => {
+  const answer = learn([
+    row({ host: 'intern.example', verdict: 'denied', rule: 'private_address' }),
+    row({ host: 'elsewhere.example', verdict: 'blocked', rule: 'placeholder_elsewhere' }),
+    row({ host: 'evil.example', verdict: 'denied', rule: 'deny[0] evil.example' }),
+    row({ host: 'above.example', verdict: 'denied', rule: 'ceiling not_allowed' }),
+    row({
+      kind: 'dns',
+      host: '_http._tcp.deb.debian.org',
+      port: null,
+      verdict: 'denied',
+      rule: 'not_allowed',
+    }),
+    row({ kind: 'dns', host: '1.0.0.127.in-addr.arpa', port: null, verdict: 'denied', rule: 'not_allowed' }),
+  ]);
+  assert.deepEqual(answer.policy.allow, ['none']);
+  assert.equal(answer.left_out.length, 6);
+  assert.match(answer.left_out[0]?.why ?? '', /private_address/);
+});
+
+test('explain() answers each step up to the refusal', () => {
+  const policy = compilePolicy({
+    policy: policySchema.parse({
+      allow: ['pypi.org:443', { to: 'api.github.com', methods: ['GET'], paths: ['/repos'] }],
+    }),
+    ceiling: undefined,
+    allowRanges: [],
+  });
+  const ask = (to: string, method = 'GET') => {
+    const body = policyTestBodySchema.parse({ to, method });
+    return explain(policy, body.to, body.method);
+  };
+  assert.deepEqual(ask('pypi.org:443'), {
+    allowed: true,
+    host: 'pypi.org',
+    address: null,
+    port: 443,
+    steps: [
+      { step: 'name', allowed: true, rule: 'allow[0] pypi.org:443' },
+      { step: 'connection', allowed: true, rule: 'allow[0] pypi.org:443' },
+    ],
+    reads_requests: false,
+  });
+  assert.deepEqual(ask('http://pypi.org/simple').steps.at(-1), {
+    step: 'connection',
+    allowed: false,
+    rule: 'not_allowed',
+  });
+  assert.equal(ask('https://api.github.com/repos/a%2Fb').allowed, true);
+  assert.deepEqual(ask('https://api.github.com/repos/a', 'post').steps.at(-1), {
+    step: 'request',
+    allowed: false,
+    rule: 'not_allowed',
+  });
+  assert.deepEqual(ask('[2001:4860::1]:53').steps, [
+    { step: 'connection', allowed: false, rule: 'not_allowed' },
+  ]);
+  for (const to of ['', '*.example.com', '10.0.0.0/8', 'ftp://example.com', 'preset:debian', 'https://']) {
+    assert.equal(policyTestBodySchema.safeParse({ to }).success, false, to);
+  }
+});

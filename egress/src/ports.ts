@@ -1,0 +1,135 @@
+/**
+ * The ports between the parts of the egress process: connections (who decides and dials), policy (what is allowed),
+ * interception (what happens to readable traffic), secrets (what is put in and taken out). Types, and one error.
+ *
+ * What a newcomer would get wrong: a connection's sandbox is what the launcher said when it handed the control
+ * connection over, its host is the name whose virtual address was dialled. Nothing the program sends can change either.
+ */
+import type { Duplex } from 'node:stream';
+import type { Socket } from 'node:net';
+import type { TrafficSecrets } from './secrets/traffic-secrets.ts';
+
+/** Where a program connected to, after the virtual address was translated back. */
+export interface Destination {
+  /** Lower case, A-labels, no trailing dot. `undefined`: an address literal was dialled. */
+  readonly host: string | undefined;
+  /** The literal address (canonical text); `undefined` where `host` is set. */
+  readonly address: string | undefined;
+  readonly port: number;
+}
+
+/** One answer of a policy. `rule` is what a person can find again in the policy: `allow[3] *.npmjs.org:443`. */
+export interface Verdict {
+  readonly isAllowed: boolean;
+  readonly rule: string;
+}
+
+/** The compiled policy of one sandbox: its own rules, the daemon-wide ceiling and the presets, ready to be asked. Pure. */
+export interface Policy {
+  /** May any port of this name be reached? Decides whether a query for it may leave the host. */
+  decideName(host: string): Verdict;
+  /** May this destination be connected to, as far as that can be told without reading the traffic? */
+  decideConnection(destination: Destination): Verdict;
+  /** Is this resolved (or literal) address one that may be dialled for the destination? Private, reserved … unless named. */
+  decideAddress(destination: Destination, address: string): Verdict;
+  /** Must requests to this destination be read because an HTTP rule (method, path) concerns it? */
+  needsRequests(destination: Destination): boolean;
+  /** For HTTP(S) that is read. `path` is percent-decoded once and normalised by the caller. */
+  decideRequest(
+    destination: Destination,
+    request: { readonly method: string; readonly path: string },
+  ): Verdict;
+  /** True where every public host is allowed and no rule restricts: TLS names then need no check against the address. */
+  readonly isOpen: boolean;
+  /** `refuse` (a refused name gets a virtual address, so the refusal is explained at connection time) or `nxdomain`. */
+  readonly refusedNames: 'refuse' | 'nxdomain';
+}
+
+export type DecisionVerdict = 'allowed' | 'denied' | 'blocked';
+
+/** What is recorded of one connection, request or query; the row's number, time and sandbox are added by the log. */
+export interface Decision {
+  readonly kind: 'dns' | 'connection' | 'request';
+  readonly host: string | undefined;
+  readonly address: string | undefined;
+  readonly port: number | undefined;
+  readonly method?: string;
+  /** Query left out: it may carry secrets. */
+  readonly path?: string;
+  readonly verdict: DecisionVerdict;
+  /** The rule that decided, or a code such as `private_address`, `sni_mismatch`, `placeholder_elsewhere`. */
+  readonly rule: string;
+  readonly bytesUp?: number;
+  readonly bytesDown?: number;
+  readonly durationMs?: number;
+  /** Names of secrets that were put into the request; never a value. */
+  readonly secrets?: readonly string[];
+}
+
+/** What the interceptor is told of the connection it takes over. */
+export interface InterceptedConnection {
+  readonly sandbox: string;
+  readonly destination: Destination;
+  /** What the first bytes are: TLS is terminated with a certificate of the installation's CA, HTTP is read as it is. */
+  readonly protocol: 'tls' | 'http';
+  /**
+   * SNI of the ClientHello (lower case), already found equal to the destination's host where that has a name. With a
+   * `refusal` it is whatever the program said, so that it can read the answer.
+   */
+  readonly serverName: string | undefined;
+  /** Set where the whole connection is refused: every request gets the readable 403 that names the rule. */
+  readonly refusal: Verdict | undefined;
+  /** Stays the sandbox's present policy when that changes: ask it for every request. */
+  readonly policy: Policy;
+  readonly secrets: SandboxSecrets;
+  /** Resolves, checks and dials the destination; the socket is connected. @throws DialRefused with a Verdict, or an Error with `code` */
+  readonly dial: (signal?: AbortSignal) => Promise<Socket>;
+  readonly record: (decision: Decision) => void;
+}
+
+/** E4's front: takes a raw byte stream from a program and serves it until it ends. Resolves when both ends are closed. */
+export interface Interceptor {
+  intercept(stream: Duplex, connection: InterceptedConnection): Promise<void>;
+}
+
+/** What `dial` throws where the policy, not the network, says no. */
+export class DialRefused extends Error {
+  readonly verdict: Verdict;
+
+  constructor(verdict: Verdict) {
+    super(`refused by ${verdict.rule}`);
+    this.name = 'DialRefused';
+    this.verdict = verdict;
+  }
+}
+
+/** The operator's part of every policy. */
+export interface PolicyFrame {
+  /** A policy's source that no sandbox can exceed; null: none. */
+  readonly ceiling: unknown;
+  /** Private or reserved ranges that may be reached where a policy allows the name or the address. */
+  readonly allowCidrs: readonly string[];
+}
+
+/** E3's front. `source` is what the daemon sent. @throws Error with a sentence for the operator */
+export type CompilePolicy = (source: unknown, frame: PolicyFrame) => Policy;
+
+/** E4's front to `secrets.json`. What it hands out stays true when the file changes. */
+export interface SecretStore extends Disposable {
+  /** The same object for the same words may be handed out more than once. */
+  subset(names: 'all' | readonly string[]): SandboxSecrets;
+  /** What an operator should know, as sentences: a bad edit, a name nobody knows. Never a value. */
+  readonly warnings: readonly string[];
+  /** Called after each change that has taken effect: connections are then judged again. */
+  onChange(listener: () => void): void;
+}
+
+/** The subset of the secrets that one sandbox may use. */
+export interface SandboxSecrets {
+  /** Any secret at all? Where not, plain HTTP to an allowed host is tunnelled unread. */
+  readonly isEmpty: boolean;
+  /** Has a secret whose allowed hosts contain this destination: its TLS must be intercepted. */
+  concerns(destination: Destination): boolean;
+  /** The secrets themselves, as they stand now. Asked for anew with each request: an edit holds at once. */
+  readonly traffic: TrafficSecrets;
+}

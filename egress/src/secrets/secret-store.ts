@@ -1,0 +1,132 @@
+/**
+ * The secrets as they stand in `secrets.json` now. Sandboxes get live views: an edit holds from the next request on,
+ * also on connections that are open.
+ *
+ * What a newcomer would get wrong: correctness does not hang on file events, which can be lost. The file is looked at
+ * (one `stat`, microseconds) whenever somebody asks; the watch only tells listeners early. An edit that can not be read
+ * leaves the last good secrets in force and is told until it is mended. A removed file means no secrets: that is
+ * how everything is revoked at once.
+ */
+import { type FSWatcher, statSync, watch } from 'node:fs';
+import type { Log } from '@squash/host/base/log';
+import type { Destination, SandboxSecrets, SecretStore } from '../ports.ts';
+import { markOf, readSecretsFile, SecretsFileError } from './secrets-file.ts';
+import { TrafficSecret, TrafficSecrets } from './traffic-secrets.ts';
+
+/** Different subsets in use at once; a forgotten one is only made again (it costs some 140 KiB of tables). */
+const subsetsMax = 256;
+
+export class FileSecretStore implements SecretStore {
+  readonly #path: string;
+  readonly #log: Log;
+  readonly #listeners: (() => void)[] = [];
+  /** What the file was when it was last read, good or not. */
+  #mark: string | undefined;
+  #secrets: readonly TrafficSecret[] = [];
+  #problem: string | undefined;
+  /** By subset, of the present secrets. */
+  readonly #compiled = new Map<string, TrafficSecrets>();
+  #watcher: FSWatcher | undefined;
+  #isOpen = true;
+
+  /**
+   * Reads the file now. A bad one is told in `warnings` and the log, and means no secrets until there is a good one.
+   * @param path of `secrets.json`, which need not exist
+   */
+  constructor(path: string, log: Log) {
+    this.#path = path;
+    this.#log = log;
+    this.#refresh();
+  }
+
+  get warnings(): readonly string[] {
+    this.#refresh();
+    return this.#problem === undefined ? [] : [this.#problem];
+  }
+
+  onChange(listener: () => void): void {
+    this.#listeners.push(listener);
+  }
+
+  /** Names that do not exist (yet) are no error. */
+  subset(names: 'all' | readonly string[]): SandboxSecrets {
+    const traffic = (): TrafficSecrets => this.#trafficOf(names);
+    return {
+      get isEmpty() {
+        return traffic().isEmpty;
+      },
+      concerns: (destination: Destination) => traffic().concerns(destination),
+      get traffic() {
+        return traffic();
+      },
+    };
+  }
+
+  [Symbol.dispose](): void {
+    this.#isOpen = false;
+    this.#watcher?.close();
+    this.#listeners.length = 0;
+  }
+
+  #trafficOf(names: 'all' | readonly string[]): TrafficSecrets {
+    this.#refresh();
+    const key = names === 'all' ? '*' : names.join('\n');
+    let found = this.#compiled.get(key);
+    if (found === undefined) {
+      const isMine = (secret: TrafficSecret): boolean => names === 'all' || names.includes(secret.name);
+      found = new TrafficSecrets(this.#secrets.filter(isMine));
+      if (this.#compiled.size >= subsetsMax) this.#compiled.clear();
+      this.#compiled.set(key, found);
+    }
+    return found;
+  }
+
+  #refresh(): void {
+    const mark = this.#markNow();
+    if (mark === this.#mark || !this.#isOpen) return;
+    const isFirst = this.#mark === undefined;
+    // A file put in its place is another one: the watch is on the file, not on its name.
+    this.#rewatch();
+    try {
+      const read = readSecretsFile(this.#path);
+      this.#mark = read.mark;
+      this.#secrets = Object.entries(read.file.secrets).map(
+        ([name, secret]) => new TrafficSecret(name, secret),
+      );
+      this.#compiled.clear();
+      this.#problem = undefined;
+      this.#log.info('secrets.loaded', { count: this.#secrets.length });
+      // Later: who asked for secrets must not be called back before he has his answer.
+      if (!isFirst) for (const listener of this.#listeners) setImmediate(listener);
+    } catch (error) {
+      if (!(error instanceof SecretsFileError)) throw error;
+      // Not read again until the file changes.
+      this.#mark = mark;
+      const inForce = isFirst ? 'no secrets are in force' : 'the secrets read before stay in force';
+      this.#problem = `${error.message}; ${inForce}`;
+      this.#log.error('secrets.refused', { problem: this.#problem });
+    }
+  }
+
+  #rewatch(): void {
+    this.#watcher?.close();
+    try {
+      this.#watcher = watch(this.#path, { persistent: false }, () => this.#refresh());
+      // A watch that ends is no loss: the next one who asks looks at the file himself.
+      this.#watcher.on('error', () => this.#watcher?.close());
+    } catch {
+      // No file, or no more watches to be had: the same holds.
+      this.#watcher = undefined;
+    }
+  }
+
+  #markNow(): string {
+    try {
+      const found = statSync(this.#path, { bigint: true, throwIfNoEntry: false });
+      return found === undefined ? 'absent' : markOf(found);
+    } catch (error) {
+      // The directory can't be entered: reading will say so.
+      return `unreadable ${(error as NodeJS.ErrnoException).code}`;
+    }
+  }
+}

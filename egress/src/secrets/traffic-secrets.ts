@@ -1,0 +1,102 @@
+/**
+ * The secrets of one sandbox as traffic meets them: which placeholder means what, who may have it, and what to look
+ * for on the way back. Immutable: an edit of `secrets.json` makes new ones.
+ */
+import { type DestinationPattern, parsePattern } from '@squash/contract/destination';
+import { type Secret, type SecretSurface, secretSurfaces } from '@squash/contract/secrets';
+import type { Destination } from '../ports.ts';
+import { Matcher } from './matcher.ts';
+import { valueForms } from './value-forms.ts';
+
+const defaultSurfaces: readonly SecretSurface[] = [secretSurfaces[0]];
+
+/** One secret, ready to be asked. Its value is in no method's answer but `reveal`. */
+export class TrafficSecret {
+  readonly name: string;
+  readonly placeholder: string;
+  readonly #value: string;
+  readonly #hosts: readonly DestinationPattern[];
+  readonly #surfaces: readonly SecretSurface[];
+
+  constructor(name: string, secret: Secret) {
+    this.name = name;
+    this.placeholder = secret.placeholder;
+    this.#value = secret.value;
+    this.#surfaces = secret.surfaces ?? defaultSurfaces;
+    this.#hosts = secret.allowed_hosts.flatMap((text) => {
+      const parsed = parsePattern(text);
+      return parsed.ok ? [parsed.pattern] : [];
+    });
+  }
+
+  /** May this destination have it at all? */
+  concerns(destination: Destination): boolean {
+    return this.#hosts.some((pattern) => matches(pattern, destination));
+  }
+
+  /** May it be put into this part of a request to this destination? */
+  permits(surface: SecretSurface, destination: Destination): boolean {
+    return this.#surfaces.includes(surface) && this.concerns(destination);
+  }
+
+  /** The only way to the value; each call site is a place to review. */
+  reveal(): string {
+    return this.#value;
+  }
+}
+
+export class TrafficSecrets {
+  readonly secrets: readonly TrafficSecret[];
+  #placeholders: Matcher<TrafficSecret> | undefined;
+  #values: Matcher<Buffer> | undefined;
+
+  constructor(secrets: readonly TrafficSecret[]) {
+    this.secrets = secrets;
+  }
+
+  get isEmpty(): boolean {
+    return this.secrets.length === 0;
+  }
+
+  /** Has a secret that this destination may have. */
+  concerns(destination: Destination): boolean {
+    return this.secrets.some((secret) => secret.concerns(destination));
+  }
+
+  /** Finds placeholders, all of them: also those that a destination may not have. */
+  get placeholders(): Matcher<TrafficSecret> {
+    this.#placeholders ??= new Matcher(
+      this.secrets.map((secret) => ({ bytes: Buffer.from(secret.placeholder, 'latin1'), meaning: secret })),
+    );
+    return this.#placeholders;
+  }
+
+  /** Finds values in all their forms; the meaning is what is to stand there instead. */
+  get values(): Matcher<Buffer> {
+    this.#values ??= new Matcher(
+      this.secrets.flatMap((secret) =>
+        valueForms(secret.reveal(), secret.placeholder).map(({ bytes, replacement }) => ({
+          bytes,
+          meaning: replacement,
+        })),
+      ),
+    );
+    return this.#values;
+  }
+}
+
+function matches({ target, ports }: DestinationPattern, { host, address, port }: Destination): boolean {
+  if (ports !== undefined && (port < ports.first || port > ports.last)) return false;
+  switch (target.kind) {
+    case 'host':
+      return host === target.host;
+    case 'subdomains':
+      return host?.endsWith(`.${target.host}`) === true;
+    case 'network':
+      return address !== undefined && target.range === `${address}/${address.includes(':') ? 128 : 32}`;
+    case 'any':
+    case 'preset':
+      // The schema refuses both for secrets.
+      return false;
+  }
+}

@@ -1,0 +1,215 @@
+/**
+ * What the daemon says to the egress process: HTTP with JSON over `run/egress-api.sock`, as
+ * `egress/src/control/protocol.ts` defines it. One method per request.
+ *
+ * The process may end at any moment and another take its place. A request that met a connection of the old one is sent
+ * once more; everything said here may be said twice.
+ */
+import { closeSync, openSync } from 'node:fs';
+import { Agent, type IncomingMessage, type OutgoingHttpHeaders, request } from 'node:http';
+import { connect } from 'node:net';
+import { AppError } from '@squash/contract/errors';
+import type { SandboxId } from '@squash/contract/ids';
+import { limits } from '@squash/contract/limits';
+import {
+  type EgressApplied,
+  type EgressDecision,
+  type EgressDecisions,
+  type EgressSandboxRules,
+  type EgressStats,
+  type EgressSync,
+  type EgressSynced,
+  egressAppliedSchema,
+  egressDecisionSchema,
+  egressDecisionsSchema,
+  egressRefusalSchema,
+  egressSockets,
+  egressStatsSchema,
+  egressSyncedSchema,
+} from '@squash/egress/control';
+import { z } from 'zod';
+import { type ServerEvent, serverEvents } from './server-events.ts';
+
+/** As the query of `GET /decisions`; what is undefined is left out. */
+export type DecisionQuery = Readonly<Record<string, string | number | undefined>>;
+
+interface Question {
+  readonly method: 'GET' | 'PUT' | 'POST' | 'DELETE';
+  readonly path: string;
+  readonly body?: unknown;
+  readonly headers?: OutgoingHttpHeaders;
+  readonly signal?: AbortSignal;
+}
+
+export class EgressClient implements Disposable {
+  readonly #directory: number;
+  readonly #socketPath: string;
+  readonly #agent = new Agent({ keepAlive: true, maxSockets: 16 });
+  #isClosed = false;
+
+  /** @param runDir where the socket is; it need not be there yet */
+  constructor(runDir: string) {
+    this.#directory = openSync(runDir, 'r');
+    // Short enough for a socket's address, however deep the directory lies.
+    this.#socketPath = `/proc/self/fd/${this.#directory}/${egressSockets.api}`;
+  }
+
+  sync(sync: EgressSync): Promise<EgressSynced> {
+    return this.#ask({ method: 'PUT', path: '/sync', body: sync }, egressSyncedSchema);
+  }
+
+  put(id: SandboxId, rules: EgressSandboxRules): Promise<EgressApplied> {
+    return this.#ask({ method: 'PUT', path: `/sandboxes/${id}`, body: rules }, egressAppliedSchema);
+  }
+
+  forget(id: SandboxId): Promise<EgressApplied> {
+    return this.#ask({ method: 'DELETE', path: `/sandboxes/${id}` }, egressAppliedSchema);
+  }
+
+  decisions(query: DecisionQuery): Promise<EgressDecisions> {
+    return this.#ask({ method: 'GET', path: `/decisions${queryText(query)}` }, egressDecisionsSchema);
+  }
+
+  stats(): Promise<EgressStats> {
+    return this.#ask({ method: 'GET', path: '/stats' }, egressStatsSchema);
+  }
+
+  /** Resolves when it has promised to end. */
+  async stop(): Promise<void> {
+    await this.#ask({ method: 'POST', path: '/stop' }, z.looseObject({}));
+  }
+
+  /** Stored decisions, then each new one, until aborted. @throws egress_unavailable where it ends by itself */
+  async *follow(query: DecisionQuery, signal: AbortSignal): AsyncGenerator<EgressDecision, void, void> {
+    const path = `/decisions${queryText(query)}`;
+    const response = await this.#send({
+      method: 'GET',
+      path,
+      headers: { accept: 'text/event-stream' },
+      signal,
+    });
+    if (response.statusCode !== 200) throw await refusal(response);
+    for await (const event of serverEvents(response)) yield decisionOf(event);
+    throw unavailable('it ended the stream');
+  }
+
+  /** Resolves when a connection that says nothing is ended from the other side: at the latest when the process ends. */
+  async untilGone(signal: AbortSignal): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const socket = connect(this.#socketPath);
+    const end = (): void => void socket.destroy();
+    signal.addEventListener('abort', end, { once: true });
+    socket.on('error', end).on('end', end).on('close', resolve).resume();
+    if (signal.aborted) end();
+    await promise;
+    signal.removeEventListener('abort', end);
+  }
+
+  [Symbol.dispose](): void {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    this.#agent.destroy();
+    closeSync(this.#directory);
+  }
+
+  async #ask<T>(question: Question, schema: z.ZodType<T>): Promise<T> {
+    const response = await this.#send(question);
+    const text = await readText(response);
+    if (response.statusCode !== 200) throw refusalOf(response.statusCode, text);
+    const parsed = schema.safeParse(parseJson(text));
+    if (parsed.success) return parsed.data;
+    throw unavailable(`its answer to ${question.method} ${question.path} is none`, parsed.error);
+  }
+
+  async #send(question: Question): Promise<IncomingMessage> {
+    try {
+      return await this.#sendOnce(question);
+    } catch (error) {
+      if (!(error instanceof StaleConnection)) throw error;
+      return await this.#sendOnce(question);
+    }
+  }
+
+  #sendOnce({ method, path, body, headers = {}, signal }: Question): Promise<IncomingMessage> {
+    const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
+    const bytes = body === undefined ? undefined : Buffer.from(JSON.stringify(body));
+    const outgoing = request({
+      socketPath: this.#socketPath,
+      agent: this.#agent,
+      method,
+      path,
+      headers: {
+        ...headers,
+        ...(bytes !== undefined && { 'content-type': 'application/json', 'content-length': bytes.length }),
+      },
+      ...(signal !== undefined && { signal }),
+    });
+    outgoing.setTimeout(limits.egressAnswerMs, () => outgoing.destroy(new Error('no answer in time')));
+    outgoing.on('response', (response) => {
+      // A stream may be silent for hours; whether the other side lives is seen by its connection.
+      outgoing.setTimeout(0);
+      resolve(response);
+    });
+    outgoing.on('error', (error: NodeJS.ErrnoException) => {
+      if (signal?.aborted === true) reject(signal.reason);
+      else if (outgoing.reusedSocket && error.code === 'ECONNRESET') reject(new StaleConnection());
+      else reject(unavailable(error.message, error));
+    });
+    outgoing.end(bytes);
+    return promise;
+  }
+}
+
+/** The connection that was kept belonged to a process that has ended. */
+class StaleConnection extends Error {}
+
+function unavailable(why: string, cause?: unknown): AppError {
+  return new AppError('egress_unavailable', `The egress process does not answer: ${why}`, { cause });
+}
+
+async function refusal(response: IncomingMessage): Promise<AppError> {
+  return refusalOf(response.statusCode, await readText(response));
+}
+
+function refusalOf(status: number | undefined, text: string): AppError {
+  const parsed = egressRefusalSchema.safeParse(parseJson(text));
+  const why = parsed.success ? parsed.data.message : `status ${status ?? 0}`;
+  // The daemon asks only what is checked already: a refusal is a fault of ours, not a state of the process.
+  return new AppError('internal', `The egress process refuses: ${why}`);
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    // The schema refuses it, with the request's name.
+    return undefined;
+  }
+}
+
+async function readText(response: IncomingMessage): Promise<string> {
+  const parts: Buffer[] = [];
+  let bytes = 0;
+  try {
+    for await (const part of response as AsyncIterable<Buffer>) {
+      bytes += part.length;
+      if (bytes > limits.egressAnswerBytesMax) throw new Error('the answer is too long');
+      parts.push(part);
+    }
+  } catch (error) {
+    throw unavailable((error as Error).message, error);
+  }
+  return Buffer.concat(parts).toString('utf8');
+}
+
+function decisionOf({ data }: ServerEvent): EgressDecision {
+  const parsed = egressDecisionSchema.safeParse(parseJson(data));
+  if (parsed.success) return parsed.data;
+  throw unavailable('it sent no decision', parsed.error);
+}
+
+function queryText(query: DecisionQuery): string {
+  const words = new URLSearchParams();
+  for (const [name, value] of Object.entries(query)) if (value !== undefined) words.set(name, `${value}`);
+  return words.size === 0 ? '' : `?${words.toString()}`;
+}

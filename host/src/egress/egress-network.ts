@@ -1,0 +1,157 @@
+/**
+ * The network of all sandboxes: their rules on the way to the egress process, in an order that holds.
+ *
+ * Every message carries what holds when it is sent, never what was asked for: two changes of one sandbox that overtake
+ * each other end in the same place. A full sync runs alone, so that an older one can not undo a newer change.
+ */
+import { errorText } from '#base/bug.ts';
+import type { Log } from '#base/log.ts';
+import type { SandboxId } from '@squash/contract/ids';
+import type { PolicySource } from '@squash/contract/policy';
+import type { SecretSubset } from '@squash/contract/secrets';
+import type { LayerDigest } from '@squash/contract/ids';
+import { SharedLock } from '../sandbox/mailbox.ts';
+import type { NetworkRules, SandboxNetwork } from '../sandbox/network.ts';
+import type { EgressClient } from './egress-client.ts';
+import type { SecretsFileKeeper } from './secrets-keeper.ts';
+import { EgressSupervisor, type SupervisorOptions } from './supervisor.ts';
+import { trustEnvironment } from './trust-environment.ts';
+import type { TrustLayers } from './trust-layers.ts';
+
+export interface EgressNetworkOptions extends Omit<SupervisorOptions, 'onUp'> {
+  readonly ceiling: PolicySource | undefined;
+  readonly allowRanges: readonly string[];
+  /** Undefined: no TLS is read (`SQUASH_PROXY_HTTPS=0`). */
+  readonly trust: TrustLayers | undefined;
+  readonly secrets: SecretsFileKeeper;
+  readonly log: Log;
+}
+
+export class EgressNetwork implements SandboxNetwork, AsyncDisposable {
+  readonly #options: EgressNetworkOptions;
+  readonly #lock = new SharedLock();
+  /** By sandbox: a message on its way, and whether what it carries is old by now. */
+  readonly #sending = new Map<SandboxId, { done: Promise<void>; isStale: boolean }>();
+  /** Whose rules the egress process did not take. */
+  readonly #failed = new Set<SandboxId>();
+  #rulesOf: () => ReadonlyMap<SandboxId, NetworkRules> = () => new Map();
+  #supervisor: EgressSupervisor | undefined;
+
+  constructor(options: EgressNetworkOptions) {
+    this.#options = options;
+  }
+
+  get client(): EgressClient {
+    return this.#options.client;
+  }
+
+  begin(rulesOf: () => ReadonlyMap<SandboxId, NetworkRules>): void {
+    this.#rulesOf = rulesOf;
+    this.#supervisor ??= new EgressSupervisor({ ...this.#options, onUp: () => this.#sync() });
+  }
+
+  async apply(id: SandboxId): Promise<void> {
+    const present = this.#sending.get(id);
+    if (present !== undefined) {
+      present.isStale = true;
+      return present.done;
+    }
+    const sending = { done: Promise.resolve(), isStale: false };
+    this.#sending.set(id, sending);
+    sending.done = this.#send(id, sending);
+    return sending.done;
+  }
+
+  async #send(id: SandboxId, sending: { isStale: boolean }): Promise<void> {
+    try {
+      do {
+        sending.isStale = false;
+        await this.#sendOnce(id);
+      } while (sending.isStale);
+    } finally {
+      this.#sending.delete(id);
+    }
+  }
+
+  async #sendOnce(id: SandboxId): Promise<void> {
+    // Down: the sync of its next start carries these rules.
+    if ((await this.#supervisor?.up()) !== true) return;
+    await this.#lock.shared(async () => {
+      const rules = this.#rulesOf().get(id);
+      if (rules === undefined) return;
+      try {
+        await this.client.put(id, { policy: toJson(rules.policy), secrets: subset(rules.secrets) });
+        this.#failed.delete(id);
+      } catch (error) {
+        this.#failed.add(id);
+        this.#options.log.error('egress.apply', { sandbox: id, error: errorText(error) });
+      }
+    });
+  }
+
+  async forget(id: SandboxId): Promise<void> {
+    this.#failed.delete(id);
+    // A next start does not know it anyway, so nobody waits for one.
+    if (this.#supervisor?.isUp !== true) return;
+    await this.#lock.shared(async () => {
+      try {
+        await this.client.forget(id);
+      } catch (error) {
+        // The next sync does not name it: then it is forgotten.
+        this.#options.log.warn('egress.forget', { sandbox: id, error: errorText(error) });
+      }
+    });
+  }
+
+  isInForce(id: SandboxId): boolean {
+    return this.#supervisor?.isUp === true && !this.#failed.has(id);
+  }
+
+  environment(secrets: SecretSubset): Readonly<Record<string, string>> {
+    return {
+      ...(this.#options.trust === undefined ? {} : trustEnvironment),
+      ...this.#options.secrets.placeholders(secrets),
+    };
+  }
+
+  async trustLayer(lowers: readonly LayerDigest[]): Promise<LayerDigest | undefined> {
+    return await this.#options.trust?.ensure(lowers);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#supervisor?.[Symbol.asyncDispose]();
+    this.client[Symbol.dispose]();
+  }
+
+  #sync(): Promise<void> {
+    return this.#lock.exclusive(async () => {
+      const { ceiling, allowRanges, trust } = this.#options;
+      const { problems } = await this.client.sync({
+        ceiling: ceiling === undefined ? null : toJson(ceiling),
+        allowCidrs: [...allowRanges],
+        interceptsTls: trust !== undefined,
+        sandboxes: [...this.#rulesOf()].map(([id, { policy, secrets }]) => ({
+          id,
+          policy: toJson(policy),
+          secrets: subset(secrets),
+        })),
+      });
+      this.#failed.clear();
+      for (const { id, message } of problems) {
+        this.#failed.add(id as SandboxId);
+        this.#options.log.error('egress.rules', { sandbox: id, problem: message });
+      }
+    });
+  }
+}
+
+type Json = ReturnType<typeof JSON.parse>;
+
+/** A policy is JSON by its shape; the protocol's type is that of any JSON. */
+function toJson(policy: PolicySource): Json {
+  return policy;
+}
+
+function subset(secrets: SecretSubset): 'all' | string[] {
+  return secrets === 'all' ? secrets : [...secrets];
+}

@@ -1,0 +1,70 @@
+/**
+ * Starts the egress process: its own session, its own log file, its own memory limit. It is nobody's child in spirit:
+ * the daemon that started it may die, and the next one takes it over by its socket.
+ *
+ * Its environment is made from nothing: the daemon's own holds the API token, and this process speaks with the world.
+ */
+import { spawn } from 'node:child_process';
+import { closeSync, existsSync, openSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { limits } from '@squash/contract/limits';
+
+/** The part of the configuration that it is given as words. `Config` fits. */
+export interface EgressSettings {
+  readonly dataDir: string;
+  readonly runDir: string;
+  readonly egressResolvers: readonly string[];
+  readonly egressHostsFile: string | undefined;
+  readonly log: { readonly level: string };
+}
+
+export interface StartedEgress {
+  readonly pid: number;
+  /** Resolves when it has ended, with how. */
+  readonly ended: Promise<string>;
+}
+
+const memoryFlags = [`--max-old-space-size=${limits.egressHeapMb}`, '--max-semi-space-size=4'];
+const program = fileURLToPath(new URL('../../../egress/src/main.ts', import.meta.url));
+
+/** @throws where the program or the log can't be opened, or the process not be made */
+export async function startEgress(settings: EgressSettings): Promise<StartedEgress> {
+  if (!existsSync(program)) throw new Error(`"${program}" is missing`);
+  const { dataDir, runDir } = settings;
+  const log = openSync(join(dataDir, 'log', 'egress.log'), 'a', 0o600);
+  try {
+    const child = spawn(process.execPath, [...memoryFlags, program, ...wordsOf(settings)], {
+      cwd: '/',
+      detached: true,
+      stdio: ['ignore', log, log],
+      env: {
+        PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
+        LANG: 'C.UTF-8',
+        NODE_COMPILE_CACHE: join(runDir, 'compile'),
+      },
+    });
+    const { promise: ended, resolve } = Promise.withResolvers<string>();
+    child.once('exit', (code, signal) =>
+      resolve(signal === null ? `exit code ${code ?? 0}` : `signal ${signal}`),
+    );
+    const spawned = Promise.withResolvers<number>();
+    child.once('error', spawned.reject);
+    child.once('spawn', () => spawned.resolve(child.pid ?? 0));
+    const pid = await spawned.promise;
+    // Nothing of this process waits for it.
+    child.unref();
+    return { pid, ended };
+  } finally {
+    closeSync(log);
+  }
+}
+
+function wordsOf(settings: EgressSettings): readonly string[] {
+  const { egressResolvers, egressHostsFile } = settings;
+  return [
+    ...['--data', settings.dataDir, '--run', settings.runDir, '--log-level', settings.log.level],
+    ...(egressResolvers.length === 0 ? [] : ['--resolvers', egressResolvers.join(',')]),
+    ...(egressHostsFile === undefined ? [] : ['--hosts-file', egressHostsFile]),
+  ];
+}

@@ -1,0 +1,77 @@
+/**
+ * Builds the daemon's side of the network from its configuration: the operator's files are read and checked here, before
+ * any sandbox is touched; the egress process itself is started when the engine knows its sandboxes.
+ */
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { AppError } from '@squash/contract/errors';
+import { limits } from '@squash/contract/limits';
+import { loadInstallationCa } from '@squash/egress/trust/installation-ca';
+import { errorText } from '#base/bug.ts';
+import { systemClock } from '#base/clock.ts';
+import type { Log } from '#base/log.ts';
+import type { Config } from '../config/config.ts';
+import type { LaunchClient } from '../launch/launch-client.ts';
+import { readCeiling } from './ceiling.ts';
+import { EgressClient } from './egress-client.ts';
+import { EgressNetwork } from './egress-network.ts';
+import { startEgress } from './egress-process.ts';
+import { SecretsFileKeeper } from './secrets-keeper.ts';
+import { TrustLayers } from './trust-layers.ts';
+
+export interface OpenEgressOptions {
+  readonly config: Config;
+  readonly launcher: LaunchClient;
+  readonly version: string;
+  readonly log: Log;
+}
+
+/** What the API needs, and the network for the engine. */
+export interface OpenedEgress {
+  readonly network: EgressNetwork;
+  readonly secrets: SecretsFileKeeper;
+  readonly rules: {
+    readonly ceiling: ReturnType<typeof readCeiling>;
+    readonly allowRanges: readonly string[];
+  };
+}
+
+/** @throws config_invalid where secrets.json, egress-ceiling.json or the authority's key can't be used */
+export async function openEgress({
+  config,
+  launcher,
+  version,
+  log,
+}: OpenEgressOptions): Promise<OpenedEgress> {
+  const { dataDir, runDir } = config;
+  const secrets = new SecretsFileKeeper(dataDir, log);
+  const rules = { ceiling: readCeiling(dataDir), allowRanges: config.egressAllowRanges };
+  await mkdir(join(dataDir, 'log'), { recursive: true, mode: 0o700 });
+  const network = new EgressNetwork({
+    client: new EgressClient(runDir),
+    version,
+    start: () => startEgress(config),
+    confine: async (pid) => {
+      const group = { group: 'egress', pid, memoryBytesMax: limits.egressMemoryBytesMax } as const;
+      const { warning } = await launcher.joinGroup(group);
+      if (warning !== undefined) log.warn('egress.confine', { warning });
+    },
+    trust: config.interceptsTls ? await trustLayers(dataDir, launcher) : undefined,
+    ...rules,
+    secrets,
+    log,
+  });
+  return { network, secrets, rules };
+}
+
+async function trustLayers(dataDir: string, launcher: LaunchClient): Promise<TrustLayers> {
+  let authority: string;
+  try {
+    ({ certificate: authority } = await loadInstallationCa(join(dataDir, 'proxy-ca'), systemClock));
+  } catch (error) {
+    throw new AppError('config_invalid', `Cannot use the installation's authority: ${errorText(error)}`, {
+      cause: error,
+    });
+  }
+  return new TrustLayers({ dataDir, authority, removeTree: (path) => launcher.removeTree(path) });
+}

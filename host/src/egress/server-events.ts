@@ -1,0 +1,30 @@
+/** Server-sent events out of a response, as far as the egress process uses them: `id`, `data`, comments. */
+import { limits } from '@squash/contract/limits';
+
+export interface ServerEvent {
+  readonly id: string;
+  readonly data: string;
+}
+
+/** @throws RangeError where a line is longer than any event there is; what the stream throws */
+export async function* serverEvents(
+  chunks: AsyncIterable<Uint8Array>,
+): AsyncGenerator<ServerEvent, void, void> {
+  const decoder = new TextDecoder();
+  let rest = '';
+  let id = '';
+  let data = '';
+  for await (const chunk of chunks) {
+    rest += decoder.decode(chunk, { stream: true });
+    const lines = rest.split('\n');
+    rest = lines.pop() ?? '';
+    if (rest.length > limits.egressAnswerBytesMax) throw new RangeError('an event without end');
+    for (const line of lines) {
+      if (line === '') {
+        if (data !== '') yield { id, data };
+        data = '';
+      } else if (line.startsWith('id:')) id = line.slice(3).trim();
+      else if (line.startsWith('data:')) data += line.slice(5).trimStart();
+    }
+  }
+}

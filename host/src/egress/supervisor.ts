@@ -1,0 +1,185 @@
+/**
+ * Keeps one egress process alive: adopts the one that runs, starts one where none does, replaces one of another
+ * version, starts it again when it dies. After each of these it is told everything anew (`onUp`), before anybody is
+ * told that it is up.
+ *
+ * What a newcomer would get wrong: while it is down sandboxes have no network, never an open one; so nothing here
+ * is urgent enough to hold up the daemon. Whoever needs the process asks `up()` and lives with the answer.
+ */
+import { errorText } from '#base/bug.ts';
+import type { Log } from '#base/log.ts';
+import { AppError } from '@squash/contract/errors';
+import { limits } from '@squash/contract/limits';
+import type { EgressStats } from '@squash/egress/control';
+import type { EgressClient } from './egress-client.ts';
+import type { StartedEgress } from './egress-process.ts';
+
+export interface SupervisorOptions {
+  readonly client: EgressClient;
+  /** Version that a running process must have to be kept. */
+  readonly version: string;
+  readonly start: () => Promise<StartedEgress>;
+  /** Puts a new process under its memory limit. */
+  readonly confine: (pid: number) => Promise<void>;
+  /** Tells the process everything. It counts as up when this resolves. */
+  readonly onUp: () => Promise<void>;
+  readonly log: Log;
+}
+
+type Phase = 'starting' | 'up' | 'down';
+
+export class EgressSupervisor implements AsyncDisposable {
+  readonly #options: SupervisorOptions;
+  readonly #stopping = new AbortController();
+  readonly #done: Promise<void>;
+  #phase: Phase = 'starting';
+  #settled = Promise.withResolvers<void>();
+  #ended: Promise<string> | undefined;
+
+  /** Begins at once. */
+  constructor(options: SupervisorOptions) {
+    this.#options = options;
+    this.#done = this.#run();
+  }
+
+  get isUp(): boolean {
+    return this.#phase === 'up';
+  }
+
+  /** Waits for a start in progress. False where the process is down and its next start is some time away. */
+  async up(): Promise<boolean> {
+    if (this.#phase === 'starting') await this.#settled.promise;
+    return this.isUp;
+  }
+
+  /** Leaves the process running. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#stopping.abort();
+    await this.#done;
+  }
+
+  async #run(): Promise<void> {
+    const { signal } = this.#stopping;
+    let failures = 0;
+    while (!signal.aborted) {
+      try {
+        const stats = await this.#bringUp();
+        await this.#options.onUp();
+        failures = 0;
+        this.#become('up');
+        this.#options.log.info('egress.up', { pid: stats.pid, version: stats.version });
+        await this.#watch(stats);
+        if (signal.aborted) break;
+        this.#become('starting');
+        this.#options.log.warn('egress.gone', { pid: stats.pid });
+      } catch (error) {
+        if (signal.aborted) break;
+        failures += 1;
+        this.#options.log.error('egress.start', { error: errorText(error), failures });
+        this.#become('down');
+        await pause(Math.min(limits.egressRetryMs * 2 ** failures, limits.egressRetryMsMax), signal);
+        this.#become('starting');
+      }
+    }
+    this.#become('down');
+  }
+
+  #become(phase: Phase): void {
+    if (this.#phase !== 'starting' && phase === 'starting') this.#settled = Promise.withResolvers<void>();
+    this.#phase = phase;
+    if (phase !== 'starting') this.#settled.resolve();
+  }
+
+  /** The statistics of a process of our version that answers. @throws where none can be had */
+  async #bringUp(): Promise<EgressStats> {
+    const present = await this.#stats();
+    if (present?.version === this.#options.version) return present;
+    if (present !== undefined) await this.#replace(present);
+    const started = await this.#options.start();
+    this.#ended = started.ended;
+    try {
+      await this.#options.confine(started.pid);
+    } catch (error) {
+      // V8's own limit holds; the group's is the second wall.
+      this.#options.log.warn('egress.confine', { error: errorText(error) });
+    }
+    return await this.#firstAnswer(started);
+  }
+
+  async #stats(): Promise<EgressStats | undefined> {
+    try {
+      return await this.#options.client.stats();
+    } catch (error) {
+      if (error instanceof AppError && error.code === 'egress_unavailable') return undefined;
+      throw error;
+    }
+  }
+
+  async #replace(stats: EgressStats): Promise<void> {
+    this.#options.log.info('egress.replace', { pid: stats.pid, version: stats.version });
+    await stopEgress(this.#options.client);
+  }
+
+  async #firstAnswer(started: StartedEgress): Promise<EgressStats> {
+    const until = AbortSignal.timeout(limits.egressStartMs);
+    const isOver = AbortSignal.any([until, this.#stopping.signal]);
+    let end: string | undefined;
+    void started.ended.then((how) => (end = how));
+    while (!isOver.aborted) {
+      if (end !== undefined) throw new Error(`it ended at its start (${end}): log/egress.log says why`);
+      const stats = await this.#stats();
+      if (stats !== undefined) return stats;
+      // It binds its socket once, after some hundred milliseconds; there is nothing to wait on before.
+      await pause(limits.egressRetryMs / 5, isOver);
+    }
+    throw new Error('it did not answer in time: log/egress.log says why');
+  }
+
+  /** Returns when that process does not answer any more. */
+  async #watch(stats: EgressStats): Promise<void> {
+    const { signal } = this.#stopping;
+    for (;;) {
+      const gone = this.#options.client.untilGone(signal);
+      await (this.#ended === undefined ? gone : Promise.race([gone, this.#ended]));
+      this.#ended = undefined;
+      if (signal.aborted) return;
+      // Its server ends connections that say nothing: that alone is no death.
+      const now = await this.#stats();
+      if (now?.pid !== stats.pid || now.started !== stats.started) return;
+    }
+  }
+}
+
+/** Ends the process where one runs, and waits until it is gone; past its time it is killed. */
+export async function stopEgress(client: EgressClient): Promise<void> {
+  let pid: number;
+  try {
+    ({ pid } = await client.stats());
+    await client.stop();
+  } catch (error) {
+    if (error instanceof AppError && error.code === 'egress_unavailable') return;
+    throw error;
+  }
+  const late = AbortSignal.timeout(limits.egressStopMs);
+  await client.untilGone(late);
+  if (!late.aborted) return;
+  try {
+    // It told its number a moment ago and still holds its socket, so the number is still its own.
+    process.kill(pid, 'SIGKILL');
+  } catch {
+    // It ended in between.
+  }
+}
+
+function pause(ms: number, signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return Promise.resolve();
+  return new Promise((resolve) => {
+    const end = (): void => {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', end);
+      resolve();
+    };
+    const timer = setTimeout(end, ms);
+    signal.addEventListener('abort', end, { once: true });
+  });
+}

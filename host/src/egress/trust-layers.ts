@@ -1,0 +1,172 @@
+/**
+ * The trust layer: one more tree on top of a sandbox's layers, holding the bundle of certificates it would trust
+ * anyway with the installation's authority added. A tree of its own, so that neither the upper nor a snapshot holds it.
+ *
+ * What a newcomer would get wrong: the trees below are hostile. A path in them may lead anywhere through links, and
+ * may name a device or a pipe; so each step is opened by itself, without following, and only a regular file is read.
+ * The tree is named by its content like every layer, so stacks with the same bundle share one.
+ */
+import { createHash, randomBytes } from 'node:crypto';
+import { constants } from 'node:fs';
+import { chmod, lchown, lstat, mkdir, open, rename, stat, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { type LayerDigest, layerDigestSchema } from '@squash/contract/ids';
+import { limits } from '@squash/contract/limits';
+import { javaTrustStore, systemBundlePaths, trustBundle } from '@squash/egress/trust/trust-store';
+import { syncDirectory } from '#base/atomic-file.ts';
+import { trustPaths } from './trust-environment.ts';
+
+export interface TrustLayersOptions {
+  readonly dataDir: string;
+  /** PEM of the installation's authority. */
+  readonly authority: string;
+  readonly removeTree: (path: string) => Promise<void>;
+}
+
+/** Written into the Java store's entries: the same bundle gives the same tree on every day. */
+const javaEntryMs = 0;
+
+interface Owner {
+  readonly uid: number;
+  readonly gid: number;
+}
+
+export class TrustLayers {
+  readonly #options: TrustLayersOptions;
+  /** By the stack's digests. Making one takes some milliseconds; whoever asks meanwhile waits for the same. */
+  readonly #known = new Map<string, Promise<LayerDigest>>();
+
+  constructor(options: TrustLayersOptions) {
+    this.#options = options;
+  }
+
+  /** The tree for these trees, topmost first; it is there when this resolves. @throws what the file system says */
+  async ensure(lowers: readonly LayerDigest[]): Promise<LayerDigest> {
+    const key = lowers.join(' ');
+    const known = this.#known.get(key);
+    if (known !== undefined) {
+      const digest = await known.catch(() => undefined);
+      // It may have been collected since, while no sandbox lay on it.
+      if (digest !== undefined && (await isThere(this.#path(digest)))) return digest;
+    }
+    if (this.#known.size >= limits.trustStacksMax) this.#known.clear();
+    const making = this.#make(lowers);
+    this.#known.set(key, making);
+    return making;
+  }
+
+  async #make(lowers: readonly LayerDigest[]): Promise<LayerDigest> {
+    const roots = lowers.map((digest) => this.#path(digest));
+    const bundle = trustBundle(await topmostBundle(roots), this.#options.authority);
+    const owner = await ownerOf(roots);
+    const digest = layerDigestSchema.parse(
+      createHash('sha256')
+        // The owner is part of what the tree is: a range of ids that moved needs another one.
+        .update(`squash trust layer 1\n${owner.uid}:${owner.gid}\n${this.#options.authority}\n`)
+        .update(bundle)
+        .digest('hex'),
+    );
+    if (await isThere(this.#path(digest))) return digest;
+    await this.#build(digest, bundle, owner);
+    return digest;
+  }
+
+  async #build(digest: LayerDigest, bundle: string, owner: Owner): Promise<void> {
+    const name = join('tmp', `trust-${randomBytes(6).toString('hex')}`);
+    const root = join(this.#options.dataDir, name);
+    try {
+      await makeDirectory(root, owner);
+      const files: readonly (readonly [string, string | Buffer])[] = [
+        [trustPaths.bundle, bundle],
+        [trustPaths.authority, this.#options.authority],
+        [trustPaths.java, javaTrustStore(bundle, javaEntryMs)],
+      ];
+      for (const [path, content] of files) await putFile(root, path, { content, owner });
+      await rename(root, this.#path(digest));
+    } catch (error) {
+      await this.#options.removeTree(name);
+      // Made by somebody else at the same time: it has the same content.
+      if (await isThere(this.#path(digest))) return;
+      throw error;
+    }
+    await syncDirectory(join(this.#options.dataDir, 'layers'));
+  }
+
+  #path(digest: LayerDigest): string {
+    return join(this.#options.dataDir, 'layers', digest);
+  }
+}
+
+async function putFile(
+  root: string,
+  path: string,
+  { content, owner }: { readonly content: string | Buffer; readonly owner: Owner },
+): Promise<void> {
+  const parents: string[] = [];
+  for (let at = dirname(path); at !== '/'; at = dirname(at)) parents.unshift(at);
+  for (const parent of parents) await makeDirectory(join(root, parent), owner);
+  const target = join(root, path);
+  await writeFile(target, content, { flag: 'wx' });
+  await lchown(target, owner.uid, owner.gid);
+  await chmod(target, 0o644);
+}
+
+/** Its mode and owner show in the sandbox as those of the directory of this name. */
+async function makeDirectory(path: string, owner: Owner): Promise<void> {
+  try {
+    await mkdir(path);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return;
+    throw error;
+  }
+  await lchown(path, owner.uid, owner.gid);
+  await chmod(path, 0o755);
+}
+
+/** The sandbox's root, as the daemon sees it: the owner of the lowest tree, which holds the system. */
+async function ownerOf(roots: readonly string[]): Promise<Owner> {
+  const lowest = roots.at(-1);
+  if (lowest === undefined) return { uid: process.geteuid?.() ?? 0, gid: process.getegid?.() ?? 0 };
+  const { uid, gid } = await lstat(lowest);
+  return { uid, gid };
+}
+
+/** The text of the first bundle from above; empty where there is none that is a plain file. */
+async function topmostBundle(roots: readonly string[]): Promise<string> {
+  for (const root of roots) {
+    for (const path of systemBundlePaths) {
+      const text = await readBelow(root, path);
+      if (text !== undefined) return text;
+    }
+  }
+  return '';
+}
+
+/** Reads a regular file of a bounded size, no component of whose path is a link. */
+async function readBelow(root: string, path: string): Promise<string | undefined> {
+  const directoryFlags = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW;
+  const names = path.split('/');
+  const last = names.pop() ?? '';
+  try {
+    await using stack = new AsyncDisposableStack();
+    let at = stack.use(await open(root, directoryFlags));
+    for (const name of names) at = stack.use(await open(`/proc/self/fd/${at.fd}/${name}`, directoryFlags));
+    const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
+    const file = stack.use(await open(`/proc/self/fd/${at.fd}/${last}`, flags));
+    const facts = await file.stat();
+    if (!facts.isFile() || facts.size > limits.trustBundleBytesMax) return undefined;
+    return await file.readFile('utf8');
+  } catch {
+    // Missing, a link, a whiteout, or not readable: this tree has none for us.
+    return undefined;
+  }
+}
+
+async function isThere(path: string): Promise<boolean> {
+  try {
+    return (await stat(path)).isDirectory();
+  } catch {
+    // Collected, or not made yet.
+    return false;
+  }
+}

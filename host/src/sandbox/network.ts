@@ -1,0 +1,35 @@
+/**
+ * The port between sandboxes and what lets them reach the world. The engine keeps the rules (a sandbox's row holds
+ * them); the network puts them in force and says what commands must see for it.
+ *
+ * Where the network is down sandboxes reach nothing: so no method here fails an operation on a sandbox for that.
+ */
+import type { LayerDigest, SandboxId } from '@squash/contract/ids';
+import type { PolicySource } from '@squash/contract/policy';
+import type { SecretSubset } from '@squash/contract/secrets';
+
+export interface NetworkRules {
+  readonly policy: PolicySource;
+  readonly secrets: SecretSubset;
+}
+
+export interface SandboxNetwork {
+  /**
+   * From now on the rules of all sandboxes can be asked for: the network asks again whenever it has to tell everything
+   * anew, so the newest are what counts.
+   */
+  begin(rulesOf: () => ReadonlyMap<SandboxId, NetworkRules>): void;
+  /** Puts the present rules of one sandbox in force. Resolves when they are, or when they can't be now. */
+  apply(id: SandboxId): Promise<void>;
+  /** Ends what is left of a sandbox that is gone. */
+  forget(id: SandboxId): Promise<void>;
+  /** False while the rules wait for the egress process. */
+  isInForce(id: SandboxId): boolean;
+  /** Variables for every command: placeholders, and where the authority's certificate lies. */
+  environment(secrets: SecretSubset): Readonly<Record<string, string>>;
+  /**
+   * The layer that makes a sandbox on these trees (topmost first) trust the authority, to be laid on top of them;
+   * undefined where nothing is read. Hold the layer lock until a row names it.
+   */
+  trustLayer(lowers: readonly LayerDigest[]): Promise<LayerDigest | undefined>;
+}

@@ -1,0 +1,23 @@
+/**
+ * A sandbox's network rules out of its row, and how they are shown in the original's field.
+ */
+import { nothing, type PolicySource, policyOfAllowNet } from '@squash/contract/policy';
+import type { SandboxRow } from '#store/rows.ts';
+import type { NetworkRules } from './network.ts';
+
+type RuleRow = Pick<SandboxRow, 'allowNet' | 'policy' | 'secrets'>;
+
+export function rulesOf(row: RuleRow): NetworkRules {
+  return { policy: policyOf(row), secrets: row.secrets };
+}
+
+function policyOf({ policy, allowNet }: RuleRow): PolicySource {
+  return policy ?? policyOfAllowNet(allowNet);
+}
+
+/** `allow_net` of a full policy: the destinations that it allows. What it denies and its conditions don't fit in there. */
+export function shownAllowNet({ policy, allowNet }: RuleRow): string[] | null {
+  if (policy === null) return allowNet === null ? null : [...allowNet];
+  const destinations = policy.allow.flatMap((rule) => (typeof rule === 'string' ? [rule] : rule.to));
+  return destinations.length === 0 ? [nothing] : destinations;
+}

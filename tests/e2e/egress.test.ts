@@ -1,0 +1,144 @@
+/** A sandbox's network as its programs see it: what policy allows is there, what it refuses is not, whoever dies meanwhile. */
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { after, before, test } from 'node:test';
+import { packModule } from '../support/base-layer.ts';
+import { TestDaemon } from '../support/daemon.ts';
+import { processesOf } from '../support/leaks.ts';
+import { addressRecord, NameServer } from '../support/name-server.ts';
+import { waitFor } from '../support/wait.ts';
+
+const stack = new AsyncDisposableStack();
+let daemon: TestDaemon;
+let names: NameServer;
+let port = 0;
+
+before(async () => {
+  const directory = mkdtempSync(join(tmpdir(), 'squash-glibc-'));
+  stack.defer(() => rmSync(directory, { recursive: true }));
+  const module = join(directory, '100-glibc.squashfs');
+  await packModule(module, glibcProgram('/usr/bin/getent'));
+  names = stack.use(await NameServer.listen());
+  for (const name of ['echo.example.com', 'sub.wild.example.com', 'other.example.com']) {
+    names.zone.set(name, [addressRecord('127.0.0.1')]);
+  }
+  const server = createServer({ allowHalfOpen: true }, (socket) => {
+    socket.on('data', (chunk: Buffer) => socket.write(`echo ${chunk.toString('latin1')}`));
+    socket.on('end', () => socket.end());
+    socket.on('error', () => undefined);
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  stack.defer(() => void server.close());
+  const address = server.address();
+  assert.ok(address !== null && typeof address === 'object');
+  ({ port } = address);
+  daemon = stack.use(
+    await TestDaemon.start({
+      env: { SQUASH_EGRESS_ALLOW_CIDRS: '127.0.0.0/8', SQUASH_EGRESS_RESOLVERS: names.address },
+      modules: { '100-glibc': module },
+    }),
+  );
+});
+after(() => stack.disposeAsync());
+
+/** A program of this host with the libraries it is linked to, by paths in a sandbox. */
+function glibcProgram(path: string): Record<string, Uint8Array> {
+  const linked = execFileSync('ldd', [path], { encoding: 'utf8' });
+  const libraries = [...linked.matchAll(/(\/\S+\.so\S*)/g)].map(([, library = '']) => library);
+  return Object.fromEntries([path, ...libraries].map((one) => [one.slice(1), readFileSync(one)]));
+}
+
+async function create(id: string, allowNet: readonly string[] | undefined): Promise<void> {
+  const layers = '000-base-test,100-glibc';
+  await daemon.call('POST', '/cgi-bin/api/sandboxes', {
+    id,
+    layers,
+    ...(allowNet === undefined ? {} : { allow_net: allowNet }),
+  });
+  await run(id, 'chmod +x /lib64/* /usr/bin/getent');
+}
+
+async function run(id: string, cmd: string): Promise<string> {
+  const { stdout } = await daemon.call('POST', `/cgi-bin/api/sandboxes/${id}/exec`, { cmd });
+  return String(stdout);
+}
+
+/** What the echo server answers to PING at this place; empty where nobody does. */
+function ping(id: string, host: string): Promise<string> {
+  return run(id, `printf 'PING\\r\\n' | nc -w 5 ${host} ${port}`);
+}
+
+test('a sandbox without a policy reaches a server by its name', async () => {
+  await create('open', undefined);
+  assert.equal(await ping('open', 'echo.example.com'), 'echo PING\r\n');
+});
+
+test('a policy of names allows those and refuses others, and says so', async () => {
+  await create('named', ['echo.example.com', '*.wild.example.com']);
+  assert.equal(await ping('named', 'echo.example.com'), 'echo PING\r\n');
+  assert.equal(await ping('named', 'sub.wild.example.com'), 'echo PING\r\n');
+  assert.equal(await ping('named', 'other.example.com'), '');
+  assert.equal(await ping('named', '127.0.0.1'), '', 'the sandbox has a loopback of its own');
+  assert.ok(!names.asked.includes('leak.of.data.example/1'));
+  await run('named', 'nslookup leak.of.data.example');
+  assert.ok(!names.asked.some((one) => one.startsWith('leak.of.data.example/')));
+});
+
+test('nothing is reached where nothing is allowed', async () => {
+  await create('none', ['none']);
+  assert.equal(await ping('none', 'echo.example.com'), '');
+});
+
+test('getaddrinfo of glibc finds names, and finds that others are missing', async () => {
+  await create('glibc', undefined);
+  const found = await run('glibc', 'getent ahosts echo.example.com');
+  assert.match(found, /^198\.1[89]\.\d+\.\d+\s+STREAM echo\.example\.com\n/);
+  assert.doesNotMatch(found, /:/, 'no address of the other family');
+  assert.equal(await run('glibc', 'getent ahosts missing.example.com; echo $?'), '2\n');
+  assert.match(await run('glibc', 'getent ahosts localhost'), /^(127\.0\.0\.1|::1)/);
+});
+
+/** Kills the egress process, and keeps the next one from starting by taking what only one may have. */
+async function holdDown(): Promise<Disposable> {
+  return await waitFor('the egress database', () => {
+    for (const { command, pid } of processesOf(daemon.dataDir)) {
+      if (command.includes('egress/src/main.ts')) process.kill(pid, 'SIGKILL');
+    }
+    const database = new DatabaseSync(join(daemon.dataDir, 'egress.db'));
+    try {
+      database.exec('PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE');
+      let isOpen = true;
+      return {
+        [Symbol.dispose]: () => {
+          if (isOpen) database.close();
+          isOpen = false;
+        },
+      };
+    } catch {
+      // The next one was faster.
+      database.close();
+      return undefined;
+    }
+  });
+}
+
+test('while the egress process is away there is no network, and afterwards the same one', async () => {
+  await create('box', ['echo.example.com']);
+  const address = (await run('box', 'getent ahostsv4 echo.example.com')).split(' ')[0] ?? '';
+  assert.match(address, /^198\./);
+  assert.equal(await ping('box', address), 'echo PING\r\n');
+  using held = await holdDown();
+  assert.equal(await ping('box', address), '');
+  assert.equal(await run('box', 'getent ahostsv4 echo.example.com'), '');
+  held[Symbol.dispose]();
+  await waitFor('the egress process', async () => (await ping('box', address)) === 'echo PING\r\n');
+  assert.equal((await run('box', 'getent ahostsv4 echo.example.com')).split(' ')[0], address);
+  assert.equal(await ping('box', 'other.example.com'), '');
+});

@@ -1,0 +1,145 @@
+/**
+ * A real egress process in a data directory of its own, with a name server and a launcher that the test plays.
+ */
+import assert from 'node:assert/strict';
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { type IncomingMessage, request } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type {
+  EgressApplied,
+  EgressDecisions,
+  EgressStats,
+  EgressSync,
+  EgressSynced,
+} from '../../egress/src/control/protocol.ts';
+import { NameServer } from './name-server.ts';
+import { ScriptedLauncher } from './scripted-relay.ts';
+import { waitFor } from './wait.ts';
+
+const main = join(import.meta.dirname, '../../egress/src/main.ts');
+
+export interface Rules {
+  readonly policy: unknown;
+  readonly secrets?: 'all' | readonly string[];
+}
+
+export class EgressUnderTest implements AsyncDisposable {
+  readonly dataDir = mkdtempSync(join(tmpdir(), 'squash-egress-'));
+  readonly runDir = join(this.dataDir, 'run');
+  readonly names: NameServer;
+  readonly launcher: ScriptedLauncher;
+  #child: ChildProcess | undefined;
+
+  private constructor(names: NameServer, launcherOf: (runDir: string) => ScriptedLauncher) {
+    this.names = names;
+    this.launcher = launcherOf(this.runDir);
+  }
+
+  /** Started and synchronised. */
+  static async start(sandboxes: Readonly<Record<string, Rules>>): Promise<EgressUnderTest> {
+    const names = await NameServer.listen();
+    const place = new EgressUnderTest(names, (runDir) => {
+      mkdirSync(runDir);
+      return new ScriptedLauncher(runDir);
+    });
+    await place.launcher.listen();
+    writeFileSync(join(place.dataDir, 'hosts'), '');
+    try {
+      await place.spawn();
+      await place.sync(sandboxes);
+      return place;
+    } catch (error) {
+      await place[Symbol.asyncDispose]();
+      throw error;
+    }
+  }
+
+  get pid(): number {
+    return this.#child?.pid ?? 0;
+  }
+
+  get hostsFile(): string {
+    return join(this.dataDir, 'hosts');
+  }
+
+  async spawn(): Promise<void> {
+    const words = ['--data', this.dataDir, '--run', this.runDir, '--log-level', 'debug'];
+    const own = ['--resolvers', this.names.address, '--hosts-file', this.hostsFile];
+    this.#child = spawn(process.execPath, ['--max-semi-space-size=1', main, ...words, ...own], {
+      env: {
+        ...process.env,
+        NODE_COMPILE_CACHE: join(tmpdir(), `squash-egress-cache-${process.getuid?.() ?? 0}`),
+      },
+      stdio: ['ignore', 'ignore', 'inherit'],
+    });
+    await waitFor('the API of the egress process', async () => {
+      assert.equal(this.#child?.exitCode, null, 'the egress process goes on');
+      return (await this.tryStats()) !== undefined;
+    });
+  }
+
+  async sync(
+    sandboxes: Readonly<Record<string, Rules>>,
+    changes: Partial<EgressSync> = {},
+  ): Promise<EgressSynced> {
+    return (await this.ask('PUT', '/sync', {
+      ceiling: null,
+      allowCidrs: ['127.0.0.0/8', '::1'],
+      interceptsTls: true,
+      ...changes,
+      sandboxes: Object.entries(sandboxes).map(([id, rules]) => ({ id, secrets: 'all', ...rules })),
+    })) as EgressSynced;
+  }
+
+  async put(id: string, rules: Rules): Promise<EgressApplied> {
+    return (await this.ask('PUT', `/sandboxes/${id}`, { secrets: 'all', ...rules })) as EgressApplied;
+  }
+
+  async stats(): Promise<EgressStats> {
+    return (await this.ask('GET', '/stats')) as EgressStats;
+  }
+
+  async tryStats(): Promise<EgressStats | undefined> {
+    if (!existsSync(join(this.runDir, 'egress-api.sock'))) return undefined;
+    return await this.stats().catch(() => undefined);
+  }
+
+  async decisions(query = ''): Promise<EgressDecisions['decisions']> {
+    return ((await this.ask('GET', `/decisions?${query}`)) as EgressDecisions).decisions;
+  }
+
+  /** Ends the process by this signal and waits for it. @returns its exit code or signal */
+  async end(signal: NodeJS.Signals): Promise<number | string> {
+    const child = this.#child;
+    assert.ok(child !== undefined);
+    child.kill(signal);
+    if (child.exitCode === null && child.signalCode === null) await once(child, 'exit');
+    return child.exitCode ?? child.signalCode ?? '';
+  }
+
+  log(): string {
+    return readFileSync(join(this.dataDir, 'log/egress.log'), 'utf8');
+  }
+
+  /** @throws what the process refuses, with its code in front */
+  async ask(method: string, path: string, body?: unknown): Promise<unknown> {
+    const outgoing = request({ socketPath: join(this.runDir, 'egress-api.sock'), method, path });
+    outgoing.end(body === undefined ? undefined : JSON.stringify(body));
+    const [response] = (await once(outgoing, 'response')) as [IncomingMessage];
+    const chunks: Buffer[] = [];
+    for await (const chunk of response as AsyncIterable<Buffer>) chunks.push(chunk);
+    const answer = JSON.parse(Buffer.concat(chunks).toString('utf8')) as { code?: string; message?: string };
+    if (response.statusCode !== 200) throw new Error(`${answer.code}: ${answer.message}`);
+    return answer;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (this.#child !== undefined) await this.end('SIGKILL');
+    await this.launcher[Symbol.asyncDispose]();
+    await this.names[Symbol.asyncDispose]();
+    rmSync(this.dataDir, { recursive: true });
+  }
+}
