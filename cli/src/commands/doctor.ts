@@ -9,7 +9,7 @@ import { CliFailure, exitCodes, usageFailure } from '../failure.ts';
 import { askOffline } from '../local-host.ts';
 import { printJson, printLine, visible } from '../output/print.ts';
 import { printTable, styled } from '../output/table.ts';
-import { daemonInfo } from './daemon-info.ts';
+import { ownDaemon } from './daemon-info.ts';
 
 type Configuration = DaemonInfo['config'];
 
@@ -24,7 +24,7 @@ export async function run(call: Call): Promise<number> {
   const repair = call.flags.isSet('repair');
   if (config && repair) throw usageFailure('--config and --repair exclude each other');
   if (repair) return await repairState(call);
-  const info = await daemonInfo(call.client);
+  const info = await ownDaemon(call.client);
   if (config) return showConfiguration(call, info?.config ?? (await localConfiguration()));
   const host = info?.host ?? (await askOffline<{ readonly host: readonly Capability[] }>('probe')).host;
   return showHost(call, host, info);
@@ -97,7 +97,7 @@ function showConfiguration(call: Call, config: Configuration): number {
 }
 
 async function repairState(call: Call): Promise<number> {
-  const info = await daemonInfo(call.client);
+  const info = await ownDaemon(call.client);
   if (info !== undefined) {
     throw new CliFailure('data_locked', `the daemon runs, with pid ${info.pid}; stop it first: squash stop`);
   }

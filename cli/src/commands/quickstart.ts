@@ -16,7 +16,7 @@ import { CliFailure, exitCodes } from '../failure.ts';
 import { type BuiltLayer, buildLayer } from '../layer-builder.ts';
 import { formatBytes, printJson, printLine, printNote, visible } from '../output/print.ts';
 import { projectPath } from '../places.ts';
-import { daemonInfo } from './daemon-info.ts';
+import { ownDaemon } from './daemon-info.ts';
 import { uploadModule } from './module-upload.ts';
 
 /** The README's sandbox and command. */
@@ -96,7 +96,7 @@ interface RunningDaemon {
 }
 
 async function findDaemon(client: Client): Promise<RunningDaemon> {
-  const running = await daemonInfo(client);
+  const running = await ownDaemon(client);
   if (running !== undefined) {
     say('daemon', `runs already, pid ${running.pid}, data in ${running.data_dir}`);
     return { client, info: running, log: undefined };
@@ -104,7 +104,7 @@ async function findDaemon(client: Client): Promise<RunningDaemon> {
   const began = performance.now();
   const { log } = await startDaemon();
   const renewed = client.renewed();
-  const info = await daemonInfo(renewed);
+  const info = await ownDaemon(renewed);
   if (info === undefined)
     throw new CliFailure('start_failed', `the daemon was started but does not answer; its log is ${log}`);
   const ms = Math.round(performance.now() - began);
