@@ -116,6 +116,10 @@ describe('squash', () => {
     const active = sandboxInfoSchema.parse(await json('activate', 'm', '100-hello'));
     assert.deepEqual(active.layers, ['000-base-test', '100-hello']);
     assert.equal(await squashOk(daemon, ['exec', 'm', 'cat', '/opt/hello']), 'hello');
+    const copy = await squash(daemon, ['module', 'import', file, '--name', 'copy']);
+    assert.equal(copy.code, 0);
+    assert.match(copy.stderr, /warning: no sandbox can be made of "copy"/);
+    await squashOk(daemon, ['module', 'rm', 'copy']);
     const used = await squash(daemon, ['module', 'rm', '100-hello']);
     assert.equal(used.code, 1);
     assert.match(used.stderr, /\(module_in_use\)/);
@@ -156,7 +160,12 @@ describe('squash', () => {
     const config = infoSchema.shape.config.parse(await json('doctor', '--config'));
     assert.equal(config.find((each) => each.name === 'SQUASH_DATA')?.value, daemon.dataDir);
     const version = z.object({ client: z.string(), daemon: z.string(), node: z.string() });
-    version.parse(await json('version'));
+    const { client, daemon: served } = version.parse(await json('version'));
+    assert.equal(await squashOk(daemon, ['version']), `squash ${client}\ndaemon ${served}`);
+    assert.match(
+      await squashOk(daemon, ['doctor', '--config']),
+      new RegExp(`^Daemon .* pid ${daemon.pid},.*started with`),
+    );
     assert.equal((await squash(daemon, ['doctor', '--repair'])).code, 1);
   });
 
