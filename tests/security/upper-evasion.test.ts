@@ -7,7 +7,7 @@ import { execFileSync } from 'node:child_process';
 import { chmod, mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { launchSandbox, type LaunchedSandbox } from '../support/launched-sandbox.ts';
+import { type LaunchedSandbox, launchSandbox } from '../support/launched-sandbox.ts';
 import { insideLauncher, type Place } from '../support/launcher.ts';
 import { waitFor } from '../support/wait.ts';
 
