@@ -34,7 +34,8 @@ async function fromDirectory(words: readonly string[], keepOwners: boolean): Pro
   const [directory, output, name] = words;
   if (directory === undefined || output === undefined)
     throw new Error('from-dir takes DIRECTORY OUTPUT NAME');
-  if (!statSync(directory).isDirectory()) throw new Error(`"${directory}" is no directory`);
+  if (statSync(directory, { throwIfNoEntry: false })?.isDirectory() !== true)
+    throw new Error(`"${directory}" is no directory`);
   const mtimeS = Math.floor(Date.now() / 1000);
   await packDirectory(resolve(directory), output, { asRoot: !keepOwners, mtimeS });
   const manifest: ModuleManifest = {

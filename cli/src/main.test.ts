@@ -1,6 +1,6 @@
 /** Text of a sandbox's choosing must not reach the reader's terminal as anything but text. */
 import assert from 'node:assert/strict';
-import { execFile } from 'node:child_process';
+import { execFile, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -33,4 +33,12 @@ test('refusals and JSON show control characters instead of sending them', async 
   const json = await listing(200, [{ id: 'x', task: hostile }], ['--json']);
   assert.equal(JSON.parse(json)[0].task, hostile);
   for (const text of [refused, json]) assert.doesNotMatch(text, /[^\P{Cc}\n]|\p{Cf}/u);
+});
+
+test('a wrong option without a command is named, not answered with the help', () => {
+  for (const words of [['-v'], ['--verbose'], ['--json', '-x']]) {
+    const end = spawnSync(process.execPath, [program, ...words], { encoding: 'utf8' });
+    assert.deepEqual([end.status, end.stdout], [2, ''], end.stderr);
+    assert.match(end.stderr, new RegExp(`there is no option ${words.at(-1)} here`));
+  }
 });

@@ -5,12 +5,12 @@
  * Start-up time is part of the design: this file and what it imports load in a few milliseconds; each
  * command's module, and Node's slow modules, load when they are needed.
  */
-import { checkPositionals, parseArguments } from './arguments.ts';
+import { checkPositionals, globalFlags, parseArguments } from './arguments.ts';
 import { Client } from './client/client.ts';
 import type { CommandSpec } from './command.ts';
 import { commandTable, findCommand } from './command-table.ts';
 import { CliFailure, exitCodes, usageFailure } from './failure.ts';
-import { printLine, printNote, visible } from './output/print.ts';
+import { printFailure, printLine, printNote, visibleLines } from './output/print.ts';
 
 /** Runs one call and sets the process's exit code. */
 export async function start(words: readonly string[]): Promise<void> {
@@ -43,6 +43,9 @@ async function dispatch(found: Found, words: readonly string[]): Promise<number>
   return await module.run({ ...parsed, json: parsed.flags.isSet('json'), client });
 }
 
+/** What may stand where no command does; the options of every command change nothing there. */
+const known = new Set(['--', ...globalFlags.map(({ name }) => `--${name}`)]);
+
 async function withoutCommand(words: readonly string[]): Promise<number> {
   const first = words.find((word) => !word.startsWith('-'));
   if (first !== undefined) {
@@ -57,6 +60,8 @@ async function withoutCommand(words: readonly string[]): Promise<number> {
   if (words.includes('--version')) return await runVersion();
   const { generalHelp } = await import('./help.ts');
   const asked = words.includes('--help') || words.includes('-h');
+  const unknown = asked ? undefined : words.find((word) => !known.has(word.replace(/=.*/s, '')));
+  if (unknown !== undefined) throw usageFailure(`there is no option ${unknown} here; try: squash help`);
   if (asked) printLine(generalHelp());
   else printNote(generalHelp());
   return asked ? exitCodes.ok : exitCodes.usage;
@@ -64,11 +69,6 @@ async function withoutCommand(words: readonly string[]): Promise<number> {
 
 async function runVersion(): Promise<number> {
   return await dispatch(findCommand(['version', '--offline']), []);
-}
-
-/** A refusal may quote what a sandbox chose: a file's name, the words of its PID 1. */
-function visibleLines(text: string): string {
-  return text.split('\n').map(visible).join('\n');
 }
 
 /** One line on standard error; with `--json` one object, so that programs need not parse sentences. */
@@ -80,11 +80,7 @@ function report(failure: unknown, spec: CommandSpec | undefined, words: readonly
   }
   const end = words.indexOf('--');
   const json = (end < 0 ? words : words.slice(0, end)).includes('--json');
-  printNote(
-    json
-      ? JSON.stringify({ error: { code: failure.code, message: failure.message } })
-      : `squash: ${visibleLines(failure.message)} (${visible(failure.code)})`,
-  );
+  printFailure(failure, json);
   const own: readonly number[] = [exitCodes.failed, exitCodes.usage, exitCodes.unreachable];
   return spec?.passesExitCode === true && own.includes(failure.exitCode)
     ? exitCodes.execFailed

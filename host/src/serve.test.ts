@@ -14,6 +14,13 @@ test('a directory with another purpose is refused, a new one is closed to others
     const place = (dataDir: string) => ({ dataDir, runDir: join(dataDir, 'run') });
     assert.throws(() => makeStateDirectories(place(foreign)), { code: 'config_invalid' });
     assert.equal(statSync(foreign).mode & 0o777, 0o755);
+    const file = join(foreign, 'passwd');
+    for (const wrong of [place(file), { ...place(join(parent, 'c')), runDir: join(file, 'run') }]) {
+      assert.throws(() => makeStateDirectories(wrong), {
+        code: 'config_invalid',
+        message: /^SQUASH_(DATA|RUN) is /,
+      });
+    }
     const own = join(parent, 'a/b');
     makeStateDirectories(place(own));
     makeStateDirectories(place(own));

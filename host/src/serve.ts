@@ -4,7 +4,7 @@
  *
  * The process id stays the same through all of it, so a service manager watches the right process.
  */
-import { accessSync, constants, existsSync, mkdirSync, readdirSync } from 'node:fs';
+import { accessSync, constants, existsSync, mkdirSync, readdirSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { AppError } from '@squash/contract/errors';
@@ -38,9 +38,17 @@ export function enterCommand(
  */
 export function makeStateDirectories(place: { readonly dataDir: string; readonly runDir: string }): void {
   checkIsOurs(place.dataDir);
-  for (const path of [place.dataDir, place.runDir]) {
-    mkdirSync(dirname(path), { recursive: true });
-    mkdirSync(path, { recursive: true, mode: 0o700 });
+  for (const [name, path] of [
+    ['SQUASH_DATA', place.dataDir],
+    ['SQUASH_RUN', place.runDir],
+  ] as const) {
+    try {
+      mkdirSync(dirname(path), { recursive: true });
+      mkdirSync(path, { recursive: true, mode: 0o700 });
+    } catch (cause) {
+      const why = cause instanceof Error ? cause.message : String(cause);
+      throw new AppError('config_invalid', `${name} is "${path}", which can't be made: ${why}`, { cause });
+    }
   }
 }
 
@@ -54,6 +62,9 @@ const ownNames = new Set(['run', 'log', 'tmp', 'trash', 'layers', '.env', 'lost+
 function checkIsOurs(dataDir: string): void {
   // One that we can't look into is another user's: squash-launch says so.
   if (!existsSync(dataDir) || !isReadable(dataDir)) return;
+  if (!statSync(dataDir).isDirectory()) {
+    throw new AppError('config_invalid', `SQUASH_DATA is "${dataDir}", which is no directory`);
+  }
   const names = readdirSync(dataDir);
   if (names.some((name) => name === 'squash.db' || name === 'modules' || name === 'sandboxes')) return;
   const foreign = names.find((name) => !ownNames.has(name));

@@ -48,9 +48,9 @@ static bool prepare_v1(struct cgroup_setup *setup, const char *base_name) {
     has_any |= setup->has[i];
   }
   if (has_any) {
-    snprintf(setup->detail, sizeof setup->detail, "version 1, %s at the top of each hierarchy", base_name);
+    snprintf(setup->detail, sizeof setup->detail, "cgroup version 1, %s at the top of each hierarchy", base_name);
   } else {
-    snprintf(setup->detail, sizeof setup->detail, "version 1, where only root may make groups");
+    snprintf(setup->detail, sizeof setup->detail, "cgroup version 1, where only root may make groups");
   }
   /* cpu and cpuacct are often one mount: then one directory serves both, and is joined once. */
   struct stat cpu;

@@ -81,7 +81,7 @@ static bool prepare_v2(struct cgroup_setup *setup, const char *base_name) {
     return false;
   }
   if (!delegated_group(mount_point, path, sizeof path)) {
-    snprintf(setup->detail, sizeof setup->detail, "version 2, none of it delegated to uid %u", geteuid());
+    snprintf(setup->detail, sizeof setup->detail, "cgroup version 2, none of it delegated to uid %u", geteuid());
     return false;
   }
   cleanup_fd parent = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -104,7 +104,7 @@ static bool prepare_v2(struct cgroup_setup *setup, const char *base_name) {
   setup->has[CGROUP_PIDS] = list_has(enabled, "pids", ' ');
   setup->has[CGROUP_CPUACCT] = true; /* cpu.stat is there without a controller, and so is the freezer. */
   setup->has[CGROUP_FREEZER] = true;
-  snprintf(setup->detail, sizeof setup->detail, "version 2, %.160s/%s", path, base_name);
+  snprintf(setup->detail, sizeof setup->detail, "cgroup version 2, %.160s/%s", path, base_name);
   setup->base[0] = take_fd(&base);
   return true;
 }

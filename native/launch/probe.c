@@ -124,7 +124,7 @@ static void probe_overlay(const struct launcher *launcher, int client) {
   bool has_fuse = has_device && launcher->fuse_overlayfs != NULL;
   snprintf(device, sizeof device, "%s, %s",
            launcher->fuse_overlayfs != NULL ? launcher->fuse_overlayfs : "no fuse-overlayfs",
-           fuse >= 0 ? "/dev/fuse opens" : has_device ? "/dev/fuse through the privileged helper" : "no /dev/fuse");
+           fuse >= 0 ? "/dev/fuse opens" : has_device ? "/dev/fuse through the privileged helper" : "/dev/fuse can't be opened");
   send_capability(client, &(struct capability){
                               .name = "kernel_overlay",
                               .state = has_kernel ? STATE_OK : has_fuse ? STATE_WEAKER : STATE_MISSING,
@@ -138,7 +138,9 @@ static void probe_overlay(const struct launcher *launcher, int client) {
                                                .is_required = !has_kernel,
                                                .found = device,
                                                .choice = launcher->overlays_by_fuse ? "in use" : "not needed",
-                                               .remedy = has_fuse ? NULL : "sudo apt install fuse-overlayfs"});
+                                               .remedy = has_fuse                             ? NULL
+                                                         : launcher->fuse_overlayfs == NULL ? "sudo apt install fuse-overlayfs"
+                                                                                            : "sudo modprobe fuse && sudo chmod 666 /dev/fuse"});
 }
 
 static void probe_network(int client) {
@@ -167,6 +169,7 @@ static void probe_cgroups(const struct launcher *launcher, int client) {
       {"cgroup_pids", CGROUP_PIDS, "a sandbox may start processes until the host has no more"},
       {"cgroup_freezer", CGROUP_FREEZER, "snapshots stop processes by signals, which the processes can notice"},
   };
+  bool is_unified = access("/sys/fs/cgroup/cgroup.controllers", F_OK) == 0;
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     bool has_it = launcher->cgroups.version != 0 && launcher->cgroups.has[rows[i].controller];
     send_capability(
@@ -176,9 +179,11 @@ static void probe_cgroups(const struct launcher *launcher, int client) {
                     .found = launcher->cgroups.detail,
                     .choice = has_it ? "one group per sandbox" : "none",
                     .weaker = has_it ? NULL : rows[i].weaker,
-                    .remedy = has_it ? NULL
-                                     : "start Squash as a systemd service with Delegate=yes (packaging/), or "
-                                       "`systemd-run --user --scope -p Delegate=yes ./squash serve`, or as root"});
+                    .remedy = has_it        ? NULL
+                              : !is_unified ? "start Squash as root, or boot with systemd.unified_cgroup_hierarchy=1: "
+                                              "groups of version 1 can't be given to a user"
+                                            : "start Squash as a systemd service with Delegate=yes (packaging/), or "
+                                              "`systemd-run --user --scope -p Delegate=yes ./squash serve`, or as root"});
   }
 }
 

@@ -19,6 +19,7 @@
 #include "launch/relays.h"
 #include "launch/sandbox_steps.h"
 #include "launch/stillness.h"
+#include "launch/watchdog.h"
 
 /* A group whose last process was reaped a moment ago may still be busy: first tries come quickly. */
 enum { GROUP_RETRY_MS = 2 };
@@ -107,7 +108,9 @@ void sandbox_end(struct launcher *launcher, struct sandbox *sandbox) {
   sandbox->state = SANDBOX_ENDING;
   sandbox->deadline_ms = 0;
   relays_end(launcher, sandbox);
-  if (sandbox->is_frozen) (void)sandbox_freeze(launcher, sandbox, false, &(struct fault){0});
+  bool is_still = sandbox->is_frozen || sandbox->still_walker != 0;
+  watchdog_yield(sandbox);
+  if (is_still) (void)sandbox_freeze(launcher, sandbox, false, &(struct fault){0});
   if (sandbox->pid != 0) kill(sandbox->pid, SIGKILL);
   if (sandbox->starter != 0) kill(sandbox->starter, SIGKILL);
   if (launcher->cgroups.version != 0) cgroup_kill(&launcher->cgroups, sandbox->group);

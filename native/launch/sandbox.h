@@ -81,12 +81,15 @@ struct sandbox {
   int upper_mount_fd; /* the image's mount, else -1 */
   uint64_t upper_bytes_max;
   uint64_t upper_inodes_max;
-  /* Of a directory upper: what the last walk found, and how full the file system was then (watchdog.c). */
+  /* Of a directory upper (watchdog.c): what the last walk that can be believed found, and how full the file system
+     was then; the latest walk, believed or not. */
   struct tree_usage watched;
   struct tree_usage free_when_walked;
   int64_t walked_at_ms;
   bool is_walked;
-  bool was_over;
+  pid_t still_walker; /* the walk that holds the sandbox at a stand-still, or 0 */
+  unsigned doubtful_walks; /* in a row */
+  unsigned kills_in_a_row; /* without a walk between them that found the upper within its limit */
   uint64_t upper_kills; /* how often its commands were killed for the upper's limit */
 };
 

@@ -60,6 +60,22 @@ static int signal_inside(int number, bool waits) {
   return 0;
 }
 
+/*
+ * Root in the sandbox may signal whoever is in its pid namespace, the inner child too. One that was stopped is ended
+ * and counts as failed: nobody may wait for it, least of all the launcher, which serves all other sandboxes.
+ */
+static int wait_inner(pid_t inner) {
+  int status;
+  for (;;) {
+    if (waitpid(inner, &status, WUNTRACED) < 0) {
+      if (errno == EINTR) continue;
+      return -1;
+    }
+    if (!WIFSTOPPED(status)) return status == 0 ? 0 : -1;
+    kill(inner, SIGKILL);
+  }
+}
+
 /* Joining a pid namespace only counts for children, hence two forks; `waits` for stopped processes. */
 static int run_inside(pid_t first, int number, bool waits) {
   pid_t outer = fork();
@@ -71,9 +87,7 @@ static int run_inside(pid_t first, int number, bool waits) {
     if (pidfd < 0 || setns(pidfd, CLONE_NEWUSER | CLONE_NEWPID) != 0) _exit(1);
     pid_t inner = fork();
     if (inner == 0) _exit(signal_inside(number, waits) == 0 ? 0 : 1);
-    int status = 1;
-    while (inner > 0 && waitpid(inner, &status, 0) < 0 && errno == EINTR) continue;
-    _exit(inner > 0 && status == 0 ? 0 : 1);
+    _exit(inner > 0 && wait_inner(inner) == 0 ? 0 : 1);
   }
   if (outer < 0) return -1;
   int status = 1;

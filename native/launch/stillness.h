@@ -6,7 +6,8 @@
 /* Returns 0 when all stand still (or go on), else -1 with errno. */
 int stillness_set(const struct launcher *launcher, const struct sandbox *sandbox, bool is_still);
 
-/* Sends a signal to every process of the sandbox but PID 1, from inside its pid namespace. */
+/* Sends a signal to every process of the sandbox but PID 1, from inside its pid namespace: code in there that signals
+   back may prevent it, which is -1. */
 int stillness_signal(const struct sandbox *sandbox, int signal);
 
 #endif

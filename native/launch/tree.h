@@ -13,6 +13,7 @@
 struct tree_usage {
   uint64_t bytes;  /* allocated, as du counts: holes cost nothing, a hard link counts once */
   uint64_t inodes;
+  uint64_t missed; /* of a measured tree: names that were listed and gone when they were looked at */
 };
 
 /* Stops early when either maximum (0: none) is passed: the answer is then above it, but not the whole. */

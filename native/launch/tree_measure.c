@@ -35,6 +35,7 @@ struct walk {
   size_t room;
   uint64_t bytes;
   uint64_t inode_shares; /* thousandths: a file with n names counts 1000/n at each */
+  uint64_t missed;
 };
 
 static int push(struct walk *walk, int fd) {
@@ -96,11 +97,17 @@ static int step(struct walk *walk) {
   if (entry == NULL) return pop(walk);
   if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) return 0;
   struct stat status;
-  if (fstatat(dirfd(top->entries), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0) return 0; /* Gone again. */
+  if (fstatat(dirfd(top->entries), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0) {
+    walk->missed++; /* Gone again, or under another name: it may never be counted. */
+    return 0;
+  }
   count(walk, &status);
   if (!S_ISDIR(status.st_mode)) return 0;
   cleanup_fd fd = openat(dirfd(top->entries), entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  if (fd < 0) return 0; /* Gone or replaced; what replaced it is counted by the next walk. */
+  if (fd < 0) {
+    walk->missed++; /* Gone or replaced, with everything below it. */
+    return 0;
+  }
   if (push(walk, fd) != 0) return -1;
   (void)take_fd(&fd);
   return 0;
@@ -128,7 +135,8 @@ int tree_measure(int directory, const struct tree_usage *max, struct tree_usage 
     if (entries != NULL) closedir(entries);
   }
   free(walk.levels);
-  *usage = (struct tree_usage){.bytes = walk.bytes, .inodes = (walk.inode_shares + 999) / 1000};
+  *usage = (struct tree_usage){
+      .bytes = walk.bytes, .inodes = (walk.inode_shares + 999) / 1000, .missed = walk.missed};
   errno = number;
   return result == 0 ? 0 : fault_set(fault, "internal", "can't walk a tree that changes");
 }

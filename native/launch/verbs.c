@@ -8,6 +8,7 @@
 
 #include "launch/egress.h"
 #include "launch/sandbox.h"
+#include "launch/watchdog.h"
 #include "launch/worker.h"
 
 static void verb_start(struct launcher *launcher, struct connection *connection) {
@@ -50,6 +51,7 @@ static void verb_still(struct launcher *launcher, struct connection *connection)
   struct fault fault = {0};
   struct sandbox *sandbox = running(launcher, connection);
   if (sandbox == NULL) return;
+  watchdog_yield(sandbox);
   if (sandbox_freeze(launcher, sandbox, connection->request.type == FRAME_SANDBOX_FREEZE, &fault) == 0) {
     connection_ok(launcher, connection);
   } else {

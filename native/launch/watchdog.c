@@ -6,8 +6,12 @@
  * of that is gone. Space that others free meanwhile hides writing: therefore also every REMEASURE_MS while the file
  * system changes at all.
  *
- * Over the limit all commands of the sandbox are killed. PID 1 lives on, so that a command can remove files; it is
- * killed only if the upper grew again.
+ * Who writes can also keep the walk from seeing it, by renaming and moving without end what is looked at. So a walk
+ * that found names gone counts as no measurement, and after some of those the sandbox stands still for one.
+ *
+ * Over the limit all commands of the sandbox are killed. PID 1 lives on, so that a command can remove files; but it
+ * belongs to the sandbox's code as well. It is ended, and with it everything, where commands prevent their end or
+ * the upper grows on through several kills.
  */
 #include "launch/watchdog.h"
 
@@ -19,6 +23,7 @@
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/vfs.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/descriptor.h"
@@ -38,6 +43,14 @@ enum {
   STEP_BYTES_MIN = 1024 * 1024,
   STEP_INODES_MIN = 256,
   WALKS_MAX = 2,
+  /* A busy build loses names to its own removals now and then; a stand-still costs it the time of one walk. */
+  DOUBTFUL_WALKS_MAX = 3,
+  /* Not even measured while it stands still: no program does that by accident. */
+  REFUSED_WALKS_MAX = 8,
+  /* A client may try the same command again; one that grows the upper every time helps nobody. */
+  KILLS_IN_A_ROW_MAX = 4,
+  /* A walk that meets more than this is followed by new names as fast as it goes. */
+  WALK_INODES_SPARE = 65536,
 };
 
 static int64_t look_at_ms;
@@ -51,6 +64,8 @@ struct walk_result {
 struct walk {
   struct source source;
   uint64_t instance;
+  struct tree_usage free_before;
+  bool is_still;
 };
 
 static struct tree_usage free_now(const struct launcher *launcher) {
@@ -64,44 +79,98 @@ static bool is_over(const struct sandbox *sandbox, const struct tree_usage *usag
          (sandbox->upper_inodes_max > 0 && usage->inodes > sandbox->upper_inodes_max);
 }
 
-static void stop_writers(struct launcher *launcher, struct sandbox *sandbox, const struct tree_usage *usage) {
-  bool grew = usage->bytes > sandbox->watched.bytes || usage->inodes > sandbox->watched.inodes;
-  if (!grew && sandbox->was_over) return;
-  sandbox->was_over = true;
+static uint64_t walk_inodes_max(const struct sandbox *sandbox) {
+  return sandbox->upper_inodes_max == 0 ? 0 : 4 * sandbox->upper_inodes_max + WALK_INODES_SPARE;
+}
+
+static bool grew(const struct sandbox *sandbox, const struct tree_usage *usage) {
+  uint64_t most = walk_inodes_max(sandbox);
+  return usage->bytes > sandbox->watched.bytes || usage->inodes > sandbox->watched.inodes ||
+         (most > 0 && usage->inodes > most);
+}
+
+static void kill_commands(struct launcher *launcher, struct sandbox *sandbox) {
+  sandbox->upper_kills++; /* Before they end: whoever hears of an end and asks for the reason must find it. */
+  sandbox->kills_in_a_row++;
+  bool is_obeyed = stillness_signal(sandbox, SIGKILL) == 0;
+  if (!is_obeyed || sandbox->kills_in_a_row >= KILLS_IN_A_ROW_MAX) {
+    log_line("sandbox %s: %s: it is ended", sandbox->name,
+             is_obeyed ? "its upper grows on through every kill" : "its commands prevent their end");
+    kill(sandbox->pid, SIGKILL); /* The kernel takes everything in its pid namespace along. */
+  }
+  sandbox_announce(launcher, sandbox, "upper_full");
+}
+
+static void judge(struct launcher *launcher, struct sandbox *sandbox, const struct tree_usage *usage) {
+  if (!is_over(sandbox, usage)) {
+    /* What was not seen may be what is too much. */
+    if (usage->missed == 0) sandbox->kills_in_a_row = 0;
+    return;
+  }
+  if (sandbox->kills_in_a_row > 0 && !grew(sandbox, usage)) return;
   log_line("sandbox %s: upper holds %llu bytes in %llu files, above its limit: commands are killed", sandbox->name,
            (unsigned long long)usage->bytes, (unsigned long long)usage->inodes);
-  sandbox->upper_kills++; /* Before they end: whoever hears of an end and asks for the reason must find it. */
-  (void)stillness_signal(sandbox, SIGKILL);
-  sandbox_announce(launcher, sandbox, "upper_full");
+  kill_commands(launcher, sandbox);
+}
+
+static void take_result(struct launcher *launcher, struct sandbox *sandbox, const struct walk *walk,
+                        const struct walk_result *result) {
+  bool is_believed = result->is_known && result->usage.missed == 0;
+  if (result->is_known) judge(launcher, sandbox, &result->usage);
+  if (is_believed || (result->is_known && is_over(sandbox, &result->usage))) {
+    sandbox->doubtful_walks = 0;
+    sandbox->watched = result->usage;
+    sandbox->free_when_walked = walk->free_before;
+    return;
+  }
+  if (++sandbox->doubtful_walks < REFUSED_WALKS_MAX) return;
+  sandbox->doubtful_walks = DOUBTFUL_WALKS_MAX;
+  log_line("sandbox %s: its upper can't be measured: commands are killed", sandbox->name);
+  kill_commands(launcher, sandbox);
 }
 
 static void walk_ready(struct launcher *launcher, struct source *source) {
   struct walk *walk = (struct walk *)(void *)((char *)source - offsetof(struct walk, source));
   struct walk_result result;
-  bool is_read = read_whole(source->fd, &result, sizeof result) == 1 && result.is_known;
+  bool is_read = read_whole(source->fd, &result, sizeof result) == 1;
   struct sandbox *sandbox = sandbox_by_instance(launcher, walk->instance);
   source_close(source);
-  free(walk);
   walk_count--;
-  if (sandbox == NULL || sandbox->state != SANDBOX_RUNNING) return;
-  sandbox->is_walked = false;
-  if (!is_read) return; /* The tree changed below the walk: the next look starts another. */
-  if (is_over(sandbox, &result.usage)) stop_writers(launcher, sandbox, &result.usage);
-  else sandbox->was_over = false;
-  sandbox->watched = result.usage;
+  if (sandbox != NULL) {
+    sandbox->is_walked = false;
+    /* One that was ended in the middle left the sandbox as it was. */
+    if (walk->is_still && !is_read && !sandbox->is_frozen && sandbox->packer == 0 && sandbox->pid != 0) {
+      (void)sandbox_freeze(launcher, sandbox, false, &(struct fault){0});
+    }
+    if (walk->is_still) sandbox->still_walker = 0;
+    if (is_read && sandbox->state == SANDBOX_RUNNING) take_result(launcher, sandbox, walk, &result);
+  }
+  free(walk);
 }
 
-static _Noreturn void walk_main(const struct launcher *launcher, const struct sandbox *sandbox, int answer) {
+static _Noreturn void walk_main(const struct launcher *launcher, const struct sandbox *sandbox, const struct walk *walk,
+                                int answer) {
   struct walk_result result = {0};
-  struct tree_usage none = {0};
+  const struct tree_usage max = {.inodes = walk_inodes_max(sandbox)};
   struct fault fault;
   char path[REQUEST_PATH_BYTES_MAX + 8];
   prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
   child_forget(launcher, answer);
   snprintf(path, sizeof path, "%s/data", sandbox->upper);
   cleanup_fd data = open_beneath(launcher->data_fd, path, O_RDONLY | O_DIRECTORY);
-  result.is_known = data >= 0 && tree_measure(data, &none, &result.usage, &fault) == 0;
+  bool is_ready = !walk->is_still || stillness_set(launcher, sandbox, true) == 0;
+  result.is_known = is_ready && data >= 0 && tree_measure(data, &max, &result.usage, &fault) == 0;
+  if (walk->is_still) (void)stillness_set(launcher, sandbox, false);
   _exit(write_whole(answer, &result, sizeof result) == 0 ? 0 : 1);
+}
+
+/* Where it is packed it stands still already. At once where the room that the file system lost is all it had left. */
+static bool needs_stillness(const struct sandbox *sandbox, const struct tree_usage *now_free) {
+  if (sandbox->doubtful_walks == 0 || sandbox->is_frozen || sandbox->packer != 0) return false;
+  uint64_t before = sandbox->free_when_walked.bytes;
+  uint64_t lost = before > now_free->bytes ? before - now_free->bytes : 0;
+  bool may_be_over = sandbox->upper_bytes_max > 0 && lost + sandbox->watched.bytes > sandbox->upper_bytes_max;
+  return may_be_over || sandbox->doubtful_walks >= DOUBTFUL_WALKS_MAX;
 }
 
 static void walk_begin(struct launcher *launcher, struct sandbox *sandbox, const struct tree_usage *now_free) {
@@ -111,19 +180,34 @@ static void walk_begin(struct launcher *launcher, struct sandbox *sandbox, const
     free(walk);
     return;
   }
+  bool is_still = needs_stillness(sandbox, now_free);
+  *walk = (struct walk){.source = {.fd = ends[0], .ready = walk_ready},
+                        .instance = sandbox->instance,
+                        .free_before = *now_free,
+                        .is_still = is_still};
   pid_t pid = fork();
-  if (pid == 0) walk_main(launcher, sandbox, ends[1]);
+  if (pid == 0) walk_main(launcher, sandbox, walk, ends[1]);
   close(ends[1]);
-  *walk = (struct walk){.source = {.fd = ends[0], .ready = walk_ready}, .instance = sandbox->instance};
   if (pid < 0 || !worker_adopt(launcher, pid) || source_add(launcher, &walk->source) != 0) {
+    if (pid > 0) kill(pid, SIGKILL);
     close(ends[0]);
     free(walk);
     return;
   }
   walk_count++;
   sandbox->is_walked = true;
-  sandbox->free_when_walked = *now_free;
+  if (sandbox->walked_at_ms == 0) sandbox->free_when_walked = *now_free;
+  if (is_still) sandbox->still_walker = pid;
   sandbox->walked_at_ms = now_ms();
+}
+
+void watchdog_yield(struct sandbox *sandbox) {
+  siginfo_t ended;
+  if (sandbox->still_walker == 0) return;
+  kill(sandbox->still_walker, SIGKILL);
+  /* Gone before anybody relies on the stand-still being his; who reaps it is children_reap. */
+  while (waitid(P_PID, (id_t)sandbox->still_walker, &ended, WEXITED | WNOWAIT) != 0 && errno == EINTR) continue;
+  sandbox->still_walker = 0;
 }
 
 /* Half of what is left, as long as that is worth a walk. */
@@ -134,13 +218,24 @@ static uint64_t step_of(uint64_t max, uint64_t used, uint64_t min) {
 
 static bool is_due(const struct sandbox *sandbox, const struct tree_usage *now_free) {
   const struct tree_usage *before = &sandbox->free_when_walked;
-  if (sandbox->walked_at_ms == 0) return true;
+  /* What a walk that is not believed found changes nothing here; where none was believed yet, another one begins. */
+  if (sandbox->walked_at_ms == 0 || sandbox->watched.inodes == 0) return true;
   uint64_t bytes = before->bytes > now_free->bytes ? before->bytes - now_free->bytes : 0;
   uint64_t inodes = before->inodes > now_free->inodes ? before->inodes - now_free->inodes : 0;
   bool changed = before->bytes != now_free->bytes || before->inodes != now_free->inodes;
   return bytes >= step_of(sandbox->upper_bytes_max, sandbox->watched.bytes, STEP_BYTES_MIN) ||
          inodes >= step_of(sandbox->upper_inodes_max, sandbox->watched.inodes, STEP_INODES_MIN) ||
          (changed && now_ms() - sandbox->walked_at_ms > REMEASURE_MS);
+}
+
+/* The one that waits longest: whoever is walked slowly and always due must not keep the others from being looked at. */
+static struct sandbox *longest_due(struct launcher *launcher, const struct tree_usage *now_free) {
+  struct sandbox *found = NULL;
+  for (struct sandbox *at = launcher->sandboxes; at != NULL; at = at->next) {
+    if (at->upper_kind != UPPER_DIRECTORY || at->state != SANDBOX_RUNNING || at->is_walked) continue;
+    if ((found == NULL || at->walked_at_ms < found->walked_at_ms) && is_due(at, now_free)) found = at;
+  }
+  return found;
 }
 
 int64_t watchdog_run(struct launcher *launcher) {
@@ -151,9 +246,10 @@ int64_t watchdog_run(struct launcher *launcher) {
   if (!has_any) return 0;
   if (now_ms() < look_at_ms) return look_at_ms;
   struct tree_usage now_free = free_now(launcher);
-  for (struct sandbox *at = launcher->sandboxes; at != NULL && walk_count < WALKS_MAX; at = at->next) {
-    if (at->upper_kind != UPPER_DIRECTORY || at->state != SANDBOX_RUNNING || at->is_walked) continue;
-    if (is_due(at, &now_free)) walk_begin(launcher, at, &now_free);
+  for (struct sandbox *due; walk_count < WALKS_MAX && (due = longest_due(launcher, &now_free)) != NULL;) {
+    unsigned before = walk_count;
+    walk_begin(launcher, due, &now_free);
+    if (walk_count == before) break; /* No process or descriptor for it: at the next look. */
   }
   look_at_ms = now_ms() + WATCHDOG_MS;
   return look_at_ms;

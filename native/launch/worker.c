@@ -20,6 +20,7 @@
 #include "launch/sandbox.h"
 #include "launch/tree.h"
 #include "launch/upper.h"
+#include "launch/watchdog.h"
 
 /* A client that does not read an answer of some bytes for this long is gone. */
 enum { ANSWER_S_MAX = 10, ANSWER_BYTES_MAX = 8192 };
@@ -118,6 +119,10 @@ void worker_run(struct launcher *launcher, struct connection *connection) {
     return;
   }
   connection->is_queued = false;
+  if (connection->request.type == FRAME_IMAGE_PACK) {
+    struct sandbox *packed = sandbox_by_name(launcher, connection->request.name);
+    if (packed != NULL) watchdog_yield(packed);
+  }
   struct worker *worker = calloc(1, sizeof *worker);
   pid_t pid = worker == NULL ? -1 : fork();
   if (pid == 0) worker_main(launcher, connection);

@@ -276,7 +276,7 @@ test('exec in a directory that does not exist fails and runs nothing', async () 
   await withSandbox('lost', async (path) => {
     const { status, json } = await api.post(`${path}/exec`, { cmd: 'touch /ran', workdir: '/gone' });
     assert.equal(status, 200);
-    assert.notEqual(json.exit_code, 0);
+    assert.equal(json.exit_code, 126, 'as the command line says it; 127 is a program that is not there');
     assert.match(json.stderr, /working directory/);
     assert.equal((await api.post(`${path}/exec`, { cmd: 'test -e /ran' })).json.exit_code, 1);
   });

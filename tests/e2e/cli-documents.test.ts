@@ -1,10 +1,10 @@
 /** The command line’s page against the command table, and the systemd units against systemd. */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { describe, it } from 'node:test';
+import { describe, it, test } from 'node:test';
 import { commandTable } from '../../cli/src/command-table.ts';
 import { usageWords } from '../../cli/src/help.ts';
 
@@ -33,6 +33,18 @@ describe('docs/cli.md', () => {
       assert.ok(word === 'setup' || names.includes(word), word);
     }
   });
+});
+
+test('docs/errors.md has every code that the command line has of its own', () => {
+  const text = readFileSync(join(root, 'docs/errors.md'), 'utf8');
+  const sources = globSync('cli/src/**/*.ts', { cwd: root }).map((file) =>
+    readFileSync(join(root, file), 'utf8'),
+  );
+  const codes = sources.flatMap((source) =>
+    [...source.matchAll(/new CliFailure\(\s*'([a-z_]+)'/g)].map(([, code]) => code),
+  );
+  assert.ok(codes.includes('usage') && codes.includes('start_failed'));
+  for (const code of new Set(codes)) assert.ok(text.includes(`| \`${code}\` |`), code);
 });
 
 describe('systemd units', () => {

@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { capabilitySchema } from '@squash/contract/capability';
 import { infoSchema } from '@squash/contract/daemon';
+import { limits } from '@squash/contract/limits';
 import { moduleInfoSchema } from '@squash/contract/module';
 import { sandboxInfoSchema, snapshotInfoSchema } from '@squash/contract/sandbox';
 import { z } from 'zod';
@@ -60,6 +61,31 @@ describe('squash', () => {
     assert.equal((await squash(daemon, ['info', 'one'])).code, 1);
     assert.equal((await squash(daemon, ['rm', 'one'])).code, 1);
     assert.equal((await squash(daemon, ['rm', '-f', 'one'])).code, 0);
+    const gone = await squash(daemon, ['--json', 'rm', 'one']);
+    assert.deepEqual(JSON.parse(gone.stdout.toString()), { removed: [] });
+    assert.equal(JSON.parse(gone.stderr).error.code, 'sandbox_not_found');
+  });
+
+  it('create refuses the numbers that the API refuses, with the same bounds', async () => {
+    for (const [option, least, most] of [
+      ['--cpu', limits.cpuMin, limits.cpuMax],
+      ['--memory', limits.memoryMbMin, limits.memoryMbMax],
+      ['--lifetime', 0, limits.lifetimeSMax],
+    ] as const) {
+      const wrong = await squash(daemon, ['create', 'no', option, `${most + 1}`]);
+      assert.deepEqual([wrong.code, wrong.stderr.includes(`from ${least} to ${most},`)], [2, true], option);
+    }
+  });
+
+  it('info shows each warning in a line of its own', async () => {
+    await squashOk(daemon, ['create', 'net', '-l', '000-base-test', '--allow-net', 'a.test']);
+    const { warnings } = sandboxInfoSchema.parse(await json('info', 'net'));
+    const lines = (await squashOk(daemon, ['info', 'net'])).split('\n');
+    assert.deepEqual(
+      lines.slice(-warnings.length).map((line) => line.slice(17)),
+      warnings.map(({ message, code }) => `${message} (${code})`),
+    );
+    await squashOk(daemon, ['rm', 'net']);
   });
 
   it('create takes the request as JSON, and makes an id where none is given', async () => {
@@ -90,6 +116,10 @@ describe('squash', () => {
     const active = sandboxInfoSchema.parse(await json('activate', 'm', '100-hello'));
     assert.deepEqual(active.layers, ['000-base-test', '100-hello']);
     assert.equal(await squashOk(daemon, ['exec', 'm', 'cat', '/opt/hello']), 'hello');
+    const copy = await squash(daemon, ['module', 'import', file, '--name', 'copy']);
+    assert.equal(copy.code, 0);
+    assert.match(copy.stderr, /warning: no sandbox can be made of "copy"/);
+    await squashOk(daemon, ['module', 'rm', 'copy']);
     const used = await squash(daemon, ['module', 'rm', '100-hello']);
     assert.equal(used.code, 1);
     assert.match(used.stderr, /\(module_in_use\)/);
@@ -130,7 +160,12 @@ describe('squash', () => {
     const config = infoSchema.shape.config.parse(await json('doctor', '--config'));
     assert.equal(config.find((each) => each.name === 'SQUASH_DATA')?.value, daemon.dataDir);
     const version = z.object({ client: z.string(), daemon: z.string(), node: z.string() });
-    version.parse(await json('version'));
+    const { client, daemon: served } = version.parse(await json('version'));
+    assert.equal(await squashOk(daemon, ['version']), `squash ${client}\ndaemon ${served}`);
+    assert.match(
+      await squashOk(daemon, ['doctor', '--config']),
+      new RegExp(`^Daemon .* pid ${daemon.pid},.*started with`),
+    );
     assert.equal((await squash(daemon, ['doctor', '--repair'])).code, 1);
   });
 
@@ -263,6 +298,23 @@ describe('squash', () => {
     assert.equal(await squashOk(daemon, ['exec', 'stays', 'cat', '/root/kept']), 'kept');
   });
 
+  it('stop, doctor and serve leave the daemon of another data directory alone that has the port', async () => {
+    const env = { SQUASH_DATA: join(directory, 'not-its'), SQUASH_PORT: `${daemon.port}` };
+    const other = (...words: string[]) => squash(undefined, words, { env });
+    const { pid } = daemon;
+    assert.equal((await other('ls')).code, 0, 'it does answer there');
+    const stopped = await other('stop');
+    assert.deepEqual([stopped.code, stopped.stdout.toString()], [0, 'No daemon runs.\n']);
+    assert.equal((await other('doctor', '--repair')).code, 0);
+    assert.match((await other('doctor')).stdout.toString(), /^No daemon runs/);
+    const second = await other('serve', '--detach');
+    assert.equal(second.code, 1);
+    assert.match(second.stderr, /another program listens there.*SQUASH_PORT/);
+    assert.equal((await other('stop', '--all')).code, 0);
+    assert.equal(daemon.pid, pid);
+    await squashOk(daemon, ['ls']);
+  });
+
   it('serve --detach returns when the daemon answers, and refuses a second one', async () => {
     const data = join(directory, 'detached');
     const env = { SQUASH_DATA: data, SQUASH_PORT: `${await freePort()}` };
@@ -283,6 +335,6 @@ describe('squash', () => {
       env: { ...env, SQUASH_MAX_SANDBOXES: 'nonsense' },
     });
     assert.equal(wrong.code, 1);
-    assert.match(wrong.stderr, /did not start/);
+    assert.match(wrong.stderr, /did not start: .*SQUASH_MAX_SANDBOXES is "nonsense".*its log is/);
   });
 });

@@ -40,6 +40,8 @@ test('the commands of the README work in the order in which they stand there', a
   try {
     const [quickstart, cli, http, ...more] = blocks.map((text) => text.replaceAll(':8080', `:${port}`));
     assert.ok(quickstart !== undefined && cli !== undefined && http !== undefined && more.length === 0);
+    const help = await runBlock('./squash quickstart --help 2>&1', env);
+    assert.match(help, /^Usage: squash quickstart/, 'before anything is installed');
     assert.equal(await runBlock(quickstart, env), '42\n');
     assert.equal(await runBlock(quickstart, env), '42\n', 'the second time');
     const answers = await runBlock(cli, env);
@@ -48,6 +50,16 @@ test('the commands of the README work in the order in which they stand there', a
     const bodies = await runBlock(http, env);
     assert.match(bodies, /"layers":\["000-base-debian","100-python311"\]/);
     assert.match(bodies, /"stdout":"42\\n"/);
+    // What a reader does next: break the sandbox, and ask for it again.
+    await runBlock('./squash exec dev -- rm -rf /usr/bin/python3', env);
+    await assert.rejects(runBlock('./squash quickstart', env), /"squash rm dev" removes it/);
+    const other = { ...env, SQUASH_DATA: join(dataDir, 'tmp/other') };
+    await assert.rejects(runBlock('./squash quickstart', other), (error: Error) => {
+      assert.match(error.message, /another program listens there.*SQUASH_PORT/);
+      assert.doesNotMatch(error.message, /\{"error"/);
+      return true;
+    });
+    await runBlock('./squash stop --all', other);
   } finally {
     await runBlock('./squash stop --all', env).catch(() => 'removed below, whatever it says');
     await removeDataDirectory(dataDir);

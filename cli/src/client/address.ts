@@ -26,6 +26,8 @@ export type Address =
       readonly port: number;
       /** Path before the API's own, for a daemon behind a reverse proxy; without a slash at the end. */
       readonly prefix: string;
+      /** Nobody named it: whichever daemon has the port answers, also one of another data directory or user. */
+      readonly isGuess?: true;
     };
 
 export interface AddressOptions {
@@ -80,7 +82,8 @@ export function findDaemon(options: AddressOptions, env: NodeJS.ProcessEnv = pro
   const port = withDotEnv(env)['SQUASH_PORT'];
   // `0` and `off` name no port; the socket is then the only way, and the message names it.
   if (port === 'off' || port === '0') return { kind: 'unix', path };
-  return parseAddress(`http://127.0.0.1:${port || apiPortDefault}`, 'SQUASH_PORT');
+  const guess = parseAddress(`http://127.0.0.1:${port || apiPortDefault}`, 'SQUASH_PORT');
+  return guess.kind === 'tcp' ? { ...guess, isGuess: true } : guess;
 }
 
 export function localSocketPath(env: NodeJS.ProcessEnv = process.env): string {

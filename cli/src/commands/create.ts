@@ -1,6 +1,7 @@
 /** `squash create`: makes a sandbox and prints its id. */
 import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
+import { limits } from '@squash/contract/limits';
 import type { SandboxInfo } from '@squash/contract/sandbox';
 import { sandboxesPath } from '../client/client.ts';
 import type { Call } from '../command.ts';
@@ -43,10 +44,12 @@ function requestFromFlags(
   for (const name of ['owner', 'task']) {
     if (flags.isSet(name)) request[name] = flags.text(name);
   }
-  if (flags.isSet('cpu')) request['cpu'] = flags.number('cpu', { min: 0.001, max: 4096 });
-  if (flags.isSet('memory')) request['memory_mb'] = flags.integer('memory', { min: 1, max: 16_777_216 });
+  if (flags.isSet('cpu')) request['cpu'] = flags.number('cpu', { min: limits.cpuMin, max: limits.cpuMax });
+  if (flags.isSet('memory')) {
+    request['memory_mb'] = flags.integer('memory', { min: limits.memoryMbMin, max: limits.memoryMbMax });
+  }
   if (flags.isSet('lifetime')) {
-    request['max_lifetime_s'] = flags.integer('lifetime', { min: 0, max: 4_294_967_295 });
+    request['max_lifetime_s'] = flags.integer('lifetime', { min: 0, max: limits.lifetimeSMax });
   }
   if (flags.isSet('allow-net')) {
     request['allow_net'] = flags

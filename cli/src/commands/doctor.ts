@@ -9,7 +9,7 @@ import { CliFailure, exitCodes, usageFailure } from '../failure.ts';
 import { askOffline } from '../local-host.ts';
 import { printJson, printLine, visible } from '../output/print.ts';
 import { printTable, styled } from '../output/table.ts';
-import { daemonInfo } from './daemon-info.ts';
+import { ownDaemon } from './daemon-info.ts';
 
 type Configuration = DaemonInfo['config'];
 
@@ -24,21 +24,23 @@ export async function run(call: Call): Promise<number> {
   const repair = call.flags.isSet('repair');
   if (config && repair) throw usageFailure('--config and --repair exclude each other');
   if (repair) return await repairState(call);
-  const info = await daemonInfo(call.client);
-  if (config) return showConfiguration(call, info?.config ?? (await localConfiguration()));
+  const info = await ownDaemon(call.client);
+  if (config) return await showConfiguration(call, info);
   const host = info?.host ?? (await askOffline<{ readonly host: readonly Capability[] }>('probe')).host;
   return showHost(call, host, info);
+}
+
+const noDaemon = 'No daemon runs; this is what one would find.';
+
+function headOf({ version, pid, data_dir }: DaemonInfo): string {
+  return `Daemon ${version}, pid ${pid}, data ${data_dir}`;
 }
 
 function showHost(call: Call, host: readonly Capability[], info: DaemonInfo | undefined): number {
   const lacking = host.filter((each) => each.required && each.state === 'missing');
   if (call.json) printJson({ running: info !== undefined, host });
   else {
-    printLine(
-      info === undefined
-        ? 'No daemon runs; this is what one would find.'
-        : `Daemon ${info.version}, pid ${info.pid}, data ${info.data_dir}`,
-    );
+    printLine(info === undefined ? noDaemon : headOf(info));
     printLine('');
     printTable<Capability>(
       [
@@ -81,9 +83,12 @@ async function localConfiguration(): Promise<Configuration> {
   return (await askOffline<{ readonly config: Configuration }>('config')).config;
 }
 
-function showConfiguration(call: Call, config: Configuration): number {
+/** Of the running daemon: what it was started with, not what a variable of this shell would change. */
+async function showConfiguration(call: Call, info: DaemonInfo | undefined): Promise<number> {
+  const config = info?.config ?? (await localConfiguration());
   if (call.json) printJson(config);
   else {
+    printLine(`${info === undefined ? noDaemon : `${headOf(info)}: what it was started with`}\n`);
     printTable<Configuration[number]>(
       [
         { title: 'VARIABLE', text: (each) => each.name },
@@ -97,7 +102,7 @@ function showConfiguration(call: Call, config: Configuration): number {
 }
 
 async function repairState(call: Call): Promise<number> {
-  const info = await daemonInfo(call.client);
+  const info = await ownDaemon(call.client);
   if (info !== undefined) {
     throw new CliFailure('data_locked', `the daemon runs, with pid ${info.pid}; stop it first: squash stop`);
   }

@@ -1,12 +1,10 @@
 /** The options that `exec`, `shell` and `run` share, read into what the stream wants. */
 import { isatty } from 'node:tty';
+import { limits } from '@squash/contract/limits';
 import type { Flags } from '../arguments.ts';
 import type { Call } from '../command.ts';
 import { usageFailure } from '../failure.ts';
 import type { ExecWish } from '../terminal/exec-stream.ts';
-
-/** The contract's longest time, in seconds. */
-const timeoutSMax = 86_400;
 
 export function readExecWish(call: Call): ExecWish {
   const { flags } = call;
@@ -14,7 +12,7 @@ export function readExecWish(call: Call): ExecWish {
   if (flags.isSet('interactive') && flags.isSet('no-stdin')) {
     throw usageFailure('--interactive and --no-stdin exclude each other');
   }
-  const timeoutS = flags.number('timeout', { min: 0.001, max: timeoutSMax });
+  const timeoutS = flags.number('timeout', { min: 0.001, max: limits.jobTimeoutSMax });
   return {
     argv: readArgv(call),
     env: readEnvironment(flags),

@@ -15,17 +15,23 @@ export async function run(call: Call): Promise<number> {
 /** Shared with `activate` and `restore`, which answer with the sandbox as it is now. */
 export function printInfo(info: SandboxInfo): void {
   for (const [name, value] of Object.entries(info)) {
-    printLine(`${`${name}:`.padEnd(17)}${visible(describe(name, value))}`);
+    const [first = '-', ...more] = describe(name, value);
+    printLine(`${`${name}:`.padEnd(17)}${visible(first)}`);
+    for (const line of more) printLine(`${' '.repeat(17)}${visible(line)}`);
   }
 }
 
-function describe(name: string, value: SandboxInfo[keyof SandboxInfo]): string {
-  if (value === null) return '-';
-  if (name === 'upper_bytes' && typeof value === 'number') return `${value} (${formatBytes(value)})`;
-  if (!Array.isArray(value)) return `${value}`;
-  const words = value.map((each) => {
-    if (typeof each === 'string') return each;
-    return 'label' in each ? `${each.label} (${formatBytes(each.size)})` : `${each.message} (${each.code})`;
-  });
-  return words.length === 0 ? '-' : words.join(', ');
+/** Short values in one line, sentences one a line. */
+function describe(name: string, value: SandboxInfo[keyof SandboxInfo]): readonly string[] {
+  if (value === null) return [];
+  if (name === 'upper_bytes' && typeof value === 'number') return [`${value} (${formatBytes(value)})`];
+  if (!Array.isArray(value)) return [`${value}`];
+  const lines: string[] = [];
+  const words: string[] = [];
+  for (const each of value) {
+    if (typeof each === 'string') words.push(each);
+    else if ('label' in each) words.push(`${each.label} (${formatBytes(each.size)})`);
+    else lines.push(`${each.message} (${each.code})`);
+  }
+  return words.length > 0 ? [words.join(', '), ...lines] : lines;
 }

@@ -8,6 +8,7 @@ import type { Call } from '../command.ts';
 import { CliFailure, exitCodes, usageFailure } from '../failure.ts';
 import { withProgress } from '../output/progress.ts';
 import { formatBytes, printJson, printLine, visible } from '../output/print.ts';
+import { noteUnstackable } from './module-upload.ts';
 
 interface Source {
   readonly stream: AsyncIterable<Buffer>;
@@ -25,6 +26,7 @@ export async function run(call: Call): Promise<number> {
     body,
     source.bytes,
   );
+  noteUnstackable(module.name);
   if (call.json) printJson(module);
   else printLine(`${visible(module.name)}  ${formatBytes(module.size)}`);
   return exitCodes.ok;

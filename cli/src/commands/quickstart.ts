@@ -16,7 +16,7 @@ import { CliFailure, exitCodes } from '../failure.ts';
 import { type BuiltLayer, buildLayer } from '../layer-builder.ts';
 import { formatBytes, printJson, printLine, printNote, visible } from '../output/print.ts';
 import { projectPath } from '../places.ts';
-import { daemonInfo } from './daemon-info.ts';
+import { ownDaemon } from './daemon-info.ts';
 import { uploadModule } from './module-upload.ts';
 
 /** The README's sandbox and command. */
@@ -30,13 +30,16 @@ export async function run(call: Call): Promise<number> {
   const { client, info, log } = await step('daemon', () => findDaemon(call.client));
   await step('modules', () => importMissing(client, layers));
   const names = layers.map((layer) => layer.manifest.name);
-  const sandbox = await step('sandbox', () => findSandbox(client, names));
+  const { sandbox, isNew } = await step('sandbox', () => findSandbox(client, names));
   say('command', `${command}   in sandbox "${sandbox.id}"`);
   const record = await client.post<ExecRecord>(sandboxPath(sandbox.id, ['exec']), { cmd: command });
   if (record.exit_code !== 0 || record.stdout !== answer) {
+    const said = `the command in sandbox "${sandbox.id}" ended with ${record.exit_code} and said ${JSON.stringify(record.stdout + record.stderr)}`;
     throw new CliFailure(
       'quickstart_failed',
-      `the command in sandbox "${sandbox.id}" ended with ${record.exit_code} and said ${JSON.stringify(record.stdout + record.stderr)}; the daemon's log is ${log ?? 'where the daemon was started'}`,
+      isNew
+        ? `${said}; the daemon's log is ${log ?? 'where the daemon was started'}`
+        : `${said}. It is an earlier run's, and may have been changed since, or made on other layers: "squash rm ${sandbox.id}" removes it with its files, the next quickstart makes a new one`,
     );
   }
   const seconds = Number(((performance.now() - began) / 1000).toFixed(1));
@@ -96,7 +99,7 @@ interface RunningDaemon {
 }
 
 async function findDaemon(client: Client): Promise<RunningDaemon> {
-  const running = await daemonInfo(client);
+  const running = await ownDaemon(client);
   if (running !== undefined) {
     say('daemon', `runs already, pid ${running.pid}, data in ${running.data_dir}`);
     return { client, info: running, log: undefined };
@@ -104,7 +107,7 @@ async function findDaemon(client: Client): Promise<RunningDaemon> {
   const began = performance.now();
   const { log } = await startDaemon();
   const renewed = client.renewed();
-  const info = await daemonInfo(renewed);
+  const info = await ownDaemon(renewed);
   if (info === undefined)
     throw new CliFailure('start_failed', `the daemon was started but does not answer; its log is ${log}`);
   const ms = Math.round(performance.now() - began);
@@ -116,22 +119,32 @@ async function findDaemon(client: Client): Promise<RunningDaemon> {
 async function startDaemon(): Promise<{ readonly log: string }> {
   const main = projectPath('cli/bin/squash.cjs');
   const child = spawn(process.execPath, [main, 'serve', '--detach', '--json'], {
-    stdio: ['ignore', 'pipe', 'inherit'],
+    stdio: ['ignore', 'pipe', 'pipe'],
   });
   let text = '';
+  let refusal = '';
   child.stdout.setEncoding('utf8').on('data', (part: string) => {
     text += part;
+  });
+  child.stderr.setEncoding('utf8').on('data', (part: string) => {
+    refusal += part;
   });
   const code = await new Promise<number | null>((resolve, reject) => {
     child.once('error', reject);
     child.once('close', resolve);
   });
-  if (code !== 0)
-    throw new CliFailure(
-      'start_failed',
-      'the daemon did not start; the reason is above. Try: ./squash doctor',
-    );
+  if (code !== 0) throw new CliFailure('start_failed', `${reasonOf(refusal)}. Try: squash doctor`);
   return JSON.parse(text) as { readonly log: string };
+}
+
+/** The sentence of a refusal that was printed as JSON; whatever else was printed as it is. */
+function reasonOf(printed: string): string {
+  try {
+    const { error } = JSON.parse(printed) as { readonly error: { readonly message: string } };
+    return error.message;
+  } catch {
+    return `the daemon did not start: ${printed.trim()}`;
+  }
 }
 
 async function importMissing(client: Client, layers: readonly BuiltLayer[]): Promise<void> {
@@ -150,19 +163,22 @@ async function importMissing(client: Client, layers: readonly BuiltLayer[]): Pro
 }
 
 /** The sandbox of an earlier run is used again, whatever was done in it. */
-async function findSandbox(client: Client, layers: readonly string[]): Promise<SandboxInfo> {
+async function findSandbox(
+  client: Client,
+  layers: readonly string[],
+): Promise<{ readonly sandbox: SandboxInfo; readonly isNew: boolean }> {
   const all = await client.get<readonly SandboxInfo[]>(sandboxesPath);
   const found = all.find((sandbox) => sandbox.id === sandboxId);
   if (found !== undefined) {
     say('sandbox', `"${sandboxId}" is there already, on ${found.layers.join(', ')}`);
-    return found;
+    return { sandbox: found, isNew: false };
   }
   const began = performance.now();
   const made = await client.post<SandboxInfo>(sandboxesPath, { id: sandboxId, layers: layers.join(',') });
   const ms = Math.round(performance.now() - began);
   say('sandbox', `"${sandboxId}" made in ${ms} ms, on ${made.layers.join(', ')}`);
   for (const warning of made.warnings) say('', `warning: ${visible(warning.message)} (${warning.code})`);
-  return made;
+  return { sandbox: made, isNew: true };
 }
 
 function nextSteps(layers: readonly string[], info: DaemonInfo, seconds: number): string {

@@ -4,7 +4,7 @@ import { sandboxesPath, sandboxPath } from '../client/client.ts';
 import type { Call } from '../command.ts';
 import { CliFailure, exitCodes, usageFailure } from '../failure.ts';
 import { confirm } from '../terminal/confirm.ts';
-import { printJson, printLine, printNote } from '../output/print.ts';
+import { printFailure, printJson, printLine } from '../output/print.ts';
 
 export async function run(call: Call): Promise<number> {
   const ids = await chosen(call);
@@ -18,7 +18,7 @@ export async function run(call: Call): Promise<number> {
     } catch (failure) {
       if (!(failure instanceof CliFailure) || failure.exitCode === exitCodes.unreachable) throw failure;
       if (failure.code === 'sandbox_not_found' && call.flags.isSet('force')) continue;
-      printNote(`squash: ${failure.message} (${failure.code})`);
+      printFailure(failure, call.json);
       failed = true;
     }
   }

@@ -4,7 +4,7 @@
  * Not the API's business: there is no daemon yet. The daemon's own first stage (`host/src/serve.ts`) takes our
  * place; the CLI knows its path and nothing else of it.
  */
-import { closeSync, mkdirSync, openSync } from 'node:fs';
+import { closeSync, fstatSync, mkdirSync, openSync, readSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { spawn } from 'node:child_process';
 import { localDataDirectory } from '../client/address.ts';
@@ -12,13 +12,16 @@ import type { Call } from '../command.ts';
 import { CliFailure, exitCodes, usageFailure } from '../failure.ts';
 import { hostEntries } from '../local-host.ts';
 import { printJson, printLine } from '../output/print.ts';
-import { daemonInfo } from './daemon-info.ts';
+import { ownDaemon } from './daemon-info.ts';
 
 const stageOne = hostEntries.serve;
 
 /** The first start unpacks nothing and builds nothing; a slow disk and a recovery of 500 sandboxes fit. */
 const readyMsMax = 60_000;
 const pollMs = 50;
+
+/** A start that fails logs a few lines. */
+const lastWordsBytesMax = 65_536;
 
 export async function run(call: Call): Promise<number> {
   if (call.flags.isSet('detach')) return await detach(call);
@@ -35,11 +38,12 @@ function environment(): Record<string, string> {
 }
 
 async function detach(call: Call): Promise<number> {
-  const running = await daemonInfo(call.client);
+  const running = await ownDaemon(call.client);
   if (running !== undefined)
     throw new CliFailure('data_locked', `a daemon runs already, with pid ${running.pid}`);
   const log = resolve(call.flags.text('log') ?? `${localDataDirectory()}/log/squashd.log`);
   const output = openLog(log);
+  const begin = fstatSync(output).size;
   const child = spawn(process.execPath, [stageOne], { detached: true, stdio: ['ignore', output, output] });
   closeSync(output);
   const ended = new Promise<string>((settle) => {
@@ -50,10 +54,14 @@ async function detach(call: Call): Promise<number> {
   const reason = await Promise.race([ended, ready(call, given.signal)]);
   given.abort();
   if (reason !== undefined) {
-    throw new CliFailure('start_failed', `the daemon did not start: ${reason}; its log is "${log}"`);
+    const said = lastWords(log, begin);
+    throw new CliFailure(
+      'start_failed',
+      `the daemon did not start: ${said === undefined ? reason : `${reason}: ${said}`}; its log is "${log}"`,
+    );
   }
   child.unref();
-  const info = await daemonInfo(call.client);
+  const info = await ownDaemon(call.client);
   if (call.json) printJson({ pid: info?.pid ?? null, log });
   else printLine(`squash serves in the background; pid ${info?.pid ?? '?'}, log ${log}`);
   return exitCodes.ok;
@@ -68,11 +76,27 @@ function openLog(path: string): number {
   }
 }
 
+/** Why it ended: what it wrote last, its own line of text or the `error` of a line of the log. */
+function lastWords(log: string, begin: number): string | undefined {
+  const buffer = Buffer.alloc(lastWordsBytesMax);
+  const file = openSync(log, 'r');
+  const bytes = readSync(file, buffer, 0, buffer.length, begin);
+  closeSync(file);
+  const line = buffer.toString('utf8', 0, bytes).trimEnd().split('\n').at(-1) ?? '';
+  try {
+    const entry: unknown = JSON.parse(line);
+    if (typeof entry !== 'object' || entry === null || !('error' in entry)) return undefined;
+    return String(entry.error);
+  } catch {
+    return line === '' ? undefined : line.replace(/^squash: /, '');
+  }
+}
+
 async function ready(call: Call, signal: AbortSignal): Promise<string | undefined> {
   const deadline = Date.now() + readyMsMax;
   while (Date.now() < deadline && !signal.aborted) {
     // The address is found anew each time: the socket appears when the daemon is ready.
-    if ((await daemonInfo(call.client.renewed())) !== undefined) return undefined;
+    if ((await ownDaemon(call.client.renewed())) !== undefined) return undefined;
     await new Promise((settle) => setTimeout(settle, pollMs));
   }
   return `it does not answer after ${readyMsMax / 1000} s`;

@@ -11,7 +11,7 @@ import type { Call } from '../command.ts';
 import { CliFailure, exitCodes, usageFailure } from '../failure.ts';
 import { askOffline } from '../local-host.ts';
 import { printJson, printLine } from '../output/print.ts';
-import { daemonInfo } from './daemon-info.ts';
+import { ownDaemon } from './daemon-info.ts';
 
 /** The daemon finishes requests for up to 30 s; then it closes its database. */
 const stopMsMax = 45_000;
@@ -25,7 +25,7 @@ export async function run(call: Call): Promise<number> {
   if (call.client.address.kind !== 'unix' && (call.flags.isSet('url') || process.env['SQUASH_API'])) {
     throw usageFailure('stop works on this machine, through the daemon’s socket');
   }
-  const info = await daemonInfo(call.client);
+  const info = await ownDaemon(call.client);
   if (info !== undefined) await stopDaemon(info);
   const all = call.flags.isSet('all') ? await askOffline<StopAnswer>('stop') : undefined;
   if (call.json) printJson({ stopped: info?.pid ?? null, ended: all?.ended ?? null });

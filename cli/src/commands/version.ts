@@ -11,7 +11,7 @@ export async function run(call: Call): Promise<number> {
   if (call.json) printJson({ client, daemon: daemon ?? null, node: process.version });
   else {
     printLine(`squash ${client}`);
-    if (daemon !== undefined && daemon !== client) printLine(`daemon ${daemon}`);
+    if (daemon !== undefined) printLine(`daemon ${daemon}`);
   }
   return exitCodes.ok;
 }

@@ -6,7 +6,7 @@
  * reader's cursor or worse: `visible` makes them harmless in everything laid out for people.
  */
 import { writeSync } from 'node:fs';
-import { errorCode, exitCodes } from '../failure.ts';
+import { type CliFailure, errorCode, exitCodes } from '../failure.ts';
 
 export const standardOutput = 1;
 export const standardError = 2;
@@ -47,6 +47,18 @@ export function printNote(text: string): void {
   printText(standardError, `${text}\n`);
 }
 
+/**
+ * One line on standard error; with `--json` one object, so that programs need not parse sentences.
+ * A refusal may quote what a sandbox chose: a file's name, the words of its PID 1.
+ */
+export function printFailure({ code, message }: CliFailure, json: boolean): void {
+  printNote(
+    json
+      ? JSON.stringify({ error: { code, message } })
+      : `squash: ${visibleLines(message)} (${visible(code)})`,
+  );
+}
+
 /** JSON leaves some characters as they are that terminals obey; escaped they mean the same to every parser. */
 export function printJson(value: unknown): void {
   const text = JSON.stringify(value, undefined, 2).replace(
@@ -65,6 +77,11 @@ export function visible(text: string): string {
     if (character === '\t') return '\\t';
     return `\\u{${(character.codePointAt(0) ?? 0).toString(16)}}`;
   });
+}
+
+/** For text of several lines that are lines of ours. */
+export function visibleLines(text: string): string {
+  return text.split('\n').map(visible).join('\n');
 }
 
 /** `12.3 MB`, in powers of 1,000 as disks are sold. */

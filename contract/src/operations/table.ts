@@ -66,7 +66,8 @@ export const commonErrors = [
  * so that a client learns that the part is missing, not that it misspelt the address.
  */
 export const notOffered: Readonly<Record<string, string>> = {
-  '/cgi-bin/api/sandboxes/{id}/fork': 'fork is not offered: snapshot the sandbox and restore in another one',
+  '/cgi-bin/api/sandboxes/{id}/fork':
+    'fork is not offered: snapshot the sandbox, import the snapshot\u2019s file as a module and create another sandbox on it',
   '/cgi-bin/api/sandboxes/{id}/diff':
     'diff is not offered: snapshots are squashfs files that can be compared',
   '/cgi-bin/api/sandboxes/{id}/task': 'task is not offered: run the agent by exec-bg',

@@ -14,11 +14,14 @@ import { breach } from './frame-connection.ts';
 export class GuestErrno extends Error {
   /** `ENOENT` and its like; `errno 4095` for a number that has no name. */
   readonly code: string;
+  /** What it befell, in PID 1's words: of a command's start `the program`, `the working directory`, `the user`. */
+  readonly step: string;
 
-  constructor(code: string, message: string) {
+  constructor(code: string, message: string, step: string) {
     super(message);
     this.name = 'GuestErrno';
     this.code = code;
+    this.step = step;
   }
 }
 
@@ -71,6 +74,6 @@ function guestError(subject: string, fields: readonly Field[]): AppError {
   if (errno === 0) return new AppError(appCodes[code], `${subject}: ${detail}.`);
   const { code: errnoCode, text } = errnoText(errno);
   return new AppError(appCodes[code], `${subject}: ${detail}: ${text} (${errnoCode}).`, {
-    cause: new GuestErrno(errnoCode, text),
+    cause: new GuestErrno(errnoCode, text, detail),
   });
 }

@@ -11,6 +11,14 @@ export interface ModuleInfo {
   readonly location: 'local' | 'remote';
 }
 
+/** What sandboxes and their snapshots need. */
+export interface LayerUse {
+  /** By name as well as content: where its tree is gone, it is unpacked again from the module of that name. */
+  readonly modules: readonly { readonly module: ModuleName; readonly digest: LayerDigest }[];
+  /** Of modules, also of replaced ones, and of snapshots. */
+  readonly trees: ReadonlySet<LayerDigest>;
+}
+
 export interface LayerStore {
   /** Sorted by name. Reads the directory each time: a file dropped in `modules/` is a module. */
   modules(): Promise<readonly ModuleInfo[]>;
@@ -27,8 +35,11 @@ export interface LayerStore {
     name: ModuleName,
     options?: { readonly replace?: boolean },
   ): Promise<ModuleInfo & { readonly digest: LayerDigest }>;
-  /** @throws module_not_found, module_in_use */
-  removeModule(name: ModuleName, inUse: ReadonlySet<LayerDigest>): Promise<void>;
+  /**
+   * Refused while something is stacked from the module of this name. A copy under another name may go: only `trees`
+   * stay for what has the same content. @throws module_not_found, module_in_use
+   */
+  removeModule(name: ModuleName, use: LayerUse): Promise<void>;
   /** Removes unpacked trees that are neither in `keep` nor a module's. Returns how many. */
   collect(keep: ReadonlySet<LayerDigest>): Promise<number>;
 }

@@ -1,7 +1,18 @@
 /** The layer store over real squashfs files. Trees are unpacked by the real unsquashfs, here without the launcher. */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { chmod, mkdir, mkdtemp, readdir, readFile, rm, stat, truncate, writeFile } from 'node:fs/promises';
+import {
+  access,
+  chmod,
+  mkdir,
+  mkdtemp,
+  readdir,
+  readFile,
+  rm,
+  stat,
+  truncate,
+  writeFile,
+} from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
@@ -13,6 +24,7 @@ import type { ImageTool } from './tree-store.ts';
 
 const run = promisify(execFile);
 const name = (text: string) => moduleNameSchema.parse(text);
+const unused = { modules: [], trees: new Set<never>() };
 
 /** A data directory of its own, and a store on it. */
 class Place implements AsyncDisposable {
@@ -204,14 +216,28 @@ describe('LocalLayerStore', () => {
     await using place = await Place.make();
     const store = place.store();
     const { digest } = await store.importModule(await place.image('hi'), name('000-a'));
-    await assert.rejects(store.removeModule(name('000-a'), new Set([digest])), refused('module_in_use'));
+    const use = { modules: [{ module: name('000-a'), digest }], trees: new Set([digest]) };
+    await assert.rejects(store.removeModule(name('000-a'), use), refused('module_in_use'));
     assert.equal((await store.modules()).length, 1);
-    await store.removeModule(name('000-a'), new Set());
+    await store.removeModule(name('000-a'), unused);
     assert.deepEqual(
       (await place.leftovers()).filter((entry) => entry !== 'layers/index.json'),
       [],
     );
-    await assert.rejects(store.removeModule(name('000-a'), new Set()), refused('module_not_found'));
+    await assert.rejects(store.removeModule(name('000-a'), unused), refused('module_not_found'));
+  });
+
+  test('removeModule lets a copy under another name go, and leaves the tree that both share', async () => {
+    await using place = await Place.make();
+    const store = place.store();
+    const { digest } = await store.importModule(await place.image('hi'), name('000-a'));
+    await store.importModule(await place.image('hi'), name('000-copy'));
+    const use = { modules: [{ module: name('000-a'), digest }], trees: new Set([digest]) };
+    await store.removeModule(name('000-copy'), use);
+    await access(place.path(`layers/${digest}`));
+    // Here nothing but a snapshot has the content: its own file brings the tree back, but what runs is on the tree.
+    await store.removeModule(name('000-a'), { modules: [], trees: use.trees });
+    await access(place.path(`layers/${digest}`));
   });
 
   test('collect removes trees that neither a sandbox nor a module has', async () => {

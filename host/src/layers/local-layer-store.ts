@@ -13,7 +13,7 @@ import { AppError } from '@squash/contract/errors';
 import { type LayerDigest, type ModuleName, moduleNameSchema } from '@squash/contract/ids';
 import { syncDirectory } from '#base/atomic-file.ts';
 import { DigestIndex, fingerprint, hashFile, openForReading } from './digest-index.ts';
-import type { LayerStore, ModuleInfo } from './layer-store.ts';
+import type { LayerStore, LayerUse, ModuleInfo } from './layer-store.ts';
 import { readManifest, removeManifest, writeManifest } from './manifest.ts';
 import { superblockBytes, superblockFault } from './superblock.ts';
 import { type ImageTool, isErrno, TreeStore } from './tree-store.ts';
@@ -115,11 +115,11 @@ export class LocalLayerStore implements LayerStore {
     }
   }
 
-  removeModule(name: ModuleName, inUse: ReadonlySet<LayerDigest>): Promise<void> {
+  removeModule(name: ModuleName, use: LayerUse): Promise<void> {
     return this.#inTurn(name, async () => {
       const path = this.#modulePath(name);
       const digest = await this.#digestOf(name);
-      if (inUse.has(digest)) {
+      if (use.modules.some((each) => each.module === name && each.digest === digest)) {
         throw new AppError('module_in_use', `Cannot remove module "${name}": a sandbox is built on it`);
       }
       // The manifest first: a manifest without its module would refuse the next module of this name.
@@ -127,7 +127,8 @@ export class LocalLayerStore implements LayerStore {
       await rm(path);
       await syncDirectory(join(this.#dataDir, 'modules'));
       await this.#digests.forget(indexKey(name));
-      if (!(await this.#moduleDigests()).has(digest)) await this.#trees.remove(digest);
+      if (use.trees.has(digest) || (await this.#moduleDigests()).has(digest)) return;
+      await this.#trees.remove(digest);
     });
   }
 

@@ -155,12 +155,13 @@ async function notStarted(sandbox: Sandbox, run: Run, error: unknown): Promise<A
     await run.done;
     return undefined;
   }
-  run.unstarted(errnoOf(failure) === 'ENOENT', failure.message);
+  run.unstarted(isProgramMissing(failure), failure.message);
   sandbox.world.log.debug('exec.unstarted', { sandbox: sandbox.row.id, seq: run.row.seq, error: failure });
   return failure;
 }
 
-/** The error inside the sandbox that stands behind a failure. */
-function errnoOf(failure: AppError): unknown {
-  return failure.cause instanceof Error && 'code' in failure.cause ? failure.cause.code : undefined;
+/** Of what a start needs only the program counts as "not found": its directory is the caller's to mend. */
+function isProgramMissing({ cause }: AppError): boolean {
+  if (!(cause instanceof Error && 'step' in cause && 'code' in cause)) return false;
+  return cause.step === 'the program' && (cause.code === 'ENOENT' || cause.code === 'ENOTDIR');
 }

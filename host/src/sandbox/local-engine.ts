@@ -31,7 +31,7 @@ import type { NetworkRules, SandboxNetwork } from './network.ts';
 import { Reaper } from './reaper.ts';
 import { recover } from './recover.ts';
 import type { Sandbox } from './sandbox.ts';
-import { treesInUse } from './trees.ts';
+import { layersInUse } from './trees.ts';
 import { type FixedLimits, newCounters, type World } from './world.ts';
 
 export interface LocalEngineOptions {
@@ -120,7 +120,7 @@ export class LocalEngine implements Engine, AsyncDisposable {
 
   removeModule(name: ModuleName): Promise<void> {
     return this.#world.layerLock.exclusive(() =>
-      this.#world.layers.removeModule(name, treesInUse(this.#sandboxes.values())),
+      this.#world.layers.removeModule(name, layersInUse(this.#sandboxes.values())),
     );
   }
 
@@ -322,7 +322,7 @@ export class LocalEngine implements Engine, AsyncDisposable {
   #collect(): void {
     const { layerLock, layers, log } = this.#world;
     layerLock
-      .exclusive(() => layers.collect(treesInUse(this.#sandboxes.values())))
+      .exclusive(() => layers.collect(layersInUse(this.#sandboxes.values()).trees))
       .then(
         (count) => count > 0 && log.info('layers.collect', { count }),
         // They only take room; the next daemon tries again.

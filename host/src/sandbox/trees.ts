@@ -7,6 +7,7 @@
 import { AppError } from '@squash/contract/errors';
 import type { LayerDigest } from '@squash/contract/ids';
 import { limits } from '@squash/contract/limits';
+import type { LayerUse } from '../layers/layer-store.ts';
 import type { LayerRef, SandboxRow, SnapshotRow } from '#store/rows.ts';
 import { snapshotChain, stackOrder } from './stacking.ts';
 import type { World } from './world.ts';
@@ -61,20 +62,22 @@ async function moduleTree(world: World, layer: LayerRef): Promise<LayerDigest> {
   );
 }
 
-/** Every tree that some sandbox needs. */
-export function treesInUse(
+/** Every module and every tree that some sandbox needs. */
+export function layersInUse(
   sandboxes: Iterable<{ readonly row: SandboxRow; readonly snapshots: readonly SnapshotRow[] }>,
-): ReadonlySet<LayerDigest> {
-  const used = new Set<LayerDigest>();
+): LayerUse {
+  const modules: LayerRef[] = [];
+  const trees = new Set<LayerDigest>();
   for (const { row, snapshots } of sandboxes) {
-    if (row.trust !== null) used.add(row.trust);
-    for (const layer of row.layers) used.add(layer.digest);
+    if (row.trust !== null) trees.add(row.trust);
+    modules.push(...row.layers);
     for (const snapshot of snapshots) {
-      for (const layer of snapshot.layers) used.add(layer.digest);
-      if (snapshot.digest !== null) used.add(snapshot.digest);
+      modules.push(...snapshot.layers);
+      if (snapshot.digest !== null) trees.add(snapshot.digest);
     }
   }
-  return used;
+  for (const { digest } of modules) trees.add(digest);
+  return { modules, trees };
 }
 
 /** @throws invalid_request where the overlay would get too deep */
