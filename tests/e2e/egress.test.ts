@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { createServer } from 'node:net';
+import { createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -18,6 +18,8 @@ const stack = new AsyncDisposableStack();
 let daemon: TestDaemon;
 let names: NameServer;
 let port = 0;
+/** What the echo server has accepted, in order. */
+const opened: Socket[] = [];
 
 before(async () => {
   const directory = mkdtempSync(join(tmpdir(), 'squash-glibc-'));
@@ -29,6 +31,7 @@ before(async () => {
     names.zone.set(name, [addressRecord('127.0.0.1')]);
   }
   const server = createServer({ allowHalfOpen: true }, (socket) => {
+    opened.push(socket);
     socket.on('data', (chunk: Buffer) => socket.write(`echo ${chunk.toString('latin1')}`));
     socket.on('end', () => socket.end());
     socket.on('error', () => undefined);
@@ -141,4 +144,26 @@ test('while the egress process is away there is no network, and afterwards the s
   await waitFor('the egress process', async () => (await ping('box', address)) === 'echo PING\r\n');
   assert.equal((await run('box', 'getent ahostsv4 echo.example.com')).split(' ')[0], address);
   assert.equal(await ping('box', 'other.example.com'), '');
+});
+
+test('a tunnel outlives the egress process, and ends when a later policy refuses it', async () => {
+  await create('long', ['echo.example.com']);
+  const before = opened.length;
+  await daemon.call('POST', '/cgi-bin/api/sandboxes/long/exec-bg', {
+    cmd: `(printf 'PING\\r\\n'; sleep 1000) | nc echo.example.com ${port}`,
+  });
+  const socket = await waitFor('the connection', () => opened[before]);
+  // Noted at the latest when its row is written.
+  await waitFor('the row', async () => {
+    const { decisions } = await daemon.call('GET', '/v1/sandboxes/long/egress?kind=connection');
+    return decisions.length > 0;
+  });
+  (await holdDown())[Symbol.dispose]();
+  await waitFor(
+    'the egress process',
+    async () => (await ping('long', 'echo.example.com')) === 'echo PING\r\n',
+  );
+  assert.ok(!socket.destroyed && socket.readable);
+  await daemon.call('PUT', '/v1/sandboxes/long/policy', { allow: ['none'] });
+  await waitFor('the end of the tunnel', () => socket.destroyed);
 });
