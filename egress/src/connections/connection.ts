@@ -121,10 +121,19 @@ export class Connection implements Reviewable {
   }
 
   review(): boolean {
-    if (this.#state !== 'dialling' && this.#state !== 'tunnelled' && this.#state !== 'streamed') return false;
-    if (this.#plan === undefined || this.#isStillRight(this.#plan)) return false;
+    if (this.#isStillAllowed()) return false;
     this.cut();
     return true;
+  }
+
+  #isStillAllowed(): boolean {
+    // Its server is heard although the program has said nothing: that alone has to be allowed still.
+    if (this.#state === 'looking' && this.#isServerFirst) {
+      const { kind } = planFirst(this.#destination, this.#rules, { kind: 'silent' });
+      return kind === 'tunnel' && this.#isAddressStillAllowed();
+    }
+    if (this.#state !== 'dialling' && this.#state !== 'tunnelled' && this.#state !== 'streamed') return true;
+    return this.#plan === undefined || this.#isStillRight(this.#plan);
   }
 
   cut(): void {
@@ -179,9 +188,12 @@ export class Connection implements Reviewable {
         : this.#first === undefined
           ? planOpen(destination, this.#rules)
           : planFirst(destination, this.#rules, this.#first);
-    if (now.kind !== plan.kind) return false;
+    return now.kind === plan.kind && this.#isAddressStillAllowed();
+  }
+
+  #isAddressStillAllowed(): boolean {
     if (this.#dialled === undefined) return true;
-    return this.#rules.policy.decideAddress(destination, formatAddress(this.#dialled)).isAllowed;
+    return this.#rules.policy.decideAddress(this.#destination, formatAddress(this.#dialled)).isAllowed;
   }
 
   #carryOut(plan: Plan): void {
