@@ -175,6 +175,17 @@ export class Connection implements Reviewable {
     this.#isNoted = true;
   }
 
+  /** False where the disk is full. */
+  #noteAgain(address: Address): boolean {
+    try {
+      this.#note([address]);
+      return true;
+    } catch (error) {
+      this.#services.log.guest(this.#relay.sandbox.id).error('tunnel.fault', { error });
+      return false;
+    }
+  }
+
   get #rules(): Rules {
     const { policy, secrets } = this.#relay.sandbox;
     return { policy, secrets, interceptsTls: this.#services.interceptsTls() };
@@ -247,7 +258,7 @@ export class Connection implements Reviewable {
     if (plan.kind !== 'tunnel') return this.#refuseLate(plan);
     this.#plan = plan;
     // It was noted without its first bytes.
-    if (this.#dialled !== undefined) this.#note([this.#dialled]);
+    if (this.#dialled !== undefined && !this.#noteAgain(this.#dialled)) return this.cut();
     this.#state = this.#dialled === undefined ? 'dialling' : 'tunnelled';
     this.#relay.release(this.#number);
   }
@@ -271,7 +282,13 @@ export class Connection implements Reviewable {
     }
     const who = this.#relay.sandbox.id;
     this.#services.turns.take(who, () => {
-      void this.#dial(verdict, targets.addresses).finally(() => this.#services.turns.done(who));
+      void this.#dial(verdict, targets.addresses)
+        .catch((error: unknown) => {
+          // A full disk: a tunnel that can't be noted is none.
+          this.#services.log.guest(who).error('tunnel.fault', { error });
+          this.cut();
+        })
+        .finally(() => this.#services.turns.done(who));
     });
   }
 
