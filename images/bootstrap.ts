@@ -27,9 +27,12 @@ interface BootstrapRequest {
   readonly onProgress: (text: string) => void;
 }
 
-/** What is not needed inside: 60 MB of a base alone. Copyright files stay, their licences ask for it. */
+/**
+ * What is not needed inside: 60 MB of a base alone. Copyright files stay, their licences ask for it; so do the empty
+ * directories of manual pages, because scripts of some packages (Java's) fail where they can not put a link there.
+ */
 const pathFilters = [
-  'path-exclude=/usr/share/man/*',
+  'path-exclude=/usr/share/man/*/*',
   'path-exclude=/usr/share/info/*',
   'path-exclude=/usr/share/locale/*',
   'path-exclude=/usr/share/doc/*',

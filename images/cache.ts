@@ -31,7 +31,7 @@ function cacheDirectory(): string {
 }
 
 /** Raised when the builder itself makes other layers of the same recipe. */
-const builderVersion = 3;
+const builderVersion = 4;
 
 /** What the layer's content follows from, other than the state of Debian's archive. */
 export function cacheKey(recipe: Recipe, suite: Suite, base: CachedLayer | undefined): string {

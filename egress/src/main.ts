@@ -79,7 +79,7 @@ async function main(): Promise<number> {
     process.exit(exitSoftware);
   });
   try {
-    const parts = makeParts(words.dataDir, log);
+    const parts = await makeParts(words.dataDir, log);
     await runEgress({ ...words, log, parts }, stop.signal);
     return 0;
   } catch (error) {

@@ -3,16 +3,28 @@
  */
 import { join } from 'node:path';
 import { policySchema } from '@squash/contract/policy';
+import { systemClock } from '@squash/host/base/clock';
 import type { Log } from '@squash/host/base/log';
 import { type Cidr, parseCidr } from './address/cidr.ts';
 import type { EgressParts } from './egress-process.ts';
 import { compilePolicy } from './policy/compile.ts';
-import type { CompilePolicy, Interceptor } from './ports.ts';
+import type { CompilePolicy } from './ports.ts';
+import { HttpInterceptor } from './intercept/interceptor.ts';
+import { upstreamRoots } from './intercept/upstream-socket.ts';
 import { FileSecretStore } from './secrets/secret-store.ts';
+import { loadInstallationCa } from './trust/installation-ca.ts';
+import { LeafCache } from './trust/leaf-cache.ts';
 
-export function makeParts(dataDir: string, log: Log): EgressParts {
+/** @throws Error where the authority's files are not as they must be */
+export async function makeParts(dataDir: string, log: Log): Promise<EgressParts> {
+  const authority = await loadInstallationCa(join(dataDir, 'proxy-ca'), systemClock);
+  const interceptor = new HttpInterceptor({
+    leaves: new LeafCache(authority, systemClock),
+    roots: upstreamRoots(),
+    clock: systemClock,
+  });
   const secrets = new FileSecretStore(join(dataDir, 'secrets.json'), log);
-  return { compilePolicy: compile, secrets, interceptor: closing };
+  return { compilePolicy: compile, secrets, interceptor };
 }
 
 const compile: CompilePolicy = (source, { ceiling, allowCidrs }) =>
@@ -27,11 +39,3 @@ function parseRange(text: string): Cidr {
   if (range === undefined) throw new Error(`"${text}" is no range of addresses`);
   return range;
 }
-
-/** What must be read is not let through unread. */
-const closing: Interceptor = {
-  intercept: (stream) => {
-    stream.destroy();
-    return Promise.resolve();
-  },
-};

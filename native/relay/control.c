@@ -102,7 +102,8 @@ void control_say_first(struct relay *relay, const struct connection *connection,
 void control_say_closed(struct relay *relay, const struct connection *connection, enum relay_reason reason) {
   uint8_t buffer[128];
   struct frame_writer writer = frame_writer_on(buffer, sizeof buffer);
-  if (connection->epoch != relay->epoch || relay->is_over) return; /* Nobody there knows this number. */
+  /* The present egress process knows the tunnels of the ones before it; a number that was never said, nobody knows. */
+  if (connection->epoch == 0 || relay->is_over) return;
   frame_begin(&writer, FRAME_CONNECTION_CLOSED);
   frame_integer(&writer, FIELD_CONNECTION, connection->id);
   frame_integer(&writer, FIELD_BYTES_UP, connection->flows[END_PROGRAM].moved);
@@ -170,8 +171,8 @@ static void control_ready(struct relay *relay, struct waiter *waiter, uint32_t e
 
 /* What nobody has decided about is as if it had just been accepted; with half an upstream it can't be. */
 static void begin_again(struct relay *relay, struct connection *connection) {
-  connection->epoch = 0;
   if (connection_is_decided(connection)) return;
+  connection->epoch = 0;
   if (connection->ends[END_UPSTREAM].fd >= 0) {
     connection_reset(relay, connection, REASON_OUR_RESET);
     return;
@@ -193,7 +194,7 @@ static void forget(struct relay *relay) {
   relay->out.head = relay->out.tail = 0;
   relay->in_used = 0;
   relay->lost_ms = relay_now_ms();
-  relay->epoch++; /* No connection has this one: nothing is said of those of before. */
+  relay->epoch++; /* No connection has this one. */
   for_all(relay, begin_again);
   set_paused(relay, false);
 }

@@ -3,7 +3,8 @@ import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { createServer } from 'node:net';
+import { createServer as createWebServer } from 'node:http';
+import { createServer, type Server, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -18,6 +19,9 @@ const stack = new AsyncDisposableStack();
 let daemon: TestDaemon;
 let names: NameServer;
 let port = 0;
+let webPort = 0;
+/** What the echo server has accepted, in order. */
+const opened: Socket[] = [];
 
 before(async () => {
   const directory = mkdtempSync(join(tmpdir(), 'squash-glibc-'));
@@ -29,6 +33,7 @@ before(async () => {
     names.zone.set(name, [addressRecord('127.0.0.1')]);
   }
   const server = createServer({ allowHalfOpen: true }, (socket) => {
+    opened.push(socket);
     socket.on('data', (chunk: Buffer) => socket.write(`echo ${chunk.toString('latin1')}`));
     socket.on('end', () => socket.end());
     socket.on('error', () => undefined);
@@ -36,9 +41,14 @@ before(async () => {
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   stack.defer(() => void server.close());
-  const address = server.address();
-  assert.ok(address !== null && typeof address === 'object');
-  ({ port } = address);
+  const web = createWebServer((asked, answer) => {
+    answer.end(`you asked ${asked.headers.host} for ${asked.url}`);
+  });
+  web.listen(0, '127.0.0.1');
+  await once(web, 'listening');
+  stack.defer(() => void web.close());
+  port = portOf(server);
+  webPort = portOf(web);
   daemon = stack.use(
     await TestDaemon.start({
       env: { SQUASH_EGRESS_ALLOW_CIDRS: '127.0.0.0/8', SQUASH_EGRESS_RESOLVERS: names.address },
@@ -47,6 +57,12 @@ before(async () => {
   );
 });
 after(() => stack.disposeAsync());
+
+function portOf(server: Server): number {
+  const address = server.address();
+  assert.ok(address !== null && typeof address === 'object');
+  return address.port;
+}
 
 /** A program of this host with the libraries it is linked to, by paths in a sandbox. */
 function glibcProgram(path: string): Record<string, Uint8Array> {
@@ -89,6 +105,29 @@ test('a policy of names allows those and refuses others, and says so', async () 
   assert.ok(!names.asked.includes('leak.of.data.example/1'));
   await run('named', 'nslookup leak.of.data.example');
   assert.ok(!names.asked.some((one) => one.startsWith('leak.of.data.example/')));
+});
+
+test('plain HTTP under a policy of names is read, and a refusal of it can be read', async () => {
+  // The program keeps its side open until it has the answer, as HTTP clients do.
+  const ask = (dialled: string, host: string): Promise<string> =>
+    run(
+      'named',
+      `rm -f /p; mkfifo /p; { printf 'GET /x HTTP/1.1\\r\\nHost: ${host}:${webPort}\\r\\nConnection: close\\r\\n\\r\\n'; cat /p; } | { nc -w 5 ${dialled} ${webPort}; : > /p; }`,
+    );
+  assert.match(
+    await ask('echo.example.com', 'echo.example.com'),
+    /^HTTP\/1\.1 200 [\s\S]*you asked echo\.example\.com:\d+ for \/x$/,
+  );
+  assert.match(await ask('other.example.com', 'other.example.com'), /^HTTP\/1\.1 403 /);
+  // Another name behind the same address: the line that chooses it is not the program's to choose.
+  assert.match(await ask('echo.example.com', 'other.example.com'), /^HTTP\/1\.1 403 /);
+  const { decisions } = await daemon.call('GET', '/v1/sandboxes/named/egress?kind=request');
+  assert.ok(
+    decisions.some(
+      (row: { verdict: string; path: string }) => row.verdict === 'allowed' && row.path === '/x',
+    ),
+  );
+  assert.ok(decisions.some((row: { verdict: string }) => row.verdict === 'denied'));
 });
 
 test('nothing is reached where nothing is allowed', async () => {
@@ -141,4 +180,26 @@ test('while the egress process is away there is no network, and afterwards the s
   await waitFor('the egress process', async () => (await ping('box', address)) === 'echo PING\r\n');
   assert.equal((await run('box', 'getent ahostsv4 echo.example.com')).split(' ')[0], address);
   assert.equal(await ping('box', 'other.example.com'), '');
+});
+
+test('a tunnel outlives the egress process, and ends when a later policy refuses it', async () => {
+  await create('long', ['echo.example.com']);
+  const before = opened.length;
+  await daemon.call('POST', '/cgi-bin/api/sandboxes/long/exec-bg', {
+    cmd: `(printf 'PING\\r\\n'; sleep 1000) | nc echo.example.com ${port}`,
+  });
+  const socket = await waitFor('the connection', () => opened[before]);
+  // Noted at the latest when its row is written.
+  await waitFor('the row', async () => {
+    const { decisions } = await daemon.call('GET', '/v1/sandboxes/long/egress?kind=connection');
+    return decisions.length > 0;
+  });
+  (await holdDown())[Symbol.dispose]();
+  await waitFor(
+    'the egress process',
+    async () => (await ping('long', 'echo.example.com')) === 'echo PING\r\n',
+  );
+  assert.ok(!socket.destroyed && socket.readable);
+  await daemon.call('PUT', '/v1/sandboxes/long/policy', { allow: ['none'] });
+  await waitFor('the end of the tunnel', () => socket.destroyed);
 });

@@ -8,9 +8,11 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { copyFile, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { type IncomingHttpHeaders, type IncomingMessage, request } from 'node:http';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { text as readText } from 'node:stream/consumers';
 import { promisify } from 'node:util';
 import { enterCommand } from '../../host/src/serve.ts';
 import { baseLayer, repository } from './base-layer.ts';
@@ -25,11 +27,15 @@ export interface DaemonOptions {
   readonly modules?: Readonly<Record<string, string>>;
   /** Where the data directory is made; the system's directory for temporary files unless given. */
   readonly parent?: string;
+  /** A process whose network and mount namespaces the daemon is started in. Needs root. */
+  readonly beside?: number;
+  /** Files of the data directory that are there before the daemon is, mode 0600: name → text. */
+  readonly files?: Readonly<Record<string, string>>;
 }
 
 export interface Answer {
   readonly status: number;
-  readonly headers: Headers;
+  readonly headers: IncomingHttpHeaders;
   readonly text: string;
   /** The parsed body; undefined where it is no JSON. Tests say what they expect of it. */
   // oxlint-disable-next-line typescript/no-explicit-any
@@ -40,24 +46,29 @@ export class TestDaemon implements AsyncDisposable {
   readonly dataDir: string;
   readonly port: number;
   readonly #env: Readonly<Record<string, string>>;
+  readonly #beside: number | undefined;
   #child: ChildProcess | undefined;
   #output = '';
   #isGuest = false;
 
-  private constructor(dataDir: string, port: number, env: Readonly<Record<string, string>>) {
+  private constructor(dataDir: string, port: number, options: Pick<DaemonOptions, 'env' | 'beside'>) {
     this.dataDir = dataDir;
     this.port = port;
-    this.#env = env;
+    this.#env = options.env ?? {};
+    this.#beside = options.beside;
   }
 
   static async start(options: DaemonOptions = {}): Promise<TestDaemon> {
     const dataDir = await mkdtemp(join(options.parent ?? tmpdir(), 'squash-test-'));
-    const daemon = new TestDaemon(dataDir, await freePort(), options.env ?? {});
+    const daemon = new TestDaemon(dataDir, await freePort(), options);
     try {
       await mkdir(join(dataDir, 'modules'), { recursive: true });
       const modules = { '000-base-test': await baseLayer(), ...options.modules };
       for (const [name, path] of Object.entries(modules)) {
         await copyFile(path, join(dataDir, 'modules', `${name}.squashfs`));
+      }
+      for (const [name, text] of Object.entries(options.files ?? {})) {
+        await writeFile(join(dataDir, name), text, { mode: 0o600 });
       }
       await daemon.start();
       return daemon;
@@ -97,7 +108,11 @@ export class TestDaemon implements AsyncDisposable {
   /** Starts it and does not wait: it may die at a fault point first. */
   async launch(env: Readonly<Record<string, string>> = {}): Promise<void> {
     if (this.#child !== undefined) throw new Error('the daemon runs already');
-    const child = spawn(process.execPath, [join(repository, 'host/src/serve.ts')], {
+    const words = [process.execPath, join(repository, 'host/src/serve.ts')];
+    if (this.#beside !== undefined)
+      words.unshift('nsenter', `--target=${this.#beside}`, '--net', '--mount', '--');
+    const [program = '', ...rest] = words;
+    const child = spawn(program, rest, {
       // Away from any `.env` of the developer.
       cwd: this.dataDir,
       env: {
@@ -143,18 +158,45 @@ export class TestDaemon implements AsyncDisposable {
 
   /** One request over TCP; a body is sent as JSON. @throws when the daemon dies before it answered */
   async request(method: string, path: string, body?: unknown): Promise<Answer> {
+    const token = this.#env['SQUASH_AUTH_TOKEN'];
+    const text = body === undefined ? undefined : JSON.stringify(body);
+    const headers = {
+      ...(text === undefined ? {} : { 'content-type': 'application/json' }),
+      ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
+    };
+    if (this.#beside !== undefined) return await this.#requestLocally({ method, path, headers, text });
     const response = await fetch(`${this.url}${path}`, {
       method,
-      headers: {
-        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
-        ...(this.#env['SQUASH_AUTH_TOKEN'] === undefined
-          ? {}
-          : { authorization: `Bearer ${this.#env['SQUASH_AUTH_TOKEN']}` }),
-      },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      headers,
+      ...(text === undefined ? {} : { body: text }),
     });
-    const text = await response.text();
-    return { status: response.status, headers: response.headers, text, json: parsed(text) };
+    const answer = await response.text();
+    return {
+      status: response.status,
+      headers: Object.fromEntries(response.headers),
+      text: answer,
+      json: parsed(answer),
+    };
+  }
+
+  /** Over the Unix socket: the ports of a daemon in another network are not this test's. */
+  async #requestLocally(wanted: {
+    readonly method: string;
+    readonly path: string;
+    readonly headers: Readonly<Record<string, string>>;
+    readonly text: string | undefined;
+  }): Promise<Answer> {
+    const { text, ...options } = wanted;
+    const sent = request({ ...options, socketPath: join(this.dataDir, 'run', 'api.sock'), agent: false });
+    sent.end(text);
+    const [response] = (await once(sent, 'response')) as [IncomingMessage];
+    const answer = await readText(response);
+    return {
+      status: response.statusCode ?? 0,
+      headers: response.headers,
+      text: answer,
+      json: parsed(answer),
+    };
   }
 
   /** A request whose status must be 2xx; its parsed body. */

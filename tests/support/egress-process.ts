@@ -71,7 +71,7 @@ export class EgressUnderTest implements AsyncDisposable {
     this.#child = spawn(process.execPath, ['--max-semi-space-size=1', main, ...words, ...own], {
       env: {
         ...process.env,
-        NODE_COMPILE_CACHE: join(tmpdir(), `squash-egress-cache-${process.getuid?.() ?? 0}`),
+        NODE_COMPILE_CACHE: join(this.dataDir, 'compile'),
       },
       stdio: ['ignore', 'ignore', 'inherit'],
     });

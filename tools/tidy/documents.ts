@@ -46,6 +46,27 @@ export function checkPromises(
   return findings;
 }
 
+/**
+ * Each row of the table of attacks is `| attack | verdict | `test file`: title |`, and the file has a test of that title.
+ */
+export function checkAttacks(
+  document: string,
+  readTest: (name: string) => string | undefined,
+): { readonly rows: number; readonly findings: Findings } {
+  const section = document.split('\n## Attacks\n')[1]?.split('\n## ')[0] ?? '';
+  const findings: string[] = [];
+  const rows = section.split('\n').filter((line) => line.startsWith('| ') && !line.startsWith('| attack |'));
+  for (const line of rows) {
+    const [, attack = '', , test = ''] = line.split(/(?<!\\)\|/).map((cell) => cell.trim());
+    const [, file, title] = /^`([^`]+)`: (.+)$/.exec(test) ?? [];
+    const text = file === undefined ? undefined : readTest(file);
+    if (title === undefined || text?.includes(`'${title}'`) !== true) {
+      findings.push(`"${attack}": no test is called "${title ?? test}"`);
+    }
+  }
+  return { rows: rows.length, findings };
+}
+
 export function checkWords(sources: readonly SourceFile[], banned: readonly RegExp[]): Findings {
   const findings: string[] = [];
   for (const source of sources) {

@@ -10,7 +10,7 @@ import { test } from 'node:test';
 import { errorCatalog } from '@squash/contract/errors';
 import { limits } from '@squash/contract/limits';
 import { checkHeaders, checkLengths, checkOnlyIn, checkUsed, type OnlyIn } from './code.ts';
-import { checkLinks, checkPromises, checkTitles, checkWords } from './documents.ts';
+import { checkAttacks, checkLinks, checkPromises, checkTitles, checkWords } from './documents.ts';
 import { checkImports, importRules } from './imports.ts';
 import { files, read, root } from './tree.ts';
 
@@ -142,6 +142,18 @@ test('every promise of SPECIFICATION.md names a test that exists', () => {
     existsSync(path.join(root, name)) ? readFileSync(path.join(root, name), 'utf8') : undefined;
   assert.deepEqual(checkPromises(read('SPECIFICATION.md'), readTest), []);
   assert.equal(checkPromises('| P-1 | it holds | `gone.test.ts` |', () => undefined).length, 1);
+});
+
+test('every attack of docs/network.md names a test that exists', () => {
+  const readTest = (name: string): string | undefined =>
+    existsSync(path.join(root, name)) ? readFileSync(path.join(root, name), 'utf8') : undefined;
+  const { rows, findings } = checkAttacks(read('docs/network.md'), readTest);
+  assert.ok(rows >= 20, 'the table of attacks was not found');
+  assert.deepEqual(findings, []);
+  const broken =
+    '\n## Attacks\n| attack | verdict | test |\n|---|---|---|\n| a | refused | `x.test.ts`: t |\n';
+  assert.equal(checkAttacks(broken, () => "test('other', () => {})").findings.length, 1);
+  assert.equal(checkAttacks(broken, () => "test('t', () => {})").findings.length, 0);
 });
 
 test('nothing names the workplace it was written at', () => {

@@ -23,7 +23,7 @@ export interface RelayHello {
 export interface RelayListenerHandlers {
   /** `decoder` and `rest` carry on where the first frame ended. */
   readonly onControl: (hello: RelayHello, link: ControlLink) => void;
-  /** Nothing of the stream is lost: what came behind the frame is read first. The socket is paused. */
+  /** Nothing of the stream is lost: what came behind the frame is read first, by whoever reads now. */
   readonly onStream: (name: ConnectionName, socket: Socket) => void;
 }
 
@@ -68,20 +68,22 @@ export class RelayListener implements AsyncDisposable {
     const finish = (): void => {
       clearTimeout(timer);
       this.#greeting.delete(socket);
-      socket.off('data', onData).off('close', finish).off('error', ignore).off('end', onEnd);
+      socket.off('readable', onReadable).off('close', finish).off('error', ignore).off('end', onEnd);
     };
     const ignore = (): void => {
       // 'close' follows: who has not said a word needs no more care.
     };
     const onEnd = (): void => void socket.destroy();
-    const onData = (chunk: Uint8Array): void => {
+    const onReadable = (): void => {
       try {
-        for (const frame of decoder.decode(chunk)) {
-          if (frame.kind === 'data') throw new FrameError('type', 'raw data instead of a greeting');
-          const rest = chunk.subarray(chunk.length - decoder.restBytes);
-          finish();
-          this.#admit(frame.type, new FieldReader(frame.fields), { socket, decoder, rest });
-          return;
+        for (let chunk = read(socket); chunk !== null; chunk = read(socket)) {
+          for (const frame of decoder.decode(chunk)) {
+            if (frame.kind === 'data') throw new FrameError('type', 'raw data instead of a greeting');
+            const rest = chunk.subarray(chunk.length - decoder.restBytes);
+            finish();
+            this.#admit(frame.type, new FieldReader(frame.fields), { socket, decoder, rest });
+            return;
+          }
         }
       } catch (error) {
         if (!(error instanceof FrameError)) throw error;
@@ -89,7 +91,8 @@ export class RelayListener implements AsyncDisposable {
         socket.destroy();
       }
     };
-    socket.on('data', onData).on('close', finish).on('error', ignore).on('end', onEnd);
+    // Not `data`: who takes a stream over finds it as if nobody had read of it.
+    socket.on('readable', onReadable).on('close', finish).on('error', ignore).on('end', onEnd);
   }
 
   #admit(type: string, fields: FieldReader, link: ControlLink): void {
@@ -101,10 +104,13 @@ export class RelayListener implements AsyncDisposable {
       return;
     }
     if (type !== 'relayStream') throw new FrameError('type', `"${type}" is no greeting`);
-    link.socket.pause();
     // A reset before anybody listens must not end the process.
     link.socket.on('error', () => undefined);
     if (link.rest.length > 0) link.socket.unshift(link.rest);
     this.#handlers.onStream({ instance, connection: fields.integer('connection') }, link.socket);
   }
+}
+
+function read(socket: Socket): Buffer | null {
+  return socket.read() as Buffer | null;
 }

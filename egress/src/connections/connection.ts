@@ -121,10 +121,19 @@ export class Connection implements Reviewable {
   }
 
   review(): boolean {
-    if (this.#state !== 'dialling' && this.#state !== 'tunnelled' && this.#state !== 'streamed') return false;
-    if (this.#plan === undefined || this.#isStillRight(this.#plan)) return false;
+    if (this.#isStillAllowed()) return false;
     this.cut();
     return true;
+  }
+
+  #isStillAllowed(): boolean {
+    // Its server is heard although the program has said nothing: that alone has to be allowed still.
+    if (this.#state === 'looking' && this.#isServerFirst) {
+      const { kind } = planFirst(this.#destination, this.#rules, { kind: 'silent' });
+      return kind === 'tunnel' && this.#isAddressStillAllowed();
+    }
+    if (this.#state !== 'dialling' && this.#state !== 'tunnelled' && this.#state !== 'streamed') return true;
+    return this.#plan === undefined || this.#isStillRight(this.#plan);
   }
 
   cut(): void {
@@ -166,6 +175,17 @@ export class Connection implements Reviewable {
     this.#isNoted = true;
   }
 
+  /** False where the disk is full. */
+  #noteAgain(address: Address): boolean {
+    try {
+      this.#note([address]);
+      return true;
+    } catch (error) {
+      this.#services.log.guest(this.#relay.sandbox.id).error('tunnel.fault', { error });
+      return false;
+    }
+  }
+
   get #rules(): Rules {
     const { policy, secrets } = this.#relay.sandbox;
     return { policy, secrets, interceptsTls: this.#services.interceptsTls() };
@@ -179,9 +199,12 @@ export class Connection implements Reviewable {
         : this.#first === undefined
           ? planOpen(destination, this.#rules)
           : planFirst(destination, this.#rules, this.#first);
-    if (now.kind !== plan.kind) return false;
+    return now.kind === plan.kind && this.#isAddressStillAllowed();
+  }
+
+  #isAddressStillAllowed(): boolean {
     if (this.#dialled === undefined) return true;
-    return this.#rules.policy.decideAddress(destination, formatAddress(this.#dialled)).isAllowed;
+    return this.#rules.policy.decideAddress(this.#destination, formatAddress(this.#dialled)).isAllowed;
   }
 
   #carryOut(plan: Plan): void {
@@ -235,7 +258,7 @@ export class Connection implements Reviewable {
     if (plan.kind !== 'tunnel') return this.#refuseLate(plan);
     this.#plan = plan;
     // It was noted without its first bytes.
-    if (this.#dialled !== undefined) this.#note([this.#dialled]);
+    if (this.#dialled !== undefined && !this.#noteAgain(this.#dialled)) return this.cut();
     this.#state = this.#dialled === undefined ? 'dialling' : 'tunnelled';
     this.#relay.release(this.#number);
   }
@@ -259,7 +282,13 @@ export class Connection implements Reviewable {
     }
     const who = this.#relay.sandbox.id;
     this.#services.turns.take(who, () => {
-      void this.#dial(verdict, targets.addresses).finally(() => this.#services.turns.done(who));
+      void this.#dial(verdict, targets.addresses)
+        .catch((error: unknown) => {
+          // A full disk: a tunnel that can't be noted is none.
+          this.#services.log.guest(who).error('tunnel.fault', { error });
+          this.cut();
+        })
+        .finally(() => this.#services.turns.done(who));
     });
   }
 

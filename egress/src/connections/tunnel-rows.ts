@@ -72,7 +72,12 @@ export class TunnelRows {
     this.#ended = [];
     if (ended.length === 0) return;
     this.#database.exec('BEGIN');
-    for (const { instance, connection } of ended) this.#delete.run(instance, connection);
-    this.#database.exec('COMMIT');
+    try {
+      for (const { instance, connection } of ended) this.#delete.run(instance, connection);
+      this.#database.exec('COMMIT');
+    } catch {
+      // A full disk: rows of tunnels that have ended stay, which costs a reset that nobody hears.
+      if (this.#database.isTransaction) this.#database.exec('ROLLBACK');
+    }
   }
 }

@@ -66,7 +66,7 @@ export class DecisionRows {
       }
       this.#database.exec('COMMIT');
     } catch (error) {
-      this.#database.exec('ROLLBACK');
+      if (this.#database.isTransaction) this.#database.exec('ROLLBACK');
       for (const row of rows) row.id = undefined;
       throw error;
     }

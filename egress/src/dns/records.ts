@@ -49,9 +49,9 @@ const encoders: Readonly<Record<PassedType, (value: unknown) => Bytes>> = {
     return joined([u16(order), u16(preference), ...texts, nameOf(replacement)]);
   },
   CAA: (value) => {
-    const { critical, ...tags } = value as { critical: number } & Record<string, unknown>;
-    // The one property beside `critical` is the tag, with the value.
-    const [tag, text] = Object.entries(tags).find(([, one]) => typeof one === 'string') ?? [];
+    const { critical, ...rest } = value as { critical: number } & Record<string, unknown>;
+    // The one property beside the flag and c-ares's own `type` is the tag, with the value.
+    const [tag, text] = Object.entries(rest).find(([name]) => name !== 'type') ?? [];
     if (tag === undefined || typeof text !== 'string') return undefined;
     return joined([[critical & 0xff], characters(tag), [...Buffer.from(text, 'latin1')]]);
   },

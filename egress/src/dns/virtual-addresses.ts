@@ -128,7 +128,11 @@ export class VirtualAddresses {
     // The order matters for minutes: a write for each query would be work for nothing.
     if (nowMs - entry.usedMs > limits.nameKeepMs / 4) {
       entry.usedMs = nowMs;
-      this.#rows.writeUsed(this.#sandbox, entry);
+      try {
+        this.#rows.writeUsed(this.#sandbox, entry);
+      } catch {
+        // A full disk: the next process takes the name for older than it is, no more.
+      }
     }
   }
 
@@ -137,7 +141,11 @@ export class VirtualAddresses {
     this.#part(entry.isRefused).delete(entry.host);
     entry.isRefused = isRefused;
     this.#part(isRefused).set(entry.host, entry);
-    this.#rows.write(this.#sandbox, entry);
+    try {
+      this.#rows.write(this.#sandbox, entry);
+    } catch {
+      // A full disk: which part of the table it counts for is told again with its next query.
+    }
   }
 
   #add(host: string, isRefused: boolean, nowMs: number): Address | undefined {

@@ -110,6 +110,18 @@ export class RequestSecrets {
     };
   }
 
+  /** For one message of a WebSocket, which has no content type. */
+  messageFilter(): ByteFilter {
+    return this.bodyFilter('') ?? this.watchFilter();
+  }
+
+  /** For bytes in which nothing can be replaced. Throws PlaceholderElsewhere for any placeholder. */
+  watchFilter(): ByteFilter {
+    return new Watcher(this.#traffic.placeholders, ({ name }) => {
+      throw new PlaceholderElsewhere(name, 'a protocol in which nothing can be replaced');
+    });
+  }
+
   #header(name: string, value: string): string {
     if (framing.has(name.toLowerCase())) {
       this.#refuseHidden(value, `the header ${JSON.stringify(name)}`);

@@ -63,8 +63,10 @@ export async function startEgress(settings: EgressSettings): Promise<StartedEgre
 function wordsOf(settings: EgressSettings): readonly string[] {
   const { egressResolvers, egressHostsFile } = settings;
   return [
-    ...['--data', settings.dataDir, '--run', settings.runDir, '--log-level', settings.log.level],
-    ...(egressResolvers.length === 0 ? [] : ['--resolvers', egressResolvers.join(',')]),
-    ...(egressHostsFile === undefined ? [] : ['--hosts-file', egressHostsFile]),
+    `--data=${settings.dataDir}`,
+    `--run=${settings.runDir}`,
+    `--log-level=${settings.log.level}`,
+    ...(egressResolvers.length === 0 ? [] : [`--resolvers=${egressResolvers.join(',')}`]),
+    ...(egressHostsFile === undefined ? [] : [`--hosts-file=${egressHostsFile}`]),
   ];
 }

@@ -77,15 +77,38 @@ static int connect_tcp(int argc, char **argv) {
   return error == 0 ? breach("connected to %s port %s", argv[1], argv[2]) : held("connect: %s", strerror(error));
 }
 
-/* A datagram has left when the kernel finds a way for it. */
-static int send_udp(int argc, char **argv) {
-  if (argc < 2) return 2;
-  struct sockaddr_in target = {.sin_family = AF_INET, .sin_port = htons(53)};
-  if (inet_pton(AF_INET, argv[1], &target.sin_addr) != 1) return 2;
-  int client = socket(AF_INET, SOCK_DGRAM, 0);
-  if (client < 0) return held("socket: %s", strerror(errno));
-  if (connect(client, (struct sockaddr *)&target, sizeof target) != 0) return held("no route: %s", strerror(errno));
-  return breach("there is a route to %s", argv[1]);
+/* A way out is a route by any device but loopback: nothing is sent to find that out. */
+static int find_route(int argc, char **argv) {
+  struct {
+    struct nlmsghdr header;
+    struct rtmsg route;
+    struct nlattr to;
+    struct in_addr address;
+  } message = {
+      .header = {.nlmsg_len = sizeof message, .nlmsg_type = RTM_GETROUTE, .nlmsg_flags = NLM_F_REQUEST},
+      .route = {.rtm_family = AF_INET, .rtm_dst_len = 32},
+      .to = {.nla_len = sizeof(struct nlattr) + sizeof(struct in_addr), .nla_type = RTA_DST},
+  };
+  if (argc < 2 || inet_pton(AF_INET, argv[1], &message.address) != 1) return 2;
+  int netlink = socket(AF_NETLINK, SOCK_RAW, NETLINK_ROUTE);
+  if (netlink < 0) return held("netlink: %s", strerror(errno));
+  _Alignas(struct nlmsghdr) char answer[1024];
+  if (send(netlink, &message, sizeof message, 0) < 0) return held("send: %s", strerror(errno));
+  struct pollfd wait = {.fd = netlink, .events = POLLIN};
+  ssize_t length = poll(&wait, 1, 2000) == 1 ? recv(netlink, answer, sizeof answer, 0) : -1;
+  struct nlmsghdr *header = (struct nlmsghdr *)(void *)answer;
+  if (length < (ssize_t)sizeof *header) return untried("the kernel did not answer");
+  if (header->nlmsg_type != RTM_NEWROUTE) return held("no route");
+  struct rtattr *at = RTM_RTA(NLMSG_DATA(header));
+  for (unsigned left = (unsigned)RTM_PAYLOAD(header); RTA_OK(at, left); at = RTA_NEXT(at, left)) {
+    char name[IF_NAMESIZE] = "?";
+    unsigned device;
+    if (at->rta_type != RTA_OIF) continue;
+    memcpy(&device, RTA_DATA(at), sizeof device);
+    if_indextoname(device, name);
+    return strcmp(name, "lo") == 0 ? held("by loopback alone") : breach("there is a way to %s by %s", argv[1], name);
+  }
+  return held("a route by no device");
 }
 
 /* Adds a network device, which needs CAP_NET_ADMIN. */
@@ -175,7 +198,7 @@ static int serve(int argc, char **argv) {
 const struct attack socket_attacks[] = {
     {"socket", make_socket},         {"connect-abstract", abstract_socket},
     {"connect-path", path_socket},   {"connect-tcp", connect_tcp},
-    {"route", send_udp},             {"add-link", add_link},
+    {"route", find_route},             {"add-link", add_link},
     {"find-interface", find_interface}, {"shared-memory", shared_memory},
     {0},
 };

@@ -241,10 +241,15 @@ const groups: readonly Attempt[] = [
 ];
 
 const surroundings: readonly Attempt[] = [
-  environment('environment-own', 'env; if env | grep -iE "^(squash|npm|node)_"; then exit 66; fi', {
-    kind: 'namespaces',
-    run: () => 'env SQUASH_X=1 env | grep -iE "^(squash|npm|node)_" && exit 66',
-  }),
+  // The one such name a command is meant to have says which certificates Node trusts.
+  environment(
+    'environment-own',
+    'env; if env | grep -v ^NODE_EXTRA_CA_CERTS= | grep -iE "^(squash|npm|node)_"; then exit 66; fi',
+    {
+      kind: 'namespaces',
+      run: () => 'env SQUASH_X=1 env | grep -iE "^(squash|npm|node)_" && exit 66',
+    },
+  ),
   environment('environment-secret', 'env; cat /proc/self/environ; set', {
     kind: 'shared',
     run: (around) => `cat /proc/${String(around.victimPid)}/environ`,

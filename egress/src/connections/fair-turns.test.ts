@@ -1,0 +1,44 @@
+/** Nobody waits for more than their turn, and no place is lost. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { FairTurns } from './fair-turns.ts';
+
+test('who wants one place gets it next, however many another one wants', () => {
+  const turns = new FairTurns({ all: 2, each: 2 });
+  const begun: string[] = [];
+  for (let at = 0; at < 100; at += 1) turns.take('loud', () => void begun.push(`loud ${at}`));
+  turns.take('quiet', () => void begun.push('quiet'));
+  assert.deepEqual(begun, ['loud 0', 'loud 1']);
+  turns.done('loud');
+  turns.done('loud');
+  assert.deepEqual(begun.slice(2).toSorted(), ['loud 2', 'quiet']);
+});
+
+test('places are never more than there are, and all who wait get one', () => {
+  const who = fc.constantFrom('a', 'b', 'c');
+  fc.assert(
+    fc.property(fc.array(who, { maxLength: 60 }), fc.nat(5), fc.nat(3), (wishes, all, each) => {
+      const turns = new FairTurns({ all: all + 1, each: each + 1 });
+      const holding: string[] = [];
+      let begun = 0;
+      const check = (): void => {
+        assert.ok(holding.length <= all + 1);
+        for (const one of ['a', 'b', 'c'])
+          assert.ok(holding.filter((held) => held === one).length <= each + 1);
+      };
+      for (const wish of wishes) {
+        turns.take(wish, () => {
+          begun += 1;
+          holding.push(wish);
+        });
+        check();
+      }
+      for (let next = holding.shift(); next !== undefined; next = holding.shift()) {
+        turns.done(next);
+        check();
+      }
+      assert.equal(begun, wishes.length);
+    }),
+  );
+});

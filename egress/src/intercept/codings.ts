@@ -1,0 +1,163 @@
+/**
+ * Compressed bodies: which can be read, and how they are read while they pass.
+ *
+ * What a newcomer would get wrong: there are two ways. Where something may be replaced the body goes on uncompressed. Where it is
+ * only looked at it goes on byte for byte, each piece after what it holds has been seen.
+ */
+import type { Readable, Transform, Writable } from 'node:stream';
+import { createBrotliDecompress, createGunzip, createInflate, createZstdDecompress } from 'node:zlib';
+import type { ByteFilter } from '../secrets/stream-filter.ts';
+import { tokens } from './headers.ts';
+import { Unreadable } from './message.ts';
+import { BrokenOff, pump, type PumpOptions } from './pump.ts';
+
+/** A body this large when read that is this many times its size on the wire is made to cost time, not to say something. */
+const bombBytesMin = 67_108_864;
+const bombRatio = 200;
+
+const decoders: Readonly<Record<string, () => Transform>> = {
+  gzip: createGunzip,
+  'x-gzip': createGunzip,
+  deflate: createInflate,
+  br: createBrotliDecompress,
+  zstd: createZstdDecompress,
+};
+
+/**
+ * Makes what undoes a `Content-Encoding`; undefined where nothing is to be undone.
+ * @throws Unreadable for codings nobody here knows, and more than one
+ */
+export function decoderFor(contentEncoding: string): (() => Transform) | undefined {
+  // aws-chunked only frames; what it holds is readable as it is.
+  const codings = tokens(contentEncoding).filter(
+    (coding) => coding !== 'identity' && coding !== 'aws-chunked',
+  );
+  const [coding, ...more] = codings;
+  if (coding === undefined) return undefined;
+  const make = Object.hasOwn(decoders, coding) ? decoders[coding] : undefined;
+  if (make === undefined || more.length > 0) {
+    throw new Unreadable(
+      `the body’s encoding ${JSON.stringify(contentEncoding.slice(0, 100))} can not be read`,
+    );
+  }
+  return make;
+}
+
+/** Of an `Accept-Encoding`, what can be read here. */
+export function readableEncodings(acceptEncoding: string): string {
+  const kept = tokens(acceptEncoding).filter((word) => {
+    const coding = (word.split(';')[0] ?? '').trim();
+    return coding === 'identity' || Object.hasOwn(decoders, coding);
+  });
+  return kept.length === 0 ? 'identity' : kept.join(', ');
+}
+
+/** As `pump`, with the coding undone in between. The sink gets the plain body. */
+export async function pumpDecoded(
+  source: Readable,
+  sink: Writable,
+  { decoder, filter, onBytes }: PumpOptions & { readonly decoder: Transform },
+): Promise<void> {
+  const unreadable = Promise.withResolvers<never>();
+  decoder.on('error', () => unreadable.reject(new Unreadable('the body is not in the encoding it claims')));
+  const into = async (): Promise<void> => {
+    await pump(source, decoder, onBytes === undefined ? {} : { onBytes });
+    decoder.end();
+  };
+  try {
+    await Promise.race([Promise.all([into(), pump(decoder, sink, { filter })]), unreadable.promise]);
+  } catch (error) {
+    // The decoder fails at both of its sides; what is wrong is the body.
+    if (error instanceof BrokenOff && decoder.errored !== null) await unreadable.promise;
+    throw error;
+  } finally {
+    decoder.destroy();
+  }
+}
+
+/** As `pump`: the bytes go on as they are, after the filter has seen what they hold. Its output is dropped. */
+export async function pumpWatched(
+  source: Readable,
+  sink: Writable,
+  {
+    decoder,
+    filter,
+    onBytes,
+  }: { readonly decoder: Transform; readonly filter: ByteFilter; onBytes: (size: number) => void },
+): Promise<void> {
+  const reader = new DecodedReader(decoder, filter);
+  try {
+    for await (const piece of source.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
+      onBytes(piece.length);
+      await reader.see(piece);
+      if (sink.destroyed) throw new BrokenOff('sink', sink.errored);
+      if (!sink.write(piece)) await drained(sink);
+    }
+    await reader.end();
+  } finally {
+    decoder.destroy();
+  }
+}
+
+class DecodedReader {
+  readonly #decoder: Transform;
+  readonly #filter: ByteFilter;
+  #failed: unknown;
+  #seenBytes = 0;
+  #readBytes = 0;
+
+  constructor(decoder: Transform, filter: ByteFilter) {
+    this.#decoder = decoder;
+    this.#filter = filter;
+    decoder.on('error', () => {
+      this.#failed ??= new Unreadable('the body is not in the encoding it claims');
+    });
+    // A decoder whose output is not taken stops.
+    decoder.on('readable', () => this.#take());
+  }
+
+  async see(piece: Buffer): Promise<void> {
+    this.#seenBytes += piece.length;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#decoder.write(piece, () => resolve());
+    await promise;
+    this.#take();
+    if (this.#failed !== undefined) throw this.#failed;
+  }
+
+  async end(): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#decoder.once('end', resolve).once('close', resolve);
+    this.#decoder.end();
+    this.#take();
+    await promise;
+    if (this.#failed !== undefined) throw this.#failed;
+    this.#filter.end();
+  }
+
+  #take(): void {
+    try {
+      for (let piece: Buffer | null = this.#decoder.read(); piece !== null; piece = this.#decoder.read()) {
+        this.#readBytes += piece.length;
+        if (this.#readBytes > bombBytesMin && this.#readBytes > this.#seenBytes * bombRatio) {
+          throw new Unreadable('the body is far larger than what was sent');
+        }
+        this.#filter.push(piece);
+      }
+    } catch (error) {
+      this.#failed ??= error;
+      this.#decoder.destroy();
+    }
+  }
+}
+
+async function drained(sink: Writable): Promise<void> {
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  const gone = (error?: unknown): void => reject(new BrokenOff('sink', error));
+  sink.once('drain', resolve).once('close', gone).once('error', gone);
+  try {
+    await promise;
+  } finally {
+    sink.off('drain', resolve).off('close', gone).off('error', gone);
+  }
+}

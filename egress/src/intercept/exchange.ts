@@ -1,0 +1,258 @@
+/**
+ * The life of one request: judged, secrets put in, sent, answered, values taken out, recorded.
+ *
+ * What a newcomer would get wrong: everything that can refuse a request is asked before the server is dialled, except for what
+ * stands in a body; a body is refused in the piece in which the forbidden thing is complete, and then the server
+ * sees the request break off and the program reads why.
+ */
+import type { Duplex } from 'node:stream';
+import { errorText } from '@squash/host/base/bug';
+import type { Clock } from '@squash/host/base/clock';
+import { type Decision, DialRefused, type InterceptedConnection } from '../ports.ts';
+import { PlaceholderElsewhere, RequestSecrets } from '../secrets/request-secrets.ts';
+import { ResponseSecrets } from '../secrets/response-secrets.ts';
+import { type BodyPlan, planAnswerBody, planRequestBody } from './bodies.ts';
+import { readableEncodings } from './codings.ts';
+import { valueOf, valuesOf, without } from './headers.ts';
+import { denied, judge } from './judgement.ts';
+import {
+  type Answer,
+  type FrontExchange,
+  type HeaderList,
+  type Upstream,
+  type UpstreamExchange,
+  Unreadable,
+  UpstreamFailed,
+} from './message.ts';
+import { BrokenOff } from './pump.ts';
+import { type Refusal, refusalPage } from './refusal-page.ts';
+
+/** What all requests of one connection share. */
+export interface ExchangeContext {
+  readonly connection: InterceptedConnection;
+  readonly upstream: Upstream;
+  /** A connection to the server of its own, speaking HTTP/1.1, for what leaves HTTP. */
+  readonly connect: () => Promise<Duplex>;
+  readonly clock: Clock;
+}
+
+/** What is known of a request so far, for the log. */
+export class Tally {
+  bytesUp = 0;
+  bytesDown = 0;
+  rule = '';
+  secrets: ReadonlySet<string> = new Set();
+}
+
+/** Resolves when the request is answered, refused or broken off. Never rejects. */
+export async function serveExchange(front: FrontExchange, context: ExchangeContext): Promise<void> {
+  const recorder = new Recorder(front, context);
+  const judgement = judge(front.head, context.connection);
+  if (judgement.kind === 'refuse') {
+    recorder.record('denied', judgement.rule);
+    return refuse(front, judgement.refusal);
+  }
+  recorder.tally.rule = judgement.rule;
+  try {
+    await forward(front, context, { ...judgement, tally: recorder.tally });
+    recorder.record('allowed', judgement.rule);
+  } catch (error) {
+    await settleFailure(front, context, { error, recorder });
+  }
+}
+
+/** Says to program and log why an exchange failed. */
+export async function settleFailure(
+  front: FrontExchange,
+  { connection }: ExchangeContext,
+  { error, recorder }: { readonly error: unknown; readonly recorder: Recorder },
+): Promise<void> {
+  if (error instanceof DialRefused) {
+    const { rule, refusal } = denied(error.verdict, front.head, connection);
+    recorder.record('denied', rule);
+    return refuse(front, refusal);
+  }
+  if (error instanceof PlaceholderElsewhere) {
+    recorder.record('blocked', 'placeholder_elsewhere');
+    return refuse(front, placeholderRefusal(error));
+  }
+  if (error instanceof Unreadable) {
+    recorder.record('blocked', 'unreadable_body');
+    const { message } = error;
+    const advice = 'A sandbox with secrets can send bodies that are plain, gzip, deflate, br or zstd.';
+    return refuse(front, { status: 403, code: 'unreadable_body', message, advice });
+  }
+  recorder.record('allowed', recorder.tally.rule);
+  if (error instanceof UpstreamFailed) {
+    return refuse(front, { status: 502, code: 'upstream_failed', message: errorText(error) });
+  }
+  front.abort();
+}
+
+function placeholderRefusal(error: PlaceholderElsewhere): Refusal {
+  return {
+    status: 403,
+    code: 'placeholder_elsewhere',
+    message: error.message,
+    rule: 'placeholder_elsewhere',
+    advice:
+      'A secret is put in only for its allowed_hosts and on its surfaces (headers, where none are named).',
+  };
+}
+
+interface Route {
+  readonly target: string;
+  readonly authority: string;
+  readonly tally: Tally;
+}
+
+async function forward(
+  front: FrontExchange,
+  context: ExchangeContext,
+  { target, authority, tally }: Route,
+): Promise<void> {
+  const { connection, upstream } = context;
+  // The secrets as they are now, for the whole of this request.
+  const { traffic } = connection.secrets;
+  const secrets = new RequestSecrets(traffic, connection.destination);
+  tally.secrets = secrets.used;
+  const plan = planRequestBody(front.head.headers, secrets);
+  const collected =
+    front.head.hasBody && !front.head.expectsContinue
+      ? await plan.collect?.(front.body, count(tally, 'bytesUp'))
+      : undefined;
+  const described = collected?.headers ?? (front.head.hasBody ? plan.headers : front.head.headers);
+  const outgoing = {
+    method: front.head.method,
+    target: secrets.target(target),
+    authority,
+    headers: secrets.headers(traffic.isEmpty ? described : withReadableEncodings(described)),
+    hasBody: front.head.hasBody,
+    expectsContinue: front.head.expectsContinue && front.head.hasBody,
+    onContinue: () => front.sendContinue(),
+    onEarly: (status: number, headers: HeaderList) => front.sendEarly(status, headers),
+  };
+  const sent = await upstream.send(outgoing);
+  front.onGone(() => sent.abort());
+  const sending = sendBody(front, sent, async () => {
+    if (collected !== undefined) sent.sink.write(collected.body);
+    else if (front.head.hasBody) await plan.move(front.body, sent.sink, count(tally, 'bytesUp'));
+    return secrets.headers(front.trailers());
+  });
+  // Both are awaited below; until then a failure of one must not count as forgotten.
+  sending.catch(ignore);
+  sent.answer.catch(ignore);
+  try {
+    const answer = await Promise.race([sent.answer, sending.then(() => sent.answer)]);
+    const receiving = passAnswer(front, answer, { responses: new ResponseSecrets(traffic), tally });
+    await Promise.all([receiving, sending]);
+  } catch (error) {
+    sent.abort();
+    throw error;
+  }
+}
+
+/** Resolves also where the server stops reading: then its answer tells what became of the request. */
+async function sendBody(
+  front: FrontExchange,
+  sent: UpstreamExchange,
+  move: () => Promise<HeaderList>,
+): Promise<void> {
+  if (!front.head.hasBody) return;
+  try {
+    sent.finish(await move());
+  } catch (error) {
+    if (!(error instanceof BrokenOff) || error.side !== 'sink') throw error;
+  }
+}
+
+/** Hands the server's answer to the program, with every value in it turned back. */
+export async function passAnswer(
+  front: FrontExchange,
+  answer: Answer,
+  { responses, tally }: { readonly responses: ResponseSecrets; readonly tally: Tally },
+): Promise<void> {
+  const [reason = ''] = responses.headers([answer.head.reason]);
+  const headers = responses.headers(answer.head.headers);
+  if (!answer.head.hasBody) {
+    answer.body.resume();
+    front.answer({ ...answer.head, reason, headers });
+    return front.finish([]);
+  }
+  const onBytes = count(tally, 'bytesDown');
+  const plan = planOf(headers, responses, front);
+  const collected = await plan.collect?.(answer.body, onBytes);
+  const sink = front.answer({ ...answer.head, reason, headers: collected?.headers ?? plan.headers });
+  if (collected === undefined) await plan.move(answer.body, sink, onBytes);
+  else sink.write(collected.body);
+  front.finish(responses.headers(answer.trailers()));
+}
+
+function planOf(headers: HeaderList, responses: ResponseSecrets, front: FrontExchange): BodyPlan {
+  try {
+    return planAnswerBody(headers, responses, valueOf(front.head.headers, 'accept-encoding'));
+  } catch (error) {
+    if (error instanceof Unreadable) throw new UpstreamFailed(`of the server’s answer, ${error.message}`);
+    throw error;
+  }
+}
+
+/** Answers have to be readable here. A part of a compressed body is not, so parts are asked for as they are. */
+function withReadableEncodings(headers: HeaderList): HeaderList {
+  const accepted = valuesOf(headers, 'accept-encoding');
+  if (accepted.length === 0) return headers;
+  const encodings =
+    valuesOf(headers, 'range').length > 0 ? 'identity' : readableEncodings(accepted.join(','));
+  return [...without(headers, 'accept-encoding'), 'accept-encoding', encodings];
+}
+
+export async function refuse(front: FrontExchange, refusal: Refusal): Promise<void> {
+  if (front.hasAnswered) return front.abort();
+  const page = refusalPage(refusal, valueOf(front.head.headers, 'accept'));
+  const hasBody = front.head.method !== 'HEAD';
+  const sink = front.answer({ ...page.head, hasBody });
+  if (hasBody) sink.write(page.body);
+  front.finish([]);
+}
+
+/** Writes one line of the decision log for a request. */
+export class Recorder {
+  readonly tally = new Tally();
+  readonly #front: FrontExchange;
+  readonly #context: ExchangeContext;
+  readonly #sinceMs: number;
+
+  constructor(front: FrontExchange, context: ExchangeContext) {
+    this.#front = front;
+    this.#context = context;
+    this.#sinceMs = context.clock.monoMs();
+  }
+
+  record(verdict: Decision['verdict'], rule: string): void {
+    const { connection, clock } = this.#context;
+    const { host, address, port } = connection.destination;
+    const { bytesUp, bytesDown, secrets } = this.tally;
+    connection.record({
+      kind: 'request',
+      host,
+      address,
+      port,
+      method: this.#front.head.method,
+      path: this.#front.head.target.split('?', 1)[0] ?? '',
+      verdict,
+      rule,
+      bytesUp,
+      bytesDown,
+      durationMs: clock.monoMs() - this.#sinceMs,
+      secrets: [...secrets],
+    });
+  }
+}
+
+function count(tally: Tally, which: 'bytesUp' | 'bytesDown'): (size: number) => void {
+  return (size) => {
+    tally[which] += size;
+  };
+}
+
+function ignore(): void {}

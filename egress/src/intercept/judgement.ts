@@ -1,0 +1,82 @@
+/**
+ * Whether a request may go out, before a byte of it does: well formed, for the host that was dialled, allowed by the policy
+ * in every reading of its path and method. Pure.
+ */
+import type { InterceptedConnection, Verdict } from '../ports.ts';
+import { agree } from './authority.ts';
+import { valuesOf } from './headers.ts';
+import type { HeaderList, RequestHead } from './message.ts';
+import { pathReadings } from './path-readings.ts';
+import type { Refusal } from './refusal-page.ts';
+
+export type Judgement =
+  | { readonly kind: 'go'; readonly target: string; readonly authority: string; readonly rule: string }
+  /** `rule` is what the decision log gets. */
+  | { readonly kind: 'refuse'; readonly refusal: Refusal; readonly rule: string };
+
+/** Frameworks take these for the method or the path that was meant. */
+const methodOverrides = ['x-http-method-override', 'x-http-method', 'x-method-override'] as const;
+const pathOverrides = ['x-original-url', 'x-rewrite-url'] as const;
+
+export function judge(head: RequestHead, connection: InterceptedConnection): Judgement {
+  const { destination, refusal, policy, protocol } = connection;
+  if (refusal !== undefined) return denied(refusal, head, connection);
+  if (head.malformed !== undefined) return badRequest('malformed_request', head.malformed);
+  if (head.method === 'CONNECT') {
+    return badRequest('connect_refused', 'the request asks for a tunnel, and this is no proxy');
+  }
+  const agreement = agree(head, destination, protocol === 'tls' ? 'https' : 'http');
+  if (!agreement.ok) return badRequest('host_mismatch', agreement.problem);
+  const readings = readingsOf(agreement.target, head.headers);
+  if (readings === undefined)
+    return badRequest('ambiguous_path', 'the request’s path can be read in several ways');
+  let rule = '';
+  for (const method of methodsOf(head)) {
+    for (const path of readings) {
+      const verdict = policy.decideRequest(destination, { method, path });
+      if (!verdict.isAllowed) return denied(verdict, head, connection);
+      rule ||= verdict.rule;
+    }
+  }
+  return { kind: 'go', target: agreement.target, authority: agreement.authority, rule };
+}
+
+/** The page for a verdict of the policy. */
+export function denied(
+  verdict: Verdict,
+  head: RequestHead,
+  { destination }: InterceptedConnection,
+): Judgement & { kind: 'refuse' } {
+  const place = `${destination.host ?? destination.address}:${destination.port}`;
+  const path = (head.target.split('?', 1)[0] ?? '').slice(0, 256);
+  return {
+    kind: 'refuse',
+    rule: verdict.rule,
+    refusal: {
+      status: 403,
+      code: 'denied',
+      message: `this sandbox’s network policy does not allow ${head.method} ${path} on ${place}`,
+      rule: verdict.rule,
+      advice:
+        'The operator can see the policy with "squash policy show" and change it with "squash policy set".',
+    },
+  };
+}
+
+function badRequest(code: string, message: string): Judgement & { kind: 'refuse' } {
+  const status = code === 'malformed_request' ? 400 : 403;
+  return { kind: 'refuse', rule: code, refusal: { status, code, message, rule: code } };
+}
+
+function methodsOf({ method, headers }: RequestHead): Set<string> {
+  const others = methodOverrides
+    .flatMap((name) => valuesOf(headers, name))
+    .map((text) => text.trim().toUpperCase());
+  return new Set([method, ...others.filter((text) => text !== '')]);
+}
+
+function readingsOf(target: string, headers: HeaderList): readonly string[] | undefined {
+  const all = [target, ...pathOverrides.flatMap((name) => valuesOf(headers, name))].map(pathReadings);
+  const known = all.filter((readings) => readings !== undefined);
+  return known.length === all.length ? known.flat() : undefined;
+}

@@ -1,0 +1,24 @@
+/**
+ * Limits of interception, each with the reason for its number. How many connections may be intercepted at once stands
+ * in `egress/src/limits.ts`, with the limits of connections.
+ */
+export const interceptLimits = {
+  /** A TLS handshake, either side. Across the world with a lost packet it is below 5 s. */
+  handshakeMs: 15_000,
+  /** All headers of a message. Servers take 8 to 64 KiB; long cookies and tokens fit. */
+  headerBytesMax: 65_536,
+  /** A connection without a request under way. Programs keep idle ones for seconds to minutes. */
+  idleMs: 600_000,
+  /** A body whose length is known and changes: up to here it is collected, so that its length stays known. */
+  collectedBytesMax: 65_536,
+  /** Requests of one HTTP/2 connection at once, as most servers have it. */
+  streamsMax: 128,
+  /** Bytes of one HTTP/2 connection that wait for a slow reader: a round trip of 20 ms at 100 Mbit/s. */
+  windowBytes: 262_144,
+  /** Connections to an HTTP/1.1 server for one HTTP/2 connection of a program. More requests wait their turn. */
+  http1ConnectionsMax: 32,
+  /** What is still read of a refused request's body, so that the program gets to read why. */
+  refusedBodyBytesMax: 1_048_576,
+  /** The longest WebSocket control frame (RFC 6455, 5.5). */
+  controlFrameBytesMax: 125,
+} as const;

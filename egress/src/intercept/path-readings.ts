@@ -1,0 +1,80 @@
+/**
+ * What a server may take a path for. `/public/..%2fadmin` is a file below `/public` to one server and `/admin` to
+ * another; a rule about paths has to hold for every reading.
+ *
+ * What a newcomer would get wrong: one canonical form is not enough. Whichever is chosen, some server chooses another,
+ * so every reading is asked for and each has to be allowed. Ordinary paths have exactly one.
+ */
+
+/** Escapes inside escapes are undone this often; a path with more is not judged. */
+const decodingsMax = 3;
+
+/** Letters that mean themselves everywhere, in segments that are not `.` or `..`. */
+const ordinary = /^(?:\/(?!\.{1,2}(?:\/|$))[A-Za-z0-9\-._~!$&'()*+,=:@]+)*\/?$/;
+
+/**
+ * Normalised, percent-decoded paths without query, most literal first. Undefined: no server could read it in a
+ * way that can be judged (control characters, too many layers of escapes).
+ */
+export function pathReadings(target: string): readonly string[] | undefined {
+  const path = target.split('?', 1)[0] ?? '';
+  if (path === '*') return ['*'];
+  if (!path.startsWith('/')) return undefined;
+  if (ordinary.test(path)) return [path];
+  const readings = new Set<string>();
+  let text = path;
+  for (let depth = 0; ; depth += 1) {
+    if (hasControl(text)) return undefined;
+    for (const reading of variants(text)) readings.add(decodeOnce(reading) ?? reading);
+    for (const reading of variants(text)) readings.add(reading);
+    const decoded = decodeOnce(text);
+    if (decoded === undefined || decoded === text) return [...readings];
+    if (depth === decodingsMax) return undefined;
+    text = decoded;
+  }
+}
+
+/** With and without the peculiarities of servers: backslashes, parameters of segments, doubled slashes. */
+function variants(path: string): string[] {
+  const slashes = path.replaceAll('\\', '/');
+  const bare = slashes.replaceAll(/;[^/]*/g, '');
+  return [path, slashes, bare].flatMap((text) => [
+    withoutDots(text),
+    withoutDots(text.replaceAll(/\/{2,}/g, '/')),
+  ]);
+}
+
+/** RFC 3986, 5.2.4, with `%2e` read as a dot. */
+function withoutDots(path: string): string {
+  const out: string[] = [];
+  const segments = path.slice(1).split('/');
+  for (const [at, segment] of segments.entries()) {
+    const plain = segment.replaceAll(/%2e/gi, '.');
+    const isLast = at === segments.length - 1;
+    if (plain === '..') out.pop();
+    if (plain === '.' || plain === '..') {
+      if (isLast) out.push('');
+      continue;
+    }
+    out.push(segment);
+  }
+  return `/${out.join('/')}`;
+}
+
+/** Undefined where nothing is escaped. What is no escape stays as it is. */
+function decodeOnce(text: string): string | undefined {
+  if (!text.includes('%')) return undefined;
+  const bytes = text.replaceAll(/%([0-9a-f]{2})/gi, (_, hex: string) =>
+    String.fromCharCode(Number.parseInt(hex, 16)),
+  );
+  // A name in UTF-8 is what the rule is written in.
+  return Buffer.from(bytes, 'latin1').toString('utf8');
+}
+
+function hasControl(text: string): boolean {
+  for (let at = 0; at < text.length; at += 1) {
+    const code = text.charCodeAt(at);
+    if (code < 0x20 || code === 0x7f) return true;
+  }
+  return false;
+}

@@ -1,0 +1,69 @@
+/**
+ * Moves a body from one stream to another at the speed of the slower one, through a filter where there is one.
+ *
+ * Not `stream.pipeline`: that destroys both ends when something fails, and here the program's end still has to hear why.
+ */
+import type { Readable, Writable } from 'node:stream';
+import type { ByteFilter } from '../secrets/stream-filter.ts';
+
+export interface PumpOptions {
+  readonly filter?: ByteFilter | undefined;
+  /** Told the size of each piece that came. */
+  readonly onBytes?: (size: number) => void;
+}
+
+/** An end that closed before the body's end. */
+export class BrokenOff extends Error {
+  readonly side: 'source' | 'sink';
+
+  constructor(side: 'source' | 'sink', cause?: unknown) {
+    super(`the ${side} ended early`, { cause });
+    this.name = 'BrokenOff';
+    this.side = side;
+  }
+}
+
+/**
+ * Resolves when the source has ended and everything is written; the sink is left open.
+ * @throws BrokenOff, or what the filter throws. Both ends are left as they are
+ */
+export function pump(source: Readable, sink: Writable, { filter, onBytes }: PumpOptions = {}): Promise<void> {
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  const write = (piece: Buffer): void => {
+    if (piece.length > 0 && !sink.write(piece)) source.pause();
+  };
+  const attempt = (work: () => void): void => {
+    try {
+      work();
+    } catch (error) {
+      settle(error);
+    }
+  };
+  const onData = (piece: Buffer): void =>
+    attempt(() => {
+      onBytes?.(piece.length);
+      write(filter === undefined ? piece : filter.push(piece));
+    });
+  const onEnd = (): void =>
+    attempt(() => {
+      if (filter !== undefined) write(filter.end());
+      settle();
+    });
+  const onDrain = (): void => void source.resume();
+  const sourceGone = (error?: unknown): void => settle(new BrokenOff('source', error));
+  const sinkGone = (error?: unknown): void => settle(new BrokenOff('sink', error));
+  const settle = (error?: unknown): void => {
+    source.off('data', onData).off('end', onEnd).off('error', sourceGone).off('close', sourceGone);
+    sink.off('drain', onDrain).off('error', sinkGone).off('close', sinkGone);
+    if (error === undefined) return resolve();
+    source.pause();
+    reject(error);
+  };
+  if (source.readableEnded) return Promise.resolve();
+  if (source.destroyed) return Promise.reject(new BrokenOff('source', source.errored));
+  if (sink.destroyed) return Promise.reject(new BrokenOff('sink', sink.errored));
+  source.on('end', onEnd).on('error', sourceGone).on('close', sourceGone).on('data', onData);
+  sink.on('drain', onDrain).on('error', sinkGone).on('close', sinkGone);
+  source.resume();
+  return promise;
+}

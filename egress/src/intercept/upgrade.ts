@@ -1,0 +1,166 @@
+/**
+ * A connection that leaves HTTP: WebSocket, whose messages are looked through like bodies, and other protocols, which
+ * are only watched: nothing in them can be replaced, as nobody here knows how they are framed.
+ */
+import { type IncomingMessage, ServerResponse } from 'node:http';
+import type { Duplex } from 'node:stream';
+import { PlaceholderElsewhere, RequestSecrets } from '../secrets/request-secrets.ts';
+import { ResponseSecrets, ValueInAnswer } from '../secrets/response-secrets.ts';
+import type { ByteFilter } from '../secrets/stream-filter.ts';
+import { type ExchangeContext, passAnswer, Recorder, refuse, settleFailure, type Tally } from './exchange.ts';
+import { Http1Front } from './front-http1.ts';
+import { fieldsOf, valueOf, without } from './headers.ts';
+import { judge } from './judgement.ts';
+import { pump } from './pump.ts';
+import { answerOf, failureOf, openUpgrade } from './upstream-http1.ts';
+import { closeFrame, FrameError, FrameFilter } from './websocket-frames.ts';
+
+export interface UpgradeRequest {
+  readonly request: IncomingMessage;
+  readonly socket: Duplex;
+  /** What came behind the request's head. */
+  readonly first: Buffer;
+}
+
+/** What the program asked to change to, as it wrote it; undefined where the request is served as an ordinary one. */
+export function wantedProtocol(request: IncomingMessage): string | undefined {
+  const wanted = valueOf(request.rawHeaders, 'upgrade');
+  // HTTP/2 and TLS over an upgrade are not used by anyone, and an upgrade may always be left unanswered.
+  return wanted === '' || /h2c|tls|http/i.test(wanted) ? undefined : wanted;
+}
+
+/** Resolves when both sides are closed. Never rejects. */
+export async function serveUpgrade(upgrade: UpgradeRequest, context: ExchangeContext): Promise<void> {
+  const { request, socket } = upgrade;
+  const response = new ServerResponse(request);
+  response.shouldKeepAlive = false;
+  response.assignSocket(socket as Parameters<typeof response.assignSocket>[0]);
+  const front = new Http1Front(request, response);
+  const recorder = new Recorder(front, context);
+  const judgement = judge(front.head, context.connection);
+  try {
+    if (judgement.kind === 'refuse') {
+      recorder.record('denied', judgement.rule);
+      await refuse(front, judgement.refusal);
+    } else {
+      recorder.tally.rule = judgement.rule;
+      await switchProtocols({ ...upgrade, front, response }, context, {
+        ...judgement,
+        tally: recorder.tally,
+      });
+      recorder.record('allowed', judgement.rule);
+    }
+  } catch (error) {
+    await settleFailure(front, context, { error, recorder });
+  }
+  socket.end();
+}
+
+interface Route {
+  readonly target: string;
+  readonly authority: string;
+  readonly tally: Tally;
+}
+
+type Switching = UpgradeRequest & { readonly front: Http1Front; readonly response: ServerResponse };
+
+async function switchProtocols(switching: Switching, context: ExchangeContext, route: Route): Promise<void> {
+  const { front, response, socket, request } = switching;
+  const { traffic } = context.connection.secrets;
+  const secrets = new RequestSecrets(traffic, context.connection.destination);
+  route.tally.secrets = secrets.used;
+  const protocol = wantedProtocol(request) ?? '';
+  // Compressed messages could not be looked through.
+  const headers = traffic.isEmpty
+    ? front.head.headers
+    : without(front.head.headers, 'sec-websocket-extensions');
+  const outgoing = openUpgrade(
+    context.connect,
+    {
+      method: front.head.method,
+      target: secrets.target(route.target),
+      authority: route.authority,
+      headers: secrets.headers(headers),
+      hasBody: false,
+      expectsContinue: false,
+      onContinue: () => {},
+      onEarly: () => {},
+    },
+    protocol,
+  );
+  const responses = new ResponseSecrets(traffic);
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  outgoing.on('error', (error) => reject(failureOf(error)));
+  outgoing.on('response', (message) => {
+    passAnswer(front, answerOf(message, front.head.method), { responses, tally: route.tally }).then(
+      resolve,
+      reject,
+    );
+  });
+  outgoing.on('upgrade', (message, server, first) => {
+    response.detachSocket(socket as Parameters<typeof response.detachSocket>[0]);
+    socket.write(switchHead(message, responses));
+    server.unshift(first);
+    socket.unshift(switching.first);
+    const isWebSocket = protocol.toLowerCase() === 'websocket';
+    bridge({ socket, server }, filtersOf({ secrets, responses, isWebSocket }), route.tally).then(
+      resolve,
+      reject,
+    );
+  });
+  socket.once('close', () => outgoing.destroy());
+  outgoing.end();
+  await promise;
+}
+
+function switchHead(message: IncomingMessage, responses: ResponseSecrets): string {
+  const headers = responses.headers(without(message.rawHeaders, 'alt-svc'));
+  const lines = Array.from(fieldsOf(headers), ([name, value]) => `${name}: ${value}\r\n`);
+  return `HTTP/1.1 101 Switching Protocols\r\n${lines.join('')}\r\n`;
+}
+
+interface Filters {
+  readonly up: ByteFilter | undefined;
+  readonly down: ByteFilter | undefined;
+  readonly isWebSocket: boolean;
+}
+
+function filtersOf({
+  secrets,
+  responses,
+  isWebSocket,
+}: {
+  readonly secrets: RequestSecrets;
+  readonly responses: ResponseSecrets;
+  readonly isWebSocket: boolean;
+}): Filters {
+  if (!responses.isNeeded) return { up: undefined, down: undefined, isWebSocket };
+  const up = (): ByteFilter => secrets.messageFilter();
+  if (!isWebSocket) return { up: secrets.watchFilter(), down: responses.bodyGuard(), isWebSocket };
+  return { up: new FrameFilter(up), down: new FrameFilter(() => responses.bodyFilter()), isWebSocket };
+}
+
+async function bridge(
+  { socket, server }: { readonly socket: Duplex; readonly server: Duplex },
+  { up, down, isWebSocket }: Filters,
+  tally: Tally,
+): Promise<void> {
+  const move = async (source: Duplex, sink: Duplex, which: 'up' | 'down'): Promise<void> => {
+    const onBytes = (size: number): void => {
+      if (which === 'up') tally.bytesUp += size;
+      else tally.bytesDown += size;
+    };
+    await pump(source, sink, { filter: which === 'up' ? up : down, onBytes });
+    sink.end();
+  };
+  try {
+    await Promise.all([move(socket, server, 'up'), move(server, socket, 'down')]);
+  } catch (error) {
+    server.destroy();
+    const isOurs =
+      error instanceof PlaceholderElsewhere || error instanceof ValueInAnswer || error instanceof FrameError;
+    if (isOurs && isWebSocket) socket.write(closeFrame(1008, `Squash: ${error.message}`));
+    socket.end();
+    if (error instanceof PlaceholderElsewhere) throw error;
+  }
+}

@@ -1,0 +1,172 @@
+/**
+ * Requests over HTTP/1.1 to the server. Connections are kept for the next request of the same program's connection.
+ */
+import {
+  Agent,
+  type AgentOptions,
+  type ClientRequest,
+  type IncomingMessage,
+  request as httpRequest,
+} from 'node:http';
+import type { Duplex } from 'node:stream';
+import { errorText } from '@squash/host/base/bug';
+import { endToEnd, fieldsOf, forHttp1, valuesOf, without } from './headers.ts';
+import { interceptLimits } from './limits.ts';
+import {
+  type Answer,
+  type HeaderList,
+  type OutgoingRequest,
+  type Upstream,
+  type UpstreamExchange,
+  UpstreamFailed,
+} from './message.ts';
+import { DialRefused } from '../ports.ts';
+
+/** Methods for which Node takes a body for granted: without one it has to be told that there is none. */
+const bodilessByDefault: ReadonlySet<string> = new Set([
+  'GET',
+  'HEAD',
+  'DELETE',
+  'OPTIONS',
+  'TRACE',
+  'CONNECT',
+]);
+
+/** Node's agent, with our way to connect. */
+class DialingAgent extends Agent {
+  readonly #connect: () => Promise<Duplex>;
+
+  constructor(connect: () => Promise<Duplex>, options: AgentOptions) {
+    super(options);
+    this.#connect = connect;
+  }
+
+  override createConnection(_: object, done?: Done): undefined {
+    void this.#open(done);
+    return undefined;
+  }
+
+  async #open(done: Done | undefined): Promise<void> {
+    let socket: Duplex;
+    try {
+      socket = await this.#connect();
+    } catch (error) {
+      // With an error the stream is not looked at.
+      (done as ((error: unknown) => void) | undefined)?.(error);
+      return;
+    }
+    done?.(null, socket);
+  }
+}
+
+type Done = (error: Error | null, stream: Duplex) => void;
+
+export class Http1Upstream implements Upstream {
+  readonly #agent: Agent;
+
+  /** @param connectionsMax how many requests may be under way at once */
+  constructor(connect: () => Promise<Duplex>, connectionsMax: number) {
+    this.#agent = new DialingAgent(connect, {
+      keepAlive: true,
+      maxSockets: connectionsMax,
+      maxFreeSockets: connectionsMax,
+    });
+  }
+
+  send(outgoing: OutgoingRequest): Promise<UpstreamExchange> {
+    return Promise.resolve(new Http1Exchange(openRequest(this.#agent, outgoing, framed(outgoing)), outgoing));
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    this.#agent.destroy();
+    return Promise.resolve();
+  }
+}
+
+/** Opens a request that asks for another protocol; see `upgrade.ts`. */
+export function openUpgrade(
+  connect: () => Promise<Duplex>,
+  outgoing: OutgoingRequest,
+  protocol: string,
+): ClientRequest {
+  const agent = new DialingAgent(connect, { keepAlive: false });
+  return openRequest(agent, outgoing, ['Connection', 'Upgrade', 'Upgrade', protocol, ...outgoing.headers]);
+}
+
+function openRequest(agent: Agent, outgoing: OutgoingRequest, headers: HeaderList): ClientRequest {
+  return httpRequest({
+    agent,
+    method: outgoing.method,
+    path: outgoing.target,
+    headers: ['Host', outgoing.authority, ...headers],
+    maxHeaderSize: interceptLimits.headerBytesMax,
+    insecureHTTPParser: false,
+  });
+}
+
+/** The headers, with exactly one way to tell where the body ends. */
+function framed({ method, headers, hasBody, expectsContinue }: OutgoingRequest): HeaderList {
+  const list = forHttp1(headers);
+  if (expectsContinue) list.push('Expect', '100-continue');
+  const hasLength = valuesOf(list, 'content-length').length > 0;
+  if (hasBody && !hasLength) list.push('Transfer-Encoding', 'chunked');
+  if (!hasBody && !hasLength && !bodilessByDefault.has(method)) list.push('Content-Length', '0');
+  return list;
+}
+
+class Http1Exchange implements UpstreamExchange {
+  readonly sink: ClientRequest;
+  readonly answer: Promise<Answer>;
+
+  constructor(request: ClientRequest, outgoing: OutgoingRequest) {
+    this.sink = request;
+    const { promise, resolve, reject } = Promise.withResolvers<Answer>();
+    this.answer = promise;
+    request.on('response', (message) => resolve(answerOf(message, outgoing.method)));
+    request.on('error', (error) => reject(failureOf(error)));
+    request.on('close', () => reject(new UpstreamFailed('the server hung up without an answer')));
+    request.on('continue', outgoing.onContinue);
+    request.on('information', ({ statusCode, rawHeaders }) => {
+      // 100 comes as `continue`, 101 as `upgrade`.
+      if (statusCode > 101) outgoing.onEarly(statusCode, endToEnd(rawHeaders));
+    });
+    // A server that switches protocols without being asked is not understood.
+    request.on('upgrade', (_message, socket) => socket.destroy());
+    if (!outgoing.hasBody) request.end();
+    else if (outgoing.expectsContinue) request.flushHeaders();
+  }
+
+  finish(trailers: HeaderList): void {
+    // Without chunks there is no place for them.
+    if (trailers.length > 0 && this.sink.getHeader('content-length') === undefined) {
+      this.sink.addTrailers(
+        Array.from(fieldsOf(trailers), ([name, value]): [string, string] => [name, value]),
+      );
+    }
+    this.sink.end();
+  }
+
+  abort(): void {
+    this.sink.destroy();
+  }
+}
+
+export function answerOf(message: IncomingMessage, method: string): Answer {
+  const status = message.statusCode ?? 502;
+  const hasBody = method !== 'HEAD' && status !== 204 && status !== 304;
+  return {
+    head: {
+      status,
+      reason: message.statusMessage ?? '',
+      headers: without(endToEnd(message.rawHeaders), 'alt-svc'),
+      hasBody,
+    },
+    body: message,
+    trailers: () => endToEnd(message.rawTrailers),
+  };
+}
+
+export function failureOf(error: unknown): Error {
+  if (error instanceof DialRefused || error instanceof UpstreamFailed) return error;
+  return new UpstreamFailed(`the server’s answer can not be used: ${errorText(error)}`, { cause: error });
+}

@@ -1,0 +1,142 @@
+/** `squash policy`, `squash egress` and `squash secret` against a real daemon, their `--json` held to the contract. */
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, describe, it } from 'node:test';
+import {
+  egressDecisionInfoSchema,
+  policyLearnAnswerSchema,
+  policyTestAnswerSchema,
+  presetInfoSchema,
+  sandboxPolicySchema,
+} from '@squash/contract/egress';
+import { secretInfoSchema } from '@squash/contract/secrets';
+import { endOf, squash, squashOk, startCli } from '../support/cli.ts';
+import { TestDaemon } from '../support/daemon.ts';
+import { waitFor } from '../support/wait.ts';
+
+describe('squash', () => {
+  let daemon: TestDaemon;
+  let directory: string;
+  before(async () => {
+    directory = mkdtempSync(join(tmpdir(), 'squash-cli-'));
+    daemon = await TestDaemon.start();
+  });
+  after(async () => {
+    await daemon[Symbol.asyncDispose]();
+    rmSync(directory, { recursive: true });
+  });
+
+  const json = async (...words: string[]): Promise<unknown> =>
+    JSON.parse(await squashOk(daemon, ['--json', ...words]));
+  const file = (name: string, value: unknown): string => {
+    const path = join(directory, name);
+    writeFileSync(path, JSON.stringify(value));
+    return path;
+  };
+
+  it('create takes destinations, a policy from a file, and secrets', async () => {
+    await squashOk(daemon, [
+      'create',
+      'box',
+      '--allow-net',
+      'preset:pypi,API.example:443',
+      '--allow-net',
+      '*.b.example',
+    ]);
+    const shown = sandboxPolicySchema.parse(await json('policy', 'show', 'box'));
+    assert.deepEqual(shown.policy.allow, ['preset:pypi', 'api.example:443', '*.b.example']);
+    const path = file('policy.json', { allow: ['x.example'], deny: ['y.x.example'], dns: 'nxdomain' });
+    await squashOk(daemon, ['create', 'filed', '--policy', path, '--secret', 'none']);
+    assert.equal(
+      await squashOk(daemon, ['policy', 'show', 'filed']),
+      'allow[0] x.example\ndeny[0] y.x.example\ndns nxdomain\nsecrets: none',
+    );
+    await squashOk(daemon, ['rm', 'filed']);
+    const refused = await squash(daemon, ['create', 'bad', '--allow-net', '0x7f.1']);
+    assert.equal(refused.code, 1);
+    assert.match(refused.stderr, /allow_net\[0\] "0x7f\.1"/);
+  });
+
+  it('policy set takes words or a file, and nothing by accident', async () => {
+    assert.match(
+      await squashOk(daemon, ['policy', 'set', 'box', 'a.example', '--deny', 'b.a.example']),
+      /^allow\[0\] a\.example\ndeny\[0\] b\.a\.example\n/,
+    );
+    const path = file('set.json', { allow: [{ to: 'api.example', methods: ['get'], paths: ['/v1'] }] });
+    assert.match(
+      await squashOk(daemon, ['policy', 'set', 'box', '--file', path]),
+      /^allow\[0\] api\.example methods GET paths \/v1\n/,
+    );
+    assert.equal((await squash(daemon, ['policy', 'set', 'box'])).code, 2);
+    assert.equal((await squash(daemon, ['policy', 'set', 'box', 'a', '--file', path])).code, 2);
+    assert.equal((await squash(daemon, ['policy', 'set', 'nobody', 'a'])).code, 1);
+  });
+
+  it('policy test says which rule, and its exit code whether', async () => {
+    await squashOk(daemon, ['policy', 'set', 'box', 'a.example:443']);
+    assert.match(
+      await squashOk(daemon, ['policy', 'test', 'box', 'https://a.example/']),
+      /connection: +allowed +allow\[0\] a\.example:443/,
+    );
+    const refused = await squash(daemon, ['--json', 'policy', 'test', 'box', 'a.example:80']);
+    assert.equal(refused.code, 1);
+    assert.equal(
+      policyTestAnswerSchema.parse(JSON.parse(refused.stdout.toString())).steps.at(-1)?.rule,
+      'not_allowed',
+    );
+    const path = file('try.json', { allow: ['*'] });
+    assert.equal((await squash(daemon, ['policy', 'test', 'box', 'a.example:80', '--policy', path])).code, 0);
+  });
+
+  it('policy presets lists them, or one’s hosts', async () => {
+    assert.ok(presetInfoSchema.array().parse(await json('policy', 'presets')).length >= 8);
+    assert.equal(
+      await squashOk(daemon, ['policy', 'presets', 'pypi']),
+      'pypi.org:443\nfiles.pythonhosted.org:443',
+    );
+    assert.equal((await squash(daemon, ['policy', 'presets', 'nope'])).code, 1);
+  });
+
+  it('egress shows decisions and follows them, and policy learn proposes from them', async () => {
+    await squash(daemon, ['exec', 'box', '--', 'nslookup', 'asked.example', '198.18.0.1']);
+    await waitFor('the decision', async () =>
+      /denied +asked\.example/.test(await squashOk(daemon, ['egress', 'box', '--denied'])),
+    );
+    const { decisions } = (await json('egress', 'box')) as { decisions: unknown };
+    assert.ok(egressDecisionInfoSchema.array().parse(decisions).length > 0);
+    const learnt = policyLearnAnswerSchema.parse(await json('policy', 'learn', 'box'));
+    assert.ok(learnt.policy.allow.includes('asked.example'));
+    const follower = startCli(daemon, ['egress', 'box', '--follow', '--kind', 'dns'], {
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    const [first] = (await once(follower.stdout ?? follower, 'data')) as [Buffer];
+    assert.match(first.toString('utf8'), /dns +denied +asked\.example +not_allowed/);
+    follower.kill();
+    await endOf(follower);
+  });
+
+  it('a secret’s value goes in by standard input and never comes out', async () => {
+    const value = 'sk-ant-api03-real-0123456789';
+    const words = ['secret', 'set', 'MY_KEY', '--host', 'api.example,*.b.example'];
+    const placeholder = await squashOk(daemon, words, { input: `${value}\n` });
+    assert.match(placeholder, /^sk-ant-api03-/);
+    const [info] = secretInfoSchema.array().parse(await json('secret', 'ls'));
+    assert.deepEqual([info?.name, info?.allowed_hosts], ['MY_KEY', ['api.example', '*.b.example']]);
+    await squashOk(daemon, ['secret', 'set', 'MY_KEY', '--keep-value', '--surface', 'query,headers']);
+    assert.match(
+      await squashOk(daemon, ['secret', 'ls']),
+      /MY_KEY +api\.example,\*\.b\.example +headers,query/,
+    );
+    assert.equal(await squashOk(daemon, ['exec', 'box', '--', 'sh', '-c', 'echo $MY_KEY']), placeholder);
+    assert.equal((await squash(daemon, [...words, value])).code, 2);
+    assert.equal((await squash(daemon, words, { input: '\n' })).code, 2);
+    const completed = await squashOk(daemon, ['__complete', '--', 'secret', 'rm', '']);
+    assert.match(completed, /^MY_KEY\t/);
+    await squashOk(daemon, ['secret', 'rm', 'MY_KEY']);
+    assert.deepEqual(await json('secret', 'ls'), []);
+    assert.ok(!daemon.output.includes(value));
+  });
+});

@@ -1,0 +1,114 @@
+/**
+ * Real clients inside a sandbox against real servers with real certificates. For each: what is allowed works, tunnelled
+ * and read; what is refused does not, and says why; a secret arrives at its server and is nowhere inside.
+ */
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { clients } from './clients.ts';
+import { canary } from './world/events.ts';
+import { needsRoot, World } from './world/world.ts';
+
+const value = 'sk-real-Zx81q+/4f~value';
+const placeholder = 'sk-placeholder-5d0f7c2b9e';
+const stack = new AsyncDisposableStack();
+let world: World;
+
+before(async () => {
+  if (needsRoot !== false) return;
+  world = stack.use(
+    await World.start({
+      secrets: { API_KEY: { placeholder, value, allowed_hosts: ['secret.allowed.test'] } },
+    }),
+  );
+  await world.create('box', { allow_net: ['*.allowed.test'] });
+});
+
+after(() => stack.disposeAsync());
+
+/** The value came in exactly one request, in the header. */
+async function arrivedOnce(mark: number): Promise<void> {
+  const requests = await world.requestsSince(mark);
+  const authorized = requests.map(({ headers }) => headers['authorization']);
+  assert.ok(authorized.length >= 1, 'no request arrived');
+  for (const said of authorized) assert.equal(said, `Bearer ${value}`);
+}
+
+for (const client of clients) {
+  test(`${client.name} reaches an allowed host through a tunnel`, { skip: needsRoot }, async () => {
+    const mark = await world.mark();
+    const output = await world.output('box', client.fetch('https://www.allowed.test/hello'));
+    assert.match(output, new RegExp(`${canary} 5\\.1\\.0\\.1:443 www\\.allowed\\.test /hello`));
+    const [request] = await world.requestsSince(mark);
+    assert.equal(request?.serverName, 'www.allowed.test');
+  });
+
+  test(`${client.name} sends a secret that it never has over TLS`, { skip: needsRoot }, async () => {
+    const mark = await world.mark();
+    const url = 'https://secret.allowed.test/reflect';
+    const output = await world.output('box', client.fetch(url, 'Bearer $API_KEY'));
+    await arrivedOnce(mark);
+    assert.ok(output.includes(placeholder), output);
+    assert.ok(!output.includes(value), output);
+  });
+
+  test(`${client.name} sends a secret in clear text when its host has no TLS`, {
+    skip: needsRoot,
+  }, async () => {
+    const mark = await world.mark();
+    const url = 'http://secret.allowed.test/reflect?how=json';
+    const output = await world.output('box', client.fetch(url, 'Bearer $API_KEY'));
+    await arrivedOnce(mark);
+    assert.ok(!output.includes(value), output);
+  });
+
+  test(`${client.name} is told why when a host is refused`, { skip: needsRoot }, async () => {
+    const mark = await world.mark();
+    for (const scheme of ['http', 'https']) {
+      const {
+        exit_code: code,
+        stdout,
+        stderr,
+      } = await world.exec('box', client.fetch(`${scheme}://www.evil.test/hello`));
+      assert.notEqual(code, 0);
+      if (client.shows === 'body') assert.match(stdout, /not_allowed/, stdout + stderr);
+      if (client.shows !== 'nothing') assert.match(stdout + stderr, /403/);
+    }
+    assert.deepEqual(await world.since(mark), []);
+  });
+
+  if (client.verifies) {
+    test(`${client.name} does not get through when the server’s certificate is false`, {
+      skip: needsRoot,
+    }, async () => {
+      const mark = await world.mark();
+      const { exit_code: code, stdout } = await world.exec(
+        'box',
+        client.fetch('https://bad-cert.allowed.test/hello'),
+      );
+      assert.notEqual(code, 0);
+      assert.ok(!stdout.includes(canary), stdout);
+      assert.deepEqual(await world.requestsSince(mark), []);
+    });
+  }
+}
+
+test('the value of a secret is nowhere inside when every client has used it', {
+  skip: needsRoot,
+}, async () => {
+  // The pattern is put together inside, so that the search does not find itself.
+  const [head, tail] = [value.slice(0, 8), value.slice(8)];
+  const look = `
+    p="$(printf %s%s '${head}' '${tail}')"
+    grep -rlF --exclude-dir=proc --exclude-dir=sys -e "$p" / 2>/dev/null
+    for pid in /proc/[0-9]*; do
+      for file in environ cmdline; do
+        if tr '\\0' '\\n' < $pid/$file 2>/dev/null | grep -qF -e "$p" && [ "$pid" != "/proc/$$" ]; then
+          tr '\\0' ' ' < $pid/cmdline | grep -q grep || echo "$pid/$file"
+        fi
+      done
+    done
+    python3 /opt/tools/memory.py '${head}' '${tail}'
+  `;
+  const { stdout } = await world.exec('box', look, 120);
+  assert.equal(stdout.trim(), '');
+});

@@ -1,0 +1,239 @@
+/**
+ * A daemon of Squash beside the little Internet: both in one network namespace, so that a sandbox of that daemon meets
+ * real addresses, names, certificates and resolvers, and whatever leaves it is witnessed.
+ *
+ * The tests themselves stay outside. They speak with the daemon over its Unix socket and with the world over IPC.
+ */
+import assert from 'node:assert/strict';
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import type { ExecRecord } from '@squash/contract/exec';
+import type { Secret } from '@squash/contract/secrets';
+import { packModule } from '../../support/base-layer.ts';
+import { clientModules } from '../../support/clients-layer.ts';
+import { TestDaemon } from '../../support/daemon.ts';
+import type { RequestSeen, Seen } from './events.ts';
+import { certificateNames, places } from './places.ts';
+import type { WorldCall } from './inside.ts';
+
+const run = promisify(execFile);
+
+/** Network namespaces, mounts over files of the host: nobody else may do that to a machine. */
+export const needsRoot = process.getuid?.() !== 0 && 'a network namespace of its own needs root';
+
+export interface WorldOptions {
+  /** `secrets.json` of the daemon. */
+  readonly secrets?: Readonly<Record<string, Secret>>;
+  /** `egress-ceiling.json`. */
+  readonly ceiling?: unknown;
+  readonly env?: Readonly<Record<string, string>>;
+}
+
+/** Debian, the clients, and what the tests bring. */
+const worldLayers = ['000-base-debian', '100-clients-test', '200-tools'];
+
+export interface SandboxOptions {
+  readonly allow_net?: readonly string[];
+  readonly policy?: unknown;
+  readonly secrets?: 'all' | readonly string[];
+}
+
+export class World implements AsyncDisposable {
+  readonly directory: string;
+  readonly daemon: TestDaemon;
+  readonly #stack: AsyncDisposableStack;
+  readonly #child: ChildProcess;
+  #calls = 0;
+
+  private constructor(parts: {
+    readonly directory: string;
+    readonly daemon: TestDaemon;
+    readonly child: ChildProcess;
+    readonly stack: AsyncDisposableStack;
+  }) {
+    this.directory = parts.directory;
+    this.daemon = parts.daemon;
+    this.#child = parts.child;
+    this.#stack = parts.stack;
+  }
+
+  static async start(options: WorldOptions = {}): Promise<World> {
+    await using stack = new AsyncDisposableStack();
+    const directory = await mkdtemp(join(tmpdir(), 'squash-world-'));
+    stack.defer(async () => await rm(directory, { recursive: true, force: true }));
+    await makeHostFiles(directory);
+    const child = await startInside(directory, stack);
+    const tools = join(directory, '200-tools.squashfs');
+    await packModule(tools, await toolFiles(directory));
+    const modules = { ...(await clientModules()), '200-tools': tools };
+    const daemon = stack.use(
+      await TestDaemon.start({
+        modules,
+        files: dataFiles(options),
+        beside: child.pid ?? 0,
+        ...(options.env !== undefined && { env: options.env }),
+      }),
+    );
+    return new World({ directory, daemon, child, stack: stack.move() });
+  }
+
+  /** The process that holds the world's network and mount namespaces. */
+  get pid(): number {
+    return this.#child.pid ?? 0;
+  }
+
+  /** A place in the witness's book, to ask later what came after. */
+  mark(): Promise<number> {
+    return this.#ask({ call: 'mark' }) as Promise<number>;
+  }
+
+  async since(mark: number): Promise<readonly Seen[]> {
+    return (await this.#ask({ call: 'since', mark })) as readonly Seen[];
+  }
+
+  async requestsSince(mark: number): Promise<readonly RequestSeen[]> {
+    return (await this.since(mark)).filter((event) => event.kind === 'request');
+  }
+
+  /** Names with a second answer begin with their first again. */
+  async resetNames(): Promise<void> {
+    await this.#ask({ call: 'reset' });
+  }
+
+  async create(id: string, options: SandboxOptions = {}): Promise<void> {
+    await this.daemon.call('POST', '/cgi-bin/api/sandboxes', { id, layers: worldLayers, ...options });
+  }
+
+  async exec(id: string, cmd: string, timeoutS = 60): Promise<ExecRecord> {
+    return (await this.daemon.call('POST', `/cgi-bin/api/sandboxes/${id}/exec`, {
+      cmd,
+      timeout: timeoutS,
+    })) as ExecRecord;
+  }
+
+  /** Its output, where it succeeds. */
+  async output(id: string, cmd: string, timeoutS = 60): Promise<string> {
+    const { exit_code: code, stdout, stderr } = await this.exec(id, cmd, timeoutS);
+    assert.equal(code, 0, `${cmd}\n${stdout}${stderr}`);
+    return stdout;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#stack.disposeAsync();
+  }
+
+  async #ask(message: { call: WorldCall['call']; mark?: number }): Promise<unknown> {
+    this.#calls += 1;
+    const id = this.#calls;
+    const { promise, resolve, reject } = Promise.withResolvers<unknown>();
+    const hear = (answer: { readonly id?: number; readonly result?: unknown }): void => {
+      if (answer.id === id) resolve(answer.result);
+    };
+    const end = (): void => reject(new Error('the world has ended'));
+    this.#child.on('message', hear).once('exit', end);
+    this.#child.send({ id, ...message });
+    try {
+      return await promise;
+    } finally {
+      this.#child.off('message', hear).off('exit', end);
+    }
+  }
+}
+
+async function startInside(directory: string, stack: AsyncDisposableStack): Promise<ChildProcess> {
+  const words = ['--net', '--mount', '--propagation', 'private', '--', process.execPath];
+  const child = spawn('unshare', [...words, join(import.meta.dirname, 'inside.ts'), directory], {
+    stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
+    env: { PATH: '/usr/sbin:/usr/bin:/sbin:/bin', HOME: directory },
+  });
+  let output = '';
+  for (const stream of [child.stdout, child.stderr]) {
+    stream?.setEncoding('utf8').on('data', (text: string) => {
+      output += text;
+    });
+  }
+  const ended = once(child, 'exit');
+  stack.defer(async () => {
+    child.kill('SIGKILL');
+    await ended;
+  });
+  await Promise.race([
+    once(child, 'message'),
+    ended.then(() => {
+      throw new Error(`the world did not begin: ${output}`);
+    }),
+  ]);
+  return child;
+}
+
+/** Authorities, certificates, and what a host has in /etc. The authority is added to those the machine trusts. */
+async function makeHostFiles(directory: string): Promise<void> {
+  const at = (name: string): string => join(directory, name);
+  const names = [
+    ...certificateNames.map((name) => `DNS:${name}`),
+    ...[places.front, places.evil, places.evil6, places.otherResolver].map((address) => `IP:${address}`),
+  ].join(',');
+  await makeAuthority(directory, 'authority');
+  await makeAuthority(directory, 'nobody');
+  await makeLeaf(directory, { name: 'server', authority: 'authority', names });
+  await makeLeaf(directory, { name: 'bad', authority: 'nobody', names });
+  const trusted = await readFile('/etc/ssl/certs/ca-certificates.crt', 'utf8');
+  await writeFile(at('authorities.pem'), `${trusted}\n${await readFile(at('authority.pem'), 'utf8')}`);
+  await writeFile(at('resolv.conf'), `nameserver ${places.resolver}\n`);
+  await writeFile(at('hosts'), '127.0.0.1 localhost\n');
+}
+
+const keyWords = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes'];
+
+async function makeAuthority(directory: string, name: string): Promise<void> {
+  await run('openssl', [
+    ...['req', '-x509', ...keyWords, '-days', '30', '-subj', `/CN=${name} of the tests`],
+    ...['-keyout', join(directory, `${name}.key`), '-out', join(directory, `${name}.pem`)],
+  ]);
+}
+
+async function makeLeaf(
+  directory: string,
+  { name, authority, names }: { readonly name: string; readonly authority: string; readonly names: string },
+): Promise<void> {
+  const at = (file: string): string => join(directory, file);
+  await run('openssl', [
+    ...['req', '-x509', ...keyWords, '-days', '30', '-subj', '/CN=server of the tests'],
+    ...['-addext', `subjectAltName=${names}`, '-addext', 'basicConstraints=critical,CA:FALSE'],
+    ...['-CA', at(`${authority}.pem`), '-CAkey', at(`${authority}.key`)],
+    ...['-keyout', at(`${name}.key`), '-out', at(`${name}.pem`)],
+  ]);
+}
+
+/**
+ * What the sandboxes get beside the clients: `tools/` as `/opt/tools`, and the authorities as an operator's own base
+ * would have them, because a tunnel's certificates are the programs' to check.
+ */
+async function toolFiles(directory: string): Promise<Record<string, string | Uint8Array>> {
+  const folder = join(import.meta.dirname, '../tools');
+  const files: Record<string, string | Uint8Array> = {
+    'etc/ssl/certs/ca-certificates.crt': await readFile(join(directory, 'authorities.pem'), 'utf8'),
+  };
+  for (const name of await readdir(folder)) {
+    files[`opt/tools/${name}`] = await readFile(join(folder, name), 'utf8');
+  }
+  // The other C library: its resolver asks all servers at once and takes the first answer.
+  const resolve = join(directory, 'resolve-musl');
+  await run('musl-gcc', ['-static', '-O1', '-o', resolve, join(folder, 'resolve.c')]);
+  files['opt/tools/resolve-musl'] = await readFile(resolve);
+  return files;
+}
+
+/** Files of the data directory that are there before the daemon begins: path → text. */
+function dataFiles(options: WorldOptions): Record<string, string> {
+  const files: Record<string, string> = {};
+  if (options.secrets !== undefined) {
+    files['secrets.json'] = JSON.stringify({ secrets: options.secrets });
+  }
+  if (options.ceiling !== undefined) files['egress-ceiling.json'] = JSON.stringify(options.ceiling);
+  return files;
+}

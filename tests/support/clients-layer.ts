@@ -1,0 +1,53 @@
+/**
+ * A layer on the Debian base with the programs that people really speak to the network with. Built from Debian's
+ * packages by the project's own builder and kept where that keeps its layers: the first build takes minutes.
+ *
+ * Java brings no compiler of its own here (70 MB of packages less): ecj, which is a Java program, compiles the test's
+ * source inside. The Go program is rclone, which Debian builds with Go's own resolver and HTTP stack.
+ */
+import { buildLayer } from '../../images/build-layer.ts';
+import { findRecipe, type Recipe } from '../../images/recipes.ts';
+
+const recipe: Recipe = {
+  name: 'clients',
+  prefix: '100',
+  module: 'clients-test',
+  base: 'debian',
+  packages: [
+    'busybox-static',
+    'ecj',
+    'git',
+    'nodejs',
+    'openjdk-17-jre-headless',
+    'python3',
+    'python3-grpcio',
+    'python3-pip',
+    'python3-requests',
+    'python3-websockets',
+    'rclone',
+    'wget',
+  ],
+  files: { 'etc/pip.conf': '[global]\nbreak-system-packages = true\n' },
+  summary: 'clients of the network, for tests',
+};
+
+/** Module name → squashfs file, as `TestDaemon.start` takes them: the Debian base alone. */
+export async function debianModules(): Promise<Record<string, string>> {
+  const debian = findRecipe('debian');
+  if (debian === undefined) throw new Error('the recipe "debian" is gone');
+  return { '000-base-debian': (await built(debian)).squashfs };
+}
+
+/** The same with the clients on it. */
+export async function clientModules(): Promise<Record<string, string>> {
+  const clients = await built(recipe);
+  return { ...(await debianModules()), '100-clients-test': clients.squashfs };
+}
+
+async function built(wanted: Recipe): Promise<{ readonly squashfs: string }> {
+  return await buildLayer(wanted, {
+    fresh: false,
+    onProgress: () => undefined,
+    signal: AbortSignal.timeout(20 * 60_000),
+  });
+}
