@@ -150,6 +150,11 @@ export function checkPositionals(spec: CommandSpec, parsed: ParsedArguments): vo
   const missing = required[parsed.positionals.length];
   if (missing !== undefined)
     throw usageFailure(`<${missing.name}> is missing; try: squash help ${spec.name}`);
+  const empty = parsed.positionals.indexOf('');
+  if (empty >= 0) {
+    const name = (spec.positionals[empty] ?? spec.positionals.at(-1))?.name ?? 'word';
+    throw usageFailure(`<${name}> is an empty word; try: squash help ${spec.name}`);
+  }
   const repeats = spec.positionals.some((positional) => positional.repeats);
   const surplus = parsed.positionals[spec.positionals.length];
   if (surplus !== undefined && !repeats) throw usageFailure(`"${surplus}" is one word too many`);

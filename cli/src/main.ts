@@ -78,6 +78,8 @@ function report(failure: unknown, spec: CommandSpec | undefined, words: readonly
     printNote(`squash: a fault in the command line itself (internal)\n${visibleLines(detail)}`);
     return spec?.passesExitCode === true ? exitCodes.execFailed : exitCodes.failed;
   }
+  // Whoever read us has gone; so has, most often, whoever would read this.
+  if (failure.exitCode === exitCodes.brokenPipe) return failure.exitCode;
   const end = words.indexOf('--');
   const json = (end < 0 ? words : words.slice(0, end)).includes('--json');
   printFailure(failure, json);

@@ -45,6 +45,8 @@ describe('squash exec', () => {
     const missing = await squash(daemon, ['exec', 'nobody', 'true']);
     assert.equal(missing.code, 125);
     assert.match(missing.stderr, /^squash: .*nobody.*\(sandbox_not_found\)\n$/);
+    const strange = await squash(daemon, ['exec', 'no body', 'true']);
+    assert.match(strange.stderr, /"no body"/, 'as it was typed');
     assert.equal((await squash(daemon, ['exec', 'box'])).code, 125);
     assert.equal(
       (await squash(undefined, ['exec', 'box', 'true'], { env: { SQUASH_SOCKET: '/none' } })).code,
@@ -155,8 +157,8 @@ describe('squash exec', () => {
     assert.ok(child.stdout);
     await once(child.stdout, 'data');
     child.stdout.destroy();
-    await once(child, 'exit');
-    assert.equal(child.exitCode, 141);
+    const { code, stderr } = await endOf(child);
+    assert.deepEqual([code, stderr], [141, '']);
     await waitFor('yes to end', async () => !(await shell('ps')).stdout.toString().includes(' yes'));
   });
 

@@ -61,6 +61,7 @@ describe('squash', () => {
     assert.equal((await squash(daemon, ['info', 'one'])).code, 1);
     assert.equal((await squash(daemon, ['rm', 'one'])).code, 1);
     assert.equal((await squash(daemon, ['rm', '-f', 'one'])).code, 0);
+    assert.equal((await squash(daemon, ['rm', ''])).code, 2, 'an empty id is not the address of all');
     const gone = await squash(daemon, ['--json', 'rm', 'one']);
     assert.deepEqual(JSON.parse(gone.stdout.toString()), { removed: [] });
     assert.equal(JSON.parse(gone.stderr).error.code, 'sandbox_not_found');
@@ -130,6 +131,14 @@ describe('squash', () => {
     });
     assert.equal(again.code, 1);
     assert.match(again.stderr, /\(layer_corrupt\)/);
+    for (let round = 0; round < 5; round += 1) {
+      const refused = await squash(daemon, ['module', 'import', file, '--name', 'a b']);
+      assert.match(
+        refused.stderr,
+        /"a b" is no module name \(invalid_request\)/,
+        'not how the connection ended',
+      );
+    }
     assert.equal((await squash(daemon, ['module', 'import', directory])).code, 1);
     assert.equal((await squash(daemon, ['module', 'import', '/no/such'])).code, 1);
   });

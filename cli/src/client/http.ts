@@ -1,5 +1,5 @@
 /**
- * HTTP/1.1 over a socket: one connection, one request, `Connection: close`.
+ * HTTP/1.1 over a socket: one connection, one request.
  *
  * Own code because loading `node:http` doubles the time of a CLI call (25 ms beside Node's 25); the daemon's
  * answers need status, headers and three kinds of body, no more. The daemon (or what stands on its port)
@@ -35,13 +35,15 @@ export interface HttpResponse {
 
 export async function sendRequest(address: Address, request: HttpRequest): Promise<HttpResponse> {
   const socket = await openConnection(address);
+  const streamed = request.body !== undefined && !(request.body instanceof Uint8Array);
   const headers: Record<string, string> = {
     host: address.kind === 'unix' ? 'localhost' : hostHeader(address),
-    connection: 'close',
+    // A server that is to close does so with its answer. Where that refuses a body still on its way, the close takes
+    // the answer with it; so after a stream we are the ones that close.
+    ...(!streamed && { connection: 'close' }),
     'user-agent': 'squash-cli',
     ...request.headers,
   };
-  const streamed = request.body !== undefined && !(request.body instanceof Uint8Array);
   const chunked = streamed && headers['content-length'] === undefined;
   if (chunked) headers['transfer-encoding'] = 'chunked';
   if (request.body instanceof Uint8Array) headers['content-length'] = `${request.body.length}`;

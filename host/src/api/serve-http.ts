@@ -178,9 +178,18 @@ function sandboxIdOf(incoming: IncomingMessage) {
   const [path = ''] = (incoming.url ?? '').split('?', 1);
   const [, id = ''] = /^\/v1\/sandboxes\/([^/]+)\/exec\/?$/.exec(path) ?? [];
   if (id === '') throw new AppError('not_found', 'No WebSocket is served at this address');
-  const parsed = sandboxIdSchema.safeParse(id);
-  if (!parsed.success) throw new AppError('sandbox_not_found', `Cannot find sandbox "${id.slice(0, 200)}"`);
-  return parsed.data;
+  const parsed = sandboxIdSchema.safeParse(decoded(id));
+  if (parsed.success) return parsed.data;
+  throw new AppError('sandbox_not_found', `Cannot find sandbox "${decoded(id).slice(0, 200)}"`);
+}
+
+/** As the router decodes parameters: what is no encoding stays as it is. */
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
 }
 
 function daemonInfo(config: HttpConfig, info: DaemonFacts, listen: DaemonInfo['listen']): DaemonInfo {

@@ -265,6 +265,7 @@ test('bytes that are no HTTP get an answer and lose their connection', async () 
       /^HTTP\/1\.1 400 /,
     ],
     ['GET /cgi-bin/health HTTP/1.0\r\n\r\n', /^HTTP\/1\.1 200 /],
+    ['GET /cgi-bin/health HTTP/1.1\r\nhost: localhost\r\nhost: evil.test\r\n\r\n', /^HTTP\/1\.1 400 /],
     [
       'GET /cgi-bin/health HTTP/1.1\r\nhost: localhost\r\n\r\ngarbage\r\n\r\n',
       /^HTTP\/1\.1 200 .*"status":"ok"[^{]*\{[^{]*$/s,

@@ -181,6 +181,10 @@ export class HttpServer {
     if (dotSegment.test(path)) {
       return new AppError('invalid_request', 'the path has a segment "." or ".."');
     }
+    // Node takes the first of several; a proxy before us may have gone by another.
+    if ((incoming.headersDistinct['host']?.length ?? 0) > 1) {
+      return new AppError('invalid_request', 'the request names more than one Host');
+    }
     const refused = this.#options.gate.check({ path, headers: incoming.headers, transport });
     if (refused !== undefined) return refused;
     return this.#isDraining
