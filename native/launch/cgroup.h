@@ -26,6 +26,9 @@ enum cgroup_controller {
   CGROUP_CONTROLLERS,
 };
 
+/* The group of the egress process, beside the sandboxes' whose names are `s` and a number. */
+#define CGROUP_EGRESS "egress"
+
 /* Longest name of a group: `s` and 16 digits of an instance, or `squash-` and a hash. */
 enum { CGROUP_NAME_BYTES = 32 };
 

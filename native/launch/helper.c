@@ -11,6 +11,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/prctl.h>
@@ -21,6 +22,7 @@
 
 #include "common/descriptor.h"
 #include "launch/clock.h"
+#include "launch/file.h"
 #include "launch/helper_verbs.h"
 #include "launch/ids.h"
 #include "launch/message.h"
@@ -85,6 +87,13 @@ int helper_open_fuse(int helper, pid_t member, struct fault *fault) {
   return call(helper, &message, pidfd, &result, fault) == 0 ? result : -1;
 }
 
+int helper_join_group(int helper, pid_t pid, struct fault *fault) {
+  struct helper_request message = {.verb = HELPER_JOIN_GROUP};
+  cleanup_fd pidfd = sys_pidfd_open(pid);
+  if (pidfd < 0) return fault_set(fault, "launch_failed", "process %d is gone", pid);
+  return call(helper, &message, pidfd, NULL, fault);
+}
+
 int helper_abilities(int helper, int data_fd, struct helper_abilities *abilities, struct fault *fault) {
   int result = -1;
   struct helper_request message = {.verb = HELPER_ABILITIES};
@@ -116,6 +125,31 @@ static int open_fuse(int pidfd, struct fault *fault) {
   if (fuse >= 0) return fuse;
   errno = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
   return fault_set(fault, "launch_failed", "can't open /dev/fuse for a sandbox");
+}
+
+/* The number behind the descriptor is the process's for as long as it is not reaped, and then the file says -1. */
+static pid_t pid_behind(int pidfd) {
+  char path[64];
+  char text[512];
+  snprintf(path, sizeof path, "/proc/self/fdinfo/%d", pidfd);
+  if (file_read(AT_FDCWD, path, text, sizeof text) < 0) return -1;
+  const char *line = strstr(text, "\nPid:");
+  return line == NULL ? -1 : (pid_t)atol(line + strlen("\nPid:"));
+}
+
+/* Only what runs under the daemon's id: a hijacked launcher must not move the host's own services. */
+static int join_group(const struct cgroup_setup *groups, int pidfd, struct fault *fault) {
+  char path[64];
+  struct stat status;
+  pid_t pid = pid_behind(pidfd);
+  errno = 0;
+  if (pid <= 1) return fault_set(fault, "invalid_request", "the helper was given no living process");
+  snprintf(path, sizeof path, "/proc/%d", pid);
+  if (stat(path, &status) != 0 || status.st_uid != ROOT_RANGE_FIRST || pid_behind(pidfd) != pid) {
+    errno = 0;
+    return fault_set(fault, "invalid_request", "process %d is not the daemon's", pid);
+  }
+  return cgroup_place(groups, CGROUP_EGRESS, pid, fault);
 }
 
 static int tell_abilities(int data_fd, struct fault *fault) {
@@ -154,20 +188,25 @@ static bool is_checked(const struct helper_request *request) {
 }
 
 /* Returns a descriptor to hand back, -1 where the verb has none or failed. */
-static int serve(const struct helper_request *request, int directory, struct helper_answer *answer) {
+static int serve(const struct cgroup_setup *groups, const struct helper_request *request, int directory,
+                 struct helper_answer *answer) {
   int result = -1;
   errno = 0;
   if (!is_checked(request)) {
     fault_set(&answer->fault, "invalid_request", "the helper was given a malformed name");
     return -1;
   }
-  if (request->verb != HELPER_OPEN_FUSE && check_directory(directory, &answer->fault) != 0) return -1;
+  bool is_process = request->verb == HELPER_OPEN_FUSE || request->verb == HELPER_JOIN_GROUP;
+  if (!is_process && check_directory(directory, &answer->fault) != 0) return -1;
   switch (request->verb) {
     case HELPER_CREATE_IMAGE:
       answer->is_fine = helper_image_create(directory, request, &answer->fault) == 0;
       return -1;
     case HELPER_SET_PROJECT:
       answer->is_fine = helper_project_set(directory, request, &answer->fault) == 0;
+      return -1;
+    case HELPER_JOIN_GROUP:
+      answer->is_fine = join_group(groups, directory, &answer->fault) == 0;
       return -1;
     case HELPER_ATTACH_IMAGE: result = helper_image_attach(directory, request, &answer->fault); break;
     case HELPER_OPEN_FUSE: result = open_fuse(directory, &answer->fault); break;
@@ -216,7 +255,7 @@ static _Noreturn void helper_main(int socket, int lock, const struct cgroup_setu
     cleanup_fd reply = descriptors[0];
     cleanup_fd directory = descriptors[1];
     if (got != (ssize_t)sizeof request || reply < 0 || directory < 0) continue;
-    cleanup_fd result = serve(&request, directory, &answer);
+    cleanup_fd result = serve(groups, &request, directory, &answer);
     (void)message_send(reply, &answer, sizeof answer, &result, result < 0 ? 0 : 1);
   }
   cgroup_dissolve(groups);

@@ -32,6 +32,10 @@ int helper_set_project(int helper, int upper, const struct request *request, str
 /* /dev/fuse, opened as a member of that process's user namespace, which is what the kernel asks of a mount there. */
 int helper_open_fuse(int helper, pid_t member, struct fault *fault);
 
+/* Puts a process of the daemon's id into the egress process's group: in version 2 nobody else may, where the groups
+   stand beside the service's own. */
+int helper_join_group(int helper, pid_t pid, struct fault *fault);
+
 /* What the data directory's file system can do for uppers; asked at start. */
 struct helper_abilities {
   bool has_images;

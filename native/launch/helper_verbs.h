@@ -12,6 +12,7 @@ enum helper_verb {
   HELPER_SET_PROJECT,
   HELPER_OPEN_FUSE,
   HELPER_ABILITIES,
+  HELPER_JOIN_GROUP,
 };
 
 struct helper_request {

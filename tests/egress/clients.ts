@@ -17,7 +17,8 @@ const header = (flag: string, authorization: string | undefined): string =>
 const words = (program: string, url: string, authorization: string | undefined): string =>
   `${program} '${url}'${authorization === undefined ? '' : ` "${authorization}"`}`;
 /** Compiled once: a compiler that is itself a Java program takes its time. */
-const java = 'test -e /tmp/Client.class || ecj -17 -d /tmp /opt/tools/Client.java; java -cp /tmp Client';
+const java =
+  'test -e /tmp/Client.class || ecj -17 -proc:none -d /tmp /opt/tools/Client.java; java -cp /tmp Client';
 
 export const clients: readonly Client[] = [
   {

@@ -42,6 +42,7 @@ export class Http1Front implements FrontExchange {
   }
 
   onGone(listener: () => void): void {
+    if (this.#response.closed) return listener();
     this.#response.once('close', () => {
       if (!this.#response.writableFinished) listener();
     });

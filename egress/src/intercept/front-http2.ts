@@ -39,6 +39,7 @@ export class Http2Front implements FrontExchange {
   }
 
   onGone(listener: () => void): void {
+    if (!this.#isOpen) return listener();
     this.#stream.once('close', () => {
       if (!this.#stream.writableFinished || this.#stream.rstCode !== constants.NGHTTP2_NO_ERROR) listener();
     });

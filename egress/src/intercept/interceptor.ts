@@ -114,6 +114,8 @@ export class HttpInterceptor implements Interceptor {
   }
 
   async #serve(stream: Duplex, connection: InterceptedConnection, protocol: Protocol): Promise<void> {
+    // Its end was already told, and would not be told again.
+    if (stream.readableEnded) stream.destroy();
     if (stream.destroyed) return;
     const { roots, clock } = this.#options;
     await using upstream = new UpstreamOfConnection(connection, roots, protocol);
@@ -141,6 +143,12 @@ class ConnectionLife implements Disposable {
   }
 
   serve(front: FrontExchange): void {
+    // HTTP/2 has a bound of its own, which is the same. A program of HTTP/1.1 can send as many ahead as it likes.
+    if (this.#active >= interceptLimits.requestsMax) {
+      this.recordMalformed('pipeline_limit');
+      this.#stream.destroy();
+      return;
+    }
     this.#during(serveExchange(front, this.#context));
   }
 

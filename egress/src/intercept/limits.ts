@@ -11,8 +11,8 @@ export const interceptLimits = {
   idleMs: 600_000,
   /** A body whose length is known and changes: up to here it is collected, so that its length stays known. */
   collectedBytesMax: 65_536,
-  /** Requests of one HTTP/2 connection at once, as most servers have it. */
-  streamsMax: 128,
+  /** Requests of one connection at once, as most HTTP/2 servers have it. Over HTTP/1.1 apt sends 10 ahead. */
+  requestsMax: 128,
   /** Bytes of one HTTP/2 connection that wait for a slow reader: a round trip of 20 ms at 100 Mbit/s. */
   windowBytes: 262_144,
   /** Connections to an HTTP/1.1 server for one HTTP/2 connection of a program. More requests wait their turn. */

@@ -39,7 +39,7 @@ export interface FrontExchange {
   readonly body: Readable;
   /** Of the request, known when its body has ended. */
   trailers(): HeaderList;
-  /** The program does not wait for the answer any more. */
+  /** The program does not wait for the answer any more. Told at once where that is so already. */
   onGone(listener: () => void): void;
   sendContinue(): void;
   /** 103 and its like, where the program's side can be told. */

@@ -63,23 +63,42 @@ type Done = (error: Error | null, stream: Duplex) => void;
 
 export class Http1Upstream implements Upstream {
   readonly #agent: Agent;
+  /** Requests that may still begin. Node's own bound does not count connections that are being made. */
+  #free: number;
+  readonly #waiting: (() => void)[] = [];
 
   /** @param connectionsMax how many requests may be under way at once */
   constructor(connect: () => Promise<Duplex>, connectionsMax: number) {
-    this.#agent = new DialingAgent(connect, {
-      keepAlive: true,
-      maxSockets: connectionsMax,
-      maxFreeSockets: connectionsMax,
-    });
+    this.#agent = new DialingAgent(connect, { keepAlive: true, maxFreeSockets: connectionsMax });
+    this.#free = connectionsMax;
   }
 
-  send(outgoing: OutgoingRequest): Promise<UpstreamExchange> {
-    return Promise.resolve(new Http1Exchange(openRequest(this.#agent, outgoing, framed(outgoing)), outgoing));
+  async send(outgoing: OutgoingRequest): Promise<UpstreamExchange> {
+    await this.#turn();
+    const request = openRequest(this.#agent, outgoing, framed(outgoing));
+    request.once('close', () => this.#next());
+    return new Http1Exchange(request, outgoing);
   }
 
   [Symbol.asyncDispose](): Promise<void> {
     this.#agent.destroy();
     return Promise.resolve();
+  }
+
+  #turn(): Promise<void> | undefined {
+    if (this.#free > 0) {
+      this.#free -= 1;
+      return undefined;
+    }
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#waiting.push(resolve);
+    return promise;
+  }
+
+  #next(): void {
+    const next = this.#waiting.shift();
+    if (next === undefined) this.#free += 1;
+    else next();
   }
 }
 

@@ -26,7 +26,7 @@ import {
 export const http2Settings = {
   enablePush: false,
   initialWindowSize: interceptLimits.windowBytes,
-  maxConcurrentStreams: interceptLimits.streamsMax,
+  maxConcurrentStreams: interceptLimits.requestsMax,
   maxHeaderListSize: interceptLimits.headerBytesMax,
 } as const;
 

@@ -8,7 +8,8 @@
 import { execFileSync } from 'node:child_process';
 import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { DnsWorld } from './dns.ts';
 import { canary, Witness } from './events.ts';
@@ -22,6 +23,8 @@ export type WorldCall =
   | { readonly id: number; readonly call: 'reset' };
 
 const [, , directory = ''] = process.argv;
+/** A socket without a file, which belongs to a network namespace alone. */
+const abstractSocket = '\0squash-world';
 const witness = new Witness();
 const dns = new DnsWorld(witness);
 
@@ -43,6 +46,7 @@ async function main(): Promise<void> {
     await hearDatagrams(address, ports.udp);
     await hearDatagrams(address, ports.https);
   }
+  createServer((socket) => socket.on('error', () => socket.destroy()).end(canary)).listen(abstractSocket);
   process.on('message', (message: WorldCall) => process.send?.({ id: message.id, result: answer(message) }));
   // Whoever started it is gone: so is the world.
   process.on('disconnect', () => process.exit(0));
@@ -64,6 +68,8 @@ function answer(message: WorldCall): unknown {
 function makeAddresses(): void {
   const ip = (...words: string[]): void => void execFileSync('ip', words, { stdio: 'pipe' });
   ip('link', 'set', 'lo', 'up');
+  // As distributions have it: everybody may ping.
+  writeFileSync('/proc/sys/net/ipv4/ping_group_range', '0 2147483647');
   for (const address of Object.values(places)) {
     if (address.startsWith('127.')) continue;
     if (address.includes(':')) ip('-6', 'address', 'add', `${address}/128`, 'dev', 'lo', 'nodad');

@@ -249,7 +249,7 @@ function reflect(response: ServerResponse, how: string, secret: string): void {
     case 'status':
       return void response.writeHead(200, `OK ${value}`).end(canary);
     default:
-      return void response.end(said);
+      return void response.setHeader('content-type', 'text/plain').end(said);
   }
 }
 

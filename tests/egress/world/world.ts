@@ -108,7 +108,7 @@ export class World implements AsyncDisposable {
     await this.daemon.call('POST', '/cgi-bin/api/sandboxes', { id, layers: worldLayers, ...options });
   }
 
-  async exec(id: string, cmd: string, timeoutS = 60): Promise<ExecRecord> {
+  async exec(id: string, cmd: string, timeoutS = 12): Promise<ExecRecord> {
     return (await this.daemon.call('POST', `/cgi-bin/api/sandboxes/${id}/exec`, {
       cmd,
       timeout: timeoutS,
@@ -116,7 +116,7 @@ export class World implements AsyncDisposable {
   }
 
   /** Its output, where it succeeds. */
-  async output(id: string, cmd: string, timeoutS = 60): Promise<string> {
+  async output(id: string, cmd: string, timeoutS = 12): Promise<string> {
     const { exit_code: code, stdout, stderr } = await this.exec(id, cmd, timeoutS);
     assert.equal(code, 0, `${cmd}\n${stdout}${stderr}`);
     return stdout;

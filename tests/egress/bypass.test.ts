@@ -1,0 +1,45 @@
+/**
+ * Every attempt to get around a sandbox's network, made in a sandbox where it must fail and then where nothing is in its
+ * way and it must succeed: a script that could never work shows here instead of passing for a wall.
+ */
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { attackClasses } from './attempt.ts';
+import { attempts } from './attempts/all.ts';
+import { Scene } from './scene.ts';
+import { needsRoot } from './world/world.ts';
+
+const stack = new AsyncDisposableStack();
+let scene: Scene;
+
+before(async () => {
+  if (needsRoot === false) scene = stack.use(await Scene.start());
+});
+
+after(() => stack.disposeAsync());
+
+for (const attempt of attempts) {
+  const { id, control } = attempt;
+  test(`nothing gets past the policy when ${id} is tried`, { skip: needsRoot }, async () => {
+    const outcome = await scene.attempt(attempt, 'attacked');
+    assert.equal(outcome.isBreach, false, outcome.why);
+    await scene.expectUnharmed();
+  });
+
+  if (typeof control === 'object') continue;
+  test(`${id} succeeds where nothing stands in its way`, { skip: needsRoot }, async () => {
+    const outcome = await scene.attempt(attempt, control);
+    assert.equal(outcome.isBreach, true, outcome.why);
+  });
+}
+
+test('attempts are at least sixty with names of their own, and every class has a proven one', () => {
+  const ids = attempts.map(({ id }) => id);
+  assert.equal(new Set(ids).size, ids.length);
+  assert.ok(ids.length >= 60, `only ${ids.length}`);
+  const proven = new Set(attempts.flatMap((one) => (typeof one.control === 'string' ? [one.class] : [])));
+  assert.deepEqual(
+    attackClasses.filter((one) => !proven.has(one)),
+    [],
+  );
+});
