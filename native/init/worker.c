@@ -2,7 +2,9 @@
 #include "init/worker.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/descriptor.h"
@@ -11,7 +13,12 @@
 #include "init/request.h"
 #include "init/spawn.h"
 
-enum { WORKER_SOCKET = 3 };
+enum {
+  WORKER_SOCKET = 3,
+  /* How long a request waits for slots whose workers were killed and only have to end. Longer, and one that hangs in
+     the kernel would keep everybody's output waiting. */
+  DYING_MS_MAX = 20,
+};
 
 struct operation {
   uint8_t type;
@@ -35,6 +42,7 @@ enum { OPERATIONS = sizeof operations / sizeof operations[0] };
 
 struct worker {
   pid_t pid; /* 0: free slot */
+  bool is_dying; /* killed, because its client hung up */
   struct connection *connection;
 };
 
@@ -71,6 +79,39 @@ static _Noreturn void run_worker(const struct operation *operation, int socket) 
   _exit(0);
 }
 
+static struct worker *free_slot(void) {
+  for (unsigned i = 0; i < GUEST_FILE_WORKERS_MAX; i++) {
+    if (workers[i].pid == 0) return &workers[i];
+  }
+  return NULL;
+}
+
+/* Takes the ends of workers that ended by now; says whether one more only has to. */
+static bool reap_workers(void) {
+  bool is_one_dying = false;
+  for (unsigned i = 0; i < GUEST_FILE_WORKERS_MAX; i++) {
+    if (workers[i].pid == 0) continue;
+    if (waitpid(workers[i].pid, NULL, WNOHANG) == workers[i].pid) (void)worker_child_ended(workers[i].pid);
+    else is_one_dying |= workers[i].is_dying;
+  }
+  return is_one_dying;
+}
+
+/*
+ * On a busy machine a client that asks one thing after another comes back sooner than its ended workers get their
+ * last turn on a processor. It must not hear that there are too many.
+ */
+static struct worker *slot_for_request(void) {
+  struct worker *slot = free_slot();
+  for (unsigned waited_ms = 0; slot == NULL && waited_ms <= DYING_MS_MAX; waited_ms++) {
+    if (waited_ms > 0) (void)poll(NULL, 0, 1);
+    bool is_one_dying = reap_workers();
+    slot = free_slot();
+    if (slot == NULL && !is_one_dying) break;
+  }
+  return slot;
+}
+
 void worker_request(struct connection *connection, uint8_t type, uint8_t *payload, size_t length) {
   const struct operation *operation = operation_of(type);
   const char *wrong = request_parse(operation->allowed, payload, length);
@@ -79,10 +120,7 @@ void worker_request(struct connection *connection, uint8_t type, uint8_t *payloa
     connection_refuse(connection, "bad_request", EINVAL, wrong);
     return;
   }
-  struct worker *worker = NULL;
-  for (unsigned i = 0; worker == NULL && i < GUEST_FILE_WORKERS_MAX; i++) {
-    if (workers[i].pid == 0) worker = &workers[i];
-  }
+  struct worker *worker = slot_for_request();
   pid_t pid = worker == NULL ? -1 : fork();
   if (pid < 0) {
     connection_refuse(connection, "limit", worker == NULL ? EAGAIN : errno, "too many file operations");
@@ -90,6 +128,7 @@ void worker_request(struct connection *connection, uint8_t type, uint8_t *payloa
   }
   if (pid == 0) run_worker(operation, connection->watch.fd);
   worker->pid = pid;
+  worker->is_dying = false;
   worker->connection = connection;
   connection->kind = CONNECTION_WORKER;
   watch_for_hangup(&connection->watch);
@@ -98,8 +137,9 @@ void worker_request(struct connection *connection, uint8_t type, uint8_t *payloa
 void worker_lost_client(struct connection *connection) {
   watch_remove(&connection->watch);
   for (unsigned i = 0; i < GUEST_FILE_WORKERS_MAX; i++) {
-    /* Not reaped, so the pid is still the worker's. */
-    if (workers[i].pid != 0 && workers[i].connection == connection) (void)kill(workers[i].pid, SIGKILL);
+    if (workers[i].pid == 0 || workers[i].connection != connection) continue;
+    (void)kill(workers[i].pid, SIGKILL); /* Not reaped, so the pid is still the worker's. */
+    workers[i].is_dying = true;
   }
 }
 

@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { AppError } from '@squash/contract/errors';
 import { encodeFields } from '@squash/contract/guest/codec';
+import { guestLimits } from '@squash/contract/guest/frames';
 import { FrameConnection } from './frame-connection.ts';
 import { GuestErrno } from './guest-error.ts';
 import { drain, guestIsMissing, RealGuest, specOf, until } from '../../../tests/support/real-guest.ts';
@@ -402,4 +403,28 @@ test('a dialled port that is not read holds back its sender', options, async () 
   });
   assert.ok(sent < 20_000_000, `${sent} bytes were taken`);
   stream.destroy();
+});
+
+test('the slots of clients that hung up are free for who comes right behind them', options, async () => {
+  await using guest = await RealGuest.start();
+  for (let round = 0; round < 5; round += 1) {
+    const watches = Array.from({ length: guestLimits.fileWorkersMax }, () => new AbortController());
+    const ended = await Promise.all(
+      watches.map(async ({ signal }) => {
+        const connection = new FrameConnection(await guest.connect());
+        signal.addEventListener('abort', () => connection[Symbol.dispose]());
+        connection.post(
+          encodeFields('fileWatch', [
+            ['path', guest.directory],
+            ['recursive', 0],
+          ]),
+        );
+        return (await connection.next(10_000)).type;
+      }),
+    );
+    assert.deepEqual(new Set(ended), new Set(['ok']));
+    await assert.rejects(guest.client.stat(guest.directory), { code: 'exec_limit' });
+    for (const watch of watches) watch.abort();
+    assert.equal((await guest.client.stat(guest.directory)).type, 'directory');
+  }
 });
