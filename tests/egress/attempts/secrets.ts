@@ -4,7 +4,7 @@
  */
 import { attemptsOf, holdsValueElsewhere } from '../attempt.ts';
 import type { Seen } from '../world/events.ts';
-import { secretValues } from '../scene.ts';
+import { secretValues } from '../secrets.ts';
 
 const secret = attemptsOf('secret');
 const reflection = attemptsOf('reflection');

@@ -207,7 +207,7 @@ function reply(asked: Asked, answer: Answering, { url, body, bytes }: Content): 
     default:
       response.setHeader('content-type', 'text/plain');
       response.end(
-        `${canary} ${here} ${asked.headers[':authority'] ?? asked.headers.host ?? ''} ${url.pathname}\n`,
+        `${canary} ${here} ${String(asked.headers[':authority'] ?? asked.headers.host)} ${url.pathname}\n`,
       );
   }
 }

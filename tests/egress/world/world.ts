@@ -198,8 +198,17 @@ const keyWords = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-node
 
 async function makeAuthority(directory: string, name: string): Promise<void> {
   await run('openssl', [
-    ...['req', '-x509', ...keyWords, '-days', '30', '-subj', `/CN=${name} of the tests`],
-    ...['-keyout', join(directory, `${name}.key`), '-out', join(directory, `${name}.pem`)],
+    'req',
+    '-x509',
+    ...keyWords,
+    '-days',
+    '30',
+    '-subj',
+    `/CN=${name} of the tests`,
+    '-keyout',
+    join(directory, `${name}.key`),
+    '-out',
+    join(directory, `${name}.pem`),
   ]);
 }
 
@@ -209,10 +218,25 @@ async function makeLeaf(
 ): Promise<void> {
   const at = (file: string): string => join(directory, file);
   await run('openssl', [
-    ...['req', '-x509', ...keyWords, '-days', '30', '-subj', '/CN=server of the tests'],
-    ...['-addext', `subjectAltName=${names}`, '-addext', 'basicConstraints=critical,CA:FALSE'],
-    ...['-CA', at(`${authority}.pem`), '-CAkey', at(`${authority}.key`)],
-    ...['-keyout', at(`${name}.key`), '-out', at(`${name}.pem`)],
+    'req',
+    '-x509',
+    ...keyWords,
+    '-days',
+    '30',
+    '-subj',
+    '/CN=server of the tests',
+    '-addext',
+    `subjectAltName=${names}`,
+    '-addext',
+    'basicConstraints=critical,CA:FALSE',
+    '-CA',
+    at(`${authority}.pem`),
+    '-CAkey',
+    at(`${authority}.key`),
+    '-keyout',
+    at(`${name}.key`),
+    '-out',
+    at(`${name}.pem`),
   ]);
 }
 
