@@ -151,11 +151,11 @@ class ConnectionLife implements Disposable {
       this.#stream.destroy();
       return;
     }
-    this.#during(serveExchange(front, this.#context));
+    void this.#during(serveExchange(front, this.#context));
   }
 
   upgrade(upgrade: Parameters<typeof serveUpgrade>[0]): void {
-    this.#during(serveUpgrade(upgrade, this.#context));
+    void this.#during(serveUpgrade(upgrade, this.#context));
   }
 
   /** What never became a request. */
@@ -168,13 +168,18 @@ class ConnectionLife implements Disposable {
     clearTimeout(this.#idle);
   }
 
-  #during(work: Promise<void>): void {
+  /** Never rejects. */
+  async #during(work: Promise<void>): Promise<void> {
     clearTimeout(this.#idle);
     this.#active += 1;
-    void work.finally(() => {
-      this.#active -= 1;
-      if (this.#active === 0 && !this.#stream.destroyed) this.#wait();
-    });
+    try {
+      await work;
+    } catch {
+      // Not even a refusal could be said on it.
+      this.#stream.destroy();
+    }
+    this.#active -= 1;
+    if (this.#active === 0 && !this.#stream.destroyed) this.#wait();
   }
 
   #wait(): void {
