@@ -96,7 +96,7 @@ export function holdsValueElsewhere(request: RequestSeen, values: readonly strin
   return values.some(
     (value) =>
       elsewhere.includes(value) ||
-      elsewhere.includes(encodeURIComponent(value)) ||
+      unescaped(elsewhere).includes(value) ||
       elsewhere.includes(JSON.stringify(value).slice(1, -1)) ||
       (authority.split(':')[0] !== 'secret.allowed.test' && all.includes(value)),
   );
@@ -105,13 +105,15 @@ export function holdsValueElsewhere(request: RequestSeen, values: readonly strin
 /** What an attacker would make of an answer that is not plain text. */
 function decodings(output: string): string[] {
   const words = output.match(/[A-Za-z0-9+/_=-]{16,}/g) ?? [];
-  const parts = [...words.map((word) => Buffer.from(word, 'base64').toString('latin1'))];
-  try {
-    parts.push(decodeURIComponent(output));
-  } catch {
-    // No URL's text.
-  }
-  return parts;
+  return [
+    ...words.map((word) => Buffer.from(word, 'base64').toString('latin1')),
+    unescaped(output),
+    output.replaceAll('\\"', '"'),
+  ];
+}
+
+function unescaped(text: string): string {
+  return text.replace(/%[0-9a-f]{2}/gi, (code) => String.fromCharCode(Number.parseInt(code.slice(1), 16)));
 }
 
 type Options = Pick<Attempt, 'through'> & { readonly control?: Attempt['control'] };

@@ -6,12 +6,8 @@ import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import type { Attempt, Outcome } from './attempt.ts';
 import { outcomeOf } from './attempt.ts';
+import { secretValues, strict, wide } from './secrets.ts';
 import { World } from './world/world.ts';
-
-/** With characters that every way of escaping touches. */
-const strict = { placeholder: 'squash-strict-placeholder-1', value: 'real-strict-value+/&"=x9z' };
-const wide = { placeholder: 'squash-wide-placeholder-22', value: 'real-wide-value+/&"=x9z0' };
-export const secretValues: readonly string[] = [strict.value, wide.value];
 
 const surfaces = ['headers', 'query', 'path', 'body'] as const;
 const tools = join(import.meta.dirname, 'tools');

@@ -105,6 +105,14 @@ export class Intercepted implements AsyncDisposable {
     return socket;
   }
 
+  /** The server answers with these bytes from now on, whatever they are. */
+  sayRaw(words: string): void {
+    this.originServer?.removeAllListeners('request');
+    this.originServer?.on('request', (_request, response: ServerResponse) => {
+      response.socket?.end(Buffer.from(words, 'latin1'));
+    });
+  }
+
   /** Sends text and gives what comes back until the other side ends, at least the first piece. */
   async exchange(text: string | readonly string[]): Promise<string> {
     const socket = await this.connect();

@@ -67,6 +67,26 @@ export function checkAttacks(
   return { rows: rows.length, findings };
 }
 
+/** Every attempt stands in the table of attempts once, and every row that makes a claim names attempts that exist. */
+export function checkAttempts(document: string, ids: readonly string[]): Findings {
+  const section = document.split('\n## Attempts\n')[1]?.split('\n## ')[0] ?? '';
+  const findings: string[] = [];
+  const named = new Map<string, number>();
+  for (const line of section.split('\n')) {
+    const [, attack = '', verdict = '', tests = ''] = line.split('|').map((cell) => cell.trim());
+    if (verdict === '' || verdict === 'verdict' || /^-+$/.test(verdict)) continue;
+    const found = [...tests.matchAll(/`([^`]+)`/g)].map(([, id = '']) => id);
+    if (found.length === 0) findings.push(`"${attack}": names no attempt`);
+    for (const id of found) {
+      named.set(id, (named.get(id) ?? 0) + 1);
+      if (!ids.includes(id)) findings.push(`"${attack}": there is no attempt "${id}"`);
+    }
+  }
+  for (const id of ids)
+    if (named.get(id) !== 1) findings.push(`attempt "${id}" has ${named.get(id) ?? 0} rows`);
+  return findings;
+}
+
 export function checkWords(sources: readonly SourceFile[], banned: readonly RegExp[]): Findings {
   const findings: string[] = [];
   for (const source of sources) {

@@ -9,8 +9,16 @@ import path from 'node:path';
 import { test } from 'node:test';
 import { errorCatalog } from '@squash/contract/errors';
 import { limits } from '@squash/contract/limits';
+import { attempts } from '../../tests/egress/attempts/all.ts';
 import { checkHeaders, checkLengths, checkOnlyIn, checkUsed, type OnlyIn } from './code.ts';
-import { checkAttacks, checkLinks, checkPromises, checkTitles, checkWords } from './documents.ts';
+import {
+  checkAttacks,
+  checkAttempts,
+  checkLinks,
+  checkPromises,
+  checkTitles,
+  checkWords,
+} from './documents.ts';
 import { checkImports, importRules } from './imports.ts';
 import { files, read, root } from './tree.ts';
 
@@ -154,6 +162,15 @@ test('every attack of docs/network.md names a test that exists', () => {
     '\n## Attacks\n| attack | verdict | test |\n|---|---|---|\n| a | refused | `x.test.ts`: t |\n';
   assert.equal(checkAttacks(broken, () => "test('other', () => {})").findings.length, 1);
   assert.equal(checkAttacks(broken, () => "test('t', () => {})").findings.length, 0);
+});
+
+test('the table of attempts and the attempts are the same', () => {
+  const ids = attempts.map(({ id }) => id);
+  assert.deepEqual(checkAttempts(read('docs/network.md'), ids), []);
+  const broken =
+    '\n## Attempts\n| attack | verdict | attempts |\n|---|---|---|\n| a | refused | `x` |\n| b | refused | |\n';
+  assert.equal(checkAttempts(broken, ['x']).length, 1);
+  assert.equal(checkAttempts(broken, ['y']).length, 3);
 });
 
 test('nothing names the workplace it was written at', () => {

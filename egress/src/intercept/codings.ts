@@ -119,14 +119,18 @@ class DecodedReader {
   async see(piece: Buffer): Promise<void> {
     this.#seenBytes += piece.length;
     const { promise, resolve } = Promise.withResolvers<void>();
+    // Of a decoder that fails, the write that made it fail is never called back.
+    this.#decoder.once('close', resolve);
     this.#decoder.write(piece, () => resolve());
     await promise;
+    this.#decoder.off('close', resolve);
     this.#take();
     if (this.#failed !== undefined) throw this.#failed;
   }
 
   async end(): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
+    if (this.#decoder.closed) resolve();
     this.#decoder.once('end', resolve).once('close', resolve);
     this.#decoder.end();
     this.#take();

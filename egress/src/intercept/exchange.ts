@@ -83,10 +83,11 @@ export async function settleFailure(
     return refuse(front, { status: 403, code: 'unreadable_body', message, advice });
   }
   recorder.record('allowed', recorder.tally.rule);
-  if (error instanceof UpstreamFailed) {
-    return refuse(front, { status: 502, code: 'upstream_failed', message: errorText(error) });
-  }
-  front.abort();
+  if (error instanceof BrokenOff) return front.abort();
+  // Else the server's doing, or something one version of HTTP can say and the other can not.
+  const message =
+    error instanceof UpstreamFailed ? error.message : `it can not be passed on: ${errorText(error)}`;
+  return refuse(front, { status: 502, code: 'upstream_failed', message });
 }
 
 function placeholderRefusal(error: PlaceholderElsewhere): Refusal {

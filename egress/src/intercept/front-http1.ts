@@ -75,8 +75,10 @@ export class Http1Front implements FrontExchange {
     // The program may or may not send the body it announced: the next request could not be told from it.
     if (this.#expectsContinue && !this.#hasContinued) list.push('Connection', 'close');
     this.#response.writeHead(status, reason, list);
-    // A stream of events begins with its head.
-    this.#response.flushHeaders();
+    // A stream of events begins with its head alone; else head and body leave together.
+    setImmediate(() => {
+      if (!this.#response.writableEnded && !this.#response.destroyed) this.#response.flushHeaders();
+    });
     return this.#response;
   }
 

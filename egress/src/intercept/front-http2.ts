@@ -6,7 +6,7 @@ import type { Readable, Writable } from 'node:stream';
 import { endToEnd, forHttp2, tokens, valueOf, valuesOf } from './headers.ts';
 import { interceptLimits } from './limits.ts';
 import type { AnswerHead, FrontExchange, HeaderList, RequestHead } from './message.ts';
-import { objectOf } from './upstream-http2.ts';
+import { objectOf, sendTrailers } from './upstream-http2.ts';
 
 export class Http2Front implements FrontExchange {
   readonly head: RequestHead;
@@ -50,18 +50,18 @@ export class Http2Front implements FrontExchange {
   }
 
   sendEarly(status: number, headers: HeaderList): void {
-    if (this.#isOpen && !this.hasAnswered) {
+    if (!this.#isOpen || this.hasAnswered) return;
+    try {
       this.#stream.additionalHeaders({ ':status': status, ...objectOf(forHttp2(headers)) });
+    } catch {
+      // What HTTP/1.1 can say and HTTP/2 can not. A hint that is not passed on is no loss.
     }
   }
 
   answer({ status, headers, hasBody }: AnswerHead): Writable {
     if (!this.#isOpen) return this.#stream;
     const list = [':status', String(status), ...forHttp2(headers)];
-    if (hasBody)
-      this.#stream.once('wantTrailers', () =>
-        this.#stream.sendTrailers(objectOf(forHttp2(this.#answerTrailers))),
-      );
+    if (hasBody) this.#stream.once('wantTrailers', () => sendTrailers(this.#stream, this.#answerTrailers));
     this.#stream.respond(list, hasBody ? { waitForTrailers: true } : { endStream: true });
     return this.#stream;
   }

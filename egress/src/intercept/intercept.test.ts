@@ -122,10 +122,17 @@ test('a placeholder in a body that may not have it breaks the request off, over 
     assert.match(compressed, /request’s body/);
     const unknown = await curl(to, version, '--data-binary', `@${path}`, '-H', 'content-encoding: compress');
     assert.match(unknown, /can not be read/);
+    const untrue = await curl(to, version, '-d', 'not gzip at all', '-H', 'content-encoding: gzip');
+    assert.match(untrue, /not in the encoding it claims/);
     assert.equal(ended, 0, 'a whole request reached the server');
     assert.deepEqual(
       to.decisions.map(({ verdict, rule }) => `${verdict} ${rule}`),
-      ['blocked placeholder_elsewhere', 'blocked placeholder_elsewhere', 'blocked unreadable_body'],
+      [
+        'blocked placeholder_elsewhere',
+        'blocked placeholder_elsewhere',
+        'blocked unreadable_body',
+        'blocked unreadable_body',
+      ],
     );
   }
 });

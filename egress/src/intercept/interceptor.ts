@@ -7,6 +7,7 @@
  */
 import { createServer, type Server } from 'node:http';
 import { type IncomingHttpHeaders, performServerHandshake } from 'node:http2';
+import { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { type SecureContext, TLSSocket } from 'node:tls';
 import type { Clock } from '@squash/host/base/clock';
@@ -46,7 +47,6 @@ export class HttpInterceptor implements Interceptor {
       requestTimeout: 0,
       headersTimeout: 0,
       keepAliveTimeout: 0,
-      noDelay: true,
       shouldUpgradeCallback: (request) => wantedProtocol(request) !== undefined,
     });
     // All of them: the parser's bound is the size. One that is dropped here would be missing in the checks.
@@ -80,6 +80,8 @@ export class HttpInterceptor implements Interceptor {
   async intercept(stream: Duplex, connection: InterceptedConnection): Promise<void> {
     // Whatever happens to it is told by `close`.
     stream.on('error', () => {});
+    // Relays come over Unix sockets, which know no delay; anything else must not wait for acknowledgements.
+    if (stream instanceof Socket) stream.setNoDelay(true);
     try {
       if (stream.destroyed) return;
       if (connection.protocol === 'tls') await this.#serveTls(stream, connection);
@@ -149,11 +151,11 @@ class ConnectionLife implements Disposable {
       this.#stream.destroy();
       return;
     }
-    this.#during(serveExchange(front, this.#context));
+    void this.#during(serveExchange(front, this.#context));
   }
 
   upgrade(upgrade: Parameters<typeof serveUpgrade>[0]): void {
-    this.#during(serveUpgrade(upgrade, this.#context));
+    void this.#during(serveUpgrade(upgrade, this.#context));
   }
 
   /** What never became a request. */
@@ -166,13 +168,18 @@ class ConnectionLife implements Disposable {
     clearTimeout(this.#idle);
   }
 
-  #during(work: Promise<void>): void {
+  /** Never rejects. */
+  async #during(work: Promise<void>): Promise<void> {
     clearTimeout(this.#idle);
     this.#active += 1;
-    void work.finally(() => {
-      this.#active -= 1;
-      if (this.#active === 0 && !this.#stream.destroyed) this.#wait();
-    });
+    try {
+      await work;
+    } catch {
+      // Not even a refusal could be said on it.
+      this.#stream.destroy();
+    }
+    this.#active -= 1;
+    if (this.#active === 0 && !this.#stream.destroyed) this.#wait();
   }
 
   #wait(): void {

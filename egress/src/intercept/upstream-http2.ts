@@ -6,6 +6,7 @@ import {
   type ClientHttp2Stream,
   connect,
   constants,
+  type Http2Stream,
   type IncomingHttpHeaders,
   type IncomingHttpStatusHeader,
 } from 'node:http2';
@@ -113,7 +114,7 @@ class Http2Exchange implements UpstreamExchange {
   }
 
   finish(trailers: HeaderList): void {
-    this.sink.once('wantTrailers', () => this.sink.sendTrailers(objectOf(forHttp2(trailers))));
+    this.sink.once('wantTrailers', () => sendTrailers(this.sink, trailers));
     this.sink.end();
   }
 
@@ -135,6 +136,15 @@ export function rawList(
       each === undefined ? [] : [name, String(each)],
     ),
   );
+}
+
+/** Ends a stream with them, or breaks it off where HTTP/2 can not say what HTTP/1.1 said. */
+export function sendTrailers(stream: Http2Stream, trailers: HeaderList): void {
+  try {
+    stream.sendTrailers(objectOf(forHttp2(trailers)));
+  } catch (error) {
+    stream.destroy(error as Error);
+  }
 }
 
 /** Trailers, the one place where Node takes no flat list. */

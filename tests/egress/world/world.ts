@@ -47,17 +47,20 @@ export class World implements AsyncDisposable {
   readonly daemon: TestDaemon;
   readonly #stack: AsyncDisposableStack;
   readonly #child: ChildProcess;
+  readonly #said: () => string;
   #calls = 0;
 
   private constructor(parts: {
     readonly directory: string;
     readonly daemon: TestDaemon;
     readonly child: ChildProcess;
+    readonly said: () => string;
     readonly stack: AsyncDisposableStack;
   }) {
     this.directory = parts.directory;
     this.daemon = parts.daemon;
     this.#child = parts.child;
+    this.#said = parts.said;
     this.#stack = parts.stack;
   }
 
@@ -66,7 +69,7 @@ export class World implements AsyncDisposable {
     const directory = await mkdtemp(join(tmpdir(), 'squash-world-'));
     stack.defer(async () => await rm(directory, { recursive: true, force: true }));
     await makeHostFiles(directory);
-    const child = await startInside(directory, stack);
+    const { child, said } = await startInside(directory, stack);
     const tools = join(directory, '200-tools.squashfs');
     await packModule(tools, await toolFiles(directory));
     const modules = { ...(await clientModules()), '200-tools': tools };
@@ -78,7 +81,7 @@ export class World implements AsyncDisposable {
         ...(options.env !== undefined && { env: options.env }),
       }),
     );
-    return new World({ directory, daemon, child, stack: stack.move() });
+    return new World({ directory, daemon, child, said, stack: stack.move() });
   }
 
   /** The process that holds the world's network and mount namespaces. */
@@ -133,9 +136,10 @@ export class World implements AsyncDisposable {
     const hear = (answer: { readonly id?: number; readonly result?: unknown }): void => {
       if (answer.id === id) resolve(answer.result);
     };
-    const end = (): void => reject(new Error('the world has ended'));
+    const end = (): void => reject(new Error(`the world has ended: ${this.#said()}`));
     this.#child.on('message', hear).once('exit', end);
-    this.#child.send({ id, ...message });
+    if (this.#child.connected) this.#child.send({ id, ...message });
+    else end();
     try {
       return await promise;
     } finally {
@@ -144,7 +148,10 @@ export class World implements AsyncDisposable {
   }
 }
 
-async function startInside(directory: string, stack: AsyncDisposableStack): Promise<ChildProcess> {
+async function startInside(
+  directory: string,
+  stack: AsyncDisposableStack,
+): Promise<{ readonly child: ChildProcess; readonly said: () => string }> {
   const words = ['--net', '--mount', '--propagation', 'private', '--', process.execPath];
   const child = spawn('unshare', [...words, join(import.meta.dirname, 'inside.ts'), directory], {
     stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
@@ -167,7 +174,7 @@ async function startInside(directory: string, stack: AsyncDisposableStack): Prom
       throw new Error(`the world did not begin: ${output}`);
     }),
   ]);
-  return child;
+  return { child, said: () => output };
 }
 
 /** Authorities, certificates, and what a host has in /etc. The authority is added to those the machine trusts. */
@@ -191,8 +198,17 @@ const keyWords = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-node
 
 async function makeAuthority(directory: string, name: string): Promise<void> {
   await run('openssl', [
-    ...['req', '-x509', ...keyWords, '-days', '30', '-subj', `/CN=${name} of the tests`],
-    ...['-keyout', join(directory, `${name}.key`), '-out', join(directory, `${name}.pem`)],
+    'req',
+    '-x509',
+    ...keyWords,
+    '-days',
+    '30',
+    '-subj',
+    `/CN=${name} of the tests`,
+    '-keyout',
+    join(directory, `${name}.key`),
+    '-out',
+    join(directory, `${name}.pem`),
   ]);
 }
 
@@ -202,10 +218,25 @@ async function makeLeaf(
 ): Promise<void> {
   const at = (file: string): string => join(directory, file);
   await run('openssl', [
-    ...['req', '-x509', ...keyWords, '-days', '30', '-subj', '/CN=server of the tests'],
-    ...['-addext', `subjectAltName=${names}`, '-addext', 'basicConstraints=critical,CA:FALSE'],
-    ...['-CA', at(`${authority}.pem`), '-CAkey', at(`${authority}.key`)],
-    ...['-keyout', at(`${name}.key`), '-out', at(`${name}.pem`)],
+    'req',
+    '-x509',
+    ...keyWords,
+    '-days',
+    '30',
+    '-subj',
+    '/CN=server of the tests',
+    '-addext',
+    `subjectAltName=${names}`,
+    '-addext',
+    'basicConstraints=critical,CA:FALSE',
+    '-CA',
+    at(`${authority}.pem`),
+    '-CAkey',
+    at(`${authority}.key`),
+    '-keyout',
+    at(`${name}.key`),
+    '-out',
+    at(`${name}.pem`),
   ]);
 }
 
