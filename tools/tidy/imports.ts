@@ -36,6 +36,7 @@ export function importTarget(file: string, specifier: string): string {
   if (specifier.startsWith('.')) return path.posix.join(path.posix.dirname(file), specifier);
   if (specifier.startsWith('#')) return `host/src/${specifier.slice(1)}`;
   if (specifier.startsWith('@squash/contract')) return 'contract/';
+  if (specifier.startsWith('@squash/codemode')) return 'codemode/';
   return specifier;
 }
 
@@ -43,7 +44,7 @@ function isAllowed(target: string, folder: string, allowed: readonly string[]): 
   if (target.startsWith(`${folder}/`) || target === folder || target.startsWith('node:')) return true;
   return allowed.some((entry) => {
     if (entry === 'node:' || entry === 'node:sqlite') return target.startsWith('node:');
-    const place = entry.startsWith('contract') ? 'contract' : `host/src/${entry}`;
+    const place = /^(contract|codemode)\b/.test(entry) ? entry.replace(/\/$/, '') : `host/src/${entry}`;
     return (
       target === entry || target === place || target.startsWith(`${place}/`) || target.startsWith(`${entry}/`)
     );
@@ -62,14 +63,15 @@ export function checkImports(sources: readonly SourceFile[], rules: readonly Imp
       .filter((one) => source.path === one.folder || source.path.startsWith(`${one.folder}/`))
       .sort((one, other) => other.folder.length - one.folder.length)[0];
     if (rule === undefined) {
-      if (/^(host|contract|cli|images)\//.test(source.path))
+      if (/^(host|contract|codemode|cli|images)\//.test(source.path))
         findings.push(`${source.path}: its folder is not in the import table`);
       continue;
     }
     if (rule.allowed === undefined) continue;
     for (const [, from, dynamic] of source.text.matchAll(importPattern)) {
       const target = importTarget(source.path, from ?? dynamic ?? '');
-      const inTree = target.includes('/') && /^(host|contract|cli|images|tools|tests|bench)\//.test(target);
+      const inTree =
+        target.includes('/') && /^(host|contract|codemode|cli|images|tools|tests|bench)\//.test(target);
       if (inTree && !isAllowed(target, rule.folder, rule.allowed)) {
         findings.push(
           `${source.path}: may not import ${target} (${rule.folder} may import ${rule.allowed.join(', ')})`,

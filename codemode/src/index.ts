@@ -1,0 +1,11 @@
+/**
+ * `@squash/codemode`: runs a program that a model wrote, lets it call the tools it was given, and returns what it returned.
+ *
+ *     await using executor = createExecutor('quickjs');
+ *     const { result } = await executor.execute('codemode.add(1, 2)', { add: (a, b) => a + b });
+ */
+export { CodemodeError, type ErrorKind, errorKinds } from './errors.ts';
+export { createExecutor, type ExecutorName, type ExecutorOptions } from './executors.ts';
+export { toolContext } from './host/tool-context.ts';
+export { defaultLimits, type Limits } from './limits.ts';
+export type * from './types.ts';
