@@ -66,6 +66,8 @@ export function tameStacks(): void {
   // vm2 has put its own there, which can't be replaced, and which hides the host's frames too.
   const present = Object.getOwnPropertyDescriptor(Error, 'prepareStackTrace');
   if (present?.configurable === false) return;
+  // QuickJS has an accessor there and looks at what it was given; V8 looks at the property.
+  Reflect.set(Error, 'prepareStackTrace', prepare);
   Object.defineProperty(Error, 'prepareStackTrace', {
     value: prepare,
     writable: false,
@@ -197,6 +199,7 @@ export function freezeReachable(roots: readonly unknown[]): void {
     queue[queue.length] = value;
   };
   for (let at = 0; at < roots.length; at += 1) visit(roots[at]);
+  visit(Object.getPrototypeOf(globalThis));
   for (const key of Reflect.ownKeys(globalThis)) {
     const found = Object.getOwnPropertyDescriptor(globalThis, key);
     if (found !== undefined && 'value' in found) visit(found.value);
@@ -237,4 +240,19 @@ export function hardenRealm(p: Primordials): void {
   blockCodeFromText(functionPrototypes);
   tameOverrides(p);
   freezeReachable([...functionPrototypes, ...iterators]);
+  lockGlobals();
+}
+
+/** The kernel names built-ins as any program does: nobody may put something else under their names. */
+export function lockGlobals(): void {
+  for (const key of Reflect.ownKeys(globalThis)) {
+    const found = Object.getOwnPropertyDescriptor(globalThis, key);
+    if (found === undefined || (found.configurable !== true && found.writable !== true)) continue;
+    // With its value, though it stays the same: vm2's global object would otherwise forget it.
+    const locked =
+      'value' in found
+        ? { ...found, writable: false, configurable: false }
+        : { ...found, configurable: false };
+    Object.defineProperty(globalThis, key, locked);
+  }
 }
