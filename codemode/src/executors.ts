@@ -7,10 +7,11 @@ import { PooledExecutor } from './executor.ts';
 import type { LogStyle } from './host/log-meter.ts';
 import { type Limits, withDefaults } from './limits.ts';
 import { type ChildCommand, startChild } from './places/child.ts';
+import { containerPlace } from './places/container.ts';
 import type { Place } from './places/place.ts';
 import { denoCommand, nodeCommand } from './places/programs.ts';
 
-export type ExecutorName = 'quickjs' | 'isolated-vm' | 'deno' | 'vm2';
+export type ExecutorName = 'quickjs' | 'isolated-vm' | 'deno' | 'container' | 'vm2';
 
 export interface ExecutorOptions {
   /** The defaults of its runs; `memoryMb` holds for all of them. */
@@ -21,6 +22,8 @@ export interface ExecutorOptions {
   readonly workersMax?: number;
   /** How `logs` marks levels. */
   readonly logStyle?: LogStyle;
+  /** The engine inside `container`. */
+  readonly engine?: 'quickjs' | 'isolated-vm';
   /** `vm2` is no security boundary; it runs only where this says so. */
   readonly allowWeakIsolation?: boolean;
 }
@@ -56,6 +59,14 @@ export function createExecutor(name: ExecutorName, options: ExecutorOptions = {}
         engine: 'node-vm',
         runsPerWorker: 1,
       });
+    case 'container': {
+      const engine = options.engine ?? 'quickjs';
+      return new PooledExecutor(containerPlace({ engine, memoryMb: limits.memoryMb }), {
+        ...shared,
+        engine,
+        runsPerWorker,
+      });
+    }
     case 'vm2':
       if (options.allowWeakIsolation !== true) {
         throw new CodemodeError(

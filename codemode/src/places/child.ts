@@ -39,10 +39,10 @@ export function startChild(command: ChildCommand): PlacedWorker {
     cwd: '/',
     stdio: command.channel === 'fd3' ? ['ignore', 'ignore', 'pipe', 'pipe'] : ['pipe', 'pipe', 'pipe'],
   });
-  return placed(child, command.channel);
+  return placeChild(child, command.channel);
 }
 
-function placed(child: ChildProcess, channel: ChildCommand['channel']): PlacedWorker {
+export function placeChild(child: ChildProcess, channel: ChildCommand['channel']): PlacedWorker {
   const socket = child.stdio[3] as Duplex | null | undefined;
   const input = (channel === 'fd3' ? socket : child.stdin) as Writable;
   const output = (channel === 'fd3' ? socket : child.stdout) as Readable;
@@ -92,7 +92,7 @@ function exitOf(child: ChildProcess, tail: () => string): Promise<Exit> {
 }
 
 /** Fields 14 and 15 of /proc/PID/stat, in the hundredths of a second that Linux counts in. */
-function processorMs(pid: number): number | undefined {
+export function processorMs(pid: number): number | undefined {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');

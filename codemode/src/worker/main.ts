@@ -113,7 +113,8 @@ function fail(failure: unknown): void {
 
 /** Not `process.exit()`: with isolated-vm that has been seen to hang and to crash after the heap was full. */
 function end(): void {
-  if ('Deno' in globalThis) process.exit(0);
+  // As a container's first process it could not end itself by a signal.
+  if ('Deno' in globalThis || process.pid === 1) process.exit(0);
   process.kill(process.pid, 'SIGKILL');
 }
 
