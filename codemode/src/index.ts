@@ -8,4 +8,13 @@ export { CodemodeError, type ErrorKind, errorKinds } from './errors.ts';
 export { createExecutor, type ExecutorName, type ExecutorOptions } from './executors.ts';
 export { toolContext } from './host/tool-context.ts';
 export { defaultLimits, type Limits } from './limits.ts';
+export {
+  type CatalogEntry,
+  catalogOf,
+  type JsonSchema,
+  type ToolDefinition,
+  toolTreeOf,
+} from './tools/catalog.ts';
+export { declarationsOf } from './tools/declarations.ts';
+export { ToolSearch } from './tools/search.ts';
 export type * from './types.ts';
