@@ -33,6 +33,8 @@ const onlyIn: readonly OnlyIn[] = [
       'host/src/stop',
       'host/src/offline',
       'codemode/src/suite/',
+      'codemode/src/places/container.ts',
+      'codemode/src/mcp/notes-server.ts',
       'cli/',
     ],
     why: 'reads the environment: configuration comes from host/src/config',

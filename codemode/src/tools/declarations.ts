@@ -126,7 +126,8 @@ function renderType(schema: Readonly<Record<string, unknown>>, type: unknown, at
 function renderArray(schema: Readonly<Record<string, unknown>>, at: Rendering): string {
   const tuple = schema['prefixItems'] ?? schema['items'];
   if (Array.isArray(tuple)) return `[${tuple.map((item) => render(item, at)).join(', ')}]`;
-  return `${group(render(schema['items'], at))}[]`;
+  const item = render(schema['items'], at);
+  return / [|&] /.test(item) ? `Array<${item}>` : `${item}[]`;
 }
 
 function renderObject(schema: Readonly<Record<string, unknown>>, at: Rendering): string {
