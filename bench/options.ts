@@ -10,6 +10,7 @@ export const scenarioIds = [
   'snapshot-100',
   'memory',
   'layers',
+  'codemode',
 ] as const;
 export type ScenarioId = (typeof scenarioIds)[number];
 

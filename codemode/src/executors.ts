@@ -9,9 +9,10 @@ import { type Limits, withDefaults } from './limits.ts';
 import { type ChildCommand, startChild } from './places/child.ts';
 import { containerPlace } from './places/container.ts';
 import type { Place } from './places/place.ts';
+import { sandboxPlace } from './places/sandbox.ts';
 import { denoCommand, nodeCommand } from './places/programs.ts';
 
-export type ExecutorName = 'quickjs' | 'isolated-vm' | 'deno' | 'container' | 'vm2';
+export type ExecutorName = 'quickjs' | 'isolated-vm' | 'deno' | 'container' | 'sandbox' | 'vm2';
 
 export interface ExecutorOptions {
   /** The defaults of its runs; `memoryMb` holds for all of them. */
@@ -22,8 +23,10 @@ export interface ExecutorOptions {
   readonly workersMax?: number;
   /** How `logs` marks levels. */
   readonly logStyle?: LogStyle;
-  /** The engine inside `container`. */
+  /** The engine inside `container` and `sandbox`. */
   readonly engine?: 'quickjs' | 'isolated-vm';
+  /** How `sandbox` calls the Squash command line, which knows its daemon; `squash` of the PATH unless given. */
+  readonly squash?: readonly [string, ...string[]];
   /** `vm2` is no security boundary; it runs only where this says so. */
   readonly allowWeakIsolation?: boolean;
 }
@@ -66,6 +69,11 @@ export function createExecutor(name: ExecutorName, options: ExecutorOptions = {}
         engine,
         runsPerWorker,
       });
+    }
+    case 'sandbox': {
+      const engine = options.engine ?? 'quickjs';
+      const place = sandboxPlace({ engine, memoryMb: limits.memoryMb, squash: options.squash ?? ['squash'] });
+      return new PooledExecutor(place, { ...shared, engine, runsPerWorker });
     }
     case 'vm2':
       if (options.allowWeakIsolation !== true) {

@@ -42,6 +42,7 @@ export class Pool {
   /** Of these, the ones that will wait for a run soon: a start behind the scenes, a realm booted after a run. */
   #coming = 0;
   readonly #waiters: Waiter[] = [];
+  readonly #starts = new Set<Promise<Peer>>();
   readonly #closing = new AbortController();
 
   constructor(place: Place, options: PoolOptions) {
@@ -101,6 +102,9 @@ export class Pool {
   async dispose(): Promise<void> {
     this.#closing.abort(new CodemodeError('aborted', 'the executor is disposed'));
     await Promise.all([...this.#all].map((peer) => peer.kill()));
+    // One that was being started when the others ended has come up meanwhile, or failed.
+    await Promise.allSettled(this.#starts);
+    await Promise.all([...this.#all].map((peer) => peer.kill()));
     await this.#place.dispose?.();
   }
 
@@ -143,7 +147,18 @@ export class Pool {
     );
   }
 
+  /** Whoever ends the pool waits for what is on its way. */
   async #start(signal: AbortSignal): Promise<Peer> {
+    const starting = this.#startOne(signal);
+    this.#starts.add(starting);
+    try {
+      return await starting;
+    } finally {
+      this.#starts.delete(starting);
+    }
+  }
+
+  async #startOne(signal: AbortSignal): Promise<Peer> {
     const { engine, memoryMb, runsPerWorker, startMsMax } = this.#options;
     this.#count += 1;
     const placed = await this.#place.start().catch((failure: unknown) => {
@@ -159,6 +174,7 @@ export class Pool {
     const late = setTimeout(() => placed.kill(), startMsMax);
     const stop = () => placed.kill();
     signal.addEventListener('abort', stop, { once: true });
+    if (signal.aborted) stop();
     try {
       await peer.ready;
       await placed.limitMemory(memoryMb + slackMb);

@@ -9,9 +9,10 @@ import { promisify } from 'node:util';
 import { CodemodeError } from '../errors.ts';
 import type { EngineName } from '../protocol/frames.ts';
 import { placeChild, processorMs } from './child.ts';
-import { ensureImage, programInside } from './container-image.ts';
+import { ensureImage } from './container-image.ts';
 import type { Exit, Place, PlacedWorker } from './place.ts';
 import { nodeFlags } from './programs.ts';
+import { programInside } from './worker-tree.ts';
 
 const run = promisify(execFile);
 
