@@ -7,10 +7,11 @@ import { PooledExecutor } from './executor.ts';
 import type { LogStyle } from './host/log-meter.ts';
 import { type Limits, withDefaults } from './limits.ts';
 import { type ChildCommand, startChild } from './places/child.ts';
+import { denoPlace, type PermissionRequest } from './places/deno.ts';
 import { containerPlace } from './places/container.ts';
 import type { Place } from './places/place.ts';
 import { sandboxPlace } from './places/sandbox.ts';
-import { denoCommand, nodeCommand } from './places/programs.ts';
+import { nodeCommand } from './places/programs.ts';
 
 export type ExecutorName = 'quickjs' | 'isolated-vm' | 'deno' | 'container' | 'sandbox' | 'vm2';
 
@@ -27,6 +28,8 @@ export interface ExecutorOptions {
   readonly engine?: 'quickjs' | 'isolated-vm';
   /** How `sandbox` calls the Squash command line, which knows its daemon; `squash` of the PATH unless given. */
   readonly squash?: readonly [string, ...string[]];
+  /** `deno`: called for each permission that the runtime was asked for. All are denied; an entry is a finding. */
+  readonly onPermissionRequest?: (request: PermissionRequest) => void;
   /** `vm2` is no security boundary; it runs only where this says so. */
   readonly allowWeakIsolation?: boolean;
 }
@@ -57,11 +60,14 @@ export function createExecutor(name: ExecutorName, options: ExecutorOptions = {}
       });
     case 'deno':
       // The runtime is the boundary: whoever leaves the realm must not meet the next run.
-      return new PooledExecutor(childPlace(denoCommand(limits.memoryMb, {})), {
-        ...shared,
-        engine: 'node-vm',
-        runsPerWorker: 1,
-      });
+      return new PooledExecutor(
+        denoPlace({ memoryMb: limits.memoryMb, onPermissionRequest: options.onPermissionRequest }),
+        {
+          ...shared,
+          engine: 'node-vm',
+          runsPerWorker: 1,
+        },
+      );
     case 'container': {
       const engine = options.engine ?? 'quickjs';
       return new PooledExecutor(containerPlace({ engine, memoryMb: limits.memoryMb }), {

@@ -26,12 +26,18 @@ export async function run(call: Call): Promise<number> {
   const info = await daemonInfo(call.client);
   if (config) return showConfiguration(call, info?.config ?? (await localConfiguration()));
   const host = info?.host ?? (await askOffline<{ readonly host: readonly Capability[] }>('probe')).host;
-  return showHost(call, host, info);
+  return await showHost(call, host, info);
 }
 
-function showHost(call: Call, host: readonly Capability[], info: DaemonInfo | undefined): number {
+async function showHost(
+  call: Call,
+  host: readonly Capability[],
+  info: DaemonInfo | undefined,
+): Promise<number> {
   const lacking = host.filter((each) => each.required && each.state === 'missing');
-  if (call.json) printJson({ running: info !== undefined, host });
+  const { availableExecutors } = await import('@squash/codemode/availability');
+  const executors = availableExecutors();
+  if (call.json) printJson({ running: info !== undefined, host, codemode: executors });
   else {
     printLine(
       info === undefined
@@ -49,6 +55,10 @@ function showHost(call: Call, host: readonly Capability[], info: DaemonInfo | un
       host,
     );
     printRemedies(host);
+    const usable = executors.filter((each) => each.usable).map((each) => each.name);
+    const missing = executors.filter((each) => !each.usable).map((each) => `${each.name}: ${each.detail}`);
+    printLine(`\ncodemode: ${usable.join(', ') || 'no executor'}`);
+    for (const each of missing) printLine(`    ${visible(each)}`);
   }
   return lacking.length > 0 ? exitCodes.failed : exitCodes.ok;
 }

@@ -119,7 +119,9 @@ export class Pool {
     if (this.#closing.signal.aborted || peer.isGone) return this.#discard(peer);
     const waiter = this.#waiters.shift();
     if (waiter !== undefined) return waiter.resolve(peer);
-    if (this.#idle.length >= this.#options.spares) return this.#discard(peer);
+    // One more than the spares: the worker of the run before, whose place a spare has taken meanwhile.
+    const idleMax = this.#options.spares + (this.#options.runsPerWorker > 1 ? 1 : 0);
+    if (this.#idle.length >= idleMax) return this.#discard(peer);
     this.#idle.push(peer);
     peer.placed.hold(false);
   }

@@ -27,7 +27,7 @@ const ownerLabel = 'squash.codemode.owner';
 /** Node and the engine before any code. */
 const ownMb = 192;
 
-function findProgram(): string {
+export function findContainerProgram(): string {
   const folders = (process.env['PATH'] ?? '/usr/bin').split(':');
   for (const name of ['podman', 'docker']) {
     const found = folders.map((folder) => `${folder}/${name}`).find((path) => existsSync(path));
@@ -37,7 +37,7 @@ function findProgram(): string {
 }
 
 export function containerPlace(options: ContainerOptions): Place {
-  const program = findProgram();
+  const program = findContainerProgram();
   let image: Promise<string> | undefined;
   return {
     async start() {
