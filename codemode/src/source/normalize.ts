@@ -22,7 +22,7 @@ export function normalize(code: string): Normalized {
     if (isFunction(expression))
       return {
         text: code.slice(expression.start, expression.end),
-        linesBefore: linesAbove(code, expression.start) * -1,
+        linesBefore: 0 - linesAbove(code, expression.start),
       };
   }
   if (only?.type === 'ExportDefaultDeclaration') return normalizeDefault(code, only.declaration);
@@ -52,7 +52,7 @@ function isFunction(node: Node): boolean {
 
 function normalizeDefault(code: string, declaration: Node): Normalized {
   const text = code.slice(declaration.start, declaration.end);
-  const shift = linesAbove(code, declaration.start) * -1;
+  const shift = 0 - linesAbove(code, declaration.start);
   if (declaration.type === 'FunctionDeclaration')
     return { text: `async () => {\nreturn (${text})();\n}`, linesBefore: 1 + shift };
   if (declaration.type === 'ClassDeclaration')
