@@ -90,6 +90,24 @@ export const budgets: readonly Budget[] = [
     limit: 0.5,
     per: '%',
   },
+  {
+    what: 'codemode, quickjs, warm run against the bare engine behind a pipe, p50',
+    scenario: 'codemode',
+    metric: 'warm',
+    subject: 'quickjs',
+    statistic: 'median',
+    limit: 2,
+    per: { subject: 'bare quickjs' },
+  },
+  {
+    what: 'codemode, isolated-vm, warm run against the bare engine behind a pipe, p50',
+    scenario: 'codemode',
+    metric: 'warm',
+    subject: 'isolated-vm',
+    statistic: 'median',
+    limit: 2,
+    per: { subject: 'bare isolated-vm' },
+  },
 ];
 
 export interface Verdict {

@@ -17,6 +17,7 @@ import { makeRootfs } from './peers/rootfs.ts';
 import { outcome, type Run, runPage } from './report.ts';
 import { burstScenario } from './scenarios/burst.ts';
 import { cliScenario } from './scenarios/cli.ts';
+import { codemodeScenario } from './scenarios/codemode.ts';
 import type { Context, ScenarioFactory } from './scenarios/context.ts';
 import { createScenario } from './scenarios/create.ts';
 import { execScenario } from './scenarios/exec.ts';
@@ -41,6 +42,7 @@ const factories: Readonly<Record<ScenarioId, ScenarioFactory>> = {
   'snapshot-100': snapshotScenario(100, 3),
   memory: memoryScenario,
   layers: async (context, stack) => await layersScenario(context, stack, cacheDir),
+  codemode: codemodeScenario,
 };
 
 async function main(args: readonly string[]): Promise<void> {

@@ -11,6 +11,7 @@ export const scenarioIds = [
   'snapshot-100',
   'memory',
   'layers',
+  'codemode',
 ] as const;
 export type ScenarioId = (typeof scenarioIds)[number];
 

@@ -49,6 +49,10 @@ async function bundle(): Promise<{ readonly code: string; readonly paths: readon
     minifySyntax: true,
     legalComments: 'none',
     define: { 'import.meta.dirname': 'sourceDirectory' },
+    // A package of its own that starts processes from its own files: it is loaded from its sources, when it is called.
+    external: ['@squash/codemode', '@squash/codemode/*'],
+    // A script outside of Node's loaders has no `import()`; `require` loads the same.
+    supported: { 'dynamic-import': false },
     logLevel: 'warning',
   });
   const paths = Object.keys(result.metafile.inputs).map((path) => relative(root, join(root, path)));

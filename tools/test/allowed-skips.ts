@@ -14,6 +14,7 @@ export interface Machine {
   readonly hasFuse: boolean;
   readonly isArm: boolean;
   readonly isLongRun: boolean;
+  readonly hasContainers: boolean;
 }
 
 interface AllowedSkip {
@@ -42,6 +43,11 @@ const allowed: readonly AllowedSkip[] = [
   },
   { reason: /\/dev\/fuse/, where: (m) => !m.hasFuse, instead: 'a machine with /dev/fuse' },
   { reason: /aarch64|x86_64/, where: (m) => m.isArm, instead: 'an x86_64 machine' },
+  {
+    reason: /podman nor docker/,
+    where: (m) => !m.hasContainers,
+    instead: 'a machine with podman or docker',
+  },
   { reason: /--long/, where: (m) => !m.isLongRun, instead: 'squash test --long' },
 ];
 
@@ -58,6 +64,9 @@ export function thisMachine(isLongRun: boolean): Machine {
     hasFuse: existsSync('/dev/fuse'),
     isArm: process.arch === 'arm64',
     isLongRun,
+    hasContainers: ['/usr/bin/podman', '/usr/bin/docker', '/usr/local/bin/docker'].some((path) =>
+      existsSync(path),
+    ),
   };
 }
 

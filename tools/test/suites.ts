@@ -24,7 +24,10 @@ const minute = 60_000;
 export const suites: readonly Suite[] = [
   {
     name: 'unit',
-    patterns: ['{contract,host,cli}/src/**/*.test.ts', '{tools,images,bench,packaging}/**/*.test.ts'],
+    patterns: [
+      '{contract,host,codemode,cli}/src/**/*.test.ts',
+      '{tools,images,bench,packaging}/**/*.test.ts',
+    ],
     filesAtOnce: 2,
     fileMsMax: 3 * minute,
     fileMsMaxLong: 10 * minute,

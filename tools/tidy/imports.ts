@@ -39,6 +39,7 @@ export function importTarget(file: string, specifier: string): string {
   // These packages export one folder each, by its name.
   const [, part, rest] = /^@squash\/(host|egress)\/(.+)$/.exec(specifier) ?? [];
   if (part !== undefined) return `${part}/src/${rest}`;
+  if (specifier.startsWith('@squash/codemode')) return 'codemode/';
   return specifier;
 }
 
@@ -46,7 +47,7 @@ function isAllowed(target: string, folder: string, allowed: readonly string[]): 
   if (target.startsWith(`${folder}/`) || target === folder || target.startsWith('node:')) return true;
   return allowed.some((entry) => {
     if (entry === 'node:' || entry === 'node:sqlite') return target.startsWith('node:');
-    const place = entry.startsWith('contract') ? 'contract' : `host/src/${entry}`;
+    const place = /^(contract|codemode)\b/.test(entry) ? entry.replace(/\/$/, '') : `host/src/${entry}`;
     return (
       target === entry || target === place || target.startsWith(`${place}/`) || target.startsWith(`${entry}/`)
     );
@@ -65,7 +66,7 @@ export function checkImports(sources: readonly SourceFile[], rules: readonly Imp
       .filter((one) => source.path === one.folder || source.path.startsWith(`${one.folder}/`))
       .sort((one, other) => other.folder.length - one.folder.length)[0];
     if (rule === undefined) {
-      if (/^(host|egress|contract|cli|images)\//.test(source.path))
+      if (/^(host|egress|contract|codemode|cli|images)\//.test(source.path))
         findings.push(`${source.path}: its folder is not in the import table`);
       continue;
     }
@@ -73,7 +74,8 @@ export function checkImports(sources: readonly SourceFile[], rules: readonly Imp
     for (const [, from, dynamic] of source.text.matchAll(importPattern)) {
       const target = importTarget(source.path, from ?? dynamic ?? '');
       const inTree =
-        target.includes('/') && /^(host|egress|contract|cli|images|tools|tests|bench)\//.test(target);
+        target.includes('/') &&
+        /^(host|egress|contract|codemode|cli|images|tools|tests|bench)\//.test(target);
       if (inTree && !isAllowed(target, rule.folder, rule.allowed)) {
         findings.push(
           `${source.path}: may not import ${target} (${rule.folder} may import ${rule.allowed.join(', ')})`,

@@ -24,7 +24,7 @@ import { files, read, root } from './tree.ts';
 
 const sources = files('.ts', '.c', '.h');
 const product = sources.filter(
-  (source) => /^(contract|host|egress|cli)\//.test(source.path) && !source.path.endsWith('.test.ts'),
+  (source) => /^(contract|host|egress|codemode|cli)\//.test(source.path) && !source.path.endsWith('.test.ts'),
 );
 /** `bench/notes.md` is a part of docs/performance.md, which brings the title. */
 const documents = files('.md').filter((document) => document.path !== 'bench/notes.md');
@@ -40,13 +40,16 @@ const onlyIn: readonly OnlyIn[] = [
       'host/src/serve',
       'host/src/stop',
       'host/src/offline',
+      'codemode/src/suite/',
+      'codemode/src/places/container.ts',
+      'codemode/src/mcp/notes-server.ts',
       'cli/',
     ],
     why: 'reads the environment: configuration comes from host/src/config',
   },
   {
     pattern: /\bDate\.now\(|new Date\(\)/,
-    allowed: ['host/src/base/clock.ts', 'cli/'],
+    allowed: ['host/src/base/clock.ts', 'codemode/src/kernel/', 'codemode/src/suite/', 'cli/'],
     why: 'reads the clock: host/src/base/clock.ts is the one place',
   },
   {
@@ -54,6 +57,7 @@ const onlyIn: readonly OnlyIn[] = [
     // The egress process outlives the daemon and is none of the launcher's: it is started like a service.
     allowed: [
       'cli/',
+      'codemode/src/places/',
       'host/src/serve',
       'host/src/stop',
       'host/src/offline',

@@ -27,7 +27,7 @@ export async function run(call: Call): Promise<number> {
   const info = await ownDaemon(call.client);
   if (config) return await showConfiguration(call, info);
   const host = info?.host ?? (await askOffline<{ readonly host: readonly Capability[] }>('probe')).host;
-  return showHost(call, host, info);
+  return await showHost(call, host, info);
 }
 
 const noDaemon = 'No daemon runs; this is what one would find.';
@@ -36,9 +36,15 @@ function headOf({ version, pid, data_dir }: DaemonInfo): string {
   return `Daemon ${version}, pid ${pid}, data ${data_dir}`;
 }
 
-function showHost(call: Call, host: readonly Capability[], info: DaemonInfo | undefined): number {
+async function showHost(
+  call: Call,
+  host: readonly Capability[],
+  info: DaemonInfo | undefined,
+): Promise<number> {
   const lacking = host.filter((each) => each.required && each.state === 'missing');
-  if (call.json) printJson({ running: info !== undefined, host });
+  const { availableExecutors } = await import('@squash/codemode/availability');
+  const executors = availableExecutors();
+  if (call.json) printJson({ running: info !== undefined, host, codemode: executors });
   else {
     printLine(info === undefined ? noDaemon : headOf(info));
     printLine('');
@@ -52,6 +58,10 @@ function showHost(call: Call, host: readonly Capability[], info: DaemonInfo | un
       host,
     );
     printRemedies(host);
+    const usable = executors.filter((each) => each.usable).map((each) => each.name);
+    const missing = executors.filter((each) => !each.usable).map((each) => `${each.name}: ${each.detail}`);
+    printLine(`\ncodemode: ${usable.join(', ') || 'no executor'}`);
+    for (const each of missing) printLine(`    ${visible(each)}`);
   }
   return lacking.length > 0 ? exitCodes.failed : exitCodes.ok;
 }

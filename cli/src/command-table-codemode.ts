@@ -1,0 +1,60 @@
+/** The rows of `command-table.ts` that run programs which models wrote: see `codemode/`. */
+import type { CommandSpec, FlagSpec } from './command.ts';
+
+const toolsFlag: FlagSpec = {
+  name: 'tools',
+  value: 'FILE',
+  kind: 'file',
+  summary: 'an mcpServers file: the MCP servers whose tools the program may call',
+};
+const codemodeFlags: readonly FlagSpec[] = [
+  toolsFlag,
+  {
+    name: 'executor',
+    value: 'NAME',
+    summary: 'quickjs (default), isolated-vm, deno, container or vm2',
+  },
+  { name: 'timeout', value: 'SECONDS', summary: 'end a program after this long (default 30)' },
+  { name: 'memory', short: 'm', value: 'MB', summary: 'memory of a program (default 128)' },
+  { name: 'allow-weak-isolation', summary: 'vm2 is no security boundary: say that you know' },
+];
+
+export const codemodeCommands: readonly CommandSpec[] = [
+  {
+    name: 'codemode run',
+    group: 'other',
+    summary: 'run a program that a model wrote, with the tools of MCP servers',
+    positionals: [{ name: 'file', kind: 'file', optional: true }],
+    flags: [
+      ...codemodeFlags,
+      { name: 'input', value: 'JSON', summary: 'the program sees it as the global input' },
+    ],
+    notes:
+      'Without a file, or with -, the program comes from standard input. Its result goes to standard output, its log to standard error.',
+    load: () => import('./commands/codemode-run.ts'),
+  },
+  {
+    name: 'codemode serve',
+    group: 'other',
+    summary: 'an MCP server that offers execute and search over other MCP servers',
+    positionals: [],
+    flags: [
+      ...codemodeFlags,
+      {
+        name: 'deny',
+        value: 'GLOB',
+        repeats: true,
+        summary: 'tools no program may call, such as codemode.fs.write*',
+      },
+    ],
+    load: () => import('./commands/codemode-serve.ts'),
+  },
+  {
+    name: 'codemode types',
+    group: 'other',
+    summary: 'TypeScript declarations of MCP servers’ tools',
+    positionals: [],
+    flags: [toolsFlag, { name: 'search', value: 'WORDS', summary: 'only the tools that fit, best first' }],
+    load: () => import('./commands/codemode-types.ts'),
+  },
+];

@@ -1,0 +1,67 @@
+/**
+ * `squash codemode run`: one program, with the tools of an `mcpServers` file. Needs no daemon. The result goes to standard output, what the
+ * program logs to standard error as it comes.
+ */
+import { readFileSync } from 'node:fs';
+import { type ExecuteResult, toolTreeOf } from '@squash/codemode';
+import type { Call } from '../command.ts';
+import { CliFailure, exitCodes } from '../failure.ts';
+import { printJson, printLine, printNote } from '../output/print.ts';
+import { asFailure, openExecutor, openServers } from './codemode-setup.ts';
+
+export async function run(call: Call): Promise<number> {
+  const code = readCode(call.positionals[0] ?? '-');
+  const input = readInput(call.flags.text('input'));
+  const stop = new AbortController();
+  const onSignal = () => stop.abort();
+  process.once('SIGINT', onSignal).once('SIGTERM', onSignal);
+  await using executor = openExecutor(call);
+  await using servers = await openServers(call);
+  try {
+    const result = await executor.execute(code, toolTreeOf(servers.entries), {
+      codec: 'json',
+      signal: stop.signal,
+      ...(input !== undefined && { input }),
+      onEvent: (event) => {
+        if (event.type === 'log' && !call.json) printNote(event.text);
+      },
+    });
+    return show(call, result);
+  } catch (failure) {
+    throw asFailure(failure);
+  } finally {
+    process.off('SIGINT', onSignal).off('SIGTERM', onSignal);
+  }
+}
+
+function show(call: Call, result: ExecuteResult): number {
+  if (call.json) {
+    printJson(result);
+    return result.error === undefined ? exitCodes.ok : exitCodes.failed;
+  }
+  for (const warning of result.warnings ?? []) printNote(`squash: ${warning}`);
+  for (const block of result.output ?? [])
+    printLine(block.type === 'text' ? block.text : `[${block.mimeType}, ${block.data.length} characters]`);
+  if (result.errorInfo !== undefined)
+    throw new CliFailure(result.errorInfo.kind, result.errorInfo.stack ?? result.errorInfo.message);
+  if (result.result !== undefined)
+    printLine(typeof result.result === 'string' ? result.result : JSON.stringify(result.result, null, 2));
+  return exitCodes.ok;
+}
+
+function readCode(path: string): string {
+  try {
+    return readFileSync(path === '-' ? 0 : path, 'utf8');
+  } catch (cause) {
+    throw new CliFailure('file_failed', `can't read "${path}": ${(cause as Error).message}`);
+  }
+}
+
+function readInput(text: string | undefined): unknown {
+  if (text === undefined) return undefined;
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new CliFailure('usage', '--input takes JSON', exitCodes.usage);
+  }
+}

@@ -1,0 +1,18 @@
+/** `squash codemode serve`: an MCP server on standard input and output, with `execute` and `search` over the configured servers' tools. */
+import { serveStdio } from '@squash/codemode/mcp';
+import type { Call } from '../command.ts';
+import { exitCodes } from '../failure.ts';
+import { asFailure, openExecutor, openServers } from './codemode-setup.ts';
+
+export async function run(call: Call): Promise<number> {
+  await using executor = openExecutor(call);
+  await using servers = await openServers(call);
+  const deny = call.flags.list('deny');
+  try {
+    await executor.init();
+    await serveStdio({ executor, entries: servers.entries, ...(deny.length > 0 && { policy: { deny } }) });
+  } catch (failure) {
+    throw asFailure(failure);
+  }
+  return exitCodes.ok;
+}

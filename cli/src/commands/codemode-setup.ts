@@ -1,0 +1,49 @@
+/** What the `codemode` commands share: the executor their flags ask for, and the MCP servers of their configuration. */
+import { CodemodeError, createExecutor, type ExecutorName, type Limits } from '@squash/codemode';
+import { McpServers, readServers } from '@squash/codemode/mcp';
+import type { Call } from '../command.ts';
+import { CliFailure, usageFailure } from '../failure.ts';
+import { printNote } from '../output/print.ts';
+
+const executorNames: readonly ExecutorName[] = ['quickjs', 'isolated-vm', 'deno', 'container', 'vm2'];
+
+export function openExecutor(call: Call) {
+  const name = call.flags.text('executor') ?? 'quickjs';
+  const known = executorNames.find((each) => each === name);
+  if (known === undefined)
+    throw usageFailure(`--executor is one of ${executorNames.join(', ')}, not "${name}"`);
+  try {
+    return createExecutor(known, {
+      limits: limitsOf(call),
+      allowWeakIsolation: call.flags.isSet('allow-weak-isolation'),
+    });
+  } catch (failure) {
+    throw asFailure(failure);
+  }
+}
+
+function limitsOf(call: Call): Partial<Limits> {
+  const seconds = call.flags.number('timeout', { min: 0.1, max: 86_400 });
+  const memoryMb = call.flags.integer('memory', { min: 8, max: 4096 });
+  return {
+    ...(seconds !== undefined && { wallMs: Math.round(seconds * 1000), cpuMs: Math.round(seconds * 1000) }),
+    ...(memoryMb !== undefined && { memoryMb }),
+  };
+}
+
+/** Without `--tools` there are none. A server that does not answer is told of and left out. */
+export async function openServers(call: Call): Promise<McpServers> {
+  const path = call.flags.text('tools');
+  try {
+    const servers = await McpServers.connect(path === undefined ? {} : readServers(path));
+    for (const { server, message } of servers.failures)
+      printNote(`squash: the MCP server "${server}" is left out: ${message}`);
+    return servers;
+  } catch (failure) {
+    throw asFailure(failure);
+  }
+}
+
+export function asFailure(failure: unknown): unknown {
+  return failure instanceof CodemodeError ? new CliFailure(failure.kind, failure.message) : failure;
+}

@@ -1,0 +1,146 @@
+/** What the shared suite can't show with one call: cancellation, events, runs side by side, ends, suspended runs, observers. */
+import assert from 'node:assert/strict';
+import { readdirSync } from 'node:fs';
+import { describe, it } from 'node:test';
+import { createExecutor, type ExecutorName } from './executors.ts';
+import { toolContext } from './host/tool-context.ts';
+import type { ExecutionEvent, Suspended } from './types.ts';
+
+const small = { limits: { memoryMb: 32 } };
+const names: readonly ExecutorName[] = ['quickjs', 'isolated-vm', 'deno'];
+
+for (const name of names) {
+  describe(`executor ${name}`, () => {
+    it('ends a run that is aborted, tells its tools, and starts none afterwards', async () => {
+      await using executor = createExecutor(name, small);
+      const stop = new AbortController();
+      const seen: string[] = [];
+      const tools = {
+        slow: () =>
+          new Promise((settle) => {
+            toolContext().signal.addEventListener('abort', () => {
+              seen.push('aborted');
+              settle(1);
+            });
+            stop.abort();
+          }),
+        later: () => seen.push('later'),
+      };
+      const result = await executor.execute(
+        'console.log("x"); try { await codemode.slow() } finally { await codemode.later() }',
+        tools,
+        { signal: stop.signal },
+      );
+      assert.deepEqual([result.errorInfo?.kind, result.logs, seen], ['aborted', ['x'], ['aborted']]);
+      assert.equal((await executor.execute('return 2')).result, 2);
+      const before = await executor.execute('return 1', {}, { signal: AbortSignal.abort() });
+      assert.equal(before.errorInfo?.kind, 'aborted');
+    });
+
+    it('tells of everything as it happens, in order', async () => {
+      await using executor = createExecutor(name, small);
+      const events: ExecutionEvent[] = [];
+      await executor.execute(
+        'console.log("a"); await codemode.f(1); text("t"); console.warn("b")',
+        { f: () => 2 },
+        {
+          onEvent: (event) => {
+            events.push(event);
+            throw new Error('an observer’s fault');
+          },
+        },
+      );
+      assert.deepEqual(
+        events.map((event) => event.type),
+        ['start', 'log', 'tool-call', 'tool-result', 'output', 'log', 'end'],
+      );
+    });
+
+    it('runs side by side without seeing each other', async () => {
+      await using executor = createExecutor(name, { ...small, workersMax: 3 });
+      const code =
+        'global.mine = input; try { globalThis.shared = input } catch {}; await codemode.meet(); return [global.mine, typeof globalThis.shared]';
+      let waiting = 0;
+      const all = Promise.withResolvers<void>();
+      const meet = async () => {
+        waiting += 1;
+        if (waiting === 3) all.resolve();
+        await all.promise;
+      };
+      const results = await Promise.all(
+        [1, 2, 3].map((input) => executor.execute(code, { meet }, { input })),
+      );
+      assert.deepEqual(
+        results.map(({ result }) => result),
+        [1, 2, 3].map((input) => [input, 'undefined']),
+      );
+      const queued = await Promise.all(
+        Array.from({ length: 8 }, (_, input) => executor.execute('return input', {}, { input })),
+      );
+      assert.deepEqual(
+        queued.map(({ result }) => result),
+        [0, 1, 2, 3, 4, 5, 6, 7],
+      );
+    });
+
+    it('leaves no process and no descriptor behind', async () => {
+      const count = () => readdirSync('/proc/self/fd').length;
+      const before = count();
+      const executor = createExecutor(name, small);
+      const endless = executor.execute('for (;;);');
+      assert.equal((await executor.execute('return 1')).result, 1);
+      await executor.dispose();
+      assert.equal((await endless).errorInfo?.kind, 'aborted');
+      assert.equal(executor.processes, 0);
+      assert.ok(count() <= before + 1, `${count()} descriptors, ${before} before`);
+      assert.equal((await executor.execute('return 1')).errorInfo?.kind, 'aborted');
+    });
+  });
+}
+
+describe('suspended runs', () => {
+  const tools = { plan: () => 'draft', pay: (amount: unknown) => `paid ${String(amount)}` };
+  const code = `const notes = new Map([['draft', await codemode.plan()]]);
+console.log('asking');
+const receipt = await codemode.pay(12n).catch((error) => 'refused: ' + error.message);
+return [notes.get('draft'), receipt, await codemode.plan(), Math.random() < 1]`;
+
+  async function suspend(): Promise<Suspended> {
+    await using executor = createExecutor('quickjs', small);
+    const options = { policy: { ask: ['codemode.pay'] }, approve: () => ({ decision: 'suspend' }) as const };
+    const { suspended, logs, error } = await executor.execute(code, tools, options);
+    assert.deepEqual([error, logs], [undefined, ['asking']]);
+    assert.ok(suspended);
+    return suspended;
+  }
+
+  it('go on in another process when allowed, and hear of it when denied', async () => {
+    const suspended = await suspend();
+    assert.deepEqual([suspended.tool, suspended.args], ['codemode.pay', [12n]]);
+    assert.ok(suspended.snapshot.length < 1_000_000, `${suspended.snapshot.length} bytes`);
+    await using executor = createExecutor('quickjs', small);
+    const allowed = await executor.resume(suspended, { decision: 'allow' }, tools);
+    assert.deepEqual([allowed.error, allowed.result], [undefined, ['draft', 'paid 12', 'draft', true]]);
+    const denied = await executor.resume(suspended, { decision: 'deny', reason: 'no' }, tools);
+    assert.deepEqual((denied.result as readonly unknown[])[1], 'refused: Tool "codemode.pay" was denied: no');
+  });
+
+  it('are refused with other tools, and as other bytes', async () => {
+    const suspended = await suspend();
+    await using executor = createExecutor('quickjs', small);
+    assert.equal(
+      (await executor.resume(suspended, { decision: 'allow' }, { plan: tools.plan })).errorInfo?.kind,
+      'config',
+    );
+    const cut = { ...suspended, snapshot: suspended.snapshot.subarray(0, 200) };
+    assert.equal((await executor.resume(cut, { decision: 'allow' }, tools)).errorInfo?.kind, 'config');
+  });
+});
+
+describe('createExecutor', () => {
+  it('refuses vm2 without consent, and limits that are none', () => {
+    assert.throws(() => createExecutor('vm2'), /no security boundary/);
+    assert.throws(() => createExecutor('quickjs', { limits: { wallMs: -1 } }), /wallMs/);
+    assert.throws(() => createExecutor('quickjs', { limits: { nope: 1 } as never }), /no limit "nope"/);
+  });
+});

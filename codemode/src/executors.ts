@@ -1,0 +1,101 @@
+/**
+ * The executors by name: which engine runs in which place, with how many processes. All but `vm2` take code that nobody has read;
+ * what each protects against is in docs/codemode.md.
+ */
+import { CodemodeError } from './errors.ts';
+import { PooledExecutor } from './executor.ts';
+import type { LogStyle } from './host/log-meter.ts';
+import { type Limits, withDefaults } from './limits.ts';
+import { type ChildCommand, startChild } from './places/child.ts';
+import { denoPlace, type PermissionRequest } from './places/deno.ts';
+import { containerPlace } from './places/container.ts';
+import type { Place } from './places/place.ts';
+import { sandboxPlace } from './places/sandbox.ts';
+import { nodeCommand } from './places/programs.ts';
+
+export type ExecutorName = 'quickjs' | 'isolated-vm' | 'deno' | 'container' | 'sandbox' | 'vm2';
+
+export interface ExecutorOptions {
+  /** The defaults of its runs; `memoryMb` holds for all of them. */
+  readonly limits?: Partial<Limits>;
+  /** Engines kept waiting, so that a run starts at once. */
+  readonly spares?: number;
+  /** Engines at the same time; further runs wait. */
+  readonly workersMax?: number;
+  /** How `logs` marks levels. */
+  readonly logStyle?: LogStyle;
+  /** The engine inside `container` and `sandbox`. */
+  readonly engine?: 'quickjs' | 'isolated-vm';
+  /** How `sandbox` calls the Squash command line, which knows its daemon; `squash` of the PATH unless given. */
+  readonly squash?: readonly [string, ...string[]];
+  /** `deno`: called for each permission that the runtime was asked for. All are denied; an entry is a finding. */
+  readonly onPermissionRequest?: (request: PermissionRequest) => void;
+  /** `vm2` is no security boundary; it runs only where this says so. */
+  readonly allowWeakIsolation?: boolean;
+}
+
+/** A process holds what its earlier runs left in the engine's own memory; after so many it is replaced. */
+const runsPerWorker = 100;
+const startMsMax = 30_000;
+
+/** @throws CodemodeError `unavailable` where the engine's package is missing, `config` for vm2 without consent */
+export function createExecutor(name: ExecutorName, options: ExecutorOptions = {}): PooledExecutor {
+  const limits = withDefaults(options.limits);
+  const shared = {
+    name,
+    limits,
+    logStyle: options.logStyle ?? 'bridge',
+    memoryMb: limits.memoryMb,
+    spares: options.spares ?? 1,
+    workersMax: options.workersMax ?? 8,
+    startMsMax,
+  } as const;
+  switch (name) {
+    case 'quickjs':
+    case 'isolated-vm':
+      return new PooledExecutor(childPlace(nodeCommand(name, limits.memoryMb)), {
+        ...shared,
+        engine: name,
+        runsPerWorker,
+      });
+    case 'deno':
+      // The runtime is the boundary: whoever leaves the realm must not meet the next run.
+      return new PooledExecutor(
+        denoPlace({ memoryMb: limits.memoryMb, onPermissionRequest: options.onPermissionRequest }),
+        {
+          ...shared,
+          engine: 'node-vm',
+          runsPerWorker: 1,
+        },
+      );
+    case 'container': {
+      const engine = options.engine ?? 'quickjs';
+      return new PooledExecutor(containerPlace({ engine, memoryMb: limits.memoryMb }), {
+        ...shared,
+        engine,
+        runsPerWorker,
+      });
+    }
+    case 'sandbox': {
+      const engine = options.engine ?? 'quickjs';
+      const place = sandboxPlace({ engine, memoryMb: limits.memoryMb, squash: options.squash ?? ['squash'] });
+      return new PooledExecutor(place, { ...shared, engine, runsPerWorker });
+    }
+    case 'vm2':
+      if (options.allowWeakIsolation !== true) {
+        throw new CodemodeError(
+          'config',
+          'vm2 is no security boundary: set allowWeakIsolation to use it for code you trust',
+        );
+      }
+      return new PooledExecutor(childPlace(nodeCommand('vm2', limits.memoryMb)), {
+        ...shared,
+        engine: 'vm2',
+        runsPerWorker: 1,
+      });
+  }
+}
+
+function childPlace(command: ChildCommand): Place {
+  return { start: async () => startChild(command) };
+}

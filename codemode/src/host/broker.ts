@@ -1,0 +1,271 @@
+/**
+ * The tool calls of one run: counted, judged, asked for, run, timed, and answered. After the run has ended nothing starts any more;
+ * what runs then hears of it through its signal.
+ */
+import type { Limits } from '../limits.ts';
+import type { Approval, CodecName, ExecuteOptions, ExecutionEvent } from '../types.ts';
+import { judge } from './policy.ts';
+import { inToolContext } from './tool-context.ts';
+import type { ToolEntry, ToolSet } from './tool-set.ts';
+import { decodeHost, encodeHost } from './values.ts';
+
+export interface BrokerOwner {
+  readonly executionId: string;
+  readonly limits: Limits;
+  readonly codec: CodecName;
+  readonly options: Pick<ExecuteOptions, 'policy' | 'approve'>;
+  /** Sends the answer to the code. */
+  answer(call: number, ok: boolean, text: string | undefined): void;
+  event(event: ExecutionEvent): void;
+  /** Someone is being asked, or nobody any more: the wall clock stands still meanwhile. */
+  waiting(people: number): void;
+  /** The run is to be saved, once no tool runs. */
+  suspend(pending: PendingCall): void;
+}
+
+export interface PendingCall {
+  readonly call: number;
+  readonly tool: number;
+  readonly text: string;
+}
+
+interface Call extends PendingCall {
+  readonly entry: ToolEntry;
+  readonly args: readonly unknown[];
+}
+
+export class Broker {
+  readonly #owner: BrokerOwner;
+  readonly #tools: ToolSet;
+  readonly #ending = new AbortController();
+  readonly #queue: Call[] = [];
+  readonly #parked = new Map<number, PendingCall>();
+  #running = 0;
+  #asking = 0;
+  #suspending: Call | undefined;
+  calls = 0;
+
+  constructor(tools: ToolSet, owner: BrokerOwner) {
+    this.#tools = tools;
+    this.#owner = owner;
+  }
+
+  /** Tools that run now. */
+  get running(): number {
+    return this.#running;
+  }
+
+  /** Calls that are saved with the run: asked for, or not begun. */
+  get parked(): readonly PendingCall[] {
+    return [...this.#parked.values()];
+  }
+
+  /** @returns why the run has to end, if it has to */
+  receive(pending: PendingCall, answered?: Approval): string | undefined {
+    const { limits } = this.#owner;
+    const entry = this.#tools.entries[pending.tool];
+    if (entry === undefined) return 'it called a tool that does not exist';
+    this.calls += 1;
+    if (this.calls > limits.toolCalls) return `more than ${limits.toolCalls} tool calls`;
+    if (pending.text.length > limits.argBytes)
+      return `the arguments of "${entry.fullName}" are larger than ${limits.argBytes} bytes`;
+    const args = decodeHost(this.#owner.codec, pending.text);
+    if (!Array.isArray(args)) return 'it called a tool without a list of arguments';
+    const call: Call = { ...pending, entry, args };
+    this.#owner.event({ type: 'tool-call', call: call.call, tool: entry.fullName, args });
+    this.#parked.set(call.call, pending);
+    if (answered !== undefined) this.#apply(call, answered);
+    else this.#judge(call);
+    return undefined;
+  }
+
+  /** Nothing starts from here on; `reason` is for the tools that run, undefined lets them end in peace. */
+  close(reason: Error | undefined): void {
+    this.#queue.length = 0;
+    this.#closed = true;
+    if (reason !== undefined || this.#asking > 0)
+      this.#ending.abort(reason ?? new Error('the run has ended'));
+  }
+  #closed = false;
+
+  #judge(call: Call): void {
+    switch (judge(this.#owner.options.policy, call.entry.fullName)) {
+      case 'allow':
+        this.#enqueue(call);
+        return;
+      case 'deny':
+        this.#refuse(call, undefined);
+        return;
+      case 'ask':
+        void this.#ask(call);
+    }
+  }
+
+  async #ask(call: Call): Promise<void> {
+    const { approve } = this.#owner.options;
+    if (approve === undefined) return this.#refuse(call, 'nobody is there to approve it');
+    const late = AbortSignal.timeout(this.#owner.limits.approvalMs);
+    const signal = AbortSignal.any([this.#ending.signal, late]);
+    this.#owner.event({ type: 'tool-approval', call: call.call, tool: call.entry.fullName, state: 'asked' });
+    this.#asking += 1;
+    this.#owner.waiting(this.#asking);
+    try {
+      const given = Promise.resolve(
+        approve({
+          executionId: this.#owner.executionId,
+          call: call.call,
+          tool: call.entry.fullName,
+          args: call.args,
+          signal,
+        }),
+      );
+      this.#apply(call, await Promise.race([given, whenAborted(signal)]));
+    } catch (failure) {
+      if (!this.#closed) this.#refuse(call, late.aborted ? 'nobody answered in time' : messageOf(failure));
+    } finally {
+      this.#asking -= 1;
+      this.#owner.waiting(this.#asking);
+    }
+  }
+
+  #apply(call: Call, answer: Approval): void {
+    if (this.#closed) return;
+    this.#owner.event({
+      type: 'tool-approval',
+      call: call.call,
+      tool: call.entry.fullName,
+      state: answer.decision,
+    });
+    if (answer.decision === 'allow') this.#enqueue(call);
+    else if (answer.decision === 'deny') this.#refuse(call, answer.reason);
+    else {
+      this.#suspending ??= call;
+      this.#maySuspend();
+    }
+  }
+
+  #refuse(call: Call, reason: string | undefined): void {
+    this.#settle(call, {
+      ok: false,
+      text: JSON.stringify([
+        'DeniedError',
+        `Tool "${call.entry.fullName}" was denied${reason === undefined ? '' : `: ${reason}`}`,
+      ]),
+    });
+  }
+
+  #enqueue(call: Call): void {
+    this.#queue.push(call);
+    this.#startNext();
+  }
+
+  #startNext(): void {
+    while (
+      this.#running < this.#owner.limits.toolConcurrency &&
+      this.#suspending === undefined &&
+      !this.#closed
+    ) {
+      const call = this.#queue.shift();
+      if (call === undefined) return;
+      this.#running += 1;
+      this.#parked.delete(call.call);
+      void this.#run(call).finally(() => {
+        this.#running -= 1;
+        this.#startNext();
+        this.#maySuspend();
+      });
+    }
+  }
+
+  async #run(call: Call): Promise<void> {
+    const began = performance.now();
+    const { executionId, limits } = this.#owner;
+    const late = new AbortController();
+    const timer = setTimeout(
+      () => late.abort(new Error(`Tool '${call.entry.fullName}' timed out after ${limits.toolMs}ms`)),
+      limits.toolMs,
+    );
+    const signal = AbortSignal.any([this.#ending.signal, late.signal]);
+    const context = { executionId, call: call.call, tool: call.entry.fullName, signal };
+    let answer: Answer;
+    try {
+      const value = await Promise.race([
+        inToolContext(context, async () => await call.entry.call(...call.args)),
+        whenAborted(signal),
+      ]);
+      answer = this.#encoded(call, value);
+    } catch (failure) {
+      answer = { ok: false, text: JSON.stringify([nameOf(failure), messageOf(failure)]) };
+    } finally {
+      clearTimeout(timer);
+    }
+    if (this.#closed) return;
+    this.#owner.event({
+      type: 'tool-result',
+      call: call.call,
+      tool: call.entry.fullName,
+      ok: answer.ok,
+      ms: performance.now() - began,
+    });
+    this.#settle(call, answer);
+  }
+
+  #encoded(call: Call, value: unknown): Answer {
+    try {
+      return { ok: true, text: encodeHost(this.#owner.codec, value, this.#owner.limits.toolResultBytes) };
+    } catch (failure) {
+      return {
+        ok: false,
+        text: JSON.stringify([
+          'TypeError',
+          `the result of "${call.entry.fullName}" can not be sent: ${messageOf(failure)}`,
+        ]),
+      };
+    }
+  }
+
+  #settle(call: Call, answer: Answer): void {
+    this.#parked.delete(call.call);
+    this.#owner.answer(call.call, answer.ok, answer.text);
+  }
+
+  #maySuspend(): void {
+    if (this.#suspending !== undefined && this.#running === 0 && !this.#closed)
+      this.#owner.suspend(this.#suspending);
+  }
+}
+
+interface Answer {
+  readonly ok: boolean;
+  readonly text: string | undefined;
+}
+
+function whenAborted(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => {
+    if (signal.aborted) reject(signal.reason);
+    else signal.addEventListener('abort', () => reject(signal.reason), { once: true });
+  });
+}
+
+/** What a tool throws may be anything, and may throw when it is looked at. Only text goes to the code. */
+function messageOf(failure: unknown): string {
+  try {
+    const message =
+      failure instanceof Error
+        ? failure.message
+        : typeof failure === 'string'
+          ? failure
+          : JSON.stringify(failure);
+    return String(message).slice(0, 8192);
+  } catch {
+    return 'the tool failed';
+  }
+}
+
+function nameOf(failure: unknown): string {
+  try {
+    return failure instanceof Error && /^[A-Za-z]{1,64}$/.test(failure.name) ? failure.name : 'Error';
+  } catch {
+    return 'Error';
+  }
+}

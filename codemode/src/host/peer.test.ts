@@ -1,0 +1,118 @@
+/** A worker that has been taken over: what it says is held against the schema, the run's number and the run's state. */
+import assert from 'node:assert/strict';
+import { PassThrough } from 'node:stream';
+import { it } from 'node:test';
+import { PooledExecutor } from '../executor.ts';
+import { defaultLimits } from '../limits.ts';
+import type { Exit, Place } from '../places/place.ts';
+import { encodeFrame, FrameReader } from '../protocol/framing.ts';
+
+type Speak = (say: (frame: object | Buffer) => void, nonce: string) => void;
+
+/** A process in memory that answers a run with whatever the test has it say. */
+function hostile(speak: Speak): Place {
+  return {
+    start: async () => {
+      const input = new PassThrough();
+      const output = new PassThrough();
+      const exited = Promise.withResolvers<Exit>();
+      const say = (frame: object | Buffer) =>
+        output.write(Buffer.isBuffer(frame) ? frame : encodeFrame(frame));
+      const reader = new FrameReader();
+      input.on('data', (bytes: Buffer) => {
+        for (const frame of reader.push(bytes) as readonly {
+          readonly t: string;
+          readonly nonce?: string;
+        }[]) {
+          if (frame.t === 'hello') say({ t: 'ready', v: 1, engine: 'hostile' });
+          if (frame.t === 'run') speak(say, frame.nonce ?? '');
+        }
+      });
+      return {
+        input,
+        output,
+        kill: () => exited.resolve({ code: null, signal: 'SIGKILL', outOfMemory: false }),
+        exited: exited.promise,
+        diagnostics: () => '',
+        cpuMs: () => undefined,
+        limitMemory: async () => {},
+        hold: () => {},
+      };
+    },
+  };
+}
+
+async function runWith(speak: Speak) {
+  const limits = { ...defaultLimits, wallMs: 300, logBytes: 1000, toolCalls: 5 };
+  const options = {
+    name: 'hostile',
+    engine: 'quickjs',
+    limits,
+    logStyle: 'bridge',
+    memoryMb: 64,
+    spares: 0,
+    workersMax: 1,
+    runsPerWorker: 1,
+    startMsMax: 1000,
+  } as const;
+  await using executor = new PooledExecutor(hostile(speak), options);
+  const called: unknown[] = [];
+  const result = await executor.execute('return 1', { f: (x: unknown) => called.push(x) });
+  return { result, called };
+}
+
+const done = (nonce: string, text: string) => ({ t: 'done', nonce, ok: true, text, dropped: 0 });
+
+it('Run drops frames with another run’s number, and everything after the end', async () => {
+  const { result, called } = await runWith((say, nonce) => {
+    say(done('0'.repeat(32), '["FORGED"]'));
+    say({ t: 'call', nonce: 'guess', call: 1, tool: 0, text: '[["a"]]' });
+    say(done(nonce, '["real"]'));
+    say(done(nonce, '["again"]'));
+    say({ t: 'call', nonce, call: 1, tool: 0, text: '[["a"]]' });
+    say({ t: 'log', nonce, level: 'log', text: 'late' });
+  });
+  assert.deepEqual([result.result, result.logs, called], ['real', undefined, []]);
+});
+
+const broken: readonly (readonly [string, Speak, RegExp])[] = [
+  ['an unknown frame', (say) => say({ t: 'own-the-host' }), /crash/],
+  ['a frame with a key too many', (say, nonce) => say({ ...done(nonce, '[1]'), extra: 1 }), /crash/],
+  ['bytes that are no JSON', (say) => say(Buffer.from([0, 0, 0, 1, 0x7b])), /crash/],
+  ['a frame that claims gigabytes', (say) => say(Buffer.from([0xff, 0xff, 0xff, 0xff])), /crash/],
+  ['a result that is no value', (say, nonce) => say(done(nonce, '[["r",5]]')), /crash/],
+  ['a result that refers to itself for ever', (say, nonce) => say(done(nonce, '[["j",["r",0]]]')), /crash/],
+  [
+    'a tool that does not exist',
+    (say, nonce) => say({ t: 'call', nonce, call: 1, tool: 99, text: '[["a"]]' }),
+    /tool-limit/,
+  ],
+  [
+    'arguments that are no list',
+    (say, nonce) => say({ t: 'call', nonce, call: 1, tool: 0, text: '["x"]' }),
+    /tool-limit/,
+  ],
+  [
+    'calls without end',
+    (say, nonce) =>
+      Array.from({ length: 9 }, (_, call) =>
+        say({ t: 'call', nonce, call: call + 1, tool: 0, text: '[["a"]]' }),
+      ),
+    /tool-limit/,
+  ],
+  [
+    'a log without end',
+    (say, nonce) =>
+      Array.from({ length: 9 }, () => say({ t: 'log', nonce, level: 'log', text: 'x'.repeat(500) })),
+    /log-limit/,
+  ],
+  ['a snapshot nobody asked for', (say, nonce) => say({ t: 'snapshot', nonce, bytes: 'AAAA' }), /timeout/],
+  ['nothing', () => {}, /timeout/],
+];
+for (const [what, speak, kind] of broken) {
+  it(`Run ends with ${kind.source} when the worker sends ${what}`, async () => {
+    const { result } = await runWith(speak);
+    assert.match(result.errorInfo?.kind ?? '', kind);
+    assert.equal(result.result, undefined);
+  });
+}

@@ -1,0 +1,118 @@
+/**
+ * The host's end of one worker: frames out, checked frames in, and one end. A worker that breaks the protocol is ended; what it said
+ * before counts, what it says after does not.
+ */
+import { CodemodeError } from '../errors.ts';
+import type { Exit, PlacedWorker } from '../places/place.ts';
+import type { EngineLimits, EngineName, HostFrame } from '../protocol/frames.ts';
+import { encodeFrame, FrameReader, protocolVersion } from '../protocol/framing.ts';
+import { type CheckedFrame, workerFrameSchema } from '../protocol/worker-schema.ts';
+
+export type PeerEvent =
+  | { readonly type: 'frame'; readonly frame: CheckedFrame }
+  | { readonly type: 'gone'; readonly reason: string; readonly outOfMemory: boolean };
+
+export class Peer {
+  readonly placed: PlacedWorker;
+  /** Runs it has begun. */
+  runs = 0;
+  #listener: ((event: PeerEvent) => void) | undefined;
+  #gone: Extract<PeerEvent, { readonly type: 'gone' }> | undefined;
+  #fault: string | undefined;
+  #ready = Promise.withResolvers<void>();
+  readonly exited: Promise<Exit>;
+  engine = '';
+
+  constructor(placed: PlacedWorker, hello: { readonly engine: EngineName; readonly limits: EngineLimits }) {
+    this.placed = placed;
+    this.exited = placed.exited.then((exit) => this.#onExit(exit));
+    // A worker that dies while a frame is on its way: the exit tells, the pipe's error adds nothing.
+    placed.input.on('error', () => {});
+    placed.output.on('error', () => {});
+    const reader = new FrameReader();
+    placed.output.on('data', (bytes: Buffer) => this.#onBytes(reader, bytes));
+    this.#ready.promise.catch(() => {});
+    this.send({ t: 'hello', v: protocolVersion, ...hello });
+  }
+
+  /** Settles when a realm waits: after the start, and after each run that left the worker fit. */
+  get ready(): Promise<void> {
+    return this.#ready.promise;
+  }
+
+  get isGone(): boolean {
+    return this.#gone !== undefined;
+  }
+
+  send(frame: HostFrame): void {
+    if (this.#gone === undefined && this.#fault === undefined) this.placed.input.write(encodeFrame(frame));
+  }
+
+  /** Takes the peer for one run; the next `ready` is the one after it. */
+  begin(listener: (event: PeerEvent) => void): void {
+    this.runs += 1;
+    this.#listener = listener;
+    this.#ready = Promise.withResolvers();
+    this.#ready.promise.catch(() => {});
+    this.placed.hold(true);
+    if (this.#gone !== undefined) this.#notify(this.#gone);
+  }
+
+  end(): void {
+    this.#listener = undefined;
+    this.placed.hold(false);
+  }
+
+  async kill(): Promise<void> {
+    this.placed.hold(true);
+    this.placed.kill();
+    await this.exited;
+  }
+
+  #onBytes(reader: FrameReader, bytes: Buffer): void {
+    if (this.#fault !== undefined) return;
+    try {
+      for (const raw of reader.push(bytes)) this.#onFrame(workerFrameSchema.parse(raw));
+    } catch (failure) {
+      this.#break(`it broke the protocol: ${failure instanceof Error ? failure.message.slice(0, 200) : ''}`);
+    }
+  }
+
+  #onFrame(frame: CheckedFrame): void {
+    if (this.#fault !== undefined) return;
+    if (frame.t === 'fatal') {
+      this.#break(frame.message);
+      return;
+    }
+    if (frame.t !== 'ready') {
+      this.#notify({ type: 'frame', frame });
+      return;
+    }
+    this.engine = frame.engine;
+    if (frame.v === protocolVersion) this.#ready.resolve();
+    else this.#break(`it speaks version ${frame.v} of the protocol, not ${protocolVersion}`);
+  }
+
+  #break(reason: string): void {
+    this.#fault ??= reason;
+    this.placed.kill();
+  }
+
+  #onExit(exit: Exit): Exit {
+    const reason = this.#fault ?? `it ended by ${exit.signal ?? `exit code ${exit.code}`}`;
+    this.#gone = { type: 'gone', reason, outOfMemory: exit.outOfMemory };
+    const detail = this.placed.diagnostics().trim().split('\n').slice(-4).join(' ').slice(0, 600);
+    this.#ready.reject(
+      new CodemodeError(
+        'unavailable',
+        `the engine did not start: ${reason}${detail === '' ? '' : `; ${detail}`}`,
+      ),
+    );
+    this.#notify(this.#gone);
+    return exit;
+  }
+
+  #notify(event: PeerEvent): void {
+    this.#listener?.(event);
+  }
+}

@@ -1,0 +1,45 @@
+/**
+ * The guest kernel as text: one for all engines. The text is that of the functions beside this file, in one closure;
+ * evaluated in a fresh realm it is a function that takes `emit` and returns `dispatch` (`boot.ts`).
+ *
+ * A function that is missing here is a ReferenceError in the guest, which `kernel.test.ts` looks for.
+ */
+import * as boot from './boot.ts';
+import * as consoles from './console.ts';
+import * as decode from './decode.ts';
+import * as encode from './encode.ts';
+import * as harden from './harden.ts';
+import * as inspect from './inspect.ts';
+import * as primordials from './primordials.ts';
+import * as random from './random.ts';
+import * as state from './state.ts';
+import * as timers from './timers.ts';
+import * as tools from './tools.ts';
+
+const parts: readonly Readonly<Record<string, unknown>>[] = [
+  primordials,
+  encode,
+  decode,
+  harden,
+  inspect,
+  random,
+  state,
+  timers,
+  tools,
+  consoles,
+  boot,
+];
+
+/** The file name that frames of the kernel carry; frames of the code carry `codemode.js`. */
+export const kernelFile = 'codemode-kernel.js';
+export const codeFile = 'codemode.js';
+
+export const kernelSource = `(function () {
+'use strict';
+${parts
+  .flatMap((part) => Object.values(part))
+  .filter((member) => typeof member === 'function')
+  .map(String)
+  .join('\n')}
+return bootKernel;
+})()`;

@@ -1,0 +1,131 @@
+/**
+ * A child process of this program: an empty environment, an empty standard input, one socket for the protocol, and Node's permission
+ * model, which leaves it neither files (but its own program), nor processes, nor threads. It dies with its parent.
+ *
+ * It is not a sandbox of the operating system: whoever leaves the engine has a process of this user with a network. For code that
+ * nobody trusts there are the places `container` and `sandbox`.
+ */
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
+import type { Duplex, Readable, Writable } from 'node:stream';
+import { CodemodeError } from '../errors.ts';
+import type { Exit, PlacedWorker } from './place.ts';
+
+export interface ChildCommand {
+  readonly program: string;
+  readonly args: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
+  /** `fd3`: a socket pair at descriptor 3. `stdio`: standard input and output. */
+  readonly channel: 'fd3' | 'stdio';
+}
+
+/** Enough to see why an engine ended. */
+const diagnosticsBytesMax = 16_384;
+
+/** util-linux, on every Debian: without them the child still dies with us, when its socket ends. */
+const setpriv = ['/usr/bin/setpriv', '/bin/setpriv'].find((path) => existsSync(path));
+const prlimit = ['/usr/bin/prlimit', '/bin/prlimit'].find((path) => existsSync(path));
+
+/** No core files; no more descriptors than Node itself needs. */
+const wrapper = [
+  ...(setpriv === undefined ? [] : [setpriv, '--pdeathsig', 'KILL', '--no-new-privs', '--']),
+  ...(prlimit === undefined ? [] : [prlimit, '--core=0', '--nofile=256', '--']),
+];
+
+export function startChild(command: ChildCommand): PlacedWorker {
+  const [program = '', ...args] = [...wrapper, command.program, ...command.args];
+  const child = spawn(program, args, {
+    env: command.env,
+    cwd: '/',
+    stdio: command.channel === 'fd3' ? ['ignore', 'ignore', 'pipe', 'pipe'] : ['pipe', 'pipe', 'pipe'],
+  });
+  return placeChild(child, command.channel);
+}
+
+export function placeChild(child: ChildProcess, channel: ChildCommand['channel']): PlacedWorker {
+  const socket = child.stdio[3] as Duplex | null | undefined;
+  const input = (channel === 'fd3' ? socket : child.stdin) as Writable;
+  const output = (channel === 'fd3' ? socket : child.stdout) as Readable;
+  const tail = tailOf(child.stderr);
+  return {
+    input,
+    output,
+    kill: () => void child.kill('SIGKILL'),
+    exited: exitOf(child, tail),
+    diagnostics: tail,
+    cpuMs: () => (child.pid === undefined ? undefined : processorMs(child.pid)),
+    limitMemory: (moreMb) => limitData(child, moreMb),
+    hold(held) {
+      for (const handle of [child, input, output, child.stderr]) setHeld(handle, held);
+    },
+  };
+}
+
+function setHeld(handle: unknown, held: boolean): void {
+  const one = handle as { ref?(): void; unref?(): void } | null;
+  if (held) one?.ref?.();
+  else one?.unref?.();
+}
+
+/** Drained always, so that a talkative engine never stalls. */
+function tailOf(stream: Readable | null): () => string {
+  let tail = '';
+  stream?.setEncoding('utf8');
+  stream?.on('data', (text: string) => {
+    tail = `${tail}${text}`.slice(-diagnosticsBytesMax);
+  });
+  return () => tail;
+}
+
+function exitOf(child: ChildProcess, tail: () => string): Promise<Exit> {
+  return new Promise((settle) => {
+    child.once('error', (error) => settle({ code: null, signal: error.message, outOfMemory: false }));
+    // `close`, not `exit`: then standard error has been read to its end.
+    child.once('close', (code, signal) => {
+      settle({
+        code,
+        signal,
+        outOfMemory: /out of memory|allocation failed|is_heap_oom|bad_alloc|Last few GCs/i.test(tail()),
+      });
+    });
+  });
+}
+
+/** Fields 14 and 15 of /proc/PID/stat, in the hundredths of a second that Linux counts in. */
+export function processorMs(pid: number): number | undefined {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
+    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+    return (Number(fields[11]) + Number(fields[12])) * 10;
+  } catch {
+    return undefined;
+  }
+}
+
+/**
+ * RLIMIT_DATA, counted from what the process has mapped now: engines reserve gigabytes that they never touch, so no fixed number
+ * would do. It covers typed arrays and WebAssembly, which V8's own limit does not.
+ */
+async function limitData(child: ChildProcess, moreMb: number): Promise<void> {
+  const { pid } = child;
+  if (prlimit === undefined || pid === undefined) return;
+  const mapped = dataBytes(pid);
+  if (mapped === undefined) return;
+  const bytes = mapped + moreMb * 1_048_576;
+  await new Promise<void>((settle, reject) => {
+    // The child is not reaped yet, so its number can't have become another's.
+    execFile(prlimit, ['--pid', `${pid}`, `--data=${bytes}`], (error) => {
+      if (error === null || child.exitCode !== null || child.signalCode !== null) settle();
+      else reject(new CodemodeError('unavailable', `the memory limit can not be set: ${error.message}`));
+    });
+  });
+}
+
+function dataBytes(pid: number): number | undefined {
+  try {
+    const line = /^VmData:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'latin1'));
+    return line === null ? undefined : Number(line[1]) * 1024;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,177 @@
+/**
+ * A container of podman or docker: no network, no capability, a read-only root with one Node in it, limits of the kernel on memory, processes
+ * and CPU. One worker is one container; the engine inside is still an engine with a kernel of its own.
+ */
+import { execFile, spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { existsSync, readFileSync } from 'node:fs';
+import { promisify } from 'node:util';
+import { CodemodeError } from '../errors.ts';
+import type { EngineName } from '../protocol/frames.ts';
+import { placeChild, processorMs } from './child.ts';
+import { ensureImage } from './container-image.ts';
+import type { Exit, Place, PlacedWorker } from './place.ts';
+import { nodeFlags } from './programs.ts';
+import { programInside } from './worker-tree.ts';
+
+const run = promisify(execFile);
+
+export interface ContainerOptions {
+  readonly engine: EngineName;
+  readonly memoryMb: number;
+}
+
+/** Containers of a host program that is gone have nobody who would end them. */
+const ownerLabel = 'squash.codemode.owner';
+
+/** Node and the engine before any code. */
+const ownMb = 192;
+
+export function findContainerProgram(): string {
+  const folders = (process.env['PATH'] ?? '/usr/bin').split(':');
+  for (const name of ['podman', 'docker']) {
+    const found = folders.map((folder) => `${folder}/${name}`).find((path) => existsSync(path));
+    if (found !== undefined) return found;
+  }
+  throw new CodemodeError('unavailable', 'neither podman nor docker is installed');
+}
+
+export function containerPlace(options: ContainerOptions): Place {
+  const program = findContainerProgram();
+  let image: Promise<string> | undefined;
+  return {
+    async start() {
+      image ??= removeOrphans(program).then(() => ensureImage(program));
+      return await startContainer(program, await image, options);
+    },
+  };
+}
+
+async function startContainer(
+  program: string,
+  image: string,
+  { engine, memoryMb }: ContainerOptions,
+): Promise<PlacedWorker> {
+  const name = `codemode-${randomBytes(8).toString('hex')}`;
+  const flags = [
+    'run',
+    '--rm',
+    '-i',
+    '--name',
+    name,
+    '--label',
+    `${ownerLabel}=${ownerOf(process.pid)}`,
+    '--pull=never',
+    '--network=none',
+    '--read-only',
+    '--cap-drop=ALL',
+    '--security-opt=no-new-privileges',
+    '--user=65534:65534',
+    '--pids-limit=64',
+    `--memory=${memoryMb + ownMb}m`,
+    `--memory-swap=${memoryMb + ownMb}m`,
+    '--cpus=2',
+    '--log-driver=none',
+    '--env=TZ=UTC',
+    '--workdir=/',
+    '--hostname=codemode',
+    '--ipc=private',
+    ...podmanFlags(program),
+  ];
+  const command = [
+    '/usr/bin/node',
+    ...nodeFlags(engine, memoryMb),
+    '--permission',
+    '--allow-fs-read=/codemode/',
+    ...addonFlags(engine),
+    programInside,
+    'stdio',
+  ];
+  const child = spawn(program, [...flags, image, ...command], {
+    stdio: ['pipe', 'pipe', 'pipe'],
+    detached: true,
+  });
+  const placed = placeChild(child, 'stdio');
+  let ended = false;
+  let pid: number | undefined;
+  return {
+    ...placed,
+    kill() {
+      if (ended) return;
+      ended = true;
+      // The client's end is not the container's: the engine is told, and the client follows.
+      execFile(program, ['rm', '--force', ...(program.endsWith('podman') ? ['--time=0'] : []), name], () =>
+        placed.kill(),
+      );
+    },
+    exited: placed.exited.then((exit): Exit => {
+      // 137 that nobody asked for is the kernel's answer to too much memory.
+      const outOfMemory = exit.outOfMemory || (!ended && exit.code === 137);
+      ended = true;
+      return { ...exit, outOfMemory };
+    }),
+    cpuMs: () => (pid === undefined ? undefined : processorMs(pid)),
+    async limitMemory() {
+      // The container has its limit; here is when its process has a number.
+      pid = await hostPid(program, name);
+    },
+  };
+}
+
+function addonFlags(engine: EngineName): readonly string[] {
+  return engine === 'isolated-vm' ? ['--allow-addons', '--allow-fs-read=/etc/alpine-release'] : [];
+}
+
+/** runc also works where crun refuses the layout of the control groups; the ulimits are below what a container may be given itself. */
+function podmanFlags(program: string): readonly string[] {
+  if (!program.endsWith('podman')) return [];
+  const runc = ['/usr/sbin/runc', '/usr/bin/runc'].find((path) => existsSync(path));
+  return [
+    ...(runc === undefined ? [] : [`--runtime=${runc}`]),
+    '--ulimit=nofile=1024:4096',
+    '--ulimit=nproc=1000:1000',
+    '--ulimit=core=0:0',
+    '--no-hosts',
+  ];
+}
+
+/** The container's first process as this machine numbers it; unknown where the engine runs elsewhere. */
+async function hostPid(program: string, name: string): Promise<number | undefined> {
+  try {
+    const { stdout } = await run(program, ['inspect', '--format', '{{.State.Pid}}', name]);
+    const pid = Number(stdout.trim());
+    return pid > 1 && readFileSync(`/proc/${pid}/cmdline`, 'latin1').includes(programInside)
+      ? pid
+      : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** A number alone may be another program's by now: with the moment it started it is not. */
+function ownerOf(pid: number): string | undefined {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
+    return `${pid}-${stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19]}`;
+  } catch {
+    return undefined;
+  }
+}
+
+async function removeOrphans(program: string): Promise<void> {
+  const { stdout } = await run(program, [
+    'ps',
+    '--all',
+    '--filter',
+    `label=${ownerLabel}`,
+    '--format',
+    `{{.Names}} {{.Label "${ownerLabel}"}}`,
+  ]).catch((cause: unknown) => {
+    throw new CodemodeError('unavailable', `${program} does not answer`, { cause });
+  });
+  for (const line of stdout.split('\n')) {
+    const [name, owner] = line.split(' ');
+    if (name === undefined || owner === undefined || ownerOf(Number(owner.split('-')[0])) === owner) continue;
+    await run(program, ['rm', '--force', name]).catch(() => {});
+  }
+}

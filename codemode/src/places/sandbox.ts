@@ -1,0 +1,101 @@
+/**
+ * A Squash sandbox: namespaces, seccomp and control groups around the engine, no network, and a layer that holds a Node and nothing else. One
+ * worker is one sandbox. It is reached as everybody reaches one, through the command line and its daemon's exec stream.
+ */
+import { execFile, spawn } from 'node:child_process';
+import { promisify } from 'node:util';
+import { CodemodeError } from '../errors.ts';
+import type { EngineName } from '../protocol/frames.ts';
+import { placeChild } from './child.ts';
+import type { Exit, Place, PlacedWorker } from './place.ts';
+import { nodeFlags } from './programs.ts';
+import { digestOf, programInside, treeContents, withTree } from './worker-tree.ts';
+
+const run = promisify(execFile);
+
+export interface SandboxOptions {
+  readonly engine: EngineName;
+  readonly memoryMb: number;
+  /** The command line: a program and its first words. */
+  readonly squash: readonly [string, ...string[]];
+}
+
+/** Node and the engine before any code. */
+const ownMb = 192;
+/** A sandbox whose owner died without a word is destroyed by the daemon after this long. */
+const lifetimeS = 3600;
+
+export function sandboxPlace(options: SandboxOptions): Place {
+  let module: Promise<string> | undefined;
+  return {
+    async start() {
+      module ??= ensureModule(options.squash);
+      return await startSandbox(options, await module);
+    },
+  };
+}
+
+async function squash(
+  [program, ...first]: SandboxOptions['squash'],
+  words: readonly string[],
+): Promise<string> {
+  try {
+    const { stdout } = await run(program, [...first, ...words], { maxBuffer: 64 * 1_048_576 });
+    return stdout;
+  } catch (cause) {
+    const said = (cause as { readonly stderr?: string }).stderr?.trim() ?? '';
+    throw new CodemodeError('unavailable', `the Squash daemon can not be used: ${said || String(cause)}`, {
+      cause,
+    });
+  }
+}
+
+/** The layer's name tells its content, so it is built once for each version of Node, engine and kernel. */
+async function ensureModule(command: SandboxOptions['squash']): Promise<string> {
+  const entries = await treeContents();
+  const name = `350-codemode-${digestOf(entries)}`;
+  const names = (await squash(command, ['module', 'ls', '--quiet'])).split('\n');
+  if (!names.includes(name))
+    await withTree(entries, (root) => squash(command, ['module', 'build', 'from-dir', root, name]));
+  return name;
+}
+
+async function startSandbox(
+  { squash: command, engine, memoryMb }: SandboxOptions,
+  module: string,
+): Promise<PlacedWorker> {
+  const limits = ['--memory', `${memoryMb + ownMb}`, '--lifetime', `${lifetimeS}`];
+  const { id } = JSON.parse(
+    await squash(command, ['--json', 'create', '--layers', module, '--owner', 'codemode', ...limits]),
+  ) as { readonly id: string };
+  const [program, ...first] = command;
+  const node = ['/usr/bin/node', ...nodeFlags(engine, memoryMb), programInside, 'stdio'];
+  const child = spawn(program, [...first, 'exec', '-e', 'TZ=UTC', id, '--', ...node], {
+    stdio: ['pipe', 'pipe', 'pipe'],
+    detached: true,
+  });
+  const placed = placeChild(child, 'stdio');
+  let removed: Promise<unknown> | undefined;
+  const remove = () => {
+    removed ??= squash(command, ['rm', '--force', id]).catch(() => {
+      // The daemon is gone or going; the sandbox's lifetime ends it.
+    });
+    return removed;
+  };
+  return {
+    ...placed,
+    kill() {
+      void remove().then(() => placed.kill());
+    },
+    exited: placed.exited.then(async (exit): Promise<Exit> => {
+      const asked = removed !== undefined;
+      await remove();
+      const outOfMemory =
+        exit.outOfMemory || (!asked && (exit.code === 137 || /oom_killed/.test(placed.diagnostics())));
+      return { ...exit, outOfMemory };
+    }),
+    // The sandbox's processes are not this machine's to look at: QuickJS counts its own time, the wall clock holds for both engines.
+    cpuMs: () => undefined,
+    limitMemory: async () => {},
+  };
+}

@@ -1,0 +1,93 @@
+/**
+ * What an engine needs in a place that holds nothing else: this Node with the libraries it is linked to, the worker's program, the engines'
+ * packages. No shell, no package manager, no registry: it is made from what is installed here, and named after its content.
+ */
+import { execFile } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import {
+  cpSync,
+  globSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { basename, dirname, join } from 'node:path';
+import { promisify } from 'node:util';
+import { engineFolders } from './programs.ts';
+
+const run = promisify(execFile);
+const source = dirname(import.meta.dirname);
+
+/** What the worker imports, directly and through others. */
+const folders = ['engines', 'kernel', 'protocol', 'worker'];
+const engines = ['quickjs', 'isolated-vm'] as const;
+
+/** Where the worker's program is inside. */
+export const programInside = '/codemode/src/worker/main.ts';
+
+export interface Entry {
+  readonly from: string;
+  readonly to: string;
+}
+
+export async function treeContents(): Promise<readonly Entry[]> {
+  const programs = folders.flatMap((folder) =>
+    globSync(`${folder}/**/*.ts`, { cwd: source }).filter((path) => !path.endsWith('.test.ts')),
+  );
+  const packages = new Set(
+    engines.flatMap((engine) => engineFolders(engine).filter((folder) => folder !== source)),
+  );
+  return [
+    { from: process.execPath, to: 'usr/bin/node' },
+    ...(await libraries(process.execPath)).map((path) => ({ from: realpathSync(path), to: path.slice(1) })),
+    ...programs.map((path) => ({ from: join(source, path), to: `codemode/src/${path}` })),
+    { from: join(dirname(source), 'package.json'), to: 'codemode/package.json' },
+    ...[...packages].flatMap((folder) => packageFiles(folder)),
+  ];
+}
+
+async function libraries(program: string): Promise<readonly string[]> {
+  const { stdout } = await run('ldd', [program]);
+  return [...stdout.matchAll(/(?:=> )?(\/\S+) \(0x/g)].map((found) => found[1] ?? '');
+}
+
+/** Binaries for other machines and sources of the native part are left out: they are most of the size. */
+function packageFiles(folder: string): readonly Entry[] {
+  const foreign = /^(?:src|binding\.gyp|build)\b|prebuilds\/(?!linux-)|\.map$|\.md$/;
+  return globSync('**/*', { cwd: folder })
+    .filter((path) => !foreign.test(path) && statSync(join(folder, path)).isFile())
+    .map((path) => ({ from: join(folder, path), to: join('codemode/node_modules', basename(folder), path) }));
+}
+
+/** Node's own 120 MB are told by its version and size. */
+export function digestOf(entries: readonly Entry[]): string {
+  const hash = createHash('sha256').update(`${process.version} ${process.arch}`);
+  for (const { from, to } of [...entries].sort((a, b) => (a.to < b.to ? -1 : 1))) {
+    const { size } = statSync(from);
+    hash.update(`${to} ${size}\n`);
+    if (size < 4_194_304) hash.update(readFileSync(from));
+  }
+  return hash.digest('hex').slice(0, 16);
+}
+
+/** Lays the tree out in a folder of its own for as long as `work` takes. */
+export async function withTree<T>(entries: readonly Entry[], work: (root: string) => Promise<T>): Promise<T> {
+  const root = mkdtempSync(join(tmpdir(), 'codemode-image-'));
+  try {
+    for (const { from, to } of entries) {
+      mkdirSync(join(root, dirname(to)), { recursive: true, mode: 0o755 });
+      cpSync(from, join(root, to));
+    }
+    for (const folder of ['proc', 'sys', 'dev', 'etc', 'tmp', 'run', 'root'])
+      mkdirSync(join(root, folder), { recursive: true });
+    writeFileSync(join(root, 'etc/passwd'), 'root:x:0:0::/root:/\nnobody:x:65534:65534::/:/\n');
+    return await work(root);
+  } finally {
+    rmSync(root, { recursive: true, force: true });
+  }
+}

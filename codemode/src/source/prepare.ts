@@ -1,0 +1,77 @@
+/**
+ * From what a model sent to what an engine runs: length, fence, types, one function expression, guard. Pure, on the host,
+ * before any engine is asked for.
+ */
+import { CodemodeError } from '../errors.ts';
+import { stripFence } from './fence.ts';
+import { guard } from './guard.ts';
+import { type Normalized, normalize } from './normalize.ts';
+import { stripTypes } from './typescript.ts';
+
+export interface Prepared {
+  /** One function expression, checked. */
+  readonly text: string;
+  /** Subtract it from a line in `text` to get the line in the code as it was given. */
+  readonly linesBefore: number;
+}
+
+export interface PrepareOptions {
+  readonly language: 'auto' | 'javascript' | 'typescript';
+  readonly codeBytes: number;
+}
+
+/** @throws CodemodeError of kind `code-limit` or `syntax` */
+export function prepare(code: string, options: PrepareOptions): Prepared {
+  const bytes = Buffer.byteLength(code);
+  if (bytes > options.codeBytes) {
+    throw new CodemodeError('code-limit', `the code is ${bytes} bytes long, ${options.codeBytes} at most`);
+  }
+  if (!code.isWellFormed()) throw new CodemodeError('syntax', 'the code is not well-formed Unicode');
+  const fenced = stripFence(code);
+  const normalized = withoutStackOverflow(() => toFunction(fenced.code, options.language));
+  withoutStackOverflow(() => guard(normalized.text));
+  return { text: normalized.text, linesBefore: normalized.linesBefore - fenced.linesBefore };
+}
+
+/** JavaScript first: stripping types from JavaScript could change it (`a < b > (c)`). */
+function toFunction(code: string, language: PrepareOptions['language']): Normalized {
+  if (language === 'typescript') return fromTypeScript(code);
+  try {
+    return normalize(code);
+  } catch (failure) {
+    if (!(failure instanceof SyntaxError)) throw failure;
+    if (language === 'javascript') throw asSyntax(failure);
+    try {
+      return fromTypeScript(code);
+    } catch (second) {
+      // The stripper knows why TypeScript is refused; about anything else the parser's sentence has the position.
+      throw second instanceof CodemodeError && /strip-only/.test(second.message) ? second : asSyntax(failure);
+    }
+  }
+}
+
+function fromTypeScript(code: string): Normalized {
+  const stripped = stripTypes(code);
+  try {
+    return normalize(stripped);
+  } catch (failure) {
+    throw asSyntax(failure);
+  }
+}
+
+function asSyntax(failure: unknown): CodemodeError {
+  return new CodemodeError('syntax', failure instanceof Error ? failure.message : String(failure), {
+    cause: failure,
+  });
+}
+
+/** The parser is recursive; a program nested ten thousand deep is refused, not a fault. */
+function withoutStackOverflow<T>(work: () => T): T {
+  try {
+    return work();
+  } catch (failure) {
+    if (failure instanceof RangeError)
+      throw new CodemodeError('syntax', 'the code is nested too deeply', { cause: failure });
+    throw failure;
+  }
+}

@@ -1,0 +1,42 @@
+/**
+ * TypeScript to JavaScript by blanking out the types: every other character stays where it is, so positions in
+ * errors stay true. What needs a transformation (enum, namespace, parameter properties) is refused with a sentence.
+ */
+import { stripTypeScriptTypes } from 'node:module';
+import { CodemodeError } from '../errors.ts';
+
+const head = 'async function body() {\n';
+const tail = '\n}';
+
+/** @throws CodemodeError of kind `syntax` */
+export function stripTypes(code: string): string {
+  // A program with a top-level return is no module: as a function's body it can be stripped.
+  const attempts = [() => strip(`${head}${code}${tail}`).slice(head.length, -tail.length), () => strip(code)];
+  let first: unknown;
+  for (const attempt of attempts) {
+    try {
+      return attempt();
+    } catch (failure) {
+      first ??= failure;
+    }
+  }
+  throw explain(first);
+}
+
+function strip(code: string): string {
+  // Node says once per process that the function is experimental; a library must not print for its user.
+  const emitWarning: unknown = Reflect.get(process, 'emitWarning');
+  Reflect.set(process, 'emitWarning', () => {});
+  try {
+    return stripTypeScriptTypes(code, { mode: 'strip' });
+  } finally {
+    Reflect.set(process, 'emitWarning', emitWarning);
+  }
+}
+
+function explain(failure: unknown): CodemodeError {
+  const message = failure instanceof Error ? (failure.message.split('\n')[0] ?? '') : String(failure);
+  const unsupported = /not supported in strip-only mode/.test(message);
+  const advice = unsupported ? '; write it without enum, namespace and parameter properties' : '';
+  return new CodemodeError('syntax', `${message.trim()}${advice}`, { cause: failure });
+}

@@ -1,0 +1,5 @@
+/** The shared suite on the executor `quickjs`. */
+import { allCases } from './all-cases.ts';
+import { runSuite } from './run-suite.ts';
+
+runSuite('quickjs', allCases);

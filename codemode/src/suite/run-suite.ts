@@ -1,0 +1,47 @@
+/**
+ * Runs the rows of the suite on one executor. After each row the same executor must still answer, and at the end nothing of it may be
+ * left.
+ */
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { createExecutor, type ExecutorName, type ExecutorOptions } from '../executors.ts';
+import type { PooledExecutor } from '../executor.ts';
+import type { Case } from './case.ts';
+
+/** In the environment of the host and in its arguments; no run may ever show it. */
+export const canary = 'canary-7f3a9c';
+
+export function runSuite(
+  name: ExecutorName,
+  groups: Readonly<Record<string, readonly Case[]>>,
+  options: ExecutorOptions = {},
+): void {
+  describe(name, () => {
+    let executor: PooledExecutor;
+    before(async () => {
+      process.env['CODEMODE_CANARY'] = canary;
+      executor = createExecutor(name, { limits: { memoryMb: 64 }, ...options, allowWeakIsolation: true });
+      await executor.init();
+    });
+    after(async () => {
+      await executor.dispose();
+      assert.equal(executor.processes, 0);
+    });
+    for (const [group, cases] of Object.entries(groups)) {
+      for (const one of cases) test(`${group}: ${one.name}`, () => runCase(executor, one));
+    }
+  });
+}
+
+async function runCase(executor: PooledExecutor, one: Case): Promise<void> {
+  const given = await executor.execute(one.code, one.tools?.(), one.options?.());
+  const expect = one.differs?.executor === executor.name ? one.differs.expect : one.expect;
+  expect(given);
+  const shown = JSON.stringify(
+    [given.error, given.errorInfo, given.logs, given.warnings],
+    (_, value: unknown) => (typeof value === 'bigint' ? `${value}` : value),
+  );
+  assert.doesNotMatch(shown, new RegExp(`${canary}|file:|${import.meta.dirname}|node_modules`));
+  const next = await executor.execute('return 1 + 1');
+  assert.deepEqual([next.error, next.result], [undefined, 2], `the next run after "${one.name}"`);
+}

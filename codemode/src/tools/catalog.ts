@@ -1,0 +1,84 @@
+/**
+ * Tools with what is said about them: descriptions and schemas, from which a prompt's declarations, the search and the checks of arguments
+ * are made. A catalog gives the tree that `execute()` takes.
+ */
+import { z } from 'zod';
+import type { ToolFn, ToolTree } from '../types.ts';
+import { uniqueNames } from './names.ts';
+
+export type JsonSchema = boolean | { readonly [key: string]: unknown };
+
+export interface ToolDefinition {
+  readonly description?: string | undefined;
+  /** Of the one argument, an object. Zod, or JSON Schema. */
+  readonly inputSchema?: z.ZodType | JsonSchema | undefined;
+  readonly outputSchema?: z.ZodType | JsonSchema | undefined;
+  readonly execute: (input: unknown) => unknown;
+}
+
+export interface CatalogEntry {
+  /** `["codemode", "fs", "read_file"]` */
+  readonly path: readonly string[];
+  readonly description: string;
+  readonly input: JsonSchema | undefined;
+  readonly output: JsonSchema | undefined;
+  readonly call: ToolFn;
+}
+
+/** Tools of one namespace below `codemode`, or directly in it. */
+export function catalogOf(
+  tools: Readonly<Record<string, ToolDefinition | ToolFn>>,
+  namespace: readonly string[] = [],
+): readonly CatalogEntry[] {
+  const names = Object.keys(tools);
+  const safe = uniqueNames(names);
+  return names.map((name, at): CatalogEntry => {
+    const given = tools[name];
+    const definition: ToolDefinition =
+      typeof given === 'function' ? { execute: given } : (given ?? { execute: () => undefined });
+    return {
+      path: ['codemode', ...namespace, safe[at] ?? name],
+      description: definition.description ?? '',
+      input: schemaOf(definition.inputSchema),
+      output: schemaOf(definition.outputSchema),
+      call: typeof given === 'function' ? given : checked(definition),
+    };
+  });
+}
+
+/** What `execute()` takes. */
+export function toolTreeOf(entries: readonly CatalogEntry[]): ToolTree {
+  const root: Record<string, unknown> = {};
+  for (const { path, call } of entries) {
+    let space = root;
+    for (const name of path.slice(1, -1)) space = (space[name] ??= {}) as Record<string, unknown>;
+    space[path.at(-1) ?? ''] = call;
+  }
+  return root as ToolTree;
+}
+
+function schemaOf(schema: z.ZodType | JsonSchema | undefined): JsonSchema | undefined {
+  if (!(schema instanceof z.ZodType)) return schema;
+  return z.toJSONSchema(schema, { unrepresentable: 'any', io: 'input' }) as JsonSchema;
+}
+
+/** Arguments are checked before the tool sees them: they come from code that nobody has read. */
+function checked({ inputSchema, execute }: ToolDefinition): ToolFn {
+  const schema = inputSchema instanceof z.ZodType ? inputSchema : fromJsonSchema(inputSchema);
+  return (input) => {
+    if (schema === undefined) return execute(input);
+    const parsed = schema.safeParse(input === undefined ? {} : input);
+    if (parsed.success) return execute(parsed.data);
+    throw new TypeError(`invalid input: ${z.prettifyError(parsed.error)}`);
+  };
+}
+
+/** A schema that zod does not know how to check is left to the tool. */
+function fromJsonSchema(schema: JsonSchema | undefined): z.ZodType | undefined {
+  if (schema === undefined || typeof schema === 'boolean') return undefined;
+  try {
+    return z.fromJSONSchema(schema as Parameters<typeof z.fromJSONSchema>[0]);
+  } catch {
+    return undefined;
+  }
+}

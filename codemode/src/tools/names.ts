@@ -1,0 +1,26 @@
+/** Names of servers and tools as names in JavaScript: safe, unique, and the same each time. */
+const reserved = new Set(
+  'await break case catch class const continue debugger default delete do else enum export extends false finally for function if implements import in instanceof interface let new null package private protected public return static super switch this throw true try typeof var void while with yield then constructor prototype __proto__ toJSON'.split(
+    ' ',
+  ),
+);
+
+/** `read-file.v2` is `read_file_v2`; a leading digit gets `_` before it, a reserved word behind it. */
+export function safeName(name: string): string {
+  const plain = name.replace(/[-.\s/:]/g, '_').replace(/[^\w$]/g, '');
+  if (plain === '' || plain === '_') return '_';
+  if (/^\d/.test(plain)) return `_${plain}`;
+  return reserved.has(plain) ? `${plain}_` : plain;
+}
+
+/** In the order given: a name that is taken gets a number. */
+export function uniqueNames(names: readonly string[]): readonly string[] {
+  const taken = new Set<string>();
+  return names.map((name) => {
+    const safe = safeName(name);
+    let unique = safe;
+    for (let number = 2; taken.has(unique); number += 1) unique = `${safe}_${number}`;
+    taken.add(unique);
+    return unique;
+  });
+}

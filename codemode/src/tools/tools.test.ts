@@ -1,0 +1,115 @@
+/** Names, declarations and search over schemas that somebody else wrote. */
+import assert from 'node:assert/strict';
+import { it } from 'node:test';
+import { z } from 'zod';
+import { judge } from '../host/policy.ts';
+import { stripTypes } from '../source/typescript.ts';
+import { catalogOf, toolTreeOf } from './catalog.ts';
+import { declarationsOf, typeOf } from './declarations.ts';
+import { uniqueNames } from './names.ts';
+import { ToolSearch } from './search.ts';
+
+it('uniqueNames() makes names safe and different', () => {
+  const given = [
+    'read-file',
+    'read_file',
+    'read.file',
+    '2fa',
+    'delete',
+    'then',
+    '',
+    'ü',
+    'a b',
+    'constructor',
+  ];
+  assert.deepEqual(uniqueNames(given), [
+    'read_file',
+    'read_file_2',
+    'read_file_3',
+    '_2fa',
+    'delete_',
+    'then_',
+    '_',
+    '__2',
+    'a_b',
+    'constructor_',
+  ]);
+});
+
+it('typeOf() renders what schemas say', () => {
+  assert.equal(
+    typeOf({
+      type: 'object',
+      properties: { a: { type: 'integer' }, 'b-c': { enum: ['x', 1] } },
+      required: ['a'],
+    }),
+    '{ a: number; "b-c"?: "x" | 1 }',
+  );
+  assert.equal(typeOf({ type: 'array', items: { type: ['string', 'null'] } }), 'Array<string | null>');
+  assert.equal(
+    typeOf({ anyOf: [{ type: 'string' }, { type: 'array', items: { type: 'number' } }] }),
+    'string | number[]',
+  );
+  assert.equal(typeOf({ $ref: '#/$defs/a', $defs: { a: { const: 'x' } } }), '"x"');
+  assert.equal(typeOf(undefined), 'unknown');
+});
+
+it('declarationsOf() stays TypeScript whatever a server says', () => {
+  const hostile = {
+    description: '*/ declare const x: any; /*\n```',
+    properties: { 'a"b': { type: 'string', description: '*/' } },
+    type: 'object',
+  };
+  const cycle = { type: 'object', properties: { self: { $ref: '#' } } };
+  const entries = [
+    ...catalogOf({ 'do it': { description: hostile.description, inputSchema: hostile, execute: () => 1 } }),
+    ...catalogOf({ loop: { inputSchema: cycle, execute: () => 1 } }, ['other-server']),
+  ];
+  const text = declarationsOf(entries);
+  // Declarations are nothing at run time: whatever is left after stripping has broken out.
+  assert.equal(stripTypes(text).trim(), '');
+});
+
+it('catalogOf() checks arguments by Zod and by JSON Schema', async () => {
+  const tree = toolTreeOf(
+    catalogOf({
+      zod: { inputSchema: z.object({ n: z.number() }), execute: (input) => input },
+      json: {
+        inputSchema: { type: 'object', properties: { n: { type: 'number' } }, required: ['n'] },
+        execute: (input) => input,
+      },
+      plain: (a: unknown) => a,
+    }),
+  ) as Readonly<Record<string, (input: unknown) => unknown>>;
+  for (const name of ['zod', 'json']) {
+    assert.deepEqual(await tree[name]?.({ n: 1 }), { n: 1 });
+    assert.throws(() => tree[name]?.({ n: 'x' }), /invalid input/);
+  }
+  assert.equal(tree['plain']?.(5), 5);
+});
+
+it('ToolSearch finds by name, description and parameter, the best first', () => {
+  const tools = Object.fromEntries(
+    Array.from({ length: 50 }, (_, at) => [`tool${at}`, { description: 'does things', execute: () => at }]),
+  );
+  const search = new ToolSearch(
+    catalogOf({
+      ...tools,
+      readFile: { description: 'Reads a file', execute: () => 1 },
+      listFiles: { description: 'Lists', execute: () => 1 },
+    }),
+  );
+  assert.equal(search.find('read file', 3)[0]?.name, 'codemode.readFile');
+  assert.deepEqual(search.find('nothing like that', 3), []);
+});
+
+it('judge() puts deny over ask over allow', () => {
+  const policy = { allow: ['codemode.fs.*'], ask: ['*.write*'], deny: ['*.write_system'] };
+  assert.deepEqual(
+    ['codemode.fs.read', 'codemode.fs.write', 'codemode.fs.write_system', 'codemode.db.read'].map((tool) =>
+      judge(policy, tool),
+    ),
+    ['allow', 'ask', 'deny', 'deny'],
+  );
+  assert.equal(judge({ deny: ['a*a'] }, 'a'), 'allow');
+});
