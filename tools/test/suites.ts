@@ -25,7 +25,7 @@ export const suites: readonly Suite[] = [
   {
     name: 'unit',
     patterns: [
-      '{contract,host,codemode,cli}/src/**/*.test.ts',
+      '{contract,host,egress,codemode,cli}/src/**/*.test.ts',
       '{tools,images,bench,packaging}/**/*.test.ts',
     ],
     filesAtOnce: 2,
@@ -33,6 +33,7 @@ export const suites: readonly Suite[] = [
     fileMsMaxLong: 10 * minute,
   },
   testFolder('e2e', { filesAtOnce: 2, minutes: 6, minutesLong: 30 }),
+  testFolder('egress', { filesAtOnce: 1, minutes: 10, minutesLong: 30 }),
   testFolder('security', { filesAtOnce: 1, minutes: 10, minutesLong: 30 }),
   testFolder('faults', { filesAtOnce: 1, minutes: 15, minutesLong: 300 }),
   testFolder('vm', { filesAtOnce: 1, minutes: 20, minutesLong: 60 }),

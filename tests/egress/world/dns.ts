@@ -72,7 +72,10 @@ export class DnsWorld {
     const header = Buffer.concat([
       message.subarray(0, 2),
       uint16(0x8180 | (entry === undefined ? 3 : 0)),
-      ...[uint16(1), uint16(records.length), uint16(0), uint16(0)],
+      uint16(1),
+      uint16(records.length),
+      uint16(0),
+      uint16(0),
     ]);
     return Buffer.concat([header, message.subarray(12, end), ...records]);
   }
@@ -83,7 +86,7 @@ export class DnsWorld {
     if (wild === undefined) return undefined;
     const asked = this.#asked.get(`${name} ${type}`) ?? 0;
     this.#asked.set(`${name} ${type}`, asked + 1);
-    return asked > 0 && wild.then !== undefined ? wild.then : wild;
+    return asked > 0 && wild.later !== undefined ? wild.later : wild;
   }
 }
 

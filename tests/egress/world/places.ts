@@ -54,7 +54,7 @@ export interface ZoneEntry {
   readonly srv?: readonly (readonly [priority: number, weight: number, port: number, host: string])[];
   readonly cname?: string;
   /** From the second question on: what rebinding is made of. */
-  readonly then?: ZoneEntry;
+  readonly later?: ZoneEntry;
   readonly ttlS?: number;
 }
 
@@ -70,7 +70,7 @@ export const zone: Readonly<Record<string, ZoneEntry>> = {
   },
   '_svc._tcp.allowed.test': { srv: [[1, 2, 443, 'api.allowed.test']] },
   'empty.allowed.test': { txt: ['no address'] },
-  'rebind.allowed.test': { a: [places.front], ttlS: 0, then: { a: [places.private10], ttlS: 0 } },
+  'rebind.allowed.test': { a: [places.front], ttlS: 0, later: { a: [places.private10], ttlS: 0 } },
   'private10.allowed.test': { a: [places.private10] },
   'private172.allowed.test': { a: [places.private172] },
   'private192.allowed.test': { a: [places.private192] },

@@ -39,7 +39,11 @@ const worldLayers = ['000-base-debian', '100-clients-test', '200-tools'];
 export interface SandboxOptions {
   readonly allow_net?: readonly string[];
   readonly policy?: unknown;
-  readonly secrets?: 'all' | readonly string[];
+  /** None: all there are. */
+  readonly secrets?: readonly string[];
+  readonly memory_mb?: number;
+  readonly cpu?: number;
+  readonly max_lifetime_s?: number;
 }
 
 export class World implements AsyncDisposable {
@@ -116,6 +120,15 @@ export class World implements AsyncDisposable {
       cmd,
       timeout: timeoutS,
     })) as ExecRecord;
+  }
+
+  /** Starts a command and leaves it to itself. @returns its job's path */
+  async start(id: string, cmd: string, timeoutS = 300): Promise<string> {
+    const path = `/cgi-bin/api/sandboxes/${id}`;
+    const job = (await this.daemon.call('POST', `${path}/exec-bg`, { cmd, timeout: timeoutS })) as {
+      readonly job_id: number | string;
+    };
+    return `${path}/jobs/${job.job_id}`;
   }
 
   /** Its output, where it succeeds. */

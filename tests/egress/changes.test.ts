@@ -1,0 +1,160 @@
+/**
+ * What changes while programs are connected, what no policy may exceed, and what one sandbox's flood does to another: in
+ * one world whose operator has set a ceiling.
+ */
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { waitFor } from '../support/wait.ts';
+import { canary } from './world/events.ts';
+import { needsRoot, World } from './world/world.ts';
+
+const stack = new AsyncDisposableStack();
+let world: World;
+
+before(async () => {
+  if (needsRoot !== false) return;
+  world = stack.use(
+    await World.start({
+      ceiling: { allow: ['*.allowed.test', '10.1.2.0/24:80'], deny: ['denied.allowed.test'] },
+      secrets: {
+        KEY: {
+          placeholder: 'squash-key-placeholder',
+          value: 'real-key-value-0123',
+          allowed_hosts: ['secret.allowed.test'],
+        },
+      },
+    }),
+  );
+  await world.create('quiet', { allow_net: ['*.allowed.test'] });
+});
+
+after(() => stack.disposeAsync());
+
+/** Says a line a second, over a connection that it opens once; `over` when that has ended. */
+const talk = (host: string, tls: boolean): string => `python3 -u -c '
+import socket, ssl, sys, time
+plain = socket.create_connection(("${host}", ${tls ? 443 : 7777}))
+end = ssl.create_default_context().wrap_socket(plain, server_hostname="${host}") if ${tls ? 'True' : 'False'} else plain
+try:
+    while True:
+        end.sendall(b"GET /hello HTTP/1.1\\r\\nHost: ${host}\\r\\n\\r\\n" if ${tls ? 'True' : 'False'} else b"hello\\n")
+        if not end.recv(4096): break
+        print("said")
+        time.sleep(0.1)
+except OSError as error:
+    print(error)
+print("over")
+'`;
+
+async function logOf(id: string): Promise<string> {
+  return (await world.exec(id, 'cat /tmp/log')).stdout;
+}
+
+for (const [what, host, tls] of [
+  ['a tunnel of another protocol', 'www.allowed.test', false],
+  ['a tunnel of TLS', 'www.allowed.test', true],
+  ['a connection that is read', 'secret.allowed.test', true],
+] as const) {
+  test(`${what} ends when the policy no longer allows it, and only then`, { skip: needsRoot }, async () => {
+    const id = `live-${host.split('.')[0]}-${String(tls)}`;
+    await world.create(id, { allow_net: ['*.allowed.test'] });
+    await world.start(id, `${talk(host, tls)} > /tmp/log 2>&1`);
+    await waitFor('the connection to be used', async () => (await logOf(id)).includes('said'));
+    await world.daemon.call('PUT', `/v1/sandboxes/${id}/policy`, { allow: ['*.allowed.test', 'other.test'] });
+    const before = (await logOf(id)).length;
+    await waitFor('it to go on', async () => (await logOf(id)).length > before);
+    await world.daemon.call('PUT', `/v1/sandboxes/${id}/policy`, { allow: ['other.allowed.test'] });
+    await waitFor('it to end', async () => (await logOf(id)).includes('over'));
+    const mark = await world.mark();
+    const { exit_code: code } = await world.exec(
+      id,
+      `curl -sS --max-time 5 http://${host}/hello | grep -q ${canary}`,
+    );
+    assert.notEqual(code, 0);
+    assert.deepEqual(await world.since(mark), []);
+  });
+}
+
+test('a policy wider than the ceiling reaches what the ceiling allows and no more', {
+  skip: needsRoot,
+}, async () => {
+  await world.create('escape', { policy: { allow: ['*', '0.0.0.0/0', '::/0'] } });
+  const reach = async (url: string): Promise<boolean> =>
+    (await world.exec('escape', `curl -gksS --max-time 5 '${url}'`)).stdout.includes(canary);
+  for (const policy of [
+    undefined,
+    { allow: ['*'] },
+    { allow: ['*', 'evil.test', '5.6.6.6', '10.0.0.0/8'] },
+  ]) {
+    if (policy !== undefined) await world.daemon.call('PUT', '/v1/sandboxes/escape/policy', policy);
+    assert.equal(await reach('https://www.allowed.test/x'), true);
+    for (const url of [
+      'http://evil.test/x',
+      'http://5.6.6.6/x',
+      'http://denied.allowed.test/x',
+      'http://169.254.169.254/x',
+      'http://10.1.2.3:7777/x',
+    ]) {
+      assert.equal(await reach(url), false, url);
+    }
+  }
+  // What both name is reached, also where it is private.
+  assert.equal(await reach('http://10.1.2.3/x'), true);
+});
+
+const floods: Readonly<Record<string, string>> = {
+  'names that are refused': `python3 -c '
+import os, socket
+end = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+while True:
+    label = os.urandom(8).hex().encode()
+    end.sendto(label[:2] + b"\\x01\\x00\\x00\\x01\\x00\\x00\\x00\\x00\\x00\\x00\\x10" + label + b"\\x04evil\\x04test\\x00\\x00\\x01\\x00\\x01", ("198.18.0.1", 53))
+'`,
+  'names that are allowed': `python3 -c '
+import os, socket
+end = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+while True:
+    label = os.urandom(8).hex().encode()
+    end.sendto(label[:2] + b"\\x01\\x00\\x00\\x01\\x00\\x00\\x00\\x00\\x00\\x00\\x10" + label + b"\\x07allowed\\x04test\\x00\\x00\\x01\\x00\\x01", ("198.18.0.1", 53))
+'`,
+  connections: `python3 -c '
+import socket
+while True:
+    held = []
+    for _ in range(400):
+        try: held.append(socket.create_connection(("www.allowed.test", 7777), 5))
+        except OSError: pass
+    for one in held: one.close()
+'`,
+  'connections that are refused': `python3 -c '
+import socket
+while True:
+    try:
+        with socket.create_connection(("www.evil.test", 80), 5) as end: end.sendall(b"GET / HTTP/1.1\\r\\nHost: www.evil.test\\r\\n\\r\\n")
+    except OSError: pass
+'`,
+  'bytes through a tunnel':
+    'while :; do curl -sS -o /dev/null "https://www.allowed.test/download?bytes=2000000000"; done',
+  'bytes that are read':
+    'while :; do curl -sS -o /dev/null "https://secret.allowed.test/download?bytes=2000000000"; done',
+};
+
+for (const [what, script] of Object.entries(floods)) {
+  test(`a neighbour is served when a sandbox floods with ${what}`, { skip: needsRoot }, async () => {
+    const id = `flood-${what.replaceAll(' ', '-')}`;
+    await world.create(id, { allow_net: ['*.allowed.test'], cpu: 1 });
+    const job = await world.start(id, script);
+    for (let round = 0; round < 10; round++) {
+      assert.equal((await world.output('quiet', 'echo here')).trim(), 'here');
+      const answer = await world.output('quiet', `curl -sS --fail http://quiet${round}.allowed.test/hello`);
+      assert.ok(answer.includes(canary), answer);
+    }
+    assert.equal((await world.daemon.call('GET', job)).status, 'running');
+    await world.daemon.call('DELETE', `/cgi-bin/api/sandboxes/${id}`);
+    // What was flooded is still the same process.
+    const log = await readFile(join(world.daemon.dataDir, 'log/egress.log'), 'utf8');
+    assert.equal(log.match(/egress\.ready/g)?.length, 1, log);
+  });
+}
