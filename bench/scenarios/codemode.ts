@@ -3,7 +3,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { createExecutor, type ExecutorName } from '../../codemode/src/index.ts';
+import { createExecutor, type ExecuteResult, type ExecutorName } from '../../codemode/src/index.ts';
 import { timed } from '../measure/process.ts';
 import type { Scenario, Subject } from '../measure/scenario.ts';
 import { type Context, rounds } from './context.ts';
@@ -52,9 +52,12 @@ async function executorSubjects(
       cycle: async () => {
         // The next engine boots behind a run; what is measured is a run that finds one.
         await executor.init();
-        const warm = await timed(() => executor.execute('return 1 + 1'));
+        const warm = await timed(async () => expectResult(await executor.execute('return 1 + 1'), 2));
         await executor.init();
-        return { warm, calls: await timed(() => executor.execute(calls, tools)) };
+        return {
+          warm,
+          calls: await timed(async () => expectResult(await executor.execute(calls, tools), 55)),
+        };
       },
     },
     {
@@ -62,10 +65,16 @@ async function executorSubjects(
       every: coldEvery,
       cycle: async () => {
         await using fresh = createExecutor(name, { ...options, spares: 0 });
-        return { cold: await timed(() => fresh.execute('return 1 + 1')) };
+        return { cold: await timed(async () => expectResult(await fresh.execute('return 1 + 1'), 2)) };
       },
     },
   ];
+}
+
+/** A run that failed quickly must not look fast. */
+function expectResult(given: ExecuteResult, expected: number): void {
+  if (given.result !== expected)
+    throw new Error(`a run gave ${String(given.result)}: ${given.error ?? 'no error'}`);
 }
 
 async function bareSubject(engine: string, stack: AsyncDisposableStack): Promise<Subject> {

@@ -100,9 +100,7 @@ async function startContainer(
       if (ended) return;
       ended = true;
       // The client's end is not the container's: the engine is told, and the client follows.
-      execFile(program, ['rm', '--force', ...(program.endsWith('podman') ? ['--time=0'] : []), name], () =>
-        placed.kill(),
-      );
+      execFile(program, ['rm', '--force', ...atOnce(program), name], () => placed.kill());
     },
     exited: placed.exited.then((exit): Exit => {
       // 137 that nobody asked for is the kernel's answer to too much memory.
@@ -116,6 +114,11 @@ async function startContainer(
       pid = await hostPid(program, name);
     },
   };
+}
+
+/** podman asks politely first, and waits ten seconds for an answer; docker does not. */
+function atOnce(program: string): readonly string[] {
+  return program.endsWith('podman') ? ['--time=0'] : [];
 }
 
 function addonFlags(engine: EngineName): readonly string[] {
@@ -159,19 +162,19 @@ function ownerOf(pid: number): string | undefined {
 }
 
 async function removeOrphans(program: string): Promise<void> {
-  const { stdout } = await run(program, [
-    'ps',
-    '--all',
-    '--filter',
-    `label=${ownerLabel}`,
-    '--format',
-    `{{.Names}} {{.Label "${ownerLabel}"}}`,
-  ]).catch((cause: unknown) => {
-    throw new CodemodeError('unavailable', `${program} does not answer`, { cause });
-  });
-  for (const line of stdout.split('\n')) {
-    const [name, owner] = line.split(' ');
-    if (name === undefined || owner === undefined || ownerOf(Number(owner.split('-')[0])) === owner) continue;
-    await run(program, ['rm', '--force', name]).catch(() => {});
+  const { stdout } = await run(program, ['ps', '--all', '--quiet', '--filter', `label=${ownerLabel}`]).catch(
+    (cause: unknown) => {
+      throw new CodemodeError('unavailable', `${program} does not answer`, { cause });
+    },
+  );
+  for (const id of stdout.split('\n').filter((line) => line !== '')) {
+    const format = `{{index .Config.Labels "${ownerLabel}"}}`;
+    // One that ended since it was listed can't be looked at, and need not be.
+    const owner = await run(program, ['inspect', '--format', format, id]).then(
+      (found) => found.stdout.trim(),
+      () => undefined,
+    );
+    if (owner === undefined || ownerOf(Number(owner.split('-')[0])) === owner) continue;
+    await run(program, ['rm', '--force', ...atOnce(program), id]).catch(() => {});
   }
 }

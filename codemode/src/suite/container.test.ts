@@ -1,6 +1,11 @@
 /** The shared suite on the executor `container`, with each of its engines. */
 import { existsSync } from 'node:fs';
+import assert from 'node:assert/strict';
+import { execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { test } from 'node:test';
+import { createExecutor } from '../executors.ts';
+import { findContainerProgram } from '../places/container.ts';
 import { allCases } from './all-cases.ts';
 import { runSuite } from './run-suite.ts';
 
@@ -15,6 +20,33 @@ if (isThere) {
     { seed: allCases['seed'] ?? [], limits: allCases['limits'] ?? [] },
     { engine: 'isolated-vm' },
   );
+  test('a container of a program that was killed is removed by the next executor, one of a living program is not', async () => {
+    const program = findContainerProgram();
+    const listed = () =>
+      execFileSync(program, ['ps', '--all', '--quiet', '--filter', 'label=squash.codemode.owner'], {
+        encoding: 'utf8',
+      }).split('\n').length - 1;
+    const before = listed();
+    const start = `import { createExecutor } from ${JSON.stringify(new URL('../executors.ts', import.meta.url).href)};
+const executor = createExecutor('container', { engine: 'isolated-vm', spares: 0 });
+void executor.execute('await codemode.up(); for (;;);', { up: () => console.log('up') });`;
+    const owner = spawn(process.execPath, ['--no-warnings', '--input-type=module', '-e', start], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    await once(owner.stdout, 'data');
+    await using living = createExecutor('container', { spares: 1 });
+    assert.equal((await living.execute('return 1')).result, 1);
+    assert.ok(listed() >= before + 2);
+    const ended = once(owner, 'exit');
+    owner.kill('SIGKILL');
+    await ended;
+    await using next = createExecutor('container', { spares: 0 });
+    assert.equal((await next.execute('return 2')).result, 2);
+    assert.equal((await living.execute('return 3')).result, 3);
+    await next.dispose();
+    await living.dispose();
+    assert.equal(listed(), before);
+  });
 } else {
   test('the shared suite on the executor container', {
     skip: 'neither podman nor docker is installed',
