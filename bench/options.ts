@@ -10,6 +10,9 @@ export const scenarioIds = [
   'snapshot-100',
   'memory',
   'layers',
+  'tunnel',
+  'intercept',
+  'flood',
 ] as const;
 export type ScenarioId = (typeof scenarioIds)[number];
 
