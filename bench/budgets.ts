@@ -91,6 +91,62 @@ export const budgets: readonly Budget[] = [
     per: '%',
   },
   {
+    what: 'tunnelled: time for the same bytes, against direct',
+    scenario: 'tunnel',
+    metric: 'transfer',
+    subject: 'Squash',
+    statistic: 'median',
+    limit: 2,
+    per: { subject: 'direct' },
+  },
+  {
+    what: 'intercepted: time for the same bytes, against a plain TLS proxy',
+    scenario: 'intercept',
+    metric: 'download',
+    subject: 'Squash, read',
+    statistic: 'median',
+    limit: 1.25,
+    per: { subject: 'plain TLS proxy' },
+  },
+  {
+    what: 'a new tunnelled connection, its first byte included',
+    scenario: 'tunnel',
+    metric: 'connect',
+    subject: 'Squash',
+    statistic: 'median',
+    limit: 3,
+    per: 'S',
+  },
+  {
+    what: 'a request on a reused intercepted connection',
+    scenario: 'intercept',
+    metric: 'reused',
+    subject: 'Squash, read',
+    statistic: 'median',
+    limit: 1,
+    per: 'S',
+  },
+  {
+    // 1,000 connections of 64 KiB.
+    what: 'memory of 1,000 open connections',
+    scenario: 'tunnel',
+    metric: 'memory',
+    subject: 'Squash',
+    statistic: 'median',
+    limit: 64,
+    per: 'MB',
+  },
+  ...['names', 'connections', 'bytes'].map(
+    (what): Budget => ({
+      what: `exec beside a flood of ${what}, p95, against the same without`,
+      scenario: 'flood',
+      metric: 'exec',
+      subject: `beside a flood of ${what}`,
+      statistic: 'p95',
+      limit: 2,
+      per: { subject: 'alone' },
+    }),
+  ),
     what: 'codemode, quickjs, warm run against the bare engine behind a pipe, p50',
     scenario: 'codemode',
     metric: 'warm',
@@ -124,7 +180,10 @@ export function judge(budget: Budget, scenarios: readonly ScenarioResult[]): Ver
   if (budget.per === 'S') return { budget, value: value / summarise(scenario.spawnMs).median };
   if (typeof budget.per === 'string') return { budget, value };
   const against = samplesOf(scenario, budget.per.subject, budget.metric);
-  return { budget, value: against === undefined ? undefined : value / summarise(against).median };
+  return {
+    budget,
+    value: against === undefined ? undefined : value / summarise(against)[budget.statistic],
+  };
 }
 
 function samplesOf(

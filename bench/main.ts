@@ -22,8 +22,11 @@ import type { Context, ScenarioFactory } from './scenarios/context.ts';
 import { createScenario } from './scenarios/create.ts';
 import { execScenario } from './scenarios/exec.ts';
 import { layersScenario } from './scenarios/layers.ts';
+import { floodScenario } from './scenarios/flood.ts';
+import { interceptScenario } from './scenarios/intercept.ts';
 import { memoryScenario } from './scenarios/memory.ts';
 import { snapshotScenario } from './scenarios/snapshot.ts';
+import { tunnelScenario } from './scenarios/tunnel.ts';
 import { type SquashUnderTest, startSquash } from './squash/daemon.ts';
 import { loadFinished, saveFinished } from './state.ts';
 import { removeDataDirectory } from '../tests/support/data-directory.ts';
@@ -42,6 +45,9 @@ const factories: Readonly<Record<ScenarioId, ScenarioFactory>> = {
   'snapshot-100': snapshotScenario(100, 3),
   memory: memoryScenario,
   layers: async (context, stack) => await layersScenario(context, stack, cacheDir),
+  tunnel: tunnelScenario,
+  intercept: interceptScenario,
+  flood: floodScenario,
   codemode: codemodeScenario,
 };
 

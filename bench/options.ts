@@ -11,6 +11,9 @@ export const scenarioIds = [
   'snapshot-100',
   'memory',
   'layers',
+  'tunnel',
+  'intercept',
+  'flood',
   'codemode',
 ] as const;
 export type ScenarioId = (typeof scenarioIds)[number];

@@ -9,7 +9,7 @@ import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { promisify } from 'node:util';
 import type { ExecRecord } from '@squash/contract/exec';
 import type { Secret } from '@squash/contract/secrets';
@@ -88,7 +88,7 @@ export class World implements AsyncDisposable {
     return new World({ directory, daemon, child, said, stack: stack.move() });
   }
 
-  /** The process that holds the world's network and mount namespaces. */
+  /** The process that holds the world's network and mount namespaces. Programs of `tools/` are in `directory`. */
   get pid(): number {
     return this.#child.pid ?? 0;
   }
@@ -264,11 +264,12 @@ async function toolFiles(directory: string): Promise<Record<string, string | Uin
   };
   for (const name of await readdir(folder)) {
     files[`opt/tools/${name}`] = await readFile(join(folder, name), 'utf8');
+    if (!name.endsWith('.c')) continue;
+    // With the other C library: its resolver asks all servers at once and takes the first answer.
+    const program = join(directory, name.replace('.c', '-musl'));
+    await run('musl-gcc', ['-static', '-O2', '-o', program, join(folder, name)]);
+    files[`opt/tools/${basename(program)}`] = await readFile(program);
   }
-  // The other C library: its resolver asks all servers at once and takes the first answer.
-  const resolve = join(directory, 'resolve-musl');
-  await run('musl-gcc', ['-static', '-O1', '-o', resolve, join(folder, 'resolve.c')]);
-  files['opt/tools/resolve-musl'] = await readFile(resolve);
   return files;
 }
 
