@@ -25,12 +25,21 @@ export const suites: readonly Suite[] = [
   {
     name: 'unit',
     patterns: [
-      '{contract,host,egress,codemode,cli}/src/**/*.test.ts',
+      '{contract,host,egress,cli}/src/**/*.test.ts',
+      'codemode/src/{,!(suite)/**/}*.test.ts',
       '{tools,images,bench,packaging}/**/*.test.ts',
     ],
     filesAtOnce: 2,
     fileMsMax: 3 * minute,
     fileMsMaxLong: 10 * minute,
+  },
+  {
+    // The same two hundred programs on each executor. One that starts a process for each takes over a minute.
+    name: 'codemode',
+    patterns: ['codemode/src/suite/*.test.ts'],
+    filesAtOnce: 2,
+    fileMsMax: 8 * minute,
+    fileMsMaxLong: 60 * minute,
   },
   testFolder('e2e', { filesAtOnce: 2, minutes: 6, minutesLong: 30 }),
   testFolder('egress', { filesAtOnce: 1, minutes: 10, minutesLong: 30 }),

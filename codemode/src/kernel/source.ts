@@ -2,7 +2,7 @@
  * The guest kernel as text: one for all engines. The text is that of the functions beside this file, in one closure;
  * evaluated in a fresh realm it is a function that takes `emit` and returns `dispatch` (`boot.ts`).
  *
- * A function that is missing here is a ReferenceError in the guest, which `kernel.test.ts` looks for.
+ * A function that is missing here is a ReferenceError in the guest, which the shared suite meets at its first row.
  */
 import * as boot from './boot.ts';
 import * as consoles from './console.ts';
