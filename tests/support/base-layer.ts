@@ -52,7 +52,10 @@ export async function baseLayer(): Promise<string> {
 }
 
 /** A module that holds these files, by path without leading slash. The file belongs to the caller. */
-export async function packModule(path: string, files: Readonly<Record<string, string | Uint8Array>>): Promise<void> {
+export async function packModule(
+  path: string,
+  files: Readonly<Record<string, string | Uint8Array>>,
+): Promise<void> {
   await pack(path, async (root) => {
     for (const [name, text] of Object.entries(files)) {
       await mkdir(dirname(join(root, name)), { recursive: true });

@@ -80,10 +80,23 @@ export function baseCgroupsOf(dataDir: string): readonly string[] {
 /** Control groups of the sandboxes of a data directory, as paths; the group that holds them is not listed. */
 export function cgroupsOf(dataDir: string): readonly string[] {
   return baseCgroupsOf(dataDir).flatMap((path) =>
-    readdirSync(path, { withFileTypes: true })
-      .filter((entry) => entry.isDirectory() && entry.name !== 'launcher')
-      .map((entry) => join(path, entry.name)),
+    childGroups(path)
+      .filter((name) => name !== 'launcher')
+      .map((name) => join(path, name)),
   );
+}
+
+/** None where the group itself went since it was found: that is no leak but the end that is waited for. */
+function childGroups(path: string): readonly string[] {
+  try {
+    return readdirSync(path, { withFileTypes: true }).flatMap((entry) =>
+      entry.isDirectory() ? [entry.name] : [],
+    );
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && (error.code === 'ENOENT' || error.code === 'ENODEV'))
+      return [];
+    throw error;
+  }
 }
 
 function cgroupMounts(): readonly string[] {
