@@ -39,21 +39,17 @@ async function subjects(context: Context, stack: AsyncDisposableStack): Promise<
   const outside = (cmd: string): Promise<string> =>
     mustRun(['nsenter', `--target=${world.pid}`, '--net', '--mount', '--', 'sh', '-c', cmd]);
   const secret = `-H "Authorization: Bearer $KEY"`;
-  const subject = (
-    name: string,
-    run: (cmd: string) => Promise<string>,
-    flags: string,
-    host: string,
-  ): Subject => ({
+  type Run = (cmd: string) => Promise<string>;
+  const subject = (name: string, run: Run, [flags, host]: readonly [string, string]): Subject => ({
     name,
     cycle: async () => await cycle(run, flags, host),
   });
   const around = '--connect-to ::127.0.0.1:9443';
   return [
-    subject('Squash, read', inSandbox, secret, 'secret.allowed.test'),
-    subject('Squash, tunnelled', inSandbox, '', 'www.allowed.test'),
-    subject('direct', outside, '', 'www.allowed.test'),
-    subject('plain TLS proxy', outside, around, 'www.allowed.test'),
+    subject('Squash, read', inSandbox, [secret, 'secret.allowed.test']),
+    subject('Squash, tunnelled', inSandbox, ['', 'www.allowed.test']),
+    subject('direct', outside, ['', 'www.allowed.test']),
+    subject('plain TLS proxy', outside, [around, 'www.allowed.test']),
     ...srtSubject(context, place),
   ];
 }
