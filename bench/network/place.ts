@@ -97,10 +97,13 @@ export async function openPasta(world: World, stack: AsyncDisposableStack): Prom
   }
   const command = ['--config-net', '--quiet', '--', 'sh', '-c', 'echo ready; exec sleep infinity'];
   const pasta = await startSpeaking([...inWorld, 'pasta', '--foreground', '--runas', '0', ...command]);
+  // After its command, which is ended below: then it ends by itself.
   stack.defer(async () => await endOf(pasta));
   const children = await mustRun(['pgrep', '-P', String(pasta.pid)]);
-  const [child = ''] = children.trim().split('\n');
-  return Number(child);
+  const pid = Number(children.trim().split('\n')[0]);
+  // pasta ends with its command; the command would outlive it, and hold its output open.
+  stack.defer(() => void process.kill(pid, 'SIGKILL'));
+  return pid;
 }
 
 /** A program in the world's namespaces, until the stack is closed. */
@@ -141,4 +144,7 @@ async function endOf(child: ChildProcess): Promise<void> {
   const ended = once(child, 'exit');
   child.kill('SIGKILL');
   await ended;
+  // Whoever it started may hold these open.
+  child.stdout?.destroy();
+  child.stderr?.destroy();
 }
