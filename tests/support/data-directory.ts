@@ -2,7 +2,8 @@
  * Removes a data directory, whoever owns what is in it.
  *
  * Of an ordinary user with subordinate ids most files in `layers/` and `sandboxes/` belong to ids of his range:
- * only somebody who is root over that range may remove them.
+ * only somebody who is root over that range may remove them. Without such ids all of it is the user's, but overlayfs leaves a
+ * directory in each upper (`work/work`) that may not even be read: there, too, only root of a namespace gets through.
  */
 import { execFile } from 'node:child_process';
 import { rm } from 'node:fs/promises';
@@ -12,10 +13,11 @@ const run = promisify(execFile);
 
 export async function removeDataDirectory(path: string): Promise<void> {
   if (process.getuid?.() !== 0) {
-    // Without subordinate ids there is nothing to map, and nothing that would need it.
-    await run('unshare', ['--map-root-user', '--map-auto', '--', 'rm', '-rf', '--', path]).catch(
-      () => undefined,
-    );
+    const remove = ['--map-root-user', '--', 'rm', '-rf', '--', path];
+    // Without subordinate ids there is no range to map, and the user's own id is all that is needed.
+    await run('unshare', ['--map-auto', ...remove])
+      .catch(() => run('unshare', remove))
+      .catch(() => undefined);
   }
   await rm(path, { recursive: true, force: true });
 }
