@@ -4,7 +4,9 @@
  */
 import { execFile, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { CodemodeError } from '../errors.ts';
 import type { EngineName } from '../protocol/frames.ts';
@@ -39,23 +41,33 @@ export function findContainerProgram(): string {
 export function containerPlace(options: ContainerOptions): Place {
   const program = findContainerProgram();
   let image: Promise<string> | undefined;
+  // podman's monitor leaves a file where it was started when a container runs out of memory.
+  let directory: string | undefined;
   return {
     async start() {
       image ??= removeOrphans(program).then(() => ensureImage(program));
-      return await startContainer(program, await image, options);
+      directory ??= mkdtempSync(join(tmpdir(), 'codemode-container-'));
+      return await startContainer({ program, image: await image, directory }, options);
+    },
+    async dispose() {
+      if (directory !== undefined) rmSync(directory, { recursive: true, force: true });
     },
   };
 }
 
+interface Ground {
+  readonly program: string;
+  readonly image: string;
+  readonly directory: string;
+}
+
 async function startContainer(
-  program: string,
-  image: string,
+  { program, image, directory }: Ground,
   { engine, memoryMb }: ContainerOptions,
 ): Promise<PlacedWorker> {
   const name = `codemode-${randomBytes(8).toString('hex')}`;
   const flags = [
     'run',
-    '--rm',
     '-i',
     '--name',
     name,
@@ -90,22 +102,28 @@ async function startContainer(
   const child = spawn(program, [...flags, image, ...command], {
     stdio: ['pipe', 'pipe', 'pipe'],
     detached: true,
+    cwd: directory,
   });
   const placed = placeChild(child, 'stdio');
-  let ended = false;
   let pid: number | undefined;
+  let removed: Promise<unknown> | undefined;
+  // Removed by us alone: the engine's own `--rm` beside it leaves a container that is half removed.
+  const remove = () => {
+    removed ??= run(program, ['rm', '--force', ...atOnce(program), name]).catch(() => {
+      // It is gone already, or the engine is: the next executor looks for what is left.
+    });
+    return removed;
+  };
   return {
     ...placed,
     kill() {
-      if (ended) return;
-      ended = true;
       // The client's end is not the container's: the engine is told, and the client follows.
-      execFile(program, ['rm', '--force', ...atOnce(program), name], () => placed.kill());
+      void remove().then(() => placed.kill());
     },
-    exited: placed.exited.then((exit): Exit => {
+    exited: placed.exited.then(async (exit): Promise<Exit> => {
       // 137 that nobody asked for is the kernel's answer to too much memory.
-      const outOfMemory = exit.outOfMemory || (!ended && exit.code === 137);
-      ended = true;
+      const outOfMemory = exit.outOfMemory || (removed === undefined && exit.code === 137);
+      await remove();
       return { ...exit, outOfMemory };
     }),
     cpuMs: () => (pid === undefined ? undefined : processorMs(pid)),

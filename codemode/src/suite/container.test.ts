@@ -1,5 +1,7 @@
 /** The shared suite on the executor `container`, with each of its engines. */
-import { existsSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import assert from 'node:assert/strict';
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -27,11 +29,14 @@ if (isThere) {
         encoding: 'utf8',
       }).split('\n').length - 1;
     const before = listed();
+    // What a killed program leaves in its directory for temporary files is its own.
+    const scratch = mkdtempSync(join(tmpdir(), 'codemode-killed-'));
     const start = `import { createExecutor } from ${JSON.stringify(new URL('../executors.ts', import.meta.url).href)};
 const executor = createExecutor('container', { engine: 'isolated-vm', spares: 0 });
 void executor.execute('await codemode.up(); for (;;);', { up: () => console.log('up') });`;
     const owner = spawn(process.execPath, ['--no-warnings', '--input-type=module', '-e', start], {
       stdio: ['ignore', 'pipe', 'inherit'],
+      env: { ...process.env, TMPDIR: scratch },
     });
     await once(owner.stdout, 'data');
     await using living = createExecutor('container', { spares: 1 });
@@ -46,6 +51,7 @@ void executor.execute('await codemode.up(); for (;;);', { up: () => console.log(
     await next.dispose();
     await living.dispose();
     assert.equal(listed(), before);
+    rmSync(scratch, { recursive: true });
   });
 } else {
   test('the shared suite on the executor container', {
