@@ -1,0 +1,105 @@
+/**
+ * Many mixed runs on one executor: what this process holds at the end is what it held early on, and no descriptor and no process is
+ * left. Short by itself; with `squash test --long` ten thousand runs; SOAK_RUNS says another number.
+ */
+import assert from 'node:assert/strict';
+import { readdirSync, readFileSync } from 'node:fs';
+import { test } from 'node:test';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { createExecutor, type ExecutorName, type ExecutorOptions } from '../executors.ts';
+
+const isLong = process.env['TEST_LONG'] === '1';
+const asked = process.env['SOAK_RUNS'];
+
+/** Two, so that a run meets a worker that another has just left, and runs beside another. */
+const runsAtOnce = 2;
+
+const programs = [
+  'return 1 + 1',
+  'return await codemode.echo({ a: [1, 2n, new Date(0)] })',
+  'throw new TypeError("x")',
+  'for (let i = 0; i < 50; i++) console.log("line", i, { i })',
+  'return (',
+  'return await Promise.all([1, 2, 3].map((x) => codemode.echo(x)))',
+  'const m = new Map(); for (let i = 0; i < 1000; i++) m.set(i, "x".repeat(i)); return m.size',
+];
+const kinds = [undefined, undefined, 'runtime', undefined, 'syntax', undefined, undefined];
+
+/** @param shortRuns of an ordinary test run: fewer where each run takes a process of its own */
+export function soak(name: ExecutorName, shortRuns: number, given: ExecutorOptions = {}): void {
+  const runs = asked === undefined ? (isLong ? 10_000 : shortRuns) : Number(asked);
+  const settled = Math.max(10, Math.floor(runs / 10));
+  const options = { ...given, limits: { memoryMb: 32 }, allowWeakIsolation: true, spares: runsAtOnce };
+  test(`${runs} runs on ${name} leave nothing behind`, async (t) => {
+    // What the first run opens for good (the loop's descriptors, loaded code) is no leak.
+    await runMany({ name, options, runs: runsAtOnce, before: () => {} });
+    const before = held();
+    let earlyRss = 0;
+    await runMany({
+      name,
+      options,
+      runs,
+      before: (run) => {
+        if (run === settled) earlyRss = settledRss();
+      },
+    });
+    const after = held();
+    const lateRss = settledRss();
+    t.diagnostic(
+      `${name}: ${megabytes(earlyRss)} after ${settled} runs, ${megabytes(lateRss)} after ${runs}; ` +
+        `descriptors ${before.descriptors} and ${after.descriptors}, processes ${before.processes} and ${after.processes}`,
+    );
+    assert.deepEqual(after, before);
+    // A short run has not reached its level yet: there only a leak of whole results would show.
+    assert.ok(
+      lateRss <= earlyRss * (runs >= 10_000 ? 1.1 : 1.5),
+      `${lateRss} bytes at the end, ${earlyRss} after ${settled} runs`,
+    );
+  });
+}
+
+interface Stretch {
+  readonly name: ExecutorName;
+  readonly options: ExecutorOptions;
+  readonly runs: number;
+  readonly before: (run: number) => void;
+}
+
+async function runMany({ name, options, runs, before }: Stretch): Promise<void> {
+  await using executor = createExecutor(name, options);
+  let next = 0;
+  const lane = async () => {
+    while (next < runs) {
+      const run = next;
+      next += 1;
+      before(run);
+      const { errorInfo } = await executor.execute(programs[run % programs.length] ?? '', {
+        echo: (x) => x,
+      });
+      assert.equal(errorInfo?.kind, kinds[run % kinds.length], `run ${run}: ${errorInfo?.message}`);
+    }
+  };
+  await Promise.all(Array.from({ length: runsAtOnce }, lane));
+  await executor.dispose();
+  assert.equal(executor.processes, 0);
+}
+
+/** Of this process: what it has open, and its children. */
+function held(): { readonly descriptors: number; readonly processes: number } {
+  const children = readFileSync(`/proc/self/task/${process.pid}/children`, 'latin1').trim();
+  return {
+    descriptors: readdirSync('/proc/self/fd').length,
+    processes: children === '' ? 0 : children.split(' ').length,
+  };
+}
+
+function settledRss(): number {
+  setFlagsFromString('--expose-gc');
+  (runInNewContext('gc') as () => void)();
+  return process.memoryUsage().rss;
+}
+
+function megabytes(bytes: number): string {
+  return `${(bytes / 1_048_576).toFixed(1)} MB`;
+}
