@@ -42,7 +42,8 @@ static int call(int helper, const struct helper_request *request, int directory,
   cleanup_fd other = pair[1];
   const int descriptors[] = {other, directory};
   if (message_send(helper, request, sizeof *request, descriptors, 2) != 0) {
-    return fault_set(fault, "launch_failed", "the privileged helper is gone");
+    return fault_set(fault, "launch_failed",
+                     "the privileged helper is gone (`squash stop --all`, then `squash serve`, brings it back)");
   }
   close_fd(&other);
   int received;
@@ -230,8 +231,41 @@ static void close_others(const int own[2], const struct cgroup_setup *groups) {
   }
 }
 
+static void serve_requests(int socket, const struct cgroup_setup *groups) {
+  for (;;) {
+    struct helper_request request;
+    struct helper_answer answer = {0};
+    int descriptors[2];
+    ssize_t got = message_receive_all(socket, &request, sizeof request, descriptors, 2);
+    if (got <= 0) return; /* The launcher and all its children are gone. */
+    cleanup_fd reply = descriptors[0];
+    cleanup_fd directory = descriptors[1];
+    if (got != (ssize_t)sizeof request || reply < 0 || directory < 0) continue;
+    cleanup_fd result = serve(groups, &request, directory, &answer);
+    (void)message_send(reply, &answer, sizeof answer, &result, result < 0 ? 0 : 1);
+  }
+}
+
+/*
+ * A child serves, this process only waits: nobody could start another helper as root later on, so what kills the child
+ * (somebody's `kill -9`, want of memory) costs the request it was at, and the next child takes the next one. A child
+ * whose parent was killed serves on and does the parent's last act.
+ */
+static void serve_by_children(int socket, const struct cgroup_setup *groups) {
+  pid_t own = getpid();
+  for (;;) {
+    pid_t child = fork();
+    if (child <= 0) serve_requests(socket, groups); /* Itself, where there is no room for another process. */
+    if (child == 0 && getppid() == own) _exit(0);
+    if (child <= 0) return;
+    int status = 0;
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
+    if (WIFEXITED(status)) return;
+  }
+}
+
 static _Noreturn void helper_main(int socket, int lock, const struct cgroup_setup *groups) {
-  const int own[2] = {socket, lock}; /* The lock goes when this process ends, whatever ends it. */
+  const int own[2] = {socket, lock}; /* The lock goes when this process and its child end, whatever ends them. */
   /* A child of ours joins user namespaces; it stays root's, and nobody in there may trace it. */
   prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
   setsid();
@@ -246,18 +280,7 @@ static _Noreturn void helper_main(int socket, int lock, const struct cgroup_setu
   for (int fd = 0; null >= 0 && fd < 3; fd++) dup2(null, fd);
   close_others(own, groups);
   cgroup_place_launcher(groups, 0);
-  for (;;) {
-    struct helper_request request;
-    struct helper_answer answer = {0};
-    int descriptors[2];
-    ssize_t got = message_receive_all(socket, &request, sizeof request, descriptors, 2);
-    if (got <= 0) break; /* The launcher and all its children are gone. */
-    cleanup_fd reply = descriptors[0];
-    cleanup_fd directory = descriptors[1];
-    if (got != (ssize_t)sizeof request || reply < 0 || directory < 0) continue;
-    cleanup_fd result = serve(groups, &request, directory, &answer);
-    (void)message_send(reply, &answer, sizeof answer, &result, result < 0 ? 0 : 1);
-  }
+  serve_by_children(socket, groups);
   cgroup_dissolve(groups);
   _exit(0);
 }

@@ -164,17 +164,48 @@ test(
   },
 );
 
+/** The privileged helper of this directory and the child of it that serves; older first. */
+function helpers(dataDir: string): readonly number[] {
+  const [base = ''] = baseCgroupsOf(dataDir);
+  const title = `squash-launch helper ${base.slice(base.lastIndexOf('/') + 1)}`;
+  const found = processes().filter(({ command }) => command === title);
+  return found.sort((one) => (found.some(({ pid }) => pid === one.parent) ? 1 : -1)).map(({ pid }) => pid);
+}
+
 test('control groups go with the launcher when its helper was told to end first', helped, async () => {
   await using scene = await Scene.make();
   await scene.inside('');
-  const [base = ''] = baseCgroupsOf(scene.dataDir);
-  const title = `squash-launch helper ${base.slice(base.lastIndexOf('/') + 1)}`;
-  const helper = processes().find(({ command }) => command === title);
-  assert.ok(helper !== undefined);
-  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.kill(helper.pid, signal);
+  const found = helpers(scene.dataDir);
+  assert.equal(found.length, 2);
+  for (const pid of found) {
+    for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.kill(pid, signal);
+  }
   await scene.inside('await client.shutdown()');
   await expectNoLeaks(scene.dataDir);
 });
+
+test(
+  'the helper works again when it was killed, and is missed aloud when all of it was',
+  helped,
+  async () => {
+    const image = (name: string) =>
+      `await client.createUpper({ path: 'sandboxes/${name}/uppers/1', kind: 'image', bytesMax: 2 ** 26, inodesMax: 4096 });`;
+    await using scene = await Scene.make();
+    await scene.inside(image('one'));
+    const [parent = 0, child = 0] = helpers(scene.dataDir);
+    process.kill(child, 'SIGKILL');
+    await scene.inside(image('two'));
+    process.kill(parent, 'SIGKILL');
+    await waitFor('the parent to be gone', () => helpers(scene.dataDir).length === 1);
+    await scene.inside(image('three'));
+    for (const pid of helpers(scene.dataDir)) process.kill(pid, 'SIGKILL');
+    await waitFor('the last of it to be gone', () => helpers(scene.dataDir).length === 0);
+    await assert.rejects(scene.inside(image('four')), /privileged helper is gone \(`squash stop --all`/);
+    // As it says: the launcher ends, and the next one comes with a helper, which removes the control groups again.
+    await scene.inside('await client.shutdown()');
+    await scene.inside(image('four'));
+  },
+);
 
 test('socket addresses hold when the data directory’s path is longer than they are', async () => {
   const parent = await mkdtemp('/tmp/squash-deep-');
