@@ -154,7 +154,7 @@ export const egressDecisionInfoSchema = z.strictObject({
   path: z.string().nullable().describe('without the query'),
   verdict: z
     .enum(decisionVerdicts)
-    .describe('`blocked`: a placeholder was on its way to where it may not be'),
+    .describe('`blocked`: a placeholder was on its way to a host that may not have its secret'),
   rule: z.string().describe('the rule that decided, or a code'),
   bytes_up: z.int().nullable(),
   bytes_down: z.int().nullable(),

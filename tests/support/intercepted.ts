@@ -37,6 +37,8 @@ export const key = {
   value: 'sk-real-"value"/with+signs-9876543210',
 };
 export const oneSecret = { secrets: { KEY: { ...key, allowed_hosts: [host] } } };
+/** Of another host: its placeholder has no business at this one. */
+export const foreignSecret = { secrets: { KEY: { ...key, allowed_hosts: ['elsewhere.test'] } } };
 export const everySurface = {
   secrets: { KEY: { ...key, allowed_hosts: [host], surfaces: ['headers', 'query', 'path', 'body'] } },
 };

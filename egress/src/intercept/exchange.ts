@@ -97,7 +97,7 @@ function placeholderRefusal(error: PlaceholderElsewhere): Refusal {
     message: error.message,
     rule: 'placeholder_elsewhere',
     advice:
-      'A secret is put in only for its allowed_hosts and on its surfaces (headers, where none are named).',
+      'Only its allowed_hosts may have a secret, and its placeholder. The operator can see them with "squash secret ls".',
   };
 }
 

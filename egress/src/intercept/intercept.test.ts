@@ -15,6 +15,7 @@ import {
   type Echo,
   echo,
   everySurface,
+  foreignSecret,
   gotHeader,
   host,
   Intercepted,
@@ -82,21 +83,44 @@ test('Basic credentials made by curl carry the value', async () => {
   assert.ok(gotHeader(got, Buffer.from(`user:${key.value}`).toString('base64')));
 });
 
-test('a placeholder on a surface it may not be on is answered with a 403 that says so, and nothing is dialled', async () => {
-  await using to = await Intercepted.start({ secrets: oneSecret });
-  const answer = await curl(to, `/?q=${key.placeholder}`, '-w', '%{http_code}');
-  assert.match(answer, /placeholder of the secret "KEY" stands in the query[\s\S]*403$/);
+test('a placeholder outside its surfaces reaches a host that may have the secret as it is', async () => {
+  for (const version of ['--http1.1', '--http2']) {
+    await using to = await Intercepted.start({ origin: 'h2', secrets: oneSecret });
+    const prompt = `{"prompt":"the variable holds ${key.placeholder}"}`;
+    const path = `/p/${key.placeholder}?q=${key.placeholder}`;
+    const got = parse(await curl(to, path, version, '--data-binary', prompt));
+    assert.equal(got.url, path);
+    assert.equal(bodyOf(got), prompt);
+    const { verdict, secrets } = await to.decision(0);
+    assert.deepEqual({ verdict, secrets }, { verdict: 'allowed', secrets: [] });
+  }
+});
+
+test('a placeholder for a host that may not have it is answered with a 403 that says so, and nothing is dialled', async () => {
+  await using to = await Intercepted.start({ secrets: foreignSecret });
+  const escaped = key.placeholder.replace('p', '%70');
+  for (const [query, where] of [
+    [key.placeholder, 'the query,'],
+    [escaped, 'the query, with some of its letters escaped,'],
+  ] as const) {
+    const answer = await curl(to, `/?q=${query}`, '-w', '%{http_code}');
+    assert.ok(
+      answer.includes(`the placeholder of the secret "KEY" stands in ${where} and this host may not have it`),
+      answer,
+    );
+    assert.match(answer, /403$/);
+  }
   assert.equal(to.dialled.length, 0);
   const { verdict, rule } = await to.decision(0);
   assert.deepEqual({ verdict, rule }, { verdict: 'blocked', rule: 'placeholder_elsewhere' });
 });
 
-test('a placeholder in a body that may not have it breaks the request off, over both versions, also compressed', async () => {
+test('a placeholder in a body for a host that may not have it breaks the request off, over both versions, also compressed', async () => {
   for (const version of ['--http1.1', '--http2']) {
     let ended = 0;
     await using to = await Intercepted.start({
       origin: 'h2',
-      secrets: oneSecret,
+      secrets: foreignSecret,
       handler: (request, response) => {
         request.on('data', () => {});
         // HTTP/2 of Node says `end` for broken requests, too, and then how they broke.

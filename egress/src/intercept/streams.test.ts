@@ -19,6 +19,7 @@ import {
   bodyOf,
   type Echo,
   everySurface,
+  foreignSecret,
   host,
   Intercepted,
   type InterceptedOptions,
@@ -397,8 +398,8 @@ test('WebSocket messages pass both ways: values go in where bodies may have them
   }
 });
 
-test('a placeholder in a WebSocket message that may not have it ends the connection before it has arrived', async () => {
-  await using to = await Intercepted.start({ secrets: oneSecret });
+test('a placeholder in a WebSocket message for a host that may not have it ends the connection before it has arrived', async () => {
+  await using to = await Intercepted.start({ secrets: foreignSecret });
   const server = new WebSocketServer({ server: to.originServer as never });
   const messages: string[] = [];
   server.on('connection', (socket) => {

@@ -1,9 +1,10 @@
 /**
- * Puts secrets into one request, and refuses it where a placeholder stands somewhere it has no business.
+ * Puts secrets into one request, and refuses it where a placeholder is on its way to a host that may not have the secret.
  *
- * What a newcomer would get wrong: a placeholder that may not be replaced is never passed on silently. It is harmless
- * by itself, but somebody expected a key to be there: either the policy is wrong or the code is up to something, and
- * both are to be seen. That holds for every placeholder of the sandbox, whichever host it belongs to.
+ * What a newcomer would get wrong: there are three cases, not two. On a surface of the secret, at a host that may have it, the
+ * placeholder becomes the value. Elsewhere in a request to such a host it passes as it is: an agent writes its own key
+ * into a prompt, and what leaves is a placeholder. At any other host it is refused: it is harmless there as well, but
+ * somebody expected a key, so either the configuration is wrong or the code is up to something, and both are to be seen.
  */
 import type { SecretSurface } from '@squash/contract/secrets';
 import type { Destination } from '../ports.ts';
@@ -12,17 +13,14 @@ import type { TrafficSecret, TrafficSecrets } from './traffic-secrets.ts';
 import { type EscapeSyntax, UnescapedWatcher, unescapedViews } from './unescaped.ts';
 import { pathCharacters, percentEncoded } from './value-forms.ts';
 
-/** A placeholder on its way to where it may not go. Nothing of the request has to be sent. */
+/** A placeholder on its way to a host that may not have its secret. Nothing of the request has to be sent. */
 export class PlaceholderElsewhere extends Error {
-  readonly secret: string;
-  /** For people: `the request's body`. */
-  readonly where: string;
-
+  /** @param where for people: `the request's body` */
   constructor(secret: string, where: string) {
-    super(`the placeholder of the secret ${JSON.stringify(secret)} stands in ${where}, where it may not be`);
+    super(
+      `the placeholder of the secret ${JSON.stringify(secret)} stands in ${where}, and this host may not have it`,
+    );
     this.name = 'PlaceholderElsewhere';
-    this.secret = secret;
-    this.where = where;
   }
 }
 
@@ -45,12 +43,15 @@ const noEscapes = /[A-Za-z0-9\-._~]/;
 export class RequestSecrets {
   readonly #traffic: TrafficSecrets;
   readonly #destination: Destination;
+  /** Is there a secret that this destination may not have? */
+  readonly #hasForeign: boolean;
   /** Names of those that were put in so far. */
   readonly used = new Set<string>();
 
   constructor(traffic: TrafficSecrets, destination: Destination) {
     this.#traffic = traffic;
     this.#destination = destination;
+    this.#hasForeign = traffic.secrets.some((secret) => !secret.concerns(destination));
   }
 
   /**
@@ -90,17 +91,16 @@ export class RequestSecrets {
 
   /** For the body (already without content coding), or undefined where nothing has to be looked for. Throws PlaceholderElsewhere. */
   bodyFilter(contentType: string): ByteFilter | undefined {
-    if (this.#traffic.isEmpty) return undefined;
+    const { replacesBodies } = this;
+    if (!replacesBodies && !this.#hasForeign) return undefined;
     const syntax = syntaxOf(contentType);
-    const use = (secret: TrafficSecret): Buffer =>
-      this.#use(secret, 'body', (value) => escaped(value, syntax));
     const { placeholders } = this.#traffic;
-    const filter = this.replacesBodies ? new Replacer(placeholders, use) : new Watcher(placeholders, use);
-    if (syntax === 'raw') return filter;
-    const watch = new UnescapedWatcher(
-      syntax,
-      new Watcher(placeholders, (secret) => this.#refuseUnless(secret, 'body')),
-    );
+    const refuse = (secret: TrafficSecret): void => this.#refuseForeign(secret, whereIs.body);
+    const filter = replacesBodies
+      ? new Replacer(placeholders, (secret) => this.#use(secret, 'body', (value) => escaped(value, syntax)))
+      : new Watcher(placeholders, refuse);
+    if (syntax === 'raw' || !this.#hasForeign) return filter;
+    const watch = new UnescapedWatcher(syntax, new Watcher(placeholders, refuse));
     return {
       push: (piece) => filter.push(watch.push(piece)),
       end: () => {
@@ -115,16 +115,18 @@ export class RequestSecrets {
     return this.bodyFilter('') ?? this.watchFilter();
   }
 
-  /** For bytes in which nothing can be replaced. Throws PlaceholderElsewhere for any placeholder. */
+  /** For bytes in which nothing can be replaced. Throws PlaceholderElsewhere. */
   watchFilter(): ByteFilter {
-    return new Watcher(this.#traffic.placeholders, ({ name }) => {
-      throw new PlaceholderElsewhere(name, 'a protocol in which nothing can be replaced');
-    });
+    return new Watcher(this.#traffic.placeholders, (secret) =>
+      this.#refuseForeign(secret, 'a protocol in which nothing can be replaced'),
+    );
   }
 
   #header(name: string, value: string): string {
     if (framing.has(name.toLowerCase())) {
-      this.#refuseHidden(value, `the header ${JSON.stringify(name)}`);
+      const where = `the header ${JSON.stringify(name)}`;
+      this.#refuseForeignIn(value, where);
+      this.#refuseEscaped(value, where);
       return value;
     }
     const basic = /^(basic\s+)([A-Za-z0-9+/_-]+={0,2})\s*$/i.exec(value);
@@ -143,19 +145,20 @@ export class RequestSecrets {
     const { placeholders } = this.#traffic;
     // A value may look like an escape itself: what is hidden is looked for in the rest.
     const rest = replaced(text, new Replacer(placeholders, () => Buffer.from('\n')));
-    this.#refuseHidden(rest, whereIs[surface]);
+    this.#refuseEscaped(rest, whereIs[surface]);
     return replaced(text, new Replacer(placeholders, (secret) => this.#use(secret, surface, encode)));
   }
 
+  /** What stands in the request where the placeholder stood. */
   #use(secret: TrafficSecret, surface: SecretSurface, encode: (value: string) => string): Buffer {
-    this.#refuseUnless(secret, surface);
+    this.#refuseForeign(secret, whereIs[surface]);
+    if (!secret.permits(surface, this.#destination)) return Buffer.from(secret.placeholder, 'latin1');
     this.used.add(secret.name);
     return Buffer.from(encode(secret.reveal()), 'latin1');
   }
 
-  #refuseUnless(secret: TrafficSecret, surface: SecretSurface): void {
-    if (!secret.permits(surface, this.#destination))
-      throw new PlaceholderElsewhere(secret.name, whereIs[surface]);
+  #refuseForeign(secret: TrafficSecret, where: string): void {
+    if (!secret.concerns(this.#destination)) throw new PlaceholderElsewhere(secret.name, where);
   }
 
   /** In HTTP/2 names are lower case, whatever the placeholder is. */
@@ -164,15 +167,23 @@ export class RequestSecrets {
       .filter((_, at) => at % 2 === 0)
       .join('\n')
       .toLowerCase();
-    const found = this.#traffic.secrets.find(({ placeholder }) => names.includes(placeholder.toLowerCase()));
-    if (found !== undefined) throw new PlaceholderElsewhere(found.name, 'a header’s name');
+    for (const secret of this.#traffic.secrets) {
+      if (names.includes(secret.placeholder.toLowerCase())) this.#refuseForeign(secret, 'a header’s name');
+    }
   }
 
-  #refuseHidden(text: string, where: string): void {
-    for (const view of [text, ...unescapedViews(text)]) {
-      const found = this.#traffic.placeholders.find(Buffer.from(view, 'latin1'), 0, true);
-      if (found?.kind === 'match') throw new PlaceholderElsewhere(found.meaning.name, where);
+  /** Hidden by percent escapes it is never replaced: nobody can say what its reader makes of it. */
+  #refuseEscaped(text: string, where: string): void {
+    if (!this.#hasForeign) return;
+    for (const view of unescapedViews(text)) {
+      this.#refuseForeignIn(view, `${where}, with some of its letters escaped`);
     }
+  }
+
+  #refuseForeignIn(text: string, where: string): void {
+    const watcher = new Watcher(this.#traffic.placeholders, (secret) => this.#refuseForeign(secret, where));
+    watcher.push(Buffer.from(text, 'latin1'));
+    watcher.end();
   }
 
   #has(text: string): boolean {
