@@ -12,7 +12,8 @@ const codemodeFlags: readonly FlagSpec[] = [
   {
     name: 'executor',
     value: 'NAME',
-    summary: 'quickjs (default), isolated-vm, deno, container or vm2',
+    summary:
+      'sandbox (default where a daemon runs), quickjs (default else), isolated-vm, deno, container or vm2',
   },
   { name: 'timeout', value: 'SECONDS', summary: 'end a program after this long (default 30)' },
   { name: 'memory', short: 'm', value: 'MB', summary: 'memory of a program (default 128)' },

@@ -1,8 +1,14 @@
-/** Which executors this machine can run: the package is there, the program is there. Nothing is started for it. */
-import { existsSync } from 'node:fs';
+/**
+ * Which executors this machine can run: the package is there with its binary and in a version that is taken, the program is there. No engine is
+ * started for it.
+ */
 import { createRequire } from 'node:module';
+import { dirname } from 'node:path';
+import { isVm2Recent, vm2VersionMin } from './engines/vm2-version.ts';
+import { CodemodeError } from './errors.ts';
 import type { ExecutorName } from './executors.ts';
 import { findContainerProgram } from './places/container.ts';
+import { denoCommand } from './places/programs.ts';
 
 export interface Availability {
   readonly name: ExecutorName;
@@ -11,32 +17,59 @@ export interface Availability {
   readonly detail: string;
 }
 
-export function availableExecutors(): readonly Availability[] {
+const require = createRequire(import.meta.url);
+
+/** @param daemon version of the Squash daemon that answers, if one does */
+export function availableExecutors(daemon: string | undefined): readonly Availability[] {
   return [
-    ofPackage('quickjs', 'quickjs-wasi'),
-    ofPackage('isolated-vm', 'isolated-vm'),
-    ofPackage('deno', 'deno'),
-    ofPackage('vm2', 'vm2'),
-    ofContainer(),
+    {
+      name: 'sandbox',
+      usable: daemon !== undefined,
+      detail: daemon === undefined ? 'no Squash daemon runs: squash serve' : `squashd ${daemon}`,
+    },
+    found('quickjs', () => versionOf('quickjs-wasi')),
+    found('isolated-vm', () => withBinary(versionOf('isolated-vm'))),
+    found('deno', () => {
+      denoCommand(64, {});
+      return versionOf('deno');
+    }),
+    found('container', findContainerProgram),
+    found('vm2', () => recentVm2(versionOf('vm2'))),
   ];
 }
 
-function ofPackage(name: ExecutorName, packageName: string): Availability {
+/** @param detail says what there is; throws `unavailable` with what is missing */
+function found(name: ExecutorName, detail: () => string): Availability {
   try {
-    const { version } = createRequire(import.meta.url)(`${packageName}/package.json`) as {
-      readonly version: string;
-    };
-    return { name, usable: true, detail: `${packageName} ${version}` };
-  } catch {
-    return { name, usable: false, detail: `npm install ${packageName}` };
+    return { name, usable: true, detail: detail() };
+  } catch (failure) {
+    if (!(failure instanceof CodemodeError)) throw failure;
+    return { name, usable: false, detail: failure.message };
   }
 }
 
-function ofContainer(): Availability {
+function versionOf(packageName: string): string {
   try {
-    const program = findContainerProgram();
-    return { name: 'container', usable: existsSync(program), detail: program };
-  } catch {
-    return { name: 'container', usable: false, detail: 'neither podman nor docker is installed' };
+    const { version } = require(`${packageName}/package.json`) as { readonly version: string };
+    return `${packageName} ${version}`;
+  } catch (cause) {
+    throw new CodemodeError('unavailable', `npm install ${packageName}`, { cause });
   }
+}
+
+/** The package comes with binaries for some versions of Node; the search for this one's is its own. */
+function withBinary(detail: string): string {
+  const folder = dirname(require.resolve('isolated-vm/package.json'));
+  const build = createRequire(`${folder}/`)('node-gyp-build') as { path(folder: string): string };
+  try {
+    build.path(folder);
+    return detail;
+  } catch (cause) {
+    throw new CodemodeError('unavailable', `${detail} has no binary for Node ${process.version}`, { cause });
+  }
+}
+
+function recentVm2(detail: string): string {
+  if (isVm2Recent(detail.replace('vm2 ', ''))) return detail;
+  throw new CodemodeError('unavailable', `${detail} has known ways out: npm install vm2@${vm2VersionMin}`);
 }

@@ -1,10 +1,12 @@
 /** The shared suite and the soak on the executor `sandbox`: engines in sandboxes of a real daemon. */
-import { after } from 'node:test';
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
 import { allCases } from '../../codemode/src/suite/all-cases.ts';
 import { runSuite } from '../../codemode/src/suite/run-suite.ts';
 import { soak } from '../../codemode/src/suite/soak.ts';
-import { cliCommand } from '../support/cli.ts';
+import { cliCommand, endOf, squashOk, startCli } from '../support/cli.ts';
 import { TestDaemon } from '../support/daemon.ts';
+import { waitFor } from '../support/wait.ts';
 
 const daemon = await TestDaemon.start();
 // The command line finds the daemon by its data directory.
@@ -13,3 +15,23 @@ after(() => daemon[Symbol.asyncDispose]());
 
 runSuite('sandbox', allCases, { squash: cliCommand });
 soak('sandbox', 20, { squash: cliCommand });
+
+test('squash codemode run takes a sandbox where a daemon answers, and removes it when it is ended', async () => {
+  assert.equal(await squashOk(daemon, ['codemode', 'run'], { input: 'return 20 + 1' }), '21');
+  const owned = async () => {
+    const listed: readonly { readonly owner: string }[] = JSON.parse(
+      await squashOk(daemon, ['ls', '--json']),
+    );
+    return listed.filter((each) => each.owner === 'codemode');
+  };
+  assert.deepEqual(await owned(), []);
+  const program = startCli(daemon, ['codemode', 'run']);
+  const end = endOf(program);
+  program.stdin?.end('console.log("up"); await new Promise(() => {})');
+  await waitFor('a sandbox for the program', async () => (await owned()).length === 1, 60_000);
+  program.kill('SIGINT');
+  const { code, stderr } = await end;
+  assert.match(stderr, /aborted/);
+  assert.equal(code, 1);
+  assert.deepEqual(await owned(), []);
+});

@@ -1,5 +1,5 @@
 /**
- * `squash codemode run`: one program, with the tools of an `mcpServers` file. Needs no daemon. The result goes to standard output, what the
+ * `squash codemode run`: one program, with the tools of an `mcpServers` file. Works without a daemon. The result goes to standard output, what the
  * program logs to standard error as it comes.
  */
 import { readFileSync } from 'node:fs';
@@ -15,7 +15,7 @@ export async function run(call: Call): Promise<number> {
   const stop = new AbortController();
   const onSignal = () => stop.abort();
   process.once('SIGINT', onSignal).once('SIGTERM', onSignal);
-  await using executor = openExecutor(call);
+  await using executor = await openExecutor(call, 0);
   await using servers = await openServers(call);
   try {
     const result = await executor.execute(code, toolTreeOf(servers.entries), {

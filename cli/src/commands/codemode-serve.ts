@@ -5,12 +5,17 @@ import { exitCodes } from '../failure.ts';
 import { asFailure, openExecutor, openServers } from './codemode-setup.ts';
 
 export async function run(call: Call): Promise<number> {
-  await using executor = openExecutor(call);
+  await using executor = await openExecutor(call, 1);
   await using servers = await openServers(call);
   const deny = call.flags.list('deny');
   try {
-    await executor.init();
-    await serveStdio({ executor, entries: servers.entries, ...(deny.length > 0 && { policy: { deny } }) });
+    const serving = serveStdio({
+      executor,
+      entries: servers.entries,
+      ...(deny.length > 0 && { policy: { deny } }),
+    });
+    // Beside the service: a sandbox's first layer takes longer to build than clients wait for an answer.
+    await Promise.all([executor.init(), serving]);
   } catch (failure) {
     throw asFailure(failure);
   }

@@ -4,22 +4,49 @@ import { McpServers, readServers } from '@squash/codemode/mcp';
 import type { Call } from '../command.ts';
 import { CliFailure, usageFailure } from '../failure.ts';
 import { printNote } from '../output/print.ts';
+import { ownDaemon } from './daemon-info.ts';
 
-const executorNames: readonly ExecutorName[] = ['quickjs', 'isolated-vm', 'deno', 'container', 'vm2'];
+const executorNames: readonly ExecutorName[] = [
+  'sandbox',
+  'quickjs',
+  'isolated-vm',
+  'deno',
+  'container',
+  'vm2',
+];
 
-export function openExecutor(call: Call) {
-  const name = call.flags.text('executor') ?? 'quickjs';
-  const known = executorNames.find((each) => each === name);
-  if (known === undefined)
-    throw usageFailure(`--executor is one of ${executorNames.join(', ')}, not "${name}"`);
+/** @param spares engines to be kept waiting: none for a single run */
+export async function openExecutor(call: Call, spares: number) {
+  const name = await executorName(call);
   try {
-    return createExecutor(known, {
+    return createExecutor(name, {
       limits: limitsOf(call),
+      spares,
+      squash: ownCommand(call),
       allowWeakIsolation: call.flags.isSet('allow-weak-isolation'),
     });
   } catch (failure) {
     throw asFailure(failure);
   }
+}
+
+/** Unless one is asked for: a sandbox where a daemon answers, else what needs nothing else. */
+async function executorName(call: Call): Promise<ExecutorName> {
+  const asked = call.flags.text('executor');
+  if (asked === undefined) return (await ownDaemon(call.client)) === undefined ? 'quickjs' : 'sandbox';
+  const known = executorNames.find((each) => each === asked);
+  if (known === undefined)
+    throw usageFailure(`--executor is one of ${executorNames.join(', ')}, not "${asked}"`);
+  return known;
+}
+
+/** This command line once more, speaking to the daemon that this call was told of. */
+function ownCommand(call: Call): readonly [string, ...string[]] {
+  const daemon = ['url', 'socket', 'token'].flatMap((name) => {
+    const value = call.flags.text(name);
+    return value === undefined ? [] : [`--${name}=${value}`];
+  });
+  return [process.execPath, ...process.execArgv, process.argv[1] ?? 'squash', ...daemon];
 }
 
 function limitsOf(call: Call): Partial<Limits> {

@@ -43,7 +43,7 @@ async function showHost(
 ): Promise<number> {
   const lacking = host.filter((each) => each.required && each.state === 'missing');
   const { availableExecutors } = await import('@squash/codemode/availability');
-  const executors = availableExecutors();
+  const executors = availableExecutors(info?.version);
   if (call.json) printJson({ running: info !== undefined, host, codemode: executors });
   else {
     printLine(info === undefined ? noDaemon : headOf(info));

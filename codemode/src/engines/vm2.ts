@@ -10,17 +10,15 @@ import type { Dispatch } from '../kernel/boot.ts';
 import { codeFile, kernelFile, kernelSource } from '../kernel/source.ts';
 import type { Emit } from '../kernel/state.ts';
 import { type Engine, EngineError, type Realm } from './engine.ts';
-
-/** Older ones have known ways out that newer ones closed. */
-const versionMin = [3, 12, 2];
+import { isVm2Recent, vm2VersionMin } from './vm2-version.ts';
 
 export function createEngine(): Engine {
   const { version } = createRequire(import.meta.url)('vm2/package.json') as { readonly version: string };
-  if (!isRecent(version))
+  if (!isVm2Recent(version))
     throw new EngineError({
       kind: 'crash',
       name: 'Error',
-      message: `vm2 ${version} has known ways out; ${versionMin.join('.')} at least`,
+      message: `vm2 ${version} has known ways out; ${vm2VersionMin} at least`,
     });
   return {
     label: `vm2 ${version}`,
@@ -30,12 +28,6 @@ export function createEngine(): Engine {
       return realmOf(vm, boot(host.emit));
     },
   };
-}
-
-function isRecent(version: string): boolean {
-  const parts = version.split('.').map(Number);
-  const differs = versionMin.findIndex((wanted, at) => parts[at] !== wanted);
-  return differs < 0 || (parts[differs] ?? 0) > (versionMin[differs] ?? 0);
 }
 
 function realmOf(vm: VM, dispatch: Dispatch): Realm {

@@ -46,7 +46,18 @@ describe('squash codemode serve', () => {
     await client.connect(
       new StdioClientTransport({
         command: node,
-        args: ['--no-warnings', cli, 'codemode', 'serve', '--tools', config, '--deny', '*.delete_*'],
+        args: [
+          '--no-warnings',
+          cli,
+          'codemode',
+          'serve',
+          '--executor',
+          'quickjs',
+          '--tools',
+          config,
+          '--deny',
+          '*.delete_*',
+        ],
         stderr: 'ignore',
       }),
     );
