@@ -25,12 +25,19 @@ import { refuse } from './guest-error.ts';
 const pidMax = 4_194_304;
 /** PID 1 answers in well under a millisecond; a machine under load or a frozen sandbox takes longer. */
 const answerDeadlineMsDefault = 10_000;
+/**
+ * A tree of as many files as a layer may hold is removed within it on a slow disk, and no snapshot holds a sandbox still
+ * for so long: who waits longer waits for a PID 1 that lies.
+ */
+const workDeadlineMsDefault = 600_000;
 
 export interface GuestClientOptions {
   /** A fresh byte stream to PID 1. `dial` keeps half-closes only where it was made with `allowHalfOpen`. */
   readonly connect: (signal?: AbortSignal) => Promise<Duplex>;
   /** How long a request may wait for its first answer. */
   readonly answerDeadlineMs?: number;
+  /** How long a file operation of unknown size may stand still. */
+  readonly workDeadlineMs?: number;
 }
 
 export class GuestClient implements Guest {
@@ -41,7 +48,10 @@ export class GuestClient implements Guest {
   constructor(options: GuestClientOptions) {
     this.#connect = options.connect;
     this.#answerDeadlineMs = options.answerDeadlineMs ?? answerDeadlineMsDefault;
-    this.#files = new GuestFiles((frame, signal) => this.#request(frame, signal), this.#answerDeadlineMs);
+    this.#files = new GuestFiles((frame, signal) => this.#request(frame, signal), {
+      answerMs: this.#answerDeadlineMs,
+      workMs: options.workDeadlineMs ?? workDeadlineMsDefault,
+    });
   }
 
   async exec(spec: GuestExecSpec, signal?: AbortSignal): Promise<GuestExec> {

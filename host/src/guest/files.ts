@@ -37,13 +37,20 @@ const typeNames = new Map<number, FileStat['type']>(
  */
 const piecesPerTurn = 16;
 
+export interface FileDeadlines {
+  /** How long a request may wait for its first answer. */
+  readonly answerMs: number;
+  /** How long work may stand still that takes its time: a tree that is removed, a piece of a file that waits for room. */
+  readonly workMs: number;
+}
+
 export class GuestFiles {
   readonly #request: Request;
-  readonly #answerDeadlineMs: number;
+  readonly #deadlines: FileDeadlines;
 
-  constructor(request: Request, answerDeadlineMs: number) {
+  constructor(request: Request, deadlines: FileDeadlines) {
     this.#request = request;
-    this.#answerDeadlineMs = answerDeadlineMs;
+    this.#deadlines = deadlines;
   }
 
   async *read(
@@ -61,7 +68,7 @@ export class GuestFiles {
     using connection = await this.#request(encodeFields('fileRead', [['path', path], ...values]));
     let left = range?.length ?? Number.POSITIVE_INFINITY;
     for (;;) {
-      const frame = await connection.next(this.#answerDeadlineMs);
+      const frame = await connection.next(this.#deadlines.answerMs);
       if (frame.type === 'end') return;
       if (frame.kind !== 'data' || frame.type !== 'data') throw refuse(frame, subject);
       left -= frame.data.length;
@@ -88,19 +95,22 @@ export class GuestFiles {
       },
     );
     const isAnswered = (): boolean => answer !== undefined || failure !== undefined;
+    const { workMs } = this.#deadlines;
     let pieces = 0;
     for await (const chunk of data) {
       for (let at = 0; at < chunk.length && !isAnswered(); at += frameDataBytesMax) {
         const piece = chunk.subarray(at, at + frameDataBytesMax);
         connection.post(encodeDataHeader('data', piece.length));
-        await connection.send(piece);
+        await connection.send(piece, workMs);
         pieces += 1;
         if (pieces % piecesPerTurn === 0) await nextTurn();
       }
       if (isAnswered()) break;
     }
-    if (!isAnswered()) await connection.send(encodeFields('end', []));
+    if (!isAnswered()) await connection.send(encodeFields('end', []), workMs);
+    const timer = connection.failAfter(workMs);
     await answered;
+    clearTimeout(timer);
     if (answer === undefined) throw failure;
     expectOk(answer, `${quoted(path)} can't be written`);
   }
@@ -112,7 +122,7 @@ export class GuestFiles {
         ['followLinks', options.followLinks === true ? 1 : 0],
       ]),
     );
-    const frame = await connection.next(this.#answerDeadlineMs);
+    const frame = await connection.next(this.#deadlines.answerMs);
     if (frame.type !== 'entry') throw refuse(frame, `${quoted(path)} can't be looked at`);
     return checked(() => {
       const reader = new FieldReader(frame.fields);
@@ -127,7 +137,7 @@ export class GuestFiles {
   ): AsyncGenerator<{ readonly name: Buffer; readonly stat: FileStat }, void, void> {
     using connection = await this.#request(encodeFields('fileList', [['path', path]]));
     for (;;) {
-      const frame = await connection.next(this.#answerDeadlineMs);
+      const frame = await connection.next(this.#deadlines.answerMs);
       if (frame.type === 'end') return;
       if (frame.type !== 'entry') throw refuse(frame, `${quoted(path)} can't be listed`);
       yield checked(() => parseListed(frame.fields));
@@ -138,7 +148,9 @@ export class GuestFiles {
     path: GuestFilePath,
     options: { readonly mode?: number; readonly createParents?: boolean } = {},
   ): Promise<void> {
-    return this.#simple('fileMakeDirectory', creation(path, options), `${quoted(path)} can't be made`);
+    return this.#simple('fileMakeDirectory', creation(path, options), {
+      subject: `${quoted(path)} can't be made`,
+    });
   }
 
   move(from: GuestFilePath, to: GuestFilePath): Promise<void> {
@@ -148,7 +160,7 @@ export class GuestFiles {
         ['path', from],
         ['target', to],
       ],
-      `${quoted(from)} can't be moved`,
+      { subject: `${quoted(from)} can't be moved` },
     );
   }
 
@@ -157,7 +169,9 @@ export class GuestFiles {
       ['path', path],
       ['recursive', options.recursive === true ? 1 : 0],
     ];
-    return this.#simple('fileRemove', values, `${quoted(path)} can't be removed`);
+    const { answerMs, workMs } = this.#deadlines;
+    const deadlineMs = options.recursive === true ? workMs : answerMs;
+    return this.#simple('fileRemove', values, { subject: `${quoted(path)} can't be removed`, deadlineMs });
   }
 
   async *watch(
@@ -176,7 +190,7 @@ export class GuestFiles {
     const abort = (): void => connection.fail(signal?.reason);
     signal?.addEventListener('abort', abort, { once: true });
     try {
-      expectOk(await connection.next(this.#answerDeadlineMs), subject);
+      expectOk(await connection.next(this.#deadlines.answerMs), subject);
       for (;;) {
         const frame = await connection.next();
         if (frame.type === 'end') return;
@@ -188,10 +202,16 @@ export class GuestFiles {
     }
   }
 
-  /** Removing a large tree takes its time: no deadline but the connection's end. */
-  async #simple(type: FieldFrameName, values: Values, subject: string): Promise<void> {
+  async #simple(
+    type: FieldFrameName,
+    values: Values,
+    {
+      subject,
+      deadlineMs = this.#deadlines.answerMs,
+    }: { readonly subject: string; readonly deadlineMs?: number },
+  ): Promise<void> {
     using connection = await this.#request(encodeFields(type, values));
-    expectOk(await connection.next(), subject);
+    expectOk(await connection.next(deadlineMs), subject);
   }
 }
 

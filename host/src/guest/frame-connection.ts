@@ -35,9 +35,10 @@ export class FrameConnection implements Disposable {
     stream.on('error', this.#onError);
   }
 
-  /** Resolves when the stream has room again. A failed write shows in `next`. */
-  async send(frame: Uint8Array): Promise<void> {
+  /** Resolves when the stream has room again. A failed write, and a guest that takes nothing for `deadlineMs`, show in `next`. */
+  async send(frame: Uint8Array, deadlineMs?: number): Promise<void> {
     if (this.#isOver || this.#stream.write(frame)) return;
+    const timer = deadlineMs === undefined ? undefined : this.failAfter(deadlineMs);
     await new Promise<void>((resolve) => {
       const done = (): void => {
         this.#stream.off('drain', done);
@@ -47,6 +48,7 @@ export class FrameConnection implements Disposable {
       this.#stream.on('drain', done);
       this.#stream.on('close', done);
     });
+    clearTimeout(timer);
   }
 
   /** For frames so small and rare that nobody waits for room: signals, acknowledgments. */
@@ -65,8 +67,7 @@ export class FrameConnection implements Disposable {
     if (this.#isEnded) this.#failure ??= closedByGuest();
     if (this.#failure !== undefined) return Promise.reject(this.#failure);
     return new Promise((resolve, reject) => {
-      const timer =
-        deadlineMs === undefined ? undefined : setTimeout(() => this.fail(late(deadlineMs)), deadlineMs);
+      const timer = deadlineMs === undefined ? undefined : this.failAfter(deadlineMs);
       this.#waiter = {
         resolve: (value) => {
           clearTimeout(timer);
@@ -87,6 +88,11 @@ export class FrameConnection implements Disposable {
     const waiter = this.#waiter;
     this.#waiter = undefined;
     waiter?.reject(this.#failure);
+  }
+
+  /** Ends the connection as late, unless the timer is cleared before. */
+  failAfter(deadlineMs: number): NodeJS.Timeout {
+    return setTimeout(() => this.fail(late(deadlineMs)), deadlineMs);
   }
 
   /** Sends a last frame, then closes. */
