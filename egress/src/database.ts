@@ -3,7 +3,8 @@
  * database's exclusive lock is what makes it the only one: the kernel lets it go however the process dies.
  *
  * A file that can't be read is set aside and a new one begun: without it programs that remember an address are
- * refused until they ask again, which is better than a host without any network.
+ * refused until they ask again, which is better than a host without any network. What goes by (a full disk, no memory) is
+ * no reason to lose it: then the process does not start, and the daemon tries again.
  */
 import { renameSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
@@ -48,20 +49,26 @@ const schema = `
   CREATE TABLE pruned (sandbox TEXT PRIMARY KEY, before INTEGER NOT NULL) WITHOUT ROWID;
 `;
 
+/** SQLite's codes for another's lock, and for a file that is broken or was none of its own. */
 const sqliteBusy = 5;
+const unreadableCodes: ReadonlySet<number> = new Set([11, 26]);
+/** … and for what the file system says: an error of the disk, a full one, a file that can't be opened. */
+const fileCodes: ReadonlySet<number> = new Set([10, 13, 14]);
 
 /** Another egress process works on this data directory. */
 export class EgressLocked extends Error {}
 
-/** @throws EgressLocked, or SQLite's error where not even a new file can be made */
+/** @throws EgressLocked, or SQLite's error where the file can be neither opened nor made */
 export function openEgressDatabase(path: string, onReplaced: (why: string) => void): DatabaseSync {
   try {
     return open(path);
   } catch (error) {
-    if (!(error instanceof Error) || !('errcode' in error)) throw error;
-    if ((Number(error.errcode) & 0xff) === sqliteBusy) {
+    if (!isSqliteError(error)) throw error;
+    const code = primaryCode(error);
+    if (code === sqliteBusy) {
       throw new EgressLocked(`another egress process works with "${path}"`, { cause: error });
     }
+    if (!unreadableCodes.has(code)) throw error;
     for (const suffix of ['', '-wal']) {
       try {
         renameSync(path + suffix, `${path}.broken${suffix}`);
@@ -72,6 +79,20 @@ export function openEgressDatabase(path: string, onReplaced: (why: string) => vo
     onReplaced(error.message);
     return open(path);
   }
+}
+
+/** Is it the file system's word, which another moment may change? */
+export function isFileTrouble(error: unknown): boolean {
+  if (isSqliteError(error)) return fileCodes.has(primaryCode(error));
+  return error instanceof Error && (error as NodeJS.ErrnoException).code === 'ENOSPC';
+}
+
+function isSqliteError(error: unknown): error is Error & { readonly errcode: unknown } {
+  return error instanceof Error && 'errcode' in error;
+}
+
+function primaryCode(error: { readonly errcode: unknown }): number {
+  return Number(error.errcode) & 0xff;
 }
 
 function open(path: string): DatabaseSync {

@@ -10,7 +10,7 @@ import { parseArgs } from 'node:util';
 import { systemClock } from '@squash/host/base/clock';
 import { startAgainCompiled } from '@squash/host/base/compiled';
 import { createLog, type Log, type LogLevel } from '@squash/host/base/log';
-import { EgressLocked } from './database.ts';
+import { EgressLocked, isFileTrouble } from './database.ts';
 import { runEgress } from './egress-process.ts';
 import { LogFile } from './log-file.ts';
 import { makeParts } from './parts.ts';
@@ -18,6 +18,8 @@ import { makeParts } from './parts.ts';
 /** Exit codes of sysexits.h, which a service manager understands. */
 const exitUsage = 64;
 const exitSoftware = 70;
+/** Its files can't be written or read: the disk is full, most often, and then no log could say so. */
+const exitInputOutput = 74;
 /** Another one serves this data directory: nothing is wrong, and there is nothing to do. */
 const exitLocked = 75;
 
@@ -61,6 +63,11 @@ function readWords(): Words | undefined {
   };
 }
 
+function exitCodeOf(error: unknown): number {
+  if (error instanceof EgressLocked) return exitLocked;
+  return isFileTrouble(error) ? exitInputOutput : exitSoftware;
+}
+
 async function main(): Promise<number> {
   process.umask(0o077);
   const words = readWords();
@@ -85,7 +92,7 @@ async function main(): Promise<number> {
   } catch (error) {
     log.error('egress.failed', { error });
     process.stderr.write(`squash egress: ${error instanceof Error ? error.message : String(error)}\n`);
-    return error instanceof EgressLocked ? exitLocked : exitSoftware;
+    return exitCodeOf(error);
   }
 }
 

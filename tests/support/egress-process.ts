@@ -27,24 +27,26 @@ export interface Rules {
 }
 
 export class EgressUnderTest implements AsyncDisposable {
-  readonly dataDir = mkdtempSync(join(tmpdir(), 'squash-egress-'));
-  readonly runDir = join(this.dataDir, 'run');
+  readonly dataDir: string;
+  readonly runDir: string;
   readonly names: NameServer;
   readonly launcher: ScriptedLauncher;
   #child: ChildProcess | undefined;
 
-  private constructor(names: NameServer, launcherOf: (runDir: string) => ScriptedLauncher) {
+  private constructor(names: NameServer, parent: string) {
+    this.dataDir = mkdtempSync(join(parent, 'squash-egress-'));
+    this.runDir = join(this.dataDir, 'run');
+    mkdirSync(this.runDir);
     this.names = names;
-    this.launcher = launcherOf(this.runDir);
+    this.launcher = new ScriptedLauncher(this.runDir);
   }
 
-  /** Started and synchronised. */
-  static async start(sandboxes: Readonly<Record<string, Rules>>): Promise<EgressUnderTest> {
-    const names = await NameServer.listen();
-    const place = new EgressUnderTest(names, (runDir) => {
-      mkdirSync(runDir);
-      return new ScriptedLauncher(runDir);
-    });
+  /** Started and synchronised. @param parent where its data directory is made */
+  static async start(
+    sandboxes: Readonly<Record<string, Rules>>,
+    parent = tmpdir(),
+  ): Promise<EgressUnderTest> {
+    const place = new EgressUnderTest(await NameServer.listen(), parent);
     await place.launcher.listen();
     writeFileSync(join(place.dataDir, 'hosts'), '');
     try {
@@ -68,7 +70,9 @@ export class EgressUnderTest implements AsyncDisposable {
   async spawn(): Promise<void> {
     const words = ['--data', this.dataDir, '--run', this.runDir, '--log-level', 'debug'];
     const own = ['--resolvers', this.names.address, '--hosts-file', this.hostsFile];
-    this.#child = spawn(process.execPath, ['--max-semi-space-size=1', main, ...words, ...own], {
+    const command = [process.execPath, '--max-semi-space-size=1', main, ...words, ...own];
+    // A test that is killed disposes of nothing.
+    this.#child = spawn('setpriv', ['--pdeathsig', 'SIGKILL', '--', ...command], {
       env: {
         ...process.env,
         NODE_COMPILE_CACHE: join(this.dataDir, 'compile'),

@@ -113,10 +113,20 @@ export class Sandboxes {
     this.#known.delete(id);
     sandbox?.cut();
     for (const relay of this.#allRelays()) if (relay.sandbox === sandbox) relay.finish();
-    this.#options.names.forget(id);
-    this.#options.services.tunnels.forget(id);
-    this.#options.services.decisions.forget(id);
+    this.#forgetRows(id);
     return closed;
+  }
+
+  #forgetRows(id: string): void {
+    const { names, services } = this.#options;
+    try {
+      names.forget(id);
+      services.tunnels.forget(id);
+      services.decisions.forget(id);
+    } catch (error) {
+      // A full disk: one sandbox's rows must not keep the rules of all others from coming. The next sync forgets them.
+      services.log.guest(id).error('rows.kept', { error });
+    }
   }
 
   /** One more relay of this instance; the numbers of its connections are its own. */

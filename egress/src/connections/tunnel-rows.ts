@@ -48,7 +48,13 @@ export class TunnelRows {
   /** Of this instance of a sandbox; those of earlier ones have ended with them. */
   of(sandbox: string, instance: number): (readonly [connection: number, tunnel: Tunnel])[] {
     this.#flush();
-    this.#database.prepare('DELETE FROM tunnels WHERE sandbox = ? AND instance <> ?').run(sandbox, instance);
+    try {
+      this.#database
+        .prepare('DELETE FROM tunnels WHERE sandbox = ? AND instance <> ?')
+        .run(sandbox, instance);
+    } catch {
+      // A full disk: they stay until the next time, and nobody asks for them.
+    }
     return this.#database
       .prepare('SELECT connection, tunnel FROM tunnels WHERE instance = ? ORDER BY connection')
       .all(instance)

@@ -149,24 +149,17 @@ export class VirtualAddresses {
   }
 
   #add(host: string, isRefused: boolean, nowMs: number): Address | undefined {
-    const number = this.#freeNumber(isRefused, nowMs);
-    if (number === undefined) return undefined;
-    const entry: Entry = { number, host, isRefused, usedMs: nowMs };
-    this.#rows.write(this.#sandbox, entry);
-    this.#part(isRefused).set(host, entry);
-    this.#byNumber.set(number, entry);
-    return addressOf(number);
-  }
-
-  #freeNumber(isRefused: boolean, nowMs: number): number | undefined {
     const part = this.#part(isRefused);
     const most = isRefused ? limits.sandboxRefusedNamesMax : limits.sandboxNamesMax;
-    if (part.size < most) return this.#unusedNumber();
-    const [oldest] = part.values();
-    if (oldest === undefined || nowMs - oldest.usedMs < limits.nameKeepMs) return undefined;
-    part.delete(oldest.host);
-    this.#byNumber.delete(oldest.number);
-    return oldest.number;
+    const [oldest] = part.size < most ? [] : part.values();
+    if (oldest !== undefined && nowMs - oldest.usedMs < limits.nameKeepMs) return undefined;
+    const entry: Entry = { number: oldest?.number ?? this.#unusedNumber(), host, isRefused, usedMs: nowMs };
+    this.#rows.write(this.#sandbox, entry);
+    // Only now: where the disk is full the old name keeps its address.
+    if (oldest !== undefined) part.delete(oldest.host);
+    part.set(host, entry);
+    this.#byNumber.set(entry.number, entry);
+    return addressOf(entry.number);
   }
 
   /** Both parts together are far smaller than the range, so there is one; the walk goes on where it ended. */

@@ -25,6 +25,8 @@ export interface StartedEgress {
   readonly ended: Promise<string>;
 }
 
+/** EX_IOERR of sysexits.h, as `egress/src/main.ts` uses it. */
+const exitInputOutput = 74;
 const memoryFlags = [`--max-old-space-size=${limits.egressHeapMb}`, '--max-semi-space-size=4'];
 const program = fileURLToPath(new URL('../../../egress/src/main.ts', import.meta.url));
 
@@ -45,9 +47,7 @@ export async function startEgress(settings: EgressSettings): Promise<StartedEgre
       },
     });
     const { promise: ended, resolve } = Promise.withResolvers<string>();
-    child.once('exit', (code, signal) =>
-      resolve(signal === null ? `exit code ${code ?? 0}` : `signal ${signal}`),
-    );
+    child.once('exit', (code, signal) => resolve(signal === null ? exitText(code ?? 0) : `signal ${signal}`));
     const spawned = Promise.withResolvers<number>();
     child.once('error', spawned.reject);
     child.once('spawn', () => spawned.resolve(child.pid ?? 0));
@@ -58,6 +58,12 @@ export async function startEgress(settings: EgressSettings): Promise<StartedEgre
   } finally {
     closeSync(log);
   }
+}
+
+function exitText(code: number): string {
+  // Of a full disk its own log may say nothing.
+  const why = code === exitInputOutput ? ', its files can not be written or read: is the disk full?' : '';
+  return `exit code ${code}${why}`;
 }
 
 function wordsOf(settings: EgressSettings): readonly string[] {
