@@ -2,13 +2,14 @@
 import { execFile, spawn } from 'node:child_process';
 import { promisify } from 'node:util';
 import { CodemodeError } from '../errors.ts';
+import type { EngineName } from '../protocol/frames.ts';
 import { digestOf, treeContents, withTree } from './worker-tree.ts';
 
 const run = promisify(execFile);
 
 /** The image's name; it is built when the engine does not have it. @throws CodemodeError `unavailable` */
-export async function ensureImage(program: string): Promise<string> {
-  const entries = await treeContents();
+export async function ensureImage(program: string, engine: EngineName): Promise<string> {
+  const entries = await treeContents(engine);
   const name = `localhost/squash-codemode:${digestOf(entries)}`;
   try {
     await run(program, ['image', 'inspect', '--format', '{{.Id}}', name]);

@@ -45,7 +45,7 @@ export function containerPlace(options: ContainerOptions): Place {
   let directory: string | undefined;
   return {
     async start() {
-      image ??= removeOrphans(program).then(() => ensureImage(program));
+      image ??= removeOrphans(program).then(() => ensureImage(program, options.engine));
       directory ??= mkdtempSync(join(tmpdir(), 'codemode-container-'));
       return await startContainer({ program, image: await image, directory }, options);
     },

@@ -1,40 +1,46 @@
 /** How the worker's program is started by each runtime: paths, flags, and why each flag is there. */
+import { existsSync, realpathSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { dirname, join } from 'node:path';
+import { dirname, extname, join } from 'node:path';
 import { CodemodeError } from '../errors.ts';
 import type { EngineName } from '../protocol/frames.ts';
 import type { ChildCommand } from './child.ts';
 
 const source = dirname(import.meta.dirname);
-export const workerProgram = join(source, 'worker/main.ts');
+/** `.ts` in the repository, `.js` in the published package: Node strips no types below a `node_modules`. */
+export const sourceExtension = extname(import.meta.filename);
+export const workerProgram = join(source, `worker/main${sourceExtension}`);
 
 /** UTC everywhere: a run must not tell where its host stands. */
 const env = { TZ: 'UTC', LANG: 'C.UTF-8' };
 
-/** The folders a worker reads: its own program, and the engine's package. */
+/** The folders a worker reads: its own program, and the engine's packages. */
 export function engineFolders(engine: EngineName): readonly string[] {
-  return engine === 'node-vm'
-    ? [source]
-    : [
-        source,
-        packageFolder(engine === 'quickjs' ? 'quickjs-wasi' : engine),
-        ...needs[engine].map(packageFolder),
-      ];
+  return [source, ...packagePlaces(engine).map((place) => realpathSync(place))];
 }
 
-/** What the engines' packages need at run time themselves. */
-const needs: Readonly<Record<'quickjs' | 'isolated-vm' | 'vm2', readonly string[]>> = {
-  quickjs: [],
-  'isolated-vm': ['node-gyp-build'],
-  vm2: ['acorn', 'acorn-walk'],
+/** The engine's package, then what that needs at run time itself. */
+const packages: Readonly<Record<EngineName, readonly string[]>> = {
+  'node-vm': [],
+  quickjs: ['quickjs-wasi'],
+  'isolated-vm': ['isolated-vm', 'node-gyp-build'],
+  vm2: ['vm2', 'acorn', 'acorn-walk'],
 };
 
-function packageFolder(name: string): string {
-  try {
-    return dirname(createRequire(import.meta.url).resolve(`${name}/package.json`));
-  } catch (cause) {
-    throw new CodemodeError('unavailable', `the package "${name}" is not installed`, { cause });
-  }
+/** As a worker finds them: some package managers put a link there. */
+function packagePlaces(engine: EngineName): readonly string[] {
+  const [name, ...needs] = packages[engine];
+  if (name === undefined) return [];
+  const place = packagePlace(name, import.meta.filename);
+  return [place, ...needs.map((each) => packagePlace(each, `${realpathSync(place)}/`))];
+}
+
+function packagePlace(name: string, from: string): string {
+  const found = (createRequire(from).resolve.paths(name) ?? [])
+    .map((folder) => join(folder, name))
+    .find((place) => existsSync(join(place, 'package.json')));
+  if (found === undefined) throw new CodemodeError('unavailable', `the package "${name}" is not installed`);
+  return found;
 }
 
 export function nodeCommand(engine: EngineName, memoryMb: number): ChildCommand {
@@ -64,7 +70,7 @@ export function nodeFlags(engine: EngineName, memoryMb: number): readonly string
 function permissionFlags(engine: EngineName): readonly string[] {
   return [
     '--permission',
-    ...engineFolders(engine).map((folder) => `--allow-fs-read=${folder}/`),
+    ...[...engineFolders(engine), ...packagePlaces(engine)].map((folder) => `--allow-fs-read=${folder}/`),
     `--allow-fs-read=${join(dirname(source), 'package.json')}`,
     // node-gyp-build asks which C library this is before it picks the binary.
     ...(engine === 'isolated-vm' ? ['--allow-addons', '--allow-fs-read=/etc/alpine-release'] : []),

@@ -29,7 +29,7 @@ export function sandboxPlace(options: SandboxOptions): Place {
   let module: Promise<string> | undefined;
   return {
     async start() {
-      module ??= ensureModule(options.squash);
+      module ??= ensureModule(options);
       return await startSandbox(options, await module);
     },
   };
@@ -51,8 +51,8 @@ async function squash(
 }
 
 /** The layer's name tells its content, so it is built once for each version of Node, engine and kernel. */
-async function ensureModule(command: SandboxOptions['squash']): Promise<string> {
-  const entries = await treeContents();
+async function ensureModule({ squash: command, engine }: SandboxOptions): Promise<string> {
+  const entries = await treeContents(engine);
   const name = `350-codemode-${digestOf(entries)}`;
   const names = (await squash(command, ['module', 'ls', '--quiet'])).split('\n');
   if (!names.includes(name))

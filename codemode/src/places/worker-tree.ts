@@ -18,7 +18,9 @@ import {
 import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
-import { engineFolders } from './programs.ts';
+import { CodemodeError } from '../errors.ts';
+import type { EngineName } from '../protocol/frames.ts';
+import { engineFolders, sourceExtension } from './programs.ts';
 
 const run = promisify(execFile);
 const source = dirname(import.meta.dirname);
@@ -28,20 +30,21 @@ const folders = ['engines', 'kernel', 'protocol', 'worker'];
 const engines = ['quickjs', 'isolated-vm'] as const;
 
 /** Where the worker's program is inside. */
-export const programInside = '/codemode/src/worker/main.ts';
+export const programInside = `/codemode/src/worker/main${sourceExtension}`;
 
 export interface Entry {
   readonly from: string;
   readonly to: string;
 }
 
-export async function treeContents(): Promise<readonly Entry[]> {
+/** One tree for all engines that are installed. @throws CodemodeError `unavailable` where the one asked for is not */
+export async function treeContents(wanted: EngineName): Promise<readonly Entry[]> {
   const programs = folders.flatMap((folder) =>
-    globSync(`${folder}/**/*.ts`, { cwd: source }).filter((path) => !path.endsWith('.test.ts')),
+    globSync(`${folder}/**/*${sourceExtension}`, { cwd: source }).filter(
+      (path) => !/\.(?:test|d)\.ts$/.test(path),
+    ),
   );
-  const packages = new Set(
-    engines.flatMap((engine) => engineFolders(engine).filter((folder) => folder !== source)),
-  );
+  const packages = new Set(engines.flatMap((engine) => packageFolders(engine, wanted)));
   return [
     { from: process.execPath, to: 'usr/bin/node' },
     ...(await libraries(process.execPath)).map((path) => ({ from: realpathSync(path), to: path.slice(1) })),
@@ -49,6 +52,15 @@ export async function treeContents(): Promise<readonly Entry[]> {
     { from: join(dirname(source), 'package.json'), to: 'codemode/package.json' },
     ...[...packages].flatMap((folder) => packageFiles(folder)),
   ];
+}
+
+function packageFolders(engine: EngineName, wanted: EngineName): readonly string[] {
+  try {
+    return engineFolders(engine).filter((folder) => folder !== source);
+  } catch (failure) {
+    if (engine !== wanted && failure instanceof CodemodeError) return [];
+    throw failure;
+  }
 }
 
 async function libraries(program: string): Promise<readonly string[]> {

@@ -1,0 +1,92 @@
+/**
+ * Writes `@squash/codemode` as it is published into a directory: `node tools/setup/build-codemode.ts DIRECTORY`. In the repository Node runs the
+ * sources; below a `node_modules` it strips no types, so the published package holds JavaScript and declarations.
+ */
+import { execFileSync } from 'node:child_process';
+import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join, relative, resolve } from 'node:path';
+
+const root = join(import.meta.dirname, '../..');
+
+interface Manifest {
+  readonly name: string;
+  readonly version: string;
+  readonly exports: Readonly<Record<string, string>>;
+  readonly dependencies: Readonly<Record<string, string>>;
+  readonly peerDependencies: Readonly<Record<string, string>>;
+  readonly peerDependenciesMeta: unknown;
+}
+
+export function buildCodemode(directory: string): void {
+  const folder = join(root, 'codemode');
+  const manifest = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')) as Manifest;
+  mkdirSync(directory, { recursive: true });
+  // The worker is no export: it is a program that the package starts.
+  compile(
+    directory,
+    [...Object.values(manifest.exports), './src/worker/main.ts'].map((path) => join(folder, path)),
+  );
+  cpSync(join(root, 'docs/codemode.md'), join(directory, 'README.md'));
+  writeFileSync(join(directory, 'package.json'), `${JSON.stringify(published(manifest), null, 2)}\n`);
+}
+
+/** What follows from the sources' manifest, so that it is written down once. */
+function published({
+  name,
+  version,
+  exports,
+  dependencies,
+  peerDependencies,
+  peerDependenciesMeta,
+}: Manifest) {
+  const { license, engines } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
+    readonly license: string;
+    readonly engines: unknown;
+  };
+  const faces = Object.entries(exports).map(([face, path]) => {
+    const built = path.replace('./src/', './dist/').replace(/\.ts$/, '');
+    return [face, { types: `${built}.d.ts`, default: `${built}.js` }] as const;
+  });
+  return {
+    name,
+    version,
+    description: 'Runs programs that models write, with the tools they are given, in engines that hold',
+    license,
+    type: 'module',
+    engines,
+    exports: Object.fromEntries(faces),
+    files: ['dist'],
+    dependencies,
+    peerDependencies,
+    peerDependenciesMeta,
+  };
+}
+
+/** Each file by itself, with what it imports: the places start and copy single files. */
+function compile(directory: string, files: readonly string[]): void {
+  const project = join(directory, 'tsconfig.json');
+  const compilerOptions = {
+    noEmit: false,
+    declaration: true,
+    allowImportingTsExtensions: false,
+    rewriteRelativeImportExtensions: true,
+    rootDir: join(root, 'codemode/src'),
+    outDir: join(directory, 'dist'),
+    typeRoots: [join(root, 'node_modules/@types')],
+  };
+  const extended = relative(directory, join(root, 'tsconfig.json'));
+  writeFileSync(project, JSON.stringify({ extends: `./${extended}`, include: [], files, compilerOptions }));
+  try {
+    execFileSync(process.execPath, [join(root, 'node_modules/typescript/bin/tsc'), '--project', project], {
+      stdio: ['ignore', 'inherit', 'inherit'],
+    });
+  } finally {
+    rmSync(project);
+  }
+}
+
+if (import.meta.main) {
+  const directory = process.argv[2];
+  if (directory === undefined) throw new TypeError('usage: node tools/setup/build-codemode.ts DIRECTORY');
+  buildCodemode(resolve(directory));
+}
