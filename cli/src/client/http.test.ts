@@ -6,6 +6,7 @@ import { createServer as createNetServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
+import { Worker } from 'node:worker_threads';
 import { CliFailure } from '../failure.ts';
 import { type Address, parseAddress } from './address.ts';
 import { Client } from './client.ts';
@@ -47,6 +48,18 @@ async function answering(text: string, use: (address: Address) => Promise<void>)
     await new Promise((resolve) => server.close(resolve));
   }
 }
+
+const hastyServer = `
+  const { createServer } = require('node:net');
+  const { parentPort, workerData } = require('node:worker_threads');
+  const body = JSON.stringify({ detail: 'not there', code: 'sandbox_not_found' });
+  const answer = 'HTTP/1.1 404 Not Found\\r\\ncontent-length: ' + body.length + '\\r\\n\\r\\n' + body;
+  const server = createServer((socket) => {
+    socket.on('error', () => {});
+    socket.once('data', () => socket.end(answer, () => socket.destroy()));
+  });
+  server.listen(workerData, () => parentPort.postMessage('listening'));
+`;
 
 describe('sendRequest', () => {
   it('reads counted, chunked and unbounded bodies of any size', async () => {
@@ -120,6 +133,24 @@ describe('sendRequest', () => {
     } finally {
       server.closeAllConnections();
       await new Promise((resolve) => server.close(resolve));
+      rmSync(directory, { recursive: true });
+    }
+  });
+
+  it('hears a refusal by a server that closes behind the head of a request with a body', async () => {
+    const directory = mkdtempSync(join(tmpdir(), 'squash-http-'));
+    const socket = join(directory, 's');
+    // In a thread of its own, as a daemon is a process of its own: it answers while we still write.
+    const server = new Worker(hastyServer, { eval: true, workerData: socket });
+    try {
+      await new Promise((resolve) => server.once('message', resolve));
+      for (let round = 0; round < 50; round += 1)
+        await assert.rejects(
+          new Client({ socket }).put('/', { round }),
+          (error) => error instanceof CliFailure && error.code === 'sandbox_not_found',
+        );
+    } finally {
+      await server.terminate();
       rmSync(directory, { recursive: true });
     }
   });

@@ -35,24 +35,27 @@ export interface HttpResponse {
 
 export async function sendRequest(address: Address, request: HttpRequest): Promise<HttpResponse> {
   const socket = await openConnection(address);
-  const streamed = request.body !== undefined && !(request.body instanceof Uint8Array);
+  const { body } = request;
+  const streamed = body !== undefined && !(body instanceof Uint8Array);
   const headers: Record<string, string> = {
     host: address.kind === 'unix' ? 'localhost' : hostHeader(address),
     // A server that is to close does so with its answer. Where that refuses a body still on its way, the close takes
-    // the answer with it; so after a stream we are the ones that close.
-    ...(!streamed && { connection: 'close' }),
+    // the answer with it; so after a body we are the ones that close.
+    ...(body === undefined && { connection: 'close' }),
     'user-agent': 'squash-cli',
     ...request.headers,
   };
   const chunked = streamed && headers['content-length'] === undefined;
   if (chunked) headers['transfer-encoding'] = 'chunked';
-  if (request.body instanceof Uint8Array) headers['content-length'] = `${request.body.length}`;
+  if (body instanceof Uint8Array) headers['content-length'] = `${body.length}`;
   const prefix = address.kind === 'tcp' ? address.prefix : '';
   const lines = Object.entries(headers).map(([name, value]) => `${name}: ${checkedHeader(value)}\r\n`);
+  socket.cork();
   socket.write(`${request.method} ${prefix}${request.path} HTTP/1.1\r\n${lines.join('')}\r\n`);
-  if (request.body instanceof Uint8Array) socket.write(request.body);
+  if (body instanceof Uint8Array) socket.write(body);
+  socket.uncork();
   // The answer is awaited while the body is still on its way: a refusal comes before the body's end.
-  const sending = streamed ? sendBody(socket, request.body as AsyncIterable<Uint8Array>, chunked) : undefined;
+  const sending = streamed ? sendBody(socket, body, chunked) : undefined;
   const answer = readHead(socket, new ByteSource(socket));
   try {
     const unsent = sending === undefined ? undefined : await Promise.race([sending, answer]);
