@@ -11,6 +11,7 @@ import type { FieldReader } from '@squash/contract/guest/fields';
 import type { FieldName } from '@squash/contract/guest/frames';
 import { errorText } from '@squash/host/base/bug';
 import type { Log } from '@squash/host/base/log';
+import { pause } from '@squash/host/base/pause';
 import type { SocketDirectory } from '@squash/host/base/socket-directory';
 import type { Address } from '../address/address.ts';
 import { egressLimits as limits } from '../limits.ts';
@@ -157,15 +158,4 @@ export class LaunchChannel implements AsyncDisposable {
 
 function keyOf({ instance, connection }: ConnectionName): string {
   return `${instance}/${connection}`;
-}
-
-function pause(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(resolve, ms);
-    const abort = (): void => {
-      clearTimeout(timer);
-      resolve();
-    };
-    signal.addEventListener('abort', abort, { once: true });
-  });
 }

@@ -113,10 +113,12 @@ export const egressDecisionsSchema = z.object({
 });
 export type EgressDecisions = z.infer<typeof egressDecisionsSchema>;
 
+/** Who answers. Of any version: this is how a daemon finds out that it has to replace the process. Never changes. */
+export const egressIdentitySchema = z.object({ version: z.string(), pid: z.int(), started: z.string() });
+export type EgressIdentity = z.infer<typeof egressIdentitySchema>;
+
 export const egressStatsSchema = z.object({
-  version: z.string(),
-  pid: z.int(),
-  started: z.string(),
+  ...egressIdentitySchema.shape,
   /** False until the first `PUT /sync`: no relay is listened to. */
   synced: z.boolean(),
   /** The channel over which connections are dialled. */

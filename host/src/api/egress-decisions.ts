@@ -9,6 +9,7 @@ import { AppError } from '@squash/contract/errors';
 import { limits } from '@squash/contract/limits';
 import type { egressDecisions } from '@squash/contract/operations/egress';
 import type { EgressDecision, EgressDecisions } from '@squash/egress/control';
+import { pause } from '#base/pause.ts';
 import { json } from '../http/reply.ts';
 import type { Handler } from '../http/router.ts';
 import type { Engine } from '../sandbox/engine.ts';
@@ -64,17 +65,4 @@ async function* events(
 /** The sandbox is in the address. */
 function shown({ sandbox: _sandbox, ...decision }: EgressDecision): EgressDecisionInfo {
   return decision;
-}
-
-function pause(ms: number, signal: AbortSignal): Promise<void> {
-  if (signal.aborted) return Promise.resolve();
-  return new Promise((resolve) => {
-    const end = (): void => {
-      clearTimeout(timer);
-      signal.removeEventListener('abort', end);
-      resolve();
-    };
-    const timer = setTimeout(end, ms);
-    signal.addEventListener('abort', end, { once: true });
-  });
 }

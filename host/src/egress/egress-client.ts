@@ -15,6 +15,7 @@ import {
   type EgressApplied,
   type EgressDecision,
   type EgressDecisions,
+  type EgressIdentity,
   type EgressSandboxRules,
   type EgressStats,
   type EgressSync,
@@ -22,6 +23,7 @@ import {
   egressAppliedSchema,
   egressDecisionSchema,
   egressDecisionsSchema,
+  egressIdentitySchema,
   egressRefusalSchema,
   egressSockets,
   egressStatsSchema,
@@ -72,6 +74,11 @@ export class EgressClient implements Disposable {
 
   stats(): Promise<EgressStats> {
     return this.#ask({ method: 'GET', path: '/stats' }, egressStatsSchema);
+  }
+
+  /** Also of a process of another version, whose statistics may be other ones. */
+  identity(): Promise<EgressIdentity> {
+    return this.#ask({ method: 'GET', path: '/stats' }, egressIdentitySchema);
   }
 
   /** Resolves when it has promised to end. */

@@ -8,9 +8,10 @@
  */
 import { errorText } from '#base/bug.ts';
 import type { Log } from '#base/log.ts';
+import { pause } from '#base/pause.ts';
 import { AppError } from '@squash/contract/errors';
 import { limits } from '@squash/contract/limits';
-import type { EgressStats } from '@squash/egress/control';
+import type { EgressIdentity } from '@squash/egress/control';
 import type { EgressClient } from './egress-client.ts';
 import type { StartedEgress } from './egress-process.ts';
 
@@ -63,15 +64,15 @@ export class EgressSupervisor implements AsyncDisposable {
     let failures = 0;
     while (!signal.aborted) {
       try {
-        const stats = await this.#bringUp();
+        const identity = await this.#bringUp();
         await this.#options.onUp();
         failures = 0;
         this.#become('up');
-        this.#options.log.info('egress.up', { pid: stats.pid, version: stats.version });
-        await this.#watch(stats);
+        this.#options.log.info('egress.up', { pid: identity.pid, version: identity.version });
+        await this.#watch(identity);
         if (signal.aborted) break;
         this.#become('starting');
-        this.#options.log.warn('egress.gone', { pid: stats.pid });
+        this.#options.log.warn('egress.gone', { pid: identity.pid });
       } catch (error) {
         if (signal.aborted) break;
         failures += 1;
@@ -90,9 +91,9 @@ export class EgressSupervisor implements AsyncDisposable {
     if (phase !== 'starting') this.#settled.resolve();
   }
 
-  /** The statistics of a process of our version that answers. @throws where none can be had */
-  async #bringUp(): Promise<EgressStats> {
-    const present = await this.#stats();
+  /** A process of our version that answers. @throws where none can be had */
+  async #bringUp(): Promise<EgressIdentity> {
+    const present = await this.#identity();
     if (present?.version === this.#options.version) return present;
     if (present !== undefined) await this.#replace(present);
     const started = await this.#options.start();
@@ -106,29 +107,29 @@ export class EgressSupervisor implements AsyncDisposable {
     return await this.#firstAnswer(started);
   }
 
-  async #stats(): Promise<EgressStats | undefined> {
+  async #identity(): Promise<EgressIdentity | undefined> {
     try {
-      return await this.#options.client.stats();
+      return await this.#options.client.identity();
     } catch (error) {
       if (error instanceof AppError && error.code === 'egress_unavailable') return undefined;
       throw error;
     }
   }
 
-  async #replace(stats: EgressStats): Promise<void> {
-    this.#options.log.info('egress.replace', { pid: stats.pid, version: stats.version });
+  async #replace(identity: EgressIdentity): Promise<void> {
+    this.#options.log.info('egress.replace', { pid: identity.pid, version: identity.version });
     await stopEgress(this.#options.client);
   }
 
-  async #firstAnswer(started: StartedEgress): Promise<EgressStats> {
+  async #firstAnswer(started: StartedEgress): Promise<EgressIdentity> {
     const until = AbortSignal.timeout(limits.egressStartMs);
     const isOver = AbortSignal.any([until, this.#stopping.signal]);
     let end: string | undefined;
     void started.ended.then((how) => (end = how));
     while (!isOver.aborted) {
       if (end !== undefined) throw new Error(`it ended at its start (${end}): log/egress.log says why`);
-      const stats = await this.#stats();
-      if (stats !== undefined) return stats;
+      const identity = await this.#identity();
+      if (identity !== undefined) return identity;
       // It binds its socket once, after some hundred milliseconds; there is nothing to wait on before.
       await pause(limits.egressRetryMs / 5, isOver);
     }
@@ -136,7 +137,7 @@ export class EgressSupervisor implements AsyncDisposable {
   }
 
   /** Returns when that process does not answer any more. */
-  async #watch(stats: EgressStats): Promise<void> {
+  async #watch(identity: EgressIdentity): Promise<void> {
     const { signal } = this.#stopping;
     for (;;) {
       const gone = this.#options.client.untilGone(signal);
@@ -144,8 +145,8 @@ export class EgressSupervisor implements AsyncDisposable {
       this.#ended = undefined;
       if (signal.aborted) return;
       // Its server ends connections that say nothing: that alone is no death.
-      const now = await this.#stats();
-      if (now?.pid !== stats.pid || now.started !== stats.started) return;
+      const now = await this.#identity();
+      if (now?.pid !== identity.pid || now.started !== identity.started) return;
     }
   }
 }
@@ -154,7 +155,7 @@ export class EgressSupervisor implements AsyncDisposable {
 export async function stopEgress(client: EgressClient): Promise<void> {
   let pid: number;
   try {
-    ({ pid } = await client.stats());
+    ({ pid } = await client.identity());
     await client.stop();
   } catch (error) {
     if (error instanceof AppError && error.code === 'egress_unavailable') return;
@@ -169,17 +170,4 @@ export async function stopEgress(client: EgressClient): Promise<void> {
   } catch {
     // It ended in between.
   }
-}
-
-function pause(ms: number, signal: AbortSignal): Promise<void> {
-  if (signal.aborted) return Promise.resolve();
-  return new Promise((resolve) => {
-    const end = (): void => {
-      clearTimeout(timer);
-      signal.removeEventListener('abort', end);
-      resolve();
-    };
-    const timer = setTimeout(end, ms);
-    signal.addEventListener('abort', end, { once: true });
-  });
 }

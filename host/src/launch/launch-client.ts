@@ -9,6 +9,7 @@ import { encodeFields, type FieldFrameName, FrameDecoder } from '@squash/contrac
 import { FieldReader } from '@squash/contract/guest/fields';
 import type { FieldName } from '@squash/contract/guest/frames';
 import { type SandboxId, sandboxIdSchema } from '@squash/contract/ids';
+import { pause } from '../base/pause.ts';
 import { SocketDirectory } from '../base/socket-directory.ts';
 import { answerTextBytesMax, askLauncher, connectLauncher, type LaunchAnswer } from './launch-connection.ts';
 
@@ -292,18 +293,4 @@ function parseSandbox(reader: FieldReader): LaunchedSandbox {
   const name = sandboxIdSchema.safeParse(reader.text('name', 64));
   if (!name.success) throw new AppError('launch_failed', 'squash-launch names a sandbox by no valid id');
   return { name: name.data, instance: reader.integer('instance', { min: 1 }) };
-}
-
-function pause(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(resolve, ms);
-    signal.addEventListener(
-      'abort',
-      () => {
-        clearTimeout(timer);
-        resolve();
-      },
-      { once: true },
-    );
-  });
 }

@@ -1,0 +1,143 @@
+/** One egress process at a time: adopted where it is ours, replaced where it is of another version, never two. */
+import assert from 'node:assert/strict';
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { createServer } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { createLog } from '#base/log.ts';
+import packageJson from '../../../egress/package.json' with { type: 'json' };
+import { processesOf } from '../../../tests/support/leaks.ts';
+import { waitFor } from '../../../tests/support/wait.ts';
+import { EgressClient } from './egress-client.ts';
+import { startEgress } from './egress-process.ts';
+import { EgressSupervisor, stopEgress, type SupervisorOptions } from './supervisor.ts';
+
+const { version } = packageJson;
+
+/** A data directory, and supervisors of its egress process as daemons of several versions would have them. */
+class Place implements AsyncDisposable {
+  readonly dataDir = mkdtempSync(join(tmpdir(), 'squash-egress-'));
+  readonly runDir = join(this.dataDir, 'run');
+  readonly lines: string[] = [];
+  readonly starts: number[] = [];
+  readonly #stack = new AsyncDisposableStack();
+
+  constructor() {
+    mkdirSync(this.runDir);
+    mkdirSync(join(this.dataDir, 'log'));
+  }
+
+  client(): EgressClient {
+    return this.#stack.use(new EgressClient(this.runDir));
+  }
+
+  supervise(wanted: string, changes: Partial<SupervisorOptions> = {}): EgressSupervisor {
+    const client = this.client();
+    const settings = {
+      dataDir: this.dataDir,
+      runDir: this.runDir,
+      egressResolvers: [],
+      egressHostsFile: undefined,
+      log: { level: 'info' },
+    };
+    return this.#stack.use(
+      new EgressSupervisor({
+        client,
+        version: wanted,
+        start: async () => {
+          const started = await startEgress(settings);
+          this.starts.push(started.pid);
+          return started;
+        },
+        confine: async () => {},
+        onUp: async () => {
+          await client.sync({ ceiling: null, allowCidrs: [], interceptsTls: false, sandboxes: [] });
+        },
+        log: createLog({
+          level: 'info',
+          format: 'json',
+          write: (line) => void this.lines.push(line),
+          nowMs: () => 0,
+          rate: { linesMax: 100, windowMs: 1_000, keysMax: 100 },
+        }),
+        ...changes,
+      }),
+    );
+  }
+
+  get pids(): readonly number[] {
+    return processesOf(this.dataDir).map(({ pid }) => pid);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    const client = this.client();
+    await stopEgress(client);
+    await this.#stack.disposeAsync();
+    await waitFor('the process to end', () => this.pids.length === 0);
+    rmSync(this.dataDir, { recursive: true });
+  }
+}
+
+test('a process of this version is kept by the next supervisor, one of another version is replaced', async () => {
+  await using place = new Place();
+  {
+    await using first = place.supervise(version);
+    assert.equal(await first.up(), true);
+  }
+  const [first] = place.starts;
+  assert.deepEqual(place.pids, [first]);
+  {
+    await using second = place.supervise(version);
+    assert.equal(await second.up(), true);
+    assert.deepEqual(place.starts, [first]);
+  }
+  await using upgraded = place.supervise('another version');
+  assert.equal(await upgraded.up(), true);
+  const [, second] = place.starts;
+  assert.deepEqual(place.pids, [second]);
+  const said = place.lines.filter((line) => line.includes('egress.replace'));
+  assert.equal(said.length, 1);
+  assert.match(said[0] ?? '', new RegExp(`"version":"${version}"`));
+  assert.equal((await place.client().stats()).synced, true, 'it was told the rules');
+});
+
+test('a process of an older version is replaced, whatever its statistics look like', async () => {
+  await using place = new Place();
+  const asked: string[] = [];
+  const older = createServer((request, response) => {
+    asked.push(`${request.method} ${request.url}`);
+    response.end(JSON.stringify({ version: '0.0.1', pid: process.pid, started: 'long ago', uptime: 1 }));
+    if (request.url === '/stop') {
+      older.close();
+      older.closeAllConnections();
+    }
+  });
+  older.listen(join(place.runDir, 'egress-api.sock'));
+  await using supervisor = place.supervise(version);
+  assert.equal(await supervisor.up(), true);
+  assert.ok(asked.includes('POST /stop'), asked.join());
+  assert.deepEqual(place.pids, place.starts);
+});
+
+test('a process that dies is started again, and one that can not start is tried again', async () => {
+  await using place = new Place();
+  let refusals = 0;
+  const settle = Promise.withResolvers<void>();
+  await using supervisor = place.supervise(version, {
+    onUp: async () => {
+      if (place.starts.length === 2 && refusals === 0) {
+        refusals += 1;
+        throw new Error('not this time');
+      }
+      if (place.starts.length === 2) settle.resolve();
+    },
+  });
+  assert.equal(await supervisor.up(), true);
+  process.kill(place.starts[0] ?? 0, 'SIGKILL');
+  await settle.promise;
+  await waitFor('it to be up', () => supervisor.isUp);
+  assert.deepEqual(place.pids, [place.starts[1]]);
+  assert.ok(place.lines.some((line) => line.includes('egress.gone')));
+  assert.ok(place.lines.some((line) => line.includes('not this time')));
+});
