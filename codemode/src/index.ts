@@ -5,7 +5,12 @@
  *     const { result } = await executor.execute('codemode.add(1, 2)', { add: (a, b) => a + b });
  */
 export { CodemodeError, type ErrorKind, errorKinds } from './errors.ts';
-export { type CloudflareExecutor, toCloudflareExecutor } from './cloudflare.ts';
+export {
+  type CloudflareConnector,
+  type CloudflareExecutor,
+  type CloudflareProvider,
+  toCloudflareExecutor,
+} from './cloudflare/executor.ts';
 export { createExecutor, type ExecutorName, type ExecutorOptions } from './executors.ts';
 export { toolContext } from './host/tool-context.ts';
 export { defaultLimits, type Limits } from './limits.ts';

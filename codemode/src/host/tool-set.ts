@@ -21,8 +21,6 @@ export interface ToolSet {
 const toolsMax = 20_000;
 const depthMax = 8;
 
-const identifier = /^[A-Za-z_$][\w$]*$/;
-
 /** Globals that the kernel or the language owns; a namespace with such a name would hide it. */
 const reserved = new Set(
   'console setTimeout setInterval clearTimeout clearInterval queueMicrotask text image input global globalThis undefined NaN Infinity eval arguments Object Function Array Number Boolean String Symbol Date Promise RegExp BigInt Map Set WeakMap WeakSet Proxy Iterator ArrayBuffer DataView Error AggregateError EvalError RangeError ReferenceError SyntaxError TypeError URIError InternalError JSON Math Reflect Intl isFinite isNaN parseFloat parseInt decodeURI decodeURIComponent encodeURI encodeURIComponent escape unescape await break case catch class const continue debugger default delete do else enum export extends false finally for function if implements import in instanceof interface let new null package private protected public return static super switch this throw true try typeof var void while with yield async of get set'.split(
@@ -30,14 +28,22 @@ const reserved = new Set(
   ),
 );
 
+export function isReservedNamespace(name: string): boolean {
+  return reserved.has(name);
+}
+
+export function isIdentifier(name: string): boolean {
+  return /^[A-Za-z_$][\w$]*$/.test(name);
+}
+
 /** @throws CodemodeError of kind `config` */
 export function toolSetOf(tools: ToolTree | readonly ResolvedProvider[]): ToolSet {
   const providers = isProviders(tools) ? tools : [{ name: 'codemode', fns: tools }];
   const entries: ToolEntry[] = [];
   const namespaces = new Set<string>();
   for (const { name, fns } of providers) {
-    if (!identifier.test(name)) throw config(`Provider name "${name}" is not a valid JavaScript identifier`);
-    if (reserved.has(name)) throw config(`Provider name "${name}" is reserved`);
+    if (!isIdentifier(name)) throw config(`Provider name "${name}" is not a valid JavaScript identifier`);
+    if (isReservedNamespace(name)) throw config(`Provider name "${name}" is reserved`);
     if (namespaces.has(name)) throw config(`Duplicate provider name "${name}"`);
     namespaces.add(name);
     collect(entries, [name], fns);
