@@ -13,7 +13,8 @@ import { encodeHost } from './host/values.ts';
 import type { RunSettings } from './kernel/state.ts';
 import { type Limits, withDefaults } from './limits.ts';
 import type { Place } from './places/place.ts';
-import { type Prepared, prepare } from './source/prepare.ts';
+import type { Prepared } from './source/prepare.ts';
+import { Preparer } from './source/preparer.ts';
 import type {
   ErrorInfo,
   ExecuteOptions,
@@ -40,6 +41,7 @@ export class PooledExecutor implements Executor {
   readonly #pool: Pool;
   readonly #disposing = new AbortController();
   readonly #active = new Set<Promise<unknown>>();
+  readonly #preparer = new Preparer();
 
   constructor(place: Place, options: PooledOptions) {
     this.name = options.name;
@@ -63,7 +65,10 @@ export class PooledExecutor implements Executor {
     let plan: RunPlan;
     try {
       const toolSet = toolSetOf(tools);
-      prepared = prepare(code, { language: options.language ?? 'auto', codeBytes: limits.codeBytes });
+      prepared = await this.#preparer.prepare(code, {
+        language: options.language ?? 'auto',
+        codeBytes: limits.codeBytes,
+      });
       plan = {
         ...this.#planOf(options, { executionId, limits, tools: toolSet }),
         start: { type: 'fresh', source: prepared.text, settings: settingsOf(limits, toolSet, options) },
@@ -99,7 +104,7 @@ export class PooledExecutor implements Executor {
   async dispose(): Promise<void> {
     this.#disposing.abort(new CodemodeError('aborted', 'the executor is disposed'));
     await Promise.allSettled(this.#active);
-    await this.#pool.dispose();
+    await Promise.all([this.#pool.dispose(), this.#preparer.dispose()]);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -21,10 +21,11 @@ export function buildCodemode(directory: string): void {
   const folder = join(root, 'codemode');
   const manifest = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')) as Manifest;
   mkdirSync(directory, { recursive: true });
-  // The worker is no export: it is a program that the package starts.
+  // No exports: a program and a thread that the package starts.
+  const started = ['./src/worker/main.ts', './src/source/prepare-thread.ts'];
   compile(
     directory,
-    [...Object.values(manifest.exports), './src/worker/main.ts'].map((path) => join(folder, path)),
+    [...Object.values(manifest.exports), ...started].map((path) => join(folder, path)),
   );
   cpSync(join(root, 'docs/codemode.md'), join(directory, 'README.md'));
   writeFileSync(join(directory, 'package.json'), `${JSON.stringify(published(manifest), null, 2)}\n`);

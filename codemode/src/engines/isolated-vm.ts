@@ -54,14 +54,21 @@ class IsolateRealm implements Realm {
 
   run(source: string): void {
     this.#guarded(() => {
-      const code: ivm.Reference = this.#context.evalSync(`(${source}\n)`, {
-        filename: codeFile,
-        reference: true,
-      });
+      const code = this.#compile(source);
       this.#dispatch.applySync(undefined, ['run', code.derefInto({ release: true })], {
         result: { copy: true },
       });
     });
+  }
+
+  /** Only here a SyntaxError is the program's own: later the code can throw one wherever it likes. */
+  #compile(source: string): ivm.Reference {
+    try {
+      return this.#context.evalSync(`(${source}\n)`, { filename: codeFile, reference: true });
+    } catch (failure) {
+      if (!(failure instanceof SyntaxError)) throw failure;
+      throw new EngineError({ kind: 'syntax', name: 'SyntaxError', message: failure.message });
+    }
   }
 
   dispose(): void {
@@ -72,13 +79,11 @@ class IsolateRealm implements Realm {
     try {
       work();
     } catch (failure) {
-      const message = failure instanceof Error ? failure.message : String(failure);
-      if (this.#isolate.isDisposed || /disposed|memory limit/i.test(message))
+      if (failure instanceof EngineError) throw failure;
+      if (this.#isolate.isDisposed)
         throw new EngineError({ kind: 'memory', name: 'Error', message: 'Memory limit exceeded' });
-      if (failure instanceof SyntaxError)
-        throw new EngineError({ kind: 'syntax', name: 'SyntaxError', message });
-      // isolated-vm reports a rejection that nobody handled as a failure of the call it happened in.
-      this.#host.unhandled(message);
+      // isolated-vm reports a rejection that nobody handled as a failure of the call it happened in: its words are the code's.
+      this.#host.unhandled(failure instanceof Error ? failure.message : String(failure));
     }
   }
 }

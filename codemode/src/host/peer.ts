@@ -58,9 +58,9 @@ export class Peer {
     if (this.#gone !== undefined) this.#notify(this.#gone);
   }
 
+  /** Still held: somebody may be waiting for the realm it boots now, and a program that awaits a run must not end before it. */
   end(): void {
     this.#listener = undefined;
-    this.placed.hold(false);
   }
 
   async kill(): Promise<void> {

@@ -77,6 +77,10 @@ function tailOf(stream: Readable | null): () => string {
   return () => tail;
 }
 
+/** How V8, Rust's and C++'s allocators, and the C library say it. */
+const memoryEnded =
+  /out of memory|allocation failed|memory allocation of \d+ bytes failed|cannot allocate memory|is_heap_oom|bad_alloc|Last few GCs/i;
+
 function exitOf(child: ChildProcess, tail: () => string): Promise<Exit> {
   return new Promise((settle) => {
     child.once('error', (error) => settle({ code: null, signal: error.message, outOfMemory: false }));
@@ -85,7 +89,7 @@ function exitOf(child: ChildProcess, tail: () => string): Promise<Exit> {
       settle({
         code,
         signal,
-        outOfMemory: /out of memory|allocation failed|is_heap_oom|bad_alloc|Last few GCs/i.test(tail()),
+        outOfMemory: memoryEnded.test(tail()),
       });
     });
   });

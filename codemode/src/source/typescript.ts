@@ -8,6 +8,13 @@ import { CodemodeError } from '../errors.ts';
 const head = 'async function body() {\n';
 const tail = '\n}';
 
+let isFit = true;
+
+/** False once the stripper has failed by itself: its memory is what it was in the middle of the failure, and every later answer wrong. */
+export function isStripperFit(): boolean {
+  return isFit;
+}
+
 /** @throws CodemodeError of kind `syntax` */
 export function stripTypes(code: string): string {
   // A program with a top-level return is no module: as a function's body it can be stripped.
@@ -18,6 +25,7 @@ export function stripTypes(code: string): string {
       return attempt();
     } catch (failure) {
       first ??= failure;
+      isFit &&= isVerdict(failure);
     }
   }
   throw explain(first);
@@ -32,6 +40,12 @@ function strip(code: string): string {
   } finally {
     Reflect.set(process, 'emitWarning', emitWarning);
   }
+}
+
+/** About the program, not about the stripper. */
+function isVerdict(failure: unknown): boolean {
+  const code = (failure as NodeJS.ErrnoException | undefined)?.code;
+  return code === 'ERR_INVALID_TYPESCRIPT_SYNTAX' || code === 'ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX';
 }
 
 function explain(failure: unknown): CodemodeError {

@@ -69,6 +69,17 @@ return sources.every((s) => typeof s === 'string') && !/nonce|[0-9a-f]{32}/.test
       assert.ok(errorInfo === undefined || ['syntax', 'runtime'].includes(errorInfo.kind), errorInfo?.kind),
   },
   {
+    name: 'D46 a hundred thousand parentheses as TypeScript',
+    code: '('.repeat(100_000),
+    options: () => ({ language: 'typescript' }),
+    expect: fails('syntax'),
+  },
+  {
+    name: 'D46 types are stripped after a program that ended the stripper',
+    code: 'const x: number = 1; return x',
+    expect: returns(1),
+  },
+  {
     name: 'D46 a sum of twenty thousand terms',
     code: `return ${'1+'.repeat(20_000)}1`,
     expect: ({ errorInfo, result }) =>
@@ -124,6 +135,12 @@ console.log(deep); console.log({ toString() { throw 1 }, get x() { throw 2 } });
       "Deno.dlopen('/lib/x86_64-linux-gnu/libc.so.6', {})",
     ),
     expect: nothingEscaped,
+  },
+  {
+    name: 'D51 rejections that speak like an engine',
+    code: `for (const message of ['memory limit', 'Isolate is disposed', 'out of memory']) Promise.reject(new Error(message));
+Promise.reject(new SyntaxError('Unexpected token')); await new Promise((r) => setTimeout(r, 50)); return 1`,
+    expect: returns(1),
   },
   {
     name: 'E57 no fine clock',

@@ -60,6 +60,12 @@ export const realmAttacks: readonly Case[] = [
     "import 'node:fs'",
     "export { x } from 'node:fs'",
     "import fs = require('fs')",
+    // Divisions that a parser may take for the regular expression after a semicolon nobody wrote.
+    'const o = {}, g = 1; o?.of\n/(import("node:fs"))/g',
+    'const o = {}, g = 1; o?.typeof\n/(import("node:fs"))/g',
+    'let of = 1, g = 1; await of\n/(import("node:fs"))/g',
+    'const g = 1; let x = g ? 1 : {}\n/(import("node:fs"))/g',
+    'const g = 1; function* f(o) { o?.yield\n/(import("node:fs"))/g }',
   ].map((code): Case => ({ name: `A5 ${code}`, code, expect: fails('syntax') })),
   {
     name: 'A7-A8 stack traces show no frame but the code',
