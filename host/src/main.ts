@@ -21,6 +21,7 @@ import { restHeap } from './base/resting-heap.ts';
 import type { Config } from './config/config.ts';
 import { type LoadedConfig, readConfig } from './config/load.ts';
 import { NamespaceDriver } from './drivers/namespace/namespace-driver.ts';
+import { endLauncher } from './egress/end-launcher.ts';
 import { openEgress } from './egress/open-egress.ts';
 import { LaunchClient } from './launch/launch-client.ts';
 import { probeHost } from './launch/host-probe.ts';
@@ -40,9 +41,13 @@ async function serve({ config, explained }: LoadedConfig, log: Log): Promise<voi
   await using stack = new AsyncDisposableStack();
   makeDirectories(config);
   stack.use(lockDataDirectory(config.dataDir));
+  const launcher = stack.use(new LaunchClient(config.runDir));
+  let isServing = false;
+  stack.defer(async () => {
+    if (!isServing) await endIdle(launcher, config, log);
+  });
   const store = stack.use(new Store(join(config.dataDir, 'squash.db')));
   noteBoot(config, log);
-  const launcher = stack.use(new LaunchClient(config.runDir));
   const capabilities = await probeHost(launcher);
   const driver = stack.use(
     new NamespaceDriver({
@@ -94,8 +99,19 @@ async function serve({ config, explained }: LoadedConfig, log: Log): Promise<voi
     listen: http.listen === null ? null : `http://${http.listen.host}:${http.listen.port}`,
     sandboxes: engine.list().length,
   });
+  isServing = true;
   await sayFirstLayer(engine, log);
   log.info('daemon.stopping', { signal: await stopping });
+}
+
+/** A start that failed leaves nothing running that it alone had needed: a launcher without a sandbox is this start's. */
+async function endIdle(launcher: LaunchClient, { runDir }: Config, log: Log): Promise<void> {
+  try {
+    if ((await launcher.list()).length === 0) await endLauncher(launcher, runDir);
+  } catch (error) {
+    // What the start failed with is told; that it could not be tidied behind it comes second.
+    log.warn('daemon.untidy', { error });
+  }
 }
 
 /**
@@ -171,6 +187,9 @@ async function repair(config: Config): Promise<void> {
 }
 
 function openLog(config: Config['log']): Log {
+  // Whoever read the log may go (`squash serve 2>&1 | head`, a closed terminal, a full disk): lines are lost then, and
+  // the daemon is not.
+  process.stderr.on('error', () => undefined);
   const format = config.format === 'auto' ? (process.stderr.isTTY ? 'pretty' : 'json') : config.format;
   return createLog({
     level: config.level,

@@ -5,9 +5,8 @@
  */
 import { AppError } from '@squash/contract/errors';
 import { systemClock } from './base/clock.ts';
+import { endLauncher } from './egress/end-launcher.ts';
 import { probeHost } from './launch/host-probe.ts';
-import { EgressClient } from './egress/egress-client.ts';
-import { stopEgress } from './egress/supervisor.ts';
 import { LaunchClient } from './launch/launch-client.ts';
 import { lockDataDirectory } from './store/data-lock.ts';
 import { repairDatabase } from './store/repair.ts';
@@ -31,12 +30,9 @@ function repaired(report: Awaited<ReturnType<typeof repairDatabase>>): unknown {
   };
 }
 
-/** The egress process first: it holds a channel to the launcher, and nobody needs it then. */
 async function endAll(launcher: LaunchClient, runDir: string): Promise<unknown> {
   const ended = (await launcher.list()).length;
-  using egress = new EgressClient(runDir);
-  await stopEgress(egress);
-  await launcher.shutdown();
+  await endLauncher(launcher, runDir);
   return { ended };
 }
 

@@ -95,6 +95,25 @@ test('a second daemon on the same data directory is refused and harms nothing', 
   assert.equal(await output(daemon, 'dev', 'echo alive'), 'alive\n');
 });
 
+test('a start that fails late leaves a running sandbox alone, and nothing where there is none', async () => {
+  await using daemon = await daemonWith('dev');
+  await output(daemon, 'dev', 'echo kept > /file');
+  await using elsewhere = await TestDaemon.start();
+  await daemon.stop();
+  const port = { SQUASH_PORT: String(elsewhere.port) };
+  await daemon.launch(port);
+  await daemon.ended();
+  assert.match(daemon.output, /Cannot listen on .*another program listens there/);
+  assert.ok(processesOf(daemon.dataDir).length > 0);
+  await daemon.start();
+  assert.equal(await output(daemon, 'dev', 'cat /file'), 'kept\n');
+  await daemon.call('DELETE', boxPath('dev'));
+  await daemon.stop();
+  await daemon.launch(port);
+  await daemon.ended();
+  await waitFor('everything to be down', () => processesOf(daemon.dataDir).length === 0);
+});
+
 test('a sandbox that outlived its row is ended, and one without a row on the disk is left alone', async () => {
   await using daemon = await daemonWith('dev');
   await output(daemon, 'dev', 'echo precious > /file');
