@@ -17,7 +17,8 @@ import { promisify } from 'node:util';
 import { enterCommand } from '../../host/src/serve.ts';
 import { baseLayer, repository } from './base-layer.ts';
 import { removeDataDirectory } from './data-directory.ts';
-import { expectNoLeaks, type ProcessEntry, processesOf } from './leaks.ts';
+import { expectNoLeaks, type ProcessEntry, processesOf, signalAll } from './leaks.ts';
+import { ownedPrefix } from './owned-directory.ts';
 import { waitFor } from './wait.ts';
 
 export interface DaemonOptions {
@@ -59,7 +60,7 @@ export class TestDaemon implements AsyncDisposable {
   }
 
   static async start(options: DaemonOptions = {}): Promise<TestDaemon> {
-    const dataDir = await mkdtemp(join(options.parent ?? tmpdir(), 'squash-test-'));
+    const dataDir = await mkdtemp(join(options.parent ?? tmpdir(), ownedPrefix('test')));
     const daemon = new TestDaemon(dataDir, await freePort(), options);
     try {
       await mkdir(join(dataDir, 'modules'), { recursive: true });
@@ -283,16 +284,6 @@ async function endAll(dataDir: string): Promise<void> {
   } catch {
     signalAll(dataDir, 'SIGKILL', () => true);
     throw new Error(`the launcher of "${dataDir}" did not end at SIGTERM`);
-  }
-}
-
-function signalAll(dataDir: string, signal: NodeJS.Signals, isMeant: (entry: ProcessEntry) => boolean): void {
-  for (const entry of processesOf(dataDir).filter(isMeant)) {
-    try {
-      process.kill(entry.pid, signal);
-    } catch {
-      // It ended by itself meanwhile.
-    }
   }
 }
 

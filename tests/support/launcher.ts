@@ -15,6 +15,7 @@ import { LaunchClient, type LaunchStart } from '../../host/src/launch/launch-cli
 import { baseLayer, repository } from './base-layer.ts';
 import { removeDataDirectory } from './data-directory.ts';
 import { expectNoLeaks } from './leaks.ts';
+import { ownedPrefix } from './owned-directory.ts';
 
 const architecture = process.arch === 'arm64' ? 'aarch64' : 'x86_64';
 const program = join(repository, 'native/build', architecture, 'squash-launch');
@@ -93,7 +94,7 @@ function skipReason(mode: LauncherMode): string | false {
 
 async function runInside(file: string, mode: LauncherMode): Promise<void> {
   using user = mode === 'user' || mode === 'user-single' ? new ThrowAwayUser(mode) : undefined;
-  const dataDir = mkdtempSync('/tmp/squash-launch-');
+  const dataDir = mkdtempSync(join('/tmp', ownedPrefix('launch')));
   mkdirSync(join(dataDir, 'run'));
   mkdirSync(join(dataDir, 'modules'));
   copyFileSync(await baseLayer(), join(dataDir, 'modules/base.squashfs'));

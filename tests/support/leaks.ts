@@ -14,17 +14,33 @@ export interface ProcessEntry {
   readonly command: string;
 }
 
+/** The fields of a process's `stat` from its state on; undefined where there is none of that number. A zombie holds no more than it. */
+function statOf(pid: number | string): readonly string[] | undefined {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+    // The name in parentheses may hold anything, so what follows the last one counts.
+    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+    return fields[0] === 'Z' ? undefined : fields;
+  } catch {
+    // It ended, perhaps while we looked.
+    return undefined;
+  }
+}
+
+/** Clock ticks from boot to a process's start: with its number, its identity. */
+export function startTicksOf(pid: number): number | undefined {
+  const ticks = statOf(pid)?.[19];
+  return ticks === undefined ? undefined : Number(ticks);
+}
+
 /** Every process of the machine. */
 export function processes(): readonly ProcessEntry[] {
   return readdirSync('/proc').flatMap((name) => {
     if (!/^\d+$/.test(name)) return [];
+    const fields = statOf(name);
+    if (fields === undefined) return [];
     try {
-      const stat = readFileSync(`/proc/${name}/stat`, 'utf8');
-      // The name in parentheses may hold anything, so what follows the last one counts.
-      const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
       const command = readFileSync(`/proc/${name}/cmdline`, 'utf8').replaceAll('\0', ' ').trim();
-      // A zombie holds nothing but its number.
-      if (fields[0] === 'Z') return [];
       return [{ pid: Number(name), parent: Number(fields[1]), command }];
     } catch {
       // It ended while we looked.
@@ -51,6 +67,26 @@ export function processesOf(dataDir: string): readonly ProcessEntry[] {
     }
   }
   return [...found.values()];
+}
+
+/** To those processes of a directory that are meant. */
+export function signalAll(
+  dataDir: string,
+  signal: NodeJS.Signals,
+  isMeant: (entry: ProcessEntry) => boolean,
+): void {
+  for (const entry of processesOf(dataDir).filter(isMeant)) {
+    try {
+      process.kill(entry.pid, signal);
+    } catch {
+      // It ended by itself meanwhile.
+    }
+  }
+}
+
+/** Words and environment of every process that may be read. */
+export function processWords(): readonly string[] {
+  return processes().map(({ pid, command }) => `${command}\n${environmentOf(pid)}`);
 }
 
 function environmentOf(pid: number): string {

@@ -44,10 +44,12 @@ export class RealGuest implements AsyncDisposable {
   readonly client: GuestClient;
   readonly directory: string;
   readonly #process: ChildProcess;
+  readonly #isPidOne: boolean;
 
   private constructor(process: ChildProcess, directory: string, options: RealGuestOptions) {
     this.#process = process;
     this.directory = directory;
+    this.#isPidOne = options.isPidOne === true;
     this.client = new GuestClient({
       connect: () => this.connect(),
       ...(options.answerDeadlineMs === undefined ? {} : { answerDeadlineMs: options.answerDeadlineMs }),
@@ -62,7 +64,8 @@ export class RealGuest implements AsyncDisposable {
     }
     if (options.isPidOne === true)
       command.unshift('unshare', '--pid', '--fork', '--mount-proc', '--kill-child');
-    const [file, ...args] = command;
+    // A test that is killed disposes of nothing.
+    const [file, ...args] = ['setpriv', '--pdeathsig', 'SIGKILL', '--', ...command];
     if (file === undefined) throw new BugError('there is nothing to start');
     const child = spawn(file, args, { stdio: ['ignore', 'pipe', 'inherit'] });
     await once(child.stdout, 'data');
@@ -84,7 +87,7 @@ export class RealGuest implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     if (this.#process.exitCode === null && this.#process.signalCode === null) {
       const gone = once(this.#process, 'exit');
-      this.#process.kill(this.#process.spawnfile === 'unshare' ? 'SIGKILL' : 'SIGTERM');
+      this.#process.kill(this.#isPidOne ? 'SIGKILL' : 'SIGTERM');
       await gone;
     }
     await rm(this.directory, { recursive: true, force: true });

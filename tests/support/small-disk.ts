@@ -3,6 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { ownedPrefix } from './owned-directory.ts';
 
 export const needsRoot = process.getuid?.() === 0 ? false : 'mounting a small file system needs root';
 
@@ -15,7 +16,7 @@ export interface SmallDisk extends Disposable {
 }
 
 export function smallDisk(bytes: number): SmallDisk {
-  const path = mkdtempSync(join(tmpdir(), 'squash-disk-'));
+  const path = mkdtempSync(join(tmpdir(), ownedPrefix('disk')));
   execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${bytes},mode=755`, 'squash-test', path]);
   const ballast = join(path, 'ballast');
   return {

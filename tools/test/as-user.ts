@@ -101,12 +101,29 @@ class ThrowAwayUser implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    const uid = this.#uid;
-    // Daemons, launchers and sandboxes that a test left behind all belong to this uid or its range.
-    if (uid > 0) spawnSync('setpriv', [`--reuid=${uid}`, '--clear-groups', '--', 'kill', '-KILL', '-1']);
-    spawnSync('userdel', ['--force', this.#name], { stdio: 'ignore' });
-    spawnSync('groupdel', [this.#name], { stdio: 'ignore' });
+    removeUser(this.#name, this.#uid);
     rmSync(this.#base, { recursive: true, force: true });
+  }
+}
+
+function removeUser(name: string, uid: number): void {
+  // Daemons, launchers and sandboxes that a test left behind all belong to this uid or its range.
+  if (uid > 0) spawnSync('setpriv', [`--reuid=${uid}`, '--clear-groups', '--', 'kill', '-KILL', '-1']);
+  spawnSync('userdel', ['--force', name], { stdio: 'ignore' });
+  spawnSync('groupdel', [name], { stdio: 'ignore' });
+}
+
+/** Those of runs that were killed, also of `tests/support/launcher.ts`: their names say whose process made them. */
+export function removeLeftUsers(): void {
+  const users = readFileSync('/etc/passwd', 'utf8').matchAll(
+    /^(sq(?:test|launch)(\d+)[rs]?):x:(\d+):\d+:[^:]*:([^:]*):/gm,
+  );
+  for (const [, name = '', pid = '', uid, home = ''] of users) {
+    if (existsSync(`/proc/${pid}`)) continue;
+    removeUser(name, Number(uid));
+    const [base] = /^\/var\/tmp\/squash-user-\w{6}(?=\/home$)/.exec(home) ?? [];
+    if (base !== undefined) rmSync(base, { recursive: true, force: true });
+    console.log(`left by a run that was killed, removed: user ${name}`);
   }
 }
 

@@ -6,8 +6,9 @@
  * status that is not 0 when a test failed or skipped without leave.
  */
 import { parseArgs } from 'node:util';
+import { abandonedDirectories, removeAbandoned } from '../../tests/support/owned-directory.ts';
 import { thisMachine } from './allowed-skips.ts';
-import { runAsUsers } from './as-user.ts';
+import { removeLeftUsers, runAsUsers } from './as-user.ts';
 import { runLint, runNative } from './checks.ts';
 import { runFiles } from './run-files.ts';
 import { filesOf, suites } from './suites.ts';
@@ -44,6 +45,11 @@ async function main(): Promise<Tally> {
   // Tests that have a long form read this.
   if (options.long) process.env['TEST_LONG'] = '1';
   const isWanted = (name: string) => options.only.length === 0 || options.only.includes(name);
+  for (const directory of abandonedDirectories()) {
+    console.log(`left by a test that was killed, removed: ${directory}`);
+    await removeAbandoned(directory);
+  }
+  if (machine.isRoot) removeLeftUsers();
   let total = emptyTally;
   async function stage(name: string, work: () => Promise<Tally>): Promise<void> {
     const began = performance.now();

@@ -11,6 +11,7 @@ import { promisify } from 'node:util';
 import { baseLayer, repository } from '../../../tests/support/base-layer.ts';
 import { removeDataDirectory } from '../../../tests/support/data-directory.ts';
 import { baseCgroupsOf, cgroupsOf, expectNoLeaks, processes } from '../../../tests/support/leaks.ts';
+import { ownedPrefix } from '../../../tests/support/owned-directory.ts';
 import { waitFor } from '../../../tests/support/wait.ts';
 
 const run = promisify(execFile);
@@ -41,7 +42,7 @@ class Scene implements AsyncDisposable {
   }
 
   static async make(parent = '/tmp'): Promise<Scene> {
-    const scene = new Scene(await mkdtemp(join(parent, 'squash-enter-')));
+    const scene = new Scene(await mkdtemp(join(parent, ownedPrefix('enter'))));
     await chmod(scene.dataDir, 0o755);
     await mkdir(join(scene.dataDir, 'modules'));
     await mkdir(join(scene.dataDir, 'run'));
