@@ -25,6 +25,16 @@ test('a directory with another purpose is refused, a new one is closed to others
     makeStateDirectories(place(own));
     makeStateDirectories(place(own));
     assert.equal(statSync(own).mode & 0o777, 0o700);
+    // Prepared before the first start.
+    const prepared = join(parent, 'prepared');
+    mkdirSync(prepared);
+    for (const name of ['secrets.json', 'egress-ceiling.json']) writeFileSync(join(prepared, name), '{}');
+    makeStateDirectories(place(prepared));
+    writeFileSync(join(prepared, 'notes.txt'), '');
+    assert.throws(() => makeStateDirectories(place(prepared)), {
+      code: 'config_invalid',
+      message: /notes\.txt/,
+    });
   } finally {
     rmSync(parent, { recursive: true });
   }

@@ -53,7 +53,19 @@ export function makeStateDirectories(place: { readonly dataDir: string; readonly
 }
 
 /** What a data directory may hold before it has its database: what we make, and what an operator or a mount brings. */
-const ownNames = new Set(['run', 'log', 'tmp', 'trash', 'layers', '.env', 'lost+found']);
+const ownNames = new Set([
+  'run',
+  'log',
+  'tmp',
+  'trash',
+  'layers',
+  'secrets.json',
+  'egress-ceiling.json',
+  'proxy-ca',
+  'egress.db',
+  '.env',
+  'lost+found',
+]);
 
 /**
  * The directory is closed to others and, where root starts us, given to another id: a wrong word in the configuration,
