@@ -4,10 +4,11 @@
  */
 import { summarise } from './measure/stats.ts';
 import type { ScenarioResult } from './measure/scenario.ts';
+import type { ScenarioId } from './options.ts';
 
 export interface Budget {
   readonly what: string;
-  readonly scenario: string;
+  readonly scenario: ScenarioId;
   readonly metric: string;
   readonly subject: string;
   readonly statistic: 'median' | 'p95';

@@ -4,7 +4,7 @@
  * Everything it starts lives below one temporary directory and ends with the run, also on Ctrl-C. The peers
  * and the daemon are prepared once, before the first clock starts.
  */
-import { chmod, mkdtemp, mkdir, readFile, writeFile } from 'node:fs/promises';
+import { chmod, mkdtemp, mkdir, readFile } from 'node:fs/promises';
 import { freemem } from 'node:os';
 import { join } from 'node:path';
 import { budgets, judge } from './budgets.ts';
@@ -14,7 +14,9 @@ import type { AbsentSubject, ScenarioResult } from './measure/scenario.ts';
 import { type Options, parseOptions, type ScenarioId, scenarioIds, usage } from './options.ts';
 import { preparePeers } from './peers/all.ts';
 import { makeRootfs } from './peers/rootfs.ts';
-import { outcome, type Run, runPage } from './report.ts';
+import { announce, note } from './progress.ts';
+import { RunRecord } from './record.ts';
+import { outcome, performancePage } from './report.ts';
 import { burstScenario } from './scenarios/burst.ts';
 import { cliScenario } from './scenarios/cli.ts';
 import { codemodeScenario } from './scenarios/codemode.ts';
@@ -28,7 +30,7 @@ import { memoryScenario } from './scenarios/memory.ts';
 import { snapshotScenario } from './scenarios/snapshot.ts';
 import { tunnelScenario } from './scenarios/tunnel.ts';
 import { type SquashUnderTest, startSquash } from './squash/daemon.ts';
-import { loadFinished, saveFinished } from './state.ts';
+import type { Measured, RunFacts } from './state.ts';
 import { removeDataDirectory } from '../tests/support/data-directory.ts';
 
 const root = join(import.meta.dirname, '..');
@@ -59,34 +61,41 @@ async function main(args: readonly string[]): Promise<void> {
   }
   const interrupt = new AbortController();
   for (const name of ['SIGINT', 'SIGTERM'] as const) {
-    process.once(name, () => interrupt.abort(new Error(`ended by ${name}`)));
+    process.once(name, () => interrupt.abort(new Error(`ended by ${name}; --resume goes on`)));
   }
-  const run = await measure(options, interrupt.signal);
   const notes = await readFile(join(import.meta.dirname, 'notes.md'), 'utf8');
-  const page = runPage(run, notes);
-  if (options.out !== undefined) await writeFile(options.out, page);
-  process.stdout.write(options.json ? `${JSON.stringify(asJson(run), undefined, 2)}\n` : page);
+  const record = await RunRecord.open({ statePath, pagePath: options.out, notes, keeps: !options.quick });
+  await measure(options, record, interrupt.signal);
+  const { measured } = record;
+  process.stdout.write(
+    options.json ? `${JSON.stringify(asJson(measured), undefined, 2)}\n` : performancePage(measured, notes),
+  );
 }
 
-async function measure(options: Options, signal: AbortSignal): Promise<Run> {
+async function measure(options: Options, record: RunRecord, signal: AbortSignal): Promise<void> {
   // Not below /tmp's tmpfs where there is one: layers and uppers belong on a disk.
   await using stack = new AsyncDisposableStack();
   const workDir = await mkdtemp(join(process.env['TMPDIR'] ?? '/var/tmp', 'squash-bench-'));
   // Of an ordinary user much of it belongs to his subordinate ids.
   stack.defer(async () => await removeDataDirectory(workDir));
   const machine = await machineFacts(root, workDir);
-  const done = options.resume ? await loadFinished(statePath, machine.commit, options.quick) : [];
   const wanted = options.only.length > 0 ? options.only : scenarioIds.filter((id) => fits(id, options));
+  const finished = options.resume ? record.resume(machine.commit) : new Set<ScenarioId>();
+  const left = wanted.filter((id) => !finished.has(id));
+  const startedAt = record.resumed?.startedAt ?? new Date().toISOString();
   const context = await prepare(workDir, options, stack);
-  for (const id of wanted) {
-    if (done.some((result) => result.id === id)) continue;
-    note(`${id} …`);
-    done.push(await runOne(factories[id], context, signal));
-    if (options.only.length === 0) {
-      await saveFinished(statePath, { commit: machine.commit, quick: options.quick, scenarios: done });
+  const run: RunFacts = { ...machine, startedAt, quick: options.quick, peerNotes: notesOf(context) };
+  for (const [index, id] of left.entries()) {
+    announce(left.slice(index), options.quick);
+    try {
+      await record.add({ run, result: await runOne(factories[id], context, signal) });
+    } catch (error) {
+      signal.throwIfAborted();
+      // The others are worth having without it.
+      note(`  ${id} failed: ${reason(error)}`);
+      process.exitCode = 1;
     }
   }
-  return { machine, quick: options.quick, peerNotes: notesOf(context), scenarios: done };
 }
 
 /** --quick leaves out what takes long by its nature. */
@@ -117,11 +126,13 @@ async function runOne(
   signal: AbortSignal,
 ): Promise<ScenarioResult> {
   await using stack = new AsyncDisposableStack();
-  const scenario = await factory(context, stack);
-  const result = await runScenario(scenario, signal);
+  const started = performance.now();
+  const result = await runScenario(await factory(context, stack), signal);
   for (const { name, absent } of result.absent) note(`  ${name}: ${absent}`);
-  note(`  ${Math.round(result.seconds)} s`);
-  return result;
+  // What it set up for itself counts: that is what whoever waits, waits.
+  const seconds = (performance.now() - started) / 1000;
+  note(`  ${Math.round(seconds)} s`);
+  return { ...result, seconds };
 }
 
 function notesOf({ peers }: Context): string[] {
@@ -131,10 +142,11 @@ function notesOf({ peers }: Context): string[] {
   ];
 }
 
-function asJson(run: Run): unknown {
-  const verdicts = budgets.map((budget) => judge(budget, run.scenarios));
+function asJson(measured: readonly Measured[]): unknown {
+  const results = measured.map(({ result }) => result);
+  const verdicts = budgets.map((budget) => judge(budget, results));
   return {
-    ...run,
+    measured,
     budgets: verdicts.map((verdict) => ({
       what: verdict.budget.what,
       limit: verdict.budget.limit,
@@ -142,11 +154,6 @@ function asJson(run: Run): unknown {
       outcome: outcome(verdict),
     })),
   };
-}
-
-/** Progress goes to stderr: stdout is the page or the JSON. */
-function note(text: string): void {
-  process.stderr.write(`bench: ${text}\n`);
 }
 
 function reason(error: unknown): string {

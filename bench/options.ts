@@ -29,14 +29,15 @@ export interface Options {
 
 export const usage = `usage: squash bench [--quick] [--only SCENARIO,…] [--json] [--resume] [--out FILE]
 
-Measures Squash beside bare spawn, bubblewrap, podman, runsc and srt; prints the page and writes it to
-docs/performance.md. About eight minutes; run it on a machine that does nothing else.
+Measures Squash beside bare spawn, bubblewrap, podman, runsc and srt, and writes docs/performance.md after each
+scenario. About ten minutes; run it on a machine that does nothing else.
 
-  --quick     few samples, small sizes, under 90 s; prints only
-  --only X    these scenarios; prints only (${scenarioIds.join(', ')})
+  --quick     few samples, small sizes, under two minutes; prints only, unless --out says where to write
+  --only X    these scenarios; the page keeps the others as they are, with the run they come from
+              (${scenarioIds.join(', ')})
   --json      samples and verdicts as JSON on stdout instead of the page
   --resume    go on with the run that was broken off: its finished scenarios are kept
-  --out FILE  write the page here (with --quick and --only as well)
+  --out FILE  write the page here instead
 `;
 
 /** @throws TypeError with a sentence for the user */
@@ -54,13 +55,14 @@ export function parseOptions(args: readonly string[], page: string): Options | '
   });
   if (values.help) return 'help';
   const only = values.only.flatMap((value) => value.split(',')).map(scenarioId);
-  const whole = !values.quick && only.length === 0;
+  if (values.quick && values.resume)
+    throw new TypeError('a quick run is not kept, so there is none to resume');
   return {
     quick: values.quick,
     only,
     json: values.json,
     resume: values.resume,
-    out: values.out ?? (whole ? page : undefined),
+    out: values.out ?? (values.quick ? undefined : page),
   };
 }
 

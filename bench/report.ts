@@ -1,48 +1,63 @@
 /**
- * The run as a page: `docs/performance.md` and, the same text, the terminal.
+ * What was measured as a page: `docs/performance.md` and, the same text, the terminal.
  *
- * Figures are medians and ratios of this run on this machine. The page promises nothing absolute: another
- * machine has another S.
+ * Figures are medians and ratios of one run on one machine. The page promises nothing absolute: another machine has
+ * another S. Scenarios may come from different runs; those that are not of the newest one say so.
  */
 import { budgets, judge, type Verdict } from './budgets.ts';
-import type { Machine } from './measure/machine.ts';
 import type { Metric, ScenarioResult } from './measure/scenario.ts';
 import { summarise } from './measure/stats.ts';
+import { type Measured, newestRun, type RunFacts } from './state.ts';
 
-export interface Run {
-  readonly machine: Machine;
-  readonly quick: boolean;
-  readonly peerNotes: readonly string[];
-  readonly scenarios: readonly ScenarioResult[];
-}
-
-export function runPage(run: Run, notes: string): string {
+/** @param notes below the figures */
+export function performancePage(measured: readonly Measured[], notes: string): string {
+  const runs = runsOf(measured);
   return [
     '# Performance',
     '',
-    "Written by `./squash bench`; edit `bench/` instead. Every figure is from one run, in which all subjects took turns. **S** is the median of a bare `spawn('/bin/true')` from Node between the same turns: compare ratios to S, not milliseconds, with another machine.",
+    "Written by `./squash bench`; edit `bench/` instead. In each section all subjects took turns in one run. **S** is the median of a bare `spawn('/bin/true')` from Node between the same turns: compare ratios to S, not milliseconds, with another machine.",
     '',
-    ...machineLines(run),
+    ...runs.map((run) => runLine(run, measured)),
     '',
     '## Budgets',
     '',
-    ...budgetTable(run.scenarios),
+    ...budgetTable(measured, runs),
     '',
-    ...run.scenarios.flatMap(scenarioLines),
-    ...(run.peerNotes.length === 0 ? [] : ['## Peers', '', ...run.peerNotes.map((note) => `- ${note}`), '']),
+    ...measured.flatMap((one) => scenarioLines(one.result, foreignRun(one.run, runs))),
+    ...peerLines(runs),
     ...(notes === '' ? [] : [notes.trim(), '']),
   ].join('\n');
 }
 
-function machineLines({ machine, quick, scenarios }: Run): string[] {
-  const spawns = scenarios.flatMap(({ spawnMs }) => spawnMs);
-  const seconds = scenarios.reduce((sum, scenario) => sum + scenario.seconds, 0);
-  const lines = [
-    `- Machine: ${machine.cores} × ${machine.cpu}, ${machine.memoryGb} GB, ${machine.system}, Linux ${machine.kernel}`,
-    `- Run: ${machine.date}, commit ${machine.commit}, Node ${machine.node}, as ${machine.user}, cgroup ${machine.cgroups}, data on ${machine.fileSystem}, ${Math.round(seconds)} s${quick ? ', **quick: few samples**' : ''}`,
-  ];
-  if (spawns.length > 0) lines.push(`- S over the whole run: ${summaryText(spawns)}`);
-  return lines;
+/** The newest first. */
+function runsOf(measured: readonly Measured[]): readonly RunFacts[] {
+  const newest = newestRun(measured);
+  if (newest === undefined) return [];
+  return [newest, ...runsOf(measured.filter(({ run }) => run.startedAt !== newest.startedAt))];
+}
+
+function runLine(run: RunFacts, measured: readonly Measured[]): string {
+  const results = measured.filter((one) => one.run.startedAt === run.startedAt).map(({ result }) => result);
+  const seconds = results.reduce((sum, result) => sum + result.seconds, 0);
+  const machine = `${run.cores} × ${run.cpu}, ${run.memoryGb} GB, ${run.system}, Linux ${run.kernel}`;
+  const way = `Node ${run.node}, as ${run.user}, cgroup ${run.cgroups}, data on ${run.fileSystem}`;
+  const spawns = summaryText(results.flatMap(({ spawnMs }) => spawnMs));
+  const ids = results.map(({ id }) => id).join(', ');
+  return `- Run of ${runName(run)}${run.quick ? ' (**quick: few samples**)' : ''}, ${Math.round(seconds)} s: ${ids}. ${machine}; ${way}. S ${spawns}.`;
+}
+
+function runName({ startedAt, commit }: RunFacts): string {
+  return `${startedAt.slice(0, 16).replace('T', ' ')} UTC, commit ${commit}`;
+}
+
+/** What a reader has to be told of a figure that is not of the newest run. */
+function foreignRun(run: RunFacts, [newest]: readonly RunFacts[]): string | undefined {
+  return run.startedAt === newest?.startedAt ? undefined : `of the run of ${runName(run)}`;
+}
+
+function peerLines(runs: readonly RunFacts[]): string[] {
+  const notes = new Set(runs.flatMap((run) => run.peerNotes));
+  return notes.size === 0 ? [] : ['## Peers', '', ...[...notes].map((line) => `- ${line}`), ''];
 }
 
 function summaryText(samples: readonly number[]): string {
@@ -50,10 +65,14 @@ function summaryText(samples: readonly number[]): string {
   return `min ${figure(min)} ms, median ${figure(median)} ms, p95 ${figure(p95)} ms`;
 }
 
-function budgetTable(scenarios: readonly ScenarioResult[]): string[] {
+function budgetTable(measured: readonly Measured[], runs: readonly RunFacts[]): string[] {
+  const results = measured.map(({ result }) => result);
   const rows = budgets.map((budget) => {
-    const verdict = judge(budget, scenarios);
-    return [budget.what, `≤ ${inUnit(verdict, budget.limit)}`, measured(verdict), outcome(verdict)];
+    const verdict = judge(budget, results);
+    const run = measured.find(({ result }) => result.id === budget.scenario)?.run;
+    const foreign = run === undefined ? undefined : foreignRun(run, runs);
+    const said = foreign === undefined ? outcome(verdict) : `${outcome(verdict)}, ${foreign}`;
+    return [budget.what, `≤ ${inUnit(verdict, budget.limit)}`, value(verdict), said];
   });
   return table(['what', 'budget', 'measured', ''], rows);
 }
@@ -63,7 +82,7 @@ function inUnit({ budget }: Verdict, value: number): string {
   return `${figure(value)} ×`;
 }
 
-function measured(verdict: Verdict): string {
+function value(verdict: Verdict): string {
   return verdict.value === undefined ? '' : inUnit(verdict, verdict.value);
 }
 
@@ -72,11 +91,12 @@ export function outcome({ budget, value }: Verdict): 'not measured' | 'pass' | '
   return value <= budget.limit ? 'pass' : 'FAIL';
 }
 
-function scenarioLines(scenario: ScenarioResult): string[] {
+function scenarioLines(scenario: ScenarioResult, foreign: string | undefined): string[] {
   return [
     `## ${scenario.title}`,
     '',
     scenario.about,
+    ...(foreign === undefined ? [] : [`These figures are ${foreign}.`]),
     `S here: ${summaryText(scenario.spawnMs)}.`,
     '',
     ...scenario.metrics.flatMap((metric) => metricLines(scenario, metric)),

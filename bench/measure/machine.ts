@@ -1,7 +1,7 @@
 /** The facts about the machine that stand in the report's header: without them a figure says nothing. */
 import { readFile } from 'node:fs/promises';
 import { cpus, release, totalmem } from 'node:os';
-import { run, lastLine } from './process.ts';
+import { lastLine, mustRun, run } from './process.ts';
 
 export interface Machine {
   readonly cpu: string;
@@ -14,13 +14,11 @@ export interface Machine {
   readonly cgroups: string;
   readonly fileSystem: string;
   readonly commit: string;
-  readonly date: string;
 }
 
 export async function machineFacts(root: string, workDir: string): Promise<Machine> {
   const mounts = await readFile('/proc/self/mounts', 'utf8');
   const osRelease = await readFile('/etc/os-release', 'utf8').catch(() => '');
-  const commit = await run(['git', '-C', root, 'describe', '--always', '--dirty']).catch(() => undefined);
   const disk = await run(['df', '--output=fstype', workDir]).catch(() => undefined);
   return {
     cpu: cpus()[0]?.model.trim() ?? 'unknown',
@@ -32,9 +30,28 @@ export async function machineFacts(root: string, workDir: string): Promise<Machi
     user: process.getuid?.() === 0 ? 'root' : 'an ordinary user',
     cgroups: cgroupKind(mounts),
     fileSystem: disk === undefined ? 'unknown' : lastLine(disk.stdout),
-    commit: commit?.code === 0 ? commit.stdout.trim() : 'unknown',
-    date: new Date().toISOString().slice(0, 10),
+    commit: await commitOf(root),
   };
+}
+
+/** With `-dirty` behind it where the sources differ from it; the page that a run writes is none of them. */
+async function commitOf(root: string): Promise<string> {
+  const git = async (...words: string[]): Promise<string> => await mustRun(['git', '-C', root, ...words]);
+  try {
+    const commit = (await git('rev-parse', '--short', 'HEAD')).trim();
+    const changes = await git(
+      'status',
+      '--porcelain',
+      '--untracked-files=no',
+      '--',
+      '.',
+      ':!docs/performance.md',
+    );
+    return changes === '' ? commit : `${commit}-dirty`;
+  } catch {
+    // Not a checkout, or no git.
+    return 'unknown';
+  }
 }
 
 function cgroupKind(mounts: string): string {

@@ -4,6 +4,7 @@
  *
  * A subject takes its own time stamps: what it must prepare or clear away stands outside its clock.
  */
+import type { ScenarioId } from '../options.ts';
 
 /** Metric → value, or the values of a cycle that does many at once. A peer leaves out a step it does not have. */
 export type Sample = Readonly<Record<string, number | readonly number[]>>;
@@ -30,7 +31,7 @@ export interface Metric {
 }
 
 export interface Scenario {
-  readonly id: string;
+  readonly id: ScenarioId;
   readonly title: string;
   /** What exactly is timed; printed above the table. */
   readonly about: string;
@@ -48,7 +49,7 @@ export interface MetricResult {
 }
 
 export interface ScenarioResult {
-  readonly id: string;
+  readonly id: ScenarioId;
   readonly title: string;
   readonly about: string;
   readonly metrics: readonly Metric[];

@@ -13,7 +13,7 @@ import { type Context, squashSubjects } from './context.ts';
 
 const fileBytes = 65_536;
 
-export function snapshotScenario(megabytes: number, fullRounds: number) {
+export function snapshotScenario(megabytes: 1 | 10 | 100, fullRounds: number) {
   return async (context: Context): Promise<Scenario> => {
     const directory = join(context.workDir, `tree-${megabytes}`);
     await makeTree(directory, megabytes);

@@ -1,0 +1,37 @@
+/** What a run says while it measures, on stderr: stdout is the page or the JSON. */
+import type { ScenarioId } from './options.ts';
+
+/** Of a whole run on two cores that do nothing else, setting up the scenario included. Only for what is said here. */
+const usualSeconds: Readonly<Record<ScenarioId, number>> = {
+  exec: 35,
+  cli: 12,
+  create: 40,
+  burst: 60,
+  'snapshot-1': 3,
+  'snapshot-10': 5,
+  'snapshot-100': 15,
+  memory: 180,
+  layers: 40,
+  tunnel: 60,
+  intercept: 60,
+  flood: 60,
+  codemode: 60,
+};
+
+export function note(words: string): void {
+  process.stderr.write(`bench: ${words}\n`);
+}
+
+/** Before the first of `left`: how long it takes, and how long it and those behind it take. */
+export function announce(left: readonly ScenarioId[], quick: boolean): void {
+  const [id] = left;
+  if (id === undefined) return;
+  // A quick run has a tenth of the rounds, but sets up all the same.
+  const share = quick ? 0.2 : 1;
+  const all = left.reduce((sum, one) => sum + usualSeconds[one], 0);
+  note(`${id}: about ${duration(usualSeconds[id] * share)}; to the end about ${duration(all * share)}`);
+}
+
+function duration(seconds: number): string {
+  return seconds < 100 ? `${Math.ceil(seconds)} s` : `${Math.round(seconds / 60)} min`;
+}
