@@ -47,7 +47,10 @@ export const codemodeCommands: readonly CommandSpec[] = [
         repeats: true,
         summary: 'tools no program may call, such as codemode.fs.write*',
       },
+      { name: 'http', value: 'PORT', summary: 'serve over HTTP on 127.0.0.1 instead of standard input' },
     ],
+    notes:
+      'Over HTTP a client sends the token of SQUASH_CODEMODE_TOKEN as a bearer; without that variable one is made and printed.',
     load: () => import('./commands/codemode-serve.ts'),
   },
   {

@@ -22,5 +22,5 @@ export {
   toolTreeOf,
 } from './tools/catalog.ts';
 export { declarationsOf } from './tools/declarations.ts';
-export { ToolSearch } from './tools/search.ts';
+export { ToolSearch, withSearch } from './tools/search.ts';
 export type * from './types.ts';

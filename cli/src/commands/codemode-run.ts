@@ -3,7 +3,7 @@
  * program logs to standard error as it comes.
  */
 import { readFileSync } from 'node:fs';
-import { type ExecuteResult, toolTreeOf } from '@squash/codemode';
+import { type ExecuteResult, toolTreeOf, withSearch } from '@squash/codemode';
 import type { Call } from '../command.ts';
 import { CliFailure, exitCodes } from '../failure.ts';
 import { printJson, printLine, printNote } from '../output/print.ts';
@@ -18,7 +18,7 @@ export async function run(call: Call): Promise<number> {
   await using executor = await openExecutor(call, 0);
   await using servers = await openServers(call);
   try {
-    const result = await executor.execute(code, toolTreeOf(servers.entries), {
+    const result = await executor.execute(code, toolTreeOf(withSearch(servers.entries)), {
       codec: 'json',
       signal: stop.signal,
       ...(input !== undefined && { input }),

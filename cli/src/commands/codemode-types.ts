@@ -1,5 +1,5 @@
 /** `squash codemode types`: TypeScript declarations of the configured servers' tools, for a prompt or an editor. */
-import { declarationsOf, ToolSearch } from '@squash/codemode';
+import { declarationsOf, ToolSearch, withSearch } from '@squash/codemode';
 import type { Call } from '../command.ts';
 import { exitCodes } from '../failure.ts';
 import { printJson, printLine } from '../output/print.ts';
@@ -23,6 +23,6 @@ export async function run(call: Call): Promise<number> {
         output,
       })),
     );
-  else printLine(declarationsOf(servers.entries).trimEnd());
+  else printLine(declarationsOf(withSearch(servers.entries)).trimEnd());
   return exitCodes.ok;
 }

@@ -1,5 +1,6 @@
 /** `@squash/codemode/mcp`: MCP servers as tools, and codemode as an MCP server. Apart, because it loads the MCP SDK. */
 export { parseServers, readServers, type ServerConfig, type ServersConfig } from './config.ts';
 export { McpServers, type ServerFailure } from './servers.ts';
-export { createMcpServer, type ServeOptions, serveStdio } from './serve.ts';
+export { mcpServerFactory, type ServeOptions, serveStdio } from './serve.ts';
+export { type HttpServeOptions, type HttpService, serveHttp } from './serve-http.ts';
 export { resultText } from './result-text.ts';

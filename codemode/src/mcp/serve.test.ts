@@ -1,13 +1,15 @@
 /** `squash codemode serve` over two real MCP servers, driven by a real MCP client; and a server over HTTP. */
 import assert from 'node:assert/strict';
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:http';
+import { createServer, request } from 'node:http';
 import { createRequire } from 'node:module';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import { Client } from '@modelcontextprotocol/client';
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 import { createMcpHandler, McpServer } from '@modelcontextprotocol/server';
 import { z } from 'zod';
@@ -90,6 +92,12 @@ return note;`;
     assert.equal(readFileSync(join(folder, 'b.txt'), 'utf8'), 'kim');
   });
 
+  it('lets a program find its tools, without those that are denied', async () => {
+    const code = `return (await codemode.search({ query: 'note', limit: 5 })).map(({ name }) => name)`;
+    const result = await client.callTool({ name: 'execute', arguments: { code } });
+    assert.deepEqual(JSON.parse(textOf(result as never)), ['codemode.my_notes.add_note']);
+  });
+
   it('tells a tool’s failure, a denied tool and a wrong program as errors', async () => {
     for (const [code, message] of [
       ['await codemode.files.read_text_file({ path: "/etc/passwd" })', /runtime error: .*denied/i],
@@ -100,6 +108,66 @@ return note;`;
       assert.equal(result.isError, true);
       assert.match(textOf(result as never), message);
     }
+  });
+});
+
+describe('squash codemode serve --http', () => {
+  const token = 'a-token-of-this-test';
+  let service: ChildProcess;
+  let url: string;
+
+  before(async () => {
+    const words = ['--no-warnings', cli, 'codemode', 'serve', '--executor', 'quickjs', '--http', '0'];
+    service = spawn(process.execPath, words, {
+      env: { PATH: '/usr/bin:/bin', SQUASH_CODEMODE_TOKEN: token },
+      stdio: ['ignore', 'ignore', 'pipe'],
+    });
+    let said = '';
+    for await (const text of service.stderr as NodeJS.ReadableStream) {
+      said += String(text);
+      if (said.includes('\n')) break;
+    }
+    url = /serving on (http:\S+)$/m.exec(said)?.[1] ?? '';
+    assert.doesNotMatch(said, new RegExp(token));
+  });
+
+  it('answers several clients that have the token', async () => {
+    const answers = await Promise.all(
+      [1, 2, 3].map(async (n) => {
+        const client = new Client({ name: 'test', version: '1' });
+        const headers = { authorization: `Bearer ${token}` };
+        await client.connect(new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } }));
+        const result = await client.callTool({ name: 'execute', arguments: { code: `return ${n} + 1` } });
+        await client.close();
+        return textOf(result as never);
+      }),
+    );
+    assert.deepEqual(answers, ['2', '3', '4']);
+  });
+
+  it('refuses pages of a browser, strangers, other paths and bodies without end', async () => {
+    const authorization = `Bearer ${token}`;
+    const status = async (path: string, headers: Readonly<Record<string, string>>, body = '{}') => {
+      const { promise, resolve, reject } = Promise.withResolvers<number | undefined>();
+      const sent = request(new URL(path, url), { method: 'POST', headers }, (answer) => {
+        answer.resume();
+        resolve(answer.statusCode);
+      });
+      sent.on('error', reject).end(body);
+      return await promise;
+    };
+    assert.equal(await status('/mcp', {}), 401);
+    assert.equal(await status('/mcp', { authorization: 'Bearer wrong' }), 401);
+    assert.equal(await status('/mcp', { authorization, origin: 'https://example.com' }), 403);
+    assert.equal(await status('/mcp', { authorization, host: 'rebound.example.com' }), 403);
+    assert.equal(await status('/', { authorization }), 404);
+    assert.equal(await status('/mcp', { authorization }, 'x'.repeat(2_097_153)), 413);
+  });
+
+  it('ends with its work when it is told to', async () => {
+    const ended = once(service, 'exit');
+    service.kill('SIGTERM');
+    assert.deepEqual(await ended, [0, null]);
   });
 });
 

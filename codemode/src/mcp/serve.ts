@@ -4,8 +4,9 @@ import { StdioServerTransport } from '@modelcontextprotocol/server/stdio';
 import { z } from 'zod';
 import { type CatalogEntry, toolTreeOf } from '../tools/catalog.ts';
 import { declarationsOf } from '../tools/declarations.ts';
-import { ToolSearch } from '../tools/search.ts';
-import type { ExecuteOptions, ExecuteResult, Executor } from '../types.ts';
+import { judge } from '../host/policy.ts';
+import { ToolSearch, withSearch } from '../tools/search.ts';
+import type { ExecuteOptions, ExecuteResult, Executor, ToolTree } from '../types.ts';
 import { resultText } from './result-text.ts';
 
 /** Declarations up to here go into the tool's description; larger sets are for `search`. */
@@ -18,10 +19,27 @@ export interface ServeOptions {
   readonly policy?: ExecuteOptions['policy'];
 }
 
-export function createMcpServer({ executor, entries, limits, policy }: ServeOptions): McpServer {
+/** What is the same for all clients is made once: of thousands of tools an index and declarations. */
+export function mcpServerFactory(options: ServeOptions): () => McpServer {
+  // What no program may call is not offered; who calls it all the same is told that it is denied.
+  const offered = options.entries.filter(({ path }) => judge(options.policy, path.join('.')) !== 'deny');
+  const search = new ToolSearch(offered);
+  const tools = toolTreeOf(withSearch(options.entries, search));
+  const description = describe(withSearch(offered, search));
+  return () => makeServer(options, { search, tools, description });
+}
+
+interface Offer {
+  readonly search: ToolSearch;
+  readonly tools: ToolTree;
+  readonly description: string;
+}
+
+function makeServer(
+  { executor, limits, policy }: ServeOptions,
+  { search, tools, description }: Offer,
+): McpServer {
   const server = new McpServer({ name: 'squash-codemode', version: '0.1.0' });
-  const search = new ToolSearch(entries);
-  const tools = toolTreeOf(entries);
   server.registerTool(
     'search',
     {
@@ -35,7 +53,7 @@ export function createMcpServer({ executor, entries, limits, policy }: ServeOpti
   server.registerTool(
     'execute',
     {
-      description: describe(entries),
+      description,
       inputSchema: z.object({ code: z.string().describe('JavaScript or TypeScript') }),
     },
     async ({ code }, context) => {
@@ -53,7 +71,7 @@ export function createMcpServer({ executor, entries, limits, policy }: ServeOpti
 
 /** Serves on standard input and output until the client goes. */
 export async function serveStdio(options: ServeOptions): Promise<void> {
-  const server = createMcpServer(options);
+  const server = mcpServerFactory(options)();
   const closed = new Promise<void>((settle) => {
     server.server.onclose = settle;
     process.stdin.once('end', settle);
@@ -67,7 +85,7 @@ function describe(entries: readonly CatalogEntry[]): string {
   const declarations = declarationsOf(entries);
   if (declarations.length <= descriptionCharsMax) return `${head}\n\n${declarations}`;
   const spaces = [...new Set(entries.map((entry) => entry.path.slice(0, -1).join('.')))];
-  return `${head}\n\n${entries.length} tools in ${spaces.join(', ')}: find them with \`search\`.`;
+  return `${head}\n\n${entries.length} tools in ${spaces.join(', ')}: find them with \`search\`, or in a program with \`await codemode.search({ query })\`.`;
 }
 
 function answerOf(result: ExecuteResult) {

@@ -7,6 +7,7 @@ import { getDefaultEnvironment, StdioClientTransport } from '@modelcontextprotoc
 import { toolContext } from '../host/tool-context.ts';
 import { type CatalogEntry, catalogOf, type JsonSchema, type ToolDefinition } from '../tools/catalog.ts';
 import { uniqueNames } from '../tools/names.ts';
+import { searchName } from '../tools/search.ts';
 import type { ServerConfig, ServersConfig } from './config.ts';
 import { unwrap } from './unwrap.ts';
 
@@ -37,7 +38,7 @@ export class McpServers implements AsyncDisposable {
 
   static async connect(servers: ServersConfig): Promise<McpServers> {
     const names = Object.keys(servers);
-    const spaces = uniqueNames(names);
+    const spaces = uniqueNames(names, [searchName]);
     const clients: Client[] = [];
     const failures: ServerFailure[] = [];
     const lists = await Promise.all(

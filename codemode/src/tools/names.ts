@@ -13,9 +13,9 @@ export function safeName(name: string): string {
   return reserved.has(plain) ? `${plain}_` : plain;
 }
 
-/** In the order given: a name that is taken gets a number. */
-export function uniqueNames(names: readonly string[]): readonly string[] {
-  const taken = new Set<string>();
+/** In the order given: a name that is taken, by one before or from the beginning, gets a number. */
+export function uniqueNames(names: readonly string[], others: readonly string[] = []): readonly string[] {
+  const taken = new Set(others);
   return names.map((name) => {
     const safe = safeName(name);
     let unique = safe;

@@ -1,5 +1,6 @@
 /** Finds tools by words in large sets (BM25 over names, descriptions and parameters), so that a prompt need not hold them all. */
-import type { CatalogEntry } from './catalog.ts';
+import { z } from 'zod';
+import { type CatalogEntry, catalogOf } from './catalog.ts';
 import { signatureOf } from './declarations.ts';
 
 export interface Found {
@@ -54,6 +55,38 @@ export class ToolSearch {
     return score;
   }
 }
+
+const foundMax = 50;
+
+/**
+ * The tools with `codemode.search({ query })` beside them, so that a program finds the others by itself. Not where there are none to find, nor where a tool
+ * has the name.
+ */
+export function withSearch(
+  entries: readonly CatalogEntry[],
+  search = new ToolSearch(entries),
+): readonly CatalogEntry[] {
+  if (entries.length === 0 || entries.some(({ path }) => path[1] === searchName)) return entries;
+  const found = z.object({ name: z.string(), description: z.string(), signature: z.string() });
+  const own = catalogOf({
+    [searchName]: {
+      description: 'Finds tools by words, best first, with their signatures',
+      inputSchema: z.object({
+        query: z.string().max(1000),
+        limit: z.int().min(1).max(foundMax).optional(),
+      }),
+      outputSchema: z.array(found),
+      execute: (input) => {
+        const { query, limit = 8 } = input as { readonly query: string; readonly limit?: number };
+        return search.find(query, limit);
+      },
+    },
+  });
+  return [...entries, ...own];
+}
+
+/** No namespace below `codemode` gets it. */
+export const searchName = 'search';
 
 function textOf(entry: CatalogEntry): string {
   const input = typeof entry.input === 'object' ? entry.input['properties'] : undefined;
