@@ -2,11 +2,14 @@
  * What outlives the daemon: sandboxes, commands, jobs, logs; over a crash, a polite stop, and a reboot.
  */
 import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { test } from 'node:test';
 import type { ExecRecord, JobInfo } from '@squash/contract/exec';
 import type { SandboxInfo } from '@squash/contract/sandbox';
 import { type DaemonOptions, TestDaemon } from '../support/daemon.ts';
-import { cgroupsOf, processesOf } from '../support/leaks.ts';
+import { cgroupsOf, processesOf, signalAll } from '../support/leaks.ts';
+import { needsRoot } from '../support/small-disk.ts';
 import { waitFor } from '../support/wait.ts';
 import { boxPath, output, sandboxesPath } from './model.ts';
 
@@ -84,6 +87,37 @@ test('after a reboot sandboxes start again on their upper and their commands are
   assert.equal(await output(daemon, 'dev', 'cat /root/file'), 'kept\n');
   const info = await jobOf(daemon, 'dev', job);
   assert.deepEqual([info.status, info.exit_code, info.reason], ['killed', 137, 'lost']);
+});
+
+test('warnings are those of the machine as it is now, not as it was at the create', {
+  skip: needsRoot,
+}, async () => {
+  const hide = 'umount --lazy --recursive /sys/fs/cgroup && echo hidden && exec sleep 600';
+  const place = spawn('unshare', ['--mount', '--propagation', 'private', 'sh', '-c', hide], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  try {
+    await once(place.stdout, 'data');
+    await using poor = await daemonWith('dev', { beside: place.pid ?? 0 });
+    const warned = (await poor.call('GET', boxPath('dev'))) as SandboxInfo;
+    assert.deepEqual(
+      warned.warnings.filter(({ code }) => code !== 'upper_limit').map(({ code }) => code),
+      ['memory_limit', 'cpu_limit', 'pids_limit'],
+    );
+    await poor.stop();
+    signalAll(poor.dataDir, 'SIGTERM', ({ command }) => command.includes('squash-launch resident'));
+    await waitFor(
+      'the launcher to end',
+      () => !processesOf(poor.dataDir).some(({ command }) => command.includes('squash-launch')),
+    );
+    await using rich = await TestDaemon.at(poor.dataDir);
+    await rich.start();
+    const fresh = (await rich.call('POST', sandboxesPath, { id: 'new', memory_mb: 64 })) as SandboxInfo;
+    const now = (await rich.call('GET', boxPath('dev'))) as SandboxInfo;
+    assert.deepEqual(now.warnings, fresh.warnings);
+  } finally {
+    place.kill('SIGKILL');
+  }
 });
 
 test('a second daemon on the same data directory is refused and harms nothing', async () => {

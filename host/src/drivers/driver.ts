@@ -72,8 +72,8 @@ export interface Driver {
   readonly name: 'chroot';
   /** The kind a new sandbox gets: the strongest the host offers, or what the configuration names. */
   readonly upperKind: UpperKind;
-  /** What this host can't enforce for these limits; empty where everything holds. */
-  warnings(limits: SandboxLimits): readonly DriverWarning[];
+  /** What this host can't enforce now for a sandbox of this kind; empty where everything holds. */
+  warnings(spec: Pick<StartSpec, 'limits' | 'upperKind'>): readonly DriverWarning[];
   /** Makes an empty upper of this generation. Idempotent: an upper that exists is kept. */
   createUpper(spec: Pick<StartSpec, 'id' | 'upperKind' | 'upperGeneration' | 'limits'>): Promise<void>;
   /** Removes one generation's upper, or with no generation everything the driver keeps for the sandbox. */

@@ -55,7 +55,8 @@ function draftRow(world: World, request: CreateRequest): Omit<SandboxRow, 'layer
     cpuMilli: Math.max(1, Math.round(request.cpu * 1_000)),
     memoryBytesMax: request.memoryMb * bytesPerMb,
   };
-  const unenforced = world.driver.warnings(limits);
+  const { upperKind } = world.driver;
+  const unenforced = world.driver.warnings({ limits, upperKind });
   if (world.requiresLimits && unenforced.length > 0) {
     const reasons = unenforced.map((warning) => warning.message).join('; ');
     throw new AppError('limits_unenforceable', `Cannot create sandbox "${request.id}": ${reasons}`);
@@ -72,9 +73,9 @@ function draftRow(world: World, request: CreateRequest): Omit<SandboxRow, 'layer
     allowNet: request.allowNet === undefined ? null : [...request.allowNet],
     policy: request.policy ?? null,
     secrets: request.secrets,
-    warnings: [...unenforced.map(({ code, message }) => ({ code, message })), ...request.warnings],
+    warnings: [...request.warnings],
     limits,
-    upperKind: world.driver.upperKind,
+    upperKind,
     upperGeneration: 1,
     activeSnapshot: null,
     phase: 'creating',

@@ -115,7 +115,8 @@ export class Sandbox implements RunHost {
       allow_net: shownAllowNet(row),
       state: this.state.phase,
       backend: this.world.driver.name,
-      warnings: row.warnings,
+      // What the host can't enforce may have changed since the create, with the machine or its kernel.
+      warnings: [...this.world.driver.warnings(row), ...row.warnings],
     };
   }
 

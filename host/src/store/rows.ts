@@ -83,6 +83,7 @@ export const sandboxRowSchema = z.strictObject({
   secrets: secretSubsetSchema.default('all'),
   /** The trust layer it was started on last. */
   trust: layerDigestSchema.nullable().default(null),
+  /** Of the request's fields. What the host can't enforce the driver says whenever somebody looks. */
   warnings: z.array(warningSchema),
   limits: storedLimitsSchema,
   upperKind: upperKindSchema,

@@ -17,7 +17,6 @@ export type SandboxChange = Partial<
     | 'failure'
     | 'pending'
     | 'lastActiveMs'
-    | 'warnings'
     | 'instance'
     | 'policy'
     | 'trust'
@@ -44,7 +43,7 @@ export class SandboxTable {
     this.#update = database.prepare(`
       UPDATE sandboxes SET layers = :layers, upper_generation = :upperGeneration,
         active_snapshot = :activeSnapshot, phase = :phase, failure = :failure, pending = :pending,
-        last_active_ms = :lastActiveMs, warnings = :warnings, instance = :instance,
+        last_active_ms = :lastActiveMs, instance = :instance,
         policy = :policy, trust = :trust, revision = :revision
       WHERE id = :id`);
     this.#instance = database.prepare(
@@ -81,7 +80,6 @@ export class SandboxTable {
       failure: next.failure,
       pending: next.pending === null ? null : JSON.stringify(next.pending),
       lastActiveMs: next.lastActiveMs,
-      warnings: JSON.stringify(next.warnings),
       instance: next.instance,
       policy: next.policy === null ? null : JSON.stringify(next.policy),
       trust: next.trust,

@@ -92,4 +92,11 @@ export const migrations: readonly string[] = [
   ALTER TABLE sandboxes ADD COLUMN secrets TEXT NOT NULL DEFAULT '"all"'; -- JSON: 'all' or [name]
   ALTER TABLE sandboxes ADD COLUMN trust TEXT;                        -- digest of the trust layer it was started on
   `,
+  `
+  -- What the host can't enforce is not kept any more: it is asked anew.
+  UPDATE sandboxes SET warnings = (
+    SELECT json_group_array(json(value)) FROM json_each(warnings)
+    WHERE value ->> 'code' IN ('unsupported_field', 'unknown_field')
+  );
+  `,
 ];

@@ -59,8 +59,8 @@ export class NamespaceDriver implements Driver, Disposable {
     );
   }
 
-  warnings(limits: SandboxLimits): readonly DriverWarning[] {
-    return unenforced(limits, this.upperKind, this.#options.capabilities);
+  warnings({ limits, upperKind }: Pick<StartSpec, 'limits' | 'upperKind'>): readonly DriverWarning[] {
+    return unenforced(limits, upperKind, this.#options.capabilities);
   }
 
   async createUpper(spec: Pick<StartSpec, 'id' | 'upperKind' | 'upperGeneration' | 'limits'>): Promise<void> {
