@@ -1,7 +1,16 @@
 /** The set-up script, on projects of its own whose package list names what no machine has. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { chmodSync, cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -76,6 +85,18 @@ test('setup.sh goes on without a package that is only recommended', { skip }, ()
   const { stderr } = setUpAsNobody(project.directory, ['run']);
   assert.match(stderr, /All of these are optional/);
   assert.doesNotMatch(stderr, /these packages are missing/);
+});
+
+test('a change of any C source of the programs has them built again', () => {
+  const folders = readdirSync(join(root, 'native'), { withFileTypes: true })
+    .filter((entry) => entry.isDirectory() && !['build', 'tests', 'fuzz'].includes(entry.name))
+    .map((entry) => entry.name)
+    .sort();
+  for (const file of ['squash', 'tools/setup/setup.sh']) {
+    const text = readFileSync(join(root, file), 'utf8');
+    const [, watched = ''] = /"\$root"\/native\/\{([a-z,]+)\}\/\*/.exec(text) ?? [];
+    assert.deepEqual(watched.split(','), folders, file);
+  }
 });
 
 test('packages.json names each package once, with known phases and a reason', () => {

@@ -17,7 +17,6 @@ import type {
   DriverWarning,
   PackResult,
   RunningSandbox,
-  SandboxLimits,
   SandboxStats,
   StartSpec,
   UpperKind,
