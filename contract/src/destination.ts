@@ -112,7 +112,9 @@ export function parsePorts(text: string): PortRange {
   const first = Number(match?.[1] ?? 0);
   const last = Number(match?.[2] ?? first);
   if (first < 1 || last > 65_535 || last < first) {
-    throw new Malformed(`has the port "${text}": a port is a number from 1 to 65535, a range "8000-8999"`);
+    throw new Malformed(
+      `has the port "${text}": write a number from 1 to 65535 or a range such as "8000-8999"`,
+    );
   }
   return { first, last };
 }

@@ -13,17 +13,22 @@ export const sandboxIdSchema = z
   .brand<'SandboxId'>();
 export type SandboxId = z.infer<typeof sandboxIdSchema>;
 
+/** Of a module's name and a snapshot's label: what file systems take, with room for our suffixes. */
+export const nameCharsMax = 128;
+
 /** A module's name without `.squashfs`. A leading dot is refused: it would hide the file or name a directory. */
 export const moduleNameSchema = z
   .string()
-  .regex(/^(?!\.)[A-Za-z0-9_.-]{1,128}$/)
+  .max(nameCharsMax)
+  .regex(/^(?!\.)[A-Za-z0-9_.-]+$/)
   .brand<'ModuleName'>();
 export type ModuleName = z.infer<typeof moduleNameSchema>;
 
 /** A snapshot's label: same alphabet as a module's name. */
 export const snapshotLabelSchema = z
   .string()
-  .regex(/^(?!\.)[A-Za-z0-9_.-]{1,128}$/)
+  .max(nameCharsMax)
+  .regex(/^(?!\.)[A-Za-z0-9_.-]+$/)
   .brand<'SnapshotLabel'>();
 export type SnapshotLabel = z.infer<typeof snapshotLabelSchema>;
 

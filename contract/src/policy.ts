@@ -15,6 +15,7 @@ import {
   parsePattern,
   patternCharsMax,
 } from './destination.ts';
+import { placeOf } from './issue-sentence.ts';
 import { findPreset, presets } from './presets.ts';
 
 export const policyLimits = {
@@ -54,8 +55,8 @@ const ruleObjectSchema = z.strictObject({
 const ruleSchema = z.union([z.string().max(patternCharsMax), ruleObjectSchema], {
   error: (issue) =>
     typeof issue.input === 'object' && issue.input !== null
-      ? 'a rule has "to" (a destination or a list of them) and may have "ports", "methods" and "paths", each a list'
-      : 'a rule is a destination or an object with "to"',
+      ? `${placeOf(issue.path)}: a rule has "to" (a destination or a list of them) and may have "ports", "methods" and "paths", each a list`
+      : `${placeOf(issue.path)}: a rule is a destination or an object with "to"`,
 });
 
 /** A rule as it is stored: a destination, or an object whose lists are canonical. */

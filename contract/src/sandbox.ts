@@ -8,6 +8,7 @@ import { z } from 'zod';
 import {
   type ModuleName,
   moduleNameSchema,
+  nameCharsMax,
   type SandboxId,
   sandboxIdSchema,
   snapshotLabelSchema,
@@ -136,7 +137,12 @@ export const createBodySchema = z.looseObject({
     .describe('names of the secrets it may use; none: all'),
 });
 
-const nameSentence = 'alphanumeric/dash/underscore/dot only';
+/** Why a text is no name of a module or label, in the original's words; those have none for its length. */
+function nameSentence(text: string): string {
+  return /^(?!\.)[A-Za-z0-9_.-]+$/.test(text)
+    ? `${nameCharsMax} characters at most`
+    : 'alphanumeric/dash/underscore/dot only';
+}
 
 export const activateBodySchema = z.looseObject({
   module: z
@@ -145,23 +151,21 @@ export const activateBodySchema = z.looseObject({
     .transform((module, context) => {
       const parsed = moduleNameSchema.safeParse(module);
       if (parsed.success) return parsed.data;
-      context.addIssue({ code: 'custom', message: `module: ${nameSentence}` });
+      context.addIssue({ code: 'custom', message: `module: ${nameSentence(module)}` });
       return z.NEVER;
     }),
 });
 
-const labelSentence = `label: ${nameSentence}`;
-
 function parseLabel(label: string, context: z.RefinementCtx) {
   const parsed = snapshotLabelSchema.safeParse(label);
   if (parsed.success) return parsed.data;
-  context.addIssue({ code: 'custom', message: labelSentence });
+  context.addIssue({ code: 'custom', message: `label: ${nameSentence(label)}` });
   return z.NEVER;
 }
 
 export const snapshotBodySchema = z.looseObject({
   label: z
-    .string({ error: labelSentence })
+    .string({ error: `label: ${nameSentence('')}` })
     .nullish()
     .transform((label, context) => (label ? parseLabel(label, context) : undefined))
     .describe('none: YYYYMMDD-HHMMSS, UTC'),

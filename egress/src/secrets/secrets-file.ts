@@ -7,9 +7,9 @@
  */
 import { constants } from 'node:fs';
 import { closeSync, fstatSync, openSync, readFileSync } from 'node:fs';
+import { issueSentence, placeOf } from '@squash/contract/issue-sentence';
 import { type SecretsFile, secretsFileSchema } from '@squash/contract/secrets';
 import { writeFileAtomic } from '@squash/host/base/atomic-file';
-import { z } from 'zod';
 
 /** 256 secrets of the longest kind are 3 MB. */
 const bytesMax = 8_388_608;
@@ -84,7 +84,10 @@ function parseSecrets(path: string, text: string): SecretsFile {
     // JSON.parse quotes what it stumbled over, which may be a value.
     throw new SecretsFileError(path, 'is not JSON');
   }
-  const parsed = secretsFileSchema.safeParse(json);
+  const parsed = secretsFileSchema.safeParse(json, { error: issueSentence });
   if (parsed.success) return parsed.data;
-  throw new SecretsFileError(path, `is not valid: ${z.prettifyError(parsed.error)}`);
+  const [issue] = parsed.error.issues;
+  const place = placeOf(issue?.path);
+  const said = issue?.message ?? 'it is malformed';
+  throw new SecretsFileError(path, `is not valid: ${said.includes(place) ? said : `${said} (${place})`}`);
 }

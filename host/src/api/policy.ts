@@ -2,6 +2,7 @@
 import type { PolicyLearnAnswer, SandboxPolicy } from '@squash/contract/egress';
 import { AppError } from '@squash/contract/errors';
 import type { SandboxId } from '@squash/contract/ids';
+import { issueSentence } from '@squash/contract/issue-sentence';
 import { limits } from '@squash/contract/limits';
 import type {
   policyGet,
@@ -40,7 +41,7 @@ export function policyGetHandler(engine: Engine, rules: EgressRules): Handler<ty
 
 export function policySetHandler(engine: Engine, rules: EgressRules): Handler<typeof policySet> {
   return async ({ params, body }) => {
-    const policy = policySchema.safeParse(body);
+    const policy = policySchema.safeParse(body, { error: issueSentence });
     if (!policy.success) {
       throw new AppError('invalid_request', policy.error.issues[0]?.message ?? 'the policy is malformed');
     }

@@ -152,6 +152,16 @@ test('API answers what is wrong with a body, in the original’s words', async (
       '{"label":5}',
       'label: alphanumeric/dash/underscore/dot only',
     ],
+    [
+      { ...exec, path: exec.path.replace('exec', 'snapshot') },
+      `{"label":"${'x'.repeat(129)}"}`,
+      'label: 128 characters at most',
+    ],
+    [
+      { ...exec, path: exec.path.replace('exec', 'activate') },
+      `{"module":"100-${'x'.repeat(125)}"}`,
+      'module: 128 characters at most',
+    ],
     [{ ...exec, path: exec.path.replace('exec', 'restore') }, '{}', 'label required'],
     [
       { ...exec, path: exec.path.replace('exec', 'restore') },

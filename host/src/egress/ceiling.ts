@@ -6,6 +6,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { AppError } from '@squash/contract/errors';
+import { issueSentence } from '@squash/contract/issue-sentence';
 import { type PolicySource, policySchema } from '@squash/contract/policy';
 
 /** Undefined where there is none. @throws config_invalid */
@@ -24,7 +25,7 @@ export function readCeiling(dataDir: string): PolicySource | undefined {
   } catch (error) {
     throw invalid(path, (error as Error).message, error);
   }
-  const parsed = policySchema.safeParse(json);
+  const parsed = policySchema.safeParse(json, { error: issueSentence });
   if (parsed.success) return parsed.data;
   throw invalid(path, parsed.error.issues[0]?.message ?? 'it is no policy', parsed.error);
 }

@@ -8,6 +8,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { HttpBindings } from '@hono/node-server';
 import { AppError, type Dialect } from '@squash/contract/errors';
+import { issueSentence } from '@squash/contract/issue-sentence';
 import { limits } from '@squash/contract/limits';
 import type { BodyOf, Operation, ParamsOf, QueryOf } from '@squash/contract/operations/operation';
 import {
@@ -181,7 +182,7 @@ function parseParams(operation: Operation, raw: Readonly<Record<string, string>>
 /** The first issue's sentence is the answer: schemas word them as the original does. */
 function parsePart(schema: z.ZodObject | undefined, value: unknown): unknown {
   if (schema === undefined) return undefined;
-  const parsed = schema.safeParse(value);
+  const parsed = schema.safeParse(value, { error: issueSentence });
   if (parsed.success) return parsed.data;
   const [issue] = parsed.error.issues;
   throw new AppError('invalid_request', issue?.message ?? 'the request is malformed');

@@ -1,0 +1,45 @@
+/** Refusals of requests name the field, whoever words them. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { z } from 'zod';
+import { issueSentence } from './issue-sentence.ts';
+import { policySchema } from './policy.ts';
+import { secretChangeSchema } from './secrets.ts';
+
+function sentence(schema: z.ZodType, value: unknown): string {
+  const parsed = schema.safeParse(value, { error: issueSentence });
+  return parsed.success ? 'taken' : (parsed.error.issues[0]?.message ?? '');
+}
+
+test('issueSentence names the place and what may stand there', () => {
+  const allowOne =
+    'allow[1]: a rule has "to" (a destination or a list of them) and may have "ports", "methods" and "paths", each a list';
+  const table: readonly (readonly [z.ZodType, unknown, string])[] = [
+    [secretChangeSchema, { value: 'short' }, 'value must have at least 8 characters'],
+    [secretChangeSchema, { value: 'x'.repeat(9000) }, 'value must have at most 8192 characters'],
+    [secretChangeSchema, { value: ['x'] }, 'value must be a string'],
+    [secretChangeSchema, { allowed_hosts: 'a.example' }, 'allowed_hosts must be a list'],
+    [secretChangeSchema, { allowed_hosts: [] }, 'allowed_hosts must have at least 1 entry'],
+    [
+      secretChangeSchema,
+      { surfaces: ['cookie'] },
+      'surfaces[0] must be "headers" or "query" or "path" or "body"',
+    ],
+    [secretChangeSchema, { val: 'x' }, '"val" is unknown'],
+    [policySchema, { allow: 'pypi.org' }, 'allow must be a list'],
+    [policySchema, { dns: 'nope' }, 'dns must be "refuse" or "nxdomain"'],
+    [policySchema, { allow: ['a.example', { ports: [1] }] }, allowOne],
+    [policySchema, { allow: ['a.example', { to: 'a', method: [] }] }, 'allow[1]: "method" is unknown'],
+    [policySchema, 5, 'the request must be an object'],
+  ];
+  for (const [schema, value, wanted] of table)
+    assert.equal(sentence(schema, value), wanted, JSON.stringify(value).slice(0, 60));
+});
+
+test('issueSentence leaves a schema its own words', () => {
+  assert.match(sentence(policySchema, { allow: [] }), /^allow is empty: write/);
+  assert.match(
+    sentence(policySchema, { allow: ['http://pypi.org'] }),
+    /^allow\[0\] "http:\/\/pypi.org" is a URL/,
+  );
+});
