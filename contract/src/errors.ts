@@ -60,6 +60,7 @@ export const errorCatalog = {
     retry: 'never',
     summary: 'A module with this name and other content exists',
   },
+  module_invalid: { status: 422, retry: 'never', summary: 'The file is no readable squashfs' },
   module_in_use: { status: 409, retry: 'later', summary: 'A sandbox is built on this module' },
   module_active: {
     status: 400,

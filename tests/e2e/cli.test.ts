@@ -133,7 +133,7 @@ describe('squash', () => {
       input: Buffer.from('no squashfs'),
     });
     assert.equal(again.code, 1);
-    assert.match(again.stderr, /\(layer_corrupt\)/);
+    assert.match(again.stderr, /\(module_invalid\)/);
     for (let round = 0; round < 5; round += 1) {
       const refused = await squash(daemon, ['module', 'import', file, '--name', 'a b']);
       assert.match(

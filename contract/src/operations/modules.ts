@@ -47,7 +47,14 @@ export const moduleImport = defineOperation({
   }),
   upload: { contentType: 'application/octet-stream', description: 'A squashfs file' },
   answers: [{ status: 200, description: 'The module', schema: moduleInfoSchema }],
-  errors: ['module_exists', 'layer_corrupt', 'stream_limit', 'disk_full', 'launcher_unavailable'],
+  errors: [
+    'module_exists',
+    'module_invalid',
+    'layer_corrupt',
+    'stream_limit',
+    'disk_full',
+    'launcher_unavailable',
+  ],
   auth: 'token',
 });
 

@@ -29,7 +29,7 @@ export interface LayerStore {
   ensureModule(name: ModuleName): Promise<LayerDigest>;
   /** The same for a squashfs file that is no module (a snapshot). `digest`, where known, is verified. */
   ensureFile(hostPath: string, digest?: LayerDigest): Promise<LayerDigest>;
-  /** Takes over a squashfs file under this name (copied, synced, renamed). @throws module_exists, layer_corrupt */
+  /** Takes over a squashfs file under this name (copied, synced, renamed). @throws module_exists, module_invalid, disk_full */
   importModule(
     hostPath: string,
     name: ModuleName,

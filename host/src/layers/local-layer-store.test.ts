@@ -171,7 +171,7 @@ describe('LocalLayerStore', () => {
     const empty = place.path('in/empty');
     await writeFile(empty, '');
     for (const file of [text, cut, damaged, empty]) {
-      await assert.rejects(store.importModule(file, name('000-a')), refused('layer_corrupt'), file);
+      await assert.rejects(store.importModule(file, name('000-a')), refused('module_invalid'), file);
       assert.deepEqual(await place.leftovers(), []);
     }
   });

@@ -105,7 +105,7 @@ export class LocalLayerStore implements LayerStore {
       const module = { name, digest, importedAt: writtenAt, replace: options.replace ?? false };
       // Before a tree is made that nobody would use.
       await this.#checkName(module);
-      if (!(await this.#trees.has(digest))) await this.#unpack(copy, digest, what);
+      if (!(await this.#trees.has(digest))) await this.#unpack(copy, digest, what).catch(refuseFile);
       await this.#inTurn(name, () => this.#place(copy, module));
       return { name, size, location: 'local', digest };
     } catch (error) {
@@ -257,6 +257,12 @@ function differs(what: string, wanted: LayerDigest, actual: LayerDigest): AppErr
     'layer_corrupt',
     `Cannot use ${what}: its digest is ${actual.slice(0, 12)}…, it should be ${wanted.slice(0, 12)}…; build or import it again`,
   );
+}
+
+/** A layer of ours that can't be unpacked is our fault, a file that somebody hands in is his. */
+function refuseFile(error: unknown): never {
+  if (!(error instanceof AppError) || error.code !== 'layer_corrupt') throw error;
+  throw new AppError('module_invalid', error.message, { cause: error });
 }
 
 /** What the file system says while a layer is read or written, in the catalogue's terms. */
