@@ -65,10 +65,13 @@ export class PooledExecutor implements Executor {
     let plan: RunPlan;
     try {
       const toolSet = toolSetOf(tools);
-      prepared = await this.#preparer.prepare(code, {
-        language: options.language ?? 'auto',
-        codeBytes: limits.codeBytes,
-      });
+      prepared = enclosed(
+        await this.#preparer.prepare(code, {
+          language: options.language ?? 'auto',
+          codeBytes: limits.codeBytes,
+        }),
+        options.enclose,
+      );
       plan = {
         ...this.#planOf(options, { executionId, limits, tools: toolSet }),
         start: { type: 'fresh', source: prepared.text, settings: settingsOf(limits, toolSet, options) },
@@ -159,6 +162,13 @@ export class PooledExecutor implements Executor {
       return refused(known, executionId, options);
     }
   }
+}
+
+function enclosed(prepared: Prepared, enclose: ExecuteOptions['enclose']): Prepared {
+  if (enclose === undefined) return prepared;
+  const text = enclose(prepared.text);
+  const linesAbove = text.slice(0, Math.max(0, text.indexOf(prepared.text))).split('\n').length - 1;
+  return { text, linesBefore: prepared.linesBefore + linesAbove };
 }
 
 function settingsOf(limits: Limits, tools: ToolSet, options: ExecuteOptions): RunSettings {

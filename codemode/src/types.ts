@@ -108,6 +108,11 @@ export interface ExecuteOptions {
   /** Called as things happen. What it throws is ignored: an observer does not change a run. */
   readonly onEvent?: (event: ExecutionEvent) => void;
   readonly executionId?: string;
+  /**
+   * Puts the program, which by then is exactly one function expression, into one of the caller's own: definitions before it, say. What it adds is not
+   * checked: it is the caller's code.
+   */
+  readonly enclose?: (program: string) => string;
 }
 
 export interface ErrorInfo {

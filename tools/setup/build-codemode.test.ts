@@ -71,7 +71,7 @@ describe('@squash/codemode as it is published', () => {
   it('runs a program that calls a tool, in TypeScript, on the engine that is installed', () => {
     const answer = run(`import { createExecutor } from '@squash/codemode';
 await using executor = createExecutor('quickjs');
-const code = 'const n: number = await codemode.add(20, 1); return { n, process: typeof process }';
+const code = '// '+ 'long '.repeat(1000) + '\\nconst n: number = await codemode.add(20, 1); return { n, process: typeof process }';
 const { result, error } = await executor.execute(code, { add: (a, b) => a + b });
 console.log(JSON.stringify({ result, error }));`);
     assert.deepEqual(answer, { result: { n: 21, process: 'undefined' } });

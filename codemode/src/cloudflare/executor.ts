@@ -2,13 +2,10 @@
  * An executor as `@cloudflare/codemode` (0.5.6) calls one: `createCodeTool({ tools, executor })`, `codeMcpServer({ server, executor })` and its runtime
  * take it. Errors are text in its own words, `logs` is always there, nothing throws.
  */
-import { CodemodeError } from '../errors.ts';
 import { isIdentifier, isReservedNamespace } from '../host/tool-set.ts';
-import { defaultLimits } from '../limits.ts';
-import { prepare } from '../source/prepare.ts';
 import type { ExecuteResult, Executor, ResolvedProvider, ToolFn } from '../types.ts';
 import { asTransported } from './transport.ts';
-import { type Spaces, wrapProgram } from './wrapper.ts';
+import { encloseProgram, type Spaces } from './enclosure.ts';
 
 type Functions = Readonly<Record<string, (...args: unknown[]) => Promise<unknown>>>;
 
@@ -39,15 +36,11 @@ export function toCloudflareExecutor(executor: Executor): CloudflareExecutor {
   return {
     async execute(code, given, { connectors = [] } = {}) {
       const providers = isList(given) ? given : [{ name: 'codemode', fns: given }];
-      try {
-        const tools = toolsOf(providers, connectors);
-        if (typeof tools === 'string') return { result: undefined, error: tools, logs: [] };
-        const { text } = prepare(code, { language: 'auto', codeBytes: defaultLimits.codeBytes });
-        return answerOf(await executor.execute(wrapProgram(text, spacesOf(providers, connectors)), tools));
-      } catch (failure) {
-        if (!(failure instanceof CodemodeError)) throw failure;
-        return { result: undefined, error: failure.message, logs: [] };
-      }
+      const tools = toolsOf(providers, connectors);
+      if (typeof tools === 'string') return { result: undefined, error: tools, logs: [] };
+      const spaces = spacesOf(providers, connectors);
+      const enclose = (program: string) => encloseProgram(program, spaces);
+      return answerOf(await executor.execute(code, tools, { enclose }));
     },
   };
 }

@@ -8,15 +8,15 @@ export interface Spaces {
   readonly preludes: readonly string[];
 }
 
-/** @param source exactly one function expression, as `prepare()` makes it */
-export function wrapProgram(source: string, { providers, connectors, preludes }: Spaces): string {
+/** @param program exactly one function expression */
+export function encloseProgram(program: string, { providers, connectors, preludes }: Spaces): string {
   const names = [...providers, ...connectors];
   return `async () => {
 return await ((${names.join(', ')}) => {
 ${preludes.join('\n;\n')}
 ;
 ${names.map((name) => `Object.freeze(${name});`).join('\n')}
-return (${source}
+return (${program}
 )();
 })(...(${String(makeSpaces)})(${JSON.stringify(providers)}, ${JSON.stringify(connectors)}));
 }`;
