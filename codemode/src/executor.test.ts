@@ -1,6 +1,9 @@
 /** What the shared suite can't show with one call: cancellation, events, runs side by side, ends, suspended runs, observers. */
 import assert from 'node:assert/strict';
-import { readdirSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { createExecutor, type ExecutorName } from './executors.ts';
 import { toolContext } from './host/tool-context.ts';
@@ -114,7 +117,7 @@ return [notes.get('draft'), receipt, await codemode.plan(), Math.random() < 1]`;
     return suspended;
   }
 
-  it('go on in another process when allowed, and hear of it when denied', async () => {
+  it('go on in another engine’s process when allowed, and hear of it when denied', async () => {
     const suspended = await suspend();
     assert.deepEqual([suspended.tool, suspended.args], ['codemode.pay', [12n]]);
     assert.ok(suspended.snapshot.length < 1_000_000, `${suspended.snapshot.length} bytes`);
@@ -123,6 +126,26 @@ return [notes.get('draft'), receipt, await codemode.plan(), Math.random() < 1]`;
     assert.deepEqual([allowed.error, allowed.result], [undefined, ['draft', 'paid 12', 'draft', true]]);
     const denied = await executor.resume(suspended, { decision: 'deny', reason: 'no' }, tools);
     assert.deepEqual((denied.result as readonly unknown[])[1], 'refused: Tool "codemode.pay" was denied: no');
+  });
+
+  it('outlive the program that started them, as bytes in a file', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'codemode-suspended-'));
+    try {
+      const file = join(folder, 'run');
+      const start = `import { writeFileSync } from 'node:fs';
+import { createExecutor } from ${JSON.stringify(new URL('./executors.ts', import.meta.url).href)};
+await using executor = createExecutor('quickjs', { limits: { memoryMb: 32 } });
+const tools = { plan: () => 'draft', pay: () => { throw new Error('paid by the wrong program') } };
+const options = { policy: { ask: ['codemode.pay'] }, approve: () => ({ decision: 'suspend' }) };
+const { suspended } = await executor.execute(${JSON.stringify(code)}, tools, options);
+writeFileSync(${JSON.stringify(file)}, suspended.snapshot);`;
+      execFileSync(process.execPath, ['--no-warnings', '--input-type=module', '-e', start]);
+      await using executor = createExecutor('quickjs', small);
+      const gone = await executor.resume({ snapshot: readFileSync(file) }, { decision: 'allow' }, tools);
+      assert.deepEqual([gone.error, gone.result], [undefined, ['draft', 'paid 12', 'draft', true]]);
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
   });
 
   it('are refused with other tools, and as other bytes', async () => {

@@ -166,9 +166,9 @@ export interface Executor extends AsyncDisposable {
     tools?: ToolTree | readonly ResolvedProvider[],
     options?: ExecuteOptions,
   ): Promise<ExecuteResult>;
-  /** Goes on with a suspended run, here or in another process; `tools` must be the same set. */
+  /** Goes on with a suspended run, of which it needs the bytes, here or in another process; `tools` must be the same set. */
   resume(
-    suspended: Suspended,
+    suspended: Pick<Suspended, 'snapshot'>,
     answer: ResumeAnswer,
     tools?: ToolTree | readonly ResolvedProvider[],
     options?: ExecuteOptions,

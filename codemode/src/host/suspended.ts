@@ -47,7 +47,7 @@ export function packSuspended(
 
 /** @throws CodemodeError of kind `config` where the bytes are no suspended run, or the tools are not the same */
 export function unpackSuspended(
-  suspended: Suspended,
+  suspended: Pick<Suspended, 'snapshot'>,
   tools: ToolSet,
 ): { readonly saved: Saved; readonly snapshot: string } {
   const bytes = Buffer.from(suspended.snapshot);
