@@ -15,10 +15,12 @@ import { type BodyPlan, planAnswerBody, planRequestBody } from './bodies.ts';
 import { readableEncodings } from './codings.ts';
 import { valueOf, valuesOf, without } from './headers.ts';
 import { denied, judge } from './judgement.ts';
+import { interceptLimits } from './limits.ts';
 import {
   type Answer,
   type FrontExchange,
   type HeaderList,
+  type OutgoingRequest,
   type Upstream,
   type UpstreamExchange,
   Unreadable,
@@ -35,6 +37,9 @@ export interface ExchangeContext {
   readonly connect: () => Promise<Duplex>;
   readonly clock: Clock;
 }
+
+/** What an early answer without any header counts for. */
+const earlyBytesLeast = 256;
 
 /** What is known of a request so far, for the log. */
 export class Tally {
@@ -116,6 +121,7 @@ async function forward(
   // The secrets as they are now, for the whole of this request.
   const { traffic } = connection.secrets;
   const secrets = new RequestSecrets(traffic, connection.destination);
+  const responses = new ResponseSecrets(traffic, connection.destination);
   tally.secrets = secrets.used;
   const plan = planRequestBody(front.head.headers, secrets);
   const collected =
@@ -131,7 +137,7 @@ async function forward(
     hasBody: front.head.hasBody,
     expectsContinue: front.head.expectsContinue && front.head.hasBody,
     onContinue: () => front.sendContinue(),
-    onEarly: (status: number, headers: HeaderList) => front.sendEarly(status, headers),
+    onEarly: earlyPassed(front, responses),
   };
   const sent = await upstream.send(outgoing);
   front.onGone(() => sent.abort());
@@ -145,12 +151,21 @@ async function forward(
   sent.answer.catch(ignore);
   try {
     const answer = await Promise.race([sent.answer, sending.then(() => sent.answer)]);
-    const receiving = passAnswer(front, answer, { responses: new ResponseSecrets(traffic), tally });
+    const receiving = passAnswer(front, answer, { responses, tally });
     await Promise.all([receiving, sending]);
   } catch (error) {
     sent.abort();
     throw error;
   }
+}
+
+/** A few hints help; nobody waits for the program to read them, so many would fill the memory. */
+function earlyPassed(front: FrontExchange, responses: ResponseSecrets): OutgoingRequest['onEarly'] {
+  let left: number = interceptLimits.earlyBytesMax;
+  return (status, headers) => {
+    left -= headers.reduce((sum, text) => sum + text.length, earlyBytesLeast);
+    if (left >= 0) front.sendEarly(status, responses.headers(headers));
+  };
 }
 
 /** Resolves also where the server stops reading: then its answer tells what became of the request. */

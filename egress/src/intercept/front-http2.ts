@@ -11,6 +11,7 @@ import { objectOf, sendTrailers } from './upstream-http2.ts';
 export class Http2Front implements FrontExchange {
   readonly head: RequestHead;
   readonly #stream: ServerHttp2Stream;
+  #hasContinued = false;
   #requestTrailers: HeaderList = [];
   #answerTrailers: HeaderList = [];
 
@@ -46,7 +47,10 @@ export class Http2Front implements FrontExchange {
   }
 
   sendContinue(): void {
-    if (this.#isOpen && !this.hasAnswered) this.#stream.additionalHeaders({ ':status': 100 });
+    // Once: a server may say it as often as it likes.
+    if (!this.#isOpen || this.hasAnswered || this.#hasContinued) return;
+    this.#hasContinued = true;
+    this.#stream.additionalHeaders({ ':status': 100 });
   }
 
   sendEarly(status: number, headers: HeaderList): void {

@@ -17,8 +17,15 @@ export const interceptLimits = {
   windowBytes: 262_144,
   /** Connections to an HTTP/1.1 server for one HTTP/2 connection of a program. More requests wait their turn. */
   http1ConnectionsMax: 32,
+  /**
+   * Text that a value could go on from, from a host that may have it, waits so long for what follows: longer than a round
+   * trip, so that nobody can tell by making the server wait whether it was the beginning of a value.
+   */
+  quietMs: 1_000,
   /** What is still read of a refused request's body, so that the program gets to read why. */
   refusedBodyBytesMax: 1_048_576,
+  /** Of all early answers (103) to one request. Browsers' hints have some hundred bytes. */
+  earlyBytesMax: 16_384,
   /** The longest WebSocket control frame (RFC 6455, 5.5). */
   controlFrameBytesMax: 125,
 } as const;

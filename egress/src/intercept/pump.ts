@@ -5,6 +5,9 @@
  */
 import type { Readable, Writable } from 'node:stream';
 import type { ByteFilter } from '../secrets/stream-filter.ts';
+import { interceptLimits } from './limits.ts';
+
+const nothing = Buffer.alloc(0);
 
 export interface PumpOptions {
   readonly filter?: ByteFilter | undefined;
@@ -39,20 +42,31 @@ export function pump(source: Readable, sink: Writable, { filter, onBytes }: Pump
       settle(error);
     }
   };
+  // A source that waits for the sink is not silent: what it holds back would tell how far the program reads.
+  const isQuiet = (): void => {
+    if (source.isPaused()) quiet?.refresh();
+    else attempt(() => write(filter?.settle?.() ?? nothing));
+  };
+  let quiet: NodeJS.Timeout | undefined;
   const onData = (piece: Buffer): void =>
     attempt(() => {
       onBytes?.(piece.length);
       write(filter === undefined ? piece : filter.push(piece));
+      quiet?.refresh();
     });
   const onEnd = (): void =>
     attempt(() => {
       if (filter !== undefined) write(filter.end());
       settle();
     });
-  const onDrain = (): void => void source.resume();
+  const onDrain = (): void => {
+    source.resume();
+    quiet?.refresh();
+  };
   const sourceGone = (error?: unknown): void => settle(new BrokenOff('source', error));
   const sinkGone = (error?: unknown): void => settle(new BrokenOff('sink', error));
   const settle = (error?: unknown): void => {
+    clearTimeout(quiet);
     source.off('data', onData).off('end', onEnd).off('error', sourceGone).off('close', sourceGone);
     sink.off('drain', onDrain).off('error', sinkGone).off('close', sinkGone);
     if (error === undefined) return resolve();
@@ -62,6 +76,7 @@ export function pump(source: Readable, sink: Writable, { filter, onBytes }: Pump
   if (source.readableEnded) return Promise.resolve();
   if (source.destroyed) return Promise.reject(new BrokenOff('source', source.errored));
   if (sink.destroyed) return Promise.reject(new BrokenOff('sink', sink.errored));
+  if (filter?.settle !== undefined) quiet = setTimeout(isQuiet, interceptLimits.quietMs);
   source.on('end', onEnd).on('error', sourceGone).on('close', sourceGone).on('data', onData);
   sink.on('drain', onDrain).on('error', sinkGone).on('close', sinkGone);
   source.resume();

@@ -88,7 +88,7 @@ async function switchProtocols(switching: Switching, context: ExchangeContext, r
     },
     protocol,
   );
-  const responses = new ResponseSecrets(traffic);
+  const responses = new ResponseSecrets(traffic, context.connection.destination);
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   outgoing.on('error', (error) => reject(failureOf(error)));
   outgoing.on('response', (message) => {

@@ -25,6 +25,8 @@ const isNone = -1;
 const isPartial = -2;
 
 export class Matcher<T> {
+  /** Bytes of the longest pattern. */
+  readonly longest: number;
   readonly #patterns: readonly Pattern<T>[];
   /** Patterns that begin with byte b are those from `#first[b]` to below `#first[b + 1]`. */
   readonly #first = new Uint32Array(257);
@@ -36,6 +38,7 @@ export class Matcher<T> {
     const sorted = patterns.toSorted((one, two) => Buffer.compare(one.bytes, two.bytes));
     this.#patterns = sorted.filter((pattern, at) => sorted[at - 1]?.bytes.equals(pattern.bytes) !== true);
     this.#window = this.#patterns.reduce((least, { bytes }) => Math.min(least, bytes.length), windowMax);
+    this.longest = this.#patterns.reduce((most, { bytes }) => Math.max(most, bytes.length), 0);
     bug(this.#window >= 2, 'a pattern has two bytes at least');
     this.#shift.fill(this.#window - 1);
     for (const { bytes } of this.#patterns) this.#learn(bytes);

@@ -196,7 +196,7 @@ test('nothing is looked for where a sandbox has no secrets', () => {
 });
 
 test('values come back as placeholders in headers, also to hosts that never got them', () => {
-  const secrets = new ResponseSecrets(traffic);
+  const secrets = new ResponseSecrets(traffic, other);
   assert.deepEqual(
     secrets.headers(['x-echo', 'Bearer real/key+1 "x"', 'location', '/?k=real%2Fkey%2B1%20%22x%22']),
     ['x-echo', 'Bearer placeholder-key', 'location', '/?k=placeholder-key'],

@@ -4,7 +4,9 @@
  * It is a second line. A server that wants to can send a value back in a form nobody looks for; who may have a secret
  * is decided by `allowed_hosts`, not here.
  */
-import { type ByteFilter, Replacer, Watcher } from './stream-filter.ts';
+import type { Destination } from '../ports.ts';
+import { chained, EvenReplacer, PassingReplacer } from './answer-filters.ts';
+import { type ByteFilter, type OnMatch, Replacer, Watcher } from './stream-filter.ts';
 import type { TrafficSecrets } from './traffic-secrets.ts';
 
 /** A value in an answer that can not be changed any more: the answer is broken off. */
@@ -17,9 +19,12 @@ export class ValueInAnswer extends Error {
 
 export class ResponseSecrets {
   readonly #traffic: TrafficSecrets;
+  readonly #destination: Destination;
 
-  constructor(traffic: TrafficSecrets) {
+  /** @param destination whose answers they are */
+  constructor(traffic: TrafficSecrets, destination: Destination) {
     this.#traffic = traffic;
+    this.#destination = destination;
   }
 
   get isNeeded(): boolean {
@@ -30,19 +35,19 @@ export class ResponseSecrets {
   headers(list: readonly string[]): readonly string[] {
     if (!this.isNeeded || !this.contains(Buffer.from(list.join('\n'), 'latin1'))) return list;
     return list.map((value) => {
-      const filter = this.bodyFilter();
+      const filter = new Replacer(this.#traffic.values, (placeholder) => placeholder);
       return Buffer.concat([filter.push(Buffer.from(value, 'latin1')), filter.end()]).toString('latin1');
     });
   }
 
   /** For a body without content coding. */
   bodyFilter(): ByteFilter {
-    return new Replacer(this.#traffic.values, (placeholder) => placeholder);
+    return this.#filter((placeholder) => placeholder);
   }
 
   /** As `bodyFilter`, with every replacement cut or filled up to the length of what it replaces. */
   fittingFilter(): ByteFilter {
-    return new Replacer(this.#traffic.values, (placeholder, length) => {
+    return this.#filter((placeholder, length) => {
       const fitted = Buffer.alloc(length, '.');
       placeholder.copy(fitted);
       return fitted;
@@ -54,6 +59,13 @@ export class ResponseSecrets {
     return new Watcher(this.#traffic.values, () => {
       throw new ValueInAnswer();
     });
+  }
+
+  #filter(onMatch: OnMatch<Buffer>): ByteFilter {
+    const { own, others } = this.#traffic.answerValues(this.#destination);
+    if (own.isEmpty) return new PassingReplacer(others, onMatch);
+    const even = new EvenReplacer(own, onMatch);
+    return others.isEmpty ? even : chained(even, new PassingReplacer(others, onMatch));
   }
 
   contains(bytes: Uint8Array): boolean {

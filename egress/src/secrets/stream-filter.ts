@@ -13,6 +13,8 @@ export type OnMatch<T> = (meaning: T, length: number) => Uint8Array;
 export interface ByteFilter {
   /** What may go on of all that came so far; it may be empty. */
   push(piece: Buffer): Buffer;
+  /** What need not be held any longer, where nothing has come for a while. */
+  settle?(): Buffer;
   /** The rest. The filter is then as new. */
   end(): Buffer;
 }
@@ -27,6 +29,11 @@ export class Replacer<T> implements ByteFilter {
   constructor(matcher: Matcher<T>, onMatch: OnMatch<T>) {
     this.#matcher = matcher;
     this.#onMatch = onMatch;
+  }
+
+  /** May be the beginning of a match. */
+  get heldBytes(): number {
+    return this.#held.length;
   }
 
   push(piece: Buffer): Buffer {

@@ -10,6 +10,15 @@ import { valueForms } from './value-forms.ts';
 
 const defaultSurfaces: readonly SecretSurface[] = [secretSurfaces[0]];
 
+/** Hosts with different secrets that are spoken to at once; a forgotten share is only made again. */
+const sharesMax = 16;
+
+/** What to look for in an answer; the meaning is what is to stand there instead. */
+export interface AnswerValues {
+  readonly own: Matcher<Buffer>;
+  readonly others: Matcher<Buffer>;
+}
+
 /** One secret, ready to be asked. Its value is in no method's answer but `reveal`. */
 export class TrafficSecret {
   readonly name: string;
@@ -49,6 +58,8 @@ export class TrafficSecrets {
   readonly secrets: readonly TrafficSecret[];
   #placeholders: Matcher<TrafficSecret> | undefined;
   #values: Matcher<Buffer> | undefined;
+  /** By the names of the secrets that a host may have. */
+  readonly #shares = new Map<string, AnswerValues>();
 
   constructor(secrets: readonly TrafficSecret[]) {
     this.secrets = secrets;
@@ -73,16 +84,36 @@ export class TrafficSecrets {
 
   /** Finds values in all their forms; the meaning is what is to stand there instead. */
   get values(): Matcher<Buffer> {
-    this.#values ??= new Matcher(
-      this.secrets.flatMap((secret) =>
-        valueForms(secret.reveal(), secret.placeholder).map(({ bytes, replacement }) => ({
-          bytes,
-          meaning: replacement,
-        })),
-      ),
-    );
+    this.#values ??= valuesOf(this.secrets);
     return this.#values;
   }
+
+  /** The same in two: values that the destination may have, and all others. */
+  answerValues(destination: Destination): AnswerValues {
+    const own = this.secrets.filter((secret) => secret.concerns(destination));
+    const key = own.map(({ name }) => name).join(' ');
+    let found = this.#shares.get(key);
+    if (found === undefined) {
+      found = {
+        own: valuesOf(own),
+        others: valuesOf(this.secrets.filter((secret) => !own.includes(secret))),
+      };
+      if (this.#shares.size >= sharesMax) this.#shares.clear();
+      this.#shares.set(key, found);
+    }
+    return found;
+  }
+}
+
+function valuesOf(secrets: readonly TrafficSecret[]): Matcher<Buffer> {
+  return new Matcher(
+    secrets.flatMap((secret) =>
+      valueForms(secret.reveal(), secret.placeholder).map(({ bytes, replacement }) => ({
+        bytes,
+        meaning: replacement,
+      })),
+    ),
+  );
 }
 
 function matches({ target, ports }: DestinationPattern, { host, address, port }: Destination): boolean {

@@ -139,12 +139,24 @@ export const secretAttempts = [
     'deflate',
     'trailer',
     'bytewise',
+    'early',
     'status',
     'untyped',
   ].map((how) =>
     reflection(
       `reflection-${how}`,
       `curl -sS -i --http1.1 --compressed ${bearer} 'https://secret.allowed.test/reflect?how=${how}'`,
+    ),
+  ),
+  ...(['www.allowed.test', 'secret.allowed.test'] as const).map((host) =>
+    reflection(
+      `reflection-pace-${host.split('.')[0]}`,
+      `python3 $T/attack.py pace ${host} 'real-strict' 'fake-strict'`,
+      {
+        control: {
+          none: 'only what takes values out can tell them: `answer-filters.test.ts` shows the difference',
+        },
+      },
     ),
   ),
   reflection(

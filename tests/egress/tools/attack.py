@@ -286,6 +286,27 @@ def scan(first, last, name):
             print(error)
 
 
+# A server says what may be the beginning of a value, and nothing more for a while: is it told at once?
+def pace(host, guess, other):
+    def told(text):
+        with connected(host, 80) as connection:
+            connection.sendall(f"GET /paced?text={text} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
+            connection.settimeout(10)
+            received = b""
+            while b"\r\n\r\n" not in received:
+                received += connection.recv(4096)
+            connection.settimeout(0.3)
+            try:
+                while text.encode() not in received:
+                    received += connection.recv(4096)
+            except OSError:
+                return False
+            return True
+
+    if [told(guess) for _ in range(3)] != [told(other) for _ in range(3)]:
+        print("breach: the beginning of a value waits")
+
+
 # Names that change their meaning: asked and connected to again and again.
 def rebind(name, seconds):
     end = time.monotonic() + float(seconds)

@@ -202,6 +202,11 @@ function reply(asked: Asked, answer: Answering, { url, body, bytes }: Content): 
       return download(response, Number(url.searchParams.get('bytes') ?? 0));
     case '/events':
       return serverSent(response);
+    case '/paced':
+      response.writeHead(200, { 'content-type': 'text/plain' });
+      response.write(url.searchParams.get('text') ?? '');
+      setTimeout(() => response.end('\n'), 600);
+      return;
     case '/test.Echo/Say':
       return grpc(response, Buffer.from(body, 'latin1'));
     default:
@@ -255,6 +260,9 @@ function reflect(response: ServerResponse, how: string, secret: string): void {
       for (const byte of Buffer.from(said)) response.write(Buffer.from([byte]));
       response.end();
       return;
+    case 'early':
+      response.writeEarlyHints({ link: `<https://x.test/${value}>; rel=preload` });
+      return answer({}, canary);
     case 'status':
       response.writeHead(200, `OK ${value}`);
       response.end(canary);

@@ -1,0 +1,68 @@
+/** What leaves a filter and when must not depend on how much of a value the text is. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { chained, EvenReplacer, PassingReplacer } from './answer-filters.ts';
+import { Matcher } from './matcher.ts';
+import type { ByteFilter } from './stream-filter.ts';
+
+const value = 'sk-value-Zx81q';
+const matcher = new Matcher([{ bytes: Buffer.from(value), meaning: 'X' }]);
+const put = (): Buffer => Buffer.from('PLACE');
+const makers: Readonly<Record<string, () => ByteFilter>> = {
+  even: () => new EvenReplacer(matcher, put),
+  passing: () => new PassingReplacer(matcher, put),
+  both: () => chained(new EvenReplacer(matcher, put), new PassingReplacer(matcher, put)),
+};
+const inPieces = (filter: ByteFilter, pieces: readonly string[]): string[] =>
+  pieces.map((piece) => filter.push(Buffer.from(piece)).toString());
+
+for (const [name, make] of Object.entries(makers)) {
+  test(`the ${name} filter lets as many bytes go for the beginning of a value as for any other text`, () => {
+    const text = fc.string({ unit: fc.constantFrom('s', 'k', ' ', '\n', 'é'), maxLength: 30 });
+    fc.assert(
+      fc.property(text, fc.nat({ max: value.length - 1 }), fc.nat({ max: 20 }), (before, length, cut) => {
+        const guess = value.slice(0, length);
+        const other = '#'.repeat(length);
+        const sizes = [guess, other].map((tail) => {
+          const whole = before + tail;
+          return inPieces(make(), [whole.slice(0, cut), whole.slice(cut)]).map((out) => out.length);
+        });
+        assert.deepEqual(sizes[0], sizes[1]);
+      }),
+      { numRuns: 1_000 },
+    );
+  });
+
+  test(`the ${name} filter changes nothing else and shows no whole value, wherever it is cut`, () => {
+    const part = fc.oneof(fc.constant(value), fc.constantFrom('sk-val', '\n', 'text ', 'é', 's'));
+    fc.assert(
+      fc.property(fc.array(part, { maxLength: 8 }), fc.array(fc.nat({ max: 90 })), (parts, cuts) => {
+        const whole = Buffer.from(parts.join(''));
+        const ends = [...cuts.map((cut) => cut % (whole.length + 1)), whole.length].toSorted((a, b) => a - b);
+        const filter = make();
+        const pieces = ends.map((end, at) => whole.subarray(ends[at - 1] ?? 0, end));
+        const out = Buffer.concat([...pieces.map((piece) => filter.push(piece)), filter.end()]).toString();
+        assert.ok(!out.includes(value), out);
+        if (!whole.includes(value)) assert.equal(out, whole.toString());
+        else if (cuts.length === 0) assert.equal(out, whole.toString().replaceAll(value, 'PLACE'));
+      }),
+      { numRuns: 1_000 },
+    );
+  });
+}
+
+test('lines leave when they come, and what waits leaves when it settles, but for the beginning of a value', () => {
+  const filter = new EvenReplacer(matcher, put);
+  assert.deepEqual(inPieces(filter, ['data: hello\n\n', 'hel']), ['data: hello\n\n', '']);
+  assert.equal(filter.settle().toString(), 'hel');
+  assert.deepEqual(inPieces(filter, ['lo sk-va']), ['']);
+  assert.equal(filter.settle().toString(), 'lo ');
+  assert.deepEqual(inPieces(filter, ['lue-Zx81q\n']), ['PLACE\n']);
+});
+
+test('the end of a value whose beginning has gone is made unreadable, and keeps its length', () => {
+  const filter = new PassingReplacer(matcher, put);
+  assert.deepEqual(inPieces(filter, ['a sk-value', '-Zx81q b']), ['a sk-value', '...... b']);
+  assert.equal(filter.end().toString(), '');
+});
