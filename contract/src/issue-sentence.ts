@@ -23,7 +23,12 @@ export function issueSentence(issue: Issue): string | undefined {
       return `${place} must ${amount(issue.origin, 'at least', issue.minimum)}`;
     case 'too_big':
       return `${place} must ${amount(issue.origin, 'at most', issue.maximum)}`;
-    default:
+    case 'custom':
+    case 'invalid_element':
+    case 'invalid_format':
+    case 'invalid_key':
+    case 'invalid_union':
+    case 'not_multiple_of':
       return undefined;
   }
 }
