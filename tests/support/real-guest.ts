@@ -143,15 +143,6 @@ export async function drain(exec: GuestExec, stored = { stdout: 0, stderr: 0 }):
   throw new BugError('the events ended without an exit');
 }
 
-/** Waits for a condition, ten seconds at most. */
-export async function until(what: string, holds: () => Promise<boolean> | boolean): Promise<void> {
-  const deadline = performance.now() + 10_000;
-  while (!(await holds())) {
-    if (performance.now() > deadline) throw new BugError(`waited in vain: ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, 10));
-  }
-}
-
 function machine(): string {
   return process.arch === 'arm64' ? 'aarch64' : 'x86_64';
 }

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { limits } from '@squash/contract/limits';
 import { type HttpConfig, type HttpService, startHttp } from '../../host/src/api/serve-http.ts';
-import { createLog } from '../../host/src/base/log.ts';
+import { keptLog } from './kept-log.ts';
 import type { Engine } from '../../host/src/sandbox/engine.ts';
 import { thinEgress } from './thin-engine.ts';
 
@@ -20,9 +20,9 @@ export interface RawAnswer {
 export class ThinServer implements AsyncDisposable {
   readonly directory: string;
   readonly service: HttpService;
-  readonly #lines: string[];
+  readonly #lines: readonly string[];
 
-  private constructor(directory: string, service: HttpService, lines: string[]) {
+  private constructor(directory: string, service: HttpService, lines: readonly string[]) {
     this.directory = directory;
     this.service = service;
     this.#lines = lines;
@@ -41,14 +41,7 @@ export class ThinServer implements AsyncDisposable {
   static async #startIn(directory: string, engine: Engine, config: Partial<HttpConfig>): Promise<ThinServer> {
     await mkdir(join(directory, 'run'));
     await mkdir(join(directory, 'tmp'));
-    const lines: string[] = [];
-    const log = createLog({
-      level: 'warn',
-      format: 'json',
-      write: (line) => void lines.push(line),
-      nowMs: () => 0,
-      rate: { linesMax: 10, windowMs: 1_000, keysMax: 10 },
-    });
+    const { log, lines } = keptLog('warn');
     const service = await startHttp({
       engine,
       log,

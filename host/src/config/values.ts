@@ -81,11 +81,16 @@ function parseInteger(
     : wrong(`is "${text}": write a whole number from ${range.min} to ${range.max}${more}`);
 }
 
-function parseHosts(text: string): ParsedSetting {
-  const names = text
+/** Of a list with commas. */
+function wordsOf(text: string): readonly string[] {
+  return text
     .split(',')
-    .map((name) => name.trim().toLowerCase())
-    .filter((name) => name !== '');
+    .map((word) => word.trim())
+    .filter((word) => word !== '');
+}
+
+function parseHosts(text: string): ParsedSetting {
+  const names = wordsOf(text.toLowerCase());
   const bad = names.find((name) => !isHost(name.replace(/^\*\./, '')));
   return bad === undefined ? right(names.map(bare)) : wrong(`contains "${bad}", which is no host name`);
 }
@@ -93,8 +98,7 @@ function parseHosts(text: string): ParsedSetting {
 /** As Node's resolver takes them. */
 function parseServers(text: string): ParsedSetting {
   const servers: string[] = [];
-  for (const word of text.split(',').map((each) => each.trim())) {
-    if (word === '') continue;
+  for (const word of wordsOf(text)) {
     const parsed = parsePattern(word);
     const isServer =
       parsed.ok &&
@@ -110,8 +114,7 @@ function parseServers(text: string): ParsedSetting {
 
 function parseRanges(text: string): ParsedSetting {
   const ranges: string[] = [];
-  for (const word of text.split(',').map((each) => each.trim())) {
-    if (word === '') continue;
+  for (const word of wordsOf(text)) {
     const parsed = parsePattern(word);
     const isRange =
       parsed.ok && parsed.pattern.target.kind === 'network' && parsed.pattern.ports === undefined;

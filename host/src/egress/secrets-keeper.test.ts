@@ -4,21 +4,14 @@ import { chmod, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { createLog } from '#base/log.ts';
+import { keptLog } from '../../../tests/support/kept-log.ts';
 import { SecretsFileKeeper } from './secrets-keeper.ts';
 
 async function place(text?: string) {
   const directory = await mkdtemp(join(tmpdir(), 'squash-secrets-'));
   const path = join(directory, 'secrets.json');
   if (text !== undefined) await writeFile(path, text, { mode: 0o600 });
-  const lines: string[] = [];
-  const log = createLog({
-    level: 'info',
-    format: 'json',
-    write: (line) => void lines.push(line),
-    nowMs: () => 0,
-    rate: { linesMax: 10, windowMs: 1_000, keysMax: 10 },
-  });
+  const { log, lines } = keptLog('info');
   return {
     path,
     lines,

@@ -6,14 +6,8 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { AppError } from '@squash/contract/errors';
 import type { GuestExecSpec, GuestOutcome } from './guest.ts';
-import {
-  drain,
-  guestIsMissing,
-  type Ran,
-  RealGuest,
-  specOf,
-  until,
-} from '../../../tests/support/real-guest.ts';
+import { drain, guestIsMissing, type Ran, RealGuest, specOf } from '../../../tests/support/real-guest.ts';
+import { waitFor } from '../../../tests/support/wait.ts';
 
 const options = { skip: guestIsMissing };
 const asRoot = { skip: guestIsMissing || (process.getuid?.() === 0 ? false : 'needs root') };
@@ -165,7 +159,10 @@ test('a command that runs out of time gets TERM, then KILL, with its group', opt
     { timeoutMs: 200 },
   );
   assert.equal(ending(deafChild.outcome).timedOut, true);
-  await until('the child that ignores TERM is gone', async () => !(await isAlive(Number(deafChild.stdout))));
+  await waitFor(
+    'the child that ignores TERM is gone',
+    async () => !(await isAlive(Number(deafChild.stdout))),
+  );
 });
 
 test('a stopped command that runs out of time ends', options, async () => {
@@ -181,7 +178,7 @@ test('a background child neither delays the exit nor dies of it', options, async
   const script = `(sleep 0.3; i=0; while [ $i -lt 3000 ]; do echo ${'x'.repeat(64)} || exit 1; i=$((i+1)); done; echo fine >${file}) & echo now`;
   const ran = await run(guest, ['sh', '-c', script]);
   assert.equal(ran.stdout, 'now\n');
-  await until(
+  await waitFor(
     'the child has written more than a pipe holds and lives',
     async () => (await readFile(file, 'utf8').catch(() => '')) === 'fine\n',
   );
@@ -206,7 +203,7 @@ test('PID 1 reaps orphans, however they were made', asRoot, async () => {
   const script =
     'i=0; while [ $i -lt 50 ]; do (setsid sh -c "sleep 0.05 & exit 0" &) ; i=$((i+1)); done; exit 9';
   assert.deepEqual(ending((await run(guest, ['sh', '-c', script])).outcome), exited(9));
-  await until('only PID 1 and ps are left', async () => {
+  await waitFor('only PID 1 and ps are left', async () => {
     const { stdout } = await run(guest, ['sh', '-c', 'ls -d /proc/[0-9]* | wc -l']);
     return Number(stdout) <= 4; // PID 1, sh, ls, wc
   });

@@ -11,7 +11,8 @@ import { encodeFields } from '@squash/contract/guest/codec';
 import { guestLimits } from '@squash/contract/guest/frames';
 import { FrameConnection } from './frame-connection.ts';
 import { GuestErrno } from './guest-error.ts';
-import { drain, guestIsMissing, RealGuest, specOf, until } from '../../../tests/support/real-guest.ts';
+import { drain, guestIsMissing, RealGuest, specOf } from '../../../tests/support/real-guest.ts';
+import { waitFor } from '../../../tests/support/wait.ts';
 
 const options = { skip: guestIsMissing };
 const asRoot = { skip: guestIsMissing || (process.getuid?.() === 0 ? false : 'needs root') };
@@ -160,7 +161,7 @@ test(
       assert.ok(name.length > 0);
       break;
     }
-    await until('the worker of the listing is gone', async () => (await childrenOf(guest)).length === 0);
+    await waitFor('the worker of the listing is gone', async () => (await childrenOf(guest)).length === 0);
   },
 );
 
@@ -272,7 +273,7 @@ test(
     await mkdir(join(root, 'before'), { recursive: true });
     const watch = guest.client.watch(root, { recursive: true });
     const first = watch.next();
-    await until('the watch is in place', async () => {
+    await waitFor('the watch is in place', async () => {
       await writeFile(join(root, 'before/file'), 'x');
       return Promise.race([
         first.then(() => true),
@@ -289,7 +290,7 @@ test(
     };
     await mkdir(join(root, 'after'));
     await see('created', 'after');
-    await until('the new directory is watched', async () => {
+    await waitFor('the new directory is watched', async () => {
       await writeFile(join(root, 'after/inside'), 'x');
       const { value } = await watch.next();
       if (value !== undefined) seen.add(`${value.change} ${value.path.toString()}`);
@@ -309,10 +310,10 @@ test('a watch ends when it is aborted, and its worker with it', options, async (
   await assert.rejects(guest.client.watch('/no/such/place').next(), withErrno('ENOENT'));
   const abort = new AbortController();
   const next = guest.client.watch(guest.directory, {}, abort.signal).next();
-  await until('the worker is there', async () => (await childrenOf(guest)).length === 1);
+  await waitFor('the worker is there', async () => (await childrenOf(guest)).length === 1);
   abort.abort(new Error('enough'));
   await assert.rejects(next, /enough/);
-  await until('the worker is gone', async () => (await childrenOf(guest)).length === 0);
+  await waitFor('the worker is gone', async () => (await childrenOf(guest)).length === 0);
 });
 
 test('slow file operations do not delay commands, and their number is bounded', options, async () => {
@@ -321,12 +322,12 @@ test('slow file operations do not delay commands, and their number is bounded', 
   const watches = Array.from({ length: 64 }, () =>
     guest.client.watch(guest.directory, {}, abort.signal).next(),
   );
-  await until('64 workers run', async () => (await childrenOf(guest)).length === 64);
+  await waitFor('64 workers run', async () => (await childrenOf(guest)).length === 64);
   await assert.rejects(guest.client.stat('/'), { code: 'exec_limit' });
   assert.equal((await drain(await guest.client.exec(specOf(['echo', 'x'])))).stdout, 'x\n');
   abort.abort(new Error('enough'));
   await Promise.allSettled(watches);
-  await until('a worker is free', async () => (await childrenOf(guest)).length === 0);
+  await waitFor('a worker is free', async () => (await childrenOf(guest)).length === 0);
   await guest.client.stat('/');
 });
 
@@ -396,7 +397,7 @@ test('a dialled port that is not read holds back its sender', options, async () 
   stream.pause();
   let last = -1;
   let unchanged = 0;
-  await until('the sender is stalled', () => {
+  await waitFor('the sender is stalled', () => {
     unchanged = last === sent ? unchanged + 1 : 0;
     last = sent;
     return unchanged === 20;

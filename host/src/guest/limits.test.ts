@@ -7,7 +7,8 @@ import { encodeData, encodeFields } from '@squash/contract/guest/codec';
 import { type FieldName, fieldTags, frameTypes, guestLimits } from '@squash/contract/guest/frames';
 import fc from 'fast-check';
 import type { GuestExec } from './guest.ts';
-import { drain, guestIsMissing, RealGuest, specOf, until } from '../../../tests/support/real-guest.ts';
+import { drain, guestIsMissing, RealGuest, specOf } from '../../../tests/support/real-guest.ts';
+import { waitFor } from '../../../tests/support/wait.ts';
 
 const options = { skip: guestIsMissing };
 /** A program given by hand may carry sanitizers, whose shadow memory says nothing of its own. */
@@ -33,7 +34,7 @@ test('PID 1 is small when idle, also after much work', {
       Array.from({ length: 50 }, async () => drain(await guest.client.exec(specOf(['seq', '1', '20000'])))),
     );
   }
-  await until('everything is released', async () => (await descriptorsOf(guest)) === before);
+  await waitFor('everything is released', async () => (await descriptorsOf(guest)) === before);
   assert.ok((await memoryKib(guest.pid, 'Rss')) < 1024);
 });
 
@@ -79,7 +80,7 @@ test('out of descriptors PID 1 refuses, loses nothing, and recovers', options, a
   for (const exec of running) exec.signal(9);
   for (const exec of running) assert.equal((await drain(exec)).outcome.signal, 9);
   await pings;
-  await until('a command can run again', async () => {
+  await waitFor('a command can run again', async () => {
     const exec = await guest.client.exec(specOf(['echo', 'fine'])).catch(() => undefined);
     return exec !== undefined && (await drain(exec)).stdout === 'fine\n';
   });
@@ -91,7 +92,7 @@ test('idle connections past the limit are told so', options, async () => {
   for (let i = 0; i < guestLimits.connectionsMax; i++) sockets.push(await guest.connect());
   await assert.rejects(guest.client.ping(), { code: 'exec_limit' });
   for (const socket of sockets) socket.destroy();
-  await until('there is room again', () =>
+  await waitFor('there is room again', () =>
     guest.client.ping().then(
       () => true,
       () => false,
@@ -146,7 +147,7 @@ test('hostile bytes on a fresh connection neither end nor grow PID 1', options, 
     fc.asyncProperty(anything, (bytes) => poke(guest, bytes)),
     { numRuns: 400 },
   );
-  await until('all connections are closed', async () => (await descriptorsOf(guest)) <= before);
+  await waitFor('all connections are closed', async () => (await descriptorsOf(guest)) <= before);
   if (isMeasured) assert.ok((await memoryKib(guest.pid, 'Rss')) < 1024);
   await guest.client.ping();
 });

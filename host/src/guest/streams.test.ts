@@ -6,7 +6,8 @@ import { test } from 'node:test';
 import { AppError } from '@squash/contract/errors';
 import { encodeFields, FrameDecoder } from '@squash/contract/guest/codec';
 import { guestWindowBytes } from '@squash/contract/guest/frames';
-import { drain, guestIsMissing, RealGuest, specOf, until } from '../../../tests/support/real-guest.ts';
+import { drain, guestIsMissing, RealGuest, specOf } from '../../../tests/support/real-guest.ts';
+import { waitFor } from '../../../tests/support/wait.ts';
 
 const options = { skip: guestIsMissing };
 /** Prints numbers, so that a lost or repeated byte shows; the total is known. */
@@ -37,7 +38,7 @@ test('a client that does not acknowledge stalls the command, not the memory of P
   assert.equal(received, guestWindowBytes);
   let written = -1;
   let unchanged = 0;
-  await until('the command is stalled', async () => {
+  await waitFor('the command is stalled', async () => {
     const last = written;
     written = await writtenBytes(exec.pid);
     unchanged = written === last ? unchanged + 1 : 0;
@@ -96,12 +97,12 @@ test(
     const first = await guest.client.exec(spec);
     first.close();
     await assert.rejects(drain(first), AppError);
-    await until('it has ended', async () => (await guest.client.list())[0]?.running === false);
+    await waitFor('it has ended', async () => (await guest.client.list())[0]?.running === false);
     const again = await guest.client.attach(spec.execId, { stdout: 0, stderr: 0 });
     const ran = await drain(again);
     assert.equal(ran.stdout, 'before\nafter\n');
     assert.equal(ran.outcome.exitCode, 6);
-    await until('it is forgotten', async () => (await guest.client.list()).length === 0);
+    await waitFor('it is forgotten', async () => (await guest.client.list()).length === 0);
     await assert.rejects(guest.client.attach(spec.execId, { stdout: 0, stderr: 0 }), /no exec has this id/);
   },
 );

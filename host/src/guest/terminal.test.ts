@@ -3,7 +3,8 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
 import type { GuestExec, GuestExecSpec } from './guest.ts';
-import { drain, guestIsMissing, RealGuest, specOf, until } from '../../../tests/support/real-guest.ts';
+import { drain, guestIsMissing, RealGuest, specOf } from '../../../tests/support/real-guest.ts';
+import { waitFor } from '../../../tests/support/wait.ts';
 
 const options = { skip: guestIsMissing };
 const asRoot = { skip: guestIsMissing || (process.getuid?.() === 0 ? false : 'needs root') };
@@ -101,7 +102,7 @@ test('a shell has job control', options, async () => {
   const typist = new Typist(exec);
   await typist.see('squash> ');
   await typist.type('sleep 60\r');
-  await until('sleep is in the foreground', async () => {
+  await waitFor('sleep is in the foreground', async () => {
     const { tpgid } = await processOf(exec.pid);
     return tpgid !== exec.pid && (await processOf(tpgid)).name === 'sleep';
   });
