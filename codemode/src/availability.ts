@@ -10,6 +10,9 @@ import type { ExecutorName } from './executors.ts';
 import { findContainerProgram } from './places/container.ts';
 import { denoCommand } from './places/programs.ts';
 
+/** Whether processes of engines have namespaces and a filter of system calls around them here, and if not, why. */
+export { type ConfinementState, confinementState } from './places/confinement.ts';
+
 export interface Availability {
   readonly name: ExecutorName;
   readonly usable: boolean;

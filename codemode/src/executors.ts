@@ -6,10 +6,9 @@ import { CodemodeError } from './errors.ts';
 import { PooledExecutor } from './executor.ts';
 import type { LogStyle } from './host/log-meter.ts';
 import { type Limits, withDefaults } from './limits.ts';
-import { type ChildCommand, startChild } from './places/child.ts';
+import { childPlace } from './places/child.ts';
 import { denoPlace, type PermissionRequest } from './places/deno.ts';
 import { containerPlace } from './places/container.ts';
-import type { Place } from './places/place.ts';
 import { sandboxPlace } from './places/sandbox.ts';
 import { nodeCommand } from './places/programs.ts';
 
@@ -94,8 +93,4 @@ export function createExecutor(name: ExecutorName, options: ExecutorOptions = {}
         runsPerWorker: 1,
       });
   }
-}
-
-function childPlace(command: ChildCommand): Place {
-  return { start: async () => startChild(command) };
 }

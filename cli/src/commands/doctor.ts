@@ -42,9 +42,16 @@ async function showHost(
   info: DaemonInfo | undefined,
 ): Promise<number> {
   const lacking = host.filter((each) => each.required && each.state === 'missing');
-  const { availableExecutors } = await import('@squash/codemode/availability');
+  const { availableExecutors, confinementState } = await import('@squash/codemode/availability');
   const executors = availableExecutors(info?.version);
-  if (call.json) printJson({ running: info !== undefined, host, codemode: executors });
+  const { usable: confined, detail } = await confinementState();
+  if (call.json)
+    printJson({
+      running: info !== undefined,
+      host,
+      codemode: executors,
+      codemode_processes: { confined, detail },
+    });
   else {
     printLine(info === undefined ? noDaemon : headOf(info));
     printLine('');
@@ -62,6 +69,13 @@ async function showHost(
     const missing = executors.filter((each) => !each.usable).map((each) => `${each.name}: ${each.detail}`);
     printLine(`\ncodemode: ${usable.join(', ') || 'no executor'}`);
     for (const each of missing) printLine(`    ${visible(each)}`);
+    printLine(
+      visible(
+        confined
+          ? `    processes of quickjs, isolated-vm and vm2: in namespaces, by ${detail}`
+          : `    processes of quickjs, isolated-vm and vm2: without namespaces of their own: ${detail}`,
+      ),
+    );
   }
   return lacking.length > 0 ? exitCodes.failed : exitCodes.ok;
 }

@@ -2,14 +2,15 @@
  * A child process of this program: an empty environment, an empty standard input, one socket for the protocol, and Node's permission
  * model, which leaves it neither files (but its own program), nor processes, nor threads. It dies with its parent.
  *
- * It is not a sandbox of the operating system: whoever leaves the engine has a process of this user with a network. For code that
- * nobody trusts there are the places `container` and `sandbox`.
+ * Around it are namespaces and a filter of system calls where the machine allows (`confinement.ts`). Where it does not, whoever leaves the
+ * engine has a process of this user with a network.
  */
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import type { Duplex, Readable, Writable } from 'node:stream';
 import { CodemodeError } from '../errors.ts';
-import type { Exit, PlacedWorker } from './place.ts';
+import { bindFlags, type Confinement, confinementState } from './confinement.ts';
+import type { Exit, Place, PlacedWorker } from './place.ts';
 
 export interface ChildCommand {
   readonly program: string;
@@ -17,6 +18,8 @@ export interface ChildCommand {
   readonly env: Readonly<Record<string, string>>;
   /** `fd3`: a socket pair at descriptor 3. `stdio`: standard input and output. */
   readonly channel: 'fd3' | 'stdio';
+  /** What it has to read of this machine's files beside its program. */
+  readonly files: readonly string[];
 }
 
 /** Enough to see why an engine ended. */
@@ -32,6 +35,18 @@ const wrapper = [
   ...(prlimit === undefined ? [] : [prlimit, '--core=0', '--nofile=256', '--']),
 ];
 
+/** @throws where it is refused by the machine, at `start()` */
+export function childPlace(command: ChildCommand): Place {
+  // Found out while the program that makes an executor does other things.
+  const found = confinementState();
+  return {
+    async start() {
+      const state = await found;
+      return state.usable ? startConfined(command, state.confinement) : startChild(command);
+    },
+  };
+}
+
 export function startChild(command: ChildCommand): PlacedWorker {
   const [program = '', ...args] = [...wrapper, command.program, ...command.args];
   const child = spawn(program, args, {
@@ -42,7 +57,40 @@ export function startChild(command: ChildCommand): PlacedWorker {
   return placeChild(child, command.channel);
 }
 
-export function placeChild(child: ChildProcess, channel: ChildCommand['channel']): PlacedWorker {
+/** The process that is started is bubblewrap's, which waits for the engine's and ends with it; what is measured and limited is the engine's. */
+export function startConfined(command: ChildCommand, { program, args, filter }: Confinement): PlacedWorker {
+  const own = [...args, '--info-fd', '4', ...(filter === undefined ? [] : ['--seccomp', '5'])];
+  const [first = '', ...words] = [
+    ...wrapper,
+    program,
+    ...own,
+    ...bindFlags(command.files),
+    '--',
+    command.program,
+    ...command.args,
+  ];
+  const child = spawn(first, words, {
+    env: command.env,
+    cwd: '/',
+    stdio: ['ignore', 'ignore', 'pipe', 'pipe', 'pipe', filter === undefined ? 'ignore' : 'pipe'],
+  });
+  let enginePid: number | undefined;
+  let told = '';
+  (child.stdio[4] as Readable).on('data', (text: Buffer) => {
+    told += text.toString();
+    enginePid ??= Number(/"child-pid": (\d+)/.exec(told)?.[1] ?? Number.NaN) || undefined;
+  });
+  // A child that did not start says so by its exit.
+  ((child.stdio as readonly unknown[])[5] as Writable | null)?.on('error', () => {}).end(filter);
+  return placeChild(child, command.channel, () => enginePid);
+}
+
+/** @param pidOf the engine's process, where that is not the child itself; undefined while it is not known */
+export function placeChild(
+  child: ChildProcess,
+  channel: ChildCommand['channel'],
+  pidOf: () => number | undefined = () => child.pid,
+): PlacedWorker {
   const socket = child.stdio[3] as Duplex | null | undefined;
   const input = (channel === 'fd3' ? socket : child.stdin) as Writable;
   const output = (channel === 'fd3' ? socket : child.stdout) as Readable;
@@ -53,10 +101,13 @@ export function placeChild(child: ChildProcess, channel: ChildCommand['channel']
     kill: () => void child.kill('SIGKILL'),
     exited: exitOf(child, tail),
     diagnostics: tail,
-    cpuMs: () => (child.pid === undefined ? undefined : processorMs(child.pid)),
-    limitMemory: (moreMb) => limitData(child, moreMb),
+    cpuMs() {
+      const pid = pidOf();
+      return pid === undefined ? undefined : processorMs(pid);
+    },
+    limitMemory: (moreMb) => limitData(child, pidOf(), moreMb),
     hold(held) {
-      for (const handle of [child, input, output, child.stderr]) setHeld(handle, held);
+      for (const handle of [child, ...child.stdio]) setHeld(handle, held);
     },
   };
 }
@@ -110,14 +161,13 @@ export function processorMs(pid: number): number | undefined {
  * RLIMIT_DATA, counted from what the process has mapped now: engines reserve gigabytes that they never touch, so no fixed number
  * would do. It covers typed arrays and WebAssembly, which V8's own limit does not.
  */
-async function limitData(child: ChildProcess, moreMb: number): Promise<void> {
-  const { pid } = child;
+async function limitData(child: ChildProcess, pid: number | undefined, moreMb: number): Promise<void> {
   if (prlimit === undefined || pid === undefined) return;
   const mapped = dataBytes(pid);
   if (mapped === undefined) return;
   const bytes = mapped + moreMb * 1_048_576;
   await new Promise<void>((settle, reject) => {
-    // The child is not reaped yet, so its number can't have become another's.
+    // Neither the child nor, below bubblewrap, the engine is reaped yet, so its number can't have become another's.
     execFile(prlimit, ['--pid', `${pid}`, `--data=${bytes}`], (error) => {
       if (error === null || child.exitCode !== null || child.signalCode !== null) settle();
       else reject(new CodemodeError('unavailable', `the memory limit can not be set: ${error.message}`));

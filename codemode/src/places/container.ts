@@ -12,8 +12,9 @@ import { CodemodeError } from '../errors.ts';
 import type { EngineName } from '../protocol/frames.ts';
 import { placeChild, processorMs } from './child.ts';
 import { ensureImage } from './container-image.ts';
-import type { Exit, Place, PlacedWorker } from './place.ts';
+import { killedCode, type Place, type PlacedWorker } from './place.ts';
 import { nodeFlags } from './programs.ts';
+import { withRemoval } from './removal.ts';
 import { programInside } from './worker-tree.ts';
 
 const run = promisify(execFile);
@@ -104,28 +105,14 @@ async function startContainer(
     detached: true,
     cwd: directory,
   });
-  const placed = placeChild(child, 'stdio');
+  const placed = withRemoval(placeChild(child, 'stdio'), {
+    // By us alone: the engine's own `--rm` beside it leaves a container that is half removed.
+    remove: () => run(program, ['rm', '--force', ...atOnce(program), name]),
+    endedForMemory: (exit) => exit.code === killedCode,
+  });
   let pid: number | undefined;
-  let removed: Promise<unknown> | undefined;
-  // Removed by us alone: the engine's own `--rm` beside it leaves a container that is half removed.
-  const remove = () => {
-    removed ??= run(program, ['rm', '--force', ...atOnce(program), name]).catch(() => {
-      // It is gone already, or the engine is: the next executor looks for what is left.
-    });
-    return removed;
-  };
   return {
     ...placed,
-    kill() {
-      // The client's end is not the container's: the engine is told, and the client follows.
-      void remove().then(() => placed.kill());
-    },
-    exited: placed.exited.then(async (exit): Promise<Exit> => {
-      // 137 that nobody asked for is the kernel's answer to too much memory.
-      const outOfMemory = exit.outOfMemory || (removed === undefined && exit.code === 137);
-      await remove();
-      return { ...exit, outOfMemory };
-    }),
     cpuMs: () => (pid === undefined ? undefined : processorMs(pid)),
     async limitMemory() {
       // The container has its limit; here is when its process has a number.

@@ -27,6 +27,9 @@ export interface Exit {
   readonly outOfMemory: boolean;
 }
 
+/** Of a process that SIGKILL ended, as shells and container engines report it. Where nobody here sent it, the kernel did, for memory. */
+export const killedCode = 137;
+
 export interface Place {
   /** @throws CodemodeError of kind `unavailable` */
   start(): Promise<PlacedWorker>;

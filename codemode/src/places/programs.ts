@@ -49,6 +49,7 @@ export function nodeCommand(engine: EngineName, memoryMb: number): ChildCommand 
     args: [...nodeFlags(engine, memoryMb), ...permissionFlags(engine), workerProgram, 'fd3'],
     env,
     channel: 'fd3',
+    files: readable(engine),
   };
 }
 
@@ -67,11 +68,16 @@ export function nodeFlags(engine: EngineName, memoryMb: number): readonly string
   ];
 }
 
+/** The worker's folders, and the file that says how its program is to be read. */
+function readable(engine: EngineName): readonly string[] {
+  const folders = new Set([...engineFolders(engine), ...packagePlaces(engine)]);
+  return [...folders, join(dirname(source), 'package.json')];
+}
+
 function permissionFlags(engine: EngineName): readonly string[] {
   return [
     '--permission',
-    ...[...engineFolders(engine), ...packagePlaces(engine)].map((folder) => `--allow-fs-read=${folder}/`),
-    `--allow-fs-read=${join(dirname(source), 'package.json')}`,
+    ...readable(engine).map((path) => `--allow-fs-read=${path}${path.endsWith('.json') ? '' : '/'}`),
     // node-gyp-build asks which C library this is before it picks the binary.
     ...(engine === 'isolated-vm' ? ['--allow-addons', '--allow-fs-read=/etc/alpine-release'] : []),
   ];
@@ -99,6 +105,7 @@ export function denoCommand(memoryMb: number, extraEnv: Readonly<Record<string, 
     ],
     env: { ...env, DENO_NO_UPDATE_CHECK: '1', NO_COLOR: '1', DENO_DIR: '/nonexistent', ...extraEnv },
     channel: 'stdio',
+    files: [],
   };
 }
 

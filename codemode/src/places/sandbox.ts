@@ -7,8 +7,9 @@ import { promisify } from 'node:util';
 import { CodemodeError } from '../errors.ts';
 import type { EngineName } from '../protocol/frames.ts';
 import { placeChild } from './child.ts';
-import type { Exit, Place, PlacedWorker } from './place.ts';
+import { killedCode, type Place, type PlacedWorker } from './place.ts';
 import { nodeFlags } from './programs.ts';
+import { withRemoval } from './removal.ts';
 import { digestOf, programInside, treeContents, withTree } from './worker-tree.ts';
 
 const run = promisify(execFile);
@@ -74,25 +75,11 @@ async function startSandbox(
     stdio: ['pipe', 'pipe', 'pipe'],
     detached: true,
   });
-  const placed = placeChild(child, 'stdio');
-  let removed: Promise<unknown> | undefined;
-  const remove = () => {
-    removed ??= squash(command, ['rm', '--force', id]).catch(() => {
-      // The daemon is gone or going; the sandbox's lifetime ends it.
-    });
-    return removed;
-  };
+  const client = placeChild(child, 'stdio');
   return {
-    ...placed,
-    kill() {
-      void remove().then(() => placed.kill());
-    },
-    exited: placed.exited.then(async (exit): Promise<Exit> => {
-      const asked = removed !== undefined;
-      await remove();
-      const outOfMemory =
-        exit.outOfMemory || (!asked && (exit.code === 137 || /oom_killed/.test(placed.diagnostics())));
-      return { ...exit, outOfMemory };
+    ...withRemoval(client, {
+      remove: () => squash(command, ['rm', '--force', id]),
+      endedForMemory: (exit) => exit.code === killedCode || /oom_killed/.test(client.diagnostics()),
     }),
     // The sandbox's processes are not this machine's to look at: QuickJS counts its own time, the wall clock holds for both engines.
     cpuMs: () => undefined,

@@ -2,7 +2,6 @@
  * What an engine needs in a place that holds nothing else: this Node with the libraries it is linked to, the worker's program, the engines'
  * packages. No shell, no package manager, no registry: it is made from what is installed here, and named after its content.
  */
-import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import {
   cpSync,
@@ -17,12 +16,11 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
-import { promisify } from 'node:util';
 import { CodemodeError } from '../errors.ts';
 import type { EngineName } from '../protocol/frames.ts';
+import { libraries } from './confinement.ts';
 import { engineFolders, sourceExtension } from './programs.ts';
 
-const run = promisify(execFile);
 const source = dirname(import.meta.dirname);
 
 /** What the worker imports, directly and through others. */
@@ -61,11 +59,6 @@ function packageFolders(engine: EngineName, wanted: EngineName): readonly string
     if (engine !== wanted && failure instanceof CodemodeError) return [];
     throw failure;
   }
-}
-
-async function libraries(program: string): Promise<readonly string[]> {
-  const { stdout } = await run('ldd', [program]);
-  return [...stdout.matchAll(/(?:=> )?(\/\S+) \(0x/g)].map((found) => found[1] ?? '');
 }
 
 /** Binaries for other machines and sources of the native part are left out: they are most of the size. */
