@@ -6,6 +6,7 @@
  */
 import type { CommandSpec, FlagSpec } from './command.ts';
 import { usageFailure } from './failure.ts';
+import { unknownOption } from './unknown-words.ts';
 
 export const globalFlags: readonly FlagSpec[] = [
   { name: 'json', summary: 'print the API’s JSON instead of text' },
@@ -114,7 +115,7 @@ export function parseArguments(rules: ArgumentRules, words: readonly string[]): 
     const equals = word.indexOf('=');
     const name = equals < 0 ? word.slice(2) : word.slice(2, equals);
     const spec = specs.find((each) => each.name === name);
-    if (spec === undefined) throw usageFailure(`there is no option --${name} here`);
+    if (spec === undefined) throw unknownOption(`--${name}`, specs);
     return store(spec, equals < 0 ? undefined : word.slice(equals + 1), next);
   }
 
@@ -122,7 +123,7 @@ export function parseArguments(rules: ArgumentRules, words: readonly string[]): 
   function takeShort(word: string, next: string | undefined): 1 | 2 {
     for (let index = 1; index < word.length; index += 1) {
       const spec = specs.find((each) => each.short === word[index]);
-      if (spec === undefined) throw usageFailure(`there is no option -${word[index]} here`);
+      if (spec === undefined) throw unknownOption(`-${word[index]}`, specs);
       if (spec.value !== undefined) return store(spec, word.slice(index + 1) || undefined, next);
       store(spec, undefined, undefined);
     }

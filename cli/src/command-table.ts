@@ -355,6 +355,11 @@ export const commandTable: readonly CommandSpec[] = [
  * The command that these words call, and the words without its name. Global options may stand before the name, as in
  * `squash --json ls`.
  */
+/** Without those that other programs call. */
+export function knownCommands(): readonly CommandSpec[] {
+  return commandTable.filter((spec) => spec.hidden !== true);
+}
+
 export function findCommand(
   words: readonly string[],
 ): { readonly spec: CommandSpec; readonly words: readonly string[] } | undefined {

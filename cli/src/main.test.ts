@@ -35,6 +35,26 @@ test('refusals and JSON show control characters instead of sending them', async 
   for (const text of [refused, json]) assert.doesNotMatch(text, /[^\P{Cc}\n]|\p{Cf}/u);
 });
 
+test('a misspelt command or option is told with the one that may have been meant', () => {
+  const table: readonly (readonly [string, string])[] = [
+    ['exce box true', 'there is no command "exce" (did you mean "exec"?); try: squash help (usage)'],
+    [
+      'policy sett',
+      'there is no command "policy sett" (did you mean "policy set"?); try: squash help policy (usage)',
+    ],
+    ['help modul', 'there is no command "modul" (did you mean "module"?); try: squash help (usage)'],
+    ['frobnicate', 'there is no command "frobnicate"; try: squash help (usage)'],
+    ['job', '"job" needs a second word: squash job kill (usage)'],
+    ['ls --jsn', 'there is no option --jsn here (did you mean "--json"?) (usage)'],
+    ['--jsn', 'there is no option --jsn here (did you mean "--json"?) (usage)'],
+    ['ls -Z', 'there is no option -Z here (usage)'],
+  ];
+  for (const [words, said] of table) {
+    const end = spawnSync(process.execPath, [program, ...words.split(' ')], { encoding: 'utf8' });
+    assert.deepEqual([end.status, end.stderr], [2, `squash: ${said}\n`], words);
+  }
+});
+
 test('a wrong option without a command is named, not answered with the help', () => {
   for (const words of [['-v'], ['--verbose'], ['--json', '-x']]) {
     const end = spawnSync(process.execPath, [program, ...words], { encoding: 'utf8' });

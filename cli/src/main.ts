@@ -8,9 +8,10 @@
 import { checkPositionals, globalFlags, parseArguments } from './arguments.ts';
 import { Client } from './client/client.ts';
 import type { CommandSpec } from './command.ts';
-import { commandTable, findCommand } from './command-table.ts';
-import { CliFailure, exitCodes, usageFailure } from './failure.ts';
+import { findCommand, knownCommands } from './command-table.ts';
+import { CliFailure, exitCodes } from './failure.ts';
 import { printFailure, printLine, printNote, visibleLines } from './output/print.ts';
+import { unknownCommand, unknownOption } from './unknown-words.ts';
 
 /** Runs one call and sets the process's exit code. */
 export async function start(words: readonly string[]): Promise<void> {
@@ -47,21 +48,12 @@ async function dispatch(found: Found, words: readonly string[]): Promise<number>
 const known = new Set(['--', ...globalFlags.map(({ name }) => `--${name}`)]);
 
 async function withoutCommand(words: readonly string[]): Promise<number> {
-  const first = words.find((word) => !word.startsWith('-'));
-  if (first !== undefined) {
-    const group = commandTable.filter((spec) => spec.name.startsWith(`${first} `));
-    const known = group.map((spec) => `squash ${spec.name}`).join(', ');
-    throw usageFailure(
-      group.length > 0
-        ? `"${first}" needs a second word: ${known}`
-        : `there is no command "${first}"; try: squash help`,
-    );
-  }
+  if (words.some((word) => !word.startsWith('-'))) throw unknownCommand(words, knownCommands());
   if (words.includes('--version')) return await runVersion();
   const { generalHelp } = await import('./help.ts');
   const asked = words.includes('--help') || words.includes('-h');
   const unknown = asked ? undefined : words.find((word) => !known.has(word.replace(/=.*/s, '')));
-  if (unknown !== undefined) throw usageFailure(`there is no option ${unknown} here; try: squash help`);
+  if (unknown !== undefined) throw unknownOption(unknown, globalFlags);
   if (asked) printLine(generalHelp());
   else printNote(generalHelp());
   return asked ? exitCodes.ok : exitCodes.usage;

@@ -6,11 +6,11 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { type Setting, settings } from '@squash/contract/config';
 import { AppError } from '@squash/contract/errors';
+import { editDistance, meant, nearest } from '@squash/contract/nearest';
 import fc from 'fast-check';
 import { pinnedEnvironment } from './config.ts';
 import { isLoopback } from './listen.ts';
 import { explainConfig, loadConfig, pinnedSettings } from './load.ts';
-import { editDistance, nearest } from './nearest.ts';
 import { parseSetting } from './values.ts';
 
 async function directory(dotEnv?: string): Promise<{ path: string } & AsyncDisposable> {
@@ -226,6 +226,9 @@ test('editDistance() is a distance, and nearest() finds a name by itself', () =>
     }),
   );
   assert.equal(nearest('SQUASH_AUTHTOKEN', ['SQUASH_AUTH_TOKEN', 'SQUASH_PORT']), 'SQUASH_AUTH_TOKEN');
+  assert.equal(meant('exce', ['exec', 'ls']), 'exec');
+  assert.equal(meant('destroy', ['exec', 'ls']), undefined);
+  assert.equal(meant('x', []), undefined);
 });
 
 const skip = process.geteuid?.() === 0 ? false : 'only root can give a file away';

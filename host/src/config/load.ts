@@ -11,10 +11,10 @@ import { parseEnv } from 'node:util';
 import { ownPrefixes, type Setting, type SettingName, settings } from '@squash/contract/config';
 import { dataDirectory } from '@squash/contract/data-directory';
 import { AppError } from '@squash/contract/errors';
+import { nearest } from '@squash/contract/nearest';
 import { Secret } from '../base/secret.ts';
 import type { Config, ExplainedSetting } from './config.ts';
 import { listenProblem } from './listen.ts';
-import { nearest } from './nearest.ts';
 import { parseSetting, type SettingValue } from './values.ts';
 
 export type Environment = Readonly<Record<string, string | undefined>>;

@@ -1,6 +1,6 @@
-/**
- * The known name that a misspelt one most resembles, by the number of changed, missing and surplus characters.
- */
+/** For messages about misspelt names. */
+
+/** The known name that a misspelt one most resembles, by the number of changed, missing and surplus characters. */
 export function nearest(name: string, known: readonly string[]): string {
   let best = known[0] ?? '';
   let bestDistance = Number.POSITIVE_INFINITY;
@@ -12,6 +12,13 @@ export function nearest(name: string, known: readonly string[]): string {
     }
   }
   return best;
+}
+
+/** The same, where it is near enough that it may have been meant. */
+export function meant(name: string, known: readonly string[]): string | undefined {
+  const best = nearest(name, known);
+  const mistakesMax = name.length < 4 ? 1 : Math.max(2, Math.floor(name.length / 3));
+  return known.length > 0 && editDistance(name.slice(0, 64), best) <= mistakesMax ? best : undefined;
 }
 
 /** Levenshtein's distance, one row at a time. */

@@ -1,0 +1,32 @@
+/** For words that are no command and no option: which one may have been meant, or which there are. */
+import { meant } from '@squash/contract/nearest';
+import type { CommandSpec, FlagSpec } from './command.ts';
+import { type CliFailure, usageFailure } from './failure.ts';
+
+/** @param commands those that a person may know of */
+export function unknownCommand(words: readonly string[], commands: readonly CommandSpec[]): CliFailure {
+  const [first = '', second] = words.filter((word) => !word.startsWith('-'));
+  const names = commands.map(({ name }) => name);
+  const group = names.filter((name) => name.startsWith(`${first} `));
+  if (group.length === 0) {
+    const known = names.flatMap((name) => [name, ...name.split(' ', 1)]);
+    return usageFailure(`there is no command "${first}"${suggestion(first, known)}; try: squash help`);
+  }
+  if (second === undefined)
+    return usageFailure(
+      `"${first}" needs a second word: ${group.map((name) => `squash ${name}`).join(', ')}`,
+    );
+  const said = `${first} ${second}`;
+  return usageFailure(`there is no command "${said}"${suggestion(said, group)}; try: squash help ${first}`);
+}
+
+/** @param word as it was typed, dashes included */
+export function unknownOption(word: string, specs: readonly FlagSpec[]): CliFailure {
+  const names = word.startsWith('--') ? specs.map(({ name }) => `--${name}`) : [];
+  return usageFailure(`there is no option ${word} here${suggestion(word, names)}`);
+}
+
+function suggestion(word: string, names: readonly string[]): string {
+  const best = meant(word, names);
+  return best === undefined ? '' : ` (did you mean "${best}"?)`;
+}
