@@ -26,13 +26,6 @@ describe('docs/cli.md', () => {
       }
     }
   });
-
-  it('names no command that is not there', () => {
-    const names = commandTable.flatMap((spec) => [spec.name, spec.name.split(' ')[0]]);
-    for (const [, word] of text.matchAll(/squash ([a-z]+)(?= |`)/g)) {
-      assert.ok(word === 'setup' || names.includes(word), word);
-    }
-  });
 });
 
 test('docs/errors.md has every code that the command line has of its own', () => {

@@ -28,6 +28,75 @@ export function checkLinks(documents: readonly SourceFile[], exists = existsSync
   return findings;
 }
 
+/** What stands in backticks and in blocks: what a reader copies. */
+function codeOf(text: string): readonly string[] {
+  const blocks = [...text.matchAll(/```[^\n]*\n([\s\S]*?)```/g)].map(([, block = '']) => block);
+  const spans = [...text.replaceAll(/```[\s\S]*?```/g, '').matchAll(/`([^`\n]+)`/g)].map(
+    ([, span = '']) => span,
+  );
+  return [...blocks.flatMap((block) => block.split('\n')), ...spans];
+}
+
+const folders = 'bench|cli|codemode|contract|docs|egress|host|images|native|packaging|tests|tools';
+const pathPattern = new RegExp(
+  `^(?:(?:${folders})/[\\w./*{},-]*|[\\w-]+(?:\\.test)?\\.[tc]s|[\\w-]+\\.[ch])$`,
+);
+
+/**
+ * A path from the root is there (also as a pattern); a source's bare name is the end of some path.
+ * What git does not track, `native/build` say, is not the documents' subject.
+ */
+export function checkPaths(documents: readonly SourceFile[], paths: readonly string[]): Findings {
+  const findings: string[] = [];
+  for (const document of documents) {
+    for (const word of codeOf(document.text).flatMap((code) => code.split(/\s+/))) {
+      if (!pathPattern.test(word) || word.startsWith('native/build')) continue;
+      const pattern = word.replace(/\/$/, '');
+      const isThere = paths.some(
+        (one) =>
+          one === pattern ||
+          one.startsWith(`${pattern}/`) ||
+          (pattern.includes('/')
+            ? path.matchesGlob(one, pattern) || path.matchesGlob(one, `${pattern}/**`)
+            : one.endsWith(`/${pattern}`)),
+      );
+      if (!isThere) findings.push(`${document.path}: there is no ${word}`);
+    }
+  }
+  return findings;
+}
+
+export interface KnownCommand {
+  /** One or two words. */
+  readonly name: string;
+  readonly flags: readonly string[];
+}
+
+/** Every `squash …` that a reader could type names a command that is there, and options that it has. */
+export function checkCommands(documents: readonly SourceFile[], known: readonly KnownCommand[]): Findings {
+  const findings: string[] = [];
+  for (const document of documents) {
+    for (const code of codeOf(document.text)) {
+      for (const [line, first = '', second = ''] of code.matchAll(
+        /(?<![\w.-])squash ([a-z][\w-]*)(?: ([a-z][\w-]*))?[^|;&\n]*/g,
+      )) {
+        const command =
+          known.find(({ name }) => name === `${first} ${second}`) ?? known.find(({ name }) => name === first);
+        if (command === undefined) {
+          if (!known.some(({ name }) => name.startsWith(`${first} `)))
+            findings.push(`${document.path}: there is no command "${line}"`);
+          continue;
+        }
+        for (const [, flag = ''] of (line.split(' -- ')[0] ?? '').matchAll(/(?<=[\s[(])--([a-z][a-z-]*)/g)) {
+          if (!command.flags.includes(flag))
+            findings.push(`${document.path}: "${line}" has no option --${flag}`);
+        }
+      }
+    }
+  }
+  return findings;
+}
+
 /** Each promise of SPECIFICATION.md is a table row `| P-… | sentence | test file |`; the file names the promise. */
 export function checkPromises(
   specification: string,

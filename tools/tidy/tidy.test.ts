@@ -9,12 +9,16 @@ import path from 'node:path';
 import { test } from 'node:test';
 import { errorCatalog } from '@squash/contract/errors';
 import { limits } from '@squash/contract/limits';
+import { globalFlags } from '../../cli/src/arguments.ts';
+import { commandTable } from '../../cli/src/command-table.ts';
 import { attempts } from '../../tests/egress/attempts/all.ts';
 import { checkHeaders, checkLengths, checkOnlyIn, checkUsed, type OnlyIn } from './code.ts';
 import {
   checkAttacks,
   checkAttempts,
+  checkCommands,
   checkLinks,
+  checkPaths,
   checkPromises,
   checkTitles,
   checkWords,
@@ -147,6 +151,33 @@ test('documents have one title each and links that resolve', () => {
   assert.deepEqual(checkLinks(documents), []);
   assert.equal(checkTitles([{ path: 'x.md', text: '# A\n\n# B\n' }]).length, 1);
   assert.equal(checkLinks([{ path: 'x.md', text: '[a](gone.md)' }], () => false).length, 1);
+});
+
+/** Files of readers, and the pattern that tests are named by. */
+const examples = ['x.ts', 'x.test.ts', 'program.ts'];
+
+test('paths and sources that documents name are there', () => {
+  const paths = [...files('').map((file) => file.path), ...examples.map((name) => `example/${name}`)];
+  assert.deepEqual(checkPaths(files('.md'), paths), []);
+  const named = { path: 'x.md', text: 'see `host/src/gone.ts`, `gone.c` and\n```\ncat docs/gone.md\n```\n' };
+  assert.equal(checkPaths([named], ['host/src/here.ts']).length, 3);
+});
+
+test('commands and options that documents name are there', () => {
+  // What the script `squash` answers itself.
+  const own = [
+    { name: 'setup', flags: [] },
+    { name: 'test', flags: ['only', 'long', 'no-user'] },
+    { name: 'bench', flags: ['only'] },
+  ];
+  const ofAll = globalFlags.map((flag) => flag.name);
+  const known = commandTable.map((spec) => ({
+    name: spec.name,
+    flags: [...spec.flags.map((flag) => flag.name), ...ofAll],
+  }));
+  assert.deepEqual(checkCommands(files('.md'), [...own, ...known]), []);
+  const bad = { path: 'x.md', text: '`squash gone dev`, `squash ls --gone`, `./squash ls --json`' };
+  assert.equal(checkCommands([bad], known).length, 2);
 });
 
 test('every promise of SPECIFICATION.md names a test that exists', () => {
