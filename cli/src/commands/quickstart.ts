@@ -16,6 +16,7 @@ import { CliFailure, exitCodes } from '../failure.ts';
 import { type BuiltLayer, buildLayer } from '../layer-builder.ts';
 import { formatBytes, printJson, printLine, printNote, visible } from '../output/print.ts';
 import { projectPath } from '../places.ts';
+import { secondsSinceStart } from '../process-times.ts';
 import { ownDaemon } from './daemon-info.ts';
 import { uploadModule } from './module-upload.ts';
 
@@ -25,7 +26,6 @@ const command = 'python3 -c "print(42)"';
 const answer = '42\n';
 
 export async function run(call: Call): Promise<number> {
-  const began = performance.now();
   const layers = await step('layers', () => buildLayers());
   const { client, info, log } = await step('daemon', () => findDaemon(call.client));
   await step('modules', () => importMissing(client, layers));
@@ -42,7 +42,7 @@ export async function run(call: Call): Promise<number> {
         : `${said}. It is an earlier run's, and may have been changed since, or made on other layers: "squash rm ${sandbox.id}" removes it with its files, the next quickstart makes a new one`,
     );
   }
-  const seconds = Number(((performance.now() - began) / 1000).toFixed(1));
+  const seconds = Number(secondsSinceStart().toFixed(1));
   if (call.json)
     printJson({ answer: record.stdout, sandbox: sandbox.id, layers: names, pid: info.pid, seconds });
   else {

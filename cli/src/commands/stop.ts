@@ -5,12 +5,12 @@
  * Which process is the daemon is what it says itself over its socket, and `/proc` says when that process was
  * started: a number that was given to another process meanwhile is recognised.
  */
-import { readFileSync } from 'node:fs';
 import type { DaemonInfo } from '@squash/contract/daemon';
 import type { Call } from '../command.ts';
 import { CliFailure, exitCodes, usageFailure } from '../failure.ts';
 import { askOffline } from '../local-host.ts';
 import { printJson, printLine } from '../output/print.ts';
+import { startTicks } from '../process-times.ts';
 import { ownDaemon } from './daemon-info.ts';
 
 /** The daemon finishes requests for up to 30 s; then it closes its database. */
@@ -37,7 +37,7 @@ export async function run(call: Call): Promise<number> {
 }
 
 async function stopDaemon({ pid }: DaemonInfo): Promise<void> {
-  const started = startTime(pid);
+  const started = startTicks(pid);
   if (started === undefined)
     throw new CliFailure('stop_failed', `the daemon’s process ${pid} is not on this machine`);
   try {
@@ -46,23 +46,10 @@ async function stopDaemon({ pid }: DaemonInfo): Promise<void> {
     throw new CliFailure('stop_failed', `can't end the daemon, pid ${pid}: ${(cause as Error).message}`);
   }
   const deadline = Date.now() + stopMsMax;
-  while (startTime(pid) === started) {
+  while (startTicks(pid) === started) {
     if (Date.now() > deadline) {
       throw new CliFailure('stop_failed', `the daemon, pid ${pid}, still runs after ${stopMsMax / 1000} s`);
     }
     await new Promise((resolve) => setTimeout(resolve, pollMs));
-  }
-}
-
-/** Clock ticks since boot at which a process began: with its number, its identity. A zombie has ended. */
-function startTime(pid: number): string | undefined {
-  try {
-    // The second field is a name in parentheses that may hold spaces.
-    const fields = readFileSync(`/proc/${pid}/stat`, 'latin1')
-      .replace(/^.*\) /s, '')
-      .split(' ');
-    return fields[0] === 'Z' ? undefined : fields[19];
-  } catch {
-    return undefined;
   }
 }
