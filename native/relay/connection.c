@@ -54,6 +54,7 @@ static void end(struct relay *relay, struct connection *connection, enum relay_r
   connection->next_dead = relay->dead;
   relay->dead = connection;
   relay->connection_count--;
+  if (relay->connection_count == 0) pipes_close(relay);
   if (relay->is_full && relay->connection_count < relay->plan.connections_max - relay->plan.connections_max / 8) {
     relay->is_full = false;
     relay_listen(relay);

@@ -7,6 +7,7 @@
  */
 #include "relay/filter.h"
 
+#include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -85,6 +86,7 @@ static const struct sock_filter program[] = {
     RETURN(SECCOMP_RET_KILL_PROCESS),
     ALLOW_WITHOUT(mmap, 2, PROT_EXEC),
     ALLOW_WITHOUT(mprotect, 2, PROT_EXEC),
+    ALLOW_EITHER(fcntl, 1, F_SETPIPE_SZ, F_GETPIPE_SZ),
     ALLOW_EITHER(setsockopt, 1, SOL_SOCKET, IPPROTO_TCP),
     RETURN(SECCOMP_RET_KILL_PROCESS),
 };

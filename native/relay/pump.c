@@ -17,6 +17,12 @@
 enum {
   /* Of one splice; a pipe takes less or more depending on how the bytes lie in pages. */
   PIECE_BYTES = 1048576,
+  /* What a pipe gets that has carried much at once: as many pages, and each fragment of a packet takes one. A fresh one
+     has 16, and it takes eight times as many calls. The kernel counts pages of pipes per user, relays of all sandboxes are one user,
+     and 128 of these are its usual measure: so none is kept without connections. */
+  WIDE_BYTES = 524288,
+  /* Much: what 16 packets from afar hold. */
+  MUCH_BYTES = 16384,
   /* Of one flow in one round: others have their turn, too. */
   PIECES_MAX = 8,
   /* From linux/sock_diag.h, whose names only came later. */
@@ -49,11 +55,20 @@ static struct pipe *borrow(struct relay *relay) {
   return pipe;
 }
 
+/* Also while it is full. Where the kernel grants no more it stays as it is. */
+static void widen(struct relay *relay, struct pipe *pipe) {
+  if (pipe->is_wide || relay->wide_pipe_count >= RELAY_PIPES_SPARE) return;
+  pipe->is_wide = true;
+  relay->wide_pipe_count++;
+  (void)fcntl(pipe->writer, F_SETPIPE_SZ, WIDE_BYTES);
+}
+
 static void destroy(struct relay *relay, struct pipe *pipe) {
   close(pipe->reader);
   close(pipe->writer);
-  free(pipe);
   relay->pipe_count--;
+  relay->wide_pipe_count -= pipe->is_wide;
+  free(pipe);
 }
 
 static void queue_for_pipe(struct relay *relay, struct flow *flow) {
@@ -156,6 +171,7 @@ static int fill(struct relay *relay, struct flow *flow, int source, size_t room)
   ssize_t got = splice(source, NULL, flow->pipe->writer, NULL, room, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
   if (got > 0) {
     flow->piped = (size_t)got;
+    if (got >= MUCH_BYTES && (size_t)got < room) widen(relay, flow->pipe);
     return 1;
   }
   if (got == 0) {

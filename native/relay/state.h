@@ -44,6 +44,7 @@ struct pipe {
   struct pipe *next;
   int reader;
   int writer;
+  bool is_wide;
 };
 
 /* One direction of a connection. */
@@ -110,6 +111,7 @@ struct relay {
   struct pipe *spare_pipes;
   unsigned spare_pipe_count;
   unsigned pipe_count;
+  unsigned wide_pipe_count;
   struct flow *queued_first;
   struct flow *queued_last;
   int64_t busy_ms;        /* when there was last something to do */

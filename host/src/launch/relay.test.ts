@@ -303,6 +303,12 @@ await insideLauncher(import.meta.filename, ['default', 'single', 'user', 'user-s
     assert.ok(!groups.includes(`/s${box.start.instance}`), groups);
   });
 
+  test('connections within a sandbox are not paced, whatever the host has chosen for its own', async () => {
+    await using box = await launch('paced');
+    const { output } = await box.sh('read chosen < /proc/sys/net/ipv4/tcp_congestion_control; echo $chosen');
+    assert.equal(output, 'reno\n');
+  });
+
   test('nothing of a sandbox’s network is left when it stops in the middle', async () => {
     await using server = await HostServer.start(echo);
     const seen: ScriptedConnection[] = [];

@@ -39,6 +39,7 @@ static void send_to_address(void) {
 static void connect_by_sending(void) { (void)syscall(SYS_sendto, sockets[0], "", 0, MSG_FASTOPEN, NULL, 0); }
 static void connect_by_message(void) { raw(SYS_sendmsg, sockets[0], 0, MSG_FASTOPEN); }
 static void set_ip_option(void) { (void)syscall(SYS_setsockopt, sockets[0], IPPROTO_IP, 1, "", 0); }
+static void set_flag(void) { raw(SYS_fcntl, sockets[0], F_SETFL, O_DIRECT); }
 static void set_ip6_option(void) { (void)syscall(SYS_setsockopt, sockets[0], IPPROTO_IPV6, 1, "", 0); }
 
 static void allowed(void) {
@@ -46,6 +47,7 @@ static void allowed(void) {
   (void)syscall(SYS_sendto, sockets[0], "x", 1, MSG_NOSIGNAL, NULL, 0);
   (void)syscall(SYS_recvfrom, sockets[1], &byte, 1, MSG_DONTWAIT, NULL, NULL);
   (void)syscall(SYS_setsockopt, sockets[0], SOL_SOCKET, SO_LINGER, "", 0);
+  raw(SYS_fcntl, sockets[0], F_SETPIPE_SZ, 65536);
   (void)syscall(SYS_mmap, 0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 }
 
@@ -69,7 +71,7 @@ int main(void) {
       make_socket,    connect_somewhere,  bind_somewhere,     listen_here,   open_file,      execute,
       fork_child,     kill_parent,        trace,              enter_namespace, become_root,  duplicate,
       read_memory,    map_code,           make_code,          send_to_address, connect_by_sending,
-      connect_by_message, set_ip_option,  set_ip6_option};
+      connect_by_message, set_ip_option,  set_ip6_option, set_flag};
   if (socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) != 0) return 1;
   CHECK(end_of(allowed) == 0);
   for (size_t i = 0; i < sizeof attempts / sizeof attempts[0]; i++) {
