@@ -89,7 +89,7 @@ test('after a reboot sandboxes start again on their upper and their commands are
   assert.deepEqual([info.status, info.exit_code, info.reason], ['killed', 137, 'lost']);
 });
 
-test('warnings are those of the machine as it is now, not as it was at the create', {
+test('limits that a machine can’t enforce are warned of or refused, and warned of no longer than it is so', {
   skip: needsRoot,
 }, async () => {
   const hide = 'umount --lazy --recursive /sys/fs/cgroup && echo hidden && exec sleep 600';
@@ -104,6 +104,12 @@ test('warnings are those of the machine as it is now, not as it was at the creat
       warned.warnings.filter(({ code }) => code !== 'upper_limit').map(({ code }) => code),
       ['memory_limit', 'cpu_limit', 'pids_limit'],
     );
+    await poor.stop();
+    await poor.start({ SQUASH_REQUIRE_LIMITS: '1' });
+    const refused = await poor.request('POST', sandboxesPath, { id: 'strict', memory_mb: 64 });
+    assert.equal(refused.json.code, 'limits_unenforceable', refused.text);
+    assert.match(refused.json.message ?? refused.json.error, /memory_mb is not enforced/);
+    assert.equal((await poor.request('GET', boxPath('strict'))).status, 404);
     await poor.stop();
     signalAll(poor.dataDir, 'SIGTERM', ({ command }) => command.includes('squash-launch resident'));
     await waitFor(
