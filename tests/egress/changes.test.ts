@@ -5,32 +5,25 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { after, before, test } from 'node:test';
+import { test } from 'node:test';
 import { waitFor } from '../support/wait.ts';
 import { canary } from './world/events.ts';
-import { needsRoot, World } from './world/world.ts';
+import { useWorld } from './world/use-world.ts';
+import { needsRoot } from './world/world.ts';
 
-const stack = new AsyncDisposableStack();
-let world: World;
-
-before(async () => {
-  if (needsRoot !== false) return;
-  world = stack.use(
-    await World.start({
-      ceiling: { allow: ['*.allowed.test', '10.1.2.0/24:80'], deny: ['denied.allowed.test'] },
-      secrets: {
-        KEY: {
-          placeholder: 'squash-key-placeholder',
-          value: 'real-key-value-0123',
-          allowed_hosts: ['secret.allowed.test'],
-        },
+const world = useWorld(
+  {
+    ceiling: { allow: ['*.allowed.test', '10.1.2.0/24:80'], deny: ['denied.allowed.test'] },
+    secrets: {
+      KEY: {
+        placeholder: 'squash-key-placeholder',
+        value: 'real-key-value-0123',
+        allowed_hosts: ['secret.allowed.test'],
       },
-    }),
-  );
-  await world.create('quiet', { allow_net: ['*.allowed.test'] });
-});
-
-after(() => stack.disposeAsync());
+    },
+  },
+  (one) => one.create('quiet', { allow_net: ['*.allowed.test'] }),
+);
 
 /** Says a line a second, over a connection that it opens once; `over` when that has ended. */
 const talk = (host: string, tls: boolean): string => `python3 -u -c '
@@ -49,7 +42,7 @@ print("over")
 '`;
 
 async function logOf(id: string): Promise<string> {
-  return (await world.exec(id, 'cat /tmp/log')).stdout;
+  return (await world().exec(id, 'cat /tmp/log')).stdout;
 }
 
 for (const [what, host, tls] of [
@@ -59,36 +52,38 @@ for (const [what, host, tls] of [
 ] as const) {
   test(`${what} ends when the policy no longer allows it, and only then`, { skip: needsRoot }, async () => {
     const id = `live-${host.split('.')[0]}-${String(tls)}`;
-    await world.create(id, { allow_net: ['*.allowed.test'] });
-    await world.start(id, `${talk(host, tls)} > /tmp/log 2>&1`);
+    await world().create(id, { allow_net: ['*.allowed.test'] });
+    await world().start(id, `${talk(host, tls)} > /tmp/log 2>&1`);
     await waitFor('the connection to be used', async () => (await logOf(id)).includes('said'));
-    await world.daemon.call('PUT', `/v1/sandboxes/${id}/policy`, { allow: ['*.allowed.test', 'other.test'] });
+    await world().daemon.call('PUT', `/v1/sandboxes/${id}/policy`, {
+      allow: ['*.allowed.test', 'other.test'],
+    });
     const before = (await logOf(id)).length;
     await waitFor('it to go on', async () => (await logOf(id)).length > before);
-    await world.daemon.call('PUT', `/v1/sandboxes/${id}/policy`, { allow: ['other.allowed.test'] });
+    await world().daemon.call('PUT', `/v1/sandboxes/${id}/policy`, { allow: ['other.allowed.test'] });
     await waitFor('it to end', async () => (await logOf(id)).includes('over'));
-    const mark = await world.mark();
-    const { exit_code: code } = await world.exec(
+    const mark = await world().mark();
+    const { exit_code: code } = await world().exec(
       id,
       `curl -sS --max-time 5 http://${host}/hello | grep -q ${canary}`,
     );
     assert.notEqual(code, 0);
-    assert.deepEqual(await world.since(mark), []);
+    assert.deepEqual(await world().since(mark), []);
   });
 }
 
 test('a policy wider than the ceiling reaches what the ceiling allows and no more', {
   skip: needsRoot,
 }, async () => {
-  await world.create('escape', { policy: { allow: ['*', '0.0.0.0/0', '::/0'] } });
+  await world().create('escape', { policy: { allow: ['*', '0.0.0.0/0', '::/0'] } });
   const reach = async (url: string): Promise<boolean> =>
-    (await world.exec('escape', `curl -gksS --max-time 5 '${url}'`)).stdout.includes(canary);
+    (await world().exec('escape', `curl -gksS --max-time 5 '${url}'`)).stdout.includes(canary);
   for (const policy of [
     undefined,
     { allow: ['*'] },
     { allow: ['*', 'evil.test', '5.6.6.6', '10.0.0.0/8'] },
   ]) {
-    if (policy !== undefined) await world.daemon.call('PUT', '/v1/sandboxes/escape/policy', policy);
+    if (policy !== undefined) await world().daemon.call('PUT', '/v1/sandboxes/escape/policy', policy);
     assert.equal(await reach('https://www.allowed.test/x'), true);
     for (const url of [
       'http://evil.test/x',
@@ -144,17 +139,17 @@ while True:
 for (const [what, script] of Object.entries(floods)) {
   test(`a neighbour is served when a sandbox floods with ${what}`, { skip: needsRoot }, async () => {
     const id = `flood-${what.replaceAll(' ', '-')}`;
-    await world.create(id, { allow_net: ['*.allowed.test'], cpu: 1 });
-    const job = await world.start(id, script);
+    await world().create(id, { allow_net: ['*.allowed.test'], cpu: 1 });
+    const job = await world().start(id, script);
     for (let round = 0; round < 10; round++) {
-      assert.equal((await world.output('quiet', 'echo here')).trim(), 'here');
-      const answer = await world.output('quiet', `curl -sS --fail http://quiet${round}.allowed.test/hello`);
+      assert.equal((await world().output('quiet', 'echo here')).trim(), 'here');
+      const answer = await world().output('quiet', `curl -sS --fail http://quiet${round}.allowed.test/hello`);
       assert.ok(answer.includes(canary), answer);
     }
-    assert.equal((await world.daemon.call('GET', job)).status, 'running');
-    await world.daemon.call('DELETE', `/cgi-bin/api/sandboxes/${id}`);
+    assert.equal((await world().daemon.call('GET', job)).status, 'running');
+    await world().daemon.call('DELETE', `/cgi-bin/api/sandboxes/${id}`);
     // What was flooded is still the same process.
-    const log = await readFile(join(world.daemon.dataDir, 'log/egress.log'), 'utf8');
+    const log = await readFile(join(world().daemon.dataDir, 'log/egress.log'), 'utf8');
     assert.equal(log.match(/egress\.ready/g)?.length, 1, log);
   });
 }

@@ -3,27 +3,18 @@
  * of them, asked the same questions; what a combination does not have must not be there either.
  */
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
+import { test } from 'node:test';
 import { waitFor } from '../support/wait.ts';
 import { canary } from './world/events.ts';
-import { needsRoot, World } from './world/world.ts';
+import { useWorld } from './world/use-world.ts';
+import { needsRoot } from './world/world.ts';
 
 const secret = { placeholder: 'squash-key-placeholder', value: 'real-key-value-0123' };
 /** Long enough for the questions on a loaded machine, short enough to be waited for. */
 const lifetimeS = 40;
-const stack = new AsyncDisposableStack();
-let world: World;
-
-before(async () => {
-  if (needsRoot !== false) return;
-  world = stack.use(
-    await World.start({
-      secrets: { KEY: { ...secret, allowed_hosts: ['secret.allowed.test'] } },
-    }),
-  );
+const world = useWorld({
+  secrets: { KEY: { ...secret, allowed_hosts: ['secret.allowed.test'] } },
 });
-
-after(() => stack.disposeAsync());
 
 interface Combination {
   readonly isLimited: boolean;
@@ -49,7 +40,7 @@ function nameOf({ isLimited, network, hasSecret, isMortal }: Combination): strin
 
 async function create(combination: Combination): Promise<void> {
   const { isLimited, network, hasSecret, isMortal } = combination;
-  await world.create(nameOf(combination), {
+  await world().create(nameOf(combination), {
     allow_net: policies[network],
     secrets: hasSecret ? ['KEY'] : [],
     memory_mb: isLimited ? 128 : 1024,
@@ -58,14 +49,14 @@ async function create(combination: Combination): Promise<void> {
 }
 
 async function expectLimit(id: string, isLimited: boolean): Promise<void> {
-  const record = await world.exec(id, `python3 -c 'x = bytearray(300 << 20); print(len(x))'`);
+  const record = await world().exec(id, `python3 -c 'x = bytearray(300 << 20); print(len(x))'`);
   assert.equal(record.exit_code === 0, !isLimited, JSON.stringify(record));
   if (isLimited) assert.equal(record.reason, 'oom_killed');
 }
 
 async function expectNetwork(id: string, network: Combination['network']): Promise<void> {
   const reached = async (host: string): Promise<boolean> =>
-    (await world.exec(id, `curl -sS --max-time 10 https://${host}/hello`)).stdout.includes(canary);
+    (await world().exec(id, `curl -sS --max-time 10 https://${host}/hello`)).stdout.includes(canary);
   assert.equal(await reached('secret.allowed.test'), network !== 'nothing');
   assert.equal(await reached('other.evil.test'), network === 'everything');
   // Private, whatever is public.
@@ -73,13 +64,13 @@ async function expectNetwork(id: string, network: Combination['network']): Promi
 }
 
 async function expectSecret(id: string, { network, hasSecret }: Combination): Promise<void> {
-  const mark = await world.mark();
-  const { stdout } = await world.exec(
+  const mark = await world().mark();
+  const { stdout } = await world().exec(
     id,
     'echo "${KEY-none}"; curl -sS --max-time 10 -H "Authorization: Bearer ${KEY-none}" https://secret.allowed.test/hello',
   );
   assert.equal(stdout.split('\n')[0], hasSecret ? secret.placeholder : 'none');
-  const sent = (await world.requestsSince(mark)).map(({ headers }) => headers['authorization']);
+  const sent = (await world().requestsSince(mark)).map(({ headers }) => headers['authorization']);
   if (network === 'nothing') assert.deepEqual(sent, []);
   else assert.deepEqual(sent, [`Bearer ${hasSecret ? secret.value : 'none'}`]);
 }
@@ -99,7 +90,7 @@ for (const combination of combinations) {
 test('those with a lifetime end and the others stay when it is over', { skip: needsRoot }, async () => {
   const mortal = combinations.filter(({ isMortal }) => isMortal).map(nameOf);
   const listed = async (): Promise<readonly string[]> =>
-    ((await world.daemon.call('GET', '/cgi-bin/api/sandboxes')) as { readonly id: string }[]).map(
+    ((await world().daemon.call('GET', '/cgi-bin/api/sandboxes')) as { readonly id: string }[]).map(
       ({ id }) => id,
     );
   await waitFor(

@@ -3,43 +3,36 @@
  * resolver there is. In one sandbox, against the world's servers, with a secret where the program has a place for one.
  */
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
+import { test } from 'node:test';
 import { canary } from './world/events.ts';
-import { needsRoot, World } from './world/world.ts';
+import { useWorld } from './world/use-world.ts';
+import { needsRoot } from './world/world.ts';
 
 const token = { placeholder: 'squash-token-placeholder', value: 'real-token-Zx81q+4f' };
-const stack = new AsyncDisposableStack();
-let world: World;
-
-before(async () => {
-  if (needsRoot !== false) return;
-  world = stack.use(
-    await World.start({
-      secrets: {
-        TOKEN: {
-          ...token,
-          allowed_hosts: ['secret.allowed.test', 'git.allowed.test', 'pip.allowed.test'],
-          surfaces: ['headers', 'body'],
-        },
+const world = useWorld(
+  {
+    secrets: {
+      TOKEN: {
+        ...token,
+        allowed_hosts: ['secret.allowed.test', 'git.allowed.test', 'pip.allowed.test'],
+        surfaces: ['headers', 'body'],
       },
-    }),
-  );
-  await world.create('box', { allow_net: ['*.allowed.test'] });
-});
+    },
+  },
+  (one) => one.create('box', { allow_net: ['*.allowed.test'] }),
+);
 
-after(() => stack.disposeAsync());
-
-const sh = (cmd: string, timeoutS = 40): Promise<string> => world.output('box', cmd, timeoutS);
+const sh = (cmd: string, timeoutS = 40): Promise<string> => world().output('box', cmd, timeoutS);
 
 async function authorizations(mark: number): Promise<readonly string[]> {
-  const requests = await world.requestsSince(mark);
+  const requests = await world().requestsSince(mark);
   return [...new Set(requests.map(({ headers }) => String(headers['authorization'])))];
 }
 
 const basic = (text: string): string => `Basic ${Buffer.from(text).toString('base64')}`;
 
 test('git clones and pushes over https when its token is a secret', { skip: needsRoot }, async () => {
-  const mark = await world.mark();
+  const mark = await world().mark();
   const url = 'https://user:$TOKEN@git.allowed.test/git/project.git';
   await sh(
     `cd /root && git clone --quiet "${url}" project && grep -q 'hello from the repository' project/README`,
@@ -57,7 +50,7 @@ test('git works through a tunnel when no secret concerns its host', { skip: need
 });
 
 test('pip installs from an index when the index asks for a secret', { skip: needsRoot }, async () => {
-  const mark = await world.mark();
+  const mark = await world().mark();
   await sh('pip install --quiet --index-url "https://user:$TOKEN@pip.allowed.test/simple/" greeting');
   assert.equal(await sh('python3 -c "import greeting; print(greeting.text)"'), 'hello from the wheel\n');
   assert.ok((await authorizations(mark)).includes(basic(`user:${token.value}`)));
@@ -79,7 +72,7 @@ test('apt installs over https and http when the archive is allowed', { skip: nee
 test('a WebSocket carries text and bytes when it is read and when it is tunnelled', {
   skip: needsRoot,
 }, async () => {
-  const mark = await world.mark();
+  const mark = await world().mark();
   const read = await sh(
     'python3 /opt/tools/client_websocket.py wss://secret.allowed.test/ws "Bearer $TOKEN"',
   );
@@ -100,19 +93,19 @@ test('a WebSocket carries text and bytes when it is read and when it is tunnelle
 test('gRPC calls end with their status when they are read and when they are tunnelled', {
   skip: needsRoot,
 }, async () => {
-  const mark = await world.mark();
+  const mark = await world().mark();
   const said = await sh('python3 /opt/tools/client_grpc.py secret.allowed.test:443 "Bearer $TOKEN"');
   assert.match(said, /hello over grpc/);
   assert.deepEqual(await authorizations(mark), [`Bearer ${token.value}`]);
   assert.match(await sh('python3 /opt/tools/client_grpc.py www.allowed.test:443'), /hello over grpc/);
-  const refused = await world.exec('box', 'python3 /opt/tools/client_grpc.py www.evil.test:443');
+  const refused = await world().exec('box', 'python3 /opt/tools/client_grpc.py www.evil.test:443');
   assert.equal(refused.exit_code, 22);
 });
 
 test('HTTP/2 shares one connection between requests when it is read', { skip: needsRoot }, async () => {
-  const mark = await world.mark();
+  const mark = await world().mark();
   await sh('node /opt/tools/http2.mjs https://secret.allowed.test/hello "Bearer $TOKEN"');
-  const requests = await world.requestsSince(mark);
+  const requests = await world().requestsSince(mark);
   assert.deepEqual(
     requests.map(({ version, headers }) => [version, headers['authorization']]),
     [
@@ -120,7 +113,7 @@ test('HTTP/2 shares one connection between requests when it is read', { skip: ne
       ['2.0', `Bearer ${token.value}`],
     ],
   );
-  const shared = (await world.since(mark)).filter(({ kind }) => kind === 'connection');
+  const shared = (await world().since(mark)).filter(({ kind }) => kind === 'connection');
   assert.equal(shared.length, 1, JSON.stringify(shared));
 });
 
@@ -136,9 +129,9 @@ test('bodies of any size pass when they are chunked, awaited or compressed', {
     await sh('curl -sS "https://secret.allowed.test/download?bytes=60000000" | wc -c'),
     '60000000\n',
   );
-  const mark = await world.mark();
+  const mark = await world().mark();
   await sh(`curl -sS --fail -d "key=$TOKEN" ${url}`);
-  const [request] = await world.requestsSince(mark);
+  const [request] = await world().requestsSince(mark);
   // As a form says it.
   assert.equal(request?.body, `key=${encodeURIComponent(token.value)}`);
 });
@@ -173,7 +166,7 @@ for (const [name, command] of Object.entries(resolvers)) {
     assert.match(await sh(look('both.allowed.test')), /^198\.1[89]\.\d+\.\d+\n$/);
     // A refused name has an address as well, so that the refusal can be explained.
     assert.match(await sh(look('refused.evil.test')), /^198\.1[89]\.\d+\.\d+\n$/);
-    const { stdout } = await world.exec('box', look('empty.allowed.test'));
+    const { stdout } = await world().exec('box', look('empty.allowed.test'));
     assert.doesNotMatch(stdout, /\d+\.\d+\.\d+\.\d+/);
   });
 }

@@ -130,6 +130,11 @@ test('an edit holds at the next question and listeners hear of it, in place and 
   assert.equal(value(), 'third-value');
   unlinkSync(directory.file);
   assert.equal(store.subset('all').isEmpty, true);
+  await told.next();
+  // Nobody asks, and there was nothing to watch.
+  await writeSecretsFile(directory.file, key('fourth-value'));
+  await told.next();
+  assert.equal(value(), 'fourth-value');
   clearTimeout(deadline);
 });
 

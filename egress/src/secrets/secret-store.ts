@@ -13,6 +13,8 @@ import type { Destination, SandboxSecrets, SecretStore } from '../ports.ts';
 import { markOf, readSecretsFile, SecretsFileError } from './secrets-file.ts';
 import { TrafficSecret, TrafficSecrets } from './traffic-secrets.ts';
 
+/** Where nothing can be watched, a file that does not exist above all, it is looked for: one `stat` each time. */
+const lookAgainMs = 1_000;
 /** Different subsets in use at once; a forgotten one is only made again (it costs some 140 KiB of tables). */
 const subsetsMax = 256;
 
@@ -27,6 +29,7 @@ export class FileSecretStore implements SecretStore {
   /** By subset, of the present secrets. */
   readonly #compiled = new Map<string, TrafficSecrets>();
   #watcher: FSWatcher | undefined;
+  #looking: NodeJS.Timeout | undefined;
   #isOpen = true;
 
   /**
@@ -65,6 +68,7 @@ export class FileSecretStore implements SecretStore {
   [Symbol.dispose](): void {
     this.#isOpen = false;
     this.#watcher?.close();
+    clearInterval(this.#looking);
     this.#listeners.length = 0;
   }
 
@@ -110,14 +114,21 @@ export class FileSecretStore implements SecretStore {
 
   #rewatch(): void {
     this.#watcher?.close();
+    clearInterval(this.#looking);
     try {
       this.#watcher = watch(this.#path, { persistent: false }, () => this.#refresh());
-      // A watch that ends is no loss: the next one who asks looks at the file himself.
-      this.#watcher.on('error', () => this.#watcher?.close());
+      this.#watcher.on('error', () => this.#lookAgain());
     } catch {
-      // No file, or no more watches to be had: the same holds.
-      this.#watcher = undefined;
+      // No file, or no more watches to be had.
+      this.#lookAgain();
     }
+  }
+
+  #lookAgain(): void {
+    this.#watcher?.close();
+    this.#watcher = undefined;
+    clearInterval(this.#looking);
+    this.#looking = setInterval(() => this.#refresh(), lookAgainMs).unref();
   }
 
   #markNow(): string {

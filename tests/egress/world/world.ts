@@ -197,8 +197,8 @@ async function makeHostFiles(directory: string): Promise<void> {
     ...certificateNames.map((name) => `DNS:${name}`),
     ...[places.front, places.evil, places.evil6, places.otherResolver].map((address) => `IP:${address}`),
   ].join(',');
-  await makeAuthority(directory, 'authority');
-  await makeAuthority(directory, 'nobody');
+  await makeCertificate(directory, 'authority', { subject: 'authority of the tests' });
+  await makeCertificate(directory, 'nobody', { subject: 'nobody of the tests' });
   await makeLeaf(directory, { name: 'server', authority: 'authority', names });
   await makeLeaf(directory, { name: 'bad', authority: 'nobody', names });
   const trusted = await readFile('/etc/ssl/certs/ca-certificates.crt', 'utf8');
@@ -207,50 +207,48 @@ async function makeHostFiles(directory: string): Promise<void> {
   await writeFile(at('hosts'), '127.0.0.1 localhost\n');
 }
 
-const keyWords = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes'];
+/** Who a certificate is for, and what OpenSSL is told besides. */
+interface CertificateWords {
+  readonly subject: string;
+  readonly words?: readonly string[];
+}
 
-async function makeAuthority(directory: string, name: string): Promise<void> {
+/** `NAME.key` and `NAME.pem`. */
+async function makeCertificate(
+  directory: string,
+  name: string,
+  { subject, words = [] }: CertificateWords,
+): Promise<void> {
+  const key = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes'];
+  const files = ['-keyout', join(directory, `${name}.key`), '-out', join(directory, `${name}.pem`)];
   await run('openssl', [
     'req',
     '-x509',
-    ...keyWords,
+    ...key,
     '-days',
     '30',
     '-subj',
-    `/CN=${name} of the tests`,
-    '-keyout',
-    join(directory, `${name}.key`),
-    '-out',
-    join(directory, `${name}.pem`),
+    `/CN=${subject}`,
+    ...words,
+    ...files,
   ]);
 }
 
+/** @param names of a leaf, as OpenSSL writes alternative names */
 async function makeLeaf(
   directory: string,
   { name, authority, names }: { readonly name: string; readonly authority: string; readonly names: string },
 ): Promise<void> {
   const at = (file: string): string => join(directory, file);
-  await run('openssl', [
-    'req',
-    '-x509',
-    ...keyWords,
-    '-days',
-    '30',
-    '-subj',
-    '/CN=server of the tests',
-    '-addext',
-    `subjectAltName=${names}`,
-    '-addext',
-    'basicConstraints=critical,CA:FALSE',
+  const extensions = [`subjectAltName=${names}`, 'basicConstraints=critical,CA:FALSE'];
+  const words = [
+    ...extensions.flatMap((extension) => ['-addext', extension]),
     '-CA',
     at(`${authority}.pem`),
     '-CAkey',
     at(`${authority}.key`),
-    '-keyout',
-    at(`${name}.key`),
-    '-out',
-    at(`${name}.pem`),
-  ]);
+  ];
+  await makeCertificate(directory, name, { subject: 'server of the tests', words });
 }
 
 /**
