@@ -2,12 +2,18 @@
  * MCP servers as tools: each server is a namespace, `codemode.<server>.<tool>`. A server that does not answer costs its own tools, not the
  * others.
  */
-import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
+import {
+  Client,
+  type JsonSchemaValidator,
+  StreamableHTTPClientTransport,
+} from '@modelcontextprotocol/client';
 import { getDefaultEnvironment, StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 import { toolContext } from '../host/tool-context.ts';
-import { type CatalogEntry, catalogOf, type JsonSchema, type ToolDefinition } from '../tools/catalog.ts';
+import type { CatalogEntry, JsonSchema } from '../tools/catalog.ts';
+import { refuseExpansive } from '../tools/expanse.ts';
 import { uniqueNames } from '../tools/names.ts';
 import { searchName } from '../tools/search.ts';
+import { boundedFetch } from './bounded-fetch.ts';
 import type { ServerConfig, ServersConfig } from './config.ts';
 import { unwrap } from './unwrap.ts';
 
@@ -18,6 +24,8 @@ export interface ServerFailure {
 
 /** A server that lists more is broken, and would drown the prompt. */
 const toolsMax = 5000;
+/** Longer descriptions are for people, not for a prompt that holds many tools. */
+const descriptionCharsMax = 4096;
 /** Packages that are fetched at their first start take long. */
 const connectMsMax = 60_000;
 
@@ -43,11 +51,14 @@ export class McpServers implements AsyncDisposable {
     const failures: ServerFailure[] = [];
     const lists = await Promise.all(
       names.map(async (name, at): Promise<readonly CatalogEntry[]> => {
-        const client = new Client({ name: 'squash-codemode', version: '0.1.0' });
+        const client = new Client(
+          { name: 'squash-codemode', version: '0.1.0' },
+          { jsonSchemaValidator: notValidating },
+        );
         clients.push(client);
         try {
           await client.connect(transportOf(servers[name] as ServerConfig), { timeout: connectMsMax });
-          return catalogOf(await toolsOf(client), [spaces[at] ?? name]);
+          return await toolsOf(client, spaces[at] ?? name);
         } catch (failure) {
           failures.push({
             server: name,
@@ -70,6 +81,7 @@ function transportOf(server: ServerConfig): StdioClientTransport | StreamableHTT
   if ('url' in server)
     return new StreamableHTTPClientTransport(new URL(server.url as string), {
       requestInit: { headers: server.headers as Record<string, string> },
+      fetch: boundedFetch,
     });
   const { command, args, env, cwd } = server;
   return new StdioClientTransport({
@@ -81,40 +93,32 @@ function transportOf(server: ServerConfig): StdioClientTransport | StreamableHTT
   });
 }
 
-async function toolsOf(client: Client): Promise<Readonly<Record<string, ToolDefinition>>> {
-  const { tools } = await client.listTools();
-  const definitions: Record<string, ToolDefinition> = {};
-  for (const tool of tools.slice(0, toolsMax)) {
-    definitions[tool.name] = {
-      description: tool.description,
-      // The server checks its own arguments, and says better what is wrong.
-      execute: async (input) =>
-        unwrap(
-          await client.callTool(
-            { name: tool.name, arguments: (input ?? {}) as Record<string, unknown> },
-            { signal: toolContext().signal },
-          ),
-        ),
-      inputSchema: undefined,
-      outputSchema: undefined,
-    };
-  }
-  return withSchemas(definitions, tools);
-}
+/**
+ * A server's schemas are for the declarations only. To check a value by one would be to run a stranger's program: an expression among its
+ * patterns can take for ever over the right text, in this process and outside of every limit of a run. The server checks its own arguments.
+ */
+const notValidating = {
+  getValidator<T>(): JsonSchemaValidator<T> {
+    return (input) => ({ valid: true, data: input as T, errorMessage: undefined });
+  },
+};
 
-/** For the declarations only. */
-function withSchemas(
-  definitions: Readonly<Record<string, ToolDefinition>>,
-  tools: readonly { readonly name: string; readonly inputSchema: unknown; readonly outputSchema?: unknown }[],
-) {
-  return Object.fromEntries(
-    tools.flatMap((tool) => {
-      const definition = definitions[tool.name];
-      const schemas = {
-        inputSchema: tool.inputSchema as JsonSchema,
-        outputSchema: tool.outputSchema as JsonSchema | undefined,
-      };
-      return definition === undefined ? [] : [[tool.name, { ...definition, ...schemas }]];
-    }),
-  );
+async function toolsOf(client: Client, space: string): Promise<readonly CatalogEntry[]> {
+  const listed = (await client.listTools()).tools.slice(0, toolsMax);
+  const tools = [...new Map(listed.map((tool) => [tool.name, tool])).values()];
+  const safe = uniqueNames(tools.map((tool) => tool.name));
+  return tools.map(({ name, description = '', inputSchema, outputSchema }, at): CatalogEntry => {
+    return {
+      path: ['codemode', space, safe[at] ?? name],
+      description: description.slice(0, descriptionCharsMax),
+      input: inputSchema as JsonSchema,
+      output: outputSchema as JsonSchema | undefined,
+      async call(input) {
+        // It is about to be written as JSON.
+        refuseExpansive(input);
+        const given = { name, arguments: (input ?? {}) as Record<string, unknown> };
+        return unwrap(await client.callTool(given, { signal: toolContext().signal }));
+      },
+    };
+  });
 }

@@ -4,6 +4,7 @@
  */
 import { z } from 'zod';
 import type { ToolFn, ToolTree } from '../types.ts';
+import { refuseExpansive } from './expanse.ts';
 import { uniqueNames } from './names.ts';
 
 export type JsonSchema = boolean | { readonly [key: string]: unknown };
@@ -67,6 +68,7 @@ function checked({ inputSchema, execute }: ToolDefinition): ToolFn {
   const schema = inputSchema instanceof z.ZodType ? inputSchema : fromJsonSchema(inputSchema);
   return (input) => {
     if (schema === undefined) return execute(input);
+    refuseExpansive(input);
     const parsed = schema.safeParse(input === undefined ? {} : input);
     if (parsed.success) return execute(parsed.data);
     throw new TypeError(`invalid input: ${z.prettifyError(parsed.error)}`);

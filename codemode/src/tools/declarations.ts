@@ -6,6 +6,12 @@ import type { CatalogEntry, JsonSchema } from './catalog.ts';
 
 /** Deeper types are `unknown`: no model reads them, and a schema may refer to itself. */
 const depthMax = 12;
+/** So are the parts of a type beyond this: one that refers to itself in ten places is a million at a depth of six. */
+const partsMax = 1000;
+/** And one whose text is longer: a single string in a schema may be megabytes. */
+const typeCharsMax = 20_000;
+/** Of what a server says about one tool and its fields. */
+const docLinesMax = 100;
 
 export function declarationsOf(entries: readonly CatalogEntry[]): string {
   const roots = new Map<string, Space>();
@@ -55,7 +61,8 @@ function docOf(entry: CatalogEntry, indent: string): string {
   });
   const lines = [entry.description, ...fields]
     .filter((line) => line !== '')
-    .flatMap((line) => line.split(/\r?\n/));
+    .flatMap((line) => line.split(/\r?\n/))
+    .slice(0, docLinesMax);
   if (lines.length === 0) return '';
   return `${indent}/**\n${lines.map((line) => `${indent} * ${escapeDoc(line)}\n`).join('')}${indent} */\n`;
 }
@@ -71,7 +78,8 @@ function keyOf(name: string): string {
 
 export function typeOf(schema: JsonSchema | undefined): string {
   try {
-    return render(schema, { root: schema, depth: 0 });
+    const text = render(schema, { root: schema, depth: 0, left: { parts: partsMax } });
+    return text.length > typeCharsMax ? 'unknown' : text;
   } catch {
     return 'unknown';
   }
@@ -80,12 +88,14 @@ export function typeOf(schema: JsonSchema | undefined): string {
 interface Rendering {
   readonly root: JsonSchema | undefined;
   readonly depth: number;
+  readonly left: { parts: number };
 }
 
 function render(schema: unknown, at: Rendering): string {
   if (schema === false) return 'never';
-  if (!isRecord(schema) || at.depth > depthMax) return 'unknown';
-  const deeper = { root: at.root, depth: at.depth + 1 };
+  at.left.parts -= 1;
+  if (!isRecord(schema) || at.depth > depthMax || at.left.parts < 0) return 'unknown';
+  const deeper = { ...at, depth: at.depth + 1 };
   const nullable = schema['nullable'] === true ? ' | null' : '';
   if (typeof schema['$ref'] === 'string') return render(resolve(at.root, schema['$ref']), deeper);
   if ('const' in schema) return `${JSON.stringify(schema['const'])}${nullable}`;

@@ -5,9 +5,15 @@ const reserved = new Set(
   ),
 );
 
+/** Twice what MCP recommends; what is cut off is told apart by a number. */
+const nameCharsMax = 128;
+
 /** `read-file.v2` is `read_file_v2`; a leading digit gets `_` before it, a reserved word behind it. */
 export function safeName(name: string): string {
-  const plain = name.replace(/[-.\s/:]/g, '_').replace(/[^\w$]/g, '');
+  const plain = name
+    .slice(0, nameCharsMax)
+    .replace(/[-.\s/:]/g, '_')
+    .replace(/[^\w$]/g, '');
   if (plain === '' || plain === '_') return '_';
   if (/^\d/.test(plain)) return `_${plain}`;
   return reserved.has(plain) ? `${plain}_` : plain;

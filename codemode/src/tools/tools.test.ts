@@ -113,3 +113,12 @@ it('judge() puts deny over ask over allow', () => {
   );
   assert.equal(judge({ deny: ['a*a'] }, 'a'), 'allow');
 });
+
+it('catalogOf() checks no input that is far larger than it looks, and any other', () => {
+  const [entry] = catalogOf({
+    f: { inputSchema: z.object({ x: z.array(z.array(z.array(z.number()))) }), execute: () => 'ran' },
+  });
+  const shared = (value: unknown): unknown[] => Array.from({ length: 1000 }, () => value);
+  assert.throws(() => entry?.call({ x: shared(shared(shared(1))) }), /too large/);
+  assert.equal(entry?.call({ x: [shared(shared(1)).slice(0, 10)] }), 'ran');
+});
