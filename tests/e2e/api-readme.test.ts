@@ -1,15 +1,15 @@
 /**
  * The `curl` lines of the original's README, sent by curl as they stand there: no content type, the original's
- * layer names, only the port is this test's. And the `curl` lines of our own `docs/api.md`.
+ * layer names, only the port is this test's.
  */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { promisify } from 'node:util';
-import { baseLayer, repository } from '../support/base-layer.ts';
+import { baseLayer } from '../support/base-layer.ts';
 import { TestDaemon } from '../support/daemon.ts';
 
 const run = promisify(execFile);
@@ -26,7 +26,6 @@ before(async () => {
   daemon = await TestDaemon.start({
     modules: {
       '000-base-alpine': await baseLayer(),
-      '000-base-debian': await baseLayer(),
       '090-sqlite-libs': await program('sqlite-libs', 'usr/lib/nothing', ''),
       '100-python312': await program('python', 'usr/bin/python3', interpreter),
       '200-nullclaw': await program('nullclaw', 'usr/local/bin/nullclaw', agent),
@@ -102,13 +101,4 @@ test('the original’s bodies for activate, snapshot and restore work', async ()
   );
   const body = '{"cmd": "python3 -c \\"print(42)\\"", "workdir": "/", "timeout": 300}';
   assert.equal(JSON.parse(await post('exec', body)).exit_code, 0);
-});
-
-test('the curl lines of docs/api.md work in their order', async () => {
-  await shell('curl -s -X DELETE localhost:8080/cgi-bin/api/sandboxes/dev');
-  const document = await readFile(join(repository, 'docs/api.md'), 'utf8');
-  const [, block = ''] = /```sh\n([\s\S]*?)```/.exec(document) ?? [];
-  const lines = block.split('\n').filter((line) => line.startsWith('curl '));
-  assert.ok(lines.length >= 4);
-  for (const line of lines) await shell(line.replace('curl ', 'curl -sS --fail '));
 });

@@ -1,0 +1,86 @@
+/**
+ * The commands of docs/, as they stand there: blocks of `sh` are run by bash in their order, each page on sandboxes of
+ * its own. Only the port is another one, and what would follow for ever is ended after a second. Pages about systemd, and
+ * builds from Debian's archive, are not run here.
+ */
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { baseLayer, repository } from '../support/base-layer.ts';
+import { cliEnvironment, endOf } from '../support/cli.ts';
+import { freePort, TestDaemon } from '../support/daemon.ts';
+
+let directory: string;
+let daemon: TestDaemon;
+
+before(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'squash-documents-'));
+  await writeFile(join(directory, 'key.txt'), 'sk-a-real-value\n');
+  const python = join(directory, 'python');
+  await mkdir(join(python, 'usr/bin'), { recursive: true });
+  await writeFile(join(python, 'usr/bin/python3'), '#!/bin/sh\n[ "$1" = -c ] && echo 42\n');
+  await chmod(join(python, 'usr/bin/python3'), 0o755);
+  const packed = spawn('mksquashfs', [python, `${python}.squashfs`, '-all-root', '-quiet', '-no-progress']);
+  assert.equal((await endOf(packed)).code, 0);
+  daemon = await TestDaemon.start({
+    modules: { '000-base-debian': await baseLayer(), '100-python311': `${python}.squashfs` },
+  });
+});
+
+after(async () => {
+  await daemon[Symbol.asyncDispose]();
+  await rm(directory, { recursive: true });
+});
+
+async function blocksOf(page: string): Promise<readonly string[]> {
+  const text = await readFile(join(repository, 'docs', page), 'utf8');
+  return [...text.matchAll(/^```sh\n([\s\S]*?)^```$/gm)].map(([, block]) => block ?? '');
+}
+
+/** What the block printed to standard output. */
+async function runBlock(block: string, env: Readonly<Record<string, string>>): Promise<string> {
+  const text = block
+    .replaceAll('localhost:8080', `localhost:${daemon.port}`)
+    .replaceAll(/^curl /gm, 'curl -sS --fail ')
+    .replaceAll(/^(squash .*--follow)$/gm, 'timeout 1 $1 || [ $? = 124 ]');
+  const child = spawn('bash', ['-euo', 'pipefail', '-c', text], {
+    cwd: directory,
+    env: { ...env, PATH: `${repository}:${env['PATH'] ?? ''}` },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const { code, stdout, stderr } = await endOf(child);
+  assert.equal(code, 0, `${text}\n${stdout.toString()}${stderr}`);
+  return stdout.toString();
+}
+
+for (const [page, count, printed] of [
+  ['cli.md', 1, /^42$/m],
+  ['api.md', 2, /"stdout":"hello\\n"[\s\S]*"allowed":true/],
+  ['network.md', 1, /^connection: allowed {2}allow\[0\] preset:pypi/m],
+  ['secrets.md', 2, /^sk-[\w-]{40,}$[\s\S]*"allowed_hosts":\["api.openai.com"\]/m],
+] as const) {
+  test(`the commands of docs/${page} work in their order`, async () => {
+    const blocks = (await blocksOf(page)).slice(0, count);
+    assert.equal(blocks.length, count);
+    const env = cliEnvironment(daemon);
+    let output = '';
+    for (const block of blocks) output += await runBlock(block, env);
+    assert.match(output, printed);
+    await runBlock('squash rm --all --yes', env);
+  });
+}
+
+test('the commands of docs/codemode.md work without a daemon', async () => {
+  const server = join(repository, 'codemode/src/mcp/notes-server.ts');
+  await writeFile(
+    join(directory, 'mcp.json'),
+    JSON.stringify({ mcpServers: { notes: { command: process.execPath, args: [server] } } }),
+  );
+  await writeFile(join(directory, 'program.ts'), 'const tools: number = 6; return tools * 7;\n');
+  const [block = ''] = await blocksOf('codemode.md');
+  const env = { ...cliEnvironment(undefined), SQUASH_DATA: directory, SQUASH_PORT: String(await freePort()) };
+  assert.match(await runBlock(block, env), /^42\ndeclare const codemode/);
+});
