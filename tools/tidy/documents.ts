@@ -129,7 +129,8 @@ export function checkAttacks(
     const [, attack = '', , test = ''] = line.split(/(?<!\\)\|/).map((cell) => cell.trim());
     const [, file, title] = /^`([^`]+)`: (.+)$/.exec(test) ?? [];
     const text = file === undefined ? undefined : readTest(file);
-    if (title === undefined || text?.includes(`'${title}'`) !== true) {
+    const calls = ['test', 'it'].map((call) => `${call}('${title}'`);
+    if (title === undefined || !calls.some((call) => text?.includes(call) === true)) {
       findings.push(`"${attack}": no test is called "${title ?? test}"`);
     }
   }
@@ -143,7 +144,9 @@ export function checkAttempts(document: string, ids: readonly string[]): Finding
   const named = new Map<string, number>();
   for (const line of section.split('\n')) {
     const [, attack = '', verdict = '', tests = ''] = line.split('|').map((cell) => cell.trim());
-    if (verdict === '' || verdict === 'verdict' || /^-+$/.test(verdict)) continue;
+    const isRow = attack !== '' && attack !== 'attack' && !/^(-+|\*\*.*\*\*)$/.test(attack);
+    if (!isRow) continue;
+    if (verdict === '') findings.push(`"${attack}": has no verdict`);
     const found = [...tests.matchAll(/`([^`]+)`/g)].map(([, id = '']) => id);
     if (found.length === 0) findings.push(`"${attack}": names no attempt`);
     for (const id of found) {

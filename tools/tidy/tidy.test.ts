@@ -196,6 +196,7 @@ test('every attack of docs/network.md names a test that exists', () => {
   const broken =
     '\n## Attacks\n| attack | verdict | test |\n|---|---|---|\n| a | refused | `x.test.ts`: t |\n';
   assert.equal(checkAttacks(broken, () => "test('other', () => {})").findings.length, 1);
+  assert.equal(checkAttacks(broken, () => "// 't' is gone").findings.length, 1);
   assert.equal(checkAttacks(broken, () => "test('t', () => {})").findings.length, 0);
 });
 
@@ -203,9 +204,10 @@ test('the table of attempts and the attempts are the same', () => {
   const ids = attempts.map(({ id }) => id);
   assert.deepEqual(checkAttempts(read('docs/network.md'), ids), []);
   const broken =
-    '\n## Attempts\n| attack | verdict | attempts |\n|---|---|---|\n| a | refused | `x` |\n| b | refused | |\n';
+    '\n## Attempts\n| attack | verdict | attempts |\n|---|---|---|\n| a | refused | `x` |\n| b | refused | |\n| **C** | | |\n';
   assert.equal(checkAttempts(broken, ['x']).length, 1);
   assert.equal(checkAttempts(broken, ['y']).length, 3);
+  assert.equal(checkAttempts(`${broken}| d | | |\n`, ['x']).length, 3);
 });
 
 test('nothing names the workplace it was written at', () => {

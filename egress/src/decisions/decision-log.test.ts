@@ -5,21 +5,15 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { sandboxIdSchema } from '@squash/contract/ids';
-import { createLog } from '@squash/host/base/log';
 import { type EgressDecision, egressDecisionQuerySchema, egressDecisionSchema } from '../control/protocol.ts';
+import { keptLog } from '../../../tests/support/kept-log.ts';
 import { EgressLocked, openEgressDatabase } from '../database.ts';
 import { egressLimits } from '../limits.ts';
 import type { Decision } from '../ports.ts';
 import { DecisionLog } from './decision-log.ts';
 import { DecisionRows } from './decision-rows.ts';
 
-const log = createLog({
-  level: 'error',
-  format: 'json',
-  write: (line) => void process.stderr.write(line),
-  nowMs: () => 0,
-  rate: { linesMax: 10, windowMs: 1_000, keysMax: 10 },
-});
+const { log } = keptLog('error');
 
 function decision(changes: Partial<Decision> = {}): Decision {
   return {

@@ -6,9 +6,9 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { policySchema } from '@squash/contract/policy';
-import { createLog } from '@squash/host/base/log';
 import fc from 'fast-check';
 import { addressRecord, NameServer, queryFor, readAnswer } from '../../../tests/support/name-server.ts';
+import { keptLog } from '../../../tests/support/kept-log.ts';
 import { waitFor } from '../../../tests/support/wait.ts';
 import { parseCidr } from '../address/cidr.ts';
 import { openEgressDatabase } from '../database.ts';
@@ -20,13 +20,7 @@ import { encodeRecord } from './records.ts';
 import { Resolver } from './resolver.ts';
 import { NameRows, VirtualAddresses } from './virtual-addresses.ts';
 
-const log = createLog({
-  level: 'error',
-  format: 'json',
-  write: (line) => void process.stderr.write(line),
-  nowMs: () => 0,
-  rate: { linesMax: 10, windowMs: 1_000, keysMax: 10 },
-});
+const { log } = keptLog('error');
 
 class Place implements AsyncDisposable {
   readonly #stack = new AsyncDisposableStack();

@@ -5,9 +5,9 @@ import { Resolver } from 'node:dns/promises';
 import { once } from 'node:events';
 import { test } from 'node:test';
 import fc from 'fast-check';
+import { queryFor } from '../../../tests/support/name-server.ts';
 import {
   encodeAnswer,
-  encodeName,
   encodeRefusal,
   parseQuery,
   recordTypes,
@@ -15,15 +15,6 @@ import {
   udpBytesMax,
 } from './message.ts';
 import { hostName, reverseAddress } from './name.ts';
-
-/** A query as a stub resolver writes it. */
-function query(name: string, type: number, edns?: number): Uint8Array {
-  const wire = encodeName(name);
-  assert.ok(wire !== undefined);
-  const tail = edns === undefined ? [] : [0, 0, 41, edns >>> 8, edns & 0xff, 0, 0, 0, 0, 0, 0];
-  const head = [0x12, 0x34, 1, 0, 0, 1, 0, 0, 0, 0, 0, edns === undefined ? 0 : 1];
-  return Uint8Array.from([head, [...wire], [type >>> 8, type & 0xff, 0, 1], tail].flat());
-}
 
 test('parseQuery() survives any bytes', () => {
   fc.assert(
@@ -36,7 +27,7 @@ test('parseQuery() survives any bytes', () => {
 });
 
 test('parseQuery() survives a query with any bytes changed', () => {
-  const good = query('www.example.com', recordTypes.A, 1232);
+  const good = queryFor('www.example.com', recordTypes.A, 1232);
   const change = fc.record({ at: fc.nat(good.length - 1), to: fc.nat(255) });
   fc.assert(
     fc.property(fc.array(change, { maxLength: 4 }), fc.nat(good.length), (changes, length) => {
@@ -52,23 +43,23 @@ test('parseQuery() survives a query with any bytes changed', () => {
 });
 
 test('parseQuery() refuses pointers, several questions, and does not answer answers', () => {
-  const pointer = query('a.b', 1);
+  const pointer = queryFor('a.b', 1);
   pointer.set([0xc0, 0x0c], 12);
   assert.deepEqual(parseQuery(pointer), { kind: 'refuse', id: 0x1234, code: responseCodes.formatError });
-  const two = query('a.b', 1);
+  const two = queryFor('a.b', 1);
   two[5] = 2;
   assert.equal(parseQuery(two).kind, 'refuse');
-  const answer = query('a.b', 1);
+  const answer = queryFor('a.b', 1);
   answer[2] = 0x81;
   assert.equal(parseQuery(answer).kind, 'drop');
-  const update = query('a.b', 1);
+  const update = queryFor('a.b', 1);
   update[2] = 5 << 3;
   assert.deepEqual(parseQuery(update), { kind: 'refuse', id: 0x1234, code: responseCodes.notImplemented });
   assert.equal(encodeRefusal(7, 1).length, 12);
 });
 
 test('encodeAnswer() keeps the odd case of the question', () => {
-  const parsed = parseQuery(query('wWw.ExAmPlE.cOm', 1));
+  const parsed = parseQuery(queryFor('wWw.ExAmPlE.cOm', 1));
   assert.ok(parsed.kind === 'query');
   assert.equal(hostName(parsed.query.labels), 'www.example.com');
   const answer = encodeAnswer(parsed.query, { code: 0, records: [] }, 512);
@@ -82,7 +73,7 @@ test('encodeAnswer() cuts what does not fit and says so', () => {
     [4096, 1232],
     [100, 512],
   ] as const) {
-    const parsed = parseQuery(query('example.com', 16, edns));
+    const parsed = parseQuery(queryFor('example.com', 16, edns));
     assert.ok(parsed.kind === 'query');
     assert.equal(udpBytesMax(parsed.query), most);
     const answer = encodeAnswer(parsed.query, { code: 0, records }, most);

@@ -14,7 +14,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { PassThrough } from 'node:stream';
 import { test } from 'node:test';
-import { createLog } from '@squash/host/base/log';
+import { keptLog } from '../../../tests/support/kept-log.ts';
 import type { Destination } from '../ports.ts';
 import { generatePlaceholder, placeholderPrefixFor } from './placeholder.ts';
 import { FileSecretStore } from './secret-store.ts';
@@ -23,7 +23,8 @@ import { readSecretsFile, SecretsFileError, writeSecretsFile } from './secrets-f
 class Directory implements Disposable {
   readonly path = mkdtempSync(join(tmpdir(), 'squash-secrets-'));
   readonly file = join(this.path, 'secrets.json');
-  readonly lines: string[] = [];
+  readonly #log = keptLog('info');
+  readonly lines = this.#log.lines;
   readonly #stores: FileSecretStore[] = [];
 
   write(value: unknown, mode = 0o600): void {
@@ -32,14 +33,7 @@ class Directory implements Disposable {
   }
 
   store(): FileSecretStore {
-    const log = createLog({
-      level: 'info',
-      format: 'json',
-      write: (line) => this.lines.push(line),
-      nowMs: () => 0,
-      rate: { linesMax: 10, windowMs: 1_000, keysMax: 10 },
-    });
-    const store = new FileSecretStore(this.file, log);
+    const store = new FileSecretStore(this.file, this.#log.log);
     this.#stores.push(store);
     return store;
   }

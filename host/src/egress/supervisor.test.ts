@@ -5,8 +5,8 @@ import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { createLog } from '#base/log.ts';
 import packageJson from '../../../egress/package.json' with { type: 'json' };
+import { keptLog } from '../../../tests/support/kept-log.ts';
 import { processesOf } from '../../../tests/support/leaks.ts';
 import { waitFor } from '../../../tests/support/wait.ts';
 import { EgressClient } from './egress-client.ts';
@@ -19,7 +19,8 @@ const { version } = packageJson;
 class Place implements AsyncDisposable {
   readonly dataDir = mkdtempSync(join(tmpdir(), 'squash-egress-'));
   readonly runDir = join(this.dataDir, 'run');
-  readonly lines: string[] = [];
+  readonly #log = keptLog('info');
+  readonly lines = this.#log.lines;
   readonly starts: number[] = [];
   readonly #stack = new AsyncDisposableStack();
 
@@ -54,13 +55,7 @@ class Place implements AsyncDisposable {
         onUp: async () => {
           await client.sync({ ceiling: null, allowCidrs: [], interceptsTls: false, sandboxes: [] });
         },
-        log: createLog({
-          level: 'info',
-          format: 'json',
-          write: (line) => void this.lines.push(line),
-          nowMs: () => 0,
-          rate: { linesMax: 100, windowMs: 1_000, keysMax: 100 },
-        }),
+        log: this.#log.log,
         ...changes,
       }),
     );
