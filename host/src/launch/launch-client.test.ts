@@ -152,6 +152,20 @@ await insideLauncher(import.meta.filename, ['default', 'single', 'fuse', 'user',
     assert.match(forks.output, /can't fork|Resource temporarily unavailable/);
   });
 
+  test('a busy command gets the processor time of its sandbox and no more', {
+    skip: !hasGroups,
+  }, async () => {
+    await using box = await launchSandbox(place, 'busy', { cpuMilli: 100 });
+    const beganMs = performance.now();
+    const { output } = await box.sh('i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done; cat /proc/$$/stat');
+    const wallMs = performance.now() - beganMs;
+    const fields = output.slice(output.lastIndexOf(')') + 2).split(' ');
+    const usedMs = 10 * (Number(fields[11]) + Number(fields[12]));
+    assert.ok(usedMs > 100, `else the limit had nothing to do: ${usedMs} ms`);
+    // Each period of 100 ms gives 10, of which the first is free; accounting is by ticks of 10 ms.
+    assert.ok(usedMs <= 0.1 * wallMs * 1.2 + 50, `${usedMs} ms used in ${wallMs} ms`);
+  });
+
   test('out-of-memory kills are counted when a command takes too much', { skip: !hasGroups }, async () => {
     await using box = await launchSandbox(place, 'memory', { memoryBytesMax: 2 ** 25 });
     await box.sh('x=x; while :; do x=$x$x; done');

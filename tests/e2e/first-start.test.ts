@@ -1,0 +1,59 @@
+/** The daemon on a directory that is not there yet, started under the original's name `sq-start`: what it says, and that it is right. */
+import assert from 'node:assert/strict';
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { baseLayer, repository } from '../support/base-layer.ts';
+import { freePort } from '../support/daemon.ts';
+import { expectNoLeaks } from '../support/leaks.ts';
+import { ownedPrefix, removeAbandoned } from '../support/owned-directory.ts';
+import { waitFor } from '../support/wait.ts';
+
+const program = join(repository, 'packaging/bin/sq-start');
+
+test('sq-start starts on an empty data directory and says how to get a first layer', async () => {
+  const parent = await mkdtemp(join(tmpdir(), ownedPrefix('first')));
+  const env = {
+    PATH: process.env['PATH'] ?? '/usr/bin:/bin',
+    HOME: process.env['HOME'] ?? '/root',
+    SQUASH_DATA: join(parent, 'data'),
+    SQUASH_PORT: String(await freePort()),
+    SQUASH_LOG_FORMAT: 'json',
+  };
+  const squash = (...words: string[]) =>
+    spawnSync(join(repository, 'squash'), words, { encoding: 'utf8', env, cwd: parent });
+  const child = spawn(program, ['squashd'], { cwd: parent, env, stdio: ['ignore', 'pipe', 'pipe'] });
+  try {
+    let said = '';
+    for (const stream of [child.stdout, child.stderr])
+      stream.setEncoding('utf8').on('data', (text: string) => (said += text));
+    await waitFor('the remedy', () => {
+      assert.equal(child.exitCode, null, said);
+      return said.includes('layers.none');
+    });
+    assert.match(said, /"squashd" is served by: squash serve/);
+    assert.match(said, /\\"squash quickstart\\" builds one, \\"squash module import FILE\\" takes one in/);
+    await waitFor('an answer', () => squash('ls').status === 0);
+    assert.match(squash('create', 'dev').stderr, /module not found/);
+    assert.match(squash('module', 'ls').stderr, /squash quickstart/, 'who looks is told as well');
+    const taken = squash('module', 'import', await baseLayer(), '--name', '000-base-debian');
+    assert.equal(taken.status, 0, taken.stderr);
+    assert.equal(squash('run', '000-base-debian', '--', 'echo', 'there').stdout, 'there\n');
+    assert.equal(squash('stop', '--all').status, 0);
+    if (child.exitCode === null) await once(child, 'exit');
+    assert.equal(child.exitCode, 0, said);
+    await expectNoLeaks(parent);
+  } finally {
+    child.kill('SIGKILL');
+    await removeAbandoned(parent);
+  }
+});
+
+test('sq-start refuses what the original’s did not know', () => {
+  const { status, stderr } = spawnSync(program, ['--port=1'], { encoding: 'utf8' });
+  assert.equal(status, 2);
+  assert.match(stderr, /^usage: sq-start/);
+});
