@@ -1,0 +1,61 @@
+/** A layer that can't be read any more: the sandboxes on it say so, the others go on, and all is well when it is back. */
+import assert from 'node:assert/strict';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import type { SandboxInfo } from '@squash/contract/sandbox';
+import { packModule } from '../support/base-layer.ts';
+import { TestDaemon } from '../support/daemon.ts';
+import { processesOf, signalAll } from '../support/leaks.ts';
+import { waitFor } from '../support/wait.ts';
+import { boxPath, output, sandboxesPath } from './model.ts';
+
+interface Index {
+  readonly files: Readonly<Record<string, { readonly digest: string }>>;
+}
+
+/** As after a reboot: nothing runs, so every sandbox has to be started on its layers again. */
+async function endEverything(daemon: TestDaemon): Promise<void> {
+  await daemon.stop();
+  const isLauncher = ({ command }: { readonly command: string }): boolean =>
+    command.includes('squash-launch');
+  signalAll(daemon.dataDir, 'SIGTERM', isLauncher);
+  await waitFor('the launcher to end', () => !processesOf(daemon.dataDir).some(isLauncher));
+}
+
+test('a layer that is gone and a module that is cut off fail their sandboxes by a code, and no other one', async () => {
+  const directory = mkdtempSync(join(tmpdir(), 'squash-lost-'));
+  const tool = join(directory, 'tool.squashfs');
+  await packModule(tool, { 'opt/tool/answer': '42\n' });
+  {
+    await using daemon = await TestDaemon.start({ modules: { '100-tool': tool } });
+    const layers = ['000-base-test', '100-tool'];
+    await daemon.call('POST', sandboxesPath, { id: 'lost', layers, memory_mb: 64 });
+    await daemon.call('POST', sandboxesPath, { id: 'other', memory_mb: 64 });
+    await output(daemon, 'lost', 'echo kept > /kept');
+    await endEverything(daemon);
+    const index = JSON.parse(readFileSync(join(daemon.dataDir, 'layers/index.json'), 'utf8')) as Index;
+    const digest = index.files['modules/100-tool.squashfs']?.digest ?? '';
+    rmSync(join(daemon.dataDir, 'layers', digest), { recursive: true });
+    const module = join(daemon.dataDir, 'modules/100-tool.squashfs');
+    const bytes = readFileSync(module);
+    writeFileSync(module, bytes.subarray(0, 200));
+    await daemon.start();
+    const state = async (): Promise<string> =>
+      ((await daemon.call('GET', boxPath('lost'))) as SandboxInfo).state;
+    await waitFor('the sandbox to be given up', async () => (await state()) === 'failed');
+    assert.match(daemon.output, /layer_corrupt: Cannot use module \\"100-tool\\": it is cut off/);
+    const refused = await daemon.request('POST', boxPath('lost', '/exec'), { cmd: 'true' });
+    assert.equal(refused.json.code, 'sandbox_not_ready');
+    const created = await daemon.request('POST', sandboxesPath, { id: 'new', layers, memory_mb: 64 });
+    assert.equal(created.json.code, 'layer_corrupt');
+    assert.equal(await output(daemon, 'other', 'echo fine'), 'fine\n');
+    await daemon.stop();
+    writeFileSync(module, bytes);
+    await daemon.start();
+    await waitFor('the sandbox to be back', async () => (await state()) === 'ready');
+    assert.equal(await output(daemon, 'lost', 'cat /kept /opt/tool/answer'), 'kept\n42\n');
+  }
+  rmSync(directory, { recursive: true });
+});
