@@ -4,6 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { limits } from '@squash/contract/limits';
 import type { GuestMachine } from './guest.ts';
 import { bootWithLayer, Service } from './service.ts';
 
@@ -40,7 +41,12 @@ test('nothing but the privileged helper is root on the guest when the service ru
     'ps -eo uid=,args= | grep -F -e squash -e /opt/ | grep -v -e grep -e squash-agent -e squash-test-age -e defunct',
   );
   const asRoot = processes.split('\n').filter((line) => /^\s*0 /.test(line) && !line.endsWith('<defunct>'));
-  assert.ok(asRoot.length <= 1, processes);
+  // It and the child of it that serves.
+  assert.ok(asRoot.length <= 2, processes);
+  assert.deepEqual(
+    asRoot.filter((line) => !/^\s*0 squash-launch helper squash-[0-9a-f]{16}$/.test(line)),
+    [],
+  );
 });
 
 test('limits are in the sandbox’s own group when it is created with them', async () => {
@@ -50,6 +56,18 @@ test('limits are in the sandbox’s own group when it is created with them', asy
   assert.match(await vm.output(`cat ${group}/pids.max`), /^\d+$/);
   // Not below the unit's: systemd could not start the next daemon in a group whose children have controllers.
   assert.match(group, /^\/sys\/fs\/cgroup\/squash-/);
+});
+
+test('the egress process is in a group of its own with its memory limit when the service runs', async () => {
+  const pid = "$(pgrep -f 'egress/src/[m]ain.ts')";
+  // The helper moves it: nobody else may across groups of other owners.
+  await vm.until(`grep -q '/egress$' /proc/${pid}/cgroup`);
+  const group = `/sys/fs/cgroup${await vm.output(`sed 's/^0:://' /proc/${pid}/cgroup`)}`;
+  assert.equal(await vm.output(`cat ${group}/memory.max`), String(limits.egressMemoryBytesMax));
+  assert.equal(
+    await vm.output(`cat ${group}/cgroup.procs`),
+    await vm.output(`pgrep -f 'egress/src/[m]ain.ts'`),
+  );
 });
 
 test('memory limit ends the offender and says so when a command takes too much', async () => {
@@ -129,4 +147,24 @@ test('nothing stays when everything is stopped', async () => {
   await vm.until('! pgrep -x squash-init && ! pgrep -x squash-launch');
   assert.equal(await vm.output("find /sys/fs/cgroup -type d -name 'squash-????????????????'"), '');
   assert.equal(await vm.output('losetup -a'), '');
+});
+
+test('a kernel without TPROXY is told by create and doctor, and sandboxes work without a network', async () => {
+  await vm.output("echo 'install nft_tproxy /bin/false' >/etc/modprobe.d/none.conf");
+  // In use until the last namespace that has the rules is gone.
+  await vm.until('! lsmod | grep -q nft_tproxy || modprobe -r nft_tproxy');
+  await squash.control('start squash');
+  await squash.healthy();
+  const created = await squash.call('POST', '/sandboxes', { id: 'alone', memory_mb: 64 });
+  assert.deepEqual(
+    created.warnings.map(({ code }: { readonly code: string }) => code),
+    ['network'],
+    JSON.stringify(created.warnings),
+  );
+  assert.match(created.warnings[0].message, /nft_tproxy/);
+  assert.equal((await squash.exec('alone', 'cat /proc/net/dev | grep -c :')).stdout, '1\n');
+  const { stdout } = await vm.run('SQUASH_DATA=/var/lib/squash /opt/squash/squash doctor');
+  assert.match(stdout, /network: no sandbox reaches any host[^]*modprobe -a nf_tables nft_tproxy/);
+  await squash.call('DELETE', '/sandboxes/alone');
+  await vm.output('SQUASH_DATA=/var/lib/squash /opt/squash/squash stop --all');
 });
