@@ -4,7 +4,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { it } from 'node:test';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
-import { startChild, startConfined } from './child.ts';
+import { childPlace, startChild, startConfined } from './child.ts';
 import { confinementState } from './confinement.ts';
 import { nodeCommand } from './programs.ts';
 
@@ -138,3 +138,12 @@ function running(word: string): readonly string[] {
     }
   });
 }
+
+it('a child that is killed at any step of its start is gone, and nobody waits for it', async () => {
+  for (let steps = 0; steps < 400; steps += 20) {
+    const child = await childPlace(nodeCommand('quickjs', 64)).start();
+    for (let step = 0; step < steps; step += 1) await new Promise((settle) => setImmediate(settle));
+    child.kill();
+    await child.exited;
+  }
+});

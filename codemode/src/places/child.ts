@@ -75,14 +75,24 @@ export function startConfined(command: ChildCommand, { program, args, filter }: 
     stdio: ['ignore', 'ignore', 'pipe', 'pipe', 'pipe', filter === undefined ? 'ignore' : 'pipe'],
   });
   let enginePid: number | undefined;
+  let isUnwanted = false;
+  const kill = () => {
+    isUnwanted = true;
+    // Not bubblewrap before it has told of its child: that waits for a word of bubblewrap's, and would wait for ever.
+    if (enginePid === undefined) return;
+    // The first process of its namespace: with it goes all that is in there.
+    if (child.pid !== undefined && parentOf(enginePid) === child.pid) process.kill(enginePid, 'SIGKILL');
+    child.kill('SIGKILL');
+  };
   let told = '';
   (child.stdio[4] as Readable).on('data', (text: Buffer) => {
     told += text.toString();
     enginePid ??= Number(/"child-pid": (\d+)/.exec(told)?.[1] ?? Number.NaN) || undefined;
+    if (isUnwanted) kill();
   });
   // A child that did not start says so by its exit.
   ((child.stdio as readonly unknown[])[5] as Writable | null)?.on('error', () => {}).end(filter);
-  return placeChild(child, command.channel, () => enginePid);
+  return { ...placeChild(child, command.channel, () => enginePid), kill };
 }
 
 /** @param pidOf the engine's process, where that is not the child itself; undefined while it is not known */
@@ -113,7 +123,9 @@ export function placeChild(
 }
 
 function setHeld(handle: unknown, held: boolean): void {
-  const one = handle as { ref?(): void; unref?(): void } | null;
+  const one = handle as { ref?(): void; unref?(): void; readonly destroyed?: boolean } | null;
+  // What has ended holds nothing; Node would keep a listener for each time it is asked.
+  if (one?.destroyed === true) return;
   if (held) one?.ref?.();
   else one?.unref?.();
 }
@@ -173,6 +185,15 @@ async function limitData(child: ChildProcess, pid: number | undefined, moreMb: n
       else reject(new CodemodeError('unavailable', `the memory limit can not be set: ${error.message}`));
     });
   });
+}
+
+/** Undefined where there is no such process. */
+function parentOf(pid: number): number | undefined {
+  try {
+    return Number(/^PPid:\s+(\d+)$/m.exec(readFileSync(`/proc/${pid}/status`, 'latin1'))?.[1]);
+  } catch {
+    return undefined;
+  }
 }
 
 function dataBytes(pid: number): number | undefined {
