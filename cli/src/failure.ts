@@ -35,6 +35,17 @@ export function errorCode(cause: unknown): string | undefined {
   return cause instanceof Error && 'code' in cause && typeof cause.code === 'string' ? cause.code : undefined;
 }
 
+const fileProblems: Readonly<Record<string, string>> = {
+  ENOENT: 'there is no such file',
+  EACCES: 'this user may not read it',
+  EISDIR: 'it is a directory',
+};
+
+/** Why a file can't be read, without the words of the system call. */
+export function fileProblem(cause: unknown): string {
+  return fileProblems[errorCode(cause) ?? ''] ?? (cause instanceof Error ? cause.message : String(cause));
+}
+
 export function usageFailure(message: string): CliFailure {
   return new CliFailure('usage', message, exitCodes.usage);
 }

@@ -55,6 +55,42 @@ test('a misspelt command or option is told with the one that may have been meant
   }
 });
 
+test('a refusal is told with what to do about it, and with --json as the API says it', async () => {
+  const body = { error: 'not found: x', code: 'sandbox_not_found' };
+  assert.equal(await listing(404, body, []), 'squash: not found: x; try: squash ls (sandbox_not_found)\n');
+  const json = '{"error":{"code":"sandbox_not_found","message":"not found: x"}}\n';
+  assert.equal(await listing(404, body, ['--json']), json);
+  const refused = await listing(401, { error: 'unauthorized', code: 'unauthorized' }, []);
+  assert.equal(refused, 'squash: unauthorized; set SQUASH_AUTH_TOKEN, or give --token (unauthorized)\n');
+});
+
+test('a server without TLS is told in one line', async () => {
+  const server = createServer((_, response) => response.end()).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  const words = ['ls', '--url', `https://127.0.0.1:${port}`];
+  const said = await new Promise((resolve) => {
+    execFile(process.execPath, [program, ...words], (_, stdout, stderr) => resolve(stdout + stderr));
+  });
+  server.close();
+  assert.equal(
+    said,
+    `squash: can't reach the daemon at https://127.0.0.1:${port}: what listens there speaks no TLS that we can; without TLS the address begins with http:// (unreachable)\n`,
+  );
+});
+
+test('a file that is not there is told without system calls', () => {
+  for (const [words, said] of [
+    [['policy', 'set', 'x', '--file', '/none'], 'the policy "/none": there is no such file (usage)'],
+    [['create', 'x', '--body', '@/none'], '--body @/none: there is no such file (usage)'],
+    [['module', 'import', '/none'], '"/none": there is no such file (file_unreadable)'],
+    [['codemode', 'run', '/none'], '"/none": there is no such file (file_unreadable)'],
+  ] as const) {
+    const end = spawnSync(process.execPath, [program, ...words], { encoding: 'utf8' });
+    assert.equal(end.stderr, `squash: can't read ${said}\n`);
+  }
+});
+
 test('a wrong option without a command is named, not answered with the help', () => {
   for (const words of [['-v'], ['--verbose'], ['--json', '-x']]) {
     const end = spawnSync(process.execPath, [program, ...words], { encoding: 'utf8' });

@@ -27,6 +27,11 @@ describe('findDaemon', () => {
       describeAddress(findDaemon({}, { SQUASH_DATA: data, SQUASH_PORT: '81' })),
       'http://127.0.0.1:81',
     );
+    for (const port of ['abc', '65536', '-1'])
+      assert.throws(
+        () => findDaemon({}, { SQUASH_DATA: data, SQUASH_PORT: port }),
+        /SQUASH_PORT is ".*": a port/,
+      );
     mkdirSync(join(data, 'run'), { recursive: true });
     writeFileSync(join(data, 'run', 'api.sock'), '');
     assert.equal(describeAddress(findDaemon({}, { SQUASH_DATA: data })), join(data, 'run/api.sock'));

@@ -82,6 +82,8 @@ export function findDaemon(options: AddressOptions, env: NodeJS.ProcessEnv = pro
   const port = withDotEnv(env)['SQUASH_PORT'];
   // `0` and `off` name no port; the socket is then the only way, and the message names it.
   if (port === 'off' || port === '0') return { kind: 'unix', path };
+  if (port && !(/^\d{1,5}$/.test(port) && Number(port) <= 65_535))
+    throw usageFailure(`SQUASH_PORT is "${port}": a port is a number from 1 to 65535, or off`);
   const guess = parseAddress(`http://127.0.0.1:${port || apiPortDefault}`, 'SQUASH_PORT');
   return guess.kind === 'tcp' ? { ...guess, isGuess: true } : guess;
 }

@@ -111,9 +111,11 @@ function unreachable(address: Address, cause: unknown): CliFailure {
       ? 'this user may not use the socket'
       : code === 'ENOENT' || code === 'ECONNREFUSED'
         ? 'no daemon listens there; start one with: squash serve'
-        : cause instanceof Error
-          ? cause.message
-          : String(cause);
+        : code !== undefined && /^(EPROTO$|ERR_SSL_)/.test(code)
+          ? 'what listens there speaks no TLS that we can; without TLS the address begins with http://'
+          : cause instanceof Error
+            ? cause.message
+            : String(cause);
   return new CliFailure(
     'unreachable',
     `can't reach the daemon at ${where}: ${reason}`,

@@ -5,7 +5,7 @@
 import { readFileSync } from 'node:fs';
 import { type ExecuteResult, toolTreeOf, withSearch } from '@squash/codemode';
 import type { Call } from '../command.ts';
-import { CliFailure, exitCodes } from '../failure.ts';
+import { CliFailure, exitCodes, fileProblem } from '../failure.ts';
 import { printJson, printLine, printNote } from '../output/print.ts';
 import { asFailure, openExecutor, openServers } from './codemode-setup.ts';
 
@@ -53,7 +53,7 @@ function readCode(path: string): string {
   try {
     return readFileSync(path === '-' ? 0 : path, 'utf8');
   } catch (cause) {
-    throw new CliFailure('file_failed', `can't read "${path}": ${(cause as Error).message}`);
+    throw new CliFailure('file_unreadable', `can't read "${path}": ${fileProblem(cause)}`);
   }
 }
 

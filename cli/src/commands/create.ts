@@ -5,7 +5,7 @@ import { limits } from '@squash/contract/limits';
 import type { SandboxInfo } from '@squash/contract/sandbox';
 import { sandboxesPath } from '../client/client.ts';
 import type { Call } from '../command.ts';
-import { exitCodes, usageFailure } from '../failure.ts';
+import { exitCodes, fileProblem, usageFailure } from '../failure.ts';
 import { printJson, printLine, printNote, visible } from '../output/print.ts';
 import { readPolicyFile } from '../policy-file.ts';
 
@@ -82,7 +82,7 @@ function readNamed(path: string): string {
   try {
     return readFileSync(path, 'utf8');
   } catch (cause) {
-    throw usageFailure(`can't read --body @${path}: ${(cause as Error).message}`);
+    throw usageFailure(`can't read --body @${path}: ${fileProblem(cause)}`);
   }
 }
 

@@ -5,7 +5,7 @@ import { basename } from 'node:path';
 import type { ModuleAnswer } from '@squash/contract/module';
 import { apiPath } from '../client/client.ts';
 import type { Call } from '../command.ts';
-import { CliFailure, exitCodes, usageFailure } from '../failure.ts';
+import { CliFailure, exitCodes, fileProblem, usageFailure } from '../failure.ts';
 import { withProgress } from '../output/progress.ts';
 import { formatBytes, printJson, printLine, visible } from '../output/print.ts';
 import { noteUnstackable } from './module-upload.ts';
@@ -46,6 +46,6 @@ async function openSource(file: string): Promise<Source> {
     const stream: ReadStream = createReadStream('', { fd: handle, highWaterMark: 262_144 });
     return { stream, bytes: facts.isFile() ? facts.size : undefined };
   } catch (cause) {
-    throw new CliFailure('file_unreadable', `can't read "${file}": ${(cause as Error).message}`);
+    throw new CliFailure('file_unreadable', `can't read "${file}": ${fileProblem(cause)}`);
   }
 }

@@ -55,10 +55,7 @@ async function detach(call: Call): Promise<number> {
   given.abort();
   if (reason !== undefined) {
     const said = lastWords(log, begin);
-    throw new CliFailure(
-      'start_failed',
-      `the daemon did not start: ${said === undefined ? reason : `${reason}: ${said}`}; its log is "${log}"`,
-    );
+    throw new CliFailure('start_failed', `the daemon did not start: ${said ?? reason}; its log is "${log}"`);
   }
   child.unref();
   const info = await ownDaemon(call.client);
@@ -86,7 +83,8 @@ function lastWords(log: string, begin: number): string | undefined {
   try {
     const entry: unknown = JSON.parse(line);
     if (typeof entry !== 'object' || entry === null || !('error' in entry)) return undefined;
-    return String(entry.error);
+    // As the first stage writes it: the code behind the sentence.
+    return String(entry.error).replace(/^([a-z_]+): (.*)$/s, '$2 ($1)');
   } catch {
     return line === '' ? undefined : line.replace(/^squash: /, '');
   }

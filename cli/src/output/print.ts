@@ -7,6 +7,7 @@
  */
 import { writeSync } from 'node:fs';
 import { type CliFailure, errorCode, exitCodes } from '../failure.ts';
+import { hinted } from '../hints.ts';
 
 export const standardOutput = 1;
 export const standardError = 2;
@@ -55,7 +56,7 @@ export function printFailure({ code, message }: CliFailure, json: boolean): void
   printNote(
     json
       ? JSON.stringify({ error: { code, message } })
-      : `squash: ${visibleLines(message)} (${visible(code)})`,
+      : `squash: ${visibleLines(hinted(code, message))} (${visible(code)})`,
   );
 }
 

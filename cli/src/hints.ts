@@ -1,0 +1,19 @@
+/**
+ * What to do about a refusal, in words of the command line: the API's sentences are for every client and name no command.
+ * Added to the line that people read, never to `--json`.
+ */
+const hints: Readonly<Record<string, string>> = {
+  job_not_found: 'try: squash jobs <id>',
+  module_exists: '--replace replaces it',
+  module_in_use: 'squash ls shows by which',
+  module_not_found: 'try: squash module ls',
+  sandbox_not_found: 'try: squash ls',
+  secret_not_found: 'try: squash secret ls',
+  snapshot_not_found: 'try: squash snapshots <id>',
+  unauthorized: 'set SQUASH_AUTH_TOKEN, or give --token',
+};
+
+export function hinted(code: string, message: string): string {
+  const hint = Object.hasOwn(hints, code) ? hints[code] : undefined;
+  return hint === undefined ? message : `${message}; ${hint}`;
+}
