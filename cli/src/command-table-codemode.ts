@@ -12,6 +12,7 @@ const codemodeFlags: readonly FlagSpec[] = [
   {
     name: 'executor',
     value: 'NAME',
+    choices: ['sandbox', 'quickjs', 'isolated-vm', 'deno', 'container', 'vm2'],
     summary:
       'sandbox (default where a daemon runs), quickjs (default else), isolated-vm, deno, container or vm2',
   },

@@ -12,8 +12,18 @@ export const networkCommands: readonly CommandSpec[] = [
     flags: [
       { name: 'follow', short: 'f', summary: 'go on with each decision as it comes' },
       { name: 'denied', summary: 'only what was refused' },
-      { name: 'verdict', value: 'VERDICT', summary: 'allowed, denied or blocked' },
-      { name: 'kind', value: 'KIND', summary: 'dns, connection or request' },
+      {
+        name: 'verdict',
+        value: 'VERDICT',
+        choices: ['allowed', 'denied', 'blocked'],
+        summary: 'allowed, denied or blocked',
+      },
+      {
+        name: 'kind',
+        value: 'KIND',
+        choices: ['dns', 'connection', 'request'],
+        summary: 'dns, connection or request',
+      },
       { name: 'host', value: 'HOST', summary: 'only this name, or *.NAME for names below it' },
       { name: 'after', value: 'ID', summary: 'only what has a higher number' },
       { name: 'limit', value: 'N', summary: 'at most so many (default 100)' },
@@ -35,7 +45,12 @@ export const networkCommands: readonly CommandSpec[] = [
     positionals: [sandbox, { name: 'destination', kind: 'preset', optional: true, repeats: true }],
     flags: [
       { name: 'deny', value: 'HOST', repeats: true, summary: 'refused even where a destination allows it' },
-      { name: 'dns', value: 'HOW', summary: 'refused names: refuse (default) or nxdomain' },
+      {
+        name: 'dns',
+        value: 'HOW',
+        choices: ['refuse', 'nxdomain'],
+        summary: 'refused names: refuse (default) or nxdomain',
+      },
       {
         name: 'file',
         short: 'f',
@@ -62,7 +77,8 @@ export const networkCommands: readonly CommandSpec[] = [
       },
       { name: 'policy', value: 'FILE', kind: 'file', summary: 'a policy to try instead of the sandbox’s' },
     ],
-    notes: 'The destination is host:port, address:port or a URL. Exits with 1 where it would be refused.',
+    notes:
+      'The destination is host:port, address:port or a URL; without a port 443. Exits with 1 where it would be refused.',
     load: () => import('./commands/policy-test.ts'),
   },
   {
@@ -105,6 +121,7 @@ export const networkCommands: readonly CommandSpec[] = [
       {
         name: 'surface',
         value: 'WHERE',
+        choices: ['headers', 'query', 'path', 'body'],
         repeats: true,
         summary: 'headers (default), query, path, body: where it is put in',
       },

@@ -281,7 +281,7 @@ export const commandTable: readonly CommandSpec[] = [
     group: 'layer',
     summary: 'make a layer from Debian packages or a directory and add it; without a recipe: list them',
     positionals: [
-      { name: 'recipe', kind: 'text', optional: true },
+      { name: 'recipe', kind: 'recipe', optional: true },
       { name: 'directory', kind: 'directory', optional: true },
       { name: 'name', kind: 'text', optional: true },
     ],
@@ -316,7 +316,7 @@ export const commandTable: readonly CommandSpec[] = [
     name: 'completion',
     group: 'other',
     summary: 'a completion script for a shell',
-    positionals: [{ name: 'bash|zsh|fish', kind: 'text' }],
+    positionals: [{ name: 'bash|zsh|fish', kind: 'text', choices: ['bash', 'zsh', 'fish'] }],
     flags: [],
     notes: 'bash: source <(squash completion bash)   zsh: the same   fish: squash completion fish | source',
     load: () => import('./commands/completion.ts'),

@@ -13,6 +13,7 @@ export type WordKind =
   | 'job'
   | 'secret'
   | 'preset'
+  | 'recipe'
   | 'file'
   | 'directory'
   | 'command'
@@ -24,6 +25,8 @@ export interface FlagSpec {
   /** Placeholder of the flag's value; a flag without one is a switch. */
   readonly value?: string;
   readonly kind?: WordKind;
+  /** The words that may stand there, for completion; what else is refused by whoever takes them. */
+  readonly choices?: readonly string[];
   /** May be given several times; `list` returns all. */
   readonly repeats?: true;
   readonly summary: string;
@@ -32,6 +35,7 @@ export interface FlagSpec {
 export interface PositionalSpec {
   readonly name: string;
   readonly kind: WordKind;
+  readonly choices?: readonly string[];
   readonly optional?: true;
   /** Only the last may repeat. */
   readonly repeats?: true;

@@ -219,7 +219,8 @@ describe('squash', () => {
     await squashOk(daemon, ['snapshot', 'complete-me', 'label-one']);
     const complete = (...words: string[]): string[] => {
       const script = `source <(squash completion bash)
-        COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _squash squash; printf '%s\\n' "\${COMPREPLY[@]}"`;
+        COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMP_LINE=$*; COMP_LINE=\${COMP_LINE// : /:}
+        COMP_LINE=\${COMP_LINE// = /=}; COMP_LINE=\${COMP_LINE/% :/:}; _squash squash; printf '%s\\n' "\${COMPREPLY[@]}"`;
       const env = { ...cliEnvironment(daemon), PATH: `${repository}:${process.env['PATH']}` };
       const said = execFileSync('bash', ['-c', script, 'bash', 'squash', ...words], {
         encoding: 'utf8',
@@ -239,6 +240,15 @@ describe('squash', () => {
     ]);
     assert.deepEqual(complete('--json', 'rm', 'complete-me', 'c'), ['complete-me']);
     assert.deepEqual(complete('completion', 'f'), ['fish']);
+    assert.deepEqual(complete('egress', 'x', '--verdict', 'd'), ['denied']);
+    assert.deepEqual(complete('codemode', 'run', '--executor', 'q'), ['quickjs']);
+    assert.deepEqual(complete('module', 'build', 'py'), ['python']);
+    assert.deepEqual(complete('help', 'policy', 'l'), ['learn']);
+    // As bash cuts the words: what stands before the last cut is not its to replace.
+    assert.deepEqual(complete('policy', 'set', 'x', 'preset', ':', 'py'), ['pypi']);
+    assert.deepEqual(complete('policy', 'set', 'x', 'preset', ':').slice(0, 2), ['debian', 'ubuntu']);
+    assert.deepEqual(complete('create', '--allow-net', '=', 'preset', ':', 'py'), ['pypi']);
+    assert.deepEqual(complete('egress', 'x', '--verdict', '=', 'al'), ['allowed']);
     writeFileSync(join(directory, 'a file.squashfs'), '');
     assert.deepEqual(complete('module', 'import', 'a'), ['a file.squashfs']);
     assert.deepEqual(complete('exec', 'complete-me', 'ls', ''), []);

@@ -12,8 +12,9 @@ import type { SecretInfo } from '@squash/contract/secrets';
 import { globalFlags, parseArguments } from '../arguments.ts';
 import { Client, modulesPath, sandboxesPath, sandboxPath } from '../client/client.ts';
 import { commandTable, findCommand } from '../command-table.ts';
-import type { Call, CommandSpec, FlagSpec, WordKind } from '../command.ts';
+import type { Call, CommandSpec, FlagSpec, PositionalSpec, WordKind } from '../command.ts';
 import { exitCodes } from '../failure.ts';
+import { listRecipes } from '../layer-builder.ts';
 import { printLine, visible } from '../output/print.ts';
 import { secretsPath } from './secret-ls.ts';
 
@@ -47,6 +48,8 @@ async function complete(words: readonly string[], partial: string): Promise<Cand
   const open = flags.find((flag) => flag.value !== undefined && isFlag(flag, previous));
   const source = new WordSource(found, words);
   if (open !== undefined) return await source.ofFlag(open, partial);
+  const attached = flags.find((flag) => flag.value !== undefined && partial.startsWith(`--${flag.name}=`));
+  if (attached !== undefined) return await source.ofAttached(attached, partial);
   if (found === undefined) return partial.startsWith('-') ? flagWords(globalFlags) : commandWords(words);
   const own = found.words;
   if (own.includes('--')) return ':files';
@@ -57,8 +60,9 @@ async function complete(words: readonly string[], partial: string): Promise<Cand
   const last = positionals.at(-1);
   const positional = positionals[count] ?? (last?.repeats === true ? last : undefined);
   if (positional === undefined) return [];
-  if (found.spec.name === 'completion') return ['bash', 'zsh', 'fish'].map((word) => ({ word }));
-  return await source.ofKind(positional.kind);
+  // Of `help` the words before are those of the command.
+  if (positional.kind === 'command') return commandWords(own);
+  return await source.of(positional);
 }
 
 function isFlag(flag: FlagSpec, word: string): boolean {
@@ -103,15 +107,27 @@ class WordSource {
     this.#sandbox = parsed?.positionals[0];
   }
 
+  async of(spec: FlagSpec | PositionalSpec): Promise<Candidates> {
+    if (spec.choices !== undefined) return spec.choices.map((word) => ({ word }));
+    return await this.#ofKind(spec.kind ?? 'text');
+  }
+
+  /** `--name=` stays in front. */
+  async ofAttached(flag: FlagSpec, partial: string): Promise<Candidates> {
+    const head = `--${flag.name}=`;
+    const found = await this.ofFlag(flag, partial.slice(head.length));
+    return found === ':files' ? found : found.map((each) => ({ ...each, word: `${head}${each.word}` }));
+  }
+
   async ofFlag(flag: FlagSpec, partial: string): Promise<Candidates> {
-    const found = await this.ofKind(flag.kind ?? 'text');
+    const found = await this.of(flag);
     // A list with commas: what is typed stays in front.
     const typed = partial.slice(0, partial.lastIndexOf(',') + 1);
     if (found === ':files' || typed === '') return found;
     return found.map((each) => ({ ...each, word: `${typed}${each.word}` }));
   }
 
-  async ofKind(kind: WordKind): Promise<Candidates> {
+  async #ofKind(kind: WordKind): Promise<Candidates> {
     switch (kind) {
       case 'file':
       case 'directory':
@@ -133,6 +149,11 @@ class WordSource {
         }));
       case 'preset':
         return presets.map(({ name, summary }) => ({ word: `preset:${name}`, about: summary }));
+      case 'recipe':
+        return [
+          ...(await listRecipes()).map(({ name, summary }) => ({ word: name, about: summary })),
+          { word: 'from-dir', about: 'a directory of this machine' },
+        ];
       case 'command':
         return commandWords([]);
       case 'text':

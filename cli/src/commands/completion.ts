@@ -8,16 +8,31 @@ import { printText, standardOutput } from '../output/print.ts';
 
 /** Words reach `__complete` as arguments and candidates come back as data: nothing is evaluated. */
 const bash = `_squash() {
-  local line current=\${COMP_WORDS[COMP_CWORD]}
+  # bash cuts words at ":" and "=": put together again what the line has without a space between.
+  local line word rest=$COMP_LINE last='' head=''
+  local -a words=()
+  for word in "\${COMP_WORDS[@]:0:COMP_CWORD+1}"; do
+    if [[ \${#words[@]} -gt 0 && $rest != [[:space:]]* && $rest == "$word"* && ($word == [:=]* || $last == *[:=]) ]]; then
+      words[-1]+=$word
+    else
+      words+=("$word")
+      while [[ $rest == [[:space:]]* ]]; do rest=\${rest#?}; done
+    fi
+    rest=\${rest#"$word"} last=$word
+  done
+  local current=\${words[-1]}
+  # Only what follows the last cut is replaced by a candidate.
+  if [[ $current != "$last" || $last == [:=] ]]; then head=\${current%"\${current##*[:=]}"}; fi
   COMPREPLY=()
   while IFS= read -r line; do
     if [[ $line == :files ]]; then
       compopt -o filenames 2>/dev/null
-      while IFS= read -r line; do COMPREPLY+=("$line"); done < <(compgen -f -- "$current")
+      while IFS= read -r line; do COMPREPLY+=("$line"); done < <(compgen -f -- "\${current#"$head"}")
       return
     fi
-    COMPREPLY+=("\${line%%$'\\t'*}")
-  done < <("$1" __complete -- "\${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
+    line=\${line%%$'\\t'*}
+    COMPREPLY+=("\${line#"$head"}")
+  done < <("$1" __complete -- "\${words[@]:1}" 2>/dev/null)
 }
 complete -F _squash squash
 `;
