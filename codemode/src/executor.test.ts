@@ -5,6 +5,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
+import { gunzipSync, gzipSync } from 'node:zlib';
 import { createExecutor, type ExecutorName } from './executors.ts';
 import { toolContext } from './host/tool-context.ts';
 import type { ExecutionEvent, Suspended } from './types.ts';
@@ -157,8 +158,40 @@ writeFileSync(${JSON.stringify(file)}, suspended.snapshot);`;
     );
     const cut = { ...suspended, snapshot: suspended.snapshot.subarray(0, 200) };
     assert.equal((await executor.resume(cut, { decision: 'allow' }, tools)).errorInfo?.kind, 'config');
+    const { head } = partsOf(suspended);
+    const bomb = { snapshot: Buffer.concat([head, gzipSync(Buffer.alloc(100_000_000), { level: 1 })]) };
+    assert.equal((await executor.resume(bomb, { decision: 'allow' }, tools)).errorInfo?.kind, 'config');
+  });
+
+  it('whose memory somebody wrote into end as runs end, and harm no other', async () => {
+    const suspended = await suspend();
+    await using executor = createExecutor('quickjs', { limits: { memoryMb: 32, wallMs: 2000 } });
+    const { head, memory } = partsOf(suspended);
+    const sizes = 36 + 64;
+    for (const [from, to, byte] of [
+      [36, sizes, 0xff],
+      [sizes, memory.length, 0xff],
+      [memory.length / 4, memory.length / 2, 0x41],
+      [memory.length / 2, memory.length, 0],
+    ] as const) {
+      const bytes = Buffer.from(memory).fill(byte, Math.floor(from), Math.floor(to));
+      const given = { snapshot: Buffer.concat([head, gzipSync(bytes, { level: 1 })]) };
+      const { error, result } = await executor.resume(given, { decision: 'allow' }, tools);
+      assert.ok(
+        error !== undefined || JSON.stringify(result)?.includes('draft'),
+        'no value that was not the code’s',
+      );
+      assert.equal((await executor.execute('return 1 + 1')).result, 2);
+    }
   });
 });
+
+/** The line that says what it waits for, and the engine's memory with what stands before it. */
+function partsOf({ snapshot }: Suspended) {
+  const bytes = Buffer.from(snapshot);
+  const end = bytes.indexOf('\n') + 1;
+  return { head: bytes.subarray(0, end), memory: gunzipSync(bytes.subarray(end)) };
+}
 
 describe('createExecutor', () => {
   it('refuses vm2 without consent, and limits that are none', () => {

@@ -21,6 +21,8 @@ export interface BrokerOwner {
   waiting(people: number): void;
   /** The run is to be saved, once no tool runs. */
   suspend(pending: PendingCall): void;
+  /** Bytes of answers that the worker has not read yet. */
+  unreadBytes(): number;
 }
 
 export interface PendingCall {
@@ -41,6 +43,8 @@ export class Broker {
   readonly #queue: Call[] = [];
   readonly #parked = new Map<number, PendingCall>();
   #running = 0;
+  /** Of the arguments of calls that have no answer yet. */
+  #heldBytes = 0;
   #asking = 0;
   #suspending: Call | undefined;
   calls = 0;
@@ -69,10 +73,15 @@ export class Broker {
     if (this.calls > limits.toolCalls) return `more than ${limits.toolCalls} tool calls`;
     if (pending.text.length > limits.argBytes)
       return `the arguments of "${entry.fullName}" are larger than ${limits.argBytes} bytes`;
+    // One text in a thousand calls is one text in the code and a thousand here: as much as may run at once may wait as well.
+    const heldBytesMax = 2 * limits.toolConcurrency * limits.argBytes;
+    this.#heldBytes += pending.text.length;
+    if (this.#heldBytes > heldBytesMax)
+      return `more than ${heldBytesMax} bytes of arguments in calls that wait for their answers`;
     const args = decodeHost(this.#owner.codec, pending.text);
     if (!Array.isArray(args)) return 'it called a tool without a list of arguments';
     const call: Call = { ...pending, entry, args };
-    this.#owner.event({ type: 'tool-call', call: call.call, tool: entry.fullName, args });
+    this.#owner.event({ type: 'tool-call', ...namesOf(call), args });
     this.#parked.set(call.call, pending);
     if (answered !== undefined) this.#apply(call, answered);
     else this.#judge(call);
@@ -106,15 +115,14 @@ export class Broker {
     if (approve === undefined) return this.#refuse(call, 'nobody is there to approve it');
     const late = AbortSignal.timeout(this.#owner.limits.approvalMs);
     const signal = AbortSignal.any([this.#ending.signal, late]);
-    this.#owner.event({ type: 'tool-approval', call: call.call, tool: call.entry.fullName, state: 'asked' });
+    this.#owner.event({ type: 'tool-approval', ...namesOf(call), state: 'asked' });
     this.#asking += 1;
     this.#owner.waiting(this.#asking);
     try {
       const given = Promise.resolve(
         approve({
           executionId: this.#owner.executionId,
-          call: call.call,
-          tool: call.entry.fullName,
+          ...namesOf(call),
           args: call.args,
           signal,
         }),
@@ -130,12 +138,7 @@ export class Broker {
 
   #apply(call: Call, answer: Approval): void {
     if (this.#closed) return;
-    this.#owner.event({
-      type: 'tool-approval',
-      call: call.call,
-      tool: call.entry.fullName,
-      state: answer.decision,
-    });
+    this.#owner.event({ type: 'tool-approval', ...namesOf(call), state: answer.decision });
     if (answer.decision === 'allow') this.#enqueue(call);
     else if (answer.decision === 'deny') this.#refuse(call, answer.reason);
     else {
@@ -156,12 +159,16 @@ export class Broker {
 
   #enqueue(call: Call): void {
     this.#queue.push(call);
-    this.#startNext();
+    this.startNext();
   }
 
-  #startNext(): void {
+  /** Also called when the worker has read what it was sent. */
+  startNext(): void {
+    const { limits } = this.#owner;
     while (
-      this.#running < this.#owner.limits.toolConcurrency &&
+      this.#running < limits.toolConcurrency &&
+      // A program that calls and never looks at the answers must not have them pile up here.
+      this.#owner.unreadBytes() <= limits.toolResultBytes &&
       this.#suspending === undefined &&
       !this.#closed
     ) {
@@ -171,7 +178,7 @@ export class Broker {
       this.#parked.delete(call.call);
       void this.#run(call).finally(() => {
         this.#running -= 1;
-        this.#startNext();
+        this.startNext();
         this.#maySuspend();
       });
     }
@@ -186,7 +193,7 @@ export class Broker {
       limits.toolMs,
     );
     const signal = AbortSignal.any([this.#ending.signal, late.signal]);
-    const context = { executionId, call: call.call, tool: call.entry.fullName, signal };
+    const context = { executionId, ...namesOf(call), signal };
     let answer: Answer;
     try {
       const value = await Promise.race([
@@ -202,8 +209,7 @@ export class Broker {
     if (this.#closed) return;
     this.#owner.event({
       type: 'tool-result',
-      call: call.call,
-      tool: call.entry.fullName,
+      ...namesOf(call),
       ok: answer.ok,
       ms: performance.now() - began,
     });
@@ -226,6 +232,7 @@ export class Broker {
 
   #settle(call: Call, answer: Answer): void {
     this.#parked.delete(call.call);
+    this.#heldBytes -= call.text.length;
     this.#owner.answer(call.call, answer.ok, answer.text);
   }
 
@@ -233,6 +240,10 @@ export class Broker {
     if (this.#suspending !== undefined && this.#running === 0 && !this.#closed)
       this.#owner.suspend(this.#suspending);
   }
+}
+
+function namesOf({ call, entry }: Call) {
+  return { call, tool: entry.fullName };
 }
 
 interface Answer {

@@ -3,17 +3,18 @@ import assert from 'node:assert/strict';
 import { PassThrough } from 'node:stream';
 import { it } from 'node:test';
 import { PooledExecutor } from '../executor.ts';
-import { defaultLimits } from '../limits.ts';
+import { defaultLimits, type Limits } from '../limits.ts';
 import type { Exit, Place } from '../places/place.ts';
 import { encodeFrame, FrameReader } from '../protocol/framing.ts';
 
-type Speak = (say: (frame: object | Buffer) => void, nonce: string) => void;
+type Speak = (say: (frame: object | Buffer) => void, nonce: string, input: PassThrough) => void;
 
 /** A process in memory that answers a run with whatever the test has it say. */
-function hostile(speak: Speak): Place {
+function hostile(speak: Speak, onStart: (input: PassThrough) => void = () => {}): Place {
   return {
     start: async () => {
       const input = new PassThrough();
+      onStart(input);
       const output = new PassThrough();
       const exited = Promise.withResolvers<Exit>();
       const say = (frame: object | Buffer) =>
@@ -25,7 +26,7 @@ function hostile(speak: Speak): Place {
           readonly nonce?: string;
         }[]) {
           if (frame.t === 'hello') say({ t: 'ready', v: 1, engine: 'hostile' });
-          if (frame.t === 'run') speak(say, frame.nonce ?? '');
+          if (frame.t === 'run') speak(say, frame.nonce ?? '', input);
         }
       });
       return {
@@ -42,9 +43,8 @@ function hostile(speak: Speak): Place {
   };
 }
 
-async function runWith(speak: Speak) {
-  const limits = { ...defaultLimits, wallMs: 300, logBytes: 1000, toolCalls: 5 };
-  const options = {
+function optionsOf(limits: Limits) {
+  return {
     name: 'hostile',
     engine: 'quickjs',
     limits,
@@ -55,7 +55,11 @@ async function runWith(speak: Speak) {
     runsPerWorker: 1,
     startMsMax: 1000,
   } as const;
-  await using executor = new PooledExecutor(hostile(speak), options);
+}
+
+async function runWith(speak: Speak) {
+  const limits = { ...defaultLimits, wallMs: 300, logBytes: 1000, toolCalls: 5 };
+  await using executor = new PooledExecutor(hostile(speak), optionsOf(limits));
   const called: unknown[] = [];
   const result = await executor.execute('return 1', { f: (x: unknown) => called.push(x) });
   return { result, called };
@@ -106,6 +110,11 @@ const broken: readonly (readonly [string, Speak, RegExp])[] = [
       Array.from({ length: 9 }, () => say({ t: 'log', nonce, level: 'log', text: 'x'.repeat(500) })),
     /log-limit/,
   ],
+  [
+    'a frame longer than its limits allow',
+    (say, nonce) => say({ t: 'log', nonce, level: 'log', text: 'x'.repeat(12_000_000) }),
+    /crash/,
+  ],
   ['a snapshot nobody asked for', (say, nonce) => say({ t: 'snapshot', nonce, bytes: 'AAAA' }), /timeout/],
   ['nothing', () => {}, /timeout/],
 ];
@@ -116,3 +125,66 @@ for (const [what, speak, kind] of broken) {
     assert.equal(result.result, undefined);
   });
 }
+
+it('Run keeps a few of the rejections a worker tells of, however many they are', async () => {
+  const { result } = await runWith((say, nonce) => {
+    for (let at = 0; at < 5000; at += 1) say({ t: 'unhandled', nonce, text: 'x'.repeat(1000) });
+    say(done(nonce, '[1]'));
+  });
+  assert.deepEqual([result.result, result.warnings?.length], [1, 3]);
+});
+
+it('Run ends with tool-limit when calls that wait hold more than may run twice over', async () => {
+  const limits = { ...defaultLimits, wallMs: 5000, argBytes: 1000, toolConcurrency: 2 };
+  const speak: Speak = (say, nonce) => {
+    for (let call = 1; call <= 8; call += 1)
+      say({ t: 'call', nonce, call, tool: 0, text: JSON.stringify([['a'], 'x'.repeat(900)]) });
+  };
+  await using executor = new PooledExecutor(hostile(speak), optionsOf(limits));
+  const never = () => new Promise(() => {});
+  const { errorInfo } = await executor.execute('return 1', { never }, { codec: 'json' });
+  assert.deepEqual(
+    [errorInfo?.kind, errorInfo?.message],
+    ['tool-limit', 'more than 4000 bytes of arguments in calls that wait for their answers'],
+  );
+});
+
+it('Broker starts no further tool while a worker does not read the answers', async () => {
+  const limits = { ...defaultLimits, wallMs: 1000, toolResultBytes: 200_000, toolConcurrency: 2 };
+  const speak: Speak = (say, nonce, input) => {
+    input.pause();
+    for (let call = 1; call <= 100; call += 1) say({ t: 'call', nonce, call, tool: 0, text: '[["a"]]' });
+  };
+  let started = 0;
+  const big = () => {
+    started += 1;
+    return 'x'.repeat(150_000);
+  };
+  await using executor = new PooledExecutor(hostile(speak), optionsOf(limits));
+  const { errorInfo } = await executor.execute('return 1', { big });
+  assert.equal(errorInfo?.kind, 'timeout');
+  assert.ok(started >= 2 && started <= 6, `${started} started`);
+});
+
+it('Broker goes on when the worker reads its answers after all', async () => {
+  const limits = { ...defaultLimits, wallMs: 20_000, toolResultBytes: 200_000, toolConcurrency: 2 };
+  const speak: Speak = (say, nonce, input) => {
+    input.pause();
+    for (let call = 1; call <= 20; call += 1) say({ t: 'call', nonce, call, tool: 0, text: '[["a"]]' });
+  };
+  let started = 0;
+  const reads = Promise.withResolvers<void>();
+  const place = hostile(speak, (input) => void reads.promise.then(() => input.resume()));
+  const tools = {
+    big() {
+      started += 1;
+      if (started === 2) reads.resolve();
+      if (started === 20) stop.abort();
+      return 'x'.repeat(150_000);
+    },
+  };
+  const stop = new AbortController();
+  await using executor = new PooledExecutor(place, optionsOf(limits));
+  const { errorInfo } = await executor.execute('return 1', tools, { signal: stop.signal });
+  assert.deepEqual([errorInfo?.kind, started], ['aborted', 20]);
+});

@@ -9,8 +9,13 @@ import { encodeFrame, FrameReader, protocolVersion } from '../protocol/framing.t
 import { type CheckedFrame, workerFrameSchema } from '../protocol/worker-schema.ts';
 
 export type PeerEvent =
+  /** The worker has read what it was sent. */
+  | { readonly type: 'drained' }
   | { readonly type: 'frame'; readonly frame: CheckedFrame }
   | { readonly type: 'gone'; readonly reason: string; readonly outOfMemory: boolean };
+
+/** Before a run a worker says that it is ready, or why it is not. */
+const idleFrameBytesMax = 131_072;
 
 export class Peer {
   readonly placed: PlacedWorker;
@@ -20,6 +25,7 @@ export class Peer {
   #gone: Extract<PeerEvent, { readonly type: 'gone' }> | undefined;
   #fault: string | undefined;
   #ready = Promise.withResolvers<void>();
+  readonly #reader = new FrameReader();
   readonly exited: Promise<Exit>;
   engine = '';
 
@@ -29,8 +35,9 @@ export class Peer {
     // A worker that dies while a frame is on its way: the exit tells, the pipe's error adds nothing.
     placed.input.on('error', () => {});
     placed.output.on('error', () => {});
-    const reader = new FrameReader();
-    placed.output.on('data', (bytes: Buffer) => this.#onBytes(reader, bytes));
+    this.#reader.bytesMax = idleFrameBytesMax;
+    placed.output.on('data', (bytes: Buffer) => this.#onBytes(bytes));
+    placed.input.on('drain', () => this.#notify({ type: 'drained' }));
     this.#ready.promise.catch(() => {});
     this.send({ t: 'hello', v: protocolVersion, ...hello });
   }
@@ -48,9 +55,18 @@ export class Peer {
     if (this.#gone === undefined && this.#fault === undefined) this.placed.input.write(encodeFrame(frame));
   }
 
-  /** Takes the peer for one run; the next `ready` is the one after it. */
-  begin(listener: (event: PeerEvent) => void): void {
+  /** Sent, and not read yet. */
+  get unreadBytes(): number {
+    return this.placed.input.writableLength;
+  }
+
+  /**
+   * Takes the peer for one run; the next `ready` is the one after it.
+   * @param frameBytesMax what this run's limits let a frame be: parsed, hostile JSON is many times its length
+   */
+  begin(listener: (event: PeerEvent) => void, frameBytesMax: number): void {
     this.runs += 1;
+    this.#reader.bytesMax = frameBytesMax;
     this.#listener = listener;
     this.#ready = Promise.withResolvers();
     this.#ready.promise.catch(() => {});
@@ -69,10 +85,10 @@ export class Peer {
     await this.exited;
   }
 
-  #onBytes(reader: FrameReader, bytes: Buffer): void {
+  #onBytes(bytes: Buffer): void {
     if (this.#fault !== undefined) return;
     try {
-      for (const raw of reader.push(bytes)) this.#onFrame(workerFrameSchema.parse(raw));
+      for (const raw of this.#reader.push(bytes)) this.#onFrame(workerFrameSchema.parse(raw));
     } catch (failure) {
       this.#break(`it broke the protocol: ${failure instanceof Error ? failure.message.slice(0, 200) : ''}`);
     }

@@ -6,6 +6,7 @@ import { randomBytes } from 'node:crypto';
 import { CodemodeError, type ErrorKind } from '../errors.ts';
 import type { RunSettings } from '../kernel/state.ts';
 import type { Limits } from '../limits.ts';
+import { frameBytesMax } from '../protocol/framing.ts';
 import { type CheckedFrame, contentBlockSchema } from '../protocol/worker-schema.ts';
 import type { CodecName, ContentBlock, ExecuteOptions, ExecutionEvent, ResumeAnswer } from '../types.ts';
 import { Broker, type BrokerOwner, type PendingCall } from './broker.ts';
@@ -63,6 +64,13 @@ export interface RunOutcome {
   readonly isFit: boolean;
 }
 
+/** As many as `worker/session.ts` sends. */
+const unhandledMax = 3;
+/** The longest line of the kernel's console, its mark included. */
+const lineCharsMax = 65_600;
+/** What a frame holds beside its text: an error's name, message and stack above all. */
+const frameOwnBytes = 524_288;
+
 export class Run implements BrokerOwner {
   readonly executionId: string;
   readonly limits: Limits;
@@ -81,6 +89,7 @@ export class Run implements BrokerOwner {
   #outputBytes = 0;
   #dropped = 0;
   #asked: PendingCall | undefined;
+  #unhandled = 0;
   #ended = false;
   readonly #end = Promise.withResolvers<RunEnd>();
 
@@ -101,7 +110,7 @@ export class Run implements BrokerOwner {
   async execute(signal: AbortSignal): Promise<RunOutcome> {
     const stop = () => this.#fail('aborted', 'Execution aborted');
     signal.addEventListener('abort', stop, { once: true });
-    this.#peer.begin((event) => this.#onPeer(event));
+    this.#peer.begin((event) => this.#onPeer(event), this.#frameBytesMax());
     this.#wall.start();
     this.#cpu = watchCpu(
       () => this.#peer.placed.cpuMs(),
@@ -126,6 +135,10 @@ export class Run implements BrokerOwner {
         end.type === 'ok' ||
         (end.type === 'failed' && ['runtime', 'serialization', 'result-limit', 'syntax'].includes(end.kind)),
     };
+  }
+
+  unreadBytes(): number {
+    return this.#peer.unreadBytes;
   }
 
   answer(call: number, ok: boolean, text: string | undefined): void {
@@ -168,6 +181,10 @@ export class Run implements BrokerOwner {
 
   #onPeer(event: PeerEvent): void {
     if (this.#ended) return;
+    if (event.type === 'drained') {
+      this.#broker.startNext();
+      return;
+    }
     if (event.type === 'frame') {
       this.#onFrame(event.frame);
       return;
@@ -199,7 +216,9 @@ export class Run implements BrokerOwner {
         this.#onOutput(frame.block);
         return;
       case 'unhandled':
-        this.#warnings.push(`unhandled rejection: ${frame.text}`);
+        // Our worker tells of three; one that tells of more is not ours any more, and is not listened to.
+        this.#unhandled += 1;
+        if (this.#unhandled <= unhandledMax) this.#warnings.push(`unhandled rejection: ${frame.text}`);
         return;
       case 'snapshot':
         if (this.#asked !== undefined)
@@ -229,8 +248,8 @@ export class Run implements BrokerOwner {
 
   #onOutput(json: string): void {
     this.#outputBytes += json.length;
-    const block = parseBlock(json);
-    if (block === undefined || this.#outputBytes > this.limits.resultBytes) return;
+    const block = this.#outputBytes > this.limits.resultBytes ? undefined : parseBlock(json);
+    if (block === undefined) return;
     this.#output.push(block);
     this.event({ type: 'output', block });
   }
@@ -263,6 +282,14 @@ export class Run implements BrokerOwner {
     } catch {
       return failed('crash', 'the engine sent a result that is no value');
     }
+  }
+
+  /** Of the longest text this run may send, each character as JSON may write it; an engine's memory only where a run may be saved. */
+  #frameBytesMax(): number {
+    if (this.options.approve !== undefined) return frameBytesMax;
+    const { argBytes, resultBytes, logBytes } = this.limits;
+    const textMax = Math.max(argBytes, resultBytes, Math.min(logBytes, lineCharsMax));
+    return Math.min(frameBytesMax, frameOwnBytes + 6 * textMax);
   }
 
   #fail(kind: ErrorKind, message: string): void {

@@ -5,6 +5,7 @@
 import { gunzipSync, gzipSync } from 'node:zlib';
 import { z } from 'zod';
 import { CodemodeError } from '../errors.ts';
+import { frameBytesMax } from '../protocol/framing.ts';
 import type { Suspended } from '../types.ts';
 import type { RunEnd, RunPlan } from './run.ts';
 import type { ToolSet } from './tool-set.ts';
@@ -20,8 +21,8 @@ const savedSchema = z.strictObject({
 });
 type Saved = z.infer<typeof savedSchema>;
 
-/** The widest memory an engine may have, and its own. */
-const snapshotBytesMax = 4_400_000_000;
+/** What fits one frame as base64. Few bytes from elsewhere must not become gigabytes here before anybody looks at them. */
+const snapshotBytesMax = Math.floor((frameBytesMax * 3) / 4) - 1024;
 
 export function packSuspended(
   plan: RunPlan,

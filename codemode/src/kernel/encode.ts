@@ -176,7 +176,8 @@ export function encodeObject(
 
 /** An array's length costs nothing to claim: one with holes is written by its members. */
 export function encodeArray(encoding: Encoding, given: readonly unknown[], number: number): unknown {
-  const length = given.length;
+  // A Proxy of a list says what it likes.
+  const length = Math.min(Math.max(Math.trunc(Number(given.length)) || 0, 0), 4_294_967_295);
   const keys = length > encoding.options.bytesMax ? Object.keys(given) : undefined;
   if (keys === undefined) {
     const node: unknown[] = ['a'];

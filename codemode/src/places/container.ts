@@ -140,6 +140,8 @@ function podmanFlags(program: string): readonly string[] {
     '--ulimit=nproc=1000:1000',
     '--ulimit=core=0:0',
     '--no-hosts',
+    // It would hand down the host's proxies, and what they are to be told.
+    '--http-proxy=false',
   ];
 }
 

@@ -22,7 +22,7 @@ export interface DenoOptions {
 }
 
 /** A request names a path or an address; what is longer is no request. */
-const requestCharsMax = 65_536;
+const requestBytesMax = 65_536;
 
 export function denoPlace({ memoryMb, onPermissionRequest }: DenoOptions): Place {
   let broker: Promise<Broker> | undefined;
@@ -69,13 +69,20 @@ export class Broker {
   #serve(socket: Socket, onRequest: (request: PermissionRequest) => void): void {
     this.#sockets.add(socket.unref());
     socket.on('error', () => {}).once('close', () => this.#sockets.delete(socket));
+    // Counted as it comes: a line is held until it ends.
+    let received = 0;
+    socket.on('data', (bytes: Buffer) => {
+      received += bytes.length;
+      if (received > requestBytesMax) socket.destroy();
+    });
     createInterface({ input: socket }).on('line', (line) => {
       // Without an answer Deno waits for ever, and the run ends by its wall time: also a no.
-      const request = line.length > requestCharsMax ? undefined : parseRequest(line);
+      const request = parseRequest(line);
       if (request === undefined) {
         socket.destroy();
         return;
       }
+      received = 0;
       socket.write(
         `${JSON.stringify({ id: request.id, result: 'deny', reason: 'codemode gives no permission' })}\n`,
       );

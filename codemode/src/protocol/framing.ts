@@ -21,6 +21,8 @@ export function encodeFrame(frame: object): Buffer {
 
 /** Cuts a stream of bytes into frames. */
 export class FrameReader {
+  /** What a frame may be from now on. */
+  bytesMax = frameBytesMax;
   #parts: Buffer[] = [];
   #held = 0;
 
@@ -45,7 +47,7 @@ export class FrameReader {
     if (this.#held < 4) return undefined;
     const first = this.#parts[0];
     const length = (first !== undefined && first.length >= 4 ? first : this.#joined()).readUInt32BE();
-    if (length > frameBytesMax) throw new RangeError(`a frame of ${length} bytes, ${frameBytesMax} at most`);
+    if (length > this.bytesMax) throw new RangeError(`a frame of ${length} bytes, ${this.bytesMax} at most`);
     return length;
   }
 

@@ -81,6 +81,13 @@ export const limitCases: readonly Case[] = [
     expect: fails('runtime', /caught the arguments of "codemode\.f" can not be sent: it is larger/),
   },
   {
+    name: 'tools: one argument in hundreds of calls',
+    code: 'const s = "x".repeat(1e6); for (let i = 0; i < 900; i++) void codemode.never(s); await new Promise(() => {})',
+    tools: () => ({ never: () => new Promise(() => {}) }),
+    options: () => ({ limits: { wallMs: 20_000 } }),
+    expect: fails('tool-limit', /bytes of arguments in calls that wait/),
+  },
+  {
     name: 'tools: an answer too large',
     code: 'await codemode.f()',
     tools: () => ({ f: () => 'x'.repeat(2_000_000) }),

@@ -22,6 +22,13 @@ return typeof Proxy === 'undefined' ? { x: 1 } : new Proxy({ x: 1 }, traps)`,
     expect: fails(['serialization', 'runtime']),
   },
   {
+    name: 'B19 lists whose length is a lie',
+    code: `if (typeof Proxy === 'undefined') return [[1, 2], [], [], []];
+const lie = (length) => new Proxy([1, 2], { get: (list, key) => (key === 'length' ? length : list[key]) });
+return [lie({ valueOf: () => 2 }), lie('x'), lie(-5), lie(NaN)]`,
+    expect: returns([[1, 2], [], [], []]),
+  },
+  {
     name: 'B19 a thenable as the result',
     code: 'return { then(resolve) { resolve(5) } }',
     expect: returns(5),
