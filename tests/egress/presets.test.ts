@@ -88,8 +88,12 @@ async function isOnlyWay(id: string, host: string, elsewhere: string): Promise<v
   assert.ok(!allowed.includes(elsewhere), allowed.join());
 }
 
-test('apt-get installs a package when the policy is the Debian preset', async () => {
+test('apt-get installs a package when the policy is the Debian preset', async (t) => {
   await create('apt', 'debian');
+  if ((await output('apt', "awk '{ print $3 }' /proc/self/uid_map")).trim() === '1') {
+    t.skip('single-id mode: apt changes its user, which needs subordinate ids');
+    return;
+  }
   assert.doesNotMatch(await output('apt', 'apt-get -q update'), /^(Err|W):/m);
   const said = await output('apt', 'apt-get -q -y install --no-install-recommends hello && hello');
   assert.match(said, /Hello, world!/);

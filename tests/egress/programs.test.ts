@@ -184,3 +184,32 @@ test('records other than addresses are passed on when the name is allowed', { sk
     'ENODATA',
   ]);
 });
+
+test('a name of another script is the name that its A-label is', { skip: needsRoot }, async () => {
+  const mark = await world().mark();
+  await world().create('script', { allow_net: ['bücher.allowed.test'] });
+  const fetch = (host: string): string => `python3 /opt/tools/client_urllib.py http://${host}/hello`;
+  const label = 'xn--bcher-kva.allowed.test';
+  assert.ok((await world().output('script', fetch(label))).includes(canary));
+  assert.ok(
+    (await world().output('script', `curl -sS --fail http://${label.toUpperCase()}./hello`)).includes(canary),
+  );
+  const look = `python3 -c 'import socket; print(socket.gethostbyname("b\\u00fccher.allowed.test") == socket.gethostbyname("${label}"))'`;
+  assert.equal(await world().output('script', look), 'True\n');
+  assert.notEqual((await world().exec('script', fetch('xn--bcher-kvb.allowed.test'))).exit_code, 0);
+  assert.equal((await world().requestsSince(mark)).length, 2);
+});
+
+test('a refused name does not exist when the policy says nxdomain, and an allowed one does', {
+  skip: needsRoot,
+}, async () => {
+  const mark = await world().mark();
+  await world().create('strict', { policy: { allow: ['*.allowed.test'], dns: 'nxdomain' } });
+  assert.match(await world().output('strict', 'getent ahostsv4 www.allowed.test'), /^198\.1[89]\./);
+  const { exit_code: code, stdout } = await world().exec('strict', 'getent ahostsv4 leak.evil.test');
+  assert.deepEqual([code, stdout], [2, '']);
+  const { stderr } = await world().exec('strict', 'curl -sS http://leak.evil.test/');
+  assert.match(stderr, /Could not resolve host/);
+  const asked = (await world().since(mark)).filter((event) => event.kind === 'query');
+  assert.ok(!asked.some(({ name }) => name.includes('evil')), JSON.stringify(asked));
+});

@@ -1,6 +1,6 @@
 /**
- * Runs the end-to-end suite and the attempts of the security suite as ordinary users, from a run as root: once with
- * subordinate ids, once without.
+ * Runs the end-to-end suite and some of the security and the egress suite as ordinary users, from a run as root: once
+ * with subordinate ids, once without.
  *
  * Each run has a user, a home and a copy of the project of its own, and nothing of them is left: the user's
  * processes are ended (every process of that uid is ours, nobody else has it) and the user is removed. The
@@ -28,8 +28,15 @@ const large = ['node_modules', '.cache'];
 /** Longer than the end-to-end suite takes on two slow cores. */
 const runMsMax = 30 * 60_000;
 
-/** Of the security suite what is tried anew under other ids: seconds, where all of it takes three minutes. */
-const attempts = ['tests/security/attacks.test.ts', 'tests/security/file-operations.test.ts'];
+/**
+ * What of other suites is tried anew under other ids: of security seconds, where all of it takes three minutes; of
+ * egress real clients over the machine's own network, because a network of the tests' own needs root.
+ */
+const others: readonly (readonly [suite: string, file: string])[] = [
+  ['security', 'tests/security/attacks.test.ts'],
+  ['security', 'tests/security/file-operations.test.ts'],
+  ['egress', 'tests/egress/presets.test.ts'],
+];
 
 export async function runAsUsers(options: {
   readonly long: boolean;
@@ -42,8 +49,8 @@ export async function runAsUsers(options: {
     const args = ['--no-user', ...(options.long ? ['--long'] : [])];
     const e2e = ['--only', 'e2e', ...(options.pattern === undefined ? [] : [options.pattern])];
     total = add(total, await user.test([...args, ...e2e]));
-    for (const file of attempts.filter((path) => path.includes(options.pattern ?? ''))) {
-      total = add(total, await user.test([...args, '--only', 'security', file]));
+    for (const [suite, file] of others.filter(([, path]) => path.includes(options.pattern ?? ''))) {
+      total = add(total, await user.test([...args, '--only', suite, file]));
     }
   }
   return total;

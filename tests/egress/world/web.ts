@@ -204,12 +204,6 @@ function reply(asked: Asked, answer: Answering, { url, body, bytes }: Content): 
       return serverSent(response);
     case '/never':
       return;
-    case '/hints':
-      for (let left = Number(url.searchParams.get('times') ?? 0); left > 0; left -= 1) {
-        response.writeEarlyHints({ link: `<https://x.test/${'x'.repeat(8_000)}>; rel=preload` });
-      }
-      response.end();
-      return;
     case '/paced':
       response.writeHead(200, { 'content-type': 'text/plain' });
       response.write(url.searchParams.get('text') ?? '');
