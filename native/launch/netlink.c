@@ -14,7 +14,6 @@
 #define ATTRIBUTE_HEADER sizeof(struct nlattr)
 
 /* Room for `length` bytes, zeroed up to the next boundary of four; NULL once anything did not fit. */
-
 static uint8_t *take(struct netlink_batch *batch, size_t length) {
   size_t aligned = NLMSG_ALIGN(length);
   if (batch->overflowed || aligned > sizeof batch->bytes - batch->used) {

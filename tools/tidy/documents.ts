@@ -159,6 +159,26 @@ export function checkAttempts(document: string, ids: readonly string[]): Finding
   return findings;
 }
 
+/** deps.txt has a line for each package that a manifest asks for, and no other. Such a line begins with the package's name, prose with a capital. */
+export function checkDependencies(reasons: string, manifests: readonly SourceFile[]): Findings {
+  const explained = new Set([...reasons.matchAll(/^(@?[a-z][\w./-]*) +\S/gm)].map(([, name = '']) => name));
+  const asked = manifests.flatMap(({ text }) => {
+    const manifest = JSON.parse(text) as Readonly<
+      Record<string, Readonly<Record<string, string>> | undefined>
+    >;
+    return ['dependencies', 'devDependencies', 'optionalDependencies', 'peerDependencies'].flatMap((kind) =>
+      Object.keys(manifest[kind] ?? {}),
+    );
+  });
+  const foreign = new Set(asked.filter((name) => !name.startsWith('@squash/')));
+  return [
+    ...[...foreign].filter((name) => !explained.has(name)).map((name) => `deps.txt says nothing of ${name}`),
+    ...[...explained]
+      .filter((name) => !foreign.has(name))
+      .map((name) => `deps.txt explains ${name}, which nothing asks for`),
+  ];
+}
+
 export function checkWords(sources: readonly SourceFile[], banned: readonly RegExp[]): Findings {
   const findings: string[] = [];
   for (const source of sources) {

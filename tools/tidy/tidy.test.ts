@@ -17,6 +17,7 @@ import {
   checkAttacks,
   checkAttempts,
   checkCommands,
+  checkDependencies,
   checkLinks,
   checkPaths,
   checkPromises,
@@ -208,6 +209,14 @@ test('the table of attempts and the attempts are the same', () => {
   assert.equal(checkAttempts(broken, ['x']).length, 1);
   assert.equal(checkAttempts(broken, ['y']).length, 3);
   assert.equal(checkAttempts(`${broken}| d | | |\n`, ['x']).length, 3);
+});
+
+test('every dependency has a sentence that says why it is there', () => {
+  const manifests = files('package.json').filter(({ path: name }) => /^(\w+\/)?package\.json$/.test(name));
+  assert.ok(manifests.length >= 5);
+  assert.deepEqual(checkDependencies(read('deps.txt'), manifests), []);
+  const manifest = { path: 'package.json', text: '{"dependencies":{"a":"1","@squash/b":"1"}}' };
+  assert.equal(checkDependencies('c  because\n', [manifest]).length, 2);
 });
 
 test('nothing names the workplace it was written at', () => {
