@@ -2,8 +2,10 @@
 import assert from 'node:assert/strict';
 import { execFile, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 
@@ -89,6 +91,17 @@ test('a file that is not there is told without system calls', () => {
     const end = spawnSync(process.execPath, [program, ...words], { encoding: 'utf8' });
     assert.equal(end.stderr, `squash: can't read ${said}\n`);
   }
+});
+
+test('codemode types fails where no server could be asked', () => {
+  const directory = mkdtempSync(join(tmpdir(), 'squash-types-'));
+  const path = join(directory, 'mcp.json');
+  writeFileSync(path, JSON.stringify({ mcpServers: { gone: { command: 'no-such-program-of-ours' } } }));
+  const words = ['codemode', 'types', '--tools', path];
+  const end = spawnSync(process.execPath, [program, ...words], { encoding: 'utf8' });
+  rmSync(directory, { recursive: true });
+  assert.deepEqual([end.status, end.stdout], [1, '']);
+  assert.match(end.stderr, /^squash: the MCP server "gone" is left out: there is no program/);
 });
 
 test('a wrong option without a command is named, not answered with the help', () => {

@@ -7,6 +7,8 @@ import { openServers } from './codemode-setup.ts';
 
 export async function run(call: Call): Promise<number> {
   await using servers = await openServers(call);
+  // Declarations of nothing are not what was asked for, and each server's reason is told.
+  if (servers.entries.length === 0 && servers.failures.length > 0) return exitCodes.failed;
   const query = call.flags.text('search');
   if (query !== undefined) {
     const found = new ToolSearch(servers.entries).find(query, 20);

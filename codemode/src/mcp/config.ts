@@ -31,7 +31,9 @@ export function readServers(path: string): ServersConfig {
   try {
     text = readFileSync(path, 'utf8');
   } catch (cause) {
-    throw new CodemodeError('config', `can't read "${path}"`, { cause });
+    const isMissing = (cause as NodeJS.ErrnoException).code === 'ENOENT';
+    const why = isMissing ? 'there is no such file' : (cause as Error).message;
+    throw new CodemodeError('config', `can't read "${path}": ${why}`, { cause });
   }
   return parseServers(text, path);
 }
@@ -41,9 +43,19 @@ export function parseServers(text: string, name: string): ServersConfig {
   try {
     raw = JSON.parse(text);
   } catch (cause) {
-    throw new CodemodeError('config', `"${name}" is no JSON`, { cause });
+    // The place alone: what stands there may be a key.
+    const [place = ''] = /\(line \d+ column \d+\)/.exec((cause as Error).message) ?? [];
+    throw new CodemodeError('config', `"${name}" is no JSON ${place}`.trimEnd(), { cause });
   }
   const parsed = configSchema.safeParse(raw);
-  if (!parsed.success) throw new CodemodeError('config', `"${name}": ${z.prettifyError(parsed.error)}`);
+  if (!parsed.success) throw new CodemodeError('config', `"${name}": ${sentence(parsed.error.issues[0])}`);
   return parsed.data.mcpServers;
+}
+
+function sentence(issue: z.core.$ZodIssue | undefined): string {
+  const [, server, ...more] = issue?.path ?? [];
+  if (server === undefined) return 'it has no "mcpServers" with an entry for each server';
+  const entry = `the entry of "${String(server)}"`;
+  if (more.length > 0) return `${entry}: ${more.map(String).join('.')}: ${issue?.message ?? 'malformed'}`;
+  return `${entry} has neither a "command" with its "args" nor a "url", each of the right form`;
 }

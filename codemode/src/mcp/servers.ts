@@ -62,7 +62,7 @@ export class McpServers implements AsyncDisposable {
         } catch (failure) {
           failures.push({
             server: name,
-            message: failure instanceof Error ? failure.message : String(failure),
+            message: failureMessage(failure, servers[name] as ServerConfig),
           });
           return [];
         }
@@ -74,6 +74,18 @@ export class McpServers implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await Promise.allSettled(this.#clients.map((client) => client.close()));
   }
+}
+
+/** What a person can do something about. A server's own words on standard error are not taken: it may write without end. */
+function failureMessage(failure: unknown, server: ServerConfig): string {
+  if (!(failure instanceof Error)) return String(failure);
+  const { message, cause } = failure;
+  const command = 'command' in server ? (server.command as string) : undefined;
+  if (command !== undefined && message.includes('Connection closed'))
+    return `${command} ended before it answered: start it by hand to see what it says`;
+  if (command !== undefined && 'code' in failure && failure.code === 'ENOENT')
+    return `there is no program "${command}"`;
+  return cause instanceof Error && cause.message !== '' ? `${message}: ${cause.message}` : message;
 }
 
 /** A server gets what its entry says and the few variables that programs can't do without, not our whole environment. */
