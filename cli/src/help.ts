@@ -23,6 +23,11 @@ export function generalHelp(): string {
     lines.push('');
   }
   lines.push(
+    'Of a clone of the project, as ./squash:',
+    '  setup           put in place what is missing: packages, Node, libraries, programs',
+    '  test            every check; --only SUITE for one part',
+    '  bench           measure, and write docs/performance.md',
+    '',
     'Options of every command:',
     ...flagLines(globalFlags),
     '',

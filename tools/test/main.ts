@@ -16,6 +16,15 @@ import { add, emptyTally, seconds, type Tally, tallyLine } from './tally.ts';
 
 const names = ['lint', 'native', ...suites.map((suite) => suite.name), 'user'];
 
+const usage = `Usage: squash test [--long] [--only SUITE]… [--no-user] [pattern]
+
+Every check of the project; the last line is the count. With a pattern only files whose path contains it.
+
+  --only SUITE  one part: ${names.join(', ')}
+  --long        also what takes hours: 1,000 points of the crash suite, long fuzz runs
+  --no-user     not again as ordinary users (only root can)
+`;
+
 interface Options {
   readonly only: readonly string[];
   readonly long: boolean;
@@ -30,8 +39,13 @@ function parseOptions(): Options {
       long: { type: 'boolean', default: false },
       only: { type: 'string', multiple: true, default: [] },
       'no-user': { type: 'boolean', default: false },
+      help: { type: 'boolean', short: 'h', default: false },
     },
   });
+  if (values.help) {
+    process.stdout.write(usage);
+    process.exit(0);
+  }
   const only = values.only.flatMap((list) => list.split(','));
   const unknown = only.find((name) => !names.includes(name));
   if (unknown !== undefined) throw new Error(`no suite "${unknown}"; there are ${names.join(', ')}`);
