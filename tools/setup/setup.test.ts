@@ -12,7 +12,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 
 const root = join(import.meta.dirname, '../..');
@@ -47,7 +47,8 @@ function setUpAsNobody(directory: string, phases: readonly string[]) {
   return spawnSync('setpriv', [...drop, '--', join(directory, 'tools/setup/setup.sh'), ...phases], {
     encoding: 'utf8',
     stdio: ['ignore', 'pipe', 'pipe'],
-    env: { HOME: '/nonexistent', PATH: '/usr/bin:/bin' },
+    // With this Node: a machine's older one would have another fetched.
+    env: { HOME: '/nonexistent', PATH: `${dirname(process.execPath)}:/usr/bin:/bin` },
   });
 }
 
@@ -85,6 +86,26 @@ test('setup.sh goes on without a package that is only recommended', { skip }, ()
   const { stderr } = setUpAsNobody(project.directory, ['run']);
   assert.match(stderr, /All of these are optional/);
   assert.doesNotMatch(stderr, /these packages are missing/);
+});
+
+test('setup.sh refuses a Node that is not the one whose digest it knows, and leaves nothing of it', () => {
+  using project = projectWith([]);
+  const tools = join(project.directory, 'bin');
+  mkdirSync(tools);
+  // A machine with Node 20, and a registry that has been taken over.
+  writeFileSync(join(tools, 'node'), '#!/bin/sh\necho v20.19.0\n', { mode: 0o755 });
+  const other =
+    'mkdir -p package/bin; echo evil >package/bin/node; tar -czf other.tgz package; echo other.tgz';
+  writeFileSync(join(tools, 'npm'), `#!/bin/sh\n${other}\n`, { mode: 0o755 });
+  const { status, stderr } = spawnSync(join(project.directory, 'tools/setup/setup.sh'), [], {
+    encoding: 'utf8',
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: { HOME: '/nonexistent', PATH: `${tools}:/usr/bin:/bin` },
+  });
+  assert.equal(status, 69, stderr);
+  assert.match(stderr, /^node +fetching Node 24\S* from npm/m);
+  assert.match(stderr, /does not have the digest written in tools\/setup\/setup\.sh/);
+  assert.deepEqual(readdirSync(join(project.directory, '.cache')), ['setup.lock']);
 });
 
 test('a change of any C source of the programs has them built again', () => {
