@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { waitFor } from '../support/wait.ts';
 import { canary } from './world/events.ts';
+import { places } from './world/places.ts';
 import { useWorld } from './world/use-world.ts';
 import { needsRoot } from './world/world.ts';
 
@@ -72,6 +73,20 @@ for (const [what, host, tls] of [
   });
 }
 
+test('a connection that is read ends when the address it reads from is denied', {
+  skip: needsRoot,
+}, async () => {
+  const id = 'live-read-address';
+  await world().create(id, { allow_net: ['*.allowed.test'] });
+  await world().start(id, `${talk('secret.allowed.test', true)} > /tmp/log 2>&1`);
+  await waitFor('the connection to be used', async () => (await logOf(id)).includes('said'));
+  await world().daemon.call('PUT', `/v1/sandboxes/${id}/policy`, {
+    allow: ['*.allowed.test'],
+    deny: [places.front],
+  });
+  await waitFor('it to end', async () => (await logOf(id)).includes('over'));
+});
+
 test('a policy wider than the ceiling reaches what the ceiling allows and no more', {
   skip: needsRoot,
 }, async () => {
@@ -99,21 +114,20 @@ test('a policy wider than the ceiling reaches what the ceiling allows and no mor
   assert.equal(await reach('http://10.1.2.3/x'), true);
 });
 
+/** Asks for one name after the other below this one, as fast as it can, and waits for no answer. */
+const queryFlood = (zone: string): string => `python3 -c '
+import os, socket
+end = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+zone = b"".join(bytes([len(word)]) + word.encode() for word in "${zone}".split("."))
+while True:
+    label = os.urandom(8).hex().encode()
+    head = label[:2] + bytes([1, 0, 0, 1, 0, 0, 0, 0, 0, 0])
+    end.sendto(head + bytes([16]) + label + zone + bytes([0, 0, 1, 0, 1]), ("198.18.0.1", 53))
+'`;
+
 const floods: Readonly<Record<string, string>> = {
-  'names that are refused': `python3 -c '
-import os, socket
-end = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-while True:
-    label = os.urandom(8).hex().encode()
-    end.sendto(label[:2] + b"\\x01\\x00\\x00\\x01\\x00\\x00\\x00\\x00\\x00\\x00\\x10" + label + b"\\x04evil\\x04test\\x00\\x00\\x01\\x00\\x01", ("198.18.0.1", 53))
-'`,
-  'names that are allowed': `python3 -c '
-import os, socket
-end = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-while True:
-    label = os.urandom(8).hex().encode()
-    end.sendto(label[:2] + b"\\x01\\x00\\x00\\x01\\x00\\x00\\x00\\x00\\x00\\x00\\x10" + label + b"\\x07allowed\\x04test\\x00\\x00\\x01\\x00\\x01", ("198.18.0.1", 53))
-'`,
+  'names that are refused': queryFlood('evil.test'),
+  'names that are allowed': queryFlood('allowed.test'),
   connections: `python3 -c '
 import socket
 while True:
