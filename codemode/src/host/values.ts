@@ -6,10 +6,27 @@ import type { CodecName } from '../types.ts';
 
 const primordials = capturePrimordials();
 
-/** @throws where the worker sent what is no value */
+/** Ordinary values take a fifth of it. */
+const decodeMsMax = { always: 20, perMegabyte: 500 } as const;
+
+/** @throws where the worker sent what is no value, or one that takes too long to be made */
 export function decodeHost(codec: CodecName, text: string | undefined): unknown {
   if (text === undefined) return undefined;
-  return codec === 'structured' ? decodeValue(primordials, text) : JSON.parse(text);
+  if (codec === 'json') return JSON.parse(text);
+  const watch = cpuWatch(decodeMsMax.always + (text.length / 1_000_000) * decodeMsMax.perMegabyte);
+  return decodeValue({ ...primordials, watch }, text);
+}
+
+/**
+ * The keys of a Map and of a Set are the program's, and V8 hashes numbers without a secret: sixty thousand that fall into one place take quarter of
+ * a minute to put there. Processor time, so that a busy machine refuses nothing.
+ */
+function cpuWatch(msMax: number): () => void {
+  const began = process.threadCpuUsage();
+  return () => {
+    const { user, system } = process.threadCpuUsage(began);
+    if ((user + system) / 1000 > msMax) throw new TypeError('malformed value');
+  };
 }
 
 /** @throws Error with a sentence that says what can't be carried */

@@ -104,3 +104,20 @@ it('encodeValue() stops at its limit without building more', () => {
     (failure) => (failure as { encodeFailure?: string }).encodeFailure === 'result-limit',
   );
 });
+
+it('decodeHost() does not put sixty thousand keys into one place of a Map or a Set', () => {
+  const keys = (each: (at: number) => unknown) =>
+    Array.from({ length: 60_000 }, (_, at) => each(at)).map((key) => JSON.stringify(key));
+  // V8 hashes a BigInt by its low 64 bits.
+  const colliding = keys((at) => ['b', `${at.toString(16)}${'0'.repeat(16)}`]);
+  const ordinary = keys((at) => ['b', (at * 7919).toString(16)]);
+  for (const [kind, write] of [
+    ['m', (key: string) => `${key},1`],
+    ['s', (key: string) => key],
+  ] as const) {
+    const text = (list: readonly string[]) => `[["${kind}",${list.map(write).join(',')}]]`;
+    assert.throws(() => decodeHost('structured', text(colliding)), TypeError);
+    const { size } = decodeHost('structured', text(ordinary)) as Map<unknown, unknown> | Set<unknown>;
+    assert.equal(size, 60_000);
+  }
+});

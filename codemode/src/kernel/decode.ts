@@ -149,11 +149,16 @@ export function fillNode(decoding: Decoding, at: number): void {
       fillSparse(decoding, target as unknown[], node);
       return;
     case 'm':
-      for (let index = 1; index + 1 < node.length; index += 2)
+      for (let index = 1; index + 1 < node.length; index += 2) {
+        if (index % 256 === 1) decoding.p.watch?.();
         (target as Map<unknown, unknown>).set(inline(index), inline(index + 1));
+      }
       return;
     case 's':
-      for (let index = 1; index < node.length; index += 1) (target as Set<unknown>).add(inline(index));
+      for (let index = 1; index < node.length; index += 1) {
+        if (index % 256 === 1) decoding.p.watch?.();
+        (target as Set<unknown>).add(inline(index));
+      }
       return;
     case 'e':
       if (node.length > 3)

@@ -16,6 +16,8 @@ export interface Primordials {
   readonly bufferBytes: (value: unknown) => Uint8Array;
   readonly typedArrays: ReadonlyMap<string, new (buffer: ArrayBuffer) => ArrayBufferView>;
   readonly objectPrototype: object;
+  /** The host's alone: asked now and then while a collection is filled. @throws where that takes longer than it may */
+  readonly watch?: () => void;
 }
 
 export function capturePrimordials(): Primordials {
