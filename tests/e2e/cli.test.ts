@@ -1,7 +1,7 @@
 /** Every other command of `squash` against a real daemon, its `--json` held to the contract. */
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
@@ -129,6 +129,12 @@ describe('squash', () => {
     assert.match(used.stderr, /\(module_in_use\)/);
     await squashOk(daemon, ['rm', 'm']);
     assert.equal(await squashOk(daemon, ['module', 'rm', '100-hello']), '100-hello');
+    mkdirSync(join(directory, 'tools/bin'), { recursive: true });
+    mkdirSync(join(directory, 'tools/usr/bin'), { recursive: true });
+    const made = await squash(daemon, ['module', 'build', 'from-dir', join(directory, 'tools'), '300-tools']);
+    assert.equal(made.code, 0, made.stderr);
+    assert.match(made.stderr, /warning: "bin" of ".*tools" hides that of a base .* "usr\/bin"/);
+    await squashOk(daemon, ['module', 'rm', '300-tools']);
     const again = await squash(daemon, ['module', 'import', '-', '--name', '100-piped'], {
       input: Buffer.from('no squashfs'),
     });

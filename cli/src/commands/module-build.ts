@@ -1,5 +1,5 @@
 /** `squash module build`: makes a layer from Debian packages or from a directory, and adds it as a module. */
-import { mkdtempSync, rmSync } from 'node:fs';
+import { lstatSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { ModuleAnswer } from '@squash/contract/module';
@@ -41,8 +41,23 @@ function build(
   if (directory === undefined || name === undefined || place.words.length > 2) {
     throw usageFailure('from-dir takes a directory and the name of the module: from-dir ./tools 300-tools');
   }
+  noteHiding(directory);
   const owners = call.flags.isSet('keep-owners') ? ['--keep-owners'] : [];
   return buildLayer(['from-dir', ...owners, '--', directory, place.output, name], note);
+}
+
+/** What Debian's layers have as links into /usr. */
+const mergedIntoUsr = ['bin', 'sbin', 'lib', 'lib32', 'lib64', 'libx32'];
+
+/** A directory in the place of such a link hides all programs of the layers below, and no sandbox would start a shell. */
+function noteHiding(directory: string): void {
+  const hiding = mergedIntoUsr.filter((name) =>
+    lstatSync(join(directory, name), { throwIfNoEntry: false })?.isDirectory(),
+  );
+  for (const name of hiding)
+    printNote(
+      `squash: warning: "${name}" of "${visible(directory)}" hides that of a base where it is a link, as in Debian's: put its files into "usr/${name}"`,
+    );
 }
 
 function show(call: Call, module: ModuleAnswer): void {
