@@ -7,7 +7,12 @@ import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import { createExecutor, type ExecutorName } from './executors.ts';
+import { PooledExecutor } from './executor.ts';
 import { toolContext } from './host/tool-context.ts';
+import { defaultLimits } from './limits.ts';
+import { childPlace } from './places/child.ts';
+import type { Place } from './places/place.ts';
+import { nodeCommand } from './places/programs.ts';
 import type { ExecutionEvent, Suspended } from './types.ts';
 
 const small = { limits: { memoryMb: 32 } };
@@ -147,6 +152,20 @@ writeFileSync(${JSON.stringify(file)}, suspended.snapshot);`;
     } finally {
       rmSync(folder, { recursive: true });
     }
+  });
+
+  it('that go on have a processor time, also where only the engine can count it', async () => {
+    const children = childPlace(nodeCommand('quickjs', 32));
+    const blind: Place = { start: async () => ({ ...(await children.start()), cpuMs: () => undefined }) };
+    const limits = { ...defaultLimits, memoryMb: 32, wallMs: 60_000, cpuMs: 300 };
+    const pool = { memoryMb: 32, spares: 0, workersMax: 1, runsPerWorker: 1, startMsMax: 30_000 };
+    const named = { name: 'blind', engine: 'quickjs', logStyle: 'bridge', engineCountsCpu: true } as const;
+    await using executor = new PooledExecutor(blind, { ...named, ...pool, limits });
+    const options = { policy: { ask: ['codemode.pay'] }, approve: () => ({ decision: 'suspend' }) as const };
+    const { suspended } = await executor.execute('await codemode.pay(1); for (;;);', tools, options);
+    assert.ok(suspended);
+    const { errorInfo } = await executor.resume(suspended, { decision: 'allow' }, tools);
+    assert.equal(errorInfo?.kind, 'cpu');
   });
 
   it('are refused with other tools, and as other bytes', async () => {

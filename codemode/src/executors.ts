@@ -78,7 +78,7 @@ export function createExecutor(name: ExecutorName, options: ExecutorOptions = {}
     case 'sandbox': {
       const engine = options.engine ?? 'quickjs';
       const place = sandboxPlace({ engine, memoryMb: limits.memoryMb, squash: options.squash ?? ['squash'] });
-      return new PooledExecutor(place, { ...shared, engine, runsPerWorker });
+      return new PooledExecutor(place, { ...shared, engine, runsPerWorker, engineCountsCpu: true });
     }
     case 'vm2':
       if (options.allowWeakIsolation !== true) {

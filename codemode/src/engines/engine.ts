@@ -42,8 +42,12 @@ export interface Engine {
   /** With version, as it appears in `ready`. */
   readonly label: string;
   boot(host: EngineHost, limits: EngineLimits): Realm | Promise<Realm>;
-  /** A realm from `snapshot()`'s bytes. */
-  readonly restore?: (host: EngineHost, limits: EngineLimits, bytes: Uint8Array) => Promise<Realm>;
+  /** A realm from `snapshot()`'s bytes, with a processor time of its own. */
+  readonly restore?: (
+    host: EngineHost,
+    limits: EngineLimits,
+    saved: { readonly bytes: Uint8Array; readonly cpuMs: number },
+  ) => Promise<Realm>;
 }
 
 export class EngineError extends Error {

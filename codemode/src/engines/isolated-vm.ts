@@ -16,22 +16,39 @@ export function createEngine(): Engine {
     boot(host, limits) {
       const isolate = new ivm.Isolate({ memoryLimit: limits.memoryMb });
       const context = isolate.createContextSync();
-      return new IsolateRealm({ isolate, context, host });
+      return new IsolateRealm({ isolate, context, host, countsCpu: limits.countsCpu });
     },
   };
 }
+
+interface CallOptions {
+  readonly result: { readonly copy: true };
+  readonly timeout?: number;
+}
+
+interface RealmParts {
+  readonly isolate: ivm.Isolate;
+  readonly context: ivm.Context;
+  readonly host: EngineHost;
+  readonly countsCpu: boolean;
+}
+
+/**
+ * V8 can be interrupted by the wall clock alone. A stretch that computes all the time is over its budget by then, unless the machine gives it
+ * less than half of a processor.
+ */
+const wallPerCpu = 2;
 
 class IsolateRealm implements Realm {
   readonly #isolate: ivm.Isolate;
   readonly #context: ivm.Context;
   readonly #dispatch: ivm.Reference<Dispatch>;
   readonly #host: EngineHost;
+  readonly #countsCpu: boolean;
+  #cpuMsMax = Number.POSITIVE_INFINITY;
 
-  constructor({
-    isolate,
-    context,
-    host,
-  }: { readonly isolate: ivm.Isolate; readonly context: ivm.Context; readonly host: EngineHost }) {
+  constructor({ isolate, context, host, countsCpu }: RealmParts) {
+    this.#countsCpu = countsCpu;
     this.#isolate = isolate;
     this.#context = context;
     this.#host = host;
@@ -49,15 +66,14 @@ class IsolateRealm implements Realm {
   }
 
   dispatch(...message: DispatchMessage): void {
-    this.#guarded(() => this.#dispatch.applySync(undefined, [...message], { result: { copy: true } }));
+    this.#guarded((options) => this.#dispatch.applySync(undefined, [...message], options));
   }
 
-  run(source: string): void {
-    this.#guarded(() => {
+  run(source: string, cpuMs: number): void {
+    if (this.#countsCpu) this.#cpuMsMax = this.#usedMs() + cpuMs;
+    this.#guarded((options) => {
       const code = this.#compile(source);
-      this.#dispatch.applySync(undefined, ['run', code.derefInto({ release: true })], {
-        result: { copy: true },
-      });
+      this.#dispatch.applySync(undefined, ['run', code.derefInto({ release: true })], options);
     });
   }
 
@@ -75,15 +91,33 @@ class IsolateRealm implements Realm {
     if (!this.#isolate.isDisposed) this.#isolate.dispose();
   }
 
-  #guarded(work: () => void): void {
+  #leftMs(): number {
+    return this.#cpuMsMax - (this.#isolate.isDisposed ? 0 : this.#usedMs());
+  }
+
+  #usedMs(): number {
+    return Number(this.#isolate.cpuTime) / 1e6;
+  }
+
+  #guarded(work: (options: CallOptions) => void): void {
+    const timeout = Math.max(1, Math.ceil(this.#leftMs() * wallPerCpu));
+    const isBounded = Number.isFinite(timeout);
+    const began = performance.now();
+    let failure: unknown;
     try {
-      work();
-    } catch (failure) {
-      if (failure instanceof EngineError) throw failure;
-      if (this.#isolate.isDisposed)
-        throw new EngineError({ kind: 'memory', name: 'Error', message: 'Memory limit exceeded' });
-      // isolated-vm reports a rejection that nobody handled as a failure of the call it happened in: its words are the code's.
-      this.#host.unhandled(failure instanceof Error ? failure.message : String(failure));
+      work({ result: { copy: true }, ...(isBounded && { timeout }) });
+    } catch (cause) {
+      if (cause instanceof EngineError) throw cause;
+      failure = cause;
     }
+    if (this.#isolate.isDisposed)
+      throw new EngineError({ kind: 'memory', name: 'Error', message: 'Memory limit exceeded' });
+    // Told by the clock and not by the message, which the code could have made.
+    const isInterrupted = failure !== undefined && performance.now() - began >= timeout;
+    if (isBounded && (isInterrupted || this.#leftMs() <= 0))
+      throw new EngineError({ kind: 'cpu', name: 'Error', message: 'CPU time limit exceeded' });
+    // isolated-vm reports a rejection that nobody handled as a failure of the call it happened in: its words are the code's.
+    if (failure !== undefined)
+      this.#host.unhandled(failure instanceof Error ? failure.message : String(failure));
   }
 }

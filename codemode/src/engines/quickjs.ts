@@ -55,7 +55,7 @@ export function createEngine(): Engine {
         digest,
       });
     },
-    async restore(host, limits, saved) {
+    async restore(host, limits, { bytes: saved, cpuMs }) {
       // A snapshot is raw memory of one engine: in another build every address in it would be wrong.
       if (!digest.equals(saved.subarray(0, digest.length)))
         throw new EngineError({
@@ -65,6 +65,7 @@ export function createEngine(): Engine {
         });
       const body = Buffer.from(saved.subarray(digest.length));
       const clock = new CpuClock();
+      clock.budgetMs = cpuMs;
       const rejections = new Rejections();
       const snapshot = QuickJS.deserializeSnapshot(body.subarray(4));
       const vm = await QuickJS.restore(snapshot, optionsFor({ wasm, limits, clock, rejections }));

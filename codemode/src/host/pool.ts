@@ -17,6 +17,8 @@ export interface PoolOptions {
   /** Runs that one process serves, each in a realm of its own. */
   readonly runsPerWorker: number;
   readonly startMsMax: number;
+  /** The place can't: see `EngineLimits`. */
+  readonly engineCountsCpu?: boolean;
 }
 
 export interface Acquired {
@@ -161,13 +163,16 @@ export class Pool {
   }
 
   async #startOne(signal: AbortSignal): Promise<Peer> {
-    const { engine, memoryMb, runsPerWorker, startMsMax } = this.#options;
+    const { engine, memoryMb, runsPerWorker, startMsMax, engineCountsCpu = false } = this.#options;
     this.#count += 1;
     const placed = await this.#place.start().catch((failure: unknown) => {
       this.#count -= 1;
       throw failure;
     });
-    const peer = new Peer(placed, { engine, limits: { memoryMb, runs: runsPerWorker } });
+    const peer = new Peer(placed, {
+      engine,
+      limits: { memoryMb, runs: runsPerWorker, countsCpu: engineCountsCpu },
+    });
     this.#all.add(peer);
     void peer.exited.then(() => {
       this.#all.delete(peer);

@@ -81,7 +81,7 @@ async function startSandbox(
       remove: () => squash(command, ['rm', '--force', id]),
       endedForMemory: (exit) => exit.code === killedCode || /oom_killed/.test(client.diagnostics()),
     }),
-    // The sandbox's processes are not this machine's to look at: QuickJS counts its own time, the wall clock holds for both engines.
+    // The sandbox's processes are not this machine's to look at: its engine counts.
     cpuMs: () => undefined,
     limitMemory: async () => {},
   };

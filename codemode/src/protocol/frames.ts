@@ -11,6 +11,8 @@ export interface EngineLimits {
   readonly memoryMb: number;
   /** After its last run a worker boots no further realm. */
   readonly runs: number;
+  /** Nobody outside can tell what processor time the process uses: the engine ends a run for it by itself. */
+  readonly countsCpu: boolean;
 }
 
 export type HostFrame =

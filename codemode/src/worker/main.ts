@@ -25,7 +25,7 @@ async function loadEngine(name: EngineName): Promise<Engine> {
 class Worker {
   readonly #channel: Channel;
   #engine: Engine | undefined;
-  #limits: EngineLimits = { memoryMb: 0, runs: 1 };
+  #limits: EngineLimits = { memoryMb: 0, runs: 1, countsCpu: false };
   #session: Session | undefined;
   #runs = 0;
 
@@ -58,7 +58,7 @@ class Worker {
         this.#session?.suspend();
         return;
       case 'resume':
-        await this.#resume(frame.nonce, Buffer.from(frame.snapshot, 'base64'));
+        await this.#resume(frame);
         return;
     }
   }
@@ -69,11 +69,12 @@ class Worker {
     this.#channel.send({ t: 'ready', v: protocolVersion, engine: this.#engine?.label ?? '' });
   }
 
-  async #resume(nonce: string, snapshot: Uint8Array): Promise<void> {
+  async #resume({ nonce, snapshot, cpuMs }: Extract<HostFrame, { readonly t: 'resume' }>): Promise<void> {
     const restore = this.#engine?.restore;
     if (restore === undefined) throw new Error('this engine can not restore a run');
     const session = this.#newSession();
-    session.attach(await restore(session, this.#limits, snapshot));
+    const bytes = Buffer.from(snapshot, 'base64');
+    session.attach(await restore(session, this.#limits, { bytes, cpuMs }));
     session.resume(nonce);
   }
 
