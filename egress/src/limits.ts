@@ -12,6 +12,8 @@ export const egressLimits = {
   relayQueueBytesMax: 8_388_608,
   /** From accept to the first frame on `egress.sock`. The launcher writes it before it connects anything else. */
   helloMs: 5_000,
+  /** … and once more for a stream that was asked for. */
+  helloAgainMs: 1_000,
   /** Between two tries to reach the launcher: it is restarted by hand, seldom. */
   launcherRetryMs: 250,
 
@@ -25,6 +27,12 @@ export const egressLimits = {
   /** Connections a sandbox may open per second for long, and at once. More wait their turn. */
   sandboxConnectionsPerS: 2_000,
   sandboxConnectionsBurst: 12_000,
+  /** TLS connections of one sandbox that are read, per second for long, and at once: a handshake costs 1 ms to 2 ms. */
+  sandboxHandshakesPerS: 200,
+  sandboxHandshakesBurst: 1_000,
+  /** … and that are refused in words, which costs a certificate for each name as well. Those above hear a reset. */
+  sandboxRefusalsPerS: 20,
+  sandboxRefusalsBurst: 100,
   /** Of one sandbox, read by the interceptor: each holds two TLS ends, some hundred KiB. */
   sandboxInterceptedMax: 1_024,
   interceptedMax: 4_096,

@@ -39,7 +39,7 @@ python3 /tmp/flood.py`;
 const floods: Readonly<Record<string, string>> = {
   'requests ahead of answers that never come': python(`
 head = b"GET /never HTTP/1.1\\r\\nHost: www.allowed.test\\r\\n" + b"".join(b"x-%d: %s\\r\\n" % (at, b"x" * 60) for at in range(800)) + b"\\r\\n"
-held = [connected() for _ in range(100)]
+held = [connected() for _ in range(40)]
 while True:
     for at, end in enumerate(held):
         rest = head * 2

@@ -64,7 +64,7 @@ export class RelayListener implements AsyncDisposable {
     socket.once('close', () => this.#open.delete(socket));
     const decoder = new FrameDecoder();
     this.#greeting.add(socket);
-    const timer = setTimeout(() => void socket.destroy(), limits.helloMs);
+    const timer = setTimeout(() => void socket.destroy(), limits.helloMs + limits.helloAgainMs);
     const finish = (): void => {
       clearTimeout(timer);
       this.#greeting.delete(socket);

@@ -3,6 +3,7 @@
  */
 import type { Socket } from 'node:net';
 import type { Log } from '@squash/host/base/log';
+import type { Address } from '../address/address.ts';
 import type { LaunchChannel } from '../channel/launch-channel.ts';
 import type { DecisionLog } from '../decisions/decision-log.ts';
 import type { DnsServer } from '../dns/dns-server.ts';
@@ -28,6 +29,8 @@ export interface Readable {
   readonly serverName: string | undefined;
   readonly refusal: Verdict | undefined;
   readonly record: (decision: Decision) => void;
+  /** Told before anything is sent there, so that a change of the rules ends what they no longer allow. */
+  readonly onDialled: (address: Address) => void;
 }
 
 export interface ConnectionServices {

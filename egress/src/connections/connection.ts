@@ -56,6 +56,8 @@ export class Connection implements Reviewable {
   /** The server is dialled although the program has said nothing: only a tunnel is possible then. */
   #isServerFirst = false;
   #dialled: Address | undefined;
+  /** Where the interceptor has connected for it. */
+  readonly #readFrom = new Map<string, Address>();
   #row: OpenDecision | undefined;
   /** Noted for the next process. */
   #isNoted = false;
@@ -203,8 +205,12 @@ export class Connection implements Reviewable {
   }
 
   #isAddressStillAllowed(): boolean {
-    if (this.#dialled === undefined) return true;
-    return this.#rules.policy.decideAddress(this.#destination, formatAddress(this.#dialled)).isAllowed;
+    const all = [...this.#readFrom.values(), ...(this.#dialled === undefined ? [] : [this.#dialled])];
+    return all.every((address) => this.#mayDial(address));
+  }
+
+  #mayDial(address: Address): boolean {
+    return this.#rules.policy.decideAddress(this.#destination, formatAddress(address)).isAllowed;
   }
 
   #carryOut(plan: Plan): void {
@@ -271,7 +277,8 @@ export class Connection implements Reviewable {
   async #tunnel(verdict: Verdict): Promise<void> {
     if (!this.#isServerFirst) this.#state = 'dialling';
     const before = this.#state;
-    const found = findTargets(this.#destination, this.#rules.policy, this.#services.resolver);
+    const resolver = this.#relay.sandbox.resolverOf(this.#services.resolver);
+    const found = findTargets(this.#destination, this.#rules.policy, resolver);
     const targets = found instanceof Promise ? await found : found;
     if (this.#isOver() || (before === 'dialling' && this.#state !== 'dialling')) return;
     if (targets.kind === 'refused') return this.#refuseAddress(targets);
@@ -315,6 +322,8 @@ export class Connection implements Reviewable {
     let errno = 0;
     for (const [at, address] of addresses.entries()) {
       const timeoutMs = dialMsOf(at, addresses.length);
+      // It was judged before its turn came, and before the last one was tried.
+      if (!this.#mayDial(address)) return this.cut();
       errno = await this.#services.launcher.dialOut(name, {
         address,
         port: this.#destination.port,
@@ -322,6 +331,7 @@ export class Connection implements Reviewable {
       });
       if (this.#isOver()) return;
       if (errno !== 0) continue;
+      if (!this.#mayDial(address)) return this.cut();
       this.#dialled = address;
       this.#row = this.#services.decisions.open(
         this.#relay.sandbox.id,
@@ -345,18 +355,21 @@ export class Connection implements Reviewable {
 
   #sayNo({ protocol, verdict }: Unreadable): void {
     this.#services.counters.refused += 1;
-    if (protocol !== undefined && this.#hasRoom())
+    if (protocol !== undefined && this.#hasRoom() && this.#mayBeTold(protocol))
       return this.#intercept(protocol, { verdict, refusal: verdict });
     this.#record('denied', verdict.rule);
     this.cut();
   }
 
+  /** As many as are left, so that the next sandbox finds room as well. */
   #hasRoom(): boolean {
-    const { counters } = this.#services;
-    return (
-      counters.intercepted < limits.interceptedMax &&
-      this.#relay.sandbox.intercepted < limits.sandboxInterceptedMax
-    );
+    const left = limits.interceptedMax - this.#services.counters.intercepted;
+    return this.#relay.sandbox.intercepted < Math.min(limits.sandboxInterceptedMax, left);
+  }
+
+  /** Words over TLS cost a handshake and often a certificate: a flood hears a reset instead. */
+  #mayBeTold(protocol: 'tls' | 'http'): boolean {
+    return protocol === 'http' || this.#relay.sandbox.refusals.take(this.#services.monoMs());
   }
 
   #intercept(
@@ -381,7 +394,7 @@ export class Connection implements Reviewable {
       requests += 1;
       this.#services.decisions.record(sandbox.id, decision);
     };
-    void this.#openStream((socket) =>
+    const serve = (socket: Socket): Promise<void> =>
       this.#services.intercept(socket, {
         sandbox,
         destination: this.#destination,
@@ -389,8 +402,14 @@ export class Connection implements Reviewable {
         serverName: this.#first?.kind === 'tls' ? this.#first.serverName : undefined,
         refusal,
         record,
-      }),
-    );
+        onDialled: (address) => void this.#readFrom.set(formatAddress(address), address),
+      });
+    this.#state = 'streamed';
+    const begin = (): void => {
+      if (this.#state === 'streamed') void this.#openStream(serve);
+    };
+    if (protocol === 'tls' && refusal === undefined) sandbox.handshakes.admit(begin);
+    else begin();
   }
 
   /** Has the relay hand the program's bytes to this process, and `serve` them until it is done. */
@@ -406,7 +425,8 @@ export class Connection implements Reviewable {
         })
         .finally(() => void socket.destroy());
     };
-    this.#wait(limits.helloMs, () => this.cut());
+    // Where this process was late itself, what it waits for is there by now and is read next.
+    this.#wait(limits.helloMs, () => this.#wait(limits.helloAgainMs, () => this.cut()));
     this.#relay.release(this.#number);
     if ((await this.#services.launcher.streamOut(this.#name)) !== 0) this.cut();
   }

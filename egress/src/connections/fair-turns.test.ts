@@ -5,14 +5,28 @@ import fc from 'fast-check';
 import { FairTurns } from './fair-turns.ts';
 
 test('who wants one place gets it next, however many another one wants', () => {
-  const turns = new FairTurns({ all: 2, each: 2 });
+  const turns = new FairTurns({ all: 3, each: 2 });
   const begun: string[] = [];
   for (let at = 0; at < 100; at += 1) turns.take('loud', () => void begun.push(`loud ${at}`));
   turns.take('quiet', () => void begun.push('quiet'));
-  assert.deepEqual(begun, ['loud 0', 'loud 1']);
+  turns.take('late', () => void begun.push('late'));
+  assert.deepEqual(begun, ['loud 0', 'loud 1', 'quiet']);
   turns.done('loud');
+  assert.deepEqual(begun.slice(3), ['late']);
+  turns.done('late');
+  assert.deepEqual(begun.slice(4), []);
   turns.done('loud');
-  assert.deepEqual(begun.slice(2).toSorted(), ['loud 2', 'quiet']);
+  assert.deepEqual(begun.slice(4), ['loud 2']);
+});
+
+test('who comes next finds a place at once, however many others hold theirs for long', () => {
+  const turns = new FairTurns({ all: 512, each: 256 });
+  const begun = new Map<string, number>();
+  const take = (who: string): void => turns.take(who, () => void begun.set(who, (begun.get(who) ?? 0) + 1));
+  for (const loud of ['a', 'b', 'c']) for (let at = 0; at < 1_000; at += 1) take(loud);
+  assert.deepEqual([...begun.values()], [256, 128, 64]);
+  take('quiet');
+  assert.equal(begun.get('quiet'), 1);
 });
 
 test('places are never more than there are, and all who wait get one', () => {

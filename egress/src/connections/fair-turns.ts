@@ -1,6 +1,7 @@
 /**
  * A bounded number of places, taken in turn by those who wait: first by sandbox, then by age. A sandbox with ten
- * thousand waiting connections delays another one's by one place, not by ten thousand.
+ * thousand waiting connections delays another one's by one place, not by ten thousand. And none holds more than are
+ * left, so that the next finds a place at once, also where others dial into the void.
  */
 export class FairTurns {
   readonly #all: number;
@@ -17,7 +18,7 @@ export class FairTurns {
 
   /** Calls `begin` when there is a place, at once where there is one now. Give it back with `done`. */
   take(who: string, begin: () => void): void {
-    if (this.#taken < this.#all && (this.#held.get(who) ?? 0) < this.#each && !this.#waiting.has(who)) {
+    if (this.#hasPlace(who) && !this.#waiting.has(who)) {
       this.#hold(who);
       begin();
       return;
@@ -35,6 +36,10 @@ export class FairTurns {
     this.#next();
   }
 
+  #hasPlace(who: string): boolean {
+    return (this.#held.get(who) ?? 0) < Math.min(this.#each, this.#all - this.#taken);
+  }
+
   #hold(who: string): void {
     this.#held.set(who, (this.#held.get(who) ?? 0) + 1);
     this.#taken += 1;
@@ -43,7 +48,7 @@ export class FairTurns {
   #next(): void {
     for (const [who, queue] of this.#waiting) {
       if (this.#taken >= this.#all) return;
-      if ((this.#held.get(who) ?? 0) >= this.#each) continue;
+      if (!this.#hasPlace(who)) continue;
       const begin = queue.shift();
       // To the end of the line, where there is more to do for this one.
       this.#waiting.delete(who);

@@ -2,7 +2,8 @@
  * Hands one connection to the interceptor, with the sandbox's rules as they are at the moment they are asked.
  */
 import type { Socket } from 'node:net';
-import type { InterceptedConnection, Interceptor, Policy } from '../ports.ts';
+import { formatAddress } from '../address/address.ts';
+import { DialRefused, type InterceptedConnection, type Interceptor, type Policy } from '../ports.ts';
 import type { ConnectionServices, Readable } from './connection-services.ts';
 import type { Sandbox } from './sandbox.ts';
 import { dialTargets, findTargets } from './targets.ts';
@@ -13,7 +14,7 @@ export async function interceptWith(
   services: ConnectionServices,
   { socket, readable }: { readonly socket: Socket; readonly readable: Readable },
 ): Promise<void> {
-  const { sandbox, destination, protocol, serverName, refusal, record } = readable;
+  const { sandbox, destination, protocol, serverName, refusal, record, onDialled } = readable;
   const policy = livePolicy(sandbox);
   const connection: InterceptedConnection = {
     sandbox: sandbox.id,
@@ -26,12 +27,22 @@ export async function interceptWith(
       return sandbox.secrets;
     },
     dial: async (signal) => {
-      const found = await findTargets(destination, policy, services.resolver);
+      const resolver = sandbox.resolverOf(services.resolver);
+      // The turn may be long in coming, and what may be dialled is what may be dialled then.
+      await findTargets(destination, policy, resolver);
       const { promise, resolve } = Promise.withResolvers<void>();
       services.turns.take(sandbox.id, resolve);
       await promise;
       try {
-        return (await dialTargets(found, destination.port, signal)).socket;
+        const found = await findTargets(destination, policy, resolver);
+        const { socket, address } = await dialTargets(found, destination.port, signal);
+        const verdict = policy.decideAddress(destination, formatAddress(address));
+        if (verdict.isAllowed) {
+          onDialled(address);
+          return socket;
+        }
+        socket.destroy();
+        throw new DialRefused(verdict);
       } finally {
         services.turns.done(sandbox.id);
       }

@@ -19,6 +19,7 @@ import type { Sandbox } from './sandbox.ts';
 
 const dnsPort = 53;
 const peerBytesMax = 64;
+const connectionsMax = 2 * limits.sandboxConnectionsMax;
 
 export class RelayLink implements RelaySide {
   readonly instance: number;
@@ -112,6 +113,9 @@ export class RelayLink implements RelaySide {
     fields.done();
     if (address.length !== 4 && address.length !== 16)
       throw new FrameError('field', 'no address has this length');
+    // Connections that were ended from here are a relay's to close; one that never does has lost its mind.
+    if (this.#connections.size >= connectionsMax)
+      throw new FrameError('field', 'these are too many connections');
     if (this.#connections.has(number)) throw new FrameError('field', `connection ${number} is open already`);
     this.#services.counters.total += 1;
     const { sandbox } = this;

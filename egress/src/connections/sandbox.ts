@@ -5,8 +5,10 @@
  * everything, so that there is no moment in which nobody decides.
  */
 import { TokenBucket } from '../token-bucket.ts';
+import { Admission } from './admission.ts';
 import type { DecisionLog } from '../decisions/decision-log.ts';
 import type { DnsClient } from '../dns/dns-server.ts';
+import type { Resolver } from '../dns/resolver.ts';
 import type { VirtualAddresses } from '../dns/virtual-addresses.ts';
 import { egressLimits as limits } from '../limits.ts';
 import type { Policy, SandboxSecrets, Verdict } from '../ports.ts';
@@ -34,6 +36,10 @@ export class Sandbox implements DnsClient {
   /** Tunnels that an earlier process decided, by their numbers, and how to end them. */
   readonly adopted = new Map<number, Reviewable>();
   readonly queries: TokenBucket;
+  /** TLS that is refused in words. */
+  readonly refusals: TokenBucket;
+  /** TLS that is read. */
+  readonly handshakes: Admission;
   policy: Policy = refuseAll;
   secrets: SandboxSecrets;
   lookups = 0;
@@ -41,10 +47,8 @@ export class Sandbox implements DnsClient {
   dnsStreams = 0;
   readonly #decisions: DecisionLog;
   readonly #monoMs: () => number;
-  readonly #opens: TokenBucket;
-  readonly #waiting: (() => void)[] = [];
+  readonly #opens: Admission;
   readonly #told = new Map<string, number>();
-  #timer: NodeJS.Timeout | undefined;
 
   constructor(id: string, parts: SandboxParts) {
     this.id = id;
@@ -57,19 +61,39 @@ export class Sandbox implements DnsClient {
       { perS: limits.sandboxQueriesPerS, burst: limits.sandboxQueriesBurst },
       nowMs,
     );
-    this.#opens = new TokenBucket(
-      { perS: limits.sandboxConnectionsPerS, burst: limits.sandboxConnectionsBurst },
+    this.refusals = new TokenBucket(
+      { perS: limits.sandboxRefusalsPerS, burst: limits.sandboxRefusalsBurst },
       nowMs,
+    );
+    this.handshakes = new Admission(
+      { perS: limits.sandboxHandshakesPerS, burst: limits.sandboxHandshakesBurst },
+      parts.monoMs,
+    );
+    this.#opens = new Admission(
+      { perS: limits.sandboxConnectionsPerS, burst: limits.sandboxConnectionsBurst },
+      parts.monoMs,
     );
   }
 
   /** Calls `begin` when the sandbox's rate of new connections allows it, at once where it does now. */
   admit(begin: () => void): void {
-    if (this.#waiting.length === 0 && this.#opens.take(this.#monoMs())) begin();
-    else {
-      this.#waiting.push(begin);
-      this.#arm();
-    }
+    this.#opens.admit(begin);
+  }
+
+  /** The host's resolvers, as far as this sandbox has not too many questions open already. */
+  resolverOf(resolver: Resolver): Pick<Resolver, 'known' | 'addresses'> {
+    return {
+      known: (host) => resolver.known(host),
+      addresses: async (host) => {
+        if (this.lookups >= limits.sandboxLookupsMax) return { kind: 'failed', code: 'EBUSY' };
+        this.lookups += 1;
+        try {
+          return await resolver.addresses(host);
+        } finally {
+          this.lookups -= 1;
+        }
+      },
+    };
   }
 
   /** How many connections the present rules do not allow any more; they are ended. */
@@ -103,21 +127,10 @@ export class Sandbox implements DnsClient {
 
   /** Ends all that is going on. */
   cut(): void {
-    clearTimeout(this.#timer);
-    this.#waiting.length = 0;
+    this.#opens.stop();
+    this.handshakes.stop();
     for (const connection of [...this.connections, ...this.adopted.values()]) connection.cut();
     this.adopted.clear();
-  }
-
-  #arm(): void {
-    this.#timer ??= setTimeout(
-      () => {
-        this.#timer = undefined;
-        while (this.#waiting.length > 0 && this.#opens.take(this.#monoMs())) this.#waiting.shift()?.();
-        if (this.#waiting.length > 0) this.#arm();
-      },
-      Math.max(1, this.#opens.waitMs),
-    );
   }
 }
 

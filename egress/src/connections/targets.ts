@@ -20,7 +20,7 @@ export type Targets =
 export function findTargets(
   destination: Destination,
   policy: Policy,
-  resolver: Resolver,
+  resolver: Pick<Resolver, 'known' | 'addresses'>,
 ): Targets | Promise<Targets> {
   const { host, address } = destination;
   if (host === undefined) return judge(destination, policy, address === undefined ? [] : [address]);

@@ -27,10 +27,10 @@ export interface BodyPlan {
 type Move = BodyPlan['move'];
 
 /** @throws Unreadable */
-export function planRequestBody(headers: HeaderList, secrets: RequestSecrets): BodyPlan {
+export function planRequestBody(headers: HeaderList, secrets: RequestSecrets, sandbox: string): BodyPlan {
   const makeFilter = (): ByteFilter | undefined => secrets.bodyFilter(valueOf(headers, 'content-type'));
   if (makeFilter() === undefined) return { headers, move: asItIs };
-  const decoder = decoderFor(valueOf(headers, 'content-encoding'));
+  const decoder = decoderFor(valueOf(headers, 'content-encoding'), sandbox);
   if (!secrets.replacesBodies) {
     if (decoder === undefined) return { headers, move: filtered(makeFilter) };
     return { headers, move: watched(decoder, makeFilter) };
@@ -44,14 +44,18 @@ export function planRequestBody(headers: HeaderList, secrets: RequestSecrets): B
     : { headers: plain, move };
 }
 
-/** @param accepted the program's `Accept-Encoding`, empty where it sent none. @throws Unreadable */
-export function planAnswerBody(headers: HeaderList, secrets: ResponseSecrets, accepted: string): BodyPlan {
+/** @param asked `accepted`: the program's `Accept-Encoding`, empty where it sent none. @throws Unreadable */
+export function planAnswerBody(
+  headers: HeaderList,
+  secrets: ResponseSecrets,
+  asked: { readonly accepted: string; readonly sandbox: string },
+): BodyPlan {
   if (!secrets.isNeeded) return { headers, move: asItIs };
-  const decoder = decoderFor(valueOf(headers, 'content-encoding'));
+  const decoder = decoderFor(valueOf(headers, 'content-encoding'), asked.sandbox);
   const type = valueOf(headers, 'content-type');
   if (decoder !== undefined) {
     // Who did not ask for compression stores what comes as it is: it must not be changed, only stopped.
-    if (accepted === '') return { headers, move: watched(decoder, () => secrets.bodyGuard()) };
+    if (asked.accepted === '') return { headers, move: watched(decoder, () => secrets.bodyGuard()) };
     const described = without(headers, 'content-encoding', 'content-length');
     return { headers: described, move: decoded(decoder, () => secrets.bodyFilter()) };
   }

@@ -5,7 +5,14 @@
  * only looked at it goes on byte for byte, each piece after what it holds has been seen.
  */
 import type { Readable, Transform, Writable } from 'node:stream';
-import { createBrotliDecompress, createGunzip, createInflate, createZstdDecompress } from 'node:zlib';
+import {
+  constants,
+  createBrotliDecompress,
+  createGunzip,
+  createInflate,
+  createZstdDecompress,
+} from 'node:zlib';
+import { FairShare } from '../fair-share.ts';
 import type { ByteFilter } from '../secrets/stream-filter.ts';
 import { tokens } from './headers.ts';
 import { Unreadable } from './message.ts';
@@ -15,19 +22,28 @@ import { BrokenOff, pump, type PumpOptions } from './pump.ts';
 const bombBytesMin = 67_108_864;
 const bombRatio = 200;
 
+/** 8 MiB are what HTTP allows (RFC 9659); unasked, a frame could claim 128. */
+const zstdWindowLogMax = 23;
+/**
+ * br and zstd remember up to 16 MiB each, however little came: as many at once of all sandboxes.
+ */
+const largeDecodersMax = 24;
+
 const decoders: Readonly<Record<string, () => Transform>> = {
   gzip: createGunzip,
   'x-gzip': createGunzip,
   deflate: createInflate,
   br: createBrotliDecompress,
-  zstd: createZstdDecompress,
+  zstd: () => createZstdDecompress({ params: { [constants.ZSTD_d_windowLogMax]: zstdWindowLogMax } }),
 };
+const largeCodings: ReadonlySet<string> = new Set(['br', 'zstd']);
+const largeDecoders = new FairShare(largeDecodersMax);
 
 /**
- * Makes what undoes a `Content-Encoding`; undefined where nothing is to be undone.
- * @throws Unreadable for codings nobody here knows, and more than one
+ * Makes what undoes a `Content-Encoding`; undefined where nothing is to be undone. What is made has to be destroyed.
+ * @throws Unreadable for codings nobody here knows, and more than one; what is returned throws it where there are too many
  */
-export function decoderFor(contentEncoding: string): (() => Transform) | undefined {
+export function decoderFor(contentEncoding: string, sandbox: string): (() => Transform) | undefined {
   // aws-chunked only frames; what it holds is readable as it is.
   const codings = tokens(contentEncoding).filter(
     (coding) => coding !== 'identity' && coding !== 'aws-chunked',
@@ -40,14 +56,22 @@ export function decoderFor(contentEncoding: string): (() => Transform) | undefin
       `the body’s encoding ${JSON.stringify(contentEncoding.slice(0, 100))} can not be read`,
     );
   }
-  return make;
+  return largeCodings.has(coding) ? () => counted(make, sandbox) : make;
 }
 
-/** Of an `Accept-Encoding`, what can be read here. */
+function counted(make: () => Transform, sandbox: string): Transform {
+  if (!largeDecoders.take(sandbox))
+    throw new Unreadable('too many bodies in br or zstd are under way at once');
+  const decoder = make();
+  decoder.once('close', () => largeDecoders.give(sandbox));
+  return decoder;
+}
+
+/** Of an `Accept-Encoding`, what can be read here at little cost: the program gets the answer uncompressed anyway. */
 export function readableEncodings(acceptEncoding: string): string {
   const kept = tokens(acceptEncoding).filter((word) => {
     const coding = (word.split(';')[0] ?? '').trim();
-    return coding === 'identity' || Object.hasOwn(decoders, coding);
+    return coding === 'identity' || (Object.hasOwn(decoders, coding) && !largeCodings.has(coding));
   });
   return kept.length === 0 ? 'identity' : kept.join(', ');
 }

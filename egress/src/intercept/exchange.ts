@@ -123,7 +123,7 @@ async function forward(
   const secrets = new RequestSecrets(traffic, connection.destination);
   const responses = new ResponseSecrets(traffic, connection.destination);
   tally.secrets = secrets.used;
-  const plan = planRequestBody(front.head.headers, secrets);
+  const plan = planRequestBody(front.head.headers, secrets, connection.sandbox);
   const collected =
     front.head.hasBody && !front.head.expectsContinue
       ? await plan.collect?.(front.body, count(tally, 'bytesUp'))
@@ -151,7 +151,7 @@ async function forward(
   sent.answer.catch(ignore);
   try {
     const answer = await Promise.race([sent.answer, sending.then(() => sent.answer)]);
-    const receiving = passAnswer(front, answer, { responses, tally });
+    const receiving = passAnswer(front, answer, { responses, tally, sandbox: connection.sandbox });
     await Promise.all([receiving, sending]);
   } catch (error) {
     sent.abort();
@@ -182,11 +182,17 @@ async function sendBody(
   }
 }
 
+export interface AnswerPassing {
+  readonly responses: ResponseSecrets;
+  readonly tally: Tally;
+  readonly sandbox: string;
+}
+
 /** Hands the server's answer to the program, with every value in it turned back. */
 export async function passAnswer(
   front: FrontExchange,
   answer: Answer,
-  { responses, tally }: { readonly responses: ResponseSecrets; readonly tally: Tally },
+  { responses, tally, sandbox }: AnswerPassing,
 ): Promise<void> {
   const [reason = ''] = responses.headers([answer.head.reason]);
   const headers = responses.headers(answer.head.headers);
@@ -196,7 +202,8 @@ export async function passAnswer(
     return front.finish([]);
   }
   const onBytes = count(tally, 'bytesDown');
-  const plan = planOf(headers, responses, front);
+  const accepted = valueOf(front.head.headers, 'accept-encoding');
+  const plan = planOf(headers, responses, { accepted, sandbox });
   const collected = await plan.collect?.(answer.body, onBytes);
   const sink = front.answer({ ...answer.head, reason, headers: collected?.headers ?? plan.headers });
   if (collected === undefined) await plan.move(answer.body, sink, onBytes);
@@ -204,9 +211,9 @@ export async function passAnswer(
   front.finish(responses.headers(answer.trailers()));
 }
 
-function planOf(headers: HeaderList, responses: ResponseSecrets, front: FrontExchange): BodyPlan {
+function planOf(...asked: Parameters<typeof planAnswerBody>): BodyPlan {
   try {
-    return planAnswerBody(headers, responses, valueOf(front.head.headers, 'accept-encoding'));
+    return planAnswerBody(...asked);
   } catch (error) {
     if (error instanceof Unreadable) throw new UpstreamFailed(`of the server’s answer, ${error.message}`);
     throw error;

@@ -86,6 +86,8 @@ const nasty = [
   `HTTP/1.1 200 OK\r\n${'x: y\r\n'.repeat(30_000)}\r\n`,
   `HTTP/1.1 200 OK\r\n${'x: y\r\n'.repeat(2_000)}Content-Length: 2\r\n\r\nok`,
   `HTTP/1.1 200 OK\r\nX: ${'y'.repeat(100_000)}\r\n\r\n`,
+  `HTTP/1.1 103 Early Hints\r\nLink: </${key.value}>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok`,
+  `${'HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n'.repeat(1_000)}HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok`,
   `HTTP/1.1 200 ${key.value}\r\nX: ${key.value}\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nx-t: ${key.value}\r\n\r\n`,
 ];
 

@@ -11,6 +11,7 @@ import { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { type SecureContext, TLSSocket } from 'node:tls';
 import type { Clock } from '@squash/host/base/clock';
+import { FairShare } from '../fair-share.ts';
 import type { InterceptedConnection, Interceptor } from '../ports.ts';
 import type { LeafCache } from '../trust/leaf-cache.ts';
 import { type ExchangeContext, serveExchange } from './exchange.ts';
@@ -22,6 +23,9 @@ import { serveUpgrade, wantedProtocol } from './upgrade.ts';
 import { UpstreamOfConnection } from './upstream.ts';
 import { http2Settings, rawList } from './upstream-http2.ts';
 import type { Protocol } from './upstream-socket.ts';
+
+/** Characters of the heads of requests under way. */
+const heads = new FairShare(interceptLimits.headBytesMax);
 
 export interface InterceptorOptions {
   readonly leaves: LeafCache;
@@ -136,6 +140,8 @@ class ConnectionLife implements Disposable {
   readonly #stream: Duplex;
   readonly #context: ExchangeContext;
   #active = 0;
+  /** Of the requests under way. */
+  #headBytes = 0;
   #idle: NodeJS.Timeout | undefined;
 
   constructor(stream: Duplex, context: ExchangeContext) {
@@ -145,13 +151,21 @@ class ConnectionLife implements Disposable {
   }
 
   serve(front: FrontExchange): void {
+    const { sandbox } = this.#context.connection;
+    const bytes = front.head.headers.reduce((sum, text) => sum + text.length, front.head.target.length);
     // HTTP/2 has a bound of its own, which is the same. A program of HTTP/1.1 can send as many ahead as it likes.
-    if (this.#active >= interceptLimits.requestsMax) {
+    const isTooMuch = this.#active > 0 && this.#headBytes + bytes > interceptLimits.aheadBytesMax;
+    if (this.#active >= interceptLimits.requestsMax || isTooMuch || !heads.take(sandbox, bytes)) {
       this.recordMalformed('pipeline_limit');
       this.#stream.destroy();
       return;
     }
-    void this.#during(serveExchange(front, this.#context));
+    this.#headBytes += bytes;
+    const give = (): void => {
+      this.#headBytes -= bytes;
+      heads.give(sandbox, bytes);
+    };
+    void this.#during(serveExchange(front, this.#context).finally(give));
   }
 
   upgrade(upgrade: Parameters<typeof serveUpgrade>[0]): void {

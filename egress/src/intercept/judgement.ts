@@ -17,6 +17,8 @@ export type Judgement =
 /** Frameworks take these for the method or the path that was meant. */
 const methodOverrides = ['x-http-method-override', 'x-http-method', 'x-method-override'] as const;
 const pathOverrides = ['x-original-url', 'x-rewrite-url'] as const;
+/** All of them together, in one request: each is asked of the policy with every reading of each other. */
+const overridesMax = 4;
 
 export function judge(head: RequestHead, connection: InterceptedConnection): Judgement {
   const { destination, refusal, policy, protocol } = connection;
@@ -27,7 +29,15 @@ export function judge(head: RequestHead, connection: InterceptedConnection): Jud
   }
   const agreement = agree(head, destination, protocol === 'tls' ? 'https' : 'http');
   if (!agreement.ok) return badRequest('host_mismatch', agreement.problem);
-  const readings = readingsOf(agreement.target, head.headers);
+  const { target, authority } = agreement;
+  // Where no rule is about requests, one answer holds for all of them.
+  if (!policy.needsRequests(destination)) {
+    const verdict = policy.decideRequest(destination, { method: head.method, path: target });
+    return verdict.isAllowed
+      ? { kind: 'go', target, authority, rule: verdict.rule }
+      : denied(verdict, head, connection);
+  }
+  const readings = readingsOf(target, head.headers);
   if (readings === undefined)
     return badRequest('ambiguous_path', 'the request’s path can be read in several ways');
   let rule = '';
@@ -38,7 +48,7 @@ export function judge(head: RequestHead, connection: InterceptedConnection): Jud
       rule ||= verdict.rule;
     }
   }
-  return { kind: 'go', target: agreement.target, authority: agreement.authority, rule };
+  return { kind: 'go', target, authority, rule };
 }
 
 /** The page for a verdict of the policy. */
@@ -75,7 +85,10 @@ function methodsOf({ method, headers }: RequestHead): Set<string> {
   return new Set([method, ...others.filter((text) => text !== '')]);
 }
 
+/** Undefined also where so much is overridden that nobody can mean it. */
 function readingsOf(target: string, headers: HeaderList): readonly string[] | undefined {
+  const overrides = [...methodOverrides, ...pathOverrides].flatMap((name) => valuesOf(headers, name));
+  if (overrides.length > overridesMax) return undefined;
   const all = [target, ...pathOverrides.flatMap((name) => valuesOf(headers, name))].map(pathReadings);
   const known = all.filter((readings) => readings !== undefined);
   return known.length === all.length ? known.flat() : undefined;

@@ -13,6 +13,10 @@ export const interceptLimits = {
   collectedBytesMax: 65_536,
   /** Requests of one connection at once, as most HTTP/2 servers have it. Over HTTP/1.1 apt sends 10 ahead. */
   requestsMax: 128,
+  /** Heads of requests under way on one connection, where there is more than one: browsers' have 2 KiB each. */
+  aheadBytesMax: 262_144,
+  /** All heads of requests under way, of all sandboxes; one has half at most. Ordinary ones have 1 KiB each. */
+  headBytesMax: 67_108_864,
   /** Bytes of one HTTP/2 connection that wait for a slow reader: a round trip of 20 ms at 100 Mbit/s. */
   windowBytes: 262_144,
   /** Connections to an HTTP/1.1 server for one HTTP/2 connection of a program. More requests wait their turn. */
@@ -26,6 +30,8 @@ export const interceptLimits = {
   refusedBodyBytesMax: 1_048_576,
   /** Of all early answers (103) to one request. Browsers' hints have some hundred bytes. */
   earlyBytesMax: 16_384,
+  /** A server that gives more of them means no answer. */
+  earlyMax: 64,
   /** The longest WebSocket control frame (RFC 6455, 5.5). */
   controlFrameBytesMax: 125,
 } as const;

@@ -9,18 +9,22 @@
 /** Escapes inside escapes are undone this often; a path with more is not judged. */
 const decodingsMax = 3;
 
+/** Of a path that has to be read more than once. Servers take 8 KiB at most; ordinary paths may be as long as headers. */
+const oddCharsMax = 2_048;
+
 /** Letters that mean themselves everywhere, in segments that are not `.` or `..`. */
 const ordinary = /^(?:\/(?!\.{1,2}(?:\/|$))[A-Za-z0-9\-._~!$&'()*+,=:@]+)*\/?$/;
 
 /**
  * Normalised, percent-decoded paths without query, most literal first. Undefined: no server could read it in a
- * way that can be judged (control characters, too many layers of escapes).
+ * way that can be judged (control characters, too many layers of escapes, odd at a great length).
  */
 export function pathReadings(target: string): readonly string[] | undefined {
   const path = target.split('?', 1)[0] ?? '';
   if (path === '*') return ['*'];
   if (!path.startsWith('/')) return undefined;
   if (ordinary.test(path)) return [path];
+  if (path.length > oddCharsMax) return undefined;
   const readings = new Set<string>();
   let text = path;
   for (let depth = 0; ; depth += 1) {
@@ -38,10 +42,8 @@ export function pathReadings(target: string): readonly string[] | undefined {
 function variants(path: string): string[] {
   const slashes = path.replaceAll('\\', '/');
   const bare = slashes.replaceAll(/;[^/]*/g, '');
-  return [path, slashes, bare].flatMap((text) => [
-    withoutDots(text),
-    withoutDots(text.replaceAll(/\/{2,}/g, '/')),
-  ]);
+  const written = [path, slashes, bare].flatMap((text) => [text, text.replaceAll(/\/{2,}/g, '/')]);
+  return Array.from(new Set(written), withoutDots);
 }
 
 /** RFC 3986, 5.2.4, with `%2e` read as a dot. */

@@ -107,7 +107,7 @@ test('compressed answers are read, and come back plain with placeholders', async
     );
     assert.equal(await textOf(answer), plain.replace(key.value, key.placeholder));
     assert.equal(answer.headers['content-encoding'], coding === 'identity' ? 'identity' : undefined);
-    assert.equal(asked, 'gzip, br;q=0.9, zstd');
+    assert.equal(asked, 'gzip');
   }
 });
 

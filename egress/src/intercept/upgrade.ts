@@ -92,7 +92,8 @@ async function switchProtocols(switching: Switching, context: ExchangeContext, r
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   outgoing.on('error', (error) => reject(failureOf(error)));
   outgoing.on('response', (message) => {
-    passAnswer(front, answerOf(message, front.head.method), { responses, tally: route.tally }).then(
+    const { sandbox } = context.connection;
+    passAnswer(front, answerOf(message, front.head.method), { responses, tally: route.tally, sandbox }).then(
       resolve,
       reject,
     );

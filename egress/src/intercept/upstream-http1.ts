@@ -145,7 +145,11 @@ class Http1Exchange implements UpstreamExchange {
     request.on('error', (error) => reject(failureOf(error)));
     request.on('close', () => reject(new UpstreamFailed('the server hung up without an answer')));
     request.on('continue', outgoing.onContinue);
+    let early = 0;
     request.on('information', ({ statusCode, rawHeaders }) => {
+      early += 1;
+      if (early > interceptLimits.earlyMax)
+        return void request.destroy(new Error('early answers without end'));
       // 100 comes as `continue`, 101 as `upgrade`.
       if (statusCode > 101) outgoing.onEarly(statusCode, endToEnd(rawHeaders));
     });

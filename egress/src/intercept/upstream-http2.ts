@@ -103,7 +103,11 @@ class Http2Exchange implements UpstreamExchange {
       });
     });
     stream.on('continue', outgoing.onContinue);
+    let early = 0;
     stream.on('headers', (headers, _flags, ...raw: unknown[]) => {
+      early += 1;
+      if (early > interceptLimits.earlyMax)
+        return void stream.destroy(new Error('early answers without end'));
       const status = headers[':status'] ?? 0;
       if (status > 101 && status < 200) outgoing.onEarly(status, endToEnd(rawList(raw, headers)));
     });

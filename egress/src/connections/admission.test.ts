@@ -1,0 +1,24 @@
+/** A rate is kept, in order, and what was stopped never begins. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { waitFor } from '../../../tests/support/wait.ts';
+import { Admission } from './admission.ts';
+
+test('what comes faster than the rate begins later and in order', async () => {
+  const admission = new Admission({ perS: 100, burst: 2 }, () => performance.now());
+  const begun: number[] = [];
+  for (let at = 0; at < 5; at += 1) admission.admit(() => void begun.push(at));
+  assert.deepEqual(begun, [0, 1]);
+  await waitFor('all to begin', () => begun.length === 5);
+  assert.deepEqual(begun, [0, 1, 2, 3, 4]);
+});
+
+test('what waits never begins when it is stopped', () => {
+  const admission = new Admission({ perS: 0.001, burst: 1 }, () => performance.now());
+  const begun: number[] = [];
+  for (let at = 0; at < 3; at += 1) admission.admit(() => void begun.push(at));
+  admission.stop();
+  admission.admit(() => void begun.push(3));
+  admission.stop();
+  assert.deepEqual(begun, [0]);
+});
