@@ -35,6 +35,11 @@ export function removeForeignGlobals(): void {
   }
 }
 
+/** For good, and unseen by loops. */
+export function lockProperty(owner: object, key: string, value: unknown): void {
+  Object.defineProperty(owner, key, { value, writable: false, enumerable: false, configurable: false });
+}
+
 /** Frames of the code only: no file of the host, no frame of the kernel, no function object. */
 export function tameStacks(): void {
   const frame = (site: {
@@ -68,18 +73,8 @@ export function tameStacks(): void {
   if (present?.configurable === false) return;
   // QuickJS has an accessor there and looks at what it was given; V8 looks at the property.
   Reflect.set(Error, 'prepareStackTrace', prepare);
-  Object.defineProperty(Error, 'prepareStackTrace', {
-    value: prepare,
-    writable: false,
-    enumerable: false,
-    configurable: false,
-  });
-  Object.defineProperty(Error, 'stackTraceLimit', {
-    value: 20,
-    writable: false,
-    enumerable: false,
-    configurable: false,
-  });
+  lockProperty(Error, 'prepareStackTrace', prepare);
+  lockProperty(Error, 'stackTraceLimit', 20);
   Reflect.deleteProperty(Error, 'captureStackTrace');
 }
 
@@ -98,33 +93,12 @@ export function blockCodeFromText(functionPrototypes: readonly object[]): void {
     const prototype = functionPrototypes[at];
     if (prototype === undefined) continue;
     const stub = refuse(`${names[at]} constructor`);
-    Object.defineProperty(stub, 'prototype', {
-      value: prototype,
-      writable: false,
-      enumerable: false,
-      configurable: false,
-    });
-    Object.defineProperty(prototype, 'constructor', {
-      value: stub,
-      writable: false,
-      enumerable: false,
-      configurable: false,
-    });
-    if (at === 0)
-      Object.defineProperty(globalThis, 'Function', {
-        value: stub,
-        writable: false,
-        enumerable: false,
-        configurable: false,
-      });
+    lockProperty(stub, 'prototype', prototype);
+    lockProperty(prototype, 'constructor', stub);
+    if (at === 0) lockProperty(globalThis, 'Function', stub);
   }
   const noEval = refuse('eval');
-  Object.defineProperty(globalThis, 'eval', {
-    value: noEval,
-    writable: false,
-    enumerable: false,
-    configurable: false,
-  });
+  lockProperty(globalThis, 'eval', noEval);
 }
 
 /**
@@ -219,6 +193,28 @@ export function freezeReachable(roots: readonly unknown[]): void {
   }
 }
 
+/** What only an instance leads to, of what not every engine has. */
+export function hiddenPrototypes(): unknown[] {
+  const found: unknown[] = [];
+  const makers: (() => unknown)[] = [
+    () => [].values().map((item) => item),
+    () => Iterator.from({ next: () => ({ done: true, value: undefined }) }),
+    () => new Intl.Segmenter().segment('a'),
+    () => new Intl.Segmenter().segment('a')[Symbol.iterator](),
+  ];
+  for (let at = 0; at < makers.length; at += 1) {
+    try {
+      found[found.length] = makers[at]?.();
+    } catch {
+      // This engine does not have it.
+    }
+  }
+  const stack = Object.getOwnPropertyDescriptor(new Error('x'), 'stack');
+  found[found.length] = stack?.get;
+  found[found.length] = stack?.set;
+  return found;
+}
+
 export function hardenRealm(p: Primordials): void {
   const functionPrototypes = [
     Object.getPrototypeOf(() => 0),
@@ -234,6 +230,7 @@ export function hardenRealm(p: Primordials): void {
     ''.matchAll(/a/g),
     functionPrototypes[2].prototype,
     functionPrototypes[3].prototype,
+    ...hiddenPrototypes(),
   ];
   removeForeignGlobals();
   tameStacks();

@@ -2,6 +2,7 @@
  * Part of the guest kernel: what it keeps for the one run of its realm. Nothing of it is reachable from the code: it lives in
  * closures, never on an object the code can name.
  */
+import { lockProperty } from './harden.ts';
 import type { Primordials } from './primordials.ts';
 
 /** How the kernel speaks to its engine: an operation and up to three strings, numbers or booleans. */
@@ -71,11 +72,6 @@ export function guardEmit(emit: Emit): Emit {
 }
 
 export function freezeFunction<F extends (...values: never[]) => unknown>(made: F, name: string): F {
-  Object.defineProperty(made, 'name', {
-    value: name,
-    configurable: false,
-    writable: false,
-    enumerable: false,
-  });
+  lockProperty(made, 'name', name);
   return Object.freeze(made);
 }
