@@ -50,7 +50,7 @@ const factories: Readonly<Record<ScenarioId, ScenarioFactory>> = {
   tunnel: tunnelScenario,
   intercept: interceptScenario,
   flood: floodScenario,
-  codemode: codemodeScenario,
+  codemode: async (context, stack) => await codemodeScenario(context, stack, cacheDir),
 };
 
 async function main(args: readonly string[]): Promise<void> {
