@@ -199,7 +199,7 @@ static int start(const struct launcher *launcher, const struct starter_plan *pla
   if (chdir(WORK) != 0) return fault_set(fault, "launch_failed", "can't enter the working directory of the start");
   cleanup_fd upper = open("u", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   bool is_sized = plan->request->upper_kind != UPPER_DIRECTORY;
-  if (is_sized) upper_spare_release(upper);
+  if (is_sized) upper_spare_release(upper, plan->request->upper_kind);
   struct overlay overlay = {.launcher = launcher, .request = plan->request, .control_fd = plan->control_fd};
   if (overlay_mount(&overlay, fault) != 0) return -1;
   int root = open("root", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

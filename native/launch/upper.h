@@ -20,9 +20,10 @@ int upper_attach(const struct launcher *launcher, const struct request *request,
 int upper_mount_again(const struct launcher *launcher, const char *path, struct fault *fault);
 /*
  * Room that a sandbox which has filled its upper leaves for its own next start: the overlay and the mount points need
- * some inodes. Given free before the mount, taken back after; in the working directory's `u`, under the sandbox's id.
+ * some inodes. Given free before the mount where there is no other room, taken back after; in the working directory's
+ * `u`, under the sandbox's id. An image has it from the beginning.
  */
-void upper_spare_release(int upper);
+void upper_spare_release(int upper, enum upper_kind kind);
 void upper_spare_take(int upper);
 /* The directory with `data`, readable whether the sandbox runs or not. Returns a descriptor. */
 int upper_open(const struct launcher *launcher, const struct request *request, struct fault *fault);

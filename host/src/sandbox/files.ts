@@ -7,7 +7,7 @@
  */
 import { randomBytes } from 'node:crypto';
 import { mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import type { LayerDigest, SandboxId, SnapshotLabel } from '@squash/contract/ids';
 import { limits } from '@squash/contract/limits';
 import { syncDirectory } from '#base/atomic-file.ts';
@@ -65,11 +65,9 @@ export class SandboxFiles {
     }
   }
 
-  /** The directory of a new sandbox. */
+  /** The directory of a new sandbox. What belongs in it is made with its first file: many sandboxes never have one. */
   async make(id: SandboxId): Promise<void> {
-    for (const part of ['.meta', 'snapshots']) {
-      await mkdir(join(this.directory(id), part), { recursive: true, mode: 0o700 });
-    }
+    await mkdir(this.directory(id), { recursive: true, mode: 0o700 });
   }
 
   /** Takes the directory away at once and for good; the space comes back a moment later. */
@@ -82,7 +80,7 @@ export class SandboxFiles {
     try {
       await rename(this.directory(id), join(this.#options.dataDir, name));
     } catch (error) {
-      if (isMissing(error)) return;
+      if (hasCode(error, 'ENOENT')) return;
       throw error;
     }
     await syncDirectory(join(this.#options.dataDir, 'sandboxes'));
@@ -143,6 +141,7 @@ export class SandboxFiles {
     state.latest = undefined;
     if (latest === undefined || this.#shadows.get(id) !== state) return;
     try {
+      await makeDirectory(dirname(this.shadow(id)));
       await writeSandboxFile(this.shadow(id), latest.sandbox, latest.snapshots);
     } catch (error) {
       // The database has it; the next change or the next daemon writes it again.
@@ -162,6 +161,15 @@ export class SandboxFiles {
   }
 }
 
-function isMissing(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && error.code === 'ENOENT';
+/** Without its parents: those of a sandbox that is gone must not come back. */
+async function makeDirectory(path: string): Promise<void> {
+  try {
+    await mkdir(path, { mode: 0o700 });
+  } catch (error) {
+    if (!hasCode(error, 'EEXIST')) throw error;
+  }
+}
+
+function hasCode(error: unknown, code: string): boolean {
+  return error instanceof Error && 'code' in error && error.code === code;
 }

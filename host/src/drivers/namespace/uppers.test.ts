@@ -86,6 +86,22 @@ await insideLauncher(import.meta.filename, ['default', 'single', 'user'], async 
       });
     });
   }
+
+  const image = capabilities.find(({ name }) => name === 'upper_image');
+  const skip = image?.state === 'ok' ? false : `this host gives no such upper: ${image?.found}`;
+  for (const [size, bytes] of Object.entries({ journalled: bytesMax, small: bytesMax / 2 })) {
+    test(`image upper has a journal where it is large enough for one (${size})`, { skip }, async () => {
+      const upper = { path: `sandboxes/${size}/uppers/1`, kind: 'image', bytesMax: bytes, inodesMax };
+      await using box = await launchSandbox(place, size, { upper });
+      assert.equal((await box.sh('echo kept > /kept; cat /kept')).output, 'kept\n');
+      const [loop] = readdirSync('/sys/block').filter((name) =>
+        backingFile(name).includes(`${dataDir}/${upper.path}`),
+      );
+      assert.ok(loop !== undefined);
+      const thread = readFileSync(`/sys/fs/ext4/${loop}/journal_task`, 'utf8').trim();
+      assert.equal(thread !== '<none>', bytes === bytesMax, thread);
+    });
+  }
 });
 
 function backingFile(block: string): string {
