@@ -13,11 +13,13 @@ import { test } from 'node:test';
 const root = join(import.meta.dirname, '../..');
 
 interface BenchOutput {
-  readonly scenarios: readonly {
-    readonly id: string;
-    readonly spawnMs: readonly number[];
-    readonly results: readonly { readonly subject: string; readonly metric: string }[];
-    readonly absent: readonly { readonly name: string; readonly absent: string }[];
+  readonly measured: readonly {
+    readonly result: {
+      readonly id: string;
+      readonly spawnMs: readonly number[];
+      readonly results: readonly { readonly subject: string; readonly metric: string }[];
+      readonly absent: readonly { readonly name: string; readonly absent: string }[];
+    };
   }[];
   readonly budgets: readonly { readonly what: string; readonly outcome: string }[];
 }
@@ -27,7 +29,11 @@ test('bench --quick measures every step of Squash and leaves nothing behind', as
   try {
     const only = 'exec,create,snapshot-1,memory';
     const output = await bench(['--quick', '--only', only, '--json'], scratch);
-    for (const scenario of output.scenarios) {
+    assert.deepEqual(
+      output.measured.map(({ result }) => result.id),
+      only.split(','),
+    );
+    for (const { result: scenario } of output.measured) {
       const absent = scenario.absent.find(({ name }) => name.startsWith('Squash'));
       assert.equal(absent, undefined, `${scenario.id}: ${absent?.absent}`);
       assert.ok(scenario.spawnMs.length >= 20, `${scenario.id} has bare spawns to compare with`);
