@@ -117,7 +117,6 @@ class IsolateRealm implements Realm {
     if (isBounded && (isInterrupted || this.#leftMs() <= 0))
       throw new EngineError({ kind: 'cpu', name: 'Error', message: 'CPU time limit exceeded' });
     // isolated-vm reports a rejection that nobody handled as a failure of the call it happened in: its words are the code's.
-    if (failure !== undefined)
-      this.#host.unhandled(failure instanceof Error ? failure.message : String(failure));
+    if (failure !== undefined) this.#host.unhandled(failure instanceof Error ? failure.message : 'a value');
   }
 }

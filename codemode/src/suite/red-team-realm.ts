@@ -233,6 +233,9 @@ const walk = (value, path) => {
 for (const key of Reflect.ownKeys(globalThis)) walk(globalThis[key], String(key));
 for (const f of [async () => 0, function* () {}, async function* () {}]) walk(Object.getPrototypeOf(f), 'function');
 for (const i of [[][Symbol.iterator](), new Map().keys(), new Set().keys(), ''[Symbol.iterator](), 'a'.matchAll(/a/g)]) walk(Object.getPrototypeOf(i), 'iterator');
+for (const make of [() => [].values().map((x) => x), () => Iterator.from({ next() {} }), () => new Intl.Segmenter().segment('a'), () => new Intl.Segmenter().segment('a')[Symbol.iterator]()])
+  try { walk(Object.getPrototypeOf(make()), 'hidden'); } catch (error) { if (!(error instanceof Error)) soft.push('foreign error') }
+const stack = Object.getOwnPropertyDescriptor(new Error('x'), 'stack'); walk(stack?.get, 'stack get'); walk(stack?.set, 'stack set');
 return [soft, seen.size > 300, Object.isSealed(globalThis)]`,
     expect: returns([[], true, true]),
     differs: {
