@@ -9,7 +9,7 @@ import { test } from 'node:test';
 import { createExecutor } from '../executors.ts';
 import { findContainerProgram } from '../places/container.ts';
 import { allCases } from './all-cases.ts';
-import { runSuite } from './run-suite.ts';
+import { canary, runSuite } from './run-suite.ts';
 
 const isThere = ['/usr/bin/podman', '/usr/bin/docker', '/usr/local/bin/docker'].some((path) =>
   existsSync(path),
@@ -22,6 +22,24 @@ if (isThere) {
     { seed: allCases['seed'] ?? [], limits: allCases['limits'] ?? [] },
     { engine: 'isolated-vm' },
   );
+  test('a container is told nothing of the proxies of its host', async () => {
+    process.env['https_proxy'] = `http://user:${canary}@proxy.test`;
+    try {
+      await using executor = createExecutor('container', { spares: 1 });
+      await executor.init();
+      const program = findContainerProgram();
+      const filter = `label=squash.codemode.owner`;
+      const ids = execFileSync(program, ['ps', '--quiet', '--filter', filter], { encoding: 'utf8' })
+        .trim()
+        .split('\n');
+      const format = '{{json .Config.Env}}';
+      const told = execFileSync(program, ['inspect', '--format', format, ...ids], { encoding: 'utf8' });
+      assert.match(told, /TZ=UTC/);
+      assert.doesNotMatch(told, new RegExp(canary));
+    } finally {
+      delete process.env['https_proxy'];
+    }
+  });
   test('a container of a program that was killed is removed by the next executor, one of a living program is not', async () => {
     const program = findContainerProgram();
     const listed = () =>
