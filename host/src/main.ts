@@ -23,6 +23,7 @@ import { type LoadedConfig, readConfig } from './config/load.ts';
 import { NamespaceDriver } from './drivers/namespace/namespace-driver.ts';
 import { endLauncher } from './egress/end-launcher.ts';
 import { openEgress } from './egress/open-egress.ts';
+import { checkListen } from './http/listen.ts';
 import { LaunchClient } from './launch/launch-client.ts';
 import { probeHost } from './launch/host-probe.ts';
 import { LocalLayerStore } from './layers/local-layer-store.ts';
@@ -46,6 +47,7 @@ async function serve({ config, explained }: LoadedConfig, log: Log): Promise<voi
   stack.defer(async () => {
     if (!isServing) await endIdle(launcher, config, log);
   });
+  if (config.listen.port !== undefined) await checkListen(config.listen.host, config.listen.port);
   const store = stack.use(new Store(join(config.dataDir, 'squash.db')));
   noteBoot(config, log);
   const capabilities = await probeHost(launcher);

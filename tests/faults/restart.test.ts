@@ -147,10 +147,13 @@ test('a start that fails late leaves a running sandbox alone, and nothing where 
   assert.ok(processesOf(daemon.dataDir).length > 0);
   await daemon.start();
   assert.equal(await output(daemon, 'dev', 'cat /file'), 'kept\n');
-  await daemon.call('DELETE', boxPath('dev'));
-  await daemon.stop();
+  await daemon.kill();
+  // As after a reboot: its sandbox is to be started again, but not by a daemon that can't serve.
+  for (const { pid } of processesOf(daemon.dataDir)) process.kill(pid, 'SIGKILL');
+  await waitFor('everything to be down', () => processesOf(daemon.dataDir).length === 0);
   await daemon.launch(port);
   await daemon.ended();
+  assert.equal(daemon.output.match(/Cannot listen on/g)?.length, 2);
   await waitFor('everything to be down', () => processesOf(daemon.dataDir).length === 0);
 });
 

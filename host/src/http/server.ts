@@ -17,6 +17,7 @@ import { limits } from '@squash/contract/limits';
 import type { Log } from '../base/log.ts';
 import type { HttpCounters } from './counters.ts';
 import type { Gate } from './gate.ts';
+import { listenFailure } from './listen.ts';
 import { dialectOf, errorAnswer } from './problem.ts';
 import { listenOnSocket } from './socket-path.ts';
 
@@ -286,16 +287,4 @@ function refuseUnparsed(error: NodeJS.ErrnoException, socket: Duplex): void {
       `connection: close\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
   );
   socket.once('finish', () => socket.destroy());
-}
-
-function listenFailure(error: unknown, host: string, port: number): AppError {
-  const code = error instanceof Error && 'code' in error ? String(error.code) : '';
-  const why: Readonly<Record<string, string>> = {
-    EADDRINUSE: 'another program listens there: stop it or set SQUASH_PORT',
-    EACCES: 'ports below 1024 need a privilege: set SQUASH_PORT',
-    EADDRNOTAVAIL: 'this machine has no such address: set SQUASH_HOST',
-    ENOTFOUND: 'the name does not resolve: set SQUASH_HOST',
-  };
-  const reason = why[code] ?? (error as Error).message;
-  return new AppError('config_invalid', `Cannot listen on ${host}:${port}: ${reason}`, { cause: error });
 }
