@@ -7,16 +7,23 @@ import { digestOf, treeContents, withTree } from './worker-tree.ts';
 
 const run = promisify(execFile);
 
-/** The image's name; it is built when the engine does not have it. @throws CodemodeError `unavailable` */
+/**
+ * The image, built where the engine does not have it. By its digest: a name can be given to another image between two starts.
+ * @throws CodemodeError `unavailable`
+ */
 export async function ensureImage(program: string, engine: EngineName): Promise<string> {
   const entries = await treeContents(engine);
   const name = `localhost/squash-codemode:${digestOf(entries)}`;
+  const look = async () => {
+    const { stdout } = await run(program, ['image', 'inspect', '--format', '{{.Id}}', name]);
+    return stdout.trim();
+  };
   try {
-    await run(program, ['image', 'inspect', '--format', '{{.Id}}', name]);
+    return await look();
   } catch {
     await withTree(entries, (root) => importTree(program, name, root));
+    return await look();
   }
-  return name;
 }
 
 function importTree(program: string, name: string, root: string): Promise<void> {
