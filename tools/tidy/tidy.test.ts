@@ -154,11 +154,11 @@ test('documents have one title each and links that resolve', () => {
   assert.equal(checkLinks([{ path: 'x.md', text: '[a](gone.md)' }], () => false).length, 1);
 });
 
-/** Files of readers, and the pattern that tests are named by. */
-const examples = ['x.ts', 'x.test.ts', 'program.ts'];
+/** Files and folders of readers, and the pattern that tests are named by. */
+const examples = ['example/x.ts', 'example/x.test.ts', 'example/program.ts', 'tools/bin/', 'tools/usr/bin/'];
 
 test('paths and sources that documents name are there', () => {
-  const paths = [...files('').map((file) => file.path), ...examples.map((name) => `example/${name}`)];
+  const paths = [...files('').map((file) => file.path), ...examples];
   assert.deepEqual(checkPaths(files('.md'), paths), []);
   const named = { path: 'x.md', text: 'see `host/src/gone.ts`, `gone.c` and\n```\ncat docs/gone.md\n```\n' };
   assert.equal(checkPaths([named], ['host/src/here.ts']).length, 3);
