@@ -19,6 +19,9 @@ export type ClientHello =
     };
 
 const recordHandshake = 22;
+/** Change of cipher, alert, handshake, data, heartbeat: some servers take others before the hello, and go on. */
+const recordFirst = 20;
+const recordLast = 24;
 const messageClientHello = 1;
 const extensionServerName = 0;
 const extensionEch = 0xfe0d;
@@ -29,7 +32,8 @@ const nothing = { kind: 'hello', serverName: undefined, hasEch: false } as const
 
 /** True where the first bytes can only be TLS, or the hello of SSL 2 that some TLS servers still take. */
 export function looksLikeTls(bytes: Uint8Array): boolean {
-  if (bytes[0] === recordHandshake) return bytes.length < 2 || bytes[1] === 3;
+  const [type = 0] = bytes;
+  if (type >= recordFirst && type <= recordLast) return bytes.length < 2 || bytes[1] === 3;
   return isSsl2(bytes);
 }
 

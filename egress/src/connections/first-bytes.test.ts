@@ -138,6 +138,13 @@ test('SSL 2 hellos count as TLS without a name', () => {
   });
 });
 
+test('records ahead of a hello are TLS without a name', () => {
+  for (const type of [20, 21, 23, 24]) {
+    const first = readFirstBytes(Uint8Array.of(type, 3, 1, 0, 2, 1, 90, 22, 3, 1), false);
+    assert.deepEqual(first, { kind: 'tls', serverName: undefined, hasEch: false });
+  }
+});
+
 test('everything a server may take for a request is HTTP', () => {
   for (const text of [
     'GET / HTTP/1.1\r\n',
@@ -148,19 +155,33 @@ test('everything a server may take for a request is HTTP', () => {
     'GET http://evil.example/ HTTP/1.1',
     'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n',
     'GET /\r\n',
+    'GET\v/x\fHTTP/1.1\r\n',
+    'GET\r/x\rHTTP/1.1\r\n',
+    'GET\u00a0/x HTTP/1.1\r\n',
+    'GET /x and more HTTP/1.1\r\n',
+    'GET /x http/1.1\r\n',
+    '\vGET /x HTTP/1.1\r\n',
+    '\u00ef\u00bb\u00bfGET /x HTTP/1.1\r\n',
   ]) {
-    assert.deepEqual(readFirstBytes(Buffer.from(text), false), { kind: 'http' }, JSON.stringify(text));
+    assert.deepEqual(
+      readFirstBytes(Buffer.from(text, 'latin1'), false),
+      { kind: 'http' },
+      JSON.stringify(text),
+    );
   }
 });
 
 test('text that may still become a request is waited for', () => {
-  const text = '\r\nGET /index.html HTTP/1.1';
-  for (let length = 1; length < text.indexOf('HTTP/') + 5; length += 1) {
+  for (const text of ['\r\nGET /index.html HTTP/1.1', 'GET\v/a b http/1.1']) waitsFor(text);
+});
+
+function waitsFor(text: string): void {
+  for (let length = 1; length < text.toUpperCase().indexOf('HTTP/') + 5; length += 1) {
     const bytes = Buffer.from(text.slice(0, length));
     assert.equal(readFirstBytes(bytes, false).kind, 'more', JSON.stringify(text.slice(0, length)));
     assert.equal(readFirstBytes(bytes, true).kind, 'unfinished');
   }
-});
+}
 
 test('other protocols are told at their first line', () => {
   for (const text of [
@@ -170,6 +191,8 @@ test('other protocols are told at their first line', () => {
     '\0\0\0\x08\x04\xd2\x16\x2f',
     '\x10\x0c\0\x04MQTT',
     'USER a\r\n',
+    '10.0.0.1 - - "GET /x HTTP/1.1" 200\r\n',
+    '{"request":"GET /x HTTP/1.1"}\n',
   ]) {
     assert.deepEqual(readFirstBytes(Buffer.from(text, 'latin1'), false), { kind: 'other' }, text);
   }

@@ -35,11 +35,14 @@ function readTls(bytes: Uint8Array): FirstBytes | MoreBytes {
   return { kind: 'tls', serverName: hello.serverName, hasEch: hello.hasEch };
 }
 
-/** Servers skip these in front of a request line. */
-const blank = /^[\r\n\t ]+/;
+/** Some servers skip these in front of a request line: white space of any kind, a byte order mark. */
+const blank = /^(?:[\t\n\v\f\r ]|\u00ef\u00bb\u00bf)+/;
 /** A method, its target, and a version that may still be on its way; HTTP/2 by prior knowledge begins alike. */
 const requestLine = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+[ \t]+\S+[ \t]+HTTP\//;
 const beginning = /^[!#$%&'*+.^_`|~0-9A-Za-z-]*([ \t]+(\S*([ \t]+(H(T(T(P)?)?)?)?)?)?)?$/;
+/** What lenient servers make of it: words parted by any white space, a target with spaces, `http/` in small letters. */
+const oddRequestLine = /^[a-z-]{1,32}[\t\v\f\r \u0085\u00a0]+[^\n]*[\t\v\f\r \u0085\u00a0]HTTP\//i;
+const oddBeginning = /^[a-z-]{1,32}[\t\v\f\r \u0085\u00a0]+[^\n]*$/i;
 /** HTTP 0.9 has no version: only methods that are surely HTTP's. */
 const oldRequest = /^(GET|HEAD|POST|PUT|DELETE|OPTIONS|PATCH|TRACE|CONNECT)[ \t]+\S+[ \t]*\r?\n/;
 
@@ -47,6 +50,8 @@ function readLine(bytes: Uint8Array): FirstBytes | MoreBytes {
   const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length)
     .toString('latin1')
     .replace(blank, '');
-  if (requestLine.test(text) || oldRequest.test(text)) return { kind: 'http' };
-  return beginning.test(text) ? { kind: 'more', bytesMin: bytes.length + 1 } : { kind: 'other' };
+  if ([requestLine, oddRequestLine, oldRequest].some((form) => form.test(text))) return { kind: 'http' };
+  return beginning.test(text) || oddBeginning.test(text)
+    ? { kind: 'more', bytesMin: bytes.length + 1 }
+    : { kind: 'other' };
 }

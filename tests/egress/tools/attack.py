@@ -103,6 +103,18 @@ def tls_cut(host, port, name, size, text):
         show(connection)
 
 
+# Other bytes first, then a whole hello.
+def tls_behind(host, port, name, ahead):
+    out = ssl.MemoryBIO()
+    try:
+        context().wrap_bio(ssl.MemoryBIO(), out, server_hostname=name).do_handshake()
+    except ssl.SSLWantReadError:
+        pass
+    with connected(host, port) as connection:
+        connection.sendall(bytes.fromhex(ahead) + out.read())
+        show(connection)
+
+
 # A hello whose outer name is allowed and whose encrypted one nobody can read.
 def ech(host, port, name):
     def extension(number, data):
