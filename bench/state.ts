@@ -8,7 +8,7 @@ import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { z } from 'zod';
 import type { Machine } from './measure/machine.ts';
-import type { ScenarioResult } from './measure/scenario.ts';
+import { type ScenarioResult, units } from './measure/scenario.ts';
 import { type ScenarioId, scenarioIds } from './options.ts';
 
 const text = z.string();
@@ -35,7 +35,7 @@ const resultSchema = z.strictObject({
   id: z.enum(scenarioIds),
   title: text,
   about: text,
-  metrics: z.array(z.strictObject({ id: text, title: text, unit: z.enum(['ms', 'MB', '%']) })),
+  metrics: z.array(z.strictObject({ id: text, title: text, unit: z.enum(units) })),
   spawnMs: samples,
   results: z.array(z.strictObject({ subject: text, metric: text, samples })),
   absent: z.array(z.strictObject({ name: text, absent: text })),

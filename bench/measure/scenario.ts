@@ -24,10 +24,12 @@ export interface AbsentSubject {
 
 export type Subject = PresentSubject | AbsentSubject;
 
+export const units = ['ms', 'MB', '%', '/s'] as const;
+
 export interface Metric {
   readonly id: string;
   readonly title: string;
-  readonly unit: 'ms' | 'MB' | '%';
+  readonly unit: (typeof units)[number];
 }
 
 export interface Scenario {
