@@ -5,9 +5,11 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
+import { errorText } from '@squash/host/base/bug';
 import { places } from '../../tests/egress/world/places.ts';
 import { needsRoot, World } from '../../tests/egress/world/world.ts';
 import { mustRun } from '../measure/process.ts';
+import type { Subject } from '../measure/scenario.ts';
 
 export const loadPort = 7790;
 export const box = 'bench';
@@ -20,8 +22,22 @@ export interface NetworkPlace {
   loadInside(words: string): Promise<string>;
 }
 
+/** The subjects that `build` makes of a place, or one row that says why there is none. */
+export async function inPlace(
+  stack: AsyncDisposableStack,
+  build: (place: NetworkPlace) => Promise<readonly Subject[]>,
+): Promise<readonly Subject[]> {
+  let place: NetworkPlace;
+  try {
+    place = await openPlace(stack);
+  } catch (error) {
+    return [{ name: 'Squash', absent: errorText(error) }];
+  }
+  return await build(place);
+}
+
 /** @throws where the host does not let us make a network namespace */
-export async function openPlace(stack: AsyncDisposableStack): Promise<NetworkPlace> {
+async function openPlace(stack: AsyncDisposableStack): Promise<NetworkPlace> {
   if (needsRoot !== false) throw new Error(needsRoot);
   const world = stack.use(
     await World.start({
@@ -46,12 +62,17 @@ export async function openPlace(stack: AsyncDisposableStack): Promise<NetworkPla
   const server = await startSpeaking(load(world.pid, ['serve', String(loadPort)]));
   stack.defer(async () => await endOf(server));
   await world.create(box, { allow_net: ['*.allowed.test'] });
-  await world.output(box, 'cp /opt/tools/load-musl /tmp/load && chmod +x /tmp/load');
+  await bringLoad(world, box);
   return {
     world,
     load,
     loadInside: async (words) => await world.output(box, `/tmp/load ${words}`, 120),
   };
+}
+
+/** The load tool as a sandbox's `/tmp/load`. */
+export async function bringLoad(world: World, sandbox: string): Promise<void> {
+  await world.output(sandbox, 'cp /opt/tools/load-musl /tmp/load && chmod +x /tmp/load');
 }
 
 /** The process of a peer's network: its own namespace, and whatever brings bytes out of it. */

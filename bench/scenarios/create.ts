@@ -2,6 +2,7 @@
 import { timed, timeToExit, timeToFirstByte } from '../measure/process.ts';
 import type { Sample, Scenario, Subject } from '../measure/scenario.ts';
 import type { Peer } from '../peers/peer.ts';
+import type { SquashUnderTest } from '../squash/daemon.ts';
 import { type Context, rounds, squashSubjects } from './context.ts';
 
 export async function createScenario(context: Context): Promise<Scenario> {
@@ -19,18 +20,8 @@ export async function createScenario(context: Context): Promise<Scenario> {
     rounds: rounds(context, 100),
     subjects: [
       ...(await squashSubjects(context, async (squash) => [
-        {
-          name: 'Squash',
-          cycle: async () => {
-            const id = squash.nextId();
-            const started = performance.now();
-            await squash.client.create(id, squash.layers);
-            const create = performance.now() - started;
-            await squash.client.exec(id, 'echo ok');
-            const first = performance.now() - started;
-            return { create, first, destroy: await timed(() => squash.client.destroy(id)) };
-          },
-        },
+        squashLife(squash, 'Squash', {}),
+        squashLife(squash, 'Squash, with a network policy', { policy }),
       ])),
       {
         name: 'spawn of `echo` (no isolation)',
@@ -39,6 +30,27 @@ export async function createScenario(context: Context): Promise<Scenario> {
       ...context.peers.present.flatMap(peerSubjects),
       ...context.peers.absent,
     ],
+  };
+}
+
+/** The first has the network that every sandbox has, open to public hosts; here each connection is to be judged by rules. */
+const policy = {
+  allow: ['preset:debian', 'preset:pypi', '*.example.com:443', '203.0.113.0/24'],
+  deny: ['tracker.example.com'],
+};
+
+function squashLife(squash: SquashUnderTest, name: string, fields: object): Subject {
+  return {
+    name,
+    cycle: async () => {
+      const id = squash.nextId();
+      const started = performance.now();
+      await squash.client.create(id, squash.layers, fields);
+      const create = performance.now() - started;
+      await squash.client.exec(id, 'echo ok');
+      const first = performance.now() - started;
+      return { create, first, destroy: await timed(() => squash.client.destroy(id)) };
+    },
   };
 }
 

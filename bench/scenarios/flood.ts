@@ -1,7 +1,7 @@
 /** `true` in one sandbox, while another floods the network: what is everybody's must not become one sandbox's. */
 import { timed } from '../measure/process.ts';
 import type { Scenario, Subject } from '../measure/scenario.ts';
-import { box, type NetworkPlace, openPlace } from '../network/place.ts';
+import { box, bringLoad, inPlace, type NetworkPlace } from '../network/place.ts';
 import { waitFor } from '../../tests/support/wait.ts';
 import { type Context, rounds } from './context.ts';
 
@@ -23,20 +23,13 @@ export async function floodScenario(context: Context, stack: AsyncDisposableStac
     metrics: [{ id: 'exec', title: 'exec `true`', unit: 'ms' }],
     warmups: 1,
     rounds: rounds(context, 20),
-    subjects: await subjects(stack),
+    subjects: await inPlace(stack, subjects),
   };
 }
 
-async function subjects(stack: AsyncDisposableStack): Promise<readonly Subject[]> {
-  let place: NetworkPlace;
-  try {
-    place = await openPlace(stack);
-  } catch (error) {
-    return [{ name: 'Squash', absent: error instanceof Error ? error.message : String(error) }];
-  }
-  const { world } = place;
+async function subjects({ world }: NetworkPlace): Promise<readonly Subject[]> {
   await world.create(flooder, { allow_net: ['*.allowed.test'], cpu: 0.5 });
-  await world.output(flooder, 'cp /opt/tools/load-musl /tmp/load && chmod +x /tmp/load');
+  await bringLoad(world, flooder);
   const measure = async (): Promise<{ exec: number[] }> => {
     const exec: number[] = [];
     for (let at = 0; at < execs; at++) exec.push(await timed(async () => await world.exec(box, 'true')));

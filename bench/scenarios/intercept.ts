@@ -3,7 +3,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { mustRun } from '../measure/process.ts';
 import type { Sample, Scenario, Subject } from '../measure/scenario.ts';
-import { box, type NetworkPlace, openPlace, startInPlace } from '../network/place.ts';
+import { box, inPlace, type NetworkPlace, serverAddress, startInPlace } from '../network/place.ts';
 import { type Context, rounds } from './context.ts';
 
 const downloadBytes = 67_108_864;
@@ -13,15 +13,16 @@ export async function interceptScenario(context: Context, stack: AsyncDisposable
   return {
     id: 'intercept',
     title: 'Network, TLS that is read',
-    about: `curl over HTTP/1.1. "new" is a request with its connection and TLS, "reused" each further one on the same, "download" ${downloadBytes / 1_048_576} MB. Read: the host has a secret, which is in every request. The server is a Node process, the same for all; the plain proxy is another that ends TLS and begins it anew.`,
+    about: `curl over HTTP/1.1. "new" is a request with its connection and TLS, "reused" each further one on the same, "rate" how many such a second, one after the other, "download" ${downloadBytes / 1_048_576} MB. Read: the host has a secret, which is in every request. The server is a Node process, the same for all. The plain proxies are others: one ends TLS and begins it anew and looks at no byte, direct from curl; one also reads and writes HTTP, and curl comes from the sandbox, tunnelled: what Squash does without its rules.`,
     metrics: [
       { id: 'new', title: 'request on a new connection', unit: 'ms' },
       { id: 'reused', title: 'request on an open connection', unit: 'ms' },
+      { id: 'rate', title: 'requests', unit: '/s' },
       { id: 'download', title: 'download', unit: 'ms' },
     ],
     warmups: 1,
-    rounds: rounds(context, 20),
-    subjects: await subjects(context, stack),
+    rounds: rounds(context, 14),
+    subjects: await inPlace(stack, async (place) => await subjects(context, place, stack)),
   };
 }
 
@@ -32,17 +33,17 @@ interface Asked {
   readonly host: string;
 }
 
-async function subjects(context: Context, stack: AsyncDisposableStack): Promise<readonly Subject[]> {
-  let place: NetworkPlace;
-  try {
-    place = await openPlace(stack);
-  } catch (error) {
-    return [{ name: 'Squash', absent: error instanceof Error ? error.message : String(error) }];
-  }
+async function subjects(
+  context: Context,
+  place: NetworkPlace,
+  stack: AsyncDisposableStack,
+): Promise<readonly Subject[]> {
   const { world } = place;
   const inSandbox = (cmd: string): Promise<string> => world.output(box, cmd, 120);
-  const proxy = join(import.meta.dirname, '../network/tls-proxy.mjs');
-  await startInPlace(world, [process.execPath, proxy, world.directory, '5.1.0.1', '443'], stack);
+  for (const name of ['tls-proxy.mjs', 'https-proxy.mjs']) {
+    const program = join(import.meta.dirname, '../network', name);
+    await startInPlace(world, [process.execPath, program, world.directory, serverAddress, '443'], stack);
+  }
   const outside = (cmd: string): Promise<string> =>
     mustRun(['nsenter', `--target=${world.pid}`, '--net', '--mount', '--', 'sh', '-c', cmd]);
   const secret = `-H "Authorization: Bearer $KEY"`;
@@ -50,12 +51,13 @@ async function subjects(context: Context, stack: AsyncDisposableStack): Promise<
     name,
     cycle: async () => await cycle(asked.run, asked.flags, asked.host),
   });
-  const around = '--connect-to ::127.0.0.1:9443';
+  const host = 'www.allowed.test';
   return [
     subject('Squash, read', { run: inSandbox, flags: secret, host: 'secret.allowed.test' }),
-    subject('Squash, tunnelled', { run: inSandbox, flags: '', host: 'www.allowed.test' }),
-    subject('direct', { run: outside, flags: '', host: 'www.allowed.test' }),
-    subject('plain TLS proxy', { run: outside, flags: around, host: 'www.allowed.test' }),
+    subject('Squash, tunnelled', { run: inSandbox, flags: '', host }),
+    subject('direct', { run: outside, flags: '', host }),
+    subject('plain TLS proxy', { run: outside, flags: '--connect-to ::127.0.0.1:9443', host }),
+    subject('plain HTTPS proxy, tunnelled', { run: inSandbox, flags: `--connect-to ::${host}:9444`, host }),
     ...srtSubject(context, place),
   ];
 }
@@ -68,7 +70,11 @@ async function cycle(run: (cmd: string) => Promise<string>, flags: string, host:
   const download = milliseconds(
     await run(`${curl} ${timed} 'https://${host}/download?bytes=${downloadBytes}'`),
   );
-  return { new: first, reused: more, download };
+  return { new: first, reused: more, rate: (more.length / sum(more)) * 1_000, download };
+}
+
+function sum(values: readonly number[]): number {
+  return values.reduce((all, value) => all + value, 0);
 }
 
 function milliseconds(text: string): number[] {
@@ -84,7 +90,8 @@ function srtSubject({ peers, workDir }: Context, { world }: NetworkPlace): reado
   if (peer === undefined) return peers.absent.filter(({ name }) => name === 'srt');
   const [node = '', cli = ''] = peer.once([]);
   const settings = {
-    network: { allowedDomains: ['*.allowed.test'], deniedDomains: [] },
+    // The server has an address of this very host, which it refuses unless it is named.
+    network: { allowedDomains: ['*.allowed.test', `${serverAddress}:443`], deniedDomains: [] },
     filesystem: { denyRead: [], allowWrite: [workDir], denyWrite: [] },
   };
   const path = join(world.directory, 'srt.json');

@@ -39,8 +39,10 @@ export class SquashClient implements Disposable {
     });
   }
 
-  async create(id: string, layers: readonly string[]): Promise<void> {
-    expectStatus(await this.send('POST', '/cgi-bin/api/sandboxes', { id, layers, memory_mb: 256 }), 201);
+  /** @param more fields of the request */
+  async create(id: string, layers: readonly string[], more: object = {}): Promise<void> {
+    const body = { id, layers, memory_mb: 256, ...more };
+    expectStatus(await this.send('POST', '/cgi-bin/api/sandboxes', body), 201);
   }
 
   /** @throws unless the command exits with 0 */

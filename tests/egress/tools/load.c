@@ -5,7 +5,10 @@
  *   connect HOST PORT N     N times: connect, ask for one byte, close; prints the milliseconds of each
  *   transfer HOST PORT M    asks for M bytes on one connection; prints milliseconds
  *   many HOST PORT N        N connections at once, one byte on each; prints milliseconds, holds them until stdin ends
+ *   again HOST PORT N       one byte, N times on one connection; prints the milliseconds of each
+ *   rate HOST PORT N        one byte, N times on each of 32 connections; prints how many a second
  *   names SERVER NAME N     N questions, one after the other; prints the milliseconds of each
+ *   answers SERVER NAME N   N questions, 32 at once; prints how many answers came a second
  */
 #include <arpa/inet.h>
 #include <endian.h>
@@ -20,7 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { BLOCK = 65536, DESCRIPTORS = 65536 };
+enum { BLOCK = 65536, DESCRIPTORS = 65536, AT_ONCE = 32 };
 
 static char block[BLOCK];
 
@@ -94,8 +97,31 @@ static void do_many(const struct addrinfo *to, int count) {
     free(ends);
 }
 
-static void do_names(const char *server, const char *name, int count) {
-    unsigned char query[512] = {0, 7, 1, 0, 0, 1};
+static void do_again(const struct addrinfo *to, int count) {
+    int end = connected(to);
+    for (int at = 0; at < count; at++) {
+        double began = now_ms();
+        ask(end, 1);
+        take(end, 1);
+        printf("%.4f\n", now_ms() - began);
+    }
+}
+
+static void do_rate(const struct addrinfo *to, int count) {
+    int ends[AT_ONCE];
+    for (int at = 0; at < AT_ONCE; at++) ends[at] = connected(to);
+    double began = now_ms();
+    for (int round = 0; round < count; round++) {
+        for (int at = 0; at < AT_ONCE; at++) ask(ends[at], 1);
+        for (int at = 0; at < AT_ONCE; at++) take(ends[at], 1);
+    }
+    printf("%.1f\n", count * AT_ONCE * 1e3 / (now_ms() - began));
+}
+
+static unsigned char query[512] = {0, 7, 1, 0, 0, 1};
+
+/* A socket for questions, of which each is the first bytes of `query`. */
+static int asker(const char *server, const char *name, size_t *size_of_query) {
     size_t length = 12;
     for (const char *label = name; *label != '\0';) {
         size_t size = strcspn(label, ".");
@@ -109,12 +135,35 @@ static void do_names(const char *server, const char *name, int count) {
     struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(53)};
     inet_pton(AF_INET, server, &to.sin_addr);
     int end = socket(AF_INET, SOCK_DGRAM, 0);
+    struct timeval patience = {.tv_sec = 10};
+    setsockopt(end, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    if (connect(end, (void *)&to, sizeof to) != 0) fail("connect");
+    *size_of_query = length;
+    return end;
+}
+
+static void do_names(const char *server, const char *name, int count) {
+    size_t length;
+    int end = asker(server, name, &length);
     for (int at = 0; at < count; at++) {
         double began = now_ms();
-        if (sendto(end, query, length, 0, (void *)&to, sizeof to) < 0) fail("sendto");
+        if (send(end, query, length, 0) < 0) fail("send");
         if (recv(end, block, sizeof block, 0) < 0) fail("recv");
         printf("%.4f\n", now_ms() - began);
     }
+}
+
+static void do_answers(const char *server, const char *name, int count) {
+    size_t length;
+    int end = asker(server, name, &length);
+    double began = now_ms();
+    for (int asked = 0, answered = 0; answered < count; answered++) {
+        for (; asked < count && asked < answered + AT_ONCE; asked++) {
+            if (send(end, query, length, 0) < 0) fail("send");
+        }
+        if (recv(end, block, sizeof block, 0) < 0) fail("recv");
+    }
+    printf("%.1f\n", count * 1e3 / (now_ms() - began));
 }
 
 /* What a connection still has to be sent. */
@@ -177,6 +226,9 @@ int main(int argc, char **argv) {
     if (argc == 3 && strcmp(what, "serve") == 0) do_serve(atoi(argv[2]));
     if (argc != 5) return 64;
     if (strcmp(what, "names") == 0) do_names(argv[2], argv[3], atoi(argv[4]));
+    else if (strcmp(what, "answers") == 0) do_answers(argv[2], argv[3], atoi(argv[4]));
+    else if (strcmp(what, "again") == 0) do_again(place(argv[2], argv[3]), atoi(argv[4]));
+    else if (strcmp(what, "rate") == 0) do_rate(place(argv[2], argv[3]), atoi(argv[4]));
     else if (strcmp(what, "connect") == 0) do_connect(place(argv[2], argv[3]), atoi(argv[4]));
     else if (strcmp(what, "transfer") == 0) do_transfer(place(argv[2], argv[3]), strtoull(argv[4], NULL, 10));
     else if (strcmp(what, "many") == 0) do_many(place(argv[2], argv[3]), atoi(argv[4]));
