@@ -52,7 +52,9 @@ export function soak(name: ExecutorName, shortRuns: number, given: ExecutorOptio
         `heap ${megabytes(early.heap)} and ${megabytes(late.heap)}; ` +
         `descriptors ${before.descriptors} and ${after.descriptors}, processes ${before.processes} and ${after.processes}`,
     );
-    assert.deepEqual(after, before);
+    // Fewer where something of the test's own has ended meanwhile.
+    assert.ok(after.descriptors <= before.descriptors, `${after.descriptors} descriptors`);
+    assert.ok(after.processes <= before.processes, `${after.processes} processes`);
     // A short run has not reached its level yet: there only a leak of whole results would show.
     const growth = runs >= 10_000 ? 1.1 : 1.5;
     assert.ok(
