@@ -45,6 +45,9 @@ export interface Policy {
   readonly refusedNames: 'refuse' | 'nxdomain';
 }
 
+/** What `decideAddress` says of an address that is allowed because it is public, and for no other reason. */
+export const publicAddressRule = 'public_address';
+
 export type DecisionVerdict = 'allowed' | 'denied' | 'blocked';
 
 /** What is recorded of one connection, request or query; the row's number, time and sandbox are added by the log. */

@@ -7,7 +7,8 @@ import { connect, type Socket } from 'node:net';
 import { type Address, formatAddress, parseAddress } from '../address/address.ts';
 import type { Resolution, Resolver } from '../dns/resolver.ts';
 import { egressLimits as limits } from '../limits.ts';
-import { type Destination, DialRefused, type Policy, type Verdict } from '../ports.ts';
+import { isOwnAddress } from '../address/own-addresses.ts';
+import { type Destination, DialRefused, type Policy, publicAddressRule, type Verdict } from '../ports.ts';
 
 export type Targets =
   /** IPv4 first: hosts that have IPv6 in DNS but no way to it are more common than the reverse. */
@@ -49,13 +50,19 @@ function judge(destination: Destination, policy: Policy, texts: readonly string[
     const parsed = parseAddress(text);
     if (parsed === undefined) continue;
     const canonical = formatAddress(parsed);
-    const verdict = policy.decideAddress(destination, canonical);
+    const verdict = guarded(policy.decideAddress(destination, canonical), canonical);
     if (verdict.isAllowed) allowed.push(parsed);
     else refused ??= { kind: 'refused', verdict, address: canonical };
   }
   if (allowed.length === 0) return refused ?? { kind: 'unresolved', code: 'ENODATA' };
   allowed.sort((one, other) => one.length - other.length);
   return { kind: 'targets', addresses: allowed.slice(0, limits.dialAddressesMax) };
+}
+
+/** The host itself is reached only where somebody has named its address. */
+function guarded(verdict: Verdict, canonical: string): Verdict {
+  const isUnnamed = verdict.isAllowed && verdict.rule === publicAddressRule;
+  return isUnnamed && isOwnAddress(canonical) ? { isAllowed: false, rule: 'host_address' } : verdict;
 }
 
 /** How long the address at this place of `count` may take. */

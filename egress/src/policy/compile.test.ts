@@ -359,3 +359,19 @@ test('presets are spelt out with their name', () => {
   });
   assert.equal(policy.decideConnection(named('deb.debian.org', 22)).isAllowed, false);
 });
+
+test('a denied path is denied in other letters, an allowed one is not allowed in them', () => {
+  const source = policySchema.parse({
+    allow: ['shop.test', { to: 'api.test', paths: ['/Public'] }],
+    deny: [{ to: 'shop.test', paths: ['/Admin'], methods: ['POST'] }],
+  });
+  const policy = compilePolicy({ policy: source, ceiling: undefined, allowRanges: [] });
+  const decide = (host: string, method: string, path: string): boolean =>
+    policy.decideRequest({ host, address: undefined, port: 443 }, { method, path }).isAllowed;
+  assert.equal(decide('shop.test', 'POST', '/aDMIN/x'), false);
+  assert.equal(decide('shop.test', 'post', '/admin'), false);
+  assert.equal(decide('shop.test', 'POST', '/administration'), true);
+  assert.equal(decide('shop.test', 'GET', '/admin'), true);
+  assert.equal(decide('api.test', 'GET', '/Public/x'), true);
+  assert.equal(decide('api.test', 'GET', '/public/x'), false);
+});

@@ -10,7 +10,7 @@ import { type Address, parseAddress } from '../address/address.ts';
 import { type Cidr, cidrContains } from '../address/cidr.ts';
 import { effectiveAddress } from '../address/address.ts';
 import { classifyAddress } from '../address/ranges.ts';
-import type { Destination, Policy, Verdict } from '../ports.ts';
+import { type Destination, type Policy, publicAddressRule, type Verdict } from '../ports.ts';
 import { type PlacedRule, RuleTable, type RuleTest } from './rule-table.ts';
 
 export interface PolicyParts {
@@ -84,7 +84,8 @@ class RuleSet implements Policy {
     if (denying !== undefined) return this.#no(denying);
     const naming = this.#allow.network(address, (rule) => hasPort(rule, port));
     if (naming !== undefined) return this.#yes(naming);
-    const kind = this.#kindOf(address);
+    if (this.#isNamed(address)) return namedAddress;
+    const { kind } = classifyAddress(address);
     return kind === 'public' ? publicAddress : { isAllowed: false, rule: `${this.#prefix}${kind}_address` };
   }
 
@@ -100,7 +101,11 @@ class RuleSet implements Policy {
 
   decideRequest(destination: Destination, request: HttpRequest): Verdict {
     const concerns: RuleTest = (rule) => hasPort(rule, destination.port) && hasRequest(rule, request);
-    const denying = this.#find(this.#deny, destination, concerns);
+    const denying = this.#find(
+      this.#deny,
+      destination,
+      (rule) => hasPort(rule, destination.port) && isDeniedRequest(rule, request),
+    );
     if (denying !== undefined) return this.#no(denying);
     return this.#allowing(destination, concerns);
   }
@@ -128,11 +133,12 @@ class RuleSet implements Policy {
   }
 
   #kindOf(address: Address): string {
+    return this.#isNamed(address) ? 'public' : classifyAddress(address).kind;
+  }
+
+  #isNamed(address: Address): boolean {
     const effective = effectiveAddress(address);
-    const isNamed = this.#allowRanges.some(
-      (range) => cidrContains(range, effective) || cidrContains(range, address),
-    );
-    return isNamed ? 'public' : classifyAddress(address).kind;
+    return this.#allowRanges.some((range) => cidrContains(range, effective) || cidrContains(range, address));
   }
 
   #answer(rule: PlacedRule | undefined): Verdict {
@@ -148,7 +154,9 @@ class RuleSet implements Policy {
   }
 }
 
-const publicAddress: Verdict = { isAllowed: true, rule: 'public_address' };
+const publicAddress: Verdict = { isAllowed: true, rule: publicAddressRule };
+/** In a range that the operator has named for all. */
+const namedAddress: Verdict = { isAllowed: true, rule: 'SQUASH_EGRESS_ALLOW_CIDRS' };
 
 /** A policy under a ceiling: what both allow. */
 class Limited implements Policy {
@@ -207,6 +215,13 @@ function hasPort({ ports }: PolicyRule, port: number): boolean {
 function hasRequest({ methods, paths }: PolicyRule, { method, path }: HttpRequest): boolean {
   if (methods !== undefined && !methods.includes(method)) return false;
   return paths === undefined || paths.some((prefix) => isBelow(path, prefix));
+}
+
+/** Some servers make no difference between `/Admin` and `/admin`: what is denied is denied in both. */
+function isDeniedRequest({ methods, paths }: PolicyRule, { method, path }: HttpRequest): boolean {
+  if (methods !== undefined && !methods.includes(method.toUpperCase())) return false;
+  const folded = path.toLowerCase();
+  return paths === undefined || paths.some((prefix) => isBelow(folded, prefix.toLowerCase()));
 }
 
 /** `/v1` holds `/v1` and `/v1/models`, not `/v1beta`; `/v1/` holds what is below only. */

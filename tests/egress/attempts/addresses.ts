@@ -76,6 +76,7 @@ export const addressAttempts = [
   name('name-to-mapped', named('mapped.allowed.test')),
   name('name-to-6to4', named('sixtofour.allowed.test')),
   name('name-to-teredo', named('teredo.allowed.test')),
+  name('name-to-the-host', named('own.allowed.test')),
   name('name-to-virtual', named('virtual.allowed.test'), { control: 'machine' }),
   name('name-private-among-public', named('mixed.allowed.test'), {
     through: ({ address: at }) => at === places.private10,

@@ -70,8 +70,11 @@ function makeAddresses(): void {
   ip('link', 'set', 'lo', 'up');
   // As distributions have it: everybody may ping.
   writeFileSync('/proc/sys/net/ipv4/ping_group_range', '0 2147483647');
+  ip('link', 'add', 'own0', 'type', 'veth', 'peer', 'name', 'own1');
+  ip('address', 'add', `${places.own}/32`, 'dev', 'own0');
+  for (const end of ['own0', 'own1']) ip('link', 'set', end, 'up');
   for (const address of Object.values(places)) {
-    if (address.startsWith('127.')) continue;
+    if (address.startsWith('127.') || address === places.own) continue;
     if (address.includes(':')) ip('-6', 'address', 'add', `${address}/128`, 'dev', 'lo', 'nodad');
     else ip('address', 'add', `${address}/32`, 'dev', 'lo');
   }

@@ -27,6 +27,8 @@ export const places = {
   nat64: '64:ff9b::a01:203',
   sixToFour: '2002:a01:203::1',
   teredo: '2001:0:a01:203::1',
+  /** Of an interface of the host itself. */
+  own: '5.3.3.3',
   benchmark: '198.19.200.200',
   loopback: '127.0.0.1',
   loopback2: '127.8.8.8',
@@ -85,6 +87,7 @@ export const zone: Readonly<Record<string, ZoneEntry>> = {
   'mapped.allowed.test': { aaaa: [`::ffff:${places.private10}`] },
   'sixtofour.allowed.test': { aaaa: [places.sixToFour] },
   'teredo.allowed.test': { aaaa: [places.teredo] },
+  'own.allowed.test': { a: [places.own] },
   'virtual.allowed.test': { a: [places.benchmark] },
   'mixed.allowed.test': { a: [places.private10, places.front] },
   'good.cdn.test': { a: [places.cdn] },
