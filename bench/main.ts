@@ -9,7 +9,7 @@ import { freemem } from 'node:os';
 import { join } from 'node:path';
 import { budgets, judge } from './budgets.ts';
 import { machineFacts } from './measure/machine.ts';
-import { runScenario } from './measure/rounds.ts';
+import { runScenario, withinDeadline } from './measure/rounds.ts';
 import type { AbsentSubject, ScenarioResult } from './measure/scenario.ts';
 import { type Options, parseOptions, type ScenarioId, scenarioIds, usage } from './options.ts';
 import { preparePeers } from './peers/all.ts';
@@ -127,7 +127,7 @@ async function runOne(
 ): Promise<ScenarioResult> {
   await using stack = new AsyncDisposableStack();
   const started = performance.now();
-  const result = await runScenario(await factory(context, stack), signal);
+  const result = await runScenario(await withinDeadline(factory(context, stack)), signal);
   for (const { name, absent } of result.absent) note(`  ${name}: ${absent}`);
   // What it set up for itself counts: that is what whoever waits, waits.
   const seconds = (performance.now() - started) / 1000;

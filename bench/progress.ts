@@ -15,7 +15,7 @@ const usualSeconds: Readonly<Record<ScenarioId, number>> = {
   tunnel: 60,
   intercept: 60,
   flood: 60,
-  codemode: 60,
+  codemode: 120,
 };
 
 export function note(words: string): void {

@@ -41,6 +41,8 @@ export interface Scenario {
   /** Unmeasured rounds before: the first exec of a program pays for page cache and JIT. */
   readonly warmups: number;
   readonly rounds: number;
+  /** No further round begins after this many; fewer samples then, which the table says. Two minutes where it is not set. */
+  readonly secondsMax?: number;
   readonly subjects: readonly Subject[];
 }
 

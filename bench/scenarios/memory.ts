@@ -33,6 +33,8 @@ export async function memoryScenario(context: Context): Promise<Scenario> {
     ],
     warmups: 0,
     rounds: context.quick ? 1 : 3,
+    // Most of it is waiting for rest.
+    secondsMax: 240,
     subjects: [
       ...(await squashSubjects(context, async (squash) =>
         counts.map((count) => squashIdle(squash, count, context.quick)),
