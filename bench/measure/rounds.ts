@@ -11,7 +11,7 @@ import { timeToExit } from './process.ts';
 const spawnSamplesMin = 20;
 
 /** A cycle, or what makes a scenario ready, that takes longer hangs: it is out, the run goes on. Slowest: srt’s burst. */
-const cycleMsMax = 90_000;
+const cycleMsMax = 45_000;
 
 /** What keeps a whole run within a quarter of an hour on a slow machine, too. */
 const scenarioSecondsMax = 120;
