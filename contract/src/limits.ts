@@ -127,6 +127,8 @@ export const limits = {
   egressHeapMb: 512,
   /** From its start to its first answer: Node's own start on a busy machine, and the database's check. */
   egressStartMs: 30_000,
+  /** … and waited for so many times: emulated and crowded machines take minutes. Then it hangs and is ended. */
+  egressStartWaitsMax: 10,
   /** One request to it. The longest is a sync of all sandboxes. */
   egressAnswerMs: 30_000,
   /** Between two looks at a process that does not answer, or two tries to start one; doubles up to the second. */

@@ -1,5 +1,7 @@
 /** One egress process at a time: adopted where it is ours, replaced where it is of another version, never two. */
 import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
@@ -33,24 +35,30 @@ class Place implements AsyncDisposable {
     return this.#stack.use(new EgressClient(this.runDir));
   }
 
-  supervise(wanted: string, changes: Partial<SupervisorOptions> = {}): EgressSupervisor {
-    const client = this.client();
+  /** What starts a real process here, and notes it. */
+  starting(): SupervisorOptions['start'] {
+    const { dataDir, runDir } = this;
     const settings = {
-      dataDir: this.dataDir,
-      runDir: this.runDir,
+      dataDir,
+      runDir,
       egressResolvers: [],
       egressHostsFile: undefined,
       log: { level: 'info' },
     };
+    return async () => {
+      const started = await startEgress(settings);
+      this.starts.push(started.pid);
+      return started;
+    };
+  }
+
+  supervise(wanted: string, changes: Partial<SupervisorOptions> = {}): EgressSupervisor {
+    const client = this.client();
     return this.#stack.use(
       new EgressSupervisor({
         client,
         version: wanted,
-        start: async () => {
-          const started = await startEgress(settings);
-          this.starts.push(started.pid);
-          return started;
-        },
+        start: this.starting(),
         confine: async () => {},
         onUp: async () => {
           await client.sync({ ceiling: null, allowCidrs: [], interceptsTls: false, sandboxes: [] });
@@ -135,4 +143,33 @@ test('a process that dies is started again, and one that can not start is tried 
   assert.deepEqual(place.pids, [place.starts[1]]);
   assert.ok(place.lines.some((line) => line.includes('egress.gone')));
   assert.ok(place.lines.some((line) => line.includes('not this time')));
+});
+
+test('a process that is late is waited for, and no other is started beside it', async () => {
+  await using place = new Place();
+  await using supervisor = place.supervise(version, { patience: { startMs: 30, waitsMax: 10_000 } });
+  assert.equal(await supervisor.up(), false, 'nobody is held up by it');
+  await waitFor('it to be up', () => supervisor.isUp);
+  assert.equal(place.starts.length, 1);
+  assert.ok(place.lines.some((line) => line.includes('egress.late')));
+});
+
+test('a process that never answers is ended, and another one started', async () => {
+  await using place = new Place();
+  const hanging = spawn('/bin/sleep', ['1000']);
+  using _end = { [Symbol.dispose]: () => void hanging.kill('SIGKILL') };
+  const ended = once(hanging, 'exit').then(([, signal]) => String(signal));
+  const starts = place.starting();
+  const patience = { startMs: 30, waitsMax: 3 };
+  await using supervisor = place.supervise(version, {
+    patience,
+    start: () => {
+      if (hanging.signalCode === null) return Promise.resolve({ pid: hanging.pid ?? 0, ended });
+      patience.waitsMax = 10_000;
+      return starts();
+    },
+  });
+  await waitFor('it to be up', () => supervisor.isUp);
+  assert.equal(await ended, 'SIGKILL');
+  assert.equal(place.starts.length, 1);
 });

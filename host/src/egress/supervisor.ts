@@ -25,6 +25,8 @@ export interface SupervisorOptions {
   /** Tells the process everything. It counts as up when this resolves. */
   readonly onUp: () => Promise<void>;
   readonly log: Log;
+  /** How long a new process is waited for at once, and how often; the limits' own unless given. */
+  readonly patience?: { readonly startMs: number; readonly waitsMax: number };
 }
 
 type Phase = 'starting' | 'up' | 'down';
@@ -121,19 +123,32 @@ export class EgressSupervisor implements AsyncDisposable {
     await stopEgress(this.#options.client);
   }
 
-  async #firstAnswer(started: StartedEgress): Promise<EgressIdentity> {
-    const until = AbortSignal.timeout(limits.egressStartMs);
-    const isOver = AbortSignal.any([until, this.#stopping.signal]);
+  /** While it lives no other is started, however late it answers: two would only make each other later. */
+  async #firstAnswer({ pid, ended }: StartedEgress): Promise<EgressIdentity> {
+    const { signal } = this.#stopping;
+    const { startMs, waitsMax } = this.#options.patience ?? {
+      startMs: limits.egressStartMs,
+      waitsMax: limits.egressStartWaitsMax,
+    };
     let end: string | undefined;
-    void started.ended.then((how) => (end = how));
-    while (!isOver.aborted) {
-      if (end !== undefined) throw new Error(`it ended at its start (${end}): log/egress.log says why`);
-      const identity = await this.#identity();
-      if (identity !== undefined) return identity;
-      // It binds its socket once, after some hundred milliseconds; there is nothing to wait on before.
-      await pause(limits.egressRetryMs / 5, isOver);
+    void ended.then((how) => (end = how));
+    for (let waits = 1; !signal.aborted; waits += 1) {
+      const late = AbortSignal.timeout(startMs);
+      const isOver = AbortSignal.any([late, signal]);
+      while (!isOver.aborted) {
+        if (end !== undefined) throw new Error(`it ended at its start (${end}): log/egress.log says why`);
+        const identity = await this.#identity();
+        if (identity !== undefined) return identity;
+        // It binds its socket once, after some hundred milliseconds; there is nothing to wait on before.
+        await pause(limits.egressRetryMs / 5, isOver);
+      }
+      if (signal.aborted) break;
+      this.#options.log.error('egress.late', { pid, waits });
+      this.#become('down');
+      // Our own child, not yet reaped: the number is its own.
+      if (waits >= waitsMax) kill(pid);
     }
-    throw new Error('it did not answer in time: log/egress.log says why');
+    throw new Error('nobody waits for it any more');
   }
 
   /** Returns when that process does not answer any more. */
@@ -163,9 +178,12 @@ export async function stopEgress(client: EgressClient): Promise<void> {
   }
   const late = AbortSignal.timeout(limits.egressStopMs);
   await client.untilGone(late);
-  if (!late.aborted) return;
+  // It told its number a moment ago and still holds its socket, so the number is still its own.
+  if (late.aborted) kill(pid);
+}
+
+function kill(pid: number): void {
   try {
-    // It told its number a moment ago and still holds its socket, so the number is still its own.
     process.kill(pid, 'SIGKILL');
   } catch {
     // It ended in between.
