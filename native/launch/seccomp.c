@@ -7,7 +7,9 @@
 #include <errno.h>
 #include <linux/audit.h>
 #include <linux/seccomp.h>
+#include <netinet/in.h>
 #include <sched.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -86,18 +88,57 @@ static void put_no_namespaces(struct builder *builder, uint32_t number, uint32_t
   put_return(builder, ERRNO(EPERM));
 }
 
-/* `socket` for Unix and Internet families; netlink only for routing, which the C library reads interfaces with. */
+/*
+ * What an Internet socket may be. The kernel loads a module for any other pair of type and protocol that somebody
+ * merely names (SCTP, DCCP, L2TP), and the relay carries none of them. MPTCP is what Go asks for first.
+ */
+static const uint32_t internet_types[] = {SOCK_STREAM, SOCK_DGRAM, SOCK_RAW};
+static const uint32_t internet_protocols[] = {0, IPPROTO_ICMP, IPPROTO_TCP, IPPROTO_UDP, IPPROTO_ICMPV6, IPPROTO_MPTCP};
+enum {
+  INTERNET_TYPES = sizeof internet_types / sizeof internet_types[0],
+  INTERNET_PROTOCOLS = sizeof internet_protocols / sizeof internet_protocols[0],
+  INTERNET_STEPS = 5 + INTERNET_TYPES + INTERNET_PROTOCOLS,
+};
+/* <linux/net.h>: the type's own bits, below SOCK_CLOEXEC and SOCK_NONBLOCK. */
+#define SOCKET_TYPE_BITS 0xfU
+
+/* INTERNET_STEPS instructions, each way through them ends in an answer. */
+static void put_internet_socket(struct builder *builder) {
+  put(builder, LOAD, ARGUMENT(1), 0);
+  put(builder, BPF_ALU | BPF_AND | BPF_K, SOCKET_TYPE_BITS, 0);
+  for (unsigned i = 0; i < INTERNET_TYPES; i++) {
+    bool is_last = i + 1 == INTERNET_TYPES;
+    put(builder, EQUAL, internet_types[i], JUMPS(INTERNET_TYPES - 1 - i, is_last ? INTERNET_PROTOCOLS + 1 : 0));
+  }
+  put(builder, LOAD, ARGUMENT(2), 0);
+  for (unsigned i = 0; i < INTERNET_PROTOCOLS; i++) {
+    put(builder, EQUAL, internet_protocols[i], JUMPS(INTERNET_PROTOCOLS - i, 0));
+  }
+  put_return(builder, ERRNO(EPROTONOSUPPORT));
+  put_return(builder, SECCOMP_RET_ALLOW);
+}
+
+/*
+ * `socket` for Unix and Internet families; netlink only for routing, which the C library reads interfaces with.
+ * `socketpair` for Unix alone: other families make both sockets before they refuse to pair them.
+ */
 static void put_socket(struct builder *builder) {
-  put(builder, EQUAL, __NR_socket, JUMPS(0, 9));
+  put(builder, EQUAL, __NR_socketpair, JUMPS(0, 4));
+  put(builder, LOAD, ARGUMENT(0), 0);
+  put(builder, EQUAL, AF_UNIX, JUMPS(1, 0));
+  put_return(builder, ERRNO(EAFNOSUPPORT));
+  put_return(builder, SECCOMP_RET_ALLOW);
+  put(builder, EQUAL, __NR_socket, JUMPS(0, 9 + INTERNET_STEPS));
   put(builder, LOAD, ARGUMENT(0), 0);
   put(builder, EQUAL, AF_UNIX, JUMPS(5, 0));
-  put(builder, EQUAL, AF_INET, JUMPS(4, 0));
-  put(builder, EQUAL, AF_INET6, JUMPS(3, 0));
+  put(builder, EQUAL, AF_INET, JUMPS(6, 0));
+  put(builder, EQUAL, AF_INET6, JUMPS(5, 0));
   put(builder, EQUAL, AF_NETLINK, JUMPS(0, 3));
   put(builder, LOAD, ARGUMENT(2), 0);
   put(builder, EQUAL, 0 /* NETLINK_ROUTE */, JUMPS(0, 1));
   put_return(builder, SECCOMP_RET_ALLOW);
   put_return(builder, ERRNO(EAFNOSUPPORT));
+  put_internet_socket(builder);
 }
 
 static void put_personality(struct builder *builder) {

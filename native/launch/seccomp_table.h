@@ -5,7 +5,7 @@
  *
  * The list follows the default profile of container engines for a container without added capabilities. Refused
  * beyond that: NUMA placement, fanotify, kcmp, io_uring. Decided by argument in seccomp.c: clone, unshare, socket,
- * personality. ABSENT gives ENOSYS because callers have a fallback (clone3 to clone, io_uring to epoll).
+ * socketpair, personality. ABSENT gives ENOSYS because callers have a fallback (clone3 to clone, io_uring to epoll).
  */
 /* clang-format off */
 ALLOW(read) ALLOW(write) ALLOW(close) ALLOW(fstat) ALLOW(lseek) ALLOW(mmap) ALLOW(mprotect) ALLOW(munmap)
@@ -14,7 +14,7 @@ ALLOW(pwrite64) ALLOW(readv) ALLOW(writev) ALLOW(sched_yield) ALLOW(mremap) ALLO
 ALLOW(madvise) ALLOW(shmget) ALLOW(shmat) ALLOW(shmctl) ALLOW(dup) ALLOW(nanosleep) ALLOW(getitimer)
 ALLOW(setitimer) ALLOW(getpid) ALLOW(sendfile) ALLOW(connect) ALLOW(accept) ALLOW(sendto) ALLOW(recvfrom)
 ALLOW(sendmsg) ALLOW(recvmsg) ALLOW(shutdown) ALLOW(bind) ALLOW(listen) ALLOW(getsockname) ALLOW(getpeername)
-ALLOW(socketpair) ALLOW(setsockopt) ALLOW(getsockopt) ALLOW(execve) ALLOW(exit) ALLOW(wait4) ALLOW(kill)
+ALLOW(setsockopt) ALLOW(getsockopt) ALLOW(execve) ALLOW(exit) ALLOW(wait4) ALLOW(kill)
 ALLOW(uname) ALLOW(semget) ALLOW(semop) ALLOW(semctl) ALLOW(shmdt) ALLOW(msgget) ALLOW(msgsnd) ALLOW(msgrcv)
 ALLOW(msgctl) ALLOW(fcntl) ALLOW(flock) ALLOW(fsync) ALLOW(fdatasync) ALLOW(truncate) ALLOW(ftruncate)
 ALLOW(getcwd) ALLOW(chdir) ALLOW(fchdir) ALLOW(fchmod) ALLOW(fchown) ALLOW(umask) ALLOW(gettimeofday)

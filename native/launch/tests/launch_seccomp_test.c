@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <linux/audit.h>
 #include <linux/seccomp.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <stdint.h>
 #include <string.h>
@@ -31,6 +32,7 @@ static uint32_t run(const struct seccomp_data *data) {
         CHECK(step->k % 4 == 0 && step->k + 4 <= sizeof *data);
         memcpy(&value, (const char *)data + step->k, sizeof value);
         continue;
+      case BPF_ALU | BPF_AND | BPF_K: value &= step->k; continue;
       case BPF_RET | BPF_K: return step->k;
       case BPF_JMP | BPF_JEQ | BPF_K: is_true = value == step->k; break;
       case BPF_JMP | BPF_JGT | BPF_K: is_true = value > step->k; break;
@@ -46,6 +48,11 @@ static uint32_t run(const struct seccomp_data *data) {
 
 static uint32_t call(long number, uint64_t first, uint64_t third) {
   struct seccomp_data data = {.nr = (int)number, .arch = ARCHITECTURE, .args = {first, 0, third}};
+  return run(&data);
+}
+
+static uint32_t call_socket(uint64_t family, uint64_t type, uint64_t protocol) {
+  struct seccomp_data data = {.nr = __NR_socket, .arch = ARCHITECTURE, .args = {family, type, protocol}};
   return run(&data);
 }
 
@@ -80,20 +87,39 @@ static void check_arguments(void) {
   CHECK(call(__NR_unshare, 0x80, 0) == (SECCOMP_RET_ERRNO | EPERM)); /* a time namespace */
   CHECK(call(__NR_unshare, CLONE_FILES, 0) == SECCOMP_RET_ALLOW);
   CHECK(call(__NR_clone, CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_THREAD | CLONE_SIGHAND, 0) == SECCOMP_RET_ALLOW);
-  CHECK(call(__NR_socket, AF_UNIX, 0) == SECCOMP_RET_ALLOW);
-  CHECK(call(__NR_socket, AF_INET, 6) == SECCOMP_RET_ALLOW);
-  CHECK(call(__NR_socket, AF_INET6, 0) == SECCOMP_RET_ALLOW);
-  CHECK(call(__NR_socket, AF_NETLINK, 0) == SECCOMP_RET_ALLOW);
-  for (uint64_t protocol = 1; protocol < 32; protocol++) {
-    CHECK(call(__NR_socket, AF_NETLINK, protocol) == (SECCOMP_RET_ERRNO | EAFNOSUPPORT));
-  }
-  for (uint64_t family = 0; family < 64; family++) {
-    if (family == AF_UNIX || family == AF_INET || family == AF_INET6 || family == AF_NETLINK) continue;
-    CHECK(call(__NR_socket, family, 0) == (SECCOMP_RET_ERRNO | EAFNOSUPPORT));
-  }
   CHECK(call(__NR_personality, 0xffffffff, 0) == SECCOMP_RET_ALLOW);
   CHECK(call(__NR_personality, 0, 0) == SECCOMP_RET_ALLOW);
   CHECK(call(__NR_personality, 0x0040000, 0) == (SECCOMP_RET_ERRNO | EPERM)); /* ADDR_NO_RANDOMIZE */
+}
+
+/* Every pair of type and protocol that the kernel has a module for and the relay no way. */
+static void check_sockets(void) {
+  static const uint64_t protocols[] = {0, IPPROTO_ICMP, IPPROTO_TCP, IPPROTO_UDP, IPPROTO_ICMPV6, IPPROTO_MPTCP};
+  static const uint64_t families[] = {AF_INET, AF_INET6};
+  for (size_t family = 0; family < 2; family++) {
+    for (uint64_t type = 0; type < 16; type++) {
+      bool is_known = type == SOCK_STREAM || type == SOCK_DGRAM || type == SOCK_RAW;
+      for (uint64_t protocol = 0; protocol < 512; protocol++) {
+        bool is_allowed = false;
+        for (size_t i = 0; i < sizeof protocols / sizeof protocols[0]; i++) {
+          is_allowed = is_allowed || (is_known && protocol == protocols[i]);
+        }
+        uint32_t expected = is_allowed ? SECCOMP_RET_ALLOW : SECCOMP_RET_ERRNO | EPROTONOSUPPORT;
+        CHECK(call_socket(families[family], type | SOCK_CLOEXEC | SOCK_NONBLOCK, protocol) == expected);
+      }
+    }
+  }
+  CHECK(call_socket(AF_UNIX, SOCK_SEQPACKET, 0) == SECCOMP_RET_ALLOW);
+  CHECK(call_socket(AF_NETLINK, SOCK_RAW, 0) == SECCOMP_RET_ALLOW);
+  for (uint64_t protocol = 1; protocol < 32; protocol++) {
+    CHECK(call_socket(AF_NETLINK, SOCK_RAW, protocol) == (SECCOMP_RET_ERRNO | EAFNOSUPPORT));
+  }
+  for (uint64_t family = 0; family < 64; family++) {
+    uint32_t pair = family == AF_UNIX ? SECCOMP_RET_ALLOW : SECCOMP_RET_ERRNO | EAFNOSUPPORT;
+    CHECK(call(__NR_socketpair, family, 0) == pair);
+    if (family == AF_UNIX || family == AF_INET || family == AF_INET6 || family == AF_NETLINK) continue;
+    CHECK(call_socket(family, SOCK_STREAM, 0) == (SECCOMP_RET_ERRNO | EAFNOSUPPORT));
+  }
 }
 
 /* Whatever the number, the filter gives one of its three answers; the x32 half of x86_64 has none allowed. */
@@ -116,6 +142,7 @@ int main(void) {
   CHECK(length > 0 && length < BPF_MAXINSNS);
   check_names();
   check_arguments();
+  check_sockets();
   check_every_number();
   CHECK(call(__NR_fchown, 0, 0) == SECCOMP_RET_ALLOW);
   CHECK(seccomp_build(program, 16, &(struct seccomp_options){0}) == 0);

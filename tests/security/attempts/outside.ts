@@ -62,6 +62,10 @@ const families: readonly Attempt[] = [
       ['tipc', '30 1 0'],
       ['rds', '21 5 0'],
       ['xdp', '44 3 0'],
+      ['sctp', '2 1 132'],
+      ['sctp-by-type', '2 5 0'],
+      ['dccp', '2 6 33'],
+      ['l2tp', '2 2 115'],
       ['netlink-uevent', '16 3 15'],
       ['netlink-audit', '16 3 9'],
       ['netlink-netfilter', '16 3 12'],
@@ -71,7 +75,7 @@ const families: readonly Attempt[] = [
   ).map(([name, numbers]) =>
     sockets(`socket-${name}`, `$A socket ${numbers}`, {
       kind: 'namespaces',
-      ...(/alg|key|bluetooth|can|tipc|rds|xdp|crypto|audit/.test(name)
+      ...(/alg|key|bluetooth|can|tipc|rds|xdp|sctp|dccp|l2tp|crypto|audit/.test(name)
         ? { optional: 'not in every kernel' }
         : {}),
     }),
