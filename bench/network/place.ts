@@ -75,8 +75,29 @@ export async function bringLoad(world: World, sandbox: string): Promise<void> {
   await world.output(sandbox, 'cp /opt/tools/load-musl /tmp/load && chmod +x /tmp/load');
 }
 
-/** The process of a peer's network: its own namespace, and whatever brings bytes out of it. */
-export async function openSlirp(world: World, stack: AsyncDisposableStack): Promise<number> {
+/**
+ * A peer's network: a process in its namespace, and the one that brings bytes out of it. That one stands still but in
+ * its own turns: pasta goes on turning for many seconds after a thousand connections, and takes a processor from others.
+ */
+export interface PeerNetwork {
+  readonly pid: number;
+  readonly carrier: ChildProcess;
+}
+
+/** Runs one turn of a peer. */
+export async function inTurn<T>(
+  { pid, carrier }: PeerNetwork,
+  turn: (pid: number) => Promise<T>,
+): Promise<T> {
+  carrier.kill('SIGCONT');
+  try {
+    return await turn(pid);
+  } finally {
+    carrier.kill('SIGSTOP');
+  }
+}
+
+export async function openSlirp(world: World, stack: AsyncDisposableStack): Promise<PeerNetwork> {
   const holder = await startSpeaking([
     'nsenter',
     `--target=${world.pid}`,
@@ -102,11 +123,12 @@ export async function openSlirp(world: World, stack: AsyncDisposableStack): Prom
     ...words,
   ]);
   stack.defer(async () => await endOf(slirp));
-  return pid;
+  slirp.kill('SIGSTOP');
+  return { pid, carrier: slirp };
 }
 
 /** pasta copies a device of the host: the world gets one that leads nowhere else. */
-export async function openPasta(world: World, stack: AsyncDisposableStack): Promise<number> {
+export async function openPasta(world: World, stack: AsyncDisposableStack): Promise<PeerNetwork> {
   const inWorld = ['nsenter', `--target=${world.pid}`, '--net', '--'];
   for (const words of [
     'tuntap add dev bench0 mode tap',
@@ -124,7 +146,8 @@ export async function openPasta(world: World, stack: AsyncDisposableStack): Prom
   const pid = Number(children.trim().split('\n')[0]);
   // pasta ends with its command; the command would outlive it, and hold its output open.
   stack.defer(() => void process.kill(pid, 'SIGKILL'));
-  return pid;
+  pasta.kill('SIGSTOP');
+  return { pid, carrier: pasta };
 }
 
 /** A program in the world's namespaces, until the stack is closed. */

@@ -6,8 +6,10 @@ import type { Sample, Scenario, Subject } from '../measure/scenario.ts';
 import {
   box,
   inPlace,
+  inTurn,
   loadPort,
   type NetworkPlace,
+  type PeerNetwork,
   openPasta,
   openSlirp,
   serverAddress,
@@ -46,10 +48,13 @@ export async function tunnelScenario(context: Context, stack: AsyncDisposableSta
 
 async function subjects(place: NetworkPlace, stack: AsyncDisposableStack): Promise<readonly Subject[]> {
   const { world } = place;
-  const behind = async (name: string, open: () => Promise<number>): Promise<Subject> => {
+  const behind = async (name: string, open: () => Promise<PeerNetwork>): Promise<Subject> => {
     try {
-      const pid = await open();
-      return { name, cycle: async () => await outside(place, pid) };
+      const network = await open();
+      return {
+        name,
+        cycle: async () => await inTurn(network, async (pid) => await outside(place, pid)),
+      };
     } catch (error) {
       return { name, absent: errorText(error) };
     }
