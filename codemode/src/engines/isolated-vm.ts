@@ -38,6 +38,19 @@ interface RealmParts {
  * less than half of a processor.
  */
 const wallPerCpu = 2;
+/** No time-out is shorter: at the end of a budget ever less is left. */
+const timeoutMsMin = 16;
+
+/**
+ * A time-out rounded up to a half, a quarter, … of that for the whole budget. isolated-vm has one thread for all deadlines
+ * that come in their order, and starts another for each that is earlier than those it knows: without steps a program of
+ * many short stretches would have a thread, with 8 MB of stack, for every one of them.
+ */
+function inSteps(timeoutMs: number, mostMs: number): number {
+  let step = mostMs;
+  while (step / 2 >= Math.max(timeoutMs, timeoutMsMin)) step /= 2;
+  return Math.ceil(step);
+}
 
 class IsolateRealm implements Realm {
   readonly #isolate: ivm.Isolate;
@@ -45,6 +58,7 @@ class IsolateRealm implements Realm {
   readonly #dispatch: ivm.Reference<Dispatch>;
   readonly #host: EngineHost;
   readonly #countsCpu: boolean;
+  #budgetMs = Number.POSITIVE_INFINITY;
   #cpuMsMax = Number.POSITIVE_INFINITY;
 
   constructor({ isolate, context, host, countsCpu }: RealmParts) {
@@ -70,7 +84,10 @@ class IsolateRealm implements Realm {
   }
 
   run(source: string, cpuMs: number): void {
-    if (this.#countsCpu) this.#cpuMsMax = this.#usedMs() + cpuMs;
+    if (this.#countsCpu) {
+      this.#budgetMs = cpuMs;
+      this.#cpuMsMax = this.#usedMs() + cpuMs;
+    }
     this.#guarded((options) => {
       const code = this.#compile(source);
       this.#dispatch.applySync(undefined, ['run', code.derefInto({ release: true })], options);
@@ -100,8 +117,8 @@ class IsolateRealm implements Realm {
   }
 
   #guarded(work: (options: CallOptions) => void): void {
-    const timeout = Math.max(1, Math.ceil(this.#leftMs() * wallPerCpu));
-    const isBounded = Number.isFinite(timeout);
+    const isBounded = Number.isFinite(this.#cpuMsMax);
+    const timeout = isBounded ? inSteps(this.#leftMs() * wallPerCpu, this.#budgetMs * wallPerCpu) : 0;
     const began = performance.now();
     let failure: unknown;
     try {

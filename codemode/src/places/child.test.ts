@@ -37,6 +37,25 @@ for (const engine of ['quickjs', 'isolated-vm', 'vm2'] as const) {
 
 const state = await confinementState();
 
+const endings = [
+  ['aborts without a word, as a failing operator new does', 'process.abort()', true],
+  ['aborts and says why', 'console.error("# Fatal error in x, line 1"); process.abort()', false],
+  ['is killed', 'process.kill(process.pid, "SIGKILL")', false],
+  ['ends by itself', 'process.exit(3)', false],
+] as const;
+for (const [what, code, isMemory] of endings) {
+  for (const how of state.usable ? (['startChild', 'startConfined'] as const) : (['startChild'] as const)) {
+    it(`a child by ${how} that ${what} ${isMemory ? 'was' : 'was not'} out of memory`, async () => {
+      const command = { ...nodeCommand('quickjs', 64), args: ['-e', code] };
+      const child =
+        how === 'startConfined' && state.usable
+          ? startConfined(command, state.confinement)
+          : startChild(command);
+      assert.equal((await child.exited).outOfMemory, isMemory, child.diagnostics());
+    });
+  }
+}
+
 /** Node without its permission model stands for an engine that was left: only the operating system is between it and the machine. */
 const left = `
 const attempts = {

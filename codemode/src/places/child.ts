@@ -143,6 +143,18 @@ function tailOf(stream: Readable | null): () => string {
 /** How V8, Rust's and C++'s allocators, and the C library say it. */
 const memoryEnded =
   /out of memory|allocation failed|memory allocation of \d+ bytes failed|cannot allocate memory|is_heap_oom|bad_alloc|Last few GCs/i;
+/** Every abort that has another reason says it. */
+const reasonGiven = /fatal|assert|check failed|panic|terminate called/i;
+
+/**
+ * At its limit of data an engine's `operator new`, which has no exceptions to throw, aborts without a word. Below
+ * bubblewrap the engine is the first process of its namespace, which no signal of its own ends: there `abort()` falls back
+ * on an instruction that faults, and 139 is told.
+ */
+function endedForMemory(code: number | null, signal: string | null, said: string): boolean {
+  const isAbort = signal === 'SIGABRT' || code === 139;
+  return memoryEnded.test(said) || (isAbort && !reasonGiven.test(said));
+}
 
 function exitOf(child: ChildProcess, tail: () => string): Promise<Exit> {
   return new Promise((settle) => {
@@ -152,7 +164,7 @@ function exitOf(child: ChildProcess, tail: () => string): Promise<Exit> {
       settle({
         code,
         signal,
-        outOfMemory: memoryEnded.test(tail()),
+        outOfMemory: endedForMemory(code, signal, tail()),
       });
     });
   });
