@@ -1,6 +1,6 @@
 /**
  * The commands of docs/, as they stand there: blocks of `sh` are run by bash in their order, each page on sandboxes of
- * its own. Only the port is another one, and what would follow for ever is ended after a second. Pages about systemd, and
+ * its own. Only the ports are others, and what would follow or serve for ever is ended after seconds. Pages about systemd, and
  * builds from Debian's archive, are not run here.
  */
 import assert from 'node:assert/strict';
@@ -42,8 +42,10 @@ async function blocksOf(page: string): Promise<readonly string[]> {
 
 /** What the block printed to standard output. */
 async function runBlock(block: string, env: Readonly<Record<string, string>>): Promise<string> {
+  const port = await freePort();
   const text = block
     .replaceAll('localhost:8080', `localhost:${daemon.port}`)
+    .replaceAll(/^(squash .*--http) \d+.*$/gm, `timeout 3 $1 ${port} || [ $? = 124 ]`)
     .replaceAll(/^curl /gm, 'curl -sS --fail ')
     .replaceAll(/^(squash .*--follow)$/gm, 'timeout 1 $1 || [ $? = 124 ]');
   const child = spawn('bash', ['-euo', 'pipefail', '-c', text], {

@@ -8,6 +8,7 @@ import type { AddressInfo } from 'node:net';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createMcpHandler, type McpHttpHandler } from '@modelcontextprotocol/server';
+import { CodemodeError } from '../errors.ts';
 import { mcpServerFactory, type ServeOptions } from './serve.ts';
 
 export interface HttpServeOptions extends ServeOptions {
@@ -26,7 +27,7 @@ const bodyBytesMax = 2_097_152;
 /** Beyond the runs that execute at once some may wait; more is a client in a loop. */
 const requestsMax = 64;
 
-/** @throws where the port is taken */
+/** @throws CodemodeError `unavailable` where the port is taken */
 export async function serveHttp(options: HttpServeOptions): Promise<HttpService> {
   const handler = createMcpHandler(mcpServerFactory(options));
   const token = digestOf(`Bearer ${options.token}`);
@@ -47,7 +48,13 @@ export async function serveHttp(options: HttpServeOptions): Promise<HttpService>
     });
   });
   await new Promise<void>((settle, reject) => {
-    http.once('error', reject).listen(options.port, '127.0.0.1', settle);
+    const refuse = (cause: NodeJS.ErrnoException): void => {
+      const reason = cause.code === 'EADDRINUSE' ? 'another program has it' : cause.message;
+      reject(
+        new CodemodeError('unavailable', `port ${options.port} can not be served on: ${reason}`, { cause }),
+      );
+    };
+    http.once('error', refuse).listen(options.port, '127.0.0.1', settle);
   });
   const { port } = http.address() as AddressInfo;
   return {

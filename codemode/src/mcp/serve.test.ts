@@ -145,6 +145,27 @@ describe('squash codemode serve --http', () => {
     assert.deepEqual(answers, ['2', '3', '4']);
   });
 
+  it('says in one sentence that its port is taken', async () => {
+    const words = [
+      '--no-warnings',
+      cli,
+      'codemode',
+      'serve',
+      '--executor',
+      'quickjs',
+      '--http',
+      new URL(url).port,
+    ];
+    const second = spawn(process.execPath, words, { stdio: ['ignore', 'ignore', 'pipe'] });
+    let said = '';
+    second.stderr.on('data', (text: Buffer) => {
+      said += text.toString();
+    });
+    const [code] = await once(second, 'close');
+    assert.notEqual(code, 0);
+    assert.match(said, /^squash: port \d+ can not be served on: another program has it \(unavailable\)\n$/);
+  });
+
   it('refuses pages of a browser, strangers, other paths and bodies without end', async () => {
     const authorization = `Bearer ${token}`;
     const status = async (path: string, headers: Readonly<Record<string, string>>, body = '{}') => {
