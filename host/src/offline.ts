@@ -110,16 +110,17 @@ async function inside(verb: string, place: Place): Promise<unknown> {
   });
   if (child.error !== undefined)
     throw new AppError('launch_failed', child.error.message, { cause: child.error });
-  return parseAnswer(child.stdout, child.stderr);
+  const end = child.signal ?? `code ${child.status}`;
+  return parseAnswer(child.stdout, child.stderr.trim() || `squash-launch ended without a word, by ${end}`);
 }
 
-function parseAnswer(text: string, said: string): unknown {
+/** @param reason where it did not get so far as to answer: what it said on the way */
+function parseAnswer(text: string, reason: string): unknown {
   let value: unknown;
   try {
     value = JSON.parse(text);
   } catch {
-    // It did not get so far as to answer: what it said on the way is the reason.
-    throw new AppError('launch_failed', said.trim() || 'squash-launch ended without a word');
+    throw new AppError('launch_failed', reason);
   }
   const failure = failureSchema.safeParse(value);
   if (failure.success) throw new AppError(failure.data.error.code, failure.data.error.message);
