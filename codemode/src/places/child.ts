@@ -149,7 +149,7 @@ const reasonGiven = /fatal|assert|check failed|panic|terminate called/i;
 /**
  * At its limit of data an engine's `operator new`, which has no exceptions to throw, aborts without a word. Below
  * bubblewrap the engine is the first process of its namespace, which no signal of its own ends: there `abort()` falls back
- * on an instruction that faults, and 139 is told.
+ * on an instruction that faults, and 139 is told: as for any other fault, from which it can't be told there.
  */
 function endedForMemory(code: number | null, signal: string | null, said: string): boolean {
   const isAbort = signal === 'SIGABRT' || code === 139;
