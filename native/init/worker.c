@@ -15,8 +15,11 @@
 
 enum {
   WORKER_SOCKET = 3,
-  /* How long a request waits for slots whose workers were killed and only have to end. Longer, and one that hangs in
-     the kernel would keep everybody's output waiting. */
+  /* Workers that were killed and only have to end hold no client's place: on a busy machine that may take them long.
+     There may be as many of them as clients have places. */
+  WORKERS_MAX = 2 * GUEST_FILE_WORKERS_MAX,
+  /* How long a request waits where even those are used up. Longer, and one that hangs in the kernel would keep
+     everybody's output waiting. */
   DYING_MS_MAX = 20,
 };
 
@@ -46,7 +49,7 @@ struct worker {
   struct connection *connection;
 };
 
-static struct worker workers[GUEST_FILE_WORKERS_MAX];
+static struct worker workers[WORKERS_MAX];
 
 static const struct operation *operation_of(uint8_t type) {
   for (unsigned i = 0; i < OPERATIONS; i++) {
@@ -79,35 +82,45 @@ static _Noreturn void run_worker(const struct operation *operation, int socket) 
   _exit(0);
 }
 
+static unsigned clients_served(void) {
+  unsigned served = 0;
+  for (unsigned i = 0; i < WORKERS_MAX; i++) served += workers[i].pid != 0 && !workers[i].is_dying;
+  return served;
+}
+
 static struct worker *free_slot(void) {
-  for (unsigned i = 0; i < GUEST_FILE_WORKERS_MAX; i++) {
+  if (clients_served() == GUEST_FILE_WORKERS_MAX) return NULL;
+  for (unsigned i = 0; i < WORKERS_MAX; i++) {
     if (workers[i].pid == 0) return &workers[i];
   }
   return NULL;
 }
 
-/* Takes the ends of workers that ended by now; says whether one more only has to. */
-static bool reap_workers(void) {
-  bool is_one_dying = false;
-  for (unsigned i = 0; i < GUEST_FILE_WORKERS_MAX; i++) {
+static bool has_hung_up(const struct connection *connection) {
+  struct pollfd socket = {.fd = connection->watch.fd};
+  return poll(&socket, 1, 0) == 1 && (socket.revents & (POLLHUP | POLLERR)) != 0;
+}
+
+/* What the event loop would find in its next turns: workers that ended, clients that hung up. */
+static void look_at_workers(void) {
+  for (unsigned i = 0; i < WORKERS_MAX; i++) {
     if (workers[i].pid == 0) continue;
     if (waitpid(workers[i].pid, NULL, WNOHANG) == workers[i].pid) (void)worker_child_ended(workers[i].pid);
-    else is_one_dying |= workers[i].is_dying;
+    else if (!workers[i].is_dying && has_hung_up(workers[i].connection)) worker_lost_client(workers[i].connection);
   }
-  return is_one_dying;
 }
 
 /*
- * On a busy machine a client that asks one thing after another comes back sooner than its ended workers get their
- * last turn on a processor. It must not hear that there are too many.
+ * A client that asks one thing after another may come back before the loop has heard of its last hang-up, and long
+ * before its last worker gets a turn on a busy processor. It must not hear that there are too many.
  */
 static struct worker *slot_for_request(void) {
   struct worker *slot = free_slot();
   for (unsigned waited_ms = 0; slot == NULL && waited_ms <= DYING_MS_MAX; waited_ms++) {
     if (waited_ms > 0) (void)poll(NULL, 0, 1);
-    bool is_one_dying = reap_workers();
+    look_at_workers();
     slot = free_slot();
-    if (slot == NULL && !is_one_dying) break;
+    if (clients_served() == GUEST_FILE_WORKERS_MAX) break;
   }
   return slot;
 }
@@ -136,7 +149,7 @@ void worker_request(struct connection *connection, uint8_t type, uint8_t *payloa
 
 void worker_lost_client(struct connection *connection) {
   watch_remove(&connection->watch);
-  for (unsigned i = 0; i < GUEST_FILE_WORKERS_MAX; i++) {
+  for (unsigned i = 0; i < WORKERS_MAX; i++) {
     if (workers[i].pid == 0 || workers[i].connection != connection) continue;
     (void)kill(workers[i].pid, SIGKILL); /* Not reaped, so the pid is still the worker's. */
     workers[i].is_dying = true;
@@ -144,7 +157,7 @@ void worker_lost_client(struct connection *connection) {
 }
 
 bool worker_child_ended(pid_t pid) {
-  for (unsigned i = 0; i < GUEST_FILE_WORKERS_MAX; i++) {
+  for (unsigned i = 0; i < WORKERS_MAX; i++) {
     if (workers[i].pid != pid) continue;
     workers[i].pid = 0;
     connection_close(workers[i].connection);
