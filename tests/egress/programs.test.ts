@@ -4,7 +4,9 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { waitFor } from '../support/wait.ts';
 import { canary } from './world/events.ts';
+import { places } from './world/places.ts';
 import { useWorld } from './world/use-world.ts';
 import { needsRoot } from './world/world.ts';
 
@@ -212,4 +214,27 @@ test('a refused name does not exist when the policy says nxdomain, and an allowe
   assert.match(stderr, /Could not resolve host/);
   const asked = (await world().since(mark)).filter((event) => event.kind === 'query');
   assert.ok(!asked.some(({ name }) => name.includes('evil')), JSON.stringify(asked));
+});
+
+test('a decision names the address when it was dialled for a name, read or not, and when it may not be', {
+  skip: needsRoot,
+}, async () => {
+  const addressesOf = async (host: string): Promise<readonly unknown[]> => {
+    const query = `/v1/sandboxes/box/egress?limit=1000&host=${host}`;
+    const { decisions } = await world().daemon.call('GET', query);
+    const rows = decisions as readonly { readonly kind: string; readonly address: string | null }[];
+    return [...new Set(rows.filter(({ kind }) => kind !== 'dns').map(({ address }) => address))];
+  };
+  const asked = {
+    'named.allowed.test': { url: 'https://named.allowed.test/hello', address: places.front },
+    'secret.allowed.test': { url: 'https://secret.allowed.test/hello', address: places.front },
+    'private10.allowed.test': { url: 'https://private10.allowed.test/', address: places.private10 },
+    'private172.allowed.test': { url: 'http://private172.allowed.test/', address: places.private172 },
+    'private192.allowed.test': { url: 'telnet://private192.allowed.test:7777', address: places.private192 },
+  };
+  for (const [host, { url, address }] of Object.entries(asked)) {
+    await sh(`curl -sS -m 10 -o /dev/null ${url} </dev/null || true`);
+    await waitFor(`${host} is recorded`, async () => (await addressesOf(host)).length > 0);
+    assert.deepEqual(await addressesOf(host), [address], host);
+  }
 });

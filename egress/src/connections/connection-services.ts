@@ -31,6 +31,8 @@ export interface Readable {
   readonly record: (decision: Decision) => void;
   /** Told before anything is sent there, so that a change of the rules ends what they no longer allow. */
   readonly onDialled: (address: Address) => void;
+  /** The canonical text of an address that may not be dialled, where there is no other. */
+  readonly onRefused: (address: string) => void;
 }
 
 export interface ConnectionServices {

@@ -52,6 +52,7 @@ export class Connection implements Reviewable {
   #first: FirstBytes | undefined;
   /** The address a name leads to is refused: this overrides what its policy says of the name. */
   #refused: Verdict | undefined;
+  #refusedAddress: string | undefined;
   #plan: Plan | undefined;
   /** The server is dialled although the program has said nothing: only a tunnel is possible then. */
   #isServerFirst = false;
@@ -302,6 +303,7 @@ export class Connection implements Reviewable {
   /** Where nothing was said yet it is waited for, so that the refusal can be read. */
   #refuseAddress(targets: Extract<Targets, { kind: 'refused' }>): void {
     this.#refused = targets.verdict;
+    this.#refusedAddress = targets.address;
     this.#isServerFirst = false;
     this.#dialled = undefined;
     if (this.#first !== undefined) {
@@ -392,7 +394,10 @@ export class Connection implements Reviewable {
     };
     const record = (decision: Decision): void => {
       requests += 1;
-      this.#services.decisions.record(sandbox.id, decision);
+      this.#services.decisions.record(sandbox.id, {
+        ...decision,
+        address: decision.address ?? this.#address,
+      });
     };
     const serve = (socket: Socket): Promise<void> =>
       this.#services.intercept(socket, {
@@ -403,6 +408,9 @@ export class Connection implements Reviewable {
         refusal,
         record,
         onDialled: (address) => void this.#readFrom.set(formatAddress(address), address),
+        onRefused: (address) => {
+          this.#refusedAddress = address;
+        },
       });
     this.#state = 'streamed';
     const begin = (): void => {
@@ -435,10 +443,16 @@ export class Connection implements Reviewable {
     this.#services.decisions.record(this.#relay.sandbox.id, this.#decision(verdict, rule));
   }
 
+  /** Of the server: that was asked for, that was dialled, or that may not be. */
+  get #address(): string | undefined {
+    const dialled = this.#dialled ?? [...this.#readFrom.values()].at(-1);
+    if (this.#destination.address !== undefined) return this.#destination.address;
+    return dialled === undefined ? this.#refusedAddress : formatAddress(dialled);
+  }
+
   #decision(verdict: DecisionVerdict, rule: string): Decision {
-    const { host, address, port } = this.#destination;
-    const dialled = this.#dialled === undefined ? undefined : formatAddress(this.#dialled);
-    return { kind: 'connection', host, address: address ?? dialled, port, verdict, rule };
+    const { host, port } = this.#destination;
+    return { kind: 'connection', host, address: this.#address, port, verdict, rule };
   }
 
   #wait(ms: number, then: () => void): void {

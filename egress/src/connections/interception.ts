@@ -14,7 +14,7 @@ export async function interceptWith(
   services: ConnectionServices,
   { socket, readable }: { readonly socket: Socket; readonly readable: Readable },
 ): Promise<void> {
-  const { sandbox, destination, protocol, serverName, refusal, record, onDialled } = readable;
+  const { sandbox, destination, protocol, serverName, refusal, record, onDialled, onRefused } = readable;
   const policy = livePolicy(sandbox);
   const connection: InterceptedConnection = {
     sandbox: sandbox.id,
@@ -35,6 +35,7 @@ export async function interceptWith(
       await promise;
       try {
         const found = await findTargets(destination, policy, resolver);
+        if (found.kind === 'refused') onRefused(found.address);
         const { socket, address } = await dialTargets(found, destination.port, signal);
         const verdict = policy.decideAddress(destination, formatAddress(address));
         if (verdict.isAllowed) {

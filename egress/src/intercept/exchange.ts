@@ -266,7 +266,7 @@ export class Recorder {
       rule,
       bytesUp,
       bytesDown,
-      durationMs: clock.monoMs() - this.#sinceMs,
+      durationMs: Math.round((clock.monoMs() - this.#sinceMs) * 10) / 10,
       secrets: [...secrets],
     });
   }
