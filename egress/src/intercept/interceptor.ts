@@ -39,6 +39,7 @@ export class HttpInterceptor implements Interceptor {
   readonly #http1: Server;
   /** By the stream that HTTP is spoken on. */
   readonly #lives = new WeakMap<Duplex, ConnectionLife>();
+  #connections = 0;
 
   constructor(options: InterceptorOptions) {
     this.#options = options;
@@ -86,23 +87,28 @@ export class HttpInterceptor implements Interceptor {
     stream.on('error', () => {});
     // Relays come over Unix sockets, which know no delay; anything else must not wait for acknowledgements.
     if (stream instanceof Socket) stream.setNoDelay(true);
+    this.#connections += 1;
     try {
       if (stream.destroyed) return;
       if (connection.protocol === 'tls') await this.#serveTls(stream, connection);
       else await this.#serve(stream, connection, await spokenPlainly(stream));
     } finally {
       await closed(stream);
+      this.#connections -= 1;
     }
   }
 
   async #serveTls(stream: Duplex, connection: InterceptedConnection): Promise<void> {
     const { destination, serverName, record } = connection;
     const { host, address, port } = destination;
-    const socket = new TLSSocket(stream as TLSSocket, {
+    const isFast = this.#connections <= interceptLimits.fastConnectionsMax;
+    const options = {
       isServer: true,
       secureContext: this.#options.leaves.contextFor(serverName ?? host ?? address ?? ''),
       ALPNProtocols: ['h2', 'http/1.1'],
-    });
+      highWaterMark: isFast ? interceptLimits.waitingBytesMax : undefined,
+    };
+    const socket = new TLSSocket(stream as TLSSocket, options);
     socket.on('error', () => {});
     const isReady = await handshake(socket);
     // The name in the ClientHello that the certificate is for; a second one can't be smuggled past the first look.

@@ -19,6 +19,13 @@ export const interceptLimits = {
   headBytesMax: 67_108_864,
   /** Bytes of one HTTP/2 connection that wait for a slow reader: a round trip of 20 ms at 100 Mbit/s. */
   windowBytes: 262_144,
+  /**
+   * Bytes that wait for the reader at a TLS end before their source is stopped: two of the pieces that Node reads at once.
+   * With one, which is Node's own number, each piece stops the source and starts it again.
+   */
+  waitingBytesMax: 131_072,
+  /** So many connections at once have that; of more, each gets Node's number, so that readers who stand still cost little. */
+  fastConnectionsMax: 64,
   /** Connections to an HTTP/1.1 server for one HTTP/2 connection of a program. More requests wait their turn. */
   http1ConnectionsMax: 32,
   /**
