@@ -180,8 +180,10 @@ class Guest implements GuestMachine {
 
   async output(script: string, options: RunOptions = {}): Promise<string> {
     const result = await this.run(script, options);
-    if (result.exitCode !== 0) throw new Error(described(script, result));
-    return result.stdout.trim();
+    if (result.exitCode === 0) return result.stdout.trim();
+    // A program that was ended from outside says nothing itself.
+    const journal = await this.run('journalctl --no-pager -n 30');
+    throw new Error(`${described(script, result)}\nthe guest's journal:\n${journal.stdout.slice(-4000)}`);
   }
 
   async until(script: string, options: RunOptions = {}): Promise<string> {
