@@ -182,8 +182,11 @@ class Guest implements GuestMachine {
     const result = await this.run(script, options);
     if (result.exitCode === 0) return result.stdout.trim();
     // A program that was ended from outside says nothing itself.
-    const journal = await this.run('journalctl --no-pager -n 30');
-    throw new Error(`${described(script, result)}\nthe guest's journal:\n${journal.stdout.slice(-4000)}`);
+    const journal = await this.run('journalctl --no-pager -n 30').then(
+      ({ stdout }) => stdout.slice(-4000),
+      String,
+    );
+    throw new Error(`${described(script, result)}\nthe guest's journal:\n${journal}`);
   }
 
   async until(script: string, options: RunOptions = {}): Promise<string> {

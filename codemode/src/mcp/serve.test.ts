@@ -26,6 +26,8 @@ function textOf(result: { readonly content: readonly unknown[] }): string {
   return result.content.map((block) => (block as { readonly text?: string }).text ?? '').join('\n');
 }
 
+const serveWords = ['--no-warnings', cli, 'codemode', 'serve', '--executor', 'quickjs'];
+
 describe('squash codemode serve', () => {
   const folder = mkdtempSync(join(tmpdir(), 'codemode-mcp-'));
   const client = new Client({ name: 'test', version: '1' });
@@ -48,18 +50,7 @@ describe('squash codemode serve', () => {
     await client.connect(
       new StdioClientTransport({
         command: node,
-        args: [
-          '--no-warnings',
-          cli,
-          'codemode',
-          'serve',
-          '--executor',
-          'quickjs',
-          '--tools',
-          config,
-          '--deny',
-          '*.delete_*',
-        ],
+        args: [...serveWords, '--tools', config, '--deny', '*.delete_*'],
         stderr: 'ignore',
       }),
     );
@@ -117,8 +108,7 @@ describe('squash codemode serve --http', () => {
   let url: string;
 
   before(async () => {
-    const words = ['--no-warnings', cli, 'codemode', 'serve', '--executor', 'quickjs', '--http', '0'];
-    service = spawn(process.execPath, words, {
+    service = spawn(process.execPath, [...serveWords, '--http', '0'], {
       env: { PATH: '/usr/bin:/bin', SQUASH_CODEMODE_TOKEN: token },
       stdio: ['ignore', 'ignore', 'pipe'],
     });
@@ -146,16 +136,7 @@ describe('squash codemode serve --http', () => {
   });
 
   it('says in one sentence that its port is taken', async () => {
-    const words = [
-      '--no-warnings',
-      cli,
-      'codemode',
-      'serve',
-      '--executor',
-      'quickjs',
-      '--http',
-      new URL(url).port,
-    ];
+    const words = [...serveWords, '--http', new URL(url).port];
     const second = spawn(process.execPath, words, { stdio: ['ignore', 'ignore', 'pipe'] });
     let said = '';
     second.stderr.on('data', (text: Buffer) => {

@@ -52,7 +52,8 @@ export class Connection implements Reviewable {
   #first: FirstBytes | undefined;
   /** The address a name leads to is refused: this overrides what its policy says of the name. */
   #refused: Verdict | undefined;
-  #refusedAddress: string | undefined;
+  /** Canonical: of the server, the last that was dialled for a name, or that may not be. */
+  #serverAddress: string | undefined;
   #plan: Plan | undefined;
   /** The server is dialled although the program has said nothing: only a tunnel is possible then. */
   #isServerFirst = false;
@@ -303,7 +304,7 @@ export class Connection implements Reviewable {
   /** Where nothing was said yet it is waited for, so that the refusal can be read. */
   #refuseAddress(targets: Extract<Targets, { kind: 'refused' }>): void {
     this.#refused = targets.verdict;
-    this.#refusedAddress = targets.address;
+    this.#serverAddress = targets.address;
     this.#isServerFirst = false;
     this.#dialled = undefined;
     if (this.#first !== undefined) {
@@ -335,6 +336,7 @@ export class Connection implements Reviewable {
       if (errno !== 0) continue;
       if (!this.#mayDial(address)) return this.cut();
       this.#dialled = address;
+      this.#serverAddress = formatAddress(address);
       this.#row = this.#services.decisions.open(
         this.#relay.sandbox.id,
         this.#decision('allowed', verdict.rule),
@@ -396,7 +398,7 @@ export class Connection implements Reviewable {
       requests += 1;
       this.#services.decisions.record(sandbox.id, {
         ...decision,
-        address: decision.address ?? this.#address,
+        address: decision.address ?? this.#serverAddress,
       });
     };
     const serve = (socket: Socket): Promise<void> =>
@@ -407,9 +409,12 @@ export class Connection implements Reviewable {
         serverName: this.#first?.kind === 'tls' ? this.#first.serverName : undefined,
         refusal,
         record,
-        onDialled: (address) => void this.#readFrom.set(formatAddress(address), address),
+        onDialled: (address) => {
+          this.#serverAddress = formatAddress(address);
+          this.#readFrom.set(this.#serverAddress, address);
+        },
         onRefused: (address) => {
-          this.#refusedAddress = address;
+          this.#serverAddress = address;
         },
       });
     this.#state = 'streamed';
@@ -443,16 +448,9 @@ export class Connection implements Reviewable {
     this.#services.decisions.record(this.#relay.sandbox.id, this.#decision(verdict, rule));
   }
 
-  /** Of the server: that was asked for, that was dialled, or that may not be. */
-  get #address(): string | undefined {
-    const dialled = this.#dialled ?? [...this.#readFrom.values()].at(-1);
-    if (this.#destination.address !== undefined) return this.#destination.address;
-    return dialled === undefined ? this.#refusedAddress : formatAddress(dialled);
-  }
-
   #decision(verdict: DecisionVerdict, rule: string): Decision {
-    const { host, port } = this.#destination;
-    return { kind: 'connection', host, address: this.#address, port, verdict, rule };
+    const { host, address = this.#serverAddress, port } = this.#destination;
+    return { kind: 'connection', host, address, port, verdict, rule };
   }
 
   #wait(ms: number, then: () => void): void {
