@@ -242,6 +242,37 @@ describe('connections', () => {
     assert.ok(rows.some(({ rule, port }) => port === nobody.port && rule.includes('ECONNREFUSED')));
   });
 
+  test('a tunnel that has ended before the launcher answers is recorded with its bytes', async () => {
+    const { launcher } = egress;
+    const short = await launcher.relay((instance += 1), 'short');
+    await egress.put('short', named);
+    const address = await addressOf(short, 'echo.example.com');
+    const nobody = await echoServer();
+    nobody.server.close();
+    launcher.isLate = true;
+    const reached = short.open(address, echo.port);
+    const refused = short.open(address, nobody.port);
+    for (const program of [reached, refused]) {
+      program.write('PING\r\n');
+      program.endWrites();
+    }
+    assert.equal(await reached.closed(), 0);
+    refused.reset();
+    await waitFor('both answers', () => launcher.lateAnswers === 2);
+    // Connections are reported in order: once this one is known, so are the ends of those.
+    const last = short.open('198.19.200.1', 443);
+    assert.equal(await last.closed(), 3);
+    launcher.answerLate();
+    launcher.isLate = false;
+    const rows = await waitFor('the rows', async () => {
+      const found = await egress.decisions('sandbox=short&kind=connection&host=echo.example.com');
+      return found.length === 2 ? found : undefined;
+    });
+    const row = rows.find(({ port }) => port === echo.port);
+    assert.deepEqual([row?.verdict, row?.bytes_up, row?.bytes_down], ['allowed', 6, 11]);
+    assert.match(rows.find(({ port }) => port === nobody.port)?.rule ?? '', /ECONNREFUSED/);
+  });
+
   test('bytes that are no frame end the relay, and only it', async () => {
     const broken = await egress.launcher.relay((instance += 1), 'open');
     broken.raw(Buffer.from('GET / HTTP/1.1\r\n\r\n'));

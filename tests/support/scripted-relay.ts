@@ -34,7 +34,10 @@ export class ScriptedLauncher implements AsyncDisposable {
   readonly relays = new Map<number, ScriptedRelay>();
   /** Every `dialOut`, as address:port. */
   readonly dialled: string[] = [];
+  readonly #late: (() => void)[] = [];
   attached = 0;
+  /** Answers about dials wait for `answerLate`; the sockets do not. */
+  isLate = false;
 
   constructor(runDir: string) {
     this.#runDir = runDir;
@@ -65,6 +68,14 @@ export class ScriptedLauncher implements AsyncDisposable {
       ]),
     );
     relay.take(socket);
+  }
+
+  get lateAnswers(): number {
+    return this.#late.length;
+  }
+
+  answerLate(): void {
+    for (const answer of this.#late.splice(0)) answer();
   }
 
   /** The connection to the egress process breaks. */
@@ -103,9 +114,16 @@ export class ScriptedLauncher implements AsyncDisposable {
       const relay = this.relays.get(instance);
       if (relay === undefined) answer(constants.errno.ENOENT);
       else if (type === 'dialOut')
-        this.#dial(fields, answer, (upstream) => relay.attach(connection, upstream));
+        this.#dial(fields, this.#inTime(answer), (upstream) => relay.attach(connection, upstream));
       else if (type === 'streamOut') this.#stream({ instance, connection }, answer, relay);
     });
+  }
+
+  #inTime(answer: (errno: number) => void): (errno: number) => void {
+    return (errno) => {
+      if (this.isLate) this.#late.push(() => answer(errno));
+      else answer(errno);
+    };
   }
 
   #dial(fields: FieldReader, answer: (errno: number) => void, attach: (upstream: Socket) => void): void {

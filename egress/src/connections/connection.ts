@@ -11,6 +11,7 @@ import { getSystemErrorName } from 'node:util';
 import { formatAddress, type Address } from '../address/address.ts';
 import type { ConnectionName } from '../channel/launch-channel.ts';
 import type { OpenDecision } from '../decisions/decision-log.ts';
+import type { Figures } from '../decisions/decision-rows.ts';
 import { egressLimits as limits } from '../limits.ts';
 import type { Decision, Destination, DecisionVerdict, Verdict } from '../ports.ts';
 import type { ConnectionServices, RelaySide } from './connection-services.ts';
@@ -61,6 +62,8 @@ export class Connection implements Reviewable {
   /** Where the interceptor has connected for it. */
   readonly #readFrom = new Map<string, Address>();
   #row: OpenDecision | undefined;
+  /** Once it has ended. */
+  #figures: Figures | undefined;
   /** Noted for the next process. */
   #isNoted = false;
   #stream: Socket | undefined;
@@ -117,7 +120,8 @@ export class Connection implements Reviewable {
     this.#relay.sandbox.connections.delete(this);
     this.#stream?.destroy();
     const durationMs = Math.round((this.#services.monoMs() - this.#openedMs) * 10) / 10;
-    this.#row?.end({ bytesUp: end?.bytesUp ?? 0, bytesDown: end?.bytesDown ?? 0, durationMs });
+    this.#figures = { bytesUp: end?.bytesUp ?? 0, bytesDown: end?.bytesDown ?? 0, durationMs };
+    this.#row?.end(this.#figures);
     // Without the relay's word the tunnel may go on.
     if (this.#isNoted && end !== undefined) this.#services.tunnels.remove(this.#name);
     this.#onEnd?.();
@@ -332,19 +336,22 @@ export class Connection implements Reviewable {
         port: this.#destination.port,
         timeoutMs,
       });
-      if (this.#isOver()) return;
-      if (errno !== 0) continue;
-      if (!this.#mayDial(address)) return this.cut();
-      this.#dialled = address;
       this.#serverAddress = formatAddress(address);
-      this.#row = this.#services.decisions.open(
-        this.#relay.sandbox.id,
-        this.#decision('allowed', verdict.rule),
-      );
-      if (this.#state === 'dialling') this.#state = 'tunnelled';
-      return;
+      if (errno === 0) return this.#takeServer(address, verdict);
+      if (this.#isOver()) break;
     }
     this.#fail(verdict, getSystemErrorName(-errno));
+  }
+
+  /** The relay and the launcher speak on lines of their own: the end of a short tunnel may be known before its beginning. */
+  #takeServer(address: Address, verdict: Verdict): void {
+    const id = this.#relay.sandbox.id;
+    this.#row = this.#services.decisions.open(id, this.#decision('allowed', verdict.rule));
+    if (this.#figures !== undefined) this.#row.end(this.#figures);
+    if (this.#isOver()) return;
+    if (!this.#mayDial(address)) return this.cut();
+    this.#dialled = address;
+    if (this.#state === 'dialling') this.#state = 'tunnelled';
   }
 
   #isOver(): boolean {
