@@ -16,7 +16,7 @@ const codemodeFlags: readonly FlagSpec[] = [
     summary:
       'sandbox (default where a daemon runs), quickjs (default else), isolated-vm, deno, container or vm2',
   },
-  { name: 'timeout', value: 'SECONDS', summary: 'end a program after this long (default 30)' },
+  { name: 'timeout', value: 'SECONDS', summary: 'end a program, or a tool, after this long (default 30)' },
   { name: 'memory', short: 'm', value: 'MB', summary: 'memory of a program (default 128)' },
   { name: 'allow-weak-isolation', summary: 'vm2 is no security boundary: say that you know' },
 ];
@@ -32,7 +32,7 @@ export const codemodeCommands: readonly CommandSpec[] = [
       { name: 'input', value: 'JSON', summary: 'the program sees it as the global input' },
     ],
     notes:
-      'Without a file, or with -, the program comes from standard input. Its result goes to standard output, its log to standard error.',
+      'Without a file, or with -, the program comes from standard input. Its result goes to standard output, its log to standard error. What is returned is carried as JSON. With --json the whole answer of the run is printed, also of a program that failed.',
     load: () => import('./commands/codemode-run.ts'),
   },
   {
@@ -46,7 +46,7 @@ export const codemodeCommands: readonly CommandSpec[] = [
         name: 'deny',
         value: 'GLOB',
         repeats: true,
-        summary: 'tools no program may call, such as codemode.fs.write*',
+        summary: 'tools no program may call: codemode.files.write* of a server files, say; has to match one',
       },
       { name: 'http', value: 'PORT', summary: 'serve over HTTP on 127.0.0.1 instead of standard input' },
     ],

@@ -48,10 +48,12 @@ async function dispatch(found: Found, words: readonly string[]): Promise<number>
 const known = new Set(['--', ...globalFlags.map(({ name }) => `--${name}`)]);
 
 async function withoutCommand(words: readonly string[]): Promise<number> {
-  if (words.some((word) => !word.startsWith('-'))) throw unknownCommand(words, knownCommands());
+  const asked = words.includes('--help') || words.includes('-h');
+  const named = words.filter((word) => !word.startsWith('-'));
+  if (named.length > 0 && asked) return await dispatch(findCommand(['help']), named);
+  if (named.length > 0) throw unknownCommand(words, knownCommands());
   if (words.includes('--version')) return await runVersion();
   const { generalHelp } = await import('./help.ts');
-  const asked = words.includes('--help') || words.includes('-h');
   const unknown = asked ? undefined : words.find((word) => !known.has(word.replace(/=.*/s, '')));
   if (unknown !== undefined) throw unknownOption(unknown, globalFlags);
   if (asked) printLine(generalHelp());

@@ -248,7 +248,10 @@ function errorInfoOf(
   const frames =
     end.stack === undefined
       ? []
-      : [...end.stack.matchAll(/^ {4}at (?:.* \()?codemode\.js:(\d+):(\d+)\)?$/gm)];
+      : // QuickJS gives destructuring no place of its own, and tells that of the step before: at the beginning that is our own line.
+        [...end.stack.matchAll(/^ {4}at (?:.* \()?codemode\.js:(\d+):(\d+)\)?$/gm)].filter(
+          ([, line]) => Number(line) > linesBefore,
+        );
   const lines = frames.map((frame) =>
     frame[0].replace(/codemode\.js:(\d+)/, (_, line) => `codemode.js:${Number(line) - linesBefore}`),
   );

@@ -10,7 +10,7 @@ import { childPlace } from './places/child.ts';
 import { denoPlace, type PermissionRequest } from './places/deno.ts';
 import { containerPlace } from './places/container.ts';
 import { sandboxPlace } from './places/sandbox.ts';
-import { nodeCommand } from './places/programs.ts';
+import { denoBinary, nodeCommand } from './places/programs.ts';
 
 export type ExecutorName = 'quickjs' | 'isolated-vm' | 'deno' | 'container' | 'sandbox' | 'vm2';
 
@@ -58,6 +58,8 @@ export function createExecutor(name: ExecutorName, options: ExecutorOptions = {}
         runsPerWorker,
       });
     case 'deno':
+      // Now, not at its first run: it may not be installed.
+      denoBinary();
       // The runtime is the boundary: whoever leaves the realm must not meet the next run.
       return new PooledExecutor(
         denoPlace({ memoryMb: limits.memoryMb, onPermissionRequest: options.onPermissionRequest }),

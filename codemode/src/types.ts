@@ -119,8 +119,9 @@ export interface ErrorInfo {
   readonly kind: ErrorKind;
   readonly name: string;
   readonly message: string;
-  /** In the code as it was given, from 1. */
+  /** In the code as it was given, from 1. Absent where the engine does not know it: QuickJS, of destructuring at the beginning of a function. */
   readonly line?: number;
+  /** Of what runs: the last expression, which is returned, stands 8 further to the right. */
   readonly column?: number;
   /** Frames of the code itself, nothing of the host or the engine. */
   readonly stack?: string;

@@ -39,6 +39,8 @@ function show(call: Call, result: ExecuteResult): number {
     printJson(result);
     return result.error === undefined ? exitCodes.ok : exitCodes.failed;
   }
+  if (result.truncated !== undefined)
+    printNote(`squash: ${result.truncated.logLines} more lines were logged than a log holds`);
   for (const warning of result.warnings ?? []) printNote(`squash: ${warning}`);
   for (const block of result.output ?? [])
     printLine(block.type === 'text' ? block.text : `[${block.mimeType}, ${block.data.length} characters]`);

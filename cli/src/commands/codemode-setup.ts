@@ -18,12 +18,17 @@ const executorNames: readonly ExecutorName[] = [
 /** @param spares engines to be kept waiting: none for a single run */
 export async function openExecutor(call: Call, spares: number) {
   const name = await executorName(call);
+  const allowWeakIsolation = call.flags.isSet('allow-weak-isolation');
+  if (name === 'vm2' && !allowWeakIsolation)
+    throw usageFailure(
+      'vm2 is no security boundary: add --allow-weak-isolation to use it for code you trust',
+    );
   try {
     return createExecutor(name, {
       limits: limitsOf(call),
       spares,
       squash: ownCommand(call),
-      allowWeakIsolation: call.flags.isSet('allow-weak-isolation'),
+      allowWeakIsolation,
     });
   } catch (failure) {
     throw asFailure(failure);
@@ -53,9 +58,14 @@ function limitsOf(call: Call): Partial<Limits> {
   const seconds = call.flags.number('timeout', { min: 0.1, max: 86_400 });
   const memoryMb = call.flags.integer('memory', { min: 8, max: 4096 });
   return {
-    ...(seconds !== undefined && { wallMs: Math.round(seconds * 1000), cpuMs: Math.round(seconds * 1000) }),
+    ...(seconds !== undefined && timesOf(Math.round(seconds * 1000))),
     ...(memoryMb !== undefined && { memoryMb }),
   };
+}
+
+/** A tool may take as long as the program it is called by. */
+function timesOf(ms: number): Partial<Limits> {
+  return { wallMs: ms, cpuMs: ms, toolMs: ms };
 }
 
 /** Without `--tools` there are none. A server that does not answer is told of and left out. */

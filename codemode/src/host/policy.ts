@@ -11,6 +11,11 @@ export function judge(policy: ToolPolicy | undefined, tool: string): Verdict {
   return policy.allow === undefined || matches(policy.allow, tool) ? 'allow' : 'deny';
 }
 
+/** Those that name none of the tools: written for something else, and no protection. */
+export function idleGlobs(globs: readonly string[], tools: readonly string[]): readonly string[] {
+  return globs.filter((glob) => !tools.some((tool) => matchesGlob(glob, tool)));
+}
+
 function matches(globs: readonly string[] | undefined, tool: string): boolean {
   return globs?.some((glob) => matchesGlob(glob, tool)) ?? false;
 }

@@ -5,6 +5,7 @@
  * Frozen prototypes alone would break ordinary programs (`this.name = 'MyError'` in a class throws when
  * Error.prototype is frozen), so what programs do override is turned into accessors first.
  */
+import { removeLaterMembers } from './edition.ts';
 import type { Primordials } from './primordials.ts';
 
 /** Globals that stay; every other one is removed, so that all engines show the same. */
@@ -75,7 +76,6 @@ export function tameStacks(): void {
   Reflect.set(Error, 'prepareStackTrace', prepare);
   lockProperty(Error, 'prepareStackTrace', prepare);
   lockProperty(Error, 'stackTraceLimit', 20);
-  Reflect.deleteProperty(Error, 'captureStackTrace');
 }
 
 /** The four ways to make a function from text, the one global way, and `eval`. */
@@ -233,6 +233,7 @@ export function hardenRealm(p: Primordials): void {
     ...hiddenPrototypes(),
   ];
   removeForeignGlobals();
+  removeLaterMembers();
   tameStacks();
   blockCodeFromText(functionPrototypes);
   tameOverrides(p);

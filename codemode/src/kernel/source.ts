@@ -7,6 +7,7 @@
 import * as boot from './boot.ts';
 import * as consoles from './console.ts';
 import * as decode from './decode.ts';
+import * as edition from './edition.ts';
 import * as encode from './encode.ts';
 import * as harden from './harden.ts';
 import * as inspect from './inspect.ts';
@@ -18,6 +19,7 @@ import * as tools from './tools.ts';
 
 const parts: readonly Readonly<Record<string, unknown>>[] = [
   primordials,
+  edition,
   encode,
   decode,
   harden,

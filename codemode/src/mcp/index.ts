@@ -3,4 +3,5 @@ export { parseServers, readServers, type ServerConfig, type ServersConfig } from
 export { McpServers, type ServerFailure } from './servers.ts';
 export { mcpServerFactory, type ServeOptions, serveStdio } from './serve.ts';
 export { type HttpServeOptions, type HttpService, serveHttp } from './serve-http.ts';
+export { idleGlobs } from '../host/policy.ts';
 export { resultText } from './result-text.ts';

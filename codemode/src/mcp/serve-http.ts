@@ -30,7 +30,7 @@ const requestsMax = 64;
 /** @throws CodemodeError `unavailable` where the port is taken */
 export async function serveHttp(options: HttpServeOptions): Promise<HttpService> {
   const handler = createMcpHandler(mcpServerFactory(options));
-  const token = digestOf(`Bearer ${options.token}`);
+  const token = digestOf(options.token);
   let requests = 0;
   const http = createServer((request, response) => {
     const refused = refusal(request, token) ?? (requests >= requestsMax ? 503 : undefined);
@@ -72,7 +72,9 @@ export async function serveHttp(options: HttpServeOptions): Promise<HttpService>
 function refusal(request: IncomingMessage, token: Buffer): number | undefined {
   const { host = '', origin, authorization = '' } = request.headers;
   if (!isOurs(`http://${host}`) || (origin !== undefined && !isOurs(origin))) return 403;
-  if (!timingSafeEqual(digestOf(authorization), token)) return 401;
+  // The scheme is written in any case.
+  const given = /^bearer +(.*)$/i.exec(authorization)?.[1] ?? '';
+  if (!timingSafeEqual(digestOf(given), token)) return 401;
   return request.url === '/mcp' ? undefined : 404;
 }
 

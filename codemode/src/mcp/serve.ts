@@ -69,15 +69,17 @@ function makeServer(
   return server;
 }
 
-/** Serves on standard input and output until the client goes. */
-export async function serveStdio(options: ServeOptions): Promise<void> {
+/** Serves on standard input and output until the client goes, or `signal` says so. */
+export async function serveStdio(options: ServeOptions, signal?: AbortSignal): Promise<void> {
   const server = mcpServerFactory(options)();
   const closed = new Promise<void>((settle) => {
     server.server.onclose = settle;
     process.stdin.once('end', settle);
+    signal?.addEventListener('abort', () => settle(), { once: true });
   });
   await server.connect(new StdioServerTransport());
-  await closed;
+  if (signal?.aborted !== true) await closed;
+  await server.close();
 }
 
 function describe(entries: readonly CatalogEntry[]): string {

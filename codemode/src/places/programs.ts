@@ -109,7 +109,8 @@ export function denoCommand(memoryMb: number, extraEnv: Readonly<Record<string, 
   };
 }
 
-function denoBinary(): string {
+/** @throws CodemodeError `unavailable` */
+export function denoBinary(): string {
   const libc = 'glibc';
   const name = `@deno/${process.platform}-${process.arch}${process.platform === 'linux' ? `-${libc}` : ''}`;
   try {

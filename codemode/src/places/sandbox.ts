@@ -66,8 +66,19 @@ async function startSandbox(
   module: string,
 ): Promise<PlacedWorker> {
   const limits = ['--memory', `${memoryMb + ownMb}`, '--lifetime', `${lifetimeS}`];
+  // Whoever leaves the engine finds no network, and no placeholder that would be worth something on one.
+  const network = ['--allow-net', 'none', '--secret', 'none'];
   const { id } = JSON.parse(
-    await squash(command, ['--json', 'create', '--layers', module, '--owner', 'codemode', ...limits]),
+    await squash(command, [
+      '--json',
+      'create',
+      '--layers',
+      module,
+      '--owner',
+      'codemode',
+      ...limits,
+      ...network,
+    ]),
   ) as { readonly id: string };
   const [program, ...first] = command;
   const node = ['/usr/bin/node', ...nodeFlags(engine, memoryMb), programInside, 'stdio'];

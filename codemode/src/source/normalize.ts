@@ -3,6 +3,7 @@
  * becomes the text of one function expression. The rules are those of `@cloudflare/codemode`'s normalizeCode.
  */
 import type { ExpressionStatement, FunctionDeclaration, Node, Program } from 'acorn';
+import { CodemodeError } from '../errors.ts';
 import { parseBody, parseModule } from './parse.ts';
 
 export interface Normalized {
@@ -12,7 +13,7 @@ export interface Normalized {
   readonly linesBefore: number;
 }
 
-/** @throws SyntaxError of the parser where the code is no JavaScript */
+/** @throws SyntaxError of the parser where the code is no JavaScript, CodemodeError where it imports or exports */
 export function normalize(code: string): Normalized {
   if (code.trim() === '') return { text: 'async () => {}', linesBefore: 0 };
   const program = parseEither(code);
@@ -26,6 +27,7 @@ export function normalize(code: string): Normalized {
       };
   }
   if (only?.type === 'ExportDefaultDeclaration') return normalizeDefault(code, only.declaration);
+  refuseModule(code, program);
   if (only?.type === 'FunctionDeclaration' && only.id !== null) return callAfter(code, only);
   const last = program.body.at(-1);
   if (last?.type === 'ExpressionStatement') return wrap(returnLast(code, last));
@@ -43,6 +45,15 @@ function parseEither(code: string): Program {
       throw failure;
     }
   }
+}
+
+/** Within a function's body it would be refused for standing there. */
+function refuseModule(code: string, program: Program): void {
+  const found = program.body.find(({ type }) => /^(Import|Export).*Declaration$/.test(type));
+  if (found === undefined) return;
+  const line = linesAbove(code, found.start) + 1;
+  const column = found.start - (code.lastIndexOf('\n', found.start - 1) + 1);
+  throw new CodemodeError('syntax', `import and export are not available: use the tools (${line}:${column})`);
 }
 
 /** Arrow functions and `async function`, also in parentheses. Others (an immediately called one) are expressions. */

@@ -52,6 +52,25 @@ it('prepare() does not strip what is JavaScript already', () => {
   assert.equal(text('a < b > (c)'), 'async () => {\nreturn (a < b > (c)\n)\n}');
 });
 
+const refused: readonly (readonly [string, RegExp])[] = [
+  ['const a: number = 1;\nconst b: = 3;\nreturn a', /^Unexpected token .*\(2:9\)$/],
+  ['const a = ;\nconst b: number = 1', /^Unexpected token \(1:10\)$/],
+  ['let a: string\nenum A { B }', /enum is not supported .*; write it without enum.* \(2:0\)$/],
+  ['const x = <string>"a"; return x', /angle-bracket .* \(1:10\)$/],
+  ['import fs from "fs"', /^import and export are not available: use the tools \(1:0\)$/],
+  [
+    'const a: number = 1\n import fs from "fs"',
+    /^import and export are not available: use the tools \(2:1\)$/,
+  ],
+  ['export const a = 1;', /^import and export are not available/],
+  ['export default 1; export const a = 1', /^import and export are not available/],
+];
+for (const [code, message] of refused) {
+  it(`prepare(${JSON.stringify(code)}) says what is wrong, and where`, () => {
+    assert.throws(() => text(code), { kind: 'syntax', message });
+  });
+}
+
 it('prepare() of any text is one function expression or a syntax error', () => {
   const piece = fc.constantFrom(
     '}',

@@ -6,7 +6,7 @@ import { CodemodeError } from '../errors.ts';
 import { stripFence } from './fence.ts';
 import { guard } from './guard.ts';
 import { type Normalized, normalize } from './normalize.ts';
-import { stripTypes } from './typescript.ts';
+import { isUnsupported, stripTypes } from './typescript.ts';
 
 export interface Prepared {
   /** One function expression, checked. */
@@ -44,10 +44,23 @@ function toFunction(code: string, language: PrepareOptions['language']): Normali
     try {
       return fromTypeScript(code);
     } catch (second) {
-      // The stripper knows why TypeScript is refused; about anything else the parser's sentence has the position.
-      throw second instanceof CodemodeError && /strip-only/.test(second.message) ? second : asSyntax(failure);
+      throw second instanceof CodemodeError && isSecondRight(second, failure) ? second : asSyntax(failure);
     }
   }
+}
+
+/** The parser of JavaScript stops at the first type; the stripper, where it comes further, at the mistake. */
+function isSecondRight(second: CodemodeError, first: SyntaxError): boolean {
+  if (isUnsupported(second)) return true;
+  const [line, column] = placeIn(second.message);
+  const [firstLine, firstColumn] = placeIn(first.message);
+  return line > firstLine || (line === firstLine && column > firstColumn);
+}
+
+/** Of a sentence that ends in `(line:column)`. */
+function placeIn(message: string): readonly [number, number] {
+  const found = /\((\d+):(\d+)\)$/.exec(message);
+  return [Number(found?.[1] ?? 0), Number(found?.[2] ?? 0)];
 }
 
 function fromTypeScript(code: string): Normalized {
@@ -60,6 +73,7 @@ function fromTypeScript(code: string): Normalized {
 }
 
 function asSyntax(failure: unknown): CodemodeError {
+  if (failure instanceof CodemodeError) return failure;
   return new CodemodeError('syntax', failure instanceof Error ? failure.message : String(failure), {
     cause: failure,
   });

@@ -7,6 +7,7 @@ import { CodemodeError } from '../errors.ts';
 
 const head = 'async function body() {\n';
 const tail = '\n}';
+const linesOfHead = 1;
 
 let isFit = true;
 
@@ -28,7 +29,7 @@ export function stripTypes(code: string): string {
       isFit &&= isVerdict(failure);
     }
   }
-  throw explain(first);
+  throw explain(first, linesOfHead);
 }
 
 function strip(code: string): string {
@@ -48,9 +49,24 @@ function isVerdict(failure: unknown): boolean {
   return code === 'ERR_INVALID_TYPESCRIPT_SYNTAX' || code === 'ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX';
 }
 
-function explain(failure: unknown): CodemodeError {
+/** True where the program is TypeScript, and of a kind that can't be stripped. */
+export function isUnsupported(failure: CodemodeError): boolean {
+  return (failure.cause as NodeJS.ErrnoException | undefined)?.code === 'ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX';
+}
+
+function explain(failure: unknown, linesBefore: number): CodemodeError {
   const message = failure instanceof Error ? (failure.message.split('\n')[0] ?? '') : String(failure);
   const unsupported = /not supported in strip-only mode/.test(message);
   const advice = unsupported ? '; write it without enum, namespace and parameter properties' : '';
-  return new CodemodeError('syntax', `${message.trim()}${advice}`, { cause: failure });
+  return new CodemodeError('syntax', `${message.trim()}${advice}${placeOf(failure, linesBefore)}`, {
+    cause: failure,
+  });
+}
+
+/** As the parser of JavaScript writes it. Node tells the place in the stack alone: the number of the line, some lines, marks below the last. */
+function placeOf(failure: unknown, linesBefore: number): string {
+  const stack = failure instanceof Error ? (failure.stack ?? '') : '';
+  const line = Number(/^[^\n]*:(\d+)\n/.exec(stack)?.[1]);
+  const marks = /^( *)\^+$/m.exec(stack)?.[1];
+  return Number.isNaN(line) || marks === undefined ? '' : ` (${line - linesBefore}:${marks.length})`;
 }
