@@ -11,12 +11,12 @@ export const networkCommands: readonly CommandSpec[] = [
     positionals: [sandbox],
     flags: [
       { name: 'follow', short: 'f', summary: 'go on with each decision as it comes' },
-      { name: 'denied', summary: 'only what was refused' },
+      { name: 'denied', summary: 'only what was refused: denied or blocked' },
       {
         name: 'verdict',
         value: 'VERDICT',
-        choices: ['allowed', 'denied', 'blocked'],
-        summary: 'allowed, denied or blocked',
+        choices: ['allowed', 'denied', 'blocked', 'refused'],
+        summary: 'allowed, denied, blocked, or refused (denied or blocked)',
       },
       {
         name: 'kind',

@@ -50,7 +50,7 @@ const known = new Set(['--', ...globalFlags.map(({ name }) => `--${name}`)]);
 async function withoutCommand(words: readonly string[]): Promise<number> {
   const asked = words.includes('--help') || words.includes('-h');
   const named = words.filter((word) => !word.startsWith('-'));
-  if (named.length > 0 && asked) return await dispatch(findCommand(['help']), named);
+  if (named.length > 0 && asked) return await dispatch(findCommand(['help', ...named]), named);
   if (named.length > 0) throw unknownCommand(words, knownCommands());
   if (words.includes('--version')) return await runVersion();
   const { generalHelp } = await import('./help.ts');

@@ -141,6 +141,7 @@ export const presetInfoSchema = z.strictObject({
 
 const decisionKinds = ['dns', 'connection', 'request'] as const;
 const decisionVerdicts = ['allowed', 'denied', 'blocked'] as const;
+const askedVerdicts = [...decisionVerdicts, 'refused'] as const;
 
 /** One decision of the egress process. `id` grows and is never used again. */
 export const egressDecisionInfoSchema = z.strictObject({
@@ -170,8 +171,9 @@ export const decisionsMax = 1_000;
 export const egressQueryShape = {
   kind: z.enum(decisionKinds, { error: `kind must be one of ${decisionKinds.join(', ')}` }).optional(),
   verdict: z
-    .enum(decisionVerdicts, { error: `verdict must be one of ${decisionVerdicts.join(', ')}` })
-    .optional(),
+    .enum(askedVerdicts, { error: `verdict must be one of ${askedVerdicts.join(', ')}` })
+    .optional()
+    .describe('`refused`: denied or blocked'),
   host: z.string().min(1).max(255).optional().describe('a name, or `*.example.com` for names below it'),
   follow: z
     .enum(['true', 'false'], { error: 'follow must be true or false' })

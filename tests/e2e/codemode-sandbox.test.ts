@@ -19,7 +19,7 @@ soak('sandbox', 20, { squash: cliCommand });
 test('squash codemode run takes a sandbox where a daemon answers, and removes it when it is ended', async () => {
   assert.equal(await squashOk(daemon, ['codemode', 'run'], { input: 'return 20 + 1' }), '21');
   const owned = async () => {
-    const listed: readonly { readonly owner: string }[] = JSON.parse(
+    const listed: readonly { readonly id: string; readonly owner: string }[] = JSON.parse(
       await squashOk(daemon, ['ls', '--json']),
     );
     return listed.filter((each) => each.owner === 'codemode');
@@ -28,10 +28,28 @@ test('squash codemode run takes a sandbox where a daemon answers, and removes it
   const program = startCli(daemon, ['codemode', 'run']);
   const end = endOf(program);
   program.stdin?.end('console.log("up"); await new Promise(() => {})');
-  await waitFor('a sandbox for the program', async () => (await owned()).length === 1, 60_000);
+  const [sandbox] = await waitFor(
+    'a sandbox for the program',
+    async () => {
+      const found = await owned();
+      return found.length === 1 ? found : undefined;
+    },
+    60_000,
+  );
+  const network = await daemon.call('GET', `/v1/sandboxes/${sandbox?.id}/policy`);
+  assert.deepEqual([network.policy.allow, network.secrets], [['none'], []]);
   program.kill('SIGINT');
   const { code, stderr } = await end;
   assert.match(stderr, /aborted/);
   assert.equal(code, 1);
   assert.deepEqual(await owned(), []);
+});
+
+test('squash codemode run says how much of a log is missing', async () => {
+  const program = startCli(daemon, ['codemode', 'run', '--executor', 'quickjs']);
+  const end = endOf(program);
+  program.stdin?.end('for (let i = 0; i < 10_005; i += 1) console.log(i); return "done"');
+  const { code, stdout, stderr } = await end;
+  assert.deepEqual([code, String(stdout)], [0, 'done\n']);
+  assert.match(stderr, /\n9999\nsquash: 5 more lines were logged than a log holds\n$/);
 });

@@ -35,9 +35,9 @@ function decisionsPath(id: string, query: Query): string {
 }
 
 function queryOf({ flags }: Call): Query {
-  if (flags.isSet('denied') && flags.isSet('verdict')) throw usageFailure('--denied is --verdict denied');
+  if (flags.isSet('denied') && flags.isSet('verdict')) throw usageFailure('--denied is --verdict refused');
   return {
-    verdict: flags.isSet('denied') ? 'denied' : flags.text('verdict'),
+    verdict: flags.isSet('denied') ? 'refused' : flags.text('verdict'),
     kind: flags.text('kind'),
     host: flags.text('host'),
     after: flags.integer('after', { min: 0, max: Number.MAX_SAFE_INTEGER }),

@@ -21,7 +21,8 @@ export async function run(call: Call): Promise<number> {
       const word = allowed ? styled('green', 'allowed') : styled('red', 'refused');
       printLine(`${`${step}:`.padEnd(12)}${word}  ${visible(rule)}`);
     }
-    if (answer.reads_requests) printLine('Requests to it are read: a rule has methods or paths.');
+    if (answer.reads_requests)
+      printLine('Requests to it are read, so only HTTP gets through: a rule about it has methods or paths.');
   }
   return answer.allowed ? exitCodes.ok : exitCodes.failed;
 }

@@ -2,17 +2,18 @@
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, request } from 'node:http';
 import { createRequire } from 'node:module';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, before, describe, it } from 'node:test';
+import { after, before, describe, it, test } from 'node:test';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 import { createMcpHandler, McpServer } from '@modelcontextprotocol/server';
 import { z } from 'zod';
+import { waitFor } from '../../../tests/support/wait.ts';
 import { toolTreeOf } from '../tools/catalog.ts';
 import { createExecutor } from '../executors.ts';
 import { McpServers } from './servers.ts';
@@ -102,6 +103,36 @@ return note;`;
   });
 });
 
+test('serve on standard input ends with its work when it is told to', async () => {
+  const service = spawn(process.execPath, serveWords, { stdio: ['pipe', 'pipe', 'pipe'] });
+  const hello = {
+    jsonrpc: '2.0',
+    id: 1,
+    method: 'initialize',
+    params: { protocolVersion: '2025-06-18', capabilities: {}, clientInfo: { name: 't', version: '1' } },
+  };
+  service.stdin.write(`${JSON.stringify(hello)}\n`);
+  await once(service.stdout, 'data');
+  const children = () => readFileSync(`/proc/${service.pid}/task/${service.pid}/children`, 'latin1').trim();
+  await waitFor('a worker', () => children() !== '');
+  const workers = children().split(' ');
+  service.kill('SIGTERM');
+  assert.deepEqual(await once(service, 'exit'), [0, null]);
+  for (const pid of workers) assert.equal(existsSync(`/proc/${pid}`), false);
+});
+
+test('a --deny that matches no tool is refused', async () => {
+  const service = spawn(process.execPath, [...serveWords, '--deny', 'files.write*'], {
+    stdio: ['ignore', 'ignore', 'pipe'],
+  });
+  let said = '';
+  service.stderr.on('data', (text: Buffer) => {
+    said += text.toString();
+  });
+  const [code] = await once(service, 'close');
+  assert.deepEqual([code, said], [2, 'squash: --deny "files.write*" matches none of the tools (usage)\n']);
+});
+
 describe('squash codemode serve --http', () => {
   const token = 'a-token-of-this-test';
   let service: ChildProcess;
@@ -125,7 +156,7 @@ describe('squash codemode serve --http', () => {
     const answers = await Promise.all(
       [1, 2, 3].map(async (n) => {
         const client = new Client({ name: 'test', version: '1' });
-        const headers = { authorization: `Bearer ${token}` };
+        const headers = { authorization: `${n === 1 ? 'bearer' : 'Bearer'} ${token}` };
         await client.connect(new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } }));
         const result = await client.callTool({ name: 'execute', arguments: { code: `return ${n} + 1` } });
         await client.close();

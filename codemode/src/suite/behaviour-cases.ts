@@ -282,6 +282,11 @@ const errors: readonly Case[] = [
       expect: ({ errorInfo }) => assert.equal(errorInfo?.message, 'here'),
     },
   },
+  {
+    name: 'error: the line of destructuring, where the engine knows it',
+    code: '// one\nconst a = 1;\n\nconst { items } = undefined;\nreturn items',
+    expect: ({ errorInfo }) => assert.ok([undefined, 4].includes(errorInfo?.line), `line ${errorInfo?.line}`),
+  },
   { name: 'error: a string is thrown', code: 'throw "plain"', expect: fails('runtime', /^plain$/) },
   { name: 'error: null is thrown', code: 'throw null', expect: fails('runtime', /^null$/) },
   { name: 'error: an object is thrown', code: 'throw { code: 5 }', expect: fails('runtime', /\{"code":5\}/) },

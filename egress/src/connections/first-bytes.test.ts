@@ -206,3 +206,21 @@ test('any bytes are told to be something', () => {
     { numRuns: 2_000 },
   );
 });
+
+test('white space without end is read in a time that grows with its length only', () => {
+  const began = performance.now();
+  for (const space of ['\t', '\v', '\f', '\r', ' ', '\u0085', '\u00a0', ' \t']) {
+    for (const [first, last] of [
+      ['a', '\n'],
+      ['GET', ''],
+      ['GET', ' x\n'],
+      ['', 'a\n'],
+      ['GET', ' HTTP'],
+    ]) {
+      const bytes = Buffer.from(`${first}${space.repeat(16_370)}${last}`.slice(0, 16_384), 'latin1');
+      readFirstBytes(bytes, false);
+    }
+  }
+  // Forty times a few tenths of a millisecond. With an expression that may part the space anywhere, one of them was seconds.
+  assert.ok(performance.now() - began < 1_000, `${performance.now() - began} ms`);
+});

@@ -39,10 +39,10 @@ function readTls(bytes: Uint8Array): FirstBytes | MoreBytes {
 const blank = /^(?:[\t\n\v\f\r ]|\u00ef\u00bb\u00bf)+/;
 /** A method, its target, and a version that may still be on its way; HTTP/2 by prior knowledge begins alike. */
 const requestLine = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+[ \t]+\S+[ \t]+HTTP\//;
-const beginning = /^[!#$%&'*+.^_`|~0-9A-Za-z-]*([ \t]+(\S*([ \t]+(H(T(T(P)?)?)?)?)?)?)?$/;
+const beginning = /^[!#$%&'*+.^_`|~0-9A-Za-z-]*([ \t]+(\S+([ \t]+(H(T(T(P)?)?)?)?)?)?)?$/;
 /** What lenient servers make of it: words parted by any white space, a target with spaces, `http/` in small letters. */
-const oddRequestLine = /^[a-z-]{1,32}[\t\v\f\r \u0085\u00a0]+[^\n]*[\t\v\f\r \u0085\u00a0]HTTP\//i;
-const oddBeginning = /^[a-z-]{1,32}[\t\v\f\r \u0085\u00a0]+[^\n]*$/i;
+const oddMethod = /^[a-z-]{1,32}[\t\v\f\r \u0085\u00a0]/i;
+const oddVersion = /[\t\v\f\r \u0085\u00a0]HTTP\//i;
 /** HTTP 0.9 has no version: only methods that are surely HTTP's. */
 const oldRequest = /^(GET|HEAD|POST|PUT|DELETE|OPTIONS|PATCH|TRACE|CONNECT)[ \t]+\S+[ \t]*\r?\n/;
 
@@ -50,8 +50,19 @@ function readLine(bytes: Uint8Array): FirstBytes | MoreBytes {
   const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length)
     .toString('latin1')
     .replace(blank, '');
-  if ([requestLine, oddRequestLine, oldRequest].some((form) => form.test(text))) return { kind: 'http' };
-  return beginning.test(text) || oddBeginning.test(text)
+  const odd = readOddly(text);
+  if (odd === 'request' || requestLine.test(text) || oldRequest.test(text)) return { kind: 'http' };
+  return odd === 'beginning' || beginning.test(text)
     ? { kind: 'more', bytesMin: bytes.length + 1 }
     : { kind: 'other' };
+}
+
+/** In steps, each of which reads the text once: in one expression the white space could be parted in as many ways as it is long. */
+function readOddly(text: string): 'request' | 'beginning' | undefined {
+  const method = oddMethod.exec(text)?.[0];
+  if (method === undefined) return undefined;
+  const end = text.indexOf('\n');
+  const rest = text.slice(method.length, end < 0 ? undefined : end);
+  if (oddVersion.test(rest)) return 'request';
+  return end < 0 ? 'beginning' : undefined;
 }

@@ -94,7 +94,8 @@ export const egressDecisionQuerySchema = z.strictObject({
   /** Only rows with a larger id. A follower gives the last id it has seen. */
   after: z.coerce.number().int().min(0).optional(),
   kind: z.enum(egressDecisionKinds).optional(),
-  verdict: z.enum(egressDecisionVerdicts).optional(),
+  /** `refused`: denied or blocked. */
+  verdict: z.enum([...egressDecisionVerdicts, 'refused']).optional(),
   /** Exact name, or `*.example.com` for names below. */
   host: z.string().min(1).max(255).optional(),
   /** Without `after` the newest rows, with it the next ones; always in the order of their ids. */

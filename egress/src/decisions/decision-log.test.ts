@@ -112,6 +112,7 @@ test('every filter finds the same rows for a reader and for a follower', () => {
     { sandbox: sandboxIdSchema.parse('a') },
     { kind: 'dns' },
     { verdict: 'denied' },
+    { verdict: 'refused' },
     { host: 'Example.com' },
     { host: '*.example.com' },
     { host: '*.example.com', verdict: 'allowed', sandbox: 'b', kind: 'request' },
@@ -123,19 +124,19 @@ test('every filter finds the same rows for a reader and for a follower', () => {
   }
   for (const sandbox of ['a', 'b']) {
     for (const kind of ['dns', 'connection', 'request'] as const) {
-      for (const verdict of ['allowed', 'denied'] as const) {
+      for (const verdict of ['allowed', 'denied', 'blocked'] as const) {
         for (const host of hosts) decisions.record(sandbox, decision({ kind, verdict, host }));
       }
     }
   }
-  const expected = [60, 30, 20, 30, 12, 24, 2];
+  const expected = [90, 45, 30, 30, 60, 18, 36, 2];
   for (const [at, filter] of filters.entries()) {
     const read = decisions.read(query({ ...filter, limit: 1_000 })).decisions;
     assert.equal(read.length, expected[at], JSON.stringify(filter));
     assert.deepEqual(followed.get(JSON.stringify(filter)), read);
   }
   const last = decisions.read(query({ limit: 2 })).decisions.map(({ id }) => id);
-  assert.deepEqual(last, [59, 60]);
+  assert.deepEqual(last, [89, 90]);
   assert.deepEqual(
     decisions.read(query({ after: 10, limit: 2 })).decisions.map(({ id }) => id),
     [11, 12],

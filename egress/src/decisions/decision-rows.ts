@@ -168,7 +168,8 @@ function condition(query: EgressDecisionQuery): { where: string; parameters: SQL
   if (query.sandbox !== undefined) add('sandbox = ?', query.sandbox);
   if (query.after !== undefined) add('id > ?', query.after);
   if (query.kind !== undefined) add('kind = ?', query.kind);
-  if (query.verdict !== undefined) add('verdict = ?', query.verdict);
+  if (query.verdict === 'refused') add('verdict <> ?', 'allowed');
+  else if (query.verdict !== undefined) add('verdict = ?', query.verdict);
   if (query.host?.startsWith('*.')) {
     const suffix = query.host.slice(1).toLowerCase();
     add(`substr(host, -${suffix.length}) = ?`, suffix);
@@ -182,10 +183,17 @@ export function matches(row: EgressDecision, query: EgressDecisionQuery): boolea
   return (
     (query.sandbox === undefined || row.sandbox === query.sandbox) &&
     (query.kind === undefined || row.kind === query.kind) &&
-    (query.verdict === undefined || row.verdict === query.verdict) &&
+    (query.verdict === undefined || isOf(row.verdict, query.verdict)) &&
     (host === undefined ||
       (host.startsWith('*.') ? row.host?.endsWith(host.slice(1)) === true : row.host === host))
   );
+}
+
+function isOf(
+  verdict: EgressDecision['verdict'],
+  asked: NonNullable<EgressDecisionQuery['verdict']>,
+): boolean {
+  return asked === 'refused' ? verdict !== 'allowed' : verdict === asked;
 }
 
 /** A stored row as it is shown. `id` must be there. */

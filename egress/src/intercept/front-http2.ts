@@ -100,14 +100,19 @@ function headOf(stream: ServerHttp2Stream, raw: HeaderList): RequestHead {
   const pseudo = (name: string): string | undefined => valuesOf(raw, name)[0];
   const hosts = [...valuesOf(raw, ':authority'), ...valuesOf(raw, 'host')];
   const method = pseudo(':method') ?? '';
+  const target = pseudo(':path') ?? '';
   return {
     method,
-    target: pseudo(':path') ?? '',
+    target,
     authority: hosts[0],
     headers: endToEnd(raw),
     hasBody: !stream.readableEnded && !stream.endAfterHeaders,
     expectsContinue: tokens(valueOf(raw, 'expect')).includes('100-continue'),
-    malformed:
-      new Set(hosts.map((host) => host.toLowerCase())).size > 1 ? 'the request names two hosts' : undefined,
+    malformed: problemOf(hosts, target),
   };
+}
+
+function problemOf(hosts: readonly string[], target: string): string | undefined {
+  if (new Set(hosts.map((host) => host.toLowerCase())).size > 1) return 'the request names two hosts';
+  return target.includes('#') ? 'the request’s target has a fragment' : undefined;
 }

@@ -28,6 +28,10 @@ test('hidden ways up are found', () => {
     '//no',
     '/./no',
     '/%6eo',
+    '/no%23/../ok',
+    '/no%2523/../ok',
+    '/no%3f/../ok',
+    '/ok/..%2fno%3F/../../ok',
   ];
   for (const path of hidden)
     assert.ok(pathReadings(path)?.includes('/no'), `${path}: ${pathReadings(path)?.join(' ')}`);
@@ -39,12 +43,28 @@ test('escaped slashes in names are read both ways', () => {
 });
 
 test('what no reading can be given for is not judged', () => {
-  for (const path of ['', 'x', '/a%00b', '/a%0ab', '/%2525252525', '/a\u007f'])
+  for (const path of ['', 'x', '/a#/../b', '/a%00b', '/a%0ab', '/%2525252525', '/a\u007f'])
     assert.equal(pathReadings(path), undefined, path);
 });
 
 test('any path has few readings, each of them absolute', () => {
-  const part = fc.constantFrom('/', '..', '.', '%2f', '%2e', '%25', '%5c', '\\', ';', 'a', '%61', '%zz', '%');
+  const part = fc.constantFrom(
+    '/',
+    '..',
+    '.',
+    '%2f',
+    '%2e',
+    '%25',
+    '%5c',
+    '\\',
+    ';',
+    '%23',
+    '%3f',
+    'a',
+    '%61',
+    '%zz',
+    '%',
+  );
   fc.assert(
     fc.property(fc.array(part, { maxLength: 30 }), (parts) => {
       const readings = pathReadings(`/${parts.join('')}`);

@@ -22,7 +22,8 @@ const ordinary = /^(?:\/(?!\.{1,2}(?:\/|$))[A-Za-z0-9\-._~!$&'()*+,=:@]+)*\/?$/;
 export function pathReadings(target: string): readonly string[] | undefined {
   const path = target.split('?', 1)[0] ?? '';
   if (path === '*') return ['*'];
-  if (!path.startsWith('/')) return undefined;
+  // No client sends one, and some servers end the path there.
+  if (!path.startsWith('/') || path.includes('#')) return undefined;
   if (ordinary.test(path)) return [path];
   if (path.length > oddCharsMax) return undefined;
   const readings = new Set<string>();
@@ -38,11 +39,12 @@ export function pathReadings(target: string): readonly string[] | undefined {
   }
 }
 
-/** With and without the peculiarities of servers: backslashes, parameters of segments, doubled slashes. */
+/** With and without the peculiarities of servers: backslashes, parameters of segments, doubled slashes, an end at an undone `#` or `?`. */
 function variants(path: string): string[] {
   const slashes = path.replaceAll('\\', '/');
   const bare = slashes.replaceAll(/;[^/]*/g, '');
-  const written = [path, slashes, bare].flatMap((text) => [text, text.replaceAll(/\/{2,}/g, '/')]);
+  const ends = [path, path.split('#', 1), path.split('?', 1)].flat();
+  const written = [...ends, slashes, bare].flatMap((text) => [text, text.replaceAll(/\/{2,}/g, '/')]);
   return Array.from(new Set(written), withoutDots);
 }
 

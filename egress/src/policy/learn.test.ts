@@ -51,6 +51,30 @@ test('learn() proposes one host and port for each place, and the proposal allows
   );
 });
 
+test('learn() proposes an address that is not public beside the name that led to it', () => {
+  const answer = learn([
+    row({ host: 'db.corp.example', address: '10.1.2.3', port: 5432 }),
+    row({ host: 'six.corp.example', address: 'fd00::7', port: 5432, kind: 'request' }),
+    row({ host: 'pypi.org', address: '151.101.0.223' }),
+    row({ host: 'refused.example', address: '10.9.9.9', verdict: 'denied', rule: 'private_address' }),
+  ]);
+  assert.deepEqual(answer.policy.allow.map(String).sort(), [
+    '10.1.2.3:5432',
+    '[fd00::7]:5432',
+    'db.corp.example:5432',
+    'pypi.org:443',
+    'six.corp.example:5432',
+  ]);
+  const policy = compilePolicy({
+    policy: policySchema.parse(answer.policy),
+    ceiling: undefined,
+    allowRanges: [],
+  });
+  const destination = { host: 'db.corp.example', address: undefined, port: 5432 };
+  assert.equal(policy.decideAddress(destination, '10.1.2.3').isAllowed, true);
+  assert.equal(policy.decideAddress(destination, '10.1.2.4').isAllowed, false);
+});
+
 test('learn() takes a name without a connection only where it was refused', () => {
   const answer = learn([
     row({ kind: 'dns', host: 'asked.example', port: null }),

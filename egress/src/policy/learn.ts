@@ -3,11 +3,14 @@
  *
  * What was asked for is what code wanted, not what it should have: a person reads the result before it is set. What
  * was refused for another reason than the policy (a private address, a placeholder on its way out) is left out and
- * listed, because adding it is never what a person wants without a second look.
+ * listed, because adding it is never what a person wants without a second look. Where a name led to an address that is not public and was
+ * allowed, the address is proposed beside the name: a policy has to name both.
  */
 import { formatPattern, parsePattern } from '@squash/contract/destination';
 import type { PolicyLearnAnswer } from '@squash/contract/egress';
 import { nothing, policyLimits } from '@squash/contract/policy';
+import { parseAddress } from '../address/address.ts';
+import { classifyAddress } from '../address/ranges.ts';
 
 /** The part of a recorded decision that counts. */
 export interface LearnedFrom {
@@ -34,7 +37,11 @@ export function learn(decisions: readonly LearnedFrom[]): PolicyLearnAnswer {
     if (destination === undefined) continue;
     const why = exclusion(decision, destination);
     if (why !== undefined) leftOut.set(destination, why);
-    else add(decision.kind === 'dns' ? asked : seen, destination, decision);
+    else {
+      add(decision.kind === 'dns' ? asked : seen, destination, decision);
+      const behind = addressBehind(decision);
+      if (behind !== undefined) add(seen, behind, decision);
+    }
   }
   const reached = new Set([...seen.keys()].map((destination) => destination.replace(/:\d+$/, '')));
   for (const [name, tally] of asked) {
@@ -61,8 +68,18 @@ function destinationOf({ kind, host, address, port }: LearnedFrom): string | und
   if (kind === 'dns') return host ?? undefined;
   if (port === null) return undefined;
   if (host !== null) return `${host}:${port}`;
-  if (address === null) return undefined;
+  return address === null ? undefined : addressAndPort(address, port);
+}
+
+function addressAndPort(address: string, port: number): string {
   return address.includes(':') ? `[${address}]:${port}` : `${address}:${port}`;
+}
+
+function addressBehind({ host, address, port, verdict }: LearnedFrom): string | undefined {
+  if (host === null || address === null || port === null || verdict !== 'allowed') return undefined;
+  const parsed = parseAddress(address);
+  if (parsed === undefined || classifyAddress(parsed).kind === 'public') return undefined;
+  return addressAndPort(address, port);
 }
 
 function exclusion({ verdict, rule, kind }: LearnedFrom, destination: string): string | undefined {

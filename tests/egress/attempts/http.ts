@@ -153,6 +153,7 @@ export const httpAttempts = [
     "python3 $T/attack.py tcp rules.test 80 'GET /public/x HTTP/1.1\\r\\nHost: rules.test\\r\\n\\r\\nGET /leak HTTP/1.1\\r\\nHost: rules.test\\r\\n\\r\\n'",
   ),
   http('rule-h2-path', 'node $T/h2.mjs rules.test rules.test - /public/../leak'),
+  http('rule-h2-fragment', "node $T/h2.mjs rules.test rules.test - '/leak#/../public/x'"),
   http(
     'rule-method-in-header',
     `curl -sS -X POST -H 'X-HTTP-Method-Override: GET' http://rules.test/public/leak`,
