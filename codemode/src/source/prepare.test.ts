@@ -57,6 +57,9 @@ const refused: readonly (readonly [string, RegExp])[] = [
   ['const a = ;\nconst b: number = 1', /^Unexpected token \(1:10\)$/],
   ['let a: string\nenum A { B }', /enum is not supported .*; write it without enum.* \(2:0\)$/],
   ['const x = <string>"a"; return x', /angle-bracket .* \(1:10\)$/],
+  ['return (', /^Unexpected token \(1:8\)$/],
+  ['})(); (() => {', /^Unexpected token \(1:0\)$/],
+  ['interface A { b: string }\nconst a: A = {;', /\(2:14\)$/],
   ['import fs from "fs"', /^import and export are not available: use the tools \(1:0\)$/],
   [
     'const a: number = 1\n import fs from "fs"',

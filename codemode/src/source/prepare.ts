@@ -44,14 +44,22 @@ function toFunction(code: string, language: PrepareOptions['language']): Normali
     try {
       return fromTypeScript(code);
     } catch (second) {
-      throw second instanceof CodemodeError && isSecondRight(second, failure) ? second : asSyntax(failure);
+      throw second instanceof CodemodeError && isSecondRight(second, failure, code)
+        ? second
+        : asSyntax(failure);
     }
   }
 }
 
+/** What JavaScript's parser stumbles over where there are types: a mark, or the word after `interface`, `type`, `declare` and the like. */
+const typeBeginning = /^[:?<!\p{L}_$]/u;
+
 /** The parser of JavaScript stops at the first type; the stripper, where it comes further, at the mistake. */
-function isSecondRight(second: CodemodeError, first: SyntaxError): boolean {
+function isSecondRight(second: CodemodeError, first: SyntaxError, code: string): boolean {
   if (isUnsupported(second)) return true;
+  // Where acorn stopped.
+  const { pos = code.length } = first as { readonly pos?: number };
+  if (!typeBeginning.test(code.slice(pos, pos + 2))) return false;
   const [line, column] = placeIn(second.message);
   const [firstLine, firstColumn] = placeIn(first.message);
   return line > firstLine || (line === firstLine && column > firstColumn);
