@@ -294,15 +294,18 @@ export class Connection implements Reviewable {
       return this.cut();
     }
     const who = this.#relay.sandbox.id;
-    this.#services.turns.take(who, () => {
+    const { turns } = this.#services;
+    const begin = (): void => {
       void this.#dial(verdict, targets.addresses)
         .catch((error: unknown) => {
           // A full disk: a tunnel that can't be noted is none.
           this.#services.log.guest(who).error('tunnel.fault', { error });
           this.cut();
         })
-        .finally(() => this.#services.turns.done(who));
-    });
+        .finally(() => turns.done(who));
+    };
+    this.#onEnd = () => turns.leave(who, begin);
+    turns.take(who, begin);
   }
 
   /** Where nothing was said yet it is waited for, so that the refusal can be read. */

@@ -29,6 +29,25 @@ test('who comes next finds a place at once, however many others hold theirs for 
   assert.equal(begun.get('quiet'), 1);
 });
 
+test('who gives up waiting is out of the line, and whose turn has come keeps its place until it is done', () => {
+  const turns = new FairTurns({ all: 3, each: 1 });
+  const begun: string[] = [];
+  const begin = (what: string) => () => void begun.push(what);
+  const [first, second, third] = [begin('first'), begin('second'), begin('third')];
+  for (const each of [first, second, third]) turns.take('one', each);
+  turns.leave('one', second);
+  turns.leave('one', first);
+  assert.deepEqual(begun, ['first']);
+  turns.done('one');
+  assert.deepEqual(begun, ['first', 'third']);
+  turns.take('one', second);
+  turns.leave('one', second);
+  turns.done('one');
+  assert.deepEqual(begun, ['first', 'third']);
+  turns.take('one', second);
+  assert.deepEqual(begun, ['first', 'third', 'second']);
+});
+
 test('places are never more than there are, and all who wait get one', () => {
   const who = fc.constantFrom('a', 'b', 'c');
   fc.assert(

@@ -8,7 +8,7 @@ export class FairTurns {
   readonly #each: number;
   readonly #held = new Map<string, number>();
   /** In the order of their turns. */
-  readonly #waiting = new Map<string, (() => void)[]>();
+  readonly #waiting = new Map<string, Set<() => void>>();
   #taken = 0;
 
   constructor(places: { readonly all: number; readonly each: number }) {
@@ -24,8 +24,15 @@ export class FairTurns {
       return;
     }
     const queue = this.#waiting.get(who);
-    if (queue === undefined) this.#waiting.set(who, [begin]);
-    else queue.push(begin);
+    if (queue === undefined) this.#waiting.set(who, new Set([begin]));
+    else queue.add(begin);
+  }
+
+  /** Waits no more. Where its turn has come already, this does nothing: its place is given back with `done`. */
+  leave(who: string, begin: () => void): void {
+    const queue = this.#waiting.get(who);
+    queue?.delete(begin);
+    if (queue?.size === 0) this.#waiting.delete(who);
   }
 
   done(who: string): void {
@@ -49,11 +56,12 @@ export class FairTurns {
     for (const [who, queue] of this.#waiting) {
       if (this.#taken >= this.#all) return;
       if (!this.#hasPlace(who)) continue;
-      const begin = queue.shift();
+      const [begin] = queue;
       // To the end of the line, where there is more to do for this one.
       this.#waiting.delete(who);
-      if (queue.length > 0) this.#waiting.set(who, queue);
       if (begin === undefined) continue;
+      queue.delete(begin);
+      if (queue.size > 0) this.#waiting.set(who, queue);
       this.#hold(who);
       begin();
     }
