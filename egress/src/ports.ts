@@ -85,9 +85,14 @@ export interface InterceptedConnection {
   /** Stays the sandbox's present policy when that changes: ask it for every request. */
   readonly policy: Policy;
   readonly secrets: SandboxSecrets;
-  /** Resolves, checks and dials the destination; the socket is connected. @throws DialRefused with a Verdict, or an Error with `code` */
-  readonly dial: (signal?: AbortSignal) => Promise<Socket>;
+  /** Resolves, checks and dials the destination; the socket is connected. @throws DialRefused with a Verdict, or an Error with `code`, the signal's reason */
+  readonly dial: (signal: AbortSignal) => Promise<Socket>;
   readonly record: (decision: Decision) => void;
+  /**
+   * Takes what judges the requests under way again; it is called when policy or secrets have changed, and says whether it
+   * ended one.
+   */
+  readonly onReview: (review: () => boolean) => void;
 }
 
 /** E4's front: takes a raw byte stream from a program and serves it until it ends. Resolves when both ends are closed. */

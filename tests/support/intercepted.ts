@@ -24,6 +24,7 @@ import {
   type Decision,
   DialRefused,
   type InterceptedConnection,
+  type Policy,
   type Verdict,
 } from '../../egress/src/ports.ts';
 import { FileSecretStore } from '../../egress/src/secrets/secret-store.ts';
@@ -55,6 +56,8 @@ export interface InterceptedOptions {
   readonly policy?: unknown;
   readonly refusal?: Verdict;
   readonly dialRefusal?: Verdict;
+  /** Nobody answers: dials wait in `dialling` until they are given up. */
+  readonly isVoid?: boolean;
   /** Not the test authority's: the server can not be verified. */
   readonly isUntrusted?: boolean;
   readonly dialledHost?: string;
@@ -67,6 +70,7 @@ export class Intercepted implements AsyncDisposable {
   /** What `intercept` has been called for and has not resolved. */
   readonly running = new Set<Promise<void>>();
   readonly dialled: Socket[] = [];
+  readonly dialling = new Set<AbortSignal>();
   readonly caPath = join(this.directory, 'proxy-ca', 'ca.pem');
   readonly secretsPath = join(this.directory, 'secrets.json');
   ca = '';
@@ -76,10 +80,13 @@ export class Intercepted implements AsyncDisposable {
   readonly #options: InterceptedOptions;
   #store: FileSecretStore | undefined;
   #front: Server | undefined;
+  #policy: Policy;
+  readonly #reviews = new Set<() => boolean>();
   readonly #accepted = new Set<Socket>();
 
   private constructor(options: InterceptedOptions) {
     this.#options = options;
+    this.#policy = compiled(options.policy ?? { allow: ['*'] });
   }
 
   static async start(options: InterceptedOptions = {}): Promise<Intercepted> {
@@ -115,6 +122,18 @@ export class Intercepted implements AsyncDisposable {
     });
   }
 
+  /** Other rules hold from now on. @returns on how many connections something was ended */
+  change({ policy, secrets }: { readonly policy?: unknown; readonly secrets?: unknown }): number {
+    if (policy !== undefined) this.#policy = compiled(policy);
+    if (secrets !== undefined) writeFileSync(this.secretsPath, JSON.stringify(secrets));
+    return [...this.#reviews].filter((review) => review()).length;
+  }
+
+  /** Ends the programs' connections, as is done where a relay says that they have ended. */
+  cut(): void {
+    for (const socket of this.#accepted) socket.destroy();
+  }
+
   /** Sends text and gives what comes back until the other side ends, at least the first piece. */
   async exchange(text: string | readonly string[]): Promise<string> {
     const socket = await this.connect();
@@ -143,7 +162,7 @@ export class Intercepted implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    for (const socket of this.#accepted) socket.destroy();
+    this.cut();
     await Promise.all(this.running);
     this.#front?.close();
     const { originServer } = this;
@@ -190,7 +209,8 @@ export class Intercepted implements AsyncDisposable {
   }
 
   #connection(store: FileSecretStore): InterceptedConnection {
-    const { policy = { allow: ['*'] }, refusal, dialRefusal, dialledHost = host } = this.#options;
+    const { refusal, dialRefusal, isVoid = false, dialledHost = host } = this.#options;
+    const policy = (): Policy => this.#policy;
     const serverName = 'serverName' in this.#options ? this.#options.serverName : host;
     return {
       sandbox: 'test',
@@ -198,9 +218,12 @@ export class Intercepted implements AsyncDisposable {
       protocol: this.isPlain ? 'http' : 'tls',
       serverName: this.isPlain ? undefined : serverName,
       refusal,
-      policy: compilePolicy({ policy: policySchema.parse(policy), ceiling: undefined, allowRanges: [] }),
+      get policy() {
+        return policy();
+      },
       secrets: store.subset('all'),
-      dial: async () => {
+      dial: async (signal) => {
+        if (isVoid) await this.#dialVoid(signal);
         if (dialRefusal !== undefined) throw new DialRefused(dialRefusal);
         const socket = connectTcp(this.originPort, '127.0.0.1');
         this.dialled.push(socket);
@@ -208,7 +231,18 @@ export class Intercepted implements AsyncDisposable {
         return socket;
       },
       record: (decision) => void this.decisions.push(decision),
+      onReview: (review) => void this.#reviews.add(review),
     };
+  }
+
+  async #dialVoid(signal: AbortSignal): Promise<void> {
+    this.dialling.add(signal);
+    try {
+      if (!signal.aborted) await once(signal, 'abort');
+    } finally {
+      this.dialling.delete(signal);
+    }
+    signal.throwIfAborted();
   }
 
   async #startOrigin(directory: string): Promise<void> {
@@ -227,6 +261,10 @@ export class Intercepted implements AsyncDisposable {
     this.originPort = (server.address() as AddressInfo).port;
     this.originServer = server;
   }
+}
+
+function compiled(policy: unknown): Policy {
+  return compilePolicy({ policy: policySchema.parse(policy), ceiling: undefined, allowRanges: [] });
 }
 
 function makeServer(

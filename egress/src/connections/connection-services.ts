@@ -33,6 +33,8 @@ export interface Readable {
   readonly onDialled: (address: Address) => void;
   /** The canonical text of an address that may not be dialled, where there is no other. */
   readonly onRefused: (address: string) => void;
+  /** Told what judges the requests under way again. */
+  readonly onReview: (review: () => boolean) => void;
 }
 
 export interface ConnectionServices {

@@ -69,6 +69,8 @@ export class Connection implements Reviewable {
   #stream: Socket | undefined;
   #onStream: ((socket: Socket) => void) | undefined;
   #onEnd: (() => void) | undefined;
+  /** Of the requests on it, where they are read. */
+  #reviewRequests: (() => boolean) | undefined;
 
   constructor(
     services: ConnectionServices,
@@ -129,7 +131,7 @@ export class Connection implements Reviewable {
   }
 
   review(): boolean {
-    if (this.#isStillAllowed()) return false;
+    if (this.#isStillAllowed()) return this.#reviewRequests?.() ?? false;
     this.cut();
     return true;
   }
@@ -425,6 +427,9 @@ export class Connection implements Reviewable {
         },
         onRefused: (address) => {
           this.#serverAddress = address;
+        },
+        onReview: (review) => {
+          this.#reviewRequests = review;
         },
       });
     this.#state = 'streamed';

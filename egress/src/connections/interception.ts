@@ -3,6 +3,7 @@
  */
 import type { Socket } from 'node:net';
 import { formatAddress } from '../address/address.ts';
+import { waitInLine } from '../in-line.ts';
 import { DialRefused, type InterceptedConnection, type Interceptor, type Policy } from '../ports.ts';
 import type { ConnectionServices, Readable } from './connection-services.ts';
 import type { Sandbox } from './sandbox.ts';
@@ -14,7 +15,8 @@ export async function interceptWith(
   services: ConnectionServices,
   { socket, readable }: { readonly socket: Socket; readonly readable: Readable },
 ): Promise<void> {
-  const { sandbox, destination, protocol, serverName, refusal, record, onDialled, onRefused } = readable;
+  const { sandbox, destination, protocol, serverName, refusal } = readable;
+  const { record, onDialled, onRefused, onReview } = readable;
   const policy = livePolicy(sandbox);
   const connection: InterceptedConnection = {
     sandbox: sandbox.id,
@@ -27,12 +29,15 @@ export async function interceptWith(
       return sandbox.secrets;
     },
     dial: async (signal) => {
+      const { turns } = services;
       const resolver = sandbox.resolverOf(services.resolver);
       // The turn may be long in coming, and what may be dialled is what may be dialled then.
       await findTargets(destination, policy, resolver);
-      const { promise, resolve } = Promise.withResolvers<void>();
-      services.turns.take(sandbox.id, resolve);
-      await promise;
+      const line = {
+        enter: (begin: () => void) => turns.take(sandbox.id, begin),
+        leave: (begin: () => void) => turns.leave(sandbox.id, begin),
+      };
+      await waitInLine(line, signal);
       try {
         const found = await findTargets(destination, policy, resolver);
         if (found.kind === 'refused') onRefused(found.address);
@@ -45,10 +50,11 @@ export async function interceptWith(
         socket.destroy();
         throw new DialRefused(verdict);
       } finally {
-        services.turns.done(sandbox.id);
+        turns.done(sandbox.id);
       }
     },
     record,
+    onReview,
   };
   await interceptor.intercept(socket, connection);
 }

@@ -77,7 +77,7 @@ export function dialMsOf(at: number, count: number): number {
 export async function dialTargets(
   found: Targets,
   port: number,
-  signal: AbortSignal | undefined,
+  signal: AbortSignal,
 ): Promise<{ readonly socket: Socket; readonly address: Address }> {
   if (found.kind === 'refused') throw new DialRefused(found.verdict);
   if (found.kind === 'unresolved') {
@@ -92,7 +92,7 @@ export async function dialTargets(
       );
       return { socket, address };
     } catch (error) {
-      signal?.throwIfAborted();
+      signal.throwIfAborted();
       failure = error;
     }
   }
@@ -101,18 +101,18 @@ export async function dialTargets(
 
 async function dialOne(
   target: { readonly address: Address; readonly port: number; readonly timeoutMs: number },
-  signal: AbortSignal | undefined,
+  signal: AbortSignal,
 ): Promise<Socket> {
-  signal?.throwIfAborted();
+  signal.throwIfAborted();
   const host = formatAddress(target.address);
   // An address, never a name: `connect` has nothing to resolve.
   const socket = connect({ host, port: target.port, allowHalfOpen: true, noDelay: true });
   const { promise, resolve, reject } = Promise.withResolvers<Socket>();
   const late = Object.assign(new Error(`${host} does not answer`), { code: 'ETIMEDOUT' });
   const timer = setTimeout(() => reject(late), target.timeoutMs);
-  const abort = (): void => reject(signal?.reason);
+  const abort = (): void => reject(signal.reason);
   socket.once('connect', () => resolve(socket)).once('error', reject);
-  signal?.addEventListener('abort', abort, { once: true });
+  signal.addEventListener('abort', abort, { once: true });
   try {
     return await promise;
   } catch (error) {
@@ -122,7 +122,7 @@ async function dialOne(
     throw error;
   } finally {
     clearTimeout(timer);
-    signal?.removeEventListener('abort', abort);
+    signal.removeEventListener('abort', abort);
     socket.off('error', reject);
   }
 }

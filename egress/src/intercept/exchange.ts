@@ -16,6 +16,7 @@ import { readableEncodings } from './codings.ts';
 import { valueOf, valuesOf, without } from './headers.ts';
 import { denied, judge } from './judgement.ts';
 import { interceptLimits } from './limits.ts';
+import type { LiveExchange } from './live-exchange.ts';
 import {
   type Answer,
   type FrontExchange,
@@ -34,7 +35,7 @@ export interface ExchangeContext {
   readonly connection: InterceptedConnection;
   readonly upstream: Upstream;
   /** A connection to the server of its own, speaking HTTP/1.1, for what leaves HTTP. */
-  readonly connect: () => Promise<Duplex>;
+  readonly connect: (signal: AbortSignal) => Promise<Duplex>;
   readonly clock: Clock;
 }
 
@@ -50,7 +51,8 @@ export class Tally {
 }
 
 /** Resolves when the request is answered, refused or broken off. Never rejects. */
-export async function serveExchange(front: FrontExchange, context: ExchangeContext): Promise<void> {
+export async function serveExchange(live: LiveExchange, context: ExchangeContext): Promise<void> {
+  const { front } = live;
   const recorder = new Recorder(front, context);
   const judgement = judge(front.head, context.connection);
   if (judgement.kind === 'refuse') {
@@ -59,16 +61,16 @@ export async function serveExchange(front: FrontExchange, context: ExchangeConte
   }
   recorder.tally.rule = judgement.rule;
   try {
-    await forward(front, context, { ...judgement, tally: recorder.tally });
+    await forward(live, context, { ...judgement, tally: recorder.tally });
     recorder.record('allowed', judgement.rule);
   } catch (error) {
-    await settleFailure(front, context, { error, recorder });
+    await settleFailure(live, context, { error, recorder });
   }
 }
 
 /** Says to program and log why an exchange failed. */
 export async function settleFailure(
-  front: FrontExchange,
+  { front, signal }: LiveExchange,
   { connection }: ExchangeContext,
   { error, recorder }: { readonly error: unknown; readonly recorder: Recorder },
 ): Promise<void> {
@@ -88,7 +90,7 @@ export async function settleFailure(
     return refuse(front, { status: 403, code: 'unreadable_body', message, advice });
   }
   recorder.record('allowed', recorder.tally.rule);
-  if (error instanceof BrokenOff) return front.abort();
+  if (error instanceof BrokenOff || signal.aborted) return front.abort();
   // Else the server's doing, or something one version of HTTP can say and the other can not.
   const message =
     error instanceof UpstreamFailed ? error.message : `it can not be passed on: ${errorText(error)}`;
@@ -113,13 +115,13 @@ interface Route {
 }
 
 async function forward(
-  front: FrontExchange,
+  live: LiveExchange,
   context: ExchangeContext,
   { target, authority, tally }: Route,
 ): Promise<void> {
+  const { front } = live;
   const { connection, upstream } = context;
-  // The secrets as they are now, for the whole of this request.
-  const { traffic } = connection.secrets;
+  const traffic = live.takeSecrets();
   const secrets = new RequestSecrets(traffic, connection.destination);
   const responses = new ResponseSecrets(traffic, connection.destination);
   tally.secrets = secrets.used;
@@ -139,8 +141,10 @@ async function forward(
     onContinue: () => front.sendContinue(),
     onEarly: earlyPassed(front, responses),
   };
-  const sent = await upstream.send(outgoing);
-  front.onGone(() => sent.abort());
+  const sent = await upstream.send(outgoing, live.signal);
+  live.onGone(() => sent.abort());
+  if (sent.sink.writableFinished) live.hasSent();
+  else sent.sink.once('finish', () => live.hasSent());
   const sending = sendBody(front, sent, async () => {
     if (collected !== undefined) sent.sink.write(collected.body);
     else if (front.head.hasBody) await plan.move(front.body, sent.sink, count(tally, 'bytesUp'));

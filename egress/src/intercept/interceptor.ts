@@ -5,7 +5,7 @@
  * What a newcomer would get wrong: one HTTP server object serves all connections and never listens; connections are
  * given to it by hand, and which sandbox one belongs to is looked up by its stream, never by anything in it.
  */
-import { createServer, type Server } from 'node:http';
+import { createServer, type Server, ServerResponse } from 'node:http';
 import { type IncomingHttpHeaders, performServerHandshake } from 'node:http2';
 import { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
@@ -18,13 +18,14 @@ import { type ExchangeContext, serveExchange } from './exchange.ts';
 import { Http1Front } from './front-http1.ts';
 import { Http2Front } from './front-http2.ts';
 import { interceptLimits } from './limits.ts';
+import { LiveExchange } from './live-exchange.ts';
 import type { FrontExchange } from './message.ts';
-import { serveUpgrade, wantedProtocol } from './upgrade.ts';
+import { serveUpgrade, type UpgradeRequest, wantedProtocol } from './upgrade.ts';
 import { UpstreamOfConnection } from './upstream.ts';
 import { http2Settings, rawList } from './upstream-http2.ts';
 import type { Protocol } from './upstream-socket.ts';
 
-/** Characters of the heads of requests under way. */
+/** Bytes of the requests under way: their heads, and a fixed price for each. */
 const heads = new FairShare(interceptLimits.headBytesMax);
 
 export interface InterceptorOptions {
@@ -71,7 +72,7 @@ export class HttpInterceptor implements Interceptor {
       serve.get(socket)?.recordMalformed('connect_refused');
     });
     this.#http1.on('upgrade', (request, socket, first) =>
-      serve.get(socket)?.upgrade({ request, socket, first }),
+      serve.get(socket)?.upgrade({ request, response: new ServerResponse(request), socket, first }),
     );
     this.#http1.on('clientError', (error, socket) => {
       if (socket.writable && !socket.destroyed)
@@ -141,11 +142,11 @@ export class HttpInterceptor implements Interceptor {
   }
 }
 
-/** One connection's requests, and its end when none has come for long. */
+/** One connection's requests, their end with it, and its end when none has come for long. */
 class ConnectionLife implements Disposable {
   readonly #stream: Duplex;
   readonly #context: ExchangeContext;
-  #active = 0;
+  readonly #live = new Set<LiveExchange>();
   /** Of the requests under way. */
   #headBytes = 0;
   #idle: NodeJS.Timeout | undefined;
@@ -153,15 +154,27 @@ class ConnectionLife implements Disposable {
   constructor(stream: Duplex, context: ExchangeContext) {
     this.#stream = stream;
     this.#context = context;
+    context.connection.onReview(() => [...this.#live].filter((live) => live.review()).length > 0);
     this.#wait();
   }
 
   serve(front: FrontExchange): void {
-    const { sandbox } = this.#context.connection;
+    this.#begin(front, (live) => serveExchange(live, this.#context));
+  }
+
+  upgrade(upgrade: UpgradeRequest): void {
+    const front = new Http1Front(upgrade.request, upgrade.response);
+    this.#begin(front, (live) => serveUpgrade(upgrade, live, this.#context));
+  }
+
+  #begin(front: FrontExchange, serve: (live: LiveExchange) => Promise<void>): void {
+    const { connection } = this.#context;
+    const { sandbox } = connection;
     const bytes = front.head.headers.reduce((sum, text) => sum + text.length, front.head.target.length);
     // HTTP/2 has a bound of its own, which is the same. A program of HTTP/1.1 can send as many ahead as it likes.
-    const isTooMuch = this.#active > 0 && this.#headBytes + bytes > interceptLimits.aheadBytesMax;
-    if (this.#active >= interceptLimits.requestsMax || isTooMuch || !heads.take(sandbox, bytes)) {
+    const price = bytes + interceptLimits.exchangeBytes;
+    const isTooMuch = this.#live.size > 0 && this.#headBytes + bytes > interceptLimits.aheadBytesMax;
+    if (this.#live.size >= interceptLimits.requestsMax || isTooMuch || !heads.take(sandbox, price)) {
       this.recordMalformed('pipeline_limit');
       this.#stream.destroy();
       return;
@@ -169,13 +182,10 @@ class ConnectionLife implements Disposable {
     this.#headBytes += bytes;
     const give = (): void => {
       this.#headBytes -= bytes;
-      heads.give(sandbox, bytes);
+      heads.give(sandbox, price);
     };
-    void this.#during(serveExchange(front, this.#context).finally(give));
-  }
-
-  upgrade(upgrade: Parameters<typeof serveUpgrade>[0]): void {
-    void this.#during(serveUpgrade(upgrade, this.#context));
+    const live = new LiveExchange(front, connection);
+    void this.#during(live, serve(live).finally(give));
   }
 
   /** What never became a request. */
@@ -186,20 +196,22 @@ class ConnectionLife implements Disposable {
 
   [Symbol.dispose](): void {
     clearTimeout(this.#idle);
+    // What has left HTTP does not hear of it otherwise.
+    for (const live of this.#live) live.giveUp();
   }
 
   /** Never rejects. */
-  async #during(work: Promise<void>): Promise<void> {
+  async #during(live: LiveExchange, work: Promise<void>): Promise<void> {
     clearTimeout(this.#idle);
-    this.#active += 1;
+    this.#live.add(live);
     try {
       await work;
     } catch {
       // Not even a refusal could be said on it.
       this.#stream.destroy();
     }
-    this.#active -= 1;
-    if (this.#active === 0 && !this.#stream.destroyed) this.#wait();
+    this.#live.delete(live);
+    if (this.#live.size === 0 && !this.#stream.destroyed) this.#wait();
   }
 
   #wait(): void {

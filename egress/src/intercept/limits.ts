@@ -15,7 +15,9 @@ export const interceptLimits = {
   requestsMax: 128,
   /** Heads of requests under way on one connection, where there is more than one: browsers' have 2 KiB each. */
   aheadBytesMax: 262_144,
-  /** All heads of requests under way, of all sandboxes; one has half at most. Ordinary ones have 1 KiB each. */
+  /** What a request under way counts for beside its head, until it is settled: as much of the heap as one takes that waits. */
+  exchangeBytes: 8_192,
+  /** All requests under way, of all sandboxes; one has half at most. Heads of ordinary ones have 1 KiB each. */
   headBytesMax: 67_108_864,
   /** Bytes of one HTTP/2 connection that wait for a slow reader: a round trip of 20 ms at 100 Mbit/s. */
   windowBytes: 262_144,

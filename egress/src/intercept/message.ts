@@ -83,8 +83,11 @@ export interface UpstreamExchange {
 
 /** The server's side of one program's connection. Requests of no other connection ever go there. */
 export interface Upstream extends AsyncDisposable {
-  /** @throws DialRefused, UpstreamFailed */
-  send(request: OutgoingRequest): Promise<UpstreamExchange>;
+  /**
+   * @param signal aborts when nobody waits for the answer any more
+   * @throws DialRefused, UpstreamFailed, the signal's reason
+   */
+  send(request: OutgoingRequest, signal: AbortSignal): Promise<UpstreamExchange>;
 }
 
 /** The server could not be reached, or did not answer as it should. The message is for the program. */

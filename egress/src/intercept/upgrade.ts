@@ -2,21 +2,23 @@
  * A connection that leaves HTTP: WebSocket, whose messages are looked through like bodies, and other protocols, which
  * are only watched: nothing in them can be replaced, as nobody here knows how they are framed.
  */
-import { type IncomingMessage, ServerResponse } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { PlaceholderElsewhere, RequestSecrets } from '../secrets/request-secrets.ts';
 import { ResponseSecrets, ValueInAnswer } from '../secrets/response-secrets.ts';
 import type { ByteFilter } from '../secrets/stream-filter.ts';
 import { type ExchangeContext, passAnswer, Recorder, refuse, settleFailure, type Tally } from './exchange.ts';
-import { Http1Front } from './front-http1.ts';
 import { fieldsOf, valueOf, without } from './headers.ts';
 import { judge } from './judgement.ts';
+import type { LiveExchange } from './live-exchange.ts';
 import { pump } from './pump.ts';
 import { answerOf, failureOf, openUpgrade } from './upstream-http1.ts';
 import { closeFrame, FrameError, FrameFilter } from './websocket-frames.ts';
 
 export interface UpgradeRequest {
   readonly request: IncomingMessage;
+  /** Not yet on the socket. */
+  readonly response: ServerResponse;
   readonly socket: Duplex;
   /** What came behind the request's head. */
   readonly first: Buffer;
@@ -30,12 +32,15 @@ export function wantedProtocol(request: IncomingMessage): string | undefined {
 }
 
 /** Resolves when both sides are closed. Never rejects. */
-export async function serveUpgrade(upgrade: UpgradeRequest, context: ExchangeContext): Promise<void> {
-  const { request, socket } = upgrade;
-  const response = new ServerResponse(request);
+export async function serveUpgrade(
+  upgrade: UpgradeRequest,
+  live: LiveExchange,
+  context: ExchangeContext,
+): Promise<void> {
+  const { socket, response } = upgrade;
+  const { front } = live;
   response.shouldKeepAlive = false;
   response.assignSocket(socket as Parameters<typeof response.assignSocket>[0]);
-  const front = new Http1Front(request, response);
   const recorder = new Recorder(front, context);
   const judgement = judge(front.head, context.connection);
   try {
@@ -44,14 +49,14 @@ export async function serveUpgrade(upgrade: UpgradeRequest, context: ExchangeCon
       await refuse(front, judgement.refusal);
     } else {
       recorder.tally.rule = judgement.rule;
-      await switchProtocols({ ...upgrade, front, response }, context, {
+      await switchProtocols({ ...upgrade, live }, context, {
         ...judgement,
         tally: recorder.tally,
       });
       recorder.record('allowed', judgement.rule);
     }
   } catch (error) {
-    await settleFailure(front, context, { error, recorder });
+    await settleFailure(live, context, { error, recorder });
   }
   socket.end();
 }
@@ -62,11 +67,13 @@ interface Route {
   readonly tally: Tally;
 }
 
-type Switching = UpgradeRequest & { readonly front: Http1Front; readonly response: ServerResponse };
+type Switching = UpgradeRequest & { readonly live: LiveExchange };
 
 async function switchProtocols(switching: Switching, context: ExchangeContext, route: Route): Promise<void> {
-  const { front, response, socket, request } = switching;
-  const { traffic } = context.connection.secrets;
+  const { live, response, socket, request } = switching;
+  const { front } = live;
+  // Until the end: what is put into messages then is what may be put in now.
+  const traffic = live.takeSecrets();
   const secrets = new RequestSecrets(traffic, context.connection.destination);
   route.tally.secrets = secrets.used;
   const protocol = wantedProtocol(request) ?? '';
@@ -81,12 +88,9 @@ async function switchProtocols(switching: Switching, context: ExchangeContext, r
       target: secrets.target(route.target),
       authority: route.authority,
       headers: secrets.headers(headers),
-      hasBody: false,
-      expectsContinue: false,
-      onContinue: () => {},
-      onEarly: () => {},
+      protocol,
     },
-    protocol,
+    live.signal,
   );
   const responses = new ResponseSecrets(traffic, context.connection.destination);
   const { promise, resolve, reject } = Promise.withResolvers<void>();
@@ -109,7 +113,7 @@ async function switchProtocols(switching: Switching, context: ExchangeContext, r
       reject,
     );
   });
-  socket.once('close', () => outgoing.destroy());
+  live.onGone(() => outgoing.destroy());
   outgoing.end();
   await promise;
 }

@@ -5,11 +5,13 @@ import {
   Agent,
   type AgentOptions,
   type ClientRequest,
+  type ClientRequestArgs,
   type IncomingMessage,
   request as httpRequest,
 } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { errorText } from '@squash/host/base/bug';
+import { waitInLine } from '../in-line.ts';
 import { endToEnd, fieldsOf, forHttp1, valuesOf, without } from './headers.ts';
 import { interceptLimits } from './limits.ts';
 import {
@@ -34,22 +36,23 @@ const bodilessByDefault: ReadonlySet<string> = new Set([
 
 /** Node's agent, with our way to connect. */
 class DialingAgent extends Agent {
-  readonly #connect: () => Promise<Duplex>;
+  readonly #connect: Connect;
 
-  constructor(connect: () => Promise<Duplex>, options: AgentOptions) {
+  constructor(connect: Connect, options: AgentOptions) {
     super(options);
     this.#connect = connect;
   }
 
-  override createConnection(_: object, done?: Done): undefined {
-    void this.#open(done);
+  /** @param asked what the request was opened with */
+  override createConnection(asked: ClientRequestArgs, done?: Done): undefined {
+    void this.#open((asked as RequestArgs).dialSignal, done);
     return undefined;
   }
 
-  async #open(done: Done | undefined): Promise<void> {
+  async #open(signal: AbortSignal, done: Done | undefined): Promise<void> {
     let socket: Duplex;
     try {
-      socket = await this.#connect();
+      socket = await this.#connect(signal);
     } catch (error) {
       // With an error the stream is not looked at.
       (done as ((error: unknown) => void) | undefined)?.(error);
@@ -59,23 +62,31 @@ class DialingAgent extends Agent {
   }
 }
 
+/** Node keeps `signal` to itself: it ends the request, and would not end the dial. */
+interface RequestArgs extends ClientRequestArgs {
+  readonly dialSignal: AbortSignal;
+}
+
+type Connect = (signal: AbortSignal) => Promise<Duplex>;
 type Done = (error: Error | null, stream: Duplex) => void;
 
 export class Http1Upstream implements Upstream {
   readonly #agent: Agent;
   /** Requests that may still begin. Node's own bound does not count connections that are being made. */
   #free: number;
-  readonly #waiting: (() => void)[] = [];
+  readonly #waiting = new Set<() => void>();
 
   /** @param connectionsMax how many requests may be under way at once */
-  constructor(connect: () => Promise<Duplex>, connectionsMax: number) {
+  constructor(connect: Connect, connectionsMax: number) {
     this.#agent = new DialingAgent(connect, { keepAlive: true, maxFreeSockets: connectionsMax });
     this.#free = connectionsMax;
   }
 
-  async send(outgoing: OutgoingRequest): Promise<UpstreamExchange> {
-    await this.#turn();
-    const request = openRequest(this.#agent, outgoing, framed(outgoing));
+  async send(outgoing: OutgoingRequest, signal: AbortSignal): Promise<UpstreamExchange> {
+    await this.#turn(signal);
+    if (signal.aborted) this.#next();
+    signal.throwIfAborted();
+    const request = openRequest(this.#agent, { ...outgoing, headers: framed(outgoing) }, signal);
     request.once('close', () => this.#next());
     return new Http1Exchange(request, outgoing);
   }
@@ -85,42 +96,54 @@ export class Http1Upstream implements Upstream {
     return Promise.resolve();
   }
 
-  #turn(): Promise<void> | undefined {
+  async #turn(signal: AbortSignal): Promise<void> {
     if (this.#free > 0) {
       this.#free -= 1;
-      return undefined;
+      return;
     }
-    const { promise, resolve } = Promise.withResolvers<void>();
-    this.#waiting.push(resolve);
-    return promise;
+    const line = {
+      enter: (begin: () => void) => this.#waiting.add(begin),
+      leave: (begin: () => void) => this.#waiting.delete(begin),
+    };
+    await waitInLine(line, signal);
   }
 
   #next(): void {
-    const next = this.#waiting.shift();
-    if (next === undefined) this.#free += 1;
-    else next();
+    const [next] = this.#waiting;
+    if (next === undefined) {
+      this.#free += 1;
+      return;
+    }
+    this.#waiting.delete(next);
+    next();
   }
 }
 
 /** Opens a request that asks for another protocol; see `upgrade.ts`. */
 export function openUpgrade(
-  connect: () => Promise<Duplex>,
-  outgoing: OutgoingRequest,
-  protocol: string,
+  connect: Connect,
+  { protocol, ...outgoing }: Outgoing & { readonly protocol: string },
+  signal: AbortSignal,
 ): ClientRequest {
   const agent = new DialingAgent(connect, { keepAlive: false });
-  return openRequest(agent, outgoing, ['Connection', 'Upgrade', 'Upgrade', protocol, ...outgoing.headers]);
+  const headers = ['Connection', 'Upgrade', 'Upgrade', protocol, ...outgoing.headers];
+  return openRequest(agent, { ...outgoing, headers }, signal);
 }
 
-function openRequest(agent: Agent, outgoing: OutgoingRequest, headers: HeaderList): ClientRequest {
-  return httpRequest({
+type Outgoing = Pick<OutgoingRequest, 'method' | 'target' | 'authority' | 'headers'>;
+
+/** @param dialSignal ends the dial, where one is needed and not done; with it the request */
+function openRequest(agent: Agent, outgoing: Outgoing, dialSignal: AbortSignal): ClientRequest {
+  const asked: RequestArgs = {
     agent,
+    dialSignal,
     method: outgoing.method,
     path: outgoing.target,
-    headers: ['Host', outgoing.authority, ...headers],
+    headers: ['Host', outgoing.authority, ...outgoing.headers],
     maxHeaderSize: interceptLimits.headerBytesMax,
     insecureHTTPParser: false,
-  });
+  };
+  return httpRequest(asked);
 }
 
 /** The headers, with exactly one way to tell where the body ends. */

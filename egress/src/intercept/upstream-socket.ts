@@ -35,15 +35,15 @@ export function upstreamRoots(extraPath?: string): SecureContext {
   return createSecureContext({ ca, minVersion: 'TLSv1.2' });
 }
 
-/** @throws DialRefused, UpstreamFailed */
+/** @throws DialRefused, UpstreamFailed, the signal's reason where it aborts before there is a connection */
 export async function connectUpstream(
   connection: InterceptedConnection,
-  roots: SecureContext,
-  protocols: readonly Protocol[],
+  { roots, protocols }: { readonly roots: SecureContext; readonly protocols: readonly Protocol[] },
+  signal: AbortSignal,
 ): Promise<UpstreamSocket> {
   const { destination } = connection;
   const place = destination.host ?? destination.address ?? '';
-  const raw = await dial(connection, place);
+  const raw = await dial(connection, place, signal);
   raw.setNoDelay(true);
   // From here on errors come with the requests they concern; nobody else may be hit by one.
   raw.on('error', ignore);
@@ -61,27 +61,33 @@ export async function connectUpstream(
     () => socket.destroy(new Error('it did not answer in time')),
     interceptLimits.handshakeMs,
   );
+  const giveUp = (): void => reject(signal.reason);
+  signal.addEventListener('abort', giveUp, { once: true });
   socket
     .once('secureConnect', resolve)
     .once('error', reject)
     .once('close', () => reject(new Error('it hung up')));
   try {
+    if (signal.aborted) giveUp();
     await promise;
   } catch (error) {
     socket.destroy();
     raw.destroy();
+    signal.throwIfAborted();
     throw new UpstreamFailed(`no TLS with ${place} came about: ${errorText(error)}`, { cause: error });
   } finally {
     clearTimeout(timer);
+    signal.removeEventListener('abort', giveUp);
   }
   socket.on('error', ignore);
   return { socket, protocol: socket.alpnProtocol === 'h2' ? 'h2' : 'http/1.1' };
 }
 
-async function dial(connection: InterceptedConnection, place: string): Promise<Socket> {
+async function dial(connection: InterceptedConnection, place: string, signal: AbortSignal): Promise<Socket> {
   try {
-    return await connection.dial();
+    return await connection.dial(signal);
   } catch (error) {
+    signal.throwIfAborted();
     if (error instanceof DialRefused) throw error;
     const { code } = error as NodeJS.ErrnoException;
     throw new UpstreamFailed(`${place} can not be reached: ${code ?? errorText(error)}`, { cause: error });

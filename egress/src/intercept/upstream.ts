@@ -4,9 +4,11 @@
  */
 import type { Duplex } from 'node:stream';
 import type { SecureContext } from 'node:tls';
+import { waitInLine } from '../in-line.ts';
 import type { InterceptedConnection } from '../ports.ts';
 import { interceptLimits } from './limits.ts';
 import type { OutgoingRequest, Upstream, UpstreamExchange } from './message.ts';
+import { BrokenOff } from './pump.ts';
 import { Http1Upstream } from './upstream-http1.ts';
 import { Http2Upstream } from './upstream-http2.ts';
 import { connectUpstream, type Protocol, type UpstreamSocket } from './upstream-socket.ts';
@@ -19,9 +21,13 @@ export class UpstreamOfConnection implements Upstream {
   readonly #sockets = new Set<Duplex>();
   #http1: Http1Upstream | undefined;
   #http2: Promise<Http2Upstream | undefined> | undefined;
+  /** Requests that wait for `#http2` while it is being made. */
+  readonly #waiting = new Set<() => void>();
+  #isOpening = false;
   /** Found to speak HTTP/1.1 where HTTP/2 was offered: for the first request of `#http1`. */
   #spare: Duplex | undefined;
-  #isOpen = true;
+  /** Aborts with the program's connection. */
+  readonly #gone = new AbortController();
 
   /** @param front what the program speaks */
   constructor(connection: InterceptedConnection, roots: SecureContext, front: Protocol) {
@@ -30,48 +36,68 @@ export class UpstreamOfConnection implements Upstream {
     this.#front = front;
   }
 
-  async send(outgoing: OutgoingRequest): Promise<UpstreamExchange> {
+  async send(outgoing: OutgoingRequest, signal: AbortSignal): Promise<UpstreamExchange> {
+    signal.throwIfAborted();
     if (this.#front === 'h2') {
-      const session = await this.#session();
+      const session = await this.#session(signal);
+      signal.throwIfAborted();
       if (session !== undefined) return session.send(outgoing);
     }
     this.#http1 ??= new Http1Upstream(
       this.connectHttp1,
       this.#front === 'h2' ? interceptLimits.http1ConnectionsMax : 1,
     );
-    return this.#http1.send(outgoing);
+    return this.#http1.send(outgoing, signal);
   }
 
   /** A connection of its own that speaks HTTP/1.1. */
-  readonly connectHttp1 = async (): Promise<Duplex> => {
+  readonly connectHttp1 = async (signal: AbortSignal): Promise<Duplex> => {
     const spare = this.#spare;
     this.#spare = undefined;
     if (spare !== undefined && !spare.destroyed) return spare;
-    return (await this.#connect(['http/1.1'])).socket;
+    return (await this.#connect(['http/1.1'], signal)).socket;
   };
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#isOpen = false;
+    this.#gone.abort(new BrokenOff('sink'));
     await this.#http1?.[Symbol.asyncDispose]();
     for (const socket of this.#sockets) socket.destroy();
   }
 
   /** The session, or undefined where the server speaks HTTP/1.1 only. */
-  async #session(): Promise<Http2Upstream | undefined> {
+  async #session(signal: AbortSignal): Promise<Http2Upstream | undefined> {
     const present = this.#http2;
     if (present !== undefined) {
-      const session = await present;
+      const session = await this.#opened(present, signal);
       if (session?.isOver !== true) return session;
     }
     // Others may have seen the same end, and one of them has made the next already.
-    if (this.#http2 === present) this.#http2 = this.#open();
-    return this.#http2;
+    if (this.#http2 === present) this.#http2 = undefined;
+    this.#http2 ??= this.#open();
+    // Who asked for it may have given up before it has failed.
+    this.#http2.catch(ignore);
+    return this.#opened(this.#http2, signal);
   }
 
+  async #opened(
+    session: Promise<Http2Upstream | undefined>,
+    signal: AbortSignal,
+  ): Promise<Http2Upstream | undefined> {
+    const line = {
+      enter: (begin: () => void) => this.#waiting.add(begin),
+      leave: (begin: () => void) => this.#waiting.delete(begin),
+    };
+    if (this.#isOpening) await waitInLine(line, signal);
+    return session;
+  }
+
+  /** For all requests of the connection: it is given up with that, not with one of them. */
   async #open(): Promise<Http2Upstream | undefined> {
     const isPlain = this.#connection.protocol === 'http';
+    this.#isOpening = true;
     try {
-      const { socket, protocol } = await this.#connect(isPlain ? ['h2'] : ['h2', 'http/1.1']);
+      const protocols: readonly Protocol[] = isPlain ? ['h2'] : ['h2', 'http/1.1'];
+      const { socket, protocol } = await this.#connect(protocols, this.#gone.signal);
       if (protocol === 'h2') return new Http2Upstream(socket, isPlain ? 'http' : 'https');
       this.#spare = socket;
       return undefined;
@@ -79,14 +105,21 @@ export class UpstreamOfConnection implements Upstream {
       // The next request tries again.
       this.#http2 = undefined;
       throw error;
+    } finally {
+      this.#isOpening = false;
+      for (const begin of this.#waiting) begin();
+      this.#waiting.clear();
     }
   }
 
-  async #connect(protocols: readonly Protocol[]): Promise<UpstreamSocket> {
-    const found = await connectUpstream(this.#connection, this.#roots, protocols);
+  async #connect(protocols: readonly Protocol[], signal: AbortSignal): Promise<UpstreamSocket> {
+    const found = await connectUpstream(this.#connection, { roots: this.#roots, protocols }, signal);
     this.#sockets.add(found.socket);
     found.socket.once('close', () => this.#sockets.delete(found.socket));
-    if (!this.#isOpen) found.socket.destroy();
+    if (this.#gone.signal.aborted) found.socket.destroy();
     return found;
   }
 }
+
+/** Whoever waits for it hears it. */
+function ignore(): void {}

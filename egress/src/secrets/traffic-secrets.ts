@@ -48,6 +48,16 @@ export class TrafficSecret {
     return this.#surfaces.includes(surface) && this.concerns(destination);
   }
 
+  /** Means the same, and may be put into the same places. */
+  isSame(other: TrafficSecret): boolean {
+    return (
+      this.name === other.name &&
+      this.placeholder === other.placeholder &&
+      this.#value === other.#value &&
+      secretSurfaces.every((each) => this.#surfaces.includes(each) === other.#surfaces.includes(each))
+    );
+  }
+
   /** The only way to the value; each call site is a place to review. */
   reveal(): string {
     return this.#value;
@@ -72,6 +82,16 @@ export class TrafficSecrets {
   /** Has a secret that this destination may have. */
   concerns(destination: Destination): boolean {
     return this.secrets.some((secret) => secret.concerns(destination));
+  }
+
+  /** May this destination have the same ones of both? Others are not put into anything that goes there. */
+  isSameFor(destination: Destination, other: TrafficSecrets): boolean {
+    if (other === this) return true;
+    const mine = this.secrets.filter((secret) => secret.concerns(destination));
+    const theirs = other.secrets.filter((secret) => secret.concerns(destination));
+    return (
+      mine.length === theirs.length && mine.every((secret) => theirs.some((each) => each.isSame(secret)))
+    );
   }
 
   /** Finds placeholders, all of them: also those that a destination may not have. */

@@ -1,0 +1,67 @@
+/**
+ * One request under way, until the last byte of its answer: how it is given up, and whether it may go on when the rules
+ * have changed.
+ *
+ * What a newcomer would get wrong: a request keeps the secrets that it began with. While something can still be put into it,
+ * because it is not wholly sent or has left HTTP, other secrets are its end; who only waits for an answer may have it.
+ */
+import type { InterceptedConnection } from '../ports.ts';
+import type { TrafficSecrets } from '../secrets/traffic-secrets.ts';
+import { judge } from './judgement.ts';
+import type { FrontExchange } from './message.ts';
+import { BrokenOff } from './pump.ts';
+
+export class LiveExchange {
+  readonly front: FrontExchange;
+  readonly #connection: InterceptedConnection;
+  readonly #gone = new AbortController();
+  /** Those that can still be put into it. */
+  #traffic: TrafficSecrets | undefined;
+
+  constructor(front: FrontExchange, connection: InterceptedConnection) {
+    this.front = front;
+    this.#connection = connection;
+    front.onGone(() => this.giveUp());
+  }
+
+  /** Aborts when nobody waits for the answer any more. */
+  get signal(): AbortSignal {
+    return this.#gone.signal;
+  }
+
+  /** Calls `then` when nobody waits any more, at once where that is so already. */
+  onGone(then: () => void): void {
+    if (this.signal.aborted) then();
+    else this.signal.addEventListener('abort', then, { once: true });
+  }
+
+  /** The secrets as they are now, for the whole of this exchange. */
+  takeSecrets(): TrafficSecrets {
+    const { traffic } = this.#connection.secrets;
+    this.#traffic = traffic;
+    return traffic;
+  }
+
+  /** Nothing is put into it any more. */
+  hasSent(): void {
+    this.#traffic = undefined;
+  }
+
+  giveUp(): void {
+    this.#gone.abort(new BrokenOff('sink'));
+  }
+
+  /** Judges it again. True: it was ended. */
+  review(): boolean {
+    if (this.signal.aborted || this.#isStillRight()) return false;
+    this.giveUp();
+    this.front.abort();
+    return true;
+  }
+
+  #isStillRight(): boolean {
+    if (judge(this.front.head, this.#connection).kind === 'refuse') return false;
+    const { destination, secrets } = this.#connection;
+    return this.#traffic === undefined || this.#traffic.isSameFor(destination, secrets.traffic);
+  }
+}
