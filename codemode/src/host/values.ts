@@ -6,8 +6,8 @@ import type { CodecName } from '../types.ts';
 
 const primordials = capturePrimordials();
 
-/** Ordinary values take a fifth of it. */
-const decodeMsMax = { always: 20, perMegabyte: 500 } as const;
+/** Ordinary values take a fifth of it; what they always may is a pause of the collector, which counts too. */
+const decodeMsMax = { always: 100, perMegabyte: 500 } as const;
 
 /** @throws where the worker sent what is no value, or one that takes too long to be made */
 export function decodeHost(codec: CodecName, text: string | undefined): unknown {
@@ -18,8 +18,8 @@ export function decodeHost(codec: CodecName, text: string | undefined): unknown 
 }
 
 /**
- * The keys of a Map and of a Set are the program's, and V8 hashes numbers without a secret: sixty thousand that fall into one place take quarter of
- * a minute to put there. Processor time, so that a busy machine refuses nothing.
+ * An expression takes longer to be made than its text says. The keys of a Map and of a Set are the program's, and V8 hashes numbers without a secret:
+ * sixty thousand that fall into one place take quarter of a minute to put there. Processor time, so that a busy machine refuses nothing.
  */
 function cpuWatch(msMax: number): () => void {
   const began = process.threadCpuUsage();

@@ -121,3 +121,57 @@ it('decodeHost() does not put sixty thousand keys into one place of a Map or a S
     assert.equal(size, 60_000);
   }
 });
+
+it('encodeHost() writes the flags an expression has, not those it claims', () => {
+  const forged = Object.defineProperty(/a/g, 'unicodeSets', { value: true });
+  Object.defineProperty(forged, 'flags', { value: 'v' });
+  const back = decodeHost('structured', encodeHost('structured', forged, bytesMax)) as RegExp;
+  assert.equal(String(back), '/a/g');
+  const all = [/a\/b\n/dgimsuy, /[\p{L}--[a-z]]/v, /\p{Lu}\p{RGI_Emoji}/v];
+  assert.deepEqual(decodeHost('structured', encodeHost('structured', all, bytesMax)), all);
+});
+
+it('decodeHost() makes no expression that takes long, and encodeHost() says which it is', () => {
+  for (const [source, flags, fault] of [
+    ['a'.repeat(1025), '', /list\[1\] is a RegExp that is longer than 1024/],
+    ['\\p{RGI_Emoji}'.repeat(3), 'v', /list\[1\] is a RegExp that names too many classes/],
+    ['\\P{L}'.repeat(11), 'u', /too many classes/],
+  ] as const) {
+    const expression = new RegExp(source, flags);
+    assert.throws(() => encodeHost('structured', { list: [1, expression] }, bytesMax), fault);
+    const text = JSON.stringify([['x', source, flags]]);
+    assert.throws(() => decodeHost('structured', text), TypeError);
+  }
+  assert.ok(decodeHost('structured', JSON.stringify([['x', '\\p{L}'.repeat(200), 'i']])) instanceof RegExp);
+  const many = Array.from({ length: 4000 }, (_, at) => ['x', `\\p{RGI_Emoji}\\p{RGI_Emoji}${at}`, 'iv']);
+  assert.throws(() => decodeHost('structured', JSON.stringify(many)), TypeError);
+});
+
+it('decodeHost() follows each of forty thousand values that stand for one another once', () => {
+  const length = 40_000;
+  const began = process.threadCpuUsage();
+  const chain = Array.from({ length }, (_, at) => ['j', ['r', at + 2]]);
+  const list = ['a', ['r', 1], ['r', length / 2], ['r', length + 1]];
+  const text = JSON.stringify([list, ...chain, ['o', 'end', 'reached']]);
+  const [first, middle, last] = decodeHost('structured', text) as readonly unknown[];
+  assert.deepEqual(last, { end: 'reached' });
+  assert.ok(first === last && middle === last);
+  const ring = [...Array.from({ length }, (_, at) => ['j', ['r', at + 1]]), ['j', ['r', 0]]];
+  assert.throws(() => decodeHost('structured', JSON.stringify(ring)), TypeError);
+  // A tenth of a second; it was ten.
+  assert.ok(process.threadCpuUsage(began).user < 2_000_000);
+});
+
+it('decodeValue() takes no list where a text belongs', () => {
+  const p = capturePrimordials();
+  for (const node of [
+    ['n', [1]],
+    ['b', ['1']],
+    ['o', ['a'], 1],
+    ['e', ['Error'], ''],
+    ['t', 'Uint8Array', []],
+    ['x', ['a'], ''],
+    ['h', [1]],
+  ])
+    assert.throws(() => decodeValue(p, JSON.stringify([node])), TypeError, JSON.stringify(node));
+});

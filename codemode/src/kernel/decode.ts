@@ -3,6 +3,7 @@
  * that runs foreign code, so every node is checked; what is wrong throws, and nothing is called on what was read.
  */
 import type { Primordials } from './primordials.ts';
+import { decodeRegExp } from './reg-exp.ts';
 
 interface Decoding {
   readonly p: Primordials;
@@ -21,9 +22,16 @@ export function decodeValue(p: Primordials, text: string): unknown {
   }
   if (!nodes.every((node) => Array.isArray(node))) throw new TypeError('malformed value');
   const decoding: Decoding = { p, nodes, values: [] };
-  for (let at = 0; at < nodes.length; at += 1) decoding.values[at] = decodeShell(decoding, nodes[at] ?? []);
+  for (let at = 0; at < nodes.length; at += 1) {
+    // Of all that is made here an expression alone takes more than its own length.
+    if (at % 256 === 255 || nodes[at]?.[0] === 'x') p.watch?.();
+    decoding.values[at] = decodeShell(decoding, nodes[at] ?? []);
+  }
   resolveStandIns(decoding);
-  for (let at = 0; at < nodes.length; at += 1) fillNode(decoding, at);
+  for (let at = 0; at < nodes.length; at += 1) {
+    if (at % 256 === 255) p.watch?.();
+    fillNode(decoding, at);
+  }
   return decoding.values[0];
 }
 
@@ -42,9 +50,9 @@ export function decodeShell(decoding: Decoding, node: readonly unknown[]): unkno
     case 'd':
       return new Date(typeof node[1] === 'number' ? node[1] : Number.NaN);
     case 'x':
-      return decodeRegExp(node);
+      return decodeRegExp(node[1], node[2]);
     case 't':
-      return decodeBytes(decoding.p, `${node[1]}`, `${node[2]}`);
+      return decodeBytes(decoding.p, decodeText(node[1]), decodeText(node[2]));
     case 'e':
       return decodeError(node);
     case 'j':
@@ -54,26 +62,19 @@ export function decodeShell(decoding: Decoding, node: readonly unknown[]): unkno
   }
 }
 
-/** A pattern that this engine refuses must not end the run that carries it. */
-export function decodeRegExp(node: readonly unknown[]): unknown {
-  try {
-    return new RegExp(`${node[1]}`, `${node[2]}`);
-  } catch {
-    return `/${node[1]}/${node[2]}`;
-  }
-}
-
 export function decodeError(node: readonly unknown[]): Error {
-  const error = new Error(`${node[2]}`);
+  const name = decodeText(node[1]);
+  const message = decodeText(node[2]);
+  const error = new Error(message);
   Object.defineProperty(error, 'name', {
-    value: `${node[1]}`,
+    value: name,
     writable: true,
     enumerable: false,
     configurable: true,
   });
   // Where it was made says nothing about where it happened.
   Object.defineProperty(error, 'stack', {
-    value: `${node[1]}: ${node[2]}`,
+    value: `${name}: ${message}`,
     writable: true,
     enumerable: false,
     configurable: true,
@@ -81,20 +82,30 @@ export function decodeError(node: readonly unknown[]): Error {
   return error;
 }
 
-/** A node that stands for another value (`toJSON`) may stand for one that stands for a third, and so on in a ring. */
+/**
+ * A node that stands for another value (`toJSON`) may stand for one that stands for a third, and so on in a ring. Each is looked at once: what
+ * one stands for, all before it in the chain do.
+ */
 export function resolveStandIns(decoding: Decoding): void {
-  for (let at = 0; at < decoding.nodes.length; at += 1) {
-    let node = decoding.nodes[at];
-    for (let steps = 0; node?.[0] === 'j'; steps += 1) {
-      const target = node[1];
-      if (steps > decoding.nodes.length) throw new TypeError('malformed value');
-      if (Array.isArray(target) && target[0] === 'r') {
-        decoding.values[at] = decoding.values[target[1]];
-        node = decoding.nodes[target[1]];
-        continue;
-      }
-      decoding.values[at] = decodeInline(decoding, target);
-      break;
+  const { nodes, values, p } = decoding;
+  const isResolved: boolean[] = [];
+  for (let first = 0; first < nodes.length; first += 1) {
+    if (first % 256 === 255) p.watch?.();
+    const chain: number[] = [];
+    let at = first;
+    let value = values[at];
+    while (nodes[at]?.[0] === 'j' && isResolved[at] !== true) {
+      if (chain.length >= nodes.length) throw new TypeError('malformed value');
+      chain[chain.length] = at;
+      const target = nodes[at]?.[1];
+      value = decodeInline(decoding, target);
+      if (!Array.isArray(target) || target[0] !== 'r') break;
+      at = target[1];
+    }
+    for (let step = 0; step < chain.length; step += 1) {
+      const number = chain[step] ?? 0;
+      values[number] = value;
+      isResolved[number] = true;
     }
   }
 }
@@ -119,12 +130,18 @@ export function decodeInline(decoding: Decoding, value: unknown): unknown {
     case 'u':
       return undefined;
     case 'n':
-      return Number(value[1]);
+      return Number(decodeText(value[1]));
     case 'b':
-      return decodeBigInt(`${value[1]}`);
+      return decodeBigInt(decodeText(value[1]));
     default:
       throw new TypeError('malformed value');
   }
+}
+
+/** A list nested in lists would take the square of its length to be made a text. */
+export function decodeText(value: unknown): string {
+  if (typeof value !== 'string') throw new TypeError('malformed value');
+  return value;
 }
 
 export function decodeBigInt(text: string): bigint {
@@ -139,11 +156,15 @@ export function fillNode(decoding: Decoding, at: number): void {
   switch (node[0]) {
     case 'o':
       for (let index = 1; index + 1 < node.length; index += 2) {
-        setMember(decoding.p, target as object, { key: `${node[index]}`, value: inline(index + 1) });
+        if (index % 256 === 255) decoding.p.watch?.();
+        setMember(decoding.p, target as object, { key: decodeText(node[index]), value: inline(index + 1) });
       }
       return;
     case 'a':
-      for (let index = 1; index < node.length; index += 1) (target as unknown[])[index - 1] = inline(index);
+      for (let index = 1; index < node.length; index += 1) {
+        if (index % 256 === 0) decoding.p.watch?.();
+        (target as unknown[])[index - 1] = inline(index);
+      }
       return;
     case 'h':
       fillSparse(decoding, target as unknown[], node);
@@ -174,8 +195,11 @@ export function fillNode(decoding: Decoding, at: number): void {
 }
 
 export function fillSparse(decoding: Decoding, target: unknown[], node: readonly unknown[]): void {
-  target.length = Number(node[1]);
+  const length: unknown = node[1];
+  if (typeof length !== 'number') throw new TypeError('malformed value');
+  target.length = length;
   for (let index = 2; index + 1 < node.length; index += 2) {
+    if (index % 256 === 0) decoding.p.watch?.();
     const place: unknown = node[index];
     if (typeof place !== 'number' || !(place >= 0 && place < target.length))
       throw new TypeError('malformed value');

@@ -10,6 +10,7 @@
  * Getters, Proxy traps and `toJSON` run here, in the realm the value belongs to, never at the reader.
  */
 import type { Primordials } from './primordials.ts';
+import { regExpFault } from './reg-exp.ts';
 
 export interface EncodeOptions {
   readonly bytesMax: number;
@@ -236,7 +237,7 @@ export function encodeSpecial(encoding: Encoding, given: unknown, number: number
         return node;
       }
       case '[object RegExp]':
-        return ['x', ...p.regExpParts(given)];
+        return encodeRegExp(encoding, p.regExpParts(given), number);
       case '[object ArrayBuffer]':
         return encodeBytes(encoding, 'ArrayBuffer', p.bufferBytes(given));
       case '[object Promise]':
@@ -252,6 +253,19 @@ export function encodeSpecial(encoding: Encoding, given: unknown, number: number
     if (failure instanceof TypeError && tag !== '[object Error]') return undefined;
     throw failure;
   }
+}
+
+/** The reader makes no expression that takes it long, and says so here, where there is a place to name. */
+export function encodeRegExp(
+  encoding: Encoding,
+  [source, flags]: readonly [string, string],
+  number: number,
+): unknown {
+  encodeGrow(encoding, source.length);
+  const fault = regExpFault(source, flags);
+  if (fault === undefined) return ['x', source, flags];
+  const path = encodePath(encoding, encoding.holders[number] ?? -1, encoding.keys[number] ?? '');
+  throw encodeRefusal('serialization', `${path} is a RegExp that ${fault}`);
 }
 
 export function encodeError(encoding: Encoding, given: Error, number: number): unknown {

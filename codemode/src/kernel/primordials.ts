@@ -4,6 +4,8 @@
  * Functions in this folder are sent to the engines as text (`source.ts`): they may name each other and what is
  * passed to them, nothing else of the file they stand in. The host uses the codec too, with its own primordials.
  */
+import { regExpReader } from './reg-exp.ts';
+
 export interface Primordials {
   readonly mapForEach: (map: unknown, visit: (value: unknown, key: unknown) => void) => void;
   readonly setForEach: (set: unknown, visit: (value: unknown) => void) => void;
@@ -16,7 +18,7 @@ export interface Primordials {
   readonly bufferBytes: (value: unknown) => Uint8Array;
   readonly typedArrays: ReadonlyMap<string, new (buffer: ArrayBuffer) => ArrayBufferView>;
   readonly objectPrototype: object;
-  /** The host's alone: asked now and then while a collection is filled. @throws where that takes longer than it may */
+  /** The host's alone: asked now and then while a value is made. @throws where that takes longer than it may */
   readonly watch?: () => void;
 }
 
@@ -54,7 +56,7 @@ export function capturePrimordials(): Primordials {
     mapForEach: uncurry(Map.prototype.forEach),
     setForEach: uncurry(Set.prototype.forEach),
     dateTime: uncurry(Date.prototype.getTime),
-    regExpParts: regExpReader(getter(RegExp.prototype, 'source'), getter(RegExp.prototype, 'flags')),
+    regExpParts: regExpReader(getter),
     tagOf: uncurry(Object.prototype.toString),
     typedArrayName: (value) => (isView(value) ? (typedTag(value) ?? 'DataView') : undefined),
     bufferBytes(value) {
@@ -66,12 +68,4 @@ export function capturePrimordials(): Primordials {
     typedArrays,
     objectPrototype: Object.prototype,
   };
-}
-
-/** `flags` reads the expression's own properties, which are the code's: its answer is checked. */
-export function regExpReader(
-  source: (value: unknown) => unknown,
-  flags: (value: unknown) => unknown,
-): (value: unknown) => readonly [string, string] {
-  return (value) => [`${source(value)}`, `${flags(value)}`];
 }

@@ -13,11 +13,13 @@ import * as harden from './harden.ts';
 import * as inspect from './inspect.ts';
 import * as primordials from './primordials.ts';
 import * as random from './random.ts';
+import * as regExp from './reg-exp.ts';
 import * as state from './state.ts';
 import * as timers from './timers.ts';
 import * as tools from './tools.ts';
 
 const parts: readonly Readonly<Record<string, unknown>>[] = [
+  regExp,
   primordials,
   edition,
   encode,

@@ -49,6 +49,17 @@ return [lie({ valueOf: () => 2 }), lie('x'), lie(-5), lie(NaN)]`,
     expect: returns([{}, {}, {}]),
   },
   {
+    name: 'B19 a RegExp that claims flags',
+    code: "const r = Object.defineProperties(/a/g, { flags: { value: 'v' }, unicodeSets: { value: true } }); await codemode.f(r); return r",
+    tools: () => ({ f: (given) => assert.equal(String(given), '/a/g') }),
+    expect: returns(/a/g),
+  },
+  {
+    name: 'B19 a RegExp that takes long to be made',
+    code: "return { list: [new RegExp('\\\\p{L}'.repeat(4000), 'u')] }",
+    expect: fails('serialization', /list\[0\] is a RegExp that is longer than 1024 characters/),
+  },
+  {
     name: 'B19 values that look like the codec',
     code: 'return [["r", 0], ["u"], ["n", "NaN"], ["o", "a", 1], { encodeFailure: "x" }, "[\\"r\\",0]"]',
     expect: returns([['r', 0], ['u'], ['n', 'NaN'], ['o', 'a', 1], { encodeFailure: 'x' }, '["r",0]']),
