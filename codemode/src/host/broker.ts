@@ -4,6 +4,7 @@
  */
 import type { Limits } from '../limits.ts';
 import type { Approval, CodecName, ExecuteOptions, ExecutionEvent } from '../types.ts';
+import type { HostWork } from './host-work.ts';
 import { judge } from './policy.ts';
 import { inToolContext } from './tool-context.ts';
 import type { ToolEntry, ToolSet } from './tool-set.ts';
@@ -13,6 +14,7 @@ export interface BrokerOwner {
   readonly executionId: string;
   readonly limits: Limits;
   readonly codec: CodecName;
+  readonly hostWork: HostWork;
   readonly options: Pick<ExecuteOptions, 'policy' | 'approve'>;
   /** Sends the answer to the code. */
   answer(call: number, ok: boolean, text: string | undefined): void;
@@ -78,7 +80,8 @@ export class Broker {
     this.#heldBytes += pending.text.length;
     if (this.#heldBytes > heldBytesMax)
       return `more than ${heldBytesMax} bytes of arguments in calls that wait for their answers`;
-    const args = decodeHost(this.#owner.codec, pending.text);
+    const args = this.#owner.hostWork.measure(() => decodeHost(this.#owner.codec, pending.text));
+    if (this.#closed) return undefined;
     if (!Array.isArray(args)) return 'it called a tool without a list of arguments';
     const call: Call = { ...pending, entry, args };
     this.#owner.event({ type: 'tool-call', ...namesOf(call), args });
@@ -185,8 +188,10 @@ export class Broker {
   }
 
   async #run(call: Call): Promise<void> {
+    const { executionId, limits, hostWork } = this.#owner;
+    while (hostWork.isTired) await hostWork.turn();
+    if (this.#closed) return;
     const began = performance.now();
-    const { executionId, limits } = this.#owner;
     const late = new AbortController();
     const timer = setTimeout(
       () => late.abort(new Error(`Tool '${call.entry.fullName}' timed out after ${limits.toolMs}ms`)),
@@ -197,9 +202,10 @@ export class Broker {
     let answer: Answer;
     try {
       const value = await Promise.race([
-        inToolContext(context, async () => await call.entry.call(...call.args)),
+        inToolContext(context, hostWork, async () => await call.entry.call(...call.args)),
         whenAborted(signal),
       ]);
+      while (hostWork.isTired) await hostWork.turn();
       answer = this.#encoded(call, value);
     } catch (failure) {
       answer = { ok: false, text: JSON.stringify([nameOf(failure), messageOf(failure)]) };
@@ -218,7 +224,8 @@ export class Broker {
 
   #encoded(call: Call, value: unknown): Answer {
     try {
-      return { ok: true, text: encodeHost(this.#owner.codec, value, this.#owner.limits.toolResultBytes) };
+      const { codec, limits, hostWork } = this.#owner;
+      return { ok: true, text: hostWork.measure(() => encodeHost(codec, value, limits.toolResultBytes)) };
     } catch (failure) {
       return {
         ok: false,

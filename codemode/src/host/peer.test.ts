@@ -2,10 +2,13 @@
 import assert from 'node:assert/strict';
 import { PassThrough } from 'node:stream';
 import { it } from 'node:test';
+import { z } from 'zod';
 import { PooledExecutor } from '../executor.ts';
 import { defaultLimits, type Limits } from '../limits.ts';
 import type { Exit, Place } from '../places/place.ts';
 import { encodeFrame, FrameReader } from '../protocol/framing.ts';
+import { catalogOf, toolTreeOf } from '../tools/catalog.ts';
+import type { ExecutionEvent } from '../types.ts';
 
 type Speak = (say: (frame: object | Buffer) => void, nonce: string, input: PassThrough) => void;
 
@@ -187,4 +190,74 @@ it('Broker goes on when the worker reads its answers after all', async () => {
   await using executor = new PooledExecutor(place, optionsOf(limits));
   const { errorInfo } = await executor.execute('return 1', tools, { signal: stop.signal });
   assert.deepEqual([errorInfo?.kind, started], ['aborted', 20]);
+});
+
+/** Some kilobytes that are a thousand million values to whoever walks them. */
+const thousand = (value: unknown) => ['a', ...Array.from({ length: 1000 }, () => value)];
+const shared = [thousand(['r', 3]), thousand(['r', 4]), thousand(1)];
+const expansive = JSON.stringify([['a', ['r', 1]], ['o', 'x', ['r', 2]], ...shared]);
+const checkedTool = () => toolTreeOf(catalogOf({ f: { inputSchema: z.object({}), execute: () => 1 } }));
+
+it('Run ends with cpu when its values have taken this program as long as they may', async () => {
+  const limits = { ...defaultLimits, wallMs: 60_000, cpuMs: 100 };
+  const speak: Speak = (say, nonce) => {
+    for (let call = 1; call <= 1000; call += 1) say({ t: 'call', nonce, call, tool: 0, text: expansive });
+  };
+  await using executor = new PooledExecutor(hostile(speak), optionsOf(limits));
+  let settled = 0;
+  const onEvent = ({ type }: ExecutionEvent) => void (settled += type === 'tool-result' ? 1 : 0);
+  const { errorInfo } = await executor.execute('return 1', checkedTool(), { onEvent });
+  assert.deepEqual(
+    [errorInfo?.kind, errorInfo?.message],
+    ['cpu', "CPU time limit exceeded (500ms to read and write the code's values)"],
+  );
+  assert.ok(settled < 500, `${settled} settled`);
+});
+
+it('Broker leaves the others a turn between calls that take long', async () => {
+  const calls = 20;
+  const stop = new AbortController();
+  const speak: Speak = (say, nonce) => {
+    for (let call = 1; call <= calls; call += 1) say({ t: 'call', nonce, call, tool: 0, text: expansive });
+  };
+  await using executor = new PooledExecutor(hostile(speak), optionsOf({ ...defaultLimits, cpuMs: 60_000 }));
+  let turn = 0;
+  const count = () => {
+    turn += 1;
+    if (!stop.signal.aborted) setImmediate(count);
+  };
+  setImmediate(count);
+  const settledIn: number[] = [];
+  const onEvent = ({ type }: ExecutionEvent) => {
+    if (type === 'tool-result') settledIn.push(turn);
+    if (settledIn.length === calls) stop.abort();
+  };
+  await executor.execute('return 1', checkedTool(), { onEvent, signal: stop.signal });
+  assert.equal(settledIn.length, calls);
+  assert.ok(new Set(settledIn).size > calls / 2, `${calls} calls in ${new Set(settledIn).size} turns`);
+});
+
+it('Peer leaves the others a turn between frames that take long, and loses none', async () => {
+  const frames = 30;
+  const limits = { ...defaultLimits, wallMs: 20_000 };
+  const speak: Speak = (say, nonce) => {
+    const all = Array.from({ length: frames }, () =>
+      encodeFrame({ t: 'log', nonce, level: 'log', text: 'x' }),
+    );
+    say(Buffer.concat([...all, encodeFrame(done(nonce, '[1]'))]));
+  };
+  await using executor = new PooledExecutor(hostile(speak), optionsOf(limits));
+  let turn = 0;
+  const loop = setInterval(() => (turn += 1), 0);
+  const heardIn: number[] = [];
+  const onEvent = ({ type }: ExecutionEvent) => {
+    if (type !== 'log') return;
+    heardIn.push(turn);
+    const began = performance.now();
+    while (performance.now() - began < 12);
+  };
+  const { result } = await executor.execute('return 1', {}, { onEvent });
+  clearInterval(loop);
+  assert.deepEqual([result, heardIn.length], [1, frames]);
+  assert.ok(new Set(heardIn).size > frames / 2, `${frames} frames in ${new Set(heardIn).size} turns`);
 });

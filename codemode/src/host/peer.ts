@@ -2,6 +2,7 @@
  * The host's end of one worker: frames out, checked frames in, and one end. A worker that breaks the protocol is ended; what it said
  * before counts, what it says after does not.
  */
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { CodemodeError } from '../errors.ts';
 import type { Exit, PlacedWorker } from '../places/place.ts';
 import type { EngineLimits, EngineName, HostFrame } from '../protocol/frames.ts';
@@ -14,6 +15,8 @@ export type PeerEvent =
   | { readonly type: 'frame'; readonly frame: CheckedFrame }
   | { readonly type: 'gone'; readonly reason: string; readonly outOfMemory: boolean };
 
+/** What everybody else may be held up by at a time, beside what one frame takes. */
+const turnMsMax = 10;
 /** Before a run a worker says that it is ready, or why it is not. */
 const idleFrameBytesMax = 131_072;
 
@@ -26,12 +29,19 @@ export class Peer {
   #fault: string | undefined;
   #ready = Promise.withResolvers<void>();
   readonly #reader = new FrameReader();
+  readonly #unhandled: unknown[] = [];
+  /** While others have their turn. */
+  #turn: Promise<void> | undefined;
   readonly exited: Promise<Exit>;
   engine = '';
 
   constructor(placed: PlacedWorker, hello: { readonly engine: EngineName; readonly limits: EngineLimits }) {
     this.placed = placed;
-    this.exited = placed.exited.then((exit) => this.#onExit(exit));
+    this.exited = placed.exited.then(async (exit) => {
+      // What it said before it ended counts.
+      while (this.#turn !== undefined) await this.#turn;
+      return this.#onExit(exit);
+    });
     // A worker that dies while a frame is on its way: the exit tells, the pipe's error adds nothing.
     placed.input.on('error', () => {});
     placed.output.on('error', () => {});
@@ -88,10 +98,37 @@ export class Peer {
   #onBytes(bytes: Buffer): void {
     if (this.#fault !== undefined) return;
     try {
-      for (const raw of this.#reader.push(bytes)) this.#onFrame(workerFrameSchema.parse(raw));
+      for (const raw of this.#reader.push(bytes)) this.#unhandled.push(raw);
+      if (this.#turn === undefined) this.#handle();
     } catch (failure) {
-      this.#break(`it broke the protocol: ${failure instanceof Error ? failure.message.slice(0, 200) : ''}`);
+      this.#breakBy(failure);
     }
+  }
+
+  /** One piece of bytes may hold a thousand frames, each with work for this thread. @throws where one is against the protocol */
+  #handle(): void {
+    const began = performance.now();
+    while (this.#unhandled.length > 0) {
+      this.#onFrame(workerFrameSchema.parse(this.#unhandled.shift()));
+      if (performance.now() - began < turnMsMax || this.#unhandled.length === 0) continue;
+      this.placed.output.pause();
+      this.#turn = nextTurn().then(() => this.#goOn());
+      return;
+    }
+  }
+
+  #goOn(): void {
+    this.#turn = undefined;
+    this.placed.output.resume();
+    try {
+      this.#handle();
+    } catch (failure) {
+      this.#breakBy(failure);
+    }
+  }
+
+  #breakBy(failure: unknown): void {
+    this.#break(`it broke the protocol: ${failure instanceof Error ? failure.message.slice(0, 200) : ''}`);
   }
 
   #onFrame(frame: CheckedFrame): void {
@@ -111,6 +148,7 @@ export class Peer {
 
   #break(reason: string): void {
     this.#fault ??= reason;
+    this.#unhandled.length = 0;
     this.placed.kill();
   }
 

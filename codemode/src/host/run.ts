@@ -11,6 +11,7 @@ import { type CheckedFrame, contentBlockSchema } from '../protocol/worker-schema
 import type { CodecName, ContentBlock, ExecuteOptions, ExecutionEvent, ResumeAnswer } from '../types.ts';
 import { Broker, type BrokerOwner, type PendingCall } from './broker.ts';
 import { type CpuWatch, watchCpu } from './cpu-watch.ts';
+import { HostWork } from './host-work.ts';
 import { LogMeter, type LogStyle } from './log-meter.ts';
 import type { Peer, PeerEvent } from './peer.ts';
 import { Stopwatch } from './stopwatch.ts';
@@ -68,6 +69,8 @@ export interface RunOutcome {
 const unhandledMax = 3;
 /** The longest line of the kernel's console, its mark included. */
 const lineCharsMax = 65_600;
+/** This program may compute for half as long as the engine, which writes and reads the same values, and no less than some pauses of the collector. */
+const hostMsMin = 500;
 /** What a frame holds beside its text: an error's name, message and stack above all. */
 const frameOwnBytes = 524_288;
 
@@ -76,6 +79,7 @@ export class Run implements BrokerOwner {
   readonly limits: Limits;
   readonly codec: CodecName;
   readonly options: ExecuteOptions;
+  readonly hostWork: HostWork;
   readonly #plan: RunPlan;
   readonly #peer: Peer;
   readonly #nonce = randomBytes(16).toString('hex');
@@ -100,6 +104,10 @@ export class Run implements BrokerOwner {
     this.limits = plan.limits;
     this.codec = plan.codec;
     this.options = plan.options;
+    const hostMsMax = Math.max(hostMsMin, Math.ceil(plan.limits.cpuMs / 2));
+    this.hostWork = new HostWork(hostMsMax, () =>
+      this.#fail('cpu', `CPU time limit exceeded (${hostMsMax}ms to read and write the code's values)`),
+    );
     this.#broker = new Broker(plan.tools, this);
     this.#log = new LogMeter(plan.limits, plan.logStyle);
     this.#wall = new Stopwatch(plan.limits.wallMs, () =>
@@ -173,10 +181,8 @@ export class Run implements BrokerOwner {
       return;
     }
     this.#peer.send({ t: 'resume', ...common, snapshot: start.snapshot });
-    for (const pending of start.parked) {
-      const failure = this.#broker.receive(pending, pending.call === start.asked ? start.answer : undefined);
-      if (failure !== undefined) this.#fail('tool-limit', failure);
-    }
+    for (const pending of start.parked)
+      this.#receive(pending, pending.call === start.asked ? start.answer : undefined);
   }
 
   #onPeer(event: PeerEvent): void {
@@ -198,7 +204,7 @@ export class Run implements BrokerOwner {
     if (!('nonce' in frame) || frame.nonce !== this.#nonce) return;
     switch (frame.t) {
       case 'call':
-        this.#onCall(frame);
+        this.#receive({ call: frame.call, tool: frame.tool, text: frame.text });
         return;
       case 'log':
         if (!this.#log.add(frame.level, frame.text))
@@ -236,10 +242,10 @@ export class Run implements BrokerOwner {
     }
   }
 
-  #onCall(frame: Extract<CheckedFrame, { readonly t: 'call' }>): void {
+  #receive(pending: PendingCall, answered?: ResumeAnswer): void {
     let failure: string | undefined;
     try {
-      failure = this.#broker.receive({ call: frame.call, tool: frame.tool, text: frame.text });
+      failure = this.#broker.receive(pending, answered);
     } catch {
       failure = 'it called a tool with arguments that are no values';
     }
@@ -278,7 +284,7 @@ export class Run implements BrokerOwner {
       return failed('result-limit', `the result is larger than ${this.limits.resultBytes} bytes`);
     }
     try {
-      return { type: 'ok', value: decodeHost(this.codec, text) };
+      return { type: 'ok', value: this.hostWork.measure(() => decodeHost(this.codec, text)) };
     } catch {
       return failed('crash', 'the engine sent a result that is no value');
     }

@@ -3,6 +3,7 @@
  * are made. A catalog gives the tree that `execute()` takes.
  */
 import { z } from 'zod';
+import { chargeRun } from '../host/tool-context.ts';
 import type { ToolFn, ToolTree } from '../types.ts';
 import { refuseExpansive } from './expanse.ts';
 import { uniqueNames } from './names.ts';
@@ -68,8 +69,10 @@ function checked({ inputSchema, execute }: ToolDefinition): ToolFn {
   const schema = inputSchema instanceof z.ZodType ? inputSchema : fromJsonSchema(inputSchema);
   return (input) => {
     if (schema === undefined) return execute(input);
-    refuseExpansive(input);
-    const parsed = schema.safeParse(input === undefined ? {} : input);
+    const parsed = chargeRun(() => {
+      refuseExpansive(input);
+      return schema.safeParse(input === undefined ? {} : input);
+    });
     if (parsed.success) return execute(parsed.data);
     throw new TypeError(`invalid input: ${z.prettifyError(parsed.error)}`);
   };

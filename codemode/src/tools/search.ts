@@ -1,5 +1,6 @@
 /** Finds tools by words in large sets (BM25 over names, descriptions and parameters), so that a prompt need not hold them all. */
 import { z } from 'zod';
+import { chargeRun } from '../host/tool-context.ts';
 import { type CatalogEntry, catalogOf } from './catalog.ts';
 import { signatureOf } from './declarations.ts';
 
@@ -78,7 +79,7 @@ export function withSearch(
       outputSchema: z.array(found),
       execute: (input) => {
         const { query, limit = 8 } = input as { readonly query: string; readonly limit?: number };
-        return search.find(query, limit);
+        return chargeRun(() => search.find(query, limit));
       },
     },
   });
