@@ -62,3 +62,16 @@ it('Preparer.prepare() unwraps a fence of blanks at once', async () => {
     await preparer.dispose();
   }
 });
+
+it('Preparer.prepare() leaves expressions that take long to be read to its thread', async () => {
+  // Its time is over before it can answer; what is read here has no such time.
+  const preparer = new Preparer(1);
+  try {
+    for (const expression of [`/[${'\\p{RGI_Emoji}'.repeat(130)}]/vi`, `/${'[^\\P{L}]'.repeat(200)}/u`])
+      await assert.rejects(preparer.prepare(`return ${expression}`, options), isTimeout);
+    const { text } = await preparer.prepare('return /[a-z]+/gu.test("C:/p/u")', options);
+    assert.match(text, /\/\[a-z\]\+\/gu/);
+  } finally {
+    await preparer.dispose();
+  }
+});
