@@ -48,15 +48,25 @@ export function catalogOf(
   });
 }
 
-/** What `execute()` takes. */
+/** What `execute()` takes: without prototypes, as a server may be called `toString`. */
 export function toolTreeOf(entries: readonly CatalogEntry[]): ToolTree {
-  const root: Record<string, unknown> = {};
+  const root: Space = Object.create(null);
   for (const { path, call } of entries) {
     let space = root;
-    for (const name of path.slice(1, -1)) space = (space[name] ??= {}) as Record<string, unknown>;
+    for (const name of path.slice(1, -1)) {
+      const found = space[name];
+      // Where a tool has the name as well, the namespace gets it: a function takes no members.
+      const next: Space = typeof found === 'object' ? found : Object.create(null);
+      space[name] = next;
+      space = next;
+    }
     space[path.at(-1) ?? ''] = call;
   }
-  return root as ToolTree;
+  return root;
+}
+
+interface Space {
+  [name: string]: ToolFn | Space;
 }
 
 function schemaOf(schema: z.ZodType | JsonSchema | undefined): JsonSchema | undefined {

@@ -8,8 +8,10 @@ import type { CatalogEntry, JsonSchema } from './catalog.ts';
 const depthMax = 12;
 /** So are the parts of a type beyond this: one that refers to itself in ten places is a million at a depth of six. */
 const partsMax = 1000;
-/** And one whose text is longer: a single string in a schema may be megabytes. */
+/** And one whose text is longer, or who takes as many steps to be read: one string of a schema may be megabytes, and stand in a thousand places. */
 const typeCharsMax = 20_000;
+/** As many as JSON Schema has. */
+const typesMax = 7;
 /** Of what a server says about one tool and its fields. */
 const docLinesMax = 100;
 
@@ -78,7 +80,11 @@ function keyOf(name: string): string {
 
 export function typeOf(schema: JsonSchema | undefined): string {
   try {
-    const text = render(schema, { root: schema, depth: 0, left: { parts: partsMax } });
+    const text = render(schema, {
+      root: schema,
+      depth: 0,
+      left: { parts: partsMax, chars: typeCharsMax },
+    });
     return text.length > typeCharsMax ? 'unknown' : text;
   } catch {
     return 'unknown';
@@ -88,19 +94,35 @@ export function typeOf(schema: JsonSchema | undefined): string {
 interface Rendering {
   readonly root: JsonSchema | undefined;
   readonly depth: number;
-  readonly left: { parts: number };
+  readonly left: { parts: number; chars: number };
+}
+
+/** @throws RangeError where nothing is left: the whole type is `unknown` */
+function spend(at: Rendering, chars: number): void {
+  at.left.chars -= chars;
+  if (at.left.chars < 0) throw new RangeError('the type is too long');
+}
+
+function literal(value: unknown, at: Rendering): string {
+  const text = JSON.stringify(value) ?? 'undefined';
+  spend(at, text.length);
+  return text;
 }
 
 function render(schema: unknown, at: Rendering): string {
+  spend(at, 1);
   if (schema === false) return 'never';
   at.left.parts -= 1;
   if (!isRecord(schema) || at.depth > depthMax || at.left.parts < 0) return 'unknown';
   const deeper = { ...at, depth: at.depth + 1 };
   const nullable = schema['nullable'] === true ? ' | null' : '';
-  if (typeof schema['$ref'] === 'string') return render(resolve(at.root, schema['$ref']), deeper);
-  if ('const' in schema) return `${JSON.stringify(schema['const'])}${nullable}`;
+  if (typeof schema['$ref'] === 'string') {
+    spend(at, Math.floor(schema['$ref'].length / 16));
+    return render(resolve(at.root, schema['$ref']), deeper);
+  }
+  if ('const' in schema) return `${literal(schema['const'], at)}${nullable}`;
   if (Array.isArray(schema['enum']))
-    return `${schema['enum'].map((value) => JSON.stringify(value)).join(' | ') || 'never'}${nullable}`;
+    return `${schema['enum'].map((value) => literal(value, at)).join(' | ') || 'never'}${nullable}`;
   for (const [key, joint] of [
     ['anyOf', ' | '],
     ['oneOf', ' | '],
@@ -111,7 +133,11 @@ function render(schema: unknown, at: Rendering): string {
       return `${[...new Set(parts.map((part) => group(render(part, deeper))))].join(joint)}${nullable}`;
   }
   const { type } = schema;
-  if (Array.isArray(type)) return type.map((one) => renderType(schema, one, deeper)).join(' | ');
+  if (Array.isArray(type)) {
+    spend(at, type.length);
+    const types = [...new Set<unknown>(type)].slice(0, typesMax);
+    return [...new Set(types.map((one) => renderType(schema, one, deeper)))].join(' | ');
+  }
   return `${renderType(schema, type ?? (isRecord(schema['properties']) ? 'object' : undefined), deeper)}${nullable}`;
 }
 
@@ -142,15 +168,18 @@ function renderArray(schema: Readonly<Record<string, unknown>>, at: Rendering): 
 
 function renderObject(schema: Readonly<Record<string, unknown>>, at: Rendering): string {
   const properties = isRecord(schema['properties']) ? Object.entries(schema['properties']) : [];
-  const required = new Set(Array.isArray(schema['required']) ? schema['required'] : []);
+  const listed: readonly unknown[] = Array.isArray(schema['required']) ? schema['required'] : [];
+  spend(at, properties.length + listed.length);
+  const required = new Set(listed);
   const extra = schema['additionalProperties'];
   if (properties.length === 0)
     return extra === false
       ? 'Record<string, never>'
       : `Record<string, ${isRecord(extra) ? render(extra, at) : 'unknown'}>`;
-  const members = properties.map(
-    ([name, member]) => `${keyOf(name)}${required.has(name) ? '' : '?'}: ${render(member, at)}`,
-  );
+  const members = properties.map(([name, member]) => {
+    spend(at, name.length);
+    return `${keyOf(name)}${required.has(name) ? '' : '?'}: ${render(member, at)}`;
+  });
   return `{ ${members.join('; ')} }`;
 }
 

@@ -22,10 +22,14 @@ export function safeName(name: string): string {
 /** In the order given: a name that is taken, by one before or from the beginning, gets a number. */
 export function uniqueNames(names: readonly string[], others: readonly string[] = []): readonly string[] {
   const taken = new Set(others);
+  // Thousands of names may be safe as one: none looks for its number from the beginning.
+  const next = new Map<string, number>();
   return names.map((name) => {
     const safe = safeName(name);
     let unique = safe;
-    for (let number = 2; taken.has(unique); number += 1) unique = `${safe}_${number}`;
+    let number = next.get(safe) ?? 2;
+    for (; taken.has(unique); number += 1) unique = `${safe}_${number}`;
+    next.set(safe, number);
     taken.add(unique);
     return unique;
   });

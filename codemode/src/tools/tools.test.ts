@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import { z } from 'zod';
 import { judge } from '../host/policy.ts';
+import { toolSetOf } from '../host/tool-set.ts';
 import { stripTypes } from '../source/typescript.ts';
 import { catalogOf, toolTreeOf } from './catalog.ts';
 import { declarationsOf, typeOf } from './declarations.ts';
@@ -121,4 +122,54 @@ it('catalogOf() checks no input that is far larger than it looks, and any other'
   const shared = (value: unknown): unknown[] => Array.from({ length: 1000 }, () => value);
   assert.throws(() => entry?.call({ x: shared(shared(shared(1))) }), /too large/);
   assert.equal(entry?.call({ x: [shared(shared(1)).slice(0, 10)] }), 'ran');
+});
+
+it('typeOf() reads a type that is listed many times once, and stops where the text is long enough', () => {
+  let reads = 0;
+  const properties = Object.fromEntries(Array.from({ length: 100 }, (_, at) => [`property${at}`, {}]));
+  const schema = {
+    type: Array.from({ length: 10_000 }, () => 'object'),
+    get properties() {
+      reads += 1;
+      return properties;
+    },
+  };
+  assert.match(typeOf(schema), /^\{ property0\?: unknown; /);
+  assert.ok(reads < 10, `${reads} reads`);
+  const types = ['string', 'null', 'string', 'integer', 'number', 'x', 'y', 'z', 'boolean'];
+  assert.equal(typeOf({ type: types }), 'string | null | number | unknown');
+
+  let written = 0;
+  const long = {
+    toJSON() {
+      written += 1;
+      return 'x'.repeat(1000);
+    },
+  };
+  const $defs = { long: { enum: Array.from({ length: 1000 }, () => long) } };
+  assert.equal(
+    typeOf({ $defs, anyOf: Array.from({ length: 1000 }, () => ({ $ref: '#/$defs/long' })) }),
+    'unknown',
+  );
+  assert.ok(written < 50, `${written} written`);
+});
+
+it('toolTreeOf() takes any name for a namespace, and changes nothing that was there', () => {
+  const own = (name: string) => Object.getOwnPropertyNames(Reflect.get(Object.prototype, name));
+  const members = own('toString');
+  const inherited = ['toString', 'valueOf', 'hasOwnProperty', '__proto__'];
+  const shadowed = catalogOf({ same: () => 0 });
+  const entries = [
+    ...shadowed,
+    ...inherited.flatMap((space) => catalogOf({ name: () => space }, [space])),
+    ...catalogOf({ name: () => 'inside' }, ['same']),
+  ];
+  const tree = toolTreeOf(entries);
+  assert.deepEqual(
+    toolSetOf(tree).entries.map(({ fullName, call }) => [fullName, call()]),
+    [['codemode.same.name', 'inside'], ...inherited.map((space) => [`codemode.${space}.name`, space])],
+  );
+  assert.deepEqual(own('toString'), members);
+  assert.deepEqual(Object.keys(Object.prototype), []);
+  assert.deepEqual(Object.keys(shadowed[0]?.call ?? {}), []);
 });
