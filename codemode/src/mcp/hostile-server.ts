@@ -15,6 +15,8 @@ const tools = [
     outputSchema: { type: 'object', properties: { text: { type: 'string', pattern } } },
   },
   { name: 'flood', inputSchema: { type: 'object' } },
+  { name: 'ask', inputSchema: { type: 'object' } },
+  { name: 'tell', inputSchema: { type: 'object' } },
 ];
 
 function say(message: object): void {
@@ -27,12 +29,27 @@ function answer(id: unknown, result: object): void {
 
 /** A line that never ends. */
 function flood(): void {
-  const part = 'x'.repeat(1_000_000);
+  repeat('x'.repeat(1_000_000));
+}
+
+/** Without end, and without reading what it is answered; a thousand times in a second at most. */
+function ask(): void {
+  lines.pause();
+  const ping = `${JSON.stringify({ jsonrpc: '2.0', id: 'x'.repeat(1000), method: 'ping' })}\n`;
+  setInterval(() => process.stdout.write(ping.repeat(20)), 20);
+}
+
+function tell(): void {
+  const params = { level: 'info', data: '' };
+  repeat(`${JSON.stringify({ jsonrpc: '2.0', method: 'notifications/message', params })}\n`.repeat(100));
+}
+
+function repeat(part: string): void {
   const more = (): unknown => process.stdout.write(part, more);
   more();
 }
 
-createInterface({ input: process.stdin }).on('line', (line) => {
+const lines = createInterface({ input: process.stdin }).on('line', (line) => {
   const { id, method, params } = JSON.parse(line) as {
     readonly id?: number;
     readonly method: string;
@@ -46,6 +63,8 @@ createInterface({ input: process.stdin }).on('line', (line) => {
     });
   else if (method === 'tools/list') answer(id, { tools });
   else if (method === 'tools/call' && params?.name === 'flood') flood();
+  else if (method === 'tools/call' && params?.name === 'ask') ask();
+  else if (method === 'tools/call' && params?.name === 'tell') tell();
   else if (method === 'tools/call')
     answer(id, {
       content: [{ type: 'text', text: `called ${params?.name?.slice(0, 20)}` }],

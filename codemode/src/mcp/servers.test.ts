@@ -11,12 +11,13 @@ import { declarationsOf } from '../tools/declarations.ts';
 import { boundedFetch } from './bounded-fetch.ts';
 import { McpServers } from './servers.ts';
 
+const hostile = {
+  command: process.execPath,
+  args: ['--no-warnings', join(import.meta.dirname, 'hostile-server.ts')],
+  env: {},
+};
+
 describe('McpServers with a hostile server', () => {
-  const hostile = {
-    command: process.execPath,
-    args: ['--no-warnings', join(import.meta.dirname, 'hostile-server.ts')],
-    env: {},
-  };
   const executor = createExecutor('quickjs', { spares: 0 });
   let servers: McpServers;
   const run = (code: string) => executor.execute(code, toolTreeOf(servers.entries));
@@ -34,7 +35,17 @@ describe('McpServers with a hostile server', () => {
   it('makes safe names, short texts and types with an end of what it lists', () => {
     assert.deepEqual(
       servers.entries.map((entry) => entry.path.at(-1)?.slice(0, 20)),
-      ['__proto___', 'constructor_', `long${'g'.repeat(16)}`, 'rings', 'slow', 'slow_answer', 'flood'],
+      [
+        '__proto___',
+        'constructor_',
+        `long${'g'.repeat(16)}`,
+        'rings',
+        'slow',
+        'slow_answer',
+        'flood',
+        'ask',
+        'tell',
+      ],
     );
     const text = declarationsOf(servers.entries);
     assert.ok(text.length < 40_000, `${text.length} characters`);
@@ -73,6 +84,23 @@ describe('McpServers with a hostile server', () => {
     assert.ok(process.memoryUsage().rss < 1_000_000_000);
   });
 });
+
+for (const [what, tool, reason] of [
+  ['asks without end and reads no answer', 'ask', /does not read the answers to more than 1000 requests/],
+  ['tells without end', 'tell', /more than 2000 messages in a second unasked/],
+] as const) {
+  it(`McpServers closes a server that ${what}, and says so`, async () => {
+    await using servers = await McpServers.connect({ hostile });
+    await using executor = createExecutor('quickjs', { spares: 0 });
+    const { error } = await executor.execute(`await codemode.hostile.${tool}()`, toolTreeOf(servers.entries));
+    assert.match(error ?? '', /closed/i);
+    const [failure, ...others] = servers.failures;
+    assert.deepEqual([failure?.server, others], ['hostile', []]);
+    assert.match(failure?.message ?? '', reason);
+    const again = await executor.execute('await codemode.hostile.slow()', toolTreeOf(servers.entries));
+    assert.match(again.error ?? '', /closed|not connected/i);
+  });
+}
 
 describe('boundedFetch()', () => {
   const part = 'x'.repeat(1_000_000);

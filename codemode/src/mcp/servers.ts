@@ -8,12 +8,13 @@ import {
   StreamableHTTPClientTransport,
 } from '@modelcontextprotocol/client';
 import { getDefaultEnvironment, StdioClientTransport } from '@modelcontextprotocol/client/stdio';
-import { toolContext } from '../host/tool-context.ts';
+import { chargeRun, toolContext } from '../host/tool-context.ts';
 import type { CatalogEntry, JsonSchema } from '../tools/catalog.ts';
 import { refuseExpansive } from '../tools/expanse.ts';
 import { uniqueNames } from '../tools/names.ts';
 import { searchName } from '../tools/search.ts';
 import { boundedFetch } from './bounded-fetch.ts';
+import { boundTransport } from './bounded-transport.ts';
 import type { ServerConfig, ServersConfig } from './config.ts';
 import { unwrap } from './unwrap.ts';
 
@@ -31,6 +32,7 @@ const connectMsMax = 60_000;
 
 export class McpServers implements AsyncDisposable {
   readonly entries: readonly CatalogEntry[];
+  /** Those that did not connect, and from then on those that had to be closed. */
   readonly failures: readonly ServerFailure[];
   readonly #clients: readonly Client[];
 
@@ -56,14 +58,15 @@ export class McpServers implements AsyncDisposable {
           { jsonSchemaValidator: notValidating },
         );
         clients.push(client);
+        const server = servers[name] as ServerConfig;
+        const transport = transportOf(server);
+        boundTransport(transport, (message) => failures.push({ server: name, message }));
         try {
-          await client.connect(transportOf(servers[name] as ServerConfig), { timeout: connectMsMax });
+          await client.connect(transport, { timeout: connectMsMax });
           return await toolsOf(client, spaces[at] ?? name);
         } catch (failure) {
-          failures.push({
-            server: name,
-            message: failureMessage(failure, servers[name] as ServerConfig),
-          });
+          if (!failures.some((known) => known.server === name))
+            failures.push({ server: name, message: failureMessage(failure, server) });
           return [];
         }
       }),
@@ -127,7 +130,7 @@ async function toolsOf(client: Client, space: string): Promise<readonly CatalogE
       output: outputSchema as JsonSchema | undefined,
       async call(input) {
         // It is about to be written as JSON.
-        refuseExpansive(input);
+        chargeRun(() => refuseExpansive(input));
         const given = { name, arguments: (input ?? {}) as Record<string, unknown> };
         return unwrap(await client.callTool(given, { signal: toolContext().signal }));
       },
