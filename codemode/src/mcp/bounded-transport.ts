@@ -2,7 +2,7 @@
  * The way to a server that somebody else runs, with an end for what it may have us do unasked: the SDK answers whatever it is asked at once, and holds
  * what the server does not read for as long as that goes on.
  */
-import type { ChildProcess } from 'node:child_process';
+import type { Readable, Writable } from 'node:stream';
 import type { StreamableHTTPClientTransport, Transport } from '@modelcontextprotocol/client';
 import type { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 import { chargeRun } from '../host/tool-context.ts';
@@ -53,9 +53,15 @@ export function boundTransport(transport: ServerTransport, onFault: (message: st
   };
 }
 
+interface Child {
+  readonly stdin: Writable | null;
+  readonly stdout: Readable | null;
+  kill(signal: 'SIGKILL'): boolean;
+}
+
 /** Private to the SDK, whose own `close()` gives a server four seconds more of what it is ended for. */
-function childOf(transport: ServerTransport): ChildProcess | undefined {
-  return (transport as { readonly _process?: ChildProcess })._process;
+function childOf(transport: ServerTransport): Child | undefined {
+  return (transport as { readonly _process?: Child })._process;
 }
 
 function unreadBytes(transport: ServerTransport): number {

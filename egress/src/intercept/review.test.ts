@@ -58,13 +58,22 @@ class OpenSocket implements AsyncDisposable {
   }
 }
 
-for (const [what, secrets] of [
-  ['deleted', { secrets: {} }],
-  ['given another value', { secrets: { KEY: { ...KEY, value: 'another-value-0123' } } }],
-  ['taken from its bodies', { secrets: { KEY: { ...KEY, surfaces: ['headers'] } } }],
-  ['taken from its host', { secrets: { KEY: { ...KEY, allowed_hosts: ['elsewhere.test'] } } }],
+for (const [name, secrets] of [
+  ['an open WebSocket ends when its secret is deleted', { secrets: {} }],
+  [
+    'an open WebSocket ends when its secret gets another value',
+    { secrets: { KEY: { ...KEY, value: 'another-value-0123' } } },
+  ],
+  [
+    'an open WebSocket ends when its secret is taken from bodies',
+    { secrets: { KEY: { ...KEY, surfaces: ['headers'] } } },
+  ],
+  [
+    'an open WebSocket ends when its secret is taken from its host',
+    { secrets: { KEY: { ...KEY, allowed_hosts: ['elsewhere.test'] } } },
+  ],
 ] as const) {
-  test(`an open WebSocket ends when its secret is ${what}`, async () => {
+  test(name, async () => {
     await using socket = await OpenSocket.open({ secrets: everySurface });
     assert.equal(await socket.say(key.placeholder), key.value);
     assert.equal(socket.to.change({ secrets }), 1);
