@@ -22,3 +22,16 @@ test('what waits never begins when it is stopped', () => {
   admission.stop();
   assert.deepEqual(begun, [0]);
 });
+
+test('what has left neither begins nor takes a turn', async () => {
+  const admission = new Admission({ perS: 100, burst: 1 }, () => performance.now());
+  const begun: string[] = [];
+  admission.admit(() => void begun.push('first'));
+  const given = Array.from({ length: 10_000 }, () => () => void begun.push('given up'));
+  for (const begin of given) admission.admit(begin);
+  admission.admit(() => void begun.push('last'));
+  for (const begin of given) admission.leave(begin);
+  // At a hundred a second they would have been before it for minutes.
+  await waitFor('the last', () => begun.length === 2);
+  assert.deepEqual(begun, ['first', 'last']);
+});

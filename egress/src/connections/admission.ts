@@ -4,7 +4,7 @@ import { TokenBucket } from '../token-bucket.ts';
 export class Admission {
   readonly #bucket: TokenBucket;
   readonly #monoMs: () => number;
-  readonly #waiting: (() => void)[] = [];
+  readonly #waiting = new Set<() => void>();
   #timer: NodeJS.Timeout | undefined;
 
   constructor(rate: { readonly perS: number; readonly burst: number }, monoMs: () => number) {
@@ -12,28 +12,37 @@ export class Admission {
     this.#monoMs = monoMs;
   }
 
-  /** At once where the rate allows it now. How many wait is the caller's to bound. */
+  /** At once where the rate allows it now. How many wait is the caller's to bound: who gives up has to `leave`. */
   admit(begin: () => void): void {
-    if (this.#waiting.length === 0 && this.#bucket.take(this.#monoMs())) begin();
+    if (this.#waiting.size === 0 && this.#bucket.take(this.#monoMs())) begin();
     else {
-      this.#waiting.push(begin);
+      this.#waiting.add(begin);
       this.#arm();
     }
+  }
+
+  /** Waits no more. */
+  leave(begin: () => void): void {
+    this.#waiting.delete(begin);
   }
 
   /** What waits never begins. */
   stop(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    this.#waiting.length = 0;
+    this.#waiting.clear();
   }
 
   #arm(): void {
     this.#timer ??= setTimeout(
       () => {
         this.#timer = undefined;
-        while (this.#waiting.length > 0 && this.#bucket.take(this.#monoMs())) this.#waiting.shift()?.();
-        if (this.#waiting.length > 0) this.#arm();
+        for (const begin of this.#waiting) {
+          if (!this.#bucket.take(this.#monoMs())) break;
+          this.#waiting.delete(begin);
+          begin();
+        }
+        if (this.#waiting.size > 0) this.#arm();
       },
       Math.max(1, this.#bucket.waitMs),
     );

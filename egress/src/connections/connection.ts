@@ -89,9 +89,14 @@ export class Connection implements Reviewable {
     return this.#state;
   }
 
-  /** Judges it for the first time. */
-  begin(): void {
-    if (this.#state === 'waiting') this.#carryOut(planOpen(this.#destination, this.#rules));
+  /** Judges it for the first time when its turn comes. */
+  admit(): void {
+    const { sandbox } = this.#relay;
+    const begin = (): void => {
+      if (this.#state === 'waiting') this.#carryOut(planOpen(this.#destination, this.#rules));
+    };
+    this.#onEnd = () => sandbox.leave(begin);
+    sandbox.admit(begin);
   }
 
   /** All bytes so far that the program has sent. */
@@ -401,7 +406,11 @@ export class Connection implements Reviewable {
     sandbox.intercepted += 1;
     counters.intercepted += 1;
     let requests = 0;
+    const begin = (): void => {
+      if (this.#state === 'streamed') void this.#openStream(serve);
+    };
     this.#onEnd = () => {
+      sandbox.handshakes.leave(begin);
       sandbox.intercepted -= 1;
       counters.intercepted -= 1;
       if (requests === 0) this.#record(refusal === undefined ? 'allowed' : 'denied', verdict.rule);
@@ -433,9 +442,6 @@ export class Connection implements Reviewable {
         },
       });
     this.#state = 'streamed';
-    const begin = (): void => {
-      if (this.#state === 'streamed') void this.#openStream(serve);
-    };
     if (protocol === 'tls' && refusal === undefined) sandbox.handshakes.admit(begin);
     else begin();
   }

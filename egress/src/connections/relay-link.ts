@@ -125,7 +125,7 @@ export class RelayLink implements RelaySide {
     this.#connections.set(number, connection);
     if (isFull) connection.refuse('connection_limit');
     else if (port === dnsPort) connection.serveDns();
-    else if (isKnown) sandbox.admit(() => connection.begin());
+    else if (isKnown) connection.admit();
     else connection.refuse('unknown_address');
   }
 

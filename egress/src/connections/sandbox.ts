@@ -80,6 +80,11 @@ export class Sandbox implements DnsClient {
     this.#opens.admit(begin);
   }
 
+  /** Of what `admit` has not called yet. */
+  leave(begin: () => void): void {
+    this.#opens.leave(begin);
+  }
+
   /** The host's resolvers, as far as this sandbox has not too many questions open already. */
   resolverOf(resolver: Resolver): Pick<Resolver, 'known' | 'addresses'> {
     return {
