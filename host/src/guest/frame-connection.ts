@@ -8,6 +8,7 @@ import type { Duplex } from 'node:stream';
 import { AppError } from '@squash/contract/errors';
 import { type Frame, FrameDecoder, FrameError } from '@squash/contract/guest/codec';
 import { framePayloadBytesMax } from '@squash/contract/guest/frames';
+import { countBuffers } from '../base/buffer-garbage.ts';
 
 /** One largest frame: less could not be read at all, more only delays the pause. */
 const readAheadBytesMax = framePayloadBytesMax;
@@ -133,6 +134,7 @@ export class FrameConnection implements Disposable {
 
   readonly #onData = (chunk: Buffer): void => {
     if (this.#isOver) return;
+    countBuffers(chunk.length);
     try {
       for (const frame of this.#decoder.decode(chunk)) {
         this.#take(frame);
