@@ -8,6 +8,11 @@ export interface Line {
   readonly leave: (begin: () => void) => void;
 }
 
+/** In the order of a set, from which whoever gives a turn takes its `begin`. */
+export function lineOf(waiting: Set<() => void>): Line {
+  return { enter: (begin) => waiting.add(begin), leave: (begin) => waiting.delete(begin) };
+}
+
 /**
  * Resolves when `begin` is called; then the turn is the caller's to give back, also where the signal aborts in that moment.
  * @throws the signal's reason

@@ -29,7 +29,7 @@ export function stripTypes(code: string): string {
       isFit &&= isVerdict(failure);
     }
   }
-  throw explain(first, linesOfHead);
+  throw explain(first);
 }
 
 function strip(code: string): string {
@@ -54,19 +54,17 @@ export function isUnsupported(failure: CodemodeError): boolean {
   return (failure.cause as NodeJS.ErrnoException | undefined)?.code === 'ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX';
 }
 
-function explain(failure: unknown, linesBefore: number): CodemodeError {
+function explain(failure: unknown): CodemodeError {
   const message = failure instanceof Error ? (failure.message.split('\n')[0] ?? '') : String(failure);
   const unsupported = /not supported in strip-only mode/.test(message);
   const advice = unsupported ? '; write it without enum, namespace and parameter properties' : '';
-  return new CodemodeError('syntax', `${message.trim()}${advice}${placeOf(failure, linesBefore)}`, {
-    cause: failure,
-  });
+  return new CodemodeError('syntax', `${message.trim()}${advice}${placeOf(failure)}`, { cause: failure });
 }
 
-/** As the parser of JavaScript writes it. Node tells the place in the stack alone: the number of the line, some lines, marks below the last. */
-function placeOf(failure: unknown, linesBefore: number): string {
+/** In the first attempt, as the parser of JavaScript writes it. Node tells the place in the stack alone: the number of the line, some lines, marks below the last. */
+function placeOf(failure: unknown): string {
   const stack = failure instanceof Error ? (failure.stack ?? '') : '';
   const line = Number(/^[^\n]*:(\d+)\n/.exec(stack)?.[1]);
   const marks = /^( *)\^+$/m.exec(stack)?.[1];
-  return Number.isNaN(line) || marks === undefined ? '' : ` (${line - linesBefore}:${marks.length})`;
+  return Number.isNaN(line) || marks === undefined ? '' : ` (${line - linesOfHead}:${marks.length})`;
 }

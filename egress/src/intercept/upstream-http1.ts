@@ -11,7 +11,7 @@ import {
 } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { errorText } from '@squash/host/base/bug';
-import { waitInLine } from '../in-line.ts';
+import { lineOf, waitInLine } from '../in-line.ts';
 import { endToEnd, fieldsOf, forHttp1, valuesOf, without } from './headers.ts';
 import { interceptLimits } from './limits.ts';
 import {
@@ -101,11 +101,7 @@ export class Http1Upstream implements Upstream {
       this.#free -= 1;
       return;
     }
-    const line = {
-      enter: (begin: () => void) => this.#waiting.add(begin),
-      leave: (begin: () => void) => this.#waiting.delete(begin),
-    };
-    await waitInLine(line, signal);
+    await waitInLine(lineOf(this.#waiting), signal);
   }
 
   #next(): void {

@@ -4,7 +4,7 @@
  */
 import type { Duplex } from 'node:stream';
 import type { SecureContext } from 'node:tls';
-import { waitInLine } from '../in-line.ts';
+import { lineOf, waitInLine } from '../in-line.ts';
 import type { InterceptedConnection } from '../ports.ts';
 import { interceptLimits } from './limits.ts';
 import type { OutgoingRequest, Upstream, UpstreamExchange } from './message.ts';
@@ -83,11 +83,7 @@ export class UpstreamOfConnection implements Upstream {
     session: Promise<Http2Upstream | undefined>,
     signal: AbortSignal,
   ): Promise<Http2Upstream | undefined> {
-    const line = {
-      enter: (begin: () => void) => this.#waiting.add(begin),
-      leave: (begin: () => void) => this.#waiting.delete(begin),
-    };
-    if (this.#isOpening) await waitInLine(line, signal);
+    if (this.#isOpening) await waitInLine(lineOf(this.#waiting), signal);
     return session;
   }
 
