@@ -5,7 +5,7 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
-import { errorText } from '@squash/host/base/bug';
+import { errorText } from '@squash/base/bug';
 import { places } from '../../tests/egress/world/places.ts';
 import { needsRoot, World } from '../../tests/egress/world/world.ts';
 import { mustRun } from '../measure/process.ts';

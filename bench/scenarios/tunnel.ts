@@ -1,5 +1,5 @@
 /** Connections that nobody reads: how long one takes, how fast bytes pass, names, and a thousand at once. */
-import { errorText } from '@squash/host/base/bug';
+import { errorText } from '@squash/base/bug';
 import { mustRun } from '../measure/process.ts';
 import { totalPssBytes } from '../measure/proc-memory.ts';
 import type { Sample, Scenario, Subject } from '../measure/scenario.ts';

@@ -139,9 +139,9 @@ export const presetInfoSchema = z.strictObject({
   sources: z.string(),
 });
 
-const decisionKinds = ['dns', 'connection', 'request'] as const;
-const decisionVerdicts = ['allowed', 'denied', 'blocked'] as const;
-const askedVerdicts = [...decisionVerdicts, 'refused'] as const;
+export const decisionKinds = ['dns', 'connection', 'request'] as const;
+export const decisionVerdicts = ['allowed', 'denied', 'blocked'] as const;
+export const askedVerdicts = [...decisionVerdicts, 'refused'] as const;
 
 /** One decision of the egress process. `id` grows and is never used again. */
 export const egressDecisionInfoSchema = z.strictObject({

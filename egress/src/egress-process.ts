@@ -6,9 +6,9 @@
  * made by `parts.ts`.
  */
 import { join } from 'node:path';
-import { rfc3339, systemClock } from '@squash/host/base/clock';
-import type { Log } from '@squash/host/base/log';
-import { SocketDirectory } from '@squash/host/base/socket-directory';
+import { rfc3339, systemClock } from '@squash/base/clock';
+import type { Log } from '@squash/base/log';
+import { SocketDirectory } from '@squash/base/socket-directory';
 import packageJson from '../package.json' with { type: 'json' };
 import { LaunchChannel } from './channel/launch-channel.ts';
 import { RelayListener } from './channel/relay-listener.ts';
@@ -18,7 +18,7 @@ import { interceptWith } from './connections/interception.ts';
 import { PolicyRefused, Sandboxes } from './connections/sandboxes.ts';
 import { TunnelRows } from './connections/tunnel-rows.ts';
 import { type ControlHandlers, ControlRefusal, ControlServer } from './control/control-server.ts';
-import { type EgressStats, egressSockets } from './control/protocol.ts';
+import { type EgressStats, egressSockets } from '@squash/contract/egress-protocol';
 import { openEgressDatabase } from './database.ts';
 import { DecisionLog } from './decisions/decision-log.ts';
 import { DecisionRows } from './decisions/decision-rows.ts';

@@ -7,9 +7,9 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { systemClock } from '@squash/host/base/clock';
-import { startAgainCompiled } from '@squash/host/base/compiled';
-import { createLog, type Log, type LogLevel } from '@squash/host/base/log';
+import { systemClock } from '@squash/base/clock';
+import { startAgainCompiled } from '@squash/base/compiled';
+import { createLog, type Log, type LogLevel } from '@squash/base/log';
 import { EgressLocked, isFileTrouble } from './database.ts';
 import { runEgress } from './egress-process.ts';
 import { LogFile } from './log-file.ts';

@@ -3,17 +3,17 @@
  */
 import { join } from 'node:path';
 import { policySchema } from '@squash/contract/policy';
-import { systemClock } from '@squash/host/base/clock';
-import type { Log } from '@squash/host/base/log';
-import { type Cidr, parseCidr } from './address/cidr.ts';
+import { systemClock } from '@squash/base/clock';
+import type { Log } from '@squash/base/log';
+import { type Cidr, parseCidr } from '@squash/policy/address/cidr';
 import type { EgressParts } from './egress-process.ts';
-import { compilePolicy } from './policy/compile.ts';
+import { compilePolicy } from '@squash/policy/compile';
 import type { CompilePolicy } from './ports.ts';
 import { HttpInterceptor } from './intercept/interceptor.ts';
 import { upstreamRoots } from './intercept/upstream-socket.ts';
 import { FileSecretStore } from './secrets/secret-store.ts';
-import { loadInstallationCa } from './trust/installation-ca.ts';
-import { LeafCache } from './trust/leaf-cache.ts';
+import { loadInstallationCa } from '@squash/installation/installation-ca';
+import { LeafCache } from './intercept/leaf-cache.ts';
 
 /** @throws Error where the authority's files are not as they must be */
 export async function makeParts(dataDir: string, log: Log): Promise<EgressParts> {

@@ -4,7 +4,7 @@
  * Words: the verb, the data directory, the run directory, and `end` where the launcher was started for this call only.
  */
 import { AppError } from '@squash/contract/errors';
-import { systemClock } from './base/clock.ts';
+import { systemClock } from '@squash/base/clock';
 import { endLauncher } from './egress/end-launcher.ts';
 import { probeHost } from './launch/host-probe.ts';
 import { LaunchClient } from './launch/launch-client.ts';

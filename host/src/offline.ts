@@ -13,7 +13,7 @@ import { fileURLToPath } from 'node:url';
 import type { Capability } from '@squash/contract/capability';
 import { AppError, type ErrorCode, errorCatalog } from '@squash/contract/errors';
 import { z } from 'zod';
-import { SocketDirectory } from './base/socket-directory.ts';
+import { SocketDirectory } from '@squash/base/socket-directory';
 import { explainConfig, loadConfig } from './config/load.ts';
 import { enterCommand, makeStateDirectories } from './serve.ts';
 

@@ -5,7 +5,7 @@
  * Two ways to die: at a named point inside the daemon, and by SIGKILL from outside after a random time.
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import { type FaultPoint, faultPoints } from '../../host/src/base/fault.ts';
+import { type FaultPoint, faultPoints } from '../../host/src/sandbox/fault.ts';
 import { type DaemonOptions, TestDaemon } from '../support/daemon.ts';
 import { checkAll, type Model } from './model.ts';
 import { type Attempt, type Operation, operations } from './operations.ts';

@@ -7,7 +7,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { ExecRecord, JobInfo } from '@squash/contract/exec';
 import type { SandboxInfo } from '@squash/contract/sandbox';
-import type { FaultPoint } from '../../host/src/base/fault.ts';
+import type { FaultPoint } from '../../host/src/sandbox/fault.ts';
 import type { Answer, TestDaemon } from '../support/daemon.ts';
 import { waitFor } from '../support/wait.ts';
 import { type BoxModel, boxPath, lines, type Model, newBox, sandboxesPath } from './model.ts';

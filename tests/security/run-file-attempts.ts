@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { SocketDirectory } from '../../host/src/base/socket-directory.ts';
+import { SocketDirectory } from '@squash/base/socket-directory';
 import { GuestClient } from '../../host/src/guest/client.ts';
 import { FrameConnection } from '../../host/src/guest/frame-connection.ts';
 import { drain } from '../support/real-guest.ts';

@@ -14,7 +14,7 @@ import type {
   EgressStats,
   EgressSync,
   EgressSynced,
-} from '../../egress/src/control/protocol.ts';
+} from '@squash/contract/egress-protocol';
 import { NameServer } from './name-server.ts';
 import { ScriptedLauncher } from './scripted-relay.ts';
 import { waitFor } from './wait.ts';

@@ -15,22 +15,17 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { connect as connectTls, type TLSSocket } from 'node:tls';
 import { policySchema } from '@squash/contract/policy';
-import { systemClock } from '@squash/host/base/clock';
-import { createLog } from '@squash/host/base/log';
+import { systemClock } from '@squash/base/clock';
+import { createLog } from '@squash/base/log';
 import { HttpInterceptor } from '../../egress/src/intercept/interceptor.ts';
 import { upstreamRoots } from '../../egress/src/intercept/upstream-socket.ts';
-import { compilePolicy } from '../../egress/src/policy/compile.ts';
-import {
-  type Decision,
-  DialRefused,
-  type InterceptedConnection,
-  type Policy,
-  type Verdict,
-} from '../../egress/src/ports.ts';
+import { compilePolicy } from '@squash/policy/compile';
+import type { Policy, Verdict } from '@squash/policy/policy';
+import { type Decision, DialRefused, type InterceptedConnection } from '../../egress/src/ports.ts';
 import { FileSecretStore } from '../../egress/src/secrets/secret-store.ts';
-import { leafCertificate } from '../../egress/src/trust/certificate.ts';
-import { loadInstallationCa } from '../../egress/src/trust/installation-ca.ts';
-import { LeafCache } from '../../egress/src/trust/leaf-cache.ts';
+import { leafCertificate } from '@squash/installation/certificate';
+import { loadInstallationCa } from '@squash/installation/installation-ca';
+import { LeafCache } from '../../egress/src/intercept/leaf-cache.ts';
 
 export const host = 'api.test';
 export const key = {

@@ -1,5 +1,5 @@
 /** A log whose lines a test reads. */
-import { createLog, type Log, type LogLevel } from '../../host/src/base/log.ts';
+import { createLog, type Log, type LogLevel } from '@squash/base/log';
 
 export function keptLog(level: LogLevel): { readonly log: Log; readonly lines: readonly string[] } {
   const lines: string[] = [];

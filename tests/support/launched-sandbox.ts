@@ -1,6 +1,6 @@
 /** A sandbox of the launcher without an engine above it, for tests of what the launcher does. */
 import assert from 'node:assert/strict';
-import { SocketDirectory } from '../../host/src/base/socket-directory.ts';
+import { SocketDirectory } from '@squash/base/socket-directory';
 import { GuestClient } from '../../host/src/guest/client.ts';
 import type { LaunchStart } from '../../host/src/launch/launch-client.ts';
 import { type Place, startOf } from './launcher.ts';

@@ -12,7 +12,7 @@ import { createConnection } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Duplex } from 'node:stream';
-import { BugError } from '../../host/src/base/bug.ts';
+import { BugError } from '@squash/base/bug';
 import { GuestClient } from '../../host/src/guest/client.ts';
 import type { GuestExec, GuestExecSpec, GuestOutcome } from '../../host/src/guest/guest.ts';
 

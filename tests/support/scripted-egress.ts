@@ -9,7 +9,7 @@ import { createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { encodeFields, FrameDecoder } from '@squash/contract/guest/codec';
 import { FieldReader } from '@squash/contract/guest/fields';
-import { SocketDirectory } from '../../host/src/base/socket-directory.ts';
+import { SocketDirectory } from '@squash/base/socket-directory';
 
 export interface Closed {
   readonly bytesUp: number;

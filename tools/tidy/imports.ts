@@ -8,8 +8,8 @@ import type { Findings, SourceFile } from './tree.ts';
 export interface ImportRule {
   /** Folder (or file) the rule speaks of, without a trailing slash or star. */
   readonly folder: string;
-  /** Prefixes it may import from, relative to the root; `undefined` means everything. */
-  readonly allowed: readonly string[] | undefined;
+  /** Workspaces, or prefixes below the `src/` of the folder's own workspace. */
+  readonly allowed: readonly string[];
 }
 
 /** Reads the table under "Who may import whom". */
@@ -21,10 +21,7 @@ export function importRules(architecture: string): readonly ImportRule[] {
     if (cells.length !== 4 || !cells[1]?.startsWith('`')) continue;
     const may = cells[2] ?? '';
     for (const [, folder = ''] of cells[1].matchAll(/`([^`]+)`/g)) {
-      const allowed =
-        may === 'everything'
-          ? undefined
-          : [...may.matchAll(/`([^`]+)`|zod/g)].map(([word, code]) => code ?? word);
+      const allowed = [...may.matchAll(/`([^`]+)`|zod/g)].map(([word, code]) => code ?? word);
       rules.push({ folder: folder.replace(/\/\*?$/, ''), allowed });
     }
   }
@@ -35,48 +32,47 @@ export function importRules(architecture: string): readonly ImportRule[] {
 export function importTarget(file: string, specifier: string): string {
   if (specifier.startsWith('.')) return path.posix.join(path.posix.dirname(file), specifier);
   if (specifier.startsWith('#')) return `host/src/${specifier.slice(1)}`;
-  if (specifier.startsWith('@squash/contract')) return 'contract/';
-  // These packages export one folder each, by its name.
-  const [, part, rest] = /^@squash\/(host|egress)\/(.+)$/.exec(specifier) ?? [];
-  if (part !== undefined) return `${part}/src/${rest}`;
-  if (specifier.startsWith('@squash/codemode')) return 'codemode/';
-  return specifier;
+  // Each package exports its folder `src`, by name.
+  const [, workspace, rest = ''] = /^@squash\/(\w+)(?:\/(.+))?$/.exec(specifier) ?? [];
+  return workspace === undefined ? specifier : `${workspace}/src/${rest}`;
 }
 
-function isAllowed(target: string, folder: string, allowed: readonly string[]): boolean {
-  if (target.startsWith(`${folder}/`) || target === folder || target.startsWith('node:')) return true;
-  return allowed.some((entry) => {
-    if (entry === 'node:' || entry === 'node:sqlite') return target.startsWith('node:');
-    const place = /^(contract|codemode)\b/.test(entry) ? entry.replace(/\/$/, '') : `host/src/${entry}`;
-    return (
-      target === entry || target === place || target.startsWith(`${place}/`) || target.startsWith(`${entry}/`)
-    );
-  });
+const workspaces = ['base', 'contract', 'policy', 'installation', 'host', 'egress', 'codemode', 'cli'];
+const trees = [...workspaces, 'images', 'tools', 'tests', 'bench'];
+
+function isIn(target: string, place: string): boolean {
+  return target === place || target.startsWith(`${place}/`);
+}
+
+function isAllowed(target: string, { folder, allowed }: ImportRule): boolean {
+  if (isIn(target, folder)) return true;
+  return allowed.some((entry) =>
+    isIn(target, workspaces.includes(entry) ? entry : `${folder.split('/')[0]}/src/${entry}`),
+  );
 }
 
 const importPattern =
   /(?:^|\n)\s*(?:import|export)\s(?:[^;'"]*?\sfrom\s)?['"]([^'"]+)['"]|import\(\s*['"]([^'"]+)['"]\s*\)/g;
 
-/** Packages are the manifests' matter, so only imports that stay in the tree are judged. */
+/** Packages are the manifests' matter, so only imports that stay in the tree are judged; tests may import more. */
 export function checkImports(sources: readonly SourceFile[], rules: readonly ImportRule[]): Findings {
   const findings: string[] = [];
   for (const source of sources) {
+    const targets = [...source.text.matchAll(importPattern)].map(
+      ([, from, dynamic]) => from ?? dynamic ?? '',
+    );
+    findings.push(...intrusions(source.path, targets));
     if (source.path.endsWith('.test.ts')) continue;
     const rule = rules
-      .filter((one) => source.path === one.folder || source.path.startsWith(`${one.folder}/`))
+      .filter((one) => isIn(source.path, one.folder))
       .sort((one, other) => other.folder.length - one.folder.length)[0];
     if (rule === undefined) {
-      if (/^(host|egress|contract|codemode|cli|images)\//.test(source.path))
+      if ([...workspaces, 'images'].some((name) => isIn(source.path, name)))
         findings.push(`${source.path}: its folder is not in the import table`);
       continue;
     }
-    if (rule.allowed === undefined) continue;
-    for (const [, from, dynamic] of source.text.matchAll(importPattern)) {
-      const target = importTarget(source.path, from ?? dynamic ?? '');
-      const inTree =
-        target.includes('/') &&
-        /^(host|egress|contract|codemode|cli|images|tools|tests|bench)\//.test(target);
-      if (inTree && !isAllowed(target, rule.folder, rule.allowed)) {
+    for (const target of targets.map((specifier) => importTarget(source.path, specifier))) {
+      if (trees.some((name) => target.startsWith(`${name}/`)) && !isAllowed(target, rule)) {
         findings.push(
           `${source.path}: may not import ${target} (${rule.folder} may import ${rule.allowed.join(', ')})`,
         );
@@ -84,4 +80,15 @@ export function checkImports(sources: readonly SourceFile[], rules: readonly Imp
     }
   }
   return findings;
+}
+
+/** Paths that lead from one workspace into another's inside. */
+function intrusions(file: string, specifiers: readonly string[]): Findings {
+  const [home = ''] = file.split('/');
+  if (!workspaces.includes(home)) return [];
+  return specifiers
+    .filter((specifier) => specifier.startsWith('.'))
+    .map((specifier) => importTarget(file, specifier))
+    .filter((target) => workspaces.some((name) => name !== home && isIn(target, name)))
+    .map((target) => `${file}: reaches into ${target}; what a workspace exports is imported by its name`);
 }

@@ -29,7 +29,9 @@ import { files, read, root } from './tree.ts';
 
 const sources = files('.ts', '.c', '.h');
 const product = sources.filter(
-  (source) => /^(contract|host|egress|codemode|cli)\//.test(source.path) && !source.path.endsWith('.test.ts'),
+  (source) =>
+    /^(base|contract|policy|installation|host|egress|codemode|cli)\//.test(source.path) &&
+    !source.path.endsWith('.test.ts'),
 );
 /** `bench/notes.md` is a part of docs/performance.md, which brings the title. */
 const documents = files('.md').filter((document) => document.path !== 'bench/notes.md');
@@ -39,8 +41,8 @@ const onlyIn: readonly OnlyIn[] = [
     pattern: /\bprocess\.env\b/,
     allowed: [
       'host/src/config/',
-      'host/src/base/fault.ts',
-      'host/src/base/compiled.ts',
+      'host/src/sandbox/fault.ts',
+      'base/src/compiled.ts',
       'host/src/main.ts',
       'host/src/serve',
       'host/src/stop',
@@ -54,8 +56,8 @@ const onlyIn: readonly OnlyIn[] = [
   },
   {
     pattern: /\bDate\.now\(|new Date\(\)/,
-    allowed: ['host/src/base/clock.ts', 'codemode/src/kernel/', 'codemode/src/suite/', 'cli/'],
-    why: 'reads the clock: host/src/base/clock.ts is the one place',
+    allowed: ['base/src/clock.ts', 'codemode/src/kernel/', 'codemode/src/suite/', 'cli/'],
+    why: 'reads the clock: base/src/clock.ts is the one place',
   },
   {
     pattern: /from 'node:child_process'/,
@@ -84,9 +86,11 @@ test('checkImports() reports an import that the table forbids', () => {
   const bad = { path: 'host/src/http/x.ts', text: "import { y } from '../api/y.ts';\n" };
   const good = {
     path: 'host/src/http/x.ts',
-    text: "import { y } from '#base/y.ts';\nimport z from '@squash/contract/errors';\n",
+    text: "import { y } from '@squash/base/y';\nimport z from '@squash/contract/errors';\n",
   };
+  const intruder = { path: 'host/src/http/x.test.ts', text: "import { y } from '../../../base/src/y.ts';\n" };
   assert.equal(checkImports([bad], rules).length, 1);
+  assert.equal(checkImports([intruder], rules).length, 1);
   assert.deepEqual(checkImports([good], rules), []);
 });
 

@@ -9,11 +9,11 @@ import { constants } from 'node:os';
 import { encodeFields, type FieldFrameName } from '@squash/contract/guest/codec';
 import type { FieldReader } from '@squash/contract/guest/fields';
 import type { FieldName } from '@squash/contract/guest/frames';
-import { errorText } from '@squash/host/base/bug';
-import type { Log } from '@squash/host/base/log';
-import { pause } from '@squash/host/base/pause';
-import type { SocketDirectory } from '@squash/host/base/socket-directory';
-import type { Address } from '../address/address.ts';
+import { errorText } from '@squash/base/bug';
+import type { Log } from '@squash/base/log';
+import { pause } from '@squash/base/pause';
+import type { SocketDirectory } from '@squash/base/socket-directory';
+import type { Address } from '@squash/policy/address/address';
 import { egressLimits as limits } from '../limits.ts';
 import { FramePipe } from './frame-pipe.ts';
 

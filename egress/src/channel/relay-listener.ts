@@ -8,8 +8,8 @@
 import { createServer, type Server, type Socket } from 'node:net';
 import { FrameDecoder, FrameError } from '@squash/contract/guest/codec';
 import { FieldReader } from '@squash/contract/guest/fields';
-import { errorText } from '@squash/host/base/bug';
-import type { Log } from '@squash/host/base/log';
+import { errorText } from '@squash/base/bug';
+import type { Log } from '@squash/base/log';
 import { sandboxIdSchema } from '@squash/contract/ids';
 import { listenPrivately } from '../listen.ts';
 import { egressLimits as limits } from '../limits.ts';

@@ -1,5 +1,5 @@
 /** Lets things begin at a bounded rate; what comes faster waits its turn, in order. */
-import { TokenBucket } from '../token-bucket.ts';
+import { TokenBucket } from '@squash/base/token-bucket';
 
 export class Admission {
   readonly #bucket: TokenBucket;

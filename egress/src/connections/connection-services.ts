@@ -2,13 +2,14 @@
  * What connections and relays need of the rest of the process. Types only: the composition makes them.
  */
 import type { Socket } from 'node:net';
-import type { Log } from '@squash/host/base/log';
-import type { Address } from '../address/address.ts';
+import type { Log } from '@squash/base/log';
+import type { Address } from '@squash/policy/address/address';
 import type { LaunchChannel } from '../channel/launch-channel.ts';
 import type { DecisionLog } from '../decisions/decision-log.ts';
 import type { DnsServer } from '../dns/dns-server.ts';
 import type { Resolver } from '../dns/resolver.ts';
-import type { Decision, Destination, Verdict } from '../ports.ts';
+import type { Destination, Verdict } from '@squash/policy/policy';
+import type { Decision } from '../ports.ts';
 import type { FairTurns } from './fair-turns.ts';
 import type { Sandbox } from './sandbox.ts';
 import type { TunnelRows } from './tunnel-rows.ts';

@@ -8,12 +8,13 @@
  */
 import type { Socket } from 'node:net';
 import { getSystemErrorName } from 'node:util';
-import { formatAddress, type Address } from '../address/address.ts';
+import { formatAddress, type Address } from '@squash/policy/address/address';
 import type { ConnectionName } from '../channel/launch-channel.ts';
 import type { OpenDecision } from '../decisions/decision-log.ts';
 import type { Figures } from '../decisions/decision-rows.ts';
 import { egressLimits as limits } from '../limits.ts';
-import type { Decision, Destination, DecisionVerdict, Verdict } from '../ports.ts';
+import type { Destination, Verdict } from '@squash/policy/policy';
+import type { Decision, DecisionVerdict } from '../ports.ts';
 import type { ConnectionServices, RelaySide } from './connection-services.ts';
 import { type FirstBytes, readFirstBytes } from './first-bytes.ts';
 import { type Plan, planFirst, planOpen, planRefusal, type Rules } from './plan.ts';

@@ -2,9 +2,10 @@
  * Hands one connection to the interceptor, with the sandbox's rules as they are at the moment they are asked.
  */
 import type { Socket } from 'node:net';
-import { formatAddress } from '../address/address.ts';
-import { waitInLine } from '../in-line.ts';
-import { DialRefused, type InterceptedConnection, type Interceptor, type Policy } from '../ports.ts';
+import { formatAddress } from '@squash/policy/address/address';
+import { waitInLine } from '@squash/base/in-line';
+import type { Policy } from '@squash/policy/policy';
+import { DialRefused, type InterceptedConnection, type Interceptor } from '../ports.ts';
 import type { ConnectionServices, Readable } from './connection-services.ts';
 import type { Sandbox } from './sandbox.ts';
 import { dialTargets, findTargets } from './targets.ts';

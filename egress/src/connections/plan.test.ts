@@ -2,8 +2,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { policySchema } from '@squash/contract/policy';
-import { compilePolicy } from '../policy/compile.ts';
-import type { Destination, SandboxSecrets } from '../ports.ts';
+import { compilePolicy } from '@squash/policy/compile';
+import type { Destination } from '@squash/policy/policy';
+import type { SandboxSecrets } from '../ports.ts';
 import { TrafficSecrets } from '../secrets/traffic-secrets.ts';
 import type { FirstBytes } from './first-bytes.ts';
 import { type Plan, planFirst, planOpen, planRefusal, type Rules } from './plan.ts';

@@ -6,7 +6,8 @@
  * a TLS tunnel is only that host's if the hello says its name and hides no other, and plain HTTP is always read, because
  * behind one address of a content network the `Host` line alone chooses among millions of owners.
  */
-import type { Destination, Policy, SandboxSecrets, Verdict } from '../ports.ts';
+import type { Destination, Policy, Verdict } from '@squash/policy/policy';
+import type { SandboxSecrets } from '../ports.ts';
 import type { FirstBytes } from './first-bytes.ts';
 import type { Tunnel } from './tunnel-rows.ts';
 

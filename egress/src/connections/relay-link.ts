@@ -6,12 +6,12 @@
  */
 import { encodeFields, type FieldFrameName, FrameError } from '@squash/contract/guest/codec';
 import type { FieldReader } from '@squash/contract/guest/fields';
-import { type Address, formatAddress, unmapped } from '../address/address.ts';
+import { type Address, formatAddress, unmapped } from '@squash/policy/address/address';
 import { FramePipe } from '../channel/frame-pipe.ts';
 import type { ControlLink } from '../channel/relay-listener.ts';
 import { isVirtual } from '../dns/virtual-addresses.ts';
 import { egressLimits as limits } from '../limits.ts';
-import type { Destination } from '../ports.ts';
+import type { Destination } from '@squash/policy/policy';
 import type { Socket } from 'node:net';
 import { Connection } from './connection.ts';
 import type { ConnectionServices, RelaySide } from './connection-services.ts';

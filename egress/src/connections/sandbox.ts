@@ -4,14 +4,15 @@
  * A relay may come before the daemon has spoken of its sandbox: such a sandbox exists with rules that refuse
  * everything, so that there is no moment in which nobody decides.
  */
-import { TokenBucket } from '../token-bucket.ts';
+import { TokenBucket } from '@squash/base/token-bucket';
 import { Admission } from './admission.ts';
 import type { DecisionLog } from '../decisions/decision-log.ts';
 import type { DnsClient } from '../dns/dns-server.ts';
 import type { Resolver } from '../dns/resolver.ts';
 import type { VirtualAddresses } from '../dns/virtual-addresses.ts';
 import { egressLimits as limits } from '../limits.ts';
-import type { Policy, SandboxSecrets, Verdict } from '../ports.ts';
+import type { Policy, Verdict } from '@squash/policy/policy';
+import type { SandboxSecrets } from '../ports.ts';
 
 /** What a sandbox asks of its connections. */
 export interface Reviewable {

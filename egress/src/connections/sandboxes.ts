@@ -5,10 +5,10 @@
  * launcher and the daemon only.
  */
 import type { Socket } from 'node:net';
-import { errorText } from '@squash/host/base/bug';
+import { errorText } from '@squash/base/bug';
 import type { ControlLink, RelayHello } from '../channel/relay-listener.ts';
 import type { ConnectionName } from '../channel/launch-channel.ts';
-import type { EgressSandboxRules, EgressSync } from '../control/protocol.ts';
+import type { EgressSandboxRules, EgressSync } from '@squash/contract/egress-protocol';
 import type { DecisionRows } from '../decisions/decision-rows.ts';
 import { type NameRows, VirtualAddresses } from '../dns/virtual-addresses.ts';
 import type { CompilePolicy, PolicyFrame, SecretStore } from '../ports.ts';

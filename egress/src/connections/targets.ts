@@ -4,11 +4,12 @@
  * (rebinding) is judged by the address of this moment.
  */
 import { connect, type Socket } from 'node:net';
-import { type Address, formatAddress, parseAddress } from '../address/address.ts';
+import { type Address, formatAddress, parseAddress } from '@squash/policy/address/address';
 import type { Resolution, Resolver } from '../dns/resolver.ts';
 import { egressLimits as limits } from '../limits.ts';
-import { isOwnAddress } from '../address/own-addresses.ts';
-import { type Destination, DialRefused, type Policy, publicAddressRule, type Verdict } from '../ports.ts';
+import { isOwnAddress } from './own-addresses.ts';
+import { type Destination, type Policy, publicAddressRule, type Verdict } from '@squash/policy/policy';
+import { DialRefused } from '../ports.ts';
 
 export type Targets =
   /** IPv4 first: hosts that have IPv6 in DNS but no way to it are more common than the reverse. */

@@ -9,7 +9,7 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import type { ConnectionName } from '../channel/launch-channel.ts';
 import { egressLimits as limits } from '../limits.ts';
-import type { Destination } from '../ports.ts';
+import type { Destination } from '@squash/policy/policy';
 import type { FirstBytes } from './first-bytes.ts';
 
 export interface Tunnel {

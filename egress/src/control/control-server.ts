@@ -3,8 +3,8 @@
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { sandboxIdSchema } from '@squash/contract/ids';
-import { errorText } from '@squash/host/base/bug';
-import type { Log } from '@squash/host/base/log';
+import { errorText } from '@squash/base/bug';
+import type { Log } from '@squash/base/log';
 import { z } from 'zod';
 import { egressLimits as limits } from '../limits.ts';
 import { listenPrivately } from '../listen.ts';
@@ -21,7 +21,7 @@ import {
   egressDecisionQuerySchema,
   egressSandboxRulesSchema,
   egressSyncSchema,
-} from './protocol.ts';
+} from '@squash/contract/egress-protocol';
 
 export interface ControlHandlers {
   readonly sync: (sync: EgressSync) => Promise<EgressSynced>;

@@ -4,7 +4,7 @@
  */
 import type { ServerResponse } from 'node:http';
 import { egressLimits as limits } from '../limits.ts';
-import type { EgressDecision } from './protocol.ts';
+import type { EgressDecision } from '@squash/contract/egress-protocol';
 
 export function streamDecisions(
   response: ServerResponse,

@@ -5,7 +5,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { sandboxIdSchema } from '@squash/contract/ids';
-import { type EgressDecision, egressDecisionQuerySchema, egressDecisionSchema } from '../control/protocol.ts';
+import {
+  type EgressDecision,
+  egressDecisionQuerySchema,
+  egressDecisionSchema,
+} from '@squash/contract/egress-protocol';
 import { keptLog } from '../../../tests/support/kept-log.ts';
 import { EgressLocked, openEgressDatabase } from '../database.ts';
 import { egressLimits } from '../limits.ts';

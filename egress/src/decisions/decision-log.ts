@@ -5,8 +5,8 @@
  * Equal decisions of one batch are one row with a count, a batch has a bound, and what is above it is counted, not kept.
  * A connection's row is stored when it is decided and completed when it ends, so that one which lasts for hours is seen.
  */
-import type { Log } from '@squash/host/base/log';
-import type { EgressDecision, EgressDecisionQuery } from '../control/protocol.ts';
+import type { Log } from '@squash/base/log';
+import type { EgressDecision, EgressDecisionQuery } from '@squash/contract/egress-protocol';
 import { egressLimits as limits } from '../limits.ts';
 import type { Decision } from '../ports.ts';
 import { type DecisionRows, type Figures, matches, type PendingRow, shownRow } from './decision-rows.ts';

@@ -3,8 +3,8 @@
  * called off the path of a connection.
  */
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite';
-import { rfc3339 } from '@squash/host/base/clock';
-import type { EgressDecision, EgressDecisionQuery } from '../control/protocol.ts';
+import { rfc3339 } from '@squash/base/clock';
+import type { EgressDecision, EgressDecisionQuery } from '@squash/contract/egress-protocol';
 import { egressLimits as limits } from '../limits.ts';
 import type { Decision } from '../ports.ts';
 

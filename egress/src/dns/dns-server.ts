@@ -6,10 +6,10 @@
  * an allowed name is asked for upstream before it gets an address, so that a name which is not there is not there
  * for the program either.
  */
-import type { Log } from '@squash/host/base/log';
-import { classifyAddress } from '../address/ranges.ts';
+import type { Log } from '@squash/base/log';
+import { classifyAddress } from '@squash/policy/address/ranges';
 import { egressLimits as limits } from '../limits.ts';
-import type { Policy, Verdict } from '../ports.ts';
+import type { Policy, Verdict } from '@squash/policy/policy';
 import { isLocalhost } from './hosts-file.ts';
 import {
   type DnsAnswer,

@@ -3,7 +3,7 @@
  */
 import type { Socket } from 'node:net';
 import { egressLimits as limits } from '../limits.ts';
-import type { TokenBucket } from '../token-bucket.ts';
+import type { TokenBucket } from '@squash/base/token-bucket';
 import type { DnsClient, DnsServer } from './dns-server.ts';
 
 /** Answers of one stream that its program has not read; then no more queries are. */

@@ -5,7 +5,7 @@
  * address. `localhost` and its kind are never taken from it: they mean the sandbox itself.
  */
 import { readFileSync, statSync } from 'node:fs';
-import { parseAddress } from '../address/address.ts';
+import { parseAddress } from '@squash/policy/address/address';
 import { hostName } from './name.ts';
 
 /** Block lists of many megabytes are in use; more is a mistake and ignored, so that it can't fill the memory. */

@@ -8,7 +8,7 @@
  * name that works.
  */
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
-import type { Address } from '../address/address.ts';
+import type { Address } from '@squash/policy/address/address';
 import { egressLimits as limits } from '../limits.ts';
 
 /** 198.18.0.0–198.18.0.255 belong to no name; .1 is the nameserver. */

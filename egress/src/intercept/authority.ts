@@ -2,7 +2,7 @@
  * Does a request go where it says? The host that was dialled decides; `Host`, `:authority` and a target written as a whole URL
  * have to name the same one. Else a request that was allowed for one host is served by another that shares its address.
  */
-import type { Destination } from '../ports.ts';
+import type { Destination } from '@squash/policy/policy';
 import type { RequestHead } from './message.ts';
 
 export type Agreement =

@@ -12,7 +12,7 @@ import {
   createInflate,
   createZstdDecompress,
 } from 'node:zlib';
-import { FairShare } from '../fair-share.ts';
+import { FairShare } from '@squash/base/fair-share';
 import type { ByteFilter } from '../secrets/stream-filter.ts';
 import { tokens } from './headers.ts';
 import { Unreadable } from './message.ts';

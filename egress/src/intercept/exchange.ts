@@ -6,8 +6,8 @@
  * sees the request break off and the program reads why.
  */
 import type { Duplex } from 'node:stream';
-import { errorText } from '@squash/host/base/bug';
-import type { Clock } from '@squash/host/base/clock';
+import { errorText } from '@squash/base/bug';
+import type { Clock } from '@squash/base/clock';
 import { type Decision, DialRefused, type InterceptedConnection } from '../ports.ts';
 import { PlaceholderElsewhere, RequestSecrets } from '../secrets/request-secrets.ts';
 import { ResponseSecrets } from '../secrets/response-secrets.ts';

@@ -2,7 +2,8 @@
  * Whether a request may go out, before a byte of it does: well formed, for the host that was dialled, allowed by the policy
  * in every reading of its path and method. Pure.
  */
-import type { InterceptedConnection, Verdict } from '../ports.ts';
+import type { Verdict } from '@squash/policy/policy';
+import type { InterceptedConnection } from '../ports.ts';
 import { agree } from './authority.ts';
 import { valuesOf } from './headers.ts';
 import type { HeaderList, RequestHead } from './message.ts';

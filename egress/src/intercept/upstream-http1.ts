@@ -10,8 +10,8 @@ import {
   request as httpRequest,
 } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { errorText } from '@squash/host/base/bug';
-import { lineOf, waitInLine } from '../in-line.ts';
+import { errorText } from '@squash/base/bug';
+import { lineOf, waitInLine } from '@squash/base/in-line';
 import { endToEnd, fieldsOf, forHttp1, valuesOf, without } from './headers.ts';
 import { interceptLimits } from './limits.ts';
 import {

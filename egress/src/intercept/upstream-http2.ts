@@ -11,7 +11,7 @@ import {
   type IncomingHttpStatusHeader,
 } from 'node:http2';
 import type { Socket } from 'node:net';
-import { errorText } from '@squash/host/base/bug';
+import { errorText } from '@squash/base/bug';
 import { endToEnd, fieldsOf, forHttp2, without } from './headers.ts';
 import { interceptLimits } from './limits.ts';
 import {

@@ -5,7 +5,7 @@
 import { readFileSync } from 'node:fs';
 import type { Socket } from 'node:net';
 import { connect, createSecureContext, getCACertificates, type SecureContext } from 'node:tls';
-import { errorText } from '@squash/host/base/bug';
+import { errorText } from '@squash/base/bug';
 import { DialRefused, type InterceptedConnection } from '../ports.ts';
 import { interceptLimits } from './limits.ts';
 import { UpstreamFailed } from './message.ts';

@@ -4,7 +4,7 @@
  */
 import type { Duplex } from 'node:stream';
 import type { SecureContext } from 'node:tls';
-import { lineOf, waitInLine } from '../in-line.ts';
+import { lineOf, waitInLine } from '@squash/base/in-line';
 import type { InterceptedConnection } from '../ports.ts';
 import { interceptLimits } from './limits.ts';
 import type { OutgoingRequest, Upstream, UpstreamExchange } from './message.ts';

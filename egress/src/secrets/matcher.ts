@@ -7,7 +7,7 @@
  * hundred keys with one common beginning cost what one costs. What a newcomer would get wrong: a match may begin in one
  * piece and end in the next, and the answer `partial` says from where on nothing is decided yet.
  */
-import { bug } from '@squash/host/base/bug';
+import { bug } from '@squash/base/bug';
 
 export interface Pattern<T> {
   readonly bytes: Buffer;

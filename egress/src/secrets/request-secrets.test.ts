@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import type { Destination } from '../ports.ts';
+import type { Destination } from '@squash/policy/policy';
 import { PlaceholderElsewhere, RequestSecrets } from './request-secrets.ts';
 import { ResponseSecrets } from './response-secrets.ts';
 import { TrafficSecret, TrafficSecrets } from './traffic-secrets.ts';

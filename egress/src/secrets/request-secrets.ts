@@ -7,7 +7,7 @@
  * somebody expected a key, so either the configuration is wrong or the code is up to something, and both are to be seen.
  */
 import type { SecretSurface } from '@squash/contract/secrets';
-import type { Destination } from '../ports.ts';
+import type { Destination } from '@squash/policy/policy';
 import { type ByteFilter, Replacer, Watcher } from './stream-filter.ts';
 import type { TrafficSecret, TrafficSecrets } from './traffic-secrets.ts';
 import { type EscapeSyntax, UnescapedWatcher, unescapedViews } from './unescaped.ts';

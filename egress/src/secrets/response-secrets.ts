@@ -4,7 +4,7 @@
  * It is a second line. A server that wants to can send a value back in a form nobody looks for; who may have a secret
  * is decided by `allowed_hosts`, not here.
  */
-import type { Destination } from '../ports.ts';
+import type { Destination } from '@squash/policy/policy';
 import { chained, EvenReplacer, PassingReplacer } from './answer-filters.ts';
 import { type ByteFilter, type OnMatch, Replacer, Watcher } from './stream-filter.ts';
 import type { TrafficSecrets } from './traffic-secrets.ts';

@@ -15,10 +15,9 @@ import { join } from 'node:path';
 import { PassThrough } from 'node:stream';
 import { test } from 'node:test';
 import { keptLog } from '../../../tests/support/kept-log.ts';
-import type { Destination } from '../ports.ts';
-import { generatePlaceholder, placeholderPrefixFor } from './placeholder.ts';
+import type { Destination } from '@squash/policy/policy';
 import { FileSecretStore } from './secret-store.ts';
-import { readSecretsFile, SecretsFileError, writeSecretsFile } from './secrets-file.ts';
+import { readSecretsFile, SecretsFileError, writeSecretsFile } from '@squash/installation/secrets-file';
 
 class Directory implements Disposable {
   readonly path = mkdtempSync(join(tmpdir(), 'squash-secrets-'));
@@ -177,13 +176,4 @@ test('what is written is what is read, and what could not be read is not written
   const before = readFileSync(directory.file, 'utf8');
   await assert.rejects(writeSecretsFile(directory.file, key('short')), SecretsFileError);
   assert.equal(readFileSync(directory.file, 'utf8'), before);
-});
-
-test('generated placeholders are long, different, and look like the vendor’s', () => {
-  const prefix = placeholderPrefixFor('sk-ant-api03-abcdefgh');
-  const made = new Set(Array.from({ length: 100 }, () => generatePlaceholder(prefix)));
-  assert.equal(made.size, 100);
-  for (const placeholder of made) assert.match(placeholder, /^sk-ant-api03-[A-Za-z0-9_-]{43}$/);
-  assert.match(generatePlaceholder(placeholderPrefixFor('whatever')), /^squash-/);
-  assert.throws(() => generatePlaceholder('a b'), RangeError);
 });

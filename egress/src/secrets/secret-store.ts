@@ -8,9 +8,10 @@
  * how everything is revoked at once.
  */
 import { type FSWatcher, statSync, watch } from 'node:fs';
-import type { Log } from '@squash/host/base/log';
-import type { Destination, SandboxSecrets, SecretStore } from '../ports.ts';
-import { markOf, readSecretsFile, SecretsFileError } from './secrets-file.ts';
+import type { Log } from '@squash/base/log';
+import type { Destination } from '@squash/policy/policy';
+import type { SandboxSecrets, SecretStore } from '../ports.ts';
+import { markOf, readSecretsFile, SecretsFileError } from '@squash/installation/secrets-file';
 import { TrafficSecret, TrafficSecrets } from './traffic-secrets.ts';
 
 /** Where nothing can be watched, a file that does not exist above all, it is looked for: one `stat` each time. */

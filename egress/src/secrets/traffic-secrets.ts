@@ -4,7 +4,7 @@
  */
 import { type DestinationPattern, parsePattern } from '@squash/contract/destination';
 import { type Secret, type SecretSurface, secretSurfaces } from '@squash/contract/secrets';
-import type { Destination } from '../ports.ts';
+import type { Destination } from '@squash/policy/policy';
 import { Matcher } from './matcher.ts';
 import { valueForms } from './value-forms.ts';
 

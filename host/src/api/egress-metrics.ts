@@ -1,6 +1,6 @@
 /** What the egress process counts, for `/metrics`. Where it does not answer, only that is told. */
 import { AppError } from '@squash/contract/errors';
-import type { EgressStats } from '@squash/egress/control';
+import type { EgressStats } from '@squash/contract/egress-protocol';
 import type { Metric } from '../http/counters.ts';
 
 export interface EgressStatistics {

@@ -13,10 +13,10 @@ import type {
 } from '@squash/contract/operations/egress';
 import { type PolicySource, policySchema } from '@squash/contract/policy';
 import { presets } from '@squash/contract/presets';
-import { parseCidr } from '@squash/egress/address/cidr';
-import { compilePolicy } from '@squash/egress/policy/compile';
-import { explain } from '@squash/egress/policy/explain';
-import { type LearnedFrom, learn } from '@squash/egress/policy/learn';
+import { parseCidr } from '@squash/policy/address/cidr';
+import { compilePolicy } from '@squash/policy/compile';
+import { explain } from '@squash/policy/explain';
+import { type LearnedFrom, learn } from '@squash/policy/learn';
 import { json } from '../http/reply.ts';
 import type { Handler } from '../http/router.ts';
 import type { Engine } from '../sandbox/engine.ts';

@@ -8,7 +8,7 @@ import { AppError } from '@squash/contract/errors';
 import { type ExecEvent, type ExecStart, execControlSchema, execStartSchema } from '@squash/contract/exec';
 import type { SandboxId } from '@squash/contract/ids';
 import { limits } from '@squash/contract/limits';
-import type { Log } from '../base/log.ts';
+import type { Log } from '@squash/base/log';
 import { ClientGoneError, type Message, type MessageSocket } from '../http/message-socket.ts';
 import { asAppError } from '../http/problem.ts';
 import type { Engine, ExecSession } from '../sandbox/engine.ts';

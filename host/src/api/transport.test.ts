@@ -12,7 +12,7 @@ import { limits } from '@squash/contract/limits';
 import { notOffered } from '@squash/contract/operations/table';
 import { thinEngine } from '../../../tests/support/thin-engine.ts';
 import { overJsonLimit, ThinServer } from '../../../tests/support/thin-server.ts';
-import { Secret } from '../base/secret.ts';
+import { Secret } from '@squash/base/secret';
 
 const create = { method: 'POST', path: '/cgi-bin/api/sandboxes' };
 const exec = { method: 'POST', path: '/cgi-bin/api/sandboxes/box/exec' };

@@ -1,8 +1,8 @@
 /**
  * The configuration after the edge: every value typed, checked and defaulted. Nothing behind it reads a variable.
  */
-import type { Secret } from '../base/secret.ts';
-import type { LogLevel } from '../base/log.ts';
+import type { Secret } from '@squash/base/secret';
+import type { LogLevel } from '@squash/base/log';
 
 export interface Config {
   /** Absolute. */

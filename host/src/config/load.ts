@@ -12,7 +12,7 @@ import { ownPrefixes, type Setting, type SettingName, settings } from '@squash/c
 import { dataDirectory } from '@squash/contract/data-directory';
 import { AppError } from '@squash/contract/errors';
 import { nearest } from '@squash/contract/nearest';
-import { Secret } from '../base/secret.ts';
+import { Secret } from '@squash/base/secret';
 import type { Config, ExplainedSetting } from './config.ts';
 import { listenProblem } from './listen.ts';
 import { parseSetting, type SettingValue } from './values.ts';

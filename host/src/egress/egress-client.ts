@@ -1,6 +1,6 @@
 /**
  * What the daemon says to the egress process: HTTP with JSON over `run/egress-api.sock`, as
- * `egress/src/control/protocol.ts` defines it. One method per request.
+ * `contract/src/egress-protocol.ts` defines it. One method per request.
  *
  * The process may end at any moment and another take its place. A request that met a connection of the old one is sent
  * once more; everything said here may be said twice.
@@ -28,7 +28,7 @@ import {
   egressSockets,
   egressStatsSchema,
   egressSyncedSchema,
-} from '@squash/egress/control';
+} from '@squash/contract/egress-protocol';
 import { z } from 'zod';
 import { type ServerEvent, serverEvents } from './server-events.ts';
 

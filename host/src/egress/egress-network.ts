@@ -4,8 +4,8 @@
  * Every message carries what holds when it is sent, never what was asked for: two changes of one sandbox that overtake
  * each other end in the same place. A full sync runs alone, so that an older one can not undo a newer change.
  */
-import { errorText } from '#base/bug.ts';
-import type { Log } from '#base/log.ts';
+import { errorText } from '@squash/base/bug';
+import type { Log } from '@squash/base/log';
 import type { SandboxId } from '@squash/contract/ids';
 import type { PolicySource } from '@squash/contract/policy';
 import type { SecretSubset } from '@squash/contract/secrets';

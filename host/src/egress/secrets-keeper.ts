@@ -15,15 +15,15 @@ import {
   type SecretsFile,
   type SecretSubset,
 } from '@squash/contract/secrets';
-import { generatePlaceholder, placeholderPrefixFor } from '@squash/egress/secrets/placeholder';
+import { generatePlaceholder, placeholderPrefixFor } from './placeholder.ts';
 import {
   markOf,
   readSecretsFile,
   SecretsFileError,
   writeSecretsFile,
-} from '@squash/egress/secrets/secrets-file';
-import { errorText } from '#base/bug.ts';
-import type { Log } from '#base/log.ts';
+} from '@squash/installation/secrets-file';
+import { errorText } from '@squash/base/bug';
+import type { Log } from '@squash/base/log';
 
 export class SecretsFileKeeper {
   readonly #path: string;

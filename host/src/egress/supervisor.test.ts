@@ -7,7 +7,7 @@ import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import packageJson from '../../../egress/package.json' with { type: 'json' };
+import packageJson from '../../package.json' with { type: 'json' };
 import { keptLog } from '../../../tests/support/kept-log.ts';
 import { processesOf } from '../../../tests/support/leaks.ts';
 import { waitFor } from '../../../tests/support/wait.ts';

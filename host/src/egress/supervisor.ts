@@ -6,12 +6,12 @@
  * What a newcomer would get wrong: while it is down sandboxes have no network, never an open one; so nothing here
  * is urgent enough to hold up the daemon. Whoever needs the process asks `up()` and lives with the answer.
  */
-import { errorText } from '#base/bug.ts';
-import type { Log } from '#base/log.ts';
-import { pause } from '#base/pause.ts';
+import { errorText } from '@squash/base/bug';
+import type { Log } from '@squash/base/log';
+import { pause } from '@squash/base/pause';
 import { AppError } from '@squash/contract/errors';
 import { limits } from '@squash/contract/limits';
-import type { EgressIdentity } from '@squash/egress/control';
+import type { EgressIdentity } from '@squash/contract/egress-protocol';
 import type { EgressClient } from './egress-client.ts';
 import type { StartedEgress } from './egress-process.ts';
 

@@ -8,8 +8,8 @@ import { test } from 'node:test';
 import { rootCertificates } from 'node:tls';
 import { type LayerDigest, layerDigestSchema } from '@squash/contract/ids';
 import { limits } from '@squash/contract/limits';
-import { loadInstallationCa } from '@squash/egress/trust/installation-ca';
-import { systemClock } from '#base/clock.ts';
+import { loadInstallationCa } from '@squash/installation/installation-ca';
+import { systemClock } from '@squash/base/clock';
 import { trustPaths } from './trust-environment.ts';
 import { TrustLayers } from './trust-layers.ts';
 

@@ -12,8 +12,8 @@ import { chmod, lchown, lstat, mkdir, open, rename, stat, writeFile } from 'node
 import { dirname, join } from 'node:path';
 import { type LayerDigest, layerDigestSchema } from '@squash/contract/ids';
 import { limits } from '@squash/contract/limits';
-import { javaTrustStore, systemBundlePaths, trustBundle } from '@squash/egress/trust/trust-store';
-import { syncDirectory } from '#base/atomic-file.ts';
+import { javaTrustStore, systemBundlePaths, trustBundle } from './trust-store.ts';
+import { syncDirectory } from '@squash/base/atomic-file';
 import { trustPaths } from './trust-environment.ts';
 
 export interface TrustLayersOptions {

@@ -8,7 +8,7 @@ import type { Duplex } from 'node:stream';
 import { AppError } from '@squash/contract/errors';
 import { type Frame, FrameDecoder, FrameError } from '@squash/contract/guest/codec';
 import { framePayloadBytesMax } from '@squash/contract/guest/frames';
-import { countBuffers } from '../base/buffer-garbage.ts';
+import { countBuffers } from '@squash/base/buffer-garbage';
 
 /** One largest frame: less could not be read at all, more only delays the pause. */
 const readAheadBytesMax = framePayloadBytesMax;

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { Secret } from '../base/secret.ts';
+import { Secret } from '@squash/base/secret';
 import { Gate, hostName } from './gate.ts';
 
 const token = 'correct-horse';

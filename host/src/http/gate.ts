@@ -11,7 +11,7 @@ import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 import { isIP } from 'node:net';
 import { AppError } from '@squash/contract/errors';
-import type { Secret } from '../base/secret.ts';
+import type { Secret } from '@squash/base/secret';
 
 export interface GateOptions {
   readonly authToken: Secret | undefined;

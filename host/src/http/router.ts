@@ -20,7 +20,7 @@ import {
 import type { SentenceSubject } from '@squash/contract/seed-sentences';
 import { type Context, Hono } from 'hono';
 import type { z } from 'zod';
-import type { Log } from '../base/log.ts';
+import type { Log } from '@squash/base/log';
 import { type JsonObject, readJsonObject } from './body.ts';
 import type { HttpCounters } from './counters.ts';
 import { pieceStream } from './piece-stream.ts';

@@ -14,7 +14,7 @@ import type { Duplex } from 'node:stream';
 import { getRequestListener, type HttpBindings } from '@hono/node-server';
 import { AppError } from '@squash/contract/errors';
 import { limits } from '@squash/contract/limits';
-import type { Log } from '../base/log.ts';
+import type { Log } from '@squash/base/log';
 import type { HttpCounters } from './counters.ts';
 import type { Gate } from './gate.ts';
 import { listenFailure } from './listen.ts';

@@ -9,8 +9,8 @@ import { encodeFields, type FieldFrameName, FrameDecoder } from '@squash/contrac
 import { FieldReader } from '@squash/contract/guest/fields';
 import type { FieldName } from '@squash/contract/guest/frames';
 import { type SandboxId, sandboxIdSchema } from '@squash/contract/ids';
-import { pause } from '../base/pause.ts';
-import { SocketDirectory } from '../base/socket-directory.ts';
+import { pause } from '@squash/base/pause';
+import { SocketDirectory } from '@squash/base/socket-directory';
 import { answerTextBytesMax, askLauncher, connectLauncher, type LaunchAnswer } from './launch-connection.ts';
 
 /** Verbs that only look or tell: milliseconds, and the launcher forks for some of them. */

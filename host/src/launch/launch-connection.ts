@@ -8,7 +8,7 @@ import type { Socket } from 'node:net';
 import { AppError, type ErrorCode, errorCatalog } from '@squash/contract/errors';
 import { type Field, FrameDecoder, FrameError } from '@squash/contract/guest/codec';
 import { FieldReader } from '@squash/contract/guest/fields';
-import type { SocketDirectory } from '../base/socket-directory.ts';
+import type { SocketDirectory } from '@squash/base/socket-directory';
 
 /** Codes, sentences and paths in the launcher's answers are far below. */
 export const answerTextBytesMax = 8_192;

@@ -12,7 +12,7 @@ import { type FileHandle, open, readFile } from 'node:fs/promises';
 import { z } from 'zod';
 import { AppError } from '@squash/contract/errors';
 import { type LayerDigest, layerDigestSchema } from '@squash/contract/ids';
-import { writeFileAtomic } from '#base/atomic-file.ts';
+import { writeFileAtomic } from '@squash/base/atomic-file';
 
 const indexSchema = z.strictObject({
   version: z.literal(1),

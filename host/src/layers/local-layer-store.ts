@@ -11,7 +11,7 @@ import { join, relative } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { AppError } from '@squash/contract/errors';
 import { type LayerDigest, type ModuleName, moduleNameSchema } from '@squash/contract/ids';
-import { syncDirectory } from '#base/atomic-file.ts';
+import { syncDirectory } from '@squash/base/atomic-file';
 import { DigestIndex, fingerprint, hashFile, openForReading } from './digest-index.ts';
 import type { LayerStore, LayerUse, ModuleInfo } from './layer-store.ts';
 import { readManifest, removeManifest, writeManifest } from './manifest.ts';

@@ -3,8 +3,8 @@ import { open, rm } from 'node:fs/promises';
 import { AppError } from '@squash/contract/errors';
 import type { LayerDigest, ModuleName } from '@squash/contract/ids';
 import { type ModuleManifest, manifestSuffix, moduleManifestSchema } from '@squash/contract/module-manifest';
-import { writeFileAtomic } from '#base/atomic-file.ts';
-import { errorText } from '#base/bug.ts';
+import { writeFileAtomic } from '@squash/base/atomic-file';
+import { errorText } from '@squash/base/bug';
 
 /** A list of a few thousand packages is far below. */
 const manifestBytesMax = 1_048_576;

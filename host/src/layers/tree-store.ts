@@ -11,7 +11,7 @@ import { join } from 'node:path';
 import { AppError } from '@squash/contract/errors';
 import { type LayerDigest, layerDigestSchema } from '@squash/contract/ids';
 import { limits } from '@squash/contract/limits';
-import { syncDirectory } from '#base/atomic-file.ts';
+import { syncDirectory } from '@squash/base/atomic-file';
 
 /** The part of `LaunchClient` that makes and removes trees. Paths are relative to the data directory. */
 export interface ImageTool {

@@ -4,7 +4,7 @@
 import { AppError } from '@squash/contract/errors';
 import type { ExecRecord, ExecStart, ShellExecRequest } from '@squash/contract/exec';
 import { limits } from '@squash/contract/limits';
-import { faultPoint } from '#base/fault.ts';
+import { faultPoint } from '#sandbox/fault.ts';
 import type { ExecKind, ExecRow } from '#store/rows.ts';
 import type { GuestExec, GuestExecSpec } from '../guest/guest.ts';
 import type { ExecSession } from './engine.ts';

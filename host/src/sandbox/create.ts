@@ -7,7 +7,7 @@
  */
 import { AppError } from '@squash/contract/errors';
 import type { CreateRequest } from '@squash/contract/sandbox';
-import { faultPoint } from '#base/fault.ts';
+import { faultPoint } from '#sandbox/fault.ts';
 import type { LayerRef, SandboxRow } from '#store/rows.ts';
 import { Sandbox, startSpec } from './sandbox.ts';
 import { stackOrder } from './stacking.ts';

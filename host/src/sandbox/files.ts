@@ -10,9 +10,9 @@ import { mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { LayerDigest, SandboxId, SnapshotLabel } from '@squash/contract/ids';
 import { limits } from '@squash/contract/limits';
-import { syncDirectory } from '#base/atomic-file.ts';
-import { errorText } from '#base/bug.ts';
-import type { Log } from '#base/log.ts';
+import { syncDirectory } from '@squash/base/atomic-file';
+import { errorText } from '@squash/base/bug';
+import type { Log } from '@squash/base/log';
 import type { SandboxRow, SnapshotRow } from '#store/rows.ts';
 import { type SandboxFile, readSandboxFile, writeSandboxFile } from '#store/sandbox-file.ts';
 

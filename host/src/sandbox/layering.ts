@@ -17,7 +17,7 @@ import {
   snapshotLabelSchema,
 } from '@squash/contract/ids';
 import { limits } from '@squash/contract/limits';
-import { faultPoint } from '#base/fault.ts';
+import { faultPoint } from '#sandbox/fault.ts';
 import type { SandboxRow, SnapshotRow } from '#store/rows.ts';
 import type { SandboxChange } from '#store/sandboxes.ts';
 import type { Sandbox } from './sandbox.ts';

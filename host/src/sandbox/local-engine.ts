@@ -10,8 +10,8 @@ import type { ModuleName, SandboxId, SnapshotLabel } from '@squash/contract/ids'
 import { limits } from '@squash/contract/limits';
 import type { PolicySource } from '@squash/contract/policy';
 import type { CreateRequest, SandboxInfo } from '@squash/contract/sandbox';
-import type { Clock } from '#base/clock.ts';
-import type { Log } from '#base/log.ts';
+import type { Clock } from '@squash/base/clock';
+import type { Log } from '@squash/base/log';
 import type { ExecRow } from '#store/rows.ts';
 import type { Store } from '#store/store.ts';
 import type { Driver } from '../drivers/driver.ts';

@@ -3,7 +3,7 @@
  */
 import type { ExecRecord, JobInfo } from '@squash/contract/exec';
 import { limits } from '@squash/contract/limits';
-import { rfc3339 } from '#base/clock.ts';
+import { rfc3339 } from '@squash/base/clock';
 import type { EndReason, ExecEnd, ExecRow } from '#store/rows.ts';
 import type { GuestOutcome } from '../guest/guest.ts';
 

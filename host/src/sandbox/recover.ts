@@ -14,7 +14,7 @@
 import { rmdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type SandboxId, sandboxIdSchema } from '@squash/contract/ids';
-import { errorText } from '#base/bug.ts';
+import { errorText } from '@squash/base/bug';
 import type { ExecRow, SandboxRow } from '#store/rows.ts';
 import type { RunningSandbox } from '../drivers/driver.ts';
 import type { Guest, GuestExecEntry } from '../guest/guest.ts';

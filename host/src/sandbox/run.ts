@@ -9,7 +9,7 @@
 import { AppError } from '@squash/contract/errors';
 import type { ExecRecord } from '@squash/contract/exec';
 import { limits } from '@squash/contract/limits';
-import { faultPoint } from '#base/fault.ts';
+import { faultPoint } from '#sandbox/fault.ts';
 import type { EndReason, ExecEnd, ExecRow, StreamName } from '#store/rows.ts';
 import type { Guest, GuestExec, GuestOutcome } from '../guest/guest.ts';
 import { type Circumstances, forcedEnd, recordOf, reportedEnd, unstartedEnd } from './outcome.ts';

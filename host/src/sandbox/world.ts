@@ -2,8 +2,8 @@
  * What every sandbox shares: the ports, the store, the clock, and the few things that are counted or limited
  * over all of them. Made once by `LocalEngine`.
  */
-import type { Clock } from '#base/clock.ts';
-import type { Log } from '#base/log.ts';
+import type { Clock } from '@squash/base/clock';
+import type { Log } from '@squash/base/log';
 import type { EndReason } from '#store/rows.ts';
 import type { Store } from '#store/store.ts';
 import type { Driver, RunningSandbox, SandboxLimits } from '../drivers/driver.ts';

@@ -7,7 +7,7 @@
 import type { SandboxId } from '@squash/contract/ids';
 import { endReasons } from '@squash/contract/exec';
 import type { DatabaseSync, SQLOutputValue, StatementSync } from 'node:sqlite';
-import { bug, known } from '#base/bug.ts';
+import { bug, known } from '@squash/base/bug';
 import type { EndReason, ExecEnd, ExecKind, ExecRow } from './rows.ts';
 
 export interface NewExec {

@@ -10,7 +10,7 @@ import { join } from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
 import { sandboxIdSchema, snapshotLabelSchema } from '@squash/contract/ids';
 import { AppError } from '@squash/contract/errors';
-import { errorText } from '#base/bug.ts';
+import { errorText } from '@squash/base/bug';
 import { openDatabase } from './database.ts';
 import type { SandboxRow, SnapshotRow } from './rows.ts';
 import { type Salvage, salvageExecs } from './salvage.ts';

@@ -2,7 +2,7 @@
  * Saves commands out of a database that is broken somewhere: row by row, until a page can't be read.
  */
 import { DatabaseSync, type SQLOutputValue } from 'node:sqlite';
-import { errorText } from '#base/bug.ts';
+import { errorText } from '@squash/base/bug';
 
 export interface Salvage {
   readonly execs: number;

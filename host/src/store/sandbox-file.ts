@@ -6,7 +6,7 @@
  */
 import { readFile } from 'node:fs/promises';
 import { z } from 'zod';
-import { writeFileAtomic } from '#base/atomic-file.ts';
+import { writeFileAtomic } from '@squash/base/atomic-file';
 import { type SandboxRow, type SnapshotRow, sandboxRowSchema, snapshotRowSchema } from './rows.ts';
 
 const sandboxFileSchema = z.strictObject({

@@ -3,7 +3,7 @@
  */
 import type { SandboxId, SnapshotLabel } from '@squash/contract/ids';
 import type { DatabaseSync, SQLOutputValue } from 'node:sqlite';
-import { known } from '#base/bug.ts';
+import { known } from '@squash/base/bug';
 import { type SandboxRow, type SnapshotRow, sandboxRowSchema, snapshotRowSchema } from './rows.ts';
 
 /** What may change after create, in one statement; the rest of the row is fixed or has its own statement. */

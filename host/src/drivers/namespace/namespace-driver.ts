@@ -10,7 +10,7 @@ import type { Duplex } from 'node:stream';
 import type { Capability } from '@squash/contract/capability';
 import { AppError } from '@squash/contract/errors';
 import type { SandboxId } from '@squash/contract/ids';
-import { SocketDirectory } from '../../base/socket-directory.ts';
+import { SocketDirectory } from '@squash/base/socket-directory';
 import type { LaunchClient, LaunchUpper } from '../../launch/launch-client.ts';
 import type {
   Driver,

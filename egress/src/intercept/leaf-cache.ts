@@ -7,8 +7,8 @@
  */
 import { generateKeyPairSync, type KeyObject } from 'node:crypto';
 import { createSecureContext, type SecureContext } from 'node:tls';
-import type { Clock } from '@squash/host/base/clock';
-import { leafCertificate, type Signer } from './certificate.ts';
+import type { Clock } from '@squash/base/clock';
+import { leafCertificate, type Signer } from '@squash/installation/certificate';
 
 const hourMs = 3_600_000;
 const validMs = 72 * hourMs;

@@ -6,11 +6,11 @@
  * policy by a range or an address (a name or `*` names none), and the ceiling does not spare anybody that.
  */
 import { type PolicyRule, type PolicySource, policyRules } from '@squash/contract/policy';
-import { type Address, parseAddress } from '../address/address.ts';
-import { type Cidr, cidrContains } from '../address/cidr.ts';
-import { effectiveAddress } from '../address/address.ts';
-import { classifyAddress } from '../address/ranges.ts';
-import { type Destination, type Policy, publicAddressRule, type Verdict } from '../ports.ts';
+import { type Address, parseAddress } from './address/address.ts';
+import { type Cidr, cidrContains } from './address/cidr.ts';
+import { effectiveAddress } from './address/address.ts';
+import { classifyAddress } from './address/ranges.ts';
+import { type Destination, type Policy, publicAddressRule, type Verdict } from './policy.ts';
 import { type PlacedRule, RuleTable, type RuleTest } from './rule-table.ts';
 
 export interface PolicyParts {

@@ -9,8 +9,8 @@
 import { formatPattern, parsePattern } from '@squash/contract/destination';
 import type { PolicyLearnAnswer } from '@squash/contract/egress';
 import { nothing, policyLimits } from '@squash/contract/policy';
-import { parseAddress } from '../address/address.ts';
-import { classifyAddress } from '../address/ranges.ts';
+import { parseAddress } from './address/address.ts';
+import { classifyAddress } from './address/ranges.ts';
 
 /** The part of a recorded decision that counts. */
 export interface LearnedFrom {

@@ -7,8 +7,8 @@ import { BlockList, isIPv4, isIPv6 } from 'node:net';
 import { test } from 'node:test';
 import { type PolicySource, policyOfAllowNet, policySchema } from '@squash/contract/policy';
 import fc from 'fast-check';
-import { type Cidr, parseCidr } from '../address/cidr.ts';
-import type { Destination, Policy } from '../ports.ts';
+import { type Cidr, parseCidr } from './address/cidr.ts';
+import type { Destination, Policy } from './policy.ts';
 import { compilePolicy } from './compile.ts';
 
 const ranges = (...texts: readonly string[]): readonly Cidr[] =>

@@ -14,8 +14,9 @@
  * `PUT`s for one sandbox is the daemon's to keep; the process takes each as it comes. Only the daemon's user id may
  * connect (mode 0600 of the socket), so there is no token.
  */
-import { sandboxIdSchema } from '@squash/contract/ids';
 import { z } from 'zod';
+import { askedVerdicts, decisionKinds, decisionVerdicts } from './egress.ts';
+import { sandboxIdSchema } from './ids.ts';
 
 /** Relative to the run directory. */
 export const egressSockets = { api: 'egress-api.sock', relays: 'egress.sock' } as const;
@@ -60,23 +61,20 @@ export type EgressApplied = z.infer<typeof egressAppliedSchema>;
 export const egressRefusalSchema = z.object({ code: z.string(), message: z.string() });
 export type EgressRefusal = z.infer<typeof egressRefusalSchema>;
 
-export const egressDecisionKinds = ['dns', 'connection', 'request'] as const;
-export const egressDecisionVerdicts = ['allowed', 'denied', 'blocked'] as const;
-
 /** One row. `id` grows and is never used again; what is not known or does not apply is null. */
 export const egressDecisionSchema = z.object({
   id: z.int(),
   /** RFC 3339, UTC: when the decision was made, not when the connection ended. */
   time: z.string(),
   sandbox: z.string(),
-  kind: z.enum(egressDecisionKinds),
+  kind: z.enum(decisionKinds),
   host: z.string().nullable(),
   address: z.string().nullable(),
   port: z.int().nullable(),
   method: z.string().nullable(),
   /** Without the query. */
   path: z.string().nullable(),
-  verdict: z.enum(egressDecisionVerdicts),
+  verdict: z.enum(decisionVerdicts),
   rule: z.string(),
   bytes_up: z.int().nullable(),
   bytes_down: z.int().nullable(),
@@ -93,9 +91,9 @@ export const egressDecisionQuerySchema = z.strictObject({
   sandbox: sandboxIdSchema.optional(),
   /** Only rows with a larger id. A follower gives the last id it has seen. */
   after: z.coerce.number().int().min(0).optional(),
-  kind: z.enum(egressDecisionKinds).optional(),
+  kind: z.enum(decisionKinds).optional(),
   /** `refused`: denied or blocked. */
-  verdict: z.enum([...egressDecisionVerdicts, 'refused']).optional(),
+  verdict: z.enum(askedVerdicts).optional(),
   /** Exact name, or `*.example.com` for names below. */
   host: z.string().min(1).max(255).optional(),
   /** Without `after` the newest rows, with it the next ones; always in the order of their ids. */

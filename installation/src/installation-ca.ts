@@ -18,8 +18,8 @@ import {
 import { constants } from 'node:fs';
 import { link, mkdir, open, readFile, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
-import { syncDirectory, writeFileAtomic } from '@squash/host/base/atomic-file';
-import type { Clock } from '@squash/host/base/clock';
+import { syncDirectory, writeFileAtomic } from '@squash/base/atomic-file';
+import type { Clock } from '@squash/base/clock';
 import { authorityCertificate, type Signer } from './certificate.ts';
 
 const dayMs = 86_400_000;

@@ -6,8 +6,8 @@
  * the answer to "which rule?" does not depend on how they are found.
  */
 import type { PolicyRule } from '@squash/contract/policy';
-import { type Address, effectiveAddress } from '../address/address.ts';
-import { parseCidr } from '../address/cidr.ts';
+import { type Address, effectiveAddress } from './address/address.ts';
+import { parseCidr } from './address/cidr.ts';
 
 /** A rule with its place among all of its list. */
 export interface PlacedRule extends PolicyRule {

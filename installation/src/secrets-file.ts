@@ -9,7 +9,7 @@ import { constants } from 'node:fs';
 import { closeSync, fstatSync, openSync, readFileSync } from 'node:fs';
 import { issueSentence, placeOf } from '@squash/contract/issue-sentence';
 import { type SecretsFile, secretsFileSchema } from '@squash/contract/secrets';
-import { writeFileAtomic } from '@squash/host/base/atomic-file';
+import { writeFileAtomic } from '@squash/base/atomic-file';
 
 /** 256 secrets of the longest kind are 3 MB. */
 const bytesMax = 8_388_608;

@@ -1,22 +1,16 @@
-/** The authority, its leaves and the trust stores, judged by OpenSSL, Node and Java. */
+/** The authority and its leaves, judged by OpenSSL and Node. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { randomBytes, X509Certificate } from 'node:crypto';
-import { once } from 'node:events';
+import { X509Certificate } from 'node:crypto';
 import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { connect, createServer, rootCertificates } from 'node:tls';
-import { type Clock, systemClock, type WallMs } from '@squash/host/base/clock';
+import { type Clock, systemClock, type WallMs } from '@squash/base/clock';
 import { leafCertificate } from './certificate.ts';
 import { type InstallationCa, loadInstallationCa } from './installation-ca.ts';
-import { LeafCache } from './leaf-cache.ts';
-import { certificatesOf, javaTrustStore, trustBundle } from './trust-store.ts';
 
 const dayMs = 86_400_000;
-const hasKeytool = spawnSync('keytool', ['-help']).status === 0;
 
 class Directory implements Disposable {
   readonly path = mkdtempSync(join(tmpdir(), 'squash-ca-'));
@@ -118,77 +112,4 @@ test('leaves pass OpenSSL’s strict check for names, addresses and hosts too lo
     const other = option === '-verify_ip' ? '192.0.2.8' : 'other.example.com';
     assert.notEqual(openssl([...words, other, leafPath]).status, 0, `${host} passed as ${other}`);
   }
-});
-
-test('a real handshake verifies with the bundle and fails without it', async () => {
-  using directory = new Directory();
-  const ca = await loadInstallationCa(directory.path, systemClock);
-  const leaves = new LeafCache(ca, systemClock);
-  const server = createServer({
-    SNICallback: (name, done) => done(null, leaves.contextFor(name)),
-  }).listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  try {
-    const good = connect({
-      port,
-      servername: 'api.test',
-      ca: certificatesOf(trustBundle('', ca.certificate)),
-    });
-    await once(good, 'secureConnect');
-    assert.equal(good.authorized, true);
-    good.destroy();
-    const bad = connect({ port, servername: 'api.test' });
-    const [error] = await once(bad, 'error').catch((reason: unknown) => [reason]);
-    assert.match(String((error as NodeJS.ErrnoException).code), /UNABLE_TO_VERIFY_LEAF|SELF_SIGNED/);
-  } finally {
-    server.close();
-  }
-});
-
-test('leaves are reused, made again before they end or when the clock was set back, and bounded', async () => {
-  using directory = new Directory();
-  const ca = await loadInstallationCa(directory.path, systemClock);
-  let days = 0;
-  const clock: Clock = { ...systemClock, wallMs: () => later(days).wallMs() };
-  const leaves = new LeafCache(ca, clock);
-  const first = leaves.contextFor('a.test');
-  assert.equal(leaves.contextFor('a.test'), first);
-  days = 2.5;
-  const second = leaves.contextFor('a.test');
-  assert.notEqual(second, first);
-  days = 0;
-  assert.notEqual(leaves.contextFor('a.test'), second);
-  for (let index = 0; index < 600; index += 1) leaves.contextFor(`${index}.test`);
-  assert.equal(leaves.size, 512);
-});
-
-test('a bundle keeps what was there, falls back to public authorities, and drops what is no certificate', async () => {
-  using directory = new Directory();
-  const ca = await loadInstallationCa(directory.path, systemClock);
-  const [one = '', two = ''] = rootCertificates;
-  const text = trustBundle(`# comment\n${one}\r\nnoise\n${two}\n${one}\n`, ca.certificate);
-  assert.deepEqual(certificatesOf(text), [one, two, ...certificatesOf(ca.certificate)]);
-  assert.doesNotMatch(text, /noise|comment/);
-  assert.equal(certificatesOf(trustBundle('', ca.certificate)).length, rootCertificates.length + 1);
-  // Adding it twice changes nothing.
-  assert.equal(trustBundle(text, ca.certificate), text);
-});
-
-test('Java’s keytool lists the trust store with its password and refuses another', {
-  skip: hasKeytool ? false : 'keytool (openjdk-17-jre-headless) is missing',
-}, async () => {
-  using directory = new Directory();
-  const ca = await loadInstallationCa(directory.path, systemClock);
-  const broken = `-----BEGIN CERTIFICATE-----\n${randomBytes(48).toString('base64')}\n-----END CERTIFICATE-----`;
-  const path = join(directory.path, 'cacerts');
-  writeFileSync(path, javaTrustStore(`${trustBundle('', ca.certificate)}\n${broken}`, 1_700_000_000_000));
-  const list = (password: string) =>
-    spawnSync('keytool', ['-list', '-v', '-keystore', path, '-storepass', password], { encoding: 'utf8' });
-  const good = list('changeit');
-  assert.equal(good.status, 0, good.stdout);
-  assert.match(good.stdout, new RegExp(`contains ${rootCertificates.length + 1} entries`));
-  assert.match(good.stdout, new RegExp(ca.name));
-  assert.match(good.stdout, /Entry type: trustedCertEntry/);
-  assert.notEqual(list('changeme').status, 0);
 });

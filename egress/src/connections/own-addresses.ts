@@ -6,7 +6,7 @@
  * services are put there that are to be reached.
  */
 import { networkInterfaces } from 'node:os';
-import { formatAddress, parseAddress } from './address.ts';
+import { formatAddress, parseAddress } from '@squash/policy/address/address';
 
 /** Addresses come and go with networks; asking takes some 50 µs. */
 const lookAgainMs = 2_000;

@@ -1,6 +1,6 @@
 /** Asks a policy as a connection would, step by step, and says what each step answered. Nothing is resolved. */
 import type { PolicyQuestion, PolicyTestAnswer } from '@squash/contract/egress';
-import type { Policy, Verdict } from '../ports.ts';
+import type { Policy, Verdict } from './policy.ts';
 
 /** Up to the first refusal, as a program would get. The request is asked only where it would be read. */
 export function explain(policy: Policy, question: PolicyQuestion, method: string): PolicyTestAnswer {

@@ -1,0 +1,43 @@
+/**
+ * What a compiled policy answers, and what it is asked. Pure: whoever holds one may ask it at any time and as often as
+ * it likes; nothing is looked up, resolved or remembered.
+ */
+
+/** Where a program connected to, after the virtual address was translated back. */
+export interface Destination {
+  /** Lower case, A-labels, no trailing dot. `undefined`: an address literal was dialled. */
+  readonly host: string | undefined;
+  /** The literal address (canonical text); `undefined` where `host` is set. */
+  readonly address: string | undefined;
+  readonly port: number;
+}
+
+/** One answer of a policy. `rule` is what a person can find again in the policy: `allow[3] *.npmjs.org:443`. */
+export interface Verdict {
+  readonly isAllowed: boolean;
+  readonly rule: string;
+}
+
+/** The compiled policy of one sandbox: its own rules, the daemon-wide ceiling and the presets, ready to be asked. Pure. */
+export interface Policy {
+  /** May any port of this name be reached? Decides whether a query for it may leave the host. */
+  decideName(host: string): Verdict;
+  /** May this destination be connected to, as far as that can be told without reading the traffic? */
+  decideConnection(destination: Destination): Verdict;
+  /** Is this resolved (or literal) address one that may be dialled for the destination? Private, reserved … unless named. */
+  decideAddress(destination: Destination, address: string): Verdict;
+  /** Must requests to this destination be read because an HTTP rule (method, path) concerns it? */
+  needsRequests(destination: Destination): boolean;
+  /** For HTTP(S) that is read. `path` is percent-decoded once and normalised by the caller. */
+  decideRequest(
+    destination: Destination,
+    request: { readonly method: string; readonly path: string },
+  ): Verdict;
+  /** True where every public host is allowed and no rule restricts: TLS names then need no check against the address. */
+  readonly isOpen: boolean;
+  /** `refuse` (a refused name gets a virtual address, so the refusal is explained at connection time) or `nxdomain`. */
+  readonly refusedNames: 'refuse' | 'nxdomain';
+}
+
+/** What `decideAddress` says of an address that is allowed because it is public, and for no other reason. */
+export const publicAddressRule = 'public_address';
