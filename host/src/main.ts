@@ -27,7 +27,7 @@ import { checkListen } from './http/listen.ts';
 import { LaunchClient } from './launch/launch-client.ts';
 import { probeHost } from './launch/host-probe.ts';
 import { LocalLayerStore } from './layers/local-layer-store.ts';
-import { LocalEngine } from './sandbox/local-engine.ts';
+import { LocalEngine } from './engine/local-engine.ts';
 import { lockDataDirectory } from './store/data-lock.ts';
 import { repairDatabase } from './store/repair.ts';
 import { Store } from './store/store.ts';
@@ -99,7 +99,7 @@ async function serve({ config, explained }: LoadedConfig, log: Log): Promise<voi
     version: packageJson.version,
     socket: http.socketPath,
     listen: http.listen === null ? null : `http://${http.listen.host}:${http.listen.port}`,
-    sandboxes: engine.list().length,
+    sandboxes: engine.sandboxes.list().length,
   });
   isServing = true;
   await sayFirstLayer(engine, log);

@@ -6,7 +6,7 @@ import { AppError } from '@squash/contract/errors';
 import type { ExecRecord, JobInfo } from '@squash/contract/exec';
 import type { SandboxInfo } from '@squash/contract/sandbox';
 import type { EgressParts } from '../../host/src/api/handlers.ts';
-import type { Engine } from '../../host/src/sandbox/engine.ts';
+import type { Engine } from '../../host/src/engine/engine.ts';
 
 const epoch = '2026-01-01T00:00:00.000Z';
 
@@ -73,8 +73,11 @@ export const thinEgress: EgressParts = {
   secrets: { list: () => [], set: noEgress, remove: noEgress },
 };
 
+/** Methods that a test is about, by noun; the rest answers from here. */
+export type EngineParts = { readonly [Noun in keyof Engine]?: Partial<Engine[Noun]> };
+
 /** One sandbox, "box"; whatever a test is about is given in `parts`. */
-export function thinEngine(parts: Partial<Engine> = {}): Engine {
+export function thinEngine(parts: EngineParts = {}): Engine {
   const missing = (id: string): never => {
     throw new AppError('sandbox_not_found', `Cannot find sandbox "${id}"`);
   };
@@ -83,27 +86,33 @@ export function thinEngine(parts: Partial<Engine> = {}): Engine {
   };
   return {
     health: () => Promise.resolve({ sandboxes: 1, modules: 1, baseReady: true }),
-    modules: () => Promise.resolve([]),
-    importModule: unused,
-    removeModule: unused,
-    create: (request) => Promise.resolve({ ...sandboxInfo(request.id), warnings: [...request.warnings] }),
-    list: () => [sandboxInfo('box')],
-    get: (id) => (id === 'box' ? sandboxInfo(id) : missing(id)),
-    destroy: () => Promise.resolve(),
-    exec: (_id, request) => Promise.resolve(execRecord(1, request.cmd)),
-    execStream: unused,
-    execBackground: unused,
-    jobs: () => [],
-    job: (_id, jobId) => jobInfo(jobId),
-    jobLog: unused,
-    killJob: () => Promise.resolve(),
-    activate: unused,
-    snapshot: unused,
-    restore: unused,
-    networkRules: unused,
-    setPolicy: () => Promise.resolve(),
-    logs: () => [],
     metrics: () => Promise.resolve([]),
-    ...parts,
+    sandboxes: {
+      create: (request) => Promise.resolve({ ...sandboxInfo(request.id), warnings: [...request.warnings] }),
+      list: () => [sandboxInfo('box')],
+      get: (id) => (id === 'box' ? sandboxInfo(id) : missing(id)),
+      destroy: () => Promise.resolve(),
+      ...parts.sandboxes,
+    },
+    processes: {
+      exec: (_id, request) => Promise.resolve(execRecord(1, request.cmd)),
+      stream: unused,
+      start: unused,
+      jobs: () => [],
+      job: (_id, jobId) => jobInfo(jobId),
+      jobLog: unused,
+      killJob: () => Promise.resolve(),
+      logs: () => [],
+      ...parts.processes,
+    },
+    modules: {
+      list: () => Promise.resolve([]),
+      import: unused,
+      remove: unused,
+      activate: unused,
+      ...parts.modules,
+    },
+    snapshots: { take: unused, restore: unused, ...parts.snapshots },
+    network: { rules: unused, setPolicy: () => Promise.resolve(), ...parts.network },
   };
 }

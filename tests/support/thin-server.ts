@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { limits } from '@squash/contract/limits';
 import { type HttpConfig, type HttpService, startHttp } from '../../host/src/api/serve-http.ts';
 import { keptLog } from './kept-log.ts';
-import type { Engine } from '../../host/src/sandbox/engine.ts';
+import type { Engine } from '../../host/src/engine/engine.ts';
 import { thinEgress } from './thin-engine.ts';
 
 export interface RawAnswer {

@@ -1,9 +1,9 @@
 /** The operations about the daemon itself. */
 import { z } from 'zod';
 import { healthSchema, infoSchema } from '../daemon.ts';
-import { defineOperation } from './operation.ts';
+import { defineOperation, type Operations } from './operation.ts';
 
-export const health = defineOperation({
+const health = defineOperation({
   id: 'health',
   method: 'GET',
   path: '/cgi-bin/health',
@@ -14,7 +14,7 @@ export const health = defineOperation({
   auth: 'none',
 });
 
-export const daemonInfo = defineOperation({
+const daemonInfo = defineOperation({
   id: 'daemon.info',
   method: 'GET',
   path: '/v1/info',
@@ -25,7 +25,7 @@ export const daemonInfo = defineOperation({
   auth: 'token',
 });
 
-export const metrics = defineOperation({
+const metrics = defineOperation({
   id: 'metrics',
   method: 'GET',
   path: '/metrics',
@@ -36,7 +36,7 @@ export const metrics = defineOperation({
   auth: 'token',
 });
 
-export const openapi = defineOperation({
+const openapi = defineOperation({
   id: 'openapi',
   method: 'GET',
   path: '/openapi.json',
@@ -46,3 +46,10 @@ export const openapi = defineOperation({
   errors: [],
   auth: 'token',
 });
+
+export const daemonOperations = {
+  health,
+  'daemon.info': daemonInfo,
+  metrics,
+  openapi,
+} as const satisfies Operations;

@@ -1,12 +1,14 @@
-/** The operations on modules: the layers that sandboxes are stacked from. */
+/** The operations on modules: the layers that sandboxes are stacked from, and adding one to a sandbox that runs. */
 import { z } from 'zod';
 import { moduleNameSchema } from '../ids.ts';
 import { moduleInfoSchema } from '../module.ts';
-import { defineOperation } from './operation.ts';
+import { activateBodySchema, sandboxInfoSchema } from '../sandbox.ts';
+import { defineOperation, type Operations } from './operation.ts';
+import { sandboxParams } from './sandboxes.ts';
 
 const moduleParams = z.strictObject({ name: moduleNameSchema });
 
-export const moduleList = defineOperation({
+const moduleList = defineOperation({
   id: 'module.list',
   method: 'GET',
   path: '/cgi-bin/api/modules',
@@ -31,7 +33,7 @@ export const moduleList = defineOperation({
   auth: 'token',
 });
 
-export const moduleImport = defineOperation({
+const moduleImport = defineOperation({
   id: 'module.import',
   method: 'PUT',
   path: '/v1/modules/{name}',
@@ -58,7 +60,7 @@ export const moduleImport = defineOperation({
   auth: 'token',
 });
 
-export const moduleRemove = defineOperation({
+const moduleRemove = defineOperation({
   id: 'module.remove',
   method: 'DELETE',
   path: '/v1/modules/{name}',
@@ -69,3 +71,33 @@ export const moduleRemove = defineOperation({
   errors: ['module_not_found', 'module_in_use'],
   auth: 'token',
 });
+
+const sandboxActivate = defineOperation({
+  id: 'sandbox.activate',
+  method: 'POST',
+  path: '/cgi-bin/api/sandboxes/{id}/activate',
+  dialect: 'seed',
+  summary: 'Add a module to a sandbox; what was written stays, running commands end (137, layers_changed)',
+  params: sandboxParams,
+  body: activateBodySchema,
+  answers: [{ status: 200, description: 'The sandbox', schema: sandboxInfoSchema }],
+  errors: [
+    'sandbox_not_found',
+    'module_not_found',
+    'module_active',
+    'layer_corrupt',
+    'sandbox_busy',
+    'sandbox_not_ready',
+    'disk_full',
+    'launch_failed',
+    'launcher_unavailable',
+  ],
+  auth: 'token',
+});
+
+export const moduleOperations = {
+  'module.list': moduleList,
+  'module.import': moduleImport,
+  'module.remove': moduleRemove,
+  'sandbox.activate': sandboxActivate,
+} as const satisfies Operations;

@@ -38,6 +38,9 @@ export interface Operation {
   readonly webSocket?: string;
 }
 
+/** The operations of one noun, by id. */
+export type Operations = Readonly<Record<string, Operation>>;
+
 export function defineOperation<const T extends Operation>(operation: T): T {
   return operation;
 }

@@ -2,11 +2,11 @@
 import { z } from 'zod';
 import { sandboxIdSchema } from '../ids.ts';
 import { createBodySchema, sandboxInfoSchema } from '../sandbox.ts';
-import { defineOperation } from './operation.ts';
+import { defineOperation, type Operations } from './operation.ts';
 
 export const sandboxParams = z.strictObject({ id: sandboxIdSchema });
 
-export const sandboxCreate = defineOperation({
+const sandboxCreate = defineOperation({
   id: 'sandbox.create',
   method: 'POST',
   path: '/cgi-bin/api/sandboxes',
@@ -29,7 +29,7 @@ export const sandboxCreate = defineOperation({
   auth: 'token',
 });
 
-export const sandboxList = defineOperation({
+const sandboxList = defineOperation({
   id: 'sandbox.list',
   method: 'GET',
   path: '/cgi-bin/api/sandboxes',
@@ -40,7 +40,7 @@ export const sandboxList = defineOperation({
   auth: 'token',
 });
 
-export const sandboxGet = defineOperation({
+const sandboxGet = defineOperation({
   id: 'sandbox.get',
   method: 'GET',
   path: '/cgi-bin/api/sandboxes/{id}',
@@ -52,7 +52,7 @@ export const sandboxGet = defineOperation({
   auth: 'token',
 });
 
-export const sandboxDestroy = defineOperation({
+const sandboxDestroy = defineOperation({
   id: 'sandbox.destroy',
   method: 'DELETE',
   path: '/cgi-bin/api/sandboxes/{id}',
@@ -63,3 +63,10 @@ export const sandboxDestroy = defineOperation({
   errors: ['sandbox_not_found', 'sandbox_busy', 'launcher_unavailable'],
   auth: 'token',
 });
+
+export const sandboxOperations = {
+  'sandbox.list': sandboxList,
+  'sandbox.create': sandboxCreate,
+  'sandbox.get': sandboxGet,
+  'sandbox.destroy': sandboxDestroy,
+} as const satisfies Operations;

@@ -1,11 +1,11 @@
 /** The operations on secrets. No answer holds a value. */
 import { z } from 'zod';
 import { secretChangeSchema, secretInfoSchema, secretNameSchema } from '../secrets.ts';
-import { defineOperation } from './operation.ts';
+import { defineOperation, type Operations } from './operation.ts';
 
 const secretParams = z.strictObject({ secret: secretNameSchema });
 
-export const secretList = defineOperation({
+const secretList = defineOperation({
   id: 'secret.list',
   method: 'GET',
   path: '/v1/secrets',
@@ -16,7 +16,7 @@ export const secretList = defineOperation({
   auth: 'token',
 });
 
-export const secretSet = defineOperation({
+const secretSet = defineOperation({
   id: 'secret.set',
   method: 'PUT',
   path: '/v1/secrets/{secret}',
@@ -30,7 +30,7 @@ export const secretSet = defineOperation({
   auth: 'token',
 });
 
-export const secretRemove = defineOperation({
+const secretRemove = defineOperation({
   id: 'secret.remove',
   method: 'DELETE',
   path: '/v1/secrets/{secret}',
@@ -41,3 +41,9 @@ export const secretRemove = defineOperation({
   errors: ['secret_not_found', 'secrets_invalid', 'disk_full'],
   auth: 'token',
 });
+
+export const secretOperations = {
+  'secret.list': secretList,
+  'secret.set': secretSet,
+  'secret.remove': secretRemove,
+} as const satisfies Operations;

@@ -1,47 +1,22 @@
-/** Every operation of the API. An operation that is not here is not served. */
-import { sandboxExec, sandboxExecStream, sandboxLogs } from './commands.ts';
-import { daemonInfo, health, metrics, openapi } from './daemon.ts';
-import { egressDecisions, policyGet, policyLearn, policyPresets, policySet, policyTest } from './egress.ts';
-import { jobGet, jobKill, jobList, jobLogs, jobStart } from './jobs.ts';
-import { sandboxActivate, sandboxRestore, sandboxSnapshot } from './layers.ts';
-import { moduleImport, moduleList, moduleRemove } from './modules.ts';
-import type { Operation } from './operation.ts';
-import { secretList, secretRemove, secretSet } from './secrets.ts';
-import { sandboxCreate, sandboxDestroy, sandboxGet, sandboxList } from './sandboxes.ts';
+/** Every operation of the API, a line for each noun. An operation that is not here is not served. */
+import { daemonOperations } from './daemon.ts';
+import { moduleOperations } from './modules.ts';
+import { networkOperations } from './network.ts';
+import type { Operations } from './operation.ts';
+import { processOperations } from './processes.ts';
+import { sandboxOperations } from './sandboxes.ts';
+import { secretOperations } from './secrets.ts';
+import { snapshotOperations } from './snapshots.ts';
 
 export const operations = {
-  health,
-  'sandbox.list': sandboxList,
-  'sandbox.create': sandboxCreate,
-  'sandbox.get': sandboxGet,
-  'sandbox.destroy': sandboxDestroy,
-  'sandbox.exec': sandboxExec,
-  'sandbox.activate': sandboxActivate,
-  'sandbox.snapshot': sandboxSnapshot,
-  'sandbox.restore': sandboxRestore,
-  'sandbox.logs': sandboxLogs,
-  'job.start': jobStart,
-  'job.list': jobList,
-  'job.get': jobGet,
-  'job.logs': jobLogs,
-  'job.kill': jobKill,
-  'module.list': moduleList,
-  'sandbox.exec_stream': sandboxExecStream,
-  'module.import': moduleImport,
-  'module.remove': moduleRemove,
-  'policy.get': policyGet,
-  'policy.set': policySet,
-  'policy.test': policyTest,
-  'policy.learn': policyLearn,
-  'policy.presets': policyPresets,
-  'egress.decisions': egressDecisions,
-  'secret.list': secretList,
-  'secret.set': secretSet,
-  'secret.remove': secretRemove,
-  'daemon.info': daemonInfo,
-  metrics,
-  openapi,
-} as const satisfies Readonly<Record<string, Operation>>;
+  ...sandboxOperations,
+  ...processOperations,
+  ...moduleOperations,
+  ...snapshotOperations,
+  ...networkOperations,
+  ...secretOperations,
+  ...daemonOperations,
+} as const satisfies Operations;
 
 export type OperationId = keyof typeof operations;
 export type OperationOf<T extends OperationId> = (typeof operations)[T];

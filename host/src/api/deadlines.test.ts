@@ -10,7 +10,8 @@ import { limits } from '@squash/contract/limits';
 import { WebSocket } from 'ws';
 import { thinEngine } from '../../../tests/support/thin-engine.ts';
 import { ThinServer } from '../../../tests/support/thin-server.ts';
-import type { ExecSession, JobLogLine } from '../sandbox/engine.ts';
+import type { JobLogLine } from '../sandbox/job-log.ts';
+import type { ExecSession } from '../sandbox/session.ts';
 
 /** `setTimeout` stands still until `pass` is called; sockets go on as ever. */
 function clock(): { pass: (ms: number) => void } & Disposable {
@@ -67,7 +68,9 @@ test('a silent event stream carries comments', async () => {
     yield { number: 1, stream: 'stdout', text: 'one' };
     await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));
   }
-  await using server = await ThinServer.start(thinEngine({ jobLog: (...[, , , signal]) => silent(signal) }));
+  await using server = await ThinServer.start(
+    thinEngine({ processes: { jobLog: (...[, , , signal]) => silent(signal) } }),
+  );
   using time = clock();
   const response = await server.open({ path: '/cgi-bin/api/sandboxes/box/jobs/1/logs' });
   let text = '';
@@ -112,8 +115,10 @@ test('close() tells streams of commands that go on, abandons none, and cuts what
     },
   };
   const engine = thinEngine({
-    execStream: () => Promise.resolve(session),
-    exec: () => new Promise<never>(() => {}),
+    processes: {
+      stream: () => Promise.resolve(session),
+      exec: () => new Promise<never>(() => {}),
+    },
   });
   await using server = await ThinServer.start(engine);
   using time = clock();

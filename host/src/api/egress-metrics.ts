@@ -1,7 +1,7 @@
 /** What the egress process counts, for `/metrics`. Where it does not answer, only that is told. */
 import { AppError } from '@squash/contract/errors';
 import type { EgressStats } from '@squash/contract/egress-protocol';
-import type { Metric } from '../http/counters.ts';
+import type { Metric } from '@squash/base/metric';
 
 export interface EgressStatistics {
   stats(): Promise<EgressStats>;

@@ -1,22 +1,13 @@
-/** `metrics`: what engine, HTTP layer and process count, in Prometheus' text format. */
-import type { metrics } from '@squash/contract/operations/daemon';
-import type { HttpCounters, Metric } from '../http/counters.ts';
-import type { Handler } from '../http/router.ts';
-import type { Engine } from '../sandbox/engine.ts';
-import { egressMetrics, type EgressStatistics } from './egress-metrics.ts';
+/** What engine, HTTP layer, egress process and the daemon's own process count, in Prometheus' text format. */
+import type { Metric } from '@squash/base/metric';
+import type { Engine } from '../engine/engine.ts';
+import type { DaemonParts } from './daemon.ts';
+import { egressMetrics } from './egress-metrics.ts';
 
-const contentType = 'text/plain; version=0.0.4; charset=utf-8';
-
-export function metricsHandler(
-  engine: Engine,
-  counters: HttpCounters,
-  egress: EgressStatistics,
-): Handler<typeof metrics> {
-  return async () => {
-    const [sandboxes, network] = await Promise.all([engine.metrics(), egressMetrics(egress)]);
-    const all = [...sandboxes, ...network, ...counters.metrics(), ...processMetrics()];
-    return { type: 'text', contentType, text: all.map(metricText).join('') };
-  };
+export async function metricsText(engine: Engine, { counters, egress }: DaemonParts): Promise<string> {
+  const [sandboxes, network] = await Promise.all([engine.metrics(), egressMetrics(egress)]);
+  const all = [...sandboxes, ...network, ...counters.metrics(), ...processMetrics()];
+  return all.map(metricText).join('');
 }
 
 function processMetrics(): readonly Metric[] {

@@ -7,7 +7,7 @@ import type { DaemonInfo } from '@squash/contract/daemon';
 import { AppError } from '@squash/contract/errors';
 import { sandboxIdSchema } from '@squash/contract/ids';
 import { limits } from '@squash/contract/limits';
-import { sandboxExecStream } from '@squash/contract/operations/commands';
+import { operations } from '@squash/contract/operations/table';
 import { systemClock } from '@squash/base/clock';
 import type { Log } from '@squash/base/log';
 import type { Secret } from '@squash/base/secret';
@@ -17,9 +17,9 @@ import { type UpgradeRequest, WebSocketUpgrader } from '../http/message-socket.t
 import { asAppError } from '../http/problem.ts';
 import { buildRouter } from '../http/router.ts';
 import { HttpServer, refuseUpgrade } from '../http/server.ts';
-import type { Engine } from '../sandbox/engine.ts';
+import type { Engine } from '../engine/engine.ts';
 import { type EgressParts, handlers } from './handlers.ts';
-import { serveExecStream } from './sandbox-exec-stream.ts';
+import { serveExecStream } from './exec-stream.ts';
 
 /** The part of the configuration that the API reads. `Config` fits. */
 export interface HttpConfig {
@@ -123,7 +123,7 @@ function assemble({ engine, config, info, egress, log }: HttpOptions) {
     stopping: stopping.signal,
     monoMs: () => systemClock.monoMs(),
   });
-  const upgrader = new WebSocketUpgrader(sandboxExecStream.webSocket);
+  const upgrader = new WebSocketUpgrader(operations['sandbox.exec_stream'].webSocket);
   const server = new HttpServer({
     gate: new Gate(config),
     fetch: (request, bindings) => router.fetch(request, bindings),
@@ -148,7 +148,7 @@ async function upgrade(request: UpgradeRequest, parts: UpgradeParts): Promise<vo
   const { engine, log, counters, upgrader, cutting } = parts;
   const startedMs = systemClock.monoMs();
   const record = (status: number): void =>
-    counters.record(sandboxExecStream.id, status, systemClock.monoMs() - startedMs);
+    counters.record(operations['sandbox.exec_stream'].id, status, systemClock.monoMs() - startedMs);
   try {
     if (counters.streams >= limits.streamsMax) {
       throw new AppError(
@@ -156,11 +156,16 @@ async function upgrade(request: UpgradeRequest, parts: UpgradeParts): Promise<vo
         `${limits.streamsMax} streams are open: close one or try again later`,
       );
     }
-    const id = engine.get(sandboxIdOf(request.incoming)).id;
+    const id = engine.sandboxes.get(sandboxIdOf(request.incoming)).id;
     const socket = await upgrader.accept(request);
     counters.streams += 1;
     try {
-      await serveExecStream(socket, { engine, id: sandboxIdSchema.parse(id), log, cutting });
+      await serveExecStream(socket, {
+        processes: engine.processes,
+        id: sandboxIdSchema.parse(id),
+        log,
+        cutting,
+      });
       await socket.closed;
     } finally {
       counters.streams -= 1;

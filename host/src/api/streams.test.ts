@@ -14,8 +14,10 @@ import { WebSocket } from 'ws';
 import { execRecord, sandboxInfo, thinEngine } from '../../../tests/support/thin-engine.ts';
 import { ThinServer } from '../../../tests/support/thin-server.ts';
 import { waitFor } from '../../../tests/support/wait.ts';
-import type { Engine, ExecSession, JobLogLine } from '../sandbox/engine.ts';
-import { event } from './job-logs.ts';
+import type { Engine } from '../engine/engine.ts';
+import type { JobLogLine } from '../sandbox/job-log.ts';
+import type { ExecSession } from '../sandbox/session.ts';
+import { event } from './job-log.ts';
 
 const logs = '/cgi-bin/api/sandboxes/box/jobs/1/logs';
 
@@ -34,9 +36,11 @@ test('job logs are numbered events that end with done', async () => {
   const asked: number[] = [];
   await using server = await ThinServer.start(
     thinEngine({
-      jobLog: (_id, _job, after) => {
-        asked.push(after);
-        return lines('one', '', 'a\rb\nc');
+      processes: {
+        jobLog: (_id, _job, after) => {
+          asked.push(after);
+          return lines('one', '', 'a\rb\nc');
+        },
       },
     }),
   );
@@ -76,7 +80,7 @@ test('a client that stops reading an event stream stalls whoever writes it, and 
       isEnded = true;
     }
   }
-  await using server = await ThinServer.start(thinEngine({ jobLog: () => endless() }));
+  await using server = await ThinServer.start(thinEngine({ processes: { jobLog: () => endless() } }));
   const response = await server.open({ path: logs });
   response.pause();
   await waitFor('the writer to stall', () => isStalled(server, () => written));
@@ -93,9 +97,11 @@ test('the exec log is sent page by page and is one JSON array', async () => {
   const asked: number[] = [];
   await using server = await ThinServer.start(
     thinEngine({
-      logs: (_id, page = { after: 0, limit: 1_000 }) => {
-        asked.push(page.limit);
-        return all.filter(({ seq }) => seq > page.after).slice(0, page.limit);
+      processes: {
+        logs: (_id, page = { after: 0, limit: 1_000 }) => {
+          asked.push(page.limit);
+          return all.filter(({ seq }) => seq > page.after).slice(0, page.limit);
+        },
       },
     }),
   );
@@ -151,7 +157,7 @@ async function* some(...chunks: readonly string[]): AsyncGenerator<Buffer, void,
 }
 
 function streamEngine(session: ExecSession): Engine {
-  return thinEngine({ execStream: () => Promise.resolve(session) });
+  return thinEngine({ processes: { stream: () => Promise.resolve(session) } });
 }
 
 function openStream(
@@ -290,9 +296,11 @@ test('a module’s upload is streamed to a file, and one that ends early leaves 
   const got: Buffer[] = [];
   await using server = await ThinServer.start(
     thinEngine({
-      importModule: async (path, name) => {
-        got.push(await readFile(path));
-        return { name, size: 3_000_000, location: 'local' };
+      modules: {
+        import: async (path, name) => {
+          got.push(await readFile(path));
+          return { name, size: 3_000_000, location: 'local' };
+        },
       },
     }),
   );
@@ -328,13 +336,15 @@ test('close() finishes requests in progress, ends followers, and takes nothing n
   }
   await using server = await ThinServer.start(
     thinEngine({
-      exec: async () => {
-        running.resolve();
-        await finish.promise;
-        return execRecord(1, 'slow');
+      processes: {
+        exec: async () => {
+          running.resolve();
+          await finish.promise;
+          return execRecord(1, 'slow');
+        },
+        jobLog: (...[, , , signal]) => follow(signal),
       },
-      jobLog: (...[, , , signal]) => follow(signal),
-      get: (id) => sandboxInfo(id),
+      sandboxes: { get: (id) => sandboxInfo(id) },
     }),
   );
   const exec = server.send(

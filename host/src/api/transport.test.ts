@@ -10,7 +10,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { limits } from '@squash/contract/limits';
 import { notOffered } from '@squash/contract/operations/table';
-import { thinEngine } from '../../../tests/support/thin-engine.ts';
+import { execRecord, thinEngine } from '../../../tests/support/thin-engine.ts';
 import { overJsonLimit, ThinServer } from '../../../tests/support/thin-server.ts';
 import { Secret } from '@squash/base/secret';
 
@@ -182,14 +182,15 @@ test('API answers what is wrong with a body, in the original’s words', async (
 
 test('exec takes timeouts as the original did and clamps them', async () => {
   const seen: number[] = [];
-  const engine = thinEngine();
-  await using server = await ThinServer.start({
-    ...engine,
-    exec: (id, request) => {
-      seen.push(request.timeoutS);
-      return engine.exec(id, request);
+  const engine = thinEngine({
+    processes: {
+      exec: (_id, request) => {
+        seen.push(request.timeoutS);
+        return Promise.resolve(execRecord(1, request.cmd));
+      },
     },
   });
+  await using server = await ThinServer.start(engine);
   for (const timeout of ['null', '0', '-5', '1.2', '"90"', '"5m"', '"2h"', '1e300', '99999']) {
     assert.equal((await server.send(exec, `{"cmd":"true","timeout":${timeout}}`)).status, 200, timeout);
   }
@@ -255,7 +256,7 @@ test('a fault in a handler is a 500 that tells nothing, and the log has the rest
   const list = (): never => {
     throw new TypeError('secret detail');
   };
-  await using server = await ThinServer.start(thinEngine({ list }));
+  await using server = await ThinServer.start(thinEngine({ sandboxes: { list } }));
   const answer = await server.send({ path: '/cgi-bin/api/sandboxes' });
   assert.equal(answer.status, 500);
   assert.doesNotMatch(answer.text, /secret detail/);

@@ -1,15 +1,5 @@
 /** Counts of what the HTTP layer did, for `/metrics`: bounded, because the labels are operations and statuses. */
-interface Sample {
-  readonly labels: Readonly<Record<string, string>>;
-  readonly value: number;
-}
-
-export interface Metric {
-  readonly name: string;
-  readonly help: string;
-  readonly type: 'counter' | 'gauge';
-  readonly samples: readonly Sample[];
-}
+import type { Metric } from '@squash/base/metric';
 
 export class HttpCounters {
   readonly #requests = new Map<string, { operation: string; status: number; count: number; ms: number }>();

@@ -44,6 +44,8 @@ export type Handler<T extends Operation> = (call: Call<T>) => Promise<Reply> | R
 /** Every operation but those that only live on a WebSocket. */
 type RequestOperationId = Exclude<OperationId, 'sandbox.exec_stream'>;
 export type Handlers = { readonly [Id in RequestOperationId]: Handler<OperationOf<Id>> };
+/** Those of one noun's operations. */
+export type HandlersOf<T> = Pick<Handlers, keyof T & RequestOperationId>;
 
 export interface RouterOptions {
   readonly handlers: Handlers;

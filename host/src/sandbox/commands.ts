@@ -7,13 +7,12 @@ import { limits } from '@squash/contract/limits';
 import { faultPoint } from '#sandbox/fault.ts';
 import type { ExecKind, ExecRow } from '#store/rows.ts';
 import type { GuestExec, GuestExecSpec } from '../guest/guest.ts';
-import type { ExecSession } from './engine.ts';
 import { baseEnvironment, commandLine, streamEnvironment, userOf } from './environment.ts';
 import { LineRecorder } from './line-recorder.ts';
 import { HeadRecorder, type Recorder } from './recorder.ts';
 import { Run } from './run.ts';
 import type { Sandbox } from './sandbox.ts';
-import { Session } from './session.ts';
+import { type ExecSession, Session } from './session.ts';
 
 type CommandSpec = Omit<GuestExecSpec, 'execId' | 'openFilesMax'>;
 

@@ -5,10 +5,16 @@
  * Lines that have left the bounded log are skipped: a reader sees it from the gap in the numbers.
  */
 import { textOf } from './outcome.ts';
-import type { JobLogLine } from './engine.ts';
 import type { Run } from './run.ts';
 import type { Store } from '#store/store.ts';
 import type { StoredLine } from '#store/output.ts';
+
+export interface JobLogLine {
+  /** Rises by one per line of a job from 1: the SSE event id, and what `after` resumes behind. */
+  readonly number: number;
+  readonly stream: 'stdout' | 'stderr';
+  readonly text: string;
+}
 
 export interface JobLogSource {
   readonly store: Store;

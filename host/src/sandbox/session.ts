@@ -4,13 +4,27 @@
  * What is read slowly is held up to `sessionBufferBytesMax`; then the run stops pulling, the guest's window
  * fills, and the command stalls. The exit never waits for the reader: it is stored first and queued last.
  */
+import type { ExecRecord } from '@squash/contract/exec';
 import { limits } from '@squash/contract/limits';
 import type { StreamName } from '#store/rows.ts';
-import type { ExecSession } from './engine.ts';
 import type { Run, RunWatcher } from './run.ts';
 
 type SessionEvent =
-  ReturnType<ExecSession['events']> extends AsyncIterableIterator<infer Event> ? Event : never;
+  | { readonly type: 'output'; readonly stream: StreamName; readonly data: Buffer }
+  | { readonly type: 'exit'; readonly record: ExecRecord; readonly signal: number | undefined };
+
+/** A native exec in progress, as the API's WebSocket drives it. */
+export interface ExecSession {
+  readonly seq: number;
+  readonly pid: number;
+  events(): AsyncIterableIterator<SessionEvent>;
+  writeStdin(chunk: Uint8Array): Promise<void>;
+  endStdin(): void;
+  resize(rows: number, columns: number): void;
+  signal(signo: number): void;
+  /** The client is gone: SIGHUP, then the engine drains and records the rest; with `detach` it just goes on. */
+  abandon(): void;
+}
 
 const sighup = 1;
 

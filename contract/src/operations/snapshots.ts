@@ -1,38 +1,14 @@
-/** The operations that change or save what a sandbox is stacked from. */
+/** The operations that save what was written in a sandbox, and go back to it. */
 import {
-  activateBodySchema,
   restoreBodySchema,
   sandboxInfoSchema,
   snapshotAnswerSchema,
   snapshotBodySchema,
 } from '../sandbox.ts';
-import { defineOperation } from './operation.ts';
+import { defineOperation, type Operations } from './operation.ts';
 import { sandboxParams } from './sandboxes.ts';
 
-export const sandboxActivate = defineOperation({
-  id: 'sandbox.activate',
-  method: 'POST',
-  path: '/cgi-bin/api/sandboxes/{id}/activate',
-  dialect: 'seed',
-  summary: 'Add a module to a sandbox; what was written stays, running commands end (137, layers_changed)',
-  params: sandboxParams,
-  body: activateBodySchema,
-  answers: [{ status: 200, description: 'The sandbox', schema: sandboxInfoSchema }],
-  errors: [
-    'sandbox_not_found',
-    'module_not_found',
-    'module_active',
-    'layer_corrupt',
-    'sandbox_busy',
-    'sandbox_not_ready',
-    'disk_full',
-    'launch_failed',
-    'launcher_unavailable',
-  ],
-  auth: 'token',
-});
-
-export const sandboxSnapshot = defineOperation({
+const sandboxSnapshot = defineOperation({
   id: 'sandbox.snapshot',
   method: 'POST',
   path: '/cgi-bin/api/sandboxes/{id}/snapshot',
@@ -53,7 +29,7 @@ export const sandboxSnapshot = defineOperation({
   auth: 'token',
 });
 
-export const sandboxRestore = defineOperation({
+const sandboxRestore = defineOperation({
   id: 'sandbox.restore',
   method: 'POST',
   path: '/cgi-bin/api/sandboxes/{id}/restore',
@@ -73,3 +49,8 @@ export const sandboxRestore = defineOperation({
   ],
   auth: 'token',
 });
+
+export const snapshotOperations = {
+  'sandbox.snapshot': sandboxSnapshot,
+  'sandbox.restore': sandboxRestore,
+} as const satisfies Operations;

@@ -11,11 +11,11 @@ import {
   sandboxPolicySchema,
 } from '../egress.ts';
 import { policyShape } from '../policy.ts';
-import { queryInteger } from './commands.ts';
-import { defineOperation } from './operation.ts';
+import { defineOperation, type Operations } from './operation.ts';
+import { queryInteger } from './query.ts';
 import { sandboxParams } from './sandboxes.ts';
 
-export const policyGet = defineOperation({
+const policyGet = defineOperation({
   id: 'policy.get',
   method: 'GET',
   path: '/v1/sandboxes/{id}/policy',
@@ -27,7 +27,7 @@ export const policyGet = defineOperation({
   auth: 'token',
 });
 
-export const policySet = defineOperation({
+const policySet = defineOperation({
   id: 'policy.set',
   method: 'PUT',
   path: '/v1/sandboxes/{id}/policy',
@@ -42,7 +42,7 @@ export const policySet = defineOperation({
   auth: 'token',
 });
 
-export const policyTest = defineOperation({
+const policyTest = defineOperation({
   id: 'policy.test',
   method: 'POST',
   path: '/v1/sandboxes/{id}/policy/test',
@@ -57,7 +57,7 @@ export const policyTest = defineOperation({
   auth: 'token',
 });
 
-export const policyLearn = defineOperation({
+const policyLearn = defineOperation({
   id: 'policy.learn',
   method: 'GET',
   path: '/v1/sandboxes/{id}/policy/learn',
@@ -69,7 +69,7 @@ export const policyLearn = defineOperation({
   auth: 'token',
 });
 
-export const policyPresets = defineOperation({
+const policyPresets = defineOperation({
   id: 'policy.presets',
   method: 'GET',
   path: '/v1/policy/presets',
@@ -80,7 +80,7 @@ export const policyPresets = defineOperation({
   auth: 'token',
 });
 
-export const egressDecisions = defineOperation({
+const egressDecisions = defineOperation({
   id: 'egress.decisions',
   method: 'GET',
   path: '/v1/sandboxes/{id}/egress',
@@ -112,3 +112,12 @@ export const egressDecisions = defineOperation({
   errors: ['sandbox_not_found', 'egress_unavailable', 'stream_limit'],
   auth: 'token',
 });
+
+export const networkOperations = {
+  'policy.get': policyGet,
+  'policy.set': policySet,
+  'policy.test': policyTest,
+  'policy.learn': policyLearn,
+  'policy.presets': policyPresets,
+  'egress.decisions': egressDecisions,
+} as const satisfies Operations;

@@ -2,11 +2,9 @@
  * The engine's counters and gauges for `/metrics`. No labels that a client or a sandbox can choose: their number
  * would be without bound.
  */
-import type { Engine } from './engine.ts';
-import type { Sandbox } from './sandbox.ts';
-import type { World } from './world.ts';
-
-export type Metric = Awaited<ReturnType<Engine['metrics']>>[number];
+import type { Metric } from '@squash/base/metric';
+import type { Sandbox } from '../sandbox/sandbox.ts';
+import type { World } from '../sandbox/world.ts';
 
 const states = ['creating', 'ready', 'restarting', 'failed', 'destroying'] as const;
 

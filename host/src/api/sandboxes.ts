@@ -1,17 +1,30 @@
-/** `sandbox.create`: chooses the base layer where none is named, and says which fields have no effect. */
+/** `sandbox.*`: create, look at, destroy. A create chooses the base layer where none is named, and says which fields have no effect. */
 import { AppError } from '@squash/contract/errors';
 import { type ModuleName, moduleNameSchema } from '@squash/contract/ids';
-import type { sandboxCreate } from '@squash/contract/operations/sandboxes';
+import type { sandboxOperations } from '@squash/contract/operations/sandboxes';
 import type { CreateRequest } from '@squash/contract/sandbox';
-import type { Handler } from '../http/router.ts';
-import { json } from '../http/reply.ts';
-import type { Engine } from '../sandbox/engine.ts';
+import type { Engine } from '../engine/engine.ts';
+import { empty, json } from '../http/reply.ts';
+import type { Handler, HandlersOf } from '../http/router.ts';
 import { fieldWarnings } from './warnings.ts';
 
 /** The original's default, taken where a module of this name exists. */
 const originalBase = moduleNameSchema.parse('000-base-alpine');
 
-export function sandboxCreateHandler(engine: Engine): Handler<typeof sandboxCreate> {
+export function sandboxHandlers(engine: Engine): HandlersOf<typeof sandboxOperations> {
+  return {
+    'sandbox.create': creating(engine),
+    'sandbox.list': () => json(engine.sandboxes.list()),
+    'sandbox.get': ({ params }) => json(engine.sandboxes.get(params.id)),
+    // Answers when nothing of the sandbox is left.
+    'sandbox.destroy': async ({ params }) => {
+      await engine.sandboxes.destroy(params.id);
+      return empty;
+    },
+  };
+}
+
+function creating(engine: Engine): Handler<(typeof sandboxOperations)['sandbox.create']> {
   return async ({ body, unknownFields }) => {
     if (body.allow_net && body.policy) {
       throw new AppError(
@@ -34,7 +47,7 @@ export function sandboxCreateHandler(engine: Engine): Handler<typeof sandboxCrea
       warnings: fieldWarnings(unknownFields, body),
     };
     try {
-      return json(await engine.create(request));
+      return json(await engine.sandboxes.create(request));
     } catch (error) {
       throw await namingModule(error, engine, layers);
     }
@@ -43,7 +56,7 @@ export function sandboxCreateHandler(engine: Engine): Handler<typeof sandboxCrea
 
 /** The first module that stacks as a base; the original's own comes first where it was brought along. */
 async function baseLayer(engine: Engine): Promise<ModuleName> {
-  const names = (await engine.modules()).map((module) => module.name);
+  const names = (await engine.modules.list()).map((module) => module.name);
   if (names.includes(originalBase)) return originalBase;
   return names.find((name) => name.startsWith('000-')) ?? originalBase;
 }
@@ -53,7 +66,7 @@ async function namingModule(error: unknown, engine: Engine, layers: readonly Mod
   if (!(error instanceof AppError) || error.code !== 'module_not_found' || error.subject !== undefined) {
     return error;
   }
-  const known = new Set((await engine.modules()).map((module) => module.name));
+  const known = new Set((await engine.modules.list()).map((module) => module.name));
   const missing = layers.find((name) => !known.has(name)) ?? layers[0] ?? originalBase;
   return new AppError(error.code, error.message, { cause: error, subject: missing });
 }

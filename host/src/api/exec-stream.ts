@@ -9,12 +9,13 @@ import { type ExecEvent, type ExecStart, execControlSchema, execStartSchema } fr
 import type { SandboxId } from '@squash/contract/ids';
 import { limits } from '@squash/contract/limits';
 import type { Log } from '@squash/base/log';
+import type { Engine } from '../engine/engine.ts';
 import { ClientGoneError, type Message, type MessageSocket } from '../http/message-socket.ts';
 import { asAppError } from '../http/problem.ts';
-import type { Engine, ExecSession } from '../sandbox/engine.ts';
+import type { ExecSession } from '../sandbox/session.ts';
 
 export interface ExecStreamOptions {
-  readonly engine: Engine;
+  readonly processes: Engine['processes'];
   readonly id: SandboxId;
   readonly log: Log;
   /** Aborted when connections are about to be cut. */
@@ -30,7 +31,7 @@ export async function serveExecStream(socket: MessageSocket, options: ExecStream
   try {
     const start = await readStart(socket);
     if (start === undefined) return;
-    const session = await options.engine.execStream(options.id, start);
+    const session = await options.processes.stream(options.id, start);
     await runSession(socket, { session, start, cutting: options.cutting });
     await socket.close(1000, '');
   } catch (error) {

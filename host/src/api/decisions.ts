@@ -7,12 +7,12 @@
 import type { EgressDecisionInfo } from '@squash/contract/egress';
 import { AppError } from '@squash/contract/errors';
 import { limits } from '@squash/contract/limits';
-import type { egressDecisions } from '@squash/contract/operations/egress';
+import type { networkOperations } from '@squash/contract/operations/network';
 import type { EgressDecision, EgressDecisions } from '@squash/contract/egress-protocol';
 import { pause } from '@squash/base/pause';
 import { json } from '../http/reply.ts';
+import type { Engine } from '../engine/engine.ts';
 import type { Handler } from '../http/router.ts';
-import type { Engine } from '../sandbox/engine.ts';
 import { resumePoint } from './resume-point.ts';
 
 type Query = Readonly<Record<string, string | number | undefined>>;
@@ -23,9 +23,12 @@ export interface DecisionLog {
   follow(query: Query, signal: AbortSignal): AsyncIterable<EgressDecision>;
 }
 
-export function egressDecisionsHandler(engine: Engine, log: DecisionLog): Handler<typeof egressDecisions> {
+export function readingDecisions(
+  sandboxes: Engine['sandboxes'],
+  log: DecisionLog,
+): Handler<(typeof networkOperations)['egress.decisions']> {
   return async ({ params, query, lastEventId, signal }) => {
-    engine.get(params.id);
+    sandboxes.get(params.id);
     const { follow, ...filters } = query;
     const after = resumePoint(lastEventId) ?? query.after;
     const asked: Query = { ...filters, after, sandbox: params.id };

@@ -1,16 +1,10 @@
-/** `policy.*`: what a sandbox may reach: looking, setting, asking, learning. */
+/** `policy.*` and `egress.decisions`: what a sandbox may reach (looking, setting, asking, learning), and what it asked for. */
 import type { PolicyLearnAnswer, SandboxPolicy } from '@squash/contract/egress';
 import { AppError } from '@squash/contract/errors';
 import type { SandboxId } from '@squash/contract/ids';
 import { issueSentence } from '@squash/contract/issue-sentence';
 import { limits } from '@squash/contract/limits';
-import type {
-  policyGet,
-  policyLearn,
-  policyPresets,
-  policySet,
-  policyTest,
-} from '@squash/contract/operations/egress';
+import type { networkOperations } from '@squash/contract/operations/network';
 import { type PolicySource, policySchema } from '@squash/contract/policy';
 import { presets } from '@squash/contract/presets';
 import { parseCidr } from '@squash/policy/address/cidr';
@@ -18,9 +12,9 @@ import { compilePolicy } from '@squash/policy/compile';
 import { explain } from '@squash/policy/explain';
 import { type LearnedFrom, learn } from '@squash/policy/learn';
 import { json } from '../http/reply.ts';
-import type { Handler } from '../http/router.ts';
-import type { Engine } from '../sandbox/engine.ts';
-import type { DecisionLog } from './egress-decisions.ts';
+import type { Engine } from '../engine/engine.ts';
+import type { Handler, HandlersOf } from '../http/router.ts';
+import { type DecisionLog, readingDecisions } from './decisions.ts';
 
 /** What holds for all sandboxes, from the configuration. */
 export interface EgressRules {
@@ -29,31 +23,48 @@ export interface EgressRules {
   readonly allowRanges: readonly string[];
 }
 
+export interface NetworkParts {
+  readonly rules: EgressRules;
+  readonly log: DecisionLog;
+}
+
+type NetworkOperations = typeof networkOperations;
+
+export function networkHandlers(engine: Engine, { rules, log }: NetworkParts): HandlersOf<NetworkOperations> {
+  return {
+    'policy.get': ({ params }) => json(shown(engine, params.id, rules)),
+    'policy.set': setting(engine, rules),
+    'policy.test': testing(engine, rules),
+    'policy.learn': async ({ params }) => {
+      engine.sandboxes.get(params.id);
+      return json(learn(await everything(log, params.id)) satisfies PolicyLearnAnswer);
+    },
+    'policy.presets': () => json(presets),
+    'egress.decisions': readingDecisions(engine.sandboxes, log),
+  };
+}
+
 function shown(engine: Engine, id: SandboxId, { ceiling }: EgressRules): SandboxPolicy {
-  const { policy, secrets, isInForce } = engine.networkRules(id);
+  const { policy, secrets, isInForce } = engine.network.rules(id);
   // Plain copies: the schema's types are those of JSON.
   return structuredClone({ policy, ceiling: ceiling ?? null, secrets, in_force: isInForce }) as SandboxPolicy;
 }
 
-export function policyGetHandler(engine: Engine, rules: EgressRules): Handler<typeof policyGet> {
-  return ({ params }) => json(shown(engine, params.id, rules));
-}
-
-export function policySetHandler(engine: Engine, rules: EgressRules): Handler<typeof policySet> {
+function setting(engine: Engine, rules: EgressRules): Handler<NetworkOperations['policy.set']> {
   return async ({ params, body }) => {
     const policy = policySchema.safeParse(body, { error: issueSentence });
     if (!policy.success) {
       throw new AppError('invalid_request', policy.error.issues[0]?.message ?? 'the policy is malformed');
     }
-    await engine.setPolicy(params.id, policy.data);
+    await engine.network.setPolicy(params.id, policy.data);
     return json(shown(engine, params.id, rules));
   };
 }
 
-export function policyTestHandler(engine: Engine, rules: EgressRules): Handler<typeof policyTest> {
+function testing(engine: Engine, rules: EgressRules): Handler<NetworkOperations['policy.test']> {
   const allowRanges = rules.allowRanges.flatMap((text) => parseCidr(text) ?? []);
   return ({ params, body }) => {
-    const own = engine.networkRules(params.id).policy;
+    const own = engine.network.rules(params.id).policy;
     const policy = compiled({ policy: body.policy ?? own, ceiling: rules.ceiling, allowRanges });
     return json(explain(policy, body.to, body.method));
   };
@@ -71,13 +82,6 @@ function compiled(parts: Parameters<typeof compilePolicy>[0]): ReturnType<typeof
   }
 }
 
-export function policyLearnHandler(engine: Engine, log: DecisionLog): Handler<typeof policyLearn> {
-  return async ({ params }) => {
-    engine.networkRules(params.id);
-    return json(learn(await everything(log, params.id)) satisfies PolicyLearnAnswer);
-  };
-}
-
 /** All that is kept of a sandbox, a page at a time. */
 async function everything(log: DecisionLog, id: SandboxId): Promise<readonly LearnedFrom[]> {
   const pageRows = 1_000;
@@ -90,8 +94,4 @@ async function everything(log: DecisionLog, id: SandboxId): Promise<readonly Lea
     after = last.id;
   }
   return rows;
-}
-
-export function policyPresetsHandler(): Handler<typeof policyPresets> {
-  return () => json(presets);
 }

@@ -6,16 +6,19 @@
  * `data` lines, which clients join by newlines.
  */
 import type { SandboxId } from '@squash/contract/ids';
-import type { jobLogs } from '@squash/contract/operations/jobs';
+import type { processOperations } from '@squash/contract/operations/processes';
+import type { Engine } from '../engine/engine.ts';
 import type { Handler } from '../http/router.ts';
-import type { Engine, JobLogLine } from '../sandbox/engine.ts';
+import type { JobLogLine } from '../sandbox/job-log.ts';
 import { resumePoint } from './resume-point.ts';
 
-export function jobLogsHandler(engine: Engine): Handler<typeof jobLogs> {
+type Processes = Engine['processes'];
+
+export function followingJob(processes: Processes): Handler<(typeof processOperations)['job.logs']> {
   return ({ params, query, lastEventId, signal }) => {
     const after = resumePoint(lastEventId) ?? query.after ?? 0;
     // Throws where there is no such job, while a status can still say so.
-    engine.job(params.id, params.jobId);
+    processes.job(params.id, params.jobId);
     const follow: Follow = {
       id: params.id,
       jobId: params.jobId,
@@ -26,7 +29,7 @@ export function jobLogsHandler(engine: Engine): Handler<typeof jobLogs> {
     return {
       type: 'stream',
       contentType: 'text/event-stream',
-      pieces: events(engine, follow),
+      pieces: events(processes, follow),
       keepAlive: ': keep-alive\n\n',
     };
   };
@@ -40,10 +43,10 @@ interface Follow {
   readonly signal: AbortSignal;
 }
 
-async function* events(engine: Engine, follow: Follow): AsyncGenerator<string, void, void> {
+async function* events(processes: Processes, follow: Follow): AsyncGenerator<string, void, void> {
   const { id, jobId, signal } = follow;
   try {
-    for await (const line of engine.jobLog(id, jobId, follow.after, signal))
+    for await (const line of processes.jobLog(id, jobId, follow.after, signal))
       yield event(line, follow.isNamed);
   } catch (error) {
     // The client is gone or the daemon stops: the stream ends without `done`, and clients resume elsewhere.
@@ -51,7 +54,7 @@ async function* events(engine: Engine, follow: Follow): AsyncGenerator<string, v
     throw error;
   }
   if (signal.aborted) return;
-  const job = engine.job(id, jobId);
+  const job = processes.job(id, jobId);
   yield `event: done\ndata: ${JSON.stringify({ exit_code: job.exit_code })}\n\n`;
 }
 

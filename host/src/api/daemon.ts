@@ -1,0 +1,46 @@
+/**
+ * What the daemon says of itself: `health` (the original's fields; Tailscale is a part that does not exist, so it is always
+ * off), `daemon.info`, `metrics` and `openapi` (the committed description, read once).
+ */
+import { readFile } from 'node:fs/promises';
+import type { DaemonInfo } from '@squash/contract/daemon';
+import type { daemonOperations } from '@squash/contract/operations/daemon';
+import type { Engine } from '../engine/engine.ts';
+import type { HttpCounters } from '../http/counters.ts';
+import { json } from '../http/reply.ts';
+import type { HandlersOf } from '../http/router.ts';
+import type { EgressStatistics } from './egress-metrics.ts';
+import { metricsText } from './metrics.ts';
+
+export interface DaemonParts {
+  readonly counters: HttpCounters;
+  /** Secrets are masked by whoever made it. */
+  readonly info: () => DaemonInfo;
+  readonly egress: EgressStatistics;
+}
+
+const description = new URL('../../../contract/openapi.json', import.meta.url);
+const metricsType = 'text/plain; version=0.0.4; charset=utf-8';
+
+export function daemonHandlers(engine: Engine, parts: DaemonParts): HandlersOf<typeof daemonOperations> {
+  let openapi: Promise<string> | undefined;
+  return {
+    health: async () => {
+      const { sandboxes, modules, baseReady } = await engine.health();
+      return json({
+        status: 'ok',
+        backend: 'chroot',
+        tailscale: { status: 'off', ip: null },
+        sandboxes,
+        modules,
+        base_ready: baseReady,
+      });
+    },
+    'daemon.info': () => json(parts.info()),
+    metrics: async () => ({ type: 'text', contentType: metricsType, text: await metricsText(engine, parts) }),
+    openapi: async () => {
+      openapi ??= readFile(description, 'utf8');
+      return { type: 'text', contentType: 'application/json', text: await openapi };
+    },
+  };
+}

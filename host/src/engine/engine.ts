@@ -1,0 +1,27 @@
+/**
+ * The engine's face to the API: a noun each, whose methods are the operations. Requests are parsed already; failures are
+ * `AppError`. `local-engine.ts` puts it together over driver, layer store, guest and store.
+ */
+import type { Metric } from '@squash/base/metric';
+import type { Modules } from './modules.ts';
+import type { Network } from './network.ts';
+import type { Processes } from './processes.ts';
+import type { Sandboxes } from './sandboxes.ts';
+import type { Snapshots } from './snapshots.ts';
+
+export interface EngineHealth {
+  readonly sandboxes: number;
+  readonly modules: number;
+  readonly baseReady: boolean;
+}
+
+export interface Engine {
+  readonly sandboxes: Sandboxes;
+  readonly processes: Processes;
+  readonly modules: Modules;
+  readonly snapshots: Snapshots;
+  readonly network: Network;
+  health(): Promise<EngineHealth>;
+  /** Counters and gauges for `/metrics`. */
+  metrics(): Promise<readonly Metric[]>;
+}

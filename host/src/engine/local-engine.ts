@@ -1,0 +1,122 @@
+/** Puts the engine together: what its nouns share, what an earlier daemon left, and the end. */
+import { AppError } from '@squash/contract/errors';
+import { limits } from '@squash/contract/limits';
+import type { Clock } from '@squash/base/clock';
+import type { Log } from '@squash/base/log';
+import type { Metric } from '@squash/base/metric';
+import type { Store } from '#store/store.ts';
+import type { Driver } from '../drivers/driver.ts';
+import { GuestClient } from '../guest/client.ts';
+import type { LayerStore } from '../layers/layer-store.ts';
+import { SandboxFiles } from '../sandbox/files.ts';
+import { Semaphore, SharedLock } from '../sandbox/mailbox.ts';
+import type { SandboxNetwork } from '../sandbox/network.ts';
+import { recover } from '../sandbox/recover.ts';
+import { type FixedLimits, newCounters, type World } from '../sandbox/world.ts';
+import { engineMetrics } from './engine-metrics.ts';
+import type { Engine, EngineHealth } from './engine.ts';
+import { LocalModules } from './modules.ts';
+import { LocalNetwork } from './network.ts';
+import { LocalProcesses } from './processes.ts';
+import { Residents } from './residents.ts';
+import { LocalSandboxes } from './sandboxes.ts';
+import { LocalSnapshots } from './snapshots.ts';
+
+export interface LocalEngineOptions {
+  readonly dataDir: string;
+  readonly store: Store;
+  readonly driver: Driver;
+  readonly layers: LayerStore;
+  readonly log: Log;
+  readonly clock: Clock;
+  /** Removes a tree below the data directory, whatever hostile code put there. */
+  readonly removeTree: (path: string) => Promise<void>;
+  readonly sandboxesMax: number;
+  readonly requiresLimits: boolean;
+  readonly network: SandboxNetwork;
+  readonly fixedLimits: FixedLimits;
+}
+
+export class LocalEngine implements Engine, AsyncDisposable {
+  readonly #world: World;
+  readonly #residents = new Residents();
+  readonly #unsubscribe: () => void;
+  readonly sandboxes: LocalSandboxes;
+  readonly processes: LocalProcesses;
+  readonly modules: LocalModules;
+  readonly snapshots: LocalSnapshots;
+  readonly network: LocalNetwork;
+
+  private constructor(options: LocalEngineOptions) {
+    const world = worldOf(options);
+    const residents = this.#residents;
+    this.#world = world;
+    this.modules = new LocalModules(world, residents);
+    this.sandboxes = new LocalSandboxes({
+      world,
+      residents,
+      modules: this.modules,
+      sandboxesMax: options.sandboxesMax,
+    });
+    this.processes = new LocalProcesses(world.store, residents);
+    this.snapshots = new LocalSnapshots(residents);
+    this.network = new LocalNetwork(world.network, residents);
+    this.#unsubscribe = world.driver.onExit((ended) => residents.peek(ended.id)?.pidOneEnded(ended.instance));
+  }
+
+  /** Takes over what an earlier daemon left. @throws launcher_unavailable, database_corrupt */
+  static async open(options: LocalEngineOptions): Promise<LocalEngine> {
+    const engine = new LocalEngine(options);
+    for (const sandbox of await recover(engine.#world)) engine.#residents.add(sandbox);
+    engine.network.begin();
+    engine.sandboxes.begin();
+    // What was only used by what is gone; a module that was replaced while no daemon ran, for example.
+    engine.modules.collect();
+    return engine;
+  }
+
+  async health(): Promise<EngineHealth> {
+    const modules = await this.modules.list();
+    return {
+      sandboxes: this.#residents.count,
+      modules: modules.length,
+      baseReady: modules.some((module) => module.name.startsWith('000-')),
+    };
+  }
+
+  async metrics(): Promise<readonly Metric[]> {
+    return engineMetrics(this.#world, this.#residents.all());
+  }
+
+  /** Leaves sandboxes and commands running. Waits for operations in progress and for files being written. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.sandboxes[Symbol.dispose]();
+    const stopping = new AppError('shutting_down', 'Cannot begin an operation: the daemon stops');
+    const sandboxes = this.#residents.all();
+    for (const sandbox of sandboxes) sandbox.mailbox.close(stopping);
+    await Promise.all(sandboxes.map((sandbox) => sandbox.mailbox.idle()));
+    this.#unsubscribe();
+    for (const sandbox of sandboxes) sandbox.close();
+    await this.#world.files.settle();
+  }
+}
+
+function worldOf(options: LocalEngineOptions): World {
+  const { dataDir, log, removeTree, driver } = options;
+  return {
+    store: options.store,
+    driver,
+    layers: options.layers,
+    files: new SandboxFiles({ dataDir, log, removeTree }),
+    log,
+    clock: options.clock,
+    network: options.network,
+    fixedLimits: options.fixedLimits,
+    requiresLimits: options.requiresLimits,
+    guestOf: (running) => new GuestClient({ connect: (signal) => driver.connect(running, signal) }),
+    starts: new Semaphore(limits.startsAtOnceMax),
+    usages: new Semaphore(limits.upperUsagesAtOnceMax),
+    layerLock: new SharedLock(),
+    counters: newCounters(),
+  };
+}

@@ -1,0 +1,48 @@
+/** The sandboxes that are here, by id: how every noun of the engine finds the one it is asked about. */
+import { AppError } from '@squash/contract/errors';
+import type { SandboxId } from '@squash/contract/ids';
+import type { Sandbox } from '../sandbox/sandbox.ts';
+
+export class Residents {
+  readonly #sandboxes = new Map<SandboxId, Sandbox>();
+
+  get count(): number {
+    return this.#sandboxes.size;
+  }
+
+  all(): readonly Sandbox[] {
+    return [...this.#sandboxes.values()];
+  }
+
+  peek(id: SandboxId): Sandbox | undefined {
+    return this.#sandboxes.get(id);
+  }
+
+  /** @throws sandbox_not_found */
+  find(id: SandboxId): Sandbox {
+    const sandbox = this.#sandboxes.get(id);
+    if (sandbox === undefined) throw new AppError('sandbox_not_found', `Cannot find sandbox "${id}"`);
+    return sandbox;
+  }
+
+  add(sandbox: Sandbox): void {
+    this.#sandboxes.set(sandbox.row.id, sandbox);
+  }
+
+  /** Nothing where another one has its id by now. */
+  remove(sandbox: Sandbox): void {
+    const { id } = sandbox.row;
+    if (this.#sandboxes.get(id) === sandbox) this.#sandboxes.delete(id);
+  }
+
+  /** Runs an operation in its turn. One whose sandbox is being removed finds it gone. @throws sandbox_not_found */
+  async operate<T>(id: SandboxId, operation: (sandbox: Sandbox) => Promise<T>): Promise<T> {
+    const sandbox = this.find(id);
+    return sandbox.mailbox.post(async () => {
+      if (sandbox.state.phase === 'destroying') {
+        throw new AppError('sandbox_not_found', `Cannot change sandbox "${id}": it is being removed`);
+      }
+      return operation(sandbox);
+    });
+  }
+}

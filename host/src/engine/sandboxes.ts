@@ -1,0 +1,139 @@
+/**
+ * Sandboxes themselves: create, look at, destroy, and the end of their lifetime.
+ *
+ * The number of sandboxes is limited by what is here and the reservations: one thread, so checking and taking a place
+ * is one step.
+ */
+import { AppError } from '@squash/contract/errors';
+import type { SandboxId } from '@squash/contract/ids';
+import type { CreateRequest, SandboxInfo } from '@squash/contract/sandbox';
+import { createSandbox, removeSandbox } from '../sandbox/create.ts';
+import { Reaper } from '../sandbox/reaper.ts';
+import type { Sandbox } from '../sandbox/sandbox.ts';
+import type { World } from '../sandbox/world.ts';
+import type { LocalModules } from './modules.ts';
+import type { Residents } from './residents.ts';
+
+export interface Sandboxes {
+  /** Resolves when it takes commands. */
+  create(request: CreateRequest): Promise<SandboxInfo>;
+  /** Sorted by id. */
+  list(): readonly SandboxInfo[];
+  get(id: SandboxId): SandboxInfo;
+  /** Resolves when nothing of it is left. */
+  destroy(id: SandboxId): Promise<void>;
+}
+
+export interface SandboxesOptions {
+  readonly world: World;
+  readonly residents: Residents;
+  readonly modules: LocalModules;
+  readonly sandboxesMax: number;
+}
+
+export class LocalSandboxes implements Sandboxes, Disposable {
+  readonly #options: SandboxesOptions;
+  readonly #world: World;
+  readonly #residents: Residents;
+  /** Ids of creates that have no row yet. */
+  readonly #reserved = new Set<SandboxId>();
+  readonly #destroying = new Map<SandboxId, Promise<void>>();
+  readonly #reaper: Reaper;
+
+  constructor(options: SandboxesOptions) {
+    this.#options = options;
+    this.#world = options.world;
+    this.#residents = options.residents;
+    this.#reaper = new Reaper({
+      nowMs: () => this.#world.clock.wallMs(),
+      rows: () => this.#residents.all().map((sandbox) => sandbox.row),
+      reap: (id) => this.#reap(id),
+    });
+  }
+
+  /** Lifetimes count from here on. */
+  begin(): void {
+    this.#reaper.look();
+  }
+
+  async create(request: CreateRequest): Promise<SandboxInfo> {
+    const { id } = request;
+    this.#reserve(id);
+    try {
+      if (await this.#world.files.exists(this.#world.files.directory(id))) throw strangerError(id);
+      const sandbox = await createSandbox(this.#world, request, (made) => this.#residents.add(made));
+      this.#reaper.look();
+      return sandbox.info();
+    } catch (error) {
+      // Where even the undo failed it stays, to be seen and removed.
+      const made = this.#residents.peek(id);
+      if (made?.isClosed === true) this.#residents.remove(made);
+      throw error;
+    } finally {
+      this.#reserved.delete(id);
+    }
+  }
+
+  list(): readonly SandboxInfo[] {
+    return this.#residents
+      .all()
+      .map((sandbox) => sandbox.info())
+      .sort((a, b) => (a.id < b.id ? -1 : a.id > b.id ? 1 : 0));
+  }
+
+  get(id: SandboxId): SandboxInfo {
+    return this.#residents.find(id).info();
+  }
+
+  async destroy(id: SandboxId): Promise<void> {
+    const underWay = this.#destroying.get(id);
+    if (underWay !== undefined) return underWay;
+    const done = this.#destroy(this.#residents.find(id)).finally(() => this.#destroying.delete(id));
+    this.#destroying.set(id, done);
+    return done;
+  }
+
+  [Symbol.dispose](): void {
+    this.#reaper[Symbol.dispose]();
+  }
+
+  #reserve(id: SandboxId): void {
+    if (this.#residents.peek(id) !== undefined || this.#reserved.has(id)) {
+      throw new AppError('sandbox_exists', `Cannot create sandbox "${id}": it exists`);
+    }
+    const { sandboxesMax } = this.#options;
+    if (this.#residents.count + this.#reserved.size >= sandboxesMax) {
+      throw new AppError(
+        'sandbox_limit',
+        `Cannot create sandbox "${id}": there are ${sandboxesMax}, the most SQUASH_MAX_SANDBOXES allows`,
+      );
+    }
+    this.#reserved.add(id);
+  }
+
+  async #destroy(sandbox: Sandbox): Promise<void> {
+    await sandbox.mailbox.post(() => removeSandbox(sandbox));
+    this.#residents.remove(sandbox);
+    this.#world.counters.destroyed += 1;
+    if (sandbox.snapshots.some((taken) => taken.digest !== null)) this.#options.modules.collect();
+  }
+
+  #reap(id: SandboxId): void {
+    if (this.#destroying.has(id)) return;
+    this.#world.log.info('sandbox.reap', { sandbox: id });
+    this.destroy(id).then(
+      () => {
+        this.#world.counters.reaped += 1;
+      },
+      // Tried again at the reaper's next look.
+      (error: unknown) => this.#world.log.error('sandbox.reap', { sandbox: id, error }),
+    );
+  }
+}
+
+function strangerError(id: SandboxId): AppError {
+  return new AppError(
+    'sandbox_exists',
+    `Cannot create sandbox "${id}": its directory exists but the database does not know it: "squash doctor --repair" takes it in`,
+  );
+}
