@@ -10,24 +10,20 @@
 #include <unistd.h>
 
 #include "common/descriptor.h"
-#include "init/dial.h"
 #include "init/exec.h"
 #include "init/scratch.h"
-#include "init/version.h"
-#include "init/worker.h"
 
 /* Connections taken per turn: a flood of them must not keep running commands waiting. */
 enum { ACCEPTS_PER_TURN = 32 };
 /* Without a free descriptor the listener stays readable: looking again at once would spin. */
 enum { ACCEPT_PAUSE_MS = 20 };
 
-_Alignas(16) uint8_t scratch[FRAME_DATA_BYTES_MAX];
-
 /* Slots past the limit, only for telling so: a peer whose connection were closed at once would find its request
  * refused by the kernel and never read why. */
 enum { REFUSED_CONNECTIONS = 32 };
 
 static struct connection connections[GUEST_CONNECTIONS_MAX + REFUSED_CONNECTIONS];
+static const struct connection_ports *ports;
 static unsigned used_slots;
 static unsigned open_connections;
 static struct watch listener;
@@ -74,7 +70,8 @@ static void listener_ready(void *owner, uint32_t events) {
   }
 }
 
-int connections_start(int listen_fd) {
+int connections_start(int listen_fd, const struct connection_ports *given) {
+  ports = given;
   if (set_close_on_exec(listen_fd, true) != 0 || set_blocking(listen_fd, false) != 0) return -1;
   watch_start(&listener, listen_fd, listener_ready, NULL);
   watch_for(&listener, EPOLLIN);
@@ -123,30 +120,6 @@ void connection_answer(struct connection *connection, struct frame_writer *write
   connection_flush(connection);
 }
 
-static void answer_info(struct connection *connection) {
-  struct frame_writer writer = frame_writer_on(connection->out, sizeof connection->out);
-  frame_begin(&writer, FRAME_OK);
-  frame_text(&writer, FIELD_VERSION, SQUASH_INIT_VERSION);
-  frame_integer(&writer, FIELD_RUNNING, exec_count_live());
-  frame_integer(&writer, FIELD_PID, (uint64_t)getpid());
-  connection_answer(connection, &writer);
-}
-
-static void act_on_first_frame(struct connection *connection) {
-  uint8_t *payload = connection->payload != NULL ? connection->payload : connection->head + FRAME_HEADER_BYTES;
-  size_t length = connection->header.length;
-  uint8_t type = connection->header.type;
-  if (type == FRAME_EXEC) exec_connection_request(connection, payload, length);
-  else if (type == FRAME_ATTACH) exec_connection_attach(connection, payload, length);
-  else if (type == FRAME_EXEC_LIST && length == 0) exec_connection_list(connection);
-  else if (type == FRAME_INFO && length == 0) answer_info(connection);
-  else if (type == FRAME_DIAL) dial_request(connection, payload, length);
-  else if (worker_serves(type)) worker_request(connection, type, payload, length);
-  else connection_refuse(connection, "bad_request", 0, "a connection can't begin with this frame");
-  if (connection->kind != CONNECTION_FREE) drop_payload(connection);
-  connection->head_used = 0;
-}
-
 /* Exactly the first frame is read and not a byte more: what follows may be for a worker. Returns bytes or 0. */
 static size_t read_some(struct connection *connection, void *into, size_t wanted) {
   ssize_t got = recv(connection->watch.fd, into, wanted, MSG_DONTWAIT);
@@ -187,7 +160,9 @@ static void read_first_frame(struct connection *connection) {
     if (got == 0) return;
     connection->payload_used += (uint32_t)got;
   }
-  act_on_first_frame(connection);
+  ports->first_frame(connection, into, connection->header.length);
+  if (connection->kind != CONNECTION_FREE) drop_payload(connection);
+  connection->head_used = 0;
 }
 
 /* The peer's bytes after an answer mean nothing any more; reading them lets it finish sending and see the answer. */
@@ -197,7 +172,7 @@ static void read_on(struct connection *connection) {
   if (got <= 0) {
     connection_close(connection);
   } else if (connection->kind == CONNECTION_EXEC) {
-    if (!exec_connection_receive(connection, scratch, (size_t)got)) return;
+    if (!ports->exec_receive(connection, scratch, (size_t)got)) return;
   }
 }
 
@@ -208,10 +183,10 @@ static void connection_ready(void *owner, uint32_t events) {
       read_first_frame(connection);
       return;
     case CONNECTION_WORKER:
-      worker_lost_client(connection);
+      ports->worker_lost_client(connection);
       return;
     case CONNECTION_DIAL:
-      dial_ready(connection);
+      ports->dial_ready(connection);
       return;
     case CONNECTION_EXEC:
     case CONNECTION_ANSWERED:
@@ -259,7 +234,7 @@ void connection_flush(struct connection *connection) {
     struct iovec spans[3];
     int count = pending(connection, spans);
     if (count == 0) {
-      if (connection->kind != CONNECTION_EXEC || !exec_connection_compose(connection)) break;
+      if (connection->kind != CONNECTION_EXEC || !ports->exec_compose(connection)) break;
       continue;
     }
     struct msghdr message = {.msg_iov = spans};

@@ -58,7 +58,18 @@ struct connection {
   uint64_t started_offsets[2];
 };
 
-int connections_start(int listen_fd);
+/* Whom a connection belongs to once its kind is known: they know connection.c, which does not know them. */
+struct connection_ports {
+  /* Serves or refuses; the payload is gone afterwards. */
+  void (*first_frame)(struct connection *connection, uint8_t *payload, size_t length);
+  /* False: the connection is closed. */
+  bool (*exec_receive)(struct connection *connection, const uint8_t *bytes, size_t length);
+  /* Puts the next frame into `out`; false where there is nothing to send. */
+  bool (*exec_compose)(struct connection *connection);
+  void (*worker_lost_client)(struct connection *connection);
+  void (*dial_ready)(struct connection *connection);
+};
+int connections_start(int listen_fd, const struct connection_ports *ports);
 /* Out of descriptors nothing is accepted for a moment. Resumes when it is over; returns the ms left, -1: no pause. */
 int connections_pause_ms(void);
 void connection_close(struct connection *connection);
@@ -69,20 +80,5 @@ void connection_refuse(struct connection *connection, const char *code, int numb
 void connection_answer(struct connection *connection, struct frame_writer *writer);
 /* Sends as much as the socket takes. */
 void connection_flush(struct connection *connection);
-
-/* Called by the exec a connection is attached to. */
-void connection_exec_started(struct connection *connection);
-void connection_exec_failed(struct connection *connection, int number, const char *step);
-void connection_exec_output(struct connection *connection);
-void connection_lose_exec(struct connection *connection);
-
-/* exec_connection.c */
-void exec_connection_request(struct connection *connection, uint8_t *payload, size_t length);
-void exec_connection_attach(struct connection *connection, uint8_t *payload, size_t length);
-void exec_connection_list(struct connection *connection);
-/* False: the connection is closed. */
-bool exec_connection_receive(struct connection *connection, const uint8_t *bytes, size_t length);
-/* Puts the next frame into `out`; false where there is nothing to send. */
-bool exec_connection_compose(struct connection *connection);
 
 #endif

@@ -11,7 +11,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "init/connection.h"
 #include "init/spawn.h"
 
 /* Between TERM and KILL of a command that has run out of time. */
@@ -22,7 +21,8 @@ static uint64_t end_order;
 
 static void status_ready(void *owner, uint32_t events);
 
-int exec_start_all(void) {
+int exec_start_all(const struct exec_client *client) {
+  exec_client = client;
   null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
   return null_fd < 0 ? -1 : 0;
 }
@@ -70,13 +70,13 @@ static void status_ready(void *owner, uint32_t events) {
   watch_close(&exec->status);
   if (got != (ssize_t)sizeof failure) {
     exec->state = EXEC_RUNNING;
-    if (exec->client != NULL) connection_exec_started(exec->client);
+    if (exec->client != NULL) exec_client->started(exec->client);
     return;
   }
   struct connection *client = exec->client;
   exec->client = NULL;
   exec_free(exec); /* The child is reaped as anybody's. */
-  if (client != NULL) connection_exec_failed(client, failure.number, spawn_step_text(failure.step));
+  if (client != NULL) exec_client->failed(client, failure.number, spawn_step_text(failure.step));
 }
 
 /* Whether children of PID 1 are left in the group. Orphans of the main process are its children by now. */

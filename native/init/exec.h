@@ -25,6 +25,15 @@
 
 struct connection;
 
+/* What a command tells whoever is attached to it: exec_connection.c, which knows commands, and not they it. */
+struct exec_client {
+  void (*started)(struct connection *client);
+  void (*failed)(struct connection *client, int number, const char *step);
+  /* There is output to send, or the end. */
+  void (*output)(struct connection *client);
+  void (*lost)(struct connection *client);
+};
+
 enum exec_state { EXEC_FREE, EXEC_STARTING, EXEC_RUNNING, EXEC_LINGERING, EXEC_DRAINING, EXEC_ENDED };
 enum { STREAM_STDOUT = 0, STREAM_STDERR = 1, STREAM_COUNT = 2 };
 
@@ -80,7 +89,7 @@ static inline bool exec_is_running(const struct exec *exec) {
 }
 
 /* exec.c: life and death. */
-int exec_start_all(void);
+int exec_start_all(const struct exec_client *client);
 /* Returns 0, or an errno and in `step` what could not be done. */
 int exec_start(const struct exec_request *spec, struct connection *client, struct exec **out);
 /* A child of PID 1 ended. False where it is no command. */
@@ -93,6 +102,7 @@ void exec_check_deadlines(void);
 void exec_check_groups(void);
 
 /* exec_streams.c: bytes between the command and the rings. */
+extern const struct exec_client *exec_client; /* what all three tell; from exec_start_all */
 void exec_streams_start(struct exec *exec, int input, int output, int error);
 void exec_streams_drain(struct exec *exec);
 void exec_streams_close(struct exec *exec);

@@ -4,6 +4,8 @@
  * The daemon is trusted, but a frame that does not fit the state is a fault of one of the two programs: the
  * connection ends, the command goes on, and an attach finds it again.
  */
+#include "init/exec_connection.h"
+
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>
@@ -77,26 +79,25 @@ void exec_connection_attach(struct connection *connection, uint8_t *payload, siz
   connection_flush(connection);
 }
 
-void connection_exec_started(struct connection *connection) {
+static void exec_started(struct connection *connection) {
   connection->started_is_due = true;
   connection_flush(connection);
 }
 
-void connection_exec_failed(struct connection *connection, int number, const char *step) {
+static void exec_failed(struct connection *connection, int number, const char *step) {
   connection->exec = NULL;
   connection_refuse(connection, "exec_failed", number, step);
 }
 
-void connection_exec_output(struct connection *connection) {
-  connection_flush(connection);
-}
-
 /* Only after `release`, or when a slot is taken from an exec that has no client. */
-void connection_lose_exec(struct connection *connection) {
+static void exec_lost(struct connection *connection) {
   connection->exec = NULL;
   connection->stream_left = 0;
   connection->kind = CONNECTION_ANSWERED;
 }
+
+const struct exec_client exec_connection_client = {
+    .started = exec_started, .failed = exec_failed, .output = connection_flush, .lost = exec_lost};
 
 /* --- sending ---------------------------------------------------------------------------------------------- */
 

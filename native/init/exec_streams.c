@@ -12,9 +12,10 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "init/connection.h"
 #include "init/drain.h"
 #include "init/exec.h"
+
+const struct exec_client *exec_client;
 
 /* More than a terminal can hold between its two ends (64 KiB and a 4 KiB line buffer), where FIONREAD does not see
  * all; the terminal is read until empty, but no longer than this. */
@@ -74,7 +75,7 @@ static void note_drained(struct exec *exec) {
   if (exec->state != EXEC_DRAINING) return;
   if (!exec->streams[STREAM_STDOUT].is_ended || !exec->streams[STREAM_STDERR].is_ended) return;
   exec->state = EXEC_ENDED;
-  if (exec->client != NULL) connection_exec_output(exec->client);
+  if (exec->client != NULL) exec_client->output(exec->client);
 }
 
 static void read_and_wait(struct stream *stream) {
@@ -91,7 +92,7 @@ static void output_ready(void *owner, uint32_t events) {
   (void)events;
   struct stream *stream = owner;
   read_and_wait(stream);
-  if (stream->exec->client != NULL) connection_exec_output(stream->exec->client);
+  if (stream->exec->client != NULL) exec_client->output(stream->exec->client);
   note_drained(stream->exec);
 }
 
@@ -114,7 +115,7 @@ void exec_streams_drain(struct exec *exec) {
     stream->drain_left = left;
     read_and_wait(stream);
   }
-  if (exec->client != NULL) connection_exec_output(exec->client);
+  if (exec->client != NULL) exec_client->output(exec->client);
   note_drained(exec);
 }
 
@@ -134,7 +135,7 @@ static void report_input(struct exec *exec) {
   struct input *input = &exec->input;
   uint64_t unreported = input->ring.start - input->reported;
   bool is_due = unreported >= INPUT_REPORT_BYTES || (unreported > 0 && ring_used(&input->ring) == 0);
-  if (is_due && exec->client != NULL) connection_exec_output(exec->client);
+  if (is_due && exec->client != NULL) exec_client->output(exec->client);
 }
 
 /* A terminal has no end of input; ^D at the start of a line is what a person would press. */

@@ -2,7 +2,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "init/connection.h"
 #include "init/exec.h"
 
 static struct exec execs[GUEST_EXECS_KNOWN_MAX];
@@ -52,7 +51,7 @@ struct exec *exec_take_slot(void) {
 }
 
 void exec_free(struct exec *exec) {
-  if (exec->client != NULL) connection_lose_exec(exec->client);
+  if (exec->client != NULL) exec_client->lost(exec->client);
   watch_close(&exec->status);
   exec_streams_close(exec);
   if (exec->memory != NULL) (void)munmap(exec->memory, 3 * (size_t)GUEST_WINDOW_BYTES);

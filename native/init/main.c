@@ -25,12 +25,21 @@
 #include "common/descriptor.h"
 #include "init/confine.h"
 #include "init/connection.h"
+#include "init/dial.h"
 #include "init/exec.h"
+#include "init/exec_connection.h"
+#include "init/first_frame.h"
 #include "init/version.h"
 #include "init/worker.h"
 
 /* Children reaped per turn: a storm of orphans must not keep commands waiting. */
 enum { REAPED_PER_TURN = 256 };
+
+static const struct connection_ports ports = {.first_frame = first_frame_serve,
+                                              .exec_receive = exec_connection_receive,
+                                              .exec_compose = exec_connection_compose,
+                                              .worker_lost_client = worker_lost_client,
+                                              .dial_ready = dial_ready};
 
 static struct watch signals;
 static bool reap_is_due;
@@ -151,8 +160,8 @@ int main(int argc, char **argv) {
     (void)fputs("usage: squash-init --listen-fd N (a listening Unix socket, N above 2) | --version\n", stderr);
     return 2;
   }
-  if (clean_process(listen_fd) != 0 || loop_start() != 0 || exec_start_all() != 0 || start_signals() != 0 ||
-      connections_start(3) != 0 || confine() != 0) {
+  if (clean_process(listen_fd) != 0 || loop_start() != 0 || exec_start_all(&exec_connection_client) != 0 || start_signals() != 0 ||
+      connections_start(3, &ports) != 0 || confine() != 0) {
     (void)fprintf(stderr, "squash-init: start: %s\n", strerror(errno));
     return 1;
   }

@@ -3,7 +3,7 @@
 #define SQUASH_LAUNCH_BUBBLEWRAP_H
 #include "launch/fault.h"
 #include "launch/launcher.h"
-#include "launch/starter.h"
+#include "launch/start_plan.h"
 
 /* Replaces the process; returns -1 where it can't. */
 int bubblewrap_exec(const struct launcher *launcher, const struct starter_plan *plan, struct fault *fault);

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "common/descriptor.h"
+#include "launch/cgroup_files.h"
 #include "launch/cgroup_kind.h"
 #include "launch/clock.h"
 #include "launch/file.h"

@@ -5,7 +5,6 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -13,7 +12,6 @@
 #include "launch/clock.h"
 #include "launch/log.h"
 #include "launch/socket.h"
-#include "launch/verbs.h"
 
 enum {
   /* The daemon opens one connection per request; a burst of creates and a few slow image tools fit many times. */
@@ -21,27 +19,6 @@ enum {
   /* A request is one frame that the daemon writes at once. */
   REQUEST_MS_MAX = 5000,
 };
-
-int source_add(struct launcher *launcher, struct source *source) {
-  struct epoll_event event = {.events = EPOLLIN, .data.ptr = source};
-  source->epoll_fd = launcher->epoll_fd;
-  return epoll_ctl(launcher->epoll_fd, EPOLL_CTL_ADD, source->fd, &event);
-}
-
-int source_wait(struct launcher *launcher, struct source *source, unsigned events) {
-  struct epoll_event event = {.events = events, .data.ptr = source};
-  source->epoll_fd = launcher->epoll_fd;
-  if (epoll_ctl(launcher->epoll_fd, EPOLL_CTL_MOD, source->fd, &event) == 0) return 0;
-  return errno == ENOENT ? epoll_ctl(launcher->epoll_fd, EPOLL_CTL_ADD, source->fd, &event) : -1;
-}
-
-void source_leave(struct source *source) { (void)epoll_ctl(source->epoll_fd, EPOLL_CTL_DEL, source->fd, NULL); }
-
-void source_close(struct source *source) {
-  if (source->fd < 0) return;
-  source_leave(source);
-  close_fd(&source->fd);
-}
 
 static struct connection *connection_of(struct source *source) {
   return (struct connection *)(void *)((char *)source - offsetof(struct connection, source));
@@ -133,7 +110,7 @@ static void connection_ready(struct launcher *launcher, struct source *source) {
     connection->deadline_ms = 0;
     free(connection->payload);
     connection->payload = NULL;
-    verb_run(launcher, connection);
+    launcher->ports->request_came(launcher, connection);
     return;
   }
   if (fault.code == NULL) {

@@ -4,7 +4,6 @@
  */
 #ifndef SQUASH_LAUNCH_DIAL_H
 #define SQUASH_LAUNCH_DIAL_H
-#include "launch/dial_request.h"
 #include "launch/launcher.h"
 #include "launch/sandbox.h"
 
@@ -26,9 +25,8 @@ struct dial {
   struct dial *next_handover;
 };
 
-/* Both answer by themselves, at once where they fail. */
-void dial_out(struct launcher *launcher, const struct dial_request *request);
-void stream_out(struct launcher *launcher, const struct dial_request *request);
+/* Of an opened socket, which it takes over. NULL without memory. */
+struct dial *dial_new(struct launcher *launcher, struct relay_seat *relay, uint64_t connection, int fd);
 /* The dial is over: its socket is closed here, the egress process hears `error` (0: handed over). */
 void dial_end(struct launcher *launcher, struct dial *dial, int error);
 /* Ends all dials for a relay, or for all where it is NULL. */

@@ -10,10 +10,8 @@
 #include <unistd.h>
 
 #include "common/descriptor.h"
-#include "launch/dial.h"
 #include "launch/dial_request.h"
 #include "launch/log.h"
-#include "launch/relays.h"
 
 enum {
   IN_BYTES_MAX = 16384,
@@ -38,7 +36,7 @@ void egress_detach(struct launcher *launcher) {
   source_close(&egress->source);
   free(egress->out);
   free(egress);
-  dials_cancel(launcher, NULL, ECANCELED);
+  launcher->ports->egress_went(launcher);
 }
 
 void egress_forget(const struct launcher *launcher) {
@@ -108,8 +106,7 @@ static bool serve_all(struct launcher *launcher, struct egress *egress) {
     if (egress->in_used - done - FRAME_HEADER_BYTES < header.length) break;
     if (!dial_request_parse(&request, header.type, payload, header.length)) return false;
     done += FRAME_HEADER_BYTES + header.length;
-    if (request.type == FRAME_DIAL_OUT) dial_out(launcher, &request);
-    else stream_out(launcher, &request);
+    launcher->ports->dial_came(launcher, &request);
   }
   egress->in_used -= done;
   if (done > 0) memmove(egress->in, egress->in + done, egress->in_used);
@@ -147,5 +144,5 @@ void egress_attach(struct launcher *launcher, struct connection *connection) {
     return;
   }
   log_line("the egress process is attached");
-  relays_hurry(launcher);
+  launcher->ports->egress_came(launcher);
 }

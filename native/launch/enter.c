@@ -35,7 +35,7 @@
 #include "launch/cgroup.h"
 #include "launch/fault.h"
 #include "launch/file.h"
-#include "launch/helper.h"
+#include "launch/helper_process.h"
 #include "launch/ids.h"
 #include "launch/leftover.h"
 #include "launch/resident.h"

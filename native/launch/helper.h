@@ -7,21 +7,8 @@
 #define SQUASH_LAUNCH_HELPER_H
 #include <sys/types.h>
 
-#include "launch/cgroup.h"
 #include "launch/fault.h"
 #include "launch/request.h"
-
-/*
- * Waits until the helper of an earlier launcher has ended: its last act removes the control groups' common directory,
- * which must not be the one that a new launcher has just made. Returns a descriptor with the lock that the next helper
- * keeps for its life, -1 where the earlier one does not end.
- */
-int helper_lock(int run_directory, struct fault *fault);
-/*
- * Forks the helper, which takes over the lock. Returns the launcher's end of its socket. The helper ends when that is
- * closed everywhere, and then removes the control groups' common directory, which the launcher may not.
- */
-int helper_start(const struct cgroup_setup *groups, int lock, struct fault *fault);
 
 /* `<generation>.img` of the request's size beside the upper; an image that exists is kept. */
 int helper_create_image(int helper, int parent, const struct request *request, struct fault *fault);

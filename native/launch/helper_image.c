@@ -22,6 +22,7 @@
 
 #include "common/descriptor.h"
 #include "launch/file.h"
+#include "launch/helper.h"
 #include "launch/helper_verbs.h"
 #include "launch/syscalls.h"
 #include "launch/upper.h"

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "common/descriptor.h"
+#include "launch/helper.h"
 #include "launch/helper_verbs.h"
 
 /* Numbers below belong to the operator's own projects. */

@@ -3,8 +3,11 @@
 #define SQUASH_LAUNCH_HELPER_VERBS_H
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
-#include "launch/helper.h"
+#include "launch/fault.h"
+
+struct helper_abilities;
 
 enum helper_verb {
   HELPER_CREATE_IMAGE = 1,

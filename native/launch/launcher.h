@@ -17,6 +17,7 @@ struct connection;
 struct worker;
 struct egress;
 struct dial;
+struct dial_request;
 
 /* Something the loop waits for. The owner embeds it; `ready` may free the owner. */
 struct source {
@@ -26,7 +27,18 @@ struct source {
   void *owner; /* where it is not embedded in one place */
 };
 
+/* What lower files say to higher ones, which they do not know. resident.c knows both and fills it in. */
+struct ports {
+  /* A connection's request is whole. The connection may be gone afterwards. */
+  void (*request_came)(struct launcher *launcher, struct connection *connection);
+  void (*egress_came)(struct launcher *launcher);
+  /* The egress process wants a destination, or itself, connected. */
+  void (*dial_came)(struct launcher *launcher, const struct dial_request *request);
+  void (*egress_went)(struct launcher *launcher);
+};
+
 struct launcher {
+  const struct ports *ports;
   const char *data;
   int data_fd;
   int run_fd;

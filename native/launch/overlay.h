@@ -3,17 +3,11 @@
 #define SQUASH_LAUNCH_OVERLAY_H
 #include "launch/fault.h"
 #include "launch/launcher.h"
-#include "launch/request.h"
-
-struct overlay {
-  const struct launcher *launcher;
-  const struct request *request;
-  int control_fd;
-};
+#include "launch/start_plan.h"
 
 /* In the starter's working directory: `l/0` … are the lowers, topmost first, `u/data` and `u/work` the upper, `root`
    becomes the merged tree. */
-int overlay_mount(const struct overlay *overlay, struct fault *fault);
+int overlay_mount(const struct launcher *launcher, const struct starter_plan *plan, struct fault *fault);
 
 /*
  * /proc, /dev, /etc, /tmp are directories and /etc/hosts, /etc/resolv.conf plain files, whatever the sandbox

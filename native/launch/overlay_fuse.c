@@ -17,9 +17,7 @@
 #include <unistd.h>
 
 #include "common/descriptor.h"
-#include "launch/helper.h"
 #include "launch/message.h"
-#include "launch/starter.h"
 
 /* Directly where the host lets everybody, else from the launcher, which asks the privileged helper. */
 static int open_device(int control, struct fault *fault) {
@@ -58,13 +56,14 @@ static _Noreturn void serve(const char *program, const char *options, int fuse) 
   _exit(127);
 }
 
-int overlay_mount_fuse(const struct overlay *overlay, const char *options, struct fault *fault) {
+int overlay_mount_fuse(const struct launcher *launcher, const struct starter_plan *plan, const char *options,
+                       struct fault *fault) {
   char mount_options[128];
   errno = 0;
-  if (overlay->launcher->fuse_overlayfs == NULL) {
+  if (launcher->fuse_overlayfs == NULL) {
     return fault_set(fault, "launch_failed", "the kernel can't overlay here and fuse-overlayfs is not installed");
   }
-  cleanup_fd fuse = open_device(overlay->control_fd, fault);
+  cleanup_fd fuse = open_device(plan->control_fd, fault);
   if (fuse < 0) return -1;
   snprintf(mount_options, sizeof mount_options, "fd=%d,rootmode=40000,user_id=0,group_id=0,allow_other,default_permissions",
            fuse);
@@ -72,15 +71,8 @@ int overlay_mount_fuse(const struct overlay *overlay, const char *options, struc
     return fault_set(fault, "launch_failed", "can't mount the overlay through /dev/fuse");
   }
   pid_t child = fork();
-  if (child == 0) serve(overlay->launcher->fuse_overlayfs, options, fuse);
+  if (child == 0) serve(launcher->fuse_overlayfs, options, fuse);
   struct starter_message message = {.word = STARTER_OVERLAY_PID, .pid = child};
-  if (child > 0 && message_send(overlay->control_fd, &message, sizeof message, NULL, 0) == 0) return 0;
+  if (child > 0 && message_send(plan->control_fd, &message, sizeof message, NULL, 0) == 0) return 0;
   return fault_set(fault, "launch_failed", "can't start fuse-overlayfs");
-}
-
-int overlay_fuse_serve(struct launcher *launcher, struct sandbox *sandbox, struct fault *fault) {
-  cleanup_fd fuse = helper_open_fuse(launcher->helper_fd, sandbox->starter, fault);
-  if (fuse < 0) return -1;
-  if (message_send(sandbox->control.fd, "k", 1, &fuse, 1) == 0) return 0;
-  return fault_set(fault, "launch_failed", "the starter is gone");
 }

@@ -18,7 +18,6 @@
 #include "common/descriptor.h"
 #include "launch/bubblewrap.h"
 #include "launch/clock.h"
-#include "launch/egress.h"
 #include "launch/ids.h"
 #include "launch/log.h"
 #include "launch/message.h"
@@ -146,15 +145,6 @@ void relays_hand(struct launcher *launcher, struct dial *dial) {
   else relay->handover_first = dial;
   relay->handover_last = dial;
   (void)source_wait(launcher, &relay->channel, EPOLLIN | EPOLLOUT);
-}
-
-void relays_drop(struct dial *dial) {
-  struct relay_seat *relay = dial->relay;
-  struct dial *before = NULL;
-  for (struct dial *at = relay->handover_first; at != dial; at = at->next_handover) before = at;
-  if (before != NULL) before->next_handover = dial->next_handover;
-  else relay->handover_first = dial->next_handover;
-  if (relay->handover_last == dial) relay->handover_last = before;
 }
 
 struct relay_seat *relays_with(struct sandbox *sandbox, uint64_t connection) {

@@ -28,7 +28,5 @@ void relays_hurry(struct launcher *launcher);
 struct relay_seat *relays_with(struct sandbox *sandbox, uint64_t connection);
 /* Hands a connected socket over, now or when the channel has room; then tells the egress process. */
 void relays_hand(struct launcher *launcher, struct dial *dial);
-/* Takes a dial that waits for room out of the queue. */
-void relays_drop(struct dial *dial);
 
 #endif

@@ -20,18 +20,20 @@
 
 #include "common/descriptor.h"
 #include "launch/become.h"
+#include "launch/children.h"
 #include "launch/clock.h"
 #include "launch/connection.h"
 #include "launch/dial.h"
+#include "launch/dial_out.h"
 #include "launch/egress.h"
 #include "launch/file.h"
 #include "launch/group.h"
 #include "launch/log.h"
 #include "launch/memory_file.h"
-#include "launch/orphan.h"
 #include "launch/overlay_probe.h"
 #include "launch/relays.h"
 #include "launch/sandbox.h"
+#include "launch/sandbox_end.h"
 #include "launch/seccomp.h"
 #include "launch/title.h"
 #include "launch/verbs.h"
@@ -125,6 +127,12 @@ static int set_up(struct launcher *launcher, const struct resident_options *opti
   return 0;
 }
 
+/* Without an egress process nobody waits for a dial any more. */
+static void egress_went(struct launcher *launcher) { dials_cancel(launcher, NULL, ECANCELED); }
+
+static const struct ports ports = {
+    .request_came = verb_run, .egress_came = relays_hurry, .dial_came = dial_serve, .egress_went = egress_went};
+
 static int timeout_until(const int64_t *deadlines, size_t count) {
   int64_t next = 0;
   for (size_t i = 0; i < count; i++) {
@@ -167,6 +175,7 @@ int resident_main(const struct resident_options *options) {
   setsid();
   title_set("squash-launch resident %s", options->data);
   if (chdir("/") != 0) return 1;
+  launcher.ports = &ports;
   launcher.data = options->data;
   launcher.helper_fd = options->helper_fd;
   launcher.is_single = options->is_single;

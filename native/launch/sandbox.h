@@ -11,7 +11,6 @@
 #include <sys/types.h>
 
 #include "launch/cgroup.h"
-#include "launch/connection.h"
 #include "launch/file.h"
 #include "launch/fault.h"
 #include "launch/launcher.h"
@@ -96,18 +95,6 @@ struct sandbox {
 struct sandbox *sandbox_by_name(struct launcher *launcher, const char *name);
 struct sandbox *sandbox_by_instance(struct launcher *launcher, uint64_t instance);
 
-/*
- * Begins a start and returns 0: connections that wait for its instance are answered when PID 1 answers, or when
- * everything is cleaned up again. Returns -1 where nothing was begun: the caller answers.
- */
-int sandbox_start(struct launcher *launcher, const struct request *request, struct fault *fault);
-/* Ends all its processes. It leaves the table later, when they are gone. */
-void sandbox_end(struct launcher *launcher, struct sandbox *sandbox);
-int sandbox_freeze(struct launcher *launcher, struct sandbox *sandbox, bool frozen, struct fault *fault);
-/* A child was reaped. Returns whether it was one of a sandbox. */
-bool sandbox_child_ended(struct launcher *launcher, pid_t pid, int status);
-/* Start deadlines and delayed cleanup. Returns the next deadline, 0 where there is none. */
-int64_t sandboxes_expire(struct launcher *launcher);
 /* Tells every watching connection. */
 void sandbox_announce(struct launcher *launcher, const struct sandbox *sandbox, const char *change);
 

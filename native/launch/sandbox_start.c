@@ -2,6 +2,8 @@
  * The launcher's side of a start: forks the starter, writes its id maps, learns PID 1 from bubblewrap, asks PID 1
  * whether it is there, and then ends bubblewrap's monitor, whose only use was to wait. See starter.c for the child.
  */
+#include "launch/sandbox_start.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -14,12 +16,13 @@
 
 #include "common/descriptor.h"
 #include "launch/clock.h"
+#include "launch/connection.h"
 #include "launch/file.h"
+#include "launch/helper.h"
 #include "launch/leftover.h"
 #include "launch/message.h"
-#include "launch/overlay_fuse.h"
 #include "launch/relays.h"
-#include "launch/sandbox_steps.h"
+#include "launch/sandbox_end.h"
 #include "launch/socket.h"
 #include "launch/starter.h"
 
@@ -55,6 +58,14 @@ static void write_maps(struct launcher *launcher, struct sandbox *sandbox) {
   else if (write_whole(sandbox->control.fd, "k", 1) != 0) fail(launcher, sandbox, "the starter is gone");
 }
 
+/* Gives the starter /dev/fuse, opened as a process of its user namespace. */
+static int give_fuse(struct launcher *launcher, struct sandbox *sandbox, struct fault *fault) {
+  cleanup_fd fuse = helper_open_fuse(launcher->helper_fd, sandbox->starter, fault);
+  if (fuse < 0) return -1;
+  if (message_send(sandbox->control.fd, "k", 1, &fuse, 1) == 0) return 0;
+  return fault_set(fault, "launch_failed", "the starter is gone");
+}
+
 static void control_ready(struct launcher *launcher, struct source *source) {
   struct sandbox *sandbox = SANDBOX_OF(source, control);
   struct starter_message message;
@@ -69,7 +80,7 @@ static void control_ready(struct launcher *launcher, struct source *source) {
       write_maps(launcher, sandbox);
       return;
     case STARTER_NEEDS_FUSE:
-      if (overlay_fuse_serve(launcher, sandbox, &sandbox->fault) != 0) sandbox_end(launcher, sandbox);
+      if (give_fuse(launcher, sandbox, &sandbox->fault) != 0) sandbox_end(launcher, sandbox);
       return;
     case STARTER_OVERLAY_PID:
       sandbox->overlay_pid = message.pid;

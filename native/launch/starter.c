@@ -200,8 +200,7 @@ static int start(const struct launcher *launcher, const struct starter_plan *pla
   cleanup_fd upper = open("u", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   bool is_sized = plan->request->upper_kind != UPPER_DIRECTORY;
   if (is_sized) upper_spare_release(upper, plan->request->upper_kind);
-  struct overlay overlay = {.launcher = launcher, .request = plan->request, .control_fd = plan->control_fd};
-  if (overlay_mount(&overlay, fault) != 0) return -1;
+  if (overlay_mount(launcher, plan, fault) != 0) return -1;
   int root = open("root", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (root < 0) return fault_set(fault, "launch_failed", "can't open the sandbox's root");
   if (overlay_prepare_root(root, fault) != 0 || mount_shm(plan, fault) != 0) return -1;

@@ -114,3 +114,23 @@ int stillness_set(const struct launcher *launcher, const struct sandbox *sandbox
   int result = run_inside(sandbox->pid, SIGCONT, false);
   return kill(sandbox->pid, SIGCONT) == 0 ? result : -1;
 }
+
+int sandbox_freeze(struct launcher *launcher, struct sandbox *sandbox, bool frozen, struct fault *fault) {
+  if (stillness_set(launcher, sandbox, frozen) == 0) {
+    sandbox->is_frozen = frozen;
+    return 0;
+  }
+  int number = errno;
+  if (frozen) (void)stillness_set(launcher, sandbox, false);
+  errno = number;
+  return fault_set(fault, "launch_failed", "can't %s sandbox \"%s\"", frozen ? "freeze" : "thaw", sandbox->name);
+}
+
+void stillness_yield(struct sandbox *sandbox) {
+  siginfo_t ended;
+  if (sandbox->still_walker == 0) return;
+  kill(sandbox->still_walker, SIGKILL);
+  /* Gone before anybody relies on the stand-still being his; who reaps it is children_reap. */
+  while (waitid(P_PID, (id_t)sandbox->still_walker, &ended, WEXITED | WNOWAIT) != 0 && errno == EINTR) continue;
+  sandbox->still_walker = 0;
+}

@@ -1,6 +1,6 @@
 /*
  * Dispatch of requests. Quick verbs are answered here; slow ones go to a worker that answers the client itself; start
- * and stop leave the connection waiting and are answered from sandbox.c; the egress channel keeps it.
+ * and stop leave the connection waiting and are answered from sandbox_start.c and sandbox_end.c; the egress channel keeps it.
  */
 #include "launch/verbs.h"
 
@@ -8,7 +8,9 @@
 
 #include "launch/egress.h"
 #include "launch/sandbox.h"
-#include "launch/watchdog.h"
+#include "launch/sandbox_end.h"
+#include "launch/sandbox_start.h"
+#include "launch/stillness.h"
 #include "launch/worker.h"
 
 static void verb_start(struct launcher *launcher, struct connection *connection) {
@@ -51,7 +53,7 @@ static void verb_still(struct launcher *launcher, struct connection *connection)
   struct fault fault = {0};
   struct sandbox *sandbox = running(launcher, connection);
   if (sandbox == NULL) return;
-  watchdog_yield(sandbox);
+  stillness_yield(sandbox);
   if (sandbox_freeze(launcher, sandbox, connection->request.type == FRAME_SANDBOX_FREEZE, &fault) == 0) {
     connection_ok(launcher, connection);
   } else {

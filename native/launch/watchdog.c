@@ -201,15 +201,6 @@ static void walk_begin(struct launcher *launcher, struct sandbox *sandbox, const
   sandbox->walked_at_ms = now_ms();
 }
 
-void watchdog_yield(struct sandbox *sandbox) {
-  siginfo_t ended;
-  if (sandbox->still_walker == 0) return;
-  kill(sandbox->still_walker, SIGKILL);
-  /* Gone before anybody relies on the stand-still being his; who reaps it is children_reap. */
-  while (waitid(P_PID, (id_t)sandbox->still_walker, &ended, WEXITED | WNOWAIT) != 0 && errno == EINTR) continue;
-  sandbox->still_walker = 0;
-}
-
 /* Half of what is left, as long as that is worth a walk. */
 static uint64_t step_of(uint64_t max, uint64_t used, uint64_t min) {
   uint64_t left = max > used ? (max - used) / 2 : 0;

@@ -11,8 +11,4 @@
 /* Looks when it is time to. Returns when to look next, 0 where nothing needs watching. */
 int64_t watchdog_run(struct launcher *launcher);
 
-struct sandbox;
-/* Ends a walk that holds the sandbox at a stand-still: who is about to freeze it himself must be the only one. */
-void watchdog_yield(struct sandbox *sandbox);
-
 #endif

@@ -18,9 +18,9 @@
 #include "launch/log.h"
 #include "launch/probe.h"
 #include "launch/sandbox.h"
+#include "launch/stillness.h"
 #include "launch/tree.h"
 #include "launch/upper.h"
-#include "launch/watchdog.h"
 
 /* A client that does not read an answer of some bytes for this long is gone. */
 enum { ANSWER_S_MAX = 10, ANSWER_BYTES_MAX = 8192 };
@@ -121,7 +121,7 @@ void worker_run(struct launcher *launcher, struct connection *connection) {
   connection->is_queued = false;
   if (connection->request.type == FRAME_IMAGE_PACK) {
     struct sandbox *packed = sandbox_by_name(launcher, connection->request.name);
-    if (packed != NULL) watchdog_yield(packed);
+    if (packed != NULL) stillness_yield(packed);
   }
   struct worker *worker = calloc(1, sizeof *worker);
   pid_t pid = worker == NULL ? -1 : fork();

@@ -93,7 +93,7 @@ static void call_next(struct relay *relay) {
   if (next == NULL) return;
   leave_queue(relay, next);
   next->state = FLOW_READING;
-  connection_watch(relay, next->connection);
+  relay->ports->pipe_came(relay, next->connection);
 }
 
 static void give_back(struct relay *relay, struct flow *flow) {

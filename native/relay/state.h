@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "common/frame.h"
-#include "relay/relay.h"
+#include "relay/plan.h"
 
 enum {
   /* Buckets of the table of connections. */
@@ -92,7 +92,18 @@ struct queue {
   size_t capacity;
 };
 
+/* What lower files say to higher ones, which they do not know. relay.c knows both and fills it in. */
+struct relay_ports {
+  /* say.c: what was said is lost, or can't be said. */
+  void (*control_broke)(struct relay *relay);
+  /* say.c: `is_paused` is another. */
+  void (*pause_changed)(struct relay *relay);
+  /* pump.c: a flow that waited for a pipe may read again. */
+  void (*pipe_came)(struct relay *relay, struct connection *connection);
+};
+
 struct relay {
+  const struct relay_ports *ports;
   struct relay_plan plan;
   int epoll_fd;
   struct waiter launcher;
@@ -121,7 +132,7 @@ struct relay {
   bool is_over;           /* the launcher is gone */
 };
 
-/* relay.c */
+/* state.c */
 int waiter_set(struct relay *relay, struct waiter *waiter, uint32_t interest);
 void waiter_close(const struct relay *relay, struct waiter *waiter);
 int64_t relay_now_ms(void);
@@ -161,6 +172,10 @@ void pipes_close(struct relay *relay);
 /* control.c */
 void control_take(struct relay *relay, int fd);
 void control_lose(struct relay *relay);
+void control_pause_changed(struct relay *relay);
+
+/* say.c: above the bound of its queue nothing new is taken in; well below it everything goes on. */
+void control_pause(struct relay *relay, bool is_paused);
 /* Sends what was said in this round. */
 void control_flush(struct relay *relay);
 void control_say_open(struct relay *relay, struct connection *connection);

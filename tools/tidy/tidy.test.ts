@@ -25,6 +25,7 @@ import {
   checkWords,
 } from './documents.ts';
 import { checkImports, importRules } from './imports.ts';
+import { checkCircles, checkLayers, includesOf, nativeLayers, usesOf } from './native.ts';
 import { files, read, root } from './tree.ts';
 
 const sources = files('.ts', '.c', '.h');
@@ -92,6 +93,59 @@ test('checkImports() reports an import that the table forbids', () => {
   assert.equal(checkImports([bad], rules).length, 1);
   assert.equal(checkImports([intruder], rules).length, 1);
   assert.deepEqual(checkImports([good], rules), []);
+});
+
+test('C files know what the table of ARCHITECTURE.md lets them know', () => {
+  const layers = nativeLayers(read('ARCHITECTURE.md'));
+  const graphs = [includesOf(sources), usesOf(sources)];
+  assert.ok(layers.length >= 10, 'the table of C files was not found');
+  assert.deepEqual(checkLayers(graphs, layers), []);
+});
+
+test('checkLayers() reports what the table of C files forbids', () => {
+  const table = (rows: string) =>
+    nativeLayers(`## Which C file may know which\n| row | files | may know |\n${rows}`);
+  const layers = table('| `low` | `launch/a` | |\n| `high` | `launch/b*` | `low` |\n');
+  const files = (a: string, b: string) => [
+    { path: 'native/launch/a.c', text: a },
+    { path: 'native/launch/b.h', text: b },
+    { path: 'native/launch/b_more.c', text: '#include "launch/a.h"\nint b_more(int x) {\n  return x;\n}\n' },
+  ];
+  const check = (sources: ReturnType<typeof files>) =>
+    checkLayers([includesOf(sources), usesOf(sources)], layers);
+  assert.deepEqual(check(files('', '#include "launch/a.h"\n')), []);
+  assert.equal(check(files('#include "launch/b.h"\n', '')).length, 1);
+  assert.equal(check(files('int b_more(int x);\nint a(void) {\n  return b_more(1);\n}\n', '')).length, 1);
+  assert.equal(check([...files('', ''), { path: 'native/launch/c.c', text: '' }]).length, 1);
+  const upwards = table('| `low` | `launch/a` | `high` |\n| `high` | `launch/b` | |\n');
+  assert.equal(checkLayers([], upwards).length, 1);
+});
+
+test('no C file leads back to itself', () => {
+  assert.ok(includesOf(sources).get('launch/main')?.has('launch/enter'));
+  assert.deepEqual(checkCircles(includesOf(sources), 'includes'), []);
+  assert.deepEqual(checkCircles(usesOf(sources), 'uses'), []);
+});
+
+test('checkCircles() reports each file of a circle, of x.c and x.h together', () => {
+  const includes = [
+    { path: 'native/init/a.c', text: '#include "init/a.h"\n#include "init/b.h"\n' },
+    { path: 'native/init/a.h', text: '#include <stdint.h>\n' },
+    { path: 'native/init/b.h', text: '#include "c.h"\n' },
+    { path: 'native/init/c.c', text: '#include "init/a.h"\n' },
+    { path: 'native/init/d.c', text: '#include "init/a.h"\n' },
+  ];
+  assert.deepEqual(checkCircles(includesOf(includes), 'includes'), [
+    'native/init/a includes itself: init/a → init/b → init/c → init/a',
+    'native/init/b includes itself: init/b → init/c → init/a → init/b',
+    'native/init/c includes itself: init/c → init/a → init/b → init/c',
+  ]);
+  const uses = (more: string) => [
+    { path: 'native/init/a.c', text: 'void a(void);\nvoid b(void);\nvoid a(void) {\n  b();\n}\n' },
+    { path: 'native/init/b.c', text: `void b(void) {\n  /* a() comes later */\n  ${more}\n}\n` },
+  ];
+  assert.deepEqual(checkCircles(usesOf(uses('puts("a()"); s->a(); struct a x;')), 'uses'), []);
+  assert.equal(checkCircles(usesOf(uses('a();')), 'uses').length, 2);
 });
 
 test('every source file begins by saying what it is for', () => {

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "launch/cgroup_kind.h"
+#include "launch/cgroup_files.h"
 #include "launch/dial_request.h"
 #include "launch/file.h"
 #include "launch/image.h"

@@ -1,0 +1,88 @@
+/* Reaping, and children nobody knows: see children.h. */
+#include "launch/children.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "launch/file.h"
+#include "launch/log.h"
+#include "launch/relays.h"
+#include "launch/sandbox.h"
+#include "launch/sandbox_end.h"
+#include "launch/sandbox_start.h"
+#include "launch/worker.h"
+
+static bool is_known(const struct launcher *launcher, pid_t pid) {
+  for (const struct sandbox *at = launcher->sandboxes; at != NULL; at = at->next) {
+    if (at->starter == pid || at->pid == pid || at->overlay_pid == pid) return true;
+  }
+  return relays_have(launcher, pid) || worker_is_known(launcher, pid);
+}
+
+/* Kills those that belong to no sandbox and no worker. */
+static void orphans_kill(struct launcher *launcher) {
+  char path[64];
+  char text[8192];
+  snprintf(path, sizeof path, "/proc/self/task/%d/children", getpid());
+  if (file_read(AT_FDCWD, path, text, sizeof text) < 0) return;
+  char *rest = NULL;
+  for (char *word = strtok_r(text, " ", &rest); word != NULL; word = strtok_r(NULL, " ", &rest)) {
+    pid_t pid = (pid_t)atol(word);
+    /* Only we reap our children, so the id can't have been given to somebody else. */
+    if (pid > 1 && !is_known(launcher, pid)) kill(pid, SIGKILL);
+  }
+}
+
+static void starter_ended(struct launcher *launcher, struct sandbox *sandbox, int status) {
+  sandbox->starter = 0;
+  if (sandbox->state == SANDBOX_STARTING) sandbox_start_failed(launcher, sandbox, status);
+  /* Killed between bubblewrap's fork and its report: the child is ours now and waits for ever. */
+  if (!sandbox->was_known && sandbox->state == SANDBOX_ENDING) orphans_kill(launcher);
+  if (sandbox->state == SANDBOX_ENDING) sandbox_settle(launcher, sandbox);
+}
+
+static void first_process_ended(struct launcher *launcher, struct sandbox *sandbox, int status) {
+  sandbox->pid = 0;
+  log_line("sandbox %s instance %llu ended, status 0x%x", sandbox->name, (unsigned long long)sandbox->instance,
+           (unsigned)status);
+  if (sandbox->state != SANDBOX_ENDING) sandbox_end(launcher, sandbox);
+  else sandbox_settle(launcher, sandbox);
+}
+
+/* Returns whether it was one of a sandbox. */
+static bool sandbox_child_ended(struct launcher *launcher, pid_t pid, int status) {
+  for (struct sandbox *sandbox = launcher->sandboxes; sandbox != NULL; sandbox = sandbox->next) {
+    if (sandbox->starter == pid) {
+      starter_ended(launcher, sandbox, status);
+      return true;
+    }
+    if (sandbox->pid == pid) {
+      first_process_ended(launcher, sandbox, status);
+      return true;
+    }
+    if (relays_ended(launcher, sandbox, pid, status)) {
+      if (sandbox->state == SANDBOX_ENDING) sandbox_settle(launcher, sandbox);
+      return true;
+    }
+    if (sandbox->overlay_pid == pid) {
+      sandbox->overlay_pid = 0;
+      if (sandbox->state != SANDBOX_ENDING) sandbox_end(launcher, sandbox); /* Its root is gone. */
+      else sandbox_settle(launcher, sandbox);
+      return true;
+    }
+  }
+  return false;
+}
+
+void children_reap(struct launcher *launcher) {
+  int status;
+  pid_t pid;
+  while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+    if (!sandbox_child_ended(launcher, pid, status)) worker_child_ended(launcher, pid, status);
+  }
+}

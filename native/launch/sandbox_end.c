@@ -1,0 +1,109 @@
+/* The end of a sandbox: see sandbox_end.h. */
+#include "launch/sandbox_end.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "common/descriptor.h"
+#include "launch/clock.h"
+#include "launch/connection.h"
+#include "launch/leftover.h"
+#include "launch/relays.h"
+#include "launch/stillness.h"
+
+/* A group whose last process was reaped a moment ago may still be busy: first tries come quickly. */
+enum { GROUP_RETRY_MS = 2 };
+
+static void answer_start(struct launcher *launcher, struct sandbox *sandbox) {
+  for (struct connection *at = launcher->connections; at != NULL;) {
+    struct connection *next = at->next;
+    if (at->start_wait == sandbox->instance) connection_fault(launcher, at, &sandbox->fault);
+    at = next;
+  }
+}
+
+static void answer_ends(struct launcher *launcher, uint64_t instance) {
+  for (struct connection *at = launcher->connections; at != NULL;) {
+    struct connection *next = at->next;
+    if (at->ended_wait == instance) connection_ok(launcher, at);
+    at = next;
+  }
+}
+
+void sandbox_close_start(struct sandbox *sandbox) {
+  source_close(&sandbox->control);
+  source_close(&sandbox->info);
+  source_close(&sandbox->errors);
+  source_close(&sandbox->guest);
+}
+
+void sandbox_settle(struct launcher *launcher, struct sandbox *sandbox) {
+  if (sandbox->starter != 0 || sandbox->pid != 0 || relays_run(sandbox)) return;
+  if (sandbox->overlay_pid != 0) {
+    kill(sandbox->overlay_pid, SIGKILL); /* Writes nothing back: the files of the upper are the state. */
+    return;
+  }
+  if (launcher->cgroups.version != 0 && cgroup_remove(&launcher->cgroups, sandbox->group) != 0) {
+    cgroup_kill(&launcher->cgroups, sandbox->group);
+    sandbox->deadline_ms = now_ms() + GROUP_RETRY_MS;
+    return;
+  }
+  sandbox_close_start(sandbox);
+  close_fd(&sandbox->upper_mount_fd);
+  leftover_forget(launcher->sockets_fd, sandbox->instance);
+  char name[48];
+  snprintf(name, sizeof name, "%llu.sock", (unsigned long long)sandbox->instance);
+  (void)unlinkat(launcher->sockets_fd, name, 0);
+  for (struct sandbox **at = &launcher->sandboxes; *at != NULL; at = &(*at)->next) {
+    if (*at != sandbox) continue;
+    *at = sandbox->next;
+    break;
+  }
+  if (sandbox->fault.code != NULL) answer_start(launcher, sandbox);
+  else sandbox_announce(launcher, sandbox, "ended");
+  answer_ends(launcher, sandbox->instance);
+  free(sandbox);
+}
+
+void sandbox_end(struct launcher *launcher, struct sandbox *sandbox) {
+  if (sandbox->state == SANDBOX_STARTING && sandbox->fault.code == NULL) {
+    errno = 0;
+    fault_set(&sandbox->fault, "launch_failed", "sandbox \"%s\" was stopped while it started", sandbox->name);
+  }
+  sandbox->state = SANDBOX_ENDING;
+  sandbox->deadline_ms = 0;
+  relays_end(launcher, sandbox);
+  bool is_still = sandbox->is_frozen || sandbox->still_walker != 0;
+  stillness_yield(sandbox);
+  if (is_still) (void)sandbox_freeze(launcher, sandbox, false, &(struct fault){0});
+  if (sandbox->pid != 0) kill(sandbox->pid, SIGKILL);
+  if (sandbox->starter != 0) kill(sandbox->starter, SIGKILL);
+  if (launcher->cgroups.version != 0) cgroup_kill(&launcher->cgroups, sandbox->group);
+  sandbox_settle(launcher, sandbox);
+}
+
+int64_t sandboxes_expire(struct launcher *launcher) {
+  int64_t next = 0;
+  int64_t now = now_ms();
+  for (struct sandbox *sandbox = launcher->sandboxes; sandbox != NULL;) {
+    struct sandbox *following = sandbox->next;
+    if (sandbox->deadline_ms != 0 && sandbox->deadline_ms <= now) {
+      if (sandbox->state == SANDBOX_STARTING) {
+        errno = ETIMEDOUT;
+        fault_set(&sandbox->fault, "launch_failed", "PID 1 of sandbox \"%s\" did not answer", sandbox->name);
+        sandbox_end(launcher, sandbox);
+      } else {
+        sandbox_settle(launcher, sandbox);
+      }
+      /* Either may have freed it; what is next is looked up anew with the shortest wait. */
+      next = now + GROUP_RETRY_MS;
+    } else if (sandbox->deadline_ms != 0 && (next == 0 || sandbox->deadline_ms < next)) {
+      next = sandbox->deadline_ms;
+    }
+    sandbox = following;
+  }
+  return next;
+}
