@@ -247,9 +247,15 @@ await insideLauncher(import.meta.filename, ['default', 'single', 'user', 'user-s
     await using server = await HostServer.start(
       (socket) => void sockets.push(socket.on('end', () => socket.end())),
     );
-    const first = await ScriptedEgress.start(runDir, tunnel(server.port));
+    // The server has the connection before the relay does: only what was released is a tunnel.
+    const released = Promise.withResolvers<void>();
+    const script = tunnel(server.port);
+    const first = await ScriptedEgress.start(runDir, {
+      onOpen: (connection) => script.onOpen(connection).then(released.resolve),
+    });
     await using box = await launch('outlives');
     const running = box.sh('/dialer listen 1.1.1.1 443');
+    await released.promise;
     const socket = await waitFor('the tunnel', () => sockets[0]);
     socket.write('before');
     await first[Symbol.asyncDispose]();
