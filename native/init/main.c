@@ -160,8 +160,8 @@ int main(int argc, char **argv) {
     (void)fputs("usage: squash-init --listen-fd N (a listening Unix socket, N above 2) | --version\n", stderr);
     return 2;
   }
-  if (clean_process(listen_fd) != 0 || loop_start() != 0 || exec_start_all(&exec_connection_client) != 0 || start_signals() != 0 ||
-      connections_start(3, &ports) != 0 || confine() != 0) {
+  if (clean_process(listen_fd) != 0 || loop_start() != 0 || exec_start_all(&exec_connection_client) != 0 ||
+      start_signals() != 0 || connections_start(3, &ports) != 0 || confine() != 0) {
     (void)fprintf(stderr, "squash-init: start: %s\n", strerror(errno));
     return 1;
   }

@@ -4,11 +4,9 @@
 #include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "common/descriptor.h"
 #include "launch/clock.h"
 #include "launch/log.h"
 #include "launch/socket.h"

@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "common/descriptor.h"
+#include "launch/cgroup.h"
 #include "launch/clock.h"
 #include "launch/file.h"
 #include "launch/helper.h"

@@ -1,7 +1,7 @@
 /* The privileged helper's process: see helper.h for what it does. */
 #ifndef SQUASH_LAUNCH_HELPER_PROCESS_H
 #define SQUASH_LAUNCH_HELPER_PROCESS_H
-#include "launch/cgroup.h"
+#include "launch/cgroup_setup.h"
 #include "launch/fault.h"
 
 /*

@@ -31,8 +31,8 @@ struct source {
 struct ports {
   /* A connection's request is whole. The connection may be gone afterwards. */
   void (*request_came)(struct launcher *launcher, struct connection *connection);
+  /* The egress process is attached, asks for a connection, is gone or replaced. */
   void (*egress_came)(struct launcher *launcher);
-  /* The egress process wants a destination, or itself, connected. */
   void (*dial_came)(struct launcher *launcher, const struct dial_request *request);
   void (*egress_went)(struct launcher *launcher);
 };

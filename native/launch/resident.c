@@ -38,7 +38,6 @@
 #include "launch/title.h"
 #include "launch/verbs.h"
 #include "launch/watchdog.h"
-#include "launch/worker.h"
 
 /* Programs of the host are taken from its system directories only, whatever PATH the caller had. */
 static const char *find_program(const char *name) {

@@ -1,6 +1,7 @@
 /*
  * Dispatch of requests. Quick verbs are answered here; slow ones go to a worker that answers the client itself; start
- * and stop leave the connection waiting and are answered from sandbox_start.c and sandbox_end.c; the egress channel keeps it.
+ * and stop leave the connection waiting and are answered from sandbox_start.c and sandbox_end.c; the egress channel
+ * keeps it.
  */
 #include "launch/verbs.h"
 

@@ -15,7 +15,6 @@
  */
 #include "launch/watchdog.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stddef.h>
@@ -23,7 +22,6 @@
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/vfs.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/descriptor.h"

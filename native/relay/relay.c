@@ -9,7 +9,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "common/descriptor.h"
 #include "relay/state.h"
 
 enum {
