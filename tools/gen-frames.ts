@@ -15,6 +15,7 @@ import {
   guestLimits,
   guestWindowBytes,
   integerMax,
+  lowWater,
   stdinModes,
 } from '../contract/src/guest/frames.ts';
 
@@ -65,6 +66,7 @@ function header(): string {
       guestWindowBytes,
     }),
     ...constants('GUEST_', guestLimits),
+    ...constants('LOW_WATER_', lowWater),
     '};',
     `#define INTEGER_MAX UINT64_C(${integerMax})`,
     '',

@@ -2,6 +2,13 @@
 import { z } from 'zod';
 import { capabilitySchema } from './capability.ts';
 
+/** What does not work as it should for all sandboxes, now. */
+export const problemSchema = z.strictObject({
+  code: z.enum(['disk_low', 'launcher_unavailable', 'egress_unavailable', 'policy_pending']),
+  message: z.string().describe('what it means, and what would mend it'),
+});
+export type Problem = z.infer<typeof problemSchema>;
+
 export const healthSchema = z.strictObject({
   status: z.literal('ok'),
   backend: z.literal('chroot'),
@@ -9,6 +16,7 @@ export const healthSchema = z.strictObject({
   sandboxes: z.int(),
   modules: z.int(),
   base_ready: z.boolean().describe('true when there is a module whose name begins with 000-'),
+  problems: z.array(problemSchema).optional().describe('left out when all is well'),
 });
 
 export const infoSchema = z.strictObject({
@@ -23,6 +31,7 @@ export const infoSchema = z.strictObject({
   listen: z.strictObject({ host: z.string(), port: z.int() }).nullable().describe('null: Unix socket only'),
   auth: z.boolean().describe('true when TCP asks for a token'),
   host: z.array(capabilitySchema).describe('what was found out about this host when the daemon started'),
+  problems: z.array(problemSchema).describe('what does not work as it should, now'),
   config: z.array(
     z.strictObject({
       name: z.string(),

@@ -134,6 +134,13 @@ export const limits = {
   /** Between two looks at a process that does not answer, or two tries to start one; doubles up to the second. */
   egressRetryMs: 100,
   egressRetryMsMax: 5_000,
+  /** Until rules that it did not take are said again. */
+  egressApplyAgainMs: 2_000,
+  /** How often a process that runs is asked whether it still answers, and how long the answer may take. */
+  egressLookMs: 5_000,
+  egressLookAnswerMs: 3_000,
+  /** One that has said nothing for so long hangs, and is ended: no load of its own keeps it from answering for seconds. */
+  egressHungMs: 20_000,
   /** Time to end by itself before it is killed. */
   egressStopMs: 5_000,
   /** An answer of its internal API: 1,000 decisions of 4 KiB. */

@@ -51,11 +51,17 @@ int helper_create_image(int helper, int parent, const struct request *request, s
   return call(helper, &message, parent, NULL, fault);
 }
 
-int helper_attach_image(int helper, int parent, const char *name, unsigned sandbox_root, struct fault *fault) {
+int helper_attach_image(int helper, int parent, const struct image_use *use, struct fault *fault) {
   int result = -1;
-  struct helper_request message = {.verb = HELPER_ATTACH_IMAGE, .owner = ROOT_RANGE_FIRST + sandbox_root};
-  snprintf(message.name, sizeof message.name, "%s.img", name);
+  struct helper_request message = {
+      .verb = HELPER_ATTACH_IMAGE, .owner = ROOT_RANGE_FIRST + use->sandbox_root, .bytes_max = use->share};
+  snprintf(message.name, sizeof message.name, "%s.img", use->name);
   return call(helper, &message, parent, &result, fault) == 0 ? result : -1;
+}
+
+int helper_grant_image(int helper, int mount, uint64_t share) {
+  const struct helper_request message = {.verb = HELPER_GRANT_IMAGE, .bytes_max = share};
+  return helper < 0 ? -1 : message_offer(helper, &message, sizeof message, &mount, 1);
 }
 
 int helper_set_project(int helper, int upper, const struct request *request, struct fault *fault) {

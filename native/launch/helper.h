@@ -12,8 +12,17 @@
 
 /* `<generation>.img` of the request's size beside the upper; an image that exists is kept. */
 int helper_create_image(int helper, int parent, const struct request *request, struct fault *fault);
-/* Mounts the image for a sandbox whose root is that id of the daemon's namespace. Returns a detached mount; the loop device goes when the last use of it does. */
-int helper_attach_image(int helper, int parent, const char *name, unsigned sandbox_root, struct fault *fault);
+/* Which image, and for whom. */
+struct image_use {
+  const char *name;
+  unsigned sandbox_root; /* id of the sandbox's root in the daemon's namespace */
+  uint64_t share;        /* how many bytes it may give out until it gets another grant; UINT64_MAX: all */
+};
+/* Mounts the image. Returns a detached mount; the loop device goes when the last use of it does. */
+int helper_attach_image(int helper, int parent, const struct image_use *use, struct fault *fault);
+/* From now on the file system of that mount gives out so many bytes more. Nobody waits for an answer; -1 where the
+   helper does not even take the request. */
+int helper_grant_image(int helper, int mount, uint64_t share);
 /* Gives the tree a project of its own with the request's limits. */
 int helper_set_project(int helper, int upper, const struct request *request, struct fault *fault);
 /* /dev/fuse, opened as a member of that process's user namespace, which is what the kernel asks of a mount there. */

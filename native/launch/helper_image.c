@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/loop.h>
+#include <linux/major.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,8 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -38,9 +41,13 @@ enum {
   /* mkfs gives no more than half of a file system to its journal. */
   JOURNALLED_BYTES_MIN = 4 * JOURNAL_BYTES,
   LOOP_TRIES = 64,
+  RESERVED_BLOCKS_MAX = 4096, /* as ext4 has it: two percent, and no more than this */
 };
 #define IMAGE_BYTES_MAX (UINT64_C(1) << 44)
 #define IMAGE_INODES_MAX (UINT64_C(1) << 30)
+
+/* What a loop device of ours says of its file: other ones of the host are none of our business. */
+#define LOOP_MARK "squash-upper"
 
 struct template_image {
   uint64_t bytes_max;
@@ -122,7 +129,10 @@ static int loop_attach(int image, char *path, size_t size, struct fault *fault) 
     snprintf(path, size, "/dev/loop%d", number);
     cleanup_fd device = open(path, O_RDWR | O_CLOEXEC);
     if (device < 0) break;
-    struct loop_config config = {.fd = (unsigned)image, .block_size = 4096, .info.lo_flags = LO_FLAGS_AUTOCLEAR};
+    struct loop_config config = {.fd = (unsigned)image,
+                                 .block_size = 4096,
+                                 .info.lo_flags = LO_FLAGS_AUTOCLEAR,
+                                 .info.lo_file_name = LOOP_MARK};
     if (ioctl(device, LOOP_CONFIGURE, &config) == 0) return take_fd(&device);
     if (errno != EBUSY) break; /* EBUSY: somebody else on the host took it first. */
   }
@@ -254,7 +264,53 @@ int helper_image_attach(int parent, const struct helper_request *request, struct
       give_parts(mount, request->owner) != 0) {
     return fault_disk(fault, "launch_failed", "can't prepare image \"%s\"", request->name);
   }
+  if (request->bytes_max != UINT64_MAX && helper_image_grant(mount, request->bytes_max, fault) != 0) return -1;
   return take_fd(&mount);
+}
+
+/* `loopN` of a mount whose device is a loop device of ours. */
+static int loop_name(int mount, char name[32], uint64_t *device_bytes) {
+  char link[64];
+  char path[300];
+  struct stat status;
+  struct loop_info64 info;
+  errno = EINVAL;
+  if (fstat(mount, &status) != 0 || major(status.st_dev) != LOOP_MAJOR) return -1;
+  snprintf(link, sizeof link, "/sys/dev/block/%u:%u", LOOP_MAJOR, minor(status.st_dev));
+  ssize_t length = readlink(link, path, sizeof path - 1);
+  if (length <= 0) return -1;
+  path[length] = '\0';
+  const char *slash = strrchr(path, '/');
+  snprintf(name, 32, "%.24s", slash == NULL ? path : slash + 1);
+  snprintf(path, sizeof path, "/dev/%.24s", name);
+  cleanup_fd device = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  if (device < 0 || fstat(device, &status) != 0 || !S_ISBLK(status.st_mode)) return -1;
+  off_t end = lseek(device, 0, SEEK_END);
+  if (end <= 0 || ioctl(device, LOOP_GET_STATUS64, &info) != 0) return -1;
+  *device_bytes = (uint64_t)end;
+  errno = EPERM;
+  return strcmp((const char *)info.lo_file_name, LOOP_MARK) == 0 ? 0 : -1;
+}
+
+int helper_image_grant(int mount, uint64_t share, struct fault *fault) {
+  char name[32];
+  char path[80];
+  char text[32];
+  struct statfs status;
+  uint64_t device_bytes;
+  if (loop_name(mount, name, &device_bytes) != 0 || fstatfs(mount, &status) != 0 || status.f_bsize <= 0) {
+    return fault_set(fault, "invalid_request", "the helper was given no image of its own");
+  }
+  /* What ext4 keeps back by itself: the images are sized for it. */
+  uint64_t block = (uint64_t)status.f_bsize;
+  uint64_t own = device_bytes / block / 50;
+  if (own > RESERVED_BLOCKS_MAX) own = RESERVED_BLOCKS_MAX;
+  uint64_t free_blocks = status.f_bfree;
+  uint64_t withheld = free_blocks > share / block ? free_blocks - share / block : 0;
+  snprintf(path, sizeof path, "/sys/fs/ext4/%s/reserved_clusters", name);
+  snprintf(text, sizeof text, "%llu", (unsigned long long)(withheld > own ? withheld : own));
+  if (file_write(AT_FDCWD, path, text) == 0) return 0;
+  return fault_set(fault, "launch_failed", "can't limit what \"%s\" takes", name);
 }
 
 void helper_image_ability(struct helper_abilities *abilities) {

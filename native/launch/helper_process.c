@@ -138,6 +138,7 @@ static int serve(const struct cgroup_setup *groups, const struct helper_request 
     case HELPER_ATTACH_IMAGE: result = helper_image_attach(directory, request, &answer->fault); break;
     case HELPER_OPEN_FUSE: result = open_fuse(directory, &answer->fault); break;
     case HELPER_ABILITIES: result = tell_abilities(directory, &answer->fault); break;
+    case HELPER_GRANT_IMAGE: break; /* Has been carried out: it has no answer. */
   }
   answer->is_fine = result >= 0;
   return result;
@@ -162,11 +163,16 @@ static void serve_requests(int socket, const struct cgroup_setup *groups) {
     struct helper_request request;
     struct helper_answer answer = {0};
     int descriptors[2];
-    ssize_t got = message_receive_all(socket, &request, sizeof request, descriptors, 2);
+    ssize_t got = message_receive_some(socket, &request, sizeof request, descriptors, 2);
     if (got <= 0) return; /* The launcher and all its children are gone. */
     cleanup_fd reply = descriptors[0];
     cleanup_fd directory = descriptors[1];
-    if (got != (ssize_t)sizeof request || reply < 0 || directory < 0) continue;
+    if (got != (ssize_t)sizeof request || reply < 0) continue;
+    if (request.verb == HELPER_GRANT_IMAGE) {
+      (void)helper_image_grant(reply, request.bytes_max, &answer.fault);
+      continue;
+    }
+    if (directory < 0) continue;
     cleanup_fd result = serve(groups, &request, directory, &answer);
     (void)message_send(reply, &answer, sizeof answer, &result, result < 0 ? 0 : 1);
   }

@@ -16,12 +16,13 @@ enum helper_verb {
   HELPER_OPEN_FUSE,
   HELPER_ABILITIES,
   HELPER_JOIN_GROUP,
+  HELPER_GRANT_IMAGE, /* has no answer: its only descriptor is the mount */
 };
 
 struct helper_request {
   enum helper_verb verb;
   char name[256];
-  uint64_t bytes_max;
+  uint64_t bytes_max; /* the size; of an image that is used, its share */
   uint64_t inodes_max;
   uid_t owner; /* the host's id of the sandbox's root, one of the range's first two */
 };
@@ -33,6 +34,7 @@ struct helper_answer {
 
 int helper_image_create(int parent, const struct helper_request *request, struct fault *fault);
 int helper_image_attach(int parent, const struct helper_request *request, struct fault *fault);
+int helper_image_grant(int mount, uint64_t share, struct fault *fault);
 void helper_image_ability(struct helper_abilities *abilities);
 int helper_project_set(int upper, const struct helper_request *request, struct fault *fault);
 void helper_project_ability(int data_fd, struct helper_abilities *abilities);

@@ -67,6 +67,8 @@ struct launcher {
   struct dial *dials;
   unsigned dial_count;
   int64_t relays_due_ms; /* when relays.c looks at all sandboxes again; 0: nothing is to be done */
+  /* What a new image may take before room.c has looked at it; UINT64_MAX: all of it. */
+  uint64_t image_share;
   bool is_ending;
 };
 

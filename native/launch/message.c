@@ -11,12 +11,7 @@ union control {
   char bytes[CMSG_SPACE(sizeof(int) * MESSAGE_DESCRIPTORS_MAX)];
 };
 
-int message_send(int socket, const void *bytes, size_t length, const int *descriptors, unsigned count) {
-  union {
-    const void *from;
-    void *base;
-  } data = {.from = bytes}; /* sendmsg reads what it takes without const. */
-  struct iovec vector = {.iov_base = data.base, .iov_len = length};
+static int send_message(int socket, struct iovec vector, const int *descriptors, unsigned count, int flags) {
   union control control = {0};
   struct msghdr message = {.msg_iov = &vector, .msg_iovlen = 1};
   if (count > 0) {
@@ -28,12 +23,28 @@ int message_send(int socket, const void *bytes, size_t length, const int *descri
     memcpy(CMSG_DATA(&control.header), descriptors, sizeof(int) * count);
   }
   for (;;) {
-    ssize_t sent = sendmsg(socket, &message, MSG_NOSIGNAL);
-    if (sent == (ssize_t)length) return 0;
+    ssize_t sent = sendmsg(socket, &message, MSG_NOSIGNAL | flags);
+    if (sent == (ssize_t)vector.iov_len) return 0;
     if (sent < 0 && errno == EINTR) continue;
     if (sent >= 0) errno = EIO;
     return -1;
   }
+}
+
+static struct iovec vector_of(const void *bytes, size_t length) {
+  union {
+    const void *from;
+    void *base;
+  } data = {.from = bytes}; /* sendmsg reads what it takes without const. */
+  return (struct iovec){.iov_base = data.base, .iov_len = length};
+}
+
+int message_send(int socket, const void *bytes, size_t length, const int *descriptors, unsigned count) {
+  return send_message(socket, vector_of(bytes, length), descriptors, count, 0);
+}
+
+int message_offer(int socket, const void *bytes, size_t length, const int *descriptors, unsigned count) {
+  return send_message(socket, vector_of(bytes, length), descriptors, count, MSG_DONTWAIT);
 }
 
 ssize_t message_receive_some(int socket, void *bytes, size_t size, int *descriptors, unsigned max) {

@@ -8,6 +8,8 @@ enum { MESSAGE_DESCRIPTORS_MAX = 4 };
 
 /* Returns 0 or -1. */
 int message_send(int socket, const void *bytes, size_t length, const int *descriptors, unsigned count);
+/* As message_send, but never waits: -1 with EAGAIN where the other end takes nothing now. */
+int message_offer(int socket, const void *bytes, size_t length, const int *descriptors, unsigned count);
 /* Receives at most one descriptor (-1 where none came); more are closed. Returns the bytes, 0 at the end, -1. */
 ssize_t message_receive(int socket, void *bytes, size_t size, int *descriptor);
 /* At most `max` descriptors, in order; places where none came are -1. */

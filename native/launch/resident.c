@@ -32,6 +32,7 @@
 #include "launch/memory_file.h"
 #include "launch/overlay_probe.h"
 #include "launch/relays.h"
+#include "launch/room.h"
 #include "launch/sandbox.h"
 #include "launch/sandbox_end.h"
 #include "launch/seccomp.h"
@@ -145,7 +146,7 @@ static int timeout_until(const int64_t *deadlines, size_t count) {
 static void loop(struct launcher *launcher) {
   while (!launcher->is_ending || launcher->sandboxes != NULL || launcher->worker_count > 0) {
     int64_t deadlines[] = {sandboxes_expire(launcher), connections_expire(launcher), watchdog_run(launcher),
-                           relays_expire(launcher), dials_expire(launcher)};
+                           room_run(launcher), relays_expire(launcher), dials_expire(launcher)};
     struct epoll_event event;
     /* One at a time: handling an event may free what another one of the same batch points to. */
     int count = epoll_wait(launcher->epoll_fd, &event, 1, timeout_until(deadlines, sizeof deadlines / sizeof deadlines[0]));
@@ -177,6 +178,7 @@ int resident_main(const struct resident_options *options) {
   launcher.ports = &ports;
   launcher.data = options->data;
   launcher.helper_fd = options->helper_fd;
+  launcher.image_share = UINT64_MAX;
   launcher.is_single = options->is_single;
   launcher.single_reason = options->single_reason;
   launcher.cgroups = options->cgroups;

@@ -51,6 +51,17 @@ struct network_seat {
   char warning[192]; /* why there is no network; "" where there is one */
 };
 
+/* Of an image upper (room.c), at the last look. */
+struct image_room {
+  uint64_t image_bytes; /* 0: nobody has looked yet */
+  uint64_t used_bytes;
+  uint64_t free_bytes; /* of its file system */
+  uint64_t open_bytes; /* what of that is not withheld */
+  bool has_grown;
+  bool is_withheld;
+  bool is_short; /* it was said that it can hardly grow */
+};
+
 struct sandbox {
   struct sandbox *next;
   enum sandbox_state state;
@@ -80,6 +91,7 @@ struct sandbox {
   int upper_mount_fd; /* the image's mount, else -1 */
   uint64_t upper_bytes_max;
   uint64_t upper_inodes_max;
+  struct image_room room;
   /* Of a directory upper (watchdog.c): what the last walk that can be believed found, and how full the file system
      was then; the latest walk, believed or not. */
   struct tree_usage watched;

@@ -103,7 +103,9 @@ int upper_mount_again(const struct launcher *launcher, const char *path, struct 
   const char *name;
   cleanup_fd parent = open_parent(launcher->data_fd, path, &name);
   if (parent < 0) return fault_set(fault, "launch_failed", "can't open the parent of upper \"%s\"", path);
-  return helper_attach_image(launcher->helper_fd, parent, name, sandbox_root_id(launcher), fault);
+  const struct image_use use = {
+      .name = name, .sandbox_root = sandbox_root_id(launcher), .share = launcher->image_share};
+  return helper_attach_image(launcher->helper_fd, parent, &use, fault);
 }
 
 int upper_attach(const struct launcher *launcher, const struct request *request, int *mount_fd, struct fault *fault) {

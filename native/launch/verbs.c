@@ -32,12 +32,15 @@ static void verb_stop(struct launcher *launcher, struct connection *connection) 
 }
 
 static void verb_watch(struct launcher *launcher, struct connection *connection) {
-  (void)launcher;
   uint8_t buffer[64];
   struct frame_writer writer = frame_writer_on(buffer, sizeof buffer);
   frame_begin(&writer, FRAME_STARTED);
   connection->is_watching = true;
   connection_send(connection, &writer);
+  /* What began before anybody watched. */
+  for (struct sandbox *at = launcher->sandboxes; at != NULL; at = at->next) {
+    if (at->room.is_short) sandbox_announce(launcher, at, "upper_short");
+  }
 }
 
 static struct sandbox *running(struct launcher *launcher, struct connection *connection) {

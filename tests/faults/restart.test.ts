@@ -75,10 +75,7 @@ test('after a reboot sandboxes start again on their upper and their commands are
   await using daemon = await daemonWith('dev');
   await output(daemon, 'dev', 'echo kept > /root/file');
   const job = await startJob(daemon, 'dev', 'sleep 600');
-  await daemon.kill();
-  // Everything that runs goes down hard, as in a power cut.
-  for (const { pid } of processesOf(daemon.dataDir)) process.kill(pid, 'SIGKILL');
-  await waitFor('everything to be down', () => processesOf(daemon.dataDir).length === 0);
+  await daemon.cutPower();
   await daemon.start();
   await waitFor('the sandbox to be back', async () => {
     const info = (await daemon.call('GET', boxPath('dev'))) as SandboxInfo;

@@ -227,6 +227,13 @@ export class TestDaemon implements AsyncDisposable {
     await this.ended();
   }
 
+  /** Everything that runs goes down hard, as in a power cut. */
+  async cutPower(): Promise<void> {
+    await this.kill();
+    signalAll(this.dataDir, 'SIGKILL', () => true);
+    await waitFor('everything to be down', () => processesOf(this.dataDir).length === 0);
+  }
+
   /** The database is gone, as after a restore of the directory without it. The daemon must be down. */
   async forgetDatabase(): Promise<void> {
     for (const suffix of ['', '-wal', '-shm'])

@@ -86,6 +86,7 @@ export function thinEngine(parts: EngineParts = {}): Engine {
   };
   return {
     health: () => Promise.resolve({ sandboxes: 1, modules: 1, baseReady: true }),
+    problems: () => [],
     metrics: () => Promise.resolve([]),
     sandboxes: {
       create: (request) => Promise.resolve({ ...sandboxInfo(request.id), warnings: [...request.warnings] }),

@@ -42,18 +42,21 @@ async function showHost(
   info: DaemonInfo | undefined,
 ): Promise<number> {
   const lacking = host.filter((each) => each.required && each.state === 'missing');
+  const problems = info?.problems ?? [];
   const { availableExecutors, confinementState } = await import('@squash/codemode/availability');
   const executors = availableExecutors(info?.version);
   const { usable: confined, detail } = await confinementState();
   if (call.json)
     printJson({
       running: info !== undefined,
+      problems,
       host,
       codemode: executors,
       codemode_processes: { confined, detail },
     });
   else {
     printLine(info === undefined ? noDaemon : headOf(info));
+    for (const { code, message } of problems) printLine(`${styled('red', code)}: ${visible(message)}`);
     printLine('');
     printTable<Capability>(
       [
@@ -77,7 +80,7 @@ async function showHost(
       ),
     );
   }
-  return lacking.length > 0 ? exitCodes.failed : exitCodes.ok;
+  return lacking.length > 0 || problems.length > 0 ? exitCodes.failed : exitCodes.ok;
 }
 
 const styles = { ok: 'green', weaker: 'yellow', missing: 'red' } as const satisfies Record<

@@ -47,6 +47,12 @@ export const guestLimits = {
   watchedDirectoriesMax: 8192,
 } as const;
 
+/**
+ * How much of the data directory's file system is to stay free: so many percent of it within these bounds. Below it no image
+ * upper gets more room. Enough for what a host's log and database write until somebody looks.
+ */
+export const lowWater = { percent: 2, mibMin: 32, mibMax: 2048 } as const;
+
 /** `errorCode` in an `error` frame of PID 1. */
 export const guestErrorCodes = [
   /** The request is malformed or not allowed here: a fault of the client. */

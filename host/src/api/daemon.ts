@@ -12,10 +12,13 @@ import type { HandlersOf } from '../http/router.ts';
 import type { EgressStatistics } from './egress-metrics.ts';
 import { metricsText } from './metrics.ts';
 
+/** What does not change while the daemon runs. */
+export type ConstantInfo = Omit<DaemonInfo, 'problems'>;
+
 export interface DaemonParts {
   readonly counters: HttpCounters;
   /** Secrets are masked by whoever made it. */
-  readonly info: () => DaemonInfo;
+  readonly info: () => ConstantInfo;
   readonly egress: EgressStatistics;
 }
 
@@ -27,6 +30,7 @@ export function daemonHandlers(engine: Engine, parts: DaemonParts): HandlersOf<t
   return {
     health: async () => {
       const { sandboxes, modules, baseReady } = await engine.health();
+      const problems = [...engine.problems()];
       return json({
         status: 'ok',
         backend: 'chroot',
@@ -34,9 +38,10 @@ export function daemonHandlers(engine: Engine, parts: DaemonParts): HandlersOf<t
         sandboxes,
         modules,
         base_ready: baseReady,
+        ...(problems.length > 0 && { problems }),
       });
     },
-    'daemon.info': () => json(parts.info()),
+    'daemon.info': () => json({ ...parts.info(), problems: [...engine.problems()] }),
     metrics: async () => ({ type: 'text', contentType: metricsType, text: await metricsText(engine, parts) }),
     openapi: async () => {
       openapi ??= readFile(description, 'utf8');

@@ -1,9 +1,8 @@
 /** Which handler answers which operation, a line for each noun. The type makes the table complete. */
-import type { DaemonInfo } from '@squash/contract/daemon';
 import type { Engine } from '../engine/engine.ts';
 import type { HttpCounters } from '../http/counters.ts';
 import type { Handlers } from '../http/router.ts';
-import { daemonHandlers } from './daemon.ts';
+import { type ConstantInfo, daemonHandlers } from './daemon.ts';
 import type { DecisionLog } from './decisions.ts';
 import type { EgressStatistics } from './egress-metrics.ts';
 import { moduleHandlers } from './modules.ts';
@@ -17,7 +16,7 @@ export interface HandlerOptions {
   readonly engine: Engine;
   readonly counters: HttpCounters;
   readonly temporaryDir: string;
-  readonly info: () => DaemonInfo;
+  readonly info: () => ConstantInfo;
   readonly egress: EgressParts;
 }
 

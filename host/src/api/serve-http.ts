@@ -18,6 +18,7 @@ import { asAppError } from '../http/problem.ts';
 import { buildRouter } from '../http/router.ts';
 import { HttpServer, refuseUpgrade } from '../http/server.ts';
 import type { Engine } from '../engine/engine.ts';
+import type { ConstantInfo } from './daemon.ts';
 import { type EgressParts, handlers } from './handlers.ts';
 import { serveExecStream } from './exec-stream.ts';
 
@@ -197,7 +198,7 @@ function decoded(text: string): string {
   }
 }
 
-function daemonInfo(config: HttpConfig, info: DaemonFacts, listen: DaemonInfo['listen']): DaemonInfo {
+function daemonInfo(config: HttpConfig, info: DaemonFacts, listen: DaemonInfo['listen']): ConstantInfo {
   return {
     version: info.version,
     api: 1,

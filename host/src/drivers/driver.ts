@@ -4,6 +4,7 @@
  * nothing above it knows which driver runs.
  */
 import type { Duplex } from 'node:stream';
+import type { Problem } from '@squash/contract/daemon';
 import type { LayerDigest, SandboxId } from '@squash/contract/ids';
 
 /** What a sandbox may use. The driver enforces what the host lets it and warns about the rest. */
@@ -74,6 +75,8 @@ export interface Driver {
   readonly upperKind: UpperKind;
   /** What this host can't enforce now for a sandbox of this kind; empty where everything holds. */
   warnings(spec: Pick<StartSpec, 'limits' | 'upperKind'>): readonly DriverWarning[];
+  /** What this host does not give now, to any sandbox. */
+  problems(): readonly Problem[];
   /** Makes an empty upper of this generation. Idempotent: an upper that exists is kept. */
   createUpper(spec: Pick<StartSpec, 'id' | 'upperKind' | 'upperGeneration' | 'limits'>): Promise<void>;
   /** Removes one generation's upper, or with no generation everything the driver keeps for the sandbox. */

@@ -41,6 +41,8 @@ interface Question {
   readonly body?: unknown;
   readonly headers?: OutgoingHttpHeaders;
   readonly signal?: AbortSignal;
+  /** `limits.egressAnswerMs` unless given. */
+  readonly answerMsMax?: number;
 }
 
 export class EgressClient implements Disposable {
@@ -77,8 +79,8 @@ export class EgressClient implements Disposable {
   }
 
   /** Also of a process of another version, whose statistics may be other ones. */
-  identity(): Promise<EgressIdentity> {
-    return this.#ask({ method: 'GET', path: '/stats' }, egressIdentitySchema);
+  identity(answerMsMax: number = limits.egressAnswerMs): Promise<EgressIdentity> {
+    return this.#ask({ method: 'GET', path: '/stats', answerMsMax }, egressIdentitySchema);
   }
 
   /** Resolves when it has promised to end. */
@@ -137,7 +139,8 @@ export class EgressClient implements Disposable {
     }
   }
 
-  #sendOnce({ method, path, body, headers = {}, signal }: Question): Promise<IncomingMessage> {
+  #sendOnce(question: Question): Promise<IncomingMessage> {
+    const { method, path, body, headers = {}, signal, answerMsMax = limits.egressAnswerMs } = question;
     const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
     const bytes = body === undefined ? undefined : Buffer.from(JSON.stringify(body));
     const outgoing = request({
@@ -151,7 +154,7 @@ export class EgressClient implements Disposable {
       },
       ...(signal !== undefined && { signal }),
     });
-    outgoing.setTimeout(limits.egressAnswerMs, () => outgoing.destroy(new Error('no answer in time')));
+    outgoing.setTimeout(answerMsMax, () => outgoing.destroy(new Error('no answer in time')));
     outgoing.on('response', (response) => {
       // A stream may be silent for hours; whether the other side lives is seen by its connection.
       outgoing.setTimeout(0);

@@ -6,7 +6,10 @@
  */
 import { errorText } from '@squash/base/bug';
 import type { Log } from '@squash/base/log';
+import { pause } from '@squash/base/pause';
+import type { Problem } from '@squash/contract/daemon';
 import type { SandboxId } from '@squash/contract/ids';
+import { limits } from '@squash/contract/limits';
 import type { PolicySource } from '@squash/contract/policy';
 import type { SecretSubset } from '@squash/contract/secrets';
 import type { LayerDigest } from '@squash/contract/ids';
@@ -35,6 +38,8 @@ export class EgressNetwork implements SandboxNetwork, AsyncDisposable {
   /** Whose rules the egress process did not take. */
   readonly #failed = new Set<SandboxId>();
   #rulesOf: () => ReadonlyMap<SandboxId, NetworkRules> = () => new Map();
+  readonly #stopping = new AbortController();
+  #isApplyingAgain = false;
   #supervisor: EgressSupervisor | undefined;
 
   constructor(options: EgressNetworkOptions) {
@@ -78,13 +83,17 @@ export class EgressNetwork implements SandboxNetwork, AsyncDisposable {
     if ((await this.#supervisor?.up()) !== true) return;
     await this.#lock.shared(async () => {
       const rules = this.#rulesOf().get(id);
-      if (rules === undefined) return;
+      if (rules === undefined) {
+        this.#failed.delete(id);
+        return;
+      }
       try {
         await this.client.put(id, { policy: toJson(rules.policy), secrets: subset(rules.secrets) });
         this.#failed.delete(id);
       } catch (error) {
         this.#failed.add(id);
         this.#options.log.error('egress.apply', { sandbox: id, error: errorText(error) });
+        this.#applyAgain();
       }
     });
   }
@@ -107,6 +116,18 @@ export class EgressNetwork implements SandboxNetwork, AsyncDisposable {
     return this.#supervisor?.isUp === true && !this.#failed.has(id);
   }
 
+  problems(): readonly Problem[] {
+    if (this.#supervisor?.isUp !== true) {
+      const message =
+        'the egress process does not answer: sandboxes reach nothing until it is back; log/egress.log says why';
+      return [{ code: 'egress_unavailable', message }];
+    }
+    if (this.#failed.size === 0) return [];
+    const [first = ''] = this.#failed;
+    const whose = this.#failed.size === 1 ? `sandbox "${first}"` : `${this.#failed.size} sandboxes`;
+    return [{ code: 'policy_pending', message: `the rules of ${whose} are not in force yet` }];
+  }
+
   environment(secrets: SecretSubset): Readonly<Record<string, string>> {
     return {
       ...(this.#options.trust === undefined ? {} : trustEnvironment),
@@ -119,8 +140,22 @@ export class EgressNetwork implements SandboxNetwork, AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    this.#stopping.abort();
     await this.#supervisor?.[Symbol.asyncDispose]();
     this.client[Symbol.dispose]();
+  }
+
+  /** Until nothing is left that was not taken. One round at a time: rules that are refused for good stay few. */
+  #applyAgain(): void {
+    if (this.#isApplyingAgain) return;
+    this.#isApplyingAgain = true;
+    void (async () => {
+      while (this.#failed.size > 0 && !this.#stopping.signal.aborted) {
+        await pause(limits.egressApplyAgainMs, this.#stopping.signal);
+        for (const id of this.#failed) await this.apply(id);
+      }
+      this.#isApplyingAgain = false;
+    })();
   }
 
   #sync(): Promise<void> {

@@ -173,3 +173,29 @@ test('a process that never answers is ended, and another one started', async () 
   assert.equal(await ended, 'SIGKILL');
   assert.equal(place.starts.length, 1);
 });
+
+test('a process that stands still is noticed, ended, and another one takes its place', async () => {
+  await using place = new Place();
+  const supervisor = place.supervise(version, { looks: { lookMs: 100, hungMs: 4_000 } });
+  assert.equal(await supervisor.up(), true);
+  const [first] = place.pids;
+  assert.ok(first !== undefined);
+  process.kill(first, 'SIGSTOP');
+  await waitFor('it to be noticed', () => !supervisor.isUp);
+  await waitFor('another one to be up', () => supervisor.isUp && !place.pids.includes(first), 30_000);
+  assert.equal(place.starts.length, 2);
+});
+
+test('a process that was only stopped for a moment is up again, and stays', async () => {
+  await using place = new Place();
+  const supervisor = place.supervise(version, { looks: { lookMs: 100, hungMs: 60_000 } });
+  assert.equal(await supervisor.up(), true);
+  const [first] = place.pids;
+  assert.ok(first !== undefined);
+  process.kill(first, 'SIGSTOP');
+  await waitFor('it to be noticed', () => !supervisor.isUp);
+  process.kill(first, 'SIGCONT');
+  await waitFor('it to be up again', () => supervisor.isUp);
+  assert.deepEqual(place.pids, [first]);
+  assert.equal(place.starts.length, 1);
+});

@@ -27,6 +27,8 @@ export interface SupervisorOptions {
   readonly log: Log;
   /** How long a new process is waited for at once, and how often; the limits' own unless given. */
   readonly patience?: { readonly startMs: number; readonly waitsMax: number };
+  /** How often a process that is up is looked at, and how long it may be silent; the limits' own unless given. */
+  readonly looks?: { readonly lookMs: number; readonly hungMs: number };
 }
 
 type Phase = 'starting' | 'up' | 'down';
@@ -109,9 +111,9 @@ export class EgressSupervisor implements AsyncDisposable {
     return await this.#firstAnswer(started);
   }
 
-  async #identity(): Promise<EgressIdentity | undefined> {
+  async #identity(answerMsMax?: number): Promise<EgressIdentity | undefined> {
     try {
-      return await this.#options.client.identity();
+      return await this.#options.client.identity(answerMsMax);
     } catch (error) {
       if (error instanceof AppError && error.code === 'egress_unavailable') return undefined;
       throw error;
@@ -151,18 +153,48 @@ export class EgressSupervisor implements AsyncDisposable {
     throw new Error('nobody waits for it any more');
   }
 
-  /** Returns when that process does not answer any more. */
+  /** Returns when that process is gone. One that lives and does not answer is no process to anybody: it is ended. */
   async #watch(identity: EgressIdentity): Promise<void> {
     const { signal } = this.#stopping;
+    const { lookMs, hungMs } = this.#options.looks ?? {
+      lookMs: limits.egressLookMs,
+      hungMs: limits.egressHungMs,
+    };
+    let silentMs = 0;
     for (;;) {
-      const gone = this.#options.client.untilGone(signal);
-      await (this.#ended === undefined ? gone : Promise.race([gone, this.#ended]));
-      this.#ended = undefined;
+      await this.#untilGoneOr(lookMs);
       if (signal.aborted) return;
-      // Its server ends connections that say nothing: that alone is no death.
-      const now = await this.#identity();
-      if (now?.pid !== identity.pid || now.started !== identity.started) return;
+      const now = await this.#identity(limits.egressLookAnswerMs);
+      if (now !== undefined && (now.pid !== identity.pid || now.started !== identity.started)) return;
+      if (now !== undefined) {
+        if (silentMs > 0) {
+          // What changed meanwhile was not said to it.
+          await this.#options.onUp();
+          this.#become('up');
+        }
+        silentMs = 0;
+        continue;
+      }
+      if (!isAlive(identity.pid)) return;
+      silentMs += lookMs + limits.egressLookAnswerMs;
+      this.#become('down');
+      this.#options.log.error('egress.silent', { pid: identity.pid, silentMs });
+      if (silentMs < hungMs) continue;
+      kill(identity.pid);
+      return;
     }
+  }
+
+  /** A server that ends connections which say nothing has not died: who comes back asks it. */
+  async #untilGoneOr(ms: number): Promise<void> {
+    const looking = new AbortController();
+    const stop = AbortSignal.any([this.#stopping.signal, looking.signal]);
+    const gone = this.#options.client.untilGone(stop);
+    const ended = this.#ended?.then(() => {
+      this.#ended = undefined;
+    });
+    await Promise.race([gone, pause(ms, stop), ...(ended === undefined ? [] : [ended])]);
+    looking.abort();
   }
 }
 
@@ -180,6 +212,14 @@ export async function stopEgress(client: EgressClient): Promise<void> {
   await client.untilGone(late);
   // It told its number a moment ago and still holds its socket, so the number is still its own.
   if (late.aborted) kill(pid);
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
 }
 
 function kill(pid: number): void {

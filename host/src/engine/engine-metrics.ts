@@ -2,6 +2,7 @@
  * The engine's counters and gauges for `/metrics`. No labels that a client or a sandbox can choose: their number
  * would be without bound.
  */
+import { problemSchema } from '@squash/contract/daemon';
 import type { Metric } from '@squash/base/metric';
 import type { Sandbox } from '../sandbox/sandbox.ts';
 import type { World } from '../sandbox/world.ts';
@@ -15,6 +16,7 @@ export function engineMetrics(world: World, sandboxes: readonly Sandbox[]): read
   const sum = (of: (sandbox: Sandbox) => number): number =>
     sandboxes.reduce((total, sandbox) => total + of(sandbox), 0);
   return [
+    problemMetric(world),
     {
       name: 'squash_sandboxes',
       help: 'Sandboxes by state',
@@ -68,6 +70,16 @@ export function engineMetrics(world: World, sandboxes: readonly Sandbox[]): read
       sum((sandbox) => sandbox.usage.known.inodes),
     ),
   ];
+}
+
+function problemMetric(world: World): Metric {
+  const problems = [...world.driver.problems(), ...world.network.problems()];
+  const samples = problemSchema.shape.code.options.map((code) => ({
+    labels: { code },
+    value: problems.some((problem) => problem.code === code) ? 1 : 0,
+  }));
+  const help = 'Whether something does not work as it should for all sandboxes';
+  return { name: 'squash_problem', help, type: 'gauge', samples };
 }
 
 function single(name: string, [type, help]: readonly [Metric['type'], string], value: number): Metric {

@@ -2,6 +2,7 @@
  * The engine's face to the API: a noun each, whose methods are the operations. Requests are parsed already; failures are
  * `AppError`. `local-engine.ts` puts it together over driver, layer store, guest and store.
  */
+import type { Problem } from '@squash/contract/daemon';
 import type { Metric } from '@squash/base/metric';
 import type { Modules } from './modules.ts';
 import type { Network } from './network.ts';
@@ -22,6 +23,8 @@ export interface Engine {
   readonly snapshots: Snapshots;
   readonly network: Network;
   health(): Promise<EngineHealth>;
+  /** What does not work as it should for all sandboxes, now; empty when all is well. */
+  problems(): readonly Problem[];
   /** Counters and gauges for `/metrics`. */
   metrics(): Promise<readonly Metric[]>;
 }

@@ -1,4 +1,5 @@
 /** Puts the engine together: what its nouns share, what an earlier daemon left, and the end. */
+import type { Problem } from '@squash/contract/daemon';
 import { AppError } from '@squash/contract/errors';
 import { limits } from '@squash/contract/limits';
 import type { Clock } from '@squash/base/clock';
@@ -82,6 +83,10 @@ export class LocalEngine implements Engine, AsyncDisposable {
       modules: modules.length,
       baseReady: modules.some((module) => module.name.startsWith('000-')),
     };
+  }
+
+  problems(): readonly Problem[] {
+    return [...this.#world.driver.problems(), ...this.#world.network.problems()];
   }
 
   async metrics(): Promise<readonly Metric[]> {

@@ -54,6 +54,11 @@ export interface LaunchedSandbox {
   readonly instance: number;
 }
 
+export interface LaunchWatch extends AsyncDisposable {
+  /** False while the launcher is away, or was not reached yet. */
+  isWatching(): boolean;
+}
+
 export class LaunchClient implements Disposable {
   readonly #sockets: SocketDirectory;
 
@@ -216,10 +221,15 @@ export class LaunchClient implements Disposable {
    * Calls `onEvent` for what happens to sandboxes (`ended`) until disposed. Goes on by itself when the launcher
    * was away; `onGap` says that from now on nothing is missed, and that events until now may have been.
    */
-  watch(onEvent: (change: string, sandbox: LaunchedSandbox) => void, onGap: () => void): AsyncDisposable {
+  watch(onEvent: (change: string, sandbox: LaunchedSandbox) => void, onGap: () => void): LaunchWatch {
     const stop = new AbortController();
-    const done = this.#watchUntil(stop.signal, onEvent, onGap);
+    let isWatching = false;
+    const done = this.#watchUntil(stop.signal, onEvent, (isStarted) => {
+      isWatching = isStarted;
+      if (isStarted) onGap();
+    });
     return {
+      isWatching: () => isWatching,
       async [Symbol.asyncDispose](): Promise<void> {
         stop.abort();
         await done;
@@ -234,14 +244,15 @@ export class LaunchClient implements Disposable {
   async #watchUntil(
     signal: AbortSignal,
     onEvent: (change: string, sandbox: LaunchedSandbox) => void,
-    onGap: () => void,
+    onTurn: (isStarted: boolean) => void,
   ): Promise<void> {
     while (!signal.aborted) {
       try {
-        await this.#watchOnce(signal, onEvent, onGap);
+        await this.#watchOnce(signal, onEvent, () => onTurn(true));
       } catch {
         // The launcher is away: what it is needed for fails with its own error; here only the next try matters.
       }
+      onTurn(false);
       if (!signal.aborted) await pause(watchAgainMs, signal);
     }
   }

@@ -5,6 +5,7 @@
  * Where the network is down sandboxes reach nothing: so no method here fails an operation on a sandbox for that.
  */
 import type { LayerDigest, SandboxId } from '@squash/contract/ids';
+import type { Problem } from '@squash/contract/daemon';
 import type { PolicySource } from '@squash/contract/policy';
 import type { SecretSubset } from '@squash/contract/secrets';
 
@@ -25,6 +26,8 @@ export interface SandboxNetwork {
   forget(id: SandboxId): Promise<void>;
   /** False while the rules wait for the egress process. */
   isInForce(id: SandboxId): boolean;
+  /** What keeps rules from being in force. */
+  problems(): readonly Problem[];
   /** Variables for every command: placeholders, and where the authority's certificate lies. */
   environment(secrets: SecretSubset): Readonly<Record<string, string>>;
   /**

@@ -116,7 +116,11 @@ export class Sandbox implements RunHost {
       state: this.state.phase,
       backend: this.world.driver.name,
       // What the host can't enforce may have changed since the create, with the machine or its kernel.
-      warnings: [...this.world.driver.warnings(row), ...row.warnings],
+      warnings: [
+        ...this.world.driver.warnings(row),
+        ...this.world.driver.problems().filter(({ code }) => code === 'disk_low'),
+        ...row.warnings,
+      ],
     };
   }
 

@@ -9,9 +9,10 @@ import { join } from 'node:path';
 import type { Duplex } from 'node:stream';
 import type { Capability } from '@squash/contract/capability';
 import { AppError } from '@squash/contract/errors';
+import type { Problem } from '@squash/contract/daemon';
 import type { SandboxId } from '@squash/contract/ids';
 import { SocketDirectory } from '@squash/base/socket-directory';
-import type { LaunchClient, LaunchUpper } from '../../launch/launch-client.ts';
+import type { LaunchClient, LaunchUpper, LaunchWatch } from '../../launch/launch-client.ts';
 import type {
   Driver,
   DriverWarning,
@@ -23,6 +24,7 @@ import type {
   UpperUsage,
 } from '../driver.ts';
 import { hostsFile, resolvConf } from './etc-files.ts';
+import { diskProblem } from './disk-problem.ts';
 import { chooseUpperKind, hasNetwork, unenforced } from './host-limits.ts';
 
 export interface NamespaceDriverOptions {
@@ -36,14 +38,22 @@ export interface NamespaceDriverOptions {
   readonly snapshotBytesMax: number;
 }
 
+const launcherGone: Problem = {
+  code: 'launcher_unavailable',
+  message:
+    'squash-launch does not answer: no sandbox can be started or stopped until the daemon is started again',
+};
+
 export class NamespaceDriver implements Driver, Disposable {
   readonly name = 'chroot';
   readonly upperKind: UpperKind;
   readonly #options: NamespaceDriverOptions;
   readonly #sockets: SocketDirectory;
   readonly #listeners = new Set<(ended: RunningSandbox) => void>();
-  readonly #watch: AsyncDisposable;
+  readonly #watch: LaunchWatch;
   /** What ran when the launcher was last asked: a gap in the events is closed by comparing with it. */
+  /** Starts whose image gets no more room, because the host's disk is full. */
+  readonly #short = new Set<number>();
   #known = new Map<SandboxId, number>();
 
   constructor(options: NamespaceDriverOptions) {
@@ -53,13 +63,25 @@ export class NamespaceDriver implements Driver, Disposable {
     this.#watch = options.launcher.watch(
       (change, { name, instance }) => {
         if (change === 'ended') this.#ended({ id: name, instance });
+        if (change === 'upper_short') this.#short.add(instance);
+        if (change === 'upper_roomy') this.#short.delete(instance);
       },
-      () => void this.#closeGap(),
+      () => {
+        // Said again for each that still is.
+        this.#short.clear();
+        void this.#closeGap();
+      },
     );
   }
 
   warnings({ limits, upperKind }: Pick<StartSpec, 'limits' | 'upperKind'>): readonly DriverWarning[] {
     return unenforced(limits, upperKind, this.#options.capabilities);
+  }
+
+  problems(): readonly Problem[] {
+    const lowDisk = diskProblem(this.#options.dataDir, this.#short.size > 0);
+    const launcher = this.#watch.isWatching() ? undefined : launcherGone;
+    return [launcher, lowDisk].filter((problem) => problem !== undefined);
   }
 
   async createUpper(spec: Pick<StartSpec, 'id' | 'upperKind' | 'upperGeneration' | 'limits'>): Promise<void> {
@@ -166,6 +188,7 @@ export class NamespaceDriver implements Driver, Disposable {
   }
 
   #ended(ended: RunningSandbox): void {
+    this.#short.delete(ended.instance);
     if (this.#known.get(ended.id) === ended.instance) this.#known.delete(ended.id);
     for (const listener of this.#listeners) listener(ended);
   }
