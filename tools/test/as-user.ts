@@ -9,6 +9,7 @@
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { createInterface } from 'node:readline';
 import { root } from './suites.ts';
 import { add, emptyTally, parseTally, type Tally } from './tally.ts';
 
@@ -48,9 +49,16 @@ export async function runAsUsers(options: {
     using user = new ThrowAwayUser(kind);
     const args = ['--no-user', ...(options.long ? ['--long'] : [])];
     const e2e = ['--only', 'e2e', ...(options.pattern === undefined ? [] : [options.pattern])];
-    total = add(total, await user.test([...args, ...e2e]));
-    for (const [suite, file] of others.filter(([, path]) => path.includes(options.pattern ?? ''))) {
-      total = add(total, await user.test([...args, '--only', suite, file]));
+    const runs = [
+      e2e,
+      ...others
+        .filter(([, path]) => path.includes(options.pattern ?? ''))
+        .map(([suite, file]) => ['--only', suite, file]),
+    ];
+    for (const run of runs) {
+      const tally = await user.test([...args, ...run]);
+      const flaky = tally.flaky.map((report) => report.replace(/^flaky /, `flaky as ${kind.name}: `));
+      total = add(total, { ...tally, flaky });
     }
   }
   return total;
@@ -78,7 +86,10 @@ class ThrowAwayUser implements Disposable {
     }
   }
 
-  /** Runs `squash test` with these arguments in the copy and returns its counts. */
+  /**
+   * Runs `squash test` with these arguments in the copy and returns its counts. What failed it has run again itself, with nothing
+   * beside it: nothing else runs meanwhile. Its closing lines are not shown, they become a part of the whole run's.
+   */
   test(args: readonly string[]): Promise<Tally> {
     const node = join(this.#base, 'squash', process.execPath.slice(root.length + 1));
     const program = process.execPath.startsWith(`${root}/`) ? node : process.execPath;
@@ -98,9 +109,11 @@ class ThrowAwayUser implements Disposable {
         timeout: runMsMax,
       });
       let output = '';
-      child.stdout.setEncoding('utf8').on('data', (text: string) => {
-        output += text;
-        process.stdout.write(text.replaceAll(/^\d+ passed, \d+ failed, \d+ skipped\n/gm, ''));
+      let isClosing = false;
+      createInterface({ input: child.stdout }).on('line', (line) => {
+        output += `${line}\n`;
+        isClosing ||= /^(?:flaky |\d+ passed, )/.test(line);
+        if (!isClosing) console.log(line);
       });
       child.on('error', reject);
       child.on('close', (code) => resolve(tallyOf(output, code)));

@@ -53,7 +53,7 @@ async function runChecks(checks: readonly Check[], pattern: string | undefined):
     printOutcome({ ok, name: check.name, note: seconds(began) });
     if (!ok) console.log(output);
     const announced = output.match(/^== /gm)?.length ?? 1;
-    total = add(total, { passed: ok ? announced : 0, failed: ok ? 0 : 1, skipped: 0 });
+    total = add(total, { ...emptyTally, passed: ok ? announced : 0, failed: ok ? 0 : 1 });
   }
   return total;
 }

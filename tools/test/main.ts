@@ -2,15 +2,14 @@
  * `squash test [--long] [--only SUITE]… [--no-user] [pattern]`: every check of the project, in one run.
  *
  * Order: what is quick and finds most comes first. Started by root, the end-to-end suite runs twice more: as
- * an ordinary user with subordinate ids and as one without. Ends with `N passed, N failed, N skipped` and a
- * status that is not 0 when a test failed or skipped without leave.
+ * an ordinary user with subordinate ids and as one without. Ends with a report for each flaky file, then
+ * `N passed, N failed, N skipped`, and a status that is not 0 when a test failed or skipped without leave.
  */
 import { parseArgs } from 'node:util';
-import { abandonedDirectories, removeAbandoned } from '../../tests/support/owned-directory.ts';
 import { thisMachine } from './allowed-skips.ts';
 import { removeLeftUsers, runAsUsers } from './as-user.ts';
 import { runLint, runNative } from './checks.ts';
-import { runFiles } from './run-files.ts';
+import { endWhatIsLeft, runFiles } from './run-files.ts';
 import { filesOf, suites } from './suites.ts';
 import { add, emptyTally, seconds, type Tally, tallyLine } from './tally.ts';
 
@@ -59,10 +58,7 @@ async function main(): Promise<Tally> {
   // Tests that have a long form read this.
   if (options.long) process.env['TEST_LONG'] = '1';
   const isWanted = (name: string) => options.only.length === 0 || options.only.includes(name);
-  for (const directory of abandonedDirectories()) {
-    console.log(`left by a test that was killed, removed: ${directory}`);
-    await removeAbandoned(directory);
-  }
+  await endWhatIsLeft();
   if (machine.isRoot) removeLeftUsers();
   let total = emptyTally;
   async function stage(name: string, work: () => Promise<Tally>): Promise<void> {
@@ -89,6 +85,7 @@ const began = performance.now();
 try {
   const total = await main();
   console.log(`\ntotal time ${seconds(began)}`);
+  for (const report of total.flaky) console.log(report);
   console.log(tallyLine(total));
   process.exitCode = total.failed > 0 || total.passed === 0 ? 1 : 0;
 } catch (error) {

@@ -3,12 +3,19 @@ export interface Tally {
   readonly passed: number;
   readonly failed: number;
   readonly skipped: number;
+  /** A report for each file that failed and then passed alone: its first line begins with `flaky`, the others are indented. */
+  readonly flaky: readonly string[];
 }
 
-export const emptyTally: Tally = { passed: 0, failed: 0, skipped: 0 };
+export const emptyTally: Tally = { passed: 0, failed: 0, skipped: 0, flaky: [] };
 
 export function add(a: Tally, b: Tally): Tally {
-  return { passed: a.passed + b.passed, failed: a.failed + b.failed, skipped: a.skipped + b.skipped };
+  return {
+    passed: a.passed + b.passed,
+    failed: a.failed + b.failed,
+    skipped: a.skipped + b.skipped,
+    flaky: [...a.flaky, ...b.flaky],
+  };
 }
 
 /** The line that `squash test` ends with; CI reads it. */
@@ -16,11 +23,12 @@ export function tallyLine(tally: Tally): string {
   return `${tally.passed} passed, ${tally.failed} failed, ${tally.skipped} skipped`;
 }
 
-/** The last such line in a text. */
+/** The last such line in a text, and the reports of flaky files. */
 export function parseTally(text: string): Tally | undefined {
   const found = [...text.matchAll(/^(\d+) passed, (\d+) failed, (\d+) skipped$/gm)].at(-1);
   if (found === undefined) return undefined;
-  return { passed: Number(found[1]), failed: Number(found[2]), skipped: Number(found[3]) };
+  const flaky = text.match(/^flaky .*(?:\n .*)*/gm) ?? [];
+  return { passed: Number(found[1]), failed: Number(found[2]), skipped: Number(found[3]), flaky };
 }
 
 export function printOutcome(outcome: {

@@ -1,0 +1,154 @@
+/**
+ * The runner itself, on projects of its own with little test files: which of them it runs again, and what it says of them.
+ */
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { chmodSync, cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { test } from 'node:test';
+
+const root = join(import.meta.dirname, '../..');
+
+/** What each file begins with: its marks lie in the home, which each user has for himself. */
+const preamble = `import assert from 'node:assert/strict';
+import { existsSync, writeFileSync } from 'node:fs';
+import { homedir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+const mark = (name) => join(homedir(), name);
+`;
+
+const failsOnce = `${preamble}test('one', () => {});
+test('two', () => {
+  const isSecond = existsSync(mark('failed'));
+  console.log(isSecond ? 'output of the second run' : 'output of the first run');
+  writeFileSync(mark('failed'), '');
+  assert.ok(isSecond, 'what failed at first');
+});
+`;
+
+const failsTwice = `${preamble}test('bad', () => {
+  const isSecond = existsSync(mark('bad'));
+  writeFileSync(mark('bad'), '');
+  console.log(isSecond ? 'output of the second run' : 'output of the first run');
+  assert.fail(isSecond ? 'second failure' : 'first failure');
+});
+`;
+
+/** A project with the runner and these end-to-end tests, open to every user. A minute of its limits lasts half a second. */
+class Project implements Disposable {
+  readonly #directory = mkdtempSync(join(tmpdir(), 'squash-runner-'));
+
+  constructor(tests: Readonly<Record<string, string>>) {
+    chmodSync(this.#directory, 0o755);
+    const program = join(this.#directory, '.cache/node/bin/node');
+    mkdirSync(dirname(program), { recursive: true });
+    if (spawnSync('cp', ['-lL', process.execPath, program]).status !== 0) cpSync(process.execPath, program);
+    for (const folder of ['tools/test', 'tests/support', 'package.json']) {
+      cpSync(join(root, folder), join(this.#directory, folder), {
+        recursive: true,
+        filter: (path) => !path.endsWith('.test.ts'),
+      });
+    }
+    const suites = join(this.#directory, 'tools/test/suites.ts');
+    const text = readFileSync(suites, 'utf8');
+    assert.match(text, /const minute = 60_000;/);
+    writeFileSync(suites, text.replace('const minute = 60_000;', 'const minute = 500;'));
+    for (const [name, source] of Object.entries(tests)) {
+      const path = join(this.#directory, 'tests', `${name}.test.ts`);
+      mkdirSync(dirname(path), { recursive: true });
+      writeFileSync(path, source);
+    }
+  }
+
+  run(...args: readonly string[]) {
+    const home = join(this.#directory, 'home');
+    mkdirSync(home, { recursive: true });
+    const env = { HOME: home, PATH: process.env['PATH'] ?? '/usr/sbin:/usr/bin:/sbin:/bin' };
+    const program = join(this.#directory, '.cache/node/bin/node');
+    const { status, stdout, stderr } = spawnSync(
+      program,
+      [join(this.#directory, 'tools/test/main.ts'), ...args],
+      { encoding: 'utf8', env },
+    );
+    assert.equal(stderr, '');
+    const end = stdout.slice(stdout.indexOf('\ntotal time'));
+    return { status, stdout, end, lastLine: stdout.trimEnd().split('\n').at(-1) };
+  }
+
+  [Symbol.dispose](): void {
+    rmSync(this.#directory, { recursive: true, force: true });
+  }
+}
+
+test('squash test is green and names a file flaky, with both outputs, when it fails once and then passes alone', () => {
+  // Its neighbour goes on for a while after the failure.
+  const slow = `${preamble}test('slow', async () => {
+  while (!existsSync(mark('failed'))) await delay(5);
+  await delay(500);
+  writeFileSync(mark('slow ended'), '');
+});
+`;
+  const alone = failsOnce.replace(
+    'const isSecond',
+    "if (existsSync(mark('failed'))) assert.ok(existsSync(mark('slow ended')), 'not alone');\n  const isSecond",
+  );
+  using project = new Project({ 'e2e/fails-once': alone, 'e2e/slow': slow });
+  const { status, stdout, end, lastLine } = project.run('--only', 'e2e');
+  assert.equal(lastLine, '3 passed, 0 failed, 0 skipped', stdout);
+  assert.equal(status, 0);
+  assert.match(
+    end,
+    /^flaky tests\/e2e\/fails-once\.test\.ts.*\n(?: .*\n)*.*what failed at first(?:\n .*)*output of the first run(?:\n .*)*output of the second run/m,
+  );
+  assert.doesNotMatch(end, /slow\.test/);
+});
+
+test('squash test fails with both outputs when a file fails twice', () => {
+  using project = new Project({ 'e2e/fails-twice': failsTwice, 'e2e/fails-once': failsOnce });
+  const { status, stdout, end, lastLine } = project.run('--only', 'e2e');
+  assert.equal(lastLine, '2 passed, 1 failed, 0 skipped', stdout);
+  assert.equal(status, 1);
+  assert.match(
+    stdout,
+    /first failure[^]*output of the first run[^]*second failure[^]*output of the second run/,
+  );
+  assert.deepEqual(end.match(/^flaky .*?\.test\.ts/gm), ['flaky tests/e2e/fails-once.test.ts']);
+});
+
+test('squash test runs a file again that was ended for its time', () => {
+  const hangsOnce = `${preamble}test('hangs', async () => {
+  const isSecond = existsSync(mark('hung'));
+  writeFileSync(mark('hung'), '');
+  if (!isSecond) await delay(60_000);
+});
+`;
+  using project = new Project({ 'e2e/hangs-once': hangsOnce });
+  const { status, stdout, end, lastLine } = project.run('--only', 'e2e');
+  assert.equal(lastLine, '1 passed, 0 failed, 0 skipped', stdout);
+  assert.equal(status, 0);
+  assert.match(end, /^flaky tests\/e2e\/hangs-once\.test\.ts.*\n(?: .*\n)*.*ended after 3 s/m);
+});
+
+test('squash test says as which user a file was flaky', {
+  skip: process.getuid?.() === 0 ? false : 'only root can run tests as another user',
+}, () => {
+  using project = new Project({ 'e2e/fails-once': failsOnce });
+  const { status, stdout, end, lastLine } = project.run('--only', 'user', 'fails-once');
+  assert.equal(lastLine, '4 passed, 0 failed, 0 skipped', stdout);
+  assert.equal(status, 0);
+  const [first, second, ...others] = end.match(/^flaky .*(?:\n .*)*/gm) ?? [];
+  assert.deepEqual(others, []);
+  for (const [report, name] of [
+    [first, 'with subordinate ids'],
+    [second, 'single-id mode'],
+  ]) {
+    assert.match(
+      report ?? '',
+      new RegExp(`^flaky .*${name}.*: tests/e2e/fails-once.test.ts[^]*the first run[^]*the second run`),
+    );
+  }
+  assert.equal(stdout.match(/^\d+ passed, \d+ failed/gm)?.length, 1);
+});
