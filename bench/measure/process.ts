@@ -30,8 +30,6 @@ export async function run(argv: readonly string[], options: RunOptions = {}): Pr
     stdio: [options.input === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'],
     env: options.env ?? process.env,
     cwd: options.cwd,
-    timeout: stepMsMax,
-    killSignal: 'SIGKILL',
   });
   const stdout = collect(child.stdout);
   const stderr = collect(child.stderr);
@@ -52,7 +50,7 @@ export async function mustRun(argv: readonly string[], options: RunOptions = {})
 export async function timeToExit(argv: readonly string[], env = process.env): Promise<number> {
   const [file = '', ...rest] = argv;
   const started = performance.now();
-  const child = spawn(file, rest, { stdio: 'ignore', env, timeout: stepMsMax, killSignal: 'SIGKILL' });
+  const child = spawn(file, rest, { stdio: 'ignore', env });
   const code = await exitOf(child);
   const elapsed = performance.now() - started;
   if (code !== 0) throw new Error(`${argv.join(' ')} exited with ${code}`);
@@ -63,12 +61,7 @@ export async function timeToExit(argv: readonly string[], env = process.env): Pr
 export async function timeToFirstByte(argv: readonly string[], env = process.env): Promise<number> {
   const [file = '', ...rest] = argv;
   const started = performance.now();
-  const child = spawn(file, rest, {
-    stdio: ['ignore', 'pipe', 'ignore'],
-    env,
-    timeout: stepMsMax,
-    killSignal: 'SIGKILL',
-  });
+  const child = spawn(file, rest, { stdio: ['ignore', 'pipe', 'ignore'], env });
   let elapsed: number | undefined;
   child.stdout.on('data', () => (elapsed ??= performance.now() - started));
   const code = await exitOf(child);
@@ -87,8 +80,14 @@ export async function timed(step: () => Promise<unknown>): Promise<number> {
 
 /** 128 + signal number is not needed here: any signal is a failure. */
 async function exitOf(child: ChildProcess): Promise<number> {
-  const [code] = (await once(child, 'close')) as [number | null];
-  return code ?? -1;
+  // Node's own time limit of a child keeps this process waiting for a program that could not be started.
+  const late = setTimeout(() => child.kill('SIGKILL'), stepMsMax);
+  try {
+    const [code] = (await once(child, 'close')) as [number | null];
+    return code ?? -1;
+  } finally {
+    clearTimeout(late);
+  }
 }
 
 async function collect(stream: NodeJS.ReadableStream | null): Promise<string> {

@@ -19,11 +19,11 @@ export async function runsc(lab: PeerLab, stack: AsyncDisposableStack): Promise<
     await writeFile(join(directory, 'config.json'), JSON.stringify(ociConfig(lab.rootfs, args)));
     return directory;
   };
+  const version = await mustRun(['runsc', '--version']);
   stack.defer(async () => {
     const listed = await run([...base, 'list', '--quiet']);
     for (const id of listed.stdout.split('\n').filter(Boolean)) await run([...base, 'delete', '--force', id]);
   });
-  const version = await mustRun(['runsc', '--version']);
   const bundles = new Map<string, string>();
   for (const args of [['/bin/true'], ['/bin/echo', 'ok']]) bundles.set(args.join(' '), await bundle(args));
   const bundleOf = (args: readonly string[]): string => {
