@@ -20,7 +20,8 @@ const usage = `Usage: squash test [--long] [--only SUITE]… [--no-user] [patter
 Every check of the project; the last line is the count. With a pattern only files whose path contains it.
 
   --only SUITE  one part: ${names.join(', ')}
-  --long        also what takes hours: 1,000 points of the crash suite, long fuzz runs
+  --long        also what takes hours: 1,000 points of the crash suite, long fuzz runs, all of codemode's
+                suite on each executor
   --no-user     not again as ordinary users (only root can)
 `;
 

@@ -20,7 +20,8 @@ const outputCharsMax = 20_000;
 
 interface FileResult {
   tally: Tally;
-  /** What is printed below the file's line. */
+  /** What is printed below the file's line: what its tests say themselves, and where it failed its problems. */
+  said: string[];
   problems: string[];
   output: string;
 }
@@ -67,7 +68,7 @@ async function runFile(
   machine: Machine,
 ): Promise<{ readonly tally: Tally; readonly report: string }> {
   const began = performance.now();
-  const result: FileResult = { tally: emptyTally, problems: [], output: '' };
+  const result: FileResult = { tally: emptyTally, said: [], problems: [], output: '' };
   const limitMs = machine.isLongRun ? suite.fileMsMaxLong : suite.fileMsMax;
   const deadline = AbortSignal.timeout(limitMs);
   const events = run({ files: [join(root, file)], signal: deadline, isolation: 'process', cwd: root });
@@ -78,6 +79,10 @@ async function runFile(
   });
   events.on('test:fail', ({ name, details }) => {
     if (!isEcho(details.error)) fail(result, `${name}: ${describe(details.error)}`);
+  });
+  events.on('test:diagnostic', ({ message, file: from }) => {
+    // Node's own counts come from no file.
+    if (from !== undefined) result.said.push(message);
   });
   for (const name of ['test:stdout', 'test:stderr'] as const) {
     events.on(name, ({ message }) => {
@@ -91,6 +96,7 @@ async function runFile(
   if (passed + failed + skipped === 0) fail(result, 'holds no test');
   const note = `${passed} passed${skipped > 0 ? `, ${skipped} skipped` : ''} in ${seconds(began)}`;
   printOutcome({ ok: result.tally.failed === 0, name: file, note });
+  for (const line of result.said) console.log(indent(line));
   const output = result.output === '' ? [] : [`--- output\n${result.output.slice(-outputCharsMax)}`];
   const report = [...result.problems, ...output].join('\n');
   if (result.tally.failed > 0) console.log(indent(report));

@@ -34,7 +34,7 @@ export const suites: readonly Suite[] = [
     fileMsMaxLong: 10 * minute,
   },
   {
-    // The same two hundred programs on each executor. One that starts a process for each takes over a minute.
+    // The same two hundred programs on each executor, sampled on most. One that starts a process for each takes a minute.
     name: 'codemode',
     patterns: ['codemode/src/suite/*.test.ts'],
     filesAtOnce: 2,

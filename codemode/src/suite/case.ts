@@ -1,6 +1,6 @@
 /**
- * One row of the shared suite: code, what it is given, what must come of it. Every row runs on every executor; a row that an executor
- * can't satisfy names it in `differs` with the reason and what holds there instead, so that nothing is ever skipped.
+ * One row of the shared suite: code, what it is given, what must come of it. Every row holds on every executor (`sample.ts` says which run by
+ * default); a row that an executor can't satisfy names it in `differs` with the reason and what holds there instead, so that nothing is ever skipped.
  */
 import assert from 'node:assert/strict';
 import type { ErrorKind } from '../errors.ts';
@@ -14,6 +14,8 @@ export interface Case {
   readonly tools?: () => ToolTree | readonly ResolvedProvider[];
   readonly options?: () => ExecuteOptions;
   readonly expect: Expect;
+  /** Tries what only one engine or its runtime has, or handles in its own way: in the sample of each executor. */
+  readonly everywhere?: true;
   readonly differs?: { readonly executor: string; readonly why: string; readonly expect: Expect };
 }
 

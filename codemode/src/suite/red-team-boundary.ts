@@ -121,6 +121,7 @@ return [lie({ valueOf: () => 2 }), lie('x'), lie(-5), lie(NaN)]`,
   },
   {
     name: 'B24 replacing what is locked',
+    everywhere: true,
     tools,
     code: `const outcomes = []; const trial = (f) => { try { outcomes.push(f() ? 'undefined' : 'undefined') } catch { outcomes.push('blocked') } };
 const original = codemode.echo;
@@ -134,6 +135,7 @@ return outcomes`,
   },
   {
     name: 'B24 replacing what the kernel could use',
+    everywhere: true,
     tools,
     code: `const hijack = (o, k, v) => { try { o[k] = v } catch {} try { Object.defineProperty(o, k, { value: v, configurable: true }) } catch {} };
 const evil = () => { throw new Error('hijacked') };

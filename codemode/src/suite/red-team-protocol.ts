@@ -15,6 +15,7 @@ return 'real'`,
   },
   {
     name: 'C26 no channel of the runtime',
+    everywhere: true,
     code: attempts(
       'process.stdout.write("x")',
       'process.send({ t: "done" })',
@@ -110,6 +111,7 @@ console.log(deep); console.log({ toString() { throw 1 }, get x() { throw 2 } });
   },
   {
     name: 'D51 a hundred thousand unhandled rejections',
+    everywhere: true,
     code: 'for (let i = 0; i < 1e5; i++) Promise.reject(new Error("r" + i)); await new Promise((r) => setTimeout(r, 20)); return 1',
     options: () => ({ limits: { wallMs: 20_000 } }),
     expect: ({ result, warnings, errorInfo }) => {
@@ -138,6 +140,7 @@ console.log(deep); console.log({ toString() { throw 1 }, get x() { throw 2 } });
   },
   {
     name: 'D51 rejections that speak like an engine',
+    everywhere: true,
     code: `for (const message of ['memory limit', 'Isolate is disposed', 'out of memory']) Promise.reject(new Error(message));
 Promise.reject(new SyntaxError('Unexpected token')); await new Promise((r) => setTimeout(r, 50)); return 1`,
     expect: returns(1),

@@ -7,15 +7,13 @@ import { after, before, describe, test } from 'node:test';
 import { createExecutor, type ExecutorName, type ExecutorOptions } from '../executors.ts';
 import type { PooledExecutor } from '../executor.ts';
 import type { Case } from './case.ts';
+import { familyOf, type Groups, sampleFor } from './sample.ts';
 
 /** In the environment of the host and in its arguments; no run may ever show it. */
 export const canary = 'canary-7f3a9c';
 
-export function runSuite(
-  name: ExecutorName,
-  groups: Readonly<Record<string, readonly Case[]>>,
-  options: ExecutorOptions = {},
-): void {
+export function runSuite(name: ExecutorName, groups: Groups, options: ExecutorOptions = {}): void {
+  const sample = sampleFor(name, groups);
   describe(name, () => {
     let executor: PooledExecutor;
     before(async () => {
@@ -27,7 +25,14 @@ export function runSuite(
       await executor.dispose();
       assert.equal(executor.processes, 0);
     });
-    for (const [group, cases] of Object.entries(groups)) {
+    test('the rows that run hold every family of rows, and every row that names this executor', (t) => {
+      const [run, all] = [sample, groups].map((each) => Object.values(each).flat());
+      t.diagnostic(`${name}: ${run?.length} of ${all?.length} rows`);
+      assert.deepEqual(new Set(run?.map(familyOf)), new Set(all?.map(familyOf)));
+      const named = (rows?: readonly Case[]) => rows?.filter(({ differs }) => differs?.executor === name);
+      assert.deepEqual(named(run), named(all));
+    });
+    for (const [group, cases] of Object.entries(sample)) {
       for (const one of cases) test(`${group}: ${one.name}`, () => runCase(executor, one));
     }
   });
