@@ -4,6 +4,7 @@
  */
 import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
 import { dirname, join } from 'node:path';
 import { root } from './suites.ts';
 import { add, emptyTally, printOutcome, seconds, type Tally } from './tally.ts';
@@ -30,10 +31,14 @@ function shellScripts(): string {
   return `git ls-files -co --exclude-standard -z | xargs -0 grep -lIEZ '^#!.*\\b(ba)?sh$' -- | xargs -0r shellcheck -x --`;
 }
 
+/** Compiles, and fuzzes, as much at once as there are processors. */
+const make = (target: string) =>
+  ['make', '-C', 'native', `--jobs=${availableParallelism()}`, '--output-sync', target] as const;
+
 const nativeChecks: readonly Check[] = [
-  { name: 'native unit tests and vectors', argv: ['make', '-C', 'native', 'test'], msMax: 10 * minute },
-  { name: 'native aarch64', argv: ['make', '-C', 'native', 'aarch64'], msMax: 10 * minute },
-  { name: 'native fuzz', argv: ['make', '-C', 'native', 'fuzz'], msMax: 10 * minute },
+  { name: 'native unit tests and vectors', argv: make('test'), msMax: 10 * minute },
+  { name: 'native aarch64', argv: make('aarch64'), msMax: 10 * minute },
+  { name: 'native fuzz', argv: make('fuzz'), msMax: 10 * minute },
 ];
 
 export function runLint(pattern: string | undefined): Promise<Tally> {
