@@ -1,7 +1,4 @@
-/**
- * Every attempt to get around a sandbox's network, made in a sandbox where it must fail and then where nothing is in its
- * way and it must succeed: a script that could never work shows here instead of passing for a wall.
- */
+/** Every attempt to get around a sandbox's network, in a sandbox where it must fail. `bypass-controls.test.ts` shows that each could succeed. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { attackClasses } from './attempt.ts';
@@ -19,17 +16,10 @@ before(async () => {
 after(() => stack.disposeAsync());
 
 for (const attempt of attempts) {
-  const { id, control } = attempt;
-  test(`nothing gets past the policy when ${id} is tried`, { skip: needsRoot }, async () => {
+  test(`nothing gets past the policy when ${attempt.id} is tried`, { skip: needsRoot }, async () => {
     const outcome = await scene.attempt(attempt, 'attacked');
     assert.equal(outcome.isBreach, false, outcome.why);
     await scene.expectUnharmed();
-  });
-
-  if (typeof control === 'object') continue;
-  test(`${id} succeeds where nothing stands in its way`, { skip: needsRoot }, async () => {
-    const outcome = await scene.attempt(attempt, control);
-    assert.equal(outcome.isBreach, true, outcome.why);
   });
 }
 

@@ -23,10 +23,11 @@ interface Combination {
   readonly isMortal: boolean;
 }
 
-const combinations: readonly Combination[] = [false, true].flatMap((isLimited) =>
-  (['everything', 'listed', 'nothing'] as const).flatMap((network) =>
-    [false, true].flatMap((hasSecret) =>
-      [false, true].map((isMortal) => ({ isLimited, network, hasSecret, isMortal })),
+/** The mortal ones first: their lifetimes pass while the others are asked. */
+const combinations: readonly Combination[] = [true, false].flatMap((isMortal) =>
+  [false, true].flatMap((isLimited) =>
+    (['everything', 'listed', 'nothing'] as const).flatMap((network) =>
+      [false, true].map((hasSecret) => ({ isLimited, network, hasSecret, isMortal })),
     ),
   ),
 );

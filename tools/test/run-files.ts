@@ -27,17 +27,21 @@ interface FileResult {
 }
 
 export async function runFiles(suite: Suite, files: readonly string[], machine: Machine): Promise<Tally> {
-  const waiting = [...files];
+  const isAlone = (file: string) => suite.alone?.test(file) === true;
+  const isFirst = (file: string) => suite.first?.test(file) === true;
   const failed: { readonly file: string; readonly report: string }[] = [];
   let total = emptyTally;
-  async function worker(): Promise<void> {
+  async function worker(waiting: string[]): Promise<void> {
     for (let file = waiting.shift(); file !== undefined; file = waiting.shift()) {
       const { tally, report } = await runFile(suite, file, machine);
       if (tally.failed > 0) failed.push({ file, report });
       else total = add(total, tally);
     }
   }
-  await Promise.all(Array.from({ length: suite.filesAtOnce }, worker));
+  const together = files.filter((file) => !isAlone(file));
+  const inOrder = [...together.filter(isFirst), ...together.filter((file) => !isFirst(file))];
+  await Promise.all(Array.from({ length: suite.filesAtOnce }, () => worker(inOrder)));
+  await worker(files.filter(isAlone));
   for (const { file, report } of failed) {
     // What the first run left (its daemon, when it was ended for its time) would be the second one's neighbour.
     await endWhatIsLeft();

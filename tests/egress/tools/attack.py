@@ -9,6 +9,8 @@ import sys
 import time
 
 WAIT = 2
+# Behind the first bytes of an answer, until no more are expected. What reaches a server later is still seen, in the next attempt's time.
+SILENCE = 0.7
 
 
 def bytes_of(text):
@@ -24,6 +26,7 @@ def show(connection):
             if not part:
                 break
             received += part
+            connection.settimeout(SILENCE)
     except OSError as error:
         print(error)
     print(received.decode("latin1"))
