@@ -132,6 +132,19 @@ test('squash test runs a file again that was ended for its time', () => {
   assert.match(end, /^flaky tests\/e2e\/hangs-once\.test\.ts.*\n(?: .*\n)*.*ended after 3 s/m);
 });
 
+test('squash test runs a file that loads the machine when no other runs', () => {
+  const slow = `${preamble}test('slow', async () => {
+  await delay(500);
+  writeFileSync(mark('slow ended'), '');
+});
+`;
+  const heavy = `${preamble}test('heavy', () => assert.ok(existsSync(mark('slow ended'))));\n`;
+  using project = new Project({ 'egress/floods': heavy, 'egress/slow': slow });
+  const { stdout, end, lastLine } = project.run('--only', 'egress');
+  assert.equal(lastLine, '2 passed, 0 failed, 0 skipped', stdout);
+  assert.doesNotMatch(end, /flaky/);
+});
+
 test('squash test says as which user a file was flaky', {
   skip: process.getuid?.() === 0 ? false : 'only root can run tests as another user',
 }, () => {

@@ -48,7 +48,11 @@ export const suites: readonly Suite[] = [
   },
   { ...testFolder('e2e', { minutes: 6, minutesLong: 30 }), first: /\/(?:bench|debian-package|readme)\./ },
   { ...testFolder('egress', { minutes: 10, minutesLong: 30 }), first: /\/bypass/, alone: /\/floods\./ },
-  { ...testFolder('security', { minutes: 10, minutesLong: 30 }), filesAtOnce: 1 },
+  {
+    ...testFolder('security', { minutes: 10, minutesLong: 30 }),
+    first: /\/hijack\./,
+    alone: /\/(?:abuse|controls|counted|file-controls|hostile-images|upper-evasion)\./,
+  },
   { ...testFolder('faults', { minutes: 15, minutesLong: 300 }), first: /\/crash\./ },
   // A guest uses little more than one processor.
   { ...testFolder('vm', { minutes: 20, minutesLong: 60 }), first: /-unit\./ },
