@@ -16,6 +16,7 @@ import { text as readText } from 'node:stream/consumers';
 import { promisify } from 'node:util';
 import { enterCommand } from '../../host/src/serve.ts';
 import { baseLayer, repository } from './base-layer.ts';
+import { keepCompiled, takeCompiled } from './compiled.ts';
 import { removeDataDirectory } from './data-directory.ts';
 import { expectNoLeaks, type ProcessEntry, processesOf, signalAll } from './leaks.ts';
 import { ownedPrefix } from './owned-directory.ts';
@@ -51,6 +52,7 @@ export class TestDaemon implements AsyncDisposable {
   #child: ChildProcess | undefined;
   #output = '';
   #isGuest = false;
+  #compiledMs = 0;
 
   private constructor(dataDir: string, port: number, options: Pick<DaemonOptions, 'env' | 'beside'>) {
     this.dataDir = dataDir;
@@ -71,6 +73,7 @@ export class TestDaemon implements AsyncDisposable {
       for (const [name, text] of Object.entries(options.files ?? {})) {
         await writeFile(join(dataDir, name), text, { mode: 0o600 });
       }
+      daemon.#compiledMs = await takeCompiled(dataDir);
       await daemon.start();
       return daemon;
     } catch (error) {
@@ -271,6 +274,7 @@ export class TestDaemon implements AsyncDisposable {
     if (this.#isGuest) return;
     await endAll(this.dataDir);
     await expectNoLeaks(this.dataDir);
+    await keepCompiled(this.dataDir, this.#compiledMs);
     if (process.env['KEEP'] === '1') return;
     await removeDataDirectory(this.dataDir);
   }

@@ -193,7 +193,7 @@ function copyProject(target: string, owner: string): void {
   // Written by whoever sets the project up.
   for (const file of ['setup.lock', 'native.log']) rmSync(join(target, '.cache', file), { force: true });
   // What tests build and keep: the folders, not the files in them, which are root's as well.
-  for (const folder of ['.cache', '.cache/test-layers', '.cache/attack']) {
+  for (const folder of ['.cache', '.cache/test-layers', '.cache/test-compiled', '.cache/attack']) {
     if (existsSync(join(target, folder))) execFileSync('chown', [owner, join(target, folder)]);
   }
 }

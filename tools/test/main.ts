@@ -5,12 +5,13 @@
  * an ordinary user with subordinate ids and as one without. Ends with a report for each flaky file, then
  * `N passed, N failed, N skipped`, and a status that is not 0 when a test failed or skipped without leave.
  */
+import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { thisMachine } from './allowed-skips.ts';
 import { removeLeftUsers, runAsUsers } from './as-user.ts';
 import { runLint, runNative } from './checks.ts';
 import { endWhatIsLeft, runFiles } from './run-files.ts';
-import { filesOf, suites } from './suites.ts';
+import { filesOf, root, suites } from './suites.ts';
 import { add, emptyTally, seconds, type Tally, tallyLine } from './tally.ts';
 
 const names = ['lint', 'native', ...suites.map((suite) => suite.name), 'user'];
@@ -58,6 +59,8 @@ async function main(): Promise<Tally> {
   const machine = thisMachine(options.long);
   // Tests that have a long form read this.
   if (options.long) process.env['TEST_LONG'] = '1';
+  // Each file is a process, and would strip the types of the same sources again. Node looks whether an entry still fits.
+  process.env['NODE_COMPILE_CACHE'] ??= join(root, '.cache/test-compiled/tests');
   const isWanted = (name: string) => options.only.length === 0 || options.only.includes(name);
   await endWhatIsLeft();
   if (machine.isRoot) removeLeftUsers();

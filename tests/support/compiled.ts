@@ -1,0 +1,43 @@
+/**
+ * What Node has compiled of the daemon, kept between tests: each has a data directory of its own, and its daemon would compile two
+ * hundred files and start again. Node looks by itself whether an entry still fits its source. Daemons that start with nothing are those
+ * of tests/e2e/first-start.test.ts, readme.test.ts and tests/vm.
+ */
+import { execFile } from 'node:child_process';
+import { cp, mkdir, mkdtemp, readdir, rename, rm, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { repository } from './base-layer.ts';
+
+const run = promisify(execFile);
+const kept = join(repository, '.cache/test-compiled');
+const folderOf = (dataDir: string): string => join(dataDir, 'run/compile');
+
+/** Before the first start. @returns when: what is written later is new */
+export async function takeCompiled(dataDir: string): Promise<number> {
+  await mkdir(join(dataDir, 'run'), { mode: 0o700 });
+  try {
+    await cp(join(kept, 'now'), folderOf(dataDir), { recursive: true });
+    // The daemon is not the id that runs this test. Nobody else enters the data directory.
+    await run('chmod', ['-R', 'a+rwX', folderOf(dataDir)]);
+  } catch {
+    // There is none yet, or another test is just putting a newer one in its place.
+  }
+  return Date.now();
+}
+
+/** When all processes have ended, which write what they have compiled then. */
+export async function keepCompiled(dataDir: string, takenMs: number): Promise<void> {
+  try {
+    const files = await readdir(folderOf(dataDir), { recursive: true });
+    const times = files.map(async (name) => (await stat(join(folderOf(dataDir), name))).mtimeMs);
+    if (Math.max(0, ...(await Promise.all(times))) <= takenMs) return;
+    await mkdir(kept, { recursive: true });
+    const next = await mkdtemp(join(kept, 'next-'));
+    await cp(folderOf(dataDir), next, { recursive: true });
+    await rm(join(kept, 'now'), { recursive: true, force: true });
+    await rename(next, join(kept, 'now'));
+  } catch {
+    // Another test has put its own there, a disk is full on purpose, or `.cache` is not this user's: the next daemon compiles for itself.
+  }
+}
