@@ -9,7 +9,6 @@ import { join } from 'node:path';
 import { rfc3339, systemClock } from '@squash/base/clock';
 import type { Log } from '@squash/base/log';
 import { SocketDirectory } from '@squash/base/socket-directory';
-import packageJson from '../package.json' with { type: 'json' };
 import { LaunchChannel } from './channel/launch-channel.ts';
 import { RelayListener } from './channel/relay-listener.ts';
 import type { ConnectionServices } from './connections/connection-services.ts';
@@ -32,6 +31,8 @@ import type { CompilePolicy, Interceptor, SecretStore } from './ports.ts';
 export interface EgressOptions {
   readonly dataDir: string;
   readonly runDir: string;
+  /** What it answers as its version: whoever started it knows. */
+  readonly build: string;
   readonly log: Log;
   /** Instead of what the host's files say; for hosts whose resolvers are not in resolv.conf, and for tests. */
   readonly resolvers: readonly string[] | undefined;
@@ -72,7 +73,7 @@ export async function runEgress(options: EgressOptions, signal: AbortSignal): Pr
   };
   const control = stack.use(new ControlServer({ ...handlers(core, () => (opening ??= open())), stop }, log));
   await control.listen(join(runDir, egressSockets.api));
-  log.info('egress.ready', { version: packageJson.version, pid: process.pid });
+  log.info('egress.ready', { version: options.build, pid: process.pid });
   if (signal.aborted) stop();
   await stopped;
   log.info('egress.stopping');
@@ -81,6 +82,7 @@ export async function runEgress(options: EgressOptions, signal: AbortSignal): Pr
 }
 
 interface Core {
+  readonly build: string;
   readonly services: ConnectionServices;
   readonly sandboxes: Sandboxes;
   readonly secrets: SecretStore;
@@ -124,7 +126,7 @@ function buildCore(options: EgressOptions, stack: AsyncDisposableStack): Core {
     new Sandboxes({ services, compilePolicy, secrets, names, decisionRows }),
     (one) => one.close(),
   );
-  return { services, sandboxes, secrets, log, rules };
+  return { build: options.build, services, sandboxes, secrets, log, rules };
 }
 
 /** `open` begins to listen to relays; later calls wait for the same. */
@@ -161,12 +163,12 @@ function putSandbox(sandboxes: Sandboxes, id: string, wanted: Parameters<Sandbox
 
 const started = rfc3339(wallMs());
 
-function stats({ services, sandboxes, secrets, rules }: Core): EgressStats {
+function stats({ build, services, sandboxes, secrets, rules }: Core): EgressStats {
   const states = sandboxes.states();
   const count = (...names: Parameters<typeof states.get>): number => states.get(...names) ?? 0;
   const { rss, heapUsed } = process.memoryUsage();
   return {
-    version: packageJson.version,
+    version: build,
     pid: process.pid,
     started,
     synced: rules.isSynced,

@@ -7,6 +7,7 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
+import packageJson from '../package.json' with { type: 'json' };
 import { systemClock } from '@squash/base/clock';
 import { startAgainCompiled } from '@squash/base/compiled';
 import { createLog, type Log, type LogLevel } from '@squash/base/log';
@@ -37,6 +38,7 @@ function openLog(path: string, level: LogLevel): Log {
 interface Words {
   readonly dataDir: string;
   readonly runDir: string;
+  readonly build: string;
   readonly level: LogLevel;
   readonly resolvers: readonly string[] | undefined;
   readonly hostsFile: string | undefined;
@@ -47,6 +49,7 @@ function readWords(): Words | undefined {
     options: {
       data: { type: 'string' },
       run: { type: 'string' },
+      build: { type: 'string', default: packageJson.version },
       'log-level': { type: 'string', default: 'info' },
       resolvers: { type: 'string' },
       'hosts-file': { type: 'string' },
@@ -56,6 +59,7 @@ function readWords(): Words | undefined {
   if (values.data === undefined || level === undefined) return undefined;
   return {
     dataDir: values.data,
+    build: values.build,
     runDir: values.run ?? join(values.data, 'run'),
     level,
     resolvers: values.resolvers?.split(','),

@@ -31,6 +31,8 @@ export interface DaemonOptions {
   readonly parent?: string;
   /** A process whose network and mount namespaces the daemon is started in. Needs root. */
   readonly beside?: number;
+  /** The checkout that it is started from; this one unless given. `upgrade()` changes it to this one. */
+  readonly project?: string;
   /** Files of the data directory that are there before the daemon is, mode 0600: name → text. */
   readonly files?: Readonly<Record<string, string>>;
 }
@@ -49,16 +51,22 @@ export class TestDaemon implements AsyncDisposable {
   readonly port: number;
   readonly #env: Readonly<Record<string, string>>;
   readonly #beside: number | undefined;
+  #project: string;
   #child: ChildProcess | undefined;
   #output = '';
   #isGuest = false;
   #compiledMs = 0;
 
-  private constructor(dataDir: string, port: number, options: Pick<DaemonOptions, 'env' | 'beside'>) {
+  private constructor(
+    dataDir: string,
+    port: number,
+    options: Pick<DaemonOptions, 'env' | 'beside' | 'project'>,
+  ) {
     this.dataDir = dataDir;
     this.port = port;
     this.#env = options.env ?? {};
     this.#beside = options.beside;
+    this.#project = options.project ?? repository;
   }
 
   static async start(options: DaemonOptions = {}): Promise<TestDaemon> {
@@ -109,10 +117,15 @@ export class TestDaemon implements AsyncDisposable {
     await this.healthy();
   }
 
+  /** From its next start on it is of this checkout. */
+  upgrade(): void {
+    this.#project = repository;
+  }
+
   /** Starts it and does not wait: it may die at a fault point first. */
   async launch(env: Readonly<Record<string, string>> = {}): Promise<void> {
     if (this.#child !== undefined) throw new Error('the daemon runs already');
-    const words = [process.execPath, join(repository, 'host/src/serve.ts')];
+    const words = [process.execPath, join(this.#project, 'host/src/serve.ts')];
     if (this.#beside !== undefined)
       words.unshift('nsenter', `--target=${this.#beside}`, '--net', '--mount', '--');
     const [program = '', ...rest] = words;

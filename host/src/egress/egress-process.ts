@@ -10,10 +10,12 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { limits } from '@squash/contract/limits';
 
-/** The part of the configuration that it is given as words. `Config` fits. */
+/** What it is given as words: a part of the configuration, and who it is. */
 export interface EgressSettings {
   readonly dataDir: string;
   readonly runDir: string;
+  /** What it answers as its version. */
+  readonly build: string;
   readonly egressResolvers: readonly string[];
   readonly egressHostsFile: string | undefined;
   readonly log: { readonly level: string };
@@ -79,6 +81,7 @@ function wordsOf(settings: EgressSettings): readonly string[] {
   return [
     `--data=${settings.dataDir}`,
     `--run=${settings.runDir}`,
+    `--build=${settings.build}`,
     `--log-level=${settings.log.level}`,
     ...(egressResolvers.length === 0 ? [] : [`--resolvers=${egressResolvers.join(',')}`]),
     ...(egressHostsFile === undefined ? [] : [`--hosts-file=${egressHostsFile}`]),

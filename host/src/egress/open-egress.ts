@@ -13,6 +13,7 @@ import type { Log } from '@squash/base/log';
 import type { Config } from '../config/config.ts';
 import type { LaunchClient } from '../launch/launch-client.ts';
 import { readCeiling } from './ceiling.ts';
+import { egressBuild } from './egress-build.ts';
 import { EgressClient } from './egress-client.ts';
 import { EgressNetwork } from './egress-network.ts';
 import { startEgress } from './egress-process.ts';
@@ -44,13 +45,14 @@ export async function openEgress({
   log,
 }: OpenEgressOptions): Promise<OpenedEgress> {
   const { dataDir, runDir } = config;
+  const build = egressBuild(version);
   const secrets = new SecretsFileKeeper(dataDir, log);
   const rules = { ceiling: readCeiling(dataDir), allowRanges: config.egressAllowRanges };
   await mkdir(join(dataDir, 'log'), { recursive: true, mode: 0o700 });
   const network = new EgressNetwork({
     client: new EgressClient(runDir),
-    version,
-    start: () => startEgress(config),
+    version: build,
+    start: () => startEgress({ ...config, build }),
     confine: async (pid) => {
       const group = { group: 'egress', pid, memoryBytesMax: limits.egressMemoryBytesMax } as const;
       const { warning } = await launcher.joinGroup(group);

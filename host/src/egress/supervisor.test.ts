@@ -41,6 +41,7 @@ class Place implements AsyncDisposable {
     const settings = {
       dataDir,
       runDir,
+      build: version,
       egressResolvers: [],
       egressHostsFile: undefined,
       log: { level: 'info' },
