@@ -16,6 +16,7 @@ import {
   guestWindowBytes,
   integerMax,
   lowWater,
+  protocolVersion,
   stdinModes,
 } from '../contract/src/guest/frames.ts';
 
@@ -64,6 +65,7 @@ function header(): string {
       frameDataBytesMax,
       frameFieldsMax,
       guestWindowBytes,
+      protocolVersion,
     }),
     ...constants('GUEST_', guestLimits),
     ...constants('LOW_WATER_', lowWater),

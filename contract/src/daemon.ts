@@ -4,7 +4,13 @@ import { capabilitySchema } from './capability.ts';
 
 /** What does not work as it should for all sandboxes, now. */
 export const problemSchema = z.strictObject({
-  code: z.enum(['disk_low', 'launcher_unavailable', 'egress_unavailable', 'policy_pending']),
+  code: z.enum([
+    'disk_low',
+    'launcher_unavailable',
+    'launcher_outdated',
+    'egress_unavailable',
+    'policy_pending',
+  ]),
   message: z.string().describe('what it means, and what would mend it'),
 });
 export type Problem = z.infer<typeof problemSchema>;

@@ -365,6 +365,13 @@ describe('the process', () => {
     assert.equal(await kept.closed(), 3);
   });
 
+  test('a relay of this protocol is heard, and one of a later one is not', async () => {
+    const known = await egress.launcher.relay((instance += 1), 'named', 1);
+    await addressOf(known, 'echo.example.com');
+    const unknown = await egress.launcher.relay((instance += 1), 'named', 2);
+    await waitFor('the end of the relay', () => unknown.hasEnded);
+  });
+
   test('it finds the launcher again', async () => {
     egress.launcher.drop();
     const { attached } = egress.launcher;

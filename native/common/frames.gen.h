@@ -9,6 +9,7 @@ enum {
   FRAME_DATA_BYTES_MAX = 65536,
   FRAME_FIELDS_MAX = 8192,
   GUEST_WINDOW_BYTES = 65536,
+  PROTOCOL_VERSION = 1,
   GUEST_EXECS_LIVE_MAX = 256,
   GUEST_EXECS_KNOWN_MAX = 1024,
   GUEST_CONNECTIONS_MAX = 1024,
@@ -165,6 +166,7 @@ enum field_tag {
   FIELD_WEAKER = 89,
   FIELD_REMEDY = 90,
   FIELD_UPPER_KILLS = 91,
+  FIELD_PROTOCOL = 92,
   FIELD_CONNECTION = 100,
   FIELD_ADDRESS = 101,
   FIELD_FIRST_BYTES = 102,
@@ -335,6 +337,7 @@ static inline bool field_tag_is_known(unsigned value) {
     case FIELD_WEAKER:
     case FIELD_REMEDY:
     case FIELD_UPPER_KILLS:
+    case FIELD_PROTOCOL:
     case FIELD_CONNECTION:
     case FIELD_ADDRESS:
     case FIELD_FIRST_BYTES:
@@ -399,6 +402,7 @@ static inline bool field_tag_is_integer(unsigned value) {
     case FIELD_PERCENT:
     case FIELD_REQUIRED:
     case FIELD_UPPER_KILLS:
+    case FIELD_PROTOCOL:
     case FIELD_CONNECTION:
     case FIELD_ENDED:
     case FIELD_BYTES_UP:

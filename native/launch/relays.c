@@ -100,6 +100,7 @@ static void give_control(struct launcher *launcher, struct relay_seat *relay) {
   struct frame_writer writer = frame_writer_on(buffer, sizeof buffer);
   struct relay_message message = {.word = RELAY_CONTROL};
   frame_begin(&writer, FRAME_RELAY_HELLO);
+  frame_integer(&writer, FIELD_PROTOCOL, PROTOCOL_VERSION);
   frame_integer(&writer, FIELD_INSTANCE, relay->sandbox->instance);
   frame_text(&writer, FIELD_NAME, relay->sandbox->name);
   size_t length = frame_finish(&writer);

@@ -9,7 +9,7 @@
 
 typedef unsigned __int128 tag_set;
 #define TAG(name) ((tag_set)1 << FIELD_##name)
-_Static_assert(FIELD_REMEDY < 128, "a field's tag has to fit the set");
+_Static_assert(FIELD_PROTOCOL < 128, "a field's tag has to fit the set");
 
 struct verb {
   uint8_t type;

@@ -35,6 +35,7 @@ static void verb_watch(struct launcher *launcher, struct connection *connection)
   uint8_t buffer[64];
   struct frame_writer writer = frame_writer_on(buffer, sizeof buffer);
   frame_begin(&writer, FRAME_STARTED);
+  frame_integer(&writer, FIELD_PROTOCOL, PROTOCOL_VERSION);
   connection->is_watching = true;
   connection_send(connection, &writer);
   /* What began before anybody watched. */

@@ -50,21 +50,22 @@ export class ScriptedLauncher implements AsyncDisposable {
   }
 
   /** Forks a relay, so to speak: its control connection is greeted for. */
-  async relay(instance: number, sandbox: string): Promise<ScriptedRelay> {
+  async relay(instance: number, sandbox: string, protocol?: number): Promise<ScriptedRelay> {
     const relay = new ScriptedRelay(instance, sandbox);
     this.relays.set(instance, relay);
-    await this.reconnect(relay);
+    await this.reconnect(relay, protocol);
     return relay;
   }
 
   /** A relay gets another control connection. Its tunnels have gone on meanwhile. */
-  async reconnect(relay: ScriptedRelay): Promise<void> {
+  async reconnect(relay: ScriptedRelay, protocol?: number): Promise<void> {
     const socket = connect(join(this.#runDir, 'egress.sock'));
     await once(socket, 'connect');
     socket.write(
       encodeFields('relayHello', [
         ['instance', relay.instance],
         ['name', relay.sandbox],
+        ...(protocol === undefined ? [] : [['protocol', protocol] as const]),
       ]),
     );
     relay.take(socket);

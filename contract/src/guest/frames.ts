@@ -13,6 +13,14 @@
  */
 
 export const frameHeaderBytes = 8;
+/**
+ * What the frames mean, as the launcher says it in `started` and in `relayHello`. It rises when a part of an earlier release can't
+ * work with one of this; a field that may be left out is no reason. Who says nothing speaks 1. `contract/protocols.json` has the
+ * commit of each, from which the tests upgrade.
+ */
+export const protocolVersion = 1;
+/** Protocols that this release's daemon and egress process work with. */
+export const protocolsKnown: readonly number[] = [1];
 /** Largest payload of any frame. A larger length in a header ends the connection. */
 export const framePayloadBytesMax = 262_144;
 /** Largest payload a sender puts in one data frame. */
@@ -233,6 +241,7 @@ export const fieldTags = {
   weaker: { tag: 89, type: 'bytes' },
   remedy: { tag: 90, type: 'bytes' },
   upperKills: { tag: 91, type: 'u64' },
+  protocol: { tag: 92, type: 'u64' },
   // Egress. `address` is 4 or 16 bytes in network order; `peer` only means something to the relay that sent it.
   connection: { tag: 100, type: 'u64' },
   address: { tag: 101, type: 'bytes' },

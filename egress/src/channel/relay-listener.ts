@@ -10,6 +10,7 @@ import { FrameDecoder, FrameError } from '@squash/contract/guest/codec';
 import { FieldReader } from '@squash/contract/guest/fields';
 import { errorText } from '@squash/base/bug';
 import type { Log } from '@squash/base/log';
+import { protocolsKnown } from '@squash/contract/guest';
 import { sandboxIdSchema } from '@squash/contract/ids';
 import { listenPrivately } from '../listen.ts';
 import { egressLimits as limits } from '../limits.ts';
@@ -98,6 +99,10 @@ export class RelayListener implements AsyncDisposable {
   #admit(type: string, fields: FieldReader, link: ControlLink): void {
     const instance = fields.integer('instance');
     if (type === 'relayHello') {
+      const protocol = fields.optionalInteger('protocol') ?? 1;
+      if (!protocolsKnown.includes(protocol)) {
+        throw new FrameError('field', `a relay speaks protocol ${protocol}: restart everything`);
+      }
       const name = sandboxIdSchema.safeParse(fields.text('name', 64));
       if (!name.success) throw new FrameError('field', 'a relay names its sandbox by no valid id');
       this.#handlers.onControl({ instance, sandbox: name.data }, link);

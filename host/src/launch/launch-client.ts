@@ -57,6 +57,8 @@ export interface LaunchedSandbox {
 export interface LaunchWatch extends AsyncDisposable {
   /** False while the launcher is away, or was not reached yet. */
   isWatching(): boolean;
+  /** What the launcher speaks; it said so when the watch began. */
+  protocol(): number;
 }
 
 export class LaunchClient implements Disposable {
@@ -224,12 +226,16 @@ export class LaunchClient implements Disposable {
   watch(onEvent: (change: string, sandbox: LaunchedSandbox) => void, onGap: () => void): LaunchWatch {
     const stop = new AbortController();
     let isWatching = false;
-    const done = this.#watchUntil(stop.signal, onEvent, (isStarted) => {
-      isWatching = isStarted;
-      if (isStarted) onGap();
+    let protocol = 1;
+    const done = this.#watchUntil(stop.signal, onEvent, (spoken) => {
+      isWatching = spoken !== undefined;
+      if (spoken === undefined) return;
+      protocol = spoken;
+      onGap();
     });
     return {
       isWatching: () => isWatching,
+      protocol: () => protocol,
       async [Symbol.asyncDispose](): Promise<void> {
         stop.abort();
         await done;
@@ -244,15 +250,15 @@ export class LaunchClient implements Disposable {
   async #watchUntil(
     signal: AbortSignal,
     onEvent: (change: string, sandbox: LaunchedSandbox) => void,
-    onTurn: (isStarted: boolean) => void,
+    onTurn: (spoken: number | undefined) => void,
   ): Promise<void> {
     while (!signal.aborted) {
       try {
-        await this.#watchOnce(signal, onEvent, () => onTurn(true));
+        await this.#watchOnce(signal, onEvent, onTurn);
       } catch {
         // The launcher is away: what it is needed for fails with its own error; here only the next try matters.
       }
-      onTurn(false);
+      onTurn(undefined);
       if (!signal.aborted) await pause(watchAgainMs, signal);
     }
   }
@@ -260,7 +266,7 @@ export class LaunchClient implements Disposable {
   async #watchOnce(
     signal: AbortSignal,
     onEvent: (change: string, sandbox: LaunchedSandbox) => void,
-    onStarted: () => void,
+    onStarted: (protocol: number) => void,
   ): Promise<void> {
     const socket = await connectLauncher(this.#sockets, signal);
     const abort = (): void => void socket.destroy();
@@ -272,7 +278,7 @@ export class LaunchClient implements Disposable {
         for (const frame of decoder.decode(chunk)) {
           if (frame.kind !== 'fields') continue;
           const reader = new FieldReader(frame.fields);
-          if (frame.type === 'started') onStarted();
+          if (frame.type === 'started') onStarted(reader.optionalInteger('protocol') ?? 1);
           if (frame.type === 'event') onEvent(reader.text('change', 64), parseSandbox(reader));
         }
       }

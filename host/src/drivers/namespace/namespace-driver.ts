@@ -10,6 +10,7 @@ import type { Duplex } from 'node:stream';
 import type { Capability } from '@squash/contract/capability';
 import { AppError } from '@squash/contract/errors';
 import type { Problem } from '@squash/contract/daemon';
+import { protocolsKnown } from '@squash/contract/guest';
 import type { SandboxId } from '@squash/contract/ids';
 import { SocketDirectory } from '@squash/base/socket-directory';
 import type { LaunchClient, LaunchUpper, LaunchWatch } from '../../launch/launch-client.ts';
@@ -80,8 +81,7 @@ export class NamespaceDriver implements Driver, Disposable {
 
   problems(): readonly Problem[] {
     const lowDisk = diskProblem(this.#options.dataDir, this.#short.size > 0);
-    const launcher = this.#watch.isWatching() ? undefined : launcherGone;
-    return [launcher, lowDisk].filter((problem) => problem !== undefined);
+    return [this.#launcherProblem(), lowDisk].filter((problem) => problem !== undefined);
   }
 
   async createUpper(spec: Pick<StartSpec, 'id' | 'upperKind' | 'upperGeneration' | 'limits'>): Promise<void> {
@@ -185,6 +185,14 @@ export class NamespaceDriver implements Driver, Disposable {
   #kindOf(id: SandboxId, generation: number): UpperKind {
     if (existsSync(join(this.#options.dataDir, `${upperPath(id, generation)}.img`))) return 'image';
     return this.upperKind === 'image' ? 'directory' : this.upperKind;
+  }
+
+  #launcherProblem(): Problem | undefined {
+    if (!this.#watch.isWatching()) return launcherGone;
+    const spoken = this.#watch.protocol();
+    if (protocolsKnown.includes(spoken)) return undefined;
+    const message = `squash-launch speaks protocol ${spoken}, which this daemon does not: end everything and start again: squash stop --all, squash serve`;
+    return { code: 'launcher_outdated', message };
   }
 
   #ended(ended: RunningSandbox): void {
