@@ -34,9 +34,13 @@ export async function keepCompiled(dataDir: string, takenMs: number): Promise<vo
     if (Math.max(0, ...(await Promise.all(times))) <= takenMs) return;
     await mkdir(kept, { recursive: true });
     const next = await mkdtemp(join(kept, 'next-'));
-    await cp(folderOf(dataDir), next, { recursive: true });
-    await rm(join(kept, 'now'), { recursive: true, force: true });
-    await rename(next, join(kept, 'now'));
+    try {
+      await cp(folderOf(dataDir), next, { recursive: true });
+      await rm(join(kept, 'now'), { recursive: true, force: true });
+      await rename(next, join(kept, 'now'));
+    } finally {
+      await rm(next, { recursive: true, force: true });
+    }
   } catch {
     // Another test has put its own there, a disk is full on purpose, or `.cache` is not this user's: the next daemon compiles for itself.
   }

@@ -190,10 +190,11 @@ function copyProject(target: string, owner: string): void {
       large.includes(name) && spawnSync('cp', ['-al', from, target], { stdio: 'ignore' }).status === 0;
     if (!isLinked) execFileSync('cp', ['-a', from, target]);
   }
-  // Written by whoever sets the project up.
-  for (const file of ['setup.lock', 'native.log']) rmSync(join(target, '.cache', file), { force: true });
+  // Written by whoever sets the project up, or good only where the sources lay.
+  for (const name of ['setup.lock', 'native.log', 'test-compiled'])
+    rmSync(join(target, '.cache', name), { recursive: true, force: true });
   // What tests build and keep: the folders, not the files in them, which are root's as well.
-  for (const folder of ['.cache', '.cache/test-layers', '.cache/test-compiled', '.cache/attack']) {
+  for (const folder of ['.cache', '.cache/test-layers', '.cache/attack']) {
     if (existsSync(join(target, folder))) execFileSync('chown', [owner, join(target, folder)]);
   }
 }
