@@ -8,12 +8,9 @@
  */
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { cp, mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
-import { createServer } from 'node:net';
 import { join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { type CpioEntry, directoryEntry, fileEntry, writeCpio } from './cpio.ts';
 
@@ -74,32 +71,20 @@ export async function guestImage(): Promise<GuestImage> {
     initramfs: join(folder, 'initramfs'),
     root: join(folder, 'root.ext4'),
   };
-  await using _ = await oneBuilder(folder);
   if (existsSync(folder)) return image;
   await mkdir(cacheFolder, { recursive: true });
   const work = await mkdtemp(join(cacheFolder, 'build-'));
   try {
     await build(work, kernelPackage);
-    await rename(join(work, 'image'), folder);
+    // Another run may have been faster; its image is as good.
+    await rename(join(work, 'image'), folder).catch((error: unknown) => {
+      if (!existsSync(folder)) throw error;
+    });
   } finally {
     await rm(work, { recursive: true, force: true });
   }
   await removeOldImages(folder);
   return image;
-}
-
-/** Two files of the suite begin at once: one builds, the other waits. The name of an abstract socket goes with its process. */
-async function oneBuilder(folder: string): Promise<AsyncDisposable> {
-  for (;;) {
-    const server = createServer();
-    try {
-      await once(server.listen(`\0squash-vm-image ${folder}`), 'listening');
-      return server;
-    } catch (error) {
-      if (!(error instanceof Error && 'code' in error && error.code === 'EADDRINUSE')) throw error;
-      await delay(100);
-    }
-  }
 }
 
 async function newestKernelPackage(): Promise<string> {
