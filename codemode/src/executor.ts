@@ -145,14 +145,18 @@ export class PooledExecutor implements Executor {
   async #work(plan: RunPlan, linesBefore: number): Promise<ExecuteResult> {
     const { executionId, options } = plan;
     const signal = AbortSignal.any([this.#disposing.signal, options.signal ?? never]);
-    let run: Run | undefined;
     try {
       if (signal.aborted) throw new CodemodeError('aborted', 'Execution aborted');
       const { peer, warm } = await this.#pool.acquire(signal);
-      run = new Run(peer, plan);
-      run.event({ type: 'start', executionId });
-      const outcome = await run.execute(signal);
-      this.#pool.release(peer, outcome.isFit);
+      const run = new Run(peer, plan);
+      let outcome: RunOutcome | undefined;
+      try {
+        run.event({ type: 'start', executionId });
+        outcome = await run.execute(signal);
+      } finally {
+        // Whatever happened: one that is not given back would be waited for.
+        this.#pool.release(peer, outcome?.isFit === true);
+      }
       run.event({ type: 'end', kind: outcome.end.type === 'failed' ? outcome.end.kind : outcome.end.type });
       return resultOf(plan, outcome, { warm, linesBefore });
     } catch (failure) {
