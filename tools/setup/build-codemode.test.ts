@@ -1,7 +1,15 @@
 /** The published package in an empty project: packed by npm, without the repository's sources, its daemon, or engines nobody asked for. */
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
@@ -21,9 +29,9 @@ describe('@squash/codemode as it is published', () => {
   const scratch = mkdtempSync(join(tmpdir(), 'squash-package-'));
   const project = join(scratch, 'project');
 
-  before(() => {
+  before(async () => {
     const built = join(scratch, 'built');
-    buildCodemode(built);
+    await buildCodemode(built);
     // npm would ask its registry for newer versions of itself, and keep logs at home.
     const env = {
       PATH: process.env['PATH'],
@@ -43,7 +51,7 @@ describe('@squash/codemode as it is published', () => {
       packed.files
         .map(({ path }) => path)
         .filter((path) => !/^dist\/.+(?<!\.test)\.(?:js|d\.ts)$/.test(path)),
-      ['README.md', 'package.json'],
+      ['README.md', 'dist/engines/quickjs.image', 'package.json'],
     );
     const place = join(project, 'node_modules/@squash/codemode');
     mkdirSync(place, { recursive: true });
@@ -75,6 +83,31 @@ const code = '// '+ 'long '.repeat(1000) + '\\nconst n: number = await codemode.
 const { result, error } = await executor.execute(code, { add: (a, b) => a + b });
 console.log(JSON.stringify({ result, error }));`);
     assert.deepEqual(answer, { result: { n: 21, process: 'undefined' } });
+  });
+
+  it('starts QuickJS from the stored image, without the kernel; and with the kernel where the image is of another engine', () => {
+    const dist = join(project, 'node_modules/@squash/codemode/dist');
+    const program = `import { createExecutor } from '@squash/codemode';
+await using executor = createExecutor('quickjs');
+const { result, error } = await executor.execute('return [typeof codemode, Math.random() < 1, input]', {}, { input: 5 });
+console.log(JSON.stringify({ result, error }));`;
+    const answer = { result: ['object', true, 5] };
+    const kernel = join(dist, 'kernel/source.js');
+    renameSync(kernel, `${kernel}.away`);
+    try {
+      assert.deepEqual(run(program), answer);
+    } finally {
+      renameSync(`${kernel}.away`, kernel);
+    }
+    const image = join(dist, 'engines/quickjs.image');
+    const bytes = readFileSync(image);
+    // In the digest of the engine's WebAssembly, which is the second.
+    writeFileSync(image, Buffer.from(bytes).fill(0, 32, 64));
+    try {
+      assert.deepEqual(run(program), answer);
+    } finally {
+      writeFileSync(image, bytes);
+    }
   });
 
   it('says which engines are missing, and what to install', () => {

@@ -5,6 +5,8 @@
 import { execFileSync } from 'node:child_process';
 import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join, relative, resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { bootImageFile } from '../../codemode/src/engines/quickjs.ts';
 
 const root = join(import.meta.dirname, '../..');
 
@@ -17,7 +19,7 @@ interface Manifest {
   readonly peerDependenciesMeta: unknown;
 }
 
-export function buildCodemode(directory: string): void {
+export async function buildCodemode(directory: string): Promise<void> {
   const folder = join(root, 'codemode');
   const manifest = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')) as Manifest;
   mkdirSync(directory, { recursive: true });
@@ -27,6 +29,10 @@ export function buildCodemode(directory: string): void {
     directory,
     [...Object.values(manifest.exports), ...started].map((path) => join(folder, path)),
   );
+  // The kernel as it is built: what an engine boots where it can't take the image.
+  const built = pathToFileURL(join(directory, 'dist/kernel/source.js')).href;
+  const { kernelSource } = (await import(built)) as { readonly kernelSource: string };
+  writeFileSync(join(directory, 'dist/engines/quickjs.image'), await bootImageFile(kernelSource));
   cpSync(join(root, 'docs/codemode.md'), join(directory, 'README.md'));
   writeFileSync(join(directory, 'package.json'), `${JSON.stringify(published(manifest), null, 2)}\n`);
 }
@@ -89,5 +95,5 @@ function compile(directory: string, files: readonly string[]): void {
 if (import.meta.main) {
   const directory = process.argv[2];
   if (directory === undefined) throw new TypeError('usage: node tools/setup/build-codemode.ts DIRECTORY');
-  buildCodemode(resolve(directory));
+  await buildCodemode(resolve(directory));
 }

@@ -5,6 +5,10 @@
 import type { Emit } from '../kernel/state.ts';
 import type { EngineLimits } from '../protocol/frames.ts';
 
+/** The file name that frames of the kernel carry; frames of the code carry `codemode.js`. */
+export const kernelFile = 'codemode-kernel.js';
+export const codeFile = 'codemode.js';
+
 /** A failure of the engine, not of the code in it. */
 export interface EngineFault {
   readonly kind: 'memory' | 'syntax' | 'crash' | 'runtime' | 'cpu';

@@ -5,10 +5,18 @@
  * Only primitives and copies cross. No `Reference` of the host ever gets in: whoever holds one can reach the host's realm.
  */
 import ivm from 'isolated-vm';
-import { codeFile, kernelFile, kernelSource } from '../kernel/source.ts';
+import { kernelSource } from '../kernel/source.ts';
 import type { Dispatch } from '../kernel/boot.ts';
 import type { EmitMessage } from '../kernel/state.ts';
-import { type DispatchMessage, type Engine, EngineError, type EngineHost, type Realm } from './engine.ts';
+import {
+  codeFile,
+  kernelFile,
+  type DispatchMessage,
+  type Engine,
+  EngineError,
+  type EngineHost,
+  type Realm,
+} from './engine.ts';
 
 export function createEngine(): Engine {
   return {

@@ -7,9 +7,9 @@
  */
 import vm from 'node:vm';
 import type { Dispatch } from '../kernel/boot.ts';
-import { codeFile, kernelFile, kernelSource } from '../kernel/source.ts';
+import { kernelSource } from '../kernel/source.ts';
 import type { Emit } from '../kernel/state.ts';
-import { type Engine, EngineError, type Realm } from './engine.ts';
+import { codeFile, kernelFile, type Engine, EngineError, type Realm } from './engine.ts';
 
 export function createEngine(): Engine {
   const kernel = new vm.Script(kernelSource, { filename: kernelFile });

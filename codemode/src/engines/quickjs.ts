@@ -2,15 +2,24 @@
  * QuickJS as WebAssembly: an interpreter within linear memory, so that not even a fault in the engine itself reaches the
  * process. The slowest at arithmetic, the only one whose runs can be saved and gone on with elsewhere.
  *
- * The first realm of a process boots the kernel; later ones are copies of its memory, which is five times as fast.
+ * Each realm is a copy of the memory of one whose kernel was booted: by the build of the package, which stores it, or else by the first realm of
+ * the process.
  */
 import { createHash } from 'node:crypto';
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
+import { join } from 'node:path';
 import { JSException, type JSValueHandle, QuickJS, type QuickJSOptions, type Snapshot } from 'quickjs-wasi';
-import { codeFile, kernelFile, kernelSource } from '../kernel/source.ts';
 import type { EngineLimits } from '../protocol/frames.ts';
-import { type DispatchMessage, type Engine, EngineError, type EngineHost, type Realm } from './engine.ts';
+import {
+  codeFile,
+  kernelFile,
+  type DispatchMessage,
+  type Engine,
+  EngineError,
+  type EngineHost,
+  type Realm,
+} from './engine.ts';
 
 /** Name under which a restored realm finds the host again. */
 const emitName = 'emit';
@@ -33,16 +42,24 @@ interface BootImage {
   readonly dispatch: number;
 }
 
-export function createEngine(): Engine {
-  const wasmPath = createRequire(import.meta.url).resolve('quickjs-wasi/quickjs.wasm');
-  const bytes = readFileSync(wasmPath);
+/** Of an image as it is stored: which kernel on which engine, which engine, and where the kernel's `dispatch` is in it. */
+const digestBytes = 32;
+const headBytes = 2 * digestBytes + 4;
+
+/** Beside the built file alone: the kernel of sources may be another the next moment. */
+const imagePath = join(import.meta.dirname, 'quickjs.image');
+
+export async function createEngine(): Promise<Engine> {
+  const bytes = readFileSync(createRequire(import.meta.url).resolve('quickjs-wasi/quickjs.wasm'));
   const wasm = new wasmApi.Module(bytes);
-  const digest = createHash('sha256').update(bytes).update(kernelSource).digest();
-  let image: BootImage | undefined;
+  const stored = storedImage(bytes);
+  const kernel = stored === undefined ? (await import('../kernel/source.ts')).kernelSource : '';
+  const digest = stored?.digest ?? digestOf(bytes, kernel);
+  let image: BootImage | undefined = stored?.image;
   return {
-    label: `quickjs-wasi sha256:${digest.toString('hex').slice(0, 12)}`,
+    label: `quickjs-wasi sha256:${Buffer.from(digest).toString('hex').slice(0, 12)}`,
     async boot(host, limits) {
-      image ??= await bootImage(wasm, limits);
+      image ??= await bootImage(wasm, kernel, limits);
       const clock = new CpuClock();
       const rejections = new Rejections();
       const vm = await QuickJS.restore(image.snapshot, optionsFor({ wasm, limits, clock, rejections }));
@@ -57,7 +74,7 @@ export function createEngine(): Engine {
     },
     async restore(host, limits, { bytes: saved, cpuMs }) {
       // A snapshot is raw memory of one engine: in another build every address in it would be wrong.
-      if (!digest.equals(saved.subarray(0, digest.length)))
+      if (Buffer.compare(digest, saved.subarray(0, digest.length)) !== 0)
         throw new EngineError({
           kind: 'crash',
           name: 'Error',
@@ -143,7 +160,42 @@ function ownMessage(error: JSValueHandle): string {
   return found?.value?.isString === true ? found.value.toString() : 'an error';
 }
 
-async function bootImage(wasm: WasmModule, limits: EngineLimits): Promise<BootImage> {
+function digestOf(...parts: readonly (Uint8Array | string)[]): Uint8Array {
+  const hash = createHash('sha256');
+  for (const part of parts) hash.update(part);
+  return hash.digest();
+}
+
+/** What the build of the package writes to `imagePath`. */
+export async function bootImageFile(kernel: string): Promise<Uint8Array> {
+  const bytes = readFileSync(createRequire(import.meta.url).resolve('quickjs-wasi/quickjs.wasm'));
+  const limits = { memoryMb: 64, runs: 1, countsCpu: false };
+  const { snapshot, dispatch } = await bootImage(new wasmApi.Module(bytes), kernel, limits);
+  const token = Buffer.alloc(4);
+  token.writeUInt32BE(dispatch);
+  return Buffer.concat([
+    digestOf(bytes, kernel),
+    digestOf(bytes),
+    token,
+    QuickJS.serializeSnapshot(snapshot),
+  ]);
+}
+
+/** Undefined where there is none, or where it was made with another build of the engine: in that one every address in it would be wrong. */
+function storedImage(
+  wasm: Uint8Array,
+): { readonly image: BootImage; readonly digest: Uint8Array } | undefined {
+  if (!existsSync(imagePath)) return undefined;
+  const file = readFileSync(imagePath);
+  if (Buffer.compare(file.subarray(digestBytes, 2 * digestBytes), digestOf(wasm)) !== 0) return undefined;
+  const snapshot = QuickJS.deserializeSnapshot(file.subarray(headBytes));
+  return {
+    image: { snapshot, dispatch: file.readUInt32BE(2 * digestBytes) },
+    digest: file.subarray(0, digestBytes),
+  };
+}
+
+async function bootImage(wasm: WasmModule, kernelSource: string, limits: EngineLimits): Promise<BootImage> {
   const vm = await QuickJS.create(optionsFor({ wasm, limits }));
   const boot = vm.evalCode(kernelSource, kernelFile);
   const emit = vm.newFunction(emitName, () => vm.undefined);

@@ -7,9 +7,9 @@
 import { createRequire } from 'node:module';
 import { VM } from 'vm2';
 import type { Dispatch } from '../kernel/boot.ts';
-import { codeFile, kernelFile, kernelSource } from '../kernel/source.ts';
+import { kernelSource } from '../kernel/source.ts';
 import type { Emit } from '../kernel/state.ts';
-import { type Engine, EngineError, type Realm } from './engine.ts';
+import { codeFile, kernelFile, type Engine, EngineError, type Realm } from './engine.ts';
 import { isVm2Recent, vm2VersionMin } from './vm2-version.ts';
 
 export function createEngine(): Engine {

@@ -34,10 +34,6 @@ const parts: readonly Readonly<Record<string, unknown>>[] = [
   boot,
 ];
 
-/** The file name that frames of the kernel carry; frames of the code carry `codemode.js`. */
-export const kernelFile = 'codemode-kernel.js';
-export const codeFile = 'codemode.js';
-
 export const kernelSource = `(function () {
 'use strict';
 ${parts

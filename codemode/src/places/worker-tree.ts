@@ -38,7 +38,7 @@ export interface Entry {
 /** One tree for all engines that are installed. @throws CodemodeError `unavailable` where the one asked for is not */
 export async function treeContents(wanted: EngineName): Promise<readonly Entry[]> {
   const programs = folders.flatMap((folder) =>
-    globSync(`${folder}/**/*${sourceExtension}`, { cwd: source }).filter(
+    globSync([`${folder}/**/*${sourceExtension}`, `${folder}/*.image`], { cwd: source }).filter(
       (path) => !/\.(?:test|d)\.ts$/.test(path),
     ),
   );

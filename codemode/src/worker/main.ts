@@ -12,7 +12,7 @@ import { Session } from './session.ts';
 async function loadEngine(name: EngineName): Promise<Engine> {
   switch (name) {
     case 'quickjs':
-      return (await import('../engines/quickjs.ts')).createEngine();
+      return await (await import('../engines/quickjs.ts')).createEngine();
     case 'isolated-vm':
       return (await import('../engines/isolated-vm.ts')).createEngine();
     case 'node-vm':
