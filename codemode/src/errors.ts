@@ -5,7 +5,7 @@
  * how it was called.
  */
 export const errorKinds = {
-  syntax: 'the code can not be parsed, or uses what codemode does not offer (import, import())',
+  syntax: 'the code can not be parsed, or uses what codemode does not offer (import, import.meta)',
   runtime: 'the code threw',
   serialization: 'the result, or what the code threw, can not be carried out',
   timeout: 'the run took longer than its wall time',

@@ -134,6 +134,26 @@ return [notes.get('draft'), receipt, await codemode.plan(), Math.random() < 1]`;
     assert.deepEqual((denied.result as readonly unknown[])[1], 'refused: Tool "codemode.pay" was denied: no');
   });
 
+  it('go on with their timers, which stood still', async () => {
+    await using first = createExecutor('quickjs', small);
+    const timed = `let ticks = 0, cleared = 0;
+const late = new Promise((settle) => setTimeout(settle, 300, 'late'));
+const gone = setTimeout(() => { cleared += 1 }, 300);
+const every = setInterval(() => { ticks += 1 }, 20);
+await codemode.pay(1);
+clearTimeout(gone);
+const word = await late;
+await new Promise((settle) => setTimeout(settle, 50));
+clearInterval(every);
+return [word, ticks > 1, cleared]`;
+    const options = { policy: { ask: ['codemode.pay'] }, approve: () => ({ decision: 'suspend' }) as const };
+    const { suspended } = await first.execute(timed, tools, options);
+    assert.ok(suspended);
+    await using second = createExecutor('quickjs', { limits: { memoryMb: 32, wallMs: 5000 } });
+    const { result, error } = await second.resume(suspended, { decision: 'allow' }, tools);
+    assert.deepEqual([error, result], [undefined, ['late', true, 0]]);
+  });
+
   it('outlive the program that started them, as bytes in a file', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'codemode-suspended-'));
     try {

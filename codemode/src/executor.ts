@@ -9,6 +9,7 @@ import { Pool, type PoolOptions } from './host/pool.ts';
 import { Run, type RunOutcome, type RunPlan } from './host/run.ts';
 import { packSuspended, unpackSuspended } from './host/suspended.ts';
 import { type ToolSet, toolSetOf } from './host/tool-set.ts';
+import { unknownToolHint } from './host/unknown-tool.ts';
 import { encodeHost } from './host/values.ts';
 import type { RunSettings } from './kernel/state.ts';
 import { type Limits, withDefaults } from './limits.ts';
@@ -28,6 +29,12 @@ export interface PooledOptions extends PoolOptions {
   readonly name: string;
   readonly limits: Limits;
   readonly logStyle: LogStyle;
+}
+
+interface Program {
+  /** As it was given; empty where only its memory is known. */
+  readonly code: string;
+  readonly linesBefore: number;
 }
 
 type Tools = ToolTree | readonly ResolvedProvider[];
@@ -79,7 +86,7 @@ export class PooledExecutor implements Executor {
     } catch (failure) {
       return refused(failure, executionId, options);
     }
-    return await this.#do(plan, prepared.linesBefore);
+    return await this.#do(plan, { code, linesBefore: prepared.linesBefore });
   }
 
   async resume(
@@ -101,7 +108,7 @@ export class PooledExecutor implements Executor {
     } catch (failure) {
       return refused(failure, options.executionId ?? '', options);
     }
-    return await this.#do(plan, 0);
+    return await this.#do(plan, { code: '', linesBefore: 0 });
   }
 
   async dispose(): Promise<void> {
@@ -132,8 +139,8 @@ export class PooledExecutor implements Executor {
     return { ...more, codec: options.codec ?? 'structured', logStyle: this.#options.logStyle, options };
   }
 
-  async #do(plan: RunPlan, linesBefore: number): Promise<ExecuteResult> {
-    const work = this.#work(plan, linesBefore);
+  async #do(plan: RunPlan, program: Program): Promise<ExecuteResult> {
+    const work = this.#work(plan, program);
     this.#active.add(work);
     try {
       return await work;
@@ -142,7 +149,7 @@ export class PooledExecutor implements Executor {
     }
   }
 
-  async #work(plan: RunPlan, linesBefore: number): Promise<ExecuteResult> {
+  async #work(plan: RunPlan, program: Program): Promise<ExecuteResult> {
     const { executionId, options } = plan;
     const signal = AbortSignal.any([this.#disposing.signal, options.signal ?? never]);
     try {
@@ -158,7 +165,7 @@ export class PooledExecutor implements Executor {
         this.#pool.release(peer, outcome?.isFit === true);
       }
       run.event({ type: 'end', kind: outcome.end.type === 'failed' ? outcome.end.kind : outcome.end.type });
-      return resultOf(plan, outcome, { warm, linesBefore });
+      return resultOf(plan, outcome, { warm, ...program });
     } catch (failure) {
       const known = signal.aborted
         ? new CodemodeError('aborted', 'Execution aborted', { cause: failure })
@@ -221,7 +228,7 @@ function refused(failure: unknown, executionId: string, options: ExecuteOptions)
 function resultOf(
   plan: RunPlan,
   outcome: RunOutcome,
-  how: { readonly warm: boolean; readonly linesBefore: number },
+  how: Program & { readonly warm: boolean },
 ): ExecuteResult {
   const { end } = outcome;
   const base = {
@@ -238,7 +245,7 @@ function resultOf(
     case 'suspended':
       return { result: undefined, suspended: packSuspended(plan, end), ...base };
     case 'failed': {
-      const errorInfo = errorInfoOf(end, how.linesBefore);
+      const errorInfo = errorInfoOf(end, { ...how, tools: plan.tools });
       return { result: undefined, error: errorInfo.message, errorInfo, ...base };
     }
   }
@@ -247,7 +254,7 @@ function resultOf(
 /** Positions in the code as it was given: what was put before it is taken off. */
 function errorInfoOf(
   end: Extract<RunOutcome['end'], { readonly type: 'failed' }>,
-  linesBefore: number,
+  { code, linesBefore, tools }: Program & { readonly tools: ToolSet },
 ): ErrorInfo {
   const frames =
     end.stack === undefined
@@ -260,11 +267,17 @@ function errorInfoOf(
     frame[0].replace(/codemode\.js:(\d+)/, (_, line) => `codemode.js:${Number(line) - linesBefore}`),
   );
   const first = frames[0];
+  const line = first === undefined ? undefined : Number(first[1]) - linesBefore;
+  const hint =
+    end.kind === 'runtime'
+      ? unknownToolHint({ name: end.name, message: end.message, line }, code, tools)
+      : undefined;
+  const message = hint === undefined ? end.message : `${end.message}: ${hint}`;
   return {
     kind: end.kind,
     name: end.name,
-    message: end.message,
-    ...(first !== undefined && { line: Number(first[1]) - linesBefore, column: Number(first[2]) }),
-    ...(lines.length > 0 && { stack: `${end.name}: ${end.message}\n${lines.join('\n')}` }),
+    message,
+    ...(line !== undefined && { line, column: Number(first?.[2]) }),
+    ...(lines.length > 0 && { stack: `${end.name}: ${message}\n${lines.join('\n')}` }),
   };
 }

@@ -27,8 +27,16 @@ const emitName = 'emit';
 /** Engine and kernel before any code: what the code may use comes on top. */
 const ownBytes = 4 * 1024 * 1024;
 
-/** A quarter of what the WebAssembly stack of Node holds: the code's overflow is a RangeError it can catch. */
-const stackBytes = 262_144;
+/**
+ * The code's overflow is an error it can catch where this comes to an end before Node's own stack does, of which JSON's frames take the most:
+ * twelve times what they take here. In linear memory there is 1 MB, and nothing below it: a built-in that needs more than is left ends its realm.
+ */
+const stackBytes = Math.min(1_000_448, Math.floor((stackKbOfNode() * 1024) / 12.5));
+
+function stackKbOfNode(): number {
+  const flag = process.execArgv.find((word) => word.startsWith('--stack-size='));
+  return Number(flag?.slice('--stack-size='.length) ?? 984);
+}
 
 type WasmModule = QuickJSOptions['wasm'];
 
@@ -147,7 +155,6 @@ function optionsFor({ wasm, limits, clock, rejections }: RealmParts): QuickJSOpt
   return {
     wasm,
     memoryLimit: limits.memoryMb * 1_048_576 + ownBytes,
-    maxStackSize: stackBytes,
     timezoneOffset: 0,
     ...(clock !== undefined && { interruptHandler: clock.isOver }),
     ...(rejections !== undefined && { onUnhandledRejection: rejections.note }),
@@ -207,6 +214,10 @@ async function bootImage(wasm: WasmModule, kernelSource: string, limits: EngineL
   return image;
 }
 
+interface StackOwner {
+  readonly exports: { qjs_set_max_stack_size(bytes: number): void };
+}
+
 interface QuickJsParts {
   readonly vm: QuickJS;
   readonly host: EngineHost;
@@ -229,6 +240,8 @@ class QuickJsRealm implements Realm {
     this.#dispatch = parts.dispatch;
     this.#digest = parts.digest;
     const { vm, host } = parts;
+    // Not by its option, which takes half of the stack at most.
+    (vm as unknown as StackOwner).exports.qjs_set_max_stack_size(stackBytes);
     this.#afterJobs = () => parts.rejections.report(host);
     vm.registerHostCallback(emitName, (...args) => {
       const [operation, ...rest] = args.map(primitiveOf);

@@ -6,15 +6,15 @@ import { encodeValue, type EncodeFailure } from './encode.ts';
 import { hardenRealm } from './harden.ts';
 import { inspectValue } from './inspect.ts';
 import { capturePrimordials } from './primordials.ts';
-import { type Emit, guardEmit, type KernelState, type RunSettings } from './state.ts';
+import { type Emit, freezeFunction, guardEmit, type KernelState, type RunSettings } from './state.ts';
 import { decodeAnswer, describeFailure, makeNamespaces, settleCall } from './tools.ts';
 import { installRandom } from './random.ts';
-import { fireTimer, makeTimers } from './timers.ts';
+import { fireTimer, makeTimers, parkTimers, startTimersAgain } from './timers.ts';
 import { makeConsole, makeOutput } from './console.ts';
 
 /**
  * What the engine may ask: `open` (settings as JSON), `run` (the code's function), `settle` (call, ok, text),
- * `fire` (timer).
+ * `fire` (timer), `park` before the realm is saved and `unpark` after it was restored.
  */
 export type Dispatch = (
   ...message: readonly [operation: string, a?: unknown, b?: unknown, c?: unknown]
@@ -63,6 +63,12 @@ export function bootKernel(emit: Emit): Dispatch {
       case 'fire':
         fireTimer(k, a as number);
         return;
+      case 'park':
+        parkTimers(k);
+        return;
+      case 'unpark':
+        startTimersAgain(k);
+        return;
       default:
     }
   };
@@ -77,11 +83,18 @@ export function openRun(k: KernelState, settings: RunSettings, seedRandom: (seed
   for (const [name, value] of Object.entries(makeTimers(k))) define(name, value, false);
   for (const [name, value] of Object.entries(makeOutput(k))) define(name, value, false);
   define('console', makeConsole(k), false);
+  // What `source/guard.ts` puts in the place of `import`.
+  define('$mport', makeImport(), false);
   for (const [name, space] of makeNamespaces(k)) define(name, space, true);
   if (settings.input !== undefined) define('input', decodeAnswer(k, settings.input), true);
   // A place for `global.x = 1`, as programs written for Node do; the real global object stays closed.
   define('global', Object.create(globalThis), false);
   sealGlobal();
+}
+
+export function makeImport(): unknown {
+  const refuse = () => Promise.reject(new TypeError('import() is not available: use the tools'));
+  return freezeFunction(refuse, 'import');
 }
 
 /** Engines whose global object can't be sealed (vm2's is a Proxy) keep their locked members. */

@@ -14,7 +14,7 @@ import { regExpFault } from './reg-exp.ts';
 
 export interface EncodeOptions {
   readonly bytesMax: number;
-  /** Functions and symbols in objects are left out, as JSON does, instead of refused. */
+  /** Functions, symbols and promises in an object, a Map or a Set are left out, as JSON does, instead of refused. */
   readonly dropFunctions: boolean;
 }
 
@@ -147,7 +147,7 @@ export function encodeNode(encoding: Encoding, given: unknown, number: number): 
       'j',
       encodeReference(
         encoding,
-        (given as { toJSON(key: string): unknown }).toJSON(encoding.keys[number] ?? ''),
+        dropped(encoding, (given as { toJSON(key: string): unknown }).toJSON(encoding.keys[number] ?? '')),
         number,
         'toJSON()',
       ),
@@ -166,8 +166,7 @@ export function encodeObject(
   for (let at = 0; at < keys.length; at += 1) {
     const key = keys[at] ?? '';
     const value = given[key];
-    if (encoding.options.dropFunctions && (typeof value === 'function' || typeof value === 'symbol'))
-      continue;
+    if (isLeftOut(encoding, value)) continue;
     encodeGrow(encoding, key.length + 4);
     node[node.length] = key;
     node[node.length] = encodeReference(encoding, value, number, key);
@@ -203,9 +202,14 @@ export function encodeArray(encoding: Encoding, given: readonly unknown[], numbe
 }
 
 export function dropped(encoding: Encoding, value: unknown): unknown {
-  return encoding.options.dropFunctions && (typeof value === 'function' || typeof value === 'symbol')
-    ? null
-    : value;
+  return isLeftOut(encoding, value) ? null : value;
+}
+
+/** Of a tool's answer: what can't be carried costs its own place, not the answer. */
+export function isLeftOut(encoding: Encoding, value: unknown): boolean {
+  if (!encoding.options.dropFunctions) return false;
+  if (typeof value === 'function' || typeof value === 'symbol') return true;
+  return typeof value === 'object' && value !== null && encoding.p.tagOf(value) === '[object Promise]';
 }
 
 /** Values with a meaning of their own. A tag can be forged, so every reader below checks what it is given. */
@@ -224,6 +228,7 @@ export function encodeSpecial(encoding: Encoding, given: unknown, number: number
       case '[object Map]': {
         const node: unknown[] = ['m'];
         p.mapForEach(given, (value, key) => {
+          if (isLeftOut(encoding, value) || isLeftOut(encoding, key)) return;
           node[node.length] = inside(key, 'key');
           node[node.length] = inside(value, typeof key === 'string' ? key : 'value');
         });
@@ -232,6 +237,7 @@ export function encodeSpecial(encoding: Encoding, given: unknown, number: number
       case '[object Set]': {
         const node: unknown[] = ['s'];
         p.setForEach(given, (value) => {
+          if (isLeftOut(encoding, value)) return;
           node[node.length] = inside(value, 'member');
         });
         return node;
@@ -273,7 +279,8 @@ export function encodeError(encoding: Encoding, given: Error, number: number): u
   const message = `${given.message}`;
   encodeGrow(encoding, name.length + message.length);
   const node: unknown[] = ['e', name, message];
-  if (Object.hasOwn(given, 'cause')) node[3] = encodeReference(encoding, given.cause, number, 'cause');
+  if (Object.hasOwn(given, 'cause') && !isLeftOut(encoding, given.cause))
+    node[3] = encodeReference(encoding, given.cause, number, 'cause');
   return node;
 }
 

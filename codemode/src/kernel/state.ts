@@ -37,6 +37,14 @@ export interface Pending {
   readonly reject: (error: unknown) => void;
 }
 
+export interface Timer {
+  readonly run: () => void;
+  readonly repeats: boolean;
+  readonly ms: number;
+  /** By the realm's clock; of a run that is saved, what is left until then. */
+  due: number;
+}
+
 export interface KernelState {
   readonly p: Primordials;
   readonly emit: Emit;
@@ -49,7 +57,7 @@ export interface KernelState {
   calls: number;
   readonly pending: Map<number, Pending>;
   timerCount: number;
-  readonly timers: Map<number, { readonly run: () => void; readonly repeats: boolean }>;
+  readonly timers: Map<number, Timer>;
   /** Ends the run with what was thrown. */
   fail: (thrown: unknown) => void;
 }

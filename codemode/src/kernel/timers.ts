@@ -11,16 +11,18 @@ export interface Timers {
 }
 
 export function makeTimers(k: KernelState): Timers {
+  const now = Date.now;
   const start = (repeats: boolean) => (run: unknown, delay: unknown, args: readonly unknown[]) => {
     if (typeof run !== 'function') throw new TypeError('a timer takes a function');
     if (k.timers.size >= k.settings.timers) throw new RangeError(`more than ${k.settings.timers} timers`);
     const wanted = Number(delay);
     // The same clamp as everywhere: NaN and negative are none, beyond 2^31 - 1 would wrap.
-    const ms = wanted > 0 ? (wanted > 2_147_483_647 ? 2_147_483_647 : wanted) : 0;
+    const clamped = wanted > 0 ? (wanted > 2_147_483_647 ? 2_147_483_647 : wanted) : 0;
+    const ms = repeats && clamped < 1 ? 1 : clamped;
     k.timerCount += 1;
     const id = k.timerCount;
-    k.timers.set(id, { run: () => Reflect.apply(run, undefined, args), repeats });
-    k.emit('timer', id, repeats && ms < 1 ? 1 : ms, repeats ? 1 : 0);
+    k.timers.set(id, { run: () => Reflect.apply(run, undefined, args), repeats, ms, due: now() + ms });
+    k.emit('timer', id, ms, repeats ? 1 : 0);
     return id;
   };
   const clear = (id: unknown) => {
@@ -60,5 +62,21 @@ export function runCallback(k: KernelState, run: () => void): void {
     run();
   } catch (thrown) {
     k.fail(thrown);
+  }
+}
+
+/** Before the realm is saved: the time until it goes on does not count. */
+export function parkTimers(k: KernelState): void {
+  const now = Date.now();
+  for (const timer of k.timers.values()) timer.due = timer.due > now ? timer.due - now : 0;
+}
+
+/** In the worker that goes on, which knows none of them. */
+export function startTimersAgain(k: KernelState): void {
+  const now = Date.now();
+  for (const [id, timer] of k.timers) {
+    const ms = timer.repeats ? timer.ms : timer.due;
+    timer.due = now + ms;
+    k.emit('timer', id, ms, timer.repeats ? 1 : 0);
   }
 }

@@ -11,6 +11,7 @@ import type { Duplex, Readable, Writable } from 'node:stream';
 import { CodemodeError } from '../errors.ts';
 import { bindFlags, type Confinement, confinementState } from './confinement.ts';
 import type { Exit, Place, PlacedWorker } from './place.ts';
+import { isStackWide, prlimit, wideStackBytes } from './programs.ts';
 
 export interface ChildCommand {
   readonly program: string;
@@ -27,12 +28,12 @@ const diagnosticsBytesMax = 16_384;
 
 /** util-linux, on every Debian: without them the child still dies with us, when its socket ends. */
 const setpriv = ['/usr/bin/setpriv', '/bin/setpriv'].find((path) => existsSync(path));
-const prlimit = ['/usr/bin/prlimit', '/bin/prlimit'].find((path) => existsSync(path));
 
-/** No core files; no more descriptors than Node itself needs. */
+/** No core files; no more descriptors than Node itself needs; a stack for the calls of QuickJS, which are Node's own. */
+const stackLimit = isStackWide ? [`--stack=${wideStackBytes}`] : [];
 const wrapper = [
   ...(setpriv === undefined ? [] : [setpriv, '--pdeathsig', 'KILL', '--no-new-privs', '--']),
-  ...(prlimit === undefined ? [] : [prlimit, '--core=0', '--nofile=256', '--']),
+  ...(prlimit === undefined ? [] : [prlimit, '--core=0', '--nofile=256', ...stackLimit, '--']),
 ];
 
 /** @throws where it is refused by the machine, at `start()` */
@@ -186,13 +187,14 @@ export function processorMs(pid: number): number | undefined {
  * would do. It covers typed arrays and WebAssembly, which V8's own limit does not.
  */
 async function limitData(child: ChildProcess, pid: number | undefined, moreMb: number): Promise<void> {
-  if (prlimit === undefined || pid === undefined) return;
+  const program = prlimit;
+  if (program === undefined || pid === undefined) return;
   const mapped = dataBytes(pid);
   if (mapped === undefined) return;
   const bytes = mapped + moreMb * 1_048_576;
   await new Promise<void>((settle, reject) => {
     // Neither the child nor, below bubblewrap, the engine is reaped yet, so its number can't have become another's.
-    execFile(prlimit, ['--pid', `${pid}`, `--data=${bytes}`], (error) => {
+    execFile(program, ['--pid', `${pid}`, `--data=${bytes}`], (error) => {
       if (error === null || child.exitCode !== null || child.signalCode !== null) settle();
       else reject(new CodemodeError('unavailable', `the memory limit can not be set: ${error.message}`));
     });

@@ -13,7 +13,7 @@ import type { EngineName } from '../protocol/frames.ts';
 import { placeChild, processorMs } from './child.ts';
 import { ensureImage } from './container-image.ts';
 import { killedCode, type Place, type PlacedWorker } from './place.ts';
-import { nodeFlags } from './programs.ts';
+import { isStackWide, nodeFlags, wideStackBytes } from './programs.ts';
 import { withRemoval } from './removal.ts';
 import { programInside } from './worker-tree.ts';
 
@@ -84,6 +84,7 @@ async function startContainer(
     `--memory=${memoryMb + ownMb}m`,
     `--memory-swap=${memoryMb + ownMb}m`,
     '--cpus=2',
+    ...(isStackWide ? [`--ulimit=stack=${wideStackBytes}:${wideStackBytes}`] : []),
     '--log-driver=none',
     '--env=TZ=UTC',
     '--workdir=/',
@@ -93,7 +94,7 @@ async function startContainer(
   ];
   const command = [
     '/usr/bin/node',
-    ...nodeFlags(engine, memoryMb),
+    ...nodeFlags(engine, memoryMb, isStackWide),
     '--permission',
     '--allow-fs-read=/codemode/',
     ...addonFlags(engine),

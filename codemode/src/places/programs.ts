@@ -1,10 +1,13 @@
 /** How the worker's program is started by each runtime: paths, flags, and why each flag is there. */
-import { existsSync, realpathSync } from 'node:fs';
+import { existsSync, readFileSync, realpathSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, extname, join } from 'node:path';
 import { CodemodeError } from '../errors.ts';
 import type { EngineName } from '../protocol/frames.ts';
 import type { ChildCommand } from './child.ts';
+
+/** util-linux, on every Debian. */
+export const prlimit = ['/usr/bin/prlimit', '/bin/prlimit'].find((path) => existsSync(path));
 
 const source = dirname(import.meta.dirname);
 /** `.ts` in the repository, `.js` in the published package: Node strips no types below a `node_modules`. */
@@ -46,14 +49,39 @@ function packagePlace(name: string, from: string): string {
 export function nodeCommand(engine: EngineName, memoryMb: number): ChildCommand {
   return {
     program: process.execPath,
-    args: [...nodeFlags(engine, memoryMb), ...permissionFlags(engine), workerProgram, 'fd3'],
+    args: [
+      ...nodeFlags(engine, memoryMb, isStackWide && prlimit !== undefined),
+      ...permissionFlags(engine),
+      workerProgram,
+      'fd3',
+    ],
     env,
     channel: 'fd3',
     files: readable(engine),
   };
 }
 
-export function nodeFlags(engine: EngineName, memoryMb: number): readonly string[] {
+/** Of the 8 MB that a main thread has everywhere, and of what it may be given where that is in somebody's hands. */
+const narrowStackKb = 7400;
+const wideStackKb = 14_000;
+export const wideStackBytes = 16_777_216;
+
+/** Whether a process of this one's may be given a larger stack. */
+export const isStackWide = hasRoomForStack();
+
+function hasRoomForStack(): boolean {
+  try {
+    const hard = /^Max stack size\s+\S+\s+(\S+)/m.exec(readFileSync('/proc/self/limits', 'latin1'))?.[1];
+    return hard === 'unlimited' || Number(hard) >= wideStackBytes;
+  } catch {
+    return false;
+  }
+}
+
+/** @param isWide the place sets the limit on the stack to `wideStackBytes` */
+export function nodeFlags(engine: EngineName, memoryMb: number, isWide: boolean): readonly string[] {
+  const stackKb = isWide ? wideStackKb : narrowStackKb;
+
   return [
     // Node says with each TypeScript file that it strips types.
     '--no-warnings',
@@ -61,8 +89,8 @@ export function nodeFlags(engine: EngineName, memoryMb: number): readonly string
     ...(engine === 'isolated-vm' ? ['--no-node-snapshot'] : []),
     // The heap that is the code's (vm2), or the worker's own with frames of 16 MB in it.
     `--max-old-space-size=${engine === 'vm2' ? memoryMb + 48 : 256}`,
-    // A main thread has 8 MB of stack; with half of it the interpreter's own limit comes first, which the code can catch.
-    ...(engine === 'quickjs' ? ['--stack-size=3900'] : []),
+    // Its calls are Node's own, and take ten times as much of the stack as those of V8.
+    ...(engine === 'quickjs' ? [`--stack-size=${stackKb}`] : []),
     // Nobody attaches a debugger to a process that runs foreign code.
     '--disable-sigusr1',
   ];

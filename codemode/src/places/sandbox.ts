@@ -81,7 +81,7 @@ async function startSandbox(
     ]),
   ) as { readonly id: string };
   const [program, ...first] = command;
-  const node = ['/usr/bin/node', ...nodeFlags(engine, memoryMb), programInside, 'stdio'];
+  const node = ['/usr/bin/node', ...nodeFlags(engine, memoryMb, false), programInside, 'stdio'];
   const child = spawn(program, [...first, 'exec', '-e', 'TZ=UTC', id, '--', ...node], {
     stdio: ['pipe', 'pipe', 'pipe'],
     detached: true,

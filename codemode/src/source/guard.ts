@@ -6,6 +6,28 @@ import type { Node } from 'acorn';
 import { CodemodeError } from '../errors.ts';
 import { nodesOf, parseBody } from './parse.ts';
 
+/**
+ * What stands for `import` in `import(…)`: a global of the kernel that rejects. As long as the word itself, and a name where that is a word, so
+ * that nothing of the program moves or is read differently.
+ */
+const importStandIn = '$mport';
+
+/** The program with a call that rejects for each `import()`: a program may ask for a module and go on without it. */
+export function withoutImports(text: string): string {
+  if (!text.includes('import')) return text;
+  const starts = [...nodesOf(parseWrapped(text))].flatMap(({ type, start }) =>
+    // A parenthesis stands before the text.
+    type === 'ImportExpression' ? [start - 1] : [],
+  );
+  let changed = '';
+  let done = 0;
+  for (const start of starts.sort((one, other) => one - other)) {
+    changed += `${text.slice(done, start)}${importStandIn}`;
+    done = start + importStandIn.length;
+  }
+  return changed + text.slice(done);
+}
+
 /** @throws CodemodeError of kind `syntax` */
 export function guard(text: string): void {
   const program = parseWrapped(text);
@@ -28,7 +50,7 @@ function parseWrapped(text: string) {
   }
 }
 
-/** node:vm answers a rejected `import()` with an error of the outer realm, so this check is what holds there. */
+/** node:vm answers a rejected `import()` with an error of the outer realm, so this check is what holds there: none is left by now. */
 function refuse(node: Node): void {
   if (node.type === 'ImportExpression') throw refusal('import() is not available: use the tools');
   if (node.type === 'MetaProperty' && 'meta' in node && (node.meta as { name?: string }).name === 'import') {

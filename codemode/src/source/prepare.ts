@@ -4,7 +4,7 @@
  */
 import { CodemodeError } from '../errors.ts';
 import { stripFence } from './fence.ts';
-import { guard } from './guard.ts';
+import { guard, withoutImports } from './guard.ts';
 import { type Normalized, normalize } from './normalize.ts';
 import { isUnsupported, stripTypes } from './typescript.ts';
 
@@ -29,8 +29,9 @@ export function prepare(code: string, options: PrepareOptions): Prepared {
   if (!code.isWellFormed()) throw new CodemodeError('syntax', 'the code is not well-formed Unicode');
   const fenced = stripFence(code);
   const normalized = withoutStackOverflow(() => toFunction(fenced.code, options.language));
-  withoutStackOverflow(() => guard(normalized.text));
-  return { text: normalized.text, linesBefore: normalized.linesBefore - fenced.linesBefore };
+  const text = withoutStackOverflow(() => withoutImports(normalized.text));
+  withoutStackOverflow(() => guard(text));
+  return { text, linesBefore: normalized.linesBefore - fenced.linesBefore };
 }
 
 /** JavaScript first: stripping types from JavaScript could change it (`a < b > (c)`). */

@@ -1,6 +1,6 @@
 /** Each limit ends the run with its own kind; the suite runs a harmless program after each, on the same executor. */
 import assert from 'node:assert/strict';
-import { type Case, type Expect, fails } from './case.ts';
+import { type Case, type Expect, fails, returns } from './case.ts';
 
 const soon = () => ({ limits: { wallMs: 400 } });
 const timesOut = fails('timeout', /timed out after 400ms/);
@@ -160,6 +160,25 @@ export const limitCases: readonly Case[] = [
     name: 'stack: caught',
     code: 'return (function f() { try { return f() } catch (e) { return e instanceof Error } })()',
     expect: ({ result }) => assert.equal(result, true),
+  },
+  {
+    name: 'stack: two thousand calls deep',
+    code: `const down = (n) => (n === 0 ? 0 : 1 + down(n - 1));
+class Node { constructor(depth) { this.next = depth > 0 ? new Node(depth - 1) : null } count() { return 1 + (this.next?.count() ?? 0) } }
+const inTimer = await new Promise((settle) => setTimeout(() => settle(down(2000))));
+return [down(2000), new Node(1900).count(), inTimer, await codemode.echo(1).then(() => down(2000))]`,
+    tools: () => ({ echo: (x) => x }),
+    expect: returns([2000, 1901, 2000, 2000]),
+  },
+  {
+    name: 'stack: built-ins that call themselves come to an end that can be caught',
+    code: `let object = {}, list = [], bound = () => 1;
+for (let i = 0; i < 20000; i++) { object = { object }; list = [list]; }
+const outcomes = [];
+for (const attempt of [() => JSON.stringify(object), () => JSON.parse('['.repeat(100000)), () => list.flat(Infinity), () => String(list), () => { const f = () => [2, 1].sort(f); f() }])
+  try { attempt(); outcomes.push('done') } catch (error) { outcomes.push(error instanceof Error) }
+return [outcomes.length, outcomes.every((outcome) => outcome === true || outcome === 'done')]`,
+    expect: returns([5, true]),
   },
   { name: 'stack: uncaught', code: '(function f() { f() })()', expect: fails('runtime', /stack|recursion/i) },
   {

@@ -90,6 +90,36 @@ export const toolCases: readonly Case[] = [
     expect: returns({ a: 1 }),
   },
   {
+    name: 'tools: functions in Maps, Sets, lists and errors of an answer are left out',
+    code: 'const { map, set, list, error, later, json } = await codemode.get(); return [[...map], [...set], list, error.cause, later, json]',
+    tools: () => ({
+      get: () => ({
+        map: new Map<unknown, unknown>([
+          ['a', 1],
+          ['f', () => process.pid],
+          [() => 1, 'key'],
+          ['deep', new Map([['g', Symbol('x')]])],
+        ]),
+        set: new Set([1, () => 1, Promise.resolve(1)]),
+        list: [1, () => 1, Promise.resolve(2), 3],
+        error: new Error('x', { cause: () => 1 }),
+        later: Promise.resolve(1),
+        json: { toJSON: () => () => 1 },
+      }),
+    }),
+    expect: returns([
+      [
+        ['a', 1],
+        ['deep', new Map()],
+      ],
+      [1],
+      [1, null, null, 3],
+      undefined,
+      undefined,
+      null,
+    ]),
+  },
+  {
     name: 'tools: an answer with a then is data',
     code: 'return Object.keys(await codemode.get())',
     tools: () => ({ get: () => JSON.parse('{"then":5,"x":1}') as unknown }),
@@ -162,6 +192,21 @@ export const toolCases: readonly Case[] = [
     name: 'tools: calling an unknown one',
     code: 'await codemode.nope()',
     expect: fails('runtime', /not a function/),
+  },
+  {
+    name: 'tools: calling an unknown one names the nearest',
+    code: 'const all = Object.keys(codemode);\nreturn await codemode.github.listIssue({ repo: all[0] })',
+    tools: () => ({ github: { list_issues: () => 1, get_issue: () => 2 }, listen: () => 3 }),
+    expect: fails(
+      'runtime',
+      /not a function: there is no tool "codemode\.github\.listIssue"; the nearest is "codemode\.github\.list_issues"/,
+    ),
+  },
+  {
+    name: 'tools: a failure beside a tool is not about tools',
+    code: 'const o = {}; await codemode.note(1); o.nothing()',
+    tools: () => ({ note: () => 1 }),
+    expect: ({ error }) => assert.doesNotMatch(error ?? '', /no tool/),
   },
   {
     name: 'tools: can be listed',

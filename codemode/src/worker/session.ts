@@ -45,6 +45,7 @@ export class Session implements EngineHost {
   /** The realm was restored: its code waits for an answer. */
   resume(nonce: string): void {
     this.#nonce = nonce;
+    this.#guarded((realm) => realm.dispatch('unpark'));
   }
 
   settle(call: number, ok: boolean, text: string | undefined): void {
@@ -52,6 +53,7 @@ export class Session implements EngineHost {
   }
 
   suspend(): void {
+    if (this.#realm?.snapshot !== undefined) this.#guarded((realm) => realm.dispatch('park'));
     const nonce = this.#nonce;
     const bytes = this.#realm?.snapshot?.();
     if (nonce === undefined || bytes === undefined) return;
