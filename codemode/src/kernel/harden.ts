@@ -7,6 +7,7 @@
  */
 import { removeLaterMembers } from './edition.ts';
 import type { Primordials } from './primordials.ts';
+import { installWeb } from './web/install.ts';
 
 /** Globals that stay; every other one is removed, so that all engines show the same. */
 export function allowedGlobals(): readonly string[] {
@@ -236,6 +237,7 @@ export function hardenRealm(p: Primordials): void {
   removeLaterMembers();
   tameStacks();
   blockCodeFromText(functionPrototypes);
+  installWeb(p);
   tameOverrides(p);
   freezeReachable([...functionPrototypes, ...iterators]);
   lockGlobals();

@@ -17,6 +17,14 @@ import * as regExp from './reg-exp.ts';
 import * as state from './state.ts';
 import * as timers from './timers.ts';
 import * as tools from './tools.ts';
+import * as webAbort from './web/abort.ts';
+import * as webClone from './web/clone.ts';
+import * as webHost from './web/host.ts';
+import * as webInstall from './web/install.ts';
+import * as webPercent from './web/percent.ts';
+import * as webText from './web/text.ts';
+import * as webUrl from './web/url.ts';
+import * as webUrlRecord from './web/url-record.ts';
 
 const parts: readonly Readonly<Record<string, unknown>>[] = [
   regExp,
@@ -31,6 +39,14 @@ const parts: readonly Readonly<Record<string, unknown>>[] = [
   timers,
   tools,
   consoles,
+  webAbort,
+  webClone,
+  webHost,
+  webInstall,
+  webPercent,
+  webText,
+  webUrl,
+  webUrlRecord,
   boot,
 ];
 

@@ -369,7 +369,7 @@ return [seen, n]`,
     name: 'globals: the same everywhere',
     code: `return Object.getOwnPropertyNames(globalThis).filter((name) => !['Intl', 'Iterator', 'InternalError', 'VMError', 'Proxy', 'Symbol(Symbol.toStringTag)', 'Temporal'].includes(name) && globalThis[name] !== undefined).sort().join(' ')`,
     expect: returns(
-      '$mport AggregateError Array ArrayBuffer BigInt BigInt64Array BigUint64Array Boolean DataView Date Error EvalError Float32Array Float64Array Function Infinity Int16Array Int32Array Int8Array JSON Map Math NaN Number Object Promise RangeError ReferenceError Reflect RegExp Set String Symbol SyntaxError TypeError URIError Uint16Array Uint32Array Uint8Array Uint8ClampedArray WeakMap WeakSet clearInterval clearTimeout codemode console decodeURI decodeURIComponent encodeURI encodeURIComponent escape eval global globalThis image isFinite isNaN parseFloat parseInt queueMicrotask setInterval setTimeout text unescape',
+      '$mport AbortController AbortSignal AggregateError Array ArrayBuffer BigInt BigInt64Array BigUint64Array Boolean DataView Date Error EvalError Float32Array Float64Array Function Infinity Int16Array Int32Array Int8Array JSON Map Math NaN Number Object Promise RangeError ReferenceError Reflect RegExp Set String Symbol SyntaxError TextDecoder TextEncoder TypeError URIError URL URLSearchParams Uint16Array Uint32Array Uint8Array Uint8ClampedArray WeakMap WeakSet atob btoa clearInterval clearTimeout codemode console decodeURI decodeURIComponent encodeURI encodeURIComponent escape eval global globalThis image isFinite isNaN parseFloat parseInt queueMicrotask setInterval setTimeout structuredClone text unescape',
     ),
   },
 ];

@@ -1,9 +1,12 @@
-/** Which built-ins a program finds: the same on every engine, ES2025 and what all of them have beside it. */
+/** Which built-ins a program finds: the same on every engine, ES2025, what all of them have beside it, and what the kernel has of the web. */
 import assert from 'node:assert/strict';
-import type { Case } from './case.ts';
+import { type Case, returns } from './case.ts';
 
 /** By constructor or namespace, its own members and, behind `#`, those of its prototype. */
 export const members: readonly string[] = [
+  'AbortController#: abort constructor signal',
+  'AbortSignal: abort any timeout',
+  'AbortSignal#: aborted addEventListener constructor reason removeEventListener throwIfAborted',
   'AggregateError#: constructor message',
   'Array: from fromAsync isArray of',
   'Array#: at concat constructor copyWithin entries every fill filter find findIndex findLast findLastIndex flat flatMap forEach includes indexOf join keys lastIndexOf map pop push reduce reduceRight reverse shift slice some sort splice toLocaleString toReversed toSorted toSpliced toString unshift values with',
@@ -57,8 +60,13 @@ export const members: readonly string[] = [
   'Symbol: asyncDispose asyncIterator dispose for hasInstance isConcatSpreadable iterator keyFor match matchAll replace search species split toPrimitive toStringTag unscopables',
   'Symbol#: constructor description toString valueOf',
   'SyntaxError#: constructor message',
+  'TextDecoder#: constructor decode encoding fatal ignoreBOM',
+  'TextEncoder#: constructor encode encodeInto encoding',
   'TypeError#: constructor message',
   'URIError#: constructor message',
+  'URL: canParse parse',
+  'URL#: constructor hash host hostname href origin password pathname port protocol search searchParams toJSON toString username',
+  'URLSearchParams#: append constructor delete entries forEach get getAll has keys set size sort toString values',
   'Uint16Array: BYTES_PER_ELEMENT',
   'Uint16Array#: BYTES_PER_ELEMENT constructor',
   'Uint32Array: BYTES_PER_ELEMENT',
@@ -114,5 +122,41 @@ export const editionCases: readonly Case[] = [
         assert.deepEqual(rest(result as readonly string[]), rest(members));
       },
     },
+  },
+  {
+    name: 'built-ins: URLs, texts, clones and signals',
+    code: `const url = new URL('../b c?x=1&y=ä#h', 'https://User@EXAMPLE.com:443/a/d/');
+url.searchParams.append('z', '2 3');
+const bytes = new TextEncoder().encode('ü€😀');
+const given = { map: new Map([[1n, new Date(5)]]), list: [, 1] };
+given.self = given;
+const copy = structuredClone(given);
+const controller = new AbortController();
+const heard = [];
+controller.signal.addEventListener('abort', (event) => heard.push(event.type), { once: true });
+const any = AbortSignal.any([controller.signal, AbortSignal.timeout(60000)]);
+controller.abort();
+const late = AbortSignal.timeout(1);
+await new Promise((settle) => late.addEventListener('abort', settle));
+let refused = '';
+try { structuredClone({ f() {} }) } catch (error) { refused = error.name }
+return [url.href, [...url.searchParams.keys()], URL.canParse('/x'), [...bytes], new TextDecoder().decode(bytes), copy.self === copy && copy !== given && copy.map.get(1n).getTime(), 0 in copy.list, refused, atob(btoa('\\xff\\0')) === '\\xff\\0', heard, any.aborted, any.reason.name, late.reason.name, String(new URLSearchParams({ a: 'ü +' })), Object.prototype.toString.call(url)]`,
+    expect: returns([
+      'https://User@example.com/a/b%20c?x=1&y=%C3%A4&z=2+3#h',
+      ['x', 'y', 'z'],
+      false,
+      [195, 188, 226, 130, 172, 240, 159, 152, 128],
+      'ü€😀',
+      5,
+      false,
+      'DataCloneError',
+      true,
+      ['abort'],
+      true,
+      'AbortError',
+      'TimeoutError',
+      'a=%C3%BC+%2B',
+      '[object URL]',
+    ]),
   },
 ];

@@ -291,6 +291,12 @@ export const toolCases: readonly Case[] = [
     expect: fails('config', /Provider name "Promise" is reserved/),
   },
   {
+    name: 'names: a namespace that is a built-in',
+    code: 'return 1',
+    tools: () => [{ name: 'URL', fns: {} }],
+    expect: fails('config', /Provider name "URL" is reserved/),
+  },
+  {
     name: 'names: not an identifier',
     code: 'return 1',
     tools: () => [{ name: 'a-b', fns: {} }],
