@@ -31,15 +31,16 @@ export function regExpReader(
 }
 
 /**
- * What is wrong with it, if anything. With `u` and `v` a property is hundreds of ranges, which V8 merges with all others, `\W` nearly as many where case is
- * ignored, and a property of strings (`\p{RGI_Emoji}`) thousands of alternatives: with two of those or ten of the others the worst known takes nine milliseconds.
+ * What is wrong with it, if anything. With `u` and `v` a property is hundreds of ranges, which V8 merges with all others, `\W` nearly as many, as `\w`
+ * where case is ignored, and a property of strings (`\p{RGI_Emoji}`) thousands of alternatives: with two of those or ten of the others the worst known takes nine milliseconds.
  */
 export function regExpFault(source: string, flags: string): string | undefined {
   if (source.length > 1024) return 'is longer than 1024 characters';
   if (!/[uv]/.test(flags)) return undefined;
-  const classes = source.split(/\\(?:[pP]\{|W)/).length - 1;
+  const isCaseIgnored = flags.includes('i') || /\(\?[a-z]*i/.test(source);
+  const classes = source.split(isCaseIgnored ? /\\(?:[pP]\{|[wW])/ : /\\(?:[pP]\{|W)/).length - 1;
   const ofStrings = source.split(/\\p\{(?:RGI_|Basic_Emoji|Emoji_Keycap_)/).length - 1;
-  return classes + 4 * ofStrings > 10 ? 'names too many classes of characters (\\p, \\W)' : undefined;
+  return classes + 4 * ofStrings > 10 ? 'names too many classes of characters (\\p, \\W, \\w)' : undefined;
 }
 
 /** A pattern that this engine refuses must not end the run that carries it. @throws TypeError for one that no writer sends */

@@ -90,6 +90,17 @@ return note;`;
     assert.deepEqual(JSON.parse(textOf(result as never)), ['codemode.my_notes.add_note']);
   });
 
+  it('answers within bounds, whatever a program shows and returns', async () => {
+    const code = `for (let i = 0; i < 20; i++) { text('x'.repeat(40000)); console.log('y'.repeat(40000)) }
+let deep = []; for (let i = 0; i < 900; i++) deep = [deep, deep.length];
+return [deep, 'z'.repeat(500000)]`;
+    const result = await client.callTool({ name: 'execute', arguments: { code } });
+    assert.equal(result.isError, undefined);
+    const length = textOf(result as never).length;
+    assert.ok(length < 80_000, `${length} characters`);
+    assert.equal(textOf(result as never).match(/TRUNCATED/g)?.length, 3);
+  });
+
   it('tells a tool’s failure, a denied tool and a wrong program as errors', async () => {
     for (const [code, message] of [
       ['await codemode.files.read_text_file({ path: "/etc/passwd" })', /runtime error: .*denied/i],

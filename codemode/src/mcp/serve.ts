@@ -7,7 +7,7 @@ import { declarationsOf } from '../tools/declarations.ts';
 import { judge } from '../host/policy.ts';
 import { ToolSearch, withSearch } from '../tools/search.ts';
 import type { ExecuteOptions, ExecuteResult, Executor, ToolTree } from '../types.ts';
-import { resultText } from './result-text.ts';
+import { cutOutput, resultText } from './result-text.ts';
 
 /** Declarations up to here go into the tool's description; larger sets are for `search`. */
 const descriptionCharsMax = 12_000;
@@ -91,7 +91,7 @@ function describe(entries: readonly CatalogEntry[]): string {
 }
 
 function answerOf(result: ExecuteResult) {
-  const blocks = (result.output ?? []).map((block) => ({ ...block }));
+  const blocks = cutOutput(result.output ?? []).map((block) => ({ ...block }));
   return {
     content: [...blocks, { type: 'text' as const, text: resultText(result) }],
     ...(result.error !== undefined && { isError: true }),

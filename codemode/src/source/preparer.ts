@@ -12,10 +12,12 @@ import type { ThreadAnswer } from './prepare-thread.ts';
 /** The worst known program of this length takes 30 ms; most that models write are shorter. */
 const directCharsMax = 2048;
 /**
- * A property of characters in an expression: the parser of JavaScript has the engine read each expression, and seventy of these take a third of a second. What
- * looks like one without being one is read in a thread for nothing.
+ * A property of characters in an expression, or many words where case is ignored: the parser of JavaScript has the engine read each expression, and
+ * seventy of the one take a third of a second, a thousand of the other a tenth. What looks like one without being one is read in a thread for nothing.
  */
-const property = /\\p\{/i;
+const isSlowToRead = (code: string) =>
+  /\\p\{/i.test(code) ||
+  (/\\w/i.test(code) && /\/[a-z]*[uv]/.test(code) && /\/[a-z]*i|\(\?[a-z-]*i/.test(code));
 /** A quarter of a megabyte of ordinary code takes 0.2 s of an idle processor. */
 const prepareMsMax = 5000;
 /** A program that takes all its time must not hold up every other. */
@@ -46,7 +48,7 @@ export class Preparer {
 
   /** Undefined where only the thread can tell. */
   #directly(code: string, options: PrepareOptions): Prepared | undefined {
-    if (code.length <= directCharsMax && options.language !== 'typescript' && !property.test(code)) {
+    if (code.length <= directCharsMax && options.language !== 'typescript' && !isSlowToRead(code)) {
       try {
         return prepare(code, { ...options, language: 'javascript' });
       } catch (failure) {

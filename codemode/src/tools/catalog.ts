@@ -5,6 +5,7 @@
 import { z } from 'zod';
 import { chargeRun } from '../host/tool-context.ts';
 import type { ToolFn, ToolTree } from '../types.ts';
+import { bounded } from './bounded.ts';
 import { refuseExpansive } from './expanse.ts';
 import { uniqueNames } from './names.ts';
 
@@ -81,7 +82,7 @@ function checked({ inputSchema, execute }: ToolDefinition): ToolFn {
     if (schema === undefined) return execute(input);
     const parsed = chargeRun(() => {
       refuseExpansive(input);
-      return schema.safeParse(input === undefined ? {} : input);
+      return bounded(() => schema.safeParse(input === undefined ? {} : input));
     });
     if (parsed.success) return execute(parsed.data);
     throw new TypeError(`invalid input: ${z.prettifyError(parsed.error)}`);

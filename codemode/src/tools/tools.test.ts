@@ -89,6 +89,21 @@ it('catalogOf() checks arguments by Zod and by JSON Schema', async () => {
   assert.equal(tree['plain']?.(5), 5);
 });
 
+it('catalogOf() ends a check whose expression takes for ever, and checks the next', () => {
+  const [json, zod] = catalogOf({
+    json: {
+      inputSchema: { type: 'object', properties: { a: { type: 'string', pattern: '^(a+)+$' } } },
+      execute: () => 'ran',
+    },
+    zod: { inputSchema: z.object({ a: z.string().regex(/^(a|a)*$/) }), execute: () => 'ran' },
+  });
+  for (const entry of [json, zod]) {
+    assert.throws(() => entry?.call({ a: `${'a'.repeat(100)}!` }), /takes longer/);
+    assert.throws(() => entry?.call({ a: 'b' }), /invalid input/);
+    assert.equal(entry?.call({ a: 'aa' }), 'ran');
+  }
+});
+
 it('ToolSearch finds by name, description and parameter, the best first', () => {
   const tools = Object.fromEntries(
     Array.from({ length: 50 }, (_, at) => [`tool${at}`, { description: 'does things', execute: () => at }]),
