@@ -4,12 +4,8 @@ import { once } from 'node:events';
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import {
-  createExecutor,
-  type ExecuteResult,
-  type ExecutorName,
-  type ExecutorOptions,
-} from '../../codemode/src/index.ts';
+import { type ExecuteResult, type ExecutorName, type ExecutorOptions } from '../../codemode/src/index.ts';
+import { executorOf } from '../../codemode/src/suite/executor-of.ts';
 import { prepareWorkerd, startWorkerd, type Workerd, type WorkerdPlace } from '../codemode/workerd.ts';
 import { timed } from '../measure/process.ts';
 import type { Scenario, Subject } from '../measure/scenario.ts';
@@ -61,8 +57,8 @@ async function executorSubjects(
   more: ExecutorOptions,
   stack: AsyncDisposableStack,
 ): Promise<readonly Subject[]> {
-  const options = { ...more, spares: 2, allowWeakIsolation: true };
-  const executor = createExecutor(name, options);
+  const options = { ...more, spares: 2 };
+  const executor = executorOf(name, options);
   stack.use(executor);
   try {
     await executor.init();
@@ -87,7 +83,7 @@ async function executorSubjects(
       name: `${name}, cold`,
       every: coldEvery,
       cycle: async () => {
-        await using fresh = createExecutor(name, { ...options, spares: 0 });
+        await using fresh = executorOf(name, { ...options, spares: 0 });
         return { cold: await timed(async () => expectResult(await fresh.execute(one), 2)) };
       },
     },

@@ -2,11 +2,12 @@
  * Which executors this machine can run: the package is there with its binary and in a version that is taken, the program is there. No engine is
  * started for it.
  */
+import './node-version.ts';
 import { createRequire } from 'node:module';
 import { dirname } from 'node:path';
 import { isVm2Recent, vm2VersionMin } from './engines/vm2-version.ts';
 import { CodemodeError } from './errors.ts';
-import type { ExecutorName } from './executors.ts';
+import { type ExecutorName, vm2Advice } from './executors.ts';
 import { findContainerProgram } from './places/container.ts';
 import { denoCommand } from './places/programs.ts';
 
@@ -37,7 +38,7 @@ export function availableExecutors(daemon: string | undefined): readonly Availab
       return versionOf('deno');
     }),
     found('container', findContainerProgram),
-    found('vm2', () => recentVm2(versionOf('vm2'))),
+    found('vm2', () => recentVm2(versionOf('vm2', vm2Advice))),
   ];
 }
 
@@ -51,12 +52,12 @@ function found(name: ExecutorName, detail: () => string): Availability {
   }
 }
 
-function versionOf(packageName: string): string {
+function versionOf(packageName: string, advice = `npm install ${packageName}`): string {
   try {
     const { version } = require(`${packageName}/package.json`) as { readonly version: string };
     return `${packageName} ${version}`;
   } catch (cause) {
-    throw new CodemodeError('unavailable', `npm install ${packageName}`, { cause });
+    throw new CodemodeError('unavailable', advice, { cause });
   }
 }
 
@@ -73,6 +74,6 @@ function withBinary(detail: string): string {
 }
 
 function recentVm2(detail: string): string {
-  if (isVm2Recent(detail.replace('vm2 ', ''))) return detail;
+  if (isVm2Recent(detail.replace('vm2 ', ''))) return `${detail}, by @squash/codemode/vm2`;
   throw new CodemodeError('unavailable', `${detail} has known ways out: npm install vm2@${vm2VersionMin}`);
 }

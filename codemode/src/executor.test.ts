@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { gunzipSync, gzipSync } from 'node:zlib';
-import { createExecutor, type ExecutorName } from './executors.ts';
+import { createExecutor } from './executors.ts';
 import { PooledExecutor } from './executor.ts';
 import { toolContext } from './host/tool-context.ts';
 import { defaultLimits } from './limits.ts';
@@ -14,9 +14,10 @@ import { childPlace } from './places/child.ts';
 import type { Place } from './places/place.ts';
 import { nodeCommand } from './places/programs.ts';
 import type { ExecutionEvent, Suspended } from './types.ts';
+import { createVm2Executor } from './vm2.ts';
 
 const small = { limits: { memoryMb: 32 } };
-const names: readonly ExecutorName[] = ['quickjs', 'isolated-vm', 'deno'];
+const names = ['quickjs', 'isolated-vm', 'deno'] as const;
 
 for (const name of names) {
   describe(`executor ${name}`, () => {
@@ -234,7 +235,9 @@ function partsOf({ snapshot }: Suspended) {
 
 describe('createExecutor', () => {
   it('refuses vm2 without consent, and limits that are none', () => {
-    assert.throws(() => createExecutor('vm2'), /no security boundary/);
+    assert.throws(() => createVm2Executor(), /no security boundary/);
+    assert.throws(() => createExecutor('vm2' as never), /import '@squash\/codemode\/vm2'/);
+    assert.throws(() => createExecutor('eval' as never), /no executor "eval"/);
     assert.throws(() => createExecutor('quickjs', { limits: { wallMs: -1 } }), /wallMs/);
     assert.throws(() => createExecutor('quickjs', { limits: { nope: 1 } as never }), /no limit "nope"/);
   });

@@ -1,7 +1,8 @@
 /**
- * The executors by name: which engine runs in which place, with how many processes. All but `vm2` take code that nobody has read;
- * what each protects against is in docs/codemode.md.
+ * The executors by name: which engine runs in which place, with how many processes. What each protects against is in docs/codemode.md. `vm2` is an
+ * adapter of its own (`vm2.ts`): nobody gets it who does not ask for it.
  */
+import { vm2VersionMin } from './engines/vm2-version.ts';
 import { CodemodeError } from './errors.ts';
 import { PooledExecutor } from './executor.ts';
 import type { LogStyle } from './host/log-meter.ts';
@@ -29,18 +30,19 @@ export interface ExecutorOptions {
   readonly squash?: readonly [string, ...string[]];
   /** `deno`: called for each permission that the runtime was asked for. All are denied; an entry is a finding. */
   readonly onPermissionRequest?: (request: PermissionRequest) => void;
-  /** `vm2` is no security boundary; it runs only where this says so. */
-  readonly allowWeakIsolation?: boolean;
 }
+
+/** How it is got, for those who still need it. */
+export const vm2Advice = `npm install vm2@${vm2VersionMin}, import '@squash/codemode/vm2'`;
 
 /** A process holds what its earlier runs left in the engine's own memory; after so many it is replaced. */
 const runsPerWorker = 100;
 const startMsMax = 30_000;
 
-/** @throws CodemodeError `unavailable` where the engine's package is missing, `config` for vm2 without consent */
-export function createExecutor(name: ExecutorName, options: ExecutorOptions = {}): PooledExecutor {
+/** What is the same for all of them. */
+export function commonOptions(name: ExecutorName, options: ExecutorOptions) {
   const limits = withDefaults(options.limits);
-  const shared = {
+  return {
     name,
     limits,
     logStyle: options.logStyle ?? 'bridge',
@@ -49,6 +51,15 @@ export function createExecutor(name: ExecutorName, options: ExecutorOptions = {}
     workersMax: options.workersMax ?? 8,
     startMsMax,
   } as const;
+}
+
+/** @throws CodemodeError `unavailable` where the engine's package is missing, `config` for a name that is none */
+export function createExecutor(
+  name: Exclude<ExecutorName, 'vm2'>,
+  options: ExecutorOptions = {},
+): PooledExecutor {
+  const shared = commonOptions(name, options);
+  const { limits } = shared;
   switch (name) {
     case 'quickjs':
     case 'isolated-vm':
@@ -82,17 +93,12 @@ export function createExecutor(name: ExecutorName, options: ExecutorOptions = {}
       const place = sandboxPlace({ engine, memoryMb: limits.memoryMb, squash: options.squash ?? ['squash'] });
       return new PooledExecutor(place, { ...shared, engine, runsPerWorker, engineCountsCpu: true });
     }
-    case 'vm2':
-      if (options.allowWeakIsolation !== true) {
-        throw new CodemodeError(
-          'config',
-          'vm2 is no security boundary: set allowWeakIsolation to use it for code you trust',
-        );
-      }
-      return new PooledExecutor(childPlace(nodeCommand('vm2', limits.memoryMb)), {
-        ...shared,
-        engine: 'vm2',
-        runsPerWorker: 1,
-      });
+    default:
+      throw new CodemodeError(
+        'config',
+        (name as string) === 'vm2'
+          ? `vm2 is an adapter of its own: ${vm2Advice}, and call its createVm2Executor()`
+          : `there is no executor "${String(name)}"`,
+      );
   }
 }

@@ -4,6 +4,7 @@
  *     await using executor = createExecutor('quickjs');
  *     const { result } = await executor.execute('codemode.add(1, 2)', { add: (a, b) => a + b });
  */
+import './node-version.ts';
 export { CodemodeError, type ErrorKind, errorKinds } from './errors.ts';
 export {
   type CloudflareConnector,

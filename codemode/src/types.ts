@@ -7,8 +7,15 @@
 import type { ErrorKind } from './errors.ts';
 import type { Limits } from './limits.ts';
 
-/** A tool: what the code passes arrives as arguments; what it returns (or resolves to) goes back as a value. */
-export type ToolFn = (...args: unknown[]) => unknown;
+interface ToolMethod {
+  call(...args: unknown[]): unknown;
+}
+
+/**
+ * A tool: what the code passes arrives as arguments; what it returns (or resolves to) goes back as a value. By way of a method, whose parameters may be
+ * narrower: `async (path: string) => …` is a tool, whose author says what he expects. Nothing checks it; `catalogOf()` with a schema does.
+ */
+export type ToolFn = ToolMethod['call'];
 
 /** Tools by name. A nested record is a namespace: `{ fs: { read } }` is `codemode.fs.read`. */
 export interface ToolTree {

@@ -4,6 +4,7 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import {
   mkdirSync,
   mkdtempSync,
+  readdirSync,
   readFileSync,
   renameSync,
   rmSync,
@@ -24,6 +25,52 @@ const installed = [
   '@modelcontextprotocol/server',
   'quickjs-wasi',
 ];
+
+/** The first program of the document that is the package's README. */
+function headline(): string {
+  const document = readFileSync(join(root, 'docs/codemode.md'), 'utf8');
+  const found = /```ts\n([^]*?)```/.exec(document)?.[1];
+  assert.ok(found !== undefined);
+  return found;
+}
+
+/** What a user's compiler must understand, and refuse, of the published types. */
+const userProgram = `import { catalogOf, createExecutor, toolTreeOf, type CatalogEntry, type ExecuteResult, type ToolTree } from '@squash/codemode';
+import { availableExecutors } from '@squash/codemode/availability';
+import { McpServers } from '@squash/codemode/mcp';
+import { createVm2Executor } from '@squash/codemode/vm2';
+import { z } from 'zod';
+
+const executor = createExecutor('quickjs', { limits: { wallMs: 1000 } });
+const given: Promise<ExecuteResult> = executor.execute('1', { read: async (path: string) => path.length });
+const nested: ToolTree = { fs: { read: async (path: string, size?: number) => path.slice(0, size) }, now: () => Date.now() };
+const entries: readonly CatalogEntry[] = catalogOf({
+  read: {
+    inputSchema: z.object({ path: z.string(), lines: z.number().default(10) }),
+    // What Zod makes of it, without a word of the user's.
+    execute: async ({ path, lines }) => path.slice(0, lines.toFixed().length),
+  },
+  plain: (n: number) => n + 1,
+  json: { inputSchema: { type: 'object' }, execute: (input) => typeof input },
+  none: { description: 'takes nothing', execute: () => 1 },
+});
+catalogOf({
+  wrong: {
+    inputSchema: z.object({ path: z.string() }),
+    // @ts-expect-error there is no such field
+    execute: ({ pth }) => pth,
+  },
+});
+// @ts-expect-error a tool is a function
+void executor.execute('1', { read: 5 });
+// @ts-expect-error no such executor
+createExecutor('eval');
+// @ts-expect-error an adapter of its own
+createExecutor('vm2');
+// @ts-expect-error no such limit
+createExecutor('quickjs', { limits: { wall: 1 } });
+export { availableExecutors, createVm2Executor, entries, given, McpServers, nested, toolTreeOf };
+`;
 
 describe('@squash/codemode as it is published', () => {
   const scratch = mkdtempSync(join(tmpdir(), 'squash-package-'));
@@ -122,7 +169,7 @@ console.log(JSON.stringify([missing.map(({ name, detail }) => name + ': ' + deta
         'sandbox: no Squash daemon runs: squash serve',
         'isolated-vm: npm install isolated-vm',
         'deno: the package "deno" is not installed',
-        'vm2: npm install vm2',
+        "vm2: npm install vm2@3.12.2, import '@squash/codemode/vm2'",
       ],
       ['unavailable', 'the package "isolated-vm" is not installed'],
     ]);
@@ -135,14 +182,8 @@ await using servers = await McpServers.connect({});
 console.log(servers.entries.length)`),
       0,
     );
-    writeFileSync(
-      join(project, 'user.ts'),
-      `import { createExecutor, type ExecuteResult } from '@squash/codemode';
-const given: Promise<ExecuteResult> = createExecutor('quickjs').execute('1');
-// @ts-expect-error no such executor
-createExecutor('eval');
-export { given };`,
-    );
+    writeFileSync(join(project, 'example.ts'), `${headline()}\nexport { result, logs, error };`);
+    writeFileSync(join(project, 'user.ts'), userProgram);
     const flags = [
       '--noEmit',
       '--strict',
@@ -150,17 +191,76 @@ export { given };`,
       'nodenext',
       '--target',
       'esnext',
-      '--skipLibCheck',
+      '--exactOptionalPropertyTypes',
+      '--noUncheckedIndexedAccess',
       '--types',
       'node',
     ];
     const types = ['--typeRoots', join(root, 'node_modules/@types')];
     const checked = spawnSync(
       process.execPath,
-      [join(root, 'node_modules/typescript/bin/tsc'), ...flags, ...types, 'user.ts'],
+      [join(root, 'node_modules/typescript/bin/tsc'), ...flags, ...types, 'user.ts', 'example.ts'],
       { cwd: project, encoding: 'utf8' },
     );
     assert.equal(checked.stdout, '');
     assert.equal(checked.status, 0);
+  });
+});
+
+describe('@squash/codemode as npm installs it', () => {
+  const scratch = mkdtempSync(join(tmpdir(), 'squash-installed-'));
+  const project = join(scratch, 'project');
+  let missing: string | undefined;
+
+  before(async () => {
+    const built = join(scratch, 'built');
+    await buildCodemode(built);
+    mkdirSync(project);
+    writeFileSync(join(project, 'package.json'), '{"private":true,"type":"module"}');
+    const npm = (cwd: string, ...words: readonly string[]) =>
+      spawnSync('npm', [...words, '--no-audit', '--no-fund', '--prefer-offline'], { cwd, encoding: 'utf8' });
+    assert.equal(npm(built, 'pack', '--pack-destination', scratch).status, 0);
+    const packed = readdirSync(scratch).find((name) => name.endsWith('.tgz')) ?? '';
+    const { status, stderr } = npm(project, 'install', join(scratch, packed), 'quickjs-wasi@3.6.2');
+    // Neither npm's cache nor its registry has what the package needs: nothing of ours.
+    if (/ENOTCACHED|ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ETIMEDOUT|E40[0-9]|E50[0-9]/.test(stderr))
+      missing = stderr;
+    else assert.equal(status, 0, stderr);
+  });
+  after(() => rmSync(scratch, { recursive: true, force: true }));
+
+  it('runs the first program of its README, and brings no engine that nobody asked for', (test) => {
+    if (missing !== undefined) return test.skip(`npm can not install: ${missing.slice(0, 200)}`);
+    const program = `${headline()}console.log(JSON.stringify({ result, logs, error }));`;
+    const { stdout, stderr } = spawnSync(process.execPath, ['--input-type=module', '-e', program], {
+      cwd: project,
+      env: { PATH: '/usr/bin:/bin' },
+      encoding: 'utf8',
+    });
+    assert.equal(stderr, '');
+    assert.deepEqual(JSON.parse(stdout), { result: ['Page 1', 'Page 2', 'Page 3'], logs: ['got 3'] });
+    const installed = readdirSync(join(project, 'node_modules'));
+    assert.deepEqual(
+      ['vm2', 'isolated-vm', 'deno', 'quickjs-wasi'].filter((name) => installed.includes(name)),
+      ['quickjs-wasi'],
+    );
+  });
+
+  it('says which Node it needs on one that is older', (test) => {
+    if (missing !== undefined) return test.skip(`npm can not install: ${missing.slice(0, 200)}`);
+    const older = ['/usr/bin/node', '/usr/local/bin/node', '/opt/node/bin/node'].find((path) => {
+      const { stdout } = spawnSync(path, ['--version'], { encoding: 'utf8' });
+      return Number(/^v(\d+)/.exec(stdout ?? '')?.[1] ?? 24) < 24;
+    });
+    if (older === undefined) return test.skip('no older Node on this machine');
+    for (const face of ['', '/availability', '/mcp', '/vm2']) {
+      const program = `import '@squash/codemode${face}'`;
+      const { stderr, status } = spawnSync(older, ['--input-type=module', '-e', program], {
+        cwd: project,
+        encoding: 'utf8',
+      });
+      assert.notEqual(status, 0);
+      assert.match(stderr, /Error: @squash\/codemode needs Node 24 or later, and this is Node v/, face);
+    }
   });
 });

@@ -24,12 +24,10 @@ export async function openExecutor(call: Call, spares: number) {
       'vm2 is no security boundary: add --allow-weak-isolation to use it for code you trust',
     );
   try {
-    return createExecutor(name, {
-      limits: limitsOf(call),
-      spares,
-      squash: ownCommand(call),
-      allowWeakIsolation,
-    });
+    const options = { limits: limitsOf(call), spares };
+    if (name !== 'vm2') return createExecutor(name, { ...options, squash: ownCommand(call) });
+    const { createVm2Executor } = await import('@squash/codemode/vm2');
+    return createVm2Executor({ ...options, allowWeakIsolation });
   } catch (failure) {
     throw asFailure(failure);
   }

@@ -179,6 +179,16 @@ return seen.map((x) => [Object.prototype.toString.call(x), x instanceof ArrayBuf
   },
 ];
 
+it('@cloudflare/codemode is not for plain Node, what it builds on an executor is', async () => {
+  const name: string = '@cloudflare/codemode';
+  await assert.rejects(import(name), /Received protocol 'cloudflare:'/);
+  assert.equal(
+    typeof ((await import(`${name}/browser`)) as { IframeSandboxExecutor: unknown }).IframeSandboxExecutor,
+    'function',
+  );
+  assert.equal(typeof codeMcpServer, 'function');
+});
+
 describe('toCloudflareExecutor()', () => {
   for (const { name, code, tools = {}, options, expect } of rows) {
     it(name, async () => {

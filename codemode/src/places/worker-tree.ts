@@ -3,9 +3,9 @@
  * packages. No shell, no package manager, no registry: it is made from what is installed here, and named after its content.
  */
 import { createHash } from 'node:crypto';
-import {
+// Not `globSync` by name, which an older Node would refuse before `node-version.ts` could say so.
+import fs, {
   cpSync,
-  globSync,
   mkdirSync,
   mkdtempSync,
   readFileSync,
@@ -38,9 +38,9 @@ export interface Entry {
 /** One tree for all engines that are installed. @throws CodemodeError `unavailable` where the one asked for is not */
 export async function treeContents(wanted: EngineName): Promise<readonly Entry[]> {
   const programs = folders.flatMap((folder) =>
-    globSync([`${folder}/**/*${sourceExtension}`, `${folder}/*.image`], { cwd: source }).filter(
-      (path) => !/\.(?:test|d)\.ts$/.test(path),
-    ),
+    fs
+      .globSync([`${folder}/**/*${sourceExtension}`, `${folder}/*.image`], { cwd: source })
+      .filter((path) => !/\.(?:test|d)\.ts$/.test(path)),
   );
   const packages = new Set(engines.flatMap((engine) => packageFolders(engine, wanted)));
   return [
@@ -64,7 +64,8 @@ function packageFolders(engine: EngineName, wanted: EngineName): readonly string
 /** Binaries for other machines and sources of the native part are left out: they are most of the size. */
 function packageFiles(folder: string): readonly Entry[] {
   const foreign = /^(?:src|binding\.gyp|build)\b|prebuilds\/(?!linux-)|\.map$|\.md$/;
-  return globSync('**/*', { cwd: folder })
+  return fs
+    .globSync('**/*', { cwd: folder })
     .filter((path) => !foreign.test(path) && statSync(join(folder, path)).isFile())
     .map((path) => ({ from: join(folder, path), to: join('codemode/node_modules', basename(folder), path) }));
 }

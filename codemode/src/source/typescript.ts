@@ -2,7 +2,8 @@
  * TypeScript to JavaScript by blanking out the types: every other character stays where it is, so positions in
  * errors stay true. What needs a transformation (enum, namespace, parameter properties) is refused with a sentence.
  */
-import { stripTypeScriptTypes } from 'node:module';
+// Not by name, which an older Node would refuse before `node-version.ts` could say so.
+import module from 'node:module';
 import { CodemodeError } from '../errors.ts';
 
 const head = 'async function body() {\n';
@@ -37,7 +38,7 @@ function strip(code: string): string {
   const emitWarning: unknown = Reflect.get(process, 'emitWarning');
   Reflect.set(process, 'emitWarning', () => {});
   try {
-    return stripTypeScriptTypes(code, { mode: 'strip' });
+    return module.stripTypeScriptTypes(code, { mode: 'strip' });
   } finally {
     Reflect.set(process, 'emitWarning', emitWarning);
   }

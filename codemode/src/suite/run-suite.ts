@@ -4,10 +4,11 @@
  */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { createExecutor, type ExecutorName, type ExecutorOptions } from '../executors.ts';
+import type { ExecutorName, ExecutorOptions } from '../executors.ts';
 import type { PooledExecutor } from '../executor.ts';
 import type { Case } from './case.ts';
 import { familyOf, type Groups, sampleFor } from './sample.ts';
+import { executorOf } from './executor-of.ts';
 
 /** In the environment of the host and in its arguments; no run may ever show it. */
 export const canary = 'canary-7f3a9c';
@@ -18,7 +19,7 @@ export function runSuite(name: ExecutorName, groups: Groups, options: ExecutorOp
     let executor: PooledExecutor;
     before(async () => {
       process.env['CODEMODE_CANARY'] = canary;
-      executor = createExecutor(name, { limits: { memoryMb: 64 }, ...options, allowWeakIsolation: true });
+      executor = executorOf(name, { limits: { memoryMb: 64 }, ...options });
       await executor.init();
     });
     after(async () => {

@@ -8,7 +8,8 @@ import { test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { createExecutor, type ExecutorName, type ExecutorOptions } from '../executors.ts';
+import type { ExecutorName, ExecutorOptions } from '../executors.ts';
+import { executorOf } from './executor-of.ts';
 
 const isLong = process.env['TEST_LONG'] === '1';
 const asked = process.env['SOAK_RUNS'];
@@ -31,7 +32,7 @@ const kinds = [undefined, undefined, 'runtime', undefined, 'syntax', undefined, 
 export function soak(name: ExecutorName, shortRuns: number, given: ExecutorOptions = {}): void {
   const runs = asked === undefined ? (isLong ? 10_000 : shortRuns) : Number(asked);
   const settled = Math.max(10, Math.floor(runs / 10));
-  const options = { ...given, limits: { memoryMb: 32 }, allowWeakIsolation: true, spares: runsAtOnce };
+  const options = { ...given, limits: { memoryMb: 32 }, spares: runsAtOnce };
   test(`${runs} runs on ${name} leave nothing behind`, async (t) => {
     fillYoungGeneration();
     // What the first run opens for good (the loop's descriptors, loaded code) is no leak.
@@ -77,7 +78,7 @@ interface Stretch {
 }
 
 async function runMany({ name, options, runs, before }: Stretch): Promise<void> {
-  await using executor = createExecutor(name, options);
+  await using executor = executorOf(name, options);
   let next = 0;
   const lane = async () => {
     while (next < runs) {

@@ -11,12 +11,17 @@ import { uniqueNames } from './names.ts';
 
 export type JsonSchema = boolean | { readonly [key: string]: unknown };
 
-export interface ToolDefinition {
+export type ToolSchema = z.ZodType | JsonSchema | undefined;
+
+/** What a tool gets: what Zod has made of it, or what JSON Schema, of which no types are made, let through. */
+export type ToolInput<S> = S extends z.ZodType ? z.output<S> : unknown;
+
+export interface ToolDefinition<S = ToolSchema> {
   readonly description?: string | undefined;
   /** Of the one argument, an object. Zod, or JSON Schema. */
-  readonly inputSchema?: z.ZodType | JsonSchema | undefined;
-  readonly outputSchema?: z.ZodType | JsonSchema | undefined;
-  readonly execute: (input: unknown) => unknown;
+  readonly inputSchema?: S;
+  readonly outputSchema?: ToolSchema;
+  execute(input: ToolInput<S>): unknown;
 }
 
 export interface CatalogEntry {
@@ -29,22 +34,23 @@ export interface CatalogEntry {
 }
 
 /** Tools of one namespace below `codemode`, or directly in it. */
-export function catalogOf(
-  tools: Readonly<Record<string, ToolDefinition | ToolFn>>,
+export function catalogOf<T extends Readonly<Record<string, ToolSchema>>>(
+  given: { readonly [Name in keyof T]: ToolDefinition<T[Name]> | ToolFn },
   namespace: readonly string[] = [],
 ): readonly CatalogEntry[] {
+  const tools = given as Readonly<Record<string, ToolDefinition | ToolFn>>;
   const names = Object.keys(tools);
   const safe = uniqueNames(names);
   return names.map((name, at): CatalogEntry => {
-    const given = tools[name];
+    const tool = tools[name];
     const definition: ToolDefinition =
-      typeof given === 'function' ? { execute: given } : (given ?? { execute: () => undefined });
+      typeof tool === 'function' ? { execute: tool } : (tool ?? { execute: () => undefined });
     return {
       path: ['codemode', ...namespace, safe[at] ?? name],
       description: definition.description ?? '',
       input: schemaOf(definition.inputSchema),
       output: schemaOf(definition.outputSchema),
-      call: typeof given === 'function' ? given : checked(definition),
+      call: typeof tool === 'function' ? tool : checked(definition),
     };
   });
 }
@@ -76,15 +82,16 @@ function schemaOf(schema: z.ZodType | JsonSchema | undefined): JsonSchema | unde
 }
 
 /** Arguments are checked before the tool sees them: they come from code that nobody has read. */
-function checked({ inputSchema, execute }: ToolDefinition): ToolFn {
+function checked(definition: ToolDefinition): ToolFn {
+  const { inputSchema } = definition;
   const schema = inputSchema instanceof z.ZodType ? inputSchema : fromJsonSchema(inputSchema);
   return (input) => {
-    if (schema === undefined) return execute(input);
+    if (schema === undefined) return definition.execute(input);
     const parsed = chargeRun(() => {
       refuseExpansive(input);
       return bounded(() => schema.safeParse(input === undefined ? {} : input));
     });
-    if (parsed.success) return execute(parsed.data);
+    if (parsed.success) return definition.execute(parsed.data);
     throw new TypeError(`invalid input: ${z.prettifyError(parsed.error)}`);
   };
 }
