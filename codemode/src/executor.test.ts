@@ -135,6 +135,13 @@ return [notes.get('draft'), receipt, await codemode.plan(), Math.random() < 1]`;
     assert.deepEqual((denied.result as readonly unknown[])[1], 'refused: Tool "codemode.pay" was denied: no');
   });
 
+  it('are for the engine that can save them: another says so', async () => {
+    await using executor = createExecutor('isolated-vm', small);
+    const options = { policy: { ask: ['codemode.pay'] }, approve: () => ({ decision: 'suspend' }) as const };
+    const { error, suspended } = await executor.execute('await codemode.pay(1)', tools, options);
+    assert.deepEqual([error, suspended], ['this engine can not save a run: quickjs can', undefined]);
+  });
+
   it('go on with their timers, which stood still', async () => {
     await using first = createExecutor('quickjs', small);
     const timed = `let ticks = 0, cleared = 0;

@@ -9,6 +9,13 @@ import type { WorkerError, WorkerFrame } from '../protocol/frames.ts';
 /** One is enough to tell; a program that makes thousands must not flood the host. */
 const unhandledMax = 3;
 
+/** Said at once, where the program would wait for an answer until its time is over. */
+const notSaved = {
+  kind: 'runtime',
+  name: 'Error',
+  message: 'this engine can not save a run: quickjs can',
+} as const;
+
 export class Session implements EngineHost {
   readonly #send: (frame: WorkerFrame) => void;
   readonly #timers = new Map<number, NodeJS.Timeout>();
@@ -53,7 +60,10 @@ export class Session implements EngineHost {
   }
 
   suspend(): void {
-    if (this.#realm?.snapshot !== undefined) this.#guarded((realm) => realm.dispatch('park'));
+    this.#guarded((realm) => {
+      if (realm.snapshot === undefined) throw new EngineError(notSaved);
+      realm.dispatch('park');
+    });
     const nonce = this.#nonce;
     const bytes = this.#realm?.snapshot?.();
     if (nonce === undefined || bytes === undefined) return;
