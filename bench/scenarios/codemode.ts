@@ -3,9 +3,16 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { createInterface } from 'node:readline';
-import { type ExecuteResult, type ExecutorName, type ExecutorOptions } from '../../codemode/src/index.ts';
+import type {
+  createExecutor,
+  ExecuteResult,
+  ExecutorName,
+  ExecutorOptions,
+} from '../../codemode/src/index.ts';
 import { executorOf } from '../../codemode/src/suite/executor-of.ts';
+import { buildCodemode } from '../../tools/setup/build-codemode.ts';
 import { prepareWorkerd, startWorkerd, type Workerd, type WorkerdPlace } from '../codemode/workerd.ts';
 import { timed } from '../measure/process.ts';
 import type { Scenario, Subject } from '../measure/scenario.ts';
@@ -28,6 +35,7 @@ export async function codemodeScenario(
   const subjects: Subject[] = [];
   for (const name of ['quickjs', 'isolated-vm', 'deno', 'container', 'vm2'] as const)
     subjects.push(...(await executorSubjects(name, {}, stack)));
+  subjects.push(...(await publishedSubjects(join(cacheDir, 'codemode-package'))));
   const sandboxes = await squashSubjects(context, async (squash) => {
     const command = ['env', `SQUASH_DATA=${squash.env['SQUASH_DATA']}`, ...squash.cli()] as const;
     return await executorSubjects('sandbox', { squash: [...command] }, stack);
@@ -39,7 +47,7 @@ export async function codemodeScenario(
     id: 'codemode',
     title: 'Codemode',
     about:
-      'A program from `execute()` to its result. Warm: an engine waits. Cold: the executor has just been made. Bare: the engine’s own package in a child, a fresh realm for each line on a pipe, without kernel, tools, limits or checks. DynamicWorkerExecutor: the executor of @cloudflare/codemode in workerd, each program a Worker of its own; it has no limit on CPU.',
+      'A program from `execute()` to its result. Warm: an engine waits. Cold: the executor has just been made; as published: the package as npm packs it, not its TypeScript. Bare: the engine’s own package in a child, a fresh realm for each line on a pipe, without kernel, tools, limits or checks. DynamicWorkerExecutor: the executor of @cloudflare/codemode in workerd, each program a Worker of its own; it has no limit on CPU.',
     metrics: [
       { id: 'warm', title: '`1 + 1`, warm', unit: 'ms' },
       { id: 'calls', title: 'ten tool calls one after the other, warm', unit: 'ms' },
@@ -88,6 +96,32 @@ async function executorSubjects(
       },
     },
   ];
+}
+
+/** The package as users have it: JavaScript, with the memory that QuickJS starts from. And what no cold start can be below. */
+async function publishedSubjects(folder: string): Promise<readonly Subject[]> {
+  await buildCodemode(folder);
+  const built = pathToFileURL(join(folder, 'dist/index.js')).href;
+  const published = (await import(built)) as { readonly createExecutor: typeof createExecutor };
+  const names = ['quickjs', 'isolated-vm'] as const;
+  const floor: Subject = {
+    name: 'node -e 0 (the floor)',
+    every: coldEvery,
+    cycle: async () => ({
+      cold: await timed(async () => await once(spawn(process.execPath, ['-e', '0']), 'exit')),
+    }),
+  };
+  const colds = names.map(
+    (name): Subject => ({
+      name: `${name}, cold, as published`,
+      every: coldEvery,
+      cycle: async () => {
+        await using fresh = published.createExecutor(name, { spares: 0 });
+        return { cold: await timed(async () => expectResult(await fresh.execute(one), 2)) };
+      },
+    }),
+  );
+  return [floor, ...colds];
 }
 
 /** Milliseconds for each of many runs that are asked for at the same time. */
