@@ -4,6 +4,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { availableParallelism } from 'node:os';
 import { describe, it } from 'node:test';
+import { waitFor } from '../../../tests/support/wait.ts';
 import { CodemodeError } from '../errors.ts';
 import { PooledExecutor } from '../executor.ts';
 import { defaultLimits } from '../limits.ts';
@@ -114,14 +115,12 @@ it('workers that serve once are kept waiting in the number that was used at once
   await using executor = watched((begin) => begin())({ spares: 1, workersMax: 4, runsPerWorker: 1 });
   await executor.execute('return 1');
   await executor.init();
-  assert.equal(executor.processes, 1);
+  await waitFor('one that waits', () => executor.processes === 1);
   await Promise.all([1, 2, 3].map((input) => executor.execute('return input', {}, { input })));
-  await executor.init();
-  const warm = await Promise.all([1, 2, 3].map(() => executor.execute('return 1')));
-  assert.deepEqual(
-    warm.map(({ stats }) => stats.warm),
-    [true, true, true],
-  );
+  await waitFor('three that wait', async () => {
+    const runs = await Promise.all([1, 2, 3].map(() => executor.execute('return 1')));
+    return runs.every(({ stats }) => stats.warm);
+  });
 });
 
 it('msUntilStart() starts where waiting costs more, and never more at once than there are processors', () => {

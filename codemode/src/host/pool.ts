@@ -85,7 +85,7 @@ export class Pool {
 
   /** @throws CodemodeError `unavailable` */
   async warm(): Promise<void> {
-    const missing = () => this.#spares - this.#idle.length;
+    const missing = () => this.#options.spares - this.#idle.length;
     while (missing() > 0 && !this.#closing.signal.aborted) {
       const coming = [...this.#starts];
       const more = Math.max(0, Math.min(missing(), startingMax) - coming.length);
