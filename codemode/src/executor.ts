@@ -61,6 +61,11 @@ export class PooledExecutor implements Executor {
     return this.#pool.size;
   }
 
+  /** Of these, the ones that wait for a run. */
+  get idle(): number {
+    return this.#pool.idle;
+  }
+
   async init(): Promise<void> {
     await this.#pool.warm();
   }

@@ -114,13 +114,14 @@ function outcomeOf({ result, errorInfo }: ExecuteResult): unknown {
 it('workers that serve once are kept waiting in the number that was used at once', async () => {
   await using executor = watched((begin) => begin())({ spares: 1, workersMax: 4, runsPerWorker: 1 });
   await executor.execute('return 1');
-  await executor.init();
-  await waitFor('one that waits', () => executor.processes === 1);
+  await waitFor('one that waits', () => executor.idle === 1);
   await Promise.all([1, 2, 3].map((input) => executor.execute('return input', {}, { input })));
-  await waitFor('three that wait', async () => {
-    const runs = await Promise.all([1, 2, 3].map(() => executor.execute('return 1')));
-    return runs.every(({ stats }) => stats.warm);
-  });
+  await waitFor('three that wait', () => executor.idle === 3);
+  const runs = await Promise.all([1, 2, 3].map(() => executor.execute('return 1')));
+  assert.deepEqual(
+    runs.map(({ stats }) => stats.warm),
+    [true, true, true],
+  );
 });
 
 it('msUntilStart() starts where waiting costs more, and never more at once than there are processors', () => {

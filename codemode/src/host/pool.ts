@@ -70,6 +70,11 @@ export class Pool {
     return this.#count;
   }
 
+  /** Of these, the ones that wait for a run. */
+  get idle(): number {
+    return this.#idle.length;
+  }
+
   /** @throws CodemodeError `aborted` or `unavailable` */
   async acquire(signal: AbortSignal): Promise<Acquired> {
     if (this.#closing.signal.aborted) throw new CodemodeError('aborted', 'the executor is disposed');
