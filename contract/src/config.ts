@@ -64,7 +64,8 @@ export const settings = [
     kind: { type: 'path' },
     default: '',
     defaultIs: '`run` in the data directory',
-    meaning: 'Directory for sockets and locks. On a local file system that has Unix sockets.',
+    meaning:
+      'Directory for sockets. On a local file system that has Unix sockets. One of its own for each data directory; it can be changed when nothing runs any more (`squash stop --all`).',
     origin: 'squash',
   },
   {

@@ -6,7 +6,7 @@
  * namespaces, because the files there belong to their ids. A launcher that lived before lives on.
  */
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -27,12 +27,10 @@ const insideMsMax = 600_000;
 /** A probe's or a repair's answer; the longest is a repair with a problem for each of 10,000 sandboxes. */
 const answerBytesMax = 16_777_216;
 
-const failureSchema = z.object({
-  error: z.object({
-    code: z.custom<ErrorCode>((code) => typeof code === 'string' && Object.hasOwn(errorCatalog, code)),
-    message: z.string(),
-  }),
-});
+const errorCodeSchema = z.custom<ErrorCode>(
+  (code) => typeof code === 'string' && Object.hasOwn(errorCatalog, code),
+);
+const failureSchema = z.object({ error: z.object({ code: errorCodeSchema, message: z.string() }) });
 
 async function answer(verb: string): Promise<unknown> {
   const cwd = process.cwd();
@@ -50,8 +48,20 @@ async function answer(verb: string): Promise<unknown> {
   }
 }
 
+/** What runs, it runs beside the run directory that it was started with, whatever is configured by now. */
 async function stop(place: Place): Promise<unknown> {
-  return (await isLauncherAlive(place)) ? await inside('stop', place) : { ended: 0 };
+  const lived = { ...place, runDir: launcherRunDir(place.dataDir) ?? place.runDir };
+  return (await isLauncherAlive(lived)) ? await inside('stop', lived) : { ended: 0 };
+}
+
+/** As `squash-launch enter` notes it; undefined where no launcher was ever started. */
+function launcherRunDir(dataDir: string): string | undefined {
+  try {
+    return readFileSync(join(dataDir, 'launcher.lock'), 'utf8') || undefined;
+  } catch {
+    // None, or another user's: then what is configured is all there is to go by.
+    return undefined;
+  }
 }
 
 /** Where nothing was set up yet the probe looks from a directory that is removed afterwards. */
@@ -114,13 +124,14 @@ async function inside(verb: string, place: Place): Promise<unknown> {
   return parseAnswer(child.stdout, child.stderr.trim() || `squash-launch ended without a word, by ${end}`);
 }
 
-/** @param reason where it did not get so far as to answer: what it said on the way */
+/** @param reason where it did not get so far as to answer: what it said on the way, its code in parentheses behind it */
 function parseAnswer(text: string, reason: string): unknown {
   let value: unknown;
   try {
     value = JSON.parse(text);
   } catch {
-    throw new AppError('launch_failed', reason);
+    const code = errorCodeSchema.safeParse(/ \(([a-z_]+)\)$/.exec(reason)?.[1]);
+    throw new AppError(code.success ? code.data : 'launch_failed', reason.replace(/ \([a-z_]+\)$/, ''));
   }
   const failure = failureSchema.safeParse(value);
   if (failure.success) throw new AppError(failure.data.error.code, failure.data.error.message);

@@ -65,6 +65,10 @@ const ownNames = new Set([
   'egress.db',
   '.env',
   'lost+found',
+  'launch.lock',
+  'launcher.lock',
+  'helper.lock',
+  'daemon.lock',
 ]);
 
 /**

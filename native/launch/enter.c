@@ -2,7 +2,7 @@
  * `squash-launch enter --data D --run R --app A [--init I] -- command…`
  *
  * Runs outside the daemon's namespaces with the rights of whoever started Squash, and is the last of our code
- * that has them. Under a lock it looks for a living launcher and joins its user and mount namespace; where none
+ * that has them. Under the data directory's locks it looks for a living launcher and joins its user and mount namespace; where none
  * lives it ends what a dead one left behind, makes the namespaces and forks the resident launcher into them. Then
  * it becomes the command with the same process id, so that a service manager keeps watching the right process.
  *
@@ -33,6 +33,8 @@
 #include "launch/attach.h"
 #include "launch/become.h"
 #include "launch/cgroup.h"
+#include "launch/claim.h"
+#include "launch/clock.h"
 #include "launch/fault.h"
 #include "launch/file.h"
 #include "launch/helper_process.h"
@@ -41,6 +43,13 @@
 #include "launch/resident.h"
 #include "launch/socket.h"
 #include "launch/syscalls.h"
+
+/* What `enter` has open of its directories, and the claim on the data directory: see claim.h. */
+struct place {
+  int data_fd;
+  int run_fd;
+  int claim;
+};
 
 /* Root hands the data directory to the daemon's id: once, and only what root itself owns. */
 static int give_away(const char *path, struct fault *fault) {
@@ -59,7 +68,8 @@ static int give_away(const char *path, struct fault *fault) {
   return give_away_tree(directory, fault);
 }
 
-/* Joins the namespaces of the launcher at the other end. Returns 1 when joined, 0 when it is gone meanwhile. */
+/* Joins the namespaces of the launcher at the other end. Returns 1 when joined, 0 when it is gone meanwhile: one that is
+   being killed gives up its namespaces a moment before its sockets. */
 static int join(int connection, struct fault *fault) {
   struct ucred peer;
   socklen_t size = sizeof peer;
@@ -79,6 +89,7 @@ static int join(int connection, struct fault *fault) {
   /* Between joining and giving up our id whoever lives in there could trace us, and we may be the host's root. */
   prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
   if (setns(pidfd, CLONE_NEWUSER | CLONE_NEWNS) != 0) {
+    if (errno == ESRCH) return prctl(PR_SET_DUMPABLE, 1, 0, 0, 0); /* Else nobody could write our maps. */
     return fault_set(fault, "launch_failed", "can't join the namespaces of process %d", peer.pid);
   }
   return become_inner_root(fault) != 0 ? -1 : 1;
@@ -187,8 +198,8 @@ static int enter_new_namespaces(const struct enter_options *options, struct faul
   return 0;
 }
 
-static int start_helper(struct resident_options *resident, int run_fd, struct fault *fault) {
-  cleanup_fd lock = helper_lock(run_fd, fault);
+static int start_helper(struct resident_options *resident, int data_fd, struct fault *fault) {
+  cleanup_fd lock = helper_lock(data_fd, fault);
   if (lock < 0) return -1;
   /* Once more: the earlier helper may have removed what was found or made before it ended. */
   cgroup_setup_close(&resident->cgroups);
@@ -197,14 +208,24 @@ static int start_helper(struct resident_options *resident, int run_fd, struct fa
   return resident->helper_fd < 0 ? -1 : 0;
 }
 
-static int make(const struct enter_options *options, int run_fd, struct fault *fault) {
+/* Where a run directory was changed, what the launcher beside the earlier one left is ended as well. */
+static int end_leftovers(const struct enter_options *options, const struct place *place, struct fault *fault) {
+  char before[PATH_MAX];
+  claim_read(place->claim, before);
+  cleanup_fd earlier = strcmp(before, options->run) == 0 ? -1 : open(before, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (earlier >= 0 && leftover_end(earlier, before, fault) != 0) return -1;
+  if (leftover_end(place->run_fd, options->run, fault) != 0) return -1;
+  return claim_write(place->claim, options->run, fault);
+}
+
+static int make(const struct enter_options *options, const struct place *place, struct fault *fault) {
   struct resident_options resident = {.data = options->data, .run = options->run, .helper_fd = -1};
   resident.init_fd = open(options->init, O_RDONLY | O_CLOEXEC);
   if (resident.init_fd < 0) return fault_set(fault, "launch_failed", "can't open \"%s\"", options->init);
   /* Control groups first: a leftover that is frozen has to be thawed before it can end. */
   cgroup_prepare(&resident.cgroups, options->data);
-  if (leftover_end(run_fd, options->data, fault) != 0 ||
-      (geteuid() == 0 && start_helper(&resident, run_fd, fault) != 0)) {
+  if (end_leftovers(options, place, fault) != 0 ||
+      (geteuid() == 0 && start_helper(&resident, place->data_fd, fault) != 0)) {
     cgroup_dissolve(&resident.cgroups); /* From here on it is the helper's work, or the launcher's. */
     return -1;
   }
@@ -248,19 +269,68 @@ static int connect_launcher(int run_fd) {
   return connection;
 }
 
+/* Does the launcher that has the claim live beside another run directory than ours? */
+static int refuse_elsewhere(const struct enter_options *options, const struct place *place, struct fault *fault) {
+  char other[PATH_MAX];
+  claim_read(place->claim, other);
+  if (strcmp(other, options->run) == 0) return 0;
+  cleanup_fd run_fd = open(other, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  cleanup_fd connection = run_fd < 0 ? -1 : connect_launcher(run_fd);
+  errno = 0;
+  if (connection < 0) return 0;
+  return fault_set(fault, "data_locked",
+                   "sandboxes of \"%s\" live beside the run directory \"%s\": set SQUASH_RUN to that one, or end them "
+                   "there first with `squash stop --all`",
+                   options->data, other);
+}
+
+/* Before anything is ended or made: is there nobody who works here? */
+static int make_alone(const struct enter_options *options, const struct place *place, struct fault *fault) {
+  cleanup_fd stranger = connect_launcher(place->run_fd);
+  errno = 0;
+  if (stranger >= 0) {
+    return fault_set(fault, "data_locked",
+                     "the run directory \"%s\" is in use for another data directory than \"%s\": set SQUASH_RUN to one "
+                     "of its own",
+                     options->run, options->data);
+  }
+  if (claim_has_daemon(place->data_fd)) {
+    return fault_set(fault, "data_locked",
+                     "a daemon works in \"%s\" and its launcher has ended: stop that daemon (`squash stop`) and start "
+                     "again",
+                     options->data);
+  }
+  return make(options, place, fault);
+}
+
+/* A launcher that ends holds its claim until its last file is closed; a loaded machine takes longer than milliseconds. */
+enum { CLAIM_MS = 15000, CLAIM_POLL_MS = 5 };
+
+static int join_or_make(const struct enter_options *options, const struct place *place, struct fault *fault) {
+  for (int64_t deadline = now_ms() + CLAIM_MS; now_ms() < deadline; sleep_ms(CLAIM_POLL_MS)) {
+    if (claim_take(place->claim)) return make_alone(options, place, fault);
+    cleanup_fd connection = connect_launcher(place->run_fd);
+    int joined = connection < 0 ? 0 : join(connection, fault);
+    if (joined != 0) return joined < 0 ? -1 : 0;
+    if (refuse_elsewhere(options, place, fault) != 0) return -1;
+  }
+  errno = 0;
+  return fault_set(fault, "data_locked", "the launcher of \"%s\" neither answers nor ends", options->data);
+}
+
 static int enter(const struct enter_options *options, struct fault *fault) {
   if (give_away(options->data, fault) != 0 || give_away(options->run, fault) != 0) return -1;
+  cleanup_fd data_fd = open(options->data, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (data_fd < 0) return fault_set(fault, "launch_failed", "can't open \"%s\"", options->data);
   cleanup_fd run_fd = open(options->run, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (run_fd < 0) return fault_set(fault, "launch_failed", "can't open \"%s\"", options->run);
-  cleanup_fd lock = openat(run_fd, "launch.lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-  if (lock < 0 || flock(lock, LOCK_EX) != 0) {
-    return fault_set(fault, "launch_failed", "can't lock \"%s/launch.lock\"", options->run);
-  }
-  cleanup_fd connection = connect_launcher(run_fd);
-  int joined = connection < 0 ? 0 : join(connection, fault);
-  int result = joined < 0 ? -1 : joined > 0 ? 0 : make(options, run_fd, fault);
-  /* Explicitly: the launcher and the helper were forked with the lock's descriptor, which closing here leaves. */
-  (void)flock(lock, LOCK_UN);
+  cleanup_fd turn = claim_turn(data_fd, options->data, fault);
+  if (turn < 0) return -1;
+  cleanup_fd claim = claim_open(data_fd, options->data, fault);
+  if (claim < 0) return -1;
+  int result = join_or_make(options, &(struct place){data_fd, run_fd, claim}, fault);
+  /* Explicitly: the launcher and the helper were forked with the turn's descriptor, which closing here leaves. */
+  (void)flock(turn, LOCK_UN);
   return result;
 }
 
@@ -300,7 +370,7 @@ int enter_main(int argc, char **argv) {
   struct fault fault = {0};
   raise_open_files_limit();
   if (enter(&options, &fault) != 0) {
-    fprintf(stderr, "squash-launch: %s\n", fault.text);
+    fprintf(stderr, "squash-launch: %s (%s)\n", fault.text, fault.code);
     return 1;
   }
   if (chdir(options.app) != 0) {

@@ -4,9 +4,11 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import type { ExecRecord, JobInfo } from '@squash/contract/exec';
 import type { SandboxInfo } from '@squash/contract/sandbox';
+import { squashOk } from '../support/cli.ts';
 import { type DaemonOptions, TestDaemon } from '../support/daemon.ts';
 import { cgroupsOf, processesOf, signalAll } from '../support/leaks.ts';
 import { needsRoot } from '../support/small-disk.ts';
@@ -130,6 +132,40 @@ test('a second daemon on the same data directory is refused and harms nothing', 
   await second.ended();
   assert.match(second.output, /data_locked/);
   assert.equal(await output(daemon, 'dev', 'echo alive'), 'alive\n');
+});
+
+test('whatever run directory it names, no daemon starts beside what runs, and none of it is harmed', async () => {
+  await using daemon = await daemonWith('dev');
+  const job = await startJob(daemon, 'dev', 'sleep 600');
+  const elsewhere = { SQUASH_RUN: join(daemon.dataDir, 'elsewhere') };
+  const refused = async (env: Readonly<Record<string, string>>, why: RegExp): Promise<void> => {
+    await using second = await TestDaemon.at(daemon.dataDir);
+    await second.launch(env);
+    await second.ended();
+    assert.match(second.output, why);
+    assert.match(second.output, /data_locked/);
+  };
+  await refused(elsewhere, /live beside the run directory/);
+  assert.equal((await jobOf(daemon, 'dev', job)).status, 'running');
+  await daemon.stop();
+  await refused(elsewhere, /live beside the run directory/);
+  await daemon.start();
+  assert.equal((await jobOf(daemon, 'dev', job)).status, 'running');
+  signalAll(daemon.dataDir, 'SIGKILL', ({ command }) => command.includes('squash-launch resident'));
+  for (const env of [elsewhere, {}]) await refused(env, /a daemon works in .* its launcher has ended/);
+  // Nothing runs: another run directory is as good as the first.
+  await daemon.stop();
+  signalAll(daemon.dataDir, 'SIGKILL', ({ command }) => command.includes('egress/src/main.ts'));
+  await daemon.start(elsewhere);
+  await waitFor('the sandbox to be back', async () => {
+    const info = (await daemon.call('GET', boxPath('dev'))) as SandboxInfo;
+    return info.state === 'ready';
+  });
+  const pidOnes = processesOf(daemon.dataDir).filter(({ command }) => command.includes('--listen-fd'));
+  assert.equal(pidOnes.length, 1);
+  await daemon.stop();
+  // Asked without the variable: what runs is found where it was started.
+  assert.match(await squashOk(daemon, ['stop', '--all', '--json']), /"ended": ?1/);
 });
 
 test('a start that fails late leaves a running sandbox alone, and nothing where there is none', async () => {

@@ -52,8 +52,15 @@ class Scene implements AsyncDisposable {
     return scene;
   }
 
-  words(script: string, app = this.#app): string[] {
-    const directories = ['--data', this.dataDir, '--run', join(this.dataDir, 'run'), '--app', app];
+  /** Another run directory than the usual, made here. */
+  async elsewhere(): Promise<string> {
+    const path = join(this.dataDir, 'elsewhere');
+    await mkdir(path);
+    return path;
+  }
+
+  words(script: string, app = this.#app, runDir = join(this.dataDir, 'run')): string[] {
+    const directories = ['--data', this.dataDir, '--run', runDir, '--app', app];
     const node = [process.execPath, '--input-type=module-typescript', '-e', prelude + script];
     return [program, 'enter', ...directories, '--', ...node];
   }
@@ -63,10 +70,18 @@ class Scene implements AsyncDisposable {
   }
 
   /** Runs the script inside; its stdout. */
-  async inside(script: string): Promise<string> {
-    const [first = '', ...rest] = this.words(script);
-    const { stdout } = await run(first, rest, { env: this.env });
+  async inside(script: string, runDir?: string): Promise<string> {
+    const [first = '', ...rest] = this.words(script, this.#app, runDir);
+    const { stdout } = await run(first, rest, {
+      env: runDir === undefined ? this.env : { ...this.env, RUN_DIR: runDir },
+    });
     return stdout.trim();
+  }
+
+  /** Becomes a program that ends at once. */
+  async nothing(): Promise<void> {
+    const [first = '', ...rest] = this.words('');
+    await run(first, [...rest.slice(0, rest.indexOf('--') + 1), '/bin/true']);
   }
 
   spawn(script: string): ChildProcess {
@@ -145,6 +160,54 @@ test('sandboxes of a killed launcher are ended and can start again when enter is
   const living = processes().map(({ pid }) => pid);
   for (const pid of pids) assert.ok(!living.includes(pid));
   assert.ok(cgroupsOf(scene.dataDir).every((path) => !path.includes('frozen')));
+});
+
+test('enter finds no launcher where the one it looked at is killed at that moment', async () => {
+  await using scene = await Scene.make();
+  for (let round = 0; round < 60; round += 1) {
+    let launcher = scene.launcher();
+    for (; launcher === undefined; launcher = scene.launcher()) await scene.nothing();
+    const enters = Array.from({ length: 8 }, () => scene.nothing());
+    // They take turns: at whichever of them the launcher dies.
+    await Promise.race(enters);
+    process.kill(launcher, 'SIGKILL');
+    await Promise.all(enters);
+  }
+});
+
+test('enter beside another run directory is refused while the launcher lives, and harms nothing', async () => {
+  await using scene = await Scene.make();
+  await scene.inside(`await unpack(); await start('lives');`);
+  const elsewhere = await scene.elsewhere();
+  await assert.rejects(
+    scene.inside('', elsewhere),
+    (error: Error) =>
+      error.message.includes(`live beside the run directory "${scene.dataDir}/run"`) &&
+      error.message.includes('(data_locked)'),
+  );
+  assert.equal(await scene.inside('console.log(await names())'), 'lives');
+});
+
+test('enter beside another run directory ends what a killed launcher left beside the first', async () => {
+  await using scene = await Scene.make();
+  await scene.inside(`await unpack(); await start('left');`);
+  const [record = ''] = readdirSync(join(scene.dataDir, 'run/g')).filter((name) => name.endsWith('.pid'));
+  const pid = Number(readFileSync(join(scene.dataDir, 'run/g', record), 'utf8').split(' ')[0]);
+  process.kill(scene.launcher() ?? 0, 'SIGKILL');
+  const elsewhere = await scene.elsewhere();
+  assert.equal(await scene.inside(`await start('left'); console.log(await names())`, elsewhere), 'left');
+  assert.ok(!processes().some((entry) => entry.pid === pid));
+  await scene.inside('await client.shutdown()', elsewhere);
+});
+
+test('enter refuses a run directory in which the launcher of another data directory lives', async () => {
+  await using scene = await Scene.make();
+  await using other = await Scene.make();
+  await scene.inside('');
+  await assert.rejects(
+    other.inside('', join(scene.dataDir, 'run')),
+    /in use for another data directory .*\(data_locked\)/,
+  );
 });
 
 const helped = { skip: process.getuid?.() === 0 ? false : 'only root has a privileged helper' };

@@ -1,18 +1,17 @@
 /**
  * One daemon per data directory, also where two name different run directories or see it in other namespaces.
  *
- * The lock is SQLite's own on an empty database, `run/lock`: Node has no `flock`, and this one is the kernel's,
+ * The lock is SQLite's own on an empty database, `daemon.lock`: Node has no `flock`, and this one is the kernel's,
  * so it goes with the process that held it, however that died. A file with a process id in it would not.
+ * `squash-launch enter` looks at it before it ends or makes anything.
  */
-import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { AppError } from '@squash/contract/errors';
 
 /** Held until disposed. @throws data_locked */
 export function lockDataDirectory(dataDir: string): Disposable {
-  mkdirSync(join(dataDir, 'run'), { recursive: true });
-  const lock = new DatabaseSync(join(dataDir, 'run', 'lock'), { timeout: 0 });
+  const lock = new DatabaseSync(join(dataDir, 'daemon.lock'), { timeout: 0 });
   try {
     lock.exec('PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE');
   } catch (error) {
