@@ -130,6 +130,21 @@ export const errorCatalog = {
   shutting_down: { status: 503, retry: 'later', summary: 'The daemon is stopping' },
   config_invalid: { status: 500, retry: 'after-change', summary: 'The configuration is malformed' },
   database_corrupt: { status: 500, retry: 'after-change', summary: 'The state database can not be read' },
+  database_missing: {
+    status: 500,
+    retry: 'after-change',
+    summary: 'Sandboxes lie on the disk and the state database is missing or was never used',
+  },
+  database_newer: {
+    status: 500,
+    retry: 'after-change',
+    summary: 'The state database was written by a later Squash',
+  },
+  database_unavailable: {
+    status: 500,
+    retry: 'after-change',
+    summary: 'The file system refuses to read or write the state database',
+  },
   data_locked: { status: 500, retry: 'after-change', summary: 'Another daemon uses this data directory' },
   internal: { status: 500, retry: 'never', summary: 'A fault in Squash itself' },
 } as const satisfies Record<

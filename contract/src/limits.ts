@@ -111,6 +111,19 @@ export const limits = {
   /** Uppers measured at once. */
   upperUsagesAtOnceMax: 2,
 
+  // A full disk.
+  /**
+   * Room in reserve: SQLite's log before it is written over (4 MiB), and once more for what a start writes beside it
+   * (sockets, shadow files, the egress process's own log).
+   */
+  reserveBytes: 8_388_608,
+  /** Less room than this, and a start gives up the reserve first: a log's first pages and some directories need it. */
+  reserveFreeBytesMin: 1_048_576,
+  /** Between two looks whether there is room for it again. */
+  reserveLookMs: 10_000,
+  /** Less room than this, and an error of SQLite's files is the full disk's: its shared index takes 32 KiB at a time. */
+  databaseFreeBytesMin: 65_536,
+
   // Daemon.
   /** SIGTERM: requests in progress may take this long. */
   shutdownMs: 30_000,

@@ -106,12 +106,18 @@ function open(path: string): DatabaseSync {
     database.exec('COMMIT');
     if (found > version) throw unreadable(`it is of version ${found}, this Squash knows ${version}`);
     const check = database.prepare('PRAGMA quick_check(1)').get()?.['quick_check'];
-    if (check !== 'ok') throw unreadable(String(check));
+    if (check !== 'ok') throw checkFailure(String(check));
     return database;
   } catch (error) {
     database.close();
     throw error;
   }
+}
+
+/** A page that the disk did not give is told among the damages, with SQLite's code: it is none. */
+function checkFailure(said: string): Error {
+  const code = Number(/error code[ =]+(\d+)/.exec(said)?.[1]);
+  return fileCodes.has(code & 0xff) ? Object.assign(new Error(said), { errcode: code }) : unreadable(said);
 }
 
 function unreadable(why: string): Error {

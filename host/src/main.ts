@@ -29,12 +29,14 @@ import { probeHost } from './launch/host-probe.ts';
 import { LocalLayerStore } from './layers/local-layer-store.ts';
 import { LocalEngine } from './engine/local-engine.ts';
 import { lockDataDirectory } from './store/data-lock.ts';
-import { repairDatabase } from './store/repair.ts';
-import { Store } from './store/store.ts';
+import { openState } from './store/open-state.ts';
+import { repairState } from './store/repair.ts';
+import { Reserve } from './store/reserve.ts';
 
 /** Exit codes of sysexits.h: a service manager does not start again what can't work. */
 const exitConfig = 78;
 const exitSoftware = 70;
+const { version } = packageJson;
 
 async function serve({ config, explained }: LoadedConfig, log: Log): Promise<void> {
   const started = new Date(systemClock.wallMs()).toISOString();
@@ -48,7 +50,8 @@ async function serve({ config, explained }: LoadedConfig, log: Log): Promise<voi
     if (!isServing) await endIdle(launcher, config, log);
   });
   if (config.listen.port !== undefined) await checkListen(config.listen.host, config.listen.port);
-  const store = stack.use(new Store(join(config.dataDir, 'squash.db')));
+  const reserve = stack.use(new Reserve(config.dataDir));
+  const store = stack.use(openState(config.dataDir, reserve));
   noteBoot(config, log);
   const capabilities = await probeHost(launcher);
   const driver = stack.use(
@@ -61,12 +64,7 @@ async function serve({ config, explained }: LoadedConfig, log: Log): Promise<voi
       snapshotBytesMax: snapshotBytesMax(config),
     }),
   );
-  const { network, secrets, rules } = await openEgress({
-    config,
-    launcher,
-    version: packageJson.version,
-    log,
-  });
+  const { network, secrets, rules } = await openEgress({ config, launcher, version, log });
   stack.use(network);
   const layers = new LocalLayerStore({ dataDir: config.dataDir, tool: launcher });
   const engine = stack.use(
@@ -90,18 +88,19 @@ async function serve({ config, explained }: LoadedConfig, log: Log): Promise<voi
       },
     }),
   );
-  const info = { version: packageJson.version, started, host: [...capabilities], config: [...explained] };
+  const info = { version, started, host: [...capabilities], config: [...explained] };
   const http = stack.use(
     await startHttp({ engine, config, info, egress: { rules, log: network.client, secrets }, log }),
   );
   stack.use(restHeap());
   log.info('daemon.ready', {
-    version: packageJson.version,
+    version,
     socket: http.socketPath,
     listen: http.listen === null ? null : `http://${http.listen.host}:${http.listen.port}`,
     sandboxes: engine.sandboxes.list().length,
   });
   isServing = true;
+  reserve.keep();
   await sayFirstLayer(engine, log);
   log.info('daemon.stopping', { signal: await stopping });
 }
@@ -148,7 +147,12 @@ function noteBoot({ runDir }: Config, log: Log): void {
   }
   if (before === now) return;
   if (before !== undefined) log.info('daemon.rebooted');
-  writeFileSync(path, `${now}\n`);
+  try {
+    writeFileSync(path, `${now}\n`);
+  } catch (error) {
+    // On a full disk the next start says so once more.
+    log.warn('daemon.boot-id', { error });
+  }
 }
 
 async function sayFirstLayer(engine: LocalEngine, log: Log): Promise<void> {
@@ -177,7 +181,7 @@ function stopSignal(log: Log): Promise<string> {
 
 async function repair(config: Config): Promise<void> {
   using _lock = lockDataDirectory(config.dataDir);
-  const report = await repairDatabase(config.dataDir, systemClock.wallMs());
+  const report = await repairState(config.dataDir, systemClock.wallMs());
   process.stdout.write(
     `${JSON.stringify({
       sandboxes: report.sandboxes.length,

@@ -9,19 +9,19 @@ import { endLauncher } from './egress/end-launcher.ts';
 import { probeHost } from './launch/host-probe.ts';
 import { LaunchClient } from './launch/launch-client.ts';
 import { lockDataDirectory } from './store/data-lock.ts';
-import { repairDatabase } from './store/repair.ts';
+import { repairState } from './store/repair.ts';
 
 const [, , verb = '', dataDir = '', runDir = '', after] = process.argv;
 
 async function answer(verb: string, launcher: LaunchClient): Promise<unknown> {
   if (verb === 'probe') return { host: await probeHost(launcher) };
   using _lock = lockDataDirectory(dataDir);
-  if (verb === 'repair') return repaired(await repairDatabase(dataDir, systemClock.wallMs()));
+  if (verb === 'repair') return repaired(await repairState(dataDir, systemClock.wallMs()));
   if (verb === 'stop') return await endAll(launcher, runDir);
   throw new AppError('invalid_request', `There is no offline verb "${verb}"`);
 }
 
-function repaired(report: Awaited<ReturnType<typeof repairDatabase>>): unknown {
+function repaired(report: Awaited<ReturnType<typeof repairState>>): unknown {
   return {
     sandboxes: report.sandboxes.length,
     execs: report.execs,

@@ -69,6 +69,7 @@ const ownNames = new Set([
   'launcher.lock',
   'helper.lock',
   'daemon.lock',
+  'reserve',
 ]);
 
 /**

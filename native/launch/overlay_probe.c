@@ -56,6 +56,9 @@ static int prepare(const struct launcher *launcher, const char *path) {
   return gone < 0 ? -1 : take_fd(&directory);
 }
 
+/* A full disk says nothing about the kernel, which has overlays nearly everywhere: nobody changes to the weaker kind for it. */
+static bool is_no_room(int number) { return number == ENOSPC || number == EDQUOT; }
+
 bool overlay_probe(const struct launcher *launcher, bool on_tmpfs, char *why, size_t size) {
   char path[64];
   int ends[2];
@@ -63,8 +66,10 @@ bool overlay_probe(const struct launcher *launcher, bool on_tmpfs, char *why, si
   snprintf(path, sizeof path, "tmp/probe-%d-%lld", getpid(), (long long)now_us());
   cleanup_fd directory = prepare(launcher, path);
   if (directory < 0 || pipe2(ends, O_CLOEXEC) != 0) {
+    bool is_full = is_no_room(errno);
     snprintf(why, size, "no room to try: %s", strerror(errno));
-    return false;
+    (void)tree_remove(launcher->data_fd, path, &(struct fault){0});
+    return is_full;
   }
   pid_t child = fork();
   if (child == 0) {
@@ -79,5 +84,5 @@ bool overlay_probe(const struct launcher *launcher, bool on_tmpfs, char *why, si
   while (child > 0 && waitpid(child, NULL, 0) < 0 && errno == EINTR) continue;
   (void)tree_remove(launcher->data_fd, path, &(struct fault){0});
   snprintf(why, size, "%s: %s", verdict.step, strerror(verdict.number));
-  return verdict.number == 0;
+  return verdict.number == 0 || is_no_room(verdict.number);
 }

@@ -21,11 +21,18 @@
 /* Ten million inodes take some minutes; a tree that still grows after this has a living writer. */
 enum { REMOVE_MS_MAX = 30 * 60 * 1000 };
 
+enum { PIECE_NAME_BYTES = 96 };
+
 struct removal {
   int trash;  /* the directory that holds the pieces */
+  char prefix[64]; /* of their names: empty where the directory is this removal's own */
   unsigned long long pieces;
   int64_t deadline_ms;
 };
+
+static void piece_name(const struct removal *removal, unsigned long long piece, char name[PIECE_NAME_BYTES]) {
+  snprintf(name, PIECE_NAME_BYTES, "%s%llu", removal->prefix, piece);
+}
 
 static void detach_mounts(int parent, const char *name) {
   char below[300];
@@ -67,8 +74,8 @@ static int empty_directory(struct removal *removal, const char *name) {
     else if (remove_directory(fd, entry->d_name) == 0 || errno == ENOENT) continue;
     else if (errno != ENOTEMPTY && errno != EEXIST) result = -1;
     else {
-      char piece[32];
-      snprintf(piece, sizeof piece, "%llu", removal->pieces++);
+      char piece[PIECE_NAME_BYTES];
+      piece_name(removal, removal->pieces++, piece);
       result = renameat(fd, entry->d_name, removal->trash, piece);
     }
   }
@@ -81,8 +88,8 @@ static int empty_directory(struct removal *removal, const char *name) {
 /* Takes pieces by number until none is left. */
 static int remove_pieces(struct removal *removal) {
   for (unsigned long long piece = 0; piece < removal->pieces; piece++) {
-    char name[32];
-    snprintf(name, sizeof name, "%llu", piece);
+    char name[PIECE_NAME_BYTES];
+    piece_name(removal, piece, name);
     while (unlinkat(removal->trash, name, 0) != 0 && unlinkat(removal->trash, name, AT_REMOVEDIR) != 0) {
       if (errno == ENOENT) break;
       if (errno != ENOTEMPTY && errno != EEXIST) return -1;
@@ -96,6 +103,19 @@ static int remove_pieces(struct removal *removal) {
   return 0;
 }
 
+/* A directory for the pieces of one removal. A full disk has no block for one: then they lie in `trash/` itself, under
+   names of their own. (Not always: a directory that a million pieces have made long stays long.) */
+static int open_trash(int data_fd, struct removal *removal, char *own, size_t size) {
+  snprintf(own, size, "trash/remove-%d-%lld", getpid(), (long long)now_us());
+  if (make_directories(data_fd, own, false) != 0) {
+    if (errno != ENOSPC && errno != EDQUOT) return -1;
+    snprintf(removal->prefix, sizeof removal->prefix, "%s.", own + strlen("trash/"));
+    snprintf(own, size, "trash");
+  }
+  removal->trash = open_beneath(data_fd, own, O_RDONLY | O_DIRECTORY);
+  return removal->trash < 0 ? -1 : 0;
+}
+
 int tree_remove(int data_fd, const char *path, struct fault *fault) {
   const char *name;
   cleanup_fd parent = open_parent(data_fd, path, &name);
@@ -103,17 +123,18 @@ int tree_remove(int data_fd, const char *path, struct fault *fault) {
   detach_mounts(parent, name);
   /* A file or an empty directory needs no detour. */
   if (unlinkat(parent, name, 0) == 0 || unlinkat(parent, name, AT_REMOVEDIR) == 0 || errno == ENOENT) return 0;
+  struct removal removal = {.trash = -1, .pieces = 1, .deadline_ms = now_ms() + REMOVE_MS_MAX};
   char own[64];
-  snprintf(own, sizeof own, "trash/remove-%d-%lld", getpid(), (long long)now_us());
-  if (make_directories(data_fd, own, false) != 0) return fault_disk(fault, "internal", "can't make \"%s\"", own);
-  struct removal removal = {.trash = open_beneath(data_fd, own, O_RDONLY | O_DIRECTORY),
-                            .pieces = 1,
-                            .deadline_ms = now_ms() + REMOVE_MS_MAX};
+  if (open_trash(data_fd, &removal, own, sizeof own) != 0) {
+    return fault_disk(fault, "internal", "can't make room in the trash for \"%s\"", path);
+  }
   cleanup_fd trash = removal.trash;
-  if (trash < 0 || (renameat(parent, name, trash, "0") != 0 && errno != ENOENT)) {
-    return fault_set(fault, "internal", "can't move \"%s\" to the trash", path);
+  char first[PIECE_NAME_BYTES];
+  piece_name(&removal, 0, first);
+  if (renameat(parent, name, trash, first) != 0 && errno != ENOENT) {
+    return fault_disk(fault, "internal", "can't move \"%s\" to the trash", path);
   }
   if (remove_pieces(&removal) != 0) return fault_set(fault, "internal", "can't remove all of \"%s\"", path);
-  (void)unlinkat(data_fd, own, AT_REMOVEDIR);
+  if (removal.prefix[0] == '\0') (void)unlinkat(data_fd, own, AT_REMOVEDIR);
   return 0;
 }

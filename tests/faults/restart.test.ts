@@ -4,11 +4,13 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { chownSync, existsSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import type { ExecRecord, JobInfo } from '@squash/contract/exec';
 import type { SandboxInfo } from '@squash/contract/sandbox';
 import { squashOk } from '../support/cli.ts';
+import { Store } from '../../host/src/store/store.ts';
 import { type DaemonOptions, TestDaemon } from '../support/daemon.ts';
 import { cgroupsOf, processesOf, signalAll } from '../support/leaks.ts';
 import { needsRoot } from '../support/small-disk.ts';
@@ -194,7 +196,7 @@ test('a sandbox that outlived its row is ended, and one without a row on the dis
   await using daemon = await daemonWith('dev');
   await output(daemon, 'dev', 'echo precious > /file');
   await daemon.stop();
-  await daemon.forgetDatabase();
+  daemon.forgetRow('dev');
   await daemon.start();
   assert.deepEqual(await daemon.call('GET', sandboxesPath), []);
   const isEgress = (path: string): boolean => path.endsWith('/egress');
@@ -212,6 +214,38 @@ test('a sandbox that outlived its row is ended, and one without a row on the dis
     return info.state === 'ready';
   });
   assert.equal(await output(daemon, 'dev', 'cat /file'), 'precious\n');
+});
+
+test('a database that is missing, empty or was never used beside sandboxes refuses the start, and repair brings them back', async () => {
+  await using daemon = await daemonWith('dev');
+  await output(daemon, 'dev', 'echo precious > /file');
+  const job = await startJob(daemon, 'dev', 'sleep 600');
+  await daemon.stop();
+  const path = join(daemon.dataDir, 'squash.db');
+  const lost = {
+    missing: () => undefined,
+    empty: () => writeFileSync(path, ''),
+    unused: () => new Store(path)[Symbol.dispose](),
+  };
+  for (const [what, make] of Object.entries(lost)) {
+    await daemon.forgetDatabase();
+    make();
+    const { uid, gid } = statSync(daemon.dataDir);
+    if (existsSync(path)) chownSync(path, uid, gid);
+    await daemon.launch();
+    await daemon.ended();
+    assert.match(daemon.output.slice(daemon.output.lastIndexOf('daemon.failed')), /database_missing/, what);
+  }
+  // What ran goes on: nothing was decided about it.
+  assert.ok(processesOf(daemon.dataDir).some(({ command }) => command.includes('sleep 600')));
+  assert.equal((await daemon.repair())['sandboxes'], 1);
+  await daemon.start();
+  await waitFor('the sandbox to be back', async () => {
+    const info = (await daemon.call('GET', boxPath('dev'))) as SandboxInfo;
+    return info.state === 'ready';
+  });
+  assert.equal(await output(daemon, 'dev', 'cat /file'), 'precious\n');
+  assert.ok((await startJob(daemon, 'dev', 'true')) > job);
 });
 
 test('a database that can not be read refuses the start by its code, and repair brings everything back', async () => {

@@ -12,6 +12,7 @@ import { type IncomingHttpHeaders, type IncomingMessage, request } from 'node:ht
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import { text as readText } from 'node:stream/consumers';
 import { promisify } from 'node:util';
 import { enterCommand } from '../../host/src/serve.ts';
@@ -256,11 +257,18 @@ export class TestDaemon implements AsyncDisposable {
       await rm(join(this.dataDir, `squash.db${suffix}`), { force: true });
   }
 
+  /** The database knows this sandbox no more. The daemon must be down. */
+  forgetRow(id: string): void {
+    const database = new DatabaseSync(join(this.dataDir, 'squash.db'));
+    database.prepare('DELETE FROM sandboxes WHERE id = ?').run(id);
+    database.close();
+  }
+
   /** The database's first pages hold something else. The daemon must be down. */
   async damageDatabase(): Promise<void> {
     const path = join(this.dataDir, 'squash.db');
     const bytes = await readFile(path);
-    bytes.fill(0x5a, 0, 8_192);
+    bytes.fill(0x5a, 0, Math.min(8_192, bytes.length));
     await writeFile(path, bytes);
   }
 

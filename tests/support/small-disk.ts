@@ -1,6 +1,15 @@
-/** Small file systems that a test can really fill. Only root can mount them. */
+/** File systems of their own that a test can really fill. Only root can mount them. */
 import { execFileSync } from 'node:child_process';
-import { mkdtempSync, rmdirSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import {
+  closeSync,
+  fsyncSync,
+  mkdtempSync,
+  openSync,
+  rmdirSync,
+  rmSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { ownedPrefix } from './owned-directory.ts';
@@ -17,30 +26,29 @@ export interface SmallDisk extends Disposable {
   free(): void;
 }
 
-/** In memory. */
+/** In memory: some hundred KiB are made in no time. */
 export function smallDisk(bytes: number): SmallDisk {
   const path = mkdtempSync(join(tmpdir(), ownedPrefix('disk')));
   execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${bytes},mode=755`, 'squash-test', path]);
-  return mounted(path, bytes);
+  return mounted(path, bytes, () => rmdirSync(path));
 }
 
-/** An ext4 in a file, with a journal and delayed allocation, as hosts have. */
+/** An ext4 in a file, as on a machine's disk: with its journal and the blocks that it keeps for root. */
 export function smallExt4(bytes: number): SmallDisk {
   const path = mkdtempSync(join(tmpdir(), ownedPrefix('disk')));
   const image = `${path}.ext4`;
   writeFileSync(image, '');
-  try {
-    truncateSync(image, bytes);
-    execFileSync('mkfs.ext4', ['-q', '-F', '-m', '0', '-E', 'lazy_itable_init=1,root_owner=0:0', image]);
-    execFileSync('mount', ['-o', 'loop', image, path]);
-  } finally {
-    // The loop device holds it until it is unmounted.
+  truncateSync(image, bytes);
+  execFileSync('mkfs.ext4', ['-q', image]);
+  execFileSync('mount', ['-o', 'loop', image, path]);
+  rmdirSync(join(path, 'lost+found'));
+  return mounted(path, bytes, () => {
+    rmdirSync(path);
     rmSync(image);
-  }
-  return mounted(path, bytes);
+  });
 }
 
-function mounted(path: string, bytes: number): SmallDisk {
+function mounted(path: string, bytes: number, remove: () => void): SmallDisk {
   const ballast = join(path, 'ballast');
   return {
     path,
@@ -53,11 +61,15 @@ function mounted(path: string, bytes: number): SmallDisk {
           // Too much at once: half of it may fit.
         }
       }
+      // Blocks that are not yet allocated could still be had.
+      const file = openSync(ballast, 'r');
+      fsyncSync(file);
+      closeSync(file);
     },
     free: () => rmSync(ballast, { force: true }),
     [Symbol.dispose]: () => {
       execFileSync('umount', [path]);
-      rmdirSync(path);
+      remove();
     },
   };
 }

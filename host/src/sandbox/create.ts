@@ -91,7 +91,8 @@ function insert(world: World, draft: SandboxRow): Sandbox {
   const { store } = world;
   // Refuses names that can't be stacked while nothing exists yet.
   stackOrder(draft.layers);
-  const row = store.transaction(() => {
+  // The first one's is on the disk before its directory: see `openState`.
+  const row = store[store.sandboxes.wasUsed() ? 'transaction' : 'durably'](() => {
     const numbered = { ...draft, instance: store.sandboxes.nextInstance() };
     store.sandboxes.insert(numbered);
     return numbered;
@@ -132,7 +133,7 @@ async function bringUp(sandbox: Sandbox): Promise<void> {
 export async function removeSandbox(sandbox: Sandbox): Promise<void> {
   const { world, row } = sandbox;
   sandbox.apply({ type: 'destroying' });
-  if (row.phase !== 'creating') sandbox.change({ phase: 'destroying', pending: null }, 'durably');
+  if (row.phase !== 'creating') mark(sandbox);
   faultPoint('destroy.marked');
   await world.driver.stop(row.id);
   await sandbox.settleRuns('destroyed');
@@ -140,9 +141,22 @@ export async function removeSandbox(sandbox: Sandbox): Promise<void> {
   await world.driver.removeUpper(row.id);
   await world.files.discard(row.id);
   faultPoint('destroy.trashed');
-  world.store.transaction(() => world.store.sandboxes.delete(row.id));
+  world.store.pressing(() => world.store.sandboxes.delete(row.id));
   await world.network.forget(row.id);
   faultPoint('destroy.deleted');
   sandbox.close();
   sandbox.mailbox.close(new AppError('sandbox_not_found', `Cannot use sandbox "${row.id}": it was removed`));
+}
+
+/**
+ * On a disk so full that not even the reserve had room, its files go unmarked, because they make the room: a crash in
+ * between leaves a sandbox that can't start for want of its upper, to be removed again.
+ */
+function mark(sandbox: Sandbox): void {
+  try {
+    sandbox.change({ phase: 'destroying', pending: null }, 'durably');
+  } catch (error) {
+    if (!(error instanceof AppError) || error.code !== 'disk_full') throw error;
+    sandbox.world.log.warn('destroy.unmarked', { sandbox: sandbox.row.id, error });
+  }
 }

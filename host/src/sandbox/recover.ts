@@ -71,13 +71,13 @@ async function recoverOne(
   world.log.info('recover.sandbox', { sandbox: row.id, plan: plan.do, pending: row.pending?.op });
   if (plan.do === 'remove') {
     // Through the mailbox like every change, although nobody else can know the sandbox yet.
-    await sandbox.mailbox.post(() => removeSandbox(sandbox));
-    return undefined;
+    const removed = sandbox.mailbox.post(() => removeSandbox(sandbox)).then(() => true);
+    return (await removed.catch(untold(sandbox, 'recover.remove'))) === true ? undefined : sandbox;
   }
   const shadow = await world.files.read(row.id);
   if (shadow?.sandbox.revision !== row.revision) world.files.follow(row, snapshots);
   if (plan.do === 'take-over' && (await takeOver(sandbox, plan.running))) {
-    await settlePending(sandbox);
+    await settlePending(sandbox).catch(untold(sandbox, 'recover.pending'));
     return sandbox;
   }
   endLost(sandbox);
@@ -85,6 +85,11 @@ async function recoverOne(
   sandbox.mailbox.post(() => settlePending(sandbox)).catch((error: unknown) => sandbox.failed(error));
   sandbox.restart('lost');
   return sandbox;
+}
+
+/** One sandbox whose recovery is cut short by a full disk, say, keeps no other one and no daemon from starting. */
+function untold(sandbox: Sandbox, event: string): (error: unknown) => void {
+  return (error) => sandbox.world.log.error(event, { sandbox: sandbox.row.id, error });
 }
 
 /** False where PID 1 does not answer as it should: then the sandbox is started anew. */
@@ -138,8 +143,13 @@ function endLost(sandbox: Sandbox): void {
   for (const exec of world.store.read(() => world.store.execs.unfinished(row.id))) {
     if (sandbox.runs.has(exec.seq)) continue;
     const end = forcedEnd(reason, sandbox.nowMs());
-    world.store.transaction(() => world.store.execs.finish(exec.key, end));
-    world.counters.execs[reason] += 1;
+    try {
+      world.store.pressing(() => world.store.execs.finish(exec.key, end));
+      world.counters.execs[reason] += 1;
+    } catch (error) {
+      untold(sandbox, 'recover.lost')(error);
+      return;
+    }
   }
 }
 
@@ -150,10 +160,10 @@ async function settlePending(sandbox: Sandbox): Promise<void> {
     case undefined:
       return;
     case 'activate':
-      return sandbox.change({ pending: null });
+      return sandbox.change({ pending: null }, 'pressing');
     case 'snapshot':
       await world.files.dropSnapshot(row.id, row.pending.label);
-      return sandbox.change({ pending: null });
+      return sandbox.change({ pending: null }, 'pressing');
     case 'restore':
     case 'drop':
       return dropUpper(sandbox, row.pending.generation);

@@ -28,6 +28,9 @@ import { treesOf } from './trees.ts';
 import { UpperUsageWatch } from './upper-usage.ts';
 import type { World } from './world.ts';
 
+/** How a change is written: see `Store`. */
+type Commit = 'transaction' | 'durably' | 'pressing';
+
 export class Sandbox implements RunHost {
   readonly world: World;
   readonly mailbox: Mailbox;
@@ -125,10 +128,9 @@ export class Sandbox implements RunHost {
   }
 
   /** Writes a change of the row; `durably` where a file's removal relies on it. */
-  change(change: SandboxChange, how: 'fast' | 'durably' = 'fast'): void {
+  change(change: SandboxChange, how: Commit = 'transaction'): void {
     const { store } = this.world;
-    const body = (): SandboxRow => store.sandboxes.change(this.#row, change);
-    this.#row = how === 'durably' ? store.durably(body) : store.transaction(body);
+    this.#row = store[how](() => store.sandboxes.change(this.#row, change));
     this.#follow();
   }
 
@@ -204,12 +206,12 @@ export class Sandbox implements RunHost {
    * Starts PID 1 with this change of the row, which is committed with the new instance's number: a daemon that
    * finds another instance running knows that it belongs to what was before. Call from the mailbox.
    */
-  async start(change: SandboxChange, how: 'fast' | 'durably' = 'fast'): Promise<void> {
+  async start(change: SandboxChange, how: Commit = 'transaction'): Promise<void> {
     const { store, driver, layerLock, network } = this.world;
     await layerLock.shared(async () => {
       const trees = await this.trees(change);
       const trust = (await network.trustLayer(trees)) ?? null;
-      const instance = store.transaction(() => store.sandboxes.nextInstance());
+      const instance = store[how](() => store.sandboxes.nextInstance());
       this.change({ ...change, trust, instance }, how);
       faultPoint('start.committed');
       this.started(await driver.start(startSpec(this.#row, trees)));
@@ -363,7 +365,7 @@ export class Sandbox implements RunHost {
         await this.world.driver.stop(this.#row.id);
         await this.settleRuns(reason);
         this.world.counters.restarts += 1;
-        await this.start({});
+        await this.start({}, 'pressing');
       } catch (error) {
         this.failed(error);
       }

@@ -6,17 +6,21 @@
  * After a power cut every command is gone anyway, so that is enough for the exec log. Where a file operation
  * relies on a commit (an upper is removed because the row says so), `durably` syncs it.
  */
-import { existsSync } from 'node:fs';
+import { existsSync, statfsSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { AppError } from '@squash/contract/errors';
+import { limits } from '@squash/contract/limits';
 import { migrations } from './schema.ts';
 
 const sqliteFull = 13;
+/** What the file system says, which says nothing about the file's content: READONLY, IOERR, CANTOPEN. */
+const sqliteFileTrouble: ReadonlySet<number> = new Set([8, 10, 14]);
 const sqliteCorrupt = 11;
 const sqliteNotADatabase = 26;
 const sqliteBusy = 5;
 
-/** @throws database_corrupt, disk_full, data_locked */
+/** @throws database_corrupt, database_newer, database_unavailable, disk_full, data_locked */
 export function openDatabase(path: string): DatabaseSync {
   const isNew = !existsSync(path);
   let database: DatabaseSync | undefined;
@@ -34,15 +38,24 @@ export function openDatabase(path: string): DatabaseSync {
 
 function checkIntegrity(database: DatabaseSync, path: string): void {
   const first = database.prepare('PRAGMA quick_check(1)').get();
-  if (first?.['quick_check'] === 'ok') return;
-  throw corrupt(path, String(first?.['quick_check'] ?? 'no answer'));
+  const said = String(first?.['quick_check'] ?? 'no answer');
+  if (said === 'ok') return;
+  throw checkFailure(said, path);
+}
+
+/** A page that the disk did not give is told among the damages, with SQLite's code: it is none. */
+export function checkFailure(said: string, path: string): unknown {
+  const code = /error code[ =]+(\d+)/.exec(said)?.[1];
+  if (code === undefined) return corrupt(path, said);
+  const failure = translate(Object.assign(new Error(said), { errcode: Number(code) }), path);
+  return failure instanceof AppError ? failure : corrupt(path, said);
 }
 
 function migrate(database: DatabaseSync, path: string): void {
   const version = Number(database.prepare('PRAGMA user_version').get()?.['user_version'] ?? 0);
   if (version > migrations.length) {
     throw new AppError(
-      'database_corrupt',
+      'database_newer',
       `Cannot open database "${path}": it is of version ${version}, this Squash knows ${migrations.length}: use the newer Squash that wrote it`,
     );
   }
@@ -64,13 +77,20 @@ export function translate(error: unknown, path: string): unknown {
   if (!(error instanceof Error) || error instanceof AppError || !('errcode' in error)) return error;
   // Extended codes keep the primary code in the low byte.
   const code = Number(error.errcode) & 0xff;
-  if (code === sqliteFull) {
+  if (code === sqliteFull || (sqliteFileTrouble.has(code) && hasNoRoom(path))) {
     return new AppError(
       'disk_full',
       `Cannot write database "${path}": the disk is full: free space in the data directory`,
       {
         cause: error,
       },
+    );
+  }
+  if (sqliteFileTrouble.has(code)) {
+    return new AppError(
+      'database_unavailable',
+      `Cannot use database "${path}": ${error.message}: look at the disk and its file system (dmesg); the file is left as it is`,
+      { cause: error },
     );
   }
   if (code === sqliteCorrupt || code === sqliteNotADatabase) return corrupt(path, error.message);
@@ -80,4 +100,11 @@ export function translate(error: unknown, path: string): unknown {
     });
   }
   return error;
+}
+
+/** SQLite tells a full disk by an error of its own in some places only: not where it makes a file or its shared index. */
+function hasNoRoom(path: string): boolean {
+  const { bavail, bsize, files, ffree } = statfsSync(dirname(path));
+  // A file system without a table of inodes says that it has none.
+  return bavail * bsize < limits.databaseFreeBytesMin || (files > 0 && ffree === 0);
 }

@@ -1,6 +1,6 @@
 /** A broken database is rebuilt from the disk, and the data lock admits one. */
 import assert from 'node:assert/strict';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -106,6 +106,17 @@ test('commands are saved out of a database whose other tables are broken', async
     assert.equal(store.execs.unfinished(row.id).length, report.execs);
     for (const exec of store.execs.unfinished(row.id)) assert.equal(exec.cmd, `echo ${exec.seq - 1}`);
   });
+});
+
+test('a repair leaves a database of a later version as it is, and makes none anew where that fails', async () => {
+  using data = await dataWith(['one']);
+  withStore(data.database, (store) => store.transaction(() => store.sandboxes.insert(sandboxRow('one'))));
+  const database = new DatabaseSync(data.database);
+  database.exec('PRAGMA user_version = 999');
+  database.close();
+  const names = readdirSync(data.path);
+  await assert.rejects(repairDatabase(data.path, Date.now()), { code: 'database_newer' });
+  assert.deepEqual(readdirSync(data.path), names);
 });
 
 test('a sound database keeps what it has and takes in a directory that it does not know', async () => {

@@ -2,16 +2,21 @@
  * Rebuilds the database from what lies on the disk, for `squash doctor --repair`. Hold the data lock.
  *
  * Sandboxes come from their `sandbox.json`, snapshots from there and from the files that are there; commands are
- * saved from the old database as far as it can be read. The old file is kept aside. No upper, layer or snapshot
- * is touched. A sound database is left in place and only takes in sandboxes that it does not know.
+ * saved from the old database as far as it can be read. The old file is kept aside, when the new one is whole: a repair
+ * that ends early (a full disk, a kill) leaves what there was. No upper, layer or snapshot is touched. A sound
+ * database is left in place and only takes in sandboxes that it does not know.
  */
-import { existsSync, readdirSync, renameSync, statSync } from 'node:fs';
+import { existsSync, linkSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
 import { sandboxIdSchema, snapshotLabelSchema } from '@squash/contract/ids';
 import { AppError } from '@squash/contract/errors';
 import { errorText } from '@squash/base/bug';
-import { openDatabase } from './database.ts';
+import { z } from 'zod';
+import { syncDirectory } from '@squash/base/atomic-file';
+import { openDatabase, translate } from './database.ts';
+import { databasePath, isBlank } from './open-state.ts';
+import { Reserve } from './reserve.ts';
 import type { SandboxRow, SnapshotRow } from './rows.ts';
 import { type Salvage, salvageExecs } from './salvage.ts';
 import { readSandboxFile, type SandboxFile } from './sandbox-file.ts';
@@ -31,62 +36,111 @@ export const shadowExecsMax = 64;
 /** Instance numbers that the lost database may have given out after the last `sandbox.json` was written. */
 const instanceMargin = 1_000;
 
-/** @throws disk_full, database_corrupt where even a new file can't be made */
+/** On a full disk in the room that is kept in reserve. @throws as `repairDatabase` */
+export async function repairState(dataDir: string, nowMs: number): Promise<RepairReport> {
+  await using reserve = new Reserve(dataDir);
+  reserve.giveUpIfFull();
+  try {
+    return await repairDatabase(dataDir, nowMs);
+  } catch (error) {
+    if (!(error instanceof AppError) || error.code !== 'disk_full' || !reserve.giveUp()) throw error;
+    return await repairDatabase(dataDir, nowMs);
+  }
+}
+
+/** @throws disk_full, data_locked, database_newer, database_unavailable: then everything is as it was */
 export async function repairDatabase(dataDir: string, nowMs: number): Promise<RepairReport> {
-  const path = join(dataDir, 'squash.db');
-  const keptAside = isSound(path) ? undefined : putAside(path, nowMs);
+  const path = databasePath(dataDir);
   const problems: string[] = [];
   const found = await findSandboxes(join(dataDir, 'sandboxes'), problems);
+  if (!isBlank(path) && isSound(path)) return { keptAside: undefined, ...takeIn({ path }, found, problems) };
+  const fresh = `${path}.new`;
+  removeDatabase(fresh);
+  try {
+    const taken = takeIn({ path: fresh, broken: isBlank(path) ? undefined : path }, found, problems);
+    const keptAside = isBlank(path) ? undefined : putAside(path, nowMs);
+    renameSync(fresh, path);
+    await syncDirectory(dataDir);
+    return { keptAside, ...taken };
+  } catch (error) {
+    removeDatabase(fresh);
+    throw translate(error, path);
+  }
+}
+
+/** Opens or makes the database at `path`, in one transaction; from `broken`, where there is one, commands are saved. */
+function takeIn(
+  { path, broken }: { readonly path: string; readonly broken?: string | undefined },
+  found: readonly SandboxFile[],
+  problems: string[],
+): Omit<RepairReport, 'keptAside'> {
   const database = openDatabase(path);
   try {
     const table = new SandboxTable(database);
     const known = new Set<string>(table.all().map((row) => row.id));
     const missing = found.filter((file) => !known.has(file.sandbox.id));
     database.exec('BEGIN IMMEDIATE');
+    // Used from now on, also where nothing could be taken in: what still lies there then is the operator's decision.
+    table.raiseInstance(1);
     for (const file of missing) {
       table.insert(file.sandbox);
       for (const snapshot of file.snapshots) table.insertSnapshot(file.sandbox.id, snapshot);
       table.raiseInstance(file.sandbox.instance + instanceMargin);
     }
     const salvage: Salvage =
-      keptAside === undefined
+      broken === undefined
         ? { execs: 0, problem: undefined }
-        : salvageExecs(keptAside, database, new Set(missing.map((file) => file.sandbox.id)));
+        : salvageExecs(broken, database, new Set(missing.map((file) => file.sandbox.id)));
     database.exec('COMMIT');
     if (salvage.problem !== undefined)
       problems.push(`the command log could be read only in part: ${salvage.problem}`);
-    return { keptAside, sandboxes: missing.map((file) => file.sandbox.id), execs: salvage.execs, problems };
+    return { sandboxes: missing.map((file) => file.sandbox.id), execs: salvage.execs, problems };
+  } catch (error) {
+    throw translate(error, path);
   } finally {
     closeQuietly(database);
   }
 }
 
 function isSound(path: string): boolean {
-  if (!existsSync(path)) return true;
+  let database: DatabaseSync | undefined;
   try {
-    const database = openDatabase(path);
-    try {
-      new SandboxTable(database).all();
-      return true;
-    } finally {
-      closeQuietly(database);
-    }
-  } catch (error) {
-    // Only what is broken is put aside; a full disk or a second daemon is for the operator.
-    if (error instanceof AppError && error.code !== 'database_corrupt') throw error;
+    database = openDatabase(path);
+    new SandboxTable(database).all();
+    return true;
+  } catch (thrown) {
+    const error = translate(thrown, path);
+    // Only what is broken is put aside: a full disk, a failing one, a second daemon or a later version is none of that.
+    if (!isBroken(error)) throw error;
     return false;
+  } finally {
+    if (database !== undefined) closeQuietly(database);
   }
+}
+
+/** Pages, tables or rows that can't be understood. */
+function isBroken(error: unknown): boolean {
+  if (error instanceof AppError) return error.code === 'database_corrupt';
+  // SQLITE_ERROR: a table or a column that should be there is not.
+  const isSchema = error instanceof Error && 'errcode' in error && (Number(error.errcode) & 0xff) === 1;
+  return isSchema || error instanceof z.ZodError || error instanceof SyntaxError;
 }
 
 function putAside(path: string, nowMs: number): string {
   const stamp = new Date(nowMs).toISOString().replaceAll(/[-:]/g, '').slice(0, 15);
   let aside = `${path}.broken-${stamp}`;
   for (let copy = 2; existsSync(aside); copy += 1) aside = `${path}.broken-${stamp}-${copy}`;
-  // The journal first: a database that is found without it is at worst older, a journal without it is useless.
-  for (const suffix of ['-wal', '-shm', '']) {
+  // A second name: the first is taken over by the new file in one step. Its journal goes before that, because SQLite would
+  // read it into the new one.
+  linkSync(path, aside);
+  for (const suffix of ['-wal', '-shm']) {
     if (existsSync(`${path}${suffix}`)) renameSync(`${path}${suffix}`, `${aside}${suffix}`);
   }
   return aside;
+}
+
+function removeDatabase(path: string): void {
+  for (const suffix of ['', '-wal', '-shm']) rmSync(`${path}${suffix}`, { force: true });
 }
 
 async function findSandboxes(directory: string, problems: string[]): Promise<readonly SandboxFile[]> {

@@ -97,6 +97,14 @@ export class SandboxTable {
     return Number(known(this.#instance.get(), 'the instance counter')['value']);
   }
 
+  /** Has this database ever given out a number, or been repaired? One that has not is nobody's. */
+  wasUsed(): boolean {
+    return (
+      Number(this.#database.prepare(`SELECT value FROM counters WHERE name = 'instance'`).get()?.['value']) >
+      0
+    );
+  }
+
   /** For repair: numbers up to this one count as used. */
   raiseInstance(atLeast: number): void {
     this.#database.prepare(`UPDATE counters SET value = max(value, ?) WHERE name = 'instance'`).run(atLeast);

@@ -3,10 +3,11 @@ import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
 import { test } from 'node:test';
+import { AppError } from '@squash/contract/errors';
 import { snapshotLabelSchema } from '@squash/contract/ids';
 import { needsRoot, smallDisk } from '../../../tests/support/small-disk.ts';
 import { sandboxRow, testStore } from '../../../tests/support/store.ts';
-import { openDatabase } from './database.ts';
+import { checkFailure, openDatabase, translate } from './database.ts';
 import type { ExecRow } from './rows.ts';
 import type { Store } from './store.ts';
 
@@ -146,13 +147,30 @@ test('a file that is no database, or a damaged one, is refused by its code and l
   }
 });
 
+test('what the disk did not give is no damage, wherever SQLite tells it', () => {
+  using file = testStore();
+  const code = (failure: unknown): unknown => failure instanceof AppError && failure.code;
+  // Extended codes: IOERR_READ, IOERR_SHMSIZE, READONLY_DBMOVED, CANTOPEN.
+  for (const errcode of [266, 4_874, 1_032, 14]) {
+    const thrown = Object.assign(new Error('disk I/O error'), { errcode });
+    assert.equal(code(translate(thrown, file.path)), 'database_unavailable');
+    const said = `Tree 3 page 5: unable to get the page. error code=${errcode}`;
+    assert.equal(code(checkFailure(said, file.path)), 'database_unavailable');
+  }
+  for (const said of [
+    'Tree 3 page 5: btreeInitPage() returns error code 11',
+    'wrong # of entries in index a',
+  ])
+    assert.equal(code(checkFailure(said, file.path)), 'database_corrupt');
+});
+
 test('a database of a later version is refused', () => {
   using file = testStore();
   file.store[Symbol.dispose]();
   const database = new DatabaseSync(file.path);
   database.exec('PRAGMA user_version = 999');
   database.close();
-  assert.throws(() => openDatabase(file.path), { code: 'database_corrupt', message: /version 999/ });
+  assert.throws(() => openDatabase(file.path), { code: 'database_newer', message: /version 999/ });
 });
 
 test('a database that can not grow says that the disk is full and keeps what it has', {

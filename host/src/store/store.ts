@@ -5,6 +5,7 @@
  * nothing can come between the statements of a transaction. Never `await` inside `transaction`.
  */
 import type { DatabaseSync } from 'node:sqlite';
+import { AppError } from '@squash/contract/errors';
 import { openDatabase, translate } from './database.ts';
 import { ExecTable } from './execs.ts';
 import { OutputTable } from './output.ts';
@@ -18,11 +19,16 @@ export class Store implements Disposable {
   readonly #database: DatabaseSync;
   readonly #begin;
   readonly #commit;
+  readonly #giveUpReserve: () => boolean;
   #isOpen = true;
 
-  /** @throws database_corrupt, disk_full, data_locked */
-  constructor(path: string) {
+  /**
+   * @param giveUpReserve makes room on a full disk; false where it can't
+   * @throws as `openDatabase`
+   */
+  constructor(path: string, giveUpReserve: () => boolean = () => false) {
     this.path = path;
+    this.#giveUpReserve = giveUpReserve;
     this.#database = openDatabase(path);
     this.#begin = this.#database.prepare('BEGIN IMMEDIATE');
     this.#commit = this.#database.prepare('COMMIT');
@@ -45,13 +51,51 @@ export class Store implements Disposable {
     }
   }
 
-  /** Like `transaction`, and on the disk when it returns: for commits that a file's removal relies on. */
+  /**
+   * Like `transaction`, and on the disk when it returns: for commits that a file's removal relies on. As such a step
+   * makes room, or is the last one of many, it may use what `pressing` may.
+   */
   durably<T>(body: () => T): T {
-    this.#database.exec('PRAGMA synchronous = FULL');
+    return this.#onFullDisk(() => {
+      this.#database.exec('PRAGMA synchronous = FULL');
+      try {
+        return this.transaction(body);
+      } finally {
+        this.#database.exec('PRAGMA synchronous = NORMAL');
+      }
+    });
+  }
+
+  /**
+   * Like `transaction`, and on a full disk with the room that is kept in reserve: for what makes room itself, and for what
+   * a start can't go without. Clients' commands must not use that up, so nothing else. May run `body` again.
+   */
+  pressing<T>(body: () => T): T {
+    return this.#onFullDisk(() => this.transaction(body));
+  }
+
+  #onFullDisk<T>(commit: () => T): T {
+    const remedies = [() => this.#restartLog(), this.#giveUpReserve];
+    for (;;) {
+      try {
+        return commit();
+      } catch (error) {
+        if (!(error instanceof AppError) || error.code !== 'disk_full') throw error;
+        let hasHelped = false;
+        while (!hasHelped && remedies.length > 0) hasHelped = remedies.shift()?.() ?? false;
+        if (!hasHelped) throw error;
+      }
+    }
+  }
+
+  /** What the log holds goes to its place; then the log begins anew in the room that it has. */
+  #restartLog(): boolean {
     try {
-      return this.transaction(body);
-    } finally {
-      this.#database.exec('PRAGMA synchronous = NORMAL');
+      const done = this.#database.prepare('PRAGMA wal_checkpoint(RESTART)').get();
+      return done?.['busy'] === 0;
+    } catch {
+      // The database itself can't grow either.
+      return false;
     }
   }
 
