@@ -19,6 +19,17 @@ export const systemClock: Clock = {
   monoMs: () => performance.now() as MonoMs,
 };
 
+/**
+ * Wall time that goes on from this moment by the monotonic clock: for the end of what begins now, which then is as long
+ * after it as it took, however the wall clock is set meanwhile. Whole milliseconds, not before `notBeforeMs`, which an
+ * earlier process wrote.
+ */
+export function steadyWallMs(clock: Clock, notBeforeMs: number): () => number {
+  const beganMs = Math.max(notBeforeMs, clock.wallMs());
+  const beganMonoMs = clock.monoMs();
+  return () => beganMs + Math.round(clock.monoMs() - beganMonoMs);
+}
+
 /** RFC 3339 with milliseconds, UTC. */
 export function rfc3339(ms: number): string {
   return new Date(ms).toISOString();

@@ -97,7 +97,7 @@ export const limits = {
   restartDelayMs: 100,
   /** After PID 1 is gone its sockets deliver what is left and close at once; a run that has not ended then is ended. */
   runSettleMs: 2_000,
-  /** The reaper looks at the clock at least this often: wall clocks jump, timers do not follow. */
+  /** The reaper looks at least this often: an end that failed is tried again. */
   reaperIntervalMs: 10_000,
   /** Age at which a used upper is measured again. */
   upperUsageAgeMs: 3_000,

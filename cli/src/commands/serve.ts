@@ -6,7 +6,7 @@
  */
 import { closeSync, fstatSync, mkdirSync, openSync, readSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
-import { spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { localDataDirectory } from '../client/address.ts';
 import type { Call } from '../command.ts';
 import { CliFailure, exitCodes, usageFailure } from '../failure.ts';
@@ -19,6 +19,8 @@ const stageOne = hostEntries.serve;
 /** The first start unpacks nothing and builds nothing; a slow disk and a recovery of 500 sandboxes fit. */
 const readyMsMax = 60_000;
 const pollMs = 50;
+/** A start that is told to end breaks off within a second, or it hangs. */
+const endMsMax = 5_000;
 
 /** A start that fails logs a few lines. */
 const lastWordsBytesMax = 65_536;
@@ -51,9 +53,10 @@ async function detach(call: Call): Promise<number> {
     child.once('exit', (code, signal) => settle(`it ended with ${signal ?? `code ${code}`}`));
   });
   const given = new AbortController();
-  const reason = await Promise.race([ended, ready(call, given.signal)]);
+  const reason = await Promise.race([ended, ready(call, given.signal), interrupted()]);
   given.abort();
   if (reason !== undefined) {
+    await end(child, ended);
     const said = lastWords(log, begin);
     throw new CliFailure('start_failed', `the daemon did not start: ${said ?? reason}; its log is "${log}"`);
   }
@@ -62,6 +65,22 @@ async function detach(call: Call): Promise<number> {
   if (call.json) printJson({ pid: info?.pid ?? null, log });
   else printLine(`squash serves in the background; pid ${info?.pid ?? '?'}, log ${log}`);
   return exitCodes.ok;
+}
+
+/** What ends this process before the daemon is ready ends the daemon as well: nobody would know of it. */
+async function interrupted(): Promise<string> {
+  const { promise, resolve: settle } = Promise.withResolvers<string>();
+  for (const name of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const)
+    process.once(name, () => settle(`${name} came while it was awaited`));
+  return await promise;
+}
+
+/** Nothing where it has ended by itself. One that hangs does not hear the first signal. */
+async function end(child: ChildProcess, ended: Promise<string>): Promise<void> {
+  child.kill('SIGTERM');
+  const late = setTimeout(() => child.kill('SIGKILL'), endMsMax);
+  await ended;
+  clearTimeout(late);
 }
 
 function openLog(path: string): number {
@@ -91,8 +110,8 @@ function lastWords(log: string, begin: number): string | undefined {
 }
 
 async function ready(call: Call, signal: AbortSignal): Promise<string | undefined> {
-  const deadline = Date.now() + readyMsMax;
-  while (Date.now() < deadline && !signal.aborted) {
+  const deadline = performance.now() + readyMsMax;
+  while (performance.now() < deadline && !signal.aborted) {
     // The address is found anew each time: the socket appears when the daemon is ready.
     if ((await ownDaemon(call.client.renewed())) !== undefined) return undefined;
     await new Promise((settle) => setTimeout(settle, pollMs));

@@ -45,9 +45,9 @@ async function stopDaemon({ pid }: DaemonInfo): Promise<void> {
   } catch (cause) {
     throw new CliFailure('stop_failed', `can't end the daemon, pid ${pid}: ${(cause as Error).message}`);
   }
-  const deadline = Date.now() + stopMsMax;
+  const deadline = performance.now() + stopMsMax;
   while (startTicks(pid) === started) {
-    if (Date.now() > deadline) {
+    if (performance.now() > deadline) {
       throw new CliFailure('stop_failed', `the daemon, pid ${pid}, still runs after ${stopMsMax / 1000} s`);
     }
     await new Promise((resolve) => setTimeout(resolve, pollMs));

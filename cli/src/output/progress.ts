@@ -25,8 +25,8 @@ export async function* withProgress(
     for await (const part of source) {
       yield part;
       sent += part.length;
-      if (Date.now() - drawn < redrawMs) continue;
-      drawn = Date.now();
+      if (performance.now() - drawn < redrawMs) continue;
+      drawn = performance.now();
       process.stderr.write(`\r\u001b[K${progressLine(sent, options)}`);
     }
   } finally {

@@ -45,8 +45,9 @@ export class LocalSandboxes implements Sandboxes, Disposable {
     this.#world = options.world;
     this.#residents = options.residents;
     this.#reaper = new Reaper({
-      nowMs: () => this.#world.clock.wallMs(),
-      rows: () => this.#residents.all().map((sandbox) => sandbox.row),
+      nowMs: () => this.#world.clock.monoMs(),
+      rows: () =>
+        this.#residents.all().map(({ row: { id, maxLifetimeS }, bornMs }) => ({ id, maxLifetimeS, bornMs })),
       reap: (id) => this.#reap(id),
     });
   }

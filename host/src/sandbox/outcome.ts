@@ -79,7 +79,7 @@ export function recordOf(row: ExecRow, end: ExecEnd, streams: Streams): ExecReco
     finished: rfc3339(end.finishedMs),
     stdout: textOf(stdout, isStdoutCut),
     stderr: textOf(stderr, isStderrCut),
-    // The wall clock may have been set back meanwhile.
+    // Of a command that an earlier daemon began the wall clock may have been set back meanwhile.
     duration_ms: Math.max(0, end.finishedMs - row.startedMs),
     timed_out: end.timedOut,
     truncated: isStdoutCut || isStderrCut,

@@ -8,14 +8,13 @@ test('a sandbox is reaped when its time is over, one without an end never', () =
   let nowMs = 0;
   const reaped: string[] = [];
   const rows = [
-    { id: sandboxIdSchema.parse('short'), createdMs: 0, maxLifetimeS: 5 },
-    { id: sandboxIdSchema.parse('long'), createdMs: 0, maxLifetimeS: 50 },
-    { id: sandboxIdSchema.parse('endless'), createdMs: 0, maxLifetimeS: 0 },
+    { id: sandboxIdSchema.parse('short'), bornMs: 0, maxLifetimeS: 5 },
+    { id: sandboxIdSchema.parse('long'), bornMs: 0, maxLifetimeS: 50 },
+    { id: sandboxIdSchema.parse('endless'), bornMs: 0, maxLifetimeS: 0 },
   ];
   using reaper = new Reaper({ nowMs: () => nowMs, rows: () => rows, reap: (id) => reaped.push(id) });
   reaper.look();
   assert.deepEqual(reaped, []);
-  // The wall clock was set forward.
   nowMs = 5_000;
   reaper.look();
   assert.deepEqual(reaped, ['short']);
@@ -25,6 +24,6 @@ test('a sandbox is reaped when its time is over, one without an end never', () =
 });
 
 test('time left is counted from the creation', () => {
-  assert.equal(timeLeftMs({ createdMs: 1_000, maxLifetimeS: 2 }, 2_000), 1_000);
-  assert.equal(timeLeftMs({ createdMs: 1_000, maxLifetimeS: 0 }, 2_000), undefined);
+  assert.equal(timeLeftMs({ bornMs: 1_000, maxLifetimeS: 2 }, 2_000), 1_000);
+  assert.equal(timeLeftMs({ bornMs: 1_000, maxLifetimeS: 0 }, 2_000), undefined);
 });

@@ -1,14 +1,18 @@
 /**
- * Ends sandboxes whose lifetime is over: one timer for the nearest deadline, and a look at the clock at least
- * every ten seconds, because wall clocks are set and timers do not follow.
+ * Ends sandboxes whose lifetime is over: one timer for the nearest deadline, and a look at least every ten seconds,
+ * which tries an end that failed again. A lifetime is a duration: a wall clock that is set ends nothing.
  */
 import { limits } from '@squash/contract/limits';
 import type { SandboxRow } from '#store/rows.ts';
 
+/** `bornMs` on the monotonic clock. */
+type Mortal = Pick<SandboxRow, 'id' | 'maxLifetimeS'> & { readonly bornMs: number };
+
 export interface ReaperOptions {
+  /** Monotonic. */
   readonly nowMs: () => number;
   /** Sandboxes that live; asked at each look. */
-  readonly rows: () => Iterable<Pick<SandboxRow, 'id' | 'createdMs' | 'maxLifetimeS'>>;
+  readonly rows: () => Iterable<Mortal>;
   /** Begins the end; errors are the callee's. May be called again for the same sandbox. */
   readonly reap: (id: SandboxRow['id']) => void;
 }
@@ -47,9 +51,6 @@ export class Reaper implements Disposable {
 }
 
 /** Undefined where the sandbox has no end. */
-export function timeLeftMs(
-  row: Pick<SandboxRow, 'createdMs' | 'maxLifetimeS'>,
-  nowMs: number,
-): number | undefined {
-  return row.maxLifetimeS === 0 ? undefined : row.createdMs + row.maxLifetimeS * 1_000 - nowMs;
+export function timeLeftMs(row: Omit<Mortal, 'id'>, nowMs: number): number | undefined {
+  return row.maxLifetimeS === 0 ? undefined : row.bornMs + row.maxLifetimeS * 1_000 - nowMs;
 }

@@ -9,6 +9,7 @@
 import { AppError } from '@squash/contract/errors';
 import type { ExecRecord } from '@squash/contract/exec';
 import { limits } from '@squash/contract/limits';
+import { type Clock, steadyWallMs } from '@squash/base/clock';
 import { faultPoint } from '#sandbox/fault.ts';
 import type { EndReason, ExecEnd, ExecRow, StreamName } from '#store/rows.ts';
 import type { Guest, GuestExec, GuestOutcome } from '../guest/guest.ts';
@@ -25,7 +26,7 @@ export interface RunWatcher {
 
 /** What a run needs of its sandbox. */
 export interface RunHost {
-  nowMs(): number;
+  readonly clock: Clock;
   /** What ended commands for want of room while this one ran. `wasKilled`: it ended by SIGKILL, or says that something did. */
   wanting(run: Run, wasKilled: boolean): Promise<Pick<Circumstances, 'oomKilled' | 'upperFull'>>;
   /** PID 1 does not answer or does not obey: the sandbox restarts it and ends its runs. */
@@ -58,6 +59,7 @@ export class Run {
   #watcher: RunWatcher | undefined;
   #end: ExecEnd | undefined;
   #killWanted: boolean;
+  readonly #nowMs: () => number;
   #isLeft = false;
   /** What became of the first connection that failed: a guest's breach shows there, and not when it is asked again. */
   #whyLost: string | undefined;
@@ -71,6 +73,7 @@ export class Run {
     this.row = parts.row;
     this.#parts = parts;
     this.#killWanted = parts.row.killWanted;
+    this.#nowMs = steadyWallMs(parts.host.clock, parts.row.startedMs);
     // Whoever does not wait for a job must not bring the process down when storing its end fails.
     this.#done.promise.catch(() => undefined);
   }
@@ -112,7 +115,7 @@ export class Run {
   /** The command could not be started: its row ends with what a shell would report, and why on stderr. */
   unstarted(isMissing: boolean, why: string): void {
     this.#parts.recorder.take('stderr', Buffer.from(`${why}\n`));
-    this.#finish(unstartedEnd(isMissing, this.#parts.host.nowMs()));
+    this.#finish(unstartedEnd(isMissing, this.#nowMs()));
   }
 
   /** The client is gone: what it would have taken is only stored. */
@@ -144,7 +147,7 @@ export class Run {
   force(reason: EndReason): void {
     this.expectEnd(reason);
     this.#exec?.close();
-    this.#finish(forcedEnd(this.#forcedReason ?? reason, this.#parts.host.nowMs()));
+    this.#finish(forcedEnd(this.#forcedReason ?? reason, this.#nowMs()));
   }
 
   /** The daemon stops: the command goes on and the next daemon finds it. */
@@ -231,7 +234,7 @@ export class Run {
   async #exited(exec: GuestExec, outcome: GuestOutcome): Promise<void> {
     const { host } = this.#parts;
     faultPoint('exec.exited');
-    const finishedMs = host.nowMs();
+    const finishedMs = this.#nowMs();
     const isClean = outcome.exitCode === 0 || outcome.timedOut || this.#killWanted;
     const killed = outcome.signal === sigkill || outcome.exitCode === 128 + sigkill;
     const wanting = isClean ? { oomKilled: false, upperFull: false } : await host.wanting(this, killed);
@@ -296,7 +299,7 @@ export class Run {
   #armDeadline(): void {
     const { timeoutMs, startedMs } = this.row;
     if (timeoutMs === undefined) return;
-    const elapsedMs = Math.max(0, this.#parts.host.nowMs() - startedMs);
+    const elapsedMs = this.#nowMs() - startedMs;
     const leftMs = Math.max(0, timeoutMs - elapsedMs) + limits.execKillGraceMs + limits.execTimeoutSlackMs;
     this.#deadline = setTimeout(() => this.#overdue(), leftMs);
   }

@@ -9,7 +9,7 @@ import { limits } from '@squash/contract/limits';
 import type { PolicySource } from '@squash/contract/policy';
 import type { SandboxInfo } from '@squash/contract/sandbox';
 import { bug } from '@squash/base/bug';
-import { rfc3339 } from '@squash/base/clock';
+import { type Clock, rfc3339 } from '@squash/base/clock';
 import { faultPoint } from '#sandbox/fault.ts';
 import type { EndReason, SandboxRow, SnapshotRow } from '#store/rows.ts';
 import { shadowExecsMax } from '#store/repair.ts';
@@ -36,6 +36,8 @@ export class Sandbox implements RunHost {
   readonly mailbox: Mailbox;
   readonly runs = new Map<number, Run>();
   readonly usage: UpperUsageWatch;
+  /** Its creation on the monotonic clock, from what the wall clock says once: lifetimes count from here. */
+  readonly bornMs: number;
   #row: SandboxRow;
   #snapshots: readonly SnapshotRow[];
   #life: Life = { state: { phase: 'creating' }, deathsMs: [] };
@@ -51,6 +53,7 @@ export class Sandbox implements RunHost {
     this.world = world;
     this.#row = row;
     this.#snapshots = snapshots;
+    this.bornMs = world.clock.monoMs() - Math.max(0, world.clock.wallMs() - row.createdMs);
     this.mailbox = new Mailbox(row.id, limits.sandboxWaitersMax);
     this.usage = new UpperUsageWatch(world, () => this.#row);
   }
@@ -275,6 +278,10 @@ export class Sandbox implements RunHost {
 
   nowMs(): number {
     return this.world.clock.wallMs();
+  }
+
+  get clock(): Clock {
+    return this.world.clock;
   }
 
   async wanting(run: Run, wasKilled: boolean): Promise<Pick<Circumstances, 'oomKilled' | 'upperFull'>> {
