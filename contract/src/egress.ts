@@ -7,20 +7,20 @@ import { parsePattern } from './destination.ts';
 import { policySchema } from './policy.ts';
 import { secretSubsetSchema } from './secrets.ts';
 
+const ruleAnswerSchema = z.union([
+  z.string(),
+  z.strictObject({
+    to: z.array(z.string()),
+    ports: z.array(z.string()).optional(),
+    methods: z.array(z.string()).optional(),
+    paths: z.array(z.string()).optional(),
+  }),
+]);
+
 /** A policy as it is answered: every rule in its canonical spelling. */
-const policyAnswerSchema = z.strictObject({
-  allow: z.array(
-    z.union([
-      z.string(),
-      z.strictObject({
-        to: z.array(z.string()),
-        ports: z.array(z.string()).optional(),
-        methods: z.array(z.string()).optional(),
-        paths: z.array(z.string()).optional(),
-      }),
-    ]),
-  ),
-  deny: z.array(z.json()),
+export const policyAnswerSchema = z.strictObject({
+  allow: z.array(ruleAnswerSchema),
+  deny: z.array(ruleAnswerSchema),
   dns: z.enum(['refuse', 'nxdomain']),
 });
 

@@ -1,0 +1,107 @@
+/** The names of the shapes that clients meet often. A generated client has a type of this name for each. */
+import { capabilitySchema } from '@squash/contract/capability';
+import { healthSchema, infoSchema } from '@squash/contract/daemon';
+import {
+  egressDecisionInfoSchema,
+  policyAnswerSchema,
+  policyLearnAnswerSchema,
+  policyTestAnswerSchema,
+  policyTestBodySchema,
+  presetInfoSchema,
+  sandboxPolicySchema,
+} from '@squash/contract/egress';
+import {
+  execBodySchema,
+  execControlSchema,
+  execEventSchema,
+  execRecordSchema,
+  execStartSchema,
+  jobBodySchema,
+  jobInfoSchema,
+} from '@squash/contract/exec';
+import { moduleInfoSchema } from '@squash/contract/module';
+import { policyShape } from '@squash/contract/policy';
+import {
+  activateBodySchema,
+  createBodySchema,
+  restoreBodySchema,
+  sandboxInfoSchema,
+  snapshotAnswerSchema,
+  snapshotBodySchema,
+  snapshotInfoSchema,
+  warningSchema,
+} from '@squash/contract/sandbox';
+import { secretChangeSchema, secretInfoSchema } from '@squash/contract/secrets';
+import { z } from 'zod';
+
+interface Shape {
+  readonly schema: z.ZodType;
+  /** What a client sends, as a reader would write it. */
+  readonly example?: unknown;
+}
+
+const shapes: Readonly<Record<string, Shape>> = {
+  SandboxCreate: {
+    schema: createBodySchema,
+    example: {
+      id: 'dev',
+      layers: ['000-base-debian', '100-python311'],
+      allow_net: ['preset:pypi', 'api.example.com:443'],
+    },
+  },
+  SandboxInfo: { schema: sandboxInfoSchema },
+  SnapshotInfo: { schema: snapshotInfoSchema },
+  Warning: { schema: warningSchema },
+  ModuleActivate: { schema: activateBodySchema, example: { module: '100-python311' } },
+  SnapshotCreate: { schema: snapshotBodySchema, example: { label: 'clean' } },
+  SnapshotAnswer: { schema: snapshotAnswerSchema },
+  SnapshotRestore: { schema: restoreBodySchema, example: { label: 'clean' } },
+  ExecRequest: {
+    schema: execBodySchema,
+    example: { cmd: 'python3 -c "print(42)"', workdir: '/root', timeout: 60 },
+  },
+  ExecRecord: { schema: execRecordSchema },
+  JobStart: { schema: jobBodySchema, example: { cmd: 'make -C /src test', timeout: 7_200 } },
+  JobInfo: { schema: jobInfoSchema },
+  Module: { schema: moduleInfoSchema },
+  PolicyChange: {
+    schema: policyShape,
+    example: {
+      allow: ['preset:pypi', { to: 'api.example.com', methods: ['GET'], paths: ['/v1'] }],
+      deny: ['tracker.example.com'],
+    },
+  },
+  Policy: { schema: policyAnswerSchema },
+  SandboxPolicy: { schema: sandboxPolicySchema },
+  PolicyTest: { schema: policyTestBodySchema, example: { to: 'https://api.example.com/v1/users' } },
+  PolicyTestAnswer: { schema: policyTestAnswerSchema },
+  PolicyLearnAnswer: { schema: policyLearnAnswerSchema },
+  PolicyPreset: { schema: presetInfoSchema },
+  EgressDecision: { schema: egressDecisionInfoSchema },
+  SecretChange: {
+    schema: secretChangeSchema,
+    example: { value: 'the key itself', allowed_hosts: ['api.example.com'] },
+  },
+  Secret: { schema: secretInfoSchema },
+  Health: { schema: healthSchema },
+  DaemonInfo: { schema: infoSchema },
+  Capability: { schema: capabilitySchema },
+  ExecStart: { schema: execStartSchema, example: { type: 'start', argv: ['bash', '-l'], cwd: '/root' } },
+  ExecControl: { schema: execControlSchema },
+  ExecEvent: { schema: execEventSchema },
+};
+
+/** Text messages of the WebSocket; binary ones carry input and output. */
+export const webSocketMessages = {
+  client: [execStartSchema, execControlSchema],
+  server: [execEventSchema],
+} as const;
+
+/** Done here and not where the schemas are: nobody but this document needs the names. */
+export function nameShapes(): void {
+  for (const [id, { schema, example }] of Object.entries(shapes)) {
+    if (example !== undefined) schema.parse(example);
+    const examples = example === undefined ? {} : { examples: [example] };
+    z.globalRegistry.add(schema, { ...z.globalRegistry.get(schema), ...examples, id });
+  }
+}

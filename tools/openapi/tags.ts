@@ -1,0 +1,20 @@
+/** Tags: the noun that an operation's id begins with, so that a generated client groups what belongs together. */
+import type { Operation } from '@squash/contract/operations/operation';
+
+export const tags = [
+  { name: 'sandbox', description: 'Create sandboxes, run commands in them, save them and put them back' },
+  { name: 'job', description: 'Commands in the background' },
+  { name: 'module', description: 'The layers that sandboxes are stacked from' },
+  { name: 'policy', description: 'What a sandbox may reach' },
+  { name: 'egress', description: 'What a sandbox asked for, and how it was answered' },
+  { name: 'secret', description: 'Keys that sandboxes use and never see' },
+  { name: 'daemon', description: 'The daemon itself' },
+] as const;
+
+/** An id without a noun, such as `health`, is about the daemon. */
+export function tagOf({ id }: Operation): string {
+  const noun = id.includes('.') ? id.split('.')[0] : 'daemon';
+  const tag = tags.find(({ name }) => name === noun);
+  if (tag === undefined) throw new Error(`"${id}" begins with no noun of tools/openapi/tags.ts`);
+  return tag.name;
+}
