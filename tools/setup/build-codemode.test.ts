@@ -98,7 +98,7 @@ describe('@squash/codemode as it is published', () => {
       packed.files
         .map(({ path }) => path)
         .filter((path) => !/^dist\/.+(?<!\.test)\.(?:js|d\.ts)$/.test(path)),
-      ['README.md', 'dist/engines/quickjs.image', 'package.json'],
+      ['LICENSE', 'README.md', 'dist/engines/quickjs.image', 'package.json'],
     );
     const place = join(project, 'node_modules/@squash/codemode');
     mkdirSync(place, { recursive: true });

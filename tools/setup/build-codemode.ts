@@ -34,6 +34,8 @@ export async function buildCodemode(directory: string): Promise<void> {
   const { kernelSource } = (await import(built)) as { readonly kernelSource: string };
   writeFileSync(join(directory, 'dist/engines/quickjs.image'), await bootImageFile(kernelSource));
   cpSync(join(root, 'docs/codemode.md'), join(directory, 'README.md'));
+  // npm packs a file of this name whatever `files` says.
+  cpSync(join(root, 'LICENSE'), join(directory, 'LICENSE'));
   writeFileSync(join(directory, 'package.json'), `${JSON.stringify(published(manifest), null, 2)}\n`);
 }
 

@@ -277,6 +277,13 @@ test('every dependency has a sentence that says why it is there', () => {
   assert.equal(checkDependencies('c  because\n', [manifest]).length, 2);
 });
 
+test('every package has the license whose text is in LICENSE', () => {
+  assert.match(read('LICENSE'), /^\s+Apache License\n\s+Version 2\.0, January 2004\n/);
+  for (const { path: name, text } of files('package.json')) {
+    assert.equal((JSON.parse(text) as { readonly license?: string }).license, 'Apache-2.0', name);
+  }
+});
+
 test('nothing names the workplace it was written at', () => {
   const banned = [/\/work\/(main|shared)/, /\.library\b/, /farm-(bench|studio)/];
   const all = files('.ts', '.c', '.h', '.md', '.sh', '.json', 'squash', 'run').filter(
