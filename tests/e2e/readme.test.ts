@@ -1,21 +1,27 @@
 /**
  * The README's commands, in the order in which a reader types them, on a data directory and a port of their own.
  *
- * Blocks that begin with "```sh test" are run by bash as they stand; only the port is another one.
+ * Blocks that begin with "```sh test" are run by bash as they stand; only the port is another one. The block of "```js test"
+ * is a file that a program imports, and the link that `quickstart` proposes is made in a home of the test's own.
  */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, readFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { homedir, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { pathToFileURL } from 'node:url';
 import { repository } from '../support/base-layer.ts';
 import { freePort } from '../support/daemon.ts';
 import { removeDataDirectory } from '../support/data-directory.ts';
 
 const readme = await readFile(join(repository, 'README.md'), 'utf8');
-const blocks = [...readme.matchAll(/^```sh test\n([\s\S]*?)^```$/gm)].map(([, text]) => text ?? '');
+const blocksOf = (kind: string): readonly string[] =>
+  [...readme.matchAll(new RegExp(`^\`\`\`${kind} test\\n([\\s\\S]*?)^\`\`\`$`, 'gm'))].map(
+    ([, text]) => text ?? '',
+  );
+const blocks = blocksOf('sh');
 
 /** Runs one block and gives back what it printed to standard output. */
 async function runBlock(text: string, env: NodeJS.ProcessEnv): Promise<string> {
@@ -33,23 +39,64 @@ async function runBlock(text: string, env: NodeJS.ProcessEnv): Promise<string> {
   return output;
 }
 
+/** What the README's file for agents exports. */
+interface ShellTool {
+  readonly open: (id: string) => Promise<{ readonly state?: string; readonly error?: string }>;
+  readonly tool: { readonly name: string };
+  readonly call: (id: string, input: { readonly cmd: string }) => Promise<string>;
+}
+
+/** A conversation as an agent's loop would have it. */
+async function useTool(folder: string, port: number): Promise<void> {
+  const [source, ...more] = blocksOf('js');
+  assert.ok(source !== undefined && more.length === 0);
+  const file = join(folder, 'shell-tool.mjs');
+  await writeFile(file, source.replace(':8080', `:${port}`));
+  const { open, tool, call } = (await import(pathToFileURL(file).href)) as ShellTool;
+  assert.equal((await open('talk')).state, 'ready');
+  assert.equal(tool.name, 'shell');
+  assert.equal(await call('talk', { cmd: 'echo 6*7 > /tmp/sum' }), 'exit code 0\n');
+  assert.equal(
+    await call('talk', { cmd: 'python3 -c "print(eval(open(\'/tmp/sum\').read()))"' }),
+    'exit code 0\n42\n',
+  );
+  assert.match(await call('talk', { cmd: 'no-such-program' }), /^exit code 127\n.*not found/);
+  assert.match(await call('other', { cmd: 'true' }), /^not found: other/);
+}
+
 test('the commands of the README work in the order in which they stand there', async () => {
   const dataDir = await mkdtemp(join(tmpdir(), 'squash-readme-'));
   const port = await freePort();
-  const env = { ...process.env, SQUASH_DATA: dataDir, SQUASH_PORT: String(port) };
+  const home = await mkdtemp(join(tmpdir(), 'squash-home-'));
+  const programs = join(home, '.local/bin');
+  const env = {
+    ...process.env,
+    HOME: home,
+    // Layers that were built before.
+    XDG_CACHE_HOME: process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'),
+    PATH: `${programs}:${process.env['PATH'] ?? ''}`,
+    SQUASH_DATA: dataDir,
+    SQUASH_PORT: String(port),
+  };
   try {
     const [quickstart, cli, http, ...more] = blocks.map((text) => text.replaceAll(':8080', `:${port}`));
     assert.ok(quickstart !== undefined && cli !== undefined && http !== undefined && more.length === 0);
     const help = await runBlock('./squash quickstart --help 2>&1', env);
     assert.match(help, /^Usage: squash quickstart/, 'before anything is installed');
+    await mkdir(programs, { recursive: true });
     assert.equal(await runBlock(quickstart, env), '42\n');
-    assert.equal(await runBlock(quickstart, env), '42\n', 'the second time');
+    const said = await runBlock('./squash quickstart 2>&1', env);
+    assert.match(said, /^42$/m, 'the second time');
+    const [, link = ''] = /^To call it "squash" from anywhere:\n\n {2}(ln -s .*)$/m.exec(said) ?? [];
+    await runBlock(`${link}; cd /; squash ls`, env);
+    assert.doesNotMatch(await runBlock('squash quickstart 2>&1', env), /from anywhere/, 'it is linked');
     const answers = await runBlock(cli, env);
     assert.match(answers, /^42$/m);
     assert.match(answers, /^back$/m);
     const bodies = await runBlock(http, env);
     assert.match(bodies, /"layers":\["000-base-debian","100-python311"\]/);
     assert.match(bodies, /"stdout":"42\\n"/);
+    await useTool(home, port);
     // What a reader does next: break the sandbox, and ask for it again.
     await runBlock('./squash exec dev -- rm -rf /usr/bin/python3', env);
     await assert.rejects(runBlock('./squash quickstart', env), /"squash rm dev" removes it/);
@@ -63,5 +110,6 @@ test('the commands of the README work in the order in which they stand there', a
   } finally {
     await runBlock('./squash stop --all', env).catch(() => 'removed below, whatever it says');
     await removeDataDirectory(dataDir);
+    await rm(home, { recursive: true });
   }
 });

@@ -6,6 +6,8 @@
  * goes on where it was. Words go to standard error, the answer to standard output.
  */
 import { spawn } from 'node:child_process';
+import { homedir } from 'node:os';
+import { delimiter } from 'node:path';
 import type { DaemonInfo } from '@squash/contract/daemon';
 import type { ExecRecord } from '@squash/contract/exec';
 import type { ModuleAnswer } from '@squash/contract/module';
@@ -15,6 +17,7 @@ import type { Call } from '../command.ts';
 import { CliFailure, exitCodes } from '../failure.ts';
 import { type BuiltLayer, buildLayer } from '../layer-builder.ts';
 import { formatBytes, printJson, printLine, printNote, visible } from '../output/print.ts';
+import { linkLine } from '../path-link.ts';
 import { projectPath } from '../places.ts';
 import { secondsSinceStart } from '../process-times.ts';
 import { ownDaemon } from './daemon-info.ts';
@@ -186,6 +189,9 @@ function nextSteps(layers: readonly string[], info: DaemonInfo, seconds: number)
     info.listen === null ? `--unix-socket ${info.socket} localhost` : `localhost:${info.listen.port}`;
   const token = info.auth ? ` -H "Authorization: Bearer $SQUASH_AUTH_TOKEN"` : '';
   const api = `${target}/cgi-bin/api/sandboxes`;
+  const path = (process.env['PATH'] ?? '').split(delimiter);
+  const link = linkLine({ path, home: homedir(), starter: projectPath('squash') });
+  const linking = link === undefined ? '' : `\nTo call it "squash" from anywhere:\n\n  ${link}\n`;
   return `
 That came out of a sandbox, ${seconds} s after the start. Next:
 
@@ -202,5 +208,5 @@ The same over HTTP:
     -d '{"id":"two","layers":"${layers.join(',')}"}'
   curl${token} -X POST ${api}/two/exec \\
     -d '{"cmd":"python3 -c \\"print(42)\\""}'
-`;
+${linking}`;
 }
