@@ -1,5 +1,5 @@
 /**
- * What the command line asks of this machine where no daemon runs: `probe`, `config`, `repair`, `stop`.
+ * What the command line asks of this machine where no daemon runs: `prepare`, `probe`, `config`, `repair`, `stop`.
  *
  * Prints one JSON object, or `{"error": {code, message}}` with a non-zero exit. This is the outside half, with
  * the caller's rights; what concerns the launcher and the data is done by `offline-inside.ts` in the daemon's
@@ -39,6 +39,9 @@ async function answer(verb: string): Promise<unknown> {
       return { config: explainConfig(process.env, cwd) };
     case 'probe':
       return { host: await probe(loadConfig(process.env, cwd)) };
+    case 'prepare':
+      madePlace(loadConfig(process.env, cwd));
+      return {};
     case 'repair':
       return await inside('repair', madePlace(loadConfig(process.env, cwd)));
     case 'stop':

@@ -5,6 +5,27 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { makeStateDirectories } from './serve.ts';
 
+test('a place where no directory can be ends with what it is', () => {
+  const parent = mkdtempSync('/tmp/squash-serve-');
+  try {
+    const file = join(parent, 'file');
+    writeFileSync(file, '');
+    for (const [path, why] of [
+      ['/proc/squash/data', 'no directory can be made there'],
+      ['/sys/squash', 'no directory can be made there|may not'],
+      [join(file, 'data'), 'no directory'],
+      ['/dev/null/data', 'no directory'],
+    ] as const) {
+      assert.throws(() => makeStateDirectories({ dataDir: path, runDir: join(path, 'run') }), {
+        code: 'config_invalid',
+        message: new RegExp(`^SQUASH_DATA is "${path}": .*${why}`),
+      });
+    }
+  } finally {
+    rmSync(parent, { recursive: true });
+  }
+});
+
 test('a directory with another purpose is refused, a new one is closed to others', () => {
   const parent = mkdtempSync('/tmp/squash-serve-');
   try {

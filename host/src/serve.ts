@@ -43,12 +43,37 @@ export function makeStateDirectories(place: { readonly dataDir: string; readonly
     ['SQUASH_RUN', place.runDir],
   ] as const) {
     try {
-      mkdirSync(dirname(path), { recursive: true });
-      mkdirSync(path, { recursive: true, mode: 0o700 });
+      makePath(path, 0o700);
     } catch (cause) {
-      const why = cause instanceof Error ? cause.message : String(cause);
-      throw new AppError('config_invalid', `${name} is "${path}", which can't be made: ${why}`, { cause });
+      const { code = '', message } = cause as NodeJS.ErrnoException;
+      const why = `${whyNotMade[code] ?? 'it can not be made'} (${message})`;
+      throw new AppError('config_invalid', `${name} is "${path}": ${why}`, { cause });
     }
+  }
+}
+
+const whyNotMade: Readonly<Record<string, string>> = {
+  EACCES: 'this user may not make a directory there',
+  EPERM: 'no directory can be made there',
+  // So says a file system that the kernel fills itself, such as /proc.
+  ENOENT: 'no directory can be made there',
+  EROFS: 'the file system is read-only',
+  EEXIST: 'what is there is no directory',
+  ENOTDIR: 'a part of the path is no directory',
+  ENOSPC: 'the disk is full',
+};
+
+/**
+ * The directory, and what is missing above it, open as others are. Node's own `recursive` does not do: where a file
+ * system denies a directory whose parent is there, it asks for the parent again and again, for ever.
+ */
+function makePath(path: string, mode: number): void {
+  const parent = dirname(path);
+  if (!existsSync(parent)) makePath(parent, 0o777);
+  try {
+    mkdirSync(path, { mode });
+  } catch (error) {
+    if (!existsSync(path) || !statSync(path).isDirectory()) throw error;
   }
 }
 

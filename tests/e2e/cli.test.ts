@@ -174,7 +174,13 @@ describe('squash', () => {
     const doctor = z.object({ running: z.literal(true), host: capabilitySchema.array().min(1) });
     const { host } = doctor.parse(await json('doctor'));
     assert.ok(host.every((each) => !each.required || each.state !== 'missing'));
-    assert.match(await squashOk(daemon, ['doctor']), /CAPABILITY +STATE +FOUND/);
+    const shown = await squashOk(daemon, ['doctor']);
+    assert.match(shown, /CAPABILITY +STATE +FOUND/);
+    for (const { name, state, weaker, remedy } of host) {
+      if (state === 'ok') continue;
+      assert.equal(shown.includes(`\n${name}: `), weaker !== null, name);
+      if (weaker === null && remedy !== null) assert.ok(!shown.includes(remedy), remedy);
+    }
     const config = infoSchema.shape.config.parse(await json('doctor', '--config'));
     assert.equal(config.find((each) => each.name === 'SQUASH_DATA')?.value, daemon.dataDir);
     const version = z.object({ client: z.string(), daemon: z.string(), node: z.string() });
@@ -363,6 +369,12 @@ describe('squash', () => {
       env: { ...env, SQUASH_MAX_SANDBOXES: 'nonsense' },
     });
     assert.equal(wrong.code, 1);
-    assert.match(wrong.stderr, /did not start: .*SQUASH_MAX_SANDBOXES is "nonsense".*its log is/);
+    assert.match(wrong.stderr, /SQUASH_MAX_SANDBOXES is "nonsense".*\(config_invalid\)/);
+    // Found out by the daemon itself: an address that is not this machine's.
+    const elsewhere = { SQUASH_HOST: '192.0.2.1', SQUASH_AUTH_TOKEN: 'a-token-of-enough-characters' };
+    const late = await squash(undefined, ['serve', '--detach'], { env: { ...env, ...elsewhere } });
+    assert.equal(late.code, 1);
+    assert.match(late.stderr, /did not start: .*192\.0\.2\.1.*its log is/);
+    assert.equal((await squash(undefined, ['stop', '--all'], { env })).code, 0);
   });
 });

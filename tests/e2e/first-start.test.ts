@@ -52,6 +52,25 @@ test('sq-start starts on an empty data directory and says how to get a first lay
   }
 });
 
+test('a data directory that can not be one ends every start at once, with what is wrong', () => {
+  for (const words of [['serve'], ['serve', '--detach'], ['quickstart'], ['doctor', '--repair']]) {
+    const { status, stderr } = spawnSync(
+      process.execPath,
+      [join(repository, 'cli/bin/squash.mjs'), ...words],
+      {
+        encoding: 'utf8',
+        env: { PATH: process.env['PATH'] ?? '/usr/bin:/bin', HOME: '/root', SQUASH_DATA: '/proc/x' },
+        timeout: 20_000,
+      },
+    );
+    assert.equal(status, words.length === 1 && words[0] === 'serve' ? 78 : 1, stderr);
+    assert.match(
+      stderr,
+      /SQUASH_DATA is "\/proc\/x": no directory can be made there[^]*\(config_invalid\)$/m,
+    );
+  }
+});
+
 test('sq-start refuses what the original’s did not know', () => {
   const { status, stderr } = spawnSync(program, ['--port=1'], { encoding: 'utf8' });
   assert.equal(status, 2);

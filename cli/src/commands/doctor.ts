@@ -92,16 +92,18 @@ function word(each: Capability): string {
   return each.state === 'missing' && each.required ? 'MISSING' : each.state;
 }
 
-/** What is weaker, each with the command that mends it. */
+/** What is weaker, each with the command that mends it. What is missing and costs nothing needs no mending. */
 function printRemedies(host: readonly Capability[]): void {
-  const weak = host.filter((each) => each.state !== 'ok');
+  const weak = host.flatMap((each) =>
+    each.state === 'ok' || each.weaker === null ? [] : [{ ...each, weaker: each.weaker }],
+  );
   if (weak.length === 0) {
-    printLine(`\n${styled('green', 'Everything is there.')}`);
+    printLine(`\n${styled('green', 'Nothing is weaker than it can be.')}`);
     return;
   }
   printLine('');
   for (const each of weak) {
-    printLine(`${styled(styles[each.state], each.name)}: ${visible(each.weaker ?? 'nothing is lost by it')}`);
+    printLine(`${styled(styles[each.state], each.name)}: ${visible(each.weaker)}`);
     if (each.remedy !== null) printLine(`    ${visible(each.remedy)}`);
   }
 }

@@ -17,6 +17,7 @@ import type { Call } from '../command.ts';
 import { CliFailure, exitCodes } from '../failure.ts';
 import { type BuiltLayer, buildLayer } from '../layer-builder.ts';
 import { formatBytes, printJson, printLine, printNote, visible } from '../output/print.ts';
+import { askOffline } from '../local-host.ts';
 import { linkLine } from '../path-link.ts';
 import { projectPath } from '../places.ts';
 import { secondsSinceStart } from '../process-times.ts';
@@ -29,6 +30,8 @@ const command = 'python3 -c "print(42)"';
 const answer = '42\n';
 
 export async function run(call: Call): Promise<number> {
+  // Before minutes of building: a data directory that can't be one ends it.
+  if ((await ownDaemon(call.client)) === undefined) await step('data', () => askOffline('prepare'));
   const layers = await step('layers', () => buildLayers());
   const { client, info, log } = await step('daemon', () => findDaemon(call.client));
   await step('modules', () => importMissing(client, layers));

@@ -4,13 +4,13 @@
  * Not the API's business: there is no daemon yet. The daemon's own first stage (`host/src/serve.ts`) takes our
  * place; the CLI knows its path and nothing else of it.
  */
-import { closeSync, fstatSync, mkdirSync, openSync, readSync } from 'node:fs';
+import { closeSync, existsSync, fstatSync, mkdirSync, openSync, readSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { localDataDirectory } from '../client/address.ts';
 import type { Call } from '../command.ts';
 import { CliFailure, exitCodes, usageFailure } from '../failure.ts';
-import { hostEntries } from '../local-host.ts';
+import { askOffline, hostEntries } from '../local-host.ts';
 import { printJson, printLine } from '../output/print.ts';
 import { ownDaemon } from './daemon-info.ts';
 
@@ -43,6 +43,8 @@ async function detach(call: Call): Promise<number> {
   const running = await ownDaemon(call.client);
   if (running !== undefined)
     throw new CliFailure('data_locked', `a daemon runs already, with pid ${running.pid}`);
+  // The log lies in the data directory, which is refused here where it can not be one.
+  await askOffline('prepare');
   const log = resolve(call.flags.text('log') ?? `${localDataDirectory()}/log/squashd.log`);
   const output = openLog(log);
   const begin = fstatSync(output).size;
@@ -85,11 +87,16 @@ async function end(child: ChildProcess, ended: Promise<string>): Promise<void> {
 
 function openLog(path: string): number {
   try {
-    mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+    makeDirectory(dirname(path));
     return openSync(path, 'a', 0o600);
   } catch (cause) {
     throw new CliFailure('start_failed', `can't write the log "${path}": ${(cause as Error).message}`);
   }
+}
+
+/** One level, as beside the data directory's own: Node's `recursive` never ends where nothing can be made, as in /proc. */
+function makeDirectory(path: string): void {
+  if (!existsSync(path)) mkdirSync(path, { mode: 0o700 });
 }
 
 /** Why it ended: what it wrote last, its own line of text or the `error` of a line of the log. */
