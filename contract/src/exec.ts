@@ -43,6 +43,8 @@ export type ExecRecord = z.infer<typeof execRecordSchema>;
 export const jobStatuses = ['running', 'done', 'killed'] as const;
 export const jobInfoSchema = z.strictObject({
   job_id: z.int(),
+  cmd: z.string(),
+  workdir: z.string(),
   status: z.enum(jobStatuses),
   exit_code: z.int().nullable().describe('null while running'),
   started: z.string(),

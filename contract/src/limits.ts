@@ -42,10 +42,12 @@ export const limits = {
   jobLogLinesMax: 65_536,
   /** A longer line is cut into numbered pieces. Half the guest's window, so that a cut always frees room. */
   jobLineBytesMax: 32_768,
-  /** Output waits at most this long for its transaction: one commit for many small writes, unseen by a reader. */
+  /** Output waits at most this long for its transaction: one commit for many small writes that nobody follows. */
   outputFlushMs: 50,
   /** … or until this much is collected: half the guest's window keeps the command writing meanwhile. */
   outputFlushBytes: 32_768,
+  /** Followed output is stored at once, then not for this many times as long: a fiftieth of the daemon's time. */
+  outputFollowRest: 50,
   /** Output held for a stream client that reads slowly; then the command stalls. */
   sessionBufferBytesMax: 65_536,
 

@@ -1,6 +1,7 @@
 /** Background jobs and the native exec stream on a real daemon. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import { after, before, test } from 'node:test';
 import { type ExecEvent, execEventSchema } from '@squash/contract/exec';
 import { WebSocket } from 'ws';
@@ -56,6 +57,7 @@ test('a job runs in the background and ends with its exit code', async () => {
   const { status, json } = await api.post(`${box}/exec-bg`, { cmd: 'echo one; echo; echo two >&2; exit 5' });
   assert.equal(status, 200);
   assert.equal(json.status, 'running');
+  assert.deepEqual([json.cmd, json.workdir], ['echo one; echo; echo two >&2; exit 5', '/']);
   await ended(json.job_id);
   const { json: job } = await api.get(`${box}/jobs/${json.job_id}`);
   assert.deepEqual([job.status, job.exit_code, job.reason], ['done', 5, 'exited']);
@@ -97,6 +99,22 @@ test('a job’s log follows a running job', async () => {
     ['begun', 'end'],
   );
   assert.equal(log.done, '{"exit_code":0}');
+});
+
+test('a follower gets each line when it is written, as long as lines come one by one', async () => {
+  // The sandbox's clock of hundredths is the host's.
+  const cmd = 'sleep 0.2; for i in $(seq 20); do read at rest </proc/uptime; echo $at; sleep 0.1; done';
+  const { json } = await api.post(`${box}/exec-bg`, { cmd });
+  const { body } = await fetch(`${daemon.url}${box}/jobs/${json.job_id}/logs`);
+  assert.ok(body !== null);
+  const lateS: number[] = [];
+  for await (const piece of body.pipeThrough(new TextDecoderStream())) {
+    const [now = ''] = readFileSync('/proc/uptime', 'utf8').split(' ');
+    for (const [, at] of piece.matchAll(/^data: (\d+\.\d+)$/gm)) lateS.push(Number(now) - Number(at));
+  }
+  assert.equal(lateS.length, 20);
+  const [median = 1] = lateS.sort((one, other) => one - other).slice(10);
+  assert.ok(median < 0.03, `half of the lines are ${median} s late`);
 });
 
 test('DELETE ends a job, is idempotent, and the job says that it was killed', async () => {

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { after, before, describe, it } from 'node:test';
+import { stripVTControlCharacters } from 'node:util';
 import { cliCommand, cliEnvironment, squash, squashOk } from '../support/cli.ts';
 import { TestDaemon } from '../support/daemon.ts';
 import { processes } from '../support/leaks.ts';
@@ -40,6 +41,25 @@ describe('squash exec -t', { skip }, () => {
     terminal.type('exit 7\r');
     const end = await terminal.end();
     assert.deepEqual(end, { status: 7 * 256, restored: true });
+  });
+
+  it('shows the commands of logs and jobs on one line of the terminal each, and all of them in a pipe', async () => {
+    const text = `echo ${'é漢字'.repeat(60)}`;
+    const job = await squashOk(daemon, ['exec', '-d', 'box', '--shell', `${text}; sleep 600`]);
+    await squash(daemon, ['exec', 'box', '--shell', text]);
+    for (const command of ['logs', 'jobs']) {
+      await using terminal = open([command, 'box'], { rows: 24, columns: 100 });
+      const { status } = await terminal.end();
+      assert.equal(status, 0);
+      const lines = Buffer.from(terminal.screen, 'latin1').toString().trimEnd().split('\r\n');
+      for (const line of lines.map((each) => stripVTControlCharacters(each))) {
+        const cells = line.length + (line.match(/\p{Script=Han}/gu)?.length ?? 0);
+        assert.ok(cells <= 100, `${cells}: ${line}`);
+      }
+      assert.match(lines.join('\n'), /echo é漢字.*…$/m);
+      assert.ok((await squashOk(daemon, [command, 'box'])).includes('é漢字'.repeat(60)));
+    }
+    await squashOk(daemon, ['job', 'kill', 'box', job.trim()]);
   });
 
   it('has job control: Ctrl-C, Ctrl-Z, fg and Ctrl-D reach the command and not us', async () => {

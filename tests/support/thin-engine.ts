@@ -53,7 +53,16 @@ export function execRecord(seq: number, cmd: string): ExecRecord {
 }
 
 function jobInfo(jobId: number): JobInfo {
-  return { job_id: jobId, status: 'done', exit_code: 5, started: epoch, finished: epoch, reason: 'exited' };
+  return {
+    job_id: jobId,
+    cmd: 'exit 5',
+    workdir: '/',
+    status: 'done',
+    exit_code: 5,
+    started: epoch,
+    finished: epoch,
+    reason: 'exited',
+  };
 }
 
 const noEgress = (): Promise<never> =>

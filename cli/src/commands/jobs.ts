@@ -24,6 +24,7 @@ export async function run(call: Call): Promise<number> {
       { title: 'REASON', text: (job) => job.reason ?? '-' },
       { title: 'STARTED', text: (job) => job.started },
       { title: 'AGE', text: (job) => formatAge(job.started), align: 'right' },
+      { title: 'COMMAND', text: (job) => job.cmd, fits: true },
     ],
     jobs,
   );

@@ -60,7 +60,7 @@ function printRecords(records: readonly ExecRecord[]): void {
         style: (each) => (each.exit_code === 0 ? undefined : 'red'),
       },
       { title: 'REASON', text: (each) => each.reason },
-      { title: 'COMMAND', text: (each) => each.cmd },
+      { title: 'COMMAND', text: (each) => each.cmd, fits: true },
     ],
     records,
   );

@@ -2,6 +2,9 @@
 import { isatty } from 'node:tty';
 import { printLine, standardOutput, visible } from './print.ts';
 
+/** Less of a cut text tells nothing. */
+const cutCharsMin = 10;
+
 /** The terminal's own colours, which every reader has set to what they can read. */
 const styles = { green: 32, red: 31, yellow: 33 } as const;
 export type Style = keyof typeof styles;
@@ -17,11 +20,16 @@ export interface Column<Row> {
   readonly text: (row: Row) => string;
   readonly align?: 'right';
   readonly style?: (row: Row) => Style | undefined;
+  /** Only as a last column: what does not fit on the terminal's line is cut. Pipes and files get all. */
+  readonly fits?: true;
 }
 
 /** Columns as wide as their widest cell; the last one is not padded. */
 export function printTable<Row>(columns: readonly Column<Row>[], rows: readonly Row[]): void {
-  const cells = rows.map((row) => columns.map((column) => visible(column.text(row))));
+  const cells = fitted(
+    columns,
+    rows.map((row) => columns.map((column) => visible(column.text(row)))),
+  );
   const widths = columns.map((column, index) =>
     cells.reduce((widest, line) => Math.max(widest, line[index]?.length ?? 0), column.title.length),
   );
@@ -50,4 +58,38 @@ export function printTable<Row>(columns: readonly Column<Row>[], rows: readonly 
       }),
     );
   }
+}
+
+function fitted<Row>(
+  columns: readonly Column<Row>[],
+  cells: readonly (readonly string[])[],
+): readonly (readonly string[])[] {
+  const width = columns.at(-1)?.fits === true && isatty(standardOutput) ? process.stdout.columns : 0;
+  // A terminal that was never told its size says 0.
+  if (width === 0) return cells;
+  const before = columns
+    .slice(0, -1)
+    .map(({ title }, index) => Math.max(title.length, ...cells.map((line) => line[index]?.length ?? 0)) + 2);
+  const room = Math.max(
+    cutCharsMin,
+    before.reduce((rest, each) => rest - each, width),
+  );
+  return cells.map((line) => line.with(-1, cut(line.at(-1) ?? '', room)));
+}
+
+/** Drawn two cells wide. */
+const wide =
+  /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Hangul}\p{Emoji_Presentation}\uff01-\uff60]/u;
+
+/** By what a reader sees as characters. */
+function cut(text: string, room: number): string {
+  let kept = '';
+  let cells = 0;
+  for (const { segment, index } of new Intl.Segmenter().segment(text)) {
+    cells += wide.test(segment) ? 2 : 1;
+    if (cells > room) return `${kept}…`;
+    // One cell is kept for the mark.
+    if (cells < room) kept = text.slice(0, index + segment.length);
+  }
+  return text;
 }

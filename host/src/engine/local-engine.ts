@@ -12,6 +12,7 @@ import type { LayerStore } from '../layers/layer-store.ts';
 import { SandboxFiles } from '../sandbox/files.ts';
 import { Semaphore, SharedLock } from '../sandbox/mailbox.ts';
 import type { SandboxNetwork } from '../sandbox/network.ts';
+import { OutputPace } from '../sandbox/output-pace.ts';
 import { recover } from '../sandbox/recover.ts';
 import { type FixedLimits, newCounters, type World } from '../sandbox/world.ts';
 import { engineMetrics } from './engine-metrics.ts';
@@ -123,5 +124,6 @@ function worldOf(options: LocalEngineOptions): World {
     usages: new Semaphore(limits.upperUsagesAtOnceMax),
     layerLock: new SharedLock(),
     counters: newCounters(),
+    pace: new OutputPace(),
   };
 }

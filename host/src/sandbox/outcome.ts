@@ -119,6 +119,8 @@ export function jobOf(row: ExecRow): JobInfo {
   const { end } = row;
   return {
     job_id: row.seq,
+    cmd: row.cmd,
+    workdir: row.workdir,
     status: end === undefined ? 'running' : endedFromOutside.has(end.reason) ? 'killed' : 'done',
     exit_code: end?.exitCode ?? null,
     started: rfc3339(row.startedMs),

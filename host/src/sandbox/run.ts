@@ -14,6 +14,7 @@ import { faultPoint } from '#sandbox/fault.ts';
 import type { EndReason, ExecEnd, ExecRow, StreamName } from '#store/rows.ts';
 import type { Guest, GuestExec, GuestOutcome } from '../guest/guest.ts';
 import { type Circumstances, forcedEnd, recordOf, reportedEnd, unstartedEnd } from './outcome.ts';
+import type { OutputPace } from './output-pace.ts';
 import type { Recorder } from './recorder.ts';
 
 /** Who looks on while a command runs: a stream client. Errors of its own are its own. */
@@ -33,6 +34,8 @@ export interface RunHost {
   guestBroken(why: string): void;
   /** The sandbox stands still for a snapshot: nobody in it can be late. */
   readonly isFrozen: boolean;
+  /** When output that is followed may be stored. */
+  readonly pace: OutputPace;
   /** The end is stored; also called when the run was left to the next daemon. */
   runOver(run: Run): void;
   storeFailed(run: Run, error: unknown): void;
@@ -68,6 +71,7 @@ export class Run {
   #killTimer: NodeJS.Timeout | undefined;
   #lostTimer: NodeJS.Timeout | undefined;
   #changed = Promise.withResolvers<void>();
+  #isFollowed = false;
 
   constructor(parts: RunParts) {
     this.row = parts.row;
@@ -91,8 +95,9 @@ export class Run {
     return this.#exec;
   }
 
-  /** Resolves at the next change of what is stored. */
+  /** Resolves at the next change of what is stored. Whoever waits has output stored sooner. */
   changed(): Promise<void> {
+    this.#isFollowed = true;
     return this.#changed.promise;
   }
 
@@ -213,15 +218,22 @@ export class Run {
     const { recorder } = this.#parts;
     recorder.take(stream, data);
     if (recorder.unstoredBytes >= limits.outputFlushBytes) this.#flush();
-    else this.#flushTimer ??= setTimeout(() => this.#flush(), limits.outputFlushMs);
+    else this.#flushTimer ??= setTimeout(() => this.#flush(), this.#patienceMs());
+  }
+
+  /** An exec's client gets all at the end: only a follower gains by an earlier transaction. */
+  #patienceMs(): number {
+    return this.#isFollowed ? this.#parts.host.pace.waitMs() : limits.outputFlushMs;
   }
 
   #flush(): void {
     clearTimeout(this.#flushTimer);
     this.#flushTimer = undefined;
     if (this.#isLeft || this.#end !== undefined) return;
+    const beganMs = performance.now();
     try {
       const offsets = this.#parts.recorder.flush();
+      this.#parts.host.pace.stored(beganMs);
       this.#exec?.ack(offsets.stdout, offsets.stderr);
       this.#notify();
     } catch (error) {
@@ -323,6 +335,7 @@ export class Run {
 
   #notify(): void {
     const before = this.#changed;
+    this.#isFollowed = false;
     this.#changed = Promise.withResolvers<void>();
     before.resolve();
   }

@@ -22,6 +22,7 @@ import { type Life, type LifeEffect, type LifeEvent, type State, admitCommand, d
 import { Mailbox } from './mailbox.ts';
 import type { NetworkRules } from './network.ts';
 import type { Circumstances } from './outcome.ts';
+import type { OutputPace } from './output-pace.ts';
 import type { Run, RunHost } from './run.ts';
 import { rulesOf, shownAllowNet } from './rules.ts';
 import { treesOf } from './trees.ts';
@@ -73,6 +74,10 @@ export class Sandbox implements RunHost {
   /** The driver holds the sandbox still: new commands wait, and no guest is late. */
   get isFrozen(): boolean {
     return this.#isFrozen;
+  }
+
+  get pace(): OutputPace {
+    return this.world.pace;
   }
 
   /** Runs `body`, in which the driver freezes the sandbox. */

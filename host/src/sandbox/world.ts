@@ -12,6 +12,7 @@ import type { LayerStore } from '../layers/layer-store.ts';
 import type { SandboxFiles } from './files.ts';
 import type { Semaphore, SharedLock } from './mailbox.ts';
 import type { SandboxNetwork } from './network.ts';
+import type { OutputPace } from './output-pace.ts';
 
 /** What the configuration sets for every sandbox; cpu and memory come with the create request. */
 export type FixedLimits = Omit<SandboxLimits, 'cpuMilli' | 'memoryBytesMax'>;
@@ -33,6 +34,7 @@ export interface World {
   /** Shared by whoever turns names into trees and trees into rows; exclusive for who collects unused trees. */
   readonly layerLock: SharedLock;
   readonly counters: Counters;
+  readonly pace: OutputPace;
 }
 
 /** Totals since this daemon began. */
