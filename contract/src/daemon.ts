@@ -18,7 +18,7 @@ export type Problem = z.infer<typeof problemSchema>;
 export const healthSchema = z.strictObject({
   status: z.literal('ok'),
   backend: z.literal('chroot'),
-  tailscale: z.strictObject({ status: z.literal('off'), ip: z.null() }),
+  tailscale: z.strictObject({ status: z.literal('off'), ip: z.literal('') }),
   sandboxes: z.int(),
   modules: z.int(),
   base_ready: z.boolean().describe('true when there is a module whose name begins with 000-'),

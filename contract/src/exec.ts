@@ -85,7 +85,9 @@ const shellExecBody = (timeout: { readonly default: number; readonly max: number
     })
       .nullish()
       .transform((seconds) => seconds ?? timeout.default)
-      .describe(`seconds, default ${timeout.default}, clamped to ${limits.execTimeoutSMin} … ${timeout.max}`),
+      .describe(
+        `seconds, more than 0, default ${timeout.default}; more than ${timeout.max} count as ${timeout.max}`,
+      ),
   });
 
 export const execBodySchema = shellExecBody({

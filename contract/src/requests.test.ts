@@ -115,6 +115,26 @@ test('an exec request that passes can be run as it is', () => {
   );
 });
 
+test('a timeout of nothing is refused, and one beyond the longest is the longest', () => {
+  const of = (timeout: unknown) => execBodySchema.safeParse({ cmd: 'true', timeout });
+  for (const timeout of [0, '0', '0s', -1, '-5']) {
+    assert.match(
+      of(timeout).error?.issues[0]?.message ?? '',
+      /^timeout must be a number of seconds/,
+      `${timeout}`,
+    );
+  }
+  for (const [given, seconds] of [
+    [0.2, 1],
+    [90, 90],
+    ['5m', 300],
+    [limits.execTimeoutSMax + 1, limits.execTimeoutSMax],
+    [1e308, limits.execTimeoutSMax],
+  ] as const) {
+    assert.equal(of(given).data?.timeout, seconds, `${given}`);
+  }
+});
+
 test('layers mean the same as a comma list and as an array', () => {
   const names = fc.array(fc.stringMatching(/^[0-9]{3}-[a-z]{1,8}$/), { minLength: 1, maxLength: 8 });
   fc.assert(

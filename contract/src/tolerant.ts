@@ -22,8 +22,9 @@ export function tolerantInteger(sentence: string, range: { readonly min: number;
 const unitSeconds: Readonly<Record<string, number>> = { '': 1, s: 1, m: 60, h: 3_600, d: 86_400 };
 
 /**
- * Seconds, clamped: a number, or text as timeout(1) takes it (`90`, `"5m"`), which the original's shell
- * version passed through. Rounded up, so that no timeout becomes none.
+ * Seconds: a number, or text as timeout(1) takes it (`90`, `"5m"`), which the original's shell version passed
+ * through. Rounded up, so that no timeout becomes none, and clamped at the top, as its later versions do. None at all
+ * is refused: to the shell version 0 is no limit, to the later ones the shortest.
  */
 export function tolerantTimeout(sentence: string, range: { readonly min: number; readonly max: number }) {
   return z
@@ -39,6 +40,7 @@ export function tolerantTimeout(sentence: string, range: { readonly min: number;
       ],
       { error: sentence },
     )
+    .refine((seconds) => seconds > 0, { error: `${sentence}, more than 0` })
     .transform((seconds) => Math.ceil(Math.min(Math.max(seconds, range.min), range.max)));
 }
 

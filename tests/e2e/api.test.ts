@@ -36,9 +36,13 @@ let api: ApiClient;
 before(async () => {
   directory = await mkdtemp(join(tmpdir(), 'squash-api-'));
   await packModule(join(directory, 'tool.squashfs'), { 'opt/tool/answer': '42\n' });
+  await packModule(join(directory, 'other.squashfs'), { 'opt/tool/answer': '41\n' });
   daemon = await TestDaemon.start({
     env: { SQUASH_MAX_SANDBOXES: '4' },
-    modules: { '100-tool': join(directory, 'tool.squashfs') },
+    modules: {
+      '100-other': join(directory, 'other.squashfs'),
+      '100-tool': join(directory, 'tool.squashfs'),
+    },
   });
   api = new ApiClient(daemon);
 });
@@ -74,7 +78,7 @@ test('health has the seed’s fields, takes any method, and counts', async () =>
   ]);
   assert.deepEqual(
     [json.status, json.backend, json.tailscale, json.modules, json.base_ready],
-    ['ok', 'chroot', { status: 'off', ip: null }, 2, true],
+    ['ok', 'chroot', { status: 'off', ip: '' }, 3, true],
   );
   for (const method of ['POST', 'PUT', 'DELETE', 'HEAD']) {
     assert.equal((await api.send(method, '/cgi-bin/health')).status, 200, method);
@@ -87,12 +91,13 @@ test('modules is an array of name, size and location, or the names', async () =>
     json.map(({ name, location }: { name: string; location: string }) => [name, location]),
     [
       ['000-base-test', 'local'],
+      ['100-other', 'local'],
       ['100-tool', 'local'],
     ],
   );
   assert.ok(json.every(({ size }: { size: number }) => size > 0));
   const names = await api.get('/cgi-bin/api/modules?format=names');
-  assert.deepEqual(names.json, { modules: ['000-base-test', '100-tool'] });
+  assert.deepEqual(names.json, { modules: ['000-base-test', '100-other', '100-tool'] });
   assert.equal((await api.get('/cgi-bin/api/modules?format=xml')).status, 400);
 });
 
@@ -257,6 +262,11 @@ test('exec answers the seed’s record, runs once, and keeps failing commands at
       [long.json.stdout.length, long.json.truncated, long.json.stdout_bytes],
       [65_536, true, 70_000],
     );
+    const none = await api.post(`${path}/exec`, { cmd: 'true', timeout: 0 });
+    assert.deepEqual(
+      [none.status, none.json.error],
+      [400, 'timeout must be a number of seconds, more than 0'],
+    );
     const late = await api.post(`${path}/exec`, { cmd: 'sleep 60', timeout: 1 });
     assert.deepEqual([late.json.exit_code, late.json.timed_out, late.json.reason], [124, true, 'timed_out']);
     assert.equal((await api.post(`${path}/exec`, { cmd: 'exit 124' })).json.timed_out, false);
@@ -303,6 +313,19 @@ test('the sandbox sees nothing of the daemon’s environment', async () => {
   });
 });
 
+test('layers with equal numbers lie in the order of their names, however they come', async () => {
+  const answer = async (path: string) =>
+    (await api.post(`${path}/exec`, { cmd: 'cat /opt/tool/answer' })).json.stdout;
+  for (const layers of ['000-base-test,100-tool,100-other', ['100-other', '100-tool', '000-base-test']]) {
+    await withSandbox('equal', async (path) => assert.equal(await answer(path), '42\n'), { layers });
+  }
+  await withSandbox('added', async (path) => {
+    await api.post(`${path}/activate`, { module: '100-tool' });
+    await api.post(`${path}/activate`, { module: '100-other' });
+    assert.equal(await answer(path), '42\n');
+  });
+});
+
 test('activate adds a module and keeps what was written', async () => {
   await withSandbox('act', async (path) => {
     await api.post(`${path}/exec`, { cmd: 'echo kept > /kept' });
@@ -313,6 +336,8 @@ test('activate adds a module and keeps what was written', async () => {
     assert.equal(record.stdout, 'kept\n42\n');
     const again = await api.post(`${path}/activate`, { module: '100-tool' });
     assert.deepEqual([again.status, again.json.error], [400, 'already active: 100-tool']);
+    const unknown = await api.post(`${path}/activate`, { module: 'gone' });
+    assert.deepEqual([unknown.status, unknown.json.error], [400, 'module not found: gone']);
     const gone = await api.post(`${path}/activate`, { module: '999-gone' });
     assert.deepEqual([gone.status, gone.json.error], [400, 'module not found: 999-gone']);
   });

@@ -34,7 +34,7 @@ export function daemonHandlers(engine: Engine, parts: DaemonParts): HandlersOf<t
       return json({
         status: 'ok',
         backend: 'chroot',
-        tailscale: { status: 'off', ip: null },
+        tailscale: { status: 'off', ip: '' },
         sandboxes,
         modules,
         base_ready: baseReady,

@@ -33,10 +33,10 @@ export async function activate(sandbox: Sandbox, module: ModuleName): Promise<vo
       `Cannot activate module "${module}": sandbox "${row.id}" is built on it already`,
     );
   }
-  prefixOf(module);
   checkLayerCount(row.layers.length + 1);
   // Looked up and unpacked before anything is ended: a module that is missing or corrupt costs nobody a command.
   const digest = await world.layerLock.shared(() => world.layers.ensureModule(module));
+  prefixOf(module);
   sandbox.change({ pending: { op: 'activate', module } });
   faultPoint('activate.pending');
   await replace(sandbox, { layers: [...row.layers, { module, digest }], pending: null });

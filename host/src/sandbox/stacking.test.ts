@@ -18,12 +18,14 @@ const taken = (label: string, base: string | null): SnapshotRow => ({
   layers: [],
 });
 
-test('layers are stacked by prefix, of equal ones the later on top', () => {
-  const asked = ['100-b', '000-base', '200-c', '100-a'].map(layer);
-  assert.deepEqual(
-    stackOrder(asked).map(({ module }) => module),
-    ['200-c', '100-a', '100-b', '000-base'],
-  );
+test('layers are stacked by name, the highest on top, in whatever order they are asked for', () => {
+  const names = ['200-c', '100-tool.10', '100-tool', '100-b', '100-a', '100-Z', '000-base'];
+  for (const asked of [names, names.toReversed(), names.toSorted()]) {
+    assert.deepEqual(
+      stackOrder(asked.map(layer)).map(({ module }) => module),
+      names,
+    );
+  }
 });
 
 test('a module whose name says no place is refused', () => {

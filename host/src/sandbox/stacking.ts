@@ -1,8 +1,8 @@
 /**
  * The order of a sandbox's layers in its overlay.
  *
- * The three-digit prefix decides, not the request's order: the highest lies on top. Of two with the same prefix
- * the one later in the list lies on top. The active snapshot lies above all modules, and above the snapshot it
+ * The name decides, not the request's order: the highest number lies on top, and of two with the same number the name
+ * that sorts later, byte by byte, as the original's shell version has it. The active snapshot lies above all modules, and above the snapshot it
  * was taken on: a snapshot holds one upper, so the ones below it in the chain are part of what was there.
  */
 import { AppError } from '@squash/contract/errors';
@@ -25,10 +25,9 @@ export function prefixOf(module: ModuleName): number {
 
 /** Topmost first. */
 export function stackOrder(layers: readonly LayerRef[]): readonly LayerRef[] {
-  return layers
-    .map((layer, index) => ({ layer, index, prefix: prefixOf(layer.module) }))
-    .sort((a, b) => b.prefix - a.prefix || b.index - a.index)
-    .map(({ layer }) => layer);
+  for (const { module } of layers) prefixOf(module);
+  // Three digits each: the order of whole names is that of the numbers.
+  return layers.toSorted((one, other) => (one.module < other.module ? 1 : -1));
 }
 
 /** The snapshot and what it was taken on, topmost first. @throws snapshot_not_found */
