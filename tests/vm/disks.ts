@@ -24,6 +24,8 @@ const leftOut = [
   'node_modules/knip',
   'node_modules/oxc-parser',
   'node_modules/@oxc-*',
+  'node_modules/@redocly',
+  'tests/clients/node_modules',
 ];
 
 /** Unpacked data reads fastest under emulation, and packing it costs no time. */
