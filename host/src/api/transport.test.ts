@@ -180,7 +180,7 @@ test('API answers what is wrong with a body, in the original’s words', async (
   }
 });
 
-test('exec takes timeouts as the original did and clamps them', async () => {
+test('exec takes timeouts as the original did, clamps long ones and refuses none', async () => {
   const seen: number[] = [];
   const engine = thinEngine({
     processes: {
@@ -191,10 +191,13 @@ test('exec takes timeouts as the original did and clamps them', async () => {
     },
   });
   await using server = await ThinServer.start(engine);
-  for (const timeout of ['null', '0', '-5', '1.2', '"90"', '"5m"', '"2h"', '1e300', '99999']) {
+  for (const timeout of ['null', '0.01', '1.2', '"90"', '"5m"', '"2h"', '1e300', '99999']) {
     assert.equal((await server.send(exec, `{"cmd":"true","timeout":${timeout}}`)).status, 200, timeout);
   }
-  assert.deepEqual(seen, [300, 1, 1, 2, 90, 300, 3600, 3600, 3600]);
+  for (const timeout of ['0', '-5', '"0s"', '"soon"']) {
+    assert.equal((await server.send(exec, `{"cmd":"true","timeout":${timeout}}`)).status, 400, timeout);
+  }
+  assert.deepEqual(seen, [300, 1, 2, 90, 300, 3600, 3600, 3600]);
 });
 
 test('API says 404, 405 and 501 as documented', async () => {
