@@ -1,6 +1,6 @@
 /** The names of the shapes that clients meet often. A generated client has a type of this name for each. */
 import { capabilitySchema } from '@squash/contract/capability';
-import { healthSchema, infoSchema } from '@squash/contract/daemon';
+import { healthSchema, infoSchema, problemSchema } from '@squash/contract/daemon';
 import {
   egressDecisionInfoSchema,
   policyAnswerSchema,
@@ -85,6 +85,7 @@ const shapes: Readonly<Record<string, Shape>> = {
   Secret: { schema: secretInfoSchema },
   Health: { schema: healthSchema },
   DaemonInfo: { schema: infoSchema },
+  DaemonProblem: { schema: problemSchema },
   Capability: { schema: capabilitySchema },
   ExecStart: { schema: execStartSchema, example: { type: 'start', argv: ['bash', '-l'], cwd: '/root' } },
   ExecControl: { schema: execControlSchema },
