@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -31,6 +32,8 @@
 
 /* What a tool may not take from the host's last room: the database and the logs need some. */
 #define HOST_RESERVE_BYTES (UINT64_C(64) << 20)
+/* As layerBytesMax in contract/src/limits.ts: what is longer could not be unpacked again. mksquashfs reads holes, too. */
+#define PACK_LENGTHS_MAX (UINT64_C(64) << 30)
 
 /* `tmp/<purpose>-<pid>-<time>`, writable for the sandbox's root id that the tool runs as. */
 static int make_work(const struct launcher *launcher, const char *purpose, char *path, size_t size,
@@ -66,11 +69,35 @@ static const char *last_words(struct tool *tool) {
 
 struct pack {
   const struct launcher *launcher;
+  int client;
 };
+
+/* The daemon closes its side when nobody wants the image any more, and when it dies. */
+static bool is_given_up(int client) {
+  struct pollfd end = {.fd = client, .events = POLLRDHUP};
+  return poll(&end, 1, 0) > 0 && (end.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
+}
 
 static bool pack_goes_on(void *context, struct fault *fault) {
   const struct pack *pack = context;
-  return has_room(pack->launcher, fault);
+  errno = 0;
+  if (!is_given_up(pack->client)) return has_room(pack->launcher, fault);
+  fault_set(fault, "launch_failed", "the packing was given up");
+  return false;
+}
+
+/* A file of terabytes may be one hole: what would keep a sandbox standing still for hours is refused by its length. */
+static int check_lengths(const struct launcher *launcher, const struct tool *tool, struct fault *fault) {
+  const struct tree_usage max = {.lengths = PACK_LENGTHS_MAX};
+  struct tree_usage usage;
+  cleanup_fd tree = tool->input_mount >= 0 ? openat(tool->input_mount, tool->input, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+                                           : open_beneath(launcher->data_fd, tool->input, O_RDONLY | O_DIRECTORY);
+  if (tree < 0) return fault_set(fault, "launch_failed", "can't open \"%s\"", tool->input);
+  if (tree_measure(tree, &max, &usage, fault) != 0) return -1;
+  errno = 0;
+  if (usage.lengths <= max.lengths) return 0;
+  return fault_set(fault, "disk_full", "the files are longer than %llu bytes together, holes included",
+                   (unsigned long long)max.lengths);
 }
 
 /* Takes over what mksquashfs wrote: from a file in the tool's directory to the asked name. */
@@ -104,7 +131,7 @@ static bool is_too_large(const struct tool *tool) {
 }
 
 static int run_mksquashfs(struct tool *tool, struct fault *fault) {
-  if (tool_run(tool, fault) != 0) return -1;
+  if (check_lengths(tool->launcher, tool, fault) != 0 || tool_run(tool, fault) != 0) return -1;
   if (WIFEXITED(tool->status) && WEXITSTATUS(tool->status) == 0) return 0;
   errno = 0;
   if (is_too_large(tool)) {
@@ -169,7 +196,7 @@ int image_pack(const struct launcher *launcher, const struct request *request, s
   const char *const words[] = {launcher->mksquashfs, "/in", "/out/image", "-comp", "zstd", "-Xcompression-level", "3",
                                "-b", "131072", "-xattrs", "-noappend", "-no-recovery", "-no-progress", "-quiet",
                                "-exit-on-error", "-mem", "256M", NULL};
-  struct pack pack = {.launcher = launcher};
+  struct pack pack = {.launcher = launcher, .client = request->client};
   struct tool tool = {.launcher = launcher,
                       .words = words,
                       .input_mount = -1,

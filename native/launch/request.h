@@ -44,6 +44,7 @@ struct request {
   uint64_t shm_bytes_max;
   uint64_t open_files_max;
   uint64_t pid;
+  int client; /* set by the worker that runs it: who is answered */
 };
 
 int request_parse(struct request *request, uint8_t type, uint8_t *payload, size_t length, struct fault *fault);

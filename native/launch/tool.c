@@ -30,6 +30,8 @@ enum {
   /* The tools' own buffers are set to 256 MiB; the rest is for their tables and the page cache. */
   TOOL_MEMORY_BYTES = 1024 * 1024 * 1024,
   TOOL_PIDS = 256,
+  /* Of each processor: three quarters, so that a long pack leaves the daemon and the sandboxes some of every one. */
+  TOOL_CPU_MILLI_EACH = 750,
   /* A layer of some gigabytes packs in minutes. */
   TOOL_MS_MAX = 30 * 60 * 1000,
   WATCH_MS = 200,
@@ -181,7 +183,10 @@ static int supervise(struct tool *tool, int output, struct fault *fault) {
 }
 
 int tool_run(struct tool *tool, struct fault *fault) {
-  const struct cgroup_limits limits = {.memory_bytes = TOOL_MEMORY_BYTES, .pids = TOOL_PIDS};
+  long processors = sysconf(_SC_NPROCESSORS_ONLN);
+  const struct cgroup_limits limits = {.memory_bytes = TOOL_MEMORY_BYTES,
+                                       .cpu_milli = TOOL_CPU_MILLI_EACH * (uint64_t)(processors < 1 ? 1 : processors),
+                                       .pids = TOOL_PIDS};
   const struct cgroup_setup *groups = &tool->launcher->cgroups;
   char group[CGROUP_NAME_BYTES];
   int control[2];

@@ -12,6 +12,7 @@
 
 struct tree_usage {
   uint64_t bytes;  /* allocated, as du counts: holes cost nothing, a hard link counts once */
+  uint64_t lengths; /* of regular files, holes included */
   uint64_t inodes;
   uint64_t missed; /* of a measured tree: names that were listed and gone when they were looked at */
 };

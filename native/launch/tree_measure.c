@@ -34,6 +34,7 @@ struct walk {
   size_t depth;
   size_t room;
   uint64_t bytes;
+  uint64_t lengths;
   uint64_t inode_shares; /* thousandths: a file with n names counts 1000/n at each */
   uint64_t missed;
 };
@@ -88,6 +89,8 @@ static int pop(struct walk *walk) {
 static void count(struct walk *walk, const struct stat *status) {
   uint64_t names = S_ISDIR(status->st_mode) || status->st_nlink == 0 ? 1 : (uint64_t)status->st_nlink;
   walk->bytes += (uint64_t)status->st_blocks * 512 / names;
+  /* A file is shorter than 2^63, so half the range before the addition is enough not to wrap around. */
+  if (S_ISREG(status->st_mode) && walk->lengths <= UINT64_MAX / 2) walk->lengths += (uint64_t)status->st_size / names;
   walk->inode_shares += 1000 / names;
 }
 
@@ -126,7 +129,7 @@ int tree_measure(int directory, const struct tree_usage *max, struct tree_usage 
   bool is_over = false;
   while (result == 0 && walk.depth > 0 && !is_over) {
     result = step(&walk);
-    is_over = (max->bytes > 0 && walk.bytes > max->bytes) ||
+    is_over = (max->bytes > 0 && walk.bytes > max->bytes) || (max->lengths > 0 && walk.lengths > max->lengths) ||
               (max->inodes > 0 && walk.inode_shares / 1000 > max->inodes);
   }
   int number = errno;
@@ -136,7 +139,7 @@ int tree_measure(int directory, const struct tree_usage *max, struct tree_usage 
   }
   free(walk.levels);
   *usage = (struct tree_usage){
-      .bytes = walk.bytes, .inodes = (walk.inode_shares + 999) / 1000, .missed = walk.missed};
+      .bytes = walk.bytes, .lengths = walk.lengths, .inodes = (walk.inode_shares + 999) / 1000, .missed = walk.missed};
   errno = number;
   return result == 0 ? 0 : fault_set(fault, "internal", "can't walk a tree that changes");
 }

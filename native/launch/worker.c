@@ -92,19 +92,21 @@ static _Noreturn void worker_main(const struct launcher *launcher, const struct 
   uint8_t buffer[ANSWER_BYTES_MAX];
   struct frame_writer writer = frame_writer_on(buffer, sizeof buffer);
   struct fault fault = {0};
+  struct request request = connection->request;
   struct timeval patience = {.tv_sec = ANSWER_S_MAX};
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, NULL);
   prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
   child_forget(launcher, client);
+  request.client = client;
   setsockopt(client, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
   if (set_blocking(client, true) != 0) _exit(1);
   if (connection->request.type == FRAME_SANDBOX_LIST) list(launcher, client);
   if (connection->request.type == FRAME_HOST_PROBE) probe_send(launcher, client);
   frame_begin(&writer, FRAME_OK);
   if (connection->request.type != FRAME_SANDBOX_LIST && connection->request.type != FRAME_HOST_PROBE &&
-      run(launcher, &connection->request, &writer, &fault) != 0) {
+      run(launcher, &request, &writer, &fault) != 0) {
     log_line("verb 0x%x failed: %s", connection->request.type, fault.text);
     write_fault_frame(&writer, &fault);
   }

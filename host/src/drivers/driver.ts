@@ -91,10 +91,14 @@ export interface Driver {
   /** A byte stream to PID 1. @throws guest_failed when nobody listens */
   connect(running: RunningSandbox, signal?: AbortSignal): Promise<Duplex>;
   stats(id: SandboxId): Promise<SandboxStats>;
-  /** Freezes the sandbox, writes its upper as squashfs to `hostPath` (temp name, synced, renamed), thaws it. */
+  /**
+   * Freezes the sandbox, writes its upper as squashfs to `hostPath` (temp name, synced, renamed), thaws it. Where
+   * `giveUp` is aborted it rejects once nothing of it goes on.
+   */
   pack(
     source: { readonly id: SandboxId; readonly generation: number },
     hostPath: string,
+    giveUp: AbortSignal,
   ): Promise<PackResult>;
   /** Called with each sandbox whose PID 1 ended, wanted or not. Returns the unsubscribe. */
   onExit(listener: (ended: RunningSandbox) => void): () => void;

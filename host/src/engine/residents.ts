@@ -38,10 +38,13 @@ export class Residents {
   /** Runs an operation in its turn. One whose sandbox is being removed finds it gone. @throws sandbox_not_found */
   async operate<T>(id: SandboxId, operation: (sandbox: Sandbox) => Promise<T>): Promise<T> {
     const sandbox = this.find(id);
+    const checkStays = (): void => {
+      if (sandbox.state.phase !== 'destroying' && !sandbox.removal.signal.aborted) return;
+      throw new AppError('sandbox_not_found', `Cannot change sandbox "${id}": it is being removed`);
+    };
+    checkStays();
     return sandbox.mailbox.post(async () => {
-      if (sandbox.state.phase === 'destroying') {
-        throw new AppError('sandbox_not_found', `Cannot change sandbox "${id}": it is being removed`);
-      }
+      checkStays();
       return operation(sandbox);
     });
   }

@@ -113,6 +113,9 @@ export class LocalSandboxes implements Sandboxes, Disposable {
   }
 
   async #destroy(sandbox: Sandbox): Promise<void> {
+    sandbox.removal.abort();
+    // What waits is refused from here on: a full mailbox must not refuse the removal.
+    await sandbox.mailbox.idle();
     await sandbox.mailbox.post(() => removeSandbox(sandbox));
     this.#residents.remove(sandbox);
     this.#world.counters.destroyed += 1;

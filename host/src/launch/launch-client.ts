@@ -11,7 +11,13 @@ import type { FieldName } from '@squash/contract/guest/frames';
 import { type SandboxId, sandboxIdSchema } from '@squash/contract/ids';
 import { pause } from '@squash/base/pause';
 import { SocketDirectory } from '@squash/base/socket-directory';
-import { answerTextBytesMax, askLauncher, connectLauncher, type LaunchAnswer } from './launch-connection.ts';
+import {
+  type AskOptions,
+  answerTextBytesMax,
+  askLauncher,
+  connectLauncher,
+  type LaunchAnswer,
+} from './launch-connection.ts';
 
 /** Verbs that only look or tell: milliseconds, and the launcher forks for some of them. */
 const quickMsMax = 30_000;
@@ -152,13 +158,19 @@ export class LaunchClient implements Disposable {
     await this.#ask('treeRemove', [['path', path]], { answerMsMax: treeMsMax });
   }
 
-  /** Writes the upper as squashfs to `path`, the sandbox standing still meanwhile where it runs. */
-  async pack(source: {
-    readonly name: SandboxId;
-    readonly upper: Pick<LaunchUpper, 'path' | 'kind'>;
-    readonly path: string;
-    readonly bytesMax: number;
-  }): Promise<{ bytes: number; pauseUs: number }> {
+  /**
+   * Writes the upper as squashfs to `path`, the sandbox standing still meanwhile where it runs. Where `giveUp` is
+   * aborted it rejects once nothing of it goes on. @throws disk_full, snapshot_path_too_long, launch_failed
+   */
+  async pack(
+    source: {
+      readonly name: SandboxId;
+      readonly upper: Pick<LaunchUpper, 'path' | 'kind'>;
+      readonly path: string;
+      readonly bytesMax: number;
+    },
+    giveUp?: AbortSignal,
+  ): Promise<{ bytes: number; pauseUs: number }> {
     const { ok } = await this.#ask(
       'imagePack',
       [
@@ -168,7 +180,7 @@ export class LaunchClient implements Disposable {
         ['path', source.path],
         ['bytesMax', source.bytesMax],
       ],
-      { answerMsMax: treeMsMax },
+      { answerMsMax: treeMsMax, ...(giveUp === undefined ? {} : { giveUp }) },
     );
     return { bytes: ok.integer('bytes'), pauseUs: ok.integer('pauseUs') };
   }
@@ -291,7 +303,7 @@ export class LaunchClient implements Disposable {
   #ask(
     type: FieldFrameName,
     fields: Iterable<FieldValue>,
-    options: { readonly answerMsMax: number; readonly signal?: AbortSignal } = { answerMsMax: quickMsMax },
+    options: AskOptions = { answerMsMax: quickMsMax },
   ): Promise<LaunchAnswer> {
     return askLauncher(this.#sockets, encodeFields(type, fields), options);
   }

@@ -29,11 +29,19 @@ export async function connectLauncher(directory: SocketDirectory, signal?: Abort
   }
 }
 
+export interface AskOptions {
+  readonly answerMsMax: number;
+  /** Aborted: the answer is not waited for. */
+  readonly signal?: AbortSignal;
+  /** Aborted: the launcher is told to give up what it does, and its answer is waited for. */
+  readonly giveUp?: AbortSignal;
+}
+
 /** @throws what the launcher's `error` frame says, launcher_unavailable where it goes away */
 export async function askLauncher(
   directory: SocketDirectory,
   request: Uint8Array,
-  options: { readonly answerMsMax: number; readonly signal?: AbortSignal },
+  options: AskOptions,
 ): Promise<LaunchAnswer> {
   const socket = await connectLauncher(directory, options.signal);
   const deadline = setTimeout(() => {
@@ -41,9 +49,12 @@ export async function askLauncher(
   }, options.answerMsMax);
   const abort = (): void => void socket.destroy(new Error('the request was given up'));
   options.signal?.addEventListener('abort', abort, { once: true });
+  const giveUp = (): void => void socket.end();
   try {
     // Written whole and left open: the launcher takes a closed connection for a client that is gone.
     socket.write(request);
+    options.giveUp?.addEventListener('abort', giveUp, { once: true });
+    if (options.giveUp?.aborted === true) giveUp();
     return await readAnswer(socket);
   } catch (cause) {
     options.signal?.throwIfAborted();
@@ -52,6 +63,7 @@ export async function askLauncher(
   } finally {
     clearTimeout(deadline);
     options.signal?.removeEventListener('abort', abort);
+    options.giveUp?.removeEventListener('abort', giveUp);
     socket.destroy();
   }
 }

@@ -13,6 +13,7 @@ import {
   type LayerDigest,
   layerDigestSchema,
   type ModuleName,
+  type SandboxId,
   type SnapshotLabel,
   snapshotLabelSchema,
 } from '@squash/contract/ids';
@@ -141,7 +142,7 @@ export async function snapshot(sandbox: Sandbox, wanted: SnapshotLabel | undefin
   faultPoint('snapshot.pending');
   try {
     const source = { id: row.id, generation: row.upperGeneration };
-    const packed = await sandbox.whileFrozen(() => world.driver.pack(source, path));
+    const packed = await sandbox.whileFrozen(() => world.driver.pack(source, path, sandbox.removal.signal));
     faultPoint('snapshot.packed');
     const taken: SnapshotRow = {
       label,
@@ -159,8 +160,14 @@ export async function snapshot(sandbox: Sandbox, wanted: SnapshotLabel | undefin
   } catch (error) {
     await world.files.dropSnapshot(row.id, label);
     sandbox.change({ pending: null });
-    throw error;
+    throw sandbox.removal.signal.aborted ? beingRemoved(row.id, error) : error;
   }
+}
+
+function beingRemoved(id: SandboxId, cause: unknown): AppError {
+  return new AppError('sandbox_not_found', `Cannot take a snapshot of sandbox "${id}": it is being removed`, {
+    cause,
+  });
 }
 
 function checkRoom(sandbox: Sandbox): void {

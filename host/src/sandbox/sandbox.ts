@@ -39,6 +39,8 @@ export class Sandbox implements RunHost {
   readonly usage: UpperUsageWatch;
   /** Its creation on the monotonic clock, from what the wall clock says once: lifetimes count from here. */
   readonly bornMs: number;
+  /** Aborted when it is to be removed: what takes long and nobody wants any more is given up. */
+  readonly removal = new AbortController();
   #row: SandboxRow;
   #snapshots: readonly SnapshotRow[];
   #life: Life = { state: { phase: 'creating' }, deathsMs: [] };

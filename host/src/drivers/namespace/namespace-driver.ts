@@ -155,8 +155,9 @@ export class NamespaceDriver implements Driver, Disposable {
   async pack(
     source: { readonly id: SandboxId; readonly generation: number },
     hostPath: string,
+    giveUp: AbortSignal,
   ): Promise<PackResult> {
-    return this.#options.launcher.pack({
+    const packed = {
       name: source.id,
       upper: {
         path: upperPath(source.id, source.generation),
@@ -164,7 +165,8 @@ export class NamespaceDriver implements Driver, Disposable {
       },
       path: relativeTo(this.#options.dataDir, hostPath),
       bytesMax: this.#options.snapshotBytesMax,
-    });
+    };
+    return this.#options.launcher.pack(packed, giveUp);
   }
 
   onExit(listener: (ended: RunningSandbox) => void): () => void {
