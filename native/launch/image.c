@@ -100,6 +100,21 @@ static int check_lengths(const struct launcher *launcher, const struct tool *too
                    (unsigned long long)max.lengths);
 }
 
+/*
+ * The last bytes of an image that was packed here from the kernel's overlay: its marks are the kernel's, and a name
+ * that looks like another tool's mark is a file's name. Readers of squashfs do not look behind what the superblock counts.
+ */
+static const char own_mark[16] = {'s', 'q', 'u', 'a', 's', 'h', ' ', 's', 'n', 'a', 'p', 's', 'h', 'o', 't', '\n'};
+
+static bool has_own_mark(int image) {
+  char last[sizeof own_mark];
+  off_t end = lseek(image, 0, SEEK_END);
+  if (end < (off_t)sizeof last || pread(image, last, sizeof last, end - (off_t)sizeof last) != (ssize_t)sizeof last) {
+    return false;
+  }
+  return memcmp(last, own_mark, sizeof last) == 0;
+}
+
 /* Takes over what mksquashfs wrote: from a file in the tool's directory to the asked name. */
 static int take_over(const struct launcher *launcher, const char *work, const char *path, uint64_t *bytes,
                      struct fault *fault) {
@@ -107,9 +122,15 @@ static int take_over(const struct launcher *launcher, const char *work, const ch
   const char *name;
   struct stat status;
   snprintf(made, sizeof made, "%s/image", work);
-  cleanup_fd file = open_beneath(launcher->data_fd, made, O_RDONLY | O_NOFOLLOW);
+  cleanup_fd file = open_beneath(launcher->data_fd, made, O_RDWR | O_NOFOLLOW);
   if (file < 0 || fstat(file, &status) != 0 || !S_ISREG(status.st_mode) || status.st_size == 0) {
     return fault_set(fault, "launch_failed", "mksquashfs left no image");
+  }
+  if (!launcher->overlays_by_fuse) {
+    if (pwrite(file, own_mark, sizeof own_mark, status.st_size) != (ssize_t)sizeof own_mark) {
+      return fault_disk(fault, "launch_failed", "can't mark the image");
+    }
+    status.st_size += (off_t)sizeof own_mark;
   }
   if (fchown(file, 0, 0) != 0 || fchmod(file, 0644) != 0 || fsync(file) != 0) {
     return fault_disk(fault, "launch_failed", "can't keep the image");
@@ -190,25 +211,38 @@ static int pack_still(const struct launcher *launcher, const struct request *req
   return result;
 }
 
+enum { MKSQUASHFS_WORDS = 18 };
+
+/* What to pack is left to be said; `words` and `pack` have to last as long. */
+static int prepare_mksquashfs(struct tool *tool, const char **words, struct pack *pack, const struct request *request,
+                              struct fault *fault) {
+  const struct launcher *launcher = pack->launcher;
+  /* Level 3: a sandbox stands still meanwhile. Against the default 15 images are some percent larger. */
+  const char *const fixed[MKSQUASHFS_WORDS] = {
+      launcher->mksquashfs, "/in", "/out/image", "-comp", "zstd", "-Xcompression-level", "3", "-b", "131072",
+      "-xattrs", "-noappend", "-no-recovery", "-no-progress", "-quiet", "-exit-on-error", "-mem", "256M", NULL};
+  memcpy(words, fixed, sizeof fixed);
+  pack->client = request->client;
+  *tool = (struct tool){.launcher = launcher,
+                        .words = words,
+                        .input_mount = -1,
+                        .file_bytes_max = request->bytes_max,
+                        .goes_on = pack_goes_on,
+                        .context = pack};
+  errno = 0;
+  return launcher->mksquashfs != NULL ? 0 : fault_set(fault, "launch_failed", "mksquashfs is not installed");
+}
+
 int image_pack(const struct launcher *launcher, const struct request *request, struct frame_writer *answer,
                struct fault *fault) {
-  /* Level 3: a sandbox stands still meanwhile. Against the default 15 images are some percent larger. */
-  const char *const words[] = {launcher->mksquashfs, "/in", "/out/image", "-comp", "zstd", "-Xcompression-level", "3",
-                               "-b", "131072", "-xattrs", "-noappend", "-no-recovery", "-no-progress", "-quiet",
-                               "-exit-on-error", "-mem", "256M", NULL};
-  struct pack pack = {.launcher = launcher, .client = request->client};
-  struct tool tool = {.launcher = launcher,
-                      .words = words,
-                      .input_mount = -1,
-                      .file_bytes_max = request->bytes_max,
-                      .goes_on = pack_goes_on,
-                      .context = &pack};
+  const char *words[MKSQUASHFS_WORDS];
+  struct pack pack = {.launcher = launcher};
+  struct tool tool;
   char work[64];
   char data[REQUEST_PATH_BYTES_MAX + 8];
   uint64_t pause_us = 0;
   uint64_t bytes = 0;
-  errno = 0;
-  if (launcher->mksquashfs == NULL) return fault_set(fault, "launch_failed", "mksquashfs is not installed");
+  if (prepare_mksquashfs(&tool, words, &pack, request, fault) != 0) return -1;
   snprintf(data, sizeof data, "%s/data", request->upper);
   tool.input = data;
   cleanup_fd mount = -1;
@@ -229,6 +263,49 @@ int image_pack(const struct launcher *launcher, const struct request *request, s
   return 0;
 }
 
+/* ---- merging ---- */
+
+static int merge_layers(const struct launcher *launcher, const struct request *request, const char *work,
+                        struct fault *fault) {
+  cleanup_fd directory = open_beneath(launcher->data_fd, work, O_RDONLY | O_DIRECTORY);
+  if (directory < 0 || mkdirat(directory, "tree", 0700) != 0 || mkdirat(directory, "replaced", 0700) != 0) {
+    return fault_disk(fault, "launch_failed", "can't make the directories of a merge");
+  }
+  cleanup_fd into = openat(directory, "tree", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  cleanup_fd replaced = openat(directory, "replaced", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const struct tree_stack stack = {
+      .layers = request->lowers, .count = request->lower_count, .into = into, .replaced = replaced};
+  return into < 0 || replaced < 0 ? fault_set(fault, "internal", "can't open the directories of a merge")
+                                  : tree_merge(launcher->data_fd, &stack, fault);
+}
+
+int image_merge(const struct launcher *launcher, const struct request *request, struct frame_writer *answer,
+                struct fault *fault) {
+  const char *words[MKSQUASHFS_WORDS];
+  struct pack pack = {.launcher = launcher};
+  struct tool tool;
+  char merge[64];
+  char work[64];
+  char tree[80];
+  uint64_t bytes = 0;
+  if (prepare_mksquashfs(&tool, words, &pack, request, fault) != 0) return -1;
+  if (make_work(launcher, "merge", merge, sizeof merge, fault) != 0) return -1;
+  int result = make_work(launcher, "pack", work, sizeof work, fault);
+  if (result == 0) {
+    snprintf(tree, sizeof tree, "%s/tree", merge);
+    tool.input = tree;
+    tool.output = work;
+    result = merge_layers(launcher, request, merge, fault);
+    if (result == 0) result = run_mksquashfs(&tool, fault);
+    if (result == 0) result = take_over(launcher, work, request->path, &bytes, fault);
+    (void)tree_remove(launcher->data_fd, work, &(struct fault){0});
+  }
+  (void)tree_remove(launcher->data_fd, merge, &(struct fault){0});
+  if (result != 0) return -1;
+  frame_integer(answer, FIELD_BYTES, bytes);
+  return 0;
+}
+
 /* ---- unpacking ---- */
 
 struct unpack {
@@ -236,6 +313,7 @@ struct unpack {
   const char *work;
   struct tree_usage max;
   int64_t measure_at_ms;
+  bool is_foreign; /* not packed here: it may have other tools' marks */
 };
 
 static int check_size(const struct unpack *unpack, struct tree_usage *usage, struct fault *fault) {
@@ -302,6 +380,7 @@ static int place_tree(const struct unpack *unpack, const char *target, struct fa
   snprintf(made, sizeof made, "%s/tree", unpack->work);
   cleanup_fd tree = open_beneath(data_fd, made, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
   if (tree < 0) return fault_set(fault, "layer_corrupt", "unsquashfs left no tree");
+  if (unpack->is_foreign && tree_translate_marks(tree, fault) != 0) return -1;
   /* The whole tree on disk before its name says that it is complete. */
   if (syncfs(tree) != 0) return fault_disk(fault, "launch_failed", "can't sync the unpacked tree");
   if (make_directories(data_fd, target, true) != 0) {
@@ -334,6 +413,7 @@ int image_unpack(const struct launcher *launcher, const struct request *request,
   if (launcher->unsquashfs == NULL) return fault_set(fault, "launch_failed", "unsquashfs is not installed");
   cleanup_fd source = open_beneath(launcher->data_fd, request->path, O_RDONLY);
   if (source < 0) return fault_set(fault, "layer_corrupt", "can't open \"%s\"", request->path);
+  unpack.is_foreign = !has_own_mark(source);
   if (make_work(launcher, "unpack", work, sizeof work, fault) != 0) return -1;
   int result = tool_run(&tool, fault);
   if (result == 0) result = judge_unsquashfs(&tool, fault);

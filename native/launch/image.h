@@ -1,4 +1,4 @@
-/* Squashfs images: an upper becomes one, and one becomes a directory. Both run in workers. */
+/* Squashfs images: an upper becomes one, several layers become one, and one becomes a directory. All run in workers. */
 #ifndef SQUASH_LAUNCH_IMAGE_H
 #define SQUASH_LAUNCH_IMAGE_H
 #include "common/frame.h"
@@ -6,9 +6,11 @@
 #include "launch/launcher.h"
 #include "launch/request.h"
 
-/* Both add the result's fields to the answer. */
+/* All add the result's fields to the answer. */
 int image_pack(const struct launcher *launcher, const struct request *request, struct frame_writer *answer,
                struct fault *fault);
+int image_merge(const struct launcher *launcher, const struct request *request, struct frame_writer *answer,
+                struct fault *fault);
 int image_unpack(const struct launcher *launcher, const struct request *request, struct frame_writer *answer,
                  struct fault *fault);
 

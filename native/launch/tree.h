@@ -6,9 +6,14 @@
  */
 #ifndef SQUASH_LAUNCH_TREE_H
 #define SQUASH_LAUNCH_TREE_H
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "launch/fault.h"
+
+/* On a directory, `y`: the layers below have nothing to show in it. */
+#define OVERLAY_OPAQUE "user.overlay.opaque"
 
 struct tree_usage {
   uint64_t bytes;  /* allocated, as du counts: holes cost nothing, a hard link counts once */
@@ -22,5 +27,30 @@ int tree_measure(int directory, const struct tree_usage *max, struct tree_usage 
 
 /* Removes what is at the checked relative path; nothing there is fine. At once out of sight, then piece by piece. */
 int tree_remove(int data_fd, const char *path, struct fault *fault);
+
+/* What follows is for layers: trees that nobody changes meanwhile. */
+
+struct tree_visitor {
+  /* `path` is relative to the walked tree, `.` for itself. Returns 0, or -1 with errno. */
+  int (*visit)(void *context, int directory, const char *path);
+  void *context;
+};
+
+/* Each directory before those in it. */
+int tree_each_directory(int root, const struct tree_visitor *visitor, struct fault *fault);
+
+bool tree_is_opaque(int directory);
+int tree_set_opaque(int directory);
+/* The marks of other tools become the kernel's. */
+int tree_translate_marks(int root, struct fault *fault);
+
+struct tree_stack {
+  const char *const *layers; /* below the data directory, topmost first */
+  size_t count;
+  int into;     /* an empty directory on their file system */
+  int replaced; /* another one beside it, for what is in the way */
+};
+
+int tree_merge(int data_fd, const struct tree_stack *stack, struct fault *fault);
 
 #endif

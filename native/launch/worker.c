@@ -81,6 +81,7 @@ static int run(const struct launcher *launcher, const struct request *request, s
     case FRAME_UPPER_USAGE: return usage(launcher, request, writer, fault);
     case FRAME_TREE_REMOVE: return tree_remove(launcher->data_fd, request->path, fault);
     case FRAME_IMAGE_PACK: return image_pack(launcher, request, writer, fault);
+    case FRAME_IMAGE_MERGE: return image_merge(launcher, request, writer, fault);
     case FRAME_IMAGE_UNPACK: return image_unpack(launcher, request, writer, fault);
     case FRAME_GROUP_JOIN: return group_join(launcher, request, writer, fault);
     default: errno = 0; return fault_set(fault, "invalid_request", "the launcher has no verb 0x%x", request->type);

@@ -131,6 +131,7 @@ export const frameTypes = {
   dialOut: 0x50,
   streamOut: 0x51,
   groupJoin: 0x52,
+  imageMerge: 0x53,
   relayHello: 0x60,
   relayStream: 0x61,
   connectionOpen: 0x62,

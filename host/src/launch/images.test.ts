@@ -6,9 +6,11 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { repository } from '../../../tests/support/base-layer.ts';
+import type { SandboxId } from '@squash/contract/ids';
 import { launchSandbox } from '../../../tests/support/launched-sandbox.ts';
 import { insideLauncher } from '../../../tests/support/launcher.ts';
 import { waitFor } from '../../../tests/support/wait.ts';
+import type { LaunchUpper } from './launch-client.ts';
 
 await insideLauncher(import.meta.filename, ['default', 'single', 'fuse', 'user', 'user-single'], (place) => {
   const { client, dataDir } = place;
@@ -76,6 +78,113 @@ await insideLauncher(import.meta.filename, ['default', 'single', 'fuse', 'user',
     if (!isSingle) {
       assert.equal((await box.sh('stat -c "%u %g %a" /root/owned')).output, '1000 2000 4755\n');
     }
+  });
+
+  test('layers merged to one show what they showed one on another when the sandbox is started on it', async () => {
+    const snap = async (box: { start: { name: SandboxId; upper: LaunchUpper } }, name: string) => {
+      const path = `sandboxes/merged/${name}.squashfs`;
+      await client.pack({ name: box.start.name, upper: box.start.upper, path, bytesMax: 1e8 });
+      await client.unpack({ path, target: `layers/${name}`, bytesMax: 1e8, inodesMax: 10_000 });
+      return `layers/${name}`;
+    };
+    let below: string;
+    {
+      await using box = await launchSandbox(place, 'below');
+      const made = await box.sh(
+        'mkdir /gone /kept /back /deep /deep/a; for d in gone kept back deep/a; do echo 1 >/$d/old; done; ' +
+          'echo below >/file; ln /file /second; echo pair >/pair; ln /pair /kept/pair; rm /etc/os-release; rm -r /home; echo x >/.wh.name; chmod 700 /kept',
+      );
+      assert.equal(made.exitCode, 0, made.output);
+      below = await snap(box, 'below');
+    }
+    const lowers = [below, place.lower];
+    let above: string;
+    {
+      await using box = await launchSandbox(place, 'above', { lowers });
+      const made = await box.sh(
+        'rm -r /gone; rm -r /back; mkdir /back; echo 2 >/back/new; echo 2 >/kept/new; rm /kept/old; chmod 1770 /kept; ' +
+          'rm /file; mkdir /file; echo 2 >/file/inside; mkdir /home; echo 2 >/home/new; echo 2 >/deep/a/old; ' +
+          'rm -r /root; ln -s /tmp /root; touch -d "2001-01-01 00:00:00" /deep',
+      );
+      assert.equal(made.exitCode, 0, made.output);
+      above = await snap(box, 'above');
+    }
+    await client.merge({ lowers: [above, below], path: 'modules/merged.squashfs', bytesMax: 1e8 });
+    assert.deepEqual(readdirSync(join(dataDir, 'tmp')), []);
+    await client.unpack({
+      path: 'modules/merged.squashfs',
+      target: 'layers/merged',
+      bytesMax: 1e8,
+      inodesMax: 10_000,
+    });
+    const look =
+      'cd /; for d in / /gone /kept /back /deep /file /home /root /etc; do ls -lan $d; done | grep -v "\\.\\.$"; ' +
+      'stat -c "%n %a %Y" /second /kept /deep /root; stat -c %h /pair; cat /back/* /kept/* /file/* /home/* /deep/a/*';
+    await using stacked = await launchSandbox(place, 'stacked', { lowers: [above, ...lowers] });
+    await using one = await launchSandbox(place, 'one', { lowers: ['layers/merged', place.lower] });
+    const expected = (await stacked.sh(look)).output;
+    // fuse-overlayfs takes such a name for a mark of its own.
+    if (place.mode !== 'fuse') assert.match(expected, /\.wh\.name/);
+    // Of directories the overlay shows links as it likes, and those made at the start have the time of the start.
+    const plain = (text: string) =>
+      text
+        .replaceAll(/^(d\S+) +\d+ +(\d+ +\d+ +\d+) .*? (\S+)$/gm, '$1 $2 $3')
+        .replaceAll(/^(-\S+) +\d+ /gm, '$1 ');
+    assert.equal(plain((await one.sh(look)).output), plain(expected));
+  });
+
+  test('marks of other tools delete and hide as they say when an image that has them is unpacked', async () => {
+    const source = await mkdtemp(join(dataDir, 'make-'));
+    for (const name of ['home', 'opaque', 'merged', 'again']) await mkdir(join(source, name));
+    for (const name of ['home/one', 'opaque/one', 'merged/one', 'again/one', 'file'])
+      await mkdir(join(source, name, '..'), { recursive: true }).then(() =>
+        writeFile(join(source, name), 'below'),
+      );
+    await client.unpack({
+      path: pack(source, 'marked-below.squashfs'),
+      target: 'layers/marked-below',
+      bytesMax: 1e8,
+      inodesMax: 100,
+    });
+    for (const name of ['home', 'opaque', 'merged', 'again']) await rm(join(source, name, 'one'));
+    await rm(join(source, 'file'));
+    await rm(join(source, 'home'), { recursive: true });
+    for (const name of [
+      '.wh.home',
+      '.wh.file',
+      'opaque/.wh..wh..opq',
+      'merged/two',
+      '.wh.again',
+      'again/two',
+    ])
+      await writeFile(join(source, name), '');
+    await mkdir(join(source, 'fuse'));
+    execFileSync('setfattr', ['-n', 'user.fuseoverlayfs.opaque', '-v', 'y', join(source, 'fuse')]);
+    await client.unpack({
+      path: pack(source, 'marked.squashfs', ['-xattrs']),
+      target: 'layers/marked',
+      bytesMax: 1e8,
+      inodesMax: 100,
+    });
+    await rm(source, { recursive: true });
+    const tree = join(dataDir, 'layers/marked');
+    assert.ok(
+      lstatSync(join(tree, 'file')).isCharacterDevice() && lstatSync(join(tree, 'home')).isCharacterDevice(),
+    );
+    const value = execFileSync('getfattr', [
+      '--only-values',
+      '-n',
+      'user.overlay.opaque',
+      join(tree, 'fuse'),
+    ]);
+    assert.equal(value.toString(), 'y');
+    await using box = await launchSandbox(place, 'marked', {
+      lowers: ['layers/marked', 'layers/marked-below', place.lower],
+    });
+    const { output } = await box.sh(
+      'ls -A /opaque /merged /again; ls -d /home /file 2>/dev/null; ls -A / | grep wh',
+    );
+    assert.equal(output, '/again:\ntwo\n\n/merged:\none\ntwo\n\n/opaque:\n');
   });
 
   test('extended attributes and file capabilities survive when they are packed and unpacked', async () => {

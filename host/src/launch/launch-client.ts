@@ -185,6 +185,27 @@ export class LaunchClient implements Disposable {
     return { bytes: ok.integer('bytes'), pauseUs: ok.integer('pauseUs') };
   }
 
+  /** Writes layers, topmost first, as one squashfs to `path`; their whiteouts stay. @throws as `pack` does */
+  async merge(
+    layers: {
+      readonly lowers: readonly string[];
+      readonly path: string;
+      readonly bytesMax: number;
+    },
+    giveUp?: AbortSignal,
+  ): Promise<{ bytes: number }> {
+    const { ok } = await this.#ask(
+      'imageMerge',
+      [
+        ...layers.lowers.map((lower): FieldValue => ['lower', lower]),
+        ['path', layers.path],
+        ['bytesMax', layers.bytesMax],
+      ],
+      { answerMsMax: treeMsMax, ...(giveUp === undefined ? {} : { giveUp }) },
+    );
+    return { bytes: ok.integer('bytes') };
+  }
+
   /** Makes the directory `target` from the squashfs file `path`. @throws layer_corrupt, disk_full */
   async unpack(image: {
     readonly path: string;
