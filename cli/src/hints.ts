@@ -9,7 +9,7 @@ const hints: Readonly<Record<string, string>> = {
   module_not_found: 'try: squash module ls',
   sandbox_not_found: 'try: squash ls',
   secret_not_found: 'try: squash secret ls',
-  snapshot_not_found: 'try: squash snapshots <id>',
+  snapshot_not_found: 'try: squash snapshots ls <id>',
   unauthorized: 'set SQUASH_AUTH_TOKEN, or give --token',
 };
 

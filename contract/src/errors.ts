@@ -85,6 +85,7 @@ export const errorCatalog = {
     retry: 'never',
     summary: 'The sandbox has a snapshot with this label',
   },
+  snapshot_invalid: { status: 422, retry: 'never', summary: 'The file is no readable squashfs' },
   snapshot_path_too_long: {
     status: 400,
     nativeStatus: 409,

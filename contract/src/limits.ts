@@ -204,6 +204,12 @@ export const limits = {
   uploadIdleMs: 30_000,
   /** Uploads at once: each may fill `tmp/` with its size. */
   uploadsMax: 4,
+  /** Snapshots sent at once: each may hold a merged file of its size in `tmp/`. */
+  downloadsMax: 4,
+  /** A download of which nothing is taken for this long is ended: its file holds room. */
+  downloadIdleMs: 60_000,
+  /** Read from a file at a time while it is sent. */
+  downloadChunkBytes: 262_144,
   /** Exec records read from the database at a time while a log is sent: 16 × 128 KiB are in memory. */
   logsPageRecords: 16,
 } as const;

@@ -1,7 +1,7 @@
 /** Every other command of `squash` against a real daemon, its `--json` held to the contract. */
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
@@ -9,7 +9,7 @@ import { capabilitySchema } from '@squash/contract/capability';
 import { infoSchema } from '@squash/contract/daemon';
 import { limits } from '@squash/contract/limits';
 import { moduleInfoSchema } from '@squash/contract/module';
-import { sandboxInfoSchema, snapshotInfoSchema } from '@squash/contract/sandbox';
+import { sandboxInfoSchema, snapshotSchema } from '@squash/contract/sandbox';
 import { z } from 'zod';
 import { packModule, repository } from '../support/base-layer.ts';
 import { cliEnvironment, endOf, squash, squashOk, startCli } from '../support/cli.ts';
@@ -152,21 +152,50 @@ describe('squash', () => {
     assert.equal((await squash(daemon, ['module', 'import', '/no/such'])).code, 1);
   });
 
-  it('snapshot, snapshots and restore bring files back', async () => {
+  it('snapshot, snapshots ls|get|rm|put and restore bring files back', async () => {
     await squashOk(daemon, ['create', 's', '-l', '000-base-test']);
     await squashOk(daemon, ['exec', 's', '-c', 'echo before > /root/file']);
     assert.equal(await squashOk(daemon, ['snapshot', 's', 'first']), 'first');
     await squashOk(daemon, ['exec', 's', '-c', 'echo after > /root/file']);
-    const labels = snapshotInfoSchema
+    const labels = snapshotSchema
       .array()
-      .parse(await json('snapshots', 's'))
+      .parse(await json('snapshots', 'ls', 's'))
       .map((each) => each.label);
     assert.deepEqual(labels, ['first']);
-    assert.match(await squashOk(daemon, ['snapshots', 's']), /^LABEL +CREATED/);
+    assert.match(await squashOk(daemon, ['snapshots', 'ls', 's']), /^LABEL +CREATED/);
     assert.equal(sandboxInfoSchema.parse(await json('restore', 's', 'first')).active_snapshot, 'first');
     assert.equal(await squashOk(daemon, ['exec', 's', 'cat', '/root/file']), 'before');
     assert.equal((await squash(daemon, ['restore', 's', 'none'])).code, 1);
-    z.object({ snapshot: z.string(), size: z.int() }).parse(await json('snapshot', 's'));
+    z.object({ snapshot: z.string(), size: z.int() }).parse(await json('snapshot', 's', 'second'));
+    const file = join(directory, 'kept.squashfs');
+    const { size } = z
+      .object({ label: z.literal('second'), file: z.literal(file), size: z.int() })
+      .parse(await json('snapshots', 'get', 's', 'second', file));
+    assert.equal(statSync(file).size, size);
+    const again = await squash(daemon, ['snapshots', 'get', 's', 'second', file]);
+    assert.match(again.stderr, /exists; --force replaces it \(file_exists\)/);
+    await squashOk(daemon, ['snapshots', 'get', 's', 'second', file, '--force']);
+    assert.deepEqual(
+      readdirSync(directory).filter((name) => name.endsWith('.part')),
+      [],
+    );
+    assert.equal(await squashOk(daemon, ['snapshots', 'rm', 's', 'first', 'second']), 'first\nsecond');
+    const put = snapshotSchema.parse(await json('snapshots', 'put', 's', file));
+    assert.deepEqual([put.label, put.size, put.whole], ['kept', size, true]);
+    const piped = await squash(daemon, ['snapshots', 'put', 's', '-', 'piped'], {
+      input: readFileSync(file),
+    });
+    assert.equal(piped.code, 0, piped.stderr);
+    assert.equal((await squash(daemon, ['snapshots', 'put', 's', '-'])).code, 2);
+    assert.equal(await squashOk(daemon, ['snapshots', 'ls', 's', '-q']), 'kept\npiped');
+    assert.equal(
+      (await squash(daemon, ['__complete', '--', 'snapshots', 'rm', 's', 'p'])).stdout
+        .toString()
+        .split('\t')[0],
+      'piped',
+    );
+    await squashOk(daemon, ['restore', 's', 'piped']);
+    assert.equal(await squashOk(daemon, ['exec', 's', 'cat', '/root/file']), 'before');
     await squashOk(daemon, ['rm', 's']);
   });
 

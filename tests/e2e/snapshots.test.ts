@@ -1,14 +1,21 @@
 /** Snapshots as things of their own: what is refused before it costs anything, and what a removal cuts short. */
 import assert from 'node:assert/strict';
-import { readdirSync } from 'node:fs';
+import { copyFileSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import type { SnapshotDetails } from '@squash/contract/sandbox';
 import { ApiClient } from '../support/api-client.ts';
 import { TestDaemon } from '../support/daemon.ts';
+import { processesOf, signalAll } from '../support/leaks.ts';
 import { waitFor } from '../support/wait.ts';
 
 const boxes = '/cgi-bin/api/sandboxes';
 const box = `${boxes}/box`;
+const snapshots = '/v1/sandboxes/box/snapshots';
+
+function fileOf(daemon: TestDaemon, label: string): string {
+  return join(daemon.dataDir, `sandboxes/box/snapshots/${label}.squashfs`);
+}
 
 async function box1(daemon: TestDaemon): Promise<ApiClient> {
   const api = new ApiClient(daemon);
@@ -22,6 +29,135 @@ async function sh(api: ApiClient, cmd: string): Promise<string> {
   assert.equal(json.exit_code, 0, `${cmd}: ${json.stderr}`);
   return json.stdout;
 }
+
+const type = { 'content-type': 'application/octet-stream' };
+
+/** The bytes of a download; `ApiClient` reads text. */
+async function download(daemon: TestDaemon, label: string): Promise<Buffer> {
+  const response = await fetch(`${daemon.url}${snapshots}/${label}/file`);
+  assert.equal(response.status, 200);
+  const bytes = Buffer.from(await response.arrayBuffer());
+  assert.equal(Number(response.headers.get('content-length')), bytes.length);
+  return bytes;
+}
+
+const look = 'cd /; ls -1A kept back home etc 2>&1; cat kept/* back/* home/* 2>&1; true';
+
+/** Two snapshots, the second taken on the first, which is restored when this returns. What each looks like. */
+async function chain(api: ApiClient): Promise<{ readonly first: string; readonly second: string }> {
+  await sh(
+    api,
+    'mkdir /kept /gone /back; for d in kept gone back; do echo 1 >/$d/old; done; rm /etc/os-release',
+  );
+  const first = await sh(api, look);
+  assert.equal((await api.post(`${box}/snapshot`, { label: 'first' })).status, 200);
+  assert.equal((await api.post(`${box}/restore`, { label: 'first' })).status, 200);
+  await sh(
+    api,
+    'rm -r /gone /back /home; mkdir /back /home; echo 2 >/back/new; echo 2 >/home/new; echo 2 >/kept/new',
+  );
+  const second = await sh(api, look);
+  assert.equal((await api.post(`${box}/snapshot`, { label: 'second' })).status, 200);
+  return { first, second };
+}
+
+test('a snapshot is downloaded whole whatever it lies on, and is the same where it is uploaded', async () => {
+  await using daemon = await TestDaemon.start();
+  const api = await box1(daemon);
+  const { first, second } = await chain(api);
+  const { json } = await api.get(snapshots);
+  assert.deepEqual(
+    json.map((each: SnapshotDetails) => [each.label, each.whole, each.base, each.active]),
+    [
+      ['first', true, null, true],
+      ['second', false, 'first', false],
+    ],
+  );
+  const whole = await download(daemon, 'second');
+  assert.deepEqual(await download(daemon, 'first'), readFileSync(fileOf(daemon, 'first')));
+  assert.deepEqual(readdirSync(join(daemon.dataDir, 'tmp')), []);
+  await api.post(boxes, { id: 'other', layers: '000-base-test' });
+  const other = `/v1/sandboxes/other/snapshots/moved`;
+  const stored = await api.send('PUT', `${other}/file`, { headers: type, text: whole });
+  assert.deepEqual(
+    [stored.status, stored.json.whole, stored.json.size],
+    [200, true, whole.length],
+    stored.text,
+  );
+  assert.equal(
+    (await api.send('PUT', `${other}/file`, { headers: type, text: whole })).json.code,
+    'snapshot_exists',
+  );
+  assert.equal((await api.get(other)).json.label, 'moved');
+  assert.equal((await api.post(`${boxes}/other/restore`, { label: 'moved' })).status, 200);
+  assert.equal((await api.post(`${boxes}/other/exec`, { cmd: `${look}; ls /gone` })).json.stdout, second);
+  assert.equal((await api.post(`${box}/restore`, { label: 'first' })).status, 200);
+  assert.equal(await sh(api, look), first);
+  const head = await api.send('HEAD', `${snapshots}/second/file`);
+  assert.equal(head.headers['content-length'], `${whole.length}`);
+});
+
+test('a removed snapshot breaks neither another nor the sandbox that lies on it, also when the layers are lost', async () => {
+  await using daemon = await TestDaemon.start();
+  const api = await box1(daemon);
+  const { first, second } = await chain(api);
+  assert.equal((await api.delete(`${snapshots}/first`)).status, 204);
+  assert.equal((await api.delete(`${snapshots}/first`)).json.code, 'snapshot_not_found');
+  assert.equal((await api.post(`${box}/restore`, { label: 'first' })).json.code, 'snapshot_not_found');
+  const info = (await api.get(box)).json;
+  assert.deepEqual([info.active_snapshot, info.snapshots.length], [null, 1]);
+  const [left] = (await api.get(snapshots)).json;
+  assert.deepEqual([left.label, left.whole, left.base], ['second', false, null]);
+  // Its label is free, and a new snapshot under it is another one.
+  assert.equal((await api.post(`${box}/snapshot`, { label: 'first' })).status, 200);
+  assert.equal((await api.delete(`${snapshots}/first`)).status, 204);
+  await daemon.stop();
+  // As after a reboot: the sandbox has to be started on its layers again.
+  const isLauncher = ({ command }: { readonly command: string }): boolean =>
+    command.includes('squash-launch');
+  signalAll(daemon.dataDir, 'SIGTERM', isLauncher);
+  await waitFor('the launcher to end', () => !processesOf(daemon.dataDir).some(isLauncher));
+  rmSync(join(daemon.dataDir, 'layers'), { recursive: true });
+  await daemon.start();
+  assert.equal(await sh(api, look), second);
+  const whole = await download(daemon, 'second');
+  assert.equal(
+    (await api.send('PUT', `${snapshots}/again/file`, { headers: type, text: whole })).status,
+    200,
+  );
+  assert.equal((await api.delete(`${snapshots}/second`)).status, 204);
+  assert.equal((await api.post(`${box}/restore`, { label: 'again' })).status, 200);
+  assert.equal(await sh(api, look), second);
+  assert.notEqual(first, second);
+  assert.deepEqual(readdirSync(join(daemon.dataDir, 'sandboxes/box/snapshots')), ['again.squashfs']);
+});
+
+test('an uploaded snapshot is refused and leaves nothing when it is no image, and a file put there by hand is found', async () => {
+  await using daemon = await TestDaemon.start();
+  const api = await box1(daemon);
+  await sh(api, 'echo kept >/file');
+  await api.post(`${box}/snapshot`, { label: 'good' });
+  const good = await download(daemon, 'good');
+  for (const text of [Buffer.from('no image at all'), good.subarray(0, 300)]) {
+    const refused = await api.send('PUT', `${snapshots}/bad/file`, { headers: type, text });
+    assert.deepEqual([refused.status, refused.json.code], [422, 'snapshot_invalid'], refused.text);
+  }
+  assert.equal((await api.send('PUT', `${snapshots}/.bad/file`, { headers: type, text: good })).status, 400);
+  const nowhere = await api.send('PUT', '/v1/sandboxes/none/snapshots/x/file', { headers: type, text: good });
+  assert.equal(nowhere.json.code, 'sandbox_not_found');
+  assert.deepEqual(readdirSync(join(daemon.dataDir, 'tmp')), []);
+  copyFileSync(fileOf(daemon, 'good'), fileOf(daemon, 'by-hand'));
+  writeFileSync(fileOf(daemon, 'text'), 'no image');
+  assert.equal((await api.post(`${box}/restore`, { label: 'by-hand' })).status, 200);
+  assert.equal(await sh(api, 'cat /file'), 'kept\n');
+  assert.equal((await api.post(`${box}/restore`, { label: 'text' })).json.code, 'layer_corrupt');
+  copyFileSync(fileOf(daemon, 'good'), fileOf(daemon, 'later'));
+  assert.equal((await api.get(`${snapshots}/later`)).json.size, good.length);
+  await daemon.stop();
+  copyFileSync(fileOf(daemon, 'good'), fileOf(daemon, 'while-away'));
+  await daemon.start();
+  assert.ok((await api.get(box)).json.snapshots.some((each: SnapshotDetails) => each.label === 'while-away'));
+});
 
 test('a snapshot of sparse terabytes is refused by their length before anything is packed', async () => {
   await using daemon = await TestDaemon.start({ env: { SQUASH_UPPER_LIMIT_MB: '1024' } });

@@ -223,6 +223,71 @@ const snapshot: Operation = {
   },
 };
 
+const snapshotRemove: Operation = {
+  name: 'snapshot-remove',
+  points: ['snapshot-remove.linked', 'snapshot-remove.committed'],
+  prepare: (model, random) => {
+    const boxes = [...model.values()].filter((each) => each.snapshots.size > 1);
+    if (boxes.length === 0) return undefined;
+    const box = random.pick(boxes);
+    const label = random.pick([...box.snapshots.keys()]);
+    const done = (): void => {
+      box.snapshots.delete(label);
+      if (box.activeSnapshot === label) box.activeSnapshot = null;
+    };
+    return {
+      what: `${label} of ${box.id}`,
+      send: request('DELETE', `/v1/sandboxes/${box.id}/snapshots/${label}`),
+      acknowledged: (answer) => {
+        expectStatus(answer, 204);
+        done();
+      },
+      unanswered: async (daemon) => {
+        const info = await infoOf(daemon, box.id);
+        if (info?.snapshots.some((each) => each.label === label) === false) done();
+      },
+    };
+  },
+};
+
+/** What was downloaded, whole, goes up again under another label. */
+const snapshotUpload: Operation = {
+  name: 'snapshot-upload',
+  points: ['snapshot-upload.pending', 'snapshot-upload.placed'],
+  prepare: (model, random, serial) => {
+    const boxes = [...model.values()].filter((each) => each.snapshots.size > 0 && each.snapshots.size < 4);
+    if (boxes.length === 0) return undefined;
+    const box = random.pick(boxes);
+    const [from, { tokens }] = random.pick([...box.snapshots]);
+    const label = `put-${serial}`;
+    const stored = { tokens: new Set(tokens), layers: box.layers };
+    const fileOf = (name: string): string => `/v1/sandboxes/${box.id}/snapshots/${name}/file`;
+    return {
+      what: `${from} of ${box.id} as ${label}`,
+      send: async (daemon) => {
+        try {
+          const body = await (await fetch(`${daemon.url}${fileOf(from)}`)).arrayBuffer();
+          const headers = { 'content-type': 'application/octet-stream' };
+          const response = await fetch(`${daemon.url}${fileOf(label)}`, { method: 'PUT', headers, body });
+          const text = await response.text();
+          return { status: response.status, headers: {}, text, json: undefined };
+        } catch {
+          // The connection broke: that is what the suite is about.
+          return undefined;
+        }
+      },
+      acknowledged: (answer) => {
+        expectStatus(answer, 200);
+        box.snapshots.set(label, stored);
+      },
+      unanswered: async (daemon) => {
+        const info = await infoOf(daemon, box.id);
+        if (info?.snapshots.some((each) => each.label === label) === true) box.snapshots.set(label, stored);
+      },
+    };
+  },
+};
+
 const restore: Operation = {
   name: 'restore',
   points: [
@@ -295,4 +360,14 @@ const destroy: Operation = {
   },
 };
 
-export const operations: readonly Operation[] = [create, exec, job, activate, snapshot, restore, destroy];
+export const operations: readonly Operation[] = [
+  create,
+  exec,
+  job,
+  activate,
+  snapshot,
+  snapshotRemove,
+  snapshotUpload,
+  restore,
+  destroy,
+];

@@ -122,7 +122,16 @@ export function thinEngine(parts: EngineParts = {}): Engine {
       activate: unused,
       ...parts.modules,
     },
-    snapshots: { take: unused, restore: unused, ...parts.snapshots },
+    snapshots: {
+      take: unused,
+      restore: unused,
+      list: unused,
+      get: unused,
+      remove: unused,
+      open: unused,
+      takeIn: unused,
+      ...parts.snapshots,
+    },
     network: { rules: unused, setPolicy: () => Promise.resolve(), ...parts.network },
   };
 }

@@ -155,6 +155,11 @@ export function sandboxPath(id: string, more: readonly (string | number)[] = [],
   return apiPath(['cgi-bin', 'api', 'sandboxes', id, ...more], query);
 }
 
+/** The address of a sandbox's snapshots, of one, or of its file. */
+export function snapshotPath(id: string, more: readonly string[] = []): string {
+  return apiPath(['v1', 'sandboxes', id, 'snapshots', ...more]);
+}
+
 async function readText(response: HttpResponse): Promise<string> {
   const parts: Buffer[] = [];
   let bytes = 0;

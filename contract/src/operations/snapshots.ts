@@ -1,9 +1,12 @@
 /** The operations that save what was written in a sandbox, and go back to it. */
+import { z } from 'zod';
 import {
+  parseLabel,
   restoreBodySchema,
   sandboxInfoSchema,
   snapshotAnswerSchema,
   snapshotBodySchema,
+  snapshotSchema,
 } from '../sandbox.ts';
 import { defineOperation, type Operations } from './operation.ts';
 import { sandboxParams } from './sandboxes.ts';
@@ -50,7 +53,102 @@ const sandboxRestore = defineOperation({
   auth: 'token',
 });
 
+const snapshotParams = sandboxParams.extend({ label: z.string().transform(parseLabel) });
+
+const snapshotList = defineOperation({
+  id: 'snapshot.list',
+  method: 'GET',
+  path: '/v1/sandboxes/{id}/snapshots',
+  dialect: 'native',
+  summary: 'The snapshots of a sandbox, oldest first',
+  description:
+    'A squashfs file that was put into the sandbox\u2019s `snapshots/` directory by hand is found here.',
+  params: sandboxParams,
+  answers: [{ status: 200, description: 'The snapshots', schema: z.array(snapshotSchema) }],
+  errors: ['sandbox_not_found'],
+  auth: 'token',
+});
+
+const snapshotGet = defineOperation({
+  id: 'snapshot.get',
+  method: 'GET',
+  path: '/v1/sandboxes/{id}/snapshots/{label}',
+  dialect: 'native',
+  summary: 'Look at one snapshot',
+  params: snapshotParams,
+  answers: [{ status: 200, description: 'The snapshot', schema: snapshotSchema }],
+  errors: ['sandbox_not_found', 'snapshot_not_found'],
+  auth: 'token',
+});
+
+const snapshotRemove = defineOperation({
+  id: 'snapshot.remove',
+  method: 'DELETE',
+  path: '/v1/sandboxes/{id}/snapshots/{label}',
+  dialect: 'native',
+  summary: 'Remove a snapshot; what lies on it goes on',
+  description:
+    'Its label is free at once. Where the sandbox or another snapshot lies on it, its file goes when nothing does any more.',
+  params: snapshotParams,
+  answers: [{ status: 204, description: 'It is gone' }],
+  errors: ['sandbox_not_found', 'snapshot_not_found', 'sandbox_busy', 'disk_full'],
+  auth: 'token',
+});
+
+const snapshotDownload = defineOperation({
+  id: 'snapshot.download',
+  method: 'GET',
+  path: '/v1/sandboxes/{id}/snapshots/{label}/file',
+  dialect: 'native',
+  summary: 'The snapshot as one squashfs file: all that was written, whatever it was taken on',
+  description:
+    'One that is not whole is merged first, which takes a while; other operations on the sandbox wait.',
+  params: snapshotParams,
+  answers: [{ status: 200, description: 'The file', contentType: 'application/octet-stream' }],
+  errors: [
+    'sandbox_not_found',
+    'snapshot_not_found',
+    'layer_corrupt',
+    'snapshot_path_too_long',
+    'sandbox_busy',
+    'stream_limit',
+    'disk_full',
+    'launch_failed',
+    'launcher_unavailable',
+  ],
+  auth: 'token',
+});
+
+const snapshotUpload = defineOperation({
+  id: 'snapshot.upload',
+  method: 'PUT',
+  path: '/v1/sandboxes/{id}/snapshots/{label}/file',
+  dialect: 'native',
+  summary: 'Store a squashfs file as a snapshot, to be restored on the modules that the sandbox has now',
+  description:
+    'The body is the file itself. It is unpacked before it is accepted; the sandbox stays as it is.',
+  params: snapshotParams,
+  upload: { contentType: 'application/octet-stream', description: 'A squashfs file' },
+  answers: [{ status: 200, description: 'The snapshot', schema: snapshotSchema }],
+  errors: [
+    'sandbox_not_found',
+    'snapshot_exists',
+    'snapshot_invalid',
+    'sandbox_busy',
+    'stream_limit',
+    'disk_full',
+    'launch_failed',
+    'launcher_unavailable',
+  ],
+  auth: 'token',
+});
+
 export const snapshotOperations = {
   'sandbox.snapshot': sandboxSnapshot,
   'sandbox.restore': sandboxRestore,
+  'snapshot.list': snapshotList,
+  'snapshot.get': snapshotGet,
+  'snapshot.remove': snapshotRemove,
+  'snapshot.download': snapshotDownload,
+  'snapshot.upload': snapshotUpload,
 } as const satisfies Operations;

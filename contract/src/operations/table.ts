@@ -42,7 +42,7 @@ export const commonErrors = [
  */
 export const notOffered: Readonly<Record<string, string>> = {
   '/cgi-bin/api/sandboxes/{id}/fork':
-    'fork is not offered: snapshot the sandbox, import the snapshot\u2019s file as a module and create another sandbox on it',
+    'fork is not offered: snapshot the sandbox, download the snapshot whole and upload it to another sandbox',
   '/cgi-bin/api/sandboxes/{id}/diff':
     'diff is not offered: snapshots are squashfs files that can be compared',
   '/cgi-bin/api/sandboxes/{id}/task': 'task is not offered: run the agent by exec-bg',

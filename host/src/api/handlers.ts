@@ -1,6 +1,8 @@
 /** Which handler answers which operation, a line for each noun. The type makes the table complete. */
+import { limits } from '@squash/contract/limits';
 import type { Engine } from '../engine/engine.ts';
 import type { HttpCounters } from '../http/counters.ts';
+import { Places } from '../http/places.ts';
 import type { Handlers } from '../http/router.ts';
 import { type ConstantInfo, daemonHandlers } from './daemon.ts';
 import type { DecisionLog } from './decisions.ts';
@@ -28,11 +30,12 @@ export interface EgressParts {
 }
 
 export function handlers({ engine, counters, temporaryDir, info, egress }: HandlerOptions): Handlers {
+  const uploads = { directory: temporaryDir, places: new Places('uploads', limits.uploadsMax) };
   return {
     ...sandboxHandlers(engine),
     ...processHandlers(engine),
-    ...moduleHandlers(engine, temporaryDir),
-    ...snapshotHandlers(engine),
+    ...moduleHandlers(engine, uploads),
+    ...snapshotHandlers(engine, uploads),
     ...networkHandlers(engine, egress),
     ...secretHandlers(egress.secrets),
     ...daemonHandlers(engine, { counters, info, egress: egress.log }),

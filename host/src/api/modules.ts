@@ -4,25 +4,23 @@
  *
  * What is in `tmp/` belongs to nobody: a daemon that dies in the middle leaves a file that the next start removes.
  */
-import { AppError } from '@squash/contract/errors';
-import { limits } from '@squash/contract/limits';
 import type { moduleOperations } from '@squash/contract/operations/modules';
 import type { Engine } from '../engine/engine.ts';
 import { empty, json } from '../http/reply.ts';
 import type { Handler, HandlersOf } from '../http/router.ts';
 import { receiveUpload } from '../http/upload.ts';
+import type { UploadPlace } from './snapshots.ts';
 
 type ModuleHandlers = HandlersOf<typeof moduleOperations>;
 
-/** @param temporaryDir absolute path of the data directory's `tmp/` */
-export function moduleHandlers({ modules }: Engine, temporaryDir: string): ModuleHandlers {
+export function moduleHandlers({ modules }: Engine, uploads: UploadPlace): ModuleHandlers {
   return {
     'module.list': async ({ query }) => {
       const all = await modules.list();
       if (query.format === 'names') return json({ modules: all.map(({ name }) => name) });
       return json(all.map(({ name, size, location }) => ({ name, size, location })));
     },
-    'module.import': importing(modules, temporaryDir),
+    'module.import': importing(modules, uploads),
     'module.remove': async ({ params }) => {
       await modules.remove(params.name);
       return empty;
@@ -33,23 +31,15 @@ export function moduleHandlers({ modules }: Engine, temporaryDir: string): Modul
 
 function importing(
   modules: Engine['modules'],
-  temporaryDir: string,
+  { directory, places }: UploadPlace,
 ): Handler<(typeof moduleOperations)['module.import']> {
-  let running = 0;
-  return async ({ params, query, incoming }) => {
-    if (running >= limits.uploadsMax) {
-      throw new AppError('stream_limit', `${limits.uploadsMax} uploads are in progress: try again later`);
-    }
-    running += 1;
-    try {
-      await using upload = await receiveUpload(incoming, temporaryDir);
+  return ({ params, query, incoming }) =>
+    places.hold(async () => {
+      await using upload = await receiveUpload(incoming, directory);
       const isReplaced = query.replace === 'true';
       const { name, size, location } = await modules.import(upload.path, params.name, {
         replace: isReplaced,
       });
       return json({ name, size, location });
-    } finally {
-      running -= 1;
-    }
-  };
+    });
 }

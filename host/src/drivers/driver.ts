@@ -100,6 +100,11 @@ export interface Driver {
     hostPath: string,
     giveUp: AbortSignal,
   ): Promise<PackResult>;
+  /**
+   * Writes layers, topmost first, as one squashfs to `hostPath`: what they show one on another, and what they hide of
+   * those that are not among them. `giveUp` as of `pack`.
+   */
+  merge(layers: readonly LayerDigest[], hostPath: string, giveUp: AbortSignal): Promise<void>;
   /** Called with each sandbox whose PID 1 ended, wanted or not. Returns the unsubscribe. */
   onExit(listener: (ended: RunningSandbox) => void): () => void;
 }

@@ -61,7 +61,7 @@ export class LocalEngine implements Engine, AsyncDisposable {
       sandboxesMax: options.sandboxesMax,
     });
     this.processes = new LocalProcesses(world.store, residents);
-    this.snapshots = new LocalSnapshots(residents);
+    this.snapshots = new LocalSnapshots(residents, this.modules);
     this.network = new LocalNetwork(world.network, residents);
     this.#unsubscribe = world.driver.onExit((ended) => residents.peek(ended.id)?.pidOneEnded(ended.instance));
   }

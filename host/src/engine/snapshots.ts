@@ -1,20 +1,40 @@
-/** Saving what was written in a sandbox, and going back to it. */
+/** Saving what was written in a sandbox, going back to it, and the snapshots as things of their own. */
+import type { FileHandle } from 'node:fs/promises';
 import type { SandboxId, SnapshotLabel } from '@squash/contract/ids';
-import type { SandboxInfo } from '@squash/contract/sandbox';
+import type { SandboxInfo, SnapshotDetails } from '@squash/contract/sandbox';
 import { restore, snapshot, type Taken } from '../sandbox/layering.ts';
+import {
+  findFiles,
+  getSnapshot,
+  listSnapshots,
+  openSnapshot,
+  removeSnapshot,
+  takeInSnapshot,
+} from '../sandbox/snapshots.ts';
+import type { LocalModules } from './modules.ts';
 import type { Residents } from './residents.ts';
 
 export interface Snapshots {
   /** Default label: `YYYYMMDD-HHMMSS`, UTC. */
   take(id: SandboxId, label?: SnapshotLabel): Promise<Taken>;
   restore(id: SandboxId, label: SnapshotLabel): Promise<SandboxInfo>;
+  /** Oldest first. */
+  list(id: SandboxId): Promise<readonly SnapshotDetails[]>;
+  get(id: SandboxId, label: SnapshotLabel): Promise<SnapshotDetails>;
+  remove(id: SandboxId, label: SnapshotLabel): Promise<void>;
+  /** The whole of it as one squashfs file, which is the caller's to close. */
+  open(id: SandboxId, label: SnapshotLabel): Promise<FileHandle>;
+  /** Takes over the file at `hostPath`. @throws snapshot_exists, snapshot_invalid, disk_full */
+  takeIn(id: SandboxId, label: SnapshotLabel, hostPath: string): Promise<SnapshotDetails>;
 }
 
 export class LocalSnapshots implements Snapshots {
   readonly #residents: Residents;
+  readonly #modules: LocalModules;
 
-  constructor(residents: Residents) {
+  constructor(residents: Residents, modules: LocalModules) {
     this.#residents = residents;
+    this.#modules = modules;
   }
 
   take(id: SandboxId, label?: SnapshotLabel): Promise<Taken> {
@@ -26,5 +46,33 @@ export class LocalSnapshots implements Snapshots {
       await restore(sandbox, label);
       return sandbox.info();
     });
+  }
+
+  async list(id: SandboxId): Promise<readonly SnapshotDetails[]> {
+    await this.#look(id);
+    return listSnapshots(this.#residents.find(id));
+  }
+
+  async get(id: SandboxId, label: SnapshotLabel): Promise<SnapshotDetails> {
+    await this.#look(id);
+    return getSnapshot(this.#residents.find(id), label);
+  }
+
+  async remove(id: SandboxId, label: SnapshotLabel): Promise<void> {
+    await this.#residents.operate(id, (sandbox) => removeSnapshot(sandbox, label));
+    this.#modules.collect();
+  }
+
+  open(id: SandboxId, label: SnapshotLabel): Promise<FileHandle> {
+    return this.#residents.operate(id, (sandbox) => openSnapshot(sandbox, label));
+  }
+
+  takeIn(id: SandboxId, label: SnapshotLabel, hostPath: string): Promise<SnapshotDetails> {
+    return this.#residents.operate(id, (sandbox) => takeInSnapshot(sandbox, label, hostPath));
+  }
+
+  /** For files that were put there by hand. Whoever looks does not wait for an operation that takes long. */
+  async #look(id: SandboxId): Promise<void> {
+    if (this.#residents.find(id).mailbox.isIdle) await this.#residents.operate(id, findFiles);
   }
 }

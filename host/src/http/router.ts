@@ -23,6 +23,7 @@ import type { z } from 'zod';
 import type { Log } from '@squash/base/log';
 import { type JsonObject, readJsonObject } from './body.ts';
 import type { HttpCounters } from './counters.ts';
+import { fileStream } from './file-stream.ts';
 import { pieceStream } from './piece-stream.ts';
 import { asAppError, dialectOf, errorAnswer } from './problem.ts';
 import type { Reply } from './reply.ts';
@@ -243,9 +244,30 @@ function replyResponse(reply: Reply, operation: Operation, options: ReplyOptions
       });
     case 'text':
       return new Response(reply.text, { status, headers: { 'content-type': reply.contentType } });
+    case 'file':
+      return fileResponse(reply, status, options);
     case 'stream':
       return streamResponse(reply, status, options);
   }
+}
+
+function fileResponse(
+  { file, bytes, contentType, onEnd }: Extract<Reply, { type: 'file' }>,
+  status: number,
+  { counters, isHead }: ReplyOptions,
+): Response {
+  counters.streams += 1;
+  const body = fileStream(file, () => {
+    counters.streams -= 1;
+    onEnd();
+  });
+  if (isHead) void body.cancel();
+  const headers = {
+    'content-type': contentType,
+    'content-length': `${bytes}`,
+    'cache-control': 'no-store',
+  };
+  return new Response(isHead ? null : body, { status, headers });
 }
 
 function streamResponse(

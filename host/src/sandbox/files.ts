@@ -6,7 +6,7 @@
  * by the launcher, because a tree made by hostile code is not walked by Node.
  */
 import { randomBytes } from 'node:crypto';
-import { mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
+import { link, lstat, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { LayerDigest, SandboxId, SnapshotLabel } from '@squash/contract/ids';
 import { limits } from '@squash/contract/limits';
@@ -15,6 +15,8 @@ import { errorText } from '@squash/base/bug';
 import type { Log } from '@squash/base/log';
 import type { SandboxRow, SnapshotRow } from '#store/rows.ts';
 import { type SandboxFile, readSandboxFile, writeSandboxFile } from '#store/sandbox-file.ts';
+
+const snapshotSuffix = '.squashfs';
 
 export interface FilesOptions {
   readonly dataDir: string;
@@ -48,7 +50,7 @@ export class SandboxFiles {
   }
 
   snapshot(id: SandboxId, label: SnapshotLabel): string {
-    return join(this.directory(id), 'snapshots', `${label}.squashfs`);
+    return join(this.directory(id), 'snapshots', `${label}${snapshotSuffix}`);
   }
 
   layer(digest: LayerDigest): string {
@@ -89,6 +91,53 @@ export class SandboxFiles {
 
   async dropSnapshot(id: SandboxId, label: SnapshotLabel): Promise<void> {
     await rm(this.snapshot(id, label), { force: true });
+  }
+
+  /** The same file under a second label; what has that label is a crash's. One that is missing stays missing. */
+  async linkSnapshot(id: SandboxId, from: SnapshotLabel, to: SnapshotLabel): Promise<void> {
+    await this.dropSnapshot(id, to);
+    try {
+      await link(this.snapshot(id, from), this.snapshot(id, to));
+    } catch (error) {
+      if (!hasCode(error, 'ENOENT')) throw error;
+    }
+    await syncDirectory(dirname(this.snapshot(id, to)));
+  }
+
+  /** Takes over a file of the data directory, synced, and says its size. Image tools read it as another user. */
+  async takeSnapshot(id: SandboxId, label: SnapshotLabel, hostPath: string): Promise<number> {
+    const path = this.snapshot(id, label);
+    await makeDirectory(dirname(path));
+    await rename(hostPath, path);
+    const file = await open(path, 'r+');
+    try {
+      await file.chmod(0o644);
+      await file.sync();
+      await syncDirectory(dirname(path));
+      return (await file.stat()).size;
+    } finally {
+      await file.close();
+    }
+  }
+
+  /** The files in a sandbox's `snapshots/`, without their suffix. */
+  async snapshotFiles(
+    id: SandboxId,
+  ): Promise<readonly { readonly name: string; readonly size: number; readonly modifiedMs: number }[]> {
+    const directory = join(this.directory(id), 'snapshots');
+    const found = [];
+    for (const file of await readdir(directory).catch(() => [])) {
+      const facts = await lstat(join(directory, file)).catch(() => undefined);
+      if (!file.endsWith(snapshotSuffix) || facts?.isFile() !== true) continue;
+      const name = file.slice(0, -snapshotSuffix.length);
+      found.push({ name, size: facts.size, modifiedMs: Math.round(facts.mtimeMs) });
+    }
+    return found;
+  }
+
+  /** A name in `tmp/`; what is made there belongs to nobody and goes at the next start. */
+  temporary(purpose: string): string {
+    return join(this.#options.dataDir, 'tmp', `${purpose}-${randomBytes(6).toString('hex')}`);
   }
 
   /**

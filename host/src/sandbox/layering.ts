@@ -22,6 +22,7 @@ import { faultPoint } from '#sandbox/fault.ts';
 import type { SandboxRow, SnapshotRow } from '#store/rows.ts';
 import type { SandboxChange } from '#store/sandboxes.ts';
 import type { Sandbox } from './sandbox.ts';
+import { checkFree, checkRoom, findFiles, findSnapshot, sweepRemoved } from './snapshots.ts';
 import { prefixOf, snapshotChain } from './stacking.ts';
 import { checkLayerCount } from './trees.ts';
 
@@ -51,13 +52,7 @@ export async function activate(sandbox: Sandbox, module: ModuleName): Promise<vo
  */
 export async function restore(sandbox: Sandbox, label: SnapshotLabel): Promise<void> {
   const { row, world } = sandbox;
-  const layers = sandbox.snapshots.find((snapshot) => snapshot.label === label)?.layers;
-  if (layers === undefined) {
-    throw new AppError(
-      'snapshot_not_found',
-      `Cannot restore sandbox "${row.id}": it has no snapshot "${label}"`,
-    );
-  }
+  const { layers } = await soughtSnapshot(sandbox, label);
   const generation = row.upperGeneration + 1;
   await world.layerLock.shared(() => sandbox.trees({ layers, activeSnapshot: label }));
   sandbox.change({ pending: { op: 'restore', label, generation } }, 'durably');
@@ -79,6 +74,13 @@ export async function restore(sandbox: Sandbox, label: SnapshotLabel): Promise<v
   faultPoint('restore.started');
   await dropUpper(sandbox, old.generation);
   faultPoint('restore.dropped');
+  await sweepRemoved(sandbox);
+}
+
+/** A file may have been put there a moment ago. @throws snapshot_not_found */
+async function soughtSnapshot(sandbox: Sandbox, label: SnapshotLabel): Promise<SnapshotRow> {
+  if (!sandbox.snapshots.some((each) => each.label === label)) await findFiles(sandbox);
+  return findSnapshot(sandbox, label);
 }
 
 /** Ends what runs, starts on the change; where that fails, goes back to what was and says why. */
@@ -132,12 +134,8 @@ export async function snapshot(sandbox: Sandbox, wanted: SnapshotLabel | undefin
   const label = wanted ?? freshLabel(sandbox);
   const path = world.files.snapshot(row.id, label);
   checkRoom(sandbox);
-  if (sandbox.snapshots.some((taken) => taken.label === label) || (await world.files.exists(path))) {
-    throw new AppError(
-      'snapshot_exists',
-      `Cannot take snapshot "${label}": sandbox "${row.id}" has one with this label`,
-    );
-  }
+  checkDepth(sandbox);
+  await checkFree(sandbox, label);
   sandbox.change({ pending: { op: 'snapshot', label } });
   faultPoint('snapshot.pending');
   try {
@@ -152,7 +150,11 @@ export async function snapshot(sandbox: Sandbox, wanted: SnapshotLabel | undefin
       base: row.activeSnapshot,
       layers: row.layers,
     };
-    sandbox.addSnapshot(taken);
+    sandbox.commitSnapshots({
+      snapshots: [...sandbox.snapshots, taken],
+      change: { pending: null },
+      write: (table, id) => table.insertSnapshot(id, taken),
+    });
     faultPoint('snapshot.committed');
     world.counters.snapshots += 1;
     void digestLater(sandbox, taken);
@@ -170,14 +172,8 @@ function beingRemoved(id: SandboxId, cause: unknown): AppError {
   });
 }
 
-function checkRoom(sandbox: Sandbox): void {
+function checkDepth(sandbox: Sandbox): void {
   const { id, activeSnapshot } = sandbox.row;
-  if (sandbox.snapshots.length >= limits.snapshotsMax) {
-    throw new AppError(
-      'invalid_request',
-      `Cannot take another snapshot of sandbox "${id}": it has ${sandbox.snapshots.length}`,
-    );
-  }
   const depth = activeSnapshot === null ? 0 : snapshotChain(sandbox.snapshots, activeSnapshot).length;
   if (depth >= limits.snapshotChainMax) {
     throw new AppError(
@@ -207,7 +203,11 @@ function freshLabel(sandbox: Sandbox): SnapshotLabel {
 async function digestLater(sandbox: Sandbox, taken: SnapshotRow): Promise<void> {
   try {
     const digest = await fileDigest(sandbox.world.files.snapshot(sandbox.row.id, taken.label));
-    if (sandbox.state.phase !== 'destroying') sandbox.setSnapshotDigest(taken, digest);
+    // By now another one may have its label, or it may be kept under another name.
+    const isThere = sandbox.snapshots.some(
+      ({ label, createdMs }) => label === taken.label && createdMs === taken.createdMs,
+    );
+    if (isThere && sandbox.state.phase !== 'destroying') sandbox.setSnapshotDigest(taken, digest);
   } catch (error) {
     // Removed with its sandbox, most often. Without a digest the file is only checked for being a squashfs.
     sandbox.world.log.debug('snapshot.digest', { sandbox: sandbox.row.id, label: taken.label, error });

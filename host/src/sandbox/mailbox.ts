@@ -46,6 +46,10 @@ export class Mailbox {
     for (const letter of this.#waiting.splice(0)) letter.refuse(why);
   }
 
+  get isIdle(): boolean {
+    return !this.#isRunning;
+  }
+
   /** Resolves when nothing runs and nothing waits. */
   idle(): Promise<void> {
     if (!this.#isRunning) return Promise.resolve();

@@ -24,6 +24,7 @@ import { dropUpper } from './layering.ts';
 import { forcedEnd } from './outcome.ts';
 import { Run } from './run.ts';
 import { Sandbox } from './sandbox.ts';
+import { findFiles, sweepRemoved } from './snapshots.ts';
 import type { World } from './world.ts';
 
 export type Plan =
@@ -77,12 +78,12 @@ async function recoverOne(
   const shadow = await world.files.read(row.id);
   if (shadow?.sandbox.revision !== row.revision) world.files.follow(row, snapshots);
   if (plan.do === 'take-over' && (await takeOver(sandbox, plan.running))) {
-    await settlePending(sandbox).catch(untold(sandbox, 'recover.pending'));
+    await settle(sandbox).catch(untold(sandbox, 'recover.pending'));
     return sandbox;
   }
   endLost(sandbox);
   sandbox.apply({ type: 'replacing', reason: 'lost' });
-  sandbox.mailbox.post(() => settlePending(sandbox)).catch((error: unknown) => sandbox.failed(error));
+  sandbox.mailbox.post(() => settle(sandbox)).catch((error: unknown) => sandbox.failed(error));
   sandbox.restart('lost');
   return sandbox;
 }
@@ -150,6 +151,17 @@ function endLost(sandbox: Sandbox): void {
       untold(sandbox, 'recover.lost')(error);
       return;
     }
+  }
+}
+
+async function settle(sandbox: Sandbox): Promise<void> {
+  await settlePending(sandbox);
+  await sweepRemoved(sandbox);
+  try {
+    await findFiles(sandbox);
+  } catch (error) {
+    // A new file that can't be taken in now is found by whoever asks for it.
+    sandbox.world.log.warn('recover.snapshots', { sandbox: sandbox.row.id, error });
   }
 }
 

@@ -11,10 +11,10 @@ import type { SandboxInfo } from '@squash/contract/sandbox';
 import { bug } from '@squash/base/bug';
 import { type Clock, rfc3339 } from '@squash/base/clock';
 import { faultPoint } from '#sandbox/fault.ts';
-import type { EndReason, SandboxRow, SnapshotRow } from '#store/rows.ts';
+import { type EndReason, isRemoved, type SandboxRow, type SnapshotRow } from '#store/rows.ts';
 import { shadowExecsMax } from '#store/repair.ts';
-import type { SandboxChange } from '#store/sandboxes.ts';
-import type { LayerDigest } from '@squash/contract/ids';
+import type { SandboxChange, SandboxTable } from '#store/sandboxes.ts';
+import type { LayerDigest, SnapshotLabel } from '@squash/contract/ids';
 import type { RunningSandbox, StartSpec } from '../drivers/driver.ts';
 import type { Guest } from '../guest/guest.ts';
 import { hostnameOf } from './environment.ts';
@@ -116,12 +116,10 @@ export class Sandbox implements RunHost {
       mounted: this.state.phase === 'ready',
       exec_count: row.nextSeq - 1,
       upper_bytes: this.usage.bytes,
-      snapshots: this.#snapshots.map(({ label, createdMs, size }) => ({
-        label,
-        created: rfc3339(createdMs),
-        size,
-      })),
-      active_snapshot: row.activeSnapshot,
+      snapshots: this.#snapshots
+        .filter((each) => !isRemoved(each))
+        .map(({ label, createdMs, size }) => ({ label, created: rfc3339(createdMs), size })),
+      active_snapshot: shownLabel(row.activeSnapshot),
       cpu: row.cpu,
       memory_mb: row.memoryMb,
       max_lifetime_s: row.maxLifetimeS,
@@ -150,13 +148,18 @@ export class Sandbox implements RunHost {
     if (seq % shadowExecsMax === 0) this.#follow();
   }
 
-  addSnapshot(snapshot: SnapshotRow): void {
+  /** Writes what changes in the table of snapshots together with the row, durably: files come and go by it. */
+  commitSnapshots(commit: {
+    readonly snapshots: readonly SnapshotRow[];
+    readonly change: SandboxChange;
+    readonly write: (table: SandboxTable, id: SandboxRow['id']) => void;
+  }): void {
     const { store } = this.world;
     this.#row = store.durably(() => {
-      store.sandboxes.insertSnapshot(this.#row.id, snapshot);
-      return store.sandboxes.change(this.#row, { pending: null });
+      commit.write(store.sandboxes, this.#row.id);
+      return store.sandboxes.change(this.#row, commit.change);
     });
-    this.#snapshots = [...this.#snapshots, snapshot];
+    this.#snapshots = commit.snapshots;
     this.#follow();
   }
 
@@ -425,6 +428,11 @@ export class Sandbox implements RunHost {
   #tellWaiters(): void {
     for (const resolve of this.#waiters.splice(0)) resolve();
   }
+}
+
+/** Nobody could name one that was removed. */
+function shownLabel(label: SnapshotLabel | null): string | null {
+  return label === null || isRemoved({ label }) ? null : label;
 }
 
 /** What the driver is told to start for this row, on these trees and the row's trust layer on top of them. */

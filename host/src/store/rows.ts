@@ -8,12 +8,30 @@ import {
   layerDigestSchema,
   moduleNameSchema,
   sandboxIdSchema,
-  snapshotLabelSchema,
+  type SnapshotLabel,
 } from '@squash/contract/ids';
 import type { PolicySource } from '@squash/contract/policy';
 import { warningSchema } from '@squash/contract/sandbox';
 import { secretSubsetSchema } from '@squash/contract/secrets';
 import { z } from 'zod';
+
+/**
+ * A label as it is stored. `~N` behind it: the snapshot was removed, and something lies on it still. No client can say
+ * such a label, so the one in front is free.
+ */
+const storedLabelSchema = z
+  .string()
+  .regex(/^(?!\.)[A-Za-z0-9_.-]+(~\d+)?$/)
+  .brand<'SnapshotLabel'>();
+
+export function isRemoved({ label }: Pick<SnapshotRow, 'label'>): boolean {
+  return label.includes('~');
+}
+
+/** The name that a removed snapshot is kept under. */
+export function removedLabel(label: SnapshotLabel, number: number): SnapshotLabel {
+  return storedLabelSchema.parse(`${label}~${number}`);
+}
 
 const layerRefSchema = z.strictObject({ module: moduleNameSchema, digest: layerDigestSchema });
 const layerRefsSchema = z.array(layerRefSchema);
@@ -46,13 +64,13 @@ const storedRuleSchema = z.object({
  */
 const pendingSchema = z.discriminatedUnion('op', [
   z.strictObject({ op: z.literal('activate'), module: moduleNameSchema }),
-  z.strictObject({ op: z.literal('restore'), label: snapshotLabelSchema, generation: z.int() }),
+  z.strictObject({ op: z.literal('restore'), label: storedLabelSchema, generation: z.int() }),
   z.strictObject({
     op: z.literal('drop'),
     generation: z.int(),
-    activeSnapshot: snapshotLabelSchema.nullable(),
+    activeSnapshot: storedLabelSchema.nullable(),
   }),
-  z.strictObject({ op: z.literal('snapshot'), label: snapshotLabelSchema }),
+  z.strictObject({ op: z.literal('snapshot'), label: storedLabelSchema }),
 ]);
 
 /**
@@ -88,7 +106,7 @@ export const sandboxRowSchema = z.strictObject({
   limits: storedLimitsSchema,
   upperKind: upperKindSchema,
   upperGeneration: z.int(),
-  activeSnapshot: snapshotLabelSchema.nullable(),
+  activeSnapshot: storedLabelSchema.nullable(),
   phase: z.enum(phases),
   failure: z.string().nullable(),
   instance: z.int(),
@@ -99,11 +117,11 @@ export const sandboxRowSchema = z.strictObject({
 export type SandboxRow = Readonly<z.infer<typeof sandboxRowSchema>>;
 
 export const snapshotRowSchema = z.strictObject({
-  label: snapshotLabelSchema,
+  label: storedLabelSchema,
   createdMs: z.int(),
   size: z.int(),
   digest: layerDigestSchema.nullable(),
-  base: snapshotLabelSchema.nullable(),
+  base: storedLabelSchema.nullable(),
   layers: layerRefsSchema,
 });
 export type SnapshotRow = Readonly<z.infer<typeof snapshotRowSchema>>;

@@ -124,6 +124,18 @@ export class SandboxTable {
       .run({ id, ...row, layers: JSON.stringify(row.layers) });
   }
 
+  deleteSnapshot(id: SandboxId, label: SnapshotLabel): void {
+    this.#database.prepare('DELETE FROM snapshots WHERE sandbox = ? AND label = ?').run(id, label);
+  }
+
+  /** Wherever it is named; the sandbox's own row is the caller's. */
+  renameSnapshot(id: SandboxId, from: SnapshotLabel, to: SnapshotLabel): void {
+    this.#database
+      .prepare('UPDATE snapshots SET label = ? WHERE sandbox = ? AND label = ?')
+      .run(to, id, from);
+    this.#database.prepare('UPDATE snapshots SET base = ? WHERE sandbox = ? AND base = ?').run(to, id, from);
+  }
+
   setSnapshotDigest(id: SandboxId, label: SnapshotLabel, digest: string): void {
     this.#database
       .prepare('UPDATE snapshots SET digest = ? WHERE sandbox = ? AND label = ?')

@@ -11,7 +11,8 @@ import type { Capability } from '@squash/contract/capability';
 import { AppError } from '@squash/contract/errors';
 import type { Problem } from '@squash/contract/daemon';
 import { protocolsKnown } from '@squash/contract/guest';
-import type { SandboxId } from '@squash/contract/ids';
+import type { LayerDigest, SandboxId } from '@squash/contract/ids';
+import { limits as engineLimits } from '@squash/contract/limits';
 import { SocketDirectory } from '@squash/base/socket-directory';
 import type { LaunchClient, LaunchUpper, LaunchWatch } from '../../launch/launch-client.ts';
 import type {
@@ -167,6 +168,17 @@ export class NamespaceDriver implements Driver, Disposable {
       bytesMax: this.#options.snapshotBytesMax,
     };
     return this.#options.launcher.pack(packed, giveUp);
+  }
+
+  async merge(layers: readonly LayerDigest[], hostPath: string, giveUp: AbortSignal): Promise<void> {
+    const { launcher, dataDir, snapshotBytesMax } = this.#options;
+    const merged = {
+      lowers: layers.map((digest) => `layers/${digest}`),
+      path: relativeTo(dataDir, hostPath),
+      // What is larger could not be uploaded again.
+      bytesMax: Math.min(layers.length * snapshotBytesMax, engineLimits.uploadBytesMax),
+    };
+    await launcher.merge(merged, giveUp);
   }
 
   onExit(listener: (ended: RunningSandbox) => void): () => void {

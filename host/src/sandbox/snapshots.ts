@@ -1,0 +1,216 @@
+/**
+ * Snapshots as things of their own: listed, removed, sent whole, taken in. All but looking runs in the mailbox.
+ *
+ * What a newcomer would get wrong: a snapshot that was taken after a restore lies on the one that was restored, and so
+ * does the sandbox itself. A removed one that something lies on keeps its file and its row under a label that no client
+ * can say, and goes with the last that needs it.
+ */
+import { type FileHandle, open, rm } from 'node:fs/promises';
+import { AppError } from '@squash/contract/errors';
+import { type SnapshotLabel, snapshotLabelSchema } from '@squash/contract/ids';
+import { limits } from '@squash/contract/limits';
+import type { SnapshotDetails } from '@squash/contract/sandbox';
+import { errorText } from '@squash/base/bug';
+import { rfc3339 } from '@squash/base/clock';
+import { faultPoint } from '#sandbox/fault.ts';
+import { isRemoved, removedLabel, type SnapshotRow } from '#store/rows.ts';
+import type { Sandbox } from './sandbox.ts';
+
+export function listSnapshots(sandbox: Sandbox): readonly SnapshotDetails[] {
+  return sandbox.snapshots.filter((each) => !isRemoved(each)).map((each) => detailsOf(sandbox, each));
+}
+
+/** @throws snapshot_not_found */
+export function getSnapshot(sandbox: Sandbox, label: SnapshotLabel): SnapshotDetails {
+  return detailsOf(sandbox, findSnapshot(sandbox, label));
+}
+
+/** @throws snapshot_not_found */
+export function findSnapshot(sandbox: Sandbox, label: SnapshotLabel): SnapshotRow {
+  const found = sandbox.snapshots.find((each) => each.label === label);
+  if (found !== undefined) return found;
+  throw new AppError('snapshot_not_found', `Cannot find snapshot "${label}" of sandbox "${sandbox.row.id}"`);
+}
+
+function detailsOf(sandbox: Sandbox, { label, createdMs, size, base }: SnapshotRow): SnapshotDetails {
+  const isBaseThere = base !== null && !isRemoved({ label: base });
+  return {
+    label,
+    created: rfc3339(createdMs),
+    size,
+    whole: base === null,
+    base: isBaseThere ? base : null,
+    active: sandbox.row.activeSnapshot === label,
+  };
+}
+
+/** @throws invalid_request where the sandbox has as many as it may */
+export function checkRoom({ row, snapshots }: Sandbox): void {
+  if (snapshots.length < limits.snapshotsMax) return;
+  throw new AppError(
+    'invalid_request',
+    `Cannot keep another snapshot of sandbox "${row.id}": it has ${snapshots.length}`,
+  );
+}
+
+/** @throws snapshot_exists */
+export async function checkFree({ row, snapshots, world }: Sandbox, label: SnapshotLabel): Promise<void> {
+  const isTaken = snapshots.some((each) => each.label === label);
+  if (!isTaken && !(await world.files.exists(world.files.snapshot(row.id, label)))) return;
+  throw new AppError(
+    'snapshot_exists',
+    `Cannot make snapshot "${label}": sandbox "${row.id}" has one with this label`,
+  );
+}
+
+/** @throws snapshot_not_found, disk_full */
+export async function removeSnapshot(sandbox: Sandbox, label: SnapshotLabel): Promise<void> {
+  findSnapshot(sandbox, label);
+  if (isLainOn(sandbox, label)) await hide(sandbox, label);
+  else await erase(sandbox, label);
+  await sweepRemoved(sandbox);
+}
+
+/** Removed snapshots that nothing lies on any more. */
+export async function sweepRemoved(sandbox: Sandbox): Promise<void> {
+  for (;;) {
+    const free = sandbox.snapshots.find((each) => isRemoved(each) && !isLainOn(sandbox, each.label));
+    if (free === undefined) return;
+    await erase(sandbox, free.label);
+  }
+}
+
+function isLainOn({ row, snapshots }: Sandbox, label: SnapshotLabel): boolean {
+  return row.activeSnapshot === label || snapshots.some((each) => each.base === label);
+}
+
+/** Row first: a crash behind it finds the intent and removes the file, as of a snapshot that was never answered. */
+async function erase(sandbox: Sandbox, label: SnapshotLabel): Promise<void> {
+  sandbox.commitSnapshots({
+    snapshots: sandbox.snapshots.filter((each) => each.label !== label),
+    change: { pending: { op: 'snapshot', label } },
+    write: (table, id) => table.deleteSnapshot(id, label),
+  });
+  await dropFile(sandbox, label);
+}
+
+/** The same content under another name before the row says so, and the old name goes behind it. */
+async function hide(sandbox: Sandbox, label: SnapshotLabel): Promise<void> {
+  const { row, snapshots, world } = sandbox;
+  let kept = removedLabel(label, 1);
+  for (let number = 2; snapshots.some((each) => each.label === kept); number += 1)
+    kept = removedLabel(label, number);
+  await world.files.linkSnapshot(row.id, label, kept);
+  faultPoint('snapshot-remove.linked');
+  const renamed = <T extends SnapshotLabel | null>(each: T): T | SnapshotLabel =>
+    each === label ? kept : each;
+  sandbox.commitSnapshots({
+    snapshots: snapshots.map((each) => ({ ...each, label: renamed(each.label), base: renamed(each.base) })),
+    change: { activeSnapshot: renamed(row.activeSnapshot), pending: { op: 'snapshot', label } },
+    write: (table, id) => table.renameSnapshot(id, label, kept),
+  });
+  await dropFile(sandbox, label);
+}
+
+async function dropFile(sandbox: Sandbox, label: SnapshotLabel): Promise<void> {
+  faultPoint('snapshot-remove.committed');
+  await sandbox.world.files.dropSnapshot(sandbox.row.id, label);
+  sandbox.change({ pending: null });
+}
+
+/**
+ * The whole of it as one file that is the caller's to close. One that lies on others is merged into a file without a
+ * name, which is gone when it is closed.
+ * @throws snapshot_not_found, layer_corrupt, snapshot_path_too_long, disk_full
+ */
+export async function openSnapshot(sandbox: Sandbox, label: SnapshotLabel): Promise<FileHandle> {
+  const { world, row } = sandbox;
+  const { base } = findSnapshot(sandbox, label);
+  if (base === null) return openFile(world.files.snapshot(row.id, label), label);
+  const trees = await world.layerLock.shared(() => sandbox.trees({ layers: [], activeSnapshot: label }));
+  const path = world.files.temporary('whole');
+  try {
+    // Outside of the lock, which every create needs: the rows keep the trees, and only the mailbox changes the rows.
+    await world.driver.merge(trees, path, sandbox.removal.signal);
+    return await openFile(path, label);
+  } finally {
+    await rm(path, { force: true });
+  }
+}
+
+async function openFile(path: string, label: SnapshotLabel): Promise<FileHandle> {
+  try {
+    return await open(path, 'r');
+  } catch (cause) {
+    throw new AppError('layer_corrupt', `Cannot read the file of snapshot "${label}": ${errorText(cause)}`, {
+      cause,
+    });
+  }
+}
+
+/**
+ * Takes over the squashfs file at `hostPath`, which is proven by unpacking it.
+ * @throws snapshot_exists, snapshot_invalid, invalid_request, disk_full
+ */
+export async function takeInSnapshot(
+  sandbox: Sandbox,
+  label: SnapshotLabel,
+  hostPath: string,
+): Promise<SnapshotDetails> {
+  const { world, row } = sandbox;
+  checkRoom(sandbox);
+  await checkFree(sandbox, label);
+  sandbox.change({ pending: { op: 'snapshot', label } });
+  faultPoint('snapshot-upload.pending');
+  try {
+    const size = await world.files.takeSnapshot(row.id, label, hostPath);
+    faultPoint('snapshot-upload.placed');
+    await world.layerLock.shared(async () => {
+      const digest = await world.layers.ensureFile(world.files.snapshot(row.id, label)).catch(refuseFile);
+      insert(sandbox, { label, createdMs: sandbox.nowMs(), size, digest, base: null, layers: row.layers });
+    });
+  } catch (error) {
+    await world.files.dropSnapshot(row.id, label);
+    sandbox.change({ pending: null });
+    throw error;
+  }
+  return getSnapshot(sandbox, label);
+}
+
+function refuseFile(error: unknown): never {
+  if (!(error instanceof AppError) || error.code !== 'layer_corrupt') throw error;
+  throw new AppError('snapshot_invalid', error.message, { cause: error });
+}
+
+function insert(sandbox: Sandbox, snapshot: SnapshotRow): void {
+  sandbox.commitSnapshots({
+    snapshots: [...sandbox.snapshots, snapshot],
+    change: { pending: null },
+    write: (table, id) => table.insertSnapshot(id, snapshot),
+  });
+}
+
+/**
+ * Takes in the files that somebody put into the sandbox's `snapshots/` directory, and removes those that a crash has
+ * left there. They count as whole, and as taken with the modules of now; what is in them is looked at by `restore`.
+ */
+export async function findFiles(sandbox: Sandbox): Promise<void> {
+  const { world, row } = sandbox;
+  for (const { name, size, modifiedMs } of await world.files.snapshotFiles(row.id)) {
+    if (sandbox.snapshots.some((each) => each.label === name)) continue;
+    const label = snapshotLabelSchema.safeParse(name);
+    if (label.success && sandbox.snapshots.length < limits.snapshotsMax) {
+      insert(sandbox, {
+        label: label.data,
+        createdMs: modifiedMs,
+        size,
+        digest: null,
+        base: null,
+        layers: row.layers,
+      });
+      world.log.info('snapshot.found', { sandbox: row.id, label: label.data });
+    } else if (/~\d+$/.test(name)) {
+      await world.files.dropSnapshot(row.id, name as SnapshotLabel);
+    }
+  }
+}
