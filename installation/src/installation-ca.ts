@@ -112,8 +112,14 @@ async function readOwn(path: string): Promise<string | undefined> {
       await file.close();
     }
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
-    throw error;
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'ENOENT') return undefined;
+    if (code !== 'EACCES') throw error;
+    // Of an original that ran as root, most often.
+    throw new Error(
+      `${JSON.stringify(path)} belongs to another user: give it to the daemon's (chown), or remove it to have a new one made`,
+      { cause: error },
+    );
   }
 }
 

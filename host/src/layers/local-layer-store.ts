@@ -17,6 +17,7 @@ import type { LayerStore, LayerUse, ModuleInfo } from './layer-store.ts';
 import { readManifest, removeManifest, writeManifest } from './manifest.ts';
 import { superblockBytes, superblockFault } from './superblock.ts';
 import { type ImageTool, isErrno, TreeStore } from './tree-store.ts';
+import { translateTrustedMarks } from './trusted-marks.ts';
 
 const suffix = '.squashfs';
 
@@ -200,12 +201,18 @@ export class LocalLayerStore implements LayerStore {
 
   async #unpack(path: string, digest: LayerDigest, what: string): Promise<void> {
     const before = await checkSuperblock(path, what);
-    const image = relative(this.#dataDir, path);
-    await this.#trees.make(
-      digest,
-      image,
-      async () => before === fingerprint(await stat(path, { bigint: true })),
-    );
+    const copy = join(this.#dataDir, 'tmp', `marks-${randomBytes(6).toString('hex')}${suffix}`);
+    try {
+      const isTranslated = await translateTrustedMarks(path, copy);
+      const image = relative(this.#dataDir, isTranslated ? copy : path);
+      await this.#trees.make(
+        digest,
+        image,
+        async () => before === fingerprint(await stat(path, { bigint: true })),
+      );
+    } finally {
+      await rm(copy, { force: true });
+    }
   }
 
   async #inTurn<T>(name: ModuleName, work: () => Promise<T>): Promise<T> {

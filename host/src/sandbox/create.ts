@@ -48,7 +48,7 @@ export async function createSandbox(
 }
 
 /** Everything of the row that needs no look at the layers. */
-function draftRow(world: World, request: CreateRequest): Omit<SandboxRow, 'layers' | 'trust'> {
+export function draftRow(world: World, request: CreateRequest): Omit<SandboxRow, 'layers' | 'trust'> {
   const nowMs = world.clock.wallMs();
   const limits = {
     ...world.fixedLimits,

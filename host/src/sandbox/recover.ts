@@ -13,7 +13,7 @@
  */
 import { rmdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { type SandboxId, sandboxIdSchema } from '@squash/contract/ids';
+import type { SandboxId } from '@squash/contract/ids';
 import { errorText } from '@squash/base/bug';
 import type { ExecRow, SandboxRow } from '#store/rows.ts';
 import type { RunningSandbox } from '../drivers/driver.ts';
@@ -21,6 +21,7 @@ import type { Guest, GuestExecEntry } from '../guest/guest.ts';
 import { recorderFor } from './commands.ts';
 import { removeSandbox } from './create.ts';
 import { dropUpper } from './layering.ts';
+import { takeOverOriginals } from './original.ts';
 import { forcedEnd } from './outcome.ts';
 import { Run } from './run.ts';
 import { Sandbox } from './sandbox.ts';
@@ -48,6 +49,8 @@ export function planOf(
  */
 export async function recover(world: World): Promise<readonly Sandbox[]> {
   const running = new Map((await world.driver.list()).map((found) => [found.id, found]));
+  const present = world.store.read(() => world.store.sandboxes.all());
+  const named = await takeOverOriginals(world, new Set(present.map((row) => row.id)));
   const rows = world.store.read(() => world.store.sandboxes.all());
   const known = new Set(rows.map((row) => row.id));
   for (const found of running.values()) {
@@ -55,7 +58,7 @@ export async function recover(world: World): Promise<readonly Sandbox[]> {
     world.log.warn('recover.orphan', { sandbox: found.id, instance: found.instance });
     await world.driver.stop(found.id);
   }
-  await reportStrangers(world, known);
+  await reportStrangers(world, new Set<string>([...known, ...named]));
   await world.files.emptyLeftovers();
   const recovered = await Promise.all(rows.map((row) => recoverOne(world, row, running.get(row.id))));
   return recovered.filter((sandbox) => sandbox !== undefined);
@@ -183,10 +186,9 @@ async function settlePending(sandbox: Sandbox): Promise<void> {
 }
 
 /** Directories that no row knows are left alone and told of; empty ones are removed. */
-async function reportStrangers(world: World, known: ReadonlySet<SandboxId>): Promise<void> {
+async function reportStrangers(world: World, known: ReadonlySet<string>): Promise<void> {
   for (const name of await world.files.directories()) {
-    const id = sandboxIdSchema.safeParse(name);
-    if (id.success && known.has(id.data)) continue;
+    if (known.has(name)) continue;
     if (await removeIfEmpty(world.files.directory(name as SandboxId))) continue;
     world.log.warn('recover.stranger', {
       directory: `sandboxes/${name}`,
