@@ -84,5 +84,5 @@ int tree_each_directory(int root, const struct tree_visitor *visitor, struct fau
     walk.first = next;
   }
   errno = number;
-  return result == 0 ? 0 : fault_disk(fault, "launch_failed", "can't walk the layer");
+  return result == 0 ? 0 : fault_disk(fault, "layer_corrupt", "can't walk the layer");
 }

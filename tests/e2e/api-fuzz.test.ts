@@ -102,6 +102,9 @@ const path = fc.oneof(
   name.map((id) => `/cgi-bin/api/sandboxes/${id}`),
   name.map((id) => `/v1/modules/${id}x-gone`),
   name.map((id) => `/v1/sandboxes/${id}/exec`),
+  name.map((id) => `/v1/sandboxes/${id}/snapshots`),
+  name.map((label) => `/v1/sandboxes/box/snapshots/${label}`),
+  name.map((label) => `/v1/sandboxes/box/snapshots/${label}/file`),
   name.map((rest) => `/${rest}`),
   fc.constantFrom(
     '/cgi-bin/api/sandboxes',

@@ -36,6 +36,63 @@ static void make_file(int directory, const char *name, size_t bytes) {
   for (size_t done = 0; done < bytes; done += sizeof block) CHECK(write(fd, block, sizeof block) == sizeof block);
 }
 
+static int count_directory(void *context, int directory, const char *path) {
+  (void)directory;
+  CHECK(strstr(path, "link") == NULL);
+  (*(unsigned *)context)++;
+  return 0;
+}
+
+static bool is_there(int directory, const char *name) {
+  struct stat status;
+  return fstatat(directory, name, &status, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+static int below(int directory, const char *name) {
+  CHECK(is_there(directory, name) || mkdirat(directory, name, 0700) == 0);
+  return openat(directory, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+/* Layers lie one on another as an overlay would show them, whatever their names are. */
+static void merge_layers(int data) {
+  static const char *const layers[] = {"upper", "lower"};
+  struct fault fault = {0};
+  cleanup_fd lower = below(data, "lower");
+  cleanup_fd upper = below(data, "upper");
+  cleanup_fd into = below(data, "into");
+  cleanup_fd replaced = below(data, "replaced");
+  cleanup_fd lower_kept = below(lower, "kept");
+  cleanup_fd upper_kept = below(upper, "kept");
+  cleanup_fd lower_hidden = below(lower, "hidden");
+  cleanup_fd upper_hidden = below(upper, "hidden");
+  cleanup_fd upper_file = below(upper, "file");
+  make_file(lower, "file", 4096);
+  make_file(lower_kept, "old", 4096);
+  make_file(upper_kept, "new", 4096);
+  make_file(lower_hidden, "old", 4096);
+  make_file(upper, ".wh.gone", 4096);
+  make_file(upper, ".wh.", 4096);
+  make_file(upper_hidden, ".wh..wh..opq", 4096);
+  CHECK(symlinkat("/etc", upper, "link") == 0 && symlinkat("/etc", upper, ".wh.link") == 0);
+  CHECK(tree_translate_marks(upper, &fault) == 0);
+  CHECK(tree_is_opaque(upper_hidden) && !tree_is_opaque(upper_kept));
+  struct stat status;
+  CHECK(fstatat(upper, "gone", &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISCHR(status.st_mode) && status.st_rdev == 0);
+  const struct tree_stack stack = {.layers = layers, .count = 2, .into = into, .replaced = replaced};
+  CHECK(tree_merge(data, &stack, &fault) == 0);
+  CHECK(is_there(into, "kept/old") && is_there(into, "kept/new") && is_there(into, "gone"));
+  CHECK(!is_there(into, "hidden/old") && is_there(into, "link"));
+  CHECK(fstatat(into, "file", &status, 0) == 0 && S_ISDIR(status.st_mode));
+  cleanup_fd file = below(into, "file");
+  cleanup_fd hidden = below(into, "hidden");
+  CHECK(tree_is_opaque(file) && tree_is_opaque(hidden));
+  static const char *const none[] = {"no-layer"};
+  const struct tree_stack missing = {.layers = none, .count = 1, .into = into, .replaced = replaced};
+  CHECK(tree_merge(data, &missing, &fault) != 0 && strcmp(fault.code, "layer_corrupt") == 0);
+  static const char *const made[] = {"lower", "upper", "into", "replaced"};
+  for (size_t i = 0; i < sizeof made / sizeof made[0]; i++) CHECK(tree_remove(data, made[i], &fault) == 0);
+}
+
 int main(void) {
   char path[] = "/tmp/launch-tree-XXXXXX";
   struct fault fault;
@@ -58,6 +115,10 @@ int main(void) {
   /* A maximum ends the walk early and above it. */
   struct tree_usage few = {.inodes = 100};
   CHECK(tree_measure(tree, &few, &usage, &fault) == 0 && usage.inodes > 100 && usage.inodes < 1000);
+  unsigned directories = 0;
+  const struct tree_visitor visitor = {.visit = count_directory, .context = &directories};
+  CHECK(tree_each_directory(tree, &visitor, &fault) == 0 && directories == 1 + DEPTH + DEPTH / 1000);
+  merge_layers(data);
   CHECK(fchmod(tree, 0) == 0);
   CHECK(tree_remove(data, "sandboxes/x", &fault) == 0);
   struct stat status;
