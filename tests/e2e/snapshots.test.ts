@@ -1,11 +1,12 @@
 /** Snapshots as things of their own: what is refused before it costs anything, and what a removal cuts short. */
 import assert from 'node:assert/strict';
-import { copyFileSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { copyFileSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import type { SnapshotDetails } from '@squash/contract/sandbox';
 import { ApiClient } from '../support/api-client.ts';
 import { TestDaemon } from '../support/daemon.ts';
+import { removeDataDirectory } from '../support/data-directory.ts';
 import { processesOf, signalAll } from '../support/leaks.ts';
 import { waitFor } from '../support/wait.ts';
 
@@ -117,7 +118,7 @@ test('a removed snapshot breaks neither another nor the sandbox that lies on it,
     command.includes('squash-launch');
   signalAll(daemon.dataDir, 'SIGTERM', isLauncher);
   await waitFor('the launcher to end', () => !processesOf(daemon.dataDir).some(isLauncher));
-  rmSync(join(daemon.dataDir, 'layers'), { recursive: true });
+  await removeDataDirectory(join(daemon.dataDir, 'layers'));
   await daemon.start();
   assert.equal(await sh(api, look), second);
   const whole = await download(daemon, 'second');
