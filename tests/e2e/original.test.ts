@@ -126,4 +126,7 @@ test('sandboxes of the original start on their active snapshot, and the others a
   await daemon.stop();
   await daemon.start();
   assert.equal(((await api.get(boxes)).json as SandboxInfo[]).length, 2);
+  assert.equal((await api.delete(`${boxes}/written`)).status, 204);
+  assert.equal((await api.get(`${boxes}/written`)).status, 404);
+  assert.ok(!existsSync(written));
 });

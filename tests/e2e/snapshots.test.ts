@@ -1,13 +1,14 @@
 /** Snapshots as things of their own: what is refused before it costs anything, and what a removal cuts short. */
 import assert from 'node:assert/strict';
-import { copyFileSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { copyFileSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { cpus } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import type { SnapshotDetails } from '@squash/contract/sandbox';
 import { ApiClient } from '../support/api-client.ts';
 import { TestDaemon } from '../support/daemon.ts';
 import { removeDataDirectory } from '../support/data-directory.ts';
-import { processesOf, signalAll } from '../support/leaks.ts';
+import { cgroupsOf, processesOf, signalAll } from '../support/leaks.ts';
 import { waitFor } from '../support/wait.ts';
 
 const boxes = '/cgi-bin/api/sandboxes';
@@ -183,6 +184,14 @@ test('a removal does not wait for the snapshot that is being packed', async () =
   await waitFor('the packing to begin', () =>
     readdirSync(join(daemon.dataDir, 'tmp')).some((name) => name.startsWith('pack-')),
   );
+  // Where the host has the controller, the tool's group has less than all processors.
+  const quota = cgroupsOf(daemon.dataDir)
+    .map((path) =>
+      ['cpu.cfs_quota_us', 'cpu.max'].map((name) => join(path, name)).find((file) => existsSync(file)),
+    )
+    .filter((file) => file !== undefined && /\/t\d+\/[^/]*$/.test(file))
+    .map((file) => Number.parseInt(readFileSync(file ?? '', 'utf8'), 10));
+  for (const limit of quota) assert.ok(limit > 0 && limit <= cpus().length * 75_000, `${limit}`);
   const began = performance.now();
   assert.equal((await api.send('DELETE', box)).status, 204);
   assert.ok(performance.now() - began < 5_000, `${performance.now() - began} ms`);
