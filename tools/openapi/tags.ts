@@ -4,6 +4,7 @@ import type { Operation } from '@squash/contract/operations/operation';
 export const tags = [
   { name: 'sandbox', description: 'Create sandboxes, run commands in them, save them and put them back' },
   { name: 'job', description: 'Commands in the background' },
+  { name: 'snapshot', description: 'What was written in a sandbox, saved as a file' },
   { name: 'module', description: 'The layers that sandboxes are stacked from' },
   { name: 'policy', description: 'What a sandbox may reach' },
   { name: 'egress', description: 'What a sandbox asked for, and how it was answered' },
