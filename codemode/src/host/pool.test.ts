@@ -13,6 +13,7 @@ import type { Place } from '../places/place.ts';
 import { nodeCommand } from '../places/programs.ts';
 import type { ExecuteResult } from '../types.ts';
 import { msUntilStart } from './demand.ts';
+import type { PoolOptions } from './pool.ts';
 
 it('a program that awaits one run after the other comes to its end, and needs no dispose to end', async () => {
   const program = `import { createExecutor } from ${JSON.stringify(new URL('../executors.ts', import.meta.url).href)};
@@ -33,7 +34,7 @@ for (let run = 0; run < 4; run += 1) console.log((await executor.execute('return
 function watched(start: (begin: Place['start'], number: number) => ReturnType<Place['start']>) {
   const children = childPlace(nodeCommand('quickjs', 32));
   let starts = 0;
-  return (pool: { readonly spares: number; readonly workersMax: number; readonly runsPerWorker: number }) =>
+  return (pool: Pick<PoolOptions, 'spares' | 'workersMax' | 'runsPerWorker' | 'placeMsMax'>) =>
     new PooledExecutor(
       {
         start() {
@@ -80,6 +81,15 @@ describe('a run that waits for a worker', () => {
       [1, 2, 3, 4].map((input) => executor.execute('return input', {}, { input })),
     );
     assert.deepEqual(runs.map(outcomeOf), ['unavailable', 2, 'unavailable', 4]);
+  });
+
+  it('gets one when the place of the run before it never answers', async () => {
+    await using executor = watched(async (begin, number) => {
+      if (number === 1) await new Promise<never>(() => {});
+      return await begin();
+    })({ ...oneAtATime, placeMsMax: 500 });
+    const runs = await Promise.all([1, 2].map((input) => executor.execute('return input', {}, { input })));
+    assert.deepEqual(runs.map(outcomeOf), ['unavailable', 2]);
   });
 
   it('gets one that is free again while no other comes up', async () => {

@@ -3,7 +3,7 @@
  * a run takes away what another waits for. A worker whose run hit a limit, crashed or was ended never serves again.
  */
 import { CodemodeError } from '../errors.ts';
-import type { Place } from '../places/place.ts';
+import type { Place, PlacedWorker } from '../places/place.ts';
 import type { EngineName } from '../protocol/frames.ts';
 import { msUntilStart, startingMax } from './demand.ts';
 import { Peer } from './peer.ts';
@@ -18,6 +18,8 @@ export interface PoolOptions {
   /** Runs that one process serves, each in a realm of its own. */
   readonly runsPerWorker: number;
   readonly startMsMax: number;
+  /** Of the place alone, before there is a process; `placeMsMax` unless given. */
+  readonly placeMsMax?: number;
   /** The place can't: see `EngineLimits`. */
   readonly engineCountsCpu?: boolean;
 }
@@ -34,6 +36,8 @@ interface Waiter {
 
 /** Beyond what the code may hold: a frame being built, the engine's own growth. */
 const slackMb = 64;
+/** The first start in a container builds its image, on a machine that may be slow. */
+const placeMsMax = 300_000;
 /** How long it is remembered how many workers were used at once. */
 const peakMs = 60_000;
 /** After a start that failed, while other workers serve. */
@@ -243,7 +247,7 @@ export class Pool {
     const { engine, memoryMb, runsPerWorker, startMsMax, engineCountsCpu = false } = this.#options;
     const began = performance.now();
     this.#count += 1;
-    const placed = await this.#place.start().catch((failure: unknown) => {
+    const placed = await this.#placed().catch((failure: unknown) => {
       this.#count -= 1;
       throw failure;
     });
@@ -273,6 +277,28 @@ export class Pool {
     }
     this.#startMs = performance.now() - began;
     return peer;
+  }
+
+  /** A place asks other programs (podman, the daemon), of which one may never answer. */
+  async #placed(): Promise<PlacedWorker> {
+    const { placeMsMax: msMax = placeMsMax } = this.#options;
+    const { promise, reject } = Promise.withResolvers<never>();
+    const late = setTimeout(
+      () => reject(new CodemodeError('unavailable', `the engine's place did not answer within ${msMax}ms`)),
+      msMax,
+    );
+    const starting = this.#place.start();
+    try {
+      return await Promise.race([starting, promise]);
+    } catch (failure) {
+      void starting.then(
+        (placed) => placed.kill(),
+        () => {},
+      );
+      throw failure;
+    } finally {
+      clearTimeout(late);
+    }
   }
 
   async #wait(signal: AbortSignal): Promise<Peer> {
