@@ -59,7 +59,9 @@ export async function bootstrap(request: BootstrapRequest, signal: AbortSignal):
     request.tar,
   ];
   const sources = aptSources(request.suite.codename);
-  const child = spawn('mmdebstrap', sources === undefined ? args : [...args, '-'], {
+  // Ended with us, however we end: what is killed leaves a directory that the next build removes.
+  const words = ['--pdeathsig', 'TERM', 'mmdebstrap', ...args, ...(sources === undefined ? [] : ['-'])];
+  const child = spawn('setpriv', words, {
     env: { ...buildEnvironment(request.mtimeS), TMPDIR: request.workDirectory },
     stdio: ['pipe', 'ignore', 'pipe'],
     signal,

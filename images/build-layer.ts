@@ -4,10 +4,11 @@
  * The layer on a base is the difference between two trees: the base's, and the same tree with the packages
  * installed into it. So it fits exactly the base it was built on, which its manifest names.
  */
-import { chmodSync, createReadStream, createWriteStream, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createReadStream, createWriteStream, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { constants, createZstdCompress, createZstdDecompress } from 'node:zlib';
+import { makeScratchDirectory } from '@squash/base/scratch-directory';
 import type { ModuleManifest } from '@squash/contract/module-manifest';
 import { layerDigestSchema } from '@squash/contract/ids';
 import { bootstrap, dpkgStatus, hostSuite, installedPackages, type Suite } from './bootstrap.ts';
@@ -40,10 +41,9 @@ export async function buildLayer(recipe: Recipe, options: BuildOptions): Promise
   const key = cacheKey(recipe, suite, base);
   const cached = options.fresh ? undefined : findCached(key);
   if (cached !== undefined) return cached;
-  const work = makeWorkDirectory(key);
+  const work = makeWorkDirectory();
   // Not in the home directory: the tree belongs to other ids, which must be able to reach it.
-  const scratch = mkdtempSync(join(process.env['TMPDIR'] ?? '/var/tmp', 'squash-build-'));
-  chmodSync(scratch, 0o711);
+  const scratch = makeScratchDirectory(process.env['TMPDIR'] ?? '/var/tmp', 'squash-build');
   try {
     const about = await buildInto({ recipe, suite, base, work, scratch }, options);
     return { ...layerFiles(storeInCache(work, key)), about };

@@ -5,9 +5,10 @@
  * build that was broken off leaves only a work directory, which the next build removes.
  */
 import { createHash } from 'node:crypto';
-import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs';
+import { mkdirSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
+import { makeScratchDirectory } from '@squash/base/scratch-directory';
 import { type ModuleManifest, moduleManifestSchema } from '@squash/contract/module-manifest';
 import type { Suite } from './bootstrap.ts';
 import type { Recipe } from './recipes.ts';
@@ -22,9 +23,6 @@ export interface LayerFiles {
 export interface CachedLayer extends LayerFiles {
   readonly about: ModuleManifest;
 }
-
-/** A work directory that old belongs to no running build. */
-const abandonedMs = 6 * 3_600_000;
 
 function cacheDirectory(): string {
   return join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'squash', 'layers');
@@ -74,16 +72,8 @@ export function storeInCache(workDirectory: string, key: string): string {
 }
 
 /** An empty directory on the cache's file system, removed again unless it was stored. */
-export function makeWorkDirectory(key: string): string {
+export function makeWorkDirectory(): string {
   const parent = cacheDirectory();
   mkdirSync(parent, { recursive: true });
-  for (const name of readdirSync(parent)) {
-    if (!name.startsWith('work-')) continue;
-    const path = join(parent, name);
-    if (Date.now() - statSync(path).mtimeMs > abandonedMs) rmSync(path, { recursive: true, force: true });
-  }
-  const directory = join(parent, `work-${process.pid}-${key}`);
-  rmSync(directory, { recursive: true, force: true });
-  mkdirSync(directory);
-  return directory;
+  return makeScratchDirectory(parent, 'work');
 }

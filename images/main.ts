@@ -1,12 +1,14 @@
 /**
- * The layer builder as a program: `node images/main.ts recipes | build RECIPE [--fresh] | from-dir DIR OUT NAME`.
+ * The layer builder as a program: `node images/main.ts recipes | build RECIPE [--fresh] | from-dir DIR NAME`.
  *
  * `squash quickstart` and `squash module build` run it. It writes one JSON object per line to stdout: progress,
  * then the result. It knows nothing of a daemon; who runs it sends the file there.
  */
-import { statSync, writeFileSync } from 'node:fs';
-import { resolve } from 'node:path';
+import { rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
+import { makeScratchDirectory } from '@squash/base/scratch-directory';
 import { manifestSuffix, type ModuleManifest } from '@squash/contract/module-manifest';
 import { layerDigestSchema, moduleNameSchema } from '@squash/contract/ids';
 import { buildLayer, builder } from './build-layer.ts';
@@ -31,11 +33,26 @@ async function build(name: string, fresh: boolean): Promise<void> {
 
 /** Packs any directory. Its files become root's inside, unless their owners are to be kept. */
 async function fromDirectory(words: readonly string[], keepOwners: boolean): Promise<void> {
-  const [directory, output, name] = words;
-  if (directory === undefined || output === undefined)
-    throw new Error('from-dir takes DIRECTORY OUTPUT NAME');
+  const [directory, name] = words;
+  if (directory === undefined) throw new Error('from-dir takes DIRECTORY NAME');
   if (statSync(directory, { throwIfNoEntry: false })?.isDirectory() !== true)
     throw new Error(`"${directory}" is no directory`);
+  // Whoever started us takes the file from there, and removes the directory.
+  const scratch = makeScratchDirectory(tmpdir(), 'squash-layer', process.ppid);
+  try {
+    await packInto(scratch, { directory, name, keepOwners });
+  } catch (error) {
+    rmSync(scratch, { recursive: true, force: true });
+    throw error;
+  }
+}
+
+async function packInto(
+  scratch: string,
+  from: { readonly directory: string; readonly name: string | undefined; readonly keepOwners: boolean },
+): Promise<void> {
+  const { directory, name, keepOwners } = from;
+  const output = join(scratch, 'layer.squashfs');
   const mtimeS = Math.floor(Date.now() / 1000);
   await packDirectory(resolve(directory), output, { asRoot: !keepOwners, mtimeS });
   const manifest: ModuleManifest = {
@@ -64,7 +81,7 @@ async function main(): Promise<void> {
     for (const { name, summary } of recipes) print({ type: 'recipe', name, summary });
   else if (command === 'build' && words[0] !== undefined) await build(words[0], values.fresh);
   else if (command === 'from-dir') await fromDirectory(words, values['keep-owners']);
-  else throw new Error('one of: recipes, build RECIPE, from-dir DIRECTORY OUTPUT NAME');
+  else throw new Error('one of: recipes, build RECIPE, from-dir DIRECTORY NAME');
 }
 
 try {

@@ -49,7 +49,7 @@ function mksquashfs(
   return new Promise((resolve, reject) => {
     const isRoot = process.getuid?.() === 0;
     const program = isRoot ? ['mksquashfs'] : ['unshare', '--map-root-user', '--', 'mksquashfs'];
-    const child = spawn('env', [...program, ...args], {
+    const child = spawn('setpriv', ['--pdeathsig', 'KILL', ...program, ...args], {
       stdio: [run.input, 'ignore', 'pipe'],
       env: { ...process.env, SOURCE_DATE_EPOCH: String(run.mtimeS) },
     });

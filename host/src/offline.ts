@@ -6,13 +6,14 @@
  * namespaces, because the files there belong to their ids. A launcher that lived before lives on.
  */
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Capability } from '@squash/contract/capability';
 import { AppError, type ErrorCode, errorCatalog } from '@squash/contract/errors';
 import { z } from 'zod';
+import { makeScratchDirectory } from '@squash/base/scratch-directory';
 import { SocketDirectory } from '@squash/base/socket-directory';
 import { explainConfig, loadConfig } from './config/load.ts';
 import { enterCommand, makeStateDirectories } from './serve.ts';
@@ -70,7 +71,7 @@ function launcherRunDir(dataDir: string): string | undefined {
 /** Where nothing was set up yet the probe looks from a directory that is removed afterwards. */
 async function probe(place: Place): Promise<readonly Capability[]> {
   if (existsSync(place.dataDir)) return await probeAt(madePlace(place));
-  const directory = mkdtempSync(join(tmpdir(), 'squash-doctor-'));
+  const directory = makeScratchDirectory(tmpdir(), 'squash-doctor');
   try {
     return await probeAt(madePlace({ dataDir: directory, runDir: join(directory, 'run') }));
   } finally {

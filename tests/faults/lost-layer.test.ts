@@ -1,6 +1,6 @@
 /** A layer that can't be read any more: the sandboxes on it say so, the others go on, and all is well when it is back. */
 import assert from 'node:assert/strict';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -56,6 +56,45 @@ test('a layer that is gone and a module that is cut off fail their sandboxes by 
     await daemon.start();
     await waitFor('the sandbox to be back', async () => (await state()) === 'ready');
     assert.equal(await output(daemon, 'lost', 'cat /kept /opt/tool/answer'), 'kept\n42\n');
+  }
+  rmSync(directory, { recursive: true });
+});
+
+test('a layer that was lost or damaged and is put back is found by the next create, without a restart', async () => {
+  const directory = mkdtempSync(join(tmpdir(), 'squash-lost-'));
+  const tool = join(directory, 'tool.squashfs');
+  await packModule(tool, { 'opt/tool/answer': '42\n' });
+  {
+    await using daemon = await TestDaemon.start({ modules: { '100-tool': tool } });
+    const layers = ['000-base-test', '100-tool'];
+    const module = join(daemon.dataDir, 'modules/100-tool.squashfs');
+    const bytes = readFileSync(module);
+    let count = 0;
+    const create = async (): Promise<string> => {
+      count += 1;
+      const answer = await daemon.request('POST', sandboxesPath, { id: `box${count}`, layers, memory_mb: 64 });
+      if (answer.status !== 201) return answer.json.code;
+      assert.equal(await output(daemon, `box${count}`, 'cat /opt/tool/answer'), '42\n');
+      await daemon.call('DELETE', boxPath(`box${count}`));
+      return 'fine';
+    };
+    const loseTrees = (): void => {
+      for (const name of readdirSync(join(daemon.dataDir, 'layers')))
+        if (/^[0-9a-f]{64}$/.test(name)) rmSync(join(daemon.dataDir, 'layers', name), { recursive: true });
+    };
+    assert.equal(await create(), 'fine');
+    const damages: Readonly<Record<string, () => void>> = {
+      module_not_found: () => rmSync(module),
+      layer_corrupt: () => writeFileSync(module, bytes.subarray(0, 200)),
+      fine: () => undefined,
+    };
+    for (const [code, damage] of Object.entries(damages)) {
+      loseTrees();
+      damage();
+      assert.equal(await create(), code);
+      writeFileSync(module, bytes);
+      assert.equal(await create(), 'fine', `after ${code}`);
+    }
   }
   rmSync(directory, { recursive: true });
 });

@@ -1,7 +1,6 @@
 /** `squash module build`: makes a layer from Debian packages or from a directory, and adds it as a module. */
-import { lstatSync, mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { lstatSync, rmSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import type { ModuleAnswer } from '@squash/contract/module';
 import type { Call } from '../command.ts';
 import { exitCodes, usageFailure } from '../failure.ts';
@@ -12,9 +11,8 @@ import { uploadModule } from './module-upload.ts';
 export async function run(call: Call): Promise<number> {
   const [recipe, ...words] = call.positionals;
   if (recipe === undefined) return await showRecipes(call);
-  const scratch = mkdtempSync(join(tmpdir(), 'squash-layer-'));
+  const built = await build(call, recipe, words);
   try {
-    const built = await build(call, recipe, { words, output: join(scratch, 'layer.squashfs') });
     const name = call.flags.text('name') ?? built.manifest.name;
     const module = await uploadModule(call.client, built.path, {
       name,
@@ -23,27 +21,24 @@ export async function run(call: Call): Promise<number> {
     show(call, module);
     return exitCodes.ok;
   } finally {
-    rmSync(scratch, { recursive: true, force: true });
+    // A recipe's layer lies in the cache and stays; that of a directory was made for this call.
+    if (recipe === 'from-dir') rmSync(dirname(built.path), { recursive: true, force: true });
   }
 }
 
-function build(
-  call: Call,
-  recipe: string,
-  place: { readonly words: readonly string[]; readonly output: string },
-): Promise<BuiltLayer> {
+function build(call: Call, recipe: string, words: readonly string[]): Promise<BuiltLayer> {
   const note = (layer: string, text: string) => printNote(`${layer}: ${text}`);
   if (recipe !== 'from-dir') {
-    if (place.words.length > 0) throw usageFailure(`"${place.words[0]}" is one word too many`);
+    if (words.length > 0) throw usageFailure(`"${words[0]}" is one word too many`);
     return buildLayer(['build', recipe, ...(call.flags.isSet('fresh') ? ['--fresh'] : [])], note);
   }
-  const [directory, name] = place.words;
-  if (directory === undefined || name === undefined || place.words.length > 2) {
+  const [directory, name] = words;
+  if (directory === undefined || name === undefined || words.length > 2) {
     throw usageFailure('from-dir takes a directory and the name of the module: from-dir ./tools 300-tools');
   }
   noteHiding(directory);
   const owners = call.flags.isSet('keep-owners') ? ['--keep-owners'] : [];
-  return buildLayer(['from-dir', ...owners, '--', directory, place.output, name], note);
+  return buildLayer(['from-dir', ...owners, '--', directory, name], note);
 }
 
 /** What Debian's layers have as links into /usr. */
