@@ -72,7 +72,11 @@ test('a layer that was lost or damaged and is put back is found by the next crea
     let count = 0;
     const create = async (): Promise<string> => {
       count += 1;
-      const answer = await daemon.request('POST', sandboxesPath, { id: `box${count}`, layers, memory_mb: 64 });
+      const answer = await daemon.request('POST', sandboxesPath, {
+        id: `box${count}`,
+        layers,
+        memory_mb: 64,
+      });
       if (answer.status !== 201) return answer.json.code;
       assert.equal(await output(daemon, `box${count}`, 'cat /opt/tool/answer'), '42\n');
       await daemon.call('DELETE', boxPath(`box${count}`));
@@ -83,6 +87,7 @@ test('a layer that was lost or damaged and is put back is found by the next crea
         if (/^[0-9a-f]{64}$/.test(name)) rmSync(join(daemon.dataDir, 'layers', name), { recursive: true });
     };
     assert.equal(await create(), 'fine');
+    await daemon.call('POST', sandboxesPath, { id: 'kept', layers, memory_mb: 64 });
     const damages: Readonly<Record<string, () => void>> = {
       module_not_found: () => rmSync(module),
       layer_corrupt: () => writeFileSync(module, bytes.subarray(0, 200)),
@@ -95,6 +100,19 @@ test('a layer that was lost or damaged and is put back is found by the next crea
       writeFileSync(module, bytes);
       assert.equal(await create(), 'fine', `after ${code}`);
     }
+    // The same for a sandbox that could not be started again.
+    loseTrees();
+    rmSync(module);
+    signalAll(daemon.dataDir, 'SIGKILL', ({ command }) => command.includes('--listen-fd'));
+    const exec = { cmd: 'cat /opt/tool/answer' };
+    await waitFor('the sandbox to be given up', async () => {
+      const info = (await daemon.call('GET', boxPath('kept'))) as SandboxInfo;
+      return info.state === 'failed';
+    });
+    const refused = await daemon.request('POST', boxPath('kept', '/exec'), exec);
+    assert.equal(refused.json.code, 'sandbox_not_ready');
+    writeFileSync(module, bytes);
+    assert.equal(await output(daemon, 'kept', exec.cmd), '42\n');
   }
   rmSync(directory, { recursive: true });
 });

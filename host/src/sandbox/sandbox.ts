@@ -4,7 +4,7 @@
  *
  * State changes only in `apply`, which asks the pure `decide` and carries out its effects.
  */
-import { AppError } from '@squash/contract/errors';
+import { AppError, type ErrorCode } from '@squash/contract/errors';
 import { limits } from '@squash/contract/limits';
 import type { PolicySource } from '@squash/contract/policy';
 import type { SandboxInfo } from '@squash/contract/sandbox';
@@ -32,6 +32,9 @@ import type { World } from './world.ts';
 /** How a change is written: see `Store`. */
 type Commit = 'transaction' | 'durably' | 'pressing';
 
+/** What the operator mends beside a running daemon. */
+const mendable: ReadonlySet<ErrorCode> = new Set(['layer_corrupt', 'module_not_found', 'disk_full']);
+
 export class Sandbox implements RunHost {
   readonly world: World;
   readonly mailbox: Mailbox;
@@ -51,6 +54,8 @@ export class Sandbox implements RunHost {
   readonly #upperVictims = new Set<number>();
   #isClosed = false;
   #isFrozen = false;
+  /** It could not be started for want of something that may be back by now: the next command tries again. */
+  #isMendable = false;
 
   constructor(world: World, row: SandboxRow, snapshots: readonly SnapshotRow[]) {
     this.world = world;
@@ -198,10 +203,13 @@ export class Sandbox implements RunHost {
 
   /** The instance commands go to now, waiting for a start in progress. @throws sandbox_not_ready, sandbox_busy */
   async ready(): Promise<number> {
-    for (;;) {
+    for (let triesLeft = 1; ; ) {
       const admission = admitCommand(this.state);
       if (admission.verdict === 'go' && !this.#isFrozen) return admission.instance;
-      if (admission.verdict === 'refuse') {
+      if (admission.verdict === 'refuse' && triesLeft > 0 && this.#isMendable) {
+        triesLeft -= 1;
+        this.#startAgain();
+      } else if (admission.verdict === 'refuse') {
         throw new AppError(admission.code, `Cannot use sandbox "${this.#row.id}": ${admission.why}`);
       }
       await this.#wait();
@@ -255,7 +263,14 @@ export class Sandbox implements RunHost {
     const message = error instanceof Error ? error.message : String(error);
     this.world.log.error('sandbox.failed', { sandbox: this.#row.id, error });
     this.apply({ type: 'start-failed', message });
+    this.#isMendable = error instanceof AppError && mendable.has(error.code);
     this.#keepFailure(message);
+  }
+
+  #startAgain(): void {
+    this.#isMendable = false;
+    this.apply({ type: 'replacing', reason: 'lost' });
+    this.restart('lost');
   }
 
   #keepFailure(message: string): void {
