@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
@@ -141,6 +142,37 @@ static void put_socket(struct builder *builder) {
   put_internet_socket(builder);
 }
 
+/*
+ * No programs of a sandbox in the kernel. Classic BPF is compiled into memory that the whole machine has a fixed amount
+ * of (net.core.bpf_jit_limit) and that no control group counts, and without it no sandbox's own filter can be loaded.
+ * A process may have 32,768 instructions of seccomp and each socket some thousand more, so no count of processes bounds
+ * it. Seccomp answers like a kernel built without filters, which whoever confines itself is prepared for.
+ */
+static void put_filters(struct builder *builder) {
+  static const uint32_t options[] = {SO_ATTACH_FILTER, SO_ATTACH_BPF, SO_ATTACH_REUSEPORT_CBPF,
+                                     SO_ATTACH_REUSEPORT_EBPF};
+  enum { COUNT = sizeof options / sizeof options[0] };
+  put(builder, EQUAL, __NR_setsockopt, JUMPS(0, COUNT + 5));
+  put(builder, LOAD, ARGUMENT(1), 0);
+  put(builder, EQUAL, SOL_SOCKET, JUMPS(0, COUNT + 1));
+  put(builder, LOAD, ARGUMENT(2), 0);
+  for (unsigned i = 0; i < COUNT; i++) put(builder, EQUAL, options[i], JUMPS(COUNT - i, 0));
+  put_return(builder, SECCOMP_RET_ALLOW);
+  put_return(builder, ERRNO(EPERM));
+  put(builder, EQUAL, __NR_prctl, JUMPS(0, 6));
+  put(builder, LOAD, ARGUMENT(0), 0);
+  put(builder, EQUAL, PR_SET_SECCOMP, JUMPS(0, 3));
+  put(builder, LOAD, ARGUMENT(1), 0);
+  put(builder, EQUAL, SECCOMP_MODE_FILTER, JUMPS(0, 1));
+  put_return(builder, ERRNO(EINVAL));
+  put_return(builder, SECCOMP_RET_ALLOW);
+  put(builder, EQUAL, __NR_seccomp, JUMPS(0, 4));
+  put(builder, LOAD, ARGUMENT(0), 0);
+  put(builder, EQUAL, SECCOMP_SET_MODE_FILTER, JUMPS(0, 1));
+  put_return(builder, ERRNO(EINVAL));
+  put_return(builder, SECCOMP_RET_ALLOW);
+}
+
 static void put_personality(struct builder *builder) {
   enum { COUNT = sizeof personalities / sizeof personalities[0] };
   put(builder, EQUAL, __NR_personality, JUMPS(0, COUNT + 3));
@@ -197,6 +229,7 @@ size_t seccomp_build(struct sock_filter *program, size_t max, const struct secco
   put_no_namespaces(&builder, __NR_clone, NAMESPACE_FLAGS);
   put_no_namespaces(&builder, __NR_unshare, NAMESPACE_FLAGS | CLONE_NEWTIME_FLAG);
   put_socket(&builder);
+  put_filters(&builder);
   put_personality(&builder);
   if (options->pretends_chown) put_pretended_chown(&builder);
   put_table(&builder);

@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
@@ -67,7 +68,9 @@ static void check_names(void) {
                                  __NR_init_module, __NR_reboot,        __NR_swapon,      __NR_syslog,
                                  __NR_fsopen,     __NR_open_tree,      __NR_move_mount,  __NR_fsmount,
                                  __NR_sethostname, __NR_settimeofday,  __NR_quotactl};
-  static const long absent[] = {__NR_clone3, __NR_io_uring_setup, __NR_io_uring_enter, __NR_io_uring_register};
+  static const long absent[] = {__NR_clone3,        __NR_io_uring_setup, __NR_io_uring_enter, __NR_io_uring_register,
+                                __NR_io_setup,      __NR_io_destroy,     __NR_io_submit,      __NR_io_getevents,
+                                __NR_io_pgetevents, __NR_io_cancel};
   for (size_t i = 0; i < sizeof allowed / sizeof allowed[0]; i++) CHECK(call(allowed[i], 0, 0) == SECCOMP_RET_ALLOW);
   for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
     CHECK(call(refused[i], 0, 0) == (SECCOMP_RET_ERRNO | EPERM));
@@ -90,6 +93,32 @@ static void check_arguments(void) {
   CHECK(call(__NR_personality, 0xffffffff, 0) == SECCOMP_RET_ALLOW);
   CHECK(call(__NR_personality, 0, 0) == SECCOMP_RET_ALLOW);
   CHECK(call(__NR_personality, 0x0040000, 0) == (SECCOMP_RET_ERRNO | EPERM)); /* ADDR_NO_RANDOMIZE */
+}
+
+static uint32_t call_option(uint64_t level, uint64_t option) {
+  struct seccomp_data data = {.nr = __NR_setsockopt, .arch = ARCHITECTURE, .args = {3, level, option}};
+  return run(&data);
+}
+
+/* Programs for the kernel: of sockets and of seccomp, and everything beside them by the same calls. */
+static void check_filters(void) {
+  for (uint64_t option = 0; option < 128; option++) {
+    bool is_program = option == SO_ATTACH_FILTER || option == SO_ATTACH_BPF || option == SO_ATTACH_REUSEPORT_CBPF ||
+                      option == SO_ATTACH_REUSEPORT_EBPF;
+    CHECK(call_option(SOL_SOCKET, option) == (is_program ? SECCOMP_RET_ERRNO | EPERM : SECCOMP_RET_ALLOW));
+    CHECK(call_option(IPPROTO_TCP, option) == SECCOMP_RET_ALLOW);
+  }
+  for (uint64_t option = 0; option < 128; option++) {
+    for (uint64_t mode = 0; mode < 4; mode++) {
+      struct seccomp_data data = {.nr = __NR_prctl, .arch = ARCHITECTURE, .args = {option, mode}};
+      bool is_program = option == PR_SET_SECCOMP && mode == SECCOMP_MODE_FILTER;
+      CHECK(run(&data) == (is_program ? SECCOMP_RET_ERRNO | EINVAL : SECCOMP_RET_ALLOW));
+    }
+  }
+  for (uint64_t operation = 0; operation < 8; operation++) {
+    bool is_program = operation == SECCOMP_SET_MODE_FILTER;
+    CHECK(call(__NR_seccomp, operation, 0) == (is_program ? SECCOMP_RET_ERRNO | EINVAL : SECCOMP_RET_ALLOW));
+  }
 }
 
 /* Every pair of type and protocol that the kernel has a module for and the relay no way. */
@@ -143,6 +172,7 @@ int main(void) {
   check_names();
   check_arguments();
   check_sockets();
+  check_filters();
   check_every_number();
   CHECK(call(__NR_fchown, 0, 0) == SECCOMP_RET_ALLOW);
   CHECK(seccomp_build(program, 16, &(struct seccomp_options){0}) == 0);

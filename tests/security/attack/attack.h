@@ -38,6 +38,7 @@ extern const struct attack kernel_attacks[];
 extern const struct attack socket_attacks[];
 extern const struct attack identity_attacks[];
 extern const struct attack resource_attacks[];
+extern const struct attack shared_attacks[];
 extern const struct attack hijack_attacks[];
 extern const struct attack swap_attacks[];
 extern const struct attack servers[];

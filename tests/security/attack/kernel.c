@@ -43,6 +43,7 @@ static const struct call calls[] = {
     {"io_uring_setup", 425, {0, 0}},
     {"io_uring_enter", 426, {-1}},
     {"io_uring_register", 427, {-1}},
+    {"io_setup", SYS_io_setup, {1, 0}},
     {"fanotify_init", SYS_fanotify_init, {0, 0}},
     {"add_key", SYS_add_key, {(long)"user", (long)"attack", (long)"x", 1, -2 /* process keyring */}},
     {"request_key", SYS_request_key, {(long)"user", (long)"attack-none", 0, 0}},

@@ -73,8 +73,8 @@ long count_of(const char *text) {
 int main(int argc, char **argv) {
   static const struct attack *const groups[] = {
       path_attacks,   mount_attacks,    namespace_attacks, process_attacks, kernel_attacks,
-      socket_attacks, identity_attacks, resource_attacks,  hijack_attacks,  swap_attacks,
-      servers};
+      socket_attacks, identity_attacks, resource_attacks,  shared_attacks,  hijack_attacks,
+      swap_attacks,   servers};
   if (argc < 2) {
     fprintf(stderr, "usage: attack NAME [ARGUMENT...]\n");
     return 2;

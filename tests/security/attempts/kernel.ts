@@ -39,7 +39,7 @@ const calls: readonly Attempt[] = [
     'move_pages',
     'mbind',
   ].map((name) => kernel(`call-${name}`, `$A call ${name}`, someKernels)),
-  ...['io_uring_setup', 'io_uring_enter', 'io_uring_register'].map((name) =>
+  ...['io_uring_setup', 'io_uring_enter', 'io_uring_register', 'io_setup'].map((name) =>
     kernel(`call-${name}`, `$A call ${name}`),
   ),
   ...['lookup_dcookie', 'statmount', 'listmount', 'quotactl_fd', 'open_tree_attr', 'kcmp'].map((name) =>
@@ -49,6 +49,10 @@ const calls: readonly Attempt[] = [
   kernel('call-iopl', '$A call iopl', someKernels),
   kernel('call-ioperm', '$A call ioperm', someKernels),
   kernel('call-bpf', '$A bpf'),
+  ...['plain', 'reuseport'].map((kind) => kernel(`call-socket-filter-${kind}`, `$A socket-filter ${kind}`)),
+  ...['prctl', 'seccomp', 'listener'].map((way) =>
+    kernel(`call-seccomp-filter-${way}`, `$A seccomp-filter ${way}`),
+  ),
   kernel('call-perf', '$A perf'),
   kernel('call-userfaultfd', '$A userfaultfd'),
   kernel('call-set-clock', '$A set-clock', { kind: 'namespaces', optional: 'a root without CAP_SYS_TIME' }),
