@@ -12,6 +12,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/descriptor.h"
@@ -74,17 +75,36 @@ static void add_all(struct words *words, const char *const *list) {
   for (; *list != NULL; list++) words_add(words, *list);
 }
 
+/*
+ * What container engines hide below /proc, and what else there tells of the machine or takes from it: triggers of
+ * /proc/pressure make the kernel work and keep their holder from ending. Settings and the rest that bubblewrap finds
+ * writable it makes read-only. The starter's /proc has the same names: they are the kernel's, not a process's.
+ */
+static void add_masks(struct words *words) {
+  static const char *const masked[] = {"/proc/acpi",       "/proc/asound",      "/proc/fs",          "/proc/pressure",
+                                       "/proc/scsi",       "/proc/interrupts",  "/proc/softirqs",    "/proc/kcore",
+                                       "/proc/key-users",  "/proc/keys",        "/proc/latency_stats", "/proc/sched_debug",
+                                       "/proc/timer_list", "/proc/timer_stats"};
+  for (size_t i = 0; i < sizeof masked / sizeof masked[0]; i++) {
+    struct stat status;
+    if (stat(masked[i], &status) != 0) continue; /* Not in this kernel. */
+    words_add(words, "--ro-bind");
+    words_add(words, S_ISDIR(status.st_mode) ? "/tmp/empty" : "/tmp/nothing");
+    words_add(words, masked[i]);
+  }
+}
+
 static void build(struct words *words, const struct launcher *launcher, const struct starter_plan *plan) {
   static const char *const namespaces[] = {"--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try",
                                            "--hostname", NULL};
   /* bwrap makes them 0600 otherwise, and who is not root inside (apt's own user) could resolve nothing. */
   static const char *const readable_data[] = {"--perms", "0644", "--ro-bind-data", NULL};
-  static const char *const tree[] = {"--bind", "/tmp/root", "/", "--proc", "/proc", "--dev", "/dev", "--remount-ro",
-                                     "/dev", "--bind", "/tmp/shm", "/dev/shm", NULL};
+  static const char *const tree[] = {"--bind", "/tmp/root", "/", "--proc", "/proc", "--dev-bind", "/tmp/dev", "/dev", NULL};
   words_add(words, launcher->bwrap);
   add_all(words, namespaces);
   words_add(words, plan->request->hostname);
   add_all(words, tree);
+  add_masks(words);
   add_all(words, readable_data);
   words_add_format(words, "%d", PLACED_HOSTS);
   words_add(words, "/etc/hosts");

@@ -9,7 +9,7 @@
 int bubblewrap_exec(const struct launcher *launcher, const struct starter_plan *plan, struct fault *fault);
 
 /* A command line in fixed room; `overflowed` is checked once. */
-enum { WORDS_MAX = 128, WORD_BYTES_MAX = 4096 };
+enum { WORDS_MAX = 192, WORD_BYTES_MAX = 4096 };
 struct words {
   const char *list[WORDS_MAX + 1];
   char text[WORD_BYTES_MAX];

@@ -78,6 +78,15 @@ int helper_open_fuse(int helper, pid_t member, struct fault *fault) {
   return call(helper, &message, pidfd, &result, fault) == 0 ? result : -1;
 }
 
+const struct device_node device_nodes[DEVICE_NODES] = {{"null", 1, 3},   {"zero", 1, 5},    {"full", 1, 7},
+                                                       {"random", 1, 8}, {"urandom", 1, 9}, {"tty", 5, 0}};
+
+int helper_make_devices(int helper, int data_fd, unsigned sandbox_root, struct fault *fault) {
+  int result = -1;
+  struct helper_request message = {.verb = HELPER_MAKE_DEVICES, .owner = ROOT_RANGE_FIRST + sandbox_root};
+  return call(helper, &message, data_fd, &result, fault) == 0 ? result : -1;
+}
+
 int helper_join_group(int helper, pid_t pid, struct fault *fault) {
   struct helper_request message = {.verb = HELPER_JOIN_GROUP};
   cleanup_fd pidfd = sys_pidfd_open(pid);

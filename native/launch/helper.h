@@ -28,6 +28,18 @@ int helper_set_project(int helper, int upper, const struct request *request, str
 /* /dev/fuse, opened as a member of that process's user namespace, which is what the kernel asks of a mount there. */
 int helper_open_fuse(int helper, pid_t member, struct fault *fault);
 
+/* What a sandbox has of devices. */
+struct device_node {
+  const char *name;
+  unsigned major;
+  unsigned minor;
+};
+enum { DEVICE_NODES = 6 };
+extern const struct device_node device_nodes[DEVICE_NODES];
+/* A detached file system of a few pages that holds them, made anew; its root belongs to the sandbox's root. The data
+   directory says whose helper it is. */
+int helper_make_devices(int helper, int data_fd, unsigned sandbox_root, struct fault *fault);
+
 /* Puts a process of the daemon's id into the egress process's group: in version 2 nobody else may, where the groups
    stand beside the service's own. */
 int helper_join_group(int helper, pid_t pid, struct fault *fault);

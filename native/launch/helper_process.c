@@ -105,11 +105,12 @@ static int check_directory(int directory, struct fault *fault) {
 static bool is_checked(const struct helper_request *request) {
   size_t length = strnlen(request->name, sizeof request->name);
   bool is_named = request->verb == HELPER_CREATE_IMAGE || request->verb == HELPER_ATTACH_IMAGE;
-  if (!is_named) return true;
-  if (request->verb == HELPER_ATTACH_IMAGE && request->owner != ROOT_RANGE_FIRST &&
+  bool is_owned = request->verb == HELPER_ATTACH_IMAGE || request->verb == HELPER_MAKE_DEVICES;
+  if (is_owned && request->owner != ROOT_RANGE_FIRST &&
       request->owner != ROOT_RANGE_FIRST + 1) {
     return false;
   }
+  if (!is_named) return true;
   return length > 4 && length < sizeof request->name && strchr(request->name, '/') == NULL &&
          strcmp(request->name + length - 4, ".img") == 0 && request->name[0] != '.';
 }
@@ -136,6 +137,7 @@ static int serve(const struct cgroup_setup *groups, const struct helper_request 
       answer->is_fine = join_group(groups, directory, &answer->fault) == 0;
       return -1;
     case HELPER_ATTACH_IMAGE: result = helper_image_attach(directory, request, &answer->fault); break;
+    case HELPER_MAKE_DEVICES: result = helper_devices_make(request, &answer->fault); break;
     case HELPER_OPEN_FUSE: result = open_fuse(directory, &answer->fault); break;
     case HELPER_ABILITIES: result = tell_abilities(directory, &answer->fault); break;
     case HELPER_GRANT_IMAGE: break; /* Has been carried out: it has no answer. */

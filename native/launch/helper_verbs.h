@@ -16,6 +16,7 @@ enum helper_verb {
   HELPER_OPEN_FUSE,
   HELPER_ABILITIES,
   HELPER_JOIN_GROUP,
+  HELPER_MAKE_DEVICES,
   HELPER_GRANT_IMAGE, /* has no answer: its only descriptor is the mount */
 };
 
@@ -36,6 +37,7 @@ int helper_image_create(int parent, const struct helper_request *request, struct
 int helper_image_attach(int parent, const struct helper_request *request, struct fault *fault);
 int helper_image_grant(int mount, uint64_t share, struct fault *fault);
 void helper_image_ability(struct helper_abilities *abilities);
+int helper_devices_make(const struct helper_request *request, struct fault *fault);
 int helper_project_set(int upper, const struct helper_request *request, struct fault *fault);
 void helper_project_ability(int data_fd, struct helper_abilities *abilities);
 

@@ -27,6 +27,7 @@
 #include "common/descriptor.h"
 #include "launch/become.h"
 #include "launch/bubblewrap.h"
+#include "launch/devices.h"
 #include "launch/file.h"
 #include "launch/ids.h"
 #include "launch/message.h"
@@ -92,9 +93,11 @@ static int gather(const struct launcher *launcher, const struct starter_plan *pl
   }
   /* 1,024 inodes hold the names of 500 lowers; nothing is stored. */
   if (mount("squash", WORK, "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=1m,nr_inodes=1024") != 0 ||
-      mkdir(WORK "/l", 0755) != 0 || mkdir(WORK "/root", 0755) != 0 || mkdir(WORK "/shm", 0755) != 0) {
+      mkdir(WORK "/l", 0755) != 0 || mkdir(WORK "/root", 0755) != 0 || mkdir(WORK "/empty", 0555) != 0 ||
+      mknod(WORK "/nothing", S_IFREG | 0444, 0) != 0) {
     return fault_set(fault, "launch_failed", "can't make the working directory of the start");
   }
+  if (devices_attach(launcher, WORK "/dev", fault) != 0) return -1;
   for (size_t i = 0; i < plan->request->lower_count; i++) {
     char to[32];
     snprintf(to, sizeof to, WORK "/l/%zu", i);
@@ -132,15 +135,6 @@ static int limit_resources(const struct starter_plan *plan) {
   if (setrlimit(RLIMIT_MSGQUEUE, &limit) != 0) return -1;
   limit = (struct rlimit){0, 0};
   return setrlimit(RLIMIT_CORE, &limit);
-}
-
-static int mount_shm(const struct starter_plan *plan, struct fault *fault) {
-  char options[128];
-  /* One inode per 4 KiB: small files must not cost more kernel memory than the size says. */
-  unsigned long long bytes = plan->request->shm_bytes_max < 4096 ? 4096 : plan->request->shm_bytes_max;
-  snprintf(options, sizeof options, "mode=1777,size=%llu,nr_inodes=%llu", bytes, bytes / 4096 + 8);
-  if (mount("shm", WORK "/shm", "tmpfs", MS_NOSUID | MS_NODEV, options) == 0) return 0;
-  return fault_set(fault, "launch_failed", "can't mount /dev/shm");
 }
 
 /* A service manager protects the daemon by a low score; a sandbox must not inherit that. Raising is always allowed. */
@@ -203,7 +197,10 @@ static int start(const struct launcher *launcher, const struct starter_plan *pla
   if (overlay_mount(launcher, plan, fault) != 0) return -1;
   int root = open("root", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (root < 0) return fault_set(fault, "launch_failed", "can't open the sandbox's root");
-  if (overlay_prepare_root(root, fault) != 0 || mount_shm(plan, fault) != 0) return -1;
+  if (overlay_prepare_root(root, fault) != 0 ||
+      devices_furnish(launcher, "dev", plan->request->shm_bytes_max, fault) != 0) {
+    return -1;
+  }
   close(root);
   if (is_sized) upper_spare_take(upper);
   if (make_network(plan->control_fd, fault) != 0) return -1;

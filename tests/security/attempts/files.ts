@@ -104,6 +104,11 @@ const devices: readonly Attempt[] = [
     kind: 'namespaces',
     optional: 'a machine whose root lacks CAP_SYSLOG',
   }),
+  // What counts the machine's key strokes, names its disks and keys, and lets everybody give the kernel work.
+  device(
+    'device-proc-files',
+    'for f in interrupts softirqs key-users keys; do if grep -q . /proc/$f; then exit 66; fi; done; for d in acpi fs pressure; do if ls /proc/$d | grep -q .; then exit 66; fi; done',
+  ),
   device('device-kernel-addresses', '$A kernel-addresses', {
     kind: 'namespaces',
     optional: 'kernel.kptr_restrict may be 2',

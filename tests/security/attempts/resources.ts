@@ -51,9 +51,10 @@ export const resourceAttempts: readonly Attempt[] = [
     kind: 'namespaces',
     run: () => '$A descriptors file 500',
   }),
-  exhaustion('exhaustion-terminals', '$A descriptors pty 5000', {
+  exhaustion('exhaustion-terminals', '$A descriptors pty 100'),
+  exhaustion('exhaustion-pressure', '$A pressure-trigger', {
     kind: 'namespaces',
-    run: () => '$A descriptors pty 300',
+    optional: 'a kernel without pressure stall information',
   }),
   exhaustion('exhaustion-queues', '$A descriptors queue 2000', {
     kind: 'none',

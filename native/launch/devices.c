@@ -1,0 +1,83 @@
+/* /dev of a sandbox: see devices.h. bubblewrap binds the tree as it is. */
+#include "launch/devices.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/descriptor.h"
+#include "launch/file.h"
+#include "launch/helper.h"
+#include "launch/syscalls.h"
+
+enum {
+  /* Terminals of a sandbox, those of `exec` among them. The machine has 4,096 for all (kernel.pty.max), of which 1,024
+     are kept for itself: no single sandbox can use them up, nor dozens. */
+  TERMINALS_MAX = 64,
+};
+
+static const struct link {
+  const char *name;
+  const char *to;
+} links[] = {{"fd", "/proc/self/fd"},       {"stdin", "/proc/self/fd/0"},  {"stdout", "/proc/self/fd/1"},
+             {"stderr", "/proc/self/fd/2"}, {"ptmx", "pts/ptmx"}};
+
+int devices_attach(const struct launcher *launcher, const char *path, struct fault *fault) {
+  if (mkdir(path, 0755) != 0) return fault_set(fault, "launch_failed", "can't make \"%s\"", path);
+  if (launcher->helper_fd < 0) return 0;
+  cleanup_fd nodes = helper_make_devices(launcher->helper_fd, launcher->data_fd, sandbox_root_id(launcher), fault);
+  if (nodes < 0) return -1;
+  if (sys_move_mount(nodes, AT_FDCWD, path) == 0) return 0;
+  return fault_set(fault, "launch_failed", "can't attach the sandbox's device nodes");
+}
+
+/* The host's nodes, each bound over an empty file. */
+static int borrow_nodes(int directory) {
+  for (size_t i = 0; i < DEVICE_NODES; i++) {
+    char host[32];
+    cleanup_fd place = openat(directory, device_nodes[i].name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    snprintf(host, sizeof host, "/dev/%s", device_nodes[i].name);
+    if (place < 0 || mount(host, fd_path(place, "").text, NULL, MS_BIND, NULL) != 0) return -1;
+  }
+  return 0;
+}
+
+static int mount_shm(int directory, uint64_t bytes_max) {
+  char options[128];
+  /* One inode per 4 KiB: small files must not cost more kernel memory than the size says. */
+  unsigned long long bytes = bytes_max < 4096 ? 4096 : bytes_max;
+  snprintf(options, sizeof options, "mode=1777,size=%llu,nr_inodes=%llu", bytes, bytes / 4096 + 8);
+  return mount("shm", fd_path(directory, "shm").text, "tmpfs", MS_NOSUID | MS_NODEV, options);
+}
+
+int devices_furnish(const struct launcher *launcher, const char *path, uint64_t shm_bytes_max, struct fault *fault) {
+  bool is_borrowed = launcher->helper_fd < 0;
+  if (is_borrowed && mount("dev", path, "tmpfs", MS_NOSUID | MS_NOEXEC, "mode=755,size=64k,nr_inodes=64") != 0) {
+    return fault_set(fault, "launch_failed", "can't mount /dev");
+  }
+  cleanup_fd directory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (directory < 0 || (is_borrowed && borrow_nodes(directory) != 0)) {
+    return fault_set(fault, "launch_failed", "can't attach the host's device nodes");
+  }
+  for (size_t i = 0; i < sizeof links / sizeof links[0]; i++) {
+    if (symlinkat(links[i].to, directory, links[i].name) != 0) {
+      return fault_set(fault, "launch_failed", "can't make /dev/%s", links[i].name);
+    }
+  }
+  char options[64];
+  snprintf(options, sizeof options, "newinstance,ptmxmode=0666,mode=620,max=%d", TERMINALS_MAX);
+  if (mkdirat(directory, "pts", 0755) != 0 ||
+      mount("devpts", fd_path(directory, "pts").text, "devpts", MS_NOSUID | MS_NOEXEC, options) != 0) {
+    return fault_set(fault, "launch_failed", "can't mount /dev/pts");
+  }
+  if (mkdirat(directory, "shm", 0755) != 0 || mount_shm(directory, shm_bytes_max) != 0) {
+    return fault_set(fault, "launch_failed", "can't mount /dev/shm");
+  }
+  /* Here and not by bubblewrap, whose --remount-ro also closes the nodes. */
+  if (mount(NULL, path, NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NOEXEC, NULL) == 0) return 0;
+  return fault_set(fault, "launch_failed", "can't make /dev read-only");
+}

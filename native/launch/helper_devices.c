@@ -1,0 +1,41 @@
+/*
+ * Device nodes for one sandbox: see devices.h. Runs in the privileged helper, because only a file system that the host's
+ * root made has nodes that can be opened. The list is fixed: nobody can ask for another device.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include "common/descriptor.h"
+#include "launch/helper.h"
+#include "launch/helper_verbs.h"
+#include "launch/syscalls.h"
+
+int helper_devices_make(const struct helper_request *request, struct fault *fault) {
+  char owner[16];
+  snprintf(owner, sizeof owner, "%u", request->owner);
+  cleanup_fd context = sys_fsopen("tmpfs");
+  /* Inodes for the nodes, for links and directories of the sandbox's start, and a few to spare. */
+  if (context < 0 || sys_fsconfig(context, FSCONFIG_SET_STRING, "source", "dev") != 0 ||
+      sys_fsconfig(context, FSCONFIG_SET_STRING, "size", "64k") != 0 ||
+      sys_fsconfig(context, FSCONFIG_SET_STRING, "nr_inodes", "64") != 0 ||
+      sys_fsconfig(context, FSCONFIG_SET_STRING, "mode", "755") != 0 ||
+      sys_fsconfig(context, FSCONFIG_SET_STRING, "uid", owner) != 0 ||
+      sys_fsconfig(context, FSCONFIG_SET_STRING, "gid", owner) != 0 ||
+      sys_fsconfig(context, FSCONFIG_CMD_CREATE, NULL, NULL) != 0) {
+    return fault_set(fault, "launch_failed", "can't make a file system for device nodes");
+  }
+  cleanup_fd mount = sys_fsmount(context, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
+  if (mount < 0) return fault_set(fault, "launch_failed", "can't mount a file system for device nodes");
+  for (size_t i = 0; i < DEVICE_NODES; i++) {
+    const struct device_node *node = &device_nodes[i];
+    /* The mode is set apart: the umask takes from the first. */
+    if (mknodat(mount, node->name, S_IFCHR | 0666, makedev(node->major, node->minor)) != 0 ||
+        fchmodat(mount, node->name, 0666, 0) != 0) {
+      return fault_set(fault, "launch_failed", "can't make device node \"%s\"", node->name);
+    }
+  }
+  return take_fd(&mount);
+}
