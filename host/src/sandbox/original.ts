@@ -12,6 +12,7 @@ import { type SandboxId, sandboxIdSchema, snapshotLabelSchema } from '@squash/co
 import { createBodySchema, type Warning } from '@squash/contract/sandbox';
 import { errorText } from '@squash/base/bug';
 import type { LayerRef, SandboxRow } from '#store/rows.ts';
+import { isOriginals } from '#store/sandbox-file.ts';
 import { draftRow } from './create.ts';
 import { stackOrder } from './stacking.ts';
 import type { World } from './world.ts';
@@ -25,9 +26,10 @@ export async function takeOverOriginals(
   for (const name of await world.files.directories()) {
     const id = sandboxIdSchema.safeParse(name);
     if (id.success && known.has(id.data)) continue;
-    const layers = await readMeta(world, name, 'layers');
-    if (layers === undefined || (await world.files.exists(world.files.shadow(name as SandboxId)))) continue;
+    if (!isOriginals(world.files.directory(name as SandboxId))) continue;
     try {
+      const layers = await readMeta(world, name, 'layers');
+      if (layers === undefined) throw refused('its .meta/layers can not be read');
       const row = await rowOf(world, { name, layers });
       await world.driver.createUpper(row);
       world.store.transaction(() => world.store.sandboxes.insert(row));
@@ -130,7 +132,7 @@ async function readMeta(world: World, name: string, file: string): Promise<strin
   try {
     return (await readFile(join(world.files.directory(name as SandboxId), '.meta', file), 'utf8')).trim();
   } catch {
-    // Not every version wrote every file; without `layers` it is no sandbox of the original.
+    // Not every version wrote every file.
     return undefined;
   }
 }

@@ -115,7 +115,7 @@ async function hide(sandbox: Sandbox, label: SnapshotLabel): Promise<void> {
 async function dropFile(sandbox: Sandbox, label: SnapshotLabel): Promise<void> {
   faultPoint('snapshot-remove.committed');
   await sandbox.world.files.dropSnapshot(sandbox.row.id, label);
-  sandbox.change({ pending: null });
+  sandbox.change({ pending: null }, 'pressing');
 }
 
 /**
@@ -171,7 +171,7 @@ export async function takeInSnapshot(
     });
   } catch (error) {
     await world.files.dropSnapshot(row.id, label);
-    sandbox.change({ pending: null });
+    sandbox.change({ pending: null }, 'pressing');
     throw error;
   }
   return getSnapshot(sandbox, label);

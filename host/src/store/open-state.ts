@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { AppError } from '@squash/contract/errors';
 import { sandboxIdSchema } from '@squash/contract/ids';
 import type { Reserve } from './reserve.ts';
+import { isOriginals } from './sandbox-file.ts';
 import { Store } from './store.ts';
 
 /** @throws database_missing, and as `openDatabase` */
@@ -37,7 +38,11 @@ export function isBlank(path: string): boolean {
 function refuseBeside(dataDir: string): void {
   const directory = join(dataDir, 'sandboxes');
   const names = readdirSync(directory).filter(
-    (name) => sandboxIdSchema.safeParse(name).success && holdsFiles(join(directory, name)),
+    (name) =>
+      sandboxIdSchema.safeParse(name).success &&
+      // Those of the original have no rows yet.
+      !isOriginals(join(directory, name)) &&
+      holdsFiles(join(directory, name)),
   );
   if (names.length === 0) return;
   throw new AppError(

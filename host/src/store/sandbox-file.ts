@@ -4,7 +4,9 @@
  * The database is the authority; nobody reads the shadow while it is sound. It follows each change a moment
  * later; a daemon that died in between leaves an old revision, which the next one writes anew.
  */
+import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { z } from 'zod';
 import { writeFileAtomic } from '@squash/base/atomic-file';
 import { type SandboxRow, type SnapshotRow, sandboxRowSchema, snapshotRowSchema } from './rows.ts';
@@ -15,6 +17,12 @@ const sandboxFileSchema = z.strictObject({
   snapshots: z.array(snapshotRowSchema),
 });
 export type SandboxFile = z.infer<typeof sandboxFileSchema>;
+
+/** Whether the original has left this directory of a sandbox, and nobody has taken it over. */
+export function isOriginals(directory: string): boolean {
+  const meta = join(directory, '.meta');
+  return existsSync(join(meta, 'layers')) && !existsSync(join(meta, 'sandbox.json'));
+}
 
 /** Undefined where there is none that can be understood. */
 export async function readSandboxFile(path: string): Promise<SandboxFile | undefined> {
