@@ -35,6 +35,19 @@ test('a directory with another purpose is refused, a new one is closed to others
     const place = (dataDir: string) => ({ dataDir, runDir: join(dataDir, 'run') });
     assert.throws(() => makeStateDirectories(place(foreign)), { code: 'config_invalid' });
     assert.equal(statSync(foreign).mode & 0o777, 0o755);
+    // What /etc, /usr/lib and a database of somebody else's have beside much that is not ours.
+    const makeFile = (path: string) => writeFileSync(path, '');
+    for (const [make, name] of [
+      [makeFile, 'modules'],
+      [mkdirSync, 'modules'],
+      [mkdirSync, 'sandboxes'],
+      [mkdirSync, 'squash.db'],
+    ] as const) {
+      const path = join(foreign, name);
+      make(path);
+      assert.throws(() => makeStateDirectories(place(foreign)), { code: 'config_invalid' }, name);
+      rmSync(path, { recursive: true });
+    }
     const file = join(foreign, 'passwd');
     for (const wrong of [place(file), { ...place(join(parent, 'c')), runDir: join(file, 'run') }]) {
       assert.throws(() => makeStateDirectories(wrong), {
@@ -52,6 +65,11 @@ test('a directory with another purpose is refused, a new one is closed to others
     for (const name of ['secrets.json', 'egress-ceiling.json']) writeFileSync(join(prepared, name), '{}');
     makeStateDirectories(place(prepared));
     writeFileSync(join(prepared, 'notes.txt'), '');
+    // Layers of before Squash had a database say what it is.
+    mkdirSync(join(prepared, 'modules'));
+    writeFileSync(join(prepared, 'modules/base.squashfs'), '');
+    makeStateDirectories(place(prepared));
+    rmSync(join(prepared, 'modules'), { recursive: true });
     assert.throws(() => makeStateDirectories(place(prepared)), {
       code: 'config_invalid',
       message: /notes\.txt/,

@@ -4,7 +4,7 @@
  *
  * The process id stays the same through all of it, so a service manager watches the right process.
  */
-import { accessSync, constants, existsSync, mkdirSync, readdirSync, statSync } from 'node:fs';
+import { accessSync, constants, existsSync, lstatSync, mkdirSync, readdirSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { AppError } from '@squash/contract/errors';
@@ -42,6 +42,8 @@ export function makeStateDirectories(place: { readonly dataDir: string; readonly
     ['SQUASH_DATA', place.dataDir],
     ['SQUASH_RUN', place.runDir],
   ] as const) {
+    // squash-launch makes it with the daemon's id: as root we make nothing in a directory that is not root's.
+    if (path.startsWith(`${place.dataDir}/`)) continue;
     try {
       makePath(path, 0o700);
     } catch (cause) {
@@ -79,6 +81,8 @@ function makePath(path: string, mode: number): void {
 
 /** What a data directory may hold before it has its database: what we make, and what an operator or a mount brings. */
 const ownNames = new Set([
+  'modules',
+  'sandboxes',
   'run',
   'log',
   'tmp',
@@ -107,14 +111,24 @@ function checkIsOurs(dataDir: string): void {
   if (!statSync(dataDir).isDirectory()) {
     throw new AppError('config_invalid', `SQUASH_DATA is "${dataDir}", which is no directory`);
   }
+  if (isDatabase(join(dataDir, 'squash.db')) || holdsLayers(join(dataDir, 'modules'))) return;
   const names = readdirSync(dataDir);
-  if (names.some((name) => name === 'squash.db' || name === 'modules' || name === 'sandboxes')) return;
   const foreign = names.find((name) => !ownNames.has(name));
   if (foreign === undefined) return;
   throw new AppError(
     'config_invalid',
     `SQUASH_DATA is "${dataDir}", which holds "${foreign}" and nothing of Squash: name an empty or a new directory`,
   );
+}
+
+/** A name alone proves nothing: `/etc/modules` is a file, `/usr/lib/modules` holds the kernel's. */
+function holdsLayers(path: string): boolean {
+  if (!lstatSync(path, { throwIfNoEntry: false })?.isDirectory()) return false;
+  return readdirSync(path).some((name) => name.endsWith('.squashfs'));
+}
+
+function isDatabase(path: string): boolean {
+  return lstatSync(path, { throwIfNoEntry: false })?.isFile() ?? false;
 }
 
 function isReadable(path: string): boolean {

@@ -1,9 +1,7 @@
 /* Changing who this process is: see become.h. */
 #include "launch/become.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <grp.h>
 #include <limits.h>
 #include <signal.h>
@@ -12,11 +10,8 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/descriptor.h"
-#include "launch/ids.h"
 
 /* Enough for 1,000 sandboxes with their connections; above it only costs kernel memory. */
 enum { OPEN_FILES_MAX = 1048576 };
@@ -80,47 +75,4 @@ const char *program_directory(const char *program, char *out) {
 bool ids_want_single(void) {
   const char *wanted = getenv("SQUASH_IDS");
   return wanted != NULL && strcmp(wanted, "single") == 0;
-}
-
-/* Only what root owns and has no second name: a hard link to a file elsewhere must not change its owner. */
-static void give_away_entries(int directory) {
-  DIR *entries = fdopendir(openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (entries == NULL) return;
-  for (struct dirent *entry; (entry = readdir(entries)) != NULL;) {
-    struct stat status;
-    if (strcmp(entry->d_name, "..") == 0 || strcmp(entry->d_name, ".") == 0) continue;
-    if (fstatat(directory, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0 || status.st_uid != 0) continue;
-    if (!S_ISDIR(status.st_mode) && (!S_ISREG(status.st_mode) || status.st_nlink != 1)) continue;
-    (void)fchownat(directory, entry->d_name, ROOT_RANGE_FIRST, ROOT_RANGE_FIRST, AT_SYMLINK_NOFOLLOW);
-  }
-  closedir(entries);
-}
-
-static int give_away_below(int directory, const char *name) {
-  int below = openat(directory, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  if (below >= 0) give_away_entries(below);
-  return below;
-}
-
-/* Of the original's sandboxes what says how they were and their snapshots; what was written in them keeps its owners. */
-static void give_away_sandboxes(int sandboxes) {
-  DIR *entries = fdopendir(openat(sandboxes, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (entries == NULL) return;
-  for (struct dirent *entry; (entry = readdir(entries)) != NULL;) {
-    if (entry->d_name[0] == '.') continue;
-    cleanup_fd sandbox = give_away_below(sandboxes, entry->d_name);
-    cleanup_fd meta = sandbox < 0 ? -1 : give_away_below(sandbox, ".meta");
-    cleanup_fd snapshots = sandbox < 0 ? -1 : give_away_below(sandbox, "snapshots");
-  }
-  closedir(entries);
-}
-
-int give_away_tree(int directory, struct fault *fault) {
-  give_away_entries(directory);
-  cleanup_fd modules = give_away_below(directory, "modules");
-  cleanup_fd authority = give_away_below(directory, "proxy-ca");
-  cleanup_fd sandboxes = give_away_below(directory, "sandboxes");
-  if (sandboxes >= 0) give_away_sandboxes(sandboxes);
-  if (fchown(directory, ROOT_RANGE_FIRST, ROOT_RANGE_FIRST) == 0) return 0;
-  return fault_set(fault, "launch_failed", "can't give the data directory to uid %u", ROOT_RANGE_FIRST);
 }

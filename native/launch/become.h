@@ -16,8 +16,6 @@ void raise_open_files(void);
 void raise_open_files_limit(void);
 /* The directory of a program found like execvp finds it; NULL where there is none. `out` has PATH_MAX bytes. */
 const char *program_directory(const char *program, char *out);
-/* As root: gives the directory, its entries and its modules to the daemon's range. */
-int give_away_tree(int directory, struct fault *fault);
 /* SQUASH_IDS=single */
 bool ids_want_single(void);
 

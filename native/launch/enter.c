@@ -40,6 +40,7 @@
 #include "launch/helper_process.h"
 #include "launch/ids.h"
 #include "launch/leftover.h"
+#include "launch/owner.h"
 #include "launch/resident.h"
 #include "launch/socket.h"
 #include "launch/syscalls.h"
@@ -50,23 +51,6 @@ struct place {
   int run_fd;
   int claim;
 };
-
-/* Root hands the data directory to the daemon's id: once, and only what root itself owns. */
-static int give_away(const char *path, struct fault *fault) {
-  cleanup_fd directory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  struct stat status;
-  if (directory < 0 || fstat(directory, &status) != 0) {
-    return fault_set(fault, "launch_failed", "can't open \"%s\"", path);
-  }
-  uid_t wanted = geteuid() == 0 ? ROOT_RANGE_FIRST : geteuid();
-  if (status.st_uid == wanted) return 0;
-  errno = 0;
-  if (geteuid() != 0 || status.st_uid != 0) {
-    return fault_set(fault, "launch_failed", "\"%s\" belongs to uid %u; it has to belong to uid %u", path,
-                     status.st_uid, wanted);
-  }
-  return give_away_tree(directory, fault);
-}
 
 /* Joins the namespaces of the launcher at the other end. Returns 1 when joined, 0 when it is gone meanwhile: one that is
    being killed gives up its namespaces a moment before its sockets. */
@@ -189,7 +173,9 @@ static int enter_new_namespaces(const struct enter_options *options, struct faul
                                   {.path = program_directory(options->command[0], program)},
                                   {.path = options->data, .is_writable = true},
                                   {.path = options->run, .is_writable = true}};
-    if (attach_unreachable(wanted, sizeof wanted / sizeof wanted[0], fault) != 0) return -1;
+    /* What lies below the data directory comes along with it, and nobody but the daemon could say what that is. */
+    size_t count = options->run_below == NULL ? 4 : 3;
+    if (attach_unreachable(wanted, count, fault) != 0) return -1;
   }
   if (unshare_as_daemon() != 0) {
     return fault_set(fault, "launch_failed",
@@ -213,7 +199,10 @@ static int end_leftovers(const struct enter_options *options, const struct place
   char before[PATH_MAX];
   claim_read(place->claim, before);
   cleanup_fd earlier = strcmp(before, options->run) == 0 ? -1 : open(before, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (earlier >= 0 && leftover_end(earlier, before, fault) != 0) return -1;
+  struct stat status;
+  /* What the file names is the daemon's word: root goes nowhere else for it. */
+  bool is_ours = earlier >= 0 && fstat(earlier, &status) == 0 && (geteuid() != 0 || owner_is_of_range(status.st_uid));
+  if (is_ours && leftover_end(earlier, before, fault) != 0) return -1;
   if (leftover_end(place->run_fd, options->run, fault) != 0) return -1;
   return claim_write(place->claim, options->run, fault);
 }
@@ -319,11 +308,11 @@ static int join_or_make(const struct enter_options *options, const struct place 
 }
 
 static int enter(const struct enter_options *options, struct fault *fault) {
-  if (give_away(options->data, fault) != 0 || give_away(options->run, fault) != 0) return -1;
-  cleanup_fd data_fd = open(options->data, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (data_fd < 0) return fault_set(fault, "launch_failed", "can't open \"%s\"", options->data);
-  cleanup_fd run_fd = open(options->run, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (run_fd < 0) return fault_set(fault, "launch_failed", "can't open \"%s\"", options->run);
+  cleanup_fd data_fd = owner_open(options->data, options->data_given, fault);
+  if (data_fd < 0) return -1;
+  cleanup_fd run_fd = options->run_below == NULL ? owner_open(options->run, options->run_given, fault)
+                                                 : owner_open_below(data_fd, options->run_below, fault);
+  if (run_fd < 0) return -1;
   cleanup_fd turn = claim_turn(data_fd, options->data, fault);
   if (turn < 0) return -1;
   cleanup_fd claim = claim_open(data_fd, options->data, fault);
@@ -348,6 +337,25 @@ static bool parse(int argc, char **argv, struct enter_options *options) {
   return true;
 }
 
+/* A run directory below the data directory keeps the way it was named by: what lies there is not to be followed. */
+static bool resolve(struct enter_options *options, char resolved[][PATH_MAX]) {
+  const char **paths[] = {&options->data, &options->app, &options->run};
+  options->data_given = options->data;
+  options->run_given = options->run;
+  options->run_below = owner_path_below(options->run, options->data);
+  for (int i = 0; i < (options->run_below == NULL ? 3 : 2); i++) {
+    if (realpath(*paths[i], resolved[i]) == NULL) {
+      fprintf(stderr, "squash-launch: no directory \"%s\": %s\n", *paths[i], strerror(errno));
+      return false;
+    }
+    *paths[i] = resolved[i];
+  }
+  if (options->run_below == NULL) return true;
+  int length = snprintf(resolved[2], PATH_MAX, "%s/%s", options->data, options->run_below);
+  options->run = resolved[2];
+  return length > 0 && length < PATH_MAX;
+}
+
 int enter_main(int argc, char **argv) {
   static char resolved[4][PATH_MAX];
   struct enter_options options = {0};
@@ -359,14 +367,7 @@ int enter_main(int argc, char **argv) {
     strncat(resolved[3], "/squash-init", sizeof resolved[3] - strlen(resolved[3]) - 1);
     options.init = resolved[3];
   }
-  const char **paths[] = {&options.data, &options.run, &options.app};
-  for (int i = 0; i < 3; i++) {
-    if (realpath(*paths[i], resolved[i]) == NULL) {
-      fprintf(stderr, "squash-launch: no directory \"%s\": %s\n", *paths[i], strerror(errno));
-      return 1;
-    }
-    *paths[i] = resolved[i];
-  }
+  if (!resolve(&options, resolved)) return 1;
   struct fault fault = {0};
   raise_open_files_limit();
   if (enter(&options, &fault) != 0) {

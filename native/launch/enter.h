@@ -5,6 +5,9 @@
 struct enter_options {
   const char *data;
   const char *run;
+  const char *data_given; /* both as they were named, links and all */
+  const char *run_given;
+  const char *run_below; /* the same, relative to the data directory; NULL where it does not lie there */
   const char *app;
   const char *init; /* squash-init; by default the file of that name beside squash-launch */
   char **command;

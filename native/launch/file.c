@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,16 +26,22 @@ bool path_is_relative(const char *path) {
   }
 }
 
-int open_beneath(int directory, const char *path, int flags) {
+static int open_resolved(int directory, const char *path, int flags, uint64_t resolve) {
   struct open_how how = {
       .flags = (unsigned)flags | O_CLOEXEC,
-      .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS,
+      .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | resolve,
   };
   for (;;) {
     int fd = sys_openat2(directory, path, &how);
     /* EAGAIN: a rename happened meanwhile somewhere on the way; the kernel asks to try again. */
     if (fd >= 0 || (errno != EINTR && errno != EAGAIN)) return fd;
   }
+}
+
+int open_beneath(int directory, const char *path, int flags) { return open_resolved(directory, path, flags, 0); }
+
+int open_inside(int directory, const char *path, int flags) {
+  return open_resolved(directory, path, flags, RESOLVE_NO_XDEV);
 }
 
 int make_directories(int directory, const char *path, bool for_parent) {

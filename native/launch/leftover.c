@@ -14,6 +14,8 @@
 
 #include "common/descriptor.h"
 #include "launch/file.h"
+#include "launch/ids.h"
+#include "launch/owner.h"
 #include "launch/syscalls.h"
 
 enum { END_MS = 10000 };
@@ -58,18 +60,46 @@ void leftover_forget(int sockets, uint64_t instance) {
   (void)unlinkat(sockets, name, 0);
 }
 
+/*
+ * A record is what somebody wrote whom we may not believe. Where root started Squash only processes of its own ids are
+ * ended, which is no more than the writer could do; anybody else ends what is his. A sandbox's first process is in a
+ * pid namespace that is not ours.
+ */
+static bool is_sandbox(pid_t pid, const struct identity *identity) {
+  char path[64];
+  char text[2048];
+  struct identity own;
+  snprintf(path, sizeof path, "/proc/%d/status", pid);
+  if (identity_of(getpid(), &own) != 0 || file_read(AT_FDCWD, path, text, sizeof text) < 0) return false;
+  const char *line = strstr(text, "\nUid:");
+  unsigned real;
+  if (line == NULL || sscanf(line, "\nUid: %u", &real) != 1) return false;
+  return identity->pid_namespace != own.pid_namespace && (geteuid() != 0 || owner_is_of_range(real));
+}
+
+/* A regular file and nothing that would be waited for. */
+static ssize_t read_record(int sockets, const char *name, char *text, size_t size) {
+  cleanup_fd fd = open_inside(sockets, name, O_RDONLY | O_NONBLOCK);
+  struct stat status;
+  if (fd < 0 || fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) return -1;
+  ssize_t got = read(fd, text, size - 1);
+  if (got >= 0) text[got] = '\0';
+  return got;
+}
+
 static int end_recorded(int sockets, const char *name, struct fault *fault) {
   char text[128];
   struct identity recorded;
   struct identity present;
   pid_t pid;
-  if (file_read(sockets, name, text, sizeof text) < 0 ||
+  if (read_record(sockets, name, text, sizeof text) < 0 ||
       sscanf(text, "%d %llu %llu", &pid, &recorded.start, &recorded.pid_namespace) != 3 || pid <= 1) {
     return 0; /* A torn record: its launcher died before the sandbox could run. */
   }
   cleanup_fd pidfd = sys_pidfd_open(pid); /* Pinned before it is compared, so that it is the one compared. */
   if (pidfd < 0 || identity_of(pid, &present) != 0) return 0;
   if (present.start != recorded.start || present.pid_namespace != recorded.pid_namespace) return 0;
+  if (!is_sandbox(pid, &present)) return 0;
   if (sys_pidfd_send_signal(pidfd, SIGKILL) != 0 && errno != ESRCH) {
     return fault_set(fault, "launch_failed", "can't end process %d of a sandbox that a dead launcher left", pid);
   }
@@ -80,8 +110,13 @@ static int end_recorded(int sockets, const char *name, struct fault *fault) {
 }
 
 int leftover_end(int run_directory, const char *data, struct fault *fault) {
-  cleanup_fd sockets = openat(run_directory, "g", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  cleanup_fd sockets = open_inside(run_directory, "g", O_RDONLY | O_DIRECTORY);
   if (sockets < 0) return errno == ENOENT ? 0 : fault_set(fault, "launch_failed", "can't open g below \"%s\"", data);
+  struct stat status;
+  errno = 0;
+  if (fstat(sockets, &status) != 0 || status.st_uid != (geteuid() == 0 ? ROOT_RANGE_FIRST : geteuid())) {
+    return fault_set(fault, "launch_failed", "g below \"%s\" is not the daemon's", data);
+  }
   DIR *entries = fdopendir(openat(sockets, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (entries == NULL) return fault_set(fault, "launch_failed", "can't list g below \"%s\"", data);
   int result = 0;

@@ -5,7 +5,10 @@
  * Which process is the daemon is what it says itself over its socket, and `/proc` says when that process was
  * started: a number that was given to another process meanwhile is recognised.
  */
+import { spawnSync } from 'node:child_process';
+import { lstatSync } from 'node:fs';
 import type { DaemonInfo } from '@squash/contract/daemon';
+import { type Address, localDataDirectory } from '../client/address.ts';
 import type { Call } from '../command.ts';
 import { CliFailure, exitCodes, usageFailure } from '../failure.ts';
 import { askOffline } from '../local-host.ts';
@@ -26,7 +29,7 @@ export async function run(call: Call): Promise<number> {
     throw usageFailure('stop works on this machine, through the daemon’s socket');
   }
   const info = await ownDaemon(call.client);
-  if (info !== undefined) await stopDaemon(info);
+  if (info !== undefined) await stopDaemon(info, ownerOf(call.client.address));
   const all = call.flags.isSet('all') ? await askOffline<StopAnswer>('stop') : undefined;
   if (call.json) printJson({ stopped: info?.pid ?? null, ended: all?.ended ?? null });
   else {
@@ -36,12 +39,37 @@ export async function run(call: Call): Promise<number> {
   return exitCodes.ok;
 }
 
-async function stopDaemon({ pid }: DaemonInfo): Promise<void> {
+/** Whose the daemon is: the owner of its socket, or of the data directory where the port was only guessed. */
+function ownerOf(address: Address): number | undefined {
+  // Not followed: a link in a hostile directory may lead to anybody's socket, but is its maker's own.
+  const path = address.kind === 'unix' ? address.path : localDataDirectory();
+  return lstatSync(path, { throwIfNoEntry: false })?.uid;
+}
+
+/**
+ * Whoever answers names the process, and root may end any: so the signal is sent with the owner's rights, and what is
+ * not his is refused by the kernel, whatever process has the number by then.
+ */
+function signalAs(owner: number | undefined, pid: number): void {
+  if (process.geteuid?.() !== 0) return void process.kill(pid, 'SIGTERM');
+  // Root's daemon gives up root's id, and its directories with it.
+  if (owner === undefined || owner === 0)
+    throw new Error('its directories belong to nobody that a daemon runs as');
+  const { status, stderr } = spawnSync('/bin/sh', ['-c', 'kill -s TERM "$0"', String(pid)], {
+    uid: owner,
+    gid: owner,
+    encoding: 'utf8',
+  });
+  if (status !== 0)
+    throw new Error(`not with the rights of uid ${owner}, who owns the daemon: ${stderr.trim()}`);
+}
+
+async function stopDaemon({ pid }: DaemonInfo, owner: number | undefined): Promise<void> {
   const started = startTicks(pid);
-  if (started === undefined)
+  if (started === undefined || pid <= 1)
     throw new CliFailure('stop_failed', `the daemon’s process ${pid} is not on this machine`);
   try {
-    process.kill(pid, 'SIGTERM');
+    signalAs(owner, pid);
   } catch (cause) {
     throw new CliFailure('stop_failed', `can't end the daemon, pid ${pid}: ${(cause as Error).message}`);
   }
