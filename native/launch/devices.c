@@ -29,7 +29,7 @@ static const struct link {
 int devices_attach(const struct launcher *launcher, const char *path, struct fault *fault) {
   if (mkdir(path, 0755) != 0) return fault_set(fault, "launch_failed", "can't make \"%s\"", path);
   if (launcher->helper_fd < 0) return 0;
-  cleanup_fd nodes = helper_make_devices(launcher->helper_fd, launcher->data_fd, sandbox_root_id(launcher), fault);
+  cleanup_fd nodes = helper_make_devices(launcher->helper_fd, sandbox_root_id(launcher), fault);
   if (nodes < 0) return -1;
   if (sys_move_mount(nodes, AT_FDCWD, path) == 0) return 0;
   return fault_set(fault, "launch_failed", "can't attach the sandbox's device nodes");

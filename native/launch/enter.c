@@ -190,7 +190,7 @@ static int start_helper(struct resident_options *resident, int data_fd, struct f
   /* Once more: the earlier helper may have removed what was found or made before it ended. */
   cgroup_setup_close(&resident->cgroups);
   cgroup_prepare(&resident->cgroups, resident->data);
-  resident->helper_fd = helper_start(&resident->cgroups, lock, fault);
+  resident->helper_fd = helper_start(&resident->cgroups, data_fd, lock, fault);
   return resident->helper_fd < 0 ? -1 : 0;
 }
 

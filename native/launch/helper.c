@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -13,8 +12,8 @@
 #include "launch/message.h"
 #include "launch/syscalls.h"
 
-/* One request with the directory it is about and the socket its answer goes to; both are checked where they arrive. */
-static int call(int helper, const struct helper_request *request, int directory, int *result, struct fault *fault) {
+/* One request with the socket its answer goes to and, for some verbs, a process; all is checked where it arrives. */
+static int call(int helper, const struct helper_request *request, int process, int *result, struct fault *fault) {
   int pair[2];
   struct helper_answer answer;
   errno = 0;
@@ -24,8 +23,8 @@ static int call(int helper, const struct helper_request *request, int directory,
   }
   cleanup_fd own = pair[0];
   cleanup_fd other = pair[1];
-  const int descriptors[] = {other, directory};
-  if (message_send(helper, request, sizeof *request, descriptors, 2) != 0) {
+  const int descriptors[] = {other, process};
+  if (message_send(helper, request, sizeof *request, descriptors, process < 0 ? 1 : 2) != 0) {
     return fault_set(fault, "launch_failed",
                      "the privileged helper is gone (`squash stop --all`, then `squash serve`, brings it back)");
   }
@@ -43,20 +42,19 @@ static int call(int helper, const struct helper_request *request, int directory,
   return 0;
 }
 
-int helper_create_image(int helper, int parent, const struct request *request, struct fault *fault) {
-  const char *slash = strrchr(request->upper, '/');
+int helper_create_image(int helper, const struct request *request, struct fault *fault) {
   struct helper_request message = {
       .verb = HELPER_CREATE_IMAGE, .bytes_max = request->bytes_max, .inodes_max = request->inodes_max};
-  snprintf(message.name, sizeof message.name, "%s.img", slash == NULL ? request->upper : slash + 1);
-  return call(helper, &message, parent, NULL, fault);
+  snprintf(message.path, sizeof message.path, "%s.img", request->upper);
+  return call(helper, &message, -1, NULL, fault);
 }
 
-int helper_attach_image(int helper, int parent, const struct image_use *use, struct fault *fault) {
+int helper_attach_image(int helper, const struct image_use *use, struct fault *fault) {
   int result = -1;
   struct helper_request message = {
       .verb = HELPER_ATTACH_IMAGE, .owner = ROOT_RANGE_FIRST + use->sandbox_root, .bytes_max = use->share};
-  snprintf(message.name, sizeof message.name, "%s.img", use->name);
-  return call(helper, &message, parent, &result, fault) == 0 ? result : -1;
+  snprintf(message.path, sizeof message.path, "%s.img", use->upper);
+  return call(helper, &message, -1, &result, fault) == 0 ? result : -1;
 }
 
 int helper_grant_image(int helper, int mount, uint64_t share) {
@@ -64,10 +62,11 @@ int helper_grant_image(int helper, int mount, uint64_t share) {
   return helper < 0 ? -1 : message_offer(helper, &message, sizeof message, &mount, 1);
 }
 
-int helper_set_project(int helper, int upper, const struct request *request, struct fault *fault) {
+int helper_set_project(int helper, const struct request *request, struct fault *fault) {
   struct helper_request message = {
       .verb = HELPER_SET_PROJECT, .bytes_max = request->bytes_max, .inodes_max = request->inodes_max};
-  return call(helper, &message, upper, NULL, fault);
+  snprintf(message.path, sizeof message.path, "%s", request->upper);
+  return call(helper, &message, -1, NULL, fault);
 }
 
 int helper_open_fuse(int helper, pid_t member, struct fault *fault) {
@@ -81,10 +80,10 @@ int helper_open_fuse(int helper, pid_t member, struct fault *fault) {
 const struct device_node device_nodes[DEVICE_NODES] = {{"null", 1, 3},   {"zero", 1, 5},    {"full", 1, 7},
                                                        {"random", 1, 8}, {"urandom", 1, 9}, {"tty", 5, 0}};
 
-int helper_make_devices(int helper, int data_fd, unsigned sandbox_root, struct fault *fault) {
+int helper_make_devices(int helper, unsigned sandbox_root, struct fault *fault) {
   int result = -1;
   struct helper_request message = {.verb = HELPER_MAKE_DEVICES, .owner = ROOT_RANGE_FIRST + sandbox_root};
-  return call(helper, &message, data_fd, &result, fault) == 0 ? result : -1;
+  return call(helper, &message, -1, &result, fault) == 0 ? result : -1;
 }
 
 int helper_join_group(int helper, pid_t pid, struct fault *fault) {
@@ -94,10 +93,10 @@ int helper_join_group(int helper, pid_t pid, struct fault *fault) {
   return call(helper, &message, pidfd, NULL, fault);
 }
 
-int helper_abilities(int helper, int data_fd, struct helper_abilities *abilities, struct fault *fault) {
+int helper_abilities(int helper, struct helper_abilities *abilities, struct fault *fault) {
   int result = -1;
   struct helper_request message = {.verb = HELPER_ABILITIES};
-  if (call(helper, &message, data_fd, &result, fault) != 0) return -1;
+  if (call(helper, &message, -1, &result, fault) != 0) return -1;
   cleanup_fd pipe = result;
   if (pipe >= 0 && read_whole(pipe, abilities, sizeof *abilities) == 1) return 0;
   return fault_set(fault, "launch_failed", "the privileged helper does not tell what it can do");

@@ -1,7 +1,8 @@
 /*
  * The privileged helper: the only process of Squash that keeps root's rights, in the host's namespaces, and only
- * where root started Squash. It does exactly what is below, on descriptors that the launcher hands it, and gives
- * descriptors back. It takes no path: names are single components in a directory that must belong to the daemon's id.
+ * where root started Squash. It does exactly what is below and gives descriptors back. Paths are relative to the data
+ * directory, which it has opened itself, outside: no link is followed, and what is mounted inside it does not see.
+ * docs/internals/launch.md has its rules as a table.
  */
 #ifndef SQUASH_LAUNCH_HELPER_H
 #define SQUASH_LAUNCH_HELPER_H
@@ -10,21 +11,21 @@
 #include "launch/fault.h"
 #include "launch/request.h"
 
-/* `<generation>.img` of the request's size beside the upper; an image that exists is kept. */
-int helper_create_image(int helper, int parent, const struct request *request, struct fault *fault);
+/* `<upper>.img` of the request's size; an image that exists is kept. */
+int helper_create_image(int helper, const struct request *request, struct fault *fault);
 /* Which image, and for whom. */
 struct image_use {
-  const char *name;
+  const char *upper; /* its path below the data directory */
   unsigned sandbox_root; /* id of the sandbox's root in the daemon's namespace */
   uint64_t share;        /* how many bytes it may give out until it gets another grant; UINT64_MAX: all */
 };
 /* Mounts the image. Returns a detached mount; the loop device goes when the last use of it does. */
-int helper_attach_image(int helper, int parent, const struct image_use *use, struct fault *fault);
+int helper_attach_image(int helper, const struct image_use *use, struct fault *fault);
 /* From now on the file system of that mount gives out so many bytes more. Nobody waits for an answer; -1 where the
    helper does not even take the request. */
 int helper_grant_image(int helper, int mount, uint64_t share);
 /* Gives the tree a project of its own with the request's limits. */
-int helper_set_project(int helper, int upper, const struct request *request, struct fault *fault);
+int helper_set_project(int helper, const struct request *request, struct fault *fault);
 /* /dev/fuse, opened as a member of that process's user namespace, which is what the kernel asks of a mount there. */
 int helper_open_fuse(int helper, pid_t member, struct fault *fault);
 
@@ -38,7 +39,7 @@ enum { DEVICE_NODES = 6 };
 extern const struct device_node device_nodes[DEVICE_NODES];
 /* A detached file system of a few pages that holds them, made anew; its root belongs to the sandbox's root. The data
    directory says whose helper it is. */
-int helper_make_devices(int helper, int data_fd, unsigned sandbox_root, struct fault *fault);
+int helper_make_devices(int helper, unsigned sandbox_root, struct fault *fault);
 
 /* Puts a process of the daemon's id into the egress process's group: in version 2 nobody else may, where the groups
    stand beside the service's own. */
@@ -51,6 +52,6 @@ struct helper_abilities {
   char images_detail[160];
   char projects_detail[160];
 };
-int helper_abilities(int helper, int data_fd, struct helper_abilities *abilities, struct fault *fault);
+int helper_abilities(int helper, struct helper_abilities *abilities, struct fault *fault);
 
 #endif

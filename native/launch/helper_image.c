@@ -218,10 +218,10 @@ static int copy_template(int template, int target) {
   return errno == ENXIO ? 0 : -1;
 }
 
-int helper_image_create(int parent, const struct helper_request *request, struct fault *fault) {
+int helper_image_create(int parent, const char *name, const struct helper_request *request, struct fault *fault) {
   char temporary[300];
   struct stat status;
-  if (fstatat(parent, request->name, &status, AT_SYMLINK_NOFOLLOW) == 0) return 0;
+  if (fstatat(parent, name, &status, AT_SYMLINK_NOFOLLOW) == 0) return 0;
   errno = ERANGE;
   if (request->bytes_max < 1024 * 1024 || request->bytes_max > IMAGE_BYTES_MAX || request->inodes_max < 16 ||
       request->inodes_max > IMAGE_INODES_MAX) {
@@ -230,31 +230,32 @@ int helper_image_create(int parent, const struct helper_request *request, struct
   }
   int template = template_of(request, fault);
   if (template < 0) return -1;
-  snprintf(temporary, sizeof temporary, "%s.tmp", request->name);
+  snprintf(temporary, sizeof temporary, "%s.tmp", name);
   (void)unlinkat(parent, temporary, 0);
   cleanup_fd fd = openat(parent, temporary, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-  if (fd < 0) return fault_disk(fault, "launch_failed", "can't make image \"%s\"", request->name);
+  if (fd < 0) return fault_disk(fault, "launch_failed", "can't make image \"%s\"", name);
   /* Not synced: that costs more than all the rest, and a flush from inside the image syncs the whole file, so what a
      sandbox was told is on disk has its file system under it. */
   if (copy_template(template, fd) != 0 ||
-      renameat(parent, temporary, parent, request->name) != 0) {
-    fault_disk(fault, "launch_failed", "can't write image \"%s\"", request->name);
+      renameat(parent, temporary, parent, name) != 0) {
+    fault_disk(fault, "launch_failed", "can't write image \"%s\"", name);
     (void)unlinkat(parent, temporary, 0);
     return -1;
   }
   return 0;
 }
 
-int helper_image_attach(int parent, const struct helper_request *request, struct fault *fault) {
+int helper_image_attach(int parent, const char *name, const struct helper_request *request, struct fault *fault) {
   char device[32];
   struct stat status;
-  cleanup_fd image = openat(parent, request->name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+  /* Not what somebody mounted over the name, and without waiting for whoever would write into it. */
+  cleanup_fd image = open_inside(parent, name, O_RDWR | O_NONBLOCK);
   if (image < 0 || fstat(image, &status) != 0) {
-    return fault_set(fault, "launch_failed", "can't open image \"%s\"", request->name);
+    return fault_set(fault, "launch_failed", "can't open image \"%s\"", name);
   }
   errno = 0;
   if (!S_ISREG(status.st_mode) || status.st_uid != 0 || (status.st_mode & 0777) != 0600 || status.st_nlink != 1) {
-    return fault_set(fault, "launch_failed", "image \"%s\" is not one of the helper's", request->name);
+    return fault_set(fault, "launch_failed", "image \"%s\" is not one of the helper's", name);
   }
   cleanup_fd loop = loop_attach(image, device, sizeof device, fault);
   if (loop < 0) return -1;
@@ -262,7 +263,7 @@ int helper_image_attach(int parent, const struct helper_request *request, struct
   if (mount < 0) return -1;
   if (fchownat(mount, "", request->owner, request->owner, AT_EMPTY_PATH) != 0 ||
       give_parts(mount, request->owner) != 0) {
-    return fault_disk(fault, "launch_failed", "can't prepare image \"%s\"", request->name);
+    return fault_disk(fault, "launch_failed", "can't prepare image \"%s\"", name);
   }
   if (request->bytes_max != UINT64_MAX && helper_image_grant(mount, request->bytes_max, fault) != 0) return -1;
   return take_fd(&mount);

@@ -11,9 +11,9 @@
  */
 int helper_lock(int run_directory, struct fault *fault);
 /*
- * Forks the helper, which takes over the lock. Returns the launcher's end of its socket. The helper ends when that is
+ * Forks the helper, which takes over the lock and works below the data directory. Returns the launcher's end of its socket. The helper ends when that is
  * closed everywhere, and then removes the control groups' common directory, which the launcher may not.
  */
-int helper_start(const struct cgroup_setup *groups, int lock, struct fault *fault);
+int helper_start(const struct cgroup_setup *groups, int data_fd, int lock, struct fault *fault);
 
 #endif

@@ -6,7 +6,9 @@
 #include <sys/types.h>
 
 #include "launch/fault.h"
+#include "launch/file.h"
 
+struct cgroup_setup;
 struct helper_abilities;
 
 enum helper_verb {
@@ -22,7 +24,7 @@ enum helper_verb {
 
 struct helper_request {
   enum helper_verb verb;
-  char name[256];
+  char path[REQUEST_PATH_BYTES_MAX + 1]; /* of an image or an upper, below the data directory */
   uint64_t bytes_max; /* the size; of an image that is used, its share */
   uint64_t inodes_max;
   uid_t owner; /* the host's id of the sandbox's root, one of the range's first two */
@@ -33,11 +35,14 @@ struct helper_answer {
   struct fault fault; /* its code points into the program, which both ends are */
 };
 
-int helper_image_create(int parent, const struct helper_request *request, struct fault *fault);
-int helper_image_attach(int parent, const struct helper_request *request, struct fault *fault);
+int helper_image_create(int parent, const char *name, const struct helper_request *request, struct fault *fault);
+int helper_image_attach(int parent, const char *name, const struct helper_request *request, struct fault *fault);
 int helper_image_grant(int mount, uint64_t share, struct fault *fault);
 void helper_image_ability(struct helper_abilities *abilities);
 int helper_devices_make(const struct helper_request *request, struct fault *fault);
+/* About a process that somebody else named, by pidfd: it and its user namespace have to be of the daemon's ids. */
+int helper_member_join(const struct cgroup_setup *groups, int pidfd, struct fault *fault);
+int helper_member_fuse(int pidfd, struct fault *fault);
 int helper_project_set(int upper, const struct helper_request *request, struct fault *fault);
 void helper_project_ability(int data_fd, struct helper_abilities *abilities);
 

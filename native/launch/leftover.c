@@ -66,15 +66,9 @@ void leftover_forget(int sockets, uint64_t instance) {
  * pid namespace that is not ours.
  */
 static bool is_sandbox(pid_t pid, const struct identity *identity) {
-  char path[64];
-  char text[2048];
   struct identity own;
-  snprintf(path, sizeof path, "/proc/%d/status", pid);
-  if (identity_of(getpid(), &own) != 0 || file_read(AT_FDCWD, path, text, sizeof text) < 0) return false;
-  const char *line = strstr(text, "\nUid:");
-  unsigned real;
-  if (line == NULL || sscanf(line, "\nUid: %u", &real) != 1) return false;
-  return identity->pid_namespace != own.pid_namespace && (geteuid() != 0 || owner_is_of_range(real));
+  return identity_of(getpid(), &own) == 0 && identity->pid_namespace != own.pid_namespace &&
+         (geteuid() != 0 || owner_is_of_range(owner_of_process(pid)));
 }
 
 /* A regular file and nothing that would be waited for. */

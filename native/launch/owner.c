@@ -19,6 +19,16 @@ bool owner_is_of_range(unsigned uid) {
   return uid >= ROOT_RANGE_FIRST && uid - ROOT_RANGE_FIRST < (unsigned)ROOT_RANGE_IDS;
 }
 
+uid_t owner_of_process(pid_t pid) {
+  char path[64];
+  char text[2048];
+  unsigned real;
+  snprintf(path, sizeof path, "/proc/%d/status", pid);
+  if (file_read(AT_FDCWD, path, text, sizeof text) < 0) return (uid_t)-1;
+  const char *line = strstr(text, "\nUid:");
+  return line != NULL && sscanf(line, "\nUid: %u", &real) == 1 ? real : (uid_t)-1;
+}
+
 const char *owner_path_below(const char *path, const char *directory) {
   size_t length = strlen(directory);
   while (length > 1 && directory[length - 1] == '/') length--;

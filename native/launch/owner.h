@@ -5,6 +5,7 @@
 #ifndef SQUASH_LAUNCH_OWNER_H
 #define SQUASH_LAUNCH_OWNER_H
 #include <stdbool.h>
+#include <sys/types.h>
 
 #include "launch/fault.h"
 
@@ -18,5 +19,7 @@ int owner_open_below(int data_fd, const char *path, struct fault *fault);
 const char *owner_path_below(const char *path, const char *directory);
 /* Is this one of the ids that root's Squash hands out? */
 bool owner_is_of_range(unsigned uid);
+/* The real id that a process runs under, whatever /proc shows as its files' owner; -1 where there is none. */
+uid_t owner_of_process(pid_t pid);
 
 #endif

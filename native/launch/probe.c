@@ -192,7 +192,7 @@ static void probe_uppers(const struct launcher *launcher, int client) {
                                        .projects_detail = "Squash was not started by root"};
   struct fault fault;
   char why[128];
-  if (launcher->helper_fd >= 0) (void)helper_abilities(launcher->helper_fd, launcher->data_fd, &abilities, &fault);
+  if (launcher->helper_fd >= 0) (void)helper_abilities(launcher->helper_fd, &abilities, &fault);
   bool is_measured = !abilities.has_projects && !abilities.has_images;
   send_capability(client, &(struct capability){
                               .name = "upper_project",

@@ -77,22 +77,18 @@ static int make_directory(const struct launcher *launcher, const struct request 
   cleanup_fd upper = open_directory(launcher, request->upper, fault);
   if (upper < 0 || make_parts(launcher, upper, fault) != 0) return -1;
   if (request->upper_kind != UPPER_PROJECT) return 0;
-  return helper_set_project(launcher->helper_fd, upper, request, fault);
+  return helper_set_project(launcher->helper_fd, request, fault);
 }
 
 int upper_create(const struct launcher *launcher, const struct request *request, struct fault *fault) {
   struct tree_usage max = {.bytes = request->bytes_max, .inodes = request->inodes_max};
   switch (request->upper_kind) {
     case UPPER_TMPFS: return make_tmpfs(launcher, request->upper, &max, fault);
-    case UPPER_IMAGE: {
-      const char *name;
+    case UPPER_IMAGE:
       if (make_directories(launcher->data_fd, request->upper, true) != 0) {
         return fault_disk(fault, "launch_failed", "can't make the parent of upper \"%s\"", request->upper);
       }
-      cleanup_fd parent = open_parent(launcher->data_fd, request->upper, &name);
-      if (parent < 0) return fault_set(fault, "launch_failed", "can't open the parent of upper \"%s\"", request->upper);
-      return helper_create_image(launcher->helper_fd, parent, request, fault);
-    }
+      return helper_create_image(launcher->helper_fd, request, fault);
     case UPPER_DIRECTORY:
     case UPPER_PROJECT: return make_directory(launcher, request, fault);
   }
@@ -100,12 +96,9 @@ int upper_create(const struct launcher *launcher, const struct request *request,
 }
 
 int upper_mount_again(const struct launcher *launcher, const char *path, struct fault *fault) {
-  const char *name;
-  cleanup_fd parent = open_parent(launcher->data_fd, path, &name);
-  if (parent < 0) return fault_set(fault, "launch_failed", "can't open the parent of upper \"%s\"", path);
   const struct image_use use = {
-      .name = name, .sandbox_root = sandbox_root_id(launcher), .share = launcher->image_share};
-  return helper_attach_image(launcher->helper_fd, parent, &use, fault);
+      .upper = path, .sandbox_root = sandbox_root_id(launcher), .share = launcher->image_share};
+  return helper_attach_image(launcher->helper_fd, &use, fault);
 }
 
 int upper_attach(const struct launcher *launcher, const struct request *request, int *mount_fd, struct fault *fault) {

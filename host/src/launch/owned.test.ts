@@ -136,3 +136,25 @@ test('records of a directory that is not the daemon’s are left alone', asRoot,
   assert.throws(() => scene.enter(), /is not the daemon's/);
   assert.ok(statSync(join(scene.data, 'run/g/1.sock')).isFile());
 });
+
+test('an image that the daemon mounts over a name is not mounted for it', asRoot, async () => {
+  await using scene = new Scene();
+  const foreign = join(scene.victim, 'disk.img');
+  mkdirSync(join(scene.data, 'run'));
+  scene.own(join(scene.data, 'run'));
+  execFileSync('truncate', ['-s', '16M', foreign]);
+  execFileSync('mkfs.ext4', ['-q', foreign]);
+  execFileSync('chmod', ['600', foreign]);
+  const script = `
+    import { execFileSync } from 'node:child_process';
+    import { mkdirSync, writeFileSync } from 'node:fs';
+    import { LaunchClient } from '${repository}/host/src/launch/launch-client.ts';
+    const client = new LaunchClient('${scene.data}/run');
+    mkdirSync('${scene.data}/sandboxes/dev/uppers', { recursive: true });
+    writeFileSync('${scene.data}/sandboxes/dev/uppers/1.img', '');
+    execFileSync('mount', ['--bind', '${foreign}', '${scene.data}/sandboxes/dev/uppers/1.img']);
+    console.log(await client.upperUsage({ path: 'sandboxes/dev/uppers/1', kind: 'image' }).then(() => 'mounted', String));
+  `;
+  const said = scene.enter(undefined, [process.execPath, '--input-type=module-typescript', '-e', script]);
+  assert.match(said, /is not one of the helper's/);
+});
