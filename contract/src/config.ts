@@ -259,7 +259,7 @@ export const settings = [
     kind: { type: 'ranges' },
     default: '',
     meaning:
-      'Ranges such as `10.0.0.0/8`, separated by commas, that count as public: every sandbox whose policy allows all public addresses reaches them. Without it private, loopback, link-local and other reserved ranges are reached only where a policy names them.',
+      'Ranges such as `10.0.0.0/8`, separated by commas, that count as public: every sandbox whose policy allows all public addresses reaches them. A range counts for what it lies inside of: `0.0.0.0/0` adds nothing. Without it private, link-local and other reserved ranges are reached only where a policy names them, the host’s loopback nowhere.',
     origin: 'squash',
   },
   {

@@ -34,6 +34,9 @@ export type ParsedPattern =
   /** Says what is wrong with the word; does not repeat it. */
   | { readonly ok: false; readonly problem: string };
 
+/** A service on the host's loopback: the word of a policy and the name that a program says. No DNS is asked for it. */
+export const hostServiceName = 'host.squash.internal';
+
 /** A name of DNS has 253 characters at most; the rest is `*.`, `:65535` and room for a U-label that shrinks. */
 export const patternCharsMax = 320;
 

@@ -33,11 +33,20 @@ export const egressSandboxRulesSchema = z.strictObject({
 });
 export type EgressSandboxRules = z.infer<typeof egressSandboxRulesSchema>;
 
+const listenerSchema = z.strictObject({
+  /** `0.0.0.0` or `::` for all of the host's; what is no address counts as that. */
+  address: z.string().max(256),
+  port: z.int().min(1).max(65_535),
+});
+export type Listener = z.infer<typeof listenerSchema>;
+
 export const egressSyncSchema = z.strictObject({
   /** What no sandbox's policy can exceed; null where the operator set none. */
   ceiling: policySource.nullable(),
   /** Private or reserved ranges that policies may reach: `SQUASH_EGRESS_ALLOW_CIDRS`, already split. */
   allowCidrs: z.array(z.string().max(64)).max(1_024),
+  /** Where the daemon listens on TCP: no policy reaches that. A daemon of an earlier version does not say. */
+  listeners: z.array(listenerSchema).max(16).optional(),
   /** False: no TLS is intercepted, secrets reach plain HTTP only (`SQUASH_PROXY_HTTPS=0`). */
   interceptsTls: z.boolean(),
   /** Every sandbox there is. What is known of others is forgotten. */

@@ -156,6 +156,25 @@ test('a policy names the rule that is wrong', () => {
     message({ deny: [{ to: 'a', methods: ['GE T'] }] }),
     /^deny\[0\]\.methods "GE T" is no HTTP method/,
   );
+  for (const word of [
+    '127.0.0.1',
+    '127.0.0.0/8',
+    '::1',
+    '[::1]:80',
+    '::ffff:127.0.0.1',
+    '0.0.0.0',
+    'LocalHost:80',
+    'a.localhost',
+  ]) {
+    const hint =
+      /the sandbox's own loopback, which needs no rule; a service of the host is "host\.squash\.internal:PORT"/;
+    assert.match(message({ allow: [word] }), hint);
+    assert.match(message({ allow: [{ to: ['a', word] }] }), hint);
+    assert.match(allowNetSchema.safeParse([word]).error?.issues[0]?.message ?? 'taken', hint);
+    assert.equal(message({ deny: [word] }), 'taken');
+  }
+  assert.match(message({ allow: ['host.squash.internal'] }), /write its port/);
+  assert.equal(message({ allow: [{ to: 'host.squash.internal', ports: [5432] }] }), 'taken');
   assert.match(message({ deny: ['none'] }), /stands alone/);
   assert.match(message({ allow: [{ to: ['a:443'], ports: [80] }] }), /brings its own port/);
   assert.match(message({ allow: [{ to: ['preset:npm'], ports: [80] }] }), /brings its own port/);

@@ -11,6 +11,7 @@ import { z } from 'zod';
 import {
   type DestinationPattern,
   formatPattern,
+  hostServiceName,
   type PortRange,
   parsePattern,
   patternCharsMax,
@@ -120,7 +121,10 @@ function checkRules(
       if (list === 'deny' || rules.length > 1) complain([], ` "${nothing}" stands alone, in "allow"`);
       return rule;
     }
-    return typeof rule === 'string' ? checkDestination(rule, complain) : checkRule(list, rule, complain);
+    const checked =
+      typeof rule === 'string' ? checkDestination(rule, complain) : checkRule(list, rule, complain);
+    if (list === 'allow') checkReached(checked, complain);
+    return checked;
   });
 }
 
@@ -153,6 +157,37 @@ function checkRule(
     ...(methods !== undefined && { methods }),
     ...(paths !== undefined && { paths }),
   };
+}
+
+/** What `allow` may not name: the sandbox's own loopback, and the host without a port. */
+function checkReached(rule: PolicyRuleSource, complain: Report): void {
+  const { to, ports }: Exclude<PolicyRuleSource, string> = typeof rule === 'string' ? { to: [rule] } : rule;
+  for (const text of to) {
+    const parsed = parsePattern(text);
+    if (!parsed.ok) continue;
+    if (isLoopback(parsed.pattern)) {
+      complain(
+        [],
+        ` "${text}" is the sandbox's own loopback, which needs no rule; a service of the host is "${hostServiceName}:PORT"`,
+      );
+    }
+    const { target } = parsed.pattern;
+    const isHost = target.kind === 'host' && target.host === hostServiceName;
+    if (isHost && parsed.pattern.ports === undefined && ports === undefined) {
+      complain([], ` "${text}" names no service: write its port, "${hostServiceName}:5432"`);
+    }
+  }
+}
+
+/** Every address of it leads there; what a broader range leads to is decided where it is dialled. */
+function isLoopback({ target }: DestinationPattern): boolean {
+  if (target.kind === 'host' || target.kind === 'subdomains') {
+    return /^(?:(?:.*\.)?localhost|localhost\.localdomain|ip6-localhost|ip6-loopback)$/.test(target.host);
+  }
+  if (target.kind !== 'network') return false;
+  const [address = '', length] = target.range.split('/');
+  if (['0.0.0.0/32', '::1/128', '::/128', '::/127'].includes(target.range)) return true;
+  return address.startsWith('127.') && Number(length) >= 8;
 }
 
 function portsOf(destination: string): boolean {
@@ -231,7 +266,10 @@ export const allowNetSchema = z
     if (entries.length === 1 && entries[0] === nothing) return entries;
     return entries.map((entry, at) => {
       if (entry === nothing) report([at], `: "${nothing}" stands alone`);
-      return checkDestination(entry, (path, message) => report([at, ...path], `[${at}]${message}`));
+      const complain: Report = (path, message) => report([at, ...path], `[${at}]${message}`);
+      const checked = checkDestination(entry, complain);
+      checkReached(checked, complain);
+      return checked;
     });
   });
 

@@ -35,7 +35,7 @@ test('requests that are given up while they wait for their dial delay nobody', a
   stack.defer(() => void server.close());
   await once(server, 'listening');
   // A rule about a path has both of them read.
-  const policy = { allow: [{ to: '127.0.0.1', paths: ['/'] }] };
+  const policy = { allow: [{ to: '126.0.0.0/7', paths: ['/'] }] };
   const egress = stack.use(await EgressUnderTest.start({ box: { policy } }));
   const relay = await egress.launcher.relay(1, 'box');
   const get = 'GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n';

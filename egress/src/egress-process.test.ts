@@ -27,6 +27,7 @@ async function echoServer(greeting = ''): Promise<{ server: Server; port: number
   return { server, port: address.port, sockets };
 }
 
+const mappedPrefix = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
 const A = 1;
 const AAAA = 28;
 
@@ -46,7 +47,8 @@ let relay: ScriptedRelay;
 let instance = 100;
 
 const open = { policy: { allow: ['*'] } };
-const named = { policy: { allow: ['echo.example.com', '*.wild.example.com', '127.0.0.1'] } };
+// Loopback counts as public here: it is in the operator's ranges.
+const named = { policy: { allow: ['echo.example.com', '*.wild.example.com', '126.0.0.0/7'] } };
 
 before(async () => {
   echo = await echoServer();
@@ -222,6 +224,58 @@ describe('connections', () => {
     program.write('PING\r\n');
     await program.read('echo PING');
     program.reset();
+  });
+
+  test('the daemon’s own listener is refused whatever allows it, also to a tunnel that is open', async () => {
+    const rules = { policy: { allow: ['*', 'host.squash.internal:1-65535', '126.0.0.0/7'] } };
+    const listeners = [{ address: '127.0.0.1', port: echo.port }];
+    await egress.sync({ open, named, daring: rules });
+    const daring = await egress.launcher.relay((instance += 1), 'daring');
+    const name = await addressOf(daring, 'echo.example.com');
+    const host = await addressOf(daring, 'host.squash.internal');
+    const before = daring.open(name, echo.port);
+    before.write('PING\r\n');
+    await before.read('echo PING');
+    await egress.sync({ open, named, daring: rules }, { listeners });
+    assert.equal(await before.closed(), 3);
+    for (const address of [name, host, '127.0.0.1', Uint8Array.of(...mappedPrefix, 127, 0, 0, 1)]) {
+      const program = daring.open(address, echo.port);
+      program.write('PING\r\n');
+      assert.equal(await program.closed(), 3, String(address));
+      const other = daring.open(address, greeter.port);
+      await other.read('220 ready');
+      other.reset();
+    }
+    const rows = await waitFor('the rows', async () => {
+      const all = await egress.decisions('sandbox=daring&kind=connection&verdict=denied');
+      return all.length >= 2 ? all : undefined;
+    });
+    for (const { rule } of rows) assert.equal(rule, 'daemon_address');
+    await egress.sync({ open, named });
+  });
+
+  test('a service of the host is reached by its word, where the operator permits it', async () => {
+    const rules = { policy: { allow: [`host.squash.internal:${greeter.port}`] } };
+    const ceiling = { allow: ['*', `host.squash.internal:${greeter.port}`] };
+    const cases: [changes: Parameters<EgressUnderTest['sync']>[1], isReached: boolean][] = [
+      [{ allowCidrs: [] }, false],
+      [{ allowCidrs: ['127.0.0.1'] }, true],
+      [{ allowCidrs: [], ceiling }, true],
+      [{ allowCidrs: ['127.0.0.1'], ceiling: { allow: ['*'] } }, false],
+    ];
+    for (const [changes, isReached] of cases) {
+      await egress.sync({ open, named, served: rules }, changes);
+      const served = await egress.launcher.relay((instance += 1), 'served');
+      const program = served.open(await addressOf(served, 'host.squash.internal'), greeter.port);
+      if (isReached) await program.read('220 ready');
+      else assert.equal(await program.closed(), 3);
+      program.reset();
+    }
+    assert.deepEqual(
+      egress.names.asked.filter((one) => one.includes('squash')),
+      [],
+    );
+    await egress.sync({ open, named });
   });
 
   test('a server that speaks first is heard before the program has said a word', async () => {

@@ -7,6 +7,7 @@ import { systemClock } from '@squash/base/clock';
 import type { Log } from '@squash/base/log';
 import { type Cidr, parseCidr } from '@squash/policy/address/cidr';
 import type { EgressParts } from './egress-process.ts';
+import { dialledFrom } from './connections/own-addresses.ts';
 import { compilePolicy } from '@squash/policy/compile';
 import type { CompilePolicy } from './ports.ts';
 import { HttpInterceptor } from './intercept/interceptor.ts';
@@ -27,11 +28,12 @@ export async function makeParts(dataDir: string, log: Log): Promise<EgressParts>
   return { compilePolicy: compile, secrets, interceptor };
 }
 
-const compile: CompilePolicy = (source, { ceiling, allowCidrs }) =>
+const compile: CompilePolicy = (source, { ceiling, allowCidrs, listeners }) =>
   compilePolicy({
     policy: policySchema.parse(source),
     ceiling: ceiling === null || ceiling === undefined ? undefined : policySchema.parse(ceiling),
     allowRanges: allowCidrs.map(parseRange),
+    host: dialledFrom(listeners),
   });
 
 function parseRange(text: string): Cidr {

@@ -7,6 +7,7 @@
  */
 import type { Duplex } from 'node:stream';
 import type { Socket } from 'node:net';
+import type { Listener } from '@squash/contract/egress-protocol';
 import type { Destination, Policy, Verdict } from '@squash/policy/policy';
 import type { TrafficSecrets } from './secrets/traffic-secrets.ts';
 
@@ -79,6 +80,8 @@ export interface PolicyFrame {
   readonly ceiling: unknown;
   /** Private or reserved ranges that may be reached where a policy allows the name or the address. */
   readonly allowCidrs: readonly string[];
+  /** Where the daemon listens. */
+  readonly listeners: readonly Listener[];
 }
 
 /** E3's front. `source` is what the daemon sent. @throws Error with a sentence for the operator */

@@ -92,6 +92,7 @@ async function serve({ config, explained }: LoadedConfig, log: Log): Promise<voi
   const http = stack.use(
     await startHttp({ engine, config, info, egress: { rules, log: network.client, secrets }, log }),
   );
+  await network.listensAt(http.listen);
   stack.use(restHeap());
   log.info('daemon.ready', {
     version,

@@ -5,10 +5,12 @@
 import assert from 'node:assert/strict';
 import { BlockList, isIPv4, isIPv6 } from 'node:net';
 import { test } from 'node:test';
+import { hostServiceName } from '@squash/contract/destination';
 import { type PolicySource, policyOfAllowNet, policySchema } from '@squash/contract/policy';
 import fc from 'fast-check';
+import { formatAddress, parseAddress } from './address/address.ts';
 import { type Cidr, parseCidr } from './address/cidr.ts';
-import type { Destination, Policy } from './policy.ts';
+import type { Destination, DiallingHost, Policy } from './policy.ts';
 import { compilePolicy } from './compile.ts';
 
 const ranges = (...texts: readonly string[]): readonly Cidr[] =>
@@ -96,6 +98,20 @@ const namesRange = (rule: ModelRule, { address, port }: Destination): boolean =>
   rule.to.some(
     (word) => /^[\d[]|::/.test(word) && modelMatches({ ...rule, to: [word] }, literal(address ?? '', port)),
   );
+/** How long a range has to be to lie inside the range that makes the address what it is. */
+const purposeMin = (address: string): number =>
+  isPublic(address)
+    ? 0
+    : address === '169.254.169.254'
+      ? 32
+      : ({ '10': 8, fd: 7 }[address.slice(0, 2)] ?? 999);
+const namesOnPurpose = (rule: ModelRule, { address = '', port }: Destination): boolean =>
+  rule.to.some((word) => {
+    const [, length = isIPv4(address) ? '32' : '128'] = /\/(\d+)/.exec(word) ?? [];
+    return (
+      Number(length) >= purposeMin(address) && namesRange({ ...rule, to: [word] }, literal(address, port))
+    );
+  });
 
 function modelConnection(policy: PolicySource, { destination }: Question): boolean {
   if (modelRules(policy.deny).some((rule) => !isConditional(rule) && modelMatches(rule, destination)))
@@ -106,7 +122,7 @@ function modelConnection(policy: PolicySource, { destination }: Question): boole
 function modelAllows(policy: PolicySource, destination: Destination, http?: Question['request']): boolean {
   const matching = modelRules(policy.allow).filter((rule) => modelMatches(rule, destination, http));
   if (destination.address === undefined || isPublic(destination.address)) return matching.length > 0;
-  return matching.some((rule) => namesRange(rule, destination));
+  return matching.some((rule) => namesOnPurpose(rule, destination));
 }
 
 function modelRequest(policy: PolicySource, { destination, request }: Question): boolean {
@@ -118,7 +134,7 @@ function modelAddress(policy: PolicySource, { destination, resolved }: Question)
   const there = literal(resolved, destination.port);
   const denies = modelRules(policy.deny).some((rule) => !isConditional(rule) && namesRange(rule, there));
   if (denies) return false;
-  return isPublic(resolved) || modelRules(policy.allow).some((rule) => namesRange(rule, there));
+  return isPublic(resolved) || modelRules(policy.allow).some((rule) => namesOnPurpose(rule, there));
 }
 
 // What is drawn: few words, so that they meet.
@@ -130,6 +146,7 @@ const addresses = [
   '10.1.2.3',
   '10.200.0.1',
   '127.0.0.1',
+  '169.254.169.254',
   '2606:4700::1',
   'fd00::1',
   '::1',
@@ -141,11 +158,15 @@ const places = [
   '*',
   '8.8.8.8',
   '8.8.0.0/16',
+  '8.0.0.0/6',
   '10.0.0.0/8',
   '10.1.2.3',
+  '126.0.0.0/7',
+  '169.254.0.0/16',
+  '169.254.169.254',
   '0.0.0.0/0',
 ];
-const v6Places = ['2606:4700::/32', 'fd00::1', '::/0'];
+const v6Places = ['2606:4700::/32', 'fd00::1', 'fc00::/7', 'f000::/4', '::/0'];
 const paths = ['/', '/v1', '/v1/', '/v1/models'];
 
 const word = fc.oneof(
@@ -327,6 +348,87 @@ test('a private range is reached where the operator or the policy names it, unde
     isAllowed: false,
     rule: 'ceiling private_address',
   });
+});
+
+test('a range names a place that is not public only where it lies inside that kind of place', () => {
+  const everything = { allow: ['*', '0.0.0.0/0', '::/0', '8.0.0.0/5', '169.254.0.0/16', '64:ff9b::/96'] };
+  const reached = (policy: Policy, address: string): boolean =>
+    policy.decideConnection(literal(address)).isAllowed &&
+    policy.decideAddress(literal(address), address).isAllowed &&
+    policy.decideAddress(named('rebound.example'), address).isAllowed;
+  const away = [
+    '127.0.0.1',
+    '0.0.0.0',
+    '::',
+    '::1',
+    '10.1.2.3',
+    '169.254.169.254',
+    '100.64.0.1',
+    'fd00::1',
+    'ff02::1',
+  ];
+  for (const policy of [compiled(everything), compiled({ allow: ['*'] }, { allow: ['0.0.0.0/0', '::/0'] })]) {
+    for (const address of [...away, '::ffff:127.0.0.1', '::ffff:10.1.2.3', '64:ff9b::a01:203']) {
+      assert.equal(reached(policy, address), false, address);
+    }
+    assert.equal(reached(policy, '8.8.8.8'), true);
+  }
+  assert.equal(reached(compiled(everything), '169.254.1.1'), true);
+  for (const [range, address] of [
+    ['169.254.169.254', '169.254.169.254'],
+    ['10.0.0.0/8', '64:ff9b::a01:203'],
+    ['64:ff9b::a00:0/104', '64:ff9b::a01:203'],
+    ['100.64.0.0/10', '100.64.0.1'],
+    ['fd00::/8', 'fd00::1'],
+  ] as const) {
+    assert.equal(reached(compiled({ allow: ['rebound.example', range] }), address), true, range);
+  }
+  assert.equal(
+    reached(compiled({ allow: ['rebound.example', '64:ff9b::7f00:1'] }), '64:ff9b::7f00:1'),
+    false,
+  );
+  assert.equal(reached(compiled({ allow: ['*'] }, { allow: ['127.0.0.0/8'] }), '127.0.0.1'), true);
+});
+
+test('the host’s own addresses are reached by their number alone, the daemon never', () => {
+  const daemon = parseAddress('10.1.2.3');
+  const host: DiallingHost = {
+    isOwn: (address) => ['10.1.2.3', '8.8.8.8'].includes(formatAddress(address)),
+    isDaemon: (address, port) => port === 8080 && formatAddress(address) === formatAddress(daemon ?? address),
+  };
+  const decide = (allow: readonly string[], range: string, at: Destination): string =>
+    compilePolicy({
+      policy: policySchema.parse({ allow }),
+      ceiling: undefined,
+      allowRanges: ranges(range),
+      host,
+    }).decideAddress(at, at.address ?? '10.1.2.3').rule;
+  for (const at of [literal('10.1.2.3'), literal('8.8.8.8'), named('own.example')]) {
+    assert.equal(decide(['*', '10.0.0.0/8', '8.0.0.0/8'], '10.0.0.0/8', at), 'host_address');
+  }
+  assert.equal(decide(['10.1.2.3'], '1.2.3.4', literal('10.1.2.3')), 'allow[0] 10.1.2.3');
+  assert.equal(decide(['*'], '10.1.2.3', named('own.example')), 'SQUASH_EGRESS_ALLOW_CIDRS');
+  assert.equal(decide(['10.1.2.3'], '10.1.2.3', literal('10.1.2.3', 8080)), 'daemon_address');
+});
+
+test('a service of the host is reached by its word and port, where the ceiling or a range of the operator permits it', () => {
+  const service = named(hostServiceName, 5432);
+  const decide = (allow: readonly string[], more: Parameters<typeof compiled>[1], at = service): string => {
+    const policy = compiled({ allow }, more);
+    for (const verdict of [policy.decideName(hostServiceName), policy.decideConnection(at)]) {
+      if (!verdict.isAllowed) return verdict.rule;
+    }
+    return policy.decideAddress(at, '127.0.0.1').rule;
+  };
+  const word = `${hostServiceName}:5432`;
+  const permitted = { allow: ['127.0.0.1/32'] };
+  assert.equal(decide([word], permitted), `allow[0] ${word}`);
+  assert.equal(decide([word], {}), 'host_not_permitted');
+  assert.equal(decide([word], { allow: ['0.0.0.0/0'] }), 'host_not_permitted');
+  assert.equal(decide([word], { ceiling: { allow: ['*', word] } }), `allow[0] ${word}`);
+  assert.equal(decide([word], { ...permitted, ceiling: { allow: ['*'] } }), 'ceiling not_allowed');
+  assert.equal(decide(['*', '*.squash.internal'], permitted), 'not_allowed');
+  assert.equal(decide([word], permitted, named(hostServiceName, 22)), 'not_allowed');
 });
 
 test('methods and paths concern requests, and paths end at their segments', () => {

@@ -4,13 +4,16 @@
  * Deny always wins. What is allowed by nothing is refused. A ceiling is a second policy that is asked as well: both
  * must allow. Addresses that are not public are refused unless somebody named their range: the operator, or the
  * policy by a range or an address (a name or `*` names none), and the ceiling does not spare anybody that.
+ *
+ * What a newcomer would get wrong: a range names a place that is not public only if it lies inside that kind of place.
+ * `0.0.0.0/0` and `169.254.0.0/16` hold the metadata service's address and mean something else.
  */
+import { hostServiceName } from '@squash/contract/destination';
 import { type PolicyRule, type PolicySource, policyRules } from '@squash/contract/policy';
-import { type Address, parseAddress } from './address/address.ts';
+import { type Address, bitsAhead, effectiveAddress, parseAddress } from './address/address.ts';
 import { type Cidr, cidrContains } from './address/cidr.ts';
-import { effectiveAddress } from './address/address.ts';
 import { classifyAddress } from './address/ranges.ts';
-import { type Destination, type Policy, publicAddressRule, type Verdict } from './policy.ts';
+import type { Destination, DiallingHost, Policy, Verdict } from './policy.ts';
 import { type PlacedRule, RuleTable, type RuleTest } from './rule-table.ts';
 
 export interface PolicyParts {
@@ -19,16 +22,29 @@ export interface PolicyParts {
   readonly ceiling: PolicySource | undefined;
   /** Ranges that are not public and count as public here: `SQUASH_EGRESS_ALLOW_CIDRS`. */
   readonly allowRanges: readonly Cidr[];
+  /** Without it no address is the host's own: a question that nobody will dial for. */
+  readonly host?: DiallingHost;
 }
+
+/** What all rules of one policy and its ceiling are read with. */
+interface Frame {
+  readonly allowRanges: readonly Cidr[];
+  readonly host: DiallingHost;
+  /** Somebody has to permit the host's loopback: the ceiling, where there is one, else a range of the operator's. */
+  readonly hasCeiling: boolean;
+}
+
+const nowhere: DiallingHost = { isOwn: () => false, isDaemon: () => false };
 
 /** Nothing is denied, and nothing is allowed either. */
 export const noRule = 'not_allowed';
 
 /** @throws TypeError where the sources did not go through the contract's schema */
-export function compilePolicy({ policy, ceiling, allowRanges }: PolicyParts): Policy {
-  const own = new RuleSet(policy, '', allowRanges);
+export function compilePolicy({ policy, ceiling, allowRanges, host = nowhere }: PolicyParts): Policy {
+  const frame: Frame = { allowRanges, host, hasCeiling: ceiling !== undefined };
+  const own = new RuleSet(policy, '', frame);
   if (ceiling === undefined) return own;
-  return new Limited(own, new RuleSet(ceiling, 'ceiling ', allowRanges));
+  return new Limited(own, new RuleSet(ceiling, 'ceiling ', frame));
 }
 
 interface HttpRequest {
@@ -41,16 +57,16 @@ class RuleSet implements Policy {
   readonly refusedNames: 'refuse' | 'nxdomain';
   readonly #allow: RuleTable;
   readonly #deny: RuleTable;
-  readonly #allowRanges: readonly Cidr[];
+  readonly #frame: Frame;
   readonly #prefix: string;
   readonly #refusal: Verdict;
   readonly #hasConditions: boolean;
 
-  constructor(source: PolicySource, prefix: string, allowRanges: readonly Cidr[]) {
+  constructor(source: PolicySource, prefix: string, frame: Frame) {
     const rules = policyRules(source);
     this.#allow = new RuleTable(rules.allow);
     this.#deny = new RuleTable(rules.deny);
-    this.#allowRanges = allowRanges;
+    this.#frame = frame;
     this.#prefix = prefix;
     this.#refusal = { isAllowed: false, rule: prefix + (this.#allow.isEmpty ? 'allow[0] none' : noRule) };
     this.#hasConditions = [...rules.allow, ...rules.deny].some(isConditional);
@@ -63,7 +79,7 @@ class RuleSet implements Policy {
   decideName(host: string): Verdict {
     const denying = this.#deny.host(host, (rule) => rule.ports === undefined && !isConditional(rule));
     if (denying !== undefined) return this.#no(denying);
-    return this.#answer(this.#allow.host(host, () => true));
+    return this.#answer(this.#naming(host, () => true));
   }
 
   decideConnection(destination: Destination): Verdict {
@@ -77,16 +93,26 @@ class RuleSet implements Policy {
     return this.#allowing(destination, (rule) => hasPort(rule, port));
   }
 
-  decideAddress({ port }: Destination, text: string): Verdict {
+  decideAddress(destination: Destination, text: string): Verdict {
+    const { port } = destination;
     const address = parseAddress(text);
     if (address === undefined) return { isAllowed: false, rule: `${this.#prefix}no_address` };
+    if (this.#frame.host.isDaemon(effectiveAddress(address), port)) return daemonAddress;
     const denying = this.#deny.network(address, (rule) => !isConditional(rule) && hasPort(rule, port));
     if (denying !== undefined) return this.#no(denying);
-    const naming = this.#allow.network(address, (rule) => hasPort(rule, port));
+    const { kind, prefixMin } = this.#placeOf(address);
+    if (destination.host === hostServiceName) return this.#decideHost(destination, kind);
+    const naming = this.#allow.network(address, (rule) => hasPort(rule, port), prefixMin);
     if (naming !== undefined) return this.#yes(naming);
-    if (this.#isNamed(address)) return namedAddress;
-    const { kind } = classifyAddress(address);
+    if (kind === 'named') return namedAddress;
     return kind === 'public' ? publicAddress : { isAllowed: false, rule: `${this.#prefix}${kind}_address` };
+  }
+
+  /** The policy names it, and somebody above the policy has to permit it: its writer may be less than the operator. */
+  #decideHost({ port }: Destination, kind: string): Verdict {
+    const verdict = this.#answer(this.#naming(hostServiceName, (rule) => hasPort(rule, port)));
+    if (!verdict.isAllowed || this.#frame.hasCeiling || kind === 'named') return verdict;
+    return { isAllowed: false, rule: `${this.#prefix}host_not_permitted` };
   }
 
   needsRequests(destination: Destination): boolean {
@@ -112,14 +138,14 @@ class RuleSet implements Policy {
 
   /** An address that is not public is not among "everything public": only a range that holds it allows it. */
   #allowing(destination: Destination, test: RuleTest): Verdict {
-    if (destination.host !== undefined) return this.#answer(this.#allow.host(destination.host, test));
+    if (destination.host !== undefined) return this.#answer(this.#naming(destination.host, test));
     const address = parseAddress(destination.address ?? '');
     if (address === undefined) return this.#refusal;
-    const naming = this.#allow.network(address, test);
+    const { kind, prefixMin } = this.#placeOf(address);
+    const naming = this.#allow.network(address, test, prefixMin);
     if (naming !== undefined) return this.#yes(naming);
-    const everything = this.#allow.any(test);
-    const kind = this.#kindOf(address);
-    if (everything === undefined || kind === 'public') return this.#answer(everything);
+    const everything = this.#allow.any(test) ?? this.#allow.network(address, test);
+    if (everything === undefined || kind === 'public' || kind === 'named') return this.#answer(everything);
     return { isAllowed: false, rule: `${this.#prefix}${kind}_address` };
   }
 
@@ -132,13 +158,28 @@ class RuleSet implements Policy {
     return inRange.order < everything.order ? inRange : everything;
   }
 
-  #kindOf(address: Address): string {
-    return this.#isNamed(address) ? 'public' : classifyAddress(address).kind;
+  /** The host behind its name is no host of the Internet: neither `*` nor a wildcard means it. */
+  #naming(host: string, test: RuleTest): PlacedRule | undefined {
+    if (host !== hostServiceName) return this.#allow.host(host, test);
+    return this.#allow.host(host, (rule) => rule.target.kind === 'host' && test(rule));
   }
 
-  #isNamed(address: Address): boolean {
+  /** `prefixMin`: shorter ranges do not name it. `named`: a range of the operator's does, so it counts as public. */
+  #placeOf(address: Address): { readonly kind: string; readonly prefixMin: number } {
     const effective = effectiveAddress(address);
-    return this.#allowRanges.some((range) => cidrContains(range, effective) || cidrContains(range, address));
+    const { kind, prefix } = classifyAddress(effective);
+    const isOwn = this.#frame.host.isOwn(effective);
+    const prefixMin = isOwn ? effective.length * 8 : prefix;
+    const ahead = bitsAhead(address);
+    const isNamed = this.#frame.allowRanges.some(
+      (range) =>
+        (range.prefix >= prefixMin && cidrContains(range, effective)) ||
+        (range.prefix >= ahead + prefixMin && cidrContains(range, address)),
+    );
+    if (isNamed) return { kind: 'named', prefixMin: 0 };
+    // No policy's range names it, in no spelling: a service of the host has its own word.
+    if (kind === 'loopback') return { kind, prefixMin: Number.POSITIVE_INFINITY };
+    return { kind: isOwn ? 'host' : kind, prefixMin };
   }
 
   #answer(rule: PlacedRule | undefined): Verdict {
@@ -154,7 +195,9 @@ class RuleSet implements Policy {
   }
 }
 
-const publicAddress: Verdict = { isAllowed: true, rule: publicAddressRule };
+const publicAddress: Verdict = { isAllowed: true, rule: 'public_address' };
+/** No policy, ceiling or setting allows it: behind it is everything. */
+const daemonAddress: Verdict = { isAllowed: false, rule: 'daemon_address' };
 /** In a range that the operator has named for all. */
 const namedAddress: Verdict = { isAllowed: true, rule: 'SQUASH_EGRESS_ALLOW_CIDRS' };
 

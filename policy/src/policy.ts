@@ -3,6 +3,8 @@
  * it likes; nothing is looked up, resolved or remembered.
  */
 
+import type { Address } from './address/address.ts';
+
 /** Where a program connected to, after the virtual address was translated back. */
 export interface Destination {
   /** Lower case, A-labels, no trailing dot. `undefined`: an address literal was dialled. */
@@ -39,5 +41,10 @@ export interface Policy {
   readonly refusedNames: 'refuse' | 'nxdomain';
 }
 
-/** What `decideAddress` says of an address that is allowed because it is public, and for no other reason. */
-export const publicAddressRule = 'public_address';
+/** The machine that dials, as far as it changes what may be dialled. Addresses are asked for in the form that is reached. */
+export interface DiallingHost {
+  /** One of its interfaces' addresses, private or public. Loopback is a kind of its own. */
+  isOwn(address: Address): boolean;
+  /** Does the daemon listen there? */
+  isDaemon(address: Address, port: number): boolean;
+}

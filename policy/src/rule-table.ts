@@ -6,7 +6,7 @@
  * the answer to "which rule?" does not depend on how they are found.
  */
 import type { PolicyRule } from '@squash/contract/policy';
-import { type Address, effectiveAddress } from './address/address.ts';
+import { type Address, bitsAhead, effectiveAddress } from './address/address.ts';
 import { parseCidr } from './address/cidr.ts';
 
 /** A rule with its place among all of its list. */
@@ -60,11 +60,16 @@ export class RuleTable {
     return first;
   }
 
-  /** The first rule whose range holds the address, in the form given or in the one it reaches. `*` does not count. */
-  network(address: Address, test: RuleTest): PlacedRule | undefined {
+  /**
+   * The first rule whose range holds the address, in the form given or in the one it reaches. `*` does not count.
+   * @param prefixMin shorter ranges do not count either; of the address that is reached
+   */
+  network(address: Address, test: RuleTest, prefixMin = 0): PlacedRule | undefined {
     const effective = effectiveAddress(address);
-    const first = this.#inRanges(effective, test, undefined);
-    return effective === address ? first : this.#inRanges(address, test, first);
+    const isLong = (ahead: number) => (prefix: number) => prefixMin === 0 || prefix >= ahead + prefixMin;
+    const first = this.#inRanges(effective, test, { isLong: isLong(0), before: undefined });
+    if (effective === address) return first;
+    return this.#inRanges(address, test, { isLong: isLong(bitsAhead(address)), before: first });
   }
 
   /** The first `*` that passes the test. */
@@ -72,10 +77,17 @@ export class RuleTable {
     return best(this.#any, test, undefined);
   }
 
-  #inRanges(address: Address, test: RuleTest, before: PlacedRule | undefined): PlacedRule | undefined {
+  #inRanges(
+    address: Address,
+    test: RuleTest,
+    {
+      isLong,
+      before,
+    }: { readonly isLong: (prefix: number) => boolean; readonly before: PlacedRule | undefined },
+  ): PlacedRule | undefined {
     let first = before;
     for (const [prefix, byBytes] of this.#networks[address.length] ?? []) {
-      first = best(byBytes.get(masked(address, prefix)), test, first);
+      if (isLong(prefix)) first = best(byBytes.get(masked(address, prefix)), test, first);
     }
     return first;
   }

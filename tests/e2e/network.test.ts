@@ -101,6 +101,24 @@ describe('a sandbox’s network', () => {
     );
   });
 
+  it('reaches a service of the host by its word, the daemon by none', async () => {
+    const words = [`host.squash.internal:${port}`, `host.squash.internal:${daemon.port}`];
+    await daemon.call('POST', '/cgi-bin/api/sandboxes', {
+      id: 'serving',
+      allow_net: ['other.example', ...words],
+    });
+    assert.match(await get('host.squash.internal', 'serving'), /hello from outside/);
+    const ask = (host: string): Promise<string> =>
+      sh(
+        `printf 'GET /cgi-bin/health HTTP/1.0\\r\\n\\r\\n' | nc -w 5 "$(ip ${host})" ${daemon.port} 2>&1`,
+        'serving',
+      );
+    for (const host of ['host.squash.internal', 'other.example']) {
+      assert.match(await ask(host), /403 [^]*daemon_address/, host);
+    }
+    hits.length = 0;
+  });
+
   it('shows the policy in its canonical form, in info and in /v1', async () => {
     const info = await daemon.call('GET', '/cgi-bin/api/sandboxes/box');
     assert.deepEqual(info.allow_net, ['good.example']);

@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import type { Attempt, Outcome } from './attempt.ts';
 import { outcomeOf } from './attempt.ts';
 import { secretValues, strict, wide } from './secrets.ts';
+import { places } from './world/places.ts';
 import { World } from './world/world.ts';
 
 const surfaces = ['headers', 'query', 'path', 'body'] as const;
@@ -61,7 +62,11 @@ export class Scene implements AsyncDisposable {
       },
       secrets: ['STRICT'],
     });
-    const everything = { allow: ['*', '0.0.0.0/0', '::/0'] };
+    // What is not public is named kind by kind, and the host by its own number.
+    const { metadata, metadata6, own } = places;
+    const kinds = ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', '100.64.0.0/10', '169.254.0.0/16'];
+    const kinds6 = ['fc00::/7', '2001::/32', '2002::/16'];
+    const everything = { allow: ['*', ...kinds, ...kinds6, metadata, metadata6, own] };
     await this.world.create('open', { policy: everything, secrets: [] });
     await this.world.create('wide', { policy: everything, secrets: ['WIDE'] });
     await this.world.create('neighbour', { allow_net: ['only.evil.test'], secrets: [] });

@@ -37,7 +37,7 @@ export class Sandboxes {
   readonly #relays = new Map<number, Set<RelayLink>>();
   /** Sandboxes the daemon has spoken of. */
   readonly #known = new Set<string>();
-  #frame: PolicyFrame = { ceiling: null, allowCidrs: [] };
+  #frame: PolicyFrame = { ceiling: null, allowCidrs: [], listeners: [] };
 
   constructor(options: SandboxesOptions) {
     this.#options = options;
@@ -65,7 +65,8 @@ export class Sandboxes {
 
   /** The daemon's whole truth. @returns the sandboxes whose policy does not compile; everything is refused to them */
   sync(sync: EgressSync): { readonly id: string; readonly message: string }[] {
-    this.#frame = { ceiling: sync.ceiling, allowCidrs: sync.allowCidrs };
+    const { ceiling, allowCidrs, listeners = [] } = sync;
+    this.#frame = { ceiling, allowCidrs, listeners };
     const wanted = new Set<string>(sync.sandboxes.map(({ id }) => id));
     const { names, decisionRows } = this.#options;
     for (const id of new Set([

@@ -7,8 +7,7 @@ import { connect, type Socket } from 'node:net';
 import { type Address, formatAddress, parseAddress } from '@squash/policy/address/address';
 import type { Resolution, Resolver } from '../dns/resolver.ts';
 import { egressLimits as limits } from '../limits.ts';
-import { isOwnAddress } from './own-addresses.ts';
-import { type Destination, type Policy, publicAddressRule, type Verdict } from '@squash/policy/policy';
+import type { Destination, Policy, Verdict } from '@squash/policy/policy';
 import { DialRefused } from '../ports.ts';
 
 export type Targets =
@@ -51,19 +50,13 @@ function judge(destination: Destination, policy: Policy, texts: readonly string[
     const parsed = parseAddress(text);
     if (parsed === undefined) continue;
     const canonical = formatAddress(parsed);
-    const verdict = guarded(policy.decideAddress(destination, canonical), canonical);
+    const verdict = policy.decideAddress(destination, canonical);
     if (verdict.isAllowed) allowed.push(parsed);
     else refused ??= { kind: 'refused', verdict, address: canonical };
   }
   if (allowed.length === 0) return refused ?? { kind: 'unresolved', code: 'ENODATA' };
   allowed.sort((one, other) => one.length - other.length);
   return { kind: 'targets', addresses: allowed.slice(0, limits.dialAddressesMax) };
-}
-
-/** The host itself is reached only where somebody has named its address. */
-function guarded(verdict: Verdict, canonical: string): Verdict {
-  const isUnnamed = verdict.isAllowed && verdict.rule === publicAddressRule;
-  return isUnnamed && isOwnAddress(canonical) ? { isAllowed: false, rule: 'host_address' } : verdict;
 }
 
 /** How long the address at this place of `count` may take. */

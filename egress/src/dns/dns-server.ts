@@ -6,6 +6,7 @@
  * an allowed name is asked for upstream before it gets an address, so that a name which is not there is not there
  * for the program either.
  */
+import { hostServiceName } from '@squash/contract/destination';
 import type { Log } from '@squash/base/log';
 import { classifyAddress } from '@squash/policy/address/ranges';
 import { egressLimits as limits } from '../limits.ts';
@@ -211,6 +212,7 @@ function isOwnName(policy: Policy, host: string, addresses: readonly string[]): 
   const destination = { host, address: undefined, port: 0 };
   return (
     policy.isOpen &&
+    host !== hostServiceName &&
     addresses.every(
       (address) => /^(127\.|::1$)/.test(address) && !policy.decideAddress(destination, address).isAllowed,
     )

@@ -8,6 +8,7 @@
 import { Resolver as Cares } from 'node:dns/promises';
 import { statSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
+import { hostServiceName } from '@squash/contract/destination';
 import { egressLimits as limits } from '../limits.ts';
 import { HostsFile } from './hosts-file.ts';
 
@@ -35,6 +36,13 @@ interface Cached<T> {
   readonly value: T;
   readonly untilMs: number;
 }
+
+/** Where its services listen that are meant for itself; whichever of the two answers. */
+const hostItself: Resolution = {
+  kind: 'addresses',
+  addresses: ['127.0.0.1', '::1'],
+  ttlS: limits.cacheTtlMaxS,
+};
 
 const resolvConf = '/etc/resolv.conf';
 /** How soon a change of resolv.conf is seen: laptops change networks. */
@@ -66,6 +74,7 @@ export class Resolver {
   /** The answer, where it is known without asking anybody. */
   known(host: string): Resolution | undefined {
     const nowMs = this.#options.monoMs();
+    if (host === hostServiceName) return hostItself;
     const listed = this.#hosts.addresses(host, nowMs);
     if (listed !== undefined) return { kind: 'addresses', addresses: listed, ttlS: limits.cacheTtlMinS };
     if (staysHere(host)) return { kind: 'missing' };
@@ -180,7 +189,9 @@ export class Resolver {
 
 /** Names that mean nothing, or nothing to strangers, outside of this host's own files. */
 function staysHere(host: string): boolean {
-  return !host.includes('.') || /\.(local|localdomain|onion|invalid|alt)$/.test(host);
+  return (
+    host === hostServiceName || !host.includes('.') || /\.(local|localdomain|onion|invalid|alt)$/.test(host)
+  );
 }
 
 /** The value, or c-ares's code. */

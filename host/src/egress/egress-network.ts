@@ -8,6 +8,7 @@ import { errorText } from '@squash/base/bug';
 import type { Log } from '@squash/base/log';
 import { pause } from '@squash/base/pause';
 import type { Problem } from '@squash/contract/daemon';
+import type { Listener } from '@squash/contract/egress-protocol';
 import type { SandboxId } from '@squash/contract/ids';
 import { limits } from '@squash/contract/limits';
 import type { PolicySource } from '@squash/contract/policy';
@@ -24,6 +25,8 @@ import type { TrustLayers } from './trust-layers.ts';
 export interface EgressNetworkOptions extends Omit<SupervisorOptions, 'onUp'> {
   readonly ceiling: PolicySource | undefined;
   readonly allowRanges: readonly string[];
+  /** Where the daemon is going to listen; with port 0 it is not known yet. */
+  readonly listen: { readonly host: string; readonly port: number | undefined };
   /** Undefined: no TLS is read (`SQUASH_PROXY_HTTPS=0`). */
   readonly trust: TrustLayers | undefined;
   readonly secrets: SecretsFileKeeper;
@@ -41,9 +44,27 @@ export class EgressNetwork implements SandboxNetwork, AsyncDisposable {
   readonly #stopping = new AbortController();
   #isApplyingAgain = false;
   #supervisor: EgressSupervisor | undefined;
+  #listeners: readonly Listener[];
 
   constructor(options: EgressNetworkOptions) {
     this.#options = options;
+    const { host, port } = options.listen;
+    this.#listeners = port === undefined || port === 0 ? [] : [{ address: host, port }];
+  }
+
+  /** Where the daemon listens in the end: no sandbox reaches that. */
+  async listensAt(listen: { readonly host: string; readonly port: number } | null): Promise<void> {
+    const now = listen === null ? [] : [{ address: listen.host, port: listen.port }];
+    if (JSON.stringify(now) === JSON.stringify(this.#listeners)) return;
+    this.#listeners = now;
+    // Down: the sync of its next start says so.
+    if ((await this.#supervisor?.up()) !== true) return;
+    try {
+      await this.#sync();
+    } catch (error) {
+      // It is ending: whoever takes its place is told.
+      this.#options.log.error('egress.listeners', { error: errorText(error) });
+    }
   }
 
   get client(): EgressClient {
@@ -164,6 +185,7 @@ export class EgressNetwork implements SandboxNetwork, AsyncDisposable {
       const { problems } = await this.client.sync({
         ceiling: ceiling === undefined ? null : toJson(ceiling),
         allowCidrs: [...allowRanges],
+        listeners: [...this.#listeners],
         interceptsTls: trust !== undefined,
         sandboxes: [...this.#rulesOf()].map(([id, { policy, secrets }]) => ({
           id,

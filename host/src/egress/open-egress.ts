@@ -60,6 +60,7 @@ export async function openEgress({
     },
     trust: config.interceptsTls ? await trustLayers(dataDir, launcher) : undefined,
     ...rules,
+    listen: config.listen,
     secrets,
     log,
   });

@@ -67,7 +67,8 @@ test('classifyAddress() knows each special range', () => {
   const expected: Record<string, string> = {
     '127.0.0.1': 'loopback',
     '127.255.255.255': 'loopback',
-    '0.0.0.0': 'reserved',
+    '0.0.0.0': 'loopback',
+    '0.0.0.1': 'reserved',
     '10.1.2.3': 'private',
     '172.15.255.255': 'public',
     '172.16.0.0': 'private',
@@ -92,7 +93,7 @@ test('classifyAddress() knows each special range', () => {
     '240.0.0.1': 'reserved',
     '255.255.255.255': 'broadcast',
     '8.8.8.8': 'public',
-    '::': 'reserved',
+    '::': 'loopback',
     '::1': 'loopback',
     '::7f00:1': 'reserved',
     '::ffff:127.0.0.1': 'loopback',

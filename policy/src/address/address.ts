@@ -67,6 +67,11 @@ export function effectiveAddress(address: Address): Address {
   return address;
 }
 
+/** How much longer a range is when it is written in the form given than in the one that is reached. */
+export function bitsAhead(address: Address): number {
+  return (address.length - effectiveAddress(address).length) * 8;
+}
+
 function startsWith(address: Address, prefix: Uint8Array): boolean {
   return address.length === 16 && prefix.every((byte, at) => address[at] === byte);
 }

@@ -26,6 +26,11 @@ export interface AddressClass {
   readonly kind: AddressKind;
   /** The range that decided, in CIDR notation; `undefined` for a public address. */
   readonly range: string | undefined;
+  /**
+   * Its length. A range that holds the address and is at least this long lies inside: whoever wrote it meant this kind of
+   * place. 0 for a public address.
+   */
+  readonly prefix: number;
 }
 
 /** The first that contains the address counts. */
@@ -36,7 +41,8 @@ const special: readonly (readonly [range: string, kind: AddressKind])[] = [
   ['100.100.100.200', 'metadata'], // Alibaba
   ['168.63.129.16', 'metadata'], // Azure's host agent: a public number that never leaves the machine's host
   ['192.0.0.192', 'metadata'], // Oracle
-  ['0.0.0.0/8', 'reserved'], // "this network": Linux connects 0.0.0.0 to the host itself
+  ['0.0.0.0', 'loopback'], // Linux connects it to the host itself
+  ['0.0.0.0/8', 'reserved'], // "this network"
   ['10.0.0.0/8', 'private'],
   ['100.64.0.0/10', 'shared'], // carrier-grade NAT, also used by VPNs and by clouds inside
   ['127.0.0.0/8', 'loopback'],
@@ -53,6 +59,7 @@ const special: readonly (readonly [range: string, kind: AddressKind])[] = [
   ['255.255.255.255', 'broadcast'],
   ['240.0.0.0/4', 'reserved'],
   ['::1', 'loopback'],
+  ['::', 'loopback'], // as 0.0.0.0
   ['::/96', 'reserved'], // also the old "IPv4-compatible" form
   ['64:ff9b:1::/48', 'tunnel'], // NAT64 of the local network: what is behind it is not known
   ['100::/64', 'reserved'], // discard
@@ -79,14 +86,14 @@ interface Row {
 const rows: readonly Row[] = special.map(([range, kind]) => {
   const cidr = parseCidr(range);
   if (cidr === undefined) throw new Error(`"${range}" is no range`);
-  return { cidr, answer: { kind, range } };
+  return { cidr, answer: { kind, range, prefix: cidr.prefix } };
 });
 const rowsByLength: Readonly<Record<number, readonly Row[]>> = {
   4: rows.filter(({ cidr }) => cidr.base.length === 4),
   16: rows.filter(({ cidr }) => cidr.base.length === 16),
 };
-const internet: AddressClass = { kind: 'public', range: undefined };
-const elsewhere: AddressClass = { kind: 'reserved', range: 'outside 2000::/3' };
+const internet: AddressClass = { kind: 'public', range: undefined, prefix: 0 };
+const elsewhere: AddressClass = { kind: 'reserved', range: 'outside 2000::/3', prefix: 3 };
 
 /** Mapped and NAT64 forms are judged as the IPv4 address they reach. */
 export function classifyAddress(address: Address): AddressClass {
