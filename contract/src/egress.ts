@@ -14,6 +14,7 @@ const ruleAnswerSchema = z.union([
     ports: z.array(z.string()).optional(),
     methods: z.array(z.string()).optional(),
     paths: z.array(z.string()).optional(),
+    upgrades: z.array(z.string()).optional(),
   }),
 ]);
 

@@ -13,7 +13,7 @@ function sentence(schema: z.ZodType, value: unknown): string {
 
 test('issueSentence names the place and what may stand there', () => {
   const allowOne =
-    'allow[1]: a rule has "to" (a destination or a list of them) and may have "ports", "methods" and "paths", each a list';
+    'allow[1]: a rule has "to" (a destination or a list of them) and may have "ports", "methods", "paths" and "upgrades", each a list';
   const table: readonly (readonly [z.ZodType, unknown, string])[] = [
     [secretChangeSchema, { value: 'short' }, 'value must have at least 8 characters'],
     [secretChangeSchema, { value: 'x'.repeat(9000) }, 'value must have at most 8192 characters'],

@@ -182,6 +182,11 @@ test('a policy names the rule that is wrong', () => {
   assert.match(message({ allow: [{ to: 'a', paths: ['v1'] }] }), /begins with "\/"/);
   assert.match(message({ allow: [{ to: 'a', paths: ['/a/../b'] }] }), /begins with "\/"/);
   assert.match(message({ deny: [{ to: '10.0.0.0/8', methods: ['GET'] }] }), /a name behind the range/);
+  assert.match(
+    message({ deny: [{ to: 'a', upgrades: ['websocket'] }] }),
+    /^deny\[0\]\.upgrades stands in "allow"/,
+  );
+  assert.match(message({ allow: [{ to: 'a', upgrades: ['h2c'] }] }), /"h2c" is no protocol to change to/);
   assert.match(message({ allow: [{ host: 'a' }] }), /a rule has "to"/);
   assert.match(message({ alow: ['a'] }), /alow/);
   assert.equal(message({ allow: [{ to: 'a', paths: ['/', '/v1', '/v1/'] }] }), 'taken');

@@ -51,12 +51,15 @@ const ruleObjectSchema = z.strictObject({
     .describe('443 or "8000-8999"; for destinations that name no port'),
   methods: parts('HTTP methods').optional(),
   paths: parts('HTTP paths, each with everything below it: `/v1` is `/v1` and `/v1/…`').optional(),
+  upgrades: parts(
+    'protocols that a request may change to where methods or paths are looked at, such as `websocket`; what follows is no request',
+  ).optional(),
 });
 
 const ruleSchema = z.union([z.string().max(patternCharsMax), ruleObjectSchema], {
   error: (issue) =>
     typeof issue.input === 'object' && issue.input !== null
-      ? `${placeOf(issue.path)}: a rule has "to" (a destination or a list of them) and may have "ports", "methods" and "paths", each a list`
+      ? `${placeOf(issue.path)}: a rule has "to" (a destination or a list of them) and may have "ports", "methods", "paths" and "upgrades", each a list`
       : `${placeOf(issue.path)}: a rule is a destination or an object with "to"`,
 });
 
@@ -68,6 +71,7 @@ export type PolicyRuleSource =
       readonly ports?: readonly string[];
       readonly methods?: readonly string[];
       readonly paths?: readonly string[];
+      readonly upgrades?: readonly string[];
     };
 
 export interface PolicySource {
@@ -151,11 +155,16 @@ function checkRule(
   }
   const methods = rule.methods?.map((method) => checkMethod(method, complain));
   const paths = rule.paths?.map((path) => checkPath(path, complain));
+  if (rule.upgrades !== undefined && list === 'deny') {
+    complain(['upgrades'], '.upgrades stands in "allow": what no rule names there is refused');
+  }
+  const upgrades = rule.upgrades?.map((protocol) => checkUpgrade(protocol, complain));
   return {
     to,
     ...(ports !== undefined && { ports }),
     ...(methods !== undefined && { methods }),
     ...(paths !== undefined && { paths }),
+    ...(upgrades !== undefined && { upgrades }),
   };
 }
 
@@ -230,6 +239,14 @@ function checkMethod(text: string, complain: Report): string {
   return text.toUpperCase();
 }
 
+/** HTTP and TLS under another name would bring requests that nobody reads: they are never changed to. */
+function checkUpgrade(text: string, complain: Report): string {
+  if (!/^[A-Za-z0-9][A-Za-z0-9./_+-]{0,63}$/.test(text) || /^(?:h2c|h2|http|tls)\b/i.test(text)) {
+    complain(['upgrades'], `.upgrades "${text.slice(0, 64)}" is no protocol to change to: write "websocket"`);
+  }
+  return text.toLowerCase();
+}
+
 /** Paths are compared decoded and without `.` and `..`, so a prefix that is not can never match. */
 function checkPath(text: string, complain: Report): string {
   const segments = text.split('/').slice(1);
@@ -290,6 +307,8 @@ export interface PolicyRule {
   /** Set: concerns HTTP requests with one of these methods only. */
   readonly methods: readonly string[] | undefined;
   readonly paths: readonly string[] | undefined;
+  /** Lower case: what a request that is read may change to. */
+  readonly upgrades: readonly string[] | undefined;
 }
 
 export interface PolicyRules {
@@ -307,7 +326,7 @@ export function policyRules(source: PolicySource): PolicyRules {
 
 function expand(place: string, rule: PolicyRuleSource): readonly PolicyRule[] {
   if (rule === nothing) return [];
-  const { to, ports, methods, paths }: Exclude<PolicyRuleSource, string> =
+  const { to, ports, methods, paths, upgrades }: Exclude<PolicyRuleSource, string> =
     typeof rule === 'string' ? { to: [rule] } : rule;
   const ranges = ports?.map((port) => portRange(port));
   return to.flatMap((text) => {
@@ -320,6 +339,7 @@ function expand(place: string, rule: PolicyRuleSource): readonly PolicyRule[] {
         ports: pattern.ports === undefined ? ranges : [pattern.ports],
         methods,
         paths,
+        upgrades,
       }),
     );
   });

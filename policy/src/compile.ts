@@ -13,7 +13,7 @@ import { type PolicyRule, type PolicySource, policyRules } from '@squash/contrac
 import { type Address, bitsAhead, effectiveAddress, parseAddress } from './address/address.ts';
 import { type Cidr, cidrContains } from './address/cidr.ts';
 import { classifyAddress } from './address/ranges.ts';
-import type { Destination, DiallingHost, Policy, Verdict } from './policy.ts';
+import type { Destination, DiallingHost, Policy, RequestAsked, Verdict } from './policy.ts';
 import { type PlacedRule, RuleTable, type RuleTest } from './rule-table.ts';
 
 export interface PolicyParts {
@@ -45,11 +45,6 @@ export function compilePolicy({ policy, ceiling, allowRanges, host = nowhere }: 
   const own = new RuleSet(policy, '', frame);
   if (ceiling === undefined) return own;
   return new Limited(own, new RuleSet(ceiling, 'ceiling ', frame));
-}
-
-interface HttpRequest {
-  readonly method: string;
-  readonly path: string;
 }
 
 class RuleSet implements Policy {
@@ -125,7 +120,7 @@ class RuleSet implements Policy {
     return this.#allowing(destination, concerns).isAllowed;
   }
 
-  decideRequest(destination: Destination, request: HttpRequest): Verdict {
+  decideRequest(destination: Destination, request: RequestAsked): Verdict {
     const concerns: RuleTest = (rule) => hasPort(rule, destination.port) && hasRequest(rule, request);
     const denying = this.#find(
       this.#deny,
@@ -133,7 +128,14 @@ class RuleSet implements Policy {
       (rule) => hasPort(rule, destination.port) && isDeniedRequest(rule, request),
     );
     if (denying !== undefined) return this.#no(denying);
-    return this.#allowing(destination, concerns);
+    const verdict = this.#allowing(destination, concerns);
+    const { upgrade } = request;
+    if (!verdict.isAllowed || upgrade === undefined || !this.needsRequests(destination)) return verdict;
+    const changing = this.#allowing(
+      destination,
+      (rule) => concerns(rule) && rule.upgrades?.includes(upgrade) === true,
+    );
+    return changing.isAllowed ? changing : { isAllowed: false, rule: `${this.#prefix}upgrade_not_allowed` };
   }
 
   /** An address that is not public is not among "everything public": only a range that holds it allows it. */
@@ -234,7 +236,7 @@ class Limited implements Policy {
     return this.#own.needsRequests(destination) || this.#ceiling.needsRequests(destination);
   }
 
-  decideRequest(destination: Destination, request: HttpRequest): Verdict {
+  decideRequest(destination: Destination, request: RequestAsked): Verdict {
     return both(
       this.#own.decideRequest(destination, request),
       this.#ceiling.decideRequest(destination, request),
@@ -255,14 +257,20 @@ function hasPort({ ports }: PolicyRule, port: number): boolean {
   return ports === undefined || ports.some(({ first, last }) => port >= first && port <= last);
 }
 
-function hasRequest({ methods, paths }: PolicyRule, { method, path }: HttpRequest): boolean {
-  if (methods !== undefined && !methods.includes(method)) return false;
+function hasRequest({ methods, paths }: PolicyRule, { method, path }: RequestAsked): boolean {
+  if (!hasMethod(methods, method)) return false;
   return paths === undefined || paths.some((prefix) => isBelow(path, prefix));
 }
 
+/** HEAD is GET without the body. */
+function hasMethod(methods: PolicyRule['methods'], method: string): boolean {
+  if (methods === undefined || methods.includes(method)) return true;
+  return method === 'HEAD' && methods.includes('GET');
+}
+
 /** Some servers make no difference between `/Admin` and `/admin`: what is denied is denied in both. */
-function isDeniedRequest({ methods, paths }: PolicyRule, { method, path }: HttpRequest): boolean {
-  if (methods !== undefined && !methods.includes(method.toUpperCase())) return false;
+function isDeniedRequest({ methods, paths }: PolicyRule, { method, path }: RequestAsked): boolean {
+  if (!hasMethod(methods, method.toUpperCase())) return false;
   const folded = path.toLowerCase();
   return paths === undefined || paths.some((prefix) => isBelow(folded, prefix.toLowerCase()));
 }

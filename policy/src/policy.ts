@@ -14,6 +14,13 @@ export interface Destination {
   readonly port: number;
 }
 
+export interface RequestAsked {
+  readonly method: string;
+  readonly path: string;
+  /** The protocol it changes to, lower case. What comes behind it is no request, so a rule has to allow that. */
+  readonly upgrade?: string | undefined;
+}
+
 /** One answer of a policy. `rule` is what a person can find again in the policy: `allow[3] *.npmjs.org:443`. */
 export interface Verdict {
   readonly isAllowed: boolean;
@@ -31,10 +38,7 @@ export interface Policy {
   /** Must requests to this destination be read because an HTTP rule (method, path) concerns it? */
   needsRequests(destination: Destination): boolean;
   /** For HTTP(S) that is read. `path` is percent-decoded once and normalised by the caller. */
-  decideRequest(
-    destination: Destination,
-    request: { readonly method: string; readonly path: string },
-  ): Verdict;
+  decideRequest(destination: Destination, request: RequestAsked): Verdict;
   /** True where every public host is allowed and no rule restricts: TLS names then need no check against the address. */
   readonly isOpen: boolean;
   /** `refuse` (a refused name gets a virtual address, so the refusal is explained at connection time) or `nxdomain`. */

@@ -17,11 +17,12 @@ export class Http1Front implements FrontExchange {
   #isChunked = false;
   #hasContinued = false;
 
-  constructor(request: IncomingMessage, response: ServerResponse) {
+  /** @param upgrade what it is served as changing to */
+  constructor(request: IncomingMessage, response: ServerResponse, upgrade?: string) {
     this.#request = request;
     this.#response = response;
     this.#expectsContinue = tokens(valueOf(request.rawHeaders, 'expect')).includes('100-continue');
-    this.head = headOf(request, this.#expectsContinue);
+    this.head = { ...headOf(request, this.#expectsContinue), upgrade: upgrade?.toLowerCase() };
     // What the server sends is passed on, its date too.
     response.sendDate = false;
     // The exchange hears of the same from `onGone`.

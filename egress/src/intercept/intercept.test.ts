@@ -177,7 +177,19 @@ test('a denied path is answered with a 403 that names the rule, as JSON, HTML or
   assert.match(html, /<!doctype html>/);
   assert.doesNotMatch(html, /<script>/);
   assert.match(await curl(to, '/ok', '-X', 'DELETE'), /does not allow DELETE/);
-  assert.match(await curl(to, '/ok', '-H', 'X-HTTP-Method-Override: DELETE'), /does not allow/);
+  assert.match(await curl(to, '/ok', '--head', '-w', '%{http_code}'), /200$/);
+  for (const name of ['X-HTTP-Method-Override', 'X_HTTP_Method', 'x-method']) {
+    assert.match(await curl(to, '/ok', '-H', `${name}: DELETE`), /does not allow/, name);
+  }
+  for (const query of [
+    '_method=DELETE',
+    'a=b&_METHOD=delete',
+    'x-http-method-override=PUT',
+    '%5fmethod=PUT',
+  ]) {
+    assert.match(await curl(to, `/ok?${query}`), /does not allow/, query);
+  }
+  assert.match(await curl(to, '/ok', '-H', 'X_Original_URL: /no'), /does not allow/);
   for (const path of [
     '/ok/../no',
     '/ok/%2e%2e/no',
@@ -187,10 +199,19 @@ test('a denied path is answered with a 403 that names the rule, as JSON, HTML or
     '/ok/..;/no',
     '//no',
     '/ok/%00',
+    '/ok/%u002e%u002e/no',
+    '/ok/%c0%ae%c0%ae/no',
   ]) {
     assert.match(await curl(to, path, '-g'), /Squash: /, path);
   }
   assert.equal(parse(await curl(to, '/ok/a%2fb')).url, '/ok/a%2fb');
+  await using denying = await Intercepted.start({
+    policy: { allow: [host], deny: [{ to: host, paths: ['/no'] }] },
+  });
+  for (const path of ['/no.', '/NO...', '/no%20', '/no::$DATA', '/no./x', '/%ef%bd%8eo']) {
+    assert.match(await curl(denying, path, '-g'), /does not allow/, path);
+  }
+  assert.equal(parse(await curl(denying, '/node.js')).url, '/node.js');
 });
 
 test('a refused connection answers every request with the rule, over TLS in both versions and in plain HTTP', async () => {

@@ -163,7 +163,7 @@ class ConnectionLife implements Disposable {
   }
 
   upgrade(upgrade: UpgradeRequest): void {
-    const front = new Http1Front(upgrade.request, upgrade.response);
+    const front = new Http1Front(upgrade.request, upgrade.response, wantedProtocol(upgrade.request) ?? '');
     this.#begin(front, (live) => serveUpgrade(upgrade, live, this.#context));
   }
 

@@ -5,7 +5,7 @@
 import type { Verdict } from '@squash/policy/policy';
 import type { InterceptedConnection } from '../ports.ts';
 import { agree } from './authority.ts';
-import { valuesOf } from './headers.ts';
+import { fieldsOf } from './headers.ts';
 import type { HeaderList, RequestHead } from './message.ts';
 import { pathReadings } from './path-readings.ts';
 import type { Refusal } from './refusal-page.ts';
@@ -15,9 +15,26 @@ export type Judgement =
   /** `rule` is what the decision log gets. */
   | { readonly kind: 'refuse'; readonly refusal: Refusal; readonly rule: string };
 
-/** Frameworks take these for the method or the path that was meant. */
-const methodOverrides = ['x-http-method-override', 'x-http-method', 'x-method-override'] as const;
-const pathOverrides = ['x-original-url', 'x-rewrite-url'] as const;
+/** Frameworks take these headers for the method or the path that was meant, written with `-` or `_`. */
+const methodOverrides: ReadonlySet<string> = new Set([
+  'x-http-method-override',
+  'x-http-method',
+  'x-method-override',
+  'x-method',
+]);
+const pathOverrides: ReadonlySet<string> = new Set([
+  'x-original-url',
+  'x-original-uri',
+  'x-rewrite-url',
+  'x-override-url',
+]);
+/** … and these words of a query. In the body of a form they are not looked for: docs/network.md says so. */
+const methodWords: ReadonlySet<string> = new Set([
+  ...methodOverrides,
+  '-method',
+  '-httpmethod',
+  '$httpmethod',
+]);
 /** All of them together, in one request: each is asked of the policy with every reading of each other. */
 const overridesMax = 4;
 
@@ -33,7 +50,10 @@ export function judge(head: RequestHead, connection: InterceptedConnection): Jud
   const { target, authority } = agreement;
   // Where no rule is about requests, one answer holds for all of them.
   if (!policy.needsRequests(destination)) {
-    const verdict = policy.decideRequest(destination, { method: head.method, path: target });
+    const verdict = policy.decideRequest(destination, {
+      method: head.method,
+      path: target,
+    });
     return verdict.isAllowed
       ? { kind: 'go', target, authority, rule: verdict.rule }
       : denied(verdict, head, connection);
@@ -42,9 +62,10 @@ export function judge(head: RequestHead, connection: InterceptedConnection): Jud
   if (readings === undefined)
     return badRequest('ambiguous_path', 'the request’s path can be read in several ways');
   let rule = '';
-  for (const method of methodsOf(head)) {
+  const { upgrade } = head;
+  for (const method of methodsOf(head, target)) {
     for (const path of readings) {
-      const verdict = policy.decideRequest(destination, { method, path });
+      const verdict = policy.decideRequest(destination, { method, path, upgrade });
       if (!verdict.isAllowed) return denied(verdict, head, connection);
       rule ||= verdict.rule;
     }
@@ -79,18 +100,35 @@ function badRequest(code: string, message: string): Judgement & { kind: 'refuse'
   return { kind: 'refuse', rule: code, refusal: { status, code, message, rule: code } };
 }
 
-function methodsOf({ method, headers }: RequestHead): Set<string> {
-  const others = methodOverrides
-    .flatMap((name) => valuesOf(headers, name))
-    .map((text) => text.trim().toUpperCase());
-  return new Set([method, ...others.filter((text) => text !== '')]);
+function methodsOf({ method, headers }: RequestHead, target: string): Set<string> {
+  const others = [...overridesIn(headers, methodOverrides), ...methodsInQuery(target)]
+    .map((text) => text.trim().toUpperCase())
+    .filter((text) => text !== '');
+  return new Set([method, ...others]);
+}
+
+function methodsInQuery(target: string): string[] {
+  const at = target.indexOf('?');
+  if (at < 0) return [];
+  const words = new URLSearchParams(target.slice(at + 1));
+  return Array.from(words).flatMap(([name, value]) => (methodWords.has(folded(name)) ? [value] : []));
+}
+
+/** CGI and its heirs make one of `X-Method` and `X_Method`. */
+function folded(name: string): string {
+  return name.toLowerCase().replaceAll('_', '-');
+}
+
+function overridesIn(headers: HeaderList, names: ReadonlySet<string>): string[] {
+  return Array.from(fieldsOf(headers)).flatMap(([name, value]) => (names.has(folded(name)) ? [value] : []));
 }
 
 /** Undefined also where so much is overridden that nobody can mean it. */
 function readingsOf(target: string, headers: HeaderList): readonly string[] | undefined {
-  const overrides = [...methodOverrides, ...pathOverrides].flatMap((name) => valuesOf(headers, name));
-  if (overrides.length > overridesMax) return undefined;
-  const all = [target, ...pathOverrides.flatMap((name) => valuesOf(headers, name))].map(pathReadings);
+  const paths = overridesIn(headers, pathOverrides);
+  const methods = overridesIn(headers, methodOverrides).length + methodsInQuery(target).length;
+  if (methods + paths.length > overridesMax) return undefined;
+  const all = [target, ...paths].map(pathReadings);
   const known = all.filter((readings) => readings !== undefined);
   return known.length === all.length ? known.flat() : undefined;
 }

@@ -15,12 +15,15 @@ export class LiveExchange {
   readonly front: FrontExchange;
   readonly #connection: InterceptedConnection;
   readonly #gone = new AbortController();
+  /** What has left HTTP is framed from its beginning, or never. */
+  readonly #isGoverned: boolean;
   /** Those that can still be put into it. */
   #traffic: TrafficSecrets | undefined;
 
   constructor(front: FrontExchange, connection: InterceptedConnection) {
     this.front = front;
     this.#connection = connection;
+    this.#isGoverned = this.#needsRequests;
     front.onGone(() => this.giveUp());
   }
 
@@ -59,8 +62,14 @@ export class LiveExchange {
     return true;
   }
 
+  get #needsRequests(): boolean {
+    const { policy, destination } = this.#connection;
+    return policy.needsRequests(destination);
+  }
+
   #isStillRight(): boolean {
     if (judge(this.front.head, this.#connection).kind === 'refuse') return false;
+    if (this.front.head.upgrade !== undefined && this.#needsRequests && !this.#isGoverned) return false;
     const { destination, secrets } = this.#connection;
     return this.#traffic === undefined || this.#traffic.isSameFor(destination, secrets.traffic);
   }

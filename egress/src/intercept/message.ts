@@ -20,6 +20,8 @@ export interface RequestHead {
   readonly headers: HeaderList;
   readonly hasBody: boolean;
   readonly expectsContinue: boolean;
+  /** What it leaves HTTP for, lower case; undefined: it is an ordinary request. */
+  readonly upgrade?: string | undefined;
   /** Why the message is refused before anything else is looked at; undefined: it is well formed. */
   readonly malformed: string | undefined;
 }

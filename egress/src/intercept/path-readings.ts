@@ -12,15 +12,19 @@ const decodingsMax = 3;
 /** Of a path that has to be read more than once. Servers take 8 KiB at most; ordinary paths may be as long as headers. */
 const oddCharsMax = 2_048;
 
-/** Letters that mean themselves everywhere, in segments that are not `.` or `..`. */
-const ordinary = /^(?:\/(?!\.{1,2}(?:\/|$))[A-Za-z0-9\-._~!$&'()*+,=:@]+)*\/?$/;
+/** Letters that mean themselves everywhere, in segments that end with no dot and no stream of a file. */
+const ordinary =
+  /^(?:\/(?:\.{3,}|(?![^/]*:\$)[A-Za-z0-9\-._~!$&'()*+,=:@]*[A-Za-z0-9\-_~!$&'()*+,=:@]))*\/?$/;
+
+/** Escapes that no standard knows and some servers do: `%u002f`, and bytes of UTF-8 that are longer than they need be. */
+const foreign = /%u[0-9a-f]{4}|%c[01]%[89ab][0-9a-f]|%e0%[89][0-9a-f]%|%f0%8[0-9a-f]%/i;
 
 /**
  * Normalised, percent-decoded paths without query, most literal first. Undefined: no server could read it in a
  * way that can be judged (control characters, too many layers of escapes, odd at a great length).
  */
 export function pathReadings(target: string): readonly string[] | undefined {
-  const path = target.split('?', 1)[0] ?? '';
+  const path = (target.split('?', 1)[0] ?? '').replaceAll(/[\x80-\xff]/g, escapedByte);
   if (path === '*') return ['*'];
   // No client sends one, and some servers end the path there.
   if (!path.startsWith('/') || path.includes('#')) return undefined;
@@ -29,7 +33,7 @@ export function pathReadings(target: string): readonly string[] | undefined {
   const readings = new Set<string>();
   let text = path;
   for (let depth = 0; ; depth += 1) {
-    if (hasControl(text)) return undefined;
+    if (hasControl(text) || foreign.test(text)) return undefined;
     for (const reading of variants(text)) readings.add(decodeOnce(reading) ?? reading);
     for (const reading of variants(text)) readings.add(reading);
     const decoded = decodeOnce(text);
@@ -39,13 +43,29 @@ export function pathReadings(target: string): readonly string[] | undefined {
   }
 }
 
-/** With and without the peculiarities of servers: backslashes, parameters of segments, doubled slashes, an end at an undone `#` or `?`. */
+/**
+ * With and without the peculiarities of servers: backslashes, parameters of segments, doubled slashes, an end at an undone `#`
+ * or `?`, wide letters; and what Windows leaves off a file's name.
+ */
 function variants(path: string): string[] {
   const slashes = path.replaceAll('\\', '/');
   const bare = slashes.replaceAll(/;[^/]*/g, '');
   const ends = [path, path.split('#', 1), path.split('?', 1)].flat();
-  const written = [...ends, slashes, bare].flatMap((text) => [text, text.replaceAll(/\/{2,}/g, '/')]);
+  const plain = slashes.normalize('NFKC').replaceAll('\\', '/');
+  const file = plain.split('/').map(fileName).join('/');
+  const written = [...ends, slashes, bare, plain, file].flatMap((text) => [
+    text,
+    text.replaceAll(/\/{2,}/g, '/'),
+  ]);
   return Array.from(new Set(written), withoutDots);
+}
+
+/** Without dots and spaces at its end, and without the name of its first stream. Names that are dots alone stay. */
+function fileName(segment: string): string {
+  const name = segment.replace(/(?:::\$data|:\$i30:\$index_allocation)$/i, '');
+  let end = name.length;
+  while (end > 0 && (name[end - 1] === '.' || name[end - 1] === ' ')) end -= 1;
+  return end === 0 ? name.replaceAll(' ', '') : name.slice(0, end);
 }
 
 /** RFC 3986, 5.2.4, with `%2e` read as a dot. */
@@ -73,6 +93,11 @@ function decodeOnce(text: string): string | undefined {
   );
   // A name in UTF-8 is what the rule is written in.
   return Buffer.from(bytes, 'latin1').toString('utf8');
+}
+
+/** Bytes that should have been escaped mean what they mean escaped. */
+function escapedByte(byte: string): string {
+  return `%${byte.charCodeAt(0).toString(16)}`;
 }
 
 function hasControl(text: string): boolean {

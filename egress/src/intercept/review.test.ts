@@ -13,7 +13,7 @@ import {
 } from '../../../tests/support/intercepted.ts';
 import { waitFor } from '../../../tests/support/wait.ts';
 
-const wide = { allow: [{ to: host, paths: ['/ws', '/events'] }] };
+const wide = { allow: [{ to: host, paths: ['/ws', '/events'], upgrades: ['websocket'] }] };
 const narrow = { allow: [{ to: host, paths: ['/other'] }] };
 const other = { placeholder: 'other-placeholder-0123456789', value: 'other-value-9876543210' };
 const { KEY } = everySurface.secrets;

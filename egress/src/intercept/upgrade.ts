@@ -1,7 +1,11 @@
 /**
  * A connection that leaves HTTP: WebSocket, whose messages are looked through like bodies, and other protocols, which
  * are only watched: nothing in them can be replaced, as nobody here knows how they are framed.
+ *
+ * What a newcomer would get wrong: a server in front of another one may say 101 and go on to read requests. Where a rule is
+ * about requests, what follows is WebSocket's frames and nothing else, so that no request stands in it.
  */
+import { createHash } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { PlaceholderElsewhere, RequestSecrets } from '../secrets/request-secrets.ts';
@@ -10,6 +14,7 @@ import type { ByteFilter } from '../secrets/stream-filter.ts';
 import { type ExchangeContext, passAnswer, Recorder, refuse, settleFailure, type Tally } from './exchange.ts';
 import { fieldsOf, valueOf, without } from './headers.ts';
 import { judge } from './judgement.ts';
+import { type HeaderList, UpstreamFailed } from './message.ts';
 import type { LiveExchange } from './live-exchange.ts';
 import { pump } from './pump.ts';
 import { answerOf, failureOf, openUpgrade } from './upstream-http1.ts';
@@ -77,10 +82,10 @@ async function switchProtocols(switching: Switching, context: ExchangeContext, r
   const secrets = new RequestSecrets(traffic, context.connection.destination);
   route.tally.secrets = secrets.used;
   const protocol = wantedProtocol(request) ?? '';
+  const isGoverned = context.connection.policy.needsRequests(context.connection.destination);
+  const isFramed = isWebSocket(protocol) && (isGoverned || !traffic.isEmpty);
   // Compressed messages could not be looked through.
-  const headers = traffic.isEmpty
-    ? front.head.headers
-    : without(front.head.headers, 'sec-websocket-extensions');
+  const headers = !isFramed ? front.head.headers : without(front.head.headers, 'sec-websocket-extensions');
   const outgoing = openUpgrade(
     context.connect,
     {
@@ -103,12 +108,15 @@ async function switchProtocols(switching: Switching, context: ExchangeContext, r
     );
   });
   outgoing.on('upgrade', (message, server, first) => {
+    if (isGoverned && !hasChanged(message, protocol, front.head.headers)) {
+      server.destroy();
+      return reject(new UpstreamFailed('the server changes to another protocol than it was asked for'));
+    }
     response.detachSocket(socket as Parameters<typeof response.detachSocket>[0]);
     socket.write(switchHead(message, responses));
     server.unshift(first);
     socket.unshift(switching.first);
-    const isWebSocket = protocol.toLowerCase() === 'websocket';
-    bridge({ socket, server }, filtersOf({ secrets, responses, isWebSocket }), route.tally).then(
+    bridge({ socket, server }, filtersOf({ secrets, responses, isFramed }), route.tally).then(
       resolve,
       reject,
     );
@@ -116,6 +124,21 @@ async function switchProtocols(switching: Switching, context: ExchangeContext, r
   live.onGone(() => outgoing.destroy());
   outgoing.end();
   await promise;
+}
+
+function isWebSocket(protocol: string): boolean {
+  return protocol.toLowerCase() === 'websocket';
+}
+
+/** The handshake's own proof that the server has read what it answers (RFC 6455, 4.2.2). */
+function hasChanged(message: IncomingMessage, protocol: string, asked: HeaderList): boolean {
+  const changed = valueOf(message.rawHeaders, 'upgrade');
+  if (changed.toLowerCase() !== protocol.toLowerCase()) return false;
+  if (!isWebSocket(protocol)) return true;
+  const proof = createHash('sha1').update(
+    `${valueOf(asked, 'sec-websocket-key')}258EAFA5-E914-47DA-95CA-C5AB0DC85B11`,
+  );
+  return valueOf(message.rawHeaders, 'sec-websocket-accept') === proof.digest('base64');
 }
 
 function switchHead(message: IncomingMessage, responses: ResponseSecrets): string {
@@ -127,27 +150,29 @@ function switchHead(message: IncomingMessage, responses: ResponseSecrets): strin
 interface Filters {
   readonly up: ByteFilter | undefined;
   readonly down: ByteFilter | undefined;
-  readonly isWebSocket: boolean;
+  readonly isFramed: boolean;
 }
 
 function filtersOf({
   secrets,
   responses,
-  isWebSocket,
+  isFramed,
 }: {
   readonly secrets: RequestSecrets;
   readonly responses: ResponseSecrets;
-  readonly isWebSocket: boolean;
+  readonly isFramed: boolean;
 }): Filters {
-  if (!responses.isNeeded) return { up: undefined, down: undefined, isWebSocket };
   const up = (): ByteFilter => secrets.messageFilter();
-  if (!isWebSocket) return { up: secrets.watchFilter(), down: responses.bodyGuard(), isWebSocket };
-  return { up: new FrameFilter(up), down: new FrameFilter(() => responses.bodyFilter()), isWebSocket };
+  if (isFramed) {
+    return { up: new FrameFilter(up), down: new FrameFilter(() => responses.bodyFilter()), isFramed };
+  }
+  if (!responses.isNeeded) return { up: undefined, down: undefined, isFramed };
+  return { up: secrets.watchFilter(), down: responses.bodyGuard(), isFramed };
 }
 
 async function bridge(
   { socket, server }: { readonly socket: Duplex; readonly server: Duplex },
-  { up, down, isWebSocket }: Filters,
+  { up, down, isFramed }: Filters,
   tally: Tally,
 ): Promise<void> {
   const move = async (source: Duplex, sink: Duplex, which: 'up' | 'down'): Promise<void> => {
@@ -164,7 +189,7 @@ async function bridge(
     server.destroy();
     const isOurs =
       error instanceof PlaceholderElsewhere || error instanceof ValueInAnswer || error instanceof FrameError;
-    if (isOurs && isWebSocket) socket.write(closeFrame(1008, `Squash: ${error.message}`));
+    if (isOurs && isFramed) socket.write(closeFrame(1008, `Squash: ${error.message}`));
     socket.end();
     if (error instanceof PlaceholderElsewhere) throw error;
   }
