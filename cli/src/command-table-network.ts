@@ -64,6 +64,23 @@ export const networkCommands: readonly CommandSpec[] = [
     load: () => import('./commands/policy-set.ts'),
   },
   {
+    name: 'policy allow',
+    group: 'network',
+    summary: 'add destinations to what a sandbox may reach, or take them out',
+    positionals: [sandbox, { name: 'destination', kind: 'preset', repeats: true }],
+    flags: [{ name: 'remove', summary: 'take them out' }],
+    notes: 'squash policy allow dev pypi.org:443; with the last one out nothing is allowed.',
+    load: () => import('./commands/policy-allow.ts'),
+  },
+  {
+    name: 'policy deny',
+    group: 'network',
+    summary: 'add destinations to what is refused whatever allows it, or take them out',
+    positionals: [sandbox, { name: 'destination', kind: 'preset', repeats: true }],
+    flags: [{ name: 'remove', summary: 'take them out' }],
+    load: () => import('./commands/policy-deny.ts'),
+  },
+  {
     name: 'policy test',
     group: 'network',
     summary: 'whether a destination would be reached, and which rule says so',

@@ -173,6 +173,12 @@ test('a policy names the rule that is wrong', () => {
     assert.match(allowNetSchema.safeParse([word]).error?.issues[0]?.message ?? 'taken', hint);
     assert.equal(message({ deny: [word] }), 'taken');
   }
+  assert.match(
+    message({ allow: ['Debian'] }),
+    /^allow\[0\] "Debian" is a preset's name: write "preset:debian"/,
+  );
+  assert.match(message({ deny: ['debian'] }), /a preset's name/);
+  assert.equal(message({ allow: ['debian:443', 'x.debian'] }), 'taken');
   assert.match(message({ allow: ['host.squash.internal'] }), /write its port/);
   assert.equal(message({ allow: [{ to: 'host.squash.internal', ports: [5432] }] }), 'taken');
   assert.match(message({ deny: ['none'] }), /stands alone/);

@@ -222,6 +222,12 @@ function checkDestination(text: string, complain: Report): string {
     const names = presets.map((preset) => preset.name).join(', ');
     complain([], ` "${text}" is unknown: the presets are ${names}`);
   }
+  if (target.kind === 'host' && parsed.pattern.ports === undefined && findPreset(target.host) !== undefined) {
+    complain(
+      [],
+      ` "${text}" is a preset's name: write "preset:${target.host}", or for a host of that name its port, "${target.host}:443"`,
+    );
+  }
   if (text === nothing) complain([], ` "${nothing}" stands alone, in "allow"`);
   return formatPattern(parsed.pattern);
 }

@@ -91,6 +91,35 @@ describe('squash', () => {
     assert.equal((await squash(daemon, ['policy', 'test', 'box', 'a.example:80', '--policy', path])).code, 0);
   });
 
+  it('policy allow and deny add and remove single entries', async () => {
+    const rules = { to: ['api.example'], methods: ['GET'] };
+    await squashOk(daemon, ['policy', 'set', 'box', '--file', file('entries.json', { allow: [rules] })]);
+    const policy = async (...words: string[]): Promise<unknown> =>
+      sandboxPolicySchema.parse(await json('policy', ...words)).policy;
+    assert.deepEqual(await policy('allow', 'box', 'A.Example:443', 'preset:npm', 'a.example:443'), {
+      allow: [rules, 'a.example:443', 'preset:npm'],
+      deny: [],
+      dns: 'refuse',
+    });
+    assert.match(await squashOk(daemon, ['policy', 'deny', 'box', 'b.example']), /deny\[0\] b\.example/);
+    await squashOk(daemon, ['policy', 'deny', 'box', '--remove', 'B.example.']);
+    await squashOk(daemon, ['policy', 'allow', 'box', '--remove', 'preset:npm']);
+    const unknown = await squash(daemon, ['policy', 'allow', 'box', '--remove', 'api.example']);
+    assert.deepEqual([unknown.code, /no entry "api\.example"/.test(unknown.stderr)], [1, true]);
+    assert.equal((await squash(daemon, ['policy', 'allow', 'box', 'none'])).code, 2);
+    for (const [word, hint] of [
+      ['npm', /write "preset:npm"/],
+      ['localhost:80', /host\.squash\.internal/],
+    ] as const) {
+      const refused = await squash(daemon, ['policy', 'allow', 'box', word]);
+      assert.deepEqual([refused.code, hint.test(refused.stderr)], [1, true], refused.stderr);
+    }
+    await squashOk(daemon, ['policy', 'set', 'box', 'a.example']);
+    const none = { allow: ['none'], deny: [], dns: 'refuse' };
+    assert.deepEqual(await policy('allow', 'box', '--remove', 'a.example'), none);
+    assert.deepEqual(await policy('allow', 'box', 'a.example'), { ...none, allow: ['a.example'] });
+  });
+
   it('policy presets lists them, or one’s hosts', async () => {
     assert.ok(presetInfoSchema.array().parse(await json('policy', 'presets')).length >= 8);
     assert.equal(
