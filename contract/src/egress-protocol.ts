@@ -6,6 +6,7 @@
  * | `PUT /sync` | `EgressSync` → `EgressSynced`: the whole truth. The first one opens `run/egress.sock` |
  * | `PUT /sandboxes/{id}` | `EgressSandboxRules` → `EgressApplied`: one sandbox, new or changed. 400: the old rules stay |
  * | `DELETE /sandboxes/{id}` | → `EgressApplied`: its connections end, its addresses and decisions are forgotten |
+ * | `POST /judge` | `EgressQuestion` → `EgressJudged`: where a destination leads, and which of the addresses may be dialled |
  * | `GET /decisions?…` | `EgressDecisionQuery` → `EgressDecisions`, or with `Accept: text/event-stream` a stream of them |
  * | `GET /stats` | → `EgressStats` |
  * | `POST /stop` | → `{}`, then the process ends |
@@ -69,6 +70,23 @@ export type EgressApplied = z.infer<typeof egressAppliedSchema>;
 
 export const egressRefusalSchema = z.object({ code: z.string(), message: z.string() });
 export type EgressRefusal = z.infer<typeof egressRefusalSchema>;
+
+/** What would be dialled under a policy. The name is one that the policy allows: others are not looked up. */
+export const egressQuestionSchema = z.strictObject({
+  policy: policySource,
+  host: z.string().max(255).nullable(),
+  /** Where there is no `host`. */
+  address: z.string().max(64).nullable(),
+  port: z.int().min(1).max(65_535),
+});
+export type EgressQuestion = z.infer<typeof egressQuestionSchema>;
+
+export const egressJudgedSchema = z.object({
+  addresses: z.array(z.object({ address: z.string(), allowed: z.boolean(), rule: z.string() })),
+  /** The resolver's word where there is no address: `ENOTFOUND`, `ETIMEOUT` … */
+  code: z.string().nullable(),
+});
+export type EgressJudged = z.infer<typeof egressJudgedSchema>;
 
 /** One row. `id` grows and is never used again; what is not known or does not apply is null. */
 export const egressDecisionSchema = z.object({

@@ -109,12 +109,18 @@ export const policyTestAnswerSchema = z.strictObject({
   steps: z
     .array(
       z.strictObject({
-        step: z.enum(['name', 'connection', 'request']).describe('what is decided, in this order'),
+        step: z.enum(['name', 'connection', 'request', 'address']).describe('what is decided, in this order'),
         allowed: z.boolean(),
         rule: z.string().describe('the rule of the policy, or a code such as `not_allowed`'),
+        address: z.string().optional().describe('of an `address` step: one that would be dialled'),
+        remedy: z.string().optional().describe('who would have to name that address, and how'),
       }),
     )
-    .describe('up to the first refusal'),
+    .describe('up to the first refusal; of several addresses one has to be allowed'),
+  not_resolved: z
+    .string()
+    .nullable()
+    .describe('why no address was judged, where none was; null where every one was'),
   reads_requests: z.boolean().describe('TLS to it is read, because a rule has methods or paths'),
 });
 export type PolicyTestAnswer = z.infer<typeof policyTestAnswerSchema>;

@@ -15,6 +15,7 @@ import type { ConnectionServices } from './connections/connection-services.ts';
 import { FairTurns } from './connections/fair-turns.ts';
 import { interceptWith } from './connections/interception.ts';
 import { PolicyRefused, Sandboxes } from './connections/sandboxes.ts';
+import { judgeAddresses } from './connections/targets.ts';
 import { TunnelRows } from './connections/tunnel-rows.ts';
 import { type ControlHandlers, ControlRefusal, ControlServer } from './control/control-server.ts';
 import { type EgressStats, egressSockets } from '@squash/contract/egress-protocol';
@@ -143,7 +144,12 @@ function handlers(core: Core, open: () => Promise<void>): Omit<ControlHandlers, 
     },
     put: (id, wanted) => {
       if (!rules.isSynced) throw new ControlRefusal(409, 'not_synced', 'the first request must be PUT /sync');
-      return { closed: putSandbox(sandboxes, id, wanted) };
+      return { closed: orRefusal(() => sandboxes.put(id, wanted)) };
+    },
+    judge: ({ policy, host, address, port }) => {
+      const destination = { host: host ?? undefined, address: address ?? undefined, port };
+      const compiled = orRefusal(() => sandboxes.compile(policy));
+      return judgeAddresses(destination, compiled, services.resolver);
     },
     remove: (id) => ({ closed: sandboxes.remove(id) }),
     decisions: (query) => services.decisions.read(query),
@@ -152,9 +158,9 @@ function handlers(core: Core, open: () => Promise<void>): Omit<ControlHandlers, 
   };
 }
 
-function putSandbox(sandboxes: Sandboxes, id: string, wanted: Parameters<Sandboxes['put']>[1]): number {
+function orRefusal<T>(act: () => T): T {
   try {
-    return sandboxes.put(id, wanted);
+    return act();
   } catch (error) {
     if (error instanceof PolicyRefused) throw new ControlRefusal(400, 'policy_invalid', error.message);
     throw error;

@@ -1,6 +1,11 @@
-/** Asks a policy as a connection would, step by step, and says what each step answered. Nothing is resolved. */
+/**
+ * Asks a policy as a connection would, step by step, and says what each step answered. Where the name leads is the egress
+ * process's knowledge: `withAddresses` adds what it said.
+ */
 import type { PolicyQuestion, PolicyTestAnswer } from '@squash/contract/egress';
+import type { EgressJudged } from '@squash/contract/egress-protocol';
 import type { Policy, Verdict } from './policy.ts';
+import { remedyOf } from './remedy.ts';
 
 /** Up to the first refusal, as a program would get. The request is asked only where it would be read. */
 export function explain(policy: Policy, question: PolicyQuestion, method: string): PolicyTestAnswer {
@@ -9,7 +14,8 @@ export function explain(policy: Policy, question: PolicyQuestion, method: string
   const readsRequests = policy.needsRequests(destination);
   const steps: PolicyTestAnswer['steps'] = [];
   const take = (step: 'name' | 'connection' | 'request', { isAllowed, rule }: Verdict): boolean => {
-    steps.push({ step, allowed: isAllowed, rule });
+    const remedy = isAllowed ? undefined : remedyOf(rule, address ?? '');
+    steps.push({ step, allowed: isAllowed, rule, ...(remedy !== undefined && { remedy }) });
     return isAllowed;
   };
   const isAllowed =
@@ -23,6 +29,22 @@ export function explain(policy: Policy, question: PolicyQuestion, method: string
     address: address ?? null,
     port,
     steps,
+    not_resolved: isAllowed ? 'nobody was asked' : 'it is refused before that',
     reads_requests: readsRequests,
+  };
+}
+
+/** A program tries one address after the other: one that may be dialled is enough. */
+export function withAddresses(answer: PolicyTestAnswer, judged: EgressJudged): PolicyTestAnswer {
+  const steps = judged.addresses.map(({ address, allowed, rule }): PolicyTestAnswer['steps'][number] => {
+    const remedy = allowed ? undefined : remedyOf(rule, address);
+    return { step: 'address', allowed, rule, address, ...(remedy !== undefined && { remedy }) };
+  });
+  const isRefused = steps.length > 0 && !steps.some(({ allowed }) => allowed);
+  return {
+    ...answer,
+    allowed: answer.allowed && !isRefused,
+    steps: [...answer.steps, ...steps],
+    not_resolved: judged.code === null ? null : `the name has no address (${judged.code})`,
   };
 }

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { policyTestBodySchema } from '@squash/contract/egress';
 import { policySchema } from '@squash/contract/policy';
 import { compilePolicy } from './compile.ts';
-import { explain } from './explain.ts';
+import { explain, withAddresses } from './explain.ts';
 import { type LearnedFrom, learn } from './learn.ts';
 
 const row = (change: Partial<LearnedFrom>): LearnedFrom => ({
@@ -124,6 +124,7 @@ test('explain() answers each step up to the refusal', () => {
       { step: 'name', allowed: true, rule: 'allow[0] pypi.org:443' },
       { step: 'connection', allowed: true, rule: 'allow[0] pypi.org:443' },
     ],
+    not_resolved: 'nobody was asked',
     reads_requests: false,
   });
   assert.deepEqual(ask('http://pypi.org/simple').steps.at(-1), {
@@ -140,6 +141,15 @@ test('explain() answers each step up to the refusal', () => {
   assert.deepEqual(ask('[2001:4860::1]:53').steps, [
     { step: 'connection', allowed: false, rule: 'not_allowed' },
   ]);
+  const judged = [{ address: '10.0.0.1', allowed: false, rule: 'private_address' }];
+  const refused = withAddresses(ask('pypi.org:443'), { addresses: judged, code: null });
+  assert.deepEqual([refused.allowed, refused.not_resolved], [false, null]);
+  assert.match(
+    refused.steps.at(-1)?.remedy ?? '',
+    /has to name 10\.0\.0\.1, or a range around it inside 10\.0\.0\.0\/8/,
+  );
+  const missing = withAddresses(ask('pypi.org:443'), { addresses: [], code: 'ENOTFOUND' });
+  assert.deepEqual([missing.allowed, missing.not_resolved], [true, 'the name has no address (ENOTFOUND)']);
   for (const to of ['', '*.example.com', '10.0.0.0/8', 'ftp://example.com', 'preset:debian', 'https://']) {
     assert.equal(policyTestBodySchema.safeParse({ to }).success, false, to);
   }

@@ -25,6 +25,8 @@ export interface RequestAsked {
 export interface Verdict {
   readonly isAllowed: boolean;
   readonly rule: string;
+  /** The address that decided, where it was one that a name leads to. */
+  readonly address?: string;
 }
 
 /** The compiled policy of one sandbox: its own rules, the daemon-wide ceiling and the presets, ready to be asked. Pure. */

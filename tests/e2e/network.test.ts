@@ -198,6 +198,24 @@ describe('a sandbox’s network', () => {
       to: `http://other.example:${port}/`,
     });
     assert.deepEqual([test.allowed, test.steps[0].rule], [false, 'not_allowed']);
+    const ask = (host: string) =>
+      daemon.call('POST', '/v1/sandboxes/box/policy/test', { to: `${host}:80`, policy: { allow: [host] } });
+    assert.deepEqual((await ask('good.example')).steps.at(-1), {
+      step: 'address',
+      allowed: true,
+      rule: 'SQUASH_EGRESS_ALLOW_CIDRS',
+      address: '127.0.0.1',
+    });
+    const led = await ask('private.example');
+    assert.deepEqual(
+      [led.allowed, led.not_resolved, led.steps.at(-1).rule],
+      [false, null, 'private_address'],
+    );
+    assert.match(
+      led.steps.at(-1).remedy,
+      /has to name 10\.1\.2\.3, or a range around it inside 10\.0\.0\.0\/8/,
+    );
+    assert.match((await ask('nowhere.invalid')).not_resolved, /no address \(ENOTFOUND\)/);
     const learnt = await daemon.call('GET', '/v1/sandboxes/box/policy/learn');
     assert.ok(learnt.policy.allow.includes(`good.example:${port}`), JSON.stringify(learnt));
     assert.ok(learnt.policy.allow.includes(`other.example:${port}`));
@@ -333,8 +351,10 @@ describe('a daemon with a ceiling', () => {
       id: 'box',
       allow_net: ['elsewhere.test', 'a.example'],
     });
-    const ask = async (to: string) =>
-      (await daemon.call('POST', '/v1/sandboxes/box/policy/test', { to })).steps.at(-1);
+    const ask = async (to: string) => {
+      const { steps } = await daemon.call('POST', '/v1/sandboxes/box/policy/test', { to });
+      return steps.at(-1);
+    };
     assert.deepEqual(await ask('elsewhere.test:443'), {
       step: 'name',
       allowed: false,

@@ -74,6 +74,7 @@ export const thinEgress: EgressParts = {
   log: {
     decisions: noEgress,
     stats: noEgress,
+    judge: noEgress,
     // oxlint-disable-next-line require-yield
     async *follow() {
       await noEgress();

@@ -17,10 +17,13 @@ export async function run(call: Call): Promise<number> {
   });
   if (call.json) printJson(answer);
   else {
-    for (const { step, allowed, rule } of answer.steps) {
+    for (const { step, allowed, rule, address, remedy } of answer.steps) {
       const word = allowed ? styled('green', 'allowed') : styled('red', 'refused');
-      printLine(`${`${step}:`.padEnd(12)}${word}  ${visible(rule)}`);
+      const place = address === undefined ? '' : `${visible(address)}  `;
+      printLine(`${`${step}:`.padEnd(12)}${word}  ${place}${visible(rule)}`);
+      if (remedy !== undefined) printLine(`${' '.repeat(12)}${visible(remedy)}`);
     }
+    if (answer.not_resolved !== null) printLine(`No address was judged: ${visible(answer.not_resolved)}.`);
     if (answer.reads_requests)
       printLine('Requests to it are read, so only HTTP gets through: a rule about it has methods or paths.');
   }

@@ -49,7 +49,7 @@ const policyTest = defineOperation({
   dialect: 'native',
   summary: 'Whether a destination would be reached, and which rule says so',
   description:
-    'Nothing is looked up and nothing is connected to: a name may still resolve to a refused address.',
+    'A name that the policy allows is looked up, and its addresses are judged; `not_resolved` says where that was not done. Nothing is connected to.',
   params: sandboxParams,
   body: policyTestBodySchema,
   answers: [{ status: 200, description: 'The answer of each step', schema: policyTestAnswerSchema }],

@@ -43,7 +43,8 @@ export async function interceptWith(
         const found = await findTargets(destination, policy, resolver);
         if (found.kind === 'refused') onRefused(found.address);
         const { socket, address } = await dialTargets(found, destination.port, signal);
-        const verdict = policy.decideAddress(destination, formatAddress(address));
+        const text = formatAddress(address);
+        const verdict = { ...policy.decideAddress(destination, text), address: text };
         if (verdict.isAllowed) {
           onDialled(address);
           return socket;

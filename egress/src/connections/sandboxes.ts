@@ -5,6 +5,7 @@
  * launcher and the daemon only.
  */
 import type { Socket } from 'node:net';
+import type { Policy } from '@squash/policy/policy';
 import { errorText } from '@squash/base/bug';
 import type { ControlLink, RelayHello } from '../channel/relay-listener.ts';
 import type { ConnectionName } from '../channel/launch-channel.ts';
@@ -91,14 +92,18 @@ export class Sandboxes {
     return problems;
   }
 
-  /** @returns how many connections were ended. @throws PolicyRefused; then nothing has changed */
-  put(id: string, rules: EgressSandboxRules): number {
-    let policy;
+  /** What `rules` would allow here, whichever sandbox had them. @throws PolicyRefused */
+  compile(policy: EgressSandboxRules['policy']): Policy {
     try {
-      policy = this.#options.compilePolicy(rules.policy, this.#frame);
+      return this.#options.compilePolicy(policy, this.#frame);
     } catch (error) {
       throw new PolicyRefused(errorText(error), { cause: error });
     }
+  }
+
+  /** @returns how many connections were ended. @throws PolicyRefused; then nothing has changed */
+  put(id: string, rules: EgressSandboxRules): number {
+    const policy = this.compile(rules.policy);
     const sandbox = this.#sandbox(id);
     sandbox.policy = policy;
     sandbox.secrets = this.#options.secrets.subset(rules.secrets);

@@ -4,6 +4,7 @@
  * (rebinding) is judged by the address of this moment.
  */
 import { connect, type Socket } from 'node:net';
+import type { EgressJudged } from '@squash/contract/egress-protocol';
 import { type Address, formatAddress, parseAddress } from '@squash/policy/address/address';
 import type { Resolution, Resolver } from '../dns/resolver.ts';
 import { egressLimits as limits } from '../limits.ts';
@@ -43,6 +44,30 @@ function resolved(destination: Destination, policy: Policy, resolution: Resoluti
   }
 }
 
+/** Every address of the destination with its verdict, for who asks without dialling. Never rejects. */
+export async function judgeAddresses(
+  destination: Destination,
+  policy: Policy,
+  resolver: Pick<Resolver, 'addresses'>,
+): Promise<EgressJudged> {
+  const { host, address } = destination;
+  const found: Resolution =
+    host === undefined
+      ? { kind: 'addresses', addresses: address === undefined ? [] : [address], ttlS: 0 }
+      : await resolver.addresses(host);
+  if (found.kind !== 'addresses') {
+    const codes = { empty: 'ENODATA', missing: 'ENOTFOUND' };
+    return { addresses: [], code: found.kind === 'failed' ? found.code : codes[found.kind] };
+  }
+  const addresses = found.addresses.flatMap((text) => {
+    const parsed = parseAddress(text);
+    if (parsed === undefined) return [];
+    const { isAllowed, rule } = policy.decideAddress(destination, formatAddress(parsed));
+    return [{ address: formatAddress(parsed), allowed: isAllowed, rule }];
+  });
+  return { addresses, code: addresses.length === 0 ? 'ENODATA' : null };
+}
+
 function judge(destination: Destination, policy: Policy, texts: readonly string[]): Targets {
   const allowed: Address[] = [];
   let refused: Extract<Targets, { kind: 'refused' }> | undefined;
@@ -50,7 +75,7 @@ function judge(destination: Destination, policy: Policy, texts: readonly string[
     const parsed = parseAddress(text);
     if (parsed === undefined) continue;
     const canonical = formatAddress(parsed);
-    const verdict = policy.decideAddress(destination, canonical);
+    const verdict = { ...policy.decideAddress(destination, canonical), address: canonical };
     if (verdict.isAllowed) allowed.push(parsed);
     else refused ??= { kind: 'refused', verdict, address: canonical };
   }

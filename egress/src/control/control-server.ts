@@ -14,11 +14,14 @@ import {
   type EgressDecision,
   type EgressDecisionQuery,
   type EgressDecisions,
+  type EgressJudged,
+  type EgressQuestion,
   type EgressSandboxRules,
   type EgressStats,
   type EgressSync,
   type EgressSynced,
   egressDecisionQuerySchema,
+  egressQuestionSchema,
   egressSandboxRulesSchema,
   egressSyncSchema,
 } from '@squash/contract/egress-protocol';
@@ -28,6 +31,8 @@ export interface ControlHandlers {
   /** @throws ControlRefusal */
   readonly put: (id: string, rules: EgressSandboxRules) => EgressApplied;
   readonly remove: (id: string) => EgressApplied;
+  /** @throws ControlRefusal */
+  readonly judge: (question: EgressQuestion) => Promise<EgressJudged>;
   readonly decisions: (query: EgressDecisionQuery) => EgressDecisions;
   readonly follow: (
     query: EgressDecisionQuery,
@@ -101,6 +106,8 @@ export class ControlServer implements AsyncDisposable {
         );
       case 'DELETE sandboxes/':
         return this.#handlers.remove(parse(sandboxIdSchema, id));
+      case 'POST judge':
+        return this.#handlers.judge(await readBody(request, egressQuestionSchema));
       case 'GET stats':
         return this.#handlers.stats();
       case 'POST stop':

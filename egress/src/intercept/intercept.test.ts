@@ -230,9 +230,12 @@ test('a refused connection answers every request with the rule, over TLS in both
 
 test('a dial that the policy refuses is a 403, a server that can not be verified or reached a 502', async () => {
   await using refused = await Intercepted.start({
-    dialRefusal: { isAllowed: false, rule: 'private_address' },
+    dialRefusal: { isAllowed: false, rule: 'private_address', address: '10.1.2.3' },
   });
-  assert.match(await curl(refused, '-w', '%{http_code}'), /private_address[\s\S]*403$/);
+  assert.match(
+    await curl(refused, '-w', '%{http_code}'),
+    /leads to 10\.1\.2\.3\.\n[\s\S]*private_address[\s\S]*has to name 10\.1\.2\.3[\s\S]*403$/,
+  );
   await using untrusted = await Intercepted.start({ isUntrusted: true, secrets: oneSecret });
   assert.match(
     await curl(untrusted, '-w', '%{http_code}', '-H', `x: ${key.placeholder}`),

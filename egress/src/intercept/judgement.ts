@@ -3,6 +3,7 @@
  * in every reading of its path and method. Pure.
  */
 import type { Verdict } from '@squash/policy/policy';
+import { remedyOf } from '@squash/policy/remedy';
 import type { InterceptedConnection } from '../ports.ts';
 import { agree } from './authority.ts';
 import { fieldsOf } from './headers.ts';
@@ -80,6 +81,8 @@ export function denied(
   { destination }: InterceptedConnection,
 ): Judgement & { kind: 'refuse' } {
   const place = `${destination.host ?? destination.address}:${destination.port}`;
+  const address = verdict.address ?? destination.address ?? '';
+  const leading = verdict.address === undefined ? '' : `, which leads to ${address}`;
   const path = (head.target.split('?', 1)[0] ?? '').slice(0, 256);
   return {
     kind: 'refuse',
@@ -87,9 +90,10 @@ export function denied(
     refusal: {
       status: 403,
       code: 'denied',
-      message: `this sandbox’s network policy does not allow ${head.method} ${path} on ${place}`,
+      message: `this sandbox’s network policy does not allow ${head.method} ${path} on ${place}${leading}`,
       rule: verdict.rule,
       advice:
+        remedyOf(verdict.rule, address) ??
         'The operator can see the policy with "squash policy show" and change it with "squash policy set".',
     },
   };

@@ -8,7 +8,7 @@ import { type ConstantInfo, daemonHandlers } from './daemon.ts';
 import type { DecisionLog } from './decisions.ts';
 import type { EgressStatistics } from './egress-metrics.ts';
 import { moduleHandlers } from './modules.ts';
-import { type EgressRules, networkHandlers } from './network.ts';
+import { type AddressJudge, type EgressRules, networkHandlers } from './network.ts';
 import { processHandlers } from './processes.ts';
 import { sandboxHandlers } from './sandboxes.ts';
 import { secretHandlers, type Secrets } from './secrets.ts';
@@ -25,7 +25,7 @@ export interface HandlerOptions {
 /** What the API needs of the egress side. */
 export interface EgressParts {
   readonly rules: EgressRules;
-  readonly log: DecisionLog & EgressStatistics;
+  readonly log: DecisionLog & EgressStatistics & AddressJudge;
   readonly secrets: Secrets;
 }
 

@@ -1,5 +1,6 @@
 /** `policy.*` and `egress.decisions`: what a sandbox may reach (looking, setting, asking, learning), and what it asked for. */
 import type { PolicyLearnAnswer, SandboxPolicy } from '@squash/contract/egress';
+import type { EgressJudged, EgressQuestion } from '@squash/contract/egress-protocol';
 import { AppError } from '@squash/contract/errors';
 import type { SandboxId } from '@squash/contract/ids';
 import { issueSentence } from '@squash/contract/issue-sentence';
@@ -9,7 +10,7 @@ import { type PolicySource, policySchema } from '@squash/contract/policy';
 import { presets } from '@squash/contract/presets';
 import { parseCidr } from '@squash/policy/address/cidr';
 import { compilePolicy } from '@squash/policy/compile';
-import { explain } from '@squash/policy/explain';
+import { explain, withAddresses } from '@squash/policy/explain';
 import { type LearnedFrom, learn } from '@squash/policy/learn';
 import { json } from '../http/reply.ts';
 import type { Engine } from '../engine/engine.ts';
@@ -25,16 +26,17 @@ export interface EgressRules {
 
 export interface NetworkParts {
   readonly rules: EgressRules;
-  readonly log: DecisionLog;
+  readonly log: DecisionLog & AddressJudge;
 }
 
 type NetworkOperations = typeof networkOperations;
 
-export function networkHandlers(engine: Engine, { rules, log }: NetworkParts): HandlersOf<NetworkOperations> {
+export function networkHandlers(engine: Engine, parts: NetworkParts): HandlersOf<NetworkOperations> {
+  const { rules, log } = parts;
   return {
     'policy.get': ({ params }) => json(shown(engine, params.id, rules)),
     'policy.set': setting(engine, rules),
-    'policy.test': testing(engine, rules),
+    'policy.test': testing(engine, parts),
     'policy.learn': async ({ params }) => {
       engine.sandboxes.get(params.id);
       return json(learn(await everything(log, params.id)) satisfies PolicyLearnAnswer);
@@ -61,12 +63,31 @@ function setting(engine: Engine, rules: EgressRules): Handler<NetworkOperations[
   };
 }
 
-function testing(engine: Engine, rules: EgressRules): Handler<NetworkOperations['policy.test']> {
+type PolicyAsked = Omit<EgressQuestion, 'policy'> & { readonly policy: PolicySource };
+
+/** Knows where names lead; `EgressClient` is one. */
+export interface AddressJudge {
+  judge(question: PolicyAsked): Promise<EgressJudged>;
+}
+
+function testing(
+  engine: Engine,
+  { rules, log }: NetworkParts,
+): Handler<NetworkOperations['policy.test']> {
   const allowRanges = rules.allowRanges.flatMap((text) => parseCidr(text) ?? []);
-  return ({ params, body }) => {
-    const own = engine.network.rules(params.id).policy;
-    const policy = compiled({ policy: body.policy ?? own, ceiling: rules.ceiling, allowRanges });
-    return json(explain(policy, body.to, body.method));
+  return async ({ params, body }) => {
+    const source = body.policy ?? engine.network.rules(params.id).policy;
+    const policy = compiled({ policy: source, ceiling: rules.ceiling, allowRanges });
+    const answer = explain(policy, body.to, body.method);
+    // No query leaves the host for a name that is refused.
+    if (!answer.allowed) return json(answer);
+    const { host, address, port } = answer;
+    try {
+      return json(withAddresses(answer, await log.judge({ policy: source, host, address, port })));
+    } catch (error) {
+      if (!(error instanceof AppError) || error.code !== 'egress_unavailable') throw error;
+      return json({ ...answer, not_resolved: 'the egress process does not answer' });
+    }
   };
 }
 

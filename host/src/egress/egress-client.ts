@@ -9,6 +9,7 @@ import { closeSync, openSync } from 'node:fs';
 import { Agent, type IncomingMessage, type OutgoingHttpHeaders, request } from 'node:http';
 import { connect } from 'node:net';
 import { AppError } from '@squash/contract/errors';
+import type { PolicySource } from '@squash/contract/policy';
 import type { SandboxId } from '@squash/contract/ids';
 import { limits } from '@squash/contract/limits';
 import {
@@ -16,6 +17,8 @@ import {
   type EgressDecision,
   type EgressDecisions,
   type EgressIdentity,
+  type EgressJudged,
+  type EgressQuestion,
   type EgressSandboxRules,
   type EgressStats,
   type EgressSync,
@@ -24,6 +27,7 @@ import {
   egressDecisionSchema,
   egressDecisionsSchema,
   egressIdentitySchema,
+  egressJudgedSchema,
   egressRefusalSchema,
   egressSockets,
   egressStatsSchema,
@@ -68,6 +72,10 @@ export class EgressClient implements Disposable {
 
   forget(id: SandboxId): Promise<EgressApplied> {
     return this.#ask({ method: 'DELETE', path: `/sandboxes/${id}` }, egressAppliedSchema);
+  }
+
+  judge(question: Omit<EgressQuestion, 'policy'> & { readonly policy: PolicySource }): Promise<EgressJudged> {
+    return this.#ask({ method: 'POST', path: '/judge', body: question }, egressJudgedSchema);
   }
 
   decisions(query: DecisionQuery): Promise<EgressDecisions> {

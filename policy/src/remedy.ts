@@ -1,0 +1,35 @@
+/**
+ * What would let a refused address be reached, in words: who has to name it, and how. A rule's name alone tells what it is,
+ * and nobody finds `SQUASH_EGRESS_ALLOW_CIDRS` by `private_address`.
+ */
+import { hostServiceName } from '@squash/contract/destination';
+import { parseAddress } from './address/address.ts';
+import { classifyAddress } from './address/ranges.ts';
+
+/**
+ * @param rule a verdict's; one of the ceiling's as well
+ * @returns a sentence, or undefined where the rule is not about the kind of an address
+ */
+export function remedyOf(rule: string, address: string): string | undefined {
+  const [, ceiling, kind = ''] = /^(ceiling )?([a-z_]+)_(?:address|permitted)$/.exec(rule) ?? [];
+  const parsed = parseAddress(address);
+  if (kind === '' || kind === 'no' || kind === 'unknown' || parsed === undefined) return undefined;
+  switch (kind) {
+    case 'daemon':
+      return 'Squash’s own API listens there: nothing allows it.';
+    case 'loopback':
+      return `A service on the host’s loopback is "${hostServiceName}:PORT", where the operator permits it.`;
+    case 'host_not':
+      return `The operator permits it: "${hostServiceName}:PORT" in egress-ceiling.json, or 127.0.0.1 in SQUASH_EGRESS_ALLOW_CIDRS.`;
+    case 'host':
+      return `It is the host’s own: ${who(ceiling)} has to name ${address} itself.`;
+    default:
+      return `It is not public: ${who(ceiling)} has to name ${address}, or a range around it inside ${classifyAddress(parsed).range}.`;
+  }
+}
+
+function who(ceiling: string | undefined): string {
+  return ceiling === undefined
+    ? 'the policy, or the operator in SQUASH_EGRESS_ALLOW_CIDRS,'
+    : 'egress-ceiling.json';
+}
