@@ -18,6 +18,7 @@
 import { z } from 'zod';
 import { askedVerdicts, decisionKinds, decisionVerdicts } from './egress.ts';
 import { sandboxIdSchema } from './ids.ts';
+import { ownPresetsSchema } from './presets.ts';
 
 /** Relative to the run directory. */
 export const egressSockets = { api: 'egress-api.sock', relays: 'egress.sock' } as const;
@@ -48,6 +49,8 @@ export const egressSyncSchema = z.strictObject({
   allowCidrs: z.array(z.string().max(64)).max(1_024),
   /** Where the daemon listens on TCP: no policy reaches that. A daemon of an earlier version does not say. */
   listeners: z.array(listenerSchema).max(16).optional(),
+  /** The operator's own presets, which policies and the ceiling may name. */
+  presets: ownPresetsSchema.optional(),
   /** False: no TLS is intercepted, secrets reach plain HTTP only (`SQUASH_PROXY_HTTPS=0`). */
   interceptsTls: z.boolean(),
   /** Every sandbox there is. What is known of others is forgotten. */

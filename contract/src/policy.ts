@@ -17,7 +17,7 @@ import {
   patternCharsMax,
 } from './destination.ts';
 import { placeOf } from './issue-sentence.ts';
-import { findPreset, presets } from './presets.ts';
+import { findPreset, knownPresets } from './presets.ts';
 
 export const policyLimits = {
   /** Rules in one list: longer lists are generated, and those belong into ranges and wildcards. */
@@ -219,7 +219,9 @@ function checkDestination(text: string, complain: Report): string {
   }
   const { target } = parsed.pattern;
   if (target.kind === 'preset' && findPreset(target.preset) === undefined) {
-    const names = presets.map((preset) => preset.name).join(', ');
+    const names = knownPresets()
+      .map((preset) => preset.name)
+      .join(', ');
     complain([], ` "${text}" is unknown: the presets are ${names}`);
   }
   if (target.kind === 'host' && parsed.pattern.ports === undefined && findPreset(target.host) !== undefined) {

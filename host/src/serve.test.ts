@@ -62,7 +62,8 @@ test('a directory with another purpose is refused, a new one is closed to others
     // Prepared before the first start.
     const prepared = join(parent, 'prepared');
     mkdirSync(prepared);
-    for (const name of ['secrets.json', 'egress-ceiling.json']) writeFileSync(join(prepared, name), '{}');
+    for (const name of ['secrets.json', 'egress-ceiling.json', 'egress-presets.json'])
+      writeFileSync(join(prepared, name), '{}');
     makeStateDirectories(place(prepared));
     writeFileSync(join(prepared, 'notes.txt'), '');
     // Layers of before Squash had a database say what it is.

@@ -90,6 +90,7 @@ const ownNames = new Set([
   'layers',
   'secrets.json',
   'egress-ceiling.json',
+  'egress-presets.json',
   'proxy-ca',
   'egress.db',
   '.env',

@@ -345,11 +345,18 @@ describe('a daemon with a ceiling', () => {
     await daemon.launch();
     await daemon.ended();
     assert.match(daemon.output, /egress-ceiling\.json.*allow\[0\]/);
-    await write('{"allow":["*.example"]}');
+    await write('{"allow":["*.example", "preset:corp"]}');
+    const presets = join(daemon.dataDir, 'egress-presets.json');
+    await writeFile(presets, '[{"name":"npm","hosts":["npm.corp.test:443"]}]');
+    await chown(presets, uid, gid);
+    await daemon.launch();
+    await daemon.ended();
+    assert.match(daemon.output, /egress-presets\.json.*npm.*is there already/);
+    await writeFile(presets, '[{"name":"corp","hosts":["npm.corp.test:443"]}]');
     await daemon.start();
     await daemon.call('POST', '/cgi-bin/api/sandboxes', {
       id: 'box',
-      allow_net: ['elsewhere.test', 'a.example'],
+      allow_net: ['elsewhere.test', 'a.example', 'preset:corp'],
     });
     const ask = async (to: string) => {
       const { steps } = await daemon.call('POST', '/v1/sandboxes/box/policy/test', { to });
@@ -361,5 +368,9 @@ describe('a daemon with a ceiling', () => {
       rule: 'ceiling not_allowed',
     });
     assert.equal((await ask('a.example:443')).allowed, true);
+    const { steps } = await daemon.call('POST', '/v1/sandboxes/box/policy/test', { to: 'npm.corp.test:443' });
+    assert.equal(steps[1].rule, 'allow[2] preset:corp npm.corp.test:443');
+    const shown: { name: string }[] = await daemon.call('GET', '/v1/policy/presets');
+    assert.equal(shown.at(-1)?.name, 'corp');
   });
 });

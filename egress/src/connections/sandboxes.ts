@@ -5,6 +5,7 @@
  * launcher and the daemon only.
  */
 import type { Socket } from 'node:net';
+import { useOwnPresets } from '@squash/contract/presets';
 import type { Policy } from '@squash/policy/policy';
 import { errorText } from '@squash/base/bug';
 import type { ControlLink, RelayHello } from '../channel/relay-listener.ts';
@@ -66,7 +67,8 @@ export class Sandboxes {
 
   /** The daemon's whole truth. @returns the sandboxes whose policy does not compile; everything is refused to them */
   sync(sync: EgressSync): { readonly id: string; readonly message: string }[] {
-    const { ceiling, allowCidrs, listeners = [] } = sync;
+    const { ceiling, allowCidrs, listeners = [], presets = [] } = sync;
+    useOwnPresets(presets);
     this.#frame = { ceiling, allowCidrs, listeners };
     const wanted = new Set<string>(sync.sandboxes.map(({ id }) => id));
     const { names, decisionRows } = this.#options;

@@ -7,7 +7,7 @@ import { issueSentence } from '@squash/contract/issue-sentence';
 import { limits } from '@squash/contract/limits';
 import type { networkOperations } from '@squash/contract/operations/network';
 import { type PolicySource, policySchema } from '@squash/contract/policy';
-import { presets } from '@squash/contract/presets';
+import { knownPresets } from '@squash/contract/presets';
 import { parseCidr } from '@squash/policy/address/cidr';
 import { compilePolicy } from '@squash/policy/compile';
 import { explain, withAddresses } from '@squash/policy/explain';
@@ -41,7 +41,8 @@ export function networkHandlers(engine: Engine, parts: NetworkParts): HandlersOf
       engine.sandboxes.get(params.id);
       return json(learn(await everything(log, params.id)) satisfies PolicyLearnAnswer);
     },
-    'policy.presets': () => json(presets),
+    'policy.presets': () =>
+      json(knownPresets().map((preset) => ({ ...preset, hosts: [...preset.hosts] }))),
     'egress.decisions': readingDecisions(engine.sandboxes, log),
   };
 }

@@ -12,6 +12,7 @@ import type { Listener } from '@squash/contract/egress-protocol';
 import type { SandboxId } from '@squash/contract/ids';
 import { limits } from '@squash/contract/limits';
 import type { PolicySource } from '@squash/contract/policy';
+import type { Preset } from '@squash/contract/presets';
 import type { SecretSubset } from '@squash/contract/secrets';
 import type { LayerDigest } from '@squash/contract/ids';
 import { SharedLock } from '../sandbox/mailbox.ts';
@@ -25,6 +26,8 @@ import type { TrustLayers } from './trust-layers.ts';
 export interface EgressNetworkOptions extends Omit<SupervisorOptions, 'onUp'> {
   readonly ceiling: PolicySource | undefined;
   readonly allowRanges: readonly string[];
+  /** The operator's own. */
+  readonly presets: readonly Preset[];
   /** Where the daemon is going to listen; with port 0 it is not known yet. */
   readonly listen: { readonly host: string; readonly port: number | undefined };
   /** Undefined: no TLS is read (`SQUASH_PROXY_HTTPS=0`). */
@@ -181,11 +184,12 @@ export class EgressNetwork implements SandboxNetwork, AsyncDisposable {
 
   #sync(): Promise<void> {
     return this.#lock.exclusive(async () => {
-      const { ceiling, allowRanges, trust } = this.#options;
+      const { ceiling, allowRanges, presets, trust } = this.#options;
       const { problems } = await this.client.sync({
         ceiling: ceiling === undefined ? null : toJson(ceiling),
         allowCidrs: [...allowRanges],
         listeners: [...this.#listeners],
+        presets: presets.map((preset) => ({ ...preset, hosts: [...preset.hosts] })),
         interceptsTls: trust !== undefined,
         sandboxes: [...this.#rulesOf()].map(([id, { policy, secrets }]) => ({
           id,

@@ -8,15 +8,17 @@ import { AppError } from '@squash/contract/errors';
 import { limits } from '@squash/contract/limits';
 import { loadInstallationCa } from '@squash/installation/installation-ca';
 import { errorText } from '@squash/base/bug';
+import { type PolicySource, policySchema } from '@squash/contract/policy';
+import { ownPresetsSchema, useOwnPresets } from '@squash/contract/presets';
 import { systemClock } from '@squash/base/clock';
 import type { Log } from '@squash/base/log';
 import type { Config } from '../config/config.ts';
 import type { LaunchClient } from '../launch/launch-client.ts';
-import { readCeiling } from './ceiling.ts';
 import { egressBuild } from './egress-build.ts';
 import { EgressClient } from './egress-client.ts';
 import { EgressNetwork } from './egress-network.ts';
 import { startEgress } from './egress-process.ts';
+import { readOperatorFile } from './operator-file.ts';
 import { SecretsFileKeeper } from './secrets-keeper.ts';
 import { TrustLayers } from './trust-layers.ts';
 
@@ -32,12 +34,12 @@ export interface OpenedEgress {
   readonly network: EgressNetwork;
   readonly secrets: SecretsFileKeeper;
   readonly rules: {
-    readonly ceiling: ReturnType<typeof readCeiling>;
+    readonly ceiling: PolicySource | undefined;
     readonly allowRanges: readonly string[];
   };
 }
 
-/** @throws config_invalid where secrets.json, egress-ceiling.json or the authority's key can't be used */
+/** @throws config_invalid where secrets.json, egress-presets.json, egress-ceiling.json or the authority's key can't be used */
 export async function openEgress({
   config,
   launcher,
@@ -47,7 +49,11 @@ export async function openEgress({
   const { dataDir, runDir } = config;
   const build = egressBuild(version);
   const secrets = new SecretsFileKeeper(dataDir, log);
-  const rules = { ceiling: readCeiling(dataDir), allowRanges: config.egressAllowRanges };
+  // First: the ceiling may name them.
+  const presets = readOperatorFile({ dataDir, name: 'egress-presets.json' }, ownPresetsSchema) ?? [];
+  useOwnPresets(presets);
+  const ceiling = readOperatorFile({ dataDir, name: 'egress-ceiling.json' }, policySchema);
+  const rules = { ceiling, allowRanges: config.egressAllowRanges };
   await mkdir(join(dataDir, 'log'), { recursive: true, mode: 0o700 });
   const network = new EgressNetwork({
     client: new EgressClient(runDir),
@@ -60,6 +66,7 @@ export async function openEgress({
     },
     trust: config.interceptsTls ? await trustLayers(dataDir, launcher) : undefined,
     ...rules,
+    presets,
     listen: config.listen,
     secrets,
     log,

@@ -1,17 +1,19 @@
 /**
- * `egress-ceiling.json`: the operator's policy that no sandbox's can exceed. Read once: who changes it restarts the
- * daemon, which tells the egress process anew. A file that can't be used refuses the start: without it everything
- * would be open.
+ * The operator's files beside the database. Read once: who changes one restarts the daemon, which tells the egress process
+ * anew. A file that can't be used refuses the start: without it more would be open, or less than somebody relies on.
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { AppError } from '@squash/contract/errors';
 import { issueSentence } from '@squash/contract/issue-sentence';
-import { type PolicySource, policySchema } from '@squash/contract/policy';
+import type { z } from 'zod';
 
 /** Undefined where there is none. @throws config_invalid */
-export function readCeiling(dataDir: string): PolicySource | undefined {
-  const path = join(dataDir, 'egress-ceiling.json');
+export function readOperatorFile<T extends z.ZodType>(
+  { dataDir, name }: { readonly dataDir: string; readonly name: string },
+  schema: T,
+): z.infer<T> | undefined {
+  const path = join(dataDir, name);
   let text: string;
   try {
     text = readFileSync(path, 'utf8');
@@ -25,9 +27,9 @@ export function readCeiling(dataDir: string): PolicySource | undefined {
   } catch (error) {
     throw invalid(path, (error as Error).message, error);
   }
-  const parsed = policySchema.safeParse(json, { error: issueSentence });
+  const parsed = schema.safeParse(json, { error: issueSentence });
   if (parsed.success) return parsed.data;
-  throw invalid(path, parsed.error.issues[0]?.message ?? 'it is no policy', parsed.error);
+  throw invalid(path, parsed.error.issues[0]?.message ?? 'it is malformed', parsed.error);
 }
 
 function invalid(path: string, why: string, cause: unknown): AppError {
