@@ -10,7 +10,7 @@ import type { ByteFilter } from '../secrets/stream-filter.ts';
 import { decoderFor, pumpDecoded, pumpWatched } from './codings.ts';
 import { tokens, valueOf, valuesOf, without } from './headers.ts';
 import { interceptLimits } from './limits.ts';
-import type { HeaderList } from './message.ts';
+import { type HeaderList, Unreadable } from './message.ts';
 import { pump } from './pump.ts';
 
 export interface BodyPlan {
@@ -30,6 +30,7 @@ type Move = BodyPlan['move'];
 export function planRequestBody(headers: HeaderList, secrets: RequestSecrets, sandbox: string): BodyPlan {
   const makeFilter = (): ByteFilter | undefined => secrets.bodyFilter(valueOf(headers, 'content-type'));
   if (makeFilter() === undefined) return { headers, move: asItIs };
+  refuseCodedMessages(headers);
   const decoder = decoderFor(valueOf(headers, 'content-encoding'), sandbox);
   if (!secrets.replacesBodies) {
     if (decoder === undefined) return { headers, move: filtered(makeFilter) };
@@ -51,6 +52,7 @@ export function planAnswerBody(
   asked: { readonly accepted: string; readonly sandbox: string },
 ): BodyPlan {
   if (!secrets.isNeeded) return { headers, move: asItIs };
+  refuseCodedMessages(headers);
   const decoder = decoderFor(valueOf(headers, 'content-encoding'), asked.sandbox);
   const type = valueOf(headers, 'content-type');
   if (decoder !== undefined) {
@@ -68,6 +70,18 @@ export function planAnswerBody(
   }
   return { ...lengthened(headers, move), headers: without(headers, 'content-length') };
 }
+
+/** gRPC and Connect compress each message by itself, inside a framing that is not undone here. @throws Unreadable */
+function refuseCodedMessages(headers: HeaderList): void {
+  for (const name of messageCodings) {
+    const coding = valueOf(headers, name);
+    if (coding !== '' && coding.toLowerCase() !== 'identity') {
+      throw new Unreadable(`messages in ${JSON.stringify(coding.slice(0, 100))} (${name}) can not be read`);
+    }
+  }
+}
+
+const messageCodings = ['grpc-encoding', 'connect-content-encoding'] as const;
 
 /** For a body whose length changes: a short one is collected, so that its new length is told. */
 function lengthened(headers: HeaderList, move: Move): Pick<BodyPlan, 'move' | 'collect'> {

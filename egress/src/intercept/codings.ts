@@ -4,12 +4,13 @@
  * What a newcomer would get wrong: there are two ways. Where something may be replaced the body goes on uncompressed. Where it is
  * only looked at it goes on byte for byte, each piece after what it holds has been seen.
  */
-import type { Readable, Transform, Writable } from 'node:stream';
+import { type Readable, Transform, type TransformCallback, type Writable } from 'node:stream';
 import {
   constants,
   createBrotliDecompress,
   createGunzip,
   createInflate,
+  createInflateRaw,
   createZstdDecompress,
 } from 'node:zlib';
 import { FairShare } from '@squash/base/fair-share';
@@ -32,7 +33,7 @@ const largeDecodersMax = 24;
 const decoders: Readonly<Record<string, () => Transform>> = {
   gzip: createGunzip,
   'x-gzip': createGunzip,
-  deflate: createInflate,
+  deflate: () => new EitherInflate(),
   br: createBrotliDecompress,
   zstd: () => createZstdDecompress({ params: { [constants.ZSTD_d_windowLogMax]: zstdWindowLogMax } }),
 };
@@ -120,6 +121,42 @@ export async function pumpWatched(
     await reader.end();
   } finally {
     decoder.destroy();
+  }
+}
+
+/** `deflate` is zlib's format, which some servers send without its head and sum. The first two bytes tell. */
+class EitherInflate extends Transform {
+  #inner: ReturnType<typeof createInflate> | undefined;
+  #head: Buffer = Buffer.alloc(0);
+
+  override _transform(piece: Buffer, _encoding: BufferEncoding, done: TransformCallback): void {
+    if (this.#inner !== undefined) return void this.#inner.write(piece, done);
+    this.#head = Buffer.concat([this.#head, piece]);
+    if (this.#head.length < 2) return done();
+    const [first = 0, second = 0] = this.#head;
+    const isZlib = (first & 0x0f) === 8 && ((first << 8) | second) % 31 === 0;
+    this.#inner = isZlib ? createInflate() : createInflateRaw();
+    this.#inner.on('error', (error) => this.destroy(error));
+    // What is not taken stops the inner one, and with it the write that waits.
+    this.#inner.on('data', (plain: Buffer) => {
+      if (!this.push(plain)) this.#inner?.pause();
+    });
+    this.#inner.write(this.#head, done);
+  }
+
+  override _read(size: number): void {
+    this.#inner?.resume();
+    super._read(size);
+  }
+
+  override _flush(done: TransformCallback): void {
+    if (this.#inner === undefined) return done(this.#head.length === 0 ? null : new Error('it ends early'));
+    this.#inner.once('end', () => done()).end();
+  }
+
+  override _destroy(error: Error | null, done: (error: Error | null) => void): void {
+    this.#inner?.destroy();
+    done(error);
   }
 }
 

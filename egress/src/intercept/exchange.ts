@@ -224,8 +224,13 @@ function planOf(...asked: Parameters<typeof planAnswerBody>): BodyPlan {
   }
 }
 
+/** What asks for messages that are compressed one by one (gRPC, Connect), and of such nobody here can read any. */
+const messageAccepts = ['grpc-accept-encoding', 'connect-accept-encoding'] as const;
+
 /** Answers have to be readable here. A part of a compressed body is not, so parts are asked for as they are. */
-function withReadableEncodings(headers: HeaderList): HeaderList {
+function withReadableEncodings(asked: HeaderList): HeaderList {
+  const present = messageAccepts.filter((name) => valuesOf(asked, name).length > 0);
+  const headers = [...without(asked, ...present), ...present.flatMap((name) => [name, 'identity'])];
   const accepted = valuesOf(headers, 'accept-encoding');
   if (accepted.length === 0) return headers;
   const encodings =

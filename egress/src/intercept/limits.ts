@@ -31,7 +31,7 @@ export const interceptLimits = {
   /** Connections to an HTTP/1.1 server for one HTTP/2 connection of a program. More requests wait their turn. */
   http1ConnectionsMax: 32,
   /**
-   * Text that a value could go on from, from a host that may have it, waits so long for what follows: longer than a round
+   * Text that a value could go on from, from a host that may have it, waits so long for what follows, or a quarter less: longer than a round
    * trip, so that nobody can tell by making the server wait whether it was the beginning of a value.
    */
   quietMs: 1_000,

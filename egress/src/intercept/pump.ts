@@ -42,31 +42,28 @@ export function pump(source: Readable, sink: Writable, { filter, onBytes }: Pump
       settle(error);
     }
   };
-  // A source that waits for the sink is not silent: what it holds back would tell how far the program reads.
-  const isQuiet = (): void => {
-    if (source.isPaused()) quiet?.refresh();
-    else attempt(() => write(filter?.settle?.() ?? nothing));
-  };
-  let quiet: NodeJS.Timeout | undefined;
+  const aging = new Aging(() => {
+    // A source that waits for the sink is not silent: what it holds back would tell how far the program reads.
+    if (source.isPaused()) return false;
+    attempt(() => write(filter?.settle?.(aging.recentBytes) ?? nothing));
+    return true;
+  });
   const onData = (piece: Buffer): void =>
     attempt(() => {
       onBytes?.(piece.length);
       write(filter === undefined ? piece : filter.push(piece));
-      quiet?.refresh();
+      if (filter?.settle !== undefined) aging.add(piece.length);
     });
   const onEnd = (): void =>
     attempt(() => {
       if (filter !== undefined) write(filter.end());
       settle();
     });
-  const onDrain = (): void => {
-    source.resume();
-    quiet?.refresh();
-  };
+  const onDrain = (): void => void source.resume();
   const sourceGone = (error?: unknown): void => settle(new BrokenOff('source', error));
   const sinkGone = (error?: unknown): void => settle(new BrokenOff('sink', error));
   const settle = (error?: unknown): void => {
-    clearTimeout(quiet);
+    aging.end();
     source.off('data', onData).off('end', onEnd).off('error', sourceGone).off('close', sourceGone);
     sink.off('drain', onDrain).off('error', sinkGone).off('close', sinkGone);
     if (error === undefined) return resolve();
@@ -76,9 +73,43 @@ export function pump(source: Readable, sink: Writable, { filter, onBytes }: Pump
   if (source.readableEnded) return Promise.resolve();
   if (source.destroyed) return Promise.reject(new BrokenOff('source', source.errored));
   if (sink.destroyed) return Promise.reject(new BrokenOff('sink', sink.errored));
-  if (filter?.settle !== undefined) quiet = setTimeout(isQuiet, interceptLimits.quietMs);
   source.on('end', onEnd).on('error', sourceGone).on('close', sourceGone).on('data', onData);
   sink.on('drain', onDrain).on('error', sinkGone).on('close', sinkGone);
   source.resume();
   return promise;
+}
+
+/** How many of the last bytes came within `quietMs`, to a quarter of it. No timer runs where nothing waits. */
+class Aging {
+  readonly #onTick: () => boolean;
+  /** By quarters, the present one first. */
+  #came = [0, 0, 0];
+  #timer: NodeJS.Timeout | undefined;
+
+  /** @param onTick false: this moment does not count */
+  constructor(onTick: () => boolean) {
+    this.#onTick = onTick;
+  }
+
+  get recentBytes(): number {
+    return this.#came.reduce((sum, bytes) => sum + bytes, 0);
+  }
+
+  add(bytes: number): void {
+    this.#came[0] = (this.#came[0] ?? 0) + bytes;
+    this.#timer ??= setTimeout(() => this.#tick(), interceptLimits.quietMs / 4);
+  }
+
+  end(): void {
+    clearTimeout(this.#timer);
+  }
+
+  #tick(): void {
+    this.#timer = undefined;
+    const isLast = this.recentBytes === 0;
+    if (!this.#onTick()) return this.add(0);
+    if (isLast) return;
+    this.#came = [0, ...this.#came.slice(0, 2)];
+    this.add(0);
+  }
 }

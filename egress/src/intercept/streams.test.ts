@@ -13,7 +13,7 @@ import type { AddressInfo } from 'node:net';
 import { Readable } from 'node:stream';
 import { buffer, text as textOf } from 'node:stream/consumers';
 import { test } from 'node:test';
-import { brotliCompressSync, gzipSync, zstdCompressSync } from 'node:zlib';
+import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib';
 import { type ClientOptions, type RawData, WebSocket, WebSocketServer } from 'ws';
 import {
   bodyOf,
@@ -85,6 +85,8 @@ test('compressed answers are read, and come back plain with placeholders', async
   const plain = `${'x'.repeat(50_000)}${key.value}${'y'.repeat(50_000)}`;
   for (const [coding, compressed] of [
     ['gzip', gzipSync(plain)],
+    ['deflate', deflateSync(plain)],
+    ['deflate', deflateRawSync(plain)],
     ['br', brotliCompressSync(plain)],
     ['zstd', zstdCompressSync(plain)],
     ['identity', Buffer.from(plain)],
@@ -108,6 +110,75 @@ test('compressed answers are read, and come back plain with placeholders', async
     assert.equal(await textOf(answer), plain.replace(key.value, key.placeholder));
     assert.equal(answer.headers['content-encoding'], coding === 'identity' ? 'identity' : undefined);
     assert.equal(asked, 'gzip');
+  }
+});
+
+test('raw deflate of any size and in any pieces is read, and what is none is not taken for it', async () => {
+  const plain = randomBytes(300_000).toString('hex') + 'x'.repeat(3_000_000);
+  const whole = deflateRawSync(plain);
+  await using to = await Intercepted.start({
+    secrets: oneSecret,
+    handler: (incoming, response) => {
+      response.writeHead(200, { 'content-type': 'text/plain', 'content-encoding': 'deflate' });
+      if (incoming.url === '/none') return void response.end(Buffer.from([0xff, 0xff, 0xff]));
+      if (incoming.url === '/empty') return void response.end();
+      response.write(whole.subarray(0, 1));
+      setTimeout(() => response.end(whole.subarray(1)), 20);
+    },
+  });
+  const ask = (path: string) =>
+    answerTo(request(to, { path, headers: { 'accept-encoding': 'deflate' } }).end());
+  assert.equal(await textOf(await ask('/')), plain);
+  assert.equal(await textOf(await ask('/empty')), '');
+  await assert.rejects(textOf(await ask('/none')));
+});
+
+test('a text without line ends, from a host that may have a value, waits a second at most', async () => {
+  const sentMs: number[] = [];
+  await using to = await Intercepted.start({
+    secrets: oneSecret,
+    handler: (_request, response) => {
+      response.writeHead(200, { 'content-type': 'text/plain' });
+      const timer = setInterval(() => {
+        sentMs.push(performance.now());
+        response.write('t');
+        if (sentMs.length < 40) return;
+        clearInterval(timer);
+        response.end();
+      }, 60);
+    },
+  });
+  const answer = await answerTo(request(to, {}).end());
+  let seen = 0;
+  let waitedMs = 0;
+  for await (const piece of answer as AsyncIterable<Buffer>) {
+    const oldest = sentMs[seen] ?? 0;
+    waitedMs = Math.max(waitedMs, performance.now() - oldest);
+    seen += piece.length;
+  }
+  assert.equal(seen, 40);
+  // A second, and what a busy machine adds. Held until 40 letters were there, the first would have waited for 2.4 s.
+  assert.ok(waitedMs < 1_600, `${waitedMs} ms`);
+});
+
+test('messages that are compressed one by one are asked for plain, and refused where they have to be looked at', async () => {
+  for (const name of ['grpc', 'connect']) {
+    const coding = name === 'grpc' ? 'grpc-encoding' : 'connect-content-encoding';
+    let accepted: unknown;
+    await using to = await Intercepted.start({
+      secrets: foreignSecret,
+      handler: (incoming, response) => {
+        accepted = incoming.headers[`${name}-accept-encoding`];
+        response.writeHead(200, incoming.url === '/coded' ? { [coding]: 'gzip' } : {}).end('x');
+      },
+    });
+    const send = async (path: string, headers: Record<string, string>) =>
+      (await answerTo(request(to, { path, method: 'POST', headers }).end('body'))).statusCode;
+    assert.equal(await send('/', { [`${name}-accept-encoding`]: 'gzip, identity' }), 200);
+    assert.equal(accepted, 'identity');
+    assert.equal(await send('/', { [coding]: 'gzip' }), 403);
+    assert.equal(await send('/', { [coding]: 'identity' }), 200);
+    assert.equal(await send('/coded', {}), 502);
   }
 });
 

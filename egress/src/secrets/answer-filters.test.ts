@@ -55,9 +55,11 @@ for (const [name, make] of Object.entries(makers)) {
 test('lines leave when they come, and what waits leaves when it settles, but for the beginning of a value', () => {
   const filter = new EvenReplacer(matcher, put);
   assert.deepEqual(inPieces(filter, ['data: hello\n\n', 'hel']), ['data: hello\n\n', '']);
-  assert.equal(filter.settle().toString(), 'hel');
+  assert.equal(filter.settle(3).toString(), '');
+  assert.equal(filter.settle(1).toString(), 'he');
+  assert.equal(filter.settle(0).toString(), 'l');
   assert.deepEqual(inPieces(filter, ['lo sk-va']), ['']);
-  assert.equal(filter.settle().toString(), 'lo ');
+  assert.equal(filter.settle(0).toString(), 'lo ');
   assert.deepEqual(inPieces(filter, ['lue-Zx81q\n']), ['PLACE\n']);
 });
 

@@ -35,14 +35,15 @@ export class EvenReplacer<T> implements ByteFilter {
     return text.subarray(0, text.length - kept);
   }
 
-  settle(): Buffer {
-    const ready = this.#waiting;
-    this.#waiting = empty;
-    return ready;
+  settle(recentBytes: number): Buffer {
+    const waiting = this.#waiting;
+    const kept = Math.min(waiting.length, Math.max(0, recentBytes - this.#replacer.heldBytes));
+    this.#waiting = waiting.subarray(waiting.length - kept);
+    return waiting.subarray(0, waiting.length - kept);
   }
 
   end(): Buffer {
-    return Buffer.concat([this.settle(), this.#replacer.end()]);
+    return Buffer.concat([this.settle(0), this.#replacer.end()]);
   }
 }
 
@@ -93,7 +94,11 @@ export class PassingReplacer<T> implements ByteFilter {
 export function chained(first: ByteFilter, second: ByteFilter): ByteFilter {
   return {
     push: (piece) => second.push(first.push(piece)),
-    settle: () => Buffer.concat([second.push(first.settle?.() ?? empty), second.settle?.() ?? empty]),
+    settle: (recentBytes) =>
+      Buffer.concat([
+        second.push(first.settle?.(recentBytes) ?? empty),
+        second.settle?.(recentBytes) ?? empty,
+      ]),
     end: () => Buffer.concat([second.push(first.end()), second.end()]),
   };
 }

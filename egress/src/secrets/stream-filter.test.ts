@@ -106,6 +106,13 @@ test('a replacer holds back the beginning of a match and nothing else', () => {
   assert.equal(filter.end().toString(), 'sec');
 });
 
+const writes = (text: string): Map<string, string> =>
+  new Map(text.split(' ').map((word) => [word.slice(0, 1), word.slice(1)]));
+const handlebars = writes(`&&amp; <&lt; >&gt; "&quot; '&#x27; /&#x2F; \`&#x60; =&#x3D;`);
+const goTemplate = writes(`&&amp; <&lt; >&gt; "&#34; '&#39; +&#43;`);
+const dotNet = (one: string): string =>
+  `\\u00${one.charCodeAt(0).toString(16).toUpperCase().padStart(2, '0')}`;
+
 test('every form of a value is found again, and what takes its place decodes to the placeholder', () => {
   // As the schema has it: visible ASCII, spaces inside.
   const value = fc
@@ -131,6 +138,15 @@ test('every form of a value is found again, and what takes its place decodes to 
           encodeURIComponent(real),
           new URLSearchParams({ a: real }).toString().slice(2),
           JSON.stringify(real).slice(1, -1),
+          encodeURIComponent(encodeURIComponent(real)),
+          real.replaceAll(/[^A-Za-z0-9]/g, (one) => `\\u00${one.charCodeAt(0).toString(16)}`),
+          real.replaceAll(/[^A-Za-z0-9]/g, (one) => `&#${one.charCodeAt(0)};`),
+          real.replaceAll(/[^A-Za-z0-9]/g, (one) => `&#x${one.charCodeAt(0).toString(16).toUpperCase()};`),
+          // lodash, Handlebars; Go's html/template; .NET's System.Text.Json.
+          real.replaceAll(/[&<>"'/`=]/g, (one) => handlebars.get(one) ?? one),
+          real.replaceAll(/[&<>"'+]/g, (one) => goTemplate.get(one) ?? one),
+          real.replaceAll(/["&'+<>`\\]/g, (one) => (one === '\\' ? '\\\\' : dotNet(one))),
+          JSON.stringify(JSON.stringify(real).slice(1, -1)).slice(1, -1),
         ]) {
           assert.equal(scrub(`\u0001${form}\u0001`), `\u0001${fake}\u0001`, form);
         }

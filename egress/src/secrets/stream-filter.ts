@@ -13,8 +13,8 @@ export type OnMatch<T> = (meaning: T, length: number) => Uint8Array;
 export interface ByteFilter {
   /** What may go on of all that came so far; it may be empty. */
   push(piece: Buffer): Buffer;
-  /** What need not be held any longer, where nothing has come for a while. */
-  settle?(): Buffer;
+  /** What need not be held any longer: it came before the last `recentBytes` of the stream. */
+  settle?(recentBytes: number): Buffer;
   /** The rest. The filter is then as new. */
   end(): Buffer;
 }

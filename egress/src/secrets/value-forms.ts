@@ -40,26 +40,82 @@ function escapedForms(value: string): string[] {
   ];
   const json = JSON.stringify(value).slice(1, -1);
   // PHP escapes slashes; Go and Rails write what HTML could misread as \u003c.
-  const jsons = [
-    json,
-    json.replaceAll('/', '\\/'),
-    unicodeEscaped(json),
-    unicodeEscaped(json.replaceAll('/', '\\/')),
-  ];
-  const html = value.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
-  const quoted = html.replaceAll('"', '&quot;');
-  const htmls = [
-    html,
-    quoted,
-    quoted.replaceAll("'", '&#39;'),
-    html.replaceAll('"', '&#34;').replaceAll("'", '&#39;'),
-  ];
-  const lower = urls.map((text) => text.replaceAll(/%[0-9A-F]{2}/g, (byte) => byte.toLowerCase()));
-  return [...urls, ...lower, ...jsons, ...htmls];
+  const jsons = [json, json.replaceAll('/', '\\/')].flatMap((text) => [text, ...unicodeEscaped(text)]);
+  jsons.push(...unicodeEscapedWhole(value));
+  // Text in JSON in JSON, as tools of agents send it.
+  const twice = jsons.map((text) => JSON.stringify(text).slice(1, -1));
+  const allUrls = [...urls, ...urls.map(lowerHex)];
+  // Escaped once more, by somebody who did not know that it is already.
+  const twiceUrls = allUrls.map((text) => text.replaceAll('%', '%25'));
+  return [...allUrls, ...twiceUrls, ...jsons, ...twice, ...htmlEscaped(value)];
 }
 
-function unicodeEscaped(text: string): string {
-  return text.replaceAll(/[<>&']/g, (character) => `\\u00${character.charCodeAt(0).toString(16)}`);
+function lowerHex(text: string): string {
+  return text.replaceAll(/%[0-9A-F]{2}/g, (byte) => byte.toLowerCase());
+}
+
+/** What encoders beside JSON's own rules write as `\\u00XX`: Go and Rails; Gson; .NET, with capital letters. */
+const unicodeSets = [/[<>&']/g, /[<>&'=]/g, /[<>&'+`]/g] as const;
+const notPlain = /[^A-Za-z0-9]/g;
+
+function unicodeEscaped(json: string): string[] {
+  return unicodeSets.flatMap((set) => [json.replaceAll(set, unicode), json.replaceAll(set, capitalUnicode)]);
+}
+
+/** Every character that is no letter or digit, quotes and backslashes too; .NET writes these so as well. */
+function unicodeEscapedWhole(value: string): string[] {
+  const dotNet = value.replaceAll(/[<>&'+`"]/g, capitalUnicode).replaceAll(/\\(?!u00)/g, '\\\\');
+  return [value.replaceAll(notPlain, unicode), value.replaceAll(notPlain, capitalUnicode), dotNet];
+}
+
+function unicode(character: string): string {
+  return `\\u00${hex(character)}`;
+}
+
+function capitalUnicode(character: string): string {
+  return `\\u00${hex(character).toUpperCase()}`;
+}
+
+function hex(character: string): string {
+  return character.charCodeAt(0).toString(16).padStart(2, '0');
+}
+
+const plainNames = namesOf('&amp <lt >gt "quot');
+/** Of HTML 5, for visible ASCII. */
+const allNames = namesOf(
+  `&amp <lt >gt "quot !excl #num $dollar %percnt 'apos (lpar )rpar *ast +plus ,comma .period /sol :colon ;semi ` +
+    '=equals ?quest @commat [lsqb \\bsol ]rsqb ^Hat _lowbar `grave {lcub |vert }rcub',
+);
+
+/** Words of a character and its name. */
+function namesOf(words: string): Readonly<Record<string, string>> {
+  return Object.fromEntries(words.split(' ').map((word) => [word.slice(0, 1), word.slice(1)]));
+}
+
+/** By name, by number, and by names with numbers for what has none: each with the sets that libraries escape. */
+function htmlEscaped(value: string): string[] {
+  const named = (names: typeof allNames, text: string): string =>
+    text.replaceAll(notPlain, (character) =>
+      names[character] === undefined ? character : `&${names[character]};`,
+    );
+  const bare = value.replaceAll(/[&<>]/g, (character) => `&${plainNames[character]};`);
+  const quoted = named(plainNames, value);
+  const numbers: ((character: string) => string)[] = [
+    (character) => `&#${character.charCodeAt(0)};`,
+    (character) => `&#0${character.charCodeAt(0)};`,
+    (character) => `&#x${hex(character)};`,
+    (character) => `&#x${hex(character).toUpperCase()};`,
+  ];
+  // Behind the names, so that what they hold is not escaped again: "&", "#" and ";" are in none of these.
+  const sets = [/'/g, /["'+]/g, /["']/g, /['/]/g, /['/=`]/g, /['+`]/g];
+  const mixed = [bare, quoted].flatMap((text) =>
+    sets.flatMap((set) => numbers.map((number) => text.replaceAll(set, number))),
+  );
+  const whole = [/[&<>"']/g, /[&<>"'/=`]/g, notPlain].flatMap((set) =>
+    numbers.map((number) => value.replaceAll(set, number)),
+  );
+  const apostrophes = quoted.replaceAll("'", '&apos;');
+  return [bare, quoted, apostrophes, named(allNames, value), ...mixed, ...whole];
 }
 
 /** Characters that may stand in a path's segment as they are (RFC 3986, pchar). */
