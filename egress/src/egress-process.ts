@@ -169,6 +169,8 @@ function orRefusal<T>(act: () => T): T {
 
 const started = rfc3339(wallMs());
 
+const plainSecrets = 'SQUASH_PROXY_HTTPS=0: values of secrets go out in plain HTTP';
+
 function stats({ build, services, sandboxes, secrets, rules }: Core): EgressStats {
   const states = sandboxes.states();
   const count = (...names: Parameters<typeof states.get>): number => states.get(...names) ?? 0;
@@ -190,6 +192,6 @@ function stats({ build, services, sandboxes, secrets, rules }: Core): EgressStat
     dns: { ...services.dns.stats, upstream: services.resolver.asked },
     decisions: services.decisions.stats,
     memory: { rss_bytes: rss, heap_bytes: heapUsed },
-    warnings: [...secrets.warnings],
+    warnings: [...secrets.warnings, ...(rules.isSynced && !rules.interceptsTls ? [plainSecrets] : [])],
   };
 }

@@ -38,6 +38,8 @@ export interface InterceptedConnection {
   readonly destination: Destination;
   /** What the first bytes are: TLS is terminated with a certificate of the installation's CA, HTTP is read as it is. */
   readonly protocol: 'tls' | 'http';
+  /** No TLS is read (`SQUASH_PROXY_HTTPS=0`), so that values go out in plain HTTP or not at all. */
+  readonly isTlsUnread: boolean;
   /**
    * SNI of the ClientHello (lower case), already found equal to the destination's host where that has a name. With a
    * `refusal` it is whatever the program said, so that it can read the answer.

@@ -13,7 +13,9 @@ const value = 'sk-real-Zx81q+/4f~value';
 const placeholder = 'sk-placeholder-5d0f7c2b9e';
 const world = useWorld(
   {
-    secrets: { API_KEY: { placeholder, value, allowed_hosts: ['secret.allowed.test'] } },
+    secrets: {
+      API_KEY: { placeholder, value, allowed_hosts: ['secret.allowed.test', 'secret.allowed.test:80'] },
+    },
   },
   (one) => one.create('box', { allow_net: ['*.allowed.test'] }),
 );

@@ -31,6 +31,7 @@ export class Scene implements AsyncDisposable {
           ...strict,
           allowed_hosts: [
             'secret.allowed.test',
+            'secret.allowed.test:80',
             'secret-private.allowed.test',
             'bad-cert.allowed.test',
             'ported-secret.allowed.test:80',

@@ -55,6 +55,8 @@ export interface InterceptedOptions {
   readonly isVoid?: boolean;
   /** Not the test authority's: the server can not be verified. */
   readonly isUntrusted?: boolean;
+  /** As with `SQUASH_PROXY_HTTPS=0`. */
+  readonly isTlsUnread?: boolean;
   readonly dialledHost?: string;
   readonly serverName?: string | undefined;
 }
@@ -211,6 +213,7 @@ export class Intercepted implements AsyncDisposable {
       sandbox: 'test',
       destination: { host: dialledHost, address: undefined, port: this.isPlain ? 80 : 443 },
       protocol: this.isPlain ? 'http' : 'tls',
+      isTlsUnread: this.#options.isTlsUnread === true,
       serverName: this.isPlain ? undefined : serverName,
       refusal,
       get policy() {

@@ -23,6 +23,7 @@ export async function interceptWith(
     sandbox: sandbox.id,
     destination,
     protocol,
+    isTlsUnread: !services.interceptsTls(),
     serverName,
     refusal,
     policy,

@@ -9,7 +9,7 @@ import type { Duplex } from 'node:stream';
 import { errorText } from '@squash/base/bug';
 import type { Clock } from '@squash/base/clock';
 import { type Decision, DialRefused, type InterceptedConnection } from '../ports.ts';
-import { PlaceholderElsewhere, RequestSecrets } from '../secrets/request-secrets.ts';
+import { PlaceholderElsewhere, RequestSecrets, type SecretsRoute } from '../secrets/request-secrets.ts';
 import { ResponseSecrets } from '../secrets/response-secrets.ts';
 import { type BodyPlan, planAnswerBody, planRequestBody } from './bodies.ts';
 import { readableEncodings } from './codings.ts';
@@ -80,7 +80,7 @@ export async function settleFailure(
     return refuse(front, refusal);
   }
   if (error instanceof PlaceholderElsewhere) {
-    recorder.record('blocked', 'placeholder_elsewhere');
+    recorder.record('blocked', error.rule);
     return refuse(front, placeholderRefusal(error));
   }
   if (error instanceof Unreadable) {
@@ -100,12 +100,23 @@ export async function settleFailure(
 function placeholderRefusal(error: PlaceholderElsewhere): Refusal {
   return {
     status: 403,
-    code: 'placeholder_elsewhere',
+    code: error.rule,
     message: error.message,
-    rule: 'placeholder_elsewhere',
-    advice:
-      'Only its allowed_hosts may have a secret, and its placeholder. The operator can see them with "squash secret ls".',
+    rule: error.rule,
+    advice: advices[error.rule],
   };
+}
+
+const advices: Readonly<Record<PlaceholderElsewhere['rule'], string>> = {
+  placeholder_elsewhere:
+    'Only its allowed_hosts may have a secret, and its placeholder. The operator can see them with "squash secret ls".',
+  placeholder_without_tls:
+    'Use https. Where the server has no TLS, the operator writes the secret’s host with its port, such as "api.example.com:80".',
+};
+
+/** How this connection’s requests travel. */
+export function routeOf({ destination, protocol, isTlsUnread }: InterceptedConnection): SecretsRoute {
+  return { destination, isPlain: protocol === 'http' && !isTlsUnread };
 }
 
 interface Route {
@@ -122,7 +133,7 @@ async function forward(
   const { front } = live;
   const { connection, upstream } = context;
   const traffic = live.takeSecrets();
-  const secrets = new RequestSecrets(traffic, connection.destination);
+  const secrets = new RequestSecrets(traffic, routeOf(connection));
   const responses = new ResponseSecrets(traffic, connection.destination);
   tally.secrets = secrets.used;
   const plan = planRequestBody(front.head.headers, secrets, connection.sandbox);

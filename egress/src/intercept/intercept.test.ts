@@ -52,7 +52,10 @@ for (const origin of ['http/1.1', 'h2', 'plain'] as const) {
     : (['--http1.1', '--http2'] as const)) {
     if (origin === 'plain' && version === '--http2-prior-knowledge') continue;
     test(`curl ${version} through to ${origin}: the server gets the value, the program sees the placeholder`, async () => {
-      await using to = await Intercepted.start({ origin, secrets: everySurface });
+      const { KEY } = everySurface.secrets;
+      // Its value goes without TLS where its host is written with a port that has none.
+      const known = { secrets: { KEY: { ...KEY, allowed_hosts: [host, `${host}:80`] } } };
+      await using to = await Intercepted.start({ origin, secrets: known });
       const answer = await curl(
         to,
         `/p?k=${key.placeholder}`,
@@ -76,6 +79,36 @@ for (const origin of ['http/1.1', 'h2', 'plain'] as const) {
     });
   }
 }
+
+test('a value goes over TLS only, unless its host is written with a plain port or no TLS is read', async () => {
+  const { KEY } = everySurface.secrets;
+  for (const [hosts, isTlsUnread, isSent] of [
+    [[host], false, false],
+    [[host, `${host}:443`, `${host}:8080`], false, false],
+    [[`*.${host.split('.')[1]}:80`], false, true],
+    [[host], true, true],
+  ] as const) {
+    let seen = 0;
+    const secrets = { secrets: { KEY: { ...KEY, allowed_hosts: hosts } } };
+    const handler: typeof echo = (request, response) => {
+      seen += 1;
+      echo(request, response);
+    };
+    await using to = await Intercepted.start({ origin: 'plain', secrets, isTlsUnread, handler });
+    for (const words of [
+      ['-H', `x: ${key.placeholder}`],
+      ['-u', `a:${key.placeholder}`],
+      ['-d', key.placeholder],
+    ]) {
+      const answer = await curl(to, '/', ...words);
+      assert.equal(answer.includes('over TLS only'), !isSent, answer);
+      assert.ok(!answer.includes(key.value));
+    }
+    assert.equal(seen, isSent ? 3 : 0);
+    const { verdict, rule } = await to.decision(0);
+    if (!isSent) assert.deepEqual([verdict, rule], ['blocked', 'placeholder_without_tls']);
+  }
+});
 
 test('Basic credentials made by curl carry the value', async () => {
   await using to = await Intercepted.start({ secrets: oneSecret });

@@ -11,7 +11,15 @@ import type { Duplex } from 'node:stream';
 import { PlaceholderElsewhere, RequestSecrets } from '../secrets/request-secrets.ts';
 import { ResponseSecrets, ValueInAnswer } from '../secrets/response-secrets.ts';
 import type { ByteFilter } from '../secrets/stream-filter.ts';
-import { type ExchangeContext, passAnswer, Recorder, refuse, settleFailure, type Tally } from './exchange.ts';
+import {
+  type ExchangeContext,
+  passAnswer,
+  Recorder,
+  refuse,
+  routeOf,
+  settleFailure,
+  type Tally,
+} from './exchange.ts';
 import { fieldsOf, valueOf, without } from './headers.ts';
 import { judge } from './judgement.ts';
 import { type HeaderList, UpstreamFailed } from './message.ts';
@@ -79,7 +87,7 @@ async function switchProtocols(switching: Switching, context: ExchangeContext, r
   const { front } = live;
   // Until the end: what is put into messages then is what may be put in now.
   const traffic = live.takeSecrets();
-  const secrets = new RequestSecrets(traffic, context.connection.destination);
+  const secrets = new RequestSecrets(traffic, routeOf(context.connection));
   route.tally.secrets = secrets.used;
   const protocol = wantedProtocol(request) ?? '';
   const isGoverned = context.connection.policy.needsRequests(context.connection.destination);

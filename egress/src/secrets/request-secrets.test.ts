@@ -25,7 +25,7 @@ const traffic = new TrafficSecrets([
 ]);
 
 function requestTo(destination: Destination): RequestSecrets {
-  return new RequestSecrets(traffic, destination);
+  return new RequestSecrets(traffic, { destination, isPlain: false });
 }
 
 function through(secrets: RequestSecrets, contentType: string, pieces: readonly string[]): string {
@@ -108,8 +108,14 @@ test('a body is not looked at where every secret is the host’s own and none is
   const [key] = traffic.secrets;
   assert.ok(key !== undefined);
   const one = new TrafficSecrets([key]);
-  assert.equal(new RequestSecrets(one, api).bodyFilter('application/json'), undefined);
-  assert.notEqual(new RequestSecrets(one, other).bodyFilter('application/json'), undefined);
+  assert.equal(
+    new RequestSecrets(one, { destination: api, isPlain: false }).bodyFilter('application/json'),
+    undefined,
+  );
+  assert.notEqual(
+    new RequestSecrets(one, { destination: other, isPlain: false }).bodyFilter('application/json'),
+    undefined,
+  );
 });
 
 test('path and query carry a value only where the secret says so, escaped for URLs', () => {
@@ -188,7 +194,7 @@ test('what holds no placeholder passes unchanged, whatever it is', () => {
 });
 
 test('nothing is looked for where a sandbox has no secrets', () => {
-  const none = new RequestSecrets(new TrafficSecrets([]), other);
+  const none = new RequestSecrets(new TrafficSecrets([]), { destination: other, isPlain: false });
   const list = ['x', 'placeholder-key'];
   assert.equal(none.headers(list), list);
   assert.equal(none.target('/placeholder-key'), '/placeholder-key');

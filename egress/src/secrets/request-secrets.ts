@@ -15,13 +15,25 @@ import { pathCharacters, percentEncoded } from './value-forms.ts';
 
 /** A placeholder on its way to a host that may not have its secret. Nothing of the request has to be sent. */
 export class PlaceholderElsewhere extends Error {
+  readonly rule: 'placeholder_elsewhere' | 'placeholder_without_tls';
+
   /** @param where for people: `the request's body` */
-  constructor(secret: string, where: string) {
-    super(
-      `the placeholder of the secret ${JSON.stringify(secret)} stands in ${where}, and this host may not have it`,
-    );
+  constructor(secret: string, where: string, rule: PlaceholderElsewhere['rule'] = 'placeholder_elsewhere') {
+    const why =
+      rule === 'placeholder_elsewhere'
+        ? 'this host may not have it'
+        : 'its value goes to this host over TLS only';
+    super(`the placeholder of the secret ${JSON.stringify(secret)} stands in ${where}, and ${why}`);
     this.name = 'PlaceholderElsewhere';
+    this.rule = rule;
   }
+}
+
+/** Where a request goes, and how. */
+export interface SecretsRoute {
+  readonly destination: Destination;
+  /** Neither TLS nor what was asked for in its place (`SQUASH_PROXY_HTTPS=0`). */
+  readonly isPlain: boolean;
 }
 
 /** Headers that say how the message is framed or where it goes: a value has no business there. */
@@ -43,15 +55,17 @@ const noEscapes = /[A-Za-z0-9\-._~]/;
 export class RequestSecrets {
   readonly #traffic: TrafficSecrets;
   readonly #destination: Destination;
+  readonly #isPlain: boolean;
   /** Is there a secret that this destination may not have? */
   readonly #hasForeign: boolean;
   /** Names of those that were put in so far. */
   readonly used = new Set<string>();
 
-  constructor(traffic: TrafficSecrets, destination: Destination) {
+  constructor(traffic: TrafficSecrets, { destination, isPlain }: SecretsRoute) {
     this.#traffic = traffic;
     this.#destination = destination;
-    this.#hasForeign = traffic.secrets.some((secret) => !secret.concerns(destination));
+    this.#isPlain = isPlain;
+    this.#hasForeign = traffic.secrets.some((secret) => !this.#mayHave(secret));
   }
 
   /**
@@ -86,7 +100,9 @@ export class RequestSecrets {
 
   /** May some secret be put into bodies for this destination, so that their length may change? */
   get replacesBodies(): boolean {
-    return this.#traffic.secrets.some((secret) => secret.permits('body', this.#destination));
+    return this.#traffic.secrets.some(
+      (secret) => this.#mayHave(secret) && secret.permits('body', this.#destination),
+    );
   }
 
   /** For the body (already without content coding), or undefined where nothing has to be looked for. Throws PlaceholderElsewhere. */
@@ -158,7 +174,17 @@ export class RequestSecrets {
   }
 
   #refuseForeign(secret: TrafficSecret, where: string): void {
-    if (!secret.concerns(this.#destination)) throw new PlaceholderElsewhere(secret.name, where);
+    if (this.#mayHave(secret)) return;
+    const isElsewhere = !secret.concerns(this.#destination);
+    throw new PlaceholderElsewhere(
+      secret.name,
+      where,
+      isElsewhere ? 'placeholder_elsewhere' : 'placeholder_without_tls',
+    );
+  }
+
+  #mayHave(secret: TrafficSecret): boolean {
+    return secret.concerns(this.#destination) && (!this.#isPlain || secret.permitsPlain(this.#destination));
   }
 
   /** In HTTP/2 names are lower case, whatever the placeholder is. */

@@ -8,6 +8,9 @@ import type { Destination } from '@squash/policy/policy';
 import { Matcher } from './matcher.ts';
 import { valueForms } from './value-forms.ts';
 
+/** On these plain HTTP is a mistake, or somebody's trick. */
+const tlsPorts: ReadonlySet<number> = new Set([443, 8443]);
+
 const defaultSurfaces: readonly SecretSurface[] = [secretSurfaces[0]];
 
 /** Hosts with different secrets that are spoken to at once; a forgotten share is only made again. */
@@ -41,6 +44,14 @@ export class TrafficSecret {
   /** May this destination have it at all? */
   concerns(destination: Destination): boolean {
     return this.#hosts.some((pattern) => matches(pattern, destination));
+  }
+
+  /** May its value go there without TLS? Whoever writes the host with a port that has none means that. */
+  permitsPlain(destination: Destination): boolean {
+    return (
+      !tlsPorts.has(destination.port) &&
+      this.#hosts.some((pattern) => pattern.ports !== undefined && matches(pattern, destination))
+    );
   }
 
   /** May it be put into this part of a request to this destination? */

@@ -55,6 +55,13 @@ export async function openEgress({
   const ceiling = readOperatorFile({ dataDir, name: 'egress-ceiling.json' }, policySchema);
   const rules = { ceiling, allowRanges: config.egressAllowRanges };
   await mkdir(join(dataDir, 'log'), { recursive: true, mode: 0o700 });
+  if (!config.interceptsTls) {
+    const remedy = 'SQUASH_PROXY_HTTPS=1 has them go over TLS only';
+    log.warn('egress.plain_secrets', {
+      problem: 'SQUASH_PROXY_HTTPS=0: values of secrets go out in plain HTTP',
+      remedy,
+    });
+  }
   const network = new EgressNetwork({
     client: new EgressClient(runDir),
     version: build,
