@@ -112,7 +112,7 @@ function buildCore(options: EgressOptions, stack: AsyncDisposableStack): Core {
     resolver,
     turns: new FairTurns({ all: limits.dialsMax, each: limits.sandboxDialsMax }),
     decisions: stack.use(new DecisionLog({ rows: decisionRows, nowMs: wallMs, log })),
-    tunnels: new TunnelRows(database),
+    tunnels: new TunnelRows(database, log),
     dns,
     counters: { total: 0, refused: 0, intercepted: 0 },
     log,

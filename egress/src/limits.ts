@@ -54,6 +54,12 @@ export const egressLimits = {
   refusedFirstBytesMs: 2_000,
   /** From the first byte of a ClientHello or request line to its last. */
   helloBytesMs: 10_000,
+  /** … of text that may become a request: protocols without lines begin alike, and wait for an answer. */
+  unfinishedMs: 750,
+  /** The same on other ports, where few servers do; within a second all the same. */
+  silentMs: 500,
+  /** The first line of what may become a request, after it was let go: servers refuse far shorter ones. */
+  firstLineMax: 65_536,
   /** What is looked at: with post-quantum keys a ClientHello has 2 KiB, with resumption data up to 10. */
   firstBytesMax: 16_384,
 

@@ -63,3 +63,22 @@ export interface RelaySide {
   release(connection: number): void;
   reset(connection: number): void;
 }
+
+export type ConnectionState =
+  /** Its turn to be judged has not come. */
+  | 'waiting'
+  /** Its first bytes are awaited. */
+  | 'looking'
+  | 'dialling'
+  | 'tunnelled'
+  /** Its bytes come here: interception, or DNS. */
+  | 'streamed'
+  /** Reset from here; the relay's last word is awaited. */
+  | 'ending'
+  | 'ended';
+
+/** What the relay says at the end. */
+export interface ConnectionEnd {
+  readonly bytesUp: number;
+  readonly bytesDown: number;
+}

@@ -15,37 +15,21 @@ import type { Figures } from '../decisions/decision-rows.ts';
 import { egressLimits as limits } from '../limits.ts';
 import type { Destination, Verdict } from '@squash/policy/policy';
 import type { Decision, DecisionVerdict } from '../ports.ts';
-import type { ConnectionServices, RelaySide } from './connection-services.ts';
+import type { ConnectionEnd, ConnectionServices, ConnectionState, RelaySide } from './connection-services.ts';
+import { looksLikeTls } from './client-hello.ts';
 import { type FirstBytes, readFirstBytes } from './first-bytes.ts';
-import { type Plan, planFirst, planOpen, planRefusal, type Rules } from './plan.ts';
+import { dialServer } from './interception.ts';
+import { type Plan, planFirst, planNow, planOpen, planRefusal, type Rules } from './plan.ts';
 import type { Reviewable } from './sandbox.ts';
+import { carryUndecided, type Open, type UndecidedHost } from './undecided-host.ts';
 import { dialMsOf, findTargets, type Targets } from './targets.ts';
-
-export type ConnectionState =
-  /** Its turn to be judged has not come. */
-  | 'waiting'
-  /** Its first bytes are awaited. */
-  | 'looking'
-  | 'dialling'
-  | 'tunnelled'
-  /** Its bytes come here: interception, or DNS. */
-  | 'streamed'
-  /** Reset from here; the relay's last word is awaited. */
-  | 'ending'
-  | 'ended';
-
-/** What the relay says at the end. */
-export interface ConnectionEnd {
-  readonly bytesUp: number;
-  readonly bytesDown: number;
-}
 
 type Unreadable = Extract<Plan, { kind: 'refuse' }>;
 
 export class Connection implements Reviewable {
   readonly #services: ConnectionServices;
   readonly #relay: RelaySide;
-  readonly #number: number;
+  readonly #name: ConnectionName;
   readonly #destination: Destination;
   readonly #openedMs: number;
   #state: ConnectionState = 'waiting';
@@ -60,12 +44,21 @@ export class Connection implements Reviewable {
   /** The server is dialled although the program has said nothing: only a tunnel is possible then. */
   #isServerFirst = false;
   #dialled: Address | undefined;
-  /** Where the interceptor has connected for it. */
+  /** Where this process has connected for it. */
   readonly #readFrom = new Map<string, Address>();
+  readonly #ears = {
+    onDialled: (address: Address): void => {
+      this.#serverAddress = formatAddress(address);
+      this.#readFrom.set(this.#serverAddress, address);
+    },
+    onRefused: (address: string): void => {
+      this.#serverAddress = address;
+    },
+  };
   #row: OpenDecision | undefined;
   /** Once it has ended. */
   #figures: Figures | undefined;
-  /** Noted for the next process. */
+  /** Or tried to be. */
   #isNoted = false;
   #stream: Socket | undefined;
   #onStream: ((socket: Socket) => void) | undefined;
@@ -80,7 +73,7 @@ export class Connection implements Reviewable {
   ) {
     this.#services = services;
     this.#relay = relay;
-    this.#number = opened.number;
+    this.#name = { instance: relay.instance, connection: opened.number };
     this.#destination = opened.destination;
     this.#openedMs = services.monoMs();
     relay.sandbox.connections.add(this);
@@ -103,10 +96,16 @@ export class Connection implements Reviewable {
   /** All bytes so far that the program has sent. */
   takeFirst(bytes: Uint8Array, hasEnded: boolean): void {
     if (this.#state !== 'looking' || this.#first !== undefined) return;
-    const found = readFirstBytes(bytes, hasEnded || bytes.length >= limits.firstBytesMax);
+    const found = readFirstBytes(bytes, hasEnded || bytes.length >= limits.firstBytesMax, hasEnded);
+    const mayPass = !looksLikeTls(bytes) && !this.#isServerFirst;
+    if (found.kind === 'unfinished' && mayPass && this.#openUndecided()) return;
     if (found.kind !== 'more') return this.#decide(found);
     if (found.bytesMin > limits.firstBytesMax) return this.#decide({ kind: 'unfinished' });
-    if (this.#looks === 1) this.#wait(limits.helloBytesMs, () => this.#decide({ kind: 'unfinished' }));
+    if (this.#looks === 1) {
+      this.#wait(mayPass ? limits.unfinishedMs : limits.helloBytesMs, () => {
+        if (!mayPass || !this.#openUndecided()) this.#decide({ kind: 'unfinished' });
+      });
+    }
     // A program that sends byte by byte is not asked about each: the pause doubles with every look.
     if (this.#looks < 4) this.#hold(found.bytesMin - 1);
     else setTimeout(() => this.#hold(found.bytesMin - 1), Math.min(1_000, 1 << this.#looks));
@@ -156,7 +155,7 @@ export class Connection implements Reviewable {
     if (this.#state === 'ended' || this.#state === 'ending') return;
     this.#state = 'ending';
     clearTimeout(this.#timer);
-    this.#relay.reset(this.#number);
+    this.#relay.reset(this.#name.connection);
     this.#stream?.destroy();
     this.#onEnd?.();
     this.#onEnd = undefined;
@@ -178,28 +177,15 @@ export class Connection implements Reviewable {
     this.#carryOut({ kind: 'refuse', protocol: undefined, verdict: { isAllowed: false, rule } });
   }
 
-  get #name(): ConnectionName {
-    return { instance: this.#relay.instance, connection: this.#number };
-  }
-
-  #note(addresses: readonly Address[]): void {
-    this.#services.tunnels.put(this.#relay.sandbox.id, this.#name, {
+  /** For the next process. False where the disk is full: a tunnel that can't be noted is none. */
+  #note(addresses: readonly Address[]): boolean {
+    const tunnel = {
       destination: this.#destination,
       first: this.#first,
       addresses: addresses.map(formatAddress),
-    });
+    };
     this.#isNoted = true;
-  }
-
-  /** False where the disk is full. */
-  #noteAgain(address: Address): boolean {
-    try {
-      this.#note([address]);
-      return true;
-    } catch (error) {
-      this.#services.log.guest(this.#relay.sandbox.id).error('tunnel.fault', { error });
-      return false;
-    }
+    return this.#services.tunnels.tryPut(this.#relay.sandbox.id, this.#name, tunnel);
   }
 
   get #rules(): Rules {
@@ -208,14 +194,11 @@ export class Connection implements Reviewable {
   }
 
   #isStillRight(plan: Plan): boolean {
-    const destination = this.#destination;
-    const now =
-      this.#refused !== undefined
-        ? planRefusal(this.#refused, this.#rules, this.#first ?? { kind: 'silent' })
-        : this.#first === undefined
-          ? planOpen(destination, this.#rules)
-          : planFirst(destination, this.#rules, this.#first);
-    return now.kind === plan.kind && this.#isAddressStillAllowed();
+    return this.#planNow.kind === plan.kind && this.#isAddressStillAllowed();
+  }
+
+  get #planNow(): Plan {
+    return planNow(this.#destination, this.#rules, { first: this.#first, refused: this.#refused });
   }
 
   #isAddressStillAllowed(): boolean {
@@ -245,7 +228,8 @@ export class Connection implements Reviewable {
     this.#state = 'looking';
     if (waits === 'to_refuse') this.#wait(limits.refusedFirstBytesMs, () => this.#decide({ kind: 'silent' }));
     else if (waits === 'for_program') this.#wait(limits.firstBytesMs, () => this.cut());
-    else this.#wait(limits.serverFirstMs, () => this.#dialForGreeting());
+    else if (waits === 'for_server') this.#wait(limits.serverFirstMs, () => this.#dialForGreeting());
+    else this.#wait(limits.silentMs, () => this.#openUndecided() || this.#dialForGreeting());
     this.#hold(0);
   }
 
@@ -253,7 +237,7 @@ export class Connection implements Reviewable {
   #hold(offset: number): void {
     if (this.#state !== 'looking' || this.#first !== undefined) return;
     this.#looks += 1;
-    this.#relay.hold(this.#number, offset);
+    this.#relay.hold(this.#name.connection, offset);
   }
 
   /** Nothing came from the program: it may be the server's turn. */
@@ -269,18 +253,62 @@ export class Connection implements Reviewable {
     if (this.#state !== 'looking' || this.#first !== undefined) return;
     clearTimeout(this.#timer);
     this.#first = first;
-    const plan =
-      this.#refused === undefined
-        ? planFirst(this.#destination, this.#rules, first)
-        : planRefusal(this.#refused, this.#rules, first);
+    const plan = this.#planNow;
     if (!this.#isServerFirst) return this.#carryOut(plan);
     // The server's greeting may have been read already: nobody can step in between any more.
     if (plan.kind !== 'tunnel') return this.#refuseLate(plan);
     this.#plan = plan;
     // It was noted without its first bytes.
-    if (this.#dialled !== undefined && !this.#noteAgain(this.#dialled)) return this.cut();
+    if (this.#dialled !== undefined && !this.#note([this.#dialled])) return this.cut();
     this.#state = this.#dialled === undefined ? 'dialling' : 'tunnelled';
-    this.#relay.release(this.#number);
+    this.#relay.release(this.#name.connection);
+  }
+
+  /** Its bytes come here until they say what it is. False: it has to be read, or there is no room. */
+  #openUndecided(): boolean {
+    const plan = planFirst(this.#destination, this.#rules, { kind: 'other' });
+    if (this.#state !== 'looking' || this.#first !== undefined) return true;
+    if (plan.kind !== 'tunnel' || !this.#relay.sandbox.hasRoom(this.#services.counters)) return false;
+    // What it is taken for, so that a change of the rules ends it where that may no longer pass.
+    this.#first = { kind: 'other' };
+    this.#plan = plan;
+    this.#onEnd = this.#relay.sandbox.takeRoom(this.#services.counters);
+    void this.#openStream((socket) => carryUndecided(socket, this.#undecidedHost(plan.verdict)));
+    return true;
+  }
+
+  #undecidedHost(verdict: Verdict): UndecidedHost {
+    const { sandbox } = this.#relay;
+    const onDialled = (address: Address): void => {
+      this.#ears.onDialled(address);
+      this.#openRow(verdict.rule);
+    };
+    const served = { sandbox, destination: this.#destination, ...this.#ears, onDialled };
+    return {
+      dial: (signal) => dialServer(this.#services, served, signal),
+      planOf: (first) => planFirst(this.#destination, this.#rules, first),
+      settle: (first, plan) => {
+        this.#first = first;
+        this.#plan = plan;
+      },
+      leave: () => {
+        this.#onEnd?.();
+        this.#onEnd = undefined;
+        return !this.#isOver();
+      },
+      read: (plan, open) => {
+        if (plan.kind === 'refuse') this.#sayNo(plan, open);
+        else this.#intercept(plan.protocol, { verdict: plan.verdict, refusal: undefined }, open);
+        return !this.#isOver();
+      },
+      end: (outcome) => {
+        if (outcome.kind === 'late') return this.#refuseLate(outcome.plan);
+        if (outcome.kind === 'failed') return this.#fail(verdict, outcome.code);
+        if (outcome.kind === 'passed') return;
+        this.#record('denied', outcome.verdict.rule);
+        this.cut();
+      },
+    };
   }
 
   #refuseLate(plan: Plan): void {
@@ -305,11 +333,7 @@ export class Connection implements Reviewable {
     const { turns } = this.#services;
     const begin = (): void => {
       void this.#dial(verdict, targets.addresses)
-        .catch((error: unknown) => {
-          // A full disk: a tunnel that can't be noted is none.
-          this.#services.log.guest(who).error('tunnel.fault', { error });
-          this.cut();
-        })
+        .catch(() => this.cut())
         .finally(() => turns.done(who));
     };
     this.#onEnd = () => turns.leave(who, begin);
@@ -333,16 +357,15 @@ export class Connection implements Reviewable {
 
   async #dial(verdict: Verdict, addresses: readonly Address[]): Promise<void> {
     if (this.#isOver()) return;
-    const name = this.#name;
-    this.#note(addresses);
+    if (!this.#note(addresses)) return this.cut();
     // Nothing flows before an upstream is there, so the word can go ahead of it.
-    if (this.#state === 'dialling') this.#relay.release(this.#number);
+    if (this.#state === 'dialling') this.#relay.release(this.#name.connection);
     let errno = 0;
     for (const [at, address] of addresses.entries()) {
       const timeoutMs = dialMsOf(at, addresses.length);
       // It was judged before its turn came, and before the last one was tried.
       if (!this.#mayDial(address)) return this.cut();
-      errno = await this.#services.launcher.dialOut(name, {
+      errno = await this.#services.launcher.dialOut(this.#name, {
         address,
         port: this.#destination.port,
         timeoutMs,
@@ -356,9 +379,7 @@ export class Connection implements Reviewable {
 
   /** The relay and the launcher speak on lines of their own: the end of a short tunnel may be known before its beginning. */
   #takeServer(address: Address, verdict: Verdict): void {
-    const id = this.#relay.sandbox.id;
-    this.#row = this.#services.decisions.open(id, this.#decision('allowed', verdict.rule));
-    if (this.#figures !== undefined) this.#row.end(this.#figures);
+    this.#openRow(verdict.rule);
     if (this.#isOver()) return;
     if (!this.#mayDial(address)) return this.cut();
     this.#dialled = address;
@@ -375,45 +396,36 @@ export class Connection implements Reviewable {
     this.cut();
   }
 
-  #sayNo({ protocol, verdict }: Unreadable): void {
+  #sayNo({ protocol, verdict }: Unreadable, open?: Open): void {
     this.#services.counters.refused += 1;
-    if (protocol !== undefined && this.#hasRoom() && this.#mayBeTold(protocol))
-      return this.#intercept(protocol, { verdict, refusal: verdict });
+    if (
+      protocol !== undefined &&
+      this.#relay.sandbox.hasRoom(this.#services.counters) &&
+      this.#relay.sandbox.mayBeTold(protocol)
+    )
+      return this.#intercept(protocol, { verdict, refusal: verdict }, open);
     this.#record('denied', verdict.rule);
     this.cut();
-  }
-
-  /** As many as are left, so that the next sandbox finds room as well. */
-  #hasRoom(): boolean {
-    const left = limits.interceptedMax - this.#services.counters.intercepted;
-    return this.#relay.sandbox.intercepted < Math.min(limits.sandboxInterceptedMax, left);
-  }
-
-  /** Words over TLS cost a handshake and often a certificate: a flood hears a reset instead. */
-  #mayBeTold(protocol: 'tls' | 'http'): boolean {
-    return protocol === 'http' || this.#relay.sandbox.refusals.take(this.#services.monoMs());
   }
 
   #intercept(
     protocol: 'tls' | 'http',
     { verdict, refusal }: { readonly verdict: Verdict; readonly refusal: Verdict | undefined },
+    open: Open = (serve) => void this.#openStream(serve),
   ): void {
-    if (!this.#hasRoom()) {
+    if (!this.#relay.sandbox.hasRoom(this.#services.counters)) {
       this.#record('denied', 'interception_limit');
       return this.cut();
     }
     const { sandbox } = this.#relay;
-    const { counters } = this.#services;
-    sandbox.intercepted += 1;
-    counters.intercepted += 1;
+    const giveRoom = sandbox.takeRoom(this.#services.counters);
     let requests = 0;
     const begin = (): void => {
-      if (this.#state === 'streamed') void this.#openStream(serve);
+      if (this.#state === 'streamed') open(serve);
     };
     this.#onEnd = () => {
       sandbox.handshakes.leave(begin);
-      sandbox.intercepted -= 1;
-      counters.intercepted -= 1;
+      giveRoom();
       if (requests === 0) this.#record(refusal === undefined ? 'allowed' : 'denied', verdict.rule);
     };
     const record = (decision: Decision): void => {
@@ -431,13 +443,7 @@ export class Connection implements Reviewable {
         serverName: this.#first?.kind === 'tls' ? this.#first.serverName : undefined,
         refusal,
         record,
-        onDialled: (address) => {
-          this.#serverAddress = formatAddress(address);
-          this.#readFrom.set(this.#serverAddress, address);
-        },
-        onRefused: (address) => {
-          this.#serverAddress = address;
-        },
+        ...this.#ears,
         onReview: (review) => {
           this.#reviewRequests = review;
         },
@@ -462,8 +468,13 @@ export class Connection implements Reviewable {
     };
     // Where this process was late itself, what it waits for is there by now and is read next.
     this.#wait(limits.helloMs, () => this.#wait(limits.helloAgainMs, () => this.cut()));
-    this.#relay.release(this.#number);
+    this.#relay.release(this.#name.connection);
     if ((await this.#services.launcher.streamOut(this.#name)) !== 0) this.cut();
+  }
+
+  #openRow(rule: string): void {
+    this.#row = this.#services.decisions.open(this.#relay.sandbox.id, this.#decision('allowed', rule));
+    if (this.#figures !== undefined) this.#row.end(this.#figures);
   }
 
   #record(verdict: DecisionVerdict, rule: string): void {

@@ -22,11 +22,15 @@ export interface MoreBytes {
   readonly bytesMin: number;
 }
 
-/** `isLast`: no more bytes will be looked at; the answer is then never `more`. Never throws. */
-export function readFirstBytes(bytes: Uint8Array, isLast: boolean): FirstBytes | MoreBytes {
+/**
+ * `isLast`: no more bytes will be looked at; the answer is then never `more`. `hasEnded`: there will be none, so no line can
+ * become a request any more. Never throws.
+ */
+export function readFirstBytes(bytes: Uint8Array, isLast: boolean, hasEnded = false): FirstBytes | MoreBytes {
   if (bytes.length === 0) return isLast ? { kind: 'silent' } : { kind: 'more', bytesMin: 1 };
   const found = looksLikeTls(bytes) ? readTls(bytes) : readLine(bytes);
-  return found.kind === 'more' && isLast ? { kind: 'unfinished' } : found;
+  if (found.kind !== 'more' || !isLast) return found;
+  return hasEnded && !looksLikeTls(bytes) ? { kind: 'other' } : { kind: 'unfinished' };
 }
 
 function readTls(bytes: Uint8Array): FirstBytes | MoreBytes {

@@ -10,6 +10,8 @@ import type { ConnectionServices, Readable } from './connection-services.ts';
 import type { Sandbox } from './sandbox.ts';
 import { dialTargets, findTargets } from './targets.ts';
 
+type DialledFor = Pick<Readable, 'sandbox' | 'destination' | 'onDialled' | 'onRefused'>;
+
 /** Resolves when both ends are closed. */
 export async function interceptWith(
   interceptor: Interceptor,
@@ -30,36 +32,44 @@ export async function interceptWith(
     get secrets() {
       return sandbox.secrets;
     },
-    dial: async (signal) => {
-      const { turns } = services;
-      const resolver = sandbox.resolverOf(services.resolver);
-      // The turn may be long in coming, and what may be dialled is what may be dialled then.
-      await findTargets(destination, policy, resolver);
-      const line = {
-        enter: (begin: () => void) => turns.take(sandbox.id, begin),
-        leave: (begin: () => void) => turns.leave(sandbox.id, begin),
-      };
-      await waitInLine(line, signal);
-      try {
-        const found = await findTargets(destination, policy, resolver);
-        if (found.kind === 'refused') onRefused(found.address);
-        const { socket, address } = await dialTargets(found, destination.port, signal);
-        const text = formatAddress(address);
-        const verdict = { ...policy.decideAddress(destination, text), address: text };
-        if (verdict.isAllowed) {
-          onDialled(address);
-          return socket;
-        }
-        socket.destroy();
-        throw new DialRefused(verdict);
-      } finally {
-        turns.done(sandbox.id);
-      }
-    },
+    dial: (signal) => dialServer(services, { sandbox, destination, onDialled, onRefused }, signal),
     record,
     onReview,
   };
   await interceptor.intercept(socket, connection);
+}
+
+/** In the sandbox's turn, to an address that may be had at that moment. @throws DialRefused, or an Error with `code` */
+export async function dialServer(
+  services: Pick<ConnectionServices, 'turns' | 'resolver'>,
+  { sandbox, destination, onDialled, onRefused }: DialledFor,
+  signal: AbortSignal,
+): Promise<Socket> {
+  const { turns } = services;
+  const policy = livePolicy(sandbox);
+  const resolver = sandbox.resolverOf(services.resolver);
+  // The turn may be long in coming, and what may be dialled is what may be dialled then.
+  await findTargets(destination, policy, resolver);
+  const line = {
+    enter: (begin: () => void) => turns.take(sandbox.id, begin),
+    leave: (begin: () => void) => turns.leave(sandbox.id, begin),
+  };
+  await waitInLine(line, signal);
+  try {
+    const found = await findTargets(destination, policy, resolver);
+    if (found.kind === 'refused') onRefused(found.address);
+    const { socket, address } = await dialTargets(found, destination.port, signal);
+    const text = formatAddress(address);
+    const verdict = { ...policy.decideAddress(destination, text), address: text };
+    if (verdict.isAllowed) {
+      onDialled(address);
+      return socket;
+    }
+    socket.destroy();
+    throw new DialRefused(verdict);
+  } finally {
+    turns.done(sandbox.id);
+  }
 }
 
 /** Asks the sandbox's present policy, however long the asker keeps this object. */

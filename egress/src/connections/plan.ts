@@ -20,14 +20,14 @@ export interface Rules {
 
 export type Plan =
   /** The first bytes are needed. `waits`: what to do while the program says nothing. */
-  | { readonly kind: 'look'; readonly waits: 'for_program' | 'for_server' | 'to_refuse' }
+  | { readonly kind: 'look'; readonly waits: 'for_program' | 'for_server' | 'for_either' | 'to_refuse' }
   | { readonly kind: 'tunnel'; readonly verdict: Verdict }
   | { readonly kind: 'intercept'; readonly protocol: 'tls' | 'http'; readonly verdict: Verdict }
   /** Refused: in words where `protocol` can carry them, else by a reset. */
   | { readonly kind: 'refuse'; readonly protocol: 'tls' | 'http' | undefined; readonly verdict: Verdict };
 
-/** On these the client speaks first; elsewhere a program may wait for the server's greeting. */
-const clientFirstPorts = new Set([80, 443, 3000, 5000, 8000, 8080, 8443, 8888]);
+/** On these servers greet; their tunnels need not pass this process. */
+const greetingPorts = new Set([21, 22, 25, 110, 143, 587, 2525, 3306, 5900, 6667]);
 
 export function planOpen(destination: Destination, rules: Rules): Plan {
   const { policy, secrets } = rules;
@@ -36,7 +36,7 @@ export function planOpen(destination: Destination, rules: Rules): Plan {
   const isNamed = destination.host !== undefined && !policy.isOpen;
   if (policy.needsRequests(destination)) return { kind: 'look', waits: 'for_program' };
   if (!isNamed && secrets.isEmpty) return { kind: 'tunnel', verdict };
-  return { kind: 'look', waits: clientFirstPorts.has(destination.port) ? 'for_program' : 'for_server' };
+  return { kind: 'look', waits: greetingPorts.has(destination.port) ? 'for_server' : 'for_either' };
 }
 
 export function planFirst(destination: Destination, rules: Rules, first: FirstBytes): Plan {
@@ -56,6 +56,17 @@ export function planFirst(destination: Destination, rules: Rules, first: FirstBy
         ? refusal(no('not_http'), rules, first)
         : { kind: 'tunnel', verdict };
   }
+}
+
+/** By what is known of it now. @param known `refused`: it leads to an address that may not be had */
+export function planNow(
+  destination: Destination,
+  rules: Rules,
+  known: { readonly first: FirstBytes | undefined; readonly refused: Verdict | undefined },
+): Plan {
+  const { first, refused } = known;
+  if (refused !== undefined) return refusal(refused, rules, first ?? { kind: 'silent' });
+  return first === undefined ? planOpen(destination, rules) : planFirst(destination, rules, first);
 }
 
 /** Refused for a reason beside the policy of connections: the address it leads to, or a limit. */

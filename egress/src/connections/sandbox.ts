@@ -6,6 +6,7 @@
  */
 import { TokenBucket } from '@squash/base/token-bucket';
 import { Admission } from './admission.ts';
+import type { ConnectionCounters } from './connection-services.ts';
 import type { DecisionLog } from '../decisions/decision-log.ts';
 import type { DnsClient } from '../dns/dns-server.ts';
 import type { Resolver } from '../dns/resolver.ts';
@@ -74,6 +75,26 @@ export class Sandbox implements DnsClient {
       { perS: limits.sandboxConnectionsPerS, burst: limits.sandboxConnectionsBurst },
       parts.monoMs,
     );
+  }
+
+  /** For one more whose bytes come here: as many as are left of all, so that the next sandbox finds room as well. */
+  hasRoom({ intercepted }: Pick<ConnectionCounters, 'intercepted'>): boolean {
+    return this.intercepted < Math.min(limits.sandboxInterceptedMax, limits.interceptedMax - intercepted);
+  }
+
+  /** Words over TLS cost a handshake and often a certificate: a flood hears a reset instead. */
+  mayBeTold(protocol: 'tls' | 'http'): boolean {
+    return protocol === 'http' || this.refusals.take(this.#monoMs());
+  }
+
+  /** @returns what gives it back */
+  takeRoom(counters: Pick<ConnectionCounters, 'intercepted'>): () => void {
+    this.intercepted += 1;
+    counters.intercepted += 1;
+    return () => {
+      this.intercepted -= 1;
+      counters.intercepted -= 1;
+    };
   }
 
   /** Calls `begin` when the sandbox's rate of new connections allows it, at once where it does now. */

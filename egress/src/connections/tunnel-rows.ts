@@ -7,6 +7,7 @@
  * end). It then costs a row and a reset that nobody hears, until the sandbox is started again.
  */
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
+import type { Log } from '@squash/base/log';
 import type { ConnectionName } from '../channel/launch-channel.ts';
 import { egressLimits as limits } from '../limits.ts';
 import type { Destination } from '@squash/policy/policy';
@@ -22,19 +23,32 @@ export interface Tunnel {
 
 export class TunnelRows {
   readonly #database: DatabaseSync;
+  readonly #log: Log;
   readonly #put: StatementSync;
   readonly #delete: StatementSync;
   #ended: ConnectionName[] = [];
   #timer: NodeJS.Timeout | undefined;
   #isFrozen = false;
 
-  constructor(database: DatabaseSync) {
+  constructor(database: DatabaseSync, log: Log) {
+    this.#log = log;
     this.#database = database;
     this.#put = database.prepare('INSERT OR REPLACE INTO tunnels VALUES (?, ?, ?, ?)');
     this.#delete = database.prepare('DELETE FROM tunnels WHERE instance = ? AND connection = ?');
   }
 
-  /** @throws SQLite's error; then there must be no tunnel */
+  /** False where it can't be written: then there must be no tunnel. */
+  tryPut(sandbox: string, name: ConnectionName, tunnel: Tunnel): boolean {
+    try {
+      this.put(sandbox, name, tunnel);
+      return true;
+    } catch (error) {
+      this.#log.guest(sandbox).error('tunnel.fault', { error });
+      return false;
+    }
+  }
+
+  /** @throws SQLite's error */
   put(sandbox: string, { instance, connection }: ConnectionName, tunnel: Tunnel): void {
     this.#put.run(instance, connection, sandbox, JSON.stringify(tunnel));
   }
