@@ -41,8 +41,7 @@ export function networkHandlers(engine: Engine, parts: NetworkParts): HandlersOf
       engine.sandboxes.get(params.id);
       return json(learn(await everything(log, params.id)) satisfies PolicyLearnAnswer);
     },
-    'policy.presets': () =>
-      json(knownPresets().map((preset) => ({ ...preset, hosts: [...preset.hosts] }))),
+    'policy.presets': () => json(knownPresets().map((preset) => ({ ...preset, hosts: [...preset.hosts] }))),
     'egress.decisions': readingDecisions(engine.sandboxes, log),
   };
 }
@@ -71,10 +70,7 @@ export interface AddressJudge {
   judge(question: PolicyAsked): Promise<EgressJudged>;
 }
 
-function testing(
-  engine: Engine,
-  { rules, log }: NetworkParts,
-): Handler<NetworkOperations['policy.test']> {
+function testing(engine: Engine, { rules, log }: NetworkParts): Handler<NetworkOperations['policy.test']> {
   const allowRanges = rules.allowRanges.flatMap((text) => parseCidr(text) ?? []);
   return async ({ params, body }) => {
     const source = body.policy ?? engine.network.rules(params.id).policy;
