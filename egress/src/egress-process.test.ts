@@ -323,6 +323,16 @@ describe('connections', () => {
     parted.write('TP/1.1\r\nHost: evil.example\r\n\r\n');
     assert.notEqual(await parted.closed(), 0);
     assert.equal(socket?.bytesRead, 8);
+    // Where requests are judged nothing is let go, and a slow one is waited for.
+    await egress.put('ruled', { policy: { allow: [{ to: 'echo.example.com', paths: ['/ok'] }] } });
+    const ruled = await egress.launcher.relay((instance += 1), 'ruled');
+    const slow = ruled.open(await addressOf(ruled, 'echo.example.com'), echo.port);
+    const sinceMs = performance.now();
+    slow.write('GET /no HT');
+    await waitFor('a second to pass', () => (performance.now() - sinceMs > 1_000 ? true : undefined));
+    slow.write('TP/1.1\r\nHost: echo.example.com\r\n\r\n');
+    await slow.read('HTTP/1.1 403');
+    slow.reset();
   });
 
   test('a server that is not there is a reset, recorded with the reason', async () => {

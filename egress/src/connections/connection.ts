@@ -102,9 +102,9 @@ export class Connection implements Reviewable {
     if (found.kind !== 'more') return this.#decide(found);
     if (found.bytesMin > limits.firstBytesMax) return this.#decide({ kind: 'unfinished' });
     if (this.#looks === 1) {
-      this.#wait(mayPass ? limits.unfinishedMs : limits.helloBytesMs, () => {
-        if (!mayPass || !this.#openUndecided()) this.#decide({ kind: 'unfinished' });
-      });
+      const giveUp = (): void => this.#decide({ kind: 'unfinished' });
+      const orWait = (): unknown => this.#openUndecided() || this.#wait(limits.helloBytesMs, giveUp);
+      this.#wait(mayPass ? limits.unfinishedMs : limits.helloBytesMs, mayPass ? orWait : giveUp);
     }
     // A program that sends byte by byte is not asked about each: the pause doubles with every look.
     if (this.#looks < 4) this.#hold(found.bytesMin - 1);
