@@ -11,6 +11,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { promisify } from 'node:util';
+import { squash } from '../support/cli.ts';
 import { TestDaemon } from '../support/daemon.ts';
 import { processesOf } from '../support/leaks.ts';
 import { waitFor } from '../support/wait.ts';
@@ -320,6 +321,30 @@ describe('a sandbox’s network', () => {
     );
     await waitFor('the network to be back', () => isReached('good.example'));
     assert.equal(await isReached('other.example'), false);
+  });
+
+  it('is said to be stopped while the egress process stands still, and has the policy set meanwhile when it goes on', async () => {
+    const pid = egressPid();
+    assert.ok(pid !== undefined);
+    process.kill(pid, 'SIGSTOP');
+    try {
+      await waitFor('it to be said', async () => {
+        const { problems = [] } = await daemon.call('GET', '/cgi-bin/health');
+        return problems.some(({ code }: { readonly code: string }) => code === 'egress_unavailable');
+      });
+      const set = await squash(daemon, ['policy', 'set', 'box', 'other.example']);
+      assert.equal(set.code, 1);
+      assert.match(set.stderr, /does not hold yet/);
+    } finally {
+      process.kill(pid, 'SIGCONT');
+    }
+    await waitFor(
+      'the rules to be in force',
+      async () => (await daemon.call('GET', '/v1/sandboxes/box/policy')).in_force,
+    );
+    assert.equal((await daemon.call('GET', '/cgi-bin/health')).problems, undefined);
+    assert.equal(await isReached('other.example'), true);
+    assert.equal(await isReached('good.example'), false);
   });
 
   it('refuses private addresses behind an allowed name', async () => {

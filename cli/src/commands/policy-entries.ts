@@ -6,9 +6,9 @@ import { formatPattern, parsePattern } from '@squash/contract/destination';
 import type { SandboxPolicy } from '@squash/contract/egress';
 import { everythingPublic, nothing } from '@squash/contract/policy';
 import type { Call } from '../command.ts';
-import { CliFailure, exitCodes, usageFailure } from '../failure.ts';
-import { printJson, printNote } from '../output/print.ts';
-import { policyPath, printPolicy } from './policy-show.ts';
+import { CliFailure, usageFailure } from '../failure.ts';
+import { printNote } from '../output/print.ts';
+import { policyPath, printChanged } from './policy-show.ts';
 
 type Policy = SandboxPolicy['policy'];
 type List = 'allow' | 'deny';
@@ -21,9 +21,7 @@ export async function changeEntries(list: List, call: Call): Promise<number> {
   const { policy } = await call.client.get<SandboxPolicy>(policyPath(id));
   const entries = call.flags.isSet('remove') ? without(list, policy, words) : withAll(list, policy, words);
   const shown = await call.client.put<SandboxPolicy>(policyPath(id), { ...policy, [list]: entries });
-  if (call.json) printJson(shown);
-  else printPolicy(shown);
-  return exitCodes.ok;
+  return printChanged(call, shown);
 }
 
 function withAll(list: List, policy: Policy, words: readonly string[]): readonly unknown[] {

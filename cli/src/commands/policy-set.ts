@@ -1,17 +1,14 @@
 /** `squash policy set`: replaces what a sandbox may reach, by words or by a file. Open connections may end by it. */
 import type { SandboxPolicy } from '@squash/contract/egress';
 import type { Call } from '../command.ts';
-import { exitCodes, usageFailure } from '../failure.ts';
-import { printJson } from '../output/print.ts';
+import { usageFailure } from '../failure.ts';
 import { readPolicyFile } from '../policy-file.ts';
-import { policyPath, printPolicy } from './policy-show.ts';
+import { policyPath, printChanged } from './policy-show.ts';
 
 export async function run(call: Call): Promise<number> {
   const [id = ''] = call.positionals;
   const shown = await call.client.put<SandboxPolicy>(policyPath(id), policyOf(call));
-  if (call.json) printJson(shown);
-  else printPolicy(shown);
-  return exitCodes.ok;
+  return printChanged(call, shown);
 }
 
 /** Nothing given is a mistake, not "everything public": that is asked for by `*`. */

@@ -18,13 +18,21 @@ export function policyPath(id: string, more: readonly string[] = []): string {
   return apiPath(['v1', 'sandboxes', id, 'policy', ...more]);
 }
 
-/** Shared with `policy set`, which answers with what holds now. */
+/** What a change of the policy answers. Whoever relies on it must see that it does not hold yet: then it has failed. */
+export function printChanged(call: Call, shown: SandboxPolicy): number {
+  if (call.json) printJson(shown);
+  else printPolicy(shown);
+  return shown.in_force ? exitCodes.ok : exitCodes.failed;
+}
+
 export function printPolicy({ policy, ceiling, secrets, in_force: isInForce }: SandboxPolicy): void {
   printRules('', policy);
   if (ceiling !== null) printRules('ceiling ', ceiling);
   printLine(`secrets: ${secrets === 'all' ? 'all' : secrets.map(visible).join(', ') || 'none'}`);
   if (!isInForce) {
-    printNote('squash: the egress process does not answer: nothing is reached until it returns');
+    printNote(
+      'squash: this does not hold yet: the egress process does not answer. It holds as soon as that is back; until then nothing new is reached',
+    );
   }
 }
 
