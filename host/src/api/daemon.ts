@@ -6,20 +6,16 @@ import { readFile } from 'node:fs/promises';
 import type { DaemonInfo } from '@squash/contract/daemon';
 import type { daemonOperations } from '@squash/contract/operations/daemon';
 import type { Engine } from '../engine/engine.ts';
-import type { HttpCounters } from '../http/counters.ts';
 import { json } from '../http/reply.ts';
 import type { HandlersOf } from '../http/router.ts';
-import type { EgressStatistics } from './egress-metrics.ts';
-import { metricsText } from './metrics.ts';
+import { type MetricSources, metricsText } from './metrics.ts';
 
 /** What does not change while the daemon runs. */
 export type ConstantInfo = Omit<DaemonInfo, 'problems'>;
 
-export interface DaemonParts {
-  readonly counters: HttpCounters;
+export interface DaemonParts extends MetricSources {
   /** Secrets are masked by whoever made it. */
   readonly info: () => ConstantInfo;
-  readonly egress: EgressStatistics;
 }
 
 const description = new URL('../../../contract/openapi.json', import.meta.url);

@@ -1,10 +1,16 @@
 /** What engine, HTTP layer, egress process and the daemon's own process count, in Prometheus' text format. */
 import type { Metric } from '@squash/base/metric';
 import type { Engine } from '../engine/engine.ts';
-import type { DaemonParts } from './daemon.ts';
-import { egressMetrics } from './egress-metrics.ts';
+import type { HttpCounters } from '../http/counters.ts';
+import { egressMetrics, type EgressStatistics } from './egress-metrics.ts';
 
-export async function metricsText(engine: Engine, { counters, egress }: DaemonParts): Promise<string> {
+/** What counts beside the engine. */
+export interface MetricSources {
+  readonly counters: HttpCounters;
+  readonly egress: EgressStatistics;
+}
+
+export async function metricsText(engine: Engine, { counters, egress }: MetricSources): Promise<string> {
   const [sandboxes, network] = await Promise.all([engine.metrics(), egressMetrics(egress)]);
   const all = [...sandboxes, ...network, ...counters.metrics(), ...processMetrics()];
   return all.map(metricText).join('');
