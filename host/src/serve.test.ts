@@ -36,6 +36,10 @@ test('a directory with another purpose is refused, a new one is closed to others
     assert.throws(() => makeStateDirectories(place(foreign)), { code: 'config_invalid' });
     assert.equal(statSync(foreign).mode & 0o777, 0o755);
     // What /etc, /usr/lib and a database of somebody else's have beside much that is not ours.
+    const elsewhere = { dataDir: join(parent, 'd'), runDir: foreign };
+    if (process.geteuid?.() === 0) {
+      assert.throws(() => makeStateDirectories(elsewhere), { code: 'config_invalid', message: /passwd/ });
+    }
     const makeFile = (path: string) => writeFileSync(path, '');
     for (const [make, name] of [
       [makeFile, 'modules'],

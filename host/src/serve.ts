@@ -20,6 +20,8 @@ const architecture = process.arch === 'arm64' ? 'aarch64' : 'x86_64';
  * `base/resting-heap.ts` collects by itself.
  */
 const memoryFlags = ['--max-semi-space-size=2', '--expose-gc'];
+/** Nobody gets a debugger into the daemon by a signal. */
+const noInspector = '--disable-sigusr1';
 
 /** The words that run `command` inside the daemon's namespaces. */
 export function enterCommand(
@@ -28,7 +30,7 @@ export function enterCommand(
 ): { readonly program: string; readonly words: readonly string[] } {
   const program = `${projectDir}native/build/${architecture}/squash-launch`;
   const words = [program, 'enter', '--data', place.dataDir, '--run', place.runDir, '--app', projectDir];
-  return { program, words: [...words, '--', ...command] };
+  return { program, words: [...words, '--filter', 'node', '--', ...command] };
 }
 
 /**
@@ -38,6 +40,7 @@ export function enterCommand(
  */
 export function makeStateDirectories(place: { readonly dataDir: string; readonly runDir: string }): void {
   checkIsOurs(place.dataDir);
+  checkRunIsOurs(place);
   for (const [name, path] of [
     ['SQUASH_DATA', place.dataDir],
     ['SQUASH_RUN', place.runDir],
@@ -122,6 +125,23 @@ function checkIsOurs(dataDir: string): void {
   );
 }
 
+/** What a run directory may hold that is not given away yet. */
+const runNames =
+  /^(?:(?:launch|api|egress|egress-api)\.sock|launch\.log|boot-id|lock|(?:launch|helper)\.lock|compile|g)$/;
+
+/** The same for one of root's beside the data directory, which it is about to give away: SQUASH_RUN=/etc. @throws config_invalid */
+function checkRunIsOurs({ dataDir, runDir }: { readonly dataDir: string; readonly runDir: string }): void {
+  if (runDir.startsWith(`${dataDir}/`) || !existsSync(runDir) || !isReadable(runDir)) return;
+  const status = statSync(runDir);
+  if (!status.isDirectory() || status.uid !== 0 || process.geteuid?.() !== 0) return;
+  const foreign = readdirSync(runDir).find((name) => !runNames.test(name));
+  if (foreign === undefined) return;
+  throw new AppError(
+    'config_invalid',
+    `SQUASH_RUN is "${runDir}", which holds "${foreign}": name an empty or a new directory`,
+  );
+}
+
 /** A name alone proves nothing: `/etc/modules` is a file, `/usr/lib/modules` holds the kernel's. */
 function holdsLayers(path: string): boolean {
   if (!lstatSync(path, { throwIfNoEntry: false })?.isDirectory()) return false;
@@ -145,7 +165,7 @@ function serve(): void {
   const config = loadConfig(process.env, process.cwd());
   makeStateDirectories(config);
   const main = fileURLToPath(new URL('./main.ts', import.meta.url));
-  const { program, words } = enterCommand(config, [process.execPath, ...memoryFlags, main]);
+  const { program, words } = enterCommand(config, [process.execPath, noInspector, ...memoryFlags, main]);
   const env: Record<string, string> = {
     ...pinnedSettings(process.env, process.cwd()),
     ...pinnedEnvironment(config),

@@ -1,5 +1,5 @@
 /*
- * `squash-launch enter --data D --run R --app A [--init I] -- command…`
+ * `squash-launch enter --data D --run R --app A [--init I] [--filter node] -- command…`
  *
  * Runs outside the daemon's namespaces with the rights of whoever started Squash, and is the last of our code
  * that has them. Under the data directory's locks it looks for a living launcher and joins its user and mount namespace; where none
@@ -38,8 +38,10 @@
 #include "launch/fault.h"
 #include "launch/file.h"
 #include "launch/helper_process.h"
+#include "launch/host_filter.h"
 #include "launch/ids.h"
 #include "launch/leftover.h"
+#include "launch/oom.h"
 #include "launch/owner.h"
 #include "launch/resident.h"
 #include "launch/socket.h"
@@ -102,6 +104,7 @@ static _Noreturn void outside_main(int socket, pid_t target, const struct cgroup
   if (write_whole(socket, &answer, sizeof answer) != 0) _exit(1);
   if (read_whole(socket, &resident, sizeof resident) != 1) _exit(1);
   cgroup_place_launcher(cgroups, resident);
+  (void)oom_spare(resident, OOM_LAUNCHER);
   _exit(write_whole(socket, &byte, 1) == 0 ? 0 : 1);
 }
 
@@ -330,6 +333,7 @@ static bool parse(int argc, char **argv, struct enter_options *options) {
     else if (strcmp(argv[i], "--run") == 0) options->run = argv[i + 1];
     else if (strcmp(argv[i], "--app") == 0) options->app = argv[i + 1];
     else if (strcmp(argv[i], "--init") == 0) options->init = argv[i + 1];
+    else if (strcmp(argv[i], "--filter") == 0 && strcmp(argv[i + 1], "node") == 0) options->filter = argv[i + 1];
     else return false;
   }
   if (i + 1 >= argc || options->data == NULL || options->run == NULL || options->app == NULL) return false;
@@ -360,7 +364,7 @@ int enter_main(int argc, char **argv) {
   static char resolved[4][PATH_MAX];
   struct enter_options options = {0};
   if (!parse(argc, argv, &options)) {
-    fputs("usage: squash-launch enter --data DIR --run DIR --app DIR [--init FILE] -- COMMAND…\n", stderr);
+    fputs("usage: squash-launch enter --data DIR --run DIR --app DIR [--init FILE] [--filter node] -- COMMAND…\n", stderr);
     return 2;
   }
   if (options.init == NULL && program_directory("/proc/self/exe", resolved[3]) != NULL) {
@@ -370,6 +374,7 @@ int enter_main(int argc, char **argv) {
   if (!resolve(&options, resolved)) return 1;
   struct fault fault = {0};
   raise_open_files_limit();
+  oom_begin();
   if (enter(&options, &fault) != 0) {
     fprintf(stderr, "squash-launch: %s (%s)\n", fault.text, fault.code);
     return 1;
@@ -381,6 +386,11 @@ int enter_main(int argc, char **argv) {
   /* Nothing the daemon starts may gain rights by a set-uid file of the host. */
   prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
   raise_open_files();
+  oom_settle();
+  if (options.filter != NULL && host_filter_load(HOST_FILTER_NODE, &fault) != 0) {
+    fprintf(stderr, "squash-launch: %s\n", fault.text);
+    return 1;
+  }
   execvp(options.command[0], options.command);
   fprintf(stderr, "squash-launch: can't execute \"%s\": %s\n", options.command[0], strerror(errno));
   return 127;

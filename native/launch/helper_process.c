@@ -27,8 +27,10 @@
 #include "launch/file.h"
 #include "launch/helper.h"
 #include "launch/helper_verbs.h"
+#include "launch/host_filter.h"
 #include "launch/ids.h"
 #include "launch/message.h"
+#include "launch/oom.h"
 #include "launch/title.h"
 
 /* What the helper keeps open for its life. */
@@ -198,6 +200,9 @@ static _Noreturn void helper_main(const struct helper *helper) {
   for (int fd = 0; null >= 0 && fd < 3; fd++) dup2(null, fd);
   close_others(helper);
   cgroup_place_launcher(groups, 0);
+  (void)oom_spare(0, OOM_HELPER);
+  struct fault fault;
+  if (host_filter_load(HOST_FILTER_HELPER, &fault) != 0) _exit(1);
   serve_by_children(helper);
   cgroup_dissolve(groups);
   _exit(0);

@@ -22,6 +22,7 @@
 #include "launch/log.h"
 #include "launch/message.h"
 #include "launch/socket.h"
+#include "launch/oom.h"
 #include "launch/title.h"
 #include "relay/relay.h"
 
@@ -64,6 +65,7 @@ static _Noreturn void relay_main(const struct launcher *launcher, const struct r
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, NULL);
   title_set("squash-relay %s %s", relay->sandbox->name, launcher->data);
+  oom_raise(OOM_RELAY);
   int null = open("/dev/null", O_RDWR | O_CLOEXEC);
   int network = ioctl(seat->listeners[0].fd, SIOCGSKNS);
   int descriptors[2 + LISTENERS_MAX] = {channel, network};

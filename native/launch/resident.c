@@ -28,6 +28,7 @@
 #include "launch/egress.h"
 #include "launch/file.h"
 #include "launch/group.h"
+#include "launch/host_filter.h"
 #include "launch/log.h"
 #include "launch/memory_file.h"
 #include "launch/overlay_probe.h"
@@ -182,7 +183,8 @@ int resident_main(const struct resident_options *options) {
   launcher.is_single = options->is_single;
   launcher.single_reason = options->single_reason;
   launcher.cgroups = options->cgroups;
-  int result = set_up(&launcher, options, &ready.fault);
+  int result = host_filter_load(HOST_FILTER_LAUNCHER, &ready.fault);
+  if (result == 0) result = set_up(&launcher, options, &ready.fault);
   if (result == 0 && log_open(launcher.run_fd) != 0) {
     result = fault_set(&ready.fault, "launch_failed", "can't open launch.log");
   }

@@ -22,6 +22,7 @@
 #include "launch/clock.h"
 #include "launch/file.h"
 #include "launch/memory_file.h"
+#include "launch/oom.h"
 #include "launch/syscalls.h"
 
 #define WORK "/tmp"
@@ -121,6 +122,7 @@ static _Noreturn void child_main(const struct tool *tool, const char *group, int
   char *const environment[] = {NULL};
   cleanup_fd null = open("/dev/null", O_RDWR | O_CLOEXEC);
   setsid();
+  oom_raise(OOM_TOOL);
   umask(022);
   if (null < 0 || dup2(null, 0) < 0 || dup2(output, 1) < 0 || dup2(output, 2) < 0) _exit(120);
   if (cgroup_join(&tool->launcher->cgroups, group, &fault) != 0) _exit(121);

@@ -49,6 +49,22 @@ test('nothing but the privileged helper is root on the guest when the service ru
   );
 });
 
+test('want of memory takes a sandbox’s commands first, then daemon and egress process, launcher and helper last', async () => {
+  const scoreOf = async (part: string) =>
+    Number(await vm.output(`cat /proc/$(pgrep -f '${part}' | head -n 1)/oom_score_adj`));
+  const parts = [
+    'squash-launch [h]elper',
+    'squash-launch [r]esident',
+    'host/src/[m]ain.ts',
+    'egress/src/[m]ain.ts',
+  ];
+  assert.deepEqual(await Promise.all(parts.map(scoreOf)), [-882, -470, -235, -235]);
+  // The unit's -500 is nothing that a sandbox could take for itself.
+  const cmd =
+    '(echo -1 >/proc/1/oom_score_adj) 2>/dev/null; cat /proc/1/oom_score_adj /proc/self/oom_score_adj';
+  assert.equal((await squash.exec('first', cmd)).stdout, '0\n500\n');
+});
+
 test('limits are in the sandbox’s own group when it is created with them', async () => {
   const group = await groupOf('first');
   assert.equal(await vm.output(`cat ${group}/memory.max`), String(64 * 1024 * 1024));

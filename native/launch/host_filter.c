@@ -1,0 +1,110 @@
+/* Refusing what Squash's own processes never need: see host_filter.h. */
+#include "launch/host_filter.h"
+
+#include <errno.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sched.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#if defined(__x86_64__)
+#define OWN_ARCHITECTURE AUDIT_ARCH_X86_64
+#else
+#define OWN_ARCHITECTURE AUDIT_ARCH_AARCH64
+#endif
+
+enum { ALL = HOST_FILTER_LAUNCHER | HOST_FILTER_HELPER | HOST_FILTER_NODE, NODE = HOST_FILTER_NODE };
+enum { HELPER_AND_NODE = HOST_FILTER_HELPER | HOST_FILTER_NODE, HELPER = HOST_FILTER_HELPER };
+
+static const struct {
+  uint32_t number;
+  unsigned who;
+} refused[] = {
+    {__NR_init_module, ALL}, {__NR_finit_module, ALL}, {__NR_delete_module, ALL}, {__NR_kexec_load, ALL},
+    {__NR_kexec_file_load, ALL}, {__NR_reboot, ALL}, {__NR_swapon, ALL}, {__NR_swapoff, ALL}, {__NR_acct, ALL},
+    {__NR_bpf, ALL}, {__NR_perf_event_open, ALL}, {__NR_userfaultfd, ALL}, {__NR_keyctl, ALL}, {__NR_add_key, ALL},
+    {__NR_request_key, ALL}, {__NR_syslog, ALL}, {__NR_settimeofday, ALL}, {__NR_clock_settime, ALL},
+    {__NR_fanotify_init, ALL}, {__NR_open_by_handle_at, ALL}, {__NR_quotactl, ALL},
+#ifdef __x86_64__
+    {__NR_iopl, ALL}, {__NR_ioperm, ALL},
+#endif
+    {__NR_ptrace, HELPER_AND_NODE}, {__NR_process_vm_readv, HELPER_AND_NODE}, {__NR_process_vm_writev, HELPER_AND_NODE},
+    {438 /* pidfd_getfd */, HELPER_AND_NODE}, {__NR_kcmp, HELPER_AND_NODE}, {__NR_unshare, HELPER_AND_NODE},
+    {__NR_mount, HELPER_AND_NODE}, {__NR_umount2, HELPER_AND_NODE}, {__NR_pivot_root, HELPER_AND_NODE},
+    {__NR_chroot, HELPER_AND_NODE}, {428 /* open_tree */, HELPER_AND_NODE}, {429 /* move_mount */, HELPER_AND_NODE},
+    {442 /* mount_setattr */, HELPER_AND_NODE}, {433 /* fspick */, HELPER_AND_NODE},
+    {__NR_sethostname, HELPER_AND_NODE}, {__NR_setdomainname, HELPER_AND_NODE},
+    {__NR_setns, NODE}, {430 /* fsopen */, NODE}, {431 /* fsconfig */, NODE}, {432 /* fsmount */, NODE},
+    {443 /* quotactl_fd */, NODE}, {__NR_name_to_handle_at, NODE},
+    {__NR_socket, HELPER}, {__NR_connect, HELPER}, {__NR_bind, HELPER},
+};
+enum { REFUSED = sizeof refused / sizeof refused[0] };
+
+/* Words put into a terminal, as if its owner had typed them; the second writes to the console's. */
+static const uint32_t terminal_requests[] = {TIOCSTI, TIOCLINUX};
+
+/* libuv and the C libraries do without these: their flags lie in memory that a filter can't read. */
+static const uint32_t absent[] = {435 /* clone3 */, 425 /* io_uring_setup */};
+
+#define NAMESPACE_FLAGS                                                                                              \
+  ((uint32_t)CLONE_NEWNS | (uint32_t)CLONE_NEWCGROUP | (uint32_t)CLONE_NEWUTS | (uint32_t)CLONE_NEWIPC |             \
+   (uint32_t)CLONE_NEWUSER | (uint32_t)CLONE_NEWPID | (uint32_t)CLONE_NEWNET)
+#define ERRNO(number) (SECCOMP_RET_ERRNO | (uint32_t)(number))
+#define LOAD(field) ((struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)offsetof(struct seccomp_data, field)))
+#define ANSWER(action) ((struct sock_filter)BPF_STMT(BPF_RET | BPF_K, action))
+/* The next `count` instructions are for this value alone. */
+#define ONLY_FOR(value, count) ((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, count))
+
+static size_t build(struct sock_filter *program, enum host_filter who) {
+  size_t used = 0;
+  program[used++] = LOAD(arch);
+  program[used++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, OWN_ARCHITECTURE, 1, 0);
+  program[used++] = ANSWER(SECCOMP_RET_KILL_PROCESS);
+  program[used++] = LOAD(nr);
+#ifdef __x86_64__
+  /* The same calls by other numbers (x32). */
+  program[used++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, 0x40000000U, 0, 1);
+  program[used++] = ANSWER(ERRNO(ENOSYS));
+#endif
+  for (size_t i = 0; i < REFUSED; i++) {
+    if ((refused[i].who & who) == 0) continue;
+    program[used++] = ONLY_FOR(refused[i].number, 1);
+    program[used++] = ANSWER(ERRNO(EPERM));
+  }
+  if (who != HOST_FILTER_LAUNCHER) {
+    for (size_t i = 0; i < sizeof absent / sizeof absent[0]; i++) {
+      program[used++] = ONLY_FOR(absent[i], 1);
+      program[used++] = ANSWER(ERRNO(ENOSYS));
+    }
+    program[used++] = ONLY_FOR(__NR_clone, 4);
+    program[used++] = LOAD(args[0]);
+    program[used++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, NAMESPACE_FLAGS, 0, 1);
+    program[used++] = ANSWER(ERRNO(EPERM));
+    program[used++] = ANSWER(SECCOMP_RET_ALLOW);
+    /* One with a terminal of root's, from which it was started. The launcher has none. */
+    program[used++] = ONLY_FOR(__NR_ioctl, 5);
+    program[used++] = LOAD(args[1]);
+    for (size_t i = 0; i < 2; i++) {
+      program[used++] = ONLY_FOR(terminal_requests[i], 1);
+      program[used++] = ANSWER(ERRNO(EPERM));
+    }
+  }
+  program[used++] = ANSWER(SECCOMP_RET_ALLOW);
+  return used;
+}
+
+int host_filter_load(enum host_filter who, struct fault *fault) {
+  struct sock_filter program[2 * REFUSED + 24];
+  struct sock_fprog filter = {.len = (unsigned short)build(program, who), .filter = program};
+  if (who != HOST_FILTER_LAUNCHER && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
+    return fault_set(fault, "launch_failed", "can't give up gaining privileges");
+  }
+  if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter, 0, 0) == 0) return 0;
+  return fault_set(fault, "launch_failed", "can't filter the system calls of Squash's own processes");
+}
