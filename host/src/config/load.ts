@@ -4,7 +4,7 @@
  * A newcomer would let a wrong variable pass with a warning. All problems are collected and refuse the start
  * together: a daemon that runs with other limits or another token rule than its operator wrote is a hole.
  */
-import { accessSync, constants, readFileSync, statSync } from 'node:fs';
+import { accessSync, closeSync, constants, fstatSync, openSync, readFileSync, statSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { join, resolve } from 'node:path';
 import { parseEnv } from 'node:util';
@@ -39,8 +39,7 @@ interface Found {
 
 /** @throws config_invalid, with one line per problem */
 export function loadConfig(env: Environment, cwd: string): Config {
-  checkOwner(join(cwd, '.env'));
-  return readConfig(env, cwd).config;
+  return readConfig(env, cwd, checkOwner).config;
 }
 
 /**
@@ -61,8 +60,8 @@ export function explainConfig(env: Environment, cwd: string): readonly Explained
   return readConfig(env, cwd).explained;
 }
 
-export function readConfig(env: Environment, cwd: string): LoadedConfig {
-  const file = readDotEnv(cwd);
+export function readConfig(env: Environment, cwd: string, check?: typeof checkOwner): LoadedConfig {
+  const file = readDotEnv(cwd, check);
   const problems = [...unknownVariables(env, 'the environment'), ...unknownVariables(file, '.env')];
   const found = settings.map((setting) => find(setting, env, file));
   const values = new Map<string, SettingValue>();
@@ -88,18 +87,26 @@ function invalid(problems: readonly string[]): AppError {
   return new AppError('config_invalid', `Cannot use the configuration: ${problems.join('; ')}`);
 }
 
-function readDotEnv(cwd: string): Environment {
+/** @param check of the file that is read, opened already: whoever owns the directory could exchange it meanwhile */
+function readDotEnv(cwd: string, check?: typeof checkOwner): Environment {
   const path = join(cwd, '.env');
+  let file: number | undefined;
   let text: string;
   try {
-    if (!statSync(path).isFile()) return {};
-    text = readFileSync(path, 'utf8');
+    file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+    const status = fstatSync(file);
+    if (!status.isFile()) return {};
+    check?.(path, status.uid);
+    text = readFileSync(file, 'utf8');
   } catch (error) {
     if (isMissing(error)) return {};
+    if (error instanceof AppError) throw error;
     // An unreadable file may hold the token: starting without it would open the API.
     throw new AppError('config_invalid', `Cannot read "${path}": ${(error as Error).message}`, {
       cause: error,
     });
+  } finally {
+    if (file !== undefined) closeSync(file);
   }
   if (text.length > dotEnvBytesMax) {
     throw new AppError('config_invalid', `Cannot use "${path}": it is larger than ${dotEnvBytesMax} bytes`);
@@ -108,9 +115,8 @@ function readDotEnv(cwd: string): Environment {
 }
 
 /** In a directory that others may write to, /tmp say, another user's words must not configure our daemon. */
-function checkOwner(path: string): void {
-  const owner = statSync(path, { throwIfNoEntry: false })?.uid;
-  if (owner === undefined || owner === 0 || owner === process.geteuid?.()) return;
+function checkOwner(path: string, owner: number): void {
+  if (owner === 0 || owner === process.geteuid?.()) return;
   throw new AppError(
     'config_invalid',
     `Cannot use "${path}": it belongs to uid ${owner}; remove it or start elsewhere`,
