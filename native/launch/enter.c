@@ -261,6 +261,19 @@ static int connect_launcher(int run_fd) {
   return connection;
 }
 
+/* One that was killed takes connections until its last file is closed. Nobody waits for one that lives but who is refused. */
+enum { DYING_MS = 1000 };
+
+static bool lives_on(int connection) {
+  struct ucred peer;
+  socklen_t size = sizeof peer;
+  if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return false;
+  cleanup_fd pidfd = sys_pidfd_open(peer.pid);
+  if (pidfd < 0) return false;
+  struct pollfd ends[] = {{.fd = pidfd, .events = POLLIN}, {.fd = connection, .events = POLLIN | POLLRDHUP}};
+  return poll(ends, 2, DYING_MS) == 0;
+}
+
 /* Does the launcher that has the claim live beside another run directory than ours? */
 static int refuse_elsewhere(const struct enter_options *options, const struct place *place, struct fault *fault) {
   char other[PATH_MAX];
@@ -268,8 +281,9 @@ static int refuse_elsewhere(const struct enter_options *options, const struct pl
   if (strcmp(other, options->run) == 0) return 0;
   cleanup_fd run_fd = open(other, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   cleanup_fd connection = run_fd < 0 ? -1 : connect_launcher(run_fd);
+  bool is_alive = connection >= 0 && lives_on(connection);
   errno = 0;
-  if (connection < 0) return 0;
+  if (!is_alive) return 0;
   return fault_set(fault, "data_locked",
                    "sandboxes of \"%s\" live beside the run directory \"%s\": set SQUASH_RUN to that one, or end them "
                    "there first with `squash stop --all`",
@@ -279,8 +293,9 @@ static int refuse_elsewhere(const struct enter_options *options, const struct pl
 /* Before anything is ended or made: is there nobody who works here? */
 static int make_alone(const struct enter_options *options, const struct place *place, struct fault *fault) {
   cleanup_fd stranger = connect_launcher(place->run_fd);
+  bool is_taken = stranger >= 0 && lives_on(stranger);
   errno = 0;
-  if (stranger >= 0) {
+  if (is_taken) {
     return fault_set(fault, "data_locked",
                      "the run directory \"%s\" is in use for another data directory than \"%s\": set SQUASH_RUN to one "
                      "of its own",
