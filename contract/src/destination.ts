@@ -34,6 +34,11 @@ export type ParsedPattern =
   /** Says what is wrong with the word; does not repeat it. */
   | { readonly ok: false; readonly problem: string };
 
+/** The word that allows nothing; stands alone. */
+export const nothing = 'none';
+/** The word that allows every public host and address. */
+export const everythingPublic = '*';
+
 /** A service on the host's loopback: the word of a policy and the name that a program says. No DNS is asked for it. */
 export const hostServiceName = 'host.squash.internal';
 

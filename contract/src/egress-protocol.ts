@@ -18,7 +18,7 @@
 import { z } from 'zod';
 import { askedVerdicts, decisionKinds, decisionVerdicts } from './egress.ts';
 import { sandboxIdSchema } from './ids.ts';
-import { ownPresetsSchema } from './presets.ts';
+import { ownPresetsSchema } from './own-presets.ts';
 
 /** Relative to the run directory. */
 export const egressSockets = { api: 'egress-api.sock', relays: 'egress.sock' } as const;

@@ -10,8 +10,10 @@
 import { z } from 'zod';
 import {
   type DestinationPattern,
+  everythingPublic,
   formatPattern,
   hostServiceName,
+  nothing,
   type PortRange,
   parsePattern,
   patternCharsMax,
@@ -28,11 +30,6 @@ export const policyLimits = {
   destinationsMax: 4_096,
   pathCharsMax: 512,
 } as const;
-
-/** The word that allows nothing; stands alone. */
-export const nothing = 'none';
-/** The word that allows every public host and address. */
-export const everythingPublic = '*';
 
 const parts = (what: string) =>
   z.array(z.string().max(patternCharsMax)).min(1).max(policyLimits.partsMax).describe(what);

@@ -5,9 +5,6 @@
  * is what its `sources` said on `date`; hosts move, so a preset that grew too small is seen in `squash egress` as
  * refusals of a client that used to work.
  */
-import { z } from 'zod';
-import { parsePattern, patternCharsMax } from './destination.ts';
-
 export interface Preset {
   readonly name: string;
   /** What works with it. */
@@ -207,43 +204,6 @@ export const presets: readonly Preset[] = [
   },
 ];
 
-/** Presets in `egress-presets.json`, and hosts of one. */
-const ownPresetLimits = { presetsMax: 256, hostsMax: 256 } as const;
-
-const hostSchema = z
-  .string()
-  .max(patternCharsMax)
-  .superRefine((text, context) => {
-    const parsed = parsePattern(text);
-    const problem = !parsed.ok
-      ? parsed.problem
-      : parsed.pattern.ports === undefined
-        ? 'has no port: a preset brings its ports, "registry.example.com:443"'
-        : undefined;
-    if (problem !== undefined) context.addIssue({ code: 'custom', message: `hosts: "${text}" ${problem}` });
-  });
-
-const ownPresetSchema = z.strictObject({
-  name: z
-    .string()
-    .regex(/^[a-z0-9][a-z0-9-]{0,63}$/, { error: 'name: small letters, digits and "-", 64 at most' }),
-  summary: z.string().max(256).default(''),
-  hosts: z.array(hostSchema).min(1).max(ownPresetLimits.hostsMax),
-  date: z.string().max(32).default(''),
-  sources: z.string().max(256).default(''),
-});
-
-/** What the operator adds, in the shape of those above. */
-export const ownPresetsSchema = z
-  .array(ownPresetSchema)
-  .max(ownPresetLimits.presetsMax)
-  .superRefine((list, context) => {
-    const names = list.map(({ name }) => name);
-    const twice = names.find((name, at) => builtIn.has(name) || names.indexOf(name) !== at);
-    if (twice !== undefined)
-      context.addIssue({ code: 'custom', message: `the preset "${twice}" is there already` });
-  });
-
 const builtIn = new Map(presets.map((preset) => [preset.name, preset]));
 let own: ReadonlyMap<string, Preset> = new Map();
 
@@ -253,6 +213,11 @@ let own: ReadonlyMap<string, Preset> = new Map();
  */
 export function useOwnPresets(list: readonly Preset[]): void {
   own = new Map(list.map((preset) => [preset.name, preset]));
+}
+
+/** Is the name one of ours? Then no operator's preset can have it. */
+export function isBuiltIn(name: string): boolean {
+  return builtIn.has(name);
 }
 
 export function knownPresets(): readonly Preset[] {

@@ -6,9 +6,9 @@
  * listed, because adding it is never what a person wants without a second look. Where a name led to an address that is not public and was
  * allowed, the address is proposed beside the name: a policy has to name both.
  */
-import { formatPattern, parsePattern } from '@squash/contract/destination';
+import { formatPattern, nothing, parsePattern } from '@squash/contract/destination';
 import type { PolicyLearnAnswer } from '@squash/contract/egress';
-import { nothing, policyLimits } from '@squash/contract/policy';
+import { policyLimits } from '@squash/contract/policy';
 import { parseAddress } from './address/address.ts';
 import { classifyAddress } from './address/ranges.ts';
 

@@ -2,9 +2,8 @@
  * Single entries of a policy's lists: put in, or taken out. The policy is read, changed and set again whole, so a change
  * that somebody else makes in that moment is lost; the answer shows what holds.
  */
-import { formatPattern, parsePattern } from '@squash/contract/destination';
+import { everythingPublic, formatPattern, nothing, parsePattern } from '@squash/contract/destination';
 import type { SandboxPolicy } from '@squash/contract/egress';
-import { everythingPublic, nothing } from '@squash/contract/policy';
 import type { Call } from '../command.ts';
 import { CliFailure, usageFailure } from '../failure.ts';
 import { printNote } from '../output/print.ts';

@@ -1,7 +1,8 @@
 /**
  * A sandbox's network rules out of its row, and how they are shown in the original's field.
  */
-import { nothing, type PolicySource, policyOfAllowNet } from '@squash/contract/policy';
+import { nothing } from '@squash/contract/destination';
+import { type PolicySource, policyOfAllowNet } from '@squash/contract/policy';
 import type { SandboxRow } from '#store/rows.ts';
 import type { NetworkRules } from './network.ts';
 
