@@ -19,7 +19,7 @@
 
 static bool is_known(const struct launcher *launcher, pid_t pid) {
   for (const struct sandbox *at = launcher->sandboxes; at != NULL; at = at->next) {
-    if (at->starter == pid || at->pid == pid || at->overlay_pid == pid) return true;
+    if (at->starter == pid || at->pid == pid || at->overlay_pid == pid || at->gate_pid == pid) return true;
   }
   return relays_have(launcher, pid) || worker_is_known(launcher, pid);
 }
@@ -63,6 +63,11 @@ static bool sandbox_child_ended(struct launcher *launcher, pid_t pid, int status
     }
     if (sandbox->pid == pid) {
       first_process_ended(launcher, sandbox, status);
+      return true;
+    }
+    if (sandbox->gate_pid == pid) {
+      sandbox->gate_pid = 0;
+      if (sandbox->state == SANDBOX_ENDING) sandbox_settle(launcher, sandbox);
       return true;
     }
     if (relays_ended(launcher, sandbox, pid, status)) {

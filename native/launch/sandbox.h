@@ -71,6 +71,7 @@ struct sandbox {
   pid_t starter; /* our child that becomes bubblewrap; 0 when reaped */
   pid_t pid;     /* PID 1 of the sandbox; 0 before it is known and after it is reaped */
   pid_t overlay_pid; /* fuse-overlayfs of this sandbox, or 0; ends by itself when the sandbox's mounts go */
+  pid_t gate_pid; /* the gate of its netlink sockets, or 0; ends by itself when the sandbox's processes have ended */
   bool was_known; /* PID 1 was reported once */
   bool is_frozen;
   pid_t packer; /* the worker that has it frozen, or 0 */

@@ -46,6 +46,8 @@ void sandbox_settle(struct launcher *launcher, struct sandbox *sandbox) {
     kill(sandbox->overlay_pid, SIGKILL); /* Writes nothing back: the files of the upper are the state. */
     return;
   }
+  /* Not ours to reap where bubblewrap, whose child it is at first, has done it. */
+  if (sandbox->gate_pid != 0 && kill(sandbox->gate_pid, SIGKILL) == 0) return;
   if (launcher->cgroups.version != 0 && cgroup_remove(&launcher->cgroups, sandbox->group) != 0) {
     cgroup_kill(&launcher->cgroups, sandbox->group);
     sandbox->deadline_ms = now_ms() + GROUP_RETRY_MS;

@@ -85,6 +85,9 @@ static void control_ready(struct launcher *launcher, struct source *source) {
     case STARTER_OVERLAY_PID:
       sandbox->overlay_pid = message.pid;
       return;
+    case STARTER_GATE_PID:
+      sandbox->gate_pid = message.pid;
+      return;
     case STARTER_UPPER_MOUNT:
       sandbox->upper_mount_fd = descriptors[0];
       return;

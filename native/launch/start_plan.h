@@ -10,7 +10,7 @@
    UPPER_MOUNT comes the mount of an image upper, through which the launcher measures and packs it; with
    NETWORK the listeners in the sandbox's network, and in the fault's text why there are none. */
 enum starter_word { STARTER_NEEDS_MAPS = 1, STARTER_FAILED, STARTER_NEEDS_FUSE, STARTER_OVERLAY_PID, STARTER_UPPER_MOUNT,
-                    STARTER_NETWORK };
+                    STARTER_NETWORK, STARTER_GATE_PID };
 struct starter_message {
   enum starter_word word;
   pid_t pid;

@@ -31,6 +31,7 @@
 #include "launch/file.h"
 #include "launch/ids.h"
 #include "launch/message.h"
+#include "launch/netlink_gate.h"
 #include "launch/network.h"
 #include "launch/overlay.h"
 #include "launch/syscalls.h"
@@ -203,7 +204,7 @@ static int start(const struct launcher *launcher, const struct starter_plan *pla
   }
   close(root);
   if (is_sized) upper_spare_take(upper);
-  if (make_network(plan->control_fd, fault) != 0) return -1;
+  if (make_network(plan->control_fd, fault) != 0 || netlink_gate_start(launcher, plan, fault) != 0) return -1;
   return bubblewrap_exec(launcher, plan, fault);
 }
 

@@ -17,6 +17,7 @@ export const resourceAttempts: readonly Attempt[] = [
     ...memory('memory-sockets', (around) => `$A socket-buffers ${tooMuchMemory(around)}`),
     unless: 'memory_limit',
   },
+  memory('memory-netlink', (around) => `$A netlink ${tooMuchMemory(around)}`),
   memory('memory-dev-shm', (around) => `$A fill /dev/shm/bomb-$$ ${tooMuchMemory(around)}`, {
     kind: 'namespaces',
     run: (around) => `mount -t tmpfs none /mnt && $A fill /mnt/bomb ${tooMuchMemory(around)}`,

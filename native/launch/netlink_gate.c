@@ -1,0 +1,152 @@
+/*
+ * The gate of netlink sockets: see netlink_gate.h.
+ *
+ * It trusts nothing of the sandbox but three numbers of a call, and no word of it counts: a socket is alive as long as
+ * an epoll of the gate's has it, which the kernel keeps and which holds no socket open. It lives in no pid namespace of
+ * the sandbox, so nobody in there can reach it, and ends when the last process behind its filter has ended. Where it is
+ * killed for want of memory, its sandbox has no netlink from then on.
+ */
+#include "launch/netlink_gate.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <poll.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "common/descriptor.h"
+#include "launch/file.h"
+#include "launch/message.h"
+#include "launch/syscalls.h"
+#include "launch/title.h"
+
+enum {
+  /* Programs keep one or two, most for less than a millisecond. */
+  SOCKETS_MAX = 32,
+  /* Whoever asks while there are so many waits for others to close theirs, and then hears that there is no room. */
+  FULL_POLL_MS = 5,
+  FULL_POLLS = 20,
+  LISTENER = 3,
+};
+
+/* The C libraries do not agree on the type of an ioctl's number. */
+static int notify(unsigned long request, void *value) { return (int)syscall(SYS_ioctl, LISTENER, request, value); }
+
+/* How many of the sockets handed out are open: one line each. */
+static unsigned open_sockets(int epoll) {
+  char path[48];
+  char text[8192];
+  unsigned count = 0;
+  snprintf(path, sizeof path, "/proc/self/fdinfo/%d", epoll);
+  if (file_read(AT_FDCWD, path, text, sizeof text) < 0) return SOCKETS_MAX;
+  for (const char *at = text; (at = strstr(at, "tfd:")) != NULL; at++) count++;
+  return count;
+}
+
+/* What hand_out says of a kernel before 5.14, which can't hand out a descriptor and answer in one: it is not bounded. */
+enum { UNBOUNDED = -1 };
+
+/* Gives the caller a socket of the wanted kind. Returns 0 where that answered the call, else the error to answer. */
+static int hand_out(int epoll, const struct seccomp_notif *call) {
+  for (int polls = 0; open_sockets(epoll) >= SOCKETS_MAX; polls++) {
+    if (polls == FULL_POLLS) return ENOBUFS;
+    (void)poll(NULL, 0, FULL_POLL_MS);
+  }
+  int type = (int)call->data.args[1];
+  cleanup_fd own = socket(AF_NETLINK, type | SOCK_CLOEXEC, (int)call->data.args[2]);
+  if (own < 0) return errno;
+  struct epoll_event nothing = {.events = 0};
+  if (epoll_ctl(epoll, EPOLL_CTL_ADD, own, &nothing) != 0) return ENOBUFS;
+  struct seccomp_notif_addfd given = {.id = call->id,
+                                      .flags = SECCOMP_ADDFD_FLAG_SEND,
+                                      .srcfd = (uint32_t)own,
+                                      .newfd_flags = (type & SOCK_CLOEXEC) != 0 ? O_CLOEXEC : 0};
+  if (notify(SECCOMP_IOCTL_NOTIF_ADDFD, &given) >= 0) return 0;
+  if (errno == ENOENT || errno == EINPROGRESS) return 0; /* The caller was interrupted and asks again. */
+  return errno == EINVAL ? UNBOUNDED : errno;
+}
+
+static _Noreturn void serve(void) {
+  int epoll = epoll_create1(EPOLL_CLOEXEC);
+  struct pollfd wait = {.fd = LISTENER, .events = POLLIN};
+  for (;;) {
+    if (epoll < 0 || (poll(&wait, 1, -1) < 0 && errno != EINTR)) _exit(1);
+    if ((wait.revents & POLLIN) == 0) _exit(0); /* Nobody is left behind the filter. */
+    struct seccomp_notif call = {0};
+    if (notify(SECCOMP_IOCTL_NOTIF_RECV, &call) != 0) continue;
+    int number = hand_out(epoll, &call);
+    if (number == 0) continue;
+    struct seccomp_notif_resp answer = {.id = call.id, .error = -number};
+    if (number == UNBOUNDED) {
+      answer.error = 0;
+      answer.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
+    }
+    (void)notify(SECCOMP_IOCTL_NOTIF_SEND, &answer);
+  }
+}
+
+/* Lets go of the starter's descriptors and rights. Its mounts stay: that namespace is locked to whoever is inside. */
+static _Noreturn void gate_main(int socket, const struct launcher *launcher) {
+  char byte;
+  int listener = -1;
+  struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+  struct __user_cap_data_struct none[2] = {{0}};
+  if (message_receive(socket, &byte, 1, &listener) != 1 || listener < 0) _exit(0);
+  prctl(PR_SET_PDEATHSIG, 0, 0, 0, 0);
+  setsid();
+  title_set("squash-launch gate %s", launcher->data);
+  cleanup_fd null = open("/dev/null", O_RDWR | O_CLOEXEC);
+  for (int fd = 0; fd < 3; fd++) {
+    if (null < 0 || dup2(null, fd) < 0) _exit(1);
+  }
+  if (dup2(listener, LISTENER) < 0 || sys_close_range(LISTENER + 1, ~0U, 0) != 0 || chdir("/") != 0 ||
+      syscall(SYS_capset, &header, none) != 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
+    _exit(1);
+  }
+  serve();
+}
+
+/* The main filter refuses all other protocols of the family before this one's answer counts. */
+static int install(void) {
+  struct sock_filter program[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_socket, 0, 3),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AF_NETLINK, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_USER_NOTIF),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  struct sock_fprog whole = {sizeof program / sizeof program[0], program};
+  return (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER, &whole);
+}
+
+int netlink_gate_start(const struct launcher *launcher, const struct starter_plan *plan, struct fault *fault) {
+  int pair[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
+    return fault_set(fault, "launch_failed", "can't make a socket pair");
+  }
+  cleanup_fd own = pair[0];
+  cleanup_fd other = pair[1];
+  struct starter_message message = {.word = STARTER_GATE_PID, .pid = fork()};
+  if (message.pid == 0) {
+    close_fd(&own);
+    gate_main(other, launcher);
+  }
+  if (message.pid < 0 || message_send(plan->control_fd, &message, sizeof message, NULL, 0) != 0) {
+    return fault_set(fault, "launch_failed", "can't start the gate of netlink sockets");
+  }
+  cleanup_fd listener = install();
+  if (listener < 0) return 0; /* The gate sees its socket close and ends. */
+  if (message_send(own, "k", 1, &listener, 1) == 0) return 0;
+  return fault_set(fault, "launch_failed", "the gate of netlink sockets is gone");
+}
