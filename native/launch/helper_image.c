@@ -43,7 +43,8 @@ enum {
   LOOP_TRIES = 64,
   RESERVED_BLOCKS_MAX = 4096, /* as ext4 has it: two percent, and no more than this */
 };
-#define IMAGE_BYTES_MAX (UINT64_C(1) << 44)
+/* As SQUASH_UPPER_LIMIT_MB: a template takes memory for its size, whoever asks for it. */
+#define IMAGE_BYTES_MAX (UINT64_C(1) << 40)
 #define IMAGE_INODES_MAX (UINT64_C(1) << 30)
 
 /* What a loop device of ours says of its file: other ones of the host are none of our business. */
