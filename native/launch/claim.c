@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/descriptor.h"
@@ -19,8 +20,13 @@ int claim_turn(int data_fd, const char *data, struct fault *fault) {
 }
 
 int claim_open(int data_fd, const char *data, struct fault *fault) {
-  int lock = openat(data_fd, "launcher.lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-  return lock >= 0 ? lock : fault_disk(fault, "launch_failed", "can't open \"%s/launcher.lock\"", data);
+  cleanup_fd lock = openat(data_fd, "launcher.lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+  if (lock < 0) return fault_disk(fault, "launch_failed", "can't open \"%s/launcher.lock\"", data);
+  struct stat status;
+  /* It is written to, maybe by root, and lies in the daemon's directory: not through a second name of another file. */
+  bool is_plain = fstat(lock, &status) == 0 && S_ISREG(status.st_mode) && status.st_nlink == 1;
+  errno = 0;
+  return is_plain ? take_fd(&lock) : fault_set(fault, "launch_failed", "\"%s/launcher.lock\" is no file of its own", data);
 }
 
 bool claim_take(int claim) { return flock(claim, LOCK_EX | LOCK_NB) == 0; }
