@@ -66,6 +66,7 @@ async function useTool(folder: string, port: number): Promise<void> {
 
 test('the commands of the README work in the order in which they stand there', async () => {
   const dataDir = await mkdtemp(join(tmpdir(), 'squash-readme-'));
+  const elsewhere = await mkdtemp(join(tmpdir(), 'squash-readme-'));
   const port = await freePort();
   const home = await mkdtemp(join(tmpdir(), 'squash-home-'));
   const programs = join(home, '.local/bin');
@@ -100,7 +101,7 @@ test('the commands of the README work in the order in which they stand there', a
     // What a reader does next: break the sandbox, and ask for it again.
     await runBlock('./squash exec dev -- rm -rf /usr/bin/python3', env);
     await assert.rejects(runBlock('./squash quickstart', env), /"squash rm dev" removes it/);
-    const other = { ...env, SQUASH_DATA: join(dataDir, 'tmp/other') };
+    const other = { ...env, SQUASH_DATA: elsewhere };
     await assert.rejects(runBlock('./squash quickstart', other), (error: Error) => {
       assert.match(error.message, /another program listens there.*SQUASH_PORT/);
       assert.doesNotMatch(error.message, /\{"error"/);
@@ -109,6 +110,7 @@ test('the commands of the README work in the order in which they stand there', a
     await runBlock('./squash stop --all', other);
   } finally {
     await runBlock('./squash stop --all', env).catch(() => 'removed below, whatever it says');
+    await removeDataDirectory(elsewhere);
     await removeDataDirectory(dataDir);
     await rm(home, { recursive: true });
   }
