@@ -8,6 +8,7 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { userInfo } from 'node:os';
+import { Failure } from '@squash/base/failure';
 
 export interface Suite {
   /** `bookworm` */
@@ -80,7 +81,7 @@ export async function bootstrap(request: BootstrapRequest, signal: AbortSignal):
     child.on('error', reject);
     child.on('close', resolve);
   });
-  if (code !== 0) throw new Error(`mmdebstrap failed:\n${log.join('\n')}`);
+  if (code !== 0) throw new Failure('mmdebstrap_failed', `mmdebstrap failed:\n${log.join('\n')}`);
 }
 
 /** Packages' scripts see this and nothing of the caller's: what they write must not depend on who builds. */

@@ -8,6 +8,7 @@ import { rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
+import { Failure } from '@squash/base/failure';
 import { makeScratchDirectory } from '@squash/base/scratch-directory';
 import { manifestSuffix, type ModuleManifest } from '@squash/contract/module-manifest';
 import { layerDigestSchema, moduleNameSchema } from '@squash/contract/ids';
@@ -22,7 +23,10 @@ function print(line: Record<string, unknown>): void {
 async function build(name: string, fresh: boolean): Promise<void> {
   const recipe = findRecipe(name);
   if (recipe === undefined) {
-    throw new Error(`no recipe "${name}"; there are ${recipes.map((each) => each.name).join(', ')}`);
+    throw new Failure(
+      'usage',
+      `no recipe "${name}"; there are ${recipes.map((each) => each.name).join(', ')}`,
+    );
   }
   const stop = new AbortController();
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort());
@@ -34,9 +38,9 @@ async function build(name: string, fresh: boolean): Promise<void> {
 /** Packs any directory. Its files become root's inside, unless their owners are to be kept. */
 async function fromDirectory(words: readonly string[], keepOwners: boolean): Promise<void> {
   const [directory, name] = words;
-  if (directory === undefined) throw new Error('from-dir takes DIRECTORY NAME');
+  if (directory === undefined) throw new Failure('usage', 'from-dir takes DIRECTORY NAME');
   if (statSync(directory, { throwIfNoEntry: false })?.isDirectory() !== true)
-    throw new Error(`"${directory}" is no directory`);
+    throw new Failure('usage', `"${directory}" is no directory`);
   // Whoever started us takes the file from there, and removes the directory.
   const scratch = makeScratchDirectory(tmpdir(), 'squash-layer', process.ppid);
   try {
@@ -81,7 +85,7 @@ async function main(): Promise<void> {
     for (const { name, summary } of recipes) print({ type: 'recipe', name, summary });
   else if (command === 'build' && words[0] !== undefined) await build(words[0], values.fresh);
   else if (command === 'from-dir') await fromDirectory(words, values['keep-owners']);
-  else throw new Error('one of: recipes, build RECIPE, from-dir DIRECTORY NAME');
+  else throw new Failure('usage', 'one of: recipes, build RECIPE, from-dir DIRECTORY NAME');
 }
 
 try {

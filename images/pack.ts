@@ -3,6 +3,7 @@ import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { createReadStream, openSync, closeSync } from 'node:fs';
 import { pipeline } from 'node:stream/promises';
+import { Failure } from '@squash/base/failure';
 
 /** Level 9 packs the base in a sixth of the time of the default (15) and is 7 % larger. */
 const compression = [
@@ -60,7 +61,7 @@ function mksquashfs(
     child.on('error', reject);
     child.on('close', (code) => {
       if (code === 0) resolve();
-      else reject(new Error(`mksquashfs failed: ${complaint.trim()}`));
+      else reject(new Failure('mksquashfs_failed', `mksquashfs failed: ${complaint.trim()}`));
     });
   });
 }

@@ -5,6 +5,8 @@
  * such layers stacked on one another both work, but dpkg inside then only knows the packages of the upper one:
  * its database is one file. `docs/layers.md` says so.
  */
+import { Failure } from '@squash/base/failure';
+
 export interface Recipe {
   readonly name: string;
   /** Three digits: where the layer stands in a stack. */
@@ -108,7 +110,10 @@ export function moduleName(recipe: Recipe, installed: ReadonlyMap<string, string
   const version = installed.get(versionedBy.package)?.replace(/^\d+:/, '');
   const groups = version === undefined ? null : versionedBy.pattern.exec(version);
   if (groups === null) {
-    throw new Error(`recipe "${recipe.name}": package ${versionedBy.package} has no usable version`);
+    throw new Failure(
+      'recipe_wrong',
+      `recipe "${recipe.name}": package ${versionedBy.package} has no usable version`,
+    );
   }
   return `${recipe.prefix}-${recipe.module.replace('{version}', groups.slice(1).join(''))}`;
 }

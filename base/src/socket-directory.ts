@@ -6,6 +6,7 @@
  */
 import { closeSync, openSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
+import { Failure } from './failure.ts';
 
 export class SocketDirectory implements Disposable {
   #fd: number | undefined;
@@ -21,7 +22,7 @@ export class SocketDirectory implements Disposable {
    */
   async connect(name: string, signal?: AbortSignal): Promise<Socket> {
     signal?.throwIfAborted();
-    if (this.#fd === undefined) throw new Error('the socket directory is closed');
+    if (this.#fd === undefined) throw new Failure('closed', 'the socket directory is closed');
     const socket = connect({ path: `/proc/self/fd/${this.#fd}/${name}`, allowHalfOpen: true });
     const { promise, resolve, reject } = Promise.withResolvers<Socket>();
     const abort = (): void => {

@@ -29,6 +29,19 @@ export class CliFailure extends Error {
   }
 }
 
+/**
+ * A failure that whoever catches it tells in words of its own, with an exit code of its own: what a peer or the system
+ * did. No `CliFailure`: those go through as they are. Its name stays `Error`, which is what a stack begins with.
+ */
+export class Failure extends Error {
+  readonly code: string;
+
+  constructor(code: string, message: string) {
+    super(message);
+    this.code = code;
+  }
+}
+
 /** What the system said, such as `ENOENT`. */
 export function errorCode(cause: unknown): string | undefined {
   if (cause instanceof AggregateError) return errorCode(cause.errors[0]);

@@ -8,6 +8,7 @@
  */
 import { renameSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
+import { Failure } from '@squash/base/failure';
 
 const version = 1;
 const schema = `
@@ -51,7 +52,8 @@ const schema = `
 
 /** SQLite's codes for another's lock, and for a file that is broken or was none of its own. */
 const sqliteBusy = 5;
-const unreadableCodes: ReadonlySet<number> = new Set([11, 26]);
+const sqliteCorrupt = 11;
+const unreadableCodes: ReadonlySet<number> = new Set([sqliteCorrupt, 26]);
 /** … and for what the file system says: an error of the disk, a full one, a file that can't be opened. */
 const fileCodes: ReadonlySet<number> = new Set([10, 13, 14]);
 
@@ -117,9 +119,14 @@ function open(path: string): DatabaseSync {
 /** A page that the disk did not give is told among the damages, with SQLite's code: it is none. */
 function checkFailure(said: string): Error {
   const code = Number(/error code[ =]+(\d+)/.exec(said)?.[1]);
-  return fileCodes.has(code & 0xff) ? Object.assign(new Error(said), { errcode: code }) : unreadable(said);
+  return fileCodes.has(code & 0xff) ? sqliteFailure(code, said) : unreadable(said);
 }
 
 function unreadable(why: string): Error {
-  return Object.assign(new Error(why), { errcode: 11 });
+  return sqliteFailure(sqliteCorrupt, why);
+}
+
+/** As SQLite itself would throw it. */
+function sqliteFailure(errcode: number, why: string): Error {
+  return Object.assign(new Failure('database_damaged', why), { errcode });
 }

@@ -4,6 +4,7 @@
 import { join } from 'node:path';
 import { policySchema } from '@squash/contract/policy';
 import { systemClock } from '@squash/base/clock';
+import { Failure } from '@squash/base/failure';
 import type { Log } from '@squash/base/log';
 import { type Cidr, parseCidr } from '@squash/policy/address/cidr';
 import type { EgressParts } from './egress-process.ts';
@@ -38,6 +39,6 @@ const compile: CompilePolicy = (source, { ceiling, allowCidrs, listeners }) =>
 
 function parseRange(text: string): Cidr {
   const range = parseCidr(text);
-  if (range === undefined) throw new Error(`"${text}" is no range of addresses`);
+  if (range === undefined) throw new Failure('no_range', `"${text}" is no range of addresses`);
   return range;
 }

@@ -6,6 +6,7 @@
  * does not know (extended attributes, sparse maps) is lost.
  */
 import { readSync, writeSync } from 'node:fs';
+import { Failure } from '@squash/base/failure';
 
 const block = 512;
 /** A header that announces more extension bytes than this is no archive of ours. */
@@ -66,7 +67,8 @@ function readEntry(descriptor: number, start: number): TarEntry | undefined {
     if (flag !== 'x' && flag !== 'g' && flag !== 'L' && flag !== 'K') {
       return toEntry({ header, flag, size, extensions, headers: Buffer.concat(headers), dataOffset: at });
     }
-    if (size > extensionBytesMax) throw new Error(`tar: an extension of ${size} bytes at ${at}`);
+    if (size > extensionBytesMax)
+      throw new Failure('tar_malformed', `tar: an extension of ${size} bytes at ${at}`);
     const body = readBytes(descriptor, at, padded(size));
     headers.push(body);
     at += body.length;
@@ -84,7 +86,8 @@ function toEntry(found: {
 }): TarEntry {
   const { header, extensions } = found;
   const type = types[found.flag];
-  if (type === undefined) throw new Error(`tar: an entry of the unknown type "${found.flag}"`);
+  if (type === undefined)
+    throw new Failure('tar_malformed', `tar: an entry of the unknown type "${found.flag}"`);
   const prefix = text(header, 345, 155);
   const path = extensions.get('path') ?? (prefix === '' ? '' : `${prefix}/`) + text(header, 0, 100);
   const target = extensions.get('linkpath') ?? text(header, 157, 100);
@@ -110,7 +113,7 @@ function takeExtension(flag: string, body: string, extensions: Map<string, strin
     const space = body.indexOf(' ', at);
     const length = Number(body.slice(at, space));
     if (space < 0 || !Number.isInteger(length) || length <= space - at)
-      throw new Error('tar: a broken pax record');
+      throw new Failure('tar_malformed', 'tar: a broken pax record');
     const record = body.slice(space + 1, at + length - 1);
     const equals = record.indexOf('=');
     extensions.set(record.slice(0, equals), record.slice(equals + 1));
@@ -126,7 +129,8 @@ export function ownHeader(entry: {
   readonly size: number;
   readonly mtimeS: number;
 }): Buffer {
-  if (entry.path.length > 100) throw new Error(`tar: the path "${entry.path}" is too long for an own entry`);
+  if (entry.path.length > 100)
+    throw new Failure('path_too_long', `tar: the path "${entry.path}" is too long for an own entry`);
   const header = Buffer.alloc(block);
   header.write(entry.path, 0, 'latin1');
   const flag = { file: '0', character: '3', directory: '5' }[entry.type];
@@ -180,7 +184,8 @@ export function readBytes(descriptor: number, offset: number, length: number): B
   let filled = 0;
   while (filled < length) {
     const count = readSync(descriptor, bytes, filled, length - filled, offset + filled);
-    if (count === 0) throw new Error(`tar: the archive ends at ${offset + filled}, within an entry`);
+    if (count === 0)
+      throw new Failure('tar_malformed', `tar: the archive ends at ${offset + filled}, within an entry`);
     filled += count;
   }
   return bytes;
@@ -209,7 +214,8 @@ function number(header: Buffer, offset: number, length: number): number {
     return Number(header.readBigUInt64BE(offset + length - 8) & 0x3f_ffff_ffff_ffffn);
   }
   const digits = text(header, offset, length).trim();
-  if (digits !== '' && !/^[0-7]+$/.test(digits)) throw new Error(`tar: "${digits}" is no number`);
+  if (digits !== '' && !/^[0-7]+$/.test(digits))
+    throw new Failure('tar_malformed', `tar: "${digits}" is no number`);
   return digits === '' ? 0 : Number.parseInt(digits, 8);
 }
 
@@ -221,5 +227,5 @@ function checkSum(header: Buffer, at: number): void {
   const stated = number(header, 148, 8);
   const blank = Buffer.from(header);
   blank.fill(0x20, 148, 156);
-  if (sum(blank) !== stated) throw new Error(`tar: no header at ${at}`);
+  if (sum(blank) !== stated) throw new Failure('tar_malformed', `tar: no header at ${at}`);
 }

@@ -20,6 +20,7 @@ import { link, mkdir, open, readFile, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { syncDirectory, writeFileAtomic } from '@squash/base/atomic-file';
 import type { Clock } from '@squash/base/clock';
+import { Failure } from '@squash/base/failure';
 import { authorityCertificate, type Signer } from './certificate.ts';
 
 const dayMs = 86_400_000;
@@ -39,14 +40,17 @@ export interface InstallationCa extends Signer {
 
 /**
  * Reads the authority below `directory` (`$SQUASH_DATA/proxy-ca`), or makes it.
- * @throws Error where the key is not the caller's alone (owner, mode 0600) or not a P-256 key
+ * @throws Failure where the key is not the caller's alone (owner, mode 0600) or not a P-256 key
  */
 export async function loadInstallationCa(directory: string, clock: Clock): Promise<InstallationCa> {
   await mkdir(directory, { mode: 0o700, recursive: true });
   const keyPath = join(directory, 'ca.key');
   const key = createPrivateKey((await readOwn(keyPath)) ?? (await makeKey(directory, keyPath)));
   if (key.asymmetricKeyDetails?.namedCurve !== 'prime256v1') {
-    throw new Error(`${JSON.stringify(keyPath)} is not a P-256 key; remove it to have a new one made`);
+    throw new Failure(
+      'authority_no_key',
+      `${JSON.stringify(keyPath)} is not a P-256 key; remove it to have a new one made`,
+    );
   }
   const publicKey = createPublicKey(key);
   const certificatePath = join(directory, 'ca.pem');
@@ -105,7 +109,10 @@ async function readOwn(path: string): Promise<string | undefined> {
       const found = await file.stat();
       const isOwn = found.isFile() && found.uid === process.geteuid?.() && (found.mode & 0o077) === 0;
       if (!isOwn || found.size > fileBytesMax) {
-        throw new Error(`${JSON.stringify(path)} must be a file of the daemon's user alone (mode 0600)`);
+        throw new Failure(
+          'authority_not_own',
+          `${JSON.stringify(path)} must be a file of the daemon's user alone (mode 0600)`,
+        );
       }
       return await file.readFile('utf8');
     } finally {
@@ -116,7 +123,8 @@ async function readOwn(path: string): Promise<string | undefined> {
     if (code === 'ENOENT') return undefined;
     if (code !== 'EACCES') throw error;
     // Of an original that ran as root, most often.
-    throw new Error(
+    throw new Failure(
+      'authority_not_own',
       `${JSON.stringify(path)} belongs to another user: give it to the daemon's (chown), or remove it to have a new one made`,
       { cause: error },
     );

@@ -76,6 +76,27 @@ const onlyIn: readonly OnlyIn[] = [
   { pattern: /\bTODO\b|\bFIXME\b|\bXXX\b/, allowed: [], why: 'leaves work undone in the source' },
 ];
 
+const coded: readonly OnlyIn[] = [
+  {
+    pattern: /\bError\(/,
+    allowed: [
+      // Guest code: a program catches what every realm has.
+      'codemode/src/kernel/',
+      'codemode/src/cloudflare/enclosure.ts',
+      // What a tool throws reaches the program with the name of its class, and programs know that as `Error`.
+      'codemode/src/cloudflare/executor.ts',
+      'codemode/src/host/broker.ts',
+      'codemode/src/mcp/bounded-transport.ts',
+      'codemode/src/mcp/unwrap.ts',
+      // Programs of cases, and their tools.
+      'codemode/src/suite/',
+      // Read by a Node too old for whatever it could import.
+      'codemode/src/node-version.ts',
+    ],
+    why: 'makes an error without a code: AppError, or Failure of base/src/failure.ts or cli/src/failure.ts',
+  },
+];
+
 test('imports follow the table of ARCHITECTURE.md', () => {
   const rules = importRules(read('ARCHITECTURE.md'));
   assert.ok(rules.length >= 10, 'the import table was not found');
@@ -162,6 +183,15 @@ test('no source file is longer than 500 lines', () => {
     [],
   );
   assert.equal(checkLengths([{ path: 'x.ts', text: '\n'.repeat(501) }], 500).length, 1);
+});
+
+test('what the product throws has a code', () => {
+  const images = sources.filter(({ path }) => path.startsWith('images/') && !path.endsWith('.test.ts'));
+  assert.deepEqual(checkOnlyIn([...product, ...images], coded), []);
+  const bare = (text: string) => checkOnlyIn([{ path: 'host/src/api/x.ts', text }], coded);
+  assert.equal(bare("  throw new Error('it is gone');\n").length, 1);
+  assert.equal(bare("  reject(Error('it is gone'));\n").length, 1);
+  assert.deepEqual(bare("  throw new AppError('not_found', 'it is gone');\n"), []);
 });
 
 test('environment, clock and processes are reached in one place each', () => {

@@ -5,6 +5,7 @@
  * our output to the command in the sandbox.
  */
 import type { Socket } from 'node:net';
+import { Failure } from '../failure.ts';
 
 export class ByteSource {
   readonly #chunks: AsyncIterator<Buffer>;
@@ -28,7 +29,7 @@ export class ByteSource {
       while (have < bytes) {
         this.#buffered = Buffer.alloc(0);
         if (!(await this.#fill()))
-          throw new Error('the daemon closed the connection in the middle of an answer');
+          throw new Failure('hung_up', 'the daemon closed the connection in the middle of an answer');
         parts.push(this.#buffered);
         have += this.#buffered.length;
       }
@@ -46,9 +47,10 @@ export class ByteSource {
           .toString('latin1')
           .replace(/\r?\n$/, '');
       if (this.#buffered.length > bytesMax)
-        throw new Error('the daemon’s answer has a line that is too long');
+        throw new Failure('too_long', 'the daemon’s answer has a line that is too long');
       const before = this.#buffered;
-      if (!(await this.#fill())) throw new Error('the daemon closed the connection before it answered');
+      if (!(await this.#fill()))
+        throw new Failure('hung_up', 'the daemon closed the connection before it answered');
       this.#buffered = Buffer.concat([before, this.#buffered]);
     }
   }

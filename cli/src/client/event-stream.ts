@@ -1,4 +1,5 @@
 /** Server-sent events from a body's bytes: name, id and data of each. Comments keep the connection open only. */
+import { Failure } from '../failure.ts';
 
 /** A line of a job is cut by the daemon long before this. */
 const lineBytesMax = 1_048_576;
@@ -38,6 +39,6 @@ async function* readLines(body: AsyncIterable<Buffer>): AsyncGenerator<string, v
       yield rest.toString('utf8', 0, end).replace(/\r$/, '');
       rest = rest.subarray(end + 1);
     }
-    if (rest.length > lineBytesMax) throw new Error('the daemon sent a line that is too long');
+    if (rest.length > lineBytesMax) throw new Failure('too_long', 'the daemon sent a line that is too long');
   }
 }

@@ -6,7 +6,7 @@
  * is not trusted with our memory: every length has a limit.
  */
 import { connect, type Socket } from 'node:net';
-import { CliFailure, errorCode, exitCodes } from '../failure.ts';
+import { CliFailure, errorCode, exitCodes, Failure } from '../failure.ts';
 import { type Address, describeAddress, reachableSocketPath } from './address.ts';
 import { ByteSource } from './byte-source.ts';
 
@@ -151,7 +151,7 @@ async function sendBody(
     if (chunked) socket.write('0\r\n\r\n');
     return undefined;
   } catch (cause) {
-    return cause instanceof Error ? cause : new Error(String(cause));
+    return cause instanceof Error ? cause : new Failure('no_error', String(cause));
   }
 }
 
@@ -185,7 +185,7 @@ async function readHeaders(source: ByteSource): Promise<Map<string, string>> {
     const colon = line.indexOf(':');
     if (colon > 0) headers.set(line.slice(0, colon).toLowerCase(), line.slice(colon + 1).trim());
   }
-  throw new Error('the daemon’s answer has too many headers');
+  throw new Failure('too_long', 'the daemon’s answer has too many headers');
 }
 
 type BodyParts = Pick<HttpResponse, 'status' | 'headers' | 'socket' | 'source'>;
@@ -196,7 +196,7 @@ async function* readBody({ status, headers, socket, source }: BodyParts): AsyncG
     if (headers.get('transfer-encoding')?.toLowerCase().endsWith('chunked')) {
       for (;;) {
         const size = Number.parseInt(await source.line(1024), 16);
-        if (!(size >= 0)) throw new Error('the daemon’s answer has a broken chunk');
+        if (!(size >= 0)) throw new Failure('malformed', 'the daemon’s answer has a broken chunk');
         if (size === 0) return;
         yield* readCounted(source, size);
         await source.line(2);
@@ -221,7 +221,8 @@ async function* readCounted(source: ByteSource, bytes: number): AsyncGenerator<B
   let left = bytes;
   while (left > 0) {
     const part = await source.chunk(Math.min(left, chunkBytesMax));
-    if (part === undefined) throw new Error('the daemon closed the connection in the middle of an answer');
+    if (part === undefined)
+      throw new Failure('hung_up', 'the daemon closed the connection in the middle of an answer');
     left -= part.length;
     yield part;
   }

@@ -2,7 +2,7 @@
 import { createReadStream, type ReadStream } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { basename } from 'node:path';
-import { CliFailure, fileProblem } from '../failure.ts';
+import { CliFailure, Failure, fileProblem } from '../failure.ts';
 
 interface ImageSource {
   readonly stream: AsyncIterable<Buffer>;
@@ -21,7 +21,7 @@ export async function openImage(file: string): Promise<ImageSource> {
   try {
     const handle = await open(file);
     const facts = await handle.stat();
-    if (facts.isDirectory()) throw new Error('it is a directory');
+    if (facts.isDirectory()) throw new Failure('is_directory', 'it is a directory');
     const stream: ReadStream = createReadStream('', { fd: handle, highWaterMark: 262_144 });
     return { stream, bytes: facts.isFile() ? facts.size : undefined };
   } catch (cause) {

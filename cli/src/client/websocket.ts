@@ -10,6 +10,7 @@
  * secret, because they protect proxies from web pages that choose the bytes, and here it is the user who does.
  */
 import type { Socket } from 'node:net';
+import { Failure } from '../failure.ts';
 import type { Address } from './address.ts';
 import type { ByteSource } from './byte-source.ts';
 import { type HttpResponse, sendRequest, writeAll } from './http.ts';
@@ -50,7 +51,7 @@ export async function openWebSocket(address: Address, request: WebSocketRequest)
   if (response.status !== 101) return { type: 'refused', response };
   if (response.headers.get('sec-websocket-protocol') !== request.subprotocol) {
     response.socket.destroy();
-    throw new Error('what answers there does not speak WebSocket');
+    throw new Failure('no_websocket', 'what answers there does not speak WebSocket');
   }
   return { type: 'open', connection: new WebSocketConnection(response.socket, response.source) };
 }
@@ -92,7 +93,8 @@ export class WebSocketConnection {
       }
       if (frame.opcode !== opcodes.continuation) opcode = frame.opcode;
       parts.push(frame.payload);
-      if (sumBytes(parts) > messageBytesMax) throw new Error('the daemon sent a message that is too long');
+      if (sumBytes(parts) > messageBytesMax)
+        throw new Failure('too_long', 'the daemon sent a message that is too long');
       if (!frame.final) continue;
       const data = parts.length === 1 ? frame.payload : Buffer.concat(parts);
       parts = [];
@@ -131,15 +133,16 @@ export class WebSocketConnection {
     const first = await this.#source.chunk(1);
     if (first === undefined) {
       if (this.#closed) return undefined;
-      throw new Error('the daemon closed the connection before the command ended');
+      throw new Failure('hung_up', 'the daemon closed the connection before the command ended');
     }
     const start = first[0] ?? 0;
     const second = (await this.#source.exactly(1))[0] ?? 0;
-    if ((start & 0x70) !== 0 || (second & 0x80) !== 0) throw new Error('the daemon sent a malformed frame');
+    if ((start & 0x70) !== 0 || (second & 0x80) !== 0)
+      throw new Failure('malformed', 'the daemon sent a malformed frame');
     let length = second & 0x7f;
     if (length === 126) length = (await this.#source.exactly(2)).readUInt16BE();
     else if (length === 127) length = Number((await this.#source.exactly(8)).readBigUInt64BE());
-    if (length > messageBytesMax) throw new Error('the daemon sent a message that is too long');
+    if (length > messageBytesMax) throw new Failure('too_long', 'the daemon sent a message that is too long');
     return { final: (start & 0x80) !== 0, opcode: start & 0x0f, payload: await this.#source.exactly(length) };
   }
 }
@@ -156,7 +159,10 @@ function checkCloseReason(payload: Buffer): void {
   const code = payload.length >= 2 ? payload.readUInt16BE() : closeNormal;
   if (code === closeNormal) return;
   const reason = payload.subarray(2).toString('utf8');
-  throw new Error(`the daemon ended the stream (${code}${reason === '' ? '' : `: ${reason}`})`);
+  throw new Failure(
+    'stream_ended',
+    `the daemon ended the stream (${code}${reason === '' ? '' : `: ${reason}`})`,
+  );
 }
 
 /** One final, masked frame: servers refuse others. */

@@ -10,7 +10,7 @@ import { lstatSync } from 'node:fs';
 import type { DaemonInfo } from '@squash/contract/daemon';
 import { type Address, localDataDirectory } from '../client/address.ts';
 import type { Call } from '../command.ts';
-import { CliFailure, exitCodes, usageFailure } from '../failure.ts';
+import { CliFailure, exitCodes, Failure, usageFailure } from '../failure.ts';
 import { askOffline } from '../local-host.ts';
 import { printJson, printLine } from '../output/print.ts';
 import { startTicks } from '../process-times.ts';
@@ -54,14 +54,17 @@ function signalAs(owner: number | undefined, pid: number): void {
   if (process.geteuid?.() !== 0) return void process.kill(pid, 'SIGTERM');
   // Root's daemon gives up root's id, and its directories with it.
   if (owner === undefined || owner === 0)
-    throw new Error('its directories belong to nobody that a daemon runs as');
+    throw new Failure('no_owner', 'its directories belong to nobody that a daemon runs as');
   const { status, stderr } = spawnSync('/bin/sh', ['-c', 'kill -s TERM "$0"', String(pid)], {
     uid: owner,
     gid: owner,
     encoding: 'utf8',
   });
   if (status !== 0)
-    throw new Error(`not with the rights of uid ${owner}, who owns the daemon: ${stderr.trim()}`);
+    throw new Failure(
+      'not_signalled',
+      `not with the rights of uid ${owner}, who owns the daemon: ${stderr.trim()}`,
+    );
 }
 
 async function stopDaemon({ pid }: DaemonInfo, owner: number | undefined): Promise<void> {

@@ -8,7 +8,7 @@ import { isatty } from 'node:tty';
 import type { ExecControl, ExecEvent } from '@squash/contract/exec';
 import { apiPath, type Client } from '../client/client.ts';
 import type { WebSocketConnection } from '../client/websocket.ts';
-import { CliFailure, exitCodes } from '../failure.ts';
+import { CliFailure, exitCodes, Failure } from '../failure.ts';
 import { printNote, standardError, standardOutput } from '../output/print.ts';
 import { forwardSignals, signalNumbers } from './forward-signals.ts';
 import { openInputSource } from './input-source.ts';
@@ -79,7 +79,7 @@ class ExecStream {
         return { seq: this.#seq, exitCode: event.exit_code };
       }
     }
-    throw new Error('the daemon ended the stream before the command ended');
+    throw new Failure('hung_up', 'the daemon ended the stream before the command ended');
   }
 
   /** Puts the terminal, the signals and the streams back. Idempotent. */

@@ -2,6 +2,7 @@
  * The tool calls of one run: counted, judged, asked for, run, timed, and answered. After the run has ended nothing starts any more;
  * what runs then hears of it through its signal.
  */
+import { CodemodeError } from '../errors.ts';
 import type { Limits } from '../limits.ts';
 import type { Approval, CodecName, ExecuteOptions, ExecutionEvent } from '../types.ts';
 import type { HostWork } from './host-work.ts';
@@ -96,7 +97,7 @@ export class Broker {
     this.#queue.length = 0;
     this.#closed = true;
     if (reason !== undefined || this.#asking > 0)
-      this.#ending.abort(reason ?? new Error('the run has ended'));
+      this.#ending.abort(reason ?? new CodemodeError('aborted', 'the run has ended'));
   }
   #closed = false;
 

@@ -5,10 +5,10 @@ import type { HostWork } from './host-work.ts';
 
 const storage = new AsyncLocalStorage<{ readonly context: ToolContext; readonly hostWork: HostWork }>();
 
-/** @throws where no tool runs */
+/** @throws TypeError where no tool runs */
 export function toolContext(): ToolContext {
   const held = storage.getStore();
-  if (held === undefined) throw new Error('toolContext() is called outside of a tool');
+  if (held === undefined) throw new TypeError('toolContext() is called outside of a tool');
   return held.context;
 }
 

@@ -2,7 +2,7 @@
  * The process that holds an engine. It does what the frames of its host say: one run at a time, each in a realm of its own that
  * is booted before the run comes. It has no other business, and nothing that could tempt the code in it.
  */
-import type { Engine } from '../engines/engine.ts';
+import { type Engine, EngineError } from '../engines/engine.ts';
 import type { EngineLimits, EngineName, HostFrame } from '../protocol/frames.ts';
 import { protocolVersion } from '../protocol/framing.ts';
 import { type Channel, openChannel } from './channel.ts';
@@ -71,7 +71,9 @@ class Worker {
 
   async #resume({ nonce, snapshot, cpuMs }: Extract<HostFrame, { readonly t: 'resume' }>): Promise<void> {
     const restore = this.#engine?.restore;
-    if (restore === undefined) throw new Error('this engine can not restore a run');
+    if (restore === undefined) {
+      throw new EngineError({ kind: 'crash', name: 'Error', message: 'this engine can not restore a run' });
+    }
     const session = this.#newSession();
     const bytes = Buffer.from(snapshot, 'base64');
     session.attach(await restore(session, this.#limits, { bytes, cpuMs }));

@@ -184,7 +184,7 @@ export class FrameDecoder {
     const type = this.#type;
     const payload = this.#payload;
     if (type === undefined || payload === undefined)
-      throw new Error('a frame is taken before it is complete');
+      throw new TypeError('a frame is taken before it is complete');
     this.#headerUsed = 0;
     this.#payload = undefined;
     if (isDataFrame(type)) return { kind: 'data', type, data: payload };

@@ -10,6 +10,7 @@ import { encodeFields, type FieldFrameName } from '@squash/contract/guest/codec'
 import type { FieldReader } from '@squash/contract/guest/fields';
 import type { FieldName } from '@squash/contract/guest/frames';
 import { errorText } from '@squash/base/bug';
+import { Failure } from '@squash/base/failure';
 import type { Log } from '@squash/base/log';
 import { pause } from '@squash/base/pause';
 import type { SocketDirectory } from '@squash/base/socket-directory';
@@ -144,7 +145,8 @@ export class LaunchChannel implements AsyncDisposable {
       return;
     }
     if (type === 'error') {
-      this.#pipe?.close(new Error(fields.optionalText('message', 1_024) ?? fields.text('errorCode', 64)));
+      const code = fields.text('errorCode', 64);
+      this.#pipe?.close(new Failure(code, fields.optionalText('message', 1_024) ?? code));
       return;
     }
     if (type !== 'dialed') return;

@@ -4,6 +4,7 @@
  * A relay stands at the sandbox's edge. A frame that has no business here ends the link: the relay is then broken, and
  * a new one comes with the next connection. Nothing a relay says reaches beyond the one sandbox that the launcher named.
  */
+import { Failure } from '@squash/base/failure';
 import { encodeFields, type FieldFrameName, FrameError } from '@squash/contract/guest/codec';
 import type { FieldReader } from '@squash/contract/guest/fields';
 import { type Address, formatAddress, unmapped } from '@squash/policy/address/address';
@@ -95,7 +96,8 @@ export class RelayLink implements RelaySide {
 
   #post(type: FieldFrameName, fields: Parameters<typeof encodeFields>[1]): void {
     this.#pipe.post(encodeFields(type, fields));
-    if (this.#pipe.queuedBytes > limits.relayQueueBytesMax) this.#pipe.close(new Error('it reads nothing'));
+    if (this.#pipe.queuedBytes > limits.relayQueueBytesMax)
+      this.#pipe.close(new Failure('reads_nothing', 'it reads nothing'));
   }
 
   #take(type: FieldFrameName, fields: FieldReader): void {

@@ -4,6 +4,7 @@
  * (rebinding) is judged by the address of this moment.
  */
 import { connect, type Socket } from 'node:net';
+import { Failure } from '@squash/base/failure';
 import type { EgressJudged } from '@squash/contract/egress-protocol';
 import { type Address, formatAddress, parseAddress } from '@squash/policy/address/address';
 import type { Resolution, Resolver } from '../dns/resolver.ts';
@@ -91,7 +92,7 @@ export function dialMsOf(at: number, count: number): number {
 
 /**
  * Dials for the interceptor, from this process. Resolves with a connected socket that may be half-closed.
- * @throws DialRefused, or an Error with `code`
+ * @throws DialRefused, or an error with the resolver's or the system's `code`
  */
 export async function dialTargets(
   found: Targets,
@@ -100,7 +101,7 @@ export async function dialTargets(
 ): Promise<{ readonly socket: Socket; readonly address: Address }> {
   if (found.kind === 'refused') throw new DialRefused(found.verdict);
   if (found.kind === 'unresolved') {
-    throw Object.assign(new Error(`the name can't be resolved: ${found.code}`), { code: found.code });
+    throw new Failure(found.code, `the name can't be resolved: ${found.code}`);
   }
   let failure: unknown;
   for (const [at, address] of found.addresses.entries()) {
@@ -127,7 +128,7 @@ async function dialOne(
   // An address, never a name: `connect` has nothing to resolve.
   const socket = connect({ host, port: target.port, allowHalfOpen: true, noDelay: true });
   const { promise, resolve, reject } = Promise.withResolvers<Socket>();
-  const late = Object.assign(new Error(`${host} does not answer`), { code: 'ETIMEDOUT' });
+  const late = new Failure('ETIMEDOUT', `${host} does not answer`);
   const timer = setTimeout(() => reject(late), target.timeoutMs);
   const abort = (): void => reject(signal.reason);
   socket.once('connect', () => resolve(socket)).once('error', reject);

@@ -14,6 +14,7 @@ import {
   createZstdDecompress,
 } from 'node:zlib';
 import { FairShare } from '@squash/base/fair-share';
+import { Failure } from '@squash/base/failure';
 import type { ByteFilter } from '../secrets/stream-filter.ts';
 import { tokens } from './headers.ts';
 import { Unreadable } from './message.ts';
@@ -150,7 +151,8 @@ class EitherInflate extends Transform {
   }
 
   override _flush(done: TransformCallback): void {
-    if (this.#inner === undefined) return done(this.#head.length === 0 ? null : new Error('it ends early'));
+    if (this.#inner === undefined)
+      return done(this.#head.length === 0 ? null : new Failure('ends_early', 'it ends early'));
     this.#inner.once('end', () => done()).end();
   }
 

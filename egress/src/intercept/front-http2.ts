@@ -3,6 +3,7 @@
  */
 import { constants, type ServerHttp2Stream } from 'node:http2';
 import type { Readable, Writable } from 'node:stream';
+import { Failure } from '@squash/base/failure';
 import { endToEnd, forHttp2, tokens, valueOf, valuesOf } from './headers.ts';
 import { interceptLimits } from './limits.ts';
 import type { AnswerHead, FrontExchange, HeaderList, RequestHead } from './message.ts';
@@ -88,7 +89,7 @@ export class Http2Front implements FrontExchange {
 
   abort(): void {
     // Not close(): that ends the body first, and the program would take a broken answer for a whole one.
-    this.#stream.destroy(new Error('broken off'));
+    this.#stream.destroy(new Failure('broken_off', 'broken off'));
   }
 
   get #isOpen(): boolean {

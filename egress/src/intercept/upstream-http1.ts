@@ -11,6 +11,7 @@ import {
 } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { errorText } from '@squash/base/bug';
+import { Failure } from '@squash/base/failure';
 import { lineOf, waitInLine } from '@squash/base/in-line';
 import { endToEnd, fieldsOf, forHttp1, valuesOf, without } from './headers.ts';
 import { interceptLimits } from './limits.ts';
@@ -168,7 +169,7 @@ class Http1Exchange implements UpstreamExchange {
     request.on('information', ({ statusCode, rawHeaders }) => {
       early += 1;
       if (early > interceptLimits.earlyMax)
-        return void request.destroy(new Error('early answers without end'));
+        return void request.destroy(new Failure('early_answers', 'early answers without end'));
       // 100 comes as `continue`, 101 as `upgrade`.
       if (statusCode > 101) outgoing.onEarly(statusCode, endToEnd(rawHeaders));
     });

@@ -12,6 +12,7 @@ import {
 } from 'node:http2';
 import type { Socket } from 'node:net';
 import { errorText } from '@squash/base/bug';
+import { Failure } from '@squash/base/failure';
 import { endToEnd, fieldsOf, forHttp2, without } from './headers.ts';
 import { interceptLimits } from './limits.ts';
 import {
@@ -107,7 +108,7 @@ class Http2Exchange implements UpstreamExchange {
     stream.on('headers', (headers, _flags, ...raw: unknown[]) => {
       early += 1;
       if (early > interceptLimits.earlyMax)
-        return void stream.destroy(new Error('early answers without end'));
+        return void stream.destroy(new Failure('early_answers', 'early answers without end'));
       const status = headers[':status'] ?? 0;
       if (status > 101 && status < 200) outgoing.onEarly(status, endToEnd(rawList(raw, headers)));
     });
@@ -124,7 +125,7 @@ class Http2Exchange implements UpstreamExchange {
 
   abort(): void {
     // Not close(): that ends the body first, and the server would take a broken request for a whole one.
-    this.sink.destroy(new Error('given up'));
+    this.sink.destroy(new Failure('given_up', 'given up'));
   }
 }
 

@@ -6,6 +6,7 @@ import { readFileSync } from 'node:fs';
 import type { Socket } from 'node:net';
 import { connect, createSecureContext, getCACertificates, type SecureContext } from 'node:tls';
 import { errorText } from '@squash/base/bug';
+import { Failure } from '@squash/base/failure';
 import { DialRefused, type InterceptedConnection } from '../ports.ts';
 import { interceptLimits } from './limits.ts';
 import { UpstreamFailed } from './message.ts';
@@ -58,7 +59,7 @@ export async function connectUpstream(
   });
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   const timer = setTimeout(
-    () => socket.destroy(new Error('it did not answer in time')),
+    () => socket.destroy(new Failure('no_answer', 'it did not answer in time')),
     interceptLimits.handshakeMs,
   );
   const giveUp = (): void => reject(signal.reason);
@@ -66,7 +67,7 @@ export async function connectUpstream(
   socket
     .once('secureConnect', resolve)
     .once('error', reject)
-    .once('close', () => reject(new Error('it hung up')));
+    .once('close', () => reject(new Failure('hung_up', 'it hung up')));
   try {
     if (signal.aborted) giveUp();
     await promise;

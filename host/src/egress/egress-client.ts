@@ -8,6 +8,7 @@
 import { closeSync, openSync } from 'node:fs';
 import { Agent, type IncomingMessage, type OutgoingHttpHeaders, request } from 'node:http';
 import { connect } from 'node:net';
+import { Failure } from '@squash/base/failure';
 import { AppError } from '@squash/contract/errors';
 import type { PolicySource } from '@squash/contract/policy';
 import type { SandboxId } from '@squash/contract/ids';
@@ -162,7 +163,7 @@ export class EgressClient implements Disposable {
       },
       ...(signal !== undefined && { signal }),
     });
-    outgoing.setTimeout(answerMsMax, () => outgoing.destroy(new Error('no answer in time')));
+    outgoing.setTimeout(answerMsMax, () => outgoing.destroy(new Failure('no_answer', 'no answer in time')));
     outgoing.on('response', (response) => {
       // A stream may be silent for hours; whether the other side lives is seen by its connection.
       outgoing.setTimeout(0);
@@ -211,7 +212,7 @@ async function readText(response: IncomingMessage): Promise<string> {
   try {
     for await (const part of response as AsyncIterable<Buffer>) {
       bytes += part.length;
-      if (bytes > limits.egressAnswerBytesMax) throw new Error('the answer is too long');
+      if (bytes > limits.egressAnswerBytesMax) throw new Failure('answer_too_long', 'the answer is too long');
       parts.push(part);
     }
   } catch (error) {

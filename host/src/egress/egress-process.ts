@@ -8,6 +8,7 @@ import { spawn } from 'node:child_process';
 import { closeSync, existsSync, openSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { Failure } from '@squash/base/failure';
 import { limits } from '@squash/contract/limits';
 
 /** What it is given as words: a part of the configuration, and who it is. */
@@ -42,7 +43,7 @@ const program = fileURLToPath(new URL('../../../egress/src/main.ts', import.meta
 
 /** @throws where the program or the log can't be opened, or the process not be made */
 export async function startEgress(settings: EgressSettings): Promise<StartedEgress> {
-  if (!existsSync(program)) throw new Error(`"${program}" is missing`);
+  if (!existsSync(program)) throw new Failure('program_missing', `"${program}" is missing`);
   const { dataDir, runDir } = settings;
   const log = openSync(join(dataDir, 'log', 'egress.log'), 'a', 0o600);
   try {

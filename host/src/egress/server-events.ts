@@ -1,4 +1,5 @@
 /** Server-sent events out of a response, as far as the egress process uses them: `id`, `data`, comments. */
+import { Failure } from '@squash/base/failure';
 import { limits } from '@squash/contract/limits';
 
 export interface ServerEvent {
@@ -6,7 +7,7 @@ export interface ServerEvent {
   readonly data: string;
 }
 
-/** @throws RangeError where a line is longer than any event there is; what the stream throws */
+/** @throws Failure where a line is longer than any event there is; what the stream throws */
 export async function* serverEvents(
   chunks: AsyncIterable<Uint8Array>,
 ): AsyncGenerator<ServerEvent, void, void> {
@@ -18,7 +19,8 @@ export async function* serverEvents(
     rest += decoder.decode(chunk, { stream: true });
     const lines = rest.split('\n');
     rest = lines.pop() ?? '';
-    if (rest.length > limits.egressAnswerBytesMax) throw new RangeError('an event without end');
+    if (rest.length > limits.egressAnswerBytesMax)
+      throw new Failure('event_too_long', 'an event without end');
     for (const line of lines) {
       if (line === '') {
         if (data !== '') yield { id, data };

@@ -7,6 +7,7 @@
  * is urgent enough to hold up the daemon. Whoever needs the process asks `up()` and lives with the answer.
  */
 import { errorText } from '@squash/base/bug';
+import { Failure } from '@squash/base/failure';
 import type { Log } from '@squash/base/log';
 import { pause } from '@squash/base/pause';
 import { AppError } from '@squash/contract/errors';
@@ -138,7 +139,8 @@ export class EgressSupervisor implements AsyncDisposable {
       const late = AbortSignal.timeout(startMs);
       const isOver = AbortSignal.any([late, signal]);
       while (!isOver.aborted) {
-        if (end !== undefined) throw new Error(`it ended at its start (${end}): log/egress.log says why`);
+        if (end !== undefined)
+          throw new Failure('ended_at_start', `it ended at its start (${end}): log/egress.log says why`);
         const identity = await this.#identity();
         if (identity !== undefined) return identity;
         // It binds its socket once, after some hundred milliseconds; there is nothing to wait on before.
@@ -150,7 +152,7 @@ export class EgressSupervisor implements AsyncDisposable {
       // Our own child, not yet reaped: the number is its own.
       if (waits >= waitsMax) kill(pid);
     }
-    throw new Error('nobody waits for it any more');
+    throw new Failure('stopped', 'nobody waits for it any more');
   }
 
   /** Returns when that process is gone. One that lives and does not answer is no process to anybody: it is ended. */

@@ -3,6 +3,7 @@
  * goes away, and when it takes nothing for `downloadIdleMs`: an open file keeps its room on the disk.
  */
 import type { FileHandle } from 'node:fs/promises';
+import { Failure } from '@squash/base/failure';
 import { limits } from '@squash/contract/limits';
 
 /** @param onEnd called once */
@@ -29,7 +30,7 @@ export function fileStream(file: FileHandle, onEnd: () => void): ReadableStream<
           }
           controller.enqueue(buffer.subarray(0, bytesRead));
           timer = setTimeout(() => {
-            controller.error(new Error('nobody takes the file'));
+            controller.error(new Failure('not_taken', 'nobody takes the file'));
             void end();
           }, limits.downloadIdleMs);
         } catch (error) {

@@ -8,6 +8,7 @@ import type { Socket } from 'node:net';
 import { AppError, type ErrorCode, errorCatalog } from '@squash/contract/errors';
 import { type Field, FrameDecoder, FrameError } from '@squash/contract/guest/codec';
 import { FieldReader } from '@squash/contract/guest/fields';
+import { asError, Failure } from '@squash/base/failure';
 import type { SocketDirectory } from '@squash/base/socket-directory';
 
 /** Codes, sentences and paths in the launcher's answers are far below. */
@@ -45,9 +46,9 @@ export async function askLauncher(
 ): Promise<LaunchAnswer> {
   const socket = await connectLauncher(directory, options.signal);
   const deadline = setTimeout(() => {
-    socket.destroy(new Error(`squash-launch did not answer within ${options.answerMsMax} ms`));
+    socket.destroy(new Failure('no_answer', `squash-launch did not answer within ${options.answerMsMax} ms`));
   }, options.answerMsMax);
-  const abort = (): void => void socket.destroy(new Error('the request was given up'));
+  const abort = (): void => void socket.destroy(new Failure('given_up', 'the request was given up'));
   options.signal?.addEventListener('abort', abort, { once: true });
   const giveUp = (): void => void socket.end();
   try {
@@ -90,10 +91,11 @@ function readAnswer(socket: Socket): Promise<LaunchAnswer> {
       const answer = take(chunk);
       if (answer !== undefined) resolve(answer);
     } catch (error) {
-      reject(error instanceof Error ? error : new Error(String(error)));
+      reject(asError(error));
     }
   });
-  const gone = (): void => reject(new Error('squash-launch closed the connection without an answer'));
+  const gone = (): void =>
+    reject(new Failure('hung_up', 'squash-launch closed the connection without an answer'));
   socket.once('error', reject).once('end', gone).once('close', gone);
   return promise;
 }

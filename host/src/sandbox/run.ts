@@ -10,6 +10,7 @@ import { AppError } from '@squash/contract/errors';
 import type { ExecRecord } from '@squash/contract/exec';
 import { limits } from '@squash/contract/limits';
 import { type Clock, steadyWallMs } from '@squash/base/clock';
+import { asError } from '@squash/base/failure';
 import { faultPoint } from '#sandbox/fault.ts';
 import type { EndReason, ExecEnd, ExecRow, StreamName } from '#store/rows.ts';
 import type { Guest, GuestExec, GuestOutcome } from '../guest/guest.ts';
@@ -210,7 +211,7 @@ export class Run {
       }
       return new AppError('guest_failed', 'the connection ended before the exit');
     } catch (error) {
-      return error instanceof Error ? error : new Error(String(error));
+      return asError(error);
     }
   }
 
@@ -269,7 +270,7 @@ export class Run {
       recorder.finish(end);
     } catch (error) {
       host.storeFailed(this, error);
-      this.#done.reject(error instanceof Error ? error : new Error(String(error)));
+      this.#done.reject(asError(error));
       this.#flushTimer = setTimeout(() => this.#finish(end), storeRetryMs);
       return;
     }

@@ -9,6 +9,7 @@
 import { existsSync, statfsSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { Failure } from '@squash/base/failure';
 import { AppError } from '@squash/contract/errors';
 import { limits } from '@squash/contract/limits';
 import { migrations } from './schema.ts';
@@ -47,7 +48,10 @@ function checkIntegrity(database: DatabaseSync, path: string): void {
 export function checkFailure(said: string, path: string): unknown {
   const code = /error code[ =]+(\d+)/.exec(said)?.[1];
   if (code === undefined) return corrupt(path, said);
-  const failure = translate(Object.assign(new Error(said), { errcode: Number(code) }), path);
+  const failure = translate(
+    Object.assign(new Failure('database_damaged', said), { errcode: Number(code) }),
+    path,
+  );
   return failure instanceof AppError ? failure : corrupt(path, said);
 }
 

@@ -85,7 +85,7 @@ interface Row {
 
 const rows: readonly Row[] = special.map(([range, kind]) => {
   const cidr = parseCidr(range);
-  if (cidr === undefined) throw new Error(`"${range}" is no range`);
+  if (cidr === undefined) throw new TypeError(`"${range}" is no range`);
   return { cidr, answer: { kind, range, prefix: cidr.prefix } };
 });
 const rowsByLength: Readonly<Record<number, readonly Row[]>> = {
