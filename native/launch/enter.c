@@ -290,9 +290,24 @@ static int refuse_elsewhere(const struct enter_options *options, const struct pl
                    options->data, other);
 }
 
+/* A launcher of the first protocol makes no claim. Its title, which it alone writes, says whose it is. */
+static bool is_unclaimed(int connection, const char *data) {
+  char path[64];
+  char title[PATH_MAX + 64];
+  char wanted[PATH_MAX + 64];
+  struct ucred peer;
+  socklen_t size = sizeof peer;
+  if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return false;
+  snprintf(path, sizeof path, "/proc/%d/cmdline", peer.pid);
+  snprintf(wanted, sizeof wanted, "squash-launch resident %s", data);
+  return file_read(AT_FDCWD, path, title, sizeof title) > 0 && strcmp(title, wanted) == 0;
+}
+
 /* Before anything is ended or made: is there nobody who works here? */
 static int make_alone(const struct enter_options *options, const struct place *place, struct fault *fault) {
   cleanup_fd stranger = connect_launcher(place->run_fd);
+  int joined = stranger >= 0 && is_unclaimed(stranger, options->data) ? join(stranger, fault) : 0;
+  if (joined != 0) return joined < 0 ? -1 : 0;
   bool is_taken = stranger >= 0 && lives_on(stranger);
   errno = 0;
   if (is_taken) {
