@@ -9,6 +9,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -154,6 +155,17 @@ static bool tell(struct tree *tree, int socket, const struct inotify_event *even
   return true;
 }
 
+/* The kernel gives a user so many instances. Those of watches that were given up a moment ago come back when their
+   processes have ended, which may take a busy machine a while: this is a process of its own and can wait for it. */
+static int open_inotify(void) {
+  enum { TRIES = 400, PAUSE_MS = 5 };
+  for (int tries = 0;; tries++) {
+    int inotify = inotify_init1(IN_CLOEXEC);
+    if (inotify >= 0 || errno != EMFILE || tries == TRIES) return inotify;
+    (void)poll(NULL, 0, PAUSE_MS);
+  }
+}
+
 void file_watch(int socket) {
   uint64_t recursive = 0;
   if (!request_integer(FIELD_RECURSIVE, 0, 1, &recursive)) {
@@ -163,7 +175,7 @@ void file_watch(int socket) {
   static struct tree tree;
   tree.is_recursive = recursive == 1;
   (void)snprintf(tree.root, sizeof tree.root, "%s", request_path(FIELD_PATH));
-  tree.inotify = inotify_init1(IN_CLOEXEC);
+  tree.inotify = open_inotify();
   tree.directories = calloc(GUEST_WATCHED_DIRECTORIES_MAX, sizeof *tree.directories);
   if (tree.inotify < 0 || tree.directories == NULL || add_tree(&tree, "") != 0) {
     answer_error(socket, errno, "watch");
