@@ -32,6 +32,7 @@ enum {
 
 static int64_t look_at_ms;
 static int64_t flushed_at_ms;
+static pid_t flusher; /* the last child that wrote out */
 
 struct host_room {
   uint64_t free_bytes;
@@ -97,6 +98,7 @@ static void grant(struct launcher *launcher, struct sandbox *sandbox, uint64_t s
 /* Writes out what the images' file systems hold, by a child: it may take as long as the disk does. */
 static void flush(struct launcher *launcher) {
   if (flushed_at_ms != 0 && now_ms() - flushed_at_ms < FLUSH_MS) return;
+  if (flusher > 0 && worker_is_known(launcher, flusher)) return; /* One at a time, however long a disk hangs. */
   flushed_at_ms = now_ms();
   log_line("the host's disk is nearly full: the uppers are written out");
   pid_t pid = fork();
@@ -108,6 +110,7 @@ static void flush(struct launcher *launcher) {
     }
     _exit(0);
   }
+  flusher = pid;
   if (pid > 0 && !worker_adopt(launcher, pid)) kill(pid, SIGKILL);
 }
 

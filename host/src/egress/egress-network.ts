@@ -115,8 +115,11 @@ export class EgressNetwork implements SandboxNetwork, AsyncDisposable {
         await this.client.put(id, { policy: toJson(rules.policy), secrets: subset(rules.secrets) });
         this.#failed.delete(id);
       } catch (error) {
+        // Said once: it is tried again and again, and some are refused for good.
+        if (!this.#failed.has(id)) {
+          this.#options.log.error('egress.apply', { sandbox: id, error: errorText(error) });
+        }
         this.#failed.add(id);
-        this.#options.log.error('egress.apply', { sandbox: id, error: errorText(error) });
         this.#applyAgain();
       }
     });

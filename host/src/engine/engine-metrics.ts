@@ -2,21 +2,25 @@
  * The engine's counters and gauges for `/metrics`. No labels that a client or a sandbox can choose: their number
  * would be without bound.
  */
-import { problemSchema } from '@squash/contract/daemon';
+import { type Problem, problemSchema } from '@squash/contract/daemon';
 import type { Metric } from '@squash/base/metric';
 import type { Sandbox } from '../sandbox/sandbox.ts';
 import type { World } from '../sandbox/world.ts';
 
 const states = ['creating', 'ready', 'restarting', 'failed', 'destroying'] as const;
 
-export function engineMetrics(world: World, sandboxes: readonly Sandbox[]): readonly Metric[] {
+export function engineMetrics(
+  world: World,
+  sandboxes: readonly Sandbox[],
+  problems: readonly Problem[],
+): readonly Metric[] {
   const { counters } = world;
   const inState = (state: string): number =>
     sandboxes.filter((sandbox) => sandbox.state.phase === state).length;
   const sum = (of: (sandbox: Sandbox) => number): number =>
     sandboxes.reduce((total, sandbox) => total + of(sandbox), 0);
   return [
-    problemMetric(world),
+    problemMetric(problems),
     {
       name: 'squash_sandboxes',
       help: 'Sandboxes by state',
@@ -72,8 +76,7 @@ export function engineMetrics(world: World, sandboxes: readonly Sandbox[]): read
   ];
 }
 
-function problemMetric(world: World): Metric {
-  const problems = [...world.driver.problems(), ...world.network.problems()];
+function problemMetric(problems: readonly Problem[]): Metric {
   const samples = problemSchema.shape.code.options.map((code) => ({
     labels: { code },
     value: problems.some((problem) => problem.code === code) ? 1 : 0,

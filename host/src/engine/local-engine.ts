@@ -91,7 +91,7 @@ export class LocalEngine implements Engine, AsyncDisposable {
   }
 
   async metrics(): Promise<readonly Metric[]> {
-    return engineMetrics(this.#world, this.#residents.all());
+    return engineMetrics(this.#world, this.#residents.all(), this.problems());
   }
 
   /** Leaves sandboxes and commands running. Waits for operations in progress and for files being written. */
