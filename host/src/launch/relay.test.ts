@@ -214,7 +214,9 @@ await insideLauncher(import.meta.filename, ['default', 'single', 'user', 'user-s
   test('programs of one sandbox reach each other without the relay', async () => {
     await using box = await launch('inner');
     for (const address of ['127.0.0.1', '::1', '198.18.0.2', '127.9.9.9']) {
-      const serve = 'echo inside | nc -l -p 8080 & until netstat -ltn | grep -q :8080; do :; done';
+      // From a file: nc ends when the client has no more to say, and by then a pipe may still be empty.
+      const serve =
+        'echo inside >/tmp/word; nc -l -p 8080 </tmp/word & until netstat -ltn | grep -q :8080; do :; done';
       const { output } = await box.sh(`${serve}; nc ${address} 8080 </dev/null`);
       assert.match(output, /inside/, address);
     }
