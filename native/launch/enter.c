@@ -56,18 +56,13 @@ struct place {
 
 /* Joins the namespaces of the launcher at the other end. Returns 1 when joined, 0 when it is gone meanwhile: one that is
    being killed gives up its namespaces a moment before its sockets. */
-static int join(int connection, struct fault *fault) {
-  struct ucred peer;
-  socklen_t size = sizeof peer;
-  if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) {
-    return fault_set(fault, "launch_failed", "can't ask who listens on launch.sock");
-  }
+static int join(int connection, const struct ucred *peer, struct fault *fault) {
   uid_t wanted = geteuid() == 0 ? ROOT_RANGE_FIRST : geteuid();
   errno = 0;
-  if (peer.uid != wanted) {
-    return fault_set(fault, "launch_failed", "launch.sock belongs to uid %u instead of %u", peer.uid, wanted);
+  if (peer->uid != wanted) {
+    return fault_set(fault, "launch_failed", "launch.sock belongs to uid %u instead of %u", peer->uid, wanted);
   }
-  cleanup_fd pidfd = sys_pidfd_open(peer.pid);
+  cleanup_fd pidfd = sys_pidfd_open(peer->pid);
   if (pidfd < 0) return 0;
   /* Still connected after the process was pinned: the id was not used again for somebody else. */
   struct pollfd hangup = {.fd = connection, .events = POLLIN | POLLRDHUP};
@@ -76,7 +71,7 @@ static int join(int connection, struct fault *fault) {
   prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
   if (setns(pidfd, CLONE_NEWUSER | CLONE_NEWNS) != 0) {
     if (errno == ESRCH) return prctl(PR_SET_DUMPABLE, 1, 0, 0, 0); /* Else nobody could write our maps. */
-    return fault_set(fault, "launch_failed", "can't join the namespaces of process %d", peer.pid);
+    return fault_set(fault, "launch_failed", "can't join the namespaces of process %d", peer->pid);
   }
   return become_inner_root(fault) != 0 ? -1 : 1;
 }
@@ -252,23 +247,22 @@ static int make(const struct enter_options *options, const struct place *place, 
   return 0;
 }
 
-/* The launcher only talks to its own id, so root asks as that id. Returns -1 where nobody listens. */
-static int connect_launcher(int run_fd) {
+/* The launcher only talks to its own id, so root asks as that id. Returns -1 where nobody listens; `peer` is who does. */
+static int connect_launcher(int run_fd, struct ucred *peer) {
   bool is_root = geteuid() == 0;
   if (is_root && seteuid(ROOT_RANGE_FIRST) != 0) return -1;
-  int connection = socket_connect_at(run_fd, "launch.sock");
+  cleanup_fd connection = socket_connect_at(run_fd, "launch.sock");
   if (is_root && seteuid(0) != 0) abort();
-  return connection;
+  socklen_t size = sizeof *peer;
+  if (connection < 0 || getsockopt(connection, SOL_SOCKET, SO_PEERCRED, peer, &size) != 0) return -1;
+  return take_fd(&connection);
 }
 
 /* One that was killed takes connections until its last file is closed. Nobody waits for one that lives but who is refused. */
 enum { DYING_MS = 1000 };
 
-static bool lives_on(int connection) {
-  struct ucred peer;
-  socklen_t size = sizeof peer;
-  if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return false;
-  cleanup_fd pidfd = sys_pidfd_open(peer.pid);
+static bool lives_on(int connection, const struct ucred *peer) {
+  cleanup_fd pidfd = sys_pidfd_open(peer->pid);
   if (pidfd < 0) return false;
   struct pollfd ends[] = {{.fd = pidfd, .events = POLLIN}, {.fd = connection, .events = POLLIN | POLLRDHUP}};
   return poll(ends, 2, DYING_MS) == 0;
@@ -280,8 +274,9 @@ static int refuse_elsewhere(const struct enter_options *options, const struct pl
   claim_read(place->claim, other);
   if (strcmp(other, options->run) == 0) return 0;
   cleanup_fd run_fd = open(other, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  cleanup_fd connection = run_fd < 0 ? -1 : connect_launcher(run_fd);
-  bool is_alive = connection >= 0 && lives_on(connection);
+  struct ucred peer;
+  cleanup_fd connection = run_fd < 0 ? -1 : connect_launcher(run_fd, &peer);
+  bool is_alive = connection >= 0 && lives_on(connection, &peer);
   errno = 0;
   if (!is_alive) return 0;
   return fault_set(fault, "data_locked",
@@ -291,24 +286,22 @@ static int refuse_elsewhere(const struct enter_options *options, const struct pl
 }
 
 /* A launcher of the first protocol makes no claim. Its title, which it alone writes, says whose it is. */
-static bool is_unclaimed(int connection, const char *data) {
+static bool is_unclaimed(const struct ucred *peer, const char *data) {
   char path[64];
   char title[PATH_MAX + 64];
   char wanted[PATH_MAX + 64];
-  struct ucred peer;
-  socklen_t size = sizeof peer;
-  if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return false;
-  snprintf(path, sizeof path, "/proc/%d/cmdline", peer.pid);
+  snprintf(path, sizeof path, "/proc/%d/cmdline", peer->pid);
   snprintf(wanted, sizeof wanted, "squash-launch resident %s", data);
   return file_read(AT_FDCWD, path, title, sizeof title) > 0 && strcmp(title, wanted) == 0;
 }
 
 /* Before anything is ended or made: is there nobody who works here? */
 static int make_alone(const struct enter_options *options, const struct place *place, struct fault *fault) {
-  cleanup_fd stranger = connect_launcher(place->run_fd);
-  int joined = stranger >= 0 && is_unclaimed(stranger, options->data) ? join(stranger, fault) : 0;
+  struct ucred peer;
+  cleanup_fd stranger = connect_launcher(place->run_fd, &peer);
+  int joined = stranger >= 0 && is_unclaimed(&peer, options->data) ? join(stranger, &peer, fault) : 0;
   if (joined != 0) return joined < 0 ? -1 : 0;
-  bool is_taken = stranger >= 0 && lives_on(stranger);
+  bool is_taken = stranger >= 0 && lives_on(stranger, &peer);
   errno = 0;
   if (is_taken) {
     return fault_set(fault, "data_locked",
@@ -331,8 +324,9 @@ enum { CLAIM_MS = 15000, CLAIM_POLL_MS = 5 };
 static int join_or_make(const struct enter_options *options, const struct place *place, struct fault *fault) {
   for (int64_t deadline = now_ms() + CLAIM_MS; now_ms() < deadline; sleep_ms(CLAIM_POLL_MS)) {
     if (claim_take(place->claim)) return make_alone(options, place, fault);
-    cleanup_fd connection = connect_launcher(place->run_fd);
-    int joined = connection < 0 ? 0 : join(connection, fault);
+    struct ucred peer;
+    cleanup_fd connection = connect_launcher(place->run_fd, &peer);
+    int joined = connection < 0 ? 0 : join(connection, &peer, fault);
     if (joined != 0) return joined < 0 ? -1 : 0;
     if (refuse_elsewhere(options, place, fault) != 0) return -1;
   }
