@@ -10,6 +10,7 @@ const hints: Readonly<Record<string, string>> = {
   sandbox_not_found: 'try: squash ls',
   secret_not_found: 'try: squash secret ls',
   snapshot_not_found: 'try: squash snapshots ls <id>',
+  token_required: 'this command line sends SQUASH_AUTH_TOKEN, or --token',
   unauthorized: 'set SQUASH_AUTH_TOKEN, or give --token',
 };
 

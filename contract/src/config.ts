@@ -96,7 +96,7 @@ export const settings = [
     kind: { type: 'secret' },
     default: '',
     meaning:
-      'Bearer token that every request over TCP must carry; only health is exempt. Empty: no token is needed.',
+      'Bearer token that every request over TCP must carry; only health is exempt. Empty: over loopback only the user who started the daemon, and root, are served.',
     origin: 'original',
   },
   {

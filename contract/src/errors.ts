@@ -9,6 +9,12 @@ export const errorCatalog = {
   invalid_request: { status: 400, retry: 'never', summary: 'The request is malformed' },
   invalid_json: { status: 400, retry: 'never', summary: 'The body is not valid JSON' },
   unauthorized: { status: 401, retry: 'never', summary: 'The bearer token is missing or wrong' },
+  token_required: {
+    status: 401,
+    retry: 'never',
+    summary:
+      'There is no token, and the connection is of another user than the daemon’s, or nobody knows whose',
+  },
   origin_refused: {
     status: 403,
     retry: 'never',

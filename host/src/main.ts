@@ -10,6 +10,7 @@
  */
 import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import type { Capability } from '@squash/contract/capability';
 import { AppError } from '@squash/contract/errors';
 import { limits } from '@squash/contract/limits';
 import packageJson from '../../package.json' with { type: 'json' };
@@ -23,6 +24,7 @@ import { type LoadedConfig, readConfig } from './config/load.ts';
 import { NamespaceDriver } from './drivers/namespace/namespace-driver.ts';
 import { endLauncher } from './egress/end-launcher.ts';
 import { openEgress } from './egress/open-egress.ts';
+import { ConnectionOwners } from './http/connection-owner.ts';
 import { checkListen } from './http/listen.ts';
 import { LaunchClient } from './launch/launch-client.ts';
 import { probeHost } from './launch/host-probe.ts';
@@ -88,10 +90,11 @@ async function serve({ config, explained }: LoadedConfig, log: Log): Promise<voi
       },
     }),
   );
-  const info = { version, started, host: [...capabilities], config: [...explained] };
-  const http = stack.use(
-    await startHttp({ engine, config, info, egress: { rules, log: network.client, secrets }, log }),
-  );
+  const owners = new ConnectionOwners(process.env);
+  const ownerRow = await owners.capability(isOpenToUsers(config));
+  const info = { version, started, host: [...capabilities, ownerRow], config: [...explained] };
+  const egress = { rules, log: network.client, secrets };
+  const http = stack.use(await startHttp({ engine, config, info, owners, egress, log }));
   await network.listensAt(http.listen);
   stack.use(restHeap());
   log.info('daemon.ready', {
@@ -102,6 +105,7 @@ async function serve({ config, explained }: LoadedConfig, log: Log): Promise<voi
   });
   isServing = true;
   reserve.keep();
+  sayUnknownOwners(ownerRow, log);
   await sayFirstLayer(engine, log);
   log.info('daemon.stopping', { signal: await stopping });
 }
@@ -154,6 +158,15 @@ function noteBoot({ runDir }: Config, log: Log): void {
     // On a full disk the next start says so once more.
     log.warn('daemon.boot-id', { error });
   }
+}
+
+/** Where TCP is listened on and no token keeps anybody out. */
+function isOpenToUsers({ listen, authToken }: Config): boolean {
+  return listen.port !== undefined && authToken === undefined;
+}
+
+function sayUnknownOwners({ weaker, remedy }: Capability, log: Log): void {
+  if (weaker !== null) log.warn('listen.owner_unknown', { weaker, remedy });
 }
 
 async function sayFirstLayer(engine: LocalEngine, log: Log): Promise<void> {

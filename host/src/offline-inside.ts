@@ -3,10 +3,12 @@
  *
  * Words: the verb, the data directory, the run directory, and `end` where the launcher was started for this call only.
  */
+import type { Capability } from '@squash/contract/capability';
 import { AppError } from '@squash/contract/errors';
 import { systemClock } from '@squash/base/clock';
 import { endLauncher } from './egress/end-launcher.ts';
 import { probeHost } from './launch/host-probe.ts';
+import { ConnectionOwners } from './http/connection-owner.ts';
 import { LaunchClient } from './launch/launch-client.ts';
 import { lockDataDirectory } from './store/data-lock.ts';
 import { repairState } from './store/repair.ts';
@@ -14,11 +16,16 @@ import { repairState } from './store/repair.ts';
 const [, , verb = '', dataDir = '', runDir = '', after] = process.argv;
 
 async function answer(verb: string, launcher: LaunchClient): Promise<unknown> {
-  if (verb === 'probe') return { host: await probeHost(launcher) };
+  if (verb === 'probe') return { host: [...(await probeHost(launcher)), await ownerRow()] };
   using _lock = lockDataDirectory(dataDir);
   if (verb === 'repair') return repaired(await repairState(dataDir, systemClock.wallMs()));
   if (verb === 'stop') return await endAll(launcher, runDir);
   throw new AppError('invalid_request', `There is no offline verb "${verb}"`);
+}
+
+/** As a daemon without a setting would find it. */
+async function ownerRow(): Promise<Capability> {
+  return await new ConnectionOwners(process.env).capability(true);
 }
 
 function repaired(report: Awaited<ReturnType<typeof repairState>>): unknown {

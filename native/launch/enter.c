@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/netlink.h>
 #include <linux/securebits.h>
 #include <poll.h>
 #include <sched.h>
@@ -350,6 +351,22 @@ static int enter(const struct enter_options *options, struct fault *fault) {
   return result;
 }
 
+/*
+ * The kernel's word on whose a connection is (host/src/http/connection-owner.ts): it names ids as they are where this
+ * socket was opened, which has to be out here. It takes the place of standard input, which the daemon does not read:
+ * Node hands that on to itself when it starts anew, and to no child.
+ */
+static int owners_open(void) {
+  return socket(AF_NETLINK, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
+}
+
+static void owners_hand_over(int owners, uid_t starter) {
+  char text[16];
+  snprintf(text, sizeof text, "%u", starter);
+  (void)unsetenv("SQUASHD_STARTER");
+  if (owners > 0 && dup2(owners, STDIN_FILENO) == STDIN_FILENO) (void)setenv("SQUASHD_STARTER", text, 1);
+}
+
 static bool parse(int argc, char **argv, struct enter_options *options) {
   int i = 2;
   for (; i + 1 < argc && strcmp(argv[i], "--") != 0; i += 2) {
@@ -399,6 +416,8 @@ int enter_main(int argc, char **argv) {
   struct fault fault = {0};
   raise_open_files_limit();
   oom_begin();
+  uid_t starter = geteuid();
+  cleanup_fd owners = owners_open();
   if (enter(&options, &fault) != 0) {
     fprintf(stderr, "squash-launch: %s (%s)\n", fault.text, fault.code);
     return 1;
@@ -415,6 +434,7 @@ int enter_main(int argc, char **argv) {
     fprintf(stderr, "squash-launch: %s\n", fault.text);
     return 1;
   }
+  if (options.filter != NULL) owners_hand_over(owners, starter);
   execvp(options.command[0], options.command);
   fprintf(stderr, "squash-launch: can't execute \"%s\": %s\n", options.command[0], strerror(errno));
   return 127;

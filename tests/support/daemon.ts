@@ -7,7 +7,7 @@
  */
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { copyFile, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { chown, copyFile, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { type IncomingHttpHeaders, type IncomingMessage, request } from 'node:http';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -34,6 +34,8 @@ export interface DaemonOptions {
   readonly beside?: number;
   /** The checkout that it is started from; this one unless given. `upgrade()` changes it to this one. */
   readonly project?: string;
+  /** The user that starts it and owns its data directory; whoever runs the test unless given. Needs root. */
+  readonly uid?: number;
   /** Files of the data directory that are there before the daemon is, mode 0600: name → text. */
   readonly files?: Readonly<Record<string, string>>;
 }
@@ -52,6 +54,7 @@ export class TestDaemon implements AsyncDisposable {
   readonly port: number;
   readonly #env: Readonly<Record<string, string>>;
   readonly #beside: number | undefined;
+  readonly #user: { readonly uid?: number; readonly gid?: number };
   #project: string;
   #child: ChildProcess | undefined;
   #output = '';
@@ -61,12 +64,13 @@ export class TestDaemon implements AsyncDisposable {
   private constructor(
     dataDir: string,
     port: number,
-    options: Pick<DaemonOptions, 'env' | 'beside' | 'project'>,
+    options: Pick<DaemonOptions, 'env' | 'beside' | 'uid' | 'project'>,
   ) {
     this.dataDir = dataDir;
     this.port = port;
     this.#env = options.env ?? {};
     this.#beside = options.beside;
+    this.#user = options.uid === undefined ? {} : { uid: options.uid, gid: options.uid };
     this.#project = options.project ?? repository;
   }
 
@@ -83,6 +87,7 @@ export class TestDaemon implements AsyncDisposable {
         await writeFile(join(dataDir, name), text, { mode: 0o600 });
       }
       daemon.#compiledMs = await takeCompiled(dataDir);
+      if (options.uid !== undefined) await giveTo(options.uid, dataDir);
       await daemon.start();
       return daemon;
     } catch (error) {
@@ -99,7 +104,8 @@ export class TestDaemon implements AsyncDisposable {
   }
 
   get url(): string {
-    return `http://127.0.0.1:${this.port}`;
+    const host = this.#env['SQUASH_HOST'] ?? '127.0.0.1';
+    return `http://${host.includes(':') ? `[${host}]` : host}:${this.port}`;
   }
 
   /** The daemon's own process, not the launcher. Undefined while it is down. */
@@ -143,6 +149,7 @@ export class TestDaemon implements AsyncDisposable {
         ...env,
       },
       stdio: ['ignore', 'pipe', 'pipe'],
+      ...this.#user,
     });
     this.#child = child;
     for (const stream of [child.stdout, child.stderr]) {
@@ -299,6 +306,11 @@ export class TestDaemon implements AsyncDisposable {
     if (process.env['KEEP'] === '1') return;
     await removeDataDirectory(this.dataDir);
   }
+}
+
+async function giveTo(uid: number, directory: string): Promise<void> {
+  const inside = await readdir(directory, { recursive: true });
+  for (const path of ['.', ...inside]) await chown(join(directory, path), uid, uid);
 }
 
 /**

@@ -55,6 +55,8 @@ export class ThinServer implements AsyncDisposable {
         sandboxesMax: 100,
         ...config,
       },
+      // Who asks is the test's own process.
+      owners: { peerOf: () => 'own' },
       egress: thinEgress,
       info: { version: '0.0.0', started: '2026-01-01T00:00:00.000Z', host: [], config: [] },
     });

@@ -26,6 +26,7 @@ export const commonErrors = [
   'invalid_request',
   'invalid_json',
   'unauthorized',
+  'token_required',
   'origin_refused',
   'not_found',
   'method_not_allowed',

@@ -11,6 +11,7 @@ import { operations } from '@squash/contract/operations/table';
 import { systemClock } from '@squash/base/clock';
 import type { Log } from '@squash/base/log';
 import type { Secret } from '@squash/base/secret';
+import type { ConnectionOwners } from '../http/connection-owner.ts';
 import { HttpCounters } from '../http/counters.ts';
 import { Gate } from '../http/gate.ts';
 import { type UpgradeRequest, WebSocketUpgrader } from '../http/message-socket.ts';
@@ -40,6 +41,8 @@ export interface HttpOptions {
   readonly engine: Engine;
   readonly config: HttpConfig;
   readonly info: DaemonFacts;
+  /** Whose a connection over TCP is. */
+  readonly owners: Pick<ConnectionOwners, 'peerOf'>;
   readonly egress: EgressParts;
   readonly log: Log;
   /** Aborting it is the same as `close()`. */
@@ -104,7 +107,7 @@ export async function startHttp(options: HttpOptions): Promise<HttpService> {
   }
 }
 
-function assemble({ engine, config, info, egress, log }: HttpOptions) {
+function assemble({ engine, config, info, owners, egress, log }: HttpOptions) {
   const counters = new HttpCounters();
   const stopping = new AbortController();
   const cutting = new AbortController();
@@ -127,6 +130,8 @@ function assemble({ engine, config, info, egress, log }: HttpOptions) {
   const upgrader = new WebSocketUpgrader(operations['sandbox.exec_stream'].webSocket);
   const server = new HttpServer({
     gate: new Gate(config),
+    // With a token nobody needs to know.
+    peerOf: (socket) => (config.authToken === undefined ? owners.peerOf(socket) : 'unknown'),
     fetch: (request, bindings) => router.fetch(request, bindings),
     upgrade: (incoming, socket, head) =>
       upgrade({ incoming, socket, head }, { engine, log, counters, upgrader, cutting: cutting.signal }),

@@ -10,7 +10,7 @@ const open = new Gate({ authToken: undefined, allowedHosts: ['squash.example', '
 const closed = new Gate({ authToken: new Secret(token), allowedHosts: [] });
 
 function code(gate: Gate, headers: Record<string, string>, path = '/cgi-bin/api/sandboxes') {
-  return gate.check({ path, headers, transport: 'tcp' })?.code;
+  return gate.check({ path, headers, transport: 'tcp', peer: 'own' })?.code;
 }
 
 test('Gate lets in hosts that no foreign DNS name can stand for, and configured ones', () => {
@@ -80,7 +80,10 @@ test('Gate asks for the token everywhere but at health and on the Unix socket', 
   ]) {
     assert.equal(code(closed, { host }, path), 'unauthorized', path);
   }
-  assert.equal(closed.check({ path: '/cgi-bin/api/sandboxes', headers: {}, transport: 'unix' }), undefined);
+  assert.equal(
+    closed.check({ path: '/cgi-bin/api/sandboxes', headers: {}, transport: 'unix', peer: 'unknown' }),
+    undefined,
+  );
   assert.equal(code(open, { host, authorization: 'Bearer whatever' }), undefined);
 });
 

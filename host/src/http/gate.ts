@@ -1,6 +1,6 @@
 /**
- * Who may ask at all: decided from the request's head, before anything else looks at it, the same for plain
- * requests and WebSockets.
+ * Who may ask at all: decided from the request's head and whose its connection is, before anything else looks at it,
+ * the same for plain requests and WebSockets.
  *
  * What a newcomer would get wrong: a browser on the operator's machine reaches loopback, and a web page can send
  * it requests. Three rules keep pages out, none of which needs a token: the `Host` must be one that no foreign
@@ -12,6 +12,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { isIP } from 'node:net';
 import { AppError } from '@squash/contract/errors';
 import type { Secret } from '@squash/base/secret';
+import type { Peer } from './connection-owner.ts';
 
 export interface GateOptions {
   readonly authToken: Secret | undefined;
@@ -24,6 +25,8 @@ export interface RequestHead {
   readonly headers: IncomingHttpHeaders;
   /** `unix`: the socket's mode has let only its owner in, and no browser can name it. */
   readonly transport: 'tcp' | 'unix';
+  /** Whose the connection is: asked for where there is no token. */
+  readonly peer: Peer;
 }
 
 /** The only address without a token, so that load balancers can ask. */
@@ -60,8 +63,10 @@ export class Gate {
     );
   }
 
-  #checkToken({ path, headers, transport }: RequestHead): AppError | undefined {
-    if (this.#tokenHash === undefined || transport === 'unix' || path === healthPath) return undefined;
+  #checkToken({ path, headers, transport, peer }: RequestHead): AppError | undefined {
+    if (transport === 'unix' || path === healthPath) return undefined;
+    if (this.#tokenHash === undefined)
+      return peer === 'own' ? undefined : new AppError('token_required', whyToken[peer]);
     const [, given] = /^bearer +([\x21-\x7e]+) *$/i.exec(headers.authorization ?? '') ?? [];
     // Both are hashed first: the comparison takes the same time whatever the given token's length and content.
     if (given !== undefined && timingSafeEqual(sha256(given), this.#tokenHash)) return undefined;
@@ -71,6 +76,13 @@ export class Gate {
     );
   }
 }
+
+const bringToken =
+  'set SQUASH_AUTH_TOKEN where the daemon is started, and send its value as Authorization: Bearer';
+const whyToken: Readonly<Record<Exclude<Peer, 'own'>, string>> = {
+  stranger: `This daemon has no token, so over TCP it serves only the user who started it, and root. Others bring a token: ${bringToken}`,
+  unknown: `This daemon has no token, and whose this connection is can not be found out. To use TCP all the same: ${bringToken}`,
+};
 
 /** The name in a `Host` header, lower case, without port and brackets. */
 export function hostName(host: string): string | undefined {

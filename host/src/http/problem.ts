@@ -29,7 +29,7 @@ export function errorAnswer(error: AppError, dialect: Dialect, subject: Sentence
     'content-type': dialect === 'seed' ? 'application/json' : 'application/problem+json',
     'cache-control': 'no-store',
   };
-  if (error.code === 'unauthorized') headers['www-authenticate'] = 'Bearer';
+  if (status === 401) headers['www-authenticate'] = 'Bearer';
   if (error.code === 'upgrade_required') headers['upgrade'] = 'websocket';
   if (errorCatalog[error.code].retry === 'later') headers['retry-after'] = '1';
   const body =

@@ -9,12 +9,13 @@ import {
   type ServerResponse,
   STATUS_CODES,
 } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { getRequestListener, type HttpBindings } from '@hono/node-server';
 import { AppError } from '@squash/contract/errors';
 import { limits } from '@squash/contract/limits';
 import type { Log } from '@squash/base/log';
+import type { Peer } from './connection-owner.ts';
 import type { HttpCounters } from './counters.ts';
 import type { Gate } from './gate.ts';
 import { listenFailure } from './listen.ts';
@@ -25,6 +26,8 @@ export type Transport = 'tcp' | 'unix';
 
 export interface HttpServerOptions {
   readonly gate: Gate;
+  /** Whose a connection over TCP is; called when it is accepted. */
+  readonly peerOf: (socket: Socket) => Peer;
   readonly fetch: (request: Request, bindings: HttpBindings) => Promise<Response> | Response;
   /** Takes over a request to upgrade that has passed the gate. Resolves when the connection is over. */
   readonly upgrade: (incoming: IncomingMessage, socket: Duplex, head: Buffer) => Promise<void>;
@@ -38,6 +41,7 @@ export class HttpServer {
   readonly #resources = new AsyncDisposableStack();
   readonly #upgraded = new Set<Duplex>();
   readonly #answering = new Set<ServerResponse>();
+  readonly #peers = new WeakMap<Socket, Peer>();
   #isDraining = false;
   #active = 0;
   #idle: (() => void) | undefined;
@@ -50,6 +54,8 @@ export class HttpServer {
   /** @returns the address with the port that the kernel chose, where 0 was asked for */
   async listenTcp(host: string, port: number): Promise<{ readonly host: string; readonly port: number }> {
     const server = this.#create('tcp');
+    // Once for all requests of a connection: its owner does not change, and the kernel is asked at once or in vain.
+    server.on('connection', (socket) => this.#peers.set(socket, this.#options.peerOf(socket)));
     server.maxConnections = limits.connectionsMax;
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     server.once('error', reject).once('listening', resolve);
@@ -186,7 +192,8 @@ export class HttpServer {
     if ((incoming.headersDistinct['host']?.length ?? 0) > 1) {
       return new AppError('invalid_request', 'the request names more than one Host');
     }
-    const refused = this.#options.gate.check({ path, headers: incoming.headers, transport });
+    const peer = this.#peers.get(incoming.socket) ?? 'unknown';
+    const refused = this.#options.gate.check({ path, headers: incoming.headers, transport, peer });
     if (refused !== undefined) return refused;
     return this.#isDraining
       ? new AppError('shutting_down', 'The daemon is stopping: try again later')
