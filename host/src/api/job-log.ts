@@ -5,6 +5,7 @@
  * none twice. A carriage return would end a line of the event format: a text that holds one is sent as several
  * `data` lines, which clients join by newlines.
  */
+import { AppError } from '@squash/contract/errors';
 import type { SandboxId } from '@squash/contract/ids';
 import type { processOperations } from '@squash/contract/operations/processes';
 import type { Engine } from '../engine/engine.ts';
@@ -51,11 +52,24 @@ async function* events(processes: Processes, follow: Follow): AsyncGenerator<str
   } catch (error) {
     // The client is gone or the daemon stops: the stream ends without `done`, and clients resume elsewhere.
     if (signal.aborted) return;
-    throw error;
+    if (!isGone(error)) throw error;
   }
   if (signal.aborted) return;
-  const job = processes.job(id, jobId);
-  yield `event: done\ndata: ${JSON.stringify({ exit_code: job.exit_code })}\n\n`;
+  yield `event: done\ndata: ${JSON.stringify({ exit_code: exitCodeOf(processes, follow) })}\n\n`;
+}
+
+/** Null of a job whose sandbox was removed before its last line was taken: nobody keeps how it ended. */
+function exitCodeOf(processes: Processes, { id, jobId }: Follow): number | null {
+  try {
+    return processes.job(id, jobId).exit_code;
+  } catch (error) {
+    if (isGone(error)) return null;
+    throw error;
+  }
+}
+
+function isGone(error: unknown): boolean {
+  return error instanceof AppError && (error.code === 'sandbox_not_found' || error.code === 'job_not_found');
 }
 
 export function event(line: JobLogLine, isNamed: boolean): string {

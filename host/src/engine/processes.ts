@@ -63,7 +63,11 @@ export class LocalProcesses implements Processes {
     ...[id, jobId, after, signal]: Parameters<Processes['jobLog']>
   ): AsyncIterableIterator<JobLogLine> {
     const { key } = this.#jobRow(id, jobId);
-    const run = () => this.#residents.peek(id)?.runs.get(jobId);
+    const run = () => {
+      const found = this.#residents.peek(id)?.runs.get(jobId);
+      // Another sandbox may have this id by now, and a job of this number.
+      return found?.row.key === key ? found : undefined;
+    };
     yield* followJobLog({ store: this.#store, key, run }, after, signal);
   }
 
@@ -82,11 +86,12 @@ export class LocalProcesses implements Processes {
   }
 
   #jobRow(id: SandboxId, jobId: number): ExecRow {
-    this.#residents.find(id);
+    const { phase } = this.#residents.find(id).state;
     const row = this.#store.read(() => this.#store.execs.get(id, jobId));
-    if (row?.kind !== 'job')
-      throw new AppError('job_not_found', `Cannot find job ${jobId} of sandbox "${id}"`);
-    return row;
+    if (row?.kind === 'job') return row;
+    // Rows go a moment before their sandbox does.
+    if (phase === 'destroying') throw new AppError('sandbox_not_found', `Cannot find sandbox "${id}"`);
+    throw new AppError('job_not_found', `Cannot find job ${jobId} of sandbox "${id}"`);
   }
 
   #record(row: ExecRow): ExecRecord {

@@ -86,7 +86,9 @@ async function begin(
   command: Command,
   watching?: { readonly isDetached: boolean },
 ): Promise<Begun> {
-  const instance = await sandbox.ready();
+  let instance = await sandbox.ready();
+  // Between the end of a wait and who waited others have a turn: the sandbox may stop, or be removed, in it.
+  while (!sandbox.isAt(instance)) instance = await sandbox.ready();
   checkRoom(sandbox);
   const row = insert(sandbox, command, instance);
   faultPoint('exec.inserted');
@@ -144,6 +146,8 @@ export function recorderFor(sandbox: Sandbox, row: ExecRow): Recorder {
 
 /** Ends the row of a command that the guest did not start. Undefined where the run ended as a run. */
 async function notStarted(sandbox: Sandbox, run: Run, error: unknown): Promise<AppError | undefined> {
+  // The sandbox has ended it already, and said why: nothing of it is looked for in another PID 1.
+  if (run.end !== undefined) return undefined;
   const failure =
     error instanceof AppError
       ? error

@@ -216,6 +216,12 @@ export class Sandbox implements RunHost {
     }
   }
 
+  /** What `ready` said holds still. */
+  isAt(instance: number): boolean {
+    const { state } = this;
+    return state.phase === 'ready' && state.instance === instance && !this.#isFrozen;
+  }
+
   apply(event: LifeEvent): void {
     const decision = decide(this.#life, event, limits);
     this.#life = decision.life;
