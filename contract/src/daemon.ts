@@ -10,6 +10,7 @@ export const problemSchema = z.strictObject({
     'launcher_outdated',
     'egress_unavailable',
     'policy_pending',
+    'removal_pending',
   ]),
   message: z.string().describe('what it means, and what would mend it'),
 });

@@ -103,6 +103,11 @@ export const limits = {
   runSettleMs: 2_000,
   /** The reaper looks at least this often: an end that failed is tried again. */
   reaperIntervalMs: 10_000,
+  /** Until a removal that failed is tried again; doubles each time up to the second. */
+  removalAgainMs: 1_000,
+  removalAgainMsMax: 30_000,
+  /** A start waits so long for removals that an earlier daemon began: most take milliseconds, one may never end. */
+  removalResumeMs: 5_000,
   /** Age at which a used upper is measured again. */
   upperUsageAgeMs: 3_000,
   /** Measuring takes at most one part in this many of the time: a tree of a million files is not walked without end. */

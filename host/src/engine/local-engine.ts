@@ -70,6 +70,7 @@ export class LocalEngine implements Engine, AsyncDisposable {
   static async open(options: LocalEngineOptions): Promise<LocalEngine> {
     const engine = new LocalEngine(options);
     for (const sandbox of await recover(engine.#world)) engine.#residents.add(sandbox);
+    await engine.sandboxes.resume();
     engine.network.begin();
     engine.sandboxes.begin();
     // What was only used by what is gone; a module that was replaced while no daemon ran, for example.
@@ -87,7 +88,11 @@ export class LocalEngine implements Engine, AsyncDisposable {
   }
 
   problems(): readonly Problem[] {
-    return [...this.#world.driver.problems(), ...this.#world.network.problems()];
+    return [
+      ...this.#world.driver.problems(),
+      ...this.#world.network.problems(),
+      ...this.sandboxes.problems(),
+    ];
   }
 
   async metrics(): Promise<readonly Metric[]> {

@@ -4,14 +4,15 @@
  * The number of sandboxes is limited by what is here and the reservations: one thread, so checking and taking a place
  * is one step.
  */
+import type { Problem } from '@squash/contract/daemon';
 import { AppError } from '@squash/contract/errors';
 import type { SandboxId } from '@squash/contract/ids';
 import type { CreateRequest, SandboxInfo } from '@squash/contract/sandbox';
-import { createSandbox, removeSandbox } from '../sandbox/create.ts';
+import { createSandbox } from '../sandbox/create.ts';
 import { Reaper } from '../sandbox/reaper.ts';
-import type { Sandbox } from '../sandbox/sandbox.ts';
 import type { World } from '../sandbox/world.ts';
 import type { LocalModules } from './modules.ts';
+import { Removals } from './removals.ts';
 import type { Residents } from './residents.ts';
 
 export interface Sandboxes {
@@ -37,13 +38,14 @@ export class LocalSandboxes implements Sandboxes, Disposable {
   readonly #residents: Residents;
   /** Ids of creates that have no row yet. */
   readonly #reserved = new Set<SandboxId>();
-  readonly #destroying = new Map<SandboxId, Promise<void>>();
+  readonly #removals: Removals;
   readonly #reaper: Reaper;
 
   constructor(options: SandboxesOptions) {
     this.#options = options;
     this.#world = options.world;
     this.#residents = options.residents;
+    this.#removals = new Removals(options);
     this.#reaper = new Reaper({
       nowMs: () => this.#world.clock.monoMs(),
       rows: () =>
@@ -66,9 +68,11 @@ export class LocalSandboxes implements Sandboxes, Disposable {
       this.#reaper.look();
       return sandbox.info();
     } catch (error) {
-      // Where even the undo failed it stays, to be seen and removed.
       const made = this.#residents.peek(id);
       if (made?.isClosed === true) this.#residents.remove(made);
+      // Where even the undo failed it stays, to be seen, and is undone later.
+      else if (made?.state.phase === 'destroying' && !this.#removals.has(id))
+        this.#removals.later(made, error);
       throw error;
     } finally {
       this.#reserved.delete(id);
@@ -87,15 +91,21 @@ export class LocalSandboxes implements Sandboxes, Disposable {
   }
 
   async destroy(id: SandboxId): Promise<void> {
-    const underWay = this.#destroying.get(id);
-    if (underWay !== undefined) return underWay;
-    const done = this.#destroy(this.#residents.find(id)).finally(() => this.#destroying.delete(id));
-    this.#destroying.set(id, done);
-    return done;
+    await this.#removals.run(this.#residents.find(id));
+  }
+
+  problems(): readonly Problem[] {
+    return this.#removals.problems();
+  }
+
+  /** Goes on with the removals that an earlier daemon began. */
+  async resume(): Promise<void> {
+    await this.#removals.resume();
   }
 
   [Symbol.dispose](): void {
     this.#reaper[Symbol.dispose]();
+    this.#removals[Symbol.dispose]();
   }
 
   #reserve(id: SandboxId): void {
@@ -112,25 +122,15 @@ export class LocalSandboxes implements Sandboxes, Disposable {
     this.#reserved.add(id);
   }
 
-  async #destroy(sandbox: Sandbox): Promise<void> {
-    sandbox.removal.abort();
-    // What waits is refused from here on: a full mailbox must not refuse the removal.
-    await sandbox.mailbox.idle();
-    await sandbox.mailbox.post(() => removeSandbox(sandbox));
-    this.#residents.remove(sandbox);
-    this.#world.counters.destroyed += 1;
-    if (sandbox.snapshots.some((taken) => taken.digest !== null)) this.#options.modules.collect();
-  }
-
   #reap(id: SandboxId): void {
-    if (this.#destroying.has(id)) return;
+    if (this.#removals.has(id)) return;
     this.#world.log.info('sandbox.reap', { sandbox: id });
     this.destroy(id).then(
       () => {
         this.#world.counters.reaped += 1;
       },
-      // Tried again at the reaper's next look.
-      (error: unknown) => this.#world.log.error('sandbox.reap', { sandbox: id, error }),
+      // It is tried again, and the log says why.
+      () => undefined,
     );
   }
 }

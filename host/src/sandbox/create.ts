@@ -119,7 +119,7 @@ async function bringUp(sandbox: Sandbox): Promise<void> {
     try {
       await removeSandbox(sandbox);
     } catch (undoing) {
-      // It stays as `destroying`: a client's DELETE or the next daemon tries again.
+      // It stays as `destroying`, and the engine or the next daemon tries again.
       world.log.error('create.undo', { sandbox: row.id, error: undoing });
     }
     throw error;
@@ -135,8 +135,12 @@ export async function removeSandbox(sandbox: Sandbox): Promise<void> {
   sandbox.apply({ type: 'destroying' });
   if (row.phase !== 'creating') mark(sandbox);
   faultPoint('destroy.marked');
-  await world.driver.stop(row.id);
-  await sandbox.settleRuns('destroyed');
+  try {
+    await world.driver.stop(row.id);
+  } finally {
+    // Whoever waits for a command hears of its end, also where a process of the sandbox does not die in time.
+    await sandbox.settleRuns('destroyed');
+  }
   faultPoint('destroy.stopped');
   await world.driver.removeUpper(row.id);
   await world.files.discard(row.id);

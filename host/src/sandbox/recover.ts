@@ -19,7 +19,6 @@ import type { ExecRow, SandboxRow } from '#store/rows.ts';
 import type { RunningSandbox } from '../drivers/driver.ts';
 import type { Guest, GuestExecEntry } from '../guest/guest.ts';
 import { recorderFor } from './commands.ts';
-import { removeSandbox } from './create.ts';
 import { dropUpper } from './layering.ts';
 import { takeOverOriginals } from './original.ts';
 import { forcedEnd } from './outcome.ts';
@@ -44,7 +43,7 @@ export function planOf(
 }
 
 /**
- * All sandboxes, each taken over or on its way. Resolves when everything that must not wait is done; sandboxes
+ * All sandboxes, each taken over, on its way, or to be removed. Resolves when everything that must not wait is done; sandboxes
  * that start anew go on starting behind it, some at a time.
  */
 export async function recover(world: World): Promise<readonly Sandbox[]> {
@@ -60,23 +59,22 @@ export async function recover(world: World): Promise<readonly Sandbox[]> {
   }
   await reportStrangers(world, new Set<string>([...known, ...named]));
   await world.files.emptyLeftovers();
-  const recovered = await Promise.all(rows.map((row) => recoverOne(world, row, running.get(row.id))));
-  return recovered.filter((sandbox) => sandbox !== undefined);
+  return await Promise.all(rows.map((row) => recoverOne(world, row, running.get(row.id))));
 }
 
 async function recoverOne(
   world: World,
   row: SandboxRow,
   running: RunningSandbox | undefined,
-): Promise<Sandbox | undefined> {
+): Promise<Sandbox> {
   const snapshots = world.store.read(() => world.store.sandboxes.snapshots(row.id));
   const sandbox = new Sandbox(world, row, snapshots);
   const plan = planOf(row, running);
   world.log.info('recover.sandbox', { sandbox: row.id, plan: plan.do, pending: row.pending?.op });
   if (plan.do === 'remove') {
-    // Through the mailbox like every change, although nobody else can know the sandbox yet.
-    const removed = sandbox.mailbox.post(() => removeSandbox(sandbox)).then(() => true);
-    return (await removed.catch(untold(sandbox, 'recover.remove'))) === true ? undefined : sandbox;
+    // By the engine, when it knows all sandboxes: what does not end holds up none of the others.
+    sandbox.apply({ type: 'destroying' });
+    return sandbox;
   }
   const shadow = await world.files.read(row.id);
   if (shadow?.sandbox.revision !== row.revision) world.files.follow(row, snapshots);

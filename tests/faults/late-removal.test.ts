@@ -1,0 +1,98 @@
+/** A removal that does not end in time, because something in the sandbox does not die: the daemon goes on until it is done. */
+import assert from 'node:assert/strict';
+import { existsSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import type { DaemonInfo } from '@squash/contract/daemon';
+import type { SandboxInfo } from '@squash/contract/sandbox';
+import { ApiClient } from '../support/api-client.ts';
+import { TestDaemon } from '../support/daemon.ts';
+import { cgroupsOf, type ProcessEntry, processesOf, signalAll } from '../support/leaks.ts';
+import { waitFor } from '../support/wait.ts';
+import { boxPath, sandboxesPath } from './model.ts';
+
+async function pending(daemon: TestDaemon): Promise<string | undefined> {
+  const { problems = [] } = await daemon.call('GET', '/cgi-bin/health');
+  const { problems: told } = (await daemon.call('GET', '/v1/info')) as DaemonInfo;
+  assert.deepEqual(told, problems);
+  return told.find(({ code }) => code === 'removal_pending')?.message;
+}
+
+const metric = async (daemon: TestDaemon): Promise<string> =>
+  (await daemon.request('GET', '/metrics')).text.match(
+    /squash_problem\{code="removal_pending"\} (\d)/,
+  )?.[1] ?? '';
+
+async function waitUntilGone(daemon: TestDaemon, id: string): Promise<void> {
+  await waitFor(`${id} to be removed`, async () => (await daemon.request('GET', boxPath(id))).status === 404);
+  assert.equal(existsSync(join(daemon.dataDir, 'sandboxes', id)), false);
+  await waitFor('the problem to be over', async () => (await pending(daemon)) === undefined);
+  assert.equal(await metric(daemon), '0');
+}
+
+const isLauncher = (entry: ProcessEntry): boolean => entry.command.includes('squash-launch resident');
+
+test('a removal that timed out is told of, and done without another request', async () => {
+  await using daemon = await TestDaemon.start();
+  const api = new ApiClient(daemon);
+  for (const id of ['one', 'two']) await daemon.call('POST', sandboxesPath, { id, memory_mb: 64 });
+  const command = api.post(boxPath('one', '/exec'), { cmd: 'sleep 600' });
+  await waitFor('the command to run', () =>
+    processesOf(daemon.dataDir).some((entry) => entry.command.includes('sleep 600')),
+  );
+  signalAll(daemon.dataDir, 'SIGSTOP', isLauncher);
+  try {
+    const refused = await api.delete(boxPath('one'));
+    assert.deepEqual([refused.status, refused.json.code], [503, 'launcher_unavailable']);
+    assert.match(refused.json.error, /goes on removing sandbox "one"/);
+    const record = await command;
+    assert.deepEqual([record.status, record.json.reason], [200, 'destroyed']);
+    assert.equal(((await api.get(boxPath('one'))).json as SandboxInfo).state, 'destroying');
+    assert.match((await pending(daemon)) ?? '', /^sandbox "one" could not be removed yet/);
+    assert.equal(await metric(daemon), '1');
+    assert.equal((await api.post(boxPath('one', '/exec'), { cmd: 'true' })).json.code, 'sandbox_not_found');
+    assert.equal((await api.post(sandboxesPath, { id: 'one' })).json.code, 'sandbox_exists');
+  } finally {
+    signalAll(daemon.dataDir, 'SIGCONT', isLauncher);
+  }
+  await waitUntilGone(daemon, 'one');
+  assert.equal((await api.get(boxPath('two'))).json.state, 'ready');
+  assert.equal((await api.post(sandboxesPath, { id: 'one', memory_mb: 64 })).status, 201);
+});
+
+function freezersOf(daemon: TestDaemon): readonly string[] {
+  return cgroupsOf(daemon.dataDir)
+    .filter((group) => !group.endsWith('/egress'))
+    .map((group) => join(group, 'freezer.state'))
+    .filter((path) => existsSync(path));
+}
+
+test('a removal that a daemon could not finish is finished by the next, whose start does not wait for it', async (t) => {
+  await using daemon = await TestDaemon.start();
+  await daemon.call('POST', sandboxesPath, { id: 'stuck', memory_mb: 64 });
+  const [freezer] = freezersOf(daemon);
+  if (freezer === undefined) {
+    t.skip('no freezer of cgroup v1: nothing else keeps a killed process alive here');
+    return;
+  }
+  await daemon.call('POST', sandboxesPath, { id: 'other', memory_mb: 64 });
+  writeFileSync(freezer, 'FROZEN');
+  try {
+    const cut = daemon.request('DELETE', boxPath('stuck')).catch(() => undefined);
+    await waitFor('the removal to begin', async () => {
+      const info = (await daemon.call('GET', boxPath('stuck'))) as SandboxInfo;
+      return info.state === 'destroying';
+    });
+    await daemon.kill();
+    await cut;
+    await daemon.start();
+    const info = (await daemon.call('GET', boxPath('stuck'))) as SandboxInfo;
+    assert.equal(info.state, 'destroying');
+    assert.match((await pending(daemon)) ?? '', /^sandbox "stuck" could not be removed yet/);
+    const { exit_code: exitCode } = await daemon.call('POST', boxPath('other', '/exec'), { cmd: 'true' });
+    assert.equal(exitCode, 0);
+  } finally {
+    writeFileSync(freezer, 'THAWED');
+  }
+  await waitUntilGone(daemon, 'stuck');
+});
