@@ -15,7 +15,7 @@ export function performancePage(measured: readonly Measured[], notes: string): s
   return [
     '# Performance',
     '',
-    "Written by `./squash bench`; edit `bench/` instead. In each section all subjects took turns in one run. **S** is the median of a bare `spawn('/bin/true')` from Node between the same turns: compare ratios to S, not milliseconds, with another machine.",
+    "Written by `./squash bench`; edit `bench/` instead. In each section all subjects took turns in one run. **S** is the median of a bare `spawn('/bin/true')` from Node between the same turns: compare ratios to S, not milliseconds, with another machine. **Hot S** is the median of five bare spawns right before one sample, in the same process, and the ratio is that sample's.",
     '',
     ...runs.map((run) => runLine(run, measured)),
     '',

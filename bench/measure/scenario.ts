@@ -24,7 +24,8 @@ export interface AbsentSubject {
 
 export type Subject = PresentSubject | AbsentSubject;
 
-export const units = ['ms', 'MB', '%', '/s'] as const;
+/** S: a bare spawn's time. */
+export const units = ['ms', 'S', 'MB', '%', '/s'] as const;
 
 export interface Metric {
   readonly id: string;
