@@ -134,6 +134,7 @@ enum field_tag {
   FIELD_HOST = 42,
   FIELD_CHANGE = 43,
   FIELD_DEPTH = 44,
+  FIELD_FOR_GOOD = 58,
   FIELD_MAKES_UPPER = 59,
   FIELD_NAME = 60,
   FIELD_INSTANCE = 61,
@@ -306,6 +307,7 @@ static inline bool field_tag_is_known(unsigned value) {
     case FIELD_HOST:
     case FIELD_CHANGE:
     case FIELD_DEPTH:
+    case FIELD_FOR_GOOD:
     case FIELD_MAKES_UPPER:
     case FIELD_NAME:
     case FIELD_INSTANCE:
@@ -387,6 +389,7 @@ static inline bool field_tag_is_integer(unsigned value) {
     case FIELD_FOLLOW_LINKS:
     case FIELD_PORT:
     case FIELD_DEPTH:
+    case FIELD_FOR_GOOD:
     case FIELD_MAKES_UPPER:
     case FIELD_INSTANCE:
     case FIELD_BYTES_MAX:

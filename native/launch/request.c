@@ -22,7 +22,7 @@ static const struct verb verbs[] = {
      TAG(NAME) | TAG(INSTANCE) | TAG(HOSTNAME) | TAG(LOWER) | TAG(UPPER) | TAG(UPPER_KIND) | TAG(MEMORY_BYTES_MAX) |
          TAG(CPU_MILLI) | TAG(PIDS_MAX) | TAG(SHM_BYTES_MAX) | TAG(OPEN_FILES_MAX) | TAG(BYTES_MAX) | TAG(INODES_MAX),
      TAG(HOSTS) | TAG(RESOLV_CONF) | TAG(MAKES_UPPER)},
-    {FRAME_SANDBOX_STOP, TAG(NAME), 0},
+    {FRAME_SANDBOX_STOP, TAG(NAME), TAG(FOR_GOOD)},
     {FRAME_SANDBOX_LIST, 0, 0},
     {FRAME_SANDBOX_WATCH, 0, 0},
     {FRAME_SANDBOX_FREEZE, TAG(NAME), 0},
@@ -89,6 +89,7 @@ static bool keep_text(struct request *request, unsigned tag, const char *text) {
 static bool keep_number(struct request *request, unsigned tag, uint64_t number) {
   switch (tag) {
     case FIELD_INSTANCE: request->instance = number; return number > 0;
+    case FIELD_FOR_GOOD: request->is_for_good = number == 1; return number <= 1;
     case FIELD_MAKES_UPPER: request->makes_upper = number == 1; return number <= 1;
     case FIELD_BYTES_MAX: request->bytes_max = number; return true;
     case FIELD_INODES_MAX: request->inodes_max = number; return true;

@@ -30,6 +30,7 @@ struct request {
   size_t lower_count;
   const char *upper;
   enum upper_kind upper_kind;
+  bool is_for_good; /* of a stop: nothing will be started on the upper again */
   bool makes_upper; /* of a start: the sandbox is new. Else a missing upper is an error, not an empty sandbox. */
   const char *path;
   const char *target;

@@ -74,6 +74,7 @@ struct sandbox {
   pid_t gate_pid; /* the gate of its netlink sockets, or 0; ends by itself when the sandbox's processes have ended */
   bool was_known; /* PID 1 was reported once */
   bool is_frozen;
+  bool ends_for_good; /* its upper goes, so nobody waits for its mounts to be taken down */
   pid_t packer; /* the worker that has it frozen, or 0 */
   int64_t deadline_ms; /* of the start, or of the next try to remove the control groups */
   struct source control; /* the starter's questions */
@@ -90,6 +91,7 @@ struct sandbox {
   enum upper_kind upper_kind;
   char upper[REQUEST_PATH_BYTES_MAX + 1];
   int upper_mount_fd; /* the image's mount, else -1 */
+  int mounts_fd; /* of one that ends for good: its mounts (remains.c), else -1 */
   uint64_t upper_bytes_max;
   uint64_t upper_inodes_max;
   struct image_room room;

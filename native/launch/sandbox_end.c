@@ -11,8 +11,11 @@
 #include "launch/clock.h"
 #include "launch/connection.h"
 #include "launch/leftover.h"
+#include "launch/log.h"
 #include "launch/relays.h"
+#include "launch/remains.h"
 #include "launch/stillness.h"
+#include "launch/worker.h"
 
 /* A group whose last process was reaped a moment ago may still be busy: first tries come quickly. */
 enum { GROUP_RETRY_MS = 2 };
@@ -54,6 +57,9 @@ void sandbox_settle(struct launcher *launcher, struct sandbox *sandbox) {
     return;
   }
   sandbox_close_start(sandbox);
+  if (sandbox->mounts_fd >= 0) {
+    remains_keep(take_fd(&sandbox->mounts_fd), take_fd(&sandbox->upper_mount_fd));
+  }
   close_fd(&sandbox->upper_mount_fd);
   leftover_forget(launcher->sockets_fd, sandbox->instance);
   char name[48];
@@ -81,15 +87,30 @@ void sandbox_end(struct launcher *launcher, struct sandbox *sandbox) {
   bool is_still = sandbox->is_frozen || sandbox->still_walker != 0;
   stillness_yield(sandbox);
   if (is_still) (void)sandbox_freeze(launcher, sandbox, false, &(struct fault){0});
+  if (sandbox->ends_for_good && sandbox->pid != 0 && sandbox->overlay_pid == 0 && sandbox->mounts_fd < 0) {
+    sandbox->mounts_fd = remains_take(sandbox->pid);
+  }
   if (sandbox->pid != 0) kill(sandbox->pid, SIGKILL);
   if (sandbox->starter != 0) kill(sandbox->starter, SIGKILL);
   if (launcher->cgroups.version != 0) cgroup_kill(&launcher->cgroups, sandbox->group);
   sandbox_settle(launcher, sandbox);
 }
 
+/* Nobody came who removes a tree. */
+static void end_remains(struct launcher *launcher) {
+  pid_t pid = fork();
+  if (pid == 0) {
+    child_forget(launcher, -1);
+    _exit(0);
+  }
+  if (pid > 0 && !worker_adopt(launcher, pid)) log_line("child %d ends what sandboxes left mounted", pid);
+  remains_let_go();
+}
+
 int64_t sandboxes_expire(struct launcher *launcher) {
-  int64_t next = 0;
   int64_t now = now_ms();
+  if (remains_due_ms() != 0 && remains_due_ms() <= now) end_remains(launcher);
+  int64_t next = remains_due_ms();
   for (struct sandbox *sandbox = launcher->sandboxes; sandbox != NULL;) {
     struct sandbox *following = sandbox->next;
     if (sandbox->deadline_ms != 0 && sandbox->deadline_ms <= now) {

@@ -233,6 +233,7 @@ static struct sandbox *sandbox_new(struct launcher *launcher, const struct reque
   sandbox->errors = (struct source){.fd = -1, .ready = errors_ready};
   sandbox->guest = (struct source){.fd = -1};
   sandbox->upper_mount_fd = -1;
+  sandbox->mounts_fd = -1;
   relays_prepare(sandbox);
   sandbox->next = launcher->sandboxes;
   launcher->sandboxes = sandbox;

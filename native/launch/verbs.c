@@ -28,6 +28,7 @@ static void verb_stop(struct launcher *launcher, struct connection *connection) 
     return;
   }
   connection->ended_wait = sandbox->instance;
+  sandbox->ends_for_good = connection->request.is_for_good;
   sandbox_end(launcher, sandbox);
 }
 

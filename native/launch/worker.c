@@ -17,6 +17,7 @@
 #include "launch/image.h"
 #include "launch/log.h"
 #include "launch/probe.h"
+#include "launch/remains.h"
 #include "launch/sandbox.h"
 #include "launch/stillness.h"
 #include "launch/tree.h"
@@ -100,6 +101,7 @@ static _Noreturn void worker_main(const struct launcher *launcher, const struct 
   sigprocmask(SIG_SETMASK, &none, NULL);
   prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
   child_forget(launcher, client);
+  if (connection->request.type != FRAME_TREE_REMOVE) remains_let_go();
   request.client = client;
   setsockopt(client, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
   if (set_blocking(client, true) != 0) _exit(1);
@@ -146,6 +148,7 @@ void worker_run(struct launcher *launcher, struct connection *connection) {
   }
   launcher->workers = worker;
   launcher->worker_count += is_counted;
+  if (connection->request.type == FRAME_TREE_REMOVE) remains_let_go();
   connection_close(launcher, connection); /* The worker has it now. */
 }
 

@@ -207,6 +207,7 @@ export const fieldTags = {
   change: { tag: 43, type: 'bytes' },
   depth: { tag: 44, type: 'u64' },
   // squash-launch
+  forGood: { tag: 58, type: 'u64' },
   makesUpper: { tag: 59, type: 'u64' },
   name: { tag: 60, type: 'bytes' },
   instance: { tag: 61, type: 'u64' },

@@ -79,13 +79,15 @@ export interface Driver {
   problems(): readonly Problem[];
   /** Makes an empty upper of this generation. Idempotent: an upper that exists is kept. */
   createUpper(spec: Pick<StartSpec, 'id' | 'upperKind' | 'upperGeneration' | 'limits'>): Promise<void>;
-  /** Removes one generation's upper, or with no generation everything the driver keeps for the sandbox. */
-  removeUpper(id: SandboxId, generation?: number): Promise<void>;
+  removeUpper(id: SandboxId, generation: number): Promise<void>;
   upperUsage(id: SandboxId, generation: number): Promise<UpperUsage>;
   /** Returns when PID 1 accepts connections. @throws launch_failed, disk_full, launcher_unavailable */
   start(spec: StartSpec, signal?: AbortSignal): Promise<RunningSandbox>;
-  /** Ends every process of the sandbox and waits until all are gone. Idempotent. */
-  stop(id: SandboxId): Promise<void>;
+  /**
+   * Ends every process of the sandbox and waits until all are gone. `forGood`: it will not be started on this upper
+   * again. Idempotent.
+   */
+  stop(id: SandboxId, forGood?: boolean): Promise<void>;
   /** All sandboxes whose PID 1 lives, whoever started them. */
   list(): Promise<readonly RunningSandbox[]>;
   /** A byte stream to PID 1. @throws guest_failed when nobody listens */

@@ -21,7 +21,7 @@ export interface Sandboxes {
   /** Sorted by id. */
   list(): readonly SandboxInfo[];
   get(id: SandboxId): SandboxInfo;
-  /** Resolves when nothing of it is left. */
+  /** Resolves when nothing of it runs and its id is free; its room comes back a moment later. */
   destroy(id: SandboxId): Promise<void>;
 }
 
@@ -63,7 +63,7 @@ export class LocalSandboxes implements Sandboxes, Disposable {
     const { id } = request;
     this.#reserve(id);
     try {
-      if (await this.#world.files.exists(this.#world.files.directory(id))) throw strangerError(id);
+      if (this.#world.files.exists(this.#world.files.directory(id))) throw strangerError(id);
       const sandbox = await createSandbox(this.#world, request, (made) => this.#residents.add(made));
       this.#reaper.look();
       return sandbox.info();

@@ -103,9 +103,18 @@ export class LaunchClient implements Disposable {
     return { warning: ok.optionalText('warning', answerTextBytesMax) };
   }
 
-  /** Resolves when nothing of the sandbox is left. Idempotent. */
-  async stop(name: SandboxId): Promise<void> {
-    await this.#ask('sandboxStop', [['name', name]]);
+  /**
+   * Resolves when nothing of the sandbox is left. `forGood`: nothing will be started on its upper again, so its mounts
+   * may be taken down a moment later. Idempotent.
+   */
+  async stop(name: SandboxId, forGood = false): Promise<void> {
+    try {
+      await this.#ask('sandboxStop', [['name', name], ...(forGood ? [['forGood', 1] as const] : [])]);
+    } catch (error) {
+      // A launcher from before this field refuses it.
+      if (!forGood || !(error instanceof AppError) || error.code !== 'invalid_request') throw error;
+      await this.stop(name);
+    }
   }
 
   async list(): Promise<readonly LaunchedSandbox[]> {

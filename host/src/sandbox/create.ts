@@ -104,7 +104,7 @@ function insert(world: World, draft: SandboxRow): Sandbox {
 async function bringUp(sandbox: Sandbox): Promise<void> {
   const { world, row } = sandbox;
   try {
-    await world.files.make(row.id);
+    world.files.make(row.id);
     faultPoint('create.directory');
     const trees = stackOrder(row.layers).map((layer) => layer.digest);
     const [running] = await Promise.all([
@@ -132,22 +132,26 @@ async function bringUp(sandbox: Sandbox): Promise<void> {
  */
 export async function removeSandbox(sandbox: Sandbox): Promise<void> {
   const { world, row } = sandbox;
+  const { driver, files, network, store } = world;
   sandbox.apply({ type: 'destroying' });
-  if (row.phase !== 'creating') mark(sandbox);
+  const isMarked = row.phase === 'creating' || mark(sandbox);
   faultPoint('destroy.marked');
   try {
-    await world.driver.stop(row.id);
+    await Promise.all([
+      driver.stop(row.id, isMarked).then(() => faultPoint('destroy.stopped')),
+      // What a power cut leaves of the files has a row that says what it is.
+      store.flushed().then(() => files.discard(row.id)),
+      network.forget(row.id),
+    ]);
   } finally {
     // Whoever waits for a command hears of its end, also where a process of the sandbox does not die in time.
     await sandbox.settleRuns('destroyed');
   }
-  faultPoint('destroy.stopped');
-  await world.driver.removeUpper(row.id);
-  await world.files.discard(row.id);
   faultPoint('destroy.trashed');
-  world.store.pressing(() => world.store.sandboxes.delete(row.id));
-  await world.network.forget(row.id);
+  await deleteRow(sandbox);
   faultPoint('destroy.deleted');
+  // Nobody waits for the room: it comes back behind the answer, or with the next daemon.
+  void files.clear(row.id);
   sandbox.close();
   sandbox.mailbox.close(new AppError('sandbox_not_found', `Cannot use sandbox "${row.id}": it was removed`));
 }
@@ -156,11 +160,28 @@ export async function removeSandbox(sandbox: Sandbox): Promise<void> {
  * On a disk so full that not even the reserve had room, its files go unmarked, because they make the room: a crash in
  * between leaves a sandbox that can't start for want of its upper, to be removed again.
  */
-function mark(sandbox: Sandbox): void {
+function mark(sandbox: Sandbox): boolean {
   try {
-    sandbox.change({ phase: 'destroying', pending: null }, 'durably');
+    sandbox.change({ phase: 'destroying', pending: null }, 'pressing');
+    return true;
   } catch (error) {
-    if (!(error instanceof AppError) || error.code !== 'disk_full') throw error;
+    if (!isDiskFull(error)) throw error;
     sandbox.world.log.warn('destroy.unmarked', { sandbox: sandbox.row.id, error });
+    return false;
   }
+}
+
+async function deleteRow({ world: { store, files }, row }: Sandbox): Promise<void> {
+  try {
+    store.pressing(() => store.sandboxes.delete(row.id));
+  } catch (error) {
+    if (!isDiskFull(error)) throw error;
+    // Its files make the room.
+    await files.clear(row.id);
+    store.pressing(() => store.sandboxes.delete(row.id));
+  }
+}
+
+function isDiskFull(error: unknown): boolean {
+  return error instanceof AppError && error.code === 'disk_full';
 }

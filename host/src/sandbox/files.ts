@@ -6,7 +6,8 @@
  * by the launcher, because a tree made by hostile code is not walked by Node.
  */
 import { randomBytes } from 'node:crypto';
-import { link, lstat, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises';
+import { existsSync, mkdirSync } from 'node:fs';
+import { link, lstat, mkdir, open, readdir, rename, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { LayerDigest, SandboxId, SnapshotLabel } from '@squash/contract/ids';
 import { limits } from '@squash/contract/limits';
@@ -36,6 +37,8 @@ export class SandboxFiles {
   readonly #options: FilesOptions;
   readonly #shadows = new Map<SandboxId, ShadowState>();
   readonly #removals = new Set<Promise<void>>();
+  /** What lies in the trash of a sandbox that may still run. */
+  readonly #discarded = new Map<SandboxId, string>();
 
   constructor(options: FilesOptions) {
     this.#options = options;
@@ -57,22 +60,17 @@ export class SandboxFiles {
     return join(this.#options.dataDir, 'layers', digest);
   }
 
-  async exists(path: string): Promise<boolean> {
-    try {
-      await stat(path);
-      return true;
-    } catch {
-      // Whatever hinders the look makes it unusable, too.
-      return false;
-    }
+  /** Whatever hinders the look makes it unusable, too. At once: another thread would take ten times as long as the look. */
+  exists(path: string): boolean {
+    return existsSync(path);
   }
 
   /** The directory of a new sandbox. What belongs in it is made with its first file: many sandboxes never have one. */
-  async make(id: SandboxId): Promise<void> {
-    await mkdir(this.directory(id), { recursive: true, mode: 0o700 });
+  make(id: SandboxId): void {
+    mkdirSync(this.directory(id), { recursive: true, mode: 0o700 });
   }
 
-  /** Takes the directory away at once and for good; the space comes back a moment later. */
+  /** Takes the directory away at once and for good. Its space comes back with `clear`. */
   async discard(id: SandboxId): Promise<void> {
     const shadow = this.#shadows.get(id);
     this.#shadows.delete(id);
@@ -85,8 +83,15 @@ export class SandboxFiles {
       if (hasCode(error, 'ENOENT')) return;
       throw error;
     }
+    this.#discarded.set(id, name);
     await syncDirectory(join(this.#options.dataDir, 'sandboxes'));
-    this.#remove(name);
+  }
+
+  /** Removes what was discarded; call when nothing uses it. Never rejects: what stays goes with the next daemon. */
+  async clear(id: SandboxId): Promise<void> {
+    const name = this.#discarded.get(id);
+    this.#discarded.delete(id);
+    if (name !== undefined) await this.#remove(name);
   }
 
   async dropSnapshot(id: SandboxId, label: SnapshotLabel): Promise<void> {
@@ -168,7 +173,8 @@ export class SandboxFiles {
   /** Removes what belongs to nobody: left by a daemon that died. */
   async emptyLeftovers(): Promise<void> {
     for (const folder of ['tmp', 'trash']) {
-      for (const name of await readdir(join(this.#options.dataDir, folder))) this.#remove(join(folder, name));
+      for (const name of await readdir(join(this.#options.dataDir, folder)))
+        void this.#remove(join(folder, name));
     }
   }
 
@@ -198,7 +204,7 @@ export class SandboxFiles {
     }
   }
 
-  #remove(path: string): void {
+  #remove(path: string): Promise<void> {
     const removal = this.#options
       .removeTree(path)
       .catch((error: unknown) => {
@@ -207,6 +213,7 @@ export class SandboxFiles {
       })
       .finally(() => this.#removals.delete(removal));
     this.#removals.add(removal);
+    return removal;
   }
 }
 

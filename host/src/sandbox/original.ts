@@ -103,7 +103,7 @@ async function activeSnapshot(world: World, id: SandboxId): Promise<SandboxRow['
   const text = await readMeta(world, id, 'active_snapshot');
   if (text === undefined || text === '' || text === 'null') return null;
   const label = snapshotLabelSchema.safeParse(text);
-  if (label.success && (await world.files.exists(world.files.snapshot(id, label.data)))) return label.data;
+  if (label.success && world.files.exists(world.files.snapshot(id, label.data))) return label.data;
   throw refused(`its active snapshot "${text.slice(0, 200)}" is missing`);
 }
 

@@ -56,7 +56,7 @@ export function checkRoom({ row, snapshots }: Sandbox): void {
 /** @throws snapshot_exists */
 export async function checkFree({ row, snapshots, world }: Sandbox, label: SnapshotLabel): Promise<void> {
   const isTaken = snapshots.some((each) => each.label === label);
-  if (!isTaken && !(await world.files.exists(world.files.snapshot(row.id, label)))) return;
+  if (!isTaken && !world.files.exists(world.files.snapshot(row.id, label))) return;
   throw new AppError(
     'snapshot_exists',
     `Cannot make snapshot "${label}": sandbox "${row.id}" has one with this label`,

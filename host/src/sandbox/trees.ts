@@ -38,9 +38,9 @@ export async function treesOf(world: World, stack: Stack): Promise<readonly Laye
 async function snapshotTree(world: World, stack: Stack, snapshot: SnapshotRow): Promise<LayerDigest> {
   const { row } = stack;
   const { digest } = snapshot;
-  if (digest !== null && (await world.files.exists(world.files.layer(digest)))) return digest;
+  if (digest !== null && world.files.exists(world.files.layer(digest))) return digest;
   const path = world.files.snapshot(row.id, snapshot.label);
-  if (!(await world.files.exists(path))) {
+  if (!world.files.exists(path)) {
     throw new AppError(
       'layer_corrupt',
       `Cannot use snapshot "${snapshot.label}" of sandbox "${row.id}": its file is missing`,
@@ -53,7 +53,7 @@ async function snapshotTree(world: World, stack: Stack, snapshot: SnapshotRow): 
 }
 
 async function moduleTree(world: World, layer: LayerRef): Promise<LayerDigest> {
-  if (await world.files.exists(world.files.layer(layer.digest))) return layer.digest;
+  if (world.files.exists(world.files.layer(layer.digest))) return layer.digest;
   const digest = await world.layers.ensureModule(layer.module);
   if (digest === layer.digest) return digest;
   throw new AppError(

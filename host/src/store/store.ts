@@ -4,6 +4,7 @@
  * Synchronous on purpose: a small WAL transaction costs some tens of microseconds, less than a thread hop, and
  * nothing can come between the statements of a transaction. Never `await` inside `transaction`.
  */
+import { open } from 'node:fs/promises';
 import type { DatabaseSync } from 'node:sqlite';
 import { AppError } from '@squash/contract/errors';
 import { openDatabase, translate } from './database.ts';
@@ -21,6 +22,8 @@ export class Store implements Disposable {
   readonly #commit;
   readonly #giveUpReserve: () => boolean;
   #isOpen = true;
+  #flushing: Promise<void> | undefined;
+  #flushingNext: Promise<void> | undefined;
 
   /**
    * @param giveUpReserve makes room on a full disk; false where it can't
@@ -72,6 +75,34 @@ export class Store implements Disposable {
    */
   pressing<T>(body: () => T): T {
     return this.#onFullDisk(() => this.transaction(body));
+  }
+
+  /**
+   * Resolves when everything committed until now is on the disk. Unlike `durably` it keeps nobody else waiting; calls
+   * that come while another one is under way share the next.
+   */
+  flushed(): Promise<void> {
+    if (this.#flushing === undefined) {
+      this.#flushing = this.#flush().finally(() => (this.#flushing = undefined));
+      return this.#flushing;
+    }
+    this.#flushingNext ??= this.#flushing
+      .catch(() => undefined) // Its callers have heard.
+      .then(() => {
+        this.#flushingNext = undefined;
+        return this.flushed();
+      });
+    return this.#flushingNext;
+  }
+
+  /** The log is what a commit writes. It is there as long as the database is open, and no lock of SQLite's lies on it. */
+  async #flush(): Promise<void> {
+    const log = await open(`${this.path}-wal`, 'r');
+    try {
+      await log.datasync();
+    } finally {
+      await log.close();
+    }
   }
 
   #onFullDisk<T>(commit: () => T): T {

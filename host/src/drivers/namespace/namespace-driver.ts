@@ -89,11 +89,11 @@ export class NamespaceDriver implements Driver, Disposable {
     await this.#options.launcher.createUpper(upperOf(spec));
   }
 
-  async removeUpper(id: SandboxId, generation?: number): Promise<void> {
-    const path = generation === undefined ? uppersPath(id) : upperPath(id, generation);
+  async removeUpper(id: SandboxId, generation: number): Promise<void> {
+    const path = upperPath(id, generation);
     await this.#options.launcher.removeTree(path);
     // The image kind keeps a file of this name beside (or instead of) the directory.
-    if (generation !== undefined) await this.#options.launcher.removeTree(`${path}.img`);
+    await this.#options.launcher.removeTree(`${path}.img`);
   }
 
   async upperUsage(id: SandboxId, generation: number): Promise<UpperUsage> {
@@ -127,8 +127,8 @@ export class NamespaceDriver implements Driver, Disposable {
     return { id: spec.id, instance: spec.instance };
   }
 
-  async stop(id: SandboxId): Promise<void> {
-    await this.#options.launcher.stop(id);
+  async stop(id: SandboxId, forGood = false): Promise<void> {
+    await this.#options.launcher.stop(id, forGood);
   }
 
   async list(): Promise<readonly RunningSandbox[]> {
@@ -231,12 +231,8 @@ export class NamespaceDriver implements Driver, Disposable {
   }
 }
 
-function uppersPath(id: SandboxId): string {
-  return `sandboxes/${id}/uppers`;
-}
-
 function upperPath(id: SandboxId, generation: number): string {
-  return `${uppersPath(id)}/${generation}`;
+  return `sandboxes/${id}/uppers/${generation}`;
 }
 
 function upperOf(spec: Pick<StartSpec, 'id' | 'upperKind' | 'upperGeneration' | 'limits'>): LaunchUpper {
