@@ -110,6 +110,8 @@ export const limits = {
   removalResumeMs: 5_000,
   /** Age at which a used upper is measured again. */
   upperUsageAgeMs: 3_000,
+  /** A fresh sandbox is measured this soon: it does not show zero for seconds, and a burst of creates has no second one behind it. */
+  upperUsageFirstMs: 1_000,
   /** Measuring takes at most one part in this many of the time: a tree of a million files is not walked without end. */
   upperUsageDutyCycle: 20,
   /**

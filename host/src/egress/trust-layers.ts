@@ -7,8 +7,8 @@
  * The tree is named by its content like every layer, so stacks with the same bundle share one.
  */
 import { createHash, randomBytes } from 'node:crypto';
-import { constants } from 'node:fs';
-import { chmod, lchown, lstat, mkdir, open, rename, stat, writeFile } from 'node:fs/promises';
+import { constants, statSync } from 'node:fs';
+import { chmod, lchown, lstat, mkdir, open, rename, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { type LayerDigest, layerDigestSchema } from '@squash/contract/ids';
 import { limits } from '@squash/contract/limits';
@@ -47,7 +47,7 @@ export class TrustLayers {
     if (known !== undefined) {
       const digest = await known.catch(() => undefined);
       // It may have been collected since, while no sandbox lay on it.
-      if (digest !== undefined && (await isThere(this.#path(digest)))) return digest;
+      if (digest !== undefined && isThere(this.#path(digest))) return digest;
     }
     if (this.#known.size >= limits.trustStacksMax) this.#known.clear();
     const making = this.#make(lowers);
@@ -66,7 +66,7 @@ export class TrustLayers {
         .update(bundle)
         .digest('hex'),
     );
-    if (await isThere(this.#path(digest))) return digest;
+    if (isThere(this.#path(digest))) return digest;
     await this.#build(digest, bundle, owner);
     return digest;
   }
@@ -86,7 +86,7 @@ export class TrustLayers {
     } catch (error) {
       await this.#options.removeTree(name);
       // Made by somebody else at the same time: it has the same content.
-      if (await isThere(this.#path(digest))) return;
+      if (isThere(this.#path(digest))) return;
       throw error;
     }
     await syncDirectory(join(this.#options.dataDir, 'layers'));
@@ -162,9 +162,10 @@ async function readBelow(root: string, path: string): Promise<string | undefined
   }
 }
 
-async function isThere(path: string): Promise<boolean> {
+/** At once: each create asks. */
+function isThere(path: string): boolean {
   try {
-    return (await stat(path)).isDirectory();
+    return statSync(path).isDirectory();
   } catch {
     // Collected, or not made yet.
     return false;

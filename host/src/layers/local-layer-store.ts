@@ -5,12 +5,13 @@
  * Identity is the digest: replacing a module changes nothing for sandboxes that were made with the old one.
  */
 import { randomBytes } from 'node:crypto';
-import { constants } from 'node:fs';
+import { constants, statSync } from 'node:fs';
 import { copyFile, open, readdir, rename, rm, stat } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { AppError } from '@squash/contract/errors';
 import { type LayerDigest, type ModuleName, moduleNameSchema } from '@squash/contract/ids';
+import { manifestSuffix } from '@squash/contract/module-manifest';
 import { syncDirectory } from '@squash/base/atomic-file';
 import { DigestIndex, fingerprint, hashFile, openForReading } from './digest-index.ts';
 import type { LayerStore, LayerUse, ModuleInfo } from './layer-store.ts';
@@ -36,6 +37,8 @@ export class LocalLayerStore implements LayerStore {
   readonly #changing = new Map<ModuleName, Promise<unknown>>();
   /** Looks that begin in the event loop's next turn: a burst of creates asks for the same modules a hundred times. */
   readonly #looks = new Map<ModuleName, Promise<LayerDigest>>();
+  /** By module: its digest, and how file and manifest looked when it was found. */
+  readonly #verified = new Map<ModuleName, { readonly print: string; readonly digest: LayerDigest }>();
 
   constructor(options: { readonly dataDir: string; readonly tool: ImageTool }) {
     this.#dataDir = options.dataDir;
@@ -73,8 +76,8 @@ export class LocalLayerStore implements LayerStore {
 
   async #ensureModule(name: ModuleName): Promise<LayerDigest> {
     const path = this.#modulePath(name);
-    const digest = await this.#verifiedDigest(name);
-    if (!(await this.#trees.has(digest))) await this.#unpack(path, digest, `module "${name}"`);
+    const digest = this.#digestAsVerified(name) ?? (await this.#verify(name));
+    if (!this.#trees.has(digest)) await this.#unpack(path, digest, `module "${name}"`);
     return digest;
   }
 
@@ -83,7 +86,7 @@ export class LocalLayerStore implements LayerStore {
     try {
       const actual = await this.#digests.digestOf(relative(this.#dataDir, hostPath), hostPath);
       if (digest !== undefined && digest !== actual) throw differs(what, digest, actual);
-      if (!(await this.#trees.has(actual))) await this.#unpack(hostPath, actual, what);
+      if (!this.#trees.has(actual)) await this.#unpack(hostPath, actual, what);
       return actual;
     } catch (error) {
       if (isErrno(error, 'ENOENT'))
@@ -106,7 +109,7 @@ export class LocalLayerStore implements LayerStore {
       const module = { name, digest, importedAt: writtenAt, replace: options.replace ?? false };
       // Before a tree is made that nobody would use.
       await this.#checkName(module);
-      if (!(await this.#trees.has(digest))) await this.#unpack(copy, digest, what).catch(refuseFile);
+      if (!this.#trees.has(digest)) await this.#unpack(copy, digest, what).catch(refuseFile);
       await this.#inTurn(name, () => this.#place(copy, module));
       return { name, size, location: 'local', digest };
     } catch (error) {
@@ -183,6 +186,34 @@ export class LocalLayerStore implements LayerStore {
     });
     if (digest !== undefined) return digest;
     throw new AppError('module_not_found', `module not found: ${name}`);
+  }
+
+  /** What was found when module and manifest were last read, if they are the same files still. */
+  #digestAsVerified(name: ModuleName): LayerDigest | undefined {
+    const verified = this.#verified.get(name);
+    return verified !== undefined && verified.print === this.#printOf(name) ? verified.digest : undefined;
+  }
+
+  async #verify(name: ModuleName): Promise<LayerDigest> {
+    // Before they are read: what changes meanwhile is read again by the next create.
+    const print = this.#printOf(name);
+    const digest = await this.#verifiedDigest(name);
+    if (print !== undefined) this.#verified.set(name, { print, digest });
+    return digest;
+  }
+
+  /** At once: each create asks, and another thread would take ten times as long as the look. */
+  #printOf(name: ModuleName): string | undefined {
+    const path = this.#modulePath(name);
+    try {
+      return [path, `${path}${manifestSuffix}`]
+        .map((each) => statSync(each, { bigint: true, throwIfNoEntry: false }))
+        .map((facts) => (facts === undefined ? 'none' : fingerprint(facts)))
+        .join(' ');
+    } catch {
+      // Whoever opens the file says what is wrong with it.
+      return undefined;
+    }
   }
 
   /** @throws module_not_found, layer_corrupt when the manifest names another digest */

@@ -6,7 +6,8 @@
  * an image's author wanted: they are made and removed by `squash-launch`, never walked by Node.
  */
 import { randomBytes } from 'node:crypto';
-import { readdir, rename, stat } from 'node:fs/promises';
+import { statSync } from 'node:fs';
+import { readdir, rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import { AppError } from '@squash/contract/errors';
 import { type LayerDigest, layerDigestSchema } from '@squash/contract/ids';
@@ -35,13 +36,9 @@ export class TreeStore {
     this.#tool = tool;
   }
 
-  async has(digest: LayerDigest): Promise<boolean> {
-    try {
-      return (await stat(this.#path(digest))).isDirectory();
-    } catch (error) {
-      if (isErrno(error, 'ENOENT')) return false;
-      throw error;
-    }
+  /** At once: each create asks, and another thread would take ten times as long as the look. */
+  has(digest: LayerDigest): boolean {
+    return statSync(this.#path(digest), { throwIfNoEntry: false })?.isDirectory() === true;
   }
 
   /**
@@ -68,7 +65,7 @@ export class TreeStore {
     } catch (error) {
       await this.#discard(target);
       // Another daemon's work can't be there (the lock), but an operator's may: it has the same content.
-      if (isErrno(error, 'EEXIST', 'ENOTEMPTY') && (await this.has(digest))) return;
+      if (isErrno(error, 'EEXIST', 'ENOTEMPTY') && this.has(digest)) return;
       throw error;
     }
     await syncDirectory(join(this.#dataDir, 'layers'));

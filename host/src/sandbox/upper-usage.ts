@@ -17,7 +17,7 @@ export class UpperUsageWatch {
   #isMeasuring = false;
   #isTouched = false;
   #isClosed = false;
-  #pauseMs = 0;
+  #pauseMs: number = limits.upperUsageFirstMs;
   #hasMeasured = false;
 
   constructor(world: World, row: () => SandboxRow) {
@@ -40,7 +40,6 @@ export class UpperUsageWatch {
   touch(): void {
     this.#isTouched = true;
     if (this.#timer !== undefined || this.#isMeasuring || this.#isClosed) return;
-    // The first figure comes at once, so that a fresh sandbox does not show zero for seconds.
     this.#timer = setTimeout(() => void this.#measure(), this.#pauseMs).unref();
   }
 
