@@ -31,8 +31,8 @@ export const interceptLimits = {
   /** Connections to an HTTP/1.1 server for one HTTP/2 connection of a program. More requests wait their turn. */
   http1ConnectionsMax: 32,
   /**
-   * Text that a value could go on from, from a host that may have it, waits so long for what follows, or a quarter less: longer than a round
-   * trip, so that nobody can tell by making the server wait whether it was the beginning of a value.
+   * Text that a value could go on from, from a host that may have it, waits so long for what follows, or a quarter less, whatever it is: longer
+   * than a round trip, so that a value which comes in two packets is known before its beginning goes.
    */
   quietMs: 1_000,
   /** What is still read of a refused request's body, so that the program gets to read why. */

@@ -2,18 +2,16 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { chained, EvenReplacer, PassingReplacer } from './answer-filters.ts';
+import { AnswerFilter, chained } from './answer-filters.ts';
 import { Matcher } from './matcher.ts';
 import type { ByteFilter } from './stream-filter.ts';
 
 const value = 'sk-value-Zx81q';
 const matcher = new Matcher([{ bytes: Buffer.from(value), meaning: 'X' }]);
 const put = (): Buffer => Buffer.from('PLACE');
-const makers: Readonly<Record<string, () => ByteFilter>> = {
-  even: () => new EvenReplacer(matcher, put),
-  passing: () => new PassingReplacer(matcher, put),
-  both: () => chained(new EvenReplacer(matcher, put), new PassingReplacer(matcher, put)),
-};
+const waiting = (): ByteFilter => new AnswerFilter(matcher, put, { waits: true });
+const passing = (): ByteFilter => new AnswerFilter(matcher, put, { waits: false });
+const makers = { waiting, passing, both: () => chained(waiting(), passing()) };
 const inPieces = (filter: ByteFilter, pieces: readonly string[]): string[] =>
   pieces.map((piece) => filter.push(Buffer.from(piece)).toString());
 
@@ -52,19 +50,52 @@ for (const [name, make] of Object.entries(makers)) {
   });
 }
 
-test('lines leave when they come, and what waits leaves when it settles, but for the beginning of a value', () => {
-  const filter = new EvenReplacer(matcher, put);
+test('whatever was pushed and settled before, the beginning of a value leaves when any other text does', () => {
+  const text = fc.string({ unit: fc.constantFrom('s', 'k', ' ', '\n', 'é'), maxLength: 30 });
+  const recent = fc.array(fc.nat({ max: 40 }), { minLength: 1, maxLength: 4 });
+  fc.assert(
+    fc.property(text, fc.nat({ max: value.length - 1 }), recent, (before, length, settles) => {
+      const sizes = [value.slice(0, length), '#'.repeat(length)].map((tail) => {
+        const filter = waiting();
+        const pushed = filter.push(Buffer.from(before + tail)).length;
+        return [pushed, ...settles.map((bytes) => filter.settle?.(bytes).length)];
+      });
+      assert.deepEqual(sizes[0], sizes[1]);
+    }),
+    { numRuns: 1_000 },
+  );
+});
+
+test('lines leave when they come, and what waits leaves when it settles', () => {
+  const filter = waiting();
   assert.deepEqual(inPieces(filter, ['data: hello\n\n', 'hel']), ['data: hello\n\n', '']);
-  assert.equal(filter.settle(3).toString(), '');
-  assert.equal(filter.settle(1).toString(), 'he');
-  assert.equal(filter.settle(0).toString(), 'l');
+  assert.equal(filter.settle?.(3).toString(), '');
+  assert.equal(filter.settle?.(1).toString(), 'he');
+  assert.equal(filter.settle?.(0).toString(), 'l');
   assert.deepEqual(inPieces(filter, ['lo sk-va']), ['']);
-  assert.equal(filter.settle(0).toString(), 'lo ');
-  assert.deepEqual(inPieces(filter, ['lue-Zx81q\n']), ['PLACE\n']);
+  assert.deepEqual(inPieces(filter, ['lue-Zx81q\n']), ['lo PLACE\n']);
 });
 
 test('the end of a value whose beginning has gone is made unreadable, and keeps its length', () => {
-  const filter = new PassingReplacer(matcher, put);
-  assert.deepEqual(inPieces(filter, ['a sk-value', '-Zx81q b']), ['a sk-value', '...... b']);
-  assert.equal(filter.end().toString(), '');
+  const past = passing();
+  assert.deepEqual(inPieces(past, ['a sk-value', '-Zx81q b']), ['a sk-value', '...... b']);
+  assert.equal(past.end().toString(), '');
+  const filter = waiting();
+  assert.deepEqual(inPieces(filter, ['a sk-value']), ['']);
+  assert.equal(filter.settle?.(0).toString(), 'a sk-value');
+  assert.deepEqual(inPieces(filter, ['-Zx81q b\n']), ['...... b\n']);
+});
+
+test('a value that is the beginning of another one is replaced, whichever it was', () => {
+  const two = new Matcher([
+    { bytes: Buffer.from(value), meaning: 'X' },
+    { bytes: Buffer.from(`${value}-more`), meaning: 'Y' },
+  ]);
+  const which = (meaning: string): Buffer => Buffer.from(meaning);
+  const past = new AnswerFilter(two, which, { waits: false });
+  assert.deepEqual(inPieces(past, [`a ${value}`, '-more b']), ['a X', '..... b']);
+  const filter = new AnswerFilter(two, which, { waits: true });
+  assert.deepEqual(inPieces(filter, [`a ${value}`, '-more\n']), ['', 'a Y\n']);
+  assert.deepEqual(inPieces(filter, [`a ${value}`]), ['']);
+  assert.equal(filter.settle?.(0).toString(), 'a X');
 });

@@ -5,7 +5,7 @@
  * is decided by `allowed_hosts`, not here.
  */
 import type { Destination } from '@squash/policy/policy';
-import { chained, EvenReplacer, PassingReplacer } from './answer-filters.ts';
+import { AnswerFilter, chained } from './answer-filters.ts';
 import { type ByteFilter, type OnMatch, Replacer, Watcher } from './stream-filter.ts';
 import type { TrafficSecrets } from './traffic-secrets.ts';
 
@@ -63,9 +63,10 @@ export class ResponseSecrets {
 
   #filter(onMatch: OnMatch<Buffer>): ByteFilter {
     const { own, others } = this.#traffic.answerValues(this.#destination);
-    if (own.isEmpty) return new PassingReplacer(others, onMatch);
-    const even = new EvenReplacer(own, onMatch);
-    return others.isEmpty ? even : chained(even, new PassingReplacer(others, onMatch));
+    const passing = new AnswerFilter(others, onMatch, { waits: false });
+    if (own.isEmpty) return passing;
+    const waiting = new AnswerFilter(own, onMatch, { waits: true });
+    return others.isEmpty ? waiting : chained(waiting, passing);
   }
 
   contains(bytes: Uint8Array): boolean {

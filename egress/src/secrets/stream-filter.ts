@@ -31,11 +31,6 @@ export class Replacer<T> implements ByteFilter {
     this.#onMatch = onMatch;
   }
 
-  /** May be the beginning of a match. */
-  get heldBytes(): number {
-    return this.#held.length;
-  }
-
   push(piece: Buffer): Buffer {
     return this.#run(piece, false);
   }

@@ -207,7 +207,7 @@ function reply(asked: Asked, answer: Answering, { url, body, bytes }: Content): 
     case '/paced':
       response.writeHead(200, { 'content-type': 'text/plain' });
       response.write(url.searchParams.get('text') ?? '');
-      setTimeout(() => response.end('\n'), 600);
+      setTimeout(() => response.end('\n'), 2_500);
       return;
     case '/test.Echo/Say':
       return grpc(response, Buffer.from(body, 'latin1'));
