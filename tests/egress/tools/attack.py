@@ -9,8 +9,8 @@ import sys
 import time
 
 WAIT = 2
-# Behind the first bytes of an answer, until no more are expected. What reaches a server later is still seen, in the next attempt's time.
-SILENCE = 0.7
+# Behind the first bytes of an answer, until no more are expected: longer than anything on the way waits for more.
+SILENCE = 2
 
 
 def bytes_of(text):
