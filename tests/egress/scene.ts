@@ -15,6 +15,9 @@ const tools = join(import.meta.dirname, 'tools');
 /** Longer than the slowest attempt, which waits for a name to change its meaning. */
 const attemptMsMax = 40_000;
 
+/** Where nothing stands in the way nothing comes late: see `attack.py`. */
+const unhindered = { SILENCE: '0.7' };
+
 type Place = 'attacked' | Exclude<Attempt['control'], object>;
 
 export class Scene implements AsyncDisposable {
@@ -99,16 +102,22 @@ export class Scene implements AsyncDisposable {
     const isWide = place === 'wide';
     const key = isWide ? wide.placeholder : strict.placeholder;
     const known = place === 'open' && attempt.class === 'reflection' ? strict.value : key;
+    const words = {
+      ...this.#words('/opt/tools'),
+      KEY: known,
+      OTHER: wide.placeholder,
+      ...(place !== 'attacked' && unhindered),
+    };
     const { stdout, stderr } = await this.world.exec(
       place,
-      `${assignments({ ...this.#words('/opt/tools'), KEY: known, OTHER: wide.placeholder })}\n${attempt.script}`,
+      `${assignments(words)}\n${attempt.script}`,
       attemptMsMax / 1_000,
     );
     return stdout + stderr;
   }
 
   async #runOutside(attempt: Attempt, place: 'machine' | 'namespace'): Promise<string> {
-    const script = `${assignments({ ...this.#words(tools), KEY: strict.value, OTHER: wide.value })}\n${attempt.script}`;
+    const script = `${assignments({ ...this.#words(tools), KEY: strict.value, OTHER: wide.value, ...unhindered })}\n${attempt.script}`;
     const words =
       place === 'machine'
         ? ['nsenter', `--target=${this.world.pid}`, '--net', '--mount', '--', 'sh', '-c', script]

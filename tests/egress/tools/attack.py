@@ -10,7 +10,8 @@ import time
 
 WAIT = 2
 # Behind the first bytes of an answer, until no more are expected: longer than anything on the way waits for more.
-SILENCE = 2
+# Where nothing stands in the way the scene says less.
+SILENCE = float(os.environ.get("SILENCE", "2"))
 
 
 def bytes_of(text):
