@@ -34,10 +34,11 @@ const createFlags: readonly FlagSpec[] = [
   },
   {
     name: 'secret',
-    value: 'NAME',
+    value: 'NAME[=SOURCE@HOST]',
     kind: 'secret',
     repeats: true,
-    summary: 'secret it may use (default all); or none',
+    summary:
+      'secret it may use (default all), or none; one of its own, read from env, env:VARIABLE, file:PATH or -',
   },
 ];
 

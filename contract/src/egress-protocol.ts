@@ -32,6 +32,8 @@ const secretSubset = z.union([z.literal('all'), z.array(z.string().min(1).max(25
 export const egressSandboxRulesSchema = z.strictObject({
   policy: policySource,
   secrets: secretSubset,
+  /** Names of secrets of its own, whose file the process reads itself. Left out: none. */
+  ownSecrets: z.array(z.string().min(1).max(256)).max(1_024).optional(),
 });
 export type EgressSandboxRules = z.infer<typeof egressSandboxRulesSchema>;
 

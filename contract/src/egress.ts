@@ -30,7 +30,8 @@ export const sandboxPolicySchema = z.strictObject({
   ceiling: policyAnswerSchema
     .nullable()
     .describe('what no sandbox’s policy can exceed; null where there is none'),
-  secrets: secretSubsetSchema.describe('names of the secrets it may use, or `all`'),
+  secrets: secretSubsetSchema.describe('names of the secrets of the installation it may use, or `all`'),
+  own_secrets: z.array(z.string()).describe('names of secrets of its own'),
   in_force: z
     .boolean()
     .describe(

@@ -15,7 +15,13 @@ import {
 } from './ids.ts';
 import { limits } from './limits.ts';
 import { allowNetSchema, type PolicySource, policySchema } from './policy.ts';
-import { secretLimits, secretNameSchema, type SecretSubset } from './secrets.ts';
+import {
+  type OwnSecrets,
+  ownSecretsSchema,
+  secretLimits,
+  secretNameSchema,
+  type SecretSubset,
+} from './secrets.ts';
 import { boundedText, tolerantInteger, tolerantNumber } from './tolerant.ts';
 
 export const snapshotInfoSchema = z.strictObject({
@@ -148,7 +154,12 @@ export const createBodySchema = z.looseObject({
     .array(secretNameSchema)
     .max(secretLimits.secretsMax)
     .nullish()
-    .describe('names of the secrets it may use; none: all'),
+    .describe('names of the secrets of the installation it may use; none: all'),
+  own_secrets: ownSecretsSchema
+    .nullish()
+    .describe(
+      'secrets of this sandbox alone, by name; they take the place of the installation’s of the same name',
+    ),
 });
 
 /** Why a text is no name of a module or label, in the original's words; those have none for its length. */
@@ -211,6 +222,7 @@ export interface CreateRequest {
   /** Instead of `allowNet`. */
   readonly policy: PolicySource | undefined;
   readonly secrets: SecretSubset;
+  readonly ownSecrets: OwnSecrets;
   /** Warnings the edge already knows (unknown or not yet supported fields). */
   readonly warnings: readonly Warning[];
 }

@@ -17,6 +17,8 @@ export const secretLimits = {
   /** A team's keys. With the two below what a command's environment holds for them stays under 28 KiB. */
   secretsMax: 128,
   nameCharsMax: 64,
+  /** Of one sandbox's own: with all of the installation's a command's environment stays under 35 KiB for them. */
+  ownSecretsMax: 32,
   /** Hosts of one secret. */
   hostsMax: 64,
   /** Shorter ones would be found in innocent text, in requests as in answers. */
@@ -104,6 +106,23 @@ export const secretsFileSchema = z
     }
   });
 export type SecretsFile = z.infer<typeof secretsFileSchema>;
+
+/** Secrets of one sandbox alone, by name. Each placeholder is made here, so that none can be part of another one's. */
+export const ownSecretsSchema = z
+  .record(
+    secretNameSchema,
+    z.strictObject({
+      value: valueSchema.describe('write-only'),
+      allowed_hosts: allowedHostsSchema.describe(
+        '`host`, `*.host`, an address, each with an optional `:port`',
+      ),
+      surfaces: surfacesSchema.optional().describe('default: headers, also inside `Authorization: Basic`'),
+    }),
+  )
+  .refine((secrets) => Object.keys(secrets).length <= secretLimits.ownSecretsMax, {
+    error: `own_secrets: ${secretLimits.ownSecretsMax} at most`,
+  });
+export type OwnSecrets = z.infer<typeof ownSecretsSchema>;
 
 /** Which secrets a sandbox may use: all there are at the time, or these, whether they exist yet or not. */
 export const secretSubsetSchema = z.union([

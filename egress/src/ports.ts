@@ -89,10 +89,19 @@ export interface PolicyFrame {
 /** E3's front. `source` is what the daemon sent. @throws Error with a sentence for the operator */
 export type CompilePolicy = (source: unknown, frame: PolicyFrame) => Policy;
 
+/** Secrets of one sandbox alone. */
+export interface OwnNames {
+  readonly sandbox: string;
+  readonly names: readonly string[];
+}
+
 /** E4's front to `secrets.json`. What it hands out stays true when the file changes. */
 export interface SecretStore extends Disposable {
-  /** The same object for the same words may be handed out more than once. */
-  subset(names: 'all' | readonly string[]): SandboxSecrets;
+  /**
+   * The same object for the same words may be handed out more than once.
+   * @param own those of one sandbox alone: they take the place of others with their names. @throws where they can't be read
+   */
+  subset(names: 'all' | readonly string[], own?: OwnNames): SandboxSecrets;
   /** What an operator should know, as sentences: a bad edit, a name nobody knows. Never a value. */
   readonly warnings: readonly string[];
   /** Called after each change that has taken effect: connections are then judged again. */

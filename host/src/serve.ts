@@ -92,6 +92,7 @@ const ownNames = new Set([
   'trash',
   'layers',
   'secrets.json',
+  'secrets',
   'egress-ceiling.json',
   'egress-presets.json',
   'proxy-ca',

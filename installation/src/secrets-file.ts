@@ -7,6 +7,7 @@
  */
 import { constants } from 'node:fs';
 import { closeSync, fstatSync, openSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { issueSentence, placeOf } from '@squash/contract/issue-sentence';
 import { type SecretsFile, secretsFileSchema } from '@squash/contract/secrets';
 import { writeFileAtomic } from '@squash/base/atomic-file';
@@ -27,6 +28,14 @@ export interface ReadSecrets {
   /** Differs where the file does. */
   readonly mark: string;
 }
+
+/** Of one sandbox alone, in the same form: outside of what snapshots, `sandbox.json` and the database hold. */
+export function ownSecretsPath(dataDir: string, sandbox: string): string {
+  return join(dataDir, ownSecretsFolder, `${sandbox}.json`);
+}
+
+/** Relative to the data directory. */
+export const ownSecretsFolder = 'secrets';
 
 const noSecrets: SecretsFile = { secrets: {} };
 

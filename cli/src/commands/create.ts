@@ -7,6 +7,7 @@ import { sandboxesPath } from '../client/client.ts';
 import type { Call } from '../command.ts';
 import { exitCodes, fileProblem, usageFailure } from '../failure.ts';
 import { printJson, printLine, printNote, visible } from '../output/print.ts';
+import { readOwnSecrets } from '../own-secrets.ts';
 import { readPolicyFile } from '../policy-file.ts';
 
 export async function run(call: Call): Promise<number> {
@@ -59,9 +60,13 @@ function requestFromFlags(
   }
   if (flags.isSet('policy')) request['policy'] = readPolicyFile(flags.text('policy') ?? '-');
   if (flags.isSet('secret')) {
-    const names = flags.list('secret').flatMap((list) => list.split(','));
+    const isOwn = (word: string): boolean => word.includes('=');
+    const names = flags.list('secret').filter((word) => !isOwn(word));
     // "none" is no variable anybody uses: lower case, as in allow_net.
-    request['secrets'] = names.filter((name) => name !== 'none');
+    const shared = names.flatMap((list) => list.split(',')).filter((name) => name !== 'none');
+    const own = flags.list('secret').filter(isOwn);
+    if (names.length > 0) request['secrets'] = shared;
+    if (own.length > 0) request['own_secrets'] = readOwnSecrets(own);
   }
   return request;
 }

@@ -25,10 +25,17 @@ export function printChanged(call: Call, shown: SandboxPolicy): number {
   return shown.in_force ? exitCodes.ok : exitCodes.failed;
 }
 
-export function printPolicy({ policy, ceiling, secrets, in_force: isInForce }: SandboxPolicy): void {
+export function printPolicy({
+  policy,
+  ceiling,
+  secrets,
+  own_secrets: own,
+  in_force: isInForce,
+}: SandboxPolicy): void {
   printRules('', policy);
   if (ceiling !== null) printRules('ceiling ', ceiling);
   printLine(`secrets: ${secrets === 'all' ? 'all' : secrets.map(visible).join(', ') || 'none'}`);
+  if (own.length > 0) printLine(`own secrets: ${own.map(visible).join(', ')}`);
   if (!isInForce) {
     printNote(
       'squash: this does not hold yet: the egress process does not answer. It holds as soon as that is back; until then nothing new is reached',

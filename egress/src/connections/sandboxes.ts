@@ -13,7 +13,7 @@ import type { ConnectionName } from '../channel/launch-channel.ts';
 import type { EgressSandboxRules, EgressSync } from '@squash/contract/egress-protocol';
 import type { DecisionRows } from '../decisions/decision-rows.ts';
 import { type NameRows, VirtualAddresses } from '../dns/virtual-addresses.ts';
-import type { CompilePolicy, PolicyFrame, SecretStore } from '../ports.ts';
+import type { CompilePolicy, PolicyFrame, SandboxSecrets, SecretStore } from '../ports.ts';
 import type { ConnectionServices } from './connection-services.ts';
 import type { Connection } from './connection.ts';
 import type { ConnectionState } from './connection-services.ts';
@@ -107,11 +107,21 @@ export class Sandboxes {
   /** @returns how many connections were ended. @throws PolicyRefused; then nothing has changed */
   put(id: string, rules: EgressSandboxRules): number {
     const policy = this.compile(rules.policy);
+    const secrets = this.#secretsOf(id, rules);
     const sandbox = this.#sandbox(id);
     sandbox.policy = policy;
-    sandbox.secrets = this.#options.secrets.subset(rules.secrets);
+    sandbox.secrets = secrets;
     this.#known.add(id);
     return sandbox.review();
+  }
+
+  #secretsOf(id: string, { secrets, ownSecrets: names = [] }: EgressSandboxRules): SandboxSecrets {
+    try {
+      return this.#options.secrets.subset(secrets, { sandbox: id, names });
+    } catch (error) {
+      // Without them the installation's would be put in where it gave its own.
+      throw new PolicyRefused(errorText(error), { cause: error });
+    }
   }
 
   /** @returns how many connections were ended */

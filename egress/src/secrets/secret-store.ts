@@ -8,16 +8,19 @@
  * how everything is revoked at once.
  */
 import { type FSWatcher, statSync, watch } from 'node:fs';
+import { dirname } from 'node:path';
 import type { Log } from '@squash/base/log';
 import type { Destination } from '@squash/policy/policy';
-import type { SandboxSecrets, SecretStore } from '../ports.ts';
-import { markOf, readSecretsFile, SecretsFileError } from '@squash/installation/secrets-file';
+import type { OwnNames, SandboxSecrets, SecretStore } from '../ports.ts';
+import { markOf, ownSecretsPath, readSecretsFile, SecretsFileError } from '@squash/installation/secrets-file';
 import { TrafficSecret, TrafficSecrets } from './traffic-secrets.ts';
 
 /** Where nothing can be watched, a file that does not exist above all, it is looked for: one `stat` each time. */
 const lookAgainMs = 1_000;
 /** Different subsets in use at once; a forgotten one is only made again (it costs some 140 KiB of tables). */
 const subsetsMax = 256;
+
+const nobodysOwn: OwnNames = { sandbox: '', names: [] };
 
 export class FileSecretStore implements SecretStore {
   readonly #path: string;
@@ -29,6 +32,8 @@ export class FileSecretStore implements SecretStore {
   #problem: string | undefined;
   /** By subset, of the present secrets. */
   readonly #compiled = new Map<string, TrafficSecrets>();
+  /** Subsets with secrets of a sandbox's own so far: their numbers are keys of `#compiled`. */
+  #ownSubsets = 0;
   #watcher: FSWatcher | undefined;
   #looking: NodeJS.Timeout | undefined;
   #isOpen = true;
@@ -52,9 +57,14 @@ export class FileSecretStore implements SecretStore {
     this.#listeners.push(listener);
   }
 
-  /** Names that do not exist (yet) are no error. */
-  subset(names: 'all' | readonly string[]): SandboxSecrets {
-    const traffic = (): TrafficSecrets => this.#trafficOf(names);
+  /** Names that do not exist (yet) are no error, unless they are the sandbox's own. @throws SecretsFileError */
+  subset(names: 'all' | readonly string[], own: OwnNames = nobodysOwn): SandboxSecrets {
+    const mine = this.#readOwn(own);
+    const words = names === 'all' ? '*' : names.join('\n');
+    // What is its own is read anew each time, and made into tables anew.
+    if (mine.length > 0) this.#ownSubsets += 1;
+    const key = mine.length === 0 ? words : `${words} ${this.#ownSubsets}`;
+    const traffic = (): TrafficSecrets => this.#trafficOf(key, names, mine);
     return {
       get isEmpty() {
         return traffic().isEmpty;
@@ -73,13 +83,25 @@ export class FileSecretStore implements SecretStore {
     this.#listeners.length = 0;
   }
 
-  #trafficOf(names: 'all' | readonly string[]): TrafficSecrets {
+  /** They do not change while the sandbox lives, so its file is not watched. */
+  #readOwn({ sandbox, names }: OwnNames): readonly TrafficSecret[] {
+    if (names.length === 0) return [];
+    const path = ownSecretsPath(dirname(this.#path), sandbox);
+    const { secrets } = readSecretsFile(path).file;
+    return names.map((name) => {
+      const secret = secrets[name];
+      if (secret === undefined) throw new SecretsFileError(path, `has no secret ${JSON.stringify(name)}`);
+      return new TrafficSecret(name, secret);
+    });
+  }
+
+  #trafficOf(key: string, names: 'all' | readonly string[], own: readonly TrafficSecret[]): TrafficSecrets {
     this.#refresh();
-    const key = names === 'all' ? '*' : names.join('\n');
     let found = this.#compiled.get(key);
     if (found === undefined) {
-      const isMine = (secret: TrafficSecret): boolean => names === 'all' || names.includes(secret.name);
-      found = new TrafficSecrets(this.#secrets.filter(isMine));
+      const isShared = ({ name }: TrafficSecret): boolean =>
+        (names === 'all' || names.includes(name)) && own.every((each) => each.name !== name);
+      found = new TrafficSecrets([...own, ...this.#secrets.filter(isShared)]);
       if (this.#compiled.size >= subsetsMax) this.#compiled.clear();
       this.#compiled.set(key, found);
     }

@@ -47,9 +47,15 @@ export function networkHandlers(engine: Engine, parts: NetworkParts): HandlersOf
 }
 
 function shown(engine: Engine, id: SandboxId, { ceiling }: EgressRules): SandboxPolicy {
-  const { policy, secrets, isInForce } = engine.network.rules(id);
+  const { policy, secrets, ownSecrets, isInForce } = engine.network.rules(id);
   // Plain copies: the schema's types are those of JSON.
-  return structuredClone({ policy, ceiling: ceiling ?? null, secrets, in_force: isInForce }) as SandboxPolicy;
+  return structuredClone({
+    policy,
+    ceiling: ceiling ?? null,
+    secrets,
+    own_secrets: ownSecrets,
+    in_force: isInForce,
+  }) as SandboxPolicy;
 }
 
 function setting(engine: Engine, rules: EgressRules): Handler<NetworkOperations['policy.set']> {

@@ -44,6 +44,7 @@ function creating(engine: Engine): Handler<(typeof sandboxOperations)['sandbox.c
       allowNet: body.allow_net ?? undefined,
       policy: body.policy ?? undefined,
       secrets: body.secrets ?? 'all',
+      ownSecrets: body.own_secrets ?? {},
       warnings: fieldWarnings(unknownFields, body),
     };
     try {

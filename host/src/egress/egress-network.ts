@@ -8,17 +8,18 @@ import { errorText } from '@squash/base/bug';
 import type { Log } from '@squash/base/log';
 import { pause } from '@squash/base/pause';
 import type { Problem } from '@squash/contract/daemon';
-import type { Listener } from '@squash/contract/egress-protocol';
+import type { EgressSandboxRules, Listener } from '@squash/contract/egress-protocol';
 import type { SandboxId } from '@squash/contract/ids';
 import { limits } from '@squash/contract/limits';
 import type { PolicySource } from '@squash/contract/policy';
 import type { Preset } from '@squash/contract/presets';
-import type { SecretSubset } from '@squash/contract/secrets';
+import type { OwnSecrets, SecretSubset } from '@squash/contract/secrets';
 import type { LayerDigest } from '@squash/contract/ids';
 import { SharedLock } from '../sandbox/mailbox.ts';
 import type { NetworkRules, SandboxNetwork } from '../sandbox/network.ts';
 import type { EgressClient } from './egress-client.ts';
 import type { SecretsFileKeeper } from './secrets-keeper.ts';
+import type { OwnSecretsKeeper } from './own-secrets-keeper.ts';
 import { EgressSupervisor, type SupervisorOptions } from './supervisor.ts';
 import { trustEnvironment } from './trust-environment.ts';
 import type { TrustLayers } from './trust-layers.ts';
@@ -33,6 +34,7 @@ export interface EgressNetworkOptions extends Omit<SupervisorOptions, 'onUp'> {
   /** Undefined: no TLS is read (`SQUASH_PROXY_HTTPS=0`). */
   readonly trust: TrustLayers | undefined;
   readonly secrets: SecretsFileKeeper;
+  readonly ownSecrets: OwnSecretsKeeper;
   readonly log: Log;
 }
 
@@ -76,6 +78,7 @@ export class EgressNetwork implements SandboxNetwork, AsyncDisposable {
 
   begin(rulesOf: () => ReadonlyMap<SandboxId, NetworkRules>): void {
     this.#rulesOf = rulesOf;
+    this.#options.ownSecrets.sweep(rulesOf());
     this.#supervisor ??= new EgressSupervisor({ ...this.#options, onUp: () => this.#sync() });
   }
 
@@ -112,7 +115,7 @@ export class EgressNetwork implements SandboxNetwork, AsyncDisposable {
         return;
       }
       try {
-        await this.client.put(id, { policy: toJson(rules.policy), secrets: subset(rules.secrets) });
+        await this.client.put(id, wireOf(rules));
         this.#failed.delete(id);
       } catch (error) {
         // Said once: it is tried again and again, and some are refused for good.
@@ -127,6 +130,7 @@ export class EgressNetwork implements SandboxNetwork, AsyncDisposable {
 
   async forget(id: SandboxId): Promise<void> {
     this.#failed.delete(id);
+    this.#options.ownSecrets.forget(id);
     // A next start does not know it anyway, so nobody waits for one.
     if (this.#supervisor?.isUp !== true) return;
     await this.#lock.shared(async () => {
@@ -155,10 +159,16 @@ export class EgressNetwork implements SandboxNetwork, AsyncDisposable {
     return [{ code: 'policy_pending', message: `the rules of ${whose} are not in force yet` }];
   }
 
-  environment(secrets: SecretSubset): Readonly<Record<string, string>> {
+  keepSecrets(id: SandboxId, secrets: OwnSecrets): Promise<void> {
+    return this.#options.ownSecrets.keep(id, secrets);
+  }
+
+  environment(id: SandboxId, { secrets, ownSecrets }: NetworkRules): Readonly<Record<string, string>> {
+    const own = ownSecrets.length === 0 ? {} : this.#options.ownSecrets.placeholders(id);
     return {
       ...(this.#options.trust === undefined ? {} : trustEnvironment),
-      ...this.#options.secrets.placeholders(secrets),
+      ...without(this.#options.secrets.placeholders(secrets), ownSecrets),
+      ...own,
     };
   }
 
@@ -194,11 +204,7 @@ export class EgressNetwork implements SandboxNetwork, AsyncDisposable {
         listeners: [...this.#listeners],
         presets: presets.map((preset) => ({ ...preset, hosts: [...preset.hosts] })),
         interceptsTls: trust !== undefined,
-        sandboxes: [...this.#rulesOf()].map(([id, { policy, secrets }]) => ({
-          id,
-          policy: toJson(policy),
-          secrets: subset(secrets),
-        })),
+        sandboxes: [...this.#rulesOf()].map(([id, rules]) => ({ id, ...wireOf(rules) })),
       });
       this.#failed.clear();
       for (const { id, message } of problems) {
@@ -214,6 +220,15 @@ type Json = ReturnType<typeof JSON.parse>;
 /** A policy is JSON by its shape; the protocol's type is that of any JSON. */
 function toJson(policy: PolicySource): Json {
   return policy;
+}
+
+function wireOf({ policy, secrets, ownSecrets }: NetworkRules): EgressSandboxRules {
+  return { policy: toJson(policy), secrets: subset(secrets), ownSecrets: [...ownSecrets] };
+}
+
+/** Those of the same name are the sandbox's own, even where its file can't be read: then it has neither. */
+function without(all: Readonly<Record<string, string>>, names: readonly string[]): Record<string, string> {
+  return Object.fromEntries(Object.entries(all).filter(([name]) => !names.includes(name)));
 }
 
 function subset(secrets: SecretSubset): 'all' | string[] {

@@ -20,6 +20,7 @@ import { EgressClient } from './egress-client.ts';
 import { EgressNetwork } from './egress-network.ts';
 import { startEgress } from './egress-process.ts';
 import { readOperatorFile } from './operator-file.ts';
+import { OwnSecretsKeeper } from './own-secrets-keeper.ts';
 import { SecretsFileKeeper } from './secrets-keeper.ts';
 import { TrustLayers } from './trust-layers.ts';
 
@@ -77,6 +78,7 @@ export async function openEgress({
     presets,
     listen: config.listen,
     secrets,
+    ownSecrets: new OwnSecretsKeeper(dataDir, log),
     log,
   });
   return { network, secrets, rules };

@@ -42,7 +42,7 @@ export async function createSandbox(
     register(sandbox);
     return sandbox;
   });
-  await made.mailbox.post(() => bringUp(made));
+  await made.mailbox.post(() => bringUp(made, request));
   world.counters.created += 1;
   return made;
 }
@@ -73,6 +73,7 @@ export function draftRow(world: World, request: CreateRequest): Omit<SandboxRow,
     allowNet: request.allowNet === undefined ? null : [...request.allowNet],
     policy: request.policy ?? null,
     secrets: request.secrets,
+    ownSecrets: Object.keys(request.ownSecrets),
     warnings: [...request.warnings],
     limits,
     upperKind,
@@ -101,11 +102,12 @@ function insert(world: World, draft: SandboxRow): Sandbox {
   return new Sandbox(world, row, []);
 }
 
-async function bringUp(sandbox: Sandbox): Promise<void> {
+async function bringUp(sandbox: Sandbox, { ownSecrets }: CreateRequest): Promise<void> {
   const { world, row } = sandbox;
   try {
     world.files.make(row.id);
     faultPoint('create.directory');
+    await world.network.keepSecrets(row.id, ownSecrets);
     const trees = stackOrder(row.layers).map((layer) => layer.digest);
     const [running] = await Promise.all([
       world.driver.start({ ...startSpec(row, trees), makesUpper: true }),

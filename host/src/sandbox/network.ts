@@ -7,11 +7,13 @@
 import type { LayerDigest, SandboxId } from '@squash/contract/ids';
 import type { Problem } from '@squash/contract/daemon';
 import type { PolicySource } from '@squash/contract/policy';
-import type { SecretSubset } from '@squash/contract/secrets';
+import type { OwnSecrets, SecretSubset } from '@squash/contract/secrets';
 
 export interface NetworkRules {
   readonly policy: PolicySource;
   readonly secrets: SecretSubset;
+  /** Names of secrets of its own. */
+  readonly ownSecrets: readonly string[];
 }
 
 export interface SandboxNetwork {
@@ -20,6 +22,8 @@ export interface SandboxNetwork {
    * anew, so the newest are what counts.
    */
   begin(rulesOf: () => ReadonlyMap<SandboxId, NetworkRules>): void;
+  /** Stores a new sandbox's own secrets, until it is forgotten. Before its rules are applied. @throws disk_full */
+  keepSecrets(id: SandboxId, secrets: OwnSecrets): Promise<void>;
   /** Puts the present rules of one sandbox in force. Resolves when they are, or when they can't be now. */
   apply(id: SandboxId): Promise<void>;
   /** Ends what is left of a sandbox that is gone. */
@@ -29,7 +33,7 @@ export interface SandboxNetwork {
   /** What keeps rules from being in force. */
   problems(): readonly Problem[];
   /** Variables for every command: placeholders, and where the authority's certificate lies. */
-  environment(secrets: SecretSubset): Readonly<Record<string, string>>;
+  environment(id: SandboxId, rules: NetworkRules): Readonly<Record<string, string>>;
   /**
    * The layer that makes a sandbox on these trees (topmost first) trust the authority, to be laid on top of them;
    * undefined where nothing is read. Hold the layer lock until a row names it.

@@ -77,6 +77,7 @@ async function rowOf(
     allowNet: allow_net ?? undefined,
     policy: undefined,
     secrets: 'all',
+    ownSecrets: {},
     warnings: await upperWarnings(world, id),
   });
   const refs = await world.layerLock.shared(() =>

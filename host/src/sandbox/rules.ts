@@ -6,10 +6,10 @@ import { type PolicySource, policyOfAllowNet } from '@squash/contract/policy';
 import type { SandboxRow } from '#store/rows.ts';
 import type { NetworkRules } from './network.ts';
 
-type RuleRow = Pick<SandboxRow, 'allowNet' | 'policy' | 'secrets'>;
+type RuleRow = Pick<SandboxRow, 'allowNet' | 'policy' | 'secrets' | 'ownSecrets'>;
 
 export function rulesOf(row: RuleRow): NetworkRules {
-  return { policy: policyOf(row), secrets: row.secrets };
+  return { policy: policyOf(row), secrets: row.secrets, ownSecrets: row.ownSecrets };
 }
 
 function policyOf({ policy, allowNet }: RuleRow): PolicySource {

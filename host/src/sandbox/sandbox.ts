@@ -182,7 +182,7 @@ export class Sandbox implements RunHost {
 
   /** What commands see for it: placeholders, and where the authority's certificate lies. */
   get networkEnvironment(): Readonly<Record<string, string>> {
-    return this.world.network.environment(this.#row.secrets);
+    return this.world.network.environment(this.#row.id, this.rules);
   }
 
   get rules(): NetworkRules {

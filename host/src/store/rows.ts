@@ -12,7 +12,7 @@ import {
 } from '@squash/contract/ids';
 import type { PolicySource } from '@squash/contract/policy';
 import { warningSchema } from '@squash/contract/sandbox';
-import { secretSubsetSchema } from '@squash/contract/secrets';
+import { secretNameSchema, secretSubsetSchema } from '@squash/contract/secrets';
 import { z } from 'zod';
 
 /**
@@ -99,6 +99,8 @@ export const sandboxRowSchema = z.strictObject({
   /** The full policy where one was given or set; else `allowNet` is it. Files of earlier versions have none. */
   policy: storedPolicySchema.nullable().default(null),
   secrets: secretSubsetSchema.default('all'),
+  /** Names of its own; what they are stands in a file that only daemon and egress process read. */
+  ownSecrets: z.array(secretNameSchema).default([]),
   /** The trust layer it was started on last. */
   trust: layerDigestSchema.nullable().default(null),
   /** Of the request's fields. What the host can't enforce the driver says whenever somebody looks. */

@@ -99,4 +99,7 @@ export const migrations: readonly string[] = [
     WHERE value ->> 'code' IN ('unsupported_field', 'unknown_field')
   );
   `,
+  `
+  ALTER TABLE sandboxes ADD COLUMN own_secrets TEXT NOT NULL DEFAULT '[]'; -- JSON: [name]
+  `,
 ];

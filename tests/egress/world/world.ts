@@ -34,13 +34,14 @@ export interface WorldOptions {
 }
 
 /** Debian, the clients, and what the tests bring. */
-const worldLayers = ['000-base-debian', '100-clients-test', '200-tools'];
+export const worldLayers = ['000-base-debian', '100-clients-test', '200-tools'];
 
 export interface SandboxOptions {
   readonly allow_net?: readonly string[];
   readonly policy?: unknown;
   /** None: all there are. */
   readonly secrets?: readonly string[];
+  readonly own_secrets?: unknown;
   readonly memory_mb?: number;
   readonly cpu?: number;
   readonly max_lifetime_s?: number;
