@@ -96,7 +96,9 @@ function buildCore(options: EgressOptions, stack: AsyncDisposableStack): Core {
   const { compilePolicy, secrets, interceptor } = parts;
   stack.use(secrets);
   const database = stack.adopt(
-    openEgressDatabase(join(dataDir, 'egress.db'), (why) => log.error('database.replaced', { reason: why })),
+    openEgressDatabase(join(dataDir, 'egress', 'egress.db'), (why) =>
+      log.error('database.replaced', { reason: why }),
+    ),
     (one) => one.close(),
   );
   const decisionRows = new DecisionRows(database);

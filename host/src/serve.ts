@@ -10,9 +10,7 @@ import { fileURLToPath } from 'node:url';
 import { AppError } from '@squash/contract/errors';
 import { pinnedEnvironment } from './config/config.ts';
 import { loadConfig, pinnedSettings } from './config/load.ts';
-
-const projectDir = fileURLToPath(new URL('../../', import.meta.url));
-const architecture = process.arch === 'arm64' ? 'aarch64' : 'x86_64';
+import { launchProgram, projectDir } from './config/programs.ts';
 
 /**
  * New objects get 2 MB instead of 16: nearly all of the daemon's live for one request. Collecting them a little more
@@ -28,7 +26,7 @@ export function enterCommand(
   place: { readonly dataDir: string; readonly runDir: string },
   command: readonly string[],
 ): { readonly program: string; readonly words: readonly string[] } {
-  const program = `${projectDir}native/build/${architecture}/squash-launch`;
+  const program = launchProgram;
   const words = [program, 'enter', '--data', place.dataDir, '--run', place.runDir, '--app', projectDir];
   return { program, words: [...words, '--filter', 'node', '--', ...command] };
 }
@@ -96,6 +94,8 @@ const ownNames = new Set([
   'egress-ceiling.json',
   'egress-presets.json',
   'proxy-ca',
+  'egress',
+  'egress.next',
   'egress.db',
   '.env',
   'lost+found',
@@ -173,6 +173,8 @@ function serve(): void {
     // Without it Node loads its TypeScript parser at each start and keeps it: 25 MB and a tenth of a second. The
     // directory is the daemon's own; what lies there is executed.
     NODE_COMPILE_CACHE: join(config.runDir, 'compile'),
+    // The daemon is held to its own files: the system's directory is none of them.
+    SQLITE_TMPDIR: join(config.dataDir, 'tmp'),
   };
   for (const [name, value] of Object.entries(process.env)) {
     if (value !== undefined && env[name] === undefined) env[name] = value;

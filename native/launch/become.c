@@ -54,19 +54,21 @@ void raise_open_files_limit(void) {
   (void)setrlimit(RLIMIT_NOFILE, &limit); /* Where the kernel's own bound is lower, what there is has to do. */
 }
 
-const char *program_directory(const char *program, char *out) {
-  if (strchr(program, '/') == NULL) {
-    const char *path = getenv("PATH");
-    for (const char *part = path == NULL ? "/usr/bin" : path; *part != '\0';) {
-      size_t bytes = strcspn(part, ":");
-      char candidate[PATH_MAX];
-      snprintf(candidate, sizeof candidate, "%.*s/%s", (int)bytes, part, program);
-      if (access(candidate, X_OK) == 0) return program_directory(candidate, out);
-      part += bytes + (part[bytes] == ':');
-    }
-    return NULL;
+const char *program_path(const char *program, char *out) {
+  if (strchr(program, '/') != NULL) return realpath(program, out);
+  const char *path = getenv("PATH");
+  for (const char *part = path == NULL ? "/usr/bin" : path; *part != '\0';) {
+    size_t bytes = strcspn(part, ":");
+    char candidate[PATH_MAX];
+    snprintf(candidate, sizeof candidate, "%.*s/%s", (int)bytes, part, program);
+    if (access(candidate, X_OK) == 0) return realpath(candidate, out);
+    part += bytes + (part[bytes] == ':');
   }
-  if (realpath(program, out) == NULL) return NULL;
+  return NULL;
+}
+
+const char *program_directory(const char *program, char *out) {
+  if (program_path(program, out) == NULL) return NULL;
   char *slash = strrchr(out, '/');
   slash[slash == out] = '\0';
   return out;

@@ -14,7 +14,8 @@ int become_inner_id(uid_t id, struct fault *fault);
 void raise_open_files(void);
 /* As root, before anything else: the hard limit as well. A relay holds two descriptors per connection. */
 void raise_open_files_limit(void);
-/* The directory of a program found like execvp finds it; NULL where there is none. `out` has PATH_MAX bytes. */
+/* A program found like execvp finds it, and its directory; NULL where there is none. `out` has PATH_MAX bytes. */
+const char *program_path(const char *program, char *out);
 const char *program_directory(const char *program, char *out);
 /* SQUASH_IDS=single */
 bool ids_want_single(void);

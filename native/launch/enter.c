@@ -43,6 +43,7 @@
 #include "launch/ids.h"
 #include "launch/leftover.h"
 #include "launch/oom.h"
+#include "launch/own_files.h"
 #include "launch/owner.h"
 #include "launch/resident.h"
 #include "launch/socket.h"
@@ -382,6 +383,14 @@ static bool parse(int argc, char **argv, struct enter_options *options) {
   return true;
 }
 
+/* What the daemon never asks of the kernel, and the files that it never opens. */
+static int hold(const struct enter_options *options, struct fault *fault) {
+  char program[PATH_MAX];
+  if (program_path(options->command[0], program) == NULL) return 0; /* execvp says so. */
+  const struct own_files files = {options->data, options->run, options->app, program, NULL};
+  return own_files_daemon(&files, fault) != 0 ? -1 : host_filter_load(HOST_FILTER_NODE, fault);
+}
+
 /* A run directory below the data directory keeps the way it was named by: what lies there is not to be followed. */
 static bool resolve(struct enter_options *options, char resolved[][PATH_MAX]) {
   const char **paths[] = {&options->data, &options->app, &options->run};
@@ -430,7 +439,7 @@ int enter_main(int argc, char **argv) {
   prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
   raise_open_files();
   oom_settle();
-  if (options.filter != NULL && host_filter_load(HOST_FILTER_NODE, &fault) != 0) {
+  if (options.filter != NULL && hold(&options, &fault) != 0) {
     fprintf(stderr, "squash-launch: %s\n", fault.text);
     return 1;
   }

@@ -3,11 +3,13 @@
 #include <string.h>
 
 #include "launch/enter.h"
+#include "launch/own_files.h"
 #include "launch/title.h"
 
 int main(int argc, char **argv) {
   title_keep(argc, argv);
   if (argc > 1 && strcmp(argv[1], "enter") == 0) return enter_main(argc, argv);
-  fputs("usage: squash-launch enter --data DIR --run DIR --app DIR -- COMMAND…\n", stderr);
+  if (argc > 1 && strcmp(argv[1], "egress") == 0) return own_files_egress_main(argc, argv);
+  fputs("usage: squash-launch enter --data DIR --run DIR --app DIR -- COMMAND… (or egress)\n", stderr);
   return 2;
 }

@@ -15,6 +15,7 @@
 #include "common/descriptor.h"
 #include "common/frame.h"
 #include "launch/helper.h"
+#include "launch/landlock.h"
 #include "launch/network.h"
 #include "launch/overlay_probe.h"
 
@@ -240,6 +241,24 @@ static void probe_tools(const struct launcher *launcher, int client) {
                                                .remedy = is_fine ? NULL : "sudo apt install squashfs-tools"});
 }
 
+static void probe_landlock(int client) {
+  char found[64];
+  int abi = landlock_abi();
+  snprintf(found, sizeof found, abi > 0 ? "Landlock, ABI %d" : "no Landlock", abi);
+  bool has_daemon = abi >= LANDLOCK_ABI_RENAMES;
+  send_capability(client, &(struct capability){
+                              .name = "landlock",
+                              .state = has_daemon ? STATE_OK : STATE_WEAKER,
+                              .found = found,
+                              .choice = has_daemon ? "daemon and egress process open their own files only"
+                                        : abi > 0  ? "the egress process opens its own files only"
+                                                   : "none",
+                              .weaker = has_daemon ? NULL
+                                        : abi > 0  ? "a hijacked daemon opens whatever its user may"
+                                                   : "a hijacked daemon or egress process opens whatever its user may",
+                              .remedy = has_daemon ? NULL : "a kernel from 5.19 on, with landlock in CONFIG_LSM or lsm="});
+}
+
 void probe_send(const struct launcher *launcher, int client) {
   struct utsname system;
   uint32_t action = SECCOMP_RET_KILL_PROCESS;
@@ -255,6 +274,7 @@ void probe_send(const struct launcher *launcher, int client) {
                                                .found = has_filter ? "system-call filters" : strerror(errno),
                                                .choice = "an allow list in every sandbox and image tool",
                                                .remedy = has_filter ? NULL : "a kernel with CONFIG_SECCOMP_FILTER"});
+  probe_landlock(client);
   probe_overlay(launcher, client);
   probe_network(client);
   probe_cgroups(launcher, client);

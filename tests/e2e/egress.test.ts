@@ -150,7 +150,7 @@ async function holdDown(): Promise<Disposable> {
     for (const { command, pid } of processesOf(daemon.dataDir)) {
       if (command.includes('egress/src/main.ts')) process.kill(pid, 'SIGKILL');
     }
-    const database = new DatabaseSync(join(daemon.dataDir, 'egress.db'));
+    const database = new DatabaseSync(join(daemon.dataDir, 'egress/egress.db'));
     try {
       database.exec('PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE');
       let isOpen = true;

@@ -58,15 +58,7 @@ async function forget(daemon: TestDaemon): Promise<void> {
   signalAll(daemon.dataDir, 'SIGTERM', isOurs);
   await waitFor('the launcher to end', () => !processesOf(daemon.dataDir).some(isOurs));
   await daemon.forgetDatabase();
-  for (const name of [
-    'sandboxes',
-    'proxy-ca',
-    'run',
-    'layers',
-    'egress.db',
-    'egress.db-wal',
-    'egress.db-shm',
-  ])
+  for (const name of ['sandboxes', 'proxy-ca', 'run', 'layers', 'egress'])
     rmSync(join(daemon.dataDir, name), { recursive: true, force: true });
 }
 

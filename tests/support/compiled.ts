@@ -5,23 +5,28 @@
  */
 import { execFile } from 'node:child_process';
 import { cp, mkdir, mkdtemp, readdir, rename, rm, stat } from 'node:fs/promises';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { repository } from './base-layer.ts';
 
 const run = promisify(execFile);
 const kept = join(repository, '.cache/test-compiled');
-const folderOf = (dataDir: string): string => join(dataDir, 'run/compile');
+/** The daemon's and the egress process's: neither executes what the other has written. */
+const folders = ['run/compile', 'egress/compile'] as const;
+const keptAs = (folder: string): string => folder.replace('/', '-');
 
 /** Before the first start. @returns when: what is written later is new */
 export async function takeCompiled(dataDir: string): Promise<number> {
-  await mkdir(join(dataDir, 'run'), { mode: 0o700 });
-  try {
-    await cp(join(kept, 'now'), folderOf(dataDir), { recursive: true });
-    // The daemon is not the id that runs this test. Nobody else enters the data directory.
-    await run('chmod', ['-R', 'a+rwX', folderOf(dataDir)]);
-  } catch {
-    // There is none yet, or another test is just putting a newer one in its place.
+  for (const folder of folders) {
+    const place = join(dataDir, folder);
+    await mkdir(dirname(place), { mode: 0o700 });
+    try {
+      await cp(join(kept, 'now', keptAs(folder)), place, { recursive: true });
+      // The daemon is not the id that runs this test. Nobody else enters the data directory.
+      await run('chmod', ['-R', 'a+rwX', dirname(place)]);
+    } catch {
+      // There is none yet, or another test is just putting a newer one in its place.
+    }
   }
   return Date.now();
 }
@@ -29,13 +34,13 @@ export async function takeCompiled(dataDir: string): Promise<number> {
 /** When all processes have ended, which write what they have compiled then. */
 export async function keepCompiled(dataDir: string, takenMs: number): Promise<void> {
   try {
-    const files = await readdir(folderOf(dataDir), { recursive: true });
-    const times = files.map(async (name) => (await stat(join(folderOf(dataDir), name))).mtimeMs);
-    if (Math.max(0, ...(await Promise.all(times))) <= takenMs) return;
+    const times = await Promise.all(folders.map((folder) => newestMs(join(dataDir, folder))));
+    if (Math.max(...times) <= takenMs) return;
     await mkdir(kept, { recursive: true });
     const next = await mkdtemp(join(kept, 'next-'));
     try {
-      await cp(folderOf(dataDir), next, { recursive: true });
+      for (const folder of folders)
+        await cp(join(dataDir, folder), join(next, keptAs(folder)), { recursive: true });
       await rm(join(kept, 'now'), { recursive: true, force: true });
       await rename(next, join(kept, 'now'));
     } finally {
@@ -44,4 +49,12 @@ export async function keepCompiled(dataDir: string, takenMs: number): Promise<vo
   } catch {
     // Another test has put its own there, a disk is full on purpose, or `.cache` is not this user's: the next daemon compiles for itself.
   }
+}
+
+async function newestMs(folder: string): Promise<number> {
+  const files = await readdir(folder, { recursive: true });
+  return Math.max(
+    0,
+    ...(await Promise.all(files.map(async (name) => (await stat(join(folder, name))).mtimeMs))),
+  );
 }

@@ -15,6 +15,8 @@ import type {
   EgressSync,
   EgressSynced,
 } from '@squash/contract/egress-protocol';
+import { launchProgram, projectDir } from '../../host/src/config/programs.ts';
+import { makeEgressFolders } from '../../host/src/egress/egress-files.ts';
 import { NameServer } from './name-server.ts';
 import { ScriptedLauncher } from './scripted-relay.ts';
 import { waitFor } from './wait.ts';
@@ -37,6 +39,7 @@ export class EgressUnderTest implements AsyncDisposable {
     this.dataDir = mkdtempSync(join(parent, 'squash-egress-'));
     this.runDir = join(this.dataDir, 'run');
     mkdirSync(this.runDir);
+    makeEgressFolders(this.dataDir);
     this.names = names;
     this.launcher = new ScriptedLauncher(this.runDir);
   }
@@ -70,12 +73,22 @@ export class EgressUnderTest implements AsyncDisposable {
   async spawn(): Promise<void> {
     const words = ['--data', this.dataDir, '--run', this.runDir, '--log-level', 'debug'];
     const own = ['--resolvers', this.names.address, '--hosts-file', this.hostsFile];
-    const command = [process.execPath, '--max-semi-space-size=1', main, ...words, ...own];
+    const held = ['egress', ...words.slice(0, 4), '--app', projectDir, '--read', this.hostsFile, '--'];
+    const command = [
+      launchProgram,
+      ...held,
+      process.execPath,
+      '--max-semi-space-size=1',
+      main,
+      ...words,
+      ...own,
+    ];
     // A test that is killed disposes of nothing.
     this.#child = spawn('setpriv', ['--pdeathsig', 'SIGKILL', '--', ...command], {
       env: {
         ...process.env,
-        NODE_COMPILE_CACHE: join(this.dataDir, 'compile'),
+        NODE_COMPILE_CACHE: join(this.dataDir, 'egress/compile'),
+        SQLITE_TMPDIR: join(this.dataDir, 'egress'),
       },
       stdio: ['ignore', 'ignore', 'inherit'],
     });

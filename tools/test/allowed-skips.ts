@@ -42,6 +42,11 @@ const allowed: readonly AllowedSkip[] = [
     instead: 'tests/vm, in a guest with cgroup v2',
   },
   { reason: /\/dev\/fuse/, where: (m) => !m.hasFuse, instead: 'a machine with /dev/fuse' },
+  {
+    reason: /Landlock/,
+    where: () => true,
+    instead: 'a machine whose kernel has Landlock: Debian 12 and later',
+  },
   { reason: /aarch64|x86_64/, where: (m) => m.isArm, instead: 'an x86_64 machine' },
   {
     reason: /podman nor docker/,

@@ -36,6 +36,7 @@ const runMsMax = 30 * 60_000;
 const others: readonly (readonly [suite: string, file: string])[] = [
   ['security', 'tests/security/attacks.test.ts'],
   ['security', 'tests/security/file-operations.test.ts'],
+  ['security', 'tests/security/own-files.test.ts'],
   ['egress', 'tests/egress/presets.test.ts'],
 ];
 

@@ -7,9 +7,10 @@
 import { spawn } from 'node:child_process';
 import { closeSync, existsSync, openSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { Failure } from '@squash/base/failure';
 import { limits } from '@squash/contract/limits';
+import { launchProgram, projectDir } from '../config/programs.ts';
+import { makeEgressFolders } from './egress-files.ts';
 
 /** What it is given as words: a part of the configuration, and who it is. */
 export interface EgressSettings {
@@ -39,24 +40,27 @@ const memoryFlags = [
   '--max-semi-space-size=4',
   '--heap-growing-percent=400',
 ];
-const program = fileURLToPath(new URL('../../../egress/src/main.ts', import.meta.url));
+const program = `${projectDir}egress/src/main.ts`;
 
 /** @throws where the program or the log can't be opened, or the process not be made */
 export async function startEgress(settings: EgressSettings): Promise<StartedEgress> {
   if (!existsSync(program)) throw new Failure('program_missing', `"${program}" is missing`);
-  const { dataDir, runDir } = settings;
+  const { dataDir } = settings;
+  makeEgressFolders(dataDir);
   const log = openSync(join(dataDir, 'log', 'egress.log'), 'a', 0o600);
   try {
     // It holds the real secrets: nobody gets a debugger into it by a signal.
     const words = ['--disable-sigusr1', ...memoryFlags, program, ...wordsOf(settings)];
-    const child = spawn(process.execPath, words, {
+    const child = spawn(launchProgram, [...heldWords(settings), process.execPath, ...words], {
       cwd: '/',
       detached: true,
       stdio: ['ignore', log, log],
       env: {
         PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
         LANG: 'C.UTF-8',
-        NODE_COMPILE_CACHE: join(runDir, 'compile'),
+        // What lies there is executed: it is not the daemon's.
+        NODE_COMPILE_CACHE: join(dataDir, 'egress', 'compile'),
+        SQLITE_TMPDIR: join(dataDir, 'egress'),
       },
     });
     const { promise: ended, resolve } = Promise.withResolvers<string>();
@@ -77,6 +81,12 @@ function exitText(code: number): string {
   // Of a full disk its own log may say nothing.
   const why = code === exitInputOutput ? ', its files can not be written or read: is the disk full?' : '';
   return `exit code ${code}${why}`;
+}
+
+/** It becomes the program that follows, and opens no other files of the machine than its own. */
+function heldWords({ dataDir, runDir, egressHostsFile: file }: EgressSettings): readonly string[] {
+  const own = ['egress', '--data', dataDir, '--run', runDir, '--app', projectDir];
+  return [...own, ...(file === undefined ? [] : ['--read', file]), '--'];
 }
 
 function wordsOf(settings: EgressSettings): readonly string[] {
