@@ -12,7 +12,7 @@ import { SocketDirectory } from '@squash/base/socket-directory';
 import { LaunchChannel } from './channel/launch-channel.ts';
 import { RelayListener } from './channel/relay-listener.ts';
 import type { ConnectionServices } from './connections/connection-services.ts';
-import { FairTurns } from './connections/fair-turns.ts';
+import { FairTurns } from '@squash/base/fair-turns';
 import { interceptWith } from './connections/interception.ts';
 import { PolicyRefused, Sandboxes } from './connections/sandboxes.ts';
 import { judgeAddresses } from './connections/targets.ts';

@@ -67,10 +67,15 @@ export const egressLimits = {
   /** Queries of one sandbox per second for long, and at once. Those above are dropped, as a full link would. */
   sandboxQueriesPerS: 2_000,
   sandboxQueriesBurst: 4_000,
-  /** Queries of one sandbox that wait for a resolver of the host. */
+  /** Questions of one sandbox that wait, for their turn or for a resolver of the host. More are dropped. */
   sandboxLookupsMax: 128,
-  /** Of all sandboxes: c-ares holds some KiB and a socket's share for each. */
-  lookupsMax: 1_024,
+  /**
+   * Names asked of the host's resolvers at once, for all sandboxes. Each is two questions, and dnsmasq, which many hosts have,
+   * refuses whoever asks once 150 are open.
+   */
+  lookupsMax: 64,
+  /** … and for one of them: what is left is there for the next one's first, however slowly its names are answered. */
+  sandboxLookupsAtOnceMax: 32,
   /** One query to the host's resolvers, tries included: programs give up after 5 s to 10 s. */
   lookupMs: 5_000,
   /** Names kept in the resolver's cache, for all sandboxes. */

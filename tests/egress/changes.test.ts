@@ -114,15 +114,16 @@ test('a policy wider than the ceiling reaches what the ceiling allows and no mor
   assert.equal(await reach('http://10.1.2.3/x'), true);
 });
 
-/** Asks for one name after the other below this one, as fast as it can, and waits for no answer. */
-const queryFlood = (zone: string): string => `python3 -c '
-import os, socket
+/** Asks for one name after the other below this one, as fast as it can or may, and waits for no answer. */
+const queryFlood = (zone: string, pauseS = 0): string => `python3 -c '
+import os, socket, time
 end = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 zone = b"".join(bytes([len(word)]) + word.encode() for word in "${zone}".split("."))
 while True:
     label = os.urandom(8).hex().encode()
     head = label[:2] + bytes([1, 0, 0, 1, 0, 0, 0, 0, 0, 0])
     end.sendto(head + bytes([16]) + label + zone + bytes([0, 0, 1, 0, 1]), ("198.18.0.1", 53))
+    time.sleep(${pauseS})
 '`;
 
 const floods: Readonly<Record<string, string>> = {
@@ -167,3 +168,23 @@ for (const [what, script] of Object.entries(floods)) {
     assert.equal(log.match(/egress\.ready/g)?.length, 1, log);
   });
 }
+
+async function queries(): Promise<number> {
+  const { text } = await world().daemon.request('GET', '/metrics');
+  return Number(/dns_total\{kind="queries"\} (\d+)/.exec(text)?.[1] ?? 0);
+}
+
+test('a name is found while more sandboxes than one ask for names that nobody answers', {
+  skip: needsRoot,
+}, async () => {
+  // So many that each holding all it can would leave nothing.
+  const loud = Array.from({ length: 9 }, (_, at) => `silent-${at}`);
+  for (const id of loud) await world().create(id, { allow_net: ['*.allowed.test'] });
+  for (const id of loud) await world().start(id, queryFlood('silent.allowed.test', 0.01));
+  const before = await queries();
+  await waitFor('all of them to have asked', async () => (await queries()) - before > 3_000);
+  for (let round = 0; round < 10; round++) {
+    await world().output('quiet', `getent ahostsv4 found${round}.allowed.test`);
+  }
+  for (const id of loud) await world().daemon.call('DELETE', `/cgi-bin/api/sandboxes/${id}`);
+});

@@ -10,7 +10,7 @@ import type { DnsServer } from '../dns/dns-server.ts';
 import type { Resolver } from '../dns/resolver.ts';
 import type { Destination, Verdict } from '@squash/policy/policy';
 import type { Decision } from '../ports.ts';
-import type { FairTurns } from './fair-turns.ts';
+import type { FairTurns } from '@squash/base/fair-turns';
 import type { Sandbox } from './sandbox.ts';
 import type { TunnelRows } from './tunnel-rows.ts';
 

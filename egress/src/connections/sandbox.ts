@@ -14,6 +14,7 @@ import type { VirtualAddresses } from '../dns/virtual-addresses.ts';
 import { egressLimits as limits } from '../limits.ts';
 import type { Policy, Verdict } from '@squash/policy/policy';
 import type { SandboxSecrets } from '../ports.ts';
+import type { SandboxResolver } from './targets.ts';
 
 /** What a sandbox asks of its connections. */
 export interface Reviewable {
@@ -108,14 +109,14 @@ export class Sandbox implements DnsClient {
   }
 
   /** The host's resolvers, as far as this sandbox has not too many questions open already. */
-  resolverOf(resolver: Resolver): Pick<Resolver, 'known' | 'addresses'> {
+  resolverOf(resolver: Resolver): SandboxResolver {
     return {
       known: (host) => resolver.known(host),
       addresses: async (host) => {
         if (this.lookups >= limits.sandboxLookupsMax) return { kind: 'failed', code: 'EBUSY' };
         this.lookups += 1;
         try {
-          return await resolver.addresses(host);
+          return await resolver.addresses(host, this.id);
         } finally {
           this.lookups -= 1;
         }

@@ -19,11 +19,16 @@ export type Targets =
   /** `code` as of the resolver: `ENOTFOUND`, `ENODATA`, `ETIMEOUT` … */
   | { readonly kind: 'unresolved'; readonly code: string };
 
+/** The host's resolvers as one sandbox may ask them. */
+export interface SandboxResolver extends Pick<Resolver, 'known'> {
+  addresses(host: string): Promise<Resolution>;
+}
+
 /** At once where the name is known. Never rejects. */
 export function findTargets(
   destination: Destination,
   policy: Policy,
-  resolver: Pick<Resolver, 'known' | 'addresses'>,
+  resolver: SandboxResolver,
 ): Targets | Promise<Targets> {
   const { host, address } = destination;
   if (host === undefined) return judge(destination, policy, address === undefined ? [] : [address]);
@@ -55,7 +60,7 @@ export async function judgeAddresses(
   const found: Resolution =
     host === undefined
       ? { kind: 'addresses', addresses: address === undefined ? [] : [address], ttlS: 0 }
-      : await resolver.addresses(host);
+      : await resolver.addresses(host, undefined);
   if (found.kind !== 'addresses') {
     const codes = { empty: 'ENODATA', missing: 'ENOTFOUND' };
     return { addresses: [], code: found.kind === 'failed' ? found.code : codes[found.kind] };

@@ -158,11 +158,14 @@ test('a sandbox that asks a silent resolver is stopped at its bound, and served 
     // The name server is in this process, and has to empty its socket.
     if (at % 16 === 15) await nextTurn();
   }
-  await waitFor('the questions to arrive', () => place.names.asked.length >= answers.length);
+  const { sandboxLookupsAtOnceMax: atOnce } = egressLimits;
+  await waitFor('the questions to arrive', () => place.names.asked.length >= 2 * atOnce);
+  assert.equal(new Set(place.names.asked).size, 2 * atOnce, 'the others wait for their turn');
   assert.equal(place.server.answer(client, queryFor('more.example.com', recordTypes.A), 'udp'), undefined);
   const other = place.client({ allow: ['*.example.com'] }, 'other');
   place.names.zone.set('other.example.com', [addressRecord('192.0.2.1')]);
   assert.equal((await place.ask(other, 'other.example.com', recordTypes.A)).code, 0);
+  assert.equal(new Set(place.names.asked).size, 2 * atOnce + 2, 'it was asked before the first one’s next');
   for (const answer of await Promise.all(answers)) {
     assert.equal(readAnswer(Buffer.from(answer ?? [])).code, 2);
   }

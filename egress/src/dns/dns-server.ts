@@ -116,9 +116,9 @@ export class DnsServer {
     const known = passed === undefined ? this.#resolver.known(host) : undefined;
     if (known !== undefined) return this.#resolved(client, [host, query.type], known);
     if (client.lookups >= limits.sandboxLookupsMax) return undefined;
-    if (passed !== undefined) return this.#pass(host, passed);
+    if (passed !== undefined) return this.#pass(client, host, passed);
     return this.#resolver
-      .addresses(host)
+      .addresses(host, client.id)
       .then((resolution) => this.#resolved(client, [host, query.type], resolution));
   }
 
@@ -158,8 +158,8 @@ export class DnsServer {
     return { code: responseCodes.noError, records: [{ type: recordTypes.A, ttl, data }] };
   }
 
-  async #pass(host: string, type: PassedType): Promise<DnsAnswer> {
-    const found = await this.#resolver.records(host, type);
+  async #pass({ id }: DnsClient, host: string, type: PassedType): Promise<DnsAnswer> {
+    const found = await this.#resolver.records(host, type, id);
     if (found.kind === 'missing') {
       // c-ares also says so where only the type is missing; what /etc/hosts has is there.
       return this.#resolver.known(host)?.kind === 'addresses' ? noData : missing;
@@ -186,7 +186,7 @@ export class DnsServer {
     }
     if (classifyAddress(address).kind !== 'public' || !client.policy.isOpen) return missing;
     if (query.type !== recordTypes.PTR) return noData;
-    return client.lookups < limits.sandboxLookupsMax ? this.#pass(host, 'PTR') : undefined;
+    return client.lookups < limits.sandboxLookupsMax ? this.#pass(client, host, 'PTR') : undefined;
   }
 
   #fault(client: DnsClient, error: unknown): DnsAnswer {

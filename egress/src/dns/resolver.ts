@@ -4,10 +4,14 @@
  * Only names that a policy allows come here. Some never leave the host all the same: names of one label, `.local`
  * and the like mean something in the operator's own network only, if anything; they are answered from
  * `/etc/hosts` or not at all. Search domains are not applied: a sandbox says the names it means.
+ *
+ * Sandboxes share the host's resolvers by turns: one that asks without end, or for names that nobody answers, waits for
+ * itself.
  */
 import { Resolver as Cares } from 'node:dns/promises';
 import { statSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
+import { FairTurns } from '@squash/base/fair-turns';
 import { hostServiceName } from '@squash/contract/destination';
 import { egressLimits as limits } from '../limits.ts';
 import { HostsFile } from './hosts-file.ts';
@@ -32,6 +36,10 @@ export interface ResolverOptions {
   readonly hostsFile?: string;
 }
 
+type Asked = Promise<Resolution | RecordsAnswer>;
+
+const late = { kind: 'failed', code: 'ETIMEOUT' } as const;
+
 interface Cached<T> {
   readonly value: T;
   readonly untilMs: number;
@@ -54,7 +62,8 @@ export class Resolver {
   readonly #options: ResolverOptions;
   readonly #hosts: HostsFile;
   readonly #cache = new Map<string, Cached<Resolution | RecordsAnswer>>();
-  readonly #flying = new Map<string, Promise<Resolution | RecordsAnswer>>();
+  readonly #flying = new Map<string, Asked>();
+  readonly #turns = new FairTurns({ all: limits.lookupsMax, each: limits.sandboxLookupsAtOnceMax });
   #cares: Cares;
   #lookedMs = Number.NEGATIVE_INFINITY;
   #configured = '';
@@ -81,19 +90,19 @@ export class Resolver {
     return this.#cached(`${host}/A`, nowMs) as Resolution | undefined;
   }
 
-  /** Never rejects. */
-  addresses(host: string): Promise<Resolution> {
+  /** In the turn of `who`, a sandbox; undefined where the operator asks. Never rejects. */
+  addresses(host: string, who: string | undefined): Promise<Resolution> {
     const known = this.known(host);
     if (known !== undefined) return Promise.resolve(known);
-    return this.#once(`${host}/A`, () => this.#askAddresses(host)) as Promise<Resolution>;
+    return this.#inTurn(`${host}/A`, who, () => this.#askAddresses(host)) as Promise<Resolution>;
   }
 
-  /** `type` is one that c-ares knows: MX, TXT, SRV … Never rejects. */
-  records(host: string, type: string): Promise<RecordsAnswer> {
+  /** `type` is one that c-ares knows: MX, TXT, SRV … In the turn of `who`. Never rejects. */
+  records(host: string, type: string, who: string): Promise<RecordsAnswer> {
     if (staysHere(host)) return Promise.resolve({ kind: 'missing' });
     const cached = this.#cached(`${host}/${type}`, this.#options.monoMs()) as RecordsAnswer | undefined;
     if (cached !== undefined) return Promise.resolve(cached);
-    return this.#once(`${host}/${type}`, () => this.#askRecords(host, type)) as Promise<RecordsAnswer>;
+    return this.#inTurn(`${host}/${type}`, who, () => this.#askRecords(host, type)) as Promise<RecordsAnswer>;
   }
 
   #cached(key: string, nowMs: number): Resolution | RecordsAnswer | undefined {
@@ -104,14 +113,32 @@ export class Resolver {
     return undefined;
   }
 
-  /** Equal questions at once are one question. */
-  #once(key: string, ask: () => Promise<Resolution | RecordsAnswer>): Promise<Resolution | RecordsAnswer> {
+  /** Equal questions at once are one question. Only what is under way is shared: nobody waits for another one's turn. */
+  #inTurn(key: string, who = '', ask: () => Asked): Asked {
     const flying = this.#flying.get(key);
     if (flying !== undefined) return flying;
-    if (this.#flying.size >= limits.lookupsMax) return Promise.resolve({ kind: 'failed', code: 'EBUSY' });
-    const asked = ask();
+    const { promise, resolve } = Promise.withResolvers<Resolution | RecordsAnswer>();
+    const begin = (): void => {
+      clearTimeout(timer);
+      const known = this.#cached(key, this.#options.monoMs()) ?? this.#flying.get(key);
+      resolve(known ?? this.#ask(key, ask, () => this.#turns.done(who)));
+      // Later: turns that nobody needs any more may be many, and each would stand on the stack of the one before.
+      if (known !== undefined) queueMicrotask(() => this.#turns.done(who));
+    };
+    const timer = setTimeout(() => {
+      this.#turns.leave(who, begin);
+      resolve(late);
+    }, limits.lookupMs);
+    this.#turns.take(who, begin);
+    return promise;
+  }
+
+  #ask(key: string, ask: () => Asked, done: () => void): Asked {
     // The place is free when c-ares is done, also where nobody waits any more.
-    const settled = asked.finally(() => void this.#flying.delete(key));
+    const settled = ask().finally(() => {
+      this.#flying.delete(key);
+      done();
+    });
     const bounded = inTime(settled).then((value) => {
       this.#keep(key, value);
       return value;
@@ -210,13 +237,11 @@ function without(codes: readonly string[]): Exclude<Resolution, { readonly kind:
   return codes.every((code) => code === 'ENOTFOUND') ? { kind: 'missing' } : { kind: 'empty' };
 }
 
-async function inTime<T>(asked: Promise<T>): Promise<T | Extract<Resolution, { readonly kind: 'failed' }>> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<Extract<Resolution, { readonly kind: 'failed' }>>((resolve) => {
-    timer = setTimeout(() => resolve({ kind: 'failed', code: 'ETIMEOUT' }), limits.lookupMs);
-  });
+async function inTime<T>(asked: Promise<T>): Promise<T | typeof late> {
+  const { promise, resolve } = Promise.withResolvers<typeof late>();
+  const timer = setTimeout(() => resolve(late), limits.lookupMs);
   try {
-    return await Promise.race([asked, late]);
+    return await Promise.race([asked, promise]);
   } finally {
     clearTimeout(timer);
   }

@@ -68,6 +68,7 @@ export class DnsWorld {
     const { name, type, end } = question;
     this.#witness.add({ kind: 'query', address, name, type });
     const entry = this.#find(name.toLowerCase(), type);
+    if (entry?.isSilent === true) return undefined;
     const records = entry === undefined ? [] : recordsOf(entry, type);
     const header = Buffer.concat([
       message.subarray(0, 2),

@@ -49,6 +49,8 @@ export const ports = {
 } as const;
 
 export interface ZoneEntry {
+  /** Its server never answers. */
+  readonly isSilent?: true;
   readonly a?: readonly string[];
   readonly aaaa?: readonly string[];
   readonly txt?: readonly string[];
@@ -63,6 +65,7 @@ export interface ZoneEntry {
 /** What the resolver of that Internet knows. A `*.` entry is for all names below without one of their own. */
 export const zone: Readonly<Record<string, ZoneEntry>> = {
   '*.allowed.test': { a: [places.front] },
+  '*.silent.allowed.test': { isSilent: true },
   'both.allowed.test': { a: [places.front], aaaa: [places.evil6] },
   'alias.allowed.test': { cname: 'api.allowed.test', a: [places.front] },
   'records.allowed.test': {
