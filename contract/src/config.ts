@@ -130,6 +130,59 @@ export const settings = [
     origin: 'original',
   },
   {
+    name: 'SQUASH_MAX_CPU',
+    kind: { type: 'integer', min: 1, max: limits.cpuMax },
+    default: String(limits.cpuMax),
+    meaning: 'Most processors (`cpu`) that one sandbox may ask for. One that asks for none gets no more.',
+    origin: 'squash',
+  },
+  {
+    name: 'SQUASH_MAX_MEMORY_MB',
+    kind: { type: 'integer', min: limits.memoryMbMin, max: limits.memoryMbMax },
+    default: String(limits.memoryMbMax),
+    meaning: 'Most memory (`memory_mb`) that one sandbox may ask for. One that asks for none gets no more.',
+    origin: 'squash',
+  },
+  {
+    name: 'SQUASH_MAX_LIFETIME_S',
+    kind: { type: 'integer', min: 0, max: limits.lifetimeSMax },
+    default: '0',
+    meaning:
+      'Longest lifetime (`max_lifetime_s`) that one sandbox may ask for; one that asks for none gets this. `0`: sandboxes may live for ever.',
+    origin: 'squash',
+  },
+  {
+    name: 'SQUASH_MEMORY_RESERVE_MB',
+    kind: { type: 'integer', min: 0, max: limits.memoryMbMax },
+    default: '256',
+    meaning: 'MiB of the host’s memory that stay available: a create that would go below is refused.',
+    origin: 'squash',
+  },
+  {
+    name: 'SQUASH_MEMORY_OVERCOMMIT',
+    kind: { type: 'integer', min: 0, max: limits.overcommitPercentMax },
+    default: '0',
+    meaning:
+      'How much memory all sandboxes together may be promised, in percent of what the host has. `0`: only what they use counts.',
+    origin: 'squash',
+  },
+  {
+    name: 'SQUASH_CPU_OVERCOMMIT',
+    kind: { type: 'integer', min: 0, max: limits.overcommitPercentMax },
+    default: '0',
+    meaning:
+      'How many processors all sandboxes together may be promised, in percent of what the host has. `0`: they are not counted, and shared when they are busy.',
+    origin: 'squash',
+  },
+  {
+    name: 'SQUASH_DISK_OVERCOMMIT',
+    kind: { type: 'integer', min: 0, max: limits.overcommitPercentMax },
+    default: '0',
+    meaning:
+      'How much all sandboxes together may be promised to write, in percent of the data directory’s file system. `0`: only what is free counts.',
+    origin: 'squash',
+  },
+  {
     name: 'SQUASH_REQUIRE_LIMITS',
     kind: { type: 'flag' },
     default: '',

@@ -6,6 +6,7 @@ import { capabilitySchema } from './capability.ts';
 export const problemSchema = z.strictObject({
   code: z.enum([
     'disk_low',
+    'memory_low',
     'launcher_unavailable',
     'launcher_outdated',
     'egress_unavailable',
@@ -26,6 +27,27 @@ export const healthSchema = z.strictObject({
   problems: z.array(problemSchema).optional().describe('left out when all is well'),
 });
 
+/** What of the host is promised to sandboxes, all that exist together. */
+const promisedSchema = {
+  promised: z.number().describe('the sum of what each sandbox may take'),
+  promised_max: z
+    .number()
+    .nullable()
+    .describe('a create beyond it is refused; null: promises are not counted'),
+};
+const bytesSchema = z.strictObject({
+  total: z.int().describe('bytes'),
+  available: z.int().describe('bytes to be had now'),
+  kept: z.int().describe('below so many available bytes a create is refused'),
+  ...promisedSchema,
+});
+export const roomSchema = z.strictObject({
+  memory: bytesSchema,
+  cpu: z.strictObject({ total: z.int().describe('processors'), ...promisedSchema }),
+  disk: bytesSchema,
+});
+export type Room = z.infer<typeof roomSchema>;
+
 export const infoSchema = z.strictObject({
   version: z.string(),
   api: z.literal(1),
@@ -39,6 +61,7 @@ export const infoSchema = z.strictObject({
   auth: z.boolean().describe('true when TCP asks for a token'),
   host: z.array(capabilitySchema).describe('what was found out about this host when the daemon started'),
   problems: z.array(problemSchema).describe('what does not work as it should, now'),
+  room: roomSchema.describe('what the host has for sandboxes, now'),
   config: z.array(
     z.strictObject({
       name: z.string(),

@@ -39,6 +39,17 @@ export const errorCatalog = {
     retry: 'later',
     summary: 'The daemon holds its maximum number of sandboxes',
   },
+  ceiling_exceeded: {
+    status: 400,
+    nativeStatus: 403,
+    retry: 'never',
+    summary: 'The request asks for more than the operator lets one sandbox have',
+  },
+  host_full: {
+    status: 503,
+    retry: 'later',
+    summary: 'The host has no room for another sandbox',
+  },
   sandbox_not_ready: {
     status: 400,
     nativeStatus: 409,

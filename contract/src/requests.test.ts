@@ -4,7 +4,13 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { execBodySchema, execControlSchema, execStartSchema, jobBodySchema } from './exec.ts';
 import { limits } from './limits.ts';
-import { activateBodySchema, createBodySchema, restoreBodySchema, snapshotBodySchema } from './sandbox.ts';
+import {
+  askedByDefault,
+  activateBodySchema,
+  createBodySchema,
+  restoreBodySchema,
+  snapshotBodySchema,
+} from './sandbox.ts';
 import { utf8Bytes } from './tolerant.ts';
 
 const schemas = {
@@ -87,8 +93,9 @@ test('a create request that passes has an id, layers and numbers within the limi
       assert.ok(parsed.data.layers.length <= limits.layersMax);
       for (const layer of parsed.data.layers) assert.match(layer, /^(?!\.)[A-Za-z0-9_.-]{1,128}$/);
       assert.equal(new Set(parsed.data.layers).size, parsed.data.layers.length);
-      assert.ok(parsed.data.cpu >= limits.cpuMin && parsed.data.cpu <= limits.cpuMax);
-      assert.ok(Number.isInteger(parsed.data.memory_mb) && Number.isInteger(parsed.data.max_lifetime_s));
+      const { cpu = askedByDefault.cpu, memory_mb: memoryMb = askedByDefault.memoryMb } = parsed.data;
+      assert.ok(cpu >= limits.cpuMin && cpu <= limits.cpuMax);
+      assert.ok(Number.isInteger(memoryMb) && Number.isInteger(parsed.data.max_lifetime_s ?? 0));
       assert.ok(utf8Bytes(parsed.data.owner) <= limits.ownerBytesMax);
     }),
     { numRuns: 300 },

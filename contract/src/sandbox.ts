@@ -131,19 +131,19 @@ export const createBodySchema = z.looseObject({
     max: limits.cpuMax,
   })
     .nullish()
-    .transform((cpu) => cpu ?? 2),
+    .transform((cpu) => cpu ?? undefined),
   memory_mb: tolerantInteger(
     `memory_mb must be a whole number from ${limits.memoryMbMin} to ${limits.memoryMbMax}`,
     { min: limits.memoryMbMin, max: limits.memoryMbMax },
   )
     .nullish()
-    .transform((memory) => memory ?? 1024),
+    .transform((memory) => memory ?? undefined),
   max_lifetime_s: tolerantInteger(
     `max_lifetime_s must be a whole number from 0 (unlimited) to ${limits.lifetimeSMax}`,
     { min: 0, max: limits.lifetimeSMax },
   )
     .nullish()
-    .transform((lifetime) => lifetime ?? 0),
+    .transform((lifetime) => lifetime ?? undefined),
   allow_net: allowNetSchema
     .nullish()
     .describe(
@@ -209,7 +209,15 @@ export const snapshotAnswerSchema = z.strictObject({
   pause_ms: z.number().describe('how long the sandbox stood still while its files were read'),
 });
 
-/** A create request after the edge has parsed it: every value checked and defaulted. */
+/** What a sandbox gets that asks for none, where the operator's ceilings allow it. */
+export const askedByDefault = { cpu: 2, memoryMb: 1_024, maxLifetimeS: 0 } as const;
+
+/** A create request after the edge has parsed it. What is undefined was left to the daemon. */
+export interface CreateWish
+  extends Omit<CreateRequest, 'cpu' | 'memoryMb' | 'maxLifetimeS'>,
+    Record<keyof typeof askedByDefault, number | undefined> {}
+
+/** A create request whose shares are granted. */
 export interface CreateRequest {
   readonly id: SandboxId;
   readonly owner: string;

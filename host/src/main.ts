@@ -80,6 +80,8 @@ async function serve({ config, explained }: LoadedConfig, log: Log): Promise<voi
       removeTree: (path) => launcher.removeTree(path),
       network,
       sandboxesMax: config.sandboxesMax,
+      ceilings: config.ceilings,
+      admission: config.admission,
       requiresLimits: config.requiresLimits,
       fixedLimits: {
         pidsMax: limits.sandboxPidsMax,

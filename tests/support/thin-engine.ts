@@ -97,6 +97,11 @@ export function thinEngine(parts: EngineParts = {}): Engine {
   return {
     health: () => Promise.resolve({ sandboxes: 1, modules: 1, baseReady: true }),
     problems: () => [],
+    room: () => ({
+      memory: { total: 0, available: 0, kept: 0, promised: 0, promised_max: null },
+      cpu: { total: 1, promised: 0, promised_max: null },
+      disk: { total: 0, available: 0, kept: 0, promised: 0, promised_max: null },
+    }),
     metrics: () => Promise.resolve([]),
     sandboxes: {
       create: (request) => Promise.resolve({ ...sandboxInfo(request.id), warnings: [...request.warnings] }),

@@ -50,6 +50,7 @@ async function showHost(
     printJson({
       running: info !== undefined,
       problems,
+      room: info?.room ?? null,
       host,
       codemode: executors,
       codemode_processes: { confined, detail },
@@ -57,6 +58,7 @@ async function showHost(
   else {
     printLine(info === undefined ? noDaemon : headOf(info));
     for (const { code, message } of problems) printLine(`${styled('red', code)}: ${visible(message)}`);
+    if (info !== undefined) printRoom(info.room);
     printLine('');
     printTable<Capability>(
       [
@@ -81,6 +83,25 @@ async function showHost(
     );
   }
   return lacking.length > 0 || problems.length > 0 ? exitCodes.failed : exitCodes.ok;
+}
+
+/** What creates are admitted against. */
+function printRoom({ memory, cpu, disk }: DaemonInfo['room']): void {
+  const gib = (bytes: number): string => (bytes / 1_073_741_824).toFixed(1);
+  const most = (max: number | null, shown: (value: number) => string): string =>
+    max === null ? '' : ` of ${shown(max)} at most`;
+  for (const [name, { total, available, kept, promised, promised_max: max }] of [
+    ['memory', memory],
+    ['disk', disk],
+  ] as const) {
+    printLine(
+      `${name}: ${gib(available)} of ${gib(total)} GiB available, ${gib(kept)} kept; ${gib(promised)} GiB promised to sandboxes${most(max, gib)}`,
+    );
+  }
+  const processors = most(cpu.promised_max, String);
+  printLine(
+    `processors: ${cpu.total}; ${Math.round(cpu.promised * 100) / 100} promised to sandboxes${processors}`,
+  );
 }
 
 const styles = { ok: 'green', weaker: 'yellow', missing: 'red' } as const satisfies Record<

@@ -18,6 +18,8 @@ const sandboxCreate = defineOperation({
   errors: [
     'sandbox_exists',
     'sandbox_limit',
+    'ceiling_exceeded',
+    'host_full',
     'module_not_found',
     'layer_corrupt',
     'limits_unenforceable',

@@ -46,6 +46,7 @@ const sandboxRestore = defineOperation({
     'snapshot_not_found',
     'layer_corrupt',
     'sandbox_busy',
+    'host_full',
     'disk_full',
     'launch_failed',
     'launcher_unavailable',

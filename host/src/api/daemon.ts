@@ -11,7 +11,7 @@ import type { HandlersOf } from '../http/router.ts';
 import { type MetricSources, metricsText } from './metrics.ts';
 
 /** What does not change while the daemon runs. */
-export type ConstantInfo = Omit<DaemonInfo, 'problems'>;
+export type ConstantInfo = Omit<DaemonInfo, 'problems' | 'room'>;
 
 export interface DaemonParts extends MetricSources {
   /** Secrets are masked by whoever made it. */
@@ -37,7 +37,7 @@ export function daemonHandlers(engine: Engine, parts: DaemonParts): HandlersOf<t
         ...(problems.length > 0 && { problems }),
       });
     },
-    'daemon.info': () => json({ ...parts.info(), problems: [...engine.problems()] }),
+    'daemon.info': () => json({ ...parts.info(), problems: [...engine.problems()], room: engine.room() }),
     metrics: async () => ({ type: 'text', contentType: metricsType, text: await metricsText(engine, parts) }),
     openapi: async () => {
       openapi ??= readFile(description, 'utf8');

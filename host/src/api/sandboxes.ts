@@ -2,7 +2,7 @@
 import { AppError } from '@squash/contract/errors';
 import { type ModuleName, moduleNameSchema } from '@squash/contract/ids';
 import type { sandboxOperations } from '@squash/contract/operations/sandboxes';
-import type { CreateRequest } from '@squash/contract/sandbox';
+import type { CreateWish } from '@squash/contract/sandbox';
 import type { Engine } from '../engine/engine.ts';
 import { empty, json } from '../http/reply.ts';
 import type { Handler, HandlersOf } from '../http/router.ts';
@@ -33,7 +33,7 @@ function creating(engine: Engine): Handler<(typeof sandboxOperations)['sandbox.c
       );
     }
     const layers = body.layers.length > 0 ? body.layers : [await baseLayer(engine)];
-    const request: CreateRequest = {
+    const wish: CreateWish = {
       id: body.id,
       owner: body.owner,
       task: body.task,
@@ -48,7 +48,7 @@ function creating(engine: Engine): Handler<(typeof sandboxOperations)['sandbox.c
       warnings: fieldWarnings(unknownFields, body),
     };
     try {
-      return json(await engine.sandboxes.create(request));
+      return json(await engine.sandboxes.create(wish));
     } catch (error) {
       throw await namingModule(error, engine, layers);
     }

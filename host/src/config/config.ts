@@ -17,6 +17,19 @@ export interface Config {
   readonly isStrictContentType: boolean;
   readonly sandboxesMax: number;
   readonly upperLimitBytes: number;
+  readonly ceilings: {
+    readonly cpuMax: number;
+    readonly memoryMbMax: number;
+    /** 0: none. */
+    readonly lifetimeSMax: number;
+  };
+  /** Percents of what the host has; 0: promises are not counted. */
+  readonly admission: {
+    readonly memoryReserveBytes: number;
+    readonly memoryPercentMax: number;
+    readonly cpuPercentMax: number;
+    readonly diskPercentMax: number;
+  };
   readonly requiresLimits: boolean;
   readonly upper: 'auto' | 'directory' | 'project' | 'image' | 'tmpfs';
   readonly overlay: 'auto' | 'kernel' | 'fuse';

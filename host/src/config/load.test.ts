@@ -68,6 +68,13 @@ test('loadConfig() has the documented defaults', async () => {
     isStrictContentType: false,
     sandboxesMax: 100,
     upperLimitBytes: 536_870_912,
+    ceilings: { cpuMax: 1024, memoryMbMax: 4_194_304, lifetimeSMax: 0 },
+    admission: {
+      memoryReserveBytes: 268_435_456,
+      memoryPercentMax: 0,
+      cpuPercentMax: 0,
+      diskPercentMax: 0,
+    },
     requiresLimits: false,
     upper: 'auto',
     overlay: 'auto',

@@ -217,6 +217,17 @@ function assemble(values: ReadonlyMap<string, SettingValue>, dataDir: string, cw
     isStrictContentType: flag('SQUASH_STRICT_CONTENT_TYPE'),
     sandboxesMax: number('SQUASH_MAX_SANDBOXES'),
     upperLimitBytes: number('SQUASH_UPPER_LIMIT_MB') * bytesPerMb,
+    ceilings: {
+      cpuMax: number('SQUASH_MAX_CPU'),
+      memoryMbMax: number('SQUASH_MAX_MEMORY_MB'),
+      lifetimeSMax: number('SQUASH_MAX_LIFETIME_S'),
+    },
+    admission: {
+      memoryReserveBytes: number('SQUASH_MEMORY_RESERVE_MB') * bytesPerMb,
+      memoryPercentMax: number('SQUASH_MEMORY_OVERCOMMIT'),
+      cpuPercentMax: number('SQUASH_CPU_OVERCOMMIT'),
+      diskPercentMax: number('SQUASH_DISK_OVERCOMMIT'),
+    },
     requiresLimits: flag('SQUASH_REQUIRE_LIMITS'),
     upper: choice<Config['upper']>('SQUASH_UPPER'),
     overlay: choice<Config['overlay']>('SQUASH_OVERLAY'),

@@ -68,6 +68,20 @@ export interface PackResult {
   readonly pauseUs: number;
 }
 
+export interface Stock {
+  readonly totalBytes: number;
+  readonly availableBytes: number;
+}
+
+/** What all sandboxes of this host share. */
+export interface HostRoom {
+  /** Of the host, or of the control group that Squash runs in where that has less. */
+  readonly memory: Stock;
+  readonly cpus: number;
+  /** Of the data directory's file system, of which `markBytes` are to stay free. */
+  readonly disk: Stock & { readonly markBytes: number };
+}
+
 export interface Driver {
   /** The name the API reports as `backend`. */
   readonly name: 'chroot';
@@ -77,6 +91,8 @@ export interface Driver {
   warnings(spec: Pick<StartSpec, 'limits' | 'upperKind'>): readonly DriverWarning[];
   /** What this host does not give now, to any sandbox. */
   problems(): readonly Problem[];
+  /** What the host has, and how much of it is to be had now. */
+  room(): HostRoom;
   /** Makes an empty upper of this generation. Idempotent: an upper that exists is kept. */
   createUpper(spec: Pick<StartSpec, 'id' | 'upperKind' | 'upperGeneration' | 'limits'>): Promise<void>;
   removeUpper(id: SandboxId, generation: number): Promise<void>;

@@ -2,7 +2,7 @@
  * The engine's face to the API: a noun each, whose methods are the operations. Requests are parsed already; failures are
  * `AppError`. `local-engine.ts` puts it together over driver, layer store, guest and store.
  */
-import type { Problem } from '@squash/contract/daemon';
+import type { Problem, Room } from '@squash/contract/daemon';
 import type { Metric } from '@squash/base/metric';
 import type { Modules } from './modules.ts';
 import type { Network } from './network.ts';
@@ -25,6 +25,8 @@ export interface Engine {
   health(): Promise<EngineHealth>;
   /** What does not work as it should for all sandboxes, now; empty when all is well. */
   problems(): readonly Problem[];
+  /** What the host has for sandboxes, and what of it is promised. */
+  room(): Room;
   /** Counters and gauges for `/metrics`. */
   metrics(): Promise<readonly Metric[]>;
 }

@@ -1,5 +1,5 @@
 /** Puts the engine together: what its nouns share, what an earlier daemon left, and the end. */
-import type { Problem } from '@squash/contract/daemon';
+import type { Problem, Room } from '@squash/contract/daemon';
 import { AppError } from '@squash/contract/errors';
 import { limits } from '@squash/contract/limits';
 import type { Clock } from '@squash/base/clock';
@@ -15,6 +15,8 @@ import type { SandboxNetwork } from '../sandbox/network.ts';
 import { OutputPace } from '../sandbox/output-pace.ts';
 import { recover } from '../sandbox/recover.ts';
 import { type FixedLimits, newCounters, type World } from '../sandbox/world.ts';
+import { Admission, type AdmissionRules } from './admission.ts';
+import type { Ceilings } from './ceilings.ts';
 import { engineMetrics } from './engine-metrics.ts';
 import type { Engine, EngineHealth } from './engine.ts';
 import { LocalModules } from './modules.ts';
@@ -34,6 +36,8 @@ export interface LocalEngineOptions {
   /** Removes a tree below the data directory, whatever hostile code put there. */
   readonly removeTree: (path: string) => Promise<void>;
   readonly sandboxesMax: number;
+  readonly ceilings: Ceilings;
+  readonly admission: AdmissionRules;
   readonly requiresLimits: boolean;
   readonly network: SandboxNetwork;
   readonly fixedLimits: FixedLimits;
@@ -42,6 +46,7 @@ export interface LocalEngineOptions {
 export class LocalEngine implements Engine, AsyncDisposable {
   readonly #world: World;
   readonly #residents = new Residents();
+  readonly #admission: Admission;
   readonly #unsubscribe: () => void;
   readonly sandboxes: LocalSandboxes;
   readonly processes: LocalProcesses;
@@ -53,15 +58,18 @@ export class LocalEngine implements Engine, AsyncDisposable {
     const world = worldOf(options);
     const residents = this.#residents;
     this.#world = world;
+    this.#admission = new Admission(world, residents, options.admission);
     this.modules = new LocalModules(world, residents);
     this.sandboxes = new LocalSandboxes({
       world,
       residents,
       modules: this.modules,
+      admission: this.#admission,
+      ceilings: options.ceilings,
       sandboxesMax: options.sandboxesMax,
     });
     this.processes = new LocalProcesses(world.store, residents);
-    this.snapshots = new LocalSnapshots(residents, this.modules);
+    this.snapshots = new LocalSnapshots(residents, this.modules, this.#admission);
     this.network = new LocalNetwork(world.network, residents);
     this.#unsubscribe = world.driver.onExit((ended) => residents.peek(ended.id)?.pidOneEnded(ended.instance));
   }
@@ -90,13 +98,19 @@ export class LocalEngine implements Engine, AsyncDisposable {
   problems(): readonly Problem[] {
     return [
       ...this.#world.driver.problems(),
+      ...this.#admission.problems(),
       ...this.#world.network.problems(),
       ...this.sandboxes.problems(),
     ];
   }
 
   async metrics(): Promise<readonly Metric[]> {
-    return engineMetrics(this.#world, this.#residents.all(), this.problems());
+    const metrics = engineMetrics(this.#world, this.#residents.all(), this.problems());
+    return [...metrics, ...this.#admission.metrics()];
+  }
+
+  room(): Room {
+    return this.#admission.room();
   }
 
   /** Leaves sandboxes and commands running. Waits for operations in progress and for files being written. */

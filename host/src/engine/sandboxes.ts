@@ -1,23 +1,24 @@
 /**
  * Sandboxes themselves: create, look at, destroy, and the end of their lifetime.
  *
- * The number of sandboxes is limited by what is here and the reservations: one thread, so checking and taking a place
- * is one step.
+ * What is here and what is on its way count for every limit: one thread, so checking and taking a place is one step.
  */
 import type { Problem } from '@squash/contract/daemon';
 import { AppError } from '@squash/contract/errors';
 import type { SandboxId } from '@squash/contract/ids';
-import type { CreateRequest, SandboxInfo } from '@squash/contract/sandbox';
+import type { CreateRequest, CreateWish, SandboxInfo } from '@squash/contract/sandbox';
 import { createSandbox } from '../sandbox/create.ts';
 import { Reaper } from '../sandbox/reaper.ts';
 import type { World } from '../sandbox/world.ts';
+import type { Admission } from './admission.ts';
+import { type Ceilings, granted } from './ceilings.ts';
 import type { LocalModules } from './modules.ts';
 import { Removals } from './removals.ts';
 import type { Residents } from './residents.ts';
 
 export interface Sandboxes {
   /** Resolves when it takes commands. */
-  create(request: CreateRequest): Promise<SandboxInfo>;
+  create(wish: CreateWish): Promise<SandboxInfo>;
   /** Sorted by id. */
   list(): readonly SandboxInfo[];
   get(id: SandboxId): SandboxInfo;
@@ -29,6 +30,8 @@ export interface SandboxesOptions {
   readonly world: World;
   readonly residents: Residents;
   readonly modules: LocalModules;
+  readonly admission: Admission;
+  readonly ceilings: Ceilings;
   readonly sandboxesMax: number;
 }
 
@@ -36,8 +39,7 @@ export class LocalSandboxes implements Sandboxes, Disposable {
   readonly #options: SandboxesOptions;
   readonly #world: World;
   readonly #residents: Residents;
-  /** Ids of creates that have no row yet. */
-  readonly #reserved = new Set<SandboxId>();
+  readonly #admission: Admission;
   readonly #removals: Removals;
   readonly #reaper: Reaper;
 
@@ -45,6 +47,7 @@ export class LocalSandboxes implements Sandboxes, Disposable {
     this.#options = options;
     this.#world = options.world;
     this.#residents = options.residents;
+    this.#admission = options.admission;
     this.#removals = new Removals(options);
     this.#reaper = new Reaper({
       nowMs: () => this.#world.clock.monoMs(),
@@ -59,12 +62,16 @@ export class LocalSandboxes implements Sandboxes, Disposable {
     this.#reaper.look();
   }
 
-  async create(request: CreateRequest): Promise<SandboxInfo> {
-    const { id } = request;
-    this.#reserve(id);
+  async create(wish: CreateWish): Promise<SandboxInfo> {
+    const { id } = wish;
+    const request = granted(wish, this.#options.ceilings);
+    this.#reserve(request);
     try {
       if (this.#world.files.exists(this.#world.files.directory(id))) throw strangerError(id);
-      const sandbox = await createSandbox(this.#world, request, (made) => this.#residents.add(made));
+      const sandbox = await createSandbox(this.#world, request, (made) => {
+        this.#residents.add(made);
+        this.#admission.release(id);
+      });
       this.#reaper.look();
       return sandbox.info();
     } catch (error) {
@@ -75,7 +82,7 @@ export class LocalSandboxes implements Sandboxes, Disposable {
         this.#removals.later(made, error);
       throw error;
     } finally {
-      this.#reserved.delete(id);
+      this.#admission.release(id);
     }
   }
 
@@ -108,18 +115,19 @@ export class LocalSandboxes implements Sandboxes, Disposable {
     this.#removals[Symbol.dispose]();
   }
 
-  #reserve(id: SandboxId): void {
-    if (this.#residents.peek(id) !== undefined || this.#reserved.has(id)) {
+  #reserve(request: CreateRequest): void {
+    const { id } = request;
+    if (this.#admission.has(id)) {
       throw new AppError('sandbox_exists', `Cannot create sandbox "${id}": it exists`);
     }
     const { sandboxesMax } = this.#options;
-    if (this.#residents.count + this.#reserved.size >= sandboxesMax) {
+    if (this.#admission.count >= sandboxesMax) {
       throw new AppError(
         'sandbox_limit',
         `Cannot create sandbox "${id}": there are ${sandboxesMax}, the most SQUASH_MAX_SANDBOXES allows`,
       );
     }
-    this.#reserved.add(id);
+    this.#admission.reserve(request);
   }
 
   #reap(id: SandboxId): void {

@@ -11,6 +11,7 @@ import {
   removeSnapshot,
   takeInSnapshot,
 } from '../sandbox/snapshots.ts';
+import type { Admission } from './admission.ts';
 import type { LocalModules } from './modules.ts';
 import type { Residents } from './residents.ts';
 
@@ -31,18 +32,24 @@ export interface Snapshots {
 export class LocalSnapshots implements Snapshots {
   readonly #residents: Residents;
   readonly #modules: LocalModules;
+  readonly #admission: Admission;
 
-  constructor(residents: Residents, modules: LocalModules) {
+  constructor(residents: Residents, modules: LocalModules, admission: Admission) {
     this.#residents = residents;
     this.#modules = modules;
+    this.#admission = admission;
   }
 
   take(id: SandboxId, label?: SnapshotLabel): Promise<Taken> {
-    return this.#residents.operate(id, (sandbox) => snapshot(sandbox, label));
+    return this.#residents.operate(id, async (sandbox) => {
+      this.#admission.checkAgain('take a snapshot of', sandbox);
+      return snapshot(sandbox, label);
+    });
   }
 
   restore(id: SandboxId, label: SnapshotLabel): Promise<SandboxInfo> {
     return this.#residents.operate(id, async (sandbox) => {
+      this.#admission.checkAgain('restore', sandbox);
       await restore(sandbox, label);
       return sandbox.info();
     });

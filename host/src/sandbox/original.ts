@@ -9,7 +9,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { AppError } from '@squash/contract/errors';
 import { type SandboxId, sandboxIdSchema, snapshotLabelSchema } from '@squash/contract/ids';
-import { createBodySchema, type Warning } from '@squash/contract/sandbox';
+import { askedByDefault, createBodySchema, type Warning } from '@squash/contract/sandbox';
 import { errorText } from '@squash/base/bug';
 import type { LayerRef, SandboxRow } from '#store/rows.ts';
 import { isOriginals } from '#store/sandbox-file.ts';
@@ -71,9 +71,10 @@ async function rowOf(
     owner,
     task,
     layers,
-    cpu,
-    memoryMb: memory_mb,
-    maxLifetimeS: max_lifetime_s,
+    // The operator's ceilings are for what is asked for from now on.
+    cpu: cpu ?? askedByDefault.cpu,
+    memoryMb: memory_mb ?? askedByDefault.memoryMb,
+    maxLifetimeS: max_lifetime_s ?? askedByDefault.maxLifetimeS,
     allowNet: allow_net ?? undefined,
     policy: undefined,
     secrets: 'all',
@@ -94,7 +95,7 @@ async function rowOf(
     layers: refs,
     trust: null,
     // A lifetime counts from now: what was over while nobody looked would be gone before anybody could.
-    createdMs: Number.isNaN(created) || max_lifetime_s > 0 ? draft.createdMs : created,
+    createdMs: Number.isNaN(created) || draft.maxLifetimeS > 0 ? draft.createdMs : created,
     activeSnapshot: await activeSnapshot(world, id),
     phase: 'ready',
   };

@@ -1,7 +1,6 @@
 /** Whether the data directory's file system is at or below the mark under which image uppers get no more room. */
-import { statfsSync } from 'node:fs';
 import type { Problem } from '@squash/contract/daemon';
-import { lowWater } from '@squash/contract/guest';
+import { diskRoom } from './host-room.ts';
 
 const mib = 1_048_576;
 
@@ -10,24 +9,19 @@ const mib = 1_048_576;
  * @param isShort an image gets no more room: what is left is owed to what was accepted already
  */
 export function diskProblem(dataDir: string, isShort: boolean): Problem | undefined {
-  let facts: ReturnType<typeof statfsSync>;
+  let disk: ReturnType<typeof diskRoom>;
   try {
-    facts = statfsSync(dataDir);
+    disk = diskRoom(dataDir);
   } catch {
     // Its other users say what is wrong with it.
     return undefined;
   }
-  const total = facts.blocks * facts.bsize;
-  const free = facts.bavail * facts.bsize;
-  const mark = Math.min(
-    Math.max((total * lowWater.percent) / 100, lowWater.mibMin * mib),
-    lowWater.mibMax * mib,
-  );
-  if (free >= mark && !isShort) return undefined;
+  const { availableBytes, markBytes } = disk;
+  if (availableBytes >= markBytes && !isShort) return undefined;
   return {
     code: 'disk_low',
     message:
-      `the file system of "${dataDir}" has ${Math.floor(free / mib)} MiB left, and ${Math.ceil(mark / mib)} MiB are to stay free: ` +
+      `the file system of "${dataDir}" has ${Math.floor(availableBytes / mib)} MiB left, and ${Math.ceil(markBytes / mib)} MiB are to stay free: ` +
       'sandboxes can not write more until there is room: remove sandboxes, snapshots or modules',
   };
 }

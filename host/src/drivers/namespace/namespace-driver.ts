@@ -18,6 +18,7 @@ import type { LaunchClient, LaunchUpper, LaunchWatch } from '../../launch/launch
 import type {
   Driver,
   DriverWarning,
+  HostRoom,
   PackResult,
   RunningSandbox,
   SandboxStats,
@@ -27,6 +28,7 @@ import type {
 } from '../driver.ts';
 import { hostsFile, resolvConf } from './etc-files.ts';
 import { diskProblem } from './disk-problem.ts';
+import { HostRoomMeter } from './host-room.ts';
 import { chooseUpperKind, hasNetwork, unenforced } from './host-limits.ts';
 
 export interface NamespaceDriverOptions {
@@ -51,6 +53,7 @@ export class NamespaceDriver implements Driver, Disposable {
   readonly upperKind: UpperKind;
   readonly #options: NamespaceDriverOptions;
   readonly #sockets: SocketDirectory;
+  readonly #meter: HostRoomMeter;
   readonly #listeners = new Set<(ended: RunningSandbox) => void>();
   readonly #watch: LaunchWatch;
   /** What ran when the launcher was last asked: a gap in the events is closed by comparing with it. */
@@ -62,6 +65,7 @@ export class NamespaceDriver implements Driver, Disposable {
     this.#options = options;
     this.upperKind = chooseUpperKind(options.upper, options.capabilities);
     this.#sockets = new SocketDirectory(options.runDir);
+    this.#meter = new HostRoomMeter(options.dataDir);
     this.#watch = options.launcher.watch(
       (change, { name, instance }) => {
         if (change === 'ended') this.#ended({ id: name, instance });
@@ -83,6 +87,10 @@ export class NamespaceDriver implements Driver, Disposable {
   problems(): readonly Problem[] {
     const lowDisk = diskProblem(this.#options.dataDir, this.#short.size > 0);
     return [this.#launcherProblem(), lowDisk].filter((problem) => problem !== undefined);
+  }
+
+  room(): HostRoom {
+    return this.#meter.read();
   }
 
   async createUpper(spec: Pick<StartSpec, 'id' | 'upperKind' | 'upperGeneration' | 'limits'>): Promise<void> {
@@ -193,6 +201,7 @@ export class NamespaceDriver implements Driver, Disposable {
 
   [Symbol.dispose](): void {
     this.#sockets[Symbol.dispose]();
+    this.#meter[Symbol.dispose]();
   }
 
   /** The kind a sandbox was made with, which a later configuration does not change. */

@@ -1,0 +1,43 @@
+/**
+ * The operator's ceilings: what one sandbox may ask for. More is refused; whoever asks for nothing gets the usual share,
+ * or the ceiling where that is less, so that requests without numbers go on working under any ceiling.
+ */
+import { AppError } from '@squash/contract/errors';
+import { askedByDefault, type CreateRequest, type CreateWish } from '@squash/contract/sandbox';
+
+export interface Ceilings {
+  readonly cpuMax: number;
+  readonly memoryMbMax: number;
+  /** 0: none. */
+  readonly lifetimeSMax: number;
+}
+
+/** @throws ceiling_exceeded */
+export function granted(wish: CreateWish, ceilings: Ceilings): CreateRequest {
+  const { cpuMax, memoryMbMax, lifetimeSMax } = ceilings;
+  const check = (field: string, asked: number | undefined, most: readonly [string, number]): void => {
+    const [setting, max] = most;
+    if (asked === undefined || asked <= max) return;
+    throw exceeded(wish, `${field} is ${asked}, and ${setting} allows ${max}`);
+  };
+  check('cpu', wish.cpu, ['SQUASH_MAX_CPU', cpuMax]);
+  check('memory_mb', wish.memoryMb, ['SQUASH_MAX_MEMORY_MB', memoryMbMax]);
+  if (lifetimeSMax > 0) {
+    check('max_lifetime_s', wish.maxLifetimeS, ['SQUASH_MAX_LIFETIME_S', lifetimeSMax]);
+    if (wish.maxLifetimeS === 0)
+      throw exceeded(
+        wish,
+        `max_lifetime_s is 0 (unlimited), and SQUASH_MAX_LIFETIME_S allows ${lifetimeSMax}`,
+      );
+  }
+  return {
+    ...wish,
+    cpu: wish.cpu ?? Math.min(askedByDefault.cpu, cpuMax),
+    memoryMb: wish.memoryMb ?? Math.min(askedByDefault.memoryMb, memoryMbMax),
+    maxLifetimeS: wish.maxLifetimeS ?? (lifetimeSMax === 0 ? askedByDefault.maxLifetimeS : lifetimeSMax),
+  };
+}
+
+function exceeded({ id }: CreateWish, why: string): AppError {
+  return new AppError('ceiling_exceeded', `Cannot create sandbox "${id}": ${why}`);
+}
