@@ -100,7 +100,10 @@ export class FrameConnection implements Disposable {
   endWith(frame: Uint8Array): void {
     if (this.#isOver) return;
     this.#isOver = true;
-    this.#stream.end(frame, () => this.#stream.destroy());
+    this.#stream.write(frame);
+    // Nearly always the kernel has it now. A stream that is ended and closed before it has finished makes an error.
+    if (this.#stream.writableLength === 0) this.#stream.destroy();
+    else this.#stream.end(() => this.#stream.destroy());
   }
 
   /** The stream with what came behind the last frame, for a protocol without frames. */

@@ -73,7 +73,7 @@ export async function askLauncher(
  * Reads by events: iterating the socket would end with an `AbortError` and its stack trace for every answer, a tenth
  * of a millisecond that a burst of creates pays some hundred times.
  */
-function readAnswer(socket: Socket): Promise<LaunchAnswer> {
+async function readAnswer(socket: Socket): Promise<LaunchAnswer> {
   const decoder = new FrameDecoder();
   const entries: FieldReader[] = [];
   const { promise, resolve, reject } = Promise.withResolvers<LaunchAnswer>();
@@ -97,7 +97,12 @@ function readAnswer(socket: Socket): Promise<LaunchAnswer> {
   const gone = (): void =>
     reject(new Failure('hung_up', 'squash-launch closed the connection without an answer'));
   socket.once('error', reject).once('end', gone).once('close', gone);
-  return promise;
+  try {
+    return await promise;
+  } finally {
+    // Each connection closes: an error with its stack trace is made only where the answer is missing.
+    socket.off('end', gone).off('close', gone);
+  }
 }
 
 function refusal(fields: readonly Field[]): AppError {

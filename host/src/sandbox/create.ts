@@ -5,6 +5,7 @@
  * ends anything and deletes it last. So after a crash every directory has a row that says what it is: half a
  * create is undone, half a destroy is completed, and a directory without a row is none of ours to remove.
  */
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { AppError } from '@squash/contract/errors';
 import type { CreateRequest } from '@squash/contract/sandbox';
 import { faultPoint } from '#sandbox/fault.ts';
@@ -112,7 +113,7 @@ async function bringUp(sandbox: Sandbox, { ownSecrets }: CreateRequest): Promise
     const [running] = await Promise.all([
       world.driver.start({ ...startSpec(row, trees), makesUpper: true }),
       // Its rules hold before its first command may run.
-      world.network.apply(row.id),
+      startAsked().then(() => world.network.apply(row.id)),
     ]);
     faultPoint('create.started');
     sandbox.started(running);
@@ -126,6 +127,12 @@ async function bringUp(sandbox: Sandbox, { ownSecrets }: CreateRequest): Promise
     }
     throw error;
   }
+}
+
+/** The driver connects in one turn of the event loop and asks in the next: the start goes on while rules are put together. */
+async function startAsked(): Promise<void> {
+  await nextTurn();
+  await nextTurn();
 }
 
 /**
