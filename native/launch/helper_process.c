@@ -27,7 +27,6 @@
 #include "launch/file.h"
 #include "launch/helper.h"
 #include "launch/helper_verbs.h"
-#include "launch/host_filter.h"
 #include "launch/ids.h"
 #include "launch/message.h"
 #include "launch/oom.h"
@@ -202,7 +201,7 @@ static _Noreturn void helper_main(const struct helper *helper) {
   cgroup_place_launcher(groups, 0);
   (void)oom_spare(0, OOM_HELPER);
   struct fault fault;
-  if (host_filter_load(HOST_FILTER_HELPER, &fault) != 0) _exit(1);
+  if (helper_filter_load(&fault) != 0) _exit(1);
   serve_by_children(helper);
   cgroup_dissolve(groups);
   _exit(0);

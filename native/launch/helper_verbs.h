@@ -45,5 +45,7 @@ int helper_member_join(const struct cgroup_setup *groups, int pidfd, struct faul
 int helper_member_fuse(int pidfd, struct fault *fault);
 int helper_project_set(int upper, const struct helper_request *request, struct fault *fault);
 void helper_project_ability(int data_fd, struct helper_abilities *abilities);
+/* For the rest of its life, its children's and mkfs's. */
+int helper_filter_load(struct fault *fault);
 
 #endif

@@ -19,8 +19,7 @@
 #define OWN_ARCHITECTURE AUDIT_ARCH_AARCH64
 #endif
 
-enum { ALL = HOST_FILTER_LAUNCHER | HOST_FILTER_HELPER | HOST_FILTER_NODE, NODE = HOST_FILTER_NODE };
-enum { HELPER_AND_NODE = HOST_FILTER_HELPER | HOST_FILTER_NODE, HELPER = HOST_FILTER_HELPER };
+enum { ALL = HOST_FILTER_LAUNCHER | HOST_FILTER_NODE, NODE = HOST_FILTER_NODE };
 
 static const struct {
   uint32_t number;
@@ -34,15 +33,14 @@ static const struct {
 #ifdef __x86_64__
     {__NR_iopl, ALL}, {__NR_ioperm, ALL},
 #endif
-    {__NR_ptrace, HELPER_AND_NODE}, {__NR_process_vm_readv, HELPER_AND_NODE}, {__NR_process_vm_writev, HELPER_AND_NODE},
-    {438 /* pidfd_getfd */, HELPER_AND_NODE}, {__NR_kcmp, HELPER_AND_NODE}, {__NR_unshare, HELPER_AND_NODE},
-    {__NR_mount, HELPER_AND_NODE}, {__NR_umount2, HELPER_AND_NODE}, {__NR_pivot_root, HELPER_AND_NODE},
-    {__NR_chroot, HELPER_AND_NODE}, {428 /* open_tree */, HELPER_AND_NODE}, {429 /* move_mount */, HELPER_AND_NODE},
-    {442 /* mount_setattr */, HELPER_AND_NODE}, {433 /* fspick */, HELPER_AND_NODE},
-    {__NR_sethostname, HELPER_AND_NODE}, {__NR_setdomainname, HELPER_AND_NODE},
+    {__NR_ptrace, NODE}, {__NR_process_vm_readv, NODE}, {__NR_process_vm_writev, NODE},
+    {438 /* pidfd_getfd */, NODE}, {__NR_kcmp, NODE}, {__NR_unshare, NODE},
+    {__NR_mount, NODE}, {__NR_umount2, NODE}, {__NR_pivot_root, NODE},
+    {__NR_chroot, NODE}, {428 /* open_tree */, NODE}, {429 /* move_mount */, NODE},
+    {442 /* mount_setattr */, NODE}, {433 /* fspick */, NODE},
+    {__NR_sethostname, NODE}, {__NR_setdomainname, NODE},
     {__NR_setns, NODE}, {430 /* fsopen */, NODE}, {431 /* fsconfig */, NODE}, {432 /* fsmount */, NODE},
     {443 /* quotactl_fd */, NODE}, {__NR_name_to_handle_at, NODE},
-    {__NR_socket, HELPER}, {__NR_connect, HELPER}, {__NR_bind, HELPER},
 };
 enum { REFUSED = sizeof refused / sizeof refused[0] };
 

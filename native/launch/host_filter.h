@@ -1,6 +1,6 @@
 /*
  * What Squash's own processes on the host never ask of the kernel, refused: a hijacked one then reaches less of it. A deny
- * list, unlike the sandboxes' filter: Node and the tools that are started may use whatever else comes up. Inherited by
+ * list, unlike the filters of sandboxes and of the privileged helper: Node and the tools that are started may use whatever else comes up. Inherited by
  * all that they start.
  */
 #ifndef SQUASH_LAUNCH_HOST_FILTER_H
@@ -9,8 +9,7 @@
 
 enum host_filter {
   HOST_FILTER_LAUNCHER = 1, /* makes namespaces and mounts; sandboxes inherit it, whose own filter refuses these as well */
-  HOST_FILTER_HELPER = 2,   /* mounts images, joins a namespace, has no business with networks */
-  HOST_FILTER_NODE = 4,     /* daemon and egress process: none of it */
+  HOST_FILTER_NODE = 2,     /* daemon and egress process: none of it */
 };
 
 /* For the rest of the process's life, and for good: no new privileges by set-uid files either, except for the launcher,

@@ -46,6 +46,9 @@ struct scene {
   pid_t pids[3];
 };
 
+/* How often each verb was carried out. */
+static unsigned carried_out[HELPER_GRANT_IMAGE + 1];
+
 static unsigned pick(unsigned count) { return (unsigned)rand() % count; }
 
 static void put_file(int directory, const char *name, uid_t owner) {
@@ -117,6 +120,7 @@ static void check_victims(const struct scene *scene, const char *what) {
 static void check_answer(const struct scene *scene, const struct helper_request *request, int process, int result) {
   struct statfs status;
   const char *name = request->path;
+  if ((unsigned)request->verb <= HELPER_GRANT_IMAGE) carried_out[request->verb]++;
   bool is_ours = strcmp(name, "1.img") == 0 || strcmp(name, "u/1.img") == 0 || strcmp(name, "u/2.img") == 0;
   switch ((int)request->verb) {
     case HELPER_CREATE_IMAGE: /* A name that is there is kept, whatever it is: it can't be used. */
@@ -219,6 +223,10 @@ int main(void) {
   for (int i = 0; i < ROUNDS; i++) attack(&scene);
   struct helper_abilities abilities;
   CHECK_NAMED(helper_abilities(scene.helper, &abilities, &fault) == 0, "the helper still answers");
+  /* Its filter leaves it what it is there for. */
+  CHECK(carried_out[HELPER_CREATE_IMAGE] > 0 && carried_out[HELPER_MAKE_DEVICES] > 0 && carried_out[HELPER_JOIN_GROUP] > 0);
+  if (abilities.has_images) CHECK(carried_out[HELPER_ATTACH_IMAGE] > 0);
+  if (access("/dev/fuse", F_OK) == 0) CHECK(carried_out[HELPER_OPEN_FUSE] > 0);
   end(&scene);
   return check_summary();
 }
