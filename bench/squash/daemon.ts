@@ -66,7 +66,7 @@ export async function startSquash(place: DaemonPlace, stack: AsyncDisposableStac
     client,
     layers,
     env,
-    daemonPid: daemon.pid ?? 0,
+    daemonPid: await keptBy(daemon.pid ?? 0),
     launcherPid: await launcherOf(place.dataDir),
     nextId,
     createOnStack: async (onto) => {
@@ -121,6 +121,12 @@ async function stopSquash(daemon: ChildProcess, squash: string, env: NodeJS.Proc
 }
 
 /** The launcher says in its title whose it is; behind the title there may be remains of longer words. */
+/** The daemon is the child of what `squash serve` became. */
+async function keptBy(keeper: number): Promise<number> {
+  const [child = ''] = (await readFile(`/proc/${keeper}/task/${keeper}/children`, 'utf8')).split(' ');
+  return Number(child);
+}
+
 async function launcherOf(dataDir: string): Promise<number> {
   for (const entry of await readdir('/proc')) {
     if (!/^\d+$/.test(entry)) continue;

@@ -9,6 +9,7 @@ export const problemSchema = z.strictObject({
     'memory_low',
     'launcher_unavailable',
     'launcher_outdated',
+    'helper_unavailable',
     'egress_unavailable',
     'policy_pending',
     'removal_pending',

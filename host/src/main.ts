@@ -38,9 +38,12 @@ import { Reserve } from './store/reserve.ts';
 /** Exit codes of sysexits.h: a service manager does not start again what can't work. */
 const exitConfig = 78;
 const exitSoftware = 70;
+/** What `squash-launch keep` starts again: everything that the namespaces hang on is made anew. */
+const exitAgain = 75;
 const { version } = packageJson;
 
-async function serve({ config, explained }: LoadedConfig, log: Log): Promise<void> {
+/** The exit code. */
+async function serve({ config, explained }: LoadedConfig, log: Log): Promise<number> {
   const started = new Date(systemClock.wallMs()).toISOString();
   const stopping = stopSignal(log);
   await using stack = new AsyncDisposableStack();
@@ -109,7 +112,19 @@ async function serve({ config, explained }: LoadedConfig, log: Log): Promise<voi
   reserve.keep();
   sayUnknownOwners(ownerRow, log);
   await sayFirstLayer(engine, log);
-  log.info('daemon.stopping', { signal: await stopping });
+  const signal = await Promise.race([stopping, driver.launcherGone]);
+  if (signal === undefined) leave(log);
+  log.info('daemon.stopping', { signal });
+  return 0;
+}
+
+/**
+ * The launcher has ended, so this daemon's namespaces can make no sandbox any more. State is made to survive a death at
+ * any point, and what open requests wait for is gone.
+ */
+function leave(log: Log): never {
+  log.error('daemon.launcher_gone', { remedy: 'the daemon starts again with another launcher' });
+  process.exit(exitAgain);
 }
 
 /** A start that failed leaves nothing running that it alone had needed: a launcher without a sandbox is this start's. */
@@ -178,17 +193,21 @@ async function sayFirstLayer(engine: LocalEngine, log: Log): Promise<void> {
   });
 }
 
+/** One signal to a whole group of processes comes twice: from its sender, and passed on by the keeper. */
+const sameSignalMs = 100;
+
 /** The first SIGTERM or SIGINT; a second one ends the process at once, which loses nothing but open requests. */
 function stopSignal(log: Log): Promise<string> {
   return new Promise((resolve) => {
-    let isSecond = false;
+    let firstMs: number | undefined;
     for (const name of ['SIGTERM', 'SIGINT'] as const) {
       process.on(name, () => {
-        if (isSecond) {
+        const nowMs = systemClock.monoMs();
+        if (firstMs !== undefined && nowMs - firstMs > sameSignalMs) {
           log.warn('daemon.forced', { signal: name });
           process.exit(128 + (name === 'SIGINT' ? 2 : 15));
         }
-        isSecond = true;
+        firstMs ??= nowMs;
         resolve(name);
       });
     }
@@ -241,7 +260,7 @@ async function main(): Promise<number> {
     if (process.argv[2] === 'repair') await repair(loaded.config);
     else {
       startAgainCompiled();
-      await serve(loaded, log);
+      return await serve(loaded, log);
     }
     return 0;
   } catch (error) {
@@ -252,6 +271,7 @@ async function main(): Promise<number> {
     } else {
       log.error('daemon.failed', { error });
     }
+    if (error instanceof AppError && error.code === 'launcher_unavailable') return exitAgain;
     return error instanceof AppError ? exitConfig : exitSoftware;
   }
 }

@@ -1,8 +1,9 @@
 /**
  * `squash serve`, stage one: still outside, with the rights of whoever called. Reads the configuration, makes the
- * data directory, and becomes `squash-launch enter`, which joins or makes the namespaces and becomes the daemon.
+ * data directory, and becomes `squash-launch keep`, whose child joins or makes the namespaces and becomes the daemon.
  *
- * The process id stays the same through all of it, so a service manager watches the right process.
+ * The process id stays the same, so a service manager watches the right process: it passes signals on, and ends as the
+ * daemon does.
  */
 import { accessSync, constants, existsSync, lstatSync, mkdirSync, readdirSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -21,13 +22,17 @@ const memoryFlags = ['--max-semi-space-size=2', '--expose-gc'];
 /** Nobody gets a debugger into the daemon by a signal. */
 const noInspector = '--disable-sigusr1';
 
-/** The words that run `command` inside the daemon's namespaces. */
+/**
+ * The words that run `command` inside the daemon's namespaces: with `keep` as a child that is started again where it
+ * asks for it, else in place of whoever runs them.
+ */
 export function enterCommand(
   place: { readonly dataDir: string; readonly runDir: string },
   command: readonly string[],
+  verb: 'enter' | 'keep' = 'enter',
 ): { readonly program: string; readonly words: readonly string[] } {
   const program = launchProgram;
-  const words = [program, 'enter', '--data', place.dataDir, '--run', place.runDir, '--app', projectDir];
+  const words = [program, verb, '--data', place.dataDir, '--run', place.runDir, '--app', projectDir];
   return { program, words: [...words, '--filter', 'node', '--', ...command] };
 }
 
@@ -166,7 +171,8 @@ function serve(): void {
   const config = loadConfig(process.env, process.cwd());
   makeStateDirectories(config);
   const main = fileURLToPath(new URL('./main.ts', import.meta.url));
-  const { program, words } = enterCommand(config, [process.execPath, noInspector, ...memoryFlags, main]);
+  const daemon = [process.execPath, noInspector, ...memoryFlags, main];
+  const { program, words } = enterCommand(config, daemon, 'keep');
   const env: Record<string, string> = {
     ...pinnedSettings(process.env, process.cwd()),
     ...pinnedEnvironment(config),

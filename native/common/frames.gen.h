@@ -67,6 +67,7 @@ enum frame_type {
   FRAME_STREAM_OUT = 0x51,
   FRAME_GROUP_JOIN = 0x52,
   FRAME_IMAGE_MERGE = 0x53,
+  FRAME_HELPER_ATTACH = 0x54,
   FRAME_RELAY_HELLO = 0x60,
   FRAME_RELAY_STREAM = 0x61,
   FRAME_CONNECTION_OPEN = 0x62,
@@ -223,6 +224,7 @@ static inline bool frame_type_is_known(unsigned value) {
     case FRAME_STREAM_OUT:
     case FRAME_GROUP_JOIN:
     case FRAME_IMAGE_MERGE:
+    case FRAME_HELPER_ATTACH:
     case FRAME_RELAY_HELLO:
     case FRAME_RELAY_STREAM:
     case FRAME_CONNECTION_OPEN:

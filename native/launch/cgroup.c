@@ -23,19 +23,23 @@ void cgroup_base_name(const char *data, char *name, size_t size) {
   snprintf(name, size, "squash-%016llx", (unsigned long long)hash);
 }
 
-void cgroup_prepare(struct cgroup_setup *setup, const char *data) {
+static void prepare(struct cgroup_setup *setup, const char *data, bool is_new) {
   char path[PATH_MAX];
   *setup = (struct cgroup_setup){.version = 0};
   setup->origin = -1;
   for (int i = 0; i < CGROUP_CONTROLLERS; i++) setup->base[i] = -1;
   cgroup_base_name(data, setup->name, sizeof setup->name);
   bool is_first = cgroup_mount_point("memory", path, sizeof path) || cgroup_mount_point("pids", path, sizeof path);
-  if ((is_first ? &cgroup_v1 : &cgroup_v2)->prepare(setup, setup->name)) {
+  if ((is_first ? &cgroup_v1 : &cgroup_v2)->prepare(setup, setup->name, is_new)) {
     setup->version = is_first ? 1 : 2;
   } else {
     cgroup_setup_close(setup);
   }
 }
+
+void cgroup_prepare(struct cgroup_setup *setup, const char *data) { prepare(setup, data, true); }
+
+void cgroup_find(struct cgroup_setup *setup, const char *data) { prepare(setup, data, false); }
 
 void cgroup_place_launcher(const struct cgroup_setup *setup, pid_t pid) {
   if (setup->version != 2) return;

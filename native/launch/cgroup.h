@@ -22,6 +22,8 @@
 #define CGROUP_EGRESS "egress"
 
 void cgroup_prepare(struct cgroup_setup *setup, const char *data);
+/* What a living launcher's sandboxes stand in, as it is. */
+void cgroup_find(struct cgroup_setup *setup, const char *data);
 /* Version 2: the launcher's leaf, out of the service manager's group. `pid` 0 is the caller. */
 void cgroup_place_launcher(const struct cgroup_setup *setup, pid_t pid);
 /* Removes the data directory's group with all below it. Nothing runs there any more but the caller, which leaves. */

@@ -28,23 +28,23 @@ static const char *const controllers[CGROUP_CONTROLLERS] = {
     [CGROUP_PIDS] = "pids",     [CGROUP_FREEZER] = "freezer",
 };
 
-static int base_open(const char *controller, const char *base_name) {
+static int base_open(const char *controller, const char *base_name, bool is_new) {
   char path[PATH_MAX];
   if (!cgroup_mount_point(controller, path, sizeof path)) return -1;
   cleanup_fd hierarchy = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (hierarchy < 0) return -1;
-  if (mkdirat(hierarchy, base_name, 0755) != 0 && errno != EEXIST) return -1;
+  if (is_new && mkdirat(hierarchy, base_name, 0755) != 0 && errno != EEXIST) return -1;
   cleanup_fd base = openat(hierarchy, base_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (base < 0) return -1;
+  if (base < 0 || !is_new) return take_fd(&base);
   cgroup_sweep(base);
   return cgroup_give_away(base) == 0 ? take_fd(&base) : -1;
 }
 
-static bool prepare_v1(struct cgroup_setup *setup, const char *base_name) {
+static bool prepare_v1(struct cgroup_setup *setup, const char *base_name, bool is_new) {
   bool has_any = false;
   /* The freezer, which is the last, first: what a dead launcher left frozen can't die in the other hierarchies. */
   for (int i = CGROUP_CONTROLLERS - 1; i >= 0; i--) {
-    setup->base[i] = base_open(controllers[i], base_name);
+    setup->base[i] = base_open(controllers[i], base_name, is_new);
     setup->has[i] = setup->base[i] >= 0;
     has_any |= setup->has[i];
   }

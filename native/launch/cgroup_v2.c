@@ -74,7 +74,16 @@ static int own_group(const char *mount_point) {
   return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
-static bool prepare_v2(struct cgroup_setup *setup, const char *base_name) {
+/* Empties what a dead launcher left, and makes the group the daemon's. */
+static bool furnish(int base) {
+  cgroup_sweep(base);
+  enable_controllers(base);
+  if (mkdirat(base, "launcher", 0755) != 0 && errno != EEXIST) return false;
+  cleanup_fd launcher = openat(base, "launcher", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  return launcher >= 0 && cgroup_give_away(base) == 0 && cgroup_give_away(launcher) == 0;
+}
+
+static bool prepare_v2(struct cgroup_setup *setup, const char *base_name, bool is_new) {
   char mount_point[PATH_MAX / 2];
   char path[PATH_MAX];
   if (!cgroup_mount_point(NULL, mount_point, sizeof mount_point)) {
@@ -87,16 +96,11 @@ static bool prepare_v2(struct cgroup_setup *setup, const char *base_name) {
   }
   cleanup_fd parent = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (parent < 0) return false;
-  enable_controllers(parent);
-  if (mkdirat(parent, base_name, 0755) != 0 && errno != EEXIST) return false;
+  if (is_new) enable_controllers(parent);
+  if (is_new && mkdirat(parent, base_name, 0755) != 0 && errno != EEXIST) return false;
   cleanup_fd base = openat(parent, base_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (base < 0) return false;
-  cgroup_sweep(base);
-  enable_controllers(base);
+  if (base < 0 || (is_new && !furnish(base))) return false;
   setup->origin = own_group(mount_point);
-  if (mkdirat(base, "launcher", 0755) != 0 && errno != EEXIST) return false;
-  cleanup_fd launcher = openat(base, "launcher", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (launcher < 0 || cgroup_give_away(base) != 0 || cgroup_give_away(launcher) != 0) return false;
   char enabled[256];
   if (file_read(base, "cgroup.subtree_control", enabled, sizeof enabled) < 0) return false;
   enabled[strcspn(enabled, "\n")] = '\0';

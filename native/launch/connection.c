@@ -7,8 +7,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "common/descriptor.h"
 #include "launch/clock.h"
 #include "launch/log.h"
+#include "launch/message.h"
 #include "launch/socket.h"
 
 enum {
@@ -30,6 +32,7 @@ void connection_close(struct launcher *launcher, struct connection *connection) 
   }
   launcher->connection_count--;
   source_close(&connection->source);
+  close_fd(&connection->descriptor);
   request_free(&connection->request);
   free(connection->payload);
   free(connection);
@@ -70,8 +73,13 @@ void connection_fault(struct launcher *launcher, struct connection *connection, 
 static int receive(struct connection *connection, struct fault *fault) {
   int fd = connection->source.fd;
   while (connection->header_used < FRAME_HEADER_BYTES) {
-    ssize_t got = recv(fd, connection->header + connection->header_used,
-                       FRAME_HEADER_BYTES - connection->header_used, MSG_DONTWAIT);
+    int along;
+    ssize_t got = message_receive(fd, connection->header + connection->header_used,
+                                  FRAME_HEADER_BYTES - connection->header_used, &along);
+    if (along >= 0) {
+      close_fd(&connection->descriptor);
+      connection->descriptor = along;
+    }
     if (got <= 0) return got < 0 && (errno == EAGAIN || errno == EINTR) ? 0 : -1;
     connection->header_used += (size_t)got;
     if (connection->header_used < FRAME_HEADER_BYTES) continue;
@@ -136,6 +144,7 @@ static void listener_ready(struct launcher *launcher, struct source *source) {
     return;
   }
   connection->source = (struct source){.fd = fd, .ready = connection_ready};
+  connection->descriptor = -1;
   connection->deadline_ms = now_ms() + REQUEST_MS_MAX;
   connection->next = launcher->connections;
   launcher->connections = connection;

@@ -16,6 +16,7 @@ struct connection {
   size_t payload_used;
   struct frame_header parsed;
   struct request request;
+  int descriptor; /* that came along, or -1 */
   bool has_request;
   bool is_watching;    /* wants events */
   bool is_queued;      /* waits for a free worker */

@@ -18,6 +18,7 @@
 #include <linux/securebits.h>
 #include <poll.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,6 +43,7 @@
 #include "launch/host_filter.h"
 #include "launch/ids.h"
 #include "launch/leftover.h"
+#include "launch/mend.h"
 #include "launch/oom.h"
 #include "launch/own_files.h"
 #include "launch/owner.h"
@@ -190,8 +192,11 @@ static int start_helper(struct resident_options *resident, int data_fd, struct f
   /* Once more: the earlier helper may have removed what was found or made before it ended. */
   cgroup_setup_close(&resident->cgroups);
   cgroup_prepare(&resident->cgroups, resident->data);
-  resident->helper_fd = helper_start(&resident->cgroups, data_fd, lock, fault);
-  return resident->helper_fd < 0 ? -1 : 0;
+  int ends[2];
+  if (helper_pair(ends, fault) != 0) return -1;
+  cleanup_fd own = ends[1];
+  resident->helper_fd = ends[0];
+  return helper_start(&(struct helper){own, lock, data_fd, &resident->cgroups}, fault);
 }
 
 /* Where a run directory was changed, what the launcher beside the earlier one left is ended as well. */
@@ -249,17 +254,6 @@ static int make(const struct enter_options *options, const struct place *place, 
   return 0;
 }
 
-/* The launcher only talks to its own id, so root asks as that id. Returns -1 where nobody listens; `peer` is who does. */
-static int connect_launcher(int run_fd, struct ucred *peer) {
-  bool is_root = geteuid() == 0;
-  if (is_root && seteuid(ROOT_RANGE_FIRST) != 0) return -1;
-  cleanup_fd connection = socket_connect_at(run_fd, "launch.sock");
-  if (is_root && seteuid(0) != 0) abort();
-  socklen_t size = sizeof *peer;
-  if (connection < 0 || getsockopt(connection, SOL_SOCKET, SO_PEERCRED, peer, &size) != 0) return -1;
-  return take_fd(&connection);
-}
-
 /* One that was killed takes connections until its last file is closed. Nobody waits for one that lives but who is refused. */
 enum { DYING_MS = 1000 };
 
@@ -277,7 +271,7 @@ static int refuse_elsewhere(const struct enter_options *options, const struct pl
   if (strcmp(other, options->run) == 0) return 0;
   cleanup_fd run_fd = open(other, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   struct ucred peer;
-  cleanup_fd connection = run_fd < 0 ? -1 : connect_launcher(run_fd, &peer);
+  cleanup_fd connection = run_fd < 0 ? -1 : launcher_connect(run_fd, &peer);
   bool is_alive = connection >= 0 && lives_on(connection, &peer);
   errno = 0;
   if (!is_alive) return 0;
@@ -300,7 +294,7 @@ static bool is_unclaimed(const struct ucred *peer, const char *data) {
 /* Before anything is ended or made: is there nobody who works here? */
 static int make_alone(const struct enter_options *options, const struct place *place, struct fault *fault) {
   struct ucred peer;
-  cleanup_fd stranger = connect_launcher(place->run_fd, &peer);
+  cleanup_fd stranger = launcher_connect(place->run_fd, &peer);
   int joined = stranger >= 0 && is_unclaimed(&peer, options->data) ? join(stranger, &peer, fault) : 0;
   if (joined != 0) return joined < 0 ? -1 : 0;
   bool is_taken = stranger >= 0 && lives_on(stranger, &peer);
@@ -320,6 +314,13 @@ static int make_alone(const struct enter_options *options, const struct place *p
   return make(options, place, fault);
 }
 
+/* Sandboxes without a helper are better than none: it is said, and no more. */
+static void mend_before_joining(const struct enter_options *options, const struct place *place) {
+  struct fault fault = {0};
+  if (geteuid() != 0 || mend_helper(options->data, place->data_fd, place->run_fd, &fault) == 0) return;
+  fprintf(stderr, "squash-launch: %s\n", fault.text);
+}
+
 /* A launcher that ends holds its claim until its last file is closed; a loaded machine takes longer than milliseconds. */
 enum { CLAIM_MS = 15000, CLAIM_POLL_MS = 5 };
 
@@ -327,7 +328,8 @@ static int join_or_make(const struct enter_options *options, const struct place 
   for (int64_t deadline = now_ms() + CLAIM_MS; now_ms() < deadline; sleep_ms(CLAIM_POLL_MS)) {
     if (claim_take(place->claim)) return make_alone(options, place, fault);
     struct ucred peer;
-    cleanup_fd connection = connect_launcher(place->run_fd, &peer);
+    cleanup_fd connection = launcher_connect(place->run_fd, &peer);
+    if (connection >= 0) mend_before_joining(options, place);
     int joined = connection < 0 ? 0 : join(connection, &peer, fault);
     if (joined != 0) return joined < 0 ? -1 : 0;
     if (refuse_elsewhere(options, place, fault) != 0) return -1;
@@ -336,7 +338,9 @@ static int join_or_make(const struct enter_options *options, const struct place 
   return fault_set(fault, "data_locked", "the launcher of \"%s\" neither answers nor ends", options->data);
 }
 
-static int enter(const struct enter_options *options, struct fault *fault) {
+/* Opens the place, waits for its turn there, and does `work`. */
+static int in_turn(const struct enter_options *options,
+                   int (*work)(const struct enter_options *, const struct place *, struct fault *), struct fault *fault) {
   cleanup_fd data_fd = owner_open(options->data, options->data_given, fault);
   if (data_fd < 0) return -1;
   cleanup_fd run_fd = options->run_below == NULL ? owner_open(options->run, options->run_given, fault)
@@ -346,7 +350,7 @@ static int enter(const struct enter_options *options, struct fault *fault) {
   if (turn < 0) return -1;
   cleanup_fd claim = claim_open(data_fd, options->data, fault);
   if (claim < 0) return -1;
-  int result = join_or_make(options, &(struct place){data_fd, run_fd, claim}, fault);
+  int result = work(options, &(struct place){data_fd, run_fd, claim}, fault);
   /* Explicitly: the launcher and the helper were forked with the turn's descriptor, which closing here leaves. */
   (void)flock(turn, LOCK_UN);
   return result;
@@ -366,6 +370,18 @@ static void owners_hand_over(int owners, uid_t starter) {
   snprintf(text, sizeof text, "%u", starter);
   (void)unsetenv("SQUASHD_STARTER");
   if (owners > 0 && dup2(owners, STDIN_FILENO) == STDIN_FILENO) (void)setenv("SQUASHD_STARTER", text, 1);
+}
+
+/* Without a launcher there is nobody to hand a helper to: the next `enter` makes both. */
+static int mend_living(const struct enter_options *options, const struct place *place, struct fault *fault) {
+  return claim_take(place->claim) ? 0 : mend_helper(options->data, place->data_fd, place->run_fd, fault);
+}
+
+int enter_mend(const struct enter_options *options) {
+  struct fault fault = {0};
+  if (in_turn(options, mend_living, &fault) == 0) return 0;
+  fprintf(stderr, "squash-launch: %s\n", fault.text);
+  return 1;
 }
 
 static bool parse(int argc, char **argv, struct enter_options *options) {
@@ -410,41 +426,54 @@ static bool resolve(struct enter_options *options, char resolved[][PATH_MAX]) {
   return length > 0 && length < PATH_MAX;
 }
 
-int enter_main(int argc, char **argv) {
+int enter_read(int argc, char **argv, struct enter_options *options) {
   static char resolved[4][PATH_MAX];
-  struct enter_options options = {0};
-  if (!parse(argc, argv, &options)) {
-    fputs("usage: squash-launch enter --data DIR --run DIR --app DIR [--init FILE] [--filter node] -- COMMAND…\n", stderr);
+  *options = (struct enter_options){0};
+  if (!parse(argc, argv, options)) {
+    fprintf(stderr,
+            "usage: squash-launch %s --data DIR --run DIR --app DIR [--init FILE] [--filter node] -- COMMAND…\n", argv[1]);
     return 2;
   }
-  if (options.init == NULL && program_directory("/proc/self/exe", resolved[3]) != NULL) {
+  if (options->init == NULL && program_directory("/proc/self/exe", resolved[3]) != NULL) {
     strncat(resolved[3], "/squash-init", sizeof resolved[3] - strlen(resolved[3]) - 1);
-    options.init = resolved[3];
+    options->init = resolved[3];
   }
-  if (!resolve(&options, resolved)) return 1;
+  return resolve(options, resolved) ? 0 : 1;
+}
+
+int enter_become(const struct enter_options *options) {
   struct fault fault = {0};
   raise_open_files_limit();
   oom_begin();
   uid_t starter = geteuid();
   cleanup_fd owners = owners_open();
-  if (enter(&options, &fault) != 0) {
+  if (in_turn(options, join_or_make, &fault) != 0) {
     fprintf(stderr, "squash-launch: %s (%s)\n", fault.text, fault.code);
     return 1;
   }
-  if (chdir(options.app) != 0) {
-    fprintf(stderr, "squash-launch: can't enter \"%s\": %s\n", options.app, strerror(errno));
+  if (chdir(options->app) != 0) {
+    fprintf(stderr, "squash-launch: can't enter \"%s\": %s\n", options->app, strerror(errno));
     return 1;
   }
   /* Nothing the daemon starts may gain rights by a set-uid file of the host. */
   prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
   raise_open_files();
   oom_settle();
-  if (options.filter != NULL && hold(&options, &fault) != 0) {
+  /* Last of all: who changes ids is forgotten as a child. Its signals are the keeper's, so it does not outlive it. */
+  bool is_left = options->keeper != 0 && (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0 || getppid() != options->keeper);
+  if (is_left) return 1;
+  if (options->filter != NULL && hold(options, &fault) != 0) {
     fprintf(stderr, "squash-launch: %s\n", fault.text);
     return 1;
   }
-  if (options.filter != NULL) owners_hand_over(owners, starter);
-  execvp(options.command[0], options.command);
-  fprintf(stderr, "squash-launch: can't execute \"%s\": %s\n", options.command[0], strerror(errno));
+  if (options->filter != NULL) owners_hand_over(owners, starter);
+  execvp(options->command[0], options->command);
+  fprintf(stderr, "squash-launch: can't execute \"%s\": %s\n", options->command[0], strerror(errno));
   return 127;
+}
+
+int enter_main(int argc, char **argv) {
+  struct enter_options options;
+  int code = enter_read(argc, argv, &options);
+  return code == 0 ? enter_become(&options) : code;
 }

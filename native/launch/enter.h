@@ -1,6 +1,7 @@
 /* `squash-launch enter`: joins or makes the daemon's namespaces, then becomes the given command. */
 #ifndef SQUASH_LAUNCH_ENTER_H
 #define SQUASH_LAUNCH_ENTER_H
+#include <sys/types.h>
 
 struct enter_options {
   const char *data;
@@ -12,9 +13,16 @@ struct enter_options {
   const char *init; /* squash-init; by default the file of that name beside squash-launch */
   const char *filter; /* "node" where the command is the daemon: see host_filter.h */
   char **command;
+  pid_t keeper; /* our parent, with which the command ends; 0: none */
 };
 
+/* Reads the words behind the verb and finds the directories. Returns 0, or an exit code after it said why not. */
+int enter_read(int argc, char **argv, struct enter_options *options);
 /* Returns an exit code when the command could not be started. */
+int enter_become(const struct enter_options *options);
+/* As root, and nothing but this: another privileged helper for a living launcher that has none. Returns an exit code. */
+int enter_mend(const struct enter_options *options);
+/* The first two. */
 int enter_main(int argc, char **argv);
 
 #endif

@@ -26,7 +26,7 @@ static int call(int helper, const struct helper_request *request, int process, i
   const int descriptors[] = {other, process};
   if (message_send(helper, request, sizeof *request, descriptors, process < 0 ? 1 : 2) != 0) {
     return fault_set(fault, "launch_failed",
-                     "the privileged helper is gone (`squash stop --all`, then `squash serve`, brings it back)");
+                     "the privileged helper is gone; `squash serve` starts another one within seconds");
   }
   close_fd(&other);
   int received;

@@ -32,14 +32,6 @@
 #include "launch/oom.h"
 #include "launch/title.h"
 
-/* What the helper keeps open for its life. */
-struct helper {
-  int socket;
-  int lock; /* goes when this process and its child end, whatever ends them */
-  int data_fd;
-  const struct cgroup_setup *groups;
-};
-
 static int tell_abilities(int data_fd, struct fault *fault) {
   struct helper_abilities abilities = {0};
   int ends[2];
@@ -210,28 +202,32 @@ static _Noreturn void helper_main(const struct helper *helper) {
 /* It ends within milliseconds once its launcher and the launcher's children are gone; a loaded machine takes longer. */
 enum { HELPER_END_MS = 15000, LOCK_POLL_MS = 5 };
 
-int helper_lock(int run_directory, struct fault *fault) {
-  cleanup_fd lock = openat(run_directory, "helper.lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-  for (int waited = 0; lock >= 0 && waited < HELPER_END_MS; waited += LOCK_POLL_MS) {
-    if (flock(lock, LOCK_EX | LOCK_NB) == 0) return take_fd(&lock);
+int helper_lock_now(int data_fd) {
+  cleanup_fd lock = openat(data_fd, "helper.lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+  return lock >= 0 && flock(lock, LOCK_EX | LOCK_NB) == 0 ? take_fd(&lock) : -1;
+}
+
+int helper_lock(int data_fd, struct fault *fault) {
+  for (int waited = 0; waited < HELPER_END_MS; waited += LOCK_POLL_MS) {
+    int lock = helper_lock_now(data_fd);
+    if (lock >= 0) return lock;
     if (errno != EWOULDBLOCK) break;
     sleep_ms(LOCK_POLL_MS);
   }
   return fault_set(fault, "launch_failed", "the privileged helper of an earlier launcher does not end");
 }
 
-int helper_start(const struct cgroup_setup *groups, int data_fd, int lock, struct fault *fault) {
-  int pair[2];
-  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
-    return fault_set(fault, "launch_failed", "can't make a socket pair");
-  }
+int helper_pair(int ends[2], struct fault *fault) {
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0) return 0;
+  return fault_set(fault, "launch_failed", "can't make a socket pair");
+}
+
+int helper_start(const struct helper *helper, struct fault *fault) {
   pid_t between = fork();
   if (between == 0) {
-    close(pair[0]);
-    if (fork() == 0) helper_main(&(struct helper){pair[1], lock, data_fd, groups});
+    if (fork() == 0) helper_main(helper);
     _exit(0);
   }
-  close(pair[1]);
   while (between > 0 && waitpid(between, NULL, 0) < 0 && errno == EINTR) continue;
-  return between > 0 ? pair[0] : fault_set(fault, "launch_failed", "can't fork");
+  return between > 0 ? 0 : fault_set(fault, "launch_failed", "can't fork");
 }

@@ -44,6 +44,8 @@ struct launcher {
   int run_fd;
   int sockets_fd; /* g/ below run */
   int helper_fd;  /* to the privileged helper; -1 where the launcher was not started by root */
+  struct source helper_end; /* the same descriptor, to hear when nobody is left at its other end */
+  bool is_without_helper;   /* all of it was killed */
   int init_fd;    /* squash-init, sealed */
   int seccomp_fd;
   int tool_seccomp_fd;

@@ -3,13 +3,15 @@
 #include <string.h>
 
 #include "launch/enter.h"
+#include "launch/keeper.h"
 #include "launch/own_files.h"
 #include "launch/title.h"
 
 int main(int argc, char **argv) {
   title_keep(argc, argv);
   if (argc > 1 && strcmp(argv[1], "enter") == 0) return enter_main(argc, argv);
+  if (argc > 1 && strcmp(argv[1], "keep") == 0) return keeper_main(argc, argv);
   if (argc > 1 && strcmp(argv[1], "egress") == 0) return own_files_egress_main(argc, argv);
-  fputs("usage: squash-launch enter --data DIR --run DIR --app DIR -- COMMAND… (or egress)\n", stderr);
+  fputs("usage: squash-launch enter|keep --data DIR --run DIR --app DIR -- COMMAND… (or egress)\n", stderr);
   return 2;
 }

@@ -1,7 +1,7 @@
 /*
- * Whom the kernel ends first when the machine has no memory left. Least of all the helper and the launcher, which nothing
- * could bring back without ending every sandbox; then daemon and egress process, which start again; relays; then what a
- * sandbox runs, and image tools.
+ * Whom the kernel ends first when the machine has no memory left. Least of all the keeper and the helper, which
+ * bring back the rest, and the launcher, with which every sandbox ends; then daemon and egress process, which start again;
+ * relays; then what a sandbox runs, and image tools.
  */
 #ifndef SQUASH_LAUNCH_OOM_H
 #define SQUASH_LAUNCH_OOM_H

@@ -37,6 +37,7 @@ static const struct verb verbs[] = {
     {FRAME_HOST_PROBE, 0, 0},
     {FRAME_EGRESS_ATTACH, 0, 0},
     {FRAME_GROUP_JOIN, TAG(NAME) | TAG(PID) | TAG(MEMORY_BYTES_MAX), 0},
+    {FRAME_HELPER_ATTACH, 0, 0},
     {FRAME_SHUTDOWN, 0, 0},
 };
 

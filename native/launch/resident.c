@@ -28,6 +28,7 @@
 #include "launch/egress.h"
 #include "launch/file.h"
 #include "launch/group.h"
+#include "launch/helper_seat.h"
 #include "launch/host_filter.h"
 #include "launch/log.h"
 #include "launch/memory_file.h"
@@ -122,7 +123,8 @@ static int set_up(struct launcher *launcher, const struct resident_options *opti
   launcher->child_signals.fd = signalfd(-1, &waited, SFD_CLOEXEC | SFD_NONBLOCK);
   launcher->child_signals.ready = signals_ready;
   if (launcher->epoll_fd < 0 || launcher->child_signals.fd < 0 ||
-      source_add(launcher, &launcher->child_signals) != 0 || connections_listen(launcher) != 0) {
+      source_add(launcher, &launcher->child_signals) != 0 || helper_seat_watch(launcher) != 0 ||
+      connections_listen(launcher) != 0) {
     return fault_set(fault, "launch_failed", "can't listen on launch.sock");
   }
   return 0;

@@ -8,6 +8,7 @@
 #include <errno.h>
 
 #include "launch/egress.h"
+#include "launch/helper_seat.h"
 #include "launch/sandbox.h"
 #include "launch/sandbox_end.h"
 #include "launch/sandbox_start.h"
@@ -40,6 +41,7 @@ static void verb_watch(struct launcher *launcher, struct connection *connection)
   connection->is_watching = true;
   connection_send(connection, &writer);
   /* What began before anybody watched. */
+  helper_seat_tell(launcher, connection);
   for (struct sandbox *at = launcher->sandboxes; at != NULL; at = at->next) {
     if (at->room.is_short) sandbox_announce(launcher, at, "upper_short");
   }
@@ -108,6 +110,7 @@ void verb_run(struct launcher *launcher, struct connection *connection) {
     case FRAME_SANDBOX_THAW: verb_still(launcher, connection); return;
     case FRAME_SANDBOX_STATS: verb_stats(launcher, connection); return;
     case FRAME_EGRESS_ATTACH: egress_attach(launcher, connection); return;
+    case FRAME_HELPER_ATTACH: helper_seat_take(launcher, connection); return;
     case FRAME_SHUTDOWN: verb_shutdown(launcher, connection); return;
     default: worker_run(launcher, connection); return;
   }

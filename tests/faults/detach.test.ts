@@ -25,7 +25,7 @@ test('serve --detach ends its daemon when it is ended itself', async () => {
     const env = { SQUASH_DATA: dataDir, SQUASH_PORT: String(await freePort()) };
     const cli = startCli(undefined, ['serve', '--detach'], { env });
     const isStart = ({ command }: { readonly command: string }): boolean =>
-      command.includes('squash-launch enter');
+      command.includes('squash-launch keep');
     await waitFor('the start to wait', () => processesOf(dataDir).some(isStart));
     const ended = endOf(cli);
     cli.kill('SIGTERM');

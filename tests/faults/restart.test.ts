@@ -153,8 +153,12 @@ test('whatever run directory it names, no daemon starts beside what runs, and no
   await refused(elsewhere, /live beside the run directory/);
   await daemon.start();
   assert.equal((await jobOf(daemon, 'dev', job)).status, 'running');
+  // Before it notices: else it starts again by itself, with another launcher.
+  const { pid = 0 } = daemon;
+  process.kill(pid, 'SIGSTOP');
   signalAll(daemon.dataDir, 'SIGKILL', ({ command }) => command.includes('squash-launch resident'));
   for (const env of [elsewhere, {}]) await refused(env, /a daemon works in .* its launcher has ended/);
+  process.kill(pid, 'SIGCONT');
   // Nothing runs: another run directory is as good as the first.
   await daemon.stop();
   signalAll(daemon.dataDir, 'SIGKILL', ({ command }) => command.includes('egress/src/main.ts'));

@@ -19,7 +19,7 @@ import { enterCommand } from '../../host/src/serve.ts';
 import { baseLayer, repository } from './base-layer.ts';
 import { keepCompiled, takeCompiled } from './compiled.ts';
 import { removeDataDirectory } from './data-directory.ts';
-import { expectNoLeaks, type ProcessEntry, processesOf, signalAll } from './leaks.ts';
+import { cgroupName, expectNoLeaks, type ProcessEntry, processes, processesOf, signalAll } from './leaks.ts';
 import { ownedPrefix } from './owned-directory.ts';
 import { waitFor } from './wait.ts';
 
@@ -110,7 +110,8 @@ export class TestDaemon implements AsyncDisposable {
 
   /** The daemon's own process, not the launcher. Undefined while it is down. */
   get pid(): number | undefined {
-    return this.#child?.pid;
+    const keeper = this.#child?.pid;
+    return keeper === undefined ? undefined : keptBy(keeper);
   }
 
   /** Everything the daemon wrote to stdout and stderr, over all its starts. */
@@ -241,8 +242,18 @@ export class TestDaemon implements AsyncDisposable {
 
   /** Ends the daemon at once, as a crash does. */
   async kill(): Promise<void> {
-    this.#child?.kill('SIGKILL');
+    const { pid } = this;
+    if (pid !== undefined) kill(pid);
     await this.ended();
+  }
+
+  /** Ends the privileged helper with all that could replace it from within. */
+  async killHelpers(): Promise<void> {
+    const title = `squash-launch helper ${cgroupName(this.dataDir)}`;
+    // Stopped first: else the parent makes another child in between.
+    for (const signal of ['SIGSTOP', 'SIGKILL'] as const) {
+      for (const { pid, command } of processes()) if (command === title) kill(pid, signal);
+    }
   }
 
   /** Ends the daemon politely; sandboxes live on. */
@@ -328,6 +339,21 @@ async function endAll(dataDir: string): Promise<void> {
   } catch {
     signalAll(dataDir, 'SIGKILL', () => true);
     throw new Error(`the launcher of "${dataDir}" did not end at SIGTERM`);
+  }
+}
+
+/** The process that `squash-launch keep` has as its child; itself before it has one, or where a release knows no keeper. */
+function keptBy(keeper: number): number {
+  const children = processes().filter(({ parent }) => parent === keeper);
+  const daemon = children.find(({ command }) => command.includes('host/src/main.ts'));
+  return (daemon ?? children.find(({ command }) => command.includes('squash-launch keeper')))?.pid ?? keeper;
+}
+
+function kill(pid: number, signal: NodeJS.Signals = 'SIGKILL'): void {
+  try {
+    process.kill(pid, signal);
+  } catch {
+    // It ended by itself meanwhile.
   }
 }
 

@@ -99,7 +99,7 @@ function environmentOf(pid: number): string {
 }
 
 /** The name of the control groups of a data directory: FNV-1a of its path, as squash-launch makes it. */
-function cgroupName(dataDir: string): string {
+export function cgroupName(dataDir: string): string {
   let hash = 0xcbf29ce484222325n;
   for (const byte of Buffer.from(dataDir)) hash = BigInt.asUintN(64, (hash ^ BigInt(byte)) * 0x100000001b3n);
   return `squash-${hash.toString(16).padStart(16, '0')}`;

@@ -132,6 +132,8 @@ export const frameTypes = {
   streamOut: 0x51,
   groupJoin: 0x52,
   imageMerge: 0x53,
+  /** From root, with the launcher's end of a new privileged helper's socket along. */
+  helperAttach: 0x54,
   relayHello: 0x60,
   relayStream: 0x61,
   connectionOpen: 0x62,

@@ -249,7 +249,7 @@ test('control groups go with the launcher when its helper was told to end first'
 });
 
 test(
-  'the helper works again when it was killed, and is missed aloud when all of it was',
+  'the helper works again when it was killed, and the next enter brings one back when all of it was',
   helped,
   async () => {
     const image = (name: string) =>
@@ -264,10 +264,13 @@ test(
     await scene.inside(image('three'));
     for (const pid of helpers(scene.dataDir)) process.kill(pid, 'SIGKILL');
     await waitFor('the last of it to be gone', () => helpers(scene.dataDir).length === 0);
-    await assert.rejects(scene.inside(image('four')), /privileged helper is gone \(`squash stop --all`/);
-    // As it says: the launcher ends, and the next one comes with a helper, which removes the control groups again.
-    await scene.inside('await client.shutdown()');
-    await scene.inside(image('four'));
+    const launcher = scene.launcher();
+    await scene.inside(`await unpack(); await start('lives'); ${image('four')}`);
+    const [last = 0, ...others] = helpers(scene.dataDir);
+    for (const pid of [last, ...others]) process.kill(pid, 'SIGKILL');
+    await waitFor('all of it to be gone', () => helpers(scene.dataDir).length === 0);
+    assert.equal(await scene.inside(`${image('five')} console.log(await names())`), 'lives');
+    assert.deepEqual([scene.launcher(), helpers(scene.dataDir).length], [launcher, 2]);
   },
 );
 

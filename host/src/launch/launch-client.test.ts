@@ -112,12 +112,13 @@ await insideLauncher(import.meta.filename, ['default', 'single', 'fuse', 'user',
   test('events tell of the end when PID 1 dies', async () => {
     const ended: number[] = [];
     const begun = Promise.withResolvers<void>();
-    await using _watch = client.watch(
-      (change, { instance }) => {
+    await using _watch = client.watch({
+      onEvent: (change, { instance }) => {
         if (change === 'ended') ended.push(instance);
       },
-      () => begun.resolve(),
-    );
+      onHelper: () => undefined,
+      onGap: () => begun.resolve(),
+    });
     await begun.promise;
     await using box = await launchSandbox(place, 'dies');
     // Written before the start is answered, and removed when all of the sandbox is gone.
@@ -179,10 +180,11 @@ await insideLauncher(import.meta.filename, ['default', 'single', 'fuse', 'user',
     timeout: 60_000,
   }, async () => {
     const events: string[] = [];
-    await using _watch = client.watch(
-      (change) => events.push(change),
-      () => undefined,
-    );
+    await using _watch = client.watch({
+      onEvent: (change) => events.push(change),
+      onHelper: () => undefined,
+      onGap: () => undefined,
+    });
     await using box = await launchSandbox(place, 'full', {
       upper: { path: 'sandboxes/full/uppers/1', kind: 'directory', bytesMax: 2 ** 22, inodesMax: 500 },
     });

@@ -27,6 +27,8 @@ const startMsMax = 60_000;
 const treeMsMax = 3_600_000;
 /** Between two tries to watch again after the launcher went away. */
 const watchAgainMs = 1_000;
+/** So often nobody listened: one that ends takes connections until its last file is closed. */
+const refusalsMax = 2;
 
 type FieldValue = readonly [FieldName, number | string];
 
@@ -65,6 +67,17 @@ export interface LaunchWatch extends AsyncDisposable {
   isWatching(): boolean;
   /** What the launcher speaks; it said so when the watch began. */
   protocol(): number;
+  /** Resolves when nobody listens any more: the launcher has ended, and no other one comes into these namespaces. */
+  readonly gone: Promise<void>;
+}
+
+/** Of the sandboxes' watch: what happens to one, or to the launcher itself. */
+export interface WatchListener {
+  onEvent(change: string, sandbox: LaunchedSandbox): void;
+  /** Says whether the privileged helper is there. */
+  onHelper(isThere: boolean): void;
+  /** From now on nothing is missed, and events until now may have been. */
+  onGap(): void;
 }
 
 export class LaunchClient implements Disposable {
@@ -261,23 +274,23 @@ export class LaunchClient implements Disposable {
     return this.#ask(type, []);
   }
 
-  /**
-   * Calls `onEvent` for what happens to sandboxes (`ended`) until disposed. Goes on by itself when the launcher
-   * was away; `onGap` says that from now on nothing is missed, and that events until now may have been.
-   */
-  watch(onEvent: (change: string, sandbox: LaunchedSandbox) => void, onGap: () => void): LaunchWatch {
+  /** Tells what happens to sandboxes (`ended`) until disposed. Goes on by itself when the launcher was away. */
+  watch(listener: WatchListener): LaunchWatch {
     const stop = new AbortController();
     let isWatching = false;
     let protocol = 1;
-    const done = this.#watchUntil(stop.signal, onEvent, (spoken) => {
+    const { promise: gone, resolve: tellGone } = Promise.withResolvers<void>();
+    const onTurn = (spoken: number | undefined): void => {
       isWatching = spoken !== undefined;
       if (spoken === undefined) return;
       protocol = spoken;
-      onGap();
-    });
+      listener.onGap();
+    };
+    const done = this.#watchUntil(stop.signal, listener, { onTurn, onGone: tellGone });
     return {
       isWatching: () => isWatching,
       protocol: () => protocol,
+      gone,
       async [Symbol.asyncDispose](): Promise<void> {
         stop.abort();
         await done;
@@ -291,14 +304,18 @@ export class LaunchClient implements Disposable {
 
   async #watchUntil(
     signal: AbortSignal,
-    onEvent: (change: string, sandbox: LaunchedSandbox) => void,
-    onTurn: (spoken: number | undefined) => void,
+    listener: WatchListener,
+    { onTurn, onGone }: { onTurn: (spoken: number | undefined) => void; onGone: () => void },
   ): Promise<void> {
+    let refusals = 0;
     while (!signal.aborted) {
       try {
-        await this.#watchOnce(signal, onEvent, onTurn);
-      } catch {
-        // The launcher is away: what it is needed for fails with its own error; here only the next try matters.
+        await this.#watchOnce(signal, listener, onTurn);
+        refusals = 0;
+      } catch (error) {
+        // What the launcher is needed for fails with its own error; here only the next try matters.
+        refusals = wasRefused(error) ? refusals + 1 : 0;
+        if (refusals === refusalsMax) onGone();
       }
       onTurn(undefined);
       if (!signal.aborted) await pause(watchAgainMs, signal);
@@ -307,7 +324,7 @@ export class LaunchClient implements Disposable {
 
   async #watchOnce(
     signal: AbortSignal,
-    onEvent: (change: string, sandbox: LaunchedSandbox) => void,
+    listener: WatchListener,
     onStarted: (protocol: number) => void,
   ): Promise<void> {
     const socket = await connectLauncher(this.#sockets, signal);
@@ -321,7 +338,7 @@ export class LaunchClient implements Disposable {
           if (frame.kind !== 'fields') continue;
           const reader = new FieldReader(frame.fields);
           if (frame.type === 'started') onStarted(reader.optionalInteger('protocol') ?? 1);
-          if (frame.type === 'event') onEvent(reader.text('change', 64), parseSandbox(reader));
+          if (frame.type === 'event') tell(listener, reader);
         }
       }
     } finally {
@@ -337,6 +354,20 @@ export class LaunchClient implements Disposable {
   ): Promise<LaunchAnswer> {
     return askLauncher(this.#sockets, encodeFields(type, fields), options);
   }
+}
+
+/** Nobody listens, as opposed to somebody who does not answer. */
+function wasRefused(error: unknown): boolean {
+  const cause = error instanceof Error ? error.cause : undefined;
+  return (
+    cause instanceof Error && 'code' in cause && (cause.code === 'ECONNREFUSED' || cause.code === 'ENOENT')
+  );
+}
+
+function tell(listener: WatchListener, event: FieldReader): void {
+  const change = event.text('change', 64);
+  if (change === 'helper_gone' || change === 'helper_back') listener.onHelper(change === 'helper_back');
+  else listener.onEvent(change, parseSandbox(event));
 }
 
 function upperFields(upper: LaunchUpper): FieldValue[] {

@@ -26,7 +26,7 @@ export async function connectLauncher(directory: SocketDirectory, signal?: Abort
     return await directory.connect('launch.sock', signal);
   } catch (cause) {
     signal?.throwIfAborted();
-    throw unavailable('squash-launch does not answer: restart the daemon, which starts it', cause);
+    throw unavailable('squash-launch does not answer: `squash serve` starts it again within seconds', cause);
   }
 }
 

@@ -213,8 +213,11 @@ int main(void) {
   for (int i = 0; i < CGROUP_CONTROLLERS; i++) groups.base[i] = -1;
   make_tree(&scene);
   int lock = helper_lock(scene.data_fd, &fault);
-  scene.helper = helper_start(&groups, scene.data_fd, lock, &fault);
-  CHECK_NAMED(scene.helper >= 0, fault.text);
+  int ends[2];
+  CHECK_NAMED(helper_pair(ends, &fault) == 0, fault.text);
+  CHECK_NAMED(helper_start(&(struct helper){ends[1], lock, scene.data_fd, &groups}, &fault) == 0, fault.text);
+  scene.helper = ends[0];
+  close(ends[1]);
   close(lock);
   for (size_t i = 0; i < 3; i++) {
     scene.pids[i] = start_process(i == 0 ? 0 : ROOT_RANGE_FIRST + (uid_t)i - 1, i == 2);

@@ -45,7 +45,13 @@ export interface NamespaceDriverOptions {
 const launcherGone: Problem = {
   code: 'launcher_unavailable',
   message:
-    'squash-launch does not answer: no sandbox can be started or stopped until the daemon is started again',
+    'squash-launch does not answer: no sandbox can be started or stopped. Where it has ended the daemon starts again with another one within seconds, and sandboxes on their files',
+};
+
+const helperGone: Problem = {
+  code: 'helper_unavailable',
+  message:
+    'the privileged helper has ended: no sandbox with an image upper can be made or started until there is another one, which `squash serve` starts within seconds',
 };
 
 export class NamespaceDriver implements Driver, Disposable {
@@ -60,24 +66,34 @@ export class NamespaceDriver implements Driver, Disposable {
   /** Starts whose image gets no more room, because the host's disk is full. */
   readonly #short = new Set<number>();
   #known = new Map<SandboxId, number>();
+  #isHelperGone = false;
 
   constructor(options: NamespaceDriverOptions) {
     this.#options = options;
     this.upperKind = chooseUpperKind(options.upper, options.capabilities);
     this.#sockets = new SocketDirectory(options.runDir);
     this.#meter = new HostRoomMeter(options.dataDir);
-    this.#watch = options.launcher.watch(
-      (change, { name, instance }) => {
+    this.#watch = options.launcher.watch({
+      onEvent: (change, { name, instance }) => {
         if (change === 'ended') this.#ended({ id: name, instance });
         if (change === 'upper_short') this.#short.add(instance);
         if (change === 'upper_roomy') this.#short.delete(instance);
       },
-      () => {
+      onHelper: (isThere) => {
+        this.#isHelperGone = !isThere;
+      },
+      onGap: () => {
         // Said again for each that still is.
         this.#short.clear();
+        this.#isHelperGone = false;
         void this.#closeGap();
       },
-    );
+    });
+  }
+
+  /** Resolves when the launcher has ended: nothing of these namespaces can be mended from inside. */
+  get launcherGone(): Promise<void> {
+    return this.#watch.gone;
   }
 
   warnings({ limits, upperKind }: Pick<StartSpec, 'limits' | 'upperKind'>): readonly DriverWarning[] {
@@ -86,7 +102,8 @@ export class NamespaceDriver implements Driver, Disposable {
 
   problems(): readonly Problem[] {
     const lowDisk = diskProblem(this.#options.dataDir, this.#short.size > 0);
-    return [this.#launcherProblem(), lowDisk].filter((problem) => problem !== undefined);
+    const helper = this.#isHelperGone ? helperGone : undefined;
+    return [this.#launcherProblem(), helper, lowDisk].filter((problem) => problem !== undefined);
   }
 
   room(): HostRoom {

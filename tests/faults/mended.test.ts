@@ -1,0 +1,97 @@
+/** What dies beside the daemon comes again by itself, and is said until then; what dies again and again is given up aloud. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Problem } from '@squash/contract/daemon';
+import type { JobInfo } from '@squash/contract/exec';
+import type { SandboxInfo } from '@squash/contract/sandbox';
+import { TestDaemon } from '../support/daemon.ts';
+import { processesOf, signalAll } from '../support/leaks.ts';
+import { needsRoot } from '../support/small-disk.ts';
+import { waitFor } from '../support/wait.ts';
+import { boxPath, output, sandboxesPath } from './model.ts';
+
+/** From the death to the answer of a daemon that has all its parts, on a loaded machine. */
+const mendedMsMax = 30_000;
+
+const isLauncher = ({ command }: { readonly command: string }): boolean =>
+  command.includes('squash-launch resident');
+const launcherOf = (daemon: TestDaemon): number | undefined =>
+  processesOf(daemon.dataDir).find(isLauncher)?.pid;
+
+async function daemonWithJob(): Promise<{ readonly daemon: TestDaemon; readonly job: number }> {
+  const daemon = await TestDaemon.start();
+  await daemon.call('POST', sandboxesPath, { id: 'dev', memory_mb: 64 });
+  await output(daemon, 'dev', 'echo kept > /root/file');
+  const started = await daemon.call('POST', boxPath('dev', '/exec-bg'), { cmd: 'sleep 600', timeout: 700 });
+  return { daemon, job: (started as JobInfo).job_id };
+}
+
+const jobOf = async (daemon: TestDaemon, job: number): Promise<JobInfo> =>
+  (await daemon.call('GET', boxPath('dev', `/jobs/${job}`))) as JobInfo;
+
+/** What health says; undefined while nobody answers. */
+async function problemsOf(daemon: TestDaemon): Promise<readonly string[] | undefined> {
+  try {
+    const health = (await daemon.call('GET', '/cgi-bin/health')) as {
+      readonly problems?: readonly Problem[];
+    };
+    return (health.problems ?? []).map(({ code }) => code);
+  } catch {
+    // Between two daemons.
+    return undefined;
+  }
+}
+
+test('a launcher that is killed comes again with its sandboxes, and their commands say that they were lost', async () => {
+  const { daemon, job } = await daemonWithJob();
+  await using _daemon = daemon;
+  const before = launcherOf(daemon);
+  signalAll(daemon.dataDir, 'SIGKILL', isLauncher);
+  await waitFor('it to be said', async () => (await problemsOf(daemon))?.includes('launcher_unavailable'));
+  await waitFor(
+    'all to be well again',
+    async () => (await problemsOf(daemon))?.length === 0 && launcherOf(daemon) !== undefined,
+    mendedMsMax,
+  );
+  assert.notEqual(launcherOf(daemon), before);
+  await waitFor('the sandbox to be back', async () => {
+    const info = (await daemon.call('GET', boxPath('dev'))) as SandboxInfo;
+    return info.state === 'ready';
+  });
+  assert.equal(await output(daemon, 'dev', 'cat /root/file'), 'kept\n');
+  const info = await jobOf(daemon, job);
+  assert.deepEqual([info.status, info.exit_code, info.reason], ['killed', 137, 'lost']);
+  await daemon.call('POST', sandboxesPath, { id: 'new', memory_mb: 64 });
+  assert.equal(await output(daemon, 'new', 'echo works'), 'works\n');
+});
+
+test('a launcher that is killed whenever it comes is given up with a word', async () => {
+  await using daemon = await TestDaemon.start();
+  await waitFor(
+    'it to be given up',
+    () => {
+      signalAll(daemon.dataDir, 'SIGKILL', isLauncher);
+      return daemon.pid === undefined;
+    },
+    120_000,
+  );
+  assert.match(daemon.output, /started again 5 times within a minute/);
+  // Nothing is left to be tidied by hand.
+  await daemon.start();
+  assert.deepEqual(await problemsOf(daemon), []);
+});
+
+test('helpers that are all killed come again, and nobody else notices', { skip: needsRoot }, async () => {
+  const { daemon, job } = await daemonWithJob();
+  await using _daemon = daemon;
+  const { pid } = daemon;
+  const launcher = launcherOf(daemon);
+  await daemon.killHelpers();
+  await waitFor('it to be said', async () => (await problemsOf(daemon))?.includes('helper_unavailable'));
+  await waitFor('it to be well', async () => (await problemsOf(daemon))?.length === 0, mendedMsMax);
+  // Its upper is an image, which nobody but a helper makes.
+  await daemon.call('POST', sandboxesPath, { id: 'new', memory_mb: 64 });
+  assert.equal(await output(daemon, 'new', 'echo works'), 'works\n');
+  assert.equal((await jobOf(daemon, job)).status, 'running');
+  assert.deepEqual([daemon.pid, launcherOf(daemon)], [pid, launcher]);
+});
