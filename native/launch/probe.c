@@ -14,6 +14,7 @@
 
 #include "common/descriptor.h"
 #include "common/frame.h"
+#include "launch/file.h"
 #include "launch/helper.h"
 #include "launch/landlock.h"
 #include "launch/network.h"
@@ -259,6 +260,23 @@ static void probe_landlock(int client) {
                               .remedy = has_daemon ? NULL : "a kernel from 5.19 on, with landlock in CONFIG_LSM or lsm="});
 }
 
+/* The kernel starts the handler of a crash as the host's root, whatever namespace the crash was in. */
+static void probe_crash_handler(int client) {
+  char pattern[192];
+  if (file_read(AT_FDCWD, "/proc/sys/kernel/core_pattern", pattern, sizeof pattern) < 0) return;
+  pattern[strcspn(pattern, "\n")] = '\0';
+  bool is_started = pattern[0] == '|' || pattern[0] == '@';
+  send_capability(client, &(struct capability){
+                              .name = "crash_handler",
+                              .state = is_started ? STATE_WEAKER : STATE_OK,
+                              .found = pattern,
+                              .choice = is_started ? "starts for crashes in sandboxes as well" : "crashes in sandboxes leave no core file",
+                              .weaker = is_started ? "each crash in a sandbox has the host's handler read that program's memory, "
+                                                     "outside of the sandbox's limits"
+                                                   : NULL,
+                              .remedy = is_started ? "sudo sysctl -w kernel.core_pattern=core" : NULL});
+}
+
 void probe_send(const struct launcher *launcher, int client) {
   struct utsname system;
   uint32_t action = SECCOMP_RET_KILL_PROCESS;
@@ -275,6 +293,7 @@ void probe_send(const struct launcher *launcher, int client) {
                                                .choice = "an allow list in every sandbox and image tool",
                                                .remedy = has_filter ? NULL : "a kernel with CONFIG_SECCOMP_FILTER"});
   probe_landlock(client);
+  probe_crash_handler(client);
   probe_overlay(launcher, client);
   probe_network(client);
   probe_cgroups(launcher, client);

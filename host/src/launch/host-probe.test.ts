@@ -1,5 +1,6 @@
 /** What the host probe tells its reader, as root's launcher and as an ordinary user's finds it. */
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { insideLauncher } from '../../../tests/support/launcher.ts';
 import { probeHost } from './host-probe.ts';
@@ -18,5 +19,12 @@ await insideLauncher(import.meta.filename, ['default', 'user'], ({ client }) => 
       assert.equal(remedy === null, state === 'ok', name);
       if (found.startsWith('cgroup version 1')) assert.doesNotMatch(remedy ?? '', /Delegate/, name);
     }
+  });
+
+  test('a handler that the kernel would start for a crash in a sandbox is named, with what ends it', async () => {
+    const row = (await probeHost(client)).find(({ name }) => name === 'crash_handler');
+    const pattern = readFileSync('/proc/sys/kernel/core_pattern', 'utf8').trim();
+    assert.equal(row?.found, pattern);
+    assert.equal(row?.remedy === null, !/^[|@]/.test(pattern));
   });
 });
