@@ -19,7 +19,7 @@
 #define OWN_ARCHITECTURE AUDIT_ARCH_AARCH64
 #endif
 
-enum { ALL = HOST_FILTER_LAUNCHER | HOST_FILTER_NODE, NODE = HOST_FILTER_NODE };
+enum { ALL = HOST_FILTER_LAUNCHER | HOST_FILTER_NODE, NODE = HOST_FILTER_NODE, EGRESS = HOST_FILTER_EGRESS };
 
 static const struct {
   uint32_t number;
@@ -41,6 +41,13 @@ static const struct {
     {__NR_sethostname, NODE}, {__NR_setdomainname, NODE},
     {__NR_setns, NODE}, {430 /* fsopen */, NODE}, {431 /* fsconfig */, NODE}, {432 /* fsmount */, NODE},
     {443 /* quotactl_fd */, NODE}, {__NR_name_to_handle_at, NODE},
+    {__NR_fchmodat, EGRESS}, {452 /* fchmodat2 */, EGRESS}, {__NR_fchownat, EGRESS}, {__NR_truncate, EGRESS},
+    {__NR_utimensat, EGRESS}, {__NR_setxattr, EGRESS}, {__NR_lsetxattr, EGRESS}, {__NR_removexattr, EGRESS},
+    {__NR_lremovexattr, EGRESS}, {463 /* setxattrat */, EGRESS}, {466 /* removexattrat */, EGRESS}, {469 /* file_setattr */, EGRESS},
+#ifdef __x86_64__
+    {__NR_chmod, EGRESS}, {__NR_chown, EGRESS}, {__NR_lchown, EGRESS}, {__NR_utime, EGRESS}, {__NR_utimes, EGRESS},
+    {__NR_futimesat, EGRESS},
+#endif
 };
 enum { REFUSED = sizeof refused / sizeof refused[0] };
 
@@ -75,7 +82,7 @@ static size_t build(struct sock_filter *program, enum host_filter who) {
     program[used++] = ONLY_FOR(refused[i].number, 1);
     program[used++] = ANSWER(ERRNO(EPERM));
   }
-  if (who != HOST_FILTER_LAUNCHER) {
+  if (who == HOST_FILTER_NODE) {
     for (size_t i = 0; i < sizeof absent / sizeof absent[0]; i++) {
       program[used++] = ONLY_FOR(absent[i], 1);
       program[used++] = ANSWER(ERRNO(ENOSYS));

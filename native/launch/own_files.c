@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "common/descriptor.h"
+#include "launch/host_filter.h"
 #include "launch/landlock.h"
 
 /* What every program of the host reads: libraries, certificates, resolvers, wherever distributions have them. */
@@ -110,7 +111,8 @@ int own_files_egress_main(int argc, char **argv) {
     fputs("usage: squash-launch egress --data DIR --run DIR --app DIR [--read FILE] -- PROGRAM…\n", stderr);
     return 2;
   }
-  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || own_files_egress(&files, &fault) != 0) {
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || own_files_egress(&files, &fault) != 0 ||
+      host_filter_load(HOST_FILTER_EGRESS, &fault) != 0) {
     fprintf(stderr, "squash-launch: %s\n", fault.text);
     return 1;
   }

@@ -89,7 +89,7 @@ test('a hijacked daemon opens no file of others and starts no program of the hos
   assert.deepEqual(held, { ...without, ...others, abstract: abi < 6 ? 0 : eperm });
 });
 
-test('a hijacked egress process also writes nowhere but in its own folders, listens to nobody and signals nobody', async (t) => {
+test('a hijacked egress process also changes nothing but in its own folders, listens to nobody and signals nobody', async (t) => {
   await using stack = new AsyncDisposableStack();
   const abi = await abiOf(stack.use(await TestDaemon.start()));
   if (abi < 1) return t.skip('the kernel has no Landlock');
@@ -98,13 +98,26 @@ test('a hijacked egress process also writes nowhere but in its own folders, list
   stack.defer(() => rmSync(dataDir, { recursive: true }));
   for (const name of ['run/compile', 'sandboxes']) mkdirSync(join(dataDir, name), { recursive: true });
   makeEgressFolders(dataDir);
-  const script = [perl, '-e', attempts(other, dataDir)];
+  const changes = `
+    say_it("mode", chmod(0600, "${other.path}/letter"));
+    say_it("owner", chown($<, $( + 0, "${other.path}/letter"));
+    say_it("times", utime(1, 1, "${other.path}/letter"));
+    say_it("cut", truncate("${other.path}/letter", 0));
+  `;
+  const script = [perl, '-e', attempts(other, dataDir).replace(/^ *say_it\("execute"/m, `${changes}$&`)];
   const without = run(perl, script.slice(1));
   assert.deepEqual([...new Set(Object.values(without))], [0], 'without the rules all of it succeeds');
   const place = ['egress', '--data', dataDir, '--run', join(dataDir, 'run'), '--app', projectDir, '--'];
   const files = { 'data-make': eacces, 'sandboxes-make': eacces, 'compiled-make': eacces };
   const spoken = { listen: abi < 4 ? 0 : eacces, abstract: abi < 6 ? 0 : eperm, signal: abi < 6 ? 0 : eperm };
-  assert.deepEqual(run(launchProgram, [...place, ...script]), { ...without, ...others, ...files, ...spoken });
+  const named = { mode: eperm, owner: eperm, times: eperm, cut: eperm };
+  assert.deepEqual(run(launchProgram, [...place, ...script]), {
+    ...without,
+    ...others,
+    ...files,
+    ...spoken,
+    ...named,
+  });
 });
 
 test('a database of an earlier release moves into the folder of the egress process, however often that is interrupted', () => {
