@@ -63,6 +63,11 @@ export const errorCatalog = {
     retry: 'later',
     summary: 'The daemon holds its maximum number of open streams',
   },
+  connection_limit: {
+    status: 503,
+    retry: 'later',
+    summary: 'Too many connections have sent no request yet',
+  },
   exec_failed: { status: 500, retry: 'never', summary: 'The command could not be started' },
   job_not_found: { status: 404, retry: 'never', summary: 'The sandbox has no job with this number' },
   module_not_found: {

@@ -193,6 +193,14 @@ export const limits = {
   keepAliveMs: 65_000,
   /** TCP connections; those on the Unix socket are counted apart, so that the operator always gets in. */
   connectionsMax: 1_024,
+  /** Of these, connections on which no request has passed the gate: the rest is for those who have shown who they are. */
+  newcomersMax: 768,
+  /** … of one address: half of all, so that a burst of an honest client is served, and others have room beside any one. */
+  newcomersPerPeerMax: 512,
+  /** So long one may wait for its request before it makes room for another: many times what a request takes to follow. */
+  newcomerGraceMs: 500,
+  /** Between two lines of the log about it. */
+  newcomersToldMs: 60_000,
   /** Event streams, logs and WebSockets open at once: each holds up to some hundred KiB for a slow client. */
   streamsMax: 256,
   /** A comment in a silent event stream, so that proxies (60 s) keep it and a dead client is noticed. */

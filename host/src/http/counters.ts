@@ -6,6 +6,8 @@ export class HttpCounters {
   /** Requests and WebSockets in progress. */
   active = 0;
   streams = 0;
+  /** Closed or refused because too many had sent no request. */
+  refusedConnections = 0;
 
   record(operation: string, status: number, ms: number): void {
     const key = `${operation} ${status}`;
@@ -45,6 +47,12 @@ export class HttpCounters {
         help: 'Event streams and WebSockets open',
         type: 'gauge',
         samples: [{ labels: {}, value: this.streams }],
+      },
+      {
+        name: 'squash_http_connections_refused_total',
+        help: 'Connections closed or refused because too many had sent no request',
+        type: 'counter',
+        samples: [{ labels: {}, value: this.refusedConnections }],
       },
     ];
   }

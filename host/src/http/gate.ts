@@ -46,6 +46,11 @@ export class Gate {
     return this.#checkHost(head) ?? checkOrigin(head.headers) ?? this.#checkToken(head);
   }
 
+  /** Whoever asks is told, and need not say who he is. */
+  isForAll(path: string): boolean {
+    return path === healthPath;
+  }
+
   #checkHost({ headers, transport }: RequestHead): AppError | undefined {
     if (transport === 'unix' || headers.host === undefined) return undefined;
     const name = hostName(headers.host);
@@ -64,7 +69,7 @@ export class Gate {
   }
 
   #checkToken({ path, headers, transport, peer }: RequestHead): AppError | undefined {
-    if (transport === 'unix' || path === healthPath) return undefined;
+    if (transport === 'unix' || this.isForAll(path)) return undefined;
     if (this.#tokenHash === undefined)
       return peer === 'own' ? undefined : new AppError('token_required', whyToken[peer]);
     const [, given] = /^bearer +([\x21-\x7e]+) *$/i.exec(headers.authorization ?? '') ?? [];

@@ -19,6 +19,7 @@ import type { Peer } from './connection-owner.ts';
 import type { HttpCounters } from './counters.ts';
 import type { Gate } from './gate.ts';
 import { listenFailure } from './listen.ts';
+import { Newcomers } from './newcomers.ts';
 import { dialectOf, errorAnswer } from './problem.ts';
 import { listenOnSocket } from './socket-path.ts';
 
@@ -119,6 +120,8 @@ export class HttpServer {
       // curl --http2 asks every server to upgrade to h2c; only WebSockets are taken out of the usual path.
       shouldUpgradeCallback: (incoming) => incoming.headers.upgrade?.toLowerCase() === 'websocket',
     });
+    const newcomers = new Newcomers(this.#options);
+    greet(server, newcomers);
     const { fetch } = this.#options;
     const listener = getRequestListener((request, bindings) => fetch(request, bindings as HttpBindings), {
       hostname: 'localhost',
@@ -138,6 +141,7 @@ export class HttpServer {
         this.#refuse(incoming, outgoing, refusal);
         return;
       }
+      this.#welcome(incoming, newcomers);
       if (expects) outgoing.writeContinue();
       void listener(incoming, outgoing);
     };
@@ -148,7 +152,7 @@ export class HttpServer {
       serve(incoming, outgoing, true),
     );
     server.on('upgrade', (incoming: IncomingMessage, socket: Duplex, head: Buffer) =>
-      this.#upgrade({ incoming, socket, head }, transport),
+      this.#upgrade({ incoming, socket, head }, transport, newcomers),
     );
     server.on('clientError', (error, socket) => this.#unparsed(error, socket));
     this.#servers.push(server);
@@ -200,6 +204,12 @@ export class HttpServer {
       : undefined;
   }
 
+  /** The gate let its request pass. An address that is open to all shows nothing of who asks. */
+  #welcome(incoming: IncomingMessage, newcomers: Newcomers): void {
+    const [path = ''] = (incoming.url ?? '').split('?', 1);
+    if (!this.#options.gate.isForAll(path)) newcomers.pass(incoming.socket);
+  }
+
   #refuse(incoming: IncomingMessage, outgoing: ServerResponse, error: AppError): void {
     const { status, headers, body } = errorAnswer(error, dialectOf(incoming.url ?? ''));
     this.#options.counters.record('none', status, 0);
@@ -213,7 +223,11 @@ export class HttpServer {
     incoming.resume();
   }
 
-  #upgrade(request: { incoming: IncomingMessage; socket: Duplex; head: Buffer }, transport: Transport): void {
+  #upgrade(
+    request: { incoming: IncomingMessage; socket: Duplex; head: Buffer },
+    transport: Transport,
+    newcomers: Newcomers,
+  ): void {
     const { incoming, socket, head } = request;
     socket.on('error', () => {
       // A client that resets its connection is an end like any other: 'close' follows.
@@ -223,6 +237,7 @@ export class HttpServer {
       refuseUpgrade(socket, refusal, incoming.url ?? '');
       return;
     }
+    this.#welcome(incoming, newcomers);
     this.#begin();
     this.#upgraded.add(socket);
     const finish = (): void => {
@@ -248,6 +263,23 @@ export class HttpServer {
     );
     return new Response(body, { status, headers });
   }
+}
+
+/** Too many connections are refused before anything is parsed. Takes the place of the listener that parses. */
+function greet(server: Server, newcomers: Newcomers): void {
+  const parsers = server.listeners('connection');
+  server.removeAllListeners('connection');
+  server.on('connection', (socket: Socket) => {
+    const refused = newcomers.take(socket);
+    if (refused === undefined) {
+      for (const parse of parsers) parse.call(server, socket);
+      return;
+    }
+    socket.on('error', () => {
+      // It is being closed in any case.
+    });
+    refuseUpgrade(socket, refused, '/v1');
+  });
 }
 
 /**
