@@ -125,7 +125,8 @@ export class HttpServer {
     const { fetch } = this.#options;
     const listener = getRequestListener((request, bindings) => fetch(request, bindings as HttpBindings), {
       hostname: 'localhost',
-      overrideGlobalObjects: false,
+      // Answers of Hono's own kind: one of Node's is read as a stream again, which took an eighth of a burst's time here.
+      overrideGlobalObjects: true,
       errorHandler: (error) => this.#failure(error),
     });
     const serve = (incoming: IncomingMessage, outgoing: ServerResponse, expects: boolean): void => {
