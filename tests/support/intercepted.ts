@@ -45,7 +45,7 @@ export type Origin = 'h2' | 'http/1.1' | 'plain' | 'own';
 export interface InterceptedOptions {
   readonly origin?: Origin;
   readonly handler?: Handler;
-  /** With origin `own`: a server that is already there, by its port. */
+  /** With origin `own` or `plain`: a server that is already there, by its port. */
   readonly originPort?: number;
   readonly secrets?: unknown;
   readonly policy?: unknown;
@@ -137,7 +137,7 @@ export class Intercepted implements AsyncDisposable {
     let answer = '';
     socket.setEncoding('latin1').on('data', (piece: string) => {
       answer += piece;
-      // HTTP has no half-close: an end before the answer gives the request up.
+      // Servers may take an end before the answer for giving the request up.
       socket.end();
     });
     socket.on('error', () => {});
@@ -252,7 +252,7 @@ export class Intercepted implements AsyncDisposable {
     const cert = leafCertificate(ca, { host, publicKey: pair.publicKey, validity });
     const keyPem = pair.privateKey.export({ type: 'pkcs8', format: 'pem' }).toString();
     this.originPort = originPort ?? 0;
-    if (origin === 'own') return;
+    if (originPort !== undefined) return;
     const server = makeServer(origin, { key: keyPem, cert }, handler);
     server.listen(0, '127.0.0.1');
     await once(server, 'listening');

@@ -57,6 +57,8 @@ export class HttpInterceptor implements Interceptor {
     });
     // All of them: the parser's bound is the size. One that is dropped here would be missing in the checks.
     this.#http1.maxHeadersCount = 0;
+    // A program that has ended its side waits for its answer; Node does not list this property among its types.
+    Object.assign(this.#http1, { httpAllowHalfOpen: true });
     const serve = this.#lives;
     this.#http1.on('request', (request, response) =>
       serve.get(request.socket)?.serve(new Http1Front(request, response)),
@@ -132,7 +134,8 @@ export class HttpInterceptor implements Interceptor {
     if (stream.destroyed) return;
     const { roots, clock } = this.#options;
     await using upstream = new UpstreamOfConnection(connection, roots, protocol);
-    using life = new ConnectionLife(stream, { connection, upstream, connect: upstream.connectHttp1, clock });
+    const context = { connection, upstream, connect: upstream.connectHttp1, clock };
+    using life = new ConnectionLife(stream, context, () => upstream.end());
     if (protocol === 'h2') serveHttp2(stream, life);
     else {
       this.#lives.set(stream, life);
@@ -149,11 +152,16 @@ class ConnectionLife implements Disposable {
   readonly #live = new Set<LiveExchange>();
   /** Of the requests under way. */
   #headBytes = 0;
+  #hasProgramEnded = false;
+  readonly #endServer: () => void;
   #idle: NodeJS.Timeout | undefined;
 
-  constructor(stream: Duplex, context: ExchangeContext) {
+  /** @param endServer tells the server that nothing more comes */
+  constructor(stream: Duplex, context: ExchangeContext, endServer: () => void) {
     this.#stream = stream;
     this.#context = context;
+    this.#endServer = endServer;
+    stream.once('end', () => this.#programEnded());
     context.connection.onReview(() => [...this.#live].filter((live) => live.review()).length > 0);
     this.#wait();
   }
@@ -184,7 +192,7 @@ class ConnectionLife implements Disposable {
       this.#headBytes -= bytes;
       heads.give(sandbox, price);
     };
-    const live = new LiveExchange(front, connection);
+    const live = new LiveExchange(front, connection, () => this.#passEnd());
     void this.#during(live, serve(live).finally(give));
   }
 
@@ -211,7 +219,23 @@ class ConnectionLife implements Disposable {
       this.#stream.destroy();
     }
     this.#live.delete(live);
+    this.#passEnd();
     if (this.#live.size === 0 && !this.#stream.destroyed) this.#wait();
+  }
+
+  #programEnded(): void {
+    this.#hasProgramEnded = true;
+    // It may be gone as well: nobody can tell before something is written to it.
+    if (this.#stream instanceof Socket) {
+      this.#stream.setTimeout(interceptLimits.idleMs, () => this.#stream.destroy());
+    }
+    this.#passEnd();
+  }
+
+  /** Behind the last request, as it would come to the server without us: what that means is the server's business. */
+  #passEnd(): void {
+    const [last, ...more] = this.#live;
+    if (this.#hasProgramEnded && last?.isSent === true && more.length === 0) this.#endServer();
   }
 
   #wait(): void {
@@ -235,7 +259,7 @@ function serveHttp2(stream: Duplex, life: ConnectionLife): void {
     life.serve(new Http2Front(each, rawList(rest, rest[0]))),
   );
   session.on('close', () => stream.destroy());
-  // HTTP/2 has no half-close of connections.
+  // HTTP/2 has no half-close of connections: who has ended his side can't take part in it any more.
   stream.once('end', () => session.destroy());
 }
 

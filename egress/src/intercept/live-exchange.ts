@@ -19,9 +19,13 @@ export class LiveExchange {
   readonly #isGoverned: boolean;
   /** Those that can still be put into it. */
   #traffic: TrafficSecrets | undefined;
+  readonly #onSent: () => void;
+  #isSent = false;
 
-  constructor(front: FrontExchange, connection: InterceptedConnection) {
+  /** @param onSent called when all of it has left */
+  constructor(front: FrontExchange, connection: InterceptedConnection, onSent: () => void) {
     this.front = front;
+    this.#onSent = onSent;
     this.#connection = connection;
     this.#isGoverned = this.#needsRequests;
     front.onGone(() => this.giveUp());
@@ -45,9 +49,15 @@ export class LiveExchange {
     return traffic;
   }
 
-  /** Nothing is put into it any more. */
+  /** All of it has left, and nothing is put into it any more. */
   hasSent(): void {
     this.#traffic = undefined;
+    this.#isSent = true;
+    this.#onSent();
+  }
+
+  get isSent(): boolean {
+    return this.#isSent;
   }
 
   giveUp(): void {

@@ -58,6 +58,11 @@ export class UpstreamOfConnection implements Upstream {
     return (await this.#connect(['http/1.1'], signal)).socket;
   };
 
+  /** Nothing more comes from the program. */
+  end(): void {
+    for (const socket of this.#sockets) socket.end();
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     this.#gone.abort(new BrokenOff('sink'));
     await this.#http1?.[Symbol.asyncDispose]();
