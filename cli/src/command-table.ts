@@ -40,6 +40,7 @@ const createFlags: readonly FlagSpec[] = [
     summary:
       'secret it may use (default all), or none; one of its own, read from env, env:VARIABLE, file:PATH or -',
   },
+  { name: 'upstream', value: 'NAME', summary: 'proxy of egress-upstreams.json that it goes out through' },
 ];
 
 const execFlags: readonly FlagSpec[] = [

@@ -19,6 +19,7 @@ import { z } from 'zod';
 import { askedVerdicts, decisionKinds, decisionVerdicts } from './egress.ts';
 import { sandboxIdSchema } from './ids.ts';
 import { ownPresetsSchema } from './own-presets.ts';
+import { upstreamsSchema } from './upstreams.ts';
 
 /** Relative to the run directory. */
 export const egressSockets = { api: 'egress-api.sock', relays: 'egress.sock' } as const;
@@ -34,6 +35,8 @@ export const egressSandboxRulesSchema = z.strictObject({
   secrets: secretSubset,
   /** Names of secrets of its own, whose file the process reads itself. Left out: none. */
   ownSecrets: z.array(z.string().min(1).max(256)).max(1_024).optional(),
+  /** Name of the proxy it goes out through. Left out: the default one, where there is one. */
+  upstream: z.string().max(64).nullable().optional(),
 });
 export type EgressSandboxRules = z.infer<typeof egressSandboxRulesSchema>;
 
@@ -53,6 +56,8 @@ export const egressSyncSchema = z.strictObject({
   listeners: z.array(listenerSchema).max(16).optional(),
   /** The operator's own presets, which policies and the ceiling may name. */
   presets: ownPresetsSchema.optional(),
+  /** The operator's proxies; their URLs hold passwords. */
+  upstreams: upstreamsSchema.optional(),
   /** False: no TLS is intercepted, secrets reach plain HTTP only (`SQUASH_PROXY_HTTPS=0`). */
   interceptsTls: z.boolean(),
   /** Every sandbox there is. What is known of others is forgotten. */

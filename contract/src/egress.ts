@@ -32,6 +32,7 @@ export const sandboxPolicySchema = z.strictObject({
     .describe('what no sandbox’s policy can exceed; null where there is none'),
   secrets: secretSubsetSchema.describe('names of the secrets of the installation it may use, or `all`'),
   own_secrets: z.array(z.string()).describe('names of secrets of its own'),
+  upstream: z.string().nullable().describe('name of the proxy that it goes out through; null: none'),
   in_force: z
     .boolean()
     .describe(

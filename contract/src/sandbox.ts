@@ -22,6 +22,7 @@ import {
   secretNameSchema,
   type SecretSubset,
 } from './secrets.ts';
+import { upstreamNameSchema } from './upstreams.ts';
 import { boundedText, tolerantInteger, tolerantNumber } from './tolerant.ts';
 
 export const snapshotInfoSchema = z.strictObject({
@@ -160,6 +161,9 @@ export const createBodySchema = z.looseObject({
     .describe(
       'secrets of this sandbox alone, by name; they take the place of the installation’s of the same name',
     ),
+  upstream: upstreamNameSchema
+    .nullish()
+    .describe('name of the operator’s proxy that it goes out through; none: `default`, where there is one'),
 });
 
 /** Why a text is no name of a module or label, in the original's words; those have none for its length. */
@@ -231,6 +235,8 @@ export interface CreateRequest {
   readonly policy: PolicySource | undefined;
   readonly secrets: SecretSubset;
   readonly ownSecrets: OwnSecrets;
+  /** Undefined: the default one, where there is one. */
+  readonly upstream: string | undefined;
   /** Warnings the edge already knows (unknown or not yet supported fields). */
   readonly warnings: readonly Warning[];
 }

@@ -41,6 +41,10 @@ export const egressLimits = {
   /** One address. The last one of a name gets the whole time, earlier ones less, so that a dead one costs little. */
   dialMs: 10_000,
   dialEarlierMs: 3_000,
+  /** A proxy's answer: it looks the name up and dials, as long as we would. */
+  proxyAnswerMs: 15_000,
+  /** Its head, which may explain a refusal at length. */
+  proxyAnswerBytesMax: 16_384,
   /** Addresses of one name that are tried. */
   dialAddressesMax: 8,
   /**

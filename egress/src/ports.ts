@@ -7,6 +7,7 @@
  */
 import type { Duplex } from 'node:stream';
 import type { Socket } from 'node:net';
+import { Failure } from '@squash/base/failure';
 import type { Listener } from '@squash/contract/egress-protocol';
 import type { Destination, Policy, Verdict } from '@squash/policy/policy';
 import type { TrafficSecrets } from './secrets/traffic-secrets.ts';
@@ -73,6 +74,15 @@ export class DialRefused extends Error {
     super(`refused by ${verdict.rule}`);
     this.name = 'DialRefused';
     this.verdict = verdict;
+  }
+}
+
+/** A proxy of the operator's could not be reached, or did not connect. */
+export class ProxyFailed extends Failure {
+  /** @param why the system's code, the status of an HTTP proxy, or `socks_` and the number that SOCKS5 has for it */
+  constructor(upstream: string, why: string, options?: { readonly cause?: unknown }) {
+    super(`via ${upstream}: ${why}`, `the proxy "${upstream}" makes no connection: ${why}`, options);
+    this.name = 'ProxyFailed';
   }
 }
 

@@ -98,6 +98,7 @@ const ownNames = new Set([
   'secrets',
   'egress-ceiling.json',
   'egress-presets.json',
+  'egress-upstreams.json',
   'proxy-ca',
   'egress',
   'egress.next',

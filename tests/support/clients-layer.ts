@@ -5,8 +5,12 @@
  * Java brings no compiler of its own here (70 MB of packages less): ecj, which is a Java program, compiles the test's
  * source inside. The Go program is rclone, which Debian builds with Go's own resolver and HTTP stack.
  */
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
 import { buildLayer } from '../../images/build-layer.ts';
 import { findRecipe, type Recipe } from '../../images/recipes.ts';
+
+const run = promisify(execFile);
 
 const recipe: Recipe = {
   name: 'clients',
@@ -42,6 +46,24 @@ export async function debianModules(): Promise<Record<string, string>> {
 export async function clientModules(): Promise<Record<string, string>> {
   const clients = await built(recipe);
   return { ...(await debianModules()), '100-clients-test': clients.squashfs };
+}
+
+/** HTTP and SOCKS5 proxies as Debian has them. */
+const proxies: Recipe = {
+  name: 'proxies',
+  prefix: '100',
+  module: 'proxies-test',
+  base: 'debian',
+  packages: ['microsocks', 'tinyproxy-bin'],
+  files: {},
+  summary: 'proxies, for tests',
+};
+
+/** Puts `tinyproxy` and `microsocks` into a directory of the host's. */
+export async function unpackProxies(directory: string): Promise<void> {
+  const { squashfs } = await built(proxies);
+  const words = ['-quiet', '-no-progress', '-force', '-dest', directory, squashfs];
+  await run('unsquashfs', [...words, 'usr/bin/tinyproxy', 'usr/bin/microsocks']);
 }
 
 async function built(wanted: Recipe): Promise<{ readonly squashfs: string }> {

@@ -70,7 +70,7 @@ const noEgress = (): Promise<never> =>
 
 /** No egress process and no secrets. */
 export const thinEgress: EgressParts = {
-  rules: { ceiling: undefined, allowRanges: [] },
+  rules: { ceiling: undefined, allowRanges: [], upstreams: {} },
   log: {
     decisions: noEgress,
     stats: noEgress,

@@ -42,7 +42,7 @@ function requestFromFlags(
   const request: Record<string, unknown> = {};
   const names = layers.flatMap((list) => list.split(',')).filter((name) => name.trim() !== '');
   if (names.length > 0) request['layers'] = names.map((name) => name.trim());
-  for (const name of ['owner', 'task']) {
+  for (const name of ['owner', 'task', 'upstream']) {
     if (flags.isSet(name)) request[name] = flags.text(name);
   }
   if (flags.isSet('cpu')) request['cpu'] = flags.number('cpu', { min: limits.cpuMin, max: limits.cpuMax });

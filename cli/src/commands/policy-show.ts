@@ -30,12 +30,14 @@ export function printPolicy({
   ceiling,
   secrets,
   own_secrets: own,
+  upstream,
   in_force: isInForce,
 }: SandboxPolicy): void {
   printRules('', policy);
   if (ceiling !== null) printRules('ceiling ', ceiling);
   printLine(`secrets: ${secrets === 'all' ? 'all' : secrets.map(visible).join(', ') || 'none'}`);
   if (own.length > 0) printLine(`own secrets: ${own.map(visible).join(', ')}`);
+  if (upstream !== null) printLine(`goes out through: ${visible(upstream)}`);
   if (!isInForce) {
     printNote(
       'squash: this does not hold yet: the egress process does not answer. It holds as soon as that is back; until then nothing new is reached',

@@ -30,8 +30,8 @@ export interface Readable {
   readonly serverName: string | undefined;
   readonly refusal: Verdict | undefined;
   readonly record: (decision: Decision) => void;
-  /** Told before anything is sent there, so that a change of the rules ends what they no longer allow. */
-  readonly onDialled: (address: Address) => void;
+  /** Told before anything is sent there, so that a change of the rules ends what they no longer allow. Undefined: a proxy knows. */
+  readonly onDialled: (address: Address | undefined) => void;
   /** The canonical text of an address that may not be dialled, where there is no other. */
   readonly onRefused: (address: string) => void;
   /** Told what judges the requests under way again. */

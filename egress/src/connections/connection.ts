@@ -20,6 +20,8 @@ import { looksLikeTls } from './client-hello.ts';
 import { type FirstBytes, readFirstBytes } from './first-bytes.ts';
 import { dialServer } from './interception.ts';
 import { type Plan, planFirst, planNow, planOpen, planRefusal, type Rules } from './plan.ts';
+import { carryTunnel } from './carried.ts';
+import { Reached } from './reached.ts';
 import type { Reviewable } from './sandbox.ts';
 import { carryUndecided, type Open, type UndecidedHost } from './undecided-host.ts';
 import { dialMsOf, findTargets, type Targets } from './targets.ts';
@@ -38,23 +40,11 @@ export class Connection implements Reviewable {
   #first: FirstBytes | undefined;
   /** The address a name leads to is refused: this overrides what its policy says of the name. */
   #refused: Verdict | undefined;
-  /** Canonical: of the server, the last that was dialled for a name, or that may not be. */
-  #serverAddress: string | undefined;
+  readonly #reached = new Reached();
   #plan: Plan | undefined;
   /** The server is dialled although the program has said nothing: only a tunnel is possible then. */
   #isServerFirst = false;
   #dialled: Address | undefined;
-  /** Where this process has connected for it. */
-  readonly #readFrom = new Map<string, Address>();
-  readonly #ears = {
-    onDialled: (address: Address): void => {
-      this.#serverAddress = formatAddress(address);
-      this.#readFrom.set(this.#serverAddress, address);
-    },
-    onRefused: (address: string): void => {
-      this.#serverAddress = address;
-    },
-  };
   #row: OpenDecision | undefined;
   /** Once it has ended. */
   #figures: Figures | undefined;
@@ -202,7 +192,7 @@ export class Connection implements Reviewable {
   }
 
   #isAddressStillAllowed(): boolean {
-    const all = [...this.#readFrom.values(), ...(this.#dialled === undefined ? [] : [this.#dialled])];
+    const all = [...this.#reached.all, ...(this.#dialled === undefined ? [] : [this.#dialled])];
     return all.every((address) => this.#mayDial(address));
   }
 
@@ -242,6 +232,8 @@ export class Connection implements Reviewable {
 
   /** Nothing came from the program: it may be the server's turn. */
   #dialForGreeting(): void {
+    if (this.#relay.sandbox.upstreamTo(this.#destination) !== undefined)
+      return void (this.#openUndecided() || this.#refuseForRoom());
     const plan = planFirst(this.#destination, this.#rules, { kind: 'silent' });
     // Rules may have changed meanwhile; then what the program says is awaited as before.
     if (plan.kind !== 'tunnel') return this.#wait(limits.firstBytesMs, () => this.cut());
@@ -279,11 +271,12 @@ export class Connection implements Reviewable {
 
   #undecidedHost(verdict: Verdict): UndecidedHost {
     const { sandbox } = this.#relay;
-    const onDialled = (address: Address): void => {
-      this.#ears.onDialled(address);
+    const onDialled = (address: Address | undefined): void => {
+      this.#reached.onDialled(address);
       this.#openRow(verdict.rule);
     };
-    const served = { sandbox, destination: this.#destination, ...this.#ears, onDialled };
+    const { onRefused } = this.#reached;
+    const served = { sandbox, destination: this.#destination, onRefused, onDialled };
     return {
       dial: (signal) => dialServer(this.#services, served, signal),
       planOf: (first) => planFirst(this.#destination, this.#rules, first),
@@ -316,7 +309,15 @@ export class Connection implements Reviewable {
     this.#sayNo({ kind: 'refuse', protocol: undefined, verdict });
   }
 
+  /** Relays speak to no proxy: the bytes pass this process. */
+  #carry(verdict: Verdict): void {
+    if (!this.#relay.sandbox.hasRoom(this.#services.counters)) return this.#refuseForRoom();
+    this.#onEnd = this.#relay.sandbox.takeRoom(this.#services.counters);
+    void this.#openStream((socket) => carryTunnel(socket, this.#undecidedHost(verdict)));
+  }
+
   async #tunnel(verdict: Verdict): Promise<void> {
+    if (this.#relay.sandbox.leavesName(this.#destination)) return this.#carry(verdict);
     if (!this.#isServerFirst) this.#state = 'dialling';
     const before = this.#state;
     const resolver = this.#relay.sandbox.resolverOf(this.#services.resolver);
@@ -329,6 +330,7 @@ export class Connection implements Reviewable {
     if (this.#state === 'dialling' && this.#plan !== undefined && !this.#isStillRight(this.#plan)) {
       return this.cut();
     }
+    if (this.#relay.sandbox.upstreamTo(this.#destination) !== undefined) return this.#carry(verdict);
     const who = this.#relay.sandbox.id;
     const { turns } = this.#services;
     const begin = (): void => {
@@ -343,7 +345,7 @@ export class Connection implements Reviewable {
   /** Where nothing was said yet it is waited for, so that the refusal can be read. */
   #refuseAddress(targets: Extract<Targets, { kind: 'refused' }>): void {
     this.#refused = targets.verdict;
-    this.#serverAddress = targets.address;
+    this.#reached.last = targets.address;
     this.#isServerFirst = false;
     this.#dialled = undefined;
     if (this.#first !== undefined) {
@@ -370,7 +372,7 @@ export class Connection implements Reviewable {
         port: this.#destination.port,
         timeoutMs,
       });
-      this.#serverAddress = formatAddress(address);
+      this.#reached.last = formatAddress(address);
       if (errno === 0) return this.#takeServer(address, verdict);
       if (this.#isOver()) break;
     }
@@ -413,10 +415,7 @@ export class Connection implements Reviewable {
     { verdict, refusal }: { readonly verdict: Verdict; readonly refusal: Verdict | undefined },
     open: Open = (serve) => void this.#openStream(serve),
   ): void {
-    if (!this.#relay.sandbox.hasRoom(this.#services.counters)) {
-      this.#record('denied', 'interception_limit');
-      return this.cut();
-    }
+    if (!this.#relay.sandbox.hasRoom(this.#services.counters)) return this.#refuseForRoom();
     const { sandbox } = this.#relay;
     const giveRoom = sandbox.takeRoom(this.#services.counters);
     let requests = 0;
@@ -432,7 +431,7 @@ export class Connection implements Reviewable {
       requests += 1;
       this.#services.decisions.record(sandbox.id, {
         ...decision,
-        address: decision.address ?? this.#serverAddress,
+        address: decision.address ?? this.#reached.last,
       });
     };
     const serve = (socket: Socket): Promise<void> =>
@@ -443,7 +442,8 @@ export class Connection implements Reviewable {
         serverName: this.#first?.kind === 'tls' ? this.#first.serverName : undefined,
         refusal,
         record,
-        ...this.#ears,
+        onDialled: this.#reached.onDialled,
+        onRefused: this.#reached.onRefused,
         onReview: (review) => {
           this.#reviewRequests = review;
         },
@@ -451,6 +451,11 @@ export class Connection implements Reviewable {
     this.#state = 'streamed';
     if (protocol === 'tls' && refusal === undefined) sandbox.handshakes.admit(begin);
     else begin();
+  }
+
+  #refuseForRoom(): void {
+    this.#record('denied', 'interception_limit');
+    this.cut();
   }
 
   /** Has the relay hand the program's bytes to this process, and `serve` them until it is done. */
@@ -482,7 +487,7 @@ export class Connection implements Reviewable {
   }
 
   #decision(verdict: DecisionVerdict, rule: string): Decision {
-    const { host, address = this.#serverAddress, port } = this.#destination;
+    const { host, address = this.#reached.last, port } = this.#destination;
     return { kind: 'connection', host, address, port, verdict, rule };
   }
 

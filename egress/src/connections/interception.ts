@@ -8,7 +8,8 @@ import type { Policy } from '@squash/policy/policy';
 import { DialRefused, type InterceptedConnection, type Interceptor } from '../ports.ts';
 import type { ConnectionServices, Readable } from './connection-services.ts';
 import type { Sandbox } from './sandbox.ts';
-import { dialTargets, findTargets } from './targets.ts';
+import { dialOne, dialTargets, findTargets } from './targets.ts';
+import { connectThrough, dialThrough } from './upstream-proxy.ts';
 
 type DialledFor = Pick<Readable, 'sandbox' | 'destination' | 'onDialled' | 'onRefused'>;
 
@@ -48,17 +49,32 @@ export async function dialServer(
   const { turns } = services;
   const policy = livePolicy(sandbox);
   const resolver = sandbox.resolverOf(services.resolver);
+  const upstream = sandbox.upstreamTo(destination);
+  const { host, port } = destination;
+  const isLeft = sandbox.leavesName(destination);
   // The turn may be long in coming, and what may be dialled is what may be dialled then.
-  await findTargets(destination, policy, resolver);
+  if (!isLeft) await findTargets(destination, policy, resolver);
   const line = {
     enter: (begin: () => void) => turns.take(sandbox.id, begin),
     leave: (begin: () => void) => turns.leave(sandbox.id, begin),
   };
   await waitInLine(line, signal);
   try {
+    if (isLeft && host !== undefined && upstream !== undefined) {
+      const verdict = policy.decideConnection(destination);
+      if (!verdict.isAllowed) throw new DialRefused(verdict);
+      const through = await connectThrough(
+        { upstream, resolver: services.resolver },
+        { to: host, port },
+        signal,
+      );
+      onDialled(undefined);
+      return through;
+    }
     const found = await findTargets(destination, policy, resolver);
     if (found.kind === 'refused') onRefused(found.address);
-    const { socket, address } = await dialTargets(found, destination.port, signal);
+    const dial = upstream === undefined ? dialOne : dialThrough({ upstream, resolver: services.resolver });
+    const { socket, address } = await dialTargets(found, { port, dial }, signal);
     const text = formatAddress(address);
     const verdict = { ...policy.decideAddress(destination, text), address: text };
     if (verdict.isAllowed) {

@@ -5,6 +5,7 @@
  * everything, so that there is no moment in which nobody decides.
  */
 import { TokenBucket } from '@squash/base/token-bucket';
+import { hostServiceName } from '@squash/contract/destination';
 import { Admission } from './admission.ts';
 import type { ConnectionCounters } from './connection-services.ts';
 import type { DecisionLog } from '../decisions/decision-log.ts';
@@ -12,9 +13,10 @@ import type { DnsClient } from '../dns/dns-server.ts';
 import type { Resolver } from '../dns/resolver.ts';
 import type { VirtualAddresses } from '../dns/virtual-addresses.ts';
 import { egressLimits as limits } from '../limits.ts';
-import type { Policy, Verdict } from '@squash/policy/policy';
+import type { Destination, Policy, Verdict } from '@squash/policy/policy';
 import type { SandboxSecrets } from '../ports.ts';
 import type { SandboxResolver } from './targets.ts';
+import type { NamedUpstream } from './upstream-proxy.ts';
 
 /** What a sandbox asks of its connections. */
 export interface Reviewable {
@@ -44,6 +46,8 @@ export class Sandbox implements DnsClient {
   /** TLS that is read. */
   readonly handshakes: Admission;
   policy: Policy = refuseAll;
+  /** The proxy that it goes out through. */
+  upstream: NamedUpstream | undefined;
   secrets: SandboxSecrets;
   lookups = 0;
   intercepted = 0;
@@ -76,6 +80,20 @@ export class Sandbox implements DnsClient {
       { perS: limits.sandboxConnectionsPerS, burst: limits.sandboxConnectionsBurst },
       parts.monoMs,
     );
+  }
+
+  /** For this destination. A service of the host is none of a proxy's business. */
+  upstreamTo({ host }: Destination): NamedUpstream | undefined {
+    return host === hostServiceName ? undefined : this.upstream;
+  }
+
+  get leavesNames(): boolean {
+    return this.upstream?.proxy.resolvesNames === true;
+  }
+
+  /** Is this name the proxy's to look up? */
+  leavesName(destination: Destination): boolean {
+    return destination.host !== undefined && this.upstreamTo(destination)?.proxy.resolvesNames === true;
   }
 
   /** For one more whose bytes come here: as many as are left of all, so that the next sandbox finds room as well. */
@@ -157,8 +175,15 @@ export class Sandbox implements DnsClient {
   cut(): void {
     this.#opens.stop();
     this.handshakes.stop();
-    for (const connection of [...this.connections, ...this.adopted.values()]) connection.cut();
+    this.cutConnections();
+  }
+
+  /** @returns how many there were */
+  cutConnections(): number {
+    const all = [...this.connections, ...this.adopted.values()];
+    for (const connection of all) connection.cut();
     this.adopted.clear();
+    return all.length;
   }
 }
 

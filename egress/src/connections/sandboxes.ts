@@ -6,6 +6,7 @@
  */
 import type { Socket } from 'node:net';
 import { useOwnPresets } from '@squash/contract/presets';
+import { parseUpstream, upstreamOf, type Upstreams } from '@squash/contract/upstreams';
 import type { Policy } from '@squash/policy/policy';
 import { errorText } from '@squash/base/bug';
 import type { ControlLink, RelayHello } from '../channel/relay-listener.ts';
@@ -20,6 +21,7 @@ import type { ConnectionState } from './connection-services.ts';
 import { RelayLink } from './relay-link.ts';
 import { refuseAll, type Reviewable, Sandbox } from './sandbox.ts';
 import { isStillTunnel } from './plan.ts';
+import type { NamedUpstream } from './upstream-proxy.ts';
 import { egressLimits as limits } from '../limits.ts';
 
 export interface SandboxesOptions {
@@ -40,6 +42,7 @@ export class Sandboxes {
   readonly #relays = new Map<number, Set<RelayLink>>();
   /** Sandboxes the daemon has spoken of. */
   readonly #known = new Set<string>();
+  #upstreams: Upstreams = {};
   #frame: PolicyFrame = { ceiling: null, allowCidrs: [], listeners: [] };
 
   constructor(options: SandboxesOptions) {
@@ -68,8 +71,9 @@ export class Sandboxes {
 
   /** The daemon's whole truth. @returns the sandboxes whose policy does not compile; everything is refused to them */
   sync(sync: EgressSync): { readonly id: string; readonly message: string }[] {
-    const { ceiling, allowCidrs, listeners = [], presets = [] } = sync;
+    const { ceiling, allowCidrs, listeners = [], presets = [], upstreams = {} } = sync;
     useOwnPresets(presets);
+    this.#upstreams = upstreams;
     this.#frame = { ceiling, allowCidrs, listeners };
     const wanted = new Set<string>(sync.sandboxes.map(({ id }) => id));
     const { names, decisionRows } = this.#options;
@@ -108,11 +112,23 @@ export class Sandboxes {
   put(id: string, rules: EgressSandboxRules): number {
     const policy = this.compile(rules.policy);
     const secrets = this.#secretsOf(id, rules);
+    const upstream = this.#upstreamOf(rules.upstream ?? null);
     const sandbox = this.#sandbox(id);
+    const isElsewhere = JSON.stringify(upstream) !== JSON.stringify(sandbox.upstream);
     sandbox.policy = policy;
     sandbox.secrets = secrets;
+    sandbox.upstream = upstream;
     this.#known.add(id);
-    return sandbox.review();
+    return isElsewhere ? sandbox.cutConnections() : sandbox.review();
+  }
+
+  #upstreamOf(wanted: string | null): NamedUpstream | undefined {
+    const name = upstreamOf(wanted, this.#upstreams);
+    if (name === undefined) return undefined;
+    const proxy = parseUpstream(this.#upstreams[name] ?? '');
+    // Never past it: it may be there so that the sandbox is seen, or held back.
+    if (proxy === undefined) throw new PolicyRefused(`egress-upstreams.json has no proxy "${name}"`);
+    return { name, proxy };
   }
 
   #secretsOf(id: string, { secrets, ownSecrets: names = [] }: EgressSandboxRules): SandboxSecrets {
@@ -200,7 +216,9 @@ export class Sandboxes {
       const adopted: Reviewable = {
         review: () => {
           const { policy, secrets } = sandbox;
-          if (isStillTunnel(tunnel, { policy, secrets, interceptsTls: services.interceptsTls() }))
+          const rules = { policy, secrets, interceptsTls: services.interceptsTls() };
+          // What relays carry goes through no proxy.
+          if (sandbox.upstreamTo(tunnel.destination) === undefined && isStillTunnel(tunnel, rules))
             return false;
           adopted.cut();
           return true;

@@ -95,13 +95,22 @@ export function dialMsOf(at: number, count: number): number {
   return at === count - 1 ? limits.dialMs : limits.dialEarlierMs;
 }
 
+/** One address, and how long it may take. */
+export interface DialTarget {
+  readonly address: Address;
+  readonly port: number;
+  readonly timeoutMs: number;
+}
+
+export type Dial = (target: DialTarget, signal: AbortSignal) => Promise<Socket>;
+
 /**
  * Dials for the interceptor, from this process. Resolves with a connected socket that may be half-closed.
  * @throws DialRefused, or an error with the resolver's or the system's `code`
  */
 export async function dialTargets(
   found: Targets,
-  port: number,
+  { port, dial }: { readonly port: number; readonly dial: Dial },
   signal: AbortSignal,
 ): Promise<{ readonly socket: Socket; readonly address: Address }> {
   if (found.kind === 'refused') throw new DialRefused(found.verdict);
@@ -111,10 +120,7 @@ export async function dialTargets(
   let failure: unknown;
   for (const [at, address] of found.addresses.entries()) {
     try {
-      const socket = await dialOne(
-        { address, port, timeoutMs: dialMsOf(at, found.addresses.length) },
-        signal,
-      );
+      const socket = await dial({ address, port, timeoutMs: dialMsOf(at, found.addresses.length) }, signal);
       return { socket, address };
     } catch (error) {
       signal.throwIfAborted();
@@ -124,10 +130,7 @@ export async function dialTargets(
   throw failure;
 }
 
-async function dialOne(
-  target: { readonly address: Address; readonly port: number; readonly timeoutMs: number },
-  signal: AbortSignal,
-): Promise<Socket> {
+export async function dialOne(target: DialTarget, signal: AbortSignal): Promise<Socket> {
   signal.throwIfAborted();
   const host = formatAddress(target.address);
   // An address, never a name: `connect` has nothing to resolve.

@@ -44,7 +44,7 @@ export async function carryUndecided(socket: Socket, host: UndecidedHost): Promi
       return 'pass';
     },
   });
-  if (end.kind === 'undialled') return host.end(outcomeOf(end.error));
+  if (end.kind === 'undialled') return host.end(failedDial(end.error));
   if (end.kind === 'ended' || plan === undefined) return host.end({ kind: 'passed' });
   if (end.kind === 'late' || plan.kind === 'look' || plan.kind === 'tunnel')
     return host.end({ kind: 'late', plan });
@@ -54,7 +54,8 @@ export async function carryUndecided(socket: Socket, host: UndecidedHost): Promi
   if (host.read(plan, (serve) => void serve(socket).finally(resolve))) await promise;
 }
 
-function outcomeOf(error: unknown): UndecidedOutcome {
+/** What became of a connection whose server could not be dialled. */
+export function failedDial(error: unknown): UndecidedOutcome {
   if (error instanceof DialRefused) return { kind: 'refused', verdict: error.verdict };
   return { kind: 'failed', code: String((error as NodeJS.ErrnoException).code ?? 'EIO') };
 }

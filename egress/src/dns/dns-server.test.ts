@@ -58,6 +58,7 @@ class Place implements AsyncDisposable {
         allowRanges: allowed === undefined ? [] : [allowed],
       }),
       names: new VirtualAddresses(this.rows, id),
+      leavesNames: false,
       lookups: 0,
       recordName: () => undefined,
     };

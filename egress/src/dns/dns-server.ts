@@ -33,6 +33,8 @@ export interface DnsClient {
   readonly id: string;
   readonly policy: Policy;
   readonly names: VirtualAddresses;
+  /** Names are looked up elsewhere: every one that the policy allows gets an address, and none is asked for here. */
+  readonly leavesNames: boolean;
   /** Questions that wait for the host's resolvers. */
   lookups: number;
   /** Is called for every query; records what is new. */
@@ -113,6 +115,11 @@ export class DnsServer {
 
   #allow(client: DnsClient, query: DnsQuery, host: string): DnsAnswer | Promise<DnsAnswer> | undefined {
     const passed = passedType(query.type);
+    if (client.leavesNames && host !== hostServiceName) {
+      return wantsAddress(query.type)
+        ? this.#virtual(client, { host, isRefused: false }, limits.virtualTtlS)
+        : noData;
+    }
     const known = passed === undefined ? this.#resolver.known(host) : undefined;
     if (known !== undefined) return this.#resolved(client, [host, query.type], known);
     if (client.lookups >= limits.sandboxLookupsMax) return undefined;

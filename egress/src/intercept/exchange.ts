@@ -8,7 +8,7 @@
 import type { Duplex } from 'node:stream';
 import { errorText } from '@squash/base/bug';
 import type { Clock } from '@squash/base/clock';
-import { type Decision, DialRefused, type InterceptedConnection } from '../ports.ts';
+import { type Decision, DialRefused, type InterceptedConnection, ProxyFailed } from '../ports.ts';
 import { PlaceholderElsewhere, RequestSecrets, type SecretsRoute } from '../secrets/request-secrets.ts';
 import { ResponseSecrets } from '../secrets/response-secrets.ts';
 import { type BodyPlan, planAnswerBody, planRequestBody } from './bodies.ts';
@@ -89,7 +89,9 @@ export async function settleFailure(
     const advice = 'A sandbox with secrets can send bodies that are plain, gzip, deflate, br or zstd.';
     return refuse(front, { status: 403, code: 'unreadable_body', message, advice });
   }
-  recorder.record('allowed', recorder.tally.rule);
+  const why =
+    error instanceof UpstreamFailed && error.cause instanceof ProxyFailed ? ` (${error.cause.code})` : '';
+  recorder.record('allowed', `${recorder.tally.rule}${why}`);
   if (error instanceof BrokenOff || signal.aborted) return front.abort();
   // Else the server's doing, or something one version of HTTP can say and the other can not.
   const message =

@@ -32,7 +32,7 @@ export interface EgressParts {
 export function handlers({ engine, counters, temporaryDir, info, egress }: HandlerOptions): Handlers {
   const uploads = { directory: temporaryDir, places: new Places('uploads', limits.uploadsMax) };
   return {
-    ...sandboxHandlers(engine),
+    ...sandboxHandlers(engine, egress.rules),
     ...processHandlers(engine),
     ...moduleHandlers(engine, uploads),
     ...snapshotHandlers(engine, uploads),

@@ -1,7 +1,9 @@
 /** `policy.*` and `egress.decisions`: what a sandbox may reach (looking, setting, asking, learning), and what it asked for. */
 import type { PolicyLearnAnswer, SandboxPolicy } from '@squash/contract/egress';
 import type { EgressJudged, EgressQuestion } from '@squash/contract/egress-protocol';
+import { hostServiceName } from '@squash/contract/destination';
 import { AppError } from '@squash/contract/errors';
+import { parseUpstream, upstreamOf, type Upstreams } from '@squash/contract/upstreams';
 import type { SandboxId } from '@squash/contract/ids';
 import { issueSentence } from '@squash/contract/issue-sentence';
 import { limits } from '@squash/contract/limits';
@@ -22,6 +24,7 @@ export interface EgressRules {
   readonly ceiling: PolicySource | undefined;
   /** In CIDR notation. */
   readonly allowRanges: readonly string[];
+  readonly upstreams: Upstreams;
 }
 
 export interface NetworkParts {
@@ -46,14 +49,15 @@ export function networkHandlers(engine: Engine, parts: NetworkParts): HandlersOf
   };
 }
 
-function shown(engine: Engine, id: SandboxId, { ceiling }: EgressRules): SandboxPolicy {
-  const { policy, secrets, ownSecrets, isInForce } = engine.network.rules(id);
+function shown(engine: Engine, id: SandboxId, { ceiling, upstreams }: EgressRules): SandboxPolicy {
+  const { policy, secrets, ownSecrets, upstream, isInForce } = engine.network.rules(id);
   // Plain copies: the schema's types are those of JSON.
   return structuredClone({
     policy,
     ceiling: ceiling ?? null,
     secrets,
     own_secrets: ownSecrets,
+    upstream: upstreamOf(upstream, upstreams) ?? null,
     in_force: isInForce,
   }) as SandboxPolicy;
 }
@@ -79,12 +83,19 @@ export interface AddressJudge {
 function testing(engine: Engine, { rules, log }: NetworkParts): Handler<NetworkOperations['policy.test']> {
   const allowRanges = rules.allowRanges.flatMap((text) => parseCidr(text) ?? []);
   return async ({ params, body }) => {
-    const source = body.policy ?? engine.network.rules(params.id).policy;
+    const own = engine.network.rules(params.id);
+    const source = body.policy ?? own.policy;
     const policy = compiled({ policy: source, ceiling: rules.ceiling, allowRanges });
     const answer = explain(policy, body.to, body.method);
     // No query leaves the host for a name that is refused.
     if (!answer.allowed) return json(answer);
     const { host, address, port } = answer;
+    const proxy = upstreamOf(own.upstream, rules.upstreams);
+    const isLeft =
+      proxy !== undefined && parseUpstream(rules.upstreams[proxy] ?? '')?.resolvesNames !== false;
+    if (isLeft && host !== null && host !== hostServiceName) {
+      return json({ ...answer, not_resolved: `the proxy "${proxy}" looks names up` });
+    }
     try {
       return json(withAddresses(answer, await log.judge({ policy: source, host, address, port })));
     } catch (error) {

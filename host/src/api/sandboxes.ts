@@ -6,14 +6,18 @@ import type { CreateWish } from '@squash/contract/sandbox';
 import type { Engine } from '../engine/engine.ts';
 import { empty, json } from '../http/reply.ts';
 import type { Handler, HandlersOf } from '../http/router.ts';
+import type { EgressRules } from './network.ts';
 import { fieldWarnings } from './warnings.ts';
 
 /** The original's default, taken where a module of this name exists. */
 const originalBase = moduleNameSchema.parse('000-base-alpine');
 
-export function sandboxHandlers(engine: Engine): HandlersOf<typeof sandboxOperations> {
+export function sandboxHandlers(
+  engine: Engine,
+  rules: Pick<EgressRules, 'upstreams'>,
+): HandlersOf<typeof sandboxOperations> {
   return {
-    'sandbox.create': creating(engine),
+    'sandbox.create': creating(engine, rules),
     'sandbox.list': () => json(engine.sandboxes.list()),
     'sandbox.get': ({ params }) => json(engine.sandboxes.get(params.id)),
     // Answers when nothing of the sandbox is left.
@@ -24,12 +28,22 @@ export function sandboxHandlers(engine: Engine): HandlersOf<typeof sandboxOperat
   };
 }
 
-function creating(engine: Engine): Handler<(typeof sandboxOperations)['sandbox.create']> {
+function creating(
+  engine: Engine,
+  { upstreams }: Pick<EgressRules, 'upstreams'>,
+): Handler<(typeof sandboxOperations)['sandbox.create']> {
   return async ({ body, unknownFields }) => {
     if (body.allow_net && body.policy) {
       throw new AppError(
         'invalid_request',
         'allow_net and policy say the same in two ways: send one of them',
+      );
+    }
+    if (body.upstream && !Object.hasOwn(upstreams, body.upstream)) {
+      const known = Object.keys(upstreams).join(', ') || 'none';
+      throw new AppError(
+        'invalid_request',
+        `upstream: "${body.upstream}" is no proxy of egress-upstreams.json, which has: ${known}`,
       );
     }
     const layers = body.layers.length > 0 ? body.layers : [await baseLayer(engine)];
@@ -45,6 +59,7 @@ function creating(engine: Engine): Handler<(typeof sandboxOperations)['sandbox.c
       policy: body.policy ?? undefined,
       secrets: body.secrets ?? 'all',
       ownSecrets: body.own_secrets ?? {},
+      upstream: body.upstream ?? undefined,
       warnings: fieldWarnings(unknownFields, body),
     };
     try {

@@ -14,6 +14,7 @@ import { limits } from '@squash/contract/limits';
 import type { PolicySource } from '@squash/contract/policy';
 import type { Preset } from '@squash/contract/presets';
 import type { OwnSecrets, SecretSubset } from '@squash/contract/secrets';
+import type { Upstreams } from '@squash/contract/upstreams';
 import type { LayerDigest } from '@squash/contract/ids';
 import { SharedLock } from '../sandbox/mailbox.ts';
 import type { NetworkRules, SandboxNetwork } from '../sandbox/network.ts';
@@ -29,6 +30,7 @@ export interface EgressNetworkOptions extends Omit<SupervisorOptions, 'onUp'> {
   readonly allowRanges: readonly string[];
   /** The operator's own. */
   readonly presets: readonly Preset[];
+  readonly upstreams: Upstreams;
   /** Where the daemon is going to listen; with port 0 it is not known yet. */
   readonly listen: { readonly host: string; readonly port: number | undefined };
   /** Undefined: no TLS is read (`SQUASH_PROXY_HTTPS=0`). */
@@ -197,12 +199,13 @@ export class EgressNetwork implements SandboxNetwork, AsyncDisposable {
 
   #sync(): Promise<void> {
     return this.#lock.exclusive(async () => {
-      const { ceiling, allowRanges, presets, trust } = this.#options;
+      const { ceiling, allowRanges, presets, upstreams, trust } = this.#options;
       const { problems } = await this.client.sync({
         ceiling: ceiling === undefined ? null : toJson(ceiling),
         allowCidrs: [...allowRanges],
         listeners: [...this.#listeners],
         presets: presets.map((preset) => ({ ...preset, hosts: [...preset.hosts] })),
+        upstreams,
         interceptsTls: trust !== undefined,
         sandboxes: [...this.#rulesOf()].map(([id, rules]) => ({ id, ...wireOf(rules) })),
       });
@@ -222,8 +225,8 @@ function toJson(policy: PolicySource): Json {
   return policy;
 }
 
-function wireOf({ policy, secrets, ownSecrets }: NetworkRules): EgressSandboxRules {
-  return { policy: toJson(policy), secrets: subset(secrets), ownSecrets: [...ownSecrets] };
+function wireOf({ policy, secrets, ownSecrets, upstream }: NetworkRules): EgressSandboxRules {
+  return { policy: toJson(policy), secrets: subset(secrets), ownSecrets: [...ownSecrets], upstream };
 }
 
 /** Those of the same name are the sandbox's own, even where its file can't be read: then it has neither. */

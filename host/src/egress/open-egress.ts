@@ -10,6 +10,7 @@ import { loadInstallationCa } from '@squash/installation/installation-ca';
 import { errorText } from '@squash/base/bug';
 import { type PolicySource, policySchema } from '@squash/contract/policy';
 import { ownPresetsSchema } from '@squash/contract/own-presets';
+import { type Upstreams, upstreamsSchema } from '@squash/contract/upstreams';
 import { useOwnPresets } from '@squash/contract/presets';
 import { systemClock } from '@squash/base/clock';
 import type { Log } from '@squash/base/log';
@@ -38,10 +39,11 @@ export interface OpenedEgress {
   readonly rules: {
     readonly ceiling: PolicySource | undefined;
     readonly allowRanges: readonly string[];
+    readonly upstreams: Upstreams;
   };
 }
 
-/** @throws config_invalid where secrets.json, egress-presets.json, egress-ceiling.json or the authority's key can't be used */
+/** @throws config_invalid where secrets.json, egress-presets.json, egress-ceiling.json, egress-upstreams.json or the authority's key can't be used */
 export async function openEgress({
   config,
   launcher,
@@ -55,7 +57,9 @@ export async function openEgress({
   const presets = readOperatorFile({ dataDir, name: 'egress-presets.json' }, ownPresetsSchema) ?? [];
   useOwnPresets(presets);
   const ceiling = readOperatorFile({ dataDir, name: 'egress-ceiling.json' }, policySchema);
-  const rules = { ceiling, allowRanges: config.egressAllowRanges };
+  const upstreams =
+    readOperatorFile({ dataDir, name: 'egress-upstreams.json', isPrivate: true }, upstreamsSchema) ?? {};
+  const rules = { ceiling, allowRanges: config.egressAllowRanges, upstreams };
   await mkdir(join(dataDir, 'log'), { recursive: true, mode: 0o700 });
   if (!config.interceptsTls) {
     const remedy = 'SQUASH_PROXY_HTTPS=1 has them go over TLS only';

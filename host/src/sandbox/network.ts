@@ -14,6 +14,8 @@ export interface NetworkRules {
   readonly secrets: SecretSubset;
   /** Names of secrets of its own. */
   readonly ownSecrets: readonly string[];
+  /** Name of a proxy; null: the default one, where there is one. */
+  readonly upstream: string | null;
 }
 
 export interface SandboxNetwork {

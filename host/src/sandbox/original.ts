@@ -79,6 +79,7 @@ async function rowOf(
     policy: undefined,
     secrets: 'all',
     ownSecrets: {},
+    upstream: undefined,
     warnings: await upperWarnings(world, id),
   });
   const refs = await world.layerLock.shared(() =>

@@ -6,10 +6,11 @@ import { type PolicySource, policyOfAllowNet } from '@squash/contract/policy';
 import type { SandboxRow } from '#store/rows.ts';
 import type { NetworkRules } from './network.ts';
 
-type RuleRow = Pick<SandboxRow, 'allowNet' | 'policy' | 'secrets' | 'ownSecrets'>;
+type RuleRow = Pick<SandboxRow, 'allowNet' | 'policy' | 'secrets' | 'ownSecrets' | 'upstream'>;
 
 export function rulesOf(row: RuleRow): NetworkRules {
-  return { policy: policyOf(row), secrets: row.secrets, ownSecrets: row.ownSecrets };
+  const { secrets, ownSecrets, upstream } = row;
+  return { policy: policyOf(row), secrets, ownSecrets, upstream };
 }
 
 function policyOf({ policy, allowNet }: RuleRow): PolicySource {

@@ -101,6 +101,8 @@ export const sandboxRowSchema = z.strictObject({
   secrets: secretSubsetSchema.default('all'),
   /** Names of its own; what they are stands in a file that only daemon and egress process read. */
   ownSecrets: z.array(secretNameSchema).default([]),
+  /** Name of the operator's proxy that it goes out through; null: the default one, where there is one. */
+  upstream: z.string().nullable().default(null),
   /** The trust layer it was started on last. */
   trust: layerDigestSchema.nullable().default(null),
   /** Of the request's fields. What the host can't enforce the driver says whenever somebody looks. */

@@ -35,10 +35,10 @@ export class SandboxTable {
     this.#database = database;
     this.#insert = database.prepare(`
       INSERT INTO sandboxes (id, owner, task, layers, created_ms, last_active_ms, cpu, memory_mb, max_lifetime_s,
-        allow_net, policy, secrets, own_secrets, trust, warnings, limits, upper_kind, upper_generation, active_snapshot, phase, failure, instance,
+        allow_net, policy, secrets, own_secrets, upstream, trust, warnings, limits, upper_kind, upper_generation, active_snapshot, phase, failure, instance,
         next_seq, pending, revision)
       VALUES (:id, :owner, :task, :layers, :createdMs, :lastActiveMs, :cpu, :memoryMb, :maxLifetimeS,
-        :allowNet, :policy, :secrets, :ownSecrets, :trust, :warnings, :limits, :upperKind, :upperGeneration, :activeSnapshot, :phase, :failure, :instance,
+        :allowNet, :policy, :secrets, :ownSecrets, :upstream, :trust, :warnings, :limits, :upperKind, :upperGeneration, :activeSnapshot, :phase, :failure, :instance,
         :nextSeq, :pending, :revision)`);
     this.#update = database.prepare(`
       UPDATE sandboxes SET layers = :layers, upper_generation = :upperGeneration,
@@ -163,6 +163,7 @@ function sandboxOf(row: Row): SandboxRow {
     policy: json(row['policy']),
     secrets: json(row['secrets']),
     ownSecrets: json(row['own_secrets']),
+    upstream: row['upstream'],
     trust: row['trust'],
     warnings: json(row['warnings']),
     limits: json(row['limits']),

@@ -101,5 +101,6 @@ export const migrations: readonly string[] = [
   `,
   `
   ALTER TABLE sandboxes ADD COLUMN own_secrets TEXT NOT NULL DEFAULT '[]'; -- JSON: [name]
+  ALTER TABLE sandboxes ADD COLUMN upstream TEXT;                           -- NULL: the default proxy, if any
   `,
 ];

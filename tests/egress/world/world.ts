@@ -30,6 +30,8 @@ export interface WorldOptions {
   readonly secrets?: Readonly<Record<string, Secret>>;
   /** `egress-ceiling.json`. */
   readonly ceiling?: unknown;
+  /** `egress-upstreams.json`. */
+  readonly upstreams?: unknown;
   readonly env?: Readonly<Record<string, string>>;
 }
 
@@ -42,6 +44,7 @@ export interface SandboxOptions {
   /** None: all there are. */
   readonly secrets?: readonly string[];
   readonly own_secrets?: unknown;
+  readonly upstream?: string;
   readonly memory_mb?: number;
   readonly cpu?: number;
   readonly max_lifetime_s?: number;
@@ -279,5 +282,6 @@ function dataFiles(options: WorldOptions): Record<string, string> {
     files['secrets.json'] = JSON.stringify({ secrets: options.secrets });
   }
   if (options.ceiling !== undefined) files['egress-ceiling.json'] = JSON.stringify(options.ceiling);
+  if (options.upstreams !== undefined) files['egress-upstreams.json'] = JSON.stringify(options.upstreams);
   return files;
 }
