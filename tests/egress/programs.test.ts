@@ -47,6 +47,16 @@ test('git clones and pushes over https when its token is a secret', { skip: need
   await assert.rejects(sh('git clone --quiet https://git.evil.test/git/project.git /root/evil'));
 });
 
+test('a program that ends its side behind its request gets a long answer', { skip: needsRoot }, async () => {
+  const request = 'GET /events HTTP/1.1\\r\\nHost: www.allowed.test\\r\\nConnection: close\\r\\n\\r\\n';
+  const program = `import socket
+s = socket.create_connection(("www.allowed.test", 80))
+s.sendall(b"${request}")
+s.shutdown(socket.SHUT_WR)
+while part := s.recv(4096): print(part.decode())`;
+  assert.match(await sh(`python3 -c '${program}'`), /data: .* 1\n[^]*data: .* 5\n/);
+});
+
 test('git works through a tunnel when no secret concerns its host', { skip: needsRoot }, async () => {
   await sh('git clone --quiet https://plain.allowed.test/git/project.git /root/plain');
 });

@@ -57,6 +57,8 @@ export class WebWorld {
     this.#options = options;
     const onRequest = (asked: Asked, answer: Answering): void => void this.#serve(asked, answer);
     this.#http1 = createHttp({ insecureHTTPParser: true, keepAliveTimeout: 60_000 }, onRequest);
+    // As most servers have it, and Node's not: who has ended his side is answered.
+    Object.assign(this.#http1, { httpAllowHalfOpen: true });
     this.#http1.on('checkContinue', (asked: IncomingMessage, answer: ServerResponse) => {
       answer.writeContinue();
       onRequest(asked, answer);
