@@ -132,6 +132,8 @@ describe('a sandbox’s network', () => {
       policy: { allow: ['good.example'], deny: [], dns: 'refuse' },
       ceiling: null,
       secrets: 'all',
+      own_secrets: [],
+      upstream: null,
       in_force: true,
     });
   });
