@@ -65,18 +65,18 @@ static const char *last_words(struct tool *tool) {
   return tool->says_bytes > 400 ? tool->says + tool->says_bytes - 400 : tool->says;
 }
 
+/* The daemon closes its side when nobody wants the result any more, and when it dies. */
+static bool is_given_up(int client) {
+  struct pollfd end = {.fd = client, .events = POLLRDHUP};
+  return poll(&end, 1, 0) > 0 && (end.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
+}
+
 /* ---- packing ---- */
 
 struct pack {
   const struct launcher *launcher;
   int client;
 };
-
-/* The daemon closes its side when nobody wants the image any more, and when it dies. */
-static bool is_given_up(int client) {
-  struct pollfd end = {.fd = client, .events = POLLRDHUP};
-  return poll(&end, 1, 0) > 0 && (end.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
-}
 
 static bool pack_goes_on(void *context, struct fault *fault) {
   const struct pack *pack = context;
@@ -310,6 +310,7 @@ int image_merge(const struct launcher *launcher, const struct request *request, 
 
 struct unpack {
   const struct launcher *launcher;
+  int client;
   const char *work;
   struct tree_usage max;
   int64_t measure_at_ms;
@@ -332,6 +333,11 @@ static int check_size(const struct unpack *unpack, struct tree_usage *usage, str
 static bool unpack_goes_on(void *context, struct fault *fault) {
   struct unpack *unpack = context;
   struct tree_usage usage;
+  errno = 0;
+  if (is_given_up(unpack->client)) {
+    fault_set(fault, "launch_failed", "the unpacking was given up");
+    return false;
+  }
   if (!has_room(unpack->launcher, fault)) return false;
   if (now_ms() < unpack->measure_at_ms) return true;
   int64_t begin = now_ms();
@@ -397,6 +403,7 @@ int image_unpack(const struct launcher *launcher, const struct request *request,
                                "-da", "64", "-fr", "64", "/in", NULL};
   char work[64];
   struct unpack unpack = {.launcher = launcher,
+                          .client = request->client,
                           .work = work,
                           .max = {.bytes = request->bytes_max, .inodes = request->inodes_max},
                           .measure_at_ms = now_ms() + 1000};

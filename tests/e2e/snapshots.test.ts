@@ -199,3 +199,57 @@ test('a removal does not wait for the snapshot that is being packed', async () =
   assert.deepEqual(readdirSync(join(daemon.dataDir, 'sandboxes')), []);
   await waitFor('the work to be gone', () => readdirSync(join(daemon.dataDir, 'tmp')).length === 0);
 });
+
+/** Stops the first process of this daemon's sandboxes and tools that is running the program; its id. */
+async function stopTool(daemon: TestDaemon, program: string): Promise<number> {
+  return await waitFor(`${program} to begin`, () => {
+    const tool = processesOf(daemon.dataDir).find(({ command }) => command.split(' ')[0]?.endsWith(program));
+    if (tool === undefined) return undefined;
+    process.kill(tool.pid, 'SIGSTOP');
+    return tool.pid;
+  });
+}
+
+test('a removal does not wait for an upload that is being unpacked', async () => {
+  await using daemon = await TestDaemon.start();
+  const api = await box1(daemon);
+  await sh(api, 'i=0; mkdir /many; cd /many; while [ $i -lt 3000 ]; do echo $i >$i; i=$((i+1)); done');
+  await api.post(`${box}/snapshot`, { label: 'many' });
+  const text = await download(daemon, 'many');
+  const upload = api.send('PUT', `${snapshots}/again/file`, { headers: type, text });
+  await stopTool(daemon, 'unsquashfs');
+  const began = performance.now();
+  assert.equal((await api.send('DELETE', box)).status, 204);
+  assert.ok(performance.now() - began < 10_000, `${performance.now() - began} ms`);
+  assert.deepEqual([(await upload).status, (await upload).json.code], [404, 'sandbox_not_found']);
+  assert.deepEqual(readdirSync(join(daemon.dataDir, 'sandboxes')), []);
+  await waitFor('the work to be gone', () => readdirSync(join(daemon.dataDir, 'tmp')).length === 0);
+});
+
+test('a snapshot that is merged for a download holds up nothing of its sandbox but its layers, and goes with it', async () => {
+  await using daemon = await TestDaemon.start({ env: { SQUASH_UPPER_LIMIT_MB: '1024' } });
+  const api = await box1(daemon);
+  // Read for long enough to be met.
+  await sh(api, 'for i in 1 2 3; do truncate -s 1000M /hole$i; done');
+  const { second } = await chain(api);
+  const whole = download(daemon, 'second');
+  const tool = await stopTool(daemon, 'mksquashfs');
+  // Each takes the sandbox's turn; the last two leave the snapshot's layers to nobody but the download.
+  assert.equal((await api.post(`${box}/snapshot`, { label: 'third' })).status, 200);
+  assert.equal((await api.delete(`${snapshots}/third`)).status, 204);
+  assert.equal((await api.delete(`${snapshots}/second`)).status, 204);
+  process.kill(tool, 'SIGCONT');
+  const stored = await api.send('PUT', `${snapshots}/moved/file`, { headers: type, text: await whole });
+  assert.equal(stored.status, 200, stored.text);
+  assert.equal((await api.post(`${box}/restore`, { label: 'moved' })).status, 200);
+  assert.equal(await sh(api, look), second);
+  // What is written on it makes another one that has to be merged.
+  assert.equal((await api.post(`${box}/snapshot`, { label: 'fourth' })).status, 200);
+  const late = api.get(`${snapshots}/fourth/file`);
+  await stopTool(daemon, 'mksquashfs');
+  const began = performance.now();
+  assert.equal((await api.send('DELETE', box)).status, 204);
+  assert.ok(performance.now() - began < 10_000, `${performance.now() - began} ms`);
+  assert.equal((await late).json.code, 'sandbox_not_found');
+  await waitFor('the work to be gone', () => readdirSync(join(daemon.dataDir, 'tmp')).length === 0);
+});

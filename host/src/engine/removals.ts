@@ -113,6 +113,7 @@ export class Removals implements Disposable {
   async #remove(sandbox: Sandbox): Promise<void> {
     const { world, residents, modules } = this.#options;
     sandbox.removal.abort();
+    await Promise.allSettled(sandbox.merges.keys());
     // What waits is refused from here on: a full mailbox must not refuse the removal.
     await sandbox.mailbox.idle();
     await sandbox.mailbox.post(() => removeSandbox(sandbox));

@@ -39,13 +39,25 @@ export class Residents {
   async operate<T>(id: SandboxId, operation: (sandbox: Sandbox) => Promise<T>): Promise<T> {
     const sandbox = this.find(id);
     const checkStays = (): void => {
-      if (sandbox.state.phase !== 'destroying' && !sandbox.removal.signal.aborted) return;
-      throw new AppError('sandbox_not_found', `Cannot change sandbox "${id}": it is being removed`);
+      if (sandbox.state.phase === 'destroying' || sandbox.removal.signal.aborted) throw removed(id);
     };
     checkStays();
     return sandbox.mailbox.post(async () => {
       checkStays();
-      return operation(sandbox);
+      return await whileItStays(sandbox, operation(sandbox));
     });
   }
+}
+
+/** A removal gives up what goes on; it is then no matter what that has said. @throws sandbox_not_found */
+export async function whileItStays<T>(sandbox: Sandbox, work: Promise<T>): Promise<T> {
+  try {
+    return await work;
+  } catch (cause) {
+    throw sandbox.removal.signal.aborted ? removed(sandbox.row.id, cause) : cause;
+  }
+}
+
+function removed(id: SandboxId, cause?: unknown): AppError {
+  return new AppError('sandbox_not_found', `Cannot change sandbox "${id}": it is being removed`, { cause });
 }

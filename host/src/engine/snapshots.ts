@@ -13,7 +13,7 @@ import {
 } from '../sandbox/snapshots.ts';
 import type { Admission } from './admission.ts';
 import type { LocalModules } from './modules.ts';
-import type { Residents } from './residents.ts';
+import { type Residents, whileItStays } from './residents.ts';
 
 export interface Snapshots {
   /** Default label: `YYYYMMDD-HHMMSS`, UTC. */
@@ -70,8 +70,10 @@ export class LocalSnapshots implements Snapshots {
     this.#modules.collect();
   }
 
-  open(id: SandboxId, label: SnapshotLabel): Promise<FileHandle> {
-    return this.#residents.operate(id, (sandbox) => openSnapshot(sandbox, label));
+  async open(id: SandboxId, label: SnapshotLabel): Promise<FileHandle> {
+    const sandbox = this.#residents.find(id);
+    const { file } = await this.#residents.operate(id, () => openSnapshot(sandbox, label));
+    return await whileItStays(sandbox, file);
   }
 
   takeIn(id: SandboxId, label: SnapshotLabel, hostPath: string): Promise<SnapshotDetails> {

@@ -228,13 +228,16 @@ export class LaunchClient implements Disposable {
     return { bytes: ok.integer('bytes') };
   }
 
-  /** Makes the directory `target` from the squashfs file `path`. @throws layer_corrupt, disk_full */
-  async unpack(image: {
-    readonly path: string;
-    readonly target: string;
-    readonly bytesMax: number;
-    readonly inodesMax: number;
-  }): Promise<void> {
+  /** Makes the directory `target` from the squashfs file `path`. `giveUp` as of `pack`. @throws layer_corrupt, disk_full */
+  async unpack(
+    image: {
+      readonly path: string;
+      readonly target: string;
+      readonly bytesMax: number;
+      readonly inodesMax: number;
+    },
+    giveUp?: AbortSignal,
+  ): Promise<void> {
     await this.#ask(
       'imageUnpack',
       [
@@ -243,7 +246,7 @@ export class LaunchClient implements Disposable {
         ['bytesMax', image.bytesMax],
         ['inodesMax', image.inodesMax],
       ],
-      { answerMsMax: treeMsMax },
+      { answerMsMax: treeMsMax, ...(giveUp === undefined ? {} : { giveUp }) },
     );
   }
 

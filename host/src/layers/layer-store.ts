@@ -27,8 +27,14 @@ export interface LayerStore {
    * @throws module_not_found, layer_corrupt, disk_full
    */
   ensureModule(name: ModuleName): Promise<LayerDigest>;
-  /** The same for a squashfs file that is no module (a snapshot). `digest`, where known, is verified. */
-  ensureFile(hostPath: string, digest?: LayerDigest): Promise<LayerDigest>;
+  /**
+   * The same for a squashfs file that is no module (a snapshot). `digest`, where known, is verified. Where `giveUp` is
+   * aborted it rejects once nobody else wants what is unpacked, and nothing of that goes on.
+   */
+  ensureFile(
+    hostPath: string,
+    options: { readonly digest?: LayerDigest; readonly giveUp: AbortSignal },
+  ): Promise<LayerDigest>;
   /** Takes over a squashfs file under this name (copied, synced, renamed). @throws module_exists, module_invalid, disk_full */
   importModule(
     hostPath: string,

@@ -205,10 +205,10 @@ describe('LocalLayerStore', () => {
     const store = place.store();
     const image = await place.image('hi');
     const wrong = layerDigestSchema.parse('0'.repeat(64));
-    await assert.rejects(store.ensureFile(image, wrong), refused('layer_corrupt'));
+    await assert.rejects(store.ensureFile(image, { digest: wrong }), refused('layer_corrupt'));
     assert.deepEqual(await place.leftovers(), []);
     const digest = await store.ensureFile(image);
-    assert.equal(await store.ensureFile(image, digest), digest);
+    assert.equal(await store.ensureFile(image, { digest }), digest);
     await assert.rejects(store.ensureFile(place.path('in/none')), refused('layer_corrupt'));
   });
 

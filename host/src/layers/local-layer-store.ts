@@ -77,16 +77,19 @@ export class LocalLayerStore implements LayerStore {
   async #ensureModule(name: ModuleName): Promise<LayerDigest> {
     const path = this.#modulePath(name);
     const digest = this.#digestAsVerified(name) ?? (await this.#verify(name));
-    if (!this.#trees.has(digest)) await this.#unpack(path, digest, `module "${name}"`);
+    if (!this.#trees.has(digest)) await this.#unpack(path, digest, { what: `module "${name}"` });
     return digest;
   }
 
-  async ensureFile(hostPath: string, digest?: LayerDigest): Promise<LayerDigest> {
+  async ensureFile(
+    hostPath: string,
+    { digest, giveUp }: { readonly digest?: LayerDigest; readonly giveUp?: AbortSignal } = {},
+  ): Promise<LayerDigest> {
     const what = `"${relative(this.#dataDir, hostPath)}"`;
     try {
       const actual = await this.#digests.digestOf(relative(this.#dataDir, hostPath), hostPath);
       if (digest !== undefined && digest !== actual) throw differs(what, digest, actual);
-      if (!this.#trees.has(actual)) await this.#unpack(hostPath, actual, what);
+      if (!this.#trees.has(actual)) await this.#unpack(hostPath, actual, { what, giveUp });
       return actual;
     } catch (error) {
       if (isErrno(error, 'ENOENT'))
@@ -109,7 +112,7 @@ export class LocalLayerStore implements LayerStore {
       const module = { name, digest, importedAt: writtenAt, replace: options.replace ?? false };
       // Before a tree is made that nobody would use.
       await this.#checkName(module);
-      if (!this.#trees.has(digest)) await this.#unpack(copy, digest, what).catch(refuseFile);
+      if (!this.#trees.has(digest)) await this.#unpack(copy, digest, { what }).catch(refuseFile);
       await this.#inTurn(name, () => this.#place(copy, module));
       return { name, size, location: 'local', digest };
     } catch (error) {
@@ -230,17 +233,21 @@ export class LocalLayerStore implements LayerStore {
     throw differs(`module "${name}"`, again.manifest.squashfs_sha256, again.digest);
   }
 
-  async #unpack(path: string, digest: LayerDigest, what: string): Promise<void> {
+  async #unpack(
+    path: string,
+    digest: LayerDigest,
+    { what, giveUp }: { readonly what: string; readonly giveUp?: AbortSignal | undefined },
+  ): Promise<void> {
     const before = await checkSuperblock(path, what);
     const copy = join(this.#dataDir, 'tmp', `marks-${randomBytes(6).toString('hex')}${suffix}`);
     try {
       const isTranslated = await translateTrustedMarks(path, copy);
       const image = relative(this.#dataDir, isTranslated ? copy : path);
-      await this.#trees.make(
-        digest,
+      await this.#trees.make(digest, {
         image,
-        async () => before === fingerprint(await stat(path, { bigint: true })),
-      );
+        isSameImage: async () => before === fingerprint(await stat(path, { bigint: true })),
+        giveUp,
+      });
     } finally {
       await rm(copy, { force: true });
     }

@@ -16,20 +16,43 @@ import { syncDirectory } from '@squash/base/atomic-file';
 
 /** The part of `LaunchClient` that makes and removes trees. Paths are relative to the data directory. */
 export interface ImageTool {
-  /** Makes the directory `target` from the squashfs file `path`. @throws layer_corrupt, disk_full, launcher_unavailable */
-  unpack(image: {
-    readonly path: string;
-    readonly target: string;
-    readonly bytesMax: number;
-    readonly inodesMax: number;
-  }): Promise<void>;
+  /**
+   * Makes the directory `target` from the squashfs file `path`. Where `giveUp` is aborted it rejects once nothing of it
+   * goes on. @throws layer_corrupt, disk_full, launcher_unavailable
+   */
+  unpack(
+    image: {
+      readonly path: string;
+      readonly target: string;
+      readonly bytesMax: number;
+      readonly inodesMax: number;
+    },
+    giveUp: AbortSignal,
+  ): Promise<void>;
   removeTree(path: string): Promise<void>;
+}
+
+/** What a tree is made from, and who wants it. */
+interface TreeSource {
+  /** Relative to the data directory. */
+  readonly image: string;
+  /** Asked after unpacking: is the file still the one with the digest? */
+  readonly isSameImage: () => Promise<boolean>;
+  /** Aborted: whoever asked does not want it any more. */
+  readonly giveUp?: AbortSignal | undefined;
+}
+
+interface Making {
+  readonly done: Promise<void>;
+  readonly stop: AbortController;
+  /** How many want it: who comes to the same unpacking does not lose it because the first one gives up. */
+  wanted: number;
 }
 
 export class TreeStore {
   readonly #dataDir: string;
   readonly #tool: ImageTool;
-  readonly #making = new Map<LayerDigest, Promise<void>>();
+  readonly #making = new Map<LayerDigest, Making>();
 
   constructor(dataDir: string, tool: ImageTool) {
     this.#dataDir = dataDir;
@@ -41,23 +64,44 @@ export class TreeStore {
     return statSync(this.#path(digest), { throwIfNoEntry: false })?.isDirectory() === true;
   }
 
-  /**
-   * The tree of the image with this digest; whoever asks meanwhile waits for the same unpacking. `isSameImage`
-   * answers, after unpacking, whether the file still is the one with the digest.
-   */
-  async make(digest: LayerDigest, image: string, isSameImage: () => Promise<boolean>): Promise<void> {
-    const running = this.#making.get(digest);
-    if (running !== undefined) return running;
-    const making = this.#unpack(digest, image, isSameImage).finally(() => this.#making.delete(digest));
+  /** The tree of the image with this digest; whoever asks meanwhile waits for the same unpacking. */
+  async make(digest: LayerDigest, source: TreeSource): Promise<void> {
+    const making = this.#making.get(digest);
+    if (making?.stop.signal.aborted === true) {
+      await making.done.catch(() => undefined);
+      return await this.make(digest, source);
+    }
+    await this.#want(making ?? this.#begin(digest, source), source.giveUp);
+  }
+
+  async #want(making: Making, giveUp: AbortSignal | undefined): Promise<void> {
+    const leave = (): void => {
+      making.wanted -= 1;
+      if (making.wanted === 0) making.stop.abort();
+    };
+    making.wanted += 1;
+    giveUp?.addEventListener('abort', leave, { once: true });
+    if (giveUp?.aborted === true) leave();
+    try {
+      await making.done;
+    } finally {
+      giveUp?.removeEventListener('abort', leave);
+    }
+  }
+
+  #begin(digest: LayerDigest, source: TreeSource): Making {
+    const stop = new AbortController();
+    const done = this.#unpack(digest, source, stop.signal).finally(() => this.#making.delete(digest));
+    const making = { done, stop, wanted: 0 };
     this.#making.set(digest, making);
     return making;
   }
 
-  async #unpack(digest: LayerDigest, image: string, isSameImage: () => Promise<boolean>): Promise<void> {
+  async #unpack(digest: LayerDigest, { image, isSameImage }: TreeSource, giveUp: AbortSignal): Promise<void> {
     const target = join('tmp', `layer-${digest.slice(0, 12)}-${randomBytes(6).toString('hex')}`);
     try {
       const { layerBytesMax: bytesMax, layerInodesMax: inodesMax } = limits;
-      await this.#tool.unpack({ path: image, target, bytesMax, inodesMax });
+      await this.#tool.unpack({ path: image, target, bytesMax, inodesMax }, giveUp);
       if (!(await isSameImage())) {
         throw new AppError('layer_corrupt', `Cannot use "${image}": it was replaced while it was unpacked`);
       }

@@ -13,7 +13,6 @@ import {
   type LayerDigest,
   layerDigestSchema,
   type ModuleName,
-  type SandboxId,
   type SnapshotLabel,
   snapshotLabelSchema,
 } from '@squash/contract/ids';
@@ -162,14 +161,8 @@ export async function snapshot(sandbox: Sandbox, wanted: SnapshotLabel | undefin
   } catch (error) {
     await world.files.dropSnapshot(row.id, label);
     sandbox.change({ pending: null });
-    throw sandbox.removal.signal.aborted ? beingRemoved(row.id, error) : error;
+    throw error;
   }
-}
-
-function beingRemoved(id: SandboxId, cause: unknown): AppError {
-  return new AppError('sandbox_not_found', `Cannot take a snapshot of sandbox "${id}": it is being removed`, {
-    cause,
-  });
 }
 
 function checkDepth(sandbox: Sandbox): void {

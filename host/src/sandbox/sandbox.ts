@@ -44,6 +44,8 @@ export class Sandbox implements RunHost {
   readonly bornMs: number;
   /** Aborted when it is to be removed: what takes long and nobody wants any more is given up. */
   readonly removal = new AbortController();
+  /** Of snapshots that are sent, which take no turn; with the trees that each needs until its end. */
+  readonly merges = new Map<Promise<unknown>, readonly LayerDigest[]>();
   #row: SandboxRow;
   #snapshots: readonly SnapshotRow[];
   #life: Life = { state: { phase: 'creating' }, deathsMs: [] };
@@ -251,6 +253,7 @@ export class Sandbox implements RunHost {
       row: { ...this.#row, ...change },
       snapshots: this.#snapshots,
       setSnapshotDigest: (snapshot, digest) => this.setSnapshotDigest(snapshot, digest),
+      giveUp: this.removal.signal,
     });
   }
 

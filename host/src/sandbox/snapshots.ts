@@ -7,7 +7,7 @@
  */
 import { type FileHandle, open, rm } from 'node:fs/promises';
 import { AppError } from '@squash/contract/errors';
-import { type SnapshotLabel, snapshotLabelSchema } from '@squash/contract/ids';
+import { type LayerDigest, type SnapshotLabel, snapshotLabelSchema } from '@squash/contract/ids';
 import { limits } from '@squash/contract/limits';
 import type { SnapshotDetails } from '@squash/contract/sandbox';
 import { errorText } from '@squash/base/bug';
@@ -118,20 +118,36 @@ async function dropFile(sandbox: Sandbox, label: SnapshotLabel): Promise<void> {
   sandbox.change({ pending: null }, 'pressing');
 }
 
+/** A file on its way. In an object, because the sandbox's turn does not wait for it. */
+export interface Opening {
+  readonly file: Promise<FileHandle>;
+}
+
 /**
  * The whole of it as one file that is the caller's to close. One that lies on others is merged into a file without a
- * name, which is gone when it is closed.
- * @throws snapshot_not_found, layer_corrupt, snapshot_path_too_long, disk_full
+ * name, which is gone when it is closed. @throws snapshot_not_found, layer_corrupt, snapshot_path_too_long, disk_full
  */
-export async function openSnapshot(sandbox: Sandbox, label: SnapshotLabel): Promise<FileHandle> {
+export async function openSnapshot(sandbox: Sandbox, label: SnapshotLabel): Promise<Opening> {
   const { world, row } = sandbox;
   const { base } = findSnapshot(sandbox, label);
-  if (base === null) return openFile(world.files.snapshot(row.id, label), label);
-  const trees = await world.layerLock.shared(() => sandbox.trees({ layers: [], activeSnapshot: label }));
+  if (base === null) return { file: openFile(world.files.snapshot(row.id, label), label) };
+  return world.layerLock.shared(async () => {
+    const trees = await sandbox.trees({ layers: [], activeSnapshot: label });
+    const file = mergeTrees(sandbox, label, trees).finally(() => sandbox.merges.delete(file));
+    // Before the lock goes, behind which unused trees are collected: the snapshot may be removed meanwhile.
+    sandbox.merges.set(file, trees);
+    return { file };
+  });
+}
+
+async function mergeTrees(
+  { world, removal }: Sandbox,
+  label: SnapshotLabel,
+  trees: readonly LayerDigest[],
+): Promise<FileHandle> {
   const path = world.files.temporary('whole');
   try {
-    // Outside of the lock, which every create needs: the rows keep the trees, and only the mailbox changes the rows.
-    await world.driver.merge(trees, path, sandbox.removal.signal);
+    await world.driver.merge(trees, path, removal.signal);
     return await openFile(path, label);
   } finally {
     await rm(path, { force: true });
@@ -166,7 +182,10 @@ export async function takeInSnapshot(
     const size = await world.files.takeSnapshot(row.id, label, hostPath);
     faultPoint('snapshot-upload.placed');
     await world.layerLock.shared(async () => {
-      const digest = await world.layers.ensureFile(world.files.snapshot(row.id, label)).catch(refuseFile);
+      const path = world.files.snapshot(row.id, label);
+      const digest = await world.layers
+        .ensureFile(path, { giveUp: sandbox.removal.signal })
+        .catch(refuseFile);
       insert(sandbox, { label, createdMs: sandbox.nowMs(), size, digest, base: null, layers: row.layers });
     });
   } catch (error) {

@@ -20,6 +20,8 @@ export interface Stack {
    * trees goes by the stored digests.
    */
   readonly setSnapshotDigest: (snapshot: SnapshotRow, digest: LayerDigest) => void;
+  /** Aborted: nobody wants the trees any more. */
+  readonly giveUp: AbortSignal;
 }
 
 /**
@@ -46,8 +48,9 @@ async function snapshotTree(world: World, stack: Stack, snapshot: SnapshotRow): 
       `Cannot use snapshot "${snapshot.label}" of sandbox "${row.id}": its file is missing`,
     );
   }
-  if (digest !== null) return world.layers.ensureFile(path, digest);
-  const found = await world.layers.ensureFile(path);
+  const { giveUp } = stack;
+  if (digest !== null) return world.layers.ensureFile(path, { digest, giveUp });
+  const found = await world.layers.ensureFile(path, { giveUp });
   stack.setSnapshotDigest(snapshot, found);
   return found;
 }
@@ -64,11 +67,17 @@ async function moduleTree(world: World, layer: LayerRef): Promise<LayerDigest> {
 
 /** Every module and every tree that some sandbox needs. */
 export function layersInUse(
-  sandboxes: Iterable<{ readonly row: SandboxRow; readonly snapshots: readonly SnapshotRow[] }>,
+  sandboxes: Iterable<{
+    readonly row: SandboxRow;
+    readonly snapshots: readonly SnapshotRow[];
+    /** What is read of it besides, by work that its rows need not outlive. */
+    readonly merges: ReadonlyMap<unknown, readonly LayerDigest[]>;
+  }>,
 ): LayerUse {
   const modules: LayerRef[] = [];
   const trees = new Set<LayerDigest>();
-  for (const { row, snapshots } of sandboxes) {
+  for (const { row, snapshots, merges } of sandboxes) {
+    for (const digest of [...merges.values()].flat()) trees.add(digest);
     if (row.trust !== null) trees.add(row.trust);
     modules.push(...row.layers);
     for (const snapshot of snapshots) {
