@@ -16,9 +16,8 @@
 enum {
   WORKER_SOCKET = 3,
   /* Workers that were killed and only have to end hold no client's place: on a busy machine that may take them long.
-     There may be three times as many of them as clients have places: one round of clients that hung up is no more than
-     the places, and the next two may come before a loaded machine has given any of them a turn. */
-  WORKERS_MAX = 4 * GUEST_FILE_WORKERS_MAX,
+     There may be as many of them as clients have places. */
+  WORKERS_MAX = 2 * GUEST_FILE_WORKERS_MAX,
   /* How long a request waits where even those are used up. Longer, and one that hangs in the kernel would keep
      everybody's output waiting. */
   DYING_MS_MAX = 20,
