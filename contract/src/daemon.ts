@@ -7,6 +7,7 @@ export const problemSchema = z.strictObject({
   code: z.enum([
     'disk_low',
     'memory_low',
+    'upper_errors',
     'launcher_unavailable',
     'launcher_outdated',
     'helper_unavailable',

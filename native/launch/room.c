@@ -15,6 +15,7 @@
 #include "launch/helper.h"
 #include "launch/log.h"
 #include "launch/sandbox.h"
+#include "launch/upper_errors.h"
 #include "launch/worker.h"
 
 enum {
@@ -122,6 +123,7 @@ static int64_t share_out(struct launcher *launcher, const struct host_room *host
   uint64_t wanted = 0;
   for (struct sandbox *at = launcher->sandboxes; at != NULL; at = at->next) {
     if (!is_image(at)) continue;
+    upper_errors_look(launcher, at);
     owed += image_look(launcher, at);
     images++;
     growing += at->room.has_grown ? 1 : 0;

@@ -95,6 +95,8 @@ struct sandbox {
   uint64_t upper_bytes_max;
   uint64_t upper_inodes_max;
   struct image_room room;
+  bool has_upper_errors; /* of an image upper (upper_errors.c) */
+  int64_t errors_look_at_ms;
   /* Of a directory upper (watchdog.c): what the last walk that can be believed found, and how full the file system
      was then; the latest walk, believed or not. */
   struct tree_usage watched;

@@ -44,6 +44,7 @@ static void verb_watch(struct launcher *launcher, struct connection *connection)
   helper_seat_tell(launcher, connection);
   for (struct sandbox *at = launcher->sandboxes; at != NULL; at = at->next) {
     if (at->room.is_short) sandbox_announce(launcher, at, "upper_short");
+    if (at->has_upper_errors) sandbox_announce(launcher, at, "upper_errors");
   }
 }
 

@@ -93,6 +93,8 @@ export interface Driver {
   problems(): readonly Problem[];
   /** What the host has, and how much of it is to be had now. */
   room(): HostRoom;
+  /** Of `problems`, what this sandbox has by itself. */
+  problemsOf(running: RunningSandbox): readonly Problem[];
   /** Makes an empty upper of this generation. Idempotent: an upper that exists is kept. */
   createUpper(spec: Pick<StartSpec, 'id' | 'upperKind' | 'upperGeneration' | 'limits'>): Promise<void>;
   removeUpper(id: SandboxId, generation: number): Promise<void>;

@@ -137,6 +137,7 @@ export class Sandbox implements RunHost {
       warnings: [
         ...this.world.driver.warnings(row),
         ...this.world.driver.problems().filter(({ code }) => code === 'disk_low'),
+        ...(this.#running === undefined ? [] : this.world.driver.problemsOf(this.#running.sandbox)),
         ...row.warnings,
       ],
     };

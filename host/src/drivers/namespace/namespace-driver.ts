@@ -27,7 +27,7 @@ import type {
   UpperUsage,
 } from '../driver.ts';
 import { hostsFile, resolvConf } from './etc-files.ts';
-import { diskProblem } from './disk-problem.ts';
+import { damageProblem, diskProblem } from './disk-problem.ts';
 import { HostRoomMeter } from './host-room.ts';
 import { chooseUpperKind, hasNetwork, unenforced } from './host-limits.ts';
 
@@ -65,6 +65,8 @@ export class NamespaceDriver implements Driver, Disposable {
   /** What ran when the launcher was last asked: a gap in the events is closed by comparing with it. */
   /** Starts whose image gets no more room, because the host's disk is full. */
   readonly #short = new Set<number>();
+  /** Those whose upper's file system has met errors. */
+  readonly #damaged = new Map<number, SandboxId>();
   #known = new Map<SandboxId, number>();
   #isHelperGone = false;
 
@@ -78,6 +80,7 @@ export class NamespaceDriver implements Driver, Disposable {
         if (change === 'ended') this.#ended({ id: name, instance });
         if (change === 'upper_short') this.#short.add(instance);
         if (change === 'upper_roomy') this.#short.delete(instance);
+        if (change === 'upper_errors') this.#damaged.set(instance, name);
       },
       onHelper: (isThere) => {
         this.#isHelperGone = !isThere;
@@ -85,6 +88,7 @@ export class NamespaceDriver implements Driver, Disposable {
       onGap: () => {
         // Said again for each that still is.
         this.#short.clear();
+        this.#damaged.clear();
         this.#isHelperGone = false;
         void this.#closeGap();
       },
@@ -103,7 +107,13 @@ export class NamespaceDriver implements Driver, Disposable {
   problems(): readonly Problem[] {
     const lowDisk = diskProblem(this.#options.dataDir, this.#short.size > 0);
     const helper = this.#isHelperGone ? helperGone : undefined;
-    return [this.#launcherProblem(), helper, lowDisk].filter((problem) => problem !== undefined);
+    const damaged = damageProblem([...this.#damaged.values()]);
+    return [this.#launcherProblem(), helper, lowDisk, damaged].filter((problem) => problem !== undefined);
+  }
+
+  problemsOf({ id, instance }: RunningSandbox): readonly Problem[] {
+    const damage = damageProblem(this.#damaged.has(instance) ? [id] : []);
+    return damage === undefined ? [] : [damage];
   }
 
   room(): HostRoom {
@@ -237,6 +247,7 @@ export class NamespaceDriver implements Driver, Disposable {
 
   #ended(ended: RunningSandbox): void {
     this.#short.delete(ended.instance);
+    this.#damaged.delete(ended.instance);
     if (this.#known.get(ended.id) === ended.instance) this.#known.delete(ended.id);
     for (const listener of this.#listeners) listener(ended);
   }
