@@ -95,3 +95,14 @@ test('helpers that are all killed come again, and nobody else notices', { skip: 
   assert.equal((await jobOf(daemon, job)).status, 'running');
   assert.deepEqual([daemon.pid, launcherOf(daemon)], [pid, launcher]);
 });
+
+test('a keeper that is killed takes the daemon along, and sandboxes and commands go on', async () => {
+  const { daemon, job } = await daemonWithJob();
+  await using _daemon = daemon;
+  const { pid = 0 } = daemon;
+  signalAll(daemon.dataDir, 'SIGKILL', ({ command }) => command.includes('squash-launch keeper'));
+  await daemon.ended();
+  await waitFor('the daemon to end', () => !processesOf(daemon.dataDir).some((entry) => entry.pid === pid));
+  await daemon.start();
+  assert.equal((await jobOf(daemon, job)).status, 'running');
+});
