@@ -399,5 +399,7 @@ describe('a daemon with a ceiling', () => {
     assert.equal(steps[1].rule, 'allow[2] preset:corp npm.corp.test:443');
     const shown: { name: string }[] = await daemon.call('GET', '/v1/policy/presets');
     assert.equal(shown.at(-1)?.name, 'corp');
+    const completed = await squash(daemon, ['__complete', '--', 'policy', 'allow', 'box', 'preset:co']);
+    assert.match(completed.stdout.toString(), /^preset:corp\b/m);
   });
 });

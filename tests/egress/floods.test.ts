@@ -6,6 +6,7 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
+import { waitFor } from '../support/wait.ts';
 import { canary } from './world/events.ts';
 import { needsRoot, World } from './world/world.ts';
 
@@ -108,3 +109,49 @@ for (const [what, script] of Object.entries(floods)) {
     assert.equal(log.match(/egress\.ready/g)?.length, 1, log.slice(-4_000));
   });
 }
+
+/** Two hundred downloads over TLS that is read; how many bytes have come so far stands in /tmp/bytes. */
+const downloads = python(`
+import selectors, threading
+context = ssl.create_default_context()
+ready = selectors.DefaultSelector()
+asked = b"GET /download?bytes=100000000000 HTTP/1.1\\r\\nHost: secret.allowed.test\\r\\n\\r\\n"
+for _ in range(200):
+    end = context.wrap_socket(socket.create_connection(("secret.allowed.test", 443)), server_hostname="secret.allowed.test")
+    end.sendall(asked)
+    end.setblocking(False)
+    ready.register(end, selectors.EVENT_READ)
+total, said = 0, 0
+while True:
+    for key, _ in ready.select():
+        try:
+            while part := key.fileobj.recv(65536): total += len(part)
+        except ssl.SSLWantReadError: pass
+    if total - said > 1 << 20:
+        said = total
+        with open("/tmp/bytes.next", "w") as file: file.write(str(total))
+        os.rename("/tmp/bytes.next", "/tmp/bytes")
+`);
+
+/** Requests one after the other over one connection, which was open before. */
+const requests = (count: number): string => `python3 -c '
+import http.client
+end = http.client.HTTPSConnection("secret.allowed.test", timeout=120)
+for _ in range(${count}):
+    end.request("GET", "/hello")
+    assert b"${canary}" in end.getresponse().read()
+'`;
+
+test('a neighbour’s requests take turns with two hundred downloads, not with each of them', {
+  skip: needsRoot,
+}, async () => {
+  await world.create('loud', { allow_net: ['*.allowed.test'], cpu: 1 });
+  await using _flood = { [Symbol.asyncDispose]: async () => await end('loud') };
+  await world.start('loud', downloads);
+  const downloaded = async (): Promise<number> => Number((await world.exec('loud', 'cat /tmp/bytes')).stdout);
+  await waitFor('the downloads to flow', async () => (await downloaded()) > 100 << 20, 60_000);
+  const before = await downloaded();
+  await world.output('quiet', requests(50));
+  const passed = (await downloaded()) - before;
+  assert.ok(passed < 50 * (8 << 20), `${passed} bytes passed beside fifty requests`);
+});

@@ -16,6 +16,7 @@ import type { Call, CommandSpec, FlagSpec, PositionalSpec, WordKind } from '../c
 import { exitCodes } from '../failure.ts';
 import { listRecipes } from '../layer-builder.ts';
 import { printLine, visible } from '../output/print.ts';
+import { type Preset, presetsPath } from './policy-presets.ts';
 import { secretsPath } from './secret-ls.ts';
 
 interface Candidate {
@@ -148,7 +149,10 @@ class WordSource {
           about: each.allowed_hosts.join(', '),
         }));
       case 'preset':
-        return presets.map(({ name, summary }) => ({ word: `preset:${name}`, about: summary }));
+        return (await this.#presets()).map(({ name, summary }) => ({
+          word: `preset:${name}`,
+          about: summary,
+        }));
       case 'recipe':
         return [
           ...(await listRecipes()).map(({ name, summary }) => ({ word: name, about: summary })),
@@ -164,6 +168,11 @@ class WordSource {
   async #sandboxes(): Promise<readonly Candidate[]> {
     const sandboxes = await this.#client.get<readonly SandboxInfo[]>(sandboxesPath);
     return sandboxes.map((each) => ({ word: each.id, about: each.task === '' ? each.state : each.task }));
+  }
+
+  /** The installation's own ones as well, where its daemon answers. */
+  async #presets(): Promise<readonly Pick<Preset, 'name' | 'summary'>[]> {
+    return await this.#client.get<readonly Preset[]>(presetsPath).catch(() => presets);
   }
 
   async #snapshots(): Promise<readonly Candidate[]> {

@@ -6,10 +6,12 @@ import { CliFailure, exitCodes } from '../failure.ts';
 import { printJson, printLine } from '../output/print.ts';
 import { printTable } from '../output/table.ts';
 
-type Preset = ReturnType<(typeof presetInfoSchema)['parse']>;
+export type Preset = ReturnType<(typeof presetInfoSchema)['parse']>;
+
+export const presetsPath = apiPath(['v1', 'policy', 'presets']);
 
 export async function run(call: Call): Promise<number> {
-  const presets = await call.client.get<readonly Preset[]>(apiPath(['v1', 'policy', 'presets']));
+  const presets = await call.client.get<readonly Preset[]>(presetsPath);
   const [name] = call.positionals;
   const one = presets.find((preset) => preset.name === name?.replace(/^preset:/, ''));
   if (name !== undefined && one === undefined)

@@ -70,7 +70,7 @@ export function dialThrough(way: Way): Dial {
 async function addressesOf({ host }: UpstreamProxy, resolver: Way['resolver']): Promise<Targets> {
   const literal = parseAddress(host);
   if (literal !== undefined) return { kind: 'targets', addresses: [literal] };
-  const found = await resolver.addresses(host);
+  const found = await resolver.addresses(host, undefined);
   if (found.kind !== 'addresses') {
     return { kind: 'unresolved', code: found.kind === 'failed' ? found.code : 'ENOTFOUND' };
   }

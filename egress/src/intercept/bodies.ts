@@ -11,17 +11,17 @@ import { decoderFor, pumpDecoded, pumpWatched } from './codings.ts';
 import { tokens, valueOf, valuesOf, without } from './headers.ts';
 import { interceptLimits } from './limits.ts';
 import { type HeaderList, Unreadable } from './message.ts';
-import { pump } from './pump.ts';
+import { type OnBytes, pump } from './pump.ts';
 
 export interface BodyPlan {
   readonly headers: HeaderList;
   /** Set where the body has to be known before the head can be sent. */
   readonly collect?: (
     source: Readable,
-    onBytes: (size: number) => void,
+    onBytes: OnBytes,
   ) => Promise<{ readonly headers: HeaderList; readonly body: Buffer }>;
   /** Moves the body. Resolves when all is written; the sink stays open. */
-  move(source: Readable, sink: Writable, onBytes: (size: number) => void): Promise<void>;
+  move(source: Readable, sink: Writable, onBytes: OnBytes): Promise<void>;
 }
 
 type Move = BodyPlan['move'];

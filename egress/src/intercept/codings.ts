@@ -18,7 +18,7 @@ import { Failure } from '@squash/base/failure';
 import type { ByteFilter } from '../secrets/stream-filter.ts';
 import { tokens } from './headers.ts';
 import { Unreadable } from './message.ts';
-import { BrokenOff, pump, type PumpOptions } from './pump.ts';
+import { BrokenOff, type OnBytes, pump, type PumpOptions } from './pump.ts';
 
 /** A body this large when read that is this many times its size on the wire is made to cost time, not to say something. */
 const bombBytesMin = 67_108_864;
@@ -109,12 +109,12 @@ export async function pumpWatched(
     decoder,
     filter,
     onBytes,
-  }: { readonly decoder: Transform; readonly filter: ByteFilter; onBytes: (size: number) => void },
+  }: { readonly decoder: Transform; readonly filter: ByteFilter; readonly onBytes: OnBytes },
 ): Promise<void> {
   const reader = new DecodedReader(decoder, filter);
   try {
     for await (const piece of source.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
-      onBytes(piece.length);
+      await onBytes(piece.length);
       await reader.see(piece);
       if (sink.destroyed) throw new BrokenOff('sink', sink.errored);
       if (!sink.write(piece)) await drained(sink);

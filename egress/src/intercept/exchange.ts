@@ -11,6 +11,7 @@ import type { Clock } from '@squash/base/clock';
 import { type Decision, DialRefused, type InterceptedConnection, ProxyFailed } from '../ports.ts';
 import { PlaceholderElsewhere, RequestSecrets, type SecretsRoute } from '../secrets/request-secrets.ts';
 import { ResponseSecrets } from '../secrets/response-secrets.ts';
+import { byteTurns } from './byte-turns.ts';
 import { type BodyPlan, planAnswerBody, planRequestBody } from './bodies.ts';
 import { readableEncodings } from './codings.ts';
 import { valueOf, valuesOf, without } from './headers.ts';
@@ -27,7 +28,7 @@ import {
   Unreadable,
   UpstreamFailed,
 } from './message.ts';
-import { BrokenOff } from './pump.ts';
+import { BrokenOff, type OnBytes } from './pump.ts';
 import { type Refusal, refusalPage } from './refusal-page.ts';
 
 /** What all requests of one connection share. */
@@ -54,6 +55,9 @@ export class Tally {
 export async function serveExchange(live: LiveExchange, context: ExchangeContext): Promise<void> {
   const { front } = live;
   const recorder = new Recorder(front, context);
+  // A request costs as much as some bytes do, and a flood of small ones has few.
+  const turn = byteTurns.spend(context.connection.sandbox, interceptLimits.exchangeTurnBytes);
+  if (turn !== undefined) await turn;
   const judgement = judge(front.head, context.connection);
   if (judgement.kind === 'refuse') {
     recorder.record('denied', judgement.rule);
@@ -141,7 +145,7 @@ async function forward(
   const plan = planRequestBody(front.head.headers, secrets, connection.sandbox);
   const collected =
     front.head.hasBody && !front.head.expectsContinue
-      ? await plan.collect?.(front.body, count(tally, 'bytesUp'))
+      ? await plan.collect?.(front.body, count(tally, 'bytesUp', connection.sandbox))
       : undefined;
   const described = collected?.headers ?? (front.head.hasBody ? plan.headers : front.head.headers);
   const outgoing = {
@@ -160,7 +164,8 @@ async function forward(
   else sent.sink.once('finish', () => live.hasSent());
   const sending = sendBody(front, sent, async () => {
     if (collected !== undefined) sent.sink.write(collected.body);
-    else if (front.head.hasBody) await plan.move(front.body, sent.sink, count(tally, 'bytesUp'));
+    else if (front.head.hasBody)
+      await plan.move(front.body, sent.sink, count(tally, 'bytesUp', connection.sandbox));
     return secrets.headers(front.trailers());
   });
   // Both are awaited below; until then a failure of one must not count as forgotten.
@@ -218,7 +223,7 @@ export async function passAnswer(
     front.answer({ ...answer.head, reason, headers });
     return front.finish([]);
   }
-  const onBytes = count(tally, 'bytesDown');
+  const onBytes = count(tally, 'bytesDown', sandbox);
   const accepted = valueOf(front.head.headers, 'accept-encoding');
   const plan = planOf(headers, responses, { accepted, sandbox });
   const collected = await plan.collect?.(answer.body, onBytes);
@@ -294,9 +299,17 @@ export class Recorder {
   }
 }
 
-function count(tally: Tally, which: 'bytesUp' | 'bytesDown'): (size: number) => void {
+/** Counts what passes, and says whether the sandbox has had its turn. */
+export function count(tally: Tally, which: 'bytesUp' | 'bytesDown', sandbox: string): OnBytes {
+  let unpaid = 0;
   return (size) => {
     tally[which] += size;
+    unpaid += size;
+    // Stopping a stream and starting it again costs as much as a small piece does.
+    if (unpaid < interceptLimits.pieceBytes) return undefined;
+    const paid = unpaid;
+    unpaid = 0;
+    return byteTurns.spend(sandbox, paid);
   };
 }
 

@@ -13,6 +13,7 @@ import { type SecureContext, TLSSocket } from 'node:tls';
 import type { Clock } from '@squash/base/clock';
 import { FairShare } from '@squash/base/fair-share';
 import type { InterceptedConnection, Interceptor } from '../ports.ts';
+import { byteTurns } from './byte-turns.ts';
 import type { LeafCache } from './leaf-cache.ts';
 import { type ExchangeContext, serveExchange } from './exchange.ts';
 import { Http1Front } from './front-http1.ts';
@@ -91,6 +92,7 @@ export class HttpInterceptor implements Interceptor {
     // Relays come over Unix sockets, which know no delay; anything else must not wait for acknowledgements.
     if (stream instanceof Socket) stream.setNoDelay(true);
     this.#connections += 1;
+    byteTurns.enter(connection.sandbox);
     try {
       if (stream.destroyed) return;
       if (connection.protocol === 'tls') await this.#serveTls(stream, connection);
@@ -98,6 +100,7 @@ export class HttpInterceptor implements Interceptor {
     } finally {
       await closed(stream);
       this.#connections -= 1;
+      byteTurns.leave(connection.sandbox);
     }
   }
 

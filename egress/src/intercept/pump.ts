@@ -9,10 +9,12 @@ import { interceptLimits } from './limits.ts';
 
 const nothing = Buffer.alloc(0);
 
+/** Told the size of each piece that came. What it returns is waited for before the next one is taken. */
+export type OnBytes = (size: number) => Promise<void> | undefined;
+
 export interface PumpOptions {
   readonly filter?: ByteFilter | undefined;
-  /** Told the size of each piece that came. */
-  readonly onBytes?: (size: number) => void;
+  readonly onBytes?: OnBytes;
 }
 
 /** An end that closed before the body's end. */
@@ -32,8 +34,17 @@ export class BrokenOff extends Error {
  */
 export function pump(source: Readable, sink: Writable, { filter, onBytes }: PumpOptions = {}): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
+  let isHeld = false;
   const write = (piece: Buffer): void => {
     if (piece.length > 0 && !sink.write(piece)) source.pause();
+  };
+  const hold = (turn: Promise<void>): void => {
+    isHeld = true;
+    source.pause();
+    void turn.then(() => {
+      isHeld = false;
+      if (!hasSettled && !sink.writableNeedDrain) source.resume();
+    });
   };
   const attempt = (work: () => void): void => {
     try {
@@ -50,7 +61,8 @@ export function pump(source: Readable, sink: Writable, { filter, onBytes }: Pump
   });
   const onData = (piece: Buffer): void =>
     attempt(() => {
-      onBytes?.(piece.length);
+      const turn = onBytes?.(piece.length);
+      if (turn !== undefined) hold(turn);
       write(filter === undefined ? piece : filter.push(piece));
       if (filter?.settle !== undefined) aging.add(piece.length);
     });
@@ -59,10 +71,14 @@ export function pump(source: Readable, sink: Writable, { filter, onBytes }: Pump
       if (filter !== undefined) write(filter.end());
       settle();
     });
-  const onDrain = (): void => void source.resume();
+  const onDrain = (): void => {
+    if (!isHeld) source.resume();
+  };
   const sourceGone = (error?: unknown): void => settle(new BrokenOff('source', error));
   const sinkGone = (error?: unknown): void => settle(new BrokenOff('sink', error));
+  let hasSettled = false;
   const settle = (error?: unknown): void => {
+    hasSettled = true;
     aging.end();
     source.off('data', onData).off('end', onEnd).off('error', sourceGone).off('close', sourceGone);
     sink.off('drain', onDrain).off('error', sinkGone).off('close', sinkGone);

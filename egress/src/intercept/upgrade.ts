@@ -12,6 +12,7 @@ import { PlaceholderElsewhere, RequestSecrets } from '../secrets/request-secrets
 import { ResponseSecrets, ValueInAnswer } from '../secrets/response-secrets.ts';
 import type { ByteFilter } from '../secrets/stream-filter.ts';
 import {
+  count,
   type ExchangeContext,
   passAnswer,
   Recorder,
@@ -124,10 +125,11 @@ async function switchProtocols(switching: Switching, context: ExchangeContext, r
     socket.write(switchHead(message, responses));
     server.unshift(first);
     socket.unshift(switching.first);
-    bridge({ socket, server }, filtersOf({ secrets, responses, isFramed }), route.tally).then(
-      resolve,
-      reject,
-    );
+    const { sandbox } = context.connection;
+    bridge({ socket, server }, filtersOf({ secrets, responses, isFramed }), {
+      tally: route.tally,
+      sandbox,
+    }).then(resolve, reject);
   });
   live.onGone(() => outgoing.destroy());
   outgoing.end();
@@ -181,13 +183,10 @@ function filtersOf({
 async function bridge(
   { socket, server }: { readonly socket: Duplex; readonly server: Duplex },
   { up, down, isFramed }: Filters,
-  tally: Tally,
+  { tally, sandbox }: { readonly tally: Tally; readonly sandbox: string },
 ): Promise<void> {
   const move = async (source: Duplex, sink: Duplex, which: 'up' | 'down'): Promise<void> => {
-    const onBytes = (size: number): void => {
-      if (which === 'up') tally.bytesUp += size;
-      else tally.bytesDown += size;
-    };
+    const onBytes = count(tally, which === 'up' ? 'bytesUp' : 'bytesDown', sandbox);
     await pump(source, sink, { filter: which === 'up' ? up : down, onBytes });
     sink.end();
   };
