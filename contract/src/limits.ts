@@ -123,6 +123,11 @@ export const limits = {
    * database and the daemon together within it loses what changed in it.
    */
   shadowDelayMs: 1_000,
+  /**
+   * What is committed and not said to be on the disk (a new sandbox, a command's record) is there after this long: a power
+   * cut takes no more than the last second, and a busy daemon pays one sync a second for it.
+   */
+  logSyncMs: 1_000,
   /** Uppers measured at once. */
   upperUsagesAtOnceMax: 2,
 

@@ -219,10 +219,20 @@ static int copy_template(int template, int target) {
   return errno == ENXIO ? 0 : -1;
 }
 
+/* Its first block was never written to the disk, where a file system has its own facts: power went between the file's
+   making and the first flush from inside. So nothing in it ever was on the disk. */
+static bool is_hollow(int parent, const char *name) {
+  cleanup_fd image = open_inside(parent, name, O_RDONLY | O_NONBLOCK);
+  return image >= 0 && lseek(image, 0, SEEK_DATA) != 0;
+}
+
 int helper_image_create(int parent, const char *name, const struct helper_request *request, struct fault *fault) {
   char temporary[300];
   struct stat status;
-  if (fstatat(parent, name, &status, AT_SYMLINK_NOFOLLOW) == 0) return 0;
+  if (fstatat(parent, name, &status, AT_SYMLINK_NOFOLLOW) == 0) {
+    if (!S_ISREG(status.st_mode) || !is_hollow(parent, name)) return 0;
+    (void)unlinkat(parent, name, 0);
+  }
   errno = ERANGE;
   if (request->bytes_max < 1024 * 1024 || request->bytes_max > IMAGE_BYTES_MAX || request->inodes_max < 16 ||
       request->inodes_max > IMAGE_INODES_MAX) {

@@ -31,7 +31,7 @@ export interface StartSpec {
   readonly upperKind: UpperKind;
   /** Which upper: restore makes a new generation and drops the old one. */
   readonly upperGeneration: number;
-  /** The sandbox is new: its upper is made with the start. Otherwise a missing upper is `launch_failed`. */
+  /** The sandbox is new: its upper is made with the start, if there is none. Otherwise a missing upper is `launch_failed`. */
   readonly makesUpper: boolean;
   readonly limits: SandboxLimits;
 }

@@ -150,7 +150,7 @@ export async function removeSandbox(sandbox: Sandbox): Promise<void> {
     await Promise.all([
       driver.stop(row.id, isMarked).then(() => faultPoint('destroy.stopped')),
       // What a power cut leaves of the files has a row that says what it is.
-      store.flushed().then(() => files.discard(row.id)),
+      store.synced().then(() => files.discard(row.id)),
       network.forget(row.id),
     ]);
   } finally {

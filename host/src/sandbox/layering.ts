@@ -69,6 +69,7 @@ export async function restore(sandbox: Sandbox, label: SnapshotLabel): Promise<v
     upperGeneration: generation,
     activeSnapshot: label,
     pending: { op: 'drop', ...old },
+    lastActiveMs: sandbox.nowMs(),
   });
   faultPoint('restore.started');
   await dropUpper(sandbox, old.generation);

@@ -27,6 +27,13 @@ import { Sandbox } from './sandbox.ts';
 import { findFiles, sweepRemoved } from './snapshots.ts';
 import type { World } from './world.ts';
 
+/**
+ * Rows are synced within a second, an upper with its first synced byte, and without one when the kernel writes it back, half a
+ * minute later. So what a power cut leaves may be a row without its upper, where the sandbox was made or restored shortly before
+ * the last that is known. An older one's upper was on the disk: where it is missing somebody has taken it, and that is said.
+ */
+const freshMs = 60_000;
+
 export type Plan =
   | { readonly do: 'remove' }
   | { readonly do: 'take-over'; readonly running: RunningSandbox }
@@ -59,13 +66,21 @@ export async function recover(world: World): Promise<readonly Sandbox[]> {
   }
   await reportStrangers(world, new Set<string>([...known, ...named]));
   await world.files.emptyLeftovers();
-  return await Promise.all(rows.map((row) => recoverOne(world, row, running.get(row.id))));
+  const newestMs = Math.max(...rows.map((row) => row.lastActiveMs));
+  return await Promise.all(
+    rows.map((row) =>
+      recoverOne(world, row, {
+        running: running.get(row.id),
+        isFresh: row.lastActiveMs >= newestMs - freshMs,
+      }),
+    ),
+  );
 }
 
 async function recoverOne(
   world: World,
   row: SandboxRow,
-  running: RunningSandbox | undefined,
+  { running, isFresh }: { readonly running: RunningSandbox | undefined; readonly isFresh: boolean },
 ): Promise<Sandbox> {
   const snapshots = world.store.read(() => world.store.sandboxes.snapshots(row.id));
   const sandbox = new Sandbox(world, row, snapshots);
@@ -83,6 +98,7 @@ async function recoverOne(
     return sandbox;
   }
   endLost(sandbox);
+  if (isFresh) sandbox.mayLackUpper();
   sandbox.apply({ type: 'replacing', reason: 'lost' });
   sandbox.mailbox.post(() => settle(sandbox)).catch((error: unknown) => sandbox.failed(error));
   sandbox.restart('lost');

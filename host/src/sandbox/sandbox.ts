@@ -58,6 +58,9 @@ export class Sandbox implements RunHost {
   #isFrozen = false;
   /** It could not be started for want of something that may be back by now: the next command tries again. */
   #isMendable = false;
+  /** Until it is over a power cut would take the sandbox, and with it what its programs synced. */
+  #beingSynced: Promise<void> | undefined;
+  #mayLackUpper = false;
 
   constructor(world: World, row: SandboxRow, snapshots: readonly SnapshotRow[]) {
     this.world = world;
@@ -179,7 +182,7 @@ export class Sandbox implements RunHost {
     if (this.state.phase === 'destroying') {
       throw new AppError('sandbox_not_found', `Cannot change sandbox "${this.#row.id}": it is being removed`);
     }
-    this.change({ policy });
+    this.change({ policy }, 'durably');
     await this.world.network.apply(this.#row.id);
   }
 
@@ -208,7 +211,11 @@ export class Sandbox implements RunHost {
   async ready(): Promise<number> {
     for (let triesLeft = 1; ; ) {
       const admission = admitCommand(this.state);
-      if (admission.verdict === 'go' && !this.#isFrozen) return admission.instance;
+      if (admission.verdict === 'go' && !this.#isFrozen) {
+        if (this.#beingSynced === undefined) return admission.instance;
+        await this.#beingSynced;
+        continue;
+      }
       if (admission.verdict === 'refuse' && triesLeft > 0 && this.#isMendable) {
         triesLeft -= 1;
         this.#startAgain();
@@ -244,7 +251,9 @@ export class Sandbox implements RunHost {
       const instance = store[how](() => store.sandboxes.nextInstance());
       this.change({ ...change, trust, instance }, how);
       faultPoint('start.committed');
-      this.started(await driver.start(startSpec(this.#row, trees)));
+      const spec = { ...startSpec(this.#row, trees), makesUpper: this.#mayLackUpper };
+      this.started(await driver.start(spec));
+      this.#mayLackUpper = false;
     });
   }
 
@@ -264,8 +273,28 @@ export class Sandbox implements RunHost {
     this.#running = { sandbox, guest: this.world.guestOf(sandbox) };
     if (this.#row.phase !== 'ready' || this.#row.failure !== null) {
       this.change({ phase: 'ready', failure: null });
+      this.#sync();
     }
     this.apply({ type: 'started', instance: sandbox.instance });
+  }
+
+  /** Nobody waits for it but the first command: what that syncs must not outlive the sandbox's row. */
+  #sync(): void {
+    const syncing = this.world.store
+      .synced()
+      .catch((error: unknown) => this.world.log.error('sandbox.sync', { sandbox: this.#row.id, error }))
+      .finally(() => {
+        if (this.#beingSynced === syncing) this.#beingSynced = undefined;
+      });
+    this.#beingSynced = syncing;
+  }
+
+  /**
+   * Its upper may have been taken by a power cut before it was on the disk. Then nothing in it ever was, and the next start
+   * makes an empty one.
+   */
+  mayLackUpper(): void {
+    this.#mayLackUpper = true;
   }
 
   /** The start did not work, and nothing is left to try. The row says why. */

@@ -3,8 +3,8 @@
  *
  * WAL with `synchronous = NORMAL`: a commit is a write without a sync, which survives the death of the daemon
  * (the page cache does) but not a power cut, where the last commits may be missing while the file stays sound.
- * After a power cut every command is gone anyway, so that is enough for the exec log. Where a file operation
- * relies on a commit (an upper is removed because the row says so), `durably` syncs it.
+ * After a power cut every command is gone anyway, so for the exec log it is enough that the log is synced a second later
+ * (`log-sync.ts`). Where a file operation relies on a commit (an upper is removed because the row says so), `durably` syncs it.
  */
 import { existsSync, statfsSync } from 'node:fs';
 import { dirname } from 'node:path';

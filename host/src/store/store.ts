@@ -4,11 +4,11 @@
  * Synchronous on purpose: a small WAL transaction costs some tens of microseconds, less than a thread hop, and
  * nothing can come between the statements of a transaction. Never `await` inside `transaction`.
  */
-import { open } from 'node:fs/promises';
 import type { DatabaseSync } from 'node:sqlite';
 import { AppError } from '@squash/contract/errors';
 import { openDatabase, translate } from './database.ts';
 import { ExecTable } from './execs.ts';
+import { LogSync } from './log-sync.ts';
 import { OutputTable } from './output.ts';
 import { SandboxTable } from './sandboxes.ts';
 
@@ -21,9 +21,8 @@ export class Store implements Disposable {
   readonly #begin;
   readonly #commit;
   readonly #giveUpReserve: () => boolean;
+  readonly #logSync: LogSync;
   #isOpen = true;
-  #flushing: Promise<void> | undefined;
-  #flushingNext: Promise<void> | undefined;
 
   /**
    * @param giveUpReserve makes room on a full disk; false where it can't
@@ -33,6 +32,7 @@ export class Store implements Disposable {
     this.path = path;
     this.#giveUpReserve = giveUpReserve;
     this.#database = openDatabase(path);
+    this.#logSync = new LogSync(path);
     this.#begin = this.#database.prepare('BEGIN IMMEDIATE');
     this.#commit = this.#database.prepare('COMMIT');
     this.sandboxes = new SandboxTable(this.#database);
@@ -40,12 +40,13 @@ export class Store implements Disposable {
     this.output = new OutputTable(this.#database);
   }
 
-  /** All of `body`'s writes or none. Survives the death of the daemon. @throws disk_full, database_corrupt */
+  /** All of `body`'s writes or none. Survives the death of the daemon, and soon a power cut. @throws disk_full, database_corrupt */
   transaction<T>(body: () => T): T {
     try {
       this.#begin.run();
       const result = body();
       this.#commit.run();
+      this.#logSync.soon();
       return result;
     } catch (error) {
       // A failed COMMIT for want of space may have rolled back by itself already.
@@ -69,40 +70,17 @@ export class Store implements Disposable {
     });
   }
 
+  /** Resolves when every commit before the call is on the disk. Unlike `durably` it keeps nobody else waiting. @throws what the disk says */
+  synced(): Promise<void> {
+    return this.#logSync.now();
+  }
+
   /**
    * Like `transaction`, and on a full disk with the room that is kept in reserve: for what makes room itself, and for what
    * a start can't go without. Clients' commands must not use that up, so nothing else. May run `body` again.
    */
   pressing<T>(body: () => T): T {
     return this.#onFullDisk(() => this.transaction(body));
-  }
-
-  /**
-   * Resolves when everything committed until now is on the disk. Unlike `durably` it keeps nobody else waiting; calls
-   * that come while another one is under way share the next.
-   */
-  flushed(): Promise<void> {
-    if (this.#flushing === undefined) {
-      this.#flushing = this.#flush().finally(() => (this.#flushing = undefined));
-      return this.#flushing;
-    }
-    this.#flushingNext ??= this.#flushing
-      .catch(() => undefined) // Its callers have heard.
-      .then(() => {
-        this.#flushingNext = undefined;
-        return this.flushed();
-      });
-    return this.#flushingNext;
-  }
-
-  /** The log is what a commit writes. It is there as long as the database is open, and no lock of SQLite's lies on it. */
-  async #flush(): Promise<void> {
-    const log = await open(`${this.path}-wal`, 'r');
-    try {
-      await log.datasync();
-    } finally {
-      await log.close();
-    }
   }
 
   #onFullDisk<T>(commit: () => T): T {
@@ -142,6 +120,7 @@ export class Store implements Disposable {
   [Symbol.dispose](): void {
     if (!this.#isOpen) return;
     this.#isOpen = false;
+    this.#logSync[Symbol.dispose]();
     this.#database.close();
   }
 }
