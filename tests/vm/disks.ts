@@ -26,6 +26,10 @@ const leftOut = [
   'node_modules/@oxc-*',
   'node_modules/@redocly',
   'tests/clients/node_modules',
+  // The guest can't keep a built CLI on a read-only disk, and would build one at every command.
+  'tools/setup/build-cli.ts',
+  'node_modules/@esbuild',
+  'node_modules/esbuild',
 ];
 
 /** Unpacked data reads fastest under emulation, and packing it costs no time. */

@@ -23,7 +23,7 @@ test('guest runs systemd on cgroup v2 and answers with exact output when command
 
     const bootId = vm.bootId;
     await vm.output('echo kept >/root/kept; sync');
-    await vm.reboot({ force: true });
+    await vm.cutPower();
     assert.notEqual(vm.bootId, bootId);
     assert.equal(await vm.output('cat /root/kept'), 'kept');
   }

@@ -23,6 +23,9 @@ const commandMsMax = 300_000;
 /** What an error report shows of the console. */
 const consoleCharactersMax = 6000;
 const memoryMiB = 2048;
+/** Taking the types out of a hundred files is what takes longest under emulation; the second program finds it done. */
+export const compileCache = '/var/tmp/node-compile-cache';
+const settings = `export NODE_COMPILE_CACHE=${compileCache}; mkdir -p -m 1777 ${compileCache}`;
 
 /** Its stdout is the guest's serial console. */
 type Emulator = ChildProcessByStdio<null, Readable, null>;
@@ -50,8 +53,15 @@ export interface GuestMachine extends AsyncDisposable {
   output(script: string, options?: RunOptions): Promise<string>;
   /** Runs the script until it succeeds. @throws with its last output at the deadline */
   until(script: string, options?: RunOptions): Promise<string>;
-  /** An orderly reboot through systemd, or with `force` the reset button. Resolves when commands run again. */
-  reboot(options?: { readonly force?: boolean }): Promise<void>;
+  /** An orderly reboot through systemd. Resolves when commands run again. */
+  reboot(): Promise<void>;
+  /**
+   * The machine loses what only its memory held, at once and without being told: its own page cache. What it has given
+   * to its disk stays, also without a flush. Whatever runs in it is answered with -1. Resolves when commands run again.
+   */
+  cutPower(): Promise<void>;
+  /** Lines that programs in the guest wrote to `/dev/virtio-ports/squash.witness`, as they arrive. */
+  readonly witnessed: readonly string[];
 }
 
 /** Boots a guest; `files` (name → path on this machine) appear in it as `/opt/squash/vm/<name>`. */
@@ -65,18 +75,21 @@ export async function bootGuest(
   const disks = await packDisks(folder, options.files ?? {});
   const emulator = startEmulator(folder, image, disks);
   stack.defer(() => endProcess(emulator));
-  const channel = await connectTo(join(folder, 'agent'), emulator);
-  stack.defer(() => {
-    channel.destroy();
-  });
-  const guest = new Guest(channel, emulator);
+  const [agent, witness, monitor] = await Promise.all(
+    ['agent', 'witness', 'monitor'].map((name) => connectTo(join(folder, name), emulator)),
+  );
+  if (agent === undefined || witness === undefined || monitor === undefined) throw new Error('no channel');
+  for (const channel of [agent, witness, monitor]) stack.defer(() => void channel.destroy());
+  const guest = new Guest({ agent, witness, monitor }, emulator);
   await guest.booted();
   return guest.own(stack.move());
 }
 
 function startEmulator(folder: string, image: GuestImage, disks: PackedDisks): Emulator {
   const drive = (file: string, mode: string): string => `file=${file},if=virtio,format=raw,${mode}`;
-  const boot = 'console=ttyS0 quiet mitigations=off systemd.show_status=false rd.udev.log_level=3';
+  // no_timer_check: the kernel waits ten ticks for ten interrupts, which an emulator on a busy machine does not deliver in time.
+  const boot =
+    'console=ttyS0 quiet mitigations=off no_timer_check systemd.show_status=false rd.udev.log_level=3';
   const options: readonly (readonly [string, string])[] = [
     ['accel', 'tcg,thread=multi'],
     ['cpu', 'Nehalem'],
@@ -94,6 +107,9 @@ function startEmulator(folder: string, image: GuestImage, disks: PackedDisks): E
     ['device', 'virtio-serial-pci'],
     ['chardev', `socket,id=agent,path=${join(folder, 'agent')},server=on,wait=off`],
     ['device', 'virtserialport,chardev=agent,name=squash.agent'],
+    ['chardev', `socket,id=witness,path=${join(folder, 'witness')},server=on,wait=off`],
+    ['device', 'virtserialport,chardev=witness,name=squash.witness'],
+    ['monitor', `unix:${join(folder, 'monitor')},server=on,wait=off`],
   ];
   const args = ['-nodefaults', '-no-user-config', ...options.flatMap(([name, value]) => [`-${name}`, value])];
   // TMPDIR on disk: the overlay of a 4 GiB root has no place in a tmpfs.
@@ -126,9 +142,17 @@ async function endProcess(emulator: Emulator): Promise<void> {
   await ended;
 }
 
+interface Channels {
+  readonly agent: Socket;
+  readonly witness: Socket;
+  /** Of the emulator itself. */
+  readonly monitor: Socket;
+}
+
 class Guest implements GuestMachine {
   bootId = '';
-  readonly #channel: Socket;
+  readonly witnessed: string[] = [];
+  readonly #channels: Channels;
   readonly #waiting = new Map<number, (result: GuestResult) => void>();
   #boot = Promise.withResolvers<string>();
   #resources = new AsyncDisposableStack();
@@ -136,8 +160,8 @@ class Guest implements GuestMachine {
   #console = '';
   readonly #dead = Promise.withResolvers<never>();
 
-  constructor(channel: Socket, emulator: Emulator) {
-    this.#channel = channel;
+  constructor(channels: Channels, emulator: Emulator) {
+    this.#channels = channels;
     this.#dead.promise.catch(() => {
       // Whoever waits for an answer sees it; at the regular end nobody waits.
     });
@@ -146,14 +170,20 @@ class Guest implements GuestMachine {
     });
     emulator.stdout.setEncoding('utf8').on('data', (text: string) => {
       this.#console = (this.#console + text).slice(-consoleCharactersMax);
-      // A panicked kernel never answers: waiting for the deadline would only hide why.
-      if (this.#console.includes('Kernel panic')) {
-        this.#dead.reject(new Error(`the guest's kernel panicked\n${this.#lastWords()}`));
-      }
+      // Neither ever answers: waiting for the deadline would only hide why.
+      const end = ['Kernel panic', 'You are in emergency mode'].find((words) =>
+        this.#console.includes(words),
+      );
+      if (end !== undefined) this.#dead.reject(new Error(`the guest says "${end}"\n${this.#lastWords()}`));
     });
-    createInterface({ input: channel }).on('line', (line) => {
+    createInterface({ input: channels.agent }).on('line', (line) => {
       this.#take(line);
     });
+    createInterface({ input: channels.witness }).on('line', (line) => {
+      this.witnessed.push(line);
+    });
+    // It greets, echoes and prompts; a pipe that nobody reads would stop it.
+    channels.monitor.resume();
   }
 
   own(resources: AsyncDisposableStack): this {
@@ -169,8 +199,8 @@ class Guest implements GuestMachine {
     const number = this.#next++;
     const answer = Promise.withResolvers<GuestResult>();
     this.#waiting.set(number, answer.resolve);
-    const encoded = Buffer.from(script).toString('base64');
-    this.#channel.write(`${String(number)} ${options.user ?? 'root'} ${encoded}\n`);
+    const encoded = Buffer.from(`${settings}\n${script}`).toString('base64');
+    this.#channels.agent.write(`${String(number)} ${options.user ?? 'root'} ${encoded}\n`);
     try {
       return await this.#bounded(answer.promise, options.timeoutMs ?? commandMsMax, `answer to: ${script}`);
     } finally {
@@ -199,11 +229,18 @@ class Guest implements GuestMachine {
     }
   }
 
-  async reboot(options: { readonly force?: boolean } = {}): Promise<void> {
+  async reboot(): Promise<void> {
     this.#boot = Promise.withResolvers<string>();
-    const command = options.force === true ? 'echo b >/proc/sysrq-trigger' : 'systemctl reboot';
     // No answer comes from a machine that goes down; the agent's next `ready` is the answer.
-    this.#channel.write(`0 root ${Buffer.from(command).toString('base64')}\n`);
+    this.#channels.agent.write(`0 root ${Buffer.from('systemctl reboot').toString('base64')}\n`);
+    await this.booted();
+  }
+
+  async cutPower(): Promise<void> {
+    this.#boot = Promise.withResolvers<string>();
+    this.#channels.monitor.write('system_reset\n');
+    for (const answer of this.#waiting.values())
+      answer({ exitCode: -1, stdout: '', stderr: 'the power was cut' });
     await this.booted();
   }
 

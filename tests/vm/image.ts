@@ -128,9 +128,19 @@ async function build(work: string, kernelPackage: string): Promise<void> {
   const stage = join(work, 'stage');
   await cp(recipeFolder, stage, { recursive: true });
   await rename(join(kernel, 'lib/modules'), join(stage, 'modules'));
+  await run('mmdebstrap', [...appArmorArguments, join(stage, 'apparmor.tar')], options);
   await run('mmdebstrap', bootstrapArguments(work), options);
   await makeFilesystem(work);
 }
+
+/** Debian 12's parser does not know the rules for user namespaces: the next one's, with the libraries it needs. */
+const appArmorArguments = [
+  '--quiet',
+  '--variant=extract',
+  '--include=apparmor',
+  '--aptopt=Acquire::Languages "none"',
+  'trixie',
+];
 
 function bootstrapArguments(work: string): string[] {
   const unread = ['man', 'doc', 'locale', 'info'].map((name) => `path-exclude=/usr/share/${name}/*`);

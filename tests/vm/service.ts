@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { baseLayer, repository } from '../support/base-layer.ts';
 import { attackTool } from '../security/tool.ts';
-import { bootGuest, type GuestMachine, type GuestUser } from './guest.ts';
+import { bootGuest, compileCache, type GuestMachine, type GuestUser } from './guest.ts';
 
 // oxlint-disable-next-line typescript/no-explicit-any
 type Json = any;
@@ -18,8 +18,6 @@ export async function bootWithLayer(): Promise<GuestMachine> {
   };
   return bootGuest({ files });
 }
-
-const compileCache = '/var/tmp/node-compile-cache';
 
 export class Service {
   readonly vm: GuestMachine;
@@ -36,8 +34,6 @@ export class Service {
 
   /** Installs the unit as its own header says, with one layer, and waits until it answers. */
   async install(): Promise<void> {
-    // Stripping types of a hundred files is what takes longest under emulation; a second start finds it done.
-    await this.vm.output(`mkdir -p -m 1777 ${compileCache}`);
     await this.setting(`NODE_COMPILE_CACHE=${compileCache}`);
     const layer = `mkdir -p ${this.dataDir}/modules && cp /opt/squash/vm/*.squashfs ${this.dataDir}/modules/`;
     if (this.user === 'root') {
@@ -85,7 +81,12 @@ export class Service {
 
   /** A request that must succeed; its parsed body. */
   async call(method: string, path: string, body?: unknown): Promise<Json> {
-    const text = await this.run(this.#curl(method, `/cgi-bin/api${path}`, body));
+    return this.callPath(method, `/cgi-bin/api${path}`, body);
+  }
+
+  /** The same for any path. */
+  async callPath(method: string, path: string, body?: unknown): Promise<Json> {
+    const text = await this.run(this.#curl(method, path, body));
     return text === '' ? undefined : JSON.parse(text);
   }
 

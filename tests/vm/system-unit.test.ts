@@ -152,7 +152,7 @@ test('doctor finds everything in order when it runs on this machine', async () =
 test('sandboxes start again on their files when the machine was switched off', async () => {
   assert.equal((await squash.exec('first', 'echo kept >/root/kept; sync')).exit_code, 0);
   await vm.output('sync');
-  await vm.reboot({ force: true });
+  await vm.cutPower();
   await squash.healthy();
   assert.equal((await squash.exec('first', 'cat /root/kept')).stdout, 'kept\n');
 });

@@ -38,7 +38,8 @@ run_one() {
   answer "$number" "$code"
 }
 
-printf 'ready %s\n' "$(cat /proc/sys/kernel/random/boot_id)" >&3
+# The line break ends an answer that a reset cut short.
+printf '\nready %s\n' "$(cat /proc/sys/kernel/random/boot_id)" >&3
 while read -r number user script <&3; do
   run_one "$number" "$user" "$script" &
 done

@@ -26,15 +26,26 @@ printf 'alice:100000:65536\n' | tee /etc/subuid >/etc/subgid
 
 # The project under test and Node come on two read-only disks: nothing of them is in the cached image.
 mkdir -p /opt/squash /opt/node
+# On a busy machine the emulated one takes minutes to see its disks.
 cat >/etc/fstab <<END
 /dev/vda / ext4 prjquota 0 1
-/dev/vdb /opt/squash squashfs ro 0 0
-/dev/vdc /opt/node squashfs ro 0 0
+/dev/vdb /opt/squash squashfs ro,x-systemd.device-timeout=10min 0 0
+/dev/vdc /opt/node squashfs ro,x-systemd.device-timeout=10min 0 0
 END
 ln -s /opt/node/node /usr/local/bin/node
 echo squashvm >/etc/hostname
 printf '127.0.0.1 localhost squashvm\n' >/etc/hosts
 echo 0123456789abcdef0123456789abcdef >/etc/machine-id
+
+# A parser with libraries of its own; nothing of it is loaded at boot.
+mkdir /opt/apparmor
+tar -xf "$stage/apparmor.tar" -C /opt/apparmor ./usr/sbin/apparmor_parser ./usr/lib/x86_64-linux-gnu ./usr/lib64 ./etc/apparmor ./etc/apparmor.d
+cat >/usr/local/sbin/apparmor_parser <<'END'
+#!/bin/sh
+exec /opt/apparmor/usr/lib64/ld-linux-x86-64.so.2 --library-path /opt/apparmor/usr/lib/x86_64-linux-gnu \
+  /opt/apparmor/usr/sbin/apparmor_parser --config-file /opt/apparmor/etc/apparmor/parser.conf --base /opt/apparmor/etc/apparmor.d "$@"
+END
+chmod 755 /usr/local/sbin/apparmor_parser
 
 # Work a test guest has no use for and that costs seconds of emulation.
 for unit in apt-daily.timer apt-daily-upgrade.timer e2scrub_all.timer e2scrub_reap.service fstrim.timer \
