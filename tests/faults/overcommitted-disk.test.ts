@@ -3,11 +3,13 @@
  * loses a byte that he synced because somebody else wrote.
  */
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import type { ExecRecord } from '@squash/contract/exec';
 import type { SandboxInfo } from '@squash/contract/sandbox';
 import { TestDaemon } from '../support/daemon.ts';
-import { needsRoot, smallExt4 } from '../support/small-disk.ts';
+import { needsProjectQuota, needsRoot, smallExt4 } from '../support/small-disk.ts';
 import { waitFor } from '../support/wait.ts';
 import { boxPath, lines, output, sandboxesPath } from './model.ts';
 
@@ -50,18 +52,31 @@ async function allReady(daemon: TestDaemon): Promise<void> {
   });
 }
 
-for (const kind of ['image', 'directory', 'tmpfs'] as const) {
+/** By their numbers, which begin where Squash's do. */
+function areProjects(daemon: TestDaemon, ids: readonly string[]): boolean {
+  const numbers = ids.map((id) => {
+    const line = execFileSync('lsattr', ['-pd', join(daemon.dataDir, 'sandboxes', id, 'uppers/1/data')]);
+    return Number.parseInt(line.toString(), 10);
+  });
+  return new Set(numbers).size === ids.length && numbers.every((number) => number >= 0x40000000);
+}
+
+for (const kind of ['image', 'directory', 'tmpfs', 'project'] as const) {
+  // A kind that the daemon chooses by itself where it is to be had is asked of nobody.
+  const wanted: Readonly<Record<string, string>> = kind === 'project' ? {} : { SQUASH_UPPER: kind };
+  const sharesRoom = kind === 'directory' || kind === 'project';
   test(`nothing synced is lost when neighbours fill the disk that all share: ${kind}`, {
-    skip: needsRoot,
+    skip: needsRoot || (kind === 'project' && needsProjectQuota()),
   }, async () => {
-    using disk = smallExt4(240 * megabyte);
-    if (kind === 'directory') disk.take(24 * megabyte);
+    using disk = smallExt4(240 * megabyte, { hasProjectQuota: kind === 'project' });
+    if (sharesRoom) disk.take(24 * megabyte);
     await using daemon = await TestDaemon.start({
       parent: disk.path,
-      env: { SQUASH_UPPER: kind, SQUASH_UPPER_LIMIT_MB: '100' },
+      env: { ...wanted, SQUASH_UPPER_LIMIT_MB: '100' },
     });
     for (const id of ['victim', 'one', 'two', 'three'])
       await daemon.call('POST', sandboxesPath, { id, memory_mb: 256 });
+    if (kind === 'project') assert.ok(areProjects(daemon, ['victim', 'one', 'two', 'three']));
     const writing = run(daemon, 'victim', careful);
     const neighbours = await Promise.all(['one', 'two', 'three'].map((id) => run(daemon, id, greedy)));
     if (kind === 'image') {
@@ -73,7 +88,7 @@ for (const kind of ['image', 'directory', 'tmpfs'] as const) {
     assert.equal(await isLow(daemon), kind !== 'tmpfs');
     // Room that a neighbour gives back can be written again.
     // In directories the host's own room is what they took: no command can be recorded, so the host gives some back.
-    if (kind === 'directory') disk.free();
+    if (sharesRoom) disk.free();
     else await output(daemon, 'one', 'rm /fill.*; sync');
     await waitFor('the victim to write again', async () => {
       const record = await run(daemon, 'victim', 'head -c 100000 /dev/zero >/again && sync /again');

@@ -5,17 +5,17 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { watch } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { copyFile, mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { TestDaemon } from '../support/daemon.ts';
+import { smallTool } from './tool.ts';
 
 const sandboxes = '/cgi-bin/api/sandboxes';
 
 async function layer(folder: string): Promise<string> {
-  const program = join(folder, 'tree/counted');
-  execFileSync('mkdir', [join(folder, 'tree')]);
-  execFileSync('gcc', ['-D_GNU_SOURCE', '-static', '-o', program, join(import.meta.dirname, 'counted.c')]);
+  await mkdir(join(folder, 'tree'));
+  await copyFile(await smallTool('counted'), join(folder, 'tree/counted'));
   const module = join(folder, 'module.squashfs');
   execFileSync('mksquashfs', [join(folder, 'tree'), module, '-all-root', '-quiet', '-no-progress']);
   return module;

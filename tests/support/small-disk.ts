@@ -16,6 +16,16 @@ import { ownedPrefix } from './owned-directory.ts';
 
 export const needsRoot = process.getuid?.() === 0 ? false : 'mounting a small file system needs root';
 
+/** False where this kernel has them. */
+export function needsProjectQuota(): string | false {
+  try {
+    using _disk = smallExt4(16 * 1_048_576, { hasProjectQuota: true });
+    return false;
+  } catch {
+    return 'this kernel has no project quotas';
+  }
+}
+
 export interface SmallDisk extends Disposable {
   readonly path: string;
   /** Takes so much of it. */
@@ -34,13 +44,19 @@ export function smallDisk(bytes: number): SmallDisk {
 }
 
 /** An ext4 in a file, as on a machine's disk: with its journal and the blocks that it keeps for root. */
-export function smallExt4(bytes: number): SmallDisk {
+export function smallExt4(bytes: number, { hasProjectQuota = false } = {}): SmallDisk {
   const path = mkdtempSync(join(tmpdir(), ownedPrefix('disk')));
   const image = `${path}.ext4`;
   writeFileSync(image, '');
   truncateSync(image, bytes);
-  execFileSync('mkfs.ext4', ['-q', image]);
-  execFileSync('mount', ['-o', 'loop', image, path]);
+  execFileSync('mkfs.ext4', ['-q', ...(hasProjectQuota ? ['-O', 'quota,project'] : []), image]);
+  try {
+    execFileSync('mount', ['-o', hasProjectQuota ? 'loop,prjquota' : 'loop', image, path], { stdio: 'pipe' });
+  } catch (error) {
+    rmdirSync(path);
+    rmSync(image);
+    throw error;
+  }
   rmdirSync(join(path, 'lost+found'));
   return mounted(path, bytes, () => {
     rmdirSync(path);

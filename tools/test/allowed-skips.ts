@@ -47,6 +47,7 @@ const allowed: readonly AllowedSkip[] = [
     where: () => true,
     instead: 'a machine whose kernel has Landlock: Debian 12 and later',
   },
+  { reason: /no project quotas/, where: () => true, instead: 'tests/vm/host-suites.test.ts' },
   { reason: /aarch64|x86_64/, where: (m) => m.isArm, instead: 'an x86_64 machine' },
   {
     reason: /podman nor docker/,
