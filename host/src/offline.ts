@@ -94,7 +94,9 @@ async function probeAt(place: Place): Promise<readonly Capability[]> {
         found: error.message,
         choice: 'none',
         weaker: 'no sandbox can start',
-        remedy: 'sysctl -w user.max_user_namespaces=10000 kernel.unprivileged_userns_clone=1',
+        remedy: error.message.includes('AppArmor')
+          ? 'sudo cp packaging/apparmor/squash /etc/apparmor.d/ && sudo apparmor_parser -r /etc/apparmor.d/squash'
+          : 'sysctl -w user.max_user_namespaces=10000 kernel.unprivileged_userns_clone=1',
       },
     ];
   }
@@ -117,6 +119,9 @@ async function inside(verb: string, place: Place): Promise<unknown> {
     after,
   ]);
   const child = spawnSync(program, words.slice(1), {
+    // What the daemon has compiled: Node's TypeScript parser is a megabyte of WebAssembly, too much for a moment's work. For
+    // the inside half alone: the daemon can write there what it likes, and this half may be root.
+    env: { ...process.env, NODE_COMPILE_CACHE: join(place.runDir, 'compile') },
     stdio: ['ignore', 'pipe', 'pipe'],
     encoding: 'utf8',
     timeout: insideMsMax,

@@ -212,6 +212,33 @@ static int end_leftovers(const struct enter_options *options, const struct place
   return claim_write(place->claim, options->run, fault);
 }
 
+/* Where AppArmor restricts user namespaces (Ubuntu) anybody may make one, and nothing can be done in it. */
+static int blame_apparmor(struct fault *fault) {
+  char label[160];
+  if (file_read(AT_FDCWD, "/proc/self/attr/apparmor/current", label, sizeof label) <= 0) return -1;
+  label[strcspn(label, "\n")] = '\0';
+  if (strcmp(label, "unconfined") == 0 || strstr(label, "(unconfined)") != NULL) return -1;
+  errno = 0;
+  return fault_set(fault, "launch_failed",
+                   "AppArmor's profile \"%s\" lets this program make a user namespace and do nothing in it (see `squash doctor`)",
+                   label);
+}
+
+static int become_launcher(const struct enter_options *options, int outside, struct outside_answer *answer,
+                           struct fault *fault) {
+  if (enter_new_namespaces(options, fault) != 0) return -1;
+  if (write_whole(outside, "m", 1) != 0 || read_whole(outside, answer, sizeof *answer) != 1) {
+    return fault_set(fault, "launch_failed", "the helper that maps ids ended early");
+  }
+  if (!answer->is_fine) {
+    *fault = answer->fault;
+    return -1;
+  }
+  if (become_inner_root(fault) != 0) return -1;
+  if (mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) == 0) return 0;
+  return fault_set(fault, "launch_failed", "can't detach mount propagation");
+}
+
 static int make(const struct enter_options *options, const struct place *place, struct fault *fault) {
   struct resident_options resident = {.data = options->data, .run = options->run, .helper_fd = -1};
   resident.init_fd = open(options->init, O_RDONLY | O_CLOEXEC);
@@ -226,19 +253,8 @@ static int make(const struct enter_options *options, const struct place *place, 
   struct outside outside = {.socket = -1};
   if (outside_start(&outside, &resident.cgroups, fault) != 0) return -1;
   cleanup_fd socket = outside.socket;
-  if (enter_new_namespaces(options, fault) != 0) return -1;
   struct outside_answer answer;
-  if (write_whole(socket, "m", 1) != 0 || read_whole(socket, &answer, sizeof answer) != 1) {
-    return fault_set(fault, "launch_failed", "the helper that maps ids ended early");
-  }
-  if (!answer.is_fine) {
-    *fault = answer.fault;
-    return -1;
-  }
-  if (become_inner_root(fault) != 0) return -1;
-  if (mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) != 0) {
-    return fault_set(fault, "launch_failed", "can't detach mount propagation");
-  }
+  if (become_launcher(options, socket, &answer, fault) != 0) return blame_apparmor(fault);
   resident.is_single = answer.is_single;
   resident.single_reason = answer.why;
   pid_t pid = resident_start(&resident, fault);

@@ -1,0 +1,109 @@
+/**
+ * What the host that runs the tests may not have: cgroup v2, project quotas, AppArmor. The same files of the suites run in
+ * the guest; emulation takes ten times as long, so a spread of them, and with `--long` all that they hold.
+ */
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { readdir } from 'node:fs/promises';
+import { basename, join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { promisify } from 'node:util';
+import { baseLayer, repository } from '../support/base-layer.ts';
+import { attackTool, smallTool, toolCache } from '../security/tool.ts';
+import { bootGuest, type GuestMachine } from './guest.ts';
+import { Service } from './service.ts';
+
+interface HostFile {
+  readonly file: string;
+  /** Tests that this pattern finds, unless all are wanted; a file that runs itself inside a launcher has two levels of them. */
+  readonly only?: string;
+  /** Every so manieth attempt. */
+  readonly every?: number;
+}
+
+const isLong = process.env['TEST_LONG'] === '1';
+const asRoot = 'launcher .default.';
+const files: readonly HostFile[] = [
+  { file: 'host/src/drivers/namespace/uppers.test.ts', only: `${asRoot}|^project upper` },
+  { file: 'tests/faults/overcommitted-disk.test.ts', only: 'project' },
+  {
+    file: 'host/src/launch/launch-client.test.ts',
+    only: `${asRoot}|limited|processor time|out-of-memory|frozen`,
+  },
+  { file: 'tests/security/attacks.test.ts', every: 20 },
+  { file: 'tests/security/upper-evasion.test.ts', only: `${asRoot}|stops whoever` },
+  { file: 'tests/security/devices.test.ts' },
+];
+const fileMsMax = isLong ? 1_800_000 : 600_000;
+
+const stack = new AsyncDisposableStack();
+let vm: GuestMachine;
+
+before(async () => {
+  await promisify(execFile)(join(repository, 'tools/setup/setup.sh'), ['native']);
+  await Promise.all([attackTool(), smallTool('evader'), smallTool('counted')]);
+  const layer = await baseLayer();
+  vm = stack.use(await bootGuest({ files: { [basename(layer)]: layer, ...(await tools()) } }));
+  // Tests keep what they compile beside the project, whose disk is read-only.
+  await vm.output(
+    `mkdir -p /var/tmp/upper /var/tmp/work; mount -t overlay -o lowerdir=/opt/squash,upperdir=/var/tmp/upper,workdir=/var/tmp/work none /opt/squash
+     cd /opt/squash/.cache; mkdir test-layers attack; cp ../vm/${basename(layer)} test-layers/
+     for name in ../vm/tool.*; do IFS=. ; set -- \${name##*/tool.}; unset IFS; mkdir -p attack/$1; install -m 755 $name attack/$1/\${name##*/tool.$1.}; done`,
+  );
+});
+
+after(() => stack.disposeAsync());
+
+/** Compiled here, for the guest has no compiler: `tool.<hash>.<name>`. */
+async function tools(): Promise<Readonly<Record<string, string>>> {
+  const found: Record<string, string> = {};
+  for (const folder of (await readdir(toolCache)).filter((name) => /^[0-9a-f]{16}$/.test(name)))
+    for (const name of await readdir(join(toolCache, folder)))
+      found[`tool.${folder}.${name}`] = join(toolCache, folder, name);
+  return found;
+}
+
+for (const { file, only, every } of files) {
+  test(`the guest passes ${file}`, async (context) => {
+    const pattern = only === undefined || isLong ? '' : `NODE_OPTIONS='--test-name-pattern="${only}"'`;
+    const spread = `TEST_PATIENCE=10 ATTEMPTS_EVERY=${isLong ? 1 : (every ?? 1)}`;
+    const command = `cd /opt/squash && ${spread} ${pattern} node --test --test-reporter=tap ${file}`;
+    const result = await vm.run(command, { timeoutMs: fileMsMax });
+    const count = (what: string): number =>
+      Number(new RegExp(`^# ${what} ([\\d.]+)$`, 'm').exec(result.stdout)?.[1]);
+    assert.equal(result.exitCode, 0, result.stdout.slice(-12_000) + result.stderr.slice(-4_000));
+    assert.ok(count('pass') > 0 && count('skipped') === 0, result.stdout.slice(-12_000));
+    context.diagnostic(`${count('pass')} tests in ${Math.round(count('duration_ms') / 1_000)} s`);
+  });
+}
+
+/** As Ubuntu's own profile for programs that no profile names: a user namespace may be made, and nothing done in it. */
+const refusing = `
+profile squash_refused /opt/squash/native/build/*/squash-launch {
+  file, network, unix, signal, ptrace, /** ix,
+  audit deny capability,
+}
+`;
+
+test('Squash of an ordinary user runs under the profile that comes with it, and says what to do without', async () => {
+  assert.match(await vm.output('cat /sys/kernel/security/lsm'), /apparmor/);
+  await vm.output(`cat >/tmp/refusing <<'END'${refusing}END\napparmor_parser -r /tmp/refusing`);
+  const refused = await vm.run('/opt/squash/squash doctor', { user: 'alice' });
+  assert.notEqual(refused.exitCode, 0, refused.stdout);
+  assert.match(refused.stdout, /AppArmor's profile "squash_refused \(enforce\)"[^]*apparmor_parser -r/);
+  await vm.output('apparmor_parser -R /tmp/refusing');
+
+  await vm.output('cp /opt/squash/packaging/apparmor/squash /tmp/squash && apparmor_parser -r /tmp/squash');
+  const squash = new Service(vm, 'alice');
+  await squash.install();
+  const label = await vm.output(
+    'cat /proc/$(pgrep -u alice -x squash-launch | head -n 1)/attr/apparmor/current',
+  );
+  assert.equal(label, 'squash (unconfined)');
+  await squash.call('POST', '/sandboxes', { id: 'own', memory_mb: 64 });
+  const record = await squash.exec('own', 'id -u; chown 7:7 /tmp/. && stat -c %u /tmp');
+  assert.equal(record.stdout, '0\n7\n', JSON.stringify(record));
+  const doctor = await vm.run('/opt/squash/squash doctor', { user: 'alice' });
+  assert.equal(doctor.exitCode, 0, doctor.stdout);
+  await squash.run('/opt/squash/squash stop --all');
+});
