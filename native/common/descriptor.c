@@ -77,3 +77,17 @@ int write_whole(int fd, const void *buffer, size_t length) {
   }
   return 0;
 }
+
+int place_descriptors(const int *descriptors, int count) {
+  int high[16];
+  if (count > 16) return -1;
+  /* First out of the way of the places, then into them. */
+  for (int i = 0; i < count; i++) {
+    high[i] = fcntl(descriptors[i], F_DUPFD_CLOEXEC, 64);
+    if (high[i] < 0) return -1;
+  }
+  for (int i = 0; i < count; i++) {
+    if (dup2(high[i], 3 + i) < 0) return -1;
+  }
+  return 0;
+}

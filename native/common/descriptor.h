@@ -30,4 +30,7 @@ int read_whole(int fd, void *buffer, size_t length);
 /* Writes all; a socket whose peer is gone gives EPIPE and no signal. Returns 0 or -1 with errno. */
 int write_whole(int fd, const void *buffer, size_t length);
 
+/* Puts descriptors at 3, 4, 5 … in this order, inheritable; all others stay close-on-exec. */
+int place_descriptors(const int *descriptors, int count);
+
 #endif

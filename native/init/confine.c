@@ -1,9 +1,9 @@
 /*
  * What PID 1 gives up: see confine.h.
  *
- * bubblewrap drops capabilities from the permitted set alone. The bounding set is narrowed to it here, and the
+ * The start drops capabilities from the permitted set alone. The bounding set is narrowed to it here, and the
  * inheritable and ambient sets are emptied, so that no command finds a capability that its own user did not have:
- * no_new_privs says the same, this holds without it. stderr is the launcher's pipe until now; commands get their own.
+ * no_new_privs says the same, this holds without it. stderr leads to the launcher until now; commands get their own.
  */
 #include "init/confine.h"
 

@@ -39,17 +39,23 @@ static void orphans_kill(struct launcher *launcher) {
 }
 
 static void starter_ended(struct launcher *launcher, struct sandbox *sandbox, int status) {
+  sandbox_start_hear(launcher, sandbox);
   sandbox->starter = 0;
-  if (sandbox->state == SANDBOX_STARTING) sandbox_start_failed(launcher, sandbox, status);
-  /* Killed between bubblewrap's fork and its report: the child is ours now and waits for ever. */
-  if (!sandbox->was_known && sandbox->state == SANDBOX_ENDING) orphans_kill(launcher);
-  if (sandbox->state == SANDBOX_ENDING) sandbox_settle(launcher, sandbox);
+  if (sandbox->was_known) {
+    if (sandbox->state == SANDBOX_ENDING) sandbox_settle(launcher, sandbox);
+    return; /* Its work is done. */
+  }
+  if (sandbox->state == SANDBOX_STARTING) sandbox_start_failed(sandbox, status);
+  orphans_kill(launcher); /* Killed between the fork of the first process and the word of it: that is ours now. */
+  sandbox_settle(launcher, sandbox);
 }
 
 static void first_process_ended(struct launcher *launcher, struct sandbox *sandbox, int status) {
+  sandbox_start_hear(launcher, sandbox);
   sandbox->pid = 0;
   log_line("sandbox %s instance %llu ended, status 0x%x", sandbox->name, (unsigned long long)sandbox->instance,
            (unsigned)status);
+  if (sandbox->state == SANDBOX_STARTING) sandbox_start_failed(sandbox, status);
   if (sandbox->state != SANDBOX_ENDING) sandbox_end(launcher, sandbox);
   else sandbox_settle(launcher, sandbox);
 }
@@ -88,6 +94,13 @@ void children_reap(struct launcher *launcher) {
   int status;
   pid_t pid;
   while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
-    if (!sandbox_child_ended(launcher, pid, status)) worker_child_ended(launcher, pid, status);
+    if (sandbox_child_ended(launcher, pid, status)) continue;
+    if (worker_is_known(launcher, pid)) {
+      worker_child_ended(launcher, pid, status);
+      continue;
+    }
+    /* Who it is may have been said and not been heard yet. */
+    for (struct sandbox *at = launcher->sandboxes; at != NULL; at = at->next) sandbox_start_hear(launcher, at);
+    (void)sandbox_child_ended(launcher, pid, status);
   }
 }

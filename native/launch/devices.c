@@ -1,4 +1,4 @@
-/* /dev of a sandbox: see devices.h. bubblewrap binds the tree as it is. */
+/* /dev of a sandbox: see devices.h. */
 #include "launch/devices.h"
 
 #include <errno.h>
@@ -12,7 +12,6 @@
 #include "common/descriptor.h"
 #include "launch/file.h"
 #include "launch/helper.h"
-#include "launch/syscalls.h"
 
 enum {
   /* Terminals of a sandbox, those of `exec` among them. The machine has 4,096 for all (kernel.pty.max), of which 1,024
@@ -26,13 +25,11 @@ static const struct link {
 } links[] = {{"fd", "/proc/self/fd"},       {"stdin", "/proc/self/fd/0"},  {"stdout", "/proc/self/fd/1"},
              {"stderr", "/proc/self/fd/2"}, {"ptmx", "pts/ptmx"}};
 
-int devices_attach(const struct launcher *launcher, const char *path, struct fault *fault) {
-  if (mkdir(path, 0755) != 0) return fault_set(fault, "launch_failed", "can't make \"%s\"", path);
+int devices_gather(const struct launcher *launcher, int *nodes, struct fault *fault) {
+  *nodes = -1;
   if (launcher->helper_fd < 0) return 0;
-  cleanup_fd nodes = helper_make_devices(launcher->helper_fd, sandbox_root_id(launcher), fault);
-  if (nodes < 0) return -1;
-  if (sys_move_mount(nodes, AT_FDCWD, path) == 0) return 0;
-  return fault_set(fault, "launch_failed", "can't attach the sandbox's device nodes");
+  *nodes = helper_make_devices(launcher->helper_fd, sandbox_root_id(launcher), fault);
+  return *nodes < 0 ? -1 : 0;
 }
 
 /* The host's nodes, each bound over an empty file. */
@@ -77,7 +74,7 @@ int devices_furnish(const struct launcher *launcher, const char *path, uint64_t 
   if (mkdirat(directory, "shm", 0755) != 0 || mount_shm(directory, shm_bytes_max) != 0) {
     return fault_set(fault, "launch_failed", "can't mount /dev/shm");
   }
-  /* Here and not by bubblewrap, whose --remount-ro also closes the nodes. */
+  /* Without MS_NODEV, which would close the nodes. */
   if (mount(NULL, path, NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NOEXEC, NULL) == 0) return 0;
   return fault_set(fault, "launch_failed", "can't make /dev read-only");
 }

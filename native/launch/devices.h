@@ -12,9 +12,9 @@
 #include "launch/fault.h"
 #include "launch/launcher.h"
 
-/* First step, with the launcher's rights: attaches the helper's nodes at `path`, a new directory. Nothing without it. */
-int devices_attach(const struct launcher *launcher, const char *path, struct fault *fault);
-/* Second step, as the sandbox's root: the rest of the tree at `path`. `shm_bytes_max` is the size of /dev/shm. */
+/* First step, with the launcher's rights: the helper's nodes as a mount that is nowhere yet, -1 without it. */
+int devices_gather(const struct launcher *launcher, int *nodes, struct fault *fault);
+/* Second step, as the sandbox's root, with those attached at `path`: the rest. `shm_bytes_max` is the size of /dev/shm. */
 int devices_furnish(const struct launcher *launcher, const char *path, uint64_t shm_bytes_max, struct fault *fault);
 
 #endif

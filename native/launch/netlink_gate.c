@@ -37,6 +37,8 @@ enum {
   FULL_POLL_MS = 5,
   FULL_POLLS = 20,
   LISTENER = 3,
+  /* The launcher's /proc: paths lead into the sandbox's root soon, whose /proc does not know us. */
+  PROC,
 };
 
 /* The C libraries do not agree on the type of an ioctl's number. */
@@ -47,8 +49,8 @@ static unsigned open_sockets(int epoll) {
   char path[48];
   char text[8192];
   unsigned count = 0;
-  snprintf(path, sizeof path, "/proc/self/fdinfo/%d", epoll);
-  if (file_read(AT_FDCWD, path, text, sizeof text) < 0) return SOCKETS_MAX;
+  snprintf(path, sizeof path, "self/fdinfo/%d", epoll);
+  if (file_read(PROC, path, text, sizeof text) < 0) return SOCKETS_MAX;
   for (const char *at = text; (at = strstr(at, "tfd:")) != NULL; at++) count++;
   return count;
 }
@@ -95,21 +97,27 @@ static _Noreturn void serve(void) {
   }
 }
 
-/* Lets go of the starter's descriptors and rights. Its mounts stay: that namespace is locked to whoever is inside. */
-static _Noreturn void gate_main(int socket, const struct launcher *launcher) {
+struct gate {
+  int socket; /* over which its listener comes */
+  int null;
+  int proc;
+};
+
+/* Lets go of the starter's descriptors and rights. The mount namespace is the sandbox's: nothing is opened by a path. */
+static _Noreturn void gate_main(const struct gate *gate, const struct launcher *launcher) {
   char byte;
   int listener = -1;
   struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
   struct __user_cap_data_struct none[2] = {{0}};
-  if (message_receive(socket, &byte, 1, &listener) != 1 || listener < 0) _exit(0);
+  if (message_receive(gate->socket, &byte, 1, &listener) != 1 || listener < 0) _exit(0);
   prctl(PR_SET_PDEATHSIG, 0, 0, 0, 0);
   setsid();
   title_set("squash-launch gate %s", launcher->data);
-  cleanup_fd null = open("/dev/null", O_RDWR | O_CLOEXEC);
+  const int kept[] = {listener, gate->proc};
   for (int fd = 0; fd < 3; fd++) {
-    if (null < 0 || dup2(null, fd) < 0) _exit(1);
+    if (dup2(gate->null, fd) < 0) _exit(1);
   }
-  if (dup2(listener, LISTENER) < 0 || sys_close_range(LISTENER + 1, ~0U, 0) != 0 || chdir("/") != 0 ||
+  if (place_descriptors(kept, 2) != 0 || sys_close_range(PROC + 1, ~0U, 0) != 0 ||
       syscall(SYS_capset, &header, none) != 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
     _exit(1);
   }
@@ -137,10 +145,14 @@ int netlink_gate_start(const struct launcher *launcher, const struct starter_pla
   }
   cleanup_fd own = pair[0];
   cleanup_fd other = pair[1];
+  cleanup_fd null = open("/dev/null", O_RDWR | O_CLOEXEC);
+  cleanup_fd proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+  if (null < 0 || proc < 0) return fault_set(fault, "launch_failed", "can't open what the gate of netlink sockets needs");
+  const struct gate gate = {.socket = other, .null = null, .proc = proc};
   struct starter_message message = {.word = STARTER_GATE_PID, .pid = fork()};
   if (message.pid == 0) {
     close_fd(&own);
-    gate_main(other, launcher);
+    gate_main(&gate, launcher);
   }
   if (message.pid < 0 || message_send(plan->control_fd, &message, sizeof message, NULL, 0) != 0) {
     return fault_set(fault, "launch_failed", "can't start the gate of netlink sockets");

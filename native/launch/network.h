@@ -1,7 +1,7 @@
 /*
  * A sandbox's network: `lo`, every address of the world on it, rules that bring TCP and DNS to the relay's
  * listeners, and these listeners. It is set up by the starter, as root of the sandbox's user namespace, before
- * bubblewrap takes those rights away for good.
+ * the first process gives those rights up for good.
  *
  * What a newcomer would get wrong: nothing keeps anybody in here. The namespace has no way out; the rules only decide
  * what the one helpful neighbour, the relay, gets to hear. Connections are not rewritten but delivered as they are

@@ -11,8 +11,7 @@ int overlay_mount(const struct launcher *launcher, const struct starter_plan *pl
 
 /*
  * /proc, /dev, /etc, /tmp are directories and /etc/hosts, /etc/resolv.conf plain files, whatever the sandbox
- * turned them into before it was stopped: bubblewrap mounts on these names by path, and a symbolic link there would
- * send it elsewhere.
+ * turned them into before it was stopped: they are what the start mounts on.
  */
 int overlay_prepare_root(int root, struct fault *fault);
 

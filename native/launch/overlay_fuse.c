@@ -3,7 +3,8 @@
  *
  * It runs outside the sandbox's pid namespace, so the sandbox can't see or signal it, but inside its user namespace,
  * so it has no more rights over files than the sandbox. In a mount namespace of its own it lets go of the file system
- * it serves: when the sandbox ends, the last mount goes and the program ends by itself.
+ * it serves: when the sandbox ends, the last mount goes and the program ends by itself. Nobody changes the mounts before
+ * it has that namespace: the first look into the overlay waits until the program answers.
  */
 #include "launch/overlay_fuse.h"
 

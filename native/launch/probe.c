@@ -111,9 +111,9 @@ static void probe_bubblewrap(const struct launcher *launcher, int client) {
                                        .state = is_new ? STATE_OK : STATE_MISSING,
                                        .is_required = true,
                                        .found = is_known ? version : "no bwrap in the system's directories",
-                                       .choice = is_new ? "makes each sandbox's namespaces and root"
-                                                        : "no sandbox starts: there is no weaker fallback",
-                                       .weaker = is_new ? NULL : "everything",
+                                       .choice = is_new ? "confines the image tools"
+                                                        : "no layer is unpacked and no snapshot taken: there is no weaker fallback",
+                                       .weaker = is_new ? NULL : "images",
                                        .remedy = is_new ? NULL : "sudo apt install bubblewrap (0.5 or later)"});
 }
 

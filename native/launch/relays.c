@@ -16,7 +16,6 @@
 #include <unistd.h>
 
 #include "common/descriptor.h"
-#include "launch/bubblewrap.h"
 #include "launch/clock.h"
 #include "launch/ids.h"
 #include "launch/log.h"

@@ -68,7 +68,7 @@ struct sandbox {
   uint64_t instance;
   char name[SANDBOX_NAME_BYTES_MAX + 1];
   char group[CGROUP_NAME_BYTES];
-  pid_t starter; /* our child that becomes bubblewrap; 0 when reaped */
+  pid_t starter; /* our child that makes it; 0 when reaped */
   pid_t pid;     /* PID 1 of the sandbox; 0 before it is known and after it is reaped */
   pid_t overlay_pid; /* fuse-overlayfs of this sandbox, or 0; ends by itself when the sandbox's mounts go */
   pid_t gate_pid; /* the gate of its netlink sockets, or 0; ends by itself when the sandbox's processes have ended */
@@ -77,14 +77,10 @@ struct sandbox {
   bool ends_for_good; /* its upper goes, so nobody waits for its mounts to be taken down */
   pid_t packer; /* the worker that has it frozen, or 0 */
   int64_t deadline_ms; /* of the start, or of the next try to remove the control groups */
-  struct source control; /* the starter's questions */
-  struct source info;    /* bubblewrap says PID 1's process id */
-  struct source errors;  /* stderr of starter and bubblewrap */
+  struct source control; /* questions and words of the starter and the first process */
   struct source guest;   /* first connection to PID 1 */
   struct network_seat network;
   struct fault fault;    /* why the start failed */
-  char info_text[256];
-  size_t info_used;
   char error_text[768];
   size_t error_used;
   /* The upper, for what is measured and packed while the sandbox runs. */

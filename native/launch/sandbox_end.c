@@ -38,8 +38,6 @@ static void answer_ends(struct launcher *launcher, uint64_t instance) {
 
 void sandbox_close_start(struct sandbox *sandbox) {
   source_close(&sandbox->control);
-  source_close(&sandbox->info);
-  source_close(&sandbox->errors);
   source_close(&sandbox->guest);
 }
 
@@ -49,7 +47,7 @@ void sandbox_settle(struct launcher *launcher, struct sandbox *sandbox) {
     kill(sandbox->overlay_pid, SIGKILL); /* Writes nothing back: the files of the upper are the state. */
     return;
   }
-  /* Not ours to reap where bubblewrap, whose child it is at first, has done it. */
+  /* Not ours to reap where it ended before the starter whose child it is at first. */
   if (sandbox->gate_pid != 0 && kill(sandbox->gate_pid, SIGKILL) == 0) return;
   if (launcher->cgroups.version != 0 && cgroup_remove(&launcher->cgroups, sandbox->group) != 0) {
     cgroup_kill(&launcher->cgroups, sandbox->group);

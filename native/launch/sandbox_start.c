@@ -1,6 +1,6 @@
 /*
- * The launcher's side of a start: forks the starter, writes its id maps, learns PID 1 from bubblewrap, asks PID 1
- * whether it is there, and then ends bubblewrap's monitor, whose only use was to wait. See starter.c for the child.
+ * The launcher's side of a start: forks the starter, writes its id maps, hears who the first process is, and asks PID 1
+ * whether it is there. See starter.c for the child.
  */
 #include "launch/sandbox_start.h"
 
@@ -66,66 +66,7 @@ static int give_fuse(struct launcher *launcher, struct sandbox *sandbox, struct 
   return fault_set(fault, "launch_failed", "the starter is gone");
 }
 
-static void control_ready(struct launcher *launcher, struct source *source) {
-  struct sandbox *sandbox = SANDBOX_OF(source, control);
-  struct starter_message message;
-  int descriptors[MESSAGE_DESCRIPTORS_MAX];
-  if (message_receive_some(source->fd, &message, sizeof message, descriptors, MESSAGE_DESCRIPTORS_MAX) !=
-      (ssize_t)sizeof message) {
-    source_close(source); /* bubblewrap runs, or the starter is gone: its end tells which. */
-    return;
-  }
-  switch (message.word) {
-    case STARTER_NEEDS_MAPS:
-      write_maps(launcher, sandbox);
-      return;
-    case STARTER_NEEDS_FUSE:
-      if (give_fuse(launcher, sandbox, &sandbox->fault) != 0) sandbox_end(launcher, sandbox);
-      return;
-    case STARTER_OVERLAY_PID:
-      sandbox->overlay_pid = message.pid;
-      return;
-    case STARTER_GATE_PID:
-      sandbox->gate_pid = message.pid;
-      return;
-    case STARTER_UPPER_MOUNT:
-      sandbox->upper_mount_fd = descriptors[0];
-      return;
-    case STARTER_NETWORK:
-      snprintf(sandbox->network.warning, sizeof sandbox->network.warning, "%.*s",
-               (int)sizeof sandbox->network.warning - 1, message.fault.text);
-      relays_keep(launcher, sandbox, descriptors, LISTENERS_MAX);
-      return;
-    case STARTER_FAILED:
-      sandbox->fault = message.fault;
-      sandbox_end(launcher, sandbox);
-      return;
-  }
-}
-
-static void errors_ready(struct launcher *launcher, struct source *source) {
-  (void)launcher;
-  struct sandbox *sandbox = SANDBOX_OF(source, errors);
-  char text[512];
-  ssize_t got = read(source->fd, text, sizeof text);
-  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
-  if (got <= 0) {
-    source_close(source);
-    return;
-  }
-  size_t room = sizeof sandbox->error_text - 1 - sandbox->error_used;
-  size_t kept = (size_t)got < room ? (size_t)got : room; /* The first words name the cause. */
-  memcpy(sandbox->error_text + sandbox->error_used, text, kept);
-  sandbox->error_used += kept;
-  sandbox->error_text[sandbox->error_used] = '\0';
-}
-
-void sandbox_start_failed(struct launcher *launcher, struct sandbox *sandbox, int status) {
-  for (int left = 16; sandbox->errors.fd >= 0 && left > 0; left--) {
-    size_t before = sandbox->error_used;
-    errors_ready(launcher, &sandbox->errors);
-    if (sandbox->error_used == before) break;
-  }
+void sandbox_start_failed(struct sandbox *sandbox, int status) {
   errno = 0;
   if (sandbox->fault.code == NULL) {
     fault_set(&sandbox->fault, "launch_failed", "sandbox \"%s\" ended while it started (status 0x%x): %s",
@@ -170,7 +111,6 @@ static void guest_ready(struct launcher *launcher, struct source *source) {
   sandbox->state = SANDBOX_RUNNING;
   sandbox->deadline_ms = 0;
   sandbox_close_start(sandbox);
-  kill(sandbox->starter, SIGKILL); /* With bubblewrap's monitor gone PID 1 becomes our child. */
   answer_started(launcher, sandbox);
   sandbox_announce(launcher, sandbox, "started");
 }
@@ -188,33 +128,76 @@ static void greet_guest(struct launcher *launcher, struct sandbox *sandbox) {
   }
 }
 
-/* `{ "child-pid": 123, …`: written before bubblewrap lets its child go on. */
-static void info_ready(struct launcher *launcher, struct source *source) {
-  struct sandbox *sandbox = SANDBOX_OF(source, info);
-  if (sandbox->was_known) sandbox->info_used = 0;
-  size_t room = sizeof sandbox->info_text - 1 - sandbox->info_used;
-  ssize_t got = read(source->fd, sandbox->info_text + sandbox->info_used, room);
-  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
-  if (got <= 0) {
-    source_close(source); /* bubblewrap ended early; its exit says why. */
-    return;
-  }
-  /* What follows is read, too, and dropped: bubblewrap must not find its pipe closed while it writes. */
-  if (sandbox->was_known) return;
-  sandbox->info_used += (size_t)got;
-  sandbox->info_text[sandbox->info_used] = '\0';
-  const char *key = strstr(sandbox->info_text, "\"child-pid\":");
-  if (key == NULL || strpbrk(key, ",}") == NULL) {
-    if (sandbox->info_used == sizeof sandbox->info_text - 1) fail(launcher, sandbox, "bubblewrap reports no PID 1");
-    return;
-  }
-  sandbox->pid = (pid_t)strtol(key + strlen("\"child-pid\":"), NULL, 10);
+static void first_pid_known(struct launcher *launcher, struct sandbox *sandbox, pid_t pid) {
+  sandbox->pid = pid;
   sandbox->was_known = true;
-  if (leftover_record(launcher->sockets_fd, sandbox->instance, sandbox->pid) != 0) {
+  if (leftover_record(launcher->sockets_fd, sandbox->instance, pid) != 0) {
     fail(launcher, sandbox, "can't record the sandbox's process");
     return;
   }
   greet_guest(launcher, sandbox);
+}
+
+/* Text of squash-init that can't begin: the first words name the cause. */
+static void keep_text(struct sandbox *sandbox, const void *text, size_t length) {
+  size_t room = sizeof sandbox->error_text - 1 - sandbox->error_used;
+  if (length > room) length = room;
+  memcpy(sandbox->error_text + sandbox->error_used, text, length);
+  sandbox->error_used += length;
+}
+
+/* Hears one message, where one has come. */
+static bool hear(struct launcher *launcher, struct sandbox *sandbox) {
+  struct starter_message message;
+  int descriptors[MESSAGE_DESCRIPTORS_MAX];
+  ssize_t got = message_receive_some(sandbox->control.fd, &message, sizeof message, descriptors, MESSAGE_DESCRIPTORS_MAX);
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return false;
+  if (got <= 0) {
+    source_close(&sandbox->control); /* squash-init runs, or its process is gone: its end tells which. */
+    return false;
+  }
+  if (got != (ssize_t)sizeof message) {
+    keep_text(sandbox, &message, (size_t)got);
+    return true;
+  }
+  switch (message.word) {
+    case STARTER_NEEDS_MAPS:
+      write_maps(launcher, sandbox);
+      break;
+    case STARTER_NEEDS_FUSE:
+      if (give_fuse(launcher, sandbox, &sandbox->fault) != 0) sandbox_end(launcher, sandbox);
+      break;
+    case STARTER_OVERLAY_PID:
+      sandbox->overlay_pid = message.pid;
+      break;
+    case STARTER_GATE_PID:
+      sandbox->gate_pid = message.pid;
+      break;
+    case STARTER_UPPER_MOUNT:
+      sandbox->upper_mount_fd = descriptors[0];
+      break;
+    case STARTER_NETWORK:
+      snprintf(sandbox->network.warning, sizeof sandbox->network.warning, "%.*s",
+               (int)sizeof sandbox->network.warning - 1, message.fault.text);
+      relays_keep(launcher, sandbox, descriptors, LISTENERS_MAX);
+      break;
+    case STARTER_FAILED:
+      sandbox->fault = message.fault;
+      sandbox_end(launcher, sandbox);
+      break;
+    case STARTER_FIRST_PID:
+      first_pid_known(launcher, sandbox, message.pid);
+      break;
+  }
+  return true;
+}
+
+void sandbox_start_hear(struct launcher *launcher, struct sandbox *sandbox) {
+  while (sandbox->state == SANDBOX_STARTING && sandbox->control.fd >= 0 && hear(launcher, sandbox)) continue;
+}
+
+static void control_ready(struct launcher *launcher, struct source *source) {
+  sandbox_start_hear(launcher, SANDBOX_OF(source, control));
 }
 
 static struct sandbox *sandbox_new(struct launcher *launcher, const struct request *request) {
@@ -229,8 +212,6 @@ static struct sandbox *sandbox_new(struct launcher *launcher, const struct reque
   sandbox->upper_inodes_max = request->inodes_max;
   sandbox->deadline_ms = now_ms() + START_MS_MAX;
   sandbox->control = (struct source){.fd = -1, .ready = control_ready};
-  sandbox->info = (struct source){.fd = -1, .ready = info_ready};
-  sandbox->errors = (struct source){.fd = -1, .ready = errors_ready};
   sandbox->guest = (struct source){.fd = -1};
   sandbox->upper_mount_fd = -1;
   sandbox->mounts_fd = -1;
@@ -240,46 +221,30 @@ static struct sandbox *sandbox_new(struct launcher *launcher, const struct reque
   return sandbox;
 }
 
-/* Forks the starter with its ends of the channels; ours become sources of the loop. */
+/* Forks the starter with its end of the channel; ours becomes a source of the loop. */
 static int fork_starter(struct launcher *launcher, struct sandbox *sandbox, const struct request *request) {
   int control[2];
-  int info[2];
-  int errors[2];
   char name[48];
   snprintf(name, sizeof name, "%llu.sock", (unsigned long long)sandbox->instance);
   cleanup_fd listener = socket_listen_at(launcher->sockets_fd, name, GUEST_BACKLOG, 0);
   if (listener < 0 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, control) != 0) return -1;
   sandbox->control.fd = control[0];
   cleanup_fd control_end = control[1];
-  if (pipe2(info, O_CLOEXEC) != 0) return -1;
-  sandbox->info.fd = info[0];
-  cleanup_fd info_end = info[1];
-  if (pipe2(errors, O_CLOEXEC) != 0) return -1;
-  sandbox->errors.fd = errors[0];
-  cleanup_fd error_end = errors[1];
-  if (set_blocking(sandbox->info.fd, false) != 0 || set_blocking(sandbox->errors.fd, false) != 0) return -1;
-  struct starter_plan plan = {.request = request,
-                              .group = sandbox->group,
-                              .control_fd = control_end,
-                              .listen_fd = listener,
-                              .info_fd = info_end,
-                              .error_fd = error_end};
+  if (set_blocking(sandbox->control.fd, false) != 0) return -1;
+  struct starter_plan plan = {
+      .request = request, .group = sandbox->group, .control_fd = control_end, .listen_fd = listener};
   sandbox->starter = fork();
   if (sandbox->starter == 0) starter_main(launcher, &plan);
   if (sandbox->starter < 0) {
     sandbox->starter = 0;
     return -1;
   }
-  return source_add(launcher, &sandbox->control) != 0 || source_add(launcher, &sandbox->info) != 0 ||
-                 source_add(launcher, &sandbox->errors) != 0
-             ? -1
-             : 0;
+  return source_add(launcher, &sandbox->control);
 }
 
 int sandbox_start(struct launcher *launcher, const struct request *request, struct fault *fault) {
   errno = 0;
   if (launcher->is_ending) return fault_set(fault, "shutting_down", "the launcher is ending");
-  if (launcher->bwrap == NULL) return fault_set(fault, "launch_failed", "bubblewrap is not installed (see `squash doctor`)");
   unsigned count = 0;
   for (struct sandbox *at = launcher->sandboxes; at != NULL; at = at->next) count++;
   if (count >= SANDBOXES_MAX) return fault_set(fault, "sandbox_limit", "the launcher holds %u sandboxes", count);

@@ -8,7 +8,9 @@
  * everything is cleaned up again. Returns -1 where nothing was begun: the caller answers.
  */
 int sandbox_start(struct launcher *launcher, const struct request *request, struct fault *fault);
-/* The starter ended before PID 1 answered: takes its words as the reason. */
-void sandbox_start_failed(struct launcher *launcher, struct sandbox *sandbox, int status);
+/* Hears what starter and first process have said by now. All they ever said is there when they are reaped. */
+void sandbox_start_hear(struct launcher *launcher, struct sandbox *sandbox);
+/* The starter or the first process ended before PID 1 answered: takes its words as the reason. */
+void sandbox_start_failed(struct sandbox *sandbox, int status);
 
 #endif

@@ -21,7 +21,7 @@ struct seccomp_options {
 
 /* Returns the number of instructions, 0 where `program` is too small. */
 size_t seccomp_build(struct sock_filter *program, size_t max, const struct seccomp_options *options);
-/* A sealed memfd with the program, for bwrap --seccomp (opened anew for each start: bwrap reads to the end). */
+/* A sealed memfd with the program, for a start to load and for bwrap --seccomp (opened anew for each: bwrap reads to the end). */
 int seccomp_file(const struct seccomp_options *options);
 
 #endif

@@ -1,12 +1,10 @@
 /*
- * The child that becomes a sandbox: see starter.h.
+ * The child that makes a sandbox: see starter.h.
  *
- * Order and reason. The cgroup is joined while we have the launcher's id (version 1 asks for it). Lowers and upper
- * are bound into a small tmpfs while we may still walk the data directory, which is closed to the sandbox's id;
- * with that the overlay needs short relative names only, and no path of the host shows in /proc/self/mountinfo. Then
- * the id is given up for good, before the user namespace is made: the id that makes it is its owner, and the owner
- * must not be the daemon's. Mounts come last, in a mount namespace that the sandbox's user namespace owns, and then
- * the network, for which the namespace's root has rights that bubblewrap takes away.
+ * Order and reason. The cgroup is joined while we have the launcher's id (version 1 asks for it), and lowers and upper
+ * are taken from the data directory, which is closed to the sandbox's id. Then the id is given up for good, before the
+ * user namespace is made: the id that makes it is its owner, and the owner must not be the daemon's. The network is
+ * made with rights that the first process gives up (first_process.c), and so is the new root (new_root.c).
  */
 #include "launch/starter.h"
 
@@ -26,20 +24,16 @@
 
 #include "common/descriptor.h"
 #include "launch/become.h"
-#include "launch/bubblewrap.h"
 #include "launch/devices.h"
 #include "launch/file.h"
+#include "launch/first_process.h"
 #include "launch/ids.h"
 #include "launch/message.h"
 #include "launch/netlink_gate.h"
 #include "launch/network.h"
-#include "launch/overlay.h"
+#include "launch/new_root.h"
 #include "launch/syscalls.h"
 #include "launch/upper.h"
-
-/* Where the working tmpfs is mounted, in our own mount namespace only. A directory that exists on every host and
-   that nothing we need lies below by absolute path; what does lie there is reached by descriptor. */
-#define WORK "/tmp"
 
 enum {
   /* Queued signals and POSIX timers, which count as one each: programs use tens. The host has 4 per MiB of memory. */
@@ -65,6 +59,11 @@ static int make_network(int control, struct fault *fault) {
   return 0;
 }
 
+static int take(const struct launcher *launcher, const char *path, struct fault *fault) {
+  int tree = sys_open_tree(launcher->data_fd, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+  return tree >= 0 ? tree : fault_disk(fault, "launch_failed", "can't attach \"%s\"", path);
+}
+
 static int ask(int control, enum starter_word word, struct fault *fault) {
   struct starter_message message = {.word = word};
   char byte;
@@ -72,41 +71,26 @@ static int ask(int control, enum starter_word word, struct fault *fault) {
   return fault_set(fault, "launch_failed", "the launcher does not answer its child");
 }
 
-static int attach(const char *from, const char *to, struct fault *fault) {
-  if (mkdir(to, 0755) != 0 && errno != EEXIST) return fault_set(fault, "launch_failed", "can't make \"%s\"", to);
-  if (mount(from, to, NULL, MS_BIND, NULL) == 0) return 0;
-  return fault_disk(fault, "launch_failed", "can't attach \"%s\"", from);
-}
-
-/* The mount namespace of the first step: data directory as working directory, everything needed below WORK. */
-static int gather(const struct launcher *launcher, const struct starter_plan *plan, struct fault *fault) {
-  int attached;
-  if (plan->request->makes_upper && upper_create(launcher, plan->request, fault) != 0) return -1;
-  if (upper_attach(launcher, plan->request, &attached, fault) != 0) return -1;
-  cleanup_fd upper_mount = attached;
+/*
+ * Lowers and upper as mounts that are nowhere yet, taken while we may still walk the data directory, which is closed to
+ * the sandbox's id. Whoever has such a descriptor may attach it, so no path of the host is needed inside.
+ */
+static int gather(const struct launcher *launcher, const struct starter_plan *plan, struct gathered *gathered,
+                  struct fault *fault) {
+  const struct request *request = plan->request;
+  if (request->makes_upper && upper_create(launcher, request, fault) != 0) return -1;
+  if (upper_attach(launcher, request, &gathered->upper, fault) != 0) return -1;
   struct starter_message message = {.word = STARTER_UPPER_MOUNT};
-  if (upper_mount >= 0 && say(plan->control_fd, &message, upper_mount) != 0) {
+  if (gathered->upper >= 0 && say(plan->control_fd, &message, gathered->upper) != 0) {
     return fault_set(fault, "launch_failed", "the launcher does not listen to its child");
   }
-  if (fchdir(launcher->data_fd) != 0 || unshare(CLONE_NEWNS) != 0 ||
-      mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0) {
-    return fault_set(fault, "launch_failed", "can't make the sandbox's first mount namespace");
+  if (gathered->upper < 0) gathered->upper = take(launcher, request->upper, fault);
+  if (gathered->upper < 0) return -1;
+  for (size_t i = 0; i < request->lower_count; i++) {
+    gathered->lowers[i] = take(launcher, request->lowers[i], fault);
+    if (gathered->lowers[i] < 0) return -1;
   }
-  /* 1,024 inodes hold the names of 500 lowers; nothing is stored. */
-  if (mount("squash", WORK, "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=1m,nr_inodes=1024") != 0 ||
-      mkdir(WORK "/l", 0755) != 0 || mkdir(WORK "/root", 0755) != 0 || mkdir(WORK "/empty", 0555) != 0 ||
-      mknod(WORK "/nothing", S_IFREG | 0444, 0) != 0) {
-    return fault_set(fault, "launch_failed", "can't make the working directory of the start");
-  }
-  if (devices_attach(launcher, WORK "/dev", fault) != 0) return -1;
-  for (size_t i = 0; i < plan->request->lower_count; i++) {
-    char to[32];
-    snprintf(to, sizeof to, WORK "/l/%zu", i);
-    if (attach(plan->request->lowers[i], to, fault) != 0) return -1;
-  }
-  if (upper_mount < 0) return attach(plan->request->upper, WORK "/u", fault);
-  if (mkdir(WORK "/u", 0755) == 0 && sys_move_mount(upper_mount, AT_FDCWD, WORK "/u") == 0) return 0;
-  return fault_set(fault, "launch_failed", "can't attach the image of upper \"%s\"", plan->request->upper);
+  return devices_gather(launcher, &gathered->devices, fault);
 }
 
 static struct rlimit lowered(struct rlimit limit, rlim_t max) {
@@ -180,32 +164,30 @@ static int limit_processes(const struct launcher *launcher, const struct starter
   return setrlimit(RLIMIT_NPROC, &limit);
 }
 
+/* Made in one call: the others belong to the first. The pid namespace comes last, for our next child becomes its PID 1. */
+static int make_namespaces(void) {
+  int flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS;
+  if (access("/proc/self/ns/cgroup", F_OK) == 0) flags |= CLONE_NEWCGROUP; /* A kernel may have no groups at all. */
+  return unshare(flags);
+}
+
 static int start(const struct launcher *launcher, const struct starter_plan *plan, struct fault *fault) {
-  if (cgroup_join(&launcher->cgroups, plan->group, fault) != 0 || gather(launcher, plan, fault) != 0) return -1;
+  struct gathered gathered = {.upper = -1, .devices = -1};
+  if (cgroup_join(&launcher->cgroups, plan->group, fault) != 0 || gather(launcher, plan, &gathered, fault) != 0) return -1;
   reset_oom_score();
   if (limit_resources(plan) != 0) return fault_set(fault, "launch_failed", "can't set resource limits");
   if (become_inner_id(maker_id(launcher, plan->request->instance), fault) != 0) return -1;
   if (!launcher->is_single && limit_processes(launcher, plan) != 0) return fault_set(fault, "launch_failed", "can't limit processes");
-  if (unshare(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWNET) != 0) {
-    return fault_set(fault, "launch_failed", "can't make the sandbox's namespaces");
-  }
+  if (make_namespaces() != 0) return fault_set(fault, "launch_failed", "can't make the sandbox's namespaces");
   if (ask(plan->control_fd, STARTER_NEEDS_MAPS, fault) != 0 || become_sandbox_root(fault) != 0) return -1;
   if (launcher->is_single && limit_processes(launcher, plan) != 0) return fault_set(fault, "launch_failed", "can't limit processes");
-  if (chdir(WORK) != 0) return fault_set(fault, "launch_failed", "can't enter the working directory of the start");
-  cleanup_fd upper = open("u", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  bool is_sized = plan->request->upper_kind != UPPER_DIRECTORY;
-  if (is_sized) upper_spare_release(upper, plan->request->upper_kind);
-  if (overlay_mount(launcher, plan, fault) != 0) return -1;
-  int root = open("root", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (root < 0) return fault_set(fault, "launch_failed", "can't open the sandbox's root");
-  if (overlay_prepare_root(root, fault) != 0 ||
-      devices_furnish(launcher, "dev", plan->request->shm_bytes_max, fault) != 0) {
-    return -1;
-  }
-  close(root);
-  if (is_sized) upper_spare_take(upper);
   if (make_network(plan->control_fd, fault) != 0 || netlink_gate_start(launcher, plan, fault) != 0) return -1;
-  return bubblewrap_exec(launcher, plan, fault);
+  if (new_root_assemble(launcher, plan, &gathered, fault) != 0) return -1;
+  if (unshare(CLONE_NEWPID) != 0) return fault_set(fault, "launch_failed", "can't make the sandbox's pid namespace");
+  struct starter_message message = {.word = STARTER_FIRST_PID, .pid = fork()};
+  if (message.pid == 0) first_process_main(launcher, plan);
+  if (message.pid > 0 && say(plan->control_fd, &message, -1) == 0) return 0;
+  return fault_set(fault, "launch_failed", "can't fork the sandbox's first process");
 }
 
 _Noreturn void starter_main(const struct launcher *launcher, const struct starter_plan *plan) {
@@ -216,7 +198,7 @@ _Noreturn void starter_main(const struct launcher *launcher, const struct starte
   prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
   setsid();
   umask(022);
-  start(launcher, plan, &fault);
+  if (start(launcher, plan, &fault) == 0) _exit(0);
   struct starter_message message = {.word = STARTER_FAILED, .fault = fault};
   (void)say(plan->control_fd, &message, -1);
   _exit(1);

@@ -1,8 +1,8 @@
 /*
- * The child that becomes a sandbox: cgroup, ids, namespaces, overlay, bubblewrap.
+ * The child that makes a sandbox: cgroup, ids, namespaces, network, overlay, and then the sandbox's first process.
  *
- * It is forked by the launcher and dies with it until bubblewrap runs. What it learns on the way it tells over
- * `control`: a question for the id maps, or a fault.
+ * It is forked by the launcher, dies with it, and ends when the first process is there. What it learns on the way it tells
+ * over `control`: a question for the id maps, or a fault.
  */
 #ifndef SQUASH_LAUNCH_STARTER_H
 #define SQUASH_LAUNCH_STARTER_H

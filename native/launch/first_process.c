@@ -1,0 +1,91 @@
+/*
+ * What a sandbox's first process does before it is squash-init: see first_process.h.
+ *
+ * Capabilities: what container engines leave by default, without the three that only reach outwards. CAP_NET_RAW
+ * would allow packets of any form on interfaces that come later; CAP_MKNOD is without effect in a user namespace;
+ * CAP_AUDIT_WRITE writes into the host's audit log. All of them count in the sandbox's own user namespace only.
+ * squash-init narrows the bounding set to them; until then no_new_privs, which the launcher has set, holds the rest.
+ */
+#include "launch/first_process.h"
+
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <linux/seccomp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "common/descriptor.h"
+#include "launch/message.h"
+#include "launch/new_root.h"
+#include "launch/seccomp.h"
+#include "launch/syscalls.h"
+
+static const unsigned capabilities[] = {CAP_CHOWN,  CAP_DAC_OVERRIDE, CAP_FOWNER,  CAP_FSETID,           CAP_KILL,      CAP_SETGID,
+                                        CAP_SETUID, CAP_SETPCAP,      CAP_SETFCAP, CAP_NET_BIND_SERVICE, CAP_SYS_CHROOT};
+
+enum { PLACED_LISTEN = 3, PLACED_INIT, PLACED_END };
+#define INIT_PATH "/proc/self/fd/4"
+#define LISTEN_WORD "3"
+
+static int drop_capabilities(void) {
+  struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+  struct __user_cap_data_struct kept[2] = {{0}};
+  for (size_t i = 0; i < sizeof capabilities / sizeof capabilities[0]; i++) {
+    kept[capabilities[i] / 32].permitted |= UINT32_C(1) << capabilities[i] % 32;
+  }
+  for (unsigned i = 0; i < 2; i++) kept[i].effective = kept[i].permitted;
+  return (int)syscall(SYS_capset, &header, kept);
+}
+
+static int load_filter(int file) {
+  struct sock_filter program[SECCOMP_PROGRAM_MAX];
+  ssize_t bytes = pread(file, program, sizeof program, 0);
+  if (bytes <= 0) return -1;
+  struct sock_fprog whole = {.len = (unsigned short)((size_t)bytes / sizeof program[0]), .filter = program};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ? -1 : prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &whole);
+}
+
+/* Nothing of the launcher's stays but the sandbox's socket, squash-init, and until that has begun its stderr. */
+static int place_all(const struct launcher *launcher, const struct starter_plan *plan) {
+  const int descriptors[] = {plan->listen_fd, launcher->init_fd};
+  cleanup_fd null = open("/dev/null", O_RDWR | O_CLOEXEC);
+  if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(null, STDOUT_FILENO) < 0) return -1;
+  return place_descriptors(descriptors, PLACED_END - PLACED_LISTEN);
+}
+
+/* A sandbox that nobody knows of must not run. */
+static bool has_launcher(void) {
+  struct pollfd launcher = {.fd = STDERR_FILENO, .events = 0};
+  return poll(&launcher, 1, 0) == 0;
+}
+
+static int become_init(const struct launcher *launcher, const struct starter_plan *plan, struct fault *fault) {
+  char option[] = "--listen-fd";
+  char path[] = INIT_PATH;
+  char listen[] = LISTEN_WORD;
+  char *const words[] = {path, option, listen, NULL};
+  char *const environment[] = {NULL};
+  if (setsid() < 0 || sethostname(plan->request->hostname, strlen(plan->request->hostname)) != 0) {
+    return fault_set(fault, "launch_failed", "can't set the sandbox's host name");
+  }
+  if (new_root_enter(launcher, plan, fault) != 0) return -1;
+  if (!has_launcher()) _exit(1);
+  if (drop_capabilities() != 0) return fault_set(fault, "launch_failed", "can't drop capabilities");
+  int filter = fcntl(launcher->seccomp_fd, F_DUPFD_CLOEXEC, 128);
+  if (filter < 0 || place_all(launcher, plan) != 0) return fault_set(fault, "launch_failed", "can't place the descriptors of a start");
+  if (load_filter(filter) != 0) return fault_set(fault, "launch_failed", "can't load the filter of system calls");
+  execve(path, words, environment);
+  return fault_set(fault, "launch_failed", "can't execute squash-init");
+}
+
+_Noreturn void first_process_main(const struct launcher *launcher, const struct starter_plan *plan) {
+  struct starter_message message = {.word = STARTER_FAILED};
+  if (dup2(plan->control_fd, STDERR_FILENO) < 0) _exit(1); /* Other descriptors change their places on the way. */
+  (void)become_init(launcher, plan, &message.fault);
+  (void)message_send(STDERR_FILENO, &message, sizeof message, NULL, 0);
+  _exit(1);
+}

@@ -1,0 +1,165 @@
+/*
+ * The sandbox's root: see new_root.h.
+ *
+ * The working directory, a tmpfs over /tmp of this namespace, holds `l/0` … (lowers), `u` (upper), `root` (the overlay),
+ * `dev`, `proc` and `fixed`: what is shown read-only in many places. Names are short because the kernel takes one page
+ * of mount options. With the old root it goes when the new one is entered; only what is attached below `root` stays.
+ */
+#include "launch/new_root.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/descriptor.h"
+#include "launch/devices.h"
+#include "launch/overlay.h"
+#include "launch/syscalls.h"
+#include "launch/upper.h"
+
+/* A directory that exists on every host and that nothing we need lies below. */
+#define WORK "/tmp"
+
+static const char *const directories[] = {"l", "u", "root", "dev", "proc", "fixed", "fixed/empty"};
+
+static int make_work(struct fault *fault) {
+  /* 1,024 inodes hold the names of 500 lowers; stored are the two files of /etc. */
+  bool is_made = mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+                 mount("squash", WORK, "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=1m,nr_inodes=1024") == 0 &&
+                 chdir(WORK) == 0;
+  for (size_t i = 0; i < sizeof directories / sizeof directories[0]; i++) {
+    is_made = is_made && mkdir(directories[i], 0755) == 0;
+  }
+  if (is_made && mknod("fixed/nothing", S_IFREG | 0444, 0) == 0) return 0;
+  return fault_set(fault, "launch_failed", "can't make the working directory of the start");
+}
+
+static int mount_overlay(const struct launcher *launcher, const struct starter_plan *plan, struct fault *fault) {
+  cleanup_fd upper = open("u", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  bool is_sized = plan->request->upper_kind != UPPER_DIRECTORY;
+  if (is_sized) upper_spare_release(upper, plan->request->upper_kind);
+  if (overlay_mount(launcher, plan, fault) != 0) return -1;
+  cleanup_fd root = open("root", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (root < 0) return fault_set(fault, "launch_failed", "can't open the sandbox's root");
+  if (overlay_prepare_root(root, fault) != 0) return -1;
+  if (is_sized) upper_spare_take(upper);
+  return 0;
+}
+
+int new_root_assemble(const struct launcher *launcher, const struct starter_plan *plan, struct gathered *gathered,
+                      struct fault *fault) {
+  if (make_work(fault) != 0) return -1;
+  for (size_t i = 0; i < plan->request->lower_count; i++) {
+    char to[32];
+    snprintf(to, sizeof to, "l/%zu", i);
+    if (mkdir(to, 0755) != 0 || sys_move_mount(gathered->lowers[i], AT_FDCWD, to) != 0) {
+      return fault_set(fault, "launch_failed", "can't attach \"%s\"", plan->request->lowers[i]);
+    }
+    close_fd(&gathered->lowers[i]);
+  }
+  if (sys_move_mount(gathered->upper, AT_FDCWD, "u") != 0) {
+    return fault_set(fault, "launch_failed", "can't attach upper \"%s\"", plan->request->upper);
+  }
+  close_fd(&gathered->upper);
+  if (gathered->devices >= 0 && sys_move_mount(gathered->devices, AT_FDCWD, "dev") != 0) {
+    return fault_set(fault, "launch_failed", "can't attach the sandbox's device nodes");
+  }
+  close_fd(&gathered->devices);
+  return mount_overlay(launcher, plan, fault);
+}
+
+/* Everything that is bound from a read-only mount is read-only where it is shown. */
+static int make_fixed(const struct request *request, struct fault *fault) {
+  const struct {
+    const char *name;
+    const char *text;
+  } files[] = {{"fixed/hosts", request->hosts}, {"fixed/resolv.conf", request->resolv_conf}};
+  for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+    /* Readable for all: who is not root inside (apt's own user) could resolve nothing otherwise. */
+    cleanup_fd fd = open(files[i].name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    if (fd < 0 || write_whole(fd, files[i].text, strlen(files[i].text)) != 0) {
+      return fault_set(fault, "launch_failed", "can't write \"%s\"", files[i].name);
+    }
+  }
+  if (mount("fixed", "fixed", NULL, MS_BIND, NULL) == 0 &&
+      mount(NULL, "fixed", NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV, NULL) == 0) {
+    return 0;
+  }
+  return fault_set(fault, "launch_failed", "can't make the fixed files read-only");
+}
+
+/*
+ * What container engines hide below /proc, and what else there tells of the machine or takes from it: triggers of
+ * /proc/pressure make the kernel work and keep their holder from ending.
+ */
+static const struct mask {
+  const char *name;
+  bool is_directory;
+} masks[] = {{"acpi", true},        {"asound", true},         {"fs", true},           {"pressure", true},
+             {"scsi", true},        {"interrupts", false},    {"softirqs", false},    {"kcore", false},
+             {"key-users", false},  {"keys", false},          {"latency_stats", false}, {"sched_debug", false},
+             {"timer_list", false}, {"timer_stats", false}};
+
+/* Of the machine, and read-only where this id could write there: it is nobody's whom the kernel lets, in any mode. */
+static const char *const settings[] = {"sys", "sysrq-trigger", "irq", "bus"};
+
+static int make_proc(struct fault *fault) {
+  char path[32];
+  if (mount("proc", "proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) != 0) {
+    return fault_set(fault, "launch_failed", "can't mount /proc");
+  }
+  for (size_t i = 0; i < sizeof masks / sizeof masks[0]; i++) {
+    snprintf(path, sizeof path, "proc/%s", masks[i].name);
+    if (mount(masks[i].is_directory ? "fixed/empty" : "fixed/nothing", path, NULL, MS_BIND, NULL) != 0 && errno != ENOENT) {
+      return fault_set(fault, "launch_failed", "can't cover /proc/%s", masks[i].name);
+    }
+  }
+  for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++) {
+    snprintf(path, sizeof path, "proc/%s", settings[i]);
+    if (access(path, W_OK) != 0) continue;
+    if (mount(path, path, NULL, MS_BIND | MS_REC, NULL) != 0 ||
+        mount(NULL, path, NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) != 0) {
+      return fault_set(fault, "launch_failed", "can't make /proc/%s read-only", settings[i]);
+    }
+  }
+  return 0;
+}
+
+/* Moves the mount at `from` onto one name in an open directory. A link there is not followed. */
+static int place(const char *from, int directory, const char *name, struct fault *fault) {
+  cleanup_fd mount = open(from, O_PATH | O_CLOEXEC);
+  if (mount >= 0 && sys_move_mount(mount, directory, name) == 0) return 0;
+  return fault_set(fault, "launch_failed", "can't attach /%s", name);
+}
+
+static int show(const char *from, int directory, const char *name, struct fault *fault) {
+  cleanup_fd tree = sys_open_tree(AT_FDCWD, from, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+  if (tree >= 0 && sys_move_mount(tree, directory, name) == 0) return 0;
+  return fault_set(fault, "launch_failed", "can't attach /etc/%s", name);
+}
+
+static int become_root_of_tree(int root, struct fault *fault) {
+  /* The old root ends up on top of the new one, and there `.` finds it. Its mounts go with it. */
+  if (fchdir(root) == 0 && syscall(SYS_pivot_root, ".", ".") == 0 && umount2(".", MNT_DETACH) == 0 && chdir("/") == 0) return 0;
+  return fault_set(fault, "launch_failed", "can't enter the sandbox's root");
+}
+
+int new_root_enter(const struct launcher *launcher, const struct starter_plan *plan, struct fault *fault) {
+  if (make_fixed(plan->request, fault) != 0 || make_proc(fault) != 0 ||
+      devices_furnish(launcher, "dev", plan->request->shm_bytes_max, fault) != 0) {
+    return -1;
+  }
+  cleanup_fd root = open("root", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (root < 0) return fault_set(fault, "launch_failed", "can't open the sandbox's root");
+  cleanup_fd etc = openat(root, "etc", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (etc < 0) return fault_set(fault, "launch_failed", "can't open /etc");
+  if (place("proc", root, "proc", fault) != 0 || place("dev", root, "dev", fault) != 0 ||
+      show("fixed/hosts", etc, "hosts", fault) != 0 || show("fixed/resolv.conf", etc, "resolv.conf", fault) != 0) {
+    return -1;
+  }
+  return become_root_of_tree(root, fault);
+}

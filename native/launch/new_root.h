@@ -1,0 +1,21 @@
+/*
+ * The sandbox's root, put together in the mount namespace that the sandbox's user namespace owns: the overlay, /proc with
+ * what it must not tell covered, /dev, /etc/hosts and /etc/resolv.conf.
+ *
+ * What lies in the upper is the sandbox's own word, from before it was stopped. So nothing is mounted on a path that goes
+ * through it: only on one name in a directory that is open and was looked at, and no link is followed.
+ */
+#ifndef SQUASH_LAUNCH_NEW_ROOT_H
+#define SQUASH_LAUNCH_NEW_ROOT_H
+#include "launch/fault.h"
+#include "launch/launcher.h"
+#include "launch/start_plan.h"
+
+/* In the starter, because fuse-overlayfs must stand outside the sandbox's pid namespace: attaches what was gathered to a
+   tmpfs, which becomes the working directory, and mounts the overlay. */
+int new_root_assemble(const struct launcher *launcher, const struct starter_plan *plan, struct gathered *gathered,
+                      struct fault *fault);
+/* In the first process, whose /proc it is: the rest, and lets go of everything else. */
+int new_root_enter(const struct launcher *launcher, const struct starter_plan *plan, struct fault *fault);
+
+#endif
