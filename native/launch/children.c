@@ -19,7 +19,7 @@
 
 static bool is_known(const struct launcher *launcher, pid_t pid) {
   for (const struct sandbox *at = launcher->sandboxes; at != NULL; at = at->next) {
-    if (at->starter == pid || at->pid == pid || at->overlay_pid == pid || at->gate_pid == pid) return true;
+    if (at->starter == pid || at->supplier == pid || at->pid == pid || at->overlay_pid == pid || at->gate_pid == pid) return true;
   }
   return relays_have(launcher, pid) || worker_is_known(launcher, pid);
 }
@@ -29,6 +29,7 @@ static void orphans_kill(struct launcher *launcher) {
   char path[64];
   char text[8192];
   snprintf(path, sizeof path, "/proc/self/task/%d/children", getpid());
+  for (struct sandbox *at = launcher->sandboxes; at != NULL; at = at->next) sandbox_start_hear(launcher, at);
   if (file_read(AT_FDCWD, path, text, sizeof text) < 0) return;
   char *rest = NULL;
   for (char *word = strtok_r(text, " ", &rest); word != NULL; word = strtok_r(NULL, " ", &rest)) {
@@ -65,6 +66,11 @@ static bool sandbox_child_ended(struct launcher *launcher, pid_t pid, int status
   for (struct sandbox *sandbox = launcher->sandboxes; sandbox != NULL; sandbox = sandbox->next) {
     if (sandbox->starter == pid) {
       starter_ended(launcher, sandbox, status);
+      return true;
+    }
+    if (sandbox->supplier == pid) {
+      sandbox->supplier = 0; /* Whoever waits for what it had to bring hears that nothing comes. */
+      if (sandbox->state == SANDBOX_ENDING) sandbox_settle(launcher, sandbox);
       return true;
     }
     if (sandbox->pid == pid) {

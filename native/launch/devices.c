@@ -43,15 +43,7 @@ static int borrow_nodes(int directory) {
   return 0;
 }
 
-static int mount_shm(int directory, uint64_t bytes_max) {
-  char options[128];
-  /* One inode per 4 KiB: small files must not cost more kernel memory than the size says. */
-  unsigned long long bytes = bytes_max < 4096 ? 4096 : bytes_max;
-  snprintf(options, sizeof options, "mode=1777,size=%llu,nr_inodes=%llu", bytes, bytes / 4096 + 8);
-  return mount("shm", fd_path(directory, "shm").text, "tmpfs", MS_NOSUID | MS_NODEV, options);
-}
-
-int devices_furnish(const struct launcher *launcher, const char *path, uint64_t shm_bytes_max, struct fault *fault) {
+int devices_furnish(const struct launcher *launcher, const char *path, struct fault *fault) {
   bool is_borrowed = launcher->helper_fd < 0;
   if (is_borrowed && mount("dev", path, "tmpfs", MS_NOSUID | MS_NOEXEC, "mode=755,size=64k,nr_inodes=64") != 0) {
     return fault_set(fault, "launch_failed", "can't mount /dev");
@@ -71,10 +63,17 @@ int devices_furnish(const struct launcher *launcher, const char *path, uint64_t 
       mount("devpts", fd_path(directory, "pts").text, "devpts", MS_NOSUID | MS_NOEXEC, options) != 0) {
     return fault_set(fault, "launch_failed", "can't mount /dev/pts");
   }
-  if (mkdirat(directory, "shm", 0755) != 0 || mount_shm(directory, shm_bytes_max) != 0) {
-    return fault_set(fault, "launch_failed", "can't mount /dev/shm");
-  }
+  if (mkdirat(directory, "shm", 0755) != 0) return fault_set(fault, "launch_failed", "can't make /dev/shm");
   /* Without MS_NODEV, which would close the nodes. */
   if (mount(NULL, path, NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NOEXEC, NULL) == 0) return 0;
   return fault_set(fault, "launch_failed", "can't make /dev read-only");
+}
+
+int devices_share_memory(const char *path, uint64_t bytes_max, struct fault *fault) {
+  char options[128];
+  /* One inode per 4 KiB: small files must not cost more kernel memory than the size says. */
+  unsigned long long bytes = bytes_max < 4096 ? 4096 : bytes_max;
+  snprintf(options, sizeof options, "mode=1777,size=%llu,nr_inodes=%llu", bytes, bytes / 4096 + 8);
+  if (mount("shm", path, "tmpfs", MS_NOSUID | MS_NODEV, options) == 0) return 0;
+  return fault_set(fault, "launch_failed", "can't mount /dev/shm");
 }

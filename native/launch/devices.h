@@ -14,7 +14,9 @@
 
 /* First step, with the launcher's rights: the helper's nodes as a mount that is nowhere yet, -1 without it. */
 int devices_gather(const struct launcher *launcher, int *nodes, struct fault *fault);
-/* Second step, as the sandbox's root, with those attached at `path`: the rest. `shm_bytes_max` is the size of /dev/shm. */
-int devices_furnish(const struct launcher *launcher, const char *path, uint64_t shm_bytes_max, struct fault *fault);
+/* Second step, as the sandbox's root, with those attached at `path`: the rest but what is shared there. */
+int devices_furnish(const struct launcher *launcher, const char *path, struct fault *fault);
+/* /dev/shm, of a size that the request has. */
+int devices_share_memory(const char *path, uint64_t bytes_max, struct fault *fault);
 
 #endif

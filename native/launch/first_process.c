@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -50,11 +51,25 @@ static int load_filter(int file) {
 }
 
 /* Nothing of the launcher's stays but the sandbox's socket, squash-init, and until that has begun its stderr. */
-static int place_all(const struct launcher *launcher, const struct starter_plan *plan) {
-  const int descriptors[] = {plan->listen_fd, launcher->init_fd};
+static int place_all(const struct starter_plan *plan, const struct supply *supply) {
+  const int descriptors[] = {supply->listen_fd, plan->init_fd};
   cleanup_fd null = open("/dev/null", O_RDWR | O_CLOEXEC);
   if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(null, STDOUT_FILENO) < 0) return -1;
   return place_descriptors(descriptors, PLACED_END - PLACED_LISTEN);
+}
+
+static int limit_files(const struct request *request) {
+  /* PID 1 keeps a descriptor or more per connection; commands get their own, lower limit from it. */
+  rlim_t files = request->open_files_max < 16384 ? 16384 : (rlim_t)request->open_files_max;
+  struct rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return -1;
+  if (files < limit.rlim_max) limit.rlim_max = files;
+  limit.rlim_cur = limit.rlim_max;
+  if (setrlimit(RLIMIT_NOFILE, &limit) != 0) return -1;
+  if (request->upper_kind != UPPER_DIRECTORY || request->bytes_max == 0) return 0;
+  /* Where only accounting limits the upper, one file at least can't grow past it in a single stroke. */
+  limit = (struct rlimit){request->bytes_max, request->bytes_max};
+  return setrlimit(RLIMIT_FSIZE, &limit);
 }
 
 /* A sandbox that nobody knows of must not run. */
@@ -63,29 +78,41 @@ static bool has_launcher(void) {
   return poll(&launcher, 1, 0) == 0;
 }
 
-static int become_init(const struct launcher *launcher, const struct starter_plan *plan, struct fault *fault) {
+static int become_init(const struct starter_plan *plan, const struct supply *supply, struct fault *fault) {
   char option[] = "--listen-fd";
   char path[] = INIT_PATH;
   char listen[] = LISTEN_WORD;
   char *const words[] = {path, option, listen, NULL};
   char *const environment[] = {NULL};
-  if (setsid() < 0 || sethostname(plan->request->hostname, strlen(plan->request->hostname)) != 0) {
-    return fault_set(fault, "launch_failed", "can't set the sandbox's host name");
-  }
-  if (new_root_enter(launcher, plan, fault) != 0) return -1;
   if (!has_launcher()) _exit(1);
+  if (limit_files(&supply->request) != 0) return fault_set(fault, "launch_failed", "can't set resource limits");
   if (drop_capabilities() != 0) return fault_set(fault, "launch_failed", "can't drop capabilities");
-  int filter = fcntl(launcher->seccomp_fd, F_DUPFD_CLOEXEC, 128);
-  if (filter < 0 || place_all(launcher, plan) != 0) return fault_set(fault, "launch_failed", "can't place the descriptors of a start");
+  int filter = fcntl(plan->seccomp_fd, F_DUPFD_CLOEXEC, 128);
+  if (filter < 0 || place_all(plan, supply) != 0) return fault_set(fault, "launch_failed", "can't place the descriptors of a start");
   if (load_filter(filter) != 0) return fault_set(fault, "launch_failed", "can't load the filter of system calls");
   execve(path, words, environment);
   return fault_set(fault, "launch_failed", "can't execute squash-init");
 }
 
-_Noreturn void first_process_main(const struct launcher *launcher, const struct starter_plan *plan) {
+static int run(const struct launcher *launcher, const struct starter_plan *plan, struct supply *assembled,
+               struct fault *fault) {
+  static struct supply own;
+  struct supply *supply = assembled == NULL ? &own : assembled;
+  if (setsid() < 0 || new_root_prepare(launcher, plan, fault) != 0) return -1;
+  if (assembled == NULL && (supply_receive(plan->supply_fd, supply, fault) != 0 ||
+                            new_root_assemble(launcher, plan, supply, fault) != 0)) {
+    return -1;
+  }
+  const char *hostname = supply->request.hostname;
+  if (sethostname(hostname, strlen(hostname)) != 0) return fault_set(fault, "launch_failed", "can't set the host name");
+  return new_root_enter(&supply->request, fault) != 0 ? -1 : become_init(plan, supply, fault);
+}
+
+_Noreturn void first_process_main(const struct launcher *launcher, const struct starter_plan *plan,
+                                  struct supply *assembled) {
   struct starter_message message = {.word = STARTER_FAILED};
   if (dup2(plan->control_fd, STDERR_FILENO) < 0) _exit(1); /* Other descriptors change their places on the way. */
-  (void)become_init(launcher, plan, &message.fault);
+  (void)run(launcher, plan, assembled, &message.fault);
   (void)message_send(STDERR_FILENO, &message, sizeof message, NULL, 0);
   _exit(1);
 }

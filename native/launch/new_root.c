@@ -2,7 +2,7 @@
  * The sandbox's root: see new_root.h.
  *
  * The working directory, a tmpfs over /tmp of this namespace, holds `l/0` … (lowers), `u` (upper), `root` (the overlay),
- * `dev`, `proc` and `fixed`: what is shown read-only in many places. Names are short because the kernel takes one page
+ * `dev`, `proc`, `etc`, and `covers`: what lies over things of /proc. Names are short because the kernel takes one page
  * of mount options. With the old root it goes when the new one is entered; only what is attached below `root` stays.
  */
 #include "launch/new_root.h"
@@ -17,6 +17,7 @@
 
 #include "common/descriptor.h"
 #include "launch/devices.h"
+#include "launch/message.h"
 #include "launch/overlay.h"
 #include "launch/syscalls.h"
 #include "launch/upper.h"
@@ -24,9 +25,9 @@
 /* A directory that exists on every host and that nothing we need lies below. */
 #define WORK "/tmp"
 
-static const char *const directories[] = {"l", "u", "root", "dev", "proc", "fixed", "fixed/empty"};
+static const char *const directories[] = {"l", "u", "root", "dev", "proc", "etc", "covers", "covers/empty"};
 
-static int make_work(struct fault *fault) {
+int new_root_begin(struct fault *fault) {
   /* 1,024 inodes hold the names of 500 lowers; stored are the two files of /etc. */
   bool is_made = mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
                  mount("squash", WORK, "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=1m,nr_inodes=1024") == 0 &&
@@ -34,15 +35,16 @@ static int make_work(struct fault *fault) {
   for (size_t i = 0; i < sizeof directories / sizeof directories[0]; i++) {
     is_made = is_made && mkdir(directories[i], 0755) == 0;
   }
-  if (is_made && mknod("fixed/nothing", S_IFREG | 0444, 0) == 0) return 0;
+  if (is_made && mknod("covers/nothing", S_IFREG | 0444, 0) == 0) return 0;
   return fault_set(fault, "launch_failed", "can't make the working directory of the start");
 }
 
-static int mount_overlay(const struct launcher *launcher, const struct starter_plan *plan, struct fault *fault) {
+static int mount_overlay(const struct launcher *launcher, const struct starter_plan *plan, const struct request *request,
+                         struct fault *fault) {
   cleanup_fd upper = open("u", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  bool is_sized = plan->request->upper_kind != UPPER_DIRECTORY;
-  if (is_sized) upper_spare_release(upper, plan->request->upper_kind);
-  if (overlay_mount(launcher, plan, fault) != 0) return -1;
+  bool is_sized = request->upper_kind != UPPER_DIRECTORY;
+  if (is_sized) upper_spare_release(upper, request->upper_kind);
+  if (overlay_mount(launcher, plan, request, fault) != 0) return -1;
   cleanup_fd root = open("root", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (root < 0) return fault_set(fault, "launch_failed", "can't open the sandbox's root");
   if (overlay_prepare_root(root, fault) != 0) return -1;
@@ -50,46 +52,55 @@ static int mount_overlay(const struct launcher *launcher, const struct starter_p
   return 0;
 }
 
-int new_root_assemble(const struct launcher *launcher, const struct starter_plan *plan, struct gathered *gathered,
-                      struct fault *fault) {
-  if (make_work(fault) != 0) return -1;
-  for (size_t i = 0; i < plan->request->lower_count; i++) {
-    char to[32];
-    snprintf(to, sizeof to, "l/%zu", i);
-    if (mkdir(to, 0755) != 0 || sys_move_mount(gathered->lowers[i], AT_FDCWD, to) != 0) {
-      return fault_set(fault, "launch_failed", "can't attach \"%s\"", plan->request->lowers[i]);
-    }
-    close_fd(&gathered->lowers[i]);
-  }
-  if (sys_move_mount(gathered->upper, AT_FDCWD, "u") != 0) {
-    return fault_set(fault, "launch_failed", "can't attach upper \"%s\"", plan->request->upper);
-  }
-  close_fd(&gathered->upper);
-  if (gathered->devices >= 0 && sys_move_mount(gathered->devices, AT_FDCWD, "dev") != 0) {
-    return fault_set(fault, "launch_failed", "can't attach the sandbox's device nodes");
-  }
-  close_fd(&gathered->devices);
-  return mount_overlay(launcher, plan, fault);
+/* The launcher measures and packs an image through its mount. */
+static int tell_mount(const struct starter_plan *plan, const struct supply *supply, struct fault *fault) {
+  struct starter_message message = {.word = STARTER_UPPER_MOUNT};
+  if (supply->request.upper_kind != UPPER_IMAGE) return 0;
+  if (message_send(plan->control_fd, &message, sizeof message, &supply->upper, 1) == 0) return 0;
+  return fault_set(fault, "launch_failed", "the launcher does not listen to its child");
 }
 
-/* Everything that is bound from a read-only mount is read-only where it is shown. */
-static int make_fixed(const struct request *request, struct fault *fault) {
+int new_root_assemble(const struct launcher *launcher, const struct starter_plan *plan, struct supply *supply,
+                      struct fault *fault) {
+  const struct request *request = &supply->request;
+  if (tell_mount(plan, supply, fault) != 0) return -1;
+  for (size_t i = 0; i < request->lower_count; i++) {
+    char to[32];
+    snprintf(to, sizeof to, "l/%zu", i);
+    if (mkdir(to, 0755) != 0 || sys_move_mount(supply->lowers[i], AT_FDCWD, to) != 0) {
+      return fault_set(fault, "launch_failed", "can't attach layer %zu", i);
+    }
+    close_fd(&supply->lowers[i]);
+  }
+  if (sys_move_mount(supply->upper, AT_FDCWD, "u") != 0) {
+    return fault_set(fault, "launch_failed", "can't attach upper \"%s\"", request->upper);
+  }
+  close_fd(&supply->upper);
+  return mount_overlay(launcher, plan, request, fault);
+}
+
+/* What is bound from a read-only mount is read-only where it is shown. */
+static int make_readonly(const char *name, struct fault *fault) {
+  if (mount(name, name, NULL, MS_BIND, NULL) == 0 &&
+      mount(NULL, name, NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV, NULL) == 0) {
+    return 0;
+  }
+  return fault_set(fault, "launch_failed", "can't make \"%s\" read-only", name);
+}
+
+static int make_etc(const struct request *request, struct fault *fault) {
   const struct {
     const char *name;
     const char *text;
-  } files[] = {{"fixed/hosts", request->hosts}, {"fixed/resolv.conf", request->resolv_conf}};
+  } files[] = {{"etc/hosts", request->hosts}, {"etc/resolv.conf", request->resolv_conf}};
   for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
     /* Readable for all: who is not root inside (apt's own user) could resolve nothing otherwise. */
     cleanup_fd fd = open(files[i].name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
     if (fd < 0 || write_whole(fd, files[i].text, strlen(files[i].text)) != 0) {
-      return fault_set(fault, "launch_failed", "can't write \"%s\"", files[i].name);
+      return fault_set(fault, "launch_failed", "can't write /%s", files[i].name);
     }
   }
-  if (mount("fixed", "fixed", NULL, MS_BIND, NULL) == 0 &&
-      mount(NULL, "fixed", NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV, NULL) == 0) {
-    return 0;
-  }
-  return fault_set(fault, "launch_failed", "can't make the fixed files read-only");
+  return make_readonly("etc", fault);
 }
 
 /*
@@ -114,7 +125,7 @@ static int make_proc(struct fault *fault) {
   }
   for (size_t i = 0; i < sizeof masks / sizeof masks[0]; i++) {
     snprintf(path, sizeof path, "proc/%s", masks[i].name);
-    if (mount(masks[i].is_directory ? "fixed/empty" : "fixed/nothing", path, NULL, MS_BIND, NULL) != 0 && errno != ENOENT) {
+    if (mount(masks[i].is_directory ? "covers/empty" : "covers/nothing", path, NULL, MS_BIND, NULL) != 0 && errno != ENOENT) {
       return fault_set(fault, "launch_failed", "can't cover /proc/%s", masks[i].name);
     }
   }
@@ -148,17 +159,22 @@ static int become_root_of_tree(int root, struct fault *fault) {
   return fault_set(fault, "launch_failed", "can't enter the sandbox's root");
 }
 
-int new_root_enter(const struct launcher *launcher, const struct starter_plan *plan, struct fault *fault) {
-  if (make_fixed(plan->request, fault) != 0 || make_proc(fault) != 0 ||
-      devices_furnish(launcher, "dev", plan->request->shm_bytes_max, fault) != 0) {
-    return -1;
+int new_root_prepare(const struct launcher *launcher, const struct starter_plan *plan, struct fault *fault) {
+  if (plan->devices_fd >= 0 && sys_move_mount(plan->devices_fd, AT_FDCWD, "dev") != 0) {
+    return fault_set(fault, "launch_failed", "can't attach the sandbox's device nodes");
   }
+  if (make_readonly("covers", fault) != 0 || make_proc(fault) != 0) return -1;
+  return devices_furnish(launcher, "dev", fault);
+}
+
+int new_root_enter(const struct request *request, struct fault *fault) {
+  if (make_etc(request, fault) != 0 || devices_share_memory("dev/shm", request->shm_bytes_max, fault) != 0) return -1;
   cleanup_fd root = open("root", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (root < 0) return fault_set(fault, "launch_failed", "can't open the sandbox's root");
   cleanup_fd etc = openat(root, "etc", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (etc < 0) return fault_set(fault, "launch_failed", "can't open /etc");
   if (place("proc", root, "proc", fault) != 0 || place("dev", root, "dev", fault) != 0 ||
-      show("fixed/hosts", etc, "hosts", fault) != 0 || show("fixed/resolv.conf", etc, "resolv.conf", fault) != 0) {
+      show("etc/hosts", etc, "hosts", fault) != 0 || show("etc/resolv.conf", etc, "resolv.conf", fault) != 0) {
     return -1;
   }
   return become_root_of_tree(root, fault);

@@ -10,12 +10,16 @@
 #include "launch/fault.h"
 #include "launch/launcher.h"
 #include "launch/start_plan.h"
+#include "launch/supply.h"
 
-/* In the starter, because fuse-overlayfs must stand outside the sandbox's pid namespace: attaches what was gathered to a
-   tmpfs, which becomes the working directory, and mounts the overlay. */
-int new_root_assemble(const struct launcher *launcher, const struct starter_plan *plan, struct gathered *gathered,
+/* A tmpfs becomes the working directory, in this mount namespace alone. */
+int new_root_begin(struct fault *fault);
+/* In the first process, whose /proc it is: what depends on no request. */
+int new_root_prepare(const struct launcher *launcher, const struct starter_plan *plan, struct fault *fault);
+/* Attaches what came from outside and mounts the overlay. */
+int new_root_assemble(const struct launcher *launcher, const struct starter_plan *plan, struct supply *supply,
                       struct fault *fault);
-/* In the first process, whose /proc it is: the rest, and lets go of everything else. */
-int new_root_enter(const struct launcher *launcher, const struct starter_plan *plan, struct fault *fault);
+/* In the first process, at last: puts all together and lets go of everything else. */
+int new_root_enter(const struct request *request, struct fault *fault);
 
 #endif

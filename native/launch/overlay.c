@@ -23,15 +23,16 @@ static int overlay_options(const struct request *request, char *options, const c
   return used < OPTIONS_BYTES_MAX ? 0 : -1;
 }
 
-int overlay_mount(const struct launcher *launcher, const struct starter_plan *plan, struct fault *fault) {
+int overlay_mount(const struct launcher *launcher, const struct starter_plan *plan, const struct request *request,
+                  struct fault *fault) {
   char options[OPTIONS_BYTES_MAX];
   errno = E2BIG;
-  if (overlay_options(plan->request, options, launcher->overlays_by_fuse ? "" : "userxattr,") != 0) {
-    return fault_set(fault, "launch_failed", "%zu layers do not fit", plan->request->lower_count);
+  if (overlay_options(request, options, launcher->overlays_by_fuse ? "" : "userxattr,") != 0) {
+    return fault_set(fault, "launch_failed", "%zu layers do not fit", request->lower_count);
   }
   if (launcher->overlays_by_fuse) return overlay_mount_fuse(launcher, plan, options, fault);
   if (mount("overlay", "root", "overlay", MS_NODEV | MS_NOSUID, options) == 0) return 0;
-  return fault_disk(fault, "launch_failed", "can't mount the overlay of upper \"%s\"", plan->request->upper);
+  return fault_disk(fault, "launch_failed", "can't mount the overlay of upper \"%s\"", request->upper);
 }
 
 static int prepare_directory(int root, const char *name, mode_t mode, struct fault *fault) {

@@ -7,7 +7,8 @@
 
 /* In the starter's working directory: `l/0` … are the lowers, topmost first, `u/data` and `u/work` the upper, `root`
    becomes the merged tree. */
-int overlay_mount(const struct launcher *launcher, const struct starter_plan *plan, struct fault *fault);
+int overlay_mount(const struct launcher *launcher, const struct starter_plan *plan, const struct request *request,
+                  struct fault *fault);
 
 /*
  * /proc, /dev, /etc, /tmp are directories and /etc/hosts, /etc/resolv.conf plain files, whatever the sandbox

@@ -69,6 +69,7 @@ struct sandbox {
   char name[SANDBOX_NAME_BYTES_MAX + 1];
   char group[CGROUP_NAME_BYTES];
   pid_t starter; /* our child that makes it; 0 when reaped */
+  pid_t supplier; /* our child that gathers what comes from outside; 0 when reaped */
   pid_t pid;     /* PID 1 of the sandbox; 0 before it is known and after it is reaped */
   pid_t overlay_pid; /* fuse-overlayfs of this sandbox, or 0; ends by itself when the sandbox's mounts go */
   pid_t gate_pid; /* the gate of its netlink sockets, or 0; ends by itself when the sandbox's processes have ended */
@@ -78,6 +79,7 @@ struct sandbox {
   pid_t packer; /* the worker that has it frozen, or 0 */
   int64_t deadline_ms; /* of the start, or of the next try to remove the control groups */
   struct source control; /* questions and words of the starter and the first process */
+  int supply_fd;         /* to the first process, for what comes from outside; -1 when that is on its way */
   struct source guest;   /* first connection to PID 1 */
   struct network_seat network;
   struct fault fault;    /* why the start failed */

@@ -38,11 +38,12 @@ static void answer_ends(struct launcher *launcher, uint64_t instance) {
 
 void sandbox_close_start(struct sandbox *sandbox) {
   source_close(&sandbox->control);
+  close_fd(&sandbox->supply_fd);
   source_close(&sandbox->guest);
 }
 
 void sandbox_settle(struct launcher *launcher, struct sandbox *sandbox) {
-  if (sandbox->starter != 0 || sandbox->pid != 0 || relays_run(sandbox)) return;
+  if (sandbox->starter != 0 || sandbox->supplier != 0 || sandbox->pid != 0 || relays_run(sandbox)) return;
   if (sandbox->overlay_pid != 0) {
     kill(sandbox->overlay_pid, SIGKILL); /* Writes nothing back: the files of the upper are the state. */
     return;
@@ -90,6 +91,7 @@ void sandbox_end(struct launcher *launcher, struct sandbox *sandbox) {
   }
   if (sandbox->pid != 0) kill(sandbox->pid, SIGKILL);
   if (sandbox->starter != 0) kill(sandbox->starter, SIGKILL);
+  if (sandbox->supplier != 0) kill(sandbox->supplier, SIGKILL);
   if (launcher->cgroups.version != 0) cgroup_kill(&launcher->cgroups, sandbox->group);
   sandbox_settle(launcher, sandbox);
 }

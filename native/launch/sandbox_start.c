@@ -25,6 +25,7 @@
 #include "launch/sandbox_end.h"
 #include "launch/socket.h"
 #include "launch/starter.h"
+#include "launch/supply.h"
 
 enum {
   /* A start takes some milliseconds; a hundred at once on two cores still some hundred. */
@@ -213,6 +214,7 @@ static struct sandbox *sandbox_new(struct launcher *launcher, const struct reque
   sandbox->deadline_ms = now_ms() + START_MS_MAX;
   sandbox->control = (struct source){.fd = -1, .ready = control_ready};
   sandbox->guest = (struct source){.fd = -1};
+  sandbox->supply_fd = -1;
   sandbox->upper_mount_fd = -1;
   sandbox->mounts_fd = -1;
   relays_prepare(sandbox);
@@ -221,18 +223,26 @@ static struct sandbox *sandbox_new(struct launcher *launcher, const struct reque
   return sandbox;
 }
 
-/* Forks the starter with its end of the channel; ours becomes a source of the loop. */
-static int fork_starter(struct launcher *launcher, struct sandbox *sandbox, const struct request *request) {
+/* Forks what makes the sandbox, with its ends of the channels; ours of the first becomes a source of the loop. */
+static int fork_starter(struct launcher *launcher, struct sandbox *sandbox, uint64_t pids_max) {
+  static uint64_t number;
   int control[2];
-  char name[48];
-  snprintf(name, sizeof name, "%llu.sock", (unsigned long long)sandbox->instance);
-  cleanup_fd listener = socket_listen_at(launcher->sockets_fd, name, GUEST_BACKLOG, 0);
-  if (listener < 0 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, control) != 0) return -1;
+  int supply[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, control) != 0) return -1;
   sandbox->control.fd = control[0];
   cleanup_fd control_end = control[1];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, supply) != 0) return -1;
+  sandbox->supply_fd = supply[0];
+  cleanup_fd supply_end = supply[1];
   if (set_blocking(sandbox->control.fd, false) != 0) return -1;
-  struct starter_plan plan = {
-      .request = request, .group = sandbox->group, .control_fd = control_end, .listen_fd = listener};
+  struct starter_plan plan = {.group = sandbox->group,
+                              .number = number++,
+                              .pids_max = pids_max,
+                              .control_fd = control_end,
+                              .supply_fd = supply_end,
+                              .devices_fd = -1,
+                              .init_fd = launcher->init_fd,
+                              .seccomp_fd = launcher->seccomp_fd};
   sandbox->starter = fork();
   if (sandbox->starter == 0) starter_main(launcher, &plan);
   if (sandbox->starter < 0) {
@@ -240,6 +250,20 @@ static int fork_starter(struct launcher *launcher, struct sandbox *sandbox, cons
     return -1;
   }
   return source_add(launcher, &sandbox->control);
+}
+
+/* Forks what gathers the rest. Afterwards the only end that can send is its own: with it goes the hope for more. */
+static int fork_supplier(struct launcher *launcher, struct sandbox *sandbox, const struct request *request) {
+  char name[48];
+  snprintf(name, sizeof name, "%llu.sock", (unsigned long long)sandbox->instance);
+  cleanup_fd listener = socket_listen_at(launcher->sockets_fd, name, GUEST_BACKLOG, 0);
+  if (listener < 0) return -1;
+  sandbox->supplier = fork();
+  if (sandbox->supplier == 0) supply_main(launcher, request, listener, sandbox->supply_fd);
+  close_fd(&sandbox->supply_fd);
+  if (sandbox->supplier > 0) return 0;
+  sandbox->supplier = 0;
+  return -1;
 }
 
 int sandbox_start(struct launcher *launcher, const struct request *request, struct fault *fault) {
@@ -255,7 +279,7 @@ int sandbox_start(struct launcher *launcher, const struct request *request, stru
   struct sandbox *sandbox = sandbox_new(launcher, request);
   if (sandbox == NULL) return fault_set(fault, "launch_failed", "no memory for a sandbox");
   if (cgroup_create(&launcher->cgroups, sandbox->group, &limits, fault) == 0) {
-    if (fork_starter(launcher, sandbox, request) == 0) return 0;
+    if (fork_starter(launcher, sandbox, request->pids_max) == 0 && fork_supplier(launcher, sandbox, request) == 0) return 0;
     fault_set(fault, "launch_failed", "can't fork a sandbox");
   }
   sandbox->fault = *fault; /* The client hears it when nothing of the attempt is left. */

@@ -19,17 +19,14 @@ struct starter_message {
 };
 
 struct starter_plan {
-  const struct request *request;
   const char *group;
+  uint64_t number; /* of the start, among all of this launcher */
+  uint64_t pids_max; /* where no group counts processes; 0: none */
   int control_fd; /* socket to the launcher */
-  int listen_fd;  /* the sandbox's socket, for PID 1 */
-};
-
-/* Mounts that are attached nowhere yet. */
-struct gathered {
-  int lowers[LOWERS_MAX]; /* as many as the request has */
-  int upper;
-  int devices; /* the helper's nodes, or -1 */
+  int supply_fd;  /* what comes from outside: supply.h */
+  int devices_fd; /* the helper's nodes as a mount that is nowhere yet, or -1 */
+  int init_fd;
+  int seccomp_fd;
 };
 
 #endif

@@ -1,8 +1,7 @@
 /*
  * The child that makes a sandbox: see starter.h.
  *
- * Order and reason. The cgroup is joined while we have the launcher's id (version 1 asks for it), and lowers and upper
- * are taken from the data directory, which is closed to the sandbox's id. Then the id is given up for good, before the
+ * Order and reason. The cgroup is joined while we have the launcher's id (version 1 asks for it). Then the id is given up for good, before the
  * user namespace is made: the id that makes it is its owner, and the owner must not be the daemon's. The network is
  * made with rights that the first process gives up (first_process.c), and so is the new root (new_root.c).
  */
@@ -33,7 +32,7 @@
 #include "launch/network.h"
 #include "launch/new_root.h"
 #include "launch/syscalls.h"
-#include "launch/upper.h"
+#include "launch/supply.h"
 
 enum {
   /* Queued signals and POSIX timers, which count as one each: programs use tens. The host has 4 per MiB of memory. */
@@ -59,38 +58,11 @@ static int make_network(int control, struct fault *fault) {
   return 0;
 }
 
-static int take(const struct launcher *launcher, const char *path, struct fault *fault) {
-  int tree = sys_open_tree(launcher->data_fd, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
-  return tree >= 0 ? tree : fault_disk(fault, "launch_failed", "can't attach \"%s\"", path);
-}
-
 static int ask(int control, enum starter_word word, struct fault *fault) {
   struct starter_message message = {.word = word};
   char byte;
   if (say(control, &message, -1) == 0 && read_whole(control, &byte, 1) == 1) return 0;
   return fault_set(fault, "launch_failed", "the launcher does not answer its child");
-}
-
-/*
- * Lowers and upper as mounts that are nowhere yet, taken while we may still walk the data directory, which is closed to
- * the sandbox's id. Whoever has such a descriptor may attach it, so no path of the host is needed inside.
- */
-static int gather(const struct launcher *launcher, const struct starter_plan *plan, struct gathered *gathered,
-                  struct fault *fault) {
-  const struct request *request = plan->request;
-  if (request->makes_upper && upper_create(launcher, request, fault) != 0) return -1;
-  if (upper_attach(launcher, request, &gathered->upper, fault) != 0) return -1;
-  struct starter_message message = {.word = STARTER_UPPER_MOUNT};
-  if (gathered->upper >= 0 && say(plan->control_fd, &message, gathered->upper) != 0) {
-    return fault_set(fault, "launch_failed", "the launcher does not listen to its child");
-  }
-  if (gathered->upper < 0) gathered->upper = take(launcher, request->upper, fault);
-  if (gathered->upper < 0) return -1;
-  for (size_t i = 0; i < request->lower_count; i++) {
-    gathered->lowers[i] = take(launcher, request->lowers[i], fault);
-    if (gathered->lowers[i] < 0) return -1;
-  }
-  return devices_gather(launcher, &gathered->devices, fault);
 }
 
 static struct rlimit lowered(struct rlimit limit, rlim_t max) {
@@ -99,20 +71,9 @@ static struct rlimit lowered(struct rlimit limit, rlim_t max) {
   return limit;
 }
 
-static int limit_resources(const struct starter_plan *plan) {
-  /* PID 1 keeps a descriptor or more per connection; commands get their own, lower limit from it. */
-  rlim_t files = plan->request->open_files_max < 16384 ? 16384 : (rlim_t)plan->request->open_files_max;
+/* Counted by the kernel over the whole user namespace made below; root inside can't raise them. Lowering only. */
+static int limit_counted(void) {
   struct rlimit limit;
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return -1;
-  if (files < limit.rlim_max) limit.rlim_max = files;
-  limit.rlim_cur = limit.rlim_max;
-  if (setrlimit(RLIMIT_NOFILE, &limit) != 0) return -1;
-  if (plan->request->upper_kind == UPPER_DIRECTORY && plan->request->bytes_max > 0) {
-    /* Where only accounting limits the upper, one file at least can't grow past it in a single stroke. */
-    limit = (struct rlimit){plan->request->bytes_max, plan->request->bytes_max};
-    if (setrlimit(RLIMIT_FSIZE, &limit) != 0) return -1;
-  }
-  /* Counted by the kernel over the whole user namespace made below; root inside can't raise them. Lowering only. */
   if (getrlimit(RLIMIT_SIGPENDING, &limit) != 0) return -1;
   limit = lowered(limit, SIGNALS_MAX);
   if (setrlimit(RLIMIT_SIGPENDING, &limit) != 0 || getrlimit(RLIMIT_MSGQUEUE, &limit) != 0) return -1;
@@ -135,8 +96,8 @@ static void reset_oom_score(void) {
  * sandboxes with a maker of their own can't use up each other's share. Being the maker gives rights only to who
  * has that id in the daemon's namespace, where nobody does.
  */
-static uid_t maker_id(const struct launcher *launcher, uint64_t instance) {
-  return launcher->is_single ? 0 : (uid_t)(1 + instance % (SANDBOX_IDS - 1)); /* The last is the relays'. */
+static uid_t maker_id(const struct launcher *launcher, uint64_t number) {
+  return launcher->is_single ? 0 : (uid_t)(1 + number % (SANDBOX_IDS - 1)); /* The last is the relays'. */
 }
 
 static int become_sandbox_root(struct fault *fault) {
@@ -155,11 +116,11 @@ static int limit_processes(const struct launcher *launcher, const struct starter
   struct utsname system;
   unsigned major = 0;
   unsigned minor = 0;
-  if (launcher->cgroups.has[CGROUP_PIDS] || plan->request->pids_max == 0 || uname(&system) != 0) return 0;
+  if (launcher->cgroups.has[CGROUP_PIDS] || plan->pids_max == 0 || uname(&system) != 0) return 0;
   if (sscanf(system.release, "%u.%u", &major, &minor) != 2 || major < 5 || (major == 5 && minor < 14)) return 0;
   struct rlimit limit;
   if (getrlimit(RLIMIT_NPROC, &limit) != 0) return -1;
-  if (limit.rlim_max > plan->request->pids_max) limit.rlim_max = (rlim_t)plan->request->pids_max;
+  if (limit.rlim_max > plan->pids_max) limit.rlim_max = (rlim_t)plan->pids_max;
   limit.rlim_cur = limit.rlim_max;
   return setrlimit(RLIMIT_NPROC, &limit);
 }
@@ -171,26 +132,58 @@ static int make_namespaces(void) {
   return unshare(flags);
 }
 
-static int start(const struct launcher *launcher, const struct starter_plan *plan, struct fault *fault) {
-  struct gathered gathered = {.upper = -1, .devices = -1};
-  if (cgroup_join(&launcher->cgroups, plan->group, fault) != 0 || gather(launcher, plan, &gathered, fault) != 0) return -1;
+/* Nothing of the launcher's goes along but this: a descriptor kept open somewhere is an end that nobody sees. */
+static int keep_descriptors(struct starter_plan *plan) {
+  int *const kept[] = {&plan->control_fd, &plan->supply_fd, &plan->init_fd, &plan->seccomp_fd, &plan->devices_fd};
+  enum { FIRST = 3, COUNT = sizeof kept / sizeof kept[0] };
+  int from[COUNT];
+  int count = plan->devices_fd < 0 ? COUNT - 1 : COUNT;
+  for (int i = 0; i < count; i++) from[i] = *kept[i];
+  if (place_descriptors(from, count) != 0) return -1;
+  for (int i = 0; i < count; i++) {
+    *kept[i] = FIRST + i;
+    if (set_close_on_exec(FIRST + i, true) != 0) return -1;
+  }
+  return sys_close_range((unsigned)(FIRST + count), ~0U, 0);
+}
+
+static int begin(const struct launcher *launcher, struct starter_plan *plan, struct fault *fault) {
+  if (cgroup_join(&launcher->cgroups, plan->group, fault) != 0 ||
+      devices_gather(launcher, &plan->devices_fd, fault) != 0) {
+    return -1;
+  }
   reset_oom_score();
-  if (limit_resources(plan) != 0) return fault_set(fault, "launch_failed", "can't set resource limits");
-  if (become_inner_id(maker_id(launcher, plan->request->instance), fault) != 0) return -1;
+  if (limit_counted() != 0 || keep_descriptors(plan) != 0) {
+    return fault_set(fault, "launch_failed", "can't set resource limits");
+  }
+  if (become_inner_id(maker_id(launcher, plan->number), fault) != 0) return -1;
   if (!launcher->is_single && limit_processes(launcher, plan) != 0) return fault_set(fault, "launch_failed", "can't limit processes");
   if (make_namespaces() != 0) return fault_set(fault, "launch_failed", "can't make the sandbox's namespaces");
   if (ask(plan->control_fd, STARTER_NEEDS_MAPS, fault) != 0 || become_sandbox_root(fault) != 0) return -1;
   if (launcher->is_single && limit_processes(launcher, plan) != 0) return fault_set(fault, "launch_failed", "can't limit processes");
-  if (make_network(plan->control_fd, fault) != 0 || netlink_gate_start(launcher, plan, fault) != 0) return -1;
-  if (new_root_assemble(launcher, plan, &gathered, fault) != 0) return -1;
+  return 0;
+}
+
+/* fuse-overlayfs has to be started here, where no pid namespace of the sandbox is yet. */
+static int start(const struct launcher *launcher, struct starter_plan *plan, struct fault *fault) {
+  static struct supply supply;
+  bool by_fuse = launcher->overlays_by_fuse;
+  if (begin(launcher, plan, fault) != 0 || make_network(plan->control_fd, fault) != 0 ||
+      netlink_gate_start(launcher, plan, fault) != 0 || new_root_begin(fault) != 0) {
+    return -1;
+  }
+  if (by_fuse && (supply_receive(plan->supply_fd, &supply, fault) != 0 ||
+                  new_root_assemble(launcher, plan, &supply, fault) != 0)) {
+    return -1;
+  }
   if (unshare(CLONE_NEWPID) != 0) return fault_set(fault, "launch_failed", "can't make the sandbox's pid namespace");
   struct starter_message message = {.word = STARTER_FIRST_PID, .pid = fork()};
-  if (message.pid == 0) first_process_main(launcher, plan);
+  if (message.pid == 0) first_process_main(launcher, plan, by_fuse ? &supply : NULL);
   if (message.pid > 0 && say(plan->control_fd, &message, -1) == 0) return 0;
   return fault_set(fault, "launch_failed", "can't fork the sandbox's first process");
 }
 
-_Noreturn void starter_main(const struct launcher *launcher, const struct starter_plan *plan) {
+_Noreturn void starter_main(const struct launcher *launcher, struct starter_plan *plan) {
   struct fault fault = {0};
   sigset_t none;
   sigemptyset(&none);

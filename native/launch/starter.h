@@ -9,6 +9,6 @@
 #include "launch/launcher.h"
 #include "launch/start_plan.h"
 
-_Noreturn void starter_main(const struct launcher *launcher, const struct starter_plan *plan);
+_Noreturn void starter_main(const struct launcher *launcher, struct starter_plan *plan);
 
 #endif

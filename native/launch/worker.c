@@ -34,7 +34,7 @@ void child_forget(const struct launcher *launcher, int kept) {
     if (at->source.fd != kept) close(at->source.fd);
   }
   for (struct sandbox *at = launcher->sandboxes; at != NULL; at = at->next) {
-    const int channels[] = {at->control.fd, at->guest.fd};
+    const int channels[] = {at->control.fd, at->supply_fd, at->guest.fd};
     for (size_t i = 0; i < sizeof channels / sizeof channels[0]; i++) {
       if (channels[i] >= 0) close(channels[i]);
     }

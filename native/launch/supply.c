@@ -1,0 +1,115 @@
+/* What a start needs from outside: see supply.h. */
+#include "launch/supply.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "common/descriptor.h"
+#include "launch/message.h"
+#include "launch/sandbox.h"
+#include "launch/syscalls.h"
+#include "launch/upper.h"
+
+/* The first message, with the socket and the upper along; the texts come in the next, the lowers in some more. */
+struct supply_head {
+  struct fault fault; /* `code` is NULL where all went well; it points into the program, which both have in common */
+  struct request request; /* its pointers mean nothing on the other side */
+  size_t text_bytes;
+};
+
+enum {
+  TEXTS = 4,
+  TEXT_BYTES_MAX = 2 * ETC_FILE_BYTES_MAX + 2 * REQUEST_PATH_BYTES_MAX,
+};
+
+static int take(const struct launcher *launcher, const char *path, struct fault *fault) {
+  int tree = sys_open_tree(launcher->data_fd, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+  return tree >= 0 ? tree : fault_disk(fault, "launch_failed", "can't attach \"%s\"", path);
+}
+
+static int gather(const struct launcher *launcher, const struct request *request, struct supply *supply,
+                  struct fault *fault) {
+  if (request->makes_upper && upper_create(launcher, request, fault) != 0) return -1;
+  if (upper_attach(launcher, request, &supply->upper, fault) != 0) return -1;
+  if (supply->upper < 0) supply->upper = take(launcher, request->upper, fault);
+  if (supply->upper < 0) return -1;
+  for (size_t i = 0; i < request->lower_count; i++) {
+    supply->lowers[i] = take(launcher, request->lowers[i], fault);
+    if (supply->lowers[i] < 0) return -1;
+  }
+  return 0;
+}
+
+/* One after the other, each with its end. */
+static size_t join_texts(const struct request *request, char *joined) {
+  const char *const texts[TEXTS] = {request->hostname, request->upper, request->hosts, request->resolv_conf};
+  size_t used = 0;
+  for (size_t i = 0; i < TEXTS; i++) {
+    size_t length = strlen(texts[i]) + 1;
+    if (used + length > TEXT_BYTES_MAX) return 0;
+    memcpy(joined + used, texts[i], length);
+    used += length;
+  }
+  return used;
+}
+
+_Noreturn void supply_main(const struct launcher *launcher, const struct request *request, int listen_fd, int socket) {
+  static char joined[TEXT_BYTES_MAX];
+  struct supply supply = {.upper = -1};
+  struct supply_head head = {.request = *request, .text_bytes = join_texts(request, joined)};
+  prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+  if (head.text_bytes == 0) fault_set(&head.fault, "launch_failed", "the texts of a start are too long");
+  else (void)gather(launcher, request, &supply, &head.fault);
+  const int first[] = {listen_fd, supply.upper};
+  bool is_fine = head.fault.code == NULL;
+  if (message_send(socket, &head, sizeof head, first, is_fine ? 2 : 0) != 0 || !is_fine) _exit(1);
+  if (message_send(socket, joined, head.text_bytes, NULL, 0) != 0) _exit(1);
+  for (size_t done = 0; done < request->lower_count; done += MESSAGE_DESCRIPTORS_MAX) {
+    size_t left = request->lower_count - done;
+    unsigned count = left < MESSAGE_DESCRIPTORS_MAX ? (unsigned)left : MESSAGE_DESCRIPTORS_MAX;
+    if (message_send(socket, "l", 1, supply.lowers + done, count) != 0) _exit(1);
+  }
+  _exit(0);
+}
+
+static int split_texts(struct request *request, char *joined, size_t bytes) {
+  const char **const texts[TEXTS] = {&request->hostname, &request->upper, &request->hosts, &request->resolv_conf};
+  char *at = joined;
+  for (size_t i = 0; i < TEXTS; i++) {
+    char *end = memchr(at, '\0', bytes - (size_t)(at - joined));
+    if (end == NULL) return -1;
+    *texts[i] = at;
+    at = end + 1;
+  }
+  return 0;
+}
+
+int supply_receive(int socket, struct supply *supply, struct fault *fault) {
+  static char joined[TEXT_BYTES_MAX];
+  struct supply_head head;
+  int first[2];
+  errno = 0;
+  if (message_receive_all(socket, &head, sizeof head, first, 2) != (ssize_t)sizeof head) {
+    return fault_set(fault, "launch_failed", "what a start needs did not come");
+  }
+  if (head.fault.code != NULL) {
+    *fault = head.fault;
+    return -1;
+  }
+  *supply = (struct supply){.request = head.request, .listen_fd = first[0], .upper = first[1]};
+  ssize_t bytes = recv(socket, joined, sizeof joined, 0);
+  bool is_whole = first[0] >= 0 && bytes > 0 && split_texts(&supply->request, joined, (size_t)bytes) == 0;
+  for (size_t done = 0; is_whole && done < supply->request.lower_count; done += MESSAGE_DESCRIPTORS_MAX) {
+    char byte;
+    size_t left = supply->request.lower_count - done;
+    unsigned count = left < MESSAGE_DESCRIPTORS_MAX ? (unsigned)left : MESSAGE_DESCRIPTORS_MAX;
+    is_whole = message_receive_all(socket, &byte, 1, supply->lowers + done, count) == 1 && supply->lowers[done] >= 0;
+  }
+  return is_whole ? 0 : fault_set(fault, "launch_failed", "what a start needs did not come whole");
+}

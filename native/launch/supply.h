@@ -1,0 +1,27 @@
+/*
+ * What a start needs of what the sandbox's id can't reach: the upper, the lowers, the socket, the request itself.
+ *
+ * A child of the launcher with the launcher's rights gathers it while another one makes the namespaces, and hands it over
+ * as descriptors: mounts that are attached nowhere. Whoever has such a descriptor may attach it, so the data directory
+ * stays closed to the sandbox's id, and no path of the host can show in /proc/self/mountinfo.
+ */
+#ifndef SQUASH_LAUNCH_SUPPLY_H
+#define SQUASH_LAUNCH_SUPPLY_H
+#include "launch/fault.h"
+#include "launch/launcher.h"
+#include "launch/request.h"
+
+struct supply {
+  /* As far as the first process needs it: texts, upper kind and limits, how many lowers. Texts live as long as the process. */
+  struct request request;
+  int listen_fd; /* the sandbox's socket, for PID 1 */
+  int upper;
+  int lowers[LOWERS_MAX];
+};
+
+/* In the child that gathers: sends all over `socket`, or why it can't. */
+_Noreturn void supply_main(const struct launcher *launcher, const struct request *request, int listen_fd, int socket);
+/* Waits for all of it. */
+int supply_receive(int socket, struct supply *supply, struct fault *fault);
+
+#endif
