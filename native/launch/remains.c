@@ -40,6 +40,8 @@ void remains_keep(int mounts_fd, int upper_fd) {
   keep(upper_fd);
 }
 
+void remains_hold(void) { kept_count = 0; }
+
 void remains_let_go(void) {
   while (kept_count > 0) close_fd(&kept[--kept_count]);
 }

@@ -19,7 +19,9 @@ int remains_take(pid_t pid);
 /* Owns both from now on; the second may be -1. */
 void remains_keep(int mounts_fd, int upper_fd);
 
-/* After the fork of a child that inherited them and ends soon: it has the last ones. Also for a child that lives on. */
+/* In a forked child that ends soon: it holds them until then, as the last one. */
+void remains_hold(void);
+/* Behind that fork, and in every other child: closes them. */
 void remains_let_go(void);
 
 /* When a child of their own is due, on the monotonic clock; 0: there are none. */

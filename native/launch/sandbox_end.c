@@ -100,6 +100,7 @@ void sandbox_end(struct launcher *launcher, struct sandbox *sandbox) {
 static void end_remains(struct launcher *launcher) {
   pid_t pid = fork();
   if (pid == 0) {
+    remains_hold();
     child_forget(launcher, -1);
     _exit(0);
   }

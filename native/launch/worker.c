@@ -44,6 +44,7 @@ void child_forget(const struct launcher *launcher, int kept) {
     }
   }
   for (const struct dial *at = launcher->dials; at != NULL; at = at->next) close(at->source.fd);
+  remains_let_go();
   egress_forget(launcher);
 }
 
@@ -100,8 +101,8 @@ static _Noreturn void worker_main(const struct launcher *launcher, const struct 
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, NULL);
   prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+  if (connection->request.type == FRAME_TREE_REMOVE) remains_hold();
   child_forget(launcher, client);
-  if (connection->request.type != FRAME_TREE_REMOVE) remains_let_go();
   request.client = client;
   setsockopt(client, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
   if (set_blocking(client, true) != 0) _exit(1);

@@ -107,6 +107,15 @@ static void check_requests(void) {
   length = frame_finish(&writer);
   CHECK(parse(buffer, length, &request) != 0);
   request_free(&request);
+  for (uint64_t for_good = 1; for_good <= 2; for_good++) {
+    frame_begin(&writer, FRAME_SANDBOX_STOP);
+    frame_text(&writer, FIELD_NAME, "a");
+    frame_integer(&writer, FIELD_FOR_GOOD, for_good);
+    length = frame_finish(&writer);
+    CHECK((parse(buffer, length, &request) == 0) == (for_good == 1));
+    CHECK(request.is_for_good == (for_good == 1));
+    request_free(&request);
+  }
   frame_begin(&writer, FRAME_EXEC); /* not the launcher's */
   length = frame_finish(&writer);
   CHECK(parse(buffer, length, &request) != 0);
