@@ -86,13 +86,7 @@ async function serve({ config, explained }: LoadedConfig, log: Log): Promise<num
       ceilings: config.ceilings,
       admission: config.admission,
       requiresLimits: config.requiresLimits,
-      fixedLimits: {
-        pidsMax: limits.sandboxPidsMax,
-        shmBytesMax: limits.sandboxShmBytesMax,
-        openFilesMax: limits.sandboxOpenFilesMax,
-        upperBytesMax: config.upperLimitBytes,
-        upperInodesMax: Math.ceil(config.upperLimitBytes / limits.upperBytesPerInode),
-      },
+      fixedLimits: fixedLimits(config),
     }),
   );
   const owners = new ConnectionOwners(process.env);
@@ -116,6 +110,16 @@ async function serve({ config, explained }: LoadedConfig, log: Log): Promise<num
   if (signal === undefined) leave(log);
   log.info('daemon.stopping', { signal });
   return 0;
+}
+
+function fixedLimits({ upperLimitBytes }: Config) {
+  return {
+    pidsMax: limits.sandboxPidsMax,
+    shmBytesMax: limits.sandboxShmBytesMax,
+    openFilesMax: limits.sandboxOpenFilesMax,
+    upperBytesMax: upperLimitBytes,
+    upperInodesMax: Math.ceil(upperLimitBytes / limits.upperBytesPerInode),
+  };
 }
 
 /**

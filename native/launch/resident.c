@@ -108,8 +108,6 @@ static int set_up(struct launcher *launcher, const struct resident_options *opti
   if (launcher->init_fd < 0 || launcher->seccomp_fd < 0 || launcher->tool_seccomp_fd < 0) {
     return fault_set(fault, "launch_failed", "can't keep squash-init and the filter in memory");
   }
-  /* An empty session keyring: the host user's keys must not be reachable from anything we start. */
-  (void)syscall(SYS_keyctl, 1 /* KEYCTL_JOIN_SESSION_KEYRING */, NULL);
   prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
   prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
   raise_open_files();
@@ -185,6 +183,8 @@ int resident_main(const struct resident_options *options) {
   launcher.is_single = options->is_single;
   launcher.single_reason = options->single_reason;
   launcher.cgroups = options->cgroups;
+  /* An empty session keyring: the host user's keys must not be reachable from anything we start. The filter refuses the call. */
+  (void)syscall(SYS_keyctl, 1 /* KEYCTL_JOIN_SESSION_KEYRING */, NULL);
   int result = host_filter_load(HOST_FILTER_LAUNCHER, &ready.fault);
   if (result == 0) result = set_up(&launcher, options, &ready.fault);
   if (result == 0 && log_open(launcher.run_fd) != 0) {

@@ -98,7 +98,7 @@ async function recoverOne(
     return sandbox;
   }
   endLost(sandbox);
-  if (isFresh) sandbox.mayLackUpper();
+  if (isFresh) sandbox.mayLackUpper = true;
   sandbox.apply({ type: 'replacing', reason: 'lost' });
   sandbox.mailbox.post(() => settle(sandbox)).catch((error: unknown) => sandbox.failed(error));
   sandbox.restart('lost');

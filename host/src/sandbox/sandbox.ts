@@ -60,7 +60,11 @@ export class Sandbox implements RunHost {
   #isMendable = false;
   /** Until it is over a power cut would take the sandbox, and with it what its programs synced. */
   #beingSynced: Promise<void> | undefined;
-  #mayLackUpper = false;
+  /**
+   * A power cut may have taken its upper before it was on the disk. Then nothing in it ever was, and the next start makes
+   * an empty one.
+   */
+  mayLackUpper = false;
 
   constructor(world: World, row: SandboxRow, snapshots: readonly SnapshotRow[]) {
     this.world = world;
@@ -251,9 +255,9 @@ export class Sandbox implements RunHost {
       const instance = store[how](() => store.sandboxes.nextInstance());
       this.change({ ...change, trust, instance }, how);
       faultPoint('start.committed');
-      const spec = { ...startSpec(this.#row, trees), makesUpper: this.#mayLackUpper };
+      const spec = { ...startSpec(this.#row, trees), makesUpper: this.mayLackUpper };
       this.started(await driver.start(spec));
-      this.#mayLackUpper = false;
+      this.mayLackUpper = false;
     });
   }
 
@@ -287,14 +291,6 @@ export class Sandbox implements RunHost {
         if (this.#beingSynced === syncing) this.#beingSynced = undefined;
       });
     this.#beingSynced = syncing;
-  }
-
-  /**
-   * Its upper may have been taken by a power cut before it was on the disk. Then nothing in it ever was, and the next start
-   * makes an empty one.
-   */
-  mayLackUpper(): void {
-    this.#mayLackUpper = true;
   }
 
   /** The start did not work, and nothing is left to try. The row says why. */
