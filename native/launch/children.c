@@ -46,7 +46,7 @@ static void starter_ended(struct launcher *launcher, struct sandbox *sandbox, in
     if (sandbox->state == SANDBOX_ENDING) sandbox_settle(launcher, sandbox);
     return; /* Its work is done. */
   }
-  if (sandbox->state == SANDBOX_STARTING) sandbox_start_failed(sandbox, status);
+  if (sandbox->state <= SANDBOX_STARTING) sandbox_start_failed(launcher, sandbox, status);
   orphans_kill(launcher); /* Killed between the fork of the first process and the word of it: that is ours now. */
   sandbox_settle(launcher, sandbox);
 }
@@ -56,7 +56,7 @@ static void first_process_ended(struct launcher *launcher, struct sandbox *sandb
   sandbox->pid = 0;
   log_line("sandbox %s instance %llu ended, status 0x%x", sandbox->name, (unsigned long long)sandbox->instance,
            (unsigned)status);
-  if (sandbox->state == SANDBOX_STARTING) sandbox_start_failed(sandbox, status);
+  if (sandbox->state <= SANDBOX_STARTING) sandbox_start_failed(launcher, sandbox, status);
   if (sandbox->state != SANDBOX_ENDING) sandbox_end(launcher, sandbox);
   else sandbox_settle(launcher, sandbox);
 }

@@ -23,7 +23,7 @@
 #include "launch/message.h"
 #include "launch/new_root.h"
 #include "launch/seccomp.h"
-#include "launch/syscalls.h"
+#include "launch/title.h"
 
 static const unsigned capabilities[] = {CAP_CHOWN,  CAP_DAC_OVERRIDE, CAP_FOWNER,  CAP_FSETID,           CAP_KILL,      CAP_SETGID,
                                         CAP_SETUID, CAP_SETPCAP,      CAP_SETFCAP, CAP_NET_BIND_SERVICE, CAP_SYS_CHROOT};
@@ -112,6 +112,7 @@ _Noreturn void first_process_main(const struct launcher *launcher, const struct 
                                   struct supply *assembled) {
   struct starter_message message = {.word = STARTER_FAILED};
   if (dup2(plan->control_fd, STDERR_FILENO) < 0) _exit(1); /* Other descriptors change their places on the way. */
+  title_set("squash-launch spare %s", launcher->data); /* Until squash-init. */
   (void)run(launcher, plan, assembled, &message.fault);
   (void)message_send(STDERR_FILENO, &message, sizeof message, NULL, 0);
   _exit(1);

@@ -71,6 +71,8 @@ struct launcher {
   int64_t relays_due_ms; /* when relays.c looks at all sandboxes again; 0: nothing is to be done */
   /* What a new image may take before room.c has looked at it; UINT64_MAX: all of it. */
   uint64_t image_share;
+  int64_t spares_due_ms;  /* when spares.c may make one; 0: none is to be made */
+  int64_t spares_wait_ms; /* after the last that failed */
   bool is_ending;
 };
 

@@ -37,6 +37,7 @@
 #include "launch/room.h"
 #include "launch/sandbox.h"
 #include "launch/sandbox_end.h"
+#include "launch/sandbox_start.h"
 #include "launch/seccomp.h"
 #include "launch/title.h"
 #include "launch/verbs.h"
@@ -147,7 +148,7 @@ static int timeout_until(const int64_t *deadlines, size_t count) {
 static void loop(struct launcher *launcher) {
   while (!launcher->is_ending || launcher->sandboxes != NULL || launcher->worker_count > 0) {
     int64_t deadlines[] = {sandboxes_expire(launcher), connections_expire(launcher), watchdog_run(launcher),
-                           room_run(launcher), relays_expire(launcher), dials_expire(launcher)};
+                           room_run(launcher), relays_expire(launcher), dials_expire(launcher), sandbox_spares_run(launcher)};
     struct epoll_event event;
     /* One at a time: handling an event may free what another one of the same batch points to. */
     int count = epoll_wait(launcher->epoll_fd, &event, 1, timeout_until(deadlines, sizeof deadlines / sizeof deadlines[0]));

@@ -1,5 +1,5 @@
 /*
- * The launcher's table of sandboxes and the life of one: starting → running → ending → gone.
+ * The launcher's table of sandboxes and the life of one: (spare →) starting → running → ending → gone.
  *
  * A sandbox stays in the table until nothing of it is left: its first process and its starter are reaped, its
  * control groups removed, its socket and record unlinked. Who waits for a stop is answered then.
@@ -21,7 +21,7 @@
 /* More than any one machine runs; each costs some hundred bytes here. */
 enum { SANDBOXES_MAX = 10000 };
 
-enum sandbox_state { SANDBOX_STARTING, SANDBOX_RUNNING, SANDBOX_ENDING };
+enum sandbox_state { SANDBOX_SPARE, SANDBOX_STARTING, SANDBOX_RUNNING, SANDBOX_ENDING };
 
 /* Where the limit of open files is low one relay can't hold all connections of a sandbox: then the next one joins. */
 enum { RELAYS_OF_SANDBOX_MAX = 8 };

@@ -76,7 +76,7 @@ void sandbox_settle(struct launcher *launcher, struct sandbox *sandbox) {
 }
 
 void sandbox_end(struct launcher *launcher, struct sandbox *sandbox) {
-  if (sandbox->state == SANDBOX_STARTING && sandbox->fault.code == NULL) {
+  if (sandbox->state <= SANDBOX_STARTING && sandbox->fault.code == NULL) {
     errno = 0;
     fault_set(&sandbox->fault, "launch_failed", "sandbox \"%s\" was stopped while it started", sandbox->name);
   }

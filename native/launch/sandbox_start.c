@@ -24,6 +24,7 @@
 #include "launch/relays.h"
 #include "launch/sandbox_end.h"
 #include "launch/socket.h"
+#include "launch/spares.h"
 #include "launch/starter.h"
 #include "launch/supply.h"
 
@@ -33,6 +34,10 @@ enum {
   /* One connection per command and file operation: what PID 1 itself accepts. */
   GUEST_BACKLOG = GUEST_CONNECTIONS_MAX,
 };
+
+/* Of a spare's group. Version 1 counts the memory of sockets only where a group had a limit when they were made, and the
+   listeners in the sandbox's network are made before the limit is known. */
+#define UNLIMITED_BYTES (UINT64_C(1) << 60)
 
 #define SANDBOX_OF(source_pointer, member) \
   ((struct sandbox *)(void *)((char *)(source_pointer) - offsetof(struct sandbox, member)))
@@ -67,12 +72,13 @@ static int give_fuse(struct launcher *launcher, struct sandbox *sandbox, struct 
   return fault_set(fault, "launch_failed", "the starter is gone");
 }
 
-void sandbox_start_failed(struct sandbox *sandbox, int status) {
+void sandbox_start_failed(struct launcher *launcher, struct sandbox *sandbox, int status) {
   errno = 0;
   if (sandbox->fault.code == NULL) {
     fault_set(&sandbox->fault, "launch_failed", "sandbox \"%s\" ended while it started (status 0x%x): %s",
               sandbox->name, (unsigned)status, sandbox->error_text);
   }
+  if (sandbox->state == SANDBOX_SPARE) spares_failed(launcher, &sandbox->fault);
   sandbox->state = SANDBOX_ENDING;
   sandbox->deadline_ms = 0;
   if (sandbox->pid != 0) kill(sandbox->pid, SIGKILL);
@@ -104,6 +110,8 @@ static void guest_ready(struct launcher *launcher, struct source *source) {
   ssize_t got = recv(source->fd, answer, sizeof answer, MSG_DONTWAIT);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
   source_close(source);
+  sandbox_start_hear(launcher, sandbox); /* All that was said before it ran. */
+  if (sandbox->state != SANDBOX_STARTING) return;
   errno = 0;
   if (got <= 0) {
     fail(launcher, sandbox, "PID 1 closed its first connection");
@@ -129,10 +137,9 @@ static void greet_guest(struct launcher *launcher, struct sandbox *sandbox) {
   }
 }
 
-static void first_pid_known(struct launcher *launcher, struct sandbox *sandbox, pid_t pid) {
-  sandbox->pid = pid;
-  sandbox->was_known = true;
-  if (leftover_record(launcher->sockets_fd, sandbox->instance, pid) != 0) {
+/* Once it is known both who the first process is and which sandbox it begins. */
+static void meet_guest(struct launcher *launcher, struct sandbox *sandbox) {
+  if (leftover_record(launcher->sockets_fd, sandbox->instance, sandbox->pid) != 0) {
     fail(launcher, sandbox, "can't record the sandbox's process");
     return;
   }
@@ -184,34 +191,30 @@ static bool hear(struct launcher *launcher, struct sandbox *sandbox) {
       break;
     case STARTER_FAILED:
       sandbox->fault = message.fault;
+      if (sandbox->state == SANDBOX_SPARE) spares_failed(launcher, &sandbox->fault);
       sandbox_end(launcher, sandbox);
       break;
     case STARTER_FIRST_PID:
-      first_pid_known(launcher, sandbox, message.pid);
+      sandbox->pid = message.pid;
+      sandbox->was_known = true;
+      if (sandbox->state == SANDBOX_STARTING) meet_guest(launcher, sandbox);
       break;
   }
   return true;
 }
 
 void sandbox_start_hear(struct launcher *launcher, struct sandbox *sandbox) {
-  while (sandbox->state == SANDBOX_STARTING && sandbox->control.fd >= 0 && hear(launcher, sandbox)) continue;
+  while (sandbox->state <= SANDBOX_STARTING && sandbox->control.fd >= 0 && hear(launcher, sandbox)) continue;
 }
 
 static void control_ready(struct launcher *launcher, struct source *source) {
   sandbox_start_hear(launcher, SANDBOX_OF(source, control));
 }
 
-static struct sandbox *sandbox_new(struct launcher *launcher, const struct request *request) {
+static struct sandbox *sandbox_new(struct launcher *launcher) {
   struct sandbox *sandbox = calloc(1, sizeof *sandbox);
   if (sandbox == NULL) return NULL;
-  snprintf(sandbox->name, sizeof sandbox->name, "%s", request->name);
-  snprintf(sandbox->upper, sizeof sandbox->upper, "%s", request->upper);
-  snprintf(sandbox->group, sizeof sandbox->group, "s%llu", (unsigned long long)request->instance);
-  sandbox->instance = request->instance;
-  sandbox->upper_kind = request->upper_kind;
-  sandbox->upper_bytes_max = request->bytes_max;
-  sandbox->upper_inodes_max = request->inodes_max;
-  sandbox->deadline_ms = now_ms() + START_MS_MAX;
+  sandbox->instance = SPARE_INSTANCE;
   sandbox->control = (struct source){.fd = -1, .ready = control_ready};
   sandbox->guest = (struct source){.fd = -1};
   sandbox->supply_fd = -1;
@@ -221,6 +224,17 @@ static struct sandbox *sandbox_new(struct launcher *launcher, const struct reque
   sandbox->next = launcher->sandboxes;
   launcher->sandboxes = sandbox;
   return sandbox;
+}
+
+static void sandbox_name(struct sandbox *sandbox, const struct request *request) {
+  snprintf(sandbox->name, sizeof sandbox->name, "%s", request->name);
+  snprintf(sandbox->upper, sizeof sandbox->upper, "%s", request->upper);
+  sandbox->state = SANDBOX_STARTING;
+  sandbox->instance = request->instance;
+  sandbox->upper_kind = request->upper_kind;
+  sandbox->upper_bytes_max = request->bytes_max;
+  sandbox->upper_inodes_max = request->inodes_max;
+  sandbox->deadline_ms = now_ms() + START_MS_MAX;
 }
 
 /* Forks what makes the sandbox, with its ends of the channels; ours of the first becomes a source of the loop. */
@@ -266,23 +280,55 @@ static int fork_supplier(struct launcher *launcher, struct sandbox *sandbox, con
   return -1;
 }
 
+static void make_spare(struct launcher *launcher) {
+  static uint64_t count;
+  struct sandbox *sandbox = sandbox_new(launcher);
+  const struct cgroup_limits unlimited = {.memory_bytes = UNLIMITED_BYTES};
+  if (sandbox == NULL) return;
+  snprintf(sandbox->group, sizeof sandbox->group, "spare%llu", (unsigned long long)count++);
+  if (cgroup_create(&launcher->cgroups, sandbox->group, &unlimited, &sandbox->fault) == 0) {
+    if (fork_starter(launcher, sandbox, 0) == 0) return;
+    fault_set(&sandbox->fault, "launch_failed", "can't fork a sandbox");
+  }
+  spares_failed(launcher, &sandbox->fault);
+  sandbox_end(launcher, sandbox);
+}
+
+int64_t sandbox_spares_run(struct launcher *launcher) {
+  int64_t next_ms;
+  if (spares_are_due(launcher, &next_ms)) make_spare(launcher);
+  return next_ms;
+}
+
+/* A spare that waits, or one begun now. What a spare did without knowing the request, this does the same way. */
+static struct sandbox *begin(struct launcher *launcher, const struct request *request) {
+  const struct cgroup_limits limits = {request->memory_bytes_max, request->cpu_milli, request->pids_max};
+  struct sandbox *sandbox = spares_take(launcher);
+  bool is_new = sandbox == NULL;
+  if (is_new) sandbox = sandbox_new(launcher);
+  if (sandbox == NULL) return NULL;
+  sandbox_name(sandbox, request);
+  if (is_new) snprintf(sandbox->group, sizeof sandbox->group, "s%llu", (unsigned long long)request->instance);
+  if (cgroup_create(&launcher->cgroups, sandbox->group, &limits, &sandbox->fault) == 0 &&
+      ((is_new && fork_starter(launcher, sandbox, request->pids_max) != 0) || fork_supplier(launcher, sandbox, request) != 0)) {
+    fault_set(&sandbox->fault, "launch_failed", "can't fork a sandbox");
+  }
+  return sandbox;
+}
+
 int sandbox_start(struct launcher *launcher, const struct request *request, struct fault *fault) {
   errno = 0;
   if (launcher->is_ending) return fault_set(fault, "shutting_down", "the launcher is ending");
   unsigned count = 0;
-  for (struct sandbox *at = launcher->sandboxes; at != NULL; at = at->next) count++;
+  for (struct sandbox *at = launcher->sandboxes; at != NULL; at = at->next) count += at->state != SANDBOX_SPARE;
   if (count >= SANDBOXES_MAX) return fault_set(fault, "sandbox_limit", "the launcher holds %u sandboxes", count);
   if (sandbox_by_name(launcher, request->name) != NULL || sandbox_by_instance(launcher, request->instance) != NULL) {
     return fault_set(fault, "sandbox_exists", "sandbox \"%s\" is running already", request->name);
   }
-  struct cgroup_limits limits = {request->memory_bytes_max, request->cpu_milli, request->pids_max};
-  struct sandbox *sandbox = sandbox_new(launcher, request);
+  struct sandbox *sandbox = begin(launcher, request);
   if (sandbox == NULL) return fault_set(fault, "launch_failed", "no memory for a sandbox");
-  if (cgroup_create(&launcher->cgroups, sandbox->group, &limits, fault) == 0) {
-    if (fork_starter(launcher, sandbox, request->pids_max) == 0 && fork_supplier(launcher, sandbox, request) == 0) return 0;
-    fault_set(fault, "launch_failed", "can't fork a sandbox");
-  }
-  sandbox->fault = *fault; /* The client hears it when nothing of the attempt is left. */
-  sandbox_end(launcher, sandbox);
+  /* The client hears of a fault when nothing of the attempt is left. */
+  if (sandbox->fault.code != NULL) sandbox_end(launcher, sandbox);
+  else if (sandbox->was_known) meet_guest(launcher, sandbox);
   return 0;
 }

@@ -153,9 +153,8 @@ static int begin(const struct launcher *launcher, struct starter_plan *plan, str
     return -1;
   }
   reset_oom_score();
-  if (limit_counted() != 0 || keep_descriptors(plan) != 0) {
-    return fault_set(fault, "launch_failed", "can't set resource limits");
-  }
+  if (limit_counted() != 0) return fault_set(fault, "launch_failed", "can't set resource limits");
+  if (keep_descriptors(plan) != 0) return fault_set(fault, "launch_failed", "can't place the descriptors of a start");
   if (become_inner_id(maker_id(launcher, plan->number), fault) != 0) return -1;
   if (!launcher->is_single && limit_processes(launcher, plan) != 0) return fault_set(fault, "launch_failed", "can't limit processes");
   if (make_namespaces() != 0) return fault_set(fault, "launch_failed", "can't make the sandbox's namespaces");

@@ -10,7 +10,7 @@ import { join } from 'node:path';
 import type { ExecRecord, JobInfo } from '@squash/contract/exec';
 import type { SandboxInfo } from '@squash/contract/sandbox';
 import type { TestDaemon } from '../support/daemon.ts';
-import { cgroupsOf } from '../support/leaks.ts';
+import { sandboxCgroupsOf } from '../support/leaks.ts';
 import { waitFor } from '../support/wait.ts';
 
 export interface JobModel {
@@ -203,8 +203,7 @@ async function checkDisk(daemon: TestDaemon, model: Model): Promise<void> {
   }
 }
 
-/** Sandboxes with a control group; the egress process has one, too. */
+/** Sandboxes with a control group. */
 function sandboxGroups(dataDir: string): number {
-  const names = cgroupsOf(dataDir).map((path) => path.slice(path.lastIndexOf('/') + 1));
-  return new Set(names.filter((name) => name !== 'egress')).size;
+  return new Set(sandboxCgroupsOf(dataDir).map((path) => path.slice(path.lastIndexOf('/') + 1))).size;
 }

@@ -12,7 +12,7 @@ import type { SandboxInfo } from '@squash/contract/sandbox';
 import { squashOk } from '../support/cli.ts';
 import { Store } from '../../host/src/store/store.ts';
 import { type DaemonOptions, TestDaemon } from '../support/daemon.ts';
-import { cgroupsOf, processesOf, signalAll } from '../support/leaks.ts';
+import { sandboxCgroupsOf, processesOf, signalAll } from '../support/leaks.ts';
 import { needsRoot } from '../support/small-disk.ts';
 import { waitFor } from '../support/wait.ts';
 import { boxPath, output, sandboxesPath } from './model.ts';
@@ -203,8 +203,7 @@ test('a sandbox that outlived its row is ended, and one without a row on the dis
   daemon.forgetRow('dev');
   await daemon.start();
   assert.deepEqual(await daemon.call('GET', sandboxesPath), []);
-  const isEgress = (path: string): boolean => path.endsWith('/egress');
-  await waitFor('the sandbox to be ended', () => cgroupsOf(daemon.dataDir).every(isEgress));
+  await waitFor('the sandbox to be ended', () => sandboxCgroupsOf(daemon.dataDir).length === 0);
   assert.match(daemon.output, /recover\.orphan/);
   assert.match(daemon.output, /recover\.stranger/);
   const refused = await daemon.request('POST', sandboxesPath, { id: 'dev' });

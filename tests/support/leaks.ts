@@ -122,6 +122,26 @@ export function cgroupsOf(dataDir: string): readonly string[] {
   );
 }
 
+/** Those of sandboxes, each hierarchy's: without the egress process's, and without spares, which wait for a sandbox. */
+export function sandboxCgroupsOf(dataDir: string): readonly string[] {
+  const names = new Map(processes().map(({ pid, command }) => [String(pid), command]));
+  return cgroupsOf(dataDir).filter((path) => {
+    if (path.endsWith('/egress')) return false;
+    const commands = membersOf(path).map((pid) => names.get(pid) ?? '');
+    // One that is still being made has its launcher's title; who has become a sandbox has none of ours but the gate's.
+    return !commands.some((command) => /^squash-launch (?:spare|resident) /.test(command));
+  });
+}
+
+function membersOf(path: string): readonly string[] {
+  try {
+    return readFileSync(join(path, 'cgroup.procs'), 'utf8').split('\n');
+  } catch {
+    // The group went since it was found.
+    return [];
+  }
+}
+
 /** None where the group itself went since it was found: that is no leak but the end that is waited for. */
 function childGroups(path: string): readonly string[] {
   try {
