@@ -39,11 +39,11 @@ echo 0123456789abcdef0123456789abcdef >/etc/machine-id
 
 # A parser with libraries of its own; nothing of it is loaded at boot.
 mkdir /opt/apparmor
-tar -xf "$stage/apparmor.tar" -C /opt/apparmor ./usr/sbin/apparmor_parser ./usr/lib/x86_64-linux-gnu ./usr/lib64 ./etc/apparmor ./etc/apparmor.d
+tar -xf "$stage/apparmor.tar" -C /opt/apparmor ./usr/sbin/apparmor_parser ./usr/lib/x86_64-linux-gnu ./usr/lib64 ./etc/apparmor.d
 cat >/usr/local/sbin/apparmor_parser <<'END'
 #!/bin/sh
 exec /opt/apparmor/usr/lib64/ld-linux-x86-64.so.2 --library-path /opt/apparmor/usr/lib/x86_64-linux-gnu \
-  /opt/apparmor/usr/sbin/apparmor_parser --config-file /opt/apparmor/etc/apparmor/parser.conf --base /opt/apparmor/etc/apparmor.d "$@"
+  /opt/apparmor/usr/sbin/apparmor_parser --base /opt/apparmor/etc/apparmor.d "$@"
 END
 chmod 755 /usr/local/sbin/apparmor_parser
 
