@@ -85,17 +85,20 @@ class Place implements AsyncDisposable {
 
 test('a process of this version is kept by the next supervisor, one of another version is replaced', async () => {
   await using place = new Place();
+  const confined: number[] = [];
+  const confine = async (pid: number) => void confined.push(pid);
   {
-    await using first = place.supervise(version);
+    await using first = place.supervise(version, { confine });
     assert.equal(await first.up(), true);
   }
   const [first] = place.starts;
   assert.deepEqual(place.pids, [first]);
   {
-    await using second = place.supervise(version);
+    await using second = place.supervise(version, { confine });
     assert.equal(await second.up(), true);
     assert.deepEqual(place.starts, [first]);
   }
+  assert.deepEqual(confined, [first, first], 'the group may be a new one');
   await using upgraded = place.supervise('another version');
   assert.equal(await upgraded.up(), true);
   const [, second] = place.starts;
@@ -199,4 +202,29 @@ test('a process that was only stopped for a moment is up again, and stays', asyn
   await waitFor('it to be up again', () => supervisor.isUp);
   assert.deepEqual(place.pids, [first]);
   assert.equal(place.starts.length, 1);
+});
+
+test('a process that nobody can ask for a moment is not ended before its time', async () => {
+  await using place = new Place();
+  const living = spawn('/bin/sleep', ['1000']);
+  using _end = { [Symbol.dispose]: () => void living.kill('SIGKILL') };
+  const identity = JSON.stringify({ version, pid: living.pid, started: 'now', uptime: 1 });
+  const socket = join(place.runDir, 'egress-api.sock');
+  const answering = createServer((_, response) => void response.end(identity)).listen(socket);
+  const looks = { lookMs: 100, hungMs: 60_000 };
+  const supervisor = place.supervise(version, { looks, onUp: async () => {} });
+  assert.equal(await supervisor.up(), true);
+  answering.close();
+  answering.closeAllConnections();
+  await waitFor(
+    'looks that find nobody',
+    () => place.lines.filter((line) => line.includes('egress.silent')).length >= 24,
+  );
+  assert.equal(supervisor.isUp, false);
+  const again = createServer((_, response) => void response.end(identity)).listen(socket);
+  await waitFor('it to be up again', () => supervisor.isUp);
+  assert.deepEqual([living.signalCode, place.starts], [null, []]);
+  await supervisor[Symbol.asyncDispose]();
+  again.close();
+  again.closeAllConnections();
 });

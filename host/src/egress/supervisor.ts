@@ -7,6 +7,7 @@
  * is urgent enough to hold up the daemon. Whoever needs the process asks `up()` and lives with the answer.
  */
 import { errorText } from '@squash/base/bug';
+import { systemClock } from '@squash/base/clock';
 import { Failure } from '@squash/base/failure';
 import type { Log } from '@squash/base/log';
 import { pause } from '@squash/base/pause';
@@ -99,17 +100,25 @@ export class EgressSupervisor implements AsyncDisposable {
   /** A process of our version that answers. @throws where none can be had */
   async #bringUp(): Promise<EgressIdentity> {
     const present = await this.#identity();
-    if (present?.version === this.#options.version) return present;
+    if (present?.version === this.#options.version) {
+      // It may have been started while there was no launcher to do it, and a new launcher's groups are new.
+      await this.#confine(present.pid);
+      return present;
+    }
     if (present !== undefined) await this.#replace(present);
     const started = await this.#options.start();
     this.#ended = started.ended;
+    await this.#confine(started.pid);
+    return await this.#firstAnswer(started);
+  }
+
+  async #confine(pid: number): Promise<void> {
     try {
-      await this.#options.confine(started.pid);
+      await this.#options.confine(pid);
     } catch (error) {
       // V8's own limit holds; the group's is the second wall.
       this.#options.log.warn('egress.confine', { error: errorText(error) });
     }
-    return await this.#firstAnswer(started);
   }
 
   async #identity(answerMsMax?: number): Promise<EgressIdentity | undefined> {
@@ -162,23 +171,26 @@ export class EgressSupervisor implements AsyncDisposable {
       lookMs: limits.egressLookMs,
       hungMs: limits.egressHungMs,
     };
-    let silentMs = 0;
+    let isSilent = false;
+    let heardMs = systemClock.monoMs();
     for (;;) {
-      await this.#untilGoneOr(lookMs);
+      await this.#untilGoneOr(lookMs, isSilent);
       if (signal.aborted) return;
       const now = await this.#identity(limits.egressLookAnswerMs);
       if (now !== undefined && (now.pid !== identity.pid || now.started !== identity.started)) return;
       if (now !== undefined) {
-        if (silentMs > 0) {
+        if (isSilent) {
           // What changed meanwhile was not said to it.
           await this.#options.onUp();
           this.#become('up');
         }
-        silentMs = 0;
+        isSilent = false;
+        heardMs = systemClock.monoMs();
         continue;
       }
       if (!isAlive(identity.pid)) return;
-      silentMs += lookMs + limits.egressLookAnswerMs;
+      isSilent = true;
+      const silentMs = Math.round(systemClock.monoMs() - heardMs);
       this.#become('down');
       this.#options.log.error('egress.silent', { pid: identity.pid, silentMs });
       if (silentMs < hungMs) continue;
@@ -187,11 +199,11 @@ export class EgressSupervisor implements AsyncDisposable {
     }
   }
 
-  /** A server that ends connections which say nothing has not died: who comes back asks it. */
-  async #untilGoneOr(ms: number): Promise<void> {
+  /** A server that ends connections which say nothing has not died: who comes back asks it. One that is silent has none to hear an end by. */
+  async #untilGoneOr(ms: number, isSilent: boolean): Promise<void> {
     const looking = new AbortController();
     const stop = AbortSignal.any([this.#stopping.signal, looking.signal]);
-    const gone = this.#options.client.untilGone(stop);
+    const gone = isSilent ? pause(ms, stop) : this.#options.client.untilGone(stop);
     const ended = this.#ended?.then(() => {
       this.#ended = undefined;
     });
