@@ -27,13 +27,15 @@ const noInspector = '--disable-sigusr1';
  * asks for it, else in place of whoever runs them.
  */
 export function enterCommand(
-  place: { readonly dataDir: string; readonly runDir: string },
+  place: { readonly dataDir: string; readonly runDir: string; readonly egressHostsFile?: string | undefined },
   command: readonly string[],
   verb: 'enter' | 'keep' = 'enter',
 ): { readonly program: string; readonly words: readonly string[] } {
   const program = launchProgram;
   const words = [program, verb, '--data', place.dataDir, '--run', place.runDir, '--app', projectDir];
-  return { program, words: [...words, '--filter', 'node', '--', ...command] };
+  // The egress process is the daemon's child, and opens no more than it may.
+  const read = place.egressHostsFile === undefined ? [] : ['--read', place.egressHostsFile];
+  return { program, words: [...words, ...read, '--filter', 'node', '--', ...command] };
 }
 
 /**

@@ -39,6 +39,15 @@ static int allow_all(int rules, const struct landlock_rule *list, size_t count, 
   return 0;
 }
 
+/* The directory of that file: another of its name may take its place. */
+static void allow_beside(const char *file, char *beside, struct landlock_rule *rule) {
+  *rule = (struct landlock_rule){"", 0, false};
+  if (file == NULL || realpath(file, beside) == NULL) return;
+  char *slash = strrchr(beside, '/');
+  slash[slash == beside] = '\0';
+  *rule = (struct landlock_rule){beside, LANDLOCK_READ, false};
+}
+
 static int enforce(unsigned refusals, const struct landlock_rule *own, size_t count, struct fault *fault) {
   cleanup_fd rules = landlock_begin(refusals, fault);
   if (rules < 0 || allow_all(rules, of_the_host, sizeof of_the_host / sizeof of_the_host[0], fault) != 0 ||
@@ -54,11 +63,14 @@ int own_files_daemon(const struct own_files *files, struct fault *fault) {
   if (snprintf(launch, sizeof launch, "%s/native/build", files->app) >= PATH_MAX) {
     return fault_set(fault, "launch_failed", "the path of the project is too long");
   }
-  const struct landlock_rule own[] = {{files->data, LANDLOCK_READ | LANDLOCK_WRITE, true},
-                                      {files->run, LANDLOCK_READ | LANDLOCK_WRITE, true},
-                                      {files->app, LANDLOCK_READ, true},
-                                      {launch, LANDLOCK_EXECUTE, false}, /* It starts the egress process by it. */
-                                      {files->program, LANDLOCK_READ | LANDLOCK_EXECUTE, true}};
+  char beside[PATH_MAX];
+  struct landlock_rule own[] = {{files->data, LANDLOCK_READ | LANDLOCK_WRITE, true},
+                                {files->run, LANDLOCK_READ | LANDLOCK_WRITE, true},
+                                {files->app, LANDLOCK_READ, true},
+                                {launch, LANDLOCK_EXECUTE, false}, /* It starts the egress process by it. */
+                                {files->program, LANDLOCK_READ | LANDLOCK_EXECUTE, true},
+                                {"", 0, false}};
+  allow_beside(files->extra, beside, &own[5]); /* The egress process opens no more than the daemon, whose child it is. */
   return enforce(LANDLOCK_NO_ABSTRACT, own, sizeof own / sizeof own[0], fault);
 }
 
@@ -66,7 +78,7 @@ int own_files_egress(const struct own_files *files, struct fault *fault) {
   static const char *const written[] = {"egress", "log", "proxy-ca"};
   enum { WRITTEN = sizeof written / sizeof written[0] };
   char paths[WRITTEN][PATH_MAX];
-  char beside[PATH_MAX] = "";
+  char beside[PATH_MAX];
   struct landlock_rule own[WRITTEN + 5] = {
       {files->data, LANDLOCK_READ, true}, /* The operator's files are replaced by others of their names. */
       {files->run, LANDLOCK_READ | LANDLOCK_SOCKETS, true},
@@ -80,11 +92,7 @@ int own_files_egress(const struct own_files *files, struct fault *fault) {
     }
     own[count++] = (struct landlock_rule){paths[i], LANDLOCK_READ | LANDLOCK_WRITE, true};
   }
-  if (files->extra != NULL && realpath(files->extra, beside) != NULL) {
-    char *slash = strrchr(beside, '/');
-    slash[slash == beside] = '\0';
-    own[count++] = (struct landlock_rule){beside, LANDLOCK_READ, false};
-  }
+  allow_beside(files->extra, beside, &own[count++]);
   return enforce(LANDLOCK_NO_LISTENING | LANDLOCK_NO_SIGNALS | LANDLOCK_NO_ABSTRACT, own, count, fault);
 }
 
