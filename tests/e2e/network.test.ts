@@ -138,6 +138,21 @@ describe('a sandbox’s network', () => {
     });
   });
 
+  it('shows its own secrets to a command that came before it was ready', async () => {
+    const path = '/cgi-bin/api/sandboxes/early';
+    const own = { TOKEN: { value: 'real-value-0123', allowed_hosts: ['good.example'] } };
+    const made = daemon.call('POST', '/cgi-bin/api/sandboxes', { id: 'early', own_secrets: own });
+    const early = async () => {
+      for (;;) {
+        const said = await daemon.request('POST', `${path}/exec`, { cmd: 'echo "<$TOKEN>"' });
+        if (said.status !== 404) return said.json.stdout as string;
+      }
+    };
+    const [said] = await Promise.all([Promise.all([early(), early(), early()]), made]);
+    for (const each of said) assert.match(each, /^<squash-.+>\n$/);
+    await daemon.call('DELETE', path);
+  });
+
   it('refuses a policy that is malformed, names the entry, and changes nothing', async () => {
     const bad = await daemon.request('POST', '/cgi-bin/api/sandboxes', {
       id: 'bad',

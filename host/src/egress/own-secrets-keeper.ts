@@ -31,7 +31,7 @@ export class OwnSecretsKeeper {
     this.#log = log;
   }
 
-  /** With a new placeholder for each. @throws invalid_request, disk_full */
+  /** With a new placeholder for each, which commands see from then on. @throws invalid_request, disk_full */
   async keep(id: SandboxId, own: OwnSecrets): Promise<void> {
     if (Object.keys(own).length === 0) return;
     const secrets: Record<string, Secret> = Object.fromEntries(
@@ -52,6 +52,7 @@ export class OwnSecretsKeeper {
         cause: error,
       });
     }
+    this.#placeholders.set(id, placeholdersOf(secrets));
   }
 
   /** Variable and placeholder of each; none where the file can't be read. */
@@ -59,11 +60,10 @@ export class OwnSecretsKeeper {
     const known = this.#placeholders.get(id);
     if (known !== undefined) return known;
     try {
-      const { file } = readSecretsFile(ownSecretsPath(this.#dataDir, id));
-      const read = Object.fromEntries(
-        Object.entries(file.secrets).map(([name, { placeholder }]) => [name, placeholder]),
-      );
-      this.#placeholders.set(id, read);
+      const { file, mark } = readSecretsFile(ownSecretsPath(this.#dataDir, id));
+      const read = placeholdersOf(file.secrets);
+      // One that is not there may come yet, or be that of the id's next sandbox.
+      if (mark !== 'absent') this.#placeholders.set(id, read);
       return read;
     } catch (error) {
       if (!(error instanceof SecretsFileError)) throw error;
@@ -97,4 +97,8 @@ export class OwnSecretsKeeper {
       this.#log.error('secrets.kept', { error: errorText(error) });
     }
   }
+}
+
+function placeholdersOf(secrets: Readonly<Record<string, Secret>>): Readonly<Record<string, string>> {
+  return Object.fromEntries(Object.entries(secrets).map(([name, { placeholder }]) => [name, placeholder]));
 }

@@ -14,7 +14,10 @@ import { Run } from './run.ts';
 import type { Sandbox } from './sandbox.ts';
 import { type ExecSession, Session } from './session.ts';
 
-type CommandSpec = Omit<GuestExecSpec, 'execId' | 'openFilesMax'>;
+interface CommandSpec extends Omit<GuestExecSpec, 'execId' | 'openFilesMax' | 'env'> {
+  /** Asked when the sandbox is ready: before that the network may not know what its commands see. */
+  readonly env: () => GuestExecSpec['env'];
+}
 
 interface Command {
   readonly kind: ExecKind;
@@ -44,7 +47,7 @@ export async function execStream(sandbox: Sandbox, start: ExecStart): Promise<Ex
     line: commandLine(start.argv),
     spec: {
       argv: start.argv,
-      env: streamEnvironment(sandbox.row.id, start, sandbox.networkEnvironment),
+      env: () => streamEnvironment(sandbox.row.id, start, sandbox.networkEnvironment),
       cwd: start.cwd,
       ...userOf(start),
       tty: start.tty === undefined ? undefined : { rows: start.tty.rows, columns: start.tty.columns },
@@ -63,7 +66,7 @@ function shellCommand(kind: 'exec' | 'job', request: ShellExecRequest, sandbox: 
     line: request.cmd,
     spec: {
       argv: ['/bin/sh', '-c', request.cmd],
-      env: baseEnvironment(sandbox.row.id, sandbox.networkEnvironment),
+      env: () => baseEnvironment(sandbox.row.id, sandbox.networkEnvironment),
       cwd: request.workdir,
       uid: 0,
       gid: 0,
@@ -90,6 +93,7 @@ async function begin(
   // Between the end of a wait and who waited others have a turn: the sandbox may stop, or be removed, in it.
   while (!sandbox.isAt(instance)) instance = await sandbox.ready();
   checkRoom(sandbox);
+  const env = command.spec.env();
   const row = insert(sandbox, command, instance);
   faultPoint('exec.inserted');
   const { guest } = sandbox;
@@ -99,7 +103,7 @@ async function begin(
   let exec: GuestExec;
   try {
     const { openFilesMax } = sandbox.row.limits;
-    exec = await guest.exec({ ...command.spec, execId: row.execId, openFilesMax });
+    exec = await guest.exec({ ...command.spec, env, execId: row.execId, openFilesMax });
   } catch (error) {
     return { run, session: undefined, failure: await notStarted(sandbox, run, error) };
   }
