@@ -1,6 +1,6 @@
 /** A removal that does not end in time, because something in the sandbox does not die: the daemon goes on until it is done. */
 import assert from 'node:assert/strict';
-import { existsSync, writeFileSync } from 'node:fs';
+import { existsSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import type { DaemonInfo } from '@squash/contract/daemon';
@@ -58,6 +58,28 @@ test('a removal that timed out is told of, and done without another request', as
   await waitUntilGone(daemon, 'one');
   assert.equal((await api.get(boxPath('two'))).json.state, 'ready');
   assert.equal((await api.post(sandboxesPath, { id: 'one', memory_mb: 64 })).status, 201);
+});
+
+test('a removal that waits for a create which then fails is done with its undo', async () => {
+  await using daemon = await TestDaemon.start();
+  const api = new ApiClient(daemon);
+  await daemon.call('POST', sandboxesPath, { id: 'first', memory_mb: 64 });
+  await daemon.call('DELETE', boxPath('first'));
+  const layers = join(daemon.dataDir, 'layers');
+  signalAll(daemon.dataDir, 'SIGSTOP', isLauncher);
+  const created = api.post(sandboxesPath, { id: 'one', memory_mb: 64 });
+  await waitFor('the create', async () => (await api.get(boxPath('one'))).status === 200);
+  const removed = api.delete(boxPath('one'));
+  // Behind these the removal is known and waits.
+  for (let asked = 0; asked < 3; asked += 1) assert.equal(await pending(daemon), undefined);
+  renameSync(layers, `${layers}.away`);
+  signalAll(daemon.dataDir, 'SIGCONT', isLauncher);
+  assert.equal((await created).json.code, 'launch_failed');
+  renameSync(`${layers}.away`, layers);
+  assert.equal((await removed).status, 204);
+  assert.equal(await pending(daemon), undefined);
+  await daemon.call('POST', sandboxesPath, { id: 'one', memory_mb: 64, max_lifetime_s: 1 });
+  await waitUntilGone(daemon, 'one');
 });
 
 function freezersOf(daemon: TestDaemon): readonly string[] {

@@ -6,7 +6,6 @@
  */
 import type { Problem } from '@squash/contract/daemon';
 import { AppError } from '@squash/contract/errors';
-import type { SandboxId } from '@squash/contract/ids';
 import { limits } from '@squash/contract/limits';
 import { errorText } from '@squash/base/bug';
 import { removeSandbox } from '../sandbox/create.ts';
@@ -29,9 +28,10 @@ export interface RemovalsOptions {
 
 export class Removals implements Disposable {
   readonly #options: RemovalsOptions;
-  readonly #underWay = new Map<SandboxId, Promise<void>>();
+  /** By the sandbox, not its id: that may be another's before the last one's promises are settled. */
+  readonly #underWay = new Map<Sandbox, Promise<void>>();
   /** Those that did not end in time. */
-  readonly #late = new Map<SandboxId, Late>();
+  readonly #late = new Map<Sandbox, Late>();
   #isClosed = false;
 
   constructor(options: RemovalsOptions) {
@@ -40,25 +40,24 @@ export class Removals implements Disposable {
 
   /** Resolves when nothing of it is left; one that is under way is waited for. @throws why it is tried again later */
   run(sandbox: Sandbox): Promise<void> {
-    const { id } = sandbox.row;
-    const underWay = this.#underWay.get(id);
+    const underWay = this.#underWay.get(sandbox);
     if (underWay !== undefined) return underWay;
-    clearTimeout(this.#late.get(id)?.timer);
+    clearTimeout(this.#late.get(sandbox)?.timer);
     const done = this.#remove(sandbox)
       .then(
-        () => void this.#late.delete(id),
+        () => void this.#late.delete(sandbox),
         (error: unknown) => {
           throw this.later(sandbox, error);
         },
       )
-      .finally(() => this.#underWay.delete(id));
-    this.#underWay.set(id, done);
+      .finally(() => this.#underWay.delete(sandbox));
+    this.#underWay.set(sandbox, done);
     return done;
   }
 
   /** Whether it is being removed, or will be by itself. */
-  has(id: SandboxId): boolean {
-    return this.#underWay.has(id) || this.#late.has(id);
+  has(sandbox: Sandbox): boolean {
+    return this.#underWay.has(sandbox) || this.#late.has(sandbox);
   }
 
   /** What an earlier daemon began. Resolves when all is done, or after a while: a start does not wait for what does not end. */
@@ -72,13 +71,13 @@ export class Removals implements Disposable {
     const { id } = sandbox.row;
     if (this.#isClosed) return error;
     const { log } = this.#options.world;
-    const tries = (this.#late.get(id)?.tries ?? 0) + 1;
+    const tries = (this.#late.get(sandbox)?.tries ?? 0) + 1;
     const afterMs = Math.min(limits.removalAgainMs * 2 ** (tries - 1), limits.removalAgainMsMax);
     log.error('sandbox.destroy', { sandbox: id, tries, againMs: afterMs, error });
-    clearTimeout(this.#late.get(id)?.timer);
+    clearTimeout(this.#late.get(sandbox)?.timer);
     // Its failure is told in the log, and here.
     const timer = setTimeout(() => void this.run(sandbox).catch(() => undefined), afterMs).unref();
-    this.#late.set(id, { why: errorText(error), tries, timer });
+    this.#late.set(sandbox, { why: errorText(error), tries, timer });
     if (!(error instanceof AppError)) return error;
     return new AppError(error.code, `${error.message}; the daemon goes on removing sandbox "${id}"`, {
       cause: error,
@@ -88,9 +87,9 @@ export class Removals implements Disposable {
   problems(): readonly Problem[] {
     const [first] = this.#late;
     if (first === undefined) return [];
-    const [id, { why }] = first;
+    const [{ row }, { why }] = first;
     const others = this.#late.size === 1 ? '' : ` and ${this.#late.size - 1} more`;
-    const message = `sandbox "${id}"${others} could not be removed yet (${why}): the daemon goes on trying`;
+    const message = `sandbox "${row.id}"${others} could not be removed yet (${why}): the daemon goes on trying`;
     return [{ code: 'removal_pending', message }];
   }
 
@@ -100,10 +99,9 @@ export class Removals implements Disposable {
   }
 
   async #resumeOne(sandbox: Sandbox): Promise<void> {
-    const { id } = sandbox.row;
     const waited = Promise.withResolvers<void>();
     const timer = setTimeout(() => {
-      this.#late.set(id, { why: 'something in it does not end', tries: 0, timer: undefined });
+      this.#late.set(sandbox, { why: 'something in it does not end', tries: 0, timer: undefined });
       waited.resolve();
     }, limits.removalResumeMs);
     await Promise.race([this.run(sandbox).catch(() => undefined), waited.promise]);
@@ -116,6 +114,8 @@ export class Removals implements Disposable {
     await Promise.allSettled(sandbox.merges.keys());
     // What waits is refused from here on: a full mailbox must not refuse the removal.
     await sandbox.mailbox.idle();
+    // A create that failed meanwhile has undone itself.
+    if (sandbox.isClosed && !this.#isClosed) return residents.remove(sandbox);
     await sandbox.mailbox.post(() => removeSandbox(sandbox));
     residents.remove(sandbox);
     world.counters.destroyed += 1;

@@ -78,7 +78,7 @@ export class LocalSandboxes implements Sandboxes, Disposable {
       const made = this.#residents.peek(id);
       if (made?.isClosed === true) this.#residents.remove(made);
       // Where even the undo failed it stays, to be seen, and is undone later.
-      else if (made?.state.phase === 'destroying' && !this.#removals.has(id))
+      else if (made?.state.phase === 'destroying' && !this.#removals.has(made))
         this.#removals.later(made, error);
       throw error;
     } finally {
@@ -131,9 +131,10 @@ export class LocalSandboxes implements Sandboxes, Disposable {
   }
 
   #reap(id: SandboxId): void {
-    if (this.#removals.has(id)) return;
+    const sandbox = this.#residents.peek(id);
+    if (sandbox === undefined || this.#removals.has(sandbox)) return;
     this.#world.log.info('sandbox.reap', { sandbox: id });
-    this.destroy(id).then(
+    this.#removals.run(sandbox).then(
       () => {
         this.#world.counters.reaped += 1;
       },
