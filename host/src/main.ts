@@ -57,7 +57,7 @@ async function serve({ config, explained }: LoadedConfig, log: Log): Promise<num
   if (config.listen.port !== undefined) await checkListen(config.listen.host, config.listen.port);
   const reserve = stack.use(new Reserve(config.dataDir));
   const store = stack.use(openState(config.dataDir, reserve));
-  noteBoot(config, log);
+  const isFirstOfBoot = isNewBoot(config, log);
   const capabilities = await probeHost(launcher);
   const driver = stack.use(
     new NamespaceDriver({
@@ -87,8 +87,10 @@ async function serve({ config, explained }: LoadedConfig, log: Log): Promise<num
       admission: config.admission,
       requiresLimits: config.requiresLimits,
       fixedLimits: fixedLimits(config),
+      isFirstOfBoot,
     }),
   );
+  if (isFirstOfBoot) noteBoot(config, log);
   const owners = new ConnectionOwners(process.env);
   const ownerRow = await owners.capability(isOpenToUsers(config));
   const info = { version, started, host: [...capabilities, ownerRow], config: [...explained] };
@@ -158,27 +160,31 @@ function snapshotBytesMax(config: Config): number {
   return Math.ceil(config.upperLimitBytes * 1.05) + limits.snapshotOverheadBytes;
 }
 
-/**
- * Says in the log that the machine was restarted. Nothing depends on it: what runs is what the launcher lists,
- * and after a reboot that is nothing.
- */
-function noteBoot({ runDir }: Config, log: Log): void {
-  const path = join(runDir, 'boot-id');
-  const now = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
+/** What runs is what the launcher lists, whatever this says; but only a reboot may have taken what was not yet on the disk. */
+function isNewBoot({ runDir }: Config, log: Log): boolean {
   let before: string | undefined;
   try {
-    before = readFileSync(path, 'utf8').trim();
+    before = readFileSync(join(runDir, 'boot-id'), 'utf8').trim();
   } catch {
     // The first daemon of this data directory, or of this boot where it lies in memory.
   }
-  if (before === now) return;
+  if (before === bootId()) return false;
   if (before !== undefined) log.info('daemon.rebooted');
+  return true;
+}
+
+/** When all that was found is known: a start that was cut short has the next one look again. */
+function noteBoot({ runDir }: Config, log: Log): void {
   try {
-    writeFileSync(path, `${now}\n`);
+    writeFileSync(join(runDir, 'boot-id'), `${bootId()}\n`);
   } catch (error) {
     // On a full disk the next start says so once more.
     log.warn('daemon.boot-id', { error });
   }
+}
+
+function bootId(): string {
+  return readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
 }
 
 /** Where TCP is listened on and no token keeps anybody out. */

@@ -97,6 +97,8 @@ export interface Driver {
   problemsOf(running: RunningSandbox): readonly Problem[];
   /** Makes an empty upper of this generation. Idempotent: an upper that exists is kept. */
   createUpper(spec: Pick<StartSpec, 'id' | 'upperKind' | 'upperGeneration' | 'limits'>): Promise<void>;
+  /** Whether anything of it is there. */
+  hasUpper(id: SandboxId, generation: number): boolean;
   removeUpper(id: SandboxId, generation: number): Promise<void>;
   upperUsage(id: SandboxId, generation: number): Promise<UpperUsage>;
   /** Returns when PID 1 accepts connections. @throws launch_failed, disk_full, launcher_unavailable */

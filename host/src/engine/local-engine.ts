@@ -41,6 +41,8 @@ export interface LocalEngineOptions {
   readonly requiresLimits: boolean;
   readonly network: SandboxNetwork;
   readonly fixedLimits: FixedLimits;
+  /** The machine may have lost its power since the last daemon. */
+  readonly isFirstOfBoot: boolean;
 }
 
 export class LocalEngine implements Engine, AsyncDisposable {
@@ -77,7 +79,7 @@ export class LocalEngine implements Engine, AsyncDisposable {
   /** Takes over what an earlier daemon left. @throws launcher_unavailable, database_corrupt */
   static async open(options: LocalEngineOptions): Promise<LocalEngine> {
     const engine = new LocalEngine(options);
-    for (const sandbox of await recover(engine.#world)) engine.#residents.add(sandbox);
+    for (const sandbox of await recover(engine.#world, options.isFirstOfBoot)) engine.#residents.add(sandbox);
     await engine.sandboxes.resume();
     engine.network.begin();
     engine.sandboxes.begin();

@@ -24,6 +24,7 @@ import type { Sandbox } from './sandbox.ts';
 import { checkFree, checkRoom, findFiles, findSnapshot, sweepRemoved } from './snapshots.ts';
 import { prefixOf, snapshotChain } from './stacking.ts';
 import { checkLayerCount } from './trees.ts';
+import { upperMade } from './upper-loss.ts';
 
 /** @throws module_active, module_not_found, layer_corrupt, invalid_request, disk_full, launch_failed */
 export async function activate(sandbox: Sandbox, module: ModuleName): Promise<void> {
@@ -67,6 +68,9 @@ export async function restore(sandbox: Sandbox, label: SnapshotLabel): Promise<v
   await replace(sandbox, {
     layers,
     upperGeneration: generation,
+    upperMadeMs: sandbox.nowMs(),
+    // They were of the old one.
+    warnings: row.warnings.filter(({ code }) => code !== upperMade.code),
     activeSnapshot: label,
     pending: { op: 'drop', ...old },
     lastActiveMs: sandbox.nowMs(),
@@ -101,8 +105,9 @@ async function goBack(sandbox: Sandbox, before: SandboxRow): Promise<void> {
   try {
     await sandbox.world.driver.stop(before.id);
     // With the intent it came from, so that a crash from here on undoes as well.
-    const { layers, upperGeneration, activeSnapshot, pending } = before;
-    await sandbox.start({ layers, upperGeneration, activeSnapshot, pending }, 'durably');
+    const { layers, upperGeneration, upperMadeMs, warnings, activeSnapshot, pending } = before;
+    const back = { layers, upperGeneration, upperMadeMs, warnings, activeSnapshot, pending };
+    await sandbox.start(back, 'durably');
     if (dropped === undefined) sandbox.change({ pending: null });
     else await dropUpper(sandbox, dropped);
   } catch (error) {

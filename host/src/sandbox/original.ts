@@ -97,6 +97,8 @@ async function rowOf(
     trust: null,
     // A lifetime counts from now: what was over while nobody looked would be gone before anybody could.
     createdMs: Number.isNaN(created) || draft.maxLifetimeS > 0 ? draft.createdMs : created,
+    // Its upper is older than its row.
+    upperMadeMs: 0,
     activeSnapshot: await activeSnapshot(world, id),
     phase: 'ready',
   };

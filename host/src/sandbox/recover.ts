@@ -25,14 +25,8 @@ import { forcedEnd } from './outcome.ts';
 import { Run } from './run.ts';
 import { Sandbox } from './sandbox.ts';
 import { findFiles, sweepRemoved } from './snapshots.ts';
+import { freshUppers, upperMade } from './upper-loss.ts';
 import type { World } from './world.ts';
-
-/**
- * Rows are synced within a second, an upper with its first synced byte, and without one when the kernel writes it back, half a
- * minute later. So what a power cut leaves may be a row without its upper, where the sandbox was made or restored shortly before
- * the last that is known. An older one's upper was on the disk: where it is missing somebody has taken it, and that is said.
- */
-const freshMs = 60_000;
 
 export type Plan =
   | { readonly do: 'remove' }
@@ -52,8 +46,9 @@ export function planOf(
 /**
  * All sandboxes, each taken over, on its way, or to be removed. Resolves when everything that must not wait is done; sandboxes
  * that start anew go on starting behind it, some at a time.
+ * @param isFirstOfBoot the machine may have lost its power since the last daemon
  */
-export async function recover(world: World): Promise<readonly Sandbox[]> {
+export async function recover(world: World, isFirstOfBoot: boolean): Promise<readonly Sandbox[]> {
   const running = new Map((await world.driver.list()).map((found) => [found.id, found]));
   const present = world.store.read(() => world.store.sandboxes.all());
   const named = await takeOverOriginals(world, new Set(present.map((row) => row.id)));
@@ -66,14 +61,11 @@ export async function recover(world: World): Promise<readonly Sandbox[]> {
   }
   await reportStrangers(world, new Set<string>([...known, ...named]));
   await world.files.emptyLeftovers();
-  const newestMs = Math.max(...rows.map((row) => row.lastActiveMs));
+  // The original's have their first use on record from a moment ago.
+  const used = rows.filter((row) => present.some(({ id }) => id === row.id));
+  const fresh = isFirstOfBoot ? freshUppers(used, world.clock.wallMs()) : new Set<SandboxId>();
   return await Promise.all(
-    rows.map((row) =>
-      recoverOne(world, row, {
-        running: running.get(row.id),
-        isFresh: row.lastActiveMs >= newestMs - freshMs,
-      }),
-    ),
+    rows.map((row) => recoverOne(world, row, { running: running.get(row.id), isFresh: fresh.has(row.id) })),
   );
 }
 
@@ -98,11 +90,26 @@ async function recoverOne(
     return sandbox;
   }
   endLost(sandbox);
-  if (isFresh) sandbox.mayLackUpper = true;
+  if (isFresh) missUpper(sandbox);
   sandbox.apply({ type: 'replacing', reason: 'lost' });
   sandbox.mailbox.post(() => settle(sandbox)).catch((error: unknown) => sandbox.failed(error));
   sandbox.restart('lost');
   return sandbox;
+}
+
+/** Its next start makes what a power cut took of its upper; where that is all of it, it is said. */
+function missUpper(sandbox: Sandbox): void {
+  const { world, row } = sandbox;
+  sandbox.mayLackUpper = true;
+  if (row.upperKind === 'tmpfs' || world.driver.hasUpper(row.id, row.upperGeneration)) return;
+  world.log.warn('recover.upper_made', { sandbox: row.id });
+  const warnings = [...row.warnings.filter(({ code }) => code !== upperMade.code), upperMade];
+  try {
+    // The next power cut may come before this one is on the disk, too.
+    sandbox.change({ upperMadeMs: sandbox.nowMs(), warnings }, 'pressing');
+  } catch (error) {
+    untold(sandbox, 'recover.upper_made')(error);
+  }
 }
 
 /** One sandbox whose recovery is cut short by a full disk, say, keeps no other one and no daemon from starting. */

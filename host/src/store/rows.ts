@@ -110,6 +110,8 @@ export const sandboxRowSchema = z.strictObject({
   limits: storedLimitsSchema,
   upperKind: upperKindSchema,
   upperGeneration: z.int(),
+  /** When the present upper was made; 0 where nobody knows. */
+  upperMadeMs: z.int().default(0),
   activeSnapshot: storedLabelSchema.nullable(),
   phase: z.enum(phases),
   failure: z.string().nullable(),

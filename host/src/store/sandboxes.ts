@@ -12,6 +12,7 @@ export type SandboxChange = Partial<
     SandboxRow,
     | 'layers'
     | 'upperGeneration'
+    | 'upperMadeMs'
     | 'activeSnapshot'
     | 'phase'
     | 'failure'
@@ -20,6 +21,7 @@ export type SandboxChange = Partial<
     | 'instance'
     | 'policy'
     | 'trust'
+    | 'warnings'
   >
 >;
 
@@ -35,14 +37,14 @@ export class SandboxTable {
     this.#database = database;
     this.#insert = database.prepare(`
       INSERT INTO sandboxes (id, owner, task, layers, created_ms, last_active_ms, cpu, memory_mb, max_lifetime_s,
-        allow_net, policy, secrets, own_secrets, upstream, trust, warnings, limits, upper_kind, upper_generation, active_snapshot, phase, failure, instance,
+        allow_net, policy, secrets, own_secrets, upstream, trust, warnings, limits, upper_kind, upper_generation, upper_made_ms, active_snapshot, phase, failure, instance,
         next_seq, pending, revision)
       VALUES (:id, :owner, :task, :layers, :createdMs, :lastActiveMs, :cpu, :memoryMb, :maxLifetimeS,
-        :allowNet, :policy, :secrets, :ownSecrets, :upstream, :trust, :warnings, :limits, :upperKind, :upperGeneration, :activeSnapshot, :phase, :failure, :instance,
+        :allowNet, :policy, :secrets, :ownSecrets, :upstream, :trust, :warnings, :limits, :upperKind, :upperGeneration, :upperMadeMs, :activeSnapshot, :phase, :failure, :instance,
         :nextSeq, :pending, :revision)`);
     this.#update = database.prepare(`
       UPDATE sandboxes SET layers = :layers, upper_generation = :upperGeneration,
-        active_snapshot = :activeSnapshot, phase = :phase, failure = :failure, pending = :pending,
+        upper_made_ms = :upperMadeMs, warnings = :warnings, active_snapshot = :activeSnapshot, phase = :phase, failure = :failure, pending = :pending,
         last_active_ms = :lastActiveMs, instance = :instance,
         policy = :policy, trust = :trust, revision = :revision
       WHERE id = :id`);
@@ -76,6 +78,8 @@ export class SandboxTable {
       id: next.id,
       layers: JSON.stringify(next.layers),
       upperGeneration: next.upperGeneration,
+      upperMadeMs: next.upperMadeMs,
+      warnings: JSON.stringify(next.warnings),
       activeSnapshot: next.activeSnapshot,
       phase: next.phase,
       failure: next.failure,
@@ -169,6 +173,7 @@ function sandboxOf(row: Row): SandboxRow {
     limits: json(row['limits']),
     upperKind: row['upper_kind'],
     upperGeneration: row['upper_generation'],
+    upperMadeMs: row['upper_made_ms'],
     activeSnapshot: row['active_snapshot'],
     phase: row['phase'],
     failure: row['failure'],

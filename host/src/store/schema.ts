@@ -103,4 +103,8 @@ export const migrations: readonly string[] = [
   ALTER TABLE sandboxes ADD COLUMN own_secrets TEXT NOT NULL DEFAULT '[]'; -- JSON: [name]
   ALTER TABLE sandboxes ADD COLUMN upstream TEXT;                           -- NULL: the default proxy, if any
   `,
+  `
+  ALTER TABLE sandboxes ADD COLUMN upper_made_ms INTEGER NOT NULL DEFAULT 0; -- by create, restore, or a start that missed it
+  UPDATE sandboxes SET upper_made_ms = created_ms;
+  `,
 ];

@@ -138,6 +138,11 @@ export class NamespaceDriver implements Driver, Disposable {
     });
   }
 
+  hasUpper(id: SandboxId, generation: number): boolean {
+    const path = join(this.#options.dataDir, upperPath(id, generation));
+    return existsSync(`${path}.img`) || (existsSync(join(path, 'data')) && existsSync(join(path, 'work')));
+  }
+
   async start(spec: StartSpec, signal?: AbortSignal): Promise<RunningSandbox> {
     const { limits } = spec;
     await this.#options.launcher.start(
