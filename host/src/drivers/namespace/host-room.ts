@@ -1,6 +1,6 @@
 /**
  * What this host has for sandboxes, and how much of it is to be had now. Asked at each create: two
- * system calls, some ten microseconds together.
+ * system calls and a file for each control group that this process is in, some ten microseconds together.
  *
  * A newcomer would ask `os.freemem()`. It knows neither what the kernel could give back nor the limit of the control
  * group that Squash runs in (a container's, a unit's `MemoryMax`), which holds for all sandboxes together.
@@ -15,6 +15,8 @@ const mib = 1_048_576;
 /** Its first lines, among which are both that are read. */
 const meminfoBytes = 256;
 const totalLine = /^MemTotal: +(\d+) kB/m;
+/** Of a hierarchy of cgroup v1 the group's own comes first, which leaves out those below it. */
+const idleLines = [/^total_inactive_file (\d+)/m, /^inactive_file (\d+)/m];
 const availableLine = /^MemAvailable: +(\d+) kB/m;
 
 export class HostRoomMeter implements Disposable {
@@ -22,18 +24,20 @@ export class HostRoomMeter implements Disposable {
   /** Kept open: opening it takes as long as reading it. */
   readonly #meminfo = openSync('/proc/meminfo', 'r');
   readonly #buffer = Buffer.alloc(meminfoBytes);
-  readonly #groups: readonly LimitedGroup[];
+  readonly #groups: readonly Group[];
   /** Node looks at the control group's share, too, in a dozen files. */
   readonly #cpus = availableParallelism();
   #isClosed = false;
 
-  constructor(dataDir: string) {
+  /** @param groups where the kernel tells of control groups */
+  constructor(dataDir: string, groups: GroupPlaces = { own: '/proc/self/cgroup', tree: '/sys/fs/cgroup' }) {
     this.#dataDir = dataDir;
-    this.#groups = limitedGroups(this.#hostMemory().totalBytes);
+    this.#groups = groupsOf(groups);
   }
 
   read(): HostRoom {
-    const stocks = [this.#hostMemory(), ...this.#groups.map(groupMemory)];
+    const host = this.#hostMemory();
+    const stocks = [host, ...this.#groups.flatMap((group) => groupMemory(group, host))];
     return {
       memory: {
         totalBytes: Math.min(...stocks.map((stock) => stock.totalBytes)),
@@ -75,22 +79,32 @@ export function diskRoom(dataDir: string): HostRoom['disk'] {
   return { totalBytes, availableBytes: bavail * bsize, markBytes };
 }
 
-/** A group above this process with a limit of its own. Its paths; a file that goes with its group counts as no limit. */
-interface LimitedGroup {
+interface GroupPlaces {
+  readonly own: string;
+  readonly tree: string;
+}
+
+/** This process's group or one above it. Its paths; a file that goes with its group counts as no limit. */
+interface Group {
   readonly limit: string;
   readonly usage: string;
   readonly stat: string;
 }
 
-function groupMemory(group: LimitedGroup): Stock {
+/** Nothing where it has no limit now: an operator may set one later. */
+function groupMemory(group: Group, host: Stock): readonly Stock[] {
   const totalBytes = limitOf(group.limit);
+  if (totalBytes >= host.totalBytes) return [];
   // Files that were read and are not in use: the kernel takes their pages back before it refuses any.
-  const idle = Number(/^(?:total_)?inactive_file (\d+)/m.exec(textOf(group.stat) ?? '')?.[1] ?? 0);
-  return { totalBytes, availableBytes: totalBytes - Number(textOf(group.usage) ?? 0) + idle };
+  const stat = textOf(group.stat) ?? '';
+  const idle = Number(
+    idleLines.map((line) => line.exec(stat)?.[1]).find((found) => found !== undefined) ?? 0,
+  );
+  return [{ totalBytes, availableBytes: totalBytes - Number(textOf(group.usage) ?? 0) + idle }];
 }
 
-function limitedGroups(hostBytes: number): readonly LimitedGroup[] {
-  const lines = (textOf('/proc/self/cgroup') ?? '').split('\n');
+function groupsOf({ own, tree }: GroupPlaces): readonly Group[] {
+  const lines = (textOf(own) ?? '').split('\n');
   return lines.flatMap((line) => {
     const [, controllers = '', path = ''] = /^\d+:([^:]*):(\/.*)$/.exec(line) ?? [];
     const isUnified = controllers === '';
@@ -98,7 +112,7 @@ function limitedGroups(hostBytes: number): readonly LimitedGroup[] {
     const names = isUnified
       ? { limit: 'memory.max', usage: 'memory.current' }
       : { limit: 'memory.limit_in_bytes', usage: 'memory.usage_in_bytes' };
-    const mount = join('/sys/fs/cgroup', isUnified ? '' : 'memory');
+    const mount = join(tree, isUnified ? '' : 'memory');
     const parts = path.split('/').filter((part) => part !== '');
     return Array.from({ length: parts.length + 1 }, (_none, depth) => join(mount, ...parts.slice(0, depth)))
       .map((group) => ({
@@ -106,7 +120,7 @@ function limitedGroups(hostBytes: number): readonly LimitedGroup[] {
         usage: join(group, names.usage),
         stat: join(group, 'memory.stat'),
       }))
-      .filter(({ limit }) => existsSync(limit) && limitOf(limit) < hostBytes);
+      .filter(({ limit }) => existsSync(limit));
   });
 }
 
