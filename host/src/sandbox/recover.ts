@@ -125,6 +125,8 @@ async function takeOver(sandbox: Sandbox, running: RunningSandbox): Promise<bool
     const guest = world.guestOf(running);
     const inGuest = await guest.list();
     sandbox.started(running, await world.driver.stats(row.id));
+    // The last daemon may have died before what it had committed was on the disk.
+    sandbox.syncs();
     for (const exec of unfinished) follow(sandbox, exec);
     const rows = new Set(unfinished.map((exec) => exec.execId));
     for (const entry of inGuest) {

@@ -277,13 +277,13 @@ export class Sandbox implements RunHost {
     this.#running = { sandbox, guest: this.world.guestOf(sandbox) };
     if (this.#row.phase !== 'ready' || this.#row.failure !== null) {
       this.change({ phase: 'ready', failure: null });
-      this.#sync();
+      this.syncs();
     }
     this.apply({ type: 'started', instance: sandbox.instance });
   }
 
   /** Nobody waits for it but the first command: what that syncs must not outlive the sandbox's row. */
-  #sync(): void {
+  syncs(): void {
     const syncing = this.world.store
       .synced()
       .catch((error: unknown) => this.world.log.error('sandbox.sync', { sandbox: this.#row.id, error }))

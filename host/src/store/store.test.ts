@@ -1,12 +1,13 @@
 /** The database: numbering, history, what survives a reopening, and what happens to a file that is no database. */
 import assert from 'node:assert/strict';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
 import { test } from 'node:test';
 import { AppError } from '@squash/contract/errors';
 import { snapshotLabelSchema } from '@squash/contract/ids';
 import { needsRoot, smallDisk } from '../../../tests/support/small-disk.ts';
 import { sandboxRow, testStore } from '../../../tests/support/store.ts';
+import { waitFor } from '../../../tests/support/wait.ts';
 import { checkFailure, openDatabase, translate } from './database.ts';
 import type { ExecRow } from './rows.ts';
 import type { Store } from './store.ts';
@@ -29,6 +30,25 @@ test('a sandbox is read back as it was written', () => {
   using file = testStore('a-b_C');
   assert.deepEqual(file.reopen().sandboxes.all(), [sandboxRow('a-b_C')]);
 });
+
+test('what the last daemon committed is synced without another commit', async () => {
+  using file = testStore('a');
+  const { path } = file.reopen();
+  const opened = (): number =>
+    readdirSync('/proc/self/fd').filter((name) => linkOf(`/proc/self/fd/${name}`) === `${path}-wal`).length;
+  const before = opened();
+  // The sync has a descriptor of its own.
+  await waitFor('a sync', () => opened() > before);
+});
+
+function linkOf(path: string): string | undefined {
+  try {
+    return readlinkSync(path);
+  } catch {
+    // It was closed since the folder was read.
+    return undefined;
+  }
+}
 
 test('numbers rise by one, are never used again, and a rolled-back one is not taken', () => {
   using file = testStore();

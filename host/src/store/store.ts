@@ -33,6 +33,8 @@ export class Store implements Disposable {
     this.#giveUpReserve = giveUpReserve;
     this.#database = openDatabase(path);
     this.#logSync = new LogSync(path);
+    // The last daemon may have died between a commit and its sync.
+    this.#logSync.soon();
     this.#begin = this.#database.prepare('BEGIN IMMEDIATE');
     this.#commit = this.#database.prepare('COMMIT');
     this.sandboxes = new SandboxTable(this.#database);
