@@ -108,6 +108,20 @@ for (const kind of ['directory', 'image', 'tmpfs'] as const) {
   });
 }
 
+test('a change of a policy leaves the reserve to what makes room', { skip: needsRoot }, async () => {
+  using disk = smallExt4(diskBytes);
+  await using daemon = await crowded(disk, { SQUASH_UPPER: 'directory' });
+  await fill(disk, daemon);
+  const allow = Array.from({ length: 200 }, (_none, at) => `${'x'.repeat(50)}-${at}.example`);
+  let last = 200;
+  for (let tries = 0; last === 200 && tries < 300; tries += 1) {
+    const path = '/v1/sandboxes/one/policy';
+    last = (await daemon.request('PUT', path, { allow: [...allow, `t${tries}.example`] })).status;
+  }
+  assert.equal(last, 507);
+  assert.equal(statSync(join(daemon.dataDir, 'reserve')).size, limits.reserveBytes);
+});
+
 test('a repair on a full disk rebuilds what is broken, and leaves it as it is where it has no room at all', {
   skip: needsRoot,
 }, async () => {

@@ -186,8 +186,8 @@ export class Sandbox implements RunHost {
     if (this.state.phase === 'destroying') {
       throw new AppError('sandbox_not_found', `Cannot change sandbox "${this.#row.id}": it is being removed`);
     }
-    this.change({ policy }, 'durably');
-    await this.world.network.apply(this.#row.id);
+    this.change({ policy });
+    await Promise.all([this.world.store.synced(), this.world.network.apply(this.#row.id)]);
   }
 
   /** What commands see for it: placeholders, and where the authority's certificate lies. */
