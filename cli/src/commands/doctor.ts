@@ -58,7 +58,9 @@ async function showHost(
   else {
     printLine(info === undefined ? noDaemon : headOf(info));
     for (const { code, message } of problems) printLine(`${styled('red', code)}: ${visible(message)}`);
-    if (info !== undefined) printRoom(info.room);
+    // A daemon of an earlier version says nothing of it.
+    const room: DaemonInfo['room'] | undefined = info?.room;
+    if (room !== undefined) printRoom(room);
     printLine('');
     printTable<Capability>(
       [

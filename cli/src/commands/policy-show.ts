@@ -6,6 +6,9 @@ import { exitCodes } from '../failure.ts';
 import { printJson, printLine, printNote, visible } from '../output/print.ts';
 
 type Policy = SandboxPolicy['policy'];
+type Later = 'own_secrets' | 'upstream';
+/** What a daemon of an earlier version does not know it leaves out. */
+type Shown = Omit<SandboxPolicy, Later> & Partial<Pick<SandboxPolicy, Later>>;
 
 export async function run(call: Call): Promise<number> {
   const shown = await call.client.get<SandboxPolicy>(policyPath(call.positionals[0] ?? ''));
@@ -29,10 +32,10 @@ export function printPolicy({
   policy,
   ceiling,
   secrets,
-  own_secrets: own,
-  upstream,
+  own_secrets: own = [],
+  upstream = null,
   in_force: isInForce,
-}: SandboxPolicy): void {
+}: Shown): void {
   printRules('', policy);
   if (ceiling !== null) printRules('ceiling ', ceiling);
   printLine(`secrets: ${secrets === 'all' ? 'all' : secrets.map(visible).join(', ') || 'none'}`);
