@@ -101,16 +101,24 @@ export class ConnectionOwners {
   /** The socket whose own address is `near` and whose other end is `far`; undefined where there is none. */
   #ask(near: End, far: End): SocketFacts | undefined {
     this.#sequence = (this.#sequence + 1) % 0x1_0000_0000;
-    const answer = Buffer.alloc(512);
     try {
       writeSync(descriptor, question(near, far, this.#sequence));
       // The kernel has answered before the write returns. It doesn't block: where it has not, nobody is known.
-      const length = readSync(descriptor, answer);
-      return parseAnswer(answer.subarray(0, length), this.#sequence);
+      return answerTo(this.#sequence, (into) => readSync(descriptor, into));
     } catch {
       // No answer is no owner.
       return undefined;
     }
+  }
+}
+
+/** Past what a question before it has left unread, which would stand before every later answer. @throws what `read` does */
+export function answerTo(sequence: number, read: (into: Buffer) => number): SocketFacts | undefined {
+  const bytes = Buffer.alloc(512);
+  for (;;) {
+    const answer = bytes.subarray(0, read(bytes));
+    if (answer.length < headerBytes) return undefined;
+    if (answer.readUInt32LE(8) === sequence) return factsOf(answer);
   }
 }
 
@@ -150,9 +158,8 @@ function question(near: End, far: End, sequence: number): Buffer {
 }
 
 /** `struct inet_diag_msg` behind its header. What else comes, an error first of all, names no socket. */
-function parseAnswer(bytes: Buffer, sequence: number): SocketFacts | undefined {
+function factsOf(bytes: Buffer): SocketFacts | undefined {
   if (bytes.length < answerBytes || bytes.readUInt16LE(4) !== sockDiagByFamily) return undefined;
-  if (bytes.readUInt32LE(8) !== sequence) return undefined;
   return { state: bytes.readUInt8(17), uid: bytes.readUInt32LE(80), inode: bytes.readUInt32LE(84) };
 }
 
