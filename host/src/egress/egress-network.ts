@@ -135,6 +135,8 @@ export class EgressNetwork implements SandboxNetwork, AsyncDisposable {
     this.#options.ownSecrets.forget(id);
     // A next start does not know it anyway, so nobody waits for one.
     if (this.#supervisor?.isUp !== true) return;
+    // It may overtake a message that is on its way, which would make the sandbox known again.
+    await this.#sending.get(id)?.done;
     await this.#lock.shared(async () => {
       try {
         await this.client.forget(id);
