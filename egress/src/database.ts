@@ -8,6 +8,7 @@
  */
 import { renameSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
+import { isDiskFull } from '@squash/base/errno';
 import { Failure } from '@squash/base/failure';
 
 const version = 1;
@@ -86,7 +87,7 @@ export function openEgressDatabase(path: string, onReplaced: (why: string) => vo
 /** Is it the file system's word, which another moment may change? */
 export function isFileTrouble(error: unknown): boolean {
   if (isSqliteError(error)) return fileCodes.has(primaryCode(error));
-  return error instanceof Error && (error as NodeJS.ErrnoException).code === 'ENOSPC';
+  return isDiskFull(error);
 }
 
 function isSqliteError(error: unknown): error is Error & { readonly errcode: unknown } {

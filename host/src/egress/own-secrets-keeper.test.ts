@@ -1,6 +1,6 @@
 /** A sandbox's own secrets, as its commands see them: from when they are kept until they are forgotten. */
 import assert from 'node:assert/strict';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -33,4 +33,11 @@ test('secrets that were asked for too early or too late are not missing from the
   await at.keeper.keep(id, own);
   assert.match(at.keeper.placeholders(id)['TOKEN'] ?? '', /^squash-/);
   assert.notDeepEqual(at.keeper.placeholders(id), first);
+});
+
+test('a file in the place of the folder ends no start, and is told', async () => {
+  await using at = await place();
+  await writeFile(join(at.directory, 'secrets'), '');
+  at.keeper.sweep(new Map());
+  assert.match(JSON.stringify(at.lines), /secrets\.folder.*ENOTDIR/);
 });

@@ -8,6 +8,7 @@
 import { existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { errorText } from '@squash/base/bug';
+import { isDiskFull, isErrno } from '@squash/base/errno';
 import type { Log } from '@squash/base/log';
 import { AppError } from '@squash/contract/errors';
 import type { SandboxId } from '@squash/contract/ids';
@@ -47,7 +48,7 @@ export class OwnSecretsKeeper {
       if (error instanceof SecretsFileError) {
         throw new AppError('invalid_request', `own_secrets: ${error.message}`, { cause: error });
       }
-      if ((error as NodeJS.ErrnoException).code !== 'ENOSPC') throw error;
+      if (!isDiskFull(error)) throw error;
       throw new AppError('disk_full', `Cannot keep the secrets of sandbox "${id}": the disk is full`, {
         cause: error,
       });
@@ -80,12 +81,21 @@ export class OwnSecretsKeeper {
   /** Files of sandboxes that were removed by a daemon that died before it came to them. */
   sweep(present: ReadonlyMap<SandboxId, unknown>): void {
     const folder = join(this.#dataDir, ownSecretsFolder);
-    if (!existsSync(folder)) return;
-    for (const name of readdirSync(folder)) {
+    for (const name of this.#filesIn(folder)) {
       const id = basename(name, '.json');
       // One that the database does not know may be taken in again: "squash doctor --repair".
       const isWanted = present.has(id as SandboxId) || existsSync(join(this.#dataDir, 'sandboxes', id));
       if (!isWanted) this.#remove(join(folder, name));
+    }
+  }
+
+  /** None where it is no folder: then no secret can be kept, which its sandbox's create is told. */
+  #filesIn(folder: string): readonly string[] {
+    try {
+      return readdirSync(folder);
+    } catch (error) {
+      if (!isErrno(error, 'ENOENT')) this.#log.error('secrets.folder', { error: errorText(error) });
+      return [];
     }
   }
 

@@ -23,6 +23,7 @@ import {
   writeSecretsFile,
 } from '@squash/installation/secrets-file';
 import { errorText } from '@squash/base/bug';
+import { isDiskFull } from '@squash/base/errno';
 import type { Log } from '@squash/base/log';
 
 export class SecretsFileKeeper {
@@ -101,7 +102,7 @@ export class SecretsFileKeeper {
       // What was there before was valid, so it is the change that is not; the sentence holds no value.
       if (error instanceof SecretsFileError)
         throw new AppError('invalid_request', error.message, { cause: error });
-      if ((error as NodeJS.ErrnoException).code !== 'ENOSPC') throw error;
+      if (!isDiskFull(error)) throw error;
       throw new AppError('disk_full', 'Cannot write secrets.json: the disk is full', { cause: error });
     }
   }

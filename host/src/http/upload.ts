@@ -7,6 +7,7 @@ import type { IncomingMessage } from 'node:http';
 import { join } from 'node:path';
 import { AppError } from '@squash/contract/errors';
 import { limits } from '@squash/contract/limits';
+import { isDiskFull } from '@squash/base/errno';
 
 export interface Upload extends AsyncDisposable {
   readonly path: string;
@@ -24,7 +25,7 @@ export async function receiveUpload(incoming: IncomingMessage, directory: string
     return { path, bytes, [Symbol.asyncDispose]: remove };
   } catch (error) {
     await remove();
-    throw isFull(error)
+    throw isDiskFull(error)
       ? new AppError(
           'disk_full',
           'Cannot store the upload: the disk is full: free space in the data directory',
@@ -89,8 +90,4 @@ async function beforeSilence<T>(next: Promise<T>): Promise<T> {
 
 function tooLarge(): AppError {
   return new AppError('body_too_large', `The upload is larger than ${limits.uploadBytesMax} bytes`);
-}
-
-function isFull(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && (error.code === 'ENOSPC' || error.code === 'EDQUOT');
 }

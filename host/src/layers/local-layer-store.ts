@@ -13,11 +13,12 @@ import { AppError } from '@squash/contract/errors';
 import { type LayerDigest, type ModuleName, moduleNameSchema } from '@squash/contract/ids';
 import { manifestSuffix } from '@squash/contract/module-manifest';
 import { syncDirectory } from '@squash/base/atomic-file';
+import { isDiskFull, isErrno } from '@squash/base/errno';
 import { DigestIndex, fingerprint, hashFile, openForReading } from './digest-index.ts';
 import type { LayerStore, LayerUse, ModuleInfo } from './layer-store.ts';
 import { readManifest, removeManifest, writeManifest } from './manifest.ts';
 import { superblockBytes, superblockFault } from './superblock.ts';
-import { type ImageTool, isErrno, TreeStore } from './tree-store.ts';
+import { type ImageTool, TreeStore } from './tree-store.ts';
 import { translateTrustedMarks } from './trusted-marks.ts';
 
 const suffix = '.squashfs';
@@ -313,7 +314,7 @@ function refuseFile(error: unknown): never {
 /** What the file system says while a layer is read or written, in the catalogue's terms. */
 function readFailure(error: unknown, what: string): unknown {
   if (error instanceof AppError) return error;
-  if (isErrno(error, 'ENOSPC', 'EDQUOT')) {
+  if (isDiskFull(error)) {
     return new AppError('disk_full', `Cannot store ${what}: the data directory has no room`, {
       cause: error,
     });

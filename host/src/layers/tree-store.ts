@@ -13,6 +13,7 @@ import { AppError } from '@squash/contract/errors';
 import { type LayerDigest, layerDigestSchema } from '@squash/contract/ids';
 import { limits } from '@squash/contract/limits';
 import { syncDirectory } from '@squash/base/atomic-file';
+import { isErrno } from '@squash/base/errno';
 
 /** The part of `LaunchClient` that makes and removes trees. Paths are relative to the data directory. */
 export interface ImageTool {
@@ -150,8 +151,4 @@ export class TreeStore {
   #path(digest: LayerDigest): string {
     return join(this.#dataDir, 'layers', digest);
   }
-}
-
-export function isErrno(error: unknown, ...codes: readonly string[]): boolean {
-  return error instanceof Error && 'code' in error && codes.includes(String(error.code));
 }

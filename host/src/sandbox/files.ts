@@ -13,6 +13,7 @@ import type { LayerDigest, SandboxId, SnapshotLabel } from '@squash/contract/ids
 import { limits } from '@squash/contract/limits';
 import { syncDirectory } from '@squash/base/atomic-file';
 import { errorText } from '@squash/base/bug';
+import { isErrno } from '@squash/base/errno';
 import type { Log } from '@squash/base/log';
 import type { SandboxRow, SnapshotRow } from '#store/rows.ts';
 import { type SandboxFile, readSandboxFile, writeSandboxFile } from '#store/sandbox-file.ts';
@@ -80,7 +81,7 @@ export class SandboxFiles {
     try {
       await rename(this.directory(id), join(this.#options.dataDir, name));
     } catch (error) {
-      if (hasCode(error, 'ENOENT')) return;
+      if (isErrno(error, 'ENOENT')) return;
       throw error;
     }
     this.#discarded.set(id, name);
@@ -104,7 +105,7 @@ export class SandboxFiles {
     try {
       await link(this.snapshot(id, from), this.snapshot(id, to));
     } catch (error) {
-      if (!hasCode(error, 'ENOENT')) throw error;
+      if (!isErrno(error, 'ENOENT')) throw error;
     }
     await syncDirectory(dirname(this.snapshot(id, to)));
   }
@@ -222,10 +223,6 @@ async function makeDirectory(path: string): Promise<void> {
   try {
     await mkdir(path, { mode: 0o700 });
   } catch (error) {
-    if (!hasCode(error, 'EEXIST')) throw error;
+    if (!isErrno(error, 'EEXIST')) throw error;
   }
-}
-
-function hasCode(error: unknown, code: string): boolean {
-  return error instanceof Error && 'code' in error && error.code === code;
 }
