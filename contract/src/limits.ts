@@ -105,7 +105,7 @@ export const limits = {
   restartDelayMs: 100,
   /** After PID 1 is gone its sockets deliver what is left and close at once; a run that has not ended then is ended. */
   runSettleMs: 2_000,
-  /** The reaper looks at least this often: an end that failed is tried again. */
+  /** The reaper looks at least this often: Node's timers can't wait for weeks. */
   reaperIntervalMs: 10_000,
   /** Until a removal that failed is tried again; doubles each time up to the second. */
   removalAgainMs: 1_000,

@@ -20,7 +20,7 @@ export function sandboxHandlers(
     'sandbox.create': creating(engine, rules),
     'sandbox.list': () => json(engine.sandboxes.list()),
     'sandbox.get': ({ params }) => json(engine.sandboxes.get(params.id)),
-    // Answers when nothing of the sandbox is left.
+    // Answers when nothing of the sandbox runs and its id is free; its files go behind the answer.
     'sandbox.destroy': async ({ params }) => {
       await engine.sandboxes.destroy(params.id);
       return empty;

@@ -1,6 +1,6 @@
 /**
- * Ends sandboxes whose lifetime is over: one timer for the nearest deadline, and a look at least every ten seconds,
- * which tries an end that failed again. A lifetime is a duration: a wall clock that is set ends nothing.
+ * Ends sandboxes whose lifetime is over: one timer for the nearest deadline, and a look at least every ten seconds. An end that
+ * fails is tried again by whoever removes. A lifetime is a duration: a wall clock that is set ends nothing.
  */
 import { limits } from '@squash/contract/limits';
 import type { SandboxRow } from '#store/rows.ts';

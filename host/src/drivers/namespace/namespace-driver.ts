@@ -62,11 +62,11 @@ export class NamespaceDriver implements Driver, Disposable {
   readonly #meter: HostRoomMeter;
   readonly #listeners = new Set<(ended: RunningSandbox) => void>();
   readonly #watch: LaunchWatch;
-  /** What ran when the launcher was last asked: a gap in the events is closed by comparing with it. */
   /** Starts whose image gets no more room, because the host's disk is full. */
   readonly #short = new Set<number>();
   /** Those whose upper's file system has met errors. */
   readonly #damaged = new Map<number, SandboxId>();
+  /** What ran when the launcher was last asked: a gap in the events is closed by comparing with it. */
   #known = new Map<SandboxId, number>();
   #isHelperGone = false;
 
