@@ -48,7 +48,7 @@ class Place implements AsyncDisposable {
     this.server = new DnsServer({ resolver: this.resolver, nowMs: () => this.nowMs, log });
   }
 
-  client(policy: Record<string, unknown>, id = 'box'): DnsClient {
+  client(policy: Record<string, unknown>, id = 'box', leavesNames = false): DnsClient {
     const allowed = parseCidr('10.0.0.0/8');
     return {
       id,
@@ -58,7 +58,7 @@ class Place implements AsyncDisposable {
         allowRanges: allowed === undefined ? [] : [allowed],
       }),
       names: new VirtualAddresses(this.rows, id),
-      leavesNames: false,
+      leavesNames,
       lookups: 0,
       recordName: () => undefined,
     };
@@ -130,6 +130,17 @@ test('names of this host alone stay here', async () => {
   assert.equal((await place.ask(open, 'printer.local', recordTypes.A)).code, 3);
   assert.equal((await place.ask(open, '3.2.1.10.in-addr.arpa', recordTypes.PTR)).code, 3);
   assert.equal((await place.ask(open, '_x.localhost', recordTypes.AAAA)).data[0]?.at(-1), 1);
+  assert.deepEqual(place.names.asked, []);
+});
+
+test('nothing is asked for where a proxy looks names up, addresses neither', async () => {
+  await using place = new Place(await NameServer.listen());
+  const open = place.client({ allow: ['*'] }, 'box', true);
+  assert.equal((await place.ask(open, 'example.com', recordTypes.A)).data.length, 1);
+  assert.deepEqual((await place.ask(open, 'example.com', recordTypes.TXT)).data, []);
+  const address = '8.8.8.8.in-addr.arpa';
+  assert.equal((await place.ask(open, address, recordTypes.PTR)).code, 3);
+  assert.deepEqual((await place.ask(open, address, recordTypes.TXT)).data, []);
   assert.deepEqual(place.names.asked, []);
 });
 

@@ -191,6 +191,7 @@ export class DnsServer {
         ? { code: responseCodes.noError, records: [record] }
         : noData;
     }
+    if (client.leavesNames) return query.type === recordTypes.PTR ? missing : noData;
     if (classifyAddress(address).kind !== 'public' || !client.policy.isOpen) return missing;
     if (query.type !== recordTypes.PTR) return noData;
     return client.lookups < limits.sandboxLookupsMax ? this.#pass(client, host, 'PTR') : undefined;
