@@ -13,6 +13,7 @@ export const problemSchema = z.strictObject({
     'helper_unavailable',
     'egress_unavailable',
     'policy_pending',
+    'upstream_beside_daemon',
     'removal_pending',
   ]),
   message: z.string().describe('what it means, and what would mend it'),

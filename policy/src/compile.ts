@@ -77,6 +77,12 @@ class RuleSet implements Policy {
     return this.#answer(this.#naming(host, () => true));
   }
 
+  namesHost(host: string, port: number | undefined): boolean {
+    const isNaming: RuleTest = (rule) =>
+      rule.target.kind === 'host' && (port === undefined || hasPort(rule, port));
+    return this.#allow.host(host, isNaming) !== undefined;
+  }
+
   decideConnection(destination: Destination): Verdict {
     const { port } = destination;
     const denying = this.#find(
@@ -199,7 +205,7 @@ class RuleSet implements Policy {
 
 const publicAddress: Verdict = { isAllowed: true, rule: 'public_address' };
 /** No policy, ceiling or setting allows it: behind it is everything. */
-const daemonAddress: Verdict = { isAllowed: false, rule: 'daemon_address' };
+export const daemonAddress: Verdict = { isAllowed: false, rule: 'daemon_address' };
 /** In a range that the operator has named for all. */
 const namedAddress: Verdict = { isAllowed: true, rule: 'SQUASH_EGRESS_ALLOW_CIDRS' };
 
@@ -219,6 +225,11 @@ class Limited implements Policy {
 
   decideName(host: string): Verdict {
     return both(this.#own.decideName(host), this.#ceiling.decideName(host));
+  }
+
+  /** Whoever writes the ceiling bounds what others name. */
+  namesHost(host: string, port: number | undefined): boolean {
+    return this.#own.namesHost(host, port);
   }
 
   decideConnection(destination: Destination): Verdict {

@@ -35,6 +35,8 @@ export interface Policy {
   decideName(host: string): Verdict;
   /** May this destination be connected to, as far as that can be told without reading the traffic? */
   decideConnection(destination: Destination): Verdict;
+  /** Does a rule name this very host, and no wildcard? `port` undefined: any port of it. */
+  namesHost(host: string, port: number | undefined): boolean;
   /** Is this resolved (or literal) address one that may be dialled for the destination? Private, reserved … unless named. */
   decideAddress(destination: Destination, address: string): Verdict;
   /** Must requests to this destination be read because an HTTP rule (method, path) concerns it? */

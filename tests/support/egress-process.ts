@@ -26,6 +26,8 @@ const main = join(import.meta.dirname, '../../egress/src/main.ts');
 export interface Rules {
   readonly policy: unknown;
   readonly secrets?: 'all' | readonly string[];
+  readonly ownSecrets?: readonly string[];
+  readonly upstream?: string;
 }
 
 export class EgressUnderTest implements AsyncDisposable {

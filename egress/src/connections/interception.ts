@@ -4,12 +4,14 @@
 import type { Socket } from 'node:net';
 import { formatAddress } from '@squash/policy/address/address';
 import { waitInLine } from '@squash/base/in-line';
-import type { Policy } from '@squash/policy/policy';
+import { daemonAddress } from '@squash/policy/compile';
+import type { Destination, Policy, Verdict } from '@squash/policy/policy';
+import { refusedToProxy } from '../dns/private-names.ts';
 import { DialRefused, type InterceptedConnection, type Interceptor } from '../ports.ts';
 import type { ConnectionServices, Readable } from './connection-services.ts';
 import type { Sandbox } from './sandbox.ts';
-import { dialOne, dialTargets, findTargets } from './targets.ts';
-import { connectThrough, dialThrough } from './upstream-proxy.ts';
+import { dialOne, dialTargets, findTargets, type SandboxResolver } from './targets.ts';
+import { connectThrough, dialThrough, isOnThisHost, type Way } from './upstream-proxy.ts';
 
 type DialledFor = Pick<Readable, 'sandbox' | 'destination' | 'onDialled' | 'onRefused'>;
 
@@ -61,13 +63,12 @@ export async function dialServer(
   await waitInLine(line, signal);
   try {
     if (isLeft && host !== undefined && upstream !== undefined) {
-      const verdict = policy.decideConnection(destination);
-      if (!verdict.isAllowed) throw new DialRefused(verdict);
-      const through = await connectThrough(
-        { upstream, resolver: services.resolver },
-        { to: host, port },
-        signal,
-      );
+      const way = { upstream, resolver: services.resolver };
+      const refusal =
+        leavingRefused(policy, { host, port }) ??
+        (await daemonRefused(policy, { ...destination, host }, { way, resolver }));
+      if (refusal !== undefined) throw new DialRefused(refusal);
+      const through = await connectThrough(way, { to: host, port }, signal);
       onDialled(undefined);
       return through;
     }
@@ -88,10 +89,36 @@ export async function dialServer(
   }
 }
 
+function leavingRefused(
+  policy: Policy,
+  { host, port }: { readonly host: string; readonly port: number },
+): Verdict | undefined {
+  const verdict = policy.decideConnection({ host, address: undefined, port });
+  return verdict.isAllowed ? refusedToProxy(policy, host, port) : verdict;
+}
+
+/**
+ * Behind its own listener is everything, and a proxy on this host speaks to it as a program of this host. Where a name leads the
+ * proxy alone knows, so no name gets through such a proxy to that port; through another one, none that is known here to lead there.
+ */
+async function daemonRefused(
+  policy: Policy,
+  destination: Destination & { readonly host: string },
+  { way, resolver }: { readonly way: Way; readonly resolver: SandboxResolver },
+): Promise<Verdict | undefined> {
+  const isDaemon = (address: string): boolean => policy.decideAddress(destination, address) === daemonAddress;
+  // The port is the daemon's, whichever address it listens on.
+  if (!isDaemon('0.0.0.0')) return undefined;
+  const known = resolver.known(destination.host);
+  if (known?.kind === 'addresses' && known.addresses.some(isDaemon)) return daemonAddress;
+  return (await isOnThisHost(way)) ? daemonAddress : undefined;
+}
+
 /** Asks the sandbox's present policy, however long the asker keeps this object. */
 function livePolicy(sandbox: Sandbox): Policy {
   return {
     decideName: (host) => sandbox.policy.decideName(host),
+    namesHost: (host, port) => sandbox.policy.namesHost(host, port),
     decideConnection: (destination) => sandbox.policy.decideConnection(destination),
     decideAddress: (destination, address) => sandbox.policy.decideAddress(destination, address),
     needsRequests: (destination) => sandbox.policy.needsRequests(destination),

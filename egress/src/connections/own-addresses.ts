@@ -45,7 +45,8 @@ export function dialledFrom(listeners: readonly Listener[]): DiallingHost {
   };
 }
 
-function isLocal(address: Address): boolean {
+/** Does a connection to it end on this machine? */
+export function isLocal(address: Address): boolean {
   return classifyAddress(address).kind === 'loopback' || own().all.has(formatAddress(address));
 }
 

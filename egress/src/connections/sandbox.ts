@@ -192,6 +192,7 @@ const refusal: Verdict = { isAllowed: false, rule: 'no_policy' };
 /** For a sandbox without rules that hold. */
 export const refuseAll: Policy = {
   decideName: () => refusal,
+  namesHost: () => false,
   decideConnection: () => refusal,
   decideAddress: () => refusal,
   needsRequests: () => false,

@@ -12,6 +12,7 @@ import type { UpstreamProxy } from '@squash/contract/upstreams';
 import type { Resolver } from '../dns/resolver.ts';
 import { egressLimits as limits } from '../limits.ts';
 import { ProxyFailed } from '../ports.ts';
+import { isLocal } from './own-addresses.ts';
 import { type Dial, dialOne, dialTargets, type Targets } from './targets.ts';
 
 export interface NamedUpstream {
@@ -64,6 +65,12 @@ export async function connectThrough(
 /** For addresses that were judged here. The proxy's own bound is that of the dial. */
 export function dialThrough(way: Way): Dial {
   return ({ address, port }, signal) => connectThrough(way, { to: address, port }, signal);
+}
+
+/** Where it can't be found out nothing is dialled either. */
+export async function isOnThisHost({ upstream, resolver }: Way): Promise<boolean> {
+  const found = await addressesOf(upstream.proxy, resolver);
+  return found.kind === 'targets' && found.addresses.some(isLocal);
 }
 
 /** Of the operator's own choice: nothing of them is judged. */

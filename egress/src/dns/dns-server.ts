@@ -24,6 +24,7 @@ import {
   udpBytesMax,
 } from './message.ts';
 import { hostName, reverseAddress } from './name.ts';
+import { refusedToProxy } from './private-names.ts';
 import { encodeRecord, type PassedType, passedType } from './records.ts';
 import type { Resolution, Resolver } from './resolver.ts';
 import { isVirtual, type VirtualAddresses } from './virtual-addresses.ts';
@@ -99,7 +100,7 @@ export class DnsServer {
     if (host === undefined) return query.labels.length === 0 ? noData : missing;
     if (isLocalhost(host)) return ownLoopback(query.type);
     if (host.endsWith('.arpa')) return this.#reverse(client, query, host);
-    const verdict = client.policy.decideName(host);
+    const verdict = decideName(client, host);
     client.recordName(host, verdict);
     if (!verdict.isAllowed) return this.#refuse(client, query, host);
     return this.#allow(client, query, host);
@@ -201,6 +202,12 @@ export class DnsServer {
     this.#log.guest(client.id).error('dns.fault', { error });
     return failed;
   }
+}
+
+function decideName({ policy, leavesNames }: DnsClient, host: string): Verdict {
+  const verdict = policy.decideName(host);
+  const isProxys = verdict.isAllowed && leavesNames && host !== hostServiceName;
+  return (isProxys ? refusedToProxy(policy, host) : undefined) ?? verdict;
 }
 
 /** ANY is answered with what there is (RFC 8482 asks for no more). */

@@ -15,6 +15,7 @@ import { FairTurns } from '@squash/base/fair-turns';
 import { hostServiceName } from '@squash/contract/destination';
 import { egressLimits as limits } from '../limits.ts';
 import { HostsFile } from './hosts-file.ts';
+import { staysHere } from './private-names.ts';
 
 export type Resolution =
   | { readonly kind: 'addresses'; readonly addresses: readonly string[]; readonly ttlS: number }
@@ -212,13 +213,6 @@ export class Resolver {
     }
     return this.#cares;
   }
-}
-
-/** Names that mean nothing, or nothing to strangers, outside of this host's own files. */
-function staysHere(host: string): boolean {
-  return (
-    host === hostServiceName || !host.includes('.') || /\.(local|localdomain|onion|invalid|alt)$/.test(host)
-  );
 }
 
 /** The value, or c-ares's code. */

@@ -31,6 +31,7 @@ export interface EgressNetworkOptions extends Omit<SupervisorOptions, 'onUp'> {
   /** The operator's own. */
   readonly presets: readonly Preset[];
   readonly upstreams: Upstreams;
+  readonly upstreamProblems: readonly Problem[];
   /** Where the daemon is going to listen; with port 0 it is not known yet. */
   readonly listen: { readonly host: string; readonly port: number | undefined };
   /** Undefined: no TLS is read (`SQUASH_PROXY_HTTPS=0`). */
@@ -157,6 +158,10 @@ export class EgressNetwork implements SandboxNetwork, AsyncDisposable {
         'the egress process does not answer: sandboxes reach nothing until it is back; log/egress.log says why';
       return [{ code: 'egress_unavailable', message }];
     }
+    return [...this.#pending(), ...this.#options.upstreamProblems];
+  }
+
+  #pending(): readonly Problem[] {
     if (this.#failed.size === 0) return [];
     const [first = ''] = this.#failed;
     const whose = this.#failed.size === 1 ? `sandbox "${first}"` : `${this.#failed.size} sandboxes`;

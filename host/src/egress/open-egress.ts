@@ -23,6 +23,7 @@ import { startEgress } from './egress-process.ts';
 import { readOperatorFile } from './operator-file.ts';
 import { OwnSecretsKeeper } from './own-secrets-keeper.ts';
 import { SecretsFileKeeper } from './secrets-keeper.ts';
+import { besideDaemon } from './beside-daemon.ts';
 import { TrustLayers } from './trust-layers.ts';
 
 export interface OpenEgressOptions {
@@ -68,6 +69,8 @@ export async function openEgress({
       remedy,
     });
   }
+  const upstreamProblems = besideDaemon(upstreams, config);
+  for (const { message } of upstreamProblems) log.warn('egress.upstream', { problem: message });
   const network = new EgressNetwork({
     client: new EgressClient(runDir),
     version: build,
@@ -79,6 +82,7 @@ export async function openEgress({
     },
     trust: config.interceptsTls ? await trustLayers(dataDir, launcher) : undefined,
     ...rules,
+    upstreamProblems,
     presets,
     listen: config.listen,
     secrets,
