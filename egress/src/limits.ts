@@ -103,6 +103,23 @@ export const egressLimits = {
   /** A name that was asked for, or connected to, this recently keeps its address when the table is full. */
   nameKeepMs: 600_000,
 
+  // Bytes that pass this process, read or not.
+  /**
+   * What one sandbox passes in a round of the event loop before it waits for the others, where there are others: about a
+   * millisecond of deciphering, searching and enciphering. Less would make one download beside an idle neighbour slower.
+   */
+  turnBytes: 262_144,
+  /**
+   * What a connection passes before it is counted, and waits where it has to: Node's own number for a read. With two hundred connections
+   * pieces are a quarter of that, and waiting after each would cost half as much again.
+   */
+  pieceBytes: 65_536,
+  /**
+   * Text that a value could go on from, from a host that may have it, waits so long for what follows, or a quarter less, whatever it is: longer
+   * than a round trip, so that a value which comes in two packets is known before its beginning goes.
+   */
+  quietMs: 1_000,
+
   // Decisions.
   /** Rows of one sandbox; the oldest go. A day of an agent at work. */
   sandboxDecisionsMax: 20_000,

@@ -278,6 +278,7 @@ export class Connection implements Reviewable {
     const { onRefused } = this.#reached;
     const served = { sandbox, destination: this.#destination, onRefused, onDialled };
     return {
+      sandbox: sandbox.id,
       dial: (signal) => dialServer(this.#services, served, signal),
       planOf: (first) => planFirst(this.#destination, this.#rules, first),
       settle: (first, plan) => {

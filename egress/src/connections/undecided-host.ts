@@ -3,6 +3,7 @@
  */
 import type { Socket } from 'node:net';
 import type { Verdict } from '@squash/policy/policy';
+import { byteTurns } from '../flow/byte-turns.ts';
 import { DialRefused } from '../ports.ts';
 import type { FirstBytes } from './first-bytes.ts';
 import type { Plan } from './plan.ts';
@@ -21,6 +22,8 @@ export type UndecidedOutcome =
 
 /** The connection, as far as it is needed here. */
 export interface UndecidedHost {
+  /** In whose turns its bytes pass. */
+  readonly sandbox: string;
   readonly dial: (signal: AbortSignal) => Promise<Socket>;
   readonly planOf: (first: FirstBytes) => Plan;
   /** From now on it is judged as this. */
@@ -35,7 +38,9 @@ export interface UndecidedHost {
 /** Resolves when both ends are closed. */
 export async function carryUndecided(socket: Socket, host: UndecidedHost): Promise<void> {
   let plan: Plan | undefined;
+  byteTurns.enter(host.sandbox);
   const end = await serveUndecided(socket, {
+    sandbox: host.sandbox,
     dial: host.dial,
     decide: (first) => {
       plan = host.planOf(first);
@@ -43,7 +48,7 @@ export async function carryUndecided(socket: Socket, host: UndecidedHost): Promi
       host.settle(first, plan);
       return 'pass';
     },
-  });
+  }).finally(() => byteTurns.leave(host.sandbox));
   if (end.kind === 'undialled') return host.end(failedDial(end.error));
   if (end.kind === 'ended' || plan === undefined) return host.end({ kind: 'passed' });
   if (end.kind === 'late' || plan.kind === 'look' || plan.kind === 'tunnel')

@@ -8,11 +8,15 @@
  * the connection is handed back, to be read from its first byte.
  */
 import type { Socket } from 'node:net';
+import { byteTurns } from '../flow/byte-turns.ts';
+import { passOn } from '../flow/pump.ts';
 import { egressLimits as limits } from '../limits.ts';
 import { looksLikeTls } from './client-hello.ts';
 import { type FirstBytes, readFirstBytes } from './first-bytes.ts';
 
 export interface UndecidedParts {
+  /** In whose turns its bytes pass. */
+  readonly sandbox: string;
   /** Resolved, judged and connected. @throws DialRefused, or an Error with `code` */
   readonly dial: (signal: AbortSignal) => Promise<Socket>;
   /** `pass`: whatever it is, it passes. `take`: it has to be read or refused in words. */
@@ -112,12 +116,11 @@ class Undecided implements Disposable {
       if (this.#dialling.signal.aborted) return void server.destroy();
       this.#server = server;
       server.on('error', () => this.#program.resetAndDestroy());
-      server.on('data', (piece: Buffer) => {
+      const pay = byteTurns.payer(this.#parts.sandbox);
+      passOn(server, this.#program, (size) => {
         this.#hasServerSpoken = true;
-        if (!this.#program.write(piece)) server.pause();
+        return pay(size);
       });
-      this.#program.on('drain', () => void server.resume());
-      server.on('end', () => this.#program.end());
       if (this.#isDecided) this.#pass(server);
       else if (this.#isDue) this.#letGo();
     } catch (error) {
@@ -151,14 +154,13 @@ class Undecided implements Disposable {
     if (this.#sent < this.#seen.length) server.write(this.#seen.subarray(this.#sent));
     this.#seen = Buffer.alloc(0);
     if (this.#hasProgramEnded) server.end();
-    else this.#program.pipe(server);
+    else passOn(this.#program, server, byteTurns.payer(this.#parts.sandbox));
   }
 
   #detach(): void {
     const program = this.#program;
     program.off('readable', this.#onReadable).off('end', this.#onProgramEnd);
-    program.off('close', this.#onClose).off('error', this.#onClose).removeAllListeners('drain');
-    program.unpipe();
+    program.off('close', this.#onClose).off('error', this.#onClose);
     // What it still says interests nobody here.
     program.on('error', () => undefined);
   }

@@ -6,12 +6,12 @@ import { PassThrough, type Readable, type Writable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
 import type { RequestSecrets } from '../secrets/request-secrets.ts';
 import type { ResponseSecrets } from '../secrets/response-secrets.ts';
-import type { ByteFilter } from '../secrets/stream-filter.ts';
+import type { ByteFilter } from '../flow/pump.ts';
 import { decoderFor, pumpDecoded, pumpWatched } from './codings.ts';
 import { tokens, valueOf, valuesOf, without } from './headers.ts';
 import { interceptLimits } from './limits.ts';
 import { type HeaderList, Unreadable } from './message.ts';
-import { type OnBytes, pump } from './pump.ts';
+import { type OnBytes, pump } from '../flow/pump.ts';
 
 export interface BodyPlan {
   readonly headers: HeaderList;

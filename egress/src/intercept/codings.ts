@@ -15,10 +15,10 @@ import {
 } from 'node:zlib';
 import { FairShare } from '@squash/base/fair-share';
 import { Failure } from '@squash/base/failure';
-import type { ByteFilter } from '../secrets/stream-filter.ts';
+import type { ByteFilter } from '../flow/pump.ts';
 import { tokens } from './headers.ts';
 import { Unreadable } from './message.ts';
-import { BrokenOff, type OnBytes, pump, type PumpOptions } from './pump.ts';
+import { BrokenOff, type OnBytes, pump, type PumpOptions } from '../flow/pump.ts';
 
 /** A body this large when read that is this many times its size on the wire is made to cost time, not to say something. */
 const bombBytesMin = 67_108_864;

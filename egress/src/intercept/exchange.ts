@@ -11,7 +11,7 @@ import type { Clock } from '@squash/base/clock';
 import { type Decision, DialRefused, type InterceptedConnection, ProxyFailed } from '../ports.ts';
 import { PlaceholderElsewhere, RequestSecrets, type SecretsRoute } from '../secrets/request-secrets.ts';
 import { ResponseSecrets } from '../secrets/response-secrets.ts';
-import { byteTurns } from './byte-turns.ts';
+import { byteTurns } from '../flow/byte-turns.ts';
 import { type BodyPlan, planAnswerBody, planRequestBody } from './bodies.ts';
 import { readableEncodings } from './codings.ts';
 import { valueOf, valuesOf, without } from './headers.ts';
@@ -28,7 +28,7 @@ import {
   Unreadable,
   UpstreamFailed,
 } from './message.ts';
-import { BrokenOff, type OnBytes } from './pump.ts';
+import { BrokenOff, type OnBytes } from '../flow/pump.ts';
 import { type Refusal, refusalPage } from './refusal-page.ts';
 
 /** What all requests of one connection share. */
@@ -301,15 +301,10 @@ export class Recorder {
 
 /** Counts what passes, and says whether the sandbox has had its turn. */
 export function count(tally: Tally, which: 'bytesUp' | 'bytesDown', sandbox: string): OnBytes {
-  let unpaid = 0;
+  const pay = byteTurns.payer(sandbox);
   return (size) => {
     tally[which] += size;
-    unpaid += size;
-    // Stopping a stream and starting it again costs as much as a small piece does.
-    if (unpaid < interceptLimits.pieceBytes) return undefined;
-    const paid = unpaid;
-    unpaid = 0;
-    return byteTurns.spend(sandbox, paid);
+    return pay(size);
   };
 }
 

@@ -13,7 +13,7 @@ import { type SecureContext, TLSSocket } from 'node:tls';
 import type { Clock } from '@squash/base/clock';
 import { FairShare } from '@squash/base/fair-share';
 import type { InterceptedConnection, Interceptor } from '../ports.ts';
-import { byteTurns } from './byte-turns.ts';
+import { byteTurns } from '../flow/byte-turns.ts';
 import type { LeafCache } from './leaf-cache.ts';
 import { type ExchangeContext, serveExchange } from './exchange.ts';
 import { Http1Front } from './front-http1.ts';

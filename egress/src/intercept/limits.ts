@@ -28,25 +28,10 @@ export const interceptLimits = {
   waitingBytesMax: 131_072,
   /** So many connections at once have that; of more, each gets Node's number, so that readers who stand still cost little. */
   fastConnectionsMax: 64,
-  /**
-   * What one sandbox passes in a round of the event loop before it waits for the others, where there are others: about a
-   * millisecond of deciphering, searching and enciphering. Less would make one download beside an idle neighbour slower.
-   */
-  turnBytes: 262_144,
-  /**
-   * What a connection passes before it is counted, and waits where it has to: Node's own number for a read. With two hundred connections
-   * pieces are a quarter of that, and waiting after each would cost half as much again.
-   */
-  pieceBytes: 65_536,
   /** What a request counts for in a turn beside its body: as long as it takes, so many bytes can be passed. */
   exchangeTurnBytes: 65_536,
   /** Connections to an HTTP/1.1 server for one HTTP/2 connection of a program. More requests wait their turn. */
   http1ConnectionsMax: 32,
-  /**
-   * Text that a value could go on from, from a host that may have it, waits so long for what follows, or a quarter less, whatever it is: longer
-   * than a round trip, so that a value which comes in two packets is known before its beginning goes.
-   */
-  quietMs: 1_000,
   /** What is still read of a refused request's body, so that the program gets to read why. */
   refusedBodyBytesMax: 1_048_576,
   /** Of all early answers (103) to one request. Browsers' hints have some hundred bytes. */

@@ -9,7 +9,7 @@ import type { InterceptedConnection } from '../ports.ts';
 import type { TrafficSecrets } from '../secrets/traffic-secrets.ts';
 import { judge } from './judgement.ts';
 import type { FrontExchange } from './message.ts';
-import { BrokenOff } from './pump.ts';
+import { BrokenOff } from '../flow/pump.ts';
 
 export class LiveExchange {
   readonly front: FrontExchange;

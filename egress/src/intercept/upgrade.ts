@@ -10,7 +10,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { PlaceholderElsewhere, RequestSecrets } from '../secrets/request-secrets.ts';
 import { ResponseSecrets, ValueInAnswer } from '../secrets/response-secrets.ts';
-import type { ByteFilter } from '../secrets/stream-filter.ts';
+import type { ByteFilter } from '../flow/pump.ts';
 import {
   count,
   type ExchangeContext,
@@ -25,7 +25,7 @@ import { fieldsOf, valueOf, without } from './headers.ts';
 import { judge } from './judgement.ts';
 import { type HeaderList, UpstreamFailed } from './message.ts';
 import type { LiveExchange } from './live-exchange.ts';
-import { pump } from './pump.ts';
+import { pump } from '../flow/pump.ts';
 import { answerOf, failureOf, openUpgrade } from './upstream-http1.ts';
 import { closeFrame, FrameError, FrameFilter } from './websocket-frames.ts';
 

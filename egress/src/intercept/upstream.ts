@@ -8,7 +8,7 @@ import { lineOf, waitInLine } from '@squash/base/in-line';
 import type { InterceptedConnection } from '../ports.ts';
 import { interceptLimits } from './limits.ts';
 import type { OutgoingRequest, Upstream, UpstreamExchange } from './message.ts';
-import { BrokenOff } from './pump.ts';
+import { BrokenOff } from '../flow/pump.ts';
 import { Http1Upstream } from './upstream-http1.ts';
 import { Http2Upstream } from './upstream-http2.ts';
 import { connectUpstream, type Protocol, type UpstreamSocket } from './upstream-socket.ts';

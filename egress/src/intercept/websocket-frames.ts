@@ -5,7 +5,7 @@
  * What a newcomer would get wrong: a placeholder may be spread over the fragments of one message, with pings in
  * between. The filter belongs to the message; what it holds back goes out with a later fragment, and frames are made anew.
  */
-import type { ByteFilter } from '../secrets/stream-filter.ts';
+import type { ByteFilter } from '../flow/pump.ts';
 import { interceptLimits } from './limits.ts';
 
 /** The other side does not speak WebSocket as agreed. */

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { AnswerFilter, chained } from './answer-filters.ts';
 import { Matcher } from './matcher.ts';
-import type { ByteFilter } from './stream-filter.ts';
+import type { ByteFilter } from '../flow/pump.ts';
 
 const value = 'sk-value-Zx81q';
 const matcher = new Matcher([{ bytes: Buffer.from(value), meaning: 'X' }]);

@@ -8,7 +8,8 @@
  * be known, the rest is made unreadable.
  */
 import type { Found, Matcher } from './matcher.ts';
-import type { ByteFilter, OnMatch } from './stream-filter.ts';
+import type { ByteFilter } from '../flow/pump.ts';
+import type { OnMatch } from './stream-filter.ts';
 
 const empty = Buffer.alloc(0);
 

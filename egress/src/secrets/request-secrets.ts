@@ -8,7 +8,8 @@
  */
 import type { SecretSurface } from '@squash/contract/secrets';
 import type { Destination } from '@squash/policy/policy';
-import { type ByteFilter, Replacer, Watcher } from './stream-filter.ts';
+import type { ByteFilter } from '../flow/pump.ts';
+import { Replacer, Watcher } from './stream-filter.ts';
 import type { TrafficSecret, TrafficSecrets } from './traffic-secrets.ts';
 import { type EscapeSyntax, UnescapedWatcher, unescapedViews } from './unescaped.ts';
 import { pathCharacters, percentEncoded } from './value-forms.ts';

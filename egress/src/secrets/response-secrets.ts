@@ -6,7 +6,8 @@
  */
 import type { Destination } from '@squash/policy/policy';
 import { AnswerFilter, chained } from './answer-filters.ts';
-import { type ByteFilter, type OnMatch, Replacer, Watcher } from './stream-filter.ts';
+import type { ByteFilter } from '../flow/pump.ts';
+import { type OnMatch, Replacer, Watcher } from './stream-filter.ts';
 import type { TrafficSecrets } from './traffic-secrets.ts';
 
 /** A value in an answer that can not be changed any more: the answer is broken off. */

@@ -5,19 +5,11 @@
  * so a server-sent event is not kept waiting for the next one. `watch` holds back nothing at all: a match that
  * is seen is refused before the piece that completes it goes on, so that never a whole one has left.
  */
+import type { ByteFilter } from '../flow/pump.ts';
 import type { Matcher } from './matcher.ts';
 
 /** What becomes of a match of `length` bytes: these stand in its place. May throw, which ends the stream. */
 export type OnMatch<T> = (meaning: T, length: number) => Uint8Array;
-
-export interface ByteFilter {
-  /** What may go on of all that came so far; it may be empty. */
-  push(piece: Buffer): Buffer;
-  /** What need not be held any longer: it came before the last `recentBytes` of the stream. */
-  settle?(recentBytes: number): Buffer;
-  /** The rest. The filter is then as new. */
-  end(): Buffer;
-}
 
 const empty = Buffer.alloc(0);
 

@@ -5,7 +5,7 @@
  * What a newcomer would get wrong: no encoder escapes a placeholder's characters by itself, so one found only here
  * was hidden on purpose. It is refused and never replaced: nobody can say what the reader makes of it.
  */
-import type { ByteFilter } from './stream-filter.ts';
+import type { ByteFilter } from '../flow/pump.ts';
 
 export type EscapeSyntax = 'percent' | 'json';
 

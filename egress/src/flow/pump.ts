@@ -4,13 +4,22 @@
  * Not `stream.pipeline`: that destroys both ends when something fails, and here the program's end still has to hear why.
  */
 import type { Readable, Writable } from 'node:stream';
-import type { ByteFilter } from '../secrets/stream-filter.ts';
-import { interceptLimits } from './limits.ts';
+import { egressLimits as limits } from '../limits.ts';
 
 const nothing = Buffer.alloc(0);
 
 /** Told the size of each piece that came. What it returns is waited for before the next one is taken. */
 export type OnBytes = (size: number) => Promise<void> | undefined;
+
+/** What passes is changed by it. */
+export interface ByteFilter {
+  /** What may go on of all that came so far; it may be empty. */
+  push(piece: Buffer): Buffer;
+  /** What need not be held any longer: it came before the last `recentBytes` of the stream. */
+  settle?(recentBytes: number): Buffer;
+  /** The rest. The filter is then as new. */
+  end(): Buffer;
+}
 
 export interface PumpOptions {
   readonly filter?: ByteFilter | undefined;
@@ -95,6 +104,14 @@ export function pump(source: Readable, sink: Writable, { filter, onBytes }: Pump
   return promise;
 }
 
+/** Ends the sink behind it. One that breaks off is told by its own `error` and `close`. */
+export function passOn(source: Readable, sink: Writable, onBytes: OnBytes): void {
+  void pump(source, sink, { onBytes }).then(
+    () => void sink.end(),
+    () => undefined,
+  );
+}
+
 /** How many of the last bytes came within `quietMs`, to a quarter of it. No timer runs where nothing waits. */
 class Aging {
   readonly #onTick: () => boolean;
@@ -113,7 +130,7 @@ class Aging {
 
   add(bytes: number): void {
     this.#came[0] = (this.#came[0] ?? 0) + bytes;
-    this.#timer ??= setTimeout(() => this.#tick(), interceptLimits.quietMs / 4);
+    this.#timer ??= setTimeout(() => this.#tick(), limits.quietMs / 4);
   }
 
   end(): void {
