@@ -90,10 +90,7 @@ export class Sandboxes {
         this.put(id, rules);
       } catch (error) {
         problems.push({ id, message: errorText(error) });
-        const sandbox = this.#sandbox(id);
-        sandbox.policy = refuseAll;
-        sandbox.review();
-        this.#known.add(id);
+        this.#refuseAll(id);
       }
     }
     return problems;
@@ -108,11 +105,20 @@ export class Sandboxes {
     }
   }
 
-  /** @returns how many connections were ended. @throws PolicyRefused; then nothing has changed */
+  #refuseAll(id: string): void {
+    const sandbox = this.#sandbox(id);
+    sandbox.policy = refuseAll;
+    sandbox.review();
+    this.#known.add(id);
+  }
+
+  /**
+   * @returns how many connections were ended
+   * @throws PolicyRefused: where the policy does not compile nothing has changed, where secrets or proxy can't be had everything is refused
+   */
   put(id: string, rules: EgressSandboxRules): number {
     const policy = this.compile(rules.policy);
-    const secrets = this.#secretsOf(id, rules);
-    const upstream = this.#upstreamOf(rules.upstream ?? null);
+    const { secrets, upstream } = this.#meansOf(id, rules);
     const sandbox = this.#sandbox(id);
     const isElsewhere = JSON.stringify(upstream) !== JSON.stringify(sandbox.upstream);
     sandbox.policy = policy;
@@ -120,6 +126,19 @@ export class Sandboxes {
     sandbox.upstream = upstream;
     this.#known.add(id);
     return isElsewhere ? sandbox.cutConnections() : sandbox.review();
+  }
+
+  #meansOf(
+    id: string,
+    rules: EgressSandboxRules,
+  ): { readonly secrets: SandboxSecrets; readonly upstream: NamedUpstream | undefined } {
+    try {
+      return { secrets: this.#secretsOf(id, rules), upstream: this.#upstreamOf(rules.upstream ?? null) };
+    } catch (error) {
+      // The rules of before may be wider than those that can't be put in force.
+      this.#refuseAll(id);
+      throw error;
+    }
   }
 
   #upstreamOf(wanted: string | null): NamedUpstream | undefined {
