@@ -232,11 +232,11 @@ export class Connection implements Reviewable {
 
   /** Nothing came from the program: it may be the server's turn. */
   #dialForGreeting(): void {
-    if (this.#relay.sandbox.upstreamTo(this.#destination) !== undefined)
-      return void (this.#openUndecided() || this.#refuseForRoom());
     const plan = planFirst(this.#destination, this.#rules, { kind: 'silent' });
     // Rules may have changed meanwhile; then what the program says is awaited as before.
     if (plan.kind !== 'tunnel') return this.#wait(limits.firstBytesMs, () => this.cut());
+    if (this.#relay.sandbox.upstreamTo(this.#destination) !== undefined)
+      return void (this.#openUndecided() || this.#refuseForRoom());
     this.#isServerFirst = true;
     void this.#tunnel(plan.verdict);
   }
