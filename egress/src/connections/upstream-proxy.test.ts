@@ -3,10 +3,13 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { after, before, test } from 'node:test';
+import { setTimeout as pass } from 'node:timers/promises';
 import { EgressUnderTest } from '../../../tests/support/egress-process.ts';
 import { queryFor, readAnswer } from '../../../tests/support/name-server.ts';
 import type { ScriptedRelay } from '../../../tests/support/scripted-relay.ts';
 import { waitFor } from '../../../tests/support/wait.ts';
+
+import { egressLimits as limits } from '../limits.ts';
 
 /** Agrees to every CONNECT, and echoes behind it. */
 async function proxyHere(heard: string[]): Promise<{ readonly port: number } & AsyncDisposable> {
@@ -33,6 +36,7 @@ let upstreams: Record<string, string>;
 let instance = 100;
 const boxes = {
   open: { policy: { allow: ['*'] }, upstream: 'here' },
+  word: { policy: { allow: ['*'] }, upstream: 'word' },
   naming: { policy: { allow: ['*', 'nas.local:8888', 'metadata.google.internal'] }, upstream: 'here' },
 };
 
@@ -90,4 +94,41 @@ test('the daemon’s port is reached by no name through a proxy on this host', a
   assert.equal(await reaches('naming', 'localtest.me', daemonPort), false);
   assert.equal(await refusalOf('naming', 'localtest.me'), 'daemon_address');
   assert.deepEqual(heard.slice(before), []);
+});
+
+test('a proxy that is called localhost is one on this host', async () => {
+  const before = heard.length;
+  assert.equal(await reaches('word', 'www.example.com', 80), true);
+  assert.equal(await reaches('word', 'localtest.me', daemonPort), false);
+  assert.deepEqual(heard.slice(before), ['www.example.com:80']);
+});
+
+test('a silent connection whose rules come to be about requests is awaited and read', async () => {
+  const to = 'www.example.com';
+  await egress.put('changing', { policy: { allow: [to] }, upstream: 'here' });
+  const relay = await egress.launcher.relay((instance += 1), 'changing');
+  const program = relay.open(await addressOf(relay, to), 7777);
+  await waitFor('it to be looked at', async () => (await egress.stats()).connections.pending === 1);
+  await egress.put('changing', { policy: { allow: [{ to, paths: ['/hello'] }] }, upstream: 'here' });
+  await pass(limits.silentMs + 250);
+  program.write(`GET /other HTTP/1.1\r\nHost: ${to}:7777\r\n\r\n`);
+  await program.read('403');
+  program.reset();
+  const rows = await egress.decisions('sandbox=changing');
+  assert.ok(!rows.some(({ rule }) => rule === 'interception_limit'));
+});
+
+test('a sandbox whose own secrets, or whose proxy, can not be had reaches nothing, also not as before', async () => {
+  const [first, second] = ['www.example.com', 'api.example.com'];
+  for (const lost of [{ ownSecrets: ['KEY'], upstream: 'here' }, { upstream: 'gone' }]) {
+    await egress.put('losing', { policy: { allow: ['*'] }, upstream: 'here' });
+    const relay = await egress.launcher.relay((instance += 1), 'losing');
+    const program = relay.open(await addressOf(relay, first), 80);
+    program.write('PING\r\n');
+    await program.read('PING');
+    await assert.rejects(egress.put('losing', { policy: { allow: [second] }, ...lost }), /policy_invalid/);
+    assert.equal(await program.closed(), 3);
+    assert.equal(await reaches('losing', second, 80), false);
+    assert.equal(await reaches('losing', first, 80), false);
+  }
 });

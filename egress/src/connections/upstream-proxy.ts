@@ -28,7 +28,7 @@ export interface ProxyTarget {
 /** The proxy with the way to it. */
 export interface Way {
   readonly upstream: NamedUpstream;
-  readonly resolver: Pick<Resolver, 'addresses'>;
+  readonly resolver: Pick<Resolver, 'operatorAddresses'>;
 }
 
 /** @throws ProxyFailed, the signal's reason */
@@ -77,7 +77,7 @@ export async function isOnThisHost({ upstream, resolver }: Way): Promise<boolean
 async function addressesOf({ host }: UpstreamProxy, resolver: Way['resolver']): Promise<Targets> {
   const literal = parseAddress(host);
   if (literal !== undefined) return { kind: 'targets', addresses: [literal] };
-  const found = await resolver.addresses(host, undefined);
+  const found = await resolver.operatorAddresses(host);
   if (found.kind !== 'addresses') {
     return { kind: 'unresolved', code: found.kind === 'failed' ? found.code : 'ENOTFOUND' };
   }

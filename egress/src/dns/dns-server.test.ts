@@ -144,6 +144,16 @@ test('nothing is asked for where a proxy looks names up, addresses neither', asy
   assert.deepEqual(place.names.asked, []);
 });
 
+test('a name of one label is asked for where the operator wrote it, and for no sandbox', async () => {
+  await using place = new Place(await NameServer.listen());
+  place.names.zone.set('proxy', [addressRecord('192.0.2.1', 30)]);
+  const found = await place.resolver.operatorAddresses('proxy');
+  assert.deepEqual(found.kind === 'addresses' && found.addresses, ['192.0.2.1']);
+  const local = await place.resolver.operatorAddresses('localhost');
+  assert.deepEqual(local.kind === 'addresses' && local.addresses, ['127.0.0.1', '::1']);
+  assert.equal((await place.ask(place.client({ allow: ['*'] }), 'proxy', recordTypes.A)).code, 3);
+});
+
 test('an answer is asked for again when its time is over, and equal questions at once are one', async () => {
   await using place = new Place(await NameServer.listen());
   place.names.zone.set('example.com', [addressRecord('192.0.2.1', 30)]);

@@ -14,7 +14,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { FairTurns } from '@squash/base/fair-turns';
 import { hostServiceName } from '@squash/contract/destination';
 import { egressLimits as limits } from '../limits.ts';
-import { HostsFile } from './hosts-file.ts';
+import { HostsFile, isLocalhost } from './hosts-file.ts';
 import { staysHere } from './private-names.ts';
 
 export type Resolution =
@@ -96,6 +96,14 @@ export class Resolver {
     const known = this.known(host);
     if (known !== undefined) return Promise.resolve(known);
     return this.#inTurn(`${host}/A`, who, () => this.#askAddresses(host)) as Promise<Resolution>;
+  }
+
+  /** Of a name that the operator wrote, which may mean something in his network only. Never rejects. */
+  operatorAddresses(host: string): Promise<Resolution> {
+    if (isLocalhost(host)) return Promise.resolve(hostItself);
+    const known = this.known(host);
+    if (known !== undefined && (known.kind !== 'missing' || !staysHere(host))) return Promise.resolve(known);
+    return this.#inTurn(`${host}/A`, undefined, () => this.#askAddresses(host)) as Promise<Resolution>;
   }
 
   /** `type` is one that c-ares knows: MX, TXT, SRV … In the turn of `who`. Never rejects. */
