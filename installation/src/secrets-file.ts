@@ -1,16 +1,12 @@
 /**
  * `secrets.json`: read, checked, changed. The daemon writes it for its API, the egress process only reads, an operator
  * edits it with whatever he likes.
- *
- * What a newcomer would get wrong: the file's mode is a part of its validity. A file that others can read has already
- * given its values away, one that others can write is not the operator's word; both are refused like a syntax error.
  */
-import { constants } from 'node:fs';
-import { closeSync, fstatSync, openSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { issueSentence, placeOf } from '@squash/contract/issue-sentence';
 import { type SecretsFile, secretsFileSchema } from '@squash/contract/secrets';
 import { writeFileAtomic } from '@squash/base/atomic-file';
+import { parsePrivateJson, readPrivateFile } from './private-file.ts';
 
 /** 256 secrets of the longest kind are 3 MB. */
 const bytesMax = 8_388_608;
@@ -41,30 +37,9 @@ const noSecrets: SecretsFile = { secrets: {} };
 
 /** A file that is not there holds no secrets. @throws SecretsFileError */
 export function readSecretsFile(path: string): ReadSecrets {
-  let descriptor: number;
-  try {
-    // Not blocking: a pipe of that name must not hold up everything.
-    descriptor = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
-    if (code === 'ENOENT') return { file: noSecrets, mark: 'absent' };
-    throw new SecretsFileError(path, `can not be read: ${code ?? 'unknown error'}`);
-  }
-  try {
-    // Before the reading: what is written meanwhile gives another mark, and is read again.
-    const found = fstatSync(descriptor, { bigint: true });
-    if (!found.isFile()) throw new SecretsFileError(path, 'is not a regular file');
-    if (Number(found.uid) !== process.geteuid?.()) {
-      throw new SecretsFileError(path, 'belongs to another user than the one Squash runs as');
-    }
-    if ((found.mode & 0o077n) !== 0n) {
-      throw new SecretsFileError(path, 'can be read or written by others: chmod 600 it');
-    }
-    if (found.size > bytesMax) throw new SecretsFileError(path, `is larger than ${bytesMax} bytes`);
-    return { file: parseSecrets(path, readFileSync(descriptor, 'utf8')), mark: markOf(found) };
-  } finally {
-    closeSync(descriptor);
-  }
+  const read = readPrivateFile(path, bytesMax, (problem) => new SecretsFileError(path, problem));
+  if (read === undefined) return { file: noSecrets, mark: 'absent' };
+  return { file: parseSecrets(path, read.text), mark: markOf(read.found) };
 }
 
 /** Changes with every write of the file and every file put in its place. */
@@ -86,13 +61,7 @@ export async function writeSecretsFile(path: string, file: SecretsFile): Promise
 }
 
 function parseSecrets(path: string, text: string): SecretsFile {
-  let json: unknown;
-  try {
-    json = JSON.parse(text);
-  } catch {
-    // JSON.parse quotes what it stumbled over, which may be a value.
-    throw new SecretsFileError(path, 'is not JSON');
-  }
+  const json = parsePrivateJson(text, (problem) => new SecretsFileError(path, problem));
   const parsed = secretsFileSchema.safeParse(json, { error: issueSentence });
   if (parsed.success) return parsed.data;
   const [issue] = parsed.error.issues;
