@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import {
   chmodSync,
+  mkdirSync,
   mkdtempSync,
   readFileSync,
   rmSync,
@@ -176,4 +177,30 @@ test('what is written is what is read, and what could not be read is not written
   const before = readFileSync(directory.file, 'utf8');
   await assert.rejects(writeSecretsFile(directory.file, key('short')), SecretsFileError);
   assert.equal(readFileSync(directory.file, 'utf8'), before);
+});
+
+test('tables of sandboxes with secrets of their own are made once each, however many there are', async () => {
+  using directory = new Directory();
+  directory.write(key('sk-ant-real-key-here'));
+  mkdirSync(join(directory.path, 'secrets'));
+  const store = directory.store();
+  const views = [];
+  for (let at = 0; at < 300; at += 1) {
+    const sandbox = `box-${at}`;
+    const secret = { placeholder: `placeholder-${at}`, value: `value-${at}-0`, allowed_hosts: ['own.test'] };
+    await writeSecretsFile(join(directory.path, 'secrets', `${sandbox}.json`), { secrets: { OWN: secret } });
+    views.push(store.subset('all', { sandbox, names: ['OWN'] }));
+  }
+  const shared = store.subset('all');
+  const sharedTables = shared.traffic;
+  const tables = views.map(({ traffic }) => traffic);
+  assert.ok(views.every(({ traffic }, at) => traffic === tables[at]));
+  assert.equal(shared.traffic, sharedTables);
+  directory.write({ secrets: {} });
+  for (const view of views)
+    assert.deepEqual(
+      view.traffic.secrets.map(({ name }) => name),
+      ['OWN'],
+    );
+  assert.equal(shared.isEmpty, true);
 });

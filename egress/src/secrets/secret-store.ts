@@ -28,12 +28,11 @@ export class FileSecretStore implements SecretStore {
   readonly #listeners: (() => void)[] = [];
   /** What the file was when it was last read, good or not. */
   #mark: string | undefined;
+  /** Another list with each reading. */
   #secrets: readonly TrafficSecret[] = [];
   #problem: string | undefined;
-  /** By subset, of the present secrets. */
+  /** By subset, of the present secrets; those with secrets of a sandbox's own keep theirs. */
   readonly #compiled = new Map<string, TrafficSecrets>();
-  /** Subsets with secrets of a sandbox's own so far: their numbers are keys of `#compiled`. */
-  #ownSubsets = 0;
   #watcher: FSWatcher | undefined;
   #looking: NodeJS.Timeout | undefined;
   #isOpen = true;
@@ -60,11 +59,7 @@ export class FileSecretStore implements SecretStore {
   /** Names that do not exist (yet) are no error, unless they are the sandbox's own. @throws SecretsFileError */
   subset(names: 'all' | readonly string[], own: OwnNames = nobodysOwn): SandboxSecrets {
     const mine = this.#readOwn(own);
-    const words = names === 'all' ? '*' : names.join('\n');
-    // What is its own is read anew each time, and made into tables anew.
-    if (mine.length > 0) this.#ownSubsets += 1;
-    const key = mine.length === 0 ? words : `${words} ${this.#ownSubsets}`;
-    const traffic = (): TrafficSecrets => this.#trafficOf(key, names, mine);
+    const traffic = mine.length === 0 ? () => this.#sharedTraffic(names) : this.#ownTraffic(names, mine);
     return {
       get isEmpty() {
         return traffic().isEmpty;
@@ -95,17 +90,36 @@ export class FileSecretStore implements SecretStore {
     });
   }
 
-  #trafficOf(key: string, names: 'all' | readonly string[], own: readonly TrafficSecret[]): TrafficSecrets {
+  #sharedTraffic(names: 'all' | readonly string[]): TrafficSecrets {
     this.#refresh();
+    const key = names === 'all' ? '*' : names.join('\n');
     let found = this.#compiled.get(key);
     if (found === undefined) {
-      const isShared = ({ name }: TrafficSecret): boolean =>
-        (names === 'all' || names.includes(name)) && own.every((each) => each.name !== name);
-      found = new TrafficSecrets([...own, ...this.#secrets.filter(isShared)]);
+      found = this.#make(names, []);
       if (this.#compiled.size >= subsetsMax) this.#compiled.clear();
       this.#compiled.set(key, found);
     }
     return found;
+  }
+
+  /** Kept by the view alone, so that values go with their sandbox, and many such sandboxes push out nobody's. */
+  #ownTraffic(names: 'all' | readonly string[], own: readonly TrafficSecret[]): () => TrafficSecrets {
+    let madeOf: readonly TrafficSecret[] | undefined;
+    let made = new TrafficSecrets(own);
+    return () => {
+      this.#refresh();
+      if (madeOf !== this.#secrets) {
+        made = this.#make(names, own);
+        madeOf = this.#secrets;
+      }
+      return made;
+    };
+  }
+
+  #make(names: 'all' | readonly string[], own: readonly TrafficSecret[]): TrafficSecrets {
+    const isShared = ({ name }: TrafficSecret): boolean =>
+      (names === 'all' || names.includes(name)) && own.every((each) => each.name !== name);
+    return new TrafficSecrets([...own, ...this.#secrets.filter(isShared)]);
   }
 
   #refresh(): void {
