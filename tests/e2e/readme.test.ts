@@ -50,7 +50,9 @@ interface ShellTool {
 async function useTool(folder: string, port: number): Promise<void> {
   const [source, ...more] = blocksOf('js');
   assert.ok(source !== undefined && more.length === 0);
-  const file = join(folder, 'shell-tool.mjs');
+  // Under the name that the README gives it: an older Node takes it for a module by that alone.
+  const [, name] = /^\/\/ (\S+\.mjs):/.exec(source) ?? [];
+  const file = join(folder, name ?? assert.fail('a module is named .mjs'));
   await writeFile(file, source.replace(':8080', `:${port}`));
   const { open, tool, call } = (await import(pathToFileURL(file).href)) as ShellTool;
   assert.equal((await open('talk')).state, 'ready');
