@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import type { z } from 'zod';
 import { issueSentence } from './issue-sentence.ts';
 import { policySchema } from './policy.ts';
-import { secretChangeSchema } from './secrets.ts';
+import { ownSecretsSchema, secretChangeSchema } from './secrets.ts';
 
 function sentence(schema: z.ZodType, value: unknown): string {
   const parsed = schema.safeParse(value, { error: issueSentence });
@@ -30,6 +30,11 @@ test('issueSentence names the place and what may stand there', () => {
     [policySchema, { dns: 'nope' }, 'dns must be "refuse" or "nxdomain"'],
     [policySchema, { allow: ['a.example', { ports: [1] }] }, allowOne],
     [policySchema, { allow: ['a.example', { to: 'a', method: [] }] }, 'allow[1]: "method" is unknown'],
+    [
+      ownSecretsSchema,
+      { '1bad-name': { value: 'a-value-0', allowed_hosts: ['a.example'] } },
+      '1bad-name: a secret’s name is that of an environment variable: letters, digits and "_", 64 at most, no digit first',
+    ],
     [policySchema, 5, 'the request must be an object'],
   ];
   for (const [schema, value, wanted] of table)

@@ -23,10 +23,12 @@ export function issueSentence(issue: Issue): string | undefined {
       return `${place} must ${amount(issue.origin, 'at least', issue.minimum)}`;
     case 'too_big':
       return `${place} must ${amount(issue.origin, 'at most', issue.maximum)}`;
+    case 'invalid_key':
+      // The key's own schema has said it.
+      return `${place}: ${issue.issues[0]?.message ?? 'is no name that can stand here'}`;
     case 'custom':
     case 'invalid_element':
     case 'invalid_format':
-    case 'invalid_key':
     case 'invalid_union':
     case 'not_multiple_of':
       return undefined;

@@ -31,7 +31,8 @@ export const secretLimits = {
 
 /** The name is the environment variable that holds the placeholder inside. */
 export const secretNameSchema = z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,63}$/, {
-  error: 'a secret’s name is that of an environment variable: letters, digits and "_", 64 at most',
+  error:
+    'a secret’s name is that of an environment variable: letters, digits and "_", 64 at most, no digit first',
 });
 
 const placeholderSchema = z
