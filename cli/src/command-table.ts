@@ -38,7 +38,7 @@ const createFlags: readonly FlagSpec[] = [
     kind: 'secret',
     repeats: true,
     summary:
-      'secret it may use (default all), or none; one of its own, read from env, env:VARIABLE, file:PATH or -',
+      'secret it may use (default all), or none; one of its own, read from env, env:VARIABLE, file:PATH or -, for HOST[,HOST…]',
   },
   { name: 'upstream', value: 'NAME', summary: 'proxy of egress-upstreams.json that it goes out through' },
 ];

@@ -11,6 +11,12 @@ interface OwnSecret {
 }
 
 export function readOwnSecrets(words: readonly string[]): Readonly<Record<string, OwnSecret>> {
+  const fromInput = words.filter((word) => /^[^=]+=-@/.test(word)).map((word) => word.split('=', 1)[0]);
+  if (fromInput.length > 1) {
+    throw usageFailure(
+      `standard input is one secret's value: ${fromInput.join(' and ')} can't both be read from it`,
+    );
+  }
   return Object.fromEntries(
     words.map((word) => {
       const [, name = '', source = '', hosts = ''] =
@@ -24,6 +30,11 @@ export function readOwnSecrets(words: readonly string[]): Readonly<Record<string
 
 function badWord(word: string): never {
   const [name = ''] = word.split('=', 1);
+  if (/^[^=]+=(?:-|env|(?:env|file):[^@]*)@?$/.test(word)) {
+    throw usageFailure(
+      `--secret ${name}=… names no host: behind the source stands "@HOST", several with commas between them`,
+    );
+  }
   throw usageFailure(
     `--secret ${name}=… takes "env@HOST", "env:VARIABLE@HOST", "file:PATH@HOST" or "-@HOST" (standard input): a value is never a word of the command`,
   );

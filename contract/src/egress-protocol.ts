@@ -116,7 +116,7 @@ export const egressDecisionSchema = z.object({
   bytes_up: z.int().nullable(),
   bytes_down: z.int().nullable(),
   duration_ms: z.number().nullable(),
-  /** Names of secrets that were put in. */
+  /** Names of secrets that were put in, and of the one whose placeholder was blocked. */
   secrets: z.array(z.string()),
   /** Equal rows that came at once are one row: how many they were. */
   count: z.int(),

@@ -32,12 +32,16 @@ export const sandboxPolicySchema = z.strictObject({
     .describe('what no sandbox’s policy can exceed; null where there is none'),
   secrets: secretSubsetSchema.describe('names of the secrets of the installation it may use, or `all`'),
   own_secrets: z.array(z.string()).describe('names of secrets of its own'),
+  own_secret_hosts: z
+    .record(z.string(), z.array(z.string()))
+    .describe('the hosts that may have them, by name; empty where their file can not be used'),
   upstream: z.string().nullable().describe('name of the proxy that it goes out through; null: none'),
   in_force: z
     .boolean()
     .describe(
-      'false while the egress process does not answer: then nothing is reached, and this holds when it returns',
+      'false while the egress process does not answer or can not use this: then nothing is reached, and this holds when that is mended',
     ),
+  pending: z.string().nullable().describe('why it is not in force, and what mends that; null: it is'),
 });
 export type SandboxPolicy = z.infer<typeof sandboxPolicySchema>;
 
@@ -169,7 +173,9 @@ export const egressDecisionInfoSchema = z.strictObject({
   bytes_up: z.int().nullable(),
   bytes_down: z.int().nullable(),
   duration_ms: z.number().nullable(),
-  secrets: z.array(z.string()).describe('names of secrets that were put in'),
+  secrets: z
+    .array(z.string())
+    .describe('names of secrets that were put in, and of the one whose placeholder was blocked'),
   count: z.int().describe('equal ones that came at once'),
 });
 export type EgressDecisionInfo = z.infer<typeof egressDecisionInfoSchema>;

@@ -33,12 +33,15 @@ export function ownSecretsPath(dataDir: string, sandbox: string): string {
 /** Relative to the data directory. */
 export const ownSecretsFolder = 'secrets';
 
+/** The mark of a file that is not there. */
+export const absentMark = 'absent';
+
 const noSecrets: SecretsFile = { secrets: {} };
 
 /** A file that is not there holds no secrets. @throws SecretsFileError */
 export function readSecretsFile(path: string): ReadSecrets {
   const read = readPrivateFile(path, bytesMax, (problem) => new SecretsFileError(path, problem));
-  if (read === undefined) return { file: noSecrets, mark: 'absent' };
+  if (read === undefined) return { file: noSecrets, mark: absentMark };
   return { file: parseSecrets(path, read.text), mark: markOf(read.found) };
 }
 

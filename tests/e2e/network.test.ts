@@ -133,8 +133,10 @@ describe('a sandbox’s network', () => {
       ceiling: null,
       secrets: 'all',
       own_secrets: [],
+      own_secret_hosts: {},
       upstream: null,
       in_force: true,
+      pending: null,
     });
   });
 

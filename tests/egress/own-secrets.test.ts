@@ -4,10 +4,11 @@
  */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { readdir, rm, stat, writeFile } from 'node:fs/promises';
+import { readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
+import type { SandboxPolicy } from '@squash/contract/egress';
 import { squash } from '../support/cli.ts';
 import { processesOf } from '../support/leaks.ts';
 import { waitFor } from '../support/wait.ts';
@@ -56,6 +57,10 @@ async function filesWith(texts: readonly string[]): Promise<readonly string[]> {
     .sort();
 }
 
+async function policyOf(id: string): Promise<SandboxPolicy> {
+  return (await world().daemon.call('GET', `/v1/sandboxes/${id}/policy`)) as SandboxPolicy;
+}
+
 async function replaceEgress(): Promise<void> {
   const egress = processesOf(world().daemon.dataDir).find(({ command }) =>
     command.includes('egress/src/main.ts'),
@@ -101,8 +106,11 @@ test('a placeholder of another sandbox, or of the secret it took the place of, m
 
 test('a value is in no answer, log, database or file but its own', { skip: needsRoot }, async () => {
   const { daemon } = world();
-  const shown = (await daemon.call('GET', '/v1/sandboxes/one/policy')) as { readonly own_secrets: unknown };
+  const shown = await policyOf('one');
   assert.deepEqual(shown.own_secrets, ['OPENAI_API_KEY']);
+  assert.deepEqual(shown.own_secret_hosts, { OPENAI_API_KEY: [host] });
+  const { stdout } = await squash(daemon, ['policy', 'show', 'one']);
+  assert.match(String(stdout), /^own secrets: OPENAI_API_KEY \(secret\.allowed\.test\)$/m);
   const answers = [
     '/cgi-bin/api/sandboxes',
     '/cgi-bin/api/sandboxes/one',
@@ -154,6 +162,7 @@ test('a sandbox whose file is gone reaches nothing, rather than sending the inst
   const { daemon } = world();
   const own = { OPENAI_API_KEY: { value: 'value-that-is-lost', allowed_hosts: [host] } };
   await world().create('lost', { ...allow, own_secrets: own });
+  const kept = await readFile(join(daemon.dataDir, 'secrets/lost.json'), 'utf8');
   await daemon.kill();
   await rm(join(daemon.dataDir, 'secrets/lost.json'));
   await daemon.start();
@@ -161,7 +170,18 @@ test('a sandbox whose file is gone reaches nothing, rather than sending the inst
   const mark = await world().mark();
   assert.match(await world().output('lost', call('$OPENAI_API_KEY')), /no_policy/);
   assert.deepEqual(await told(mark), []);
-  assert.match(daemon.output, /lost\.json/);
+  const reason = /lost\.json\\?" is missing: put it back, or remove the sandbox/;
+  assert.match(daemon.output, reason);
+  assert.match((await squash(daemon, ['policy', 'show', 'lost'])).stderr, reason);
+  const { problems } = await daemon.call('GET', '/cgi-bin/health');
+  assert.match(problems[0].message, reason);
+  await writeFile(join(daemon.dataDir, 'secrets/lost.json'), kept, { mode: 0o600 });
+  await run('chown', [
+    '--reference',
+    join(daemon.dataDir, 'squash.db'),
+    join(daemon.dataDir, 'secrets/lost.json'),
+  ]);
+  await waitFor('the rules to be in force', async () => (await policyOf('lost')).in_force);
 });
 
 test('a value that can not be used is refused without being said', { skip: needsRoot }, async () => {
@@ -205,14 +225,23 @@ test('the command line reads a value from a variable, a file or its input, and n
     assert.deepEqual(await told(mark), [`Bearer ${value}`], id);
     await daemon.call('DELETE', `/cgi-bin/api/sandboxes/${id}`);
   }
-  for (const wrong of [
-    `KEY=${value}@${host}`,
-    `KEY=${value}`,
-    'KEY=env:MY_KEY',
-    `KEY=env:NOT_THERE@${host}`,
-  ]) {
+  for (const [wrong, why] of [
+    [`KEY=${value}@${host}`, /takes "env@HOST"/],
+    [`KEY=${value}`, /takes "env@HOST"/],
+    ['KEY=env:MY_KEY', /KEY=… names no host/],
+    ['KEY=env', /KEY=… names no host/],
+    [`KEY=file:${file}`, /KEY=… names no host/],
+    ['KEY=-', /KEY=… names no host/],
+    [`KEY=env:NOT_THERE@${host}`, /NOT_THERE for secret KEY is not set/],
+  ] as const) {
     const { code, stderr } = await create('by-word', wrong);
     assert.equal(code, 2, stderr);
+    assert.match(stderr, why);
     assert.ok(!stderr.includes(value), stderr);
   }
+  const both = [`KEY=-@${host}`, `OTHER=-@${host}`].flatMap((word) => ['--secret', word]);
+  const { code, stderr } = await squash(daemon, ['create', 'twice', ...both], { input: value });
+  assert.deepEqual([code, /KEY and OTHER can't both be read from it/.test(stderr)], [2, true], stderr);
+  const named = await create('by-bad-name', `1bad=file:${file}@${host}`);
+  assert.match(named.stderr, /a secret’s name is that of an environment variable/);
 });

@@ -138,6 +138,11 @@ export function thinEngine(parts: EngineParts = {}): Engine {
       takeIn: unused,
       ...parts.snapshots,
     },
-    network: { rules: unused, setPolicy: () => Promise.resolve(), ...parts.network },
+    network: {
+      rules: unused,
+      ownSecretHosts: unused,
+      setPolicy: () => Promise.resolve(),
+      ...parts.network,
+    },
   };
 }

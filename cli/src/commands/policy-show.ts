@@ -6,7 +6,7 @@ import { exitCodes } from '../failure.ts';
 import { printJson, printLine, printNote, visible } from '../output/print.ts';
 
 type Policy = SandboxPolicy['policy'];
-type Later = 'own_secrets' | 'upstream';
+type Later = 'own_secrets' | 'upstream' | 'own_secret_hosts' | 'pending';
 /** What a daemon of an earlier version does not know it leaves out. */
 type Shown = Omit<SandboxPolicy, Later> & Partial<Pick<SandboxPolicy, Later>>;
 
@@ -34,18 +34,24 @@ export function printPolicy({
   secrets,
   own_secrets: own = [],
   upstream = null,
-  in_force: isInForce,
+  own_secret_hosts: ownHosts = {},
+  pending = null,
 }: Shown): void {
   printRules('', policy);
   if (ceiling !== null) printRules('ceiling ', ceiling);
   printLine(`secrets: ${secrets === 'all' ? 'all' : secrets.map(visible).join(', ') || 'none'}`);
-  if (own.length > 0) printLine(`own secrets: ${own.map(visible).join(', ')}`);
+  if (own.length > 0)
+    printLine(`own secrets: ${own.map((name) => ownText(name, ownHosts[name])).join(', ')}`);
   if (upstream !== null) printLine(`goes out through: ${visible(upstream)}`);
-  if (!isInForce) {
+  if (pending !== null) {
     printNote(
-      'squash: this does not hold yet: the egress process does not answer. It holds as soon as that is back; until then nothing new is reached',
+      `squash: this does not hold yet, and nothing new is reached until it does: ${visible(pending)}`,
     );
   }
+}
+
+function ownText(name: string, hosts: readonly string[] = []): string {
+  return visible(hosts.length === 0 ? name : `${name} (${hosts.join(' ')})`);
 }
 
 function printRules(prefix: string, { allow, deny, dns }: Policy): void {

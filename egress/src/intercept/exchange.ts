@@ -84,6 +84,7 @@ export async function settleFailure(
     return refuse(front, refusal);
   }
   if (error instanceof PlaceholderElsewhere) {
+    recorder.tally.secrets = new Set([...recorder.tally.secrets, error.secret]);
     recorder.record('blocked', error.rule);
     return refuse(front, placeholderRefusal(error));
   }
@@ -115,7 +116,7 @@ function placeholderRefusal(error: PlaceholderElsewhere): Refusal {
 
 const advices: Readonly<Record<PlaceholderElsewhere['rule'], string>> = {
   placeholder_elsewhere:
-    'Only its allowed_hosts may have a secret, and its placeholder. The operator can see them with "squash secret ls".',
+    'Only its allowed_hosts may have a secret, and its placeholder. The operator sees them with "squash secret ls", those of a sandbox’s own secrets with "squash policy show ID".',
   placeholder_without_tls:
     'Use https. Where the server has no TLS, the operator writes the secret’s host with its port, such as "api.example.com:80".',
 };

@@ -144,8 +144,11 @@ test('a placeholder for a host that may not have it is answered with a 403 that 
     assert.match(answer, /403$/);
   }
   assert.equal(to.dialled.length, 0);
-  const { verdict, rule } = await to.decision(0);
-  assert.deepEqual({ verdict, rule }, { verdict: 'blocked', rule: 'placeholder_elsewhere' });
+  const { verdict, rule, secrets } = await to.decision(0);
+  assert.deepEqual(
+    { verdict, rule, secrets },
+    { verdict: 'blocked', rule: 'placeholder_elsewhere', secrets: ['KEY'] },
+  );
 });
 
 test('a placeholder in a body for a host that may not have it breaks the request off, over both versions, also compressed', async () => {

@@ -17,6 +17,8 @@ import { pathCharacters, percentEncoded } from './value-forms.ts';
 /** A placeholder on its way to a host that may not have its secret. Nothing of the request has to be sent. */
 export class PlaceholderElsewhere extends Error {
   readonly rule: 'placeholder_elsewhere' | 'placeholder_without_tls';
+  /** Its name. */
+  readonly secret: string;
 
   /** @param where for people: `the request's body` */
   constructor(secret: string, where: string, rule: PlaceholderElsewhere['rule'] = 'placeholder_elsewhere') {
@@ -27,6 +29,7 @@ export class PlaceholderElsewhere extends Error {
     super(`the placeholder of the secret ${JSON.stringify(secret)} stands in ${where}, and ${why}`);
     this.name = 'PlaceholderElsewhere';
     this.rule = rule;
+    this.secret = secret;
   }
 }
 

@@ -12,7 +12,13 @@ import { dirname } from 'node:path';
 import type { Log } from '@squash/base/log';
 import type { Destination } from '@squash/policy/policy';
 import type { OwnNames, SandboxSecrets, SecretStore } from '../ports.ts';
-import { markOf, ownSecretsPath, readSecretsFile, SecretsFileError } from '@squash/installation/secrets-file';
+import {
+  absentMark,
+  markOf,
+  ownSecretsPath,
+  readSecretsFile,
+  SecretsFileError,
+} from '@squash/installation/secrets-file';
 import { TrafficSecret, TrafficSecrets } from './traffic-secrets.ts';
 
 /** Where nothing can be watched, a file that does not exist above all, it is looked for: one `stat` each time. */
@@ -82,7 +88,11 @@ export class FileSecretStore implements SecretStore {
   #readOwn({ sandbox, names }: OwnNames): readonly TrafficSecret[] {
     if (names.length === 0) return [];
     const path = ownSecretsPath(dirname(this.#path), sandbox);
-    const { secrets } = readSecretsFile(path).file;
+    const { file, mark } = readSecretsFile(path);
+    if (mark === absentMark) {
+      throw new SecretsFileError(path, 'is missing: put it back, or remove the sandbox');
+    }
+    const { secrets } = file;
     return names.map((name) => {
       const secret = secrets[name];
       if (secret === undefined) throw new SecretsFileError(path, `has no secret ${JSON.stringify(name)}`);
@@ -171,7 +181,7 @@ export class FileSecretStore implements SecretStore {
   #markNow(): string {
     try {
       const found = statSync(this.#path, { bigint: true, throwIfNoEntry: false });
-      return found === undefined ? 'absent' : markOf(found);
+      return found === undefined ? absentMark : markOf(found);
     } catch (error) {
       // The directory can't be entered: reading will say so.
       return `unreadable ${(error as NodeJS.ErrnoException).code}`;

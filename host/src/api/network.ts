@@ -50,15 +50,17 @@ export function networkHandlers(engine: Engine, parts: NetworkParts): HandlersOf
 }
 
 function shown(engine: Engine, id: SandboxId, { ceiling, upstreams }: EgressRules): SandboxPolicy {
-  const { policy, secrets, ownSecrets, upstream, isInForce } = engine.network.rules(id);
+  const { policy, secrets, ownSecrets, upstream, pending } = engine.network.rules(id);
   // Plain copies: the schema's types are those of JSON.
   return structuredClone({
     policy,
     ceiling: ceiling ?? null,
     secrets,
     own_secrets: ownSecrets,
+    own_secret_hosts: engine.network.ownSecretHosts(id),
     upstream: upstreamOf(upstream, upstreams) ?? null,
-    in_force: isInForce,
+    in_force: pending === undefined,
+    pending: pending ?? null,
   }) as SandboxPolicy;
 }
 

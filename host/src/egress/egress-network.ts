@@ -20,6 +20,7 @@ import { SharedLock } from '../sandbox/mailbox.ts';
 import type { NetworkRules, SandboxNetwork } from '../sandbox/network.ts';
 import type { EgressClient } from './egress-client.ts';
 import type { SecretsFileKeeper } from './secrets-keeper.ts';
+import { ownSecretHosts } from './own-secret-hosts.ts';
 import type { OwnSecretsKeeper } from './own-secrets-keeper.ts';
 import { EgressSupervisor, type SupervisorOptions } from './supervisor.ts';
 import { trustEnvironment } from './trust-environment.ts';
@@ -38,6 +39,7 @@ export interface EgressNetworkOptions extends Omit<SupervisorOptions, 'onUp'> {
   readonly trust: TrustLayers | undefined;
   readonly secrets: SecretsFileKeeper;
   readonly ownSecrets: OwnSecretsKeeper;
+  readonly dataDir: string;
   readonly log: Log;
 }
 
@@ -46,8 +48,8 @@ export class EgressNetwork implements SandboxNetwork, AsyncDisposable {
   readonly #lock = new SharedLock();
   /** By sandbox: a message on its way, and whether what it carries is old by now. */
   readonly #sending = new Map<SandboxId, { done: Promise<void>; isStale: boolean }>();
-  /** Whose rules the egress process did not take. */
-  readonly #failed = new Set<SandboxId>();
+  /** Whose rules the egress process did not take, and why. */
+  readonly #failed = new Map<SandboxId, string>();
   #rulesOf: () => ReadonlyMap<SandboxId, NetworkRules> = () => new Map();
   readonly #stopping = new AbortController();
   #isApplyingAgain = false;
@@ -125,7 +127,7 @@ export class EgressNetwork implements SandboxNetwork, AsyncDisposable {
         if (!this.#failed.has(id)) {
           this.#options.log.error('egress.apply', { sandbox: id, error: errorText(error) });
         }
-        this.#failed.add(id);
+        this.#failed.set(id, errorText(error));
         this.#applyAgain();
       }
     });
@@ -148,8 +150,13 @@ export class EgressNetwork implements SandboxNetwork, AsyncDisposable {
     });
   }
 
-  isInForce(id: SandboxId): boolean {
-    return this.#supervisor?.isUp === true && !this.#failed.has(id);
+  pending(id: SandboxId): string | undefined {
+    if (this.#supervisor?.isUp === true) return this.#failed.get(id);
+    return 'the egress process does not answer; it holds as soon as that is back';
+  }
+
+  ownSecretHosts(id: SandboxId): Readonly<Record<string, readonly string[]>> {
+    return ownSecretHosts(this.#options.dataDir, id);
   }
 
   problems(): readonly Problem[] {
@@ -162,10 +169,13 @@ export class EgressNetwork implements SandboxNetwork, AsyncDisposable {
   }
 
   #pending(): readonly Problem[] {
-    if (this.#failed.size === 0) return [];
-    const [first = ''] = this.#failed;
-    const whose = this.#failed.size === 1 ? `sandbox "${first}"` : `${this.#failed.size} sandboxes`;
-    return [{ code: 'policy_pending', message: `the rules of ${whose} are not in force yet` }];
+    const [first] = this.#failed;
+    if (first === undefined) return [];
+    const [id, why] = first;
+    const others = this.#failed.size - 1;
+    const more = others === 0 ? '' : `, and those of ${others} more`;
+    const message = `the rules of sandbox "${id}" are not in force, so it reaches nothing${more}: ${why}`;
+    return [{ code: 'policy_pending', message }];
   }
 
   keepSecrets(id: SandboxId, secrets: OwnSecrets): Promise<void> {
@@ -198,7 +208,7 @@ export class EgressNetwork implements SandboxNetwork, AsyncDisposable {
     void (async () => {
       while (this.#failed.size > 0 && !this.#stopping.signal.aborted) {
         await pause(limits.egressApplyAgainMs, this.#stopping.signal);
-        for (const id of this.#failed) await this.apply(id);
+        for (const id of this.#failed.keys()) await this.apply(id);
       }
       this.#isApplyingAgain = false;
     })();
@@ -218,9 +228,11 @@ export class EgressNetwork implements SandboxNetwork, AsyncDisposable {
       });
       this.#failed.clear();
       for (const { id, message } of problems) {
-        this.#failed.add(id as SandboxId);
+        this.#failed.set(id as SandboxId, message);
         this.#options.log.error('egress.rules', { sandbox: id, problem: message });
       }
+      // A file may be mended meanwhile: nobody says so.
+      this.#applyAgain();
     });
   }
 }

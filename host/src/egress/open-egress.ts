@@ -86,6 +86,7 @@ export async function openEgress({
     presets,
     listen: config.listen,
     secrets,
+    dataDir,
     ownSecrets: new OwnSecretsKeeper(dataDir, log),
     log,
   });

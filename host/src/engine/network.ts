@@ -5,8 +5,10 @@ import type { NetworkRules, SandboxNetwork } from '../sandbox/network.ts';
 import type { Residents } from './residents.ts';
 
 export interface Network {
-  /** What a sandbox may reach, and whether that is in force by now. @throws sandbox_not_found */
-  rules(id: SandboxId): NetworkRules & { readonly isInForce: boolean };
+  /** What a sandbox may reach, and why that is not in force yet. @throws sandbox_not_found */
+  rules(id: SandboxId): NetworkRules & { readonly pending: string | undefined };
+  /** Who may have which of its own secrets. @throws sandbox_not_found */
+  ownSecretHosts(id: SandboxId): Readonly<Record<string, readonly string[]>>;
   /** Resolves when it is in force, or known not to be. @throws sandbox_not_found */
   setPolicy(id: SandboxId, policy: PolicySource): Promise<void>;
 }
@@ -20,8 +22,13 @@ export class LocalNetwork implements Network {
     this.#residents = residents;
   }
 
-  rules(id: SandboxId): NetworkRules & { readonly isInForce: boolean } {
-    return { ...this.#residents.find(id).rules, isInForce: this.#network.isInForce(id) };
+  rules(id: SandboxId): NetworkRules & { readonly pending: string | undefined } {
+    return { ...this.#residents.find(id).rules, pending: this.#network.pending(id) };
+  }
+
+  ownSecretHosts(id: SandboxId): Readonly<Record<string, readonly string[]>> {
+    const { ownSecrets } = this.#residents.find(id).rules;
+    return ownSecrets.length === 0 ? {} : this.#network.ownSecretHosts(id);
   }
 
   async setPolicy(id: SandboxId, policy: PolicySource): Promise<void> {

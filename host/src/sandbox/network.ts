@@ -30,8 +30,10 @@ export interface SandboxNetwork {
   apply(id: SandboxId): Promise<void>;
   /** Ends what is left of a sandbox that is gone. */
   forget(id: SandboxId): Promise<void>;
-  /** False while the rules wait for the egress process. */
-  isInForce(id: SandboxId): boolean;
+  /** Why a sandbox's rules are not in force, in words; undefined where they are. */
+  pending(id: SandboxId): string | undefined;
+  /** Who may have which of a sandbox's own secrets; empty where their file can't be used. */
+  ownSecretHosts(id: SandboxId): Readonly<Record<string, readonly string[]>>;
   /** What keeps rules from being in force. */
   problems(): readonly Problem[];
   /** Variables for every command: placeholders, and where the authority's certificate lies. */
