@@ -42,6 +42,11 @@ export const everythingPublic = '*';
 /** A service on the host's loopback: the word of a policy and the name that a program says. No DNS is asked for it. */
 export const hostServiceName = 'host.squash.internal';
 
+/** A name of the loopback, which in a sandbox is the sandbox's own. */
+export function isLoopbackName(host: string): boolean {
+  return /^(?:(?:.*\.)?localhost|localhost\.localdomain|ip6-localhost|ip6-loopback)$/.test(host);
+}
+
 /** A name of DNS has 253 characters at most; the rest is `*.`, `:65535` and room for a U-label that shrinks. */
 export const patternCharsMax = 320;
 

@@ -13,6 +13,7 @@ import {
   everythingPublic,
   formatPattern,
   hostServiceName,
+  isLoopbackName,
   nothing,
   type PortRange,
   parsePattern,
@@ -188,7 +189,7 @@ function checkReached(rule: PolicyRuleSource, complain: Report): void {
 /** Every address of it leads there; what a broader range leads to is decided where it is dialled. */
 function isLoopback({ target }: DestinationPattern): boolean {
   if (target.kind === 'host' || target.kind === 'subdomains') {
-    return /^(?:(?:.*\.)?localhost|localhost\.localdomain|ip6-localhost|ip6-loopback)$/.test(target.host);
+    return isLoopbackName(target.host);
   }
   if (target.kind !== 'network') return false;
   const [address = '', length] = target.range.split('/');

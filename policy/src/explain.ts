@@ -3,9 +3,13 @@
  * process's knowledge: `withAddresses` adds what it said.
  */
 import type { PolicyQuestion, PolicyTestAnswer } from '@squash/contract/egress';
+import { isLoopbackName } from '@squash/contract/destination';
 import type { EgressJudged } from '@squash/contract/egress-protocol';
 import type { Policy, Verdict } from './policy.ts';
 import { remedyOf } from './remedy.ts';
+
+/** Whatever the policy says of the name: no query for it leaves the sandbox. */
+const ownLoopback: Verdict = { isAllowed: false, rule: 'loopback_address' };
 
 /** Up to the first refusal, as a program would get. The request is asked only where it would be read. */
 export function explain(policy: Policy, question: PolicyQuestion, method: string): PolicyTestAnswer {
@@ -14,12 +18,12 @@ export function explain(policy: Policy, question: PolicyQuestion, method: string
   const readsRequests = policy.needsRequests(destination);
   const steps: PolicyTestAnswer['steps'] = [];
   const take = (step: 'name' | 'connection' | 'request', { isAllowed, rule }: Verdict): boolean => {
-    const remedy = isAllowed ? undefined : remedyOf(rule, address ?? '');
+    const remedy = isAllowed ? undefined : remedyOf(rule, address ?? host ?? '');
     steps.push({ step, allowed: isAllowed, rule, ...(remedy !== undefined && { remedy }) });
     return isAllowed;
   };
   const isAllowed =
-    (host === undefined || take('name', policy.decideName(host))) &&
+    (host === undefined || take('name', isLoopbackName(host) ? ownLoopback : policy.decideName(host))) &&
     take('connection', policy.decideConnection(destination)) &&
     (!readsRequests ||
       take('request', policy.decideRequest(destination, { method, path: question.path ?? '/' })));

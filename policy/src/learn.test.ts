@@ -148,6 +148,14 @@ test('explain() answers each step up to the refusal', () => {
     refused.steps.at(-1)?.remedy ?? '',
     /has to name 10\.0\.0\.1, or a range around it inside 10\.0\.0\.0\/8/,
   );
+  const local = ask('localhost:80');
+  assert.deepEqual([local.allowed, local.steps[0]?.rule], [false, 'loopback_address']);
+  assert.match(local.steps[0]?.remedy ?? '', /the sandbox’s own and needs no rule/);
+  const metadata = withAddresses(ask('pypi.org:443'), {
+    addresses: [{ address: '169.254.169.254', allowed: false, rule: 'metadata_address' }],
+    code: null,
+  });
+  assert.match(metadata.steps.at(-1)?.remedy ?? '', /has to name 169\.254\.169\.254\.$/);
   const missing = withAddresses(ask('pypi.org:443'), { addresses: [], code: 'ENOTFOUND' });
   assert.deepEqual([missing.allowed, missing.not_resolved], [true, 'the name has no address (ENOTFOUND)']);
   for (const to of ['', '*.example.com', '10.0.0.0/8', 'ftp://example.com', 'preset:debian', 'https://']) {

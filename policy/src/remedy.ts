@@ -2,15 +2,19 @@
  * What would let a refused address be reached, in words: who has to name it, and how. A rule's name alone tells what it is,
  * and nobody finds `SQUASH_EGRESS_ALLOW_CIDRS` by `private_address`.
  */
-import { hostServiceName } from '@squash/contract/destination';
-import { parseAddress } from './address/address.ts';
+import { hostServiceName, isLoopbackName } from '@squash/contract/destination';
+import { type Address, parseAddress } from './address/address.ts';
 import { classifyAddress } from './address/ranges.ts';
 
 /**
  * @param rule a verdict's; one of the ceiling's as well
+ * @param address or a name of the loopback
  * @returns a sentence, or undefined where the rule is not about the kind of an address
  */
 export function remedyOf(rule: string, address: string): string | undefined {
+  if (isLoopbackName(address)) {
+    return `It is the sandbox’s own and needs no rule. A service on the host’s loopback is "${hostServiceName}:PORT", where the operator permits it.`;
+  }
   const [, ceiling, kind = ''] = /^(ceiling )?([a-z_]+)_(?:address|permitted)$/.exec(rule) ?? [];
   const parsed = parseAddress(address);
   if (kind === '' || kind === 'no' || kind === 'unknown' || parsed === undefined) return undefined;
@@ -24,8 +28,14 @@ export function remedyOf(rule: string, address: string): string | undefined {
     case 'host':
       return `It is the host’s own: ${who(ceiling)} has to name ${address} itself.`;
     default:
-      return `It is not public: ${who(ceiling)} has to name ${address}, or a range around it inside ${classifyAddress(parsed).range}.`;
+      return `It is not public: ${who(ceiling)} has to name ${address}${rangeAround(parsed)}.`;
   }
+}
+
+/** Some kinds of place are a single address, and no range lies inside of that. */
+function rangeAround(address: Address): string {
+  const { range = '' } = classifyAddress(address);
+  return /^\S+\/\d+$/.test(range) ? `, or a range around it inside ${range}` : '';
 }
 
 function who(ceiling: string | undefined): string {

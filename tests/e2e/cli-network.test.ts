@@ -114,6 +114,11 @@ describe('squash', () => {
       const refused = await squash(daemon, ['policy', 'allow', 'box', word]);
       assert.deepEqual([refused.code, hint.test(refused.stderr)], [1, true], refused.stderr);
     }
+    await squashOk(daemon, ['policy', 'set', 'box', '*']);
+    const unheard = await squash(daemon, ['policy', 'allow', 'box', 'preset:nope']);
+    assert.deepEqual([unheard.code, /stays allowed/.test(unheard.stderr)], [1, false], unheard.stderr);
+    const wider = await squash(daemon, ['policy', 'allow', 'box', 'b.example']);
+    assert.deepEqual([wider.code, /stays allowed/.test(wider.stderr)], [0, true], wider.stderr);
     await squashOk(daemon, ['policy', 'set', 'box', 'a.example']);
     const none = { allow: ['none'], deny: [], dns: 'refuse' };
     assert.deepEqual(await policy('allow', 'box', '--remove', 'a.example'), none);

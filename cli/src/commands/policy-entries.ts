@@ -20,17 +20,18 @@ export async function changeEntries(list: List, call: Call): Promise<number> {
   const { policy } = await call.client.get<SandboxPolicy>(policyPath(id));
   const entries = call.flags.isSet('remove') ? without(list, policy, words) : withAll(list, policy, words);
   const shown = await call.client.put<SandboxPolicy>(policyPath(id), { ...policy, [list]: entries });
+  // Behind the answer: where it was refused nothing has changed.
+  if (list === 'allow' && !call.flags.isSet('remove') && policy.allow.includes(everythingPublic)) {
+    printNote(
+      `squash: everything public stays allowed: "squash policy allow --remove … '${everythingPublic}'" ends that`,
+    );
+  }
   return printChanged(call, shown);
 }
 
 function withAll(list: List, policy: Policy, words: readonly string[]): readonly unknown[] {
   const present: readonly unknown[] = policy[list];
   const added = words.map(canonical).filter((word) => !present.includes(word));
-  if (list === 'allow' && present.includes(everythingPublic)) {
-    printNote(
-      `squash: everything public stays allowed: "squash policy allow --remove … '${everythingPublic}'" ends that`,
-    );
-  }
   return [...present.filter((rule) => rule !== nothing), ...new Set(added)];
 }
 
