@@ -46,19 +46,24 @@ int open_inside(int directory, const char *path, int flags) {
 
 int make_directories(int directory, const char *path, bool for_parent) {
   char part[REQUEST_PATH_BYTES_MAX + 1];
-  for (const char *end = path;; end++) {
-    end += strcspn(end, "/");
-    if (*end == '\0' && for_parent) return 0;
-    size_t bytes = (size_t)(end - path);
+  cleanup_fd at = open_beneath(directory, ".", O_PATH | O_DIRECTORY);
+  while (at >= 0) {
+    size_t bytes = strcspn(path, "/");
+    if (path[bytes] == '\0' && for_parent) return 0;
     if (bytes >= sizeof part) {
       errno = ENAMETOOLONG;
       return -1;
     }
     memcpy(part, path, bytes);
     part[bytes] = '\0';
-    if (mkdirat(directory, part, 0700) != 0 && errno != EEXIST) return -1;
-    if (*end == '\0') return 0;
+    if (mkdirat(at, part, 0700) != 0 && errno != EEXIST) return -1;
+    if (path[bytes] == '\0') return 0;
+    int next = open_beneath(at, part, O_PATH | O_DIRECTORY);
+    close_fd(&at);
+    at = next;
+    path += bytes + 1;
   }
+  return -1;
 }
 
 int open_parent(int directory, const char *path, const char **name) {

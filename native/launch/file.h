@@ -17,7 +17,7 @@ bool path_is_relative(const char *path);
 int open_beneath(int directory, const char *path, int flags);
 /* As above, and nothing that another mount covers or holds. */
 int open_inside(int directory, const char *path, int flags);
-/* Makes missing directories of `path` (0700, ours); with `for_parent` all but the last part. */
+/* Makes missing directories of `path` (0700, ours); with `for_parent` all but the last part. Nothing is made behind a link. */
 int make_directories(int directory, const char *path, bool for_parent);
 /* Splits a checked relative path: opens its parent, points `name` at its last part. */
 int open_parent(int directory, const char *path, const char **name);

@@ -119,6 +119,7 @@ static bool has_own_mark(int image) {
 static int take_over(const struct launcher *launcher, const char *work, const char *path, uint64_t *bytes,
                      struct fault *fault) {
   char made[96];
+  const char *made_name;
   const char *name;
   struct stat status;
   snprintf(made, sizeof made, "%s/image", work);
@@ -138,8 +139,9 @@ static int take_over(const struct launcher *launcher, const char *work, const ch
   if (make_directories(launcher->data_fd, path, true) != 0) {
     return fault_disk(fault, "launch_failed", "can't make the directory of \"%s\"", path);
   }
+  cleanup_fd from = open_parent(launcher->data_fd, made, &made_name);
   cleanup_fd parent = open_parent(launcher->data_fd, path, &name);
-  if (parent < 0 || renameat(launcher->data_fd, made, parent, name) != 0 || fsync(parent) != 0) {
+  if (from < 0 || parent < 0 || renameat(from, made_name, parent, name) != 0 || fsync(parent) != 0) {
     return fault_disk(fault, "launch_failed", "can't rename the image to \"%s\"", path);
   }
   *bytes = (uint64_t)status.st_size;
@@ -381,6 +383,7 @@ static int judge_unsquashfs(struct tool *tool, struct fault *fault) {
 /* `/out/tree` becomes the asked directory. */
 static int place_tree(const struct unpack *unpack, const char *target, struct fault *fault) {
   char made[96];
+  const char *made_name;
   const char *name;
   int data_fd = unpack->launcher->data_fd;
   snprintf(made, sizeof made, "%s/tree", unpack->work);
@@ -392,8 +395,9 @@ static int place_tree(const struct unpack *unpack, const char *target, struct fa
   if (make_directories(data_fd, target, true) != 0) {
     return fault_disk(fault, "launch_failed", "can't make the directory of \"%s\"", target);
   }
+  cleanup_fd from = open_parent(data_fd, made, &made_name);
   cleanup_fd parent = open_parent(data_fd, target, &name);
-  if (parent >= 0 && renameat(data_fd, made, parent, name) == 0 && fsync(parent) == 0) return 0;
+  if (from >= 0 && parent >= 0 && renameat(from, made_name, parent, name) == 0 && fsync(parent) == 0) return 0;
   return fault_disk(fault, "launch_failed", "can't rename the tree to \"%s\"", target);
 }
 

@@ -42,6 +42,9 @@ int new_root_begin(struct fault *fault) {
 static int mount_overlay(const struct launcher *launcher, const struct starter_plan *plan, const struct request *request,
                          struct fault *fault) {
   cleanup_fd upper = open("u", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (upper < 0 || !upper_is_whole(upper)) {
+    return fault_set(fault, "launch_failed", "\"data\" and \"work\" of upper \"%s\" are no directories", request->upper);
+  }
   bool is_sized = request->upper_kind != UPPER_DIRECTORY;
   if (is_sized) upper_spare_release(upper, request->upper_kind);
   if (overlay_mount(launcher, plan, request, fault) != 0) return -1;

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "common/descriptor.h"
+#include "launch/file.h"
 #include "launch/message.h"
 #include "launch/sandbox.h"
 #include "launch/syscalls.h"
@@ -29,7 +30,9 @@ enum {
 };
 
 static int take(const struct launcher *launcher, const char *path, struct fault *fault) {
-  int tree = sys_open_tree(launcher->data_fd, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+  /* Who asks may make links in the data directory and reach nothing beside it; open_tree would follow them for him. */
+  cleanup_fd directory = open_beneath(launcher->data_fd, path, O_PATH | O_DIRECTORY);
+  int tree = directory < 0 ? -1 : sys_open_tree(directory, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
   return tree >= 0 ? tree : fault_disk(fault, "launch_failed", "can't attach \"%s\"", path);
 }
 

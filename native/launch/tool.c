@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -41,31 +40,36 @@ enum {
 static const char *const capabilities[] = {"CAP_CHOWN",  "CAP_DAC_OVERRIDE", "CAP_DAC_READ_SEARCH",
                                            "CAP_FOWNER", "CAP_FSETID",       "CAP_SETFCAP"};
 
-static int attach(const char *from, const char *to, bool is_directory) {
-  if (is_directory && mkdir(to, 0755) != 0) return -1;
-  if (!is_directory) {
+/* A link on the way is the daemon's or a sandbox's word: none is followed. */
+static int attach(int directory, const char *path, const char *to) {
+  struct stat status;
+  cleanup_fd from = open_beneath(directory, path, O_PATH);
+  if (from < 0 || fstat(from, &status) != 0) return -1;
+  if (S_ISDIR(status.st_mode)) {
+    if (mkdir(to, 0755) != 0) return -1;
+  } else {
     cleanup_fd place = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (place < 0) return -1;
   }
-  return mount(from, to, NULL, MS_BIND, NULL);
+  return mount(fd_path(from, "").text, to, NULL, MS_BIND, NULL);
 }
 
 /* Input and output below WORK, as long as we may walk the data directory. */
 static int gather(const struct tool *tool) {
-  struct stat status;
   if (fchdir(tool->launcher->data_fd) != 0 || unshare(CLONE_NEWNS) != 0 ||
       mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
       mount("squash", WORK, "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=64k,nr_inodes=64") != 0) {
     return -1;
   }
-  char input[PATH_MAX];
-  snprintf(input, sizeof input, "%s", tool->input);
+  int input = AT_FDCWD; /* The data directory's descriptor is of the namespace we have left, whose mounts can't be bound here. */
+  cleanup_fd mounted = -1;
   if (tool->input_mount >= 0) {
     if (mkdir(WORK "/mount", 0755) != 0 || sys_move_mount(tool->input_mount, AT_FDCWD, WORK "/mount") != 0) return -1;
-    snprintf(input, sizeof input, WORK "/mount/%s", tool->input);
+    mounted = open(WORK "/mount", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (mounted < 0) return -1;
+    input = mounted;
   }
-  if (stat(input, &status) != 0 || attach(input, WORK "/in", S_ISDIR(status.st_mode)) != 0) return -1;
-  return attach(tool->output, WORK "/out", true);
+  return attach(input, tool->input, WORK "/in") != 0 ? -1 : attach(AT_FDCWD, tool->output, WORK "/out");
 }
 
 /* Where /bin and /lib are links into /usr they are made as such, else the host's directories are shown. */

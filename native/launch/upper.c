@@ -15,6 +15,15 @@
 #include "launch/file.h"
 #include "launch/helper.h"
 
+static bool is_directory(int parent, const char *name) {
+  struct stat status;
+  if (fstatat(parent, name, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(status.st_mode)) return true;
+  errno = ENOTDIR;
+  return false;
+}
+
+bool upper_is_whole(int upper) { return is_directory(upper, "data") && is_directory(upper, "work"); }
+
 /* `data` and `work` for the sandbox's root. Directories that exist are kept: a create that was cut short is
    completed by the next one. */
 static int make_parts(const struct launcher *launcher, int upper, struct fault *fault) {
@@ -29,7 +38,7 @@ static int make_parts(const struct launcher *launcher, int upper, struct fault *
           fchownat(upper, parts[i].name, owner, owner, AT_SYMLINK_NOFOLLOW) == 0) {
         continue;
       }
-    } else if (errno == EEXIST) {
+    } else if (errno == EEXIST && is_directory(upper, parts[i].name)) {
       continue;
     }
     return fault_disk(fault, "launch_failed", "can't make the upper's \"%s\"", parts[i].name);

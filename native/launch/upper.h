@@ -18,6 +18,8 @@ int upper_create(const struct launcher *launcher, const struct request *request,
 int upper_attach(const struct launcher *launcher, const struct request *request, int *mount_fd, struct fault *fault);
 /* A further mount of an image's file system, as a detached tree: what a worker attaches elsewhere. */
 int upper_mount_again(const struct launcher *launcher, const char *path, struct fault *fault);
+/* Whether `data` and `work` are there and no links, which the mount of the overlay would follow. */
+bool upper_is_whole(int upper);
 /*
  * Room that a sandbox which has filled its upper leaves for its own next start: the overlay and the mount points need
  * some inodes. Given free before the mount where there is no other room, taken back after; in the working directory's
