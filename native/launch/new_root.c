@@ -3,7 +3,8 @@
  *
  * The working directory, a tmpfs over /tmp of this namespace, holds `l/0` … (lowers), `u` (upper), `root` (the overlay),
  * `dev`, `proc`, `etc`, and `covers`: what lies over things of /proc. Names are short because the kernel takes one page
- * of mount options. With the old root it goes when the new one is entered; only what is attached below `root` stays.
+ * of mount options. It is the root while a spare waits, so that what the host unmounts is free, and nothing of the host is
+ * there when the upper comes. It goes when the new root is entered; only what is attached below `root` stays.
  */
 #include "launch/new_root.h"
 
@@ -159,15 +160,19 @@ static int show(const char *from, int directory, const char *name, struct fault 
 static int become_root_of_tree(int root, struct fault *fault) {
   /* The old root ends up on top of the new one, and there `.` finds it. Its mounts go with it. */
   if (fchdir(root) == 0 && syscall(SYS_pivot_root, ".", ".") == 0 && umount2(".", MNT_DETACH) == 0 && chdir("/") == 0) return 0;
-  return fault_set(fault, "launch_failed", "can't enter the sandbox's root");
+  return fault_set(fault, "launch_failed", "can't change the root");
 }
 
 int new_root_prepare(const struct launcher *launcher, const struct starter_plan *plan, struct fault *fault) {
   if (plan->devices_fd >= 0 && sys_move_mount(plan->devices_fd, AT_FDCWD, "dev") != 0) {
     return fault_set(fault, "launch_failed", "can't attach the sandbox's device nodes");
   }
-  if (make_readonly("covers", fault) != 0 || make_proc(fault) != 0) return -1;
-  return devices_furnish(launcher, "dev", fault);
+  if (make_readonly("covers", fault) != 0 || make_proc(fault) != 0 || devices_furnish(launcher, "dev", fault) != 0) return -1;
+  /* fuse-overlayfs needs the host's tree until the overlay stands, and then the last change of the root is enough. */
+  if (launcher->overlays_by_fuse) return 0;
+  cleanup_fd here = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (here >= 0) return become_root_of_tree(here, fault);
+  return fault_set(fault, "launch_failed", "can't open the working directory of the start");
 }
 
 int new_root_enter(const struct request *request, struct fault *fault) {

@@ -14,7 +14,8 @@
 
 /* A tmpfs becomes the working directory, in this mount namespace alone. */
 int new_root_begin(struct fault *fault);
-/* In the first process, whose /proc it is: what depends on no request. */
+/* In the first process, whose /proc it is: what depends on no request. Afterwards nothing of the host's tree is there, but
+   where fuse-overlayfs serves the overlay. */
 int new_root_prepare(const struct launcher *launcher, const struct starter_plan *plan, struct fault *fault);
 /* Attaches what came from outside and mounts the overlay. */
 int new_root_assemble(const struct launcher *launcher, const struct starter_plan *plan, struct supply *supply,

@@ -136,6 +136,9 @@ static int make_namespaces(void) {
 static int keep_descriptors(struct starter_plan *plan) {
   int *const kept[] = {&plan->control_fd, &plan->supply_fd, &plan->init_fd, &plan->seccomp_fd, &plan->devices_fd};
   enum { FIRST = 3, COUNT = sizeof kept / sizeof kept[0] };
+  /* Until they are the sandbox's own (first_process.c): the launcher has its log there. */
+  cleanup_fd null = open("/dev/null", O_RDWR | O_CLOEXEC);
+  if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(null, STDOUT_FILENO) < 0) return -1;
   int from[COUNT];
   int count = plan->devices_fd < 0 ? COUNT - 1 : COUNT;
   for (int i = 0; i < count; i++) from[i] = *kept[i];

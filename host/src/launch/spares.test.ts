@@ -1,5 +1,6 @@
 /** Spare sandboxes: taken by a start, made again, told in no list, and gone with their launcher. */
 import assert from 'node:assert/strict';
+import { readFileSync, readlinkSync } from 'node:fs';
 import { test } from 'node:test';
 import { launchSandbox } from '../../../tests/support/launched-sandbox.ts';
 import { insideLauncher } from '../../../tests/support/launcher.ts';
@@ -40,6 +41,22 @@ await insideLauncher(import.meta.filename, ['default', 'single'], (place) => {
       assert.equal((await box.sh('hostname; echo x > /file')).output, `${names[index]}\n`);
     }
     await Promise.all(boxes.map(async (box) => box[Symbol.asyncDispose]()));
+  });
+
+  test('a spare holds nothing of the host: no mount but its own and /dev, no log', async () => {
+    await using _box = await launchSandbox(place, 'holding');
+    await full();
+    for (const pid of spares()) {
+      const mounts = readFileSync(`/proc/${pid}/mountinfo`, 'utf8').trim().split('\n');
+      const names = mounts.map((line) => line.split(' ')[4] ?? '');
+      assert.ok(names.includes('/'));
+      assert.deepEqual(
+        names.filter((name) => !/^\/($|dev($|\/)|proc($|\/)|covers$)/.test(name)),
+        [],
+      );
+      assert.match(mounts.find((line) => line.includes(' / / ')) ?? '', / - tmpfs squash /);
+      assert.equal(readlinkSync(`/proc/${pid}/fd/1`), '/dev/null');
+    }
   });
 
   test('a spare that is killed is replaced, and the next start waits for nothing', async () => {
