@@ -37,7 +37,7 @@ static const struct {
     {438 /* pidfd_getfd */, NODE}, {__NR_kcmp, NODE}, {__NR_unshare, NODE},
     {__NR_mount, NODE}, {__NR_umount2, NODE}, {__NR_pivot_root, NODE},
     {__NR_chroot, NODE}, {428 /* open_tree */, NODE}, {429 /* move_mount */, NODE},
-    {442 /* mount_setattr */, NODE}, {433 /* fspick */, NODE},
+    {442 /* mount_setattr */, NODE}, {433 /* fspick */, NODE}, {467 /* open_tree_attr */, NODE},
     {__NR_sethostname, NODE}, {__NR_setdomainname, NODE},
     {__NR_setns, NODE}, {430 /* fsopen */, NODE}, {431 /* fsconfig */, NODE}, {432 /* fsmount */, NODE},
     {443 /* quotactl_fd */, NODE}, {__NR_name_to_handle_at, NODE},
