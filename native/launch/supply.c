@@ -62,16 +62,41 @@ static size_t join_texts(const struct request *request, char *joined) {
   return used;
 }
 
-_Noreturn void supply_main(const struct launcher *launcher, const struct request *request, int listen_fd, int socket) {
+/* An image may take its time: what else the launcher has open, of other starts and of sandboxes that went, must not stay
+   open as long. */
+static int keep_descriptors(struct launcher *launcher, int *listen_fd, int *socket) {
+  int *const kept[] = {listen_fd, socket, &launcher->data_fd, &launcher->helper_fd};
+  enum { FIRST = 3, COUNT = sizeof kept / sizeof kept[0] };
+  int from[COUNT];
+  int count = launcher->helper_fd < 0 ? COUNT - 1 : COUNT;
+  for (int i = 0; i < count; i++) from[i] = *kept[i];
+  if (place_descriptors(from, count) != 0) return -1;
+  for (int i = 0; i < count; i++) *kept[i] = FIRST + i;
+  close_from(FIRST + count);
+  return 0;
+}
+
+/* Our copy of the listener stays until the reason is passed on: else the launcher hears first that nobody listens. */
+static _Noreturn void wait_and_fail(int socket) {
+  char byte;
+  (void)recv(socket, &byte, 1, 0);
+  _exit(1);
+}
+
+_Noreturn void supply_main(const struct launcher *inherited, const struct request *request, int listen_fd, int socket) {
   static char joined[TEXT_BYTES_MAX];
+  struct launcher own = *inherited;
+  const struct launcher *launcher = &own;
   struct supply supply = {.upper = -1};
   struct supply_head head = {.request = *request, .text_bytes = join_texts(request, joined)};
   prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+  if (keep_descriptors(&own, &listen_fd, &socket) != 0) _exit(1);
   if (head.text_bytes == 0) fault_set(&head.fault, "launch_failed", "the texts of a start are too long");
   else (void)gather(launcher, request, &supply, &head.fault);
   const int first[] = {listen_fd, supply.upper};
   bool is_fine = head.fault.code == NULL;
-  if (message_send(socket, &head, sizeof head, first, is_fine ? 2 : 0) != 0 || !is_fine) _exit(1);
+  if (message_send(socket, &head, sizeof head, first, is_fine ? 2 : 0) != 0) _exit(1);
+  if (!is_fine) wait_and_fail(socket);
   if (message_send(socket, joined, head.text_bytes, NULL, 0) != 0) _exit(1);
   for (size_t done = 0; done < request->lower_count; done += MESSAGE_DESCRIPTORS_MAX) {
     size_t left = request->lower_count - done;

@@ -20,7 +20,7 @@ struct supply {
 };
 
 /* In the child that gathers: sends all over `socket`, or why it can't. */
-_Noreturn void supply_main(const struct launcher *launcher, const struct request *request, int listen_fd, int socket);
+_Noreturn void supply_main(const struct launcher *inherited, const struct request *request, int listen_fd, int socket);
 /* Waits for all of it. */
 int supply_receive(int socket, struct supply *supply, struct fault *fault);
 
