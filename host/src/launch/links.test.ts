@@ -22,8 +22,8 @@ await insideLauncher(import.meta.filename, ['default', 'single'], (place) => {
     return { [Symbol.dispose]: () => rmSync(name, { force: true }) };
   };
 
-  /** What gathers may be gone before the launcher asks PID 1, and then that is what it says. */
-  const refused = /can't attach "egress\/x|can't connect to PID 1/;
+  /** The first process may be gone before the launcher asks PID 1, and then that is what it says. */
+  const refused = /can't attach "egress\/x|PID 1/;
 
   test('a start refuses a lower and an upper behind a link', async () => {
     using host = outside();
