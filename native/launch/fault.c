@@ -34,3 +34,11 @@ int fault_disk(struct fault *fault, const char *code, const char *format, ...) {
   va_end(arguments);
   return -1;
 }
+
+const char *fault_code_named(const char *name) {
+  static const char *const codes[] = {"launch_failed", "invalid_request", "disk_full", "internal"};
+  for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++) {
+    if (strcmp(codes[i], name) == 0) return codes[i];
+  }
+  return codes[0];
+}

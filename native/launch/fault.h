@@ -23,4 +23,7 @@ int fault_set(struct fault *fault, const char *code, const char *format, ...)
 int fault_disk(struct fault *fault, const char *code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* The code that another process gave as text, as this program's own; one that is not known becomes launch_failed. */
+const char *fault_code_named(const char *name);
+
 #endif

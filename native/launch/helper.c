@@ -34,7 +34,12 @@ static int call(int helper, const struct helper_request *request, int process, i
     return fault_set(fault, "launch_failed", "the privileged helper ended while it worked");
   }
   if (!answer.is_fine) {
+    if (received >= 0) close(received);
+    /* Whoever has the daemon's id may have given us this helper: text of his choice, but no pointer. */
+    answer.code[sizeof answer.code - 1] = '\0';
     *fault = answer.fault;
+    fault->code = fault_code_named(answer.code);
+    fault->text[sizeof fault->text - 1] = '\0';
     return -1;
   }
   if (result != NULL) *result = received;

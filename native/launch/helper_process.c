@@ -152,6 +152,8 @@ static void serve_requests(const struct helper *helper) {
       continue;
     }
     cleanup_fd result = serve(helper, &request, process, &answer);
+    if (answer.fault.code != NULL) snprintf(answer.code, sizeof answer.code, "%s", answer.fault.code);
+    answer.fault.code = NULL;
     /* It does not wait for whoever asked and does not listen. */
     (void)message_offer(reply, &answer, sizeof answer, &result, result < 0 ? 0 : 1);
   }

@@ -32,7 +32,8 @@ struct helper_request {
 
 struct helper_answer {
   bool is_fine;
-  struct fault fault; /* its code points into the program, which both ends are */
+  struct fault fault; /* its code is a pointer and means nothing to who receives it */
+  char code[32];      /* the same as text */
 };
 
 int helper_image_create(int parent, const char *name, const struct helper_request *request, struct fault *fault);
