@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,6 +14,7 @@
 #include "launch/sandbox.h"
 #include "launch/sandbox_end.h"
 #include "launch/sandbox_start.h"
+#include "launch/spares.h"
 #include "launch/worker.h"
 
 static bool is_known(const struct launcher *launcher, pid_t pid) {
@@ -24,19 +24,38 @@ static bool is_known(const struct launcher *launcher, pid_t pid) {
   return relays_have(launcher, pid) || worker_is_known(launcher, pid);
 }
 
+static bool is_ours(pid_t pid) {
+  char path[64];
+  char text[512];
+  pid_t parent;
+  snprintf(path, sizeof path, "/proc/%d/stat", pid);
+  if (file_read(AT_FDCWD, path, text, sizeof text) < 0) return false;
+  /* The name in parentheses may hold anything; it is short. */
+  const char *behind = strrchr(text, ')');
+  return behind != NULL && sscanf(behind, ") %*c %d", &parent) == 1 && parent == getpid();
+}
+
+void children_visit(struct launcher *launcher, void (*visit)(struct launcher *launcher, pid_t pid)) {
+  char path[64];
+  pid_t pid;
+  snprintf(path, sizeof path, "/proc/self/task/%d/children", getpid());
+  FILE *list = fopen(path, "re"); /* Of any length: thousands of sandboxes may stand in it. */
+  if (list == NULL) return;
+  while (fscanf(list, "%d", &pid) == 1) {
+    /* Only we reap our children, so the id can't have been given to somebody else. */
+    if (pid > 1 && is_ours(pid)) visit(launcher, pid);
+  }
+  fclose(list);
+}
+
+static void orphan_kill(struct launcher *launcher, pid_t pid) {
+  if (!is_known(launcher, pid)) kill(pid, SIGKILL);
+}
+
 /* Kills those that belong to no sandbox and no worker. */
 static void orphans_kill(struct launcher *launcher) {
-  char path[64];
-  char text[8192];
-  snprintf(path, sizeof path, "/proc/self/task/%d/children", getpid());
   for (struct sandbox *at = launcher->sandboxes; at != NULL; at = at->next) sandbox_start_hear(launcher, at);
-  if (file_read(AT_FDCWD, path, text, sizeof text) < 0) return;
-  char *rest = NULL;
-  for (char *word = strtok_r(text, " ", &rest); word != NULL; word = strtok_r(NULL, " ", &rest)) {
-    pid_t pid = (pid_t)atol(word);
-    /* Only we reap our children, so the id can't have been given to somebody else. */
-    if (pid > 1 && !is_known(launcher, pid)) kill(pid, SIGKILL);
-  }
+  children_visit(launcher, orphan_kill);
 }
 
 static void starter_ended(struct launcher *launcher, struct sandbox *sandbox, int status) {
@@ -54,8 +73,10 @@ static void starter_ended(struct launcher *launcher, struct sandbox *sandbox, in
 static void first_process_ended(struct launcher *launcher, struct sandbox *sandbox, int status) {
   sandbox_start_hear(launcher, sandbox);
   sandbox->pid = 0;
-  log_line("sandbox %s instance %llu ended, status 0x%x", sandbox->name, (unsigned long long)sandbox->instance,
-           (unsigned)status);
+  if (sandbox->instance != SPARE_INSTANCE) {
+    log_line("sandbox %s instance %llu ended, status 0x%x", sandbox->name, (unsigned long long)sandbox->instance,
+             (unsigned)status);
+  }
   if (sandbox->state <= SANDBOX_STARTING) sandbox_start_failed(launcher, sandbox, status);
   if (sandbox->state != SANDBOX_ENDING) sandbox_end(launcher, sandbox);
   else sandbox_settle(launcher, sandbox);

@@ -14,6 +14,7 @@
 #include "launch/log.h"
 #include "launch/relays.h"
 #include "launch/remains.h"
+#include "launch/spares.h"
 #include "launch/stillness.h"
 #include "launch/worker.h"
 
@@ -56,6 +57,7 @@ void sandbox_settle(struct launcher *launcher, struct sandbox *sandbox) {
     return;
   }
   sandbox_close_start(sandbox);
+  relays_end(launcher, sandbox); /* No source of the loop stays in what is freed below. */
   if (sandbox->mounts_fd >= 0) {
     remains_keep(take_fd(&sandbox->mounts_fd), take_fd(&sandbox->upper_mount_fd));
   }
@@ -115,7 +117,12 @@ int64_t sandboxes_expire(struct launcher *launcher) {
   for (struct sandbox *sandbox = launcher->sandboxes; sandbox != NULL;) {
     struct sandbox *following = sandbox->next;
     if (sandbox->deadline_ms != 0 && sandbox->deadline_ms <= now) {
-      if (sandbox->state == SANDBOX_STARTING) {
+      if (sandbox->state == SANDBOX_SPARE) {
+        errno = ETIMEDOUT;
+        fault_set(&sandbox->fault, "launch_failed", "it was not whole in time");
+        spares_failed(launcher, &sandbox->fault);
+        sandbox_end(launcher, sandbox);
+      } else if (sandbox->state == SANDBOX_STARTING) {
         errno = ETIMEDOUT;
         fault_set(&sandbox->fault, "launch_failed", "PID 1 of sandbox \"%s\" did not answer", sandbox->name);
         sandbox_end(launcher, sandbox);

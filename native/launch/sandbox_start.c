@@ -20,6 +20,7 @@
 #include "launch/file.h"
 #include "launch/helper.h"
 #include "launch/leftover.h"
+#include "launch/log.h"
 #include "launch/message.h"
 #include "launch/relays.h"
 #include "launch/sandbox_end.h"
@@ -81,6 +82,7 @@ void sandbox_start_failed(struct launcher *launcher, struct sandbox *sandbox, in
   if (sandbox->state == SANDBOX_SPARE) spares_failed(launcher, &sandbox->fault);
   sandbox->state = SANDBOX_ENDING;
   sandbox->deadline_ms = 0;
+  relays_end(launcher, sandbox);
   if (sandbox->pid != 0) kill(sandbox->pid, SIGKILL);
 }
 
@@ -111,12 +113,8 @@ static void guest_ready(struct launcher *launcher, struct source *source) {
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
   source_close(source);
   sandbox_start_hear(launcher, sandbox); /* All that was said before it ran. */
-  if (sandbox->state != SANDBOX_STARTING) return;
-  errno = 0;
-  if (got <= 0) {
-    fail(launcher, sandbox, "PID 1 closed its first connection");
-    return;
-  }
+  /* Closed without an answer: why that is so its process says or its end tells, else the deadline holds. */
+  if (sandbox->state != SANDBOX_STARTING || got <= 0) return;
   sandbox->state = SANDBOX_RUNNING;
   sandbox->deadline_ms = 0;
   sandbox_close_start(sandbox);
@@ -131,10 +129,13 @@ static void greet_guest(struct launcher *launcher, struct sandbox *sandbox) {
   snprintf(name, sizeof name, "%llu.sock", (unsigned long long)sandbox->instance);
   frame_begin(&writer, FRAME_INFO);
   sandbox->guest = (struct source){.fd = socket_connect_at(launcher->sockets_fd, name), .ready = guest_ready};
-  if (sandbox->guest.fd < 0 || write_whole(sandbox->guest.fd, buffer, frame_finish(&writer)) != 0 ||
-      source_add(launcher, &sandbox->guest) != 0) {
-    fail(launcher, sandbox, "can't connect to PID 1");
+  if (sandbox->guest.fd >= 0 && write_whole(sandbox->guest.fd, buffer, frame_finish(&writer)) == 0 &&
+      source_add(launcher, &sandbox->guest) == 0) {
+    return;
   }
+  bool is_closed = errno == ECONNREFUSED || errno == EPIPE || errno == ECONNRESET;
+  close_fd(&sandbox->guest.fd);
+  if (!is_closed) fail(launcher, sandbox, "can't connect to PID 1"); /* Else as in guest_ready. */
 }
 
 /* Once it is known both who the first process is and which sandbox it begins. */
@@ -198,6 +199,7 @@ static bool hear(struct launcher *launcher, struct sandbox *sandbox) {
       sandbox->pid = message.pid;
       sandbox->was_known = true;
       if (sandbox->state == SANDBOX_STARTING) meet_guest(launcher, sandbox);
+      else sandbox->deadline_ms = 0; /* A spare waits as long as nobody needs it. */
       break;
   }
   return true;
@@ -208,7 +210,10 @@ void sandbox_start_hear(struct launcher *launcher, struct sandbox *sandbox) {
 }
 
 static void control_ready(struct launcher *launcher, struct source *source) {
-  sandbox_start_hear(launcher, SANDBOX_OF(source, control));
+  struct sandbox *sandbox = SANDBOX_OF(source, control);
+  /* Nobody reads it any more, and its end would wake the loop without a pause. */
+  if (sandbox->state > SANDBOX_STARTING) source_close(source);
+  else sandbox_start_hear(launcher, sandbox);
 }
 
 static struct sandbox *sandbox_new(struct launcher *launcher) {
@@ -286,6 +291,7 @@ static void make_spare(struct launcher *launcher) {
   const struct cgroup_limits unlimited = {.memory_bytes = UNLIMITED_BYTES};
   if (sandbox == NULL) return;
   snprintf(sandbox->group, sizeof sandbox->group, "spare%llu", (unsigned long long)count++);
+  sandbox->deadline_ms = now_ms() + START_MS_MAX;
   if (cgroup_create(&launcher->cgroups, sandbox->group, &unlimited, &sandbox->fault) == 0) {
     if (fork_starter(launcher, sandbox, 0) == 0) return;
     fault_set(&sandbox->fault, "launch_failed", "can't fork a sandbox");
@@ -304,12 +310,18 @@ int64_t sandbox_spares_run(struct launcher *launcher) {
 static struct sandbox *begin(struct launcher *launcher, const struct request *request) {
   const struct cgroup_limits limits = {request->memory_bytes_max, request->cpu_milli, request->pids_max};
   struct sandbox *sandbox = spares_take(launcher);
+  /* Version 1 takes no limit of memory below what is used. */
+  if (sandbox != NULL && cgroup_create(&launcher->cgroups, sandbox->group, &limits, &sandbox->fault) != 0) {
+    log_line("a spare sandbox can't be used: %s", sandbox->fault.text);
+    sandbox_end(launcher, sandbox);
+    sandbox = NULL;
+  }
   bool is_new = sandbox == NULL;
   if (is_new) sandbox = sandbox_new(launcher);
   if (sandbox == NULL) return NULL;
   sandbox_name(sandbox, request);
   if (is_new) snprintf(sandbox->group, sizeof sandbox->group, "s%llu", (unsigned long long)request->instance);
-  if (cgroup_create(&launcher->cgroups, sandbox->group, &limits, &sandbox->fault) == 0 &&
+  if ((!is_new || cgroup_create(&launcher->cgroups, sandbox->group, &limits, &sandbox->fault) == 0) &&
       ((is_new && fork_starter(launcher, sandbox, request->pids_max) != 0) || fork_supplier(launcher, sandbox, request) != 0)) {
     fault_set(&sandbox->fault, "launch_failed", "can't fork a sandbox");
   }

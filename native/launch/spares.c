@@ -1,6 +1,9 @@
 /* Spare sandboxes: see spares.h. */
 #include "launch/spares.h"
 
+#include <signal.h>
+#include <sys/wait.h>
+
 #include "launch/clock.h"
 #include "launch/log.h"
 
@@ -33,10 +36,17 @@ bool spares_are_due(struct launcher *launcher, int64_t *next_ms) {
   return is_missing && !is_busy;
 }
 
+/* That it ended may not have been heard yet. */
+static bool is_whole(const struct sandbox *sandbox) {
+  siginfo_t end = {0};
+  return sandbox->state == SANDBOX_SPARE && sandbox->was_known && sandbox->pid != 0 &&
+         waitid(P_PID, (id_t)sandbox->pid, &end, WEXITED | WNOHANG | WNOWAIT) == 0 && end.si_pid == 0;
+}
+
 struct sandbox *spares_take(struct launcher *launcher) {
   struct sandbox *oldest = NULL; /* The newest stands first. */
   for (struct sandbox *at = launcher->sandboxes; at != NULL; at = at->next) {
-    if (at->state == SANDBOX_SPARE) oldest = at;
+    if (is_whole(at)) oldest = at;
   }
   int64_t quiet = now_ms() + QUIET_MS;
   if (launcher->spares_due_ms < quiet) launcher->spares_due_ms = quiet;
