@@ -12,7 +12,7 @@ const megabyte = 1_048_576;
 test('a full disk is said so, loses nothing, and is forgotten when it has room again', {
   skip: needsRoot,
 }, async () => {
-  using disk = smallDisk(48 * megabyte);
+  using disk = smallDisk(64 * megabyte);
   await using daemon = await TestDaemon.start({ parent: disk.path, env: { SQUASH_UPPER: 'directory' } });
   await daemon.call('POST', sandboxesPath, { id: 'one', memory_mb: 64 });
   await output(daemon, 'one', 'echo kept > /file');
