@@ -127,6 +127,26 @@ test('a name that leads to a private address is refused where its addresses are 
   assert.equal(log, '');
 });
 
+test('a name that is not public is refused to a proxy that looks names up, and a policy test says so', {
+  skip: needsRoot,
+}, async () => {
+  const path = '/v1/sandboxes/far-open/policy/test';
+  const { json } = await world().daemon.request('POST', path, { to: 'nas.local:80' });
+  const { allowed, steps } = json as {
+    readonly allowed: boolean;
+    readonly steps: readonly { readonly rule: string }[];
+  };
+  assert.deepEqual([allowed, steps.at(-1)?.rule], [false, 'private_name']);
+  const log = await logged(async () => {
+    const { stdout } = await world().exec(
+      'far-open',
+      `${curl} http://nas.local/leak; ${curl} http://router/leak`,
+    );
+    assert.ok(!stdout.includes(canary), stdout);
+  });
+  assert.equal(log, '');
+});
+
 test('no name is asked for where the proxy looks names up', { skip: needsRoot }, async () => {
   const mark = await world().mark();
   assert.match(await world().output('far', 'getent ahosts not-there.allowed.test'), /198\.1[89]\./);

@@ -6,7 +6,7 @@ import { formatAddress } from '@squash/policy/address/address';
 import { waitInLine } from '@squash/base/in-line';
 import { daemonAddress } from '@squash/policy/compile';
 import type { Destination, Policy, Verdict } from '@squash/policy/policy';
-import { refusedToProxy } from '../dns/private-names.ts';
+import { refusedToProxy } from '@squash/policy/private-names';
 import { DialRefused, type InterceptedConnection, type Interceptor } from '../ports.ts';
 import type { ConnectionServices, Readable } from './connection-services.ts';
 import type { Sandbox } from './sandbox.ts';

@@ -24,7 +24,7 @@ import {
   udpBytesMax,
 } from './message.ts';
 import { hostName, reverseAddress } from './name.ts';
-import { refusedToProxy } from './private-names.ts';
+import { refusedToProxy } from '@squash/policy/private-names';
 import { encodeRecord, type PassedType, passedType } from './records.ts';
 import type { Resolution, Resolver } from './resolver.ts';
 import { isVirtual, type VirtualAddresses } from './virtual-addresses.ts';

@@ -15,7 +15,7 @@ import { FairTurns } from '@squash/base/fair-turns';
 import { hostServiceName } from '@squash/contract/destination';
 import { egressLimits as limits } from '../limits.ts';
 import { HostsFile, isLocalhost } from './hosts-file.ts';
-import { staysHere } from './private-names.ts';
+import { staysHere } from '@squash/policy/private-names';
 
 export type Resolution =
   | { readonly kind: 'addresses'; readonly addresses: readonly string[]; readonly ttlS: number }

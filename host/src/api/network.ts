@@ -13,6 +13,7 @@ import { knownPresets } from '@squash/contract/presets';
 import { parseCidr } from '@squash/policy/address/cidr';
 import { compilePolicy } from '@squash/policy/compile';
 import { explain, withAddresses } from '@squash/policy/explain';
+import { refusedToProxy } from '@squash/policy/private-names';
 import { type LearnedFrom, learn } from '@squash/policy/learn';
 import { json } from '../http/reply.ts';
 import type { Engine } from '../engine/engine.ts';
@@ -96,6 +97,16 @@ function testing(engine: Engine, { rules, log }: NetworkParts): Handler<NetworkO
     const isLeft =
       proxy !== undefined && parseUpstream(rules.upstreams[proxy] ?? '')?.resolvesNames !== false;
     if (isLeft && host !== null && host !== hostServiceName) {
+      const refusal = refusedToProxy(policy, host, port);
+      if (refusal !== undefined) {
+        const step = { step: 'connection', allowed: false, rule: refusal.rule } as const;
+        return json({
+          ...answer,
+          allowed: false,
+          steps: [...answer.steps, step],
+          not_resolved: 'it is refused before that',
+        });
+      }
       return json({ ...answer, not_resolved: `the proxy "${proxy}" looks names up` });
     }
     try {

@@ -3,7 +3,7 @@
  * first kind; where a proxy looks names up, it gets neither.
  */
 import { hostServiceName } from '@squash/contract/destination';
-import type { Policy, Verdict } from '@squash/policy/policy';
+import type { Policy, Verdict } from './policy.ts';
 
 /** Names that mean nothing, or nothing to strangers, outside of this host's own files. */
 export function staysHere(host: string): boolean {
