@@ -25,6 +25,7 @@ import { NamespaceDriver } from './drivers/namespace/namespace-driver.ts';
 import { endLauncher } from './egress/end-launcher.ts';
 import { openEgress } from './egress/open-egress.ts';
 import { ConnectionOwners } from './http/connection-owner.ts';
+import { weakToken } from './config/listen.ts';
 import { checkListen } from './http/listen.ts';
 import { LaunchClient } from './launch/launch-client.ts';
 import { probeHost } from './launch/host-probe.ts';
@@ -93,7 +94,8 @@ async function serve({ config, explained }: LoadedConfig, log: Log): Promise<num
   if (isFirstOfBoot) noteBoot(config, log);
   const owners = new ConnectionOwners(process.env);
   const ownerRow = await owners.capability(isOpenToUsers(config));
-  const info = { version, started, host: [...capabilities, ownerRow], config: [...explained] };
+  const tokenRow = weakToken(config);
+  const info = { version, started, host: [...capabilities, ownerRow, ...tokenRow], config: [...explained] };
   const egress = { rules, log: network.client, secrets };
   const http = stack.use(await startHttp({ engine, config, info, owners, egress, log }));
   await network.listensAt(http.listen);
@@ -106,7 +108,7 @@ async function serve({ config, explained }: LoadedConfig, log: Log): Promise<num
   });
   isServing = true;
   reserve.keep();
-  sayUnknownOwners(ownerRow, log);
+  sayWeakDoors(ownerRow, tokenRow, log);
   await sayFirstLayer(engine, log);
   const signal = await Promise.race([stopping, driver.launcherGone]);
   if (signal === undefined) leave(log);
@@ -192,8 +194,10 @@ function isOpenToUsers({ listen, authToken }: Config): boolean {
   return listen.port !== undefined && authToken === undefined;
 }
 
-function sayUnknownOwners({ weaker, remedy }: Capability, log: Log): void {
+function sayWeakDoors({ weaker, remedy }: Capability, token: readonly Capability[], log: Log): void {
   if (weaker !== null) log.warn('listen.owner_unknown', { weaker, remedy });
+  for (const row of token)
+    log.warn('listen.weak_token', { found: row.found, weaker: row.weaker, remedy: row.remedy });
 }
 
 async function sayFirstLayer(engine: LocalEngine, log: Log): Promise<void> {

@@ -143,6 +143,8 @@ test('an uploaded snapshot is refused and leaves nothing when it is no image, an
   for (const text of [Buffer.from('no image at all'), good.subarray(0, 300)]) {
     const refused = await api.send('PUT', `${snapshots}/bad/file`, { headers: type, text });
     assert.deepEqual([refused.status, refused.json.code], [422, 'snapshot_invalid'], refused.text);
+    assert.ok(!refused.text.includes(daemon.dataDir), refused.text);
+    assert.match(refused.text, /sent for snapshot \\"bad\\"/);
   }
   assert.equal((await api.send('PUT', `${snapshots}/.bad/file`, { headers: type, text: good })).status, 400);
   const nowhere = await api.send('PUT', '/v1/sandboxes/none/snapshots/x/file', { headers: type, text: good });

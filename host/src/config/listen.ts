@@ -3,11 +3,32 @@
  * sandbox can use this machine's processor, memory and disk.
  */
 import { isIPv4 } from 'node:net';
+import type { Capability } from '@squash/contract/capability';
 import type { Config } from './config.ts';
 
 export function isLoopback(host: string): boolean {
   if (isIPv4(host)) return host.startsWith('127.');
   return host === '::1' || host.toLowerCase() === 'localhost';
+}
+
+/** Shorter ones can be guessed by whoever may ask often: `openssl rand -hex 8` gives as many. */
+const tokenCharsFew = 16;
+
+/** For `squash doctor` and the log; empty where the token is long enough, or there is none. */
+export function weakToken({ authToken }: Pick<Config, 'authToken'>): readonly Capability[] {
+  const length = authToken?.reveal().length ?? tokenCharsFew;
+  if (length >= tokenCharsFew) return [];
+  return [
+    {
+      name: 'token',
+      state: 'weaker',
+      required: false,
+      found: `SQUASH_AUTH_TOKEN has ${length} characters`,
+      choice: 'taken as it is',
+      weaker: `fewer than ${tokenCharsFew} can be guessed by whoever reaches the port`,
+      remedy: 'set a longer one: openssl rand -hex 32',
+    },
+  ];
 }
 
 /** What is wrong with where this configuration listens; undefined where nothing is. */

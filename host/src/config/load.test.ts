@@ -9,7 +9,8 @@ import { AppError } from '@squash/contract/errors';
 import { editDistance, meant, nearest } from '@squash/contract/nearest';
 import fc from 'fast-check';
 import { pinnedEnvironment } from './config.ts';
-import { isLoopback } from './listen.ts';
+import { Secret } from '@squash/base/secret';
+import { isLoopback, weakToken } from './listen.ts';
 import { explainConfig, loadConfig, pinnedSettings } from './load.ts';
 import { parseSetting } from './values.ts';
 
@@ -247,4 +248,12 @@ test('loadConfig() refuses a .env of another user', { skip }, async () => {
     code: 'config_invalid',
     message: /belongs to uid 65534/,
   });
+});
+
+test('a token that can be guessed is said to be, without being said', () => {
+  const [row] = weakToken({ authToken: new Secret('short-word') });
+  assert.deepEqual([row?.state, row?.found], ['weaker', 'SQUASH_AUTH_TOKEN has 10 characters']);
+  assert.doesNotMatch(JSON.stringify(row), /short-word/);
+  for (const authToken of [undefined, new Secret('x'.repeat(16))])
+    assert.deepEqual(weakToken({ authToken }), []);
 });

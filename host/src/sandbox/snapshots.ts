@@ -185,7 +185,7 @@ export async function takeInSnapshot(
       const path = world.files.snapshot(row.id, label);
       const digest = await world.layers
         .ensureFile(path, { giveUp: sandbox.removal.signal })
-        .catch(refuseFile);
+        .catch((error: unknown) => refuseFile(error, label));
       insert(sandbox, { label, createdMs: sandbox.nowMs(), size, digest, base: null, layers: row.layers });
     });
   } catch (error) {
@@ -196,9 +196,12 @@ export async function takeInSnapshot(
   return getSnapshot(sandbox, label);
 }
 
-function refuseFile(error: unknown): never {
+/** In the words of whoever sent it: where it lies here means nothing to him. */
+function refuseFile(error: unknown, label: SnapshotLabel): never {
   if (!(error instanceof AppError) || error.code !== 'layer_corrupt') throw error;
-  throw new AppError('snapshot_invalid', error.message, { cause: error });
+  const what = `the file sent for snapshot ${JSON.stringify(label)}`;
+  const message = error.message.replace(/"[^"]*\.squashfs"/, what);
+  throw new AppError('snapshot_invalid', message, { cause: error });
 }
 
 function insert(sandbox: Sandbox, snapshot: SnapshotRow): void {
