@@ -270,8 +270,8 @@ static void probe_crash_handler(int client) {
                               .name = "crash_handler",
                               .state = is_started ? STATE_WEAKER : STATE_OK,
                               .found = pattern,
-                              .choice = is_started ? "starts for crashes in sandboxes as well" : "crashes in sandboxes leave no core file",
-                              .weaker = is_started ? "each crash in a sandbox has the host's handler read that program's memory, "
+                              .choice = is_started ? "starts for those crashes in sandboxes that ask for it" : "crashes in sandboxes leave no core file",
+                              .weaker = is_started ? "a program in a sandbox can have the host's handler read its memory, "
                                                      "outside of the sandbox's limits"
                                                    : NULL,
                               .remedy = is_started ? "sudo sysctl -w kernel.core_pattern=core" : NULL});

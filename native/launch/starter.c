@@ -79,7 +79,8 @@ static int limit_counted(void) {
   if (setrlimit(RLIMIT_SIGPENDING, &limit) != 0 || getrlimit(RLIMIT_MSGQUEUE, &limit) != 0) return -1;
   limit = lowered(limit, QUEUE_BYTES_MAX);
   if (setrlimit(RLIMIT_MSGQUEUE, &limit) != 0) return -1;
-  limit = (struct rlimit){0, 0};
+  if (getrlimit(RLIMIT_CORE, &limit) != 0) return -1;
+  limit = lowered(limit, 1); /* No core file, and with exactly 1 no handler of the host's: native/init/main.c. */
   return setrlimit(RLIMIT_CORE, &limit);
 }
 

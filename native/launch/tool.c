@@ -113,8 +113,10 @@ static void build(struct words *words, const struct tool *tool) {
 static int limit(const struct tool *tool) {
   rlim_t bytes = tool->file_bytes_max == 0 ? RLIM_INFINITY : (rlim_t)tool->file_bytes_max;
   const struct rlimit file = {bytes, bytes};
-  const struct rlimit core = {0, 0};
+  struct rlimit core;
   const struct rlimit seconds = {2 * TOOL_MS_MAX / 1000, 2 * TOOL_MS_MAX / 1000};
+  if (getrlimit(RLIMIT_CORE, &core) != 0) return -1;
+  core.rlim_cur = core.rlim_max = core.rlim_max < 1 ? core.rlim_max : 1; /* As in a sandbox: starter.c. */
   if (setrlimit(RLIMIT_FSIZE, &file) != 0 || setrlimit(RLIMIT_CORE, &core) != 0) return -1;
   return setrlimit(RLIMIT_CPU, &seconds);
 }

@@ -75,7 +75,7 @@ test(
     assert.equal((await run(guest, ['cat', '/proc/self/oom_score_adj'])).stdout, '500\n');
     const limits = (await run(guest, ['cat', '/proc/self/limits'], { openFilesMax: 77 })).stdout;
     assert.match(limits, /Max open files +77 +77 /);
-    assert.match(limits, /Max core file size +0 +0 /);
+    assert.match(limits, /Max core file size +1 +1 /);
     const ids = (await run(guest, ['sh', '-c', 'echo $$; ps -o sid=,pgid= -p $$ | tr -s " " "\\n"'])).stdout;
     const [pid, ...groups] = ids.split('\n').filter((line) => line !== '');
     assert.deepEqual(groups, [pid, pid]);

@@ -34,6 +34,7 @@ await insideLauncher(import.meta.filename, ['default', 'single'], (place) => {
     assert.equal(begun.filter(({ pid }) => before.includes(pid)).length, 1, 'one of them was a spare');
     const { output } = await second.sh('hostname; df /dev/shm | tail -1 | cut -c21-30; cat /etc/resolv.conf');
     assert.match(output, /^other\n\s+2048\n# none\n$/);
+    assert.match((await second.sh('cat /proc/1/limits')).output, /Max core file size +1 +1 /);
     assert.equal((await first.sh('hostname')).output, 'first\n');
     await full();
   });
