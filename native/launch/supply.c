@@ -76,13 +76,6 @@ static int keep_descriptors(struct launcher *launcher, int *listen_fd, int *sock
   return 0;
 }
 
-/* Our copy of the listener stays until the reason is passed on: else the launcher hears first that nobody listens. */
-static _Noreturn void wait_and_fail(int socket) {
-  char byte;
-  (void)recv(socket, &byte, 1, 0);
-  _exit(1);
-}
-
 _Noreturn void supply_main(const struct launcher *inherited, const struct request *request, int listen_fd, int socket) {
   static char joined[TEXT_BYTES_MAX];
   struct launcher own = *inherited;
@@ -95,8 +88,7 @@ _Noreturn void supply_main(const struct launcher *inherited, const struct reques
   else (void)gather(launcher, request, &supply, &head.fault);
   const int first[] = {listen_fd, supply.upper};
   bool is_fine = head.fault.code == NULL;
-  if (message_send(socket, &head, sizeof head, first, is_fine ? 2 : 0) != 0) _exit(1);
-  if (!is_fine) wait_and_fail(socket);
+  if (message_send(socket, &head, sizeof head, first, is_fine ? 2 : 0) != 0 || !is_fine) _exit(1);
   if (message_send(socket, joined, head.text_bytes, NULL, 0) != 0) _exit(1);
   for (size_t done = 0; done < request->lower_count; done += MESSAGE_DESCRIPTORS_MAX) {
     size_t left = request->lower_count - done;
