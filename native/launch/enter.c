@@ -42,6 +42,7 @@
 #include "launch/helper_process.h"
 #include "launch/host_filter.h"
 #include "launch/ids.h"
+#include "launch/launcher_record.h"
 #include "launch/leftover.h"
 #include "launch/mend.h"
 #include "launch/oom.h"
@@ -104,6 +105,7 @@ static _Noreturn void outside_main(int socket, pid_t target, const struct cgroup
   if (read_whole(socket, &resident, sizeof resident) != 1) _exit(1);
   cgroup_place_launcher(cgroups, resident);
   (void)oom_spare(resident, OOM_LAUNCHER);
+  launcher_record_write(cgroups->name, resident);
   _exit(write_whole(socket, &byte, 1) == 0 ? 0 : 1);
 }
 

@@ -28,6 +28,7 @@
 #include "launch/helper.h"
 #include "launch/helper_verbs.h"
 #include "launch/ids.h"
+#include "launch/launcher_record.h"
 #include "launch/message.h"
 #include "launch/oom.h"
 #include "launch/title.h"
@@ -198,6 +199,7 @@ static _Noreturn void helper_main(const struct helper *helper) {
   if (helper_filter_load(&fault) != 0) _exit(1);
   serve_by_children(helper);
   cgroup_dissolve(groups);
+  launcher_record_forget(groups->name); /* The lock goes behind it, so a next launcher writes its own later. */
   _exit(0);
 }
 

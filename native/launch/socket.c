@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -29,14 +30,20 @@ int socket_listen_at(int directory, const char *name, int backlog, int type_flag
   return take_fd(&fd);
 }
 
-static int connected(int directory, const char *name, int type_flags) {
+static int connected(int directory, const char *name, int type_flags, int seconds) {
+  const struct timeval patience = {.tv_sec = seconds}; /* 0: for ever */
   cleanup_fd fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | type_flags, 0);
-  if (fd < 0) return -1;
+  if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience) != 0 ||
+      setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience) != 0) {
+    return -1;
+  }
   struct sockaddr_un address = address_at(directory, name);
   if (connect(fd, (const struct sockaddr *)&address, sizeof address) != 0) return -1;
   return take_fd(&fd);
 }
 
-int socket_connect_at(int directory, const char *name) { return connected(directory, name, 0); }
+int socket_connect_at(int directory, const char *name) { return connected(directory, name, 0, 0); }
 
-int socket_connect_now(int directory, const char *name) { return connected(directory, name, SOCK_NONBLOCK); }
+int socket_connect_within(int directory, const char *name, int seconds) { return connected(directory, name, 0, seconds); }
+
+int socket_connect_now(int directory, const char *name) { return connected(directory, name, SOCK_NONBLOCK, 0); }

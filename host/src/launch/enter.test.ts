@@ -10,7 +10,13 @@ import { test } from 'node:test';
 import { promisify } from 'node:util';
 import { baseLayer, repository } from '../../../tests/support/base-layer.ts';
 import { removeDataDirectory } from '../../../tests/support/data-directory.ts';
-import { baseCgroupsOf, cgroupsOf, expectNoLeaks, processes } from '../../../tests/support/leaks.ts';
+import {
+  baseCgroupsOf,
+  cgroupName,
+  cgroupsOf,
+  expectNoLeaks,
+  processes,
+} from '../../../tests/support/leaks.ts';
 import { ownedPrefix } from '../../../tests/support/owned-directory.ts';
 import { waitFor } from '../../../tests/support/wait.ts';
 
@@ -235,6 +241,67 @@ function helpers(dataDir: string): readonly number[] {
   const found = processes().filter(({ command }) => command === title);
   return found.sort((one) => (found.some(({ pid }) => pid === one.parent) ? 1 : -1)).map(({ pid }) => pid);
 }
+
+/** What root wrote down of the launcher. */
+const recordOf = (dataDir: string): string => join('/run/squash-launch', cgroupName(dataDir));
+
+test('a daemon that listens in its launcher’s place is given no privileged helper', helped, async () => {
+  await using scene = await Scene.make();
+  await scene.inside('');
+  assert.match(readFileSync(recordOf(scene.dataDir), 'utf8'), new RegExp(`^${scene.launcher()} \\d+\\n$`));
+  const hijacked = scene.spawn(`
+    import { renameSync, unlinkSync } from 'node:fs';
+    import { createServer } from 'node:net';
+    const socket = process.env.RUN_DIR + '/launch.sock';
+    unlinkSync(process.env.RUN_DIR + '/../helper.lock');
+    renameSync(socket, socket + '.kept');
+    createServer((connection) => connection.on('data', (bytes) => console.log('got ' + bytes.length)))
+      .listen(socket, () => console.log('up'));
+    process.on('SIGTERM', () => {
+      renameSync(socket + '.kept', socket);
+      process.exit();
+    });
+  `);
+  let output = '';
+  hijacked.stdout?.setEncoding('utf8').on('data', (text: string) => {
+    output += text;
+  });
+  await waitFor('it to listen', () => output.includes('up'));
+  const before = helpers(scene.dataDir);
+  await scene.nothing();
+  hijacked.kill('SIGTERM');
+  await once(hijacked, 'close');
+  assert.equal(output, 'up\n');
+  assert.deepEqual(helpers(scene.dataDir), before);
+});
+
+test(
+  'a privileged helper that is gone comes again for the launcher root made, and the word on it goes',
+  helped,
+  async () => {
+    await using scene = await Scene.make();
+    await scene.inside('');
+    const kill = async (): Promise<void> => {
+      for (const pid of helpers(scene.dataDir)) process.kill(pid, 'SIGKILL');
+      await waitFor('them to be gone', () => helpers(scene.dataDir).length === 0);
+    };
+    await kill();
+    await scene.nothing();
+    assert.equal(helpers(scene.dataDir).length, 2);
+    // As beside a launcher of an earlier version.
+    const record = readFileSync(recordOf(scene.dataDir));
+    await rm(recordOf(scene.dataDir));
+    await kill();
+    await scene.nothing();
+    assert.deepEqual(helpers(scene.dataDir), []);
+    await writeFile(recordOf(scene.dataDir), record);
+    await scene.nothing();
+    assert.equal(helpers(scene.dataDir).length, 2);
+    await scene.inside('await client.shutdown()');
+    await waitFor('the helper to end', () => helpers(scene.dataDir).length === 0);
+    assert.ok(!existsSync(recordOf(scene.dataDir)));
+  },
+);
 
 test('control groups go with the launcher when its helper was told to end first', helped, async () => {
   await using scene = await Scene.make();
