@@ -62,11 +62,9 @@ async function serve({ config, explained }: LoadedConfig, log: Log): Promise<num
   const capabilities = await probeHost(launcher);
   const driver = stack.use(
     new NamespaceDriver({
+      ...config,
       launcher,
-      dataDir: config.dataDir,
-      runDir: config.runDir,
       capabilities,
-      upper: config.upper,
       snapshotBytesMax: snapshotBytesMax(config),
     }),
   );

@@ -79,10 +79,9 @@ await insideLauncher(import.meta.filename, ['default', 'single'], (place) => {
     processesOf(place.dataDir)
       .filter(({ command }) => command.startsWith('squash-launch resident '))
       .map(({ pid }) => pid);
-  const launcher = (): number => {
-    const [pid, ...others] = launchers();
-    assert.ok(pid !== undefined && others.length === 0);
-    return pid;
+  const launcher = async (): Promise<number> => {
+    await waitFor('its children to have become something else', () => launchers().length === 1);
+    return launchers()[0] ?? 0;
   };
   const spareGroups = (hierarchy: string): readonly string[] =>
     cgroupsOf(place.dataDir).filter((path) => /\/spare\d+$/.test(path) && path.includes(hierarchy));
@@ -95,12 +94,13 @@ await insideLauncher(import.meta.filename, ['default', 'single'], (place) => {
 
   test('spares that are killed one after the other leave nothing in the launcher', async () => {
     await full();
-    const files = (): number => readdirSync(`/proc/${launcher()}/fd`).length;
+    const pid = await launcher();
+    const files = (): number => readdirSync(`/proc/${pid}/fd`).length;
     const before = files();
     for (const round of ['one', 'two', 'three']) {
-      const [pid = 0] = spares();
-      process.kill(pid, 'SIGKILL');
-      await waitFor('it to be gone', () => !spares().includes(pid));
+      const [killed = 0] = spares();
+      process.kill(killed, 'SIGKILL');
+      await waitFor('it to be gone', () => !spares().includes(killed));
       // One that is taken ends the longer and longer wait for the next.
       await (await launchSandbox(place, round))[Symbol.asyncDispose]();
       await full();
@@ -129,8 +129,9 @@ await insideLauncher(import.meta.filename, ['default', 'single'], (place) => {
     const failed = assert.rejects(place.client.start(await withoutLower('held')), /can't attach/);
     try {
       await waitFor('the first process to end', () => !waiting.every((pid) => spares().includes(pid)));
+      const pid = await launcher();
       const ticks = (): number => {
-        const fields = readFileSync(`/proc/${launcher()}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? [];
+        const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? [];
         return Number(fields[11]) + Number(fields[12]);
       };
       const before = ticks();
