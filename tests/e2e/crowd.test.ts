@@ -81,6 +81,8 @@ test('who opens connections without end is refused, told why, and named in the l
   const isTold = (text: string): boolean => /^HTTP\/1\.1 503 [\s\S]*"code":"connection_limit"/.test(text);
   await waitFor('somebody to be told why', () => crowd.farewells.some(isTold));
   assert.equal(crowdedLines(daemon), 1);
+  // From here on one that waits makes room.
+  await delay(limits.newcomerGraceMs);
   // Fewer than were opened: the kernel leaves some waiting that nobody ever accepts.
   const metrics = await daemon.request('GET', '/metrics');
   const [, refused] = /^squash_http_connections_refused_total (\d+)$/m.exec(metrics.text) ?? [];
