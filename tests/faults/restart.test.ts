@@ -79,8 +79,17 @@ test('after a reboot sandboxes start again on their upper and their commands are
   await using daemon = await daemonWith('dev');
   await output(daemon, 'dev', 'echo kept > /root/file');
   const job = await startJob(daemon, 'dev', 'sleep 600');
+  await waitFor('its own file', () => existsSync(join(daemon.dataDir, 'sandboxes/dev/.meta/sandbox.json')));
   await daemon.cutPower();
+  const halfWritten = ['sandboxes/dev/.meta/sandbox.json', 'secrets.json'].map((name) =>
+    join(daemon.dataDir, `${name}.0123456789ab.new`),
+  );
+  for (const path of halfWritten) writeFileSync(path, '{');
   await daemon.start();
+  assert.deepEqual(
+    halfWritten.filter((path) => existsSync(path)),
+    [],
+  );
   await waitFor('the sandbox to be back', async () => {
     const info = (await daemon.call('GET', boxPath('dev'))) as SandboxInfo;
     return info.state === 'ready';

@@ -11,7 +11,7 @@ import type { GuestMachine } from './guest.ts';
 import { afterCut, type BoxAfterCut, type PowerEvent, unset } from './power-model.ts';
 import { bootWithLayer, Service } from './service.ts';
 
-const cuts = Number(process.env['CUTS'] ?? (process.env['TEST_LONG'] === '1' ? 40 : 3));
+const cuts = Number(process.env['CUTS'] ?? (process.env['TEST_LONG'] === '1' ? 40 : 2));
 const seed = Number(process.env['SEED'] ?? Date.now() % 1_000_000);
 const kinds = ['image', 'directory', 'project'] as const;
 /** From the first answer on: enough for some of what is promised later to be due. */

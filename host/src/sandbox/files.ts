@@ -177,6 +177,17 @@ export class SandboxFiles {
       for (const name of await readdir(join(this.#options.dataDir, folder)))
         void this.#remove(join(folder, name));
     }
+    const sandboxes = await readdir(join(this.#options.dataDir, 'sandboxes'));
+    for (const folder of ['', 'secrets', ...sandboxes.map((name) => join('sandboxes', name, '.meta'))])
+      await this.#removeHalfWritten(join(this.#options.dataDir, folder));
+  }
+
+  /** What a daemon or a machine that ended had not yet given its name: see `writeFileAtomic`. */
+  async #removeHalfWritten(folder: string): Promise<void> {
+    // No such folder, or not ours to look into: then nothing of ours is in it.
+    const names = await readdir(folder).catch(() => []);
+    for (const name of names.filter((each) => /\.[0-9a-f]{12}\.new$/.test(each)))
+      await rm(join(folder, name));
   }
 
   /** Resolves when all shadows are written and all removals done. */
