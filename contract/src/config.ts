@@ -207,10 +207,10 @@ export const settings = [
   },
   {
     name: 'SQUASH_IDS',
-    kind: { type: 'choice', choices: ['auto', 'range', 'single'] },
+    kind: { type: 'choice', choices: ['auto', 'range', 'shared', 'single'] },
     default: 'auto',
     meaning:
-      'User ids inside a sandbox: 65,536 (`range`) or one (`single`). `auto` takes the range where the host has one.',
+      'User ids inside a sandbox: 65,536 (`range`) or one (`single`). `auto` takes the range where the host has one. Where root started Squash each sandbox has a range of its own as far as the kernel allows it, with `shared` all have the same.',
     origin: 'squash',
   },
   {

@@ -5,8 +5,6 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <limits.h>
-#include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
@@ -50,37 +48,6 @@ static void closed_ancestor(const char *path, char *closed) {
   }
 }
 
-/* A user namespace with the daemon's map, kept by its descriptor alone: what an id-mapped mount is described by. */
-static int daemon_map_namespace(void) {
-  int ready[2];
-  if (pipe2(ready, O_CLOEXEC) != 0) return -1;
-  cleanup_fd reader = ready[0];
-  cleanup_fd writer = ready[1];
-  pid_t child = fork();
-  if (child < 0) return -1;
-  if (child == 0) {
-    char byte = 0;
-    (void)(unshare(CLONE_NEWUSER) == 0 && write(writer, &byte, 1) == 1);
-    close(writer);
-    pause();
-    _exit(0);
-  }
-  close_fd(&writer);
-  char byte;
-  char why[8];
-  char path[64];
-  bool is_single = false;
-  struct fault ignored;
-  int fd = -1;
-  if (read(reader, &byte, 1) == 1 && ids_write_maps(child, &is_single, why, sizeof why, &ignored) == 0) {
-    snprintf(path, sizeof path, "/proc/%d/ns/user", child);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-  }
-  kill(child, SIGKILL);
-  while (waitpid(child, NULL, 0) < 0 && errno == EINTR) continue;
-  return fd;
-}
-
 /* A detached copy of the directory's mount; with root's files shown as the daemon's where it may not read them. */
 static int clone_mount(const struct attachment *wanted, struct fault *fault) {
   unsigned flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC;
@@ -90,7 +57,11 @@ static int clone_mount(const struct attachment *wanted, struct fault *fault) {
   struct mount_attr attributes = {.attr_set = MOUNT_ATTR_RDONLY};
   struct stat status;
   cleanup_fd map = -1;
-  if (stat(wanted->path, &status) == 0 && (status.st_mode & S_IROTH) == 0) map = daemon_map_namespace();
+  if (stat(wanted->path, &status) == 0 && (status.st_mode & S_IROTH) == 0) {
+    char daemons[64];
+    snprintf(daemons, sizeof daemons, "0 %u %u\n", ROOT_RANGE_FIRST, ROOT_RANGE_IDS);
+    map = ids_namespace(daemons);
+  }
   if (map >= 0) {
     attributes.attr_set |= MOUNT_ATTR_IDMAP;
     attributes.userns_fd = (unsigned)map;

@@ -25,10 +25,10 @@ static const struct link {
 } links[] = {{"fd", "/proc/self/fd"},       {"stdin", "/proc/self/fd/0"},  {"stdout", "/proc/self/fd/1"},
              {"stderr", "/proc/self/fd/2"}, {"ptmx", "pts/ptmx"}};
 
-int devices_gather(const struct launcher *launcher, int *nodes, struct fault *fault) {
+int devices_gather(const struct launcher *launcher, unsigned root_id, int *nodes, struct fault *fault) {
   *nodes = -1;
   if (launcher->helper_fd < 0) return 0;
-  *nodes = helper_make_devices(launcher->helper_fd, sandbox_root_id(launcher), fault);
+  *nodes = helper_make_devices(launcher->helper_fd, root_id, fault);
   return *nodes < 0 ? -1 : 0;
 }
 

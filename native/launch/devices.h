@@ -12,8 +12,9 @@
 #include "launch/fault.h"
 #include "launch/launcher.h"
 
-/* First step, with the launcher's rights: the helper's nodes as a mount that is nowhere yet, -1 without it. */
-int devices_gather(const struct launcher *launcher, int *nodes, struct fault *fault);
+/* First step, with the launcher's rights: the helper's nodes as a mount that is nowhere yet, -1 without it. `root_id` is the
+   sandbox's root in the daemon's namespace. */
+int devices_gather(const struct launcher *launcher, unsigned root_id, int *nodes, struct fault *fault);
 /* Second step, as the sandbox's root, with those attached at `path`: the rest but what is shared there. */
 int devices_furnish(const struct launcher *launcher, const char *path, struct fault *fault);
 /* /dev/shm, of a size that the request has. */

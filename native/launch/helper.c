@@ -2,7 +2,9 @@
 #include "launch/helper.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -12,8 +14,17 @@
 #include "launch/message.h"
 #include "launch/syscalls.h"
 
-/* One request with the socket its answer goes to and, for some verbs, a process; all is checked where it arrives. */
-static int call(int helper, const struct helper_request *request, int process, int *result, struct fault *fault) {
+_Static_assert((int)HELPER_TREES_MAX == (int)HELPER_NAMES_MAX, "both are the same number");
+
+/* What goes to the helper: one request, whose length names make longer, and for some verbs a process. */
+struct question {
+  const struct helper_request *request;
+  size_t bytes;
+  int process;
+};
+
+/* With the socket its answer goes to; all is checked where it arrives. Exactly `count` descriptors come back. */
+static int ask(int helper, const struct question *question, int *results, unsigned count, struct fault *fault) {
   int pair[2];
   struct helper_answer answer;
   errno = 0;
@@ -23,18 +34,17 @@ static int call(int helper, const struct helper_request *request, int process, i
   }
   cleanup_fd own = pair[0];
   cleanup_fd other = pair[1];
-  const int descriptors[] = {other, process};
-  if (message_send(helper, request, sizeof *request, descriptors, process < 0 ? 1 : 2) != 0) {
+  const int descriptors[] = {other, question->process};
+  if (message_send(helper, question->request, question->bytes, descriptors, question->process < 0 ? 1 : 2) != 0) {
     return fault_set(fault, "launch_failed",
                      "the privileged helper is gone; `squash serve` starts another one within seconds");
   }
   close_fd(&other);
-  int received;
-  if (message_receive(own, &answer, sizeof answer, &received) != (ssize_t)sizeof answer) {
+  if (message_receive_all(own, &answer, sizeof answer, results, count) != (ssize_t)sizeof answer) {
     return fault_set(fault, "launch_failed", "the privileged helper ended while it worked");
   }
   if (!answer.is_fine) {
-    if (received >= 0) close(received);
+    for (unsigned i = 0; i < count; i++) close_fd(&results[i]);
     /* Whoever has the daemon's id may have given us this helper: text of his choice, but no pointer. */
     answer.code[sizeof answer.code - 1] = '\0';
     *fault = answer.fault;
@@ -42,9 +52,13 @@ static int call(int helper, const struct helper_request *request, int process, i
     fault->text[sizeof fault->text - 1] = '\0';
     return -1;
   }
-  if (result != NULL) *result = received;
-  else if (received >= 0) close(received);
-  return 0;
+  if (count == 0 || results[0] >= 0) return 0;
+  return fault_set(fault, "launch_failed", "the privileged helper does not give what it was asked for");
+}
+
+static int call(int helper, const struct helper_request *request, int process, int *result, struct fault *fault) {
+  const struct question question = {request, sizeof *request, process};
+  return ask(helper, &question, result, result == NULL ? 0 : 1, fault);
 }
 
 int helper_create_image(int helper, const struct request *request, struct fault *fault) {
@@ -57,9 +71,27 @@ int helper_create_image(int helper, const struct request *request, struct fault 
 int helper_attach_image(int helper, const struct image_use *use, struct fault *fault) {
   int result = -1;
   struct helper_request message = {
-      .verb = HELPER_ATTACH_IMAGE, .owner = ROOT_RANGE_FIRST + use->sandbox_root, .bytes_max = use->share};
+      .verb = HELPER_ATTACH_IMAGE, .owner = ids_on_host(use->sandbox_root), .bytes_max = use->share};
   snprintf(message.path, sizeof message.path, "%s.img", use->upper);
   return call(helper, &message, -1, &result, fault) == 0 ? result : -1;
+}
+
+int helper_map_trees(int helper, const struct tree_use *use, int *mounts, struct fault *fault) {
+  static struct helper_message message;
+  message.request = (struct helper_request){.verb = HELPER_MAP_TREES, .owner = ids_on_host(use->sandbox_root)};
+  if (use->image != NULL) {
+    message.request.bytes_max = use->image->share;
+    snprintf(message.request.path, sizeof message.request.path, "%s.img", use->image->upper);
+  }
+  size_t used = 0;
+  for (unsigned i = 0; i < use->tree_count; i++) {
+    size_t bytes = strlen(use->trees[i]) + 1;
+    if (used + bytes > sizeof message.names) return fault_set(fault, "launch_failed", "the names of layers are too long");
+    memcpy(message.names + used, use->trees[i], bytes);
+    used += bytes;
+  }
+  const struct question question = {&message.request, offsetof(struct helper_message, names) + used, -1};
+  return ask(helper, &question, mounts, (use->image == NULL ? 0 : 2) + use->tree_count, fault);
 }
 
 int helper_grant_image(int helper, int mount, uint64_t share) {
@@ -87,7 +119,7 @@ const struct device_node device_nodes[DEVICE_NODES] = {{"null", 1, 3},   {"zero"
 
 int helper_make_devices(int helper, unsigned sandbox_root, struct fault *fault) {
   int result = -1;
-  struct helper_request message = {.verb = HELPER_MAKE_DEVICES, .owner = ROOT_RANGE_FIRST + sandbox_root};
+  struct helper_request message = {.verb = HELPER_MAKE_DEVICES, .owner = ids_on_host(sandbox_root)};
   return call(helper, &message, -1, &result, fault) == 0 ? result : -1;
 }
 

@@ -21,6 +21,16 @@ struct image_use {
 };
 /* Mounts the image. Returns a detached mount; the loop device goes when the last use of it does. */
 int helper_attach_image(int helper, const struct image_use *use, struct fault *fault);
+/* What a sandbox with ids of its own is made of. On disk all files have those of the common range. */
+struct tree_use {
+  const struct image_use *image; /* NULL: none */
+  unsigned sandbox_root;         /* as the trees are to show it: the first of a range of its own (ranges.h) */
+  const char *const *trees;      /* directories, by their paths below the data directory */
+  unsigned tree_count;           /* at most HELPER_TREES_MAX */
+};
+enum { HELPER_TREES_MAX = 60 };
+/* Detached mounts in the range's ids: of the image first as it is and then mapped, then of the trees in their order. */
+int helper_map_trees(int helper, const struct tree_use *use, int *mounts, struct fault *fault);
 /* From now on the file system of that mount gives out so many bytes more. Nobody waits for an answer; -1 where the
    helper does not even take the request. */
 int helper_grant_image(int helper, int mount, uint64_t share);

@@ -256,8 +256,8 @@ int helper_image_create(int parent, const char *name, const struct helper_reques
   return 0;
 }
 
-int helper_image_attach(int parent, const char *name, const struct helper_request *request, struct fault *fault) {
-  char device[32];
+int helper_image_attach(int parent, const char *name, const struct helper_request *request, char device[32],
+                        struct fault *fault) {
   struct stat status;
   /* Not what somebody mounted over the name, and without waiting for whoever would write into it. */
   cleanup_fd image = open_inside(parent, name, O_RDWR | O_NONBLOCK);
@@ -268,7 +268,7 @@ int helper_image_attach(int parent, const char *name, const struct helper_reques
   if (!S_ISREG(status.st_mode) || status.st_uid != 0 || (status.st_mode & 0777) != 0600 || status.st_nlink != 1) {
     return fault_set(fault, "launch_failed", "image \"%s\" is not one of the helper's", name);
   }
-  cleanup_fd loop = loop_attach(image, device, sizeof device, fault);
+  cleanup_fd loop = loop_attach(image, device, 32, fault);
   if (loop < 0) return -1;
   cleanup_fd mount = mount_image(device, NULL, fault);
   if (mount < 0) return -1;
@@ -278,6 +278,14 @@ int helper_image_attach(int parent, const char *name, const struct helper_reques
   }
   if (request->bytes_max != UINT64_MAX && helper_image_grant(mount, request->bytes_max, fault) != 0) return -1;
   return take_fd(&mount);
+}
+
+int helper_image_map(const char *device, int namespace, struct fault *fault) {
+  cleanup_fd mount = mount_image(device, NULL, fault); /* The kernel finds the file system that is there. */
+  struct mount_attr attributes = {.attr_set = MOUNT_ATTR_IDMAP, .userns_fd = (unsigned)namespace};
+  if (mount < 0) return -1;
+  if (sys_mount_setattr(mount, AT_EMPTY_PATH, &attributes) == 0) return take_fd(&mount);
+  return fault_set(fault, "launch_failed", "can't map the ids of the image on %s", device);
 }
 
 /* `loopN` of a mount whose device is a loop device of ours. */

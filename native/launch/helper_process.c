@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +33,10 @@
 #include "launch/message.h"
 #include "launch/oom.h"
 #include "launch/title.h"
+
+enum {
+  MAPS_KEPT = 256,
+};
 
 static int tell_abilities(int data_fd, struct fault *fault) {
   struct helper_abilities abilities = {0};
@@ -84,7 +89,8 @@ static int serve_path(int data_fd, const struct helper_request *request, struct 
   cleanup_fd directory = open_directory(data_fd, request, &name, &answer->fault);
   if (directory < 0) return -1;
   if (request->verb == HELPER_ATTACH_IMAGE) {
-    int mount = helper_image_attach(directory, name, request, &answer->fault);
+    char device[32];
+    int mount = helper_image_attach(directory, name, request, device, &answer->fault);
     answer->is_fine = mount >= 0;
     return mount;
   }
@@ -92,6 +98,48 @@ static int serve_path(int data_fd, const struct helper_request *request, struct 
                          ? helper_image_create(directory, name, request, &answer->fault)
                          : helper_project_set(directory, request, &answer->fault)) == 0;
   return -1;
+}
+
+/* The image as it is and as the range is to see it. */
+static int map_image(int data_fd, struct helper_request request, int namespace, struct helper_results *results,
+                     struct fault *fault) {
+  const char *name = NULL;
+  char device[32];
+  if (!is_checked(&request)) return fault_set(fault, "invalid_request", "the helper was given a malformed path");
+  cleanup_fd directory = open_directory(data_fd, &request, &name, fault);
+  if (directory < 0) return -1;
+  request.owner = ROOT_RANGE_FIRST + 1;
+  int *mounts = results->all;
+  mounts[0] = helper_image_attach(directory, name, &request, device, fault);
+  results->count = mounts[0] < 0 ? 0 : 1;
+  if (mounts[0] < 0) return -1;
+  mounts[1] = helper_image_map(device, namespace, fault);
+  results->count = mounts[1] < 0 ? 1 : 2;
+  return mounts[1] < 0 ? -1 : 0;
+}
+
+/* On the disk they are the sandboxes' common ids, from inside id 1 of the daemon's on. A namespace takes longer to make than
+   all else here, so those of the first ranges, which are taken first, are kept. Returns a descriptor to close. */
+static int namespace_of(uid_t first) {
+  static int kept[MAPS_KEPT]; /* 0: none, for that is /dev/null */
+  unsigned range = (first - OWN_RANGES_FIRST) / SANDBOX_IDS;
+  if (range < MAPS_KEPT && kept[range] > 0) return dup(kept[range]);
+  char map[64];
+  snprintf(map, sizeof map, "%u %u %u\n", ROOT_RANGE_FIRST + 1, first, SANDBOX_IDS);
+  int fd = ids_namespace(map);
+  if (fd >= 0 && range < MAPS_KEPT) kept[range] = dup(fd);
+  return fd;
+}
+
+static int map_trees(int data_fd, const struct helper_message *message, size_t bytes, struct helper_results *results,
+                     struct fault *fault) {
+  const struct helper_request *request = &message->request;
+  errno = 0;
+  if (!ids_begin_own_range(request->owner)) return fault_set(fault, "invalid_request", "the helper was given no sandbox's range");
+  cleanup_fd namespace = namespace_of(request->owner);
+  if (namespace < 0) return fault_set(fault, "launch_failed", "can't make a map of ids");
+  if (request->path[0] != '\0' && map_image(data_fd, *request, namespace, results, fault) != 0) return -1;
+  return helper_trees_map(data_fd, message->names, bytes, namespace, results, fault);
 }
 
 /* `process` is a pidfd or -1. */
@@ -107,11 +155,12 @@ static int serve(const struct helper *helper, const struct helper_request *reque
       answer->is_fine = helper_member_join(helper->groups, process, &answer->fault) == 0;
       return -1;
     case HELPER_MAKE_DEVICES:
-      if (is_owner(request)) result = helper_devices_make(request, &answer->fault);
+      if (is_owner(request) || ids_begin_own_range(request->owner)) result = helper_devices_make(request, &answer->fault);
       break;
     case HELPER_OPEN_FUSE: result = helper_member_fuse(process, &answer->fault); break;
     case HELPER_ABILITIES: result = tell_abilities(helper->data_fd, &answer->fault); break;
-    case HELPER_GRANT_IMAGE: break; /* Has been carried out: it has no answer. */
+    case HELPER_GRANT_IMAGE: /* Has been carried out: it has no answer. */
+    case HELPER_MAP_TREES: break; /* Has several. */
   }
   if (result < 0 && answer->fault.code == NULL) fault_set(&answer->fault, "invalid_request", "the helper has no such verb");
   answer->is_fine = result >= 0;
@@ -138,25 +187,40 @@ static bool has_ended(int socket) {
   return poll(&state, 1, 0) != 0;
 }
 
+/* Answers one request; `bytes` of names came with it. */
+static void serve_message(const struct helper *helper, const struct helper_message *message, size_t bytes,
+                          const int descriptors[2]) {
+  struct helper_answer answer = {0};
+  struct helper_results results = {.count = 0};
+  if (message->request.verb == HELPER_MAP_TREES) {
+    answer.is_fine = map_trees(helper->data_fd, message, bytes, &results, &answer.fault) == 0;
+  } else {
+    results.all[0] = serve(helper, &message->request, descriptors[1], &answer);
+    results.count = results.all[0] < 0 ? 0 : 1;
+  }
+  if (answer.fault.code != NULL) snprintf(answer.code, sizeof answer.code, "%s", answer.fault.code);
+  answer.fault.code = NULL;
+  /* It does not wait for whoever asked and does not listen. */
+  (void)message_offer(descriptors[0], &answer, sizeof answer, results.all, answer.is_fine ? results.count : 0);
+  for (unsigned i = 0; i < results.count; i++) close(results.all[i]);
+}
+
 static void serve_requests(const struct helper *helper) {
+  static struct helper_message message;
   for (;;) {
-    struct helper_request request;
-    struct helper_answer answer = {0};
     int descriptors[2];
-    ssize_t got = message_receive_some(helper->socket, &request, sizeof request, descriptors, 2);
+    ssize_t got = message_receive_some(helper->socket, &message, sizeof message, descriptors, 2);
     if (got <= 0 && has_ended(helper->socket)) return;
     cleanup_fd reply = descriptors[0];
     cleanup_fd process = descriptors[1];
-    if (got != (ssize_t)sizeof request || reply < 0) continue;
-    if (request.verb == HELPER_GRANT_IMAGE) {
-      (void)helper_image_grant(reply, request.bytes_max, &answer.fault);
+    size_t least = offsetof(struct helper_message, names);
+    bool is_whole = got == (ssize_t)least || (got > (ssize_t)least && message.request.verb == HELPER_MAP_TREES);
+    if (!is_whole || reply < 0) continue;
+    if (message.request.verb == HELPER_GRANT_IMAGE) {
+      (void)helper_image_grant(reply, message.request.bytes_max, &(struct fault){0});
       continue;
     }
-    cleanup_fd result = serve(helper, &request, process, &answer);
-    if (answer.fault.code != NULL) snprintf(answer.code, sizeof answer.code, "%s", answer.fault.code);
-    answer.fault.code = NULL;
-    /* It does not wait for whoever asked and does not listen. */
-    (void)message_offer(reply, &answer, sizeof answer, &result, result < 0 ? 0 : 1);
+    serve_message(helper, &message, (size_t)got - least, (const int[]){reply, process});
   }
 }
 

@@ -3,12 +3,16 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/descriptor.h"
 #include "launch/file.h"
 
 /* The name of `uid` in /etc/passwd, else $USER. newuidmap checks the truth of it; a wrong name only fails. */
@@ -79,6 +83,47 @@ static int write_map(pid_t target, const char *file, unsigned first, unsigned co
   return file_write_format(AT_FDCWD, path, "0 %u %u\n", first, count);
 }
 
+/* Of root's namespace: the sandboxes' own ranges too, where whoever made the namespace we are in has left them to us. */
+static int write_ranges(pid_t target, const char *file) {
+  char path[64];
+  snprintf(path, sizeof path, "/proc/%d/%s", target, file);
+  if (file_write_format(AT_FDCWD, path, "0 %u %u\n%u %u %u\n", ROOT_RANGE_FIRST, ROOT_RANGE_IDS, ROOT_RANGE_IDS,
+                        OWN_RANGES_FIRST, OWN_RANGES * SANDBOX_IDS) == 0) {
+    return 0;
+  }
+  return write_map(target, file, ROOT_RANGE_FIRST, ROOT_RANGE_IDS);
+}
+
+int ids_namespace(const char *map) {
+  int ends[2];
+  char path[64];
+  if (pipe2(ends, O_CLOEXEC) != 0) return -1;
+  cleanup_fd reader = ends[0];
+  cleanup_fd writer = ends[1];
+  /* The C library's fork makes no namespace, and a second call would need a word that it is made. */
+  pid_t child = (pid_t)syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, 0, 0, 0, 0);
+  if (child == 0) {
+    char byte;
+    close(writer);
+    (void)!read(reader, &byte, 1); /* Until the descriptor is there, or its maker is not. */
+    _exit(0);
+  }
+  int fd = -1;
+  if (child > 0) {
+    snprintf(path, sizeof path, "/proc/%d/gid_map", child);
+    bool is_mapped = file_write(AT_FDCWD, path, map) == 0;
+    snprintf(path, sizeof path, "/proc/%d/uid_map", child);
+    is_mapped = is_mapped && file_write(AT_FDCWD, path, map) == 0;
+    snprintf(path, sizeof path, "/proc/%d/ns/user", child);
+    if (is_mapped) fd = open(path, O_RDONLY | O_CLOEXEC);
+  }
+  int why = errno;
+  close_fd(&writer);
+  while (child > 0 && waitpid(child, NULL, 0) < 0 && errno == EINTR) continue;
+  errno = why;
+  return fd;
+}
+
 static int write_single(pid_t target, struct fault *fault) {
   char path[64];
   snprintf(path, sizeof path, "/proc/%d/setgroups", target);
@@ -98,8 +143,7 @@ int ids_write_maps(pid_t target, bool *is_single, char *why, size_t why_size, st
   why[0] = '\0';
   if (*is_single) return write_single(target, fault);
   if (geteuid() == 0) {
-    if (write_map(target, "gid_map", ROOT_RANGE_FIRST, ROOT_RANGE_IDS) != 0 ||
-        write_map(target, "uid_map", ROOT_RANGE_FIRST, ROOT_RANGE_IDS) != 0) {
+    if (write_ranges(target, "gid_map") != 0 || write_ranges(target, "uid_map") != 0) {
       return fault_set(fault, "launch_failed", "can't map the range 0x70000000 into the daemon's user namespace");
     }
     return 0;

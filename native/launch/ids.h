@@ -19,10 +19,28 @@ enum {
      for `foreign`), podman and docker hand out. */
   ROOT_RANGE_FIRST = 0x70000000,
   ROOT_RANGE_IDS = SANDBOX_IDS + 1,
+  /* Behind it a range for each sandbox (ranges.h), as many as fit below systemd's `foreign`. */
+  OWN_RANGES_FIRST = 0x70020000,
+  OWN_RANGES = 4093,
   /* What relays run as, in the daemon's namespace. Inside sandboxes it is 65535, the one id that programs keep away
      from (16-bit -1); it owns no file and no namespace. */
   RELAY_ID = SANDBOX_IDS,
 };
+
+/* The host's id behind one of the daemon's namespace, where root started Squash. The ranges follow each other inside. */
+static inline uid_t ids_on_host(unsigned inside) {
+  return inside < ROOT_RANGE_IDS ? ROOT_RANGE_FIRST + inside : OWN_RANGES_FIRST + (inside - ROOT_RANGE_IDS);
+}
+
+/* Whether a sandbox's own range begins with this id of the host. */
+static inline bool ids_begin_own_range(uid_t first) {
+  return first >= OWN_RANGES_FIRST && (first - OWN_RANGES_FIRST) % SANDBOX_IDS == 0 &&
+         (first - OWN_RANGES_FIRST) / SANDBOX_IDS < OWN_RANGES;
+}
+
+/* A user namespace with this map for users and groups and nobody in it: what an id-mapped mount is described by. Returns a
+   descriptor or -1. */
+int ids_namespace(const char *map);
 
 /*
  * Writes the maps of `target`'s new user namespace from its parent namespace. `is_single` says what was asked

@@ -52,6 +52,9 @@ struct launcher {
   int epoll_fd;
   bool is_single;
   const char *single_reason;
+  bool has_own_ids;         /* each sandbox gets a range of its own (ranges.h) */
+  bool maps_tmpfs;          /* also where its upper is a tmpfs */
+  char shared_reason[192];  /* why not; "" where it does */
   const char *bwrap; /* absolute paths found at start; NULL where missing */
   const char *mksquashfs;
   const char *unsquashfs;
@@ -86,7 +89,7 @@ void source_leave(struct source *source);
    the loop would go on reporting events for an owner that is gone. */
 void source_close(struct source *source);
 
-/* Id in the daemon's namespace that is root in every sandbox. */
+/* Id in the daemon's namespace that is root in sandboxes without a range of their own, and what root's files have on disk. */
 static inline unsigned sandbox_root_id(const struct launcher *launcher) { return launcher->is_single ? 0 : 1; }
 
 #endif

@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-enum { MESSAGE_DESCRIPTORS_MAX = 4 };
+enum { MESSAGE_DESCRIPTORS_MAX = 64 };
 
 /* Returns 0 or -1. */
 int message_send(int socket, const void *bytes, size_t length, const int *descriptors, unsigned count);

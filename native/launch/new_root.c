@@ -57,10 +57,12 @@ static int mount_overlay(const struct launcher *launcher, const struct starter_p
 }
 
 /* The launcher measures and packs an image through its mount. */
-static int tell_mount(const struct starter_plan *plan, const struct supply *supply, struct fault *fault) {
+static int tell_mount(const struct starter_plan *plan, struct supply *supply, struct fault *fault) {
   struct starter_message message = {.word = STARTER_UPPER_MOUNT};
-  if (supply->request.upper_kind != UPPER_IMAGE) return 0;
-  if (message_send(plan->control_fd, &message, sizeof message, &supply->upper, 1) == 0) return 0;
+  if (supply->image < 0) return 0;
+  bool is_told = message_send(plan->control_fd, &message, sizeof message, &supply->image, 1) == 0;
+  close_fd(&supply->image);
+  if (is_told) return 0;
   return fault_set(fault, "launch_failed", "the launcher does not listen to its child");
 }
 

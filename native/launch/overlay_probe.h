@@ -6,7 +6,12 @@
 
 #include "launch/launcher.h"
 
-/* `why` says what failed. With `on_tmpfs` the upper lies on a tmpfs. */
-bool overlay_probe(const struct launcher *launcher, bool on_tmpfs, char *why, size_t size);
+struct overlay_trial {
+  bool on_tmpfs;    /* the upper lies on a tmpfs */
+  unsigned root_id; /* of a range of its own, in whose ids the trees are mounted; 0: none */
+};
+
+/* `why` says what failed. */
+bool overlay_probe(const struct launcher *launcher, struct overlay_trial trial, char *why, size_t size);
 
 #endif

@@ -16,7 +16,8 @@
 #include "launch/ids.h"
 
 bool owner_is_of_range(unsigned uid) {
-  return uid >= ROOT_RANGE_FIRST && uid - ROOT_RANGE_FIRST < (unsigned)ROOT_RANGE_IDS;
+  return (uid >= ROOT_RANGE_FIRST && uid - ROOT_RANGE_FIRST < (unsigned)ROOT_RANGE_IDS) ||
+         (uid >= OWN_RANGES_FIRST && (uid - OWN_RANGES_FIRST) / SANDBOX_IDS < (unsigned)OWN_RANGES);
 }
 
 uid_t owner_of_process(pid_t pid) {

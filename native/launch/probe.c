@@ -73,6 +73,18 @@ static void output_of(const char *program, const char *argument, char *text, siz
   while (child > 0 && waitpid(child, NULL, 0) < 0 && errno == EINTR) continue;
 }
 
+/* What root's Squash has to say of ranges; the others have one at most. */
+static void describe_ranges(const struct launcher *launcher, struct capability *row) {
+  if (launcher->has_own_ids) row->choice = "each sandbox has 65,536 user and group ids of its own";
+  if (launcher->shared_reason[0] == '\0') return;
+  row->state = STATE_WEAKER;
+  row->found = launcher->shared_reason;
+  row->choice = "one range of 65,536 ids for all sandboxes, none of them the daemon's";
+  row->weaker = "what the kernel counts per user (registrations of epoll, the size of pipes, descriptors in flight) is one "
+                "account for all sandboxes";
+  row->remedy = "Linux 5.19 or later and a data directory of one mount on ext4, xfs or btrfs";
+}
+
 static void probe_ids(const struct launcher *launcher, int client) {
   send_capability(client, &(struct capability){.name = "user_namespaces",
                                                .is_required = true,
@@ -81,6 +93,7 @@ static void probe_ids(const struct launcher *launcher, int client) {
   struct capability row = {.name = "subordinate_ids",
                            .found = "a range of 65,536 ids",
                            .choice = "sandboxes have 65,536 user and group ids, none of them the daemon's"};
+  describe_ranges(launcher, &row);
   if (launcher->is_single) {
     row.state = STATE_WEAKER;
     row.found = launcher->single_reason[0] != '\0' ? launcher->single_reason : "SQUASH_IDS=single";
@@ -120,7 +133,7 @@ static void probe_bubblewrap(const struct launcher *launcher, int client) {
 static void probe_overlay(const struct launcher *launcher, int client) {
   char why[128];
   char device[96];
-  bool has_kernel = overlay_probe(launcher, false, why, sizeof why);
+  bool has_kernel = overlay_probe(launcher, (struct overlay_trial){0}, why, sizeof why);
   cleanup_fd fuse = open("/dev/fuse", O_RDWR | O_CLOEXEC);
   bool has_device = fuse >= 0 || (launcher->helper_fd >= 0 && access("/dev/fuse", F_OK) == 0);
   bool has_fuse = has_device && launcher->fuse_overlayfs != NULL;
@@ -214,7 +227,7 @@ static void probe_uppers(const struct launcher *launcher, int client) {
                                                       "overshoots before its commands are killed"
                                                     : NULL,
                               .remedy = abilities.has_images ? NULL : "start Squash as root, with e2fsprogs installed"});
-  bool has_tmpfs = overlay_probe(launcher, true, why, sizeof why);
+  bool has_tmpfs = overlay_probe(launcher, (struct overlay_trial){.on_tmpfs = true}, why, sizeof why);
   send_capability(client, &(struct capability){.name = "upper_tmpfs",
                                                .state = has_tmpfs ? STATE_OK : STATE_MISSING,
                                                .found = has_tmpfs ? "an overlay's upper may lie on a tmpfs" : why,

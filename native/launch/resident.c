@@ -33,6 +33,7 @@
 #include "launch/log.h"
 #include "launch/memory_file.h"
 #include "launch/overlay_probe.h"
+#include "launch/ranges_probe.h"
 #include "launch/relays.h"
 #include "launch/room.h"
 #include "launch/sandbox.h"
@@ -99,10 +100,11 @@ static int set_up(struct launcher *launcher, const struct resident_options *opti
   launcher->mksquashfs = find_program("mksquashfs");
   launcher->unsquashfs = find_program("unsquashfs");
   launcher->fuse_overlayfs = find_program("fuse-overlayfs");
-  if (!launcher->overlays_by_fuse && !overlay_probe(launcher, false, why, sizeof why)) {
+  if (!launcher->overlays_by_fuse && !overlay_probe(launcher, (struct overlay_trial){0}, why, sizeof why)) {
     launcher->overlays_by_fuse = true;
     log_line("no overlay by the kernel (%s): fuse-overlayfs is used", why);
   }
+  ranges_probe(launcher);
   launcher->init_fd = memory_file_copy("squash-init", options->init_fd);
   launcher->seccomp_fd = seccomp_file(&(struct seccomp_options){0});
   launcher->tool_seccomp_fd = seccomp_file(&(struct seccomp_options){.pretends_chown = launcher->is_single});

@@ -68,6 +68,7 @@ struct sandbox {
   uint64_t instance;
   char name[SANDBOX_NAME_BYTES_MAX + 1];
   char group[CGROUP_NAME_BYTES];
+  unsigned root_id; /* of its root in the daemon's namespace (ranges.h) */
   pid_t starter; /* our child that makes it; 0 when reaped */
   pid_t supplier; /* our child that gathers what comes from outside; 0 when reaped */
   pid_t pid;     /* PID 1 of the sandbox; 0 before it is known and after it is reaped */

@@ -19,9 +19,11 @@
 #include "launch/connection.h"
 #include "launch/file.h"
 #include "launch/helper.h"
+#include "launch/ids.h"
 #include "launch/leftover.h"
 #include "launch/log.h"
 #include "launch/message.h"
+#include "launch/ranges.h"
 #include "launch/relays.h"
 #include "launch/sandbox_end.h"
 #include "launch/socket.h"
@@ -50,8 +52,9 @@ static void fail(struct launcher *launcher, struct sandbox *sandbox, const char 
 
 static void write_maps(struct launcher *launcher, struct sandbox *sandbox) {
   char path[64];
-  const char *map = launcher->is_single ? "0 0 1\n" : "0 1 65536\n";
+  char map[32];
   bool is_fine = true;
+  snprintf(map, sizeof map, "0 %u %u\n", sandbox->root_id, launcher->is_single ? 1 : SANDBOX_IDS);
   if (launcher->is_single) {
     /* Without privilege over the parent's groups the kernel wants setgroups off first. */
     snprintf(path, sizeof path, "/proc/%d/setgroups", sandbox->starter);
@@ -220,6 +223,7 @@ static struct sandbox *sandbox_new(struct launcher *launcher) {
   struct sandbox *sandbox = calloc(1, sizeof *sandbox);
   if (sandbox == NULL) return NULL;
   sandbox->instance = SPARE_INSTANCE;
+  sandbox->root_id = ranges_take(launcher);
   sandbox->control = (struct source){.fd = -1, .ready = control_ready};
   sandbox->guest = (struct source){.fd = -1};
   sandbox->supply_fd = -1;
@@ -256,6 +260,7 @@ static int fork_starter(struct launcher *launcher, struct sandbox *sandbox, uint
   if (set_blocking(sandbox->control.fd, false) != 0) return -1;
   struct starter_plan plan = {.group = sandbox->group,
                               .number = number++,
+                              .root_id = sandbox->root_id,
                               .pids_max = pids_max,
                               .control_fd = control_end,
                               .supply_fd = supply_end,
@@ -278,7 +283,9 @@ static int fork_supplier(struct launcher *launcher, struct sandbox *sandbox, con
   cleanup_fd listener = socket_listen_at(launcher->sockets_fd, name, GUEST_BACKLOG, 0);
   if (listener < 0) return -1;
   sandbox->supplier = fork();
-  if (sandbox->supplier == 0) supply_main(launcher, request, listener, sandbox->supply_fd);
+  if (sandbox->supplier == 0) {
+    supply_main(launcher, &(struct supply_plan){request, sandbox->root_id, listener, sandbox->supply_fd});
+  }
   close_fd(&sandbox->supply_fd);
   if (sandbox->supplier > 0) return 0;
   sandbox->supplier = 0;
@@ -309,7 +316,8 @@ int64_t sandbox_spares_run(struct launcher *launcher) {
 /* A spare that waits, or one begun now. What a spare did without knowing the request, this does the same way. */
 static struct sandbox *begin(struct launcher *launcher, const struct request *request) {
   const struct cgroup_limits limits = {request->memory_bytes_max, request->cpu_milli, request->pids_max};
-  struct sandbox *sandbox = spares_take(launcher);
+  bool fits_range = ranges_fit(launcher, request->upper_kind);
+  struct sandbox *sandbox = fits_range ? spares_take(launcher) : NULL;
   /* Version 1 takes no limit of memory below what is used. */
   if (sandbox != NULL && cgroup_create(&launcher->cgroups, sandbox->group, &limits, &sandbox->fault) != 0) {
     log_line("a spare sandbox can't be used: %s", sandbox->fault.text);
@@ -319,6 +327,7 @@ static struct sandbox *begin(struct launcher *launcher, const struct request *re
   bool is_new = sandbox == NULL;
   if (is_new) sandbox = sandbox_new(launcher);
   if (sandbox == NULL) return NULL;
+  if (!fits_range) sandbox->root_id = sandbox_root_id(launcher);
   sandbox_name(sandbox, request);
   if (is_new) snprintf(sandbox->group, sizeof sandbox->group, "s%llu", (unsigned long long)request->instance);
   if ((!is_new || cgroup_create(&launcher->cgroups, sandbox->group, &limits, &sandbox->fault) == 0) &&

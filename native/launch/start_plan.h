@@ -21,6 +21,7 @@ struct starter_message {
 struct starter_plan {
   const char *group;
   uint64_t number; /* of the start, among all of this launcher */
+  unsigned root_id; /* of the sandbox's root in the daemon's namespace */
   uint64_t pids_max; /* where no group counts processes; 0: none */
   int control_fd; /* socket to the launcher */
   int supply_fd;  /* what comes from outside: supply.h */

@@ -153,7 +153,7 @@ static int keep_descriptors(struct starter_plan *plan) {
 
 static int begin(const struct launcher *launcher, struct starter_plan *plan, struct fault *fault) {
   if (cgroup_join(&launcher->cgroups, plan->group, fault) != 0 ||
-      devices_gather(launcher, &plan->devices_fd, fault) != 0) {
+      devices_gather(launcher, plan->root_id, &plan->devices_fd, fault) != 0) {
     return -1;
   }
   reset_oom_score();

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -12,7 +13,10 @@
 
 #include "common/descriptor.h"
 #include "launch/file.h"
+#include "launch/helper.h"
+#include "launch/ids.h"
 #include "launch/message.h"
+#include "launch/ranges.h"
 #include "launch/sandbox.h"
 #include "launch/syscalls.h"
 #include "launch/upper.h"
@@ -36,17 +40,70 @@ static int take(const struct launcher *launcher, const char *path, struct fault 
   return tree >= 0 ? tree : fault_disk(fault, "launch_failed", "can't attach \"%s\"", path);
 }
 
-static int gather(const struct launcher *launcher, const struct request *request, struct supply *supply,
-                  struct fault *fault) {
-  if (request->makes_upper && upper_create(launcher, request, fault) != 0) return -1;
+/* As they are on the disk. */
+static int gather_plain(const struct launcher *launcher, const struct request *request, struct supply *supply,
+                        struct fault *fault) {
   if (upper_attach(launcher, request, &supply->upper, fault) != 0) return -1;
-  if (supply->upper < 0) supply->upper = take(launcher, request->upper, fault);
+  if (supply->upper >= 0) supply->image = dup(supply->upper);
+  else supply->upper = take(launcher, request->upper, fault);
   if (supply->upper < 0) return -1;
   for (size_t i = 0; i < request->lower_count; i++) {
     supply->lowers[i] = take(launcher, request->lowers[i], fault);
     if (supply->lowers[i] < 0) return -1;
   }
   return 0;
+}
+
+/* A tmpfs is the launcher's own file system, and lies where the helper does not see it. */
+static int map_tmpfs(const struct launcher *launcher, const struct supply_plan *plan, int *upper, struct fault *fault) {
+  char map[32];
+  if (upper_attach(launcher, plan->request, upper, fault) != 0) return -1;
+  cleanup_fd tree = take(launcher, plan->request->upper, fault);
+  if (tree < 0) return -1;
+  snprintf(map, sizeof map, "%u %u %u\n", sandbox_root_id(launcher), plan->root_id, SANDBOX_IDS);
+  cleanup_fd namespace = ids_namespace(map);
+  struct mount_attr attributes = {.attr_set = MOUNT_ATTR_IDMAP, .userns_fd = (unsigned)namespace};
+  if (namespace < 0 || sys_mount_setattr(tree, AT_EMPTY_PATH, &attributes) != 0) {
+    return fault_set(fault, "launch_failed", "can't map the ids of upper \"%s\"", plan->request->upper);
+  }
+  *upper = take_fd(&tree);
+  return 0;
+}
+
+/* In the ids of the sandbox's own range: an upper that is a directory comes with the lowers, an image before them. */
+static int gather_mapped(const struct launcher *launcher, const struct supply_plan *plan, struct supply *supply,
+                         struct fault *fault) {
+  static const char *names[LOWERS_MAX + 1];
+  static int mounts[2 + HELPER_TREES_MAX];
+  const struct request *request = plan->request;
+  const struct image_use image = {request->upper, sandbox_root_id(launcher), launcher->image_share};
+  bool is_image = request->upper_kind == UPPER_IMAGE;
+  bool is_tmpfs = request->upper_kind == UPPER_TMPFS;
+  size_t before = is_image || is_tmpfs ? 0 : 1; /* the upper */
+  size_t count = before + request->lower_count;
+  names[0] = request->upper;
+  memcpy(names + before, request->lowers, request->lower_count * sizeof names[0]);
+  if (is_tmpfs && map_tmpfs(launcher, plan, &supply->upper, fault) != 0) return -1;
+  for (size_t done = 0; done == 0 || done < count; done += HELPER_TREES_MAX) {
+    unsigned some = count - done < HELPER_TREES_MAX ? (unsigned)(count - done) : HELPER_TREES_MAX;
+    const struct tree_use use = {is_image && done == 0 ? &image : NULL, plan->root_id, names + done, some};
+    const int *next = mounts;
+    if (helper_map_trees(launcher->helper_fd, &use, mounts, fault) != 0) return -1;
+    if (use.image != NULL) supply->image = *next++;
+    if (use.image != NULL) supply->upper = *next++;
+    for (size_t i = done; i < done + some; i++) {
+      if (i < before) supply->upper = *next++;
+      else supply->lowers[i - before] = *next++;
+    }
+  }
+  return 0;
+}
+
+static int gather(const struct launcher *launcher, const struct supply_plan *plan, struct supply *supply,
+                  struct fault *fault) {
+  if (plan->request->makes_upper && upper_create(launcher, plan->request, fault) != 0) return -1;
+  if (ranges_is_own(plan->root_id)) return gather_mapped(launcher, plan, supply, fault);
+  return gather_plain(launcher, plan->request, supply, fault);
 }
 
 /* One after the other, each with its end. */
@@ -76,19 +133,23 @@ static int keep_descriptors(struct launcher *launcher, int *listen_fd, int *sock
   return 0;
 }
 
-_Noreturn void supply_main(const struct launcher *inherited, const struct request *request, int listen_fd, int socket) {
+_Noreturn void supply_main(const struct launcher *inherited, const struct supply_plan *plan) {
   static char joined[TEXT_BYTES_MAX];
   struct launcher own = *inherited;
   const struct launcher *launcher = &own;
-  struct supply supply = {.upper = -1};
+  const struct request *request = plan->request;
+  int listen_fd = plan->listen_fd;
+  int socket = plan->socket;
+  struct supply supply = {.upper = -1, .image = -1};
   struct supply_head head = {.request = *request, .text_bytes = join_texts(request, joined)};
   prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
   if (keep_descriptors(&own, &listen_fd, &socket) != 0) _exit(1);
   if (head.text_bytes == 0) fault_set(&head.fault, "launch_failed", "the texts of a start are too long");
-  else (void)gather(launcher, request, &supply, &head.fault);
-  const int first[] = {listen_fd, supply.upper};
+  else (void)gather(launcher, plan, &supply, &head.fault);
+  const int first[] = {listen_fd, supply.upper, supply.image};
   bool is_fine = head.fault.code == NULL;
-  if (message_send(socket, &head, sizeof head, first, is_fine ? 2 : 0) != 0 || !is_fine) _exit(1);
+  unsigned first_count = supply.image < 0 ? 2 : 3;
+  if (message_send(socket, &head, sizeof head, first, is_fine ? first_count : 0) != 0 || !is_fine) _exit(1);
   if (message_send(socket, joined, head.text_bytes, NULL, 0) != 0) _exit(1);
   for (size_t done = 0; done < request->lower_count; done += MESSAGE_DESCRIPTORS_MAX) {
     size_t left = request->lower_count - done;
@@ -113,18 +174,18 @@ static int split_texts(struct request *request, char *joined, size_t bytes) {
 int supply_receive(int socket, struct supply *supply, struct fault *fault) {
   static char joined[TEXT_BYTES_MAX];
   struct supply_head head;
-  int first[2];
+  int first[3];
   errno = 0;
-  if (message_receive_all(socket, &head, sizeof head, first, 2) != (ssize_t)sizeof head) {
+  if (message_receive_some(socket, &head, sizeof head, first, 3) != (ssize_t)sizeof head) {
     return fault_set(fault, "launch_failed", "what a start needs did not come");
   }
   if (head.fault.code != NULL) {
     *fault = head.fault;
     return -1;
   }
-  *supply = (struct supply){.request = head.request, .listen_fd = first[0], .upper = first[1]};
+  *supply = (struct supply){.request = head.request, .listen_fd = first[0], .upper = first[1], .image = first[2]};
   ssize_t bytes = recv(socket, joined, sizeof joined, 0);
-  bool is_whole = first[0] >= 0 && bytes > 0 && split_texts(&supply->request, joined, (size_t)bytes) == 0;
+  bool is_whole = first[0] >= 0 && first[1] >= 0 && bytes > 0 && split_texts(&supply->request, joined, (size_t)bytes) == 0;
   for (size_t done = 0; is_whole && done < supply->request.lower_count; done += MESSAGE_DESCRIPTORS_MAX) {
     char byte;
     size_t left = supply->request.lower_count - done;

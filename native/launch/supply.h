@@ -16,11 +16,19 @@ struct supply {
   struct request request;
   int listen_fd; /* the sandbox's socket, for PID 1 */
   int upper;
+  int image; /* an image upper's mount as the launcher is to use it: the same where the sandbox has no ids of its own; else -1 */
   int lowers[LOWERS_MAX];
 };
 
-/* In the child that gathers: sends all over `socket`, or why it can't. */
-_Noreturn void supply_main(const struct launcher *inherited, const struct request *request, int listen_fd, int socket);
+struct supply_plan {
+  const struct request *request;
+  unsigned root_id; /* of the sandbox's root in the daemon's namespace */
+  int listen_fd;
+  int socket;
+};
+
+/* In the child that gathers: sends all over the plan's socket, or why it can't. */
+_Noreturn void supply_main(const struct launcher *inherited, const struct supply_plan *plan);
 /* Waits for all of it. */
 int supply_receive(int socket, struct supply *supply, struct fault *fault);
 

@@ -1,7 +1,10 @@
 /*
  * Without words: takes every inotify instance and queues every signal it gets, prints both counts, and leaves a child
  * that keeps them. `sockets N`: sends datagrams to N sockets that nobody reads, and prints how many bytes they hold.
+ * `pipes`: takes pipes of a mebibyte until the kernel gives no more of that size, prints how many, and leaves a child that
+ * keeps them.
  */
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
@@ -28,7 +31,23 @@ static int fill_sockets(int count) {
   return printf("%ld\n", held) < 0;
 }
 
+static int take_pipes(void) {
+  int answer[2];
+  int count = 0;
+  int ends[2];
+  if (pipe(answer) != 0) return 1;
+  if (fork() == 0) {
+    while (count < 400 && pipe(ends) == 0 && fcntl(ends[0], F_SETPIPE_SZ, 1 << 20) >= 0) count++;
+    if (write(answer[1], &count, sizeof count) != sizeof count) return 1;
+    for (int fd = 0; fd < 3; fd++) close(fd);
+    for (;;) pause();
+  }
+  if (read(answer[0], &count, sizeof count) != sizeof count) return 1;
+  return printf("%d\n", count) < 0;
+}
+
 int main(int argc, char **argv) {
+  if (argc == 2) return take_pipes();
   if (argc == 3) return fill_sockets(atoi(argv[2]));
   int pipe_ends[2];
   int counts[2] = {0, 0};

@@ -33,7 +33,7 @@ export interface Config {
   readonly requiresLimits: boolean;
   readonly upper: 'auto' | 'directory' | 'project' | 'image' | 'tmpfs';
   readonly overlay: 'auto' | 'kernel' | 'fuse';
-  readonly ids: 'auto' | 'range' | 'single';
+  readonly ids: 'auto' | 'range' | 'shared' | 'single';
   /** TLS is read where a secret or a rule asks for it. */
   readonly interceptsTls: boolean;
   /** Ranges in CIDR notation that count as public. */

@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/descriptor.h"
 #include "launch/cgroup_setup.h"
 #include "launch/file.h"
 #include "launch/helper.h"
@@ -47,7 +48,7 @@ struct scene {
 };
 
 /* How often each verb was carried out. */
-static unsigned carried_out[HELPER_GRANT_IMAGE + 1];
+static unsigned carried_out[HELPER_MAP_TREES + 1];
 
 static unsigned pick(unsigned count) { return (unsigned)rand() % count; }
 
@@ -96,6 +97,7 @@ static void make_tree(struct scene *scene) {
   CHECK(mkdirat(scene->data_fd, "root", 0700) == 0 && mkdirat(upper, "directory.img", 0700) == 0);
   CHECK(mkfifoat(upper, "fifo.img", 0600) == 0 && fchown(upper, daemon, daemon) == 0);
   put_file(upper, "own.img", daemon);
+  CHECK(mkdirat(scene->data_fd, "layer", 0755) == 0 && fchownat(scene->data_fd, "layer", daemon + 1, daemon + 1, 0) == 0);
   close(upper);
   close(parent);
 }
@@ -135,11 +137,37 @@ static void check_answer(const struct scene *scene, const struct helper_request 
     case HELPER_OPEN_FUSE: CHECK(process == scene->processes[2]); break;
     case HELPER_ABILITIES: break;
     case HELPER_MAKE_DEVICES: /* A file system of its own, with nothing of the caller's in it. */
-      CHECK(request->owner == ROOT_RANGE_FIRST || request->owner == ROOT_RANGE_FIRST + 1);
+      CHECK(request->owner == ROOT_RANGE_FIRST || request->owner == ROOT_RANGE_FIRST + 1 || ids_begin_own_range(request->owner));
       CHECK(fstatfs(result, &status) == 0 && status.f_type == TMPFS_MAGIC);
       break;
     default: CHECK(!"a verb that there is not was carried out");
   }
+}
+
+/* Several descriptors, each a tree below the data directory: in it nobody has an id of root's or the daemon's. */
+static void check_trees(const struct scene *scene, const struct helper_message *message, size_t bytes, const int *results) {
+  const struct helper_request *request = &message->request;
+  unsigned next = request->path[0] == '\0' ? 0 : 2;
+  struct stat status;
+  struct stat tree;
+  carried_out[HELPER_MAP_TREES]++;
+  CHECK_NAMED(ids_begin_own_range(request->owner), "a range that is a sandbox's own");
+  if (next != 0) CHECK_NAMED(strcmp(request->path, "1.img") == 0 || strncmp(request->path, "u/", 2) == 0, request->path);
+  for (const char *name = message->names; name < message->names + bytes; name += strlen(name) + 1) {
+    CHECK_NAMED(strcmp(name, "u") == 0 || strcmp(name, "layer") == 0, name);
+    CHECK(fstatat(scene->data_fd, name, &status, 0) == 0 && fstat(results[next++], &tree) == 0);
+    CHECK(tree.st_ino == status.st_ino);
+    CHECK_NAMED(tree.st_uid == (strcmp(name, "layer") == 0 ? request->owner : 65534), name);
+  }
+}
+
+static size_t some_names(struct helper_message *message) {
+  static const char *const trees[] = {"u", "layer", "layer", "link", "out", "root", "../victim", "/etc", "", "u/1.img", "none"};
+  size_t used = 0;
+  for (unsigned i = pick(4); i > 0; i--) {
+    used += (size_t)snprintf(message->names + used, 64, "%s", trees[pick(sizeof trees / sizeof trees[0])]) + 1;
+  }
+  return pick(10) == 0 ? pick(HELPER_NAMES_BYTES_MAX) : used;
 }
 
 static int some_descriptor(const struct scene *scene, int reply) {
@@ -148,30 +176,36 @@ static int some_descriptor(const struct scene *scene, int reply) {
 }
 
 static void attack(const struct scene *scene) {
-  struct helper_request request;
-  memset(&request, (int)pick(256), sizeof request);
-  request.verb = (enum helper_verb)(pick(12) == 0 ? rand() : (int)pick(9));
-  if (pick(20) != 0) snprintf(request.path, sizeof request.path, "%s", paths[pick(PATHS)]);
-  request.bytes_max = numbers[pick(sizeof numbers / sizeof numbers[0])];
-  request.inodes_max = pick(2) == 0 ? 64 : numbers[pick(sizeof numbers / sizeof numbers[0])];
-  request.owner = pick(2) == 0 ? ROOT_RANGE_FIRST + pick(3) : (uid_t)rand();
+  static struct helper_message message;
+  struct helper_request *request = &message.request;
+  memset(&message, (int)pick(256), sizeof message);
+  request->verb = (enum helper_verb)(pick(12) == 0 ? rand() : (int)pick(10));
+  if (pick(20) != 0) snprintf(request->path, sizeof request->path, "%s", paths[pick(PATHS)]);
+  if (request->verb == HELPER_MAP_TREES && pick(2) == 0) request->path[0] = '\0';
+  request->bytes_max = numbers[pick(sizeof numbers / sizeof numbers[0])];
+  request->inodes_max = pick(2) == 0 ? 64 : numbers[pick(sizeof numbers / sizeof numbers[0])];
+  request->owner = pick(2) == 0 ? ROOT_RANGE_FIRST + pick(3) : (uid_t)rand();
+  if (pick(2) == 0) request->owner = OWN_RANGES_FIRST + pick(OWN_RANGES + 1) * SANDBOX_IDS + (pick(4) == 0);
+  size_t names = request->verb == HELPER_MAP_TREES || pick(10) == 0 ? some_names(&message) : 0;
   int pair[2];
   CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0);
   bool is_heard = pick(8) != 0;
   int process = pick(4) == 0 ? some_descriptor(scene, pair[1]) : scene->processes[pick(3)];
   const int descriptors[] = {is_heard ? pair[1] : some_descriptor(scene, pair[1]), process};
   /* The helper's own socket as the place of the answer would make the answer its next request. */
-  size_t length = pick(10) == 0 ? pick(sizeof request) : sizeof request;
-  CHECK(message_send(scene->helper, &request, length, descriptors, is_heard ? 2 : pick(3)) == 0 || length == 0);
+  size_t length = pick(10) == 0 ? pick(sizeof *request) : sizeof *request + names;
+  CHECK(message_send(scene->helper, &message, length, descriptors, is_heard ? 2 : pick(3)) == 0 || length == 0);
   close(pair[1]);
   struct helper_answer answer;
-  int result = -1;
-  ssize_t got = message_receive(pair[0], &answer, sizeof answer, &result);
-  if (got == (ssize_t)sizeof answer && answer.is_fine && is_heard) check_answer(scene, &request, process, result);
-  if (result >= 0) close(result);
+  int results[MESSAGE_DESCRIPTORS_MAX];
+  ssize_t got = message_receive_some(pair[0], &answer, sizeof answer, results, MESSAGE_DESCRIPTORS_MAX);
+  bool is_answered = got == (ssize_t)sizeof answer && answer.is_fine && is_heard;
+  if (is_answered && request->verb == HELPER_MAP_TREES) check_trees(scene, &message, names, results);
+  else if (is_answered) check_answer(scene, request, process, results[0]);
+  for (unsigned i = 0; i < MESSAGE_DESCRIPTORS_MAX; i++) close_fd(&results[i]);
   close(pair[0]);
   char what[128];
-  snprintf(what, sizeof what, "after verb %d of \"%.64s\"", (int)request.verb, request.path);
+  snprintf(what, sizeof what, "after verb %d of \"%.64s\"", (int)request->verb, request->path);
   check_victims(scene, what);
 }
 
@@ -238,7 +272,7 @@ int main(void) {
   struct helper_abilities abilities;
   CHECK_NAMED(helper_abilities(scene.helper, &abilities, &fault) == 0, "the helper still answers");
   /* Its filter leaves it what it is there for. */
-  CHECK(carried_out[HELPER_CREATE_IMAGE] > 0 && carried_out[HELPER_MAKE_DEVICES] > 0 && carried_out[HELPER_JOIN_GROUP] > 0);
+  CHECK(carried_out[HELPER_MAP_TREES] > 0 && carried_out[HELPER_CREATE_IMAGE] > 0 && carried_out[HELPER_MAKE_DEVICES] > 0 && carried_out[HELPER_JOIN_GROUP] > 0);
   if (abilities.has_images) check_image(&scene);
   if (access("/dev/fuse", F_OK) == 0) CHECK(carried_out[HELPER_OPEN_FUSE] > 0);
   end(&scene);

@@ -35,7 +35,7 @@ int main(void) {
   if (pid == 0) {
     close(supply[1]);
     close(helper[1]);
-    supply_main(&launcher, &request, listener, supply[0]);
+    supply_main(&launcher, &(struct supply_plan){&request, 1, listener, supply[0]});
   }
   close(supply[0]);
   close(other[1]);

@@ -1,0 +1,52 @@
+/* Trying ranges: see ranges_probe.h. */
+#include "launch/ranges_probe.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/descriptor.h"
+#include "launch/file.h"
+#include "launch/ids.h"
+#include "launch/overlay_probe.h"
+#include "launch/syscalls.h"
+
+/* What is mounted there by the host is not taken for the data directory's, and so is not mapped (helper_trees.c). */
+static bool is_one_mount(const struct launcher *launcher) {
+  static const char *const names[] = {"layers", "sandboxes"};
+  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+    cleanup_fd directory = open_inside(launcher->data_fd, names[i], O_PATH | O_DIRECTORY);
+    if (directory < 0 && errno != ENOENT) return false;
+  }
+  return true;
+}
+
+/* Maps of tmpfs are younger than those of file systems on disks (Linux 6.3). */
+static bool can_map_tmpfs(void) {
+  char map[32];
+  snprintf(map, sizeof map, "1 %u %u\n", ROOT_RANGE_IDS, SANDBOX_IDS);
+  cleanup_fd namespace = ids_namespace(map);
+  cleanup_fd context = sys_fsopen("tmpfs");
+  if (namespace < 0 || context < 0 || sys_fsconfig(context, FSCONFIG_CMD_CREATE, NULL, NULL) != 0) return false;
+  cleanup_fd mount = sys_fsmount(context, 0);
+  struct mount_attr attributes = {.attr_set = MOUNT_ATTR_IDMAP, .userns_fd = (unsigned)namespace};
+  return mount >= 0 && sys_mount_setattr(mount, AT_EMPTY_PATH, &attributes) == 0;
+}
+
+void ranges_probe(struct launcher *launcher) {
+  char *why = launcher->shared_reason;
+  size_t size = sizeof launcher->shared_reason;
+  const char *wanted = getenv("SQUASH_IDS");
+  const struct overlay_trial trial = {.root_id = ROOT_RANGE_IDS};
+  if (launcher->is_single || launcher->helper_fd < 0) return;
+  if (wanted != NULL && strcmp(wanted, "shared") == 0) snprintf(why, size, "SQUASH_IDS=shared");
+  else if (launcher->overlays_by_fuse) snprintf(why, size, "fuse-overlayfs can't be mounted with a map of ids");
+  else if (!is_one_mount(launcher)) snprintf(why, size, "something is mounted at `layers` or `sandboxes` of the data directory");
+  else launcher->has_own_ids = overlay_probe(launcher, trial, why, size);
+  if (!launcher->has_own_ids) return;
+  why[0] = '\0';
+  launcher->maps_tmpfs = can_map_tmpfs();
+}
