@@ -1,8 +1,8 @@
 /*
  * The system calls that the privileged helper and its mkfs.ext4 make: an allow list, because both are known programs. It is
  * real root in the host's namespaces, so a hijacked one still writes any file; what it does not get is the rest
- * of the kernel: no network, no tracing, no signal but the one that ends what is left of a dead launcher, no ids, no namespaces but a sandbox's user namespace, no mounts but
- * new file systems that are attached nowhere.
+ * of the kernel: no network, no tracing, no signal but the one that ends what is left of a dead launcher, no ids, no namespaces but
+ * user namespaces, no mounts but new file systems and copies of mounts that are attached nowhere.
  *
  * Whatever else is asked for is answered as by a kernel that does not have it, so that a C library falls back, and is a
  * line in the kernel's audit log. mkfs.ext4 is the distribution's: the list has what C libraries do at their start and to files, in all

@@ -201,18 +201,17 @@ await insideLauncher(import.meta.filename, ['default', 'single', 'fuse', 'user',
     // cap_net_bind_service+ep, as setcap writes it.
     const capability = '0100000200040000000000000000000000000000';
     const lowers = ['layers/xattr', place.lower];
-    {
-      await using box = await launchSandbox(place, 'attributes', { lowers });
-      const set = await box.sh(
-        `cp /xattr /root/x && /xattr /root/x user.note 6869 && /xattr /root/x security.capability ${capability}`,
-      );
-      assert.equal(set.exitCode, 0, set.output);
-      const path = 'sandboxes/attributes/snapshots/one.squashfs';
-      await client.pack({ name: box.start.name, upper: box.start.upper, path, bytesMax: 1e8 });
-      await client.unpack({ path, target: 'layers/attributes', bytesMax: 1e8, inodesMax: 1_000 });
-    }
-    await using box = await launchSandbox(place, 'attributes2', { lowers: ['layers/attributes', ...lowers] });
-    const { output } = await box.sh('/xattr /root/x user.note; /xattr /root/x security.capability');
+    // Both live at once, so that they have different ids.
+    await using box = await launchSandbox(place, 'attributes', { lowers });
+    const set = await box.sh(
+      `cp /xattr /root/x && /xattr /root/x user.note 6869 && /xattr /root/x security.capability ${capability}`,
+    );
+    assert.equal(set.exitCode, 0, set.output);
+    const path = 'sandboxes/attributes/snapshots/one.squashfs';
+    await client.pack({ name: box.start.name, upper: box.start.upper, path, bytesMax: 1e8 });
+    await client.unpack({ path, target: 'layers/attributes', bytesMax: 1e8, inodesMax: 1_000 });
+    await using other = await launchSandbox(place, 'attributes2', { lowers: ['layers/attributes', ...lowers] });
+    const { output } = await other.sh('/xattr /root/x user.note; /xattr /root/x security.capability');
     assert.equal(output, `6869\n${capability}\n`);
   });
 
