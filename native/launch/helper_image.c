@@ -27,6 +27,7 @@
 #include "launch/file.h"
 #include "launch/helper.h"
 #include "launch/helper_verbs.h"
+#include "launch/ids.h"
 #include "launch/syscalls.h"
 #include "launch/upper.h"
 
@@ -176,6 +177,7 @@ static int furnish(int image, struct fault *fault) {
     return fault_disk(fault, "launch_failed", "can't furnish an image template");
   }
   upper_spare_take(mount);
+  upper_spare_give(mount, ROOT_RANGE_FIRST + 1);
   return 0;
 }
 
@@ -276,6 +278,7 @@ int helper_image_attach(int parent, const char *name, const struct helper_reques
       give_parts(mount, request->owner) != 0) {
     return fault_disk(fault, "launch_failed", "can't prepare image \"%s\"", name);
   }
+  upper_spare_give(mount, request->owner); /* Images of earlier versions. */
   if (request->bytes_max != UINT64_MAX && helper_image_grant(mount, request->bytes_max, fault) != 0) return -1;
   return take_fd(&mount);
 }

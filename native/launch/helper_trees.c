@@ -30,7 +30,7 @@ static int map_tree(int data_fd, const char *name, int namespace, struct fault *
   }
   cleanup_fd tree = directory < 0 ? -1 : sys_open_tree(directory, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
   if (tree >= 0 && sys_mount_setattr(tree, AT_EMPTY_PATH, &attributes) == 0) return take_fd(&tree);
-  return fault_set(fault, "launch_failed", "can't map the ids of \"%s\"", name);
+  return fault_set(fault, "launch_failed", "can't attach \"%s\" in the ids of a sandbox", name);
 }
 
 int helper_trees_map(int data_fd, const char *names, size_t bytes, int namespace, struct helper_results *results,

@@ -174,6 +174,16 @@ void upper_spare_take(int upper) {
   }
 }
 
+void upper_spare_give(int upper, uid_t owner) {
+  char name[32];
+  struct stat status;
+  for (int i = SPARE_FILES - 1; i >= 0; i--) {
+    snprintf(name, sizeof name, "spare.%d", i);
+    if (fstatat(upper, name, &status, AT_SYMLINK_NOFOLLOW) != 0 || status.st_uid != 0) return;
+    (void)fchownat(upper, name, owner, owner, AT_SYMLINK_NOFOLLOW);
+  }
+}
+
 int upper_usage(const struct launcher *launcher, const struct request *request, struct tree_usage *usage,
                 struct fault *fault) {
   cleanup_fd upper = upper_open(launcher, request, fault);

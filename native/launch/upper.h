@@ -27,6 +27,8 @@ bool upper_is_whole(int upper);
  */
 void upper_spare_release(int upper, enum upper_kind kind);
 void upper_spare_take(int upper);
+/* Root's own spares become the sandbox's: in a mount with a map nobody takes away what belongs to no id of it. */
+void upper_spare_give(int upper, uid_t owner);
 /* The directory with `data`, readable whether the sandbox runs or not. Returns a descriptor. */
 int upper_open(const struct launcher *launcher, const struct request *request, struct fault *fault);
 int upper_usage(const struct launcher *launcher, const struct request *request, struct tree_usage *usage,

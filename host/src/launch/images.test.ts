@@ -210,7 +210,9 @@ await insideLauncher(import.meta.filename, ['default', 'single', 'fuse', 'user',
     const path = 'sandboxes/attributes/snapshots/one.squashfs';
     await client.pack({ name: box.start.name, upper: box.start.upper, path, bytesMax: 1e8 });
     await client.unpack({ path, target: 'layers/attributes', bytesMax: 1e8, inodesMax: 1_000 });
-    await using other = await launchSandbox(place, 'attributes2', { lowers: ['layers/attributes', ...lowers] });
+    await using other = await launchSandbox(place, 'attributes2', {
+      lowers: ['layers/attributes', ...lowers],
+    });
     const { output } = await other.sh('/xattr /root/x user.note; /xattr /root/x security.capability');
     assert.equal(output, `6869\n${capability}\n`);
   });

@@ -13,6 +13,7 @@ import { type Clock, steadyWallMs } from '@squash/base/clock';
 import { asError } from '@squash/base/failure';
 import { faultPoint } from '#sandbox/fault.ts';
 import type { EndReason, ExecEnd, ExecRow, StreamName } from '#store/rows.ts';
+import type { Driver } from '../drivers/driver.ts';
 import type { Guest, GuestExec, GuestOutcome } from '../guest/guest.ts';
 import { type Circumstances, forcedEnd, recordOf, reportedEnd, unstartedEnd } from './outcome.ts';
 import type { OutputPace } from './output-pace.ts';
@@ -35,6 +36,8 @@ export interface RunHost {
   guestBroken(why: string): void;
   /** The sandbox stands still for a snapshot: nobody in it can be late. */
   readonly isFrozen: boolean;
+  /** Knows whether anybody tells what becomes of the sandbox. */
+  readonly world: { readonly driver: Pick<Driver, 'problems'> };
   /** When output that is followed may be stored. */
   readonly pace: OutputPace;
   /** The end is stored; also called when the run was left to the next daemon. */
@@ -301,10 +304,13 @@ export class Run {
 
   /** PID 1 can't be reached: most often it just died and the launcher's word is on its way. */
   #waitForForce(): Promise<EndReason> {
-    this.#lostTimer = setTimeout(
-      () => this.#parts.host.guestBroken(`exec ${this.row.seq} is lost: ${this.#whyLost ?? 'no answer'}`),
-      limits.runSettleMs,
-    );
+    this.#lostTimer = setTimeout(() => {
+      // A dead launcher takes PID 1 along and says no word; the next daemon does.
+      const { host } = this.#parts;
+      const isUntold = host.world.driver.problems().some(({ code }) => code === 'launcher_unavailable');
+      if (isUntold) void this.#waitForForce();
+      else host.guestBroken(`exec ${this.row.seq} is lost: ${this.#whyLost ?? 'no answer'}`);
+    }, limits.runSettleMs);
     return this.#forced.promise;
   }
 
