@@ -2,7 +2,6 @@
 #include "launch/helper.h"
 
 #include <errno.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -14,13 +13,14 @@
 #include "launch/message.h"
 #include "launch/syscalls.h"
 
-_Static_assert((int)HELPER_TREES_MAX == (int)HELPER_NAMES_MAX, "both are the same number");
+_Static_assert((int)HELPER_DESCRIPTORS_MAX == 1 + (int)HELPER_TREES_MAX, "all trees of a request fit");
+_Static_assert((int)HELPER_DESCRIPTORS_MAX <= (int)MESSAGE_DESCRIPTORS_MAX, "a request is one message");
 
-/* What goes to the helper: one request, whose length names make longer, and for some verbs a process. */
+/* What goes to the helper: one request, and for some verbs a process or trees. */
 struct question {
   const struct helper_request *request;
-  size_t bytes;
-  int process;
+  const int *descriptors;
+  unsigned count;
 };
 
 /* With the socket its answer goes to; all is checked where it arrives. Exactly `count` descriptors come back. */
@@ -34,8 +34,9 @@ static int ask(int helper, const struct question *question, int *results, unsign
   }
   cleanup_fd own = pair[0];
   cleanup_fd other = pair[1];
-  const int descriptors[] = {other, question->process};
-  if (message_send(helper, question->request, question->bytes, descriptors, question->process < 0 ? 1 : 2) != 0) {
+  int descriptors[HELPER_DESCRIPTORS_MAX] = {other};
+  memcpy(descriptors + 1, question->descriptors, question->count * sizeof descriptors[0]);
+  if (message_send(helper, question->request, sizeof *question->request, descriptors, 1 + question->count) != 0) {
     return fault_set(fault, "launch_failed",
                      "the privileged helper is gone; `squash serve` starts another one within seconds");
   }
@@ -57,7 +58,7 @@ static int ask(int helper, const struct question *question, int *results, unsign
 }
 
 static int call(int helper, const struct helper_request *request, int process, int *result, struct fault *fault) {
-  const struct question question = {request, sizeof *request, process};
+  const struct question question = {request, &process, process < 0 ? 0 : 1};
   return ask(helper, &question, result, result == NULL ? 0 : 1, fault);
 }
 
@@ -76,22 +77,14 @@ int helper_attach_image(int helper, const struct image_use *use, struct fault *f
   return call(helper, &message, -1, &result, fault) == 0 ? result : -1;
 }
 
-int helper_map_trees(int helper, const struct tree_use *use, int *mounts, struct fault *fault) {
-  static struct helper_message message;
-  message.request = (struct helper_request){.verb = HELPER_MAP_TREES, .owner = ids_on_host(use->sandbox_root)};
+int helper_map_trees(int helper, const struct tree_use *use, int mounts[2], struct fault *fault) {
+  struct helper_request message = {.verb = HELPER_MAP_TREES, .owner = ids_on_host(use->sandbox_root)};
   if (use->image != NULL) {
-    message.request.bytes_max = use->image->share;
-    snprintf(message.request.path, sizeof message.request.path, "%s.img", use->image->upper);
+    message.bytes_max = use->image->share;
+    snprintf(message.path, sizeof message.path, "%s.img", use->image->upper);
   }
-  size_t used = 0;
-  for (unsigned i = 0; i < use->tree_count; i++) {
-    size_t bytes = strlen(use->trees[i]) + 1;
-    if (used + bytes > sizeof message.names) return fault_set(fault, "launch_failed", "the names of layers are too long");
-    memcpy(message.names + used, use->trees[i], bytes);
-    used += bytes;
-  }
-  const struct question question = {&message.request, offsetof(struct helper_message, names) + used, -1};
-  return ask(helper, &question, mounts, (use->image == NULL ? 0 : 2) + use->tree_count, fault);
+  const struct question question = {&message, use->trees, use->tree_count};
+  return ask(helper, &question, mounts, use->image == NULL ? 0 : 2, fault);
 }
 
 int helper_grant_image(int helper, int mount, uint64_t share) {

@@ -25,12 +25,12 @@ int helper_attach_image(int helper, const struct image_use *use, struct fault *f
 struct tree_use {
   const struct image_use *image; /* NULL: none */
   unsigned sandbox_root;         /* as the trees are to show it: the first of a range of its own (ranges.h) */
-  const char *const *trees;      /* directories, by their paths below the data directory */
+  const int *trees;              /* detached mounts of the caller's */
   unsigned tree_count;           /* at most HELPER_TREES_MAX */
 };
 enum { HELPER_TREES_MAX = 60 };
-/* Detached mounts in the range's ids: of the image first as it is and then mapped, then of the trees in their order. */
-int helper_map_trees(int helper, const struct tree_use *use, int *mounts, struct fault *fault);
+/* Puts the trees into the range's ids. `mounts` gets those of the image, where there is one: as it is, and mapped. */
+int helper_map_trees(int helper, const struct tree_use *use, int mounts[2], struct fault *fault);
 /* From now on the file system of that mount gives out so many bytes more. Nobody waits for an answer; -1 where the
    helper does not even take the request. */
 int helper_grant_image(int helper, int mount, uint64_t share);

@@ -2,7 +2,7 @@
  * The system calls that the privileged helper and its mkfs.ext4 make: an allow list, because both are known programs. It is
  * real root in the host's namespaces, so a hijacked one still writes any file; what it does not get is the rest
  * of the kernel: no network, no tracing, no signal but the one that ends what is left of a dead launcher, no ids, no namespaces but
- * user namespaces, no mounts but new file systems and copies of mounts that are attached nowhere.
+ * user namespaces, no mounts but new file systems that are attached nowhere.
  *
  * Whatever else is asked for is answered as by a kernel that does not have it, so that a C library falls back, and is a
  * line in the kernel's audit log. mkfs.ext4 is the distribution's: the list has what C libraries do at their start and to files, in all
@@ -45,7 +45,7 @@ static const uint32_t allowed[] = {
     __NR_renameat,
 #endif
     /* File systems and quotas. */
-    430 /* fsopen */, 431 /* fsconfig */, 432 /* fsmount */, 428 /* open_tree */, 442 /* mount_setattr */, 443 /* quotactl_fd */,
+    430 /* fsopen */, 431 /* fsconfig */, 432 /* fsmount */, 442 /* mount_setattr */, 443 /* quotactl_fd */,
     /* Messages over what it has: no socket of another kind is made, none connected. */
     __NR_sendmsg, __NR_recvmsg, __NR_sendto, __NR_recvfrom,
     /* Processes: its own children. */

@@ -11,7 +11,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -131,15 +130,14 @@ static int namespace_of(uid_t first) {
   return fd;
 }
 
-static int map_trees(int data_fd, const struct helper_message *message, size_t bytes, struct helper_results *results,
+static int map_trees(int data_fd, const struct helper_request *request, const int *trees, struct helper_results *results,
                      struct fault *fault) {
-  const struct helper_request *request = &message->request;
   errno = 0;
   if (!ids_begin_own_range(request->owner)) return fault_set(fault, "invalid_request", "the helper was given no sandbox's range");
   cleanup_fd namespace = namespace_of(request->owner);
   if (namespace < 0) return fault_set(fault, "launch_failed", "can't make a map of ids");
   if (request->path[0] != '\0' && map_image(data_fd, *request, namespace, results, fault) != 0) return -1;
-  return helper_trees_map(data_fd, message->names, bytes, namespace, results, fault);
+  return helper_trees_map(trees, HELPER_TREES_MAX, namespace, fault);
 }
 
 /* `process` is a pidfd or -1. */
@@ -187,15 +185,14 @@ static bool has_ended(int socket) {
   return poll(&state, 1, 0) != 0;
 }
 
-/* Answers one request; `bytes` of names came with it. */
-static void serve_message(const struct helper *helper, const struct helper_message *message, size_t bytes,
-                          const int descriptors[2]) {
+/* Answers one request, at the first of the descriptors. */
+static void serve_message(const struct helper *helper, const struct helper_request *request, const int *descriptors) {
   struct helper_answer answer = {0};
   struct helper_results results = {.count = 0};
-  if (message->request.verb == HELPER_MAP_TREES) {
-    answer.is_fine = map_trees(helper->data_fd, message, bytes, &results, &answer.fault) == 0;
+  if (request->verb == HELPER_MAP_TREES) {
+    answer.is_fine = map_trees(helper->data_fd, request, descriptors + 1, &results, &answer.fault) == 0;
   } else {
-    results.all[0] = serve(helper, &message->request, descriptors[1], &answer);
+    results.all[0] = serve(helper, request, descriptors[1], &answer);
     results.count = results.all[0] < 0 ? 0 : 1;
   }
   if (answer.fault.code != NULL) snprintf(answer.code, sizeof answer.code, "%s", answer.fault.code);
@@ -206,21 +203,18 @@ static void serve_message(const struct helper *helper, const struct helper_messa
 }
 
 static void serve_requests(const struct helper *helper) {
-  static struct helper_message message;
   for (;;) {
-    int descriptors[2];
-    ssize_t got = message_receive_some(helper->socket, &message, sizeof message, descriptors, 2);
+    struct helper_request request;
+    int descriptors[HELPER_DESCRIPTORS_MAX];
+    ssize_t got = message_receive_some(helper->socket, &request, sizeof request, descriptors, HELPER_DESCRIPTORS_MAX);
     if (got <= 0 && has_ended(helper->socket)) return;
-    cleanup_fd reply = descriptors[0];
-    cleanup_fd process = descriptors[1];
-    size_t least = offsetof(struct helper_message, names);
-    bool is_whole = got == (ssize_t)least || (got > (ssize_t)least && message.request.verb == HELPER_MAP_TREES);
-    if (!is_whole || reply < 0) continue;
-    if (message.request.verb == HELPER_GRANT_IMAGE) {
-      (void)helper_image_grant(reply, message.request.bytes_max, &(struct fault){0});
-      continue;
+    bool is_whole = got == (ssize_t)sizeof request && descriptors[0] >= 0;
+    if (is_whole && request.verb == HELPER_GRANT_IMAGE) {
+      (void)helper_image_grant(descriptors[0], request.bytes_max, &(struct fault){0});
+    } else if (is_whole) {
+      serve_message(helper, &request, descriptors);
     }
-    serve_message(helper, &message, (size_t)got - least, (const int[]){reply, process});
+    for (unsigned i = 0; i < HELPER_DESCRIPTORS_MAX; i++) close_fd(&descriptors[i]);
   }
 }
 

@@ -7,7 +7,6 @@
 
 #include "launch/fault.h"
 #include "launch/file.h"
-#include "launch/message.h"
 
 struct cgroup_setup;
 struct helper_abilities;
@@ -21,7 +20,7 @@ enum helper_verb {
   HELPER_JOIN_GROUP,
   HELPER_MAKE_DEVICES,
   HELPER_GRANT_IMAGE, /* has no answer: its only descriptor is the mount */
-  HELPER_MAP_TREES,
+  HELPER_MAP_TREES,   /* may have two, and changes what came with it */
 };
 
 struct helper_request {
@@ -34,17 +33,12 @@ struct helper_request {
   uid_t owner;
 };
 
-/* Of trees in one request: as many as one answer has descriptors for, with an image's two. */
-enum { HELPER_NAMES_MAX = 60, HELPER_NAMES_BYTES_MAX = HELPER_NAMES_MAX * (REQUEST_PATH_BYTES_MAX + 1) };
+/* What comes with a request: where its answer goes, then a process, or the trees of MAP_TREES. */
+enum { HELPER_DESCRIPTORS_MAX = 61 };
 
-/* MAP_TREES has names behind it, each with its end; no other verb has any. */
-struct helper_message {
-  struct helper_request request;
-  char names[HELPER_NAMES_BYTES_MAX];
-};
-
+/* Of MAP_TREES an image's mounts, without and with the map; one descriptor of others. */
 struct helper_results {
-  int all[MESSAGE_DESCRIPTORS_MAX];
+  int all[2];
   unsigned count;
 };
 
@@ -62,9 +56,8 @@ int helper_image_attach(int parent, const char *name, const struct helper_reques
 int helper_image_map(const char *device, int namespace, struct fault *fault);
 int helper_image_grant(int mount, uint64_t share, struct fault *fault);
 void helper_image_ability(struct helper_abilities *abilities);
-/* The named trees behind what `results` holds already. */
-int helper_trees_map(int data_fd, const char *names, size_t bytes, int namespace, struct helper_results *results,
-                     struct fault *fault);
+/* Until the first that is none (-1). */
+int helper_trees_map(const int *trees, unsigned max, int namespace, struct fault *fault);
 int helper_devices_make(const struct helper_request *request, struct fault *fault);
 /* About a process that somebody else named, by pidfd: it and its user namespace have to be of the daemon's ids. */
 int helper_member_join(const struct cgroup_setup *groups, int pidfd, struct fault *fault);

@@ -85,16 +85,17 @@ static int prepare(const struct launcher *launcher, const char *path) {
   return take_fd(&directory);
 }
 
-static int map_trees(const struct launcher *launcher, const char *path, unsigned root_id, struct trial *trial) {
-  char names[2][80];
+static int map_trees(const struct launcher *launcher, int directory, unsigned root_id, struct trial *trial) {
+  static const char *const names[] = {"l", "u"};
   char map[32];
-  const char *const trees[] = {names[0], names[1]};
-  const struct tree_use use = {NULL, root_id, trees, 2};
-  snprintf(names[0], sizeof names[0], "%s/l", path);
-  snprintf(names[1], sizeof names[1], "%s/u", path);
+  const struct tree_use use = {NULL, root_id, trial->trees, 2};
+  for (size_t i = 0; i < 2; i++) {
+    trial->trees[i] = sys_open_tree(directory, names[i], OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+    if (trial->trees[i] < 0) return -1;
+  }
   snprintf(map, sizeof map, "0 %u %u\n", root_id, SANDBOX_IDS);
   trial->namespace = ids_namespace(map);
-  return trial->namespace < 0 ? -1 : helper_map_trees(launcher->helper_fd, &use, trial->trees, &(struct fault){0});
+  return trial->namespace < 0 ? -1 : helper_map_trees(launcher->helper_fd, &use, NULL, &(struct fault){0});
 }
 
 /* A full disk says nothing about the kernel, which has overlays nearly everywhere: nobody changes to the weaker kind for it. */
@@ -125,7 +126,7 @@ bool overlay_probe(const struct launcher *launcher, struct overlay_trial wanted,
   snprintf(path, sizeof path, "tmp/probe-%d-%lld", getpid(), (long long)now_us());
   cleanup_fd directory = prepare(launcher, path);
   if (directory < 0) fail(&verdict, "no room to try");
-  else if (wanted.root_id != 0 && map_trees(launcher, path, wanted.root_id, &trial) != 0) fail(&verdict, "mounting with a map of ids");
+  else if (wanted.root_id != 0 && map_trees(launcher, directory, wanted.root_id, &trial) != 0) fail(&verdict, "mounting with a map of ids");
   else verdict = judge(directory, &trial);
   close_fd(&trial.namespace);
   for (size_t i = 0; i < 2; i++) close_fd(&trial.trees[i]);

@@ -14,7 +14,7 @@
 #include "launch/overlay_probe.h"
 #include "launch/syscalls.h"
 
-/* What is mounted there by the host is not taken for the data directory's, and so is not mapped (helper_trees.c). */
+/* What the host mounts there may be of a kind that has no maps, whatever is found out below `tmp`. */
 static bool is_one_mount(const struct launcher *launcher) {
   static const char *const names[] = {"layers", "sandboxes"};
   for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {

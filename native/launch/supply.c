@@ -40,20 +40,6 @@ static int take(const struct launcher *launcher, const char *path, struct fault 
   return tree >= 0 ? tree : fault_disk(fault, "launch_failed", "can't attach \"%s\"", path);
 }
 
-/* As they are on the disk. */
-static int gather_plain(const struct launcher *launcher, const struct request *request, struct supply *supply,
-                        struct fault *fault) {
-  if (upper_attach(launcher, request, &supply->upper, fault) != 0) return -1;
-  if (supply->upper >= 0) supply->image = dup(supply->upper);
-  else supply->upper = take(launcher, request->upper, fault);
-  if (supply->upper < 0) return -1;
-  for (size_t i = 0; i < request->lower_count; i++) {
-    supply->lowers[i] = take(launcher, request->lowers[i], fault);
-    if (supply->lowers[i] < 0) return -1;
-  }
-  return 0;
-}
-
 /* A tmpfs is the launcher's own file system, and lies where the helper does not see it. */
 static int map_tmpfs(const struct launcher *launcher, const struct supply_plan *plan, int *upper, struct fault *fault) {
   char map[32];
@@ -70,40 +56,46 @@ static int map_tmpfs(const struct launcher *launcher, const struct supply_plan *
   return 0;
 }
 
-/* In the ids of the sandbox's own range: an upper that is a directory comes with the lowers, an image before them. */
-static int gather_mapped(const struct launcher *launcher, const struct supply_plan *plan, struct supply *supply,
-                         struct fault *fault) {
-  static const char *names[LOWERS_MAX + 1];
-  static int mounts[2 + HELPER_TREES_MAX];
+/* Puts what was gathered into the ids of the sandbox's own range; an image comes in both ways. */
+static int map_trees(const struct launcher *launcher, const struct supply_plan *plan, struct supply *supply,
+                     struct fault *fault) {
+  static int trees[1 + LOWERS_MAX];
   const struct request *request = plan->request;
   const struct image_use image = {request->upper, sandbox_root_id(launcher), launcher->image_share};
   bool is_image = request->upper_kind == UPPER_IMAGE;
-  bool is_tmpfs = request->upper_kind == UPPER_TMPFS;
-  size_t before = is_image || is_tmpfs ? 0 : 1; /* the upper */
-  size_t count = before + request->lower_count;
-  names[0] = request->upper;
-  memcpy(names + before, request->lowers, request->lower_count * sizeof names[0]);
-  if (is_tmpfs && map_tmpfs(launcher, plan, &supply->upper, fault) != 0) return -1;
+  size_t count = 0;
+  if (!is_image && request->upper_kind != UPPER_TMPFS) trees[count++] = supply->upper;
+  for (size_t i = 0; i < request->lower_count; i++) trees[count++] = supply->lowers[i];
   for (size_t done = 0; done == 0 || done < count; done += HELPER_TREES_MAX) {
+    int mounts[2];
     unsigned some = count - done < HELPER_TREES_MAX ? (unsigned)(count - done) : HELPER_TREES_MAX;
-    const struct tree_use use = {is_image && done == 0 ? &image : NULL, plan->root_id, names + done, some};
-    const int *next = mounts;
+    const struct tree_use use = {is_image && done == 0 ? &image : NULL, plan->root_id, trees + done, some};
     if (helper_map_trees(launcher->helper_fd, &use, mounts, fault) != 0) return -1;
-    if (use.image != NULL) supply->image = *next++;
-    if (use.image != NULL) supply->upper = *next++;
-    for (size_t i = done; i < done + some; i++) {
-      if (i < before) supply->upper = *next++;
-      else supply->lowers[i - before] = *next++;
-    }
+    if (use.image == NULL) continue;
+    supply->image = mounts[0];
+    supply->upper = mounts[1];
   }
   return 0;
 }
 
 static int gather(const struct launcher *launcher, const struct supply_plan *plan, struct supply *supply,
                   struct fault *fault) {
-  if (plan->request->makes_upper && upper_create(launcher, plan->request, fault) != 0) return -1;
-  if (ranges_is_own(plan->root_id)) return gather_mapped(launcher, plan, supply, fault);
-  return gather_plain(launcher, plan->request, supply, fault);
+  const struct request *request = plan->request;
+  bool is_own = ranges_is_own(plan->root_id);
+  if (request->makes_upper && upper_create(launcher, request, fault) != 0) return -1;
+  if (is_own && request->upper_kind == UPPER_TMPFS) {
+    if (map_tmpfs(launcher, plan, &supply->upper, fault) != 0) return -1;
+  } else if (!is_own || request->upper_kind != UPPER_IMAGE) {
+    if (upper_attach(launcher, request, &supply->upper, fault) != 0) return -1;
+    if (supply->upper >= 0) supply->image = dup(supply->upper);
+    else supply->upper = take(launcher, request->upper, fault);
+    if (supply->upper < 0) return -1;
+  }
+  for (size_t i = 0; i < request->lower_count; i++) {
+    supply->lowers[i] = take(launcher, request->lowers[i], fault);
+    if (supply->lowers[i] < 0) return -1;
+  }
+  return is_own ? map_trees(launcher, plan, supply, fault) : 0;
 }
 
 /* One after the other, each with its end. */

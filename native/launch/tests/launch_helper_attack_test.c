@@ -144,30 +144,27 @@ static void check_answer(const struct scene *scene, const struct helper_request 
   }
 }
 
-/* Several descriptors, each a tree below the data directory: in it nobody has an id of root's or the daemon's. */
-static void check_trees(const struct scene *scene, const struct helper_message *message, size_t bytes, const int *results) {
-  const struct helper_request *request = &message->request;
-  unsigned next = request->path[0] == '\0' ? 0 : 2;
-  struct stat status;
-  struct stat tree;
-  carried_out[HELPER_MAP_TREES]++;
-  CHECK_NAMED(ids_begin_own_range(request->owner), "a range that is a sandbox's own");
-  if (next != 0) CHECK_NAMED(strcmp(request->path, "1.img") == 0 || strncmp(request->path, "u/", 2) == 0, request->path);
-  for (const char *name = message->names; name < message->names + bytes; name += strlen(name) + 1) {
-    CHECK_NAMED(strcmp(name, "u") == 0 || strcmp(name, "layer") == 0, name);
-    CHECK(fstatat(scene->data_fd, name, &status, 0) == 0 && fstat(results[next++], &tree) == 0);
-    CHECK(tree.st_ino == status.st_ino);
-    CHECK_NAMED(tree.st_uid == (strcmp(name, "layer") == 0 ? request->owner : 65534), name);
-  }
+enum { TREES = 4, TREE_KINDS = 6 };
+
+/* Detached ones of a layer, of the data directory and of root's; root's as the host has it; what is no mount. */
+static int some_tree(const struct scene *scene, unsigned kind) {
+  const int directories[] = {scene->data_fd, scene->data_fd, scene->victim_fd};
+  const unsigned flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH;
+  if (kind < 3) return sys_open_tree(directories[kind], kind == 0 ? "layer" : "", flags);
+  if (kind == 3) return open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+  return dup(kind == 4 ? scene->victim_fd : scene->helper);
 }
 
-static size_t some_names(struct helper_message *message) {
-  static const char *const trees[] = {"u", "layer", "layer", "link", "out", "root", "../victim", "/etc", "", "u/1.img", "none"};
-  size_t used = 0;
-  for (unsigned i = pick(4); i > 0; i--) {
-    used += (size_t)snprintf(message->names + used, 64, "%s", trees[pick(sizeof trees / sizeof trees[0])]) + 1;
+/* Each tree is a detached one, and in it nobody has an id of root's or the daemon's. */
+static void check_trees(const struct helper_request *request, const int *trees, const unsigned *kinds, unsigned count) {
+  struct stat status;
+  carried_out[HELPER_MAP_TREES]++;
+  CHECK_NAMED(ids_begin_own_range(request->owner), "a range that is a sandbox's own");
+  if (request->path[0] != '\0') CHECK_NAMED(strcmp(request->path, "1.img") == 0 || strncmp(request->path, "u/", 2) == 0, request->path);
+  for (unsigned i = 0; i < count; i++) {
+    CHECK(kinds[i] < 3 && fstat(trees[i], &status) == 0);
+    CHECK(status.st_uid == (kinds[i] == 0 ? request->owner : 65534));
   }
-  return pick(10) == 0 ? pick(HELPER_NAMES_BYTES_MAX) : used;
 }
 
 static int some_descriptor(const struct scene *scene, int reply) {
@@ -176,8 +173,8 @@ static int some_descriptor(const struct scene *scene, int reply) {
 }
 
 static void attack(const struct scene *scene) {
-  static struct helper_message message;
-  struct helper_request *request = &message.request;
+  struct helper_request message;
+  struct helper_request *request = &message;
   memset(&message, (int)pick(256), sizeof message);
   request->verb = (enum helper_verb)(pick(12) == 0 ? rand() : (int)pick(10));
   if (pick(20) != 0) snprintf(request->path, sizeof request->path, "%s", paths[pick(PATHS)]);
@@ -186,23 +183,30 @@ static void attack(const struct scene *scene) {
   request->inodes_max = pick(2) == 0 ? 64 : numbers[pick(sizeof numbers / sizeof numbers[0])];
   request->owner = pick(2) == 0 ? ROOT_RANGE_FIRST + pick(3) : (uid_t)rand();
   if (pick(2) == 0) request->owner = OWN_RANGES_FIRST + pick(OWN_RANGES + 1) * SANDBOX_IDS + (pick(4) == 0);
-  size_t names = request->verb == HELPER_MAP_TREES || pick(10) == 0 ? some_names(&message) : 0;
   int pair[2];
   CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0);
   bool is_heard = pick(8) != 0;
   int process = pick(4) == 0 ? some_descriptor(scene, pair[1]) : scene->processes[pick(3)];
-  const int descriptors[] = {is_heard ? pair[1] : some_descriptor(scene, pair[1]), process};
+  int descriptors[1 + TREES] = {is_heard ? pair[1] : some_descriptor(scene, pair[1]), process};
+  bool has_trees = request->verb == HELPER_MAP_TREES || pick(10) == 0;
+  unsigned kinds[TREES];
+  unsigned trees = has_trees ? pick(TREES + 1) : 0;
+  for (unsigned i = 0; i < trees; i++) {
+    kinds[i] = pick(pick(2) == 0 ? 1 : TREE_KINDS);
+    descriptors[1 + i] = some_tree(scene, kinds[i]);
+  }
   /* The helper's own socket as the place of the answer would make the answer its next request. */
-  size_t length = pick(10) == 0 ? pick(sizeof *request) : sizeof *request + names;
-  CHECK(message_send(scene->helper, &message, length, descriptors, is_heard ? 2 : pick(3)) == 0 || length == 0);
+  size_t length = pick(10) == 0 ? pick(sizeof *request) : sizeof *request;
+  CHECK(message_send(scene->helper, &message, length, descriptors, has_trees ? 1 + trees : is_heard ? 2 : pick(3)) == 0 || length == 0);
   close(pair[1]);
   struct helper_answer answer;
   int results[MESSAGE_DESCRIPTORS_MAX];
   ssize_t got = message_receive_some(pair[0], &answer, sizeof answer, results, MESSAGE_DESCRIPTORS_MAX);
   bool is_answered = got == (ssize_t)sizeof answer && answer.is_fine && is_heard;
-  if (is_answered && request->verb == HELPER_MAP_TREES) check_trees(scene, &message, names, results);
+  if (is_answered && request->verb == HELPER_MAP_TREES) check_trees(request, descriptors + 1, kinds, trees);
   else if (is_answered) check_answer(scene, request, process, results[0]);
   for (unsigned i = 0; i < MESSAGE_DESCRIPTORS_MAX; i++) close_fd(&results[i]);
+  for (unsigned i = 0; i < trees; i++) close_fd(&descriptors[1 + i]);
   close(pair[0]);
   char what[128];
   snprintf(what, sizeof what, "after verb %d of \"%.64s\"", (int)request->verb, request->path);

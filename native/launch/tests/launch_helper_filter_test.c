@@ -41,6 +41,7 @@ static const struct {
     {"mount", __NR_mount, {0}, ENOSYS},
     {"umount2", __NR_umount2, {0}, ENOSYS},
     {"move_mount", 429, {-1}, ENOSYS},
+    {"open_tree", 428, {-1}, ENOSYS},
     {"pivot_root", __NR_pivot_root, {0}, ENOSYS},
     {"chroot", __NR_chroot, {0}, ENOSYS},
     {"unshare", __NR_unshare, {CLONE_NEWNS}, ENOSYS},
