@@ -177,9 +177,10 @@ void upper_spare_take(int upper) {
 void upper_spare_give(int upper, uid_t owner) {
   char name[32];
   struct stat status;
-  for (int i = SPARE_FILES - 1; i >= 0; i--) {
+  /* Each by itself: a start or a gift that was cut short leaves some of either kind. */
+  for (int i = 0; i < SPARE_FILES; i++) {
     snprintf(name, sizeof name, "spare.%d", i);
-    if (fstatat(upper, name, &status, AT_SYMLINK_NOFOLLOW) != 0 || status.st_uid != 0) return;
+    if (fstatat(upper, name, &status, AT_SYMLINK_NOFOLLOW) != 0 || status.st_uid != 0) continue;
     (void)fchownat(upper, name, owner, owner, AT_SYMLINK_NOFOLLOW);
   }
 }
