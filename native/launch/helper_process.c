@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "common/descriptor.h"
+#include "launch/become.h"
 #include "launch/cgroup.h"
 #include "launch/clock.h"
 #include "launch/file.h"
@@ -251,6 +252,7 @@ static _Noreturn void helper_main(const struct helper *helper) {
   cleanup_fd null = open("/dev/null", O_RDWR | O_CLOEXEC);
   for (int fd = 0; null >= 0 && fd < 3; fd++) dup2(null, fd);
   close_others(helper);
+  raise_open_files(); /* Maps are kept as descriptors: few of them would be an end of all starts. */
   cgroup_place_launcher(groups, 0);
   (void)oom_spare(0, OOM_HELPER);
   struct fault fault;

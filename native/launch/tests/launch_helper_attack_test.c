@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -253,6 +254,18 @@ static void check_image(const struct scene *scene) {
   close(mount);
 }
 
+/* Each of them another map, more than the helper keeps and than it was given descriptors for. */
+static void check_ranges(const struct scene *scene) {
+  struct fault fault = {0};
+  unsigned mapped = 0;
+  const int none = -1;
+  for (unsigned i = 0; i < 300; i++) {
+    const struct tree_use use = {NULL, ROOT_RANGE_IDS + i * SANDBOX_IDS, &none, 0};
+    mapped += helper_map_trees(scene->helper, &use, NULL, &fault) == 0;
+  }
+  CHECK_NAMED(mapped == 300, fault.text);
+}
+
 int main(void) {
   struct scene scene;
   struct cgroup_setup groups = {.version = 0, .origin = -1};
@@ -271,7 +284,11 @@ int main(void) {
   int lock = helper_lock(scene.data_fd, &fault);
   int ends[2];
   CHECK_NAMED(helper_pair(ends, &fault) == 0, fault.text);
+  struct rlimit files;
+  CHECK(getrlimit(RLIMIT_NOFILE, &files) == 0);
+  CHECK(setrlimit(RLIMIT_NOFILE, &(struct rlimit){128, files.rlim_max}) == 0);
   CHECK_NAMED(helper_start(&(struct helper){ends[1], lock, scene.data_fd, &groups}, &fault) == 0, fault.text);
+  CHECK(setrlimit(RLIMIT_NOFILE, &files) == 0);
   scene.helper = ends[0];
   close(ends[1]);
   close(lock);
@@ -284,6 +301,7 @@ int main(void) {
   CHECK_NAMED(helper_abilities(scene.helper, &abilities, &fault) == 0, "the helper still answers");
   /* Its filter leaves it what it is there for. */
   CHECK(carried_out[HELPER_MAP_TREES] > 0 && carried_out[HELPER_CREATE_IMAGE] > 0 && carried_out[HELPER_MAKE_DEVICES] > 0 && carried_out[HELPER_JOIN_GROUP] > 0);
+  check_ranges(&scene);
   if (abilities.has_images) check_image(&scene);
   if (access("/dev/fuse", F_OK) == 0) CHECK(carried_out[HELPER_OPEN_FUSE] > 0);
   end(&scene);
