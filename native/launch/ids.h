@@ -15,13 +15,13 @@
 enum {
   /* What a sandbox sees: 65,536 ids, as every distribution expects (nobody is 65534). */
   SANDBOX_IDS = 65536,
-  /* Root's range. Outside what shadow (100000 … 600100000), systemd (524288 … 1879048191, and 0x7FFF0000 up
+  /* Root's range. Outside what shadow (100000 … 600100000), systemd (524288 … 1879048191, and 0x7FFE0000 up
      for `foreign`), podman and docker hand out. */
   ROOT_RANGE_FIRST = 0x70000000,
   ROOT_RANGE_IDS = SANDBOX_IDS + 1,
   /* Behind it a range for each sandbox (ranges.h), as many as fit below systemd's `foreign`. */
   OWN_RANGES_FIRST = 0x70020000,
-  OWN_RANGES = 4093,
+  OWN_RANGES = 4092,
   /* What relays run as, in the daemon's namespace. Inside sandboxes it is 65535, the one id that programs keep away
      from (16-bit -1); it owns no file and no namespace. */
   RELAY_ID = SANDBOX_IDS,
