@@ -1,7 +1,7 @@
 /** The launcher through its client: life of sandboxes, limits and trees, in each way that Squash can be started. */
 import assert from 'node:assert/strict';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
-import { mkdir, symlink, writeFile } from 'node:fs/promises';
+import { chown, mkdir, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { launchSandbox } from '../../../tests/support/launched-sandbox.ts';
@@ -42,6 +42,20 @@ await insideLauncher(import.meta.filename, ['default', 'single', 'fuse', 'user',
     const net = (await box.sh('cat /proc/net/dev; cat /proc/net/unix')).output;
     assert.match(net, /lo:/);
     assert.ok(!/eth|ens|docker/.test(net), net);
+  });
+
+  // A message has 64 descriptors, a page of mount options room for 500 layers.
+  test('a sandbox of five hundred layers has the files of all of them', async () => {
+    const root = isSingle ? 0 : 1;
+    const deep = Array.from({ length: 499 }, (_, i) => `layers/deep-${i}`);
+    for (const [i, layer] of deep.entries()) {
+      await mkdir(join(dataDir, layer));
+      await writeFile(join(dataDir, layer, `of-${i}`), '');
+      for (const path of [layer, `${layer}/of-${i}`]) await chown(join(dataDir, path), root, root);
+    }
+    await using box = await launchSandbox(place, 'deep', { lowers: [...deep, place.lower] });
+    const { output } = await box.sh('stat -c %u:%g / /of-* /bin/busybox | sort | uniq -c');
+    assert.match(output, /^ *501 0:0\n$/);
   });
 
   test('stop leaves nothing and may be repeated when a sandbox runs', async () => {
