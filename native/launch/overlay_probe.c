@@ -132,5 +132,6 @@ bool overlay_probe(const struct launcher *launcher, struct overlay_trial wanted,
   for (size_t i = 0; i < 2; i++) close_fd(&trial.trees[i]);
   (void)tree_remove(launcher->data_fd, path, &(struct fault){0});
   snprintf(why, size, "%s: %s", verdict.step, strerror(verdict.number));
+  errno = verdict.number;
   return verdict.number == 0 || (wanted.root_id == 0 && is_no_room(verdict.number));
 }

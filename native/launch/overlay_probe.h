@@ -11,7 +11,7 @@ struct overlay_trial {
   unsigned root_id; /* of a range of its own, in whose ids the trees are mounted; 0: none */
 };
 
-/* `why` says what failed. */
+/* `why` says what failed, errno its number; a lack of room is no failure unless ids were to be mapped. */
 bool overlay_probe(const struct launcher *launcher, struct overlay_trial trial, char *why, size_t size);
 
 #endif

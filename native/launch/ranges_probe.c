@@ -10,6 +10,7 @@
 
 #include "common/descriptor.h"
 #include "launch/file.h"
+#include "launch/helper.h"
 #include "launch/ids.h"
 #include "launch/overlay_probe.h"
 #include "launch/syscalls.h"
@@ -36,17 +37,31 @@ static bool can_map_tmpfs(void) {
   return mount >= 0 && sys_mount_setattr(mount, AT_EMPTY_PATH, &attributes) == 0;
 }
 
+/* On a full disk nothing can be tried. A kernel that maps tmpfs overlays mapped trees, so what is left to ask is the data
+   directory's file system. */
+static bool can_map_data(const struct launcher *launcher) {
+  const int tree = sys_open_tree(launcher->data_fd, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+  const struct tree_use use = {NULL, ROOT_RANGE_IDS, &tree, 1};
+  bool is_mapped = tree >= 0 && helper_map_trees(launcher->helper_fd, &use, NULL, &(struct fault){0}) == 0;
+  if (tree >= 0) close(tree);
+  return is_mapped;
+}
+
+static bool can_map(const struct launcher *launcher, char *why, size_t size) {
+  const struct overlay_trial trial = {.root_id = ROOT_RANGE_IDS};
+  if (overlay_probe(launcher, trial, why, size)) return true;
+  return (errno == ENOSPC || errno == EDQUOT) && launcher->maps_tmpfs && can_map_data(launcher);
+}
+
 void ranges_probe(struct launcher *launcher) {
   char *why = launcher->shared_reason;
   size_t size = sizeof launcher->shared_reason;
   const char *wanted = getenv("SQUASH_IDS");
-  const struct overlay_trial trial = {.root_id = ROOT_RANGE_IDS};
   if (launcher->is_single || launcher->helper_fd < 0) return;
+  launcher->maps_tmpfs = can_map_tmpfs();
   if (wanted != NULL && strcmp(wanted, "shared") == 0) snprintf(why, size, "SQUASH_IDS=shared");
   else if (launcher->overlays_by_fuse) snprintf(why, size, "fuse-overlayfs can't be mounted with a map of ids");
   else if (!is_one_mount(launcher)) snprintf(why, size, "something is mounted at `layers` or `sandboxes` of the data directory");
-  else launcher->has_own_ids = overlay_probe(launcher, trial, why, size);
-  if (!launcher->has_own_ids) return;
-  why[0] = '\0';
-  launcher->maps_tmpfs = can_map_tmpfs();
+  else launcher->has_own_ids = can_map(launcher, why, size);
+  if (launcher->has_own_ids) why[0] = '\0';
 }

@@ -9,6 +9,9 @@ import { copyFile, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { TestDaemon } from '../support/daemon.ts';
+import { processesOf, signalAll } from '../support/leaks.ts';
+import { smallExt4 } from '../support/small-disk.ts';
+import { waitFor } from '../support/wait.ts';
 import { smallTool } from './tool.ts';
 
 const skip = process.getuid?.() === 0 ? false : 'only root has ranges of ids to give';
@@ -99,3 +102,29 @@ for (const upper of ['directory', 'image', 'tmpfs']) {
     });
   });
 }
+
+// What is tried when a launcher starts needs room; a launcher that finds none serves as long as any other.
+test('a launcher that starts on a full disk gives sandboxes ids of their own', { skip }, async () => {
+  using disk = smallExt4(96 * 1_048_576);
+  await using daemon = await TestDaemon.start({ parent: disk.path, env: { SQUASH_UPPER: 'tmpfs' } });
+  const launcher = ({ command }: { readonly command: string }): boolean =>
+    command.includes('squash-launch resident');
+  const before = processesOf(daemon.dataDir).find(launcher)?.pid;
+  disk.fill();
+  signalAll(daemon.dataDir, 'SIGKILL', launcher);
+  await waitFor('another launcher', () => {
+    const now = processesOf(daemon.dataDir).find(launcher)?.pid;
+    return now !== undefined && now !== before;
+  });
+  await waitFor('all to be well', async () => {
+    const { json } = await daemon.request('GET', '/cgi-bin/health').catch(() => ({ json: undefined }));
+    return (
+      json !== undefined &&
+      !(json.problems ?? []).some(({ code }: { code: string }) => code === 'launcher_unavailable')
+    );
+  });
+  const { json } = await daemon.request('GET', '/v1/info');
+  const row = json.host.find((each: { name: string }) => each.name === 'subordinate_ids');
+  assert.equal(row.state, 'ok', JSON.stringify(row));
+  disk.free();
+});
