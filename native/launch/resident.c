@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,12 +72,27 @@ static void signals_ready(struct launcher *launcher, struct source *source) {
   children_reap(launcher);
 }
 
+/*
+ * Each sandbox's files in another part of the disk. ext4 else puts all of them beside each other, where without a journal
+ * it takes no inode of a file that was deleted in the last minutes and looks at each of them again for every new file:
+ * a tenth of a burst of creates. Other file systems know no such flag, and do without.
+ */
+static void spread_sandboxes(int data_fd) {
+  int flags;
+  (void)mkdirat(data_fd, "sandboxes", 0700); /* As the daemon does a moment later. */
+  cleanup_fd directory = openat(data_fd, "sandboxes", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (directory < 0 || syscall(SYS_ioctl, directory, FS_IOC_GETFLAGS, &flags) != 0) return;
+  flags |= FS_TOPDIR_FL;
+  (void)syscall(SYS_ioctl, directory, FS_IOC_SETFLAGS, &flags);
+}
+
 static int open_directories(struct launcher *launcher, const struct resident_options *options, struct fault *fault) {
   launcher->data_fd = open(options->data, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   launcher->run_fd = open(options->run, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (launcher->data_fd < 0 || launcher->run_fd < 0) {
     return fault_set(fault, "launch_failed", "can't open the data or run directory as the daemon's id");
   }
+  spread_sandboxes(launcher->data_fd);
   if (mkdirat(launcher->run_fd, "g", 0700) != 0 && errno != EEXIST) {
     return fault_set(fault, "launch_failed", "can't make the directory of sockets");
   }

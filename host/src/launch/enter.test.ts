@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { type ChildProcess, execFile, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, statfsSync } from 'node:fs';
 import { chmod, chown, copyFile, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
@@ -23,6 +23,9 @@ import { waitFor } from '../../../tests/support/wait.ts';
 const run = promisify(execFile);
 const architecture = process.arch === 'arm64' ? 'aarch64' : 'x86_64';
 const program = join(repository, 'native/build', architecture, 'squash-launch');
+
+/** As `statfs` names it. */
+const ext4 = 0xef53;
 
 /** What every script inside begins with. */
 const prelude = `
@@ -142,6 +145,18 @@ test('sandbox lives on and is listed when the daemon is killed', async () => {
   await once(daemon, 'exit');
   assert.equal(await scene.inside('console.log(await names())'), 'lives');
 });
+
+test(
+  'each sandbox gets a part of the disk of its own where the file system is ext4',
+  { skip: statfsSync('/tmp').type === ext4 ? false : '/tmp is not ext4, which alone can be asked for that' },
+  async () => {
+    await using scene = await Scene.make();
+    await scene.nothing();
+    const flags = execFileSync('lsattr', ['-d', join(scene.dataDir, 'sandboxes')], { encoding: 'utf8' });
+    assert.match(flags, /^[^ ]*T/);
+    await scene.inside(`await unpack(); await start('one');`);
+  },
+);
 
 test('sandboxes of a killed launcher are ended and can start again when enter is called', async () => {
   await using scene = await Scene.make();
