@@ -164,12 +164,19 @@ static int timeout_until(const int64_t *deadlines, size_t count) {
 }
 
 static void loop(struct launcher *launcher) {
+  int64_t swept_ms = 0;
   while (!launcher->is_ending || launcher->sandboxes != NULL || launcher->worker_count > 0) {
-    int64_t deadlines[] = {sandboxes_expire(launcher), connections_expire(launcher), watchdog_run(launcher),
-                           room_run(launcher), relays_expire(launcher), dials_expire(launcher), sandbox_spares_run(launcher)};
+    /* Deadlines are whole milliseconds: while there is something to do, all sandboxes are looked through for them once in
+       each, and not for each event. */
     struct epoll_event event;
-    /* One at a time: handling an event may free what another one of the same batch points to. */
-    int count = epoll_wait(launcher->epoll_fd, &event, 1, timeout_until(deadlines, sizeof deadlines / sizeof deadlines[0]));
+    int count = now_ms() == swept_ms ? epoll_wait(launcher->epoll_fd, &event, 1, 0) : 0;
+    if (count == 0) {
+      swept_ms = now_ms();
+      int64_t deadlines[] = {sandboxes_expire(launcher), connections_expire(launcher), watchdog_run(launcher),
+                             room_run(launcher), relays_expire(launcher), dials_expire(launcher), sandbox_spares_run(launcher)};
+      /* One at a time: handling an event may free what another one of the same batch points to. */
+      count = epoll_wait(launcher->epoll_fd, &event, 1, timeout_until(deadlines, sizeof deadlines / sizeof deadlines[0]));
+    }
     if (count != 1) continue;
     struct source *source = event.data.ptr;
     source->ready(launcher, source);

@@ -23,6 +23,8 @@ enum {
   LOOK_MS_MAX = 1000,
   /* While something is withheld: what was freed is handed out again, and who grows gets more. */
   TIGHT_LOOK_MS = 100,
+  /* New images are looked at together: a hundred starts would else look at a hundred images each. */
+  NEW_LOOK_MS = 25,
   FLUSH_MS = 2000,
 };
 /* No disk of today takes more: so much less room is sooner than the next look. */
@@ -31,6 +33,7 @@ enum {
 /* Less than this is as good as nothing to whoever wants to write. */
 #define SHORT_BYTES (8 * MIB)
 
+static int64_t looked_at_ms;
 static int64_t look_at_ms;
 static int64_t flushed_at_ms;
 static pid_t flusher; /* the last child that wrote out */
@@ -157,9 +160,11 @@ int64_t room_run(struct launcher *launcher) {
     launcher->image_share = UINT64_MAX;
     return 0;
   }
-  if (!has_new && now_ms() < look_at_ms) return look_at_ms;
+  if (has_new && looked_at_ms + NEW_LOOK_MS < look_at_ms) look_at_ms = looked_at_ms + NEW_LOOK_MS;
+  if (now_ms() < look_at_ms) return look_at_ms;
   struct host_room host;
   int64_t again_ms = host_look(launcher, &host) ? share_out(launcher, &host) : LOOK_MS_MAX;
-  look_at_ms = now_ms() + again_ms;
+  looked_at_ms = now_ms();
+  look_at_ms = looked_at_ms + again_ms;
   return look_at_ms;
 }
