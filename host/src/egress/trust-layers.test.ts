@@ -103,6 +103,23 @@ test('equal stacks share one tree, the next daemon finds it, and a collected one
   assert.ok((await stat(place.path(first, trustPaths.bundle))).isFile());
 });
 
+test('many who find the tree collected at the same time make it once', async () => {
+  await using place = await Place.make();
+  await place.put(tree('a'), bundlePath, `${one}\n`);
+  let removed = 0;
+  const removeTree = async (path: string): Promise<void> => {
+    removed += 1;
+    await rm(join(place.dataDir, path), { recursive: true });
+  };
+  const layers = new TrustLayers({ dataDir: place.dataDir, authority: place.authority, removeTree });
+  const digest = await layers.ensure([tree('a')]);
+  await rm(place.path(digest), { recursive: true });
+  const found = await Promise.all(Array.from({ length: 8 }, () => layers.ensure([tree('a')])));
+  assert.deepEqual(new Set(found), new Set([digest]));
+  assert.ok(await stat(place.path(digest)));
+  assert.equal(removed, 0, 'each but the first had made one that was not needed');
+});
+
 test('nothing outside a tree gets into a bundle', async () => {
   await using place = await Place.make();
   const outside = join(place.dataDir, 'outside.crt');

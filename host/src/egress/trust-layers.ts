@@ -43,11 +43,11 @@ export class TrustLayers {
   /** The tree for these trees, topmost first; it is there when this resolves. @throws what the file system says */
   async ensure(lowers: readonly LayerDigest[]): Promise<LayerDigest> {
     const key = lowers.join(' ');
-    const known = this.#known.get(key);
-    if (known !== undefined) {
+    for (let known = this.#known.get(key); known !== undefined; known = this.#known.get(key)) {
       const digest = await known.catch(() => undefined);
-      // It may have been collected since, while no sandbox lay on it.
       if (digest !== undefined && isThere(this.#path(digest))) return digest;
+      // It was collected since, while no sandbox lay on it. The first who sees it makes another, for all who do.
+      if (this.#known.get(key) === known) this.#known.delete(key);
     }
     if (this.#known.size >= limits.trustStacksMax) this.#known.clear();
     const making = this.#make(lowers);
