@@ -73,15 +73,13 @@ static void signals_ready(struct launcher *launcher, struct source *source) {
 }
 
 /*
- * Each sandbox's files in another part of the disk. ext4 else puts all of them beside each other, where without a journal
- * it takes no inode of a file that was deleted in the last minutes and looks at each of them again for every new file:
- * a tenth of a burst of creates. Other file systems know no such flag, and do without.
+ * Each directory in it gets another part of the disk. ext4 else puts all of them beside each other, where without a
+ * journal it takes no inode of a file that was deleted in the last minutes and looks at each of them again for every new
+ * file: a tenth of a burst of creates. Other file systems know no such flag, and do without.
  */
-static void spread_sandboxes(int data_fd) {
+static void spread(int directory) {
   int flags;
-  (void)mkdirat(data_fd, "sandboxes", 0700); /* As the daemon does a moment later. */
-  cleanup_fd directory = openat(data_fd, "sandboxes", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  if (directory < 0 || syscall(SYS_ioctl, directory, FS_IOC_GETFLAGS, &flags) != 0) return;
+  if (directory < 0 || syscall(SYS_ioctl, directory, FS_IOC_GETFLAGS, &flags) != 0 || (flags & FS_TOPDIR_FL) != 0) return;
   flags |= FS_TOPDIR_FL;
   (void)syscall(SYS_ioctl, directory, FS_IOC_SETFLAGS, &flags);
 }
@@ -92,7 +90,10 @@ static int open_directories(struct launcher *launcher, const struct resident_opt
   if (launcher->data_fd < 0 || launcher->run_fd < 0) {
     return fault_set(fault, "launch_failed", "can't open the data or run directory as the daemon's id");
   }
-  spread_sandboxes(launcher->data_fd);
+  (void)mkdirat(launcher->data_fd, "sandboxes", 0700); /* As the daemon does a moment later. */
+  cleanup_fd sandboxes = openat(launcher->data_fd, "sandboxes", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  spread(sandboxes);
+  spread(launcher->run_fd); /* Its directory of sockets: each start makes two files there. */
   if (mkdirat(launcher->run_fd, "g", 0700) != 0 && errno != EEXIST) {
     return fault_set(fault, "launch_failed", "can't make the directory of sockets");
   }

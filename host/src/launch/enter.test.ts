@@ -147,13 +147,15 @@ test('sandbox lives on and is listed when the daemon is killed', async () => {
 });
 
 test(
-  'each sandbox gets a part of the disk of its own where the file system is ext4',
+  'each sandbox, and the sockets, get a part of the disk of their own where the file system is ext4',
   { skip: statfsSync('/tmp').type === ext4 ? false : '/tmp is not ext4, which alone can be asked for that' },
   async () => {
     await using scene = await Scene.make();
     await scene.nothing();
-    const flags = execFileSync('lsattr', ['-d', join(scene.dataDir, 'sandboxes')], { encoding: 'utf8' });
-    assert.match(flags, /^[^ ]*T/);
+    for (const name of ['sandboxes', 'run']) {
+      const flags = execFileSync('lsattr', ['-d', join(scene.dataDir, name)], { encoding: 'utf8' });
+      assert.match(flags, /^[^ ]*T/, name);
+    }
     await scene.inside(`await unpack(); await start('one');`);
   },
 );
