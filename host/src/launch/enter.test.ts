@@ -146,19 +146,17 @@ test('sandbox lives on and is listed when the daemon is killed', async () => {
   assert.equal(await scene.inside('console.log(await names())'), 'lives');
 });
 
-test(
-  'each sandbox, and the sockets, get a part of the disk of their own where the file system is ext4',
-  { skip: statfsSync('/tmp').type === ext4 ? false : '/tmp is not ext4, which alone can be asked for that' },
-  async () => {
-    await using scene = await Scene.make();
-    await scene.nothing();
-    for (const name of ['sandboxes', 'run']) {
-      const flags = execFileSync('lsattr', ['-d', join(scene.dataDir, name)], { encoding: 'utf8' });
-      assert.match(flags, /^[^ ]*T/, name);
-    }
-    await scene.inside(`await unpack(); await start('one');`);
-  },
-);
+test('each sandbox, and the sockets, get a part of the disk of their own where the file system is ext4', {
+  skip: statfsSync('/tmp').type === ext4 ? false : '/tmp is not ext4, which alone can be asked for that',
+}, async () => {
+  await using scene = await Scene.make();
+  await scene.nothing();
+  for (const name of ['sandboxes', 'run']) {
+    const flags = execFileSync('lsattr', ['-d', join(scene.dataDir, name)], { encoding: 'utf8' });
+    assert.match(flags, /^[^ ]*T/, name);
+  }
+  await scene.inside(`await unpack(); await start('one');`);
+});
 
 test('sandboxes of a killed launcher are ended and can start again when enter is called', async () => {
   await using scene = await Scene.make();
@@ -187,15 +185,19 @@ test('sandboxes of a killed launcher are ended and can start again when enter is
 
 test('enter finds no launcher where the one it looked at is killed at that moment', async () => {
   await using scene = await Scene.make();
+  let last = 0;
   for (let round = 0; round < 60; round += 1) {
     let launcher = scene.launcher();
     for (; launcher === undefined; launcher = scene.launcher()) await scene.nothing();
+    last = launcher;
     const enters = Array.from({ length: 8 }, () => scene.nothing());
     // They take turns: at whichever of them the launcher dies.
     await Promise.race(enters);
     process.kill(launcher, 'SIGKILL');
     await Promise.all(enters);
   }
+  // Nobody is handed to the last one while it dies.
+  await waitFor('the last to be gone', () => !existsSync(`/proc/${last}`));
 });
 
 test('enter beside another run directory is refused while the launcher lives, and harms nothing', async () => {
@@ -304,7 +306,7 @@ test(
     };
     await kill();
     await scene.nothing();
-    assert.equal(helpers(scene.dataDir).length, 2);
+    await waitFor('another', () => helpers(scene.dataDir).length === 2);
     // As beside a launcher of an earlier version.
     const record = readFileSync(recordOf(scene.dataDir));
     await rm(recordOf(scene.dataDir));
@@ -313,7 +315,7 @@ test(
     assert.deepEqual(helpers(scene.dataDir), []);
     await writeFile(recordOf(scene.dataDir), record);
     await scene.nothing();
-    assert.equal(helpers(scene.dataDir).length, 2);
+    await waitFor('another', () => helpers(scene.dataDir).length === 2);
     await scene.inside('await client.shutdown()');
     await waitFor('the helper to end', () => helpers(scene.dataDir).length === 0);
     assert.ok(!existsSync(recordOf(scene.dataDir)));
@@ -323,8 +325,9 @@ test(
 test('control groups go with the launcher when its helper was told to end first', helped, async () => {
   await using scene = await Scene.make();
   await scene.inside('');
+  // The second is a child of the first.
+  await waitFor('both', () => helpers(scene.dataDir).length === 2);
   const found = helpers(scene.dataDir);
-  assert.equal(found.length, 2);
   for (const pid of found) {
     for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.kill(pid, signal);
   }
