@@ -6,7 +6,7 @@ import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { dirname, join } from 'node:path';
-import { root } from './suites.ts';
+import { isWanted, root } from './suites.ts';
 import { add, emptyTally, printOutcome, seconds, type Tally } from './tally.ts';
 
 interface Check {
@@ -41,18 +41,18 @@ const nativeChecks: readonly Check[] = [
   { name: 'native fuzz', argv: make('fuzz'), msMax: 10 * minute },
 ];
 
-export function runLint(pattern: string | undefined): Promise<Tally> {
-  return runChecks(lintChecks, pattern);
+export function runLint(patterns: readonly string[]): Promise<Tally> {
+  return runChecks(lintChecks, patterns);
 }
 
-export function runNative(pattern: string | undefined): Promise<Tally> {
-  return runChecks(nativeChecks, pattern);
+export function runNative(patterns: readonly string[]): Promise<Tally> {
+  return runChecks(nativeChecks, patterns);
 }
 
-async function runChecks(checks: readonly Check[], pattern: string | undefined): Promise<Tally> {
+async function runChecks(checks: readonly Check[], patterns: readonly string[]): Promise<Tally> {
   let total = emptyTally;
   for (const check of checks) {
-    if (pattern !== undefined && !check.name.includes(pattern)) continue;
+    if (!isWanted(check.name, patterns)) continue;
     const began = performance.now();
     const { ok, output } = await runProgram(check);
     printOutcome({ ok, name: check.name, note: seconds(began) });

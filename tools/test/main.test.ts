@@ -3,7 +3,16 @@
  */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { chmodSync, cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
@@ -143,6 +152,16 @@ test('squash test runs a file that loads the machine when no other runs', () => 
   const { stdout, end, lastLine } = project.run('--only', 'egress');
   assert.equal(lastLine, '2 passed, 0 failed, 0 skipped', stdout);
   assert.doesNotMatch(end, /flaky/);
+});
+
+test('files that are chosen for ordinary users are there', () => {
+  const text = readFileSync(join(root, 'tools/test/as-user.ts'), 'utf8');
+  const files = [...text.matchAll(/'(tests\/.*)'/g)].map(([, path = '']) => path);
+  assert.ok(files.length > 20);
+  assert.deepEqual(
+    files.filter((path) => !existsSync(join(root, path))),
+    [],
+  );
 });
 
 test('squash test says as which user a file was flaky', {

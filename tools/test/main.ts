@@ -1,8 +1,8 @@
 /**
- * `squash test [--long] [--only SUITE]… [--no-user] [pattern]`: every check of the project, in one run.
+ * `squash test [--long] [--only SUITE]… [--no-user] [pattern]…`: every check of the project, in one run.
  *
- * Order: what is quick and finds most comes first. Started by root, the end-to-end suite runs twice more: as
- * an ordinary user with subordinate ids and as one without. Ends with a report for each flaky file, then
+ * Order: what is quick and finds most comes first. Started by root, what differs for an ordinary user runs
+ * once more as one with subordinate ids, and some of it as one without. Ends with a report for each flaky file, then
  * `N passed, N failed, N skipped`, and a status that is not 0 when a test failed or skipped without leave.
  */
 import { join } from 'node:path';
@@ -16,13 +16,13 @@ import { add, emptyTally, seconds, type Tally, tallyLine } from './tally.ts';
 
 const names = ['lint', 'native', ...suites.map((suite) => suite.name), 'user'];
 
-const usage = `Usage: squash test [--long] [--only SUITE]… [--no-user] [pattern]
+const usage = `Usage: squash test [--long] [--only SUITE]… [--no-user] [pattern]…
 
-Every check of the project; the last line is the count. With a pattern only files whose path contains it.
+Every check of the project; the last line is the count. With patterns only files whose path contains one of them.
 
   --only SUITE  one part: ${names.join(', ')}
   --long        also what takes hours: 1,000 points of the crash suite, long fuzz runs, all of codemode's
-                suite on each executor
+                suite on each executor, end-to-end suite whole as every user
   --no-user     not again as ordinary users (only root can)
 `;
 
@@ -30,7 +30,7 @@ interface Options {
   readonly only: readonly string[];
   readonly long: boolean;
   readonly withUsers: boolean;
-  readonly pattern: string | undefined;
+  readonly patterns: readonly string[];
 }
 
 function parseOptions(): Options {
@@ -51,10 +51,9 @@ function parseOptions(): Options {
   const only = values.only.flatMap((list) => list.split(','));
   const unknown = only.find((name) => !names.includes(name));
   if (unknown !== undefined) throw new Error(`no suite "${unknown}"; there are ${names.join(', ')}`);
-  if (positionals.length > 1) throw new Error('at most one pattern');
   // Asked by `squash` before it installs what tests need.
   if (values['check-words']) process.exit(0);
-  return { only, long: values.long, withUsers: !values['no-user'], pattern: positionals[0] };
+  return { only, long: values.long, withUsers: !values['no-user'], patterns: positionals };
 }
 
 async function main(): Promise<Tally> {
@@ -74,16 +73,16 @@ async function main(): Promise<Tally> {
     total = add(total, await work());
     console.log(`  ${name} took ${seconds(began)}`);
   }
-  if (isWanted('lint')) await stage('lint', () => runLint(options.pattern));
-  if (isWanted('native')) await stage('native', () => runNative(options.pattern));
+  if (isWanted('lint')) await stage('lint', () => runLint(options.patterns));
+  if (isWanted('native')) await stage('native', () => runNative(options.patterns));
   for (const suite of suites) {
-    const files = filesOf(suite, options.pattern);
+    const files = filesOf(suite, options.patterns);
     if (isWanted(suite.name) && files.length > 0) {
       await stage(suite.name, () => runFiles(suite, files, machine));
     }
   }
   if (machine.isRoot && options.withUsers && isWanted('user')) {
-    await stage('user', () => runAsUsers({ long: options.long, pattern: options.pattern }));
+    await stage('user', () => runAsUsers({ long: options.long, patterns: options.patterns }));
   }
   return total;
 }

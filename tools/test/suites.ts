@@ -67,9 +67,13 @@ function testFolder(name: string, limits: { readonly minutes: number; readonly m
   };
 }
 
-/** The suite's test files, sorted; with a pattern only those whose path contains it. */
-export function filesOf(suite: Suite, pattern: string | undefined): readonly string[] {
+/** The suite's test files, sorted; with patterns only those whose path contains one of them. */
+export function filesOf(suite: Suite, patterns: readonly string[]): readonly string[] {
   return globSync([...suite.patterns], { cwd: root, exclude: (name) => name === 'node_modules' })
-    .filter((path) => pattern === undefined || path.includes(pattern))
+    .filter((path) => isWanted(path, patterns))
     .sort();
+}
+
+export function isWanted(name: string, patterns: readonly string[]): boolean {
+  return patterns.length === 0 || patterns.some((pattern) => name.includes(pattern));
 }
