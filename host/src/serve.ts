@@ -20,7 +20,7 @@ import { launchProgram, projectDir } from './config/programs.ts';
  * gives the room back but for some 2 MB.
  */
 const newObjectsMb = 16;
-const memoryFlags = [
+export const memoryFlags = [
   `--min-semi-space-size=${newObjectsMb}`,
   `--max-semi-space-size=${newObjectsMb}`,
   '--expose-gc',

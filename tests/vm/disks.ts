@@ -8,6 +8,7 @@ import { execFile } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { compileAhead } from './compiled.ts';
 
 const run = promisify(execFile);
 const projectFolder = join(import.meta.dirname, '../..');
@@ -40,13 +41,20 @@ export interface PackedDisks {
   readonly node: string;
 }
 
+export interface DiskContents {
+  /** Added to the project's disk as `vm/<name>`, e.g. a layer. */
+  readonly files?: Readonly<Record<string, string>>;
+  /** Files of the project that the guest runs beside the product, tests for example. */
+  readonly programs?: readonly string[];
+}
+
 /**
- * Writes both disks into `folder`. `files` are added to the project's disk as `vm/<name>`, e.g. a layer.
+ * Writes both disks into `folder`; Node's holds what Node has compiled of the project, too.
  * `squash` in the guest finds Node through `.cache/node-path`, as on any machine.
  */
 export async function packDisks(
   folder: string,
-  files: Readonly<Record<string, string>>,
+  { files = {}, programs = [] }: DiskContents,
 ): Promise<PackedDisks> {
   const disks = { project: join(folder, 'project.squashfs'), node: join(folder, 'node.squashfs') };
   const pseudo = [
@@ -67,6 +75,7 @@ export async function packDisks(
     pseudoFile,
     ...exclude,
   ]);
-  await run('mksquashfs', [process.execPath, disks.node, ...uncompressed, '-all-root']);
+  const compiled = await compileAhead(folder, programs);
+  await run('mksquashfs', [process.execPath, ...compiled, disks.node, ...uncompressed, '-all-root']);
   return disks;
 }

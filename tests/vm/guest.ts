@@ -14,7 +14,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as wait } from 'node:timers/promises';
-import { packDisks, type PackedDisks } from './disks.ts';
+import { type DiskContents, packDisks, type PackedDisks } from './disks.ts';
 import { type GuestImage, guestImage } from './image.ts';
 
 /** Minutes for what takes 15 s on an idle machine: on a busy one emulation gets a small part of a processor. */
@@ -23,9 +23,8 @@ const commandMsMax = 300_000;
 /** What an error report shows of the console. */
 const consoleCharactersMax = 6000;
 const memoryMiB = 2048;
-/** Taking the types out of a hundred files is what takes longest under emulation; the second program finds it done. */
-export const compileCache = '/var/tmp/node-compile-cache';
-const settings = `export NODE_COMPILE_CACHE=${compileCache}; mkdir -p -m 1777 ${compileCache}`;
+/** From `compiled.ts`, read-only. */
+const settings = 'export NODE_COMPILE_CACHE=/opt/node/commands';
 
 /** Its stdout is the guest's serial console. */
 type Emulator = ChildProcessByStdio<null, Readable, null>;
@@ -65,14 +64,12 @@ export interface GuestMachine extends AsyncDisposable {
 }
 
 /** Boots a guest; `files` (name → path on this machine) appear in it as `/opt/squash/vm/<name>`. */
-export async function bootGuest(
-  options: { readonly files?: Readonly<Record<string, string>> } = {},
-): Promise<GuestMachine> {
+export async function bootGuest(contents: DiskContents = {}): Promise<GuestMachine> {
   const image = await guestImage();
   await using stack = new AsyncDisposableStack();
   const folder = await mkdtemp(join(tmpdir(), 'squash-vm-'));
   stack.defer(() => rm(folder, { recursive: true, force: true }));
-  const disks = await packDisks(folder, options.files ?? {});
+  const disks = await packDisks(folder, contents);
   const emulator = startEmulator(folder, image, disks);
   stack.defer(() => endProcess(emulator));
   const [agent, witness, monitor] = await Promise.all(
@@ -91,11 +88,11 @@ function startEmulator(folder: string, image: GuestImage, disks: PackedDisks): E
   const boot =
     'console=ttyS0 quiet mitigations=off no_timer_check systemd.show_status=false rd.udev.log_level=3';
   const options: readonly (readonly [string, string])[] = [
-    // One thread for both processors: with a thread each, Node's compiled code, which one thread writes while another
-    // runs, now and then ended Node in the guest ("Check failed", SIGSEGV), and never on the machine itself.
+    // One processor: with a thread of the emulator for each of two, Node's compiled code, which one writes while the other
+    // runs, now and then ended Node in the guest ("Check failed", SIGSEGV), and never on the machine itself. Two that take
+    // turns on one thread wait for each other.
     ['accel', 'tcg,thread=single'],
     ['cpu', 'Nehalem'],
-    ['smp', '2'],
     ['m', String(memoryMiB)],
     ['display', 'none'],
     ['nic', 'none'],
@@ -223,11 +220,12 @@ class Guest implements GuestMachine {
 
   async until(script: string, options: RunOptions = {}): Promise<string> {
     const deadline = Date.now() + (options.timeoutMs ?? commandMsMax);
+    // It waits in the guest: a question from here costs as much as the start of several programs.
+    const patient = `tries=0; until said=$(${script}\n); do tries=$((tries + 1)); test $tries -lt 40 || { echo "$said"; exit 1; }; sleep 1; done; echo "$said"`;
     for (;;) {
-      const result = await this.run(script, options);
+      const result = await this.run(patient, options);
       if (result.exitCode === 0) return result.stdout.trim();
       if (Date.now() > deadline) throw new Error(described(script, result));
-      await wait(200);
     }
   }
 

@@ -17,7 +17,7 @@ interface HostFile {
   readonly file: string;
   /** Tests that this pattern finds, unless all are wanted; a file that runs itself inside a launcher has two levels of them. */
   readonly only?: string;
-  /** Every so manieth attempt. */
+  /** Every so manieth attempt, or repetition. */
   readonly every?: number;
 }
 
@@ -25,12 +25,12 @@ const isLong = process.env['TEST_LONG'] === '1';
 const asRoot = 'launcher .default.';
 const files: readonly HostFile[] = [
   { file: 'host/src/drivers/namespace/uppers.test.ts', only: `${asRoot}|^project upper` },
-  { file: 'tests/faults/overcommitted-disk.test.ts', only: 'project' },
+  { file: 'tests/faults/overcommitted-disk.test.ts', only: 'project', every: 4 },
   {
     file: 'host/src/launch/launch-client.test.ts',
     only: `${asRoot}|limited|processor time|out-of-memory|frozen`,
   },
-  { file: 'tests/security/attacks.test.ts', every: 20 },
+  { file: 'tests/security/attacks.test.ts', every: 40 },
   { file: 'tests/security/upper-evasion.test.ts', only: `${asRoot}|stops whoever` },
   { file: 'tests/security/devices.test.ts' },
 ];
@@ -43,12 +43,17 @@ before(async () => {
   await promisify(execFile)(join(repository, 'tools/setup/setup.sh'), ['native']);
   await Promise.all([attackTool(), smallTool('evader'), smallTool('counted')]);
   const layer = await baseLayer();
-  vm = stack.use(await bootGuest({ files: { [basename(layer)]: layer, ...(await tools()) } }));
+  const contents = {
+    files: { [basename(layer)]: layer, ...(await tools()) },
+    programs: files.map(({ file }) => file),
+  };
+  vm = stack.use(await bootGuest(contents));
   // Tests keep what they compile beside the project, whose disk is read-only.
   await vm.output(
     `mkdir -p /var/tmp/upper /var/tmp/work; mount -t overlay -o lowerdir=/opt/squash,upperdir=/var/tmp/upper,workdir=/var/tmp/work none /opt/squash
-     cd /opt/squash/.cache; mkdir test-layers attack; cp ../vm/${basename(layer)} test-layers/
-     for name in ../vm/tool.*; do IFS=. ; set -- \${name##*/tool.}; unset IFS; mkdir -p attack/$1; install -m 755 $name attack/$1/\${name##*/tool.$1.}; done`,
+     cd /opt/squash/.cache; mkdir -p test-layers attack test-compiled/now; cp ../vm/${basename(layer)} test-layers/
+     for name in ../vm/tool.*; do IFS=. ; set -- \${name##*/tool.}; unset IFS; mkdir -p attack/$1; install -m 755 $name attack/$1/\${name##*/tool.$1.}; done
+     for part in run egress; do mkdir test-compiled/now/$part-compile; cp -r /opt/node/$part/*-0 test-compiled/now/$part-compile/; done`,
   );
 });
 

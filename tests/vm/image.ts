@@ -8,9 +8,12 @@
  */
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
+import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { cp, mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
 import { join } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { type CpioEntry, directoryEntry, fileEntry, writeCpio } from './cpio.ts';
 
@@ -32,6 +35,7 @@ const guestPackages = [
   'fuse3',
   'iproute2',
   'procps',
+  'busybox-static',
   'kmod',
   'curl',
   'libatomic1',
@@ -72,19 +76,33 @@ export async function guestImage(): Promise<GuestImage> {
     root: join(folder, 'root.ext4'),
   };
   if (existsSync(folder)) return image;
+  // Two test files run at once: one builds.
+  await using _turn = await turnToBuild();
+  if (existsSync(folder)) return image;
   await mkdir(cacheFolder, { recursive: true });
   const work = await mkdtemp(join(cacheFolder, 'build-'));
   try {
     await build(work, kernelPackage);
-    // Another run may have been faster; its image is as good.
-    await rename(join(work, 'image'), folder).catch((error: unknown) => {
-      if (!existsSync(folder)) throw error;
-    });
+    await rename(join(work, 'image'), folder);
   } finally {
     await rm(work, { recursive: true, force: true });
   }
   await removeOldImages(folder);
   return image;
+}
+
+/** A name that one process can have. The kernel takes it back when the process ends, however that happens. */
+async function turnToBuild(): Promise<AsyncDisposable> {
+  for (;;) {
+    const server = createServer().listen('\0squash-tests-vm-image');
+    try {
+      await once(server, 'listening');
+      return server;
+    } catch (error) {
+      if (!(error instanceof Error && 'code' in error && error.code === 'EADDRINUSE')) throw error;
+      await wait(500);
+    }
+  }
 }
 
 async function newestKernelPackage(): Promise<string> {

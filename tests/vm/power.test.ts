@@ -17,6 +17,7 @@ const kinds = ['image', 'directory', 'project'] as const;
 /** From the first answer on: enough for some of what is promised later to be due. */
 const loadMs = { min: 12_000, spread: 12_000 };
 
+const load = 'tests/vm/power-load.ts';
 const random = seeded(seed);
 const stack = new AsyncDisposableStack();
 let vm: GuestMachine;
@@ -24,7 +25,7 @@ let squash: Service;
 let former: readonly string[] = [];
 
 before(async () => {
-  vm = stack.use(await bootWithLayer());
+  vm = stack.use(await bootWithLayer([load]));
   squash = new Service(vm, 'root');
   await squash.setting(`SQUASH_UPPER=${kinds[0]}`);
   await squash.install();
@@ -59,9 +60,8 @@ for (let round = 0; round < cuts; round += 1) {
 /** What the clients said until the power went. */
 async function workUntilCut(round: number): Promise<readonly PowerEvent[]> {
   const first = vm.witnessed.length;
-  const program = '/opt/squash/tests/vm/power-load.ts';
   const words = [`${squash.dataDir}/run/api.sock`, round, seed + round, ...former].join(' ');
-  const working = vm.run(`node ${program} ${words} >/dev/virtio-ports/squash.witness`);
+  const working = vm.run(`node /opt/squash/${load} ${words} >/dev/virtio-ports/squash.witness`);
   const told = (): readonly PowerEvent[] => vm.witnessed.slice(first).flatMap(parsed);
   while (!told().some((event) => event.is === 'answered'))
     await Promise.race([wait(100), working.then(ended)]);

@@ -4,19 +4,19 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { baseLayer, repository } from '../support/base-layer.ts';
 import { attackTool } from '../security/tool.ts';
-import { bootGuest, compileCache, type GuestMachine, type GuestUser } from './guest.ts';
+import { bootGuest, type GuestMachine, type GuestUser } from './guest.ts';
 
 // oxlint-disable-next-line typescript/no-explicit-any
 type Json = any;
 
 /** The project's disk is read-only in the guest, so what has to be compiled is compiled before it is packed. */
-export async function bootWithLayer(): Promise<GuestMachine> {
+export async function bootWithLayer(programs: readonly string[] = []): Promise<GuestMachine> {
   await promisify(execFile)(join(repository, 'tools/setup/setup.sh'), ['native']);
   const files = {
     '000-base-test.squashfs': await baseLayer(),
     '050-attack.squashfs': (await attackTool()).module,
   };
-  return bootGuest({ files });
+  return bootGuest({ files, programs });
 }
 
 export class Service {
@@ -34,19 +34,28 @@ export class Service {
 
   /** Installs the unit as its own header says, with one layer, and waits until it answers. */
   async install(): Promise<void> {
-    await this.setting(`NODE_COMPILE_CACHE=${compileCache}`);
-    const layer = `mkdir -p ${this.dataDir}/modules && cp /opt/squash/vm/*.squashfs ${this.dataDir}/modules/`;
+    await this.setting('NODE_COMPILE_CACHE=/opt/node/commands');
+    // What is compiled goes where tests/support/compiled.ts puts it on this machine. A power cut would take it, and half a minute with it.
+    const prepare = `set -e
+mkdir -p ${this.dataDir}; cd ${this.dataDir}
+mkdir -p modules run/compile egress/compile
+cp /opt/squash/vm/*.squashfs modules/
+cp -r /opt/node/run/*-0 run/compile/
+cp -r /opt/node/egress/*-0 egress/compile/
+chmod -R a+rwX run egress
+sync -f .`;
     if (this.user === 'root') {
-      await this.vm.output(`${layer}; cp /opt/squash/packaging/systemd/squash.service /etc/systemd/system/`);
+      await this.vm.output(
+        `${prepare}\ncp /opt/squash/packaging/systemd/squash.service /etc/systemd/system/`,
+      );
     } else {
       await this.vm.output(`loginctl enable-linger ${this.user}`);
       await this.vm.until('test -S $XDG_RUNTIME_DIR/systemd/private', { user: this.user });
       const unit = '~/.config/systemd/user/squash.service';
       await this.run(
-        `${layer}; mkdir -p ~/.config/systemd/user; cp /opt/squash/packaging/systemd/squash-user.service ${unit}; ln -s /opt/squash ~/squash`,
+        `${prepare}\nmkdir -p ~/.config/systemd/user; cp /opt/squash/packaging/systemd/squash-user.service ${unit}; ln -s /opt/squash ~/squash`,
       );
     }
-    await this.control('daemon-reload');
     await this.control('enable --now squash');
     await this.healthy();
   }
@@ -63,7 +72,9 @@ export class Service {
 
   async healthy(): Promise<void> {
     try {
-      await this.vm.until(this.#curl('GET', '/cgi-bin/health'), { user: this.user });
+      // A look at the file costs a tenth of a request.
+      const asked = `test -S ${this.dataDir}/run/api.sock && ${this.#curl('GET', '/cgi-bin/health')}`;
+      await this.vm.until(asked, { user: this.user });
     } catch (error) {
       const status = await this.vm.run(
         `${this.#systemctl} status --no-pager -l squash; journalctl -n 40 --no-pager`,

@@ -1,7 +1,7 @@
 /**
  * The suites of `squash test`: which files belong to each, how many run at once, how long one may take.
  *
- * What loads the machine (fork bombs, floods, an emulated machine) runs one file at a time: its neighbours would fail for
+ * What loads the machine (fork bombs, floods) runs one file at a time: its neighbours would fail for
  * want of CPU, not for a fault. The others mostly wait, and two run at once.
  */
 import { globSync } from 'node:fs';
@@ -54,7 +54,8 @@ export const suites: readonly Suite[] = [
     alone: /\/(?:abuse|controls|counted|file-controls|hostile-images|upper-evasion)\./,
   },
   { ...testFolder('faults', { minutes: 15, minutesLong: 300 }), first: /\/crash\./ },
-  { ...testFolder('vm', { minutes: 20, minutesLong: 60 }), filesAtOnce: 1 },
+  // Each machine is emulated by one thread.
+  { ...testFolder('vm', { minutes: 20, minutesLong: 60 }), first: /\/(?:host-suites|power|user-unit)\./ },
 ];
 
 function testFolder(name: string, limits: { readonly minutes: number; readonly minutesLong: number }): Suite {

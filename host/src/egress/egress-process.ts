@@ -35,7 +35,7 @@ const exitInputOutput = 74;
  * What is read passes in buffers that the young generation's collector frees for next to nothing. V8 counts them
  * towards the old one's limit all the same: near a small heap it would mark that whole heap every few megabytes.
  */
-const memoryFlags = [
+export const memoryFlags = [
   `--max-old-space-size=${limits.egressHeapMb}`,
   '--max-semi-space-size=4',
   '--heap-growing-percent=400',

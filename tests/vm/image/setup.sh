@@ -48,7 +48,18 @@ END
 chmod 755 /usr/local/sbin/apparmor_parser
 
 # Work a test guest has no use for and that costs seconds of emulation.
-for unit in apt-daily.timer apt-daily-upgrade.timer e2scrub_all.timer e2scrub_reap.service fstrim.timer \
+mkdir -p /etc/systemd/system/systemd-udev-trigger.service.d
+cat >/etc/systemd/system/systemd-udev-trigger.service.d/few.conf <<'END'
+[Service]
+ExecStart=
+ExecStart=udevadm trigger --action=add --subsystem-match=block --subsystem-match=virtio-ports --subsystem-match=misc
+END
+for unit in modprobe@configfs.service modprobe@dm_mod.service modprobe@drm.service modprobe@efi_pstore.service \
+  modprobe@fuse.service modprobe@loop.service kmod-static-nodes.service sys-kernel-config.mount sys-kernel-debug.mount \
+  sys-kernel-tracing.mount dev-hugepages.mount dev-mqueue.mount systemd-random-seed.service systemd-sysusers.service \
+  systemd-pstore.service systemd-machine-id-commit.service systemd-journal-flush.service systemd-update-utmp-runlevel.service \
+  systemd-tmpfiles-clean.timer \
+  apt-daily.timer apt-daily-upgrade.timer e2scrub_all.timer e2scrub_reap.service fstrim.timer \
   dpkg-db-backup.timer systemd-timesyncd.service getty@tty1.service serial-getty@ttyS0.service \
   systemd-update-utmp.service; do
   ln -sf /dev/null "/etc/systemd/system/$unit"
