@@ -4,7 +4,7 @@
  * of tests/e2e/first-start.test.ts, readme.test.ts and tests/vm.
  */
 import { execFile } from 'node:child_process';
-import { cp, mkdir, mkdtemp, readdir, rename, rm, stat } from 'node:fs/promises';
+import { mkdir, mkdtemp, rename, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { repository } from './base-layer.ts';
@@ -21,7 +21,7 @@ export async function takeCompiled(dataDir: string): Promise<number> {
     const place = join(dataDir, folder);
     await mkdir(dirname(place), { mode: 0o700 });
     try {
-      await cp(join(kept, 'now', keptAs(folder)), place, { recursive: true });
+      await run('cp', ['-rT', join(kept, 'now', keptAs(folder)), place]);
       // The daemon is not the id that runs this test. Nobody else enters the data directory.
       await run('chmod', ['-R', 'a+rwX', dirname(place)]);
     } catch {
@@ -34,13 +34,14 @@ export async function takeCompiled(dataDir: string): Promise<number> {
 /** When all processes have ended, which write what they have compiled then. */
 export async function keepCompiled(dataDir: string, takenMs: number): Promise<void> {
   try {
-    const times = await Promise.all(folders.map((folder) => newestMs(join(dataDir, folder))));
-    if (Math.max(...times) <= takenMs) return;
+    const places = folders.map((folder) => join(dataDir, folder));
+    const since = ['-newermt', `@${takenMs / 1000}`, '-print', '-quit'];
+    if ((await run('find', [...places, ...since])).stdout === '') return;
     await mkdir(kept, { recursive: true });
     const next = await mkdtemp(join(kept, 'next-'));
     try {
       for (const folder of folders)
-        await cp(join(dataDir, folder), join(next, keptAs(folder)), { recursive: true });
+        await run('cp', ['-rT', join(dataDir, folder), join(next, keptAs(folder))]);
       await rm(join(kept, 'now'), { recursive: true, force: true });
       await rename(next, join(kept, 'now'));
     } finally {
@@ -49,12 +50,4 @@ export async function keepCompiled(dataDir: string, takenMs: number): Promise<vo
   } catch {
     // Another test has put its own there, a disk is full on purpose, or `.cache` is not this user's: the next daemon compiles for itself.
   }
-}
-
-async function newestMs(folder: string): Promise<number> {
-  const files = await readdir(folder, { recursive: true });
-  return Math.max(
-    0,
-    ...(await Promise.all(files.map(async (name) => (await stat(join(folder, name))).mtimeMs))),
-  );
 }

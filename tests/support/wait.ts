@@ -3,7 +3,7 @@
  */
 import { setTimeout as delay } from 'node:timers/promises';
 
-/** Deadlines are so many times as long in a machine that is emulated: tests/vm says it there. */
+/** Deadlines, and pauses between two looks, are so many times as long in a machine that is emulated: tests/vm says it there. */
 const patience = Number(process.env['TEST_PATIENCE'] ?? 1);
 
 /** The first value that is not undefined or false. @throws after `deadlineMs`, with what was waited for */
@@ -18,6 +18,6 @@ export async function waitFor<T>(
     const found = await look();
     if (found !== undefined && found !== false) return found;
     if (performance.now() > endMs) throw new Error(`waited ${waitedMs} ms in vain: ${what}`);
-    await delay(20);
+    await delay(20 * patience);
   }
 }
