@@ -1,6 +1,6 @@
 /** An upper that is not there when a sandbox starts: a power cut may have taken a new one, nothing may take an old one in silence. */
 import assert from 'node:assert/strict';
-import { rmSync, writeFileSync } from 'node:fs';
+import { existsSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { test } from 'node:test';
@@ -61,4 +61,27 @@ test('a lost upper is made anew and told where a power cut may have taken it, an
   await startWithout(daemon, ['new'], false);
   assert.equal(await stateOf(daemon, 'new'), 'failed');
   assert.equal(await stateOf(daemon, 'kept'), 'ready');
+});
+
+test('a sandbox whose row a power cut took goes where nobody can have used it, and nowhere else', async () => {
+  await using daemon = await TestDaemon.start({ env: { SQUASH_UPPER: 'directory' } });
+  const ids = ['begun', 'used', 'kept'];
+  for (const id of ids) await daemon.call('POST', sandboxesPath, { id, memory_mb: 64 });
+  const shadow = (id: string): string => join(daemon.dataDir, 'sandboxes', id, '.meta/sandbox.json');
+  const isThere = (id: string): boolean => existsSync(join(daemon.dataDir, 'sandboxes', id));
+  await output(daemon, 'used', 'echo text > /root/file');
+  await waitFor('the rows to be written beside them', () => ids.every((id) => existsSync(shadow(id))));
+  await daemon.cutPower();
+  for (const id of ['begun', 'used']) daemon.forgetRow(id);
+  rmSync(shadow('begun'));
+  // A crash of the daemon alone takes no row.
+  await daemon.start();
+  assert.deepEqual(ids.map(isThere), [true, true, true]);
+  await daemon.cutPower();
+  writeFileSync(join(daemon.dataDir, 'run', 'boot-id'), 'another\n');
+  await daemon.start();
+  assert.deepEqual(ids.map(isThere), [false, true, true]);
+  assert.match(daemon.output, /recover\.unrecorded/);
+  await daemon.call('POST', sandboxesPath, { id: 'begun', memory_mb: 64 });
+  assert.equal(await output(daemon, 'begun', 'ls /root'), '');
 });

@@ -3,7 +3,8 @@
  *
  * Create writes its row (`creating`) before its first directory, destroy marks the row (`destroying`) before it
  * ends anything and deletes it last. So after a crash every directory has a row that says what it is: half a
- * create is undone, half a destroy is completed, and a directory without a row is none of ours to remove.
+ * create is undone, half a destroy is completed, and a directory without a row is none of ours to remove (but see recover.ts
+ * for a cut of the machine's power).
  */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { AppError } from '@squash/contract/errors';

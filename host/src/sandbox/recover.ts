@@ -9,11 +9,12 @@
  * - a row whose PID 1 is gone (reboot, death) starts again on its upper; its commands are `lost`;
  * - what runs and has no row, or is not the row's instance, is ended;
  * - a directory without a row is never removed unless it is empty: rows are deleted after directories, so such a
- *   directory means a database that was lost, and its upper is somebody's work. `doctor --repair` takes it in.
+ *   directory means a database that was lost, and its upper is somebody's work. `doctor --repair` takes it in. But for one
+ *   that the machine's power cut in the second before its row was on the disk: no command ran in it (upper-loss.ts).
  */
-import { rmdir } from 'node:fs/promises';
+import { readdir, rmdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { SandboxId } from '@squash/contract/ids';
+import { type SandboxId, sandboxIdSchema } from '@squash/contract/ids';
 import { errorText } from '@squash/base/bug';
 import type { ExecRow, SandboxRow } from '#store/rows.ts';
 import type { RunningSandbox } from '../drivers/driver.ts';
@@ -59,7 +60,7 @@ export async function recover(world: World, isFirstOfBoot: boolean): Promise<rea
     world.log.warn('recover.orphan', { sandbox: found.id, instance: found.instance });
     await world.driver.stop(found.id);
   }
-  await reportStrangers(world, new Set<string>([...known, ...named]));
+  await reportStrangers(world, new Set<string>([...known, ...named]), isFirstOfBoot);
   await world.files.emptyLeftovers();
   // The original's have their first use on record from a moment ago.
   const used = rows.filter((row) => present.some(({ id }) => id === row.id));
@@ -208,16 +209,37 @@ async function settlePending(sandbox: Sandbox): Promise<void> {
   }
 }
 
-/** Directories that no row knows are left alone and told of; empty ones are removed. */
-async function reportStrangers(world: World, known: ReadonlySet<string>): Promise<void> {
+/** Directories that no row knows are left alone and told of; what was just begun is removed. */
+async function reportStrangers(
+  world: World,
+  known: ReadonlySet<string>,
+  isFirstOfBoot: boolean,
+): Promise<void> {
   for (const name of await world.files.directories()) {
     if (known.has(name)) continue;
-    if (await removeIfEmpty(world.files.directory(name as SandboxId))) continue;
+    const id = name as SandboxId;
+    if (await removeIfEmpty(world.files.directory(id))) continue;
+    if (isFirstOfBoot && (await wasJustBegun(world, id))) {
+      world.log.warn('recover.unrecorded', { directory: `sandboxes/${name}` });
+      await world.files.discard(id);
+      continue;
+    }
     world.log.warn('recover.stranger', {
       directory: `sandboxes/${name}`,
       remedy: '"squash doctor --repair" takes it in; or remove it yourself',
     });
   }
+}
+
+/**
+ * A create waits for no disk: its directory may be there before its row, which is synced before the first command runs
+ * and before the shadow file is written. So an upper and nothing else is a sandbox that nobody has used.
+ */
+async function wasJustBegun({ files }: World, id: SandboxId): Promise<boolean> {
+  if (!sandboxIdSchema.safeParse(id).success || files.exists(files.shadow(id))) return false;
+  // Not a directory, or not ours to look into: then it is nobody's create.
+  const parts = await readdir(files.directory(id)).catch(() => ['unknown']);
+  return parts.every((part) => part === 'uppers' || part === '.meta');
 }
 
 async function removeIfEmpty(directory: string): Promise<boolean> {
