@@ -285,9 +285,8 @@ int helper_image_attach(int parent, const char *name, const struct helper_reques
 
 int helper_image_map(const char *device, int namespace, struct fault *fault) {
   cleanup_fd mount = mount_image(device, NULL, fault); /* The kernel finds the file system that is there. */
-  struct mount_attr attributes = {.attr_set = MOUNT_ATTR_IDMAP, .userns_fd = (unsigned)namespace};
   if (mount < 0) return -1;
-  if (sys_mount_setattr(mount, AT_EMPTY_PATH, &attributes) == 0) return take_fd(&mount);
+  if (sys_map_ids(mount, namespace) == 0) return take_fd(&mount);
   return fault_set(fault, "launch_failed", "can't map the ids of the image on %s", device);
 }
 

@@ -34,9 +34,8 @@
 #include "launch/oom.h"
 #include "launch/title.h"
 
-enum {
-  MAPS_KEPT = 256,
-};
+/* A descriptor and some hundred bytes each; more sandboxes at once than this are rare. */
+enum { MAPS_KEPT = 256 };
 
 static int tell_abilities(int data_fd, struct fault *fault) {
   struct helper_abilities abilities = {0};
@@ -123,11 +122,11 @@ static int map_image(int data_fd, struct helper_request request, int namespace, 
 static int namespace_of(uid_t first) {
   static int kept[MAPS_KEPT]; /* 0: none, for that is /dev/null */
   unsigned range = (first - OWN_RANGES_FIRST) / SANDBOX_IDS;
-  if (range < MAPS_KEPT && kept[range] > 0) return dup(kept[range]);
+  if (range < MAPS_KEPT && kept[range] > 0) return fcntl(kept[range], F_DUPFD_CLOEXEC, 0);
   char map[64];
   snprintf(map, sizeof map, "%u %u %u\n", ROOT_RANGE_FIRST + 1, first, SANDBOX_IDS);
   int fd = ids_namespace(map);
-  if (fd >= 0 && range < MAPS_KEPT) kept[range] = dup(fd);
+  if (fd >= 0 && range < MAPS_KEPT) kept[range] = fcntl(fd, F_DUPFD_CLOEXEC, 0); /* mkfs.ext4 needs none. */
   return fd;
 }
 

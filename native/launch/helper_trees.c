@@ -14,9 +14,8 @@
 #include "launch/syscalls.h"
 
 int helper_trees_map(const int *trees, unsigned max, int namespace, struct fault *fault) {
-  struct mount_attr attributes = {.attr_set = MOUNT_ATTR_IDMAP, .userns_fd = (unsigned)namespace};
   for (unsigned i = 0; i < max && trees[i] >= 0; i++) {
-    if (sys_mount_setattr(trees[i], AT_EMPTY_PATH, &attributes) != 0) {
+    if (sys_map_ids(trees[i], namespace) != 0) {
       return fault_set(fault, "launch_failed", "can't attach a layer or an upper in the ids of a sandbox");
     }
   }

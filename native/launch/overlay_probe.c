@@ -26,7 +26,7 @@ struct verdict {
 };
 
 static int fail(struct verdict *verdict, const char *step) {
-  verdict->number = errno;
+  verdict->number = errno != 0 ? errno : EOPNOTSUPP; /* What the helper refuses is no error of a call here. */
   snprintf(verdict->step, sizeof verdict->step, "%s", step);
   return -1;
 }

@@ -33,8 +33,7 @@ static bool can_map_tmpfs(void) {
   cleanup_fd context = sys_fsopen("tmpfs");
   if (namespace < 0 || context < 0 || sys_fsconfig(context, FSCONFIG_CMD_CREATE, NULL, NULL) != 0) return false;
   cleanup_fd mount = sys_fsmount(context, 0);
-  struct mount_attr attributes = {.attr_set = MOUNT_ATTR_IDMAP, .userns_fd = (unsigned)namespace};
-  return mount >= 0 && sys_mount_setattr(mount, AT_EMPTY_PATH, &attributes) == 0;
+  return mount >= 0 && sys_map_ids(mount, namespace) == 0;
 }
 
 /* On a full disk nothing can be tried. A kernel that maps tmpfs overlays mapped trees, so what is left to ask is the data

@@ -48,8 +48,7 @@ static int map_tmpfs(const struct launcher *launcher, const struct supply_plan *
   if (tree < 0) return -1;
   snprintf(map, sizeof map, "%u %u %u\n", sandbox_root_id(launcher), plan->root_id, SANDBOX_IDS);
   cleanup_fd namespace = ids_namespace(map);
-  struct mount_attr attributes = {.attr_set = MOUNT_ATTR_IDMAP, .userns_fd = (unsigned)namespace};
-  if (namespace < 0 || sys_mount_setattr(tree, AT_EMPTY_PATH, &attributes) != 0) {
+  if (namespace < 0 || sys_map_ids(tree, namespace) != 0) {
     return fault_set(fault, "launch_failed", "can't map the ids of upper \"%s\"", plan->request->upper);
   }
   *upper = take_fd(&tree);

@@ -4,6 +4,7 @@
  */
 #ifndef SQUASH_LAUNCH_SYSCALLS_H
 #define SQUASH_LAUNCH_SYSCALLS_H
+#include <fcntl.h>
 #include <linux/mount.h>
 #include <linux/openat2.h>
 #include <signal.h>
@@ -37,6 +38,11 @@ static inline int sys_openat2(int directory, const char *path, struct open_how *
 }
 static inline int sys_mount_setattr(int directory, unsigned flags, struct mount_attr *attributes) {
   return (int)syscall(442, directory, "", flags, attributes, sizeof *attributes);
+}
+/* The ids of a mount that is attached nowhere, as that user namespace has them. */
+static inline int sys_map_ids(int mount, int namespace) {
+  struct mount_attr attributes = {.attr_set = MOUNT_ATTR_IDMAP, .userns_fd = (unsigned)namespace};
+  return sys_mount_setattr(mount, AT_EMPTY_PATH, &attributes);
 }
 
 #endif
