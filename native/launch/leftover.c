@@ -16,6 +16,7 @@
 #include "launch/file.h"
 #include "launch/ids.h"
 #include "launch/owner.h"
+#include "launch/spread.h"
 #include "launch/syscalls.h"
 
 enum { END_MS = 10000 };
@@ -47,11 +48,13 @@ int leftover_record(int sockets, uint64_t instance, pid_t pid) {
   struct identity identity;
   if (identity_of(pid, &identity) != 0) return -1;
   char name[48];
+  char made_at[SPREAD_NAME_BYTES];
   char text[128];
   snprintf(name, sizeof name, "%llu.pid", (unsigned long long)instance);
+  spread_name(instance, made_at);
   int length = snprintf(text, sizeof text, "%d %llu %llu\n", pid, identity.start, identity.pid_namespace);
-  cleanup_fd fd = openat(sockets, name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
-  return fd < 0 ? -1 : write_whole(fd, text, (size_t)length);
+  cleanup_fd fd = openat(sockets, made_at, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+  return fd < 0 || write_whole(fd, text, (size_t)length) != 0 ? -1 : renameat(sockets, made_at, sockets, name);
 }
 
 void leftover_forget(int sockets, uint64_t instance) {
@@ -88,7 +91,7 @@ static int end_recorded(int sockets, const char *name, struct fault *fault) {
   pid_t pid;
   if (read_record(sockets, name, text, sizeof text) < 0 ||
       sscanf(text, "%d %llu %llu", &pid, &recorded.start, &recorded.pid_namespace) != 3 || pid <= 1) {
-    return 0; /* A torn record: its launcher died before the sandbox could run. */
+    return 0; /* A torn record of an earlier version: its launcher died before the sandbox could run. */
   }
   cleanup_fd pidfd = sys_pidfd_open(pid); /* Pinned before it is compared, so that it is the one compared. */
   if (pidfd < 0 || identity_of(pid, &present) != 0) return 0;

@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/fs.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,6 +40,7 @@
 #include "launch/sandbox_end.h"
 #include "launch/sandbox_start.h"
 #include "launch/seccomp.h"
+#include "launch/spread.h"
 #include "launch/title.h"
 #include "launch/verbs.h"
 #include "launch/watchdog.h"
@@ -72,33 +72,24 @@ static void signals_ready(struct launcher *launcher, struct source *source) {
   children_reap(launcher);
 }
 
-/*
- * Each directory in it gets another part of the disk. ext4 else puts all of them beside each other, where without a
- * journal it takes no inode of a file that was deleted in the last minutes and looks at each of them again for every new
- * file: a tenth of a burst of creates. Other file systems know no such flag, and do without.
- */
-static void spread(int directory) {
-  int flags;
-  if (directory < 0 || syscall(SYS_ioctl, directory, FS_IOC_GETFLAGS, &flags) != 0 || (flags & FS_TOPDIR_FL) != 0) return;
-  flags |= FS_TOPDIR_FL;
-  (void)syscall(SYS_ioctl, directory, FS_IOC_SETFLAGS, &flags);
-}
-
 static int open_directories(struct launcher *launcher, const struct resident_options *options, struct fault *fault) {
   launcher->data_fd = open(options->data, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   launcher->run_fd = open(options->run, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (launcher->data_fd < 0 || launcher->run_fd < 0) {
     return fault_set(fault, "launch_failed", "can't open the data or run directory as the daemon's id");
   }
-  (void)mkdirat(launcher->data_fd, "sandboxes", 0700); /* As the daemon does a moment later. */
-  cleanup_fd sandboxes = openat(launcher->data_fd, "sandboxes", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  spread(sandboxes);
-  spread(launcher->run_fd); /* Its directory of sockets: each start makes two files there. */
+  static const char *const many[] = {"sandboxes", "tmp"};
+  for (size_t i = 0; i < sizeof many / sizeof many[0]; i++) {
+    (void)mkdirat(launcher->data_fd, many[i], 0700); /* As the daemon does a moment later. */
+    cleanup_fd directory = openat(launcher->data_fd, many[i], O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    spread_directory(directory);
+  }
   if (mkdirat(launcher->run_fd, "g", 0700) != 0 && errno != EEXIST) {
     return fault_set(fault, "launch_failed", "can't make the directory of sockets");
   }
   launcher->sockets_fd = openat(launcher->run_fd, "g", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (launcher->sockets_fd < 0) return fault_set(fault, "launch_failed", "can't open the directory of sockets");
+  spread_prepare(launcher->sockets_fd);
   return 0;
 }
 
@@ -164,13 +155,14 @@ static int timeout_until(const int64_t *deadlines, size_t count) {
   return left < 0 ? 0 : left > 60000 ? 60000 : (int)left;
 }
 
+enum { SWEEP_MS = 4 };
+
 static void loop(struct launcher *launcher) {
   int64_t swept_ms = 0;
   while (!launcher->is_ending || launcher->sandboxes != NULL || launcher->worker_count > 0) {
-    /* Deadlines are whole milliseconds: while there is something to do, all sandboxes are looked through for them once in
-       each, and not for each event. */
+    /* While there is something to do, all sandboxes are looked through for deadlines now and then, not for each event. */
     struct epoll_event event;
-    int count = now_ms() == swept_ms ? epoll_wait(launcher->epoll_fd, &event, 1, 0) : 0;
+    int count = now_ms() < swept_ms + SWEEP_MS ? epoll_wait(launcher->epoll_fd, &event, 1, 0) : 0;
     if (count == 0) {
       swept_ms = now_ms();
       int64_t deadlines[] = {sandboxes_expire(launcher), connections_expire(launcher), watchdog_run(launcher),

@@ -28,6 +28,7 @@
 #include "launch/sandbox_end.h"
 #include "launch/socket.h"
 #include "launch/spares.h"
+#include "launch/spread.h"
 #include "launch/starter.h"
 #include "launch/supply.h"
 
@@ -279,9 +280,11 @@ static int fork_starter(struct launcher *launcher, struct sandbox *sandbox, uint
 /* Forks what gathers the rest. Afterwards the only end that can send is its own: with it goes the hope for more. */
 static int fork_supplier(struct launcher *launcher, struct sandbox *sandbox, const struct request *request) {
   char name[48];
+  char made_at[SPREAD_NAME_BYTES];
   snprintf(name, sizeof name, "%llu.sock", (unsigned long long)sandbox->instance);
-  cleanup_fd listener = socket_listen_at(launcher->sockets_fd, name, GUEST_BACKLOG, 0);
-  if (listener < 0) return -1;
+  spread_name(sandbox->instance, made_at);
+  cleanup_fd listener = socket_listen_at(launcher->sockets_fd, made_at, GUEST_BACKLOG, 0);
+  if (listener < 0 || renameat(launcher->sockets_fd, made_at, launcher->sockets_fd, name) != 0) return -1;
   sandbox->supplier = fork();
   if (sandbox->supplier == 0) {
     supply_main(launcher, &(struct supply_plan){request, sandbox->root_id, listener, sandbox->supply_fd});

@@ -146,12 +146,12 @@ test('sandbox lives on and is listed when the daemon is killed', async () => {
   assert.equal(await scene.inside('console.log(await names())'), 'lives');
 });
 
-test('each sandbox, and the sockets, get a part of the disk of their own where the file system is ext4', {
+test('each sandbox, and what is made for it, get a part of the disk of their own where the file system is ext4', {
   skip: statfsSync('/tmp').type === ext4 ? false : '/tmp is not ext4, which alone can be asked for that',
 }, async () => {
   await using scene = await Scene.make();
   await scene.nothing();
-  for (const name of ['sandboxes', 'run']) {
+  for (const name of ['sandboxes', 'tmp', 'run/g/new']) {
     const flags = execFileSync('lsattr', ['-d', join(scene.dataDir, name)], { encoding: 'utf8' });
     assert.match(flags, /^[^ ]*T/, name);
   }

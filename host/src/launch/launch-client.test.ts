@@ -64,7 +64,7 @@ await insideLauncher(import.meta.filename, ['default', 'single', 'fuse', 'user',
     await client.stop(box.start.name);
     await client.stop(box.start.name);
     assert.deepEqual(await client.list(), []);
-    assert.deepEqual(readdirSync(join(runDir, 'g')), []);
+    assert.deepEqual(readdirSync(join(runDir, 'g')), ['new']);
     await client.removeTree('sandboxes/gone');
     assert.ok(!existsSync(join(dataDir, 'sandboxes/gone')));
   });
