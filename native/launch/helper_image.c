@@ -42,6 +42,9 @@ enum {
   /* mkfs gives no more than half of a file system to its journal. */
   JOURNALLED_BYTES_MIN = 4 * JOURNAL_BYTES,
   LOOP_TRIES = 64,
+  LOOPS_REMEMBERED = 4096,
+  /* Zeros up to here are written rather than left out: each piece of a file is a request to the disk. */
+  GAP_BYTES_MAX = 64 * 1024,
   RESERVED_BLOCKS_MAX = 4096, /* as ext4 has it: two percent, and no more than this */
 };
 /* As SQUASH_UPPER_LIMIT_MB: a template takes memory for its size, whoever asks for it. */
@@ -77,11 +80,14 @@ static int run_mkfs(int fd, const struct helper_request *request, struct fault *
   if (child == 0) {
     /* One copy without close-on-exec: mkfs opens it by that name. */
     int own = dup(fd);
-    const char *features = has_journal(request) ? "has_journal,^resize_inode,extents,flex_bg"
-                                                : "^has_journal,^resize_inode,extents,flex_bg";
-    execl(program, program, "-q", "-F", "-b", "4096", "-m", "0", "-I", "256", "-O", features, "-E",
-          "lazy_itable_init=1,lazy_journal_init=1,nodiscard,root_owner=0:0", "-N", count, fd_path(own, "").text,
-          has_journal(request) ? "-J" : NULL, "size=4", (char *)NULL);
+    const char *features = has_journal(request) ? "has_journal,^resize_inode,extents,flex_bg,sparse_super2"
+                                                : "^has_journal,^resize_inode,extents,flex_bg,sparse_super2";
+    /* Four pieces are written of a new image, one of them the backup of the superblock. A file of five needs another
+       block to say where they are, and all of them are requests to the disk that a start waits for. */
+    const char *layout = "packed_meta_blocks=1,num_backup_sb=1,lazy_itable_init=1,lazy_journal_init=1,nodiscard,"
+                         "root_owner=0:0";
+    execl(program, program, "-q", "-F", "-b", "4096", "-m", "0", "-I", "256", "-O", features, "-E", layout, "-N", count,
+          fd_path(own, "").text, has_journal(request) ? "-J" : NULL, "size=4", (char *)NULL);
     _exit(127);
   }
   int status = 0;
@@ -91,25 +97,36 @@ static int run_mkfs(int fd, const struct helper_request *request, struct fault *
   return fault_set(fault, "launch_failed", "mkfs.ext4 fails (status 0x%x)", (unsigned)status);
 }
 
+/* The device of that path where it has that file, else -1. */
+static int loop_opened(const char *path, const struct stat *image) {
+  cleanup_fd device = open(path, O_RDWR | O_CLOEXEC);
+  struct loop_info64 info;
+  if (device < 0 || ioctl(device, LOOP_GET_STATUS64, &info) != 0) return -1;
+  return info.lo_inode == image->st_ino && info.lo_device == image->st_dev ? take_fd(&device) : -1;
+}
+
+/* By a file's inode, the device it was last given: a host may have had thousands of devices at once, which then stay. */
+static uint32_t *loop_last(ino_t inode) {
+  static uint32_t last[LOOPS_REMEMBERED];
+  return &last[inode % LOOPS_REMEMBERED];
+}
+
 /* The device that has the file already. A second one would be a second writer below one file system's blocks. */
 static int loop_find(int image, char *path, size_t size) {
   struct stat status;
   if (fstat(image, &status) != 0) return -1;
+  snprintf(path, size, "/dev/loop%u", *loop_last(status.st_ino));
+  int found = loop_opened(path, &status);
+  if (found >= 0) return found;
   DIR *blocks = opendir("/sys/block");
   if (blocks == NULL) return -1;
-  int found = -1;
   for (struct dirent *entry; found < 0 && (entry = readdir(blocks)) != NULL;) {
     char file[300];
     if (strncmp(entry->d_name, "loop", 4) != 0) continue;
     snprintf(file, sizeof file, "%s/loop", entry->d_name);
     if (faccessat(dirfd(blocks), file, F_OK, 0) != 0) continue; /* Not attached to anything. */
     snprintf(path, size, "/dev/%.24s", entry->d_name);
-    cleanup_fd device = open(path, O_RDWR | O_CLOEXEC);
-    struct loop_info64 info;
-    if (device >= 0 && ioctl(device, LOOP_GET_STATUS64, &info) == 0 && info.lo_inode == status.st_ino &&
-        info.lo_device == status.st_dev) {
-      found = take_fd(&device);
-    }
+    found = loop_opened(path, &status);
   }
   closedir(blocks);
   return found;
@@ -135,7 +152,11 @@ static int loop_attach(int image, char *path, size_t size, struct fault *fault) 
                                  .block_size = 4096,
                                  .info.lo_flags = LO_FLAGS_AUTOCLEAR,
                                  .info.lo_file_name = LOOP_MARK};
-    if (ioctl(device, LOOP_CONFIGURE, &config) == 0) return take_fd(&device);
+    if (ioctl(device, LOOP_CONFIGURE, &config) == 0) {
+      struct stat status;
+      if (fstat(image, &status) == 0) *loop_last(status.st_ino) = (uint32_t)number;
+      return take_fd(&device);
+    }
     if (errno != EBUSY) break; /* EBUSY: somebody else on the host took it first. */
   }
   return fault_set(fault, "launch_failed", "can't attach a loop device");
@@ -173,7 +194,9 @@ static int furnish(int image, struct fault *fault) {
   if (loop < 0) return -1;
   cleanup_fd mount = mount_image(device, "noload", fault);
   if (mount < 0) return -1;
-  if (mkdirat(mount, "data", 0755) != 0 || mkdirat(mount, "work", 0700) != 0) {
+  /* Directories made at the top would get each another part of the disk. */
+  if (mkdirat(mount, "lost+found/data", 0755) != 0 || renameat(mount, "lost+found/data", mount, "data") != 0 ||
+      mkdirat(mount, "lost+found/work", 0700) != 0 || renameat(mount, "lost+found/work", mount, "work") != 0) {
     return fault_disk(fault, "launch_failed", "can't furnish an image template");
   }
   upper_spare_take(mount);
@@ -210,13 +233,17 @@ static int copy_template(int template, int target) {
   if (fstat(template, &status) != 0 || ftruncate(target, status.st_size) != 0) return -1;
   for (off_t at = lseek(template, 0, SEEK_DATA); at >= 0;) {
     off_t end = lseek(template, at, SEEK_HOLE);
+    off_t next = lseek(template, end, SEEK_DATA);
+    for (; next >= 0 && next - end <= GAP_BYTES_MAX; next = lseek(template, end, SEEK_DATA)) {
+      end = lseek(template, next, SEEK_HOLE);
+    }
     while (at < end) {
       size_t wanted = (size_t)(end - at) < sizeof block ? (size_t)(end - at) : sizeof block;
       ssize_t got = pread(template, block, wanted, at);
       if (got <= 0 || pwrite(target, block, (size_t)got, at) != got) return -1;
       at += got;
     }
-    at = lseek(template, end, SEEK_DATA);
+    at = next;
   }
   return errno == ENXIO ? 0 : -1;
 }
