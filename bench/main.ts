@@ -43,7 +43,7 @@ const factories: Readonly<Record<ScenarioId, ScenarioFactory>> = {
   create: createScenario,
   burst: async (context) => await burstScenario(context, freemem()),
   'snapshot-1': snapshotScenario(1, 15),
-  'snapshot-10': snapshotScenario(10, 10),
+  'snapshot-10': snapshotScenario(10, 20),
   'snapshot-100': snapshotScenario(100, 3),
   memory: memoryScenario,
   layers: async (context, stack) => await layersScenario(context, stack, cacheDir),

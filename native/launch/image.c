@@ -228,6 +228,7 @@ static int prepare_mksquashfs(struct tool *tool, const char **words, struct pack
   *tool = (struct tool){.launcher = launcher,
                         .words = words,
                         .input_mount = -1,
+                        .written_early = "image",
                         .file_bytes_max = request->bytes_max,
                         .goes_on = pack_goes_on,
                         .context = pack};

@@ -35,6 +35,7 @@ enum {
   /* A layer of some gigabytes packs in minutes. */
   TOOL_MS_MAX = 30 * 60 * 1000,
   WATCH_MS = 200,
+  EARLY_MS = 5,
 };
 
 static const char *const capabilities[] = {"CAP_CHOWN",  "CAP_DAC_OVERRIDE", "CAP_DAC_READ_SEARCH",
@@ -169,14 +170,25 @@ static void keep_output(struct tool *tool, const char *bytes, size_t length) {
   tool->says[tool->says_bytes] = '\0';
 }
 
+/* Starts what `fsync` would wait for at the end. The tool may have put anything there, and until then there is nothing. */
+static void write_early(const struct tool *tool, int *file) {
+  if (*file < 0) {
+    cleanup_fd output = open_beneath(tool->launcher->data_fd, tool->output, O_RDONLY | O_DIRECTORY);
+    *file = output < 0 ? -1 : open_inside(output, tool->written_early, O_WRONLY | O_NONBLOCK);
+  }
+  if (*file >= 0) (void)sync_file_range(*file, 0, 0, SYNC_FILE_RANGE_WRITE);
+}
+
 /* Reads what the tool says until it closes its output; ends it where the watch or the clock says so. */
 static int supervise(struct tool *tool, int output, struct fault *fault) {
   int64_t deadline = now_ms() + TOOL_MS_MAX;
   int64_t watch_at = now_ms() + WATCH_MS;
+  cleanup_fd early = -1;
   for (;;) {
     struct pollfd readable = {.fd = output, .events = POLLIN};
     char bytes[4096];
-    if (poll(&readable, 1, WATCH_MS) > 0) {
+    if (tool->written_early != NULL) write_early(tool, &early);
+    if (poll(&readable, 1, tool->written_early != NULL ? EARLY_MS : WATCH_MS) > 0) {
       ssize_t got = read(output, bytes, sizeof bytes);
       if (got == 0) return 0;
       if (got > 0) keep_output(tool, bytes, (size_t)got);

@@ -21,6 +21,7 @@ struct tool {
   const char *input;        /* below the data directory: a file or a directory; with input_mount below that */
   int input_mount;          /* a detached mount, or -1 */
   const char *output;       /* a directory below the data directory that belongs to the sandbox's root */
+  const char *written_early; /* name of a file in `output` that goes to the disk while it grows, or NULL */
   uint64_t file_bytes_max;
   /* Asked a few times a second; returning false ends the tool with the fault set. */
   bool (*goes_on)(void *context, struct fault *fault);
