@@ -4,7 +4,7 @@
  * | request | body → answer |
  * |---|---|
  * | `PUT /sync` | `EgressSync` → `EgressSynced`: the whole truth. The first one opens `run/egress.sock` |
- * | `PUT /sandboxes/{id}` | `EgressSandboxRules` → `EgressApplied`: one sandbox, new or changed. 400: the old rules stay |
+ * | `PUT /sandboxes` | `EgressChanges` → `EgressChanged`: sandboxes that are new or changed. One that is refused keeps its old rules |
  * | `DELETE /sandboxes/{id}` | → `EgressApplied`: its connections end, its addresses and decisions are forgotten |
  * | `POST /judge` | `EgressQuestion` → `EgressJudged`: where a destination leads, and which of the addresses may be dialled |
  * | `GET /decisions?…` | `EgressDecisionQuery` → `EgressDecisions`, or with `Accept: text/event-stream` a stream of them |
@@ -40,6 +40,12 @@ export const egressSandboxRulesSchema = z.strictObject({
 });
 export type EgressSandboxRules = z.infer<typeof egressSandboxRulesSchema>;
 
+/** Some of all: what is known of others stays. The daemon's own bound is far below (limits.sandboxesMax). */
+export const egressChangesSchema = z
+  .array(egressSandboxRulesSchema.extend({ id: sandboxIdSchema }))
+  .max(10_000);
+export type EgressChanges = z.infer<typeof egressChangesSchema>;
+
 const listenerSchema = z.strictObject({
   /** `0.0.0.0` or `::` for all of the host's; what is no address counts as that. */
   address: z.string().max(256),
@@ -61,10 +67,7 @@ export const egressSyncSchema = z.strictObject({
   /** False: no TLS is intercepted, secrets reach plain HTTP only (`SQUASH_PROXY_HTTPS=0`). */
   interceptsTls: z.boolean(),
   /** Every sandbox there is. What is known of others is forgotten. */
-  sandboxes: z
-    .array(egressSandboxRulesSchema.extend({ id: sandboxIdSchema }))
-    // The daemon's own bound is far below (limits.sandboxesMax).
-    .max(10_000),
+  sandboxes: egressChangesSchema,
 });
 export type EgressSync = z.infer<typeof egressSyncSchema>;
 
@@ -73,6 +76,13 @@ export const egressSyncedSchema = z.object({
   problems: z.array(z.object({ id: z.string(), message: z.string() })),
 });
 export type EgressSynced = z.infer<typeof egressSyncedSchema>;
+
+/** `problems`: sandboxes whose policy could not be compiled, and why. */
+export const egressChangedSchema = z.object({
+  closed: z.int(),
+  problems: z.array(z.object({ id: z.string(), message: z.string() })),
+});
+export type EgressChanged = z.infer<typeof egressChangedSchema>;
 
 /** `closed`: open connections that the new rules do not allow, and which were ended. */
 export const egressAppliedSchema = z.object({ closed: z.int() });

@@ -144,9 +144,9 @@ function handlers(core: Core, open: () => Promise<void>): Omit<ControlHandlers, 
       rules.isSynced = true;
       return { problems };
     },
-    put: (id, wanted) => {
+    change: (changes) => {
       if (!rules.isSynced) throw new ControlRefusal(409, 'not_synced', 'the first request must be PUT /sync');
-      return { closed: orRefusal(() => sandboxes.put(id, wanted)) };
+      return sandboxes.change(changes);
     },
     judge: ({ policy, host, address, port }) => {
       const destination = { host: host ?? undefined, address: address ?? undefined, port };

@@ -9,7 +9,7 @@ import { type IncomingMessage, request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type {
-  EgressApplied,
+  EgressChanged,
   EgressDecisions,
   EgressStats,
   EgressSync,
@@ -113,8 +113,12 @@ export class EgressUnderTest implements AsyncDisposable {
     })) as EgressSynced;
   }
 
-  async put(id: string, rules: Rules): Promise<EgressApplied> {
-    return (await this.ask('PUT', `/sandboxes/${id}`, { secrets: 'all', ...rules })) as EgressApplied;
+  /** @returns how many connections were ended @throws where they are refused */
+  async put(id: string, rules: Rules): Promise<number> {
+    const changes = [{ id, secrets: 'all', ...rules }];
+    const { closed, problems } = (await this.ask('PUT', '/sandboxes', changes)) as EgressChanged;
+    for (const { message } of problems) throw new Error(message);
+    return closed;
   }
 
   async stats(): Promise<EgressStats> {

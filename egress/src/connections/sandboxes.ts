@@ -11,7 +11,12 @@ import type { Policy } from '@squash/policy/policy';
 import { errorText } from '@squash/base/bug';
 import type { ControlLink, RelayHello } from '../channel/relay-listener.ts';
 import type { ConnectionName } from '../channel/launch-channel.ts';
-import type { EgressSandboxRules, EgressSync } from '@squash/contract/egress-protocol';
+import type {
+  EgressChanged,
+  EgressChanges,
+  EgressSandboxRules,
+  EgressSync,
+} from '@squash/contract/egress-protocol';
 import type { DecisionRows } from '../decisions/decision-rows.ts';
 import { type NameRows, VirtualAddresses } from '../dns/virtual-addresses.ts';
 import type { CompilePolicy, PolicyFrame, SandboxSecrets, SecretStore } from '../ports.ts';
@@ -94,6 +99,21 @@ export class Sandboxes {
       }
     }
     return problems;
+  }
+
+  /** Each by itself: one that is refused keeps its old rules, or loses them where `put` says so. */
+  change(changes: EgressChanges): EgressChanged {
+    const problems: EgressChanged['problems'] = [];
+    let closed = 0;
+    for (const { id, ...rules } of changes) {
+      try {
+        closed += this.put(id, rules);
+      } catch (error) {
+        if (!(error instanceof PolicyRefused)) throw error;
+        problems.push({ id, message: error.message });
+      }
+    }
+    return { closed, problems };
   }
 
   /** What `rules` would allow here, whichever sandbox had them. @throws PolicyRefused */

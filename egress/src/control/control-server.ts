@@ -11,25 +11,26 @@ import { listenPrivately } from '../listen.ts';
 import { streamDecisions } from './decision-stream.ts';
 import {
   type EgressApplied,
+  type EgressChanged,
+  type EgressChanges,
   type EgressDecision,
   type EgressDecisionQuery,
   type EgressDecisions,
   type EgressJudged,
   type EgressQuestion,
-  type EgressSandboxRules,
   type EgressStats,
   type EgressSync,
   type EgressSynced,
+  egressChangesSchema,
   egressDecisionQuerySchema,
   egressQuestionSchema,
-  egressSandboxRulesSchema,
   egressSyncSchema,
 } from '@squash/contract/egress-protocol';
 
 export interface ControlHandlers {
   readonly sync: (sync: EgressSync) => Promise<EgressSynced>;
   /** @throws ControlRefusal */
-  readonly put: (id: string, rules: EgressSandboxRules) => EgressApplied;
+  readonly change: (changes: EgressChanges) => EgressChanged;
   readonly remove: (id: string) => EgressApplied;
   /** @throws ControlRefusal */
   readonly judge: (question: EgressQuestion) => Promise<EgressJudged>;
@@ -99,11 +100,8 @@ export class ControlServer implements AsyncDisposable {
     switch (route) {
       case 'PUT sync':
         return this.#handlers.sync(await readBody(request, egressSyncSchema));
-      case 'PUT sandboxes/':
-        return this.#handlers.put(
-          parse(sandboxIdSchema, id),
-          await readBody(request, egressSandboxRulesSchema),
-        );
+      case 'PUT sandboxes':
+        return this.#handlers.change(await readBody(request, egressChangesSchema));
       case 'DELETE sandboxes/':
         return this.#handlers.remove(parse(sandboxIdSchema, id));
       case 'POST judge':

@@ -15,6 +15,7 @@ import type { SandboxId } from '@squash/contract/ids';
 import { limits } from '@squash/contract/limits';
 import {
   type EgressApplied,
+  type EgressChanges,
   type EgressDecision,
   type EgressDecisions,
   type EgressIdentity,
@@ -25,6 +26,7 @@ import {
   type EgressSync,
   type EgressSynced,
   egressAppliedSchema,
+  egressChangedSchema,
   egressDecisionSchema,
   egressDecisionsSchema,
   egressIdentitySchema,
@@ -50,10 +52,18 @@ interface Question {
   readonly answerMsMax?: number;
 }
 
+interface Change {
+  readonly change: EgressChanges[number];
+  readonly resolve: () => void;
+  readonly reject: (why: unknown) => void;
+}
+
 export class EgressClient implements Disposable {
   readonly #directory: number;
   readonly #socketPath: string;
   readonly #agent = new Agent({ keepAlive: true, maxSockets: 16 });
+  readonly #changes: Change[] = [];
+  #isChanging = false;
   #isClosed = false;
 
   /** @param runDir where the socket is; it need not be there yet */
@@ -67,8 +77,12 @@ export class EgressClient implements Disposable {
     return this.#ask({ method: 'PUT', path: '/sync', body: sync }, egressSyncedSchema);
   }
 
-  put(id: SandboxId, rules: EgressSandboxRules): Promise<EgressApplied> {
-    return this.#ask({ method: 'PUT', path: `/sandboxes/${id}`, body: rules }, egressAppliedSchema);
+  /** Those that come while an answer is awaited go together: in a burst of creates one message carries many. */
+  put(id: SandboxId, rules: EgressSandboxRules): Promise<void> {
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    this.#changes.push({ change: { id, ...rules }, resolve, reject });
+    if (!this.#isChanging) void this.#sendChanges();
+    return promise;
   }
 
   forget(id: SandboxId): Promise<EgressApplied> {
@@ -128,6 +142,29 @@ export class EgressClient implements Disposable {
     this.#isClosed = true;
     this.#agent.destroy();
     closeSync(this.#directory);
+  }
+
+  async #sendChanges(): Promise<void> {
+    this.#isChanging = true;
+    while (this.#changes.length > 0) {
+      const together = this.#changes.splice(0);
+      try {
+        const body = together.map(({ change }) => change);
+        const { problems } = await this.#ask(
+          { method: 'PUT', path: '/sandboxes', body },
+          egressChangedSchema,
+        );
+        const refused = new Map(problems.map(({ id, message }) => [id, message]));
+        for (const { change, resolve, reject } of together) {
+          const why = refused.get(change.id);
+          if (why === undefined) resolve();
+          else reject(refusalFor(why));
+        }
+      } catch (error) {
+        for (const { reject } of together) reject(error);
+      }
+    }
+    this.#isChanging = false;
   }
 
   async #ask<T>(question: Question, schema: z.ZodType<T>): Promise<T> {
@@ -192,7 +229,10 @@ async function refusal(response: IncomingMessage): Promise<AppError> {
 
 function refusalOf(status: number | undefined, text: string): AppError {
   const parsed = egressRefusalSchema.safeParse(parseJson(text));
-  const why = parsed.success ? parsed.data.message : `status ${status ?? 0}`;
+  return refusalFor(parsed.success ? parsed.data.message : `status ${status ?? 0}`);
+}
+
+function refusalFor(why: string): AppError {
   // The daemon asks only what is checked already: a refusal is a fault of ours, not a state of the process.
   return new AppError('internal', `The egress process refuses: ${why}`);
 }
