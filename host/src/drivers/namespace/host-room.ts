@@ -1,6 +1,6 @@
 /**
- * What this host has for sandboxes, and how much of it is to be had now. Asked at each create: two
- * system calls and a file for each control group that this process is in, some ten microseconds together.
+ * What this host has for sandboxes, and how much of it is to be had now: two system calls and some files for each control
+ * group that this process is in, a fifth of a millisecond together.
  *
  * A newcomer would ask `os.freemem()`. It knows neither what the kernel could give back nor the limit of the control
  * group that Squash runs in (a container's, a unit's `MemoryMax`), which holds for all sandboxes together.
