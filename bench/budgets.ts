@@ -2,6 +2,7 @@
  * The budgets of the design as data: each names the metric it is judged by. They are judged here and printed,
  * never asserted in a test: a busy machine must not turn a build red.
  */
+
 import { summarise } from './measure/stats.ts';
 import type { ScenarioResult } from './measure/scenario.ts';
 import type { ScenarioId } from './options.ts';
@@ -83,16 +84,16 @@ export const budgets: readonly Budget[] = [
   ),
   ...(
     [
-      ['100 creates at once, p95 of create → first output', 300],
-      ['the same: the goal', 220],
+      ['100 creates at once, p95 of create → first output', 'first', 'p95', 300],
+      ['the ninety-fifth of 100 creates at once, p50 of the bursts: the goal', 'ninety_fifth', 'median', 220],
     ] as const
   ).map(
-    ([what, limit]): Budget => ({
+    ([what, metric, statistic, limit]): Budget => ({
       what,
       scenario: 'burst',
-      metric: 'first',
+      metric,
       subject: 'Squash',
-      statistic: 'p95',
+      statistic,
       limit,
       per: 'S',
     }),

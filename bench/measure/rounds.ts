@@ -4,11 +4,12 @@
  *
  * A subject that fails in a cycle is out, with its error as the reason; the others go on.
  */
+
 import type { AbsentSubject, PresentSubject, Scenario, ScenarioResult } from './scenario.ts';
 import { timeToExit } from './process.ts';
 
 /** Fewest bare spawns of a scenario: its ratios are only as good as their median. */
-const spawnSamplesMin = 20;
+const spawnSamplesMin = 100;
 
 /** A cycle, or what makes a scenario ready, that takes longer hangs: it is out, the run goes on. Slowest: srt’s burst. */
 const cycleMsMax = 45_000;
