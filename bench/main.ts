@@ -19,6 +19,7 @@ import { RunRecord } from './record.ts';
 import { outcome, performancePage } from './report.ts';
 import { burstScenario } from './scenarios/burst.ts';
 import { cliScenario } from './scenarios/cli.ts';
+import { codemodeColdScenario } from './scenarios/codemode-cold.ts';
 import { codemodeScenario } from './scenarios/codemode.ts';
 import type { Context, ScenarioFactory } from './scenarios/context.ts';
 import { createScenario } from './scenarios/create.ts';
@@ -51,6 +52,7 @@ const factories: Readonly<Record<ScenarioId, ScenarioFactory>> = {
   intercept: interceptScenario,
   flood: floodScenario,
   codemode: async (context, stack) => await codemodeScenario(context, stack, cacheDir),
+  'codemode-cold': async (context) => await codemodeColdScenario(context, cacheDir),
 };
 
 async function main(args: readonly string[]): Promise<void> {

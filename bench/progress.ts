@@ -6,16 +6,17 @@ const usualSeconds: Readonly<Record<ScenarioId, number>> = {
   exec: 35,
   cli: 12,
   create: 40,
-  burst: 60,
+  burst: 90,
   'snapshot-1': 3,
-  'snapshot-10': 5,
+  'snapshot-10': 8,
   'snapshot-100': 15,
   memory: 180,
   layers: 40,
   tunnel: 60,
   intercept: 60,
   flood: 60,
-  codemode: 120,
+  codemode: 90,
+  'codemode-cold': 80,
 };
 
 export function note(words: string): void {

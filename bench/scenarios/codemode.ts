@@ -3,17 +3,10 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { pathToFileURL } from 'node:url';
 import { createInterface } from 'node:readline';
-import type {
-  createExecutor,
-  ExecuteResult,
-  ExecutorName,
-  ExecutorOptions,
-} from '../../codemode/src/index.ts';
+import type { ExecuteResult, ExecutorName, ExecutorOptions } from '../../codemode/src/index.ts';
 import { executorOf } from '../../codemode/src/suite/executor-of.ts';
-import { buildCodemode } from '../../tools/setup/build-codemode.ts';
-import { prepareWorkerd, startWorkerd, type Workerd, type WorkerdPlace } from '../codemode/workerd.ts';
+import { prepareWorkerd, startWorkerd, type Workerd } from '../codemode/workerd.ts';
 import { timed } from '../measure/process.ts';
 import type { Scenario, Subject } from '../measure/scenario.ts';
 import { type Context, rounds, squashSubjects } from './context.ts';
@@ -22,8 +15,8 @@ const one = 'async () => 1 + 1';
 const calls =
   'async () => { let sum = 0; for (let i = 0; i < 10; i++) sum += await codemode.add(i, 1); return sum }';
 const tools = { add: (a: unknown, b: unknown) => Number(a) + Number(b) };
-/** A cold start costs up to a second. */
-const coldEvery = 20;
+/** Sixteen runs at once take as long as all the others of a round. */
+const burstEvery = 20;
 /** Enough that all of the machine's processors and all waiting engines are used. */
 const runsAtOnce = 16;
 
@@ -35,7 +28,6 @@ export async function codemodeScenario(
   const subjects: Subject[] = [];
   for (const name of ['quickjs', 'isolated-vm', 'deno', 'container', 'vm2'] as const)
     subjects.push(...(await executorSubjects(name, {}, stack)));
-  subjects.push(...(await publishedSubjects(join(cacheDir, 'codemode-package'))));
   const sandboxes = await squashSubjects(context, async (squash) => {
     const command = ['env', `SQUASH_DATA=${squash.env['SQUASH_DATA']}`, ...squash.cli()] as const;
     return await executorSubjects('sandbox', { squash: [...command] }, stack);
@@ -47,11 +39,10 @@ export async function codemodeScenario(
     id: 'codemode',
     title: 'Codemode',
     about:
-      'A program from `execute()` to its result. Warm: an engine waits. Cold: the executor has just been made; as published: the package as npm packs it, not its TypeScript. Bare: the engine’s own package in a child, a fresh realm for each line on a pipe, without kernel, tools, limits or checks. DynamicWorkerExecutor: the executor of @cloudflare/codemode in workerd, each program a Worker of its own; it has no limit on CPU.',
+      'A program from `execute()` to its result. Warm: an engine waits. Bare: the engine’s own package in a child, a fresh realm for each line on a pipe, without kernel, tools, limits or checks. DynamicWorkerExecutor: the executor of @cloudflare/codemode in workerd, each program a Worker of its own; it has no limit on CPU.',
     metrics: [
       { id: 'warm', title: '`1 + 1`, warm', unit: 'ms' },
       { id: 'calls', title: 'ten tool calls one after the other, warm', unit: 'ms' },
-      { id: 'cold', title: '`1 + 1`, cold', unit: 'ms' },
       { id: 'burst', title: `\`1 + 1\`, ${runsAtOnce} at once, for each`, unit: 'ms' },
     ],
     warmups: 5,
@@ -82,46 +73,12 @@ async function executorSubjects(
     { name, cycle: async () => ({ warm: await warm(one, 2), calls: await warm(calls, 55) }) },
     {
       name: `${name}, at once`,
-      every: coldEvery,
+      every: burstEvery,
       cycle: async () => ({
         burst: await timedBurst(async () => expectResult(await executor.execute(one), 2)),
       }),
     },
-    {
-      name: `${name}, cold`,
-      every: coldEvery,
-      cycle: async () => {
-        await using fresh = executorOf(name, { ...options, spares: 0 });
-        return { cold: await timed(async () => expectResult(await fresh.execute(one), 2)) };
-      },
-    },
   ];
-}
-
-/** The package as users have it: JavaScript, with the memory that QuickJS starts from. And what no cold start can be below. */
-async function publishedSubjects(folder: string): Promise<readonly Subject[]> {
-  await buildCodemode(folder);
-  const built = pathToFileURL(join(folder, 'dist/index.js')).href;
-  const published = (await import(built)) as { readonly createExecutor: typeof createExecutor };
-  const names = ['quickjs', 'isolated-vm'] as const;
-  const floor: Subject = {
-    name: 'node -e 0 (the floor)',
-    every: coldEvery,
-    cycle: async () => ({
-      cold: await timed(async () => await once(spawn(process.execPath, ['-e', '0']), 'exit')),
-    }),
-  };
-  const colds = names.map(
-    (name): Subject => ({
-      name: `${name}, cold, as published`,
-      every: coldEvery,
-      cycle: async () => {
-        await using fresh = published.createExecutor(name, { spares: 0 });
-        return { cold: await timed(async () => expectResult(await fresh.execute(one), 2)) };
-      },
-    }),
-  );
-  return [floor, ...colds];
 }
 
 /** Milliseconds for each of many runs that are asked for at the same time. */
@@ -170,12 +127,10 @@ async function cloudflareSubjects(
   cacheDir: string,
 ): Promise<readonly Subject[]> {
   const name = 'DynamicWorkerExecutor';
-  let place: WorkerdPlace;
   let workerd: Workerd;
   try {
     await mkdir(folder, { recursive: true });
-    place = await prepareWorkerd(cacheDir, folder);
-    workerd = stack.use(await startWorkerd(place));
+    workerd = stack.use(await startWorkerd(await prepareWorkerd(cacheDir, folder)));
   } catch (failure) {
     return [{ name, absent: reasonOf(failure) }];
   }
@@ -190,20 +145,8 @@ async function cloudflareSubjects(
     },
     {
       name: `${name}, at once`,
-      every: coldEvery,
+      every: burstEvery,
       cycle: async () => ({ burst: await timedBurst(async () => await run(one, 2)) }),
-    },
-    {
-      name: `${name}, cold`,
-      every: coldEvery,
-      cycle: async () => {
-        let fresh: Workerd | undefined;
-        const cold = await timed(async () => {
-          fresh = await startWorkerd(place);
-        });
-        await fresh?.[Symbol.asyncDispose]();
-        return { cold };
-      },
     },
   ];
 }
