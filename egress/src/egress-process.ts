@@ -18,7 +18,7 @@ import { PolicyRefused, Sandboxes } from './connections/sandboxes.ts';
 import { judgeAddresses } from './connections/targets.ts';
 import { TunnelRows } from './connections/tunnel-rows.ts';
 import { type ControlHandlers, ControlRefusal, ControlServer } from './control/control-server.ts';
-import { type EgressStats, egressSockets } from '@squash/contract/egress-protocol';
+import { type EgressChanged, type EgressStats, egressSockets } from '@squash/contract/egress-protocol';
 import { openEgressDatabase } from './database.ts';
 import { DecisionLog } from './decisions/decision-log.ts';
 import { DecisionRows } from './decisions/decision-rows.ts';
@@ -135,18 +135,22 @@ function buildCore(options: EgressOptions, stack: AsyncDisposableStack): Core {
 /** `open` begins to listen to relays; later calls wait for the same. */
 function handlers(core: Core, open: () => Promise<void>): Omit<ControlHandlers, 'stop'> {
   const { services, sandboxes, rules, log } = core;
+  const refused = (problems: EgressChanged['problems']): EgressChanged['problems'] => {
+    for (const { id, message } of problems) log.warn('policy.refused', { sandbox: id, reason: message });
+    return problems;
+  };
   return {
     sync: async (sync) => {
       rules.interceptsTls = sync.interceptsTls;
-      const problems = sandboxes.sync(sync);
-      for (const { id, message } of problems) log.warn('policy.refused', { sandbox: id, reason: message });
+      const problems = refused(sandboxes.sync(sync));
       await open();
       rules.isSynced = true;
       return { problems };
     },
     change: (changes) => {
       if (!rules.isSynced) throw new ControlRefusal(409, 'not_synced', 'the first request must be PUT /sync');
-      return sandboxes.change(changes);
+      const { closed, problems } = sandboxes.change(changes);
+      return { closed, problems: refused(problems) };
     },
     judge: ({ policy, host, address, port }) => {
       const destination = { host: host ?? undefined, address: address ?? undefined, port };

@@ -26,15 +26,18 @@ bool path_is_relative(const char *path) {
   }
 }
 
+enum { OPEN_TRIES = 1000 };
+
 static int open_resolved(int directory, const char *path, int flags, uint64_t resolve) {
   struct open_how how = {
       .flags = (unsigned)flags | O_CLOEXEC,
       .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | resolve,
   };
-  for (;;) {
+  for (int tries = 0;; tries++) {
     int fd = sys_openat2(directory, path, &how);
-    /* EAGAIN: a rename happened meanwhile somewhere on the way; the kernel asks to try again. */
-    if (fd >= 0 || (errno != EINTR && errno != EAGAIN)) return fd;
+    /* EAGAIN: a rename happened meanwhile somewhere on the way; the kernel asks to try again. Not without end: who may
+       rename there may do it all the time, and a file that somebody has leased says the same. */
+    if (fd >= 0 || (errno != EINTR && errno != EAGAIN) || tries >= OPEN_TRIES) return fd;
   }
 }
 

@@ -237,15 +237,17 @@ static int copy_template(int template, int target) {
     for (; next >= 0 && next - end <= GAP_BYTES_MAX; next = lseek(template, end, SEEK_DATA)) {
       end = lseek(template, next, SEEK_HOLE);
     }
+    if (next < 0 && errno != ENXIO) return -1;
     while (at < end) {
       size_t wanted = (size_t)(end - at) < sizeof block ? (size_t)(end - at) : sizeof block;
       ssize_t got = pread(template, block, wanted, at);
+      errno = ENOSPC; /* What a short write means. */
       if (got <= 0 || pwrite(target, block, (size_t)got, at) != got) return -1;
       at += got;
     }
     at = next;
   }
-  return errno == ENXIO ? 0 : -1;
+  return 0;
 }
 
 /* Its first block was never written to the disk, where a file system has its own facts: power went between the file's

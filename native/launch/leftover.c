@@ -53,7 +53,8 @@ int leftover_record(int sockets, uint64_t instance, pid_t pid) {
   snprintf(name, sizeof name, "%llu.pid", (unsigned long long)instance);
   spread_name(instance, made_at);
   int length = snprintf(text, sizeof text, "%d %llu %llu\n", pid, identity.start, identity.pid_namespace);
-  cleanup_fd fd = openat(sockets, made_at, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+  (void)unlinkat(sockets, made_at, 0); /* What could not get its own name. */
+  cleanup_fd fd = openat(sockets, made_at, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
   return fd < 0 || write_whole(fd, text, (size_t)length) != 0 ? -1 : renameat(sockets, made_at, sockets, name);
 }
 

@@ -36,6 +36,7 @@ enum {
   TOOL_MS_MAX = 30 * 60 * 1000,
   WATCH_MS = 200,
   EARLY_MS = 5,
+  EARLY_BYTES = 8 * 1024 * 1024,
 };
 
 static const char *const capabilities[] = {"CAP_CHOWN",  "CAP_DAC_OVERRIDE", "CAP_DAC_READ_SEARCH",
@@ -170,24 +171,35 @@ static void keep_output(struct tool *tool, const char *bytes, size_t length) {
   tool->says[tool->says_bytes] = '\0';
 }
 
-/* Starts what `fsync` would wait for at the end. The tool may have put anything there, and until then there is nothing. */
-static void write_early(const struct tool *tool, int *file) {
-  if (*file < 0) {
+/* How far a file has been sent to the disk. */
+struct early {
+  int file;
+  off_t sent;
+};
+
+/* Starts what `fsync` would wait for at the end, a window at a time: a disk that is slower than the tool must not hold up
+   who looks after the tool. The tool may have put anything there, and at first there is nothing. */
+static void write_early(const struct tool *tool, struct early *early) {
+  struct stat status;
+  if (early->file < 0) {
     cleanup_fd output = open_beneath(tool->launcher->data_fd, tool->output, O_RDONLY | O_DIRECTORY);
-    *file = output < 0 ? -1 : open_inside(output, tool->written_early, O_WRONLY | O_NONBLOCK);
+    early->file = output < 0 ? -1 : open_inside(output, tool->written_early, O_WRONLY | O_NONBLOCK);
   }
-  if (*file >= 0) (void)sync_file_range(*file, 0, 0, SYNC_FILE_RANGE_WRITE);
+  if (early->file < 0 || fstat(early->file, &status) != 0) return;
+  off_t length = status.st_size - early->sent;
+  if (length > EARLY_BYTES) length = EARLY_BYTES;
+  if (length <= 0 || sync_file_range(early->file, early->sent, length, SYNC_FILE_RANGE_WRITE) != 0) return;
+  early->sent += length;
 }
 
 /* Reads what the tool says until it closes its output; ends it where the watch or the clock says so. */
-static int supervise(struct tool *tool, int output, struct fault *fault) {
+static int supervise(struct tool *tool, int output, struct early *early, struct fault *fault) {
   int64_t deadline = now_ms() + TOOL_MS_MAX;
   int64_t watch_at = now_ms() + WATCH_MS;
-  cleanup_fd early = -1;
   for (;;) {
     struct pollfd readable = {.fd = output, .events = POLLIN};
     char bytes[4096];
-    if (tool->written_early != NULL) write_early(tool, &early);
+    if (tool->written_early != NULL) write_early(tool, early);
     if (poll(&readable, 1, tool->written_early != NULL ? EARLY_MS : WATCH_MS) > 0) {
       ssize_t got = read(output, bytes, sizeof bytes);
       if (got == 0) return 0;
@@ -229,7 +241,9 @@ int tool_run(struct tool *tool, struct fault *fault) {
   int result = child < 0 ? fault_set(fault, "launch_failed", "can't fork") : 0;
   if (result == 0) {
     (void)write_maps(tool, child, own); /* Where it fails the child ends, and its status says where. */
-    result = supervise(tool, reader, fault);
+    struct early early = {.file = -1};
+    result = supervise(tool, reader, &early, fault);
+    close_fd(&early.file);
     if (result != 0) {
       cgroup_kill(groups, group);
       kill(child, SIGKILL); /* bubblewrap dies, and everything in its pid namespace with it. */

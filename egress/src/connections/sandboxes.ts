@@ -109,8 +109,7 @@ export class Sandboxes {
       try {
         closed += this.put(id, rules);
       } catch (error) {
-        if (!(error instanceof PolicyRefused)) throw error;
-        problems.push({ id, message: error.message });
+        problems.push({ id, message: errorText(error) });
       }
     }
     return { closed, problems };

@@ -45,18 +45,24 @@ export type DecisionQuery = Readonly<Record<string, string | number | undefined>
 interface Question {
   readonly method: 'GET' | 'PUT' | 'POST' | 'DELETE';
   readonly path: string;
-  readonly body?: unknown;
+  readonly json?: string;
   readonly headers?: OutgoingHttpHeaders;
   readonly signal?: AbortSignal;
-  /** `limits.egressAnswerMs` unless given. */
+  /** `limits.egressAnswerMs` unless given: how long it may be silent. */
   readonly answerMsMax?: number;
+  /** Its answer may be silent for hours; whether the other side lives is seen by its connection. */
+  readonly isStream?: boolean;
 }
 
 interface Change {
-  readonly change: EgressChanges[number];
+  readonly id: SandboxId;
+  readonly json: string;
   readonly resolve: () => void;
   readonly reject: (why: unknown) => void;
 }
+
+/** What goes in one message: while it is taken in, nobody's traffic is. */
+const together = { changesMax: 100, charactersMax: 1_048_576 };
 
 export class EgressClient implements Disposable {
   readonly #directory: number;
@@ -74,13 +80,14 @@ export class EgressClient implements Disposable {
   }
 
   sync(sync: EgressSync): Promise<EgressSynced> {
-    return this.#ask({ method: 'PUT', path: '/sync', body: sync }, egressSyncedSchema);
+    return this.#ask({ method: 'PUT', path: '/sync', json: JSON.stringify(sync) }, egressSyncedSchema);
   }
 
   /** Those that come while an answer is awaited go together: in a burst of creates one message carries many. */
   put(id: SandboxId, rules: EgressSandboxRules): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
-    this.#changes.push({ change: { id, ...rules }, resolve, reject });
+    const change: EgressChanges[number] = { id, ...rules };
+    this.#changes.push({ id, json: JSON.stringify(change), resolve, reject });
     if (!this.#isChanging) void this.#sendChanges();
     return promise;
   }
@@ -90,7 +97,7 @@ export class EgressClient implements Disposable {
   }
 
   judge(question: Omit<EgressQuestion, 'policy'> & { readonly policy: PolicySource }): Promise<EgressJudged> {
-    return this.#ask({ method: 'POST', path: '/judge', body: question }, egressJudgedSchema);
+    return this.#ask({ method: 'POST', path: '/judge', json: JSON.stringify(question) }, egressJudgedSchema);
   }
 
   decisions(query: DecisionQuery): Promise<EgressDecisions> {
@@ -119,6 +126,7 @@ export class EgressClient implements Disposable {
       path,
       headers: { accept: 'text/event-stream' },
       signal,
+      isStream: true,
     });
     if (response.statusCode !== 200) throw await refusal(response);
     for await (const event of serverEvents(response)) yield decisionOf(event);
@@ -147,24 +155,34 @@ export class EgressClient implements Disposable {
   async #sendChanges(): Promise<void> {
     this.#isChanging = true;
     while (this.#changes.length > 0) {
-      const together = this.#changes.splice(0);
+      const changes = this.#nextChanges();
       try {
-        const body = together.map(({ change }) => change);
+        const json = `[${changes.map((change) => change.json).join(',')}]`;
         const { problems } = await this.#ask(
-          { method: 'PUT', path: '/sandboxes', body },
+          { method: 'PUT', path: '/sandboxes', json },
           egressChangedSchema,
         );
         const refused = new Map(problems.map(({ id, message }) => [id, message]));
-        for (const { change, resolve, reject } of together) {
-          const why = refused.get(change.id);
+        for (const { id, resolve, reject } of changes) {
+          const why = refused.get(id);
           if (why === undefined) resolve();
           else reject(refusalFor(why));
         }
       } catch (error) {
-        for (const { reject } of together) reject(error);
+        for (const { reject } of changes) reject(error);
       }
     }
     this.#isChanging = false;
+  }
+
+  /** The first, and as many behind it as fit. */
+  #nextChanges(): readonly Change[] {
+    let characters = 0;
+    const end = this.#changes.findIndex(({ json }, index) => {
+      characters += json.length;
+      return index > 0 && (index >= together.changesMax || characters > together.charactersMax);
+    });
+    return this.#changes.splice(0, end < 0 ? this.#changes.length : end);
   }
 
   async #ask<T>(question: Question, schema: z.ZodType<T>): Promise<T> {
@@ -186,9 +204,10 @@ export class EgressClient implements Disposable {
   }
 
   #sendOnce(question: Question): Promise<IncomingMessage> {
-    const { method, path, body, headers = {}, signal, answerMsMax = limits.egressAnswerMs } = question;
+    const { method, path, json, headers = {}, signal, isStream = false } = question;
+    const { answerMsMax = limits.egressAnswerMs } = question;
     const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
-    const bytes = body === undefined ? undefined : Buffer.from(JSON.stringify(body));
+    const bytes = json === undefined ? undefined : Buffer.from(json);
     const outgoing = request({
       socketPath: this.#socketPath,
       agent: this.#agent,
@@ -202,8 +221,7 @@ export class EgressClient implements Disposable {
     });
     outgoing.setTimeout(answerMsMax, () => outgoing.destroy(new Failure('no_answer', 'no answer in time')));
     outgoing.on('response', (response) => {
-      // A stream may be silent for hours; whether the other side lives is seen by its connection.
-      outgoing.setTimeout(0);
+      if (isStream) outgoing.setTimeout(0);
       resolve(response);
     });
     outgoing.on('error', (error: NodeJS.ErrnoException) => {

@@ -1,7 +1,7 @@
 /**
  * The network of all sandboxes: their rules on the way to the egress process, in an order that holds.
  *
- * Every message carries what holds when it is sent, never what was asked for: two changes of one sandbox that overtake
+ * Every message carries what holds when its turn comes, never what was asked for: two changes of one sandbox that overtake
  * each other end in the same place. A full sync runs alone, so that an older one can not undo a newer change.
  */
 import { errorText } from '@squash/base/bug';
@@ -140,6 +140,7 @@ export class EgressNetwork implements SandboxNetwork, AsyncDisposable {
     if (this.#supervisor?.isUp !== true) return;
     // It may overtake a message that is on its way, which would make the sandbox known again.
     await this.#sending.get(id)?.done;
+    this.#failed.delete(id);
     await this.#lock.shared(async () => {
       try {
         await this.client.forget(id);

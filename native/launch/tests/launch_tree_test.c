@@ -1,5 +1,7 @@
 /* Measuring and removing trees that were made to be a nuisance. */
+#include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -93,6 +95,18 @@ static void merge_layers(int data) {
   for (size_t i = 0; i < sizeof made / sizeof made[0]; i++) CHECK(tree_remove(data, made[i], &fault) == 0);
 }
 
+/* Whoever owns a file may lease it, and then the kernel says "try again" to whoever will not wait for him. */
+static void open_leased(int data) {
+  make_file(data, "leased", 4096);
+  CHECK(signal(SIGIO, SIG_IGN) != SIG_ERR); /* How the kernel tells the owner. */
+  cleanup_fd leased = openat(data, "leased", O_RDWR | O_CLOEXEC);
+  CHECK(fcntl(leased, F_SETLEASE, F_WRLCK) == 0);
+  alarm(10); /* A process that tries for ever ends here. */
+  CHECK(open_inside(data, "leased", O_WRONLY | O_NONBLOCK) < 0 && errno == EAGAIN);
+  alarm(0);
+  CHECK(fcntl(leased, F_SETLEASE, F_UNLCK) == 0 && unlinkat(data, "leased", 0) == 0);
+}
+
 int main(void) {
   char path[] = "/tmp/launch-tree-XXXXXX";
   struct fault fault;
@@ -119,6 +133,7 @@ int main(void) {
   const struct tree_visitor visitor = {.visit = count_directory, .context = &directories};
   CHECK(tree_each_directory(tree, &visitor, &fault) == 0 && directories == 1 + DEPTH + DEPTH / 1000);
   merge_layers(data);
+  open_leased(data);
   CHECK(fchmod(tree, 0) == 0);
   CHECK(tree_remove(data, "sandboxes/x", &fault) == 0);
   struct stat status;
