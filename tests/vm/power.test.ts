@@ -161,10 +161,16 @@ async function checkSnapshots({ id, snapshots }: BoxAfterCut, info: SandboxInfo)
 
 async function nothingHalfMade(there: readonly SandboxInfo[]): Promise<void> {
   const list = await vm.output(
-    `cd ${squash.dataDir}; ls sandboxes; echo; until [ -z "$(ls tmp trash -A | grep -v :)" ]; do sleep 0.2; done; find . -xdev \\( -name '*.new' -o -name '*.tmp' \\) -print; find sandboxes -name '*.squashfs' | wc -l`,
+    `cd ${squash.dataDir}; ls sandboxes; echo --; until [ -z "$(ls tmp trash -A | grep -v :)" ]; do sleep 0.2; done; find . -xdev \\( -name '*.new' -o -name '*.tmp' \\) -print; find sandboxes -name '*.squashfs' | wc -l`,
   );
-  const [directories = '', rest = ''] = list.split('\n\n');
-  assert.deepEqual(directories.split('\n'), there.map(({ id }) => id).toSorted());
+  const [directories = '', rest = ''] = list.split('--\n');
+  assert.equal(
+    directories,
+    there
+      .map(({ id }) => `${id}\n`)
+      .toSorted()
+      .join(''),
+  );
   const snapshots = there.reduce((sum, info) => sum + info.snapshots.length, 0);
   assert.equal(rest, String(snapshots), 'what is in the data directory and belongs to nothing');
   const doctor = await vm.run('SQUASH_DATA=/var/lib/squash /opt/squash/squash doctor');
