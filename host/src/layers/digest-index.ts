@@ -6,13 +6,13 @@
  * `modules/` is the operator; whoever sets times back on purpose only deceives himself. `layers/index.json` is a
  * cache: where it is missing or broken, files are hashed again.
  */
-import { createHash } from 'node:crypto';
 import type { BigIntStats } from 'node:fs';
 import { type FileHandle, open, readFile } from 'node:fs/promises';
 import { z } from 'zod';
 import { AppError } from '@squash/contract/errors';
 import { type LayerDigest, layerDigestSchema } from '@squash/contract/ids';
 import { writeFileAtomic } from '@squash/base/atomic-file';
+import { fileDigest } from '@squash/base/file-digest';
 
 const indexSchema = z.strictObject({
   version: z.literal(1),
@@ -101,23 +101,11 @@ async function hashStable(path: string): Promise<Entry> {
   for (let attempt = 1; attempt <= attemptsMax; attempt += 1) {
     await using file = await openForReading(path);
     const before = fingerprint(await file.handle.stat({ bigint: true }));
-    const digest = await hashFile(file.handle);
+    const digest = layerDigestSchema.parse(await fileDigest(file.handle));
     const after = fingerprint(await file.handle.stat({ bigint: true }));
     if (before === after) return { fingerprint: after, digest };
   }
   throw new AppError('layer_corrupt', 'Cannot use the file: somebody writes it while it is read');
-}
-
-export async function hashFile(handle: FileHandle): Promise<LayerDigest> {
-  const hash = createHash('sha256');
-  // 1 MiB: hashing is bound by the digest, not by the number of reads.
-  const chunk = Buffer.allocUnsafe(1 << 20);
-  for (let at = 0; ; ) {
-    const { bytesRead } = await handle.read(chunk, 0, chunk.length, at);
-    if (bytesRead === 0) return layerDigestSchema.parse(hash.digest('hex'));
-    hash.update(chunk.subarray(0, bytesRead));
-    at += bytesRead;
-  }
 }
 
 export async function openForReading(

@@ -10,11 +10,12 @@ import { copyFile, open, readdir, rename, rm, stat } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { AppError } from '@squash/contract/errors';
-import { type LayerDigest, type ModuleName, moduleNameSchema } from '@squash/contract/ids';
+import { type LayerDigest, layerDigestSchema, type ModuleName, moduleNameSchema } from '@squash/contract/ids';
 import { manifestSuffix } from '@squash/contract/module-manifest';
 import { syncDirectory } from '@squash/base/atomic-file';
 import { isDiskFull, isErrno } from '@squash/base/errno';
-import { DigestIndex, fingerprint, hashFile, openForReading } from './digest-index.ts';
+import { fileDigest } from '@squash/base/file-digest';
+import { DigestIndex, fingerprint, openForReading } from './digest-index.ts';
 import type { LayerStore, LayerUse, ModuleInfo } from './layer-store.ts';
 import { readManifest, removeManifest, writeManifest } from './manifest.ts';
 import { superblockBytes, superblockFault } from './superblock.ts';
@@ -292,7 +293,11 @@ async function syncAndHash(
     await handle.chmod(0o644);
     await handle.sync();
     const { size, mtime } = await handle.stat();
-    return { digest: await hashFile(handle), size, writtenAt: mtime.toISOString() };
+    return {
+      digest: layerDigestSchema.parse(await fileDigest(handle)),
+      size,
+      writtenAt: mtime.toISOString(),
+    };
   } finally {
     await handle.close();
   }

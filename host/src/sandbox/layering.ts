@@ -6,8 +6,8 @@
  * before that commit everything is undone after a crash, behind it everything is completed. The old upper goes
  * only when the sandbox runs on the new one.
  */
-import { createHash } from 'node:crypto';
-import { createReadStream } from 'node:fs';
+import { open } from 'node:fs/promises';
+import { fileDigest } from '@squash/base/file-digest';
 import { AppError } from '@squash/contract/errors';
 import {
   type LayerDigest,
@@ -201,7 +201,7 @@ function freshLabel(sandbox: Sandbox): SnapshotLabel {
  */
 async function digestLater(sandbox: Sandbox, taken: SnapshotRow): Promise<void> {
   try {
-    const digest = await fileDigest(sandbox.world.files.snapshot(sandbox.row.id, taken.label));
+    const digest = await digestOf(sandbox.world.files.snapshot(sandbox.row.id, taken.label));
     // By now another one may have its label, or it may be kept under another name.
     const isThere = sandbox.snapshots.some(
       ({ label, createdMs }) => label === taken.label && createdMs === taken.createdMs,
@@ -213,9 +213,11 @@ async function digestLater(sandbox: Sandbox, taken: SnapshotRow): Promise<void> 
   }
 }
 
-async function fileDigest(path: string): Promise<LayerDigest> {
-  const hash = createHash('sha256');
-  for await (const chunk of createReadStream(path, { highWaterMark: 1_048_576 }))
-    hash.update(chunk as Buffer);
-  return layerDigestSchema.parse(hash.digest('hex'));
+async function digestOf(path: string): Promise<LayerDigest> {
+  const file = await open(path, 'r');
+  try {
+    return layerDigestSchema.parse(await fileDigest(file));
+  } finally {
+    await file.close();
+  }
 }
