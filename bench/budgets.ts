@@ -2,7 +2,6 @@
  * The budgets of the design as data: each names the metric it is judged by. They are judged here and printed,
  * never asserted in a test: a busy machine must not turn a build red.
  */
-
 import { summarise } from './measure/stats.ts';
 import type { ScenarioResult } from './measure/scenario.ts';
 import type { ScenarioId } from './options.ts';

@@ -4,7 +4,6 @@
  *
  * A subject that fails in a cycle is out, with its error as the reason; the others go on.
  */
-
 import type { AbsentSubject, PresentSubject, Scenario, ScenarioResult } from './scenario.ts';
 import { timeToExit } from './process.ts';
 

@@ -4,22 +4,13 @@ import { once } from 'node:events';
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import type {
-  createExecutor,
-  ExecuteResult,
-  ExecutorName,
-  ExecutorOptions,
-} from '../../codemode/src/index.ts';
+import type { createExecutor, ExecutorName, ExecutorOptions } from '../../codemode/src/index.ts';
 import { executorOf } from '../../codemode/src/suite/executor-of.ts';
 import { buildCodemode } from '../../tools/setup/build-codemode.ts';
 import { prepareWorkerd, startWorkerd, type Workerd, type WorkerdPlace } from '../codemode/workerd.ts';
 import { timed } from '../measure/process.ts';
 import type { Scenario, Subject } from '../measure/scenario.ts';
 import { type Context, rounds, squashSubjects } from './context.ts';
-
-interface Executor extends AsyncDisposable {
-  execute(code: string): Promise<ExecuteResult>;
-}
 
 export async function codemodeColdScenario(context: Context, cacheDir: string): Promise<Scenario> {
   return {
@@ -62,7 +53,7 @@ function sourceSubject(name: ExecutorName, options: ExecutorOptions = {}): Subje
   return coldSubject(name, () => executorOf(name, { ...options, spares: 0 }));
 }
 
-function coldSubject(name: string, make: () => Executor): Subject {
+function coldSubject(name: string, make: () => ReturnType<typeof createExecutor>): Subject {
   return {
     name,
     cycle: async () => {

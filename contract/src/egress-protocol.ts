@@ -77,16 +77,13 @@ export const egressSyncedSchema = z.object({
 });
 export type EgressSynced = z.infer<typeof egressSyncedSchema>;
 
-/** `problems`: sandboxes whose policy could not be compiled, and why. */
-export const egressChangedSchema = z.object({
-  closed: z.int(),
-  problems: z.array(z.object({ id: z.string(), message: z.string() })),
-});
-export type EgressChanged = z.infer<typeof egressChangedSchema>;
-
 /** `closed`: open connections that the new rules do not allow, and which were ended. */
 export const egressAppliedSchema = z.object({ closed: z.int() });
 export type EgressApplied = z.infer<typeof egressAppliedSchema>;
+
+/** `problems`: sandboxes whose rules can't be had, and why. */
+export const egressChangedSchema = egressSyncedSchema.extend(egressAppliedSchema.shape);
+export type EgressChanged = z.infer<typeof egressChangedSchema>;
 
 export const egressRefusalSchema = z.object({ code: z.string(), message: z.string() });
 export type EgressRefusal = z.infer<typeof egressRefusalSchema>;

@@ -2,8 +2,8 @@
  * New files go to many parts of the disk.
  *
  * ext4 puts the files of a directory beside each other. Without a journal it takes no inode of a file that was deleted
- * in the last minutes, and looks at each of them again for every new file: an eighth of a burst of creates, most of it
- * in the launcher's only thread. Other file systems do without.
+ * in the last minutes, and looks at each of them again for every new file: 60 ms of a burst of a hundred creates, in the
+ * launcher's only thread. Other file systems do without.
  */
 #ifndef SQUASH_LAUNCH_SPREAD_H
 #define SQUASH_LAUNCH_SPREAD_H

@@ -75,7 +75,7 @@ export class Sandboxes {
   }
 
   /** The daemon's whole truth. @returns the sandboxes whose policy does not compile; everything is refused to them */
-  sync(sync: EgressSync): { readonly id: string; readonly message: string }[] {
+  sync(sync: EgressSync): EgressChanged['problems'] {
     const { ceiling, allowCidrs, listeners = [], presets = [], upstreams = {} } = sync;
     useOwnPresets(presets);
     this.#upstreams = upstreams;
@@ -89,15 +89,8 @@ export class Sandboxes {
     ])) {
       if (!wanted.has(id)) this.remove(id);
     }
-    const problems: { id: string; message: string }[] = [];
-    for (const { id, ...rules } of sync.sandboxes) {
-      try {
-        this.put(id, rules);
-      } catch (error) {
-        problems.push({ id, message: errorText(error) });
-        this.#refuseAll(id);
-      }
-    }
+    const { problems } = this.change(sync.sandboxes);
+    for (const { id } of problems) this.#refuseAll(id);
     return problems;
   }
 
