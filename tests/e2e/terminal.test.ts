@@ -67,7 +67,9 @@ describe('squash exec -t', { skip }, () => {
     await terminal.see(prompt);
     const runs = (name: string) =>
       waitFor(`${name} to run`, async () =>
-        (await squashOk(daemon, ['exec', 'box', 'ps'])).includes(` ${name}`),
+        new RegExp(`^[SR] +${name}$`, 'm').test(
+          await squashOk(daemon, ['exec', 'box', 'ps', '-o', 'stat,args']),
+        ),
       );
     terminal.type('sleep 600\r');
     await runs('sleep 600');
@@ -81,6 +83,8 @@ describe('squash exec -t', { skip }, () => {
     await terminal.see(/Stopped[^\n]*\r\n.*ready> \W*6?n?$/s);
     terminal.type('fg\r');
     await terminal.see(/sleep 601\r\n/);
+    // The shell prints the name first, and takes a Ctrl-C until it has handed the terminal over.
+    await runs('sleep 601');
     terminal.type('\u0003');
     await terminal.see(prompt);
     terminal.type('\u0004');

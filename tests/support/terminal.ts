@@ -21,6 +21,7 @@ export class Terminal implements AsyncDisposable {
   readonly #ended: Promise<void>;
   #screen = '';
   #verdict = '';
+  #isEnded = false;
 
   constructor(command: readonly string[], { rows, columns, env }: TerminalOptions) {
     const script = join(import.meta.dirname, 'terminal.py');
@@ -36,7 +37,10 @@ export class Terminal implements AsyncDisposable {
     });
     this.#child.stdin?.on('error', () => {});
     const { promise, resolve } = Promise.withResolvers<void>();
-    this.#child.once('close', () => resolve());
+    this.#child.once('close', () => {
+      this.#isEnded = true;
+      resolve();
+    });
     this.#ended = promise;
   }
 
@@ -60,23 +64,28 @@ export class Terminal implements AsyncDisposable {
 
   /** Waits until the program has written this. */
   async see(pattern: RegExp): Promise<RegExpExecArray> {
-    try {
-      return await waitFor(`${pattern}`, () => pattern.exec(this.#screen) ?? undefined, 30_000);
-    } catch (error) {
-      throw new Error(`${(error as Error).message}; there is: ${JSON.stringify(this.#screen)}`, {
-        cause: error,
-      });
-    }
+    return await this.#wait(`${pattern}`, () => pattern.exec(this.#screen) ?? undefined);
   }
 
+  /** Waits until the program has ended by itself. */
   async end(): Promise<TerminalEnd> {
-    await this.#ended;
+    await this.#wait('the end', () => this.#isEnded);
     return JSON.parse(this.#verdict) as TerminalEnd;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#child.kill('SIGKILL');
     await this.#ended;
+  }
+
+  async #wait<T>(what: string, look: () => T | undefined | false): Promise<T> {
+    try {
+      return await waitFor(what, look, 30_000);
+    } catch (error) {
+      throw new Error(`${(error as Error).message}; there is: ${JSON.stringify(this.#screen)}`, {
+        cause: error,
+      });
+    }
   }
 
   #order(order: object): void {
