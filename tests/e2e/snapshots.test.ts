@@ -215,7 +215,9 @@ async function stopTool(daemon: TestDaemon, program: string): Promise<number> {
 test('a removal does not wait for an upload that is being unpacked', async () => {
   await using daemon = await TestDaemon.start();
   const api = await box1(daemon);
-  await sh(api, 'i=0; mkdir /many; cd /many; while [ $i -lt 3000 ]; do echo $i >$i; i=$((i+1)); done');
+  // Unpacked for long enough to be met on a busy machine.
+  const files = 'i=0; mkdir /many; cd /many; while [ $i -lt 3000 ]; do echo $i >$i; i=$((i+1)); done';
+  await sh(api, `${files}; for i in 1 2 3 4; do cp -r /many /many$i; done`);
   await api.post(`${box}/snapshot`, { label: 'many' });
   const text = await download(daemon, 'many');
   const upload = api.send('PUT', `${snapshots}/again/file`, { headers: type, text });
