@@ -21,6 +21,7 @@ import { createLog, type Log } from '@squash/base/log';
 import { restHeap } from '@squash/base/resting-heap';
 import type { Config } from './config/config.ts';
 import { type LoadedConfig, readConfig } from './config/load.ts';
+import { mallocTrimAddon } from './config/programs.ts';
 import { NamespaceDriver } from './drivers/namespace/namespace-driver.ts';
 import { endLauncher } from './egress/end-launcher.ts';
 import { openEgress } from './egress/open-egress.ts';
@@ -97,7 +98,7 @@ async function serve({ config, explained }: LoadedConfig, log: Log): Promise<num
   const egress = { rules, log: network.client, secrets };
   const http = stack.use(await startHttp({ engine, config, info, owners, egress, log }));
   await network.listensAt(http.listen);
-  stack.use(restHeap());
+  stack.use(restHeap({ trimAddon: mallocTrimAddon, log }));
   log.info('daemon.ready', {
     version,
     socket: http.socketPath,

@@ -214,7 +214,7 @@ install_libraries() {
 native_is_built() {
   local built=$root/native/build/.built source
   [[ -f $built ]] || return 1
-  for source in "$root"/native/Makefile "$root"/native/{common,init,launch,relay}/*.[chS]; do
+  for source in "$root"/native/Makefile "$root"/native/{common,init,launch,node,relay}/*.[chS]; do
     if [[ $source -nt $built ]]; then return 1; fi
   done
 }
