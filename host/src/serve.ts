@@ -16,7 +16,7 @@ import { launchProgram, projectDir } from './config/programs.ts';
 /**
  * New objects get 8 MB instead of 16. In a burst many requests are under way at once, and each collection copies what
  * they hold: with 2 MB a create and its first command took a tenth more of the daemon's processor time, with 16 and 32
- * as much as with 8. At rest `base/resting-heap.ts` gives the room back (102 MB resident after ten bursts, with each).
+ * as much as with 8. At rest `base/resting-heap.ts` gives the room back (as much is resident after ten bursts with each).
  * What a collection copies is too little to share: helpers took a twelfth more of the processor for it.
  */
 export const memoryFlags = ['--max-semi-space-size=8', '--no-parallel-scavenge', '--expose-gc'];
