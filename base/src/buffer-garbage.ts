@@ -3,8 +3,8 @@
  *
  * To V8 a buffer of 64 KB is a small object with its bytes elsewhere. It begins to collect when some eighty megabytes of them
  * have gathered, beside the work and on threads of its own; where these wait for a processor, a command that writes without
- * end is far ahead, and what malloc took for it stays with the process. So what is held is looked at as it comes, and above
- * a bound collected at once.
+ * end is far ahead, and what malloc took for it stays with the process until it rests. So what is held is looked at as it
+ * comes, and above a bound collected at once.
  */
 
 const bytesBetween = 16_777_216;
