@@ -44,6 +44,10 @@ test('a misspelt command or option is told with the one that may have been meant
       'policy sett',
       'there is no command "policy sett" (did you mean "policy set"?); try: squash help policy (usage)',
     ],
+    [
+      'snapshots delete dev x',
+      'there is no command "snapshots delete" (did you mean "snapshots rm"?); try: squash help snapshots (usage)',
+    ],
     ['help modul', 'there is no command "modul" (did you mean "module"?); try: squash help (usage)'],
     ['frobnicate', 'there is no command "frobnicate"; try: squash help (usage)'],
     ['job', '"job" needs a second word: squash job kill (usage)'],

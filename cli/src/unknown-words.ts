@@ -26,7 +26,21 @@ export function unknownOption(word: string, specs: readonly FlagSpec[]): CliFail
   return usageFailure(`there is no option ${word} here${suggestion(word, names)}`);
 }
 
+/** What other programs call it. */
+const otherWords: Readonly<Record<string, string>> = {
+  add: 'set',
+  delete: 'rm',
+  destroy: 'rm',
+  download: 'get',
+  list: 'ls',
+  ps: 'jobs',
+  remove: 'rm',
+  start: 'serve',
+  upload: 'put',
+};
+
 function suggestion(word: string, names: readonly string[]): string {
-  const best = meant(word, names);
+  const ours = word.replace(/[a-z]+$/, (last) => otherWords[last] ?? last);
+  const best = names.includes(ours) ? ours : meant(word, names);
   return best === undefined ? '' : ` (did you mean "${best}"?)`;
 }

@@ -6,16 +6,18 @@
  * namespaces, because the files there belong to their ids. A launcher that lived before lives on.
  */
 import { spawnSync } from 'node:child_process';
-import { existsSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, readFileSync, rmdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Capability } from '@squash/contract/capability';
 import { AppError, type ErrorCode, errorCatalog } from '@squash/contract/errors';
 import { z } from 'zod';
 import { makeScratchDirectory } from '@squash/base/scratch-directory';
 import { SocketDirectory } from '@squash/base/socket-directory';
+import type { Config } from './config/config.ts';
 import { explainConfig, loadConfig } from './config/load.ts';
+import { checkListen } from './http/listen.ts';
 import { enterCommand, makeStateDirectories } from './serve.ts';
 
 interface Place {
@@ -41,7 +43,7 @@ async function answer(verb: string): Promise<unknown> {
     case 'probe':
       return { host: await probe(loadConfig(process.env, cwd)) };
     case 'prepare':
-      madePlace(loadConfig(process.env, cwd));
+      await prepare(loadConfig(process.env, cwd));
       return {};
     case 'repair':
       return await inside('repair', madePlace(loadConfig(process.env, cwd)));
@@ -50,6 +52,12 @@ async function answer(verb: string): Promise<unknown> {
     default:
       throw new AppError('invalid_request', `There is no offline verb "${verb}"`);
   }
+}
+
+/** What a start would refuse, before a quickstart builds for a minute. */
+async function prepare({ listen, ...place }: Place & Pick<Config, 'listen'>): Promise<void> {
+  madePlace(place);
+  if (listen.port !== undefined) await checkListen(listen.host, listen.port);
 }
 
 /** What runs, it runs beside the run directory that it was started with, whatever is configured by now. */
@@ -71,11 +79,32 @@ function launcherRunDir(dataDir: string): string | undefined {
 /** Where nothing was set up yet the probe looks from a directory that is removed afterwards. */
 async function probe(place: Place): Promise<readonly Capability[]> {
   if (existsSync(place.dataDir)) return await probeAt(madePlace(place));
+  checkCanBeMade(place.dataDir);
   const directory = makeScratchDirectory(tmpdir(), 'squash-doctor');
   try {
     return await probeAt(madePlace({ dataDir: directory, runDir: join(directory, 'run') }));
   } finally {
     rmSync(directory, { recursive: true, force: true });
+  }
+}
+
+/** Makes what is missing of the path and takes it away again. @throws config_invalid */
+function checkCanBeMade(dataDir: string): void {
+  const missing: string[] = [];
+  for (let path = dataDir; !existsSync(path); path = dirname(path)) missing.push(path);
+  try {
+    madePlace({ dataDir, runDir: join(dataDir, 'run') });
+  } finally {
+    // Empty ones only: somebody may just have begun to use it.
+    for (const path of missing) rmEmptyDirectory(path);
+  }
+}
+
+function rmEmptyDirectory(path: string): void {
+  try {
+    rmdirSync(path);
+  } catch {
+    // Never made, or in use.
   }
 }
 

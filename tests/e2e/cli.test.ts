@@ -373,6 +373,8 @@ describe('squash', () => {
     const second = await other('serve', '--detach');
     assert.equal(second.code, 1);
     assert.match(second.stderr, /another program listens there.*SQUASH_PORT/);
+    // Before it builds anything.
+    assert.match((await other('quickstart')).stderr, /listens there.*\n\(quickstart stopped at "data"/);
     assert.equal((await other('stop', '--all')).code, 0);
     assert.equal(daemon.pid, pid);
     await squashOk(daemon, ['ls']);
@@ -399,11 +401,15 @@ describe('squash', () => {
     });
     assert.equal(wrong.code, 1);
     assert.match(wrong.stderr, /SQUASH_MAX_SANDBOXES is "nonsense".*\(config_invalid\)/);
-    // Found out by the daemon itself: an address that is not this machine's.
     const elsewhere = { SQUASH_HOST: '192.0.2.1', SQUASH_AUTH_TOKEN: 'a-token-of-enough-characters' };
-    const late = await squash(undefined, ['serve', '--detach'], { env: { ...env, ...elsewhere } });
+    const nowhere = await squash(undefined, ['serve', '--detach'], { env: { ...env, ...elsewhere } });
+    assert.equal(nowhere.code, 1);
+    assert.match(nowhere.stderr, /Cannot listen on 192\.0\.2\.1.*\(config_invalid\)/);
+    // Found out by the daemon itself.
+    writeFileSync(join(data, 'secrets.json'), 'nonsense', { mode: 0o600 });
+    const late = await squash(undefined, ['serve', '--detach'], { env });
     assert.equal(late.code, 1);
-    assert.match(late.stderr, /did not start: .*192\.0\.2\.1.*its log is/);
+    assert.match(late.stderr, /did not start: .*secrets\.json.*its log is/);
     assert.equal((await squash(undefined, ['stop', '--all'], { env })).code, 0);
   });
 });

@@ -53,7 +53,13 @@ test('sq-start starts on an empty data directory and says how to get a first lay
 });
 
 test('a data directory that can not be one ends every start at once, with what is wrong', () => {
-  for (const words of [['serve'], ['serve', '--detach'], ['quickstart'], ['doctor', '--repair']]) {
+  for (const words of [
+    ['serve'],
+    ['serve', '--detach'],
+    ['quickstart'],
+    ['doctor'],
+    ['doctor', '--repair'],
+  ]) {
     const { status, stderr } = spawnSync(
       process.execPath,
       [join(repository, 'cli/bin/squash.mjs'), ...words],

@@ -24,7 +24,8 @@ export async function checkListen(host: string, port: number): Promise<void> {
 export function listenFailure(error: unknown, host: string, port: number): AppError {
   const code = error instanceof Error && 'code' in error ? String(error.code) : '';
   const why: Readonly<Record<string, string>> = {
-    EADDRINUSE: 'another program listens there: stop it or set SQUASH_PORT',
+    EADDRINUSE:
+      'another program listens there, perhaps another Squash: stop it, or name another port: SQUASH_PORT=8081',
     EACCES: 'ports below 1024 need a privilege: set SQUASH_PORT',
     EADDRNOTAVAIL: 'this machine has no such address: set SQUASH_HOST',
     ENOTFOUND: 'the name does not resolve: set SQUASH_HOST',
