@@ -94,7 +94,7 @@ test('a removal that a daemon could not finish is finished by the next, whose st
   await daemon.call('POST', sandboxesPath, { id: 'stuck', memory_mb: 64 });
   const [freezer] = freezersOf(daemon);
   if (freezer === undefined) {
-    t.skip('no freezer of cgroup v1: nothing else keeps a killed process alive here');
+    t.skip('no freezer of version 1 of control groups: nothing else keeps a killed process alive here');
     return;
   }
   await daemon.call('POST', sandboxesPath, { id: 'other', memory_mb: 64 });

@@ -21,7 +21,7 @@ async function layer(folder: string): Promise<string> {
   return module;
 }
 
-const unlimited = process.getuid?.() === 0 ? false : 'an ordinary user may have no control groups';
+const unlimited = process.getuid?.() === 0 ? false : 'needs root: others may have no control groups';
 
 test('what lies unread in Internet sockets counts as memory', { skip: unlimited }, async () => {
   const folder = await mkdtemp('/tmp/squash-counted-');

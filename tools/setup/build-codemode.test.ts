@@ -14,6 +14,7 @@ import {
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
+import { olderNode } from '../test/allowed-skips.ts';
 import { buildCodemode } from './build-codemode.ts';
 
 const root = join(import.meta.dirname, '../..');
@@ -248,10 +249,7 @@ describe('@squash/codemode as npm installs it', () => {
 
   it('says which Node it needs on one that is older', (test) => {
     if (missing !== undefined) return test.skip(`npm can not install: ${missing.slice(0, 200)}`);
-    const older = ['/usr/bin/node', '/usr/local/bin/node', '/opt/node/bin/node'].find((path) => {
-      const { stdout } = spawnSync(path, ['--version'], { encoding: 'utf8' });
-      return Number(/^v(\d+)/.exec(stdout ?? '')?.[1] ?? 24) < 24;
-    });
+    const older = olderNode();
     if (older === undefined) return test.skip('no older Node on this machine');
     for (const face of ['', '/availability', '/mcp', '/vm2']) {
       const program = `import '@squash/codemode${face}'`;

@@ -4,7 +4,8 @@
  *
  * A test says in its skip reason what is missing; the row says on which machines that may be missing.
  */
-import { existsSync, readFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { existsSync, readFileSync, statfsSync } from 'node:fs';
 import { userInfo } from 'node:os';
 
 export interface Machine {
@@ -23,6 +24,8 @@ interface AllowedSkip {
   /** Where the skipped thing is checked instead. */
   readonly instead: string;
 }
+
+const lacks = (path: string) => (): boolean => !existsSync(path);
 
 const allowed: readonly AllowedSkip[] = [
   { reason: /\broot\b/, where: (m) => !m.isRoot, instead: 'the same run as root' },
@@ -44,8 +47,37 @@ const allowed: readonly AllowedSkip[] = [
   { reason: /\/dev\/fuse/, where: (m) => !m.hasFuse, instead: 'a machine with /dev/fuse' },
   {
     reason: /Landlock/,
-    where: () => true,
+    where: () => landlockAbi() < 2,
     instead: 'a machine whose kernel has Landlock: Debian 12 and later',
+  },
+  {
+    reason: /no freezer of version 1/,
+    where: (m) => !m.isRoot || !existsSync('/sys/fs/cgroup/freezer'),
+    instead: 'the run as root on a machine with version 1 of control groups',
+  },
+  { reason: /a shallow clone/, where: () => !hasHistory(), instead: 'a whole clone' },
+  {
+    reason: /no older Node/,
+    where: () => olderNode() === undefined,
+    instead: 'a machine whose own Node is older than 24',
+  },
+  {
+    reason: /npm can not install/,
+    where: () => true,
+    instead: 'a machine that reaches the registry of npm, or has the packages in its cache',
+  },
+  {
+    reason: /systemd-analyze is not installed/,
+    where: lacks('/usr/bin/systemd-analyze'),
+    instead: 'a machine with systemd',
+  },
+  { reason: /python3 is not installed/, where: lacks('/usr/bin/python3'), instead: 'a machine with Python' },
+  { reason: /keytool .* is missing/, where: lacks('/usr/bin/keytool'), instead: 'a machine with Java' },
+  { reason: /needs apt/, where: lacks('/usr/lib/apt/apt-helper'), instead: 'a machine with apt' },
+  {
+    reason: /\/tmp is not ext4/,
+    where: () => statfsSync('/tmp').type !== ext4,
+    instead: 'a machine whose /tmp is ext4',
   },
   { reason: /no project quotas/, where: () => true, instead: 'tests/vm/host-suites.test.ts' },
   { reason: /aarch64|x86_64/, where: (m) => m.isArm, instead: 'an x86_64 machine' },
@@ -73,6 +105,14 @@ const allowed: readonly AllowedSkip[] = [
   { reason: /--long/, where: (m) => !m.isLongRun, instead: 'squash test --long' },
 ];
 
+/** As a kernel's headers have it. */
+const ext4 = 0xef53;
+
+/** Whether some machine may skip so. */
+export function hasRow(reason: string): boolean {
+  return allowed.some((row) => row.reason.test(reason));
+}
+
 export function isSkipAllowed(reason: string, machine: Machine): boolean {
   return allowed.some((row) => row.reason.test(reason) && row.where(machine));
 }
@@ -90,6 +130,26 @@ export function thisMachine(isLongRun: boolean): Machine {
       existsSync(path),
     ),
   };
+}
+
+/** The kernel's number, below 1 where it has none. */
+function landlockAbi(): number {
+  const ask = 'print syscall(444, 0, 0, 1)';
+  return Number(spawnSync('perl', ['-e', ask], { encoding: 'utf8' }).stdout);
+}
+
+/** A copy without a repository has none. */
+function hasHistory(): boolean {
+  const words = ['rev-parse', '--is-shallow-repository'];
+  return spawnSync('git', words, { cwd: import.meta.dirname, encoding: 'utf8' }).stdout.trim() === 'false';
+}
+
+/** A Node of this machine's that is too old for us. */
+export function olderNode(): string | undefined {
+  return ['/usr/bin/node', '/usr/local/bin/node', '/opt/node/bin/node'].find((path) => {
+    const { stdout } = spawnSync(path, ['--version'], { encoding: 'utf8' });
+    return Number(/^v(\d+)/.exec(stdout ?? '')?.[1] ?? 24) < 24;
+  });
 }
 
 function hasRange(file: string): boolean {

@@ -1,6 +1,6 @@
 /**
  * Checks on sources that no linter makes: header comments, the things only one place may do, C's banned calls,
- * and tables (errors, limits) whose every row is used.
+ * tables (errors, limits) whose every row is used, and reasons to skip.
  */
 import type { Findings, SourceFile } from './tree.ts';
 
@@ -44,4 +44,15 @@ export function checkLengths(sources: readonly SourceFile[], linesMax: number): 
   return sources
     .filter((source) => source.text.split('\n').length - 1 > linesMax)
     .map((source) => `${source.path}: ${source.text.split('\n').length - 1} lines, ${linesMax} at most`);
+}
+
+/**
+ * The reasons to skip that a test file, or what it uses, has as text: handed to `skip`, or standing beside `false`. What runs inside a
+ * launcher is counted as one test, whose parts skip unseen.
+ */
+export function skipReasons({ path, text }: SourceFile): readonly string[] {
+  if (!/\.test\.ts$|^tests\//.test(path) || text.includes('insideLauncher(')) return [];
+  const before = /(?:\bskip\(|\bskip: |\? false\s*: |(?:\)|!== 0) && )(['"`])(.*?)\1/gs;
+  const between = /\? (['"`])([^'"`]*)\1\s*: false\b/g;
+  return [before, between].flatMap((shape) => [...text.matchAll(shape)].map((match) => match[2] ?? ''));
 }

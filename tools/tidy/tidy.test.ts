@@ -12,7 +12,8 @@ import { limits } from '@squash/contract/limits';
 import { globalFlags } from '../../cli/src/arguments.ts';
 import { commandTable } from '../../cli/src/command-table.ts';
 import { attempts } from '../../tests/egress/attempts/all.ts';
-import { checkHeaders, checkLengths, checkOnlyIn, checkUsed, type OnlyIn } from './code.ts';
+import { hasRow } from '../test/allowed-skips.ts';
+import { checkHeaders, checkLengths, checkOnlyIn, checkUsed, type OnlyIn, skipReasons } from './code.ts';
 import {
   checkAttacks,
   checkAttempts,
@@ -312,6 +313,18 @@ test('every package has the license whose text is in LICENSE', () => {
   for (const { path: name, text } of files('package.json')) {
     assert.equal((JSON.parse(text) as { readonly license?: string }).license, 'Apache-2.0', name);
   }
+});
+
+test('every reason to skip has a row in tools/test/allowed-skips.ts', () => {
+  // A run of `squash test` has built it, and tests no other.
+  const never = [/is not built: make/, /^another program is tested$/];
+  const found = sources.filter((source) => !source.path.startsWith('tools/tidy/')).flatMap(skipReasons);
+  assert.ok(found.length >= 35, `${found.length} found`);
+  const rowless = found.filter((reason) => !hasRow(reason) && !never.some((each) => each.test(reason)));
+  assert.deepEqual(rowless, []);
+  const text =
+    "test('x', { skip: y && 'a' }); const z = y() ? false : `b ${y}`; t.skip('c'); y ? 'd' : false;";
+  assert.deepEqual(skipReasons({ path: 'x.test.ts', text }), ['b ${y}', 'c', 'd']);
 });
 
 test('nothing names the workplace it was written at', () => {
