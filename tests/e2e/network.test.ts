@@ -351,6 +351,14 @@ describe('a sandbox’s network', () => {
         const { problems = [] } = await daemon.call('GET', '/cgi-bin/health');
         return problems.some(({ code }: { readonly code: string }) => code === 'egress_unavailable');
       });
+      // It is ended when it has said nothing for too long.
+      const [metrics, doctor] = await Promise.all([
+        daemon.request('GET', '/metrics'),
+        squash(daemon, ['doctor']),
+      ]);
+      assert.match(metrics.text, /^squash_problem\{code="egress_unavailable"\} 1$/m);
+      assert.equal(doctor.code, 1);
+      assert.match(doctor.stdout.toString(), /^egress_unavailable: /m);
       const set = await squash(daemon, ['policy', 'set', 'box', 'other.example']);
       assert.equal(set.code, 1);
       assert.match(set.stderr, /does not hold yet/);

@@ -104,8 +104,10 @@ export class EgressClient implements Disposable {
     return this.#ask({ method: 'GET', path: `/decisions${queryText(query)}` }, egressDecisionsSchema);
   }
 
+  /** Who reads metrics is told within seconds that it hangs. */
   stats(): Promise<EgressStats> {
-    return this.#ask({ method: 'GET', path: '/stats' }, egressStatsSchema);
+    const answerMsMax = limits.egressLookAnswerMs;
+    return this.#ask({ method: 'GET', path: '/stats', answerMsMax }, egressStatsSchema);
   }
 
   /** Also of a process of another version, whose statistics may be other ones. */
