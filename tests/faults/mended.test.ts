@@ -4,6 +4,7 @@ import { test } from 'node:test';
 import type { Problem } from '@squash/contract/daemon';
 import type { JobInfo } from '@squash/contract/exec';
 import type { SandboxInfo } from '@squash/contract/sandbox';
+import { squash } from '../support/cli.ts';
 import { TestDaemon } from '../support/daemon.ts';
 import { processesOf, signalAll } from '../support/leaks.ts';
 import { needsRoot } from '../support/small-disk.ts';
@@ -42,6 +43,16 @@ async function problemsOf(daemon: TestDaemon): Promise<readonly string[] | undef
   }
 }
 
+/** Whether everybody who can be asked says it. */
+async function isSaidEverywhere(daemon: TestDaemon, code: string): Promise<boolean> {
+  if ((await problemsOf(daemon))?.includes(code) !== true) return false;
+  const doctor = await squash(daemon, ['doctor']);
+  if (doctor.code !== 1 || !doctor.stdout.toString().includes(`${code}: `)) return false;
+  // It may have ended meanwhile, and another one have begun.
+  const metrics = await daemon.request('GET', '/metrics').catch(() => undefined);
+  return metrics?.text.includes(`\nsquash_problem{code="${code}"} 1\n`) === true;
+}
+
 test('a launcher that is killed comes again with its sandboxes, and their commands say that they were lost', async () => {
   const { daemon, job } = await daemonWithJob();
   await using _daemon = daemon;
@@ -65,16 +76,19 @@ test('a launcher that is killed comes again with its sandboxes, and their comman
   assert.equal(await output(daemon, 'new', 'echo works'), 'works\n');
 });
 
-test('a launcher that is killed whenever it comes is given up with a word', async () => {
+test('a launcher that is killed whenever it comes is said meanwhile, and given up with a word', async () => {
   await using daemon = await TestDaemon.start();
+  let isSaid = false;
   await waitFor(
     'it to be given up',
-    () => {
+    async () => {
       signalAll(daemon.dataDir, 'SIGKILL', isLauncher);
+      isSaid ||= await isSaidEverywhere(daemon, 'launcher_unavailable');
       return daemon.pid === undefined;
     },
     120_000,
   );
+  assert.ok(isSaid, 'health, doctor and metrics say it meanwhile');
   assert.match(daemon.output, /started again 5 times within a minute/);
   // Nothing is left to be tidied by hand.
   await daemon.start();
