@@ -377,6 +377,13 @@ export const settings = [
     meaning: 'Named point at which the crash suite kills the daemon.',
     origin: 'test',
   },
+  {
+    name: 'SQUASH_READY_MS',
+    kind: { type: 'integer', min: 1, max: 60_000 },
+    default: '60000',
+    meaning: 'How long `squash serve --detach` waits for its daemon before it ends it.',
+    origin: 'test',
+  },
 ] as const satisfies readonly Setting[];
 
 export type SettingName = (typeof settings)[number]['name'];
