@@ -28,6 +28,8 @@ test('a value is put into clear text, and comes back as the placeholder', { skip
   assert.ok(said.includes(secret.placeholder) && !said.includes(secret.value), said);
   const [request] = await world().requestsSince(mark);
   assert.equal(request?.headers['authorization'], `Bearer ${secret.value}`);
+  // The operator is told so.
+  assert.match(world().daemon.output, /"egress\.plain_secrets".*values of secrets go out in plain HTTP/);
 });
 
 test('TLS to the host of a secret is a tunnel, in which the placeholder stays', {
