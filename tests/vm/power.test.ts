@@ -14,6 +14,8 @@ import { bootWithLayer, Service } from './service.ts';
 const cuts = Number(process.env['CUTS'] ?? (process.env['TEST_LONG'] === '1' ? 40 : 2));
 const seed = Number(process.env['SEED'] ?? Date.now() % 1_000_000);
 const kinds = ['image', 'directory', 'project'] as const;
+/** By the seed as well: few cuts of several runs have all kinds. */
+const kindOf = (round: number): (typeof kinds)[number] => kinds[(seed + round) % kinds.length] ?? 'image';
 /** From the first answer on: enough for some of what is promised later to be due. */
 const loadMs = { min: 12_000, spread: 12_000 };
 
@@ -27,14 +29,14 @@ let former: readonly string[] = [];
 before(async () => {
   vm = stack.use(await bootWithLayer([load]));
   squash = new Service(vm, 'root');
-  await squash.setting(`SQUASH_UPPER=${kinds[0]}`);
+  await squash.setting(`SQUASH_UPPER=${kindOf(0)}`);
   await squash.install();
 });
 
 after(() => stack.disposeAsync());
 
 for (let round = 0; round < cuts; round += 1) {
-  const kind = kinds[round % kinds.length] ?? 'image';
+  const kind = kindOf(round);
   test(`everything promised is there after power cut ${round} of seed ${seed} with uppers of kind ${kind}`, async (context) => {
     if (round > 0) {
       await squash.setting(`SQUASH_UPPER=${kind}`);
