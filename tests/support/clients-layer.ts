@@ -48,6 +48,22 @@ export async function clientModules(): Promise<Record<string, string>> {
   return { ...(await debianModules()), '100-clients-test': clients.squashfs };
 }
 
+/** Below the clients, whose package database then is the one that programs see. */
+const databases: Recipe = {
+  name: 'databases',
+  prefix: '050',
+  module: 'databases-test',
+  base: 'debian',
+  packages: ['iproute2', 'postgresql', 'sqlite3'],
+  files: {},
+  summary: 'databases and iproute2, for tests',
+};
+
+/** PostgreSQL, SQLite and iproute2. */
+export async function databaseModules(): Promise<Record<string, string>> {
+  return { '050-databases-test': (await built(databases)).squashfs };
+}
+
 /** HTTP and SOCKS5 proxies as Debian has them. */
 const proxies: Recipe = {
   name: 'proxies',

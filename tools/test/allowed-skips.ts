@@ -92,12 +92,6 @@ const allowed: readonly AllowedSkip[] = [
     instead: 'a machine that reaches that archive; tests/egress/programs.test.ts has an index of its own',
   },
   {
-    reason: /is not installed on this machine/,
-    where: () => true,
-    instead:
-      'a machine that has the program; the other rows of tests/security/programs.test.ts run everywhere',
-  },
-  {
     reason: /closed to other users/,
     where: (m) => m.isRoot,
     instead: 'a clone that others may read; the run as a throw-away user has a daemon of that user’s',
