@@ -26,7 +26,9 @@ async function outside(): Promise<void> {
   for (const name of ['run', 'modules']) mkdirSync(join(dataDir, name));
   copyFileSync(await baseLayer(), join(dataDir, 'modules/base.squashfs'));
   const words = [process.execPath, import.meta.filename, String(rounds)];
-  const [program = '', ...rest] = enterCommand({ dataDir, runDir }, words).words;
+  const all = enterCommand({ dataDir, runDir }, words).words;
+  // A daemon's filter forbids the bare spawn.
+  const [program = '', ...rest] = all.filter((word, i) => word !== '--filter' && all[i - 1] !== '--filter');
   const env = { ...process.env, SQUASH_BENCH_PLACE: dataDir };
   execFileSync(program, rest, { env, stdio: 'inherit' });
   rmSync(dataDir, { recursive: true });
