@@ -135,7 +135,8 @@ function landlockAbi(): number {
 /** A copy without a repository has none. */
 function hasHistory(): boolean {
   const words = ['rev-parse', '--is-shallow-repository'];
-  return spawnSync('git', words, { cwd: import.meta.dirname, encoding: 'utf8' }).stdout.trim() === 'false';
+  const { stdout } = spawnSync('git', words, { cwd: import.meta.dirname, encoding: 'utf8' });
+  return stdout?.trim() === 'false';
 }
 
 /** A Node of this machine's that is too old for us. */
