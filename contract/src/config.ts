@@ -384,6 +384,13 @@ export const settings = [
     meaning: 'How long `squash serve --detach` waits for its daemon before it ends it.',
     origin: 'test',
   },
+  {
+    name: 'SQUASH_HUNG_MS',
+    kind: { type: 'integer', min: 1_000, max: 600_000 },
+    default: String(limits.launcherHungMs),
+    meaning: 'How long a launcher or a privileged helper may answer nothing before it is ended.',
+    origin: 'test',
+  },
 ] as const satisfies readonly Setting[];
 
 export type SettingName = (typeof settings)[number]['name'];

@@ -153,6 +153,16 @@ export const limits = {
   /** Callers of the guest log remembered for the rate; the oldest are forgotten. */
   guestLogKeysMax: 4_096,
 
+  // The launcher.
+  /** How often it is asked whether it still answers, and how long the answer may take: its loop waits for nothing. */
+  launcherLookMs: 5_000,
+  launcherLookAnswerMs: 3_000,
+  /**
+   * One that has answered nothing for so long hangs, and is ended. Longer than the egress process's: with it end all
+   * commands. The launcher waits as long for the privileged helper, whose longest work is a file system on a slow disk.
+   */
+  launcherHungMs: 60_000,
+
   // The egress process.
   /** Its memory: 10,000 open connections and the tables of 100 sandboxes stay below half of it. */
   egressMemoryBytesMax: 1_073_741_824,

@@ -42,6 +42,8 @@ const exitConfig = 78;
 const exitSoftware = 70;
 /** What `squash-launch keep` starts again: everything that the namespaces hang on is made anew. */
 const exitAgain = 75;
+/** The same, after it has ended the launcher, which lives and does not answer. */
+const exitHung = 76;
 const { version } = packageJson;
 
 /** The exit code. */
@@ -52,6 +54,7 @@ async function serve({ config, explained }: LoadedConfig, log: Log): Promise<num
   makeDirectories(config);
   stack.use(lockDataDirectory(config.dataDir));
   const launcher = stack.use(new LaunchClient(config.runDir));
+  if (!(await launcher.answers(config.hungMs))) leave(log, exitHung);
   let isServing = false;
   stack.defer(async () => {
     if (!isServing) await endIdle(launcher, config, log);
@@ -109,10 +112,16 @@ async function serve({ config, explained }: LoadedConfig, log: Log): Promise<num
   reserve.keep();
   sayWeakDoors(ownerRow, tokenRow, log);
   await sayFirstLayer(engine, log);
-  const signal = await Promise.race([stopping, driver.launcherGone]);
-  if (signal === undefined) leave(log);
+  const signal = await Promise.race([stopping, lossOf(driver)]);
+  if (typeof signal === 'number') leave(log, signal);
   log.info('daemon.stopping', { signal });
   return 0;
+}
+
+/** The exit code that says what has become of the launcher, when it is lost. */
+function lossOf(driver: NamespaceDriver): Promise<number> {
+  const gone = driver.launcherGone.then(() => exitAgain);
+  return Promise.race([gone, driver.launcherHung.then(() => exitHung)]);
 }
 
 function fixedLimits({ upperLimitBytes }: Config) {
@@ -126,12 +135,13 @@ function fixedLimits({ upperLimitBytes }: Config) {
 }
 
 /**
- * The launcher has ended, so this daemon's namespaces can make no sandbox any more. State is made to survive a death at
+ * The launcher has ended or hangs, so this daemon's namespaces can make no sandbox any more. State is made to survive a death at
  * any point, and what open requests wait for is gone.
  */
-function leave(log: Log): never {
-  log.error('daemon.launcher_gone', { remedy: 'the daemon starts again with another launcher' });
-  process.exit(exitAgain);
+function leave(log: Log, code: number): never {
+  const event = code === exitHung ? 'daemon.launcher_hung' : 'daemon.launcher_gone';
+  log.error(event, { remedy: 'the daemon starts again with another launcher' });
+  process.exit(code);
 }
 
 /** A start that failed leaves nothing running that it alone had needed: a launcher without a sandbox is this start's. */

@@ -189,7 +189,7 @@ static int enter_new_namespaces(const struct enter_options *options, struct faul
 }
 
 static int start_helper(struct resident_options *resident, int data_fd, struct fault *fault) {
-  cleanup_fd lock = helper_lock(data_fd, fault);
+  cleanup_fd lock = helper_lock(data_fd, resident->cgroups.name, fault);
   if (lock < 0) return -1;
   /* Once more: the earlier helper may have removed what was found or made before it ended. */
   cgroup_setup_close(&resident->cgroups);

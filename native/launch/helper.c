@@ -92,6 +92,15 @@ int helper_grant_image(int helper, int mount, uint64_t share) {
   return helper < 0 ? -1 : message_offer(helper, &message, sizeof message, &mount, 1);
 }
 
+int helper_look(int helper) {
+  int pair[2];
+  const struct helper_request message = {.verb = HELPER_LOOK};
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) return -1;
+  cleanup_fd own = pair[0];
+  cleanup_fd other = pair[1];
+  return message_offer(helper, &message, sizeof message, &other, 1) == 0 ? take_fd(&own) : -1;
+}
+
 int helper_set_project(int helper, const struct request *request, struct fault *fault) {
   struct helper_request message = {
       .verb = HELPER_SET_PROJECT, .bytes_max = request->bytes_max, .inodes_max = request->inodes_max};

@@ -27,6 +27,7 @@
 #include "launch/clock.h"
 #include "launch/file.h"
 #include "launch/helper.h"
+#include "launch/helper_end.h"
 #include "launch/helper_verbs.h"
 #include "launch/ids.h"
 #include "launch/launcher_record.h"
@@ -157,6 +158,7 @@ static int serve(const struct helper *helper, const struct helper_request *reque
       break;
     case HELPER_OPEN_FUSE: result = helper_member_fuse(process, &answer->fault); break;
     case HELPER_ABILITIES: result = tell_abilities(helper->data_fd, &answer->fault); break;
+    case HELPER_LOOK: answer->is_fine = true; return -1;
     case HELPER_GRANT_IMAGE: /* Has been carried out: it has no answer. */
     case HELPER_MAP_TREES: break; /* Has several. */
   }
@@ -270,13 +272,16 @@ int helper_lock_now(int data_fd) {
   return lock >= 0 && flock(lock, LOCK_EX | LOCK_NB) == 0 ? take_fd(&lock) : -1;
 }
 
-int helper_lock(int data_fd, struct fault *fault) {
+int helper_lock(int data_fd, const char *group, struct fault *fault) {
   for (int waited = 0; waited < HELPER_END_MS; waited += LOCK_POLL_MS) {
     int lock = helper_lock_now(data_fd);
     if (lock >= 0) return lock;
-    if (errno != EWOULDBLOCK) break;
+    if (errno != EWOULDBLOCK) return fault_set(fault, "launch_failed", "can't lock helper.lock");
     sleep_ms(LOCK_POLL_MS);
   }
+  helper_end(group); /* Its launcher is gone, so all that it could still do is for nobody. */
+  int lock = helper_lock_now(data_fd);
+  if (lock >= 0) return lock;
   return fault_set(fault, "launch_failed", "the privileged helper of an earlier launcher does not end");
 }
 

@@ -9,7 +9,7 @@
  * which must not be the one that a new launcher has just made. Returns a descriptor with the lock that the next helper
  * keeps for its life, -1 where the earlier one does not end.
  */
-int helper_lock(int data_fd, struct fault *fault);
+int helper_lock(int data_fd, const char *group, struct fault *fault);
 /* The same without waiting: -1 where one lives. */
 int helper_lock_now(int data_fd);
 /* What the helper keeps open for its life. */

@@ -21,6 +21,7 @@ enum helper_verb {
   HELPER_MAKE_DEVICES,
   HELPER_GRANT_IMAGE, /* has no answer: its only descriptor is the mount */
   HELPER_MAP_TREES,   /* may have two, and changes what came with it */
+  HELPER_LOOK,        /* asks for nothing but an answer */
 };
 
 struct helper_request {

@@ -1,13 +1,15 @@
 /*
  * The daemon's keeper: see keeper.h. The daemon can't mend what its namespaces hang on, because it has given up the means
  * to make them. This process has kept them, and hears nothing of the daemon but how it ended: one exit code says "start
- * me again". It reads no file but to see whether the helper's lock is held.
+ * me again", another one "end the launcher first, which hangs". It reads no file but to see whether the helper's lock is held,
+ * and whether there is one with the name that says that the helper hangs.
  *
  * A service manager, a shell and `squash serve --detach` see this process: signals are passed on, and its end is the
  * daemon's. The daemon goes with it (PR_SET_PDEATHSIG), so ending this one hard ends both.
  */
 #include "launch/keeper.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -24,12 +26,15 @@
 #include "launch/clock.h"
 #include "launch/enter.h"
 #include "launch/helper_process.h"
+#include "launch/hung.h"
 #include "launch/oom.h"
 #include "launch/title.h"
 
 enum {
   /* EX_TEMPFAIL: main.ts of the daemon ends so where its launcher is gone. */
   EXIT_AGAIN = 75,
+  /* The same where its launcher lives and does not answer. */
+  EXIT_HUNG = 76,
   /* What `enter` ends with where it could not become the daemon. */
   EXIT_REFUSED = 1,
   /* As a sandbox's first process, which counts as failed when it dies once more. */
@@ -80,8 +85,10 @@ static pid_t fork_for(const struct keeper *keeper, int (*work)(const struct ente
 static void look_for_helper(struct keeper *keeper) {
   if (geteuid() != 0 || keeper->mender > 0 || now_ms() < keeper->look_at_ms) return;
   keeper->look_at_ms = now_ms() + LOOK_MS;
+  /* What is there is the daemon's word, and costs it nothing but its own helper. */
+  bool hangs = unlinkat(keeper->data_fd, "helper.hung", 0) == 0;
   cleanup_fd lock = helper_lock_now(keeper->data_fd);
-  if (lock < 0) return;
+  if (lock < 0 && !hangs) return;
   close_fd(&lock);
   bool is_too_often = recent(&keeper->mends) == AGAIN_MAX;
   if (is_too_often && !keeper->has_given_up_mending) {
@@ -91,7 +98,7 @@ static void look_for_helper(struct keeper *keeper) {
   keeper->has_given_up_mending = is_too_often;
   if (is_too_often) return;
   note(&keeper->mends);
-  keeper->mender = fork_for(keeper, enter_mend);
+  keeper->mender = fork_for(keeper, hangs ? hung_end_helper : enter_mend);
 }
 
 /* True where the daemon has ended; `status` says how. */
@@ -137,7 +144,13 @@ static int end_as(int status) {
 
 static bool is_wanted_again(const struct keeper *keeper, int status) {
   if (!WIFEXITED(status)) return false;
-  return WEXITSTATUS(status) == EXIT_AGAIN || (keeper->restarts.count > 0 && WEXITSTATUS(status) == EXIT_REFUSED);
+  return WEXITSTATUS(status) == EXIT_AGAIN || WEXITSTATUS(status) == EXIT_HUNG || (keeper->restarts.count > 0 && WEXITSTATUS(status) == EXIT_REFUSED);
+}
+
+/* Its own id's rights are enough for it, and the keeper keeps its own. */
+static void end_launcher(const struct keeper *keeper) {
+  pid_t pid = fork_for(keeper, hung_end_launcher);
+  while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR) continue;
 }
 
 /* The first time at once, then longer and longer. Returns 0, or the signal that came meanwhile. */
@@ -168,6 +181,7 @@ static int keep(struct keeper *keeper) {
               AGAIN_MAX);
       return end_as(status);
     }
+    if (WEXITSTATUS(status) == EXIT_HUNG) end_launcher(keeper);
     int number = wait_for_turn(keeper);
     if (number > 0) return end_as(number); /* A signal alone is the status of who died of it. */
     note(&keeper->restarts);

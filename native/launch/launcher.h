@@ -46,6 +46,10 @@ struct launcher {
   int helper_fd;  /* to the privileged helper; -1 where the launcher was not started by root */
   struct source helper_end; /* the same descriptor, to hear when nobody is left at its other end */
   bool is_without_helper;   /* all of it was killed */
+  struct source helper_look; /* where it answers whether it still does; fd 0: it was not asked */
+  unsigned helper_silences;  /* looks in a row that it did not answer */
+  int64_t helper_look_ms;    /* when helper_seat.c looks at it again */
+  int64_t hung_ms;           /* who answers nothing for so long is ended */
   int init_fd;    /* squash-init, sealed */
   int seccomp_fd;
   int tool_seccomp_fd;

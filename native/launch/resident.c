@@ -45,6 +45,10 @@
 #include "launch/verbs.h"
 #include "launch/watchdog.h"
 
+/* A file system of the largest upper is made within seconds on a slow disk. The daemon waits as long for the launcher
+   (`launcherHungMs`). */
+enum { HUNG_MS = 60000 };
+
 /* Programs of the host are taken from its system directories only, whatever PATH the caller had. */
 static const char *find_program(const char *name) {
   static const char *const directories[] = {"/usr/bin", "/bin", "/usr/local/bin", "/usr/sbin"};
@@ -139,6 +143,13 @@ static int set_up(struct launcher *launcher, const struct resident_options *opti
   return 0;
 }
 
+/* A test waits for less. */
+static int64_t hung_ms(void) {
+  const char *given = getenv("SQUASH_HUNG_MS");
+  long ms = given == NULL ? 0 : strtol(given, NULL, 10);
+  return ms > 0 ? ms : HUNG_MS;
+}
+
 /* Without an egress process nobody waits for a dial any more. */
 static void egress_went(struct launcher *launcher) { dials_cancel(launcher, NULL, ECANCELED); }
 
@@ -166,7 +177,7 @@ static void loop(struct launcher *launcher) {
     if (count == 0) {
       swept_ms = now_ms();
       int64_t deadlines[] = {sandboxes_expire(launcher), connections_expire(launcher), watchdog_run(launcher),
-                             room_run(launcher), relays_expire(launcher), dials_expire(launcher), sandbox_spares_run(launcher)};
+                             room_run(launcher), relays_expire(launcher), dials_expire(launcher), sandbox_spares_run(launcher), helper_seat_run(launcher)};
       /* One at a time: handling an event may free what another one of the same batch points to. */
       count = epoll_wait(launcher->epoll_fd, &event, 1, timeout_until(deadlines, sizeof deadlines / sizeof deadlines[0]));
     }
@@ -199,6 +210,7 @@ int resident_main(const struct resident_options *options) {
   launcher.data = options->data;
   launcher.helper_fd = options->helper_fd;
   launcher.image_share = UINT64_MAX;
+  launcher.hung_ms = hung_ms();
   launcher.is_single = options->is_single;
   launcher.single_reason = options->single_reason;
   launcher.cgroups = options->cgroups;

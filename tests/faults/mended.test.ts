@@ -19,8 +19,15 @@ const isLauncher = ({ command }: { readonly command: string }): boolean =>
 const launcherOf = (daemon: TestDaemon): number | undefined =>
   processesOf(daemon.dataDir).find(isLauncher)?.pid;
 
-async function daemonWithJob(): Promise<{ readonly daemon: TestDaemon; readonly job: number }> {
-  const daemon = await TestDaemon.start();
+/** How long a part may hang here before it is ended. */
+const hungMs = 10_000;
+/** Until it is said that one does not answer: a look's time, and another one's. */
+const saidMsMax = 20_000;
+
+async function daemonWithJob(
+  env: Readonly<Record<string, string>> = {},
+): Promise<{ readonly daemon: TestDaemon; readonly job: number }> {
+  const daemon = await TestDaemon.start({ env });
   await daemon.call('POST', sandboxesPath, { id: 'dev', memory_mb: 64 });
   await output(daemon, 'dev', 'echo kept > /root/file');
   const started = await daemon.call('POST', boxPath('dev', '/exec-bg'), { cmd: 'sleep 600', timeout: 700 });
@@ -53,61 +60,89 @@ async function isSaidEverywhere(daemon: TestDaemon, code: string): Promise<boole
   return metrics?.text.includes(`\nsquash_problem{code="${code}"} 1\n`) === true;
 }
 
-test('a launcher that is killed comes again with its sandboxes, and their commands say that they were lost', async () => {
-  const { daemon, job } = await daemonWithJob();
-  await using _daemon = daemon;
-  const before = launcherOf(daemon);
-  signalAll(daemon.dataDir, 'SIGKILL', isLauncher);
-  await waitFor('it to be said', async () => (await problemsOf(daemon))?.includes('launcher_unavailable'));
-  await waitFor(
-    'all to be well again',
-    async () => (await problemsOf(daemon))?.length === 0 && launcherOf(daemon) !== undefined,
-    mendedMsMax,
-  );
-  assert.notEqual(launcherOf(daemon), before);
-  await waitFor('the sandbox to be back', async () => {
-    const info = (await daemon.call('GET', boxPath('dev'))) as SandboxInfo;
-    return info.state === 'ready';
+for (const [done, signal] of [
+  ['is killed', 'SIGKILL'],
+  ['hangs', 'SIGSTOP'],
+] as const) {
+  test(`a launcher that ${done} comes again with its sandboxes, and their commands say that they were lost`, async () => {
+    const { daemon, job } = await daemonWithJob({ SQUASH_HUNG_MS: String(hungMs) });
+    await using _daemon = daemon;
+    const before = launcherOf(daemon);
+    signalAll(daemon.dataDir, signal, isLauncher);
+    const code = 'launcher_unavailable';
+    // One that is killed is replaced before a command has started.
+    const isSaid = async () =>
+      signal === 'SIGSTOP'
+        ? await isSaidEverywhere(daemon, code)
+        : (await problemsOf(daemon))?.includes(code);
+    await waitFor('it to be said', isSaid, saidMsMax);
+    await waitFor(
+      'all to be well again',
+      async () => (await problemsOf(daemon))?.length === 0 && launcherOf(daemon) !== before,
+      mendedMsMax,
+    );
+    await waitFor('the sandbox to be back', async () => {
+      const info = (await daemon.call('GET', boxPath('dev'))) as SandboxInfo;
+      return info.state === 'ready';
+    });
+    assert.equal(await output(daemon, 'dev', 'cat /root/file'), 'kept\n');
+    const info = await jobOf(daemon, job);
+    assert.deepEqual([info.status, info.exit_code, info.reason], ['killed', 137, 'lost']);
+    await daemon.call('POST', sandboxesPath, { id: 'new', memory_mb: 64 });
+    assert.equal(await output(daemon, 'new', 'echo works'), 'works\n');
   });
-  assert.equal(await output(daemon, 'dev', 'cat /root/file'), 'kept\n');
-  const info = await jobOf(daemon, job);
-  assert.deepEqual([info.status, info.exit_code, info.reason], ['killed', 137, 'lost']);
-  await daemon.call('POST', sandboxesPath, { id: 'new', memory_mb: 64 });
-  assert.equal(await output(daemon, 'new', 'echo works'), 'works\n');
-});
+}
 
-test('a launcher that is killed whenever it comes is said meanwhile, and given up with a word', async () => {
+test('a launcher that is killed whenever it comes is given up with a word', async () => {
   await using daemon = await TestDaemon.start();
-  let isSaid = false;
   await waitFor(
     'it to be given up',
-    async () => {
+    () => {
       signalAll(daemon.dataDir, 'SIGKILL', isLauncher);
-      isSaid ||= await isSaidEverywhere(daemon, 'launcher_unavailable');
       return daemon.pid === undefined;
     },
     120_000,
   );
-  assert.ok(isSaid, 'health, doctor and metrics say it meanwhile');
   assert.match(daemon.output, /started again 5 times within a minute/);
   // Nothing is left to be tidied by hand.
   await daemon.start();
   await waitFor('it to be well', async () => (await problemsOf(daemon))?.length === 0);
 });
 
-test('helpers that are all killed come again, and nobody else notices', { skip: needsRoot }, async () => {
-  const { daemon, job } = await daemonWithJob();
+for (const done of ['are all killed', 'hang'] as const) {
+  test(`helpers that ${done} come again, and nobody else notices`, { skip: needsRoot }, async () => {
+    const { daemon, job } = await daemonWithJob({ SQUASH_HUNG_MS: String(hungMs) });
+    await using _daemon = daemon;
+    const { pid } = daemon;
+    const launcher = launcherOf(daemon);
+    if (done === 'hang') daemon.signalHelpers('SIGSTOP');
+    else await daemon.killHelpers();
+    const isSaid = async () => (await problemsOf(daemon))?.includes('helper_unavailable');
+    await waitFor('it to be said', isSaid, saidMsMax);
+    await waitFor('it to be well', async () => (await problemsOf(daemon))?.length === 0, mendedMsMax);
+    // Its upper is an image, which nobody but a helper makes.
+    await daemon.call('POST', sandboxesPath, { id: 'new', memory_mb: 64 });
+    assert.equal(await output(daemon, 'new', 'echo works'), 'works\n');
+    assert.equal((await jobOf(daemon, job)).status, 'running');
+    assert.deepEqual([daemon.pid, launcherOf(daemon)], [pid, launcher]);
+  });
+}
+
+test('helpers that hang when their launcher is killed are no obstacle to the next one', {
+  skip: needsRoot,
+}, async () => {
+  const { daemon } = await daemonWithJob();
   await using _daemon = daemon;
-  const { pid } = daemon;
-  const launcher = launcherOf(daemon);
-  await daemon.killHelpers();
-  await waitFor('it to be said', async () => (await problemsOf(daemon))?.includes('helper_unavailable'));
-  await waitFor('it to be well', async () => (await problemsOf(daemon))?.length === 0, mendedMsMax);
-  // Its upper is an image, which nobody but a helper makes.
+  const before = launcherOf(daemon);
+  daemon.signalHelpers('SIGSTOP');
+  signalAll(daemon.dataDir, 'SIGKILL', isLauncher);
+  await waitFor(
+    'all to be well again',
+    async () => (await problemsOf(daemon))?.length === 0 && launcherOf(daemon) !== before,
+    2 * mendedMsMax,
+  );
   await daemon.call('POST', sandboxesPath, { id: 'new', memory_mb: 64 });
   assert.equal(await output(daemon, 'new', 'echo works'), 'works\n');
-  assert.equal((await jobOf(daemon, job)).status, 'running');
-  assert.deepEqual([daemon.pid, launcherOf(daemon)], [pid, launcher]);
 });
 
 test('a keeper that is killed takes the daemon along, and sandboxes and commands go on', async () => {

@@ -249,11 +249,13 @@ export class TestDaemon implements AsyncDisposable {
 
   /** Ends the privileged helper with all that could replace it from within. */
   async killHelpers(): Promise<void> {
-    const title = `squash-launch helper ${cgroupName(this.dataDir)}`;
     // Stopped first: else the parent makes another child in between.
-    for (const signal of ['SIGSTOP', 'SIGKILL'] as const) {
-      for (const { pid, command } of processes()) if (command === title) kill(pid, signal);
-    }
+    for (const signal of ['SIGSTOP', 'SIGKILL'] as const) this.signalHelpers(signal);
+  }
+
+  signalHelpers(signal: NodeJS.Signals): void {
+    const title = `squash-launch helper ${cgroupName(this.dataDir)}`;
+    for (const { pid, command } of processes()) if (command === title) kill(pid, signal);
   }
 
   /** Ends the daemon politely; sandboxes live on. */

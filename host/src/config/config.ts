@@ -33,6 +33,8 @@ export interface Config {
   readonly requiresLimits: boolean;
   readonly upper: 'auto' | 'directory' | 'project' | 'image' | 'tmpfs';
   readonly overlay: 'auto' | 'kernel' | 'fuse';
+  /** How long the launcher may be silent. */
+  readonly hungMs: number;
   readonly ids: 'auto' | 'range' | 'shared' | 'single';
   /** TLS is read where a secret or a rule asks for it. */
   readonly interceptsTls: boolean;

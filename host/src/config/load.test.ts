@@ -80,6 +80,7 @@ test('loadConfig() has the documented defaults', async () => {
     upper: 'auto',
     overlay: 'auto',
     ids: 'auto',
+    hungMs: 60_000,
     interceptsTls: true,
     egressAllowRanges: [],
     egressResolvers: [],

@@ -232,6 +232,7 @@ function assemble(values: ReadonlyMap<string, SettingValue>, dataDir: string, cw
     upper: choice<Config['upper']>('SQUASH_UPPER'),
     overlay: choice<Config['overlay']>('SQUASH_OVERLAY'),
     ids: choice<Config['ids']>('SQUASH_IDS'),
+    hungMs: number('SQUASH_HUNG_MS'),
     interceptsTls: flag('SQUASH_PROXY_HTTPS'),
     egressAllowRanges: Array.isArray(ranges) ? ranges : [],
     egressResolvers: Array.isArray(resolvers) ? resolvers : [],

@@ -18,6 +18,7 @@ import {
   connectLauncher,
   type LaunchAnswer,
 } from './launch-connection.ts';
+import { LauncherLook, type LookTimes, waitForLauncher } from './launcher-look.ts';
 
 /** Verbs that only look or tell: milliseconds, and the launcher forks for some of them. */
 const quickMsMax = 30_000;
@@ -63,12 +64,14 @@ export interface LaunchedSandbox {
 }
 
 export interface LaunchWatch extends AsyncDisposable {
-  /** False while the launcher is away, or was not reached yet. */
+  /** False while the launcher is away, does not answer, or was not reached yet. */
   isWatching(): boolean;
   /** What the launcher speaks; it said so when the watch began. */
   protocol(): number;
   /** Resolves when nobody listens any more: the launcher has ended, and no other one comes into these namespaces. */
   readonly gone: Promise<void>;
+  /** Resolves when somebody listens who has answered nothing for too long: it has to be ended. */
+  readonly hung: Promise<void>;
 }
 
 /** Of the sandboxes' watch: what happens to one, or to the launcher itself. */
@@ -277,8 +280,14 @@ export class LaunchClient implements Disposable {
     return this.#ask(type, []);
   }
 
+  /** False where it is there and answers nothing for `hungMs`. */
+  answers(hungMs: number): Promise<boolean> {
+    return waitForLauncher(this.#sockets, { hungMs });
+  }
+
   /** Tells what happens to sandboxes (`ended`) until disposed. Goes on by itself when the launcher was away. */
-  watch(listener: WatchListener): LaunchWatch {
+  watch(listener: WatchListener, times?: Partial<LookTimes>): LaunchWatch {
+    const look = new LauncherLook(this.#sockets, times);
     const stop = new AbortController();
     let isWatching = false;
     let protocol = 1;
@@ -291,12 +300,13 @@ export class LaunchClient implements Disposable {
     };
     const done = this.#watchUntil(stop.signal, listener, { onTurn, onGone: tellGone });
     return {
-      isWatching: () => isWatching,
+      isWatching: () => isWatching && !look.isSilent,
       protocol: () => protocol,
       gone,
+      hung: look.hung,
       async [Symbol.asyncDispose](): Promise<void> {
         stop.abort();
-        await done;
+        await Promise.all([done, look[Symbol.asyncDispose]()]);
       },
     };
   }

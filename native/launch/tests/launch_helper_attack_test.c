@@ -136,7 +136,8 @@ static void check_answer(const struct scene *scene, const struct helper_request 
     case HELPER_SET_PROJECT: CHECK_NAMED(strcmp(name, "u") == 0, name); break;
     case HELPER_JOIN_GROUP: CHECK(process == scene->processes[1]); break;
     case HELPER_OPEN_FUSE: CHECK(process == scene->processes[2]); break;
-    case HELPER_ABILITIES: break;
+    case HELPER_ABILITIES:
+    case HELPER_LOOK: break;
     case HELPER_MAKE_DEVICES: /* A file system of its own, with nothing of the caller's in it. */
       CHECK(request->owner == ROOT_RANGE_FIRST || request->owner == ROOT_RANGE_FIRST + 1 || ids_begin_own_range(request->owner));
       CHECK(fstatfs(result, &status) == 0 && status.f_type == TMPFS_MAGIC);
@@ -177,7 +178,7 @@ static void attack(const struct scene *scene) {
   struct helper_request message;
   struct helper_request *request = &message;
   memset(&message, (int)pick(256), sizeof message);
-  request->verb = (enum helper_verb)(pick(12) == 0 ? rand() : (int)pick(10));
+  request->verb = (enum helper_verb)(pick(12) == 0 ? rand() : (int)pick(11));
   if (pick(20) != 0) snprintf(request->path, sizeof request->path, "%s", paths[pick(PATHS)]);
   if (request->verb == HELPER_MAP_TREES && pick(2) == 0) request->path[0] = '\0';
   request->bytes_max = numbers[pick(sizeof numbers / sizeof numbers[0])];
@@ -224,7 +225,7 @@ static void end(struct scene *scene) {
   }
   /* The helper ends with its socket: then its lock is free. */
   struct fault fault = {0};
-  int lock = helper_lock(scene->data_fd, &fault);
+  int lock = helper_lock(scene->data_fd, "attack", &fault);
   CHECK_NAMED(lock >= 0, fault.text);
   close(lock);
   snprintf(command, sizeof command, "%s", scene->parent);
@@ -281,7 +282,7 @@ int main(void) {
   srand(seed);
   for (int i = 0; i < CGROUP_CONTROLLERS; i++) groups.base[i] = -1;
   make_tree(&scene);
-  int lock = helper_lock(scene.data_fd, &fault);
+  int lock = helper_lock(scene.data_fd, "attack", &fault);
   int ends[2];
   CHECK_NAMED(helper_pair(ends, &fault) == 0, fault.text);
   struct rlimit files;

@@ -14,7 +14,7 @@ import { protocolsKnown } from '@squash/contract/guest';
 import type { LayerDigest, SandboxId } from '@squash/contract/ids';
 import { limits as engineLimits } from '@squash/contract/limits';
 import { SocketDirectory } from '@squash/base/socket-directory';
-import type { LaunchClient, LaunchUpper, LaunchWatch } from '../../launch/launch-client.ts';
+import type { LaunchClient, LaunchUpper, LaunchWatch, WatchListener } from '../../launch/launch-client.ts';
 import type {
   Driver,
   DriverWarning,
@@ -38,6 +38,8 @@ export interface NamespaceDriverOptions {
   /** What `probeHost` found. */
   readonly capabilities: readonly Capability[];
   readonly upper: 'auto' | UpperKind;
+  /** How long the launcher may be silent. */
+  readonly hungMs: number;
   /** Relative path, host file: where a snapshot may be written. Given in bytes. */
   readonly snapshotBytesMax: number;
 }
@@ -45,13 +47,13 @@ export interface NamespaceDriverOptions {
 const launcherGone: Problem = {
   code: 'launcher_unavailable',
   message:
-    'squash-launch does not answer: no sandbox can be started or stopped. Where it has ended the daemon starts again with another one within seconds, and sandboxes on their files',
+    'squash-launch does not answer: no sandbox can be started or stopped. Where it has ended the daemon starts again with another one within seconds, and sandboxes on their files; one that hangs is ended after a minute',
 };
 
 const helperGone: Problem = {
   code: 'helper_unavailable',
   message:
-    'the privileged helper has ended: no sandbox with an image upper can be made or started until there is another one, which `squash serve` starts within seconds',
+    'the privileged helper has ended or does not answer: no sandbox with an image upper can be made or started until there is another one, which `squash serve` starts within seconds; one that hangs is ended after a minute',
 };
 
 /**
@@ -82,7 +84,7 @@ export class NamespaceDriver implements Driver, Disposable {
     this.upperKind = chooseUpperKind(options.upper, options.capabilities);
     this.#sockets = new SocketDirectory(options.runDir);
     this.#meter = new HostRoomMeter(options.dataDir);
-    this.#watch = options.launcher.watch({
+    const listener: WatchListener = {
       onEvent: (change, { name, instance }) => {
         if (change === 'ended') this.#ended({ id: name, instance });
         if (change === 'upper_short') this.#short.add(instance);
@@ -99,12 +101,18 @@ export class NamespaceDriver implements Driver, Disposable {
         this.#isHelperGone = false;
         void this.#closeGap();
       },
-    });
+    };
+    this.#watch = options.launcher.watch(listener, { hungMs: options.hungMs });
   }
 
   /** Resolves when the launcher has ended: nothing of these namespaces can be mended from inside. */
   get launcherGone(): Promise<void> {
     return this.#watch.gone;
+  }
+
+  /** Resolves when the launcher lives and answers nothing: only who is outside can end it. */
+  get launcherHung(): Promise<void> {
+    return this.#watch.hung;
   }
 
   warnings({ limits, upperKind }: Pick<StartSpec, 'limits' | 'upperKind'>): readonly DriverWarning[] {

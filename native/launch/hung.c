@@ -1,0 +1,64 @@
+/*
+ * Ending what hangs: see hung.h. Who the launcher is says its socket, and that lies where the daemon writes: so it is killed
+ * with the daemon's rights, and root ends nobody that the daemon could not have ended itself.
+ */
+#include "launch/hung.h"
+
+#include <grp.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "common/descriptor.h"
+#include "launch/cgroup.h"
+#include "launch/helper_end.h"
+#include "launch/ids.h"
+#include "launch/mend.h"
+#include "launch/owner.h"
+#include "launch/syscalls.h"
+
+/* A killed launcher takes its sandboxes along, which a loaded machine does in seconds. */
+enum { END_MS = 10000 };
+
+static int become_daemon(void) {
+  if (geteuid() != 0) return 0;
+  if (setgroups(0, NULL) != 0 || setresgid(ROOT_RANGE_FIRST, ROOT_RANGE_FIRST, ROOT_RANGE_FIRST) != 0) return -1;
+  return setresuid(ROOT_RANGE_FIRST, ROOT_RANGE_FIRST, ROOT_RANGE_FIRST);
+}
+
+static int open_run(const struct enter_options *options, struct fault *fault) {
+  cleanup_fd data_fd = owner_open(options->data, options->data_given, fault);
+  if (data_fd < 0) return -1;
+  return options->run_below == NULL ? owner_open(options->run, options->run_given, fault)
+                                    : owner_open_below(data_fd, options->run_below, fault);
+}
+
+int hung_end_launcher(const struct enter_options *options) {
+  struct fault fault = {0};
+  struct ucred peer;
+  cleanup_fd run_fd = open_run(options, &fault);
+  /* The kernel takes connections for a process that is stopped. */
+  cleanup_fd connection = run_fd < 0 ? -1 : launcher_connect(run_fd, &peer);
+  if (connection < 0 || become_daemon() != 0) return 1;
+  cleanup_fd pidfd = sys_pidfd_open(peer.pid);
+  /* Still connected after the process was pinned: the id was not used again for somebody else. */
+  struct pollfd hangup = {.fd = connection, .events = POLLIN | POLLRDHUP};
+  if (pidfd < 0 || poll(&hangup, 1, 0) != 0) return 0;
+  fprintf(stderr, "squash-launch: the launcher %d does not answer: it is ended\n", peer.pid);
+  if (sys_pidfd_send_signal(pidfd, SIGKILL) != 0) {
+    perror("squash-launch: can't end the launcher");
+    return 1;
+  }
+  struct pollfd ended = {.fd = pidfd, .events = POLLIN};
+  return poll(&ended, 1, END_MS) == 1 ? 0 : 1;
+}
+
+int hung_end_helper(const struct enter_options *options) {
+  char group[CGROUP_NAME_BYTES];
+  cgroup_base_name(options->data, group, sizeof group);
+  fputs("squash-launch: the privileged helper does not answer: it is ended\n", stderr);
+  helper_end(group);
+  return 0;
+}
