@@ -7,13 +7,13 @@
 #include "init/dial.h"
 #include "init/exec.h"
 #include "init/exec_connection.h"
-#include "init/version.h"
 #include "init/worker.h"
 
 static void answer_info(struct connection *connection) {
   struct frame_writer writer = frame_writer_on(connection->out, sizeof connection->out);
   frame_begin(&writer, FRAME_OK);
-  frame_text(&writer, FIELD_VERSION, SQUASH_INIT_VERSION);
+  /* Which PID 1 a daemon meets that an earlier one has started. */
+  frame_integer(&writer, FIELD_PROTOCOL, PROTOCOL_VERSION);
   frame_integer(&writer, FIELD_RUNNING, exec_count_live());
   frame_integer(&writer, FIELD_PID, (uint64_t)getpid());
   connection_answer(connection, &writer);

@@ -1,4 +1,4 @@
-/* What `info` answers. Rises with the protocol, so that a daemon can see which PID 1 an older one has started. */
+/* What `squash-init --version` says. What a daemon asks for is the protocol, in the answer to `info`. */
 #ifndef SQUASH_INIT_VERSION_H
 #define SQUASH_INIT_VERSION_H
 #define SQUASH_INIT_VERSION "0.1.0"

@@ -14,7 +14,7 @@
 
 export const frameHeaderBytes = 8;
 /**
- * What the frames mean, as the launcher says it in `started` and in `relayHello`. It rises when a part of an earlier release can't
+ * What the frames mean, as the launcher says it in `started` and in `relayHello`, PID 1 in the answer to `info`. It rises when a part of an earlier release can't
  * work with one of this; a field that may be left out is no reason. Who says nothing speaks 1. `contract/protocols.json` has the
  * commit of each, from which the tests upgrade.
  */

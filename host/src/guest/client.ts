@@ -98,15 +98,18 @@ export class GuestClient implements Guest {
     }
   }
 
-  async ping(signal?: AbortSignal): Promise<void> {
+  async info(signal?: AbortSignal): Promise<{ readonly protocol: number }> {
     using connection = await this.#request(encodeFields('info', []), signal);
-    await this.#answer(connection, signal, (frame) => {
+    return await this.#answer(connection, signal, (frame) => {
       if (frame.type !== 'ok') throw refuse(frame, 'PID 1 tells nothing of itself');
       const reader = new FieldReader(frame.fields);
-      reader.text('version', 64);
+      // One from before this field speaks 1, and says a version that never rose.
+      const protocol = reader.optionalInteger('protocol') ?? 1;
+      reader.optionalText('version', 64);
       reader.integer('running', { max: guestLimits.execsLiveMax });
       reader.integer('pid', { min: 1, max: pidMax });
       reader.done();
+      return { protocol };
     });
   }
 

@@ -83,7 +83,8 @@ export interface Guest {
   /** @throws exec_failed where the guest knows no such exec */
   attach(execId: string, stored: { readonly stdout: number; readonly stderr: number }): Promise<GuestExec>;
   list(): Promise<readonly GuestExecEntry[]>;
-  ping(signal?: AbortSignal): Promise<void>;
+  /** What PID 1 says of itself: it may be of another release than the daemon. */
+  info(signal?: AbortSignal): Promise<{ readonly protocol: number }>;
   /** @throws file_failed (its `cause` has the errno), guest_failed; so do all that follow */
   readFile(
     path: GuestFilePath,

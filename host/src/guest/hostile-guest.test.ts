@@ -216,7 +216,7 @@ test('a guest that does not answer is given up', async () => {
   await using guest = await HostileGuest.start();
   guest.plays(() => undefined);
   await assert.rejects(guest.client.exec(spec), /did not answer within 200 ms/);
-  await assert.rejects(guest.client.ping(), /did not answer/);
+  await assert.rejects(guest.client.info(), /did not answer/);
   await assert.rejects(guest.client.stat('/'), /did not answer/);
   await assert.rejects(guest.client.dial(80), /did not answer/);
   await assert.rejects(guest.client.readFile('/x').next(), /did not answer/);
@@ -231,7 +231,7 @@ test('a guest that does not answer is given up', async () => {
   const aborted = AbortSignal.abort(new Error('enough'));
   await assert.rejects(guest.client.exec(spec, aborted), /enough/);
   const later = new AbortController();
-  const pending = guest.client.ping(later.signal);
+  const pending = guest.client.info(later.signal);
   later.abort(new Error('enough'));
   await assert.rejects(pending, /enough/);
 });

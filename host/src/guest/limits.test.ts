@@ -26,7 +26,7 @@ test('PID 1 is small when idle, also after much work', {
   skip: guestIsMissing || (isMeasured ? false : 'another program is tested'),
 }, async () => {
   await using guest = await RealGuest.start();
-  await guest.client.ping();
+  await guest.client.info();
   assert.ok((await memoryKib(guest.pid, 'Pss')) < 300);
   const before = await descriptorsOf(guest);
   for (let round = 0; round < 4; round++) {
@@ -76,7 +76,7 @@ test('out of descriptors PID 1 refuses, loses nothing, and recovers', options, a
   );
   assert.ok(running.length > 3);
   // Connections alone use up what is left; those behind wait in the backlog until there is room.
-  const pings = Promise.all(Array.from({ length: 100 }, () => guest.client.ping()));
+  const pings = Promise.all(Array.from({ length: 100 }, () => guest.client.info()));
   for (const exec of running) exec.signal(9);
   for (const exec of running) assert.equal((await drain(exec)).outcome.signal, 9);
   await pings;
@@ -90,10 +90,10 @@ test('idle connections past the limit are told so', options, async () => {
   await using guest = await RealGuest.start();
   const sockets = [];
   for (let i = 0; i < guestLimits.connectionsMax; i++) sockets.push(await guest.connect());
-  await assert.rejects(guest.client.ping(), { code: 'exec_limit' });
+  await assert.rejects(guest.client.info(), { code: 'exec_limit' });
   for (const socket of sockets) socket.destroy();
   await waitFor('there is room again', () =>
-    guest.client.ping().then(
+    guest.client.info().then(
       () => true,
       () => false,
     ),
@@ -111,7 +111,7 @@ async function poke(guest: RealGuest, bytes: Uint8Array): Promise<void> {
 
 test('hostile bytes on a fresh connection neither end nor grow PID 1', options, async () => {
   await using guest = await RealGuest.start();
-  await guest.client.ping(); // Only then it has become squash-init.
+  await guest.client.info(); // Only then it has become squash-init.
   const before = await descriptorsOf(guest);
   const integers = fc.constantFrom(0, 1, 2 ** 31, 2 ** 32, Number.MAX_SAFE_INTEGER);
   const texts = fc.constantFrom('', '/', '/tmp', 'x', 'a\0b', '/no/such', 'x'.repeat(5000));
@@ -149,7 +149,7 @@ test('hostile bytes on a fresh connection neither end nor grow PID 1', options, 
   );
   await waitFor('all connections are closed', async () => (await descriptorsOf(guest)) <= before);
   if (isMeasured) assert.ok((await memoryKib(guest.pid, 'Rss')) < 1024);
-  await guest.client.ping();
+  await guest.client.info();
 });
 
 test('hostile frames on an exec connection end it, and the command is found again', options, async () => {

@@ -14,6 +14,8 @@
  */
 import { readdir, rmdir } from 'node:fs/promises';
 import { join } from 'node:path';
+import { AppError } from '@squash/contract/errors';
+import { protocolsKnown } from '@squash/contract/guest';
 import { type SandboxId, sandboxIdSchema } from '@squash/contract/ids';
 import { errorText } from '@squash/base/bug';
 import type { ExecRow, SandboxRow } from '#store/rows.ts';
@@ -118,12 +120,25 @@ function untold(sandbox: Sandbox, event: string): (error: unknown) => void {
   return (error) => sandbox.world.log.error(event, { sandbox: sandbox.row.id, error });
 }
 
+/** It runs on with its commands: a daemon that knows its protocol finds them all. */
+function strangeGuest(protocol: number): AppError {
+  return new AppError(
+    'guest_failed',
+    `its PID 1 speaks protocol ${protocol}, which this daemon does not: end everything and start again (squash stop --all, squash serve)`,
+  );
+}
+
 /** False where PID 1 does not answer as it should: then the sandbox is started anew. */
 async function takeOver(sandbox: Sandbox, running: RunningSandbox): Promise<boolean> {
   const { world, row } = sandbox;
   const unfinished = world.store.read(() => world.store.execs.unfinished(row.id));
   try {
     const guest = world.guestOf(running);
+    const { protocol } = await guest.info();
+    if (!protocolsKnown.includes(protocol)) {
+      sandbox.failed(strangeGuest(protocol));
+      return true;
+    }
     const inGuest = await guest.list();
     sandbox.started(running, await world.driver.stats(row.id));
     // The last daemon may have died before what it had committed was on the disk.
