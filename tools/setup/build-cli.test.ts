@@ -1,22 +1,26 @@
 /** The built CLI is used where it is fresh, and never where it is not: on copies of the project's parts. */
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import {
   chmodSync,
   cpSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
+  readdirSync,
   readFileSync,
   rmSync,
   statSync,
   symlinkSync,
   utimesSync,
+  watch,
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
+import { waitFor } from '../../tests/support/wait.ts';
 
 const root = join(import.meta.dirname, '../..');
 /** Loads no TypeScript: only the built CLI can run. */
@@ -29,13 +33,14 @@ class Copy implements Disposable {
 
   constructor() {
     chmodSync(this.directory, 0o755);
-    for (const part of ['package.json', 'cli', 'contract', 'tools/setup']) {
+    for (const part of ['package.json', 'base', 'cli', 'contract', 'tools/setup']) {
       // With their times: what was written a moment ago is not built yet.
       cpSync(join(root, part), join(this.directory, part), { recursive: true, preserveTimestamps: true });
     }
     mkdirSync(join(this.directory, 'node_modules/@squash'), { recursive: true });
     mkdirSync(join(this.directory, '.cache'));
-    symlinkSync('../../contract', join(this.directory, 'node_modules/@squash/contract'));
+    for (const part of ['base', 'contract'])
+      symlinkSync(`../../${part}`, join(this.directory, 'node_modules/@squash', part));
     symlinkSync(join(root, 'node_modules/esbuild'), join(this.directory, 'node_modules/esbuild'));
   }
 
@@ -137,4 +142,22 @@ test('another user runs the sources where the built CLI is stale, and writes not
   chmodSync(join(copy.directory, '.cache/cli'), 0o777);
   assert.match(copy.run(version, [], ['setpriv', ...nobody]).stdout, /^SQUASH \d/);
   assert.equal(statSync(copy.built).ino, before.ino);
+});
+
+test('what a killed build has left in the directory for temporary files is gone with the next one', async () => {
+  using copy = new Copy();
+  const scratch = join(copy.directory, 'scratch');
+  mkdirSync(scratch);
+  const words = ['--no-warnings', join(copy.directory, 'tools/setup/build-cli.ts')];
+  const env = { ...process.env, TMPDIR: scratch };
+  // A build has a directory for a tenth of a second.
+  await waitFor('a build to be killed in time', async () => {
+    const build = spawn(process.execPath, words, { env, stdio: 'ignore' });
+    const watcher = watch(scratch, () => build.kill('SIGKILL'));
+    await once(build, 'exit');
+    watcher.close();
+    return readdirSync(scratch).length > 0;
+  });
+  assert.equal(spawnSync(process.execPath, words, { env }).status, 0);
+  assert.deepEqual(readdirSync(scratch), []);
 });

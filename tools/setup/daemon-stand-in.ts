@@ -4,11 +4,12 @@
  * It says what the daemon would, in the fewest bytes. A wrong answer here costs a millisecond of every call and
  * breaks nothing: the function it misses is compiled when it is called.
  */
-import { mkdtempSync, rmSync } from 'node:fs';
+import { rmSync } from 'node:fs';
 import { createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { once } from 'node:events';
+import { makeScratchDirectory } from '@squash/base/scratch-directory';
 
 const sandbox = {
   id: 'dev',
@@ -44,7 +45,7 @@ function answer(socket: Socket, request: string): void {
 
 /** Listens on a socket of its own for as long as `work` runs. */
 export async function withStandIn(work: (socketPath: string) => Promise<void>): Promise<void> {
-  const directory = mkdtempSync(join(tmpdir(), 'squash-cli-'));
+  const directory = makeScratchDirectory(tmpdir(), 'squash-cli');
   const path = join(directory, 'api.sock');
   const server = createServer((socket) => {
     socket.on('error', () => {});

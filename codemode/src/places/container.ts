@@ -4,9 +4,7 @@
  */
 import { execFile, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { promisify } from 'node:util';
 import { CodemodeError } from '../errors.ts';
 import type { EngineName } from '../protocol/frames.ts';
@@ -15,6 +13,7 @@ import { ensureImage } from './container-image.ts';
 import { killedCode, type Place, type PlacedWorker } from './place.ts';
 import { isStackWide, nodeFlags, wideStackBytes } from './programs.ts';
 import { withRemoval } from './removal.ts';
+import { makeScratchDirectory, startOf } from './scratch-directory.ts';
 import { programInside } from './worker-tree.ts';
 
 const run = promisify(execFile);
@@ -47,7 +46,7 @@ export function containerPlace(options: ContainerOptions): Place {
   return {
     async start() {
       image ??= removeOrphans(program).then(() => ensureImage(program, options.engine));
-      directory ??= mkdtempSync(join(tmpdir(), 'codemode-container-'));
+      directory ??= makeScratchDirectory('container');
       return await startContainer({ program, image: await image, directory }, options);
     },
     async dispose() {
@@ -161,12 +160,8 @@ async function hostPid(program: string, name: string): Promise<number | undefine
 
 /** A number alone may be another program's by now: with the moment it started it is not. */
 function ownerOf(pid: number): string | undefined {
-  try {
-    const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
-    return `${pid}-${stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19]}`;
-  } catch {
-    return undefined;
-  }
+  const start = startOf(pid);
+  return start === undefined ? undefined : `${pid}-${start}`;
 }
 
 async function removeOrphans(program: string): Promise<void> {

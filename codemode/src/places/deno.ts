@@ -2,14 +2,14 @@
  * Deno as a child: every permission denied by its flags, and by a broker that Deno has to ask for each and that knows only no. What was asked is the
  * audit log: code that stays in its realm never asks for anything, so an entry is a finding.
  */
-import { mkdtempSync, rmSync } from 'node:fs';
+import { rmSync } from 'node:fs';
 import { createServer, type Server, type Socket } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { startChild } from './child.ts';
 import type { Place } from './place.ts';
 import { denoCommand } from './programs.ts';
+import { makeScratchDirectory } from './scratch-directory.ts';
 
 export interface PermissionRequest {
   readonly permission: string;
@@ -47,13 +47,14 @@ export class Broker {
 
   private constructor(directory: string, onRequest: (request: PermissionRequest) => void) {
     this.#directory = directory;
-    this.path = join(directory, 'broker.sock');
+    // A short name: a socket's whole path has 107 bytes at most.
+    this.path = join(directory, 'sock');
     this.#server = createServer((socket) => this.#serve(socket, onRequest)).unref();
   }
 
   static async open(onRequest: (request: PermissionRequest) => void): Promise<Broker> {
     // A folder of our own with mode 0700: nobody else answers in our place.
-    const broker = new Broker(mkdtempSync(join(tmpdir(), 'codemode-deno-')), onRequest);
+    const broker = new Broker(makeScratchDirectory('deno'), onRequest);
     await new Promise<void>((settle, reject) => {
       broker.#server.once('error', reject).listen(broker.path, settle);
     });

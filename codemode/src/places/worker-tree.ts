@@ -4,22 +4,13 @@
  */
 import { createHash } from 'node:crypto';
 // Not `globSync` by name, which an older Node would refuse before `node-version.ts` could say so.
-import fs, {
-  cpSync,
-  mkdirSync,
-  mkdtempSync,
-  readFileSync,
-  realpathSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs';
-import { tmpdir } from 'node:os';
+import fs, { cpSync, mkdirSync, readFileSync, realpathSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { CodemodeError } from '../errors.ts';
 import type { EngineName } from '../protocol/frames.ts';
 import { libraries } from './confinement.ts';
 import { engineFolders, sourceExtension } from './programs.ts';
+import { makeScratchDirectory } from './scratch-directory.ts';
 
 const source = dirname(import.meta.dirname);
 
@@ -83,7 +74,7 @@ export function digestOf(entries: readonly Entry[]): string {
 
 /** Lays the tree out in a folder of its own for as long as `work` takes. */
 export async function withTree<T>(entries: readonly Entry[], work: (root: string) => Promise<T>): Promise<T> {
-  const root = mkdtempSync(join(tmpdir(), 'codemode-image-'));
+  const root = makeScratchDirectory('image');
   try {
     for (const { from, to } of entries) {
       mkdirSync(join(root, dirname(to)), { recursive: true, mode: 0o755 });

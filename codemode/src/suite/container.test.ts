@@ -1,5 +1,5 @@
 /** The shared suite on the executor `container`, with each of its engines. */
-import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import assert from 'node:assert/strict';
@@ -47,7 +47,6 @@ if (isThere) {
         encoding: 'utf8',
       }).split('\n').length - 1;
     const before = listed();
-    // What a killed program leaves in its directory for temporary files is its own.
     const scratch = mkdtempSync(join(tmpdir(), 'codemode-killed-'));
     const start = `import { createExecutor } from ${JSON.stringify(new URL('../executors.ts', import.meta.url).href)};
 const executor = createExecutor('container', { engine: 'isolated-vm', spares: 0 });
@@ -60,13 +59,23 @@ void executor.execute('await codemode.up(); for (;;);', { up: () => console.log(
     await using living = createExecutor('container', { spares: 1 });
     assert.equal((await living.execute('return 1')).result, 1);
     assert.ok(listed() >= before + 2);
+    const ofCodemode = () => readdirSync(scratch).filter((name) => name.startsWith('codemode-'));
+    assert.equal(ofCodemode().length, 1);
     const ended = once(owner, 'exit');
     owner.kill('SIGKILL');
     await ended;
     await using next = createExecutor('container', { spares: 0 });
-    assert.equal((await next.execute('return 2')).result, 2);
+    const temporary = process.env['TMPDIR'];
+    process.env['TMPDIR'] = scratch;
+    try {
+      assert.equal((await next.execute('return 2')).result, 2);
+    } finally {
+      if (temporary === undefined) delete process.env['TMPDIR'];
+      else process.env['TMPDIR'] = temporary;
+    }
     assert.equal((await living.execute('return 3')).result, 3);
     await next.dispose();
+    assert.deepEqual(ofCodemode(), []);
     await living.dispose();
     assert.equal(listed(), before);
     rmSync(scratch, { recursive: true });
