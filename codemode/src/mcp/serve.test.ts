@@ -27,6 +27,21 @@ function textOf(result: { readonly content: readonly unknown[] }): string {
   return result.content.map((block) => (block as { readonly text?: string }).text ?? '').join('\n');
 }
 
+/** Within what a result, a text and a log may be, and each as bad for who renders it as that allows. */
+const hostile: Readonly<Record<string, string>> = {
+  'a wide object': `const o = {}; for (let i = 0; i < 60000; i++) o['k' + i] = i; return o`,
+  'many small items': `return Array.from({ length: 300000 }, () => ({}))`,
+  // Indented, and each level of each list on a line of its own: 300 MB.
+  'lists in lists': `let deep = []; for (let i = 0; i < 900; i++) deep = [deep]; return Array.from({ length: 400 }, () => deep)`,
+  'objects in objects': `let deep = 1; for (let i = 0; i < 900; i++) deep = { a: deep, b: 'x'.repeat(900) }; return deep`,
+  'a long string': `return '\\u0001'.repeat(150000)`,
+  'a long text': `text('x'.repeat(1000000)); return 1`,
+  'a text of a large value': `text(Array.from({ length: 100000 }, () => [1]))`,
+  'many texts': `for (let i = 0; i < 100000; i++) text('x')`,
+  'a long log': `for (let i = 0; i < 100; i++) console.log('y'.repeat(10000))`,
+  'a long error': `throw new Error('z'.repeat(1000000))`,
+};
+
 const serveWords = ['--no-warnings', cli, 'codemode', 'serve', '--executor', 'quickjs'];
 
 describe('squash codemode serve', () => {
@@ -112,6 +127,37 @@ return [deep, 'z'.repeat(500000)]`;
       assert.match(textOf(result as never), message);
     }
   });
+});
+
+test('serve stays as large and as quick as it was, whatever programs return', async () => {
+  const client = new Client({ name: 'test', version: '1' });
+  const transport = new StdioClientTransport({
+    command: process.execPath,
+    args: serveWords,
+    stderr: 'ignore',
+  });
+  await client.connect(transport);
+  try {
+    const mebibytes = (field: string): number => {
+      const status = readFileSync(`/proc/${transport.pid}/status`, 'utf8');
+      return Number(new RegExp(`^${field}:\\s*(\\d+) kB$`, 'm').exec(status)?.[1]) / 1024;
+    };
+    await client.callTool({ name: 'execute', arguments: { code: 'return 1' } });
+    const before = mebibytes('VmRSS');
+    for (const [what, code] of [...Object.entries(hostile), ...Object.entries(hostile)]) {
+      const began = performance.now();
+      const result = await client.callTool({ name: 'execute', arguments: { code } });
+      const ms = performance.now() - began;
+      const length = textOf(result as never).length;
+      assert.ok(ms < 10_000, `${what}: ${ms} ms`);
+      assert.ok(length < 80_000, `${what}: ${length} characters`);
+    }
+    const most = mebibytes('VmHWM') - before;
+    assert.ok(most < 256, `${most} MiB more at its largest`);
+    await waitFor('what was held to be given up', () => mebibytes('VmRSS') - before < 160);
+  } finally {
+    await client.close();
+  }
 });
 
 test('serve on standard input ends with its work when it is told to', async () => {
