@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 
@@ -52,6 +51,19 @@ void raise_open_files_limit(void) {
   if (geteuid() != 0 || getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_max >= OPEN_FILES_MAX) return;
   limit.rlim_max = OPEN_FILES_MAX;
   (void)setrlimit(RLIMIT_NOFILE, &limit); /* Where the kernel's own bound is lower, what there is has to do. */
+}
+
+int lift_counted_limits(struct counted_limits *before) {
+  static const struct rlimit none = {RLIM_INFINITY, RLIM_INFINITY};
+  if (getrlimit(RLIMIT_SIGPENDING, &before->signals) != 0 || getrlimit(RLIMIT_MSGQUEUE, &before->queues) != 0) return -1;
+  (void)setrlimit(RLIMIT_SIGPENDING, &none);
+  (void)setrlimit(RLIMIT_MSGQUEUE, &none);
+  return 0;
+}
+
+int restore_counted_limits(const struct counted_limits *before) {
+  if (setrlimit(RLIMIT_SIGPENDING, &before->signals) != 0) return -1;
+  return setrlimit(RLIMIT_MSGQUEUE, &before->queues);
 }
 
 const char *program_path(const char *program, char *out) {

@@ -160,11 +160,12 @@ static pid_t resident_start(struct resident_options *options, struct fault *faul
  * daemon's id makes it. The capabilities stay where they may, for hosts where only they make one.
  */
 static int unshare_as_daemon(void) {
-  if (geteuid() == 0) {
-    (void)prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP, 0, 0, 0);
-    if (seteuid(ROOT_RANGE_FIRST) != 0) return -1;
-  }
-  return unshare(CLONE_NEWUSER | CLONE_NEWNS);
+  struct counted_limits before;
+  if (geteuid() != 0) return unshare(CLONE_NEWUSER | CLONE_NEWNS);
+  if (lift_counted_limits(&before) != 0) return -1;
+  (void)prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP, 0, 0, 0);
+  if (seteuid(ROOT_RANGE_FIRST) != 0 || unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) return -1;
+  return restore_counted_limits(&before);
 }
 
 static int enter_new_namespaces(const struct enter_options *options, struct fault *fault) {

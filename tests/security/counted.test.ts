@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { watch } from 'node:fs';
+import { existsSync, watch } from 'node:fs';
 import { copyFile, mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -33,6 +33,11 @@ test('what lies unread in Internet sockets counts as memory', { skip: unlimited 
     const { json } = await daemon.request('POST', `${sandboxes}/hoard/exec`, {
       cmd: '/counted sockets 3000',
     });
+    // The second version of control groups refuses no datagram: who holds too many is ended for want of memory.
+    if (existsSync('/sys/fs/cgroup/cgroup.controllers')) {
+      assert.deepEqual([json.exit_code, json.reason], [137, 'oom_killed'], JSON.stringify(json));
+      return;
+    }
     assert.equal(json.exit_code, 0, json.stderr);
     assert.ok(Number(json.stdout) < 128 * 2 ** 20, `held ${json.stdout} bytes`);
   } finally {
