@@ -48,7 +48,7 @@ const allowed: readonly AllowedSkip[] = [
   {
     reason: /Landlock/,
     where: () => landlockAbi() < 2,
-    instead: 'a machine whose kernel has Landlock: Debian 12 and later',
+    instead: 'tests/vm/host-suites.test.ts; with --long all of it',
   },
   {
     reason: /no freezer of version 1/,
