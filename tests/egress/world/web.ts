@@ -45,6 +45,8 @@ export interface WebOptions {
 }
 
 const bodyKept = 65_536;
+/** A client that waits for the server to speak first gets its greeting so late. */
+const greetMs = 200;
 
 export class WebWorld {
   readonly #options: WebOptions;
@@ -107,8 +109,8 @@ export class WebWorld {
       this.#keep(socket, ports.greeting);
     });
     await listen(ports.bytes, (socket) => {
-      socket.write(`${canary} ${plainAddress(socket.localAddress)}\n`);
       this.#keep(socket, ports.bytes);
+      greetLate(socket, `${canary} ${plainAddress(socket.localAddress)}\n`);
       socket.on('data', (part) => socket.write(part));
       socket.on('end', () => socket.end());
     });
@@ -310,4 +312,15 @@ function grpc(response: ServerResponse, message: Buffer): void {
   response.writeHead(200, { 'content-type': 'application/grpc' });
   response.addTrailers({ 'grpc-status': '0', 'grpc-message': '' });
   response.end(message);
+}
+
+/** Behind the first bytes, for a client that speaks: one that meets what is no HTTP hangs up, and its words may be lost on the way. */
+function greetLate(socket: Socket, text: string): void {
+  const greet = (): void => {
+    clearTimeout(timer);
+    socket.off('data', greet);
+    if (socket.writable) socket.write(text);
+  };
+  const timer = setTimeout(greet, greetMs);
+  socket.on('data', greet).once('close', () => clearTimeout(timer));
 }
