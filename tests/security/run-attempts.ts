@@ -44,11 +44,12 @@ async function holds(scene: UnderAttack, attempt: Attempt): Promise<void> {
     outcome === 'held' || isUntriedHere,
     `${outcome}, exit ${String(output.exitCode)}\n${script}\n${output.stdout}${output.stderr}`,
   );
-  // A bomb's last processes may still be ending; the sandbox itself must take the next command.
-  await waitFor('the attacked sandbox to take a command', async () => {
+  // A bomb's last processes may still be ending, and leave room for one command and none for the next.
+  await waitFor('the attacked sandbox to take commands', async () => {
     const answer = await scene.daemon.request('POST', '/cgi-bin/api/sandboxes/attacked/exec', {
-      cmd: 'echo up',
+      cmd: 'set -- /proc/[0-9]*; echo $#',
     });
-    return answer.status === 200 && answer.json.stdout === 'up\n';
+    const processes = Number(answer.json.stdout);
+    return answer.status === 200 && processes > 0 && processes < scene.around.pidsMax / 2;
   });
 }
