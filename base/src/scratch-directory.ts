@@ -22,16 +22,26 @@ export function makeScratchDirectory(parent: string, label: string, owner: numbe
 /** Removes what owners that are gone have left. */
 export function removeAbandoned(parent: string, label: string): void {
   const pattern = new RegExp(`^${label}-(\\d+)\\.(\\d+)\\.(\\d+)-`);
-  for (const name of readdirSync(parent)) {
+  const ours = namespace();
+  for (const name of namesIn(parent)) {
     const [, pid, start, space] = pattern.exec(name) ?? [];
-    if (space !== namespace() || startOf(Number(pid)) === Number(start)) continue;
+    if (space !== ours) continue;
     try {
       const path = join(parent, name);
-      const { uid } = lstatSync(path);
-      if (uid === process.geteuid?.()) rmSync(path, { recursive: true, force: true });
+      if (lstatSync(path).uid !== process.geteuid?.()) continue;
+      if (startOf(Number(pid)) !== Number(start)) rmSync(path, { recursive: true, force: true });
     } catch {
       // Somebody else removes it as well, or files in it are other ids': they stay for who may.
     }
+  }
+}
+
+function namesIn(parent: string): readonly string[] {
+  try {
+    return readdirSync(parent);
+  } catch {
+    // A directory may let us make files and not look: mode 1733.
+    return [];
   }
 }
 

@@ -126,10 +126,11 @@ export function thisMachine(isLongRun: boolean): Machine {
   };
 }
 
-/** The kernel's number, below 1 where it has none. */
+/** The kernel's number, below 1 where it has none. @throws without Perl, which Debian always has */
 function landlockAbi(): number {
-  const ask = 'print syscall(444, 0, 0, 1)';
-  return Number(spawnSync('perl', ['-e', ask], { encoding: 'utf8' }).stdout);
+  const { stdout } = spawnSync('perl', ['-e', 'print syscall(444, 0, 0, 1)'], { encoding: 'utf8' });
+  if (!stdout) throw new Error('perl did not ask the kernel for Landlock');
+  return Number(stdout);
 }
 
 /** A copy without a repository has none. */

@@ -1,8 +1,17 @@
 /** What a killed program has left in the directory for temporary files goes with the next one; what is anybody else's stays. */
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { chownSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  chownSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -10,6 +19,7 @@ import { Broker } from './deno.ts';
 import { withTree } from './worker-tree.ts';
 
 const sources = import.meta.dirname;
+const needsRoot = process.getuid?.() === 0 ? false : 'needs root: gives itself another id';
 
 /** Has a tree with a program in it, and a broker for Deno, until it is killed. */
 const program = `
@@ -79,6 +89,28 @@ test('what a killed program has left goes with the next one, and nothing that is
   } finally {
     if (before === undefined) delete process.env['TMPDIR'];
     else process.env['TMPDIR'] = before;
+    rmSync(parent, { recursive: true });
+  }
+});
+
+test('a directory that may not be looked through is one for temporary files all the same', {
+  skip: needsRoot,
+}, () => {
+  const parent = mkdtempSync(join(tmpdir(), 'codemode-closed-'));
+  try {
+    chmodSync(parent, 0o1733);
+    const tree = JSON.stringify(join(sources, 'worker-tree.ts'));
+    const words = [
+      '--no-warnings',
+      '--input-type=module',
+      '-e',
+      `import { withTree } from ${tree}; await withTree([], async () => {});`,
+    ];
+    const nobody = ['--reuid=65534', '--regid=65534', '--clear-groups', '--', process.execPath];
+    const env = { ...process.env, TMPDIR: parent };
+    const { status, stderr } = spawnSync('setpriv', [...nobody, ...words], { env, encoding: 'utf8' });
+    assert.equal(status, 0, stderr);
+  } finally {
     rmSync(parent, { recursive: true });
   }
 });

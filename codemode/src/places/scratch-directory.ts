@@ -20,16 +20,27 @@ export function makeScratchDirectory(label: 'container' | 'deno' | 'image'): str
 }
 
 function removeAbandoned(parent: string): void {
-  for (const name of readdirSync(parent)) {
+  const ours = namespace();
+  for (const name of namesIn(parent)) {
     const [, pid, start, space] = /^codemode-[a-z]+-(\d+)\.(\d+)\.(\d+)-/.exec(name) ?? [];
-    if (space !== namespace() || startOf(Number(pid)) === Number(start)) continue;
+    if (space !== ours) continue;
     try {
       const path = join(parent, name);
       const entry = lstatSync(path);
-      if (entry.isDirectory() && entry.uid === process.geteuid?.()) rmSync(path, { recursive: true });
+      if (!entry.isDirectory() || entry.uid !== process.geteuid?.()) continue;
+      if (startOf(Number(pid)) !== Number(start)) rmSync(path, { recursive: true });
     } catch {
       // Somebody else removes it as well, or files in it are other ids': they stay for who may.
     }
+  }
+}
+
+function namesIn(parent: string): readonly string[] {
+  try {
+    return readdirSync(parent);
+  } catch {
+    // A directory may let us make files and not look: mode 1733.
+    return [];
   }
 }
 
