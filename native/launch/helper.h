@@ -34,8 +34,8 @@ int helper_map_trees(int helper, const struct tree_use *use, int mounts[2], stru
 /* From now on the file system of that mount gives out so many bytes more. Nobody waits for an answer; -1 where the
    helper does not even take the request. */
 int helper_grant_image(int helper, int mount, uint64_t share);
-/* Asks for nothing but an answer and does not wait: returns the socket that a byte or more comes by, -1 where the helper does
-   not even take the request. */
+/* Asks for nothing but an answer and does not wait: returns the socket that a byte or more comes by, -1 where there is
+   none; with EAGAIN, because the helper does not even take the request. */
 int helper_look(int helper);
 /* Gives the tree a project of its own with the request's limits. */
 int helper_set_project(int helper, const struct request *request, struct fault *fault);

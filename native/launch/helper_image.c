@@ -11,12 +11,14 @@
 #include <fcntl.h>
 #include <linux/loop.h>
 #include <linux/major.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
@@ -76,8 +78,11 @@ static int run_mkfs(int fd, const struct helper_request *request, struct fault *
   if (program == NULL) return fault_set(fault, "launch_failed", "mkfs.ext4 is not installed");
   char count[32];
   snprintf(count, sizeof count, "%llu", (unsigned long long)request->inodes_max);
+  pid_t helper = getpid();
   pid_t child = fork();
   if (child == 0) {
+    /* It goes with a helper that is killed because it is too slow, and not on beside the next one. */
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0 || getppid() != helper) _exit(127);
     /* One copy without close-on-exec: mkfs opens it by that name. */
     int own = dup(fd);
     const char *features = has_journal(request) ? "has_journal,^resize_inode,extents,flex_bg,sparse_super2"

@@ -64,13 +64,15 @@ static void look_ready(struct launcher *launcher, struct source *source) {
   if (is_answered) heard(launcher);
 }
 
-static void look(struct launcher *launcher) {
+/* False where it takes nothing more. That we have no descriptor to ask it with is not its silence. */
+static bool look(struct launcher *launcher) {
   int fd = helper_look(launcher->helper_fd);
-  if (fd < 0) return; /* It takes nothing more: the next look finds that it was not asked. */
+  if (fd < 0) return errno != EAGAIN;
   launcher->helper_look = (struct source){.fd = fd, .ready = look_ready};
-  if (source_add(launcher, &launcher->helper_look) == 0) return;
+  if (source_add(launcher, &launcher->helper_look) == 0) return true;
   close(fd);
   launcher->helper_look.fd = 0;
+  return true;
 }
 
 static void silent(struct launcher *launcher) {
@@ -89,8 +91,7 @@ int64_t helper_seat_run(struct launcher *launcher) {
   int64_t now = now_ms();
   if (now < launcher->helper_look_ms) return launcher->helper_look_ms;
   if (launcher->helper_look_ms != 0 && launcher->helper_look.fd > 0) silent(launcher);
-  if (launcher->helper_look.fd == 0) look(launcher);
-  if (launcher->helper_look.fd == 0) silent(launcher);
+  if (launcher->helper_look.fd == 0 && !look(launcher)) silent(launcher);
   launcher->helper_look_ms = now + LOOK_MS;
   return launcher->helper_look_ms;
 }
