@@ -51,6 +51,7 @@
 #include "launch/resident.h"
 #include "launch/socket.h"
 #include "launch/syscalls.h"
+#include "launch/title.h"
 
 /* What `enter` has open of its directories, and the claim on the data directory: see claim.h. */
 struct place {
@@ -302,12 +303,9 @@ static int refuse_elsewhere(const struct enter_options *options, const struct pl
 
 /* A launcher of the first protocol makes no claim. Its title, which it alone writes, says whose it is. */
 static bool is_unclaimed(const struct ucred *peer, const char *data) {
-  char path[64];
-  char title[PATH_MAX + 64];
   char wanted[PATH_MAX + 64];
-  snprintf(path, sizeof path, "/proc/%d/cmdline", peer->pid);
   snprintf(wanted, sizeof wanted, "squash-launch resident %s", data);
-  return file_read(AT_FDCWD, path, title, sizeof title) > 0 && strcmp(title, wanted) == 0;
+  return title_is(peer->pid, wanted);
 }
 
 /* Before anything is ended or made: is there nobody who works here? */

@@ -279,7 +279,7 @@ int helper_lock(int data_fd, const char *group, struct fault *fault) {
     if (errno != EWOULDBLOCK) return fault_set(fault, "launch_failed", "can't lock helper.lock");
     sleep_ms(LOCK_POLL_MS);
   }
-  helper_end(group); /* Its launcher is gone, so all that it could still do is for nobody. */
+  helper_end(group, data_fd); /* Its launcher is gone, so all that it could still do is for nobody. */
   int lock = helper_lock_now(data_fd);
   if (lock >= 0) return lock;
   return fault_set(fault, "launch_failed", "the privileged helper of an earlier launcher does not end");

@@ -59,11 +59,14 @@ bool launcher_record_exists(const char *name) {
   return records >= 0 && faccessat(records, name, F_OK, 0) == 0;
 }
 
-bool launcher_record_names(const char *name, pid_t pid) {
+pid_t launcher_record_read(const char *name) {
   char text[64];
-  pid_t recorded;
+  pid_t pid;
   unsigned long long start;
   cleanup_fd records = open_records();
-  return records >= 0 && file_read(records, name, text, sizeof text) > 0 &&
-         sscanf(text, "%d %llu", &recorded, &start) == 2 && recorded == pid && start != 0 && start == start_of(pid);
+  bool is_sound = records >= 0 && file_read(records, name, text, sizeof text) > 0 &&
+                  sscanf(text, "%d %llu", &pid, &start) == 2 && start != 0 && start == start_of(pid);
+  return is_sound ? pid : 0;
 }
+
+bool launcher_record_names(const char *name, pid_t pid) { return pid > 0 && launcher_record_read(name) == pid; }

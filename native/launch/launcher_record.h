@@ -12,6 +12,8 @@
 void launcher_record_write(const char *name, pid_t pid);
 void launcher_record_forget(const char *name);
 bool launcher_record_exists(const char *name);
+/* 0 where it names nobody who lives. */
+pid_t launcher_record_read(const char *name);
 /* Pin the process first, so that the one that is compared is the one that stays. */
 bool launcher_record_names(const char *name, pid_t pid);
 

@@ -1,10 +1,14 @@
 /* What `ps` shows: see title.h. */
 #include "launch/title.h"
 
+#include <fcntl.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "launch/file.h"
 
 static char *title;
 static size_t title_bytes;
@@ -21,4 +25,11 @@ void title_set(const char *format, ...) {
   memset(title, 0, title_bytes);
   (void)vsnprintf(title, title_bytes, format, arguments);
   va_end(arguments);
+}
+
+bool title_is(pid_t pid, const char *wanted) {
+  char path[64];
+  char text[PATH_MAX + 64];
+  snprintf(path, sizeof path, "/proc/%d/cmdline", pid);
+  return file_read(AT_FDCWD, path, text, sizeof text) > 0 && strcmp(text, wanted) == 0;
 }

@@ -1,6 +1,8 @@
 /** What dies beside the daemon comes again by itself, and is said until then; what dies again and again is given up aloud. */
 import assert from 'node:assert/strict';
+import { join } from 'node:path';
 import { test } from 'node:test';
+import { SocketDirectory } from '@squash/base/socket-directory';
 import type { Problem } from '@squash/contract/daemon';
 import type { JobInfo } from '@squash/contract/exec';
 import type { SandboxInfo } from '@squash/contract/sandbox';
@@ -60,15 +62,31 @@ async function isSaidEverywhere(daemon: TestDaemon, code: string): Promise<boole
   return metrics?.text.includes(`\nsquash_problem{code="${code}"} 1\n`) === true;
 }
 
-for (const [done, signal] of [
-  ['is killed', 'SIGKILL'],
-  ['hangs', 'SIGSTOP'],
+/** Connects until the queue of a launcher that accepts nobody is full. */
+async function fillQueue(daemon: TestDaemon, open: DisposableStack): Promise<void> {
+  const directory = open.use(new SocketDirectory(join(daemon.dataDir, 'run')));
+  const fill = async (): Promise<never> => {
+    for (;;) {
+      const socket = await directory.connect('launch.sock');
+      open.defer(() => socket.destroy());
+      socket.on('error', () => undefined);
+    }
+  };
+  await assert.rejects(fill, { code: 'EAGAIN' });
+}
+
+for (const [done, signal, isFull] of [
+  ['is killed', 'SIGKILL', false],
+  ['hangs', 'SIGSTOP', false],
+  ['hangs and takes no connection more', 'SIGSTOP', true],
 ] as const) {
   test(`a launcher that ${done} comes again with its sandboxes, and their commands say that they were lost`, async () => {
     const { daemon, job } = await daemonWithJob({ SQUASH_HUNG_MS: String(hungMs) });
     await using _daemon = daemon;
     const before = launcherOf(daemon);
     signalAll(daemon.dataDir, signal, isLauncher);
+    using connections = new DisposableStack();
+    if (isFull) await fillQueue(daemon, connections);
     const code = 'launcher_unavailable';
     // One that is killed is replaced before a command has started.
     const isSaid = async () =>
