@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -28,6 +29,7 @@
 #include "launch/helper_process.h"
 #include "launch/hung.h"
 #include "launch/oom.h"
+#include "launch/syscalls.h"
 #include "launch/title.h"
 
 enum {
@@ -44,6 +46,10 @@ enum {
   /* Whether the helper lives costs three system calls to see. A start looks for it by itself. */
   LOOK_MS = 1000,
   LOOK_FIRST_MS = 5000,
+  /* A start may have the turn for so long; who keeps the lock longer is no start. */
+  MENDER_MS = 60000,
+  /* What it does takes 15 s at most, and whoever it is to end could stop it. */
+  END_LAUNCHER_MS = 20000,
 };
 
 /* When something was last started again. */
@@ -59,6 +65,7 @@ struct keeper {
   int data_fd;
   pid_t daemon;
   pid_t mender; /* 0: none */
+  int64_t mender_until_ms;
   int64_t look_at_ms;
   struct turns restarts;
   struct turns mends;
@@ -78,13 +85,16 @@ static pid_t fork_for(const struct keeper *keeper, int (*work)(const struct ente
   pid_t pid = fork();
   if (pid != 0) return pid;
   close(keeper->data_fd);
-  sigprocmask(SIG_SETMASK, &keeper->before, NULL);
+  /* A terminal's Ctrl-C comes to this one as well: a launcher that hangs is ended all the same. */
+  if (work != hung_end_launcher) sigprocmask(SIG_SETMASK, &keeper->before, NULL);
   _exit(work(&keeper->options));
 }
 
 static void look_for_helper(struct keeper *keeper) {
-  if (geteuid() != 0 || keeper->mender > 0 || now_ms() < keeper->look_at_ms) return;
+  if (geteuid() != 0 || now_ms() < keeper->look_at_ms) return;
   keeper->look_at_ms = now_ms() + LOOK_MS;
+  if (keeper->mender > 0 && now_ms() > keeper->mender_until_ms) kill(keeper->mender, SIGKILL);
+  if (keeper->mender > 0) return;
   /* What is there is the daemon's word, and costs it nothing but its own helper. */
   bool hangs = unlinkat(keeper->data_fd, "helper.hung", 0) == 0;
   cleanup_fd lock = helper_lock_now(keeper->data_fd);
@@ -99,6 +109,7 @@ static void look_for_helper(struct keeper *keeper) {
   if (is_too_often) return;
   note(&keeper->mends);
   keeper->mender = fork_for(keeper, hangs ? hung_end_helper : enter_mend);
+  keeper->mender_until_ms = now_ms() + MENDER_MS;
 }
 
 /* True where the daemon has ended; `status` says how. */
@@ -114,6 +125,8 @@ static bool reap(struct keeper *keeper, int *status) {
   return is_over;
 }
 
+static bool is_end(int number) { return number > 0 && number != SIGCHLD && number != SIGUSR1 && number != SIGUSR2; }
+
 /* Until the daemon has ended. Returns how. */
 static int attend(struct keeper *keeper) {
   const struct timespec look = {.tv_sec = LOOK_MS / 1000};
@@ -121,7 +134,7 @@ static int attend(struct keeper *keeper) {
     siginfo_t info;
     int number = sigtimedwait(&keeper->heard, &info, geteuid() == 0 ? &look : NULL);
     bool is_passed_on = number > 0 && number != SIGCHLD;
-    keeper->is_ending |= is_passed_on && number != SIGUSR1 && number != SIGUSR2;
+    keeper->is_ending |= is_end(number);
     if (reap(keeper, &status)) return status;
     /* What the kernel sends, a terminal's Ctrl-C, the daemon gets by itself. */
     if (is_passed_on && info.si_code <= 0) kill(keeper->daemon, number);
@@ -150,19 +163,24 @@ static bool is_wanted_again(const struct keeper *keeper, int status) {
 /* Its own id's rights are enough for it, and the keeper keeps its own. */
 static void end_launcher(const struct keeper *keeper) {
   pid_t pid = fork_for(keeper, hung_end_launcher);
-  while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR) continue;
+  if (pid < 0) return;
+  cleanup_fd pidfd = sys_pidfd_open(pid);
+  struct pollfd ended = {.fd = pidfd, .events = POLLIN};
+  if (pidfd < 0 || poll(&ended, 1, END_LAUNCHER_MS) != 1) kill(pid, SIGKILL);
+  while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) continue;
 }
 
 /* The first time at once, then longer and longer. Returns 0, or the signal that came meanwhile. */
 static int wait_for_turn(const struct keeper *keeper) {
   unsigned times = recent(&keeper->restarts);
   int64_t until_ms = now_ms() + (times == 0 ? 0 : AGAIN_FIRST_MS << (times - 1));
-  for (int64_t left_ms; (left_ms = until_ms - now_ms()) > 0;) {
+  for (;;) {
+    int64_t left_ms = until_ms > now_ms() ? until_ms - now_ms() : 0;
     const struct timespec left = {.tv_sec = left_ms / 1000, .tv_nsec = left_ms % 1000 * 1000000};
     int number = sigtimedwait(&keeper->heard, NULL, &left);
-    if (number > 0 && number != SIGCHLD) return number;
+    if (is_end(number)) return number;
+    if (number < 0 && left_ms == 0) return 0;
   }
-  return 0;
 }
 
 static int keep(struct keeper *keeper) {
