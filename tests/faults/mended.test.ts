@@ -21,6 +21,12 @@ const isLauncher = ({ command }: { readonly command: string }): boolean =>
 const launcherOf = (daemon: TestDaemon): number | undefined =>
   processesOf(daemon.dataDir).find(isLauncher)?.pid;
 
+/** Not before the next one is there: a daemon has not yet noticed at once that its launcher was killed. */
+function isReplaced(daemon: TestDaemon, before: number | undefined): boolean {
+  const now = launcherOf(daemon);
+  return now !== undefined && now !== before;
+}
+
 /** How long a part may hang here before it is ended. */
 const hungMs = 10_000;
 /** Until it is said that one does not answer: a look's time, and another one's. */
@@ -96,7 +102,7 @@ for (const [done, signal, isFull] of [
     await waitFor('it to be said', isSaid, saidMsMax);
     await waitFor(
       'all to be well again',
-      async () => (await problemsOf(daemon))?.length === 0 && launcherOf(daemon) !== before,
+      async () => (await problemsOf(daemon))?.length === 0 && isReplaced(daemon, before),
       mendedMsMax,
     );
     await waitFor('the sandbox to be back', async () => {
@@ -156,7 +162,7 @@ test('helpers that hang when their launcher is killed are no obstacle to the nex
   signalAll(daemon.dataDir, 'SIGKILL', isLauncher);
   await waitFor(
     'all to be well again',
-    async () => (await problemsOf(daemon))?.length === 0 && launcherOf(daemon) !== before,
+    async () => (await problemsOf(daemon))?.length === 0 && isReplaced(daemon, before),
     2 * mendedMsMax,
   );
   await daemon.call('POST', sandboxesPath, { id: 'new', memory_mb: 64 });
