@@ -162,6 +162,8 @@ export const limits = {
    * commands. The launcher waits as long for the privileged helper, whose longest work is a file system on a slow disk.
    */
   launcherHungMs: 60_000,
+  /** The same at a daemon's start: nobody uses it through this daemon yet, and `serve --detach` waits a minute for all of it. */
+  launcherStartHungMs: 20_000,
 
   // The egress process.
   /** Its memory: 10,000 open connections and the tables of 100 sandboxes stay below half of it. */

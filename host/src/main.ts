@@ -14,7 +14,7 @@ import type { Capability } from '@squash/contract/capability';
 import { AppError } from '@squash/contract/errors';
 import { limits } from '@squash/contract/limits';
 import packageJson from '../../package.json' with { type: 'json' };
-import { startHttp } from './api/serve-http.ts';
+import { type HttpService, startHttp } from './api/serve-http.ts';
 import { systemClock } from '@squash/base/clock';
 import { startAgainCompiled } from '@squash/base/compiled';
 import { createLog, type Log } from '@squash/base/log';
@@ -54,7 +54,8 @@ async function serve({ config, explained }: LoadedConfig, log: Log): Promise<num
   makeDirectories(config);
   stack.use(lockDataDirectory(config.dataDir));
   const launcher = stack.use(new LaunchClient(config.runDir));
-  if (!(await launcher.answers(config.hungMs))) leave(log, exitHung);
+  const stopped = await waitForLauncher(launcher, config, { stopping, log });
+  if (stopped !== undefined) return sayStop(log, stopped);
   let isServing = false;
   stack.defer(async () => {
     if (!isServing) await endIdle(launcher, config, log);
@@ -72,6 +73,8 @@ async function serve({ config, explained }: LoadedConfig, log: Log): Promise<num
       snapshotBytesMax: snapshotBytesMax(config),
     }),
   );
+  // From here on, whoever waits for the launcher: the rest of the start has no end of its own that the keeper knows.
+  const lost = lossOf(driver).then((code) => (isServing ? code : leave(log, code)));
   const { network, secrets, rules } = await openEgress({ config, launcher, version, log });
   stack.use(network);
   const layers = new LocalLayerStore({ dataDir: config.dataDir, tool: launcher });
@@ -102,18 +105,33 @@ async function serve({ config, explained }: LoadedConfig, log: Log): Promise<num
   const http = stack.use(await startHttp({ engine, config, info, owners, egress, log }));
   await network.listensAt(http.listen);
   stack.use(restHeap({ trimAddon: mallocTrimAddon, log }));
-  log.info('daemon.ready', {
-    version,
-    socket: http.socketPath,
-    listen: http.listen === null ? null : `http://${http.listen.host}:${http.listen.port}`,
-    sandboxes: engine.sandboxes.list().length,
-  });
+  sayReady(http, engine, log);
   isServing = true;
   reserve.keep();
   sayWeakDoors(ownerRow, tokenRow, log);
   await sayFirstLayer(engine, log);
-  const signal = await Promise.race([stopping, lossOf(driver)]);
+  const signal = await Promise.race([stopping, lost]);
   if (typeof signal === 'number') leave(log, signal);
+  return sayStop(log, signal);
+}
+
+/** Resolves when it answers; with the signal where the daemon is to stop before. */
+async function waitForLauncher(
+  launcher: LaunchClient,
+  { hungMs }: Config,
+  { stopping, log }: { readonly stopping: Promise<string>; readonly log: Log },
+): Promise<string | undefined> {
+  const enough = new AbortController();
+  const answers = launcher.answers(Math.min(hungMs, limits.launcherStartHungMs), enough.signal);
+  const found = await Promise.race([answers, stopping]);
+  enough.abort();
+  await answers;
+  if (found === false) leave(log, exitHung);
+  return found === true ? undefined : found;
+}
+
+/** The exit code. */
+function sayStop(log: Log, signal: string): number {
   log.info('daemon.stopping', { signal });
   return 0;
 }
@@ -201,6 +219,15 @@ function bootId(): string {
 /** Where TCP is listened on and no token keeps anybody out. */
 function isOpenToUsers({ listen, authToken }: Config): boolean {
   return listen.port !== undefined && authToken === undefined;
+}
+
+function sayReady({ socketPath, listen }: HttpService, engine: LocalEngine, log: Log): void {
+  log.info('daemon.ready', {
+    version,
+    socket: socketPath,
+    listen: listen === null ? null : `http://${listen.host}:${listen.port}`,
+    sandboxes: engine.sandboxes.list().length,
+  });
 }
 
 function sayWeakDoors({ weaker, remedy }: Capability, token: readonly Capability[], log: Log): void {

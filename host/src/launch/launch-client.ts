@@ -281,8 +281,8 @@ export class LaunchClient implements Disposable {
   }
 
   /** False where it is there and answers nothing for `hungMs`. */
-  answers(hungMs: number): Promise<boolean> {
-    return waitForLauncher(this.#sockets, { hungMs });
+  answers(hungMs: number, signal: AbortSignal): Promise<boolean> {
+    return waitForLauncher(this.#sockets, { hungMs }, signal);
   }
 
   /** Tells what happens to sandboxes (`ended`) until disposed. Goes on by itself when the launcher was away. */

@@ -4,8 +4,11 @@
  * child and every release of it knows.
  *
  * What a newcomer would get wrong: silence is counted in looks, not in time. A daemon that was stopped itself, or a machine that
- * slept, finds that hours have passed and nobody had been asked.
+ * slept, finds that hours have passed and nobody had been asked. Nor is a look a silence because its time is over: timers
+ * run before sockets are read, and a daemon that was held up has its answer there.
  */
+import type { Socket } from 'node:net';
+import { setImmediate } from 'node:timers/promises';
 import { pause } from '@squash/base/pause';
 import type { SocketDirectory } from '@squash/base/socket-directory';
 import { encodeFields } from '@squash/contract/guest/codec';
@@ -61,42 +64,59 @@ export class LauncherLook implements AsyncDisposable {
     for (;;) {
       await pause(lookMs, signal);
       if (signal.aborted) return;
-      this.#silences = (await answers(this.#sockets, answerMs, signal)) ? 0 : this.#silences + 1;
+      const found = await look(this.#sockets, answerMs, signal);
+      if (found === 'answer') this.#silences = 0;
+      if (found === 'silence') this.#silences += 1;
       if (this.#silences * (lookMs + answerMs) >= hungMs) this.#hung.resolve();
     }
   }
 }
 
-/** For a daemon's start. False where it answers nothing for `hungMs`. */
+/** For a daemon's start. False where it answers nothing for `hungMs`; true, too, when nobody waits any more. */
 export async function waitForLauncher(
   sockets: SocketDirectory,
-  times: Partial<LookTimes> = {},
+  times: Partial<LookTimes>,
+  signal: AbortSignal,
 ): Promise<boolean> {
   const { answerMs, hungMs } = { ...timesDefault, ...times };
-  const { signal } = new AbortController();
-  for (let silentMs = 0; silentMs < hungMs; silentMs += answerMs) {
-    if (await answers(sockets, answerMs, signal)) return true;
+  for (let silences = 0; silences * answerMs < hungMs; ) {
+    const found = await look(sockets, answerMs, signal);
+    if (found === 'answer' || signal.aborted) return true;
+    if (found === 'silence') silences += 1;
   }
   return false;
 }
 
-/** Also true where nobody listens: one that is gone does not hang, and whoever watches sees its end. */
+/** `unsure`: who looked was stopped meanwhile, perhaps with the launcher. */
+type Found = 'answer' | 'silence' | 'unsure';
+
+/**
+ * Takes `answerMs` where nothing is answered, even if the kernel refuses at once because the queue is full: a start of many
+ * daemons or requests fills it for a moment. Nobody who listens is an answer: one that is gone does not hang, and whoever
+ * watches sees its end.
+ */
+async function look(sockets: SocketDirectory, answerMs: number, signal: AbortSignal): Promise<Found> {
+  const begunMs = performance.now();
+  if (await answers(sockets, answerMs, signal)) return 'answer';
+  return performance.now() - begunMs < 2 * answerMs ? 'silence' : 'unsure';
+}
+
 async function answers(sockets: SocketDirectory, answerMs: number, signal: AbortSignal): Promise<boolean> {
-  const late = AbortSignal.timeout(answerMs);
-  const isOver = AbortSignal.any([late, signal]);
+  let socket: Socket;
   try {
-    const socket = await connectLauncher(sockets, isOver);
-    const { promise, resolve } = Promise.withResolvers<void>();
-    isOver.addEventListener('abort', () => resolve(), { once: true });
-    socket.on('error', () => resolve());
-    socket.once('close', () => resolve()).once('data', () => resolve());
-    socket.write(encodeFields('sandboxWatch', []));
-    await promise;
-    socket.destroy();
+    socket = await connectLauncher(sockets, signal);
   } catch (error) {
-    // Refused or broken off is somebody else's to say. But the queue of one that takes nobody is full at some time.
     const cause = error instanceof Error ? error.cause : undefined;
-    if (cause instanceof Error && 'code' in cause && cause.code === 'EAGAIN') return false;
+    if (!(cause instanceof Error && 'code' in cause && cause.code === 'EAGAIN')) return true;
+    await pause(answerMs, signal);
+    return false;
   }
-  return !late.aborted;
+  const answered = new AbortController();
+  for (const event of ['error', 'end', 'close', 'data']) socket.on(event, () => answered.abort());
+  socket.write(encodeFields('sandboxWatch', []));
+  await pause(answerMs, AbortSignal.any([answered.signal, signal]));
+  // Once around: what lies in the socket is read.
+  await setImmediate();
+  socket.destroy();
+  return answered.signal.aborted;
 }
