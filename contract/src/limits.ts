@@ -153,6 +153,10 @@ export const limits = {
   /** Callers of the guest log remembered for the rate; the oldest are forgotten. */
   guestLogKeysMax: 4_096,
 
+  // The daemon's start.
+  /** Who asks before a start whether the port is free holds it for some milliseconds. One that is really taken is refused so much later. */
+  listenWaitMs: 1_000,
+
   // The launcher.
   /** How often it is asked whether it still answers, and how long the answer may take: its loop waits for nothing. */
   launcherLookMs: 5_000,

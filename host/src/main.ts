@@ -60,7 +60,8 @@ async function serve({ config, explained }: LoadedConfig, log: Log): Promise<num
   stack.defer(async () => {
     if (!isServing) await endIdle(launcher, config, log);
   });
-  if (config.listen.port !== undefined) await checkListen(config.listen.host, config.listen.port);
+  const { host, port } = config.listen;
+  if (port !== undefined) await checkListen(host, port, limits.listenWaitMs);
   const reserve = stack.use(new Reserve(config.dataDir));
   const store = stack.use(openState(config.dataDir, reserve));
   const isFirstOfBoot = isNewBoot(config, log);
