@@ -125,9 +125,9 @@ export class TestDaemon implements AsyncDisposable {
     await this.healthy();
   }
 
-  /** From its next start on it is of this checkout. */
-  upgrade(): void {
-    this.#project = repository;
+  /** From its next start on it is of this checkout, or of that one. */
+  upgrade(project = repository): void {
+    this.#project = project;
   }
 
   /** Starts it and does not wait: it may die at a fault point first. */

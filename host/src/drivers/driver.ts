@@ -91,6 +91,8 @@ export interface Driver {
   warnings(spec: Pick<StartSpec, 'limits' | 'upperKind'>): readonly DriverWarning[];
   /** What this host does not give now, to any sandbox. */
   problems(): readonly Problem[];
+  /** Where what runs is of a release that this daemon can't work with. Waits until that is known. */
+  outdated(): Promise<Problem | undefined>;
   /** What the host has, and how much of it is to be had now. */
   room(): HostRoom;
   /** Of `problems`, what this sandbox has by itself. */

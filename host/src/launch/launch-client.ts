@@ -66,6 +66,8 @@ export interface LaunchedSandbox {
 export interface LaunchWatch extends AsyncDisposable {
   /** False while the launcher is away, does not answer, or was not reached yet. */
   isWatching(): boolean;
+  /** Resolves when the launcher was reached for the first time. */
+  readonly begun: Promise<void>;
   /** What the launcher speaks; it said so when the watch began. */
   protocol(): number;
   /** Resolves when nobody listens any more: the launcher has ended, and no other one comes into these namespaces. */
@@ -291,17 +293,20 @@ export class LaunchClient implements Disposable {
     const stop = new AbortController();
     let isWatching = false;
     let protocol = 1;
+    const { promise: begun, resolve: tellBegun } = Promise.withResolvers<void>();
     const { promise: gone, resolve: tellGone } = Promise.withResolvers<void>();
     const onTurn = (spoken: number | undefined): void => {
       isWatching = spoken !== undefined;
       if (spoken === undefined) return;
       protocol = spoken;
+      tellBegun();
       listener.onGap();
     };
     const done = this.#watchUntil(stop.signal, listener, { onTurn, onGone: tellGone });
     return {
       isWatching: () => isWatching && !look.isSilent,
       protocol: () => protocol,
+      begun,
       gone,
       hung: look.hung,
       async [Symbol.asyncDispose](): Promise<void> {

@@ -20,6 +20,7 @@ import { limits } from '@squash/contract/limits';
 import { faultPoint } from '#sandbox/fault.ts';
 import type { SandboxRow, SnapshotRow } from '#store/rows.ts';
 import type { SandboxChange } from '#store/sandboxes.ts';
+import { endLost } from './lost-commands.ts';
 import type { Sandbox } from './sandbox.ts';
 import { checkFree, checkRoom, findFiles, findSnapshot, sweepRemoved } from './snapshots.ts';
 import { prefixOf, snapshotChain } from './stacking.ts';
@@ -90,7 +91,9 @@ async function soughtSnapshot(sandbox: Sandbox, label: SnapshotLabel): Promise<S
 /** Ends what runs, starts on the change; where that fails, goes back to what was and says why. */
 async function replace(sandbox: Sandbox, change: SandboxChange): Promise<void> {
   const before = sandbox.row;
+  const wasLeftAlone = sandbox.state.phase === 'failed';
   await sandbox.stop('layers_changed');
+  if (wasLeftAlone) endLost(sandbox);
   faultPoint(change.activeSnapshot === undefined ? 'activate.stopped' : 'restore.stopped');
   try {
     await sandbox.start(change, 'durably');

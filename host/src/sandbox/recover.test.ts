@@ -14,10 +14,11 @@ test('a sandbox that was half made or half removed goes, whatever runs', () => {
   }
 });
 
-test('a running sandbox is taken over if it is the one the row names, and replaced if not', () => {
+test('a running sandbox is taken over if it is the one the row names, replaced if not, and left alone by a daemon that can not work with its launcher', () => {
   for (const phase of ['ready', 'failed'] as const) {
     const running = { id, instance: 3 };
     assert.deepEqual(planOf({ phase, instance: 3 }, running), { do: 'take-over', running });
+    assert.deepEqual(planOf({ phase, instance: 3 }, running, true), { do: 'leave' });
     assert.deepEqual(planOf({ phase, instance: 4 }, running), { do: 'start' });
     assert.deepEqual(planOf({ phase, instance: 3 }, undefined), { do: 'start' });
   }

@@ -5,7 +5,8 @@
  * that was acknowledged is lost, nothing half done stays:
  *
  * - `creating` was never answered: undone. `destroying` was wanted: completed.
- * - a running instance that is the row's is taken over, with its commands at their stored offsets;
+ * - a running instance that is the row's is taken over, with its commands at their stored offsets; where its launcher is of a
+ *   release that this daemon can't work with, it is left alone;
  * - a row whose PID 1 is gone (reboot, death) starts again on its upper; its commands are `lost`;
  * - what runs and has no row, or is not the row's instance, is ended;
  * - a directory without a row is never removed unless it is empty: rows are deleted after directories, so such a
@@ -14,8 +15,8 @@
  */
 import { readdir, rmdir } from 'node:fs/promises';
 import { join } from 'node:path';
+import type { Problem } from '@squash/contract/daemon';
 import { AppError } from '@squash/contract/errors';
-import { protocolsKnown } from '@squash/contract/guest';
 import { type SandboxId, sandboxIdSchema } from '@squash/contract/ids';
 import { errorText } from '@squash/base/bug';
 import type { ExecRow, SandboxRow } from '#store/rows.ts';
@@ -23,8 +24,8 @@ import type { RunningSandbox } from '../drivers/driver.ts';
 import type { Guest, GuestExecEntry } from '../guest/guest.ts';
 import { recorderFor } from './commands.ts';
 import { dropUpper } from './layering.ts';
+import { endLost } from './lost-commands.ts';
 import { takeOverOriginals } from './original.ts';
-import { forcedEnd } from './outcome.ts';
 import { Run } from './run.ts';
 import { Sandbox } from './sandbox.ts';
 import { findFiles, sweepRemoved } from './snapshots.ts';
@@ -34,15 +35,18 @@ import type { World } from './world.ts';
 export type Plan =
   | { readonly do: 'remove' }
   | { readonly do: 'take-over'; readonly running: RunningSandbox }
+  | { readonly do: 'leave' }
   /** What else may run under this id is ended first. */
   | { readonly do: 'start' };
 
 export function planOf(
   row: Pick<SandboxRow, 'phase' | 'instance'>,
   running: RunningSandbox | undefined,
+  isOutdated = false,
 ): Plan {
   if (row.phase === 'creating' || row.phase === 'destroying') return { do: 'remove' };
-  if (running !== undefined && running.instance === row.instance) return { do: 'take-over', running };
+  if (running !== undefined && running.instance === row.instance)
+    return isOutdated ? { do: 'leave' } : { do: 'take-over', running };
   return { do: 'start' };
 }
 
@@ -52,6 +56,7 @@ export function planOf(
  * @param isFirstOfBoot the machine may have lost its power since the last daemon
  */
 export async function recover(world: World, isFirstOfBoot: boolean): Promise<readonly Sandbox[]> {
+  const outdated = await world.driver.outdated();
   const running = new Map((await world.driver.list()).map((found) => [found.id, found]));
   const present = world.store.read(() => world.store.sandboxes.all());
   const named = await takeOverOriginals(world, new Set(present.map((row) => row.id)));
@@ -68,22 +73,35 @@ export async function recover(world: World, isFirstOfBoot: boolean): Promise<rea
   const used = rows.filter((row) => present.some(({ id }) => id === row.id));
   const fresh = isFirstOfBoot ? freshUppers(used, world.clock.wallMs()) : new Set<SandboxId>();
   return await Promise.all(
-    rows.map((row) => recoverOne(world, row, { running: running.get(row.id), isFresh: fresh.has(row.id) })),
+    rows.map((row) =>
+      recoverOne(world, row, { running: running.get(row.id), isFresh: fresh.has(row.id), outdated }),
+    ),
   );
+}
+
+interface Found {
+  readonly running: RunningSandbox | undefined;
+  readonly isFresh: boolean;
+  readonly outdated: Problem | undefined;
 }
 
 async function recoverOne(
   world: World,
   row: SandboxRow,
-  { running, isFresh }: { readonly running: RunningSandbox | undefined; readonly isFresh: boolean },
+  { running, isFresh, outdated }: Found,
 ): Promise<Sandbox> {
   const snapshots = world.store.read(() => world.store.sandboxes.snapshots(row.id));
   const sandbox = new Sandbox(world, row, snapshots);
-  const plan = planOf(row, running);
+  const plan = planOf(row, running, outdated !== undefined);
   world.log.info('recover.sandbox', { sandbox: row.id, plan: plan.do, pending: row.pending?.op });
   if (plan.do === 'remove') {
     // By the engine, when it knows all sandboxes: what does not end holds up none of the others.
     sandbox.apply({ type: 'destroying' });
+    return sandbox;
+  }
+  if (plan.do === 'leave') {
+    // What PID 1 says of itself would be no reason: it is its launcher's, which says it for all.
+    sandbox.failed(new AppError('launch_failed', outdated?.message ?? ''));
     return sandbox;
   }
   const shadow = await world.files.read(row.id);
@@ -120,25 +138,12 @@ function untold(sandbox: Sandbox, event: string): (error: unknown) => void {
   return (error) => sandbox.world.log.error(event, { sandbox: sandbox.row.id, error });
 }
 
-/** It runs on with its commands: a daemon that knows its protocol finds them all. */
-function strangeGuest(protocol: number): AppError {
-  return new AppError(
-    'guest_failed',
-    `its PID 1 speaks protocol ${protocol}, which this daemon does not: end everything and start again (squash stop --all, squash serve)`,
-  );
-}
-
 /** False where PID 1 does not answer as it should: then the sandbox is started anew. */
 async function takeOver(sandbox: Sandbox, running: RunningSandbox): Promise<boolean> {
   const { world, row } = sandbox;
   const unfinished = world.store.read(() => world.store.execs.unfinished(row.id));
   try {
     const guest = world.guestOf(running);
-    const { protocol } = await guest.info();
-    if (!protocolsKnown.includes(protocol)) {
-      sandbox.failed(strangeGuest(protocol));
-      return true;
-    }
     const inGuest = await guest.list();
     sandbox.started(running, await world.driver.stats(row.id));
     // The last daemon may have died before what it had committed was on the disk.
@@ -177,23 +182,6 @@ function follow(sandbox: Sandbox, row: ExecRow): void {
   const run = new Run({ row, recorder: recorderFor(sandbox, row), guest: sandbox.guest, host: sandbox });
   sandbox.runs.set(row.seq, run);
   run.resume();
-}
-
-/** Commands whose PID 1 is gone: nobody knows how they ended. */
-function endLost(sandbox: Sandbox): void {
-  const { world, row } = sandbox;
-  const reason = row.pending?.op === 'activate' || row.pending?.op === 'restore' ? 'layers_changed' : 'lost';
-  for (const exec of world.store.read(() => world.store.execs.unfinished(row.id))) {
-    if (sandbox.runs.has(exec.seq)) continue;
-    const end = forcedEnd(reason, sandbox.nowMs());
-    try {
-      world.store.pressing(() => world.store.execs.finish(exec.key, end));
-      world.counters.execs[reason] += 1;
-    } catch (error) {
-      untold(sandbox, 'recover.lost')(error);
-      return;
-    }
-  }
 }
 
 async function settle(sandbox: Sandbox): Promise<void> {

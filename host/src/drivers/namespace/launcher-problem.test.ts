@@ -64,6 +64,7 @@ for (const [protocol, codes] of [
     const options = { ...places, capabilities: [], upper: 'directory', snapshotBytesMax: 1 } as const;
     await using driver = new NamespaceDriver({ ...options, launcher: client });
     const ours = () => driver.problems().filter(({ code }) => code.startsWith('launcher'));
+    assert.equal((await driver.outdated())?.code, codes[0]);
     await waitFor('the watch', () => !ours().some(({ code }) => code === 'launcher_unavailable'));
     assert.deepEqual(
       ours().map(({ code }) => code),

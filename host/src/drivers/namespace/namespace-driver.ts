@@ -13,6 +13,7 @@ import type { Problem } from '@squash/contract/daemon';
 import { protocolsKnown } from '@squash/contract/guest';
 import type { LayerDigest, SandboxId } from '@squash/contract/ids';
 import { limits as engineLimits } from '@squash/contract/limits';
+import { pause } from '@squash/base/pause';
 import { SocketDirectory } from '@squash/base/socket-directory';
 import type { LaunchClient, LaunchUpper, LaunchWatch, WatchListener } from '../../launch/launch-client.ts';
 import type {
@@ -124,6 +125,13 @@ export class NamespaceDriver implements Driver, Disposable {
     const helper = this.#isHelperGone ? helperGone : undefined;
     const damaged = damageProblem([...this.#damaged.values()]);
     return [this.#launcherProblem(), helper, lowDisk, damaged].filter((problem) => problem !== undefined);
+  }
+
+  async outdated(): Promise<Problem | undefined> {
+    const begun = new AbortController();
+    void this.#watch.begun.then(() => begun.abort());
+    await pause(engineLimits.launcherLookAnswerMs, begun.signal);
+    return this.#protocolProblem();
   }
 
   problemsOf({ id, instance }: RunningSandbox): readonly Problem[] {
@@ -262,7 +270,10 @@ export class NamespaceDriver implements Driver, Disposable {
   }
 
   #launcherProblem(): Problem | undefined {
-    if (!this.#watch.isWatching()) return launcherGone;
+    return this.#watch.isWatching() ? this.#protocolProblem() : launcherGone;
+  }
+
+  #protocolProblem(): Problem | undefined {
     const spoken = this.#watch.protocol();
     if (protocolsKnown.includes(spoken)) return undefined;
     const message = `squash-launch speaks protocol ${spoken}, which this daemon does not: end everything and start again: squash stop --all, squash serve`;
