@@ -6,13 +6,23 @@
  * namespaces, because the files there belong to their ids. A launcher that lived before lives on.
  */
 import { spawnSync } from 'node:child_process';
-import { existsSync, readFileSync, rmdirSync, rmSync } from 'node:fs';
+import {
+  accessSync,
+  constants,
+  existsSync,
+  readFileSync,
+  realpathSync,
+  rmdirSync,
+  rmSync,
+  statSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Capability } from '@squash/contract/capability';
 import { AppError, type ErrorCode, errorCatalog } from '@squash/contract/errors';
 import { z } from 'zod';
+import { errorText } from '@squash/base/bug';
 import { makeScratchDirectory } from '@squash/base/scratch-directory';
 import { SocketDirectory } from '@squash/base/socket-directory';
 import type { Config } from './config/config.ts';
@@ -88,15 +98,40 @@ async function probe(place: Place): Promise<readonly Capability[]> {
   }
 }
 
-/** Makes what is missing of the path and takes it away again. @throws config_invalid */
+/**
+ * Makes what is missing of the path and takes it away again. Below what others may write it only asks whether it may: they could
+ * have put a link into the path meanwhile, and root would make and remove behind it. @throws config_invalid
+ */
 function checkCanBeMade(dataDir: string): void {
   const missing: string[] = [];
-  for (let path = dataDir; !existsSync(path); path = dirname(path)) missing.push(path);
+  let present = dataDir;
+  for (; !existsSync(present); present = dirname(present)) missing.push(present);
+  // As it is named, and where its links lead.
+  if (isOpenToOthers(present) || isOpenToOthers(realpathSync(present))) {
+    checkIsWritable(dataDir, present);
+    return;
+  }
   try {
     madePlace({ dataDir, runDir: join(dataDir, 'run') });
   } finally {
     // Empty ones only: somebody may just have begun to use it.
     for (const path of missing) rmEmptyDirectory(path);
+  }
+}
+
+/** Whether anybody but us and root may change where this path leads. */
+function isOpenToOthers(path: string): boolean {
+  const { uid, mode } = statSync(path);
+  if ((mode & 0o022) !== 0 || (uid !== 0 && uid !== process.getuid?.())) return true;
+  return path !== dirname(path) && isOpenToOthers(dirname(path));
+}
+
+function checkIsWritable(dataDir: string, present: string): void {
+  try {
+    accessSync(join(present, '/'), constants.W_OK | constants.X_OK);
+  } catch (cause) {
+    const message = `SQUASH_DATA is "${dataDir}": no directory can be made in "${present}": ${errorText(cause)}`;
+    throw new AppError('config_invalid', message, { cause });
   }
 }
 

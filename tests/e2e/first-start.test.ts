@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
+import { chmodSync, mkdtempSync, rmSync, statSync } from 'node:fs';
 import { mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -74,6 +75,23 @@ test('a data directory that can not be one ends every start at once, with what i
       stderr,
       /SQUASH_DATA is "\/proc\/x": no directory can be made there[^]*\(config_invalid\)$/m,
     );
+  }
+});
+
+test('doctor makes nothing, not even for a moment, where others could put a link into the path', () => {
+  const open = mkdtempSync(join(tmpdir(), 'squash-open-'));
+  try {
+    chmodSync(open, 0o777);
+    const before = statSync(open).mtimeMs;
+    const doctor = spawnSync(process.execPath, [join(repository, 'cli/bin/squash.mjs'), 'doctor'], {
+      encoding: 'utf8',
+      env: { PATH: process.env['PATH'] ?? '/usr/bin:/bin', HOME: '/root', SQUASH_DATA: join(open, 'a/b') },
+      timeout: 60_000,
+    });
+    assert.match(doctor.stdout, /namespaces/, doctor.stderr);
+    assert.equal(statSync(open).mtimeMs, before);
+  } finally {
+    rmSync(open, { recursive: true });
   }
 });
 

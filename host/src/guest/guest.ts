@@ -83,7 +83,7 @@ export interface Guest {
   /** @throws exec_failed where the guest knows no such exec */
   attach(execId: string, stored: { readonly stdout: number; readonly stderr: number }): Promise<GuestExec>;
   list(): Promise<readonly GuestExecEntry[]>;
-  /** What PID 1 says of itself: it may be of another release than the daemon. */
+  /** What PID 1 says of itself, which decides nothing: its launcher says what both speak. */
   info(signal?: AbortSignal): Promise<{ readonly protocol: number }>;
   /** @throws file_failed (its `cause` has the errno), guest_failed; so do all that follow */
   readFile(
