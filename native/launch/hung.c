@@ -27,7 +27,7 @@
 #include "launch/syscalls.h"
 #include "launch/title.h"
 
-/* A killed launcher takes its sandboxes along, which a loaded machine does in seconds. */
+/* What it holds goes with it, which takes a loaded machine seconds. Its sandboxes the next start ends. */
 enum { END_MS = 10000 };
 
 static int become_daemon(void) {

@@ -5,6 +5,8 @@
  * The name holds the owner's process id, its start and its process-id namespace, because a number is given again, also
  * to a process of another container that sees the same directory. In a directory that all may write to, names are anybody's:
  * only real directories of this user go, and what they hold goes without a link being followed.
+ *
+ * The daemon's own are `base/src/scratch-directory.ts`, by the same rule: this package is published alone and can't use it.
  */
 import { lstatSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
