@@ -1,5 +1,5 @@
 /**
- * What the host that runs the tests may not have: cgroup v2, project quotas, AppArmor, Landlock. The same files of the suites run in
+ * What the host that runs the tests may not have: cgroup v2, project quotas, Landlock. The same files of the suites run in
  * the guest; emulation takes ten times as long, so a spread of them, and with `--long` all that they hold.
  */
 import assert from 'node:assert/strict';
@@ -11,7 +11,6 @@ import { promisify } from 'node:util';
 import { baseLayer, repository } from '../support/base-layer.ts';
 import { attackTool, smallTool, toolCache } from '../security/tool.ts';
 import { bootGuest, type GuestMachine } from './guest.ts';
-import { Service } from './service.ts';
 
 interface HostFile {
   readonly file: string;
@@ -96,34 +95,3 @@ for (const { file, only, without, every } of files) {
     context.diagnostic(`${count('pass')} tests in ${Math.round(count('duration_ms') / 1_000)} s`);
   });
 }
-
-/** As Ubuntu's own profile for programs that no profile names: a user namespace may be made, and nothing done in it. */
-const refusing = `
-profile squash_refused /opt/squash/native/build/*/squash-launch {
-  file, network, unix, signal, ptrace, /** ix,
-  audit deny capability,
-}
-`;
-
-test('Squash of an ordinary user runs under the profile that comes with it, and says what to do without', async () => {
-  assert.match(await vm.output('cat /sys/kernel/security/lsm'), /apparmor/);
-  await vm.output(`cat >/tmp/refusing <<'END'${refusing}END\napparmor_parser -r /tmp/refusing`);
-  const refused = await vm.run('/opt/squash/squash doctor', { user: 'alice' });
-  assert.notEqual(refused.exitCode, 0, refused.stdout);
-  assert.match(refused.stdout, /AppArmor's profile "squash_refused \(enforce\)"[^]*apparmor_parser -r/);
-  await vm.output('apparmor_parser -R /tmp/refusing');
-
-  await vm.output('cp /opt/squash/packaging/apparmor/squash /tmp/squash && apparmor_parser -r /tmp/squash');
-  const squash = new Service(vm, 'alice');
-  await squash.install();
-  const label = await vm.output(
-    'cat /proc/$(pgrep -u alice -x squash-launch | head -n 1)/attr/apparmor/current',
-  );
-  assert.equal(label, 'squash (unconfined)');
-  await squash.call('POST', '/sandboxes', { id: 'own', memory_mb: 64 });
-  const record = await squash.exec('own', 'id -u; chown 7:7 /tmp/. && stat -c %u /tmp');
-  assert.equal(record.stdout, '0\n7\n', JSON.stringify(record));
-  const doctor = await vm.run('/opt/squash/squash doctor', { user: 'alice' });
-  assert.equal(doctor.exitCode, 0, doctor.stdout);
-  await squash.run('/opt/squash/squash stop --all');
-});
