@@ -1,7 +1,7 @@
 /** What dies beside the daemon comes again by itself, and is said until then; what dies again and again is given up aloud. */
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
-import { test } from 'node:test';
+import { describe, test } from 'node:test';
 import { SocketDirectory } from '@squash/base/socket-directory';
 import type { Problem } from '@squash/contract/daemon';
 import type { JobInfo } from '@squash/contract/exec';
@@ -81,101 +81,104 @@ async function fillQueue(daemon: TestDaemon, open: DisposableStack): Promise<voi
   await assert.rejects(fill, { code: 'EAGAIN' });
 }
 
-for (const [done, signal, isFull] of [
-  ['is killed', 'SIGKILL', false],
-  ['hangs', 'SIGSTOP', false],
-  ['hangs and takes no connection more', 'SIGSTOP', true],
-] as const) {
-  test(`a launcher that ${done} comes again with its sandboxes, and their commands say that they were lost`, async () => {
-    const { daemon, job } = await daemonWithJob({ SQUASH_HUNG_MS: String(hungMs) });
+// They mostly wait.
+describe('a part beside the daemon', { concurrency: 3 }, () => {
+  for (const [done, signal, isFull] of [
+    ['is killed', 'SIGKILL', false],
+    ['hangs', 'SIGSTOP', false],
+    ['hangs and takes no connection more', 'SIGSTOP', true],
+  ] as const) {
+    test(`a launcher that ${done} comes again with its sandboxes, and their commands say that they were lost`, async () => {
+      const { daemon, job } = await daemonWithJob({ SQUASH_HUNG_MS: String(hungMs) });
+      await using _daemon = daemon;
+      const before = launcherOf(daemon);
+      signalAll(daemon.dataDir, signal, isLauncher);
+      using connections = new DisposableStack();
+      if (isFull) await fillQueue(daemon, connections);
+      const code = 'launcher_unavailable';
+      // One that is killed is replaced before a command has started.
+      const isSaid = async () =>
+        signal === 'SIGSTOP'
+          ? await isSaidEverywhere(daemon, code)
+          : (await problemsOf(daemon))?.includes(code);
+      await waitFor('it to be said', isSaid, saidMsMax);
+      await waitFor(
+        'all to be well again',
+        async () => (await problemsOf(daemon))?.length === 0 && isReplaced(daemon, before),
+        mendedMsMax,
+      );
+      await waitFor('the sandbox to be back', async () => {
+        const info = (await daemon.call('GET', boxPath('dev'))) as SandboxInfo;
+        return info.state === 'ready';
+      });
+      assert.equal(await output(daemon, 'dev', 'cat /root/file'), 'kept\n');
+      const info = await jobOf(daemon, job);
+      assert.deepEqual([info.status, info.exit_code, info.reason], ['killed', 137, 'lost']);
+      await daemon.call('POST', sandboxesPath, { id: 'new', memory_mb: 64 });
+      assert.equal(await output(daemon, 'new', 'echo works'), 'works\n');
+    });
+  }
+
+  test('a launcher that is killed whenever it comes is given up with a word', async () => {
+    await using daemon = await TestDaemon.start();
+    await waitFor(
+      'it to be given up',
+      () => {
+        signalAll(daemon.dataDir, 'SIGKILL', isLauncher);
+        return daemon.pid === undefined;
+      },
+      120_000,
+    );
+    assert.match(daemon.output, /started again 5 times within a minute/);
+    // Nothing is left to be tidied by hand.
+    await daemon.start();
+    await waitFor('it to be well', async () => (await problemsOf(daemon))?.length === 0);
+  });
+
+  for (const done of ['are all killed', 'hang'] as const) {
+    test(`helpers that ${done} come again, and nobody else notices`, { skip: needsRoot }, async () => {
+      const { daemon, job } = await daemonWithJob({ SQUASH_HUNG_MS: String(hungMs) });
+      await using _daemon = daemon;
+      const { pid } = daemon;
+      const launcher = launcherOf(daemon);
+      if (done === 'hang') daemon.signalHelpers('SIGSTOP');
+      else await daemon.killHelpers();
+      const isSaid = async () => (await problemsOf(daemon))?.includes('helper_unavailable');
+      await waitFor('it to be said', isSaid, saidMsMax);
+      await waitFor('it to be well', async () => (await problemsOf(daemon))?.length === 0, mendedMsMax);
+      // Its upper is an image, which nobody but a helper makes.
+      await daemon.call('POST', sandboxesPath, { id: 'new', memory_mb: 64 });
+      assert.equal(await output(daemon, 'new', 'echo works'), 'works\n');
+      assert.equal((await jobOf(daemon, job)).status, 'running');
+      assert.deepEqual([daemon.pid, launcherOf(daemon)], [pid, launcher]);
+    });
+  }
+
+  test('helpers that hang when their launcher is killed are no obstacle to the next one', {
+    skip: needsRoot,
+  }, async () => {
+    const { daemon } = await daemonWithJob();
     await using _daemon = daemon;
     const before = launcherOf(daemon);
-    signalAll(daemon.dataDir, signal, isLauncher);
-    using connections = new DisposableStack();
-    if (isFull) await fillQueue(daemon, connections);
-    const code = 'launcher_unavailable';
-    // One that is killed is replaced before a command has started.
-    const isSaid = async () =>
-      signal === 'SIGSTOP'
-        ? await isSaidEverywhere(daemon, code)
-        : (await problemsOf(daemon))?.includes(code);
-    await waitFor('it to be said', isSaid, saidMsMax);
+    daemon.signalHelpers('SIGSTOP');
+    signalAll(daemon.dataDir, 'SIGKILL', isLauncher);
     await waitFor(
       'all to be well again',
       async () => (await problemsOf(daemon))?.length === 0 && isReplaced(daemon, before),
-      mendedMsMax,
+      2 * mendedMsMax,
     );
-    await waitFor('the sandbox to be back', async () => {
-      const info = (await daemon.call('GET', boxPath('dev'))) as SandboxInfo;
-      return info.state === 'ready';
-    });
-    assert.equal(await output(daemon, 'dev', 'cat /root/file'), 'kept\n');
-    const info = await jobOf(daemon, job);
-    assert.deepEqual([info.status, info.exit_code, info.reason], ['killed', 137, 'lost']);
     await daemon.call('POST', sandboxesPath, { id: 'new', memory_mb: 64 });
     assert.equal(await output(daemon, 'new', 'echo works'), 'works\n');
   });
-}
 
-test('a launcher that is killed whenever it comes is given up with a word', async () => {
-  await using daemon = await TestDaemon.start();
-  await waitFor(
-    'it to be given up',
-    () => {
-      signalAll(daemon.dataDir, 'SIGKILL', isLauncher);
-      return daemon.pid === undefined;
-    },
-    120_000,
-  );
-  assert.match(daemon.output, /started again 5 times within a minute/);
-  // Nothing is left to be tidied by hand.
-  await daemon.start();
-  await waitFor('it to be well', async () => (await problemsOf(daemon))?.length === 0);
-});
-
-for (const done of ['are all killed', 'hang'] as const) {
-  test(`helpers that ${done} come again, and nobody else notices`, { skip: needsRoot }, async () => {
-    const { daemon, job } = await daemonWithJob({ SQUASH_HUNG_MS: String(hungMs) });
+  test('a keeper that is killed takes the daemon along, and sandboxes and commands go on', async () => {
+    const { daemon, job } = await daemonWithJob();
     await using _daemon = daemon;
-    const { pid } = daemon;
-    const launcher = launcherOf(daemon);
-    if (done === 'hang') daemon.signalHelpers('SIGSTOP');
-    else await daemon.killHelpers();
-    const isSaid = async () => (await problemsOf(daemon))?.includes('helper_unavailable');
-    await waitFor('it to be said', isSaid, saidMsMax);
-    await waitFor('it to be well', async () => (await problemsOf(daemon))?.length === 0, mendedMsMax);
-    // Its upper is an image, which nobody but a helper makes.
-    await daemon.call('POST', sandboxesPath, { id: 'new', memory_mb: 64 });
-    assert.equal(await output(daemon, 'new', 'echo works'), 'works\n');
+    const { pid = 0 } = daemon;
+    signalAll(daemon.dataDir, 'SIGKILL', ({ command }) => command.includes('squash-launch keeper'));
+    await daemon.ended();
+    await waitFor('the daemon to end', () => !processesOf(daemon.dataDir).some((entry) => entry.pid === pid));
+    await daemon.start();
     assert.equal((await jobOf(daemon, job)).status, 'running');
-    assert.deepEqual([daemon.pid, launcherOf(daemon)], [pid, launcher]);
   });
-}
-
-test('helpers that hang when their launcher is killed are no obstacle to the next one', {
-  skip: needsRoot,
-}, async () => {
-  const { daemon } = await daemonWithJob();
-  await using _daemon = daemon;
-  const before = launcherOf(daemon);
-  daemon.signalHelpers('SIGSTOP');
-  signalAll(daemon.dataDir, 'SIGKILL', isLauncher);
-  await waitFor(
-    'all to be well again',
-    async () => (await problemsOf(daemon))?.length === 0 && isReplaced(daemon, before),
-    2 * mendedMsMax,
-  );
-  await daemon.call('POST', sandboxesPath, { id: 'new', memory_mb: 64 });
-  assert.equal(await output(daemon, 'new', 'echo works'), 'works\n');
-});
-
-test('a keeper that is killed takes the daemon along, and sandboxes and commands go on', async () => {
-  const { daemon, job } = await daemonWithJob();
-  await using _daemon = daemon;
-  const { pid = 0 } = daemon;
-  signalAll(daemon.dataDir, 'SIGKILL', ({ command }) => command.includes('squash-launch keeper'));
-  await daemon.ended();
-  await waitFor('the daemon to end', () => !processesOf(daemon.dataDir).some((entry) => entry.pid === pid));
-  await daemon.start();
-  assert.equal((await jobOf(daemon, job)).status, 'running');
 });

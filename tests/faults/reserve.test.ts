@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { chownSync, copyFileSync, existsSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { test } from 'node:test';
+import { describe, test } from 'node:test';
 import { limits } from '@squash/contract/limits';
 import type { SandboxInfo } from '@squash/contract/sandbox';
 import { type CliEnd, squash } from '../support/cli.ts';
@@ -67,46 +67,51 @@ const noBroken = ({ dataDir }: TestDaemon): void =>
     [],
   );
 
-for (const kind of ['directory', 'image', 'tmpfs'] as const) {
-  test(`removing, stopping, starting and looking work on a full disk (${kind})`, {
-    skip: needsRoot,
-  }, async () => {
-    using disk = smallExt4(diskBytes);
-    await using daemon = await crowded(disk, { SQUASH_UPPER: kind });
-    const command = (...words: readonly string[]): Promise<CliEnd> =>
-      squash(daemon, words, { env: { SQUASH_PORT: String(daemon.port), SQUASH_UPPER: kind } });
-    await fill(disk, daemon);
-    const removed = await daemon.request('DELETE', boxPath('one'));
-    assert.equal(removed.status, 204, removed.text);
-    await fill(disk, daemon);
-    ok(await command('stop'));
-    const before = JSON.parse(ok(await command('doctor', '--json'))) as { host: readonly { name: string }[] };
-    const overlay = before.host.find(({ name }) => name === 'kernel_overlay');
-    assert.match(JSON.stringify(overlay), /the kernel's overlayfs/);
-    assert.deepEqual(JSON.parse(ok(await command('doctor', '--repair', '--json'))), {
-      sandboxes: 0,
-      execs: 0,
-      kept: null,
-      problems: [],
+// They mostly wait for the reserve to be whole again.
+describe('a full disk', { concurrency: 3 }, () => {
+  for (const kind of ['directory', 'image', 'tmpfs'] as const) {
+    test(`removing, stopping, starting and looking work (${kind})`, {
+      skip: needsRoot,
+    }, async () => {
+      using disk = smallExt4(diskBytes);
+      await using daemon = await crowded(disk, { SQUASH_UPPER: kind });
+      const command = (...words: readonly string[]): Promise<CliEnd> =>
+        squash(daemon, words, { env: { SQUASH_PORT: String(daemon.port), SQUASH_UPPER: kind } });
+      await fill(disk, daemon);
+      const removed = await daemon.request('DELETE', boxPath('one'));
+      assert.equal(removed.status, 204, removed.text);
+      await fill(disk, daemon);
+      ok(await command('stop'));
+      const before = JSON.parse(ok(await command('doctor', '--json'))) as {
+        host: readonly { name: string }[];
+      };
+      const overlay = before.host.find(({ name }) => name === 'kernel_overlay');
+      assert.match(JSON.stringify(overlay), /the kernel's overlayfs/);
+      assert.deepEqual(JSON.parse(ok(await command('doctor', '--repair', '--json'))), {
+        sandboxes: 0,
+        execs: 0,
+        kept: null,
+        problems: [],
+      });
+      noBroken(daemon);
+      ok(await command('serve', '--detach'));
+      assert.deepEqual(await ids(daemon), ['four', 'three', 'two']);
+      ok(await command('rm', '--yes', 'two'));
+      ok(await command('stop'));
+      await daemon.start();
+      // As after a power cut: nothing of it runs.
+      await fill(disk, daemon);
+      await daemon.kill();
+      for (const { pid } of processesOf(daemon.dataDir)) process.kill(pid, 'SIGKILL');
+      await waitFor('everything to be down', () => processesOf(daemon.dataDir).length === 0);
+      await daemon.start();
+      assert.equal((await daemon.request('DELETE', boxPath('three'))).status, 204);
+      disk.free();
+      await daemon.call('POST', sandboxesPath, { id: 'new', memory_mb: 64 });
+      assert.deepEqual(await ids(daemon), ['four', 'new']);
     });
-    noBroken(daemon);
-    ok(await command('serve', '--detach'));
-    assert.deepEqual(await ids(daemon), ['four', 'three', 'two']);
-    ok(await command('rm', '--yes', 'two'));
-    ok(await command('stop'));
-    await daemon.start();
-    // As after a power cut: nothing of it runs.
-    await fill(disk, daemon);
-    await daemon.kill();
-    for (const { pid } of processesOf(daemon.dataDir)) process.kill(pid, 'SIGKILL');
-    await waitFor('everything to be down', () => processesOf(daemon.dataDir).length === 0);
-    await daemon.start();
-    assert.equal((await daemon.request('DELETE', boxPath('three'))).status, 204);
-    disk.free();
-    await daemon.call('POST', sandboxesPath, { id: 'new', memory_mb: 64 });
-    assert.deepEqual(await ids(daemon), ['four', 'new']);
-  });
-}
+  }
+});
 
 test('a change of a policy leaves the reserve to what makes room', { skip: needsRoot }, async () => {
   using disk = smallExt4(diskBytes);

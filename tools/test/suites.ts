@@ -55,7 +55,10 @@ export const suites: readonly Suite[] = [
   },
   { ...testFolder('faults', { minutes: 15, minutesLong: 300 }), first: /\/crash\./ },
   // Each machine is emulated by one thread.
-  { ...testFolder('vm', { minutes: 20, minutesLong: 60 }), first: /\/(?:host-suites|power|(?:system|user)-unit)\./ },
+  {
+    ...testFolder('vm', { minutes: 20, minutesLong: 60 }),
+    first: /\/(?:host-suites|power|(?:system|user)-unit)\./,
+  },
 ];
 
 function testFolder(name: string, limits: { readonly minutes: number; readonly minutesLong: number }): Suite {
