@@ -107,7 +107,7 @@ async function startContainer(
   });
   const placed = withRemoval(placeChild(child, 'stdio'), {
     // By us alone: the engine's own `--rm` beside it leaves a container that is half removed.
-    remove: () => run(program, ['rm', '--force', ...atOnce(program), name]),
+    remove: async () => (await run(program, ['rm', '--force', ...atOnce(program), name])).stdout !== '',
     endedForMemory: (exit) => exit.code === killedCode,
   });
   let pid: number | undefined;

@@ -89,7 +89,10 @@ async function startSandbox(
   const client = placeChild(child, 'stdio');
   return {
     ...withRemoval(client, {
-      remove: () => squash(command, ['rm', '--force', id]),
+      async remove() {
+        await squash(command, ['rm', '--force', id]);
+        return true;
+      },
       endedForMemory: (exit) => exit.code === killedCode || /oom_killed/.test(client.diagnostics()),
     }),
     // The sandbox's processes are not this machine's to look at: its engine counts.

@@ -4,7 +4,17 @@
  */
 import { createHash } from 'node:crypto';
 // Not `globSync` by name, which an older Node would refuse before `node-version.ts` could say so.
-import fs, { cpSync, mkdirSync, readFileSync, realpathSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import fs, {
+  chmodSync,
+  cpSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { CodemodeError } from '../errors.ts';
 import type { EngineName } from '../protocol/frames.ts';
@@ -61,9 +71,9 @@ function packageFiles(folder: string): readonly Entry[] {
     .map((path) => ({ from: join(folder, path), to: join('codemode/node_modules', basename(folder), path) }));
 }
 
-/** Node's own 120 MB are told by its version and size. */
+/** Node's own 120 MB are told by its version and size. "a+rX": what was made before its files were open to all has another name. */
 export function digestOf(entries: readonly Entry[]): string {
-  const hash = createHash('sha256').update(`${process.version} ${process.arch}`);
+  const hash = createHash('sha256').update(`${process.version} ${process.arch} a+rX`);
   for (const { from, to } of [...entries].sort((a, b) => (a.to < b.to ? -1 : 1))) {
     const { size } = statSync(from);
     hash.update(`${to} ${size}\n`);
@@ -72,9 +82,10 @@ export function digestOf(entries: readonly Entry[]): string {
   return hash.digest('hex').slice(0, 16);
 }
 
-/** Lays the tree out in a folder of its own for as long as `work` takes. */
+/** Lays the tree out in a folder of its own for as long as `work` takes. Any user inside may read it, whatever the umask is here. */
 export async function withTree<T>(entries: readonly Entry[], work: (root: string) => Promise<T>): Promise<T> {
-  const root = makeScratchDirectory('image');
+  const scratch = makeScratchDirectory('image');
+  const root = join(scratch, 'tree');
   try {
     for (const { from, to } of entries) {
       mkdirSync(join(root, dirname(to)), { recursive: true, mode: 0o755 });
@@ -83,8 +94,17 @@ export async function withTree<T>(entries: readonly Entry[], work: (root: string
     for (const folder of ['proc', 'sys', 'dev', 'etc', 'tmp', 'run', 'root'])
       mkdirSync(join(root, folder), { recursive: true });
     writeFileSync(join(root, 'etc/passwd'), 'root:x:0:0::/root:/\nnobody:x:65534:65534::/:/\n');
+    openToAll(root);
     return await work(root);
   } finally {
-    rmSync(root, { recursive: true, force: true });
+    rmSync(scratch, { recursive: true, force: true });
+  }
+}
+
+function openToAll(root: string): void {
+  chmodSync(root, 0o755);
+  for (const entry of readdirSync(root, { recursive: true, withFileTypes: true })) {
+    const path = join(entry.parentPath, entry.name);
+    chmodSync(path, entry.isDirectory() || (statSync(path).mode & 0o100) !== 0 ? 0o755 : 0o644);
   }
 }

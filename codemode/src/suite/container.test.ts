@@ -1,5 +1,5 @@
 /** The shared suite on the executor `container`, with each of its engines. */
-import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import assert from 'node:assert/strict';
@@ -9,13 +9,12 @@ import { test } from 'node:test';
 import { createExecutor } from '../executors.ts';
 import { findContainerProgram } from '../places/container.ts';
 import { allCases } from './all-cases.ts';
+import { noContainers } from './containers.ts';
 import { canary, runSuite } from './run-suite.ts';
 
-const isThere = ['/usr/bin/podman', '/usr/bin/docker', '/usr/local/bin/docker'].some((path) =>
-  existsSync(path),
-);
+const why = noContainers();
 
-if (isThere) {
+if (why === false) {
   runSuite('container', allCases, { engine: 'quickjs' });
   runSuite(
     'container',
@@ -82,6 +81,6 @@ void executor.execute('await codemode.up(); for (;;);', { up: () => console.log(
   });
 } else {
   test('the shared suite on the executor container', {
-    skip: 'neither podman nor docker is installed',
+    skip: why,
   }, () => {});
 }

@@ -1,6 +1,6 @@
 /** Many runs on each executor but `sandbox`, which needs a daemon: tests/e2e/codemode-sandbox.test.ts has its soak. */
 import { test } from 'node:test';
-import { findContainerProgram } from '../places/container.ts';
+import { noContainers } from './containers.ts';
 import { soak } from './soak.ts';
 
 soak('quickjs', 300);
@@ -8,14 +8,6 @@ soak('isolated-vm', 300);
 soak('deno', 40);
 soak('vm2', 20);
 
-if (hasContainers()) soak('container', 20);
-else test('soak on container', { skip: 'neither podman nor docker is installed' }, () => {});
-
-function hasContainers(): boolean {
-  try {
-    findContainerProgram();
-    return true;
-  } catch {
-    return false;
-  }
-}
+const why = noContainers();
+if (why === false) soak('container', 20);
+else test('soak on container', { skip: why }, () => {});
