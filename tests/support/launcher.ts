@@ -12,6 +12,7 @@ import { chmodSync, chownSync, copyFileSync, mkdirSync, mkdtempSync, readFileSyn
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { LaunchClient, type LaunchStart } from '../../host/src/launch/launch-client.ts';
+import { thisMachine } from '../../tools/test/allowed-skips.ts';
 import { baseLayer, repository } from './base-layer.ts';
 import { removeDataDirectory } from './data-directory.ts';
 import { expectNoLeaks } from './leaks.ts';
@@ -21,7 +22,7 @@ const architecture = process.arch === 'arm64' ? 'aarch64' : 'x86_64';
 const program = join(repository, 'native/build', architecture, 'squash-launch');
 const placeVariable = 'SQUASH_TEST_PLACE';
 
-/** How the launcher is started. All but the first two need root, which becomes the users. */
+/** How the launcher is started: three ways that only root has, and those of an ordinary user. Root becomes one for them. */
 export type LauncherMode = 'default' | 'single' | 'fuse' | 'user' | 'user-single';
 
 export interface Place {
@@ -86,14 +87,18 @@ export function nextInstance(): number {
   return instance;
 }
 
+const isRoot = process.getuid?.() === 0;
+const isOfUser = (mode: LauncherMode): mode is 'user' | 'user-single' =>
+  mode === 'user' || mode === 'user-single';
+
 function skipReason(mode: LauncherMode): string | false {
-  if (mode === 'default' || mode === 'single') return false;
-  if (process.getuid?.() !== 0 && mode !== 'fuse') return 'only root can become another user';
-  return false;
+  if (isRoot) return false;
+  if (!isOfUser(mode)) return 'only root has control groups everywhere, and a privileged helper';
+  return mode === 'user' && !thisMachine(false).hasSubordinateIds ? 'no subordinate ids' : false;
 }
 
 async function runInside(file: string, mode: LauncherMode): Promise<void> {
-  using user = mode === 'user' || mode === 'user-single' ? new ThrowAwayUser(mode) : undefined;
+  using user = isRoot && isOfUser(mode) ? new ThrowAwayUser(mode) : undefined;
   const dataDir = mkdtempSync(join('/tmp', ownedPrefix('launch')));
   mkdirSync(join(dataDir, 'run'));
   mkdirSync(join(dataDir, 'modules'));

@@ -1,6 +1,6 @@
 /**
- * Runs of the end-to-end, the security, the egress and the faults suite what differs for ordinary users, from a run as root: once
- * with subordinate ids, and a sample of it without.
+ * Runs what differs for ordinary users, most of it of the end-to-end suite, from a run as root: once with subordinate ids (with
+ * `--long` nearly everything), and a sample of it without.
  *
  * Each run has a user, a home and a copy of the project of its own, and nothing of them is left: the user's
  * processes are ended (every process of that uid is ours, nobody else has it) and the user is removed. The
@@ -56,7 +56,15 @@ const others = [
   'tests/egress/presets.test.ts',
   // What ends with a launcher, and who may start another one, is not the same for root.
   'tests/faults/mended.test.ts',
+  // A launcher of a user's own, where for root a user is only played.
+  'host/src/launch/images.test.ts',
+  'host/src/launch/launch-client.test.ts',
+  // Containers without root: their files belong to ids that nobody else has.
+  'codemode/src/suite/container.test.ts',
 ];
+
+/** All but the linters, and machines, for which it makes no difference who starts them. */
+const wholeSuites = ['native', ...suites.map(({ name }) => name).filter((name) => name !== 'vm')];
 
 /**
  * What runs with one id unless all is wanted, a file for each thing that ids decide: owners of files in layers, uppers and snapshots,
@@ -95,8 +103,10 @@ export async function runAsUsers(options: {
     const files = filesFor(kind, isAll).filter((file) => isWanted(file, options.patterns));
     if (files.length === 0) continue;
     using user = new ThrowAwayUser(kind);
-    const suitesOf = ['--only', 'e2e,egress,security,faults'];
-    const tally = await user.test(['--no-user', ...(options.long ? ['--long'] : []), ...suitesOf, ...files]);
+    const isWhole = options.long && options.patterns.length === 0 && kind.withSubordinateIds;
+    const suitesOf = isWhole ? wholeSuites : ['unit', 'codemode', 'e2e', 'egress', 'security', 'faults'];
+    const words = ['--no-user', ...(options.long ? ['--long'] : []), '--only', suitesOf.join(',')];
+    const tally = await user.test([...words, ...(isWhole ? [] : files)]);
     const flaky = tally.flaky.map((report) => report.replace(/^flaky /, `flaky as ${kind.name}: `));
     total = add(total, { ...tally, flaky });
   }

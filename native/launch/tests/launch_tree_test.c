@@ -134,7 +134,8 @@ int main(void) {
   CHECK(tree_each_directory(tree, &visitor, &fault) == 0 && directories == 1 + DEPTH + DEPTH / 1000);
   merge_layers(data);
   open_leased(data);
-  CHECK(fchmod(tree, 0) == 0);
+  /* The launcher has root's rights over its own ids. */
+  if (geteuid() == 0) CHECK(fchmod(tree, 0) == 0);
   CHECK(tree_remove(data, "sandboxes/x", &fault) == 0);
   struct stat status;
   CHECK(fstatat(data, "sandboxes/x", &status, 0) != 0);
