@@ -24,7 +24,7 @@
 #include "launch/file.h"
 #include "launch/syscalls.h"
 
-enum { STOP_MS_MAX = 5000 };
+enum { STOP_MS_MAX = 5000, STOP_TRIES_MAX = 3 };
 
 /* Whether each process below the mounted /proc, but PID 1 and us, is stopped or dead. */
 static bool all_stopped(const char *proc) {
@@ -45,15 +45,16 @@ static bool all_stopped(const char *proc) {
   return stopped;
 }
 
+/* Returns 0, or why not as an errno. */
 static int signal_inside(int number, bool waits) {
-  if (kill(-1, number) != 0 && errno != ESRCH) return -1;
+  if (kill(-1, number) != 0 && errno != ESRCH) return errno;
   if (!waits) return 0;
   if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
       mount("proc", "/tmp", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) != 0) {
-    return -1;
+    return errno;
   }
   for (int64_t deadline = now_ms() + STOP_MS_MAX; !all_stopped("/tmp");) {
-    if (now_ms() > deadline) return -1;
+    if (now_ms() > deadline) return ETIMEDOUT;
     sleep_ms(1);
     (void)kill(-1, number);
   }
@@ -62,16 +63,17 @@ static int signal_inside(int number, bool waits) {
 
 /*
  * Root in the sandbox may signal whoever is in its pid namespace, the inner child too. One that was stopped is ended
- * and counts as failed: nobody may wait for it, least of all the launcher, which serves all other sandboxes.
+ * and counts as failed: nobody may wait for it, least of all the launcher, which serves all other sandboxes. Returns 0 or an errno.
  */
 static int wait_inner(pid_t inner) {
   int status;
   for (;;) {
     if (waitpid(inner, &status, WUNTRACED) < 0) {
       if (errno == EINTR) continue;
-      return -1;
+      return errno;
     }
-    if (!WIFSTOPPED(status)) return status == 0 ? 0 : -1;
+    if (WIFEXITED(status)) return WEXITSTATUS(status);
+    if (WIFSIGNALED(status)) return EINTR;
     kill(inner, SIGKILL);
   }
 }
@@ -84,17 +86,17 @@ static int run_inside(pid_t first, int number, bool waits) {
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     cleanup_fd pidfd = sys_pidfd_open(first);
-    if (pidfd < 0 || setns(pidfd, CLONE_NEWUSER | CLONE_NEWPID) != 0) _exit(1);
+    if (pidfd < 0 || setns(pidfd, CLONE_NEWUSER | CLONE_NEWPID) != 0) _exit(errno);
     pid_t inner = fork();
-    if (inner == 0) _exit(signal_inside(number, waits) == 0 ? 0 : 1);
-    _exit(inner > 0 && wait_inner(inner) == 0 ? 0 : 1);
+    if (inner == 0) _exit(signal_inside(number, waits));
+    _exit(inner > 0 ? wait_inner(inner) : errno);
   }
   if (outer < 0) return -1;
   int status = 1;
   while (waitpid(outer, &status, 0) < 0) {
     if (errno != EINTR) return -1;
   }
-  errno = ETIMEDOUT;
+  errno = WIFEXITED(status) ? WEXITSTATUS(status) : EINTR;
   return status == 0 ? 0 : -1;
 }
 
@@ -109,7 +111,11 @@ int stillness_set(const struct launcher *launcher, const struct sandbox *sandbox
   /* PID 1 takes a stop only from outside its namespace. It goes first and comes back last: it starts commands. */
   if (is_still) {
     if (kill(sandbox->pid, SIGSTOP) != 0) return -1;
-    return run_inside(sandbox->pid, SIGSTOP, true);
+    /* Ours inside is killed by whoever kills all, as the watchdog does. What it had stopped by then is stopped. */
+    for (int tries = 1; run_inside(sandbox->pid, SIGSTOP, true) != 0; tries++) {
+      if (errno != EINTR || tries == STOP_TRIES_MAX) return -1;
+    }
+    return 0;
   }
   int result = run_inside(sandbox->pid, SIGCONT, false);
   return kill(sandbox->pid, SIGCONT) == 0 ? result : -1;
@@ -129,7 +135,8 @@ int sandbox_freeze(struct launcher *launcher, struct sandbox *sandbox, bool froz
 void stillness_yield(struct sandbox *sandbox) {
   siginfo_t ended;
   if (sandbox->still_walker == 0) return;
-  kill(sandbox->still_walker, SIGKILL);
+  /* With those that it has inside: they would stop the ones that come now. */
+  kill(-sandbox->still_walker, SIGKILL);
   /* Gone before anybody relies on the stand-still being his; who reaps it is children_reap. */
   while (waitid(P_PID, (id_t)sandbox->still_walker, &ended, WEXITED | WNOWAIT) != 0 && errno == EINTR) continue;
   sandbox->still_walker = 0;

@@ -153,6 +153,7 @@ static _Noreturn void walk_main(const struct launcher *launcher, const struct sa
   struct fault fault;
   char path[REQUEST_PATH_BYTES_MAX + 8];
   prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+  (void)setpgid(0, 0); /* A group with those it sends into the sandbox: see stillness_yield. */
   child_forget(launcher, answer);
   snprintf(path, sizeof path, "%s/data", sandbox->upper);
   cleanup_fd data = open_beneath(launcher->data_fd, path, O_RDONLY | O_DIRECTORY);
@@ -185,6 +186,7 @@ static void walk_begin(struct launcher *launcher, struct sandbox *sandbox, const
                         .is_still = is_still};
   pid_t pid = fork();
   if (pid == 0) walk_main(launcher, sandbox, walk, ends[1]);
+  if (pid > 0) (void)setpgid(pid, pid); /* Whoever of the two comes first. */
   close(ends[1]);
   if (pid < 0 || !worker_adopt(launcher, pid) || source_add(launcher, &walk->source) != 0) {
     if (pid > 0) kill(pid, SIGKILL);

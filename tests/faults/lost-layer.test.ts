@@ -7,6 +7,7 @@ import { test } from 'node:test';
 import type { SandboxInfo } from '@squash/contract/sandbox';
 import { packModule } from '../support/base-layer.ts';
 import { TestDaemon } from '../support/daemon.ts';
+import { removeDataDirectory } from '../support/data-directory.ts';
 import { processesOf, signalAll } from '../support/leaks.ts';
 import { waitFor } from '../support/wait.ts';
 import { boxPath, output, sandboxesPath } from './model.ts';
@@ -37,7 +38,7 @@ test('a layer that is gone and a module that is cut off fail their sandboxes by 
     await endEverything(daemon);
     const index = JSON.parse(readFileSync(join(daemon.dataDir, 'layers/index.json'), 'utf8')) as Index;
     const digest = index.files['modules/100-tool.squashfs']?.digest ?? '';
-    rmSync(join(daemon.dataDir, 'layers', digest), { recursive: true });
+    await removeDataDirectory(join(daemon.dataDir, 'layers', digest));
     const module = join(daemon.dataDir, 'modules/100-tool.squashfs');
     const bytes = readFileSync(module);
     writeFileSync(module, bytes.subarray(0, 200));
@@ -82,9 +83,9 @@ test('a layer that was lost or damaged and is put back is found by the next crea
       await daemon.call('DELETE', boxPath(`box${count}`));
       return 'fine';
     };
-    const loseTrees = (): void => {
+    const loseTrees = async (): Promise<void> => {
       for (const name of readdirSync(join(daemon.dataDir, 'layers')))
-        if (/^[0-9a-f]{64}$/.test(name)) rmSync(join(daemon.dataDir, 'layers', name), { recursive: true });
+        if (/^[0-9a-f]{64}$/.test(name)) await removeDataDirectory(join(daemon.dataDir, 'layers', name));
     };
     assert.equal(await create(), 'fine');
     await daemon.call('POST', sandboxesPath, { id: 'kept', layers, memory_mb: 64 });
@@ -94,14 +95,14 @@ test('a layer that was lost or damaged and is put back is found by the next crea
       fine: () => undefined,
     };
     for (const [code, damage] of Object.entries(damages)) {
-      loseTrees();
+      await loseTrees();
       damage();
       assert.equal(await create(), code);
       writeFileSync(module, bytes);
       assert.equal(await create(), 'fine', `after ${code}`);
     }
     // The same for a sandbox that could not be started again.
-    loseTrees();
+    await loseTrees();
     rmSync(module);
     signalAll(daemon.dataDir, 'SIGKILL', ({ command }) => command.includes('--listen-fd'));
     const exec = { cmd: 'cat /opt/tool/answer' };

@@ -6,6 +6,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { test } from 'node:test';
 import type { SandboxInfo } from '@squash/contract/sandbox';
 import { TestDaemon } from '../support/daemon.ts';
+import { removeDataDirectory } from '../support/data-directory.ts';
 import { waitFor } from '../support/wait.ts';
 import { boxPath, output, sandboxesPath } from './model.ts';
 
@@ -23,7 +24,7 @@ const codesOf = async (daemon: TestDaemon, id: string): Promise<readonly string[
 
 async function startWithout(daemon: TestDaemon, ids: readonly string[], isReboot: boolean): Promise<void> {
   await daemon.cutPower();
-  for (const id of ids) rmSync(join(daemon.dataDir, 'sandboxes', id, 'uppers'), { recursive: true });
+  for (const id of ids) await removeDataDirectory(join(daemon.dataDir, 'sandboxes', id, 'uppers'));
   if (isReboot) writeFileSync(join(daemon.dataDir, 'run', 'boot-id'), 'another\n');
   await daemon.start();
 }

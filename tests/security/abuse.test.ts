@@ -46,7 +46,8 @@ test('daemon snapshots and destroys when names are no text', async () => {
 });
 
 test('daemon snapshots and destroys when a directory holds ten thousand files', async () => {
-  await leavesNothing('files', '$A files many 10000; echo');
+  // Whether it may make them all depends on the kind of upper.
+  await leavesNothing('files', '$A files many 10000 >/dev/null; echo');
 });
 
 test('daemon destroys when files are closed to their owner', async () => {
@@ -118,7 +119,9 @@ test('the neighbour is served when every processor is busy in another sandbox', 
   await scene.destroy('busy');
 });
 
-test('an out-of-memory end is reported as such and the sandbox goes on', async () => {
+test('an out-of-memory end is reported as such and the sandbox goes on', async (t) => {
+  const { warnings } = await scene.daemon.call('GET', '/cgi-bin/api/sandboxes/attacked');
+  if (JSON.stringify(warnings).includes('memory_limit')) return t.skip('no cgroup for memory');
   const answer = await scene.exec('attacked', 'x=x; while :; do x=$x$x$x$x; done');
   assert.equal(answer.reason, 'oom_killed', JSON.stringify(answer));
   assert.equal((await scene.exec('attacked', 'echo up')).stdout, 'up\n');

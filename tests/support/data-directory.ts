@@ -1,5 +1,5 @@
 /**
- * Removes a data directory, whoever owns what is in it.
+ * Removes a data directory, or a part of one, whoever owns what is in it.
  *
  * Of an ordinary user with subordinate ids most files in `layers/` and `sandboxes/` belong to ids of his range:
  * only somebody who is root over that range may remove them. Without such ids all of it is the user's, but overlayfs leaves a

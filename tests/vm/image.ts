@@ -15,6 +15,7 @@ import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { promisify } from 'node:util';
+import { removeDataDirectory } from '../support/data-directory.ts';
 import { type CpioEntry, directoryEntry, fileEntry, writeCpio } from './cpio.ts';
 
 const run = promisify(execFile);
@@ -85,7 +86,7 @@ export async function guestImage(): Promise<GuestImage> {
     await build(work, kernelPackage);
     await rename(join(work, 'image'), folder);
   } finally {
-    await rm(work, { recursive: true, force: true });
+    await removeDataDirectory(work);
   }
   await removeOldImages(folder);
   return image;
@@ -176,10 +177,13 @@ function bootstrapArguments(work: string): string[] {
   ];
 }
 
-/** `mke2fs -d` keeps owners, so the tree must be unpacked with its ids: by root, or in a user namespace. */
+/**
+ * `mke2fs -d` keeps owners, so the tree must be unpacked with its ids: by root, or in a user namespace, where nobody makes device nodes.
+ * The kernel makes them at each boot.
+ */
 async function makeFilesystem(work: string): Promise<void> {
   const script = `
-    mkdir root && tar -xf root.tar -C root --numeric-owner &&
+    mkdir root && tar -xf root.tar -C root --numeric-owner --exclude './dev/*' &&
     mke2fs -q -t ext4 -O quota,project -E lazy_itable_init=1,lazy_journal_init=1 -d root image/root.ext4 ${rootBytes} &&
     rm -rf root root.tar`;
   const path = `${process.env['PATH'] ?? ''}:/usr/sbin:/sbin`;
