@@ -398,29 +398,36 @@ const closed = {
   skip: process.getuid?.() === 0 ? false : 'only root starts as one id and works as another',
 };
 
-test('data and program may lie below a closed directory when root starts', closed, async () => {
-  const home = await mkdtemp(join(homedir(), 'squash-closed-'));
-  await chmod(home, 0o700);
-  const app = join(home, 'app');
-  await mkdir(app);
-  await chmod(app, 0o755);
-  {
-    await using scene = await Scene.make(home);
-    const words = scene.words(
-      `import { readdirSync } from 'node:fs';
+test(
+  'data and program may lie below a closed directory, whatever the umask, when root starts',
+  closed,
+  async () => {
+    const home = await mkdtemp(join(homedir(), 'squash-closed-'));
+    await chmod(home, 0o700);
+    const app = join(home, 'app');
+    await mkdir(app);
+    await chmod(app, 0o755);
+    {
+      await using scene = await Scene.make(home);
+      const words = scene.words(
+        `import { readdirSync } from 'node:fs';
        await unpack(); await start('closed');
        console.log(await names(), process.cwd(), readdirSync('${home}').length);`,
-      app,
-    );
-    const { stdout } = await run(words[0] ?? '', words.slice(1), { env: scene.env });
-    assert.equal(stdout.trim(), `closed ${app} 2`);
-    const hidden = await scene.inside(
-      `import { existsSync } from 'node:fs'; console.log(existsSync('${homedir()}/.profile'));`,
-    );
-    assert.equal(hidden, 'false');
-  }
-  await rm(home, { recursive: true });
-});
+        app,
+      );
+      const umask = process.umask(0o077);
+      const { stdout } = await run(words[0] ?? '', words.slice(1), { env: scene.env }).finally(() =>
+        process.umask(umask),
+      );
+      assert.equal(stdout.trim(), `closed ${app} 2`);
+      const hidden = await scene.inside(
+        `import { existsSync } from 'node:fs'; console.log(existsSync('${homedir()}/.profile'));`,
+      );
+      assert.equal(hidden, 'false');
+    }
+    await rm(home, { recursive: true });
+  },
+);
 
 test('enter says what is wrong when words or directories are missing', () => {
   for (const words of [
