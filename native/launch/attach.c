@@ -78,8 +78,7 @@ static int place(int tree, const struct attachment *wanted, const char *closed, 
   for (const char *end = wanted->path + strlen(closed) + 1;; end++) {
     end += strcspn(end, "/");
     snprintf(part, sizeof part, "%.*s", (int)(end - wanted->path), wanted->path);
-    /* Whatever the umask is, the daemon's id has to get through. */
-    if (mkdir(part, 0755) == 0 ? chmod(part, 0755) != 0 : errno != EEXIST) {
+    if (mkdir(part, 0755) != 0 && errno != EEXIST) {
       return fault_set(fault, "launch_failed", "can't make \"%s\" in the daemon's mount namespace", part);
     }
     if (*end == '\0') break;

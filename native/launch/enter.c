@@ -461,6 +461,7 @@ int enter_read(int argc, char **argv, struct enter_options *options) {
 
 int enter_become(const struct enter_options *options) {
   struct fault fault = {0};
+  (void)umask(022); /* A sandbox's root is for all its users, and the way to the project for the daemon's id. */
   raise_open_files_limit();
   oom_begin();
   uid_t starter = geteuid();

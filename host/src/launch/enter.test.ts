@@ -410,16 +410,17 @@ test(
     {
       await using scene = await Scene.make(home);
       const words = scene.words(
-        `import { readdirSync } from 'node:fs';
+        `import { readdirSync, statSync } from 'node:fs';
        await unpack(); await start('closed');
-       console.log(await names(), process.cwd(), readdirSync('${home}').length);`,
+       const root = statSync('${scene.dataDir}/sandboxes/closed/uppers/1/data').mode.toString(8);
+       console.log(await names(), process.cwd(), readdirSync('${home}').length, root);`,
         app,
       );
       const umask = process.umask(0o077);
       const { stdout } = await run(words[0] ?? '', words.slice(1), { env: scene.env }).finally(() =>
         process.umask(umask),
       );
-      assert.equal(stdout.trim(), `closed ${app} 2`);
+      assert.equal(stdout.trim(), `closed ${app} 2 40755`);
       const hidden = await scene.inside(
         `import { existsSync } from 'node:fs'; console.log(existsSync('${homedir()}/.profile'));`,
       );
