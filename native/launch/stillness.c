@@ -45,15 +45,15 @@ static bool all_stopped(const char *proc) {
   return stopped;
 }
 
-/* Returns 0, or why not as an errno. */
-static int signal_inside(int number, bool waits) {
+/* Waits until all stand still, or the deadline; with none it does not wait. Returns 0, or why not as an errno. */
+static int signal_inside(int number, int64_t deadline) {
   if (kill(-1, number) != 0 && errno != ESRCH) return errno;
-  if (!waits) return 0;
+  if (deadline == 0) return 0;
   if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
       mount("proc", "/tmp", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) != 0) {
     return errno;
   }
-  for (int64_t deadline = now_ms() + STOP_MS_MAX; !all_stopped("/tmp");) {
+  while (!all_stopped("/tmp")) {
     if (now_ms() > deadline) return ETIMEDOUT;
     sleep_ms(1);
     (void)kill(-1, number);
@@ -63,7 +63,8 @@ static int signal_inside(int number, bool waits) {
 
 /*
  * Root in the sandbox may signal whoever is in its pid namespace, the inner child too. One that was stopped is ended
- * and counts as failed: nobody may wait for it, least of all the launcher, which serves all other sandboxes. Returns 0 or an errno.
+ * and counts as failed: nobody may wait for it, least of all the launcher, which serves all other sandboxes.
+ * Returns 0 or an errno.
  */
 static int wait_inner(pid_t inner) {
   int status;
@@ -78,8 +79,8 @@ static int wait_inner(pid_t inner) {
   }
 }
 
-/* Joining a pid namespace only counts for children, hence two forks; `waits` for stopped processes. */
-static int run_inside(pid_t first, int number, bool waits) {
+/* Joining a pid namespace only counts for children, hence two forks. */
+static int run_inside(pid_t first, int number, int64_t deadline) {
   pid_t outer = fork();
   if (outer == 0) {
     sigset_t none;
@@ -88,7 +89,7 @@ static int run_inside(pid_t first, int number, bool waits) {
     cleanup_fd pidfd = sys_pidfd_open(first);
     if (pidfd < 0 || setns(pidfd, CLONE_NEWUSER | CLONE_NEWPID) != 0) _exit(errno);
     pid_t inner = fork();
-    if (inner == 0) _exit(signal_inside(number, waits));
+    if (inner == 0) _exit(signal_inside(number, deadline));
     _exit(inner > 0 ? wait_inner(inner) : errno);
   }
   if (outer < 0) return -1;
@@ -100,7 +101,7 @@ static int run_inside(pid_t first, int number, bool waits) {
   return status == 0 ? 0 : -1;
 }
 
-int stillness_signal(const struct sandbox *sandbox, int number) { return run_inside(sandbox->pid, number, false); }
+int stillness_signal(const struct sandbox *sandbox, int number) { return run_inside(sandbox->pid, number, 0); }
 
 int stillness_set(const struct launcher *launcher, const struct sandbox *sandbox, bool is_still) {
   if (sandbox->pid == 0) return 0;
@@ -112,12 +113,13 @@ int stillness_set(const struct launcher *launcher, const struct sandbox *sandbox
   if (is_still) {
     if (kill(sandbox->pid, SIGSTOP) != 0) return -1;
     /* Ours inside is killed by whoever kills all, as the watchdog does. What it had stopped by then is stopped. */
-    for (int tries = 1; run_inside(sandbox->pid, SIGSTOP, true) != 0; tries++) {
+    int64_t deadline = now_ms() + STOP_MS_MAX;
+    for (int tries = 1; run_inside(sandbox->pid, SIGSTOP, deadline) != 0; tries++) {
       if (errno != EINTR || tries == STOP_TRIES_MAX) return -1;
     }
     return 0;
   }
-  int result = run_inside(sandbox->pid, SIGCONT, false);
+  int result = run_inside(sandbox->pid, SIGCONT, 0);
   return kill(sandbox->pid, SIGCONT) == 0 ? result : -1;
 }
 

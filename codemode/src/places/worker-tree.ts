@@ -71,7 +71,7 @@ function packageFiles(folder: string): readonly Entry[] {
     .map((path) => ({ from: join(folder, path), to: join('codemode/node_modules', basename(folder), path) }));
 }
 
-/** Node's own 120 MB are told by its version and size. "a+rX": what was made before its files were open to all has another name. */
+/** Node's own 120 MB are told by its version and size. "a+rX" are the modes: a tree of before, closed to other users, has another name. */
 export function digestOf(entries: readonly Entry[]): string {
   const hash = createHash('sha256').update(`${process.version} ${process.arch} a+rX`);
   for (const { from, to } of [...entries].sort((a, b) => (a.to < b.to ? -1 : 1))) {
@@ -104,6 +104,8 @@ export async function withTree<T>(entries: readonly Entry[], work: (root: string
 function openToAll(root: string): void {
   chmodSync(root, 0o755);
   for (const entry of readdirSync(root, { recursive: true, withFileTypes: true })) {
+    // It may lead to a file of this machine.
+    if (entry.isSymbolicLink()) continue;
     const path = join(entry.parentPath, entry.name);
     chmodSync(path, entry.isDirectory() || (statSync(path).mode & 0o100) !== 0 ? 0o755 : 0o644);
   }
