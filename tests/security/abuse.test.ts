@@ -46,8 +46,10 @@ test('daemon snapshots and destroys when names are no text', async () => {
 });
 
 test('daemon snapshots and destroys when a directory holds ten thousand files', async () => {
-  // Whether it may make them all depends on the kind of upper.
-  await leavesNothing('files', '$A files many 10000 >/dev/null; echo');
+  const { warnings } = await scene.daemon.call('GET', '/cgi-bin/api/sandboxes/attacked');
+  // An upper that is held by measuring may take them all before it is measured.
+  const verdict = JSON.stringify(warnings).includes('upper') ? '/dev/null' : '/dev/stdout';
+  await leavesNothing('files', `$A files many 10000 >${verdict}; echo`);
 });
 
 test('daemon destroys when files are closed to their owner', async () => {
