@@ -2,174 +2,347 @@
  * The error catalogue: one row is the only place where a code's status and retry rule are written.
  *
  * `/cgi-bin` answers `{"error": <seed sentence>, "code": <code>}`, `/v1` answers RFC 9457 problem details
- * with the same code. Codes are never renamed. `status` is the original's, which says 400 to nearly everything;
- * where HTTP has a better word, `/v1` says `nativeStatus`.
+ * with the same code, `detail` for the cause and `remedy` for what mends it. Codes are never renamed. `status` is
+ * the original's, which says 400 to nearly everything; where HTTP has a better word, `/v1` says `nativeStatus`.
  */
 export const errorCatalog = {
-  invalid_request: { status: 400, retry: 'never', summary: 'The request is malformed' },
-  invalid_json: { status: 400, retry: 'never', summary: 'The body is not valid JSON' },
-  unauthorized: { status: 401, retry: 'never', summary: 'The bearer token is missing or wrong' },
+  invalid_request: {
+    status: 400,
+    retry: 'never',
+    summary: 'The request is malformed',
+    remedy: 'Send what `detail` names as the description in /openapi.json has it',
+  },
+  invalid_json: {
+    status: 400,
+    retry: 'never',
+    summary: 'The body is not valid JSON',
+    remedy: 'Send a JSON object in UTF-8',
+  },
+  unauthorized: {
+    status: 401,
+    retry: 'never',
+    summary: 'The bearer token is missing or wrong',
+    remedy: 'Send `Authorization: Bearer` with SQUASH_AUTH_TOKEN or a key that holds',
+  },
   token_required: {
     status: 401,
     retry: 'never',
     summary:
       'There is no token, and the connection is of another user than the daemon’s, or nobody knows whose',
+    remedy:
+      'Set SQUASH_AUTH_TOKEN where the daemon is started and send it, or ask as the user who started it',
+  },
+  forbidden: {
+    status: 403,
+    retry: 'never',
+    summary: 'The key may not do this',
+    remedy: 'Ask with a key of a wider scope',
   },
   origin_refused: {
     status: 403,
     retry: 'never',
     summary: 'The request comes from a foreign web page or names a foreign host',
+    remedy:
+      'Ask at an IP address or localhost, or name the host in SQUASH_ALLOWED_HOSTS; pages of other origins can not ask',
   },
-  not_found: { status: 404, retry: 'never', summary: 'Nothing is served at this address' },
-  method_not_allowed: { status: 405, retry: 'never', summary: 'The address does not take this method' },
-  request_timeout: { status: 408, retry: 'never', summary: 'The body of the request came too slowly' },
-  upgrade_required: { status: 426, retry: 'never', summary: 'The address is served as a WebSocket only' },
-  body_too_large: { status: 413, retry: 'never', summary: 'The body is larger than the limit' },
-  unsupported_media_type: { status: 415, retry: 'never', summary: 'The content type is not JSON' },
-  sandbox_not_found: { status: 404, retry: 'never', summary: 'No sandbox has this id' },
+  not_found: {
+    status: 404,
+    retry: 'never',
+    summary: 'Nothing is served at this address',
+    remedy: 'Look the address up in /openapi.json',
+  },
+  method_not_allowed: {
+    status: 405,
+    retry: 'never',
+    summary: 'The address does not take this method',
+    remedy: 'Use a method that the header Allow names',
+  },
+  request_timeout: {
+    status: 408,
+    retry: 'never',
+    summary: 'The body of the request came too slowly',
+    remedy: 'Send the body without pauses',
+  },
+  upgrade_required: {
+    status: 426,
+    retry: 'never',
+    summary: 'The address is served as a WebSocket only',
+    remedy: 'Open a WebSocket at this address, or use the operations over plain HTTP',
+  },
+  body_too_large: {
+    status: 413,
+    retry: 'never',
+    summary: 'The body is larger than the limit',
+    remedy: 'Send less, or a file by an operation that takes uploads',
+  },
+  unsupported_media_type: {
+    status: 415,
+    retry: 'never',
+    summary: 'The content type is not JSON',
+    remedy: 'Send `Content-Type: application/json`',
+  },
+  sandbox_not_found: {
+    status: 404,
+    retry: 'never',
+    summary: 'No sandbox has this id',
+    remedy: 'List what there is: `squash ls`',
+  },
   sandbox_exists: {
     status: 400,
     nativeStatus: 409,
     retry: 'never',
     summary: 'A sandbox with this id exists',
+    remedy: 'Choose another id, or leave it out where the daemon makes one',
   },
   sandbox_limit: {
     status: 400,
     nativeStatus: 503,
     retry: 'later',
     summary: 'The daemon holds its maximum number of sandboxes',
+    remedy: 'Destroy a sandbox, or raise SQUASH_MAX_SANDBOXES',
   },
   ceiling_exceeded: {
     status: 400,
     nativeStatus: 403,
     retry: 'never',
     summary: 'The request asks for more than the operator lets one sandbox have',
+    remedy: 'Ask for less, or have the operator raise the setting that `detail` names',
   },
   host_full: {
     status: 503,
     retry: 'later',
     summary: 'The host has no room for another sandbox',
+    remedy: 'Destroy sandboxes, or try again when others have ended',
   },
   sandbox_not_ready: {
     status: 400,
     nativeStatus: 409,
     retry: 'later',
     summary: 'The sandbox is not running',
+    remedy: 'Wait until it runs; if it has failed, `squash info` says why',
   },
-  sandbox_busy: { status: 503, retry: 'later', summary: 'Too many operations wait for this sandbox' },
-  exec_limit: { status: 429, retry: 'later', summary: 'The sandbox runs its maximum number of commands' },
+  sandbox_busy: {
+    status: 503,
+    retry: 'later',
+    summary: 'Too many operations wait for this sandbox',
+    remedy: 'Try again when what it does now is done',
+  },
+  exec_limit: {
+    status: 429,
+    retry: 'later',
+    summary: 'The sandbox runs its maximum number of commands',
+    remedy: 'Wait for a command to end, or end one',
+  },
   stream_limit: {
     status: 429,
     retry: 'later',
     summary: 'The daemon holds its maximum number of open streams',
+    remedy: 'Close a stream, or try again later',
   },
   connection_limit: {
     status: 503,
     retry: 'later',
     summary: 'Too many connections have sent no request yet',
+    remedy: 'Send the request at once, or use fewer connections',
   },
-  exec_failed: { status: 500, retry: 'never', summary: 'The command could not be started' },
-  job_not_found: { status: 404, retry: 'never', summary: 'The sandbox has no job with this number' },
+  exec_failed: {
+    status: 500,
+    retry: 'never',
+    summary: 'The command could not be started',
+    remedy: 'Start a program that is there, in a directory that is there',
+  },
+  job_not_found: {
+    status: 404,
+    retry: 'never',
+    summary: 'The sandbox has no job with this number',
+    remedy: 'List what there is: `squash jobs`',
+  },
   module_not_found: {
     status: 400,
     nativeStatus: 404,
     retry: 'after-change',
     summary: 'No module has this name',
+    remedy: 'List what there is: `squash module ls`; import it or build it',
   },
   module_exists: {
     status: 400,
     nativeStatus: 409,
     retry: 'never',
     summary: 'A module with this name and other content exists',
+    remedy: 'Choose another name, or import with `replace=true`',
   },
-  module_invalid: { status: 422, retry: 'never', summary: 'The file is no readable squashfs' },
-  module_in_use: { status: 409, retry: 'later', summary: 'A sandbox is built on this module' },
+  module_invalid: {
+    status: 422,
+    retry: 'never',
+    summary: 'The file is no readable squashfs',
+    remedy: 'Send a whole squashfs file made by mksquashfs',
+  },
+  module_in_use: {
+    status: 409,
+    retry: 'later',
+    summary: 'A sandbox is built on this module',
+    remedy: 'Destroy the sandboxes that are stacked from it first',
+  },
   module_active: {
     status: 400,
     nativeStatus: 409,
     retry: 'never',
     summary: 'The module is already part of the sandbox',
+    remedy: 'Nothing is to be done: the sandbox has it',
   },
   layer_corrupt: {
     status: 500,
     retry: 'after-change',
     summary: 'A layer does not match its digest or is no readable squashfs',
+    remedy: 'Import or build the layer again: `squash doctor` names it',
   },
   snapshot_not_found: {
     status: 400,
     nativeStatus: 404,
     retry: 'never',
     summary: 'The sandbox has no snapshot with this label',
+    remedy: 'List what there is: `squash snapshots ls`',
   },
   snapshot_exists: {
     status: 400,
     nativeStatus: 409,
     retry: 'never',
     summary: 'The sandbox has a snapshot with this label',
+    remedy: 'Choose another label, or remove the snapshot first',
   },
-  snapshot_invalid: { status: 422, retry: 'never', summary: 'The file is no readable squashfs' },
+  snapshot_invalid: {
+    status: 422,
+    retry: 'never',
+    summary: 'The file is no readable squashfs',
+    remedy: 'Send a whole squashfs file made by mksquashfs',
+  },
   snapshot_path_too_long: {
     status: 400,
     nativeStatus: 409,
     retry: 'after-change',
     summary: 'The sandbox holds a path longer than a snapshot can',
+    remedy: 'Move or remove the path that `detail` names',
   },
   limits_unenforceable: {
     status: 400,
     retry: 'after-change',
     summary: 'The host can not enforce a limit and the configuration requires it',
+    remedy: 'Ask for less, or mend what `squash doctor` names',
   },
   unsupported_feature: {
     status: 400,
     retry: 'never',
     summary: 'The request names a part that does not exist yet',
+    remedy: 'Leave the field out',
   },
   not_offered: {
     status: 501,
     retry: 'never',
     summary: 'The address belongs to a part of the original that this Squash does not have',
+    remedy: 'Do what `detail` says instead',
   },
-  disk_full: { status: 507, retry: 'after-change', summary: 'The data directory has no room' },
+  disk_full: {
+    status: 507,
+    retry: 'after-change',
+    summary: 'The data directory has no room',
+    remedy: 'Make room on the file system of SQUASH_DATA',
+  },
   guest_failed: {
     status: 502,
     retry: 'later',
     summary: 'PID 1 of the sandbox does not answer or breaks the protocol',
+    remedy: 'Try again; if it stays so, destroy the sandbox or restore a snapshot',
   },
   file_failed: {
     status: 400,
     retry: 'after-change',
     summary: 'A file operation inside the sandbox was refused',
+    remedy: 'Mend what `detail` names inside the sandbox',
   },
-  port_unreachable: { status: 502, retry: 'later', summary: 'Nothing answers on this port of the sandbox' },
-  launch_failed: { status: 500, retry: 'later', summary: 'The sandbox could not be started' },
-  launcher_unavailable: { status: 503, retry: 'later', summary: 'squash-launch does not answer' },
-  egress_unavailable: { status: 503, retry: 'later', summary: 'The egress process does not answer' },
-  secret_not_found: { status: 404, retry: 'never', summary: 'No secret has this name' },
+  port_unreachable: {
+    status: 502,
+    retry: 'later',
+    summary: 'Nothing answers on this port of the sandbox',
+    remedy: 'Start the program that listens there, or wait for it',
+  },
+  launch_failed: {
+    status: 500,
+    retry: 'later',
+    summary: 'The sandbox could not be started',
+    remedy: 'Try again; the daemon’s log and `squash doctor` say why',
+  },
+  launcher_unavailable: {
+    status: 503,
+    retry: 'later',
+    summary: 'squash-launch does not answer',
+    remedy: 'Try again in a moment; if it stays so, `squash doctor` says why',
+  },
+  egress_unavailable: {
+    status: 503,
+    retry: 'later',
+    summary: 'The egress process does not answer',
+    remedy: 'Try again in a moment; if it stays so, `squash doctor` says why',
+  },
+  secret_not_found: {
+    status: 404,
+    retry: 'never',
+    summary: 'No secret has this name',
+    remedy: 'List what there is: `squash secret ls`',
+  },
   secrets_invalid: {
     status: 409,
     retry: 'after-change',
     summary: 'secrets.json can not be read or is malformed',
+    remedy: 'Mend secrets.json: `detail` says where',
   },
-  shutting_down: { status: 503, retry: 'later', summary: 'The daemon is stopping' },
-  config_invalid: { status: 500, retry: 'after-change', summary: 'The configuration is malformed' },
-  database_corrupt: { status: 500, retry: 'after-change', summary: 'The state database can not be read' },
+  shutting_down: {
+    status: 503,
+    retry: 'later',
+    summary: 'The daemon is stopping',
+    remedy: 'Try again when the daemon is back',
+  },
+  config_invalid: {
+    status: 500,
+    retry: 'after-change',
+    summary: 'The configuration is malformed',
+    remedy: 'Mend the setting that `detail` names',
+  },
+  database_corrupt: {
+    status: 500,
+    retry: 'after-change',
+    summary: 'The state database can not be read',
+    remedy: 'Run `squash doctor --repair`',
+  },
   database_missing: {
     status: 500,
     retry: 'after-change',
     summary: 'Sandboxes lie on the disk and the state database is missing or was never used',
+    remedy: 'Put the state database back, or run `squash doctor --repair`',
   },
   database_newer: {
     status: 500,
     retry: 'after-change',
     summary: 'The state database was written by a later Squash',
+    remedy: 'Start the later Squash',
   },
   database_unavailable: {
     status: 500,
     retry: 'after-change',
     summary: 'The file system refuses to read or write the state database',
+    remedy: 'Mend the file system of SQUASH_DATA',
   },
-  data_locked: { status: 500, retry: 'after-change', summary: 'Another daemon uses this data directory' },
-  internal: { status: 500, retry: 'never', summary: 'A fault in Squash itself' },
+  data_locked: {
+    status: 500,
+    retry: 'after-change',
+    summary: 'Another daemon uses this data directory',
+    remedy: 'Stop the other daemon, or use another SQUASH_DATA',
+  },
+  internal: {
+    status: 500,
+    retry: 'never',
+    summary: 'A fault in Squash itself',
+    remedy: 'Look into the daemon’s log and report it',
+  },
 } as const satisfies Record<
   string,
   {
@@ -177,6 +350,8 @@ export const errorCatalog = {
     readonly nativeStatus?: number;
     readonly retry: 'never' | 'later' | 'after-change';
     readonly summary: string;
+    /** What the caller can do about it, where the message does not say it better. */
+    readonly remedy: string;
   }
 >;
 

@@ -20,6 +20,7 @@ const problem = z.strictObject({
   title: z.string().min(1),
   status: z.int(),
   detail: z.string().min(1),
+  remedy: z.string().min(1),
   code: z.string(),
 });
 

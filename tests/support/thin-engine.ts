@@ -107,6 +107,7 @@ export function thinEngine(parts: EngineParts = {}): Engine {
       create: (request) => Promise.resolve({ ...sandboxInfo(request.id), warnings: [...request.warnings] }),
       list: () => [sandboxInfo('box')],
       get: (id) => (id === 'box' ? sandboxInfo(id) : missing(id)),
+      ownerOf: (id) => (id === 'box' ? 'anon' : missing(id)),
       destroy: () => Promise.resolve(),
       ...parts.sandboxes,
     },

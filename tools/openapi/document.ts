@@ -35,8 +35,9 @@ export function openapiDocument(): Json {
       type: z.string(),
       title: z.string(),
       status: z.int(),
-      detail: z.string(),
+      detail: z.string().describe('the cause'),
       code,
+      remedy: z.string().describe('what the caller can do about it'),
     }),
   );
   return {
@@ -110,7 +111,7 @@ function operationObject(operation: Operation, shapes: Shapes): Json {
     tags: [tagOf(operation)],
     summary: operation.summary,
     ...(operation.description === undefined ? {} : { description: operation.description }),
-    ...(operation.auth === 'none' ? { security: [] } : {}),
+    ...(operation.permission === 'none' ? { security: [] } : {}),
     ...(parameters.length === 0 ? {} : { parameters }),
     ...requestBody(operation, shapes),
     responses: responses(operation, shapes),

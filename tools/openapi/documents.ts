@@ -95,7 +95,8 @@ export function errorsTable(): string {
     String(errorStatus(code, 'seed')),
     String(errorStatus(code, 'native')),
     errorCatalog[code].summary,
+    errorCatalog[code].remedy,
     retryText[errorCatalog[code].retry],
   ]);
-  return table(['code', '`/cgi-bin`', '`/v1`', 'meaning', 'worth a retry'], rows);
+  return table(['code', '`/cgi-bin`', '`/v1`', 'meaning', 'remedy', 'worth a retry'], rows);
 }

@@ -11,7 +11,7 @@ const health = defineOperation({
   summary: 'Whether the daemon answers; needs no token and takes any method',
   answers: [{ status: 200, description: 'It does', schema: healthSchema }],
   errors: [],
-  auth: 'none',
+  permission: 'none',
 });
 
 const daemonInfo = defineOperation({
@@ -22,7 +22,7 @@ const daemonInfo = defineOperation({
   summary: 'Version, places, host and configuration of the daemon, without secrets',
   answers: [{ status: 200, description: 'The daemon', schema: infoSchema }],
   errors: [],
-  auth: 'token',
+  permission: 'read',
 });
 
 const metrics = defineOperation({
@@ -33,7 +33,7 @@ const metrics = defineOperation({
   summary: 'Counters and gauges in Prometheus’ text format',
   answers: [{ status: 200, description: 'Metrics', contentType: 'text/plain; version=0.0.4; charset=utf-8' }],
   errors: [],
-  auth: 'token',
+  permission: 'admin',
 });
 
 const openapi = defineOperation({
@@ -44,7 +44,7 @@ const openapi = defineOperation({
   summary: 'This description',
   answers: [{ status: 200, description: 'OpenAPI 3.1', schema: z.looseObject({ openapi: z.string() }) }],
   errors: [],
-  auth: 'token',
+  permission: 'read',
 });
 
 export const daemonOperations = {

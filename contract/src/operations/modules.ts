@@ -30,7 +30,7 @@ const moduleList = defineOperation({
     },
   ],
   errors: [],
-  auth: 'token',
+  permission: 'read',
 });
 
 const moduleImport = defineOperation({
@@ -57,7 +57,7 @@ const moduleImport = defineOperation({
     'disk_full',
     'launcher_unavailable',
   ],
-  auth: 'token',
+  permission: 'admin',
 });
 
 const moduleRemove = defineOperation({
@@ -69,7 +69,7 @@ const moduleRemove = defineOperation({
   params: moduleParams,
   answers: [{ status: 204, description: 'It is gone' }],
   errors: ['module_not_found', 'module_in_use'],
-  auth: 'token',
+  permission: 'admin',
 });
 
 const sandboxActivate = defineOperation({
@@ -92,7 +92,7 @@ const sandboxActivate = defineOperation({
     'launch_failed',
     'launcher_unavailable',
   ],
-  auth: 'token',
+  permission: 'manage',
 });
 
 export const moduleOperations = {

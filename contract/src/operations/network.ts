@@ -24,7 +24,7 @@ const policyGet = defineOperation({
   params: sandboxParams,
   answers: [{ status: 200, description: 'The policy', schema: sandboxPolicySchema }],
   errors: ['sandbox_not_found'],
-  auth: 'token',
+  permission: 'read',
 });
 
 const policySet = defineOperation({
@@ -39,7 +39,7 @@ const policySet = defineOperation({
   body: policyShape,
   answers: [{ status: 200, description: 'The policy as it holds now', schema: sandboxPolicySchema }],
   errors: ['sandbox_not_found'],
-  auth: 'token',
+  permission: 'manage',
 });
 
 const policyTest = defineOperation({
@@ -54,7 +54,7 @@ const policyTest = defineOperation({
   body: policyTestBodySchema,
   answers: [{ status: 200, description: 'The answer of each step', schema: policyTestAnswerSchema }],
   errors: ['sandbox_not_found'],
-  auth: 'token',
+  permission: 'exec',
 });
 
 const policyLearn = defineOperation({
@@ -66,7 +66,7 @@ const policyLearn = defineOperation({
   params: sandboxParams,
   answers: [{ status: 200, description: 'The proposal', schema: policyLearnAnswerSchema }],
   errors: ['sandbox_not_found', 'egress_unavailable'],
-  auth: 'token',
+  permission: 'read',
 });
 
 const policyPresets = defineOperation({
@@ -77,7 +77,7 @@ const policyPresets = defineOperation({
   summary: 'The named lists of hosts that policies can use',
   answers: [{ status: 200, description: 'The presets', schema: z.array(presetInfoSchema) }],
   errors: [],
-  auth: 'token',
+  permission: 'read',
 });
 
 const egressDecisions = defineOperation({
@@ -110,7 +110,7 @@ const egressDecisions = defineOperation({
     },
   ],
   errors: ['sandbox_not_found', 'egress_unavailable', 'stream_limit'],
-  auth: 'token',
+  permission: 'read',
 });
 
 export const networkOperations = {

@@ -5,6 +5,7 @@
  */
 import type { z } from 'zod';
 import type { Dialect, ErrorCode } from '../errors.ts';
+import type { Scope } from '../scope.ts';
 
 export interface Answer {
   readonly status: number;
@@ -17,7 +18,7 @@ export interface Answer {
 
 export interface Operation {
   readonly id: string;
-  readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
+  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
   /** With `{name}` for parameters. */
   readonly path: string;
   /** How its errors are spelt. */
@@ -32,8 +33,8 @@ export interface Operation {
   readonly upload?: { readonly contentType: string; readonly description: string };
   readonly answers: readonly Answer[];
   readonly errors: readonly ErrorCode[];
-  /** `none`: no token is asked for. */
-  readonly auth: 'token' | 'none';
+  /** The least scope that a caller needs. `none`: whoever asks is answered, and need not say who he is. */
+  readonly permission: Scope | 'none';
   /** A WebSocket with this subprotocol: served on upgrade only. */
   readonly webSocket?: string;
 }

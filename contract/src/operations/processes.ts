@@ -28,7 +28,7 @@ const sandboxExec = defineOperation({
     'guest_failed',
     'shutting_down',
   ],
-  auth: 'token',
+  permission: 'exec',
 });
 
 const sandboxLogs = defineOperation({
@@ -46,7 +46,7 @@ const sandboxLogs = defineOperation({
   }),
   answers: [{ status: 200, description: 'Exec records', schema: z.array(execRecordSchema) }],
   errors: ['sandbox_not_found', 'stream_limit'],
-  auth: 'token',
+  permission: 'read',
 });
 
 const sandboxExecStream = defineOperation({
@@ -63,7 +63,7 @@ const sandboxExecStream = defineOperation({
   params: sandboxParams,
   answers: [{ status: 101, description: 'Switching to the WebSocket protocol' }],
   errors: ['sandbox_not_found', 'upgrade_required', 'stream_limit'],
-  auth: 'token',
+  permission: 'exec',
   webSocket: 'squash.exec.v1',
 });
 
@@ -92,7 +92,7 @@ const jobStart = defineOperation({
     'guest_failed',
     'shutting_down',
   ],
-  auth: 'token',
+  permission: 'exec',
 });
 
 const jobList = defineOperation({
@@ -104,7 +104,7 @@ const jobList = defineOperation({
   params: sandboxParams,
   answers: [{ status: 200, description: 'Jobs', schema: z.array(jobInfoSchema) }],
   errors: ['sandbox_not_found'],
-  auth: 'token',
+  permission: 'read',
 });
 
 const jobGet = defineOperation({
@@ -116,7 +116,7 @@ const jobGet = defineOperation({
   params: jobParams,
   answers: [{ status: 200, description: 'The job', schema: jobInfoSchema }],
   errors: ['sandbox_not_found', 'job_not_found'],
-  auth: 'token',
+  permission: 'read',
 });
 
 const jobLogs = defineOperation({
@@ -142,7 +142,7 @@ const jobLogs = defineOperation({
   }),
   answers: [{ status: 200, description: 'The lines', contentType: 'text/event-stream' }],
   errors: ['sandbox_not_found', 'job_not_found', 'stream_limit'],
-  auth: 'token',
+  permission: 'read',
 });
 
 const jobKill = defineOperation({
@@ -154,7 +154,7 @@ const jobKill = defineOperation({
   params: jobParams,
   answers: [{ status: 204, description: 'It has ended' }],
   errors: ['sandbox_not_found', 'job_not_found'],
-  auth: 'token',
+  permission: 'exec',
 });
 
 export const processOperations = {

@@ -28,7 +28,7 @@ const sandboxCreate = defineOperation({
     'launcher_unavailable',
     'guest_failed',
   ],
-  auth: 'token',
+  permission: 'manage',
 });
 
 const sandboxList = defineOperation({
@@ -39,7 +39,7 @@ const sandboxList = defineOperation({
   summary: 'List all sandboxes, sorted by id',
   answers: [{ status: 200, description: 'All sandboxes', schema: z.array(sandboxInfoSchema) }],
   errors: [],
-  auth: 'token',
+  permission: 'read',
 });
 
 const sandboxGet = defineOperation({
@@ -51,7 +51,7 @@ const sandboxGet = defineOperation({
   params: sandboxParams,
   answers: [{ status: 200, description: 'The sandbox', schema: sandboxInfoSchema }],
   errors: ['sandbox_not_found'],
-  auth: 'token',
+  permission: 'read',
 });
 
 const sandboxDestroy = defineOperation({
@@ -63,7 +63,7 @@ const sandboxDestroy = defineOperation({
   params: sandboxParams,
   answers: [{ status: 204, description: 'It is gone' }],
   errors: ['sandbox_not_found', 'sandbox_busy', 'launcher_unavailable'],
-  auth: 'token',
+  permission: 'manage',
 });
 
 export const sandboxOperations = {

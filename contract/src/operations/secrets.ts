@@ -13,7 +13,7 @@ const secretList = defineOperation({
   summary: 'The secrets, sorted by name, without their values',
   answers: [{ status: 200, description: 'Secrets', schema: z.array(secretInfoSchema) }],
   errors: ['secrets_invalid'],
-  auth: 'token',
+  permission: 'admin',
 });
 
 const secretSet = defineOperation({
@@ -27,7 +27,7 @@ const secretSet = defineOperation({
   body: secretChangeSchema,
   answers: [{ status: 200, description: 'The secret', schema: secretInfoSchema }],
   errors: ['secrets_invalid', 'disk_full'],
-  auth: 'token',
+  permission: 'admin',
 });
 
 const secretRemove = defineOperation({
@@ -39,7 +39,7 @@ const secretRemove = defineOperation({
   params: secretParams,
   answers: [{ status: 204, description: 'It is gone' }],
   errors: ['secret_not_found', 'secrets_invalid', 'disk_full'],
-  auth: 'token',
+  permission: 'admin',
 });
 
 export const secretOperations = {

@@ -29,7 +29,7 @@ const sandboxSnapshot = defineOperation({
     'disk_full',
     'launcher_unavailable',
   ],
-  auth: 'token',
+  permission: 'manage',
 });
 
 const sandboxRestore = defineOperation({
@@ -51,7 +51,7 @@ const sandboxRestore = defineOperation({
     'launch_failed',
     'launcher_unavailable',
   ],
-  auth: 'token',
+  permission: 'manage',
 });
 
 const snapshotParams = sandboxParams.extend({ label: z.string().transform(parseLabel) });
@@ -67,7 +67,7 @@ const snapshotList = defineOperation({
   params: sandboxParams,
   answers: [{ status: 200, description: 'The snapshots', schema: z.array(snapshotSchema) }],
   errors: ['sandbox_not_found'],
-  auth: 'token',
+  permission: 'read',
 });
 
 const snapshotGet = defineOperation({
@@ -79,7 +79,7 @@ const snapshotGet = defineOperation({
   params: snapshotParams,
   answers: [{ status: 200, description: 'The snapshot', schema: snapshotSchema }],
   errors: ['sandbox_not_found', 'snapshot_not_found'],
-  auth: 'token',
+  permission: 'read',
 });
 
 const snapshotRemove = defineOperation({
@@ -93,7 +93,7 @@ const snapshotRemove = defineOperation({
   params: snapshotParams,
   answers: [{ status: 204, description: 'It is gone' }],
   errors: ['sandbox_not_found', 'snapshot_not_found', 'sandbox_busy', 'disk_full'],
-  auth: 'token',
+  permission: 'manage',
 });
 
 const snapshotDownload = defineOperation({
@@ -117,7 +117,7 @@ const snapshotDownload = defineOperation({
     'launch_failed',
     'launcher_unavailable',
   ],
-  auth: 'token',
+  permission: 'read',
 });
 
 const snapshotUpload = defineOperation({
@@ -141,7 +141,7 @@ const snapshotUpload = defineOperation({
     'launch_failed',
     'launcher_unavailable',
   ],
-  auth: 'token',
+  permission: 'manage',
 });
 
 export const snapshotOperations = {

@@ -27,6 +27,7 @@ export const commonErrors = [
   'invalid_json',
   'unauthorized',
   'token_required',
+  'forbidden',
   'origin_refused',
   'not_found',
   'method_not_allowed',

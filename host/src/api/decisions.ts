@@ -27,10 +27,10 @@ export function readingDecisions(
   sandboxes: Engine['sandboxes'],
   log: DecisionLog,
 ): Handler<(typeof networkOperations)['egress.decisions']> {
-  return async ({ params, query, lastEventId, signal }) => {
+  return async ({ params, query, header, signal }) => {
     sandboxes.get(params.id);
     const { follow, ...filters } = query;
-    const after = resumePoint(lastEventId) ?? query.after;
+    const after = resumePoint(header('last-event-id')) ?? query.after;
     const asked: Query = { ...filters, after, sandbox: params.id };
     if (follow !== 'true') {
       const { decisions, removed_before } = await log.decisions(asked);

@@ -8,26 +8,42 @@ import { AppError } from '@squash/contract/errors';
 import { type ExecEvent, type ExecStart, execControlSchema, execStartSchema } from '@squash/contract/exec';
 import type { SandboxId } from '@squash/contract/ids';
 import { limits } from '@squash/contract/limits';
+import type { processOperations } from '@squash/contract/operations/processes';
 import type { Log } from '@squash/base/log';
 import type { Engine } from '../engine/engine.ts';
 import { ClientGoneError, type Message, type MessageSocket } from '../http/message-socket.ts';
 import { asAppError } from '../http/problem.ts';
+import type { SocketHandler } from '../http/sockets.ts';
 import type { ExecSession } from '../sandbox/session.ts';
 
-export interface ExecStreamOptions {
-  readonly processes: Engine['processes'];
-  readonly id: SandboxId;
+export interface StreamParts {
   readonly log: Log;
   /** Aborted when connections are about to be cut. */
   readonly cutting: AbortSignal;
+}
+
+interface ExecStreamOptions extends StreamParts {
+  readonly processes: Engine['processes'];
+  readonly id: SandboxId;
 }
 
 const policyViolation = 1008;
 const serviceRestart = 1012;
 const outputTags = { stdout: 1, stderr: 2 } as const;
 
+export function streamingExec(
+  { processes, sandboxes }: Engine,
+  parts: StreamParts,
+): SocketHandler<(typeof processOperations)['sandbox.exec_stream']> {
+  return ({ params: { id } }) => {
+    // Throws where there is no such sandbox.
+    sandboxes.get(id);
+    return (socket) => serveExecStream(socket, { processes, id, ...parts });
+  };
+}
+
 /** Resolves when the connection is over. Never throws: the client is told what failed. */
-export async function serveExecStream(socket: MessageSocket, options: ExecStreamOptions): Promise<void> {
+async function serveExecStream(socket: MessageSocket, options: ExecStreamOptions): Promise<void> {
   try {
     const start = await readStart(socket);
     if (start === undefined) return;

@@ -4,6 +4,7 @@ import type { Engine } from '../engine/engine.ts';
 import type { HttpCounters } from '../http/counters.ts';
 import { Places } from '../http/places.ts';
 import type { Handlers } from '../http/router.ts';
+import type { SocketHandlers } from '../http/sockets.ts';
 import { type ConstantInfo, daemonHandlers } from './daemon.ts';
 import type { DecisionLog } from './decisions.ts';
 import type { EgressStatistics } from './egress-metrics.ts';
@@ -11,6 +12,7 @@ import { moduleHandlers } from './modules.ts';
 import { type AddressJudge, type EgressRules, networkHandlers } from './network.ts';
 import { processHandlers } from './processes.ts';
 import { sandboxHandlers } from './sandboxes.ts';
+import { type StreamParts, streamingExec } from './exec-stream.ts';
 import { secretHandlers, type Secrets } from './secrets.ts';
 import { snapshotHandlers } from './snapshots.ts';
 
@@ -40,4 +42,8 @@ export function handlers({ engine, counters, temporaryDir, info, egress }: Handl
     ...secretHandlers(egress.secrets),
     ...daemonHandlers(engine, { counters, info, egress: egress.log }),
   };
+}
+
+export function socketHandlers(engine: Engine, parts: StreamParts): SocketHandlers {
+  return { 'sandbox.exec_stream': streamingExec(engine, parts) };
 }

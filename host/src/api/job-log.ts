@@ -16,8 +16,8 @@ import { resumePoint } from './resume-point.ts';
 type Processes = Engine['processes'];
 
 export function followingJob(processes: Processes): Handler<(typeof processOperations)['job.logs']> {
-  return ({ params, query, lastEventId, signal }) => {
-    const after = resumePoint(lastEventId) ?? query.after ?? 0;
+  return ({ params, query, header, signal }) => {
+    const after = resumePoint(header('last-event-id')) ?? query.after ?? 0;
     // Throws where there is no such job, while a status can still say so.
     processes.job(params.id, params.jobId);
     const follow: Follow = {

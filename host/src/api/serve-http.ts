@@ -1,27 +1,24 @@
 /**
  * Puts the API on the air: the handlers over the engine, behind the gate, on TCP and on the Unix socket.
  */
-import type { IncomingMessage } from 'node:http';
 import { join } from 'node:path';
 import type { DaemonInfo } from '@squash/contract/daemon';
 import { AppError } from '@squash/contract/errors';
-import { sandboxIdSchema } from '@squash/contract/ids';
+import type { SandboxId } from '@squash/contract/ids';
 import { limits } from '@squash/contract/limits';
-import { operations } from '@squash/contract/operations/table';
 import { systemClock } from '@squash/base/clock';
 import type { Log } from '@squash/base/log';
 import type { Secret } from '@squash/base/secret';
+import { type Caller, sees } from '../http/caller.ts';
 import type { ConnectionOwners } from '../http/connection-owner.ts';
 import { HttpCounters } from '../http/counters.ts';
 import { Gate } from '../http/gate.ts';
-import { type UpgradeRequest, WebSocketUpgrader } from '../http/message-socket.ts';
-import { asAppError } from '../http/problem.ts';
 import { buildRouter } from '../http/router.ts';
-import { HttpServer, refuseUpgrade } from '../http/server.ts';
+import { HttpServer } from '../http/server.ts';
+import { Sockets } from '../http/sockets.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { ConstantInfo } from './daemon.ts';
-import { type EgressParts, handlers } from './handlers.ts';
-import { serveExecStream } from './exec-stream.ts';
+import { type EgressParts, handlers, socketHandlers } from './handlers.ts';
 
 /** The part of the configuration that the API reads. `Config` fits. */
 export interface HttpConfig {
@@ -112,6 +109,12 @@ function assemble({ engine, config, info, owners, egress, log }: HttpOptions) {
   const stopping = new AbortController();
   const cutting = new AbortController();
   const bound: { listen: DaemonInfo['listen'] } = { listen: null };
+  const monoMs = (): number => systemClock.monoMs();
+  const checkOwner = (caller: Caller, params: unknown): void => {
+    const id = sandboxOf(params);
+    if (id === undefined || caller.owner === null || sees(caller, engine.sandboxes.ownerOf(id))) return;
+    throw new AppError('sandbox_not_found', `Cannot find sandbox "${id}"`);
+  };
   const router = buildRouter({
     handlers: handlers({
       engine,
@@ -125,82 +128,33 @@ function assemble({ engine, config, info, owners, egress, log }: HttpOptions) {
     counters,
     log,
     stopping: stopping.signal,
-    monoMs: () => systemClock.monoMs(),
+    monoMs,
+    checkOwner,
   });
-  const upgrader = new WebSocketUpgrader(operations['sandbox.exec_stream'].webSocket);
+  const sockets = new Sockets({
+    handlers: socketHandlers(engine, { log, cutting: cutting.signal }),
+    checkOwner,
+    counters,
+    log,
+    monoMs,
+  });
   const server = new HttpServer({
     gate: new Gate(config),
     // With a token nobody needs to know.
     peerOf: (socket) => (config.authToken === undefined ? owners.peerOf(socket) : 'unknown'),
     fetch: (request, bindings) => router.fetch(request, bindings),
-    upgrade: (incoming, socket, head) =>
-      upgrade({ incoming, socket, head }, { engine, log, counters, upgrader, cutting: cutting.signal }),
+    upgrade: (request, caller) => sockets.upgrade(request, caller),
     counters,
     log,
   });
   return { server, stopping, cutting, bound, counters };
 }
 
-interface UpgradeParts {
-  readonly engine: Engine;
-  readonly log: Log;
-  readonly counters: HttpCounters;
-  readonly upgrader: WebSocketUpgrader;
-  readonly cutting: AbortSignal;
-}
-
-/** What can be refused is refused by HTTP status, before the handshake. */
-async function upgrade(request: UpgradeRequest, parts: UpgradeParts): Promise<void> {
-  const { engine, log, counters, upgrader, cutting } = parts;
-  const startedMs = systemClock.monoMs();
-  const record = (status: number): void =>
-    counters.record(operations['sandbox.exec_stream'].id, status, systemClock.monoMs() - startedMs);
-  try {
-    if (counters.streams >= limits.streamsMax) {
-      throw new AppError(
-        'stream_limit',
-        `${limits.streamsMax} streams are open: close one or try again later`,
-      );
-    }
-    const id = engine.sandboxes.get(sandboxIdOf(request.incoming)).id;
-    const socket = await upgrader.accept(request);
-    counters.streams += 1;
-    try {
-      await serveExecStream(socket, {
-        processes: engine.processes,
-        id: sandboxIdSchema.parse(id),
-        log,
-        cutting,
-      });
-      await socket.closed;
-    } finally {
-      counters.streams -= 1;
-    }
-    record(101);
-  } catch (error) {
-    const failure = asAppError(error);
-    record(failure.status);
-    if (failure.code === 'internal') log.error('upgrade.fault', { error: failure.cause });
-    refuseUpgrade(request.socket, failure, request.incoming.url ?? '');
-  }
-}
-
-function sandboxIdOf(incoming: IncomingMessage) {
-  const [path = ''] = (incoming.url ?? '').split('?', 1);
-  const [, id = ''] = /^\/v1\/sandboxes\/([^/]+)\/exec\/?$/.exec(path) ?? [];
-  if (id === '') throw new AppError('not_found', 'No WebSocket is served at this address');
-  const parsed = sandboxIdSchema.safeParse(decoded(id));
-  if (parsed.success) return parsed.data;
-  throw new AppError('sandbox_not_found', `Cannot find sandbox "${decoded(id).slice(0, 200)}"`);
-}
-
-/** As the router decodes parameters: what is no encoding stays as it is. */
-function decoded(text: string): string {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return text;
-  }
+/** In all operations `{id}` is a sandbox. */
+function sandboxOf(params: unknown): SandboxId | undefined {
+  return typeof params === 'object' && params !== null && 'id' in params
+    ? (params.id as SandboxId)
+    : undefined;
 }
 
 function daemonInfo(config: HttpConfig, info: DaemonFacts, listen: DaemonInfo['listen']): ConstantInfo {

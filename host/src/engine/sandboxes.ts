@@ -22,6 +22,8 @@ export interface Sandboxes {
   /** Sorted by id. */
   list(): readonly SandboxInfo[];
   get(id: SandboxId): SandboxInfo;
+  /** @throws sandbox_not_found */
+  ownerOf(id: SandboxId): string;
   /** Resolves when nothing of it runs and its id is free; its room comes back a moment later. */
   destroy(id: SandboxId): Promise<void>;
 }
@@ -95,6 +97,10 @@ export class LocalSandboxes implements Sandboxes, Disposable {
 
   get(id: SandboxId): SandboxInfo {
     return this.#residents.find(id).info();
+  }
+
+  ownerOf(id: SandboxId): string {
+    return this.#residents.find(id).row.owner;
   }
 
   async destroy(id: SandboxId): Promise<void> {

@@ -12,6 +12,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { isIP } from 'node:net';
 import { AppError } from '@squash/contract/errors';
 import type { Secret } from '@squash/base/secret';
+import { anybody, type Caller, operator } from './caller.ts';
 import type { Peer } from './connection-owner.ts';
 
 export interface GateOptions {
@@ -41,9 +42,9 @@ export class Gate {
     this.#allowedHosts = options.allowedHosts;
   }
 
-  /** Why this request is refused; undefined where it may pass. */
-  check(head: RequestHead): AppError | undefined {
-    return this.#checkHost(head) ?? checkOrigin(head.headers) ?? this.#checkToken(head);
+  /** Who asks, or why he is refused. */
+  check(head: RequestHead): Caller | AppError {
+    return this.#checkHost(head) ?? checkOrigin(head.headers) ?? this.#callerOf(head);
   }
 
   /** Whoever asks is told, and need not say who he is. */
@@ -68,13 +69,14 @@ export class Gate {
     );
   }
 
-  #checkToken({ path, headers, transport, peer }: RequestHead): AppError | undefined {
-    if (transport === 'unix' || this.isForAll(path)) return undefined;
+  #callerOf({ path, headers, transport, peer }: RequestHead): Caller | AppError {
+    if (transport === 'unix') return operator;
+    if (this.isForAll(path)) return anybody;
     if (this.#tokenHash === undefined)
-      return peer === 'own' ? undefined : new AppError('token_required', whyToken[peer]);
+      return peer === 'own' ? operator : new AppError('token_required', whyToken[peer]);
     const [, given] = /^bearer +([\x21-\x7e]+) *$/i.exec(headers.authorization ?? '') ?? [];
     // Both are hashed first: the comparison takes the same time whatever the given token's length and content.
-    if (given !== undefined && timingSafeEqual(sha256(given), this.#tokenHash)) return undefined;
+    if (given !== undefined && timingSafeEqual(sha256(given), this.#tokenHash)) return operator;
     return new AppError(
       'unauthorized',
       'The bearer token is missing or wrong: send Authorization: Bearer with the value of SQUASH_AUTH_TOKEN',

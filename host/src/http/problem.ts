@@ -41,6 +41,7 @@ export function errorAnswer(error: AppError, dialect: Dialect, subject: Sentence
           status,
           detail: error.message,
           code: error.code,
+          remedy: errorCatalog[error.code].remedy,
         };
   return { status, headers, body: JSON.stringify(body) };
 }

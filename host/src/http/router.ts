@@ -8,7 +8,6 @@
 import type { IncomingMessage } from 'node:http';
 import type { HttpBindings } from '@hono/node-server';
 import { AppError, type Dialect } from '@squash/contract/errors';
-import { issueSentence } from '@squash/contract/issue-sentence';
 import { limits } from '@squash/contract/limits';
 import type { BodyOf, Operation, ParamsOf, QueryOf } from '@squash/contract/operations/operation';
 import {
@@ -19,11 +18,12 @@ import {
 } from '@squash/contract/operations/table';
 import type { SentenceSubject } from '@squash/contract/seed-sentences';
 import { type Context, Hono } from 'hono';
-import type { z } from 'zod';
 import type { Log } from '@squash/base/log';
 import { type JsonObject, readJsonObject } from './body.ts';
+import type { Caller } from './caller.ts';
 import type { HttpCounters } from './counters.ts';
 import { fileStream } from './file-stream.ts';
+import { checkScope, parseParams, parsePart, subjectOf, unknownFields } from './parse.ts';
 import { pieceStream } from './piece-stream.ts';
 import { asAppError, dialectOf, errorAnswer } from './problem.ts';
 import type { Reply } from './reply.ts';
@@ -34,7 +34,9 @@ interface Call<T extends Operation> {
   readonly body: BodyOf<T>;
   /** Keys of the body that the operation does not know. */
   readonly unknownFields: readonly string[];
-  readonly lastEventId: string | undefined;
+  readonly caller: Caller;
+  /** A header of the request, by its lower-case name. */
+  readonly header: (name: string) => string | undefined;
   /** The body of an upload; whoever reads it keeps its limits. */
   readonly incoming: IncomingMessage;
   /** Aborted when the client is gone or the daemon stops: for streams that would not end by themselves. */
@@ -42,8 +44,10 @@ interface Call<T extends Operation> {
 }
 
 export type Handler<T extends Operation> = (call: Call<T>) => Promise<Reply> | Reply;
-/** Every operation but those that only live on a WebSocket. */
-type RequestOperationId = Exclude<OperationId, 'sandbox.exec_stream'>;
+/** Every operation but those that only live on a WebSocket: `sockets.ts` has them. */
+type RequestOperationId = {
+  [Id in OperationId]: OperationOf<Id> extends { readonly webSocket: string } ? never : Id;
+}[OperationId];
 export type Handlers = { readonly [Id in RequestOperationId]: Handler<OperationOf<Id>> };
 /** Those of one noun's operations. */
 export type HandlersOf<T> = Pick<Handlers, keyof T & RequestOperationId>;
@@ -57,9 +61,11 @@ export interface RouterOptions {
   /** Aborted when the daemon stops. */
   readonly stopping: AbortSignal;
   readonly monoMs: () => number;
+  /** @throws sandbox_not_found where the operation's sandbox is another owner's */
+  readonly checkOwner: (caller: Caller, params: unknown) => void;
 }
 
-type Env = { Bindings: HttpBindings };
+type Env = { Bindings: HttpBindings & { readonly caller: Caller } };
 type RequestContext = Context<Env>;
 
 export function buildRouter(options: RouterOptions): Hono<Env> {
@@ -124,9 +130,11 @@ async function run(context: RequestContext, id: OperationId, options: RouterOpti
   let subject: SentenceSubject = { sandboxesMax: options.sandboxesMax };
   let response: Response;
   try {
-    if (id === 'sandbox.exec_stream') {
+    if (operation.webSocket !== undefined) {
       throw new AppError('upgrade_required', `Open a WebSocket with the subprotocol ${operation.webSocket}`);
     }
+    const { caller } = context.env;
+    checkScope(operation, caller);
     const raw = context.req.param() as Record<string, string>;
     subject = { ...subject, sandbox: raw['id'], job: raw['jobId'], module: raw['name'] };
     const params = parseParams(operation, raw);
@@ -134,12 +142,14 @@ async function run(context: RequestContext, id: OperationId, options: RouterOpti
     const object = await readBody(operation, context.env.incoming, options);
     subject = { ...subject, ...subjectOf(object) };
     const body = parsePart(operation.body, object);
+    options.checkOwner(caller, params);
     const call = {
       params,
       query,
       body,
       unknownFields: unknownFields(operation, object),
-      lastEventId: context.req.header('last-event-id'),
+      caller,
+      header: (name: string) => context.req.header(name),
       incoming: context.env.incoming,
       /** Made only for those who ask: most handlers end by themselves. */
       get signal() {
@@ -147,7 +157,7 @@ async function run(context: RequestContext, id: OperationId, options: RouterOpti
       },
     };
     // One table types handlers and operations together; picking by a variable id loses that pairing.
-    const handler = options.handlers[id] as Handler<Operation>;
+    const handler = options.handlers[id as RequestOperationId] as Handler<Operation>;
     const reply = await handler(call as unknown as Call<Operation>);
     response = replyResponse(reply, operation, {
       counters: options.counters,
@@ -168,29 +178,6 @@ async function run(context: RequestContext, id: OperationId, options: RouterOpti
   return response;
 }
 
-/** An id that can't exist is an id that does not exist; other parameters say what is wrong with them. */
-function parseParams(operation: Operation, raw: Readonly<Record<string, string>>): unknown {
-  if (operation.params === undefined) return undefined;
-  const parsed = operation.params.safeParse(raw);
-  if (parsed.success) return parsed.data;
-  const [issue] = parsed.error.issues;
-  const name = String(issue?.path[0] ?? '');
-  const value = (raw[name] ?? '').slice(0, 200);
-  if (name === 'id')
-    throw new AppError('sandbox_not_found', `Cannot find sandbox "${value}"`, { subject: value });
-  if (name === 'name') throw new AppError('invalid_request', `"${value}" is no module name`);
-  throw new AppError('invalid_request', issue?.message ?? `invalid ${name}`);
-}
-
-/** The first issue's sentence is the answer: schemas word them as the original does. */
-function parsePart(schema: z.ZodObject | undefined, value: unknown): unknown {
-  if (schema === undefined) return undefined;
-  const parsed = schema.safeParse(value, { error: issueSentence });
-  if (parsed.success) return parsed.data;
-  const [issue] = parsed.error.issues;
-  throw new AppError('invalid_request', issue?.message ?? 'the request is malformed');
-}
-
 async function readBody(
   operation: Operation,
   incoming: IncomingMessage,
@@ -198,27 +185,6 @@ async function readBody(
 ): Promise<JsonObject | undefined> {
   if (operation.body === undefined) return undefined;
   return await readJsonObject(incoming, { isStrict: options.isStrictContentType });
-}
-
-function subjectOf(body: JsonObject | undefined): SentenceSubject {
-  const text = (key: string): string | undefined => {
-    const value = body?.[key];
-    return typeof value === 'string' ? value.slice(0, 200) : undefined;
-  };
-  const id = text('id');
-  const module = text('module');
-  const label = text('label');
-  return {
-    ...(id === undefined ? {} : { sandbox: id }),
-    ...(module === undefined ? {} : { module }),
-    ...(label === undefined ? {} : { label }),
-  };
-}
-
-function unknownFields(operation: Operation, body: JsonObject | undefined): readonly string[] {
-  if (body === undefined || operation.body === undefined) return [];
-  const { shape } = operation.body;
-  return Object.keys(body).filter((key) => !Object.hasOwn(shape, key));
 }
 
 /** Names are the client's own bytes: JSON with everything outside ASCII escaped can't break a header. */

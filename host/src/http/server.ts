@@ -12,13 +12,15 @@ import {
 import type { AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { getRequestListener, type HttpBindings } from '@hono/node-server';
-import { AppError } from '@squash/contract/errors';
+import { AppError, errorCatalog } from '@squash/contract/errors';
 import { limits } from '@squash/contract/limits';
 import type { Log } from '@squash/base/log';
+import { anybody, type Caller } from './caller.ts';
 import type { Peer } from './connection-owner.ts';
 import type { HttpCounters } from './counters.ts';
 import type { Gate } from './gate.ts';
 import { listenFailure } from './listen.ts';
+import type { UpgradeRequest } from './message-socket.ts';
 import { Newcomers } from './newcomers.ts';
 import { dialectOf, errorAnswer } from './problem.ts';
 import { listenOnSocket } from './socket-path.ts';
@@ -29,12 +31,14 @@ export interface HttpServerOptions {
   readonly gate: Gate;
   /** Whose a connection over TCP is; called when it is accepted. */
   readonly peerOf: (socket: Socket) => Peer;
-  readonly fetch: (request: Request, bindings: HttpBindings) => Promise<Response> | Response;
+  readonly fetch: (request: Request, bindings: Bindings) => Promise<Response> | Response;
   /** Takes over a request to upgrade that has passed the gate. Resolves when the connection is over. */
-  readonly upgrade: (incoming: IncomingMessage, socket: Duplex, head: Buffer) => Promise<void>;
+  readonly upgrade: (request: UpgradeRequest, caller: Caller) => Promise<void>;
   readonly counters: HttpCounters;
   readonly log: Log;
 }
+
+export type Bindings = HttpBindings & { readonly caller: Caller };
 
 export class HttpServer {
   readonly #options: HttpServerOptions;
@@ -43,6 +47,8 @@ export class HttpServer {
   readonly #upgraded = new Set<Duplex>();
   readonly #answering = new Set<ServerResponse>();
   readonly #peers = new WeakMap<Socket, Peer>();
+  /** Of requests that have passed the gate. */
+  readonly #callers = new WeakMap<IncomingMessage, Caller>();
   #isDraining = false;
   #active = 0;
   #idle: (() => void) | undefined;
@@ -123,7 +129,9 @@ export class HttpServer {
     const newcomers = new Newcomers(this.#options);
     greet(server, newcomers);
     const { fetch } = this.#options;
-    const listener = getRequestListener((request, bindings) => fetch(request, bindings as HttpBindings), {
+    const answer = (request: Request, { incoming, outgoing }: HttpBindings) =>
+      fetch(request, { incoming, outgoing, caller: this.#callers.get(incoming) ?? anybody });
+    const listener = getRequestListener((request, bindings) => answer(request, bindings as HttpBindings), {
       hostname: 'localhost',
       // Answers of Hono's own kind: one of Node's is read as a stream again, which took an eighth of a burst's time here.
       overrideGlobalObjects: true,
@@ -198,8 +206,9 @@ export class HttpServer {
       return new AppError('invalid_request', 'the request names more than one Host');
     }
     const peer = this.#peers.get(incoming.socket) ?? 'unknown';
-    const refused = this.#options.gate.check({ path, headers: incoming.headers, transport, peer });
-    if (refused !== undefined) return refused;
+    const caller = this.#options.gate.check({ path, headers: incoming.headers, transport, peer });
+    if (caller instanceof AppError) return caller;
+    this.#callers.set(incoming, caller);
     return this.#isDraining
       ? new AppError('shutting_down', 'The daemon is stopping: try again later')
       : undefined;
@@ -245,7 +254,8 @@ export class HttpServer {
       this.#upgraded.delete(socket);
       this.#end();
     };
-    this.#options.upgrade(incoming, socket, head).then(finish, (error: unknown) => {
+    const caller = this.#callers.get(incoming) ?? anybody;
+    this.#options.upgrade({ incoming, socket, head }, caller).then(finish, (error: unknown) => {
       this.#options.log.error('upgrade.fault', { error });
       socket.destroy();
       finish();
@@ -315,12 +325,14 @@ function refuseUnparsed(error: NodeJS.ErrnoException, socket: Duplex): void {
     return;
   }
   const status = unparsedStatus[error.code ?? ''] ?? 400;
+  const code = status === 408 ? 'request_timeout' : 'invalid_request';
   const body = JSON.stringify({
     type: 'about:blank',
     title: STATUS_CODES[status],
     status,
     detail: 'The bytes are no HTTP/1.1 request that this server takes',
-    code: status === 408 ? 'request_timeout' : 'invalid_request',
+    code,
+    remedy: errorCatalog[code].remedy,
   });
   socket.end(
     `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\ncontent-type: application/problem+json\r\n` +

@@ -1,0 +1,61 @@
+/** From what came in to values that can't be wrong: the same for requests and for WebSockets. */
+import { AppError } from '@squash/contract/errors';
+import { issueSentence } from '@squash/contract/issue-sentence';
+import type { Operation } from '@squash/contract/operations/operation';
+import { includesScope } from '@squash/contract/scope';
+import type { SentenceSubject } from '@squash/contract/seed-sentences';
+import type { z } from 'zod';
+import type { JsonObject } from './body.ts';
+import type { Caller } from './caller.ts';
+
+/** @throws forbidden */
+export function checkScope({ id, permission }: Operation, { scope }: Caller): void {
+  if (permission === 'none' || includesScope(scope, permission)) return;
+  throw new AppError('forbidden', `${id} needs the scope "${permission}", and the key has "${scope}"`);
+}
+
+/** An id that can't exist is an id that does not exist; other parameters say what is wrong with them. */
+export function parseParams(operation: Operation, raw: Readonly<Record<string, string>>): unknown {
+  if (operation.params === undefined) return undefined;
+  const parsed = operation.params.safeParse(raw);
+  if (parsed.success) return parsed.data;
+  const [issue] = parsed.error.issues;
+  const name = String(issue?.path[0] ?? '');
+  const value = (raw[name] ?? '').slice(0, 200);
+  if (name === 'id')
+    throw new AppError('sandbox_not_found', `Cannot find sandbox "${value}"`, { subject: value });
+  if (name === 'name') throw new AppError('invalid_request', `"${value}" is no module name`);
+  throw new AppError('invalid_request', issue?.message ?? `invalid ${name}`);
+}
+
+/** The first issue's sentence is the answer: schemas word them as the original does. */
+export function parsePart(schema: z.ZodObject | undefined, value: unknown): unknown {
+  if (schema === undefined) return undefined;
+  const parsed = schema.safeParse(value, { error: issueSentence });
+  if (parsed.success) return parsed.data;
+  const [issue] = parsed.error.issues;
+  throw new AppError('invalid_request', issue?.message ?? 'the request is malformed');
+}
+
+/** What the original's sentences name, from the body. */
+export function subjectOf(body: JsonObject | undefined): SentenceSubject {
+  const text = (key: string): string | undefined => {
+    const value = body?.[key];
+    return typeof value === 'string' ? value.slice(0, 200) : undefined;
+  };
+  const id = text('id');
+  const module = text('module');
+  const label = text('label');
+  return {
+    ...(id === undefined ? {} : { sandbox: id }),
+    ...(module === undefined ? {} : { module }),
+    ...(label === undefined ? {} : { label }),
+  };
+}
+
+/** Keys that the operation does not know. */
+export function unknownFields(operation: Operation, body: JsonObject | undefined): readonly string[] {
+  if (body === undefined || operation.body === undefined) return [];
+  const { shape } = operation.body;
+  return Object.keys(body).filter((key) => !Object.hasOwn(shape, key));
+}

@@ -1,0 +1,141 @@
+/**
+ * Operations that live on a WebSocket: found by their address and parsed as requests are, and whatever can be refused
+ * before the handshake is refused by an HTTP status.
+ */
+import type { IncomingMessage } from 'node:http';
+import { AppError } from '@squash/contract/errors';
+import { limits } from '@squash/contract/limits';
+import type { Operation, ParamsOf, QueryOf } from '@squash/contract/operations/operation';
+import { type OperationId, type OperationOf, operations } from '@squash/contract/operations/table';
+import type { Log } from '@squash/base/log';
+import type { Caller } from './caller.ts';
+import type { HttpCounters } from './counters.ts';
+import { type MessageSocket, type UpgradeRequest, WebSocketUpgrader } from './message-socket.ts';
+import { checkScope, parseParams, parsePart } from './parse.ts';
+import { asAppError } from './problem.ts';
+import { refuseUpgrade } from './server.ts';
+
+interface SocketCall<T extends Operation> {
+  readonly params: ParamsOf<T>;
+  readonly query: QueryOf<T>;
+  readonly caller: Caller;
+}
+
+/** Resolves when the conversation is over; what fails in it the client is told there. */
+export type Conversation = (socket: MessageSocket) => Promise<void>;
+/** Looks at what is asked for before the handshake. @throws AppError, which becomes an HTTP answer */
+export type SocketHandler<T extends Operation> = (
+  call: SocketCall<T>,
+) => Promise<Conversation> | Conversation;
+type SocketOperationId = {
+  [Id in OperationId]: OperationOf<Id> extends { readonly webSocket: string } ? Id : never;
+}[OperationId];
+export type SocketHandlers = { readonly [Id in SocketOperationId]: SocketHandler<OperationOf<Id>> };
+
+export interface SocketOptions {
+  readonly handlers: SocketHandlers;
+  readonly checkOwner: (caller: Caller, params: unknown) => void;
+  readonly counters: HttpCounters;
+  readonly log: Log;
+  readonly monoMs: () => number;
+}
+
+interface Route {
+  readonly id: SocketOperationId;
+  readonly operation: Operation;
+  readonly path: RegExp;
+  readonly upgrader: WebSocketUpgrader;
+}
+
+export class Sockets {
+  readonly #options: SocketOptions;
+  readonly #routes: readonly Route[];
+
+  constructor(options: SocketOptions) {
+    this.#options = options;
+    this.#routes = (Object.entries(operations) as [SocketOperationId, Operation][]).flatMap(
+      ([id, operation]) =>
+        operation.webSocket === undefined
+          ? []
+          : [
+              {
+                id,
+                operation,
+                path: pathOf(operation),
+                upgrader: new WebSocketUpgrader(operation.webSocket),
+              },
+            ],
+    );
+  }
+
+  /** Resolves when the connection is over. */
+  async upgrade(request: UpgradeRequest, caller: Caller): Promise<void> {
+    const { counters, log, monoMs } = this.#options;
+    const startedMs = monoMs();
+    let id = 'none';
+    const record = (status: number): void => counters.record(id, status, monoMs() - startedMs);
+    try {
+      const { route, raw, query } = this.#find(request.incoming);
+      ({ id } = route);
+      if (counters.streams >= limits.streamsMax) {
+        throw new AppError(
+          'stream_limit',
+          `${limits.streamsMax} streams are open: close one or try again later`,
+        );
+      }
+      const conversation = await this.#handle(route, { raw, query, caller });
+      const socket = await route.upgrader.accept(request);
+      counters.streams += 1;
+      try {
+        await conversation(socket);
+        await socket.closed;
+      } finally {
+        counters.streams -= 1;
+      }
+      record(101);
+    } catch (error) {
+      const failure = asAppError(error);
+      record(failure.status);
+      if (failure.code === 'internal') log.error('upgrade.fault', { error: failure.cause });
+      refuseUpgrade(request.socket, failure, request.incoming.url ?? '');
+    }
+  }
+
+  async #handle(
+    { id, operation }: Route,
+    asked: { readonly raw: Record<string, string>; readonly query: URLSearchParams; readonly caller: Caller },
+  ): Promise<Conversation> {
+    const { caller } = asked;
+    checkScope(operation, caller);
+    const params = parseParams(operation, asked.raw);
+    const query = parsePart(operation.query, Object.fromEntries(asked.query));
+    this.#options.checkOwner(caller, params);
+    // As in the router: picking by a variable id loses which handler belongs to which operation.
+    const handler = this.#options.handlers[id] as SocketHandler<Operation>;
+    return await handler({ params, query, caller } as unknown as SocketCall<Operation>);
+  }
+
+  #find({ url = '' }: IncomingMessage) {
+    const [path = '', query = ''] = url.split('?', 2);
+    for (const route of this.#routes) {
+      const groups = route.path.exec(path)?.groups;
+      if (groups === undefined) continue;
+      const raw = Object.fromEntries(Object.entries(groups).map(([name, text]) => [name, decoded(text)]));
+      return { route, raw, query: new URLSearchParams(query) };
+    }
+    throw new AppError('not_found', 'No WebSocket is served at this address');
+  }
+}
+
+function pathOf({ path }: Operation): RegExp {
+  return new RegExp(`^${path.replaceAll(/\{(\w+)\}/g, '(?<$1>[^/]+)')}/?$`);
+}
+
+/** As the router decodes parameters: what is no encoding stays as it is. */
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
