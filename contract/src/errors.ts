@@ -121,6 +121,13 @@ export const errorCatalog = {
     summary: 'The sandbox is not running',
     remedy: 'Wait until it runs; if it has failed, `squash info` says why',
   },
+  sandbox_paused: {
+    status: 400,
+    nativeStatus: 409,
+    retry: 'after-change',
+    summary: 'The sandbox was paused or stopped by request',
+    remedy: 'Resume it',
+  },
   sandbox_busy: {
     status: 503,
     retry: 'later',
@@ -228,6 +235,12 @@ export const errorCatalog = {
     retry: 'after-change',
     summary: 'The host can not enforce a limit and the configuration requires it',
     remedy: 'Ask for less, or mend what `squash doctor` names',
+  },
+  limit_below_use: {
+    status: 409,
+    retry: 'after-change',
+    summary: 'The sandbox uses more than the new limit',
+    remedy: 'End what uses it first, or ask for more',
   },
   unsupported_feature: {
     status: 400,

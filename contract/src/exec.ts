@@ -17,6 +17,7 @@ export const endReasons = [
   'layers_changed',
   'destroyed',
   'killed',
+  'stopped',
   'lost',
 ] as const;
 

@@ -76,6 +76,20 @@ export const limits = {
   snapshotsMax: 256,
   ownerBytesMax: 256,
   taskBytesMax: 4_096,
+  /** For people to tell sandboxes apart: longer ones break every table. */
+  sandboxNameCharsMax: 64,
+  /** Labels of one sandbox, and their sizes: E2B's and Deno's clients use a handful; together with the rest a row stays small. */
+  labelsMax: 32,
+  labelKeyCharsMax: 64,
+  labelValueBytesMax: 256,
+  /** Variables of all commands of a sandbox: they take a part of each command's frame, whose rest is the command's own. */
+  sandboxVariablesMax: 256,
+  sandboxEnvironmentBytesMax: 32_768,
+  /** Shorter, and a client that thinks for a moment finds its sandbox gone. */
+  idleTimeoutSMin: 5,
+  /** In one page of a list. */
+  pageItemsMax: 1_000,
+  pageItemsDefault: 100,
   cpuMin: 0.01,
   cpuMax: 1_024,
   memoryMbMin: 8,

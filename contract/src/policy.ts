@@ -5,7 +5,7 @@
  * stored, shown and numbered in verdicts (`allow[3]`). `policyRules` takes it apart for whoever evaluates it.
  *
  * What a newcomer would get wrong: an empty `allow_net` means everything public, as the original reads it. In the full
- * form an empty list is refused, because its writer may have meant the opposite.
+ * form an empty list means what it says: nothing.
  */
 import { z } from 'zod';
 import {
@@ -82,10 +82,9 @@ export interface PolicySource {
 export const policyShape = z.strictObject({
   allow: z
     .array(ruleSchema)
-    .min(1, { error: 'allow is empty: write ["none"] for nothing, ["*"] for everything public' })
     .max(policyLimits.rulesMax)
     .default([everythingPublic])
-    .describe('default `["*"]`, every public host and address; `["none"]`: nothing'),
+    .describe('default `["*"]`, every public host and address; an empty list or `["none"]`: nothing'),
   deny: z.array(ruleSchema).max(policyLimits.rulesMax).default([]).describe('always wins over `allow`'),
   dns: z
     .enum(['refuse', 'nxdomain'])
@@ -98,7 +97,7 @@ export const policyShape = z.strictObject({
 export const policySchema = policyShape.transform((policy, context): PolicySource => {
   const report: Report = (path, message) =>
     context.issues.push({ code: 'custom', path: [...path], message, input: policy });
-  const allow = checkRules('allow', policy.allow, report);
+  const allow = checkRules('allow', policy.allow.length === 0 ? [nothing] : policy.allow, report);
   const deny = checkRules('deny', policy.deny, report);
   const count = [...allow, ...deny].reduce(
     (sum, rule) => sum + (typeof rule === 'string' ? 1 : rule.to.length),

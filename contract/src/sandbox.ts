@@ -14,6 +14,7 @@ import {
   snapshotLabelSchema,
 } from './ids.ts';
 import { limits } from './limits.ts';
+import type { NativeWish } from './native-sandbox.ts';
 import { allowNetSchema, type PolicySource, policySchema } from './policy.ts';
 import {
   type OwnSecrets,
@@ -69,7 +70,7 @@ export const sandboxInfoSchema = z.strictObject({
     .describe(
       'what it may reach, as it was given; of a full policy the destinations it allows; null: everything public',
     ),
-  state: z.enum(['creating', 'ready', 'restarting', 'failed', 'destroying']),
+  state: z.enum(['creating', 'ready', 'paused', 'stopped', 'restarting', 'failed', 'destroying']),
   backend: z.literal('chroot'),
   warnings: z
     .array(warningSchema)
@@ -239,4 +240,6 @@ export interface CreateRequest {
   readonly upstream: string | undefined;
   /** Warnings the edge already knows (unknown or not yet supported fields). */
   readonly warnings: readonly Warning[];
+  /** What only `/v1` asks for. */
+  readonly native: NativeWish | undefined;
 }

@@ -55,6 +55,7 @@ enum frame_type {
   FRAME_SANDBOX_FREEZE = 0x44,
   FRAME_SANDBOX_THAW = 0x45,
   FRAME_SANDBOX_STATS = 0x46,
+  FRAME_SANDBOX_LIMIT = 0x47,
   FRAME_UPPER_CREATE = 0x48,
   FRAME_UPPER_USAGE = 0x49,
   FRAME_TREE_REMOVE = 0x4a,
@@ -212,6 +213,7 @@ static inline bool frame_type_is_known(unsigned value) {
     case FRAME_SANDBOX_FREEZE:
     case FRAME_SANDBOX_THAW:
     case FRAME_SANDBOX_STATS:
+    case FRAME_SANDBOX_LIMIT:
     case FRAME_UPPER_CREATE:
     case FRAME_UPPER_USAGE:
     case FRAME_TREE_REMOVE:

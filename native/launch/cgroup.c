@@ -80,7 +80,12 @@ int cgroup_create(const struct cgroup_setup *setup, const char *name, const stru
       return fault_set(fault, "launch_failed", "can't make control group \"%s\"", name);
     }
   }
-  if (kind_of(setup)->limit(setup, name, limits) == 0) return 0;
+  return cgroup_limit(setup, name, limits, fault);
+}
+
+int cgroup_limit(const struct cgroup_setup *setup, const char *name, const struct cgroup_limits *limits,
+                 struct fault *fault) {
+  if (setup->version == 0 || kind_of(setup)->limit(setup, name, limits) == 0) return 0;
   return fault_set(fault, "launch_failed", "can't set the limits of control group \"%s\"", name);
 }
 

@@ -32,6 +32,9 @@ void cgroup_setup_close(struct cgroup_setup *setup);
 
 int cgroup_create(const struct cgroup_setup *setup, const char *name, const struct cgroup_limits *limits,
                   struct fault *fault);
+/* Other limits for a group whose processes run. */
+int cgroup_limit(const struct cgroup_setup *setup, const char *name, const struct cgroup_limits *limits,
+                 struct fault *fault);
 /* Puts the calling process into the group. */
 int cgroup_join(const struct cgroup_setup *setup, const char *name, struct fault *fault);
 /* Puts another process of our own id into the group, with all its threads. */

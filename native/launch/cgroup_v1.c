@@ -72,8 +72,13 @@ static int write_number(int base, const char *name, const char *file, uint64_t n
 static int limit_v1(const struct cgroup_setup *setup, const char *name, const struct cgroup_limits *limits) {
   int memory = setup->base[CGROUP_MEMORY];
   if (memory >= 0 && limits->memory_bytes > 0) {
-    if (write_number(memory, name, "memory.limit_in_bytes", limits->memory_bytes) != 0) return -1;
-    /* Memory and swap together as much as memory alone: no swap. The file is missing without swap accounting. */
+    /* Memory and swap together as much as memory alone: no swap. The file is missing without swap accounting. Memory
+       alone may never be more, so what raises both raises it last. */
+    if (write_number(memory, name, "memory.limit_in_bytes", limits->memory_bytes) != 0 &&
+        (write_number(memory, name, "memory.memsw.limit_in_bytes", limits->memory_bytes) != 0 ||
+         write_number(memory, name, "memory.limit_in_bytes", limits->memory_bytes) != 0)) {
+      return -1;
+    }
     if (write_number(memory, name, "memory.memsw.limit_in_bytes", limits->memory_bytes) != 0 && errno != ENOENT) {
       return -1;
     }

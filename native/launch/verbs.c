@@ -92,6 +92,19 @@ static void verb_stats(struct launcher *launcher, struct connection *connection)
   connection_close(launcher, connection);
 }
 
+static void verb_limit(struct launcher *launcher, struct connection *connection) {
+  struct fault fault = {0};
+  struct sandbox *sandbox = running(launcher, connection);
+  if (sandbox == NULL) return;
+  const struct request *request = &connection->request;
+  const struct cgroup_limits limits = {request->memory_bytes_max, request->cpu_milli, request->pids_max};
+  if (cgroup_limit(&launcher->cgroups, sandbox->group, &limits, &fault) == 0) {
+    connection_ok(launcher, connection);
+  } else {
+    connection_fault(launcher, connection, &fault);
+  }
+}
+
 static void verb_shutdown(struct launcher *launcher, struct connection *connection) {
   (void)connection; /* Answered by the launcher's last act, when nothing is left. */
   launcher->is_ending = true;
@@ -110,6 +123,7 @@ void verb_run(struct launcher *launcher, struct connection *connection) {
     case FRAME_SANDBOX_FREEZE:
     case FRAME_SANDBOX_THAW: verb_still(launcher, connection); return;
     case FRAME_SANDBOX_STATS: verb_stats(launcher, connection); return;
+    case FRAME_SANDBOX_LIMIT: verb_limit(launcher, connection); return;
     case FRAME_EGRESS_ATTACH: egress_attach(launcher, connection); return;
     case FRAME_HELPER_ATTACH: helper_seat_take(launcher, connection); return;
     case FRAME_SHUTDOWN: verb_shutdown(launcher, connection); return;

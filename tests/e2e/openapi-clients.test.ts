@@ -97,8 +97,8 @@ test('a client that hey-api generates has a function per operation, and follows 
 import { jobLogs, jobStart, sandboxCreate, sandboxDestroy, sandboxExec, type ExecRecord } from './squash/index.js';
 
 client.setConfig({ baseUrl: process.argv[2] ?? '', throwOnError: true });
-const path = { id: 'named' };
-const created = await sandboxCreate({ body: { ...path, layers: ['000-base-test'] }, throwOnError: true });
+const created = await sandboxCreate({ body: { from: { layers: ['000-base-test'] } }, throwOnError: true });
+const path = { id: created.data.id };
 console.log(created.data.layers.join());
 const ran = await sandboxExec({ path, body: { cmd: 'echo out; echo err >&2' }, throwOnError: true });
 const record: ExecRecord = ran.data;

@@ -360,6 +360,66 @@ const destroy: Operation = {
   },
 };
 
+/** A sandbox from another one's files, as they are now or as a snapshot has them. */
+const fork: Operation = {
+  name: 'fork',
+  points: ['fork.inserted', 'fork.taken', 'start.committed', 'create.committed'],
+  prepare: (model, random) => {
+    const source = pickBox(model, random);
+    if (source === undefined || model.size >= boxesMax) return undefined;
+    const [label, taken] = random.pick([
+      [undefined, { tokens: new Set(source.tokens), layers: source.layers }] as const,
+      ...source.snapshots,
+    ]);
+    const known = new Set(model.keys());
+    const made = (id: string): void => {
+      const box = newBox(id);
+      box.layers = taken.layers;
+      box.tokens = new Set(taken.tokens);
+      box.snapshots.set('origin', taken);
+      box.activeSnapshot = 'origin';
+      model.set(id, box);
+    };
+    const from = { sandbox: source.id, ...(label === undefined ? {} : { snapshot: label }) };
+    return {
+      what: `${label ?? 'the files'} of ${source.id}`,
+      send: request('POST', '/v1/sandboxes', { from, memory_mb: 64 }),
+      acknowledged: (answer) => {
+        expectStatus(answer, 201);
+        made((answer.json as { id: string }).id);
+      },
+      unanswered: async (daemon) => {
+        const list = (await daemon.call('GET', sandboxesPath)) as SandboxInfo[];
+        for (const { id } of list.filter((each) => !known.has(each.id))) made(id);
+      },
+    };
+  },
+};
+
+/** Put to rest and woken: everything is as before, but for jobs that a stop ends. */
+const rest: Operation = {
+  name: 'rest',
+  points: ['pause.committed', 'stop.committed', 'resume.thawed', 'start.committed'],
+  prepare: (model, random) => {
+    const box = pickBox(model, random);
+    if (box === undefined) return undefined;
+    const keep = random.pick(['memory', 'files']);
+    const path = `/v1/sandboxes/${box.id}`;
+    return {
+      what: `${box.id} keeps its ${keep}`,
+      send: async (daemon) => {
+        if (keep === 'files') cutJobs(box);
+        const rested = await request('POST', `${path}/pause`, { keep })(daemon);
+        if (rested === undefined) return undefined;
+        expectStatus(rested, 200);
+        return await request('POST', `${path}/resume`)(daemon);
+      },
+      acknowledged: (answer) => expectStatus(answer, 200),
+      unanswered: async (daemon) => expectStatus(await daemon.request('POST', `${path}/resume`), 200),
+    };
+  },
+};
+
 export const operations: readonly Operation[] = [
   create,
   exec,
@@ -370,4 +430,6 @@ export const operations: readonly Operation[] = [
   snapshotUpload,
   restore,
   destroy,
+  fork,
+  rest,
 ];

@@ -4,6 +4,7 @@
  */
 import { AppError } from '@squash/contract/errors';
 import type { ExecRecord, JobInfo } from '@squash/contract/exec';
+import type { SandboxRecord } from '@squash/contract/native-sandbox';
 import type { SandboxInfo } from '@squash/contract/sandbox';
 import type { EgressParts } from '../../host/src/api/handlers.ts';
 import type { Engine } from '../../host/src/engine/engine.ts';
@@ -29,6 +30,32 @@ export function sandboxInfo(id: string): SandboxInfo {
     allow_net: null,
     state: 'ready',
     backend: 'chroot',
+    warnings: [],
+  };
+}
+
+function sandboxRecord(id: string): SandboxRecord {
+  return {
+    id,
+    name: null,
+    owner: 'anon',
+    labels: {},
+    state: 'ready',
+    failure: null,
+    layers: ['000-base-test'],
+    snapshot: null,
+    env: {},
+    cpu: 2,
+    memory_mb: 1024,
+    disk_mb: 512,
+    disk_bytes: 0,
+    commands: 0,
+    created_at: epoch,
+    last_active_at: epoch,
+    expires_at: null,
+    lifetime_s: null,
+    idle_timeout_s: null,
+    on_timeout: 'destroy',
     warnings: [],
   };
 }
@@ -109,6 +136,11 @@ export function thinEngine(parts: EngineParts = {}): Engine {
       get: (id) => (id === 'box' ? sandboxInfo(id) : missing(id)),
       ownerOf: (id) => (id === 'box' ? 'anon' : missing(id)),
       destroy: () => Promise.resolve(),
+      describe: sandboxRecord,
+      page: () => ({ items: [sandboxRecord('box')], next: null }),
+      update: (id) => Promise.resolve(sandboxRecord(id)),
+      pause: (id) => Promise.resolve(sandboxRecord(id)),
+      resume: (id) => Promise.resolve(sandboxRecord(id)),
       ...parts.sandboxes,
     },
     processes: {

@@ -20,6 +20,12 @@ import {
   jobInfoSchema,
 } from '@squash/contract/exec';
 import { moduleInfoSchema } from '@squash/contract/module';
+import {
+  sandboxChangeSchema,
+  sandboxCreateSchema,
+  sandboxPageSchema,
+  sandboxSchema,
+} from '@squash/contract/native-sandbox';
 import { policyShape } from '@squash/contract/policy';
 import {
   activateBodySchema,
@@ -42,6 +48,18 @@ interface Shape {
 
 const shapes: Readonly<Record<string, Shape>> = {
   SandboxCreate: {
+    schema: sandboxCreateSchema,
+    example: {
+      name: 'build',
+      labels: { project: 'web' },
+      from: { layers: ['000-base-debian'] },
+      policy: { allow: ['preset:npm'] },
+    },
+  },
+  SandboxChange: { schema: sandboxChangeSchema, example: { labels: { project: 'api' }, memory_mb: 2_048 } },
+  Sandbox: { schema: sandboxSchema },
+  SandboxPage: { schema: sandboxPageSchema },
+  SeedSandboxCreate: {
     schema: createBodySchema,
     example: {
       id: 'dev',

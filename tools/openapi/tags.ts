@@ -3,6 +3,7 @@ import type { Operation } from '@squash/contract/operations/operation';
 
 export const tags = [
   { name: 'sandbox', description: 'Create sandboxes, run commands in them, save them and put them back' },
+  { name: 'seed', description: 'The original’s operations on sandboxes' },
   { name: 'job', description: 'Commands in the background' },
   { name: 'snapshot', description: 'What was written in a sandbox, saved as a file' },
   { name: 'module', description: 'The layers that sandboxes are stacked from' },

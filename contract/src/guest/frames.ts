@@ -119,6 +119,7 @@ export const frameTypes = {
   sandboxFreeze: 0x44,
   sandboxThaw: 0x45,
   sandboxStats: 0x46,
+  sandboxLimit: 0x47,
   upperCreate: 0x48,
   upperUsage: 0x49,
   treeRemove: 0x4a,

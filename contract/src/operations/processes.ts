@@ -22,6 +22,7 @@ const sandboxExec = defineOperation({
   errors: [
     'sandbox_not_found',
     'sandbox_not_ready',
+    'sandbox_paused',
     'sandbox_busy',
     'exec_limit',
     'exec_failed',
@@ -86,6 +87,7 @@ const jobStart = defineOperation({
   errors: [
     'sandbox_not_found',
     'sandbox_not_ready',
+    'sandbox_paused',
     'sandbox_busy',
     'exec_limit',
     'exec_failed',
@@ -153,7 +155,7 @@ const jobKill = defineOperation({
   summary: 'End a job: TERM, KILL after two seconds; a job that has ended stays as it is',
   params: jobParams,
   answers: [{ status: 204, description: 'It has ended' }],
-  errors: ['sandbox_not_found', 'job_not_found'],
+  errors: ['sandbox_not_found', 'sandbox_paused', 'job_not_found'],
   permission: 'exec',
 });
 

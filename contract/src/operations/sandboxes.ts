@@ -1,28 +1,43 @@
-/** The operations on sandboxes themselves: create, list, look at, destroy. */
+/** The operations on sandboxes themselves: create, find, change, put to rest, destroy. */
 import { z } from 'zod';
 import { sandboxIdSchema } from '../ids.ts';
-import { createBodySchema, sandboxInfoSchema } from '../sandbox.ts';
+import { limits } from '../limits.ts';
+import {
+  labelFilterSchema,
+  sandboxChangeSchema,
+  sandboxCreateSchema,
+  sandboxPageSchema,
+  sandboxSchema,
+  sandboxStates,
+} from '../native-sandbox.ts';
 import { defineOperation, type Operations } from './operation.ts';
+import { pageShape } from './query.ts';
 
 export const sandboxParams = z.strictObject({ id: sandboxIdSchema });
 
 const sandboxCreate = defineOperation({
   id: 'sandbox.create',
   method: 'POST',
-  path: '/cgi-bin/api/sandboxes',
-  dialect: 'seed',
-  summary: 'Create a sandbox from a stack of layers',
-  description: 'Returns when the sandbox takes commands. Unknown fields are answered in `warnings`.',
-  body: createBodySchema,
-  answers: [{ status: 201, description: 'The sandbox', schema: sandboxInfoSchema }],
+  path: '/v1/sandboxes',
+  dialect: 'native',
+  summary: 'Create a sandbox from layers, a snapshot, or another sandbox',
+  description:
+    'Returns when the sandbox takes commands. One made from another sandbox has its files, and its limits, policy and ' +
+    'environment where the request does not name them; the other one goes on.',
+  body: sandboxCreateSchema,
+  answers: [{ status: 201, description: 'The sandbox', schema: sandboxSchema }],
   errors: [
-    'sandbox_exists',
     'sandbox_limit',
+    'sandbox_not_found',
+    'snapshot_not_found',
     'ceiling_exceeded',
     'host_full',
     'module_not_found',
     'layer_corrupt',
     'limits_unenforceable',
+    'unsupported_feature',
+    'sandbox_busy',
+    'sandbox_not_ready',
     'disk_full',
     'launch_failed',
     'launcher_unavailable',
@@ -31,13 +46,25 @@ const sandboxCreate = defineOperation({
   permission: 'manage',
 });
 
+const stateFilterSchema = z
+  .string()
+  .transform((text) => text.split(','))
+  .pipe(z.array(z.enum(sandboxStates)));
+
 const sandboxList = defineOperation({
   id: 'sandbox.list',
   method: 'GET',
-  path: '/cgi-bin/api/sandboxes',
-  dialect: 'seed',
-  summary: 'List all sandboxes, sorted by id',
-  answers: [{ status: 200, description: 'All sandboxes', schema: z.array(sandboxInfoSchema) }],
+  path: '/v1/sandboxes',
+  dialect: 'native',
+  summary: 'The sandboxes that the caller may see, newest first',
+  query: z.strictObject({
+    ...pageShape,
+    state: stateFilterSchema.optional().describe('one or more, separated by commas'),
+    label: labelFilterSchema.optional().describe('`key=value` or `key`, separated by commas: all of them'),
+    name: z.string().max(limits.sandboxNameCharsMax).optional(),
+    owner: z.string().max(limits.ownerBytesMax).optional(),
+  }),
+  answers: [{ status: 200, description: 'A page', schema: sandboxPageSchema }],
   errors: [],
   permission: 'read',
 });
@@ -45,20 +72,46 @@ const sandboxList = defineOperation({
 const sandboxGet = defineOperation({
   id: 'sandbox.get',
   method: 'GET',
-  path: '/cgi-bin/api/sandboxes/{id}',
-  dialect: 'seed',
+  path: '/v1/sandboxes/{id}',
+  dialect: 'native',
   summary: 'Look at one sandbox',
   params: sandboxParams,
-  answers: [{ status: 200, description: 'The sandbox', schema: sandboxInfoSchema }],
+  answers: [{ status: 200, description: 'The sandbox', schema: sandboxSchema }],
   errors: ['sandbox_not_found'],
   permission: 'read',
+});
+
+const sandboxUpdate = defineOperation({
+  id: 'sandbox.update',
+  method: 'PATCH',
+  path: '/v1/sandboxes/{id}',
+  dialect: 'native',
+  summary: 'Change name, labels, environment, limits, times or policy of a sandbox',
+  description:
+    'All of it or nothing. A lifetime counts from now on. Processor and memory change for what runs, too; memory can not ' +
+    'become less than what is in use.',
+  params: sandboxParams,
+  body: sandboxChangeSchema,
+  answers: [{ status: 200, description: 'The sandbox as it is now', schema: sandboxSchema }],
+  errors: [
+    'sandbox_not_found',
+    'ceiling_exceeded',
+    'host_full',
+    'limits_unenforceable',
+    'limit_below_use',
+    'sandbox_busy',
+    'disk_full',
+    'launch_failed',
+    'launcher_unavailable',
+  ],
+  permission: 'manage',
 });
 
 const sandboxDestroy = defineOperation({
   id: 'sandbox.destroy',
   method: 'DELETE',
-  path: '/cgi-bin/api/sandboxes/{id}',
-  dialect: 'seed',
+  path: '/v1/sandboxes/{id}',
+  dialect: 'native',
   summary: 'End everything in a sandbox and remove it with its files and snapshots',
   params: sandboxParams,
   answers: [{ status: 204, description: 'It is gone' }],
@@ -66,9 +119,50 @@ const sandboxDestroy = defineOperation({
   permission: 'manage',
 });
 
+const restErrors = [
+  'sandbox_not_found',
+  'sandbox_not_ready',
+  'sandbox_busy',
+  'launch_failed',
+  'disk_full',
+  'launcher_unavailable',
+] as const;
+
+const sandboxPause = defineOperation({
+  id: 'sandbox.pause',
+  method: 'POST',
+  path: '/v1/sandboxes/{id}/pause',
+  dialect: 'native',
+  summary: 'Let a sandbox stand still until it is resumed',
+  description:
+    'With `keep: "memory"` its processes stand still and use no processor time. With `keep: "files"` they end, and the ' +
+    'sandbox uses no memory either. What is asked of it meanwhile is refused (`sandbox_paused`). Nothing happens to one that rests already.',
+  params: sandboxParams,
+  body: z.strictObject({ keep: z.enum(['memory', 'files']).default('memory') }),
+  answers: [{ status: 200, description: 'The sandbox', schema: sandboxSchema }],
+  errors: restErrors,
+  permission: 'manage',
+});
+
+const sandboxResume = defineOperation({
+  id: 'sandbox.resume',
+  method: 'POST',
+  path: '/v1/sandboxes/{id}/resume',
+  dialect: 'native',
+  summary: 'Let a sandbox go on that was paused or stopped',
+  description: 'A lifetime that is over begins again. Nothing happens to one that runs.',
+  params: sandboxParams,
+  answers: [{ status: 200, description: 'The sandbox', schema: sandboxSchema }],
+  errors: [...restErrors, 'layer_corrupt', 'host_full'],
+  permission: 'manage',
+});
+
 export const sandboxOperations = {
-  'sandbox.list': sandboxList,
   'sandbox.create': sandboxCreate,
+  'sandbox.list': sandboxList,
   'sandbox.get': sandboxGet,
+  'sandbox.update': sandboxUpdate,
   'sandbox.destroy': sandboxDestroy,
+  'sandbox.pause': sandboxPause,
+  'sandbox.resume': sandboxResume,
 } as const satisfies Operations;

@@ -5,11 +5,13 @@ import { networkOperations } from './network.ts';
 import type { Operations } from './operation.ts';
 import { processOperations } from './processes.ts';
 import { sandboxOperations } from './sandboxes.ts';
+import { seedSandboxOperations } from './seed-sandboxes.ts';
 import { secretOperations } from './secrets.ts';
 import { snapshotOperations } from './snapshots.ts';
 
 export const operations = {
   ...sandboxOperations,
+  ...seedSandboxOperations,
   ...processOperations,
   ...moduleOperations,
   ...snapshotOperations,

@@ -12,6 +12,7 @@ import { moduleHandlers } from './modules.ts';
 import { type AddressJudge, type EgressRules, networkHandlers } from './network.ts';
 import { processHandlers } from './processes.ts';
 import { sandboxHandlers } from './sandboxes.ts';
+import { seedSandboxHandlers } from './seed-sandboxes.ts';
 import { type StreamParts, streamingExec } from './exec-stream.ts';
 import { secretHandlers, type Secrets } from './secrets.ts';
 import { snapshotHandlers } from './snapshots.ts';
@@ -35,6 +36,7 @@ export function handlers({ engine, counters, temporaryDir, info, egress }: Handl
   const uploads = { directory: temporaryDir, places: new Places('uploads', limits.uploadsMax) };
   return {
     ...sandboxHandlers(engine, egress.rules),
+    ...seedSandboxHandlers(engine, egress.rules),
     ...processHandlers(engine),
     ...moduleHandlers(engine, uploads),
     ...snapshotHandlers(engine, uploads),

@@ -143,3 +143,13 @@ async function everything(log: DecisionLog, id: SandboxId): Promise<readonly Lea
   }
   return rows;
 }
+
+/** @throws invalid_request for a proxy that the operator does not have */
+export function checkUpstream(name: string | undefined, upstreams: EgressRules['upstreams']): void {
+  if (name === undefined || Object.hasOwn(upstreams, name)) return;
+  const known = Object.keys(upstreams).join(', ') || 'none';
+  throw new AppError(
+    'invalid_request',
+    `upstream: "${name}" is no proxy of egress-upstreams.json, which has: ${known}`,
+  );
+}

@@ -1,30 +1,42 @@
-/** `sandbox.*`: create, look at, destroy. A create chooses the base layer where none is named, and says which fields have no effect. */
+/** `sandbox.*`: create, find, change, put to rest, destroy. What a request asks for and can't have is refused, never left out. */
 import { AppError } from '@squash/contract/errors';
-import { type ModuleName, moduleNameSchema } from '@squash/contract/ids';
+import { sandboxIdSchema } from '@squash/contract/ids';
+import {
+  type NativeWish,
+  reservedFields,
+  type SandboxCreate,
+  type SandboxSource,
+} from '@squash/contract/native-sandbox';
 import type { sandboxOperations } from '@squash/contract/operations/sandboxes';
 import type { CreateWish } from '@squash/contract/sandbox';
 import type { Engine } from '../engine/engine.ts';
+import { type Caller, sees } from '../http/caller.ts';
 import { empty, json } from '../http/reply.ts';
 import type { Handler, HandlersOf } from '../http/router.ts';
-import type { EgressRules } from './network.ts';
-import { fieldWarnings } from './warnings.ts';
+import { baseLayer, namingModule } from './base-layer.ts';
+import { checkUpstream, type EgressRules } from './network.ts';
+import { newSandboxId } from './sandbox-id.ts';
 
-/** The original's default, taken where a module of this name exists. */
-const originalBase = moduleNameSchema.parse('000-base-alpine');
+/** Of a sandbox whose creator has no owner. */
+const nobodysOwner = 'anon';
 
 export function sandboxHandlers(
   engine: Engine,
   rules: Pick<EgressRules, 'upstreams'>,
 ): HandlersOf<typeof sandboxOperations> {
+  const { sandboxes } = engine;
   return {
     'sandbox.create': creating(engine, rules),
-    'sandbox.list': () => json(engine.sandboxes.list()),
-    'sandbox.get': ({ params }) => json(engine.sandboxes.get(params.id)),
-    // Answers when nothing of the sandbox runs and its id is free; its files go behind the answer.
+    'sandbox.list': ({ query, caller }) =>
+      json(sandboxes.page({ ...query, sees: (owner) => sees(caller, owner) })),
+    'sandbox.get': ({ params }) => json(sandboxes.describe(params.id)),
+    'sandbox.update': async ({ params, body }) => json(await sandboxes.update(params.id, body)),
     'sandbox.destroy': async ({ params }) => {
-      await engine.sandboxes.destroy(params.id);
+      await sandboxes.destroy(params.id);
       return empty;
     },
+    'sandbox.pause': async ({ params, body }) => json(await sandboxes.pause(params.id, body.keep)),
+    'sandbox.resume': async ({ params }) => json(await sandboxes.resume(params.id)),
   };
 }
 
@@ -32,57 +44,80 @@ function creating(
   engine: Engine,
   { upstreams }: Pick<EgressRules, 'upstreams'>,
 ): Handler<(typeof sandboxOperations)['sandbox.create']> {
-  return async ({ body, unknownFields }) => {
-    if (body.allow_net && body.policy) {
-      throw new AppError(
-        'invalid_request',
-        'allow_net and policy say the same in two ways: send one of them',
-      );
-    }
-    if (body.upstream && !Object.hasOwn(upstreams, body.upstream)) {
-      const known = Object.keys(upstreams).join(', ') || 'none';
-      throw new AppError(
-        'invalid_request',
-        `upstream: "${body.upstream}" is no proxy of egress-upstreams.json, which has: ${known}`,
-      );
-    }
-    const layers = body.layers.length > 0 ? body.layers : [await baseLayer(engine)];
+  return async ({ body, caller }) => {
+    checkReserved(body);
+    checkUpstream(body.upstream, upstreams);
+    const source = forkSource(engine, body.from, caller);
+    const layers = source === undefined ? await layersOf(engine, body.from) : [];
     const wish: CreateWish = {
-      id: body.id,
-      owner: body.owner,
-      task: body.task,
+      id: newSandboxId(),
+      owner: ownerOf(body.owner, caller),
+      task: '',
       layers,
       cpu: body.cpu,
       memoryMb: body.memory_mb,
-      maxLifetimeS: body.max_lifetime_s,
-      allowNet: body.allow_net ?? undefined,
-      policy: body.policy ?? undefined,
+      maxLifetimeS: body.lifetime_s === undefined ? undefined : (body.lifetime_s ?? 0),
+      allowNet: undefined,
+      policy: body.policy,
       secrets: body.secrets ?? 'all',
       ownSecrets: body.own_secrets ?? {},
-      upstream: body.upstream ?? undefined,
-      warnings: fieldWarnings(unknownFields, body),
+      upstream: body.upstream,
+      warnings: [],
+      native: nativeWish(body, source),
     };
     try {
-      return json(await engine.sandboxes.create(wish));
+      const { id } = await engine.sandboxes.create(wish);
+      return json(engine.sandboxes.describe(sandboxIdSchema.parse(id)));
     } catch (error) {
       throw await namingModule(error, engine, layers);
     }
   };
 }
 
-/** The first module that stacks as a base; the original's own comes first where it was brought along. */
-async function baseLayer(engine: Engine): Promise<ModuleName> {
-  const names = (await engine.modules.list()).map((module) => module.name);
-  if (names.includes(originalBase)) return originalBase;
-  return names.find((name) => name.startsWith('000-')) ?? originalBase;
+function checkReserved(body: SandboxCreate): void {
+  const named = reservedFields.find((field) => body[field] !== undefined);
+  if (named === undefined) return;
+  throw new AppError('unsupported_feature', `"${named}" is reserved for a part that does not exist yet`);
 }
 
-/** The original's sentence names the missing module, which the request alone does not tell where it lists several. */
-async function namingModule(error: unknown, engine: Engine, layers: readonly ModuleName[]): Promise<unknown> {
-  if (!(error instanceof AppError) || error.code !== 'module_not_found' || error.subject !== undefined) {
-    return error;
+/** @throws sandbox_not_found for another owner's, as if it were not there */
+function forkSource(
+  { sandboxes }: Engine,
+  from: SandboxSource | undefined,
+  caller: Caller,
+): NativeWish['from'] {
+  if (from === undefined || 'layers' in from) return undefined;
+  if (!sees(caller, sandboxes.ownerOf(from.sandbox))) {
+    throw new AppError('sandbox_not_found', `Cannot find sandbox "${from.sandbox}"`);
   }
-  const known = new Set((await engine.modules.list()).map((module) => module.name));
-  const missing = layers.find((name) => !known.has(name)) ?? layers[0] ?? originalBase;
-  return new AppError(error.code, error.message, { cause: error, subject: missing });
+  return { sandbox: from.sandbox, snapshot: from.snapshot };
+}
+
+async function layersOf(engine: Engine, from: SandboxSource | undefined) {
+  return from !== undefined && 'layers' in from ? from.layers : [await baseLayer(engine)];
+}
+
+/** @throws forbidden */
+function ownerOf(asked: string | undefined, { owner }: Caller): string {
+  if (owner === null) return asked ?? nobodysOwner;
+  if (asked === undefined || asked === owner) return owner;
+  throw new AppError('forbidden', `The key belongs to "${owner}" and makes sandboxes of no other owner`);
+}
+
+function nativeWish(body: SandboxCreate, from: NativeWish['from']): NativeWish {
+  const reaches = body.policy !== undefined && body.policy.allow.some((rule) => rule !== 'none');
+  return {
+    name: body.name ?? null,
+    labels: body.labels,
+    env: body.env,
+    idleTimeoutS: body.idle_timeout_s ?? 0,
+    onTimeout: body.on_timeout,
+    mustHold: [
+      ...(body.cpu === undefined ? [] : ['cpu_limit']),
+      ...(body.memory_mb === undefined ? [] : ['memory_limit']),
+      ...(reaches ? ['network'] : []),
+    ],
+    secrets: body.secrets,
+    from,
+  };
 }

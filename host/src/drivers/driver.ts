@@ -110,6 +110,11 @@ export interface Driver {
    * again. Idempotent.
    */
   stop(id: SandboxId, forGood?: boolean): Promise<void>;
+  /** Every process of it stands still until `thaw`, but for PID 1 where the host has no freezer. Idempotent, as is `thaw`. */
+  freeze(id: SandboxId): Promise<void>;
+  thaw(id: SandboxId): Promise<void>;
+  /** Other limits for one that runs. @throws sandbox_not_ready, launch_failed */
+  limit(id: SandboxId, limits: SandboxLimits): Promise<void>;
   /** All sandboxes whose PID 1 lives, whoever started them. */
   list(): Promise<readonly RunningSandbox[]>;
   /** A byte stream to PID 1. @throws guest_failed when nobody listens */

@@ -141,11 +141,25 @@ export class Admission {
   /** For an operation that makes a new upper, or starts what does not run. @throws host_full, disk_full */
   checkAgain(what: string, sandbox: Sandbox): void {
     const room = this.#world.driver.room();
-    const isDown = sandbox.state.phase === 'failed';
+    const isDown = sandbox.state.phase === 'failed' || sandbox.state.phase === 'stopped';
     const short =
       shortageOfDisk(room) ??
       (isDown ? shortageOfMemory(room, this.#starting() + 1, this.#rules) : undefined);
     this.#refuse(`${what} sandbox "${sandbox.row.id}"`, short);
+  }
+
+  /** For a sandbox that is to have more, or less. @throws host_full */
+  checkGrowth(sandbox: Sandbox, more: Pick<Promised, 'cpus' | 'memoryBytes'>): void {
+    const { memoryPercentMax, cpuPercentMax, diskPercentMax } = this.#rules;
+    if (memoryPercentMax + cpuPercentMax + diskPercentMax === 0) return;
+    if (more.cpus <= 0 && more.memoryBytes <= 0) return;
+    const promised = sum([this.#promised(), { ...more, diskBytes: 0 }]);
+    const { memory, cpus } = this.#world.driver.room();
+    this.#refuse(
+      `change sandbox "${sandbox.row.id}"`,
+      overpromised('memory', promised.memoryBytes / mib, (memory.totalBytes / mib) * memoryPercentMax) ??
+        overpromised('cpu', promised.cpus, cpus * cpuPercentMax),
+    );
   }
 
   problems(): readonly Problem[] {

@@ -12,32 +12,34 @@ export interface Ceilings {
   readonly lifetimeSMax: number;
 }
 
-/** @throws ceiling_exceeded */
-export function granted(wish: CreateWish, ceilings: Ceilings): CreateRequest {
+/** What is asked for; undefined: the daemon chooses. A lifetime of 0 is none at all. */
+type Shares = Pick<CreateWish, 'cpu' | 'memoryMb' | 'maxLifetimeS'>;
+
+/** @param doing what is refused, as in `Cannot create sandbox "dev"`. @throws ceiling_exceeded */
+export function checkCeilings(wish: Shares, ceilings: Ceilings, doing: string): void {
   const { cpuMax, memoryMbMax, lifetimeSMax } = ceilings;
+  const exceeded = (why: string): AppError => new AppError('ceiling_exceeded', `Cannot ${doing}: ${why}`);
   const check = (field: string, asked: number | undefined, most: readonly [string, number]): void => {
     const [setting, max] = most;
     if (asked === undefined || asked <= max) return;
-    throw exceeded(wish, `${field} is ${asked}, and ${setting} allows ${max}`);
+    throw exceeded(`${field} is ${asked}, and ${setting} allows ${max}`);
   };
   check('cpu', wish.cpu, ['SQUASH_MAX_CPU', cpuMax]);
   check('memory_mb', wish.memoryMb, ['SQUASH_MAX_MEMORY_MB', memoryMbMax]);
-  if (lifetimeSMax > 0) {
-    check('max_lifetime_s', wish.maxLifetimeS, ['SQUASH_MAX_LIFETIME_S', lifetimeSMax]);
-    if (wish.maxLifetimeS === 0)
-      throw exceeded(
-        wish,
-        `max_lifetime_s is 0 (unlimited), and SQUASH_MAX_LIFETIME_S allows ${lifetimeSMax}`,
-      );
-  }
+  if (lifetimeSMax === 0) return;
+  check('max_lifetime_s', wish.maxLifetimeS, ['SQUASH_MAX_LIFETIME_S', lifetimeSMax]);
+  if (wish.maxLifetimeS === 0)
+    throw exceeded(`max_lifetime_s is 0 (unlimited), and SQUASH_MAX_LIFETIME_S allows ${lifetimeSMax}`);
+}
+
+/** @throws ceiling_exceeded */
+export function granted(wish: CreateWish, ceilings: Ceilings): CreateRequest {
+  const { cpuMax, memoryMbMax, lifetimeSMax } = ceilings;
+  checkCeilings(wish, ceilings, `create sandbox "${wish.id}"`);
   return {
     ...wish,
     cpu: wish.cpu ?? Math.min(askedByDefault.cpu, cpuMax),
     memoryMb: wish.memoryMb ?? Math.min(askedByDefault.memoryMb, memoryMbMax),
     maxLifetimeS: wish.maxLifetimeS ?? (lifetimeSMax === 0 ? askedByDefault.maxLifetimeS : lifetimeSMax),
   };
-}
-
-function exceeded({ id }: CreateWish, why: string): AppError {
-  return new AppError('ceiling_exceeded', `Cannot create sandbox "${id}": ${why}`);
 }

@@ -80,7 +80,7 @@ export class LocalEngine implements Engine, AsyncDisposable {
   static async open(options: LocalEngineOptions): Promise<LocalEngine> {
     const engine = new LocalEngine(options);
     for (const sandbox of await recover(engine.#world, options.isFirstOfBoot)) engine.#residents.add(sandbox);
-    await engine.sandboxes.resume();
+    await engine.sandboxes.resumeRemovals();
     engine.network.begin();
     engine.sandboxes.begin();
     // What was only used by what is gone; a module that was replaced while no daemon ran, for example.

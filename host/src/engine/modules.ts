@@ -5,6 +5,7 @@ import type { ModuleInfo } from '../layers/layer-store.ts';
 import { activate } from '../sandbox/layering.ts';
 import { layersInUse } from '../sandbox/trees.ts';
 import type { World } from '../sandbox/world.ts';
+import { infoOf } from '../sandbox/info.ts';
 import type { Residents } from './residents.ts';
 
 export interface Modules {
@@ -43,7 +44,7 @@ export class LocalModules implements Modules {
   activate(id: SandboxId, module: ModuleName): Promise<SandboxInfo> {
     return this.#residents.operate(id, async (sandbox) => {
       await activate(sandbox, module);
-      return sandbox.info();
+      return infoOf(sandbox);
     });
   }
 

@@ -73,7 +73,10 @@ export class LocalProcesses implements Processes {
 
   async killJob(id: SandboxId, jobId: number): Promise<void> {
     const row = this.#jobRow(id, jobId);
-    const run = this.#residents.find(id).runs.get(jobId);
+    const sandbox = this.#residents.find(id);
+    // What stands still takes no signal.
+    if (sandbox.state.phase === 'paused') await sandbox.ready();
+    const run = sandbox.runs.get(jobId);
     if (run === undefined) return;
     if (!row.killWanted) this.#store.transaction(() => this.#store.execs.wantKill(row.key));
     run.kill();

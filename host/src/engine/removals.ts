@@ -8,7 +8,7 @@ import type { Problem } from '@squash/contract/daemon';
 import { AppError } from '@squash/contract/errors';
 import { limits } from '@squash/contract/limits';
 import { errorText } from '@squash/base/bug';
-import { removeSandbox } from '../sandbox/create.ts';
+import { removeSandbox } from '../sandbox/remove.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
 import type { World } from '../sandbox/world.ts';
 import type { LocalModules } from './modules.ts';

@@ -6,15 +6,23 @@
 import type { Problem } from '@squash/contract/daemon';
 import { AppError } from '@squash/contract/errors';
 import type { SandboxId } from '@squash/contract/ids';
+import type { SandboxPatch, SandboxRecord, sandboxPageSchema } from '@squash/contract/native-sandbox';
 import type { CreateRequest, CreateWish, SandboxInfo } from '@squash/contract/sandbox';
-import { createSandbox } from '../sandbox/create.ts';
-import { Reaper } from '../sandbox/reaper.ts';
+import type { z } from 'zod';
+import { createFork, createSandbox } from '../sandbox/create.ts';
+import { inherited } from '../sandbox/fork.ts';
+import { infoOf, nativeInfoOf } from '../sandbox/info.ts';
+import { goOn, pause, stopProcesses } from '../sandbox/rest.ts';
+import type { Sandbox } from '../sandbox/sandbox.ts';
 import type { World } from '../sandbox/world.ts';
 import type { Admission } from './admission.ts';
 import { type Ceilings, granted } from './ceilings.ts';
+import { changeSandbox } from './change.ts';
 import type { LocalModules } from './modules.ts';
 import { Removals } from './removals.ts';
 import type { Residents } from './residents.ts';
+import { pageOf, type SandboxQuery } from './page.ts';
+import { TimeOuts } from './time-outs.ts';
 
 export interface Sandboxes {
   /** Resolves when it takes commands. */
@@ -22,6 +30,14 @@ export interface Sandboxes {
   /** Sorted by id. */
   list(): readonly SandboxInfo[];
   get(id: SandboxId): SandboxInfo;
+  /** As `/v1` tells of it. */
+  describe(id: SandboxId): SandboxRecord;
+  /** Newest first. @throws invalid_request for a cursor that is none */
+  page(query: SandboxQuery): z.infer<typeof sandboxPageSchema>;
+  update(id: SandboxId, patch: SandboxPatch): Promise<SandboxRecord>;
+  /** `memory`: its processes stand still; `files`: they end. */
+  pause(id: SandboxId, keep: 'memory' | 'files'): Promise<SandboxRecord>;
+  resume(id: SandboxId): Promise<SandboxRecord>;
   /** @throws sandbox_not_found */
   ownerOf(id: SandboxId): string;
   /** Resolves when nothing of it runs and its id is free; its room comes back a moment later. */
@@ -43,7 +59,7 @@ export class LocalSandboxes implements Sandboxes, Disposable {
   readonly #residents: Residents;
   readonly #admission: Admission;
   readonly #removals: Removals;
-  readonly #reaper: Reaper;
+  readonly #timeOuts: TimeOuts;
 
   constructor(options: SandboxesOptions) {
     this.#options = options;
@@ -51,31 +67,30 @@ export class LocalSandboxes implements Sandboxes, Disposable {
     this.#residents = options.residents;
     this.#admission = options.admission;
     this.#removals = new Removals(options);
-    this.#reaper = new Reaper({
-      nowMs: () => this.#world.clock.monoMs(),
-      rows: () =>
-        this.#residents.all().map(({ row: { id, maxLifetimeS }, bornMs }) => ({ id, maxLifetimeS, bornMs })),
-      reap: (id) => this.#reap(id),
-    });
+    this.#timeOuts = new TimeOuts({ ...options, destroy: (sandbox) => this.#reap(sandbox) });
   }
 
   /** Lifetimes count from here on. */
   begin(): void {
-    this.#reaper.look();
+    this.#timeOuts.look();
   }
 
   async create(wish: CreateWish): Promise<SandboxInfo> {
-    const { id } = wish;
-    const request = granted(wish, this.#options.ceilings);
+    const { id, native } = wish;
+    const source = native?.from === undefined ? undefined : this.#residents.find(native.from.sandbox);
+    const request = granted(source === undefined ? wish : inherited(wish, source), this.#options.ceilings);
     this.#reserve(request);
+    const register = (made: Sandbox): void => {
+      this.#residents.add(made);
+      this.#admission.release(id);
+    };
     try {
       if (this.#world.files.exists(this.#world.files.directory(id))) throw strangerError(id);
-      const sandbox = await createSandbox(this.#world, request, (made) => {
-        this.#residents.add(made);
-        this.#admission.release(id);
-      });
-      this.#reaper.look();
-      return sandbox.info();
+      const sandbox = await (source === undefined
+        ? createSandbox(this.#world, request, register)
+        : this.#fork(request, source, register));
+      this.#timeOuts.look();
+      return infoOf(sandbox);
     } catch (error) {
       const made = this.#residents.peek(id);
       if (made?.isClosed === true) this.#residents.remove(made);
@@ -91,12 +106,42 @@ export class LocalSandboxes implements Sandboxes, Disposable {
   list(): readonly SandboxInfo[] {
     return this.#residents
       .all()
-      .map((sandbox) => sandbox.info())
+      .map(infoOf)
       .sort((a, b) => (a.id < b.id ? -1 : a.id > b.id ? 1 : 0));
   }
 
   get(id: SandboxId): SandboxInfo {
-    return this.#residents.find(id).info();
+    return infoOf(this.#residents.find(id));
+  }
+
+  describe(id: SandboxId): SandboxRecord {
+    return nativeInfoOf(this.#residents.find(id));
+  }
+
+  page(query: SandboxQuery): z.infer<typeof sandboxPageSchema> {
+    return pageOf(this.#residents.all(), query);
+  }
+
+  async update(id: SandboxId, patch: SandboxPatch): Promise<SandboxRecord> {
+    const { ceilings, admission } = this.#options;
+    await this.#residents.operate(id, (sandbox) => changeSandbox(sandbox, patch, { ceilings, admission }));
+    this.#timeOuts.look();
+    return this.describe(id);
+  }
+
+  async pause(id: SandboxId, keep: 'memory' | 'files'): Promise<SandboxRecord> {
+    const rest = keep === 'memory' ? pause : stopProcesses;
+    await this.#residents.operate(id, (sandbox) => rest(sandbox, false));
+    return this.describe(id);
+  }
+
+  async resume(id: SandboxId): Promise<SandboxRecord> {
+    await this.#residents.operate(id, (sandbox) => {
+      this.#admission.checkAgain('resume', sandbox);
+      return goOn(sandbox);
+    });
+    this.#timeOuts.look();
+    return this.describe(id);
   }
 
   ownerOf(id: SandboxId): string {
@@ -112,12 +157,12 @@ export class LocalSandboxes implements Sandboxes, Disposable {
   }
 
   /** Goes on with the removals that an earlier daemon began. */
-  async resume(): Promise<void> {
+  async resumeRemovals(): Promise<void> {
     await this.#removals.resume();
   }
 
   [Symbol.dispose](): void {
-    this.#reaper[Symbol.dispose]();
+    this.#timeOuts[Symbol.dispose]();
     this.#removals[Symbol.dispose]();
   }
 
@@ -136,10 +181,16 @@ export class LocalSandboxes implements Sandboxes, Disposable {
     this.#admission.reserve(request);
   }
 
-  #reap(id: SandboxId): void {
-    const sandbox = this.#residents.peek(id);
-    if (sandbox === undefined || this.#removals.has(sandbox)) return;
-    this.#world.log.info('sandbox.reap', { sandbox: id });
+  #fork(request: CreateRequest, source: Sandbox, register: (made: Sandbox) => void): Promise<Sandbox> {
+    const forking = { world: this.#world, request, source, snapshot: request.native?.from?.snapshot };
+    const inTurn = <T>(body: () => Promise<T>): Promise<T> =>
+      this.#residents.operate(source.row.id, () => body());
+    return createFork(forking, inTurn, register);
+  }
+
+  #reap(sandbox: Sandbox): void {
+    if (this.#removals.has(sandbox)) return;
+    this.#world.log.info('sandbox.reap', { sandbox: sandbox.row.id });
     this.#removals.run(sandbox).then(
       () => {
         this.#world.counters.reaped += 1;

@@ -1,4 +1,5 @@
 /** Saving what was written in a sandbox, going back to it, and the snapshots as things of their own. */
+import { infoOf } from '../sandbox/info.ts';
 import type { FileHandle } from 'node:fs/promises';
 import type { SandboxId, SnapshotLabel } from '@squash/contract/ids';
 import type { SandboxInfo, SnapshotDetails } from '@squash/contract/sandbox';
@@ -51,7 +52,7 @@ export class LocalSnapshots implements Snapshots {
     return this.#residents.operate(id, async (sandbox) => {
       this.#admission.checkAgain('restore', sandbox);
       await restore(sandbox, label);
-      return sandbox.info();
+      return infoOf(sandbox);
     });
   }
 

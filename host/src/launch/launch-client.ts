@@ -148,6 +148,19 @@ export class LaunchClient implements Disposable {
     await this.#ask('sandboxThaw', [['name', name]]);
   }
 
+  /** Other limits for a sandbox that runs. @throws sandbox_not_ready, launch_failed, and invalid_request from an older launcher */
+  async limit(
+    name: SandboxId,
+    limits: { readonly memoryBytesMax: number; readonly cpuMilli: number; readonly pidsMax: number },
+  ): Promise<void> {
+    await this.#ask('sandboxLimit', [
+      ['name', name],
+      ['memoryBytesMax', limits.memoryBytesMax],
+      ['cpuMilli', limits.cpuMilli],
+      ['pidsMax', limits.pidsMax],
+    ]);
+  }
+
   /** `memoryBytes`, `cpuUs` and `pids` now; the kills since the sandbox started. @throws sandbox_not_ready */
   async stats(
     name: SandboxId,

@@ -47,7 +47,7 @@ export async function execStream(sandbox: Sandbox, start: ExecStart): Promise<Ex
     line: commandLine(start.argv),
     spec: {
       argv: start.argv,
-      env: () => streamEnvironment(sandbox.row.id, start, sandbox.networkEnvironment),
+      env: () => streamEnvironment(start, sandbox.surroundings),
       cwd: start.cwd,
       ...userOf(start),
       tty: start.tty === undefined ? undefined : { rows: start.tty.rows, columns: start.tty.columns },
@@ -66,7 +66,7 @@ function shellCommand(kind: 'exec' | 'job', request: ShellExecRequest, sandbox: 
     line: request.cmd,
     spec: {
       argv: ['/bin/sh', '-c', request.cmd],
-      env: () => baseEnvironment(sandbox.row.id, sandbox.networkEnvironment),
+      env: () => baseEnvironment(sandbox.surroundings),
       cwd: request.workdir,
       uid: 0,
       gid: 0,

@@ -1,5 +1,5 @@
 /**
- * Making a sandbox, and taking one away.
+ * Making a sandbox. `remove.ts` takes one away.
  *
  * Create writes its row (`creating`) before its first directory, destroy marks the row (`destroying`) before it
  * ends anything and deletes it last. So after a crash every directory has a row that says what it is: half a
@@ -7,16 +7,17 @@
  * for a cut of the machine's power).
  */
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { AppError } from '@squash/contract/errors';
 import type { CreateRequest } from '@squash/contract/sandbox';
 import { faultPoint } from '#sandbox/fault.ts';
 import type { LayerRef, SandboxRow } from '#store/rows.ts';
-import { Sandbox, startSpec } from './sandbox.ts';
+import { draftRow } from './draft.ts';
+import { type Forking, forkFiles } from './fork.ts';
+import { removeSandbox } from './remove.ts';
+import { Sandbox } from './sandbox.ts';
+import { startSpec } from './start-spec.ts';
 import { stackOrder } from './stacking.ts';
 import { checkLayerCount } from './trees.ts';
 import type { World } from './world.ts';
-
-const bytesPerMb = 1_048_576;
 
 /**
  * @param register called once the row exists, so that the sandbox can be seen while it starts
@@ -49,47 +50,19 @@ export async function createSandbox(
   return made;
 }
 
-/** Everything of the row that needs no look at the layers. */
-export function draftRow(world: World, request: CreateRequest): Omit<SandboxRow, 'layers' | 'trust'> {
-  const nowMs = world.clock.wallMs();
-  const limits = {
-    ...world.fixedLimits,
-    cpuMilli: Math.max(1, Math.round(request.cpu * 1_000)),
-    memoryBytesMax: request.memoryMb * bytesPerMb,
-  };
-  const { upperKind } = world.driver;
-  const unenforced = world.driver.warnings({ limits, upperKind });
-  if (world.requiresLimits && unenforced.length > 0) {
-    const reasons = unenforced.map((warning) => warning.message).join('; ');
-    throw new AppError('limits_unenforceable', `Cannot create sandbox "${request.id}": ${reasons}`);
-  }
-  return {
-    id: request.id,
-    owner: request.owner,
-    task: request.task,
-    createdMs: nowMs,
-    lastActiveMs: nowMs,
-    cpu: request.cpu,
-    memoryMb: request.memoryMb,
-    maxLifetimeS: request.maxLifetimeS,
-    allowNet: request.allowNet === undefined ? null : [...request.allowNet],
-    policy: request.policy ?? null,
-    secrets: request.secrets,
-    ownSecrets: Object.keys(request.ownSecrets),
-    upstream: request.upstream ?? null,
-    warnings: [...request.warnings],
-    limits,
-    upperKind,
-    upperGeneration: 1,
-    upperMadeMs: nowMs,
-    activeSnapshot: null,
-    phase: 'creating',
-    failure: null,
-    instance: 0,
-    nextSeq: 1,
-    pending: null,
-    revision: 1,
-  };
+/**
+ * The same from another sandbox's files.
+ * @param inTurn runs what needs the source in its turn
+ */
+export async function createFork(
+  forking: Forking,
+  inTurn: <T>(body: () => Promise<T>) => Promise<T>,
+  register: (sandbox: Sandbox) => void,
+): Promise<Sandbox> {
+  const made = await inTurn(() => forkFiles(forking, register));
+  await made.mailbox.post(() => bringUp(made, forking.request));
+  forking.world.counters.created += 1;
+  return made;
 }
 
 function insert(world: World, draft: SandboxRow): Sandbox {
@@ -112,14 +85,11 @@ async function bringUp(sandbox: Sandbox, { ownSecrets }: CreateRequest): Promise
     world.files.make(row.id);
     faultPoint('create.directory');
     await world.network.keepSecrets(row.id, ownSecrets);
-    const trees = stackOrder(row.layers).map((layer) => layer.digest);
-    const [running] = await Promise.all([
-      world.driver.start({ ...startSpec(row, trees), makesUpper: true }),
+    await Promise.all([
+      row.activeSnapshot === null ? startNew(sandbox) : startFork(sandbox),
       // Its rules hold before its first command may run.
       startAsked().then(() => world.network.apply(row.id)),
     ]);
-    faultPoint('create.started');
-    sandbox.started(running);
     faultPoint('create.committed');
   } catch (error) {
     try {
@@ -132,68 +102,22 @@ async function bringUp(sandbox: Sandbox, { ownSecrets }: CreateRequest): Promise
   }
 }
 
+async function startNew(sandbox: Sandbox): Promise<void> {
+  const { world, row } = sandbox;
+  const trees = stackOrder(row.layers).map((layer) => layer.digest);
+  const running = await world.driver.start({ ...startSpec(row, trees), makesUpper: true });
+  faultPoint('create.started');
+  sandbox.started(running);
+}
+
+/** Its snapshots may have to be unpacked first, and lie over its layers. */
+async function startFork(sandbox: Sandbox): Promise<void> {
+  sandbox.mayLackUpper = true;
+  await sandbox.start({});
+}
+
 /** The driver connects in one turn of the event loop and asks in the next: the start goes on while rules are put together. */
 async function startAsked(): Promise<void> {
   await nextTurn();
   await nextTurn();
-}
-
-/**
- * Ends every process and removes row, upper and directory. Also the undo of a create and what recovery calls for
- * a sandbox that was half made or half removed: every step may have been done already. Call from the mailbox.
- */
-export async function removeSandbox(sandbox: Sandbox): Promise<void> {
-  const { world, row } = sandbox;
-  const { driver, files, network, store } = world;
-  sandbox.apply({ type: 'destroying' });
-  const isMarked = row.phase === 'creating' || mark(sandbox);
-  faultPoint('destroy.marked');
-  try {
-    await Promise.all([
-      driver.stop(row.id, isMarked).then(() => faultPoint('destroy.stopped')),
-      // What a power cut leaves of the files has a row that says what it is.
-      store.synced().then(() => files.discard(row.id)),
-      network.forget(row.id),
-    ]);
-  } finally {
-    // Whoever waits for a command hears of its end, also where a process of the sandbox does not die in time.
-    await sandbox.settleRuns('destroyed');
-  }
-  faultPoint('destroy.trashed');
-  await deleteRow(sandbox);
-  faultPoint('destroy.deleted');
-  // Nobody waits for the room: it comes back behind the answer, or with the next daemon.
-  void files.clear(row.id);
-  sandbox.close();
-  sandbox.mailbox.close(new AppError('sandbox_not_found', `Cannot use sandbox "${row.id}": it was removed`));
-}
-
-/**
- * On a disk so full that not even the reserve had room, its files go unmarked, because they make the room: a crash in
- * between leaves a sandbox that can't start for want of its upper, to be removed again.
- */
-function mark(sandbox: Sandbox): boolean {
-  try {
-    sandbox.change({ phase: 'destroying', pending: null }, 'pressing');
-    return true;
-  } catch (error) {
-    if (!isDiskFull(error)) throw error;
-    sandbox.world.log.warn('destroy.unmarked', { sandbox: sandbox.row.id, error });
-    return false;
-  }
-}
-
-async function deleteRow({ world: { store, files }, row }: Sandbox): Promise<void> {
-  try {
-    store.pressing(() => store.sandboxes.delete(row.id));
-  } catch (error) {
-    if (!isDiskFull(error)) throw error;
-    // Its files make the room.
-    await files.clear(row.id);
-    store.pressing(() => store.sandboxes.delete(row.id));
-  }
-}
-
-function isDiskFull(error: unknown): boolean {
-  return error instanceof AppError && error.code === 'disk_full';
 }

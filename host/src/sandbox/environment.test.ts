@@ -8,7 +8,12 @@ import { baseEnvironment, commandLine, hostnameOf, streamEnvironment } from './e
 const id = sandboxIdSchema.parse('my_box');
 
 test('the environment is built from nothing', () => {
-  assert.deepEqual(Object.keys(baseEnvironment(id, {})).sort(), ['HOME', 'HOSTNAME', 'LANG', 'PATH']);
+  assert.deepEqual(Object.keys(baseEnvironment({ id, network: {}, own: {} })).sort(), [
+    'HOME',
+    'HOSTNAME',
+    'LANG',
+    'PATH',
+  ]);
   assert.equal(hostnameOf(id), 'my-box');
 });
 
@@ -20,9 +25,13 @@ test('a stream client adds its own variables, a terminal its TERM', () => {
     user: 1000,
     tty: { rows: 1, columns: 1 },
   });
-  const environment = streamEnvironment(id, start, { SSL_CERT_FILE: '/bundle', PATH: '/secret' });
+  const environment = streamEnvironment(start, {
+    id,
+    network: { SSL_CERT_FILE: '/bundle', PATH: '/secret' },
+    own: { HOME: '/srv', LANG: 'C' },
+  });
   assert.equal(environment['SSL_CERT_FILE'], '/bundle');
-  assert.deepEqual([environment['PATH'], environment['A'], environment['HOME']], ['/x', 'b', '/']);
+  assert.deepEqual([environment['PATH'], environment['A'], environment['HOME']], ['/x', 'b', '/srv']);
   assert.equal(environment['TERM'], 'xterm-256color');
 });
 

@@ -15,17 +15,24 @@ export function hostnameOf(id: SandboxId): string {
   return id.replaceAll('_', '-');
 }
 
-/** @param network what the network adds; a secret that is called PATH changes nothing */
-export function baseEnvironment(id: SandboxId, network: Environment): Environment {
-  return { ...network, PATH: searchPath, HOME: '/root', LANG: 'C.UTF-8', HOSTNAME: hostnameOf(id) };
+export interface Surroundings {
+  readonly id: SandboxId;
+  /** What the network adds; a secret that is called PATH changes nothing. */
+  readonly network: Environment;
+  /** What the sandbox was given for all its commands. */
+  readonly own: Environment;
+}
+
+export function baseEnvironment({ id, network, own }: Surroundings): Environment {
+  return { ...network, PATH: searchPath, HOME: '/root', LANG: 'C.UTF-8', HOSTNAME: hostnameOf(id), ...own };
 }
 
 /** The client's own variables win: they concern its own command only. */
-export function streamEnvironment(id: SandboxId, start: ExecStart, network: Environment): Environment {
+export function streamEnvironment(start: ExecStart, surroundings: Surroundings): Environment {
   const { uid } = userOf(start);
   return {
-    ...baseEnvironment(id, network),
-    ...(uid === 0 ? {} : { HOME: '/' }),
+    ...baseEnvironment(surroundings),
+    ...(uid === 0 || Object.hasOwn(surroundings.own, 'HOME') ? {} : { HOME: '/' }),
     ...(start.tty === undefined ? {} : { TERM: start.tty.term }),
     ...start.env,
   };

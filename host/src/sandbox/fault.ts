@@ -50,5 +50,10 @@ export const faultPoints = [
   'destroy.stopped',
   'destroy.trashed',
   'destroy.deleted',
+  'fork.inserted',
+  'fork.taken',
+  'pause.committed',
+  'stop.committed',
+  'resume.thawed',
 ] as const;
 export type FaultPoint = (typeof faultPoints)[number];

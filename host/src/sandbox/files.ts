@@ -110,6 +110,17 @@ export class SandboxFiles {
     await syncDirectory(dirname(this.snapshot(id, to)));
   }
 
+  /** A file under a second name, of another sandbox: neither changes it. */
+  async shareSnapshot(
+    path: string,
+    to: { readonly id: SandboxId; readonly label: SnapshotLabel },
+  ): Promise<void> {
+    const shared = this.snapshot(to.id, to.label);
+    await makeDirectory(dirname(shared));
+    await link(path, shared);
+    await syncDirectory(dirname(shared));
+  }
+
   /** Takes over a file of the data directory, synced, and says its size. Image tools read it as another user. */
   async takeSnapshot(id: SandboxId, label: SnapshotLabel, hostPath: string): Promise<number> {
     const path = this.snapshot(id, label);

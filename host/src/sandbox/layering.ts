@@ -83,7 +83,7 @@ export async function restore(sandbox: Sandbox, label: SnapshotLabel): Promise<v
 }
 
 /** A file may have been put there a moment ago. @throws snapshot_not_found */
-async function soughtSnapshot(sandbox: Sandbox, label: SnapshotLabel): Promise<SnapshotRow> {
+export async function soughtSnapshot(sandbox: Sandbox, label: SnapshotLabel): Promise<SnapshotRow> {
   if (!sandbox.snapshots.some((each) => each.label === label)) await findFiles(sandbox);
   return findSnapshot(sandbox, label);
 }

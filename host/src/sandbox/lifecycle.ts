@@ -11,6 +11,10 @@ import type { EndReason } from '#store/rows.ts';
 export type State =
   | { readonly phase: 'creating' }
   | { readonly phase: 'ready'; readonly instance: number }
+  /** It stands still; its processes are there. `wakes`: the first use ends that. */
+  | { readonly phase: 'paused'; readonly instance: number; readonly wakes: boolean }
+  /** It was put to rest and has no processes. */
+  | { readonly phase: 'stopped'; readonly wakes: boolean }
   | { readonly phase: 'restarting' }
   | { readonly phase: 'failed'; readonly message: string }
   | { readonly phase: 'destroying' };
@@ -25,6 +29,10 @@ export type LifeEvent =
   | { readonly type: 'started'; readonly instance: number }
   /** An operation is about to end PID 1 and start another. */
   | { readonly type: 'replacing'; readonly reason: EndReason }
+  | { readonly type: 'paused'; readonly wakes: boolean }
+  | { readonly type: 'resumed' }
+  /** Nothing of it runs, and nothing is to. */
+  | { readonly type: 'stopped'; readonly wakes: boolean }
   | { readonly type: 'start-failed'; readonly message: string }
   /** PID 1 of this instance ended and nobody of us did it. */
   | { readonly type: 'died'; readonly instance: number; readonly nowMs: number }
@@ -61,6 +69,10 @@ export function decide(life: Life, event: LifeEvent, limits: RestartLimits): Dec
         life: { ...life, state: { phase: 'restarting' } },
         effects: [{ do: 'end-runs', reason: event.reason }],
       };
+    case 'paused':
+    case 'resumed':
+    case 'stopped':
+      return { life: { ...life, state: restOf(life.state, event) }, effects: [{ do: 'tell-waiters' }] };
     case 'start-failed':
       return {
         life: { ...life, state: { phase: 'failed', message: event.message } },
@@ -76,13 +88,35 @@ export function decide(life: Life, event: LifeEvent, limits: RestartLimits): Dec
   }
 }
 
+/** Only what runs can be paused, and only what is paused goes on. */
+function restOf(state: State, event: Extract<LifeEvent, { type: 'paused' | 'resumed' | 'stopped' }>): State {
+  switch (event.type) {
+    case 'paused':
+      return state.phase === 'ready' || state.phase === 'paused'
+        ? { phase: 'paused', instance: state.instance, wakes: event.wakes }
+        : state;
+    case 'resumed':
+      return state.phase === 'paused' ? { phase: 'ready', instance: state.instance } : state;
+    case 'stopped':
+      return { phase: 'stopped', wakes: event.wakes };
+  }
+}
+
 function died(
   life: Life,
   event: { readonly instance: number; readonly nowMs: number },
   limits: RestartLimits,
 ): Decision {
+  const { state } = life;
+  // Killed while it stood still, for want of memory perhaps: its files are there.
+  if (state.phase === 'paused' && state.instance === event.instance) {
+    return {
+      life: { ...life, state: { phase: 'stopped', wakes: state.wakes } },
+      effects: [{ do: 'end-runs', reason: 'killed' }, { do: 'tell-waiters' }],
+    };
+  }
   // The death of an instance that is not the present one is old news: an operation has replaced it.
-  if (life.state.phase !== 'ready' || life.state.instance !== event.instance) return { life, effects: [] };
+  if (state.phase !== 'ready' || state.instance !== event.instance) return { life, effects: [] };
   const deathsMs = [...life.deathsMs.filter((at) => event.nowMs - at < limits.restartWindowMs), event.nowMs];
   const ended: LifeEffect = { do: 'end-runs', reason: 'killed' };
   if (deathsMs.length > limits.restartsMax) {
@@ -99,6 +133,8 @@ function died(
 export type Admission =
   | { readonly verdict: 'go'; readonly instance: number }
   | { readonly verdict: 'wait' }
+  /** It rests, and goes on for whoever uses it. */
+  | { readonly verdict: 'wake' }
   | { readonly verdict: 'refuse'; readonly code: ErrorCode; readonly why: string };
 
 /** May a command start now? */
@@ -109,6 +145,10 @@ export function admitCommand(state: State): Admission {
     case 'creating':
     case 'restarting':
       return { verdict: 'wait' };
+    case 'paused':
+    case 'stopped':
+      if (state.wakes) return { verdict: 'wake' };
+      return { verdict: 'refuse', code: 'sandbox_paused', why: `it is ${state.phase}: resume it` };
     case 'failed':
       return {
         verdict: 'refuse',

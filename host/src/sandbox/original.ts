@@ -13,7 +13,7 @@ import { askedByDefault, createBodySchema, type Warning } from '@squash/contract
 import { errorText } from '@squash/base/bug';
 import type { LayerRef, SandboxRow } from '#store/rows.ts';
 import { isOriginals } from '#store/sandbox-file.ts';
-import { draftRow } from './create.ts';
+import { draftRow } from './draft.ts';
 import { stackOrder } from './stacking.ts';
 import type { World } from './world.ts';
 
@@ -74,6 +74,7 @@ async function rowOf(
     // The operator's ceilings are for what is asked for from now on.
     cpu: cpu ?? askedByDefault.cpu,
     memoryMb: memory_mb ?? askedByDefault.memoryMb,
+    native: undefined,
     maxLifetimeS: max_lifetime_s ?? askedByDefault.maxLifetimeS,
     allowNet: allow_net ?? undefined,
     policy: undefined,

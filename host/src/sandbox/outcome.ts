@@ -112,6 +112,7 @@ const endedFromOutside: ReadonlySet<EndReason> = new Set([
   'layers_changed',
   'destroyed',
   'killed',
+  'stopped',
   'lost',
 ]);
 

@@ -1,21 +1,25 @@
 /**
- * Ends sandboxes whose lifetime is over: one timer for the nearest deadline, and a look at least every ten seconds. An end that
- * fails is tried again by whoever removes. A lifetime is a duration: a wall clock that is set ends nothing.
+ * Looks at sandboxes when their time is over: one timer for the nearest moment, and a look at least every ten seconds. What
+ * fails is tried again at the next look. Times are durations: a wall clock that is set ends nothing.
  */
 import { limits } from '@squash/contract/limits';
-import type { SandboxRow } from '#store/rows.ts';
+import type { SandboxId } from '@squash/contract/ids';
 
-/** `bornMs` on the monotonic clock. */
-type Mortal = Pick<SandboxRow, 'id' | 'maxLifetimeS'> & { readonly bornMs: number };
+interface Mortal {
+  readonly id: SandboxId;
+  /** Milliseconds until something is to be done about it; infinity: nothing ever is. */
+  readonly inMs: number;
+}
 
 export interface ReaperOptions {
-  /** Monotonic. */
-  readonly nowMs: () => number;
   /** Sandboxes that live; asked at each look. */
   readonly rows: () => Iterable<Mortal>;
-  /** Begins the end; errors are the callee's. May be called again for the same sandbox. */
-  readonly reap: (id: SandboxRow['id']) => void;
+  /** Begins what is due; errors are the callee's. May be called again for the same sandbox. */
+  readonly reap: (id: SandboxId) => void;
 }
+
+/** Two looks are never closer. */
+const restMs = 1_000;
 
 export class Reaper implements Disposable {
   readonly #options: ReaperOptions;
@@ -26,21 +30,19 @@ export class Reaper implements Disposable {
     this.#options = options;
   }
 
-  /** Looks now and sets the timer; called when a sandbox was added. */
+  /** Looks now and sets the timer; called when a sandbox was added, or its times were changed. */
   look(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
     if (this.#isClosed) return;
-    const nowMs = this.#options.nowMs();
-    let nearestMs: number | undefined;
-    for (const row of this.#options.rows()) {
-      const leftMs = timeLeftMs(row, nowMs);
-      if (leftMs === undefined) continue;
-      if (leftMs <= 0) this.#options.reap(row.id);
-      nearestMs = Math.min(nearestMs ?? limits.reaperIntervalMs, Math.max(leftMs, 1_000));
+    let nearestMs = Number.POSITIVE_INFINITY;
+    for (const { id, inMs } of this.#options.rows()) {
+      if (inMs === Number.POSITIVE_INFINITY) continue;
+      if (inMs <= 0) this.#options.reap(id);
+      nearestMs = Math.min(nearestMs, Math.max(inMs, restMs));
     }
     // No sandbox with an end, no timer: an idle daemon does nothing.
-    if (nearestMs === undefined) return;
+    if (nearestMs === Number.POSITIVE_INFINITY) return;
     this.#timer = setTimeout(() => this.look(), Math.min(nearestMs, limits.reaperIntervalMs)).unref();
   }
 
@@ -48,9 +50,4 @@ export class Reaper implements Disposable {
     this.#isClosed = true;
     clearTimeout(this.#timer);
   }
-}
-
-/** Undefined where the sandbox has no end. */
-export function timeLeftMs(row: Omit<Mortal, 'id'>, nowMs: number): number | undefined {
-  return row.maxLifetimeS === 0 ? undefined : row.bornMs + row.maxLifetimeS * 1_000 - nowMs;
 }

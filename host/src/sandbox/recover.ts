@@ -18,17 +18,14 @@ import { join } from 'node:path';
 import type { Problem } from '@squash/contract/daemon';
 import { AppError } from '@squash/contract/errors';
 import { type SandboxId, sandboxIdSchema } from '@squash/contract/ids';
-import { errorText } from '@squash/base/bug';
-import type { ExecRow, SandboxRow } from '#store/rows.ts';
+import type { SandboxRow } from '#store/rows.ts';
 import type { RunningSandbox } from '../drivers/driver.ts';
-import type { Guest, GuestExecEntry } from '../guest/guest.ts';
-import { recorderFor } from './commands.ts';
 import { dropUpper } from './layering.ts';
 import { endLost } from './lost-commands.ts';
 import { takeOverOriginals } from './original.ts';
-import { Run } from './run.ts';
 import { Sandbox } from './sandbox.ts';
 import { findFiles, sweepRemoved } from './snapshots.ts';
+import { takeOver } from './take-over.ts';
 import { freshUppers, upperMade } from './upper-loss.ts';
 import type { World } from './world.ts';
 
@@ -106,6 +103,10 @@ async function recoverOne(
   }
   const shadow = await world.files.read(row.id);
   if (shadow?.sandbox.revision !== row.revision) world.files.follow(row, snapshots);
+  if (row.rest !== null) {
+    await recoverResting(sandbox, plan, isFresh);
+    return sandbox;
+  }
   if (plan.do === 'take-over' && (await takeOver(sandbox, plan.running))) {
     await settle(sandbox).catch(untold(sandbox, 'recover.pending'));
     return sandbox;
@@ -116,6 +117,29 @@ async function recoverOne(
   sandbox.mailbox.post(() => settle(sandbox)).catch((error: unknown) => sandbox.failed(error));
   sandbox.restart('lost');
   return sandbox;
+}
+
+/** What was paused stands still; where its processes are gone it is stopped, and nothing is started. */
+async function recoverResting(sandbox: Sandbox, plan: Plan, isFresh: boolean): Promise<void> {
+  const { world, row } = sandbox;
+  const wakes = row.rest?.wakes ?? true;
+  try {
+    if (plan.do === 'take-over' && row.rest?.kind === 'paused') {
+      // The last daemon may have died before it stood still.
+      await world.driver.freeze(row.id);
+      sandbox.foundPaused(plan.running, wakes);
+    } else {
+      await world.driver.stop(row.id);
+      endLost(sandbox);
+      if (isFresh) missUpper(sandbox);
+      if (row.rest?.kind === 'paused') sandbox.change({ rest: { kind: 'stopped', wakes } }, 'pressing');
+      sandbox.apply({ type: 'stopped', wakes });
+    }
+    await settle(sandbox);
+  } catch (error) {
+    untold(sandbox, 'recover.resting')(error);
+    if (sandbox.state.phase === 'creating') sandbox.failed(error);
+  }
 }
 
 /** Its next start makes what a power cut took of its upper; where that is all of it, it is said. */
@@ -136,52 +160,6 @@ function missUpper(sandbox: Sandbox): void {
 /** One sandbox whose recovery is cut short by a full disk, say, keeps no other one and no daemon from starting. */
 function untold(sandbox: Sandbox, event: string): (error: unknown) => void {
   return (error) => sandbox.world.log.error(event, { sandbox: sandbox.row.id, error });
-}
-
-/** False where PID 1 does not answer as it should: then the sandbox is started anew. */
-async function takeOver(sandbox: Sandbox, running: RunningSandbox): Promise<boolean> {
-  const { world, row } = sandbox;
-  const unfinished = world.store.read(() => world.store.execs.unfinished(row.id));
-  try {
-    const guest = world.guestOf(running);
-    const inGuest = await guest.list();
-    sandbox.started(running, await world.driver.stats(row.id));
-    // The last daemon may have died before what it had committed was on the disk.
-    sandbox.syncs();
-    for (const exec of unfinished) follow(sandbox, exec);
-    const rows = new Set(unfinished.map((exec) => exec.execId));
-    for (const entry of inGuest) {
-      if (rows.has(entry.execId)) continue;
-      await forget(sandbox, guest, entry);
-    }
-    return true;
-  } catch (error) {
-    world.log.guest(row.id).warn('recover.guest', { error: errorText(error) });
-    if (sandbox.state.phase === 'ready') sandbox.guestBroken(errorText(error));
-    return sandbox.state.phase !== 'creating';
-  }
-}
-
-/** Its end is stored and the daemon died before it said so; or hostile code made it up. */
-async function forget(sandbox: Sandbox, guest: Guest, entry: GuestExecEntry): Promise<void> {
-  const { store, log } = sandbox.world;
-  const seq = Number(/^\d+-(\d+)$/.exec(entry.execId)?.[1] ?? 0);
-  const row = store.read(() => store.execs.get(sandbox.row.id, seq));
-  if (entry.running || row?.execId !== entry.execId) return;
-  try {
-    const exec = await guest.attach(entry.execId, { stdout: row.stdoutBytes, stderr: row.stderrBytes });
-    exec.release();
-    exec.close();
-  } catch (error) {
-    // It only takes a place in the guest's table until PID 1 ends.
-    log.guest(sandbox.row.id).warn('recover.forget', { seq, error: errorText(error) });
-  }
-}
-
-function follow(sandbox: Sandbox, row: ExecRow): void {
-  const run = new Run({ row, recorder: recorderFor(sandbox, row), guest: sandbox.guest, host: sandbox });
-  sandbox.runs.set(row.seq, run);
-  run.resume();
 }
 
 async function settle(sandbox: Sandbox): Promise<void> {

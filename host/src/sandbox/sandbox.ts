@@ -7,24 +7,27 @@
 import { AppError, type ErrorCode } from '@squash/contract/errors';
 import { limits } from '@squash/contract/limits';
 import type { PolicySource } from '@squash/contract/policy';
-import type { SandboxInfo } from '@squash/contract/sandbox';
+import type { Warning } from '@squash/contract/sandbox';
 import { bug } from '@squash/base/bug';
-import { type Clock, rfc3339 } from '@squash/base/clock';
+import type { Clock } from '@squash/base/clock';
 import { faultPoint } from '#sandbox/fault.ts';
-import { type EndReason, isRemoved, type SandboxRow, type SnapshotRow } from '#store/rows.ts';
+import type { EndReason, SandboxRow, SnapshotRow } from '#store/rows.ts';
 import { shadowExecsMax } from '#store/repair.ts';
 import type { SandboxChange, SandboxTable } from '#store/sandboxes.ts';
-import type { LayerDigest, SnapshotLabel } from '@squash/contract/ids';
-import type { RunningSandbox, StartSpec } from '../drivers/driver.ts';
+import type { LayerDigest } from '@squash/contract/ids';
+import type { RunningSandbox } from '../drivers/driver.ts';
 import type { Guest } from '../guest/guest.ts';
-import { hostnameOf } from './environment.ts';
+import { Activity } from './activity.ts';
+import type { Surroundings } from './environment.ts';
 import { type Life, type LifeEffect, type LifeEvent, type State, admitCommand, decide } from './lifecycle.ts';
 import { Mailbox } from './mailbox.ts';
 import type { NetworkRules } from './network.ts';
 import type { Circumstances } from './outcome.ts';
 import type { OutputPace } from './output-pace.ts';
 import type { Run, RunHost } from './run.ts';
-import { rulesOf, shownAllowNet } from './rules.ts';
+import { goOn } from './rest.ts';
+import { rulesOf } from './rules.ts';
+import { startSpec } from './start-spec.ts';
 import { treesOf } from './trees.ts';
 import { UpperUsageWatch } from './upper-usage.ts';
 import type { World } from './world.ts';
@@ -40,8 +43,7 @@ export class Sandbox implements RunHost {
   readonly mailbox: Mailbox;
   readonly runs = new Map<number, Run>();
   readonly usage: UpperUsageWatch;
-  /** Its creation on the monotonic clock, from what the wall clock says once: lifetimes count from here. */
-  readonly bornMs: number;
+  readonly activity: Activity;
   /** Aborted when it is to be removed: what takes long and nobody wants any more is given up. */
   readonly removal = new AbortController();
   /** Of snapshots that are sent, which take no turn; with the trees that each needs until its end. */
@@ -56,6 +58,9 @@ export class Sandbox implements RunHost {
   readonly #upperVictims = new Set<number>();
   #isClosed = false;
   #isFrozen = false;
+  #resuming: Promise<void> | undefined;
+  /** Found paused by this daemon, and not asked yet what runs in it. */
+  unheard: RunningSandbox | undefined;
   /** It could not be started for want of something that may be back by now: the next command tries again. */
   #isMendable = false;
   /** Until it is over a power cut would take the sandbox, and with it what its programs synced. */
@@ -70,7 +75,7 @@ export class Sandbox implements RunHost {
     this.world = world;
     this.#row = row;
     this.#snapshots = snapshots;
-    this.bornMs = world.clock.monoMs() - Math.max(0, world.clock.wallMs() - row.createdMs);
+    this.activity = new Activity(world.clock, row);
     this.mailbox = new Mailbox(row.id, limits.sandboxWaitersMax);
     this.usage = new UpperUsageWatch(world, () => this.#row);
   }
@@ -87,9 +92,9 @@ export class Sandbox implements RunHost {
     return this.#life.state;
   }
 
-  /** The driver holds the sandbox still: new commands wait, and no guest is late. */
+  /** It stands still, or did a moment ago: no guest is late. */
   get isFrozen(): boolean {
-    return this.#isFrozen;
+    return this.#isFrozen || this.state.phase === 'paused' || this.activity.hasJustResumed;
   }
 
   get pace(): OutputPace {
@@ -118,36 +123,16 @@ export class Sandbox implements RunHost {
     return this.#running.guest;
   }
 
-  info(): SandboxInfo {
-    const row = this.#row;
-    return {
-      id: row.id,
-      owner: row.owner,
-      task: row.task,
-      layers: row.layers.map((layer) => layer.module),
-      created: rfc3339(row.createdMs),
-      last_active: rfc3339(row.lastActiveMs),
-      mounted: this.state.phase === 'ready',
-      exec_count: row.nextSeq - 1,
-      upper_bytes: this.usage.bytes,
-      snapshots: this.#snapshots
-        .filter((each) => !isRemoved(each))
-        .map(({ label, createdMs, size }) => ({ label, created: rfc3339(createdMs), size })),
-      active_snapshot: shownLabel(row.activeSnapshot),
-      cpu: row.cpu,
-      memory_mb: row.memoryMb,
-      max_lifetime_s: row.maxLifetimeS,
-      allow_net: shownAllowNet(row),
-      state: this.state.phase,
-      backend: this.world.driver.name,
+  /** What does not hold for it as it should, now. */
+  get warnings(): readonly Warning[] {
+    const { driver } = this.world;
+    return [
       // What the host can't enforce may have changed since the create, with the machine or its kernel.
-      warnings: [
-        ...this.world.driver.warnings(row),
-        ...this.world.driver.problems().filter(({ code }) => code === 'disk_low'),
-        ...(this.#running === undefined ? [] : this.world.driver.problemsOf(this.#running.sandbox)),
-        ...row.warnings,
-      ],
-    };
+      ...driver.warnings(this.#row),
+      ...driver.problems().filter(({ code }) => code === 'disk_low'),
+      ...(this.#running === undefined ? [] : driver.problemsOf(this.#running.sandbox)),
+      ...this.#row.warnings,
+    ];
   }
 
   /** Writes a change of the row; `durably` where a file's removal relies on it. */
@@ -190,9 +175,10 @@ export class Sandbox implements RunHost {
     await Promise.all([this.world.store.synced(), this.world.network.apply(this.#row.id)]);
   }
 
-  /** What commands see for it: placeholders, and where the authority's certificate lies. */
-  get networkEnvironment(): Readonly<Record<string, string>> {
-    return this.world.network.environment(this.#row.id, this.rules);
+  /** What its commands find around them. */
+  get surroundings(): Surroundings {
+    const { id, env } = this.#row;
+    return { id, network: this.world.network.environment(id, this.rules), own: env };
   }
 
   get rules(): NetworkRules {
@@ -215,6 +201,11 @@ export class Sandbox implements RunHost {
   async ready(): Promise<number> {
     for (let triesLeft = 1; ; ) {
       const admission = admitCommand(this.state);
+      this.activity.touch();
+      if (admission.verdict === 'wake') {
+        await this.resume();
+        continue;
+      }
       if (admission.verdict === 'go' && !this.#isFrozen) {
         if (this.#beingSynced === undefined) return admission.instance;
         await this.#beingSynced;
@@ -239,7 +230,8 @@ export class Sandbox implements RunHost {
   apply(event: LifeEvent): void {
     const decision = decide(this.#life, event, limits);
     this.#life = decision.life;
-    if (decision.life.state.phase !== 'ready') this.#running = undefined;
+    const { phase } = decision.life.state;
+    if (phase !== 'ready' && phase !== 'paused') this.#running = undefined;
     for (const effect of decision.effects) this.#carryOut(effect);
   }
 
@@ -271,12 +263,31 @@ export class Sandbox implements RunHost {
     });
   }
 
+  /** Ends its rest, whoever asks first. @throws what `goOn` does */
+  resume(): Promise<void> {
+    this.#resuming ??= this.mailbox
+      .post(() => goOn(this))
+      .finally(() => {
+        this.#resuming = undefined;
+      });
+    return this.#resuming;
+  }
+
+  /** A new daemon finds it standing still: its PID 1 can only be asked when it goes on. */
+  foundPaused(sandbox: RunningSandbox, wakes: boolean): void {
+    this.#running = { sandbox, guest: this.world.guestOf(sandbox) };
+    this.unheard = sandbox;
+    this.apply({ type: 'started', instance: sandbox.instance });
+    this.apply({ type: 'paused', wakes });
+  }
+
   /** PID 1 runs: started by us just now, or found by a new daemon. */
   started(sandbox: RunningSandbox, kills = { oomKills: 0, upperKills: 0 }): void {
     this.#killsSeen = kills;
     this.#running = { sandbox, guest: this.world.guestOf(sandbox) };
-    if (this.#row.phase !== 'ready' || this.#row.failure !== null) {
-      this.change({ phase: 'ready', failure: null });
+    this.unheard = undefined;
+    if (this.#row.phase !== 'ready' || this.#row.failure !== null || this.#row.rest !== null) {
+      this.change({ phase: 'ready', failure: null, rest: null });
       this.syncs();
     }
     this.apply({ type: 'started', instance: sandbox.instance });
@@ -478,23 +489,4 @@ export class Sandbox implements RunHost {
   #tellWaiters(): void {
     for (const resolve of this.#waiters.splice(0)) resolve();
   }
-}
-
-/** Nobody could name one that was removed. */
-function shownLabel(label: SnapshotLabel | null): string | null {
-  return label === null || isRemoved({ label }) ? null : label;
-}
-
-/** What the driver is told to start for this row, on these trees and the row's trust layer on top of them. */
-export function startSpec(row: SandboxRow, trees: readonly LayerDigest[]): StartSpec {
-  return {
-    id: row.id,
-    instance: row.instance,
-    hostname: hostnameOf(row.id),
-    lowers: row.trust === null ? trees : [row.trust, ...trees],
-    upperKind: row.upperKind,
-    upperGeneration: row.upperGeneration,
-    makesUpper: false,
-    limits: row.limits,
-  };
 }

@@ -65,6 +65,7 @@ export function newCounters(): Counters {
       layers_changed: 0,
       destroyed: 0,
       killed: 0,
+      stopped: 0,
       lost: 0,
     },
   };

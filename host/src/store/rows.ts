@@ -11,6 +11,7 @@ import {
   type SnapshotLabel,
 } from '@squash/contract/ids';
 import type { PolicySource } from '@squash/contract/policy';
+import { timeoutActions } from '@squash/contract/native-sandbox';
 import { warningSchema } from '@squash/contract/sandbox';
 import { secretNameSchema, secretSubsetSchema } from '@squash/contract/secrets';
 import { z } from 'zod';
@@ -83,6 +84,12 @@ const storedPolicySchema: z.ZodType<PolicySource> = z.object({
   dns: z.enum(['refuse', 'nxdomain']),
 });
 
+/**
+ * A sandbox that was put to rest. `paused`: it stands still; `stopped`: it has no processes. `wakes`: the first use ends
+ * the rest, because nobody asked for it.
+ */
+const restSchema = z.strictObject({ kind: z.enum(['paused', 'stopped']), wakes: z.boolean() });
+
 const phases = ['creating', 'ready', 'failed', 'destroying'] as const;
 
 export const sandboxRowSchema = z.strictObject({
@@ -95,6 +102,15 @@ export const sandboxRowSchema = z.strictObject({
   cpu: z.number(),
   memoryMb: z.int(),
   maxLifetimeS: z.int(),
+  /** Where the lifetime counts from; files of earlier versions have none, and count from their creation. */
+  lifetimeFromMs: z.int().default(0),
+  idleTimeoutS: z.int().default(0),
+  onTimeout: z.enum(timeoutActions).default('destroy'),
+  rest: restSchema.nullable().default(null),
+  name: z.string().nullable().default(null),
+  labels: z.record(z.string(), z.string()).default({}),
+  /** Variables of every command. */
+  env: z.record(z.string(), z.string()).default({}),
   allowNet: z.array(z.string()).nullable(),
   /** The full policy where one was given or set; else `allowNet` is it. Files of earlier versions have none. */
   policy: storedPolicySchema.nullable().default(null),

@@ -22,6 +22,17 @@ export type SandboxChange = Partial<
     | 'policy'
     | 'trust'
     | 'warnings'
+    | 'name'
+    | 'labels'
+    | 'env'
+    | 'cpu'
+    | 'memoryMb'
+    | 'limits'
+    | 'maxLifetimeS'
+    | 'lifetimeFromMs'
+    | 'idleTimeoutS'
+    | 'onTimeout'
+    | 'rest'
   >
 >;
 
@@ -38,15 +49,17 @@ export class SandboxTable {
     this.#insert = database.prepare(`
       INSERT INTO sandboxes (id, owner, task, layers, created_ms, last_active_ms, cpu, memory_mb, max_lifetime_s,
         allow_net, policy, secrets, own_secrets, upstream, trust, warnings, limits, upper_kind, upper_generation, upper_made_ms, active_snapshot, phase, failure, instance,
-        next_seq, pending, revision)
+        next_seq, pending, revision, name, labels, env, lifetime_from_ms, idle_timeout_s, on_timeout, rest)
       VALUES (:id, :owner, :task, :layers, :createdMs, :lastActiveMs, :cpu, :memoryMb, :maxLifetimeS,
         :allowNet, :policy, :secrets, :ownSecrets, :upstream, :trust, :warnings, :limits, :upperKind, :upperGeneration, :upperMadeMs, :activeSnapshot, :phase, :failure, :instance,
-        :nextSeq, :pending, :revision)`);
+        :nextSeq, :pending, :revision, :name, :labels, :env, :lifetimeFromMs, :idleTimeoutS, :onTimeout, :rest)`);
     this.#update = database.prepare(`
       UPDATE sandboxes SET layers = :layers, upper_generation = :upperGeneration,
         upper_made_ms = :upperMadeMs, warnings = :warnings, active_snapshot = :activeSnapshot, phase = :phase, failure = :failure, pending = :pending,
         last_active_ms = :lastActiveMs, instance = :instance,
-        policy = :policy, trust = :trust, revision = :revision
+        policy = :policy, trust = :trust, revision = :revision, name = :name, labels = :labels, env = :env,
+        cpu = :cpu, memory_mb = :memoryMb, limits = :limits, max_lifetime_s = :maxLifetimeS,
+        lifetime_from_ms = :lifetimeFromMs, idle_timeout_s = :idleTimeoutS, on_timeout = :onTimeout, rest = :rest
       WHERE id = :id`);
     this.#instance = database.prepare(
       `UPDATE counters SET value = value + 1 WHERE name = 'instance' RETURNING value`,
@@ -68,6 +81,9 @@ export class SandboxTable {
       warnings: JSON.stringify(row.warnings),
       limits: JSON.stringify(row.limits),
       pending: row.pending === null ? null : JSON.stringify(row.pending),
+      labels: JSON.stringify(row.labels),
+      env: JSON.stringify(row.env),
+      rest: row.rest === null ? null : JSON.stringify(row.rest),
     });
   }
 
@@ -89,6 +105,17 @@ export class SandboxTable {
       policy: next.policy === null ? null : JSON.stringify(next.policy),
       trust: next.trust,
       revision: next.revision,
+      name: next.name,
+      labels: JSON.stringify(next.labels),
+      env: JSON.stringify(next.env),
+      cpu: next.cpu,
+      memoryMb: next.memoryMb,
+      limits: JSON.stringify(next.limits),
+      maxLifetimeS: next.maxLifetimeS,
+      lifetimeFromMs: next.lifetimeFromMs,
+      idleTimeoutS: next.idleTimeoutS,
+      onTimeout: next.onTimeout,
+      rest: next.rest === null ? null : JSON.stringify(next.rest),
     });
     return next;
   }
@@ -181,6 +208,13 @@ function sandboxOf(row: Row): SandboxRow {
     nextSeq: row['next_seq'],
     pending: json(row['pending']),
     revision: row['revision'],
+    name: row['name'],
+    labels: json(row['labels']),
+    env: json(row['env']),
+    lifetimeFromMs: row['lifetime_from_ms'],
+    idleTimeoutS: row['idle_timeout_s'],
+    onTimeout: row['on_timeout'],
+    rest: json(row['rest']),
   });
 }
 

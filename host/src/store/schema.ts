@@ -107,4 +107,14 @@ export const migrations: readonly string[] = [
   ALTER TABLE sandboxes ADD COLUMN upper_made_ms INTEGER NOT NULL DEFAULT 0; -- by create, restore, or a start that missed it
   UPDATE sandboxes SET upper_made_ms = created_ms;
   `,
+  `
+  ALTER TABLE sandboxes ADD COLUMN name TEXT;
+  ALTER TABLE sandboxes ADD COLUMN labels TEXT NOT NULL DEFAULT '{}';         -- JSON: {key: value}
+  ALTER TABLE sandboxes ADD COLUMN env TEXT NOT NULL DEFAULT '{}';            -- JSON: variables of every command
+  ALTER TABLE sandboxes ADD COLUMN lifetime_from_ms INTEGER NOT NULL DEFAULT 0; -- where its lifetime counts from
+  ALTER TABLE sandboxes ADD COLUMN idle_timeout_s INTEGER NOT NULL DEFAULT 0; -- 0: none
+  ALTER TABLE sandboxes ADD COLUMN on_timeout TEXT NOT NULL DEFAULT 'destroy';
+  ALTER TABLE sandboxes ADD COLUMN rest TEXT;                                 -- JSON: how it rests; NULL: it runs
+  UPDATE sandboxes SET lifetime_from_ms = created_ms;
+  `,
 ];

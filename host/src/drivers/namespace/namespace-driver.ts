@@ -22,6 +22,7 @@ import type {
   HostRoom,
   PackResult,
   RunningSandbox,
+  SandboxLimits,
   SandboxStats,
   StartSpec,
   UpperKind,
@@ -196,6 +197,18 @@ export class NamespaceDriver implements Driver, Disposable {
 
   async stop(id: SandboxId, forGood = false): Promise<void> {
     await this.#options.launcher.stop(id, forGood);
+  }
+
+  async freeze(id: SandboxId): Promise<void> {
+    await this.#options.launcher.freeze(id);
+  }
+
+  async thaw(id: SandboxId): Promise<void> {
+    await this.#options.launcher.thaw(id);
+  }
+
+  async limit(id: SandboxId, limits: SandboxLimits): Promise<void> {
+    await this.#options.launcher.limit(id, limits);
   }
 
   async list(): Promise<readonly RunningSandbox[]> {

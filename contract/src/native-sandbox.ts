@@ -1,0 +1,235 @@
+/**
+ * A sandbox as `/v1` has it: what a client asks for, exact and without tolerance, and what it is told.
+ *
+ * What a newcomer would get wrong: the two spellings of the API are over the same sandboxes. One that was created by
+ * `/cgi-bin` has no name, labels, environment or idle time-out, and shows here like any other.
+ */
+import { z } from 'zod';
+import {
+  moduleNameSchema,
+  type SandboxId,
+  sandboxIdSchema,
+  type SnapshotLabel,
+  snapshotLabelSchema,
+} from './ids.ts';
+import { limits } from './limits.ts';
+import { policySchema } from './policy.ts';
+import { warningSchema } from './sandbox.ts';
+import { ownSecretsSchema, secretLimits, secretNameSchema, type SecretSubset } from './secrets.ts';
+import { boundedText, utf8Bytes } from './tolerant.ts';
+import { upstreamNameSchema } from './upstreams.ts';
+
+/** What becomes of a sandbox when its lifetime or its idle time is over. */
+export const timeoutActions = ['destroy', 'pause', 'snapshot'] as const;
+export type TimeoutAction = (typeof timeoutActions)[number];
+
+const nameSchema = z
+  .string()
+  .min(1)
+  .max(limits.sandboxNameCharsMax)
+  .regex(/^[A-Za-z0-9][A-Za-z0-9 _.-]*$/, {
+    error: 'name: letters, digits, " ", "_", "." and "-", beginning with a letter or digit',
+  })
+  .describe('for people; need not be unique');
+
+const labelKeySchema = z
+  .string()
+  .max(limits.labelKeyCharsMax)
+  .regex(/^[A-Za-z0-9][A-Za-z0-9_./-]*$/, {
+    error: 'a label’s key has letters, digits, "_", ".", "/" and "-", and begins with a letter or digit',
+  });
+const labelValueSchema = boundedText('a label', limits.labelValueBytesMax);
+
+const tooManyLabels = { error: `labels: ${limits.labelsMax} at most` };
+const labelsSchema = z
+  .record(labelKeySchema, labelValueSchema)
+  .refine((labels) => Object.keys(labels).length <= limits.labelsMax, tooManyLabels)
+  .describe('whatever the client wants to find it by');
+
+const envSchema = z
+  .record(
+    z
+      .string()
+      .max(256)
+      .regex(/^[A-Za-z_][A-Za-z0-9_]*$/, { error: 'a variable’s name has letters, digits and "_"' }),
+    z.string().refine((text) => !text.includes('\0'), { error: 'env must not contain NUL' }),
+  )
+  .refine((env) => Object.keys(env).length <= limits.sandboxVariablesMax, {
+    error: `env: ${limits.sandboxVariablesMax} variables at most`,
+  })
+  .refine((env) => utf8Bytes(Object.entries(env).flat().join('')) <= limits.sandboxEnvironmentBytesMax, {
+    error: `env: ${limits.sandboxEnvironmentBytesMax} bytes at most`,
+  });
+
+/** What the files of a new sandbox are. */
+const fromSchema = z
+  .union(
+    [
+      z.strictObject({
+        layers: z
+          .array(moduleNameSchema)
+          .min(1)
+          .max(limits.layersMax)
+          .refine((layers) => new Set(layers).size === layers.length, {
+            error: 'from.layers: one is named twice',
+          })
+          .describe('module names; the numbers they begin with say which lies on which'),
+      }),
+      z.strictObject({
+        sandbox: sandboxIdSchema,
+        snapshot: snapshotLabelSchema.optional().describe('none: its files as they are now, while it runs'),
+      }),
+    ],
+    { error: 'from: {"layers": […]}, {"sandbox": id} or {"sandbox": id, "snapshot": label}' },
+  )
+  .describe('none: the base layer');
+export type SandboxSource = z.infer<typeof fromSchema>;
+
+const cpuSchema = z.number().min(limits.cpuMin).max(limits.cpuMax).describe('processors');
+const memorySchema = z.int().min(limits.memoryMbMin).max(limits.memoryMbMax).describe('MiB');
+const lifetimeSchema = z
+  .int()
+  .min(1)
+  .max(limits.lifetimeSMax)
+  .nullable()
+  .describe('seconds from the create, or from the last change of it; null: no end');
+const idleSchema = z
+  .int()
+  .min(limits.idleTimeoutSMin)
+  .max(limits.lifetimeSMax)
+  .nullable()
+  .describe('seconds without a command that somebody waits for, output, files, ports or work; null: none');
+const timeoutActionSchema = z
+  .enum(timeoutActions)
+  .describe(
+    'when lifetime or idle time is over. `pause`: it stands still and keeps its memory; `snapshot`: its files are saved as a snapshot and its processes end',
+  );
+
+/** Fields of parts that do not exist yet. Named here so that no client uses them for something else. */
+const reserved = (what: string) => z.unknown().optional().describe(`reserved: ${what}`);
+
+/** The create request of `/v1`. */
+export const sandboxCreateSchema = z.strictObject({
+  name: nameSchema.optional(),
+  owner: boundedText('owner', limits.ownerBytesMax).min(1).optional().describe('default: the key’s'),
+  labels: labelsSchema.default({}),
+  env: envSchema.default({}).describe('variables of every command'),
+  from: fromSchema.optional(),
+  cpu: cpuSchema.optional(),
+  memory_mb: memorySchema.optional(),
+  lifetime_s: lifetimeSchema.optional(),
+  idle_timeout_s: idleSchema.optional(),
+  on_timeout: timeoutActionSchema.default('destroy'),
+  policy: policySchema
+    .optional()
+    .describe('what it may reach; none: everything public; an empty `allow`: nothing'),
+  secrets: z
+    .array(secretNameSchema)
+    .max(secretLimits.secretsMax)
+    .optional()
+    .describe('names of the secrets of the installation it may use; none: all'),
+  own_secrets: ownSecretsSchema.optional().describe('secrets of this sandbox alone, by name'),
+  upstream: upstreamNameSchema
+    .optional()
+    .describe('name of the operator’s proxy that it goes out through; none: `default`, where there is one'),
+  image: reserved('an OCI image instead of layers'),
+  mounts: reserved('volumes and directories of the host'),
+  backend: reserved('what isolates it'),
+  memory: reserved('whether a fork takes processes along'),
+});
+export type SandboxCreate = z.infer<typeof sandboxCreateSchema>;
+
+export const reservedFields = [
+  'image',
+  'mounts',
+  'backend',
+  'memory',
+] as const satisfies (keyof SandboxCreate)[];
+
+/** What a PATCH changes. What is left out stays as it is. */
+export const sandboxChangeSchema = z.strictObject({
+  name: nameSchema.nullable().optional(),
+  labels: z
+    .record(labelKeySchema, labelValueSchema.nullable())
+    .optional()
+    .describe('each is set, or with null removed; the others stay'),
+  env: envSchema.optional().describe('replaces all; of commands that start from now on'),
+  cpu: cpuSchema.optional(),
+  memory_mb: memorySchema.optional(),
+  lifetime_s: lifetimeSchema.optional(),
+  idle_timeout_s: idleSchema.optional(),
+  on_timeout: timeoutActionSchema.optional(),
+  policy: policySchema.optional().describe('replaces it, as PUT …/policy does'),
+});
+export type SandboxPatch = z.infer<typeof sandboxChangeSchema>;
+
+export const sandboxStates = [
+  'creating',
+  'ready',
+  'paused',
+  'stopped',
+  'restarting',
+  'failed',
+  'destroying',
+] as const;
+
+/** A sandbox as `/v1` tells of it. */
+export const sandboxSchema = z.strictObject({
+  id: z.string(),
+  name: z.string().nullable(),
+  owner: z.string(),
+  labels: z.record(z.string(), z.string()),
+  state: z
+    .enum(sandboxStates)
+    .describe('`paused`: it stands still with its processes; `stopped`: it has files and no processes'),
+  failure: z.string().nullable().describe('why it does not run, where it should'),
+  layers: z.array(z.string()),
+  snapshot: z.string().nullable().describe('the snapshot that it was made from or restored to last'),
+  env: z.record(z.string(), z.string()),
+  cpu: z.number(),
+  memory_mb: z.int(),
+  disk_mb: z.int().describe('what its own files may take'),
+  disk_bytes: z.int().describe('what they take, at most some seconds old'),
+  commands: z.int().describe('how many were started in it'),
+  created_at: z.string(),
+  last_active_at: z.string(),
+  expires_at: z.string().nullable(),
+  lifetime_s: z.int().nullable(),
+  idle_timeout_s: z.int().nullable(),
+  on_timeout: z.enum(timeoutActions),
+  warnings: z.array(warningSchema),
+});
+export type SandboxRecord = z.infer<typeof sandboxSchema>;
+
+export const sandboxPageSchema = z.strictObject({
+  items: z.array(sandboxSchema),
+  next: z.string().nullable().describe('`cursor` of the next page; null: there is none'),
+});
+
+/** `key=value` or `key`, separated by commas: a sandbox has all of them. */
+export const labelFilterSchema = z
+  .string()
+  .max(4_096)
+  .transform((text) =>
+    text.split(',').map((each) => {
+      const at = each.indexOf('=');
+      return at < 0 ? { key: each, value: undefined } : { key: each.slice(0, at), value: each.slice(at + 1) };
+    }),
+  );
+export type LabelFilter = z.infer<typeof labelFilterSchema>;
+
+/** What a create of `/v1` asks for beside what both spellings have, after the edge has parsed it. */
+export interface NativeWish {
+  readonly name: string | null;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly env: Readonly<Record<string, string>>;
+  /** 0: none. */
+  readonly idleTimeoutS: number;
+  readonly onTimeout: TimeoutAction;
+  /** Codes of warnings that refuse the create: of what was asked for and can't be held to here. */
+  readonly mustHold: readonly string[];
+  /** Undefined: all, or what the one has that it is made from. */
+  readonly secrets: SecretSubset | undefined;
+  /** Instead of `layers`. */
+  readonly from: { readonly sandbox: SandboxId; readonly snapshot: SnapshotLabel | undefined } | undefined;
+}

@@ -1,0 +1,95 @@
+/** `sandbox.update`: everything is looked at before anything is changed. Call in the sandbox's turn. */
+import { AppError } from '@squash/contract/errors';
+import { limits } from '@squash/contract/limits';
+import type { SandboxPatch } from '@squash/contract/native-sandbox';
+import type { SandboxChange } from '#store/sandboxes.ts';
+import type { SandboxLimits } from '../drivers/driver.ts';
+import type { Sandbox } from '../sandbox/sandbox.ts';
+import type { Admission } from './admission.ts';
+import { type Ceilings, checkCeilings } from './ceilings.ts';
+
+const mib = 1_048_576;
+
+export interface ChangeRules {
+  readonly ceilings: Ceilings;
+  readonly admission: Admission;
+}
+
+/** @throws ceiling_exceeded, host_full, limits_unenforceable, limit_below_use, disk_full, launcher_unavailable */
+export async function changeSandbox(
+  sandbox: Sandbox,
+  patch: SandboxPatch,
+  { ceilings, admission }: ChangeRules,
+): Promise<void> {
+  const { row } = sandbox;
+  const lifetimeS = patch.lifetime_s === undefined ? undefined : (patch.lifetime_s ?? 0);
+  checkCeilings(
+    { cpu: patch.cpu, memoryMb: patch.memory_mb, maxLifetimeS: lifetimeS },
+    ceilings,
+    `change sandbox "${row.id}"`,
+  );
+  const labels = patch.labels === undefined ? undefined : mergedLabels(row.labels, patch.labels);
+  const change: SandboxChange = {
+    ...(patch.name === undefined ? {} : { name: patch.name }),
+    ...(labels === undefined ? {} : { labels }),
+    ...(patch.env === undefined ? {} : { env: patch.env }),
+    ...(lifetimeS === undefined ? {} : { maxLifetimeS: lifetimeS, lifetimeFromMs: sandbox.nowMs() }),
+    ...(patch.idle_timeout_s === undefined ? {} : { idleTimeoutS: patch.idle_timeout_s ?? 0 }),
+    ...(patch.on_timeout === undefined ? {} : { onTimeout: patch.on_timeout }),
+    ...(await limitChange(sandbox, patch, admission)),
+  };
+  sandbox.change(change);
+  if (lifetimeS !== undefined) sandbox.activity.renew();
+  sandbox.activity.touch();
+  if (patch.policy !== undefined) await sandbox.setPolicy(patch.policy);
+}
+
+function mergedLabels(
+  now: Readonly<Record<string, string>>,
+  patch: Readonly<Record<string, string | null>>,
+): Record<string, string> {
+  const all = Object.entries({ ...now, ...patch });
+  const kept = all.flatMap(([key, value]) => (value === null ? [] : [[key, value] as const]));
+  if (kept.length > limits.labelsMax) {
+    throw new AppError('invalid_request', `labels: ${limits.labelsMax} at most`);
+  }
+  return Object.fromEntries(kept);
+}
+
+/** Puts other limits in force where it runs. */
+async function limitChange(
+  sandbox: Sandbox,
+  patch: SandboxPatch,
+  admission: Admission,
+): Promise<Pick<SandboxChange, 'cpu' | 'memoryMb' | 'limits'>> {
+  const { world, row, state } = sandbox;
+  const cpu = patch.cpu ?? row.cpu;
+  const memoryMb = patch.memory_mb ?? row.memoryMb;
+  if (cpu === row.cpu && memoryMb === row.memoryMb) return {};
+  const held: SandboxLimits = {
+    ...row.limits,
+    cpuMilli: Math.max(1, Math.round(cpu * 1_000)),
+    memoryBytesMax: memoryMb * mib,
+  };
+  const missing = [
+    ...(patch.cpu === undefined ? [] : ['cpu_limit']),
+    ...(patch.memory_mb === undefined ? [] : ['memory_limit']),
+  ];
+  const broken = world.driver.warnings({ limits: held, upperKind: row.upperKind });
+  const why = broken.filter(({ code }) => missing.includes(code)).map(({ message }) => message);
+  if (why.length > 0) {
+    throw new AppError('limits_unenforceable', `Cannot change sandbox "${row.id}": ${why.join('; ')}`);
+  }
+  admission.checkGrowth(sandbox, { cpus: cpu - row.cpu, memoryBytes: (memoryMb - row.memoryMb) * mib });
+  if (state.phase === 'ready' || state.phase === 'paused') {
+    const { memoryBytes } = await world.driver.stats(row.id);
+    if (memoryBytes > held.memoryBytesMax) {
+      throw new AppError(
+        'limit_below_use',
+        `Cannot hold sandbox "${row.id}" to ${memoryMb} MiB of memory: it uses ${Math.ceil(memoryBytes / mib)}`,
+      );
+    }
+    await world.driver.limit(row.id, held);
+  }
+  return { cpu, memoryMb, limits: held };
+}

@@ -1,0 +1,120 @@
+/**
+ * What is done when a sandbox's lifetime or idle time is over: it is destroyed, or put to rest until somebody uses it. A rest
+ * that time brought ends with the first use; one that somebody asked for does not.
+ */
+import type { SandboxId } from '@squash/contract/ids';
+import { snapshot } from '../sandbox/layering.ts';
+import { Reaper } from '../sandbox/reaper.ts';
+import { pause, stopProcesses } from '../sandbox/rest.ts';
+import type { Sandbox } from '../sandbox/sandbox.ts';
+import type { World } from '../sandbox/world.ts';
+import type { Residents } from './residents.ts';
+
+export interface TimeOutOptions {
+  readonly world: World;
+  readonly residents: Residents;
+  /** Begins its removal; errors are the callee's. */
+  readonly destroy: (sandbox: Sandbox) => void;
+}
+
+export class TimeOuts implements Disposable {
+  readonly #options: TimeOutOptions;
+  readonly #reaper: Reaper;
+  /** What is done about them takes a while. */
+  readonly #busy = new Set<Sandbox>();
+
+  constructor(options: TimeOutOptions) {
+    this.#options = options;
+    this.#reaper = new Reaper({
+      rows: () => options.residents.all().map((sandbox) => ({ id: sandbox.row.id, inMs: dueInMs(sandbox) })),
+      reap: (id) => this.#due(id),
+    });
+  }
+
+  /** After every change of a sandbox's times. */
+  look(): void {
+    this.#reaper.look();
+  }
+
+  [Symbol.dispose](): void {
+    this.#reaper[Symbol.dispose]();
+  }
+
+  #due(id: SandboxId): void {
+    const { residents, world, destroy } = this.#options;
+    const sandbox = residents.peek(id);
+    if (sandbox === undefined || this.#busy.has(sandbox)) return;
+    const { what } = sandbox.activity.next(sandbox.row, isUsed(sandbox));
+    if (what === 'lifetime' && sandbox.row.onTimeout === 'destroy') {
+      destroy(sandbox);
+      return;
+    }
+    this.#busy.add(sandbox);
+    this.#act(sandbox, what)
+      .catch((error: unknown) => world.log.warn('sandbox.time_out', { sandbox: id, error }))
+      .finally(() => this.#busy.delete(sandbox));
+  }
+
+  async #act(sandbox: Sandbox, what: ReturnType<Sandbox['activity']['next']>['what']): Promise<void> {
+    const { activity, world, row } = sandbox;
+    if (what === 'nothing') return;
+    if (what === 'lifetime') {
+      await this.#timeOut(sandbox);
+      return;
+    }
+    const { cpuUs } = await world.driver.stats(row.id);
+    if (what === 'sample') activity.sampled(cpuUs);
+    else if (activity.hasWorked(cpuUs)) activity.touch();
+    else await this.#timeOut(sandbox);
+  }
+
+  async #timeOut(sandbox: Sandbox): Promise<void> {
+    const { world, row } = sandbox;
+    world.log.info('sandbox.time_out', { sandbox: row.id, action: row.onTimeout });
+    switch (row.onTimeout) {
+      case 'destroy':
+        this.#options.destroy(sandbox);
+        return;
+      case 'pause':
+        await sandbox.mailbox.post(() => pause(sandbox, true));
+        return;
+      case 'snapshot':
+        await sandbox.mailbox.post(() => saveAndStop(sandbox));
+        return;
+    }
+  }
+}
+
+/** Its files are there without the snapshot, too: one that can't be taken keeps nothing running. */
+async function saveAndStop(sandbox: Sandbox): Promise<void> {
+  try {
+    await snapshot(sandbox, undefined);
+  } catch (error) {
+    sandbox.world.log.warn('sandbox.time_out', { sandbox: sandbox.row.id, snapshot: 'failed', error });
+  }
+  await stopProcesses(sandbox, true);
+}
+
+function dueInMs(sandbox: Sandbox): number {
+  const { activity, row, state } = sandbox;
+  switch (state.phase) {
+    case 'ready':
+    case 'restarting':
+    case 'failed':
+      return activity.next(row, isUsed(sandbox)).inMs;
+    case 'paused':
+    case 'stopped':
+      // It rests already; only its end may still come.
+      return row.onTimeout === 'destroy'
+        ? (activity.lifetimeLeftMs(row) ?? Number.POSITIVE_INFINITY)
+        : Number.POSITIVE_INFINITY;
+    case 'creating':
+    case 'destroying':
+      return Number.POSITIVE_INFINITY;
+  }
+}
+
+/** Somebody waits for a command. One in the background counts by what it writes and by its work. */
+function isUsed(sandbox: Sandbox): boolean {
+  return [...sandbox.runs.values()].some(({ row }) => row.kind !== 'job');
+}

@@ -1,0 +1,60 @@
+/** The row of a sandbox that is to be. */
+import { AppError } from '@squash/contract/errors';
+import type { CreateRequest } from '@squash/contract/sandbox';
+import type { SandboxRow } from '#store/rows.ts';
+import type { World } from './world.ts';
+
+const bytesPerMb = 1_048_576;
+
+/** Everything of the row that needs no look at the layers. */
+export function draftRow(world: World, request: CreateRequest): Omit<SandboxRow, 'layers' | 'trust'> {
+  const nowMs = world.clock.wallMs();
+  const limits = {
+    ...world.fixedLimits,
+    cpuMilli: Math.max(1, Math.round(request.cpu * 1_000)),
+    memoryBytesMax: request.memoryMb * bytesPerMb,
+  };
+  const { upperKind } = world.driver;
+  const unenforced = world.driver.warnings({ limits, upperKind });
+  const broken = world.requiresLimits
+    ? unenforced
+    : unenforced.filter(({ code }) => request.native?.mustHold.includes(code));
+  if (broken.length > 0) {
+    const reasons = broken.map((warning) => warning.message).join('; ');
+    throw new AppError('limits_unenforceable', `Cannot create sandbox "${request.id}": ${reasons}`);
+  }
+  return {
+    id: request.id,
+    owner: request.owner,
+    task: request.task,
+    createdMs: nowMs,
+    lastActiveMs: nowMs,
+    cpu: request.cpu,
+    memoryMb: request.memoryMb,
+    maxLifetimeS: request.maxLifetimeS,
+    allowNet: request.allowNet === undefined ? null : [...request.allowNet],
+    policy: request.policy ?? null,
+    secrets: request.secrets,
+    ownSecrets: Object.keys(request.ownSecrets),
+    upstream: request.upstream ?? null,
+    warnings: [...request.warnings],
+    limits,
+    upperKind,
+    upperGeneration: 1,
+    upperMadeMs: nowMs,
+    activeSnapshot: null,
+    phase: 'creating',
+    failure: null,
+    instance: 0,
+    nextSeq: 1,
+    pending: null,
+    revision: 1,
+    name: request.native?.name ?? null,
+    labels: { ...request.native?.labels },
+    env: { ...request.native?.env },
+    lifetimeFromMs: nowMs,
+    idleTimeoutS: request.native?.idleTimeoutS ?? 0,
+    onTimeout: request.native?.onTimeout ?? 'destroy',
+    rest: null,
+  };
+}

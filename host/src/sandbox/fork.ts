@@ -1,0 +1,157 @@
+/**
+ * A sandbox made from another one's files: those of a snapshot, or as they are now, while it runs.
+ *
+ * Nothing is copied. A snapshot's file is linked into the new sandbox's directory, with those it lies on; what was written
+ * since the last one is saved there as a snapshot would be. So the two share what neither changes, and each goes without
+ * the other. All that needs the source happens in its turn; the start does not.
+ */
+import { rm } from 'node:fs/promises';
+import { AppError } from '@squash/contract/errors';
+import { type SnapshotLabel, snapshotLabelSchema } from '@squash/contract/ids';
+import { limits } from '@squash/contract/limits';
+import type { CreateRequest, CreateWish } from '@squash/contract/sandbox';
+import { faultPoint } from '#sandbox/fault.ts';
+import { removedLabel, type SnapshotRow } from '#store/rows.ts';
+import { draftRow } from './draft.ts';
+import { soughtSnapshot } from './layering.ts';
+import { removeSandbox } from './remove.ts';
+import { Sandbox } from './sandbox.ts';
+import { snapshotChain } from './stacking.ts';
+import type { World } from './world.ts';
+
+/** What a client sees of where it came from: the snapshot to go back to the start with. */
+const originLabel = snapshotLabelSchema.parse('origin');
+
+interface Piece {
+  readonly row: SnapshotRow;
+  /** The file: the source's snapshot of the same content, or what was saved just now. */
+  readonly from: SnapshotLabel | 'saved';
+}
+
+export interface Forking {
+  readonly world: World;
+  readonly request: CreateRequest;
+  readonly source: Sandbox;
+  readonly snapshot: SnapshotLabel | undefined;
+}
+
+/**
+ * Call in the source's turn.
+ * @param register called once the row exists
+ * @throws snapshot_not_found, disk_full, sandbox_not_ready
+ */
+export async function forkFiles(forking: Forking, register: (made: Sandbox) => void): Promise<Sandbox> {
+  const { world, source, snapshot } = forking;
+  if (snapshot !== undefined) await soughtSnapshot(source, snapshot);
+  const saved = snapshot === undefined ? await saveWritten(source) : undefined;
+  try {
+    const pieces = piecesOf(source, snapshot, saved);
+    const made = await world.layerLock.shared(async () => {
+      const fork = insert(forking, pieces);
+      // Still under the lock: who collects unused trees asks the registered sandboxes what they use.
+      register(fork);
+      return fork;
+    });
+    faultPoint('fork.inserted');
+    await takePieces(made, { source, pieces, saved });
+    faultPoint('fork.taken');
+    return made;
+  } finally {
+    if (saved !== undefined) await rm(saved.path, { force: true });
+  }
+}
+
+interface Saved {
+  readonly path: string;
+  readonly bytes: number;
+}
+
+async function saveWritten(source: Sandbox): Promise<Saved> {
+  const { world, row } = source;
+  const path = world.files.temporary('fork');
+  const upper = { id: row.id, generation: row.upperGeneration };
+  const packed = await source.whileFrozen(() => world.driver.pack(upper, path, source.removal.signal));
+  return { path, bytes: packed.bytes };
+}
+
+function insert({ world, request }: Forking, pieces: readonly Piece[]): Sandbox {
+  const rows = pieces.map((piece) => piece.row).toReversed();
+  const layers = rows.at(-1)?.layers ?? [];
+  const draft = {
+    ...draftRow(world, request),
+    layers: [...layers],
+    trust: null,
+    activeSnapshot: originLabel,
+  };
+  const { store } = world;
+  const row = store.transaction(() => {
+    const numbered = { ...draft, instance: store.sandboxes.nextInstance() };
+    store.sandboxes.insert(numbered);
+    for (const each of rows) store.sandboxes.insertSnapshot(numbered.id, each);
+    return numbered;
+  });
+  return new Sandbox(world, row, rows);
+}
+
+async function takePieces(
+  made: Sandbox,
+  { source, pieces, saved }: { source: Sandbox; pieces: readonly Piece[]; saved: Saved | undefined },
+): Promise<void> {
+  const { files } = made.world;
+  const { id } = made.row;
+  try {
+    files.make(id);
+    for (const { row, from } of pieces) {
+      if (from !== 'saved')
+        await files.shareSnapshot(files.snapshot(source.row.id, from), { id, label: row.label });
+      else if (saved !== undefined) await files.takeSnapshot(id, row.label, saved.path);
+    }
+  } catch (error) {
+    await removeSandbox(made);
+    throw error;
+  }
+}
+
+/** Topmost first. What lies beneath keeps names that no client can say: it is there as long as it is needed. */
+function piecesOf(
+  { row, snapshots, world }: Sandbox,
+  snapshot: SnapshotLabel | undefined,
+  saved: Saved | undefined,
+): readonly Piece[] {
+  const start = snapshot ?? row.activeSnapshot;
+  const chain = start === null ? [] : snapshotChain(snapshots, start);
+  const pieces: Piece[] = chain.map((each) => ({ row: each, from: each.label }));
+  if (saved !== undefined) {
+    const { layers } = row;
+    const written = { createdMs: world.clock.wallMs(), size: saved.bytes, digest: null, base: null, layers };
+    pieces.unshift({ row: { ...written, label: originLabel }, from: 'saved' });
+  }
+  if (pieces.length > limits.snapshotChainMax) {
+    throw new AppError(
+      'invalid_request',
+      `Cannot make a sandbox from "${row.id}": it lies on ${chain.length} snapshots already`,
+    );
+  }
+  const labelAt = (at: number): SnapshotLabel => (at === 0 ? originLabel : removedLabel(originLabel, at));
+  return pieces.map(({ row: piece, from }, at) => ({
+    row: { ...piece, label: labelAt(at), base: at === pieces.length - 1 ? null : labelAt(at + 1) },
+    from,
+  }));
+}
+
+/** What a fork takes along of the one it is made from, where nobody says otherwise. Secrets of its own stay with it. */
+export function inherited(wish: CreateWish, { row }: Sandbox): CreateWish {
+  const { native } = wish;
+  if (native === undefined) return wish;
+  const policy = wish.policy ?? row.policy ?? undefined;
+  return {
+    ...wish,
+    cpu: wish.cpu ?? row.cpu,
+    memoryMb: wish.memoryMb ?? row.memoryMb,
+    policy,
+    allowNet: policy === undefined ? (row.allowNet ?? undefined) : undefined,
+    secrets: native.secrets ?? row.secrets,
+    upstream: wish.upstream ?? row.upstream ?? undefined,
+    native: { ...native, env: { ...row.env, ...native.env } },
+  };
+}

@@ -1,0 +1,311 @@
+/** `/v1/sandboxes`: found by what they were given, changed while they run, put to rest, made from one another. */
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { after, before, describe, it } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { SandboxRecord } from '@squash/contract/native-sandbox';
+import { ApiClient } from '../support/api-client.ts';
+import { TestDaemon } from '../support/daemon.ts';
+import { processesOf } from '../support/leaks.ts';
+import { waitFor } from '../support/wait.ts';
+
+const boxes = '/v1/sandboxes';
+let daemon: TestDaemon;
+let api: ApiClient;
+before(async () => {
+  daemon = await TestDaemon.start();
+  api = new ApiClient(daemon);
+});
+after(async () => {
+  await daemon[Symbol.asyncDispose]();
+});
+
+async function create(body: object = {}): Promise<SandboxRecord> {
+  const { status, json, text } = await api.post(boxes, { memory_mb: 64, ...body });
+  assert.equal(status, 201, text);
+  return json;
+}
+
+async function patch(id: string, body: object) {
+  return await api.send('PATCH', `${boxes}/${id}`, { body });
+}
+
+async function get(id: string): Promise<SandboxRecord> {
+  return (await api.get(`${boxes}/${id}`)).json;
+}
+
+/** What the command printed; it must succeed. */
+async function sh(id: string, cmd: string): Promise<string> {
+  const { json, text } = await api.post(`/cgi-bin/api/sandboxes/${id}/exec`, { cmd });
+  assert.equal(json.exit_code, 0, text);
+  return json.stdout;
+}
+
+async function destroy(...ids: readonly string[]): Promise<void> {
+  for (const id of ids) assert.equal((await api.delete(`${boxes}/${id}`)).status, 204);
+}
+
+/** Processor time that the sandboxes' processes with this word have used. */
+function ticksOf(word: string): number {
+  const found = processesOf(daemon.dataDir).filter(({ command }) => command.includes(word));
+  assert.ok(found.length > 0);
+  const ticks = found.map(({ pid }) => {
+    const fields = readFileSync(`/proc/${pid}/stat`, 'utf8')
+      .replace(/^.*\) /s, '')
+      .split(' ');
+    return Number(fields[11]) + Number(fields[12]);
+  });
+  return ticks.reduce((sum, each) => sum + each, 0);
+}
+
+describe('a sandbox of /v1', () => {
+  it('has an id of its own that is a name of a host, and what it was given', async () => {
+    const made = await create({
+      name: 'My build',
+      labels: { project: 'web', 'team/a': '' },
+      env: { GREETING: 'hello', HOME: '/srv' },
+      lifetime_s: 3_600,
+    });
+    assert.match(made.id, /^sb[a-z2-7]{16}$/);
+    assert.deepEqual([made.name, made.labels], ['My build', { project: 'web', 'team/a': '' }]);
+    assert.deepEqual([made.state, made.owner, made.on_timeout], ['ready', 'anon', 'destroy']);
+    const leftMs = Date.parse(made.expires_at ?? '') - Date.now();
+    assert.ok(leftMs > 3_500_000 && leftMs <= 3_600_000, `${leftMs}`);
+    assert.equal(await sh(made.id, 'echo $GREETING $HOME'), 'hello /srv\n');
+    assert.deepEqual((await get(made.id)).commands, 1);
+    // The other spelling is over the same sandbox.
+    assert.equal((await api.get(`/cgi-bin/api/sandboxes/${made.id}`)).json.max_lifetime_s, 3_600);
+    await destroy(made.id);
+    assert.equal((await api.get(`${boxes}/${made.id}`)).status, 404);
+  });
+
+  it('is refused whole where one thing of the request is unknown, reserved or not to be had', async () => {
+    const refusals: readonly [object, string, RegExp][] = [
+      [{ nane: 'x' }, 'invalid_request', /"nane" is unknown/],
+      [{ id: 'mine' }, 'invalid_request', /"id" is unknown/],
+      [{ memory_mb: '64' }, 'invalid_request', /memory_mb/],
+      [{ image: 'debian' }, 'unsupported_feature', /"image"/],
+      [{ mounts: [] }, 'unsupported_feature', /"mounts"/],
+      [{ backend: 'firecracker' }, 'unsupported_feature', /"backend"/],
+      [{ memory: true }, 'unsupported_feature', /"memory"/],
+      [{ labels: { 'a b': '' } }, 'invalid_request', /label/],
+      [{ env: { 'A=B': '' } }, 'invalid_request', /variable/],
+      [{ env: { A: 'a\0b' } }, 'invalid_request', /NUL/],
+      [{ idle_timeout_s: 1 }, 'invalid_request', /idle_timeout_s/],
+      [{ from: { layers: ['100-missing'] } }, 'module_not_found', /100-missing/],
+      [{ from: { layers: [] } }, 'invalid_request', /from/],
+      [{ from: { sandbox: 'missing' } }, 'sandbox_not_found', /missing/],
+      [{ upstream: 'missing' }, 'invalid_request', /missing/],
+    ];
+    for (const [body, code, sentence] of refusals) {
+      const { json, text } = await api.post(boxes, body);
+      assert.equal(json.code, code, `${JSON.stringify(body)} ${text}`);
+      assert.match(json.detail, sentence);
+    }
+    assert.deepEqual((await api.get(boxes)).json.items, []);
+  });
+
+  it('reaches nothing with an empty list, and everything public with none', async () => {
+    const closed = await create({ policy: { allow: [] } });
+    const open = await create();
+    const allowed = async (id: string) => (await api.get(`${boxes}/${id}/policy`)).json.policy.allow;
+    assert.deepEqual(await allowed(closed.id), ['none']);
+    assert.deepEqual(await allowed(open.id), ['*']);
+    await destroy(closed.id, open.id);
+  });
+});
+
+describe('the list of sandboxes', () => {
+  it('is told in pages, newest first, filtered by what they were given', async () => {
+    const made: SandboxRecord[] = [];
+    for (let at = 0; at < 5; at += 1)
+      made.push(
+        await create({
+          name: `n${at}`,
+          labels: { at: `${at}`, odd: `${at % 2}` },
+          owner: at < 3 ? 'a' : 'b',
+        }),
+      );
+    const ids = made.map(({ id }) => id).toReversed();
+    const seen: string[] = [];
+    let path: string | undefined = `${boxes}?limit=2`;
+    let pages = 0;
+    while (path !== undefined) {
+      const { json } = await api.get(path);
+      seen.push(...json.items.map((each: SandboxRecord) => each.id));
+      path = json.next === null ? undefined : `${boxes}?limit=2&cursor=${json.next}`;
+      pages += 1;
+    }
+    assert.deepEqual([seen, pages], [ids, 3]);
+    const found = async (query: string): Promise<string> =>
+      (await api.get(`${boxes}?${query}`)).json.items.map((each: SandboxRecord) => each.name).join();
+    assert.equal(await found('label=odd%3D1'), 'n3,n1');
+    assert.equal(await found('label=odd%3D0,at%3D4'), 'n4');
+    assert.equal(await found('label=missing'), '');
+    assert.equal(await found('owner=a&name=n2'), 'n2');
+    assert.equal(await found('state=ready,paused'), 'n4,n3,n2,n1,n0');
+    assert.equal(await found('state=paused'), '');
+    for (const query of ['state=asleep', 'limit=0', 'limit=x', 'cursor=%2e', 'colour=red'])
+      assert.equal((await api.get(`${boxes}?${query}`)).json.code, 'invalid_request', query);
+    await destroy(...ids);
+  });
+});
+
+describe('a change of a sandbox', () => {
+  it('holds for what runs, all of it or nothing', async () => {
+    const { id } = await create({ memory_mb: 32, labels: { keep: '1', drop: '2' }, env: { A: '1' } });
+    await sh(id, 'dd if=/dev/zero of=/dev/shm/fill bs=1M count=16 2>/dev/null');
+    const changed = await patch(id, {
+      name: 'other',
+      labels: { drop: null, add: '3' },
+      env: { B: '2' },
+      memory_mb: 128,
+      cpu: 0.5,
+      lifetime_s: 600,
+      idle_timeout_s: 60,
+      on_timeout: 'pause',
+    });
+    assert.equal(changed.status, 200, changed.text);
+    const { json } = changed;
+    assert.deepEqual([json.name, json.labels, json.env], ['other', { keep: '1', add: '3' }, { B: '2' }]);
+    assert.deepEqual([json.memory_mb, json.cpu, json.idle_timeout_s], [128, 0.5, 60]);
+    assert.equal(await sh(id, 'echo "$A.$B"'), '.2\n');
+    // More than its first limit, less than the new one.
+    await sh(id, 'dd if=/dev/zero of=/dev/shm/more bs=1M count=40 2>/dev/null');
+    const below = await patch(id, { memory_mb: 40, name: 'never' });
+    assert.deepEqual([below.status, below.json.code], [409, 'limit_below_use']);
+    const unknown = await patch(id, { name: 'never', colour: 'red' });
+    assert.equal(unknown.json.code, 'invalid_request');
+    assert.equal((await get(id)).name, 'other');
+    const ended = await patch(id, { lifetime_s: null, idle_timeout_s: null });
+    assert.deepEqual([ended.json.expires_at, ended.json.idle_timeout_s], [null, null]);
+    await destroy(id);
+  });
+});
+
+describe('a sandbox at rest', () => {
+  const counting = 'i=0; while :; do i=$((i+1)); echo $i >> /count; done';
+  const count = async (id: string): Promise<number> => Number(await sh(id, 'wc -l < /count'));
+  const start = (id: string, cmd: string) => api.post(`/cgi-bin/api/sandboxes/${id}/exec-bg`, { cmd });
+
+  it('stands still while it is paused, and goes on where it was', async () => {
+    const { id } = await create();
+    await start(id, counting);
+    await waitFor('it to count', async () => (await count(id)) > 2);
+    const paused = await api.post(`${boxes}/${id}/pause`);
+    assert.equal(paused.json.state, 'paused', paused.text);
+    assert.equal((await api.post(`${boxes}/${id}/pause`)).json.state, 'paused');
+    const refused = await api.post(`/cgi-bin/api/sandboxes/${id}/exec`, { cmd: 'true' });
+    assert.equal(refused.json.code, 'sandbox_paused');
+    const before = ticksOf('count');
+    await sleep(300);
+    assert.equal(ticksOf('count'), before);
+    const resumed = await api.post(`${boxes}/${id}/resume`);
+    assert.equal(resumed.json.state, 'ready', resumed.text);
+    const there = await count(id);
+    await waitFor('it to go on', async () => (await count(id)) > there);
+    await destroy(id);
+  });
+
+  it('keeps its files and no process when it is stopped', async () => {
+    const { id } = await create();
+    const { json: job } = await start(id, counting);
+    await waitFor('it to count', async () => (await count(id)) > 2);
+    const stopped = await api.post(`${boxes}/${id}/pause`, { keep: 'files' });
+    assert.equal(stopped.json.state, 'stopped', stopped.text);
+    const ended = (await api.get(`/cgi-bin/api/sandboxes/${id}/jobs/${job.job_id}`)).json;
+    assert.deepEqual([ended.status, ended.reason], ['killed', 'stopped']);
+    assert.equal((await api.post(`${boxes}/${id}/resume`)).json.state, 'ready');
+    const there = await count(id);
+    assert.ok(there > 2);
+    await sleep(200);
+    assert.equal(await count(id), there);
+    await destroy(id);
+  });
+
+  it('is found at rest by the next daemon, and goes on under it', async () => {
+    const paused = await create();
+    const stopped = await create();
+    const { json: job } = await start(paused.id, counting);
+    await waitFor('it to count', async () => (await count(paused.id)) > 2);
+    await api.post(`${boxes}/${paused.id}/pause`);
+    await api.post(`${boxes}/${stopped.id}/pause`, { keep: 'files' });
+    await daemon.kill();
+    await daemon.start();
+    assert.equal((await get(paused.id)).state, 'paused');
+    assert.equal((await get(stopped.id)).state, 'stopped');
+    assert.equal((await api.post(`${boxes}/${paused.id}/resume`)).json.state, 'ready');
+    const there = await count(paused.id);
+    await waitFor('it to go on', async () => (await count(paused.id)) > there);
+    const path = `/cgi-bin/api/sandboxes/${paused.id}/jobs/${job.job_id}`;
+    assert.equal((await api.get(path)).json.status, 'running');
+    assert.equal((await api.delete(path)).status, 204);
+    assert.equal((await api.post(`${boxes}/${stopped.id}/resume`)).json.state, 'ready');
+    assert.equal(await sh(stopped.id, 'echo back'), 'back\n');
+    // A sandbox that rests can be removed like any other.
+    await api.post(`${boxes}/${paused.id}/pause`);
+    await destroy(paused.id, stopped.id);
+  });
+
+  it('comes by itself when nobody uses it, and ends with the first use', async () => {
+    const still = await create({ idle_timeout_s: 5, on_timeout: 'pause' });
+    const saved = await create({ idle_timeout_s: 5, on_timeout: 'snapshot' });
+    const gone = await create({ idle_timeout_s: 5 });
+    const works = await create({ idle_timeout_s: 5 });
+    await sh(saved.id, 'echo kept > /file');
+    await start(works.id, 'while :; do :; done');
+    await waitFor('the pause', async () => (await get(still.id)).state === 'paused');
+    await waitFor('the snapshot', async () => (await get(saved.id)).state === 'stopped');
+    await waitFor('the end', async () => (await api.get(`${boxes}/${gone.id}`)).status === 404);
+    assert.equal((await get(works.id)).state, 'ready');
+    assert.equal(await sh(still.id, 'echo on'), 'on\n');
+    assert.equal((await api.get(`${boxes}/${saved.id}/snapshots`)).json.length, 1);
+    assert.equal(await sh(saved.id, 'cat /file'), 'kept\n');
+    await destroy(still.id, saved.id, works.id);
+  });
+});
+
+describe('a sandbox made from another', () => {
+  it('has its files as they are while it runs, and each goes on alone', async () => {
+    const source = await create({ env: { FROM: 'source' }, policy: { allow: ['a.example'] } });
+    await sh(source.id, 'echo one > /file; ln -s file /link; mkdir /gone; rm -r /etc/os-release');
+    const fork = await create({ from: { sandbox: source.id } });
+    const look = 'cat /link; ls -d /gone; test -e /etc/os-release || echo none; echo $FROM';
+    assert.equal(await sh(fork.id, look), 'one\n/gone\nnone\nsource\n');
+    assert.equal(fork.snapshot, 'origin');
+    assert.deepEqual((await api.get(`${boxes}/${fork.id}/policy`)).json.policy.allow, ['a.example']);
+    await sh(source.id, 'echo two > /file');
+    await sh(fork.id, 'echo three > /file');
+    assert.equal(await sh(source.id, 'cat /file'), 'two\n');
+    // A fork of the fork, whose own source is gone.
+    await destroy(source.id);
+    const third = await create({ from: { sandbox: fork.id }, env: { FROM: 'fork' } });
+    assert.equal(await sh(third.id, 'cat /file; echo $FROM'), 'three\nfork\n');
+    await destroy(fork.id);
+    assert.equal(await sh(third.id, 'cat /file; ls -d /gone'), 'three\n/gone\n');
+    const back = await api.post(`/cgi-bin/api/sandboxes/${third.id}/restore`, { label: 'origin' });
+    assert.equal(back.status, 200, back.text);
+    await destroy(third.id);
+  });
+
+  it('has the files of a snapshot, whatever that lies on', async () => {
+    const source = await create();
+    const seed = `/cgi-bin/api/sandboxes/${source.id}`;
+    await sh(source.id, 'echo one > /file');
+    await api.post(`${seed}/snapshot`, { label: 'first' });
+    await api.post(`${seed}/restore`, { label: 'first' });
+    await sh(source.id, 'echo two > /other');
+    await api.post(`${seed}/snapshot`, { label: 'second' });
+    await sh(source.id, 'echo three >> /file');
+    const made = await create({ from: { sandbox: source.id, snapshot: 'second' } });
+    await destroy(source.id);
+    assert.equal(await sh(made.id, 'cat /file /other'), 'one\ntwo\n');
+    assert.deepEqual(
+      (await api.get(`${boxes}/${made.id}/snapshots`)).json.map((each: { label: string }) => each.label),
+      ['origin'],
+    );
+    const missing = await api.post(boxes, { from: { sandbox: made.id, snapshot: 'none' } });
+    assert.equal(missing.json.code, 'snapshot_not_found');
+    await destroy(made.id);
+  });
+});
