@@ -4,8 +4,9 @@
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { configurationTable, errorsTable, operationsTable } from './openapi/documents.ts';
+import { configurationTable, errorsTable } from './openapi/documents.ts';
 import { openapiDocument } from './openapi/document.ts';
+import { operationsPage } from './openapi/operations-page.ts';
 
 const root = resolve(import.meta.dirname, '..');
 
@@ -19,7 +20,7 @@ function withPart(file: string, part: string): string {
 
 const wanted: Readonly<Record<string, () => string>> = {
   'contract/openapi.json': () => `${JSON.stringify(openapiDocument(), null, 2)}\n`,
-  'docs/api.md': () => withPart('docs/api.md', operationsTable()),
+  'docs/api.md': () => withPart('docs/api.md', operationsPage()),
   'docs/configuration.md': () => withPart('docs/configuration.md', configurationTable()),
   'docs/errors.md': () => withPart('docs/errors.md', errorsTable()),
 };

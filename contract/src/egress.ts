@@ -4,6 +4,7 @@
  */
 import { z } from 'zod';
 import { parsePattern } from './destination.ts';
+import { queryFlag } from './operations/query.ts';
 import { policySchema } from './policy.ts';
 import { secretSubsetSchema } from './secrets.ts';
 
@@ -180,6 +181,11 @@ export const egressDecisionInfoSchema = z.strictObject({
 });
 export type EgressDecisionInfo = z.infer<typeof egressDecisionInfoSchema>;
 
+export const egressDecisionsSchema = z.strictObject({
+  decisions: z.array(egressDecisionInfoSchema),
+  removed_before: z.int().describe('rows with smaller ids were removed to stay in bounds; 0: none were'),
+});
+
 /** Rows of one answer. */
 export const decisionsMax = 1_000;
 
@@ -190,8 +196,5 @@ export const egressQueryShape = {
     .optional()
     .describe('`refused`: denied or blocked'),
   host: z.string().min(1).max(255).optional().describe('a name, or `*.example.com` for names below it'),
-  follow: z
-    .enum(['true', 'false'], { error: 'follow must be true or false' })
-    .optional()
-    .describe('`true`: server-sent events, each decision as it comes'),
+  follow: queryFlag('follow').describe('`true`: server-sent events, each decision as it comes'),
 };

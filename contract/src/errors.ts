@@ -78,8 +78,8 @@ export const errorCatalog = {
   unsupported_media_type: {
     status: 415,
     retry: 'never',
-    summary: 'The content type is not JSON',
-    remedy: 'Send `Content-Type: application/json`',
+    summary: 'The content type is not what the operation takes',
+    remedy: 'Send `Content-Type: application/json`, or an upload as `application/octet-stream`',
   },
   sandbox_not_found: {
     status: 404,

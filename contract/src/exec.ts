@@ -54,6 +54,9 @@ export const jobInfoSchema = z.strictObject({
 });
 export type JobInfo = z.infer<typeof jobInfoSchema>;
 
+/** The last event of a job's log. */
+export const jobDoneSchema = z.strictObject({ exit_code: z.int().nullable() });
+
 const cmdSchema = z
   .string({ error: 'cmd required' })
   .refine((cmd) => cmd.trim() !== '', { error: 'cmd required', abort: true })

@@ -415,6 +415,11 @@ test('modules are uploaded, are idempotent, and are removed when nobody uses the
   assert.equal((await put('extra.squashfs')).status, 200);
   assert.equal((await put('other.squashfs')).json.code, 'module_exists');
   assert.equal((await put('other.squashfs', '?replace=true')).status, 200);
+  const json = await api.send('PUT', '/v1/modules/300-json', {
+    headers: { 'content-type': 'application/json' },
+    text: '"hsqs"',
+  });
+  assert.deepEqual([json.status, json.json.code], [415, 'unsupported_media_type']);
   const bad = await api.send('PUT', '/v1/modules/300-bad', { headers: type, text: 'no squashfs at all' });
   assert.deepEqual([bad.status, bad.json.code], [422, 'module_invalid']);
   await withSandbox('user', async () => {

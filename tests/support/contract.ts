@@ -42,10 +42,15 @@ function matches(template: string, path: string): boolean {
 export function expectContract(method: string, target: string, answer: ReceivedAnswer): void {
   const where = `${method} ${target} answered ${answer.status} ${answer.text.slice(0, 300)}`;
   const operation = operationFor(method, target);
-  const good = operation?.answers.find(({ status }) => status === answer.status);
+  const ofStatus = operation?.answers.filter(({ status }) => status === answer.status) ?? [];
+  const good = ofStatus.find(({ contentType }) => contentType === answer.contentType) ?? ofStatus[0];
   if (good !== undefined) {
     if (method === 'HEAD' || (good.schema === undefined && good.contentType === undefined)) {
       assert.equal(answer.text, '', where);
+      return;
+    }
+    if (operation?.events !== undefined && answer.contentType === 'text/event-stream') {
+      expectEvents(operation.events, answer.text, where);
       return;
     }
     assert.equal(answer.contentType, good.contentType ?? 'application/json', where);
@@ -57,6 +62,23 @@ export function expectContract(method: string, target: string, answer: ReceivedA
   }
   assert.ok(answer.status >= 400, `${where}: not a documented status`);
   if (method !== 'HEAD') expectError(operation, target, { answer, where });
+}
+
+/** The last event may be cut off where the client went away. */
+function expectEvents(events: Readonly<Record<string, z.ZodType>>, text: string, where: string): void {
+  for (const block of text.split('\n\n').slice(0, -1)) {
+    const fields = block
+      .split('\n')
+      .map((line) => line.split(/: ?(.*)/s, 2))
+      .filter(([name]) => name !== '');
+    const data = fields.flatMap(([name, value = '']) => (name === 'data' ? [value] : [])).join('\n');
+    const event = fields.find(([name]) => name === 'event')?.[1] ?? 'message';
+    if (fields.length === 0) continue;
+    const schema = events[event];
+    assert.ok(schema, `${where}: the event "${event}" is not documented`);
+    const parsed = schema.safeParse(schema instanceof z.ZodString ? data : JSON.parse(data));
+    assert.ok(parsed.success, `${where}: ${event}: ${parsed.error?.message}`);
+  }
 }
 
 function expectError(

@@ -2,25 +2,25 @@
  * The OpenAPI 3.1 document, made from the operations: nothing in it is written by hand but its title, the names of
  * shapes and what the tags say.
  */
-import { isDeepStrictEqual } from 'node:util';
 import { type Dialect, type ErrorCode, errorCatalog, errorStatus } from '@squash/contract/errors';
 import type { Answer, Operation } from '@squash/contract/operations/operation';
 import { commonErrors, operations } from '@squash/contract/operations/table';
 import { z } from 'zod';
+import { isBinary } from './content-type.ts';
+import { type Json, NamedSchemas } from './named-schemas.ts';
 import { nameShapes, webSocketMessages } from './shapes.ts';
 import { tagOf, tags } from './tags.ts';
-
-type Json = Readonly<Record<string, unknown>>;
 
 const errorTypes: Readonly<Record<Dialect, string>> = {
   seed: 'application/json',
   native: 'application/problem+json',
 };
+const errorNames: Readonly<Record<Dialect, string>> = { seed: 'Error', native: 'Problem' };
 
 export function openapiDocument(): Json {
   nameShapes();
   const paths: Record<string, Record<string, Json>> = {};
-  const shapes = new Shapes();
+  const shapes = new NamedSchemas();
   for (const operation of Object.values(operations) as Operation[]) {
     paths[operation.path] = {
       ...paths[operation.path],
@@ -55,56 +55,21 @@ export function openapiDocument(): Json {
     paths,
     components: {
       securitySchemes: { token: { type: 'http', scheme: 'bearer', description: 'SQUASH_AUTH_TOKEN' } },
+      responses: Object.fromEntries(errorResponses()),
       schemas: shapes.all(),
     },
   };
-}
-
-/** The shapes that have a name: each is written once, and everything else refers to it. */
-class Shapes {
-  readonly #named = new Map<string, Json>();
-
-  /** `input`: what a client may send, before defaults and tolerance are applied. */
-  of(schema: z.ZodType, io: 'input' | 'output'): Json {
-    const { $schema: _dialect, $defs, ...rest } = z.toJSONSchema(schema, { io, unrepresentable: 'any' });
-    for (const [name, shape] of Object.entries($defs ?? {})) this.#put(name, shape);
-    const { id: name, ...shape } = referringToComponents(rest);
-    if (typeof name !== 'string') return shape;
-    this.#put(name, shape);
-    return { $ref: `#/components/schemas/${name}` };
-  }
-
-  add(name: string, schema: z.ZodType): void {
-    this.#put(name, this.of(schema, 'output'));
-  }
-
-  all(): Json {
-    return Object.fromEntries([...this.#named].sort(([one], [other]) => (one < other ? -1 : 1)));
-  }
-
-  #put(name: string, shape: Json): void {
-    const { id: _name, ...rest } = referringToComponents(shape);
-    const known = this.#named.get(name);
-    if (known !== undefined && !isDeepStrictEqual(known, rest)) {
-      throw new Error(`two shapes are called "${name}": what is sent and what is answered differ`);
-    }
-    this.#named.set(name, rest);
-  }
-}
-
-/** zod keeps named shapes beside the schema, OpenAPI in one place for all. */
-function referringToComponents(schema: Json): Json {
-  return JSON.parse(JSON.stringify(schema).replaceAll('"#/$defs/', '"#/components/schemas/')) as Json;
 }
 
 function codes(): [ErrorCode, ...ErrorCode[]] {
   return Object.keys(errorCatalog) as [ErrorCode, ...ErrorCode[]];
 }
 
-function operationObject(operation: Operation, shapes: Shapes): Json {
+function operationObject(operation: Operation, shapes: NamedSchemas): Json {
   const parameters = [
     ...parametersOf(operation.params, 'path', shapes),
     ...parametersOf(operation.query, 'query', shapes),
+    ...resumption(operation),
   ];
   return {
     operationId: operation.id,
@@ -115,6 +80,8 @@ function operationObject(operation: Operation, shapes: Shapes): Json {
     ...(parameters.length === 0 ? {} : { parameters }),
     ...requestBody(operation, shapes),
     responses: responses(operation, shapes),
+    'x-errors': operation.errors,
+    ...events(operation, shapes),
     ...webSocket(operation, shapes),
   };
 }
@@ -122,7 +89,7 @@ function operationObject(operation: Operation, shapes: Shapes): Json {
 function parametersOf(
   schema: z.ZodObject | undefined,
   place: 'path' | 'query',
-  shapes: Shapes,
+  shapes: NamedSchemas,
 ): readonly Json[] {
   if (schema === undefined) return [];
   const { properties = {} } = shapes.of(schema, 'input') as { properties?: Record<string, Json> };
@@ -135,7 +102,14 @@ function parametersOf(
   }));
 }
 
-function requestBody({ body, upload }: Operation, shapes: Shapes): Json {
+/** Browsers send it by themselves when they open a stream again. */
+function resumption({ events }: Operation): readonly Json[] {
+  if (events === undefined) return [];
+  const description = 'the `id` of the last event that was received: the stream goes on behind it';
+  return [{ name: 'Last-Event-ID', in: 'header', required: false, description, schema: { type: 'string' } }];
+}
+
+function requestBody({ body, upload }: Operation, shapes: NamedSchemas): Json {
   if (body !== undefined) {
     // A body that may be `{}` may be left out.
     const required = !body.safeParse({}).success;
@@ -154,34 +128,64 @@ function requestBody({ body, upload }: Operation, shapes: Shapes): Json {
   };
 }
 
-function responses(operation: Operation, shapes: Shapes): Json {
+function responses(operation: Operation, shapes: NamedSchemas): Json {
   const all: Record<string, Json> = {};
-  for (const answer of operation.answers) all[String(answer.status)] = response(answer, shapes);
-  const byStatus = new Map<number, ErrorCode[]>();
-  for (const code of new Set<ErrorCode>([...operation.errors, ...commonErrors])) {
-    const status = errorStatus(code, operation.dialect);
-    byStatus.set(status, [...(byStatus.get(status) ?? []), code]);
+  // One status may have answers of several content types.
+  for (const [status, answers] of Map.groupBy(operation.answers, (answer) => answer.status)) {
+    const contents = answers.map((answer) => contentOf(answer, shapes));
+    const content = Object.assign({}, ...contents, operation.events === undefined ? {} : eventStream) as Json;
+    const description = answers.map((answer) => answer.description).join('; ');
+    all[String(status)] = { description, ...(Object.keys(content).length === 0 ? {} : { content }) };
   }
-  const name = operation.dialect === 'seed' ? 'Error' : 'Problem';
-  for (const [status, statusCodes] of [...byStatus].sort(([one], [other]) => one - other)) {
-    all[String(status)] = {
-      description: statusCodes.map((code) => `${code}: ${errorCatalog[code].summary}`).join('; '),
-      content: { [errorTypes[operation.dialect]]: { schema: { $ref: `#/components/schemas/${name}` } } },
-    };
+  for (const code of [...operation.errors, ...commonErrors]) {
+    const status = errorStatus(code, operation.dialect);
+    all[String(status)] = { $ref: `#/components/responses/${errorNames[operation.dialect]}${status}` };
   }
   return all;
 }
 
-function response({ description, schema, contentType }: Answer, shapes: Shapes): Json {
-  if (schema !== undefined) {
-    return { description, content: { 'application/json': { schema: shapes.of(schema, 'output') } } };
-  }
-  if (contentType === undefined) return { description };
-  return { description, content: { [contentType]: { schema: { type: 'string' } } } };
+const eventStream = { 'text/event-stream': { schema: { type: 'string' } } };
+
+function contentOf(
+  { schema, contentType }: Pick<Answer, 'schema' | 'contentType'>,
+  shapes: NamedSchemas,
+): Json {
+  if (schema !== undefined) return { 'application/json': { schema: shapes.of(schema, 'output') } };
+  if (contentType === undefined) return {};
+  return {
+    [contentType]: { schema: { type: 'string', ...(isBinary(contentType) ? { format: 'binary' } : {}) } },
+  };
+}
+
+/** One for each status of each dialect. Which of its codes an operation may answer says `x-errors`, beside those that all may. */
+function errorResponses(): readonly [string, Json][] {
+  return (['seed', 'native'] as const).flatMap((dialect) => {
+    const schema = { $ref: `#/components/schemas/${errorNames[dialect]}` };
+    const byStatus = Map.groupBy(codes(), (code) => errorStatus(code, dialect));
+    return [...byStatus]
+      .sort(([one], [other]) => one - other)
+      .map(([status, its]): [string, Json] => [
+        `${errorNames[dialect]}${status}`,
+        {
+          description: its.map((code) => `${code}: ${errorCatalog[code].summary}`).join('; '),
+          content: { [errorTypes[dialect]]: { schema } },
+        },
+      ]);
+  });
+}
+
+/** OpenAPI 3.1 has no words for server-sent events: what each carries, by name. */
+function events(operation: Operation, shapes: NamedSchemas): Json {
+  if (operation.events === undefined) return {};
+  const described = Object.entries(operation.events).map(([name, schema]) => [
+    name,
+    shapes.of(schema, 'output'),
+  ]);
+  return { 'x-events': Object.fromEntries(described) };
 }
 
 /** OpenAPI has no words for WebSockets: what each side sends, by name. */
-function webSocket(operation: Operation, shapes: Shapes): Json {
+function webSocket(operation: Operation, shapes: NamedSchemas): Json {
   if (operation.webSocket === undefined) return {};
   const { client, server } = webSocketMessages;
   return {

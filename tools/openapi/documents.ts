@@ -1,24 +1,11 @@
-/** The generated parts of `docs/`: tables of operations, settings and error codes. */
+/** The generated parts of `docs/`: tables of settings and error codes. */
 import { type Setting, type SettingKind, settings } from '@squash/contract/config';
 import { errorCatalog, errorStatus, type ErrorCode } from '@squash/contract/errors';
-import type { Operation } from '@squash/contract/operations/operation';
-import { operations } from '@squash/contract/operations/table';
 
 function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
   const line = (cells: readonly string[]): string =>
     `| ${cells.map((cell) => cell.replaceAll('|', '\\|').replaceAll('\n', ' ')).join(' | ')} |\n`;
   return line(head) + line(head.map(() => '---')) + rows.map(line).join('');
-}
-
-export function operationsTable(): string {
-  const rows = (Object.values(operations) as Operation[]).map((operation) => [
-    `\`${operation.method} ${operation.path}\``,
-    operation.summary,
-    String(operation.answers[0]?.status ?? ''),
-    operation.errors.map((code) => `\`${code}\``).join(' '),
-    `\`${operation.id}\``,
-  ]);
-  return table(['address', 'what it does', 'status', 'errors beside the common ones', 'operation'], rows);
 }
 
 const groups: readonly [Setting['origin'], string][] = [

@@ -3,6 +3,7 @@ import { capabilitySchema } from '@squash/contract/capability';
 import { healthSchema, infoSchema, problemSchema } from '@squash/contract/daemon';
 import {
   egressDecisionInfoSchema,
+  egressDecisionsSchema,
   policyAnswerSchema,
   policyLearnAnswerSchema,
   policyTestAnswerSchema,
@@ -17,9 +18,10 @@ import {
   execRecordSchema,
   execStartSchema,
   jobBodySchema,
+  jobDoneSchema,
   jobInfoSchema,
 } from '@squash/contract/exec';
-import { moduleInfoSchema } from '@squash/contract/module';
+import { moduleInfoSchema, moduleNamesSchema } from '@squash/contract/module';
 import {
   sandboxChangeSchema,
   sandboxCreateSchema,
@@ -35,6 +37,7 @@ import {
   snapshotAnswerSchema,
   snapshotBodySchema,
   snapshotInfoSchema,
+  snapshotSchema,
   warningSchema,
 } from '@squash/contract/sandbox';
 import { secretChangeSchema, secretInfoSchema } from '@squash/contract/secrets';
@@ -46,7 +49,7 @@ interface Shape {
   readonly example?: unknown;
 }
 
-const shapes: Readonly<Record<string, Shape>> = {
+export const shapes: Readonly<Record<string, Shape>> = {
   SandboxCreate: {
     schema: sandboxCreateSchema,
     example: {
@@ -69,8 +72,9 @@ const shapes: Readonly<Record<string, Shape>> = {
   },
   SandboxInfo: { schema: sandboxInfoSchema },
   SnapshotInfo: { schema: snapshotInfoSchema },
+  Snapshot: { schema: snapshotSchema },
   Warning: { schema: warningSchema },
-  ModuleActivate: { schema: activateBodySchema, example: { module: '100-python311' } },
+  ModuleActivate: { schema: activateBodySchema, example: { module: '200-tools' } },
   SnapshotCreate: { schema: snapshotBodySchema, example: { label: 'clean' } },
   SnapshotAnswer: { schema: snapshotAnswerSchema },
   SnapshotRestore: { schema: restoreBodySchema, example: { label: 'clean' } },
@@ -81,7 +85,9 @@ const shapes: Readonly<Record<string, Shape>> = {
   ExecRecord: { schema: execRecordSchema },
   JobStart: { schema: jobBodySchema, example: { cmd: 'make -C /src test', timeout: 7_200 } },
   JobInfo: { schema: jobInfoSchema },
+  JobDone: { schema: jobDoneSchema },
   Module: { schema: moduleInfoSchema },
+  ModuleNames: { schema: moduleNamesSchema },
   PolicyChange: {
     schema: policyShape,
     example: {
@@ -96,6 +102,7 @@ const shapes: Readonly<Record<string, Shape>> = {
   PolicyLearnAnswer: { schema: policyLearnAnswerSchema },
   PolicyPreset: { schema: presetInfoSchema },
   EgressDecision: { schema: egressDecisionInfoSchema },
+  EgressDecisions: { schema: egressDecisionsSchema },
   SecretChange: {
     schema: secretChangeSchema,
     example: { value: 'the key itself', allowed_hosts: ['api.example.com'] },

@@ -1,9 +1,10 @@
 /** The operations on modules: the layers that sandboxes are stacked from, and adding one to a sandbox that runs. */
 import { z } from 'zod';
 import { moduleNameSchema } from '../ids.ts';
-import { moduleInfoSchema } from '../module.ts';
+import { moduleInfoSchema, moduleNamesSchema } from '../module.ts';
 import { activateBodySchema, sandboxInfoSchema } from '../sandbox.ts';
 import { defineOperation, type Operations } from './operation.ts';
+import { queryFlag } from './query.ts';
 import { sandboxParams } from './sandboxes.ts';
 
 const moduleParams = z.strictObject({ name: moduleNameSchema });
@@ -26,7 +27,7 @@ const moduleList = defineOperation({
     {
       status: 200,
       description: 'The modules',
-      schema: z.union([z.array(moduleInfoSchema), z.strictObject({ modules: z.array(z.string()) })]),
+      schema: z.union([z.array(moduleInfoSchema), moduleNamesSchema]),
     },
   ],
   errors: [],
@@ -42,10 +43,9 @@ const moduleImport = defineOperation({
   description: 'The body is the file itself. The same file under the same name again changes nothing.',
   params: moduleParams,
   query: z.strictObject({
-    replace: z
-      .enum(['true', 'false'], { error: 'replace must be true or false' })
-      .optional()
-      .describe('`true`: another file of this name is replaced; sandboxes keep what they were stacked from'),
+    replace: queryFlag('replace').describe(
+      '`true`: another file of this name is replaced; sandboxes keep what they were stacked from',
+    ),
   }),
   upload: { contentType: 'application/octet-stream', description: 'A squashfs file' },
   answers: [{ status: 200, description: 'The module', schema: moduleInfoSchema }],
@@ -58,6 +58,7 @@ const moduleImport = defineOperation({
     'launcher_unavailable',
   ],
   permission: 'admin',
+  example: { file: 'tools.squashfs' },
 });
 
 const moduleRemove = defineOperation({

@@ -3,6 +3,7 @@ import { z } from 'zod';
 import {
   decisionsMax,
   egressDecisionInfoSchema,
+  egressDecisionsSchema,
   egressQueryShape,
   policyLearnAnswerSchema,
   policyTestAnswerSchema,
@@ -101,14 +102,10 @@ const egressDecisions = defineOperation({
     {
       status: 200,
       description: 'Decisions',
-      schema: z.strictObject({
-        decisions: z.array(egressDecisionInfoSchema),
-        removed_before: z
-          .int()
-          .describe('rows with smaller ids were removed to stay in bounds; 0: none were'),
-      }),
+      schema: egressDecisionsSchema,
     },
   ],
+  events: { decision: egressDecisionInfoSchema },
   errors: ['sandbox_not_found', 'egress_unavailable', 'stream_limit'],
   permission: 'read',
 });

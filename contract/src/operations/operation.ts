@@ -32,11 +32,24 @@ export interface Operation {
   /** A body that is handed on unread: not JSON, not under the JSON limit. */
   readonly upload?: { readonly contentType: string; readonly description: string };
   readonly answers: readonly Answer[];
+  /** What a stream of server-sent events carries, by the event's name; `message` is one without a name, a string one whose data is text. */
+  readonly events?: Readonly<Record<string, z.ZodType>>;
   readonly errors: readonly ErrorCode[];
   /** The least scope that a caller needs. `none`: whoever asks is answered, and need not say who he is. */
   readonly permission: Scope | 'none';
   /** A WebSocket with this subprotocol: served on upgrade only. */
   readonly webSocket?: string;
+  readonly example?: Example;
+}
+
+/** What `docs/api.md` asks for, where that can not be told from the schemas: see tools/openapi/curl.ts. */
+export interface Example {
+  readonly params?: Readonly<Record<string, string>>;
+  readonly query?: Readonly<Record<string, string>>;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: unknown;
+  /** The name of the file that is sent or kept. */
+  readonly file?: string;
 }
 
 /** The operations of one noun, by id. */

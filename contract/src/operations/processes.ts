@@ -3,10 +3,10 @@
  * sandbox's log.
  */
 import { z } from 'zod';
-import { execBodySchema, execRecordSchema, jobBodySchema, jobInfoSchema } from '../exec.ts';
+import { execBodySchema, execRecordSchema, jobBodySchema, jobDoneSchema, jobInfoSchema } from '../exec.ts';
 import { limits } from '../limits.ts';
 import { defineOperation, type Operations } from './operation.ts';
-import { queryInteger } from './query.ts';
+import { queryFlag, queryInteger } from './query.ts';
 import { sandboxParams } from './sandboxes.ts';
 
 const sandboxExec = defineOperation({
@@ -135,14 +135,12 @@ const jobLogs = defineOperation({
     after: queryInteger('after', { min: 0, max: Number.MAX_SAFE_INTEGER }).describe(
       'only lines with a larger number; `Last-Event-ID` wins',
     ),
-    streams: z
-      .enum(['true', 'false'], { error: 'streams must be true or false' })
-      .optional()
-      .describe(
-        '`true`: a line of standard error is `event: stderr`; without it all lines are plain messages, as in the original',
-      ),
+    streams: queryFlag('streams').describe(
+      '`true`: a line of standard error is `event: stderr`; without it all lines are plain messages, as in the original',
+    ),
   }),
   answers: [{ status: 200, description: 'The lines', contentType: 'text/event-stream' }],
+  events: { message: z.string(), stderr: z.string(), done: jobDoneSchema },
   errors: ['sandbox_not_found', 'job_not_found', 'stream_limit'],
   permission: 'read',
 });

@@ -1,16 +1,25 @@
-/** What several operations take in their query string. */
+/** What several operations take in their query string. What is text there has its own type in the description: `type`. */
 import { z } from 'zod';
 import { limits } from '../limits.ts';
 
 /** A number in a query string. Both dialects word it the same: the original has no paging. */
-export const queryInteger = (name: string, range: { readonly min: number; readonly max: number }) =>
+export const queryInteger = (name: string, { min, max }: { readonly min: number; readonly max: number }) =>
   z
     .string()
     .regex(/^\d{1,15}$/, { error: `${name} must be a whole number`, abort: true })
     .transform(Number)
-    .refine((value) => value >= range.min && value <= range.max, {
-      error: `${name} must be from ${range.min} to ${range.max}`,
+    .refine((value) => value >= min && value <= max, {
+      error: `${name} must be from ${min} to ${max}`,
     })
+    .meta({ type: 'integer', minimum: min, maximum: max })
+    .optional();
+
+/** Yes or no in a query string. */
+export const queryFlag = (name: string) =>
+  z
+    .enum(['true', 'false'], { error: `${name} must be true or false` })
+    .transform((text) => text === 'true')
+    .meta({ type: 'boolean' })
     .optional();
 
 /** Of every list in `/v1`: it answers `items` and `next`. */

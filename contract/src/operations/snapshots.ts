@@ -118,6 +118,7 @@ const snapshotDownload = defineOperation({
     'launcher_unavailable',
   ],
   permission: 'read',
+  example: { file: 'clean.squashfs' },
 });
 
 const snapshotUpload = defineOperation({
@@ -142,6 +143,7 @@ const snapshotUpload = defineOperation({
     'launcher_unavailable',
   ],
   permission: 'manage',
+  example: { file: 'clean.squashfs' },
 });
 
 export const snapshotOperations = {

@@ -32,7 +32,7 @@ export function readingDecisions(
     const { follow, ...filters } = query;
     const after = resumePoint(header('last-event-id')) ?? query.after;
     const asked: Query = { ...filters, after, sandbox: params.id };
-    if (follow !== 'true') {
+    if (follow !== true) {
       const { decisions, removed_before } = await log.decisions(asked);
       return json({ decisions: decisions.map(shown), removed_before });
     }

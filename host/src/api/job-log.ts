@@ -24,7 +24,7 @@ export function followingJob(processes: Processes): Handler<(typeof processOpera
       id: params.id,
       jobId: params.jobId,
       after,
-      isNamed: query.streams === 'true',
+      isNamed: query.streams === true,
       signal,
     };
     return {

@@ -36,7 +36,7 @@ function importing(
   return ({ params, query, incoming }) =>
     places.hold(async () => {
       await using upload = await receiveUpload(incoming, directory);
-      const isReplaced = query.replace === 'true';
+      const isReplaced = query.replace === true;
       const { name, size, location } = await modules.import(upload.path, params.name, {
         replace: isReplaced,
       });

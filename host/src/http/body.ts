@@ -31,6 +31,16 @@ export async function readJsonObject(
   return bytes.length === 0 ? {} : parseObject(bytes);
 }
 
+/** Whoever calls an upload JSON has a client that would put quotes around the file. @throws unsupported_media_type */
+export function refuseJsonUpload(incoming: IncomingMessage, wanted: string): void {
+  const type = incoming.headers['content-type'];
+  if (!/^application\/(?:[a-z0-9.+-]+\+)?json\s*(;|$)/i.test(type ?? '')) return;
+  throw new AppError(
+    'unsupported_media_type',
+    `Content type "${(type ?? '').slice(0, 200)}" is not taken: send the file itself as ${wanted}`,
+  );
+}
+
 function isJsonType(type: string | undefined, isStrict: boolean): boolean {
   if (isStrict) return /^application\/json\s*(;|$)/i.test(type ?? '');
   const [essence = ''] = (type ?? '').toLowerCase().split(';', 1);

@@ -19,7 +19,7 @@ import {
 import type { SentenceSubject } from '@squash/contract/seed-sentences';
 import { type Context, Hono } from 'hono';
 import type { Log } from '@squash/base/log';
-import { type JsonObject, readJsonObject } from './body.ts';
+import { type JsonObject, readJsonObject, refuseJsonUpload } from './body.ts';
 import type { Caller } from './caller.ts';
 import type { HttpCounters } from './counters.ts';
 import { fileStream } from './file-stream.ts';
@@ -183,6 +183,7 @@ async function readBody(
   incoming: IncomingMessage,
   options: RouterOptions,
 ): Promise<JsonObject | undefined> {
+  if (operation.upload !== undefined) refuseJsonUpload(incoming, operation.upload.contentType);
   if (operation.body === undefined) return undefined;
   return await readJsonObject(incoming, { isStrict: options.isStrictContentType });
 }

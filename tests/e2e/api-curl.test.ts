@@ -1,0 +1,175 @@
+/**
+ * Every command of docs/api.md's operations, as it is printed there: it answers with the status that the contract
+ * promises first, and with an answer of the promised shape. Only the port and ids that the daemon makes up are others, and
+ * the token is added as the page says.
+ *
+ * Whoever adds an operation says here what it needs: a row of `needs`, which names rows of `world`. Each command begins in
+ * a daemon that has nothing but two modules, so rows name all of it and no order matters. What a command may
+ * leave behind, or a row of `world` makes, is removed in `emptied`.
+ */
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import type { Operation } from '@squash/contract/operations/operation';
+import { type OperationId, operations } from '@squash/contract/operations/table';
+import { baseLayer, packModule, repository } from '../support/base-layer.ts';
+import { endOf } from '../support/cli.ts';
+import { expectContract } from '../support/contract.ts';
+import { TestDaemon } from '../support/daemon.ts';
+
+const token = 'token-of-the-curl-test';
+const sandboxes = '/cgi-bin/api/sandboxes';
+
+/** What the page prints, and what stands for it here: the port, and ids that the daemon makes up, which rows of `world` add. */
+const standsFor = new Map<string, string>();
+
+/** What there has to be before a command, in the order in which a row of `needs` names it. */
+const world = {
+  sandbox: () => daemon.call('POST', sandboxes, { id: 'dev', layers: ['000-base-debian'] }),
+  job: () => daemon.call('POST', `${sandboxes}/dev/exec-bg`, { cmd: 'echo one; echo two >&2' }),
+  snapshot: async () => {
+    await daemon.call('POST', `${sandboxes}/dev/exec`, { cmd: 'echo clean > /root/state' });
+    await daemon.call('POST', `${sandboxes}/dev/snapshot`, { label: 'clean' });
+  },
+  snapshotFile: () => packModule(join(directory, 'clean.squashfs'), { 'root/state': 'clean\n' }),
+  moduleFile: () => packModule(join(directory, 'tools.squashfs'), { 'opt/tools/version': '2\n' }),
+  module: async () => {
+    const file = join(directory, 'module.squashfs');
+    await packModule(file, { 'opt/tools/version': '1\n' });
+    const answer = await fetch(`${daemon.url}/v1/modules/200-tools`, {
+      method: 'PUT',
+      headers: { authorization: `Bearer ${token}` },
+      body: await readFile(file),
+    });
+    assert.equal(answer.status, 200);
+  },
+  secret: () =>
+    daemon.call('PUT', '/v1/secrets/API_KEY', { value: 'a-real-value', allowed_hosts: ['api.example.com'] }),
+} satisfies Readonly<Record<string, () => Promise<unknown>>>;
+
+const needs: Readonly<Record<OperationId, readonly (keyof typeof world)[]>> = {
+  'sandbox.list': ['sandbox'],
+  'sandbox.create': [],
+  'sandbox.get': ['sandbox'],
+  'sandbox.destroy': ['sandbox'],
+  'sandbox.exec': ['sandbox'],
+  'sandbox.exec_stream': ['sandbox'],
+  'sandbox.logs': ['sandbox', 'job'],
+  'sandbox.activate': ['sandbox', 'module'],
+  'sandbox.snapshot': ['sandbox'],
+  'sandbox.restore': ['sandbox', 'snapshot'],
+  'job.start': ['sandbox'],
+  'job.list': ['sandbox', 'job'],
+  'job.get': ['sandbox', 'job'],
+  'job.logs': ['sandbox', 'job'],
+  'job.kill': ['sandbox', 'job'],
+  'snapshot.list': ['sandbox', 'snapshot'],
+  'snapshot.get': ['sandbox', 'snapshot'],
+  'snapshot.remove': ['sandbox', 'snapshot'],
+  'snapshot.download': ['sandbox', 'snapshot'],
+  'snapshot.upload': ['sandbox', 'snapshotFile'],
+  'module.list': ['module'],
+  'module.import': ['moduleFile'],
+  'module.remove': ['module'],
+  'policy.get': ['sandbox'],
+  'policy.set': ['sandbox'],
+  'policy.test': ['sandbox'],
+  'policy.learn': ['sandbox'],
+  'policy.presets': [],
+  'egress.decisions': ['sandbox'],
+  'secret.list': ['secret'],
+  'secret.set': [],
+  'secret.remove': ['secret'],
+  health: [],
+  'daemon.info': [],
+  metrics: [],
+  openapi: [],
+};
+
+/** Whatever an earlier command left. What is not there answers 4xx, which is as well. */
+async function emptied(): Promise<void> {
+  standsFor.clear();
+  standsFor.set('localhost:8080', `localhost:${daemon.port}`);
+  const all = (await daemon.call('GET', sandboxes)) as readonly { readonly id: string }[];
+  for (const { id } of all) await daemon.call('DELETE', `${sandboxes}/${id}`);
+  for (const path of ['/v1/modules/200-tools', '/v1/secrets/API_KEY']) await daemon.request('DELETE', path);
+  await rm(directory, { recursive: true, force: true });
+  directory = await mkdtemp(join(tmpdir(), 'squash-curl-'));
+}
+
+let daemon: TestDaemon;
+let directory: string;
+
+before(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'squash-curl-'));
+  const python = join(directory, 'python.squashfs');
+  await packModule(python, { 'opt/python/version': '3.11\n' });
+  daemon = await TestDaemon.start({
+    modules: { '000-base-debian': await baseLayer(), '100-python311': python },
+    env: { SQUASH_AUTH_TOKEN: token },
+  });
+});
+
+after(async () => {
+  await daemon[Symbol.asyncDispose]();
+  await rm(directory, { recursive: true, force: true });
+});
+
+const page = await readFile(join(repository, 'docs/api.md'), 'utf8');
+
+function commandOf(id: string): string {
+  const [, section = ''] = page.split(`\n#### ${id}\n`);
+  const command = /^```sh\n([\s\S]*?)\n```$/m.exec(section.split('\n#### ')[0] ?? '')?.[1];
+  assert.ok(command, `docs/api.md has no command for ${id}: run node tools/openapi.ts`);
+  return command;
+}
+
+interface Answered {
+  readonly target: string;
+  readonly status: number;
+  readonly contentType: string;
+  readonly text: string;
+}
+
+/** What follows until its client goes away is left after seconds; curl calls that a time-out. */
+async function answerTo(command: string, { webSocket }: Operation): Promise<Answered> {
+  const isEndless = command.includes(' -N ');
+  let asHere = command;
+  for (const [printed, real] of standsFor) asHere = asHere.replaceAll(printed, real);
+  const text = `curl() {
+  command curl -sS --max-time ${isEndless ? 5 : 60} --dump-header headers -H "Authorization: Bearer $SQUASH_AUTH_TOKEN" "$@"
+}
+${asHere}`;
+  const env = { PATH: process.env['PATH'], SQUASH_AUTH_TOKEN: token };
+  const child = spawn('bash', ['-euo', 'pipefail', '-c', text], {
+    cwd: directory,
+    env,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const { code, stdout, stderr } = await endOf(child);
+  assert.ok(code === 0 || (isEndless && code === 28), `${command}\n${stdout.toString()}${stderr}`);
+  // After the heads of interim answers (100) comes the one that counts.
+  const head = (await readFile(join(directory, 'headers'), 'latin1')).trim().split('\r\n\r\n').at(-1) ?? '';
+  const saved = /--output (\S+)/.exec(command)?.[1];
+  const body = saved === undefined ? stdout : await readFile(join(directory, saved));
+  return {
+    target: /localhost:8080([^\s']+)/.exec(command)?.[1] ?? '',
+    status: Number(/^HTTP\/1\.1 (\d+)/.exec(head)?.[1]),
+    contentType: /^content-type: (.*)$/im.exec(head)?.[1] ?? '',
+    text: webSocket === undefined ? body.toString() : '',
+  };
+}
+
+for (const [id, operation] of Object.entries(operations) as [OperationId, Operation][]) {
+  test(`curl works ${id} as docs/api.md prints it`, async () => {
+    assert.ok(Object.hasOwn(needs, id), `say in the table of this file what ${id} needs`);
+    await emptied();
+    for (const need of needs[id]) await world[need]();
+    const { target, ...answer } = await answerTo(commandOf(id), operation);
+    assert.equal(answer.status, operation.answers[0]?.status, answer.text);
+    expectContract(operation.method, target, answer);
+  });
+}
