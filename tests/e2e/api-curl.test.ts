@@ -29,6 +29,7 @@ const standsFor = new Map<string, string>();
 /** What there has to be before a command, in the order in which a row of `needs` names it. */
 const world = {
   sandbox: () => daemon.call('POST', sandboxes, { id: 'dev', layers: ['000-base-debian'] }),
+  paused: () => daemon.call('POST', '/v1/sandboxes/dev/pause'),
   job: () => daemon.call('POST', `${sandboxes}/dev/exec-bg`, { cmd: 'echo one; echo two >&2' }),
   snapshot: async () => {
     await daemon.call('POST', `${sandboxes}/dev/exec`, { cmd: 'echo clean > /root/state' });
@@ -54,7 +55,14 @@ const needs: Readonly<Record<OperationId, readonly (keyof typeof world)[]>> = {
   'sandbox.list': ['sandbox'],
   'sandbox.create': [],
   'sandbox.get': ['sandbox'],
+  'sandbox.update': ['sandbox'],
+  'sandbox.pause': ['sandbox'],
+  'sandbox.resume': ['sandbox', 'paused'],
   'sandbox.destroy': ['sandbox'],
+  'seed.list': ['sandbox'],
+  'seed.create': [],
+  'seed.get': ['sandbox'],
+  'seed.destroy': ['sandbox'],
   'sandbox.exec': ['sandbox'],
   'sandbox.exec_stream': ['sandbox'],
   'sandbox.logs': ['sandbox', 'job'],

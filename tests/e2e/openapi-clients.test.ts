@@ -136,22 +136,24 @@ test('the client that Perl makes runs commands, moves a snapshot as bytes, and r
     `use strict; use warnings; use Mojo::File 'path'; use OpenAPI::Client;
 my $squash = OpenAPI::Client->new('file://' . path('openapi.json')->to_abs, base_url => Mojo::URL->new($ARGV[0]));
 sub call { $squash->call(@_)->res }
-print call('sandbox.create', {body => {id => 'perl', cpu => 1}})->json->{state}, "\n";
-my $ran = call('sandbox.exec', {id => 'perl', body => {cmd => 'echo out; exit 3'}})->json;
+my $made = call('sandbox.create', {body => {name => 'perl', cpu => 1}})->json;
+my $id = $made->{id};
+print "$made->{state}\n";
+my $ran = call('sandbox.exec', {id => $id, body => {cmd => 'echo out; exit 3'}})->json;
 print "$ran->{exit_code} $ran->{stdout}";
-print join(',', map { $_->{id} } @{call('sandbox.list')->json}), "\n";
-print call('sandbox.logs', {id => 'perl', limit => 1})->json->[0]{seq}, "\n";
+print join(',', map { $_->{name} } @{call('sandbox.list')->json->{items}}), "\n";
+print call('sandbox.logs', {id => $id, limit => 1})->json->[0]{seq}, "\n";
 my $gone = call('sandbox.get', {id => 'gone'});
 print $gone->code, ' ', $gone->json->{code}, "\n";
-my $query = call('sandbox.logs', {id => 'perl', limit => 'many'});
+my $query = call('sandbox.logs', {id => $id, limit => 'many'});
 print $query->code, ' ', $query->json->{errors}[0]{path}, "\n";
-my %snapshot = (id => 'perl', label => 'clean');
+my %snapshot = (id => $id, label => 'clean');
 my $bytes = path('clean.squashfs')->slurp;
 my $quoted = call('snapshot.upload', {%snapshot, body => $bytes});
 print $quoted->code, ' ', $quoted->json->{code}, "\n";
 print call('snapshot.upload', {%snapshot}, body => $bytes)->json->{label}, "\n";
 print call('snapshot.download', {%snapshot})->body eq $bytes ? "same\n" : "other\n";
-print call('sandbox.destroy', {id => 'perl'})->code, "\n";
+print call('sandbox.destroy', {id => $id})->code, "\n";
 `,
   );
   assert.equal(

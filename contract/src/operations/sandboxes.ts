@@ -139,6 +139,7 @@ const sandboxPause = defineOperation({
     'sandbox uses no memory either. What is asked of it meanwhile is refused (`sandbox_paused`). Nothing happens to one that rests already.',
   params: sandboxParams,
   body: z.strictObject({ keep: z.enum(['memory', 'files']).default('memory') }),
+  example: { body: { keep: 'files' } },
   answers: [{ status: 200, description: 'The sandbox', schema: sandboxSchema }],
   errors: restErrors,
   permission: 'manage',
