@@ -84,7 +84,8 @@ function insert({ world, request }: Forking, pieces: readonly Piece[]): Sandbox 
     activeSnapshot: originLabel,
   };
   const { store } = world;
-  const row = store.transaction(() => {
+  // On the disk before its directory: that holds files which nobody could tell apart from somebody's work.
+  const row = store.durably(() => {
     const numbered = { ...draft, instance: store.sandboxes.nextInstance() };
     store.sandboxes.insert(numbered);
     for (const each of rows) store.sandboxes.insertSnapshot(numbered.id, each);

@@ -7,6 +7,8 @@ import { admitCommand, decide, type Life, type LifeEvent, type State } from './l
 const states: readonly State[] = [
   { phase: 'creating' },
   { phase: 'ready', instance: 7 },
+  { phase: 'paused', instance: 7, wakes: false },
+  { phase: 'stopped', wakes: true },
   { phase: 'restarting' },
   { phase: 'failed', message: 'no' },
   { phase: 'destroying' },
@@ -17,6 +19,7 @@ const events: readonly LifeEvent[] = [
   { type: 'start-failed', message: 'why' },
   { type: 'died', instance: 7, nowMs: 0 },
   { type: 'destroying' },
+  { type: 'stopped', wakes: true },
 ];
 const life = (state: State, deathsMs: readonly number[] = []): Life => ({ state, deathsMs });
 
@@ -28,7 +31,7 @@ test('a sandbox that is being destroyed never changes its state again', () => {
 });
 
 test('a sandbox in any other state follows each event', () => {
-  const after = ['ready', 'restarting', 'failed', undefined, 'destroying'] as const;
+  const after = ['ready', 'restarting', 'failed', undefined, 'destroying', 'stopped'] as const;
   for (const state of states.filter(({ phase }) => phase !== 'destroying')) {
     for (const [index, event] of events.entries()) {
       if (after[index] === undefined) continue;
@@ -42,7 +45,7 @@ test('a sandbox in any other state follows each event', () => {
 });
 
 test('the death of an instance that is not the present one is ignored', () => {
-  for (const state of states.filter(({ phase }) => phase !== 'ready')) {
+  for (const state of states.filter(({ phase }) => phase !== 'ready' && phase !== 'paused')) {
     const before = life(state);
     assert.deepEqual(decide(before, { type: 'died', instance: 7, nowMs: 0 }, limits).life, before);
   }
@@ -82,6 +85,20 @@ test('deaths outside the window do not count', () => {
 test('a command is admitted, waits or is refused by the state alone', () => {
   assert.deepEqual(
     states.map((state) => admitCommand(state).verdict),
-    ['wait', 'go', 'wait', 'refuse', 'refuse'],
+    ['wait', 'go', 'refuse', 'wake', 'wait', 'refuse', 'refuse'],
   );
+});
+
+test('only what runs is paused, only what is paused goes on, and one that dies meanwhile is stopped', () => {
+  for (const state of states.filter(({ phase }) => phase !== 'destroying')) {
+    const paused = decide(life(state), { type: 'paused', wakes: true }, limits).life.state;
+    const isAlive = state.phase === 'ready' || state.phase === 'paused';
+    assert.deepEqual(paused, isAlive ? { phase: 'paused', instance: 7, wakes: true } : state);
+    const resumed = decide(life(state), { type: 'resumed' }, limits).life.state;
+    assert.deepEqual(resumed, state.phase === 'paused' ? { phase: 'ready', instance: 7 } : state);
+  }
+  const still = life({ phase: 'paused', instance: 7, wakes: true });
+  const dead = decide(still, { type: 'died', instance: 7, nowMs: 0 }, limits);
+  assert.deepEqual(dead.life.state, { phase: 'stopped', wakes: true });
+  assert.deepEqual(dead.effects[0], { do: 'end-runs', reason: 'killed' });
 });
