@@ -1,12 +1,13 @@
 /**
  * Every command of the CLI in one table: what it is called, what it takes, and where its code is. The rows of the
- * network's commands and of codemode's are in files of their own.
+ * network's commands, of those about access and of codemode's are in files of their own.
  *
  * Parsing, help and completion are made from these rows. The code is imported when the command is called, never
  * here: that is what keeps `squash ls` as fast as Node starts.
  */
 import { globalFlags } from './arguments.ts';
 import type { CommandSpec, FlagSpec, PositionalSpec } from './command.ts';
+import { accessCommands } from './command-table-access.ts';
 import { codemodeCommands } from './command-table-codemode.ts';
 import { networkCommands } from './command-table-network.ts';
 
@@ -336,6 +337,7 @@ export const commandTable: readonly CommandSpec[] = [
     load: () => import('./commands/module-rm.ts'),
   },
   ...networkCommands,
+  ...accessCommands,
   ...codemodeCommands,
   {
     name: 'version',

@@ -13,6 +13,8 @@ export type WordKind =
   | 'job'
   | 'secret'
   | 'preset'
+  | 'key'
+  | 'owner'
   | 'recipe'
   | 'file'
   | 'directory'
@@ -44,7 +46,7 @@ export interface PositionalSpec {
 export interface CommandSpec {
   /** One or two words: `ls`, `module import`. */
   readonly name: string;
-  readonly group: 'daemon' | 'sandbox' | 'command' | 'layer' | 'network' | 'other';
+  readonly group: 'daemon' | 'sandbox' | 'command' | 'layer' | 'network' | 'access' | 'other';
   readonly summary: string;
   readonly positionals: readonly PositionalSpec[];
   readonly flags: readonly FlagSpec[];

@@ -9,6 +9,7 @@ const groups = {
   command: 'Commands in a sandbox',
   layer: 'Layers and snapshots',
   network: 'Network and secrets',
+  access: 'Keys, owners and the audit',
   other: 'Other',
 } as const satisfies Record<CommandSpec['group'], string>;
 

@@ -4,6 +4,7 @@
  */
 const hints: Readonly<Record<string, string>> = {
   job_not_found: 'try: squash jobs <id>',
+  key_not_found: 'try: squash keys ls',
   module_exists: '--replace replaces it',
   module_in_use: 'squash ls shows by which',
   module_not_found: 'try: squash module ls',

@@ -96,7 +96,7 @@ export const settings = [
     kind: { type: 'secret' },
     default: '',
     meaning:
-      'Bearer token that every request over TCP must carry; only health is exempt. Empty: over loopback only the user who started the daemon, and root, are served.',
+      'The operator’s bearer token. Every request over TCP must carry it or a key (docs/keys.md); only health is exempt. Empty: over loopback only the user who started the daemon, root and keys are served. To the command line: the token or key that it sends.',
     origin: 'original',
   },
   {

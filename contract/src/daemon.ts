@@ -15,6 +15,7 @@ export const problemSchema = z.strictObject({
     'policy_pending',
     'upstream_beside_daemon',
     'removal_pending',
+    'audit_failing',
   ]),
   message: z.string().describe('what it means, and what would mend it'),
 });

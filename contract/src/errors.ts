@@ -21,7 +21,7 @@ export const errorCatalog = {
   unauthorized: {
     status: 401,
     retry: 'never',
-    summary: 'The bearer token is missing or wrong',
+    summary: 'The bearer token is missing or wrong, or its key has expired or was removed',
     remedy: 'Send `Authorization: Bearer` with SQUASH_AUTH_TOKEN or a key that holds',
   },
   token_required: {
@@ -36,7 +36,7 @@ export const errorCatalog = {
     status: 403,
     retry: 'never',
     summary: 'The key may not do this',
-    remedy: 'Ask with a key of a wider scope',
+    remedy: 'Ask with a key of a wider scope, or of that owner',
   },
   origin_refused: {
     status: 403,
@@ -133,6 +133,12 @@ export const errorCatalog = {
     retry: 'later',
     summary: 'Too many operations wait for this sandbox',
     remedy: 'Try again when what it does now is done',
+  },
+  quota_exceeded: {
+    status: 429,
+    retry: 'later',
+    summary: 'The owner has as much as its quota allows',
+    remedy: 'End or remove something of this owner, or have the operator raise the quota: `squash quota set`',
   },
   exec_limit: {
     status: 429,
@@ -301,6 +307,18 @@ export const errorCatalog = {
     retry: 'never',
     summary: 'No secret has this name',
     remedy: 'List what there is: `squash secret ls`',
+  },
+  key_not_found: {
+    status: 404,
+    retry: 'never',
+    summary: 'No key has this id',
+    remedy: 'List what there is: `squash keys ls`',
+  },
+  key_limit: {
+    status: 409,
+    retry: 'after-change',
+    summary: 'The daemon holds its maximum number of keys',
+    remedy: 'Remove keys that nobody uses: `squash keys ls` says when each was used',
   },
   secrets_invalid: {
     status: 409,

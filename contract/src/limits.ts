@@ -145,6 +145,38 @@ export const limits = {
   /** Uppers measured at once. */
   upperUsagesAtOnceMax: 2,
 
+  // Keys and quotas.
+  /** Each is held in memory, some hundred bytes; a key for each of a large company's people and programs. */
+  keysMax: 10_000,
+  /** When a key was last used is written at most this often: a look for keys that nobody needs asks for days. */
+  keyUseMs: 60_000,
+  /** How often what is open is looked at for keys that hold no more; it ends at the second look that finds one. */
+  keyLookMs: 1_000,
+  /** Bounds of what a quota can say: more than any machine has, and sums stay exact. */
+  quotaMbMax: 1_000_000_000,
+  quotaCpuMax: 1_000_000,
+  quotaExecsMax: 1_000_000,
+
+  // The audit.
+  /** One file: some 40,000 lines. With the number of files 128 MiB at most: weeks of a busy team's calls. */
+  auditFileBytesMax: 16_777_216,
+  auditFilesMax: 8,
+  /** A line: its parts are bounded, this is what they can come to where all is escaped. */
+  auditLineBytesMax: 16_384,
+  /**
+   * Refusals at the gate get lines so often, and so many at once. Whoever may not ask at all turns the files over in ten days
+   * at the soonest, and a burst of somebody's typing errors is told in full.
+   */
+  auditRefusedPerS: 0.5,
+  auditRefusedBurst: 100,
+  /** Until a file that could not be opened or written is tried again, and between two lines of the log about it. */
+  auditAgainMs: 1_000,
+  auditToldMs: 60_000,
+  /** Read at a time, from the end. */
+  auditChunkBytes: 65_536,
+  /** Looked through for one page: a tenth of a second of the daemon's time, in pieces of less than a millisecond. */
+  auditScanBytesMax: 16_777_216,
+
   // A full disk.
   /**
    * Room in reserve: SQLite's log before it is written over (4 MiB), and once more for what a start writes beside it

@@ -96,7 +96,7 @@ test('a create request that passes has an id, layers and numbers within the limi
       const { cpu = askedByDefault.cpu, memory_mb: memoryMb = askedByDefault.memoryMb } = parsed.data;
       assert.ok(cpu >= limits.cpuMin && cpu <= limits.cpuMax);
       assert.ok(Number.isInteger(memoryMb) && Number.isInteger(parsed.data.max_lifetime_s ?? 0));
-      assert.ok(utf8Bytes(parsed.data.owner) <= limits.ownerBytesMax);
+      assert.ok(utf8Bytes(parsed.data.owner ?? '') <= limits.ownerBytesMax);
     }),
     { numRuns: 300 },
   );

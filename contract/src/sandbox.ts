@@ -120,7 +120,8 @@ export const createBodySchema = z.looseObject({
   id: createIdSchema.describe('1 to 64 letters, digits, "-" and "_"'),
   owner: boundedText('owner', limits.ownerBytesMax)
     .nullish()
-    .transform((owner) => owner ?? 'anon'),
+    .transform((owner) => owner ?? undefined)
+    .describe('whose it is; none: the owner of the key that asks, else `anon`'),
   layers: layersSchema
     .nullish()
     .transform((layers) => layers ?? [])
@@ -216,6 +217,9 @@ export const snapshotAnswerSchema = z.strictObject({
 
 /** What a sandbox gets that asks for none, where the operator's ceilings allow it. */
 export const askedByDefault = { cpu: 2, memoryMb: 1_024, maxLifetimeS: 0 } as const;
+
+/** Of a sandbox for which nobody is named. */
+export const ownerByDefault = 'anon';
 
 /** A create request after the edge has parsed it. What is undefined was left to the daemon. */
 export interface CreateWish

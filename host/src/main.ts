@@ -14,6 +14,7 @@ import type { Capability } from '@squash/contract/capability';
 import { AppError } from '@squash/contract/errors';
 import { limits } from '@squash/contract/limits';
 import packageJson from '../../package.json' with { type: 'json' };
+import { AuditLog } from './audit/audit-log.ts';
 import { type HttpService, startHttp } from './api/serve-http.ts';
 import { systemClock } from '@squash/base/clock';
 import { startAgainCompiled } from '@squash/base/compiled';
@@ -103,7 +104,10 @@ async function serve({ config, explained }: LoadedConfig, log: Log): Promise<num
   const tokenRow = weakToken(config);
   const info = { version, started, host: [...capabilities, ownerRow, ...tokenRow], config: [...explained] };
   const egress = { rules, log: network.client, secrets };
-  const http = stack.use(await startHttp({ engine, config, info, owners, egress, log }));
+  const audit = stack.use(
+    new AuditLog({ directory: join(config.dataDir, 'audit'), clock: systemClock, log }),
+  );
+  const http = stack.use(await startHttp({ engine, config, info, owners, egress, audit, log }));
   await network.listensAt(http.listen);
   stack.use(restHeap({ trimAddon: mallocTrimAddon, log }));
   sayReady(http, engine, log);

@@ -13,6 +13,7 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
+import type { KeyCreated, KeyList } from '@squash/contract/keys';
 import type { Operation } from '@squash/contract/operations/operation';
 import { type OperationId, operations } from '@squash/contract/operations/table';
 import { baseLayer, packModule, repository } from '../support/base-layer.ts';
@@ -46,6 +47,10 @@ const world = {
       body: await readFile(file),
     });
     assert.equal(answer.status, 200);
+  },
+  key: async () => {
+    const body = { name: 'ci', owner: 'team-a', scope: 'exec' };
+    standsFor.set('key_0123456789abcdef', ((await daemon.call('POST', '/v1/keys', body)) as KeyCreated).id);
   },
   secret: () =>
     daemon.call('PUT', '/v1/secrets/API_KEY', { value: 'a-real-value', allowed_hosts: ['api.example.com'] }),
@@ -91,6 +96,15 @@ const needs: Readonly<Record<OperationId, readonly (keyof typeof world)[]>> = {
   'secret.list': ['secret'],
   'secret.set': [],
   'secret.remove': ['secret'],
+  'key.create': [],
+  'key.list': ['key'],
+  'key.self': [],
+  'key.get': ['key'],
+  'key.remove': ['key'],
+  'owner.list': ['key'],
+  'owner.quota': ['key'],
+  'owner.set_quota': [],
+  'audit.list': ['sandbox'],
   health: [],
   'daemon.info': [],
   metrics: [],
@@ -103,6 +117,9 @@ async function emptied(): Promise<void> {
   standsFor.set('localhost:8080', `localhost:${daemon.port}`);
   const all = (await daemon.call('GET', sandboxes)) as readonly { readonly id: string }[];
   for (const { id } of all) await daemon.call('DELETE', `${sandboxes}/${id}`);
+  const keys = (await daemon.call('GET', '/v1/keys')) as KeyList;
+  for (const { id } of keys.items) await daemon.call('DELETE', `/v1/keys/${id}`);
+  await daemon.call('PUT', '/v1/owners/team-a/quota', {});
   for (const path of ['/v1/modules/200-tools', '/v1/secrets/API_KEY']) await daemon.request('DELETE', path);
   await rm(directory, { recursive: true, force: true });
   directory = await mkdtemp(join(tmpdir(), 'squash-curl-'));

@@ -7,6 +7,7 @@ import { execFile, spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
+import type { KeyCreated } from '@squash/contract/keys';
 import { repository } from '../support/base-layer.ts';
 import { TestDaemon } from '../support/daemon.ts';
 
@@ -72,6 +73,20 @@ test('without a token another user is told to bring one, and has no effect', {
     assert.equal((await curl(others, `${address}/v1/info`))[0], 401);
     assert.equal((await curl(others, `${address}/cgi-bin/health`))[0], 200);
     assert.equal((await curl(others, '-H', 'Authorization: Bearer x', address + path))[0], 401);
+    // A key says who he is, and what he may do.
+    const key = (await daemon.call('POST', '/v1/keys', {
+      name: 'x',
+      owner: 'guest',
+      scope: 'read',
+    })) as KeyCreated;
+    const bearer = (token: string): readonly string[] => ['-H', `Authorization: Bearer ${token}`];
+    assert.deepEqual(await curl(others, ...bearer(key.token), address + path), [200, '[]']);
+    assert.equal((await curl(others, ...bearer(key.token), `${address}/v1/keys`))[0], 403);
+    assert.equal((await curl(others, ...bearer(`${key.token}0`), address + path))[0], 401);
+    await daemon.call('DELETE', `/v1/keys/${key.id}`);
+    assert.equal((await curl(others, ...bearer(key.token), address + path))[0], 401);
+    assert.equal((await curl([], ...bearer(key.token), address + path))[0], 401);
+    assert.equal((await curl(others, address + path))[0], 401);
     // Two requests over one connection: the second is judged as the first was.
     const twice = await as(others, 'curl', '-s', `${address}/cgi-bin/health`, '--next', '-s', address + path);
     assert.match(twice, /"status":"ok".*token_required/s);

@@ -62,6 +62,7 @@ for (const [page, count, printed] of [
   ['cli.md', 1, /^42$/m],
   ['api.md', 2, /"stdout":"hello\\n"[\s\S]*"allowed":true/],
   ['network.md', 1, /^connection: allowed {2}allow\[0\] preset:pypi/m],
+  ['keys.md', 2, /^key ci \(key_\w+\) of team-a, scope manage[\s\S]*"owner":"team-a"[\s\S]*sandbox\.exec/m],
   ['secrets.md', 4, /^sk-[\w-]{40,}$[\s\S]*"allowed_hosts":\["api.openai.com"\]/m],
 ] as const) {
   test(`the commands of docs/${page} work in their order`, async () => {

@@ -177,5 +177,16 @@ export function thinEngine(parts: EngineParts = {}): Engine {
       setPolicy: () => Promise.resolve(),
       ...parts.network,
     },
+    keys: {
+      count: 0,
+      find: () => undefined,
+      holds: () => false,
+      create: unused,
+      list: () => [],
+      get: unused,
+      remove: unused,
+      ...parts.keys,
+    },
+    owners: { list: () => [], get: unused, setQuota: unused, ...parts.owners },
   };
 }

@@ -5,7 +5,9 @@ import { type IncomingMessage, type RequestOptions, request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { limits } from '@squash/contract/limits';
+import { systemClock } from '@squash/base/clock';
 import { type HttpConfig, type HttpService, startHttp } from '../../host/src/api/serve-http.ts';
+import { AuditLog } from '../../host/src/audit/audit-log.ts';
 import { keptLog } from './kept-log.ts';
 import type { Engine } from '../../host/src/engine/engine.ts';
 import { thinEgress } from './thin-engine.ts';
@@ -20,11 +22,17 @@ export interface RawAnswer {
 export class ThinServer implements AsyncDisposable {
   readonly directory: string;
   readonly service: HttpService;
+  readonly #audit: AuditLog;
   readonly #lines: readonly string[];
 
-  private constructor(directory: string, service: HttpService, lines: readonly string[]) {
+  private constructor(
+    directory: string,
+    { service, audit }: { readonly service: HttpService; readonly audit: AuditLog },
+    lines: readonly string[],
+  ) {
     this.directory = directory;
     this.service = service;
+    this.#audit = audit;
     this.#lines = lines;
   }
 
@@ -42,6 +50,7 @@ export class ThinServer implements AsyncDisposable {
     await mkdir(join(directory, 'run'));
     await mkdir(join(directory, 'tmp'));
     const { log, lines } = keptLog('warn');
+    const audit = new AuditLog({ directory: join(directory, 'audit'), clock: systemClock, log });
     const service = await startHttp({
       engine,
       log,
@@ -56,11 +65,12 @@ export class ThinServer implements AsyncDisposable {
         ...config,
       },
       // Who asks is the test's own process.
-      owners: { peerOf: () => 'own' },
+      owners: { peerOf: () => 'own', uidOf: () => undefined },
+      audit,
       egress: thinEgress,
       info: { version: '0.0.0', started: '2026-01-01T00:00:00.000Z', host: [], config: [] },
     });
-    return new ThinServer(directory, service, lines);
+    return new ThinServer(directory, { service, audit }, lines);
   }
 
   get port(): number {
@@ -91,6 +101,7 @@ export class ThinServer implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.service.close();
+    this.#audit[Symbol.dispose]();
     await rm(this.directory, { recursive: true, force: true });
   }
 }

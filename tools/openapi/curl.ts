@@ -13,8 +13,10 @@ import { isBinary, isStream } from './content-type.ts';
 const usual: Readonly<Record<string, string>> = {
   id: 'dev',
   jobId: '1',
+  key: 'key_0123456789abcdef',
   label: 'clean',
   name: '200-tools',
+  owner: 'team-a',
   secret: 'API_KEY',
 };
 

@@ -54,7 +54,13 @@ export function openapiDocument(): Json {
     tags,
     paths,
     components: {
-      securitySchemes: { token: { type: 'http', scheme: 'bearer', description: 'SQUASH_AUTH_TOKEN' } },
+      securitySchemes: {
+        token: {
+          type: 'http',
+          scheme: 'bearer',
+          description: 'SQUASH_AUTH_TOKEN, or a key of at least the scope that the operation names',
+        },
+      },
       responses: Object.fromEntries(errorResponses()),
       schemas: shapes.all(),
     },
@@ -76,7 +82,8 @@ function operationObject(operation: Operation, shapes: NamedSchemas): Json {
     tags: [tagOf(operation)],
     summary: operation.summary,
     ...(operation.description === undefined ? {} : { description: operation.description }),
-    ...(operation.permission === 'none' ? { security: [] } : {}),
+    // The role of a bearer is the least scope that its key must have.
+    security: operation.permission === 'none' ? [] : [{ token: [operation.permission] }],
     ...(parameters.length === 0 ? {} : { parameters }),
     ...requestBody(operation, shapes),
     responses: responses(operation, shapes),

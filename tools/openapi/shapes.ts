@@ -1,4 +1,5 @@
 /** The names of the shapes that clients meet often. A generated client has a type of this name for each. */
+import { auditEntrySchema } from '@squash/contract/audit';
 import { capabilitySchema } from '@squash/contract/capability';
 import { healthSchema, infoSchema, problemSchema } from '@squash/contract/daemon';
 import {
@@ -21,6 +22,16 @@ import {
   jobDoneSchema,
   jobInfoSchema,
 } from '@squash/contract/exec';
+import {
+  keyBodySchema,
+  keyCreatedSchema,
+  keyInfoSchema,
+  keySelfSchema,
+  ownerInfoSchema,
+  quotaBodySchema,
+  quotaSchema,
+  quotaUseSchema,
+} from '@squash/contract/keys';
 import { moduleInfoSchema, moduleNamesSchema } from '@squash/contract/module';
 import {
   sandboxChangeSchema,
@@ -108,6 +119,18 @@ export const shapes: Readonly<Record<string, Shape>> = {
     example: { value: 'the key itself', allowed_hosts: ['api.example.com'] },
   },
   Secret: { schema: secretInfoSchema },
+  KeyCreate: {
+    schema: keyBodySchema,
+    example: { name: 'ci', owner: 'team-a', scope: 'exec', expires_at: '2030-01-31T12:00:00Z' },
+  },
+  KeyCreated: { schema: keyCreatedSchema },
+  Key: { schema: keyInfoSchema },
+  KeySelf: { schema: keySelfSchema },
+  Owner: { schema: ownerInfoSchema },
+  Quota: { schema: quotaSchema },
+  QuotaChange: { schema: quotaBodySchema, example: { sandboxes: 5, memory_mb: 8_192, execs: 20 } },
+  QuotaUse: { schema: quotaUseSchema },
+  AuditEntry: { schema: auditEntrySchema },
   Health: { schema: healthSchema },
   DaemonInfo: { schema: infoSchema },
   DaemonProblem: { schema: problemSchema },

@@ -10,6 +10,9 @@ export const tags = [
   { name: 'policy', description: 'What a sandbox may reach' },
   { name: 'egress', description: 'What a sandbox asked for, and how it was answered' },
   { name: 'secret', description: 'Keys that sandboxes use and never see' },
+  { name: 'key', description: 'Who may ask, and for what' },
+  { name: 'owner', description: 'What everybody has, and may have' },
+  { name: 'audit', description: 'Who asked for what' },
   { name: 'daemon', description: 'The daemon itself' },
 ] as const;
 

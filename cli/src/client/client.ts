@@ -4,6 +4,7 @@
  * Answers are not validated here (a schema library would cost three times Node's start): the daemon is the operator's, and
  * the shapes are bound by the contract's tests. What would harm the caller anyway, sizes, has limits.
  */
+import { keyPrefix } from '@squash/contract/key-token';
 import { CliFailure, exitCodes } from '../failure.ts';
 import { type Address, type AddressOptions, describeAddress, findDaemon } from './address.ts';
 import type { HttpRequest, HttpResponse } from './http.ts';
@@ -85,10 +86,14 @@ export class Client {
     return outcome.connection;
   }
 
-  /** The Unix socket's permissions are its token; whoever bound one there gets none from us. */
+  /**
+   * The Unix socket's permissions are its token; whoever bound one there gets the operator's not from us. A key is sent there, too:
+   * whoever has set one wants to be that key.
+   */
   #authorization(): Readonly<Record<string, string>> {
-    const token = this.address.kind === 'tcp' ? this.#options.token : undefined;
-    return token === undefined || token === '' ? {} : { authorization: `Bearer ${token}` };
+    const { token = '' } = this.#options;
+    const isWanted = token !== '' && (this.address.kind === 'tcp' || token.startsWith(keyPrefix));
+    return isWanted ? { authorization: `Bearer ${token}` } : {};
   }
 
   async #send(request: HttpRequest): Promise<HttpResponse> {

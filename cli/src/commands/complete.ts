@@ -5,6 +5,7 @@
  * Nothing is ever an error here: a person pressing Tab wants no message in the middle of the line.
  */
 import type { JobInfo } from '@squash/contract/exec';
+import type { KeyList, OwnerList } from '@squash/contract/keys';
 import type { ModuleAnswer } from '@squash/contract/module';
 import { presets } from '@squash/contract/presets';
 import type { SandboxInfo } from '@squash/contract/sandbox';
@@ -16,6 +17,8 @@ import type { Call, CommandSpec, FlagSpec, PositionalSpec, WordKind } from '../c
 import { exitCodes } from '../failure.ts';
 import { listRecipes } from '../layer-builder.ts';
 import { printLine, visible } from '../output/print.ts';
+import { keysPath } from './keys-ls.ts';
+import { ownersPath } from './owners-ls.ts';
 import { type Preset, presetsPath } from './policy-presets.ts';
 import { secretsPath } from './secret-ls.ts';
 
@@ -148,6 +151,13 @@ class WordSource {
           word: each.name,
           about: each.allowed_hosts.join(', '),
         }));
+      case 'key':
+        return (await this.#client.get<KeyList>(keysPath())).items.map((each) => ({
+          word: each.id,
+          about: `${each.name}, ${each.owner}`,
+        }));
+      case 'owner':
+        return (await this.#client.get<OwnerList>(ownersPath())).items.map((each) => ({ word: each.owner }));
       case 'preset':
         return (await this.#presets()).map(({ name, summary }) => ({
           word: `preset:${name}`,

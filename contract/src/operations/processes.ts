@@ -20,6 +20,7 @@ const sandboxExec = defineOperation({
   body: execBodySchema,
   answers: [{ status: 200, description: 'What the command did', schema: execRecordSchema }],
   errors: [
+    'quota_exceeded',
     'sandbox_not_found',
     'sandbox_not_ready',
     'sandbox_paused',
@@ -63,7 +64,7 @@ const sandboxExecStream = defineOperation({
     'command with SIGHUP unless it said `detach`.',
   params: sandboxParams,
   answers: [{ status: 101, description: 'Switching to the WebSocket protocol' }],
-  errors: ['sandbox_not_found', 'upgrade_required', 'stream_limit'],
+  errors: ['quota_exceeded', 'sandbox_not_found', 'upgrade_required', 'stream_limit'],
   permission: 'exec',
   webSocket: 'squash.exec.v1',
 });
@@ -85,6 +86,7 @@ const jobStart = defineOperation({
   body: jobBodySchema,
   answers: [{ status: 200, description: 'The job', schema: jobInfoSchema }],
   errors: [
+    'quota_exceeded',
     'sandbox_not_found',
     'sandbox_not_ready',
     'sandbox_paused',

@@ -27,6 +27,7 @@ const sandboxCreate = defineOperation({
   body: sandboxCreateSchema,
   answers: [{ status: 201, description: 'The sandbox', schema: sandboxSchema }],
   errors: [
+    'quota_exceeded',
     'sandbox_limit',
     'sandbox_not_found',
     'snapshot_not_found',
@@ -95,6 +96,7 @@ const sandboxUpdate = defineOperation({
   answers: [{ status: 200, description: 'The sandbox as it is now', schema: sandboxSchema }],
   errors: [
     'sandbox_not_found',
+    'quota_exceeded',
     'ceiling_exceeded',
     'host_full',
     'limits_unenforceable',

@@ -14,6 +14,7 @@ const seedCreate = defineOperation({
   body: createBodySchema,
   answers: [{ status: 201, description: 'The sandbox', schema: sandboxInfoSchema }],
   errors: [
+    'quota_exceeded',
     'sandbox_exists',
     'sandbox_limit',
     'ceiling_exceeded',
@@ -34,7 +35,7 @@ const seedList = defineOperation({
   method: 'GET',
   path: '/cgi-bin/api/sandboxes',
   dialect: 'seed',
-  summary: 'List all sandboxes, sorted by id',
+  summary: 'List the sandboxes that the caller may see, sorted by id',
   answers: [{ status: 200, description: 'All sandboxes', schema: z.array(sandboxInfoSchema) }],
   errors: [],
   permission: 'read',

@@ -21,6 +21,7 @@ const sandboxSnapshot = defineOperation({
   body: snapshotBodySchema,
   answers: [{ status: 200, description: 'The snapshot', schema: snapshotAnswerSchema }],
   errors: [
+    'quota_exceeded',
     'sandbox_not_found',
     'snapshot_exists',
     'snapshot_path_too_long',
@@ -133,6 +134,7 @@ const snapshotUpload = defineOperation({
   upload: { contentType: 'application/octet-stream', description: 'A squashfs file' },
   answers: [{ status: 200, description: 'The snapshot', schema: snapshotSchema }],
   errors: [
+    'quota_exceeded',
     'sandbox_not_found',
     'snapshot_exists',
     'snapshot_invalid',

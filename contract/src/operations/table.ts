@@ -1,8 +1,11 @@
 /** Every operation of the API, a line for each noun. An operation that is not here is not served. */
+import { auditOperations } from './audit.ts';
 import { daemonOperations } from './daemon.ts';
+import { keyOperations } from './keys.ts';
 import { moduleOperations } from './modules.ts';
 import { networkOperations } from './network.ts';
 import type { Operations } from './operation.ts';
+import { ownerOperations } from './owners.ts';
 import { processOperations } from './processes.ts';
 import { sandboxOperations } from './sandboxes.ts';
 import { seedSandboxOperations } from './seed-sandboxes.ts';
@@ -17,6 +20,9 @@ export const operations = {
   ...snapshotOperations,
   ...networkOperations,
   ...secretOperations,
+  ...keyOperations,
+  ...ownerOperations,
+  ...auditOperations,
   ...daemonOperations,
 } as const satisfies Operations;
 

@@ -5,11 +5,14 @@ import type { HttpCounters } from '../http/counters.ts';
 import { Places } from '../http/places.ts';
 import type { Handlers } from '../http/router.ts';
 import type { SocketHandlers } from '../http/sockets.ts';
+import { type AuditParts, auditHandlers } from './audit.ts';
 import { type ConstantInfo, daemonHandlers } from './daemon.ts';
 import type { DecisionLog } from './decisions.ts';
 import type { EgressStatistics } from './egress-metrics.ts';
+import { keyHandlers } from './keys.ts';
 import { moduleHandlers } from './modules.ts';
 import { type AddressJudge, type EgressRules, networkHandlers } from './network.ts';
+import { ownerHandlers } from './owners.ts';
 import { processHandlers } from './processes.ts';
 import { sandboxHandlers } from './sandboxes.ts';
 import { seedSandboxHandlers } from './seed-sandboxes.ts';
@@ -23,6 +26,7 @@ export interface HandlerOptions {
   readonly temporaryDir: string;
   readonly info: () => ConstantInfo;
   readonly egress: EgressParts;
+  readonly audit: AuditParts;
 }
 
 /** What the API needs of the egress side. */
@@ -32,7 +36,8 @@ export interface EgressParts {
   readonly secrets: Secrets;
 }
 
-export function handlers({ engine, counters, temporaryDir, info, egress }: HandlerOptions): Handlers {
+export function handlers(options: HandlerOptions): Handlers {
+  const { engine, counters, temporaryDir, info, egress, audit } = options;
   const uploads = { directory: temporaryDir, places: new Places('uploads', limits.uploadsMax) };
   return {
     ...sandboxHandlers(engine, egress.rules),
@@ -42,7 +47,16 @@ export function handlers({ engine, counters, temporaryDir, info, egress }: Handl
     ...snapshotHandlers(engine, uploads),
     ...networkHandlers(engine, egress),
     ...secretHandlers(egress.secrets),
-    ...daemonHandlers(engine, { counters, info, egress: egress.log }),
+    ...keyHandlers(engine),
+    ...ownerHandlers(engine),
+    ...auditHandlers(audit),
+    ...daemonHandlers(engine, {
+      counters,
+      info,
+      egress: egress.log,
+      audit,
+      problems: () => [...engine.problems(), ...audit.problems()],
+    }),
   };
 }
 

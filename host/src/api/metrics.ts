@@ -8,11 +8,15 @@ import { egressMetrics, type EgressStatistics } from './egress-metrics.ts';
 export interface MetricSources {
   readonly counters: HttpCounters;
   readonly egress: EgressStatistics;
+  readonly audit: { metrics(): readonly Metric[] };
 }
 
-export async function metricsText(engine: Engine, { counters, egress }: MetricSources): Promise<string> {
+export async function metricsText(
+  engine: Engine,
+  { counters, egress, audit }: MetricSources,
+): Promise<string> {
   const [sandboxes, network] = await Promise.all([engine.metrics(), egressMetrics(egress)]);
-  const all = [...sandboxes, ...network, ...counters.metrics(), ...processMetrics()];
+  const all = [...sandboxes, ...network, ...counters.metrics(), ...audit.metrics(), ...processMetrics()];
   return all.map(metricText).join('');
 }
 

@@ -10,15 +10,12 @@ import {
 import type { sandboxOperations } from '@squash/contract/operations/sandboxes';
 import type { CreateWish } from '@squash/contract/sandbox';
 import type { Engine } from '../engine/engine.ts';
-import { type Caller, sees } from '../http/caller.ts';
+import { type Caller, NotSeen, ownerFor, sees } from '../http/caller.ts';
 import { empty, json } from '../http/reply.ts';
 import type { Handler, HandlersOf } from '../http/router.ts';
 import { baseLayer, namingModule } from './base-layer.ts';
 import { checkUpstream, type EgressRules } from './network.ts';
 import { newSandboxId } from './sandbox-id.ts';
-
-/** Of a sandbox whose creator has no owner. */
-const nobodysOwner = 'anon';
 
 export function sandboxHandlers(
   engine: Engine,
@@ -51,7 +48,7 @@ function creating(
     const layers = source === undefined ? await layersOf(engine, body.from) : [];
     const wish: CreateWish = {
       id: newSandboxId(),
-      owner: ownerOf(body.owner, caller),
+      owner: ownerFor(caller, body.owner),
       task: '',
       layers,
       cpu: body.cpu,
@@ -88,20 +85,13 @@ function forkSource(
 ): NativeWish['from'] {
   if (from === undefined || 'layers' in from) return undefined;
   if (!sees(caller, sandboxes.ownerOf(from.sandbox))) {
-    throw new AppError('sandbox_not_found', `Cannot find sandbox "${from.sandbox}"`);
+    throw new NotSeen('sandbox_not_found', `Cannot find sandbox "${from.sandbox}"`);
   }
   return { sandbox: from.sandbox, snapshot: from.snapshot };
 }
 
 async function layersOf(engine: Engine, from: SandboxSource | undefined) {
   return from !== undefined && 'layers' in from ? from.layers : [await baseLayer(engine)];
-}
-
-/** @throws forbidden */
-function ownerOf(asked: string | undefined, { owner }: Caller): string {
-  if (owner === null) return asked ?? nobodysOwner;
-  if (asked === undefined || asked === owner) return owner;
-  throw new AppError('forbidden', `The key belongs to "${owner}" and makes sandboxes of no other owner`);
 }
 
 function nativeWish(body: SandboxCreate, from: NativeWish['from']): NativeWish {

@@ -3,6 +3,7 @@ import { AppError } from '@squash/contract/errors';
 import type { seedSandboxOperations } from '@squash/contract/operations/seed-sandboxes';
 import type { CreateWish } from '@squash/contract/sandbox';
 import type { Engine } from '../engine/engine.ts';
+import { ownerFor, sees } from '../http/caller.ts';
 import { empty, json } from '../http/reply.ts';
 import type { Handler, HandlersOf } from '../http/router.ts';
 import { checkUpstream, type EgressRules } from './network.ts';
@@ -15,7 +16,7 @@ export function seedSandboxHandlers(
 ): HandlersOf<typeof seedSandboxOperations> {
   return {
     'seed.create': creating(engine, rules),
-    'seed.list': () => json(engine.sandboxes.list()),
+    'seed.list': ({ caller }) => json(engine.sandboxes.list().filter(({ owner }) => sees(caller, owner))),
     'seed.get': ({ params }) => json(engine.sandboxes.get(params.id)),
     // Answers when nothing of the sandbox runs and its id is free; its files go behind the answer.
     'seed.destroy': async ({ params }) => {
@@ -29,7 +30,7 @@ function creating(
   engine: Engine,
   { upstreams }: Pick<EgressRules, 'upstreams'>,
 ): Handler<(typeof seedSandboxOperations)['seed.create']> {
-  return async ({ body, unknownFields }) => {
+  return async ({ body, unknownFields, caller }) => {
     if (body.allow_net && body.policy) {
       throw new AppError(
         'invalid_request',
@@ -40,7 +41,7 @@ function creating(
     const layers = body.layers.length > 0 ? body.layers : [await baseLayer(engine)];
     const wish: CreateWish = {
       id: body.id,
-      owner: body.owner,
+      owner: ownerFor(caller, body.owner),
       task: body.task,
       layers,
       cpu: body.cpu,

@@ -3,13 +3,13 @@
  */
 import { join } from 'node:path';
 import type { DaemonInfo } from '@squash/contract/daemon';
-import { AppError } from '@squash/contract/errors';
 import type { SandboxId } from '@squash/contract/ids';
 import { limits } from '@squash/contract/limits';
 import { systemClock } from '@squash/base/clock';
 import type { Log } from '@squash/base/log';
 import type { Secret } from '@squash/base/secret';
-import { type Caller, sees } from '../http/caller.ts';
+import type { Audit } from '../http/audit.ts';
+import { type Caller, NotSeen, sees } from '../http/caller.ts';
 import type { ConnectionOwners } from '../http/connection-owner.ts';
 import { HttpCounters } from '../http/counters.ts';
 import { Gate } from '../http/gate.ts';
@@ -17,6 +17,7 @@ import { buildRouter } from '../http/router.ts';
 import { HttpServer } from '../http/server.ts';
 import { Sockets } from '../http/sockets.ts';
 import type { Engine } from '../engine/engine.ts';
+import type { AuditParts } from './audit.ts';
 import type { ConstantInfo } from './daemon.ts';
 import { type EgressParts, handlers, socketHandlers } from './handlers.ts';
 
@@ -39,7 +40,8 @@ export interface HttpOptions {
   readonly config: HttpConfig;
   readonly info: DaemonFacts;
   /** Whose a connection over TCP is. */
-  readonly owners: Pick<ConnectionOwners, 'peerOf'>;
+  readonly owners: Pick<ConnectionOwners, 'peerOf' | 'uidOf'>;
+  readonly audit: Audit & AuditParts;
   readonly egress: EgressParts;
   readonly log: Log;
   /** Aborting it is the same as `close()`. */
@@ -104,7 +106,7 @@ export async function startHttp(options: HttpOptions): Promise<HttpService> {
   }
 }
 
-function assemble({ engine, config, info, owners, egress, log }: HttpOptions) {
+function assemble({ engine, config, info, owners, egress, audit, log }: HttpOptions) {
   const counters = new HttpCounters();
   const stopping = new AbortController();
   const cutting = new AbortController();
@@ -113,7 +115,7 @@ function assemble({ engine, config, info, owners, egress, log }: HttpOptions) {
   const checkOwner = (caller: Caller, params: unknown): void => {
     const id = sandboxOf(params);
     if (id === undefined || caller.owner === null || sees(caller, engine.sandboxes.ownerOf(id))) return;
-    throw new AppError('sandbox_not_found', `Cannot find sandbox "${id}"`);
+    throw new NotSeen('sandbox_not_found', `Cannot find sandbox "${id}"`);
   };
   const router = buildRouter({
     handlers: handlers({
@@ -122,10 +124,12 @@ function assemble({ engine, config, info, owners, egress, log }: HttpOptions) {
       temporaryDir: join(config.dataDir, 'tmp'),
       info: () => daemonInfo(config, info, bound.listen),
       egress,
+      audit,
     }),
     isStrictContentType: config.isStrictContentType,
     sandboxesMax: config.sandboxesMax,
     counters,
+    audit,
     log,
     stopping: stopping.signal,
     monoMs,
@@ -135,16 +139,21 @@ function assemble({ engine, config, info, owners, egress, log }: HttpOptions) {
     handlers: socketHandlers(engine, { log, cutting: cutting.signal }),
     checkOwner,
     counters,
+    audit,
     log,
     monoMs,
   });
   const server = new HttpServer({
-    gate: new Gate(config),
+    gate: new Gate({ ...config, keys: engine.keys }),
     // With a token nobody needs to know.
     peerOf: (socket) => (config.authToken === undefined ? owners.peerOf(socket) : 'unknown'),
+    uidOf: (socket) => owners.uidOf(socket),
+    holdsKey: (key) => engine.keys.holds(key),
+    wallMs: () => systemClock.wallMs(),
     fetch: (request, bindings) => router.fetch(request, bindings),
-    upgrade: (request, caller) => sockets.upgrade(request, caller),
+    upgrade: (request, passed) => sockets.upgrade(request, passed),
     counters,
+    audit,
     log,
   });
   return { server, stopping, cutting, bound, counters };

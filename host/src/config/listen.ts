@@ -4,6 +4,7 @@
  */
 import { isIPv4 } from 'node:net';
 import type { Capability } from '@squash/contract/capability';
+import { keyTokenPattern } from '@squash/contract/key-token';
 import type { Config } from './config.ts';
 
 export function isLoopback(host: string): boolean {
@@ -29,6 +30,12 @@ export function weakToken({ authToken }: Pick<Config, 'authToken'>): readonly Ca
       remedy: 'set a longer one: openssl rand -hex 32',
     },
   ];
+}
+
+/** One variable is the client's key and the daemon's token: whoever has set it as a client must not make that key the operator. */
+export function tokenProblem({ authToken }: Pick<Config, 'authToken'>): string | undefined {
+  if (authToken === undefined || !keyTokenPattern.test(authToken.reveal())) return undefined;
+  return 'SQUASH_AUTH_TOKEN is an API key, which is for clients: set another one for the daemon (openssl rand -hex 32), or none';
 }
 
 /** What is wrong with where this configuration listens; undefined where nothing is. */

@@ -258,3 +258,13 @@ test('a token that can be guessed is said to be, without being said', () => {
   for (const authToken of [undefined, new Secret('x'.repeat(16))])
     assert.deepEqual(weakToken({ authToken }), []);
 });
+
+test('loadConfig() refuses an API key as the daemon’s own token, without saying it', async () => {
+  await using cwd = await directory('');
+  const key = `sqk_${'0a'.repeat(20)}`;
+  assert.throws(
+    () => loadConfig({ ...data, SQUASH_AUTH_TOKEN: key }, cwd.path),
+    (error: AppError) =>
+      error.code === 'config_invalid' && /is an API key/.test(error.message) && !error.message.includes(key),
+  );
+});

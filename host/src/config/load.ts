@@ -14,7 +14,7 @@ import { AppError } from '@squash/contract/errors';
 import { nearest } from '@squash/contract/nearest';
 import { Secret } from '@squash/base/secret';
 import type { Config, ExplainedSetting } from './config.ts';
-import { listenProblem } from './listen.ts';
+import { listenProblem, tokenProblem } from './listen.ts';
 import { parseSetting, type SettingValue } from './values.ts';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
@@ -78,8 +78,8 @@ export function readConfig(env: Environment, cwd: string, check?: typeof checkOw
   problems.push(...twoDataDirectories(merged, cwd));
   if (problems.length > 0) throw invalid(problems);
   const config = assemble(values, resolve(cwd, data.path), cwd);
-  const exposed = listenProblem(config);
-  if (exposed !== undefined) throw invalid([exposed]);
+  const refused = [tokenProblem(config), listenProblem(config)].filter((each) => each !== undefined);
+  if (refused.length > 0) throw invalid(refused);
   return { config, explained: found.map((each) => explain(sourced(each, env), config)) };
 }
 

@@ -14,6 +14,7 @@ import type { Metric } from '@squash/base/metric';
 import type { HostRoom } from '../drivers/driver.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
 import type { World } from '../sandbox/world.ts';
+import type { Asking, Quotas } from './quotas.ts';
 import type { Residents } from './residents.ts';
 
 const mib = 1_048_576;
@@ -99,18 +100,26 @@ function overpromised(resource: Resource, promised: number, most: number): Short
   return { resource, code: 'host_full', why };
 }
 
+export interface AdmissionParts {
+  readonly residents: Residents;
+  readonly quotas: Quotas;
+  readonly rules: AdmissionRules;
+}
+
 export class Admission {
   readonly #world: World;
   readonly #residents: Residents;
+  readonly #quotas: Quotas;
   readonly #rules: AdmissionRules;
   /** Creates that have no row yet. */
-  readonly #reserved = new Map<SandboxId, Promised>();
+  readonly #reserved = new Map<SandboxId, Asking>();
   readonly #refused: Record<Resource, number> = { memory: 0, cpu: 0, disk: 0 };
 
-  constructor(world: World, residents: Residents, rules: AdmissionRules) {
+  constructor(world: World, parts: AdmissionParts) {
     this.#world = world;
-    this.#residents = residents;
-    this.#rules = rules;
+    this.#residents = parts.residents;
+    this.#quotas = parts.quotas;
+    this.#rules = parts.rules;
   }
 
   /** Sandboxes that are here or on their way. */
@@ -122,14 +131,17 @@ export class Admission {
     return this.#residents.peek(id) !== undefined || this.#reserved.has(id);
   }
 
-  /** Takes a place for a create, until `release`. @throws host_full, disk_full */
+  /** Takes a place for a create, until `release`. @throws quota_exceeded, host_full, disk_full */
   reserve(request: CreateRequest): void {
+    const what = `create sandbox "${request.id}"`;
     const own = {
+      owner: request.owner,
       memoryBytes: request.memoryMb * mib,
       cpus: request.cpu,
       diskBytes: this.#diskBytes(this.#world.fixedLimits.upperBytesMax),
     };
-    this.#check(`create sandbox "${request.id}"`, own);
+    this.#quotas.checkCreate(what, own, this.#reserved.values());
+    this.#check(what, own);
     this.#reserved.set(request.id, own);
   }
 
@@ -148,15 +160,17 @@ export class Admission {
     this.#refuse(`${what} sandbox "${sandbox.row.id}"`, short);
   }
 
-  /** For a sandbox that is to have more, or less. @throws host_full */
+  /** For a sandbox that is to have more, or less. @throws quota_exceeded, host_full */
   checkGrowth(sandbox: Sandbox, more: Pick<Promised, 'cpus' | 'memoryBytes'>): void {
+    const what = `change sandbox "${sandbox.row.id}"`;
+    this.#quotas.checkGrowth(what, { owner: sandbox.row.owner, ...more }, this.#reserved.values());
     const { memoryPercentMax, cpuPercentMax, diskPercentMax } = this.#rules;
     if (memoryPercentMax + cpuPercentMax + diskPercentMax === 0) return;
     if (more.cpus <= 0 && more.memoryBytes <= 0) return;
     const promised = sum([this.#promised(), { ...more, diskBytes: 0 }]);
     const { memory, cpus } = this.#world.driver.room();
     this.#refuse(
-      `change sandbox "${sandbox.row.id}"`,
+      what,
       overpromised('memory', promised.memoryBytes / mib, (memory.totalBytes / mib) * memoryPercentMax) ??
         overpromised('cpu', promised.cpus, cpus * cpuPercentMax),
     );

@@ -15,7 +15,7 @@ export interface ChangeRules {
   readonly admission: Admission;
 }
 
-/** @throws ceiling_exceeded, host_full, limits_unenforceable, limit_below_use, disk_full, launcher_unavailable */
+/** @throws ceiling_exceeded, quota_exceeded, host_full, limits_unenforceable, limit_below_use, disk_full, launcher_unavailable */
 export async function changeSandbox(
   sandbox: Sandbox,
   patch: SandboxPatch,

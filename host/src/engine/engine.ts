@@ -4,8 +4,10 @@
  */
 import type { Problem, Room } from '@squash/contract/daemon';
 import type { Metric } from '@squash/base/metric';
+import type { Keys } from './keys.ts';
 import type { Modules } from './modules.ts';
 import type { Network } from './network.ts';
+import type { Owners } from './owners.ts';
 import type { Processes } from './processes.ts';
 import type { Sandboxes } from './sandboxes.ts';
 import type { Snapshots } from './snapshots.ts';
@@ -22,6 +24,8 @@ export interface Engine {
   readonly modules: Modules;
   readonly snapshots: Snapshots;
   readonly network: Network;
+  readonly keys: Keys;
+  readonly owners: Owners;
   health(): Promise<EngineHealth>;
   /** What does not work as it should for all sandboxes, now; empty when all is well. */
   problems(): readonly Problem[];

@@ -19,9 +19,12 @@ import { Admission, type AdmissionRules } from './admission.ts';
 import type { Ceilings } from './ceilings.ts';
 import { engineMetrics } from './engine-metrics.ts';
 import type { Engine, EngineHealth } from './engine.ts';
+import { LocalKeys } from './keys.ts';
 import { LocalModules } from './modules.ts';
 import { LocalNetwork } from './network.ts';
+import { LocalOwners } from './owners.ts';
 import { LocalProcesses } from './processes.ts';
+import { Quotas } from './quotas.ts';
 import { Residents } from './residents.ts';
 import { LocalSandboxes } from './sandboxes.ts';
 import { LocalSnapshots } from './snapshots.ts';
@@ -55,12 +58,15 @@ export class LocalEngine implements Engine, AsyncDisposable {
   readonly modules: LocalModules;
   readonly snapshots: LocalSnapshots;
   readonly network: LocalNetwork;
+  readonly keys: LocalKeys;
+  readonly owners: LocalOwners;
 
   private constructor(options: LocalEngineOptions) {
-    const world = worldOf(options);
     const residents = this.#residents;
+    const quotas = new Quotas(options.store, residents);
+    const world = worldOf(options, quotas);
     this.#world = world;
-    this.#admission = new Admission(world, residents, options.admission);
+    this.#admission = new Admission(world, { residents, quotas, rules: options.admission });
     this.modules = new LocalModules(world, residents);
     this.sandboxes = new LocalSandboxes({
       world,
@@ -71,8 +77,15 @@ export class LocalEngine implements Engine, AsyncDisposable {
       sandboxesMax: options.sandboxesMax,
     });
     this.processes = new LocalProcesses(world.store, residents);
-    this.snapshots = new LocalSnapshots(residents, this.modules, this.#admission);
+    this.snapshots = new LocalSnapshots({
+      residents,
+      modules: this.modules,
+      admission: this.#admission,
+      quotas,
+    });
     this.network = new LocalNetwork(world.network, residents);
+    this.keys = new LocalKeys(options);
+    this.owners = new LocalOwners({ residents, keys: this.keys, quotas });
     this.#unsubscribe = world.driver.onExit((ended) => residents.peek(ended.id)?.pidOneEnded(ended.instance));
   }
 
@@ -118,6 +131,7 @@ export class LocalEngine implements Engine, AsyncDisposable {
   /** Leaves sandboxes and commands running. Waits for operations in progress and for files being written. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.sandboxes[Symbol.dispose]();
+    this.keys[Symbol.dispose]();
     const stopping = new AppError('shutting_down', 'Cannot begin an operation: the daemon stops');
     const sandboxes = this.#residents.all();
     for (const sandbox of sandboxes) sandbox.mailbox.close(stopping);
@@ -128,7 +142,7 @@ export class LocalEngine implements Engine, AsyncDisposable {
   }
 }
 
-function worldOf(options: LocalEngineOptions): World {
+function worldOf(options: LocalEngineOptions, quotas: Quotas): World {
   const { dataDir, log, removeTree, driver } = options;
   return {
     store: options.store,
@@ -144,6 +158,7 @@ function worldOf(options: LocalEngineOptions): World {
     starts: new Semaphore(limits.startsAtOnceMax),
     usages: new Semaphore(limits.upperUsagesAtOnceMax),
     layerLock: new SharedLock(),
+    quotas,
     counters: newCounters(),
     pace: new OutputPace(),
   };

@@ -1,6 +1,6 @@
 /** Saving what was written in a sandbox, going back to it, and the snapshots as things of their own. */
 import { infoOf } from '../sandbox/info.ts';
-import type { FileHandle } from 'node:fs/promises';
+import { type FileHandle, stat } from 'node:fs/promises';
 import type { SandboxId, SnapshotLabel } from '@squash/contract/ids';
 import type { SandboxInfo, SnapshotDetails } from '@squash/contract/sandbox';
 import { restore, snapshot, type Taken } from '../sandbox/layering.ts';
@@ -14,6 +14,7 @@ import {
 } from '../sandbox/snapshots.ts';
 import type { Admission } from './admission.ts';
 import type { LocalModules } from './modules.ts';
+import type { Quotas } from './quotas.ts';
 import { type Residents, whileItStays } from './residents.ts';
 
 export interface Snapshots {
@@ -30,19 +31,30 @@ export interface Snapshots {
   takeIn(id: SandboxId, label: SnapshotLabel, hostPath: string): Promise<SnapshotDetails>;
 }
 
+export interface SnapshotsOptions {
+  readonly residents: Residents;
+  readonly modules: LocalModules;
+  readonly admission: Admission;
+  readonly quotas: Quotas;
+}
+
 export class LocalSnapshots implements Snapshots {
   readonly #residents: Residents;
   readonly #modules: LocalModules;
   readonly #admission: Admission;
+  readonly #quotas: Quotas;
 
-  constructor(residents: Residents, modules: LocalModules, admission: Admission) {
+  constructor({ residents, modules, admission, quotas }: SnapshotsOptions) {
     this.#residents = residents;
     this.#modules = modules;
     this.#admission = admission;
+    this.#quotas = quotas;
   }
 
   take(id: SandboxId, label?: SnapshotLabel): Promise<Taken> {
     return this.#residents.operate(id, async (sandbox) => {
+      // How large it becomes shows when it is made: it is refused where there is no room at all.
+      this.#quotas.checkDisk(`take a snapshot of sandbox "${id}"`, sandbox.row.owner, 1);
       this.#admission.checkAgain('take a snapshot of', sandbox);
       return snapshot(sandbox, label);
     });
@@ -78,7 +90,11 @@ export class LocalSnapshots implements Snapshots {
   }
 
   takeIn(id: SandboxId, label: SnapshotLabel, hostPath: string): Promise<SnapshotDetails> {
-    return this.#residents.operate(id, (sandbox) => takeInSnapshot(sandbox, label, hostPath));
+    return this.#residents.operate(id, async (sandbox) => {
+      const { size } = await stat(hostPath);
+      this.#quotas.checkDisk(`take a snapshot into sandbox "${id}"`, sandbox.row.owner, size);
+      return await takeInSnapshot(sandbox, label, hostPath);
+    });
   }
 
   /** For files that were put there by hand. Whoever looks does not wait for an operation that takes long. */

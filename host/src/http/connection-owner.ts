@@ -44,6 +44,7 @@ export class ConnectionOwners {
   /** The uid that started the daemon, as the host names it; undefined where nobody can be told from others. */
   readonly #starter: number | undefined;
   #sequence = 0;
+  readonly #uids = new WeakMap<Socket, number>();
 
   constructor(env: Readonly<Record<string, string | undefined>>) {
     const starter = Number(env[starterVariable] || Number.NaN);
@@ -62,7 +63,13 @@ export class ConnectionOwners {
     if (theirs === undefined || theirs.inode === 0 || !clientStates.includes(theirs.state)) return 'unknown';
     const ours = this.#ask(own, client);
     if (ours === undefined || ours.inode === 0 || !ownStates.includes(ours.state)) return 'unknown';
+    this.#uids.set(socket, theirs.uid);
     return theirs.uid === this.#starter || theirs.uid === 0 ? 'own' : 'stranger';
+  }
+
+  /** The client's user as the host names it, where `peerOf` has found it out. */
+  uidOf(socket: Socket): number | undefined {
+    return this.#uids.get(socket);
   }
 
   /** For `doctor`: tried on a listener of our own. @param isNeeded there is TCP, and no token for it */

@@ -4,7 +4,8 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { AppError } from '@squash/contract/errors';
 import { Secret } from '@squash/base/secret';
-import { operator } from './caller.ts';
+import type { HeldKey } from '@squash/contract/keys';
+import { callerWith, operator, ownerFor, sees } from './caller.ts';
 import { Gate, hostName } from './gate.ts';
 
 const token = 'correct-horse';
@@ -106,4 +107,73 @@ test('hostName() never throws and never returns a separator', () => {
       if (name !== undefined) assert.doesNotMatch(name, /[/?#@\s]/);
     }),
   );
+});
+
+const key = `sqk_${'1'.repeat(40)}`;
+const otherKey = `sqk_${'2'.repeat(40)}`;
+const held: HeldKey = { id: 'key_1', name: 'ci', owner: 'team', scope: 'exec', expiresMs: null };
+const ring = { count: 1, find: (given: string) => (given === key ? held : undefined) };
+
+test('Gate makes a caller of who brings a key, wherever he comes from, and nobody of who brings a wrong one', () => {
+  const gates = {
+    withToken: new Gate({ authToken: new Secret(token), allowedHosts: [], keys: ring }),
+    without: new Gate({ authToken: undefined, allowedHosts: [], keys: ring }),
+    withoutKeys: new Gate({ authToken: undefined, allowedHosts: [] }),
+  };
+  const places = {
+    own: { transport: 'tcp', peer: 'own' },
+    stranger: { transport: 'tcp', peer: 'stranger' },
+    unknown: { transport: 'tcp', peer: 'unknown' },
+    unix: { transport: 'unix', peer: 'unknown' },
+  } as const;
+  const table: readonly (readonly [keyof typeof gates, keyof typeof places, string | undefined, string])[] = [
+    ['withToken', 'own', undefined, 'unauthorized'],
+    ['withToken', 'stranger', `Bearer ${token}`, 'operator'],
+    ['withToken', 'stranger', `Bearer ${key}`, 'key_1'],
+    ['withToken', 'own', `Bearer ${otherKey}`, 'unauthorized'],
+    ['withToken', 'unix', undefined, 'operator'],
+    ['withToken', 'unix', `Bearer ${key}`, 'key_1'],
+    ['withToken', 'unix', `Bearer ${token}`, 'operator'],
+    ['withToken', 'unix', `Bearer ${otherKey}`, 'unauthorized'],
+    ['without', 'own', undefined, 'operator'],
+    ['without', 'own', `Bearer ${key}`, 'key_1'],
+    ['without', 'own', `Bearer ${otherKey}`, 'unauthorized'],
+    ['without', 'own', 'Bearer whatever', 'unauthorized'],
+    ['without', 'own', `Basic ${key}`, 'unauthorized'],
+    ['without', 'own', 'Bearer', 'unauthorized'],
+    ['without', 'own', '', 'unauthorized'],
+    ['without', 'stranger', undefined, 'token_required'],
+    ['without', 'stranger', `Bearer ${key}`, 'key_1'],
+    ['without', 'stranger', `Bearer ${otherKey}`, 'unauthorized'],
+    ['without', 'unknown', `Bearer ${key}`, 'key_1'],
+    ['without', 'unknown', undefined, 'token_required'],
+    ['without', 'unix', `Bearer ${key}`, 'key_1'],
+    ['without', 'unix', `Bearer ${otherKey}`, 'unauthorized'],
+    // A key that was removed, as the last one.
+    ['withoutKeys', 'own', `Bearer ${key}`, 'unauthorized'],
+    ['withoutKeys', 'unix', `Bearer ${key}`, 'unauthorized'],
+    ['withoutKeys', 'own', 'Bearer whatever', 'operator'],
+    ['withoutKeys', 'stranger', 'Bearer whatever', 'token_required'],
+  ];
+  for (const [gate, place, authorization, expected] of table) {
+    const headers = { host: 'localhost', ...(authorization === undefined ? {} : { authorization }) };
+    const found = gates[gate].check({ path: '/cgi-bin/api/sandboxes', headers, ...places[place] });
+    const who = found instanceof AppError ? found.code : (found.key ?? 'operator');
+    assert.equal(who, expected, `${gate} ${place} ${authorization}`);
+    const open = gates[gate].check({ path: '/cgi-bin/health', headers, ...places[place] });
+    assert.ok(!(open instanceof AppError), 'health');
+    assert.equal(open === operator, expected === 'operator', `health ${gate} ${place} ${authorization}`);
+  }
+});
+
+test('an administrator’s key sees every owner’s, and makes things for its own unless told', () => {
+  const admin = callerWith({ ...held, scope: 'admin' });
+  const user = callerWith(held);
+  assert.deepEqual([sees(admin, 'other'), sees(user, 'other'), sees(user, 'team')], [true, false, true]);
+  assert.equal(ownerFor(admin, undefined), 'team');
+  assert.equal(ownerFor(admin, 'other'), 'other');
+  assert.equal(ownerFor(user, undefined), 'team');
+  assert.equal(ownerFor(operator, undefined), 'anon');
+  assert.throws(() => ownerFor(user, 'other'), { code: 'forbidden' });
+  assert.throws(() => ownerFor(user, ''), { code: 'forbidden' });
 });

@@ -11,12 +11,24 @@ import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 import { isIP } from 'node:net';
 import { AppError } from '@squash/contract/errors';
+import { keyPrefix } from '@squash/contract/key-token';
+import type { HeldKey } from '@squash/contract/keys';
 import type { Secret } from '@squash/base/secret';
-import { anybody, type Caller, operator } from './caller.ts';
+import { anybody, type Caller, callerWith, operator } from './caller.ts';
 import type { Peer } from './connection-owner.ts';
+
+/** The keys of this installation; the engine's `Keys` are one. */
+export interface KeyRing {
+  readonly count: number;
+  /** The key that has this token, where it holds. */
+  find(token: string): HeldKey | undefined;
+}
+
+const noKeys: KeyRing = { count: 0, find: () => undefined };
 
 export interface GateOptions {
   readonly authToken: Secret | undefined;
+  readonly keys?: KeyRing;
   /** Lower case, without port; `*.name` stands for all subdomains. */
   readonly allowedHosts: readonly string[];
 }
@@ -36,10 +48,12 @@ const healthPath = '/cgi-bin/health';
 export class Gate {
   readonly #tokenHash: Buffer | undefined;
   readonly #allowedHosts: readonly string[];
+  readonly #keys: KeyRing;
 
   constructor(options: GateOptions) {
     this.#tokenHash = options.authToken === undefined ? undefined : sha256(options.authToken.reveal());
     this.#allowedHosts = options.allowedHosts;
+    this.#keys = options.keys ?? noKeys;
   }
 
   /** Who asks, or why he is refused. */
@@ -69,23 +83,43 @@ export class Gate {
     );
   }
 
-  #callerOf({ path, headers, transport, peer }: RequestHead): Caller | AppError {
+  #callerOf(head: RequestHead): Caller | AppError {
+    const caller = this.#knownBy(head.headers.authorization) ?? this.#ofConnection(head);
+    return caller instanceof AppError && this.isForAll(head.path) ? anybody : caller;
+  }
+
+  /**
+   * By what he has sent; undefined where that says nothing, so that the connection decides. Where there are keys, or a token looks
+   * like one, a wrong one is never that: else a program whose key was removed would go on as the operator.
+   */
+  #knownBy(authorization: string | undefined): Caller | AppError | undefined {
+    if (authorization === undefined) return undefined;
+    const [, given] = /^bearer +([\x21-\x7e]+) *$/i.exec(authorization) ?? [];
+    if (given !== undefined) {
+      // Both are hashed first: the comparison takes the same time whatever the given token's length and content.
+      if (this.#tokenHash !== undefined && timingSafeEqual(sha256(given), this.#tokenHash)) return operator;
+      const key = this.#keys.find(given);
+      if (key !== undefined) return callerWith(key);
+    }
+    return this.#keys.count > 0 || authorization.includes(keyPrefix) ? wrongToken() : undefined;
+  }
+
+  #ofConnection({ transport, peer }: RequestHead): Caller | AppError {
     if (transport === 'unix') return operator;
-    if (this.isForAll(path)) return anybody;
-    if (this.#tokenHash === undefined)
-      return peer === 'own' ? operator : new AppError('token_required', whyToken[peer]);
-    const [, given] = /^bearer +([\x21-\x7e]+) *$/i.exec(headers.authorization ?? '') ?? [];
-    // Both are hashed first: the comparison takes the same time whatever the given token's length and content.
-    if (given !== undefined && timingSafeEqual(sha256(given), this.#tokenHash)) return operator;
-    return new AppError(
-      'unauthorized',
-      'The bearer token is missing or wrong: send Authorization: Bearer with the value of SQUASH_AUTH_TOKEN',
-    );
+    if (this.#tokenHash !== undefined) return wrongToken();
+    return peer === 'own' ? operator : new AppError('token_required', whyToken[peer]);
   }
 }
 
+function wrongToken(): AppError {
+  return new AppError(
+    'unauthorized',
+    'The bearer token is missing or wrong: send Authorization: Bearer with the value of SQUASH_AUTH_TOKEN, or a key that holds',
+  );
+}
+
 const bringToken =
-  'set SQUASH_AUTH_TOKEN where the daemon is started, and send its value as Authorization: Bearer';
+  'send a key as Authorization: Bearer, or set SQUASH_AUTH_TOKEN where the daemon is started and send its value';
 const whyToken: Readonly<Record<Exclude<Peer, 'own'>, string>> = {
   stranger: `This daemon has no token, so over TCP it serves only the user who started it, and root. Others bring a token: ${bringToken}`,
   unknown: `This daemon has no token, and whose this connection is can not be found out. To use TCP all the same: ${bringToken}`,

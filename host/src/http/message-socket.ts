@@ -26,6 +26,8 @@ export interface UpgradeRequest {
   readonly incoming: IncomingMessage;
   readonly socket: Duplex;
   readonly head: Buffer;
+  /** Answered with the handshake. */
+  readonly requestId: string;
 }
 
 export class MessageSocket {
@@ -141,6 +143,7 @@ function bufferOf(data: RawData): Buffer {
 export class WebSocketUpgrader {
   readonly #server: WebSocketServer;
   readonly #protocol: string;
+  readonly #requestIds = new WeakMap<IncomingMessage, string>();
 
   constructor(protocol: string) {
     this.#protocol = protocol;
@@ -152,14 +155,18 @@ export class WebSocketUpgrader {
       perMessageDeflate: false,
       handleProtocols: () => protocol,
     });
+    this.#server.on('headers', (lines, incoming) => {
+      lines.push(`squash-request-id: ${this.#requestIds.get(incoming) ?? ''}`);
+    });
     this.#server.on('wsClientError', (_error, socket) => socket.destroy());
   }
 
-  accept({ incoming, socket, head }: UpgradeRequest): Promise<MessageSocket> {
+  accept({ incoming, socket, head, requestId }: UpgradeRequest): Promise<MessageSocket> {
     const offered = (incoming.headers['sec-websocket-protocol'] ?? '').split(',').map((name) => name.trim());
     if (!offered.includes(this.#protocol)) {
       throw new AppError('invalid_request', `the WebSocket must offer the subprotocol ${this.#protocol}`);
     }
+    this.#requestIds.set(incoming, requestId);
     return new Promise((resolve, reject) => {
       // Where the handshake's headers are wrong, ws answers by itself and only the close tells.
       socket.once('close', () => reject(new AppError('invalid_request', 'the WebSocket handshake failed')));

@@ -19,6 +19,7 @@ import {
 import type { SentenceSubject } from '@squash/contract/seed-sentences';
 import { type Context, Hono } from 'hono';
 import type { Log } from '@squash/base/log';
+import { type Answered, type Audit, auditLine } from './audit.ts';
 import { type JsonObject, readJsonObject, refuseJsonUpload } from './body.ts';
 import type { Caller } from './caller.ts';
 import type { HttpCounters } from './counters.ts';
@@ -27,6 +28,7 @@ import { checkScope, parseParams, parsePart, subjectOf, unknownFields } from './
 import { pieceStream } from './piece-stream.ts';
 import { asAppError, dialectOf, errorAnswer } from './problem.ts';
 import type { Reply } from './reply.ts';
+import type { Passed } from './server.ts';
 
 interface Call<T extends Operation> {
   readonly params: ParamsOf<T>;
@@ -57,6 +59,7 @@ export interface RouterOptions {
   readonly isStrictContentType: boolean;
   readonly sandboxesMax: number;
   readonly counters: HttpCounters;
+  readonly audit: Audit;
   readonly log: Log;
   /** Aborted when the daemon stops. */
   readonly stopping: AbortSignal;
@@ -65,7 +68,7 @@ export interface RouterOptions {
   readonly checkOwner: (caller: Caller, params: unknown) => void;
 }
 
-type Env = { Bindings: HttpBindings & { readonly caller: Caller } };
+type Env = { Bindings: HttpBindings & Passed };
 type RequestContext = Context<Env>;
 
 export function buildRouter(options: RouterOptions): Hono<Env> {
@@ -121,7 +124,25 @@ function methodNotAllowed(allowed: readonly string[]): AppError {
 }
 
 function refuse(context: RequestContext, options: RouterOptions, error: AppError): Response {
-  return errorResponse(error, { dialect: dialectOf(context.req.path), operation: 'none', options });
+  const response = errorResponse(error, { dialect: dialectOf(context.req.path), operation: 'none', options });
+  tell(context, options, { operation: null, error, status: response.status, durationMs: 0 });
+  return response;
+}
+
+function tell(
+  { env: { caller, asked } }: RequestContext,
+  { audit }: RouterOptions,
+  answered: Omit<Answered, 'caller' | 'requestId' | 'peer'>,
+): void {
+  audit.write(auditLine({ ...asked, caller, ...answered }));
+}
+
+/** A sandbox that has its id from the daemon is known by its answer alone. */
+function madeSandbox(id: OperationId, reply: Reply): string | undefined {
+  if (!id.startsWith('sandbox.') || reply.type !== 'json') return undefined;
+  const { value } = reply;
+  const made = typeof value === 'object' && value !== null && 'id' in value ? value.id : undefined;
+  return typeof made === 'string' ? made : undefined;
 }
 
 async function run(context: RequestContext, id: OperationId, options: RouterOptions): Promise<Response> {
@@ -129,6 +150,8 @@ async function run(context: RequestContext, id: OperationId, options: RouterOpti
   const startedMs = options.monoMs();
   let subject: SentenceSubject = { sandboxesMax: options.sandboxesMax };
   let response: Response;
+  let failure: AppError | undefined;
+  let made: string | undefined;
   try {
     if (operation.webSocket !== undefined) {
       throw new AppError('upgrade_required', `Open a WebSocket with the subprotocol ${operation.webSocket}`);
@@ -159,6 +182,7 @@ async function run(context: RequestContext, id: OperationId, options: RouterOpti
     // One table types handlers and operations together; picking by a variable id loses that pairing.
     const handler = options.handlers[id as RequestOperationId] as Handler<Operation>;
     const reply = await handler(call as unknown as Call<Operation>);
+    made = madeSandbox(id, reply);
     response = replyResponse(reply, operation, {
       counters: options.counters,
       isHead: context.req.raw.method === 'HEAD',
@@ -166,14 +190,20 @@ async function run(context: RequestContext, id: OperationId, options: RouterOpti
     const unknown = call.unknownFields.length === 0 ? undefined : warningHeader(call.unknownFields);
     if (unknown !== undefined) response.headers.set('squash-warning', unknown);
   } catch (error) {
-    response = errorResponse(asAppError(error), {
+    failure = asAppError(error);
+    response = errorResponse(failure, {
       dialect: operation.dialect,
       operation: id,
       options,
       subject,
     });
   }
-  options.counters.record(id, response.status, options.monoMs() - startedMs);
+  const durationMs = options.monoMs() - startedMs;
+  options.counters.record(id, response.status, durationMs);
+  const { status } = response;
+  const sandbox = made ?? subject.sandbox;
+  // Health is asked by machines every second, and by anybody.
+  if (id !== 'health') tell(context, options, { operation: id, sandbox, error: failure, status, durationMs });
   options.log.debug('request', { operation: id, status: response.status });
   return response;
 }

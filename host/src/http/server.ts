@@ -13,12 +13,15 @@ import type { AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { getRequestListener, type HttpBindings } from '@hono/node-server';
 import { AppError, errorCatalog } from '@squash/contract/errors';
+import { keyTokenPattern } from '@squash/contract/key-token';
 import { limits } from '@squash/contract/limits';
 import type { Log } from '@squash/base/log';
+import { type Asked, type Audit, auditLine, RequestIds } from './audit.ts';
 import { anybody, type Caller } from './caller.ts';
 import type { Peer } from './connection-owner.ts';
 import type { HttpCounters } from './counters.ts';
 import type { Gate } from './gate.ts';
+import { KeyWatch } from './key-watch.ts';
 import { listenFailure } from './listen.ts';
 import type { UpgradeRequest } from './message-socket.ts';
 import { Newcomers } from './newcomers.ts';
@@ -31,14 +34,26 @@ export interface HttpServerOptions {
   readonly gate: Gate;
   /** Whose a connection over TCP is; called when it is accepted. */
   readonly peerOf: (socket: Socket) => Peer;
+  /** The client's user, where `peerOf` has found it out. */
+  readonly uidOf: (socket: Socket) => number | undefined;
   readonly fetch: (request: Request, bindings: Bindings) => Promise<Response> | Response;
   /** Takes over a request to upgrade that has passed the gate. Resolves when the connection is over. */
-  readonly upgrade: (request: UpgradeRequest, caller: Caller) => Promise<void>;
+  readonly upgrade: (request: UpgradeRequest, passed: Passed) => Promise<void>;
+  readonly audit: Audit;
+  /** Whether a key that was let in holds still. */
+  readonly holdsKey: (key: string) => boolean;
+  readonly wallMs: () => number;
   readonly counters: HttpCounters;
   readonly log: Log;
 }
 
-export type Bindings = HttpBindings & { readonly caller: Caller };
+/** A request that the gate has let in. */
+export interface Passed {
+  readonly caller: Caller;
+  readonly asked: Asked;
+}
+
+export type Bindings = HttpBindings & Passed;
 
 export class HttpServer {
   readonly #options: HttpServerOptions;
@@ -46,9 +61,10 @@ export class HttpServer {
   readonly #resources = new AsyncDisposableStack();
   readonly #upgraded = new Set<Duplex>();
   readonly #answering = new Set<ServerResponse>();
-  readonly #peers = new WeakMap<Socket, Peer>();
-  /** Of requests that have passed the gate. */
-  readonly #callers = new WeakMap<IncomingMessage, Caller>();
+  readonly #peers = new WeakMap<Socket, { readonly peer: Peer; readonly told: Asked['peer'] }>();
+  readonly #passed = new WeakMap<IncomingMessage, Passed>();
+  readonly #requestIds: RequestIds;
+  readonly #keyWatch: KeyWatch;
   #isDraining = false;
   #active = 0;
   #idle: (() => void) | undefined;
@@ -56,13 +72,19 @@ export class HttpServer {
 
   constructor(options: HttpServerOptions) {
     this.#options = options;
+    this.#requestIds = new RequestIds(options.wallMs());
+    this.#keyWatch = new KeyWatch(options.holdsKey);
   }
 
   /** @returns the address with the port that the kernel chose, where 0 was asked for */
   async listenTcp(host: string, port: number): Promise<{ readonly host: string; readonly port: number }> {
     const server = this.#create('tcp');
     // Once for all requests of a connection: its owner does not change, and the kernel is asked at once or in vain.
-    server.on('connection', (socket) => this.#peers.set(socket, this.#options.peerOf(socket)));
+    server.on('connection', (socket) => {
+      const peer = this.#options.peerOf(socket);
+      const told = { address: socket.remoteAddress ?? 'gone', uid: this.#options.uidOf(socket) ?? null };
+      this.#peers.set(socket, { peer, told });
+    });
     server.maxConnections = limits.connectionsMax;
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     server.once('error', reject).once('listening', resolve);
@@ -130,7 +152,7 @@ export class HttpServer {
     greet(server, newcomers);
     const { fetch } = this.#options;
     const answer = (request: Request, { incoming, outgoing }: HttpBindings) =>
-      fetch(request, { incoming, outgoing, caller: this.#callers.get(incoming) ?? anybody });
+      fetch(request, { incoming, outgoing, ...this.#passedOf(incoming) });
     const listener = getRequestListener((request, bindings) => answer(request, bindings as HttpBindings), {
       hostname: 'localhost',
       // Answers of Hono's own kind: one of Node's is read as a stream again, which took an eighth of a burst's time here.
@@ -145,12 +167,16 @@ export class HttpServer {
         this.#end();
       });
       if (this.#isDraining) outgoing.shouldKeepAlive = false;
-      const refusal = this.#refusal(incoming, transport);
+      const asked = this.#asked(incoming);
+      outgoing.setHeader('squash-request-id', asked.requestId);
+      const refusal = this.#refusal(incoming, transport, asked);
       if (refusal !== undefined) {
         this.#refuse(incoming, outgoing, refusal);
         return;
       }
       this.#welcome(incoming, newcomers);
+      const forget = this.#keyWatch.add(this.#passedOf(incoming).caller, incoming.socket);
+      if (forget !== undefined) outgoing.once('close', forget);
       if (expects) outgoing.writeContinue();
       void listener(incoming, outgoing);
     };
@@ -192,7 +218,22 @@ export class HttpServer {
     if (this.#active === 0) this.#idle?.();
   }
 
-  #refusal(incoming: IncomingMessage, transport: Transport): AppError | undefined {
+  #asked({ socket }: IncomingMessage): Asked {
+    const peer = this.#peers.get(socket)?.told ?? { address: 'unix', uid: null };
+    return { requestId: this.#requestIds.next(), peer };
+  }
+
+  #passedOf(incoming: IncomingMessage): Passed {
+    return this.#passed.get(incoming) ?? { caller: anybody, asked: this.#asked(incoming) };
+  }
+
+  #refusal(incoming: IncomingMessage, transport: Transport, asked: Asked): AppError | undefined {
+    const refusal = this.#malformed(incoming) ?? this.#gate(incoming, transport, asked);
+    if (refusal !== undefined || !this.#isDraining) return refusal;
+    return new AppError('shutting_down', 'The daemon is stopping: try again later');
+  }
+
+  #malformed(incoming: IncomingMessage): AppError | undefined {
     const target = incoming.url ?? '';
     if (!target.startsWith('/')) {
       return new AppError('invalid_request', 'the request target must be a path');
@@ -205,13 +246,24 @@ export class HttpServer {
     if ((incoming.headersDistinct['host']?.length ?? 0) > 1) {
       return new AppError('invalid_request', 'the request names more than one Host');
     }
-    const peer = this.#peers.get(incoming.socket) ?? 'unknown';
-    const caller = this.#options.gate.check({ path, headers: incoming.headers, transport, peer });
-    if (caller instanceof AppError) return caller;
-    this.#callers.set(incoming, caller);
-    return this.#isDraining
-      ? new AppError('shutting_down', 'The daemon is stopping: try again later')
-      : undefined;
+    return undefined;
+  }
+
+  #gate(incoming: IncomingMessage, transport: Transport, asked: Asked): AppError | undefined {
+    const { url = '' } = incoming;
+    const [path = ''] = url.split('?', 1);
+    const peer = this.#peers.get(incoming.socket)?.peer ?? 'unknown';
+    const caller =
+      misplacedToken(incoming) ??
+      this.#options.gate.check({ path, headers: incoming.headers, transport, peer });
+    if (!(caller instanceof AppError)) {
+      this.#passed.set(incoming, { caller, asked });
+      return undefined;
+    }
+    const { status } = errorAnswer(caller, dialectOf(url));
+    const answered = { ...asked, caller: anybody, operation: null, error: caller, status, durationMs: 0 };
+    this.#options.audit.writeRefused(auditLine(answered));
+    return caller;
   }
 
   /** The gate let its request pass. An address that is open to all shows nothing of who asks. */
@@ -242,24 +294,29 @@ export class HttpServer {
     socket.on('error', () => {
       // A client that resets its connection is an end like any other: 'close' follows.
     });
-    const refusal = this.#refusal(incoming, transport);
+    const asked = this.#asked(incoming);
+    const refusal = this.#refusal(incoming, transport, asked);
     if (refusal !== undefined) {
-      refuseUpgrade(socket, refusal, incoming.url ?? '');
+      refuseUpgrade({ ...request, requestId: asked.requestId }, refusal);
       return;
     }
     this.#welcome(incoming, newcomers);
+    const passed = this.#passedOf(incoming);
+    const forget = this.#keyWatch.add(passed.caller, socket);
     this.#begin();
     this.#upgraded.add(socket);
     const finish = (): void => {
       this.#upgraded.delete(socket);
+      forget?.();
       this.#end();
     };
-    const caller = this.#callers.get(incoming) ?? anybody;
-    this.#options.upgrade({ incoming, socket, head }, caller).then(finish, (error: unknown) => {
-      this.#options.log.error('upgrade.fault', { error });
-      socket.destroy();
-      finish();
-    });
+    this.#options
+      .upgrade({ incoming, socket, head, requestId: asked.requestId }, passed)
+      .then(finish, (error: unknown) => {
+        this.#options.log.error('upgrade.fault', { error });
+        socket.destroy();
+        finish();
+      });
   }
 
   /** The request could not even be turned into a Request: its target or Host is no URL. */
@@ -289,7 +346,7 @@ function greet(server: Server, newcomers: Newcomers): void {
     socket.on('error', () => {
       // It is being closed in any case.
     });
-    refuseUpgrade(socket, refused, '/v1');
+    refuseBare(socket, refused, '/v1');
   });
 }
 
@@ -299,11 +356,29 @@ function greet(server: Server, newcomers: Newcomers): void {
  */
 const dotSegment = /(^|[/\\])(\.|%2e){1,2}([/\\#]|$)/i;
 
-/** An upgrade is refused by an ordinary answer, written by hand because the socket has left the HTTP parser. */
-export function refuseUpgrade(socket: Duplex, error: AppError, path: string): void {
+/** A key in an address ends up in histories and logs; and of two tokens a proxy before us may have gone by the other. */
+function misplacedToken({ url = '', headersDistinct }: IncomingMessage): AppError | undefined {
+  if (keyTokenPattern.test(url)) {
+    return new AppError(
+      'unauthorized',
+      'There is a key in the address: send it as Authorization: Bearer, and replace this one, which others may have read',
+    );
+  }
+  if ((headersDistinct['authorization']?.length ?? 0) <= 1) return undefined;
+  return new AppError('unauthorized', 'The request brings more than one Authorization: send one');
+}
+
+/** An upgrade is refused by an ordinary answer. */
+export function refuseUpgrade({ incoming, socket, requestId }: UpgradeRequest, error: AppError): void {
+  refuseBare(socket, error, incoming.url ?? '', requestId);
+}
+
+/** Written by hand because the socket has left the HTTP parser, or never came to it. */
+function refuseBare(...[socket, error, path, requestId]: readonly [Duplex, AppError, string, string?]): void {
   const { status, headers, body } = errorAnswer(error, dialectOf(path));
   const lines = Object.entries({
     ...headers,
+    ...(requestId === undefined ? {} : { 'squash-request-id': requestId }),
     connection: 'close',
     'content-length': Buffer.byteLength(body),
   });

@@ -8,12 +8,13 @@ import { limits } from '@squash/contract/limits';
 import type { Operation, ParamsOf, QueryOf } from '@squash/contract/operations/operation';
 import { type OperationId, type OperationOf, operations } from '@squash/contract/operations/table';
 import type { Log } from '@squash/base/log';
+import { type Audit, auditLine } from './audit.ts';
 import type { Caller } from './caller.ts';
 import type { HttpCounters } from './counters.ts';
 import { type MessageSocket, type UpgradeRequest, WebSocketUpgrader } from './message-socket.ts';
 import { checkScope, parseParams, parsePart } from './parse.ts';
 import { asAppError } from './problem.ts';
-import { refuseUpgrade } from './server.ts';
+import { type Passed, refuseUpgrade } from './server.ts';
 
 interface SocketCall<T extends Operation> {
   readonly params: ParamsOf<T>;
@@ -36,6 +37,7 @@ export interface SocketOptions {
   readonly handlers: SocketHandlers;
   readonly checkOwner: (caller: Caller, params: unknown) => void;
   readonly counters: HttpCounters;
+  readonly audit: Audit;
   readonly log: Log;
   readonly monoMs: () => number;
 }
@@ -69,14 +71,22 @@ export class Sockets {
   }
 
   /** Resolves when the connection is over. */
-  async upgrade(request: UpgradeRequest, caller: Caller): Promise<void> {
-    const { counters, log, monoMs } = this.#options;
+  async upgrade(request: UpgradeRequest, { caller, asked }: Passed): Promise<void> {
+    const { counters, audit, log, monoMs } = this.#options;
     const startedMs = monoMs();
-    let id = 'none';
-    const record = (status: number): void => counters.record(id, status, monoMs() - startedMs);
+    let id: string | undefined;
+    let sandbox: string | undefined;
+    let last: 'whole' | 'end' = 'whole';
+    const record = (status: number, stage: 'start' | 'end' | 'whole', error?: AppError): void => {
+      const durationMs = monoMs() - startedMs;
+      if (stage !== 'start') counters.record(id ?? 'none', status, durationMs);
+      const operation = id ?? null;
+      audit.write(auditLine({ ...asked, caller, operation, sandbox, stage, error, status, durationMs }));
+    };
     try {
       const { route, raw, query } = this.#find(request.incoming);
       ({ id } = route);
+      sandbox = raw['id'];
       if (counters.streams >= limits.streamsMax) {
         throw new AppError(
           'stream_limit',
@@ -86,18 +96,20 @@ export class Sockets {
       const conversation = await this.#handle(route, { raw, query, caller });
       const socket = await route.upgrader.accept(request);
       counters.streams += 1;
+      record(101, 'start');
+      last = 'end';
       try {
         await conversation(socket);
         await socket.closed;
       } finally {
         counters.streams -= 1;
       }
-      record(101);
+      record(101, last);
     } catch (error) {
       const failure = asAppError(error);
-      record(failure.status);
+      record(failure.status, last, failure);
       if (failure.code === 'internal') log.error('upgrade.fault', { error: failure.cause });
-      refuseUpgrade(request.socket, failure, request.incoming.url ?? '');
+      refuseUpgrade(request, failure);
     }
   }
 

@@ -25,7 +25,7 @@ interface Command {
   readonly spec: CommandSpec;
 }
 
-/** Runs to the end. @throws sandbox_not_ready, exec_limit, disk_full, guest_failed */
+/** Runs to the end. @throws sandbox_not_ready, quota_exceeded, exec_limit, disk_full, guest_failed */
 export async function execShell(sandbox: Sandbox, request: ShellExecRequest): Promise<ExecRecord> {
   const { run, failure } = await begin(sandbox, shellCommand('exec', request, sandbox));
   // A command that can't be started is a result, as a shell would report it; everything else is an error.
@@ -119,6 +119,7 @@ async function begin(
 }
 
 function checkRoom(sandbox: Sandbox): void {
+  sandbox.world.quotas.checkExec(sandbox.row);
   if (sandbox.runs.size < limits.execsRunningMax) return;
   throw new AppError(
     'exec_limit',

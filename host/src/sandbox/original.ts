@@ -9,7 +9,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { AppError } from '@squash/contract/errors';
 import { type SandboxId, sandboxIdSchema, snapshotLabelSchema } from '@squash/contract/ids';
-import { askedByDefault, createBodySchema, type Warning } from '@squash/contract/sandbox';
+import { askedByDefault, createBodySchema, ownerByDefault, type Warning } from '@squash/contract/sandbox';
 import { errorText } from '@squash/base/bug';
 import type { LayerRef, SandboxRow } from '#store/rows.ts';
 import { isOriginals } from '#store/sandbox-file.ts';
@@ -68,7 +68,7 @@ async function rowOf(
   const { id, owner, task, layers, cpu, memory_mb, max_lifetime_s, allow_net } = body.data;
   const draft = draftRow(world, {
     id,
-    owner,
+    owner: owner ?? ownerByDefault,
     task,
     layers,
     // The operator's ceilings are for what is asked for from now on.

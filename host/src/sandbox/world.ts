@@ -4,7 +4,7 @@
  */
 import type { Clock } from '@squash/base/clock';
 import type { Log } from '@squash/base/log';
-import type { EndReason } from '#store/rows.ts';
+import type { EndReason, SandboxRow } from '#store/rows.ts';
 import type { Store } from '#store/store.ts';
 import type { Driver, RunningSandbox, SandboxLimits } from '../drivers/driver.ts';
 import type { Guest } from '../guest/guest.ts';
@@ -16,6 +16,12 @@ import type { OutputPace } from './output-pace.ts';
 
 /** What the configuration sets for every sandbox; cpu and memory come with the create request. */
 export type FixedLimits = Omit<SandboxLimits, 'cpuMilli' | 'memoryBytesMax'>;
+
+/** What all sandboxes of one owner may have together. */
+export interface CommandQuotas {
+  /** @throws quota_exceeded */
+  checkExec(row: SandboxRow): void;
+}
 
 export interface World {
   readonly store: Store;
@@ -33,6 +39,7 @@ export interface World {
   readonly usages: Semaphore;
   /** Shared by whoever turns names into trees and trees into rows; exclusive for who collects unused trees. */
   readonly layerLock: SharedLock;
+  readonly quotas: CommandQuotas;
   readonly counters: Counters;
   readonly pace: OutputPace;
 }

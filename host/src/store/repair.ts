@@ -18,7 +18,7 @@ import { openDatabase, translate } from './database.ts';
 import { databasePath, isBlank } from './open-state.ts';
 import { Reserve } from './reserve.ts';
 import type { SandboxRow, SnapshotRow } from './rows.ts';
-import { type Salvage, salvageExecs } from './salvage.ts';
+import { type Salvage, salvageAccess, salvageExecs } from './salvage.ts';
 import { readSandboxFile, type SandboxFile } from './sandbox-file.ts';
 import { SandboxTable } from './sandboxes.ts';
 
@@ -91,7 +91,9 @@ function takeIn(
       broken === undefined
         ? { execs: 0, problem: undefined }
         : salvageExecs(broken, database, new Set(missing.map((file) => file.sandbox.id)));
+    const access = broken === undefined ? undefined : salvageAccess(broken, database);
     database.exec('COMMIT');
+    if (access !== undefined) problems.push(`keys and quotas could be read only in part: ${access}`);
     if (salvage.problem !== undefined)
       problems.push(`the command log could be read only in part: ${salvage.problem}`);
     return { sandboxes: missing.map((file) => file.sandbox.id), execs: salvage.execs, problems };

@@ -59,6 +59,39 @@ export function salvageExecs(brokenPath: string, fresh: DatabaseSync, ids: Reado
   }
 }
 
+/**
+ * Copies keys and quotas: without them people would be shut out and owners unbounded. Call inside a transaction on `fresh`.
+ * @returns why not everything could be read
+ */
+export function salvageAccess(brokenPath: string, fresh: DatabaseSync): string | undefined {
+  let broken: DatabaseSync | undefined;
+  try {
+    broken = new DatabaseSync(brokenPath);
+    for (const table of ['api_keys', 'quotas']) copyTable({ broken, fresh }, table);
+    return undefined;
+  } catch (error) {
+    return errorText(error);
+  } finally {
+    broken?.close();
+  }
+}
+
+/** A release that had no such table has no rows of it. */
+function copyTable(
+  { broken, fresh }: { readonly broken: DatabaseSync; readonly fresh: DatabaseSync },
+  table: string,
+): void {
+  if (broken.prepare('SELECT 1 FROM sqlite_schema WHERE name = ?').get(table) === undefined) return;
+  for (const row of broken.prepare(`SELECT * FROM ${table}`).iterate()) {
+    const names = Object.keys(row);
+    fresh
+      .prepare(
+        `INSERT OR IGNORE INTO ${table} (${names.join(', ')}) VALUES (${names.map(() => '?').join(', ')})`,
+      )
+      .run(...Object.values(row));
+  }
+}
+
 function copyOutput(
   { broken, fresh }: { readonly broken: DatabaseSync; readonly fresh: DatabaseSync },
   exec: Row,

@@ -117,4 +117,24 @@ export const migrations: readonly string[] = [
   ALTER TABLE sandboxes ADD COLUMN rest TEXT;                                 -- JSON: how it rests; NULL: it runs
   UPDATE sandboxes SET lifetime_from_ms = created_ms;
   `,
+  `
+  CREATE TABLE api_keys (
+    id           TEXT PRIMARY KEY,
+    hash         TEXT NOT NULL UNIQUE,       -- SHA-256 of the token, lower-case hex; the token is nowhere
+    name         TEXT NOT NULL,
+    owner        TEXT NOT NULL,
+    scope        TEXT NOT NULL,
+    created_ms   INTEGER NOT NULL,
+    expires_ms   INTEGER,                    -- NULL: it holds until it is removed
+    last_used_ms INTEGER                     -- a minute late
+  ) STRICT;
+  CREATE TABLE quotas (
+    owner     TEXT PRIMARY KEY,              -- NULL in a column: not bounded
+    sandboxes INTEGER,
+    memory_mb INTEGER,
+    cpu       REAL,
+    disk_mb   INTEGER,
+    execs     INTEGER
+  ) STRICT;
+  `,
 ];

@@ -8,6 +8,7 @@ import type { DatabaseSync } from 'node:sqlite';
 import { AppError } from '@squash/contract/errors';
 import { openDatabase, translate } from './database.ts';
 import { ExecTable } from './execs.ts';
+import { KeyTable } from './keys.ts';
 import { LogSync } from './log-sync.ts';
 import { OutputTable } from './output.ts';
 import { SandboxTable } from './sandboxes.ts';
@@ -17,6 +18,7 @@ export class Store implements Disposable {
   readonly sandboxes: SandboxTable;
   readonly execs: ExecTable;
   readonly output: OutputTable;
+  readonly keys: KeyTable;
   readonly #database: DatabaseSync;
   readonly #begin;
   readonly #commit;
@@ -40,6 +42,7 @@ export class Store implements Disposable {
     this.sandboxes = new SandboxTable(this.#database);
     this.execs = new ExecTable(this.#database);
     this.output = new OutputTable(this.#database);
+    this.keys = new KeyTable(this.#database);
   }
 
   /** All of `body`'s writes or none. Survives the death of the daemon, and soon a power cut. @throws disk_full, database_corrupt */

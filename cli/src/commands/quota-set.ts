@@ -1,0 +1,24 @@
+/** `squash quota set`: replaces what an owner may have. */
+import type { OwnerInfo, QuotaBody } from '@squash/contract/keys';
+import type { Call } from '../command.ts';
+import { exitCodes } from '../failure.ts';
+import { printJson } from '../output/print.ts';
+import { printQuota, quotaPath } from './quota-show.ts';
+
+const whole = { min: 0, max: 1_000_000_000 };
+
+export async function run(call: Call): Promise<number> {
+  const [owner = ''] = call.positionals;
+  const { flags } = call;
+  const body: QuotaBody = {
+    sandboxes: flags.integer('sandboxes', whole),
+    memory_mb: flags.integer('memory', whole),
+    cpu: flags.number('cpu', whole),
+    disk_mb: flags.integer('disk', whole),
+    execs: flags.integer('execs', whole),
+  };
+  const info = await call.client.put<OwnerInfo>(quotaPath(owner), body);
+  if (call.json) printJson(info);
+  else printQuota(info.quota, info.use);
+  return exitCodes.ok;
+}

@@ -1,0 +1,164 @@
+/**
+ * What each owner may have, against what it has. One thread: whoever checks and then takes its place without waiting in between
+ * has done both in one step.
+ *
+ * What a newcomer would get wrong: a quota is the owner's, not the caller's. It holds for the operator, too, who makes something
+ * for that owner.
+ */
+import { AppError } from '@squash/contract/errors';
+import type { Quota, QuotaUse } from '@squash/contract/keys';
+import type { Sandbox } from '../sandbox/sandbox.ts';
+import type { Store } from '#store/store.ts';
+import type { Residents } from './residents.ts';
+
+const mib = 1_048_576;
+
+export const unbounded: Quota = { sandboxes: null, memory_mb: null, cpu: null, disk_mb: null, execs: null };
+export const noUse: QuotaUse = { sandboxes: 0, memory_mb: 0, cpu: 0, disk_mb: 0, execs: 0 };
+
+const words: Readonly<Record<keyof Quota, string>> = {
+  sandboxes: 'sandboxes',
+  memory_mb: 'MiB of memory',
+  cpu: 'processors',
+  disk_mb: 'MiB of disk',
+  execs: 'running commands',
+};
+
+/** A create that has no row yet. */
+export interface Asking {
+  readonly owner: string;
+  readonly memoryBytes: number;
+  readonly cpus: number;
+  readonly diskBytes: number;
+}
+
+export class Quotas {
+  readonly #store: Store;
+  readonly #residents: Residents;
+  readonly #quotas: Map<string, Quota>;
+
+  constructor(store: Store, residents: Residents) {
+    this.#store = store;
+    this.#residents = residents;
+    this.#quotas = new Map(store.read(() => store.keys.quotas()));
+  }
+
+  /** Owners that have one. */
+  owners(): Iterable<string> {
+    return this.#quotas.keys();
+  }
+
+  of(owner: string): Quota {
+    return this.#quotas.get(owner) ?? unbounded;
+  }
+
+  /** @throws disk_full */
+  set(owner: string, quota: Quota): void {
+    const store = this.#store;
+    const isNone = Object.values(quota).every((bound) => bound === null);
+    store.durably(() => (isNone ? store.keys.deleteQuota(owner) : store.keys.setQuota(owner, quota)));
+    if (isNone) this.#quotas.delete(owner);
+    else this.#quotas.set(owner, quota);
+  }
+
+  /** Of everybody who has a sandbox. */
+  uses(): ReadonlyMap<string, QuotaUse> {
+    const uses = new Map<string, QuotaUse>();
+    for (const sandbox of this.#residents.all()) {
+      const { owner } = sandbox.row;
+      uses.set(owner, sum(uses.get(owner) ?? noUse, useOfSandbox(sandbox)));
+    }
+    return uses;
+  }
+
+  /** @param others creates on their way, of any owner @throws quota_exceeded */
+  checkCreate(what: string, own: Asking, others: Iterable<Asking>): void {
+    const { owner } = own;
+    const quota = this.#quotas.get(owner);
+    if (quota === undefined) return;
+    const coming = [own, ...others].filter((each) => each.owner === owner).map(useOfAsking);
+    refuseAbove(what, owner, { quota, use: coming.reduce(sum, this.#useOf(owner)), isCreate: true });
+  }
+
+  /** A sandbox that is to have less may become so, also above the quota. @throws quota_exceeded */
+  checkGrowth(what: string, own: Omit<Asking, 'diskBytes'>, others: Iterable<Asking>): void {
+    const { owner, memoryBytes, cpus } = own;
+    const quota = this.#quotas.get(owner);
+    if (quota === undefined) return;
+    const grown = { ...own, memoryBytes: Math.max(0, memoryBytes), cpus: Math.max(0, cpus), diskBytes: 0 };
+    const coming = [grown, ...others].filter((each) => each.owner === owner).map(useOfAsking);
+    refuseAbove(what, owner, {
+      quota: {
+        ...unbounded,
+        memory_mb: memoryBytes > 0 ? quota.memory_mb : null,
+        cpu: cpus > 0 ? quota.cpu : null,
+      },
+      use: coming.reduce(sum, this.#useOf(owner)),
+    });
+  }
+
+  /** @param bytes that are to come; for what has no size yet, one @throws quota_exceeded */
+  checkDisk(what: string, owner: string, bytes: number): void {
+    const quota = this.#quotas.get(owner);
+    if (quota === undefined || quota.disk_mb === null) return;
+    const use = sum(this.#useOf(owner), { ...noUse, disk_mb: bytes / mib });
+    refuseAbove(what, owner, { quota: { ...unbounded, disk_mb: quota.disk_mb }, use });
+  }
+
+  /** @throws quota_exceeded */
+  checkExec({ id, owner }: Sandbox['row']): void {
+    const most = this.#quotas.get(owner)?.execs;
+    if (most === undefined || most === null) return;
+    let execs = 1;
+    for (const sandbox of this.#residents.all()) if (sandbox.row.owner === owner) execs += sandbox.runs.size;
+    const use = { ...noUse, execs };
+    refuseAbove(`start a command in sandbox "${id}"`, owner, { quota: { ...unbounded, execs: most }, use });
+  }
+
+  #useOf(owner: string): QuotaUse {
+    return this.uses().get(owner) ?? noUse;
+  }
+}
+
+function useOfSandbox({ row, snapshots, runs }: Sandbox): QuotaUse {
+  const upperBytes = row.upperKind === 'tmpfs' ? 0 : row.limits.upperBytesMax;
+  return {
+    sandboxes: 1,
+    memory_mb: row.memoryMb,
+    cpu: row.cpu,
+    disk_mb: snapshots.reduce((bytes, { size }) => bytes + size, upperBytes) / mib,
+    execs: runs.size,
+  };
+}
+
+function useOfAsking({ memoryBytes, cpus, diskBytes }: Asking): QuotaUse {
+  return { sandboxes: 1, memory_mb: memoryBytes / mib, cpu: cpus, disk_mb: diskBytes / mib, execs: 0 };
+}
+
+function sum(one: QuotaUse, other: QuotaUse): QuotaUse {
+  return {
+    sandboxes: one.sandboxes + other.sandboxes,
+    memory_mb: one.memory_mb + other.memory_mb,
+    cpu: one.cpu + other.cpu,
+    disk_mb: one.disk_mb + other.disk_mb,
+    execs: one.execs + other.execs,
+  };
+}
+
+/** Commands that run already are no matter of a create. */
+function refuseAbove(
+  what: string,
+  owner: string,
+  asked: { readonly quota: Quota; readonly use: QuotaUse; readonly isCreate?: boolean },
+): void {
+  for (const part of Object.keys(words) as (keyof Quota)[]) {
+    const most = asked.quota[part];
+    // Sums of processors such as 0.1 are not exact.
+    if (most === null || asked.use[part] <= most + 1e-9 || (part === 'execs' && asked.isCreate === true))
+      continue;
+    throw new AppError(
+      'quota_exceeded',
+      `Cannot ${what}: owner "${owner}" would have ${Math.ceil(asked.use[part] * 100) / 100} ${words[part]}, and its quota is ${most}`,
+    );
+  }
+}
