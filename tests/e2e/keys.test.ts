@@ -5,6 +5,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { readdir, readFile } from 'node:fs/promises';
+import { type IncomingMessage, request } from 'node:http';
 import { createConnection } from 'node:net';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
@@ -14,8 +15,10 @@ import type { AuditList } from '@squash/contract/audit';
 import type { KeyBody, KeyCreated, KeyList, OwnerList } from '@squash/contract/keys';
 import { WebSocket } from 'ws';
 import { ApiClient, type ApiAnswer } from '../support/api-client.ts';
+import { baseLayer } from '../support/base-layer.ts';
 import { squash, squashOk } from '../support/cli.ts';
 import { TestDaemon } from '../support/daemon.ts';
+import { waitFor } from '../support/wait.ts';
 
 const operatorToken = 'the-operator-of-this-test';
 const sandboxes = '/cgi-bin/api/sandboxes';
@@ -180,6 +183,42 @@ test('a sandbox is of the key’s owner; another owner neither sees nor names it
   );
   for (const id of ['of-one', 'of-two', 'of-ops', 'for-one'])
     await daemon.call('DELETE', `${sandboxes}/${id}`);
+});
+
+test('an id that goes to another owner takes no stream and no upload of the first with it', async () => {
+  const first = await makeKey({ owner: 'first', scope: 'manage' });
+  const second = await makeKey({ owner: 'second', scope: 'manage' });
+  const make = (token: string) => as(token, 'POST', sandboxes, { id: 'heir', memory_mb: 64 });
+  await make(first.token);
+  const headers = { authorization: `Bearer ${first.token}` };
+  const events = await fetch(`${daemon.url}/v1/sandboxes/heir/egress?follow=true`, { headers });
+  const heard = events.text();
+  const image = await readFile(await baseLayer());
+  const upload = request({
+    host: '127.0.0.1',
+    port: daemon.port,
+    method: 'PUT',
+    path: '/v1/sandboxes/heir/snapshots/planted/file',
+    headers: { ...headers, 'content-length': image.length },
+  });
+  const answered = once(upload, 'response') as Promise<[IncomingMessage]>;
+  upload.write(image.subarray(0, 1_000));
+  await waitFor('the upload to begin', async () =>
+    (await readdir(join(daemon.dataDir, 'tmp'))).some((name) => !name.startsWith('squash-')),
+  );
+  await as(first.token, 'DELETE', `${sandboxes}/heir`);
+  assert.equal((await make(second.token)).status, 201);
+  upload.end(image.subarray(1_000));
+  const [refused] = await answered;
+  refused.resume();
+  assert.equal(refused.statusCode, 404);
+  assert.deepEqual((await as(second.token, 'GET', '/v1/sandboxes/heir/snapshots')).json, []);
+  await as(second.token, 'POST', `${sandboxes}/heir/exec`, {
+    cmd: 'nslookup leak.example.invalid 198.18.0.1',
+  });
+  assert.doesNotMatch(await heard, /leak/);
+  assert.match((await as(second.token, 'GET', '/v1/sandboxes/heir/egress')).text, /leak/);
+  await daemon.call('DELETE', `${sandboxes}/heir`);
 });
 
 test('a quota holds against requests at once, and what ends makes room', async () => {

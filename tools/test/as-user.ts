@@ -34,6 +34,7 @@ const runMsMax = 60 * 60_000;
  * and not judged. The others make sandboxes with ids, groups, mounts and sockets of that user, or are what he types.
  */
 const sameForAll = [
+  'tests/e2e/access.test.ts',
   'tests/e2e/api-curl.test.ts',
   'tests/e2e/api-fuzz.test.ts',
   'tests/e2e/api-order.test.ts',
@@ -43,6 +44,7 @@ const sameForAll = [
   'tests/e2e/cli-older-daemon.test.ts',
   'tests/e2e/codemode-sandbox.test.ts',
   'tests/e2e/crowd.test.ts',
+  'tests/e2e/keys.test.ts',
   'tests/e2e/openapi-clients.test.ts',
 ];
 

@@ -149,7 +149,6 @@ function assemble({ engine, config, info, owners, egress, audit, log }: HttpOpti
     peerOf: (socket) => (config.authToken === undefined ? owners.peerOf(socket) : 'unknown'),
     uidOf: (socket) => owners.uidOf(socket),
     holdsKey: (key) => engine.keys.holds(key),
-    wallMs: () => systemClock.wallMs(),
     fetch: (request, bindings) => router.fetch(request, bindings),
     upgrade: (request, passed) => sockets.upgrade(request, passed),
     counters,

@@ -36,11 +36,12 @@ export function snapshotHandlers(
       return empty;
     },
     'snapshot.download': downloading(snapshots),
-    'snapshot.upload': async ({ params, incoming }) =>
+    'snapshot.upload': async ({ params, incoming, checkOwner }) =>
       uploads.places.hold(async () => {
         // Before gigabytes are received for nobody.
         await snapshots.list(params.id);
         await using upload = await receiveUpload(incoming, uploads.directory);
+        checkOwner();
         return json(await snapshots.takeIn(params.id, params.label, upload.path));
       }),
   };

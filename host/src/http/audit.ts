@@ -10,7 +10,7 @@ import { anybody, type Caller, NotSeen } from './caller.ts';
 
 /** A request as all of its lines tell it. */
 export interface Asked {
-  /** Answered as `squash-request-id`. */
+  /** Answered as `squash-request-id`. Random: a number that rises would tell each client how much others ask. */
   readonly requestId: string;
   readonly peer: AuditEntry['peer'];
 }
@@ -70,19 +70,4 @@ const refusals: ReadonlySet<ErrorCode> = new Set([
 
 function isRefusal(error: AppError): boolean {
   return error instanceof NotSeen || refusals.has(error.code);
-}
-
-/** Different for each request of this daemon, and from those of the last one. */
-export class RequestIds {
-  readonly #prefix: string;
-  #count = 0;
-
-  constructor(startedMs: number) {
-    this.#prefix = startedMs.toString(36);
-  }
-
-  next(): string {
-    this.#count += 1;
-    return `${this.#prefix}-${this.#count.toString(36)}`;
-  }
 }

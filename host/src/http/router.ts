@@ -29,6 +29,7 @@ import { pieceStream } from './piece-stream.ts';
 import { asAppError, dialectOf, errorAnswer } from './problem.ts';
 import type { Reply } from './reply.ts';
 import type { Passed } from './server.ts';
+import { whileSeen } from './while-seen.ts';
 
 interface Call<T extends Operation> {
   readonly params: ParamsOf<T>;
@@ -43,6 +44,8 @@ interface Call<T extends Operation> {
   readonly incoming: IncomingMessage;
   /** Aborted when the client is gone or the daemon stops: for streams that would not end by themselves. */
   readonly signal: AbortSignal;
+  /** For who has waited for a client: the id may have gone to another owner meanwhile. @throws sandbox_not_found */
+  readonly checkOwner: () => void;
 }
 
 export type Handler<T extends Operation> = (call: Call<T>) => Promise<Reply> | Reply;
@@ -178,10 +181,12 @@ async function run(context: RequestContext, id: OperationId, options: RouterOpti
       get signal() {
         return AbortSignal.any([context.req.raw.signal, options.stopping]);
       },
+      checkOwner: () => options.checkOwner(caller, params),
     };
     // One table types handlers and operations together; picking by a variable id loses that pairing.
     const handler = options.handlers[id as RequestOperationId] as Handler<Operation>;
-    const reply = await handler(call as unknown as Call<Operation>);
+    const answered = await handler(call as unknown as Call<Operation>);
+    const reply = caller.owner === null ? answered : whileSeen(answered, call.checkOwner);
     made = madeSandbox(id, reply);
     response = replyResponse(reply, operation, {
       counters: options.counters,

@@ -2,6 +2,7 @@
  * Owns the listening sockets: TCP and the Unix socket, the same requests on both. Refuses at the gate, hands the
  * rest on, and ends in order: stop accepting, let requests finish, cut what is left.
  */
+import { randomUUID } from 'node:crypto';
 import {
   createServer,
   type IncomingMessage,
@@ -16,7 +17,7 @@ import { AppError, errorCatalog } from '@squash/contract/errors';
 import { keyTokenPattern } from '@squash/contract/key-token';
 import { limits } from '@squash/contract/limits';
 import type { Log } from '@squash/base/log';
-import { type Asked, type Audit, auditLine, RequestIds } from './audit.ts';
+import { type Asked, type Audit, auditLine } from './audit.ts';
 import { anybody, type Caller } from './caller.ts';
 import type { Peer } from './connection-owner.ts';
 import type { HttpCounters } from './counters.ts';
@@ -42,7 +43,6 @@ export interface HttpServerOptions {
   readonly audit: Audit;
   /** Whether a key that was let in holds still. */
   readonly holdsKey: (key: string) => boolean;
-  readonly wallMs: () => number;
   readonly counters: HttpCounters;
   readonly log: Log;
 }
@@ -63,7 +63,6 @@ export class HttpServer {
   readonly #answering = new Set<ServerResponse>();
   readonly #peers = new WeakMap<Socket, { readonly peer: Peer; readonly told: Asked['peer'] }>();
   readonly #passed = new WeakMap<IncomingMessage, Passed>();
-  readonly #requestIds: RequestIds;
   readonly #keyWatch: KeyWatch;
   #isDraining = false;
   #active = 0;
@@ -72,7 +71,6 @@ export class HttpServer {
 
   constructor(options: HttpServerOptions) {
     this.#options = options;
-    this.#requestIds = new RequestIds(options.wallMs());
     this.#keyWatch = new KeyWatch(options.holdsKey);
   }
 
@@ -220,7 +218,7 @@ export class HttpServer {
 
   #asked({ socket }: IncomingMessage): Asked {
     const peer = this.#peers.get(socket)?.told ?? { address: 'unix', uid: null };
-    return { requestId: this.#requestIds.next(), peer };
+    return { requestId: randomUUID(), peer };
   }
 
   #passedOf(incoming: IncomingMessage): Passed {
