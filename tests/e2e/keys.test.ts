@@ -254,6 +254,24 @@ test('a quota holds against requests at once, and what ends makes room', async (
   for (const id of [box, 'b5']) await daemon.call('DELETE', `${sandboxes}/${id}`);
 });
 
+test('sandboxes that grow at once stay within a quota, and one above it may shrink', async () => {
+  const { token } = await makeKey({ owner: 'grown', scope: 'manage' });
+  const ids = ['g1', 'g2', 'g3', 'g4'];
+  for (const id of ids) await as(token, 'POST', sandboxes, { id, memory_mb: 64 });
+  await daemon.call('PUT', '/v1/owners/grown/quota', { memory_mb: 600 });
+  const grow = async (id: string, size: number) =>
+    (await as(token, 'PATCH', `/v1/sandboxes/${id}`, { memory_mb: size })).status;
+  const statuses = await Promise.all(ids.map((id) => grow(id, 256)));
+  assert.deepEqual(
+    statuses.sort((one, other) => one - other),
+    [200, 429, 429, 429],
+  );
+  await daemon.call('PUT', '/v1/owners/grown/quota', { memory_mb: 10 });
+  const largest = ids[0] ?? '';
+  assert.deepEqual([await grow(largest, 48), await grow(largest, 49)], [200, 429]);
+  for (const id of ids) await daemon.call('DELETE', `${sandboxes}/${id}`);
+});
+
 /** Bytes as they are: what no client library would send. */
 async function raw(head: string): Promise<number> {
   const socket = createConnection(daemon.port, '127.0.0.1');

@@ -113,6 +113,8 @@ export class Admission {
   readonly #rules: AdmissionRules;
   /** Creates that have no row yet. */
   readonly #reserved = new Map<SandboxId, Asking>();
+  /** What sandboxes are to have more, before their rows say it. */
+  readonly #growing = new Set<Asking>();
   readonly #refused: Record<Resource, number> = { memory: 0, cpu: 0, disk: 0 };
 
   constructor(world: World, parts: AdmissionParts) {
@@ -134,13 +136,14 @@ export class Admission {
   /** Takes a place for a create, until `release`. @throws quota_exceeded, host_full, disk_full */
   reserve(request: CreateRequest): void {
     const what = `create sandbox "${request.id}"`;
-    const own = {
+    const own: Asking = {
       owner: request.owner,
+      sandboxes: 1,
       memoryBytes: request.memoryMb * mib,
       cpus: request.cpu,
       diskBytes: this.#diskBytes(this.#world.fixedLimits.upperBytesMax),
     };
-    this.#quotas.checkCreate(what, own, this.#reserved.values());
+    this.#quotas.checkCreate(what, own, [...this.#reserved.values(), ...this.#growing]);
     this.#check(what, own);
     this.#reserved.set(request.id, own);
   }
@@ -160,14 +163,27 @@ export class Admission {
     this.#refuse(`${what} sandbox "${sandbox.row.id}"`, short);
   }
 
-  /** For a sandbox that is to have more, or less. @throws quota_exceeded, host_full */
-  checkGrowth(sandbox: Sandbox, more: Pick<Promised, 'cpus' | 'memoryBytes'>): void {
-    const what = `change sandbox "${sandbox.row.id}"`;
-    this.#quotas.checkGrowth(what, { owner: sandbox.row.owner, ...more }, this.#reserved.values());
+  /** For a sandbox that is to have more, or less: its row counts when what this returns is disposed of. @throws quota_exceeded, host_full */
+  grow({ row }: Sandbox, more: Pick<Promised, 'cpus' | 'memoryBytes'>): Disposable {
+    const what = `change sandbox "${row.id}"`;
+    const growth: Asking = {
+      owner: row.owner,
+      sandboxes: 0,
+      memoryBytes: Math.max(0, more.memoryBytes),
+      cpus: Math.max(0, more.cpus),
+      diskBytes: 0,
+    };
+    this.#quotas.checkGrowth(what, growth, [...this.#reserved.values(), ...this.#growing]);
+    this.#checkGrowth(what, growth);
+    this.#growing.add(growth);
+    return { [Symbol.dispose]: () => void this.#growing.delete(growth) };
+  }
+
+  #checkGrowth(what: string, growth: Asking): void {
     const { memoryPercentMax, cpuPercentMax, diskPercentMax } = this.#rules;
     if (memoryPercentMax + cpuPercentMax + diskPercentMax === 0) return;
-    if (more.cpus <= 0 && more.memoryBytes <= 0) return;
-    const promised = sum([this.#promised(), { ...more, diskBytes: 0 }]);
+    if (growth.cpus === 0 && growth.memoryBytes === 0) return;
+    const promised = sum([this.#promised(), growth]);
     const { memory, cpus } = this.#world.driver.room();
     this.#refuse(
       what,
@@ -263,7 +279,7 @@ export class Admission {
       cpus: cpu,
       diskBytes: this.#diskBytes(held.upperBytesMax, upperKind),
     }));
-    return sum([...rows, ...this.#reserved.values()]);
+    return sum([...rows, ...this.#reserved.values(), ...this.#growing]);
   }
 
   #starting(): number {

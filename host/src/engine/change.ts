@@ -28,6 +28,20 @@ export async function changeSandbox(
     ceilings,
     `change sandbox "${row.id}"`,
   );
+  await changeRow(sandbox, patch, admission);
+  if (lifetimeS !== undefined) sandbox.activity.renew();
+  sandbox.activity.touch();
+  if (patch.policy !== undefined) await sandbox.setPolicy(patch.policy);
+}
+
+async function changeRow(sandbox: Sandbox, patch: SandboxPatch, admission: Admission): Promise<void> {
+  const { row } = sandbox;
+  // Until the row says it: who is changed or made meanwhile counts with it.
+  using _growth = admission.grow(sandbox, {
+    cpus: (patch.cpu ?? row.cpu) - row.cpu,
+    memoryBytes: ((patch.memory_mb ?? row.memoryMb) - row.memoryMb) * mib,
+  });
+  const lifetimeS = patch.lifetime_s === undefined ? undefined : (patch.lifetime_s ?? 0);
   const labels = patch.labels === undefined ? undefined : mergedLabels(row.labels, patch.labels);
   const change: SandboxChange = {
     ...(patch.name === undefined ? {} : { name: patch.name }),
@@ -36,12 +50,9 @@ export async function changeSandbox(
     ...(lifetimeS === undefined ? {} : { maxLifetimeS: lifetimeS, lifetimeFromMs: sandbox.nowMs() }),
     ...(patch.idle_timeout_s === undefined ? {} : { idleTimeoutS: patch.idle_timeout_s ?? 0 }),
     ...(patch.on_timeout === undefined ? {} : { onTimeout: patch.on_timeout }),
-    ...(await limitChange(sandbox, patch, admission)),
+    ...(await limitChange(sandbox, patch)),
   };
   sandbox.change(change);
-  if (lifetimeS !== undefined) sandbox.activity.renew();
-  sandbox.activity.touch();
-  if (patch.policy !== undefined) await sandbox.setPolicy(patch.policy);
 }
 
 function mergedLabels(
@@ -60,7 +71,6 @@ function mergedLabels(
 async function limitChange(
   sandbox: Sandbox,
   patch: SandboxPatch,
-  admission: Admission,
 ): Promise<Pick<SandboxChange, 'cpu' | 'memoryMb' | 'limits'>> {
   const { world, row, state } = sandbox;
   const cpu = patch.cpu ?? row.cpu;
@@ -80,7 +90,6 @@ async function limitChange(
   if (why.length > 0) {
     throw new AppError('limits_unenforceable', `Cannot change sandbox "${row.id}": ${why.join('; ')}`);
   }
-  admission.checkGrowth(sandbox, { cpus: cpu - row.cpu, memoryBytes: (memoryMb - row.memoryMb) * mib });
   if (state.phase === 'ready' || state.phase === 'paused') {
     const { memoryBytes } = await world.driver.stats(row.id);
     if (memoryBytes > held.memoryBytesMax) {

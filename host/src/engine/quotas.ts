@@ -24,9 +24,10 @@ const words: Readonly<Record<keyof Quota, string>> = {
   execs: 'running commands',
 };
 
-/** A create that has no row yet. */
+/** A create that has no row yet, what a sandbox is to have more, or a file that is not a snapshot yet. */
 export interface Asking {
   readonly owner: string;
+  readonly sandboxes: 0 | 1;
   readonly memoryBytes: number;
   readonly cpus: number;
   readonly diskBytes: number;
@@ -36,6 +37,7 @@ export class Quotas {
   readonly #store: Store;
   readonly #residents: Residents;
   readonly #quotas: Map<string, Quota>;
+  readonly #files = new Set<Asking>();
 
   constructor(store: Store, residents: Residents) {
     this.#store = store;
@@ -80,29 +82,29 @@ export class Quotas {
     refuseAbove(what, owner, { quota, use: coming.reduce(sum, this.#useOf(owner)), isCreate: true });
   }
 
-  /** A sandbox that is to have less may become so, also above the quota. @throws quota_exceeded */
-  checkGrowth(what: string, own: Omit<Asking, 'diskBytes'>, others: Iterable<Asking>): void {
-    const { owner, memoryBytes, cpus } = own;
-    const quota = this.#quotas.get(owner);
+  /** What does not grow is not looked at: a sandbox above the quota may have less. @throws quota_exceeded */
+  checkGrowth(what: string, own: Asking, others: Iterable<Asking>): void {
+    const quota = this.#quotas.get(own.owner);
     if (quota === undefined) return;
-    const grown = { ...own, memoryBytes: Math.max(0, memoryBytes), cpus: Math.max(0, cpus), diskBytes: 0 };
-    const coming = [grown, ...others].filter((each) => each.owner === owner).map(useOfAsking);
-    refuseAbove(what, owner, {
-      quota: {
-        ...unbounded,
-        memory_mb: memoryBytes > 0 ? quota.memory_mb : null,
-        cpu: cpus > 0 ? quota.cpu : null,
-      },
-      use: coming.reduce(sum, this.#useOf(owner)),
-    });
+    const coming = [own, ...others].filter(({ owner }) => owner === own.owner).map(useOfAsking);
+    const bounds = {
+      memory_mb: own.memoryBytes > 0 ? quota.memory_mb : null,
+      cpu: own.cpus > 0 ? quota.cpu : null,
+    };
+    const use = coming.reduce(sum, this.#useOf(own.owner));
+    refuseAbove(what, own.owner, { quota: { ...unbounded, ...bounds }, use });
   }
 
-  /** @param bytes that are to come; for what has no size yet, one @throws quota_exceeded */
-  checkDisk(what: string, owner: string, bytes: number): void {
-    const quota = this.#quotas.get(owner);
-    if (quota === undefined || quota.disk_mb === null) return;
-    const use = sum(this.#useOf(owner), { ...noUse, disk_mb: bytes / mib });
-    refuseAbove(what, owner, { quota: { ...unbounded, disk_mb: quota.disk_mb }, use });
+  /** Takes room for a file until it is a snapshot's. @param bytes for what has no size yet, one @throws quota_exceeded */
+  holdDisk(what: string, owner: string, bytes: number): Disposable {
+    const file: Asking = { owner, sandboxes: 0, memoryBytes: 0, cpus: 0, diskBytes: bytes };
+    const most = this.#quotas.get(owner)?.disk_mb ?? null;
+    if (most !== null) {
+      const use = sum(this.#useOf(owner), useOfAsking(file));
+      refuseAbove(what, owner, { quota: { ...unbounded, disk_mb: most }, use });
+    }
+    this.#files.add(file);
+    return { [Symbol.dispose]: () => void this.#files.delete(file) };
   }
 
   /** @throws quota_exceeded */
@@ -115,8 +117,10 @@ export class Quotas {
     refuseAbove(`start a command in sandbox "${id}"`, owner, { quota: { ...unbounded, execs: most }, use });
   }
 
+  /** With the files that are on their way. */
   #useOf(owner: string): QuotaUse {
-    return this.uses().get(owner) ?? noUse;
+    const files = [...this.#files].filter((file) => file.owner === owner).map(useOfAsking);
+    return files.reduce(sum, this.uses().get(owner) ?? noUse);
   }
 }
 
@@ -131,8 +135,8 @@ function useOfSandbox({ row, snapshots, runs }: Sandbox): QuotaUse {
   };
 }
 
-function useOfAsking({ memoryBytes, cpus, diskBytes }: Asking): QuotaUse {
-  return { sandboxes: 1, memory_mb: memoryBytes / mib, cpu: cpus, disk_mb: diskBytes / mib, execs: 0 };
+function useOfAsking({ sandboxes, memoryBytes, cpus, diskBytes }: Asking): QuotaUse {
+  return { sandboxes, memory_mb: memoryBytes / mib, cpu: cpus, disk_mb: diskBytes / mib, execs: 0 };
 }
 
 function sum(one: QuotaUse, other: QuotaUse): QuotaUse {

@@ -54,9 +54,9 @@ export class LocalSnapshots implements Snapshots {
   take(id: SandboxId, label?: SnapshotLabel): Promise<Taken> {
     return this.#residents.operate(id, async (sandbox) => {
       // How large it becomes shows when it is made: it is refused where there is no room at all.
-      this.#quotas.checkDisk(`take a snapshot of sandbox "${id}"`, sandbox.row.owner, 1);
+      using _room = this.#quotas.holdDisk(`take a snapshot of sandbox "${id}"`, sandbox.row.owner, 1);
       this.#admission.checkAgain('take a snapshot of', sandbox);
-      return snapshot(sandbox, label);
+      return await snapshot(sandbox, label);
     });
   }
 
@@ -92,7 +92,7 @@ export class LocalSnapshots implements Snapshots {
   takeIn(id: SandboxId, label: SnapshotLabel, hostPath: string): Promise<SnapshotDetails> {
     return this.#residents.operate(id, async (sandbox) => {
       const { size } = await stat(hostPath);
-      this.#quotas.checkDisk(`take a snapshot into sandbox "${id}"`, sandbox.row.owner, size);
+      using _room = this.#quotas.holdDisk(`take a snapshot into sandbox "${id}"`, sandbox.row.owner, size);
       return await takeInSnapshot(sandbox, label, hostPath);
     });
   }
