@@ -153,13 +153,13 @@ describe('the list of sandboxes', () => {
 });
 
 describe('a change of a sandbox', () => {
-  it('holds for what runs, all of it or nothing', async (t) => {
+  it('holds for what runs, all of it or nothing', async () => {
     const { host } = (await api.get('/v1/info')).json;
     const memory = host.find(({ name }: Capability) => name === 'cgroup_memory');
+    // Where memory can not be limited that is said, and the rest of this has nothing to look at.
     if (memory.state !== 'ok') {
       const refused = await api.post(boxes, { memory_mb: 32 });
       assert.equal(refused.json.code, 'limits_unenforceable', refused.text);
-      t.skip(`memory can not be limited here: ${memory.found}`);
       return;
     }
     const { id } = await create({ memory_mb: 32, labels: { keep: '1', drop: '2' }, env: { A: '1' } });
