@@ -164,6 +164,48 @@ export const errorCatalog = {
     summary: 'The command could not be started',
     remedy: 'Start a program that is there, in a directory that is there',
   },
+  process_not_found: {
+    status: 404,
+    retry: 'never',
+    summary: 'The sandbox has no process with this number or tag',
+    remedy: 'List what there is: `squash ps --all`',
+  },
+  process_ended: {
+    status: 409,
+    retry: 'never',
+    summary: 'The process has ended before it did what was waited for or asked of it',
+    remedy: 'Look at how it ended, and start it again',
+  },
+  output_not_kept: {
+    status: 409,
+    retry: 'never',
+    summary: 'The command was not started as a process of `/v1`, so its output can not be replayed',
+    remedy: 'Read it where it was started, or in the log: `squash logs`',
+  },
+  stdin_closed: {
+    status: 409,
+    retry: 'never',
+    summary: 'The process takes no input: it has none, or its end was sent',
+    remedy: 'Start it with `stdin: true` or a `pty`, and send `eof` last',
+  },
+  stdin_blocked: {
+    status: 503,
+    retry: 'later',
+    summary: 'The process does not read its input',
+    remedy: 'Send what was not taken again when it reads; `detail` says how many bytes were taken',
+  },
+  wait_timeout: {
+    status: 504,
+    retry: 'later',
+    summary: 'What was waited for has not happened in the given time',
+    remedy: 'Wait again, or longer: `timeout_ms`',
+  },
+  idempotency_mismatch: {
+    status: 422,
+    retry: 'never',
+    summary: 'The Idempotency-Key was sent before with another request',
+    remedy: 'Send a new key with a new request',
+  },
   job_not_found: {
     status: 404,
     retry: 'never',

@@ -111,18 +111,50 @@ export interface ShellExecRequest {
   readonly timeoutS: number;
 }
 
-const argumentSchema = z
+export const argumentSchema = z
   .string()
   .refine((text) => !text.includes('\0'), { error: 'must not contain NUL, which no argument can hold' });
 
 /** argv and environment travel in one frame, beside at most some hundred bytes of other fields. */
-function fitsOneFrame(start: {
+export function fitsOneFrame(start: {
   readonly argv: readonly string[];
   readonly env: Readonly<Record<string, string>>;
 }) {
   const words = [...start.argv, ...Object.entries(start.env).flat()];
   return words.reduce((sum, word) => sum + utf8Bytes(word) + 8, 0) <= limits.execArgumentsBytesMax;
 }
+
+/** What is run, where and as whom: the same for the stream and for the processes of `/v1`. */
+export const commandShape = {
+  argv: z
+    .array(argumentSchema)
+    .min(1)
+    .max(4096)
+    .describe('argv[0] is looked up in PATH inside the sandbox; no shell'),
+  env: z
+    .record(z.string().regex(/^[^=\0]+$/), argumentSchema)
+    .default({})
+    .refine((env) => Object.keys(env).length <= limits.execVariablesMax, {
+      error: `${limits.execVariablesMax} variables at most`,
+    })
+    .describe('added to the sandbox default environment'),
+  cwd: argumentSchema.max(4096).regex(/^\//).default('/'),
+  user: z
+    .union(
+      [
+        z.int().min(0).max(65_535),
+        z.strictObject({ uid: z.int().min(0).max(65_535), gid: z.int().min(0).max(65_535) }),
+      ],
+      { error: 'user is a number, or uid and gid as numbers: names are not looked up' },
+    )
+    .optional(),
+};
+
+export const terminalShape = z.strictObject({
+  rows: z.int().min(1).max(4096),
+  columns: z.int().min(1).max(4096),
+  term: argumentSchema.max(64).default('xterm-256color'),
+});
 
 /**
  * The native stream, `GET /v1/sandboxes/{id}/exec` as a WebSocket (subprotocol `squash.exec.v1`).
@@ -134,32 +166,8 @@ function fitsOneFrame(start: {
 export const execStartSchema = z
   .strictObject({
     type: z.literal('start'),
-    argv: z
-      .array(argumentSchema)
-      .min(1)
-      .max(4096)
-      .describe('argv[0] is looked up in PATH inside the sandbox; no shell'),
-    env: z
-      .record(z.string().regex(/^[^=\0]+$/), argumentSchema)
-      .default({})
-      .refine((env) => Object.keys(env).length <= limits.execVariablesMax, {
-        error: `${limits.execVariablesMax} variables at most`,
-      })
-      .describe('added to the sandbox default environment'),
-    cwd: argumentSchema.max(4096).regex(/^\//).default('/'),
-    user: z
-      .union([
-        z.int().min(0).max(65_535),
-        z.strictObject({ uid: z.int().min(0).max(65_535), gid: z.int().min(0).max(65_535) }),
-      ])
-      .optional(),
-    tty: z
-      .strictObject({
-        rows: z.int().min(1).max(4096),
-        columns: z.int().min(1).max(4096),
-        term: argumentSchema.max(64).default('xterm-256color'),
-      })
-      .optional(),
+    ...commandShape,
+    tty: terminalShape.optional(),
     stdin: z.boolean().default(false),
     timeout_ms: z.int().min(1).max(86_400_000).optional(),
     detach: z.boolean().default(false),

@@ -24,8 +24,11 @@ export const limits = {
    * restarted. A guest starved of its CPU share may be seconds late; a hostile one gains only these.
    */
   execTimeoutSlackMs: 5_000,
-  /** Commands at once in one sandbox: one socket and one process group each, and fewer than PID 1's own limit. */
-  execsRunningMax: 64,
+  /**
+   * Commands at once in one sandbox: one socket and one process group each. Fewer than PID 1's own limit, which still counts
+   * those whose last output is being read.
+   */
+  execsRunningMax: 240,
   /** Operations and execs that may wait while a sandbox is created or restarted. More is a client in a loop. */
   sandboxWaitersMax: 64,
   /** How long an exec waits for a sandbox that is being started before it is told to come again. */
@@ -34,7 +37,7 @@ export const limits = {
   // Output.
   /** Per stream in an answer: the original's number. */
   answerStreamBytesMax: 65_536,
-  /** Per stream in the log of a command: enough for a test run, and 64 commands at once stay under 128 MiB. */
+  /** Per stream in the log of a command: enough for a test run. */
   storedStreamBytesMax: 1_048_576,
   /** A job's log keeps the last this many bytes: a server that logs for a day stays readable at its end. */
   jobLogBytesMax: 4_194_304,
@@ -50,6 +53,58 @@ export const limits = {
   outputFollowRest: 50,
   /** Output held for a stream client that reads slowly; then the command stalls. */
   sessionBufferBytesMax: 65_536,
+
+  // Processes of `/v1`.
+  /** Output kept of one process unless it says another number: a test run, or the last hour of a server. */
+  processOutputBytesDefault: 1_048_576,
+  /** … and at most: it is answered by a unary exec in one piece of JSON. */
+  processOutputBytesMax: 4_194_304,
+  /** Kept of all running processes of one sandbox; past it each keeps `processOutputBytesLeast`. */
+  sandboxOutputBytesMax: 67_108_864,
+  /** The same for all sandboxes together: what they may add to squash.db beside the history. */
+  daemonOutputBytesMax: 1_073_741_824,
+  /** Kept of a process where the sum is used up: the guest's window, so that a follower that keeps up misses nothing. */
+  processOutputBytesLeast: 65_536,
+  /** Pieces of output that are kept of one process: one that writes its streams by turns makes a row for each piece. */
+  processPiecesMax: 16_384,
+  /** Output of one stream is added to the last row up to this size: a command that writes byte by byte makes no row per byte. */
+  processPieceBytesMin: 4_096,
+  /** Read from the store at a time for one follower. */
+  processReadBytes: 131_072,
+  /** How long the first bytes of a character wait for the rest of it before they are sent as they are. */
+  processCharacterMs: 100,
+  /** A name for a process: it stands in addresses and tables. */
+  processTagBytesMax: 128,
+  /** Standard input that a process does not read is waited with for so long, then its sender is told. */
+  processStdinMs: 10_000,
+  /** Requests that wait with input for one process. */
+  processStdinWaitersMax: 16,
+  /** A wait for a process ends after this long, as an exec does. */
+  processWaitMsDefault: 60_000,
+  processWaitMsMax: 3_600_000,
+  /** A pattern to wait for, and the longest line that is held against it. */
+  processPatternBytesMax: 1_024,
+  processLineBytesMax: 65_536,
+  /** Between two looks at a port that does not listen yet; doubles up to the second. */
+  processPortMsMin: 20,
+  processPortMsMax: 500,
+
+  // Idempotency.
+  /** How long the answer to a key is kept: longer than any client's retries. */
+  idempotencyMs: 86_400_000,
+  /** Keys kept per sandbox: as many as commands in its history. */
+  idempotencyKeysMax: 1_000,
+  idempotencyKeyBytesMax: 255,
+
+  // Tickets, and WebSockets that are refused.
+  /** From its issue to its use: a page opens its WebSocket at once. */
+  ticketMs: 30_000,
+  /** Tickets that wait for their use, of all callers. */
+  ticketsMax: 1_024,
+  /** An address that a ticket is for: an id, a tag and what stands between, in percent signs. */
+  ticketPathBytesMax: 1_024,
+  /** For a client to take the message that says why its WebSocket is refused. */
+  refusalMs: 5_000,
 
   // History.
   /** Finished commands kept per sandbox; older ones go, their numbers are never used again. */

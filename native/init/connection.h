@@ -55,6 +55,7 @@ struct connection {
   struct exec *exec;
   bool started_is_due;
   bool exit_is_sent;
+  bool has_ended_input;
   uint64_t started_offsets[2];
 };
 

@@ -209,8 +209,10 @@ static bool receive_control(struct connection *connection, uint8_t *payload, siz
   struct exec *exec = connection->exec;
   switch (connection->header.type) {
     case FRAME_STDIN_EOF:
-      if (length != 0 || !exec->has_input || exec->input.eof_is_due) return false;
-      exec_input_end(exec);
+      if (length != 0 || !exec->has_input || (exec->input.eof_is_due && connection->has_ended_input)) return false;
+      connection->has_ended_input = true;
+      /* A daemon that took over does not know whether the last one's word arrived, so it says it again. */
+      if (!exec->input.eof_is_due) exec_input_end(exec);
       return true;
     case FRAME_RESIZE:
       return request_parse(resize_fields, payload, length) == NULL && receive_resize(exec);

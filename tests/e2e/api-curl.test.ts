@@ -9,7 +9,7 @@
  */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
@@ -31,6 +31,12 @@ const standsFor = new Map<string, string>();
 const world = {
   sandbox: () => daemon.call('POST', sandboxes, { id: 'dev', layers: ['000-base-debian'] }),
   paused: () => daemon.call('POST', '/v1/sandboxes/dev/pause'),
+  process: () =>
+    daemon.call('POST', '/v1/sandboxes/dev/processes', { shell: 'echo ready; cat', stdin: true }),
+  ended: () => daemon.call('POST', '/v1/sandboxes/dev/processes', { argv: ['echo', 'one'] }),
+  terminal: () =>
+    daemon.call('POST', '/v1/sandboxes/dev/processes', { shell: 'cat', pty: { rows: 24, columns: 80 } }),
+  input: () => writeFile(join(directory, 'input.txt'), 'one\n'),
   job: () => daemon.call('POST', `${sandboxes}/dev/exec-bg`, { cmd: 'echo one; echo two >&2' }),
   snapshot: async () => {
     await daemon.call('POST', `${sandboxes}/dev/exec`, { cmd: 'echo clean > /root/state' });
@@ -68,6 +74,17 @@ const needs: Readonly<Record<OperationId, readonly (keyof typeof world)[]>> = {
   'seed.create': [],
   'seed.get': ['sandbox'],
   'seed.destroy': ['sandbox'],
+  'process.exec': ['sandbox'],
+  'process.start': ['sandbox'],
+  'process.list': ['sandbox', 'ended'],
+  'process.get': ['sandbox', 'ended'],
+  'process.output': ['sandbox', 'ended'],
+  'process.stdin': ['sandbox', 'process', 'input'],
+  'process.attach': ['sandbox', 'ended'],
+  'process.resize': ['sandbox', 'terminal'],
+  'process.signal': ['sandbox', 'process'],
+  'process.wait': ['sandbox', 'process'],
+  'ticket.create': [],
   'sandbox.exec': ['sandbox'],
   'sandbox.exec_stream': ['sandbox'],
   'sandbox.logs': ['sandbox', 'job'],

@@ -196,6 +196,58 @@ describe('squash exec', () => {
     assert.equal((await squash(daemon, ['job', 'kill', 'box', '99999'])).code, 1);
   });
 
+  it('lists, attaches to, waits for and signals processes, by number and by tag', async () => {
+    const tag = 'a\u001b[31m tag';
+    const job = await squashOk(daemon, [
+      'exec',
+      '-d',
+      '--tag',
+      tag,
+      'box',
+      '--',
+      'sh',
+      '-c',
+      'echo one; echo two >&2; while ! [ -e /end ]; do sleep 0.05; done; echo three; exit 5',
+    ]);
+    const table = await squashOk(daemon, ['ps', 'box']);
+    assert.match(table, new RegExp(`${job} +a\\\\u\\{1b\\}\\[31m tag +process +running +- .* sh -c`));
+    assert.ok(!table.includes(tag));
+    assert.equal(await squashOk(daemon, ['ps', '-q', '--tag', tag, 'box']), job);
+    assert.equal(await squashOk(daemon, ['wait', '--log', 'two', 'box', job]), 'two');
+    const late = await squash(daemon, ['wait', '--timeout', '0.2', 'box', `tag:${tag}`]);
+    assert.deepEqual([late.code, /wait_timeout/.test(late.stderr)], [124, true]);
+    const attached = squash(daemon, ['attach', 'box', tag], { input: '' });
+    await shell('touch /end');
+    const end = await attached;
+    assert.deepEqual([end.code, end.stdout.toString(), end.stderr], [5, 'one\nthree\n', 'two\n']);
+    const lines = (await squash(daemon, ['attach', '--json', 'box', job])).stdout
+      .toString()
+      .trim()
+      .split('\n');
+    assert.deepEqual(JSON.parse(lines.at(-1) ?? ''), { done: true, exit_code: 5 });
+    assert.equal((await squash(daemon, ['wait', 'box', job])).code, 5);
+    assert.doesNotMatch(await squashOk(daemon, ['ps', 'box']), new RegExp(`^ *${job} `, 'm'));
+    const sleeping = await squashOk(daemon, ['exec', '-d', 'box', '--', 'sleep', '600']);
+    assert.match(await squashOk(daemon, ['jobs', 'box']), / sleep 600$/m);
+    assert.doesNotMatch(await squashOk(daemon, ['jobs', 'box']), /exec sleep/);
+    await squashOk(daemon, ['signal', 'box', sleeping, 'INT']);
+    assert.equal((await squash(daemon, ['wait', 'box', sleeping])).code, 130);
+    assert.equal((await squash(daemon, ['attach', 'box', 'no-such-tag'])).code, 125);
+  });
+
+  it('gives an attached process its input', async () => {
+    const body = { shell: 'cat; exit 4', stdin: true, tag: 'feeding' };
+    const response = await fetch(`${daemon.url}/v1/sandboxes/box/processes`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(body),
+    });
+    assert.equal(response.status, 201);
+    const input = randomBytes(300_000);
+    const end = await squash(daemon, ['attach', 'box', 'feeding'], { input });
+    assert.deepEqual([end.code, end.stdout.equals(input)], [4, true]);
+  });
+
   it('shows the log, and one command’s output on its streams', async () => {
     await shell('printf to-out; printf to-err >&2; exit 2');
     const table = await squashOk(daemon, ['logs', 'box']);

@@ -61,6 +61,11 @@ async function runBlock(block: string, env: Readonly<Record<string, string>>): P
 for (const [page, count, printed] of [
   ['cli.md', 1, /^42$/m],
   ['api.md', 2, /"stdout":"hello\\n"[\s\S]*"allowed":true/],
+  [
+    'processes.md',
+    1,
+    /"stdout":"WHOLE"[^]*"stdout":"1\\n"[^]*"stdout":"1\\n"[^]*"text":"a line of input"[^]*"exit_code":3/,
+  ],
   ['network.md', 1, /^connection: allowed {2}allow\[0\] preset:pypi/m],
   ['keys.md', 2, /^key ci \(key_\w+\) of team-a, scope manage[\s\S]*"owner":"team-a"[\s\S]*sandbox\.exec/m],
   ['secrets.md', 4, /^sk-[\w-]{40,}$[\s\S]*"allowed_hosts":\["api.openai.com"\]/m],

@@ -15,6 +15,7 @@ const usual: Readonly<Record<string, string>> = {
   jobId: '1',
   key: 'key_0123456789abcdef',
   label: 'clean',
+  process: '1',
   name: '200-tools',
   owner: 'team-a',
   secret: 'API_KEY',

@@ -194,7 +194,9 @@ function events(operation: Operation, shapes: NamedSchemas): Json {
 /** OpenAPI has no words for WebSockets: what each side sends, by name. */
 function webSocket(operation: Operation, shapes: NamedSchemas): Json {
   if (operation.webSocket === undefined) return {};
-  const { client, server } = webSocketMessages;
+  const messages = webSocketMessages[operation.webSocket];
+  if (messages === undefined) throw new Error(`nobody says what "${operation.webSocket}" sends`);
+  const { client, server } = messages;
   return {
     'x-websocket': {
       subprotocol: operation.webSocket,

@@ -51,6 +51,17 @@ import {
   snapshotSchema,
   warningSchema,
 } from '@squash/contract/sandbox';
+import {
+  processControlSchema,
+  processEventSchema,
+  processExecBodySchema,
+  processInfoSchema,
+  processResultSchema,
+  processSignalBodySchema,
+  processStartBodySchema,
+  waitAnswerSchema,
+} from '@squash/contract/process';
+import { ticketBodySchema, ticketSchema } from '@squash/contract/operations/tickets';
 import { secretChangeSchema, secretInfoSchema } from '@squash/contract/secrets';
 import { z } from 'zod';
 
@@ -94,6 +105,20 @@ export const shapes: Readonly<Record<string, Shape>> = {
     example: { cmd: 'python3 -c "print(42)"', workdir: '/root', timeout: 60 },
   },
   ExecRecord: { schema: execRecordSchema },
+  ProcessExec: {
+    schema: processExecBodySchema,
+    example: { argv: ['tr', 'a-z', 'A-Z'], stdin: 'hello', timeout_ms: 60_000 },
+  },
+  ProcessResult: { schema: processResultSchema },
+  ProcessStart: {
+    schema: processStartBodySchema,
+    example: { shell: 'echo one; sleep 1; echo two', tag: 'build', cwd: '/tmp' },
+  },
+  ProcessInfo: { schema: processInfoSchema },
+  ProcessEvent: { schema: processEventSchema },
+  ProcessControl: { schema: processControlSchema },
+  ProcessSignal: { schema: processSignalBodySchema, example: { signal: 'TERM' } },
+  ProcessWait: { schema: waitAnswerSchema },
   JobStart: { schema: jobBodySchema, example: { cmd: 'make -C /src test', timeout: 7_200 } },
   JobInfo: { schema: jobInfoSchema },
   JobDone: { schema: jobDoneSchema },
@@ -118,6 +143,11 @@ export const shapes: Readonly<Record<string, Shape>> = {
     schema: secretChangeSchema,
     example: { value: 'the key itself', allowed_hosts: ['api.example.com'] },
   },
+  TicketCreate: {
+    schema: ticketBodySchema,
+    example: { path: '/v1/sandboxes/dev/processes/1/attach' },
+  },
+  Ticket: { schema: ticketSchema },
   Secret: { schema: secretInfoSchema },
   KeyCreate: {
     schema: keyBodySchema,
@@ -140,11 +170,13 @@ export const shapes: Readonly<Record<string, Shape>> = {
   ExecEvent: { schema: execEventSchema },
 };
 
-/** Text messages of the WebSocket; binary ones carry input and output. */
-export const webSocketMessages = {
-  client: [execStartSchema, execControlSchema],
-  server: [execEventSchema],
-} as const;
+/** Text messages of the WebSockets, by subprotocol; binary ones carry input and output. */
+export const webSocketMessages: Readonly<
+  Record<string, { readonly client: readonly z.ZodType[]; readonly server: readonly z.ZodType[] }>
+> = {
+  'squash.exec.v1': { client: [execStartSchema, execControlSchema], server: [execEventSchema] },
+  'squash.process.v1': { client: [processControlSchema], server: [processEventSchema] },
+};
 
 /** Done here and not where the schemas are: nobody but this document needs the names. */
 export function nameShapes(): void {

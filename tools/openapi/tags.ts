@@ -4,6 +4,7 @@ import type { Operation } from '@squash/contract/operations/operation';
 export const tags = [
   { name: 'sandbox', description: 'Create sandboxes, run commands in them, save them and put them back' },
   { name: 'seed', description: 'The original’s operations on sandboxes' },
+  { name: 'process', description: 'Run commands in sandboxes: start, follow, feed, signal, wait' },
   { name: 'job', description: 'Commands in the background' },
   { name: 'snapshot', description: 'What was written in a sandbox, saved as a file' },
   { name: 'module', description: 'The layers that sandboxes are stacked from' },
@@ -13,6 +14,7 @@ export const tags = [
   { name: 'key', description: 'Who may ask, and for what' },
   { name: 'owner', description: 'What everybody has, and may have' },
   { name: 'audit', description: 'Who asked for what' },
+  { name: 'ticket', description: 'How a web page opens WebSockets and streams of events' },
   { name: 'daemon', description: 'The daemon itself' },
 ] as const;
 

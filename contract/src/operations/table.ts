@@ -11,6 +11,7 @@ import { sandboxOperations } from './sandboxes.ts';
 import { seedSandboxOperations } from './seed-sandboxes.ts';
 import { secretOperations } from './secrets.ts';
 import { snapshotOperations } from './snapshots.ts';
+import { ticketOperations } from './tickets.ts';
 
 export const operations = {
   ...sandboxOperations,
@@ -23,6 +24,7 @@ export const operations = {
   ...keyOperations,
   ...ownerOperations,
   ...auditOperations,
+  ...ticketOperations,
   ...daemonOperations,
 } as const satisfies Operations;
 

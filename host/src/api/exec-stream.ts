@@ -28,8 +28,8 @@ interface ExecStreamOptions extends StreamParts {
 }
 
 const policyViolation = 1008;
-const serviceRestart = 1012;
-const outputTags = { stdout: 1, stderr: 2 } as const;
+export const serviceRestart = 1012;
+export const outputTags = { stdout: 1, stderr: 2 } as const;
 
 export function streamingExec(
   { processes, sandboxes }: Engine,
@@ -181,7 +181,7 @@ interface SchemaIssue {
   readonly path: readonly PropertyKey[];
 }
 
-function parseMessage<T>(text: string, schema: Schema<T>): T {
+export function parseMessage<T>(text: string, schema: Schema<T>): T {
   let value: unknown;
   try {
     value = JSON.parse(text);

@@ -4,6 +4,7 @@ import type { Engine } from '../engine/engine.ts';
 import type { HttpCounters } from '../http/counters.ts';
 import { Places } from '../http/places.ts';
 import type { Handlers } from '../http/router.ts';
+import type { Tickets } from '../http/tickets.ts';
 import type { SocketHandlers } from '../http/sockets.ts';
 import { type AuditParts, auditHandlers } from './audit.ts';
 import { type ConstantInfo, daemonHandlers } from './daemon.ts';
@@ -13,12 +14,14 @@ import { keyHandlers } from './keys.ts';
 import { moduleHandlers } from './modules.ts';
 import { type AddressJudge, type EgressRules, networkHandlers } from './network.ts';
 import { ownerHandlers } from './owners.ts';
+import { attachingProcess } from './process-attach.ts';
 import { processHandlers } from './processes.ts';
 import { sandboxHandlers } from './sandboxes.ts';
 import { seedSandboxHandlers } from './seed-sandboxes.ts';
 import { type StreamParts, streamingExec } from './exec-stream.ts';
 import { secretHandlers, type Secrets } from './secrets.ts';
 import { snapshotHandlers } from './snapshots.ts';
+import { ticketHandlers } from './tickets.ts';
 
 export interface HandlerOptions {
   readonly engine: Engine;
@@ -27,6 +30,7 @@ export interface HandlerOptions {
   readonly info: () => ConstantInfo;
   readonly egress: EgressParts;
   readonly audit: AuditParts;
+  readonly tickets: Tickets;
 }
 
 /** What the API needs of the egress side. */
@@ -37,16 +41,17 @@ export interface EgressParts {
 }
 
 export function handlers(options: HandlerOptions): Handlers {
-  const { engine, counters, temporaryDir, info, egress, audit } = options;
+  const { engine, counters, temporaryDir, info, egress, audit, tickets } = options;
   const uploads = { directory: temporaryDir, places: new Places('uploads', limits.uploadsMax) };
   return {
     ...sandboxHandlers(engine, egress.rules),
     ...seedSandboxHandlers(engine, egress.rules),
-    ...processHandlers(engine),
+    ...processHandlers(engine, counters),
     ...moduleHandlers(engine, uploads),
     ...snapshotHandlers(engine, uploads),
     ...networkHandlers(engine, egress),
     ...secretHandlers(egress.secrets),
+    ...ticketHandlers(tickets),
     ...keyHandlers(engine),
     ...ownerHandlers(engine),
     ...auditHandlers(audit),
@@ -61,5 +66,8 @@ export function handlers(options: HandlerOptions): Handlers {
 }
 
 export function socketHandlers(engine: Engine, parts: StreamParts): SocketHandlers {
-  return { 'sandbox.exec_stream': streamingExec(engine, parts) };
+  return {
+    'sandbox.exec_stream': streamingExec(engine, parts),
+    'process.attach': attachingProcess(engine, parts),
+  };
 }

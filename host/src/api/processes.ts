@@ -1,25 +1,118 @@
 /**
- * Commands: `sandbox.exec`, `sandbox.logs` and `job.*`. A command runs to its end whether or not the client waits; a client
+ * Commands: `process.*`, `sandbox.exec`, `sandbox.logs` and `job.*`. A command runs to its end whether or not the client waits; a client
  * that comes back finds it in the log.
  */
+import type { ProcessExecBody, ProcessRequest, ProcessStartBody } from '@squash/contract/process';
 import type { ExecRecord } from '@squash/contract/exec';
 import type { SandboxId } from '@squash/contract/ids';
 import { limits } from '@squash/contract/limits';
 import type { processOperations } from '@squash/contract/operations/processes';
 import type { Engine } from '../engine/engine.ts';
 import { empty, json } from '../http/reply.ts';
-import type { Handler, HandlersOf } from '../http/router.ts';
+import type { HttpCounters } from '../http/counters.ts';
+import { checkStreams, type Handler, type HandlersOf } from '../http/router.ts';
+import { onceOf } from './idempotency-key.ts';
+import { followingProcess, formatOf, outputReply } from './process-output.ts';
+import { feeding } from './process-stdin.ts';
+import { waiting } from './process-wait.ts';
 import { followingJob } from './job-log.ts';
 
 type Processes = Engine['processes'];
+
+/** Answers the process, or at once its output where the client asks for a format of that. */
+function starting(
+  processes: Processes,
+  counters: Pick<HttpCounters, 'streams'>,
+): Handler<(typeof processOperations)['process.start']> {
+  return async (call) => {
+    const { params, body, caller, header } = call;
+    const once = onceOf(header('idempotency-key'), {
+      caller,
+      operation: 'process.start',
+      asked: [params.id, body],
+    });
+    const format = formatOf(header('accept'));
+    // Before it runs: a start that is refused has started nothing.
+    if (format !== undefined) checkStreams(counters);
+    const { pty: tty, stdin } = body;
+    const request = { ...commandOf(body), tty, stdin: stdin ? 'open' : 'none', isBackground: true } as const;
+    const started = await processes.launch(params.id, request, once);
+    if (format === undefined) return json(started);
+    const followed = {
+      id: params.id,
+      process: started.process,
+      after: 0,
+      isFollowing: true,
+      isStalling: false,
+      only: undefined,
+    };
+    return outputReply(processes, followed, { format, signal: call.signal });
+  };
+}
+
+function commandOf(body: ProcessExecBody | ProcessStartBody) {
+  const { argv, shell, env, cwd, user, tag, timeout_ms, output_bytes_max, keep } = body;
+  return {
+    argv,
+    shell,
+    env,
+    cwd,
+    user,
+    tag,
+    timeoutMs: timeout_ms,
+    outputBytesMax: output_bytes_max,
+    keep,
+  };
+}
+
+function execRequest(body: ProcessExecBody): ProcessRequest {
+  const { stdin, stdin_base64 } = body;
+  const given =
+    stdin === undefined
+      ? stdin_base64 === undefined
+        ? undefined
+        : Buffer.from(stdin_base64, 'base64')
+      : Buffer.from(stdin, 'utf8');
+  return { ...commandOf(body), tty: undefined, stdin: given ?? 'none', isBackground: false };
+}
 
 interface Page {
   readonly after: number;
   readonly limit: number;
 }
 
-export function processHandlers({ processes, sandboxes }: Engine): HandlersOf<typeof processOperations> {
+export function processHandlers(
+  { processes, sandboxes }: Engine,
+  counters: Pick<HttpCounters, 'streams'>,
+): HandlersOf<typeof processOperations> {
   return {
+    'process.exec': async ({ params, body, caller, header }) => {
+      const { encoding } = body;
+      const once = onceOf(header('idempotency-key'), {
+        caller,
+        operation: 'process.exec',
+        asked: [params.id, body],
+      });
+      return json(await processes.run(params.id, execRequest(body), { once, encoding }));
+    },
+    'process.start': starting(processes, counters),
+    'process.list': ({ params, query }) => {
+      const { state, tag, limit = limits.pageItemsDefault, cursor: after = 0 } = query;
+      const { items, next } = processes.list(params.id, { state, tag }, { after, limit });
+      return json({ items, next: next === undefined ? null : String(next) });
+    },
+    'process.get': ({ params }) => json(processes.get(params.id, params.process)),
+    'process.output': followingProcess(processes),
+    'process.stdin': feeding(processes),
+    'process.resize': async ({ params, body }) => {
+      await processes.resize(params.id, params.process, body);
+      return empty;
+    },
+    'process.signal': async ({ params, body }) => {
+      await processes.signal(params.id, params.process, body.signal);
+      return empty;
+    },
+    'process.wait': waiting(processes),
     'sandbox.exec': async ({ params, body: { cmd, workdir, timeout } }) =>
       json(await processes.exec(params.id, { cmd, workdir, timeoutS: timeout })),
     'sandbox.logs': reading({ processes, sandboxes }),

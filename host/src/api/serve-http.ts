@@ -16,6 +16,7 @@ import { Gate } from '../http/gate.ts';
 import { buildRouter } from '../http/router.ts';
 import { HttpServer } from '../http/server.ts';
 import { Sockets } from '../http/sockets.ts';
+import { Tickets } from '../http/tickets.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { AuditParts } from './audit.ts';
 import type { ConstantInfo } from './daemon.ts';
@@ -112,6 +113,7 @@ function assemble({ engine, config, info, owners, egress, audit, log }: HttpOpti
   const cutting = new AbortController();
   const bound: { listen: DaemonInfo['listen'] } = { listen: null };
   const monoMs = (): number => systemClock.monoMs();
+  const tickets = new Tickets(monoMs, (key) => engine.keys.holds(key));
   const checkOwner = (caller: Caller, params: unknown): void => {
     const id = sandboxOf(params);
     if (id === undefined || caller.owner === null || sees(caller, engine.sandboxes.ownerOf(id))) return;
@@ -125,6 +127,7 @@ function assemble({ engine, config, info, owners, egress, audit, log }: HttpOpti
       info: () => daemonInfo(config, info, bound.listen),
       egress,
       audit,
+      tickets,
     }),
     isStrictContentType: config.isStrictContentType,
     sandboxesMax: config.sandboxesMax,
@@ -144,7 +147,7 @@ function assemble({ engine, config, info, owners, egress, audit, log }: HttpOpti
     monoMs,
   });
   const server = new HttpServer({
-    gate: new Gate({ ...config, keys: engine.keys }),
+    gate: new Gate({ ...config, keys: engine.keys, tickets }),
     // With a token nobody needs to know.
     peerOf: (socket) => (config.authToken === undefined ? owners.peerOf(socket) : 'unknown'),
     uidOf: (socket) => owners.uidOf(socket),

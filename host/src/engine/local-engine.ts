@@ -12,6 +12,7 @@ import type { LayerStore } from '../layers/layer-store.ts';
 import { SandboxFiles } from '../sandbox/files.ts';
 import { Semaphore, SharedLock } from '../sandbox/mailbox.ts';
 import type { SandboxNetwork } from '../sandbox/network.ts';
+import { OutputBudget } from '../sandbox/output-budget.ts';
 import { OutputPace } from '../sandbox/output-pace.ts';
 import { recover } from '../sandbox/recover.ts';
 import { type FixedLimits, newCounters, type World } from '../sandbox/world.ts';
@@ -161,5 +162,6 @@ function worldOf(options: LocalEngineOptions, quotas: Quotas): World {
     quotas,
     counters: newCounters(),
     pace: new OutputPace(),
+    outputBudget: new OutputBudget(),
   };
 }

@@ -1,18 +1,70 @@
 /** Commands in sandboxes: run to the end, with a live stream, in the background, and the log of all of them. */
 import { AppError } from '@squash/contract/errors';
+import type { Once } from '@squash/contract/once';
 import type { ExecRecord, ExecStart, JobInfo, ShellExecRequest } from '@squash/contract/exec';
 import type { SandboxId } from '@squash/contract/ids';
 import { limits } from '@squash/contract/limits';
+import type {
+  ProcessEncoding,
+  ProcessInfo,
+  ProcessReference,
+  ProcessRequest,
+  ProcessResult,
+  WaitAnswer,
+} from '@squash/contract/process';
+import type { ExecFilter } from '#store/execs.ts';
 import type { ExecRow } from '#store/rows.ts';
 import type { Store } from '#store/store.ts';
 import { execJob, execShell, execStream } from '../sandbox/commands.ts';
 import { followJobLog, type JobLogLine } from '../sandbox/job-log.ts';
 import { jobHead } from '../sandbox/line-recorder.ts';
 import { jobOf, recordOf } from '../sandbox/outcome.ts';
+import { type Input, resizeProcess, signalProcess, writeInput } from '../sandbox/process-input.ts';
+import {
+  followOutput,
+  type OutputEvent,
+  type OutputSource,
+  type OutputWish,
+} from '../sandbox/process-output.ts';
+import { type Awaited, waitFor } from '../sandbox/process-wait.ts';
+import {
+  endedProcess,
+  findProcess,
+  infoOf,
+  presentOf,
+  resultOf,
+  startProcess,
+} from '../sandbox/processes.ts';
 import type { ExecSession } from '../sandbox/session.ts';
+import type { Sandbox } from '../sandbox/sandbox.ts';
 import type { Residents } from './residents.ts';
 
 export interface Processes {
+  /** Resolves with the result when the process has ended, also where the same request began it before. */
+  run(id: SandboxId, request: ProcessRequest, options: RunOptions): Promise<ProcessResult>;
+  /** Resolves when the process runs, or has failed to. */
+  launch(id: SandboxId, request: ProcessRequest, once: Once | undefined): Promise<ProcessInfo>;
+  /** Every command, however it was started, oldest first; `next` is what the next page is after. */
+  list(id: SandboxId, filter: ExecFilter, page: ListPage): ProcessPage;
+  get(id: SandboxId, process: ProcessReference): ProcessInfo;
+  /** What is kept behind a position, then what comes, until it has ended. @throws output_not_kept */
+  output(
+    id: SandboxId,
+    process: ProcessReference,
+    wish: OutputWish,
+    signal: AbortSignal,
+  ): AsyncIterable<OutputEvent>;
+  /** Resolves with the bytes when the process has them. @throws process_ended, stdin_closed, stdin_blocked, guest_failed */
+  write(id: SandboxId, process: ProcessReference, input: Input): Promise<number>;
+  resize(id: SandboxId, process: ProcessReference, size: TerminalSize): Promise<void>;
+  signal(id: SandboxId, process: ProcessReference, signo: number): Promise<void>;
+  /** Undefined where `signal` ended the wait. @throws process_ended, output_not_kept */
+  wait(
+    id: SandboxId,
+    process: ProcessReference,
+    wish: Awaited,
+    signal: AbortSignal,
+  ): Promise<WaitAnswer | undefined>;
   /** Resolves when the command has ended, however it did. */
   exec(id: SandboxId, request: ShellExecRequest): Promise<ExecRecord>;
   stream(id: SandboxId, start: ExecStart): Promise<ExecSession>;
@@ -28,6 +80,26 @@ export interface Processes {
   logs(id: SandboxId, page?: { readonly after: number; readonly limit: number }): readonly ExecRecord[];
 }
 
+export interface ListPage {
+  readonly after: number;
+  readonly limit: number;
+}
+
+export interface ProcessPage {
+  readonly items: readonly ProcessInfo[];
+  readonly next: number | undefined;
+}
+
+interface TerminalSize {
+  readonly rows: number;
+  readonly columns: number;
+}
+
+export interface RunOptions {
+  readonly once: Once | undefined;
+  readonly encoding: ProcessEncoding;
+}
+
 export class LocalProcesses implements Processes {
   readonly #store: Store;
   readonly #residents: Residents;
@@ -35,6 +107,92 @@ export class LocalProcesses implements Processes {
   constructor(store: Store, residents: Residents) {
     this.#store = store;
     this.#residents = residents;
+  }
+
+  async run(id: SandboxId, request: ProcessRequest, { once, encoding }: RunOptions): Promise<ProcessResult> {
+    const sandbox = this.#residents.find(id);
+    const started = await startProcess(sandbox, request, once);
+    return resultOf(sandbox, await endedProcess(started), encoding);
+  }
+
+  async launch(id: SandboxId, request: ProcessRequest, once: Once | undefined): Promise<ProcessInfo> {
+    return infoOf(await startProcess(this.#residents.find(id), request, once));
+  }
+
+  list(id: SandboxId, filter: ExecFilter, { after, limit }: ListPage): ProcessPage {
+    const sandbox = this.#residents.find(id);
+    // One more than is shown: whether there is another page is then known.
+    const rows = this.#store.read(() => this.#store.execs.page(id, filter, { after, limit: limit + 1 }));
+    const shown = rows.slice(0, limit);
+    return {
+      items: shown.map((row) => infoOf(presentOf(sandbox, row))),
+      next: rows.length > limit ? shown.at(-1)?.seq : undefined,
+    };
+  }
+
+  get(id: SandboxId, process: ProcessReference): ProcessInfo {
+    return infoOf(findProcess(this.#residents.find(id), process));
+  }
+
+  output(...[id, process, wish, signal]: Parameters<Processes['output']>): AsyncIterable<OutputEvent> {
+    const { row } = findProcess(this.#residents.find(id), process);
+    return followOutput(this.#sourceOf(id, row), wish, signal);
+  }
+
+  async write(id: SandboxId, process: ProcessReference, input: Input): Promise<number> {
+    const sandbox = await this.#awake(id);
+    return writeInput(sandbox, findProcess(sandbox, process), input);
+  }
+
+  async resize(id: SandboxId, process: ProcessReference, { rows, columns }: TerminalSize): Promise<void> {
+    await resizeProcess(findProcess(await this.#awake(id), process), rows, columns);
+  }
+
+  async signal(id: SandboxId, process: ProcessReference, signo: number): Promise<void> {
+    await signalProcess(findProcess(await this.#awake(id), process), signo);
+  }
+
+  async wait(...[id, process, wish, signal]: Parameters<Processes['wait']>): Promise<WaitAnswer | undefined> {
+    const sandbox = this.#residents.find(id);
+    const found = findProcess(sandbox, process);
+    const source = (): OutputSource => this.#sourceOf(id, found.row);
+    const met = await waitFor({ ...found, sandbox, source }, wish, signal);
+    return met && { process: infoOf(findProcess(sandbox, found.row.seq)), ...met };
+  }
+
+  /** What stands still takes neither input nor signals. */
+  async #awake(id: SandboxId): Promise<Sandbox> {
+    const sandbox = this.#residents.find(id);
+    sandbox.activity.touch();
+    if (sandbox.state.phase === 'paused') await sandbox.ready();
+    return sandbox;
+  }
+
+  #sourceOf(id: SandboxId, { key, seq, kind }: ExecRow): OutputSource {
+    if (kind !== 'process') {
+      throw new AppError('output_not_kept', `Command ${seq} of sandbox "${id}" is no process of /v1`);
+    }
+    const row = (): ExecRow => {
+      const found = this.#store.read(() => this.#store.execs.get(id, seq));
+      if (found?.key === key) return found;
+      throw new AppError(
+        'sandbox_not_found',
+        `Sandbox "${id}" was removed, and what process ${seq} wrote with it`,
+      );
+    };
+    return {
+      store: this.#store,
+      key,
+      run: () => {
+        const run = this.#residents.peek(id)?.runs.get(seq);
+        // Another sandbox may have this id by now, and a process of this number.
+        return run?.row.key === key ? run : undefined;
+      },
+      stored: () => {
+        const { stdoutBytes, stderrBytes } = row();
+        return stdoutBytes + stderrBytes;
+      },
+    };
   }
 
   async exec(id: SandboxId, request: ShellExecRequest): Promise<ExecRecord> {
@@ -102,7 +260,11 @@ export class LocalProcesses implements Processes {
     if (row.end === undefined) throw new AppError('internal', `Exec ${row.seq} has not ended`);
     const bytesMax = limits.answerStreamBytesMax;
     const head = (stream: 'stdout' | 'stderr'): Buffer =>
-      row.kind === 'job' ? jobHead(store, row.key, stream) : store.output.read(row.key, stream, bytesMax);
+      row.kind === 'job'
+        ? jobHead(store, row.key, stream)
+        : row.kind === 'process'
+          ? store.processOutput.head(row.key, stream, bytesMax)
+          : store.output.read(row.key, stream, bytesMax);
     return recordOf(row, row.end, { stdout: head('stdout'), stderr: head('stderr') });
   }
 }

@@ -116,5 +116,7 @@ function dueInMs(sandbox: Sandbox): number {
 
 /** Somebody waits for a command. One in the background counts by what it writes and by its work. */
 function isUsed(sandbox: Sandbox): boolean {
-  return [...sandbox.runs.values()].some(({ row }) => row.kind !== 'job');
+  return [...sandbox.runs.values()].some(({ row, isLookedAt }) =>
+    row.kind === 'process' ? isLookedAt : row.kind !== 'job',
+  );
 }

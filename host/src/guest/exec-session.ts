@@ -39,6 +39,7 @@ interface StreamState {
 export class ExecSession implements GuestExec {
   readonly execId: string;
   readonly pid: number;
+  readonly stdinReceived: number;
   readonly #connection: FrameConnection;
   readonly #streams: { readonly stdout: StreamState; readonly stderr: StreamState };
   readonly #stdin: StdinWindow;
@@ -52,6 +53,7 @@ export class ExecSession implements GuestExec {
     this.#connection = connection;
     this.execId = started.execId;
     this.pid = started.pid;
+    this.stdinReceived = started.stdinReceived;
     this.#streams = { stdout: streamFrom(started.stdout), stderr: streamFrom(started.stderr) };
     this.#stdin = new StdinWindow(connection, { sent: started.stdinReceived, taken: started.stdinTaken });
     void this.#read();

@@ -42,6 +42,8 @@ export interface GuestOutcome {
 export interface GuestExec {
   readonly execId: string;
   readonly pid: number;
+  /** Standard input that the guest had when this connection began: all of it goes on behind. */
+  readonly stdinReceived: number;
   /** Output in order per stream, then exactly one exit. Reading slowly stalls the command. @throws guest_failed */
   events(): AsyncIterableIterator<GuestExecEvent>;
   /** Resolves when the guest's socket took it; waits while the command has 64 KiB that it did not read. */

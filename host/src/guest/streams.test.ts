@@ -225,6 +225,18 @@ test('stdin goes on over a reconnect where the first client stopped', options, a
   assert.equal((await drain(second, { stdout: 4, stderr: 0 })).stdout, 'two');
 });
 
+test('an end of stdin that is said again over a reconnect changes nothing', options, async () => {
+  await using guest = await RealGuest.start();
+  const spec = specOf(['sh', '-c', 'cat; sleep 0.3; echo end'], { stdin: 'pipe' });
+  const first = await guest.client.exec(spec);
+  await first.writeStdin(Buffer.from('in\n'));
+  first.endStdin();
+  const second = await guest.client.attach(spec.execId, { stdout: 0, stderr: 0 });
+  second.endStdin();
+  const { stdout, outcome } = await drain(second);
+  assert.deepEqual([stdout.toString(), outcome.exitCode], ['in\nend\n', 0]);
+});
+
 test('64 commands at once each get their own bytes', options, async () => {
   await using guest = await RealGuest.start();
   const ran = await Promise.all(

@@ -5,15 +5,17 @@ import fc from 'fast-check';
 import { AppError } from '@squash/contract/errors';
 import { Secret } from '@squash/base/secret';
 import type { HeldKey } from '@squash/contract/keys';
-import { callerWith, operator, ownerFor, sees } from './caller.ts';
+import { type Caller, callerWith, operator, ownerFor, sees } from './caller.ts';
 import { Gate, hostName } from './gate.ts';
+import { Tickets } from './tickets.ts';
 
 const token = 'correct-horse';
-const open = new Gate({ authToken: undefined, allowedHosts: ['squash.example', '*.box.example'] });
-const closed = new Gate({ authToken: new Secret(token), allowedHosts: [] });
+const tickets = new Tickets(() => 0);
+const open = new Gate({ tickets, authToken: undefined, allowedHosts: ['squash.example', '*.box.example'] });
+const closed = new Gate({ tickets, authToken: new Secret(token), allowedHosts: [] });
 
 function code(gate: Gate, headers: Record<string, string>, path = '/cgi-bin/api/sandboxes') {
-  const found = gate.check({ path, headers, transport: 'tcp', peer: 'own' });
+  const found = gate.check({ path, headers, transport: 'tcp', peer: 'own', ticket: undefined });
   return found instanceof AppError ? found.code : undefined;
 }
 
@@ -85,10 +87,48 @@ test('Gate asks for the token everywhere but at health and on the Unix socket', 
     assert.equal(code(closed, { host }, path), 'unauthorized', path);
   }
   assert.equal(
-    closed.check({ path: '/cgi-bin/api/sandboxes', headers: {}, transport: 'unix', peer: 'unknown' }),
+    closed.check({
+      path: '/cgi-bin/api/sandboxes',
+      headers: {},
+      transport: 'unix',
+      peer: 'unknown',
+      ticket: undefined,
+    }),
     operator,
   );
   assert.equal(code(open, { host, authorization: 'Bearer whatever' }), undefined);
+});
+
+test('Gate lets a ticket in once, at its path, within its time, and whoever asks for health', () => {
+  let nowMs = 0;
+  const fresh = new Tickets(() => nowMs);
+  const gate = new Gate({ tickets: fresh, authToken: new Secret(token), allowedHosts: [] });
+  const caller: Caller = { key: null, owner: 'o', scope: 'read', held: null };
+  const found = (path: string, ticket: string, origin?: string) =>
+    gate.check({
+      path,
+      headers: { host: 'localhost', ...(origin === undefined ? {} : { origin }) },
+      transport: 'tcp',
+      peer: 'unknown',
+      ticket,
+    });
+  const isRefused = (answer: Caller | AppError): boolean => answer instanceof AppError;
+  const first = fresh.issue(caller, '/v1/a');
+  assert.ok(isRefused(found('/v1/a', first, 'http://evil.test')));
+  assert.equal(found('/v1/a', first), caller);
+  assert.ok(isRefused(found('/v1/a', first)));
+  const other = fresh.issue(caller, '/v1/a');
+  assert.ok(isRefused(found('/v1/b', other)));
+  assert.ok(isRefused(found('/v1/a', other)));
+  const late = fresh.issue(caller, '/v1/a');
+  nowMs += 30_000;
+  assert.ok(isRefused(found('/v1/a', late)));
+  assert.ok(isRefused(found('/v1/a', '')));
+  assert.ok(!isRefused(found('/cgi-bin/health', 'x')));
+  for (let i = 0; i < 1_024; i += 1) fresh.issue(caller, '/v1/a');
+  assert.throws(() => fresh.issue(caller, '/v1/a'), { code: 'stream_limit' });
+  nowMs += 30_000;
+  assert.equal(found('/v1/a', fresh.issue(caller, '/v1/a')), caller);
 });
 
 test('Gate lets in no other token', () => {

@@ -15,6 +15,7 @@ import { keyPrefix } from '@squash/contract/key-token';
 import type { HeldKey } from '@squash/contract/keys';
 import type { Secret } from '@squash/base/secret';
 import { anybody, type Caller, callerWith, operator } from './caller.ts';
+import type { Tickets } from './tickets.ts';
 import type { Peer } from './connection-owner.ts';
 
 /** The keys of this installation; the engine's `Keys` are one. */
@@ -31,6 +32,7 @@ export interface GateOptions {
   readonly keys?: KeyRing;
   /** Lower case, without port; `*.name` stands for all subdomains. */
   readonly allowedHosts: readonly string[];
+  readonly tickets?: Pick<Tickets, 'take'>;
 }
 
 export interface RequestHead {
@@ -40,6 +42,8 @@ export interface RequestHead {
   readonly transport: 'tcp' | 'unix';
   /** Whose the connection is: asked for where there is no token. */
   readonly peer: Peer;
+  /** Instead of a token, where no header can be sent. */
+  readonly ticket?: string | undefined;
 }
 
 /** The only address without a token, so that load balancers can ask. */
@@ -49,11 +53,13 @@ export class Gate {
   readonly #tokenHash: Buffer | undefined;
   readonly #allowedHosts: readonly string[];
   readonly #keys: KeyRing;
+  readonly #tickets: Pick<Tickets, 'take'> | undefined;
 
   constructor(options: GateOptions) {
     this.#tokenHash = options.authToken === undefined ? undefined : sha256(options.authToken.reveal());
     this.#allowedHosts = options.allowedHosts;
     this.#keys = options.keys ?? noKeys;
+    this.#tickets = options.tickets;
   }
 
   /** Who asks, or why he is refused. */
@@ -84,7 +90,8 @@ export class Gate {
   }
 
   #callerOf(head: RequestHead): Caller | AppError {
-    const caller = this.#knownBy(head.headers.authorization) ?? this.#ofConnection(head);
+    const caller =
+      this.#knownBy(head.headers.authorization) ?? this.#byTicket(head) ?? this.#ofConnection(head);
     return caller instanceof AppError && this.isForAll(head.path) ? anybody : caller;
   }
 
@@ -104,11 +111,23 @@ export class Gate {
     return this.#keys.count > 0 || authorization.includes(keyPrefix) ? wrongToken() : undefined;
   }
 
+  #byTicket({ path, ticket }: RequestHead): Caller | AppError | undefined {
+    if (ticket === undefined) return undefined;
+    return this.#tickets?.take(ticket, path) ?? badTicket();
+  }
+
   #ofConnection({ transport, peer }: RequestHead): Caller | AppError {
     if (transport === 'unix') return operator;
     if (this.#tokenHash !== undefined) return wrongToken();
     return peer === 'own' ? operator : new AppError('token_required', whyToken[peer]);
   }
+}
+
+function badTicket(): AppError {
+  return new AppError(
+    'unauthorized',
+    'The ticket is wrong, was used before, is too old or for another path: get one by POST /v1/tickets for each connection',
+  );
 }
 
 function wrongToken(): AppError {

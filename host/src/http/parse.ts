@@ -37,6 +37,24 @@ export function parsePart(schema: z.ZodObject | undefined, value: unknown): unkn
   throw new AppError('invalid_request', issue?.message ?? 'the request is malformed');
 }
 
+/** What a page may open without headers: a WebSocket, or a stream of events. */
+export function takesTicket({ method, webSocket, answers }: Operation): boolean {
+  return (
+    method === 'GET' &&
+    (webSocket !== undefined || answers.some(({ contentType }) => contentType === 'text/event-stream'))
+  );
+}
+
+/** The gate has looked at a ticket; to the operation it is no parameter. */
+export function queryOf(
+  operation: Operation,
+  raw: Readonly<Record<string, string>>,
+): Readonly<Record<string, string>> {
+  if (!takesTicket(operation)) return raw;
+  const { ticket: _ticket, ...query } = raw;
+  return query;
+}
+
 /** What the original's sentences name, from the body. */
 export function subjectOf(body: JsonObject | undefined): SentenceSubject {
   const text = (key: string): string | undefined => {

@@ -24,7 +24,7 @@ import { type JsonObject, readJsonObject, refuseJsonUpload } from './body.ts';
 import type { Caller } from './caller.ts';
 import type { HttpCounters } from './counters.ts';
 import { fileStream } from './file-stream.ts';
-import { checkScope, parseParams, parsePart, subjectOf, unknownFields } from './parse.ts';
+import { checkScope, parseParams, parsePart, queryOf, subjectOf, unknownFields } from './parse.ts';
 import { pieceStream } from './piece-stream.ts';
 import { asAppError, dialectOf, errorAnswer } from './problem.ts';
 import type { Reply } from './reply.ts';
@@ -164,7 +164,7 @@ async function run(context: RequestContext, id: OperationId, options: RouterOpti
     const raw = context.req.param() as Record<string, string>;
     subject = { ...subject, sandbox: raw['id'], job: raw['jobId'], module: raw['name'] };
     const params = parseParams(operation, raw);
-    const query = parsePart(operation.query, context.req.query());
+    const query = parsePart(operation.query, queryOf(operation, context.req.query()));
     const object = await readBody(operation, context.env.incoming, options);
     subject = { ...subject, ...subjectOf(object) };
     const body = parsePart(operation.body, object);
@@ -272,6 +272,12 @@ function fileResponse(
   return new Response(isHead ? null : body, { status, headers });
 }
 
+/** @throws stream_limit */
+export function checkStreams({ streams }: Pick<HttpCounters, 'streams'>): void {
+  if (streams < limits.streamsMax) return;
+  throw new AppError('stream_limit', `${limits.streamsMax} streams are open: close one or try again later`);
+}
+
 function streamResponse(
   reply: Extract<Reply, { type: 'stream' }>,
   status: number,
@@ -284,9 +290,7 @@ function streamResponse(
   };
   // Nobody would read it: an iteration that is begun and not read is never ended.
   if (isHead) return new Response(null, { status, headers });
-  if (counters.streams >= limits.streamsMax) {
-    throw new AppError('stream_limit', `${limits.streamsMax} streams are open: close one or try again later`);
-  }
+  checkStreams(counters);
   counters.streams += 1;
   const body = pieceStream({
     pieces: reply.pieces,

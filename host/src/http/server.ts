@@ -27,7 +27,9 @@ import { listenFailure } from './listen.ts';
 import type { UpgradeRequest } from './message-socket.ts';
 import { Newcomers } from './newcomers.ts';
 import { dialectOf, errorAnswer } from './problem.ts';
+import { refuseSocket, refuseUpgrade } from './refuse-socket.ts';
 import { listenOnSocket } from './socket-path.ts';
+import { ticketOf } from './tickets.ts';
 
 export type Transport = 'tcp' | 'unix';
 
@@ -249,11 +251,12 @@ export class HttpServer {
 
   #gate(incoming: IncomingMessage, transport: Transport, asked: Asked): AppError | undefined {
     const { url = '' } = incoming;
-    const [path = ''] = url.split('?', 1);
+    const [path = '', query] = url.split('?', 2);
+    const ticket = incoming.method === 'GET' ? ticketOf(query) : undefined;
     const peer = this.#peers.get(incoming.socket)?.peer ?? 'unknown';
     const caller =
       misplacedToken(incoming) ??
-      this.#options.gate.check({ path, headers: incoming.headers, transport, peer });
+      this.#options.gate.check({ path, headers: incoming.headers, transport, peer, ticket });
     if (!(caller instanceof AppError)) {
       this.#passed.set(incoming, { caller, asked });
       return undefined;
@@ -295,7 +298,7 @@ export class HttpServer {
     const asked = this.#asked(incoming);
     const refusal = this.#refusal(incoming, transport, asked);
     if (refusal !== undefined) {
-      refuseUpgrade({ ...request, requestId: asked.requestId }, refusal);
+      refuseSocket({ ...request, requestId: asked.requestId }, refusal);
       return;
     }
     this.#welcome(incoming, newcomers);
@@ -344,7 +347,7 @@ function greet(server: Server, newcomers: Newcomers): void {
     socket.on('error', () => {
       // It is being closed in any case.
     });
-    refuseBare(socket, refused, '/v1');
+    refuseUpgrade({ socket, path: '/v1' }, refused);
   });
 }
 
@@ -364,25 +367,6 @@ function misplacedToken({ url = '', headersDistinct }: IncomingMessage): AppErro
   }
   if ((headersDistinct['authorization']?.length ?? 0) <= 1) return undefined;
   return new AppError('unauthorized', 'The request brings more than one Authorization: send one');
-}
-
-/** An upgrade is refused by an ordinary answer. */
-export function refuseUpgrade({ incoming, socket, requestId }: UpgradeRequest, error: AppError): void {
-  refuseBare(socket, error, incoming.url ?? '', requestId);
-}
-
-/** Written by hand because the socket has left the HTTP parser, or never came to it. */
-function refuseBare(...[socket, error, path, requestId]: readonly [Duplex, AppError, string, string?]): void {
-  const { status, headers, body } = errorAnswer(error, dialectOf(path));
-  const lines = Object.entries({
-    ...headers,
-    ...(requestId === undefined ? {} : { 'squash-request-id': requestId }),
-    connection: 'close',
-    'content-length': Buffer.byteLength(body),
-  });
-  const head = lines.map(([name, value]) => `${name}: ${value}\r\n`).join('');
-  socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${head}\r\n${body}`);
-  socket.once('finish', () => socket.destroy());
 }
 
 const unparsedStatus: Readonly<Record<string, number>> = {

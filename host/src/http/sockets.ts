@@ -12,9 +12,10 @@ import { type Audit, auditLine } from './audit.ts';
 import type { Caller } from './caller.ts';
 import type { HttpCounters } from './counters.ts';
 import { type MessageSocket, type UpgradeRequest, WebSocketUpgrader } from './message-socket.ts';
-import { checkScope, parseParams, parsePart } from './parse.ts';
+import { checkScope, parseParams, parsePart, queryOf } from './parse.ts';
 import { asAppError } from './problem.ts';
-import { type Passed, refuseUpgrade } from './server.ts';
+import { refuseSocket } from './refuse-socket.ts';
+import type { Passed } from './server.ts';
 
 interface SocketCall<T extends Operation> {
   readonly params: ParamsOf<T>;
@@ -109,7 +110,7 @@ export class Sockets {
       const failure = asAppError(error);
       record(failure.status, last, failure);
       if (failure.code === 'internal') log.error('upgrade.fault', { error: failure.cause });
-      refuseUpgrade(request, failure);
+      refuseSocket(request, failure);
     }
   }
 
@@ -120,7 +121,7 @@ export class Sockets {
     const { caller } = asked;
     checkScope(operation, caller);
     const params = parseParams(operation, asked.raw);
-    const query = parsePart(operation.query, Object.fromEntries(asked.query));
+    const query = parsePart(operation.query, queryOf(operation, Object.fromEntries(asked.query)));
     this.#options.checkOwner(caller, params);
     // As in the router: picking by a variable id loses which handler belongs to which operation.
     const handler = this.#options.handlers[id] as SocketHandler<Operation>;
@@ -139,7 +140,8 @@ export class Sockets {
   }
 }
 
-function pathOf({ path }: Operation): RegExp {
+/** Matches a request's path, with its parameters as groups. */
+export function pathOf({ path }: Operation): RegExp {
   return new RegExp(`^${path.replaceAll(/\{(\w+)\}/g, '(?<$1>[^/]+)')}/?$`);
 }
 

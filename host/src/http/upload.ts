@@ -42,7 +42,7 @@ async function writeBody(incoming: IncomingMessage, path: string): Promise<numbe
   try {
     let bytes = 0;
     // The socket stays open where this ends early: the refusal is still to be sent.
-    for await (const chunk of chunks(incoming)) {
+    for await (const chunk of bodyChunks(incoming)) {
       bytes += chunk.length;
       if (bytes > limits.uploadBytesMax) throw tooLarge();
       await writeAll(file, chunk);
@@ -60,7 +60,8 @@ async function writeAll(file: FileHandle, chunk: Buffer): Promise<void> {
   }
 }
 
-async function* chunks(incoming: IncomingMessage): AsyncGenerator<Buffer, void, void> {
+/** A body as it comes. @throws request_timeout, invalid_request where it ends early */
+export async function* bodyChunks(incoming: IncomingMessage): AsyncGenerator<Buffer, void, void> {
   const iterator = incoming.iterator({ destroyOnReturn: false });
   for (;;) {
     const result = await beforeSilence(iterator.next());

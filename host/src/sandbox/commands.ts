@@ -2,13 +2,16 @@
  * Starting commands in a sandbox: the row first, then the guest, so that a command that runs always has a number.
  */
 import { AppError } from '@squash/contract/errors';
+import type { Once } from '@squash/contract/once';
 import type { ExecRecord, ExecStart, ShellExecRequest } from '@squash/contract/exec';
 import { limits } from '@squash/contract/limits';
+import { bug } from '@squash/base/bug';
 import { faultPoint } from '#sandbox/fault.ts';
-import type { ExecKind, ExecRow } from '#store/rows.ts';
+import type { ExecKind, ExecRow, StoredProcess } from '#store/rows.ts';
 import type { GuestExec, GuestExecSpec } from '../guest/guest.ts';
 import { baseEnvironment, commandLine, streamEnvironment, userOf } from './environment.ts';
 import { LineRecorder } from './line-recorder.ts';
+import { ProcessRecorder } from './process-recorder.ts';
 import { HeadRecorder, type Recorder } from './recorder.ts';
 import { Run } from './run.ts';
 import type { Sandbox } from './sandbox.ts';
@@ -19,10 +22,16 @@ interface CommandSpec extends Omit<GuestExecSpec, 'execId' | 'openFilesMax' | 'e
   readonly env: () => GuestExecSpec['env'];
 }
 
-interface Command {
+export interface Command {
   readonly kind: ExecKind;
   readonly line: string;
   readonly spec: CommandSpec;
+  /** Of a process of `/v1`. */
+  readonly process?: StoredProcess;
+  readonly tag?: string | undefined;
+  readonly stdin?: Buffer | undefined;
+  /** Its caller may ask for it again: then it is not begun again. */
+  readonly once?: Once | undefined;
 }
 
 /** Runs to the end. @throws sandbox_not_ready, quota_exceeded, exec_limit, disk_full, guest_failed */
@@ -77,7 +86,7 @@ function shellCommand(kind: 'exec' | 'job', request: ShellExecRequest, sandbox: 
   };
 }
 
-interface Begun {
+export interface Begun {
   readonly run: Run;
   readonly session: Session | undefined;
   /** Why the guest did not start it; the run has ended. */
@@ -89,15 +98,27 @@ async function begin(
   command: Command,
   watching?: { readonly isDetached: boolean },
 ): Promise<Begun> {
+  const begun = await beginOnce(sandbox, command, watching);
+  bug(begun !== undefined, 'a command that nobody repeats was begun before');
+  return begun;
+}
+
+/** Undefined where the same request has begun it before. @throws as `execShell`, and idempotency_mismatch */
+export async function beginOnce(
+  sandbox: Sandbox,
+  command: Command,
+  watching?: { readonly isDetached: boolean },
+): Promise<Begun | undefined> {
   let instance = await sandbox.ready();
   // Between the end of a wait and who waited others have a turn: the sandbox may stop, or be removed, in it.
   while (!sandbox.isAt(instance)) instance = await sandbox.ready();
+  if (command.once !== undefined && madeBefore(sandbox, command.once) !== undefined) return undefined;
   checkRoom(sandbox);
   const env = command.spec.env();
   const row = insert(sandbox, command, instance);
   faultPoint('exec.inserted');
   const { guest } = sandbox;
-  const run = new Run({ row, recorder: recorderFor(sandbox, row), guest, host: sandbox });
+  const run = runOf(sandbox, row);
   // Known to the sandbox before the guest is asked: whatever ends PID 1 meanwhile ends this run, too.
   sandbox.runs.set(row.seq, run);
   let exec: GuestExec;
@@ -118,6 +139,12 @@ async function begin(
   return { run, session, failure: undefined };
 }
 
+/** Its number, where it was made. @throws idempotency_mismatch */
+export function madeBefore({ world }: Sandbox, once: Once): number | undefined {
+  const { store, clock } = world;
+  return store.read(() => store.idempotency.find(once, clock.wallMs()))?.seq ?? undefined;
+}
+
 function checkRoom(sandbox: Sandbox): void {
   sandbox.world.quotas.checkExec(sandbox.row);
   if (sandbox.runs.size < limits.execsRunningMax) return;
@@ -130,22 +157,41 @@ function checkRoom(sandbox: Sandbox): void {
 function insert(sandbox: Sandbox, command: Command, instance: number): ExecRow {
   const { store } = sandbox.world;
   const startedMs = sandbox.nowMs();
-  const row = store.transaction(() =>
-    store.execs.begin(sandbox.row.id, {
+  const row = store.transaction(() => {
+    const begun = store.execs.begin(sandbox.row.id, {
       kind: command.kind,
       cmd: command.line,
       workdir: command.spec.cwd,
       timeoutMs: command.spec.timeoutMs,
       startedMs,
       instance,
-    }),
-  );
+      process: command.process,
+      tag: command.tag,
+      stdin: command.stdin,
+    });
+    const { once } = command;
+    if (once !== undefined) {
+      store.idempotency.add(once, { sandbox: sandbox.row.id, seq: begun.seq }, startedMs);
+    }
+    return begun;
+  });
   sandbox.tookSeq(row.seq, startedMs);
   return row;
 }
 
-export function recorderFor(sandbox: Sandbox, row: ExecRow): Recorder {
-  const { store } = sandbox.world;
+/** A command of this row, that is about to start or runs already. */
+export function runOf(sandbox: Sandbox, row: ExecRow): Run {
+  const { guest, world } = sandbox;
+  const isGiven = row.process?.stdin === 'given';
+  const input = isGiven ? world.store.read(() => world.store.execs.stdin(row.key)) : undefined;
+  return new Run({ row, recorder: recorderFor(sandbox, row), guest, host: sandbox, input });
+}
+
+function recorderFor(sandbox: Sandbox, row: ExecRow): Recorder {
+  const { store, outputBudget: budget } = sandbox.world;
+  if (row.process !== undefined) {
+    return new ProcessRecorder({ store, budget, sandbox: sandbox.row.id }, row, row.process);
+  }
   return row.kind === 'job' ? new LineRecorder(store, row) : new HeadRecorder(store, row);
 }
 

@@ -28,7 +28,10 @@ export function baseEnvironment({ id, network, own }: Surroundings): Environment
 }
 
 /** The client's own variables win: they concern its own command only. */
-export function streamEnvironment(start: ExecStart, surroundings: Surroundings): Environment {
+export function streamEnvironment(
+  start: Pick<ExecStart, 'user' | 'tty' | 'env'>,
+  surroundings: Surroundings,
+): Environment {
   const { uid } = userOf(start);
   return {
     ...baseEnvironment(surroundings),
@@ -38,7 +41,7 @@ export function streamEnvironment(start: ExecStart, surroundings: Surroundings):
   };
 }
 
-export function userOf(start: ExecStart): { readonly uid: number; readonly gid: number } {
+export function userOf(start: Pick<ExecStart, 'user'>): { readonly uid: number; readonly gid: number } {
   if (start.user === undefined) return { uid: 0, gid: 0 };
   return typeof start.user === 'number' ? { uid: start.user, gid: start.user } : start.user;
 }

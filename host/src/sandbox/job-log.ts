@@ -57,7 +57,10 @@ function lineOf(line: StoredLine): JobLogLine {
   return { number: line.number, stream: line.stream, text: textOf(text, false) };
 }
 
-async function changedOrAborted(changed: Promise<void> | undefined, signal: AbortSignal): Promise<void> {
+export async function changedOrAborted(
+  changed: Promise<void> | undefined,
+  signal: AbortSignal,
+): Promise<void> {
   const stop = new AbortController();
   const aborted = new Promise<void>((resolve) => {
     signal.addEventListener('abort', () => resolve(), { once: true, signal: stop.signal });

@@ -31,6 +31,9 @@ const row: ExecRow = {
   stdoutBytes: 0,
   stderrBytes: 0,
   storedBytes: 0,
+  process: undefined,
+  tag: undefined,
+  stdinEnded: false,
   end: undefined,
 };
 

@@ -4,6 +4,7 @@
 import type { ExecRecord, JobInfo } from '@squash/contract/exec';
 import { limits } from '@squash/contract/limits';
 import { rfc3339 } from '@squash/base/clock';
+import { wholeCharacters } from '@squash/base/utf8';
 import type { EndReason, ExecEnd, ExecRow } from '#store/rows.ts';
 import type { GuestOutcome } from '../guest/guest.ts';
 
@@ -92,17 +93,6 @@ export function recordOf(row: ExecRow, end: ExecEnd, streams: Streams): ExecReco
 /** UTF-8 with U+FFFD for what is none; where the text was cut, half a character at its end is left out. */
 export function textOf(bytes: Buffer, isCut: boolean): string {
   return (isCut ? bytes.subarray(0, wholeCharacters(bytes)) : bytes).toString('utf8');
-}
-
-/** Length without a multi-byte character that begins in the last three bytes and is not complete. */
-function wholeCharacters(bytes: Buffer): number {
-  for (let back = 1; back <= Math.min(3, bytes.length); back += 1) {
-    const byte = bytes[bytes.length - back] ?? 0;
-    if ((byte & 0xc0) === 0x80) continue;
-    const length = byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : byte >= 0xc0 ? 2 : 1;
-    return length > back ? bytes.length - back : bytes.length;
-  }
-  return bytes.length;
 }
 
 const endedFromOutside: ReadonlySet<EndReason> = new Set([

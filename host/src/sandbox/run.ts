@@ -18,6 +18,7 @@ import type { Guest, GuestExec, GuestOutcome } from '../guest/guest.ts';
 import { type Circumstances, forcedEnd, recordOf, reportedEnd, unstartedEnd } from './outcome.ts';
 import type { OutputPace } from './output-pace.ts';
 import type { Recorder } from './recorder.ts';
+import { StdinTurns } from './stdin-turns.ts';
 
 /** Who looks on while a command runs: a stream client. Errors of its own are its own. */
 export interface RunWatcher {
@@ -50,6 +51,8 @@ export interface RunParts {
   readonly recorder: Recorder;
   readonly guest: Guest;
   readonly host: RunHost;
+  /** All of its standard input, where that was given at the start. */
+  readonly input?: Buffer | undefined;
 }
 
 const storeRetryMs = 1_000;
@@ -63,7 +66,11 @@ export class Run {
   readonly #forced = Promise.withResolvers<EndReason>();
   #forcedReason: EndReason | undefined;
   #exec: GuestExec | undefined;
-  #watcher: RunWatcher | undefined;
+  readonly #attached = Promise.withResolvers<GuestExec>();
+  /** Whoever sends input takes turns. */
+  readonly stdinTurns = new StdinTurns();
+  readonly #watchers = new Set<RunWatcher>();
+  #stdinEnded: boolean;
   #end: ExecEnd | undefined;
   #killWanted: boolean;
   readonly #nowMs: () => number;
@@ -71,16 +78,19 @@ export class Run {
   /** What became of the first connection that failed: a guest's breach shows there, and not when it is asked again. */
   #whyLost: string | undefined;
   #flushTimer: NodeJS.Timeout | undefined;
+  #flushNext: NodeJS.Immediate | undefined;
   #deadline: NodeJS.Timeout | undefined;
   #killTimer: NodeJS.Timeout | undefined;
   #lostTimer: NodeJS.Timeout | undefined;
   #changed = Promise.withResolvers<void>();
   #isFollowed = false;
+  #lookers = 0;
 
   constructor(parts: RunParts) {
     this.row = parts.row;
     this.#parts = parts;
     this.#killWanted = parts.row.killWanted;
+    this.#stdinEnded = parts.row.stdinEnded;
     this.#nowMs = steadyWallMs(parts.host.clock, parts.row.startedMs);
     // Whoever does not wait for a job must not bring the process down when storing its end fails.
     this.#done.promise.catch(() => undefined);
@@ -99,17 +109,42 @@ export class Run {
     return this.#exec;
   }
 
+  /** The connection to the guest; of a command that a new daemon is just finding again, once it has. @throws as `done` */
+  async attached(): Promise<GuestExec | undefined> {
+    return this.#exec ?? (await Promise.race([this.#attached.promise, this.done.then(() => undefined)]));
+  }
+
+  #connect(exec: GuestExec): void {
+    this.#exec = exec;
+    this.#attached.resolve(exec);
+  }
+
+  /** Somebody waits for it, or follows it, until this is disposed of. */
+  look(): Disposable {
+    this.#lookers += 1;
+    return { [Symbol.dispose]: () => void (this.#lookers -= 1) };
+  }
+
+  get isLookedAt(): boolean {
+    return this.#lookers > 0;
+  }
+
   /** Resolves at the next change of what is stored. Whoever waits has output stored sooner. */
   changed(): Promise<void> {
-    this.#isFollowed = true;
+    if (!this.#isFollowed) {
+      this.#isFollowed = true;
+      // What was taken before anybody looked on waits no longer than what comes.
+      if (this.#flushTimer !== undefined) this.#flushSoon();
+    }
     return this.#changed.promise;
   }
 
   /** Follows the command. Called once, with the connection on which it was started or attached. */
   follow(exec: GuestExec, watcher?: RunWatcher): void {
-    this.#exec = exec;
-    this.#watcher = watcher;
+    this.#connect(exec);
+    if (watcher !== undefined) this.watch(watcher);
     this.#armDeadline();
+    if (this.#parts.input !== undefined) this.#feed(exec);
     if (this.#killWanted) exec.signal(sigkill);
     void this.#pump(exec);
   }
@@ -127,9 +162,24 @@ export class Run {
     this.#finish(unstartedEnd(isMissing, this.#nowMs()));
   }
 
+  watch(watcher: RunWatcher): void {
+    this.#watchers.add(watcher);
+  }
+
   /** The client is gone: what it would have taken is only stored. */
-  unwatch(): void {
-    this.#watcher = undefined;
+  unwatch(watcher: RunWatcher): void {
+    this.#watchers.delete(watcher);
+  }
+
+  /** The row as it is now, with the bytes that were taken. */
+  get present(): ExecRow {
+    return { ...this.#parts.recorder.row(), stdinEnded: this.#stdinEnded, end: this.#end };
+  }
+
+  /** The row says so already: a daemon that takes over says it to the guest again. */
+  endStdin(): void {
+    this.#stdinEnded = true;
+    this.#exec?.endStdin();
   }
 
   /** TERM now, KILL after the grace; a guest that ignores even that is restarted. */
@@ -149,7 +199,7 @@ export class Run {
   expectEnd(reason: EndReason): void {
     this.#forcedReason ??= reason;
     this.#forced.resolve(this.#forcedReason);
-    this.#watcher?.unblock();
+    for (const watcher of this.#watchers) watcher.unblock();
   }
 
   /** Ends the run with what has arrived. */
@@ -209,8 +259,10 @@ export class Run {
         }
         this.#take(event.stream, event.data);
         faultPoint('exec.output');
-        const room = this.#watcher?.output(event.stream, event.data);
-        if (room !== undefined && this.#forcedReason === undefined) await room;
+        for (const watcher of this.#watchers) {
+          const room = watcher.output(event.stream, event.data);
+          if (room !== undefined && this.#forcedReason === undefined) await room;
+        }
       }
       return new AppError('guest_failed', 'the connection ended before the exit');
     } catch (error) {
@@ -218,11 +270,32 @@ export class Run {
     }
   }
 
+  /** What was given, from where the guest has it, and its end. A connection that breaks in it is replaced, and fed again. */
+  #feed(exec: GuestExec): void {
+    const rest = this.#parts.input?.subarray(exec.stdinReceived);
+    if (rest !== undefined && rest.length > 0) exec.writeStdin(rest).catch(() => undefined);
+    exec.endStdin();
+  }
+
   #take(stream: StreamName, data: Buffer): void {
     const { recorder } = this.#parts;
     recorder.take(stream, data);
     if (recorder.unstoredBytes >= limits.outputFlushBytes) this.#flush();
-    else this.#flushTimer ??= setTimeout(() => this.#flush(), this.#patienceMs());
+    else if (this.#flushTimer === undefined) this.#flushSoon();
+  }
+
+  #flushSoon(): void {
+    this.#clearFlush();
+    const waitMs = this.#patienceMs();
+    // A timer waits a millisecond at least, which is a third of a whole exec.
+    if (waitMs === 0) this.#flushNext = setImmediate(() => this.#flush());
+    this.#flushTimer = setTimeout(() => this.#flush(), waitMs);
+  }
+
+  #clearFlush(): void {
+    clearTimeout(this.#flushTimer);
+    clearImmediate(this.#flushNext);
+    this.#flushTimer = undefined;
   }
 
   /** An exec's client gets all at the end: only a follower gains by an earlier transaction. */
@@ -231,8 +304,7 @@ export class Run {
   }
 
   #flush(): void {
-    clearTimeout(this.#flushTimer);
-    this.#flushTimer = undefined;
+    this.#clearFlush();
     if (this.#isLeft || this.#end !== undefined) return;
     const beganMs = performance.now();
     try {
@@ -291,8 +363,9 @@ export class Run {
         exec.close();
         return undefined;
       }
-      this.#exec = exec;
+      this.#connect(exec);
       if (this.#killWanted) exec.signal(sigkill);
+      if (this.#stdinEnded) this.#feed(exec);
       return exec;
     } catch (error) {
       // A guest that answers and does not know the exec never started it, or has been released.
@@ -333,11 +406,10 @@ export class Run {
   }
 
   #clearTimers(): void {
-    clearTimeout(this.#flushTimer);
+    this.#clearFlush();
     clearTimeout(this.#deadline);
     clearTimeout(this.#killTimer);
     clearTimeout(this.#lostTimer);
-    this.#flushTimer = undefined;
   }
 
   #notify(): void {

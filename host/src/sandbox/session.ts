@@ -110,7 +110,7 @@ export class Session implements ExecSession, RunWatcher {
   abandon(): void {
     if (this.#isAbandoned) return;
     this.#isAbandoned = true;
-    this.#run.unwatch();
+    this.#run.unwatch(this);
     this.#queue.length = 0;
     this.#arrived.resolve();
     this.unblock();

@@ -3,8 +3,7 @@ import { errorText } from '@squash/base/bug';
 import type { ExecRow } from '#store/rows.ts';
 import type { RunningSandbox } from '../drivers/driver.ts';
 import type { Guest, GuestExecEntry } from '../guest/guest.ts';
-import { recorderFor } from './commands.ts';
-import { Run } from './run.ts';
+import { runOf } from './commands.ts';
 import type { Sandbox } from './sandbox.ts';
 
 /** False where PID 1 does not answer as it should: then the sandbox is started anew. */
@@ -48,7 +47,7 @@ async function forget(sandbox: Sandbox, guest: Guest, entry: GuestExecEntry): Pr
 }
 
 function follow(sandbox: Sandbox, row: ExecRow): void {
-  const run = new Run({ row, recorder: recorderFor(sandbox, row), guest: sandbox.guest, host: sandbox });
+  const run = runOf(sandbox, row);
   sandbox.runs.set(row.seq, run);
   run.resume();
 }

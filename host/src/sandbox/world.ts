@@ -12,6 +12,7 @@ import type { LayerStore } from '../layers/layer-store.ts';
 import type { SandboxFiles } from './files.ts';
 import type { Semaphore, SharedLock } from './mailbox.ts';
 import type { SandboxNetwork } from './network.ts';
+import type { OutputBudget } from './output-budget.ts';
 import type { OutputPace } from './output-pace.ts';
 
 /** What the configuration sets for every sandbox; cpu and memory come with the create request. */
@@ -42,6 +43,7 @@ export interface World {
   readonly quotas: CommandQuotas;
   readonly counters: Counters;
   readonly pace: OutputPace;
+  readonly outputBudget: OutputBudget;
 }
 
 /** Totals since this daemon began. */

@@ -8,7 +8,15 @@ import type { SandboxId } from '@squash/contract/ids';
 import { endReasons } from '@squash/contract/exec';
 import type { DatabaseSync, SQLOutputValue, StatementSync } from 'node:sqlite';
 import { bug, known } from '@squash/base/bug';
-import type { EndReason, ExecEnd, ExecKind, ExecRow } from './rows.ts';
+import { blob } from './output.ts';
+import {
+  type EndReason,
+  type ExecEnd,
+  type ExecKind,
+  type ExecRow,
+  type StoredProcess,
+  storedProcessSchema,
+} from './rows.ts';
 
 export interface NewExec {
   readonly kind: ExecKind;
@@ -18,6 +26,15 @@ export interface NewExec {
   readonly startedMs: number;
   /** Of the running PID 1: part of the name the guest knows the exec by. */
   readonly instance: number;
+  readonly process?: StoredProcess | undefined;
+  readonly tag?: string | undefined;
+  /** All of its standard input, where that is given at the start. */
+  readonly stdin?: Uint8Array | undefined;
+}
+
+export interface ExecFilter {
+  readonly state: 'running' | 'ended' | undefined;
+  readonly tag: string | undefined;
 }
 
 export interface ExecProgress {
@@ -34,7 +51,7 @@ export interface HistoryLimits {
 type Row = Record<string, SQLOutputValue>;
 
 const columns = `key, seq, exec_id, kind, cmd, workdir, timeout_ms, started_ms, kill_wanted, finished_ms, exit_code,
-  signal, timed_out, reason, stdout_bytes, stderr_bytes, stored_bytes`;
+  signal, timed_out, reason, stdout_bytes, stderr_bytes, stored_bytes, process, tag, stdin_ended`;
 
 export class ExecTable {
   readonly #takeSeq;
@@ -45,6 +62,10 @@ export class ExecTable {
   readonly #finished;
   readonly #unfinished;
   readonly #jobs;
+  readonly #page;
+  readonly #tagged;
+  readonly #stdin;
+  readonly #endStdin;
   readonly #killWanted;
   readonly #usage;
   readonly #prune;
@@ -55,13 +76,14 @@ export class ExecTable {
       'UPDATE sandboxes SET next_seq = next_seq + 1, last_active_ms = ? WHERE id = ? RETURNING next_seq - 1 AS seq',
     );
     this.#insert =
-      prepare(`INSERT INTO execs (sandbox, seq, exec_id, kind, cmd, workdir, timeout_ms, started_ms)
-      VALUES (?, ?, ?, ?, ?, ?, ?, ?)`);
+      prepare(`INSERT INTO execs (sandbox, seq, exec_id, kind, cmd, workdir, timeout_ms, started_ms,
+        process, tag, stdin, stdin_ended)
+      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`);
     this.#progress = prepare(
       'UPDATE execs SET stdout_bytes = ?, stderr_bytes = ?, stored_bytes = ? WHERE key = ?',
     );
     this.#finish =
-      prepare(`UPDATE execs SET finished_ms = ?, exit_code = ?, signal = ?, timed_out = ?, reason = ?
+      prepare(`UPDATE execs SET finished_ms = ?, exit_code = ?, signal = ?, timed_out = ?, reason = ?, stdin = NULL
       WHERE key = ? AND finished_ms IS NULL`);
     this.#one = prepare(`SELECT ${columns} FROM execs WHERE sandbox = ? AND seq = ?`);
     this.#finished = prepare(
@@ -71,6 +93,15 @@ export class ExecTable {
       `SELECT ${columns} FROM execs WHERE sandbox = ? AND finished_ms IS NULL ORDER BY seq`,
     );
     this.#jobs = prepare(`SELECT ${columns} FROM execs WHERE sandbox = ? AND kind = 'job' ORDER BY seq`);
+    this.#page = prepare(
+      `SELECT ${columns} FROM execs WHERE sandbox = ?1 AND seq > ?2 AND (?3 IS NULL OR tag = ?3)
+        AND (?4 IS NULL OR (finished_ms IS NULL) = ?4) ORDER BY seq LIMIT ?5`,
+    );
+    this.#tagged = prepare(
+      `SELECT ${columns} FROM execs WHERE sandbox = ? AND tag = ? ORDER BY finished_ms IS NULL DESC, seq DESC LIMIT 1`,
+    );
+    this.#stdin = prepare('SELECT stdin FROM execs WHERE key = ?');
+    this.#endStdin = prepare('UPDATE execs SET stdin_ended = 1 WHERE key = ?');
     this.#killWanted = prepare('UPDATE execs SET kill_wanted = 1 WHERE key = ?');
     this.#usage = prepare(
       'SELECT seq, stored_bytes FROM execs WHERE sandbox = ? AND finished_ms IS NOT NULL ORDER BY seq DESC',
@@ -86,11 +117,15 @@ export class ExecTable {
       sandbox,
       seq,
       execId,
-      exec.kind,
+      exec.kind === 'process' ? 'stream' : exec.kind,
       exec.cmd,
       exec.workdir,
       exec.timeoutMs ?? null,
       exec.startedMs,
+      exec.process === undefined ? null : JSON.stringify(exec.process),
+      exec.tag ?? null,
+      exec.stdin ?? null,
+      exec.stdin === undefined ? 0 : 1,
     );
     return {
       key: Number(lastInsertRowid),
@@ -105,6 +140,9 @@ export class ExecTable {
       stdoutBytes: 0,
       stderrBytes: 0,
       storedBytes: 0,
+      process: exec.process,
+      tag: exec.tag,
+      stdinEnded: exec.stdin !== undefined,
       end: undefined,
     };
   }
@@ -136,6 +174,32 @@ export class ExecTable {
     return this.#jobs.all(sandbox).map(execOf);
   }
 
+  /** Of any kind, oldest first, behind number `after`. */
+  page(
+    sandbox: SandboxId,
+    { state, tag }: ExecFilter,
+    page: { readonly after: number; readonly limit: number },
+  ): readonly ExecRow[] {
+    const isRunning = state === undefined ? null : state === 'running' ? 1 : 0;
+    return this.#page.all(sandbox, page.after, tag ?? null, isRunning, page.limit).map(execOf);
+  }
+
+  /** The latest that runs, or else the latest. */
+  tagged(sandbox: SandboxId, tag: string): ExecRow | undefined {
+    const row = this.#tagged.get(sandbox, tag);
+    return row === undefined ? undefined : execOf(row);
+  }
+
+  /** What was given as standard input, while the command runs. */
+  stdin(key: number): Buffer | undefined {
+    const value = this.#stdin.get(key)?.['stdin'];
+    return value === null || value === undefined ? undefined : Buffer.from(blob(value));
+  }
+
+  endStdin(key: number): void {
+    this.#endStdin.run(key);
+  }
+
   wantKill(key: number): void {
     this.#killWanted.run(key);
   }
@@ -160,12 +224,18 @@ function optional(value: SQLOutputValue | undefined): number | undefined {
   return value === null || value === undefined ? undefined : Number(value);
 }
 
-function kindOf(value: SQLOutputValue | undefined): ExecKind {
+function kindOf(value: SQLOutputValue | undefined, isProcess: boolean): ExecKind {
+  if (isProcess) return 'process';
   bug(
     value === 'exec' || value === 'stream' || value === 'job',
     `an exec of kind ${String(value)} is in the database`,
   );
   return value;
+}
+
+function processOf(value: SQLOutputValue | undefined): StoredProcess | undefined {
+  if (value === null || value === undefined) return undefined;
+  return storedProcessSchema.parse(JSON.parse(String(value)));
 }
 
 function reasonOf(value: SQLOutputValue | undefined): EndReason {
@@ -174,11 +244,12 @@ function reasonOf(value: SQLOutputValue | undefined): EndReason {
 
 function execOf(row: Row): ExecRow {
   const finishedMs = optional(row['finished_ms']);
+  const process = processOf(row['process']);
   return {
     key: Number(row['key']),
     seq: Number(row['seq']),
     execId: String(row['exec_id']),
-    kind: kindOf(row['kind']),
+    kind: kindOf(row['kind'], process !== undefined),
     cmd: String(row['cmd']),
     workdir: String(row['workdir']),
     timeoutMs: optional(row['timeout_ms']),
@@ -187,6 +258,9 @@ function execOf(row: Row): ExecRow {
     stdoutBytes: Number(row['stdout_bytes']),
     stderrBytes: Number(row['stderr_bytes']),
     storedBytes: Number(row['stored_bytes']),
+    process,
+    tag: row['tag'] === null || row['tag'] === undefined ? undefined : String(row['tag']),
+    stdinEnded: row['stdin_ended'] === 1,
     end:
       finishedMs === undefined
         ? undefined

@@ -103,6 +103,6 @@ export class OutputTable {
   }
 }
 
-function blob(value: unknown): Uint8Array {
+export function blob(value: unknown): Uint8Array {
   return value instanceof Uint8Array ? value : new Uint8Array();
 }

@@ -148,7 +148,22 @@ export const snapshotRowSchema = z.strictObject({
 });
 export type SnapshotRow = Readonly<z.infer<typeof snapshotRowSchema>>;
 
-export type ExecKind = 'exec' | 'stream' | 'job';
+/** `process`: of `/v1`, with replayable output. */
+export type ExecKind = 'exec' | 'stream' | 'job' | 'process';
+
+/** How a process was started, as far as it is told later. */
+export const storedProcessSchema = z.strictObject({
+  /** Null where it was started as a shell line. */
+  argv: z.array(z.string()).nullable(),
+  uid: z.int(),
+  gid: z.int(),
+  pty: z.boolean(),
+  isBackground: z.boolean(),
+  stdin: z.enum(['none', 'open', 'given']),
+  outputBytesMax: z.int(),
+  keep: z.enum(['head', 'tail']),
+});
+export type StoredProcess = Readonly<z.infer<typeof storedProcessSchema>>;
 export type EndReason = (typeof endReasons)[number];
 /** As the database and the job log number the streams. */
 export const streams = { stdout: 1, stderr: 2 } as const;
@@ -167,6 +182,11 @@ export interface ExecRow {
   readonly stdoutBytes: number;
   readonly stderrBytes: number;
   readonly storedBytes: number;
+  /** Of a process. */
+  readonly process: StoredProcess | undefined;
+  readonly tag: string | undefined;
+  /** The end of its standard input was sent, or is about to be. */
+  readonly stdinEnded: boolean;
   /** Undefined while the command runs. */
   readonly end: ExecEnd | undefined;
 }

@@ -12,7 +12,8 @@ export interface Salvage {
 
 type Row = Record<string, SQLOutputValue>;
 
-const columns = [
+/** Those that a database of an earlier release does not have are left out. */
+const columnsKnown = [
   'sandbox',
   'seq',
   'exec_id',
@@ -30,6 +31,9 @@ const columns = [
   'stdout_bytes',
   'stderr_bytes',
   'stored_bytes',
+  'process',
+  'tag',
+  'stdin_ended',
 ];
 
 /** Copies what can be read of these sandboxes' commands. Call inside a transaction on `fresh`. */
@@ -38,6 +42,7 @@ export function salvageExecs(brokenPath: string, fresh: DatabaseSync, ids: Reado
   let execs = 0;
   try {
     broken = new DatabaseSync(brokenPath);
+    const columns = columnsOf(broken);
     const insert = fresh.prepare(
       `INSERT OR IGNORE INTO execs (${columns.join(', ')}) VALUES (${columns.map(() => '?').join(', ')})`,
     );
@@ -92,6 +97,12 @@ function copyTable(
   }
 }
 
+function columnsOf(database: DatabaseSync): readonly string[] {
+  const rows = database.prepare("SELECT name FROM pragma_table_info('execs')").all();
+  const present = new Set(rows.map((row) => String(row['name'])));
+  return columnsKnown.filter((column) => present.has(column));
+}
+
 function copyOutput(
   { broken, fresh }: { readonly broken: DatabaseSync; readonly fresh: DatabaseSync },
   exec: Row,
@@ -109,5 +120,14 @@ function copyOutput(
     .prepare('SELECT number, stream, data FROM job_lines WHERE exec = ? ORDER BY number')
     .iterate(old)) {
     line.run(key, row['number'] ?? null, row['stream'] ?? null, row['data'] ?? null);
+  }
+  if (exec['process'] === undefined || exec['process'] === null) return;
+  const piece = fresh.prepare(
+    'INSERT INTO process_output (exec, position, stream, data) VALUES (?, ?, ?, ?)',
+  );
+  for (const row of broken
+    .prepare('SELECT position, stream, data FROM process_output WHERE exec = ? ORDER BY position')
+    .iterate(old)) {
+    piece.run(key, row['position'] ?? null, row['stream'] ?? null, row['data'] ?? null);
   }
 }

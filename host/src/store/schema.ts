@@ -137,4 +137,32 @@ export const migrations: readonly string[] = [
     execs     INTEGER
   ) STRICT;
   `,
+  `
+  ALTER TABLE execs ADD COLUMN process TEXT;            -- JSON: how a process of /v1 was started; its kind says 'stream'
+  ALTER TABLE execs ADD COLUMN tag TEXT;
+  ALTER TABLE execs ADD COLUMN stdin BLOB;              -- given at the start, until it has ended
+  ALTER TABLE execs ADD COLUMN stdin_ended INTEGER NOT NULL DEFAULT 0;
+  CREATE INDEX execs_tagged ON execs (sandbox, tag) WHERE tag IS NOT NULL;
+
+  CREATE TABLE process_output (
+    exec     INTEGER NOT NULL REFERENCES execs (key) ON DELETE CASCADE,
+    position INTEGER NOT NULL,                -- bytes of both streams before it, kept or not
+    stream   INTEGER NOT NULL,
+    data     BLOB NOT NULL,
+    PRIMARY KEY (exec, position)
+  ) STRICT, WITHOUT ROWID;
+
+  CREATE TABLE idempotency (
+    caller     TEXT NOT NULL,                 -- the owner of the caller's key; empty: the operator
+    key        TEXT NOT NULL,
+    operation  TEXT NOT NULL,
+    digest     TEXT NOT NULL,
+    sandbox    TEXT NOT NULL REFERENCES sandboxes (id) ON DELETE CASCADE,
+    seq        INTEGER,                       -- of the command; NULL: the sandbox itself
+    created_ms INTEGER NOT NULL,
+    PRIMARY KEY (caller, key)
+  ) STRICT;
+  CREATE INDEX idempotency_by_sandbox ON idempotency (sandbox);
+  CREATE INDEX idempotency_by_age ON idempotency (created_ms);
+  `,
 ];

@@ -9,8 +9,10 @@ import { AppError } from '@squash/contract/errors';
 import { openDatabase, translate } from './database.ts';
 import { ExecTable } from './execs.ts';
 import { KeyTable } from './keys.ts';
+import { IdempotencyTable } from './idempotency.ts';
 import { LogSync } from './log-sync.ts';
 import { OutputTable } from './output.ts';
+import { ProcessOutputTable } from './process-output.ts';
 import { SandboxTable } from './sandboxes.ts';
 
 export class Store implements Disposable {
@@ -19,6 +21,8 @@ export class Store implements Disposable {
   readonly execs: ExecTable;
   readonly output: OutputTable;
   readonly keys: KeyTable;
+  readonly processOutput: ProcessOutputTable;
+  readonly idempotency: IdempotencyTable;
   readonly #database: DatabaseSync;
   readonly #begin;
   readonly #commit;
@@ -43,6 +47,8 @@ export class Store implements Disposable {
     this.execs = new ExecTable(this.#database);
     this.output = new OutputTable(this.#database);
     this.keys = new KeyTable(this.#database);
+    this.processOutput = new ProcessOutputTable(this.#database);
+    this.idempotency = new IdempotencyTable(this.#database);
   }
 
   /** All of `body`'s writes or none. Survives the death of the daemon, and soon a power cut. @throws disk_full, database_corrupt */
