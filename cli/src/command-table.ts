@@ -1,6 +1,6 @@
 /**
  * Every command of the CLI in one table: what it is called, what it takes, and where its code is. The rows of the
- * network's commands, of those about access and of codemode's are in files of their own.
+ * network's commands, of those about access, of processes' and of codemode's are in files of their own.
  *
  * Parsing, help and completion are made from these rows. The code is imported when the command is called, never
  * here: that is what keeps `squash ls` as fast as Node starts.
@@ -10,6 +10,7 @@ import type { CommandSpec, FlagSpec, PositionalSpec } from './command.ts';
 import { accessCommands } from './command-table-access.ts';
 import { codemodeCommands } from './command-table-codemode.ts';
 import { networkCommands } from './command-table-network.ts';
+import { processCommands } from './command-table-processes.ts';
 
 const sandbox: PositionalSpec = { name: 'id', kind: 'sandbox' };
 
@@ -164,7 +165,8 @@ export const commandTable: readonly CommandSpec[] = [
     flags: [
       ...execFlags,
       shellFlag,
-      { name: 'detach', short: 'd', summary: 'start it as a job and print the job’s number' },
+      { name: 'detach', short: 'd', summary: 'start it in the background and print its number' },
+      { name: 'tag', value: 'NAME', summary: 'with --detach: a name to find it by' },
     ],
     rest: { after: 1, name: 'command', optional: true },
     passesExitCode: true,
@@ -203,7 +205,11 @@ export const commandTable: readonly CommandSpec[] = [
     positionals: [sandbox, { name: 'seq', kind: 'job', optional: true }],
     flags: [
       { name: 'follow', short: 'f', summary: 'a job’s output as it comes, until the job ends' },
-      { name: 'after', value: 'N', summary: 'only what has a higher number; with --follow: lines' },
+      {
+        name: 'after',
+        value: 'N',
+        summary: 'only what has a higher number; with --follow: bytes, of a job of the original API lines',
+      },
       { name: 'limit', value: 'N', summary: 'at most so many commands, the oldest first' },
     ],
     notes:
@@ -336,6 +342,7 @@ export const commandTable: readonly CommandSpec[] = [
     flags: [],
     load: () => import('./commands/module-rm.ts'),
   },
+  ...processCommands,
   ...networkCommands,
   ...accessCommands,
   ...codemodeCommands,

@@ -11,6 +11,7 @@ export type WordKind =
   | 'module'
   | 'snapshot'
   | 'job'
+  | 'process'
   | 'secret'
   | 'preset'
   | 'key'

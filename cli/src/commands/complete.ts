@@ -4,7 +4,6 @@
  * One candidate a line, with a tab and what it is; or the one line `:files`, where the shell knows better.
  * Nothing is ever an error here: a person pressing Tab wants no message in the middle of the line.
  */
-import type { JobInfo } from '@squash/contract/exec';
 import type { KeyList, OwnerList } from '@squash/contract/keys';
 import type { ModuleAnswer } from '@squash/contract/module';
 import { presets } from '@squash/contract/presets';
@@ -15,6 +14,7 @@ import { Client, modulesPath, sandboxesPath, sandboxPath } from '../client/clien
 import { commandTable, findCommand } from '../command-table.ts';
 import type { Call, CommandSpec, FlagSpec, PositionalSpec, WordKind } from '../command.ts';
 import { exitCodes } from '../failure.ts';
+import { listProcesses } from '../client/processes.ts';
 import { listRecipes } from '../layer-builder.ts';
 import { printLine, visible } from '../output/print.ts';
 import { keysPath } from './keys-ls.ts';
@@ -146,6 +146,8 @@ class WordSource {
         return await this.#snapshots();
       case 'job':
         return await this.#jobs();
+      case 'process':
+        return await this.#processes();
       case 'secret':
         return (await this.#client.get<readonly SecretInfo[]>(secretsPath())).map((each) => ({
           word: each.name,
@@ -193,8 +195,21 @@ class WordSource {
 
   async #jobs(): Promise<readonly Candidate[]> {
     if (this.#sandbox === undefined) return [];
-    const jobs = await this.#client.get<readonly JobInfo[]>(sandboxPath(this.#sandbox, ['jobs']));
-    return jobs.map((each) => ({ word: `${each.job_id}`, about: each.status }));
+    const all = await listProcesses(this.#client, this.#sandbox);
+    return all
+      .filter(({ kind }) => kind === 'process' || kind === 'job')
+      .map((each) => ({ word: `${each.process}`, about: each.command }));
+  }
+
+  /** Those that run, by number and, where a shell takes it as one word, by tag. */
+  async #processes(): Promise<readonly Candidate[]> {
+    if (this.#sandbox === undefined) return [];
+    const running = await listProcesses(this.#client, this.#sandbox, { state: 'running' });
+    return running.flatMap(({ process, tag, command }) => {
+      const numbered = { word: `${process}`, about: command };
+      const isWord = tag !== null && /^[A-Za-z][\w.+@-]*$/.test(tag);
+      return isWord ? [numbered, { word: tag, about: command }] : [numbered];
+    });
   }
 }
 

@@ -1,6 +1,9 @@
-/** `squash exec`: a command in a sandbox, as if it ran here. With `--detach` it becomes a job. */
-import type { ExecRecord, JobInfo } from '@squash/contract/exec';
+/** `squash exec`: a command in a sandbox, as if it ran here. With `--detach` it runs in the background. */
+import type { ExecRecord } from '@squash/contract/exec';
+import { limits } from '@squash/contract/limits';
+import type { ProcessInfo } from '@squash/contract/process';
 import { type Client, sandboxPath } from '../client/client.ts';
+import { processPath } from '../client/processes.ts';
 import type { Call } from '../command.ts';
 import { exitCodes, usageFailure } from '../failure.ts';
 import { printJson, printLine } from '../output/print.ts';
@@ -10,7 +13,8 @@ import { readExecWish } from './exec-options.ts';
 export async function run(call: Call): Promise<number> {
   const id = call.positionals[0] ?? '';
   const wish = readExecWish(call);
-  if (call.flags.isSet('detach')) return await startJob(call, id, wish);
+  if (call.flags.isSet('detach')) return await startProcess(call, id, wish);
+  if (call.flags.isSet('tag')) throw usageFailure('--tag belongs to --detach');
   return await execInSandbox(call, id, wish);
 }
 
@@ -32,28 +36,21 @@ async function readRecord(client: Client, id: string, seq: number): Promise<Exec
   return records.find((record) => record.seq === seq);
 }
 
-/** A job is a shell line in the API: the words are quoted so that the shell gives back exactly these. */
-async function startJob(call: Call, id: string, wish: ExecWish): Promise<number> {
-  if (wish.tty || call.flags.isSet('interactive')) throw usageFailure('a job has no terminal and no input');
-  if (wish.user !== undefined) throw usageFailure('a job runs as user 0; use: su, or exec without --detach');
-  const exports = Object.entries(wish.env).map(
-    ([name, value]) => `export ${shellName(name)}=${quoteWord(value)}\n`,
-  );
-  const job = await call.client.post<JobInfo>(sandboxPath(id, ['exec-bg']), {
-    cmd: `${exports.join('')}exec ${wish.argv.map(quoteWord).join(' ')}`,
-    ...(wish.cwd !== undefined && { workdir: wish.cwd }),
-    ...(wish.timeoutMs !== undefined && { timeout: Math.max(1, Math.ceil(wish.timeoutMs / 1000)) }),
+/** In the background, by its words: no shell stands between. */
+async function startProcess(call: Call, id: string, wish: ExecWish): Promise<number> {
+  if (wish.tty || call.flags.isSet('interactive')) {
+    throw usageFailure('a command in the background has no terminal and no input');
+  }
+  const process = await call.client.post<ProcessInfo>(processPath(id), {
+    argv: wish.argv,
+    env: wish.env,
+    timeout_ms: wish.timeoutMs ?? limits.jobTimeoutSDefault * 1_000,
+    output_bytes_max: limits.processOutputBytesMax,
+    tag: call.flags.text('tag'),
+    cwd: wish.cwd,
+    user: wish.user,
   });
-  if (call.json) printJson(job);
-  else printLine(`${job.job_id}`);
+  if (call.json) printJson(process);
+  else printLine(`${process.process}`);
   return exitCodes.ok;
-}
-
-export function quoteWord(word: string): string {
-  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", String.raw`'\''`)}'`;
-}
-
-function shellName(name: string): string {
-  if (!/^[A-Za-z_]\w*$/.test(name)) throw usageFailure(`"${name}" is no variable that a shell can set`);
-  return name;
 }

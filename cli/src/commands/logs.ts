@@ -3,8 +3,10 @@
  * `--follow` prints a job's lines as they come and ends with the job's exit code.
  */
 import type { ExecRecord } from '@squash/contract/exec';
+import type { ProcessInfo } from '@squash/contract/process';
 import { sandboxPath } from '../client/client.ts';
 import { readEvents } from '../client/event-stream.ts';
+import { processPath } from '../client/processes.ts';
 import type { Call } from '../command.ts';
 import { CliFailure, exitCodes, usageFailure } from '../failure.ts';
 import {
@@ -17,6 +19,7 @@ import {
 } from '../output/print.ts';
 import { printTable } from '../output/table.ts';
 import { openOutputSink } from '../terminal/output-sink.ts';
+import { printOutput } from '../terminal/follow-output.ts';
 import { readNumber } from './job-kill.ts';
 
 /** Attempts without a new line before a broken stream is given up: the daemon may be restarting. */
@@ -88,6 +91,13 @@ async function showOne(call: Call, id: string, seq: number): Promise<number> {
 }
 
 async function follow(call: Call, id: string, job: number): Promise<number> {
+  const { kind } = await call.client.get<ProcessInfo>(processPath(id, [job]));
+  if (kind === 'job') return await followJob(call, id, job);
+  const after = call.flags.integer('after', { min: 0, max: Number.MAX_SAFE_INTEGER }) ?? 0;
+  return await printOutput(call, { id, process: job, after });
+}
+
+async function followJob(call: Call, id: string, job: number): Promise<number> {
   const sinks = { stdout: openOutputSink(standardOutput), stderr: openOutputSink(standardError) };
   let after = call.flags.integer('after', { min: 0, max: Number.MAX_SAFE_INTEGER }) ?? 0;
   for (let attempts = 0; ; attempts += 1) {
