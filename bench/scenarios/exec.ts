@@ -10,7 +10,7 @@ export async function execScenario(context: Context, stack: AsyncDisposableStack
     id: 'exec',
     title: 'Exec',
     about:
-      'The command `true`, from the request (or spawn of the client program) to its exit code. Tools that keep no sandbox make one for each command; these rows say "new sandbox".',
+      'The command `true`, from the request (or spawn of the client program) to its exit code. The row of the first byte is a process of `/v1`, from its start to the first byte that it writes. Tools that keep no sandbox make one for each command; these rows say "new sandbox".',
     metrics: [{ id: 'exec', title: 'exec `true`', unit: 'ms' }],
     warmups: 10,
     rounds: rounds(context, 200),
@@ -21,6 +21,14 @@ export async function execScenario(context: Context, stack: AsyncDisposableStack
           {
             name: 'Squash, HTTP keep-alive',
             cycle: async () => execIn(() => squash.client.exec(id, 'true')),
+          },
+          {
+            name: 'Squash, HTTP keep-alive, /v1',
+            cycle: async () => execIn(() => squash.client.run(id, ['true'])),
+          },
+          {
+            name: 'Squash, /v1, first byte of a stream',
+            cycle: async () => ({ exec: await squash.client.firstByte(id, ['echo', 'first']) }),
           },
           {
             name: 'Squash, native stream',

@@ -55,6 +55,50 @@ export class SquashClient implements Disposable {
     return record.stdout;
   }
 
+  /** The unary exec of `/v1`. @throws unless the command exits with 0 */
+  async run(id: string, argv: readonly string[]): Promise<void> {
+    const answer = await this.send('POST', `/v1/sandboxes/${id}/exec`, { argv });
+    expectStatus(answer, 200);
+    const { exit_code } = JSON.parse(answer.body) as { exit_code: number };
+    if (exit_code !== 0) throw new Error(`${argv[0]} exited with ${exit_code}`);
+  }
+
+  /** Milliseconds from the request for a process to the first byte that it writes, over plain HTTP; waits for its end. */
+  async firstByte(id: string, argv: readonly string[]): Promise<number> {
+    const text = JSON.stringify({ argv });
+    const headers = {
+      'content-type': 'application/json',
+      'content-length': Buffer.byteLength(text),
+      accept: 'application/x-ndjson',
+    };
+    const path = `/v1/sandboxes/${id}/processes`;
+    const options = {
+      host: '127.0.0.1',
+      port: this.#port,
+      agent: this.#agent,
+      method: 'POST',
+      path,
+      headers,
+    };
+    const beganMs = performance.now();
+    return await new Promise((resolve, reject) => {
+      const sent = request(options, (response) => {
+        let firstMs: number | undefined;
+        let received = '';
+        response.on('data', (chunk: Buffer) => {
+          received += chunk.toString('utf8');
+          if (received.includes('"type":"output"')) firstMs ??= performance.now() - beganMs;
+        });
+        response.on('end', () =>
+          firstMs === undefined ? reject(new Error(`no output: ${received}`)) : resolve(firstMs),
+        );
+        response.on('error', reject);
+      });
+      sent.on('error', reject);
+      sent.end(text);
+    });
+  }
+
   async snapshot(id: string, label: string): Promise<void> {
     expectStatus(await this.send('POST', `/cgi-bin/api/sandboxes/${id}/snapshot`, { label }), 200);
   }
