@@ -285,6 +285,19 @@ test('a ticket opens one stream or WebSocket without a header, once', async () =
   const page = `${attach}?ticket=${await ticket(attach)}`;
   assert.equal((await refusedSocket(guarded, page, { protocols, headers: foreign })).status, 403);
   assert.equal((await client.send('POST', '/v1/tickets', { body: { path: output } })).status, 401);
+  const key = { name: 'looks', owner: 'anon', scope: 'read' };
+  const { json: made } = await client.send('POST', '/v1/keys', { headers, body: key });
+  const looking = { authorization: `Bearer ${made.token}` };
+  assert.equal((await client.send('GET', `${output}?follow=false`, { headers: looking })).status, 200);
+  for (const path of [`${output}?stall=true`, `${process}/wait?for=port&port=80`]) {
+    assert.equal((await client.send('GET', path, { headers: looking })).json.code, 'forbidden', path);
+  }
+  const { json: narrow } = await client.send('POST', '/v1/tickets', {
+    headers: looking,
+    body: { path: attach },
+  });
+  const asLooker = await refusedSocket(guarded, `${attach}?ticket=${narrow.ticket}`, { protocols });
+  assert.deepEqual([asLooker.code, JSON.parse(asLooker.text).code], [4403, 'forbidden']);
   for (const path of ['/v1/sandboxes/box/exec?x=1', '/v1/info', `${process}/wait`, 'x']) {
     const { status, json } = await client.send('POST', '/v1/tickets', { headers, body: { path } });
     assert.deepEqual([status, json.code], [400, 'invalid_request'], path);

@@ -303,7 +303,9 @@ const processOutput = defineOperation({
       .enum(['sse', 'ndjson'])
       .optional()
       .describe('default by `Accept`: `application/x-ndjson` for lines of JSON, else events'),
-    stall: queryFlag('stall').describe('`true`: the process waits while this reader is 64 KiB behind'),
+    stall: queryFlag('stall').describe(
+      '`true`: the process waits while this reader is 64 KiB behind; needs the scope `exec`',
+    ),
   }),
   answers: [
     { status: 200, description: 'Its output as events', contentType: 'text/event-stream' },
@@ -390,7 +392,9 @@ const processWait = defineOperation({
     after: queryInteger('after', { min: 0, max: Number.MAX_SAFE_INTEGER }).describe(
       'for `log`: only output behind this position, default 0: what is kept counts',
     ),
-    port: queryInteger('port', { min: 1, max: 65_535 }).describe('for `port`: on the sandbox’s loopback'),
+    port: queryInteger('port', { min: 1, max: 65_535 }).describe(
+      'for `port`: on the sandbox’s loopback, which is dialled; needs the scope `exec`',
+    ),
     timeout_ms: queryInteger('timeout_ms', { min: 0, max: limits.processWaitMsMax }).describe(
       'default 60,000',
     ),

@@ -12,6 +12,7 @@ import type { processOperations } from '@squash/contract/operations/processes';
 import type { ProcessEvent, ProcessReference } from '@squash/contract/process';
 import { wholeCharacters } from '@squash/base/utf8';
 import type { Engine } from '../engine/engine.ts';
+import { needScope } from '../http/parse.ts';
 import type { Reply } from '../http/reply.ts';
 import type { Handler } from '../http/router.ts';
 import { resumePoint } from './resume-point.ts';
@@ -34,7 +35,9 @@ interface Followed {
 export function followingProcess(
   processes: Processes,
 ): Handler<(typeof processOperations)['process.output']> {
-  return ({ params, query, header, signal }) => {
+  return ({ params, query, caller, header, signal }) => {
+    // Who only looks may not hold a process up.
+    if (query.stall === true) needScope(caller, 'exec', 'stall=true');
     const after = resumePoint(header('last-event-id')) ?? query.after ?? 0;
     const format = query.format ?? formatOf(header('accept')) ?? 'sse';
     const followed: Followed = {

@@ -4,6 +4,7 @@ import { limits } from '@squash/contract/limits';
 import type { QueryOf } from '@squash/contract/operations/operation';
 import type { processOperations } from '@squash/contract/operations/processes';
 import type { Engine } from '../engine/engine.ts';
+import { needScope } from '../http/parse.ts';
 import { json } from '../http/reply.ts';
 import type { Handler } from '../http/router.ts';
 
@@ -11,7 +12,9 @@ type Wait = (typeof processOperations)['process.wait'];
 type Awaited = Parameters<Engine['processes']['wait']>[2];
 
 export function waiting(processes: Engine['processes']): Handler<Wait> {
-  return async ({ params, query, signal }) => {
+  return async ({ params, query, caller, signal }) => {
+    // It is dialled, and what rests is woken for it.
+    if (query.for === 'port') needScope(caller, 'exec', 'for=port');
     const wish = wishOf(query);
     const waitMs = query.timeout_ms ?? limits.processWaitMsDefault;
     const late = new AbortController();

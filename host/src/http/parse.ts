@@ -2,7 +2,7 @@
 import { AppError } from '@squash/contract/errors';
 import { issueSentence } from '@squash/contract/issue-sentence';
 import type { Operation } from '@squash/contract/operations/operation';
-import { includesScope } from '@squash/contract/scope';
+import { includesScope, type Scope } from '@squash/contract/scope';
 import type { SentenceSubject } from '@squash/contract/seed-sentences';
 import type { z } from 'zod';
 import type { JsonObject } from './body.ts';
@@ -12,6 +12,12 @@ import type { Caller } from './caller.ts';
 export function checkScope({ id, permission }: Operation, { scope }: Caller): void {
   if (permission === 'none' || includesScope(scope, permission)) return;
   throw new AppError('forbidden', `${id} needs the scope "${permission}", and the key has "${scope}"`);
+}
+
+/** For what a parameter asks for on top of its operation. @throws forbidden */
+export function needScope({ scope }: Caller, needed: Scope, what: string): void {
+  if (includesScope(scope, needed)) return;
+  throw new AppError('forbidden', `${what} needs the scope "${needed}", and the key has "${scope}"`);
 }
 
 /** An id that can't exist is an id that does not exist; other parameters say what is wrong with them. */
