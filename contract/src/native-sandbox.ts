@@ -13,6 +13,7 @@ import {
   snapshotLabelSchema,
 } from './ids.ts';
 import { limits } from './limits.ts';
+import type { Once } from './once.ts';
 import { policySchema } from './policy.ts';
 import { warningSchema } from './sandbox.ts';
 import { ownSecretsSchema, secretLimits, secretNameSchema, type SecretSubset } from './secrets.ts';
@@ -230,6 +231,8 @@ export interface NativeWish {
   readonly mustHold: readonly string[];
   /** Undefined: all, or what the one has that it is made from. */
   readonly secrets: SecretSubset | undefined;
+  /** The request may come again: then this sandbox is its answer. */
+  readonly once: Once | undefined;
   /** Instead of `layers`. */
   readonly from: { readonly sandbox: SandboxId; readonly snapshot: SnapshotLabel | undefined } | undefined;
 }

@@ -66,6 +66,7 @@ const needs: Readonly<Record<OperationId, readonly (keyof typeof world)[]>> = {
   'sandbox.list': ['sandbox'],
   'sandbox.create': [],
   'sandbox.get': ['sandbox'],
+  'sandbox.run': [],
   'sandbox.update': ['sandbox'],
   'sandbox.pause': ['sandbox'],
   'sandbox.resume': ['sandbox', 'paused'],

@@ -116,6 +116,56 @@ describe('a sandbox of /v1', () => {
   });
 });
 
+describe('a create that comes twice', () => {
+  const send = (key: string, body: object) =>
+    api.send('POST', boxes, { headers: { 'idempotency-key': key }, body });
+
+  it('makes one sandbox, at once or later, and after the daemon died', async () => {
+    const [one, other] = await Promise.all([send('a', { name: 'once' }), send('a', { name: 'once' })]);
+    assert.deepEqual([one?.status, one?.json.id], [201, other?.json.id]);
+    await daemon.kill();
+    await daemon.start();
+    assert.equal((await send('a', { name: 'once' })).json.id, one?.json.id);
+    const mismatch = await send('a', { name: 'other' });
+    assert.deepEqual([mismatch.status, mismatch.json.code], [422, 'idempotency_mismatch']);
+    const fork = { from: { sandbox: one?.json.id } };
+    const made = (await send('b', fork)).json.id;
+    assert.equal((await send('b', fork)).json.id, made);
+    assert.equal((await api.get(boxes)).json.items.length, 2);
+    await destroy(one?.json.id, made);
+    // What it stood for is gone: the same words ask for another one.
+    const again = await send('a', { name: 'once' });
+    assert.notEqual(again.json.id, one?.json.id);
+    await destroy(again.json.id);
+  });
+
+  it('tries anew where the first one was refused', async () => {
+    const missing = { from: { layers: ['100-missing'] } };
+    assert.equal((await send('c', missing)).status, 404);
+    assert.equal((await send('c', missing)).status, 404);
+    const made = await send('c', {});
+    assert.equal(made.status, 201, made.text);
+    await destroy(made.json.id);
+  });
+});
+
+describe('a sandbox for one command', () => {
+  it('is there as long as the command runs', async () => {
+    const ran = await api.post('/v1/run', {
+      sandbox: { env: { WHO: 'me' }, policy: { allow: [] } },
+      exec: { shell: 'echo $WHO; cat; exit 3', stdin: 'in' },
+    });
+    assert.equal(ran.status, 200, ran.text);
+    const { sandbox, result } = ran.json;
+    assert.deepEqual([result.exit_code, result.stdout], [3, 'me\nin']);
+    assert.equal((await api.get(`${boxes}/${sandbox}`)).status, 404);
+    const late = await api.post('/v1/run', { exec: { argv: ['sleep', '60'], timeout_ms: 200 } });
+    assert.equal(late.json.result.timed_out, true);
+    assert.equal((await api.post('/v1/run', { exec: {} })).json.code, 'invalid_request');
+    assert.deepEqual((await api.get(boxes)).json.items, []);
+  });
+});
+
 describe('the list of sandboxes', () => {
   it('is told in pages, newest first, filtered by what they were given', async () => {
     const made: SandboxRecord[] = [];

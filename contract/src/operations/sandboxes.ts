@@ -10,10 +10,31 @@ import {
   sandboxSchema,
   sandboxStates,
 } from '../native-sandbox.ts';
+import { processExecBodySchema, processResultSchema } from '../process.ts';
 import { defineOperation, type Operations } from './operation.ts';
 import { pageShape } from './query.ts';
 
 export const sandboxParams = z.strictObject({ id: sandboxIdSchema });
+
+const createErrors = [
+  'idempotency_mismatch',
+  'quota_exceeded',
+  'sandbox_limit',
+  'sandbox_not_found',
+  'snapshot_not_found',
+  'ceiling_exceeded',
+  'host_full',
+  'module_not_found',
+  'layer_corrupt',
+  'limits_unenforceable',
+  'unsupported_feature',
+  'sandbox_busy',
+  'sandbox_not_ready',
+  'disk_full',
+  'launch_failed',
+  'launcher_unavailable',
+  'guest_failed',
+] as const;
 
 const sandboxCreate = defineOperation({
   id: 'sandbox.create',
@@ -23,27 +44,11 @@ const sandboxCreate = defineOperation({
   summary: 'Create a sandbox from layers, a snapshot, or another sandbox',
   description:
     'Returns when the sandbox takes commands. One made from another sandbox has its files, and its limits, policy and ' +
-    'environment where the request does not name them; the other one goes on.',
+    'environment where the request does not name them; the other one goes on. With the header `Idempotency-Key` the same request, sent ' +
+    'again within 24 hours, answers the sandbox that the first one made, as long as it is there.',
   body: sandboxCreateSchema,
   answers: [{ status: 201, description: 'The sandbox', schema: sandboxSchema }],
-  errors: [
-    'quota_exceeded',
-    'sandbox_limit',
-    'sandbox_not_found',
-    'snapshot_not_found',
-    'ceiling_exceeded',
-    'host_full',
-    'module_not_found',
-    'layer_corrupt',
-    'limits_unenforceable',
-    'unsupported_feature',
-    'sandbox_busy',
-    'sandbox_not_ready',
-    'disk_full',
-    'launch_failed',
-    'launcher_unavailable',
-    'guest_failed',
-  ],
+  errors: createErrors,
   permission: 'manage',
 });
 
@@ -160,9 +165,31 @@ const sandboxResume = defineOperation({
   permission: 'manage',
 });
 
+const sandboxRun = defineOperation({
+  id: 'sandbox.run',
+  method: 'POST',
+  path: '/v1/run',
+  dialect: 'native',
+  summary: 'Create a sandbox, run one command in it, and destroy it',
+  description:
+    'Answers what the command did; nothing of the sandbox is left. A command that fails is a 200 with its exit code.',
+  body: z.strictObject({ sandbox: sandboxCreateSchema.prefault({}), exec: processExecBodySchema }),
+  answers: [
+    {
+      status: 200,
+      description: 'What the command did',
+      schema: z.strictObject({ sandbox: z.string().describe('which is gone'), result: processResultSchema }),
+    },
+  ],
+  example: { body: { sandbox: { policy: { allow: [] } }, exec: { argv: ['uname', '-r'] } } },
+  errors: [...createErrors, 'exec_limit', 'shutting_down'],
+  permission: 'manage',
+});
+
 export const sandboxOperations = {
   'sandbox.create': sandboxCreate,
   'sandbox.list': sandboxList,
+  'sandbox.run': sandboxRun,
   'sandbox.get': sandboxGet,
   'sandbox.update': sandboxUpdate,
   'sandbox.destroy': sandboxDestroy,

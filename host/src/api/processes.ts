@@ -2,7 +2,6 @@
  * Commands: `process.*`, `sandbox.exec`, `sandbox.logs` and `job.*`. A command runs to its end whether or not the client waits; a client
  * that comes back finds it in the log.
  */
-import type { ProcessExecBody, ProcessRequest, ProcessStartBody } from '@squash/contract/process';
 import type { ExecRecord } from '@squash/contract/exec';
 import type { SandboxId } from '@squash/contract/ids';
 import { limits } from '@squash/contract/limits';
@@ -14,6 +13,7 @@ import { checkStreams, type Handler, type HandlersOf } from '../http/router.ts';
 import { onceOf } from './idempotency-key.ts';
 import { followingProcess, formatOf, outputReply } from './process-output.ts';
 import { feeding } from './process-stdin.ts';
+import { commandOf, execRequest } from './process-request.ts';
 import { waiting } from './process-wait.ts';
 import { followingJob } from './job-log.ts';
 
@@ -48,32 +48,6 @@ function starting(
     };
     return outputReply(processes, followed, { format, signal: call.signal });
   };
-}
-
-function commandOf(body: ProcessExecBody | ProcessStartBody) {
-  const { argv, shell, env, cwd, user, tag, timeout_ms, output_bytes_max, keep } = body;
-  return {
-    argv,
-    shell,
-    env,
-    cwd,
-    user,
-    tag,
-    timeoutMs: timeout_ms,
-    outputBytesMax: output_bytes_max,
-    keep,
-  };
-}
-
-function execRequest(body: ProcessExecBody): ProcessRequest {
-  const { stdin, stdin_base64 } = body;
-  const given =
-    stdin === undefined
-      ? stdin_base64 === undefined
-        ? undefined
-        : Buffer.from(stdin_base64, 'base64')
-      : Buffer.from(stdin, 'utf8');
-  return { ...commandOf(body), tty: undefined, stdin: given ?? 'none', isBackground: false };
 }
 
 interface Page {

@@ -21,6 +21,7 @@ import { changeSandbox } from './change.ts';
 import type { LocalModules } from './modules.ts';
 import { Removals } from './removals.ts';
 import type { Residents } from './residents.ts';
+import { Makings } from './makings.ts';
 import { pageOf, type SandboxQuery } from './page.ts';
 import { TimeOuts } from './time-outs.ts';
 
@@ -60,6 +61,7 @@ export class LocalSandboxes implements Sandboxes, Disposable {
   readonly #admission: Admission;
   readonly #removals: Removals;
   readonly #timeOuts: TimeOuts;
+  readonly #makings: Makings;
 
   constructor(options: SandboxesOptions) {
     this.#options = options;
@@ -67,6 +69,7 @@ export class LocalSandboxes implements Sandboxes, Disposable {
     this.#residents = options.residents;
     this.#admission = options.admission;
     this.#removals = new Removals(options);
+    this.#makings = new Makings(this.#world, (id) => this.get(id));
     this.#timeOuts = new TimeOuts({ ...options, destroy: (sandbox) => this.#reap(sandbox) });
   }
 
@@ -75,7 +78,12 @@ export class LocalSandboxes implements Sandboxes, Disposable {
     this.#timeOuts.look();
   }
 
-  async create(wish: CreateWish): Promise<SandboxInfo> {
+  create(wish: CreateWish): Promise<SandboxInfo> {
+    const once = wish.native?.once;
+    return once === undefined ? this.#create(wish) : this.#makings.make(once, () => this.#create(wish));
+  }
+
+  async #create(wish: CreateWish): Promise<SandboxInfo> {
     const { id, native } = wish;
     const source = native?.from === undefined ? undefined : this.#residents.find(native.from.sandbox);
     const request = granted(source === undefined ? wish : inherited(wish, source), this.#options.ceilings);

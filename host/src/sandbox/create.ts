@@ -40,7 +40,7 @@ export async function createSandbox(
     faultPoint('create.layers');
     const trees = stackOrder(layers).map((layer) => layer.digest);
     const trust = (await world.network.trustLayer(trees)) ?? null;
-    const sandbox = insert(world, { ...draft, layers, trust });
+    const sandbox = insert(world, { ...draft, layers, trust }, request);
     // Still under the lock: who collects unused trees asks the registered sandboxes what they use.
     register(sandbox);
     return sandbox;
@@ -65,7 +65,7 @@ export async function createFork(
   return made;
 }
 
-function insert(world: World, draft: SandboxRow): Sandbox {
+function insert(world: World, draft: SandboxRow, { native }: CreateRequest): Sandbox {
   const { store } = world;
   // Refuses names that can't be stacked while nothing exists yet.
   stackOrder(draft.layers);
@@ -73,6 +73,9 @@ function insert(world: World, draft: SandboxRow): Sandbox {
   const row = store[store.sandboxes.wasUsed() ? 'transaction' : 'durably'](() => {
     const numbered = { ...draft, instance: store.sandboxes.nextInstance() };
     store.sandboxes.insert(numbered);
+    if (native?.once !== undefined) {
+      store.idempotency.add(native.once, { sandbox: numbered.id, seq: null }, world.clock.wallMs());
+    }
     return numbered;
   });
   faultPoint('create.inserted');

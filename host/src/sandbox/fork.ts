@@ -89,6 +89,10 @@ function insert({ world, request }: Forking, pieces: readonly Piece[]): Sandbox 
     const numbered = { ...draft, instance: store.sandboxes.nextInstance() };
     store.sandboxes.insert(numbered);
     for (const each of rows) store.sandboxes.insertSnapshot(numbered.id, each);
+    const once = request.native?.once;
+    if (once !== undefined) {
+      store.idempotency.add(once, { sandbox: numbered.id, seq: null }, world.clock.wallMs());
+    }
     return numbered;
   });
   return new Sandbox(world, row, rows);

@@ -1,0 +1,96 @@
+/** From a create request of `/v1` to the engine's wish. What a request asks for and can't have is refused, never left out. */
+import { AppError } from '@squash/contract/errors';
+import { type SandboxId, sandboxIdSchema } from '@squash/contract/ids';
+import {
+  type NativeWish,
+  reservedFields,
+  type SandboxCreate,
+  type SandboxSource,
+} from '@squash/contract/native-sandbox';
+import type { Once } from '@squash/contract/once';
+import type { CreateWish } from '@squash/contract/sandbox';
+import type { Engine } from '../engine/engine.ts';
+import { type Caller, NotSeen, ownerFor, sees } from '../http/caller.ts';
+import { baseLayer, namingModule } from './base-layer.ts';
+import { checkUpstream, type EgressRules } from './network.ts';
+import { newSandboxId } from './sandbox-id.ts';
+
+export interface Creating {
+  readonly body: SandboxCreate;
+  readonly caller: Caller;
+  readonly once: Once | undefined;
+}
+
+export async function createSandbox(
+  engine: Engine,
+  { upstreams }: Pick<EgressRules, 'upstreams'>,
+  { body, caller, once }: Creating,
+): Promise<SandboxId> {
+  checkReserved(body);
+  checkUpstream(body.upstream, upstreams);
+  const source = forkSource(engine, body.from, caller);
+  const layers = source === undefined ? await layersOf(engine, body.from) : [];
+  const wish: CreateWish = {
+    id: newSandboxId(),
+    owner: ownerFor(caller, body.owner),
+    task: '',
+    layers,
+    cpu: body.cpu,
+    memoryMb: body.memory_mb,
+    maxLifetimeS: body.lifetime_s === undefined ? undefined : (body.lifetime_s ?? 0),
+    allowNet: undefined,
+    policy: body.policy,
+    secrets: body.secrets ?? 'all',
+    ownSecrets: body.own_secrets ?? {},
+    upstream: body.upstream,
+    warnings: [],
+    native: { ...nativeWish(body, source), once },
+  };
+  try {
+    const { id } = await engine.sandboxes.create(wish);
+    return sandboxIdSchema.parse(id);
+  } catch (error) {
+    throw await namingModule(error, engine, layers);
+  }
+}
+
+function checkReserved(body: SandboxCreate): void {
+  const named = reservedFields.find((field) => body[field] !== undefined);
+  if (named === undefined) return;
+  throw new AppError('unsupported_feature', `"${named}" is reserved for a part that does not exist yet`);
+}
+
+/** @throws sandbox_not_found for another owner's, as if it were not there */
+function forkSource(
+  { sandboxes }: Engine,
+  from: SandboxSource | undefined,
+  caller: Caller,
+): NativeWish['from'] {
+  if (from === undefined || 'layers' in from) return undefined;
+  if (!sees(caller, sandboxes.ownerOf(from.sandbox))) {
+    throw new NotSeen('sandbox_not_found', `Cannot find sandbox "${from.sandbox}"`);
+  }
+  return { sandbox: from.sandbox, snapshot: from.snapshot };
+}
+
+async function layersOf(engine: Engine, from: SandboxSource | undefined) {
+  return from !== undefined && 'layers' in from ? from.layers : [await baseLayer(engine)];
+}
+
+function nativeWish(body: SandboxCreate, from: NativeWish['from']): Omit<NativeWish, 'once'> {
+  const reaches = body.policy !== undefined && body.policy.allow.some((rule) => rule !== 'none');
+  return {
+    name: body.name ?? null,
+    labels: body.labels,
+    env: body.env,
+    idleTimeoutS: body.idle_timeout_s ?? 0,
+    onTimeout: body.on_timeout,
+    mustHold: [
+      ...(body.cpu === undefined ? [] : ['cpu_limit']),
+      ...(body.memory_mb === undefined ? [] : ['memory_limit']),
+      ...(reaches ? ['network'] : []),
+    ],
+    secrets: body.secrets,
+    from,
+  };
+}
