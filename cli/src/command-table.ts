@@ -9,6 +9,7 @@ import { globalFlags } from './arguments.ts';
 import type { CommandSpec, FlagSpec, PositionalSpec } from './command.ts';
 import { accessCommands } from './command-table-access.ts';
 import { codemodeCommands } from './command-table-codemode.ts';
+import { eventCommands } from './command-table-events.ts';
 import { networkCommands } from './command-table-network.ts';
 import { processCommands } from './command-table-processes.ts';
 
@@ -343,6 +344,7 @@ export const commandTable: readonly CommandSpec[] = [
     load: () => import('./commands/module-rm.ts'),
   },
   ...processCommands,
+  ...eventCommands,
   ...networkCommands,
   ...accessCommands,
   ...codemodeCommands,

@@ -13,6 +13,7 @@ export type WordKind =
   | 'job'
   | 'process'
   | 'secret'
+  | 'webhook'
   | 'preset'
   | 'key'
   | 'owner'
@@ -47,7 +48,7 @@ export interface PositionalSpec {
 export interface CommandSpec {
   /** One or two words: `ls`, `module import`. */
   readonly name: string;
-  readonly group: 'daemon' | 'sandbox' | 'command' | 'layer' | 'network' | 'access' | 'other';
+  readonly group: 'daemon' | 'sandbox' | 'command' | 'layer' | 'network' | 'event' | 'access' | 'other';
   readonly summary: string;
   readonly positionals: readonly PositionalSpec[];
   readonly flags: readonly FlagSpec[];

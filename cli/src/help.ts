@@ -10,6 +10,7 @@ const groups = {
   layer: 'Layers and snapshots',
   network: 'Network and secrets',
   access: 'Keys, owners and the audit',
+  event: 'Usage and events',
   other: 'Other',
 } as const satisfies Record<CommandSpec['group'], string>;
 

@@ -12,6 +12,7 @@ const hints: Readonly<Record<string, string>> = {
   secret_not_found: 'try: squash secret ls',
   snapshot_not_found: 'try: squash snapshots ls <id>',
   token_required: 'this command line sends SQUASH_AUTH_TOKEN, or --token',
+  webhook_not_found: 'try: squash webhook ls',
   unauthorized: 'set SQUASH_AUTH_TOKEN, or give --token',
 };
 

@@ -316,6 +316,14 @@ export const settings = [
     origin: 'squash',
   },
   {
+    name: 'SQUASH_WEBHOOK_RANGES',
+    kind: { type: 'ranges' },
+    default: '',
+    meaning:
+      'Ranges such as `10.0.0.0/8`, separated by commas, that webhooks may be sent to although they are not public. A range counts for what it lies inside of: `0.0.0.0/0` adds nothing.',
+    origin: 'squash',
+  },
+  {
     name: 'SQUASH_EGRESS_RESOLVERS',
     kind: { type: 'servers' },
     default: '',

@@ -8,6 +8,7 @@
  * | `DELETE /sandboxes/{id}` | → `EgressApplied`: its connections end, its addresses and decisions are forgotten |
  * | `POST /judge` | `EgressQuestion` → `EgressJudged`: where a destination leads, and which of the addresses may be dialled |
  * | `GET /decisions?…` | `EgressDecisionQuery` → `EgressDecisions`, or with `Accept: text/event-stream` a stream of them |
+ * | `POST /traffic` | ids of sandboxes → `EgressTraffic`: what each has sent and received |
  * | `GET /stats` | → `EgressStats` |
  * | `POST /stop` | → `{}`, then the process ends |
  *
@@ -159,6 +160,20 @@ export type EgressDecisions = z.infer<typeof egressDecisionsSchema>;
 /** Who answers. Of any version: this is how a daemon finds out that it has to replace the process. Never changes. */
 export const egressIdentitySchema = z.object({ version: z.string(), pid: z.int(), started: z.string() });
 export type EgressIdentity = z.infer<typeof egressIdentitySchema>;
+
+export const egressTrafficQuestionSchema = z.array(sandboxIdSchema).max(10_000);
+
+/** Since the process started, bytes of connections that have ended. A sandbox that nobody has spoken of is left out. */
+export const egressTrafficSchema = z.array(
+  z.object({
+    id: sandboxIdSchema,
+    connections: z.int(),
+    open: z.int(),
+    bytes_up: z.int(),
+    bytes_down: z.int(),
+  }),
+);
+export type EgressTraffic = z.infer<typeof egressTrafficSchema>;
 
 export const egressStatsSchema = z.object({
   ...egressIdentitySchema.shape,

@@ -278,6 +278,25 @@ export const errorCatalog = {
     summary: 'The sandbox holds a path longer than a snapshot can',
     remedy: 'Move or remove the path that `detail` names',
   },
+  webhook_not_found: {
+    status: 404,
+    retry: 'never',
+    summary: 'No webhook has this id',
+    remedy: 'List what there is: `squash webhook ls`',
+  },
+  webhook_limit: {
+    status: 429,
+    retry: 'after-change',
+    summary: 'The daemon holds its maximum number of webhooks',
+    remedy: 'Remove a webhook that nobody needs',
+  },
+  webhook_address_refused: {
+    status: 400,
+    nativeStatus: 403,
+    retry: 'never',
+    summary: 'The webhook leads to an address that is not public',
+    remedy: 'Name a public address, or have the operator put the range into SQUASH_WEBHOOK_RANGES',
+  },
   limits_unenforceable: {
     status: 400,
     retry: 'after-change',

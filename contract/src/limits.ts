@@ -231,6 +231,54 @@ export const limits = {
   auditChunkBytes: 65_536,
   /** Looked through for one page: a tenth of a second of the daemon's time, in pieces of less than a millisecond. */
   auditScanBytesMax: 16_777_216,
+  // Events.
+  /**
+   * Events kept, of all owners together: a hundred sandboxes an hour, made and destroyed, for four days. A receiver that was away
+   * over a weekend misses nothing. With the next two numbers they take at most 40 MB.
+   */
+  eventsMax: 20_000,
+  /** Of one text in an event: a reason fits, the whole of an error is in the log. */
+  eventTextCharsMax: 256,
+  /** Of all that an event says beside its type and sandbox. */
+  eventDataCharsMax: 1_536,
+  /** Owners of whom it is known where their events begin; those beyond are told of a gap that others have. */
+  eventGapsMax: 1_000,
+  /** In one answer: some hundred kilobytes. */
+  eventsPageMax: 1_000,
+  /** Read at a time for a follower: what one that does not read holds in memory. */
+  eventsFollowedPage: 64,
+  /** A list of every type there is fits several times. */
+  eventTypesCharsMax: 1_024,
+
+  // Webhooks.
+  /** Each has a worker, and at most one connection. An operator has a handful; more receivers belong behind one. */
+  webhooksMax: 64,
+  webhookUrlCharsMax: 2_048,
+  /** From the begin of a try to the end of the answer: receivers are told to answer first and work then. */
+  webhookAnswerMs: 15_000,
+  /** One of two tries of a name server. */
+  webhookLookupMs: 3_000,
+  /** Of an answer; only its status counts, and one that does not end is cut. */
+  webhookAnswerBytesMax: 65_536,
+  /** Behind the first failure; doubles with each up to the second: a restart costs seconds, a receiver that is away one try in ten minutes. */
+  webhookPauseMs: 1_000,
+  webhookPauseMsMax: 600_000,
+  /** While a receiver fails, events older than this are given up: a night or a day's repair loses nothing. */
+  webhookTryMs: 86_400_000,
+
+  // Usage.
+  /** Between two samples of a sandbox in use; E2B's step, so that what reads its metrics reads ours. */
+  usageSampleMs: 5_000,
+  /** Kept of them: 120 samples of ten numbers, 10 KB for each sandbox that was in use in that time. */
+  usageHistoryMs: 600_000,
+  /** A sandbox that a client used, or whose usage somebody asked for, is sampled for so long: two looks at a dashboard. */
+  usageLatelyMs: 120_000,
+  /** One whose commands wait is sampled this often: a thousand servers without requests cost 20 measurements a second at most. */
+  usageWaitingMs: 60_000,
+  /** One that used a hundredth of a processor since its last sample is at work, and sampled on. */
+  usageBusyCpuUs: 50_000,
+  /** Who asks in a loop gets an answer of this age. */
+  usageFreshMs: 1_000,
 
   // A full disk.
   /**

@@ -160,6 +160,7 @@ function handlers(core: Core, open: () => Promise<void>): Omit<ControlHandlers, 
     remove: (id) => ({ closed: sandboxes.remove(id) }),
     decisions: (query) => services.decisions.read(query),
     follow: (query, onRows) => services.decisions.follow(query, onRows),
+    traffic: (ids) => sandboxes.traffic(ids),
     stats: () => stats(core),
   };
 }

@@ -37,6 +37,7 @@ import { lockDataDirectory } from './store/data-lock.ts';
 import { openState } from './store/open-state.ts';
 import { repairState } from './store/repair.ts';
 import { Reserve } from './store/reserve.ts';
+import { Webhooks, type WebhooksOptions } from './webhooks/webhooks.ts';
 
 /** Exit codes of sysexits.h: a service manager does not start again what can't work. */
 const exitConfig = 78;
@@ -104,10 +105,9 @@ async function serve({ config, explained }: LoadedConfig, log: Log): Promise<num
   const tokenRow = weakToken(config);
   const info = { version, started, host: [...capabilities, ownerRow, ...tokenRow], config: [...explained] };
   const egress = { rules, log: network.client, secrets };
-  const audit = stack.use(
-    new AuditLog({ directory: join(config.dataDir, 'audit'), clock: systemClock, log }),
-  );
-  const http = stack.use(await startHttp({ engine, config, info, owners, egress, audit, log }));
+  const audit = stack.use(openAudit(config, log));
+  const webhooks = stack.use(openWebhooks(config, { store, events: engine.events, log }));
+  const http = stack.use(await startHttp({ engine, config, info, owners, egress, audit, webhooks, log }));
   await network.listensAt(http.listen);
   stack.use(restHeap({ trimAddon: mallocTrimAddon, log }));
   sayReady(http, engine, log);
@@ -118,6 +118,17 @@ async function serve({ config, explained }: LoadedConfig, log: Log): Promise<num
   const signal = await Promise.race([stopping, lost]);
   if (typeof signal === 'number') leave(log, signal);
   return sayStop(log, signal);
+}
+
+function openAudit({ dataDir }: Config, log: Log): AuditLog {
+  return new AuditLog({ directory: join(dataDir, 'audit'), clock: systemClock, log });
+}
+
+function openWebhooks(
+  { webhookRanges }: Config,
+  parts: Pick<WebhooksOptions, 'store' | 'events' | 'log'>,
+): Webhooks {
+  return new Webhooks({ ...parts, clock: systemClock, allowRanges: webhookRanges });
 }
 
 /** Resolves when it answers; with the signal where the daemon is to stop before. */

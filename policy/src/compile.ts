@@ -10,9 +10,9 @@
  */
 import { hostServiceName } from '@squash/contract/destination';
 import { type PolicyRule, type PolicySource, policyRules } from '@squash/contract/policy';
-import { type Address, bitsAhead, effectiveAddress, parseAddress } from './address/address.ts';
-import { type Cidr, cidrContains } from './address/cidr.ts';
-import { classifyAddress } from './address/ranges.ts';
+import { type Address, effectiveAddress, parseAddress } from './address/address.ts';
+import type { Cidr } from './address/cidr.ts';
+import { classifyAddress, isNamedBy } from './address/ranges.ts';
 import type { Destination, DiallingHost, Policy, RequestAsked, Verdict } from './policy.ts';
 import { type PlacedRule, RuleTable, type RuleTest } from './rule-table.ts';
 
@@ -178,13 +178,7 @@ class RuleSet implements Policy {
     const { kind, prefix } = classifyAddress(effective);
     const isOwn = this.#frame.host.isOwn(effective);
     const prefixMin = isOwn ? effective.length * 8 : prefix;
-    const ahead = bitsAhead(address);
-    const isNamed = this.#frame.allowRanges.some(
-      (range) =>
-        (range.prefix >= prefixMin && cidrContains(range, effective)) ||
-        (range.prefix >= ahead + prefixMin && cidrContains(range, address)),
-    );
-    if (isNamed) return { kind: 'named', prefixMin: 0 };
+    if (isNamedBy(this.#frame.allowRanges, address, prefixMin)) return { kind: 'named', prefixMin: 0 };
     // No policy's range names it, in no spelling: a service of the host has its own word.
     if (kind === 'loopback') return { kind, prefixMin: Number.POSITIVE_INFINITY };
     return { kind: isOwn ? 'host' : kind, prefixMin };

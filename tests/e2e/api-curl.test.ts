@@ -60,6 +60,10 @@ const world = {
   },
   secret: () =>
     daemon.call('PUT', '/v1/secrets/API_KEY', { value: 'a-real-value', allowed_hosts: ['api.example.com'] }),
+  webhook: async () => {
+    const { id } = await daemon.call('POST', '/v1/webhooks', { url: 'https://hooks.example.com/squash' });
+    standsFor.set('wh_0123456789abcdef0123', String(id));
+  },
 } satisfies Readonly<Record<string, () => Promise<unknown>>>;
 
 const needs: Readonly<Record<OperationId, readonly (keyof typeof world)[]>> = {
@@ -111,6 +115,14 @@ const needs: Readonly<Record<OperationId, readonly (keyof typeof world)[]>> = {
   'policy.learn': ['sandbox'],
   'policy.presets': [],
   'egress.decisions': ['sandbox'],
+  'sandbox.usage': ['sandbox'],
+  'event.list': ['sandbox'],
+  'webhook.create': [],
+  'webhook.list': ['webhook'],
+  'webhook.get': ['webhook'],
+  'webhook.update': ['webhook'],
+  'webhook.remove': ['webhook'],
+  'webhook.test': ['webhook'],
   'secret.list': ['secret'],
   'secret.set': [],
   'secret.remove': ['secret'],
@@ -138,6 +150,10 @@ async function emptied(): Promise<void> {
   const keys = (await daemon.call('GET', '/v1/keys')) as KeyList;
   for (const { id } of keys.items) await daemon.call('DELETE', `/v1/keys/${id}`);
   await daemon.call('PUT', '/v1/owners/team-a/quota', {});
+  const { items } = (await daemon.call('GET', '/v1/webhooks')) as {
+    readonly items: readonly { readonly id: string }[];
+  };
+  for (const { id } of items) await daemon.call('DELETE', `/v1/webhooks/${id}`);
   for (const path of ['/v1/modules/200-tools', '/v1/secrets/API_KEY']) await daemon.request('DELETE', path);
   await rm(directory, { recursive: true, force: true });
   directory = await mkdtemp(join(tmpdir(), 'squash-curl-'));

@@ -66,6 +66,11 @@ for (const [page, count, printed] of [
     1,
     /"stdout":"WHOLE"[^]*"stdout":"1\\n"[^]*"stdout":"1\\n"[^]*"text":"a line of input"[^]*"exit_code":3/,
   ],
+  [
+    'events.md',
+    3,
+    /sandbox\.created +dev[\s\S]*sandbox\.destroyed +dev[\s\S]*"type":"snapshot\.created"[\s\S]*^wh_/m,
+  ],
   ['network.md', 1, /^connection: allowed {2}allow\[0\] preset:pypi/m],
   ['keys.md', 2, /^key ci \(key_\w+\) of team-a, scope manage[\s\S]*"owner":"team-a"[\s\S]*sandbox\.exec/m],
   ['secrets.md', 4, /^sk-[\w-]{40,}$[\s\S]*"allowed_hosts":\["api.openai.com"\]/m],

@@ -9,6 +9,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { after, before, test } from 'node:test';
+import type { SandboxUsage } from '@squash/contract/usage';
 import { packModule } from '../support/base-layer.ts';
 import { TestDaemon } from '../support/daemon.ts';
 import { processesOf } from '../support/leaks.ts';
@@ -94,6 +95,12 @@ function ping(id: string, host: string): Promise<string> {
 test('a sandbox without a policy reaches a server by its name', async () => {
   await create('open', undefined);
   assert.equal(await ping('open', 'echo.example.com'), 'echo PING\r\n');
+  // PING with its line end, and the answer's.
+  const counted = await waitFor('the end of the connection', async () => {
+    const usage = (await daemon.call('GET', '/v1/sandboxes/open/usage')) as SandboxUsage;
+    return usage.connections_open === 0 && usage.network_in_bytes !== 0 ? usage : undefined;
+  });
+  assert.deepEqual([counted.network_out_bytes, counted.network_in_bytes, counted.connections], [6, 11, 1]);
 });
 
 test('a policy of names allows those and refuses others, and says so', async () => {

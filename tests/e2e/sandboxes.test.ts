@@ -46,6 +46,14 @@ async function destroy(...ids: readonly string[]): Promise<void> {
   for (const id of ids) assert.equal((await api.delete(`${boxes}/${id}`)).status, 204);
 }
 
+/** Its events: the type of each, with what was changed or over. */
+async function toldOf(id: string): Promise<readonly string[]> {
+  const { items } = (await api.get(`/v1/events?after=0&sandbox=${id}`)).json as {
+    readonly items: readonly { readonly type: string; readonly data: Readonly<Record<string, string>> }[];
+  };
+  return items.map(({ type, data }) => `${type} ${data['changed'] ?? data['over'] ?? ''}`.trim());
+}
+
 /** Processor time that the sandboxes' processes with this word have used. */
 function ticksOf(word: string): number {
   const found = processesOf(daemon.dataDir).filter(({ command }) => command.includes(word));
@@ -306,6 +314,29 @@ describe('a sandbox at rest', () => {
     await destroy(paused.id, stopped.id);
   });
 
+  it('is told as events, each change once', async () => {
+    const { id } = await create();
+    await patch(id, { name: 'told', labels: { a: 'b' } });
+    await api.send('PUT', `${boxes}/${id}/policy`, { body: { allow: ['a.example'] } });
+    for (const keep of ['memory', 'files']) {
+      await api.post(`${boxes}/${id}/pause`, { keep });
+      await api.post(`${boxes}/${id}/pause`, { keep });
+      await api.post(`${boxes}/${id}/resume`);
+      await api.post(`${boxes}/${id}/resume`);
+    }
+    await destroy(id);
+    assert.deepEqual(await toldOf(id), [
+      'sandbox.created',
+      'sandbox.updated name,labels',
+      'sandbox.updated policy',
+      'sandbox.paused',
+      'sandbox.resumed',
+      'sandbox.stopped',
+      'sandbox.resumed',
+      'sandbox.destroyed',
+    ]);
+  });
+
   it('comes by itself when nobody uses it, and ends with the first use', async () => {
     const still = await create({ idle_timeout_s: 5, on_timeout: 'pause' });
     const saved = await create({ idle_timeout_s: 5, on_timeout: 'snapshot' });
@@ -321,6 +352,25 @@ describe('a sandbox at rest', () => {
     assert.equal((await api.get(`${boxes}/${saved.id}/snapshots`)).json.length, 1);
     assert.equal(await sh(saved.id, 'cat /file'), 'kept\n');
     await destroy(still.id, saved.id, works.id);
+    const timedOut = (all: readonly string[]): readonly string[] =>
+      all.filter((each) => !/sandbox\.(created|destroyed)/.test(each));
+    assert.deepEqual(timedOut(await toldOf(still.id)), [
+      'sandbox.paused',
+      'sandbox.timed_out idle',
+      'sandbox.resumed',
+    ]);
+    assert.deepEqual(timedOut(await toldOf(saved.id)), [
+      'snapshot.created',
+      'sandbox.stopped',
+      'sandbox.timed_out idle',
+      'sandbox.resumed',
+    ]);
+    assert.deepEqual(await toldOf(gone.id), [
+      'sandbox.created',
+      'sandbox.timed_out idle',
+      'sandbox.destroyed',
+    ]);
+    assert.deepEqual(timedOut(await toldOf(works.id)), []);
   });
 });
 

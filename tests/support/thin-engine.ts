@@ -7,6 +7,7 @@ import type { ExecRecord, JobInfo } from '@squash/contract/exec';
 import type { SandboxRecord } from '@squash/contract/native-sandbox';
 import type { SandboxInfo } from '@squash/contract/sandbox';
 import type { EgressParts } from '../../host/src/api/handlers.ts';
+import type { WebhookParts } from '../../host/src/api/webhooks.ts';
 import type { Engine } from '../../host/src/engine/engine.ts';
 
 const epoch = '2026-01-01T00:00:00.000Z';
@@ -110,6 +111,20 @@ export const thinEgress: EgressParts = {
   secrets: { list: () => [], set: noEgress, remove: noEgress },
 };
 
+const unusedPart = (): never => {
+  throw new Error('this test does not use webhooks');
+};
+
+/** There are none. */
+export const thinWebhooks: WebhookParts = {
+  list: () => [],
+  get: unusedPart,
+  create: unusedPart,
+  update: unusedPart,
+  remove: unusedPart,
+  test: unusedPart,
+};
+
 /** Methods that a test is about, by noun; the rest answers from here. */
 export type EngineParts = { readonly [Noun in keyof Engine]?: Partial<Engine[Noun]> };
 
@@ -197,5 +212,7 @@ export function thinEngine(parts: EngineParts = {}): Engine {
       ...parts.keys,
     },
     owners: { list: () => [], get: unused, setQuota: unused, ...parts.owners },
+    usage: { of: unused, ...parts.usage },
+    events: { page: () => ({ events: [], removedBefore: 0 }), follow: unused, ...parts.events },
   };
 }

@@ -19,6 +19,7 @@ const usual: Readonly<Record<string, string>> = {
   name: '200-tools',
   owner: 'team-a',
   secret: 'API_KEY',
+  webhook: 'wh_0123456789abcdef0123',
 };
 
 const lineCharsMax = 120;

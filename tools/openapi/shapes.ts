@@ -12,6 +12,7 @@ import {
   presetInfoSchema,
   sandboxPolicySchema,
 } from '@squash/contract/egress';
+import { eventSchema } from '@squash/contract/events';
 import {
   execBodySchema,
   execControlSchema,
@@ -63,6 +64,14 @@ import {
 } from '@squash/contract/process';
 import { ticketBodySchema, ticketSchema } from '@squash/contract/operations/tickets';
 import { secretChangeSchema, secretInfoSchema } from '@squash/contract/secrets';
+import { sandboxUsageSchema } from '@squash/contract/usage';
+import {
+  webhookChangeSchema,
+  webhookCreateSchema,
+  webhookMadeSchema,
+  webhookSchema,
+  webhookTestSchema,
+} from '@squash/contract/webhooks';
 import { z } from 'zod';
 
 interface Shape {
@@ -139,6 +148,16 @@ export const shapes: Readonly<Record<string, Shape>> = {
   PolicyPreset: { schema: presetInfoSchema },
   EgressDecision: { schema: egressDecisionInfoSchema },
   EgressDecisions: { schema: egressDecisionsSchema },
+  SandboxUsage: { schema: sandboxUsageSchema },
+  Event: { schema: eventSchema },
+  WebhookCreate: {
+    schema: webhookCreateSchema,
+    example: { url: 'https://hooks.example.com/squash', types: ['sandbox.created', 'sandbox.destroyed'] },
+  },
+  WebhookChange: { schema: webhookChangeSchema, example: { enabled: false } },
+  Webhook: { schema: webhookSchema },
+  WebhookMade: { schema: webhookMadeSchema },
+  WebhookTest: { schema: webhookTestSchema },
   SecretChange: {
     schema: secretChangeSchema,
     example: { value: 'the key itself', allowed_hosts: ['api.example.com'] },

@@ -15,6 +15,8 @@ export const tags = [
   { name: 'owner', description: 'What everybody has, and may have' },
   { name: 'audit', description: 'Who asked for what' },
   { name: 'ticket', description: 'How a web page opens WebSockets and streams of events' },
+  { name: 'event', description: 'What happened to sandboxes' },
+  { name: 'webhook', description: 'Events sent to an address, signed' },
   { name: 'daemon', description: 'The daemon itself' },
 ] as const;
 

@@ -21,6 +21,7 @@ import { keysPath } from './keys-ls.ts';
 import { ownersPath } from './owners-ls.ts';
 import { type Preset, presetsPath } from './policy-presets.ts';
 import { secretsPath } from './secret-ls.ts';
+import { type WebhookList, webhooksPath } from './webhook-ls.ts';
 
 interface Candidate {
   readonly word: string;
@@ -160,6 +161,11 @@ class WordSource {
         }));
       case 'owner':
         return (await this.#client.get<OwnerList>(ownersPath())).items.map((each) => ({ word: each.owner }));
+      case 'webhook':
+        return (await this.#client.get<WebhookList>(webhooksPath())).items.map(({ id, url }) => ({
+          word: id,
+          about: url,
+        }));
       case 'preset':
         return (await this.#presets()).map(({ name, summary }) => ({
           word: `preset:${name}`,

@@ -4,15 +4,11 @@
  */
 import type { EgressDecisionInfo } from '@squash/contract/egress';
 import { apiPath, type Query } from '../client/client.ts';
-import { readEvents } from '../client/event-stream.ts';
+import { followEvents } from '../client/follow.ts';
 import type { Call } from '../command.ts';
-import { CliFailure, exitCodes, usageFailure } from '../failure.ts';
+import { exitCodes, usageFailure } from '../failure.ts';
 import { formatBytes, printJson, printLine, visible } from '../output/print.ts';
 import { printTable, type Style, styled } from '../output/table.ts';
-
-/** Attempts without a new decision before a broken stream is given up: the daemon may be restarting. */
-const attemptsMax = 5;
-const retryMs = 500;
 
 interface Decisions {
   readonly decisions: readonly EgressDecisionInfo[];
@@ -75,27 +71,16 @@ function destinationText({ host, address, port, method, path }: EgressDecisionIn
   return method === null ? place : `${method} ${place}${path ?? ''}`;
 }
 
-async function follow(call: Call, id: string, query: Query): Promise<number> {
-  let after = query['after'];
-  for (let attempts = 0; ; attempts += 1) {
-    try {
-      const path = decisionsPath(id, { ...query, after, follow: 'true' });
-      const response = await call.client.open(path, { accept: 'text/event-stream' });
-      for await (const event of readEvents(response.body())) {
-        attempts = 0;
-        const decision = JSON.parse(event.data) as EgressDecisionInfo;
-        after = decision.id;
-        printLine(call.json ? event.data : lineOf(decision));
-      }
-    } catch (failure) {
-      const isBroken = !(failure instanceof CliFailure) || failure.exitCode === exitCodes.unreachable;
-      if (!isBroken || attempts >= attemptsMax) throw failure;
-    }
-    if (attempts >= attemptsMax) {
-      throw new CliFailure('unreachable', 'the stream of decisions broke off', exitCodes.unreachable);
-    }
-    await new Promise((resolve) => setTimeout(resolve, retryMs));
-  }
+async function follow(call: Call, id: string, query: Query): Promise<never> {
+  return await followEvents(call.client, {
+    after: query['after'],
+    path: (after) => decisionsPath(id, { ...query, after, follow: 'true' }),
+    onEvent: ({ data }) => {
+      const decision = JSON.parse(data) as EgressDecisionInfo;
+      printLine(call.json ? data : lineOf(decision));
+      return decision.id;
+    },
+  });
 }
 
 function lineOf(decision: EgressDecisionInfo): string {

@@ -2,6 +2,7 @@
 import { auditOperations } from './audit.ts';
 import { daemonOperations } from './daemon.ts';
 import { keyOperations } from './keys.ts';
+import { eventOperations } from './events.ts';
 import { moduleOperations } from './modules.ts';
 import { networkOperations } from './network.ts';
 import type { Operations } from './operation.ts';
@@ -12,6 +13,8 @@ import { seedSandboxOperations } from './seed-sandboxes.ts';
 import { secretOperations } from './secrets.ts';
 import { snapshotOperations } from './snapshots.ts';
 import { ticketOperations } from './tickets.ts';
+import { usageOperations } from './usage.ts';
+import { webhookOperations } from './webhooks.ts';
 
 export const operations = {
   ...sandboxOperations,
@@ -25,6 +28,9 @@ export const operations = {
   ...ownerOperations,
   ...auditOperations,
   ...ticketOperations,
+  ...usageOperations,
+  ...eventOperations,
+  ...webhookOperations,
   ...daemonOperations,
 } as const satisfies Operations;
 

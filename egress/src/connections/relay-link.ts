@@ -121,6 +121,7 @@ export class RelayLink implements RelaySide {
     if (this.#connections.has(number)) throw new FrameError('field', `connection ${number} is open already`);
     this.#services.counters.total += 1;
     const { sandbox } = this;
+    sandbox.traffic.connections += 1;
     const isFull = sandbox.connections.size >= limits.sandboxConnectionsMax;
     const { destination, isKnown } = this.#destination(address, port);
     const connection = new Connection(this.#services, this, { number, destination });
@@ -156,6 +157,9 @@ export class RelayLink implements RelaySide {
     const end = { bytesUp: fields.integer('bytesUp'), bytesDown: fields.integer('bytesDown') };
     fields.integer('reason');
     fields.done();
+    const { traffic } = this.sandbox;
+    traffic.bytesUp += end.bytesUp;
+    traffic.bytesDown += end.bytesDown;
     const connection = this.#connections.get(number);
     // An adopted tunnel is known by its number only.
     if (connection === undefined && this.sandbox.adopted.delete(number)) {

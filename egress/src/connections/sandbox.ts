@@ -40,6 +40,8 @@ export class Sandbox implements DnsClient {
   readonly connections = new Set<Reviewable>();
   /** Tunnels that an earlier process decided, by their numbers, and how to end them. */
   readonly adopted = new Map<number, Reviewable>();
+  /** As its relays say it; bytes at the end of each connection. */
+  readonly traffic = { connections: 0, bytesUp: 0, bytesDown: 0 };
   readonly queries: TokenBucket;
   /** TLS that is refused in words. */
   readonly refusals: TokenBucket;

@@ -5,6 +5,7 @@
  * launcher and the daemon only.
  */
 import type { Socket } from 'node:net';
+import type { SandboxId } from '@squash/contract/ids';
 import { useOwnPresets } from '@squash/contract/presets';
 import { parseUpstream, upstreamOf, type Upstreams } from '@squash/contract/upstreams';
 import type { Policy } from '@squash/policy/policy';
@@ -16,6 +17,7 @@ import type {
   EgressChanges,
   EgressSandboxRules,
   EgressSync,
+  EgressTraffic,
 } from '@squash/contract/egress-protocol';
 import type { DecisionRows } from '../decisions/decision-rows.ts';
 import { type NameRows, VirtualAddresses } from '../dns/virtual-addresses.ts';
@@ -60,6 +62,16 @@ export class Sandboxes {
   get counts(): { readonly sandboxes: number; readonly relays: number } {
     const relays = [...this.#relays.values()].reduce((sum, those) => sum + those.size, 0);
     return { sandboxes: this.#known.size, relays };
+  }
+
+  traffic(ids: readonly SandboxId[]): EgressTraffic {
+    return ids.flatMap((id) => {
+      const sandbox = this.#sandboxes.get(id);
+      if (sandbox === undefined) return [];
+      const { connections, bytesUp, bytesDown } = sandbox.traffic;
+      const open = sandbox.connections.size + sandbox.adopted.size;
+      return [{ id, connections, open, bytes_up: bytesUp, bytes_down: bytesDown }];
+    });
   }
 
   /** How many connections are in each state. */

@@ -2,7 +2,7 @@
  * Serves `run/egress-api.sock`: the daemon's requests, parsed by `protocol.ts`, carried out by whoever is handed in.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import { sandboxIdSchema } from '@squash/contract/ids';
+import { type SandboxId, sandboxIdSchema } from '@squash/contract/ids';
 import { errorText } from '@squash/base/bug';
 import type { Log } from '@squash/base/log';
 import { z } from 'zod';
@@ -25,6 +25,8 @@ import {
   egressDecisionQuerySchema,
   egressQuestionSchema,
   egressSyncSchema,
+  type EgressTraffic,
+  egressTrafficQuestionSchema,
 } from '@squash/contract/egress-protocol';
 
 export interface ControlHandlers {
@@ -39,6 +41,7 @@ export interface ControlHandlers {
     query: EgressDecisionQuery,
     onRows: (rows: readonly EgressDecision[]) => void,
   ) => Disposable;
+  readonly traffic: (ids: readonly SandboxId[]) => EgressTraffic;
   readonly stats: () => EgressStats;
   readonly stop: () => void;
 }
@@ -106,6 +109,8 @@ export class ControlServer implements AsyncDisposable {
         return this.#handlers.remove(parse(sandboxIdSchema, id));
       case 'POST judge':
         return this.#handlers.judge(await readBody(request, egressQuestionSchema));
+      case 'POST traffic':
+        return this.#handlers.traffic(await readBody(request, egressTrafficQuestionSchema));
       case 'GET stats':
         return this.#handlers.stats();
       case 'POST stop':

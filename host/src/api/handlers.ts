@@ -10,6 +10,7 @@ import { type AuditParts, auditHandlers } from './audit.ts';
 import { type ConstantInfo, daemonHandlers } from './daemon.ts';
 import type { DecisionLog } from './decisions.ts';
 import type { EgressStatistics } from './egress-metrics.ts';
+import { eventHandlers } from './events.ts';
 import { keyHandlers } from './keys.ts';
 import { moduleHandlers } from './modules.ts';
 import { type AddressJudge, type EgressRules, networkHandlers } from './network.ts';
@@ -22,6 +23,8 @@ import { type StreamParts, streamingExec } from './exec-stream.ts';
 import { secretHandlers, type Secrets } from './secrets.ts';
 import { snapshotHandlers } from './snapshots.ts';
 import { ticketHandlers } from './tickets.ts';
+import { usageHandlers } from './usage.ts';
+import { webhookHandlers, type WebhookParts } from './webhooks.ts';
 
 export interface HandlerOptions {
   readonly engine: Engine;
@@ -31,6 +34,7 @@ export interface HandlerOptions {
   readonly egress: EgressParts;
   readonly audit: AuditParts;
   readonly tickets: Tickets;
+  readonly webhooks: WebhookParts;
 }
 
 /** What the API needs of the egress side. */
@@ -41,7 +45,7 @@ export interface EgressParts {
 }
 
 export function handlers(options: HandlerOptions): Handlers {
-  const { engine, counters, temporaryDir, info, egress, audit, tickets } = options;
+  const { engine, counters, temporaryDir, info, egress, audit, webhooks, tickets } = options;
   const uploads = { directory: temporaryDir, places: new Places('uploads', limits.uploadsMax) };
   return {
     ...sandboxHandlers(engine, egress.rules),
@@ -62,6 +66,9 @@ export function handlers(options: HandlerOptions): Handlers {
       audit,
       problems: () => [...engine.problems(), ...audit.problems()],
     }),
+    ...usageHandlers(engine),
+    ...eventHandlers(engine),
+    ...webhookHandlers(webhooks),
   };
 }
 

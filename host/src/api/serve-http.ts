@@ -21,6 +21,7 @@ import type { Engine } from '../engine/engine.ts';
 import type { AuditParts } from './audit.ts';
 import type { ConstantInfo } from './daemon.ts';
 import { type EgressParts, handlers, socketHandlers } from './handlers.ts';
+import type { WebhookParts } from './webhooks.ts';
 
 /** The part of the configuration that the API reads. `Config` fits. */
 export interface HttpConfig {
@@ -44,6 +45,7 @@ export interface HttpOptions {
   readonly owners: Pick<ConnectionOwners, 'peerOf' | 'uidOf'>;
   readonly audit: Audit & AuditParts;
   readonly egress: EgressParts;
+  readonly webhooks: WebhookParts;
   readonly log: Log;
   /** Aborting it is the same as `close()`. */
   readonly signal?: AbortSignal;
@@ -107,7 +109,7 @@ export async function startHttp(options: HttpOptions): Promise<HttpService> {
   }
 }
 
-function assemble({ engine, config, info, owners, egress, audit, log }: HttpOptions) {
+function assemble({ engine, config, info, owners, egress, audit, webhooks, log }: HttpOptions) {
   const counters = new HttpCounters();
   const stopping = new AbortController();
   const cutting = new AbortController();
@@ -128,6 +130,7 @@ function assemble({ engine, config, info, owners, egress, audit, log }: HttpOpti
       egress,
       audit,
       tickets,
+      webhooks,
     }),
     isStrictContentType: config.isStrictContentType,
     sandboxesMax: config.sandboxesMax,

@@ -43,6 +43,8 @@ export interface Config {
   /** DNS servers and a file of names for the egress process; none: the host's own. */
   readonly egressResolvers: readonly string[];
   readonly egressHostsFile: string | undefined;
+  /** Ranges in CIDR notation that webhooks reach although they are not public. */
+  readonly webhookRanges: readonly string[];
   readonly log: { readonly level: LogLevel; readonly format: 'auto' | 'json' | 'pretty' };
 }
 

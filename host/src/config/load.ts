@@ -201,6 +201,7 @@ function assemble(values: ReadonlyMap<string, SettingValue>, dataDir: string, cw
   const choice = <T extends string>(name: SettingName): T => text(name) as T;
   const hosts = values.get('SQUASH_ALLOWED_HOSTS');
   const ranges = values.get('SQUASH_EGRESS_ALLOW_CIDRS');
+  const webhookRanges = values.get('SQUASH_WEBHOOK_RANGES');
   const resolvers = values.get('SQUASH_EGRESS_RESOLVERS');
   const run = text('SQUASH_RUN');
   const token = text('SQUASH_AUTH_TOKEN');
@@ -236,6 +237,7 @@ function assemble(values: ReadonlyMap<string, SettingValue>, dataDir: string, cw
     interceptsTls: flag('SQUASH_PROXY_HTTPS'),
     egressAllowRanges: Array.isArray(ranges) ? ranges : [],
     egressResolvers: Array.isArray(resolvers) ? resolvers : [],
+    webhookRanges: Array.isArray(webhookRanges) ? webhookRanges : [],
     egressHostsFile:
       text('SQUASH_EGRESS_HOSTS') === '' ? undefined : resolve(cwd, text('SQUASH_EGRESS_HOSTS')),
     log: {

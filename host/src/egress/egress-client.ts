@@ -25,6 +25,7 @@ import {
   type EgressStats,
   type EgressSync,
   type EgressSynced,
+  type EgressTraffic,
   egressAppliedSchema,
   egressChangedSchema,
   egressDecisionSchema,
@@ -35,6 +36,7 @@ import {
   egressSockets,
   egressStatsSchema,
   egressSyncedSchema,
+  egressTrafficSchema,
 } from '@squash/contract/egress-protocol';
 import { z } from 'zod';
 import { type ServerEvent, serverEvents } from './server-events.ts';
@@ -102,6 +104,14 @@ export class EgressClient implements Disposable {
 
   decisions(query: DecisionQuery): Promise<EgressDecisions> {
     return this.#ask({ method: 'GET', path: `/decisions${queryText(query)}` }, egressDecisionsSchema);
+  }
+
+  traffic(ids: readonly SandboxId[]): Promise<EgressTraffic> {
+    const answerMsMax = limits.egressLookAnswerMs;
+    return this.#ask(
+      { method: 'POST', path: '/traffic', json: JSON.stringify(ids), answerMsMax },
+      egressTrafficSchema,
+    );
   }
 
   /** Who reads metrics is told within seconds that it hangs. */

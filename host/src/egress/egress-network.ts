@@ -17,7 +17,7 @@ import type { OwnSecrets, SecretSubset } from '@squash/contract/secrets';
 import type { Upstreams } from '@squash/contract/upstreams';
 import type { LayerDigest } from '@squash/contract/ids';
 import { SharedLock } from '../sandbox/mailbox.ts';
-import type { NetworkRules, SandboxNetwork } from '../sandbox/network.ts';
+import type { NetworkRules, SandboxNetwork, Traffic } from '../sandbox/network.ts';
 import type { EgressClient } from './egress-client.ts';
 import type { SecretsFileKeeper } from './secrets-keeper.ts';
 import { ownSecretHosts } from './own-secret-hosts.ts';
@@ -149,6 +149,17 @@ export class EgressNetwork implements SandboxNetwork, AsyncDisposable {
         this.#options.log.warn('egress.forget', { sandbox: id, error: errorText(error) });
       }
     });
+  }
+
+  async traffic(ids: readonly SandboxId[]): Promise<ReadonlyMap<SandboxId, Traffic>> {
+    // Of one that does not answer nothing is known, and it is told in health.
+    const rows = await this.client.traffic(ids).catch(() => []);
+    return new Map(
+      rows.map(({ id, bytes_down: inBytes, bytes_up: outBytes, connections, open }) => [
+        id,
+        { inBytes, outBytes, connections, open },
+      ]),
+    );
   }
 
   pending(id: SandboxId): string | undefined {

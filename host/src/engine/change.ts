@@ -4,6 +4,7 @@ import { limits } from '@squash/contract/limits';
 import type { SandboxPatch } from '@squash/contract/native-sandbox';
 import type { SandboxChange } from '#store/sandboxes.ts';
 import type { SandboxLimits } from '../drivers/driver.ts';
+import type { SandboxEvent } from '../sandbox/event-port.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
 import type { Admission } from './admission.ts';
 import { type Ceilings, checkCeilings } from './ceilings.ts';
@@ -52,7 +53,13 @@ async function changeRow(sandbox: Sandbox, patch: SandboxPatch, admission: Admis
     ...(patch.on_timeout === undefined ? {} : { onTimeout: patch.on_timeout }),
     ...(await limitChange(sandbox, patch)),
   };
-  sandbox.change(change);
+  sandbox.change(change, 'transaction', updatedEvent(patch));
+}
+
+/** The policy's own change tells of itself. Names only: who wants the values asks for the sandbox. */
+function updatedEvent({ policy: _policy, ...patch }: SandboxPatch): SandboxEvent | undefined {
+  const changed = Object.keys(patch).join(',');
+  return changed === '' ? undefined : { type: 'sandbox.updated', data: { changed } };
 }
 
 function mergedLabels(

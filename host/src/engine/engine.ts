@@ -4,6 +4,7 @@
  */
 import type { Problem, Room } from '@squash/contract/daemon';
 import type { Metric } from '@squash/base/metric';
+import type { Events } from './events.ts';
 import type { Keys } from './keys.ts';
 import type { Modules } from './modules.ts';
 import type { Network } from './network.ts';
@@ -11,6 +12,7 @@ import type { Owners } from './owners.ts';
 import type { Processes } from './processes.ts';
 import type { Sandboxes } from './sandboxes.ts';
 import type { Snapshots } from './snapshots.ts';
+import type { Usage } from './usage.ts';
 
 export interface EngineHealth {
   readonly sandboxes: number;
@@ -26,6 +28,8 @@ export interface Engine {
   readonly network: Network;
   readonly keys: Keys;
   readonly owners: Owners;
+  readonly usage: Usage;
+  readonly events: Events;
   health(): Promise<EngineHealth>;
   /** What does not work as it should for all sandboxes, now; empty when all is well. */
   problems(): readonly Problem[];

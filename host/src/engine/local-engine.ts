@@ -9,6 +9,7 @@ import type { Store } from '#store/store.ts';
 import type { Driver } from '../drivers/driver.ts';
 import { GuestClient } from '../guest/client.ts';
 import type { LayerStore } from '../layers/layer-store.ts';
+import type { EventPort } from '../sandbox/event-port.ts';
 import { SandboxFiles } from '../sandbox/files.ts';
 import { Semaphore, SharedLock } from '../sandbox/mailbox.ts';
 import type { SandboxNetwork } from '../sandbox/network.ts';
@@ -20,6 +21,7 @@ import { Admission, type AdmissionRules } from './admission.ts';
 import type { Ceilings } from './ceilings.ts';
 import { engineMetrics } from './engine-metrics.ts';
 import type { Engine, EngineHealth } from './engine.ts';
+import { LocalEvents } from './events.ts';
 import { LocalKeys } from './keys.ts';
 import { LocalModules } from './modules.ts';
 import { LocalNetwork } from './network.ts';
@@ -29,6 +31,7 @@ import { Quotas } from './quotas.ts';
 import { Residents } from './residents.ts';
 import { LocalSandboxes } from './sandboxes.ts';
 import { LocalSnapshots } from './snapshots.ts';
+import { LocalUsage } from './usage.ts';
 
 export interface LocalEngineOptions {
   readonly dataDir: string;
@@ -61,11 +64,14 @@ export class LocalEngine implements Engine, AsyncDisposable {
   readonly network: LocalNetwork;
   readonly keys: LocalKeys;
   readonly owners: LocalOwners;
+  readonly usage: LocalUsage;
+  readonly events: LocalEvents;
 
   private constructor(options: LocalEngineOptions) {
+    this.events = new LocalEvents(options.store, options.clock, options.log);
     const residents = this.#residents;
     const quotas = new Quotas(options.store, residents);
-    const world = worldOf(options, quotas);
+    const world = worldOf(options, quotas, this.events);
     this.#world = world;
     this.#admission = new Admission(world, { residents, quotas, rules: options.admission });
     this.modules = new LocalModules(world, residents);
@@ -87,16 +93,19 @@ export class LocalEngine implements Engine, AsyncDisposable {
     this.network = new LocalNetwork(world.network, residents);
     this.keys = new LocalKeys(options);
     this.owners = new LocalOwners({ residents, keys: this.keys, quotas });
+    this.usage = new LocalUsage({ ...world, residents });
     this.#unsubscribe = world.driver.onExit((ended) => residents.peek(ended.id)?.pidOneEnded(ended.instance));
   }
 
   /** Takes over what an earlier daemon left. @throws launcher_unavailable, database_corrupt */
   static async open(options: LocalEngineOptions): Promise<LocalEngine> {
     const engine = new LocalEngine(options);
+    if (options.isFirstOfBoot) engine.events.skipLost();
     for (const sandbox of await recover(engine.#world, options.isFirstOfBoot)) engine.#residents.add(sandbox);
     await engine.sandboxes.resumeRemovals();
     engine.network.begin();
     engine.sandboxes.begin();
+    engine.usage.begin();
     // What was only used by what is gone; a module that was replaced while no daemon ran, for example.
     engine.modules.collect();
     return engine;
@@ -133,6 +142,7 @@ export class LocalEngine implements Engine, AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.sandboxes[Symbol.dispose]();
     this.keys[Symbol.dispose]();
+    this.usage[Symbol.dispose]();
     const stopping = new AppError('shutting_down', 'Cannot begin an operation: the daemon stops');
     const sandboxes = this.#residents.all();
     for (const sandbox of sandboxes) sandbox.mailbox.close(stopping);
@@ -140,10 +150,11 @@ export class LocalEngine implements Engine, AsyncDisposable {
     this.#unsubscribe();
     for (const sandbox of sandboxes) sandbox.close();
     await this.#world.files.settle();
+    this.events[Symbol.dispose]();
   }
 }
 
-function worldOf(options: LocalEngineOptions, quotas: Quotas): World {
+function worldOf(options: LocalEngineOptions, quotas: Quotas, events: EventPort): World {
   const { dataDir, log, removeTree, driver } = options;
   return {
     store: options.store,
@@ -153,6 +164,7 @@ function worldOf(options: LocalEngineOptions, quotas: Quotas): World {
     log,
     clock: options.clock,
     network: options.network,
+    events,
     fixedLimits: options.fixedLimits,
     requiresLimits: options.requiresLimits,
     guestOf: (running) => new GuestClient({ connect: (signal) => driver.connect(running, signal) }),

@@ -23,7 +23,7 @@ import { Removals } from './removals.ts';
 import type { Residents } from './residents.ts';
 import { Makings } from './makings.ts';
 import { pageOf, type SandboxQuery } from './page.ts';
-import { TimeOuts } from './time-outs.ts';
+import { type Over, timedOutEvent, TimeOuts } from './time-outs.ts';
 
 export interface Sandboxes {
   /** Resolves when it takes commands. */
@@ -70,7 +70,7 @@ export class LocalSandboxes implements Sandboxes, Disposable {
     this.#admission = options.admission;
     this.#removals = new Removals(options);
     this.#makings = new Makings(this.#world, (id) => this.get(id));
-    this.#timeOuts = new TimeOuts({ ...options, destroy: (sandbox) => this.#reap(sandbox) });
+    this.#timeOuts = new TimeOuts({ ...options, destroy: (sandbox, over) => this.#reap(sandbox, over) });
   }
 
   /** Lifetimes count from here on. */
@@ -196,8 +196,9 @@ export class LocalSandboxes implements Sandboxes, Disposable {
     return createFork(forking, inTurn, register);
   }
 
-  #reap(sandbox: Sandbox): void {
+  #reap(sandbox: Sandbox, over: Over): void {
     if (this.#removals.has(sandbox)) return;
+    sandbox.tell(timedOutEvent(sandbox, over));
     this.#world.log.info('sandbox.reap', { sandbox: sandbox.row.id });
     this.#removals.run(sandbox).then(
       () => {

@@ -4,17 +4,21 @@
  */
 import type { SandboxId } from '@squash/contract/ids';
 import { snapshot } from '../sandbox/layering.ts';
+import type { SandboxEvent } from '../sandbox/event-port.ts';
 import { Reaper } from '../sandbox/reaper.ts';
 import { pause, stopProcesses } from '../sandbox/rest.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
 import type { World } from '../sandbox/world.ts';
 import type { Residents } from './residents.ts';
 
+/** Which of its times it was. */
+export type Over = 'lifetime' | 'idle';
+
 export interface TimeOutOptions {
   readonly world: World;
   readonly residents: Residents;
   /** Begins its removal; errors are the callee's. */
-  readonly destroy: (sandbox: Sandbox) => void;
+  readonly destroy: (sandbox: Sandbox, over: Over) => void;
 }
 
 export class TimeOuts implements Disposable {
@@ -46,7 +50,7 @@ export class TimeOuts implements Disposable {
     if (sandbox === undefined || this.#busy.has(sandbox)) return;
     const { what } = sandbox.activity.next(sandbox.row, isUsed(sandbox));
     if (what === 'lifetime' && sandbox.row.onTimeout === 'destroy') {
-      destroy(sandbox);
+      destroy(sandbox, what);
       return;
     }
     this.#busy.add(sandbox);
@@ -59,30 +63,36 @@ export class TimeOuts implements Disposable {
     const { activity, world, row } = sandbox;
     if (what === 'nothing') return;
     if (what === 'lifetime') {
-      await this.#timeOut(sandbox);
+      await this.#timeOut(sandbox, what);
       return;
     }
     const { cpuUs } = await world.driver.stats(row.id);
     if (what === 'sample') activity.sampled(cpuUs);
     else if (activity.hasWorked(cpuUs)) activity.touch();
-    else await this.#timeOut(sandbox);
+    else await this.#timeOut(sandbox, what);
   }
 
-  async #timeOut(sandbox: Sandbox): Promise<void> {
+  async #timeOut(sandbox: Sandbox, over: Over): Promise<void> {
     const { world, row } = sandbox;
     world.log.info('sandbox.time_out', { sandbox: row.id, action: row.onTimeout });
     switch (row.onTimeout) {
       case 'destroy':
-        this.#options.destroy(sandbox);
+        this.#options.destroy(sandbox, over);
         return;
       case 'pause':
         await sandbox.mailbox.post(() => pause(sandbox, true));
-        return;
+        break;
       case 'snapshot':
         await sandbox.mailbox.post(() => saveAndStop(sandbox));
-        return;
+        break;
     }
+    // When it is done, and so once: what could not be done is tried again.
+    sandbox.tell(timedOutEvent(sandbox, over));
   }
+}
+
+export function timedOutEvent({ row }: Sandbox, over: Over): SandboxEvent {
+  return { type: 'sandbox.timed_out', data: { over, action: row.onTimeout } };
 }
 
 /** Its files are there without the snapshot, too: one that can't be taken keeps nothing running. */

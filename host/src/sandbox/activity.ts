@@ -40,6 +40,11 @@ export class Activity {
     this.#sample = undefined;
   }
 
+  /** Monotonic; this daemon's beginning where nobody has used it since. */
+  get usedMs(): number {
+    return this.#usedMs;
+  }
+
   /** Its lifetime counts from now on. A wall clock that is set later changes nothing. */
   renew(): void {
     this.#livesFromMs = this.#clock.monoMs();

@@ -11,6 +11,7 @@ import type { CreateRequest } from '@squash/contract/sandbox';
 import { faultPoint } from '#sandbox/fault.ts';
 import type { LayerRef, SandboxRow } from '#store/rows.ts';
 import { draftRow } from './draft.ts';
+import type { SandboxEvent } from './event-port.ts';
 import { type Forking, forkFiles } from './fork.ts';
 import { removeSandbox } from './remove.ts';
 import { Sandbox } from './sandbox.ts';
@@ -110,13 +111,20 @@ async function startNew(sandbox: Sandbox): Promise<void> {
   const trees = stackOrder(row.layers).map((layer) => layer.digest);
   const running = await world.driver.start({ ...startSpec(row, trees), makesUpper: true });
   faultPoint('create.started');
-  sandbox.started(running);
+  sandbox.started(running, createdEvent(sandbox));
 }
 
 /** Its snapshots may have to be unpacked first, and lie over its layers. */
 async function startFork(sandbox: Sandbox): Promise<void> {
   sandbox.mayLackUpper = true;
-  await sandbox.start({});
+  await sandbox.start({}, 'transaction', createdEvent(sandbox));
+}
+
+function createdEvent({ row: { cpu, memoryMb, maxLifetimeS } }: Sandbox): SandboxEvent {
+  return {
+    type: 'sandbox.created',
+    data: { cpu, memory_mb: memoryMb, max_lifetime_s: maxLifetimeS },
+  };
 }
 
 /** The driver connects in one turn of the event loop and asks in the next: the start goes on while rules are put together. */

@@ -88,6 +88,8 @@ export async function soughtSnapshot(sandbox: Sandbox, label: SnapshotLabel): Pr
   return findSnapshot(sandbox, label);
 }
 
+const layersChanged = { type: 'sandbox.restarted', data: { reason: 'layers_changed' } } as const;
+
 /** Ends what runs, starts on the change; where that fails, goes back to what was and says why. */
 async function replace(sandbox: Sandbox, change: SandboxChange): Promise<void> {
   const before = sandbox.row;
@@ -96,7 +98,7 @@ async function replace(sandbox: Sandbox, change: SandboxChange): Promise<void> {
   if (wasLeftAlone) endLost(sandbox);
   faultPoint(change.activeSnapshot === undefined ? 'activate.stopped' : 'restore.stopped');
   try {
-    await sandbox.start(change, 'durably');
+    await sandbox.start(change, 'durably', layersChanged);
   } catch (error) {
     await goBack(sandbox, before);
     throw error;
@@ -110,7 +112,7 @@ async function goBack(sandbox: Sandbox, before: SandboxRow): Promise<void> {
     // With the intent it came from, so that a crash from here on undoes as well.
     const { layers, upperGeneration, upperMadeMs, warnings, activeSnapshot, pending } = before;
     const back = { layers, upperGeneration, upperMadeMs, warnings, activeSnapshot, pending };
-    await sandbox.start(back, 'durably');
+    await sandbox.start(back, 'durably', layersChanged);
     if (dropped === undefined) sandbox.change({ pending: null });
     else await dropUpper(sandbox, dropped);
   } catch (error) {
@@ -162,6 +164,7 @@ export async function snapshot(sandbox: Sandbox, wanted: SnapshotLabel | undefin
       snapshots: [...sandbox.snapshots, taken],
       change: { pending: null },
       write: (table, id) => table.insertSnapshot(id, taken),
+      event: { type: 'snapshot.created', data: { label, size: taken.size, from: 'sandbox' } },
     });
     faultPoint('snapshot.committed');
     world.counters.snapshots += 1;

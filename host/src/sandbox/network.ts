@@ -18,6 +18,14 @@ export interface NetworkRules {
   readonly upstream: string | null;
 }
 
+/** Of connections that ended, since the egress process began. */
+export interface Traffic {
+  readonly inBytes: number;
+  readonly outBytes: number;
+  readonly connections: number;
+  readonly open: number;
+}
+
 export interface SandboxNetwork {
   /**
    * From now on the rules of all sandboxes can be asked for: the network asks again whenever it has to tell everything
@@ -34,6 +42,8 @@ export interface SandboxNetwork {
   pending(id: SandboxId): string | undefined;
   /** Who may have which of a sandbox's own secrets; empty where their file can't be used. */
   ownSecretHosts(id: SandboxId): Readonly<Record<string, readonly string[]>>;
+  /** What sandboxes sent and received; empty where nobody knows. */
+  traffic(ids: readonly SandboxId[]): Promise<ReadonlyMap<SandboxId, Traffic>>;
   /** What keeps rules from being in force. */
   problems(): readonly Problem[];
   /** Variables for every command: placeholders, and where the authority's certificate lies. */

@@ -25,7 +25,7 @@ export async function removeSandbox(sandbox: Sandbox): Promise<void> {
     await sandbox.settleRuns('destroyed');
   }
   faultPoint('destroy.trashed');
-  await deleteRow(sandbox);
+  await deleteRow(sandbox, row.phase !== 'creating');
   faultPoint('destroy.deleted');
   // Nobody waits for the room: it comes back behind the answer, or with the next daemon.
   void files.clear(row.id);
@@ -48,14 +48,20 @@ function mark(sandbox: Sandbox): boolean {
   }
 }
 
-async function deleteRow({ world: { store, files }, row }: Sandbox): Promise<void> {
+/** `wasThere`: somebody was told of its creation. */
+async function deleteRow({ world, row }: Sandbox, wasThere: boolean): Promise<void> {
+  const { store, files, events } = world;
+  const commit = (): void => {
+    store.sandboxes.delete(row.id);
+    if (wasThere) events.tell(row, { type: 'sandbox.destroyed' });
+  };
   try {
-    store.pressing(() => store.sandboxes.delete(row.id));
+    store.pressing(commit);
   } catch (error) {
     if (!isDiskFull(error)) throw error;
     // Its files make the room.
     await files.clear(row.id);
-    store.pressing(() => store.sandboxes.delete(row.id));
+    store.pressing(commit);
   }
 }
 

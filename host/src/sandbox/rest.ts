@@ -14,6 +14,8 @@ import { takeOver } from './take-over.ts';
 const startsSettleMs = 5_000;
 const startsLookMs = 5;
 
+const resumed = { type: 'sandbox.resumed' } as const;
+
 /** @param wakes the first use ends it. @throws sandbox_not_ready, launch_failed */
 export async function pause(sandbox: Sandbox, wakes: boolean): Promise<void> {
   if (isResting(sandbox, wakes)) return;
@@ -21,12 +23,15 @@ export async function pause(sandbox: Sandbox, wakes: boolean): Promise<void> {
   await sandbox.whileFrozen(async () => {
     await startsSettled(sandbox);
     checkReady(sandbox);
-    sandbox.change({ rest: { kind: 'paused', wakes } });
+    sandbox.change({ rest: { kind: 'paused', wakes } }, 'transaction', {
+      type: 'sandbox.paused',
+      data: { wakes },
+    });
     faultPoint('pause.committed');
     try {
       await world.driver.freeze(row.id);
     } catch (error) {
-      sandbox.change({ rest: null });
+      sandbox.change({ rest: null }, 'transaction', resumed);
       throw error;
     }
     sandbox.apply({ type: 'paused', wakes });
@@ -38,7 +43,10 @@ export async function stopProcesses(sandbox: Sandbox, wakes: boolean): Promise<v
   const { state } = sandbox;
   if (state.phase === 'stopped' && isResting(sandbox, wakes)) return;
   if (state.phase !== 'paused') checkReady(sandbox);
-  sandbox.change({ rest: { kind: 'stopped', wakes } });
+  sandbox.change({ rest: { kind: 'stopped', wakes } }, 'transaction', {
+    type: 'sandbox.stopped',
+    data: { wakes },
+  });
   faultPoint('stop.committed');
   try {
     await sandbox.stop('stopped');
@@ -57,7 +65,7 @@ export async function goOn(sandbox: Sandbox): Promise<void> {
   if (state.phase === 'paused') {
     await world.driver.thaw(row.id);
     faultPoint('resume.thawed');
-    sandbox.change({ rest: null, ...renewal });
+    sandbox.change({ rest: null, ...renewal }, 'transaction', resumed);
     sandbox.activity.resumed();
     sandbox.apply({ type: 'resumed' });
     const { unheard } = sandbox;
@@ -66,7 +74,7 @@ export async function goOn(sandbox: Sandbox): Promise<void> {
   }
   sandbox.apply({ type: 'replacing', reason: 'stopped' });
   try {
-    await world.starts.run(() => sandbox.start({ rest: null, ...renewal }));
+    await world.starts.run(() => sandbox.start({ rest: null, ...renewal }, 'transaction', resumed));
   } catch (error) {
     await world.driver.stop(row.id);
     sandbox.change({ rest: row.rest }, 'pressing');

@@ -19,6 +19,8 @@ import type { RunningSandbox } from '../drivers/driver.ts';
 import type { Guest } from '../guest/guest.ts';
 import { Activity } from './activity.ts';
 import type { Surroundings } from './environment.ts';
+import type { SandboxEvent } from './event-port.ts';
+import { KillCounts, type Kills, noKills } from './kill-counts.ts';
 import { type Life, type LifeEffect, type LifeEvent, type State, admitCommand, decide } from './lifecycle.ts';
 import { Mailbox } from './mailbox.ts';
 import type { NetworkRules } from './network.ts';
@@ -54,8 +56,7 @@ export class Sandbox implements RunHost {
   #running: { readonly sandbox: RunningSandbox; readonly guest: Guest } | undefined;
   #waiters: (() => void)[] = [];
   #restartTimer: NodeJS.Timeout | undefined;
-  #killsSeen = { oomKills: 0, upperKills: 0 };
-  readonly #upperVictims = new Set<number>();
+  readonly #kills = new KillCounts();
   #isClosed = false;
   #isFrozen = false;
   #resuming: Promise<void> | undefined;
@@ -135,11 +136,24 @@ export class Sandbox implements RunHost {
     ];
   }
 
-  /** Writes a change of the row; `durably` where a file's removal relies on it. */
-  change(change: SandboxChange, how: Commit = 'transaction'): void {
-    const { store } = this.world;
-    this.#row = store[how](() => store.sandboxes.change(this.#row, change));
+  /** Writes a change of the row, and what is told of it; `durably` where a file's removal relies on it. */
+  change(change: SandboxChange, how: Commit = 'transaction', event?: SandboxEvent): void {
+    const { store, events } = this.world;
+    this.#row = store[how](() => {
+      if (event !== undefined) events.tell(this.#row, event);
+      return store.sandboxes.change(this.#row, change);
+    });
     this.#follow();
+  }
+
+  /** What changes nothing in the row. It goes on where not even that has room. */
+  tell(event: SandboxEvent): void {
+    const { store, events, log } = this.world;
+    try {
+      store.pressing(() => events.tell(this.#row, event));
+    } catch (error) {
+      log.error('event.lost', { sandbox: this.#row.id, type: event.type, error });
+    }
   }
 
   /** What the exec log changed in the row, within its transaction; the shadow file follows now and then. */
@@ -153,9 +167,11 @@ export class Sandbox implements RunHost {
     readonly snapshots: readonly SnapshotRow[];
     readonly change: SandboxChange;
     readonly write: (table: SandboxTable, id: SandboxRow['id']) => void;
+    readonly event: SandboxEvent | undefined;
   }): void {
-    const { store } = this.world;
+    const { store, events } = this.world;
     this.#row = store.durably(() => {
+      if (commit.event !== undefined) events.tell(this.#row, commit.event);
       commit.write(store.sandboxes, this.#row.id);
       return store.sandboxes.change(this.#row, commit.change);
     });
@@ -171,7 +187,7 @@ export class Sandbox implements RunHost {
     if (this.state.phase === 'destroying') {
       throw new AppError('sandbox_not_found', `Cannot change sandbox "${this.#row.id}": it is being removed`);
     }
-    this.change({ policy });
+    this.change({ policy }, 'transaction', { type: 'sandbox.updated', data: { changed: 'policy' } });
     await Promise.all([this.world.store.synced(), this.world.network.apply(this.#row.id)]);
   }
 
@@ -239,7 +255,7 @@ export class Sandbox implements RunHost {
    * Starts PID 1 with this change of the row, which is committed with the new instance's number: a daemon that
    * finds another instance running knows that it belongs to what was before. Call from the mailbox.
    */
-  async start(change: SandboxChange, how: Commit = 'transaction'): Promise<void> {
+  async start(change: SandboxChange, how: Commit, event: SandboxEvent): Promise<void> {
     const { store, driver, layerLock, network } = this.world;
     await layerLock.shared(async () => {
       const trees = await this.trees(change);
@@ -248,7 +264,7 @@ export class Sandbox implements RunHost {
       this.change({ ...change, trust, instance }, how);
       faultPoint('start.committed');
       const spec = { ...startSpec(this.#row, trees), makesUpper: this.mayLackUpper };
-      this.started(await driver.start(spec));
+      this.started(await driver.start(spec), event);
       this.mayLackUpper = false;
     });
   }
@@ -282,14 +298,14 @@ export class Sandbox implements RunHost {
   }
 
   /** PID 1 runs: started by us just now, or found by a new daemon. */
-  started(sandbox: RunningSandbox, kills = { oomKills: 0, upperKills: 0 }): void {
-    this.#killsSeen = kills;
+  started(sandbox: RunningSandbox, event?: SandboxEvent, kills: Kills = noKills): void {
+    this.#kills.begin(kills);
     this.#running = { sandbox, guest: this.world.guestOf(sandbox) };
     this.unheard = undefined;
     if (this.#row.phase !== 'ready' || this.#row.failure !== null || this.#row.rest !== null) {
-      this.change({ phase: 'ready', failure: null, rest: null });
+      this.change({ phase: 'ready', failure: null, rest: null }, 'transaction', event);
       this.syncs();
-    }
+    } else if (event !== undefined) this.tell(event);
     this.apply({ type: 'started', instance: sandbox.instance });
   }
 
@@ -321,7 +337,9 @@ export class Sandbox implements RunHost {
 
   #keepFailure(message: string): void {
     try {
-      this.change({ phase: 'failed', failure: message });
+      const event = { type: 'sandbox.failed', data: { reason: message } } as const;
+      const isNews = this.#row.phase !== 'failed';
+      this.change({ phase: 'failed', failure: message }, 'transaction', isNews ? event : undefined);
     } catch (error) {
       // The state in memory holds for this daemon; the next one finds out for itself.
       this.world.log.error('sandbox.failed', { sandbox: this.#row.id, error });
@@ -355,22 +373,8 @@ export class Sandbox implements RunHost {
     return this.world.clock;
   }
 
-  async wanting(run: Run, wasKilled: boolean): Promise<Pick<Circumstances, 'oomKilled' | 'upperFull'>> {
-    try {
-      const { oomKills, upperKills } = await this.world.driver.stats(this.#row.id);
-      const isOom = oomKills > this.#killsSeen.oomKills;
-      // The kernel picks one process; the launcher ends all commands, each of which asks here in its turn.
-      if (upperKills > this.#killsSeen.upperKills)
-        for (const seq of this.runs.keys()) this.#upperVictims.add(seq);
-      this.#killsSeen = { oomKills, upperKills };
-      return {
-        oomKilled: isOom && (wasKilled || this.runs.size === 1),
-        upperFull: wasKilled && this.#upperVictims.has(run.row.seq),
-      };
-    } catch {
-      // The sandbox went meanwhile; how the command ended is known without the counters.
-      return { oomKilled: false, upperFull: false };
-    }
+  wanting(run: Run, wasKilled: boolean): Promise<Pick<Circumstances, 'oomKilled' | 'upperFull'>> {
+    return this.#kills.wanting(this, run.row.seq, wasKilled);
   }
 
   guestBroken(why: string): void {
@@ -388,7 +392,7 @@ export class Sandbox implements RunHost {
 
   runOver(run: Run): void {
     this.runs.delete(run.row.seq);
-    this.#upperVictims.delete(run.row.seq);
+    this.#kills.forget(run.row.seq);
     if (run.end === undefined) return;
     const { counters, store } = this.world;
     counters.execs[run.end.reason] += 1;
@@ -443,7 +447,7 @@ export class Sandbox implements RunHost {
         await this.world.driver.stop(this.#row.id);
         await this.settleRuns(reason);
         this.world.counters.restarts += 1;
-        await this.start({}, 'pressing');
+        await this.start({}, 'pressing', { type: 'sandbox.restarted', data: { reason } });
       } catch (error) {
         this.failed(error);
       }

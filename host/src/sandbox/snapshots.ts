@@ -14,6 +14,7 @@ import { errorText } from '@squash/base/bug';
 import { rfc3339 } from '@squash/base/clock';
 import { faultPoint } from '#sandbox/fault.ts';
 import { isRemoved, removedLabel, type SnapshotRow } from '#store/rows.ts';
+import type { SandboxEvent } from './event-port.ts';
 import type { Sandbox } from './sandbox.ts';
 
 export function listSnapshots(sandbox: Sandbox): readonly SnapshotDetails[] {
@@ -84,12 +85,18 @@ function isLainOn({ row, snapshots }: Sandbox, label: SnapshotLabel): boolean {
   return row.activeSnapshot === label || snapshots.some((each) => each.base === label);
 }
 
+function removed(label: SnapshotLabel): SandboxEvent {
+  return { type: 'snapshot.removed', data: { label } };
+}
+
 /** Row first: a crash behind it finds the intent and removes the file, as of a snapshot that was never answered. */
 async function erase(sandbox: Sandbox, label: SnapshotLabel): Promise<void> {
   sandbox.commitSnapshots({
     snapshots: sandbox.snapshots.filter((each) => each.label !== label),
     change: { pending: { op: 'snapshot', label } },
     write: (table, id) => table.deleteSnapshot(id, label),
+    // The removal of one that something lay on was told when it was asked for.
+    event: isRemoved({ label }) ? undefined : removed(label),
   });
   await dropFile(sandbox, label);
 }
@@ -108,6 +115,7 @@ async function hide(sandbox: Sandbox, label: SnapshotLabel): Promise<void> {
     snapshots: snapshots.map((each) => ({ ...each, label: renamed(each.label), base: renamed(each.base) })),
     change: { activeSnapshot: renamed(row.activeSnapshot), pending: { op: 'snapshot', label } },
     write: (table, id) => table.renameSnapshot(id, label, kept),
+    event: removed(label),
   });
   await dropFile(sandbox, label);
 }
@@ -186,7 +194,8 @@ export async function takeInSnapshot(
       const digest = await world.layers
         .ensureFile(path, { giveUp: sandbox.removal.signal })
         .catch((error: unknown) => refuseFile(error, label));
-      insert(sandbox, { label, createdMs: sandbox.nowMs(), size, digest, base: null, layers: row.layers });
+      const taken = { label, createdMs: sandbox.nowMs(), size, digest, base: null, layers: row.layers };
+      insert(sandbox, taken, 'upload');
     });
   } catch (error) {
     await world.files.dropSnapshot(row.id, label);
@@ -204,11 +213,13 @@ function refuseFile(error: unknown, label: SnapshotLabel): never {
   throw new AppError('snapshot_invalid', message, { cause: error });
 }
 
-function insert(sandbox: Sandbox, snapshot: SnapshotRow): void {
+function insert(sandbox: Sandbox, snapshot: SnapshotRow, from: 'upload' | 'directory'): void {
+  const { label, size } = snapshot;
   sandbox.commitSnapshots({
     snapshots: [...sandbox.snapshots, snapshot],
     change: { pending: null },
     write: (table, id) => table.insertSnapshot(id, snapshot),
+    event: { type: 'snapshot.created', data: { label, size, from } },
   });
 }
 
@@ -222,14 +233,8 @@ export async function findFiles(sandbox: Sandbox): Promise<void> {
     if (sandbox.snapshots.some((each) => each.label === name)) continue;
     const label = snapshotLabelSchema.safeParse(name);
     if (label.success && sandbox.snapshots.length < limits.snapshotsMax) {
-      insert(sandbox, {
-        label: label.data,
-        createdMs: modifiedMs,
-        size,
-        digest: null,
-        base: null,
-        layers: row.layers,
-      });
+      const found = { label: label.data, createdMs: modifiedMs, size, digest: null, base: null };
+      insert(sandbox, { ...found, layers: row.layers }, 'directory');
       world.log.info('snapshot.found', { sandbox: row.id, label: label.data });
     } else if (/~\d+$/.test(name)) {
       await world.files.dropSnapshot(row.id, name as SnapshotLabel);

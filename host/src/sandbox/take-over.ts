@@ -13,7 +13,7 @@ export async function takeOver(sandbox: Sandbox, running: RunningSandbox): Promi
   try {
     const guest = world.guestOf(running);
     const inGuest = await guest.list();
-    sandbox.started(running, await world.driver.stats(row.id));
+    sandbox.started(running, undefined, await world.driver.stats(row.id));
     // The last daemon may have died before what it had committed was on the disk.
     sandbox.syncs();
     for (const exec of unfinished) follow(sandbox, exec);

@@ -31,6 +31,11 @@ export class UpperUsageWatch {
     return this.#usage.bytes;
   }
 
+  /** Undefined where nobody has looked yet. */
+  get measured(): UpperUsage | undefined {
+    return this.#hasMeasured ? this.#usage : undefined;
+  }
+
   /** The latest figures, without asking for newer ones. */
   get known(): UpperUsage {
     return this.#usage;

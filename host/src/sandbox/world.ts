@@ -9,6 +9,7 @@ import type { Store } from '#store/store.ts';
 import type { Driver, RunningSandbox, SandboxLimits } from '../drivers/driver.ts';
 import type { Guest } from '../guest/guest.ts';
 import type { LayerStore } from '../layers/layer-store.ts';
+import type { EventPort } from './event-port.ts';
 import type { SandboxFiles } from './files.ts';
 import type { Semaphore, SharedLock } from './mailbox.ts';
 import type { SandboxNetwork } from './network.ts';
@@ -32,6 +33,7 @@ export interface World {
   readonly log: Log;
   readonly clock: Clock;
   readonly network: SandboxNetwork;
+  readonly events: EventPort;
   readonly fixedLimits: FixedLimits;
   readonly requiresLimits: boolean;
   readonly guestOf: (running: RunningSandbox) => Guest;

@@ -165,4 +165,37 @@ export const migrations: readonly string[] = [
   CREATE INDEX idempotency_by_sandbox ON idempotency (sandbox);
   CREATE INDEX idempotency_by_age ON idempotency (created_ms);
   `,
+  `
+  CREATE TABLE events (
+    id      INTEGER PRIMARY KEY AUTOINCREMENT, -- never used again: clients resume behind it
+    at_ms   INTEGER NOT NULL,
+    type    TEXT NOT NULL,
+    sandbox TEXT NOT NULL,                     -- no reference: it may be gone
+    owner   TEXT NOT NULL,
+    data    TEXT NOT NULL                      -- JSON: {name: scalar}
+  ) STRICT;
+  CREATE INDEX events_by_owner ON events (owner);
+  CREATE INDEX events_by_sandbox ON events (sandbox);
+  CREATE TABLE event_gaps (
+    owner  TEXT PRIMARY KEY,                   -- '*': everybody
+    before INTEGER NOT NULL                    -- events with smaller ids were removed
+  ) STRICT;
+  `,
+  `
+  CREATE TABLE webhooks (
+    id              TEXT PRIMARY KEY,
+    url             TEXT NOT NULL,
+    types           TEXT NOT NULL,             -- JSON: [type]; none: all
+    owner           TEXT,                      -- NULL: everybody's
+    secret          TEXT NOT NULL,             -- what is sent is signed with it
+    enabled         INTEGER NOT NULL,
+    created_ms      INTEGER NOT NULL,
+    position        INTEGER NOT NULL,          -- id of the last event that was taken or given up
+    last_success_ms INTEGER,
+    last_failure_ms INTEGER,
+    last_error      TEXT,
+    given_up        INTEGER NOT NULL,
+    missed_before   INTEGER                    -- events with smaller ids were removed undelivered
+  ) STRICT;
+  `,
 ];

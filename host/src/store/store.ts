@@ -7,6 +7,7 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { AppError } from '@squash/contract/errors';
 import { openDatabase, translate } from './database.ts';
+import { EventTable } from './events.ts';
 import { ExecTable } from './execs.ts';
 import { KeyTable } from './keys.ts';
 import { IdempotencyTable } from './idempotency.ts';
@@ -14,6 +15,7 @@ import { LogSync } from './log-sync.ts';
 import { OutputTable } from './output.ts';
 import { ProcessOutputTable } from './process-output.ts';
 import { SandboxTable } from './sandboxes.ts';
+import { WebhookTable } from './webhooks.ts';
 
 export class Store implements Disposable {
   readonly path: string;
@@ -23,6 +25,8 @@ export class Store implements Disposable {
   readonly keys: KeyTable;
   readonly processOutput: ProcessOutputTable;
   readonly idempotency: IdempotencyTable;
+  readonly events: EventTable;
+  readonly webhooks: WebhookTable;
   readonly #database: DatabaseSync;
   readonly #begin;
   readonly #commit;
@@ -49,6 +53,8 @@ export class Store implements Disposable {
     this.keys = new KeyTable(this.#database);
     this.processOutput = new ProcessOutputTable(this.#database);
     this.idempotency = new IdempotencyTable(this.#database);
+    this.events = new EventTable(this.#database);
+    this.webhooks = new WebhookTable(this.#database);
   }
 
   /** All of `body`'s writes or none. Survives the death of the daemon, and soon a power cut. @throws disk_full, database_corrupt */

@@ -5,7 +5,7 @@
  * The guard is asked for every address that is about to be dialled, after resolution. IPv6 is judged by what is
  * allowed: only 2000::/3 is unicast of the Internet, everything else is refused whether or not it has a name today.
  */
-import { type Address, effectiveAddress } from './address.ts';
+import { type Address, bitsAhead, effectiveAddress } from './address.ts';
 import { type Cidr, cidrContains, parseCidr } from './cidr.ts';
 
 export type AddressKind =
@@ -94,6 +94,20 @@ const rowsByLength: Readonly<Record<number, readonly Row[]>> = {
 };
 const internet: AddressClass = { kind: 'public', range: undefined, prefix: 0 };
 const elsewhere: AddressClass = { kind: 'reserved', range: 'outside 2000::/3', prefix: 3 };
+
+/**
+ * Whether one of the ranges names the kind of place that this address is of: it holds the address, in the form given or
+ * in the one that is reached, and lies inside that kind (`prefixMin`: the kind's length).
+ */
+export function isNamedBy(ranges: readonly Cidr[], address: Address, prefixMin: number): boolean {
+  const effective = effectiveAddress(address);
+  const ahead = bitsAhead(address);
+  return ranges.some(
+    (range) =>
+      (range.prefix >= prefixMin && cidrContains(range, effective)) ||
+      (range.prefix >= ahead + prefixMin && cidrContains(range, address)),
+  );
+}
 
 /** Mapped and NAT64 forms are judged as the IPv4 address they reach. */
 export function classifyAddress(address: Address): AddressClass {

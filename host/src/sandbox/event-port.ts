@@ -1,0 +1,18 @@
+/** How what happens to a sandbox is told: see `engine/events.ts`, which keeps it and wakes who waits. */
+import type { EventType } from '@squash/contract/event-types';
+import type { EventData } from '@squash/contract/events';
+import type { SandboxRow } from '#store/rows.ts';
+
+export interface SandboxEvent {
+  readonly type: EventType;
+  /** Short: texts are cut at `limits.eventTextCharsMax`. Nothing that programs in the sandbox chose. */
+  readonly data?: EventData;
+}
+
+export interface EventPort {
+  /**
+   * Call inside the transaction of the change that it tells of: then a crash keeps both or neither. Takes some
+   * microseconds; who follows is woken behind the transaction.
+   */
+  tell(whose: Pick<SandboxRow, 'id' | 'owner'>, event: SandboxEvent): void;
+}
