@@ -262,7 +262,15 @@ export const commandTable: readonly CommandSpec[] = [
     group: 'layer',
     summary: 'list a sandbox’s snapshots',
     positionals: [sandbox],
-    flags: [{ name: 'quiet', short: 'q', summary: 'labels only' }],
+    flags: [
+      {
+        name: 'label',
+        value: 'KEY[=VALUE]',
+        repeats: true,
+        summary: 'only those that have this label',
+      },
+      { name: 'quiet', short: 'q', summary: 'names only' },
+    ],
     load: () => import('./commands/snapshots-ls.ts'),
   },
   {

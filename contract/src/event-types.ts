@@ -11,5 +11,6 @@ export const eventTypes = [
   'sandbox.destroyed',
   'snapshot.created',
   'snapshot.removed',
+  'snapshot.updated',
 ] as const;
 export type EventType = (typeof eventTypes)[number];

@@ -12,6 +12,7 @@ import {
   type SnapshotLabel,
   snapshotLabelSchema,
 } from './ids.ts';
+import { labelsChangeSchema, labelsSchema } from './labels.ts';
 import { limits } from './limits.ts';
 import type { Once } from './once.ts';
 import { policySchema } from './policy.ts';
@@ -32,20 +33,6 @@ const nameSchema = z
     error: 'name: letters, digits, " ", "_", "." and "-", beginning with a letter or digit',
   })
   .describe('for people; need not be unique');
-
-const labelKeySchema = z
-  .string()
-  .max(limits.labelKeyCharsMax)
-  .regex(/^[A-Za-z0-9][A-Za-z0-9_./-]*$/, {
-    error: 'a label’s key has letters, digits, "_", ".", "/" and "-", and begins with a letter or digit',
-  });
-const labelValueSchema = boundedText('a label', limits.labelValueBytesMax);
-
-const tooManyLabels = { error: `labels: ${limits.labelsMax} at most` };
-const labelsSchema = z
-  .record(labelKeySchema, labelValueSchema)
-  .refine((labels) => Object.keys(labels).length <= limits.labelsMax, tooManyLabels)
-  .describe('whatever the client wants to find it by');
 
 const envSchema = z
   .record(
@@ -150,10 +137,7 @@ export const reservedFields = [
 /** What a PATCH changes. What is left out stays as it is. */
 export const sandboxChangeSchema = z.strictObject({
   name: nameSchema.nullable().optional(),
-  labels: z
-    .record(labelKeySchema, labelValueSchema.nullable())
-    .optional()
-    .describe('each is set, or with null removed; the others stay'),
+  labels: labelsChangeSchema.optional(),
   env: envSchema.optional().describe('replaces all; of commands that start from now on'),
   cpu: cpuSchema.optional(),
   memory_mb: memorySchema.optional(),
@@ -206,18 +190,6 @@ export const sandboxPageSchema = z.strictObject({
   items: z.array(sandboxSchema),
   next: z.string().nullable().describe('`cursor` of the next page; null: there is none'),
 });
-
-/** `key=value` or `key`, separated by commas: a sandbox has all of them. */
-export const labelFilterSchema = z
-  .string()
-  .max(4_096)
-  .transform((text) =>
-    text.split(',').map((each) => {
-      const at = each.indexOf('=');
-      return at < 0 ? { key: each, value: undefined } : { key: each.slice(0, at), value: each.slice(at + 1) };
-    }),
-  );
-export type LabelFilter = z.infer<typeof labelFilterSchema>;
 
 /** What a create of `/v1` asks for beside what both spellings have, after the edge has parsed it. */
 export interface NativeWish {

@@ -32,20 +32,6 @@ export const snapshotInfoSchema = z.strictObject({
   size: z.int().describe('bytes of the squashfs file'),
 });
 
-/** A snapshot as a thing of its own. */
-export const snapshotSchema = z.strictObject({
-  label: z.string(),
-  created: z.string().describe('RFC 3339, UTC'),
-  size: z.int().describe('bytes of its own file; a download may be larger where it is not whole'),
-  whole: z.boolean().describe('false: its file holds what was written since the snapshot it was taken on'),
-  base: z
-    .string()
-    .nullable()
-    .describe('that snapshot; null where it is whole, or where that one was removed'),
-  active: z.boolean().describe('the sandbox was restored from it last'),
-});
-export type SnapshotDetails = z.infer<typeof snapshotSchema>;
-
 export const warningSchema = z.strictObject({ code: z.string(), message: z.string() });
 export type Warning = z.infer<typeof warningSchema>;
 

@@ -8,8 +8,9 @@ import { after, before, describe, it } from 'node:test';
 import { capabilitySchema } from '@squash/contract/capability';
 import { infoSchema } from '@squash/contract/daemon';
 import { limits } from '@squash/contract/limits';
-import { moduleInfoSchema } from '@squash/contract/module';
-import { sandboxInfoSchema, snapshotSchema } from '@squash/contract/sandbox';
+import { moduleInfoSchema, moduleSchema } from '@squash/contract/module';
+import { snapshotSchema } from '@squash/contract/native-snapshot';
+import { sandboxInfoSchema } from '@squash/contract/sandbox';
 import { z } from 'zod';
 import { packModule, repository } from '../support/base-layer.ts';
 import { cliEnvironment, endOf, squash, squashOk, startCli } from '../support/cli.ts';
@@ -110,7 +111,7 @@ describe('squash', () => {
   it('module import, activate, module rm: a layer comes and goes', async () => {
     const file = join(directory, '100-hello.squashfs');
     await packModule(file, { 'opt/hello': 'hello\n' });
-    moduleInfoSchema.parse(await json('module', 'import', file));
+    moduleSchema.parse(await json('module', 'import', file));
     const names = moduleInfoSchema
       .array()
       .parse(await json('module', 'ls'))
@@ -181,7 +182,7 @@ describe('squash', () => {
     );
     assert.equal(await squashOk(daemon, ['snapshots', 'rm', 's', 'first', 'second']), 'first\nsecond');
     const put = snapshotSchema.parse(await json('snapshots', 'put', 's', file));
-    assert.deepEqual([put.label, put.size, put.whole], ['kept', size, true]);
+    assert.deepEqual([put.label, put.size_bytes, put.whole], ['kept', size, true]);
     const piped = await squash(daemon, ['snapshots', 'put', 's', '-', 'piped'], {
       input: readFileSync(file),
     });

@@ -212,7 +212,7 @@ test('an id that goes to another owner takes no stream and no upload of the firs
   const [refused] = await answered;
   refused.resume();
   assert.equal(refused.statusCode, 404);
-  assert.deepEqual((await as(second.token, 'GET', '/v1/sandboxes/heir/snapshots')).json, []);
+  assert.deepEqual((await as(second.token, 'GET', '/v1/sandboxes/heir/snapshots')).json.items, []);
   await as(second.token, 'POST', `${sandboxes}/heir/exec`, {
     cmd: 'nslookup leak.example.invalid 198.18.0.1',
   });

@@ -349,7 +349,7 @@ describe('a sandbox at rest', () => {
     await waitFor('the end', async () => (await api.get(`${boxes}/${gone.id}`)).status === 404);
     assert.equal((await get(works.id)).state, 'ready');
     assert.equal(await sh(still.id, 'echo on'), 'on\n');
-    assert.equal((await api.get(`${boxes}/${saved.id}/snapshots`)).json.length, 1);
+    assert.equal((await api.get(`${boxes}/${saved.id}/snapshots`)).json.items.length, 1);
     assert.equal(await sh(saved.id, 'cat /file'), 'kept\n');
     await destroy(still.id, saved.id, works.id);
     const timedOut = (all: readonly string[]): readonly string[] =>
@@ -410,7 +410,9 @@ describe('a sandbox made from another', () => {
     await destroy(source.id);
     assert.equal(await sh(made.id, 'cat /file /other'), 'one\ntwo\n');
     assert.deepEqual(
-      (await api.get(`${boxes}/${made.id}/snapshots`)).json.map((each: { label: string }) => each.label),
+      (await api.get(`${boxes}/${made.id}/snapshots`)).json.items.map(
+        (each: { label: string }) => each.label,
+      ),
       ['origin'],
     );
     const missing = await api.post(boxes, { from: { sandbox: made.id, snapshot: 'none' } });

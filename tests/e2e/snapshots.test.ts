@@ -4,7 +4,8 @@ import { copyFileSync, existsSync, readdirSync, readFileSync, writeFileSync } fr
 import { cpus } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import type { SnapshotDetails, Warning } from '@squash/contract/sandbox';
+import type { SnapshotDetails } from '@squash/contract/native-snapshot';
+import type { Warning } from '@squash/contract/sandbox';
 import { ApiClient } from '../support/api-client.ts';
 import { TestDaemon } from '../support/daemon.ts';
 import { removeDataDirectory } from '../support/data-directory.ts';
@@ -69,7 +70,7 @@ test('a snapshot is downloaded whole whatever it lies on, and is the same where 
   const { first, second } = await chain(api);
   const { json } = await api.get(snapshots);
   assert.deepEqual(
-    json.map((each: SnapshotDetails) => [each.label, each.whole, each.base, each.active]),
+    json.items.map((each: SnapshotDetails) => [each.label, each.whole, each.base, each.active]),
     [
       ['first', true, null, true],
       ['second', false, 'first', false],
@@ -82,7 +83,7 @@ test('a snapshot is downloaded whole whatever it lies on, and is the same where 
   const other = `/v1/sandboxes/other/snapshots/moved`;
   const stored = await api.send('PUT', `${other}/file`, { headers: type, text: whole });
   assert.deepEqual(
-    [stored.status, stored.json.whole, stored.json.size],
+    [stored.status, stored.json.whole, stored.json.size_bytes],
     [200, true, whole.length],
     stored.text,
   );
@@ -99,6 +100,52 @@ test('a snapshot is downloaded whole whatever it lies on, and is the same where 
   assert.equal(head.headers['content-length'], `${whole.length}`);
 });
 
+test('/v1 takes a snapshot with labels, finds it by them, gives it others, and goes back to it under its new name', async () => {
+  await using daemon = await TestDaemon.start();
+  const api = await box1(daemon);
+  await sh(api, 'echo 1 >/file');
+  const taken = await api.post(snapshots, { label: 'first', labels: { step: 'one', keep: '' } });
+  assert.equal(taken.status, 201, taken.text);
+  assert.deepEqual([taken.json.label, taken.json.labels], ['first', { step: 'one', keep: '' }]);
+  assert.ok(taken.json.size_bytes > 0 && taken.json.pause_ms > 0, taken.text);
+  assert.match((await api.post(snapshots)).json.label, /^\d{8}-\d{6}$/);
+  for (const [body, code] of [
+    [{ label: 'first' }, 'snapshot_exists'],
+    [{ label: '.x' }, 'invalid_request'],
+    [{ name: 'x' }, 'invalid_request'],
+    [{ labels: { 'a b': '' } }, 'invalid_request'],
+  ] as const)
+    assert.equal((await api.post(snapshots, body)).json.code, code, JSON.stringify(body));
+  const restored = await api.post('/v1/sandboxes/box/restore', { snapshot: 'first' });
+  assert.deepEqual([restored.status, restored.json.snapshot], [200, 'first'], restored.text);
+  await sh(api, 'echo 2 >/file');
+  assert.equal((await api.post(snapshots, { label: 'last' })).json.base, 'first');
+  const labelsOf = async (query: string): Promise<string[]> =>
+    (await api.get(`${snapshots}?${query}`)).json.items.map((each: SnapshotDetails) => each.label);
+  const page = (await api.get(`${snapshots}?limit=2`)).json;
+  assert.equal(page.items[0].label, 'first');
+  assert.deepEqual(await labelsOf(`limit=2&cursor=${page.next}`), ['last']);
+  assert.deepEqual(await labelsOf('label=step%3Done,keep'), ['first']);
+  assert.deepEqual(await labelsOf('label=step%3Dtwo'), []);
+  const change = { label: 'renamed', labels: { keep: null, step: 'two' } };
+  const changed = await api.send('PATCH', `${snapshots}/first`, { body: change });
+  assert.deepEqual([changed.status, changed.json.label], [200, 'renamed'], changed.text);
+  assert.deepEqual([changed.json.labels, changed.json.active], [{ step: 'two' }, true]);
+  assert.equal((await api.get(`${snapshots}/last`)).json.base, 'renamed');
+  assert.equal((await api.get(`${snapshots}/first`)).json.code, 'snapshot_not_found');
+  const taken2 = await api.send('PATCH', `${snapshots}/last`, { body: { label: 'renamed' } });
+  assert.equal(taken2.json.code, 'snapshot_exists');
+  await daemon.kill();
+  await daemon.start();
+  assert.deepEqual((await api.get(`${snapshots}/renamed`)).json.labels, { step: 'two' });
+  assert.equal((await api.post('/v1/sandboxes/box/restore', { snapshot: 'last' })).status, 200);
+  assert.equal(await sh(api, 'cat /file'), '2\n');
+  assert.equal((await api.post('/v1/sandboxes/box/restore', { snapshot: 'renamed' })).status, 200);
+  assert.equal(await sh(api, 'cat /file'), '1\n');
+  const unknown = await api.post('/v1/sandboxes/box/restore', { snapshot: 'none' });
+  assert.equal(unknown.json.code, 'snapshot_not_found');
+});
+
 test('a removed snapshot breaks neither another nor the sandbox that lies on it, also when the layers are lost', async () => {
   await using daemon = await TestDaemon.start();
   const api = await box1(daemon);
@@ -108,7 +155,7 @@ test('a removed snapshot breaks neither another nor the sandbox that lies on it,
   assert.equal((await api.post(`${box}/restore`, { label: 'first' })).json.code, 'snapshot_not_found');
   const info = (await api.get(box)).json;
   assert.deepEqual([info.active_snapshot, info.snapshots.length], [null, 1]);
-  const [left] = (await api.get(snapshots)).json;
+  const [left] = (await api.get(snapshots)).json.items;
   assert.deepEqual([left.label, left.whole, left.base], ['second', false, null]);
   // Its label is free, and a new snapshot under it is another one.
   assert.equal((await api.post(`${box}/snapshot`, { label: 'first' })).status, 200);
@@ -156,7 +203,7 @@ test('an uploaded snapshot is refused and leaves nothing when it is no image, an
   assert.equal(await sh(api, 'cat /file'), 'kept\n');
   assert.equal((await api.post(`${box}/restore`, { label: 'text' })).json.code, 'layer_corrupt');
   copyFileSync(fileOf(daemon, 'good'), fileOf(daemon, 'later'));
-  assert.equal((await api.get(`${snapshots}/later`)).json.size, good.length);
+  assert.equal((await api.get(`${snapshots}/later`)).json.size_bytes, good.length);
   await daemon.stop();
   copyFileSync(fileOf(daemon, 'good'), fileOf(daemon, 'while-away'));
   await daemon.start();

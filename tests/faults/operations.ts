@@ -250,6 +250,35 @@ const snapshotRemove: Operation = {
   },
 };
 
+const snapshotRename: Operation = {
+  name: 'snapshot-rename',
+  points: ['snapshot-rename.linked', 'snapshot-rename.committed'],
+  prepare: (model, random, serial) => {
+    const boxes = [...model.values()].filter((each) => each.snapshots.size > 0);
+    if (boxes.length === 0) return undefined;
+    const box = random.pick(boxes);
+    const [label, content] = random.pick([...box.snapshots]);
+    const renamed = `named-${serial}`;
+    const done = (): void => {
+      box.snapshots.delete(label);
+      box.snapshots.set(renamed, content);
+      if (box.activeSnapshot === label) box.activeSnapshot = renamed;
+    };
+    return {
+      what: `${label} of ${box.id} as ${renamed}`,
+      send: request('PATCH', `/v1/sandboxes/${box.id}/snapshots/${label}`, { label: renamed }),
+      acknowledged: (answer) => {
+        expectStatus(answer, 200);
+        done();
+      },
+      unanswered: async (daemon) => {
+        const info = await infoOf(daemon, box.id);
+        if (info?.snapshots.some((each) => each.label === label) === false) done();
+      },
+    };
+  },
+};
+
 /** What was downloaded, whole, goes up again under another label. */
 const snapshotUpload: Operation = {
   name: 'snapshot-upload',
@@ -427,6 +456,7 @@ export const operations: readonly Operation[] = [
   activate,
   snapshot,
   snapshotRemove,
+  snapshotRename,
   snapshotUpload,
   restore,
   destroy,

@@ -180,6 +180,7 @@ export function thinEngine(parts: EngineParts = {}): Engine {
     },
     modules: {
       list: () => Promise.resolve([]),
+      get: unused,
       import: unused,
       remove: unused,
       activate: unused,
@@ -188,8 +189,9 @@ export function thinEngine(parts: EngineParts = {}): Engine {
     snapshots: {
       take: unused,
       restore: unused,
-      list: unused,
+      page: unused,
       get: unused,
+      update: unused,
       remove: unused,
       open: unused,
       takeIn: unused,

@@ -33,13 +33,27 @@ import {
   quotaSchema,
   quotaUseSchema,
 } from '@squash/contract/keys';
-import { moduleInfoSchema, moduleNamesSchema } from '@squash/contract/module';
+import {
+  moduleActivateSchema,
+  moduleInfoSchema,
+  moduleNamesSchema,
+  modulePageSchema,
+  moduleSchema,
+} from '@squash/contract/module';
 import {
   sandboxChangeSchema,
   sandboxCreateSchema,
   sandboxPageSchema,
   sandboxSchema,
 } from '@squash/contract/native-sandbox';
+import {
+  snapshotChangeSchema,
+  snapshotCreateSchema,
+  snapshotPageSchema,
+  snapshotRestoreSchema,
+  snapshotSchema,
+  snapshotTakenSchema,
+} from '@squash/contract/native-snapshot';
 import { policyShape } from '@squash/contract/policy';
 import {
   activateBodySchema,
@@ -49,7 +63,6 @@ import {
   snapshotAnswerSchema,
   snapshotBodySchema,
   snapshotInfoSchema,
-  snapshotSchema,
   warningSchema,
 } from '@squash/contract/sandbox';
 import {
@@ -104,11 +117,19 @@ export const shapes: Readonly<Record<string, Shape>> = {
   SandboxInfo: { schema: sandboxInfoSchema },
   SnapshotInfo: { schema: snapshotInfoSchema },
   Snapshot: { schema: snapshotSchema },
+  SnapshotPage: { schema: snapshotPageSchema },
+  SnapshotCreate: {
+    schema: snapshotCreateSchema,
+    example: { label: 'clean', labels: { step: 'installed' } },
+  },
+  SnapshotTaken: { schema: snapshotTakenSchema },
+  SnapshotChange: { schema: snapshotChangeSchema, example: { labels: { step: 'tested' } } },
+  SnapshotRestore: { schema: snapshotRestoreSchema, example: { snapshot: 'clean' } },
   Warning: { schema: warningSchema },
-  ModuleActivate: { schema: activateBodySchema, example: { module: '200-tools' } },
-  SnapshotCreate: { schema: snapshotBodySchema, example: { label: 'clean' } },
-  SnapshotAnswer: { schema: snapshotAnswerSchema },
-  SnapshotRestore: { schema: restoreBodySchema, example: { label: 'clean' } },
+  SeedModuleActivate: { schema: activateBodySchema, example: { module: '200-tools' } },
+  SeedSnapshotCreate: { schema: snapshotBodySchema, example: { label: 'clean' } },
+  SeedSnapshotAnswer: { schema: snapshotAnswerSchema },
+  SeedSnapshotRestore: { schema: restoreBodySchema, example: { label: 'clean' } },
   ExecRequest: {
     schema: execBodySchema,
     example: { cmd: 'python3 -c "print(42)"', workdir: '/root', timeout: 60 },
@@ -131,7 +152,10 @@ export const shapes: Readonly<Record<string, Shape>> = {
   JobStart: { schema: jobBodySchema, example: { cmd: 'make -C /src test', timeout: 7_200 } },
   JobInfo: { schema: jobInfoSchema },
   JobDone: { schema: jobDoneSchema },
-  Module: { schema: moduleInfoSchema },
+  Module: { schema: moduleSchema },
+  ModulePage: { schema: modulePageSchema },
+  ModuleActivate: { schema: moduleActivateSchema, example: { module: '200-tools' } },
+  SeedModule: { schema: moduleInfoSchema },
   ModuleNames: { schema: moduleNamesSchema },
   PolicyChange: {
     schema: policyShape,

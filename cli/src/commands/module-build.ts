@@ -1,12 +1,11 @@
 /** `squash module build`: makes a layer from Debian packages or from a directory, and adds it as a module. */
 import { lstatSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import type { ModuleAnswer } from '@squash/contract/module';
 import type { Call } from '../command.ts';
 import { exitCodes, usageFailure } from '../failure.ts';
 import { type BuiltLayer, buildLayer, listRecipes } from '../layer-builder.ts';
-import { formatBytes, printJson, printLine, printNote, visible } from '../output/print.ts';
-import { uploadModule } from './module-upload.ts';
+import { printJson, printLine, printNote, visible } from '../output/print.ts';
+import { showModule, uploadModule } from './module-upload.ts';
 
 export async function run(call: Call): Promise<number> {
   const [recipe, ...words] = call.positionals;
@@ -18,7 +17,7 @@ export async function run(call: Call): Promise<number> {
       name,
       replace: call.flags.isSet('replace'),
     });
-    show(call, module);
+    showModule(call, module);
     return exitCodes.ok;
   } finally {
     // A recipe's layer lies in the cache and stays; that of a directory was made for this call.
@@ -53,11 +52,6 @@ function noteHiding(directory: string): void {
     printNote(
       `squash: warning: "${name}" of "${visible(directory)}" hides that of a base where it is a link, as in Debian's: put its files into "usr/${name}"`,
     );
-}
-
-function show(call: Call, module: ModuleAnswer): void {
-  if (call.json) printJson(module);
-  else printLine(`${visible(module.name)}  ${formatBytes(module.size)}`);
 }
 
 async function showRecipes(call: Call): Promise<number> {

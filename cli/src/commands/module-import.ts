@@ -1,12 +1,11 @@
 /** `squash module import`: sends a squashfs file to the daemon, which checks it and takes it over. */
-import type { ModuleAnswer } from '@squash/contract/module';
+import type { Module } from '@squash/contract/module';
 import { apiPath } from '../client/client.ts';
 import { imageName, openImage } from '../client/image-source.ts';
 import type { Call } from '../command.ts';
 import { exitCodes, usageFailure } from '../failure.ts';
 import { withProgress } from '../output/progress.ts';
-import { formatBytes, printJson, printLine, visible } from '../output/print.ts';
-import { noteUnstackable } from './module-upload.ts';
+import { noteUnstackable, showModule } from './module-upload.ts';
 
 export async function run(call: Call): Promise<number> {
   const file = call.positionals[0] ?? '';
@@ -15,13 +14,12 @@ export async function run(call: Call): Promise<number> {
   const source = await openImage(file);
   const query = call.flags.isSet('replace') ? { replace: 'true' } : {};
   const body = withProgress(source.stream, { label: name, bytes: source.bytes });
-  const module = await call.client.upload<ModuleAnswer>(
+  const module = await call.client.upload<Module>(
     apiPath(['v1', 'modules', name], query),
     body,
     source.bytes,
   );
   noteUnstackable(module.name);
-  if (call.json) printJson(module);
-  else printLine(`${visible(module.name)}  ${formatBytes(module.size)}`);
+  showModule(call, module);
   return exitCodes.ok;
 }

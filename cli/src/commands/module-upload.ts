@@ -1,8 +1,9 @@
-/** Sends a squashfs file to the daemon: shared by what builds modules; the note on a name also by `module import`. */
+/** Sends a squashfs file to the daemon and shows what it made of it: shared by `module build`, `module import` and `quickstart`. */
 import { createReadStream, statSync } from 'node:fs';
-import type { ModuleAnswer } from '@squash/contract/module';
+import type { Module } from '@squash/contract/module';
 import { apiPath, type Client } from '../client/client.ts';
-import { printNote, visible } from '../output/print.ts';
+import type { Call } from '../command.ts';
+import { formatBytes, printJson, printLine, printNote, visible } from '../output/print.ts';
 import { withProgress } from '../output/progress.ts';
 
 /** A module of any name can be kept, but only three digits say where in a stack it lies. */
@@ -13,15 +14,21 @@ export function noteUnstackable(name: string): void {
   );
 }
 
+/** @param module from a daemon of the first release, which calls its size otherwise */
+export function showModule(call: Pick<Call, 'json'>, module: Module & { readonly size?: number }): void {
+  if (call.json) printJson(module);
+  else printLine(`${visible(module.name)}  ${formatBytes(module.size_bytes ?? module.size)}`);
+}
+
 export async function uploadModule(
   client: Client,
   path: string,
   module: { readonly name: string; readonly replace: boolean },
-): Promise<ModuleAnswer> {
+): Promise<Module> {
   const bytes = statSync(path).size;
   const source = createReadStream(path, { highWaterMark: 262_144 });
   const query = module.replace ? { replace: 'true' } : {};
-  const answer = await client.upload<ModuleAnswer>(
+  const answer = await client.upload<Module>(
     apiPath(['v1', 'modules', module.name], query),
     withProgress(source, { label: module.name, bytes }),
     bytes,

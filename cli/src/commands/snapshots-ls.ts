@@ -1,30 +1,39 @@
 /** `squash snapshots ls`: what `restore` may name, oldest first. */
-import type { SnapshotDetails } from '@squash/contract/sandbox';
+import type { SnapshotDetails } from '@squash/contract/native-snapshot';
+import { labelQuery, listAll } from '../client/pages.ts';
 import { snapshotPath } from '../client/client.ts';
 import type { Call } from '../command.ts';
 import { exitCodes } from '../failure.ts';
 import { formatBytes, printJson, printLine } from '../output/print.ts';
 import { printTable } from '../output/table.ts';
+import { labelWords } from '../label-words.ts';
 
-export async function run(call: Call): Promise<number> {
-  const snapshots = await call.client.get<readonly SnapshotDetails[]>(
-    snapshotPath(call.positionals[0] ?? ''),
-  );
-  if (call.json) {
+/** A daemon of the first release has other names for two of the fields, and no labels. */
+export type AnySnapshot = SnapshotDetails & { readonly created?: string; readonly size?: number };
+
+export function sizeOf({ size_bytes, size = 0 }: AnySnapshot): number {
+  return size_bytes ?? size;
+}
+
+export async function run({ client, flags, positionals, json }: Call): Promise<number> {
+  const path = snapshotPath(positionals[0] ?? '');
+  const snapshots = await listAll<AnySnapshot>(client, path, { label: labelQuery(flags) });
+  if (json) {
     printJson(snapshots);
     return exitCodes.ok;
   }
-  if (call.flags.isSet('quiet')) {
+  if (flags.isSet('quiet')) {
     for (const each of snapshots) printLine(each.label);
     return exitCodes.ok;
   }
-  printTable<SnapshotDetails>(
+  printTable<AnySnapshot>(
     [
       { title: 'LABEL', text: (each) => each.label },
-      { title: 'CREATED', text: (each) => each.created },
-      { title: 'SIZE', text: (each) => formatBytes(each.size), align: 'right' },
+      { title: 'CREATED', text: (each) => each.created_at ?? each.created ?? '' },
+      { title: 'SIZE', text: (each) => formatBytes(sizeOf(each)), align: 'right' },
       { title: 'ON', text: (each) => (each.whole ? '' : (each.base ?? '(removed)')) },
       { title: 'ACTIVE', text: (each) => (each.active ? 'yes' : '') },
+      { title: 'LABELS', text: (each) => labelWords(each.labels) },
     ],
     snapshots,
   );

@@ -1,11 +1,11 @@
 /** `squash snapshots put`: sends a squashfs file to the daemon, which checks it and keeps it as a snapshot. */
-import type { SnapshotDetails } from '@squash/contract/sandbox';
 import { snapshotPath } from '../client/client.ts';
 import { imageName, openImage } from '../client/image-source.ts';
 import type { Call } from '../command.ts';
 import { exitCodes, usageFailure } from '../failure.ts';
 import { withProgress } from '../output/progress.ts';
 import { formatBytes, printJson, printLine } from '../output/print.ts';
+import { type AnySnapshot, sizeOf } from './snapshots-ls.ts';
 
 export async function run(call: Call): Promise<number> {
   const [id = '', file = '', label = imageName(file)] = call.positionals;
@@ -13,8 +13,8 @@ export async function run(call: Call): Promise<number> {
   const source = await openImage(file);
   const body = withProgress(source.stream, { label, bytes: source.bytes });
   const path = snapshotPath(id, [label, 'file']);
-  const snapshot = await call.client.upload<SnapshotDetails>(path, body, source.bytes);
+  const snapshot = await call.client.upload<AnySnapshot>(path, body, source.bytes);
   if (call.json) printJson(snapshot);
-  else printLine(`${snapshot.label}  ${formatBytes(snapshot.size)}`);
+  else printLine(`${snapshot.label}  ${formatBytes(sizeOf(snapshot))}`);
   return exitCodes.ok;
 }

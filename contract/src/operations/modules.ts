@@ -1,16 +1,23 @@
 /** The operations on modules: the layers that sandboxes are stacked from, and adding one to a sandbox that runs. */
 import { z } from 'zod';
 import { moduleNameSchema } from '../ids.ts';
-import { moduleInfoSchema, moduleNamesSchema } from '../module.ts';
+import {
+  moduleActivateSchema,
+  moduleInfoSchema,
+  moduleNamesSchema,
+  modulePageSchema,
+  moduleSchema,
+} from '../module.ts';
+import { sandboxSchema } from '../native-sandbox.ts';
 import { activateBodySchema, sandboxInfoSchema } from '../sandbox.ts';
 import { defineOperation, type Operations } from './operation.ts';
-import { queryFlag } from './query.ts';
+import { pageShape, queryFlag } from './query.ts';
 import { sandboxParams } from './sandboxes.ts';
 
 const moduleParams = z.strictObject({ name: moduleNameSchema });
 
-const moduleList = defineOperation({
-  id: 'module.list',
+const seedModules = defineOperation({
+  id: 'seed.modules',
   method: 'GET',
   path: '/cgi-bin/api/modules',
   dialect: 'seed',
@@ -34,6 +41,30 @@ const moduleList = defineOperation({
   permission: 'read',
 });
 
+const moduleList = defineOperation({
+  id: 'module.list',
+  method: 'GET',
+  path: '/v1/modules',
+  dialect: 'native',
+  summary: 'The modules, sorted by name',
+  query: z.strictObject(pageShape),
+  answers: [{ status: 200, description: 'A page', schema: modulePageSchema }],
+  errors: [],
+  permission: 'read',
+});
+
+const moduleGet = defineOperation({
+  id: 'module.get',
+  method: 'GET',
+  path: '/v1/modules/{name}',
+  dialect: 'native',
+  summary: 'Look at one module',
+  params: moduleParams,
+  answers: [{ status: 200, description: 'The module', schema: moduleSchema }],
+  errors: ['module_not_found'],
+  permission: 'read',
+});
+
 const moduleImport = defineOperation({
   id: 'module.import',
   method: 'PUT',
@@ -48,7 +79,7 @@ const moduleImport = defineOperation({
     ),
   }),
   upload: { contentType: 'application/octet-stream', description: 'A squashfs file' },
-  answers: [{ status: 200, description: 'The module', schema: moduleInfoSchema }],
+  answers: [{ status: 200, description: 'The module', schema: moduleSchema }],
   errors: [
     'module_exists',
     'module_invalid',
@@ -73,8 +104,33 @@ const moduleRemove = defineOperation({
   permission: 'admin',
 });
 
-const sandboxActivate = defineOperation({
-  id: 'sandbox.activate',
+const activateErrors = [
+  'sandbox_not_found',
+  'module_not_found',
+  'module_active',
+  'layer_corrupt',
+  'sandbox_busy',
+  'sandbox_not_ready',
+  'disk_full',
+  'launch_failed',
+  'launcher_unavailable',
+] as const;
+
+const moduleActivate = defineOperation({
+  id: 'module.activate',
+  method: 'POST',
+  path: '/v1/sandboxes/{id}/modules',
+  dialect: 'native',
+  summary: 'Add a module to a sandbox; what was written stays, running commands end',
+  params: sandboxParams,
+  body: moduleActivateSchema,
+  answers: [{ status: 200, description: 'The sandbox', schema: sandboxSchema }],
+  errors: activateErrors,
+  permission: 'manage',
+});
+
+const seedActivate = defineOperation({
+  id: 'seed.activate',
   method: 'POST',
   path: '/cgi-bin/api/sandboxes/{id}/activate',
   dialect: 'seed',
@@ -82,23 +138,16 @@ const sandboxActivate = defineOperation({
   params: sandboxParams,
   body: activateBodySchema,
   answers: [{ status: 200, description: 'The sandbox', schema: sandboxInfoSchema }],
-  errors: [
-    'sandbox_not_found',
-    'module_not_found',
-    'module_active',
-    'layer_corrupt',
-    'sandbox_busy',
-    'sandbox_not_ready',
-    'disk_full',
-    'launch_failed',
-    'launcher_unavailable',
-  ],
+  errors: activateErrors,
   permission: 'manage',
 });
 
 export const moduleOperations = {
   'module.list': moduleList,
+  'module.get': moduleGet,
   'module.import': moduleImport,
   'module.remove': moduleRemove,
-  'sandbox.activate': sandboxActivate,
+  'module.activate': moduleActivate,
+  'seed.modules': seedModules,
+  'seed.activate': seedActivate,
 } as const satisfies Operations;

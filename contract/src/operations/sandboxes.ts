@@ -1,9 +1,9 @@
 /** The operations on sandboxes themselves: create, find, change, put to rest, destroy. */
 import { z } from 'zod';
 import { sandboxIdSchema } from '../ids.ts';
+import { labelFilterSchema } from '../labels.ts';
 import { limits } from '../limits.ts';
 import {
-  labelFilterSchema,
   sandboxChangeSchema,
   sandboxCreateSchema,
   sandboxPageSchema,

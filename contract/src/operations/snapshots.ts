@@ -1,18 +1,50 @@
 /** The operations that save what was written in a sandbox, and go back to it. */
 import { z } from 'zod';
+import { labelFilterSchema } from '../labels.ts';
+import { sandboxSchema } from '../native-sandbox.ts';
+import {
+  snapshotChangeSchema,
+  snapshotCreateSchema,
+  snapshotPageSchema,
+  snapshotRestoreSchema,
+  snapshotSchema,
+  snapshotTakenSchema,
+} from '../native-snapshot.ts';
 import {
   parseLabel,
   restoreBodySchema,
   sandboxInfoSchema,
   snapshotAnswerSchema,
   snapshotBodySchema,
-  snapshotSchema,
 } from '../sandbox.ts';
 import { defineOperation, type Operations } from './operation.ts';
+import { pageShape } from './query.ts';
 import { sandboxParams } from './sandboxes.ts';
 
-const sandboxSnapshot = defineOperation({
-  id: 'sandbox.snapshot',
+const takeErrors = [
+  'quota_exceeded',
+  'sandbox_not_found',
+  'snapshot_exists',
+  'snapshot_path_too_long',
+  'sandbox_busy',
+  'sandbox_not_ready',
+  'disk_full',
+  'launcher_unavailable',
+] as const;
+
+const restoreErrors = [
+  'sandbox_not_found',
+  'snapshot_not_found',
+  'layer_corrupt',
+  'sandbox_busy',
+  'host_full',
+  'disk_full',
+  'launch_failed',
+  'launcher_unavailable',
+] as const;
+
+const seedSnapshot = defineOperation({
+  id: 'seed.snapshot',
   method: 'POST',
   path: '/cgi-bin/api/sandboxes/{id}/snapshot',
   dialect: 'seed',
@@ -20,21 +52,12 @@ const sandboxSnapshot = defineOperation({
   params: sandboxParams,
   body: snapshotBodySchema,
   answers: [{ status: 200, description: 'The snapshot', schema: snapshotAnswerSchema }],
-  errors: [
-    'quota_exceeded',
-    'sandbox_not_found',
-    'snapshot_exists',
-    'snapshot_path_too_long',
-    'sandbox_busy',
-    'sandbox_not_ready',
-    'disk_full',
-    'launcher_unavailable',
-  ],
+  errors: takeErrors,
   permission: 'manage',
 });
 
-const sandboxRestore = defineOperation({
-  id: 'sandbox.restore',
+const seedRestore = defineOperation({
+  id: 'seed.restore',
   method: 'POST',
   path: '/cgi-bin/api/sandboxes/{id}/restore',
   dialect: 'seed',
@@ -42,16 +65,34 @@ const sandboxRestore = defineOperation({
   params: sandboxParams,
   body: restoreBodySchema,
   answers: [{ status: 200, description: 'The sandbox', schema: sandboxInfoSchema }],
-  errors: [
-    'sandbox_not_found',
-    'snapshot_not_found',
-    'layer_corrupt',
-    'sandbox_busy',
-    'host_full',
-    'disk_full',
-    'launch_failed',
-    'launcher_unavailable',
-  ],
+  errors: restoreErrors,
+  permission: 'manage',
+});
+
+const snapshotCreate = defineOperation({
+  id: 'snapshot.create',
+  method: 'POST',
+  path: '/v1/sandboxes/{id}/snapshots',
+  dialect: 'native',
+  summary: 'Save what was written in a sandbox; commands stand still meanwhile and go on',
+  description: 'Of one that is stopped its files are saved as they lie there.',
+  params: sandboxParams,
+  body: snapshotCreateSchema,
+  answers: [{ status: 201, description: 'The snapshot', schema: snapshotTakenSchema }],
+  errors: [...takeErrors, 'launch_failed'],
+  permission: 'manage',
+});
+
+const snapshotRestore = defineOperation({
+  id: 'snapshot.restore',
+  method: 'POST',
+  path: '/v1/sandboxes/{id}/restore',
+  dialect: 'native',
+  summary: 'Replace what was written in a sandbox by a snapshot of it; running commands end',
+  params: sandboxParams,
+  body: snapshotRestoreSchema,
+  answers: [{ status: 200, description: 'The sandbox', schema: sandboxSchema }],
+  errors: restoreErrors,
   permission: 'manage',
 });
 
@@ -66,7 +107,11 @@ const snapshotList = defineOperation({
   description:
     'A squashfs file that was put into the sandbox\u2019s `snapshots/` directory by hand is found here.',
   params: sandboxParams,
-  answers: [{ status: 200, description: 'The snapshots', schema: z.array(snapshotSchema) }],
+  query: z.strictObject({
+    ...pageShape,
+    label: labelFilterSchema.optional().describe('`key=value` or `key`, separated by commas: all of them'),
+  }),
+  answers: [{ status: 200, description: 'A page', schema: snapshotPageSchema }],
   errors: ['sandbox_not_found'],
   permission: 'read',
 });
@@ -81,6 +126,19 @@ const snapshotGet = defineOperation({
   answers: [{ status: 200, description: 'The snapshot', schema: snapshotSchema }],
   errors: ['sandbox_not_found', 'snapshot_not_found'],
   permission: 'read',
+});
+
+const snapshotUpdate = defineOperation({
+  id: 'snapshot.update',
+  method: 'PATCH',
+  path: '/v1/sandboxes/{id}/snapshots/{label}',
+  dialect: 'native',
+  summary: 'Change the label and the labels of a snapshot',
+  params: snapshotParams,
+  body: snapshotChangeSchema,
+  answers: [{ status: 200, description: 'The snapshot as it is now', schema: snapshotSchema }],
+  errors: ['sandbox_not_found', 'snapshot_not_found', 'snapshot_exists', 'sandbox_busy', 'disk_full'],
+  permission: 'manage',
 });
 
 const snapshotRemove = defineOperation({
@@ -149,11 +207,14 @@ const snapshotUpload = defineOperation({
 });
 
 export const snapshotOperations = {
-  'sandbox.snapshot': sandboxSnapshot,
-  'sandbox.restore': sandboxRestore,
+  'snapshot.create': snapshotCreate,
   'snapshot.list': snapshotList,
   'snapshot.get': snapshotGet,
+  'snapshot.update': snapshotUpdate,
   'snapshot.remove': snapshotRemove,
+  'snapshot.restore': snapshotRestore,
   'snapshot.download': snapshotDownload,
   'snapshot.upload': snapshotUpload,
+  'seed.snapshot': seedSnapshot,
+  'seed.restore': seedRestore,
 } as const satisfies Operations;

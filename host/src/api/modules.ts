@@ -4,8 +4,11 @@
  *
  * What is in `tmp/` belongs to nobody: a daemon that dies in the middle leaves a file that the next start removes.
  */
+import type { Module } from '@squash/contract/module';
 import type { moduleOperations } from '@squash/contract/operations/modules';
 import type { Engine } from '../engine/engine.ts';
+import type { ModuleInfo } from '../engine/modules.ts';
+import { cutPage } from '../engine/page.ts';
 import { empty, json } from '../http/reply.ts';
 import type { Handler, HandlersOf } from '../http/router.ts';
 import { receiveUpload } from '../http/upload.ts';
@@ -13,20 +16,36 @@ import type { UploadPlace } from './snapshots.ts';
 
 type ModuleHandlers = HandlersOf<typeof moduleOperations>;
 
-export function moduleHandlers({ modules }: Engine, uploads: UploadPlace): ModuleHandlers {
+export function moduleHandlers({ modules, sandboxes }: Engine, uploads: UploadPlace): ModuleHandlers {
   return {
     'module.list': async ({ query }) => {
-      const all = await modules.list();
-      if (query.format === 'names') return json({ modules: all.map(({ name }) => name) });
-      return json(all.map(({ name, size, location }) => ({ name, size, location })));
+      const all = (await modules.list()).map(moduleOf);
+      return json(cutPage(all, query, { placeOf: ({ name }) => ({ createdMs: 0, id: name }) }));
     },
+    'module.get': async ({ params }) => json(moduleOf(await modules.get(params.name))),
     'module.import': importing(modules, uploads),
     'module.remove': async ({ params }) => {
       await modules.remove(params.name);
       return empty;
     },
-    'sandbox.activate': async ({ params, body }) => json(await modules.activate(params.id, body.module)),
+    'module.activate': async ({ params, body }) => {
+      await modules.activate(params.id, body.module);
+      return json(sandboxes.describe(params.id));
+    },
+    'seed.modules': async ({ query }) => {
+      const all = await modules.list();
+      if (query.format === 'names') return json({ modules: all.map(({ name }) => name) });
+      return json(all.map(({ name, size, location }) => ({ name, size, location })));
+    },
+    'seed.activate': async ({ params, body }) => {
+      await modules.activate(params.id, body.module);
+      return json(sandboxes.get(params.id));
+    },
   };
+}
+
+function moduleOf({ name, size, location }: ModuleInfo): Module {
+  return { name, size_bytes: size, location };
 }
 
 function importing(
@@ -37,9 +56,6 @@ function importing(
     places.hold(async () => {
       await using upload = await receiveUpload(incoming, directory);
       const isReplaced = query.replace === true;
-      const { name, size, location } = await modules.import(upload.path, params.name, {
-        replace: isReplaced,
-      });
-      return json({ name, size, location });
+      return json(moduleOf(await modules.import(upload.path, params.name, { replace: isReplaced })));
     });
 }

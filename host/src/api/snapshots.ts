@@ -1,5 +1,5 @@
 /**
- * `sandbox.snapshot`, `sandbox.restore` and `snapshot.*`. An upload goes to a file in `tmp/` as it comes, then the engine
+ * `snapshot.*`, and what the original has of it. An upload goes to a file in `tmp/` as it comes, then the engine
  * verifies it and takes it over.
  */
 import { AppError } from '@squash/contract/errors';
@@ -20,30 +20,40 @@ export interface UploadPlace {
 }
 
 export function snapshotHandlers(
-  { snapshots }: Engine,
+  { sandboxes, snapshots }: Engine,
   uploads: UploadPlace,
 ): HandlersOf<SnapshotOperations> {
   return {
-    'sandbox.snapshot': async ({ params, body }) => {
-      const { label, size, pauseMs } = await snapshots.take(params.id, body.label);
-      return json({ snapshot: label, size, pause_ms: pauseMs });
-    },
-    'sandbox.restore': async ({ params, body }) => json(await snapshots.restore(params.id, body.label)),
-    'snapshot.list': async ({ params }) => json(await snapshots.list(params.id)),
+    'snapshot.create': async ({ params, body }) => json(await snapshots.take(params.id, body)),
+    'snapshot.list': async ({ params, query }) => json(await snapshots.page(params.id, query)),
     'snapshot.get': async ({ params }) => json(await snapshots.get(params.id, params.label)),
+    'snapshot.update': async ({ params, body }) =>
+      json(await snapshots.update(params.id, params.label, body)),
     'snapshot.remove': async ({ params }) => {
       await snapshots.remove(params.id, params.label);
       return empty;
+    },
+    'snapshot.restore': async ({ params, body }) => {
+      await snapshots.restore(params.id, body.snapshot);
+      return json(sandboxes.describe(params.id));
     },
     'snapshot.download': downloading(snapshots),
     'snapshot.upload': async ({ params, incoming, checkOwner }) =>
       uploads.places.hold(async () => {
         // Before gigabytes are received for nobody.
-        await snapshots.list(params.id);
+        sandboxes.ownerOf(params.id);
         await using upload = await receiveUpload(incoming, uploads.directory);
         checkOwner();
         return json(await snapshots.takeIn(params.id, params.label, upload.path));
       }),
+    'seed.snapshot': async ({ params, body }) => {
+      const { label, size_bytes, pause_ms } = await snapshots.take(params.id, body);
+      return json({ snapshot: label, size: size_bytes, pause_ms });
+    },
+    'seed.restore': async ({ params, body }) => {
+      await snapshots.restore(params.id, body.label);
+      return json(sandboxes.get(params.id));
+    },
   };
 }
 

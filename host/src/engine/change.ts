@@ -1,10 +1,10 @@
 /** `sandbox.update`: everything is looked at before anything is changed. Call in the sandbox's turn. */
 import { AppError } from '@squash/contract/errors';
-import { limits } from '@squash/contract/limits';
 import type { SandboxPatch } from '@squash/contract/native-sandbox';
 import type { SandboxChange } from '#store/sandboxes.ts';
 import type { SandboxLimits } from '../drivers/driver.ts';
 import type { SandboxEvent } from '../sandbox/event-port.ts';
+import { mergedLabels } from '../sandbox/labels.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
 import type { Admission } from './admission.ts';
 import { type Ceilings, checkCeilings } from './ceilings.ts';
@@ -60,18 +60,6 @@ async function changeRow(sandbox: Sandbox, patch: SandboxPatch, admission: Admis
 function updatedEvent({ policy: _policy, ...patch }: SandboxPatch): SandboxEvent | undefined {
   const changed = Object.keys(patch).join(',');
   return changed === '' ? undefined : { type: 'sandbox.updated', data: { changed } };
-}
-
-function mergedLabels(
-  now: Readonly<Record<string, string>>,
-  patch: Readonly<Record<string, string | null>>,
-): Record<string, string> {
-  const all = Object.entries({ ...now, ...patch });
-  const kept = all.flatMap(([key, value]) => (value === null ? [] : [[key, value] as const]));
-  if (kept.length > limits.labelsMax) {
-    throw new AppError('invalid_request', `labels: ${limits.labelsMax} at most`);
-  }
-  return Object.fromEntries(kept);
 }
 
 /** Puts other limits in force where it runs. */

@@ -1,21 +1,24 @@
 /** The modules that sandboxes are stacked from, and adding one to a sandbox that runs. */
+import { AppError } from '@squash/contract/errors';
 import type { ModuleName, SandboxId } from '@squash/contract/ids';
-import type { SandboxInfo } from '@squash/contract/sandbox';
 import type { ModuleInfo } from '../layers/layer-store.ts';
 import { activate } from '../sandbox/layering.ts';
 import { layersInUse } from '../sandbox/trees.ts';
 import type { World } from '../sandbox/world.ts';
-import { infoOf } from '../sandbox/info.ts';
 import type { Residents } from './residents.ts';
+
+export type { ModuleInfo };
 
 export interface Modules {
   /** Sorted by name. */
   list(): Promise<readonly ModuleInfo[]>;
+  /** @throws module_not_found */
+  get(name: ModuleName): Promise<ModuleInfo>;
   /** Takes over the file at `hostPath`. @throws module_exists, module_invalid, layer_corrupt, disk_full */
   import(hostPath: string, name: ModuleName, options: { readonly replace: boolean }): Promise<ModuleInfo>;
   /** @throws module_not_found, module_in_use */
   remove(name: ModuleName): Promise<void>;
-  activate(id: SandboxId, module: ModuleName): Promise<SandboxInfo>;
+  activate(id: SandboxId, module: ModuleName): Promise<void>;
 }
 
 export class LocalModules implements Modules {
@@ -31,6 +34,12 @@ export class LocalModules implements Modules {
     return this.#world.layers.modules();
   }
 
+  async get(name: ModuleName): Promise<ModuleInfo> {
+    const found = (await this.list()).find((each) => each.name === name);
+    if (found !== undefined) return found;
+    throw new AppError('module_not_found', `module not found: ${name}`);
+  }
+
   import(hostPath: string, name: ModuleName, options: { readonly replace: boolean }): Promise<ModuleInfo> {
     return this.#world.layerLock.shared(() => this.#world.layers.importModule(hostPath, name, options));
   }
@@ -41,11 +50,8 @@ export class LocalModules implements Modules {
     );
   }
 
-  activate(id: SandboxId, module: ModuleName): Promise<SandboxInfo> {
-    return this.#residents.operate(id, async (sandbox) => {
-      await activate(sandbox, module);
-      return infoOf(sandbox);
-    });
+  activate(id: SandboxId, module: ModuleName): Promise<void> {
+    return this.#residents.operate(id, (sandbox) => activate(sandbox, module));
   }
 
   /** Removes trees that nobody uses, behind everybody's back. */

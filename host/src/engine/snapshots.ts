@@ -1,10 +1,17 @@
 /** Saving what was written in a sandbox, going back to it, and the snapshots as things of their own. */
-import { infoOf } from '../sandbox/info.ts';
 import { type FileHandle, stat } from 'node:fs/promises';
 import type { SandboxId, SnapshotLabel } from '@squash/contract/ids';
-import type { SandboxInfo, SnapshotDetails } from '@squash/contract/sandbox';
-import { restore, snapshot, type Taken } from '../sandbox/layering.ts';
+import type { LabelFilter } from '@squash/contract/labels';
+import type {
+  SnapshotDetails,
+  SnapshotPage,
+  SnapshotPatch,
+  SnapshotTaken,
+} from '@squash/contract/native-snapshot';
+import { hasLabels } from '../sandbox/labels.ts';
+import { restore, snapshot, type SnapshotWish } from '../sandbox/layering.ts';
 import {
+  changeSnapshot,
   findFiles,
   getSnapshot,
   listSnapshots,
@@ -14,16 +21,21 @@ import {
 } from '../sandbox/snapshots.ts';
 import type { Admission } from './admission.ts';
 import type { LocalModules } from './modules.ts';
+import { cutPage, type PageQuery } from './page.ts';
 import type { Quotas } from './quotas.ts';
 import { type Residents, whileItStays } from './residents.ts';
 
+export interface SnapshotQuery extends PageQuery {
+  readonly label?: LabelFilter | undefined;
+}
+
 export interface Snapshots {
-  /** Default label: `YYYYMMDD-HHMMSS`, UTC. */
-  take(id: SandboxId, label?: SnapshotLabel): Promise<Taken>;
-  restore(id: SandboxId, label: SnapshotLabel): Promise<SandboxInfo>;
-  /** Oldest first. */
-  list(id: SandboxId): Promise<readonly SnapshotDetails[]>;
+  take(id: SandboxId, wish: SnapshotWish): Promise<SnapshotTaken>;
+  restore(id: SandboxId, label: SnapshotLabel): Promise<void>;
+  /** Oldest first. @throws invalid_request for a cursor that is none */
+  page(id: SandboxId, query: SnapshotQuery): Promise<SnapshotPage>;
   get(id: SandboxId, label: SnapshotLabel): Promise<SnapshotDetails>;
+  update(id: SandboxId, label: SnapshotLabel, patch: SnapshotPatch): Promise<SnapshotDetails>;
   remove(id: SandboxId, label: SnapshotLabel): Promise<void>;
   /** The whole of it as one squashfs file, which is the caller's to close. */
   open(id: SandboxId, label: SnapshotLabel): Promise<FileHandle>;
@@ -51,26 +63,34 @@ export class LocalSnapshots implements Snapshots {
     this.#quotas = quotas;
   }
 
-  take(id: SandboxId, label?: SnapshotLabel): Promise<Taken> {
+  take(id: SandboxId, wish: SnapshotWish): Promise<SnapshotTaken> {
     return this.#residents.operate(id, async (sandbox) => {
       // How large it becomes shows when it is made: it is refused where there is no room at all.
       using _room = this.#quotas.holdDisk(`take a snapshot of sandbox "${id}"`, sandbox.row.owner, 1);
       this.#admission.checkAgain('take a snapshot of', sandbox);
-      return await snapshot(sandbox, label);
+      const { label, pauseMs } = await snapshot(sandbox, wish);
+      return { ...getSnapshot(sandbox, label), pause_ms: pauseMs };
     });
   }
 
-  restore(id: SandboxId, label: SnapshotLabel): Promise<SandboxInfo> {
+  restore(id: SandboxId, label: SnapshotLabel): Promise<void> {
     return this.#residents.operate(id, async (sandbox) => {
       this.#admission.checkAgain('restore', sandbox);
       await restore(sandbox, label);
-      return infoOf(sandbox);
     });
   }
 
-  async list(id: SandboxId): Promise<readonly SnapshotDetails[]> {
+  async page(id: SandboxId, query: SnapshotQuery): Promise<SnapshotPage> {
     await this.#look(id);
-    return listSnapshots(this.#residents.find(id));
+    const all = listSnapshots(this.#residents.find(id));
+    const found = all.filter(({ labels }) => hasLabels(labels, query.label));
+    return cutPage(found, query, {
+      placeOf: (each) => ({ createdMs: Date.parse(each.created_at), id: each.label }),
+    });
+  }
+
+  update(id: SandboxId, label: SnapshotLabel, patch: SnapshotPatch): Promise<SnapshotDetails> {
+    return this.#residents.operate(id, (sandbox) => changeSnapshot(sandbox, label, patch));
   }
 
   async get(id: SandboxId, label: SnapshotLabel): Promise<SnapshotDetails> {

@@ -98,7 +98,7 @@ export function timedOutEvent({ row }: Sandbox, over: Over): SandboxEvent {
 /** Its files are there without the snapshot, too: one that can't be taken keeps nothing running. */
 async function saveAndStop(sandbox: Sandbox): Promise<void> {
   try {
-    await snapshot(sandbox, undefined);
+    await snapshot(sandbox);
   } catch (error) {
     sandbox.world.log.warn('sandbox.time_out', { sandbox: sandbox.row.id, snapshot: 'failed', error });
   }

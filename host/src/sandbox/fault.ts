@@ -39,6 +39,8 @@ export const faultPoints = [
   'snapshot.committed',
   'snapshot-remove.linked',
   'snapshot-remove.committed',
+  'snapshot-rename.linked',
+  'snapshot-rename.committed',
   'snapshot-upload.pending',
   'snapshot-upload.placed',
   'restore.pending',

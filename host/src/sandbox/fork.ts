@@ -128,7 +128,14 @@ function piecesOf(
   const pieces: Piece[] = chain.map((each) => ({ row: each, from: each.label }));
   if (saved !== undefined) {
     const { layers } = row;
-    const written = { createdMs: world.clock.wallMs(), size: saved.bytes, digest: null, base: null, layers };
+    const written = {
+      createdMs: world.clock.wallMs(),
+      size: saved.bytes,
+      digest: null,
+      base: null,
+      layers,
+      labels: {},
+    };
     pieces.unshift({ row: { ...written, label: originLabel }, from: 'saved' });
   }
   if (pieces.length > limits.snapshotChainMax) {
@@ -139,7 +146,12 @@ function piecesOf(
   }
   const labelAt = (at: number): SnapshotLabel => (at === 0 ? originLabel : removedLabel(originLabel, at));
   return pieces.map(({ row: piece, from }, at) => ({
-    row: { ...piece, label: labelAt(at), base: at === pieces.length - 1 ? null : labelAt(at + 1) },
+    row: {
+      ...piece,
+      label: labelAt(at),
+      base: at === pieces.length - 1 ? null : labelAt(at + 1),
+      labels: {},
+    },
     from,
   }));
 }

@@ -132,6 +132,12 @@ export async function dropUpper(sandbox: Sandbox, generation: number): Promise<v
   sandbox.change({ pending: null });
 }
 
+export interface SnapshotWish {
+  /** None: `YYYYMMDD-HHMMSS`, UTC. */
+  readonly label?: SnapshotLabel | undefined;
+  readonly labels?: SnapshotRow['labels'];
+}
+
 export interface Taken {
   readonly label: SnapshotLabel;
   readonly size: number;
@@ -139,9 +145,9 @@ export interface Taken {
 }
 
 /** @throws snapshot_exists, invalid_request, disk_full */
-export async function snapshot(sandbox: Sandbox, wanted: SnapshotLabel | undefined): Promise<Taken> {
+export async function snapshot(sandbox: Sandbox, wanted: SnapshotWish = {}): Promise<Taken> {
   const { world, row } = sandbox;
-  const label = wanted ?? freshLabel(sandbox);
+  const label = wanted.label ?? freshLabel(sandbox);
   const path = world.files.snapshot(row.id, label);
   checkRoom(sandbox);
   checkDepth(sandbox);
@@ -159,6 +165,7 @@ export async function snapshot(sandbox: Sandbox, wanted: SnapshotLabel | undefin
       digest: null,
       base: row.activeSnapshot,
       layers: row.layers,
+      labels: wanted.labels ?? {},
     };
     sandbox.commitSnapshots({
       snapshots: [...sandbox.snapshots, taken],

@@ -9,12 +9,13 @@ import { type FileHandle, open, rm } from 'node:fs/promises';
 import { AppError } from '@squash/contract/errors';
 import { type LayerDigest, type SnapshotLabel, snapshotLabelSchema } from '@squash/contract/ids';
 import { limits } from '@squash/contract/limits';
-import type { SnapshotDetails } from '@squash/contract/sandbox';
+import type { SnapshotDetails, SnapshotPatch } from '@squash/contract/native-snapshot';
 import { errorText } from '@squash/base/bug';
 import { rfc3339 } from '@squash/base/clock';
 import { faultPoint } from '#sandbox/fault.ts';
 import { isRemoved, removedLabel, type SnapshotRow } from '#store/rows.ts';
 import type { SandboxEvent } from './event-port.ts';
+import { mergedLabels } from './labels.ts';
 import type { Sandbox } from './sandbox.ts';
 
 export function listSnapshots(sandbox: Sandbox): readonly SnapshotDetails[] {
@@ -33,12 +34,14 @@ export function findSnapshot(sandbox: Sandbox, label: SnapshotLabel): SnapshotRo
   throw new AppError('snapshot_not_found', `Cannot find snapshot "${label}" of sandbox "${sandbox.row.id}"`);
 }
 
-function detailsOf(sandbox: Sandbox, { label, createdMs, size, base }: SnapshotRow): SnapshotDetails {
+function detailsOf(sandbox: Sandbox, snapshot: SnapshotRow): SnapshotDetails {
+  const { label, labels, createdMs, size, base } = snapshot;
   const isBaseThere = base !== null && !isRemoved({ label: base });
   return {
     label,
-    created: rfc3339(createdMs),
-    size,
+    labels: { ...labels },
+    created_at: rfc3339(createdMs),
+    size_bytes: size,
     whole: base === null,
     base: isBaseThere ? base : null,
     active: sandbox.row.activeSnapshot === label,
@@ -98,30 +101,80 @@ async function erase(sandbox: Sandbox, label: SnapshotLabel): Promise<void> {
     // The removal of one that something lay on was told when it was asked for.
     event: isRemoved({ label }) ? undefined : removed(label),
   });
+  faultPoint('snapshot-remove.committed');
   await dropFile(sandbox, label);
+}
+
+async function hide(sandbox: Sandbox, label: SnapshotLabel): Promise<void> {
+  let kept = removedLabel(label, 1);
+  for (let number = 2; sandbox.snapshots.some((each) => each.label === kept); number += 1)
+    kept = removedLabel(label, number);
+  await rename(sandbox, { from: label, to: kept, as: 'snapshot-remove' });
 }
 
 /** The same content under another name before the row says so, and the old name goes behind it. */
-async function hide(sandbox: Sandbox, label: SnapshotLabel): Promise<void> {
+async function rename(
+  sandbox: Sandbox,
+  {
+    from,
+    to,
+    as,
+  }: {
+    readonly from: SnapshotLabel;
+    readonly to: SnapshotLabel;
+    readonly as: 'snapshot-remove' | 'snapshot-rename';
+  },
+): Promise<void> {
   const { row, snapshots, world } = sandbox;
-  let kept = removedLabel(label, 1);
-  for (let number = 2; snapshots.some((each) => each.label === kept); number += 1)
-    kept = removedLabel(label, number);
-  await world.files.linkSnapshot(row.id, label, kept);
-  faultPoint('snapshot-remove.linked');
-  const renamed = <T extends SnapshotLabel | null>(each: T): T | SnapshotLabel =>
-    each === label ? kept : each;
+  await world.files.linkSnapshot(row.id, from, to);
+  faultPoint(`${as}.linked`);
+  const renamed = <T extends SnapshotLabel | null>(each: T): T | SnapshotLabel => (each === from ? to : each);
   sandbox.commitSnapshots({
     snapshots: snapshots.map((each) => ({ ...each, label: renamed(each.label), base: renamed(each.base) })),
-    change: { activeSnapshot: renamed(row.activeSnapshot), pending: { op: 'snapshot', label } },
-    write: (table, id) => table.renameSnapshot(id, label, kept),
-    event: removed(label),
+    change: { activeSnapshot: renamed(row.activeSnapshot), pending: { op: 'snapshot', label: from } },
+    write: (table, id) => table.renameSnapshot(id, from, to),
+    event:
+      as === 'snapshot-remove'
+        ? removed(from)
+        : { type: 'snapshot.updated', data: { label: to, changed: 'label', from } },
   });
-  await dropFile(sandbox, label);
+  faultPoint(`${as}.committed`);
+  await dropFile(sandbox, from);
+}
+
+/** @throws snapshot_not_found, snapshot_exists, invalid_request, disk_full */
+export async function changeSnapshot(
+  sandbox: Sandbox,
+  label: SnapshotLabel,
+  patch: SnapshotPatch,
+): Promise<SnapshotDetails> {
+  const { labels } = findSnapshot(sandbox, label);
+  const { label: renamed = label } = patch;
+  if (renamed !== label) await checkFree(sandbox, renamed);
+  if (patch.labels !== undefined) relabel(sandbox, label, mergedLabels(labels, patch.labels));
+  if (renamed === label) return getSnapshot(sandbox, label);
+  // A crash before the row says so leaves a file of this name, which is no snapshot that was put there by hand.
+  sandbox.change({ pending: { op: 'snapshot', label: renamed } });
+  try {
+    await rename(sandbox, { from: label, to: renamed, as: 'snapshot-rename' });
+  } catch (error) {
+    // Where the row has the new name already, the intent is about the old one's file, which the next start removes.
+    if (sandbox.snapshots.some((each) => each.label === label)) await dropFile(sandbox, renamed);
+    throw error;
+  }
+  return getSnapshot(sandbox, renamed);
+}
+
+function relabel(sandbox: Sandbox, label: SnapshotLabel, labels: SnapshotRow['labels']): void {
+  sandbox.commitSnapshots({
+    snapshots: sandbox.snapshots.map((each) => (each.label === label ? { ...each, labels } : each)),
+    change: {},
+    write: (table, id) => table.setSnapshotLabels(id, label, labels),
+    event: { type: 'snapshot.updated', data: { label, changed: 'labels' } },
+  });
 }
 
 async function dropFile(sandbox: Sandbox, label: SnapshotLabel): Promise<void> {
-  faultPoint('snapshot-remove.committed');
   await sandbox.world.files.dropSnapshot(sandbox.row.id, label);
   sandbox.change({ pending: null }, 'pressing');
 }
@@ -194,8 +247,8 @@ export async function takeInSnapshot(
       const digest = await world.layers
         .ensureFile(path, { giveUp: sandbox.removal.signal })
         .catch((error: unknown) => refuseFile(error, label));
-      const taken = { label, createdMs: sandbox.nowMs(), size, digest, base: null, layers: row.layers };
-      insert(sandbox, taken, 'upload');
+      const own = { label, createdMs: sandbox.nowMs(), size, digest, labels: {} };
+      insert(sandbox, { ...own, base: null, layers: row.layers }, 'upload');
     });
   } catch (error) {
     await world.files.dropSnapshot(row.id, label);
@@ -234,7 +287,7 @@ export async function findFiles(sandbox: Sandbox): Promise<void> {
     const label = snapshotLabelSchema.safeParse(name);
     if (label.success && sandbox.snapshots.length < limits.snapshotsMax) {
       const found = { label: label.data, createdMs: modifiedMs, size, digest: null, base: null };
-      insert(sandbox, { ...found, layers: row.layers }, 'directory');
+      insert(sandbox, { ...found, layers: row.layers, labels: {} }, 'directory');
       world.log.info('snapshot.found', { sandbox: row.id, label: label.data });
     } else if (/~\d+$/.test(name)) {
       await world.files.dropSnapshot(row.id, name as SnapshotLabel);

@@ -16,6 +16,7 @@ const taken = (label: string, base: string | null): SnapshotRow => ({
   digest: null,
   base: base === null ? null : snapshotLabelSchema.parse(base),
   layers: [],
+  labels: {},
 });
 
 test('layers are stacked by name, the highest on top, in whatever order they are asked for', () => {

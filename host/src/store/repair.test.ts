@@ -92,6 +92,7 @@ test('commands are saved out of a database whose other tables are broken', async
         digest: null,
         base: null,
         layers: [],
+        labels: {},
       }),
     );
   });

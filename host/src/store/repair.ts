@@ -193,7 +193,9 @@ function unlisted(directory: string, file: SandboxFile): readonly SnapshotRow[] 
     if (!name.endsWith('.squashfs') || !label.success || listed.has(label.data)) return [];
     const { mtimeMs } = statSync(join(folder, name));
     const { activeSnapshot: base, layers } = file.sandbox;
-    return [{ label: label.data, createdMs: Math.round(mtimeMs), size: 0, digest: null, base, layers }];
+    return [
+      { label: label.data, createdMs: Math.round(mtimeMs), size: 0, digest: null, base, layers, labels: {} },
+    ];
   });
 }
 

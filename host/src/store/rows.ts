@@ -145,6 +145,8 @@ export const snapshotRowSchema = z.strictObject({
   digest: layerDigestSchema.nullable(),
   base: storedLabelSchema.nullable(),
   layers: layerRefsSchema,
+  /** Files of earlier versions have none. */
+  labels: z.record(z.string(), z.string()).default({}),
 });
 export type SnapshotRow = Readonly<z.infer<typeof snapshotRowSchema>>;
 

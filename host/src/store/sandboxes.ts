@@ -151,9 +151,9 @@ export class SandboxTable {
 
   insertSnapshot(id: SandboxId, row: SnapshotRow): void {
     this.#database
-      .prepare(`INSERT INTO snapshots (sandbox, label, created_ms, size, digest, base, layers)
-        VALUES (:id, :label, :createdMs, :size, :digest, :base, :layers)`)
-      .run({ id, ...row, layers: JSON.stringify(row.layers) });
+      .prepare(`INSERT INTO snapshots (sandbox, label, created_ms, size, digest, base, layers, labels)
+        VALUES (:id, :label, :createdMs, :size, :digest, :base, :layers, :labels)`)
+      .run({ id, ...row, layers: JSON.stringify(row.layers), labels: JSON.stringify(row.labels) });
   }
 
   deleteSnapshot(id: SandboxId, label: SnapshotLabel): void {
@@ -166,6 +166,12 @@ export class SandboxTable {
       .prepare('UPDATE snapshots SET label = ? WHERE sandbox = ? AND label = ?')
       .run(to, id, from);
     this.#database.prepare('UPDATE snapshots SET base = ? WHERE sandbox = ? AND base = ?').run(to, id, from);
+  }
+
+  setSnapshotLabels(id: SandboxId, label: SnapshotLabel, labels: SnapshotRow['labels']): void {
+    this.#database
+      .prepare('UPDATE snapshots SET labels = ? WHERE sandbox = ? AND label = ?')
+      .run(JSON.stringify(labels), id, label);
   }
 
   setSnapshotDigest(id: SandboxId, label: SnapshotLabel, digest: string): void {
@@ -226,5 +232,6 @@ function snapshotOf(row: Row): SnapshotRow {
     digest: row['digest'],
     base: row['base'],
     layers: json(row['layers']),
+    labels: json(row['labels']),
   });
 }

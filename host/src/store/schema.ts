@@ -198,4 +198,7 @@ export const migrations: readonly string[] = [
     missed_before   INTEGER                    -- events with smaller ids were removed undelivered
   ) STRICT;
   `,
+  `
+  ALTER TABLE snapshots ADD COLUMN labels TEXT NOT NULL DEFAULT '{}';         -- JSON: {key: value}
+  `,
 ];

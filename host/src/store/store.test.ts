@@ -137,6 +137,7 @@ test('a snapshot keeps its place in the order, and its digest is set later', () 
         digest: null,
         base: null,
         layers: [],
+        labels: {},
       }),
     );
   }
