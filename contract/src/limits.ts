@@ -145,6 +145,11 @@ export const limits = {
   /** In one page of a list. */
   pageItemsMax: 1_000,
   pageItemsDefault: 100,
+  /** Differences in one page: each is some hundred bytes and a frame of the launcher's. */
+  diffItemsMax: 10_000,
+  diffItemsDefault: 1_000,
+  /** A page goes on behind a path, which is at most so long, and sent in base64. */
+  diffCursorBytesMax: 4_096,
   cpuMin: 0.01,
   cpuMax: 1_024,
   memoryMbMin: 8,

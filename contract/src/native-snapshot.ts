@@ -46,3 +46,32 @@ export const snapshotChangeSchema = z.strictObject({
 export type SnapshotPatch = z.infer<typeof snapshotChangeSchema>;
 
 export const snapshotRestoreSchema = z.strictObject({ snapshot: snapshotLabelSchema });
+
+/** What a snapshot is compared with. A snapshot of the name `base` or `current` can't be said here. */
+export const diffAgainstSchema = z
+  .union([z.enum(['base', 'current']), snapshotLabelSchema])
+  .default('base')
+  .describe(
+    '`base`: the modules that it lies on; `current`: the sandbox as it is now, whose changes since are told; or another snapshot, whose changes up to this one are told',
+  );
+
+export const differenceSchema = z.strictObject({
+  change: z
+    .enum(['added', 'changed', 'removed'])
+    .describe('`removed` tells of a directory without what was in it'),
+  path: z.string().describe('bytes that are no UTF-8 are U+FFFD'),
+  type: z.enum(['file', 'directory', 'symlink', 'fifo', 'socket', 'device']),
+  mode: z.string().describe('permission bits, octal'),
+  size_bytes: z.int().describe('0 of a directory'),
+});
+export type Difference = z.infer<typeof differenceSchema>;
+
+export const diffPageSchema = z.strictObject({
+  from: z.string().describe('the older side: a snapshot, or `base`'),
+  to: z.string().describe('the newer side: a snapshot, or `current`'),
+  items: z
+    .array(differenceSchema)
+    .describe('by path; of what was removed as it was, else as it is. May be few while there is a next page'),
+  next: z.string().nullable().describe('`cursor` of the next page; null: that is all'),
+});
+export type DiffPage = z.infer<typeof diffPageSchema>;

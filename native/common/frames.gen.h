@@ -69,6 +69,7 @@ enum frame_type {
   FRAME_GROUP_JOIN = 0x52,
   FRAME_IMAGE_MERGE = 0x53,
   FRAME_HELPER_ATTACH = 0x54,
+  FRAME_TREE_DIFF = 0x55,
   FRAME_RELAY_HELLO = 0x60,
   FRAME_RELAY_STREAM = 0x61,
   FRAME_CONNECTION_OPEN = 0x62,
@@ -171,6 +172,8 @@ enum field_tag {
   FIELD_REMEDY = 90,
   FIELD_UPPER_KILLS = 91,
   FIELD_PROTOCOL = 92,
+  FIELD_AGAINST = 93,
+  FIELD_AFTER = 94,
   FIELD_CONNECTION = 100,
   FIELD_ADDRESS = 101,
   FIELD_FIRST_BYTES = 102,
@@ -227,6 +230,7 @@ static inline bool frame_type_is_known(unsigned value) {
     case FRAME_GROUP_JOIN:
     case FRAME_IMAGE_MERGE:
     case FRAME_HELPER_ATTACH:
+    case FRAME_TREE_DIFF:
     case FRAME_RELAY_HELLO:
     case FRAME_RELAY_STREAM:
     case FRAME_CONNECTION_OPEN:
@@ -346,6 +350,8 @@ static inline bool field_tag_is_known(unsigned value) {
     case FIELD_REMEDY:
     case FIELD_UPPER_KILLS:
     case FIELD_PROTOCOL:
+    case FIELD_AGAINST:
+    case FIELD_AFTER:
     case FIELD_CONNECTION:
     case FIELD_ADDRESS:
     case FIELD_FIRST_BYTES:

@@ -2,6 +2,7 @@
 #include "launch/request.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,6 +36,7 @@ static const struct verb verbs[] = {
     {FRAME_IMAGE_PACK, TAG(NAME) | TAG(UPPER) | TAG(UPPER_KIND) | TAG(PATH) | TAG(BYTES_MAX), 0},
     {FRAME_IMAGE_UNPACK, TAG(PATH) | TAG(TARGET) | TAG(BYTES_MAX) | TAG(INODES_MAX), 0},
     {FRAME_IMAGE_MERGE, TAG(LOWER) | TAG(PATH) | TAG(BYTES_MAX), 0},
+    {FRAME_TREE_DIFF, TAG(LOWER) | TAG(AGAINST) | TAG(INODES_MAX), TAG(UPPER) | TAG(UPPER_KIND) | TAG(AFTER)},
     {FRAME_HOST_PROBE, 0, 0},
     {FRAME_EGRESS_ATTACH, 0, 0},
     {FRAME_GROUP_JOIN, TAG(NAME) | TAG(PID) | TAG(MEMORY_BYTES_MAX), 0},
@@ -78,6 +80,10 @@ static bool keep_text(struct request *request, unsigned tag, const char *text) {
     case FIELD_LOWER:
       if (request->lower_count == LOWERS_MAX) return false;
       return keep_path(&request->lowers[request->lower_count++], text);
+    case FIELD_AGAINST:
+      if (request->against_count == LOWERS_MAX) return false;
+      return keep_path(&request->against[request->against_count++], text);
+    case FIELD_AFTER: request->after = text; return strlen(text) < PATH_MAX;
     case FIELD_UPPER: return keep_path(&request->upper, text);
     case FIELD_UPPER_KIND: return is_kind(text, &request->upper_kind);
     case FIELD_PATH: return keep_path(&request->path, text);
@@ -113,7 +119,7 @@ static const struct verb *verb_of(uint8_t type) {
 }
 
 int request_parse(struct request *request, uint8_t type, uint8_t *payload, size_t length, struct fault *fault) {
-  *request = (struct request){.type = type, .hosts = "", .resolv_conf = ""};
+  *request = (struct request){.type = type, .hosts = "", .resolv_conf = "", .after = ""};
   const struct verb *verb = verb_of(type);
   if (verb == NULL) return malformed(fault, "not a request to the launcher");
   /* A field's header has room for the 0 behind its text, so the payload's length is enough. */
@@ -127,7 +133,8 @@ int request_parse(struct request *request, uint8_t type, uint8_t *payload, size_
   while (field_next(&reader, &field)) {
     tag_set bit = field.tag < 128 ? (tag_set)1 << field.tag : 0;
     if ((bit & (verb->required | verb->optional)) == 0) return malformed(fault, "a field that the verb does not take");
-    if ((seen & bit) != 0 && field.tag != FIELD_LOWER) return malformed(fault, "a field is repeated");
+    bool may_repeat = field.tag == FIELD_LOWER || field.tag == FIELD_AGAINST;
+    if ((seen & bit) != 0 && !may_repeat) return malformed(fault, "a field is repeated");
     seen |= bit;
     if (field_tag_is_integer(field.tag)) {
       if (!keep_number(request, field.tag, field.number)) return malformed(fault, "a number out of range");

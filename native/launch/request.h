@@ -1,6 +1,6 @@
 /*
  * A request to the launcher, parsed once into a value that can't be wrong: known fields only, none repeated but
- * `lower`, every name and path checked. The verbs take it as it is.
+ * `lower` and `against`, every name and path checked. The verbs take it as it is.
  */
 #ifndef SQUASH_LAUNCH_REQUEST_H
 #define SQUASH_LAUNCH_REQUEST_H
@@ -28,12 +28,15 @@ struct request {
   const char *hostname;
   const char *lowers[LOWERS_MAX];
   size_t lower_count;
+  const char *against[LOWERS_MAX];
+  size_t against_count;
   const char *upper;
   enum upper_kind upper_kind;
   bool is_for_good; /* of a stop: nothing will be started on the upper again */
   bool makes_upper; /* of a start: the sandbox is new. Else a missing upper is an error, not an empty sandbox. */
   const char *path;
   const char *target;
+  const char *after; /* a path that a sandbox chose: it is compared, never opened */
   const char *hosts;
   const char *resolv_conf;
   uint64_t instance;

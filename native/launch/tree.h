@@ -1,5 +1,5 @@
 /*
- * Walking and removing trees that a sandbox has made: any depth, any names, and it may be changing them meanwhile.
+ * Walking, comparing and removing trees that a sandbox has made: any depth, any names, and it may be changing them meanwhile.
  *
  * No recursion, a bounded number of descriptors, no symbolic link followed, and every name is used relative to an
  * open directory, so that swapping a directory for a link leads nowhere.
@@ -7,8 +7,10 @@
 #ifndef SQUASH_LAUNCH_TREE_H
 #define SQUASH_LAUNCH_TREE_H
 #include <stdbool.h>
+#include <limits.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
 
 #include "launch/fault.h"
 
@@ -52,5 +54,47 @@ struct tree_stack {
 };
 
 int tree_merge(int data_fd, const struct tree_stack *stack, struct fault *fault);
+
+/* What two stacks of layers show differently. The topmost layer of one may be an upper that is being written. */
+
+/* One bit each: 32 modules, 24 snapshots and an upper are 57 (contract/src/limits.ts), of which two stacks share most. */
+enum { TREE_DIFF_LAYERS_MAX = 64 };
+
+enum tree_change { TREE_ADDED, TREE_CHANGED, TREE_REMOVED };
+
+struct tree_difference {
+  const char *path; /* relative to the root */
+  enum tree_change change;
+  const struct stat *status; /* as it is now; of what was removed as it was */
+};
+
+/* Topmost first: places in `roots`. */
+struct tree_side {
+  unsigned char layers[TREE_DIFF_LAYERS_MAX];
+  size_t count;
+};
+
+struct tree_diff {
+  int roots[TREE_DIFF_LAYERS_MAX]; /* open directories, each once */
+  size_t count;
+  uint64_t foreign; /* one bit for each: it has fuse-overlayfs's marks */
+  struct tree_side from;
+  struct tree_side to;
+  const char *after; /* goes on behind this path; empty from the beginning */
+  /* Returns 0, or -1 with errno, which ends the walk. */
+  int (*report)(void *context, const struct tree_difference *found);
+  /* Asked behind each name: returning false ends the walk with what was told. */
+  bool (*goes_on)(void *context);
+  void *context;
+};
+
+/* `last` becomes the path to go on behind, or empty where all is told. */
+int tree_diff(const struct tree_diff *diff, char last[PATH_MAX], struct fault *fault);
+
+/* Marks as fuse-overlayfs leaves them in an upper, and the kernel's. */
+bool tree_hides_below(int directory, bool is_foreign);
+bool tree_is_deleted(int directory, const char *name);
+/* The name that an entry is about; NULL for a mark that is about none. */
+const char *tree_meant_name(const char *entry);
 
 #endif

@@ -32,6 +32,28 @@ static bool is_yes(int directory, const char *name) {
 
 bool tree_is_opaque(int directory) { return is_yes(directory, OVERLAY_OPAQUE); }
 
+bool tree_hides_below(int directory, bool is_foreign) {
+  struct stat status;
+  if (tree_is_opaque(directory)) return true;
+  if (!is_foreign) return false;
+  for (size_t i = 0; i < sizeof foreign_opaque / sizeof foreign_opaque[0]; i++) {
+    if (is_yes(directory, foreign_opaque[i])) return true;
+  }
+  return fstatat(directory, MARK_OPAQUE, &status, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+bool tree_is_deleted(int directory, const char *name) {
+  char mark[NAME_MAX + sizeof MARK_PREFIX];
+  struct stat status;
+  snprintf(mark, sizeof mark, "%s%s", MARK_PREFIX, name);
+  return fstatat(directory, mark, &status, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+const char *tree_meant_name(const char *entry) {
+  if (strncmp(entry, MARK_OWN, strlen(MARK_OWN)) == 0) return NULL;
+  return strncmp(entry, MARK_PREFIX, strlen(MARK_PREFIX)) == 0 ? entry + strlen(MARK_PREFIX) : entry;
+}
+
 int tree_set_opaque(int directory) { return fsetxattr(directory, OVERLAY_OPAQUE, "y", 1, 0); }
 
 static int set_opaque_below(int directory, const char *name) {

@@ -12,6 +12,7 @@
 
 #include "common/descriptor.h"
 #include "launch/dial.h"
+#include "launch/difference.h"
 #include "launch/egress.h"
 #include "launch/group.h"
 #include "launch/image.h"
@@ -84,6 +85,7 @@ static int run(const struct launcher *launcher, const struct request *request, s
     case FRAME_TREE_REMOVE: return tree_remove(launcher->data_fd, request->path, fault);
     case FRAME_IMAGE_PACK: return image_pack(launcher, request, writer, fault);
     case FRAME_IMAGE_MERGE: return image_merge(launcher, request, writer, fault);
+    case FRAME_TREE_DIFF: return difference_send(launcher, request, writer, fault);
     case FRAME_IMAGE_UNPACK: return image_unpack(launcher, request, writer, fault);
     case FRAME_GROUP_JOIN: return group_join(launcher, request, writer, fault);
     default: errno = 0; return fault_set(fault, "invalid_request", "the launcher has no verb 0x%x", request->type);

@@ -108,6 +108,7 @@ const needs: Readonly<Record<OperationId, readonly (keyof typeof world)[]>> = {
   'snapshot.list': ['sandbox', 'snapshot'],
   'snapshot.get': ['sandbox', 'snapshot'],
   'snapshot.remove': ['sandbox', 'snapshot'],
+  'snapshot.diff': ['sandbox', 'snapshot'],
   'snapshot.download': ['sandbox', 'snapshot'],
   'snapshot.upload': ['sandbox', 'snapshotFile'],
   'module.list': ['module'],

@@ -4,7 +4,7 @@ import { copyFileSync, existsSync, readdirSync, readFileSync, writeFileSync } fr
 import { cpus } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import type { SnapshotDetails } from '@squash/contract/native-snapshot';
+import { type DiffPage, diffPageSchema, type SnapshotDetails } from '@squash/contract/native-snapshot';
 import type { Warning } from '@squash/contract/sandbox';
 import { ApiClient } from '../support/api-client.ts';
 import { TestDaemon } from '../support/daemon.ts';
@@ -144,6 +144,78 @@ test('/v1 takes a snapshot with labels, finds it by them, gives it others, and g
   assert.equal(await sh(api, 'cat /file'), '1\n');
   const unknown = await api.post('/v1/sandboxes/box/restore', { snapshot: 'none' });
   assert.equal(unknown.json.code, 'snapshot_not_found');
+});
+
+test('/v1 tells what was added, changed and removed since a snapshot, up to it, and between two', async () => {
+  await using daemon = await TestDaemon.start();
+  const api = await box1(daemon);
+  await chain(api);
+  const diff = async (label: string, query: string): Promise<DiffPage> => {
+    const { json, text, status } = await api.get(`${snapshots}/${label}/diff?${query}`);
+    assert.equal(status, 200, text);
+    return diffPageSchema.parse(json);
+  };
+  const told = ({ items }: DiffPage): string[] => items.map(({ change, path }) => `${change[0]} ${path}`);
+  // What a start makes where the base has none.
+  const own = new Set(['a /etc/hosts', 'a /etc/resolv.conf', 'c /tmp']);
+  const base = await diff('first', '');
+  assert.deepEqual([base.from, base.to, base.next], ['base', 'first', null]);
+  const made = [
+    'a /back',
+    'a /back/old',
+    'r /etc/os-release',
+    'a /gone',
+    'a /gone/old',
+    'a /kept',
+    'a /kept/old',
+  ];
+  assert.deepEqual(
+    told(base).filter((each) => !own.has(each)),
+    made,
+  );
+  const file = { change: 'added', path: '/back/old', type: 'file', mode: '0644', size_bytes: 2 };
+  assert.deepEqual(base.items[1], file);
+  const later = ['a /back/new', 'r /back/old', 'r /gone', 'a /home/new', 'a /kept/new'];
+  assert.deepEqual(told(await diff('second', 'against=first')), later);
+  // The other way round: what was added is removed.
+  const back = told(await diff('first', 'against=second'));
+  assert.ok(back.includes('r /back/new') && back.includes('a /gone/old'), back.join());
+  assert.deepEqual(told(await diff('first', 'against=first')), []);
+  await api.post(`${box}/restore`, { label: 'second' });
+  assert.deepEqual(told(await diff('second', 'against=current')), []);
+  // Other bytes of the same length in the same second, a mode, a file that was only touched, a link, odd names.
+  await sh(api, 'echo 3 >/kept/old; chmod 600 /kept/new; touch -d @1 /back/new; ln -s /etc/passwd /link');
+  await sh(api, 'echo >"/odd\nname"; mkfifo /fifo; rm /home/new; mkdir /home/new; echo >/home/new/in');
+  const since = await diff('second', 'against=current');
+  assert.deepEqual([since.from, since.to], ['second', 'current']);
+  const now = [
+    'a /fifo',
+    'c /home/new',
+    'a /home/new/in',
+    'c /kept/new',
+    'c /kept/old',
+    'a /link',
+    'a /odd\nname',
+  ];
+  assert.deepEqual(told(since), now);
+  assert.deepEqual(
+    since.items.map(({ type }) => type).filter((type) => type !== 'file'),
+    ['fifo', 'directory', 'symlink'],
+  );
+  const one: string[] = [];
+  for (let next: string | null = ''; next !== null; ) {
+    const cursor = next === '' ? '' : `&cursor=${next}`;
+    const page: DiffPage = await diff('second', `against=current&limit=1${cursor}`);
+    assert.ok(page.items.length <= 1);
+    one.push(...told(page));
+    next = page.next;
+  }
+  assert.deepEqual(one, now);
+  for (const query of ['against=none', 'against=../x', 'limit=0', 'cursor=', 'cursor=AA']) {
+    const { code } = (await api.get(`${snapshots}/second/diff?${query}`)).json;
+    assert.equal(code, query === 'against=none' ? 'snapshot_not_found' : 'invalid_request', query);
+  }
+  assert.deepEqual(readdirSync(join(daemon.dataDir, 'tmp')), []);
 });
 
 test('a removed snapshot breaks neither another nor the sandbox that lies on it, also when the layers are lost', async () => {

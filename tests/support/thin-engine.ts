@@ -193,6 +193,7 @@ export function thinEngine(parts: EngineParts = {}): Engine {
       get: unused,
       update: unused,
       remove: unused,
+      diff: unused,
       open: unused,
       takeIn: unused,
       ...parts.snapshots,

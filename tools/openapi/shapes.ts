@@ -47,6 +47,8 @@ import {
   sandboxSchema,
 } from '@squash/contract/native-sandbox';
 import {
+  differenceSchema,
+  diffPageSchema,
   snapshotChangeSchema,
   snapshotCreateSchema,
   snapshotPageSchema,
@@ -117,6 +119,8 @@ export const shapes: Readonly<Record<string, Shape>> = {
   SandboxInfo: { schema: sandboxInfoSchema },
   SnapshotInfo: { schema: snapshotInfoSchema },
   Snapshot: { schema: snapshotSchema },
+  Difference: { schema: differenceSchema },
+  DiffPage: { schema: diffPageSchema },
   SnapshotPage: { schema: snapshotPageSchema },
   SnapshotCreate: {
     schema: snapshotCreateSchema,

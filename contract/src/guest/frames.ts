@@ -135,6 +135,7 @@ export const frameTypes = {
   imageMerge: 0x53,
   /** From root, with the launcher's end of a new privileged helper's socket along. */
   helperAttach: 0x54,
+  treeDiff: 0x55,
   relayHello: 0x60,
   relayStream: 0x61,
   connectionOpen: 0x62,
@@ -247,6 +248,8 @@ export const fieldTags = {
   remedy: { tag: 90, type: 'bytes' },
   upperKills: { tag: 91, type: 'u64' },
   protocol: { tag: 92, type: 'u64' },
+  against: { tag: 93, type: 'bytes' },
+  after: { tag: 94, type: 'bytes' },
   // Egress. `address` is 4 or 16 bytes in network order; `peer` only means something to the relay that sent it.
   connection: { tag: 100, type: 'u64' },
   address: { tag: 101, type: 'bytes' },

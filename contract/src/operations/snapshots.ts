@@ -1,8 +1,11 @@
 /** The operations that save what was written in a sandbox, and go back to it. */
 import { z } from 'zod';
 import { labelFilterSchema } from '../labels.ts';
+import { limits } from '../limits.ts';
 import { sandboxSchema } from '../native-sandbox.ts';
 import {
+  diffAgainstSchema,
+  diffPageSchema,
   snapshotChangeSchema,
   snapshotCreateSchema,
   snapshotPageSchema,
@@ -18,7 +21,7 @@ import {
   snapshotBodySchema,
 } from '../sandbox.ts';
 import { defineOperation, type Operations } from './operation.ts';
-import { pageShape } from './query.ts';
+import { pageShape, queryInteger } from './query.ts';
 import { sandboxParams } from './sandboxes.ts';
 
 const takeErrors = [
@@ -180,6 +183,44 @@ const snapshotDownload = defineOperation({
   example: { file: 'clean.squashfs' },
 });
 
+const snapshotDiff = defineOperation({
+  id: 'snapshot.diff',
+  method: 'GET',
+  path: '/v1/sandboxes/{id}/snapshots/{label}/diff',
+  dialect: 'native',
+  summary:
+    'What was added, changed and removed between two snapshots, or between one and the sandbox as it is now',
+  description:
+    'Told by path, from the older side to the newer. A file has changed when its bytes, owner or mode have; one of more than ' +
+    '64 MiB that kept its length, when its time has. What each start makes where the modules have none (/etc/hosts, /etc/resolv.conf, /tmp) is among it. ' +
+    'A sandbox that runs goes on meanwhile.',
+  params: snapshotParams,
+  query: z.strictObject({
+    against: diffAgainstSchema,
+    limit: queryInteger('limit', { min: 1, max: limits.diffItemsMax }).describe(
+      `at most so many, default ${limits.diffItemsDefault}`,
+    ),
+    cursor: z
+      .string()
+      .max(2 * limits.diffCursorBytesMax)
+      .optional()
+      .describe('`next` of the page before'),
+  }),
+  answers: [{ status: 200, description: 'A page', schema: diffPageSchema }],
+  errors: [
+    'sandbox_not_found',
+    'snapshot_not_found',
+    'layer_corrupt',
+    'snapshot_path_too_long',
+    'sandbox_busy',
+    'module_not_found',
+    'disk_full',
+    'launch_failed',
+    'launcher_unavailable',
+  ],
+  permission: 'read',
+});
+
 const snapshotUpload = defineOperation({
   id: 'snapshot.upload',
   method: 'PUT',
@@ -213,6 +254,7 @@ export const snapshotOperations = {
   'snapshot.update': snapshotUpdate,
   'snapshot.remove': snapshotRemove,
   'snapshot.restore': snapshotRestore,
+  'snapshot.diff': snapshotDiff,
   'snapshot.download': snapshotDownload,
   'snapshot.upload': snapshotUpload,
   'seed.snapshot': seedSnapshot,

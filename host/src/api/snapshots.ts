@@ -37,6 +37,7 @@ export function snapshotHandlers(
       await snapshots.restore(params.id, body.snapshot);
       return json(sandboxes.describe(params.id));
     },
+    'snapshot.diff': async ({ params, query }) => json(await snapshots.diff(params.id, params.label, query)),
     'snapshot.download': downloading(snapshots),
     'snapshot.upload': async ({ params, incoming, checkOwner }) =>
       uploads.places.hold(async () => {

@@ -68,6 +68,27 @@ export interface PackResult {
   readonly pauseUs: number;
 }
 
+export interface DiffSides {
+  readonly upper: { readonly id: SandboxId; readonly generation: number } | undefined;
+  readonly newer: readonly LayerDigest[];
+  readonly older: readonly LayerDigest[];
+  readonly after: Uint8Array | undefined;
+  readonly entriesMax: number;
+}
+
+export interface DiffResult {
+  /** Paths are bytes that a sandbox chose, relative to its root; `fileType` is a value of the frames' `fileTypes`. */
+  readonly entries: readonly {
+    readonly change: string;
+    readonly path: Uint8Array;
+    readonly fileType: number;
+    readonly mode: number;
+    readonly size: number;
+  }[];
+  /** Behind which the next page begins; undefined: that is all. There may be few entries before it. */
+  readonly next: Uint8Array | undefined;
+}
+
 export interface Stock {
   readonly totalBytes: number;
   readonly availableBytes: number;
@@ -134,6 +155,11 @@ export interface Driver {
    * those that are not among them. `giveUp` as of `pack`.
    */
   merge(layers: readonly LayerDigest[], hostPath: string, giveUp: AbortSignal): Promise<void>;
+  /**
+   * What the newer side shows other than the older one, by path and behind `after`: an upper, where one is named, on its
+   * layers, topmost first. A sandbox that runs goes on. @throws layer_corrupt, snapshot_path_too_long, launch_failed
+   */
+  diff(sides: DiffSides, giveUp: AbortSignal): Promise<DiffResult>;
   /** Called with each sandbox whose PID 1 ended, wanted or not. Returns the unsubscribe. */
   onExit(listener: (ended: RunningSandbox) => void): () => void;
 }

@@ -3,11 +3,13 @@ import { type FileHandle, stat } from 'node:fs/promises';
 import type { SandboxId, SnapshotLabel } from '@squash/contract/ids';
 import type { LabelFilter } from '@squash/contract/labels';
 import type {
+  DiffPage,
   SnapshotDetails,
   SnapshotPage,
   SnapshotPatch,
   SnapshotTaken,
 } from '@squash/contract/native-snapshot';
+import { askDiff, type DiffQuery, diffPage } from '../sandbox/diff.ts';
 import { hasLabels } from '../sandbox/labels.ts';
 import { restore, snapshot, type SnapshotWish } from '../sandbox/layering.ts';
 import {
@@ -39,6 +41,8 @@ export interface Snapshots {
   remove(id: SandboxId, label: SnapshotLabel): Promise<void>;
   /** The whole of it as one squashfs file, which is the caller's to close. */
   open(id: SandboxId, label: SnapshotLabel): Promise<FileHandle>;
+  /** Between the snapshot and another, its modules, or the sandbox as it is now. @throws snapshot_not_found, invalid_request */
+  diff(id: SandboxId, label: SnapshotLabel, query: DiffQuery): Promise<DiffPage>;
   /** Takes over the file at `hostPath`. @throws snapshot_exists, snapshot_invalid, disk_full */
   takeIn(id: SandboxId, label: SnapshotLabel, hostPath: string): Promise<SnapshotDetails>;
 }
@@ -107,6 +111,12 @@ export class LocalSnapshots implements Snapshots {
     const sandbox = this.#residents.find(id);
     const { file } = await this.#residents.operate(id, () => openSnapshot(sandbox, label));
     return await whileItStays(sandbox, file);
+  }
+
+  async diff(id: SandboxId, label: SnapshotLabel, query: DiffQuery): Promise<DiffPage> {
+    const sandbox = this.#residents.find(id);
+    const asking = await this.#residents.operate(id, () => askDiff(sandbox, label, query));
+    return await whileItStays(sandbox, diffPage(asking));
   }
 
   takeIn(id: SandboxId, label: SnapshotLabel, hostPath: string): Promise<SnapshotDetails> {

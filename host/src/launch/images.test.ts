@@ -32,6 +32,29 @@ await insideLauncher(import.meta.filename, ['default', 'single', 'fuse', 'user',
     return `modules/${name}`;
   }
 
+  test('an upper is told apart from the layers below it while its sandbox runs, page by page', async () => {
+    await using box = await launchSandbox(place, 'told');
+    const made = await box.sh(
+      'rm /etc/os-release; rm -r /home; mkdir /home; echo new > /home/only; echo x > /root/.wh.odd; sync',
+    );
+    assert.equal(made.exitCode, 0, made.output);
+    const told: string[] = [];
+    for (let after: Uint8Array | undefined, isFirst = true; isFirst || after !== undefined; isFirst = false) {
+      const { upper } = box.start;
+      const lowers = [place.lower];
+      const page = await client.diff({ upper, lowers, against: lowers, after, entriesMax: 2 });
+      assert.ok(page.entries.length <= 2);
+      told.push(...page.entries.map(({ change, path }) => `${change} ${Buffer.from(path).toString()}`));
+      after = page.next;
+    }
+    assert.equal(new Set(told).size, told.length);
+    for (const each of ['removed etc/os-release', 'added home/only'])
+      assert.ok(told.includes(each), told.join('\n'));
+    // fuse-overlayfs has no way to show such a name.
+    if (place.mode !== 'fuse') assert.ok(told.includes('added root/.wh.odd'), told.join('\n'));
+    assert.ok(!told.some((each) => each.includes('.wh..wh.')), told.join('\n'));
+  });
+
   test('a snapshot used as a layer shows what the upper showed when it is started', async () => {
     {
       await using box = await launchSandbox(place, 'source');

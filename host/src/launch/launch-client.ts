@@ -31,7 +31,7 @@ const watchAgainMs = 1_000;
 /** So often nobody listened: one that ends takes connections until its last file is closed. */
 const refusalsMax = 2;
 
-type FieldValue = readonly [FieldName, number | string];
+type FieldValue = readonly [FieldName, number | string | Uint8Array];
 
 export interface LaunchStart {
   readonly name: SandboxId;
@@ -56,6 +56,19 @@ export interface LaunchUpper {
   readonly kind: string;
   readonly bytesMax: number;
   readonly inodesMax: number;
+}
+
+/** A path of a walked tree, whose bytes a sandbox chose. */
+const pathBytesMax = 4_096;
+
+/** What a layer shows other than another. */
+export interface LayerDifference {
+  readonly change: string;
+  readonly path: Uint8Array;
+  /** A value of `fileTypes`. */
+  readonly fileType: number;
+  readonly mode: number;
+  readonly size: number;
 }
 
 export interface LaunchedSandbox {
@@ -246,6 +259,40 @@ export class LaunchClient implements Disposable {
     return { bytes: ok.integer('bytes') };
   }
 
+  /**
+   * What `lowers` show other than `against`, topmost first, by path and behind `after`; with `upper` on top of `lowers`.
+   * @throws layer_corrupt, snapshot_path_too_long, launch_failed, and invalid_request from an older launcher
+   */
+  async diff(
+    sides: {
+      readonly upper: Pick<LaunchUpper, 'path' | 'kind'> | undefined;
+      readonly lowers: readonly string[];
+      readonly against: readonly string[];
+      readonly after: Uint8Array | undefined;
+      readonly entriesMax: number;
+    },
+    giveUp?: AbortSignal,
+  ): Promise<{ readonly entries: readonly LayerDifference[]; readonly next: Uint8Array | undefined }> {
+    const { upper, after } = sides;
+    const { ok, entries } = await this.#ask(
+      'treeDiff',
+      [
+        ...sides.lowers.map((lower): FieldValue => ['lower', lower]),
+        ...sides.against.map((lower): FieldValue => ['against', lower]),
+        ...(upper === undefined
+          ? []
+          : ([
+              ['upper', upper.path],
+              ['upperKind', upper.kind],
+            ] as const)),
+        ...(after === undefined ? [] : ([['after', after]] as const)),
+        ['inodesMax', sides.entriesMax],
+      ],
+      { answerMsMax: treeMsMax, ...(giveUp === undefined ? {} : { giveUp }) },
+    );
+    return { entries: entries.map(parseDifference), next: ok.optionalBytes('after', pathBytesMax) };
+  }
+
   /** Makes the directory `target` from the squashfs file `path`. `giveUp` as of `pack`. @throws layer_corrupt, disk_full */
   async unpack(
     image: {
@@ -408,6 +455,16 @@ function upperFields(upper: LaunchUpper): FieldValue[] {
     ['bytesMax', upper.bytesMax],
     ['inodesMax', upper.inodesMax],
   ];
+}
+
+function parseDifference(reader: FieldReader): LayerDifference {
+  return {
+    change: reader.text('change', 16),
+    path: reader.bytes('path', pathBytesMax),
+    fileType: reader.integer('fileType'),
+    mode: reader.integer('mode', { max: 0o7777 }),
+    size: reader.integer('size'),
+  };
 }
 
 function parseSandbox(reader: FieldReader): LaunchedSandbox {

@@ -1,6 +1,7 @@
 /* Measuring and removing trees that were made to be a nuisance. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -95,6 +96,89 @@ static void merge_layers(int data) {
   for (size_t i = 0; i < sizeof made / sizeof made[0]; i++) CHECK(tree_remove(data, made[i], &fault) == 0);
 }
 
+struct told {
+  char paths[16][64];
+  unsigned count;
+  unsigned max;
+};
+
+static int tell(void *context, const struct tree_difference *found) {
+  struct told *told = context;
+  static const char marks[] = {[TREE_ADDED] = '+', [TREE_CHANGED] = '!', [TREE_REMOVED] = '-'};
+  CHECK(told->count < 16);
+  snprintf(told->paths[told->count++], 64, "%c%.60s", marks[found->change], found->path);
+  return 0;
+}
+
+static bool has_room_left(void *context) {
+  const struct told *told = context;
+  return told->count < told->max;
+}
+
+static int ignore(void *context, const struct tree_difference *found) {
+  (void)context;
+  CHECK(found->path[0] != '/');
+  return 0;
+}
+
+/* A layer on another against that one alone, whatever stands in the way. */
+static void diff_layers(int data) {
+  struct fault fault = {0};
+  char last[PATH_MAX];
+  struct told told = {.max = 100};
+  cleanup_fd lower = below(data, "lower");
+  cleanup_fd upper = below(data, "upper");
+  cleanup_fd lower_kept = below(lower, "kept");
+  cleanup_fd upper_kept = below(upper, "kept");
+  cleanup_fd lower_hidden = below(lower, "hidden");
+  cleanup_fd upper_hidden = below(upper, "hidden");
+  cleanup_fd upper_file = below(upper, "file");
+  make_file(lower, "file", 4096);
+  make_file(lower, "gone", 4096);
+  make_file(lower, "same", 8192);
+  make_file(upper, "same", 8192);
+  make_file(lower_kept, "old", 4096);
+  make_file(upper_kept, "new", 4096);
+  make_file(lower_hidden, "old", 4096);
+  make_file(upper, ".wh.gone", 4096);
+  make_file(upper_hidden, ".wh..wh..opq", 4096);
+  make_file(upper_file, "in", 4096);
+  /* A link to a directory is a link, and one to nowhere is no fault. */
+  CHECK(symlinkat("hidden", lower, "link") == 0 && symlinkat("/etc", upper, "link") == 0);
+  struct tree_diff diff = {.roots = {upper, lower}, .count = 2, .foreign = 1, .after = "", .report = tell,
+                           .goes_on = has_room_left, .context = &told};
+  diff.to = (struct tree_side){.layers = {0, 1}, .count = 2};
+  diff.from = (struct tree_side){.layers = {1}, .count = 1};
+  CHECK(tree_diff(&diff, last, &fault) == 0 && last[0] == '\0');
+  static const char *const expected[] = {"!file", "+file/in", "-gone", "-hidden/old", "+kept/new", "!link"};
+  CHECK(told.count == sizeof expected / sizeof expected[0]);
+  for (unsigned i = 0; i < told.count; i++) CHECK(strcmp(told.paths[i], expected[i]) == 0);
+  /* One at a time, each behind the last. */
+  char after[PATH_MAX] = "";
+  struct told pages = {.max = 0};
+  do {
+    diff.after = after;
+    diff.context = &pages;
+    pages.max = pages.count + 1;
+    CHECK(tree_diff(&diff, last, &fault) == 0);
+    snprintf(after, sizeof after, "%s", last);
+  } while (last[0] != '\0');
+  CHECK(pages.count == told.count && memcmp(pages.paths, told.paths, sizeof pages.paths) == 0);
+  /* Deeper than a path may be long: refused, not followed. */
+  make_deep(upper_hidden);
+  cleanup_fd deeper = below(upper_hidden, "a-name-of-some-length-that-makes-the-path-longer-than-it-may-be-at-all");
+  CHECK(renameat(upper_hidden, "d", deeper, "d") == 0);
+  cleanup_fd deepest = below(deeper, "z-another-name-that-is-long-and-lies-between-the-two-of-them");
+  CHECK(renameat(deeper, "d", deepest, "d") == 0);
+  told = (struct told){.max = 1};
+  diff.after = "";
+  diff.context = &told;
+  diff.report = ignore;
+  CHECK(tree_diff(&diff, last, &fault) != 0 && strcmp(fault.code, "snapshot_path_too_long") == 0);
+  static const char *const made[] = {"lower", "upper"};
+  for (size_t i = 0; i < sizeof made / sizeof made[0]; i++) CHECK(tree_remove(data, made[i], &fault) == 0);
+}
+
 /* Whoever owns a file may lease it, and then the kernel says "try again" to whoever will not wait for him. */
 static void open_leased(int data) {
   make_file(data, "leased", 4096);
@@ -133,6 +217,7 @@ int main(void) {
   const struct tree_visitor visitor = {.visit = count_directory, .context = &directories};
   CHECK(tree_each_directory(tree, &visitor, &fault) == 0 && directories == 1 + DEPTH + DEPTH / 1000);
   merge_layers(data);
+  diff_layers(data);
   open_leased(data);
   /* The launcher has root's rights over its own ids. */
   if (geteuid() == 0) CHECK(fchmod(tree, 0) == 0);

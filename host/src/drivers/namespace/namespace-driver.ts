@@ -17,6 +17,8 @@ import { pause } from '@squash/base/pause';
 import { SocketDirectory } from '@squash/base/socket-directory';
 import type { LaunchClient, LaunchUpper, LaunchWatch, WatchListener } from '../../launch/launch-client.ts';
 import type {
+  DiffResult,
+  DiffSides,
   Driver,
   DriverWarning,
   HostRoom,
@@ -259,6 +261,31 @@ export class NamespaceDriver implements Driver, Disposable {
       bytesMax: Math.min(layers.length * snapshotBytesMax, engineLimits.uploadBytesMax),
     };
     await launcher.merge(merged, giveUp);
+  }
+
+  async diff(sides: DiffSides, giveUp: AbortSignal): Promise<DiffResult> {
+    const { upper, newer, older, after, entriesMax } = sides;
+    const pathOf = (digest: LayerDigest): string => `layers/${digest}`;
+    const asked = {
+      upper:
+        upper === undefined
+          ? undefined
+          : { path: upperPath(upper.id, upper.generation), kind: this.#kindOf(upper.id, upper.generation) },
+      lowers: newer.map(pathOf),
+      against: older.map(pathOf),
+      after,
+      entriesMax,
+    };
+    try {
+      return await this.#options.launcher.diff(asked, giveUp);
+    } catch (error) {
+      if (!(error instanceof AppError) || error.code !== 'invalid_request') throw error;
+      throw new AppError(
+        'launch_failed',
+        'Cannot compare layers: squash-launch is of an earlier release: squash stop --all, squash serve',
+        { cause: error },
+      );
+    }
   }
 
   onExit(listener: (ended: RunningSandbox) => void): () => void {
