@@ -10,41 +10,12 @@ import type { CommandSpec, FlagSpec, PositionalSpec } from './command.ts';
 import { accessCommands } from './command-table-access.ts';
 import { codemodeCommands } from './command-table-codemode.ts';
 import { eventCommands } from './command-table-events.ts';
+import { layerCommands } from './command-table-layer.ts';
 import { networkCommands } from './command-table-network.ts';
 import { processCommands } from './command-table-processes.ts';
+import { createFlags, sandboxCommands } from './command-table-sandbox.ts';
 
 const sandbox: PositionalSpec = { name: 'id', kind: 'sandbox' };
-
-const createFlags: readonly FlagSpec[] = [
-  { name: 'layers', short: 'l', value: 'A,B,…', kind: 'module', repeats: true, summary: 'modules to stack' },
-  { name: 'owner', value: 'NAME', summary: 'who it is for' },
-  { name: 'task', value: 'TEXT', summary: 'what it is for' },
-  { name: 'cpu', value: 'CPUS', summary: 'processors it may use, such as 0.5' },
-  { name: 'memory', short: 'm', value: 'MB', summary: 'memory limit in megabytes' },
-  { name: 'lifetime', value: 'SECONDS', summary: 'destroyed after this long; 0 is never' },
-  {
-    name: 'allow-net',
-    value: 'HOST',
-    kind: 'preset',
-    repeats: true,
-    summary: 'host, *.host, range or preset it may reach, with :PORT; none: nothing',
-  },
-  {
-    name: 'policy',
-    value: 'FILE',
-    kind: 'file',
-    summary: 'a full policy instead of --allow-net; - is standard input',
-  },
-  {
-    name: 'secret',
-    value: 'NAME[=SOURCE@HOST]',
-    kind: 'secret',
-    repeats: true,
-    summary:
-      'secret it may use (default all), or none; one of its own, read from env, env:VARIABLE, file:PATH or -, for HOST[,HOST…]',
-  },
-  { name: 'upstream', value: 'NAME', summary: 'proxy of egress-upstreams.json that it goes out through' },
-];
 
 const execFlags: readonly FlagSpec[] = [
   { name: 'workdir', short: 'w', value: 'PATH', summary: 'directory to start in' },
@@ -68,7 +39,6 @@ const shellFlag: FlagSpec = {
   value: 'TEXT',
   summary: 'run this text with /bin/sh',
 };
-const yesFlag: FlagSpec = { name: 'yes', short: 'y', summary: 'do not ask' };
 
 const execNotes = `The command's exit code passes through; 128 + N where signal N ended it. Squash's own: 124 timed out,
 125 Squash failed, 126 can't be run, 127 not found. Standard input is sent when it is no terminal; in a loop
@@ -115,49 +85,7 @@ export const commandTable: readonly CommandSpec[] = [
     notes: 'Exits with 1 when something that is required is missing.',
     load: () => import('./commands/doctor.ts'),
   },
-  {
-    name: 'create',
-    group: 'sandbox',
-    summary: 'make a sandbox',
-    positionals: [{ ...sandbox, kind: 'text', optional: true }],
-    flags: [
-      ...createFlags,
-      {
-        name: 'body',
-        value: 'JSON',
-        summary: 'the request itself, or @FILE, or - for standard input; options override it',
-      },
-    ],
-    load: () => import('./commands/create.ts'),
-  },
-  {
-    name: 'ls',
-    group: 'sandbox',
-    summary: 'list sandboxes',
-    positionals: [],
-    flags: [{ name: 'quiet', short: 'q', summary: 'ids only' }],
-    load: () => import('./commands/ls.ts'),
-  },
-  {
-    name: 'info',
-    group: 'sandbox',
-    summary: 'show one sandbox',
-    positionals: [sandbox],
-    flags: [],
-    load: () => import('./commands/info.ts'),
-  },
-  {
-    name: 'rm',
-    group: 'sandbox',
-    summary: 'destroy sandboxes and everything in them',
-    positionals: [{ ...sandbox, optional: true, repeats: true }],
-    flags: [
-      { name: 'all', short: 'a', summary: 'all sandboxes, after asking' },
-      { name: 'force', short: 'f', summary: 'a sandbox that does not exist is no failure' },
-      yesFlag,
-    ],
-    load: () => import('./commands/rm.ts'),
-  },
+  ...sandboxCommands,
   {
     name: 'exec',
     group: 'command',
@@ -241,69 +169,7 @@ export const commandTable: readonly CommandSpec[] = [
     flags: [],
     load: () => import('./commands/activate.ts'),
   },
-  {
-    name: 'snapshot',
-    group: 'layer',
-    summary: 'keep a sandbox’s files under a label',
-    positionals: [sandbox, { name: 'label', kind: 'text', optional: true }],
-    flags: [],
-    load: () => import('./commands/snapshot.ts'),
-  },
-  {
-    name: 'restore',
-    group: 'layer',
-    summary: 'put a sandbox’s files back to a snapshot; its running commands end',
-    positionals: [sandbox, { name: 'label', kind: 'snapshot' }],
-    flags: [],
-    load: () => import('./commands/restore.ts'),
-  },
-  {
-    name: 'snapshots ls',
-    group: 'layer',
-    summary: 'list a sandbox’s snapshots',
-    positionals: [sandbox],
-    flags: [
-      {
-        name: 'label',
-        value: 'KEY[=VALUE]',
-        repeats: true,
-        summary: 'only those that have this label',
-      },
-      { name: 'quiet', short: 'q', summary: 'names only' },
-    ],
-    load: () => import('./commands/snapshots-ls.ts'),
-  },
-  {
-    name: 'snapshots rm',
-    group: 'layer',
-    summary: 'remove snapshots; what lies on them goes on',
-    positionals: [sandbox, { name: 'label', kind: 'snapshot', repeats: true }],
-    flags: [],
-    load: () => import('./commands/snapshots-rm.ts'),
-  },
-  {
-    name: 'snapshots get',
-    group: 'layer',
-    summary: 'download a snapshot whole, as one squashfs file',
-    positionals: [
-      sandbox,
-      { name: 'label', kind: 'snapshot' },
-      { name: 'file', kind: 'file', optional: true },
-    ],
-    flags: [{ name: 'force', short: 'f', summary: 'replace a file of this name' }],
-    notes: 'The file is <id>-<label>.squashfs unless named; - is standard output.',
-    load: () => import('./commands/snapshots-get.ts'),
-  },
-  {
-    name: 'snapshots put',
-    group: 'layer',
-    summary: 'upload a squashfs file as a snapshot, for restore',
-    positionals: [sandbox, { name: 'file', kind: 'file' }, { name: 'label', kind: 'text', optional: true }],
-    flags: [],
-    notes:
-      'The label is the file’s name without .squashfs. The file may be - for standard input; then a label is needed.',
-    load: () => import('./commands/snapshots-put.ts'),
-  },
+  ...layerCommands,
   {
     name: 'module ls',
     group: 'layer',

@@ -6,9 +6,34 @@ import type { AddressInfo } from 'node:net';
 import { test } from 'node:test';
 import { squash } from '../support/cli.ts';
 
+const box = {
+  id: 'box',
+  owner: 'anon',
+  task: 'a task',
+  layers: ['000-base-debian'],
+  created: '2026-01-02T03:04:05.000Z',
+  exec_count: 3,
+  upper_bytes: 4_096,
+  snapshots: [],
+  state: 'ready',
+  warnings: [],
+};
+
 /** As the first release answered. */
 const answers: Readonly<Record<string, unknown>> = {
   '/v1/info': { version: '0.1.0', pid: 7, data_dir: '/data', problems: [], host: [], config: [] },
+  '/cgi-bin/api/sandboxes': [box],
+  '/cgi-bin/api/sandboxes/box': box,
+  '/v1/sandboxes/box/snapshots': [
+    {
+      label: 'clean',
+      created: '2026-01-02T03:04:05.000Z',
+      size: 4_096,
+      whole: true,
+      base: null,
+      active: false,
+    },
+  ],
   '/v1/sandboxes/box/policy': {
     policy: { allow: ['a.example'], deny: [], dns: 'refuse' },
     ceiling: null,
@@ -17,9 +42,14 @@ const answers: Readonly<Record<string, unknown>> = {
   },
 };
 
-test('doctor and policy show do without what an earlier daemon does not say', async () => {
+const posted: Readonly<Record<string, unknown>> = { '/cgi-bin/api/sandboxes': { ...box, id: 'sb-made' } };
+
+test('doctor, policy show, ls, info, create and snapshots ls do without what an earlier daemon does not say', async () => {
   const server = createServer((request, response) => {
-    const answer = answers[request.url ?? ''];
+    const answer =
+      request.method === 'POST'
+        ? posted[request.url ?? '']
+        : answers[(request.url ?? '').replace(/\?.*/, '')];
     response.writeHead(answer === undefined ? 404 : 200, { 'content-type': 'application/json' });
     response.end(JSON.stringify(answer ?? {}));
   }).listen(0, '127.0.0.1');
@@ -32,6 +62,20 @@ test('doctor and policy show do without what an earlier daemon does not say', as
     const policy = await squash(undefined, ['policy', 'show', 'box'], { env });
     assert.equal(policy.code, 0, policy.stderr);
     assert.match(policy.stdout.toString(), /allow\[0\] a\.example/);
+    const printed = async (...words: string[]): Promise<string> => {
+      const { code, stdout, stderr } = await squash(undefined, words, { env });
+      assert.equal(code, 0, stderr);
+      return stdout.toString();
+    };
+    assert.match(await printed('ls'), /^box +ready +\d+d +3 +4\.1 kB +anon +000-base-debian$/m);
+    assert.deepEqual(JSON.parse(await printed('ls', '--json')), [
+      { ...box, created_at: box.created, commands: 3, disk_bytes: 4_096 },
+    ]);
+    assert.match(await printed('info', 'box'), /^task: +a task$/m);
+    assert.match(await printed('snapshots', 'ls', 'box'), /^clean +2026-01-02T03:04:05\.000Z +4\.1 kB/m);
+    assert.equal(await printed('create', '--lifetime', '2h'), 'sb-made\n');
+    const refused = await squash(undefined, ['ls', '--label', 'a'], { env });
+    assert.equal(refused.code, 1, 'a filter that the daemon does not know is not left out');
   } finally {
     server.close();
     server.closeAllConnections();

@@ -9,11 +9,11 @@ import { capabilitySchema } from '@squash/contract/capability';
 import { infoSchema } from '@squash/contract/daemon';
 import { limits } from '@squash/contract/limits';
 import { moduleInfoSchema, moduleSchema } from '@squash/contract/module';
-import { snapshotSchema } from '@squash/contract/native-snapshot';
+import { differenceSchema, snapshotSchema } from '@squash/contract/native-snapshot';
 import { sandboxInfoSchema } from '@squash/contract/sandbox';
 import { z } from 'zod';
 import { packModule, repository } from '../support/base-layer.ts';
-import { cliEnvironment, endOf, squash, squashOk, startCli } from '../support/cli.ts';
+import { bothSchema, cliEnvironment, endOf, squash, squashOk, startCli } from '../support/cli.ts';
 import { freePort, TestDaemon } from '../support/daemon.ts';
 
 describe('squash', () => {
@@ -47,9 +47,9 @@ describe('squash', () => {
       '3600',
     ];
     assert.equal(await squashOk(daemon, ['create', 'one', ...words]), 'one');
-    const info = sandboxInfoSchema.parse(await json('info', 'one'));
+    const info = bothSchema.parse(await json('info', 'one'));
     assert.deepEqual([info.owner, info.cpu, info.memory_mb, info.max_lifetime_s], ['me', 0.5, 256, 3600]);
-    const listed = sandboxInfoSchema.array().parse(await json('ls'));
+    const listed = bothSchema.array().parse(await json('ls'));
     assert.deepEqual(
       listed.map((each) => each.id),
       ['one'],
@@ -83,7 +83,7 @@ describe('squash', () => {
     // Fields of parts that do not exist yet: each is answered with a warning.
     const body = JSON.stringify({ id: 'warned', layers: '000-base-test', gui: true, features: ['gui'] });
     await squashOk(daemon, ['create', '--body', body]);
-    const { warnings } = sandboxInfoSchema.parse(await json('info', 'warned'));
+    const { warnings } = bothSchema.parse(await json('info', 'warned'));
     assert.ok(warnings.length >= 2);
     const lines = (await squashOk(daemon, ['info', 'warned'])).split('\n');
     assert.deepEqual(
@@ -99,7 +99,7 @@ describe('squash', () => {
     writeFileSync(join(directory, 'body'), JSON.stringify({ layers: '000-base-test' }));
     const made = await squashOk(daemon, ['create', '--body', `@${join(directory, 'body')}`]);
     assert.match(made, /^sb-[0-9a-f]{8}$/);
-    assert.equal(sandboxInfoSchema.parse(await json('info', 'from-json')).owner, 'b');
+    assert.equal(bothSchema.parse(await json('info', 'from-json')).owner, 'b');
     for (const wrong of ['[]', '{', 'null', '@/no/such']) {
       assert.equal((await squash(daemon, ['create', '--body', wrong])).code, 2, wrong);
     }
@@ -168,6 +168,21 @@ describe('squash', () => {
     assert.equal(await squashOk(daemon, ['exec', 's', 'cat', '/root/file']), 'before');
     assert.equal((await squash(daemon, ['restore', 's', 'none'])).code, 1);
     z.object({ snapshot: z.string(), size: z.int() }).parse(await json('snapshot', 's', 'second'));
+    await squashOk(daemon, ['exec', 's', '-c', 'echo new > "/root/a\u001bb"; chmod 600 /root/file']);
+    assert.equal(
+      await squashOk(daemon, ['snapshots', 'diff', 's', 'second', '--against', 'current']),
+      '+ 0644 /root/a\\u{1b}b\n! 0600 /root/file',
+    );
+    const since = differenceSchema.array().parse(await json('snapshots', 'diff', 's', 'second'));
+    assert.ok(since.some(({ change, path }) => change === 'added' && path === '/root/file'));
+    const labelled = snapshotSchema.parse(await json('snapshots', 'label', 's', 'second', 'a=b', 'c'));
+    assert.deepEqual(labelled.labels, { a: 'b', c: '' });
+    assert.equal(
+      await squashOk(daemon, ['snapshots', 'label', 's', 'second', 'c-', '--rename', 'third']),
+      'third  a=b',
+    );
+    assert.equal(await squashOk(daemon, ['snapshots', 'ls', 's', '-q', '--label', 'a=b']), 'third');
+    await squashOk(daemon, ['snapshots', 'label', 's', 'third', '--rename', 'second']);
     const file = join(directory, 'kept.squashfs');
     const { size } = z
       .object({ label: z.literal('second'), file: z.literal(file), size: z.int() })

@@ -1,8 +1,13 @@
 /** Calls of the `squash` command line in tests, as a user's shell makes them: words, an environment, streams. */
 import { type ChildProcess, spawn, type StdioOptions } from 'node:child_process';
 import { join } from 'node:path';
+import { sandboxSchema } from '@squash/contract/native-sandbox';
+import { sandboxInfoSchema } from '@squash/contract/sandbox';
 import { repository } from './base-layer.ts';
 import type { TestDaemon } from './daemon.ts';
+
+/** Of `ls` and `info`: what each spelling of the API tells. */
+export const bothSchema = sandboxInfoSchema.extend(sandboxSchema.shape);
 
 export interface CliEnd {
   readonly code: number | null;

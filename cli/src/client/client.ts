@@ -60,6 +60,15 @@ export class Client {
     })) as T;
   }
 
+  async patch<T>(path: string, body: unknown): Promise<T> {
+    return (await this.#json({
+      method: 'PATCH',
+      path,
+      headers: { 'content-type': 'application/json' },
+      body: Buffer.from(JSON.stringify(body)),
+    })) as T;
+  }
+
   async delete(path: string): Promise<void> {
     await this.#json({ method: 'DELETE', path });
   }
@@ -158,6 +167,19 @@ export const sandboxesPath = '/cgi-bin/api/sandboxes';
 /** The address of a sandbox or of something in it. */
 export function sandboxPath(id: string, more: readonly (string | number)[] = [], query: Query = {}): string {
   return apiPath(['cgi-bin', 'api', 'sandboxes', id, ...more], query);
+}
+
+/** The same sandboxes as `/v1` has them. */
+export const nativeSandboxesPath = '/v1/sandboxes';
+
+export function sandboxRecordPath(id: string, ...more: readonly string[]): string {
+  return apiPath(['v1', 'sandboxes', id, ...more]);
+}
+
+/** Whether the daemon is of a release that has no such operation. */
+export function isUnknownOperation(error: unknown): boolean {
+  const codes = ['not_found', 'method_not_allowed', 'http_404', 'http_405'];
+  return error instanceof CliFailure && codes.includes(error.code);
 }
 
 /** The address of a sandbox's snapshots, of one, or of its file. */

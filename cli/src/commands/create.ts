@@ -3,15 +3,32 @@ import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { limits } from '@squash/contract/limits';
 import type { SandboxInfo } from '@squash/contract/sandbox';
-import { sandboxesPath } from '../client/client.ts';
+import { isUnknownOperation, sandboxesPath } from '../client/client.ts';
 import type { Call } from '../command.ts';
+import { durationSeconds } from '../durations.ts';
 import { exitCodes, fileProblem, usageFailure } from '../failure.ts';
 import { printJson, printLine, printNote, visible } from '../output/print.ts';
-import { readOwnSecrets } from '../own-secrets.ts';
-import { readPolicyFile } from '../policy-file.ts';
+import { readCommon } from './create-common.ts';
+import { createNative, nativeOnly, showMade, sourceOf } from './create-native.ts';
 
 export async function run(call: Call): Promise<number> {
-  const info = await createSandbox(call, call.positionals[0]);
+  const { flags } = call;
+  const [id] = call.positionals;
+  const own = nativeOnly.filter((name) => flags.isSet(name));
+  const isSeed = id !== undefined || flags.isSet('body') || flags.isSet('task');
+  if (own.length > 0 && isSeed) {
+    const given = id === undefined ? '--body or --task' : 'an id of yours';
+    throw usageFailure(`--${own[0]} does not go with ${given}; try: squash help create`);
+  }
+  if (!isSeed) {
+    try {
+      showMade(call, await createNative(call, sourceOf(flags, layersOf(flags.list('layers')))));
+      return exitCodes.ok;
+    } catch (error) {
+      if (own.length > 0 || !isUnknownOperation(error)) throw error;
+    }
+  }
+  const info = await createSandbox(call, id);
   if (call.json) printJson(info);
   else printLine(info.id);
   return exitCodes.ok;
@@ -39,36 +56,19 @@ function requestFromFlags(
   { flags }: Pick<Call, 'flags'>,
   layers: readonly string[],
 ): Record<string, unknown> {
-  const request: Record<string, unknown> = {};
-  const names = layers.flatMap((list) => list.split(',')).filter((name) => name.trim() !== '');
-  if (names.length > 0) request['layers'] = names.map((name) => name.trim());
-  for (const name of ['owner', 'task', 'upstream']) {
-    if (flags.isSet(name)) request[name] = flags.text(name);
-  }
-  if (flags.isSet('cpu')) request['cpu'] = flags.number('cpu', { min: limits.cpuMin, max: limits.cpuMax });
-  if (flags.isSet('memory')) {
-    request['memory_mb'] = flags.integer('memory', { min: limits.memoryMbMin, max: limits.memoryMbMax });
-  }
-  if (flags.isSet('lifetime')) {
-    request['max_lifetime_s'] = flags.integer('lifetime', { min: 0, max: limits.lifetimeSMax });
-  }
-  if (flags.isSet('allow-net')) {
-    request['allow_net'] = flags
-      .list('allow-net')
-      .flatMap((list) => list.split(','))
-      .map((word) => word.trim());
-  }
-  if (flags.isSet('policy')) request['policy'] = readPolicyFile(flags.text('policy') ?? '-');
-  if (flags.isSet('secret')) {
-    const isOwn = (word: string): boolean => word.includes('=');
-    const names = flags.list('secret').filter((word) => !isOwn(word));
-    // "none" is no variable anybody uses: lower case, as in allow_net.
-    const shared = names.flatMap((list) => list.split(',')).filter((name) => name !== 'none');
-    const own = flags.list('secret').filter(isOwn);
-    if (names.length > 0) request['secrets'] = shared;
-    if (own.length > 0) request['own_secrets'] = readOwnSecrets(own);
-  }
-  return request;
+  const names = layersOf(layers);
+  const lifetime = durationSeconds(flags, 'lifetime', { min: 0, max: limits.lifetimeSMax });
+  return {
+    ...(names.length > 0 && { layers: names }),
+    ...(flags.isSet('task') && { task: flags.text('task') }),
+    ...(lifetime !== undefined && { max_lifetime_s: lifetime }),
+    ...readCommon(flags),
+  };
+}
+
+function layersOf(lists: readonly string[]): readonly string[] {
+  const names = lists.flatMap((list) => list.split(','));
+  return names.map((name) => name.trim()).filter((name) => name !== '');
 }
 
 function readBody({ flags }: Pick<Call, 'flags'>): Record<string, unknown> {

@@ -1,0 +1,34 @@
+/** The options of a new sandbox that both spellings of the API take: of `create`, `fork` and `run`. */
+import { limits } from '@squash/contract/limits';
+import type { Flags } from '../arguments.ts';
+import { readOwnSecrets } from '../own-secrets.ts';
+import { readPolicyFile } from '../policy-file.ts';
+
+/** What both spellings of the API call the same, and `allow_net`, which `/v1` has as a policy. */
+export function readCommon(flags: Flags): Record<string, unknown> {
+  const request: Record<string, unknown> = {};
+  for (const name of ['owner', 'upstream']) {
+    if (flags.isSet(name)) request[name] = flags.text(name);
+  }
+  if (flags.isSet('cpu')) request['cpu'] = flags.number('cpu', { min: limits.cpuMin, max: limits.cpuMax });
+  if (flags.isSet('memory')) {
+    request['memory_mb'] = flags.integer('memory', { min: limits.memoryMbMin, max: limits.memoryMbMax });
+  }
+  if (flags.isSet('allow-net')) {
+    request['allow_net'] = flags
+      .list('allow-net')
+      .flatMap((list) => list.split(','))
+      .map((word) => word.trim());
+  }
+  if (flags.isSet('policy')) request['policy'] = readPolicyFile(flags.text('policy') ?? '-');
+  if (flags.isSet('secret')) {
+    const isOwn = (word: string): boolean => word.includes('=');
+    const names = flags.list('secret').filter((word) => !isOwn(word));
+    // "none" is no variable anybody uses: lower case, as in allow_net.
+    const shared = names.flatMap((list) => list.split(',')).filter((name) => name !== 'none');
+    const own = flags.list('secret').filter(isOwn);
+    if (names.length > 0) request['secrets'] = shared;
+    if (own.length > 0) request['own_secrets'] = readOwnSecrets(own);
+  }
+  return request;
+}

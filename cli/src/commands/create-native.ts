@@ -1,0 +1,56 @@
+/** Makes a sandbox whose id the daemon makes: of `squash create` without an id, and of `squash fork`. */
+import { limits } from '@squash/contract/limits';
+import type { SandboxRecord } from '@squash/contract/native-sandbox';
+import type { Flags } from '../arguments.ts';
+import { nativeSandboxesPath } from '../client/client.ts';
+import type { Call } from '../command.ts';
+import { durationSeconds } from '../durations.ts';
+import { usageFailure } from '../failure.ts';
+import { labelsOf } from '../label-words.ts';
+import { printJson, printLine, printNote, visible } from '../output/print.ts';
+import { readCommon } from './create-common.ts';
+import { readEnvironment } from './exec-options.ts';
+
+/** Options that a sandbox with an id of the caller's can't have. */
+export const nativeOnly = ['name', 'label', 'env', 'idle', 'on-timeout', 'from'] as const;
+
+export type Source =
+  | { readonly layers: readonly string[] }
+  | { readonly sandbox: string; readonly snapshot?: string };
+
+export async function createNative(
+  { flags, client }: Pick<Call, 'flags' | 'client'>,
+  from: Source | undefined,
+): Promise<SandboxRecord> {
+  const { allow_net: allow, ...common } = readCommon(flags);
+  const lifetime = durationSeconds(flags, 'lifetime', { min: 0, max: limits.lifetimeSMax });
+  const idle = durationSeconds(flags, 'idle', { min: limits.idleTimeoutSMin, max: limits.lifetimeSMax });
+  if (allow !== undefined && common['policy'] !== undefined)
+    throw usageFailure('--allow-net and --policy exclude each other');
+  return await client.post<SandboxRecord>(nativeSandboxesPath, {
+    ...common,
+    ...(allow === undefined ? {} : { policy: { allow } }),
+    ...(from === undefined ? {} : { from }),
+    ...(flags.isSet('name') && { name: flags.text('name') }),
+    ...(flags.isSet('label') && { labels: labelsOf(flags) }),
+    ...(flags.isSet('env') && { env: readEnvironment(flags) }),
+    ...(lifetime !== undefined && lifetime > 0 && { lifetime_s: lifetime }),
+    ...(idle !== undefined && idle > 0 && { idle_timeout_s: idle }),
+    ...(flags.isSet('on-timeout') && { on_timeout: flags.text('on-timeout') }),
+  });
+}
+
+/** `ID` or `ID:LABEL`; neither has a colon of its own. */
+export function sourceOf(flags: Flags, layers: readonly string[]): Source | undefined {
+  const text = flags.text('from');
+  if (text === undefined) return layers.length > 0 ? { layers } : undefined;
+  if (layers.length > 0) throw usageFailure('--from and --layers exclude each other');
+  const [sandbox = '', snapshot] = text.split(':', 2);
+  return snapshot === undefined ? { sandbox } : { sandbox, snapshot };
+}
+
+export function showMade({ json }: Pick<Call, 'json'>, made: SandboxRecord): void {
+  if (json) return printJson(made);
+  for (const { message, code } of made.warnings) printNote(`squash: warning: ${visible(message)} (${code})`);
+  printLine(made.id);
+}
