@@ -218,6 +218,24 @@ test('/v1 tells what was added, changed and removed since a snapshot, up to it, 
   assert.deepEqual(readdirSync(join(daemon.dataDir, 'tmp')), []);
 });
 
+test('a diff follows no link and ends, whatever the sandbox does to its files meanwhile', async () => {
+  await using daemon = await TestDaemon.start();
+  const api = await box1(daemon);
+  await api.post(snapshots, { label: 'clean' });
+  const swap = [
+    'mkdir /root/d; echo >/root/d/mine; ln -s ../etc /root/l',
+    'while :; do mv -T /root/d /root/x; mv -T /root/l /root/d; mv -T /root/d /root/l; mv -T /root/x /root/d; done',
+  ];
+  await api.post(`${box}/exec-bg`, { cmd: swap.join('; ') });
+  for (let round = 0; round < 20; round += 1) {
+    const { json, status, text } = await api.get(`${snapshots}/clean/diff?against=current&limit=10000`);
+    assert.equal(status, 200, text);
+    const through = json.items.filter(({ path }: { path: string }) => /^\/root\/[dlx]\/(?!mine$)/.test(path));
+    assert.deepEqual(through, []);
+  }
+  assert.equal((await api.get('/cgi-bin/health')).status, 200);
+});
+
 test('a removed snapshot breaks neither another nor the sandbox that lies on it, also when the layers are lost', async () => {
   await using daemon = await TestDaemon.start();
   const api = await box1(daemon);
