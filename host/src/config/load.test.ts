@@ -85,6 +85,7 @@ test('loadConfig() has the documented defaults', async () => {
     egressAllowRanges: [],
     egressResolvers: [],
     egressHostsFile: undefined,
+    webhookRanges: [],
     log: { level: 'info', format: 'auto' },
   });
 });
