@@ -1,6 +1,6 @@
 /**
  * Every command of the CLI in one table: what it is called, what it takes, and where its code is. The rows of the
- * network's commands, of those about access, of processes' and of codemode's are in files of their own.
+ * network's commands, of files', of those about access, of processes' and of codemode's are in files of their own.
  *
  * Parsing, help and completion are made from these rows. The code is imported when the command is called, never
  * here: that is what keeps `squash ls` as fast as Node starts.
@@ -11,6 +11,7 @@ import { accessCommands } from './command-table-access.ts';
 import { codemodeCommands } from './command-table-codemode.ts';
 import { eventCommands } from './command-table-events.ts';
 import { layerCommands } from './command-table-layer.ts';
+import { fileCommands } from './command-table-files.ts';
 import { networkCommands } from './command-table-network.ts';
 import { processCommands } from './command-table-processes.ts';
 import { createFlags, sandboxCommands } from './command-table-sandbox.ts';
@@ -161,6 +162,7 @@ export const commandTable: readonly CommandSpec[] = [
     flags: [],
     load: () => import('./commands/job-kill.ts'),
   },
+  ...fileCommands,
   {
     name: 'activate',
     group: 'layer',

@@ -48,7 +48,16 @@ export interface PositionalSpec {
 export interface CommandSpec {
   /** One or two words: `ls`, `module import`. */
   readonly name: string;
-  readonly group: 'daemon' | 'sandbox' | 'command' | 'layer' | 'network' | 'event' | 'access' | 'other';
+  readonly group:
+    | 'daemon'
+    | 'sandbox'
+    | 'command'
+    | 'file'
+    | 'layer'
+    | 'network'
+    | 'event'
+    | 'access'
+    | 'other';
   readonly summary: string;
   readonly positionals: readonly PositionalSpec[];
   readonly flags: readonly FlagSpec[];

@@ -7,6 +7,7 @@ const groups = {
   daemon: 'The daemon',
   sandbox: 'Sandboxes',
   command: 'Commands in a sandbox',
+  file: 'Files of a sandbox',
   layer: 'Layers and snapshots',
   network: 'Network and secrets',
   access: 'Keys, owners and the audit',

@@ -5,6 +5,8 @@
  * with the same code, `detail` for the cause and `remedy` for what mends it. Codes are never renamed. `status` is
  * the original's, which says 400 to nearly everything; where HTTP has a better word, `/v1` says `nativeStatus`.
  */
+import { fileErrorCatalog } from './file-errors.ts';
+
 export const errorCatalog = {
   invalid_request: {
     status: 400,
@@ -333,12 +335,7 @@ export const errorCatalog = {
     summary: 'PID 1 of the sandbox does not answer or breaks the protocol',
     remedy: 'Try again; if it stays so, destroy the sandbox or restore a snapshot',
   },
-  file_failed: {
-    status: 400,
-    retry: 'after-change',
-    summary: 'A file operation inside the sandbox was refused',
-    remedy: 'Mend what `detail` names inside the sandbox',
-  },
+  ...fileErrorCatalog,
   port_unreachable: {
     status: 502,
     retry: 'later',

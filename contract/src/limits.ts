@@ -145,6 +145,29 @@ export const limits = {
   /** In one page of a list. */
   pageItemsMax: 1_000,
   pageItemsDefault: 100,
+
+  // Files of a sandbox.
+  /** Ids that a file may belong to are below it: the largest stands for "no change". */
+  fileIdMax: 4_294_967_295,
+  /** Directories one inside the other; deeper ones have longer paths than can be named. */
+  fileDepthMax: 2_048,
+  /** PATH_MAX. */
+  linkTargetCharsMax: 4_095,
+  /** Of the text or expression that is searched for: it travels in an address. */
+  searchTextCharsMax: 4_096,
+  /** Read by one search: a repository of a million lines is a tenth of it, and it is over in seconds. */
+  searchBytesMax: 1_073_741_824,
+  /** Of a line in a search's answer: a thousand of them stay below half a megabyte. */
+  searchLineBytesMax: 512,
+  /** Entries of an archive that is unpacked: a layer's bound. */
+  archiveEntriesMax: 2_000_000,
+  /** In one sandbox at once, together below PID 1's `fileWorkersMax`: transfers, which may be as slow as their clients, … */
+  fileTransfersMax: 32,
+  /** … and everything else, which waits for its turn; more that wait are a client in a loop. */
+  fileOperationsMax: 24,
+  fileOperationsWaitingMax: 1_024,
+  /** Watches of all sandboxes: each holds a connection and up to 80 KiB where its client does not read. */
+  watchesMax: 1_024,
   /** Differences in one page: each is some hundred bytes and a frame of the launcher's. */
   diffItemsMax: 10_000,
   diffItemsDefault: 1_000,

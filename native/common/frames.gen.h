@@ -14,6 +14,7 @@ enum {
   GUEST_EXECS_KNOWN_MAX = 1024,
   GUEST_CONNECTIONS_MAX = 1024,
   GUEST_FILE_WORKERS_MAX = 64,
+  GUEST_FILE_WATCHES_MAX = 2048,
   GUEST_DIALS_MAX = 256,
   GUEST_DRAINED_PIPES_MAX = 256,
   GUEST_EXEC_ID_BYTES_MAX = 128,
@@ -22,6 +23,8 @@ enum {
   GUEST_OPEN_FILES_MAX = 1048576,
   GUEST_TIMEOUT_MS_MAX = 2147483647,
   GUEST_WATCHED_DIRECTORIES_MAX = 8192,
+  GUEST_WATCHED_PLACES_MAX = 131072,
+  GUEST_WALK_DEPTH_MAX = 2048,
   LOW_WATER_PERCENT = 2,
   LOW_WATER_MIB_MIN = 32,
   LOW_WATER_MIB_MAX = 2048,
@@ -47,6 +50,12 @@ enum frame_type {
   FRAME_FILE_MOVE = 0x25,
   FRAME_FILE_REMOVE = 0x26,
   FRAME_FILE_WATCH = 0x27,
+  FRAME_FILE_COPY = 0x28,
+  FRAME_FILE_ATTRIBUTES = 0x29,
+  FRAME_FILE_LINK = 0x2a,
+  FRAME_FILE_SEARCH = 0x2b,
+  FRAME_FILE_ARCHIVE = 0x2c,
+  FRAME_FILE_EXTRACT = 0x2d,
   FRAME_DIAL = 0x30,
   FRAME_SANDBOX_START = 0x40,
   FRAME_SANDBOX_STOP = 0x41,
@@ -137,6 +146,19 @@ enum field_tag {
   FIELD_HOST = 42,
   FIELD_CHANGE = 43,
   FIELD_DEPTH = 44,
+  FIELD_OWNER = 45,
+  FIELD_OWNER_GROUP = 46,
+  FIELD_ATOMIC = 47,
+  FIELD_APPEND = 48,
+  FIELD_EXCLUSIVE = 49,
+  FIELD_INODE = 50,
+  FIELD_CHANGED_US = 51,
+  FIELD_PATTERN = 52,
+  FIELD_ENTRIES_MAX = 53,
+  FIELD_REGEX = 54,
+  FIELD_IGNORE_CASE = 55,
+  FIELD_LINE = 56,
+  FIELD_COLUMN = 57,
   FIELD_FOR_GOOD = 58,
   FIELD_MAKES_UPPER = 59,
   FIELD_NAME = 60,
@@ -182,7 +204,11 @@ enum field_tag {
   FIELD_BYTES_DOWN = 105,
   FIELD_REASON = 106,
   FIELD_PEER = 107,
-  FIELD_TAG_MAX = 107,
+  FIELD_TEXT = 108,
+  FIELD_TRUNCATED = 109,
+  FIELD_KEEP_OWNER = 110,
+  FIELD_DESCRIBE = 112,
+  FIELD_TAG_MAX = 112,
 };
 
 enum { STDIN_MODE_NONE = 0, STDIN_MODE_PIPE = 1 };
@@ -208,6 +234,12 @@ static inline bool frame_type_is_known(unsigned value) {
     case FRAME_FILE_MOVE:
     case FRAME_FILE_REMOVE:
     case FRAME_FILE_WATCH:
+    case FRAME_FILE_COPY:
+    case FRAME_FILE_ATTRIBUTES:
+    case FRAME_FILE_LINK:
+    case FRAME_FILE_SEARCH:
+    case FRAME_FILE_ARCHIVE:
+    case FRAME_FILE_EXTRACT:
     case FRAME_DIAL:
     case FRAME_SANDBOX_START:
     case FRAME_SANDBOX_STOP:
@@ -315,6 +347,19 @@ static inline bool field_tag_is_known(unsigned value) {
     case FIELD_HOST:
     case FIELD_CHANGE:
     case FIELD_DEPTH:
+    case FIELD_OWNER:
+    case FIELD_OWNER_GROUP:
+    case FIELD_ATOMIC:
+    case FIELD_APPEND:
+    case FIELD_EXCLUSIVE:
+    case FIELD_INODE:
+    case FIELD_CHANGED_US:
+    case FIELD_PATTERN:
+    case FIELD_ENTRIES_MAX:
+    case FIELD_REGEX:
+    case FIELD_IGNORE_CASE:
+    case FIELD_LINE:
+    case FIELD_COLUMN:
     case FIELD_FOR_GOOD:
     case FIELD_MAKES_UPPER:
     case FIELD_NAME:
@@ -360,6 +405,10 @@ static inline bool field_tag_is_known(unsigned value) {
     case FIELD_BYTES_DOWN:
     case FIELD_REASON:
     case FIELD_PEER:
+    case FIELD_TEXT:
+    case FIELD_TRUNCATED:
+    case FIELD_KEEP_OWNER:
+    case FIELD_DESCRIBE:
       return true;
     default:
       return false;
@@ -399,6 +448,18 @@ static inline bool field_tag_is_integer(unsigned value) {
     case FIELD_FOLLOW_LINKS:
     case FIELD_PORT:
     case FIELD_DEPTH:
+    case FIELD_OWNER:
+    case FIELD_OWNER_GROUP:
+    case FIELD_ATOMIC:
+    case FIELD_APPEND:
+    case FIELD_EXCLUSIVE:
+    case FIELD_INODE:
+    case FIELD_CHANGED_US:
+    case FIELD_ENTRIES_MAX:
+    case FIELD_REGEX:
+    case FIELD_IGNORE_CASE:
+    case FIELD_LINE:
+    case FIELD_COLUMN:
     case FIELD_FOR_GOOD:
     case FIELD_MAKES_UPPER:
     case FIELD_INSTANCE:
@@ -423,6 +484,9 @@ static inline bool field_tag_is_integer(unsigned value) {
     case FIELD_BYTES_UP:
     case FIELD_BYTES_DOWN:
     case FIELD_REASON:
+    case FIELD_TRUNCATED:
+    case FIELD_KEEP_OWNER:
+    case FIELD_DESCRIBE:
       return true;
     default:
       return false;

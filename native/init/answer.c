@@ -6,7 +6,11 @@
 
 #include "common/descriptor.h"
 #include "init/file.h"
+#include "init/loop.h"
 #include "init/scratch.h"
+
+/* Longer silence would be taken for a worker that hangs; the daemon waits ten times as long for a first answer. */
+enum { SILENCE_MS_MAX = 1000 };
 
 /* Entries wait here for company: a large directory would else cost a system call each. */
 static uint8_t outbox[16384];
@@ -56,6 +60,30 @@ void answer_end(int socket) {
   answer_empty(socket, FRAME_END);
 }
 
+void answer_end_of_list(int socket, bool is_truncated) {
+  uint8_t buffer[64];
+  struct frame_writer writer = frame_writer_on(buffer, sizeof buffer);
+  frame_begin(&writer, FRAME_END);
+  if (is_truncated) frame_integer(&writer, FIELD_TRUNCATED, 1);
+  answer_writer(socket, &writer);
+}
+
+void answer_progress(int socket) {
+  static int64_t told_ms;
+  int64_t now_ms = clock_ms();
+  if (told_ms == 0) told_ms = now_ms;
+  if (now_ms - told_ms < SILENCE_MS_MAX) return;
+  told_ms = now_ms;
+  answer_empty(socket, FRAME_PROGRESS);
+}
+
+void answer_data(int socket, const uint8_t *bytes, size_t length) {
+  uint8_t header[FRAME_HEADER_BYTES];
+  frame_header_write(header, FRAME_DATA, (uint32_t)length);
+  flush(socket);
+  if (write_whole(socket, header, sizeof header) != 0 || write_whole(socket, bytes, length) != 0) _exit(0);
+}
+
 static uint64_t file_type(mode_t mode) {
   switch (mode & S_IFMT) {
     case S_IFREG: return FILE_TYPE_FILE;
@@ -72,6 +100,12 @@ static uint64_t not_negative(int64_t value) {
   return value < 0 ? 0 : (uint64_t)value > INTEGER_MAX ? INTEGER_MAX : (uint64_t)value;
 }
 
+uint64_t file_changed_us(const struct stat *stat) {
+  int64_t seconds = stat->st_ctim.tv_sec;
+  bool is_far = seconds > (int64_t)(INTEGER_MAX / 1000000) - 1;
+  return is_far ? INTEGER_MAX : not_negative(seconds * 1000000 + stat->st_ctim.tv_nsec / 1000);
+}
+
 void answer_entry(int socket, const char *name, const struct stat *stat, const char *target) {
   enum { ENTRY_BYTES_MAX = 2 * GUEST_PATH_BYTES_MAX + 256 };
   if (sizeof outbox - outbox_used < ENTRY_BYTES_MAX) flush(socket);
@@ -86,6 +120,8 @@ void answer_entry(int socket, const char *name, const struct stat *stat, const c
   int64_t seconds = stat->st_mtim.tv_sec;
   bool is_far = seconds > (int64_t)(INTEGER_MAX / 1000) - 1;
   frame_integer(&writer, FIELD_MTIME_MS, is_far ? INTEGER_MAX : not_negative(seconds * 1000 + stat->st_mtim.tv_nsec / 1000000));
+  frame_integer(&writer, FIELD_INODE, stat->st_ino & INTEGER_MAX);
+  frame_integer(&writer, FIELD_CHANGED_US, file_changed_us(stat));
   if (target != NULL) frame_text(&writer, FIELD_TARGET, target);
   outbox_used += frame_finish(&writer);
 }

@@ -1,18 +1,20 @@
-/* Stat, list, make and move: operations on names. */
-#include <dirent.h>
+/* Stat, list and move: operations on names. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "common/descriptor.h"
 #include "init/file.h"
+#include "init/glob.h"
 #include "init/request.h"
+#include "init/walk.h"
 
-/* A symlink's text, or NULL for everything else. */
-static const char *link_target(int directory, const char *name, const struct stat *stat) {
+enum { NO_REPLACE = 1 }; /* RENAME_NOREPLACE; musl has neither name nor function. */
+
+const char *link_target(int directory, const char *name, const struct stat *stat) {
   static char target[GUEST_PATH_BYTES_MAX];
   if (!S_ISLNK(stat->st_mode)) return NULL;
   ssize_t length = readlinkat(directory, name, target, sizeof target - 1);
@@ -36,112 +38,75 @@ void file_stat(int socket) {
   answer_entry(socket, NULL, &stat, link_target(AT_FDCWD, path, &stat));
 }
 
+struct listing {
+  int socket;
+  uint64_t left;
+  bool is_truncated;
+  bool has_pattern;
+  struct glob pattern;
+  /* Of each directory on the way down: which beginnings of the pattern its path matches. */
+  uint64_t states[GUEST_WALK_DEPTH_MAX + 2];
+};
+
+/* Of the entry; kept for what is below it. */
+static uint64_t states_of(struct listing *listing, const struct walk_entry *entry) {
+  uint64_t states = glob_step(&listing->pattern, listing->states[entry->depth - 1], entry->name);
+  listing->states[entry->depth] = states;
+  return states;
+}
+
+static bool list_entry(void *owner, const struct walk_entry *entry) {
+  struct listing *listing = owner;
+  answer_progress(listing->socket);
+  if (listing->has_pattern && !glob_is_matched(&listing->pattern, states_of(listing, entry))) return true;
+  listing->is_truncated = listing->left == 0;
+  if (listing->is_truncated) return false;
+  listing->left--;
+  answer_entry(listing->socket, entry->path, &entry->stat, link_target(entry->directory, entry->name, &entry->stat));
+  return true;
+}
+
+static bool list_enters(void *owner, const struct walk_entry *entry) {
+  struct listing *listing = owner;
+  return !listing->has_pattern || glob_goes_on(&listing->pattern, states_of(listing, entry));
+}
+
 void file_list(int socket) {
-  DIR *directory = opendir(request_path(FIELD_PATH));
-  if (directory == NULL) {
-    answer_error(socket, errno, "open");
+  static struct listing listing;
+  uint64_t depth = 1;
+  listing.socket = socket;
+  listing.left = INTEGER_MAX;
+  (void)request_integer(FIELD_ENTRIES_MAX, 0, INTEGER_MAX, &listing.left); /* Every integer is in range. */
+  const char *pattern = request_text(FIELD_PATTERN);
+  listing.has_pattern = pattern != NULL;
+  if (!request_integer(FIELD_DEPTH, 1, GUEST_WALK_DEPTH_MAX, &depth) ||
+      (pattern != NULL && !glob_parse(&listing.pattern, pattern))) {
+    answer_bad_request(socket, "the depth is out of range or the pattern is none");
     return;
   }
-  errno = 0;
-  for (struct dirent *entry; (entry = readdir(directory)) != NULL; errno = 0) {
-    const char *name = entry->d_name;
-    if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0) continue;
-    struct stat stat;
-    /* Removed since it was listed: then it is not there to be told of. */
-    if (fstatat(dirfd(directory), name, &stat, AT_SYMLINK_NOFOLLOW) != 0) continue;
-    answer_entry(socket, name, &stat, link_target(dirfd(directory), name, &stat));
-  }
-  if (errno != 0) answer_error(socket, errno, "list");
-  else answer_end(socket);
-  (void)closedir(directory);
+  if (pattern != NULL) listing.states[0] = glob_start(&listing.pattern);
+  struct walk_visitor visitor = {.owner = &listing, .visit = list_entry, .enters = list_enters,
+                                 .depth_max = (unsigned)depth, .after = request_text(FIELD_AFTER)};
+  cleanup_fd root = open(request_path(FIELD_PATH), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (root < 0) answer_error(socket, errno, "open");
+  else if (walk_tree(root, &visitor) != 0) answer_error(socket, errno, "list");
+  else answer_end_of_list(socket, listing.is_truncated);
 }
 
-static bool is_directory(const char *path) {
-  struct stat stat;
-  return fstatat(AT_FDCWD, path, &stat, 0) == 0 && S_ISDIR(stat.st_mode);
-}
-
-int make_parents(const char *path) {
-  char parent[GUEST_PATH_BYTES_MAX];
-  size_t length = strlen(path); /* below GUEST_PATH_BYTES_MAX: request_path has checked */
-  for (size_t i = 1; i < length; i++) {
-    if (path[i] != '/') continue;
-    memcpy(parent, path, i);
-    parent[i] = '\0';
-    /* Any refusal is fine where a directory stands already: a read-only or foreign parent, for instance. */
-    if (mkdir(parent, 0755) == 0) continue;
-    int failure = errno;
-    if (is_directory(parent)) continue;
-    errno = failure == EEXIST ? ENOTDIR : failure; /* What stands there is no directory. */
-    return -1;
-  }
-  return 0;
-}
-
-/* The parent directory of an absolute path, held open, and the last part in `name`; "." for the root. */
-static int open_parent(const char *path, char name[NAME_MAX + 1]) {
-  char parent[GUEST_PATH_BYTES_MAX];
-  size_t length = strlen(path); /* below GUEST_PATH_BYTES_MAX: request_path has checked */
-  while (length > 1 && path[length - 1] == '/') length--;
-  size_t start = length;
-  while (path[start - 1] != '/') start--;
-  if (length - start > NAME_MAX) {
-    errno = ENAMETOOLONG;
-    return -1;
-  }
-  memcpy(name, path + start, length - start);
-  name[length - start] = '\0';
-  if (length == start) memcpy(name, ".", 2);
-  memcpy(parent, path, start);
-  parent[start] = '\0';
-  return open(parent, O_PATH | O_DIRECTORY | O_CLOEXEC);
-}
-
-/*
- * Makes the directory with exactly this mode. Whoever may write to the parent can put something else in the new
- * directory's place at once, so the mode comes from mkdir itself and not from a chmod behind it. What mkdir does not set
- * or inherits (set-id bits) is mended on a directory, never through a link, that has the other bits already.
- */
-static int make_with_mode(const char *path, mode_t mode) {
-  char name[NAME_MAX + 1];
-  struct stat stat;
-  cleanup_fd parent = open_parent(path, name);
-  if (parent < 0) return -1;
-  mode_t mask = umask(0);
-  int made = mkdirat(parent, name, mode);
-  (void)umask(mask);
-  if (made != 0 || fstatat(parent, name, &stat, AT_SYMLINK_NOFOLLOW) != 0) return -1;
-  if ((stat.st_mode & 07777) == mode) return 0;
-  cleanup_fd directory = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  if (directory < 0 || fstat(directory, &stat) != 0) return -1;
-  if ((stat.st_mode & 01777) == (mode & 01777)) return fchmod(directory, mode);
-  errno = ESTALE;
-  return -1;
-}
-
-void file_make_directory(int socket) {
-  uint64_t mode = 0755, create_parents = 0;
-  if (!request_integer(FIELD_MODE, 0, 07777, &mode) || !request_integer(FIELD_CREATE_PARENTS, 0, 1, &create_parents)) {
-    answer_bad_request(socket, "mode or createParents is out of range");
-    return;
-  }
-  const char *path = request_path(FIELD_PATH);
-  if (create_parents == 1 && make_parents(path) != 0) {
-    answer_error(socket, errno, "parent directories");
-    return;
-  }
-  int made = request.has[FIELD_MODE] ? make_with_mode(path, (mode_t)mode) : mkdir(path, (mode_t)mode);
-  int failure = errno;
-  bool is_there = made != 0 && create_parents == 1 && failure == EEXIST && is_directory(path);
-  if (made == 0 || is_there) answer_ok(socket);
-  else answer_error(socket, failure, "make");
-}
-
-/* Replaces what stands at the target, as rename does. Across file systems, and for a directory of a lower layer,
- * the kernel says EXDEV: copying is left to a command, which the user can see and stop. */
+/* Replaces what stands at the target, as rename does, unless it is to be new. Across file systems, and for a directory of a
+ * lower layer, the kernel says EXDEV: whether to copy is left to who asks, who can see and stop it. */
 void file_move(int socket) {
   const char *target = request_path(FIELD_TARGET);
-  if (target == NULL) answer_bad_request(socket, "the target is not an absolute path");
-  else if (rename(request_path(FIELD_PATH), target) != 0) answer_error(socket, errno, "move");
-  else answer_ok(socket);
+  uint64_t create_parents = 0, exclusive = 0;
+  struct owner nobody = {(uid_t)-1, (gid_t)-1};
+  if (target == NULL || !request_integer(FIELD_CREATE_PARENTS, 0, 1, &create_parents) ||
+      !request_integer(FIELD_EXCLUSIVE, 0, 1, &exclusive)) {
+    answer_bad_request(socket, "the target is not an absolute path, or a field is out of range");
+  } else if (create_parents == 1 && make_parents(target, &nobody) != 0) {
+    answer_error(socket, errno, "parent directories");
+  } else if (syscall(SYS_renameat2, AT_FDCWD, request_path(FIELD_PATH), AT_FDCWD, target, exclusive == 1 ? NO_REPLACE : 0) != 0) {
+    answer_error(socket, errno, "move");
+  } else {
+    answer_ok(socket);
+  }
 }

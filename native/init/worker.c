@@ -12,9 +12,12 @@
 #include "init/file.h"
 #include "init/request.h"
 #include "init/spawn.h"
+#include "init/temporary.h"
+#include "init/watcher.h"
 
 enum {
   WORKER_SOCKET = 3,
+  WORKER_CHANNEL = 4,
   /* Workers that were killed and only have to end hold no client's place: on a busy machine that may take them long.
      There may be as many of them as clients have places. */
   WORKERS_MAX = 2 * GUEST_FILE_WORKERS_MAX,
@@ -25,27 +28,45 @@ enum {
 
 struct operation {
   uint8_t type;
-  uint8_t allowed[10]; /* ends with 0 */
-  void (*serve)(int socket);
+  /* Its worker has a temporary file to remove when its client hangs up. */
+  bool ends_itself;
+  uint8_t allowed[14]; /* ends with 0 */
+  void (*serve)(int socket); /* NULL: a watch */
 };
 
 /* With uid and gid an operation is done as that user: its permissions, its ownership. */
+#define AS_USER FIELD_PATH, FIELD_UID, FIELD_GID
 static const struct operation operations[] = {
-    {FRAME_FILE_READ, {FIELD_PATH, FIELD_OFFSET, FIELD_LENGTH, FIELD_UID, FIELD_GID, 0}, file_read},
-    {FRAME_FILE_WRITE, {FIELD_PATH, FIELD_MODE, FIELD_CREATE_PARENTS, FIELD_UID, FIELD_GID, 0}, file_write},
-    {FRAME_FILE_STAT, {FIELD_PATH, FIELD_FOLLOW_LINKS, FIELD_UID, FIELD_GID, 0}, file_stat},
-    {FRAME_FILE_LIST, {FIELD_PATH, FIELD_UID, FIELD_GID, 0}, file_list},
-    {FRAME_FILE_MAKE_DIRECTORY, {FIELD_PATH, FIELD_MODE, FIELD_CREATE_PARENTS, FIELD_UID, FIELD_GID, 0},
+    {FRAME_FILE_READ, false, {AS_USER, FIELD_OFFSET, FIELD_LENGTH, FIELD_DESCRIBE, 0}, file_read},
+    {FRAME_FILE_WRITE, true,
+     {AS_USER, FIELD_MODE, FIELD_CREATE_PARENTS, FIELD_ATOMIC, FIELD_APPEND, FIELD_EXCLUSIVE, FIELD_OWNER, FIELD_OWNER_GROUP,
+      FIELD_INODE, FIELD_CHANGED_US, 0},
+     file_write},
+    {FRAME_FILE_STAT, false, {AS_USER, FIELD_FOLLOW_LINKS, 0}, file_stat},
+    {FRAME_FILE_LIST, false, {AS_USER, FIELD_DEPTH, FIELD_ENTRIES_MAX, FIELD_PATTERN, FIELD_AFTER, 0}, file_list},
+    {FRAME_FILE_MAKE_DIRECTORY, false, {AS_USER, FIELD_MODE, FIELD_CREATE_PARENTS, FIELD_OWNER, FIELD_OWNER_GROUP, 0},
      file_make_directory},
-    {FRAME_FILE_MOVE, {FIELD_PATH, FIELD_TARGET, FIELD_UID, FIELD_GID, 0}, file_move},
-    {FRAME_FILE_REMOVE, {FIELD_PATH, FIELD_RECURSIVE, FIELD_UID, FIELD_GID, 0}, file_remove},
-    {FRAME_FILE_WATCH, {FIELD_PATH, FIELD_RECURSIVE, FIELD_UID, FIELD_GID, 0}, file_watch},
+    {FRAME_FILE_MOVE, false, {AS_USER, FIELD_TARGET, FIELD_CREATE_PARENTS, FIELD_EXCLUSIVE, 0}, file_move},
+    {FRAME_FILE_COPY, true, {AS_USER, FIELD_TARGET, FIELD_CREATE_PARENTS, FIELD_EXCLUSIVE, FIELD_RECURSIVE, 0}, file_copy},
+    {FRAME_FILE_ATTRIBUTES, false,
+     {AS_USER, FIELD_MODE, FIELD_OWNER, FIELD_OWNER_GROUP, FIELD_RECURSIVE, FIELD_FOLLOW_LINKS, 0}, file_attributes},
+    {FRAME_FILE_LINK, false, {AS_USER, FIELD_TARGET, FIELD_FILE_TYPE, FIELD_CREATE_PARENTS, 0}, file_link},
+    {FRAME_FILE_REMOVE, false, {AS_USER, FIELD_RECURSIVE, 0}, file_remove},
+    {FRAME_FILE_SEARCH, false,
+     {AS_USER, FIELD_TEXT, FIELD_REGEX, FIELD_IGNORE_CASE, FIELD_PATTERN, FIELD_ENTRIES_MAX, FIELD_BYTES_MAX, FIELD_LENGTH, 0},
+     file_search},
+    {FRAME_FILE_ARCHIVE, false, {AS_USER, 0}, file_archive},
+    {FRAME_FILE_EXTRACT, true,
+     {AS_USER, FIELD_ENTRIES_MAX, FIELD_BYTES_MAX, FIELD_KEEP_OWNER, FIELD_OWNER, FIELD_OWNER_GROUP, FIELD_CREATE_PARENTS, 0},
+     file_extract},
+    {FRAME_FILE_WATCH, false, {AS_USER, FIELD_RECURSIVE, 0}, NULL},
 };
 enum { OPERATIONS = sizeof operations / sizeof operations[0] };
 
 struct worker {
   pid_t pid; /* 0: free slot */
-  bool is_dying; /* killed, because its client hung up */
+  bool ends_itself;
+  bool is_dying; /* told to end, because its client hung up */
   struct connection *connection;
 };
 
@@ -62,10 +83,12 @@ bool worker_serves(uint8_t type) {
   return operation_of(type) != NULL;
 }
 
-static _Noreturn void run_worker(const struct operation *operation, int socket) {
-  if (dup2(socket, WORKER_SOCKET) < 0) _exit(1);
+/* `channel` is the watcher's where a watch is asked for, else -1. */
+static _Noreturn void run_worker(const struct operation *operation, int socket, int channel) {
+  if (dup2(socket, WORKER_SOCKET) < 0 || (channel >= 0 && dup2(channel, WORKER_CHANNEL) < 0)) _exit(1);
   /* A worker that kept another command's pipe would hide its end. */
-  close_from(WORKER_SOCKET + 1);
+  close_from(channel >= 0 ? WORKER_CHANNEL + 1 : WORKER_SOCKET + 1);
+  if (operation->ends_itself) temporary_guard();
   /* PID 1 uses this socket no more, so the shared flag is ours. */
   if (set_blocking(WORKER_SOCKET, true) != 0) _exit(1);
   raise_oom_score();
@@ -74,6 +97,8 @@ static _Noreturn void run_worker(const struct operation *operation, int socket) 
     answer_bad_request(WORKER_SOCKET, "the user is out of range");
   } else if ((request.has[FIELD_UID] || request.has[FIELD_GID]) && become((uid_t)uid, (gid_t)gid) != 0) {
     answer_error(WORKER_SOCKET, errno, "the user");
+  } else if (operation->serve == NULL) {
+    file_watch(WORKER_SOCKET, WORKER_CHANNEL);
   } else {
     operation->serve(WORKER_SOCKET);
   }
@@ -106,7 +131,8 @@ static void look_at_workers(void) {
   for (unsigned i = 0; i < WORKERS_MAX; i++) {
     if (workers[i].pid == 0) continue;
     if (waitpid(workers[i].pid, NULL, WNOHANG) == workers[i].pid) (void)worker_child_ended(workers[i].pid);
-    else if (!workers[i].is_dying && has_hung_up(workers[i].connection)) worker_lost_client(workers[i].connection);
+    else if (workers[i].is_dying) (void)kill(workers[i].pid, SIGKILL); /* The place counts more than a temporary file. */
+    else if (has_hung_up(workers[i].connection)) worker_lost_client(workers[i].connection);
   }
 }
 
@@ -134,13 +160,16 @@ void worker_request(struct connection *connection, uint8_t type, uint8_t *payloa
     return;
   }
   struct worker *worker = slot_for_request();
-  pid_t pid = worker == NULL ? -1 : fork();
+  int channel = operation->serve == NULL && worker != NULL ? watcher_channel() : -1;
+  bool has_channel = operation->serve != NULL || channel >= 0;
+  pid_t pid = worker == NULL || !has_channel ? -1 : fork();
   if (pid < 0) {
     connection_refuse(connection, "limit", worker == NULL ? EAGAIN : errno, "too many file operations");
     return;
   }
-  if (pid == 0) run_worker(operation, connection->watch.fd);
+  if (pid == 0) run_worker(operation, connection->watch.fd, channel);
   worker->pid = pid;
+  worker->ends_itself = operation->ends_itself;
   worker->is_dying = false;
   worker->connection = connection;
   connection->kind = CONNECTION_WORKER;
@@ -151,7 +180,8 @@ void worker_lost_client(struct connection *connection) {
   watch_remove(&connection->watch);
   for (unsigned i = 0; i < WORKERS_MAX; i++) {
     if (workers[i].pid == 0 || workers[i].connection != connection) continue;
-    (void)kill(workers[i].pid, SIGKILL); /* Not reaped, so the pid is still the worker's. */
+    /* Not reaped, so the pid is still the worker's. */
+    (void)kill(workers[i].pid, workers[i].ends_itself ? SIGTERM : SIGKILL);
     workers[i].is_dying = true;
   }
 }

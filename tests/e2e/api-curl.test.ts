@@ -58,6 +58,15 @@ const world = {
     const body = { name: 'ci', owner: 'team-a', scope: 'exec' };
     standsFor.set('key_0123456789abcdef', ((await daemon.call('POST', '/v1/keys', body)) as KeyCreated).id);
   },
+  hostname: () => daemon.call('POST', `${sandboxes}/dev/exec`, { cmd: 'echo dev > /etc/hostname' }),
+  noted: () => daemon.call('POST', `${sandboxes}/dev/exec`, { cmd: 'echo once > /root/notes.txt' }),
+  apt: () =>
+    daemon.call('POST', `${sandboxes}/dev/exec`, { cmd: 'mkdir -p /etc/apt; : > /etc/apt/apt.conf' }),
+  notes: () => writeFile(join(directory, 'notes.txt'), 'once\n'),
+  tar: async () => {
+    await writeFile(join(directory, 'apt.conf'), '');
+    await endOf(spawn('tar', ['-cf', 'apt.tar', 'apt.conf'], { cwd: directory }));
+  },
   secret: () =>
     daemon.call('PUT', '/v1/secrets/API_KEY', { value: 'a-real-value', allowed_hosts: ['api.example.com'] }),
   webhook: async () => {
@@ -98,6 +107,21 @@ const needs: Readonly<Record<OperationId, readonly (keyof typeof world)[]>> = {
   'job.get': ['sandbox', 'job'],
   'job.logs': ['sandbox', 'job'],
   'job.kill': ['sandbox', 'job'],
+  'file.read': ['sandbox', 'hostname'],
+  'file.write': ['sandbox', 'notes'],
+  'file.change': ['sandbox', 'noted'],
+  'file.remove': ['sandbox', 'noted'],
+  'file.stat': ['sandbox', 'hostname'],
+  'file.list': ['sandbox', 'apt'],
+  'file.glob': ['sandbox', 'apt'],
+  'file.search': ['sandbox'],
+  'file.make_directory': ['sandbox'],
+  'file.move': ['sandbox', 'noted'],
+  'file.copy': ['sandbox', 'apt'],
+  'file.link': ['sandbox'],
+  'file.watch': ['sandbox'],
+  'file.pack': ['sandbox', 'apt'],
+  'file.unpack': ['sandbox', 'tar'],
   'seed.modules': ['module'],
   'seed.activate': ['sandbox', 'module'],
   'seed.snapshot': ['sandbox'],

@@ -72,6 +72,7 @@ for (const [page, count, printed] of [
     /sandbox\.created +dev[\s\S]*sandbox\.destroyed +dev[\s\S]*"type":"snapshot\.created"[\s\S]*^wh_/m,
   ],
   ['sandboxes.md', 5, /^CI is 1$[\s\S]*the build[\s\S]*^! 0644 \/root\/state$[\s\S]*^one$/m],
+  ['files.md', 3, /^print\("hello"\)$[\s\S]*event: watching/m],
   ['network.md', 1, /^connection: allowed {2}allow\[0\] preset:pypi/m],
   ['keys.md', 2, /^key ci \(key_\w+\) of team-a, scope manage[\s\S]*"owner":"team-a"[\s\S]*sandbox\.exec/m],
   ['secrets.md', 4, /^sk-[\w-]{40,}$[\s\S]*"allowed_hosts":\["api.openai.com"\]/m],

@@ -21,7 +21,7 @@ const entriesMax = 20_000;
 const stirsMax = 25;
 
 /** What the operation says, be it its result or its error. */
-async function told(operation: () => Promise<string>): Promise<string> {
+export async function told(operation: () => Promise<string>): Promise<string> {
   try {
     return await operation();
   } catch (error) {
@@ -51,7 +51,7 @@ export const read =
   (ground) =>
     told(async () => {
       let text = '';
-      for await (const chunk of ground.guest.readFile(at(ground, path))) {
+      for await (const chunk of ground.guest.files.read(at(ground, path))) {
         text += chunk.toString('latin1', 0, 16_384);
         if (text.length > takenBytesMax) break;
       }
@@ -64,7 +64,7 @@ export const readSome =
   (ground) =>
     told(async () => {
       let taken = 0;
-      for await (const chunk of ground.guest.readFile(at(ground, path))) {
+      for await (const chunk of ground.guest.files.read(at(ground, path))) {
         taken += chunk.length;
         if (taken > takenBytesMax) break;
       }
@@ -77,7 +77,7 @@ export const readRange =
     told(async () => {
       let taken = 0;
       const range = { offset: 2 ** 24, length: 100_000 };
-      for await (const chunk of ground.guest.readFile(at(ground, path), range)) taken += chunk.length;
+      for await (const chunk of ground.guest.files.read(at(ground, path), range)) taken += chunk.length;
       return taken !== range.length
         ? `${harmText}${String(taken)} of ${String(range.length)}`
         : `took ${String(taken)}`;
@@ -87,7 +87,7 @@ export const write =
   (path: PathOf, options: { readonly mode?: number; readonly createParents?: boolean } = {}): Operate =>
   (ground) =>
     told(async () => {
-      await ground.guest.writeFile(at(ground, path), bytes('overwritten'), options);
+      await ground.guest.files.write(at(ground, path), bytes('overwritten'), options);
       return 'written';
     });
 
@@ -95,7 +95,7 @@ export const stat =
   (path: PathOf, followLinks = true): Operate =>
   (ground) =>
     told(async () => {
-      const found = await ground.guest.stat(at(ground, path), { followLinks });
+      const found = await ground.guest.files.stat(at(ground, path), { followLinks });
       return `${found.type} ${sizeText(found.size)}`;
     });
 
@@ -105,9 +105,9 @@ export const list =
     told(async () => {
       let count = 0;
       let names = '';
-      for await (const entry of ground.guest.listDirectory(at(ground, path))) {
+      for await (const entry of ground.guest.files.list(at(ground, path))) {
         count += 1;
-        if (names.length < 10_000) names += `${entry.name.toString('latin1')} ${sizeText(entry.stat.size)}\n`;
+        if (names.length < 10_000) names += `${entry.path.toString('latin1')} ${sizeText(entry.stat.size)}\n`;
         if (count > entriesMax) break;
       }
       return names;
@@ -117,7 +117,7 @@ export const make =
   (path: PathOf, options: { readonly mode?: number; readonly createParents?: boolean } = {}): Operate =>
   (ground) =>
     told(async () => {
-      await ground.guest.makeDirectory(at(ground, path), options);
+      await ground.guest.files.makeDirectory(at(ground, path), options);
       return 'made';
     });
 
@@ -125,7 +125,7 @@ export const move =
   (from: PathOf, to: PathOf): Operate =>
   (ground) =>
     told(async () => {
-      await ground.guest.move(at(ground, from), at(ground, to));
+      await ground.guest.files.move(at(ground, from), at(ground, to));
       return 'moved';
     });
 
@@ -133,7 +133,7 @@ export const remove =
   (path: PathOf, recursive = false): Operate =>
   (ground) =>
     told(async () => {
-      await ground.guest.remove(at(ground, path), { recursive });
+      await ground.guest.files.remove(at(ground, path), { recursive });
       return 'removed';
     });
 
@@ -143,7 +143,7 @@ export const watch =
   (ground) =>
     told(async () => {
       const stop = new AbortController();
-      const events = ground.guest.watch(at(ground, path), { recursive }, stop.signal);
+      const events = await ground.guest.files.watch(at(ground, path), { recursive }, stop.signal);
       const heard = heardOf(events, ground.bait.secrets);
       const isOver = heard.then(
         () => true,
@@ -173,8 +173,7 @@ async function heardOf(
 export const watchUnheard: Operate = (ground) =>
   told(async () => {
     const stop = new AbortController();
-    const events = ground.guest.watch(at(ground, 'busy'), { recursive: true }, stop.signal);
-    await events.next();
+    const events = await ground.guest.files.watch(at(ground, 'busy'), { recursive: true }, stop.signal);
     await drain(await begin(ground, 'sleep 1'));
     stop.abort(new AppError('guest_failed', 'heard enough'));
     for (let next = await events.next(); next.done !== true; next = await events.next()) continue;

@@ -24,6 +24,13 @@ import {
   jobInfoSchema,
 } from '@squash/contract/exec';
 import {
+  fileEventSchema,
+  fileMatchesSchema,
+  fileMatchSchema,
+  filePageSchema,
+  fileSchema,
+} from '@squash/contract/file';
+import {
   keyBodySchema,
   keyCreatedSchema,
   keyInfoSchema,
@@ -153,6 +160,11 @@ export const shapes: Readonly<Record<string, Shape>> = {
   ProcessControl: { schema: processControlSchema },
   ProcessSignal: { schema: processSignalBodySchema, example: { signal: 'TERM' } },
   ProcessWait: { schema: waitAnswerSchema },
+  File: { schema: fileSchema },
+  FilePage: { schema: filePageSchema },
+  FileMatch: { schema: fileMatchSchema },
+  FileMatches: { schema: fileMatchesSchema },
+  FileEvent: { schema: fileEventSchema },
   JobStart: { schema: jobBodySchema, example: { cmd: 'make -C /src test', timeout: 7_200 } },
   JobInfo: { schema: jobInfoSchema },
   JobDone: { schema: jobDoneSchema },

@@ -5,6 +5,7 @@ export const tags = [
   { name: 'sandbox', description: 'Create sandboxes, run commands in them, save them and put them back' },
   { name: 'seed', description: 'The original’s operations on sandboxes' },
   { name: 'process', description: 'Run commands in sandboxes: start, follow, feed, signal, wait' },
+  { name: 'file', description: 'Files of a sandbox: read, written, found, watched, packed' },
   { name: 'job', description: 'Commands in the background' },
   { name: 'snapshot', description: 'What was written in a sandbox, saved as a file' },
   { name: 'module', description: 'The layers that sandboxes are stacked from' },

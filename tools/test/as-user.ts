@@ -44,6 +44,7 @@ const sameForAll = [
   'tests/e2e/cli-older-daemon.test.ts',
   'tests/e2e/codemode-sandbox.test.ts',
   'tests/e2e/crowd.test.ts',
+  'tests/e2e/files-cli.test.ts',
   'tests/e2e/keys.test.ts',
   'tests/e2e/openapi-clients.test.ts',
 ];

@@ -187,6 +187,11 @@ export function snapshotPath(id: string, more: readonly string[] = []): string {
   return apiPath(['v1', 'sandboxes', id, 'snapshots', ...more]);
 }
 
+/** The address of a sandbox's files, or of something about them. */
+export function filesPath(id: string, more: readonly string[] = [], query: Query = {}): string {
+  return apiPath(['v1', 'sandboxes', id, 'files', ...more], query);
+}
+
 async function readText(response: HttpResponse): Promise<string> {
   const parts: Buffer[] = [];
   let bytes = 0;

@@ -39,8 +39,10 @@ export const guestLimits = {
   /** Commands known, ended ones included; past this the oldest ended one is forgotten. */
   execsKnownMax: 1024,
   connectionsMax: 1024,
-  /** Every file operation is a child of PID 1 while it runs. */
+  /** Every file operation but a watch is a child of PID 1 while it runs. */
   fileWorkersMax: 64,
+  /** Watches. One child of PID 1 serves all; each costs it a socket and, where nobody reads, 16 KiB of kernel memory. */
+  fileWatchesMax: 2048,
   dialsMax: 256,
   /** Pipes of ended commands whose background children still write: drained to nowhere. */
   drainedPipesMax: 256,
@@ -53,6 +55,10 @@ export const guestLimits = {
   timeoutMsMax: 2_147_483_647,
   /** Directories one watch covers; the kernel's own limit per user is usually far above. */
   watchedDirectoriesMax: 8192,
+  /** … and all together: 10 MB of names. */
+  watchedPlacesMax: 131_072,
+  /** Directories one inside the other that a list, a search, a copy or an archive enters: with one-letter names PATH_MAX ends there. */
+  walkDepthMax: 2048,
 } as const;
 
 /**
@@ -110,6 +116,14 @@ export const frameTypes = {
   fileMove: 0x25,
   fileRemove: 0x26,
   fileWatch: 0x27,
+  fileCopy: 0x28,
+  fileAttributes: 0x29,
+  fileLink: 0x2a,
+  fileSearch: 0x2b,
+  /** Answered with a tar in `data` frames. */
+  fileArchive: 0x2c,
+  /** Followed by a tar in `data` frames and an `end`. */
+  fileExtract: 0x2d,
   dial: 0x30,
   // Requests to squash-launch.
   sandboxStart: 0x40,
@@ -210,6 +224,21 @@ export const fieldTags = {
   host: { tag: 42, type: 'bytes' },
   change: { tag: 43, type: 'bytes' },
   depth: { tag: 44, type: 'u64' },
+  /** Whose a file is to be; `uid` and `gid` in a file request say as whom it is done. */
+  owner: { tag: 45, type: 'u64' },
+  ownerGroup: { tag: 46, type: 'u64' },
+  atomic: { tag: 47, type: 'u64' },
+  append: { tag: 48, type: 'u64' },
+  exclusive: { tag: 49, type: 'u64' },
+  inode: { tag: 50, type: 'u64' },
+  /** When the inode last changed, in microseconds: with `inode` and `size` it tells one state of a file from another. */
+  changedUs: { tag: 51, type: 'u64' },
+  pattern: { tag: 52, type: 'bytes' },
+  entriesMax: { tag: 53, type: 'u64' },
+  regex: { tag: 54, type: 'u64' },
+  ignoreCase: { tag: 55, type: 'u64' },
+  line: { tag: 56, type: 'u64' },
+  column: { tag: 57, type: 'u64' },
   // squash-launch
   forGood: { tag: 58, type: 'u64' },
   makesUpper: { tag: 59, type: 'u64' },
@@ -259,6 +288,13 @@ export const fieldTags = {
   bytesDown: { tag: 105, type: 'u64' },
   reason: { tag: 106, type: 'u64' },
   peer: { tag: 107, type: 'bytes' },
+  // Files again.
+  text: { tag: 108, type: 'bytes' },
+  /** 1: a bound of the request ended the answer before all was told. */
+  truncated: { tag: 109, type: 'u64' },
+  keepOwner: { tag: 110, type: 'u64' },
+  /** 1: an `entry` about the opened file comes before its bytes. */
+  describe: { tag: 112, type: 'u64' },
 } as const satisfies Record<string, { tag: number; type: 'bytes' | 'u64' }>;
 
 export type FieldName = keyof typeof fieldTags;

@@ -1,6 +1,7 @@
 /** Every operation of the API, a line for each noun. An operation that is not here is not served. */
 import { auditOperations } from './audit.ts';
 import { daemonOperations } from './daemon.ts';
+import { fileOperations } from './files.ts';
 import { keyOperations } from './keys.ts';
 import { eventOperations } from './events.ts';
 import { moduleOperations } from './modules.ts';
@@ -20,6 +21,7 @@ export const operations = {
   ...sandboxOperations,
   ...seedSandboxOperations,
   ...processOperations,
+  ...fileOperations,
   ...moduleOperations,
   ...snapshotOperations,
   ...networkOperations,

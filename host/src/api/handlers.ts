@@ -11,6 +11,7 @@ import { type ConstantInfo, daemonHandlers } from './daemon.ts';
 import type { DecisionLog } from './decisions.ts';
 import type { EgressStatistics } from './egress-metrics.ts';
 import { eventHandlers } from './events.ts';
+import { fileHandlers } from './files.ts';
 import { keyHandlers } from './keys.ts';
 import { moduleHandlers } from './modules.ts';
 import { type AddressJudge, type EgressRules, networkHandlers } from './network.ts';
@@ -51,6 +52,7 @@ export function handlers(options: HandlerOptions): Handlers {
     ...sandboxHandlers(engine, egress.rules),
     ...seedSandboxHandlers(engine, egress.rules),
     ...processHandlers(engine, counters),
+    ...fileHandlers(engine),
     ...moduleHandlers(engine, uploads),
     ...snapshotHandlers(engine, uploads),
     ...networkHandlers(engine, egress),

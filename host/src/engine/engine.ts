@@ -5,6 +5,7 @@
 import type { Problem, Room } from '@squash/contract/daemon';
 import type { Metric } from '@squash/base/metric';
 import type { Events } from './events.ts';
+import type { Files } from './files.ts';
 import type { Keys } from './keys.ts';
 import type { Modules } from './modules.ts';
 import type { Network } from './network.ts';
@@ -23,6 +24,7 @@ export interface EngineHealth {
 export interface Engine {
   readonly sandboxes: Sandboxes;
   readonly processes: Processes;
+  readonly files: Files;
   readonly modules: Modules;
   readonly snapshots: Snapshots;
   readonly network: Network;

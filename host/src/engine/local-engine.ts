@@ -22,6 +22,7 @@ import type { Ceilings } from './ceilings.ts';
 import { engineMetrics } from './engine-metrics.ts';
 import type { Engine, EngineHealth } from './engine.ts';
 import { LocalEvents } from './events.ts';
+import { LocalFiles } from './files.ts';
 import { LocalKeys } from './keys.ts';
 import { LocalModules } from './modules.ts';
 import { LocalNetwork } from './network.ts';
@@ -59,6 +60,7 @@ export class LocalEngine implements Engine, AsyncDisposable {
   readonly #unsubscribe: () => void;
   readonly sandboxes: LocalSandboxes;
   readonly processes: LocalProcesses;
+  readonly files: LocalFiles;
   readonly modules: LocalModules;
   readonly snapshots: LocalSnapshots;
   readonly network: LocalNetwork;
@@ -84,6 +86,7 @@ export class LocalEngine implements Engine, AsyncDisposable {
       sandboxesMax: options.sandboxesMax,
     });
     this.processes = new LocalProcesses(world.store, residents);
+    this.files = new LocalFiles(residents);
     this.snapshots = new LocalSnapshots({
       residents,
       modules: this.modules,

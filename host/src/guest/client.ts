@@ -18,7 +18,7 @@ import { type FieldName, guestLimits, stdinModes } from '@squash/contract/guest/
 import { ExecSession, type Started } from './exec-session.ts';
 import { GuestFiles } from './files.ts';
 import { breach, FrameConnection } from './frame-connection.ts';
-import type { FileStat, Guest, GuestExec, GuestExecEntry, GuestExecSpec, GuestFilePath } from './guest.ts';
+import type { Guest, GuestExec, GuestExecEntry, GuestExecSpec, GuestFileSystem } from './guest.ts';
 import { refuse } from './guest-error.ts';
 
 /** What the kernel gives as pids at most (2^22). */
@@ -42,13 +42,13 @@ export interface GuestClientOptions {
 
 export class GuestClient implements Guest {
   readonly #connect: (signal?: AbortSignal) => Promise<Duplex>;
+  readonly files: GuestFileSystem;
   readonly #answerDeadlineMs: number;
-  readonly #files: GuestFiles;
 
   constructor(options: GuestClientOptions) {
     this.#connect = options.connect;
     this.#answerDeadlineMs = options.answerDeadlineMs ?? answerDeadlineMsDefault;
-    this.#files = new GuestFiles((frame, signal) => this.#request(frame, signal), {
+    this.files = new GuestFiles((frame, options) => this.#request(frame, options), {
       answerMs: this.#answerDeadlineMs,
       workMs: options.workDeadlineMs ?? workDeadlineMsDefault,
     });
@@ -56,7 +56,7 @@ export class GuestClient implements Guest {
 
   async exec(spec: GuestExecSpec, signal?: AbortSignal): Promise<GuestExec> {
     const subject = `The command ${JSON.stringify(textOf(spec.argv[0] ?? ''))} can't be started`;
-    const connection = await this.#request(encodeExec(spec, subject), signal);
+    const connection = await this.#request(encodeExec(spec, subject), { signal });
     const started = await this.#answer(connection, signal, (frame) => {
       if (frame.type !== 'started') throw refuse(frame, subject);
       return parseStarted(frame.fields, { execId: spec.execId, stdout: 0, stderr: 0 });
@@ -99,7 +99,7 @@ export class GuestClient implements Guest {
   }
 
   async info(signal?: AbortSignal): Promise<{ readonly protocol: number }> {
-    using connection = await this.#request(encodeFields('info', []), signal);
+    using connection = await this.#request(encodeFields('info', []), { signal });
     return await this.#answer(connection, signal, (frame) => {
       if (frame.type !== 'ok') throw refuse(frame, 'PID 1 tells nothing of itself');
       const reader = new FieldReader(frame.fields);
@@ -114,7 +114,10 @@ export class GuestClient implements Guest {
   }
 
   async dial(port: number, signal?: AbortSignal): Promise<Duplex> {
-    const connection = await this.#request(encodeFields('dial', [['port', port]]), signal, true);
+    const connection = await this.#request(encodeFields('dial', [['port', port]]), {
+      signal,
+      isRawBehindAnswer: true,
+    });
     await this.#answer(connection, signal, (frame) => {
       if (frame.type !== 'ok') throw refuse(frame, `Port ${port} can't be reached`);
       new FieldReader(frame.fields).done();
@@ -122,53 +125,18 @@ export class GuestClient implements Guest {
     return connection.detach();
   }
 
-  readFile(path: GuestFilePath, range?: { readonly offset: number; readonly length: number }) {
-    return this.#files.read(path, range);
-  }
-
-  writeFile(
-    path: GuestFilePath,
-    data: AsyncIterable<Uint8Array>,
-    options?: { readonly mode?: number; readonly createParents?: boolean },
-  ): Promise<void> {
-    return this.#files.write(path, data, options);
-  }
-
-  stat(path: GuestFilePath, options?: { readonly followLinks?: boolean }): Promise<FileStat> {
-    return this.#files.stat(path, options);
-  }
-
-  listDirectory(path: GuestFilePath) {
-    return this.#files.list(path);
-  }
-
-  makeDirectory(
-    path: GuestFilePath,
-    options?: { readonly mode?: number; readonly createParents?: boolean },
-  ): Promise<void> {
-    return this.#files.makeDirectory(path, options);
-  }
-
-  move(from: GuestFilePath, to: GuestFilePath): Promise<void> {
-    return this.#files.move(from, to);
-  }
-
-  remove(path: GuestFilePath, options?: { readonly recursive?: boolean }): Promise<void> {
-    return this.#files.remove(path, options);
-  }
-
-  watch(path: GuestFilePath, options?: { readonly recursive?: boolean }, signal?: AbortSignal) {
-    return this.#files.watch(path, options, signal);
-  }
-
   async #request(
     frame: Uint8Array,
-    signal?: AbortSignal,
-    isRawBehindAnswer = false,
+    options: {
+      readonly signal?: AbortSignal | undefined;
+      readonly readAheadBytesMax?: number;
+      readonly isRawBehindAnswer?: boolean;
+    } = {},
   ): Promise<FrameConnection> {
+    const { signal, readAheadBytesMax, isRawBehindAnswer } = options;
     signal?.throwIfAborted();
-    const connection = new FrameConnection(await this.#connect(signal));
-    if (isRawBehindAnswer) connection.stopBehindNextFrame();
+    const connection = new FrameConnection(await this.#connect(signal), readAheadBytesMax);
+    if (isRawBehindAnswer === true) connection.stopBehindNextFrame();
     connection.post(frame);
     return connection;
   }

@@ -1,7 +1,7 @@
 /**
  * One connection to PID 1 as a stream of well-formed frames, with every failure as `guest_failed`.
  *
- * Frames are read ahead, up to `readAheadBytesMax`; past that the socket is paused, so a guest that floods fills
+ * Frames are read ahead, up to so many bytes; past that the socket is paused, so a guest that floods fills
  * its own socket buffer and nothing here. `next` is for one reader at a time.
  */
 import type { Duplex } from 'node:stream';
@@ -10,8 +10,8 @@ import { type Frame, FrameDecoder, FrameError } from '@squash/contract/guest/cod
 import { framePayloadBytesMax } from '@squash/contract/guest/frames';
 import { countBuffers } from '@squash/base/buffer-garbage';
 
-/** One largest frame: less could not be read at all, more only delays the pause. */
-const readAheadBytesMax = framePayloadBytesMax;
+/** One largest frame: more only delays the pause. */
+const readAheadBytesMaxDefault = framePayloadBytesMax;
 
 interface Waiter {
   resolve(frame: Frame): void;
@@ -20,6 +20,7 @@ interface Waiter {
 
 export class FrameConnection implements Disposable {
   readonly #stream: Duplex;
+  readonly #readAheadBytesMax: number;
   readonly #decoder = new FrameDecoder();
   readonly #frames: Frame[] = [];
   #queuedBytes = 0;
@@ -28,8 +29,9 @@ export class FrameConnection implements Disposable {
   #isOver = false;
   #isEnded = false;
 
-  constructor(stream: Duplex) {
+  constructor(stream: Duplex, readAheadBytesMax = readAheadBytesMaxDefault) {
     this.#stream = stream;
+    this.#readAheadBytesMax = readAheadBytesMax;
     stream.on('data', this.#onData);
     stream.on('end', this.#onEnd);
     stream.on('close', this.#onEnd);
@@ -62,7 +64,7 @@ export class FrameConnection implements Disposable {
     const frame = this.#frames.shift();
     if (frame !== undefined) {
       this.#queuedBytes -= sizeOf(frame);
-      if (this.#queuedBytes < readAheadBytesMax && this.#stream.isPaused()) this.#stream.resume();
+      if (this.#queuedBytes < this.#readAheadBytesMax && this.#stream.isPaused()) this.#stream.resume();
       return Promise.resolve(frame);
     }
     if (this.#isEnded) this.#failure ??= closedByGuest();
@@ -162,7 +164,7 @@ export class FrameConnection implements Disposable {
     }
     this.#frames.push(frame);
     this.#queuedBytes += sizeOf(frame);
-    if (this.#queuedBytes >= readAheadBytesMax) this.#stream.pause();
+    if (this.#queuedBytes >= this.#readAheadBytesMax) this.#stream.pause();
   }
 
   readonly #onEnd = (): void => {

@@ -77,6 +77,160 @@ export interface FileStat {
   readonly mtimeMs: number;
   /** A symlink's text. Bytes, as every name. */
   readonly target: Buffer | undefined;
+  /** One state of one file: both are the same only as long as it is untouched. Missing where PID 1 is older. */
+  readonly inode: number | undefined;
+  readonly changedUs: number | undefined;
+}
+
+/** As whom a file operation is done: its permissions, and whose is what it makes. Without it root's. */
+export interface AsUser {
+  readonly as?: { readonly uid: number; readonly gid: number };
+}
+
+export interface Creation extends AsUser {
+  readonly mode?: number;
+  readonly createParents?: boolean;
+  /** Whose it and the parents made for it are to be. */
+  readonly owner?: { readonly uid?: number; readonly gid?: number };
+}
+
+export interface FileWriting extends Creation {
+  /** `replace`: the bytes take the file's place when all have come. `truncate`: they are written into it as they come. */
+  readonly how?: 'replace' | 'truncate' | 'append';
+  /** Only where nothing stands there. @throws file_failed with EEXIST */
+  readonly exclusive?: boolean;
+  /** Only over the file in exactly this state; with `replace`. @throws file_failed with ESTALE */
+  readonly over?: { readonly inode: number; readonly changedUs: number };
+}
+
+export interface FileListing extends AsUser {
+  /** 1: what stands in the directory itself. */
+  readonly depth?: number;
+  readonly entriesMax?: number;
+  /** What paths must match, as `native/init/glob.h` says. */
+  readonly pattern?: string;
+  /** The path behind which to go on. */
+  readonly after?: Uint8Array;
+}
+
+export interface FileSearch extends AsUser {
+  readonly text: string;
+  /** POSIX extended; else the text is meant as it stands. */
+  readonly isRegex?: boolean;
+  readonly ignoresCase?: boolean;
+  readonly pattern?: string;
+  readonly matchesMax?: number;
+  /** Bytes read of all files together. */
+  readonly bytesMax?: number;
+  /** Of a line in the answer. */
+  readonly lineBytesMax?: number;
+}
+
+export interface FileMatch {
+  /** Relative to what is searched; empty where that is a file. */
+  readonly path: Buffer;
+  /** From 1, in bytes. */
+  readonly line: number;
+  readonly column: number;
+  /** Of the line, or of a piece of it that begins at `offset`. */
+  readonly text: Buffer;
+  readonly offset: number;
+}
+
+export interface Placing extends AsUser {
+  readonly createParents?: boolean;
+  /** Only where nothing stands at the target. */
+  readonly exclusive?: boolean;
+}
+
+export interface Extraction extends AsUser {
+  readonly createParents?: boolean;
+  readonly entriesMax?: number;
+  readonly bytesMax?: number;
+  /** `keep`: ids and set-id bits as the archive says. */
+  readonly owner?: { readonly uid?: number; readonly gid?: number } | 'keep';
+}
+
+/** `overflow`: changes were lost, because nobody took them in time. */
+export type FileChange = 'created' | 'changed' | 'attributes' | 'removed' | 'moved' | 'overflow';
+
+export interface OpenedFile extends Disposable {
+  readonly stat: FileStat;
+  /** Once. */
+  data(): AsyncGenerator<Buffer, void, void>;
+}
+
+/** Files of a sandbox. All @throws file_failed (its `cause` has the errno), exec_limit, guest_failed */
+export interface GuestFileSystem {
+  read(
+    path: GuestFilePath,
+    range?: { readonly offset: number; readonly length: number },
+  ): AsyncGenerator<Buffer, void, void>;
+  /** As `read`, with what the opened file is. It must be disposed of. */
+  open(
+    path: GuestFilePath,
+    options?: AsUser & { readonly offset?: number; readonly length?: number },
+  ): Promise<OpenedFile>;
+  write(path: GuestFilePath, data: AsyncIterable<Uint8Array>, options?: FileWriting): Promise<void>;
+  stat(path: GuestFilePath, options?: AsUser & { readonly followLinks?: boolean }): Promise<FileStat>;
+  /** Before what is in it each directory, in the order of bytes. Returns whether `entriesMax` has left some out. */
+  list(
+    path: GuestFilePath,
+    options?: FileListing,
+    signal?: AbortSignal,
+  ): AsyncGenerator<{ readonly path: Buffer; readonly stat: FileStat }, boolean, void>;
+  /** Returns whether a bound has left some out. */
+  search(
+    path: GuestFilePath,
+    options: FileSearch,
+    signal?: AbortSignal,
+  ): AsyncGenerator<FileMatch, boolean, void>;
+  makeDirectory(path: GuestFilePath, options?: Creation): Promise<void>;
+  /** `target` is a symlink's text, or the file that gets another name. */
+  link(
+    path: GuestFilePath,
+    target: GuestFilePath,
+    options?: AsUser & { readonly isHard?: boolean; readonly createParents?: boolean },
+  ): Promise<void>;
+  /** Replaces what stands at `to`. EXDEV for a directory of a layer: the caller copies. */
+  move(from: GuestFilePath, to: GuestFilePath, options?: Placing): Promise<void>;
+  copy(
+    paths: { readonly from: GuestFilePath; readonly to: GuestFilePath },
+    options?: Placing & { readonly recursive?: boolean },
+    signal?: AbortSignal,
+  ): Promise<void>;
+  /** In a tree directories can also be entered by whom `mode` lets read them. */
+  change(
+    path: GuestFilePath,
+    options: AsUser & {
+      readonly mode?: number;
+      readonly owner?: Creation['owner'];
+      readonly recursive?: boolean;
+      readonly followLinks?: boolean;
+    },
+    signal?: AbortSignal,
+  ): Promise<void>;
+  remove(
+    path: GuestFilePath,
+    options?: AsUser & { readonly recursive?: boolean },
+    signal?: AbortSignal,
+  ): Promise<void>;
+  /** A tar of what is in a directory, or of one file. */
+  archive(path: GuestFilePath, options?: AsUser, signal?: AbortSignal): AsyncGenerator<Buffer, void, void>;
+  extract(
+    path: GuestFilePath,
+    tar: AsyncIterable<Uint8Array>,
+    options?: Extraction,
+  ): Promise<{ readonly entries: number; readonly bytes: number }>;
+  /**
+   * Paths are relative to `path`, empty for itself. Resolves when it watches; ends when `path` is removed. Who reads slowly loses
+   * changes and is told so.
+   */
+  watch(
+    path: GuestFilePath,
+    options?: AsUser & { readonly recursive?: boolean },
+    signal?: AbortSignal,
+  ): Promise<AsyncGenerator<{ readonly change: FileChange; readonly path: Buffer }, void, void>>;
 }
 
 export interface Guest {
@@ -87,36 +241,7 @@ export interface Guest {
   list(): Promise<readonly GuestExecEntry[]>;
   /** What PID 1 says of itself, which decides nothing: its launcher says what both speak. */
   info(signal?: AbortSignal): Promise<{ readonly protocol: number }>;
-  /** @throws file_failed (its `cause` has the errno), guest_failed; so do all that follow */
-  readFile(
-    path: GuestFilePath,
-    range?: { readonly offset: number; readonly length: number },
-  ): AsyncIterableIterator<Buffer>;
-  writeFile(
-    path: GuestFilePath,
-    data: AsyncIterable<Uint8Array>,
-    options?: { readonly mode?: number; readonly createParents?: boolean },
-  ): Promise<void>;
-  stat(path: GuestFilePath, options?: { readonly followLinks?: boolean }): Promise<FileStat>;
-  listDirectory(
-    path: GuestFilePath,
-  ): AsyncIterableIterator<{ readonly name: Buffer; readonly stat: FileStat }>;
-  makeDirectory(
-    path: GuestFilePath,
-    options?: { readonly mode?: number; readonly createParents?: boolean },
-  ): Promise<void>;
-  /** Replaces what stands at `to`. EXDEV for a directory of a layer: the caller copies. */
-  move(from: GuestFilePath, to: GuestFilePath): Promise<void>;
-  remove(path: GuestFilePath, options?: { readonly recursive?: boolean }): Promise<void>;
-  /** Paths are relative to `path`, empty for itself. Ends when it is removed; @throws file_failed when events were lost */
-  watch(
-    path: GuestFilePath,
-    options?: { readonly recursive?: boolean },
-    signal?: AbortSignal,
-  ): AsyncIterableIterator<{
-    readonly change: 'created' | 'changed' | 'removed' | 'moved';
-    readonly path: Buffer;
-  }>;
+  readonly files: GuestFileSystem;
   /** Raw bytes to a port on the sandbox's loopback; half-close is kept. @throws port_unreachable */
   dial(port: number, signal?: AbortSignal): Promise<Duplex>;
 }

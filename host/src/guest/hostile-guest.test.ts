@@ -217,17 +217,17 @@ test('a guest that does not answer is given up', async () => {
   guest.plays(() => undefined);
   await assert.rejects(guest.client.exec(spec), /did not answer within 200 ms/);
   await assert.rejects(guest.client.info(), /did not answer/);
-  await assert.rejects(guest.client.stat('/'), /did not answer/);
+  await assert.rejects(guest.client.files.stat('/'), /did not answer/);
   await assert.rejects(guest.client.dial(80), /did not answer/);
-  await assert.rejects(guest.client.readFile('/x').next(), /did not answer/);
-  await assert.rejects(guest.client.makeDirectory('/x'), /did not answer within 200 ms/);
-  await assert.rejects(guest.client.move('/x', '/y'), /did not answer within 200 ms/);
-  await assert.rejects(guest.client.remove('/x'), /did not answer within 200 ms/);
-  await assert.rejects(guest.client.remove('/x', { recursive: true }), /did not answer within 300 ms/);
-  await assert.rejects(guest.client.writeFile('/x', pieces(1)), /did not answer within 300 ms/);
+  await assert.rejects(guest.client.files.read('/x').next(), /did not answer/);
+  await assert.rejects(guest.client.files.makeDirectory('/x'), /did not answer within 200 ms/);
+  await assert.rejects(guest.client.files.move('/x', '/y'), /did not answer within 200 ms/);
+  await assert.rejects(guest.client.files.remove('/x'), /did not answer within 200 ms/);
+  await assert.rejects(guest.client.files.remove('/x', { recursive: true }), /did not answer within 300 ms/);
+  await assert.rejects(guest.client.files.write('/x', pieces(1)), /did not answer within 300 ms/);
   // It reads nothing either: its socket is full long before the last piece.
   guest.plays((socket) => socket.pause());
-  await assert.rejects(guest.client.writeFile('/x', pieces(1_000)), /did not answer within 300 ms/);
+  await assert.rejects(guest.client.files.write('/x', pieces(1_000)), /did not answer within 300 ms/);
   const aborted = AbortSignal.abort(new Error('enough'));
   await assert.rejects(guest.client.exec(spec, aborted), /enough/);
   const later = new AbortController();
@@ -263,7 +263,7 @@ test('file answers are checked', async () => {
     ['mtimeMs', 0],
   ];
   const entry = (fields: Values): Uint8Array => encodeFields('entry', fields);
-  assert.equal((await guest.plays([entry(statFields)]).stat('/')).size, 1);
+  assert.equal((await guest.plays([entry(statFields)]).files.stat('/')).size, 1);
   for (const fields of [
     changed(statFields, 'fileType', 0),
     changed(statFields, 'mode', 0o10000),
@@ -271,35 +271,67 @@ test('file answers are checked', async () => {
     without(statFields, 'size'),
     [...statFields, ['path', 'x'] as const],
   ]) {
-    await assert.rejects(guest.plays([entry(fields)]).stat('/'), isBreach);
+    await assert.rejects(guest.plays([entry(fields)]).files.stat('/'), isBreach);
   }
   for (const name of ['', '.', '..', 'a/b', '/', 'a\0', 'x'.repeat(256)]) {
-    const listing = guest.plays([entry([['path', name], ...statFields])]).listDirectory('/');
+    const listing = guest.plays([entry([['path', name], ...statFields])]).files.list('/');
     await assert.rejects(listing.next(), isBreach, JSON.stringify(name));
   }
+  const named = entry([['path', 'a'], ...statFields]);
+  const flooded = guest.plays([named, named, named]).files.list('/', { entriesMax: 2 });
+  for (const _ of [1, 2]) assert.equal((await flooded.next()).done, false);
+  await assert.rejects(flooded.next(), isBreach);
+  const deep = entry([['path', 'a/b/c'], ...statFields]);
+  await assert.rejects(guest.plays([deep]).files.list('/', { depth: 2 }).next(), isBreach);
+  const found: Values = [
+    ['path', 'a'],
+    ['line', 1],
+    ['column', 1],
+    ['offset', 0],
+    ['text', 'x'],
+  ];
+  const search = (...frames: Uint8Array[]) =>
+    guest.plays(frames).files.search('/', { text: 'x', matchesMax: 1 });
+  assert.equal((await search(entry(found)).next()).done, false);
+  for (const fields of [
+    changed(found, 'path', '../a'),
+    changed(found, 'line', 0),
+    changed(found, 'text', 'x'.repeat(4_097)),
+    without(found, 'column'),
+  ]) {
+    await assert.rejects(search(entry(fields)).next(), isBreach);
+  }
+  const many = search(entry(found), entry(found));
+  await many.next();
+  await assert.rejects(many.next(), isBreach);
+  const forEver = Array.from({ length: 86_401 }, () => encodeFields('progress', []));
+  await assert.rejects(
+    guest.plays([Buffer.concat(forEver)]).files.remove('/x', { recursive: true }),
+    isBreach,
+  );
   const range = { offset: 0, length: 4 };
   await assert.rejects(
     guest
       .plays([encodeData('data', Buffer.alloc(5))])
-      .readFile('/', range)
+      .files.read('/', range)
       .next(),
     isBreach,
   );
   await assert.rejects(
     guest
       .plays([encodeData('data', Buffer.alloc(0))])
-      .readFile('/')
+      .files.read('/')
       .next(),
     isBreach,
   );
   await assert.rejects(
     guest
       .plays([encodeData('stdout', Buffer.alloc(1))])
-      .readFile('/')
+      .files.read('/')
       .next(),
     isBreach,
   );
-  await assert.rejects(guest.plays([encodeFields('ok', [['pid', 1]])]).remove('/x'), isBreach);
+  await assert.rejects(guest.plays([encodeFields('ok', [['pid', 1]])]).files.remove('/x'), isBreach);
   const ok = encodeFields('ok', []);
   for (const [change, path] of [
     ['created', '/abs'],
@@ -308,7 +340,7 @@ test('file answers are checked', async () => {
     ['grown', 'a'],
     ['created', 'a/.'],
   ] as const) {
-    const watch = guest
+    const watch = await guest
       .plays([
         ok,
         encodeFields('event', [
@@ -316,7 +348,7 @@ test('file answers are checked', async () => {
           ['path', path],
         ]),
       ])
-      .watch('/');
+      .files.watch('/');
     await assert.rejects(watch.next(), isBreach, `${change} ${path}`);
   }
 });
@@ -332,7 +364,7 @@ test('a file that floods is held back while its reader pauses', async () => {
     socket.on('drain', more);
     more();
   };
-  const reading = guest.plays(flood).readFile('/endless');
+  const reading = guest.plays(flood).files.read('/endless');
   await reading.next();
   let last = -1;
   for (let unchanged = 0; unchanged < 20; unchanged = last === sent ? unchanged + 1 : 0) {

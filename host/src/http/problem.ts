@@ -31,6 +31,7 @@ export function errorAnswer(error: AppError, dialect: Dialect, subject: Sentence
   };
   if (status === 401) headers['www-authenticate'] = 'Bearer';
   if (error.code === 'upgrade_required') headers['upgrade'] = 'websocket';
+  if (error.code === 'range_not_satisfiable') headers['content-range'] = `bytes */${error.subject ?? '*'}`;
   if (errorCatalog[error.code].retry === 'later') headers['retry-after'] = '1';
   const body =
     dialect === 'seed'

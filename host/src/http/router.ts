@@ -238,12 +238,14 @@ function replyResponse(reply: Reply, operation: Operation, options: ReplyOptions
   const status = operation.answers[0]?.status ?? 200;
   switch (reply.type) {
     case 'empty':
-      return new Response(null, { status });
+      return new Response(null, { status: reply.status ?? status, headers: { ...reply.headers } });
     case 'json':
       return new Response(JSON.stringify(reply.value), {
         status,
-        headers: { 'content-type': 'application/json', 'cache-control': 'no-store' },
+        headers: { ...reply.headers, 'content-type': 'application/json', 'cache-control': 'no-store' },
       });
+    case 'bytes':
+      return bytesResponse(reply, status, options);
     case 'text':
       return new Response(reply.text, { status, headers: { 'content-type': reply.contentType } });
     case 'file':
@@ -278,6 +280,27 @@ export function checkStreams({ streams }: Pick<HttpCounters, 'streams'>): void {
   throw new AppError('stream_limit', `${limits.streamsMax} streams are open: close one or try again later`);
 }
 
+/** Whoever answers a HEAD with bytes has begun for nothing, so handlers do not. */
+function bytesResponse(
+  { pieces, bytes, contentType, onEnd, ...reply }: Extract<Reply, { type: 'bytes' }>,
+  status: number,
+  { counters }: ReplyOptions,
+): Response {
+  counters.streams += 1;
+  const end = (): void => {
+    counters.streams -= 1;
+    onEnd();
+  };
+  const body = pieceStream({ pieces, takenWithinMs: limits.downloadIdleMs, onEnd: end });
+  const headers = {
+    ...reply.headers,
+    'content-type': contentType,
+    ...(bytes === undefined ? {} : { 'content-length': `${bytes}` }),
+    'cache-control': 'no-store',
+  };
+  return new Response(body, { status: reply.status ?? status, headers });
+}
+
 function streamResponse(
   reply: Extract<Reply, { type: 'stream' }>,
   status: number,
@@ -290,13 +313,14 @@ function streamResponse(
   };
   // Nobody would read it: an iteration that is begun and not read is never ended.
   if (isHead) return new Response(null, { status, headers });
-  checkStreams(counters);
-  counters.streams += 1;
+  const isCounted = reply.isCounted === true;
+  if (!isCounted) checkStreams(counters);
+  if (!isCounted) counters.streams += 1;
   const body = pieceStream({
     pieces: reply.pieces,
     keepAlive: reply.keepAlive,
     onEnd: () => {
-      counters.streams -= 1;
+      if (!isCounted) counters.streams -= 1;
     },
   });
   return new Response(body, { status, headers });

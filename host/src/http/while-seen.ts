@@ -9,8 +9,14 @@ import type { Reply } from './reply.ts';
 export function whileSeen(reply: Reply, check: () => void): Reply {
   if (reply.type === 'stream') return { ...reply, pieces: seenPieces(reply.pieces, check) };
   // The bytes of an open file are those that were asked for.
-  if (reply.type !== 'file') passUnlessAnothers(check);
-  return reply;
+  if (reply.type === 'file') return reply;
+  try {
+    passUnlessAnothers(check);
+    return reply;
+  } catch (error) {
+    if (reply.type === 'bytes') reply.onEnd();
+    throw error;
+  }
 }
 
 /** What is there no more is nobody's, and what was read of it before may be told. */

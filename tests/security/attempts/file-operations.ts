@@ -21,6 +21,7 @@ import {
   watchUnheard,
   write,
 } from '../file-operate.ts';
+import { fileTreeAttempts } from './file-trees.ts';
 
 const same = { kind: 'same' } as const;
 const safeAnywhere = { kind: 'none', because: 'the operation is safe on any ground' } as const;
@@ -219,7 +220,7 @@ const swaps: readonly FileAttempt[] = [
       const seen = await often(
         async (at_) => `${await make('new', { mode: 0o2777 })(at_)} ${await remove('new')(at_)}`,
       )(ground);
-      const { mode } = await ground.guest.stat(`${ground.directory}/victim`);
+      const { mode } = await ground.guest.files.stat(`${ground.directory}/victim`);
       return mode === 0o700 ? seen : `${harmText}mode ${mode.toString(8)}`;
     },
     control: {
@@ -377,6 +378,7 @@ const otherUser: readonly FileAttempt[] = [
 ];
 
 export const fileOperationAttempts: readonly FileAttempt[] = [
+  ...fileTreeAttempts,
   ...links,
   ...processes,
   ...swaps,

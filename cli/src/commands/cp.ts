@@ -1,0 +1,229 @@
+/**
+ * `squash cp`: a file or a directory into a sandbox or out of it. A directory travels as a tar.
+ *
+ * What comes out of a sandbox is written as if by an enemy: into a directory that is new, through no symlink (they are made
+ * last), without owners and set-id bits. A file has its name when all of it is there.
+ */
+import { randomBytes } from 'node:crypto';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { link, mkdir, open, rename, rmdir, stat, symlink, unlink, utimes } from 'node:fs/promises';
+import { basename, dirname, join, posix, resolve } from 'node:path';
+import type { FileInfo, Unpacked } from '@squash/contract/file';
+import { filesPath } from '../client/client.ts';
+import { openImage } from '../client/image-source.ts';
+import { readTar, type TarEntry } from '../client/tar-reader.ts';
+import type { Call } from '../command.ts';
+import { CliFailure, errorCode, exitCodes, Failure, fileProblem, usageFailure } from '../failure.ts';
+import { withProgress } from '../output/progress.ts';
+import { formatBytes, printJson, printNote, standardOutput, visible } from '../output/print.ts';
+import { openOutputSink } from '../terminal/output-sink.ts';
+
+interface Remote {
+  readonly id: string;
+  readonly path: string;
+}
+
+/** `ID:/PATH`; what has no colon before its first slash is a local path. */
+function remoteOf(word: string): Remote | undefined {
+  const [, id, path] = /^([A-Za-z0-9][A-Za-z0-9._-]*):(\/.*)$/s.exec(word) ?? [];
+  return id === undefined || path === undefined ? undefined : { id, path };
+}
+
+export async function run(call: Call): Promise<number> {
+  const [from = '', to = ''] = call.positionals;
+  const source = remoteOf(from);
+  const target = remoteOf(to);
+  if ((source === undefined) === (target === undefined)) {
+    throw usageFailure('one of the two is ID:/PATH in a sandbox, the other a path here');
+  }
+  if (target !== undefined) await upload(call, from, target);
+  else if (source !== undefined) await download(call, source, to);
+  return exitCodes.ok;
+}
+
+async function statOf(call: Call, { id, path }: Remote): Promise<FileInfo | undefined> {
+  try {
+    return await call.client.get<FileInfo>(filesPath(id, ['stat'], { path, follow: 'true' }));
+  } catch (cause) {
+    if (cause instanceof CliFailure && cause.code === 'file_not_found') return undefined;
+    throw cause;
+  }
+}
+
+/** Under its own name in a directory that is there. */
+async function placeIn(call: Call, target: Remote, name: string): Promise<string> {
+  const there = await statOf(call, target);
+  if (there?.type !== 'directory') return target.path;
+  if (name === '-') throw usageFailure('standard input needs the name of a file');
+  return posix.join(target.path, name);
+}
+
+async function upload(call: Call, from: string, target: Remote): Promise<void> {
+  const facts =
+    from === '-' ? undefined : await stat(from).catch((cause: unknown) => unreadable(from, cause));
+  const path = await placeIn(call, target, from === '-' ? '-' : basename(resolve(from)));
+  const label = visible(basename(path));
+  if (facts?.isDirectory() !== true) {
+    const { stream, bytes } = await openImage(from);
+    const mode = facts === undefined ? undefined : (facts.mode & 0o777).toString(8).padStart(3, '0');
+    const address = filesPath(target.id, [], { path, mode });
+    const made = await call.client.upload<FileInfo>(address, withProgress(stream, { label, bytes }), bytes);
+    if (call.json) printJson(made);
+    return;
+  }
+  const packing = spawn('tar', ['--create', '--format=pax', '--directory', from, '--', '.'], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  const ended = once(packing, 'close');
+  // Awaited below; a tar that is not there must not end us before.
+  ended.catch(() => undefined);
+  const address = filesPath(target.id, ['archive'], { path, parents: 'true' });
+  const body = withProgress(packing.stdout as AsyncIterable<Buffer>, { label, bytes: undefined });
+  try {
+    const unpacked = await call.client.upload<Unpacked>(address, body, undefined);
+    const [code] = (await ended) as [number | null];
+    if (code !== 0) throw new CliFailure('file_unreadable', `tar could not read all of "${from}"`);
+    if (call.json) printJson(unpacked);
+    else printNote(`${unpacked.entries} entries, ${formatBytes(unpacked.bytes)}`);
+  } finally {
+    packing.kill();
+  }
+}
+
+async function download(call: Call, source: Remote, to: string): Promise<void> {
+  const found = await call.client.get<FileInfo>(
+    filesPath(source.id, ['stat'], { path: source.path, follow: 'true' }),
+  );
+  const name = posix.basename(source.path);
+  const isInto =
+    to !== '-' &&
+    (await stat(to).then(
+      (facts) => facts.isDirectory(),
+      () => false,
+    ));
+  if (isInto && name === '') throw usageFailure('name what the copy is to be called');
+  const target = isInto ? join(to, name) : to;
+  const label = visible(name);
+  if (found.type !== 'directory') {
+    const response = await call.client.open(filesPath(source.id, [], { path: source.path }), {});
+    const length = response.headers.get('content-length');
+    const body = withProgress(response.body(), {
+      label,
+      bytes: length === undefined ? undefined : Number(length),
+    });
+    await save(body, target, call.flags.isSet('force'));
+    if (call.json) printJson(found);
+    return;
+  }
+  if (to === '-') throw usageFailure('a directory needs a place; GET …/files/archive sends a tar');
+  const response = await call.client.open(filesPath(source.id, ['archive'], { path: source.path }), {});
+  const body = withProgress(response.body(), { label, bytes: undefined });
+  const entries = await unpack(body, target);
+  if (call.json) printJson({ ...found, entries });
+  else printNote(`${entries} entries`);
+}
+
+async function save(body: AsyncIterable<Buffer>, file: string, replaces: boolean): Promise<void> {
+  if (file === '-') {
+    const sink = openOutputSink(standardOutput);
+    try {
+      for await (const part of body) await sink.write(part);
+    } finally {
+      sink.close();
+    }
+    return;
+  }
+  const partial = `${file}.${randomBytes(4).toString('hex')}.part`;
+  const handle = await open(partial, 'wx').catch((cause: unknown) => unwritable(file, cause));
+  try {
+    try {
+      for await (const part of body)
+        await handle.appendFile(part).catch((cause: unknown) => unwritable(file, cause));
+    } finally {
+      await handle.close();
+    }
+    // A link never replaces, whoever made the file meanwhile.
+    await (replaces ? rename(partial, file) : link(partial, file)).catch((cause: unknown) =>
+      unwritable(file, cause),
+    );
+  } finally {
+    // It is gone already where it was renamed.
+    await unlink(partial).catch(() => undefined);
+  }
+}
+
+/** Into a directory that is made for it. Returns how many entries there were. */
+async function unpack(body: AsyncIterable<Buffer>, target: string): Promise<number> {
+  // Closed to everybody else until all is in it: nobody puts a symlink in the way.
+  await mkdir(target, { mode: 0o700 }).catch((cause: unknown) => unwritable(target, cause));
+  const made = new Set(['']);
+  const later: (() => Promise<void>)[] = [];
+  let entries = 0;
+  try {
+    for await (const entry of readTar(body)) {
+      entries += 1;
+      await unpackOne(entry, target, { made, later });
+    }
+  } catch (cause) {
+    if (entries === 0) await rmdir(target).catch(() => undefined);
+    if (cause instanceof CliFailure) throw cause;
+    throw new CliFailure('archive_invalid', `"${target}" is not whole: ${problemOf(cause)}`);
+  }
+  for (const each of later.toReversed()) await each();
+  return entries;
+}
+
+interface Unpacking {
+  /** Directories that are made, by their path below the target. */
+  readonly made: Set<string>;
+  /** What would be in the way before the end: symlinks, and modes and times of directories. */
+  readonly later: (() => Promise<void>)[];
+}
+
+async function unpackOne(entry: TarEntry, target: string, { made, later }: Unpacking): Promise<void> {
+  const below = entry.parts.join('/');
+  const parent = dirname(below) === '.' ? '' : dirname(below);
+  if (!made.has(parent)) throw new Failure('unsafe', `"${below}" stands in no directory of the archive`);
+  const path = join(target, ...entry.parts);
+  if (entry.type === 'symlink') {
+    later.push(() => symlink(entry.target, path).catch((cause: unknown) => unwritable(path, cause)));
+    return;
+  }
+  if (entry.type === 'directory') {
+    await mkdir(path, { mode: 0o700 }).catch((cause: unknown) => unwritable(path, cause));
+    made.add(below);
+    later.push(() => finishDirectory(path, entry));
+    return;
+  }
+  const handle = await open(path, 'wx', entry.mode).catch((cause: unknown) => unwritable(path, cause));
+  try {
+    for await (const part of entry.content)
+      await handle.appendFile(part).catch((cause: unknown) => unwritable(path, cause));
+    await handle.utimes(entry.mtimeS, entry.mtimeS);
+  } finally {
+    await handle.close();
+  }
+}
+
+async function finishDirectory(path: string, { mode, mtimeS }: TarEntry): Promise<void> {
+  const handle = await open(path);
+  try {
+    await handle.chmod(mode & ~process.umask());
+  } finally {
+    await handle.close();
+  }
+  await utimes(path, mtimeS, mtimeS);
+}
+
+const problemOf = (cause: unknown): string =>
+  cause instanceof Failure ? visible(cause.message) : fileProblem(cause);
+
+function unwritable(file: string, cause: unknown): never {
+  if (errorCode(cause) === 'EEXIST') throw new CliFailure('file_exists', `"${visible(file)}" exists`);
+  throw new CliFailure('file_unwritable', `can't write "${visible(file)}": ${fileProblem(cause)}`);
+}
+
+function unreadable(file: string, cause: unknown): never {
+  throw new CliFailure('file_unreadable', `can't read "${file}": ${fileProblem(cause)}`);
+}

@@ -1,0 +1,203 @@
+/** `squash cp` and `squash files` against a real daemon, and against a sandbox that sends what no tar should hold. */
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import {
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { createServer } from 'node:http';
+import { once } from 'node:events';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, describe, it } from 'node:test';
+import { fileMatchesSchema, fileSchema } from '@squash/contract/file';
+import { z } from 'zod';
+import { squash, squashOk, startCli } from '../support/cli.ts';
+import { TestDaemon } from '../support/daemon.ts';
+
+describe('squash cp and squash files', () => {
+  let daemon: TestDaemon;
+  let directory: string;
+  const at = (name: string): string => join(directory, name);
+  before(async () => {
+    directory = mkdtempSync(join(tmpdir(), 'squash-cp-'));
+    daemon = await TestDaemon.start();
+    await squashOk(daemon, ['create', 'box', '--layers', '000-base-test']);
+  });
+  after(async () => {
+    await daemon[Symbol.asyncDispose]();
+    rmSync(directory, { recursive: true });
+  });
+  const sh = (text: string): Promise<string> => squashOk(daemon, ['exec', '-n', 'box', '--shell', text]);
+
+  it('copy a file and a tree there and back, the same', async () => {
+    mkdirSync(at('tree/sub'), { recursive: true });
+    writeFileSync(at('tree/sub/file'), 'x'.repeat(300_000), { mode: 0o755 });
+    writeFileSync(at('tree/ü'), 'y');
+    execFileSync('ln', ['-s', 'sub/file', at('tree/link')]);
+    await squashOk(daemon, ['cp', at('tree'), 'box:/root']);
+    assert.equal((await sh('cd /root/tree && find . | sort')).split('\n').length, 5);
+    await squashOk(daemon, ['cp', 'box:/root/tree', at('back')]);
+    assert.equal(execFileSync('diff', ['-r', '--no-dereference', at('tree'), at('back')]).toString(), '');
+    assert.equal(lstatSync(at('back/sub/file')).mode & 0o777, 0o755);
+    await squashOk(daemon, ['cp', at('tree/ü'), 'box:/root/renamed']);
+    await squashOk(daemon, ['cp', 'box:/root/renamed', directory]);
+    assert.equal(readFileSync(at('renamed'), 'utf8'), 'y');
+    const again = await squash(daemon, ['cp', 'box:/root/renamed', directory]);
+    assert.match(again.stderr, /file_exists/);
+    await squashOk(daemon, ['cp', '--force', 'box:/root/renamed', directory]);
+    assert.equal(await squashOk(daemon, ['cp', 'box:/root/renamed', '-']), 'y');
+    for (const words of [
+      ['cp', 'a', 'b'],
+      ['cp', 'box:/a', 'box:/b'],
+    ]) {
+      assert.equal((await squash(daemon, words)).code, 2);
+    }
+    assert.match((await squash(daemon, ['cp', 'box:/root/none', at('none')])).stderr, /file_not_found/);
+    assert.ok(!existsSync(at('none')));
+  });
+
+  it('print no name or line of a sandbox as it is', async () => {
+    await sh(
+      `mkdir -p /root/odd; cd /root/odd; printf 'a\\033]0;title\\007needle\\n' > "$(printf 'esc\\033[31m\\nline')"`,
+    );
+    for (const words of [
+      ['files', 'ls', 'box', '/root/odd'],
+      ['files', 'ls', '--quiet', 'box', '/root/odd'],
+      ['files', 'find', 'box', '/root/odd', '**'],
+      ['files', 'grep', 'box', '/root/odd', 'needle'],
+      ['files', 'ls', '--json', 'box', '/root/odd'],
+    ]) {
+      const stdout = await squashOk(daemon, words);
+      assert.doesNotMatch(stdout, /(?!\n)\p{Cc}/u, words.join(' '));
+      assert.match(stdout, /esc/, words.join(' '));
+    }
+  });
+
+  it('make, move, remove, look and search, with --json as the contract has it', async () => {
+    const json = async (...words: string[]): Promise<unknown> =>
+      JSON.parse(await squashOk(daemon, ['files', ...words, '--json']));
+    fileSchema.parse(await json('mkdir', '-p', '-m', '700', 'box', '/root/new/deep'));
+    await sh('echo needle > /root/new/file');
+    fileSchema.parse(await json('mv', 'box', '/root/new/file', '/root/new/moved'));
+    assert.equal(fileSchema.parse(await json('stat', 'box', '/root/new/moved')).size, 7);
+    assert.deepEqual(
+      z
+        .array(fileSchema)
+        .parse(await json('ls', '--depth', '3', 'box', '/root/new'))
+        .map(({ path }) => path),
+      ['deep', 'moved'],
+    );
+    assert.equal(
+      fileMatchesSchema.parse(await json('grep', '-i', 'box', '/root/new', 'NEEDLE')).items.length,
+      1,
+    );
+    assert.equal((await squash(daemon, ['files', 'grep', 'box', '/root/new', 'nothing'])).code, 1);
+    assert.equal(await squashOk(daemon, ['files', 'cat', 'box', '/root/new/moved']), 'needle');
+    assert.match((await squash(daemon, ['files', 'rm', 'box', '/root/new'])).stderr, /directory_not_empty/);
+    await squashOk(daemon, ['files', 'rm', '-r', 'box', '/root/new']);
+    await squashOk(daemon, ['files', 'rm', '-f', 'box', '/root/new']);
+  });
+
+  it('watch until what is watched is gone', async () => {
+    await sh('mkdir /root/watched');
+    const child = startCli(daemon, ['files', 'watch', 'box', '/root/watched']);
+    let text = '';
+    child.stdout?.on('data', (chunk: Buffer) => {
+      text += chunk.toString();
+    });
+    const ended = once(child, 'exit');
+    while (!text.includes('created  file')) await sh('rm -f /root/watched/file; : > /root/watched/file');
+    await sh('rm -r /root/watched');
+    assert.deepEqual(await ended, [0, null]);
+  });
+});
+
+describe('squash cp from a sandbox that lies', () => {
+  it('writes nothing outside of the new directory', async () => {
+    const directory = mkdtempSync(join(tmpdir(), 'squash-liar-'));
+    const script = `
+import io, json, sys, tarfile
+out = io.BytesIO(); tar = tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT)
+for name, type, target in json.loads(sys.argv[1]):
+    info = tarfile.TarInfo(name); info.type = type.encode(); info.linkname = target; info.mode = 0o7777
+    data = b"escaped" if type == "0" else b""; info.size = len(data)
+    tar.addfile(info, io.BytesIO(data))
+tar.close(); sys.stdout.buffer.write(out.getvalue())
+`;
+    let tar = Buffer.alloc(0);
+    const stat = {
+      path: '/d',
+      type: 'directory',
+      size: 0,
+      mode: '0755',
+      uid: 0,
+      gid: 0,
+      modified_at: '',
+      etag: null,
+    };
+    const server = createServer((incoming, response) => {
+      if (incoming.url?.includes('/stat') === true) response.end(JSON.stringify(stat));
+      else response.end(tar);
+    });
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    try {
+      const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+      mkdirSync(join(directory, 'outside'));
+      for (const [number, entries] of [
+        [['../outside/new', '0', '']],
+        [[join(directory, 'outside/new'), '0', '']],
+        [
+          ['link', '2', '../outside'],
+          ['link/new', '0', ''],
+        ],
+        [
+          ['link', '2', '../outside'],
+          ['link', '5', ''],
+          ['link/new', '0', ''],
+        ],
+        [['dev', '3', '']],
+        [['hard', '1', '../outside/new']],
+        [
+          ['same', '5', ''],
+          ['same', '0', ''],
+        ],
+      ].entries()) {
+        tar = execFileSync('python3', ['-c', script, JSON.stringify(entries)]);
+        const { code } = await squash(undefined, [
+          '--url',
+          url,
+          'cp',
+          'box:/d',
+          join(directory, `d${number}`),
+        ]);
+        assert.notEqual(code, 0, JSON.stringify(entries));
+        assert.deepEqual(readdirSync(join(directory, 'outside')), [], JSON.stringify(entries));
+      }
+      tar = execFileSync('python3', ['-c', script, JSON.stringify([['file', '0', '']])]);
+      assert.equal(
+        (await squash(undefined, ['--url', url, 'cp', 'box:/d', join(directory, 'good')])).code,
+        0,
+      );
+      assert.equal(lstatSync(join(directory, 'good/file')).mode & 0o7000, 0);
+      // Cut off in the middle.
+      tar = tar.subarray(0, 514);
+      assert.notEqual(
+        (await squash(undefined, ['--url', url, 'cp', 'box:/d', join(directory, 'cut')])).code,
+        0,
+      );
+    } finally {
+      server.closeAllConnections();
+      server.close();
+      rmSync(directory, { recursive: true });
+    }
+  });
+});
