@@ -13,6 +13,7 @@ import { eventCommands } from './command-table-events.ts';
 import { layerCommands } from './command-table-layer.ts';
 import { fileCommands } from './command-table-files.ts';
 import { networkCommands } from './command-table-network.ts';
+import { portCommands } from './command-table-ports.ts';
 import { processCommands } from './command-table-processes.ts';
 import { createFlags, sandboxCommands } from './command-table-sandbox.ts';
 
@@ -222,6 +223,7 @@ export const commandTable: readonly CommandSpec[] = [
   ...processCommands,
   ...eventCommands,
   ...networkCommands,
+  ...portCommands,
   ...accessCommands,
   ...codemodeCommands,
   {

@@ -15,6 +15,8 @@ export type SettingKind =
   | { readonly type: 'flag' }
   | { readonly type: 'host' }
   | { readonly type: 'hosts' }
+  /** A name below which others are; empty is none. */
+  | { readonly type: 'domain' }
   | { readonly type: 'port' }
   | { readonly type: 'integer'; readonly min: number; readonly max: number }
   /** Ranges of addresses in CIDR notation, or single addresses, separated by commas. */
@@ -105,6 +107,22 @@ export const settings = [
     default: '',
     meaning:
       'Names, separated by commas, that a request may carry in `Host` beside IP addresses and `localhost`; `*.example.com` stands for all subdomains. Needed behind a reverse proxy.',
+    origin: 'squash',
+  },
+  {
+    name: 'SQUASH_PREVIEW_DOMAIN',
+    kind: { type: 'domain' },
+    default: '',
+    meaning:
+      'Domain under which ports of sandboxes are served too, as `<port>-<label>.<domain>`; all names below it must lead to the daemon. Take one that is used for nothing else ([ports.md](ports.md)).',
+    origin: 'squash',
+  },
+  {
+    name: 'SQUASH_PREVIEW_TLS_PORT',
+    kind: { type: 'port' },
+    default: 'off',
+    meaning:
+      'TCP port on which ports of sandboxes are served over TLS, and nothing else; needs `SQUASH_PREVIEW_DOMAIN` and a certificate ([ports.md](ports.md#tls)).',
     origin: 'squash',
   },
   {

@@ -13,6 +13,17 @@ export const sandboxIdSchema = z
   .brand<'SandboxId'>();
 export type SandboxId = z.infer<typeof sandboxIdSchema>;
 
+/**
+ * A sandbox's part of the host names of its ports, `<port>-<label>.localhost`: with the port in front it stays within the 63
+ * characters of a DNS label.
+ */
+export const hostLabelSchema = z
+  .string()
+  .max(50)
+  .regex(/^[a-z0-9]([a-z0-9-]*[a-z0-9])?$/)
+  .brand<'HostLabel'>();
+export type HostLabel = z.infer<typeof hostLabelSchema>;
+
 /** Of a module's name and a snapshot's label: what file systems take, with room for our suffixes. */
 export const nameCharsMax = 128;
 

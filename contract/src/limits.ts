@@ -431,4 +431,37 @@ export const limits = {
   downloadChunkBytes: 262_144,
   /** Exec records read from the database at a time while a log is sent: 16 × 128 KiB are in memory. */
   logsPageRecords: 16,
+
+  // Previews of ports.
+  /** Connections of visitors: half of all, so that the API has the other half. */
+  previewConnectionsMax: 512,
+  /** … to one sandbox: many browsers, which open six each; PID 1 holds 256 ports open, and the rest is for forwards. */
+  previewConnectionsPerSandboxMax: 128,
+  /** All headers of an answer: development servers set more cookies than Node's own 16 KiB hold. */
+  previewHeaderBytesMax: 65_536,
+  /** Until a program that listens accepts: it is on the same machine, and only a full backlog waits. */
+  previewDialMs: 5_000,
+  /** From the request's end to the head of its answer: a development server may compile first, a model may think. */
+  previewAnswerMs: 300_000,
+  /** An exchange in which nothing moves either way: WebSockets and event streams say something each minute. */
+  previewIdleMs: 600_000,
+  /** Exchanges in progress when the daemon stops: event streams among them would never end. */
+  previewStopMs: 2_000,
+  /** Between two looks at the files of the certificate: whoever renewed it sees it at once. */
+  previewCertificateLookMs: 5_000,
+  /** A signed link ends after an hour unless another time is named: long enough to look, short in a chat that is kept. */
+  previewLinkSDefault: 3_600,
+  /** Thirty days: what shall live longer is to be public. */
+  previewLinkSMax: 2_592_000,
+  /** Ports of one answer. */
+  portsListedMax: 1_024,
+  /** What is read of a sandbox's /proc to find them: files, processes, descriptors of one; more is not looked at. */
+  procFileBytesMax: 1_048_576,
+  procProcessesMax: 256,
+  procDescriptorsMax: 1_024,
+  /** Waiting for a port: as long as a slow build may take, and less than common clients wait. */
+  portWaitMsMax: 300_000,
+  portWaitMsDefault: 30_000,
+  /** Between two looks. */
+  portWaitLookMs: 100,
 } as const;

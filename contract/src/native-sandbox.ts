@@ -162,6 +162,7 @@ export const sandboxStates = [
 export const sandboxSchema = z.strictObject({
   id: z.string(),
   name: z.string().nullable(),
+  host_label: z.string().describe('its part of the host names of its ports: `<port>-<host_label>.localhost`'),
   owner: z.string(),
   labels: z.record(z.string(), z.string()),
   state: z

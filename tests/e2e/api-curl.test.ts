@@ -38,6 +38,10 @@ const world = {
     daemon.call('POST', '/v1/sandboxes/dev/processes', { shell: 'cat', pty: { rows: 24, columns: 80 } }),
   input: () => writeFile(join(directory, 'input.txt'), 'one\n'),
   job: () => daemon.call('POST', `${sandboxes}/dev/exec-bg`, { cmd: 'echo one; echo two >&2' }),
+  listening: async () => {
+    await daemon.call('POST', `${sandboxes}/dev/exec-bg`, { cmd: 'exec httpd -f -p 3000' });
+    await daemon.call('GET', '/v1/sandboxes/dev/ports/3000/wait');
+  },
   snapshot: async () => {
     await daemon.call('POST', `${sandboxes}/dev/exec`, { cmd: 'echo clean > /root/state' });
     await daemon.call('POST', `${sandboxes}/dev/snapshot`, { label: 'clean' });
@@ -129,6 +133,11 @@ const needs: Readonly<Record<OperationId, readonly (keyof typeof world)[]>> = {
   'snapshot.create': ['sandbox'],
   'snapshot.restore': ['sandbox', 'snapshot'],
   'snapshot.update': ['sandbox', 'snapshot'],
+  'port.list': ['sandbox', 'listening'],
+  'port.set': ['sandbox'],
+  'port.url': ['sandbox'],
+  'port.wait': ['sandbox', 'listening'],
+  'port.tcp': ['sandbox', 'listening'],
   'snapshot.list': ['sandbox', 'snapshot'],
   'snapshot.get': ['sandbox', 'snapshot'],
   'snapshot.remove': ['sandbox', 'snapshot'],

@@ -21,7 +21,10 @@ before(async () => {
   await writeFile(join(directory, 'key.txt'), 'sk-a-real-value\n');
   const python = join(directory, 'python');
   await mkdir(join(python, 'usr/bin'), { recursive: true });
-  await writeFile(join(python, 'usr/bin/python3'), '#!/bin/sh\n[ "$1" = -c ] && echo 42\n');
+  await writeFile(
+    join(python, 'usr/bin/python3'),
+    '#!/bin/sh\ncase "$1" in -c) echo 42 ;; -m) cd /tmp && echo "<html>" >index.html && exec httpd -f -p "$3" ;; esac\n',
+  );
   await chmod(join(python, 'usr/bin/python3'), 0o755);
   const packed = spawn('mksquashfs', [python, `${python}.squashfs`, '-all-root', '-quiet', '-no-progress']);
   assert.equal((await endOf(packed)).code, 0);
@@ -75,6 +78,7 @@ for (const [page, count, printed] of [
   ['files.md', 3, /^print\("hello"\)$[\s\S]*event: watching/m],
   ['network.md', 1, /^connection: allowed {2}allow\[0\] preset:pypi/m],
   ['keys.md', 2, /^key ci \(key_\w+\) of team-a, scope manage[\s\S]*"owner":"team-a"[\s\S]*sandbox\.exec/m],
+  ['ports.md', 3, /<html>[\s\S]*^ *3000 .*httpd.* token [\s\S]*squash_token=/m],
   ['secrets.md', 4, /^sk-[\w-]{40,}$[\s\S]*"allowed_hosts":\["api.openai.com"\]/m],
 ] as const) {
   test(`the commands of docs/${page} work in their order`, async () => {

@@ -39,6 +39,7 @@ function sandboxRecord(id: string): SandboxRecord {
   return {
     id,
     name: null,
+    host_label: id,
     owner: 'anon',
     labels: {},
     state: 'ready',
@@ -234,5 +235,16 @@ export function thinEngine(parts: EngineParts = {}): Engine {
     owners: { list: () => [], get: unused, setQuota: unused, ...parts.owners },
     usage: { of: unused, ...parts.usage },
     events: { page: () => ({ events: [], removedBefore: 0 }), follow: unused, ...parts.events },
+    ports: {
+      byLabel: () => undefined,
+      owner: missing,
+      access: () => 'token',
+      setAccess: unused,
+      dial: unused,
+      wait: unused,
+      listening: unused,
+      used: () => undefined,
+      ...parts.ports,
+    },
   };
 }

@@ -62,6 +62,8 @@ export class ThinServer implements AsyncDisposable {
         allowedHosts: [],
         isStrictContentType: false,
         sandboxesMax: 100,
+        previewDomain: undefined,
+        previewTlsPort: undefined,
         ...config,
       },
       // Who asks is the test's own process.

@@ -46,6 +46,8 @@ function kindText(kind: SettingKind): string {
       return '0 to 65535, or `off`';
     case 'flag':
       return '`1` or `0`';
+    case 'domain':
+      return 'name';
     case 'hosts':
       return 'names, comma-separated';
     case 'servers':

@@ -65,6 +65,15 @@ import {
 } from '@squash/contract/native-snapshot';
 import { policyShape } from '@squash/contract/policy';
 import {
+  portInfoSchema,
+  portLinkBodySchema,
+  portLinkSchema,
+  portListSchema,
+  portSchema,
+  portSetBodySchema,
+  tcpMessageSchema,
+} from '@squash/contract/ports';
+import {
   activateBodySchema,
   createBodySchema,
   restoreBodySchema,
@@ -227,14 +236,25 @@ export const shapes: Readonly<Record<string, Shape>> = {
   ExecStart: { schema: execStartSchema, example: { type: 'start', argv: ['bash', '-l'], cwd: '/root' } },
   ExecControl: { schema: execControlSchema },
   ExecEvent: { schema: execEventSchema },
+  PortInfo: { schema: portInfoSchema },
+  PortList: { schema: portListSchema },
+  Port: { schema: portSchema },
+  PortChange: { schema: portSetBodySchema, example: { access: 'public' } },
+  PortLinkWish: { schema: portLinkBodySchema, example: { expires_s: 7_200 } },
+  PortLink: { schema: portLinkSchema },
+  TcpMessage: { schema: tcpMessageSchema },
 };
 
-/** Text messages of the WebSockets, by subprotocol; binary ones carry input and output. */
-export const webSocketMessages: Readonly<
-  Record<string, { readonly client: readonly z.ZodType[]; readonly server: readonly z.ZodType[] }>
-> = {
+interface TextMessages {
+  readonly client: readonly z.ZodType[];
+  readonly server: readonly z.ZodType[];
+}
+
+/** Text messages of each subprotocol; binary ones carry bytes. */
+export const webSocketMessages: Readonly<Record<string, TextMessages>> = {
   'squash.exec.v1': { client: [execStartSchema, execControlSchema], server: [execEventSchema] },
   'squash.process.v1': { client: [processControlSchema], server: [processEventSchema] },
+  'squash.tcp.v1': { client: [tcpMessageSchema], server: [tcpMessageSchema] },
 };
 
 /** Done here and not where the schemas are: nobody but this document needs the names. */

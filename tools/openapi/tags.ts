@@ -7,6 +7,7 @@ export const tags = [
   { name: 'process', description: 'Run commands in sandboxes: start, follow, feed, signal, wait' },
   { name: 'file', description: 'Files of a sandbox: read, written, found, watched, packed' },
   { name: 'job', description: 'Commands in the background' },
+  { name: 'port', description: 'Ports of programs in sandboxes: who may see them, links, connections' },
   { name: 'snapshot', description: 'What was written in a sandbox, saved as a file' },
   { name: 'module', description: 'The layers that sandboxes are stacked from' },
   { name: 'policy', description: 'What a sandbox may reach' },

@@ -73,6 +73,11 @@ const allowed: readonly AllowedSkip[] = [
   },
   { reason: /python3 is not installed/, where: lacks('/usr/bin/python3'), instead: 'a machine with Python' },
   { reason: /keytool .* is missing/, where: lacks('/usr/bin/keytool'), instead: 'a machine with Java' },
+  {
+    reason: /no Chromium/,
+    where: lacks('/usr/bin/apt-get'),
+    instead: 'a machine with Chromium, or with apt',
+  },
   { reason: /needs apt/, where: lacks('/usr/lib/apt/apt-helper'), instead: 'a machine with apt' },
   {
     reason: /\/tmp is not ext4/,

@@ -8,6 +8,7 @@ import { moduleOperations } from './modules.ts';
 import { networkOperations } from './network.ts';
 import type { Operations } from './operation.ts';
 import { ownerOperations } from './owners.ts';
+import { portOperations } from './ports.ts';
 import { processOperations } from './processes.ts';
 import { sandboxOperations } from './sandboxes.ts';
 import { seedSandboxOperations } from './seed-sandboxes.ts';
@@ -22,6 +23,7 @@ export const operations = {
   ...seedSandboxOperations,
   ...processOperations,
   ...fileOperations,
+  ...portOperations,
   ...moduleOperations,
   ...snapshotOperations,
   ...networkOperations,

@@ -53,6 +53,7 @@ function scene(file: TestStore): Scene {
       egress: thinEgress,
       webhooks: thinWebhooks,
       audit,
+      links: { urlOf: () => null, linkOf: () => assert.fail('not asked') },
       tickets: new Tickets(
         () => systemClock.monoMs(),
         () => true,

@@ -16,6 +16,8 @@ import { keyHandlers } from './keys.ts';
 import { moduleHandlers } from './modules.ts';
 import { type AddressJudge, type EgressRules, networkHandlers } from './network.ts';
 import { ownerHandlers } from './owners.ts';
+import { forwardingPort } from './port-tcp.ts';
+import { type Links, portHandlers } from './ports.ts';
 import { attachingProcess } from './process-attach.ts';
 import { processHandlers } from './processes.ts';
 import { sandboxHandlers } from './sandboxes.ts';
@@ -36,6 +38,7 @@ export interface HandlerOptions {
   readonly audit: AuditParts;
   readonly tickets: Tickets;
   readonly webhooks: WebhookParts;
+  readonly links: Links;
 }
 
 /** What the API needs of the egress side. */
@@ -46,13 +49,14 @@ export interface EgressParts {
 }
 
 export function handlers(options: HandlerOptions): Handlers {
-  const { engine, counters, temporaryDir, info, egress, audit, webhooks, tickets } = options;
+  const { engine, counters, temporaryDir, info, egress, audit, webhooks, tickets, links } = options;
   const uploads = { directory: temporaryDir, places: new Places('uploads', limits.uploadsMax) };
   return {
     ...sandboxHandlers(engine, egress.rules),
     ...seedSandboxHandlers(engine, egress.rules),
     ...processHandlers(engine, counters),
     ...fileHandlers(engine),
+    ...portHandlers(engine, links),
     ...moduleHandlers(engine, uploads),
     ...snapshotHandlers(engine, uploads),
     ...networkHandlers(engine, egress),
@@ -78,5 +82,6 @@ export function socketHandlers(engine: Engine, parts: StreamParts): SocketHandle
   return {
     'sandbox.exec_stream': streamingExec(engine, parts),
     'process.attach': attachingProcess(engine, parts),
+    'port.tcp': forwardingPort(engine, parts),
   };
 }

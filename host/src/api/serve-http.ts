@@ -19,6 +19,10 @@ import { Sockets } from '../http/sockets.ts';
 import { Tickets } from '../http/tickets.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { AuditParts } from './audit.ts';
+import { PreviewCertificate } from '../preview/certificate.ts';
+import { PreviewLinks } from '../preview/preview-links.ts';
+import { PreviewTokens } from '../preview/preview-token.ts';
+import { Previews } from '../preview/previews.ts';
 import type { ConstantInfo } from './daemon.ts';
 import { type EgressParts, handlers, socketHandlers } from './handlers.ts';
 import type { WebhookParts } from './webhooks.ts';
@@ -32,6 +36,8 @@ export interface HttpConfig {
   readonly allowedHosts: readonly string[];
   readonly isStrictContentType: boolean;
   readonly sandboxesMax: number;
+  readonly previewDomain: string | undefined;
+  readonly previewTlsPort: number | undefined;
 }
 
 /** Facts that only the composition root knows; the rest of `daemon.info` is known here. */
@@ -70,9 +76,10 @@ const farewellMs = 1_000;
 /** @throws config_invalid where it can't listen, data_locked where another daemon answers on the socket */
 export async function startHttp(options: HttpOptions): Promise<HttpService> {
   const { config, signal } = options;
-  const parts = assemble(options);
+  const parts = assemble(options, await PreviewTokens.open(config.dataDir));
   const { server, stopping, cutting } = parts;
   const socketPath = join(config.runDir, 'api.sock');
+  const certificates = new DisposableStack();
   let closed: Promise<void> | undefined;
   const close = (): Promise<void> => (closed ??= shutDown());
   try {
@@ -80,6 +87,7 @@ export async function startHttp(options: HttpOptions): Promise<HttpService> {
     const { host, port } = config.listen;
     const listen = port === undefined ? null : await server.listenTcp(host, port);
     parts.bound.listen = listen;
+    parts.bound.tlsPort = await listenSecured(server, options, certificates);
     signal?.addEventListener('abort', () => void close(), { once: true });
     if (signal?.aborted === true) void close();
     return {
@@ -92,12 +100,14 @@ export async function startHttp(options: HttpOptions): Promise<HttpService> {
       [Symbol.asyncDispose]: close,
     };
   } catch (error) {
+    certificates.dispose();
     cutting.abort();
     await server.close(cutting.signal);
     throw error;
   }
 
   async function shutDown(): Promise<void> {
+    certificates.dispose();
     stopping.abort();
     const cut = new AbortController();
     const telling = setTimeout(() => cutting.abort(), limits.shutdownMs);
@@ -109,11 +119,28 @@ export async function startHttp(options: HttpOptions): Promise<HttpService> {
   }
 }
 
-function assemble({ engine, config, info, owners, egress, audit, webhooks, log }: HttpOptions) {
+/** For previews alone, with the operator's certificate. @returns its port */
+async function listenSecured(
+  server: HttpServer,
+  { config, log }: HttpOptions,
+  certificates: DisposableStack,
+): Promise<number | undefined> {
+  if (config.previewTlsPort === undefined) return undefined;
+  const certificate = certificates.use(new PreviewCertificate(config.dataDir, log));
+  const { port, renew } = await server.listenTls(config.listen.host, config.previewTlsPort, certificate.pair);
+  certificate.watch(renew);
+  return port;
+}
+
+function assemble(options: HttpOptions, tokens: PreviewTokens) {
+  const { engine, config, info, owners, egress, audit, webhooks, log } = options;
   const counters = new HttpCounters();
   const stopping = new AbortController();
   const cutting = new AbortController();
-  const bound: { listen: DaemonInfo['listen'] } = { listen: null };
+  const bound: { listen: DaemonInfo['listen']; tlsPort: number | undefined } = {
+    listen: null,
+    tlsPort: undefined,
+  };
   const monoMs = (): number => systemClock.monoMs();
   const tickets = new Tickets(monoMs, (key) => engine.keys.holds(key));
   const checkOwner = (caller: Caller, params: unknown): void => {
@@ -131,6 +158,11 @@ function assemble({ engine, config, info, owners, egress, audit, webhooks, log }
       audit,
       tickets,
       webhooks,
+      links: new PreviewLinks(tokens, {
+        domain: config.previewDomain,
+        tcpPort: () => bound.listen?.port,
+        tlsPort: () => bound.tlsPort,
+      }),
     }),
     isStrictContentType: config.isStrictContentType,
     sandboxesMax: config.sandboxesMax,
@@ -149,8 +181,10 @@ function assemble({ engine, config, info, owners, egress, audit, webhooks, log }
     log,
     monoMs,
   });
+  const gate = new Gate({ ...config, keys: engine.keys, tickets });
   const server = new HttpServer({
-    gate: new Gate({ ...config, keys: engine.keys, tickets }),
+    gate,
+    others: previewsOf(options, { gate, tokens, stopping: stopping.signal }),
     // With a token nobody needs to know.
     peerOf: (socket) => (config.authToken === undefined ? owners.peerOf(socket) : 'unknown'),
     uidOf: (socket) => owners.uidOf(socket),
@@ -162,6 +196,22 @@ function assemble({ engine, config, info, owners, egress, audit, webhooks, log }
     log,
   });
   return { server, stopping, cutting, bound, counters };
+}
+
+function previewsOf(
+  { engine, config, log }: HttpOptions,
+  parts: { readonly gate: Gate; readonly tokens: PreviewTokens; readonly stopping: AbortSignal },
+): Previews {
+  const { gate } = parts;
+  return new Previews({
+    ...parts,
+    ports: engine.ports,
+    domain: config.previewDomain,
+    callerOf: ({ transport, peer }, { headers }) =>
+      gate.senderOf({ transport: transport === 'unix' ? transport : 'tcp', peer, headers }),
+    isCredential: (authorization) => gate.isCredential(authorization),
+    log,
+  });
 }
 
 /** In all operations `{id}` is a sandbox. */

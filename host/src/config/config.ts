@@ -15,6 +15,10 @@ export interface Config {
   /** Lower case, without port; `*.name` for all subdomains. */
   readonly allowedHosts: readonly string[];
   readonly isStrictContentType: boolean;
+  /** Lower case; of previews beside `localhost`. */
+  readonly previewDomain: string | undefined;
+  /** Of previews over TLS; undefined: none. */
+  readonly previewTlsPort: number | undefined;
   readonly sandboxesMax: number;
   readonly upperLimitBytes: number;
   readonly ceilings: {

@@ -39,8 +39,13 @@ export function tokenProblem({ authToken }: Pick<Config, 'authToken'>): string |
 }
 
 /** What is wrong with where this configuration listens; undefined where nothing is. */
-export function listenProblem(config: Pick<Config, 'listen' | 'authToken'>): string | undefined {
-  if (config.listen.port === undefined || config.authToken !== undefined) return undefined;
+export function listenProblem(
+  config: Pick<Config, 'listen' | 'authToken' | 'previewDomain' | 'previewTlsPort'>,
+): string | undefined {
+  if (config.previewTlsPort !== undefined && config.previewDomain === undefined)
+    return 'SQUASH_PREVIEW_TLS_PORT is set and there is no SQUASH_PREVIEW_DOMAIN: set it, or take the port away';
+  const isOff = config.listen.port === undefined && config.previewTlsPort === undefined;
+  if (isOff || config.authToken !== undefined) return undefined;
   if (isLoopback(config.listen.host)) return undefined;
   return `SQUASH_HOST is "${config.listen.host}", which others can reach, and there is no SQUASH_AUTH_TOKEN: set one (openssl rand -hex 32) or listen on 127.0.0.1`;
 }

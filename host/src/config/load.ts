@@ -216,6 +216,9 @@ function assemble(values: ReadonlyMap<string, SettingValue>, dataDir: string, cw
     authToken: token === '' ? undefined : new Secret(token),
     allowedHosts: Array.isArray(hosts) ? hosts : [],
     isStrictContentType: flag('SQUASH_STRICT_CONTENT_TYPE'),
+    previewTlsPort:
+      values.get('SQUASH_PREVIEW_TLS_PORT') === 'off' ? undefined : number('SQUASH_PREVIEW_TLS_PORT'),
+    previewDomain: text('SQUASH_PREVIEW_DOMAIN') || undefined,
     sandboxesMax: number('SQUASH_MAX_SANDBOXES'),
     upperLimitBytes: number('SQUASH_UPPER_LIMIT_MB') * bytesPerMb,
     ceilings: {

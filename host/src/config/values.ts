@@ -44,6 +44,10 @@ export function parseSetting(setting: Setting, text: string): ParsedSetting {
     }
     case 'host':
       return isHost(text) ? right(bare(text)) : wrong(`is "${text}": neither an IP address nor a host name`);
+    case 'domain':
+      return text === '' || (hostName.test(text) && isIP(text) === 0)
+        ? right(text.toLowerCase().replace(/\.$/, ''))
+        : wrong(`is "${text}", which is no domain`);
     case 'hosts':
       return parseHosts(text);
     case 'port':

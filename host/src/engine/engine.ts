@@ -10,6 +10,7 @@ import type { Keys } from './keys.ts';
 import type { Modules } from './modules.ts';
 import type { Network } from './network.ts';
 import type { Owners } from './owners.ts';
+import type { Ports } from './ports.ts';
 import type { Processes } from './processes.ts';
 import type { Sandboxes } from './sandboxes.ts';
 import type { Snapshots } from './snapshots.ts';
@@ -32,6 +33,7 @@ export interface Engine {
   readonly owners: Owners;
   readonly usage: Usage;
   readonly events: Events;
+  readonly ports: Ports;
   health(): Promise<EngineHealth>;
   /** What does not work as it should for all sandboxes, now; empty when all is well. */
   problems(): readonly Problem[];

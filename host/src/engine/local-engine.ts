@@ -27,6 +27,7 @@ import { LocalKeys } from './keys.ts';
 import { LocalModules } from './modules.ts';
 import { LocalNetwork } from './network.ts';
 import { LocalOwners } from './owners.ts';
+import { LocalPorts } from './ports.ts';
 import { LocalProcesses } from './processes.ts';
 import { Quotas } from './quotas.ts';
 import { Residents } from './residents.ts';
@@ -68,6 +69,7 @@ export class LocalEngine implements Engine, AsyncDisposable {
   readonly owners: LocalOwners;
   readonly usage: LocalUsage;
   readonly events: LocalEvents;
+  readonly ports: LocalPorts;
 
   private constructor(options: LocalEngineOptions) {
     this.events = new LocalEvents(options.store, options.clock, options.log);
@@ -97,6 +99,7 @@ export class LocalEngine implements Engine, AsyncDisposable {
     this.keys = new LocalKeys(options);
     this.owners = new LocalOwners({ residents, keys: this.keys, quotas });
     this.usage = new LocalUsage({ ...world, residents });
+    this.ports = new LocalPorts(world.store, residents);
     this.#unsubscribe = world.driver.onExit((ended) => residents.peek(ended.id)?.pidOneEnded(ended.instance));
   }
 

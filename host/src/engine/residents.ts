@@ -1,10 +1,11 @@
 /** The sandboxes that are here, by id: how every noun of the engine finds the one it is asked about. */
 import { AppError } from '@squash/contract/errors';
-import type { SandboxId } from '@squash/contract/ids';
+import type { HostLabel, SandboxId } from '@squash/contract/ids';
 import type { Sandbox } from '../sandbox/sandbox.ts';
 
 export class Residents {
   readonly #sandboxes = new Map<SandboxId, Sandbox>();
+  readonly #byLabel = new Map<HostLabel, Sandbox>();
 
   get count(): number {
     return this.#sandboxes.size;
@@ -25,14 +26,21 @@ export class Residents {
     return sandbox;
   }
 
+  byLabel(label: HostLabel): Sandbox | undefined {
+    return this.#byLabel.get(label);
+  }
+
   add(sandbox: Sandbox): void {
-    this.#sandboxes.set(sandbox.row.id, sandbox);
+    const { id, hostLabel } = sandbox.row;
+    this.#sandboxes.set(id, sandbox);
+    if (hostLabel !== null) this.#byLabel.set(hostLabel, sandbox);
   }
 
   /** Nothing where another one has its id by now. */
   remove(sandbox: Sandbox): void {
-    const { id } = sandbox.row;
+    const { id, hostLabel } = sandbox.row;
     if (this.#sandboxes.get(id) === sandbox) this.#sandboxes.delete(id);
+    if (hostLabel !== null && this.#byLabel.get(hostLabel) === sandbox) this.#byLabel.delete(hostLabel);
   }
 
   /** Runs an operation in its turn. One whose sandbox is being removed finds it gone. @throws sandbox_not_found */

@@ -67,6 +67,22 @@ export class Gate {
     return this.#checkHost(head) ?? checkOrigin(head.headers) ?? this.#callerOf(head);
   }
 
+  /**
+   * Who sent a request that is not for the API, whatever page made it; or why nobody knows. What is no credential of ours may be
+   * one of whom it is for.
+   */
+  senderOf(head: Omit<RequestHead, 'path'>): Caller | AppError {
+    const asked = { ...head, path: '/' };
+    return this.isCredential(head.headers.authorization ?? '')
+      ? this.#callerOf(asked)
+      : this.#ofConnection(asked);
+  }
+
+  /** Whether this `Authorization` is meant for the daemon, good or not: no sandbox may see it. */
+  isCredential(authorization: string): boolean {
+    return authorization.includes(keyPrefix) || this.#isToken(bearerOf(authorization));
+  }
+
   /** Whoever asks is told, and need not say who he is. */
   isForAll(path: string): boolean {
     return path === healthPath;
@@ -101,10 +117,9 @@ export class Gate {
    */
   #knownBy(authorization: string | undefined): Caller | AppError | undefined {
     if (authorization === undefined) return undefined;
-    const [, given] = /^bearer +([\x21-\x7e]+) *$/i.exec(authorization) ?? [];
+    const given = bearerOf(authorization);
+    if (this.#isToken(given)) return operator;
     if (given !== undefined) {
-      // Both are hashed first: the comparison takes the same time whatever the given token's length and content.
-      if (this.#tokenHash !== undefined && timingSafeEqual(sha256(given), this.#tokenHash)) return operator;
       const key = this.#keys.find(given);
       if (key !== undefined) return callerWith(key);
     }
@@ -114,6 +129,13 @@ export class Gate {
   #byTicket({ path, ticket }: RequestHead): Caller | AppError | undefined {
     if (ticket === undefined) return undefined;
     return this.#tickets?.take(ticket, path) ?? badTicket();
+  }
+
+  /** Both are hashed first: the comparison takes the same time whatever the given token's length and content. */
+  #isToken(given: string | undefined): boolean {
+    return (
+      given !== undefined && this.#tokenHash !== undefined && timingSafeEqual(sha256(given), this.#tokenHash)
+    );
   }
 
   #ofConnection({ transport, peer }: RequestHead): Caller | AppError {
@@ -168,6 +190,10 @@ function checkOrigin(headers: IncomingHttpHeaders): AppError | undefined {
 function isOwnOrigin(origin: string, host: string | undefined): boolean {
   const [, authority] = /^https?:\/\/([^/?#@\\]+)$/i.exec(origin) ?? [];
   return authority !== undefined && host !== undefined && authority.toLowerCase() === host.toLowerCase();
+}
+
+function bearerOf(authorization: string): string | undefined {
+  return /^bearer +([\x21-\x7e]+) *$/i.exec(authorization)?.[1];
 }
 
 function sha256(text: string): Buffer {

@@ -7,13 +7,18 @@ import {
   createServer,
   type IncomingMessage,
   type Server,
+  type ServerOptions as PlainOptions,
   type ServerResponse,
-  STATUS_CODES,
 } from 'node:http';
+import {
+  createServer as createSecureServer,
+  type Server as SecureServer,
+  type ServerOptions,
+} from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { getRequestListener, type HttpBindings } from '@hono/node-server';
-import { AppError, errorCatalog } from '@squash/contract/errors';
+import { AppError } from '@squash/contract/errors';
 import { keyTokenPattern } from '@squash/contract/key-token';
 import { limits } from '@squash/contract/limits';
 import type { Log } from '@squash/base/log';
@@ -21,17 +26,23 @@ import { type Asked, type Audit, auditLine } from './audit.ts';
 import { anybody, type Caller } from './caller.ts';
 import type { Peer } from './connection-owner.ts';
 import type { HttpCounters } from './counters.ts';
-import type { Gate } from './gate.ts';
+import type { Gate, RequestHead } from './gate.ts';
 import { KeyWatch } from './key-watch.ts';
 import { listenFailure } from './listen.ts';
 import type { UpgradeRequest } from './message-socket.ts';
 import { Newcomers } from './newcomers.ts';
 import { dialectOf, errorAnswer } from './problem.ts';
+import type { OtherHosts, Sender, Transport } from './other-hosts.ts';
 import { refuseSocket, refuseUpgrade } from './refuse-socket.ts';
 import { listenOnSocket } from './socket-path.ts';
+import { refuseUnparsed } from './unparsed.ts';
 import { ticketOf } from './tickets.ts';
 
-export type Transport = 'tcp' | 'unix';
+interface Admitted {
+  readonly sender: Sender;
+  /** To be called when his request is over. */
+  readonly release: () => void;
+}
 
 export interface HttpServerOptions {
   readonly gate: Gate;
@@ -45,6 +56,7 @@ export interface HttpServerOptions {
   readonly audit: Audit;
   /** Whether a key that was let in holds still. */
   readonly holdsKey: (key: string) => boolean;
+  readonly others: OtherHosts;
   readonly counters: HttpCounters;
   readonly log: Log;
 }
@@ -53,6 +65,11 @@ export interface HttpServerOptions {
 export interface Passed {
   readonly caller: Caller;
   readonly asked: Asked;
+}
+
+export interface Bound {
+  readonly host: string;
+  readonly port: number;
 }
 
 export type Bindings = HttpBindings & Passed;
@@ -77,7 +94,7 @@ export class HttpServer {
   }
 
   /** @returns the address with the port that the kernel chose, where 0 was asked for */
-  async listenTcp(host: string, port: number): Promise<{ readonly host: string; readonly port: number }> {
+  async listenTcp(host: string, port: number): Promise<Bound> {
     const server = this.#create('tcp');
     // Once for all requests of a connection: its owner does not change, and the kernel is asked at once or in vain.
     server.on('connection', (socket) => {
@@ -86,17 +103,24 @@ export class HttpServer {
       this.#peers.set(socket, { peer, told });
     });
     server.maxConnections = limits.connectionsMax;
-    const { promise, resolve, reject } = Promise.withResolvers<void>();
-    server.once('error', reject).once('listening', resolve);
-    server.listen({ host, port });
-    try {
-      await promise;
-    } catch (error) {
-      throw listenFailure(error, host, port);
-    }
-    server.off('error', reject);
-    const bound = server.address() as AddressInfo;
-    return { host: bound.address, port: bound.port };
+    return await listening(server, host, port);
+  }
+
+  /** The API is not served there. @param pair PEM. @returns as `listenTcp`, with what exchanges the certificate */
+  async listenTls(
+    host: string,
+    port: number,
+    pair: { readonly cert: string; readonly key: string },
+  ): Promise<Bound & { readonly renew: (pair: { readonly cert: string; readonly key: string }) => void }> {
+    const server = this.#create('tls', {
+      ...pair,
+      ALPNProtocols: ['http/1.1'],
+      handshakeTimeout: limits.headersMs,
+    });
+    // Before the handshake nobody knows whom a connection visits.
+    server.maxConnections = limits.previewConnectionsMax;
+    const bound = await listening(server, host, port);
+    return { ...bound, renew: (renewed) => (server as SecureServer).setSecureContext(renewed) };
   }
 
   async listenUnix(path: string): Promise<void> {
@@ -133,8 +157,9 @@ export class HttpServer {
     await this.#resources.disposeAsync();
   }
 
-  #create(transport: Transport): Server {
-    const server = createServer({
+  #create(transport: Transport, secured?: ServerOptions): Server {
+    const { others } = this.#options;
+    const options: PlainOptions = {
       maxHeaderSize: limits.headerBytesMax,
       headersTimeout: limits.headersMs,
       // A module's upload or an hour's exec is a legal request: bodies have deadlines of their own.
@@ -146,10 +171,15 @@ export class HttpServer {
       keepAliveInitialDelay: 30_000,
       noDelay: true,
       // curl --http2 asks every server to upgrade to h2c; only WebSockets are taken out of the usual path.
-      shouldUpgradeCallback: (incoming) => incoming.headers.upgrade?.toLowerCase() === 'websocket',
-    });
+      shouldUpgradeCallback: (incoming) =>
+        others.has(incoming.headers.host)
+          ? others.takesUpgrade(incoming)
+          : incoming.headers.upgrade?.toLowerCase() === 'websocket',
+    };
+    const server: Server =
+      secured === undefined ? createServer(options) : createSecureServer({ ...options, ...secured });
     const newcomers = new Newcomers(this.#options);
-    greet(server, newcomers);
+    greet(server, newcomers, secured === undefined ? 'connection' : 'secureConnection');
     const { fetch } = this.#options;
     const answer = (request: Request, { incoming, outgoing }: HttpBindings) =>
       fetch(request, { incoming, outgoing, ...this.#passedOf(incoming) });
@@ -167,6 +197,11 @@ export class HttpServer {
         this.#end();
       });
       if (this.#isDraining) outgoing.shouldKeepAlive = false;
+      if (others.has(incoming.headers.host)) {
+        const admitted = this.#sender(incoming, transport, newcomers);
+        this.#serveOther({ incoming, outgoing, expectsContinue: expects }, admitted);
+        return;
+      }
       const asked = this.#asked(incoming);
       outgoing.setHeader('squash-request-id', asked.requestId);
       const refusal = this.#refusal(incoming, transport, asked);
@@ -228,6 +263,7 @@ export class HttpServer {
   }
 
   #refusal(incoming: IncomingMessage, transport: Transport, asked: Asked): AppError | undefined {
+    if (transport === 'tls') return new AppError('not_found', 'Only ports of sandboxes are served here');
     const refusal = this.#malformed(incoming) ?? this.#gate(incoming, transport, asked);
     if (refusal !== undefined || !this.#isDraining) return refusal;
     return new AppError('shutting_down', 'The daemon is stopping: try again later');
@@ -249,7 +285,7 @@ export class HttpServer {
     return undefined;
   }
 
-  #gate(incoming: IncomingMessage, transport: Transport, asked: Asked): AppError | undefined {
+  #gate(incoming: IncomingMessage, transport: RequestHead['transport'], asked: Asked): AppError | undefined {
     const { url = '' } = incoming;
     const [path = '', query] = url.split('?', 2);
     const ticket = incoming.method === 'GET' ? ticketOf(query) : undefined;
@@ -295,6 +331,10 @@ export class HttpServer {
     socket.on('error', () => {
       // A client that resets its connection is an end like any other: 'close' follows.
     });
+    if (this.#options.others.has(incoming.headers.host)) {
+      this.#upgradeOther(request, this.#sender(incoming, transport, newcomers));
+      return;
+    }
     const asked = this.#asked(incoming);
     const refusal = this.#refusal(incoming, transport, asked);
     if (refusal !== undefined) {
@@ -320,6 +360,61 @@ export class HttpServer {
       });
   }
 
+  #serveOther(
+    request: {
+      readonly incoming: IncomingMessage;
+      readonly outgoing: ServerResponse;
+      readonly expectsContinue: boolean;
+    },
+    { sender, release }: Admitted,
+  ): void {
+    const { incoming, outgoing, expectsContinue } = request;
+    this.#options.others
+      .serve(incoming, outgoing, { ...sender, expectsContinue })
+      .catch((error: unknown) => {
+        this.#options.log.error('request.fault', { error });
+        outgoing.destroy();
+      })
+      .finally(release);
+  }
+
+  #upgradeOther(
+    { incoming, socket, head }: { incoming: IncomingMessage; socket: Duplex; head: Buffer },
+    { sender, release }: Admitted,
+  ): void {
+    this.#begin();
+    this.#upgraded.add(socket);
+    this.#options.others
+      .upgrade(incoming, { socket: socket as Socket, head }, sender)
+      .catch((error: unknown) => {
+        if (error instanceof AppError) {
+          refuseUpgrade({ socket, path: '/v1' }, error);
+          return;
+        }
+        this.#options.log.error('upgrade.fault', { error });
+        socket.destroy();
+      })
+      .finally(() => {
+        release();
+        this.#upgraded.delete(socket);
+        this.#end();
+      });
+  }
+
+  #sender(incoming: IncomingMessage, transport: Transport, newcomers: Newcomers): Admitted {
+    let forget: (() => void) | undefined;
+    const sender: Sender = {
+      transport,
+      peer: this.#peers.get(incoming.socket)?.peer ?? 'unknown',
+      expectsContinue: false,
+      welcome: (caller) => {
+        newcomers.pass(incoming.socket);
+        if (caller !== undefined) forget = this.#keyWatch.add(caller, incoming.socket);
+      },
+    };
+    return { sender, release: () => forget?.() };
+  }
+
   /** The request could not even be turned into a Request: its target or Host is no URL. */
   #failure(error: unknown): Response {
     const isMalformed = error instanceof Error && error.name === 'RequestError';
@@ -334,11 +429,25 @@ export class HttpServer {
   }
 }
 
+async function listening(server: Server, host: string, port: number): Promise<Bound> {
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  server.once('error', reject).once('listening', resolve);
+  server.listen({ host, port });
+  try {
+    await promise;
+  } catch (error) {
+    throw listenFailure(error, host, port);
+  }
+  server.off('error', reject);
+  const bound = server.address() as AddressInfo;
+  return { host: bound.address, port: bound.port };
+}
+
 /** Too many connections are refused before anything is parsed. Takes the place of the listener that parses. */
-function greet(server: Server, newcomers: Newcomers): void {
-  const parsers = server.listeners('connection');
-  server.removeAllListeners('connection');
-  server.on('connection', (socket: Socket) => {
+function greet(server: Server, newcomers: Newcomers, event: 'connection' | 'secureConnection'): void {
+  const parsers = server.listeners(event);
+  server.removeAllListeners(event);
+  server.on(event, (socket: Socket) => {
     const refused = newcomers.take(socket);
     if (refused === undefined) {
       for (const parse of parsers) parse.call(server, socket);
@@ -367,33 +476,4 @@ function misplacedToken({ url = '', headersDistinct }: IncomingMessage): AppErro
   }
   if ((headersDistinct['authorization']?.length ?? 0) <= 1) return undefined;
   return new AppError('unauthorized', 'The request brings more than one Authorization: send one');
-}
-
-const unparsedStatus: Readonly<Record<string, number>> = {
-  HPE_HEADER_OVERFLOW: 431,
-  HPE_CHUNK_EXTENSIONS_OVERFLOW: 413,
-  ERR_HTTP_REQUEST_TIMEOUT: 408,
-};
-
-/** Bytes that are no HTTP request, or a head that is too large or too slow. */
-function refuseUnparsed(error: NodeJS.ErrnoException, socket: Duplex): void {
-  if (socket.destroyed || !socket.writable) {
-    socket.destroy();
-    return;
-  }
-  const status = unparsedStatus[error.code ?? ''] ?? 400;
-  const code = status === 408 ? 'request_timeout' : 'invalid_request';
-  const body = JSON.stringify({
-    type: 'about:blank',
-    title: STATUS_CODES[status],
-    status,
-    detail: 'The bytes are no HTTP/1.1 request that this server takes',
-    code,
-    remedy: errorCatalog[code].remedy,
-  });
-  socket.end(
-    `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\ncontent-type: application/problem+json\r\n` +
-      `connection: close\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
-  );
-  socket.once('finish', () => socket.destroy());
 }

@@ -72,7 +72,8 @@ function insert(world: World, draft: SandboxRow, { native }: CreateRequest): San
   stackOrder(draft.layers);
   // The first one's is on the disk before its directory: see `openState`.
   const row = store[store.sandboxes.wasUsed() ? 'transaction' : 'durably'](() => {
-    const numbered = { ...draft, instance: store.sandboxes.nextInstance() };
+    const hostLabel = store.sandboxes.freeHostLabel(draft.id);
+    const numbered = { ...draft, hostLabel, instance: store.sandboxes.nextInstance() };
     store.sandboxes.insert(numbered);
     if (native?.once !== undefined) {
       store.idempotency.add(native.once, { sandbox: numbered.id, seq: null }, world.clock.wallMs());

@@ -25,6 +25,7 @@ export function draftRow(world: World, request: CreateRequest): Omit<SandboxRow,
   }
   return {
     id: request.id,
+    hostLabel: null,
     owner: request.owner,
     task: request.task,
     createdMs: nowMs,

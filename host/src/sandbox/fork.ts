@@ -86,7 +86,8 @@ function insert({ world, request }: Forking, pieces: readonly Piece[]): Sandbox 
   const { store } = world;
   // On the disk before its directory: that holds files which nobody could tell apart from somebody's work.
   const row = store.durably(() => {
-    const numbered = { ...draft, instance: store.sandboxes.nextInstance() };
+    const hostLabel = store.sandboxes.freeHostLabel(draft.id);
+    const numbered = { ...draft, hostLabel, instance: store.sandboxes.nextInstance() };
     store.sandboxes.insert(numbered);
     for (const each of rows) store.sandboxes.insertSnapshot(numbered.id, each);
     const once = request.native?.once;

@@ -1,4 +1,5 @@
 /** A sandbox as it is told to clients, in the two spellings. From memory: nobody waits for it. */
+import { known } from '@squash/base/bug';
 import type { SnapshotLabel } from '@squash/contract/ids';
 import type { SandboxRecord } from '@squash/contract/native-sandbox';
 import type { SandboxInfo } from '@squash/contract/sandbox';
@@ -39,6 +40,7 @@ export function nativeInfoOf(sandbox: Sandbox): SandboxRecord {
   return {
     id: row.id,
     name: row.name,
+    host_label: known(row.hostLabel, `the host label of "${row.id}"`),
     owner: row.owner,
     labels: { ...row.labels },
     state: state.phase,

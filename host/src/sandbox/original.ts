@@ -94,6 +94,7 @@ async function rowOf(
   const created = Date.parse((await meta('created')) ?? '');
   return {
     ...draft,
+    hostLabel: world.store.sandboxes.freeHostLabel(id),
     layers: refs,
     trust: null,
     // A lifetime counts from now: what was over while nobody looked would be gone before anybody could.

@@ -52,7 +52,9 @@ test('a database that is no database is put aside and rebuilt from the directori
         ['two', 'ready'],
       ],
     );
-    const [found] = store.sandboxes.all();
+    const [found, other] = store.sandboxes.all();
+    // Their files are of a version without labels.
+    assert.deepEqual([found?.hostLabel, other?.hostLabel], ['one', 'two']);
     assert.ok(found);
     const snapshots = store.sandboxes.snapshots(found.id);
     assert.deepEqual(

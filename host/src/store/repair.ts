@@ -83,7 +83,8 @@ function takeIn(
     // Used from now on, also where nothing could be taken in: what still lies there then is the operator's decision.
     table.raiseInstance(1);
     for (const file of missing) {
-      table.insert(file.sandbox);
+      const { id, hostLabel } = file.sandbox;
+      table.insert({ ...file.sandbox, hostLabel: table.freeHostLabel(id, hostLabel) });
       for (const snapshot of file.snapshots) table.insertSnapshot(file.sandbox.id, snapshot);
       table.raiseInstance(file.sandbox.instance + instanceMargin);
     }

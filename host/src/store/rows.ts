@@ -5,6 +5,7 @@
  */
 import type { endReasons } from '@squash/contract/exec';
 import {
+  hostLabelSchema,
   layerDigestSchema,
   moduleNameSchema,
   sandboxIdSchema,
@@ -94,6 +95,8 @@ const phases = ['creating', 'ready', 'failed', 'destroying'] as const;
 
 export const sandboxRowSchema = z.strictObject({
   id: sandboxIdSchema,
+  /** In host names of its ports. Null in files of earlier versions: whoever inserts such a row makes one. */
+  hostLabel: hostLabelSchema.nullable().default(null),
   owner: z.string(),
   task: z.string(),
   layers: layerRefsSchema,

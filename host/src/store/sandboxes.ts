@@ -1,9 +1,10 @@
 /**
  * Rows of sandboxes and their snapshots. Callers hold the transaction; every method is one or two statements.
  */
-import type { SandboxId, SnapshotLabel } from '@squash/contract/ids';
+import type { HostLabel, SandboxId, SnapshotLabel } from '@squash/contract/ids';
 import type { DatabaseSync, SQLOutputValue } from 'node:sqlite';
 import { known } from '@squash/base/bug';
+import { freshLabel, labelOf } from './labels.ts';
 import { type SandboxRow, type SnapshotRow, sandboxRowSchema, snapshotRowSchema } from './rows.ts';
 
 /** What may change after create, in one statement; the rest of the row is fixed or has its own statement. */
@@ -47,10 +48,10 @@ export class SandboxTable {
   constructor(database: DatabaseSync) {
     this.#database = database;
     this.#insert = database.prepare(`
-      INSERT INTO sandboxes (id, owner, task, layers, created_ms, last_active_ms, cpu, memory_mb, max_lifetime_s,
+      INSERT INTO sandboxes (id, host_label, owner, task, layers, created_ms, last_active_ms, cpu, memory_mb, max_lifetime_s,
         allow_net, policy, secrets, own_secrets, upstream, trust, warnings, limits, upper_kind, upper_generation, upper_made_ms, active_snapshot, phase, failure, instance,
         next_seq, pending, revision, name, labels, env, lifetime_from_ms, idle_timeout_s, on_timeout, rest)
-      VALUES (:id, :owner, :task, :layers, :createdMs, :lastActiveMs, :cpu, :memoryMb, :maxLifetimeS,
+      VALUES (:id, :hostLabel, :owner, :task, :layers, :createdMs, :lastActiveMs, :cpu, :memoryMb, :maxLifetimeS,
         :allowNet, :policy, :secrets, :ownSecrets, :upstream, :trust, :warnings, :limits, :upperKind, :upperGeneration, :upperMadeMs, :activeSnapshot, :phase, :failure, :instance,
         :nextSeq, :pending, :revision, :name, :labels, :env, :lifetimeFromMs, :idleTimeoutS, :onTimeout, :rest)`);
     this.#update = database.prepare(`
@@ -68,6 +69,14 @@ export class SandboxTable {
 
   all(): readonly SandboxRow[] {
     return this.#database.prepare('SELECT * FROM sandboxes ORDER BY id').all().map(sandboxOf);
+  }
+
+  /** A host label that no other sandbox has: the wished one, else the id where it can be one, else one made of it. */
+  freeHostLabel(id: SandboxId, wished: HostLabel | null = null): HostLabel {
+    const taken = this.#database.prepare('SELECT 1 FROM sandboxes WHERE host_label = ?');
+    let label = wished ?? labelOf(id);
+    while (taken.get(label) !== undefined) label = freshLabel(id);
+    return label;
   }
 
   insert(row: SandboxRow): void {
@@ -188,6 +197,7 @@ function json(value: SQLOutputValue | undefined): unknown {
 function sandboxOf(row: Row): SandboxRow {
   return sandboxRowSchema.parse({
     id: row['id'],
+    hostLabel: row['host_label'],
     owner: row['owner'],
     task: row['task'],
     layers: json(row['layers']),

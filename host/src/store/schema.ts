@@ -201,4 +201,21 @@ export const migrations: readonly string[] = [
   `
   ALTER TABLE snapshots ADD COLUMN labels TEXT NOT NULL DEFAULT '{}';         -- JSON: {key: value}
   `,
+  `
+  -- In host names of its ports. As \`labels.ts\` makes them; the revision rises for the sake of sandbox.json.
+  ALTER TABLE sandboxes ADD COLUMN host_label TEXT;
+  UPDATE sandboxes SET revision = revision + 1, host_label = CASE
+    WHEN length(id) <= 50 AND id NOT GLOB '*[^a-z0-9-]*' AND id NOT GLOB '-*' AND id NOT GLOB '*-' THEN id
+    ELSE ltrim(trim(substr(replace(lower(id), '_', '-'), 1, 37), '-') || '-' || lower(hex(randomblob(6))), '-')
+  END;
+  CREATE UNIQUE INDEX sandboxes_by_host_label ON sandboxes (host_label);
+  `,
+  `
+  CREATE TABLE ports (
+    sandbox TEXT NOT NULL REFERENCES sandboxes (id) ON DELETE CASCADE,
+    port    INTEGER NOT NULL,
+    access  TEXT NOT NULL,                   -- of those that were set; a port without a row wants a token
+    PRIMARY KEY (sandbox, port)
+  ) STRICT, WITHOUT ROWID;
+  `,
 ];

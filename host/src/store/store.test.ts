@@ -1,16 +1,19 @@
 /** The database: numbering, history, what survives a reopening, and what happens to a file that is no database. */
 import assert from 'node:assert/strict';
-import { readdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { test } from 'node:test';
 import { AppError } from '@squash/contract/errors';
-import { snapshotLabelSchema } from '@squash/contract/ids';
+import { type HostLabel, hostLabelSchema, snapshotLabelSchema } from '@squash/contract/ids';
 import { needsRoot, smallDisk } from '../../../tests/support/small-disk.ts';
 import { sandboxRow, testStore } from '../../../tests/support/store.ts';
 import { waitFor } from '../../../tests/support/wait.ts';
 import { checkFailure, openDatabase, translate } from './database.ts';
 import type { ExecRow } from './rows.ts';
-import type { Store } from './store.ts';
+import { migrations } from './schema.ts';
+import { Store } from './store.ts';
 
 const exec = {
   kind: 'exec',
@@ -153,6 +156,59 @@ test('a snapshot keeps its place in the order, and its digest is set later', () 
     ],
   );
 });
+
+test('a sandbox has a host label of its own: its id where that can be one', () => {
+  using opened = testStore();
+  const { sandboxes } = opened.store;
+  const add = (id: string, wished: HostLabel | null = null): string => {
+    const row = sandboxRow(id);
+    const hostLabel = sandboxes.freeHostLabel(row.id, wished);
+    sandboxes.insert({ ...row, hostLabel });
+    return hostLabelSchema.parse(hostLabel);
+  };
+  assert.equal(add('web-1'), 'web-1');
+  const made = hostLabelSchema.parse(add('My_App'));
+  assert.match(made, /^my-app-[0-9a-f]{12}$/);
+  assert.match(add(made), new RegExp(`^${made}-[0-9a-f]{12}$`), 'an id that another one has for a label');
+  assert.match(add('-_-'), /^[0-9a-f]{12}$/);
+  assert.match(add('a'.repeat(64)), /^a{37}-[0-9a-f]{12}$/);
+  assert.equal(add('Kept', hostLabelSchema.parse('kept-0123456789ab')), 'kept-0123456789ab');
+});
+
+test('sandboxes of a database from before host labels get theirs', () => {
+  using directory = scratch();
+  const odd = ['A_b', '_', '--', 'a'.repeat(50), 'B'.repeat(64), 'x-', `${'c'.repeat(36)}__d`];
+  const path = join(directory.path, 'squash.db');
+  beforeHostLabels(path, ['dev', ...odd]);
+  using store = new Store(path);
+  const database = new DatabaseSync(path);
+  const rows = database.prepare('SELECT id, host_label, revision FROM sandboxes').all();
+  database.close();
+  const labels = new Map(rows.map((row) => [row['id'], hostLabelSchema.parse(row['host_label'])]));
+  assert.equal(new Set(labels.values()).size, odd.length + 1);
+  assert.equal(labels.get('dev'), 'dev');
+  assert.match(labels.get('A_b') ?? '', /^a-b-[0-9a-f]{12}$/);
+  assert.equal(rows[0]?.['revision'], 2);
+  assert.match(store.sandboxes.freeHostLabel(sandboxRow('dev').id), /^dev-[0-9a-f]{12}$/);
+});
+
+function scratch(): { readonly path: string } & Disposable {
+  const path = mkdtempSync(join(tmpdir(), 'squash-store-'));
+  return { path, [Symbol.dispose]: () => rmSync(path, { recursive: true }) };
+}
+
+function beforeHostLabels(path: string, ids: readonly string[]): void {
+  const step = migrations.findIndex((text) => text.includes('sandboxes_by_host_label'));
+  const database = new DatabaseSync(path);
+  for (const text of migrations.slice(0, step)) database.exec(text);
+  const insert = database.prepare(`
+    INSERT INTO sandboxes (id, owner, task, layers, created_ms, last_active_ms, cpu, memory_mb, max_lifetime_s, warnings,
+      limits, upper_kind, upper_generation, phase, instance, next_seq, revision)
+    VALUES (?, '', '', '[]', 1, 1, 1, 8, 0, '[]', '{}', 'directory', 1, 'ready', 1, 1, 1)`);
+  for (const id of ids) insert.run(id);
+  database.exec(`PRAGMA user_version = ${step}`);
+  database.close();
+}
 
 test('a file that is no database, or a damaged one, is refused by its code and left as it is', () => {
   using file = testStore();

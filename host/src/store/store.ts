@@ -14,6 +14,7 @@ import { IdempotencyTable } from './idempotency.ts';
 import { LogSync } from './log-sync.ts';
 import { OutputTable } from './output.ts';
 import { ProcessOutputTable } from './process-output.ts';
+import { PortTable } from './ports.ts';
 import { SandboxTable } from './sandboxes.ts';
 import { WebhookTable } from './webhooks.ts';
 
@@ -27,6 +28,7 @@ export class Store implements Disposable {
   readonly idempotency: IdempotencyTable;
   readonly events: EventTable;
   readonly webhooks: WebhookTable;
+  readonly ports: PortTable;
   readonly #database: DatabaseSync;
   readonly #begin;
   readonly #commit;
@@ -55,6 +57,7 @@ export class Store implements Disposable {
     this.idempotency = new IdempotencyTable(this.#database);
     this.events = new EventTable(this.#database);
     this.webhooks = new WebhookTable(this.#database);
+    this.ports = new PortTable(this.#database);
   }
 
   /** All of `body`'s writes or none. Survives the death of the daemon, and soon a power cut. @throws disk_full, database_corrupt */

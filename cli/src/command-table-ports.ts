@@ -1,0 +1,39 @@
+/** The rows of `command-table.ts` that concern a sandbox's ports. */
+import type { CommandSpec, PositionalSpec } from './command.ts';
+
+const sandbox: PositionalSpec = { name: 'id', kind: 'sandbox' };
+
+export const portCommands: readonly CommandSpec[] = [
+  {
+    name: 'ports',
+    group: 'network',
+    summary: 'what listens in a sandbox, who may see it, and where',
+    positionals: [sandbox],
+    flags: [],
+    load: () => import('./commands/ports.ts'),
+  },
+  {
+    name: 'url',
+    group: 'network',
+    summary: 'an address that shows a port of a sandbox to whoever has it',
+    positionals: [sandbox, { name: 'port', kind: 'text' }],
+    flags: [
+      { name: 'expires', value: 'TIME', summary: 'when it ends: 90, 15m, 2h, 7d (default 1h, at most 30d)' },
+      { name: 'public', summary: 'let everybody see the port who reaches the daemon, without a token' },
+      { name: 'private', summary: 'take that back; links with tokens go on' },
+      { name: 'wait', value: 'SECONDS', summary: 'first wait until something listens' },
+    ],
+    load: () => import('./commands/url.ts'),
+  },
+  {
+    name: 'port-forward',
+    group: 'network',
+    summary: 'carry connections to ports of this machine into a sandbox',
+    positionals: [sandbox, { name: '[local:]port', kind: 'text', repeats: true }],
+    flags: [
+      { name: 'bind', value: 'ADDRESS', summary: 'listen on this address of ours (default 127.0.0.1)' },
+    ],
+    notes: 'squash port-forward dev 5432 8000:80; goes on until Ctrl-C. Local port 0 takes a free one.',
+    load: () => import('./commands/port-forward.ts'),
+  },
+];
