@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { setTimeout as delay } from 'node:timers/promises';
 import { test } from 'node:test';
 import type { ProcessEvent } from '@squash/contract/process';
+import { WebSocket } from 'ws';
 import { ApiClient } from '../support/api-client.ts';
 import { TestDaemon } from '../support/daemon.ts';
 import { follow, gather } from '../support/process-client.ts';
@@ -58,6 +59,58 @@ async function endSoon(daemon: TestDaemon, turn: number): Promise<void> {
   else await daemon.stop();
   await daemon.start();
 }
+
+test('a daemon that stops tells attached clients so at once, and they go on at the next one', async () => {
+  await using daemon = await TestDaemon.start();
+  const api = await withBox(daemon);
+  const { json } = await api.post(`${box}/processes`, { shell: 'echo a; read x; echo b', stdin: true });
+  const attach = (after: number): WebSocket =>
+    new WebSocket(
+      `ws://127.0.0.1:${daemon.port}${box}/processes/${json.process}/attach?after=${after}`,
+      'squash.process.v1',
+    );
+  const first = attach(0);
+  await new Promise<void>((resolve) => {
+    first.on('message', (_data, isBinary) => isBinary && resolve());
+  });
+  const told = new Promise<number>((resolve) => first.once('close', resolve));
+  const beganMs = performance.now();
+  await daemon.stop();
+  assert.equal(await told, 1012);
+  assert.ok(performance.now() - beganMs < 20_000, 'it did not wait for those who only follow');
+  await daemon.start();
+  const second = attach(2);
+  const bytes: string[] = [];
+  second.on('message', (data: Buffer, isBinary) => {
+    if (isBinary) bytes.push(data.subarray(9).toString());
+  });
+  const closed = new Promise<number>((resolve) => second.once('close', resolve));
+  second.on('open', () => second.send(Buffer.from('go\n')));
+  assert.equal(await closed, 1000);
+  assert.equal(bytes.join(''), 'b\n');
+});
+
+test('who waits for a process of a paused sandbox is told so by a daemon that has just come', async () => {
+  await using daemon = await TestDaemon.start();
+  const api = await withBox(daemon);
+  const { json } = await api.post(`${box}/processes`, { shell: 'echo a; sleep 0.5; echo b' });
+  await api.get(`${box}/processes/${json.process}/wait?for=log&text=a`);
+  await api.post('/v1/sandboxes/box/pause', {});
+  await daemon.kill();
+  await daemon.start();
+  const wait = `${box}/processes/${json.process}/wait`;
+  assert.equal((await api.get(wait)).json.code, 'sandbox_paused');
+  const seen: ProcessEvent[] = [];
+  for await (const event of follow(daemon, `${box}/processes/${json.process}/output`, { format: 'ndjson' })) {
+    seen.push(event);
+  }
+  assert.deepEqual(
+    seen.map(({ type }) => type),
+    ['process', 'output', 'error'],
+  );
+  assert.equal((await api.post('/v1/sandboxes/box/resume', {})).status, 200);
+  assert.equal((await api.get(wait)).json.process.exit_code, 0);
+});
 
 test('input, signals and waits reach a process that an earlier daemon started', async () => {
   await using daemon = await TestDaemon.start();

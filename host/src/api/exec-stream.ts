@@ -20,6 +20,8 @@ export interface StreamParts {
   readonly log: Log;
   /** Aborted when connections are about to be cut. */
   readonly cutting: AbortSignal;
+  /** Aborted when the daemon begins to stop: who only follows goes on at the next one. */
+  readonly stopping: AbortSignal;
 }
 
 interface ExecStreamOptions extends StreamParts {

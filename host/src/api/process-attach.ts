@@ -31,7 +31,7 @@ export function attachingProcess(
     const { process } = processes.get(id, params.process);
     const over = new AbortController();
     const wish = { after: query.after ?? 0, isFollowing: true, isStalling: query.stall ?? false };
-    const bytes = processes.output(id, process, wish, AbortSignal.any([over.signal, parts.cutting]));
+    const bytes = processes.output(id, process, wish, AbortSignal.any([over.signal, parts.stopping]));
     return async (socket) => {
       void socket.closed.then(() => over.abort());
       await serve(socket, { processes, id, process, bytes, ...parts });
@@ -67,7 +67,7 @@ async function serve(socket: MessageSocket, attached: Attached): Promise<void> {
 }
 
 async function sendOutput(socket: MessageSocket, attached: Attached): Promise<void> {
-  const { processes, id, process, bytes, cutting } = attached;
+  const { processes, id, process, bytes, stopping } = attached;
   await tell(socket, { type: 'process', process: processes.get(id, process) });
   for await (const event of bytes) {
     if (event.type === 'gap') {
@@ -80,7 +80,7 @@ async function sendOutput(socket: MessageSocket, attached: Attached): Promise<vo
     message.set(event.data, headerBytes);
     await socket.send(message);
   }
-  if (cutting.aborted) {
+  if (stopping.aborted) {
     throw new AppError('shutting_down', 'The daemon is stopping; the process goes on');
   }
   const end = processes.get(id, process);

@@ -174,7 +174,7 @@ function assemble(options: HttpOptions, tokens: PreviewTokens) {
     checkOwner,
   });
   const sockets = new Sockets({
-    handlers: socketHandlers(engine, { log, cutting: cutting.signal }),
+    handlers: socketHandlers(engine, { log, cutting: cutting.signal, stopping: stopping.signal }),
     checkOwner,
     counters,
     audit,

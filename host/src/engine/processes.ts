@@ -182,6 +182,7 @@ export class LocalProcesses implements Processes {
     };
     return {
       store: this.#store,
+      seq,
       key,
       run: () => {
         const run = this.#residents.peek(id)?.runs.get(seq);
@@ -189,8 +190,8 @@ export class LocalProcesses implements Processes {
         return run?.row.key === key ? run : undefined;
       },
       stored: () => {
-        const { stdoutBytes, stderrBytes } = row();
-        return stdoutBytes + stderrBytes;
+        const { stdoutBytes, stderrBytes, end } = row();
+        return { bytes: stdoutBytes + stderrBytes, isAll: end !== undefined };
       },
     };
   }

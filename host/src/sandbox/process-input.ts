@@ -2,7 +2,7 @@
 import { AppError } from '@squash/contract/errors';
 import { limits } from '@squash/contract/limits';
 import type { GuestExec } from '../guest/guest.ts';
-import type { Found } from './processes.ts';
+import { type Found, unfollowed } from './processes.ts';
 import type { Run } from './run.ts';
 import type { Sandbox } from './sandbox.ts';
 import type { Patience } from './stdin-turns.ts';
@@ -96,6 +96,7 @@ function runningOf(found: Found): Run {
 }
 
 function ended({ row }: Found): never {
-  const how = row.end === undefined ? '' : ` with exit code ${row.end.exitCode} (${row.end.reason})`;
-  throw new AppError('process_ended', `Process ${row.seq} has ended${how}`);
+  if (row.end === undefined) throw unfollowed(row.seq);
+  const { exitCode, reason } = row.end;
+  throw new AppError('process_ended', `Process ${row.seq} has ended with exit code ${exitCode} (${reason})`);
 }

@@ -8,6 +8,7 @@ import { limits } from '@squash/contract/limits';
 import type { StreamName } from '#store/rows.ts';
 import type { Store } from '#store/store.ts';
 import { changedOrAborted } from './job-log.ts';
+import { unfollowed } from './processes.ts';
 import type { Run, RunWatcher } from './run.ts';
 
 export type OutputEvent =
@@ -17,12 +18,13 @@ export type OutputEvent =
 
 export interface OutputSource {
   readonly store: Store;
+  readonly seq: number;
   /** Of the process's row. */
   readonly key: number;
   /** The process as it runs, or undefined once it has ended. */
   readonly run: () => Run | undefined;
-  /** Bytes that it has written, as far as they are stored. */
-  readonly stored: () => number;
+  /** Bytes that it has written, as far as they are stored, and whether that is all. */
+  readonly stored: () => { readonly bytes: number; readonly isAll: boolean };
 }
 
 export interface OutputWish {
@@ -57,8 +59,9 @@ export async function* followOutput(
       }
       if (pieces.length > 0) continue;
       if (changed === undefined) {
-        const stored = source.stored();
-        if (stored > last) yield { type: 'gap', seq: stored, bytes: stored - last };
+        const { bytes, isAll } = source.stored();
+        if (bytes > last) yield { type: 'gap', seq: bytes, bytes: bytes - last };
+        if (wish.isFollowing && !isAll) throw unfollowed(source.seq);
         return;
       }
       await changedOrAborted(changed, signal);

@@ -106,12 +106,23 @@ export function presentOf(sandbox: Sandbox, row: ExecRow): Found {
   return run?.row.key === row.key ? { row: run.present, run } : { row, run: undefined };
 }
 
-/** The process as it is when it has ended. @throws shutting_down, disk_full, sandbox_not_found */
+/** The process as it is when it has ended. @throws shutting_down, disk_full, sandbox_not_found, sandbox_paused */
 export async function endedProcess({ row, run }: Found): Promise<Found> {
-  if (run === undefined) return { row, run };
+  if (run === undefined) {
+    if (row.end === undefined) throw unfollowed(row.seq);
+    return { row, run };
+  }
   using _ = run.look();
   await run.done;
   return { row: run.present, run: undefined };
+}
+
+/** A daemon that finds a sandbox at rest looks into it when it goes on. */
+export function unfollowed(seq: number): AppError {
+  return new AppError(
+    'sandbox_paused',
+    `Process ${seq} stands still with its sandbox, and this daemon has not followed it yet: resume the sandbox`,
+  );
 }
 
 export function infoOf({ row, run }: Found): ProcessInfo {
