@@ -62,6 +62,27 @@ describe('squash exec -t', { skip }, () => {
     await squashOk(daemon, ['job', 'kill', 'box', job.trim()]);
   });
 
+  it('attaches to a process with a terminal, leaves it by Ctrl-], and comes again', async () => {
+    const body = { argv: ['sh'], env: { PS1: 'ready> ' }, pty: { rows: 10, columns: 20 }, tag: 'seat' };
+    const response = await fetch(`${daemon.url}/v1/sandboxes/box/processes`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(body),
+    });
+    assert.equal(response.status, 201);
+    await using terminal = open(['attach', 'box', 'seat'], { rows: 33, columns: 101 });
+    await terminal.see(prompt);
+    terminal.type('stty size; word=kept\r');
+    await terminal.see(/33 101/);
+    terminal.type('\u001d');
+    assert.deepEqual(await terminal.end(), { status: 0, restored: true });
+    await using again = open(['attach', 'box', 'seat']);
+    await again.see(/33 101/);
+    again.type('echo "$word"; exit 7\r');
+    await again.see(/\r\nkept\r\n/);
+    assert.deepEqual(await again.end(), { status: 7 * 256, restored: true });
+  });
+
   it('has job control: Ctrl-C, Ctrl-Z, fg and Ctrl-D reach the command and not us', async () => {
     await using terminal = shell();
     await terminal.see(prompt);
