@@ -1,0 +1,28 @@
+/**
+ * Directories of the host that an operator lets sandboxes have: `host-directories.json` in the data directory, a list.
+ * None, or no such file: there are none.
+ */
+import { z } from 'zod';
+
+/** Absolute, and as the kernel would say it: no `.`, no `..`, no `//`, nothing at its end, no control characters. */
+export function isPlainPath(path: string): boolean {
+  if (path === '/') return true;
+  if (!path.startsWith('/') || Buffer.byteLength(path) > 500) return false;
+  const parts = path.slice(1).split('/');
+  return parts.every((part) => part !== '' && part !== '.' && part !== '..' && !/\p{Cc}/u.test(part));
+}
+
+export const hostDirectoryEntrySchema = z.strictObject({
+  path: z
+    .string()
+    .refine(isPlainPath, { error: 'path: absolute, without ".", "..", "//" or a slash at its end' }),
+  mode_max: z.enum(['ro', 'rw']).default('ro').describe('rw: may be attached for writing, too'),
+  owners: z.array(z.string()).exactOptional().describe('whose sandboxes may have it; none: everybody’s'),
+  shows: z
+    .array(z.string())
+    .default([])
+    .describe('names of credentials that may lie in it, such as ".env": they are seen inside'),
+});
+export type HostDirectoryEntry = Readonly<z.infer<typeof hostDirectoryEntrySchema>>;
+
+export const hostDirectoriesSchema = z.array(hostDirectoryEntrySchema).max(1_000);
