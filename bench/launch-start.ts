@@ -11,7 +11,8 @@ import { once } from 'node:events';
 import { copyFileSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { probeHost } from '../host/src/launch/host-probe.ts';
-import { LaunchClient, type LaunchStart } from '../host/src/launch/launch-client.ts';
+import { LaunchClient } from '../host/src/launch/launch-client.ts';
+import type { LaunchStart } from '../host/src/launch/launch-fields.ts';
 import { enterCommand } from '../host/src/serve.ts';
 import { baseLayer } from '../tests/support/base-layer.ts';
 
@@ -72,6 +73,7 @@ function startOf(kind: string, round: number): LaunchStart {
     lowers: ['layers/base'],
     upper: { path: `sandboxes/bench${round}/uppers/1`, kind, bytesMax: 2 ** 31, inodesMax: 200_000 },
     makesUpper: false,
+    mounts: [],
     memoryBytesMax: 2 ** 29,
     cpuMilli: 1_000,
     pidsMax: 256,

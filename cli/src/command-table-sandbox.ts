@@ -1,5 +1,6 @@
 /** The rows of `command-table.ts` that concern sandboxes themselves. */
 import type { CommandSpec, FlagSpec, PositionalSpec } from './command.ts';
+import { mountFlags } from './command-table-volumes.ts';
 
 const sandbox: PositionalSpec = { name: 'id', kind: 'sandbox' };
 
@@ -33,6 +34,7 @@ export const createFlags: readonly FlagSpec[] = [
       'secret it may use (default all), or none; one of its own, read from env, env:VARIABLE, file:PATH or -, for HOST[,HOST…]',
   },
   { name: 'upstream', value: 'NAME', summary: 'proxy of egress-upstreams.json that it goes out through' },
+  ...mountFlags,
 ];
 
 const nameFlag: FlagSpec = { name: 'name', value: 'TEXT', summary: 'a name for people' };

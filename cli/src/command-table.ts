@@ -16,6 +16,7 @@ import { networkCommands } from './command-table-network.ts';
 import { portCommands } from './command-table-ports.ts';
 import { processCommands } from './command-table-processes.ts';
 import { createFlags, sandboxCommands } from './command-table-sandbox.ts';
+import { volumeCommands } from './command-table-volumes.ts';
 
 const sandbox: PositionalSpec = { name: 'id', kind: 'sandbox' };
 
@@ -222,6 +223,7 @@ export const commandTable: readonly CommandSpec[] = [
   },
   ...processCommands,
   ...eventCommands,
+  ...volumeCommands,
   ...networkCommands,
   ...portCommands,
   ...accessCommands,

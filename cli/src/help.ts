@@ -9,6 +9,7 @@ const groups = {
   command: 'Commands in a sandbox',
   file: 'Files of a sandbox',
   layer: 'Layers and snapshots',
+  volume: 'Volumes and directories of the host',
   network: 'Network and secrets',
   access: 'Keys, owners and the audit',
   event: 'Usage and events',

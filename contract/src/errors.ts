@@ -6,6 +6,7 @@
  * the original's, which says 400 to nearly everything; where HTTP has a better word, `/v1` says `nativeStatus`.
  */
 import { fileErrorCatalog } from './file-errors.ts';
+import { volumeErrors } from './volume-errors.ts';
 
 export const errorCatalog = {
   invalid_request: {
@@ -240,6 +241,7 @@ export const errorCatalog = {
     summary: 'A sandbox is built on this module',
     remedy: 'Destroy the sandboxes that are stacked from it first',
   },
+  ...volumeErrors,
   module_active: {
     status: 400,
     nativeStatus: 409,

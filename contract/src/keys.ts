@@ -63,7 +63,9 @@ export const quotaSchema = z.strictObject({
     .min(0)
     .max(limits.quotaMbMax)
     .nullable()
-    .describe('the sum of what their writable layers may hold, and of their snapshots’ files'),
+    .describe(
+      'the sum of what their writable layers may hold, their snapshots’ files and the sizes of volumes',
+    ),
   execs: z.int().min(0).max(limits.quotaExecsMax).nullable().describe('commands that run at once'),
 });
 export type Quota = z.infer<typeof quotaSchema>;

@@ -1,15 +1,15 @@
-/** Labels: whatever a client wants to find a thing by. Sandboxes and snapshots have them. */
+/** Labels: whatever a client wants to find a thing by. Sandboxes, snapshots and volumes have them. */
 import { z } from 'zod';
 import { limits } from './limits.ts';
 import { boundedText } from './tolerant.ts';
 
-const labelKeySchema = z
+export const labelKeySchema = z
   .string()
   .max(limits.labelKeyCharsMax)
   .regex(/^[A-Za-z0-9][A-Za-z0-9_./-]*$/, {
     error: 'a label’s key has letters, digits, "_", ".", "/" and "-", and begins with a letter or digit',
   });
-const labelValueSchema = boundedText('a label', limits.labelValueBytesMax);
+export const labelValueSchema = boundedText('a label', limits.labelValueBytesMax);
 
 const tooManyLabels = { error: `labels: ${limits.labelsMax} at most` };
 export const labelsSchema = z

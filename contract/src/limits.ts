@@ -464,4 +464,13 @@ export const limits = {
   portWaitMsDefault: 30_000,
   /** Between two looks. */
   portWaitLookMs: 100,
+  // Volumes.
+  /** The smallest image with a journal. */
+  volumeMbMin: 16,
+  /** A tebibyte: the largest image that the privileged helper makes. */
+  volumeMbMax: 1_048_576,
+  /** A list of them is one answer's work, and each has a directory. */
+  volumesMax: 10_000,
+  /** The launcher's bound: a start carries them in one message. */
+  mountsMax: 16,
 } as const;

@@ -20,6 +20,7 @@ import { warningSchema } from './sandbox.ts';
 import { ownSecretsSchema, secretLimits, secretNameSchema, type SecretSubset } from './secrets.ts';
 import { boundedText, utf8Bytes } from './tolerant.ts';
 import { upstreamNameSchema } from './upstreams.ts';
+import { mountWishSchema } from './volume.ts';
 
 /** What becomes of a sandbox when its lifetime or its idle time is over. */
 export const timeoutActions = ['destroy', 'pause', 'snapshot'] as const;
@@ -121,18 +122,17 @@ export const sandboxCreateSchema = z.strictObject({
     .optional()
     .describe('name of the operator’s proxy that it goes out through; none: `default`, where there is one'),
   image: reserved('an OCI image instead of layers'),
-  mounts: reserved('volumes and directories of the host'),
+  mounts: z
+    .array(mountWishSchema)
+    .max(limits.mountsMax)
+    .optional()
+    .describe('volumes and directories of the host that it has from its start on'),
   backend: reserved('what isolates it'),
   memory: reserved('whether a fork takes processes along'),
 });
 export type SandboxCreate = z.infer<typeof sandboxCreateSchema>;
 
-export const reservedFields = [
-  'image',
-  'mounts',
-  'backend',
-  'memory',
-] as const satisfies (keyof SandboxCreate)[];
+export const reservedFields = ['image', 'backend', 'memory'] as const satisfies (keyof SandboxCreate)[];
 
 /** What a PATCH changes. What is left out stays as it is. */
 export const sandboxChangeSchema = z.strictObject({

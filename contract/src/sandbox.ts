@@ -24,6 +24,7 @@ import {
   type SecretSubset,
 } from './secrets.ts';
 import { upstreamNameSchema } from './upstreams.ts';
+import type { StoredMount } from './volume.ts';
 import { boundedText, tolerantInteger, tolerantNumber } from './tolerant.ts';
 
 export const snapshotInfoSchema = z.strictObject({
@@ -228,6 +229,8 @@ export interface CreateRequest {
   readonly ownSecrets: OwnSecrets;
   /** Undefined: the default one, where there is one. */
   readonly upstream: string | undefined;
+  /** What `volumes.plan` of the engine made of the request's; none: nothing is attached. */
+  readonly mounts?: readonly StoredMount[];
   /** Warnings the edge already knows (unknown or not yet supported fields). */
   readonly warnings: readonly Warning[];
   /** What only `/v1` asks for. */

@@ -10,6 +10,7 @@
  */
 import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import type { Capability } from '@squash/contract/capability';
 import { AppError } from '@squash/contract/errors';
 import { limits } from '@squash/contract/limits';
@@ -32,12 +33,17 @@ import { checkListen } from './http/listen.ts';
 import { LaunchClient } from './launch/launch-client.ts';
 import { probeHost } from './launch/host-probe.ts';
 import { LocalLayerStore } from './layers/local-layer-store.ts';
+import { hostDirectoriesSchema } from '@squash/contract/host-directory';
+import { StoredMountSources } from './mounts/mount-sources.ts';
+import { surroundings } from './mounts/surroundings.ts';
+import { readOperatorFile } from './egress/operator-file.ts';
 import { LocalEngine } from './engine/local-engine.ts';
 import { lockDataDirectory } from './store/data-lock.ts';
 import { openState } from './store/open-state.ts';
 import { repairState } from './store/repair.ts';
 import { Reserve } from './store/reserve.ts';
 import { Webhooks, type WebhooksOptions } from './webhooks/webhooks.ts';
+import type { Store } from './store/store.ts';
 
 /** Exit codes of sysexits.h: a service manager does not start again what can't work. */
 const exitConfig = 78;
@@ -80,17 +86,17 @@ async function serve({ config, explained }: LoadedConfig, log: Log): Promise<num
   const lost = lossOf(driver).then((code) => (isServing ? code : leave(log, code)));
   const { network, secrets, rules } = await openEgress({ config, launcher, version, log });
   stack.use(network);
-  const layers = new LocalLayerStore({ dataDir: config.dataDir, tool: launcher });
   const engine = stack.use(
     await LocalEngine.open({
       dataDir: config.dataDir,
       store,
       driver,
-      layers,
+      layers: new LocalLayerStore({ dataDir: config.dataDir, tool: launcher }),
       log,
       clock: systemClock,
       removeTree: (path) => launcher.removeTree(path),
       network,
+      mounts: mountSources(config, store),
       sandboxesMax: config.sandboxesMax,
       ceilings: config.ceilings,
       admission: config.admission,
@@ -158,6 +164,20 @@ function lossOf(driver: NamespaceDriver): Promise<number> {
   return Promise.race([gone, driver.launcherHung.then(() => exitHung)]);
 }
 
+/** @throws config_invalid */
+function mountSources({ dataDir, runDir }: Config, store: Store): StoredMountSources {
+  const file = { dataDir, name: 'host-directories.json' };
+  return new StoredMountSources({
+    store,
+    hostDirectories: readOperatorFile(file, hostDirectoriesSchema) ?? [],
+    surroundings: surroundings([
+      dataDir,
+      runDir,
+      fileURLToPath(new URL('../..', import.meta.url)).replace(/\/$/, ''),
+    ]),
+  });
+}
+
 function fixedLimits({ upperLimitBytes }: Config) {
   return {
     pidsMax: limits.sandboxPidsMax,
@@ -194,7 +214,7 @@ async function endIdle(launcher: LaunchClient, { runDir }: Config, log: Log): Pr
  */
 function makeDirectories({ dataDir, runDir }: Config): void {
   chmodSync(dataDir, 0o700);
-  for (const name of ['modules', 'layers', 'sandboxes', 'tmp', 'trash']) {
+  for (const name of ['modules', 'layers', 'sandboxes', 'volumes', 'tmp', 'trash']) {
     mkdirSync(join(dataDir, name), { recursive: true });
   }
   mkdirSync(join(runDir, 'g'), { recursive: true });

@@ -79,6 +79,9 @@ enum frame_type {
   FRAME_IMAGE_MERGE = 0x53,
   FRAME_HELPER_ATTACH = 0x54,
   FRAME_TREE_DIFF = 0x55,
+  FRAME_MOUNT_ATTACH = 0x56,
+  FRAME_MOUNT_DETACH = 0x57,
+  FRAME_VOLUME_COPY = 0x58,
   FRAME_RELAY_HELLO = 0x60,
   FRAME_RELAY_STREAM = 0x61,
   FRAME_CONNECTION_OPEN = 0x62,
@@ -196,6 +199,8 @@ enum field_tag {
   FIELD_PROTOCOL = 92,
   FIELD_AGAINST = 93,
   FIELD_AFTER = 94,
+  FIELD_MOUNT = 95,
+  FIELD_RESERVED = 96,
   FIELD_CONNECTION = 100,
   FIELD_ADDRESS = 101,
   FIELD_FIRST_BYTES = 102,
@@ -263,6 +268,9 @@ static inline bool frame_type_is_known(unsigned value) {
     case FRAME_IMAGE_MERGE:
     case FRAME_HELPER_ATTACH:
     case FRAME_TREE_DIFF:
+    case FRAME_MOUNT_ATTACH:
+    case FRAME_MOUNT_DETACH:
+    case FRAME_VOLUME_COPY:
     case FRAME_RELAY_HELLO:
     case FRAME_RELAY_STREAM:
     case FRAME_CONNECTION_OPEN:
@@ -397,6 +405,8 @@ static inline bool field_tag_is_known(unsigned value) {
     case FIELD_PROTOCOL:
     case FIELD_AGAINST:
     case FIELD_AFTER:
+    case FIELD_MOUNT:
+    case FIELD_RESERVED:
     case FIELD_CONNECTION:
     case FIELD_ADDRESS:
     case FIELD_FIRST_BYTES:
@@ -479,6 +489,7 @@ static inline bool field_tag_is_integer(unsigned value) {
     case FIELD_REQUIRED:
     case FIELD_UPPER_KILLS:
     case FIELD_PROTOCOL:
+    case FIELD_RESERVED:
     case FIELD_CONNECTION:
     case FIELD_ENDED:
     case FIELD_BYTES_UP:

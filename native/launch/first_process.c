@@ -105,7 +105,7 @@ static int run(const struct launcher *launcher, const struct starter_plan *plan,
   }
   const char *hostname = supply->request.hostname;
   if (sethostname(hostname, strlen(hostname)) != 0) return fault_set(fault, "launch_failed", "can't set the host name");
-  return new_root_enter(&supply->request, fault) != 0 ? -1 : become_init(plan, supply, fault);
+  return new_root_enter(supply, fault) != 0 ? -1 : become_init(plan, supply, fault);
 }
 
 _Noreturn void first_process_main(const struct launcher *launcher, const struct starter_plan *plan,

@@ -64,7 +64,8 @@ static int call(int helper, const struct helper_request *request, int process, i
 
 int helper_create_image(int helper, const struct request *request, struct fault *fault) {
   struct helper_request message = {
-      .verb = HELPER_CREATE_IMAGE, .bytes_max = request->bytes_max, .inodes_max = request->inodes_max};
+      .verb = HELPER_CREATE_IMAGE, .bytes_max = request->bytes_max, .inodes_max = request->inodes_max,
+      .is_reserved = request->is_reserved};
   snprintf(message.path, sizeof message.path, "%s.img", request->upper);
   return call(helper, &message, -1, NULL, fault);
 }
@@ -72,7 +73,8 @@ int helper_create_image(int helper, const struct request *request, struct fault 
 int helper_attach_image(int helper, const struct image_use *use, struct fault *fault) {
   int result = -1;
   struct helper_request message = {
-      .verb = HELPER_ATTACH_IMAGE, .owner = ids_on_host(use->sandbox_root), .bytes_max = use->share};
+      .verb = HELPER_ATTACH_IMAGE, .owner = ids_on_host(use->sandbox_root), .bytes_max = use->share,
+      .is_reserved = use->is_reserved};
   snprintf(message.path, sizeof message.path, "%s.img", use->upper);
   return call(helper, &message, -1, &result, fault) == 0 ? result : -1;
 }
@@ -81,6 +83,7 @@ int helper_map_trees(int helper, const struct tree_use *use, int mounts[2], stru
   struct helper_request message = {.verb = HELPER_MAP_TREES, .owner = ids_on_host(use->sandbox_root)};
   if (use->image != NULL) {
     message.bytes_max = use->image->share;
+    message.is_reserved = use->image->is_reserved;
     snprintf(message.path, sizeof message.path, "%s.img", use->image->upper);
   }
   const struct question question = {&message, use->trees, use->tree_count};

@@ -11,12 +11,13 @@
 #include "launch/fault.h"
 #include "launch/request.h"
 
-/* `<upper>.img` of the request's size; an image that exists is kept. */
+/* `<upper>.img` of the request's size, where it says so with all its room; an image that exists is kept. */
 int helper_create_image(int helper, const struct request *request, struct fault *fault);
 /* Which image, and for whom. */
 struct image_use {
   const char *upper; /* its path below the data directory */
   unsigned sandbox_root; /* id of the sandbox's root in the daemon's namespace */
+  bool is_reserved;      /* its room was set aside: what is deleted in it stays its own */
   uint64_t share;        /* how many bytes it may give out until it gets another grant; UINT64_MAX: all */
 };
 /* Mounts the image. Returns a detached mount; the loop device goes when the last use of it does. */

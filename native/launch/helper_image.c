@@ -255,6 +255,12 @@ static int copy_template(int template, int target) {
   return 0;
 }
 
+/* A volume outlives the sandboxes whose shares of the disk are divided anew (room.c): its room is its own. */
+static int set_aside(int image) {
+  struct stat status;
+  return fstat(image, &status) != 0 ? -1 : fallocate(image, 0, 0, status.st_size);
+}
+
 /* Its first block was never written to the disk, where a file system has its own facts: power went between the file's
    making and the first flush from inside. So nothing in it ever was on the disk. */
 static bool is_hollow(int parent, const char *name) {
@@ -283,7 +289,7 @@ int helper_image_create(int parent, const char *name, const struct helper_reques
   if (fd < 0) return fault_disk(fault, "launch_failed", "can't make image \"%s\"", name);
   /* Not synced: that costs more than all the rest, and a flush from inside the image syncs the whole file, so what a
      sandbox was told is on disk has its file system under it. */
-  if (copy_template(template, fd) != 0 ||
+  if (copy_template(template, fd) != 0 || (request->is_reserved && set_aside(fd) != 0) ||
       renameat(parent, temporary, parent, name) != 0) {
     fault_disk(fault, "launch_failed", "can't write image \"%s\"", name);
     (void)unlinkat(parent, temporary, 0);
@@ -306,7 +312,7 @@ int helper_image_attach(int parent, const char *name, const struct helper_reques
   }
   cleanup_fd loop = loop_attach(image, device, 32, fault);
   if (loop < 0) return -1;
-  cleanup_fd mount = mount_image(device, NULL, fault);
+  cleanup_fd mount = mount_image(device, request->is_reserved ? "nodiscard" : NULL, fault);
   if (mount < 0) return -1;
   if (fchownat(mount, "", request->owner, request->owner, AT_EMPTY_PATH) != 0 ||
       give_parts(mount, request->owner) != 0) {

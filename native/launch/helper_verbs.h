@@ -29,6 +29,7 @@ struct helper_request {
   char path[REQUEST_PATH_BYTES_MAX + 1]; /* of an image or an upper, below the data directory */
   uint64_t bytes_max; /* the size; of an image that is used, its share */
   uint64_t inodes_max;
+  bool is_reserved; /* of an image: its room is set aside when it is made, and stays so */
   /* The host's id of the sandbox's root: one of the common range's first two; of devices also, and of MAP_TREES always, the
      first of a range of its own. */
   uid_t owner;

@@ -47,7 +47,7 @@ static int make_work(const struct launcher *launcher, const char *purpose, char 
   return fault_disk(fault, "launch_failed", "can't make \"%s\"", path);
 }
 
-static bool has_room(const struct launcher *launcher, struct fault *fault) {
+bool image_has_room(const struct launcher *launcher, struct fault *fault) {
   struct statfs status;
   if (fstatfs(launcher->data_fd, &status) != 0) return true;
   if (status.f_bavail * (uint64_t)status.f_frsize >= HOST_RESERVE_BYTES) return true;
@@ -57,7 +57,7 @@ static bool has_room(const struct launcher *launcher, struct fault *fault) {
 }
 
 /* The tool's last words in one line, for the message. Names in it may be any bytes; a message is text. */
-static const char *last_words(struct tool *tool) {
+const char *image_last_words(struct tool *tool) {
   for (char *byte = tool->says; *byte != '\0'; byte++) {
     if ((unsigned char)*byte < 0x20) *byte = ' ';
     if ((unsigned char)*byte > 0x7e) *byte = '?';
@@ -66,7 +66,7 @@ static const char *last_words(struct tool *tool) {
 }
 
 /* The daemon closes its side when nobody wants the result any more, and when it dies. */
-static bool is_given_up(int client) {
+bool image_is_given_up(int client) {
   struct pollfd end = {.fd = client, .events = POLLRDHUP};
   return poll(&end, 1, 0) > 0 && (end.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
 }
@@ -81,7 +81,7 @@ struct pack {
 static bool pack_goes_on(void *context, struct fault *fault) {
   const struct pack *pack = context;
   errno = 0;
-  if (!is_given_up(pack->client)) return has_room(pack->launcher, fault);
+  if (!image_is_given_up(pack->client)) return image_has_room(pack->launcher, fault);
   fault_set(fault, "launch_failed", "the packing was given up");
   return false;
 }
@@ -167,7 +167,7 @@ static int run_mksquashfs(struct tool *tool, struct fault *fault) {
   }
   bool is_full = strstr(tool->says, "No space left") != NULL || strstr(tool->says, "Disk quota exceeded") != NULL;
   return fault_set(fault, is_full ? "disk_full" : "launch_failed", "mksquashfs fails (status 0x%x): %s",
-                   (unsigned)tool->status, last_words(tool));
+                   (unsigned)tool->status, image_last_words(tool));
 }
 
 /*
@@ -337,11 +337,11 @@ static bool unpack_goes_on(void *context, struct fault *fault) {
   struct unpack *unpack = context;
   struct tree_usage usage;
   errno = 0;
-  if (is_given_up(unpack->client)) {
+  if (image_is_given_up(unpack->client)) {
     fault_set(fault, "launch_failed", "the unpacking was given up");
     return false;
   }
-  if (!has_room(unpack->launcher, fault)) return false;
+  if (!image_has_room(unpack->launcher, fault)) return false;
   if (now_ms() < unpack->measure_at_ms) return true;
   int64_t begin = now_ms();
   if (check_size(unpack, &usage, fault) != 0) return strcmp(fault->code, "internal") == 0;
@@ -378,7 +378,7 @@ static int judge_unsquashfs(struct tool *tool, struct fault *fault) {
   bool is_full = strstr(tool->says, "No space left") != NULL || strstr(tool->says, "Disk quota exceeded") != NULL;
   bool is_ours = code >= 120 && code <= 127;
   return fault_set(fault, is_full ? "disk_full" : is_ours ? "launch_failed" : "layer_corrupt",
-                   "unsquashfs fails (status 0x%x): %s", (unsigned)tool->status, last_words(tool));
+                   "unsquashfs fails (status 0x%x): %s", (unsigned)tool->status, image_last_words(tool));
 }
 
 /* `/out/tree` becomes the asked directory. */

@@ -19,6 +19,7 @@
 #include "common/descriptor.h"
 #include "launch/devices.h"
 #include "launch/message.h"
+#include "launch/mounts.h"
 #include "launch/overlay.h"
 #include "launch/syscalls.h"
 #include "launch/upper.h"
@@ -177,14 +178,27 @@ int new_root_prepare(const struct launcher *launcher, const struct starter_plan 
   return fault_set(fault, "launch_failed", "can't open the working directory of the start");
 }
 
-int new_root_enter(const struct request *request, struct fault *fault) {
+/* What was attached before lies on the way to what comes now, so they come in the request's order. */
+static int place_mounts(int root, struct supply *supply, struct fault *fault) {
+  for (size_t i = 0; i < supply->request.mount_count; i++) {
+    const struct mount_wish *wish = &supply->request.mounts[i];
+    cleanup_fd target = mounts_open_target(root, wish->target, fault);
+    if (target < 0 || mounts_place(supply->mounts[i], target, wish, fault) != 0) return -1;
+    close_fd(&supply->mounts[i]);
+  }
+  return 0;
+}
+
+int new_root_enter(struct supply *supply, struct fault *fault) {
+  const struct request *request = &supply->request;
   if (make_etc(request, fault) != 0 || devices_share_memory("dev/shm", request->shm_bytes_max, fault) != 0) return -1;
   cleanup_fd root = open("root", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (root < 0) return fault_set(fault, "launch_failed", "can't open the sandbox's root");
   cleanup_fd etc = openat(root, "etc", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (etc < 0) return fault_set(fault, "launch_failed", "can't open /etc");
   if (place("proc", root, "proc", fault) != 0 || place("dev", root, "dev", fault) != 0 ||
-      show("etc/hosts", etc, "hosts", fault) != 0 || show("etc/resolv.conf", etc, "resolv.conf", fault) != 0) {
+      show("etc/hosts", etc, "hosts", fault) != 0 || show("etc/resolv.conf", etc, "resolv.conf", fault) != 0 ||
+      place_mounts(root, supply, fault) != 0) {
     return -1;
   }
   return become_root_of_tree(root, fault);

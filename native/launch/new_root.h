@@ -21,6 +21,6 @@ int new_root_prepare(const struct launcher *launcher, const struct starter_plan 
 int new_root_assemble(const struct launcher *launcher, const struct starter_plan *plan, struct supply *supply,
                       struct fault *fault);
 /* In the first process, at last: puts all together and lets go of everything else. */
-int new_root_enter(const struct request *request, struct fault *fault);
+int new_root_enter(struct supply *supply, struct fault *fault);
 
 #endif

@@ -22,7 +22,7 @@ static const struct verb verbs[] = {
     {FRAME_SANDBOX_START,
      TAG(NAME) | TAG(INSTANCE) | TAG(HOSTNAME) | TAG(LOWER) | TAG(UPPER) | TAG(UPPER_KIND) | TAG(MEMORY_BYTES_MAX) |
          TAG(CPU_MILLI) | TAG(PIDS_MAX) | TAG(SHM_BYTES_MAX) | TAG(OPEN_FILES_MAX) | TAG(BYTES_MAX) | TAG(INODES_MAX),
-     TAG(HOSTS) | TAG(RESOLV_CONF) | TAG(MAKES_UPPER)},
+     TAG(HOSTS) | TAG(RESOLV_CONF) | TAG(MAKES_UPPER) | TAG(MOUNT)},
     {FRAME_SANDBOX_STOP, TAG(NAME), TAG(FOR_GOOD)},
     {FRAME_SANDBOX_LIST, 0, 0},
     {FRAME_SANDBOX_WATCH, 0, 0},
@@ -30,7 +30,7 @@ static const struct verb verbs[] = {
     {FRAME_SANDBOX_THAW, TAG(NAME), 0},
     {FRAME_SANDBOX_STATS, TAG(NAME), 0},
     {FRAME_SANDBOX_LIMIT, TAG(NAME) | TAG(MEMORY_BYTES_MAX) | TAG(CPU_MILLI) | TAG(PIDS_MAX), 0},
-    {FRAME_UPPER_CREATE, TAG(UPPER) | TAG(UPPER_KIND) | TAG(BYTES_MAX) | TAG(INODES_MAX), 0},
+    {FRAME_UPPER_CREATE, TAG(UPPER) | TAG(UPPER_KIND) | TAG(BYTES_MAX) | TAG(INODES_MAX), TAG(RESERVED)},
     {FRAME_UPPER_USAGE, TAG(UPPER) | TAG(UPPER_KIND), 0},
     {FRAME_TREE_REMOVE, TAG(PATH), 0},
     {FRAME_IMAGE_PACK, TAG(NAME) | TAG(UPPER) | TAG(UPPER_KIND) | TAG(PATH) | TAG(BYTES_MAX), 0},
@@ -41,6 +41,9 @@ static const struct verb verbs[] = {
     {FRAME_EGRESS_ATTACH, 0, 0},
     {FRAME_GROUP_JOIN, TAG(NAME) | TAG(PID) | TAG(MEMORY_BYTES_MAX), 0},
     {FRAME_HELPER_ATTACH, 0, 0},
+    {FRAME_MOUNT_ATTACH, TAG(NAME) | TAG(MOUNT), 0},
+    {FRAME_MOUNT_DETACH, TAG(NAME) | TAG(MOUNT), 0},
+    {FRAME_VOLUME_COPY, TAG(MOUNT) | TAG(BYTES_MAX), 0},
     {FRAME_SHUTDOWN, 0, 0},
 };
 
@@ -73,7 +76,32 @@ static bool keep_path(const char **slot, const char *text) {
   return path_is_relative(text);
 }
 
-static bool keep_text(struct request *request, unsigned tag, const char *text) {
+/* Cuts `text` at its lines. */
+static bool keep_mount(struct request *request, char *text) {
+  enum { MODE, KIND, IDENTITY, SOURCE, TARGET, LINES };
+  const char *lines[LINES];
+  if (request->mount_count == MOUNTS_MAX) return false;
+  for (unsigned i = 0; i < LINES; i++) {
+    char *end = strchr(text, '\n');
+    if ((end == NULL) != (i == LINES - 1)) return false;
+    lines[i] = text;
+    if (end == NULL) break;
+    *end = '\0';
+    text = end + 1;
+  }
+  struct mount_wish wish = {.is_writable = strcmp(lines[MODE], "rw") == 0,
+                            .is_host = strcmp(lines[KIND], "host") == 0,
+                            .identity = lines[IDENTITY],
+                            .source = lines[SOURCE] + 1,
+                            .target = lines[TARGET] + 1};
+  bool is_fine = (wish.is_writable || strcmp(lines[MODE], "ro") == 0) && lines[TARGET][0] == '/' && lines[SOURCE][0] == '/' &&
+                 path_is_relative(wish.source) && path_is_relative(wish.target) &&
+                 (wish.is_host || is_kind(lines[KIND], &wish.kind));
+  request->mounts[request->mount_count++] = wish;
+  return is_fine;
+}
+
+static bool keep_text(struct request *request, unsigned tag, char *text) {
   switch (tag) {
     case FIELD_NAME: request->name = text; return is_name(text);
     case FIELD_HOSTNAME: request->hostname = text; return is_name(text);
@@ -86,6 +114,7 @@ static bool keep_text(struct request *request, unsigned tag, const char *text) {
     case FIELD_AFTER: request->after = text; return strlen(text) < PATH_MAX;
     case FIELD_UPPER: return keep_path(&request->upper, text);
     case FIELD_UPPER_KIND: return is_kind(text, &request->upper_kind);
+    case FIELD_MOUNT: return keep_mount(request, text);
     case FIELD_PATH: return keep_path(&request->path, text);
     case FIELD_TARGET: return keep_path(&request->target, text);
     case FIELD_HOSTS: request->hosts = text; return strlen(text) <= ETC_FILE_BYTES_MAX;
@@ -99,6 +128,7 @@ static bool keep_number(struct request *request, unsigned tag, uint64_t number) 
     case FIELD_INSTANCE: request->instance = number; return number > 0;
     case FIELD_FOR_GOOD: request->is_for_good = number == 1; return number <= 1;
     case FIELD_MAKES_UPPER: request->makes_upper = number == 1; return number <= 1;
+    case FIELD_RESERVED: request->is_reserved = number == 1; return number <= 1;
     case FIELD_BYTES_MAX: request->bytes_max = number; return true;
     case FIELD_INODES_MAX: request->inodes_max = number; return true;
     case FIELD_MEMORY_BYTES_MAX: request->memory_bytes_max = number; return true;
@@ -133,7 +163,7 @@ int request_parse(struct request *request, uint8_t type, uint8_t *payload, size_
   while (field_next(&reader, &field)) {
     tag_set bit = field.tag < 128 ? (tag_set)1 << field.tag : 0;
     if ((bit & (verb->required | verb->optional)) == 0) return malformed(fault, "a field that the verb does not take");
-    bool may_repeat = field.tag == FIELD_LOWER || field.tag == FIELD_AGAINST;
+    bool may_repeat = field.tag == FIELD_LOWER || field.tag == FIELD_AGAINST || field.tag == FIELD_MOUNT;
     if ((seen & bit) != 0 && !may_repeat) return malformed(fault, "a field is repeated");
     seen |= bit;
     if (field_tag_is_integer(field.tag)) {

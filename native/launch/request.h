@@ -1,6 +1,6 @@
 /*
  * A request to the launcher, parsed once into a value that can't be wrong: known fields only, none repeated but
- * `lower` and `against`, every name and path checked. The verbs take it as it is.
+ * `lower`, `against` and `mount`, every name and path checked. The verbs take it as it is.
  */
 #ifndef SQUASH_LAUNCH_REQUEST_H
 #define SQUASH_LAUNCH_REQUEST_H
@@ -17,9 +17,20 @@ enum {
   LOWERS_MAX = 500,
   /* /etc/hosts and /etc/resolv.conf are given in a pipe, which holds 64 KiB before somebody reads. */
   ETC_FILE_BYTES_MAX = 32768,
+  MOUNTS_MAX = 16, /* as limits.ts has it */
 };
 
 enum upper_kind { UPPER_DIRECTORY, UPPER_PROJECT, UPPER_IMAGE, UPPER_TMPFS };
+
+/* A volume or a directory of the host, as a sandbox is to see it. */
+struct mount_wish {
+  bool is_writable;
+  bool is_host;         /* else a volume, which lies in the data directory as an upper does */
+  enum upper_kind kind; /* of a volume */
+  const char *identity; /* of a host's directory: the device and inode that were judged */
+  const char *source;   /* a volume's path below the data directory; a host's without its first slash */
+  const char *target;   /* below the sandbox's root */
+};
 
 struct request {
   uint8_t type;
@@ -34,6 +45,9 @@ struct request {
   enum upper_kind upper_kind;
   bool is_for_good; /* of a stop: nothing will be started on the upper again */
   bool makes_upper; /* of a start: the sandbox is new. Else a missing upper is an error, not an empty sandbox. */
+  struct mount_wish mounts[MOUNTS_MAX];
+  size_t mount_count;
+  bool is_reserved; /* of an image: its room is set aside */
   const char *path;
   const char *target;
   const char *after; /* a path that a sandbox chose: it is compared, never opened */
@@ -48,6 +62,7 @@ struct request {
   uint64_t shm_bytes_max;
   uint64_t open_files_max;
   uint64_t pid;
+  int member; /* set by the launcher: a pidfd of the sandbox's first process */
   int client; /* set by the worker that runs it: who is answered */
 };
 

@@ -16,12 +16,13 @@
 #include "launch/helper.h"
 #include "launch/ids.h"
 #include "launch/message.h"
+#include "launch/mounts.h"
 #include "launch/ranges.h"
 #include "launch/sandbox.h"
 #include "launch/syscalls.h"
 #include "launch/upper.h"
 
-/* The first message, with the socket and the upper along; the texts come in the next, the lowers in some more. */
+/* The first message, with the socket and the upper along; the texts come in the next, the lowers in some more, other mounts in one. */
 struct supply_head {
   struct fault fault; /* `code` is NULL where all went well; it points into the program, which both have in common */
   struct request request; /* its pointers mean nothing on the other side */
@@ -29,8 +30,8 @@ struct supply_head {
 };
 
 enum {
-  TEXTS = 4,
-  TEXT_BYTES_MAX = 2 * ETC_FILE_BYTES_MAX + 2 * REQUEST_PATH_BYTES_MAX,
+  TEXTS = 4, /* and the place of each mount */
+  TEXT_BYTES_MAX = 2 * ETC_FILE_BYTES_MAX + (3 + MOUNTS_MAX) * REQUEST_PATH_BYTES_MAX,
 };
 
 static int take(const struct launcher *launcher, const char *path, struct fault *fault) {
@@ -60,7 +61,8 @@ static int map_trees(const struct launcher *launcher, const struct supply_plan *
                      struct fault *fault) {
   static int trees[1 + LOWERS_MAX];
   const struct request *request = plan->request;
-  const struct image_use image = {request->upper, sandbox_root_id(launcher), launcher->image_share};
+  const struct image_use image = {
+      .upper = request->upper, .sandbox_root = sandbox_root_id(launcher), .share = launcher->image_share};
   bool is_image = request->upper_kind == UPPER_IMAGE;
   size_t count = 0;
   if (!is_image && request->upper_kind != UPPER_TMPFS) trees[count++] = supply->upper;
@@ -94,17 +96,19 @@ static int gather(const struct launcher *launcher, const struct supply_plan *pla
     supply->lowers[i] = take(launcher, request->lowers[i], fault);
     if (supply->lowers[i] < 0) return -1;
   }
-  return is_own ? map_trees(launcher, plan, supply, fault) : 0;
+  if (is_own && map_trees(launcher, plan, supply, fault) != 0) return -1;
+  return mounts_take_all(launcher, request, plan->root_id, supply->mounts, fault);
 }
 
 /* One after the other, each with its end. */
 static size_t join_texts(const struct request *request, char *joined) {
   const char *const texts[TEXTS] = {request->hostname, request->upper, request->hosts, request->resolv_conf};
   size_t used = 0;
-  for (size_t i = 0; i < TEXTS; i++) {
-    size_t length = strlen(texts[i]) + 1;
+  for (size_t i = 0; i < TEXTS + request->mount_count; i++) {
+    const char *text = i < TEXTS ? texts[i] : request->mounts[i - TEXTS].target;
+    size_t length = strlen(text) + 1;
     if (used + length > TEXT_BYTES_MAX) return 0;
-    memcpy(joined + used, texts[i], length);
+    memcpy(joined + used, text, length);
     used += length;
   }
   return used;
@@ -147,16 +151,18 @@ _Noreturn void supply_main(const struct launcher *inherited, const struct supply
     unsigned count = left < MESSAGE_DESCRIPTORS_MAX ? (unsigned)left : MESSAGE_DESCRIPTORS_MAX;
     if (message_send(socket, "l", 1, supply.lowers + done, count) != 0) _exit(1);
   }
+  unsigned mounts = (unsigned)request->mount_count;
+  if (mounts > 0 && message_send(socket, "m", 1, supply.mounts, mounts) != 0) _exit(1);
   _exit(0);
 }
 
 static int split_texts(struct request *request, char *joined, size_t bytes) {
   const char **const texts[TEXTS] = {&request->hostname, &request->upper, &request->hosts, &request->resolv_conf};
   char *at = joined;
-  for (size_t i = 0; i < TEXTS; i++) {
+  for (size_t i = 0; i < TEXTS + request->mount_count; i++) {
     char *end = memchr(at, '\0', bytes - (size_t)(at - joined));
     if (end == NULL) return -1;
-    *texts[i] = at;
+    *(i < TEXTS ? texts[i] : &request->mounts[i - TEXTS].target) = at;
     at = end + 1;
   }
   return 0;
@@ -182,6 +188,11 @@ int supply_receive(int socket, struct supply *supply, struct fault *fault) {
     size_t left = supply->request.lower_count - done;
     unsigned count = left < MESSAGE_DESCRIPTORS_MAX ? (unsigned)left : MESSAGE_DESCRIPTORS_MAX;
     is_whole = message_receive_all(socket, &byte, 1, supply->lowers + done, count) == 1 && supply->lowers[done] >= 0;
+  }
+  unsigned mounts = (unsigned)supply->request.mount_count;
+  if (is_whole && mounts > 0) {
+    char byte;
+    is_whole = message_receive_all(socket, &byte, 1, supply->mounts, mounts) == 1 && supply->mounts[0] >= 0;
   }
   return is_whole ? 0 : fault_set(fault, "launch_failed", "what a start needs did not come whole");
 }

@@ -18,6 +18,7 @@ struct supply {
   int upper;
   int image; /* an image upper's mount as the launcher is to use it: the same where the sandbox has no ids of its own; else -1 */
   int lowers[LOWERS_MAX];
+  int mounts[MOUNTS_MAX];
 };
 
 struct supply_plan {

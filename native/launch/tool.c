@@ -71,7 +71,9 @@ static int gather(const struct tool *tool) {
     if (mounted < 0) return -1;
     input = mounted;
   }
-  return attach(input, tool->input, WORK "/in") != 0 ? -1 : attach(AT_FDCWD, tool->output, WORK "/out");
+  if (attach(input, tool->input, WORK "/in") != 0) return -1;
+  if (tool->output != NULL) return attach(AT_FDCWD, tool->output, WORK "/out");
+  return mkdir(WORK "/out", 0755) != 0 ? -1 : sys_move_mount(tool->output_mount, AT_FDCWD, WORK "/out");
 }
 
 /* Where /bin and /lib are links into /usr they are made as such, else the host's directories are shown. */

@@ -20,7 +20,8 @@ struct tool {
   const char *const *words; /* program and arguments; input is at /in, output at /out */
   const char *input;        /* below the data directory: a file or a directory; with input_mount below that */
   int input_mount;          /* a detached mount, or -1 */
-  const char *output;       /* a directory below the data directory that belongs to the sandbox's root */
+  const char *output;       /* a directory below the data directory that belongs to the sandbox's root; NULL: output_mount */
+  int output_mount;         /* a detached mount */
   const char *written_early; /* name of a file in `output` that goes to the disk while it grows, or NULL */
   uint64_t file_bytes_max;
   /* Asked a few times a second; returning false ends the tool with the fault set. */

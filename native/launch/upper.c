@@ -89,7 +89,7 @@ static int make_directory(const struct launcher *launcher, const struct request 
   return helper_set_project(launcher->helper_fd, request, fault);
 }
 
-int upper_create(const struct launcher *launcher, const struct request *request, struct fault *fault) {
+static int create(const struct launcher *launcher, const struct request *request, struct fault *fault) {
   struct tree_usage max = {.bytes = request->bytes_max, .inodes = request->inodes_max};
   switch (request->upper_kind) {
     case UPPER_TMPFS: return make_tmpfs(launcher, request->upper, &max, fault);
@@ -102,6 +102,12 @@ int upper_create(const struct launcher *launcher, const struct request *request,
     case UPPER_PROJECT: return make_directory(launcher, request, fault);
   }
   return -1;
+}
+
+int upper_create(const struct launcher *launcher, const struct request *request, struct fault *fault) {
+  if (create(launcher, request, fault) != 0) return -1;
+  if (!request->is_reserved || syncfs(launcher->data_fd) == 0) return 0;
+  return fault_disk(fault, "launch_failed", "can't sync volume \"%s\"", request->upper);
 }
 
 int upper_mount_again(const struct launcher *launcher, const char *path, struct fault *fault) {

@@ -17,12 +17,15 @@
 #include "launch/group.h"
 #include "launch/image.h"
 #include "launch/log.h"
+#include "launch/mount_verbs.h"
 #include "launch/probe.h"
 #include "launch/remains.h"
 #include "launch/sandbox.h"
 #include "launch/stillness.h"
+#include "launch/syscalls.h"
 #include "launch/tree.h"
 #include "launch/upper.h"
+#include "launch/volume_copy.h"
 
 /* A client that does not read an answer of some bytes for this long is gone. */
 enum { ANSWER_S_MAX = 10, ANSWER_BYTES_MAX = 8192 };
@@ -87,6 +90,9 @@ static int run(const struct launcher *launcher, const struct request *request, s
     case FRAME_IMAGE_MERGE: return image_merge(launcher, request, writer, fault);
     case FRAME_TREE_DIFF: return difference_send(launcher, request, writer, fault);
     case FRAME_IMAGE_UNPACK: return image_unpack(launcher, request, writer, fault);
+    case FRAME_MOUNT_ATTACH: return mount_attach(launcher, request, fault);
+    case FRAME_MOUNT_DETACH: return mount_detach(launcher, request, fault);
+    case FRAME_VOLUME_COPY: return volume_copy(launcher, request, fault);
     case FRAME_GROUP_JOIN: return group_join(launcher, request, writer, fault);
     default: errno = 0; return fault_set(fault, "invalid_request", "the launcher has no verb 0x%x", request->type);
   }
@@ -120,6 +126,13 @@ static _Noreturn void worker_main(const struct launcher *launcher, const struct 
   _exit(0);
 }
 
+/* Of the sandbox that a worker is to enter. Only the launcher reaps it, so the number is still its own here. */
+static int member_of(struct launcher *launcher, const struct request *request) {
+  bool enters = request->type == FRAME_MOUNT_ATTACH || request->type == FRAME_MOUNT_DETACH;
+  const struct sandbox *sandbox = enters ? sandbox_by_name(launcher, request->name) : NULL;
+  return sandbox == NULL || sandbox->state != SANDBOX_RUNNING || sandbox->pid <= 0 ? -1 : sys_pidfd_open(sandbox->pid);
+}
+
 void worker_run(struct launcher *launcher, struct connection *connection) {
   bool is_counted = connection->request.type != FRAME_SANDBOX_LIST;
   if (is_counted && launcher->worker_count >= WORKERS_MAX) {
@@ -131,6 +144,8 @@ void worker_run(struct launcher *launcher, struct connection *connection) {
     struct sandbox *packed = sandbox_by_name(launcher, connection->request.name);
     if (packed != NULL) stillness_yield(packed);
   }
+  cleanup_fd member = member_of(launcher, &connection->request);
+  connection->request.member = member;
   struct worker *worker = calloc(1, sizeof *worker);
   pid_t pid = worker == NULL ? -1 : fork();
   if (pid == 0) worker_main(launcher, connection);

@@ -71,6 +71,11 @@ const world = {
     await writeFile(join(directory, 'apt.conf'), '');
     await endOf(spawn('tar', ['-cf', 'apt.tar', 'apt.conf'], { cwd: directory }));
   },
+  volume: () => daemon.call('POST', '/v1/volumes', { name: 'data' }),
+  mount: async () => {
+    const { id } = await daemon.call('POST', '/v1/sandboxes/dev/mounts', { volume: 'data', path: '/data' });
+    standsFor.set('mnt_0123456789abcdef', id);
+  },
   secret: () =>
     daemon.call('PUT', '/v1/secrets/API_KEY', { value: 'a-real-value', allowed_hosts: ['api.example.com'] }),
   webhook: async () => {
@@ -144,6 +149,14 @@ const needs: Readonly<Record<OperationId, readonly (keyof typeof world)[]>> = {
   'snapshot.diff': ['sandbox', 'snapshot'],
   'snapshot.download': ['sandbox', 'snapshot'],
   'snapshot.upload': ['sandbox', 'snapshotFile'],
+  'volume.create': [],
+  'volume.list': ['volume'],
+  'volume.get': ['volume'],
+  'volume.remove': ['volume'],
+  'volume.snapshot': ['volume'],
+  'mount.attach': ['sandbox', 'volume'],
+  'mount.list': ['sandbox', 'volume', 'mount'],
+  'mount.detach': ['sandbox', 'volume', 'mount'],
   'module.list': ['module'],
   'module.get': ['module'],
   'module.activate': ['sandbox', 'module'],
@@ -194,6 +207,8 @@ async function emptied(): Promise<void> {
     readonly items: readonly { readonly id: string }[];
   };
   for (const { id } of items) await daemon.call('DELETE', `/v1/webhooks/${id}`);
+  for (const { id } of (await daemon.call('GET', '/v1/volumes')).items)
+    await daemon.call('DELETE', `/v1/volumes/${id}`);
   for (const path of ['/v1/modules/200-tools', '/v1/secrets/API_KEY']) await daemon.request('DELETE', path);
   await rm(directory, { recursive: true, force: true });
   directory = await mkdtemp(join(tmpdir(), 'squash-curl-'));

@@ -28,7 +28,11 @@ before(async () => {
   await chmod(join(python, 'usr/bin/python3'), 0o755);
   const packed = spawn('mksquashfs', [python, `${python}.squashfs`, '-all-root', '-quiet', '-no-progress']);
   assert.equal((await endOf(packed)).code, 0);
+  const data = join(directory, 'data');
+  await mkdir(data);
+  for (const path of [directory, data]) await chmod(path, 0o755);
   daemon = await TestDaemon.start({
+    files: { 'host-directories.json': JSON.stringify([{ path: data }]) },
     modules: { '000-base-debian': await baseLayer(), '100-python311': `${python}.squashfs` },
   });
 });
@@ -48,6 +52,7 @@ async function runBlock(block: string, env: Readonly<Record<string, string>>): P
   const port = await freePort();
   const text = block
     .replaceAll('localhost:8080', `localhost:${daemon.port}`)
+    .replaceAll('/srv/data', join(directory, 'data'))
     .replaceAll(/^(squash .*--http) \d+.*$/gm, `timeout 3 $1 ${port} || [ $? = 124 ]`)
     .replaceAll(/^curl /gm, 'curl -sS --fail ')
     .replaceAll(/^(squash .*--follow)$/gm, 'timeout 1 $1 || [ $? = 124 ]');
@@ -79,6 +84,7 @@ for (const [page, count, printed] of [
   ['network.md', 1, /^connection: allowed {2}allow\[0\] preset:pypi/m],
   ['keys.md', 2, /^key ci \(key_\w+\) of team-a, scope manage[\s\S]*"owner":"team-a"[\s\S]*sandbox\.exec/m],
   ['ports.md', 3, /<html>[\s\S]*^ *3000 .*httpd.* token [\s\S]*squash_token=/m],
+  ['volumes.md', 2, /^kept$[\s\S]*^monday +vol_/m],
   ['secrets.md', 4, /^sk-[\w-]{40,}$[\s\S]*"allowed_hosts":\["api.openai.com"\]/m],
 ] as const) {
   test(`the commands of docs/${page} work in their order`, async () => {

@@ -94,7 +94,7 @@ describe('a sandbox of /v1', () => {
       [{ id: 'mine' }, 'invalid_request', /"id" is unknown/],
       [{ memory_mb: '64' }, 'invalid_request', /memory_mb/],
       [{ image: 'debian' }, 'unsupported_feature', /"image"/],
-      [{ mounts: [] }, 'unsupported_feature', /"mounts"/],
+      [{ mounts: [{ host: '/srv', path: '/x' }] }, 'host_directory_refused', /not_allowed/],
       [{ backend: 'firecracker' }, 'unsupported_feature', /"backend"/],
       [{ memory: true }, 'unsupported_feature', /"memory"/],
       [{ labels: { 'a b': '' } }, 'invalid_request', /label/],

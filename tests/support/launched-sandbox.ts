@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { SocketDirectory } from '@squash/base/socket-directory';
 import { GuestClient } from '../../host/src/guest/client.ts';
-import type { LaunchStart } from '../../host/src/launch/launch-client.ts';
+import type { LaunchStart } from '../../host/src/launch/launch-fields.ts';
 import { type Place, startOf } from './launcher.ts';
 
 export interface ShellResult {

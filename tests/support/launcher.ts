@@ -11,7 +11,8 @@ import { once } from 'node:events';
 import { chmodSync, chownSync, copyFileSync, mkdirSync, mkdtempSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
-import { LaunchClient, type LaunchStart } from '../../host/src/launch/launch-client.ts';
+import { LaunchClient } from '../../host/src/launch/launch-client.ts';
+import type { LaunchStart } from '../../host/src/launch/launch-fields.ts';
 import { thisMachine } from '../../tools/test/allowed-skips.ts';
 import { baseLayer, repository } from './base-layer.ts';
 import { removeDataDirectory } from './data-directory.ts';
@@ -69,6 +70,7 @@ export function startOf(place: Place, name: string, changes: Partial<LaunchStart
     lowers: [place.lower],
     upper: { path: `sandboxes/${name}/uppers/1`, kind: 'directory', bytesMax: 2 ** 26, inodesMax: 4_096 },
     makesUpper: false,
+    mounts: [],
     memoryBytesMax: 2 ** 27,
     cpuMilli: 2_000,
     pidsMax: 64,

@@ -35,6 +35,8 @@ const values: Readonly<Record<string, string>> = {
   jobId: '999',
   secret: 'NOTHING',
   key: 'key_0',
+  volume: 'nothing',
+  mount: 'mnt_0000000000000000',
   owner: 'nobody',
 };
 

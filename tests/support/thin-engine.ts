@@ -216,6 +216,18 @@ export function thinEngine(parts: EngineParts = {}): Engine {
       takeIn: unused,
       ...parts.snapshots,
     },
+    volumes: {
+      create: unused,
+      list: () => [],
+      get: unused,
+      remove: unused,
+      snapshot: unused,
+      plan: unused,
+      attach: unused,
+      mounts: unused,
+      detach: unused,
+      ...parts.volumes,
+    },
     network: {
       rules: unused,
       ownSecretHosts: unused,

@@ -20,6 +20,8 @@ const usual: Readonly<Record<string, string>> = {
   owner: 'team-a',
   secret: 'API_KEY',
   webhook: 'wh_0123456789abcdef0123',
+  volume: 'data',
+  mount: 'mnt_0123456789abcdef',
 };
 
 const lineCharsMax = 120;

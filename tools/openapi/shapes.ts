@@ -103,6 +103,13 @@ import {
   webhookSchema,
   webhookTestSchema,
 } from '@squash/contract/webhooks';
+import {
+  mountInfoSchema,
+  mountWishSchema,
+  volumeBodySchema,
+  volumeInfoSchema,
+  volumeSnapshotBodySchema,
+} from '@squash/contract/volume';
 import { z } from 'zod';
 
 interface Shape {
@@ -150,6 +157,11 @@ export const shapes: Readonly<Record<string, Shape>> = {
   SeedSnapshotCreate: { schema: snapshotBodySchema, example: { label: 'clean' } },
   SeedSnapshotAnswer: { schema: snapshotAnswerSchema },
   SeedSnapshotRestore: { schema: restoreBodySchema, example: { label: 'clean' } },
+  VolumeCreate: { schema: volumeBodySchema, example: { name: 'data', labels: { team: 'core' } } },
+  VolumeInfo: { schema: volumeInfoSchema },
+  VolumeSnapshotCreate: { schema: volumeSnapshotBodySchema, example: { name: 'data-monday' } },
+  MountWish: { schema: mountWishSchema, example: { volume: 'data', path: '/data' } },
+  MountInfo: { schema: mountInfoSchema },
   ExecRequest: {
     schema: execBodySchema,
     example: { cmd: 'python3 -c "print(42)"', workdir: '/root', timeout: 60 },

@@ -9,6 +9,8 @@ export const tags = [
   { name: 'job', description: 'Commands in the background' },
   { name: 'port', description: 'Ports of programs in sandboxes: who may see them, links, connections' },
   { name: 'snapshot', description: 'What was written in a sandbox, saved as a file' },
+  { name: 'volume', description: 'Directories that outlive sandboxes' },
+  { name: 'mount', description: 'What a sandbox has attached' },
   { name: 'module', description: 'The layers that sandboxes are stacked from' },
   { name: 'policy', description: 'What a sandbox may reach' },
   { name: 'egress', description: 'What a sandbox asked for, and how it was answered' },

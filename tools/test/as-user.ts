@@ -58,6 +58,7 @@ const others = [
   'tests/security/abuse.test.ts',
   'tests/security/attacks.test.ts',
   'tests/security/file-operations.test.ts',
+  'tests/security/host-directories.test.ts',
   'tests/security/own-files.test.ts',
   'tests/egress/presets.test.ts',
   // What ends with a launcher, and who may start another one, is not the same for root.
@@ -81,6 +82,8 @@ const singleId = [
   'tests/e2e/api.test.ts',
   'tests/e2e/api-jobs.test.ts',
   'tests/e2e/api-restart.test.ts',
+  'tests/e2e/volumes.test.ts',
+  'tests/security/host-directories.test.ts',
   'tests/e2e/cli-exec.test.ts',
   'tests/e2e/first-start.test.ts',
   'tests/e2e/network.test.ts',

@@ -22,6 +22,7 @@ import { ownersPath } from './owners-ls.ts';
 import { type Preset, presetsPath } from './policy-presets.ts';
 import { secretsPath } from './secret-ls.ts';
 import { type WebhookList, webhooksPath } from './webhook-ls.ts';
+import { listVolumes } from './volume-ls.ts';
 
 interface Candidate {
   readonly word: string;
@@ -145,6 +146,11 @@ class WordSource {
         }));
       case 'snapshot':
         return await this.#snapshots();
+      case 'volume':
+        return (await listVolumes(this.#client)).map(({ name, snapshot_of }) => ({
+          word: name,
+          about: snapshot_of === null ? 'volume' : 'snapshot',
+        }));
       case 'job':
         return await this.#jobs();
       case 'process':

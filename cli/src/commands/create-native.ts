@@ -7,6 +7,7 @@ import type { Call } from '../command.ts';
 import { durationSeconds } from '../durations.ts';
 import { usageFailure } from '../failure.ts';
 import { labelsOf } from '../label-words.ts';
+import { mountsOf } from '../mount-words.ts';
 import { printJson, printLine, printNote, visible } from '../output/print.ts';
 import { readCommon } from './create-common.ts';
 import { readEnvironment } from './exec-options.ts';
@@ -27,10 +28,12 @@ export async function createNative(
   const idle = durationSeconds(flags, 'idle', { min: limits.idleTimeoutSMin, max: limits.lifetimeSMax });
   if (allow !== undefined && common['policy'] !== undefined)
     throw usageFailure('--allow-net and --policy exclude each other');
+  const mounts = mountsOf(flags);
   return await client.post<SandboxRecord>(nativeSandboxesPath, {
     ...common,
     ...(allow === undefined ? {} : { policy: { allow } }),
     ...(from === undefined ? {} : { from }),
+    ...(mounts.length > 0 && { mounts }),
     ...(flags.isSet('name') && { name: flags.text('name') }),
     ...(flags.isSet('label') && { labels: labelsOf(flags) }),
     ...(flags.isSet('env') && { env: readEnvironment(flags) }),

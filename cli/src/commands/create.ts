@@ -3,10 +3,12 @@ import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { limits } from '@squash/contract/limits';
 import type { SandboxInfo } from '@squash/contract/sandbox';
-import { isUnknownOperation, sandboxesPath } from '../client/client.ts';
+import type { MountWish } from '@squash/contract/volume';
+import { isUnknownOperation, sandboxesPath, sandboxPath } from '../client/client.ts';
 import type { Call } from '../command.ts';
 import { durationSeconds } from '../durations.ts';
 import { exitCodes, fileProblem, usageFailure } from '../failure.ts';
+import { mountsOf, mountsPath } from '../mount-words.ts';
 import { printJson, printLine, printNote, visible } from '../output/print.ts';
 import { readCommon } from './create-common.ts';
 import { createNative, nativeOnly, showMade, sourceOf } from './create-native.ts';
@@ -40,15 +42,32 @@ export async function createSandbox(
   id: string | undefined,
   layers: readonly string[] = call.flags.list('layers'),
 ): Promise<SandboxInfo> {
+  const { flags } = call;
   const body = { ...readBody(call), ...requestFromFlags(call, layers) };
   const named = id ?? body['id'] ?? `sb-${randomUUID().slice(0, 8)}`;
+  const wishes = mountsOf(flags);
   const info = await call.client.post<SandboxInfo>(sandboxesPath, { ...body, id: named });
+  await attach(call, info.id, wishes);
   if (!call.json) {
     for (const warning of info.warnings ?? []) {
       printNote(`squash: warning: ${visible(warning.message)} (${warning.code})`);
     }
   }
   return info;
+}
+
+/** A sandbox without what was asked for is none that was asked for. */
+async function attach(
+  { client }: Pick<Call, 'client'>,
+  id: string,
+  wishes: readonly MountWish[],
+): Promise<void> {
+  try {
+    for (const wish of wishes) await client.post(mountsPath(id), wish);
+  } catch (error) {
+    await client.delete(sandboxPath(id));
+    throw error;
+  }
 }
 
 /** Only what was given: every default is the daemon's. */

@@ -150,6 +150,10 @@ export const frameTypes = {
   /** From root, with the launcher's end of a new privileged helper's socket along. */
   helperAttach: 0x54,
   treeDiff: 0x55,
+  /** One volume or directory of the host, into a sandbox that runs and out of it. */
+  mountAttach: 0x56,
+  mountDetach: 0x57,
+  volumeCopy: 0x58,
   relayHello: 0x60,
   relayStream: 0x61,
   connectionOpen: 0x62,
@@ -279,6 +283,10 @@ export const fieldTags = {
   protocol: { tag: 92, type: 'u64' },
   against: { tag: 93, type: 'bytes' },
   after: { tag: 94, type: 'bytes' },
+  // Five lines: `ro` or `rw`; `host` or the kind of upper; device and inode of a host's directory; where it lies; where it is to be seen.
+  mount: { tag: 95, type: 'bytes' },
+  // Of an image: its room is set aside on the disk when it is made.
+  reserved: { tag: 96, type: 'u64' },
   // Egress. `address` is 4 or 16 bytes in network order; `peer` only means something to the relay that sent it.
   connection: { tag: 100, type: 'u64' },
   address: { tag: 101, type: 'bytes' },

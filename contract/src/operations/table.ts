@@ -17,6 +17,7 @@ import { snapshotOperations } from './snapshots.ts';
 import { ticketOperations } from './tickets.ts';
 import { usageOperations } from './usage.ts';
 import { webhookOperations } from './webhooks.ts';
+import { volumeOperations } from './volumes.ts';
 
 export const operations = {
   ...sandboxOperations,
@@ -26,6 +27,7 @@ export const operations = {
   ...portOperations,
   ...moduleOperations,
   ...snapshotOperations,
+  ...volumeOperations,
   ...networkOperations,
   ...secretOperations,
   ...keyOperations,

@@ -43,6 +43,7 @@ export async function createSandbox(
     secrets: body.secrets ?? 'all',
     ownSecrets: body.own_secrets ?? {},
     upstream: body.upstream,
+    mounts: engine.volumes.plan(caller.owner, body.mounts ?? []),
     warnings: [],
     native: { ...nativeWish(body, source), once },
   };

@@ -28,6 +28,7 @@ import { snapshotHandlers } from './snapshots.ts';
 import { ticketHandlers } from './tickets.ts';
 import { usageHandlers } from './usage.ts';
 import { webhookHandlers, type WebhookParts } from './webhooks.ts';
+import { volumeHandlers } from './volumes.ts';
 
 export interface HandlerOptions {
   readonly engine: Engine;
@@ -59,6 +60,7 @@ export function handlers(options: HandlerOptions): Handlers {
     ...portHandlers(engine, links),
     ...moduleHandlers(engine, uploads),
     ...snapshotHandlers(engine, uploads),
+    ...volumeHandlers(engine),
     ...networkHandlers(engine, egress),
     ...secretHandlers(egress.secrets),
     ...ticketHandlers(tickets),

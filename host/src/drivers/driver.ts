@@ -6,6 +6,7 @@
 import type { Duplex } from 'node:stream';
 import type { Problem } from '@squash/contract/daemon';
 import type { LayerDigest, SandboxId } from '@squash/contract/ids';
+import type { VolumeId } from '@squash/contract/volume';
 
 /** What a sandbox may use. The driver enforces what the host lets it and warns about the rest. */
 export interface SandboxLimits {
@@ -33,8 +34,26 @@ export interface StartSpec {
   readonly upperGeneration: number;
   /** The sandbox is new: its upper is made with the start, if there is none. Otherwise a missing upper is `launch_failed`. */
   readonly makesUpper: boolean;
+  /** Those that others lie in come first. */
+  readonly mounts: readonly MountSpec[];
   readonly limits: SandboxLimits;
 }
+
+/** A volume as it is kept: as an upper is. */
+export interface VolumeSpec {
+  readonly id: VolumeId;
+  readonly kind: UpperKind;
+}
+
+/** What a sandbox sees at a path of its own. */
+export type MountSpec = {
+  readonly path: string;
+  readonly mode: 'ro' | 'rw';
+} & (
+  | { readonly volume: VolumeSpec }
+  /** A directory of the host; the driver attaches the one of this identity (device and inode), and no other. */
+  | { readonly host: { readonly path: string; readonly identity: string } }
+);
 
 export interface RunningSandbox {
   readonly id: SandboxId;
@@ -140,6 +159,14 @@ export interface Driver {
   list(): Promise<readonly RunningSandbox[]>;
   /** A byte stream to PID 1. @throws guest_failed when nobody listens */
   connect(running: RunningSandbox, signal?: AbortSignal): Promise<Duplex>;
+  /** Nothing where it is attached already. @throws mount_refused, host_directory_refused, sandbox_not_ready */
+  attachMount(id: SandboxId, mount: MountSpec): Promise<void>;
+  /** @throws mount_busy */
+  detachMount(id: SandboxId, mount: MountSpec): Promise<void>;
+  /** On the disk when it resolves; where its kind holds a size, with all of its room. Idempotent. @throws disk_full */
+  createVolume(volume: VolumeSpec, size: UpperUsage): Promise<void>;
+  /** Copies what is in one into another, empty one. Neither is attached. */
+  copyVolume(from: VolumeSpec, to: VolumeSpec, bytesMax: number): Promise<void>;
   stats(id: SandboxId): Promise<SandboxStats>;
   /**
    * Freezes the sandbox, writes its upper as squashfs to `hostPath` (temp name, synced, renamed), thaws it. Where

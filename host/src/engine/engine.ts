@@ -15,6 +15,7 @@ import type { Processes } from './processes.ts';
 import type { Sandboxes } from './sandboxes.ts';
 import type { Snapshots } from './snapshots.ts';
 import type { Usage } from './usage.ts';
+import type { Volumes } from './volumes.ts';
 
 export interface EngineHealth {
   readonly sandboxes: number;
@@ -28,6 +29,7 @@ export interface Engine {
   readonly files: Files;
   readonly modules: Modules;
   readonly snapshots: Snapshots;
+  readonly volumes: Volumes;
   readonly network: Network;
   readonly keys: Keys;
   readonly owners: Owners;

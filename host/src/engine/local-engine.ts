@@ -8,10 +8,12 @@ import type { Metric } from '@squash/base/metric';
 import type { Store } from '#store/store.ts';
 import type { Driver } from '../drivers/driver.ts';
 import { GuestClient } from '../guest/client.ts';
+import { VolumePlaces } from '../mounts/volume-places.ts';
 import type { LayerStore } from '../layers/layer-store.ts';
 import type { EventPort } from '../sandbox/event-port.ts';
 import { SandboxFiles } from '../sandbox/files.ts';
 import { Semaphore, SharedLock } from '../sandbox/mailbox.ts';
+import type { MountSources } from '../sandbox/mounts.ts';
 import type { SandboxNetwork } from '../sandbox/network.ts';
 import { OutputBudget } from '../sandbox/output-budget.ts';
 import { OutputPace } from '../sandbox/output-pace.ts';
@@ -34,6 +36,7 @@ import { Residents } from './residents.ts';
 import { LocalSandboxes } from './sandboxes.ts';
 import { LocalSnapshots } from './snapshots.ts';
 import { LocalUsage } from './usage.ts';
+import { LocalVolumes } from './volumes.ts';
 
 export interface LocalEngineOptions {
   readonly dataDir: string;
@@ -49,6 +52,8 @@ export interface LocalEngineOptions {
   readonly admission: AdmissionRules;
   readonly requiresLimits: boolean;
   readonly network: SandboxNetwork;
+  /** Volumes and directories of the host, as sandboxes are to get them. */
+  readonly mounts: MountSources;
   readonly fixedLimits: FixedLimits;
   /** The machine may have lost its power since the last daemon. */
   readonly isFirstOfBoot: boolean;
@@ -59,11 +64,13 @@ export class LocalEngine implements Engine, AsyncDisposable {
   readonly #residents = new Residents();
   readonly #admission: Admission;
   readonly #unsubscribe: () => void;
+  readonly #places: VolumePlaces;
   readonly sandboxes: LocalSandboxes;
   readonly processes: LocalProcesses;
   readonly files: LocalFiles;
   readonly modules: LocalModules;
   readonly snapshots: LocalSnapshots;
+  readonly volumes: LocalVolumes;
   readonly network: LocalNetwork;
   readonly keys: LocalKeys;
   readonly owners: LocalOwners;
@@ -95,6 +102,9 @@ export class LocalEngine implements Engine, AsyncDisposable {
       admission: this.#admission,
       quotas,
     });
+    const places = new VolumePlaces(options);
+    this.#places = places;
+    this.volumes = new LocalVolumes({ world, residents, places, quotas });
     this.network = new LocalNetwork(world.network, residents);
     this.keys = new LocalKeys(options);
     this.owners = new LocalOwners({ residents, keys: this.keys, quotas });
@@ -109,6 +119,7 @@ export class LocalEngine implements Engine, AsyncDisposable {
     if (options.isFirstOfBoot) engine.events.skipLost();
     for (const sandbox of await recover(engine.#world, options.isFirstOfBoot)) engine.#residents.add(sandbox);
     await engine.sandboxes.resumeRemovals();
+    await engine.volumes.resume();
     engine.network.begin();
     engine.sandboxes.begin();
     engine.usage.begin();
@@ -155,7 +166,7 @@ export class LocalEngine implements Engine, AsyncDisposable {
     await Promise.all(sandboxes.map((sandbox) => sandbox.mailbox.idle()));
     this.#unsubscribe();
     for (const sandbox of sandboxes) sandbox.close();
-    await this.#world.files.settle();
+    await Promise.all([this.#world.files.settle(), this.#places.settle()]);
     this.events[Symbol.dispose]();
   }
 }
@@ -171,6 +182,7 @@ function worldOf(options: LocalEngineOptions, quotas: Quotas, events: EventPort)
     clock: options.clock,
     network: options.network,
     events,
+    mounts: options.mounts,
     fixedLimits: options.fixedLimits,
     requiresLimits: options.requiresLimits,
     guestOf: (running) => new GuestClient({ connect: (signal) => driver.connect(running, signal) }),

@@ -63,13 +63,16 @@ export class Quotas {
     else this.#quotas.set(owner, quota);
   }
 
-  /** Of everybody who has a sandbox. */
+  /** Of everybody who has a sandbox or a volume. */
   uses(): ReadonlyMap<string, QuotaUse> {
     const uses = new Map<string, QuotaUse>();
     for (const sandbox of this.#residents.all()) {
       const { owner } = sandbox.row;
       uses.set(owner, sum(uses.get(owner) ?? noUse, useOfSandbox(sandbox)));
     }
+    const volumes = this.#store.read(() => this.#store.volumes.bytesByOwner());
+    for (const [owner, bytes] of volumes)
+      uses.set(owner, sum(uses.get(owner) ?? noUse, { ...noUse, disk_mb: bytes / mib }));
     return uses;
   }
 

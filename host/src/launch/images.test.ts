@@ -10,7 +10,7 @@ import type { SandboxId } from '@squash/contract/ids';
 import { launchSandbox } from '../../../tests/support/launched-sandbox.ts';
 import { insideLauncher } from '../../../tests/support/launcher.ts';
 import { waitFor } from '../../../tests/support/wait.ts';
-import type { LaunchUpper } from './launch-client.ts';
+import type { LaunchUpper } from './launch-fields.ts';
 
 await insideLauncher(import.meta.filename, ['default', 'single', 'fuse', 'user', 'user-single'], (place) => {
   const { client, dataDir } = place;

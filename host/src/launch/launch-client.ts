@@ -7,7 +7,6 @@
 import { AppError } from '@squash/contract/errors';
 import { encodeFields, type FieldFrameName, FrameDecoder } from '@squash/contract/guest/codec';
 import { FieldReader } from '@squash/contract/guest/fields';
-import type { FieldName } from '@squash/contract/guest/frames';
 import { type SandboxId, sandboxIdSchema } from '@squash/contract/ids';
 import { pause } from '@squash/base/pause';
 import { SocketDirectory } from '@squash/base/socket-directory';
@@ -18,6 +17,14 @@ import {
   connectLauncher,
   type LaunchAnswer,
 } from './launch-connection.ts';
+import {
+  type FieldValue,
+  type LaunchMount,
+  type LaunchStart,
+  type LaunchUpper,
+  mountField,
+  upperFields,
+} from './launch-fields.ts';
 import { LauncherLook, type LookTimes, waitForLauncher } from './launcher-look.ts';
 
 /** Verbs that only look or tell: milliseconds, and the launcher forks for some of them. */
@@ -31,33 +38,6 @@ const watchAgainMs = 1_000;
 /** So often nobody listened: one that ends takes connections until its last file is closed. */
 const refusalsMax = 2;
 
-type FieldValue = readonly [FieldName, number | string | Uint8Array];
-
-export interface LaunchStart {
-  readonly name: SandboxId;
-  readonly instance: number;
-  readonly hostname: string;
-  readonly lowers: readonly string[];
-  readonly upper: LaunchUpper;
-  /** As `createUpper` just before, in one request. Otherwise a missing upper fails the start. */
-  readonly makesUpper: boolean;
-  readonly memoryBytesMax: number;
-  readonly cpuMilli: number;
-  readonly pidsMax: number;
-  readonly shmBytesMax: number;
-  readonly openFilesMax: number;
-  readonly hosts: string;
-  readonly resolvConf: string;
-}
-
-/** Where an upper lies, how it is kept and what it may hold. */
-export interface LaunchUpper {
-  readonly path: string;
-  readonly kind: string;
-  readonly bytesMax: number;
-  readonly inodesMax: number;
-}
-
 /** A path of a walked tree, whose bytes a sandbox chose. */
 const pathBytesMax = 4_096;
 
@@ -70,6 +50,7 @@ export interface LayerDifference {
   readonly mode: number;
   readonly size: number;
 }
+type VolumePlace = Pick<LaunchUpper, 'path' | 'kind'>;
 
 export interface LaunchedSandbox {
   readonly name: SandboxId;
@@ -128,6 +109,7 @@ export class LaunchClient implements Disposable {
         ['openFilesMax', start.openFilesMax],
         ['hosts', start.hosts],
         ['resolvConf', start.resolvConf],
+        ...start.mounts.map(mountField),
       ],
       { answerMsMax: startMsMax, ...(signal === undefined ? {} : { signal }) },
     );
@@ -192,6 +174,38 @@ export class LaunchClient implements Disposable {
   /** Idempotent: an upper that exists is kept. @throws disk_full */
   async createUpper(upper: LaunchUpper): Promise<void> {
     await this.#ask('upperCreate', upperFields(upper), { answerMsMax: treeMsMax });
+  }
+
+  /** A volume: as an upper, but on the disk when it resolves, with its room where its kind has a size. @throws disk_full */
+  async createVolume(upper: LaunchUpper): Promise<void> {
+    await this.#ask('upperCreate', [...upperFields(upper), ['reserved', 1]], { answerMsMax: treeMsMax });
+  }
+
+  /** Into a sandbox that runs; nothing where it is there. @throws mount_refused, host_directory_refused, sandbox_not_ready */
+  async attachMount(name: SandboxId, mount: LaunchMount): Promise<void> {
+    await this.#ask('mountAttach', [['name', name], mountField(mount)], { answerMsMax: startMsMax });
+  }
+
+  /** @throws mount_busy where a program in the sandbox uses it */
+  async detachMount(name: SandboxId, mount: LaunchMount): Promise<void> {
+    await this.#ask('mountDetach', [['name', name], mountField(mount)], { answerMsMax: startMsMax });
+  }
+
+  /** Copies a volume into another, empty one. @throws disk_full, launch_failed */
+  async copyVolume({
+    from,
+    to,
+    bytesMax,
+  }: {
+    readonly from: VolumePlace;
+    readonly to: VolumePlace;
+    readonly bytesMax: number;
+  }): Promise<void> {
+    const side = (mode: 'ro' | 'rw', { path, kind }: VolumePlace): FieldValue =>
+      mountField({ mode, kind, identity: '-', source: path, target: '/volume' });
+    await this.#ask('volumeCopy', [side('ro', from), side('rw', to), ['bytesMax', bytesMax]], {
+      answerMsMax: treeMsMax,
+    });
   }
 
   async upperUsage(upper: Pick<LaunchUpper, 'path' | 'kind'>): Promise<{ bytes: number; inodes: number }> {
@@ -446,15 +460,6 @@ function tell(listener: WatchListener, event: FieldReader): void {
   const change = event.text('change', 64);
   if (change === 'helper_gone' || change === 'helper_back') listener.onHelper(change === 'helper_back');
   else listener.onEvent(change, parseSandbox(event));
-}
-
-function upperFields(upper: LaunchUpper): FieldValue[] {
-  return [
-    ['upper', upper.path],
-    ['upperKind', upper.kind],
-    ['bytesMax', upper.bytesMax],
-    ['inodesMax', upper.inodesMax],
-  ];
 }
 
 function parseDifference(reader: FieldReader): LayerDifference {

@@ -13,6 +13,7 @@ import type { LayerRef, SandboxRow } from '#store/rows.ts';
 import { draftRow } from './draft.ts';
 import type { SandboxEvent } from './event-port.ts';
 import { type Forking, forkFiles } from './fork.ts';
+import { checkTogether } from './mounts.ts';
 import { removeSandbox } from './remove.ts';
 import { Sandbox } from './sandbox.ts';
 import { startSpec } from './start-spec.ts';
@@ -70,6 +71,8 @@ function insert(world: World, draft: SandboxRow, { native }: CreateRequest): San
   const { store } = world;
   // Refuses names that can't be stacked while nothing exists yet.
   stackOrder(draft.layers);
+  checkTogether(draft.mounts);
+  world.mounts.checkFree(draft.mounts);
   // The first one's is on the disk before its directory: see `openState`.
   const row = store[store.sandboxes.wasUsed() ? 'transaction' : 'durably'](() => {
     const hostLabel = store.sandboxes.freeHostLabel(draft.id);
@@ -110,7 +113,7 @@ async function bringUp(sandbox: Sandbox, { ownSecrets }: CreateRequest): Promise
 async function startNew(sandbox: Sandbox): Promise<void> {
   const { world, row } = sandbox;
   const trees = stackOrder(row.layers).map((layer) => layer.digest);
-  const running = await world.driver.start({ ...startSpec(row, trees), makesUpper: true });
+  const running = await world.driver.start({ ...startSpec(world, row, trees), makesUpper: true });
   faultPoint('create.started');
   sandbox.started(running, createdEvent(sandbox));
 }

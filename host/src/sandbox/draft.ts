@@ -57,5 +57,6 @@ export function draftRow(world: World, request: CreateRequest): Omit<SandboxRow,
     idleTimeoutS: request.native?.idleTimeoutS ?? 0,
     onTimeout: request.native?.onTimeout ?? 'destroy',
     rest: null,
+    mounts: [...(request.mounts ?? [])],
   };
 }

@@ -4,7 +4,7 @@
  *
  * State changes only in `apply`, which asks the pure `decide` and carries out its effects.
  */
-import { AppError, type ErrorCode } from '@squash/contract/errors';
+import { AppError } from '@squash/contract/errors';
 import { limits } from '@squash/contract/limits';
 import type { PolicySource } from '@squash/contract/policy';
 import type { Warning } from '@squash/contract/sandbox';
@@ -29,16 +29,13 @@ import type { OutputPace } from './output-pace.ts';
 import type { Run, RunHost } from './run.ts';
 import { goOn } from './rest.ts';
 import { rulesOf } from './rules.ts';
-import { startSpec } from './start-spec.ts';
+import { mendable, startSpec } from './start-spec.ts';
 import { treesOf } from './trees.ts';
 import { UpperUsageWatch } from './upper-usage.ts';
 import type { World } from './world.ts';
 
 /** How a change is written: see `Store`. */
 type Commit = 'transaction' | 'durably' | 'pressing';
-
-/** What the operator mends beside a running daemon. */
-const mendable: ReadonlySet<ErrorCode> = new Set(['layer_corrupt', 'module_not_found', 'disk_full']);
 
 export class Sandbox implements RunHost {
   readonly world: World;
@@ -263,7 +260,7 @@ export class Sandbox implements RunHost {
       const instance = store[how](() => store.sandboxes.nextInstance());
       this.change({ ...change, trust, instance }, how);
       faultPoint('start.committed');
-      const spec = { ...startSpec(this.#row, trees), makesUpper: this.mayLackUpper };
+      const spec = { ...startSpec(this.world, this.#row, trees), makesUpper: this.mayLackUpper };
       this.started(await driver.start(spec), event);
       this.mayLackUpper = false;
     });

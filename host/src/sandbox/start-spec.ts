@@ -1,11 +1,25 @@
-/** From a row to what the driver starts. */
+/** What the driver is told to start. */
+import type { ErrorCode } from '@squash/contract/errors';
 import type { LayerDigest } from '@squash/contract/ids';
 import type { SandboxRow } from '#store/rows.ts';
 import type { StartSpec } from '../drivers/driver.ts';
 import { hostnameOf } from './environment.ts';
+import type { World } from './world.ts';
 
-/** On these trees and the row's trust layer on top of them. */
-export function startSpec(row: SandboxRow, trees: readonly LayerDigest[]): StartSpec {
+/** Why a start may fail, where the operator mends it beside a running daemon. */
+export const mendable: ReadonlySet<ErrorCode> = new Set([
+  'layer_corrupt',
+  'module_not_found',
+  'disk_full',
+  'host_directory_refused',
+  'mount_refused',
+]);
+
+/**
+ * For this row, on these trees and the row's trust layer on top of them.
+ * @throws volume_not_found, host_directory_refused where what it has attached is not to be had any more
+ */
+export function startSpec(world: World, row: SandboxRow, trees: readonly LayerDigest[]): StartSpec {
   return {
     id: row.id,
     instance: row.instance,
@@ -14,6 +28,7 @@ export function startSpec(row: SandboxRow, trees: readonly LayerDigest[]): Start
     upperKind: row.upperKind,
     upperGeneration: row.upperGeneration,
     makesUpper: false,
+    mounts: world.mounts.specs(row),
     limits: row.limits,
   };
 }

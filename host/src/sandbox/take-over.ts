@@ -4,6 +4,7 @@ import type { ExecRow } from '#store/rows.ts';
 import type { RunningSandbox } from '../drivers/driver.ts';
 import type { Guest, GuestExecEntry } from '../guest/guest.ts';
 import { runOf } from './commands.ts';
+import { ensureMounts } from './mounts.ts';
 import type { Sandbox } from './sandbox.ts';
 
 /** False where PID 1 does not answer as it should: then the sandbox is started anew. */
@@ -13,6 +14,7 @@ export async function takeOver(sandbox: Sandbox, running: RunningSandbox): Promi
   try {
     const guest = world.guestOf(running);
     const inGuest = await guest.list();
+    await ensureMounts(sandbox, running);
     sandbox.started(running, undefined, await world.driver.stats(row.id));
     // The last daemon may have died before what it had committed was on the disk.
     sandbox.syncs();

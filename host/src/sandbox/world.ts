@@ -12,6 +12,7 @@ import type { LayerStore } from '../layers/layer-store.ts';
 import type { EventPort } from './event-port.ts';
 import type { SandboxFiles } from './files.ts';
 import type { Semaphore, SharedLock } from './mailbox.ts';
+import type { MountSources } from './mounts.ts';
 import type { SandboxNetwork } from './network.ts';
 import type { OutputBudget } from './output-budget.ts';
 import type { OutputPace } from './output-pace.ts';
@@ -34,6 +35,7 @@ export interface World {
   readonly clock: Clock;
   readonly network: SandboxNetwork;
   readonly events: EventPort;
+  readonly mounts: MountSources;
   readonly fixedLimits: FixedLimits;
   readonly requiresLimits: boolean;
   readonly guestOf: (running: RunningSandbox) => Guest;

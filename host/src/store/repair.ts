@@ -17,10 +17,12 @@ import { syncDirectory } from '@squash/base/atomic-file';
 import { openDatabase, translate } from './database.ts';
 import { databasePath, isBlank } from './open-state.ts';
 import { Reserve } from './reserve.ts';
-import type { SandboxRow, SnapshotRow } from './rows.ts';
+import type { SandboxRow, SnapshotRow, VolumeRow } from './rows.ts';
 import { type Salvage, salvageAccess, salvageExecs } from './salvage.ts';
 import { readSandboxFile, type SandboxFile } from './sandbox-file.ts';
 import { SandboxTable } from './sandboxes.ts';
+import { findVolumes } from './volume-file.ts';
+import { VolumeTable } from './volumes.ts';
 
 export interface RepairReport {
   /** Where the unreadable database was put; undefined where it was sound. */
@@ -52,7 +54,10 @@ export async function repairState(dataDir: string, nowMs: number): Promise<Repai
 export async function repairDatabase(dataDir: string, nowMs: number): Promise<RepairReport> {
   const path = databasePath(dataDir);
   const problems: string[] = [];
-  const found = await findSandboxes(join(dataDir, 'sandboxes'), problems);
+  const found = {
+    sandboxes: await findSandboxes(join(dataDir, 'sandboxes'), problems),
+    volumes: await findVolumes(join(dataDir, 'volumes'), problems),
+  };
   if (!isBlank(path) && isSound(path)) return { keptAside: undefined, ...takeIn({ path }, found, problems) };
   const fresh = `${path}.new`;
   removeDatabase(fresh);
@@ -71,14 +76,14 @@ export async function repairDatabase(dataDir: string, nowMs: number): Promise<Re
 /** Opens or makes the database at `path`, in one transaction; from `broken`, where there is one, commands are saved. */
 function takeIn(
   { path, broken }: { readonly path: string; readonly broken?: string | undefined },
-  found: readonly SandboxFile[],
+  found: { readonly sandboxes: readonly SandboxFile[]; readonly volumes: readonly VolumeRow[] },
   problems: string[],
 ): Omit<RepairReport, 'keptAside'> {
   const database = openDatabase(path);
   try {
     const table = new SandboxTable(database);
     const known = new Set<string>(table.all().map((row) => row.id));
-    const missing = found.filter((file) => !known.has(file.sandbox.id));
+    const missing = found.sandboxes.filter((file) => !known.has(file.sandbox.id));
     database.exec('BEGIN IMMEDIATE');
     // Used from now on, also where nothing could be taken in: what still lies there then is the operator's decision.
     table.raiseInstance(1);
@@ -88,6 +93,8 @@ function takeIn(
       for (const snapshot of file.snapshots) table.insertSnapshot(file.sandbox.id, snapshot);
       table.raiseInstance(file.sandbox.instance + instanceMargin);
     }
+    const volumes = new VolumeTable(database);
+    for (const row of found.volumes) if (volumes.get(row.id) === undefined) volumes.insert(row);
     const salvage: Salvage =
       broken === undefined
         ? { execs: 0, problem: undefined }
@@ -110,6 +117,7 @@ function isSound(path: string): boolean {
   try {
     database = openDatabase(path);
     new SandboxTable(database).all();
+    new VolumeTable(database).all();
     return true;
   } catch (thrown) {
     const error = translate(thrown, path);

@@ -15,6 +15,7 @@ import type { PolicySource } from '@squash/contract/policy';
 import { timeoutActions } from '@squash/contract/native-sandbox';
 import { warningSchema } from '@squash/contract/sandbox';
 import { secretNameSchema, secretSubsetSchema } from '@squash/contract/secrets';
+import { storedMountSchema, volumeIdSchema } from '@squash/contract/volume';
 import { z } from 'zod';
 
 /**
@@ -136,6 +137,8 @@ export const sandboxRowSchema = z.strictObject({
   failure: z.string().nullable(),
   instance: z.int(),
   nextSeq: z.int(),
+  /** Volumes and directories of the host that it has attached. */
+  mounts: z.array(storedMountSchema).default([]),
   pending: pendingSchema.nullable(),
   revision: z.int(),
 });
@@ -152,6 +155,23 @@ export const snapshotRowSchema = z.strictObject({
   labels: z.record(z.string(), z.string()).default({}),
 });
 export type SnapshotRow = Readonly<z.infer<typeof snapshotRowSchema>>;
+
+export const volumeRowSchema = z.strictObject({
+  id: volumeIdSchema,
+  owner: z.string(),
+  name: z.string(),
+  labels: z.record(z.string(), z.string()),
+  /** Chosen when it is made, as a sandbox's upper. */
+  kind: upperKindSchema,
+  /** Null: nothing holds it to a size. */
+  bytesMax: z.int().nullable(),
+  /** Of a snapshot: the volume it was taken of, which may be gone. */
+  snapshotOf: volumeIdSchema.nullable(),
+  createdMs: z.int(),
+  /** What is not `ready` was begun by a daemon that died, and is removed. */
+  phase: z.enum(['creating', 'ready', 'removing']),
+});
+export type VolumeRow = Readonly<z.infer<typeof volumeRowSchema>>;
 
 /** `process`: of `/v1`, with replayable output. */
 export type ExecKind = 'exec' | 'stream' | 'job' | 'process';

@@ -34,6 +34,7 @@ export type SandboxChange = Partial<
     | 'idleTimeoutS'
     | 'onTimeout'
     | 'rest'
+    | 'mounts'
   >
 >;
 
@@ -50,17 +51,17 @@ export class SandboxTable {
     this.#insert = database.prepare(`
       INSERT INTO sandboxes (id, host_label, owner, task, layers, created_ms, last_active_ms, cpu, memory_mb, max_lifetime_s,
         allow_net, policy, secrets, own_secrets, upstream, trust, warnings, limits, upper_kind, upper_generation, upper_made_ms, active_snapshot, phase, failure, instance,
-        next_seq, pending, revision, name, labels, env, lifetime_from_ms, idle_timeout_s, on_timeout, rest)
+        next_seq, pending, revision, name, labels, env, lifetime_from_ms, idle_timeout_s, on_timeout, rest, mounts)
       VALUES (:id, :hostLabel, :owner, :task, :layers, :createdMs, :lastActiveMs, :cpu, :memoryMb, :maxLifetimeS,
         :allowNet, :policy, :secrets, :ownSecrets, :upstream, :trust, :warnings, :limits, :upperKind, :upperGeneration, :upperMadeMs, :activeSnapshot, :phase, :failure, :instance,
-        :nextSeq, :pending, :revision, :name, :labels, :env, :lifetimeFromMs, :idleTimeoutS, :onTimeout, :rest)`);
+        :nextSeq, :pending, :revision, :name, :labels, :env, :lifetimeFromMs, :idleTimeoutS, :onTimeout, :rest, :mounts)`);
     this.#update = database.prepare(`
       UPDATE sandboxes SET layers = :layers, upper_generation = :upperGeneration,
         upper_made_ms = :upperMadeMs, warnings = :warnings, active_snapshot = :activeSnapshot, phase = :phase, failure = :failure, pending = :pending,
         last_active_ms = :lastActiveMs, instance = :instance,
         policy = :policy, trust = :trust, revision = :revision, name = :name, labels = :labels, env = :env,
         cpu = :cpu, memory_mb = :memoryMb, limits = :limits, max_lifetime_s = :maxLifetimeS,
-        lifetime_from_ms = :lifetimeFromMs, idle_timeout_s = :idleTimeoutS, on_timeout = :onTimeout, rest = :rest
+        lifetime_from_ms = :lifetimeFromMs, idle_timeout_s = :idleTimeoutS, on_timeout = :onTimeout, rest = :rest, mounts = :mounts
       WHERE id = :id`);
     this.#instance = database.prepare(
       `UPDATE counters SET value = value + 1 WHERE name = 'instance' RETURNING value`,
@@ -89,6 +90,7 @@ export class SandboxTable {
       ownSecrets: JSON.stringify(row.ownSecrets),
       warnings: JSON.stringify(row.warnings),
       limits: JSON.stringify(row.limits),
+      mounts: JSON.stringify(row.mounts),
       pending: row.pending === null ? null : JSON.stringify(row.pending),
       labels: JSON.stringify(row.labels),
       env: JSON.stringify(row.env),
@@ -113,6 +115,7 @@ export class SandboxTable {
       instance: next.instance,
       policy: next.policy === null ? null : JSON.stringify(next.policy),
       trust: next.trust,
+      mounts: JSON.stringify(next.mounts),
       revision: next.revision,
       name: next.name,
       labels: JSON.stringify(next.labels),
@@ -222,6 +225,7 @@ function sandboxOf(row: Row): SandboxRow {
     failure: row['failure'],
     instance: row['instance'],
     nextSeq: row['next_seq'],
+    mounts: json(row['mounts']),
     pending: json(row['pending']),
     revision: row['revision'],
     name: row['name'],

@@ -218,4 +218,18 @@ export const migrations: readonly string[] = [
     PRIMARY KEY (sandbox, port)
   ) STRICT, WITHOUT ROWID;
   `,
+  `
+  ALTER TABLE sandboxes ADD COLUMN mounts TEXT NOT NULL DEFAULT '[]'; -- JSON: [{id, volume, host, path, mode}]
+  CREATE TABLE volumes (
+    id          TEXT PRIMARY KEY,
+    owner       TEXT NOT NULL,
+    name        TEXT NOT NULL,
+    labels      TEXT NOT NULL,               -- JSON: {key: value}
+    kind        TEXT NOT NULL,
+    bytes_max   INTEGER,                     -- NULL: nothing holds it to a size
+    snapshot_of TEXT,
+    created_ms  INTEGER NOT NULL,
+    phase       TEXT NOT NULL CHECK (phase IN ('creating', 'ready', 'removing'))
+  ) STRICT;
+  `,
 ];

@@ -17,6 +17,7 @@ import { ProcessOutputTable } from './process-output.ts';
 import { PortTable } from './ports.ts';
 import { SandboxTable } from './sandboxes.ts';
 import { WebhookTable } from './webhooks.ts';
+import { VolumeTable } from './volumes.ts';
 
 export class Store implements Disposable {
   readonly path: string;
@@ -29,6 +30,7 @@ export class Store implements Disposable {
   readonly events: EventTable;
   readonly webhooks: WebhookTable;
   readonly ports: PortTable;
+  readonly volumes: VolumeTable;
   readonly #database: DatabaseSync;
   readonly #begin;
   readonly #commit;
@@ -58,6 +60,7 @@ export class Store implements Disposable {
     this.events = new EventTable(this.#database);
     this.webhooks = new WebhookTable(this.#database);
     this.ports = new PortTable(this.#database);
+    this.volumes = new VolumeTable(this.#database);
   }
 
   /** All of `body`'s writes or none. Survives the death of the daemon, and soon a power cut. @throws disk_full, database_corrupt */

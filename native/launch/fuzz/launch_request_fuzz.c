@@ -23,6 +23,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     check_path(request.path);
     check_path(request.target);
     for (size_t i = 0; i < request.lower_count; i++) check_path(request.lowers[i]);
+    for (size_t i = 0; i < request.mount_count; i++) {
+      check_path(request.mounts[i].source);
+      check_path(request.mounts[i].target);
+      if (strchr(request.mounts[i].identity, '\n') != NULL) abort();
+    }
     if (request.name != NULL && strlen(request.name) > SANDBOX_NAME_BYTES_MAX) abort();
   } else if (fault.code == NULL) {
     abort();

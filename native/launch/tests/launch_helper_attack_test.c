@@ -182,6 +182,7 @@ static void attack(const struct scene *scene) {
   if (pick(20) != 0) snprintf(request->path, sizeof request->path, "%s", paths[pick(PATHS)]);
   if (request->verb == HELPER_MAP_TREES && pick(2) == 0) request->path[0] = '\0';
   request->bytes_max = numbers[pick(sizeof numbers / sizeof numbers[0])];
+  request->is_reserved = request->bytes_max <= IMAGE_BYTES && pick(2) == 0; /* Not the disk's last room. */
   request->inodes_max = pick(2) == 0 ? 64 : numbers[pick(sizeof numbers / sizeof numbers[0])];
   request->owner = pick(2) == 0 ? ROOT_RANGE_FIRST + pick(3) : (uid_t)rand();
   if (pick(2) == 0) request->owner = OWN_RANGES_FIRST + pick(OWN_RANGES + 1) * SANDBOX_IDS + (pick(4) == 0);

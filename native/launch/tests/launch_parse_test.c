@@ -122,6 +122,41 @@ static void check_requests(void) {
   request_free(&request);
 }
 
+static bool mount_passes(const char *text, int count) {
+  static uint8_t buffer[16384];
+  struct request request;
+  struct frame_writer writer = frame_writer_on(buffer, sizeof buffer);
+  frame_begin(&writer, FRAME_MOUNT_ATTACH);
+  frame_text(&writer, FIELD_NAME, "box");
+  for (int i = 0; i < count; i++) frame_text(&writer, FIELD_MOUNT, text);
+  bool passes = parse(buffer, frame_finish(&writer), &request) == 0;
+  if (passes) CHECK(request.mount_count == (size_t)count && strcmp(request.mounts[0].target, "data/x") == 0);
+  request_free(&request);
+  return passes;
+}
+
+static void check_mounts(void) {
+  static const char *const malformed[] = {
+      "",
+      "rw",
+      "rw\nimage\n-\n/volumes/v/files",
+      "rw\nimage\n-\n/volumes/v/files\n/data/x\n",
+      "wr\nimage\n-\n/volumes/v/files\n/data/x",
+      "rw\nvolume\n-\n/volumes/v/files\n/data/x",
+      "rw\nimage\n-\nvolumes/v/files\n/data/x",
+      "rw\nimage\n-\n/volumes/../files\n/data/x",
+      "rw\nimage\n-\n/volumes/v/files\ndata/x",
+      "rw\nimage\n-\n/volumes/v/files\n/data//x",
+      "ro\nhost\n1:2\n/\n/data/x",
+      "ro\nhost\n1:2\n/srv\n/",
+      "ro\nhost\n1:2\n/srv\n/data/../x",
+  };
+  CHECK(mount_passes("rw\nimage\n-\n/volumes/v/files\n/data/x", 1));
+  CHECK(mount_passes("ro\nhost\n1:2\n/srv/data\n/data/x", MOUNTS_MAX));
+  CHECK(!mount_passes("ro\nhost\n1:2\n/srv/data\n/data/x", MOUNTS_MAX + 1));
+  for (size_t i = 0; i < sizeof malformed / sizeof malformed[0]; i++) CHECK(!mount_passes(malformed[i], 1));
+}
+
 static bool dial_passes(uint8_t type, size_t address_bytes, uint64_t port, uint64_t timeout_ms) {
   uint8_t buffer[256];
   struct dial_request request;
@@ -155,5 +190,6 @@ int main(void) {
   check_mount_table();
   check_complaints();
   check_requests();
+  check_mounts();
   return check_summary();
 }

@@ -15,13 +15,15 @@ import type { LayerDigest, SandboxId } from '@squash/contract/ids';
 import { limits as engineLimits } from '@squash/contract/limits';
 import { pause } from '@squash/base/pause';
 import { SocketDirectory } from '@squash/base/socket-directory';
-import type { LaunchClient, LaunchUpper, LaunchWatch, WatchListener } from '../../launch/launch-client.ts';
+import type { LaunchClient, LaunchWatch, WatchListener } from '../../launch/launch-client.ts';
+import type { LaunchMount, LaunchUpper } from '../../launch/launch-fields.ts';
 import type {
   DiffResult,
   DiffSides,
   Driver,
   DriverWarning,
   HostRoom,
+  MountSpec,
   PackResult,
   RunningSandbox,
   SandboxLimits,
@@ -29,6 +31,7 @@ import type {
   StartSpec,
   UpperKind,
   UpperUsage,
+  VolumeSpec,
 } from '../driver.ts';
 import { hostsFile, resolvConf } from './etc-files.ts';
 import { damageProblem, diskProblem } from './disk-problem.ts';
@@ -183,6 +186,7 @@ export class NamespaceDriver implements Driver, Disposable {
         lowers: spec.lowers.map((digest) => `layers/${digest}`),
         upper: upperOf(spec),
         makesUpper: spec.makesUpper,
+        mounts: spec.mounts.map(launchMount),
         memoryBytesMax: limits.memoryBytesMax,
         cpuMilli: limits.cpuMilli,
         pidsMax: limits.pidsMax,
@@ -229,6 +233,24 @@ export class NamespaceDriver implements Driver, Disposable {
       signal?.throwIfAborted();
       throw new AppError('guest_failed', `PID 1 of sandbox "${running.id}" does not answer`, { cause });
     }
+  }
+
+  async attachMount(id: SandboxId, mount: MountSpec): Promise<void> {
+    await this.#options.launcher.attachMount(id, launchMount(mount));
+  }
+
+  async detachMount(id: SandboxId, mount: MountSpec): Promise<void> {
+    await this.#options.launcher.detachMount(id, launchMount(mount));
+  }
+
+  async createVolume(volume: VolumeSpec, { bytes, inodes }: UpperUsage): Promise<void> {
+    const upper = { path: volumePath(volume), kind: volume.kind, bytesMax: bytes, inodesMax: inodes };
+    await this.#options.launcher.createVolume(upper);
+  }
+
+  async copyVolume(from: VolumeSpec, to: VolumeSpec, bytesMax: number): Promise<void> {
+    const place = (volume: VolumeSpec) => ({ path: volumePath(volume), kind: volume.kind });
+    await this.#options.launcher.copyVolume({ from: place(from), to: place(to), bytesMax });
   }
 
   async stats(id: SandboxId): Promise<SandboxStats> {
@@ -345,6 +367,17 @@ export class NamespaceDriver implements Driver, Disposable {
 
 function upperPath(id: SandboxId, generation: number): string {
   return `sandboxes/${id}/uppers/${generation}`;
+}
+
+function volumePath({ id }: VolumeSpec): string {
+  return `volumes/${id}/files`;
+}
+
+function launchMount(mount: MountSpec): LaunchMount {
+  const { path: target, mode } = mount;
+  if ('volume' in mount)
+    return { mode, kind: mount.volume.kind, identity: '-', source: volumePath(mount.volume), target };
+  return { mode, kind: 'host', identity: mount.host.identity, source: mount.host.path, target };
 }
 
 function upperOf(spec: Pick<StartSpec, 'id' | 'upperKind' | 'upperGeneration' | 'limits'>): LaunchUpper {

@@ -1,0 +1,40 @@
+/** `volume.*` and `mount.*`: volumes, and what sandboxes have attached. */
+import { limits } from '@squash/contract/limits';
+import type { LabelFilter } from '@squash/contract/labels';
+import type { volumeOperations } from '@squash/contract/operations/volumes';
+import type { VolumeInfo } from '@squash/contract/volume';
+import type { Engine } from '../engine/engine.ts';
+import { empty, json } from '../http/reply.ts';
+import type { HandlersOf } from '../http/router.ts';
+
+export function volumeHandlers({ volumes }: Pick<Engine, 'volumes'>): HandlersOf<typeof volumeOperations> {
+  return {
+    'volume.create': async ({ body, caller }) => json(await volumes.create(caller.owner, body)),
+    'volume.list': ({ query, caller }) => {
+      const { limit = limits.pageItemsDefault, cursor = '', label } = query;
+      const rest = volumes.list(caller.owner).filter((each) => each.id > cursor && hasLabels(each, label));
+      const items = rest.slice(0, limit);
+      return json({ items, next: rest.length > limit ? (items.at(-1)?.id ?? null) : null });
+    },
+    'volume.get': ({ params, caller }) => json(volumes.get(caller.owner, params.volume)),
+    'volume.remove': async ({ params, caller }) => {
+      await volumes.remove(caller.owner, params.volume);
+      return empty;
+    },
+    'volume.snapshot': async ({ params, body, caller }) =>
+      json(await volumes.snapshot(caller.owner, params.volume, body)),
+    'mount.attach': async ({ params, body, caller }) =>
+      json(await volumes.attach(caller.owner, params.id, body)),
+    'mount.list': ({ params }) => json({ items: volumes.mounts(params.id), next: null }),
+    'mount.detach': async ({ params }) => {
+      await volumes.detach(params.id, params.mount);
+      return empty;
+    },
+  };
+}
+
+function hasLabels({ labels }: VolumeInfo, wanted: LabelFilter = []): boolean {
+  return wanted.every(({ key, value }) =>
+    value === undefined ? Object.hasOwn(labels, key) : labels[key] === value,
+  );
+}

@@ -1,0 +1,57 @@
+/** What the launcher is told of a start, an upper and a mount, and the fields that carry it. */
+import type { FieldName } from '@squash/contract/guest/frames';
+import type { SandboxId } from '@squash/contract/ids';
+
+export type FieldValue = readonly [FieldName, number | string | Uint8Array];
+
+export interface LaunchStart {
+  readonly name: SandboxId;
+  readonly instance: number;
+  readonly hostname: string;
+  readonly lowers: readonly string[];
+  readonly upper: LaunchUpper;
+  /** As `createUpper` just before, in one request. Otherwise a missing upper fails the start. */
+  readonly makesUpper: boolean;
+  readonly mounts: readonly LaunchMount[];
+  readonly memoryBytesMax: number;
+  readonly cpuMilli: number;
+  readonly pidsMax: number;
+  readonly shmBytesMax: number;
+  readonly openFilesMax: number;
+  readonly hosts: string;
+  readonly resolvConf: string;
+}
+
+/** As `struct mount_wish` of the launcher has it. */
+export interface LaunchMount {
+  readonly mode: 'ro' | 'rw';
+  /** `host`, or how the volume is kept. */
+  readonly kind: string;
+  /** Of a host's directory: device and inode. */
+  readonly identity: string;
+  /** Of a host's directory an absolute path, of a volume one below the data directory. */
+  readonly source: string;
+  readonly target: string;
+}
+
+/** Where an upper lies, how it is kept and what it may hold. */
+export interface LaunchUpper {
+  readonly path: string;
+  readonly kind: string;
+  readonly bytesMax: number;
+  readonly inodesMax: number;
+}
+
+export function upperFields(upper: LaunchUpper): FieldValue[] {
+  return [
+    ['upper', upper.path],
+    ['upperKind', upper.kind],
+    ['bytesMax', upper.bytesMax],
+    ['inodesMax', upper.inodesMax],
+  ];
+}
+
+export function mountField({ mode, kind, identity, source, target }: LaunchMount): FieldValue {
+  const from = source.startsWith('/') ? source : `/${source}`;
+  return ['mount', [mode, kind, identity, from, target].join('\n')];
+}

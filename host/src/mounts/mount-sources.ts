@@ -1,0 +1,119 @@
+/**
+ * From what a row says is attached to where it lies: volumes by their rows, directories of the host by the judge, who is asked anew at
+ * every start. What the operator has taken from the list, or somebody has moved, is not attached again, and the sandbox says so rather than
+ * run without it.
+ */
+import { AppError } from '@squash/contract/errors';
+import type { HostDirectoryEntry } from '@squash/contract/host-directory';
+import type { StoredMount, VolumeId } from '@squash/contract/volume';
+import type { VolumeRow } from '#store/rows.ts';
+import type { Store } from '#store/store.ts';
+import type { MountSpec } from '../drivers/driver.ts';
+import { judgeHostDirectory, type Surroundings, type Verdict } from './judge.ts';
+import { lookAt } from './look.ts';
+
+export interface MountSourcesOptions {
+  readonly store: Store;
+  /** `host-directories.json` */
+  readonly hostDirectories: readonly HostDirectoryEntry[];
+  readonly surroundings: Surroundings;
+}
+
+export class StoredMountSources {
+  readonly #options: MountSourcesOptions;
+  readonly #last = new WeakMap<StoredMount, MountSpec>();
+  /** How many copies are being made of each. */
+  readonly #held = new Map<VolumeId, number>();
+
+  constructor(options: MountSourcesOptions) {
+    this.#options = options;
+  }
+
+  specs({
+    owner,
+    mounts,
+  }: {
+    readonly owner: string;
+    readonly mounts: readonly StoredMount[];
+  }): readonly MountSpec[] {
+    return [...mounts]
+      .sort((a, b) => (a.path < b.path ? -1 : 1))
+      .map((mount) => {
+        const spec = this.#spec(owner, mount);
+        this.#last.set(mount, spec);
+        return spec;
+      });
+  }
+
+  lastSpec(mount: StoredMount): MountSpec | undefined {
+    return this.#last.get(mount);
+  }
+
+  /** @throws volume_not_found, volume_in_use */
+  checkFree(mounts: readonly StoredMount[]): void {
+    const { store } = this.#options;
+    for (const { volume, mode } of mounts) {
+      if (volume === null) continue;
+      const { id, name } = this.#volume({ volume });
+      if (this.isHeld(id))
+        throw new AppError('volume_in_use', `Cannot attach volume "${name}": it is being copied`);
+      const others = [
+        ...store.read(() => store.volumes.attachments(id)),
+        ...mounts.filter((each) => each.volume === volume).slice(1),
+      ];
+      if (others.length === 0 || (mode === 'ro' && others.every((other) => other.mode === 'ro'))) continue;
+      const [first] = others;
+      const where =
+        first !== undefined && 'sandbox' in first ? `sandbox "${first.sandbox}" has it` : 'it is named twice';
+      throw new AppError('volume_in_use', `Cannot attach volume "${name}" ${mode}: ${where} ${first?.mode}`);
+    }
+  }
+
+  hold(volume: VolumeId): Disposable {
+    this.#held.set(volume, (this.#held.get(volume) ?? 0) + 1);
+    return {
+      [Symbol.dispose]: () => {
+        const left = (this.#held.get(volume) ?? 1) - 1;
+        if (left === 0) this.#held.delete(volume);
+        else this.#held.set(volume, left);
+      },
+    };
+  }
+
+  isHeld(volume: VolumeId): boolean {
+    return this.#held.has(volume);
+  }
+
+  /** Where it lies and which one that is. @throws host_directory_refused */
+  hostDirectory(wish: { readonly path: string; readonly mode: 'ro' | 'rw'; readonly owner: string }): {
+    readonly path: string;
+    readonly identity: string;
+  } {
+    const { hostDirectories, surroundings } = this.#options;
+    const first = judgeHostDirectory(hostDirectories, surroundings, { wish });
+    if (first.verdict !== 'look') throw refusal(wish.path, first);
+    const { found, identity } = lookAt(wish.path);
+    const verdict = judgeHostDirectory(hostDirectories, surroundings, { wish, found });
+    if (verdict.verdict !== 'allow') throw refusal(wish.path, verdict);
+    return { path: wish.path, identity };
+  }
+
+  #spec(owner: string, { path, mode, volume, host }: StoredMount): MountSpec {
+    if (host !== null) return { path, mode, host: this.hostDirectory({ path: host, mode, owner }) };
+    const row = this.#volume({ volume });
+    return { path, mode, volume: { id: row.id, kind: row.kind } };
+  }
+
+  #volume({ volume }: Pick<StoredMount, 'volume'>): VolumeRow {
+    const { store } = this.#options;
+    const row = volume === null ? undefined : store.read(() => store.volumes.get(volume));
+    if (row?.phase !== 'ready')
+      throw new AppError('volume_not_found', `Cannot attach volume "${volume}": it is gone`);
+    return row;
+  }
+}
+
+function refusal(path: string, verdict: Verdict): AppError {
+  const why = verdict.verdict === 'refuse' ? `${verdict.sentence} (${verdict.reason})` : verdict.verdict;
+  return new AppError('host_directory_refused', `Cannot attach "${path}" of the host: ${why}`);
+}

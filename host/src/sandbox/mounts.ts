@@ -1,0 +1,94 @@
+/**
+ * Attaching to a sandbox that is there, and detaching. Each runs in the mailbox.
+ *
+ * The row comes first at an attach and last at a detach, so the row never says less than what is attached: a volume that a crash left
+ * attached is never given to somebody else. A new daemon attaches what the row says to a sandbox that it takes over, which does
+ * nothing where it is there.
+ */
+import { AppError } from '@squash/contract/errors';
+import { limits } from '@squash/contract/limits';
+import type { MountId, StoredMount, VolumeId } from '@squash/contract/volume';
+import type { MountSpec, RunningSandbox } from '../drivers/driver.ts';
+import type { SandboxRow } from '#store/rows.ts';
+import { faultPoint } from './fault.ts';
+import type { State } from './lifecycle.ts';
+import type { Sandbox } from './sandbox.ts';
+import type { World } from './world.ts';
+
+/** What a sandbox has attached, as the driver is to be told. Made by `host/src/mounts`. */
+export interface MountSources {
+  /** Those that others lie in come first. @throws volume_not_found, host_directory_refused */
+  specs(row: Pick<SandboxRow, 'owner' | 'mounts'>): readonly MountSpec[];
+  /** What was last said of it, while it may be attached: a directory of the host may have gone since. */
+  lastSpec(mount: StoredMount): MountSpec | undefined;
+  /** In the same turn of the event loop as the row is written. @throws volume_not_found, volume_in_use */
+  checkFree(mounts: readonly StoredMount[]): void;
+  /** Nobody attaches it until that is disposed of: it is being copied. */
+  hold(volume: VolumeId): Disposable;
+  isHeld(volume: VolumeId): boolean;
+}
+
+/** @throws mount_exists, mount_limit */
+export function checkTogether(mounts: readonly StoredMount[]): void {
+  if (mounts.length > limits.mountsMax)
+    throw new AppError('mount_limit', `Cannot attach ${mounts.length} mounts: ${limits.mountsMax} at most`);
+  const paths = new Set<string>();
+  for (const { path } of mounts) {
+    if (paths.has(path)) throw new AppError('mount_exists', `Cannot attach at "${path}": it is taken`);
+    paths.add(path);
+  }
+}
+
+/** @throws sandbox_not_ready, mount_exists, mount_limit, volume_in_use, host_directory_refused, mount_refused */
+export async function attachMount(sandbox: Sandbox, mount: StoredMount): Promise<void> {
+  const { world, row } = sandbox;
+  const { state } = sandbox;
+  if (!isAlive(state) && state.phase !== 'stopped')
+    throw new AppError('sandbox_not_ready', `Cannot attach to sandbox "${row.id}": it is ${state.phase}`);
+  const mounts = [...row.mounts, mount];
+  checkTogether(mounts);
+  const spec = specOf(world, row, mount);
+  world.mounts.checkFree([mount]);
+  sandbox.change({ mounts }, 'durably');
+  faultPoint('mount.committed');
+  try {
+    // One that was stopped has it when it starts.
+    if (isAlive(state)) await world.driver.attachMount(row.id, spec);
+  } catch (error) {
+    sandbox.change({ mounts: sandbox.row.mounts.filter(({ id }) => id !== mount.id) }, 'durably');
+    throw error;
+  }
+  faultPoint('mount.attached');
+}
+
+/** @throws mount_not_found, mount_busy */
+export async function detachMount(sandbox: Sandbox, id: MountId): Promise<void> {
+  const { world, row, state } = sandbox;
+  const mount = row.mounts.find((each) => each.id === id);
+  if (mount === undefined)
+    throw new AppError('mount_not_found', `Cannot detach "${id}": sandbox "${row.id}" has no such mount`);
+  // In one that does not run nothing is attached.
+  const spec = world.mounts.lastSpec(mount);
+  if (isAlive(state)) await world.driver.detachMount(row.id, spec ?? specOf(world, row, mount));
+  else if (state.phase !== 'failed' && state.phase !== 'stopped')
+    throw new AppError('sandbox_not_ready', `Cannot detach from sandbox "${row.id}": it is ${state.phase}`);
+  faultPoint('unmount.detached');
+  sandbox.change({ mounts: sandbox.row.mounts.filter((each) => each.id !== id) }, 'durably');
+  faultPoint('unmount.committed');
+}
+
+/** What a daemon before this one may have begun, or the operator taken back. @throws as `attachMount` */
+export async function ensureMounts({ world, row }: Sandbox, running: RunningSandbox): Promise<void> {
+  for (const spec of world.mounts.specs(row)) await world.driver.attachMount(running.id, spec);
+}
+
+/** Also one that stands still. */
+function isAlive({ phase }: State): boolean {
+  return phase === 'ready' || phase === 'paused';
+}
+
+function specOf(world: World, { owner }: SandboxRow, mount: StoredMount): MountSpec {
+  const [spec] = world.mounts.specs({ owner, mounts: [mount] });
+  if (spec === undefined) throw new AppError('internal', `mount "${mount.id}" has no source`);
+  return spec;
+}

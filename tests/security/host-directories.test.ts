@@ -1,0 +1,262 @@
+/**
+ * Directories of the host in sandboxes: what the operator allows is there, and every way that leads past it is tried. Runs as root and as
+ * an ordinary user, for whom other ids are the sandboxes'.
+ */
+import assert from 'node:assert/strict';
+import {
+  chmodSync,
+  chownSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { Worker } from 'node:worker_threads';
+import { type Answer, TestDaemon } from '../support/daemon.ts';
+import { ownedPrefix } from '../support/owned-directory.ts';
+import { waitFor } from '../support/wait.ts';
+
+const boxes = '/cgi-bin/api/sandboxes';
+const mounts = '/v1/sandboxes/box/mounts';
+const list = 'host-directories.json';
+/** As `squash-launch enter` makes it: docs/internals/launch.md. */
+const sandboxesRoot = 0x70000001;
+
+const stack = new AsyncDisposableStack();
+let daemon: TestDaemon;
+/** What everybody may read, and holds what the tests make. */
+let host: string;
+
+function directory(name: string, files: Readonly<Record<string, string>> = {}): string {
+  const path = join(host, name);
+  mkdirSync(path, { recursive: true, mode: 0o755 });
+  for (const [file, text] of Object.entries(files)) writeFileSync(join(path, file), text);
+  return path;
+}
+
+/** As docs/volumes.md tells the operator to. */
+function giveToSandboxes(path: string): void {
+  if (process.getuid?.() === 0) chownSync(path, sandboxesRoot, sandboxesRoot);
+  else chmodSync(path, 0o777);
+}
+
+async function sh(cmd: string): Promise<{ readonly exitCode: number; readonly output: string }> {
+  const { exit_code, stdout, stderr } = await daemon.call('POST', `${boxes}/box/exec`, { cmd });
+  return { exitCode: exit_code, output: `${stdout}${stderr}` };
+}
+
+async function attach(wish: Readonly<Record<string, string>>): Promise<Answer> {
+  return await daemon.request('POST', mounts, { path: '/host', ...wish });
+}
+
+/** What `body` finds with the directory attached at /host; afterwards it is detached. */
+async function attached<T>(wish: Readonly<Record<string, string>>, body: () => Promise<T>): Promise<T> {
+  const { status, json } = await attach(wish);
+  assert.equal(status, 201, JSON.stringify(json));
+  const result = await body();
+  await daemon.call('DELETE', `${mounts}/${json.id}`);
+  return result;
+}
+
+async function refusal(wish: Readonly<Record<string, string>>): Promise<string> {
+  const { status, json } = await attach(wish);
+  assert.equal(status, 403, JSON.stringify(json));
+  assert.equal(json.code, 'host_directory_refused');
+  return /\((\w+)\)$/.exec(json.detail)?.[1] ?? json.detail;
+}
+
+before(async () => {
+  host = mkdtempSync(join(tmpdir(), ownedPrefix('test')));
+  stack.defer(() => rmSync(host, { recursive: true }));
+  chmodSync(host, 0o755);
+  const entries = [
+    { path: join(host, 'open') },
+    { path: join(host, 'work'), mode_max: 'rw' },
+    { path: join(host, 'shown'), shows: ['.env'] },
+    { path: join(host, 'alices'), owners: ['alice'] },
+    { path: '/proc' },
+    { path: '/etc' },
+  ];
+  directory('secret', { key: 'secret of the host\n' });
+  directory('open', { file: 'open\n' });
+  directory('open/sub', { file: 'sub\n' });
+  directory('alices');
+  giveToSandboxes(directory('work'));
+  daemon = stack.use(await TestDaemon.start({ files: { [list]: JSON.stringify(entries) } }));
+  await daemon.call('POST', boxes, { id: 'box', layers: '000-base-test' });
+});
+
+after(() => stack.disposeAsync());
+
+test('a directory is read and never written when it is attached without a mode', async () => {
+  await attached({ host: join(host, 'open') }, async () => {
+    const { output } = await sh('cat /host/file; grep " /host " /proc/self/mountinfo');
+    assert.match(output, /^open\n.* \/host ro,nosuid,nodev/);
+    const tries = [
+      'echo >/host/new',
+      'echo >>/host/file',
+      'rm /host/file',
+      'mv /host/file /host/other',
+      'ln /host/file /host/other',
+      'chmod 777 /host/file',
+      'mount -o remount,rw /host',
+      'mount -o remount,bind,rw /host',
+      'umount /host',
+      'umount -l /host',
+      'mount -o bind /host /mnt && echo >/mnt/new',
+      'unshare -rm mount -o remount,bind,rw /host',
+      'unshare -m umount /host',
+    ];
+    for (const attempt of tries) assert.notEqual((await sh(attempt)).exitCode, 0, attempt);
+  });
+  assert.deepEqual(readdirSync(join(host, 'open')).sort(), ['file', 'sub']);
+});
+
+test('what a sandbox writes belongs to the sandboxes when the directory is attached for writing, and gains nobody anything', async () => {
+  const path = join(host, 'work');
+  await attached({ host: path, mode: 'rw' }, async () => {
+    const { exitCode, output } = await sh(
+      'echo 1 >/host/new; cp /bin/busybox /host/su; chmod 6755 /host/su; grep " /host " /proc/self/mountinfo',
+    );
+    assert.equal(exitCode, 0, output);
+    assert.match(output, / \/host rw,nosuid,nodev/);
+    assert.notEqual((await sh('mknod /host/disk b 8 0')).exitCode, 0);
+    assert.notEqual((await sh('ln /bin/busybox /host/outer')).exitCode, 0);
+  });
+  const { uid } = statSync(join(path, 'new'));
+  if (process.getuid?.() === 0) assert.equal(uid, sandboxesRoot);
+  else assert.notEqual(uid, 0);
+  await attached({ host: path, mode: 'rw' }, async () =>
+    assert.equal((await sh('rm /host/new /host/su')).exitCode, 0),
+  );
+  assert.deepEqual(readdirSync(path), []);
+});
+
+test('a directory is refused with its reason when the list does not have it for this sandbox', async () => {
+  for (const [path, reason] of [
+    [join(host, 'secret'), 'not_allowed'],
+    [host, 'not_allowed'],
+    ['/', 'not_allowed'],
+    [join(host, 'opener'), 'not_allowed'],
+    [`${join(host, 'open')}/../secret`, 'path_malformed'],
+    [`${join(host, 'open')}/`, 'path_malformed'],
+    [`${join(host, 'open')}/.`, 'path_malformed'],
+    [`/${join(host, 'open')}`, 'path_malformed'],
+    ['open', 'path_malformed'],
+    [join(host, 'open', 'none'), 'not_found'],
+    [join(host, 'open', 'file'), 'not_a_directory'],
+    [join(host, 'alices'), 'owner_not_allowed'],
+    [join(host, 'open', '.ssh'), 'credentials'],
+    [join(host, 'open', 'a', '.AWS', 'b'), 'credentials'],
+    ['/proc/self/fd', 'system_path'],
+    ['/proc/self/root', 'system_path'],
+    ['/etc', 'system_path'],
+    ['/etc/ssl', 'system_path'],
+  ] as const)
+    assert.equal(await refusal({ host: path }), reason, path);
+  assert.equal(await refusal({ host: join(host, 'open'), mode: 'rw' }), 'read_only');
+  assert.deepEqual((await daemon.call('GET', mounts)).items, []);
+});
+
+test('a directory is refused when a link leads to it, credentials lie in it or it is closed', async () => {
+  symlinkSync(join(host, 'secret'), join(host, 'open', 'link'));
+  for (const path of ['link', 'link/deeper'])
+    assert.equal(await refusal({ host: join(host, 'open', path) }), 'link_in_path');
+  rmSync(join(host, 'open', 'link'));
+  directory('open/home/.ssh');
+  assert.equal(await refusal({ host: join(host, 'open', 'home') }), 'credentials');
+  directory('open/project', { '.env': 'KEY=1' });
+  assert.equal(await refusal({ host: join(host, 'open', 'project') }), 'credentials');
+  directory('open/engine', { 'docker.sock': '' });
+  assert.equal(await refusal({ host: join(host, 'open', 'engine') }), 'container_socket');
+  directory('shown', { '.env': 'KEY=1' });
+  await attached({ host: join(host, 'shown') }, async () =>
+    assert.equal((await sh('cat /host/.env')).output, 'KEY=1'),
+  );
+  for (const name of ['home', 'project', 'engine']) rmSync(join(host, 'open', name), { recursive: true });
+});
+
+test('a directory that only root of the host reads stays closed when the list allows it', async (context) => {
+  if (process.getuid?.() !== 0) return context.skip('needs root');
+  chmodSync(directory('open/closed', { key: 'secret' }), 0o700);
+  assert.equal(await refusal({ host: join(host, 'open', 'closed') }), 'not_readable');
+  directory('work/roots');
+  assert.equal(await refusal({ host: join(host, 'work', 'roots'), mode: 'rw' }), 'not_writable');
+  for (const path of ['open/closed', 'work/roots']) rmSync(join(host, path), { recursive: true });
+});
+
+test('a sandbox sees what was judged or nothing when the directory is exchanged for a link all the while', async () => {
+  const path = directory('open/race', { key: 'mine\n' });
+  const aside = join(host, 'open', 'aside');
+  const program = `
+    const { renameSync, rmSync, symlinkSync } = require('node:fs');
+    const [path, aside, secret, stop] = require('node:worker_threads').workerData;
+    while (Atomics.load(stop, 0) === 0) {
+      renameSync(path, aside); symlinkSync(secret, path); rmSync(path); renameSync(aside, path);
+    }`;
+  const stop = new Int32Array(new SharedArrayBuffer(4));
+  const worker = new Worker(program, { eval: true, workerData: [path, aside, join(host, 'secret'), stop] });
+  const ended = new Promise((resolve) => worker.once('exit', resolve));
+  let shown = 0;
+  try {
+    for (let i = 0; i < 150; i += 1) {
+      const { status, json } = await attach({ host: path });
+      if (status !== 201) {
+        assert.equal(json.code, 'host_directory_refused', JSON.stringify(json));
+        continue;
+      }
+      shown += 1;
+      assert.equal((await sh('cat /host/key')).output, 'mine\n');
+      await daemon.call('DELETE', `${mounts}/${json.id}`);
+    }
+  } finally {
+    Atomics.store(stop, 0, 1);
+    await ended;
+  }
+  assert.ok(shown < 150, 'the link was never met');
+  rmSync(path, { recursive: true });
+});
+
+test('a program does not get out when the directory it stands in is moved out of what is attached', async () => {
+  directory('open/moving');
+  await attached({ host: join(host, 'open') }, async () => {
+    const cmd =
+      'cd /host/moving; while ! [ -e /tmp/go ]; do sleep 0.05; done; ls .. ../.. ../secret; cat ../secret/key';
+    const { job_id } = await daemon.call('POST', `${boxes}/box/exec-bg`, { cmd });
+    await waitFor('the program to stand there', async () =>
+      (await sh('ls -l /proc/[0-9]*/cwd')).output.includes('/host/moving'),
+    );
+    renameSync(join(host, 'open', 'moving'), join(host, 'moved'));
+    await sh('touch /tmp/go');
+    await waitFor(
+      'the program to end',
+      async () => (await daemon.call('GET', `${boxes}/box/jobs/${job_id}`)).status === 'done',
+    );
+    const { text } = await daemon.request('GET', `${boxes}/box/jobs/${job_id}/logs`);
+    assert.match(text, /No such file/);
+    assert.ok(!text.includes('secret of the host'), text);
+    await sh('rm /tmp/go');
+  });
+});
+
+test('a sandbox does not start when the operator has taken a directory back, and starts when it is detached', async () => {
+  const path = join(host, 'open', 'sub');
+  const { json } = await attach({ host: path });
+  await daemon.kill();
+  writeFileSync(join(daemon.dataDir, list), '[]');
+  await daemon.start();
+  await waitFor(
+    'the sandbox to fail',
+    async () => (await daemon.call('GET', `${boxes}/box`)).state === 'failed',
+  );
+  assert.match(daemon.output, /not_allowed/);
+  await daemon.call('DELETE', `${mounts}/${json.id}`);
+  assert.deepEqual((await sh('ls -A /host')).output, '');
+});
