@@ -30,6 +30,12 @@ export const codemodeCommands: readonly CommandSpec[] = [
     flags: [
       ...codemodeFlags,
       { name: 'input', value: 'JSON', summary: 'the program sees it as the global input' },
+      {
+        name: 'ask',
+        value: 'GLOB',
+        repeats: true,
+        summary: 'tools whose calls wait for an answer on the terminal: codemode.files.write*, say',
+      },
     ],
     notes:
       'Without a file, or with -, the program comes from standard input. Its result goes to standard output, its log to standard error. What is returned is carried as JSON. With --json the whole answer of the run is printed, also of a program that failed.',

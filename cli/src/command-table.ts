@@ -8,6 +8,7 @@
 import { globalFlags } from './arguments.ts';
 import type { CommandSpec, FlagSpec, PositionalSpec } from './command.ts';
 import { accessCommands } from './command-table-access.ts';
+import { approvalCommands } from './command-table-approvals.ts';
 import { codemodeCommands } from './command-table-codemode.ts';
 import { eventCommands } from './command-table-events.ts';
 import { layerCommands } from './command-table-layer.ts';
@@ -227,6 +228,7 @@ export const commandTable: readonly CommandSpec[] = [
   ...networkCommands,
   ...portCommands,
   ...accessCommands,
+  ...approvalCommands,
   ...codemodeCommands,
   {
     name: 'version',

@@ -9,6 +9,8 @@
  * | `POST /judge` | `EgressQuestion` → `EgressJudged`: where a destination leads, and which of the addresses may be dialled |
  * | `GET /decisions?…` | `EgressDecisionQuery` → `EgressDecisions`, or with `Accept: text/event-stream` a stream of them |
  * | `POST /traffic` | ids of sandboxes → `EgressTraffic`: what each has sent and received |
+ * | `GET /questions` | a stream: `open` with all that wait for a person, then `asked` and `ended`, each as it comes |
+ * | `POST /questions/{question}` | `EgressAnswer` → `{}`; 404 where nobody waits for it any more |
  * | `GET /stats` | → `EgressStats` |
  * | `POST /stop` | → `{}`, then the process ends |
  *
@@ -61,6 +63,8 @@ export const egressSyncSchema = z.strictObject({
   allowCidrs: z.array(z.string().max(64)).max(1_024),
   /** Where the daemon listens on TCP: no policy reaches that. A daemon of an earlier version does not say. */
   listeners: z.array(listenerSchema).max(16).optional(),
+  /** Rules that answer what policies ask: approved for all sandboxes. A daemon of an earlier version does not say. */
+  approved: z.array(z.json()).max(4_096).optional(),
   /** The operator's own presets, which policies and the ceiling may name. */
   presets: ownPresetsSchema.optional(),
   /** The operator's proxies; their URLs hold passwords. */
@@ -105,6 +109,40 @@ export const egressJudgedSchema = z.object({
   code: z.string().nullable(),
 });
 export type EgressJudged = z.infer<typeof egressJudgedSchema>;
+
+/** What waits for a person. Texts are the program's: escaped by whoever shows them. */
+export const egressAskedSchema = z.object({
+  /** Never used again. */
+  id: z.string(),
+  sandbox: z.string(),
+  host: z.string().nullable(),
+  address: z.string().nullable(),
+  port: z.int(),
+  /** Of the first request that waits; null: a connection does. */
+  method: z.string().nullable(),
+  path: z.string().nullable(),
+  /** Of `ask`. */
+  rule: z.string(),
+  /** What an answer is about, where it is less than all of host and port. */
+  grant: z.object({
+    method: z.string().nullable(),
+    path: z.string().nullable(),
+    upgrades: z.array(z.string()),
+  }),
+  asked_ms: z.int(),
+  expires_ms: z.int(),
+});
+export type EgressAsked = z.infer<typeof egressAskedSchema>;
+
+export const egressQuestionEndSchema = z.object({
+  id: z.string(),
+  /** `withdrawn`: nobody waits any more. `answered`: by `POST /questions/{question}`. */
+  end: z.enum(['answered', 'timed_out', 'withdrawn']),
+});
+export type EgressQuestionEnd = z.infer<typeof egressQuestionEndSchema>;
+
+export const egressAnswerSchema = z.strictObject({ allow: z.boolean() });
+export type EgressAnswer = z.infer<typeof egressAnswerSchema>;
 
 /** One row. `id` grows and is never used again; what is not known or does not apply is null. */
 export const egressDecisionSchema = z.object({
@@ -194,6 +232,15 @@ export const egressStatsSchema = z.object({
   }),
   dns: z.object({ queries: z.int(), refused: z.int(), dropped: z.int(), upstream: z.int() }),
   decisions: z.object({ stored: z.int(), dropped: z.int() }),
+  questions: z.object({
+    /** Now: questions, and the connections and requests that wait for them. */
+    open: z.int(),
+    waiting: z.int(),
+    /** Since the process started. */
+    asked: z.int(),
+    /** Connections and requests: denied, timed out, or too many. */
+    refused: z.int(),
+  }),
   memory: z.object({ rss_bytes: z.int(), heap_bytes: z.int() }),
   /** What an operator should know: `secrets.json` has a bad edit, a resolver does not answer. */
   warnings: z.array(z.string()),

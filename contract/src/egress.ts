@@ -8,7 +8,7 @@ import { queryFlag } from './operations/query.ts';
 import { policySchema } from './policy.ts';
 import { secretSubsetSchema } from './secrets.ts';
 
-const ruleAnswerSchema = z.union([
+export const ruleAnswerSchema = z.union([
   z.string(),
   z.strictObject({
     to: z.array(z.string()),
@@ -23,7 +23,9 @@ const ruleAnswerSchema = z.union([
 export const policyAnswerSchema = z.strictObject({
   allow: z.array(ruleAnswerSchema),
   deny: z.array(ruleAnswerSchema),
+  ask: z.array(ruleAnswerSchema).optional().describe('left out where nobody is asked'),
   dns: z.enum(['refuse', 'nxdomain']),
+  ask_timeout_ms: z.int().optional(),
 });
 
 export const sandboxPolicySchema = z.strictObject({
@@ -110,6 +112,7 @@ function decodedPath({ pathname }: URL): string {
 
 export const policyTestAnswerSchema = z.strictObject({
   allowed: z.boolean(),
+  asked: z.literal(true).optional().describe('it is allowed where a person says so'),
   host: z.string().nullable(),
   address: z.string().nullable(),
   port: z.int(),
@@ -118,6 +121,7 @@ export const policyTestAnswerSchema = z.strictObject({
       z.strictObject({
         step: z.enum(['name', 'connection', 'request', 'address']).describe('what is decided, in this order'),
         allowed: z.boolean(),
+        asked: z.literal(true).optional().describe('a person is asked'),
         rule: z.string().describe('the rule of the policy, or a code such as `not_allowed`'),
         address: z.string().optional().describe('of an `address` step: one that would be dialled'),
         remedy: z.string().optional().describe('who would have to name that address, and how'),

@@ -90,6 +90,24 @@ export const errorCatalog = {
     summary: 'No sandbox has this id',
     remedy: 'List what there is: `squash ls`',
   },
+  approval_not_found: {
+    status: 404,
+    retry: 'never',
+    summary: 'No approval has this id',
+    remedy: 'List what there is: `squash approvals ls`',
+  },
+  approval_expired: {
+    status: 409,
+    retry: 'never',
+    summary: 'Nobody waits for this decision any more',
+    remedy: 'A new try of the program asks again; `squash policy allow` lets it through without',
+  },
+  approval_decided: {
+    status: 409,
+    retry: 'never',
+    summary: 'It has been decided otherwise',
+    remedy: 'Change what holds from now on: `squash policy allow`, `squash policy deny`',
+  },
   sandbox_exists: {
     status: 400,
     nativeStatus: 409,
@@ -434,17 +452,16 @@ export const errorCatalog = {
     summary: 'A fault in Squash itself',
     remedy: 'Look into the daemon’s log and report it',
   },
-} as const satisfies Record<
-  string,
-  {
-    readonly status: number;
-    readonly nativeStatus?: number;
-    readonly retry: 'never' | 'later' | 'after-change';
-    readonly summary: string;
-    /** What the caller can do about it, where the message does not say it better. */
-    readonly remedy: string;
-  }
->;
+} as const satisfies Record<string, ErrorRow>;
+
+interface ErrorRow {
+  readonly status: number;
+  readonly nativeStatus?: number;
+  readonly retry: 'never' | 'later' | 'after-change';
+  readonly summary: string;
+  /** What the caller can do about it, where the message does not say it better. */
+  readonly remedy: string;
+}
 
 export type ErrorCode = keyof typeof errorCatalog;
 

@@ -12,5 +12,7 @@ export const eventTypes = [
   'snapshot.created',
   'snapshot.removed',
   'snapshot.updated',
+  'approval.requested',
+  'approval.decided',
 ] as const;
 export type EventType = (typeof eventTypes)[number];

@@ -18,7 +18,7 @@ export const eventSchema = z.strictObject({
     .record(z.string(), z.union([z.string(), z.number(), z.boolean(), z.null()]))
     .describe('what there is to say beside that, by type'),
 });
-/** `data` is never a sandbox's own text beyond a label: who receives it need not fear for his terminal. */
+/** `data` is never a sandbox's own text beyond a label and a host's name, in DNS's letters: who receives it need not fear for his terminal. */
 export type Event = z.infer<typeof eventSchema>;
 export type EventData = Readonly<Event['data']>;
 

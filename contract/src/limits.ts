@@ -473,4 +473,14 @@ export const limits = {
   volumesMax: 10_000,
   /** The launcher's bound: a start carries them in one message. */
   mountsMax: 16,
+  // Approvals.
+  /** Kept of one sandbox: a person looks back at the last ones. */
+  approvalsKeptMax: 200,
+  /** … and of all: who looks through them keeps nobody waiting. */
+  approvalsMax: 20_000,
+  /** Rules that hold for all sandboxes: the length of a policy's list. */
+  standingApprovalsMax: 256,
+  approvalReasonCharsMax: 500,
+  /** Until the egress process is asked again what waits: a person does not see it. */
+  questionsRetryMs: 500,
 } as const;

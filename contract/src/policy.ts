@@ -30,6 +30,8 @@ export const policyLimits = {
   /** Destinations of a whole policy: compiling them takes milliseconds. */
   destinationsMax: 4_096,
   pathCharsMax: 512,
+  /** How long a connection waits for a person: below it nobody has read the question, above it no program waits. */
+  askTimeoutMs: { least: 1_000, default: 60_000, most: 600_000 },
 } as const;
 
 const parts = (what: string) =>
@@ -75,7 +77,11 @@ export type PolicyRuleSource =
 export interface PolicySource {
   readonly allow: readonly PolicyRuleSource[];
   readonly deny: readonly PolicyRuleSource[];
+  /** Left out: nobody is asked. */
+  readonly ask?: readonly PolicyRuleSource[];
   readonly dns: 'refuse' | 'nxdomain';
+  /** Left out: the default. */
+  readonly ask_timeout_ms?: number;
 }
 
 /** The shape alone; `policySchema` checks the words too. */
@@ -85,13 +91,26 @@ export const policyShape = z.strictObject({
     .max(policyLimits.rulesMax)
     .default([everythingPublic])
     .describe('default `["*"]`, every public host and address; an empty list or `["none"]`: nothing'),
-  deny: z.array(ruleSchema).max(policyLimits.rulesMax).default([]).describe('always wins over `allow`'),
+  deny: z.array(ruleSchema).max(policyLimits.rulesMax).default([]).describe('always wins'),
+  ask: z
+    .array(ruleSchema)
+    .max(policyLimits.rulesMax)
+    .optional()
+    .describe(
+      'a person is asked, while the connection or request waits; a rule of `allow` spares the question where it is as narrow or narrower',
+    ),
   dns: z
     .enum(['refuse', 'nxdomain'])
     .default('refuse')
     .describe(
       '`refuse`: a name that is not allowed gets an address, and connections to it a refusal that says why; `nxdomain`: it does not exist',
     ),
+  ask_timeout_ms: z
+    .int()
+    .min(policyLimits.askTimeoutMs.least)
+    .max(policyLimits.askTimeoutMs.most)
+    .optional()
+    .describe(`how long is waited for a person, default ${policyLimits.askTimeoutMs.default}`),
 });
 
 export const policySchema = policyShape.transform((policy, context): PolicySource => {
@@ -99,41 +118,58 @@ export const policySchema = policyShape.transform((policy, context): PolicySourc
     context.issues.push({ code: 'custom', path: [...path], message, input: policy });
   const allow = checkRules('allow', policy.allow.length === 0 ? [nothing] : policy.allow, report);
   const deny = checkRules('deny', policy.deny, report);
-  const count = [...allow, ...deny].reduce(
+  const ask = checkRules('ask', policy.ask ?? [], report);
+  const count = [...allow, ...deny, ...ask].reduce(
     (sum, rule) => sum + (typeof rule === 'string' ? 1 : rule.to.length),
     0,
   );
   if (count > policyLimits.destinationsMax) {
     report([], `the policy names ${count} destinations: ${policyLimits.destinationsMax} at most`);
   }
-  return { allow, deny, dns: policy.dns };
+  const { dns, ask_timeout_ms } = policy;
+  return {
+    allow,
+    deny,
+    ...(ask.length > 0 && { ask }),
+    dns,
+    ...(ask_timeout_ms !== undefined && { ask_timeout_ms }),
+  };
 });
 
+/** What no policy can exceed. It asks nobody: a question that two policies put would need two answers. */
+export const ceilingSchema = policySchema.refine((policy) => policy.ask === undefined, {
+  error: '"ask" stands in a sandbox\'s policy only',
+});
+
+/** What the operator has approved for all sandboxes whose policies ask: rules of `allow`. */
+export const approvedSchema = z
+  .array(ruleSchema)
+  .transform((allow) =>
+    allow.length === 0 ? [] : policySchema.parse({ allow: allow.slice(0, policyLimits.rulesMax) }).allow,
+  );
+
+type List = 'allow' | 'deny' | 'ask';
 type Report = (path: readonly (string | number)[], message: string) => void;
 
 function checkRules(
-  list: 'allow' | 'deny',
+  list: List,
   rules: readonly z.infer<typeof ruleSchema>[],
   report: Report,
 ): readonly PolicyRuleSource[] {
   return rules.map((rule, at) => {
     const complain: Report = (path, message) => report([list, at, ...path], `${list}[${at}]${message}`);
     if (rule === nothing) {
-      if (list === 'deny' || rules.length > 1) complain([], ` "${nothing}" stands alone, in "allow"`);
+      if (list !== 'allow' || rules.length > 1) complain([], ` "${nothing}" stands alone, in "allow"`);
       return rule;
     }
     const checked =
       typeof rule === 'string' ? checkDestination(rule, complain) : checkRule(list, rule, complain);
-    if (list === 'allow') checkReached(checked, complain);
+    if (list !== 'deny') checkReached(checked, complain);
     return checked;
   });
 }
 
-function checkRule(
-  list: 'allow' | 'deny',
-  rule: z.infer<typeof ruleObjectSchema>,
-  complain: Report,
-): PolicyRuleSource {
+function checkRule(list: List, rule: z.infer<typeof ruleObjectSchema>, complain: Report): PolicyRuleSource {
   const to = (typeof rule.to === 'string' ? [rule.to] : rule.to).map((each) =>
     checkDestination(each, complain),
   );
@@ -143,11 +179,11 @@ function checkRule(
     complain(['ports'], `: "${withPort}" brings its own port: write it in one place`);
   }
   const isConditional = rule.methods !== undefined || rule.paths !== undefined;
-  const range = list === 'deny' && isConditional ? to.find((each) => isNetwork(each)) : undefined;
+  const range = list !== 'allow' && isConditional ? to.find((each) => isNetwork(each)) : undefined;
   if (range !== undefined) {
     complain(
       [],
-      `: "${range}" can not be denied by method or path: a name behind the range would get past it`,
+      `: "${range}" can not be ${list === 'deny' ? 'denied' : 'asked for'} by method or path: a name behind the range would get past it`,
     );
   }
   const methods = rule.methods?.map((method) => checkMethod(method, complain));
@@ -165,7 +201,7 @@ function checkRule(
   };
 }
 
-/** What `allow` may not name: the sandbox's own loopback, and the host without a port. */
+/** What `allow` and `ask` may not name: the sandbox's own loopback, and the host without a port. */
 function checkReached(rule: PolicyRuleSource, complain: Report): void {
   const { to, ports }: Exclude<PolicyRuleSource, string> = typeof rule === 'string' ? { to: [rule] } : rule;
   for (const text of to) {
@@ -319,14 +355,24 @@ export interface PolicyRule {
 export interface PolicyRules {
   readonly allow: readonly PolicyRule[];
   readonly deny: readonly PolicyRule[];
+  readonly ask: readonly PolicyRule[];
   readonly dns: 'refuse' | 'nxdomain';
 }
 
 /** Takes a policy apart, presets spelt out. Precondition: it went through `policySchema` or `policyOfAllowNet`. */
 export function policyRules(source: PolicySource): PolicyRules {
-  const rulesOf = (list: 'allow' | 'deny'): readonly PolicyRule[] =>
-    source[list].flatMap((rule, at) => expand(`${list}[${at}]`, rule));
-  return { allow: rulesOf('allow'), deny: rulesOf('deny'), dns: source.dns };
+  const { allow, deny, ask = [], dns } = source;
+  return {
+    allow: namedRules('allow', allow),
+    deny: namedRules('deny', deny),
+    ask: namedRules('ask', ask),
+    dns,
+  };
+}
+
+/** Rules of one list, which is named so in verdicts. Precondition: as `policyRules`. */
+export function namedRules(list: string, rules: readonly PolicyRuleSource[]): readonly PolicyRule[] {
+  return rules.flatMap((rule, at) => expand(`${list}[${at}]`, rule));
 }
 
 function expand(place: string, rule: PolicyRuleSource): readonly PolicyRule[] {

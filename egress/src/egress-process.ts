@@ -27,6 +27,7 @@ import { serveDnsStream } from './dns/dns-stream.ts';
 import { Resolver } from './dns/resolver.ts';
 import { NameRows } from './dns/virtual-addresses.ts';
 import { egressLimits as limits } from './limits.ts';
+import { Questions } from './approvals/questions.ts';
 import type { CompilePolicy, Interceptor, SecretStore } from './ports.ts';
 
 export interface EgressOptions {
@@ -113,6 +114,7 @@ function buildCore(options: EgressOptions, stack: AsyncDisposableStack): Core {
     launcher: stack.use(new LaunchChannel(stack.use(new SocketDirectory(runDir)), log)),
     resolver,
     turns: new FairTurns({ all: limits.dialsMax, each: limits.sandboxDialsMax }),
+    questions: new Questions({ wallMs, monoMs }),
     decisions: stack.use(new DecisionLog({ rows: decisionRows, nowMs: wallMs, log })),
     tunnels: new TunnelRows(database, log),
     dns,
@@ -161,6 +163,7 @@ function handlers(core: Core, open: () => Promise<void>): Omit<ControlHandlers, 
     decisions: (query) => services.decisions.read(query),
     follow: (query, onRows) => services.decisions.follow(query, onRows),
     traffic: (ids) => sandboxes.traffic(ids),
+    questions: services.questions,
     stats: () => stats(core),
   };
 }
@@ -190,7 +193,7 @@ function stats({ build, services, sandboxes, secrets, rules }: Core): EgressStat
     launcher: services.launcher.isAttached,
     ...sandboxes.counts,
     connections: {
-      pending: count('waiting') + count('looking') + count('dialling'),
+      pending: count('waiting') + count('asking') + count('looking') + count('dialling'),
       tunnelled: count('tunnelled'),
       intercepted: count('streamed'),
       total: services.counters.total,
@@ -198,6 +201,11 @@ function stats({ build, services, sandboxes, secrets, rules }: Core): EgressStat
     },
     dns: { ...services.dns.stats, upstream: services.resolver.asked },
     decisions: services.decisions.stats,
+    questions: {
+      open: services.questions.waiting.questions,
+      waiting: services.questions.waiting.askers,
+      ...services.questions.stats,
+    },
     memory: { rss_bytes: rss, heap_bytes: heapUsed },
     warnings: [...secrets.warnings, ...(rules.isSynced && !rules.interceptsTls ? [plainSecrets] : [])],
   };

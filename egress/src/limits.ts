@@ -67,6 +67,20 @@ export const egressLimits = {
   /** What is looked at: with post-quantum keys a ClientHello has 2 KiB, with resumption data up to 10. */
   firstBytesMax: 16_384,
 
+  // Questions that wait for a person.
+  /** Open at once, of one sandbox: more than a person reads at a time. */
+  sandboxQuestionsMax: 16,
+  questionsMax: 256,
+  /** New ones of one sandbox, per second for long, and at once: six a minute keep a person busy. */
+  sandboxQuestionsPerS: 0.1,
+  sandboxQuestionsBurst: 20,
+  /** Connections and requests of one sandbox that wait for an answer. Each holds a place in its relay, or some KiB here. */
+  sandboxAskersMax: 256,
+  askersMax: 2_048,
+  /** What was denied is refused for so long without a question: programs try again at once. */
+  deniedMs: 30_000,
+  deniedQuestionsMax: 64,
+
   // DNS.
   /** Queries of one sandbox per second for long, and at once. Those above are dropped, as a full link would. */
   sandboxQueriesPerS: 2_000,

@@ -2,7 +2,7 @@
  * The parts that plug into the process: policy, secrets, interception. The only file that knows all of them.
  */
 import { join } from 'node:path';
-import { policySchema } from '@squash/contract/policy';
+import { approvedSchema, ceilingSchema, policySchema } from '@squash/contract/policy';
 import { systemClock } from '@squash/base/clock';
 import { Failure } from '@squash/base/failure';
 import type { Log } from '@squash/base/log';
@@ -29,10 +29,11 @@ export async function makeParts(dataDir: string, log: Log): Promise<EgressParts>
   return { compilePolicy: compile, secrets, interceptor };
 }
 
-const compile: CompilePolicy = (source, { ceiling, allowCidrs, listeners }) =>
+const compile: CompilePolicy = (source, { ceiling, allowCidrs, approved, listeners }) =>
   compilePolicy({
     policy: policySchema.parse(source),
-    ceiling: ceiling === null || ceiling === undefined ? undefined : policySchema.parse(ceiling),
+    ceiling: ceiling === null || ceiling === undefined ? undefined : ceilingSchema.parse(ceiling),
+    approved: approvedSchema.parse(approved),
     allowRanges: allowCidrs.map(parseRange),
     host: dialledFrom(listeners),
   });

@@ -9,7 +9,7 @@ import type { Duplex } from 'node:stream';
 import type { Socket } from 'node:net';
 import { Failure } from '@squash/base/failure';
 import type { Listener } from '@squash/contract/egress-protocol';
-import type { Destination, Policy, Verdict } from '@squash/policy/policy';
+import type { Destination, Policy, Question, Verdict } from '@squash/policy/policy';
 import type { TrafficSecrets } from './secrets/traffic-secrets.ts';
 
 export type DecisionVerdict = 'allowed' | 'denied' | 'blocked';
@@ -33,6 +33,14 @@ export interface Decision {
   readonly secrets?: readonly string[];
 }
 
+/** A request that waits for a person. */
+export interface RequestQuestion {
+  readonly question: Question;
+  readonly rule: string;
+  readonly method: string;
+  readonly path: string;
+}
+
 /** What the interceptor is told of the connection it takes over. */
 export interface InterceptedConnection {
   readonly sandbox: string;
@@ -51,6 +59,8 @@ export interface InterceptedConnection {
   /** Stays the sandbox's present policy when that changes: ask it for every request. */
   readonly policy: Policy;
   readonly secrets: SandboxSecrets;
+  /** Asks a person, who may let it wait. Undefined: allowed, or the signal aborted. */
+  readonly ask: (asked: RequestQuestion, signal: AbortSignal) => Promise<Verdict | undefined>;
   /** Resolves, checks and dials the destination; the socket is connected. @throws DialRefused with a Verdict, or an Error with `code`, the signal's reason */
   readonly dial: (signal: AbortSignal) => Promise<Socket>;
   readonly record: (decision: Decision) => void;
@@ -92,6 +102,8 @@ export interface PolicyFrame {
   readonly ceiling: unknown;
   /** Private or reserved ranges that may be reached where a policy allows the name or the address. */
   readonly allowCidrs: readonly string[];
+  /** Rules that answer questions of every policy. */
+  readonly approved: unknown;
   /** Where the daemon listens. */
   readonly listeners: readonly Listener[];
 }

@@ -1,7 +1,7 @@
 /**
  * From a policy as it is written to the `Policy` that the process asks. Pure: no clock, no network, no state.
  *
- * Deny always wins. What is allowed by nothing is refused. A ceiling is a second policy that is asked as well: both
+ * Deny always wins. What is asked for and not allowed as narrowly waits for a person (`asking.ts`). What is allowed by nothing is refused. A ceiling is a second policy that is asked as well: both
  * must allow. Addresses that are not public are refused unless somebody named their range: the operator, or the
  * policy by a range or an address (a name or `*` names none), and the ceiling does not spare anybody that.
  *
@@ -9,7 +9,15 @@
  * `0.0.0.0/0` and `169.254.0.0/16` hold the metadata service's address and mean something else.
  */
 import { hostServiceName } from '@squash/contract/destination';
-import { type PolicyRule, type PolicySource, policyRules } from '@squash/contract/policy';
+import {
+  namedRules,
+  policyLimits,
+  type PolicyRule,
+  type PolicyRuleSource,
+  type PolicySource,
+  policyRules,
+} from '@squash/contract/policy';
+import { type Asked, isAsNarrow, isBelow, narrowest, questionOf } from './asking.ts';
 import { type Address, effectiveAddress, parseAddress } from './address/address.ts';
 import type { Cidr } from './address/cidr.ts';
 import { classifyAddress, isNamedBy } from './address/ranges.ts';
@@ -24,12 +32,15 @@ export interface PolicyParts {
   readonly allowRanges: readonly Cidr[];
   /** Without it no address is the host's own: a question that nobody will dial for. */
   readonly host?: DiallingHost;
+  /** What the operator has approved for all sandboxes: it answers questions that a policy puts, and allows nothing else. */
+  readonly approved?: readonly PolicyRuleSource[];
 }
 
 /** What all rules of one policy and its ceiling are read with. */
 interface Frame {
   readonly allowRanges: readonly Cidr[];
   readonly host: DiallingHost;
+  readonly approved: RuleTable;
   /** Somebody has to permit the host's loopback: the ceiling, where there is one, else a range of the operator's. */
   readonly hasCeiling: boolean;
 }
@@ -40,8 +51,10 @@ const nowhere: DiallingHost = { isOwn: () => false, isDaemon: () => false };
 export const noRule = 'not_allowed';
 
 /** @throws TypeError where the sources did not go through the contract's schema */
-export function compilePolicy({ policy, ceiling, allowRanges, host = nowhere }: PolicyParts): Policy {
-  const frame: Frame = { allowRanges, host, hasCeiling: ceiling !== undefined };
+export function compilePolicy(parts: PolicyParts): Policy {
+  const { policy, ceiling, allowRanges, host = nowhere, approved = [] } = parts;
+  const always = new RuleTable(namedRules('always', approved));
+  const frame: Frame = { allowRanges, host, approved: always, hasCeiling: ceiling !== undefined };
   const own = new RuleSet(policy, '', frame);
   if (ceiling === undefined) return own;
   return new Limited(own, new RuleSet(ceiling, 'ceiling ', frame));
@@ -52,6 +65,8 @@ class RuleSet implements Policy {
   readonly refusedNames: 'refuse' | 'nxdomain';
   readonly #allow: RuleTable;
   readonly #deny: RuleTable;
+  readonly #ask: RuleTable;
+  readonly #waitMs: number;
   readonly #frame: Frame;
   readonly #prefix: string;
   readonly #refusal: Verdict;
@@ -61,12 +76,15 @@ class RuleSet implements Policy {
     const rules = policyRules(source);
     this.#allow = new RuleTable(rules.allow);
     this.#deny = new RuleTable(rules.deny);
+    this.#ask = new RuleTable(rules.ask);
+    this.#waitMs = source.ask_timeout_ms ?? policyLimits.askTimeoutMs.default;
     this.#frame = frame;
     this.#prefix = prefix;
     this.#refusal = { isAllowed: false, rule: prefix + (this.#allow.isEmpty ? 'allow[0] none' : noRule) };
-    this.#hasConditions = [...rules.allow, ...rules.deny].some(isConditional);
+    this.#hasConditions = [...rules.allow, ...rules.deny, ...rules.ask].some(isConditional);
     this.isOpen =
       this.#deny.isEmpty &&
+      this.#ask.isEmpty &&
       this.#allow.any((rule) => rule.ports === undefined && !isConditional(rule)) !== undefined;
     this.refusedNames = rules.dns;
   }
@@ -74,13 +92,26 @@ class RuleSet implements Policy {
   decideName(host: string): Verdict {
     const denying = this.#deny.host(host, (rule) => rule.ports === undefined && !isConditional(rule));
     if (denying !== undefined) return this.#no(denying);
-    return this.#answer(this.#naming(host, () => true));
+    const asked = { destination: { host, address: undefined, port: 0 }, request: undefined };
+    const naming = (test: RuleTest) => this.#naming(host, test);
+    const isPlain: RuleTest = (rule) => rule.ports === undefined && !isConditional(rule);
+    // Where one port of it is allowed, a query tells no more than a connection to that port would.
+    const asking = this.#naming(
+      host,
+      (rule) =>
+        isPlain(rule) && naming((one) => isAsNarrow({ ...one, ports: undefined }, rule, asked)) === undefined,
+      this.#ask,
+    );
+    if (asking !== undefined) return this.#wait(asking);
+    const allowing = naming(() => true);
+    const other = allowing ?? this.#naming(host, () => true, this.#ask);
+    return allowing === undefined && other !== undefined ? this.#wait(other) : this.#answer(allowing);
   }
 
   namesHost(host: string, port: number | undefined): boolean {
     const isNaming: RuleTest = (rule) =>
       rule.target.kind === 'host' && (port === undefined || hasPort(rule, port));
-    return this.#allow.host(host, isNaming) !== undefined;
+    return (this.#allow.host(host, isNaming) ?? this.#ask.host(host, isNaming)) !== undefined;
   }
 
   decideConnection(destination: Destination): Verdict {
@@ -91,7 +122,13 @@ class RuleSet implements Policy {
       (rule) => !isConditional(rule) && hasPort(rule, port),
     );
     if (denying !== undefined) return this.#no(denying);
-    return this.#allowing(destination, (rule) => hasPort(rule, port));
+    const asking = this.#asking({ destination, request: undefined });
+    if (asking !== undefined) return asking.verdict;
+    const verdict = this.#allowing(destination, (rule) => hasPort(rule, port));
+    if (verdict.isAllowed) return verdict;
+    // Its requests are asked for one by one.
+    const [reading] = this.#concerning(this.#ask, destination, (rule) => hasPort(rule, port));
+    return reading === undefined ? verdict : this.#yes(reading);
   }
 
   decideAddress(destination: Destination, text: string): Verdict {
@@ -103,7 +140,18 @@ class RuleSet implements Policy {
     if (denying !== undefined) return this.#no(denying);
     const { kind, prefixMin } = this.#placeOf(address);
     if (destination.host === hostServiceName) return this.#decideHost(destination, kind);
-    const naming = this.#allow.network(address, (rule) => hasPort(rule, port), prefixMin);
+    const isHere: RuleTest = (rule) => hasPort(rule, port);
+    const naming = this.#allow.network(address, isHere, prefixMin);
+    const asking = this.#ask.network(address, isHere, prefixMin);
+    if (destination.host === undefined) {
+      // Before this address was asked for the connection has been.
+      const named = naming ?? asking;
+      if (named !== undefined) return this.#yes(named);
+    } else if (asking !== undefined) {
+      // The question would have been about the name, and a name can lead anywhere tomorrow.
+      const asked = { destination, request: undefined };
+      if (naming === undefined || !isAsNarrow(naming, asking, asked)) return this.#no(asking);
+    }
     if (naming !== undefined) return this.#yes(naming);
     if (kind === 'named') return namedAddress;
     return kind === 'public' ? publicAddress : { isAllowed: false, rule: `${this.#prefix}${kind}_address` };
@@ -111,7 +159,9 @@ class RuleSet implements Policy {
 
   /** The policy names it, and somebody above the policy has to permit it: its writer may be less than the operator. */
   #decideHost({ port }: Destination, kind: string): Verdict {
-    const verdict = this.#answer(this.#naming(hostServiceName, (rule) => hasPort(rule, port)));
+    const isHere: RuleTest = (rule) => hasPort(rule, port);
+    const named = this.#naming(hostServiceName, isHere) ?? this.#naming(hostServiceName, isHere, this.#ask);
+    const verdict = this.#answer(named);
     if (!verdict.isAllowed || this.#frame.hasCeiling || kind === 'named') return verdict;
     return { isAllowed: false, rule: `${this.#prefix}host_not_permitted` };
   }
@@ -121,6 +171,15 @@ class RuleSet implements Policy {
     const concerns: RuleTest = (rule) => hasPort(rule, destination.port);
     const denying = this.#find(this.#deny, destination, (rule) => isConditional(rule) && concerns(rule));
     if (denying !== undefined) return true;
+    const asking = this.#concerning(this.#ask, destination, concerns);
+    const sparing = [this.#allow, this.#frame.approved].flatMap((table) =>
+      this.#concerning(table, destination, concerns),
+    );
+    const asked = { destination, request: undefined };
+    for (const rule of asking) {
+      const sparingIt = sparing.filter((one) => isAsNarrow(one, rule, asked));
+      if (isConditional(rule) || (sparingIt.length > 0 && sparingIt.every(isConditional))) return true;
+    }
     // Through the same door as the connection: `*` allows no private address, so it spares none its conditions.
     if (this.#allowing(destination, (rule) => !isConditional(rule) && concerns(rule)).isAllowed) return false;
     return this.#allowing(destination, concerns).isAllowed;
@@ -134,14 +193,70 @@ class RuleSet implements Policy {
       (rule) => hasPort(rule, destination.port) && isDeniedRequest(rule, request),
     );
     if (denying !== undefined) return this.#no(denying);
-    const verdict = this.#allowing(destination, concerns);
     const { upgrade } = request;
-    if (!verdict.isAllowed || upgrade === undefined || !this.needsRequests(destination)) return verdict;
+    const asking = this.#asking({ destination, request });
+    const isChanging = upgrade !== undefined && this.needsRequests(destination);
+    if (asking !== undefined) {
+      const mayChange = !isChanging || asking.rule.upgrades?.includes(upgrade) === true;
+      return mayChange ? asking.verdict : this.#noUpgrade;
+    }
+    const verdict = this.#allowing(destination, concerns);
+    if (!verdict.isAllowed || !isChanging) return verdict;
     const changing = this.#allowing(
       destination,
       (rule) => concerns(rule) && rule.upgrades?.includes(upgrade) === true,
     );
-    return changing.isAllowed ? changing : { isAllowed: false, rule: `${this.#prefix}upgrade_not_allowed` };
+    return changing.isAllowed ? changing : this.#noUpgrade;
+  }
+
+  get #noUpgrade(): Verdict {
+    return { isAllowed: false, rule: `${this.#prefix}upgrade_not_allowed` };
+  }
+
+  /** The rule that puts a question, or the operator's that answers it. Undefined: `allow` has the word. */
+  #asking(asked: Asked): { readonly verdict: Verdict; readonly rule: PlacedRule } | undefined {
+    const { destination, request } = asked;
+    const isHere: RuleTest = (rule) => hasPort(rule, destination.port);
+    const isMeant: RuleTest = (rule) =>
+      isHere(rule) && (request === undefined ? !isConditional(rule) : isDeniedRequest(rule, request));
+    const asking = this.#concerning(this.#ask, destination, isMeant);
+    if (asking.length === 0) return undefined;
+    const isSparing: RuleTest = (rule) =>
+      isHere(rule) && (request === undefined || hasRequest(rule, request));
+    const allowing = this.#concerning(this.#allow, destination, isSparing);
+    const approved = this.#concerning(this.#frame.approved, destination, isSparing);
+    const unspared = asking.filter((rule) => !allowing.some((one) => isAsNarrow(one, rule, asked)));
+    const answerOf = (rule: PlacedRule) => approved.find((one) => isAsNarrow(one, rule, asked));
+    const open = narrowest(
+      unspared.filter((rule) => answerOf(rule) === undefined),
+      asked,
+    );
+    if (open !== undefined) {
+      const question = questionOf(open, asked, this.#waitMs);
+      return { verdict: { ...this.#wait(open), question }, rule: open };
+    }
+    const rule = unspared.map(answerOf)[0];
+    return rule === undefined ? undefined : { verdict: this.#yes(rule), rule };
+  }
+
+  /** All of them, as far as they can mean the destination: "everything public" means no address that is not. */
+  #concerning(table: RuleTable, destination: Destination, test: RuleTest): readonly PlacedRule[] {
+    const found: PlacedRule[] = [];
+    const collect: RuleTest = (rule) => {
+      if (test(rule)) found.push(rule);
+      return false;
+    };
+    if (destination.host !== undefined) {
+      this.#naming(destination.host, collect, table);
+      return found;
+    }
+    const address = parseAddress(destination.address ?? '');
+    if (address === undefined) return [];
+    const { kind, prefixMin } = this.#placeOf(address);
+    const isPublic = kind === 'public' || kind === 'named';
+    table.network(address, collect, isPublic ? 0 : prefixMin);
+    if (isPublic) table.any(collect);
+    return found;
   }
 
   /** An address that is not public is not among "everything public": only a range that holds it allows it. */
@@ -167,9 +282,9 @@ class RuleSet implements Policy {
   }
 
   /** The host behind its name is no host of the Internet: neither `*` nor a wildcard means it. */
-  #naming(host: string, test: RuleTest): PlacedRule | undefined {
-    if (host !== hostServiceName) return this.#allow.host(host, test);
-    return this.#allow.host(host, (rule) => rule.target.kind === 'host' && test(rule));
+  #naming(host: string, test: RuleTest, table: RuleTable = this.#allow): PlacedRule | undefined {
+    if (host !== hostServiceName) return table.host(host, test);
+    return table.host(host, (rule) => rule.target.kind === 'host' && test(rule));
   }
 
   /** `prefixMin`: shorter ranges do not name it. `named`: a range of the operator's does, so it counts as public. */
@@ -194,6 +309,10 @@ class RuleSet implements Policy {
 
   #no(rule: PlacedRule): Verdict {
     return { isAllowed: false, rule: this.#prefix + rule.name };
+  }
+
+  #wait(rule: PlacedRule): Verdict {
+    return { ...this.#no(rule), isAsked: true };
   }
 }
 
@@ -278,10 +397,4 @@ function isDeniedRequest({ methods, paths }: PolicyRule, { method, path }: Reque
   if (!hasMethod(methods, method.toUpperCase())) return false;
   const folded = path.toLowerCase();
   return paths === undefined || paths.some((prefix) => isBelow(folded, prefix.toLowerCase()));
-}
-
-/** `/v1` holds `/v1` and `/v1/models`, not `/v1beta`; `/v1/` holds what is below only. */
-function isBelow(path: string, prefix: string): boolean {
-  if (!path.startsWith(prefix)) return false;
-  return path.length === prefix.length || prefix.endsWith('/') || path[prefix.length] === '/';
 }

@@ -17,23 +17,36 @@ export function explain(policy: Policy, question: PolicyQuestion, method: string
   const destination = { host, address, port };
   const readsRequests = policy.needsRequests(destination);
   const steps: PolicyTestAnswer['steps'] = [];
-  const take = (step: 'name' | 'connection' | 'request', { isAllowed, rule }: Verdict): boolean => {
-    const remedy = isAllowed ? undefined : remedyOf(rule, address ?? host ?? '');
-    steps.push({ step, allowed: isAllowed, rule, ...(remedy !== undefined && { remedy }) });
-    return isAllowed;
+  const take = (step: 'name' | 'connection' | 'request', verdict: Verdict): boolean => {
+    const { isAllowed, isAsked = false, rule } = verdict;
+    const remedy = isAllowed || isAsked ? undefined : remedyOf(rule, address ?? host ?? '');
+    steps.push({
+      step,
+      allowed: isAllowed,
+      rule,
+      ...(isAsked && { asked: true }),
+      ...(remedy !== undefined && { remedy }),
+    });
+    return isAllowed || isAsked;
   };
-  const isAllowed =
+  const isPassed =
     (host === undefined || take('name', isLoopbackName(host) ? ownLoopback : policy.decideName(host))) &&
     take('connection', policy.decideConnection(destination)) &&
     (!readsRequests ||
       take('request', policy.decideRequest(destination, { method, path: question.path ?? '/' })));
+  const isAsked = isPassed && steps.some(({ asked }) => asked === true);
   return {
-    allowed: isAllowed,
+    allowed: isPassed && !isAsked,
+    ...(isAsked && { asked: true }),
     host: host ?? null,
     address: address ?? null,
     port,
     steps,
-    not_resolved: isAllowed ? 'nobody was asked' : 'it is refused before that',
+    not_resolved: isAsked
+      ? 'a person is asked before that'
+      : isPassed
+        ? 'nobody was asked'
+        : 'it is refused before that',
     reads_requests: readsRequests,
   };
 }

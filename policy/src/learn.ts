@@ -84,7 +84,8 @@ function addressBehind({ host, address, port, verdict }: LearnedFrom): string | 
 
 function exclusion({ verdict, rule, kind }: LearnedFrom, destination: string): string | undefined {
   if (verdict === 'blocked') return `blocked (${rule})`;
-  if (verdict === 'denied' && !/(^|\s)not_allowed$|(^|\s)(allow|deny)\[/.test(rule))
+  if (verdict === 'denied' && rule === 'ask_denied') return 'denied by a person (ask_denied)';
+  if (verdict === 'denied' && !/(^|\s)not_allowed$|(^|\s)(allow|deny|ask)\[|^ask_/.test(rule))
     return `refused (${rule})`;
   if (verdict === 'denied' && rule.startsWith('ceiling ')) return `refused by the ceiling (${rule})`;
   if (verdict === 'denied' && rule.startsWith('deny[')) return `denied (${rule})`;

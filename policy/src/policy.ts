@@ -27,6 +27,26 @@ export interface Verdict {
   readonly rule: string;
   /** The address that decided, where it was one that a name leads to. */
   readonly address?: string;
+  /** Not allowed unless a person says so. Of a name: nothing is looked up, and whoever connects to it is told to wait. */
+  readonly isAsked?: true;
+  /** What that person is asked. */
+  readonly question?: Question;
+}
+
+/** What a person is asked, and what an answer is about. */
+export interface Question extends Destination {
+  /** Where the rule names methods: the one. */
+  readonly method: string | undefined;
+  /** Where the rule names paths: the one of them that holds the request's. */
+  readonly path: string | undefined;
+  /** What the rule lets a request change to. */
+  readonly upgrades: readonly string[] | undefined;
+  readonly waitMs: number;
+}
+
+/** Equal for questions that one answer settles. */
+export function questionKey({ host, address, port, method, path }: Question): string {
+  return JSON.stringify([host, address, port, method, path]);
 }
 
 /** The compiled policy of one sandbox: its own rules, the daemon-wide ceiling and the presets, ready to be asked. Pure. */

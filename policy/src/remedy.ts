@@ -15,6 +15,8 @@ export function remedyOf(rule: string, address: string): string | undefined {
   if (isLoopbackName(address)) {
     return `It is the sandbox’s own and needs no rule. A service on the host’s loopback is "${hostServiceName}:PORT", where the operator permits it.`;
   }
+  const asked = askedRemedies[rule];
+  if (asked !== undefined) return asked;
   const [, ceiling, kind = ''] = /^(ceiling )?([a-z_]+)_(?:address|permitted)$/.exec(rule) ?? [];
   const parsed = parseAddress(address);
   if (kind === '' || kind === 'no' || kind === 'unknown' || parsed === undefined) return undefined;
@@ -31,6 +33,14 @@ export function remedyOf(rule: string, address: string): string | undefined {
       return `It is not public: ${who(ceiling)} has to name ${address}${rangeAround(parsed)}.`;
   }
 }
+
+/** What a program hears that has waited for a person, or could not. */
+const askedRemedies: Readonly<Record<string, string>> = {
+  ask_timed_out:
+    'A person was asked and nobody answered in time. "squash approve" shows what waits; a new try asks again.',
+  ask_denied: 'A person was asked and said no.',
+  ask_limit: 'A person would have to be asked, and this sandbox asks too much: try again later.',
+};
 
 /** Some kinds of place are a single address, and no range lies inside of that. */
 function rangeAround(address: Address): string {

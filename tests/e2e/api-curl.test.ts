@@ -20,6 +20,7 @@ import { baseLayer, packModule, repository } from '../support/base-layer.ts';
 import { endOf } from '../support/cli.ts';
 import { expectContract } from '../support/contract.ts';
 import { TestDaemon } from '../support/daemon.ts';
+import { waitFor } from '../support/wait.ts';
 
 const token = 'token-of-the-curl-test';
 const sandboxes = '/cgi-bin/api/sandboxes';
@@ -82,7 +83,28 @@ const world = {
     const { id } = await daemon.call('POST', '/v1/webhooks', { url: 'https://hooks.example.com/squash' });
     standsFor.set('wh_0123456789abcdef0123', String(id));
   },
+  question: async () => {
+    await daemon.call('PUT', '/v1/sandboxes/dev/policy', { ask: ['api.example.com'] });
+    await daemon.call('POST', `${sandboxes}/dev/exec-bg`, { cmd: 'sleep 60 | nc api.example.com 443' });
+    const id = await waitFor('the question', async () => (await approvals())[0]?.id);
+    standsFor.set('appr_0123456789abcdef0123', id);
+  },
+  standing: async () => {
+    const [waiting] = await approvals();
+    await daemon.call('POST', `/v1/approvals/${waiting?.id}`, { decision: 'allow', scope: 'always' });
+    const [rule] = await standing();
+    standsFor.set('standing-approvals/1', `standing-approvals/${rule?.id}`);
+  },
 } satisfies Readonly<Record<string, () => Promise<unknown>>>;
+
+async function approvals(): Promise<readonly { readonly id: string }[]> {
+  const page = await daemon.call('GET', '/v1/approvals?state=pending');
+  return (page as { readonly items: readonly { readonly id: string }[] }).items;
+}
+
+async function standing(): Promise<readonly { readonly id: number }[]> {
+  return (await daemon.call('GET', '/v1/standing-approvals')) as readonly { readonly id: number }[];
+}
 
 const needs: Readonly<Record<OperationId, readonly (keyof typeof world)[]>> = {
   'sandbox.list': ['sandbox'],
@@ -176,6 +198,11 @@ const needs: Readonly<Record<OperationId, readonly (keyof typeof world)[]>> = {
   'webhook.update': ['webhook'],
   'webhook.remove': ['webhook'],
   'webhook.test': ['webhook'],
+  'approval.list': ['sandbox', 'question'],
+  'approval.get': ['sandbox', 'question'],
+  'approval.decide': ['sandbox', 'question'],
+  'approval.standing_list': ['sandbox', 'question', 'standing'],
+  'approval.standing_remove': ['sandbox', 'question', 'standing'],
   'secret.list': ['secret'],
   'secret.set': [],
   'secret.remove': ['secret'],
@@ -209,6 +236,7 @@ async function emptied(): Promise<void> {
   for (const { id } of items) await daemon.call('DELETE', `/v1/webhooks/${id}`);
   for (const { id } of (await daemon.call('GET', '/v1/volumes')).items)
     await daemon.call('DELETE', `/v1/volumes/${id}`);
+  for (const { id } of await standing()) await daemon.request('DELETE', `/v1/standing-approvals/${id}`);
   for (const path of ['/v1/modules/200-tools', '/v1/secrets/API_KEY']) await daemon.request('DELETE', path);
   await rm(directory, { recursive: true, force: true });
   directory = await mkdtemp(join(tmpdir(), 'squash-curl-'));

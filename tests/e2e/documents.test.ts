@@ -82,6 +82,11 @@ for (const [page, count, printed] of [
   ['sandboxes.md', 5, /^CI is 1$[\s\S]*the build[\s\S]*^! 0644 \/root\/state$[\s\S]*^one$/m],
   ['files.md', 3, /^print\("hello"\)$[\s\S]*event: watching/m],
   ['network.md', 1, /^connection: allowed {2}allow\[0\] preset:pypi/m],
+  [
+    'approvals.md',
+    1,
+    /^connection: asked {4}ask\[0\] \*[\s\S]*a person would be asked[\s\S]*api\.example\.com:80/m,
+  ],
   ['keys.md', 2, /^key ci \(key_\w+\) of team-a, scope manage[\s\S]*"owner":"team-a"[\s\S]*sandbox\.exec/m],
   ['ports.md', 3, /<html>[\s\S]*^ *3000 .*httpd.* token [\s\S]*squash_token=/m],
   ['volumes.md', 2, /^kept$[\s\S]*^monday +vol_/m],

@@ -49,6 +49,8 @@ export interface InterceptedOptions {
   readonly originPort?: number;
   readonly secrets?: unknown;
   readonly policy?: unknown;
+  /** Without it whatever is asked is allowed. */
+  readonly ask?: InterceptedConnection['ask'];
   readonly refusal?: Verdict;
   readonly dialRefusal?: Verdict;
   /** Nobody answers: dials wait in `dialling` until they are given up. */
@@ -229,6 +231,7 @@ export class Intercepted implements AsyncDisposable {
         return socket;
       },
       record: (decision) => void this.decisions.push(decision),
+      ask: this.#options.ask ?? (() => Promise.resolve(undefined)),
       onReview: (review) => void this.#reviews.add(review),
     };
   }

@@ -258,5 +258,14 @@ export function thinEngine(parts: EngineParts = {}): Engine {
       used: () => undefined,
       ...parts.ports,
     },
+    approvals: {
+      page: () => ({ items: [], next: null }),
+      get: unused,
+      decide: unused,
+      approved: () => [],
+      standing: () => [],
+      removeStanding: () => Promise.resolve(),
+      ...parts.approvals,
+    },
   };
 }

@@ -22,6 +22,8 @@ const usual: Readonly<Record<string, string>> = {
   webhook: 'wh_0123456789abcdef0123',
   volume: 'data',
   mount: 'mnt_0123456789abcdef',
+  approval: 'appr_0123456789abcdef0123',
+  standing: '1',
 };
 
 const lineCharsMax = 120;

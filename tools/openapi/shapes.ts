@@ -1,5 +1,11 @@
 /** The names of the shapes that clients meet often. A generated client has a type of this name for each. */
 import { auditEntrySchema } from '@squash/contract/audit';
+import {
+  approvalDecisionSchema,
+  approvalPageSchema,
+  approvalSchema,
+  standingApprovalSchema,
+} from '@squash/contract/approvals';
 import { capabilitySchema } from '@squash/contract/capability';
 import { healthSchema, infoSchema, problemSchema } from '@squash/contract/daemon';
 import {
@@ -119,6 +125,10 @@ interface Shape {
 }
 
 export const shapes: Readonly<Record<string, Shape>> = {
+  Approval: { schema: approvalSchema },
+  ApprovalPage: { schema: approvalPageSchema },
+  ApprovalDecision: { schema: approvalDecisionSchema, example: { decision: 'allow', scope: 'once' } },
+  StandingApproval: { schema: standingApprovalSchema },
   SandboxCreate: {
     schema: sandboxCreateSchema,
     example: {

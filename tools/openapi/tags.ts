@@ -13,6 +13,7 @@ export const tags = [
   { name: 'mount', description: 'What a sandbox has attached' },
   { name: 'module', description: 'The layers that sandboxes are stacked from' },
   { name: 'policy', description: 'What a sandbox may reach' },
+  { name: 'approval', description: 'What waits for a person, and what was said of it' },
   { name: 'egress', description: 'What a sandbox asked for, and how it was answered' },
   { name: 'secret', description: 'Keys that sandboxes use and never see' },
   { name: 'key', description: 'Who may ask, and for what' },

@@ -3,11 +3,21 @@
  * program logs to standard error as it comes.
  */
 import { readFileSync } from 'node:fs';
-import { type ExecuteResult, toolTreeOf, withSearch } from '@squash/codemode';
+import {
+  type Approval,
+  type ApprovalRequest,
+  type ExecuteResult,
+  toolTreeOf,
+  withSearch,
+} from '@squash/codemode';
 import type { Call } from '../command.ts';
 import { CliFailure, exitCodes, fileProblem } from '../failure.ts';
-import { printJson, printLine, printNote } from '../output/print.ts';
-import { asFailure, openExecutor, openServers } from './codemode-setup.ts';
+import { printJson, printLine, printNote, visible } from '../output/print.ts';
+import { AskingTerminal } from '../terminal/ask.ts';
+import { asFailure, openExecutor, openServers, refuseIdle } from './codemode-setup.ts';
+
+/** Of a call's arguments: what a person reads before an answer. */
+const argumentCharsMax = 2_000;
 
 export async function run(call: Call): Promise<number> {
   const code = readCode(call.positionals[0] ?? '-');
@@ -17,11 +27,15 @@ export async function run(call: Call): Promise<number> {
   process.once('SIGINT', onSignal).once('SIGTERM', onSignal);
   await using executor = await openExecutor(call, 0);
   await using servers = await openServers(call);
+  const ask = call.flags.list('ask');
+  refuseIdle('ask', ask, servers);
+  using terminal = ask.length === 0 ? undefined : new AskingTerminal();
   try {
     const result = await executor.execute(code, toolTreeOf(withSearch(servers.entries)), {
       codec: 'json',
       signal: stop.signal,
       ...(input !== undefined && { input }),
+      ...(terminal !== undefined && { policy: { ask }, approve: approving(terminal) }),
       onEvent: (event) => {
         if (event.type === 'log' && !call.json) printNote(event.text);
       },
@@ -32,6 +46,25 @@ export async function run(call: Call): Promise<number> {
   } finally {
     process.off('SIGINT', onSignal).off('SIGTERM', onSignal);
   }
+}
+
+/** One question at a time: calls that come together wait for each other. */
+function approving(terminal: AskingTerminal): (request: ApprovalRequest) => Promise<Approval> {
+  let last: Promise<unknown> = Promise.resolve();
+  return (request) => {
+    const asked = last.then(() => askOnce(terminal, request));
+    last = asked;
+    return asked;
+  };
+}
+
+async function askOnce(terminal: AskingTerminal, { tool, args, signal }: ApprovalRequest): Promise<Approval> {
+  const text = JSON.stringify(args);
+  const shown = text.length > argumentCharsMax ? `${text.slice(0, argumentCharsMax)}…` : text;
+  const question = `The program calls ${visible(tool)}\n  with ${visible(shown)}\n[y] allow  [n] deny: `;
+  const answer = await terminal.ask(question, signal);
+  if (answer?.toLowerCase() === 'y') return { decision: 'allow' };
+  return { decision: 'deny', reason: 'a person said no' };
 }
 
 function show(call: Call, result: ExecuteResult): number {

@@ -4,18 +4,18 @@
  */
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { idleGlobs, type McpServers, type ServeOptions, serveHttp, serveStdio } from '@squash/codemode/mcp';
+import { type ServeOptions, serveHttp, serveStdio } from '@squash/codemode/mcp';
 import type { Call } from '../command.ts';
-import { exitCodes, usageFailure } from '../failure.ts';
+import { exitCodes } from '../failure.ts';
 import { printNote } from '../output/print.ts';
-import { asFailure, openExecutor, openServers } from './codemode-setup.ts';
+import { asFailure, openExecutor, openServers, refuseIdle } from './codemode-setup.ts';
 
 export async function run(call: Call): Promise<number> {
   const port = call.flags.integer('http', { min: 0, max: 65_535 });
   await using executor = await openExecutor(call, 1);
   await using servers = await openServers(call);
   const deny = call.flags.list('deny');
-  refuseIdle(deny, servers);
+  refuseIdle('deny', deny, servers);
   const options: ServeOptions = {
     executor,
     entries: servers.entries,
@@ -35,17 +35,6 @@ export async function run(call: Call): Promise<number> {
     process.off('SIGINT', onSignal).off('SIGTERM', onSignal);
   }
   return exitCodes.ok;
-}
-
-/** A pattern that denies nothing was meant to deny something. The tools of a server that did not answer are not known. */
-function refuseIdle(deny: readonly string[], servers: McpServers): void {
-  const tools = servers.entries.map(({ path }) => path.join('.'));
-  const [idle] = idleGlobs(deny, tools);
-  if (idle === undefined) return;
-  const example = tools[0] === undefined ? '' : `, which are called like ${tools[0]}`;
-  const sentence = `--deny "${idle}" matches none of the tools${example}`;
-  if (servers.failures.length === 0) throw usageFailure(sentence);
-  printNote(`squash: ${sentence}`);
 }
 
 /** The token comes from the environment, which ps does not show, or is made for this one service. */

@@ -1,6 +1,6 @@
 /** What the `codemode` commands share: the executor their flags ask for, and the MCP servers of their configuration. */
 import { CodemodeError, createExecutor, type ExecutorName, type Limits } from '@squash/codemode';
-import { McpServers, readServers } from '@squash/codemode/mcp';
+import { idleGlobs, McpServers, readServers } from '@squash/codemode/mcp';
 import type { Call } from '../command.ts';
 import { CliFailure, usageFailure } from '../failure.ts';
 import { printNote } from '../output/print.ts';
@@ -81,4 +81,15 @@ export async function openServers(call: Call): Promise<McpServers> {
 
 export function asFailure(failure: unknown): unknown {
   return failure instanceof CodemodeError ? new CliFailure(failure.kind, failure.message) : failure;
+}
+
+/** A pattern that matches nothing was meant to hold something back. The tools of a server that did not answer are not known. */
+export function refuseIdle(flag: string, globs: readonly string[], servers: McpServers): void {
+  const tools = servers.entries.map(({ path }) => path.join('.'));
+  const [idle] = idleGlobs(globs, tools);
+  if (idle === undefined) return;
+  const example = tools[0] === undefined ? '' : `, which are called like ${tools[0]}`;
+  const sentence = `--${flag} "${idle}" matches none of the tools${example}`;
+  if (servers.failures.length === 0) throw usageFailure(sentence);
+  printNote(`squash: ${sentence}`);
 }

@@ -54,9 +54,11 @@ function ownText(name: string, hosts: readonly string[] = []): string {
   return visible(hosts.length === 0 ? name : `${name} (${hosts.join(' ')})`);
 }
 
-function printRules(prefix: string, { allow, deny, dns }: Policy): void {
+function printRules(prefix: string, { allow, deny, ask = [], dns, ask_timeout_ms }: Policy): void {
   for (const [at, rule] of allow.entries()) printLine(`${prefix}allow[${at}] ${ruleText(rule)}`);
   for (const [at, rule] of deny.entries()) printLine(`${prefix}deny[${at}] ${ruleText(rule)}`);
+  for (const [at, rule] of ask.entries()) printLine(`${prefix}ask[${at}] ${ruleText(rule)}`);
+  if (ask_timeout_ms !== undefined) printLine(`${prefix}waits ${ask_timeout_ms / 1_000} s for an answer`);
   if (dns !== 'refuse') printLine(`${prefix}dns ${dns}`);
 }
 

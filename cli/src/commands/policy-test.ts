@@ -17,8 +17,9 @@ export async function run(call: Call): Promise<number> {
   });
   if (call.json) printJson(answer);
   else {
-    for (const { step, allowed, rule, address, remedy } of answer.steps) {
-      const word = allowed ? styled('green', 'allowed') : styled('red', 'refused');
+    for (const { step, allowed, asked, rule, address, remedy } of answer.steps) {
+      const refused = asked === true ? styled('yellow', 'asked  ') : styled('red', 'refused');
+      const word = allowed ? styled('green', 'allowed') : refused;
       const place = address === undefined ? '' : `${visible(address)}  `;
       printLine(`${`${step}:`.padEnd(12)}${word}  ${place}${visible(rule)}`);
       if (remedy !== undefined) printLine(`${' '.repeat(12)}${visible(remedy)}`);

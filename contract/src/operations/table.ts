@@ -1,5 +1,6 @@
 /** Every operation of the API, a line for each noun. An operation that is not here is not served. */
 import { auditOperations } from './audit.ts';
+import { approvalOperations } from './approvals.ts';
 import { daemonOperations } from './daemon.ts';
 import { fileOperations } from './files.ts';
 import { keyOperations } from './keys.ts';
@@ -29,6 +30,7 @@ export const operations = {
   ...snapshotOperations,
   ...volumeOperations,
   ...networkOperations,
+  ...approvalOperations,
   ...secretOperations,
   ...keyOperations,
   ...ownerOperations,

@@ -5,10 +5,11 @@ import type { Socket } from 'node:net';
 import type { Log } from '@squash/base/log';
 import type { Address } from '@squash/policy/address/address';
 import type { LaunchChannel } from '../channel/launch-channel.ts';
+import type { Questions } from '../approvals/questions.ts';
 import type { DecisionLog } from '../decisions/decision-log.ts';
 import type { DnsServer } from '../dns/dns-server.ts';
 import type { Resolver } from '../dns/resolver.ts';
-import type { Destination, Verdict } from '@squash/policy/policy';
+import type { Destination, Policy, Verdict } from '@squash/policy/policy';
 import type { Decision } from '../ports.ts';
 import type { FairTurns } from '@squash/base/fair-turns';
 import type { Sandbox } from './sandbox.ts';
@@ -25,6 +26,8 @@ export interface ConnectionCounters {
 /** What is known of a connection that is to be read, or refused in words. */
 export interface Readable {
   readonly sandbox: Sandbox;
+  /** Its present one, with what has been approved for this connection. */
+  readonly policy: Policy;
   readonly destination: Destination;
   readonly protocol: 'tls' | 'http';
   readonly serverName: string | undefined;
@@ -43,6 +46,7 @@ export interface ConnectionServices {
   readonly resolver: Resolver;
   readonly turns: FairTurns;
   readonly decisions: DecisionLog;
+  readonly questions: Questions;
   readonly tunnels: TunnelRows;
   readonly dns: DnsServer;
   readonly counters: ConnectionCounters;
@@ -67,6 +71,8 @@ export interface RelaySide {
 export type ConnectionState =
   /** Its turn to be judged has not come. */
   | 'waiting'
+  /** A person is asked. */
+  | 'asking'
   /** Its first bytes are awaited. */
   | 'looking'
   | 'dialling'

@@ -10,11 +10,11 @@ import type { Socket } from 'node:net';
 import { getSystemErrorName } from 'node:util';
 import { formatAddress, type Address } from '@squash/policy/address/address';
 import type { ConnectionName } from '../channel/launch-channel.ts';
-import type { OpenDecision } from '../decisions/decision-log.ts';
-import type { Figures } from '../decisions/decision-rows.ts';
 import { egressLimits as limits } from '../limits.ts';
 import type { Destination, Verdict } from '@squash/policy/policy';
-import type { Decision, DecisionVerdict } from '../ports.ts';
+import type { Decision } from '../ports.ts';
+import { Asked } from './asked.ts';
+import { ConnectionRecord } from './connection-record.ts';
 import type { ConnectionEnd, ConnectionServices, ConnectionState, RelaySide } from './connection-services.ts';
 import { looksLikeTls } from './client-hello.ts';
 import { type FirstBytes, readFirstBytes } from './first-bytes.ts';
@@ -45,9 +45,8 @@ export class Connection implements Reviewable {
   /** The server is dialled although the program has said nothing: only a tunnel is possible then. */
   #isServerFirst = false;
   #dialled: Address | undefined;
-  #row: OpenDecision | undefined;
-  /** Once it has ended. */
-  #figures: Figures | undefined;
+  readonly #record: ConnectionRecord;
+  readonly #asked: Asked;
   /** Or tried to be. */
   #isNoted = false;
   #stream: Socket | undefined;
@@ -66,6 +65,22 @@ export class Connection implements Reviewable {
     this.#name = { instance: relay.instance, connection: opened.number };
     this.#destination = opened.destination;
     this.#openedMs = services.monoMs();
+    this.#record = new ConnectionRecord(services.decisions, relay.sandbox.id, {
+      destination: opened.destination,
+      reached: this.#reached,
+    });
+    this.#asked = new Asked(services.questions, {
+      sandbox: relay.sandbox,
+      destination: this.#destination,
+      rules: () => this.#rules,
+      hold: (offset) => relay.hold(opened.number, offset),
+      carryOut: (plan) => this.#carryOut(plan),
+      refuse: (verdict) => {
+        this.#refused = verdict;
+        this.#look('to_refuse');
+      },
+      cut: () => this.cut(),
+    });
     relay.sandbox.connections.add(this);
   }
 
@@ -85,6 +100,7 @@ export class Connection implements Reviewable {
 
   /** All bytes so far that the program has sent. */
   takeFirst(bytes: Uint8Array, hasEnded: boolean): void {
+    if (this.#state === 'asking') return this.#asked.hear(bytes.length, hasEnded);
     if (this.#state !== 'looking' || this.#first !== undefined) return;
     const found = readFirstBytes(bytes, hasEnded || bytes.length >= limits.firstBytesMax, hasEnded);
     const mayPass = !looksLikeTls(bytes) && !this.#isServerFirst;
@@ -117,8 +133,7 @@ export class Connection implements Reviewable {
     this.#relay.sandbox.connections.delete(this);
     this.#stream?.destroy();
     const durationMs = Math.round((this.#services.monoMs() - this.#openedMs) * 10) / 10;
-    this.#figures = { bytesUp: end?.bytesUp ?? 0, bytesDown: end?.bytesDown ?? 0, durationMs };
-    this.#row?.end(this.#figures);
+    this.#record.end({ bytesUp: end?.bytesUp ?? 0, bytesDown: end?.bytesDown ?? 0, durationMs });
     // Without the relay's word the tunnel may go on.
     if (this.#isNoted && end !== undefined) this.#services.tunnels.remove(this.#name);
     this.#onEnd?.();
@@ -126,6 +141,7 @@ export class Connection implements Reviewable {
   }
 
   review(): boolean {
+    if (this.#state === 'asking') this.#asked.review();
     if (this.#isStillAllowed()) return this.#reviewRequests?.() ?? false;
     this.cut();
     return true;
@@ -169,18 +185,15 @@ export class Connection implements Reviewable {
 
   /** For the next process. False where the disk is full: a tunnel that can't be noted is none. */
   #note(addresses: readonly Address[]): boolean {
-    const tunnel = {
-      destination: this.#destination,
-      first: this.#first,
-      addresses: addresses.map(formatAddress),
-    };
+    const texts = addresses.map(formatAddress);
+    const tunnel = { destination: this.#destination, first: this.#first, addresses: texts };
     this.#isNoted = true;
     return this.#services.tunnels.tryPut(this.#relay.sandbox.id, this.#name, tunnel);
   }
 
   get #rules(): Rules {
-    const { policy, secrets } = this.#relay.sandbox;
-    return { policy, secrets, interceptsTls: this.#services.interceptsTls() };
+    const { secrets } = this.#relay.sandbox;
+    return { policy: this.#asked.consent.policy, secrets, interceptsTls: this.#services.interceptsTls() };
   }
 
   #isStillRight(plan: Plan): boolean {
@@ -203,6 +216,10 @@ export class Connection implements Reviewable {
   #carryOut(plan: Plan): void {
     this.#plan = plan;
     switch (plan.kind) {
+      case 'ask':
+        this.#state = 'asking';
+        this.#onEnd = () => this.#asked.leave();
+        return this.#asked.begin(plan);
       case 'look':
         return this.#look(plan.waits);
       case 'tunnel':
@@ -273,10 +290,11 @@ export class Connection implements Reviewable {
     const { sandbox } = this.#relay;
     const onDialled = (address: Address | undefined): void => {
       this.#reached.onDialled(address);
-      this.#openRow(verdict.rule);
+      this.#record.open(verdict.rule);
     };
     const { onRefused } = this.#reached;
-    const served = { sandbox, destination: this.#destination, onRefused, onDialled };
+    const { policy } = this.#asked.consent;
+    const served = { sandbox, policy, destination: this.#destination, onRefused, onDialled };
     return {
       sandbox: sandbox.id,
       dial: (signal) => dialServer(this.#services, served, signal),
@@ -299,7 +317,7 @@ export class Connection implements Reviewable {
         if (outcome.kind === 'late') return this.#refuseLate(outcome.plan);
         if (outcome.kind === 'failed') return this.#fail(verdict, outcome.code);
         if (outcome.kind === 'passed') return;
-        this.#record('denied', outcome.verdict.rule);
+        this.#record.add('denied', outcome.verdict.rule);
         this.cut();
       },
     };
@@ -368,11 +386,8 @@ export class Connection implements Reviewable {
       const timeoutMs = dialMsOf(at, addresses.length);
       // It was judged before its turn came, and before the last one was tried.
       if (!this.#mayDial(address)) return this.cut();
-      errno = await this.#services.launcher.dialOut(this.#name, {
-        address,
-        port: this.#destination.port,
-        timeoutMs,
-      });
+      const { port } = this.#destination;
+      errno = await this.#services.launcher.dialOut(this.#name, { address, port, timeoutMs });
       this.#reached.last = formatAddress(address);
       if (errno === 0) return this.#takeServer(address, verdict);
       if (this.#isOver()) break;
@@ -382,7 +397,7 @@ export class Connection implements Reviewable {
 
   /** The relay and the launcher speak on lines of their own: the end of a short tunnel may be known before its beginning. */
   #takeServer(address: Address, verdict: Verdict): void {
-    this.#openRow(verdict.rule);
+    this.#record.open(verdict.rule);
     if (this.#isOver()) return;
     if (!this.#mayDial(address)) return this.cut();
     this.#dialled = address;
@@ -395,7 +410,7 @@ export class Connection implements Reviewable {
 
   /** Allowed, and yet there is nobody. */
   #fail(verdict: Verdict, code: string): void {
-    this.#record('allowed', `${verdict.rule} (${code})`);
+    this.#record.add('allowed', `${verdict.rule} (${code})`);
     this.cut();
   }
 
@@ -407,7 +422,7 @@ export class Connection implements Reviewable {
       this.#relay.sandbox.mayBeTold(protocol)
     )
       return this.#intercept(protocol, { verdict, refusal: verdict }, open);
-    this.#record('denied', verdict.rule);
+    this.#record.add('denied', verdict.rule);
     this.cut();
   }
 
@@ -426,18 +441,17 @@ export class Connection implements Reviewable {
     this.#onEnd = () => {
       sandbox.handshakes.leave(begin);
       giveRoom();
-      if (requests === 0) this.#record(refusal === undefined ? 'allowed' : 'denied', verdict.rule);
+      if (requests === 0) this.#record.add(refusal === undefined ? 'allowed' : 'denied', verdict.rule);
     };
     const record = (decision: Decision): void => {
       requests += 1;
-      this.#services.decisions.record(sandbox.id, {
-        ...decision,
-        address: decision.address ?? this.#reached.last,
-      });
+      const { address = this.#reached.last } = decision;
+      this.#services.decisions.record(sandbox.id, { ...decision, address });
     };
     const serve = (socket: Socket): Promise<void> =>
       this.#services.intercept(socket, {
         sandbox,
+        policy: this.#asked.consent.policy,
         destination: this.#destination,
         protocol,
         serverName: this.#first?.kind === 'tls' ? this.#first.serverName : undefined,
@@ -455,7 +469,7 @@ export class Connection implements Reviewable {
   }
 
   #refuseForRoom(): void {
-    this.#record('denied', 'interception_limit');
+    this.#record.add('denied', 'interception_limit');
     this.cut();
   }
 
@@ -476,20 +490,6 @@ export class Connection implements Reviewable {
     this.#wait(limits.helloMs, () => this.#wait(limits.helloAgainMs, () => this.cut()));
     this.#relay.release(this.#name.connection);
     if ((await this.#services.launcher.streamOut(this.#name)) !== 0) this.cut();
-  }
-
-  #openRow(rule: string): void {
-    this.#row = this.#services.decisions.open(this.#relay.sandbox.id, this.#decision('allowed', rule));
-    if (this.#figures !== undefined) this.#row.end(this.#figures);
-  }
-
-  #record(verdict: DecisionVerdict, rule: string): void {
-    this.#services.decisions.record(this.#relay.sandbox.id, this.#decision(verdict, rule));
-  }
-
-  #decision(verdict: DecisionVerdict, rule: string): Decision {
-    const { host, address = this.#reached.last, port } = this.#destination;
-    return { kind: 'connection', host, address, port, verdict, rule };
   }
 
   #wait(ms: number, then: () => void): void {

@@ -7,13 +7,13 @@ import { waitInLine } from '@squash/base/in-line';
 import { daemonAddress } from '@squash/policy/compile';
 import type { Destination, Policy, Verdict } from '@squash/policy/policy';
 import { refusedToProxy } from '@squash/policy/private-names';
+import { type Asker, isAsking, type Questions } from '../approvals/questions.ts';
 import { DialRefused, type InterceptedConnection, type Interceptor } from '../ports.ts';
 import type { ConnectionServices, Readable } from './connection-services.ts';
-import type { Sandbox } from './sandbox.ts';
 import { dialOne, dialTargets, findTargets, type SandboxResolver } from './targets.ts';
 import { connectThrough, dialThrough, isOnThisHost, type Way } from './upstream-proxy.ts';
 
-type DialledFor = Pick<Readable, 'sandbox' | 'destination' | 'onDialled' | 'onRefused'>;
+type DialledFor = Pick<Readable, 'sandbox' | 'policy' | 'destination' | 'onDialled' | 'onRefused'>;
 
 /** Resolves when both ends are closed. */
 export async function interceptWith(
@@ -22,8 +22,7 @@ export async function interceptWith(
   { socket, readable }: { readonly socket: Socket; readonly readable: Readable },
 ): Promise<void> {
   const { sandbox, destination, protocol, serverName, refusal } = readable;
-  const { record, onDialled, onRefused, onReview } = readable;
-  const policy = livePolicy(sandbox);
+  const { policy, record, onDialled, onRefused, onReview } = readable;
   const connection: InterceptedConnection = {
     sandbox: sandbox.id,
     destination,
@@ -35,21 +34,41 @@ export async function interceptWith(
     get secrets() {
       return sandbox.secrets;
     },
-    dial: (signal) => dialServer(services, { sandbox, destination, onDialled, onRefused }, signal),
+    ask: (asked, signal) => askPerson(services.questions, { ...asked, sandbox: sandbox.id }, signal),
+    dial: (signal) => dialServer(services, { sandbox, policy, destination, onDialled, onRefused }, signal),
     record,
     onReview,
   };
   await interceptor.intercept(socket, connection);
 }
 
+/** Undefined: it is allowed, or nobody waits any more. */
+async function askPerson(
+  questions: Questions,
+  asker: Asker,
+  signal: AbortSignal,
+): Promise<Verdict | undefined> {
+  if (signal.aborted) return undefined;
+  const { promise, resolve } = Promise.withResolvers<Verdict | undefined>();
+  const asking = questions.ask(asker, resolve);
+  if (!isAsking(asking)) return asking;
+  const leave = (): void => {
+    asking.leave();
+    resolve(undefined);
+  };
+  signal.addEventListener('abort', leave, { once: true });
+  const refusal = await promise;
+  signal.removeEventListener('abort', leave);
+  return refusal;
+}
+
 /** In the sandbox's turn, to an address that may be had at that moment. @throws DialRefused, or an Error with `code` */
 export async function dialServer(
   services: Pick<ConnectionServices, 'turns' | 'resolver'>,
-  { sandbox, destination, onDialled, onRefused }: DialledFor,
+  { sandbox, policy, destination, onDialled, onRefused }: DialledFor,
   signal: AbortSignal,
 ): Promise<Socket> {
   const { turns } = services;
-  const policy = livePolicy(sandbox);
   const resolver = sandbox.resolverOf(services.resolver);
   const upstream = sandbox.upstreamTo(destination);
   const { host, port } = destination;
@@ -112,22 +131,4 @@ async function daemonRefused(
   const known = resolver.known(destination.host);
   if (known?.kind === 'addresses' && known.addresses.some(isDaemon)) return daemonAddress;
   return (await isOnThisHost(way)) ? daemonAddress : undefined;
-}
-
-/** Asks the sandbox's present policy, however long the asker keeps this object. */
-function livePolicy(sandbox: Sandbox): Policy {
-  return {
-    decideName: (host) => sandbox.policy.decideName(host),
-    namesHost: (host, port) => sandbox.policy.namesHost(host, port),
-    decideConnection: (destination) => sandbox.policy.decideConnection(destination),
-    decideAddress: (destination, address) => sandbox.policy.decideAddress(destination, address),
-    needsRequests: (destination) => sandbox.policy.needsRequests(destination),
-    decideRequest: (destination, request) => sandbox.policy.decideRequest(destination, request),
-    get isOpen() {
-      return sandbox.policy.isOpen;
-    },
-    get refusedNames() {
-      return sandbox.policy.refusedNames;
-    },
-  };
 }

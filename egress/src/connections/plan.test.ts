@@ -40,6 +40,8 @@ const silent: FirstBytes = { kind: 'silent' };
 /** The plan in a word, with what matters of it. */
 function word(plan: Plan): string {
   switch (plan.kind) {
+    case 'ask':
+      return `ask ${plan.verdict.rule}`;
     case 'look':
       return `look ${plan.waits}`;
     case 'tunnel':
@@ -54,6 +56,18 @@ function word(plan: Plan): string {
 const open = ['*'];
 const named = [host];
 const withPaths = [{ to: host, paths: ['/v1'] }];
+
+test('what has to be asked for waits before anything of it is looked at', () => {
+  const policy = compilePolicy({
+    policy: policySchema.parse({ ask: [host] }),
+    ceiling: undefined,
+    allowRanges: [],
+  });
+  const asking: Rules = { ...rules(open), policy };
+  assert.equal(word(planOpen(at(), asking)), `ask ask[0] ${host}`);
+  // Rules that ask only now: who has begun already is told so.
+  assert.equal(word(planFirst(at(), asking, tls())), `refuse tls ask[0] ${host}`);
+});
 
 test('before the first bytes', () => {
   const cases: readonly (readonly [string, Rules, Destination])[] = [

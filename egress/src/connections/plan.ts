@@ -6,7 +6,7 @@
  * a TLS tunnel is only that host's if the hello says its name and hides no other, and plain HTTP is always read, because
  * behind one address of a content network the `Host` line alone chooses among millions of owners.
  */
-import type { Destination, Policy, Verdict } from '@squash/policy/policy';
+import type { Destination, Policy, Question, Verdict } from '@squash/policy/policy';
 import type { SandboxSecrets } from '../ports.ts';
 import type { FirstBytes } from './first-bytes.ts';
 import type { Tunnel } from './tunnel-rows.ts';
@@ -19,6 +19,8 @@ export interface Rules {
 }
 
 export type Plan =
+  /** Nothing of it is looked at before a person has said yes. */
+  | { readonly kind: 'ask'; readonly question: Question; readonly verdict: Verdict }
   /** The first bytes are needed. `waits`: what to do while the program says nothing. */
   | { readonly kind: 'look'; readonly waits: 'for_program' | 'for_server' | 'for_either' | 'to_refuse' }
   | { readonly kind: 'tunnel'; readonly verdict: Verdict }
@@ -32,6 +34,7 @@ const greetingPorts = new Set([21, 22, 25, 110, 143, 587, 2525, 3306, 5900, 6667
 export function planOpen(destination: Destination, rules: Rules): Plan {
   const { policy, secrets } = rules;
   const verdict = policy.decideConnection(destination);
+  if (verdict.question !== undefined) return { kind: 'ask', question: verdict.question, verdict };
   if (!verdict.isAllowed) return { kind: 'look', waits: 'to_refuse' };
   const isNamed = destination.host !== undefined && !policy.isOpen;
   if (policy.needsRequests(destination)) return { kind: 'look', waits: 'for_program' };

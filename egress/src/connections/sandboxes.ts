@@ -50,7 +50,7 @@ export class Sandboxes {
   /** Sandboxes the daemon has spoken of. */
   readonly #known = new Set<string>();
   #upstreams: Upstreams = {};
-  #frame: PolicyFrame = { ceiling: null, allowCidrs: [], listeners: [] };
+  #frame: PolicyFrame = { ceiling: null, allowCidrs: [], approved: [], listeners: [] };
 
   constructor(options: SandboxesOptions) {
     this.#options = options;
@@ -88,10 +88,10 @@ export class Sandboxes {
 
   /** The daemon's whole truth. @returns the sandboxes whose policy does not compile; everything is refused to them */
   sync(sync: EgressSync): EgressChanged['problems'] {
-    const { ceiling, allowCidrs, listeners = [], presets = [], upstreams = {} } = sync;
+    const { ceiling, allowCidrs, approved = [], listeners = [], presets = [], upstreams = {} } = sync;
     useOwnPresets(presets);
     this.#upstreams = upstreams;
-    this.#frame = { ceiling, allowCidrs, listeners };
+    this.#frame = { ceiling, allowCidrs, approved, listeners };
     const wanted = new Set<string>(sync.sandboxes.map(({ id }) => id));
     const { names, decisionRows } = this.#options;
     for (const id of new Set([
@@ -191,6 +191,7 @@ export class Sandboxes {
     this.#known.delete(id);
     sandbox?.cut();
     for (const relay of this.#allRelays()) if (relay.sandbox === sandbox) relay.finish();
+    this.#options.services.questions.forget(id);
     this.#forgetRows(id);
     return closed;
   }

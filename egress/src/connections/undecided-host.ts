@@ -51,7 +51,7 @@ export async function carryUndecided(socket: Socket, host: UndecidedHost): Promi
   }).finally(() => byteTurns.leave(host.sandbox));
   if (end.kind === 'undialled') return host.end(failedDial(end.error));
   if (end.kind === 'ended' || plan === undefined) return host.end({ kind: 'passed' });
-  if (end.kind === 'late' || plan.kind === 'look' || plan.kind === 'tunnel')
+  if (end.kind === 'late' || (plan.kind !== 'intercept' && plan.kind !== 'refuse'))
     return host.end({ kind: 'late', plan });
   host.settle(end.first, plan);
   if (!host.leave()) return;

@@ -8,7 +8,8 @@ import type { Log } from '@squash/base/log';
 import { z } from 'zod';
 import { egressLimits as limits } from '../limits.ts';
 import { listenPrivately } from '../listen.ts';
-import { streamDecisions } from './decision-stream.ts';
+import { streamDecisions, streamQuestions } from './decision-stream.ts';
+import type { Questions } from '../approvals/questions.ts';
 import {
   type EgressApplied,
   type EgressChanged,
@@ -21,6 +22,7 @@ import {
   type EgressStats,
   type EgressSync,
   type EgressSynced,
+  egressAnswerSchema,
   egressChangesSchema,
   egressDecisionQuerySchema,
   egressQuestionSchema,
@@ -42,6 +44,7 @@ export interface ControlHandlers {
     onRows: (rows: readonly EgressDecision[]) => void,
   ) => Disposable;
   readonly traffic: (ids: readonly SandboxId[]) => EgressTraffic;
+  readonly questions: Pick<Questions, 'answer' | 'follow'>;
   readonly stats: () => EgressStats;
   readonly stop: () => void;
 }
@@ -90,6 +93,7 @@ export class ControlServer implements AsyncDisposable {
       const [, part = '', id, ...more] = url.pathname.split('/');
       if (more.length > 0) throw notFound(url.pathname);
       if (part === 'decisions' && id === undefined) return this.#decisions(request, response, url);
+      if (part === 'questions' && id === undefined) return this.#questions(request, response);
       const answer = await this.#answer(request, part, id);
       reply(response, 200, answer);
     } catch (error) {
@@ -111,6 +115,11 @@ export class ControlServer implements AsyncDisposable {
         return this.#handlers.judge(await readBody(request, egressQuestionSchema));
       case 'POST traffic':
         return this.#handlers.traffic(await readBody(request, egressTrafficQuestionSchema));
+      case 'POST questions/': {
+        const { allow } = await readBody(request, egressAnswerSchema);
+        if (this.#handlers.questions.answer(id ?? '', allow)) return {};
+        throw new ControlRefusal(404, 'question_gone', 'nobody waits for it any more');
+      }
       case 'GET stats':
         return this.#handlers.stats();
       case 'POST stop':
@@ -128,6 +137,17 @@ export class ControlServer implements AsyncDisposable {
     if (request.headers.accept !== 'text/event-stream') {
       return reply(response, 200, this.#handlers.decisions(query));
     }
+    this.#takeFollower(response);
+    streamDecisions(response, (onRows) => this.#handlers.follow(query, onRows));
+  }
+
+  #questions(request: IncomingMessage, response: ServerResponse): void {
+    if (request.method !== 'GET') throw notFound(`${request.method ?? ''} /questions`);
+    this.#takeFollower(response);
+    streamQuestions(response, (follower) => this.#handlers.questions.follow(follower));
+  }
+
+  #takeFollower(response: ServerResponse): void {
     if (this.#followers >= limits.followersMax) {
       throw new ControlRefusal(409, 'stream_limit', `${limits.followersMax} followers are there already`);
     }
@@ -135,7 +155,6 @@ export class ControlServer implements AsyncDisposable {
     response.once('close', () => {
       this.#followers -= 1;
     });
-    streamDecisions(response, (onRows) => this.#handlers.follow(query, onRows));
   }
 
   #refuse(response: ServerResponse, error: unknown): void {

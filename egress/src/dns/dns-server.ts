@@ -102,13 +102,18 @@ export class DnsServer {
     if (host.endsWith('.arpa')) return this.#reverse(client, query, host);
     const verdict = decideName(client, host);
     client.recordName(host, verdict);
-    if (!verdict.isAllowed) return this.#refuse(client, query, host);
+    if (!verdict.isAllowed) return this.#refuse(client, query, { host, isAsked: verdict.isAsked === true });
     return this.#allow(client, query, host);
   }
 
-  #refuse(client: DnsClient, query: DnsQuery, host: string): DnsAnswer {
+  /** Whoever connects to a name that has to be asked for waits there, so it gets an address; nothing else of it is told. */
+  #refuse(
+    client: DnsClient,
+    query: DnsQuery,
+    { host, isAsked }: { readonly host: string; readonly isAsked: boolean },
+  ): DnsAnswer {
     this.stats.refused += 1;
-    if (client.policy.refusedNames === 'nxdomain') return missing;
+    if (!isAsked && client.policy.refusedNames === 'nxdomain') return missing;
     return wantsAddress(query.type)
       ? this.#virtual(client, { host, isRefused: true }, limits.virtualTtlS)
       : noData;

@@ -15,7 +15,7 @@ import { byteTurns } from '../flow/byte-turns.ts';
 import { type BodyPlan, planAnswerBody, planRequestBody } from './bodies.ts';
 import { readableEncodings } from './codings.ts';
 import { valueOf, valuesOf, without } from './headers.ts';
-import { denied, judge } from './judgement.ts';
+import { denied } from './judgement.ts';
 import { interceptLimits } from './limits.ts';
 import type { LiveExchange } from './live-exchange.ts';
 import {
@@ -58,10 +58,10 @@ export async function serveExchange(live: LiveExchange, context: ExchangeContext
   // A request costs as much as some bytes do, and a flood of small ones has few.
   const turn = byteTurns.spend(context.connection.sandbox, interceptLimits.exchangeTurnBytes);
   if (turn !== undefined) await turn;
-  const judgement = judge(front.head, context.connection);
+  const judgement = await live.judgement();
   if (judgement.kind === 'refuse') {
     recorder.record('denied', judgement.rule);
-    return refuse(front, judgement.refusal);
+    return live.signal.aborted ? front.abort() : refuse(front, judgement.refusal);
   }
   recorder.tally.rule = judgement.rule;
   try {

@@ -228,6 +228,7 @@ class ConnectionLife implements Disposable {
 
   #programEnded(): void {
     this.#hasProgramEnded = true;
+    for (const live of this.#live) live.hearEnd();
     // It may be gone as well: nobody can tell before something is written to it.
     if (this.#stream instanceof Socket) {
       this.#stream.setTimeout(interceptLimits.idleMs, () => this.#stream.destroy());

@@ -2,7 +2,7 @@
  * Whether a request may go out, before a byte of it does: well formed, for the host that was dialled, allowed by the policy
  * in every reading of its path and method. Pure.
  */
-import type { Verdict } from '@squash/policy/policy';
+import type { Policy, Question, Verdict } from '@squash/policy/policy';
 import { remedyOf } from '@squash/policy/remedy';
 import type { InterceptedConnection } from '../ports.ts';
 import { agree } from './authority.ts';
@@ -13,8 +13,13 @@ import type { Refusal } from './refusal-page.ts';
 
 export type Judgement =
   | { readonly kind: 'go'; readonly target: string; readonly authority: string; readonly rule: string }
-  /** `rule` is what the decision log gets. */
-  | { readonly kind: 'refuse'; readonly refusal: Refusal; readonly rule: string };
+  /** `rule` is what the decision log gets. With a `question` a person may allow it yet. */
+  | {
+      readonly kind: 'refuse';
+      readonly refusal: Refusal;
+      readonly rule: string;
+      readonly question?: Question | undefined;
+    };
 
 /** Frameworks take these headers for the method or the path that was meant, written with `-` or `_`. */
 const methodOverrides: ReadonlySet<string> = new Set([
@@ -39,8 +44,13 @@ const methodWords: ReadonlySet<string> = new Set([
 /** All of them together, in one request: each is asked of the policy with every reading of each other. */
 const overridesMax = 4;
 
-export function judge(head: RequestHead, connection: InterceptedConnection): Judgement {
-  const { destination, refusal, policy, protocol } = connection;
+/** @param policy the connection's, or that with what has been approved for the request */
+export function judge(
+  head: RequestHead,
+  connection: InterceptedConnection,
+  policy: Policy = connection.policy,
+): Judgement {
+  const { destination, refusal, protocol } = connection;
   if (refusal !== undefined) return denied(refusal, head, connection);
   if (head.malformed !== undefined) return badRequest('malformed_request', head.malformed);
   if (head.method === 'CONNECT') {
@@ -87,6 +97,7 @@ export function denied(
   return {
     kind: 'refuse',
     rule: verdict.rule,
+    question: verdict.question,
     refusal: {
       status: 403,
       code: 'denied',

@@ -7,7 +7,8 @@
  */
 import type { InterceptedConnection } from '../ports.ts';
 import type { TrafficSecrets } from '../secrets/traffic-secrets.ts';
-import { judge } from './judgement.ts';
+import { Consent } from '../approvals/consent.ts';
+import { denied, judge, type Judgement } from './judgement.ts';
 import type { FrontExchange } from './message.ts';
 import { BrokenOff } from '../flow/pump.ts';
 
@@ -20,6 +21,10 @@ export class LiveExchange {
   /** Those that can still be put into it. */
   #traffic: TrafficSecrets | undefined;
   readonly #onSent: () => void;
+  /** What has been approved for this request, beside its connection. */
+  readonly #consent: Consent;
+  /** While a person is asked: aborts when the rules have changed. */
+  #asking: AbortController | undefined;
   #isSent = false;
 
   /** @param onSent called when all of it has left */
@@ -27,6 +32,7 @@ export class LiveExchange {
     this.front = front;
     this.#onSent = onSent;
     this.#connection = connection;
+    this.#consent = new Consent(() => connection.policy);
     this.#isGoverned = this.#needsRequests;
     front.onGone(() => this.giveUp());
   }
@@ -60,12 +66,42 @@ export class LiveExchange {
     return this.#isSent;
   }
 
+  /** Waits for a person where the policy asks one. The request's body waits as well. */
+  async judgement(): Promise<Judgement> {
+    for (;;) {
+      const judgement = judge(this.front.head, this.#connection, this.#consent.policy);
+      if (judgement.kind === 'go' || judgement.question === undefined) return judgement;
+      const { question, rule } = judgement;
+      const { method, target } = this.front.head;
+      const [path = ''] = target.split('?', 1);
+      this.#asking = new AbortController();
+      const signal = AbortSignal.any([this.signal, this.#asking.signal]);
+      const refusal = await this.#connection.ask({ question, rule, method, path }, signal);
+      const isAnswered = !signal.aborted;
+      this.#asking = undefined;
+      if (this.signal.aborted) return judgement;
+      if (refusal !== undefined) return denied(refusal, this.front.head, this.#connection);
+      if (isAnswered) this.#consent.give(question);
+    }
+  }
+
+  /** The program has ended its side: where it waits for a person it is taken for gone. */
+  hearEnd(): void {
+    if (this.#asking === undefined) return;
+    this.giveUp();
+    this.front.abort();
+  }
+
   giveUp(): void {
     this.#gone.abort(new BrokenOff('sink'));
   }
 
   /** Judges it again. True: it was ended. */
   review(): boolean {
+    if (this.#asking !== undefined) {
+      this.#asking.abort();
+      return false;
+    }
     if (this.signal.aborted || this.#isStillRight()) return false;
     this.giveUp();
     this.front.abort();
@@ -78,7 +114,7 @@ export class LiveExchange {
   }
 
   #isStillRight(): boolean {
-    if (judge(this.front.head, this.#connection).kind === 'refuse') return false;
+    if (judge(this.front.head, this.#connection, this.#consent.policy).kind === 'refuse') return false;
     if (this.front.head.upgrade !== undefined && this.#needsRequests && !this.#isGoverned) return false;
     const { destination, secrets } = this.#connection;
     return this.#traffic === undefined || this.#traffic.isSameFor(destination, secrets.traffic);

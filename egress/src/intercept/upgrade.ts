@@ -22,7 +22,6 @@ import {
   type Tally,
 } from './exchange.ts';
 import { fieldsOf, valueOf, without } from './headers.ts';
-import { judge } from './judgement.ts';
 import { type HeaderList, UpstreamFailed } from './message.ts';
 import type { LiveExchange } from './live-exchange.ts';
 import { pump } from '../flow/pump.ts';
@@ -56,11 +55,11 @@ export async function serveUpgrade(
   response.shouldKeepAlive = false;
   response.assignSocket(socket as Parameters<typeof response.assignSocket>[0]);
   const recorder = new Recorder(front, context);
-  const judgement = judge(front.head, context.connection);
+  const judgement = await live.judgement();
   try {
     if (judgement.kind === 'refuse') {
       recorder.record('denied', judgement.rule);
-      await refuse(front, judgement.refusal);
+      if (!live.signal.aborted) await refuse(front, judgement.refusal);
     } else {
       recorder.tally.rule = judgement.rule;
       await switchProtocols({ ...upgrade, live }, context, {

@@ -43,6 +43,13 @@ export async function egressMetrics(egress: EgressStatistics): Promise<readonly 
     },
     gauge('squash_egress_decisions', 'Decisions that are kept', decisions.stored),
     counter('squash_egress_decisions_dropped_total', 'Decisions that were counted only', decisions.dropped),
+    gauge('squash_egress_questions', 'Questions that wait for a person', stats.questions.open),
+    counter('squash_egress_questions_total', 'Questions that were put to a person', stats.questions.asked),
+    counter(
+      'squash_egress_questions_refused_total',
+      'Connections and requests that were denied by a person, timed out, or were too many to ask about',
+      stats.questions.refused,
+    ),
     gauge('squash_egress_resident_memory_bytes', 'Memory of the egress process', memory.rss_bytes),
   ];
 }

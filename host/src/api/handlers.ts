@@ -7,6 +7,7 @@ import type { Handlers } from '../http/router.ts';
 import type { Tickets } from '../http/tickets.ts';
 import type { SocketHandlers } from '../http/sockets.ts';
 import { type AuditParts, auditHandlers } from './audit.ts';
+import { approvalHandlers } from './approvals.ts';
 import { type ConstantInfo, daemonHandlers } from './daemon.ts';
 import type { DecisionLog } from './decisions.ts';
 import type { EgressStatistics } from './egress-metrics.ts';
@@ -62,6 +63,7 @@ export function handlers(options: HandlerOptions): Handlers {
     ...snapshotHandlers(engine, uploads),
     ...volumeHandlers(engine),
     ...networkHandlers(engine, egress),
+    ...approvalHandlers(engine),
     ...secretHandlers(egress.secrets),
     ...ticketHandlers(tickets),
     ...keyHandlers(engine),

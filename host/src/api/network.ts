@@ -88,7 +88,8 @@ function testing(engine: Engine, { rules, log }: NetworkParts): Handler<NetworkO
   return async ({ params, body }) => {
     const own = engine.network.rules(params.id);
     const source = body.policy ?? own.policy;
-    const policy = compiled({ policy: source, ceiling: rules.ceiling, allowRanges });
+    const approved = engine.approvals.approved();
+    const policy = compiled({ policy: source, ceiling: rules.ceiling, allowRanges, approved });
     const answer = explain(policy, body.to, body.method);
     // No query leaves the host for a name that is refused.
     if (!answer.allowed) return json(answer);

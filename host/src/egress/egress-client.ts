@@ -15,23 +15,27 @@ import type { SandboxId } from '@squash/contract/ids';
 import { limits } from '@squash/contract/limits';
 import {
   type EgressApplied,
+  type EgressAsked,
   type EgressChanges,
   type EgressDecision,
   type EgressDecisions,
   type EgressIdentity,
   type EgressJudged,
   type EgressQuestion,
+  type EgressQuestionEnd,
   type EgressSandboxRules,
   type EgressStats,
   type EgressSync,
   type EgressSynced,
   type EgressTraffic,
   egressAppliedSchema,
+  egressAskedSchema,
   egressChangedSchema,
   egressDecisionSchema,
   egressDecisionsSchema,
   egressIdentitySchema,
   egressJudgedSchema,
+  egressQuestionEndSchema,
   egressRefusalSchema,
   egressSockets,
   egressStatsSchema,
@@ -145,6 +149,24 @@ export class EgressClient implements Disposable {
     throw unavailable('it ended the stream');
   }
 
+  /** False: nobody waits for it any more. */
+  async answer(id: string, allow: boolean): Promise<boolean> {
+    const path = `/questions/${id}`;
+    const response = await this.#send({ method: 'POST', path, json: JSON.stringify({ allow }) });
+    const text = await readText(response);
+    if (response.statusCode === 200 || response.statusCode === 404) return response.statusCode === 200;
+    throw refusalOf(response.statusCode, text);
+  }
+
+  /** Until aborted. @throws egress_unavailable where it ends by itself */
+  async *followQuestions(signal: AbortSignal): AsyncGenerator<QuestionEvent, void, void> {
+    const headers = { accept: 'text/event-stream' };
+    const response = await this.#send({ method: 'GET', path: '/questions', headers, signal, isStream: true });
+    if (response.statusCode !== 200) throw await refusal(response);
+    for await (const event of serverEvents(response)) yield questionEventOf(event);
+    throw unavailable('it ended the stream');
+  }
+
   /** Resolves when a connection that says nothing is ended from the other side: at the latest when the process ends. */
   async untilGone(signal: AbortSignal): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
@@ -246,6 +268,11 @@ export class EgressClient implements Disposable {
   }
 }
 
+export type QuestionEvent =
+  | { readonly type: 'open'; readonly open: readonly EgressAsked[] }
+  | { readonly type: 'asked'; readonly asked: EgressAsked }
+  | { readonly type: 'ended'; readonly end: EgressQuestionEnd };
+
 /** The connection that was kept belonged to a process that has ended. */
 class StaleConnection extends Error {}
 
@@ -295,6 +322,17 @@ function decisionOf({ data }: ServerEvent): EgressDecision {
   const parsed = egressDecisionSchema.safeParse(parseJson(data));
   if (parsed.success) return parsed.data;
   throw unavailable('it sent no decision', parsed.error);
+}
+
+function questionEventOf({ name, data }: ServerEvent): QuestionEvent {
+  const json = parseJson(data);
+  try {
+    if (name === 'open') return { type: 'open', open: z.array(egressAskedSchema).parse(json) };
+    if (name === 'asked') return { type: 'asked', asked: egressAskedSchema.parse(json) };
+    return { type: 'ended', end: egressQuestionEndSchema.parse(json) };
+  } catch (error) {
+    throw unavailable('it sent no question', error);
+  }
 }
 
 function queryText(query: DecisionQuery): string {

@@ -11,7 +11,7 @@ import type { Problem } from '@squash/contract/daemon';
 import type { EgressSandboxRules, Listener } from '@squash/contract/egress-protocol';
 import type { SandboxId } from '@squash/contract/ids';
 import { limits } from '@squash/contract/limits';
-import type { PolicySource } from '@squash/contract/policy';
+import type { PolicyRuleSource, PolicySource } from '@squash/contract/policy';
 import type { Preset } from '@squash/contract/presets';
 import type { OwnSecrets, SecretSubset } from '@squash/contract/secrets';
 import type { Upstreams } from '@squash/contract/upstreams';
@@ -19,6 +19,7 @@ import type { LayerDigest } from '@squash/contract/ids';
 import { SharedLock } from '../sandbox/mailbox.ts';
 import type { NetworkRules, SandboxNetwork, Traffic } from '../sandbox/network.ts';
 import type { EgressClient } from './egress-client.ts';
+import { QuestionsFollower } from './questions-follower.ts';
 import type { SecretsFileKeeper } from './secrets-keeper.ts';
 import { ownSecretHosts } from './own-secret-hosts.ts';
 import type { OwnSecretsKeeper } from './own-secrets-keeper.ts';
@@ -51,6 +52,8 @@ export class EgressNetwork implements SandboxNetwork, AsyncDisposable {
   /** Whose rules the egress process did not take, and why. */
   readonly #failed = new Map<SandboxId, string>();
   #rulesOf: () => ReadonlyMap<SandboxId, NetworkRules> = () => new Map();
+  #approvedOf: () => readonly PolicyRuleSource[] = () => [];
+  readonly questions: QuestionsFollower;
   readonly #stopping = new AbortController();
   #isApplyingAgain = false;
   #supervisor: EgressSupervisor | undefined;
@@ -58,6 +61,7 @@ export class EgressNetwork implements SandboxNetwork, AsyncDisposable {
 
   constructor(options: EgressNetworkOptions) {
     this.#options = options;
+    this.questions = new QuestionsFollower(options.client, options.log);
     const { host, port } = options.listen;
     this.#listeners = port === undefined || port === 0 ? [] : [{ address: host, port }];
   }
@@ -67,13 +71,21 @@ export class EgressNetwork implements SandboxNetwork, AsyncDisposable {
     const now = listen === null ? [] : [{ address: listen.host, port: listen.port }];
     if (JSON.stringify(now) === JSON.stringify(this.#listeners)) return;
     this.#listeners = now;
+    await this.#syncNow('egress.listeners');
+  }
+
+  applyApproved(): Promise<void> {
+    return this.#syncNow('egress.approved');
+  }
+
+  async #syncNow(what: string): Promise<void> {
     // Down: the sync of its next start says so.
     if ((await this.#supervisor?.up()) !== true) return;
     try {
       await this.#sync();
     } catch (error) {
       // It is ending: whoever takes its place is told.
-      this.#options.log.error('egress.listeners', { error: errorText(error) });
+      this.#options.log.error(what, { error: errorText(error) });
     }
   }
 
@@ -81,8 +93,12 @@ export class EgressNetwork implements SandboxNetwork, AsyncDisposable {
     return this.#options.client;
   }
 
-  begin(rulesOf: () => ReadonlyMap<SandboxId, NetworkRules>): void {
+  begin(
+    rulesOf: () => ReadonlyMap<SandboxId, NetworkRules>,
+    approvedOf: () => readonly PolicyRuleSource[],
+  ): void {
     this.#rulesOf = rulesOf;
+    this.#approvedOf = approvedOf;
     this.#options.ownSecrets.sweep(rulesOf());
     this.#supervisor ??= new EgressSupervisor({ ...this.#options, onUp: () => this.#sync() });
   }
@@ -210,6 +226,7 @@ export class EgressNetwork implements SandboxNetwork, AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#stopping.abort();
     await this.#supervisor?.[Symbol.asyncDispose]();
+    await this.questions[Symbol.asyncDispose]();
     this.client[Symbol.dispose]();
   }
 
@@ -232,6 +249,7 @@ export class EgressNetwork implements SandboxNetwork, AsyncDisposable {
       const { problems } = await this.client.sync({
         ceiling: ceiling === undefined ? null : toJson(ceiling),
         allowCidrs: [...allowRanges],
+        approved: toJson(this.#approvedOf()),
         listeners: [...this.#listeners],
         presets: presets.map((preset) => ({ ...preset, hosts: [...preset.hosts] })),
         upstreams,
@@ -252,7 +270,7 @@ export class EgressNetwork implements SandboxNetwork, AsyncDisposable {
 type Json = ReturnType<typeof JSON.parse>;
 
 /** A policy is JSON by its shape; the protocol's type is that of any JSON. */
-function toJson(policy: PolicySource): Json {
+function toJson(policy: PolicySource | readonly PolicyRuleSource[]): Json {
   return policy;
 }
 

@@ -8,7 +8,7 @@ import { AppError } from '@squash/contract/errors';
 import { limits } from '@squash/contract/limits';
 import { loadInstallationCa } from '@squash/installation/installation-ca';
 import { errorText } from '@squash/base/bug';
-import { type PolicySource, policySchema } from '@squash/contract/policy';
+import { ceilingSchema, type PolicySource } from '@squash/contract/policy';
 import { ownPresetsSchema } from '@squash/contract/own-presets';
 import { type Upstreams, upstreamsSchema } from '@squash/contract/upstreams';
 import { useOwnPresets } from '@squash/contract/presets';
@@ -57,7 +57,7 @@ export async function openEgress({
   // First: the ceiling may name them.
   const presets = readOperatorFile({ dataDir, name: 'egress-presets.json' }, ownPresetsSchema) ?? [];
   useOwnPresets(presets);
-  const ceiling = readOperatorFile({ dataDir, name: 'egress-ceiling.json' }, policySchema);
+  const ceiling = readOperatorFile({ dataDir, name: 'egress-ceiling.json' }, ceilingSchema);
   const upstreams =
     readOperatorFile({ dataDir, name: 'egress-upstreams.json', isPrivate: true }, upstreamsSchema) ?? {};
   const rules = { ceiling, allowRanges: config.egressAllowRanges, upstreams };

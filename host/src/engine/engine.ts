@@ -7,6 +7,7 @@ import type { Metric } from '@squash/base/metric';
 import type { Events } from './events.ts';
 import type { Files } from './files.ts';
 import type { Keys } from './keys.ts';
+import type { Approvals } from './approvals.ts';
 import type { Modules } from './modules.ts';
 import type { Network } from './network.ts';
 import type { Owners } from './owners.ts';
@@ -36,6 +37,7 @@ export interface Engine {
   readonly usage: Usage;
   readonly events: Events;
   readonly ports: Ports;
+  readonly approvals: Approvals;
   health(): Promise<EngineHealth>;
   /** What does not work as it should for all sandboxes, now; empty when all is well. */
   problems(): readonly Problem[];

@@ -19,6 +19,7 @@ import { OutputBudget } from '../sandbox/output-budget.ts';
 import { OutputPace } from '../sandbox/output-pace.ts';
 import { recover } from '../sandbox/recover.ts';
 import { type FixedLimits, newCounters, type World } from '../sandbox/world.ts';
+import { LocalApprovals } from './approvals.ts';
 import { Admission, type AdmissionRules } from './admission.ts';
 import type { Ceilings } from './ceilings.ts';
 import { engineMetrics } from './engine-metrics.ts';
@@ -77,6 +78,7 @@ export class LocalEngine implements Engine, AsyncDisposable {
   readonly usage: LocalUsage;
   readonly events: LocalEvents;
   readonly ports: LocalPorts;
+  readonly approvals: LocalApprovals;
 
   private constructor(options: LocalEngineOptions) {
     this.events = new LocalEvents(options.store, options.clock, options.log);
@@ -110,6 +112,7 @@ export class LocalEngine implements Engine, AsyncDisposable {
     this.owners = new LocalOwners({ residents, keys: this.keys, quotas });
     this.usage = new LocalUsage({ ...world, residents });
     this.ports = new LocalPorts(world.store, residents);
+    this.approvals = new LocalApprovals(world, residents);
     this.#unsubscribe = world.driver.onExit((ended) => residents.peek(ended.id)?.pidOneEnded(ended.instance));
   }
 
@@ -120,7 +123,8 @@ export class LocalEngine implements Engine, AsyncDisposable {
     for (const sandbox of await recover(engine.#world, options.isFirstOfBoot)) engine.#residents.add(sandbox);
     await engine.sandboxes.resumeRemovals();
     await engine.volumes.resume();
-    engine.network.begin();
+    engine.network.begin(() => engine.approvals.approved());
+    engine.approvals.begin();
     engine.sandboxes.begin();
     engine.usage.begin();
     // What was only used by what is gone; a module that was replaced while no daemon ran, for example.

@@ -1,6 +1,6 @@
 /** What sandboxes may reach. The rules are a sandbox's own; `SandboxNetwork` puts them in force. */
 import type { SandboxId } from '@squash/contract/ids';
-import type { PolicySource } from '@squash/contract/policy';
+import type { PolicyRuleSource, PolicySource } from '@squash/contract/policy';
 import type { NetworkRules, SandboxNetwork } from '../sandbox/network.ts';
 import type { Residents } from './residents.ts';
 
@@ -36,10 +36,11 @@ export class LocalNetwork implements Network {
   }
 
   /** From now on the network may ask for the rules of every sandbox that is not on its way out. */
-  begin(): void {
-    this.#network.begin(() => {
+  begin(approvedOf: () => readonly PolicyRuleSource[]): void {
+    const rulesOf = () => {
       const all = this.#residents.all().filter((sandbox) => sandbox.state.phase !== 'destroying');
       return new Map(all.map((sandbox) => [sandbox.row.id, sandbox.rules]));
-    });
+    };
+    this.#network.begin(rulesOf, approvedOf);
   }
 }

@@ -5,7 +5,7 @@ import type { SandboxRow } from '#store/rows.ts';
 
 export interface SandboxEvent {
   readonly type: EventType;
-  /** Short: texts are cut at `limits.eventTextCharsMax`. Nothing that programs in the sandbox chose. */
+  /** Short: texts are cut at `limits.eventTextCharsMax`. Of what programs in the sandbox chose only a host's name, in DNS's letters. */
   readonly data?: EventData;
 }
 

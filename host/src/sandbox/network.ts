@@ -6,8 +6,9 @@
  */
 import type { LayerDigest, SandboxId } from '@squash/contract/ids';
 import type { Problem } from '@squash/contract/daemon';
-import type { PolicySource } from '@squash/contract/policy';
+import type { PolicyRuleSource, PolicySource } from '@squash/contract/policy';
 import type { OwnSecrets, SecretSubset } from '@squash/contract/secrets';
+import type { Questions } from './questions.ts';
 
 export interface NetworkRules {
   readonly policy: PolicySource;
@@ -31,7 +32,14 @@ export interface SandboxNetwork {
    * From now on the rules of all sandboxes can be asked for: the network asks again whenever it has to tell everything
    * anew, so the newest are what counts.
    */
-  begin(rulesOf: () => ReadonlyMap<SandboxId, NetworkRules>): void;
+  begin(
+    rulesOf: () => ReadonlyMap<SandboxId, NetworkRules>,
+    approvedOf: () => readonly PolicyRuleSource[],
+  ): void;
+  /** What is approved for all has changed. Resolves when that is in force, or when it can't be now. */
+  applyApproved(): Promise<void>;
+  /** What waits for a person. */
+  readonly questions: Questions;
   /** Stores a new sandbox's own secrets, until it is forgotten. Before its rules are applied. @throws disk_full */
   keepSecrets(id: SandboxId, secrets: OwnSecrets): Promise<void>;
   /** Puts the present rules of one sandbox in force. Resolves when they are, or when they can't be now. */

@@ -83,7 +83,9 @@ const pendingSchema = z.discriminatedUnion('op', [
 const storedPolicySchema: z.ZodType<PolicySource> = z.object({
   allow: z.array(z.union([z.string(), storedRuleSchema])),
   deny: z.array(z.union([z.string(), storedRuleSchema])),
+  ask: z.array(z.union([z.string(), storedRuleSchema])).exactOptional(),
   dns: z.enum(['refuse', 'nxdomain']),
+  ask_timeout_ms: z.int().exactOptional(),
 });
 
 /**

@@ -232,4 +232,25 @@ export const migrations: readonly string[] = [
     phase       TEXT NOT NULL CHECK (phase IN ('creating', 'ready', 'removing'))
   ) STRICT;
   `,
+  `
+  CREATE TABLE approvals (
+    key        INTEGER PRIMARY KEY,
+    id         TEXT NOT NULL UNIQUE,
+    sandbox    TEXT NOT NULL REFERENCES sandboxes (id) ON DELETE CASCADE,
+    asked      TEXT NOT NULL,                -- JSON: what the egress process has said of it
+    state      TEXT NOT NULL CHECK (state IN ('pending', 'allowed', 'denied', 'timed_out', 'withdrawn')),
+    scope      TEXT,                         -- of one that was allowed
+    reason     TEXT,
+    decided_by TEXT,
+    decided_ms INTEGER
+  ) STRICT;
+  CREATE INDEX approvals_by_sandbox ON approvals (sandbox, key);
+
+  CREATE TABLE standing_approvals (
+    key        INTEGER PRIMARY KEY AUTOINCREMENT,
+    rule       TEXT NOT NULL UNIQUE,         -- JSON: as in a policy's allow
+    decided_by TEXT NOT NULL,
+    decided_ms INTEGER NOT NULL
+  ) STRICT;
+  `,
 ];

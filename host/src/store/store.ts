@@ -8,6 +8,7 @@ import type { DatabaseSync } from 'node:sqlite';
 import { AppError } from '@squash/contract/errors';
 import { openDatabase, translate } from './database.ts';
 import { EventTable } from './events.ts';
+import { ApprovalTable } from './approvals.ts';
 import { ExecTable } from './execs.ts';
 import { KeyTable } from './keys.ts';
 import { IdempotencyTable } from './idempotency.ts';
@@ -31,6 +32,7 @@ export class Store implements Disposable {
   readonly webhooks: WebhookTable;
   readonly ports: PortTable;
   readonly volumes: VolumeTable;
+  readonly approvals: ApprovalTable;
   readonly #database: DatabaseSync;
   readonly #begin;
   readonly #commit;
@@ -61,6 +63,7 @@ export class Store implements Disposable {
     this.webhooks = new WebhookTable(this.#database);
     this.ports = new PortTable(this.#database);
     this.volumes = new VolumeTable(this.#database);
+    this.approvals = new ApprovalTable(this.#database);
   }
 
   /** All of `body`'s writes or none. Survives the death of the daemon, and soon a power cut. @throws disk_full, database_corrupt */

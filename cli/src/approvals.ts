@@ -1,0 +1,28 @@
+/** What the commands about approvals share: where they lie, and how they are shown. A sandbox chose their hosts and paths. */
+import type { ApprovalInfo } from '@squash/contract/approvals';
+import { apiPath, type Query } from './client/client.ts';
+import { visible } from './output/print.ts';
+
+export interface ApprovalPage {
+  readonly items: readonly ApprovalInfo[];
+  readonly next: string | null;
+}
+
+export function approvalsPath(query: Query = {}): string {
+  return apiPath(['v1', 'approvals'], query);
+}
+
+export function approvalPath(id: string): string {
+  return apiPath(['v1', 'approvals', id]);
+}
+
+export function standingPath(more: readonly string[] = []): string {
+  return apiPath(['v1', 'standing-approvals', ...more]);
+}
+
+/** `POST www.example.com:443/v1`, all on one line. */
+export function wantedText({ host, address, port, method, path }: ApprovalInfo): string {
+  const name = host ?? (address?.includes(':') === true ? `[${address}]` : (address ?? '-'));
+  const place = `${name}:${port}`;
+  return visible(method === null ? place : `${method} ${place}${path ?? ''}`);
+}
