@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { ExecRecord, JobInfo } from '@squash/contract/exec';
+import { limits } from '@squash/contract/limits';
 import type { SandboxInfo } from '@squash/contract/sandbox';
 import { TestDaemon } from '../support/daemon.ts';
 import { processesOf } from '../support/leaks.ts';
@@ -101,15 +102,17 @@ test('a PID 1 that does not end a command in time is replaced, and the command i
 
 test('more commands than a sandbox may run are refused, and none of the others suffers', async () => {
   await using daemon = await daemonWith('one');
-  const gate = 'while [ ! -e /go ]; do usleep 50000; done';
+  await output(daemon, 'one', 'mkfifo /gate');
+  // Opening it waits for a writer, in one process that uses nothing.
+  const gate = 'read line < /gate';
   const jobs: number[] = [];
-  for (let count = 0; count < 64; count += 1) {
+  for (let count = 0; count < limits.execsRunningMax; count += 1) {
     jobs.push(((await daemon.call('POST', boxPath('one', '/exec-bg'), { cmd: gate })) as JobInfo).job_id);
   }
   const refused = await daemon.request('POST', boxPath('one', '/exec'), { cmd: 'true' });
   assert.deepEqual([refused.status, refused.json.code], [429, 'exec_limit']);
   await daemon.call('DELETE', boxPath('one', `/jobs/${jobs[0]}`));
-  await output(daemon, 'one', 'touch /go');
+  await output(daemon, 'one', 'echo go > /gate');
   await waitFor('all jobs to end', async () => {
     const list = (await daemon.call('GET', boxPath('one', '/jobs'))) as JobInfo[];
     return list.every((job) => job.status !== 'running');
