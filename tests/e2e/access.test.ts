@@ -184,7 +184,7 @@ test('every operation that a quota bounds refuses an owner who is at its bounds'
   assert.equal((await daemon.request('POST', sandboxes, { id: 'more', owner: 'full' })).status, 429);
   assert.equal((await ask(operations['sandbox.get'], token, 'full-box')).status, 200);
   await daemon.call('PUT', '/v1/owners/full/quota', {});
-  assert.equal((await ask(operations['sandbox.exec'], token, 'full-box')).status, 200);
+  assert.equal((await ask(operations['seed.exec'], token, 'full-box')).status, 200);
 });
 
 async function firstMessage(operation: Operation, token: string): Promise<string> {

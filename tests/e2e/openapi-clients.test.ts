@@ -96,13 +96,13 @@ test('a client that hey-api generates has a function per operation, and follows 
   const printed = await compileAndRun(
     'by-name',
     `import { client } from './squash/client.gen.js';
-import { jobLogs, jobStart, sandboxCreate, sandboxDestroy, sandboxExec, type ExecRecord } from './squash/index.js';
+import { jobLogs, jobStart, sandboxCreate, sandboxDestroy, seedExec, type ExecRecord } from './squash/index.js';
 
 client.setConfig({ baseUrl: process.argv[2] ?? '', throwOnError: true });
 const created = await sandboxCreate({ body: { from: { layers: ['000-base-test'] } }, throwOnError: true });
 const path = { id: created.data.id };
 console.log(created.data.layers.join());
-const ran = await sandboxExec({ path, body: { cmd: 'echo out; echo err >&2' }, throwOnError: true });
+const ran = await seedExec({ path, body: { cmd: 'echo out; echo err >&2' }, throwOnError: true });
 const record: ExecRecord = ran.data;
 console.log(record.stdout + record.stderr + record.seq);
 const job = await jobStart({ path, body: { cmd: 'echo one; echo two' }, throwOnError: true });
@@ -139,13 +139,13 @@ sub call { $squash->call(@_)->res }
 my $made = call('sandbox.create', {body => {name => 'perl', cpu => 1}})->json;
 my $id = $made->{id};
 print "$made->{state}\n";
-my $ran = call('sandbox.exec', {id => $id, body => {cmd => 'echo out; exit 3'}})->json;
+my $ran = call('seed.exec', {id => $id, body => {cmd => 'echo out; exit 3'}})->json;
 print "$ran->{exit_code} $ran->{stdout}";
 print join(',', map { $_->{name} } @{call('sandbox.list')->json->{items}}), "\n";
-print call('sandbox.logs', {id => $id, limit => 1})->json->[0]{seq}, "\n";
+print call('seed.logs', {id => $id, limit => 1})->json->[0]{seq}, "\n";
 my $gone = call('sandbox.get', {id => 'gone'});
 print $gone->code, ' ', $gone->json->{code}, "\n";
-my $query = call('sandbox.logs', {id => $id, limit => 'many'});
+my $query = call('seed.logs', {id => $id, limit => 'many'});
 print $query->code, ' ', $query->json->{errors}[0]{path}, "\n";
 my %snapshot = (id => $id, label => 'clean');
 my $bytes = path('clean.squashfs')->slurp;

@@ -40,8 +40,8 @@ const startErrors = [
 /** A sandbox that rests is woken, where it may be. */
 const awakeErrors = ['sandbox_paused', 'sandbox_not_ready', 'sandbox_busy', 'launch_failed'] as const;
 
-const sandboxExec = defineOperation({
-  id: 'sandbox.exec',
+const seedExec = defineOperation({
+  id: 'seed.exec',
   method: 'POST',
   path: '/cgi-bin/api/sandboxes/{id}/exec',
   dialect: 'seed',
@@ -64,8 +64,8 @@ const sandboxExec = defineOperation({
   permission: 'exec',
 });
 
-const sandboxLogs = defineOperation({
-  id: 'sandbox.logs',
+const seedLogs = defineOperation({
+  id: 'seed.logs',
   method: 'GET',
   path: '/cgi-bin/api/sandboxes/{id}/logs',
   dialect: 'seed',
@@ -82,7 +82,7 @@ const sandboxLogs = defineOperation({
   permission: 'read',
 });
 
-const sandboxExecStream = defineOperation({
+const seedExecStream = defineOperation({
   id: 'sandbox.exec_stream',
   method: 'GET',
   path: '/v1/sandboxes/{id}/exec',
@@ -447,9 +447,9 @@ export const processOperations = {
   'process.resize': processResize,
   'process.signal': processSignal,
   'process.wait': processWait,
-  'sandbox.exec': sandboxExec,
-  'sandbox.exec_stream': sandboxExecStream,
-  'sandbox.logs': sandboxLogs,
+  'seed.exec': seedExec,
+  'sandbox.exec_stream': seedExecStream,
+  'seed.logs': seedLogs,
   'job.start': jobStart,
   'job.list': jobList,
   'job.get': jobGet,

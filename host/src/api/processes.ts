@@ -1,5 +1,5 @@
 /**
- * Commands: `process.*`, `sandbox.exec`, `sandbox.logs` and `job.*`. A command runs to its end whether or not the client waits; a client
+ * Commands: `process.*`, `seed.exec`, `seed.logs` and `job.*`. A command runs to its end whether or not the client waits; a client
  * that comes back finds it in the log.
  */
 import type { ExecRecord } from '@squash/contract/exec';
@@ -87,9 +87,9 @@ export function processHandlers(
       return empty;
     },
     'process.wait': waiting(processes),
-    'sandbox.exec': async ({ params, body: { cmd, workdir, timeout } }) =>
+    'seed.exec': async ({ params, body: { cmd, workdir, timeout } }) =>
       json(await processes.exec(params.id, { cmd, workdir, timeoutS: timeout })),
-    'sandbox.logs': reading({ processes, sandboxes }),
+    'seed.logs': reading({ processes, sandboxes }),
     'job.start': async ({ params, body: { cmd, workdir, timeout } }) =>
       json(await processes.start(params.id, { cmd, workdir, timeoutS: timeout })),
     'job.list': ({ params }) => json(processes.jobs(params.id)),
@@ -107,7 +107,7 @@ export function processHandlers(
 function reading({
   processes,
   sandboxes,
-}: Pick<Engine, 'processes' | 'sandboxes'>): Handler<(typeof processOperations)['sandbox.logs']> {
+}: Pick<Engine, 'processes' | 'sandboxes'>): Handler<(typeof processOperations)['seed.logs']> {
   return ({ params, query }) => {
     const page = { after: query.after ?? 0, limit: query.limit ?? limits.execHistoryMax };
     // Throws where there is no such sandbox, while a status can still say so.

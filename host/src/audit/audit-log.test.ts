@@ -28,7 +28,7 @@ function line(change: Partial<Line> = {}): Line {
     request_id: 'r-1',
     caller: { kind: 'operator' },
     peer: { address: 'unix', uid: null },
-    operation: 'sandbox.exec',
+    operation: 'seed.exec',
     sandbox: 'box',
     stage: 'whole',
     decision: 'allowed',
