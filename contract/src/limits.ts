@@ -106,6 +106,11 @@ export const limits = {
   /** For a client to take the message that says why its WebSocket is refused. */
   refusalMs: 5_000,
 
+  /** After a sandbox that could not be made to stand still no other one is asked to for so long: each takes the launcher seconds. */
+  freezeRestMs: 10_000,
+  /** A new daemon asks each PID 1 what runs in it, before it serves: an honest one answers in milliseconds. */
+  takeOverMs: 15_000,
+
   // History.
   /** Finished commands kept per sandbox; older ones go, their numbers are never used again. */
   execHistoryMax: 1_000,
@@ -387,6 +392,8 @@ export const limits = {
   headerBytesMax: 16_384,
   /** From the first byte of a request to the end of its headers. */
   headersMs: 10_000,
+  /** Requests of one connection that wait for their answers: clients that pipeline send a handful, and each is held in memory. */
+  unansweredMax: 64,
   /** An idle connection: longer than the 60 s after which common proxies drop theirs, so they close first. */
   keepAliveMs: 65_000,
   /** TCP connections; those on the Unix socket are counted apart, so that the operator always gets in. */

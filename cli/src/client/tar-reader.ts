@@ -95,7 +95,7 @@ function readRecords(bytes: Buffer): Map<string, string> {
     const [, length = '', key = ''] =
       /^(\d{1,6}) ([^=\n]+)=/.exec(bytes.toString('latin1', at, at + 64)) ?? [];
     const end = at + Number(length);
-    if (key === '' || end > bytes.length || bytes[end - 1] !== 0x0a) throw damaged();
+    if (key === '' || end <= at || end > bytes.length || bytes[end - 1] !== 0x0a) throw damaged();
     records.set(key, bytes.toString('utf8', at + length.length + key.length + 2, end - 1));
     at = end;
   }

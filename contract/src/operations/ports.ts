@@ -32,7 +32,7 @@ const portList = defineOperation({
   params: sandboxParams,
   answers: [{ status: 200, description: 'Ports, by number', schema: portListSchema }],
   errors: [...notReached, 'file_failed'],
-  permission: 'read',
+  permission: 'exec',
 });
 
 const portSet = defineOperation({

@@ -27,6 +27,7 @@ export interface StreamParts {
 interface ExecStreamOptions extends StreamParts {
   readonly processes: Engine['processes'];
   readonly id: SandboxId;
+  readonly checkOwner: () => void;
 }
 
 const policyViolation = 1008;
@@ -37,10 +38,10 @@ export function streamingExec(
   { processes, sandboxes }: Engine,
   parts: StreamParts,
 ): SocketHandler<(typeof processOperations)['sandbox.exec_stream']> {
-  return ({ params: { id } }) => {
+  return ({ params: { id }, checkOwner }) => {
     // Throws where there is no such sandbox.
     sandboxes.get(id);
-    return (socket) => serveExecStream(socket, { processes, id, ...parts });
+    return (socket) => serveExecStream(socket, { processes, id, checkOwner, ...parts });
   };
 }
 
@@ -49,6 +50,7 @@ async function serveExecStream(socket: MessageSocket, options: ExecStreamOptions
   try {
     const start = await readStart(socket);
     if (start === undefined) return;
+    options.checkOwner();
     const session = await options.processes.stream(options.id, start);
     await runSession(socket, { session, start, cutting: options.cutting });
     await socket.close(1000, '');

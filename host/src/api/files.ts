@@ -123,7 +123,7 @@ function reading(files: Files): HandlerOf<'file.read'> {
       const known = header('if-none-match');
       return (
         known !== undefined &&
-        known.split(/\s*,\s*/).some((each) => each.replace(/^W\//, '') === etagOf(stat))
+        known.split(',').some((each) => each.trim().replace(/^W\//, '') === etagOf(stat))
       );
     };
     if (incoming.method === 'HEAD' || header('if-none-match') !== undefined) {

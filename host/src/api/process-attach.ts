@@ -25,7 +25,7 @@ export function attachingProcess(
   { processes }: Engine,
   parts: StreamParts,
 ): SocketHandler<(typeof processOperations)['process.attach']> {
-  return ({ params, query }) => {
+  return ({ params, query, checkOwner }) => {
     const { id } = params;
     // By its number from here on: a tag may be another's in a moment.
     const { process } = processes.get(id, params.process);
@@ -34,7 +34,7 @@ export function attachingProcess(
     const bytes = processes.output(id, process, wish, AbortSignal.any([over.signal, parts.stopping]));
     return async (socket) => {
       void socket.closed.then(() => over.abort());
-      await serve(socket, { processes, id, process, bytes, ...parts });
+      await serve(socket, { processes, id, process, bytes, checkOwner, ...parts });
     };
   };
 }
@@ -44,6 +44,7 @@ interface Attached extends StreamParts {
   readonly id: SandboxId;
   readonly process: number;
   readonly bytes: Bytes;
+  readonly checkOwner: () => void;
 }
 
 /** Resolves when the connection is over. Never throws: the client is told what failed. */
@@ -95,6 +96,7 @@ async function takeInput(socket: MessageSocket, attached: Attached): Promise<voi
     const message = await socket.receive();
     if (message === undefined) return;
     const apply = applyOf(message, socket, attached);
+    attached.checkOwner();
     try {
       await apply();
     } catch (error) {

@@ -4,12 +4,14 @@ import type { LabelFilter } from '@squash/contract/labels';
 import type { volumeOperations } from '@squash/contract/operations/volumes';
 import type { VolumeInfo } from '@squash/contract/volume';
 import type { Engine } from '../engine/engine.ts';
+import { ownerFor } from '../http/caller.ts';
 import { empty, json } from '../http/reply.ts';
 import type { HandlersOf } from '../http/router.ts';
 
 export function volumeHandlers({ volumes }: Pick<Engine, 'volumes'>): HandlersOf<typeof volumeOperations> {
   return {
-    'volume.create': async ({ body, caller }) => json(await volumes.create(caller.owner, body)),
+    'volume.create': async ({ body, caller }) =>
+      json(await volumes.create(caller.owner, body, ownerFor(caller, undefined))),
     'volume.list': ({ query, caller }) => {
       const { limit = limits.pageItemsDefault, cursor = '', label } = query;
       const rest = volumes.list(caller.owner).filter((each) => each.id > cursor && hasLabels(each, label));

@@ -153,6 +153,13 @@ export class Admission {
     this.#reserved.delete(id);
   }
 
+  /** For a snapshot that time asks for. @throws disk_full, quota_exceeded */
+  checkSnapshot(sandbox: Sandbox): void {
+    const { id, owner } = sandbox.row;
+    this.checkAgain('take a snapshot of', sandbox);
+    this.#quotas.holdDisk(`take a snapshot of sandbox "${id}"`, owner, 1)[Symbol.dispose]();
+  }
+
   /** For an operation that makes a new upper, or starts what does not run. @throws host_full, disk_full */
   checkAgain(what: string, sandbox: Sandbox): void {
     const room = this.#world.driver.room();

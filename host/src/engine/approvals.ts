@@ -12,7 +12,12 @@ import type { EgressAsked, EgressQuestionEnd } from '@squash/contract/egress-pro
 import { type SandboxId, sandboxIdSchema } from '@squash/contract/ids';
 import { issueSentence } from '@squash/contract/issue-sentence';
 import { limits } from '@squash/contract/limits';
-import { type PolicyRuleSource, type PolicySource, policySchema } from '@squash/contract/policy';
+import {
+  approvedSchema,
+  type PolicyRuleSource,
+  type PolicySource,
+  policySchema,
+} from '@squash/contract/policy';
 import { errorText } from '@squash/base/bug';
 import { rfc3339 } from '@squash/base/clock';
 import type { ApprovalEnd, ApprovalRow, ApprovalState } from '#store/approvals.ts';
@@ -209,6 +214,12 @@ export class LocalApprovals implements Approvals, QuestionListener {
       if (sandbox === undefined) throw expired(asked.id, 'withdrawn');
       widened(sandbox.rules.policy, rule);
       return () => sandbox.setPolicy(widened(sandbox.rules.policy, rule));
+    }
+    if (!approvedSchema.safeParse([rule]).success) {
+      throw new AppError(
+        'invalid_request',
+        'scope: the name can not stand in a rule: allow it once, or deny it',
+      );
     }
     const { store, network, clock } = this.#world;
     if (this.approved().length >= limits.standingApprovalsMax) {

@@ -9,6 +9,7 @@ import { Reaper } from '../sandbox/reaper.ts';
 import { pause, stopProcesses } from '../sandbox/rest.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
 import type { World } from '../sandbox/world.ts';
+import type { Admission } from './admission.ts';
 import type { Residents } from './residents.ts';
 
 /** Which of its times it was. */
@@ -17,6 +18,7 @@ export type Over = 'lifetime' | 'idle';
 export interface TimeOutOptions {
   readonly world: World;
   readonly residents: Residents;
+  readonly admission: Admission;
   /** Begins its removal; errors are the callee's. */
   readonly destroy: (sandbox: Sandbox, over: Over) => void;
 }
@@ -48,7 +50,9 @@ export class TimeOuts implements Disposable {
     const { residents, world, destroy } = this.#options;
     const sandbox = residents.peek(id);
     if (sandbox === undefined || this.#busy.has(sandbox)) return;
-    const { what } = sandbox.activity.next(sandbox.row, isUsed(sandbox));
+    const { what } = isResting(sandbox)
+      ? { what: 'lifetime' as const }
+      : sandbox.activity.next(sandbox.row, isUsed(sandbox));
     if (what === 'lifetime' && sandbox.row.onTimeout === 'destroy') {
       destroy(sandbox, what);
       return;
@@ -67,6 +71,8 @@ export class TimeOuts implements Disposable {
       return;
     }
     const { cpuUs } = await world.driver.stats(row.id);
+    // Somebody may have used it meanwhile.
+    if (!isIdle(sandbox)) return;
     if (what === 'sample') activity.sampled(cpuUs);
     else if (activity.hasWorked(cpuUs)) activity.touch();
     else await this.#timeOut(sandbox, what);
@@ -80,14 +86,33 @@ export class TimeOuts implements Disposable {
         this.#options.destroy(sandbox, over);
         return;
       case 'pause':
-        await sandbox.mailbox.post(() => pause(sandbox, true));
-        break;
-      case 'snapshot':
-        await sandbox.mailbox.post(() => saveAndStop(sandbox));
-        break;
+      case 'snapshot': {
+        const rest =
+          row.onTimeout === 'pause'
+            ? (): Promise<void> => pause(sandbox, true)
+            : () => this.#saveAndStop(sandbox);
+        // Its turn may come late, and somebody may use it until then.
+        const isDone = await sandbox.mailbox.post(async () => {
+          if (over === 'idle' && !isIdle(sandbox)) return false;
+          await rest();
+          return true;
+        });
+        if (!isDone) return;
+      }
     }
     // When it is done, and so once: what could not be done is tried again.
     sandbox.tell(timedOutEvent(sandbox, over));
+  }
+
+  /** Its files are there without the snapshot, too: one that can't be taken keeps nothing running. */
+  async #saveAndStop(sandbox: Sandbox): Promise<void> {
+    try {
+      this.#options.admission.checkSnapshot(sandbox);
+      await snapshot(sandbox);
+    } catch (error) {
+      sandbox.world.log.warn('sandbox.time_out', { sandbox: sandbox.row.id, snapshot: 'failed', error });
+    }
+    await stopProcesses(sandbox, true);
   }
 }
 
@@ -95,26 +120,16 @@ export function timedOutEvent({ row }: Sandbox, over: Over): SandboxEvent {
   return { type: 'sandbox.timed_out', data: { over, action: row.onTimeout } };
 }
 
-/** Its files are there without the snapshot, too: one that can't be taken keeps nothing running. */
-async function saveAndStop(sandbox: Sandbox): Promise<void> {
-  try {
-    await snapshot(sandbox);
-  } catch (error) {
-    sandbox.world.log.warn('sandbox.time_out', { sandbox: sandbox.row.id, snapshot: 'failed', error });
-  }
-  await stopProcesses(sandbox, true);
-}
-
 function dueInMs(sandbox: Sandbox): number {
   const { activity, row, state } = sandbox;
   switch (state.phase) {
     case 'ready':
     case 'restarting':
-    case 'failed':
       return activity.next(row, isUsed(sandbox)).inMs;
+    case 'failed':
     case 'paused':
     case 'stopped':
-      // It rests already; only its end may still come.
+      // Nothing of it runs, or it stands still: only its end may still come.
       return row.onTimeout === 'destroy'
         ? (activity.lifetimeLeftMs(row) ?? Number.POSITIVE_INFINITY)
         : Number.POSITIVE_INFINITY;
@@ -122,6 +137,14 @@ function dueInMs(sandbox: Sandbox): number {
     case 'destroying':
       return Number.POSITIVE_INFINITY;
   }
+}
+
+function isResting({ state }: Sandbox): boolean {
+  return state.phase === 'failed' || state.phase === 'paused' || state.phase === 'stopped';
+}
+
+function isIdle(sandbox: Sandbox): boolean {
+  return sandbox.activity.next(sandbox.row, isUsed(sandbox)).inMs <= 0;
 }
 
 /** Somebody waits for a command. One in the background counts by what it writes and by its work. */

@@ -35,7 +35,8 @@ export type VolumeOwner = string | null;
 
 export interface Volumes {
   /** @throws volume_exists, volume_limit, quota_exceeded, volume_not_found, volume_in_use, limits_unenforceable, disk_full */
-  create(owner: VolumeOwner, wish: VolumeBody): Promise<VolumeInfo>;
+  /** @param whose the new volume is to be */
+  create(owner: VolumeOwner, wish: VolumeBody, whose: string): Promise<VolumeInfo>;
   /** By id. */
   list(owner: VolumeOwner): readonly VolumeInfo[];
   /** By name or id. @throws volume_not_found */
@@ -109,7 +110,11 @@ export class LocalVolumes implements Volumes {
     }
   }
 
-  async create(owner: VolumeOwner, { name, labels = {}, size_mb, from }: VolumeBody): Promise<VolumeInfo> {
+  async create(
+    owner: VolumeOwner,
+    { name, labels = {}, size_mb, from }: VolumeBody,
+    whose: string,
+  ): Promise<VolumeInfo> {
     const copied = from === undefined ? undefined : this.#find(owner, from);
     const asked = size_mb === undefined ? null : size_mb * bytesPerMb;
     if (asked !== null && !holdsSize(this.#kind))
@@ -117,7 +122,6 @@ export class LocalVolumes implements Volumes {
         'limits_unenforceable',
         `Cannot make volume "${name}" of ${size_mb} MB: ${unsized.message}`,
       );
-    const whose = owner ?? operatorsOwner;
     const bytesMax = asked ?? copied?.bytesMax ?? null;
     return await this.#make({ owner: whose, name, labels, bytesMax, snapshotOf: null, copied });
   }

@@ -80,6 +80,8 @@ export class HttpServer {
   readonly #resources = new AsyncDisposableStack();
   readonly #upgraded = new Set<Duplex>();
   readonly #answering = new Set<ServerResponse>();
+  /** Of a client that sends requests without waiting for answers. */
+  readonly #unanswered = new WeakMap<Socket, number>();
   readonly #peers = new WeakMap<Socket, { readonly peer: Peer; readonly told: Asked['peer'] }>();
   readonly #passed = new WeakMap<IncomingMessage, Passed>();
   readonly #keyWatch: KeyWatch;
@@ -196,6 +198,7 @@ export class HttpServer {
         this.#answering.delete(outgoing);
         this.#end();
       });
+      if (this.#isFlooding(incoming.socket, outgoing)) return;
       if (this.#isDraining) outgoing.shouldKeepAlive = false;
       if (others.has(incoming.headers.host)) {
         const admitted = this.#sender(incoming, transport, newcomers);
@@ -227,6 +230,16 @@ export class HttpServer {
     server.on('clientError', (error, socket) => this.#unparsed(error, socket));
     this.#servers.push(server);
     return server;
+  }
+
+  /** Whoever sends more without waiting for answers is no client that anybody uses: he is cut off. */
+  #isFlooding(socket: Socket, outgoing: ServerResponse): boolean {
+    const unanswered = (this.#unanswered.get(socket) ?? 0) + 1;
+    this.#unanswered.set(socket, unanswered);
+    outgoing.once('close', () => this.#unanswered.set(socket, (this.#unanswered.get(socket) ?? 1) - 1));
+    if (unanswered <= limits.unansweredMax) return false;
+    socket.destroy();
+    return true;
   }
 
   /** Garbage behind a whole request does not take that request's answer away: it is the connection's last. */

@@ -21,6 +21,8 @@ interface SocketCall<T extends Operation> {
   readonly params: ParamsOf<T>;
   readonly query: QueryOf<T>;
   readonly caller: Caller;
+  /** Again, later: an id may belong to another sandbox by then. @throws sandbox_not_found where that is another owner's */
+  readonly checkOwner: () => void;
 }
 
 /** Resolves when the conversation is over; what fails in it the client is told there. */
@@ -122,10 +124,11 @@ export class Sockets {
     checkScope(operation, caller);
     const params = parseParams(operation, asked.raw);
     const query = parsePart(operation.query, queryOf(operation, Object.fromEntries(asked.query)));
-    this.#options.checkOwner(caller, params);
+    const checkOwner = (): void => this.#options.checkOwner(caller, params);
+    checkOwner();
     // As in the router: picking by a variable id loses which handler belongs to which operation.
     const handler = this.#options.handlers[id] as SocketHandler<Operation>;
-    return await handler({ params, query, caller } as unknown as SocketCall<Operation>);
+    return await handler({ params, query, caller, checkOwner } as unknown as SocketCall<Operation>);
   }
 
   #find({ url = '' }: IncomingMessage) {

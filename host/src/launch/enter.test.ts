@@ -36,7 +36,7 @@ const prelude = `
     await client.createUpper(upper);
     await client.start({ name, instance: Date.now(), hostname: name, lowers: ['layers/base'], upper,
       memoryBytesMax: 2 ** 27, cpuMilli: 1000, pidsMax: 64, shmBytesMax: 2 ** 20, openFilesMax: 1024,
-      hosts: '', resolvConf: '' });
+      hosts: '', resolvConf: '', mounts: [] });
   };
   const unpack = () => client.unpack({ path: 'modules/base.squashfs', target: 'layers/base', bytesMax: 1e8, inodesMax: 1e4 });
   const names = async () => (await client.list()).map(({ name }) => name).join();

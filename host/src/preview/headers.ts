@@ -57,7 +57,9 @@ export function requestHeaders(incoming: IncomingMessage, by: ForwardedBy): stri
   const headers: string[] = [];
   for (const [name, value] of pairs(incoming.rawHeaders)) {
     const key = name.toLowerCase();
-    if (ofConnection.has(key) || ofProxies.has(key) || key === tokenHeader || dropped.has(key)) continue;
+    if (ofConnection.has(key) || ofProxies.has(key) || key === tokenHeader) continue;
+    // Without its length a body would stand bare behind the head, as a request of its own.
+    if (dropped.has(key) && key !== 'content-length' && key !== 'host') continue;
     if (key === 'authorization' && by.isCredential(value)) continue;
     const kept = key === 'cookie' ? withoutOurs(value) : value;
     if (kept !== '') headers.push(name, kept);

@@ -54,7 +54,8 @@ export async function forkFiles(forking: Forking, register: (made: Sandbox) => v
       return fork;
     });
     faultPoint('fork.inserted');
-    await takePieces(made, { source, pieces, saved });
+    // In its own turn: whoever removes it meanwhile waits.
+    await made.mailbox.post(() => takePieces(made, { source, pieces, saved }));
     faultPoint('fork.taken');
     return made;
   } finally {

@@ -6,6 +6,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AppError } from '@squash/contract/errors';
+import { limits } from '@squash/contract/limits';
 import { faultPoint } from '#sandbox/fault.ts';
 import type { Sandbox } from './sandbox.ts';
 import { takeOver } from './take-over.ts';
@@ -19,7 +20,6 @@ const resumed = { type: 'sandbox.resumed' } as const;
 /** @param wakes the first use ends it. @throws sandbox_not_ready, launch_failed */
 export async function pause(sandbox: Sandbox, wakes: boolean): Promise<void> {
   if (isResting(sandbox, wakes)) return;
-  const { world, row } = sandbox;
   await sandbox.whileFrozen(async () => {
     await startsSettled(sandbox);
     checkReady(sandbox);
@@ -29,13 +29,30 @@ export async function pause(sandbox: Sandbox, wakes: boolean): Promise<void> {
     });
     faultPoint('pause.committed');
     try {
-      await world.driver.freeze(row.id);
+      await freezeInTurn(sandbox);
     } catch (error) {
       sandbox.change({ rest: null }, 'transaction', resumed);
       throw error;
     }
     sandbox.apply({ type: 'paused', wakes });
   });
+}
+
+/**
+ * The launcher does nothing else until a sandbox stands still, or has not in some seconds. So one is asked for at a time, and
+ * after one that would not there is a rest, in which everybody else is served.
+ */
+async function freezeInTurn({ world, row }: Sandbox): Promise<void> {
+  const asked = Promise.withResolvers<void>();
+  void world.freezes.run(async () => {
+    try {
+      asked.resolve(await world.driver.freeze(row.id));
+    } catch (error) {
+      asked.reject(error);
+      await sleep(limits.freezeRestMs);
+    }
+  });
+  await asked.promise;
 }
 
 /** Ends all processes; files and snapshots stay. @throws as `pause` */
@@ -65,7 +82,8 @@ export async function goOn(sandbox: Sandbox): Promise<void> {
   if (state.phase === 'paused') {
     await world.driver.thaw(row.id);
     faultPoint('resume.thawed');
-    sandbox.change({ rest: null, ...renewal }, 'transaction', resumed);
+    // It runs already: on a full disk, too, the row has to say so.
+    sandbox.change({ rest: null, ...renewal }, 'pressing', resumed);
     sandbox.activity.resumed();
     sandbox.apply({ type: 'resumed' });
     const { unheard } = sandbox;

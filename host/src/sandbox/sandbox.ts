@@ -384,7 +384,10 @@ export class Sandbox implements RunHost {
   pidOneEnded(instance: number): void {
     if (this.#isClosed) return;
     this.apply({ type: 'died', instance, nowMs: this.world.clock.monoMs() });
-    if (this.state.phase === 'failed') this.#keepFailure(this.state.message);
+    if (this.state.phase !== 'failed') return;
+    this.#keepFailure(this.state.message);
+    // One that only broke the protocol lives still, and nothing else would end it.
+    this.world.driver.stop(this.#row.id).catch((error: unknown) => this.failed(error));
   }
 
   runOver(run: Run): void {

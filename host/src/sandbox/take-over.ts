@@ -1,4 +1,6 @@
 /** Taking over a sandbox that runs: its PID 1 is asked what it knows, and its commands are followed at their stored offsets. */
+import { AppError } from '@squash/contract/errors';
+import { limits } from '@squash/contract/limits';
 import { errorText } from '@squash/base/bug';
 import type { ExecRow } from '#store/rows.ts';
 import type { RunningSandbox } from '../drivers/driver.ts';
@@ -13,7 +15,7 @@ export async function takeOver(sandbox: Sandbox, running: RunningSandbox): Promi
   const unfinished = world.store.read(() => world.store.execs.unfinished(row.id));
   try {
     const guest = world.guestOf(running);
-    const inGuest = await guest.list();
+    const inGuest = await inTime(guest.list());
     await ensureMounts(sandbox, running);
     sandbox.started(running, undefined, await world.driver.stats(row.id));
     // The last daemon may have died before what it had committed was on the disk.
@@ -21,14 +23,28 @@ export async function takeOver(sandbox: Sandbox, running: RunningSandbox): Promi
     for (const exec of unfinished) follow(sandbox, exec);
     const rows = new Set(unfinished.map((exec) => exec.execId));
     for (const entry of inGuest) {
-      if (rows.has(entry.execId)) continue;
-      await forget(sandbox, guest, entry);
+      // Nobody waits for it: a hostile PID 1 may take its time.
+      if (!rows.has(entry.execId)) void forget(sandbox, guest, entry);
     }
     return true;
   } catch (error) {
     world.log.guest(row.id).warn('recover.guest', { error: errorText(error) });
     if (sandbox.state.phase === 'ready') sandbox.guestBroken(errorText(error));
     return sandbox.state.phase !== 'creating';
+  }
+}
+
+/** A hostile PID 1 sends an entry of its list now and then, and the daemon's start waits for the whole of it. @throws guest_failed */
+async function inTime<T>(work: Promise<T>): Promise<T> {
+  const late = Promise.withResolvers<never>();
+  const timer = setTimeout(
+    () => late.reject(new AppError('guest_failed', 'PID 1 took too long to say what runs')),
+    limits.takeOverMs,
+  );
+  try {
+    return await Promise.race([work, late.promise]);
+  } finally {
+    clearTimeout(timer);
   }
 }
 
