@@ -257,11 +257,15 @@ const snapshotRename: Operation = {
     const boxes = [...model.values()].filter((each) => each.snapshots.size > 0);
     if (boxes.length === 0) return undefined;
     const box = random.pick(boxes);
-    const [label, content] = random.pick([...box.snapshots]);
+    const [label] = random.pick([...box.snapshots]);
     const renamed = `named-${serial}`;
     const done = (): void => {
-      box.snapshots.delete(label);
-      box.snapshots.set(renamed, content);
+      // In the place that it had: they are told oldest first.
+      const all = [...box.snapshots].map(
+        ([each, taken]) => [each === label ? renamed : each, taken] as const,
+      );
+      box.snapshots.clear();
+      for (const [each, taken] of all) box.snapshots.set(each, taken);
       if (box.activeSnapshot === label) box.activeSnapshot = renamed;
     };
     return {
