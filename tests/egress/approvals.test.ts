@@ -153,6 +153,11 @@ test('connections with one question share it, and another port is another questi
     return pending.length === 2 && pending;
   });
   assert.deepEqual(new Set(both.map(({ port }) => port)), new Set([80, 443]));
+  // One that comes behind the answer is another question.
+  await waitFor('all to be connected', async () => {
+    const { stdout } = await world().exec('shared', "grep -cE ':01BB 01 ' /proc/net/tcp; true");
+    return Number(stdout) === 5;
+  });
   for (const { id, port } of both) await decide(id, port === 443 ? 'allow' : 'deny');
   const output = await ended();
   assert.equal(output.split(canary).length - 1, 5);
