@@ -416,7 +416,7 @@ const fork: Operation = {
     const from = { sandbox: source.id, ...(label === undefined ? {} : { snapshot: label }) };
     return {
       what: `${label ?? 'the files'} of ${source.id}`,
-      send: request('POST', '/v1/sandboxes', { from, memory_mb: 64 }),
+      send: request('POST', '/v1/sandboxes', { from }),
       acknowledged: (answer) => {
         expectStatus(answer, 201);
         made((answer.json as { id: string }).id);
