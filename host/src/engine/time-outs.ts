@@ -149,7 +149,10 @@ function isIdle(sandbox: Sandbox): boolean {
 
 /** Somebody waits for a command. One in the background counts by what it writes and by its work. */
 function isUsed(sandbox: Sandbox): boolean {
-  return [...sandbox.runs.values()].some(({ row, isLookedAt }) =>
+  const { runs, row: own, world } = sandbox;
+  // Where work can't be measured every command counts: better kept too long than ended in the middle.
+  if (runs.size > 0 && world.driver.warnings(own).some(({ code }) => code === 'cpu_limit')) return true;
+  return [...runs.values()].some(({ row, isLookedAt }) =>
     row.kind === 'process' ? isLookedAt : row.kind !== 'job',
   );
 }
