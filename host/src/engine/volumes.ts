@@ -34,8 +34,10 @@ import type { Residents } from './residents.ts';
 export type VolumeOwner = string | null;
 
 export interface Volumes {
-  /** @throws volume_exists, volume_limit, quota_exceeded, volume_not_found, volume_in_use, limits_unenforceable, disk_full */
-  /** @param whose the new volume is to be */
+  /**
+   * @param whose the new volume is to be
+   * @throws volume_exists, volume_limit, quota_exceeded, volume_not_found, volume_in_use, limits_unenforceable, disk_full
+   */
   create(owner: VolumeOwner, wish: VolumeBody, whose: string): Promise<VolumeInfo>;
   /** By id. */
   list(owner: VolumeOwner): readonly VolumeInfo[];

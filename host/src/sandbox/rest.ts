@@ -31,7 +31,7 @@ export async function pause(sandbox: Sandbox, wakes: boolean): Promise<void> {
     try {
       await freezeInTurn(sandbox);
     } catch (error) {
-      sandbox.change({ rest: null }, 'transaction', resumed);
+      sandbox.change({ rest: null }, 'pressing', resumed);
       throw error;
     }
     sandbox.apply({ type: 'paused', wakes });
