@@ -106,8 +106,6 @@ export const limits = {
   /** For a client to take the message that says why its WebSocket is refused. */
   refusalMs: 5_000,
 
-  /** After a sandbox that could not be made to stand still no other one is asked to for so long: each takes the launcher seconds. */
-  freezeRestMs: 10_000,
   /** A new daemon asks each PID 1 what runs in it, before it serves: an honest one answers in milliseconds. */
   takeOverMs: 15_000,
 

@@ -33,7 +33,7 @@ export const volumeErrors = {
   mount_exists: {
     status: 409,
     retry: 'never',
-    summary: 'The sandbox has a mount at this path',
+    summary: 'The sandbox has a mount at this path, or has the volume or directory already',
     remedy: 'Choose another path, or detach that mount first',
   },
   mount_limit: {

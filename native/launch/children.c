@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "launch/file.h"
+#include "launch/freeze.h"
 #include "launch/log.h"
 #include "launch/relays.h"
 #include "launch/sandbox.h"
@@ -19,7 +20,9 @@
 
 static bool is_known(const struct launcher *launcher, pid_t pid) {
   for (const struct sandbox *at = launcher->sandboxes; at != NULL; at = at->next) {
-    if (at->starter == pid || at->supplier == pid || at->pid == pid || at->overlay_pid == pid || at->gate_pid == pid) return true;
+    if (at->starter == pid || at->supplier == pid || at->pid == pid || at->overlay_pid == pid || at->gate_pid == pid || at->freezer == pid) {
+      return true;
+    }
   }
   return relays_have(launcher, pid) || worker_is_known(launcher, pid);
 }
@@ -101,6 +104,10 @@ static bool sandbox_child_ended(struct launcher *launcher, pid_t pid, int status
     if (sandbox->gate_pid == pid) {
       sandbox->gate_pid = 0;
       if (sandbox->state == SANDBOX_ENDING) sandbox_settle(launcher, sandbox);
+      return true;
+    }
+    if (sandbox->freezer == pid) {
+      freeze_child_ended(launcher, sandbox, status);
       return true;
     }
     if (relays_ended(launcher, sandbox, pid, status)) {

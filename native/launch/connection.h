@@ -22,6 +22,7 @@ struct connection {
   bool is_queued;      /* waits for a free worker */
   uint64_t start_wait; /* waits until this instance runs or has failed; 0: none */
   uint64_t ended_wait; /* waits until this instance is gone; 0: none */
+  uint64_t still_wait; /* waits until this instance stands still; 0: none */
 };
 
 int connections_listen(struct launcher *launcher);

@@ -53,14 +53,54 @@ static const struct sandbox *find(const struct launcher *launcher, const struct 
   return NULL;
 }
 
+struct mount_line {
+  unsigned long long id;
+  char device[32];
+  char root[4096];
+};
+
+/* `id parent device root …` of /proc/PID/mountinfo. */
+static bool read_line(const char *text, struct mount_line *line) {
+  return sscanf(text, "%llu %*u %31s %4095s", &line->id, line->device, line->root) == 3;
+}
+
+/*
+ * Whether the sandbox has the mounted directory at another place, too. A program inside can rename the directories above a mount: then
+ * nothing is where it was attached, and a second mount would stay behind when the first one is detached.
+ */
+static bool is_elsewhere(int proc, int mounted) {
+  static char text[65536];
+  struct statx found;
+  struct mount_line own = {0};
+  struct mount_line other;
+  ssize_t length = file_read(proc, "self/mountinfo", text, sizeof text);
+  if (length < 0 || (size_t)length == sizeof text - 1) return true;
+  if (syscall(SYS_statx, mounted, "", AT_EMPTY_PATH, STATX_MNT_ID, &found) != 0) return true;
+  for (const char *at = text; at != NULL && own.id == 0; at = strchr(at, '\n')) {
+    at += *at == '\n';
+    if (read_line(at, &other) && other.id == found.stx_mnt_id) own = other;
+  }
+  for (const char *at = text; at != NULL; at = strchr(at, '\n')) {
+    at += *at == '\n';
+    if (read_line(at, &other) && other.id != own.id && strcmp(other.device, own.device) == 0 && strcmp(other.root, own.root) == 0) return true;
+  }
+  return own.id == 0;
+}
+
 int mount_attach(const struct launcher *launcher, const struct request *request, struct fault *fault) {
   const struct mount_wish *wish = &request->mounts[0];
   const struct sandbox *sandbox = find(launcher, request, fault);
+  cleanup_fd proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC); /* Ours: in the sandbox's we would have no number. */
   cleanup_fd tree = sandbox == NULL ? -1 : mounts_take(launcher, wish, sandbox->root_id, fault);
   cleanup_fd root = tree < 0 ? -1 : enter(launcher, request, fault);
   cleanup_fd target = root < 0 ? -1 : mounts_open_target(root, wish->target, fault);
   if (target < 0) return -1;
-  return is_mount(target) && is_same(target, tree) ? 0 : mounts_place(tree, target, wish, fault);
+  if (is_mount(target) && is_same(target, tree)) return 0;
+  if (mounts_place(tree, target, wish, fault) != 0) return -1;
+  if (!is_elsewhere(proc, tree)) return 0;
+  if (fchdir(tree) == 0) (void)umount2(".", MNT_DETACH);
+  errno = 0;
+  return fault_set(fault, "mount_exists", "what \"/%s\" is to show is attached at another place of the sandbox", wish->target);
 }
 
 /* A directory of the host may be gone by now, or have got another name. */

@@ -78,6 +78,7 @@ struct sandbox {
   bool is_frozen;
   bool ends_for_good; /* its upper goes, so nobody waits for its mounts to be taken down */
   pid_t packer; /* the worker that has it frozen, or 0 */
+  pid_t freezer; /* our child that makes it stand still for a client, or 0 */
   int64_t deadline_ms; /* of the start, or of the next try to remove the control groups */
   struct source control; /* questions and words of the starter and the first process */
   int supply_fd;         /* to the first process, for what comes from outside; -1 when that is on its way */

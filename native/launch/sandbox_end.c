@@ -10,6 +10,7 @@
 #include "common/descriptor.h"
 #include "launch/clock.h"
 #include "launch/connection.h"
+#include "launch/freeze.h"
 #include "launch/leftover.h"
 #include "launch/log.h"
 #include "launch/relays.h"
@@ -86,8 +87,8 @@ void sandbox_end(struct launcher *launcher, struct sandbox *sandbox) {
   sandbox->deadline_ms = 0;
   relays_end(launcher, sandbox);
   bool is_still = sandbox->is_frozen || sandbox->still_walker != 0;
-  stillness_yield(sandbox);
-  if (is_still) (void)sandbox_freeze(launcher, sandbox, false, &(struct fault){0});
+  freeze_yield(launcher, sandbox);
+  if (is_still) (void)sandbox_thaw(launcher, sandbox, &(struct fault){0});
   if (sandbox->ends_for_good && sandbox->pid != 0 && sandbox->overlay_pid == 0 && sandbox->mounts_fd < 0) {
     sandbox->mounts_fd = remains_take(sandbox->pid);
   }

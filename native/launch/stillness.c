@@ -123,23 +123,21 @@ int stillness_set(const struct launcher *launcher, const struct sandbox *sandbox
   return kill(sandbox->pid, SIGCONT) == 0 ? result : -1;
 }
 
-int sandbox_freeze(struct launcher *launcher, struct sandbox *sandbox, bool frozen, struct fault *fault) {
-  if (stillness_set(launcher, sandbox, frozen) == 0) {
-    sandbox->is_frozen = frozen;
-    return 0;
+int sandbox_thaw(const struct launcher *launcher, struct sandbox *sandbox, struct fault *fault) {
+  if (stillness_set(launcher, sandbox, false) != 0) {
+    return fault_set(fault, "launch_failed", "can't thaw sandbox \"%s\"", sandbox->name);
   }
-  int number = errno;
-  if (frozen) (void)stillness_set(launcher, sandbox, false);
-  errno = number;
-  return fault_set(fault, "launch_failed", "can't %s sandbox \"%s\"", frozen ? "freeze" : "thaw", sandbox->name);
+  sandbox->is_frozen = false;
+  return 0;
+}
+
+void stillness_end_group(pid_t leader) {
+  siginfo_t ended;
+  kill(-leader, SIGKILL);
+  while (waitid(P_PID, (id_t)leader, &ended, WEXITED | WNOWAIT) != 0 && errno == EINTR) continue;
 }
 
 void stillness_yield(struct sandbox *sandbox) {
-  siginfo_t ended;
-  if (sandbox->still_walker == 0) return;
-  /* With those that it has inside: they would stop the ones that come now. */
-  kill(-sandbox->still_walker, SIGKILL);
-  /* Gone before anybody relies on the stand-still being his; who reaps it is children_reap. */
-  while (waitid(P_PID, (id_t)sandbox->still_walker, &ended, WEXITED | WNOWAIT) != 0 && errno == EINTR) continue;
+  if (sandbox->still_walker != 0) stillness_end_group(sandbox->still_walker);
   sandbox->still_walker = 0;
 }

@@ -1,6 +1,6 @@
 /*
- * Dispatch of requests. Quick verbs are answered here; slow ones go to a worker that answers the client itself; start
- * and stop leave the connection waiting and are answered from sandbox_start.c and sandbox_end.c; the egress channel
+ * Dispatch of requests. Quick verbs are answered here; slow ones go to a worker that answers the client itself; start,
+ * stop and freeze leave the connection waiting and are answered from sandbox_start.c, sandbox_end.c and freeze.c; the egress channel
  * keeps it.
  */
 #include "launch/verbs.h"
@@ -8,6 +8,7 @@
 #include <errno.h>
 
 #include "launch/egress.h"
+#include "launch/freeze.h"
 #include "launch/helper_seat.h"
 #include "launch/sandbox.h"
 #include "launch/sandbox_end.h"
@@ -58,16 +59,27 @@ static struct sandbox *running(struct launcher *launcher, struct connection *con
   return NULL;
 }
 
-static void verb_still(struct launcher *launcher, struct connection *connection) {
+static void verb_freeze(struct launcher *launcher, struct connection *connection) {
+  struct sandbox *sandbox = running(launcher, connection);
+  if (sandbox != NULL) freeze_begin(launcher, sandbox, connection);
+}
+
+static void verb_thaw(struct launcher *launcher, struct connection *connection) {
   struct fault fault = {0};
   struct sandbox *sandbox = running(launcher, connection);
   if (sandbox == NULL) return;
-  stillness_yield(sandbox);
-  if (sandbox_freeze(launcher, sandbox, connection->request.type == FRAME_SANDBOX_FREEZE, &fault) == 0) {
+  freeze_yield(launcher, sandbox);
+  if (sandbox_thaw(launcher, sandbox, &fault) == 0) {
     connection_ok(launcher, connection);
   } else {
     connection_fault(launcher, connection, &fault);
   }
+}
+
+static void verb_pack(struct launcher *launcher, struct connection *connection) {
+  struct sandbox *sandbox = sandbox_by_name(launcher, connection->request.name);
+  if (sandbox != NULL) freeze_yield(launcher, sandbox);
+  worker_run(launcher, connection);
 }
 
 static void verb_stats(struct launcher *launcher, struct connection *connection) {
@@ -120,8 +132,9 @@ void verb_run(struct launcher *launcher, struct connection *connection) {
     case FRAME_SANDBOX_START: verb_start(launcher, connection); return;
     case FRAME_SANDBOX_STOP: verb_stop(launcher, connection); return;
     case FRAME_SANDBOX_WATCH: verb_watch(launcher, connection); return;
-    case FRAME_SANDBOX_FREEZE:
-    case FRAME_SANDBOX_THAW: verb_still(launcher, connection); return;
+    case FRAME_SANDBOX_FREEZE: verb_freeze(launcher, connection); return;
+    case FRAME_SANDBOX_THAW: verb_thaw(launcher, connection); return;
+    case FRAME_IMAGE_PACK: verb_pack(launcher, connection); return;
     case FRAME_SANDBOX_STATS: verb_stats(launcher, connection); return;
     case FRAME_SANDBOX_LIMIT: verb_limit(launcher, connection); return;
     case FRAME_EGRESS_ATTACH: egress_attach(launcher, connection); return;

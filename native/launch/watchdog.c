@@ -137,8 +137,8 @@ static void walk_ready(struct launcher *launcher, struct source *source) {
   if (sandbox != NULL) {
     sandbox->is_walked = false;
     /* One that was ended in the middle left the sandbox as it was. */
-    if (walk->is_still && !is_read && !sandbox->is_frozen && sandbox->packer == 0 && sandbox->pid != 0) {
-      (void)sandbox_freeze(launcher, sandbox, false, &(struct fault){0});
+    if (walk->is_still && !is_read && !sandbox->is_frozen && sandbox->packer == 0 && sandbox->freezer == 0 && sandbox->pid != 0) {
+      (void)sandbox_thaw(launcher, sandbox, &(struct fault){0});
     }
     if (walk->is_still) sandbox->still_walker = 0;
     if (is_read && sandbox->state == SANDBOX_RUNNING) take_result(launcher, sandbox, walk, &result);
@@ -165,7 +165,7 @@ static _Noreturn void walk_main(const struct launcher *launcher, const struct sa
 
 /* Where it is packed it stands still already. At once where the room that the file system lost is all it had left. */
 static bool needs_stillness(const struct sandbox *sandbox, const struct tree_usage *now_free) {
-  if (sandbox->doubtful_walks == 0 || sandbox->is_frozen || sandbox->packer != 0) return false;
+  if (sandbox->doubtful_walks == 0 || sandbox->is_frozen || sandbox->packer != 0 || sandbox->freezer != 0) return false;
   uint64_t before = sandbox->free_when_walked.bytes;
   uint64_t lost = before > now_free->bytes ? before - now_free->bytes : 0;
   bool may_be_over = sandbox->upper_bytes_max > 0 && lost + sandbox->watched.bytes > sandbox->upper_bytes_max;

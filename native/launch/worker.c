@@ -206,7 +206,7 @@ void worker_child_ended(struct launcher *launcher, pid_t pid, int status) {
     if (sandbox != NULL && sandbox->packer == pid) {
       sandbox->packer = 0;
       /* A worker that died in the middle left it frozen. */
-      if (!sandbox->is_frozen) (void)sandbox_freeze(launcher, sandbox, false, &(struct fault){0});
+      if (!sandbox->is_frozen) (void)sandbox_thaw(launcher, sandbox, &(struct fault){0});
     }
     free(worker);
     run_queued(launcher);

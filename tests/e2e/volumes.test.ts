@@ -70,6 +70,27 @@ test('a volume keeps what was written when its sandbox restarts, is restored, ac
   assert.deepEqual(readdirSync(join(daemon.dataDir, 'volumes')), []);
 });
 
+test('a volume is attached once when a program moved the directory above it and the daemon starts again', async () => {
+  await using daemon = await TestDaemon.start();
+  await make(daemon, 'one');
+  await volume(daemon, 'data');
+  const mount = await attach(daemon, 'one', { volume: 'data', path: '/srv/a/data' });
+  await sh(daemon, 'one', 'mv /srv/a /srv/b; mkdir -p /srv/a/data; echo 1 >/srv/b/data/file');
+  await daemon.kill();
+  await daemon.start();
+  assert.equal(await sh(daemon, 'one', 'ls /srv/a/data; grep -c " /srv/" /proc/self/mountinfo'), '1\n');
+  // What is told free is free: nobody has it at a place that was forgotten.
+  assert.equal(await refused(daemon, ['DELETE', `/v1/sandboxes/one/mounts/${mount.id}`]), 'mount_busy');
+  assert.equal(
+    await refused(daemon, ['POST', '/v1/sandboxes/one/mounts', { volume: 'data', path: '/x' }]),
+    'volume_in_use',
+  );
+  await daemon.call('POST', '/v1/sandboxes/one/pause', { keep: 'files' });
+  await daemon.call('POST', '/v1/sandboxes/one/resume');
+  assert.equal(await sh(daemon, 'one', 'cat /srv/a/data/file'), '1\n');
+  await daemon.call('DELETE', `/v1/sandboxes/one/mounts/${mount.id}`);
+});
+
 test('one sandbox writes to a volume or several read it when more ask for it, and a detach gives it free', async () => {
   await using daemon = await TestDaemon.start();
   for (const id of ['one', 'two']) await make(daemon, id);

@@ -1,7 +1,7 @@
 /*
  * Fills the upper of its sandbox while it hinders those who measure it or end it: `evader signal 19 60` signals without
  * end everybody it can see (19: stop, 9: kill), `evader move 60` moves and renames without end what is looked at; both
- * write that many MiB meanwhile. Ends with 0 where nobody ended it.
+ * write that many MiB meanwhile. Ends with 0 where nobody ended it. `evader vfork 60` can't be stopped by signals for that many seconds.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -70,6 +70,13 @@ int main(int argc, char **argv) {
   } else if (argc == 3 && strcmp(argv[1], "move") == 0) {
     make_trees();
     if (fork() == 0) move_all();
+  } else if (argc == 3 && strcmp(argv[1], "vfork") == 0) {
+    /* Until the child is gone the parent sleeps where no signal reaches it, so that it can't be stopped. */
+    if (vfork() == 0) {
+      sleep((unsigned)atoi(argv[2]));
+      _exit(0);
+    }
+    return 0;
   } else {
     return 2;
   }

@@ -70,6 +70,27 @@ await insideLauncher(
       });
     }
 
+    test('a sandbox that can not be made to stand still holds nobody else up', async () => {
+      await using box = await launchBox('restless');
+      const over = box.sh('/evader vfork 600').catch(() => undefined);
+      await waitFor('the sleeper', async () => (await box.sh('pidof evader')).exitCode === 0);
+      const ends: string[] = [];
+      const freeze = client.freeze(box.start.name).then(
+        () => 'done',
+        (error: Error) => error.message,
+      );
+      const asked = freeze.then((end) => ends.push(end));
+      for (let i = 0; i < 10; i += 1) await client.list();
+      ends.push('listed');
+      await asked;
+      // With a freezer it stands still; by signals it does not, and that takes seconds in which others are served.
+      if (ends.includes('done')) await client.thaw(box.start.name);
+      else assert.match(ends.join(), /^listed,.*can't freeze/);
+      assert.equal((await box.sh('echo on')).exitCode, 0);
+      await client.stop(box.start.name);
+      await over;
+    });
+
     test('a sandbox that grows through every kill is ended as a whole', async () => {
       await using box = await launchBox('grows');
       const isThere = async (): Promise<boolean> => (await client.list()).length > 0;

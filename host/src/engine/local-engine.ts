@@ -191,7 +191,6 @@ function worldOf(options: LocalEngineOptions, quotas: Quotas, events: EventPort)
     requiresLimits: options.requiresLimits,
     guestOf: (running) => new GuestClient({ connect: (signal) => driver.connect(running, signal) }),
     starts: new Semaphore(limits.startsAtOnceMax),
-    freezes: new Semaphore(1),
     usages: new Semaphore(limits.upperUsagesAtOnceMax),
     layerLock: new SharedLock(),
     quotas,

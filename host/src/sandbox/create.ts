@@ -13,7 +13,7 @@ import type { LayerRef, SandboxRow } from '#store/rows.ts';
 import { draftRow } from './draft.ts';
 import type { SandboxEvent } from './event-port.ts';
 import { type Forking, forkFiles } from './fork.ts';
-import { checkTogether } from './mounts.ts';
+import { checkMounts } from './mounts.ts';
 import { removeSandbox } from './remove.ts';
 import { Sandbox } from './sandbox.ts';
 import { startSpec } from './start-spec.ts';
@@ -71,8 +71,7 @@ function insert(world: World, draft: SandboxRow, { native }: CreateRequest): San
   const { store } = world;
   // Refuses names that can't be stacked while nothing exists yet.
   stackOrder(draft.layers);
-  checkTogether(draft.mounts);
-  world.mounts.checkFree(draft.mounts);
+  checkMounts(world, draft.mounts, draft.mounts);
   // The first one's is on the disk before its directory: see `openState`.
   const row = store[store.sandboxes.wasUsed() ? 'transaction' : 'durably'](() => {
     const hostLabel = store.sandboxes.freeHostLabel(draft.id);

@@ -14,7 +14,7 @@ import { faultPoint } from '#sandbox/fault.ts';
 import { removedLabel, type SnapshotRow } from '#store/rows.ts';
 import { draftRow } from './draft.ts';
 import { soughtSnapshot } from './layering.ts';
-import { checkTogether } from './mounts.ts';
+import { checkMounts } from './mounts.ts';
 import { removeSandbox } from './remove.ts';
 import { Sandbox } from './sandbox.ts';
 import { snapshotChain } from './stacking.ts';
@@ -85,8 +85,7 @@ function insert({ world, request }: Forking, pieces: readonly Piece[]): Sandbox 
     trust: null,
     activeSnapshot: originLabel,
   };
-  checkTogether(draft.mounts);
-  world.mounts.checkFree(draft.mounts);
+  checkMounts(world, draft.mounts, draft.mounts);
   const { store } = world;
   // On the disk before its directory: that holds files which nobody could tell apart from somebody's work.
   const row = store.durably(() => {

@@ -28,15 +28,27 @@ export interface MountSources {
   isHeld(volume: VolumeId): boolean;
 }
 
-/** @throws mount_exists, mount_limit */
-export function checkTogether(mounts: readonly StoredMount[]): void {
+/**
+ * In the same turn of the event loop as the row is written.
+ *
+ * @param mounts all that the sandbox is to have, `added` among them
+ * @throws mount_exists, mount_limit, volume_not_found, volume_in_use
+ */
+export function checkMounts(
+  world: World,
+  mounts: readonly StoredMount[],
+  added: readonly StoredMount[],
+): void {
   if (mounts.length > limits.mountsMax)
     throw new AppError('mount_limit', `Cannot attach ${mounts.length} mounts: ${limits.mountsMax} at most`);
-  const paths = new Set<string>();
-  for (const { path } of mounts) {
-    if (paths.has(path)) throw new AppError('mount_exists', `Cannot attach at "${path}": it is taken`);
-    paths.add(path);
-  }
+  const paths = new Set(mounts.map(({ path }) => path));
+  if (paths.size < mounts.length)
+    throw new AppError('mount_exists', 'Cannot attach: two mounts would have one path');
+  world.mounts.checkFree(added);
+  // The launcher tells by what is shown whether a mount is there: at two places it could be either.
+  const sources = new Set(mounts.map(({ volume, host }) => volume ?? host));
+  if (sources.size < mounts.length)
+    throw new AppError('mount_exists', 'Cannot attach a volume or directory that the sandbox has already');
 }
 
 /** @throws sandbox_not_ready, mount_exists, mount_limit, volume_in_use, host_directory_refused, mount_refused */
@@ -46,19 +58,31 @@ export async function attachMount(sandbox: Sandbox, mount: StoredMount): Promise
   if (!isAlive(state) && state.phase !== 'stopped')
     throw new AppError('sandbox_not_ready', `Cannot attach to sandbox "${row.id}": it is ${state.phase}`);
   const mounts = [...row.mounts, mount];
-  checkTogether(mounts);
   const spec = specOf(world, row, mount);
-  world.mounts.checkFree([mount]);
+  checkMounts(world, mounts, [mount]);
   sandbox.change({ mounts }, 'durably');
   faultPoint('mount.committed');
   try {
     // One that was stopped has it when it starts.
     if (isAlive(state)) await world.driver.attachMount(row.id, spec);
   } catch (error) {
-    sandbox.change({ mounts: sandbox.row.mounts.filter(({ id }) => id !== mount.id) }, 'durably');
+    if (await isAttachedNowhere(sandbox, spec, error))
+      sandbox.change({ mounts: sandbox.row.mounts.filter(({ id }) => id !== mount.id) }, 'pressing');
     throw error;
   }
   faultPoint('mount.attached');
+}
+
+/** A launcher that went away in the middle may have attached it: then it stays in the row, to be detached or to go with the sandbox. */
+async function isAttachedNowhere({ world, row }: Sandbox, spec: MountSpec, error: unknown): Promise<boolean> {
+  if (error instanceof AppError && error.code !== 'launcher_unavailable') return true;
+  try {
+    await world.driver.detachMount(row.id, spec);
+    return true;
+  } catch {
+    // What is told is why it could not be attached.
+    return false;
+  }
 }
 
 /** @throws mount_not_found, mount_busy */
@@ -79,7 +103,14 @@ export async function detachMount(sandbox: Sandbox, id: MountId): Promise<void> 
 
 /** What a daemon before this one may have begun, or the operator taken back. @throws as `attachMount` */
 export async function ensureMounts({ world, row }: Sandbox, running: RunningSandbox): Promise<void> {
-  for (const spec of world.mounts.specs(row)) await world.driver.attachMount(running.id, spec);
+  for (const spec of world.mounts.specs(row)) {
+    try {
+      await world.driver.attachMount(running.id, spec);
+    } catch (error) {
+      // A program inside moved the directory that it lies in: it is still there, and goes when the sandbox stops.
+      if (!(error instanceof AppError && error.code === 'mount_exists')) throw error;
+    }
+  }
 }
 
 /** Also one that stands still. */

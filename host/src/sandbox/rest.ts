@@ -6,7 +6,6 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AppError } from '@squash/contract/errors';
-import { limits } from '@squash/contract/limits';
 import { faultPoint } from '#sandbox/fault.ts';
 import type { Sandbox } from './sandbox.ts';
 import { takeOver } from './take-over.ts';
@@ -20,6 +19,7 @@ const resumed = { type: 'sandbox.resumed' } as const;
 /** @param wakes the first use ends it. @throws sandbox_not_ready, launch_failed */
 export async function pause(sandbox: Sandbox, wakes: boolean): Promise<void> {
   if (isResting(sandbox, wakes)) return;
+  const { world, row } = sandbox;
   await sandbox.whileFrozen(async () => {
     await startsSettled(sandbox);
     checkReady(sandbox);
@@ -29,30 +29,13 @@ export async function pause(sandbox: Sandbox, wakes: boolean): Promise<void> {
     });
     faultPoint('pause.committed');
     try {
-      await freezeInTurn(sandbox);
+      await world.driver.freeze(row.id);
     } catch (error) {
       sandbox.change({ rest: null }, 'pressing', resumed);
       throw error;
     }
     sandbox.apply({ type: 'paused', wakes });
   });
-}
-
-/**
- * The launcher does nothing else until a sandbox stands still, or has not in some seconds. So one is asked for at a time, and
- * after one that would not there is a rest, in which everybody else is served.
- */
-async function freezeInTurn({ world, row }: Sandbox): Promise<void> {
-  const asked = Promise.withResolvers<void>();
-  void world.freezes.run(async () => {
-    try {
-      asked.resolve(await world.driver.freeze(row.id));
-    } catch (error) {
-      asked.reject(error);
-      await sleep(limits.freezeRestMs);
-    }
-  });
-  await asked.promise;
 }
 
 /** Ends all processes; files and snapshots stay. @throws as `pause` */

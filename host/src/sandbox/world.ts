@@ -41,8 +41,6 @@ export interface World {
   readonly guestOf: (running: RunningSandbox) => Guest;
   /** Starts that nobody waits for (after a reboot, after a death) take turns. */
   readonly starts: Semaphore;
-  /** Of pauses. */
-  readonly freezes: Semaphore;
   readonly usages: Semaphore;
   /** Shared by whoever turns names into trees and trees into rows; exclusive for who collects unused trees. */
   readonly layerLock: SharedLock;
