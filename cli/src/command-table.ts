@@ -30,7 +30,12 @@ const execFlags: readonly FlagSpec[] = [
     repeats: true,
     summary: 'set a variable; NAME alone copies ours',
   },
-  { name: 'user', short: 'u', value: 'UID[:GID]', summary: 'run as this user of the sandbox (default 0)' },
+  {
+    name: 'user',
+    short: 'u',
+    value: 'USER',
+    summary: 'run as this user of the sandbox: UID, UID:GID or a name (default 0)',
+  },
   { name: 'timeout', value: 'SECONDS', summary: 'end it after this long, with exit code 124' },
   { name: 'tty', short: 't', summary: 'give it a terminal' },
   { name: 'interactive', short: 'i', summary: 'send standard input even when it is a terminal' },

@@ -6,6 +6,7 @@
  * the original's, which says 400 to nearly everything; where HTTP has a better word, `/v1` says `nativeStatus`.
  */
 import { fileErrorCatalog } from './file-errors.ts';
+import { processErrors } from './process-errors.ts';
 import { volumeErrors } from './volume-errors.ts';
 
 export const errorCatalog = {
@@ -179,42 +180,7 @@ export const errorCatalog = {
     summary: 'Too many connections have sent no request yet',
     remedy: 'Send the request at once, or use fewer connections',
   },
-  exec_failed: {
-    status: 500,
-    retry: 'never',
-    summary: 'The command could not be started',
-    remedy: 'Start a program that is there, in a directory that is there',
-  },
-  process_not_found: {
-    status: 404,
-    retry: 'never',
-    summary: 'The sandbox has no process with this number or tag',
-    remedy: 'List what there is: `squash ps --all`',
-  },
-  process_ended: {
-    status: 409,
-    retry: 'never',
-    summary: 'The process has ended before it did what was waited for or asked of it',
-    remedy: 'Look at how it ended, and start it again',
-  },
-  output_not_kept: {
-    status: 409,
-    retry: 'never',
-    summary: 'The command was not started as a process of `/v1`, so its output can not be replayed',
-    remedy: 'Read it where it was started, or in the log: `squash logs`',
-  },
-  stdin_closed: {
-    status: 409,
-    retry: 'never',
-    summary: 'The process takes no input: it has none, or its end was sent',
-    remedy: 'Start it with `stdin: true` or a `pty`, and send `eof` last',
-  },
-  stdin_blocked: {
-    status: 503,
-    retry: 'later',
-    summary: 'The process does not read its input',
-    remedy: 'Send what was not taken again when it reads; `detail` says how many bytes were taken',
-  },
+  ...processErrors,
   wait_timeout: {
     status: 504,
     retry: 'later',

@@ -124,6 +124,11 @@ export function fitsOneFrame(start: {
   return words.reduce((sum, word) => sum + utf8Bytes(word) + 8, 0) <= limits.execArgumentsBytesMax;
 }
 
+/** As `useradd` takes them. */
+export const userNameSchema = z.string().regex(/^[A-Za-z_][A-Za-z0-9_.-]{0,30}\$?$/, {
+  error: 'a user’s name is letters, digits, "_", "." and "-", 32 at most',
+});
+
 /** What is run, where and as whom: the same for the stream and for the processes of `/v1`. */
 export const commandShape = {
   argv: z
@@ -144,10 +149,14 @@ export const commandShape = {
       [
         z.int().min(0).max(65_535),
         z.strictObject({ uid: z.int().min(0).max(65_535), gid: z.int().min(0).max(65_535) }),
+        userNameSchema,
       ],
-      { error: 'user is a number, or uid and gid as numbers: names are not looked up' },
+      { error: 'user is a number, uid and gid as numbers, or a name' },
     )
-    .optional(),
+    .optional()
+    .describe(
+      'a name is looked up in the sandbox’s /etc/passwd, and `HOME`, `USER` and `LOGNAME` are set by it',
+    ),
 };
 
 export const terminalShape = z.strictObject({

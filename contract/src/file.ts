@@ -24,16 +24,21 @@ const pathTextSchema = z
 
 const asSchema = z
   .string()
-  .regex(/^\d{1,10}(:\d{1,10})?$/, { error: 'as: UID or UID:GID' })
+  .regex(/^(?:\d{1,10}(?::\d{1,10})?|[A-Za-z_][A-Za-z0-9_.-]{0,30}\$?)$/, {
+    error: 'as: UID, UID:GID or a name',
+  })
   .transform((text) => {
+    if (!/^\d/.test(text)) return text;
     const [uid = '', gid = uid] = text.split(':');
     return { uid: Number(uid), gid: Number(gid) };
   })
-  .refine(({ uid, gid }) => Math.max(uid, gid) < limits.fileIdMax, {
+  .refine((as) => typeof as === 'string' || Math.max(as.uid, as.gid) < limits.fileIdMax, {
     error: `as: ids below ${limits.fileIdMax}`,
   })
   .meta({ type: 'string' })
-  .describe('do it as this user, `UID` or `UID:GID`, with its rights and for it; without it as root');
+  .describe(
+    'do it as this user, `UID`, `UID:GID` or a name of the sandbox’s /etc/passwd, with its rights and for it; without it as root',
+  );
 
 /** Where a file is, in a query string: exactly one of the two. */
 export const placeShape = {

@@ -152,6 +152,8 @@ export const limits = {
   // Files of a sandbox.
   /** Ids that a file may belong to are below it: the largest stands for "no change". */
   fileIdMax: 4_294_967_295,
+  /** What is read of a sandbox’s /etc/passwd to find a user: some ten thousand lines. */
+  passwdBytesMax: 1_048_576,
   /** Directories one inside the other; deeper ones have longer paths than can be named. */
   fileDepthMax: 2_048,
   /** PATH_MAX. */

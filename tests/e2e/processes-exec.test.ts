@@ -102,6 +102,27 @@ test('bytes that are no text become U+FFFD, or are given as they are', async () 
   assert.deepEqual([...Buffer.from(json.stdout, 'base64')], [97, 255, 27, 91, 50, 74, 98, 0]);
 });
 
+test('a user is found by name in the files of the sandbox, with his directory, or the request says that there is none', async () => {
+  const lines = ['joe:x:1200:1300::/home/joe:/bin/sh', 'bad:x:-1:0:::', 'far:x:70000:0:::', 'joe:x:0:0::/:'];
+  assert.equal(
+    (await api.post(exec, { shell: `printf '%s\\n' '${lines.join("' '")}' >>/etc/passwd` })).json.exit_code,
+    0,
+  );
+  const shell = 'echo $(id -u):$(id -g) $HOME $USER $LOGNAME; cd /; echo a >/tmp/own';
+  const { json } = await api.post(exec, { shell: `chmod 1777 /tmp; ${shell}`, user: 'root' });
+  assert.equal(json.stdout, '0:0 /root root root\n');
+  await api.post(exec, { shell: 'rm /tmp/own' });
+  assert.equal((await api.post(exec, { shell, user: 'joe' })).json.stdout, '1200:1300 /home/joe joe joe\n');
+  const env = { HOME: '/else' };
+  assert.equal((await api.post(exec, { shell, user: 'joe', env })).json.stdout, '1200:1300 /else joe joe\n');
+  const file = `${exec.replace(/exec$/, 'files')}?path=/tmp/own`;
+  assert.equal((await api.get(`${file}&as=joe`)).text, 'a\n');
+  for (const name of ['nobody-here', 'bad', 'far']) {
+    assert.equal((await api.post(exec, { shell, user: name })).json.code, 'user_not_found');
+    assert.equal((await api.get(`${file}&as=${name}`)).json.code, 'user_not_found');
+  }
+});
+
 test('a request that can not be meant is refused', async () => {
   const refused: readonly [unknown, RegExp][] = [
     [{}, /exactly one of argv and shell/],
@@ -112,7 +133,7 @@ test('a request that can not be meant is refused', async () => {
     [{ shell: 'true', stdin: 'a', stdin_base64: 'YQ==' }, /exclude/],
     [{ shell: 'true', timeout_ms: 0 }, /timeout_ms/],
     [{ shell: 'true', output_bytes_max: limits.processOutputBytesMax + 1 }, /output_bytes_max/],
-    [{ shell: 'true', user: 'root' }, /user/],
+    [{ shell: 'true', user: '-root' }, /user/],
     [{ argv: ['a'.repeat(300_000)] }, /bytes at most/],
     [{ shell: 'true', tag: 'a'.repeat(200) }, /tag/],
   ];

@@ -57,7 +57,10 @@ export function readUser(flags: Flags): ExecWish['user'] {
   const text = flags.text('user');
   if (text === undefined) return undefined;
   const match = /^(\d{1,5})(?::(\d{1,5}))?$/.exec(text);
-  if (match === null) throw usageFailure(`--user takes UID or UID:GID in numbers, not "${text}"`);
+  if (match === null) {
+    if (/^[A-Za-z_]/.test(text)) return text;
+    throw usageFailure(`--user takes UID, UID:GID or a name, not "${text}"`);
+  }
   const uid = Number(match[1]);
   return match[2] === undefined ? uid : { uid, gid: Number(match[2]) };
 }

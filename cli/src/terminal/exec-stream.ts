@@ -5,7 +5,7 @@
  * read. So a reader that stalls stalls the command, and nothing here grows.
  */
 import { isatty } from 'node:tty';
-import type { ExecControl, ExecEvent } from '@squash/contract/exec';
+import type { ExecControl, ExecEvent, ExecStart } from '@squash/contract/exec';
 import { apiPath, type Client } from '../client/client.ts';
 import type { WebSocketConnection } from '../client/websocket.ts';
 import { CliFailure, exitCodes, Failure } from '../failure.ts';
@@ -20,7 +20,7 @@ export interface ExecWish {
   readonly argv: readonly string[];
   readonly env: Readonly<Record<string, string>>;
   readonly cwd: string | undefined;
-  readonly user: number | { readonly uid: number; readonly gid: number } | undefined;
+  readonly user: ExecStart['user'];
   readonly timeoutMs: number | undefined;
   readonly tty: boolean;
   readonly stdin: boolean;

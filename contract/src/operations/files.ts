@@ -23,6 +23,7 @@ const fileErrors = [
   'sandbox_not_ready',
   'sandbox_paused',
   'sandbox_busy',
+  'user_not_found',
   'file_not_found',
   'not_a_directory',
   'is_a_directory',

@@ -24,6 +24,7 @@ import { pageShape, queryFlag, queryInteger } from './query.ts';
 import { sandboxParams } from './sandboxes.ts';
 
 const startErrors = [
+  'user_not_found',
   'sandbox_not_found',
   'sandbox_paused',
   'sandbox_not_ready',

@@ -257,7 +257,7 @@ const event = (name: string, data: unknown): string => `event: ${name}\ndata: ${
 interface PlaceQuery {
   readonly path?: string | undefined;
   readonly path_base64?: string | undefined;
-  readonly as?: { readonly uid: number; readonly gid: number } | undefined;
+  readonly as?: Place['as'] | undefined;
 }
 
 /** @throws invalid_request */

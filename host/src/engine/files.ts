@@ -21,14 +21,17 @@ import type {
 } from '../guest/guest.ts';
 export type { FileListing, FileStat, FileWriting, GuestFilePath } from '../guest/guest.ts';
 import { Semaphore } from '../sandbox/mailbox.ts';
+import { findUser } from '../sandbox/user-names.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
 import { archiveCodes, conditionCodes, errnoOf, fileError } from './file-errors.ts';
 import type { Residents } from './residents.ts';
 
 /** A file in a sandbox, and as whom it is asked for. */
-export interface Place extends AsUser {
+export interface Place {
   readonly id: SandboxId;
   readonly path: GuestFilePath;
+  /** Root without it. A name is looked up in the sandbox. */
+  readonly as?: AsUser['as'] | string;
 }
 
 export interface FileRange {
@@ -146,7 +149,7 @@ export class LocalFiles implements Files {
     const { sandbox, release } = this.#transfer(place.id);
     try {
       const files = await readyFiles(sandbox);
-      const tar = files.archive(place.path, place, signal);
+      const tar = files.archive(place.path, await whoIs(place, files), signal);
       // Its first piece, so that a refusal has its status.
       const first = await tar.next();
       const data = async function* (): AsyncGenerator<Buffer, void, void> {
@@ -167,10 +170,14 @@ export class LocalFiles implements Files {
 
   async write(place: Place, data: AsyncIterable<Uint8Array>, options: FileWriting): Promise<FileStat> {
     const isConditional = options.exclusive === true || options.over !== undefined;
-    return await this.#receive(place.id, isConditional ? conditionCodes : {}, async (files, sandbox) => {
-      await files.write(place.path, moved(sandbox, data), { ...options, ...as(place) });
-      return await files.stat(place.path, { ...as(place), followLinks: true });
-    });
+    return await this.#receive(
+      place,
+      isConditional ? conditionCodes : {},
+      async ({ files, who, sandbox }) => {
+        await files.write(place.path, moved(sandbox, data), { ...options, ...who });
+        return await files.stat(place.path, { ...who, followLinks: true });
+      },
+    );
   }
 
   async unpack(
@@ -178,17 +185,17 @@ export class LocalFiles implements Files {
     tar: AsyncIterable<Uint8Array>,
     options: Extraction,
   ): Promise<{ readonly entries: number; readonly bytes: number }> {
-    return await this.#receive(place.id, archiveCodes, (files, sandbox) =>
-      files.extract(place.path, moved(sandbox, tar), { ...options, ...as(place) }),
+    return await this.#receive(place, archiveCodes, ({ files, who, sandbox }) =>
+      files.extract(place.path, moved(sandbox, tar), { ...options, ...who }),
     );
   }
 
   stat(place: Place, followLinks: boolean): Promise<FileStat> {
-    return this.#use(place.id, (files) => files.stat(place.path, { ...as(place), followLinks }));
+    return this.#use(place, (files, who) => files.stat(place.path, { ...who, followLinks }));
   }
 
   list(place: Place, listing: FileListing, signal: AbortSignal): Promise<FilesPage> {
-    return this.#use(place.id, (files) => all(files.list(place.path, { ...listing, ...as(place) }, signal)));
+    return this.#use(place, (files, who) => all(files.list(place.path, { ...listing, ...who }, signal)));
   }
 
   search(
@@ -196,7 +203,7 @@ export class LocalFiles implements Files {
     search: FileSearch,
     signal: AbortSignal,
   ): Promise<{ readonly items: FileMatch[]; readonly isTruncated: boolean }> {
-    return this.#use(place.id, (files) => all(files.search(place.path, { ...search, ...as(place) }, signal)));
+    return this.#use(place, (files, who) => all(files.search(place.path, { ...search, ...who }, signal)));
   }
 
   change(
@@ -204,20 +211,20 @@ export class LocalFiles implements Files {
     change: Parameters<GuestFileSystem['change']>[1],
     signal: AbortSignal,
   ): Promise<FileStat> {
-    return this.#use(place.id, async (files) => {
-      await files.change(place.path, { ...change, ...as(place) }, signal);
-      return await files.stat(place.path, { ...as(place), followLinks: true });
+    return this.#use(place, async (files, who) => {
+      await files.change(place.path, { ...change, ...who }, signal);
+      return await files.stat(place.path, { ...who, followLinks: true });
     });
   }
 
   remove(place: Place, recursive: boolean, signal: AbortSignal): Promise<void> {
-    return this.#use(place.id, (files) => files.remove(place.path, { ...as(place), recursive }, signal));
+    return this.#use(place, (files, who) => files.remove(place.path, { ...who, recursive }, signal));
   }
 
   makeDirectory(place: Place, options: Creation): Promise<FileStat> {
-    return this.#use(place.id, async (files) => {
-      await files.makeDirectory(place.path, { ...options, ...as(place) });
-      return await files.stat(place.path, { ...as(place), followLinks: true });
+    return this.#use(place, async (files, who) => {
+      await files.makeDirectory(place.path, { ...options, ...who });
+      return await files.stat(place.path, { ...who, followLinks: true });
     });
   }
 
@@ -226,9 +233,9 @@ export class LocalFiles implements Files {
     target: GuestFilePath,
     options: Parameters<GuestFileSystem['link']>[2],
   ): Promise<FileStat> {
-    return this.#use(place.id, async (files) => {
-      await files.link(place.path, target, { ...options, ...as(place) });
-      return await files.stat(place.path, as(place));
+    return this.#use(place, async (files, who) => {
+      await files.link(place.path, target, { ...options, ...who });
+      return await files.stat(place.path, who);
     });
   }
 
@@ -237,15 +244,15 @@ export class LocalFiles implements Files {
     to: GuestFilePath,
     options: Placing & { readonly signal: AbortSignal },
   ): Promise<FileStat> {
-    return this.#use(from.id, async (files) => {
-      const placing = { ...options, ...as(from) };
+    return this.#use(from, async (files, who) => {
+      const placing = { ...options, ...who };
       try {
         await files.move(from.path, to, placing);
       } catch (error) {
         if (errnoOf(error) !== 'EXDEV') throw error;
         await moveByCopy(files, { from, to }, placing);
       }
-      return await files.stat(to, as(from));
+      return await files.stat(to, who);
     });
   }
 
@@ -254,9 +261,9 @@ export class LocalFiles implements Files {
     to: GuestFilePath,
     options: Placing & { readonly recursive: boolean; readonly signal: AbortSignal },
   ): Promise<FileStat> {
-    return this.#use(from.id, async (files) => {
-      await files.copy({ from: from.path, to }, { ...options, ...as(from) }, options.signal);
-      return await files.stat(to, as(from));
+    return this.#use(from, async (files, who) => {
+      await files.copy({ from: from.path, to }, { ...options, ...who }, options.signal);
+      return await files.stat(to, who);
     });
   }
 
@@ -279,8 +286,8 @@ export class LocalFiles implements Files {
     };
     until.addEventListener('abort', end, { once: true });
     try {
-      const events = await this.#use(place.id, (files) =>
-        files.watch(place.path, { ...as(place), recursive }, until),
+      const events = await this.#use(place, (files, who) =>
+        files.watch(place.path, { ...who, recursive }, until),
       );
       return { events: () => events, [Symbol.dispose]: end };
     } catch (error) {
@@ -290,7 +297,8 @@ export class LocalFiles implements Files {
   }
 
   /** A short operation, in its turn. */
-  async #use<T>(id: SandboxId, body: (files: GuestFileSystem) => Promise<T>): Promise<T> {
+  async #use<T>(place: Place, body: (files: GuestFileSystem, who: AsUser) => Promise<T>): Promise<T> {
+    const { id } = place;
     const sandbox = this.#residents.find(id);
     const turns = this.#turnsOf(sandbox);
     if (turns.waiting >= limits.fileOperationsWaitingMax) {
@@ -301,7 +309,10 @@ export class LocalFiles implements Files {
     }
     turns.waiting += 1;
     try {
-      return await turns.operations.run(async () => await body(await readyFiles(sandbox)));
+      return await turns.operations.run(async () => {
+        const files = await readyFiles(sandbox);
+        return await body(files, await whoIs(place, files));
+      });
     } catch (error) {
       throw fileError(error);
     } finally {
@@ -310,13 +321,18 @@ export class LocalFiles implements Files {
   }
 
   async #receive<T>(
-    id: SandboxId,
+    place: Place,
     codes: Parameters<typeof fileError>[1],
-    body: (files: GuestFileSystem, sandbox: Sandbox) => Promise<T>,
+    body: (at: {
+      readonly files: GuestFileSystem;
+      readonly who: AsUser;
+      readonly sandbox: Sandbox;
+    }) => Promise<T>,
   ): Promise<T> {
-    const { sandbox, release } = this.#transfer(id);
+    const { sandbox, release } = this.#transfer(place.id);
     try {
-      return await body(await readyFiles(sandbox), sandbox);
+      const files = await readyFiles(sandbox);
+      return await body({ files, who: await whoIs(place, files), sandbox });
     } catch (error) {
       throw fileError(error, codes);
     } finally {
@@ -353,7 +369,10 @@ export class LocalFiles implements Files {
   }
 }
 
-const as = (place: AsUser): AsUser => (place.as === undefined ? {} : { as: place.as });
+async function whoIs({ as }: Place, files: GuestFileSystem): Promise<AsUser> {
+  if (as === undefined) return {};
+  return { as: typeof as === 'string' ? await findUser(files, as) : as };
+}
 
 /** Between the end of a wait and who waited others have a turn: the sandbox may stop, or be removed, in it. */
 async function readyFiles(sandbox: Sandbox): Promise<GuestFileSystem> {
@@ -371,10 +390,11 @@ async function open(
   readonly opened: Awaited<ReturnType<GuestFileSystem['open']>>;
   readonly range: FileRange | undefined;
 }> {
+  const who = await whoIs(place, files);
   for (let tries = 1; ; tries += 1) {
-    const seen = await files.stat(place.path, { ...as(place), followLinks: true });
+    const seen = await files.stat(place.path, { ...who, followLinks: true });
     const range = choose(seen);
-    const opened = await files.open(place.path, { ...as(place), ...range });
+    const opened = await files.open(place.path, { ...who, ...range });
     const { inode, changedUs, size } = opened.stat;
     if (inode === seen.inode && changedUs === seen.changedUs && size === seen.size) return { opened, range };
     // Written to without a pause, by a program that logs: whatever is chosen holds only for a moment.
@@ -434,8 +454,9 @@ async function moveByCopy(
   { from, to }: { readonly from: Place; readonly to: GuestFilePath },
   options: Placing & { readonly signal: AbortSignal },
 ): Promise<void> {
-  const { type, target } = await files.stat(from.path, as(from));
+  const who = options.as === undefined ? {} : { as: options.as };
+  const { type, target } = await files.stat(from.path, who);
   if (type === 'symlink' && target !== undefined) await files.link(to, target, options);
   else await files.copy({ from: from.path, to }, { ...options, recursive: true }, options.signal);
-  await files.remove(from.path, { ...as(from), recursive: true }, options.signal);
+  await files.remove(from.path, { ...who, recursive: true }, options.signal);
 }

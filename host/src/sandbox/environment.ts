@@ -4,6 +4,7 @@
  */
 import type { ExecStart } from '@squash/contract/exec';
 import type { SandboxId } from '@squash/contract/ids';
+import { bug } from '@squash/base/bug';
 import { limits } from '@squash/contract/limits';
 
 const searchPath = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
@@ -42,6 +43,7 @@ export function streamEnvironment(
 }
 
 export function userOf(start: Pick<ExecStart, 'user'>): { readonly uid: number; readonly gid: number } {
+  bug(typeof start.user !== 'string', 'a name was not looked up');
   if (start.user === undefined) return { uid: 0, gid: 0 };
   return typeof start.user === 'number' ? { uid: start.user, gid: start.user } : start.user;
 }
