@@ -12,6 +12,8 @@ export const eventTypes = [
   'snapshot.created',
   'snapshot.removed',
   'snapshot.updated',
+  'mount.attached',
+  'mount.detached',
   'approval.requested',
   'approval.decided',
 ] as const;

@@ -275,6 +275,8 @@ test('a ticket opens one stream or WebSocket without a header, once', async () =
   assert.equal((await client.get(`${output}?ticket=${first}`)).status, 401);
   assert.equal((await client.get(`${output}?ticket=${await ticket(`${process}/attach`)}`)).status, 401);
   assert.equal((await client.get(output)).status, 401);
+  const events = await client.get(`/v1/events?after=0&ticket=${await ticket('/v1/events')}`);
+  assert.equal(events.json.items[0].type, 'sandbox.created');
   const attach = `${process}/attach`;
   const protocols = ['squash.process.v1', 'squash.errors.v1'];
   const opened = await refusedSocket(guarded, `${attach}?ticket=${await ticket(attach)}`, { protocols });

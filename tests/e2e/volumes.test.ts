@@ -66,6 +66,21 @@ test('a volume keeps what was written when its sandbox restarts, is restored, ac
   await attach(daemon, 'two', { volume: id, path: '/mnt/x/y', mode: 'ro' });
   assert.equal(await sh(daemon, 'two', 'cat /mnt/x/y/file; ! touch /mnt/x/y/new 2>/dev/null'), '2\n');
   await daemon.call('DELETE', `${boxes}/two`);
+  const { items } = await daemon.call('GET', '/v1/events?type=mount.attached,mount.detached');
+  assert.deepEqual(
+    items.map(
+      ({ sandbox, type, data }: { sandbox: string; type: string; data: MountInfo & { mount: string } }) => [
+        sandbox,
+        type,
+        data.volume,
+        data.mode,
+      ],
+    ),
+    [
+      ['one', 'mount.attached', id, 'rw'],
+      ['two', 'mount.attached', id, 'ro'],
+    ],
+  );
   await daemon.call('DELETE', '/v1/volumes/data');
   assert.deepEqual(readdirSync(join(daemon.dataDir, 'volumes')), []);
 });

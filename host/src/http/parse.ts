@@ -44,11 +44,8 @@ export function parsePart(schema: z.ZodObject | undefined, value: unknown): unkn
 }
 
 /** What a page may open without headers: a WebSocket, or a stream of events. */
-export function takesTicket({ method, webSocket, answers }: Operation): boolean {
-  return (
-    method === 'GET' &&
-    (webSocket !== undefined || answers.some(({ contentType }) => contentType === 'text/event-stream'))
-  );
+export function takesTicket({ method, webSocket, events }: Operation): boolean {
+  return method === 'GET' && (webSocket !== undefined || events !== undefined);
 }
 
 /** The gate has looked at a ticket; to the operation it is no parameter. */

@@ -6,6 +6,7 @@
  * nothing where it is there.
  */
 import { AppError } from '@squash/contract/errors';
+import type { EventData } from '@squash/contract/events';
 import { limits } from '@squash/contract/limits';
 import type { MountId, StoredMount, VolumeId } from '@squash/contract/volume';
 import type { MountSpec, RunningSandbox } from '../drivers/driver.ts';
@@ -71,6 +72,7 @@ export async function attachMount(sandbox: Sandbox, mount: StoredMount): Promise
     throw error;
   }
   faultPoint('mount.attached');
+  sandbox.tell({ type: 'mount.attached', data: dataOf(mount) });
 }
 
 /** A launcher that went away in the middle may have attached it: then it stays in the row, to be detached or to go with the sandbox. */
@@ -97,7 +99,10 @@ export async function detachMount(sandbox: Sandbox, id: MountId): Promise<void> 
   else if (state.phase !== 'failed' && state.phase !== 'stopped')
     throw new AppError('sandbox_not_ready', `Cannot detach from sandbox "${row.id}": it is ${state.phase}`);
   faultPoint('unmount.detached');
-  sandbox.change({ mounts: sandbox.row.mounts.filter((each) => each.id !== id) }, 'durably');
+  sandbox.change({ mounts: sandbox.row.mounts.filter((each) => each.id !== id) }, 'durably', {
+    type: 'mount.detached',
+    data: dataOf(mount),
+  });
   faultPoint('unmount.committed');
 }
 
@@ -112,6 +117,14 @@ export async function ensureMounts({ world, row }: Sandbox, running: RunningSand
     }
   }
 }
+
+const dataOf = ({ id, volume, host, path, mode }: StoredMount): EventData => ({
+  mount: id,
+  volume,
+  host,
+  path,
+  mode,
+});
 
 /** Also one that stands still. */
 function isAlive({ phase }: State): boolean {
