@@ -45,6 +45,7 @@ export const networkCommands: readonly CommandSpec[] = [
     positionals: [sandbox, { name: 'destination', kind: 'preset', optional: true, repeats: true }],
     flags: [
       { name: 'deny', value: 'HOST', repeats: true, summary: 'refused even where a destination allows it' },
+      { name: 'ask', value: 'HOST', repeats: true, summary: 'a person is asked before it is reached' },
       {
         name: 'dns',
         value: 'HOW',
@@ -79,6 +80,15 @@ export const networkCommands: readonly CommandSpec[] = [
     positionals: [sandbox, { name: 'destination', kind: 'preset', repeats: true }],
     flags: [{ name: 'remove', summary: 'take them out' }],
     load: () => import('./commands/policy-deny.ts'),
+  },
+  {
+    name: 'policy ask',
+    group: 'network',
+    summary: 'add destinations about which a person is asked, or take them out',
+    positionals: [sandbox, { name: 'destination', kind: 'preset', repeats: true }],
+    flags: [{ name: 'remove', summary: 'take them out' }],
+    notes: 'squash policy ask dev api.example.com; who is asked answers with "squash approve".',
+    load: () => import('./commands/policy-ask.ts'),
   },
   {
     name: 'policy test',

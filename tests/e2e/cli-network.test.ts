@@ -114,6 +114,10 @@ describe('squash', () => {
       const refused = await squash(daemon, ['policy', 'allow', 'box', word]);
       assert.deepEqual([refused.code, hint.test(refused.stderr)], [1, true], refused.stderr);
     }
+    assert.match(await squashOk(daemon, ['policy', 'ask', 'box', 'c.example']), /ask\[0\] c\.example/);
+    await squashOk(daemon, ['policy', 'ask', 'box', '--remove', 'C.example']);
+    const asked = await policy('set', 'box', 'none', '--ask', 'c.example');
+    assert.deepEqual(asked, { allow: ['none'], deny: [], ask: ['c.example'], dns: 'refuse' });
     await squashOk(daemon, ['policy', 'set', 'box', '*']);
     const unheard = await squash(daemon, ['policy', 'allow', 'box', 'preset:nope']);
     assert.deepEqual([unheard.code, /stays allowed/.test(unheard.stderr)], [1, false], unheard.stderr);

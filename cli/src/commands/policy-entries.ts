@@ -10,7 +10,7 @@ import { printNote } from '../output/print.ts';
 import { policyPath, printChanged } from './policy-show.ts';
 
 type Policy = SandboxPolicy['policy'];
-type List = 'allow' | 'deny';
+type List = 'allow' | 'deny' | 'ask';
 
 export async function changeEntries(list: List, call: Call): Promise<number> {
   const [id = '', ...words] = call.positionals;
@@ -19,7 +19,10 @@ export async function changeEntries(list: List, call: Call): Promise<number> {
   }
   const { policy } = await call.client.get<SandboxPolicy>(policyPath(id));
   const entries = call.flags.isSet('remove') ? without(list, policy, words) : withAll(list, policy, words);
-  const shown = await call.client.put<SandboxPolicy>(policyPath(id), { ...policy, [list]: entries });
+  const changed = { ...policy, [list]: entries };
+  if (list === 'ask' && !call.flags.isSet('remove') && policy.allow.some((rule) => entries.includes(rule)))
+    printNote('squash: what allow names as narrowly is allowed without a question');
+  const shown = await call.client.put<SandboxPolicy>(policyPath(id), changed);
   // Behind the answer: where it was refused nothing has changed.
   if (list === 'allow' && !call.flags.isSet('remove') && policy.allow.includes(everythingPublic)) {
     printNote(
@@ -30,13 +33,13 @@ export async function changeEntries(list: List, call: Call): Promise<number> {
 }
 
 function withAll(list: List, policy: Policy, words: readonly string[]): readonly unknown[] {
-  const present: readonly unknown[] = policy[list];
+  const present: readonly unknown[] = policy[list] ?? [];
   const added = words.map(canonical).filter((word) => !present.includes(word));
   return [...present.filter((rule) => rule !== nothing), ...new Set(added)];
 }
 
 function without(list: List, policy: Policy, words: readonly string[]): readonly unknown[] {
-  let left: readonly unknown[] = policy[list];
+  let left: readonly unknown[] = policy[list] ?? [];
   for (const word of words.map(canonical)) {
     if (!left.includes(word)) {
       throw new CliFailure(

@@ -15,16 +15,17 @@ export async function run(call: Call): Promise<number> {
 function policyOf({ positionals, flags }: Call): unknown {
   const allow = positionals.slice(1);
   const file = flags.text('file');
-  const hasWords = allow.length > 0 || flags.isSet('deny') || flags.isSet('dns');
+  const hasWords = allow.length > 0 || ['deny', 'ask', 'dns'].some((name) => flags.isSet(name));
   if (file !== undefined) {
     if (hasWords)
-      throw usageFailure('--file is the whole policy: give no destinations, --deny or --dns with it');
+      throw usageFailure('--file is the whole policy: give no destinations, --deny, --ask or --dns with it');
     return readPolicyFile(file);
   }
   if (!hasWords) throw usageFailure('name destinations, "none", "*" for everything public, or --file');
   return {
     ...(allow.length > 0 && { allow }),
     ...(flags.isSet('deny') && { deny: flags.list('deny') }),
+    ...(flags.isSet('ask') && { ask: flags.list('ask') }),
     ...(flags.isSet('dns') && { dns: flags.text('dns') }),
   };
 }
