@@ -9,6 +9,7 @@ import { globalFlags } from './arguments.ts';
 import type { CommandSpec, FlagSpec, PositionalSpec } from './command.ts';
 import { accessCommands } from './command-table-access.ts';
 import { approvalCommands } from './command-table-approvals.ts';
+import { certificateCommands } from './command-table-certificate.ts';
 import { codemodeCommands } from './command-table-codemode.ts';
 import { eventCommands } from './command-table-events.ts';
 import { layerCommands } from './command-table-layer.ts';
@@ -94,6 +95,7 @@ export const commandTable: readonly CommandSpec[] = [
     notes: 'Exits with 1 when something that is required is missing.',
     load: () => import('./commands/doctor.ts'),
   },
+  ...certificateCommands,
   ...sandboxCommands,
   {
     name: 'exec',

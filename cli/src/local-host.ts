@@ -13,7 +13,7 @@ export const hostEntries = {
   offline: projectPath('host/src/offline.ts'),
 } as const;
 
-/** `prepare` (the data directory), `probe`, `config`, `repair` or `stop`. */
+/** `prepare` (the data directory), `place` (the same, for a certificate), `probe`, `config`, `repair` or `stop`. */
 export async function askOffline<T>(verb: string): Promise<T> {
   const child = spawn(process.execPath, [hostEntries.offline, verb], {
     stdio: ['ignore', 'pipe', 'inherit'],

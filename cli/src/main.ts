@@ -1,6 +1,6 @@
 /**
- * The `squash` command line. It speaks only to the API: what it can do, `curl` can do. `serve`, `stop`, `quickstart`
- * and `doctor` also look at this machine, because they work where no daemon runs.
+ * The `squash` command line. It speaks only to the API: what it can do, `curl` can do. `serve`, `stop`, `quickstart`,
+ * `certificate` and `doctor` also look at this machine, because they work where no daemon runs.
  *
  * Start-up time is part of the design: this file and what it imports load in a few milliseconds; each
  * command's module, and Node's slow modules, load when they are needed.

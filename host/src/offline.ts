@@ -1,5 +1,5 @@
 /**
- * What the command line asks of this machine where no daemon runs: `prepare`, `probe`, `config`, `repair`, `stop`.
+ * What the command line asks of this machine where no daemon runs: `prepare`, `place`, `probe`, `config`, `repair`, `stop`.
  *
  * Prints one JSON object, or `{"error": {code, message}}` with a non-zero exit. This is the outside half, with
  * the caller's rights; what concerns the launcher and the data is done by `offline-inside.ts` in the daemon's
@@ -55,6 +55,8 @@ async function answer(verb: string): Promise<unknown> {
     case 'prepare':
       await prepare(loadConfig(process.env, cwd));
       return {};
+    case 'place':
+      return whereCertificatesLie(loadConfig(process.env, cwd));
     case 'repair':
       return await inside('repair', madePlace(loadConfig(process.env, cwd)));
     case 'stop':
@@ -68,6 +70,13 @@ async function answer(verb: string): Promise<unknown> {
 async function prepare({ listen, ...place }: Place & Pick<Config, 'listen'>): Promise<void> {
   madePlace(place);
   if (listen.port !== undefined) await checkListen(listen.host, listen.port);
+}
+
+/** For who puts files there before the first start, and while a daemon runs. */
+function whereCertificatesLie(config: Config): unknown {
+  if (config.previewDomain === undefined)
+    throw new AppError('config_invalid', 'SQUASH_PREVIEW_DOMAIN is not set: there is no domain to certify');
+  return { data_dir: madePlace(config).dataDir, preview_domain: config.previewDomain };
 }
 
 /** What runs, it runs beside the run directory that it was started with, whatever is configured by now. */

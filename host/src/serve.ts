@@ -105,6 +105,7 @@ const ownNames = new Set([
   'preview.key',
   'preview-cert.pem',
   'preview-cert.key',
+  'preview-acme',
   'proxy-ca',
   'egress',
   'egress.next',

@@ -1,7 +1,15 @@
 /** The command line’s page against the command table, and the systemd units against systemd. */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { existsSync, globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  copyFileSync,
+  existsSync,
+  globSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it, test } from 'node:test';
@@ -76,6 +84,40 @@ describe('systemd units', () => {
         text,
         /^(RestrictNamespaces|PrivateUsers|NoNewPrivileges|StateDirectory|ProtectHostname)=/m,
       );
+    });
+  }
+
+  for (const [unit, path] of [
+    ['squash-certificate.service', '/opt/squash/squash'],
+    ['squash-user-certificate.service', '%h/squash/squash'],
+  ] as const) {
+    it(`${unit} and its timer pass systemd-analyze verify`, { skip }, () => {
+      const text = readFileSync(join(root, 'packaging/systemd', unit), 'utf8');
+      assert.ok(text.includes(`ExecStart=${path} certificate --dns-hook `));
+      const directory = mkdtempSync(join(tmpdir(), 'squash-unit-'));
+      try {
+        const timer = join(directory, 'squash-certificate.timer');
+        copyFileSync(join(root, 'packaging/systemd/squash-certificate.timer'), timer);
+        writeFileSync(
+          join(directory, 'squash-certificate.service'),
+          text.replace(path, join(root, 'squash')),
+        );
+        const mode = path.startsWith('%h') ? '--user' : '--system';
+        const env = {
+          ...process.env,
+          XDG_RUNTIME_DIR: directory,
+          SYSTEMD_LOG_LEVEL: 'warning',
+          SYSTEMD_UNIT_PATH: `${directory}:`,
+        };
+        const said = execFileSync('systemd-analyze', [mode, '--man=no', 'verify', timer], {
+          encoding: 'utf8',
+          env,
+          stdio: 'pipe',
+        });
+        assert.equal(said, '');
+      } finally {
+        rmSync(directory, { recursive: true });
+      }
     });
   }
 });

@@ -28,6 +28,8 @@ export interface DaemonOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** Module name → path of its squashfs file; `000-base-test` is always there. */
   readonly modules?: Readonly<Record<string, string>>;
+  /** What was done before the first start: a data directory that is there, and removed at the end. */
+  readonly dataDir?: string;
   /** Where the data directory is made; the system's directory for temporary files unless given. */
   readonly parent?: string;
   /** A process whose network and mount namespaces the daemon is started in. Needs root. */
@@ -75,7 +77,7 @@ export class TestDaemon implements AsyncDisposable {
   }
 
   static async start(options: DaemonOptions = {}): Promise<TestDaemon> {
-    const dataDir = await mkdtemp(join(options.parent ?? tmpdir(), ownedPrefix('test')));
+    const dataDir = options.dataDir ?? (await mkdtemp(join(options.parent ?? tmpdir(), ownedPrefix('test'))));
     const daemon = new TestDaemon(dataDir, await freePort(), options);
     try {
       await mkdir(join(dataDir, 'modules'), { recursive: true });

@@ -29,7 +29,7 @@ const parts: readonly Part[] = [
   {
     folder: 'commands',
     flags: [],
-    files: ['{base,cli,contract,egress,host,installation,policy}/src/**/!(*.test).ts'],
+    files: ['{base,certificate,cli,contract,egress,host,installation,policy}/src/**/!(*.test).ts'],
   },
   { folder: 'run', flags: daemonFlags, files: ['host/src/main.ts'] },
   { folder: 'run', flags: [], files: ['host/src/offline-inside.ts'] },

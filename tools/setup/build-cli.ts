@@ -50,7 +50,8 @@ async function bundle(): Promise<{ readonly code: string; readonly paths: readon
     legalComments: 'none',
     define: { 'import.meta.dirname': 'sourceDirectory' },
     // A package of its own that starts processes from its own files: it is loaded from its sources, when it is called.
-    external: ['@squash/codemode', '@squash/codemode/*'],
+    // And one that loads a library of megabytes.
+    external: ['@squash/codemode', '@squash/codemode/*', '@squash/certificate/*'],
     // A script outside of Node's loaders has no `import()`; `require` loads the same.
     supported: { 'dynamic-import': false },
     logLevel: 'warning',

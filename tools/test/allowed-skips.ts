@@ -71,6 +71,11 @@ const allowed: readonly AllowedSkip[] = [
     where: lacks('/usr/bin/systemd-analyze'),
     instead: 'a machine with systemd',
   },
+  {
+    reason: /pebble is not installed/,
+    where: lacks('/usr/bin/pebble'),
+    instead: 'a machine with pebble, which Debian has',
+  },
   { reason: /python3 is not installed/, where: lacks('/usr/bin/python3'), instead: 'a machine with Python' },
   { reason: /keytool .* is missing/, where: lacks('/usr/bin/keytool'), instead: 'a machine with Java' },
   {

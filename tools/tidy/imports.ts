@@ -37,7 +37,17 @@ export function importTarget(file: string, specifier: string): string {
   return workspace === undefined ? specifier : `${workspace}/src/${rest}`;
 }
 
-const workspaces = ['base', 'contract', 'policy', 'installation', 'host', 'egress', 'codemode', 'cli'];
+const workspaces = [
+  'base',
+  'contract',
+  'policy',
+  'installation',
+  'host',
+  'egress',
+  'codemode',
+  'certificate',
+  'cli',
+];
 const trees = [...workspaces, 'images', 'tools', 'tests', 'bench'];
 
 function isIn(target: string, place: string): boolean {

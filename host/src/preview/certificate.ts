@@ -4,22 +4,18 @@
  */
 import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { createSecureContext } from 'node:tls';
 import { errorText } from '@squash/base/bug';
 import type { Log } from '@squash/base/log';
+import {
+  type CertificatePair,
+  certificateBytesMax,
+  certificateFile,
+  fittingPair,
+  keyFile,
+} from '@squash/installation/preview-certificate';
 import { readPrivateFile } from '@squash/installation/private-file';
 import { AppError } from '@squash/contract/errors';
 import { limits } from '@squash/contract/limits';
-
-export interface CertificatePair {
-  readonly cert: string;
-  readonly key: string;
-}
-
-const certificateFile = 'preview-cert.pem';
-const keyFile = 'preview-cert.key';
-/** A chain of some certificates is 10 KB. */
-const bytesMax = 1_048_576;
 
 export class PreviewCertificate implements Disposable {
   readonly #dataDir: string;
@@ -70,13 +66,15 @@ export class PreviewCertificate implements Disposable {
     const keyPath = join(this.#dataDir, keyFile);
     const refused = (problem: string): AppError =>
       new AppError('config_invalid', `Cannot use "${keyPath}": it ${problem}`);
-    const key = readPrivateFile(keyPath, bytesMax, refused)?.text;
-    if (key === undefined) throw refused('is missing, and SQUASH_PREVIEW_TLS_PORT is set');
+    const key = readPrivateFile(keyPath, certificateBytesMax, refused)?.text;
+    if (key === undefined) {
+      throw refused(
+        'is missing, and SQUASH_PREVIEW_TLS_PORT is set: put a certificate there, or run squash certificate',
+      );
+    }
     try {
-      const pair = { cert: readFileSync(certPath, 'utf8'), key };
-      // Whether they belong together is found out here, not at the first visitor.
-      createSecureContext(pair);
-      return pair;
+      const isThere = statSync(certPath, { throwIfNoEntry: false }) !== undefined;
+      return fittingPair(key, isThere ? readFileSync(certPath, 'utf8') : undefined);
     } catch (cause) {
       throw new AppError('config_invalid', `Cannot use "${certPath}" with its key: ${errorText(cause)}`, {
         cause,
