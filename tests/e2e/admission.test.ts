@@ -8,6 +8,7 @@ import type { SandboxInfo } from '@squash/contract/sandbox';
 import { type ApiAnswer, ApiClient } from '../support/api-client.ts';
 import { squash } from '../support/cli.ts';
 import { TestDaemon } from '../support/daemon.ts';
+import { waitFor } from '../support/wait.ts';
 import { needsRoot, smallExt4 } from '../support/small-disk.ts';
 
 const path = '/cgi-bin/api/sandboxes';
@@ -25,7 +26,7 @@ async function refusedFor(api: ApiClient, resource: string): Promise<number> {
 
 function expectRefused(answer: ApiAnswer, [status, code]: readonly [number, string], why: RegExp): void {
   assert.deepEqual([answer.status, answer.json?.code], [status, code], answer.text);
-  assert.match(answer.json.error, why);
+  assert.match(answer.json.error ?? answer.json.detail, why);
 }
 
 /** Neither a sandbox nor a file of one. */
@@ -95,11 +96,14 @@ test('a host with little memory left takes no more sandboxes, says so, and goes 
   // A hundred of the usual kind are more than most hosts have: by default only what is in use counts.
   assert.equal((await roomOf(api)).memory.promised_max, null);
   assert.equal((await api.post(path, { id: 'kept' })).status, 201);
+  const resting = { from: { layers: ['000-base-test'] }, on_timeout: 'snapshot' };
+  const { id } = (await api.post('/v1/sandboxes', { ...resting, idle_timeout_s: 5 })).json;
+  await waitFor('the rest', async () => (await api.get(`/v1/sandboxes/${id}`)).json.state === 'stopped');
   await daemon.stop();
   await daemon.start({ SQUASH_MEMORY_RESERVE_MB: '4194304' });
   const refused = await api.post(path, { id: 'more', memory_mb: 64 });
   expectRefused(refused, [503, 'host_full'], /MiB of memory available, and SQUASH_MEMORY_RESERVE_MB keeps/);
-  await expectOnly(daemon, ['kept']);
+  await expectOnly(daemon, ['kept', id]);
   const { problems } = (await api.get('/cgi-bin/health')).json as DaemonInfo;
   assert.deepEqual(
     problems.map(({ code }) => code),
@@ -107,6 +111,12 @@ test('a host with little memory left takes no more sandboxes, says so, and goes 
   );
   assert.equal((await api.post(`${path}/kept/exec`, { cmd: 'true' })).json.exit_code, 0);
   assert.equal(await refusedFor(api, 'memory'), 1);
+  // Its first use would start it.
+  for (const [what, body] of [
+    ['exec', { shell: 'true' }],
+    ['resume', undefined],
+  ] as const)
+    expectRefused(await api.post(`/v1/sandboxes/${id}/${what}`, body), [503, 'host_full'], /start sandbox/);
 });
 
 test('a disk that has no room for another sandbox, or little left at all, refuses creates and restores', {

@@ -6,8 +6,10 @@ import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, it, test } from 'node:test';
 import { promisify } from 'node:util';
+import type { AuditEntry } from '@squash/contract/audit';
 import { type KeyCreated, keyCreatedSchema } from '@squash/contract/keys';
 import { portLinkSchema } from '@squash/contract/ports';
+import { ApiClient } from '../support/api-client.ts';
 import { type Ask, PreviewScene } from '../support/previews.ts';
 
 const run = promisify(execFile);
@@ -218,6 +220,12 @@ describe('a port that wants a token', () => {
       (await scene.ask('3000-dev', { path: '/echo', headers: app })).text,
       /Bearer of-the-program/,
     );
+    const asked = await new ApiClient(scene.daemon).send('POST', '/v1/sandboxes/dev/ports/3000/url', {
+      headers: { authorization: `Bearer ${own.token}` },
+      body: {},
+    });
+    const linked = { path: `/echo?squash_token=${asked.json.token}` };
+    assert.equal(await status('3000-dev', linked), 200);
     const socket = await scene.dial();
     socket.write(`GET / HTTP/1.1\r\n${host}${held}connection: upgrade\r\nupgrade: websocket\r\n\r\n`);
     await once(socket, 'data');
@@ -232,6 +240,20 @@ describe('a port that wants a token', () => {
     assert.equal(gone.status, 200);
     assert.ok(!gone.text.includes(own.token));
     assert.equal(await status('3000-dev', { headers: { authorization: `Bearer ${own.token}` } }), 401);
+    assert.equal(await status('3000-dev', linked), 401);
+    const { items } = await scene.daemon.call('GET', '/v1/audit?operation=preview.visit&limit=2');
+    assert.deepEqual(
+      items.map(({ decision, code, caller }: AuditEntry) => [decision, code, caller.kind]),
+      [
+        ['refused', 'unauthorized', 'unknown'],
+        ['refused', 'unauthorized', 'unknown'],
+      ],
+    );
+    const seen = await scene.daemon.call(
+      'GET',
+      '/v1/audit?operation=preview.visit&decision=allowed&sandbox=dev',
+    );
+    assert.ok(seen.items.some(({ caller }: AuditEntry) => caller.kind === 'key' && caller.key === own.id));
   });
 
   it('is found under the operator’s domain, and under no name below or beside it', async () => {

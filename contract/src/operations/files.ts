@@ -22,6 +22,7 @@ const fileErrors = [
   'sandbox_not_found',
   'sandbox_not_ready',
   'sandbox_paused',
+  'host_full',
   'sandbox_busy',
   'user_not_found',
   'file_not_found',

@@ -18,6 +18,7 @@ const example = { params: { port: '3000' } };
 const notReached = [
   'sandbox_not_found',
   'sandbox_paused',
+  'host_full',
   'sandbox_not_ready',
   'sandbox_busy',
   'guest_failed',

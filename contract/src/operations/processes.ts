@@ -27,6 +27,7 @@ const startErrors = [
   'user_not_found',
   'sandbox_not_found',
   'sandbox_paused',
+  'host_full',
   'sandbox_not_ready',
   'sandbox_busy',
   'quota_exceeded',
@@ -39,7 +40,13 @@ const startErrors = [
 ] as const;
 
 /** A sandbox that rests is woken, where it may be. */
-const awakeErrors = ['sandbox_paused', 'sandbox_not_ready', 'sandbox_busy', 'launch_failed'] as const;
+const awakeErrors = [
+  'sandbox_paused',
+  'host_full',
+  'sandbox_not_ready',
+  'sandbox_busy',
+  'launch_failed',
+] as const;
 
 const seedExec = defineOperation({
   id: 'seed.exec',
@@ -56,6 +63,7 @@ const seedExec = defineOperation({
     'sandbox_not_found',
     'sandbox_not_ready',
     'sandbox_paused',
+    'host_full',
     'sandbox_busy',
     'exec_limit',
     'exec_failed',
@@ -122,6 +130,7 @@ const jobStart = defineOperation({
     'sandbox_not_found',
     'sandbox_not_ready',
     'sandbox_paused',
+    'host_full',
     'sandbox_busy',
     'exec_limit',
     'exec_failed',

@@ -20,7 +20,7 @@ const alice: Caller = { key: 'k1', owner: 'alice', scope: 'read', held: null };
 /** Nobody looks at what is written. */
 const audit = {
   write: () => undefined,
-  writeRefused: () => undefined,
+  writeBounded: () => undefined,
   read: () => assert.fail('not asked'),
   problems: () => [],
   metrics: () => [],

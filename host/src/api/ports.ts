@@ -36,9 +36,9 @@ export function portHandlers(
       ports.setAccess(id, port, body.access);
       return json(shown(ports.owner(id), port));
     },
-    'port.url': ({ params: { id, port }, body }) => {
+    'port.url': ({ params: { id, port }, body, caller: { key } }) => {
       const expiresS = Math.floor(systemClock.wallMs() / 1_000) + body.expires_s;
-      const { url, token } = links.linkOf({ ...ports.owner(id), port }, expiresS);
+      const { url, token } = links.linkOf({ ...ports.owner(id), port }, { expiresS, key });
       return json({ url, token, expires_at: rfc3339(expiresS * 1_000) } satisfies PortLink);
     },
     'port.wait': async ({ params: { id, port }, query, signal }) => {

@@ -199,7 +199,7 @@ function assemble(options: HttpOptions, tokens: PreviewTokens) {
 }
 
 function previewsOf(
-  { engine, config, log }: HttpOptions,
+  { engine, config, audit, log }: HttpOptions,
   parts: { readonly gate: Gate; readonly tokens: PreviewTokens; readonly stopping: AbortSignal },
 ): Previews {
   const { gate } = parts;
@@ -210,6 +210,8 @@ function previewsOf(
     callerOf: ({ transport, peer }, { headers }) =>
       gate.senderOf({ transport: transport === 'unix' ? transport : 'tcp', peer, headers }),
     isCredential: (authorization) => gate.isCredential(authorization),
+    holdsKey: (key) => engine.keys.holds(key),
+    audit,
     log,
   });
 }

@@ -134,13 +134,13 @@ test('a flood of refusals at the gate turns no real line away, and is counted', 
   using audit = open(directory, { clock });
   audit.write(line({ request_id: 'real' }));
   for (let n = 0; n < 100_000; n += 1)
-    audit.writeRefused(line({ decision: 'refused', code: 'unauthorized', status: 401 }));
+    audit.writeBounded(line({ decision: 'refused', code: 'unauthorized', status: 401 }));
   assert.equal(
     readFileSync(join(directory, 'audit.jsonl'), 'utf8').trim().split('\n').length,
     1 + limits.auditRefusedBurst,
   );
   clock.ms += 2_000;
-  audit.writeRefused(line({ request_id: 'after', decision: 'refused', code: 'unauthorized', status: 401 }));
+  audit.writeBounded(line({ request_id: 'after', decision: 'refused', code: 'unauthorized', status: 401 }));
   const entries = await everything(audit, 1_000);
   assert.deepEqual(
     [entries[0]?.request_id, entries[0]?.dropped],

@@ -84,7 +84,7 @@ export class AuditLog implements Disposable {
     this.#lost = 0;
   }
 
-  writeRefused(line: Line): void {
+  writeBounded(line: Line): void {
     if (this.#refusals.take(this.#clock.monoMs())) {
       this.write(line);
       return;

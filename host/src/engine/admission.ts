@@ -13,6 +13,7 @@ import type { CreateRequest } from '@squash/contract/sandbox';
 import type { Metric } from '@squash/base/metric';
 import type { HostRoom } from '../drivers/driver.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
+import type { SandboxRow } from '#store/rows.ts';
 import type { World } from '../sandbox/world.ts';
 import type { Asking, Quotas } from './quotas.ts';
 import type { Residents } from './residents.ts';
@@ -158,6 +159,12 @@ export class Admission {
     const { id, owner } = sandbox.row;
     this.checkAgain('take a snapshot of', sandbox);
     this.#quotas.holdDisk(`take a snapshot of sandbox "${id}"`, owner, 1)[Symbol.dispose]();
+  }
+
+  /** For one at rest that is to run again, with the files that it has: a full disk keeps nobody from making room in it. @throws host_full */
+  checkStart({ id }: Pick<SandboxRow, 'id'>): void {
+    const short = shortageOfMemory(this.#world.driver.room(), this.#starting() + 1, this.#rules);
+    this.#refuse(`start sandbox "${id}"`, short);
   }
 
   /** For an operation that makes a new upper, or starts what does not run. @throws host_full, disk_full */

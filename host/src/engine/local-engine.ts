@@ -10,7 +10,6 @@ import type { Driver } from '../drivers/driver.ts';
 import { GuestClient } from '../guest/client.ts';
 import { VolumePlaces } from '../mounts/volume-places.ts';
 import type { LayerStore } from '../layers/layer-store.ts';
-import type { EventPort } from '../sandbox/event-port.ts';
 import { SandboxFiles } from '../sandbox/files.ts';
 import { Semaphore, SharedLock } from '../sandbox/mailbox.ts';
 import type { MountSources } from '../sandbox/mounts.ts';
@@ -84,7 +83,11 @@ export class LocalEngine implements Engine, AsyncDisposable {
     this.events = new LocalEvents(options.store, options.clock, options.log);
     const residents = this.#residents;
     const quotas = new Quotas(options.store, residents);
-    const world = worldOf(options, quotas, this.events);
+    const world = worldOf(options, {
+      quotas,
+      events: this.events,
+      checkStart: (row) => this.#admission.checkStart(row),
+    });
     this.#world = world;
     this.#admission = new Admission(world, { residents, quotas, rules: options.admission });
     this.modules = new LocalModules(world, residents);
@@ -175,7 +178,7 @@ export class LocalEngine implements Engine, AsyncDisposable {
   }
 }
 
-function worldOf(options: LocalEngineOptions, quotas: Quotas, events: EventPort): World {
+function worldOf(options: LocalEngineOptions, parts: Pick<World, 'quotas' | 'events' | 'checkStart'>): World {
   const { dataDir, log, removeTree, driver } = options;
   return {
     store: options.store,
@@ -185,7 +188,6 @@ function worldOf(options: LocalEngineOptions, quotas: Quotas, events: EventPort)
     log,
     clock: options.clock,
     network: options.network,
-    events,
     mounts: options.mounts,
     fixedLimits: options.fixedLimits,
     requiresLimits: options.requiresLimits,
@@ -193,7 +195,7 @@ function worldOf(options: LocalEngineOptions, quotas: Quotas, events: EventPort)
     starts: new Semaphore(limits.startsAtOnceMax),
     usages: new Semaphore(limits.upperUsagesAtOnceMax),
     layerLock: new SharedLock(),
-    quotas,
+    ...parts,
     counters: newCounters(),
     pace: new OutputPace(),
     outputBudget: new OutputBudget(),

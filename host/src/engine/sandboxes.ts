@@ -144,10 +144,7 @@ export class LocalSandboxes implements Sandboxes, Disposable {
   }
 
   async resume(id: SandboxId): Promise<SandboxRecord> {
-    await this.#residents.operate(id, (sandbox) => {
-      this.#admission.checkAgain('resume', sandbox);
-      return goOn(sandbox);
-    });
+    await this.#residents.operate(id, goOn);
     this.#timeOuts.look();
     return this.describe(id);
   }

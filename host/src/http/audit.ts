@@ -18,8 +18,8 @@ export interface Asked {
 /** Takes lines; `AuditLog` is one. Never throws: what can't be written is counted and told. */
 export interface Audit {
   write(line: AuditLine): void;
-  /** Of somebody whom the gate has refused: so many have a line, the rest is counted. */
-  writeRefused(line: AuditLine): void;
+  /** Of somebody whom the gate has refused, or of a visit to a port: so many have a line, the rest is counted. */
+  writeBounded(line: AuditLine): void;
 }
 
 export type AuditLine = Omit<AuditEntry, 'at' | 'dropped' | 'lost'>;

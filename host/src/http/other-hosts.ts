@@ -1,6 +1,7 @@
 /** What the server hands on: requests whose `Host` is not the API's, and what it knows of who sent them. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import type { Asked } from './audit.ts';
 import type { Caller } from './caller.ts';
 import type { Peer } from './connection-owner.ts';
 
@@ -11,10 +12,11 @@ export type Transport = 'tcp' | 'tls' | 'unix';
 export interface Sender {
   readonly transport: Transport;
   readonly peer: Peer;
+  readonly asked: Asked;
   /** He waits for a word before he sends the body. */
   readonly expectsContinue: boolean;
-  /** He has shown that he may ask: his connection counts as no newcomer's any more. @param caller where it was by a credential */
-  welcome(caller: Caller | undefined): void;
+  /** He has shown that he may ask: his connection counts as no newcomer's any more. @param caller whose credential, or whose link, that was */
+  welcome(caller: Caller): void;
 }
 
 /** Hosts that are not the API's. A request for one of them never reaches it. */

@@ -312,7 +312,7 @@ export class HttpServer {
     }
     const { status } = errorAnswer(caller, dialectOf(url));
     const answered = { ...asked, caller: anybody, operation: null, error: caller, status, durationMs: 0 };
-    this.#options.audit.writeRefused(auditLine(answered));
+    this.#options.audit.writeBounded(auditLine(answered));
     return caller;
   }
 
@@ -419,10 +419,11 @@ export class HttpServer {
     const sender: Sender = {
       transport,
       peer: this.#peers.get(incoming.socket)?.peer ?? 'unknown',
+      asked: this.#asked(incoming),
       expectsContinue: false,
       welcome: (caller) => {
         newcomers.pass(incoming.socket);
-        if (caller !== undefined) forget = this.#keyWatch.add(caller, incoming.socket);
+        forget = this.#keyWatch.add(caller, incoming.socket);
       },
     };
     return { sender, release: () => forget?.() };

@@ -12,12 +12,12 @@ import type { PortAccess } from '@squash/contract/ports';
 import type { Caller } from '../http/caller.ts';
 import { parsePreviewHost, type PreviewName } from './preview-host.ts';
 
-/** The strongest proof that the request brings; of a credential whose it is. */
+/** The strongest proof that the request brings, and whose it is. */
 export type Proof =
   /** A credential of the daemon, or a preview token that no browser sends by itself. */
-  | { readonly type: 'brought'; readonly caller?: Caller }
+  | { readonly type: 'brought'; readonly caller: Caller }
   /** A cookie, or the user's own connection: where he is at the keyboard every page can use it. */
-  | { readonly type: 'ambient'; readonly caller?: Caller }
+  | { readonly type: 'ambient'; readonly caller: Caller }
   | { readonly type: 'none'; readonly why: AppError };
 
 export interface PreviewRequest {

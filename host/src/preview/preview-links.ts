@@ -2,7 +2,7 @@
 import type { PortOwner } from '../engine/ports.ts';
 import { tokenParameter } from './link.ts';
 import { localDomain } from './preview-host.ts';
-import type { PreviewTokens } from './preview-token.ts';
+import type { PreviewTokens, TokenTerms } from './preview-token.ts';
 
 export interface PreviewPlace {
   /** The operator's. */
@@ -36,12 +36,11 @@ export class PreviewLinks {
     return `http://${name}.${localDomain}${suffix(tcp, 80)}/`;
   }
 
-  /** @param expiresS since 1970 */
   linkOf(
     owner: PortOwner & { readonly port: number },
-    expiresS: number,
+    terms: TokenTerms,
   ): { readonly url: string | null; readonly token: string } {
-    const token = this.#tokens.sign(owner, expiresS);
+    const token = this.#tokens.sign(owner, terms);
     const url = this.urlOf(owner);
     return { token, url: url === null ? null : `${url}?${tokenParameter}=${token}` };
   }

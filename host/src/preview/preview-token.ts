@@ -1,6 +1,6 @@
 /**
- * Proof that its bearer may see one port of one sandbox until a moment: an expiry and a MAC over it with the installation's
- * key. Nothing is stored; another key, which is another file, ends them all.
+ * Proof that its bearer may see one port of one sandbox until a moment: an expiry, the key of who asked for it, and a MAC over both with
+ * the installation's own. Nothing is stored; another file of that ends them all.
  *
  * A sandbox that is made later under the same id is another one: when it was made is part of what is signed.
  */
@@ -21,6 +21,14 @@ export interface TokenSubject {
 const keyFile = 'preview.key';
 const keyBytes = 32;
 
+/** What a token says of itself. */
+export interface TokenTerms {
+  /** Since 1970. */
+  readonly expiresS: number;
+  /** Id of the key of the API with which it was asked for: it proves nothing without that. Null: the operator's. */
+  readonly key: string | null;
+}
+
 export class PreviewTokens {
   readonly #key: Buffer;
 
@@ -40,21 +48,24 @@ export class PreviewTokens {
     return new PreviewTokens(Buffer.from(text, 'hex'));
   }
 
-  sign(subject: TokenSubject, expiresS: number): string {
-    return `${expiresS}.${this.#mac(subject, expiresS).toString('base64url')}`;
+  sign(subject: TokenSubject, terms: TokenTerms): string {
+    const { expiresS, key } = terms;
+    const mac = this.#mac(subject, terms).toString('base64url');
+    return [expiresS, ...(key === null ? [] : [key]), mac].join('.');
   }
 
-  /** When the token ends, in seconds since 1970; undefined where it proves nothing now. */
-  check(subject: TokenSubject, token: string, nowS: number): number | undefined {
-    const [, digits = '', mac = ''] = /^(\d{1,12})\.([\w-]{43})$/.exec(token) ?? [];
-    const expiresS = Number(digits);
-    if (mac === '' || expiresS <= nowS) return undefined;
-    const isOurs = timingSafeEqual(Buffer.from(mac, 'base64url'), this.#mac(subject, expiresS));
-    return isOurs ? expiresS : undefined;
+  /** Undefined where the token proves nothing now. Whether its key holds is the caller's to ask. */
+  check(subject: TokenSubject, token: string, nowS: number): TokenTerms | undefined {
+    const [, digits = '', key = null, mac = ''] =
+      /^(\d{1,12})\.(?:(\w{1,64})\.)?([\w-]{43})$/.exec(token) ?? [];
+    const terms = { expiresS: Number(digits), key };
+    if (mac === '' || terms.expiresS <= nowS) return undefined;
+    const isOurs = timingSafeEqual(Buffer.from(mac, 'base64url'), this.#mac(subject, terms));
+    return isOurs ? terms : undefined;
   }
 
-  #mac({ id, createdMs, port }: TokenSubject, expiresS: number): Buffer {
-    const text = ['squash preview 1', id, createdMs, port, expiresS].join('\n');
+  #mac({ id, createdMs, port }: TokenSubject, { expiresS, key }: TokenTerms): Buffer {
+    const text = ['squash preview 2', id, createdMs, port, expiresS, key ?? ''].join('\n');
     return createHmac('sha256', this.#key).update(text).digest();
   }
 }

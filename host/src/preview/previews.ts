@@ -5,11 +5,12 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { systemClock } from '@squash/base/clock';
 import type { Log } from '@squash/base/log';
-import { AppError } from '@squash/contract/errors';
+import { AppError, errorCatalog } from '@squash/contract/errors';
 import type { SandboxId } from '@squash/contract/ids';
 import { includesScope } from '@squash/contract/scope';
 import type { Ports } from '../engine/ports.ts';
-import { type Caller, sees } from '../http/caller.ts';
+import { type Audit, auditLine } from '../http/audit.ts';
+import { anybody, type Caller, sees } from '../http/caller.ts';
 import { asAppError } from '../http/problem.ts';
 import type { OtherHosts, Sender } from '../http/other-hosts.ts';
 import { judge, type Proof } from './access.ts';
@@ -18,7 +19,7 @@ import { type Exchange, exchange } from './exchange.ts';
 import { requestHeaders, tokenCookies, tokenHeader } from './headers.ts';
 import { type Link, redirect, withoutTokens } from './link.ts';
 import { isPreviewName, localDomain, parsePreviewHost, type PreviewName } from './preview-host.ts';
-import type { PreviewTokens } from './preview-token.ts';
+import type { PreviewTokens, TokenTerms } from './preview-token.ts';
 import { tunnel, type Visitor } from './tunnel.ts';
 import { Visitors } from './visitors.ts';
 
@@ -31,6 +32,9 @@ export interface PreviewsOptions {
   readonly callerOf: (sender: Sender, incoming: IncomingMessage) => Caller | AppError;
   /** Whether `Authorization` holds a credential of the daemon, good or not. */
   readonly isCredential: (authorization: string) => boolean;
+  /** Of the API: a link is worth as much as the key with which it was made. */
+  readonly holdsKey: (key: string) => boolean;
+  readonly audit: Audit;
   readonly stopping: AbortSignal;
   readonly log: Log;
 }
@@ -115,6 +119,18 @@ export class Previews implements OtherHosts {
 
   /** @throws why the visitor is refused */
   #admit(incoming: IncomingMessage, sender: Sender): Visit {
+    try {
+      return this.#judged(incoming, sender);
+    } catch (thrown) {
+      const error = asAppError(thrown);
+      const { status } = errorCatalog[error.code];
+      const line = auditLine({ ...visitOf(sender), status, error, caller: anybody });
+      if (line.decision === 'refused') this.#options.audit.writeBounded(line);
+      throw error;
+    }
+  }
+
+  #judged(incoming: IncomingMessage, sender: Sender): Visit {
     checkHead(incoming);
     if (this.#options.stopping.aborted)
       throw new AppError('shutting_down', 'The daemon is stopping: try again later');
@@ -122,36 +138,45 @@ export class Previews implements OtherHosts {
     const name = parsePreviewHost(headers.host, this.#domains);
     const { target, tokens } = withoutTokens(url);
     const found = name === undefined ? undefined : this.#options.ports.byLabel(name.label);
-    const expiry = (token: string): number | undefined =>
-      name === undefined || found === undefined
-        ? undefined
-        : this.#options.tokens.check({ ...found, port: name.port }, token, nowS());
+    const terms = (token: string): TokenTerms | undefined => {
+      if (name === undefined || found === undefined) return undefined;
+      const said = this.#options.tokens.check({ ...found, port: name.port }, token, nowS());
+      return said === undefined || said.key === null || this.#options.holdsKey(said.key) ? said : undefined;
+    };
     const [token = ''] = tokens;
-    const expiresS = expiry(token);
-    const proof = this.#proof(incoming, sender, { link: tokens[0], expiry, owner: found?.owner });
+    const link = terms(token);
+    const proof = this.#proof(incoming, sender, { link: tokens[0], terms, owner: found?.owner });
     // Who may not see it does not learn whether there is such a sandbox, either.
     if (name === undefined || found === undefined)
       throw proof.type === 'none' ? proof.why : unknown(headers.host);
     const access = this.#options.ports.access(found.id, name.port);
     const refused = judge(access, proof, { method, headers, name, domains: this.#domains });
     if (refused !== undefined) throw refused;
-    this.#visitors.admit(incoming.socket, found.id);
-    if (access !== 'public') sender.welcome(proof.type === 'none' ? undefined : proof.caller);
-    return { name, id: found.id, target, link: expiresS === undefined ? undefined : { token, expiresS } };
+    const isNew = this.#visitors.admit(incoming.socket, found.id);
+    if (access !== 'public' && proof.type !== 'none') {
+      sender.welcome(proof.caller);
+      // One line for a connection: a page is a hundred requests.
+      const visit = { ...visitOf(sender), sandbox: found.id, status: 200, caller: proof.caller };
+      if (isNew) this.#options.audit.writeBounded(auditLine(visit));
+    }
+    const { id } = found;
+    return { name, id, target, link: link === undefined ? undefined : { token, expiresS: link.expiresS } };
   }
 
-  #proof(incoming: IncomingMessage, sender: Sender, { link, expiry, owner }: Tokens): Proof {
+  #proof(incoming: IncomingMessage, sender: Sender, { link, terms, owner }: Tokens): Proof {
     const { headers } = incoming;
-    const brought = [link, headers[tokenHeader]];
-    if (brought.some((token) => typeof token === 'string' && expiry(token) !== undefined))
-      return { type: 'brought' };
+    const best = (tokens: readonly unknown[]): TokenTerms | undefined =>
+      tokens.map((token) => (typeof token === 'string' ? terms(token) : undefined)).find(Boolean);
+    const brought = best([link, headers[tokenHeader]]);
+    if (brought !== undefined) return { type: 'brought', caller: bearerOf(brought) };
     const caller = this.#options.callerOf(sender, incoming);
     if (!(caller instanceof AppError) && mayUse(caller, owner)) {
       const isBearer = this.#options.isCredential(headers.authorization ?? '');
       return { type: isBearer ? 'brought' : 'ambient', caller };
     }
     const cookies = tokenCookies(headers.cookie).slice(0, cookiesMax);
-    if (cookies.some((value) => expiry(value) !== undefined)) return { type: 'ambient' };
+    const kept = best(cookies);
+    if (kept !== undefined) return { type: 'ambient', caller: bearerOf(kept) };
     return { type: 'none', why: link === undefined ? linkMissing(caller) : linkOver() };
   }
 
@@ -173,10 +198,15 @@ export class Previews implements OtherHosts {
 
 interface Tokens {
   readonly link: string | undefined;
-  readonly expiry: (token: string) => number | undefined;
+  readonly terms: (token: string) => TokenTerms | undefined;
   /** Of the sandbox; undefined where there is none. */
   readonly owner: string | undefined;
 }
+
+/** Nobody knows who he is; his connection ends with the key all the same. */
+const bearerOf = ({ key }: TokenTerms): Caller => ({ ...anybody, key });
+
+const visitOf = ({ asked }: Sender) => ({ ...asked, operation: 'preview.visit', durationMs: 0 });
 
 /** Ports are for those who may run commands. */
 function mayUse(caller: Caller, owner: string | undefined): boolean {

@@ -57,7 +57,7 @@ export async function stopProcesses(sandbox: Sandbox, wakes: boolean): Promise<v
   sandbox.apply({ type: 'stopped', wakes });
 }
 
-/** Nothing where it does not rest. @throws disk_full, launch_failed, layer_corrupt */
+/** Nothing where it does not rest. @throws host_full, disk_full, launch_failed, layer_corrupt */
 export async function goOn(sandbox: Sandbox): Promise<void> {
   const { state, world, row } = sandbox;
   if (state.phase !== 'paused' && state.phase !== 'stopped') return;
@@ -73,6 +73,7 @@ export async function goOn(sandbox: Sandbox): Promise<void> {
     if (unheard !== undefined) await takeOver(sandbox, unheard);
     return;
   }
+  world.checkStart(row);
   sandbox.apply({ type: 'replacing', reason: 'stopped' });
   try {
     await world.starts.run(() => sandbox.start({ rest: null, ...renewal }, 'transaction', resumed));

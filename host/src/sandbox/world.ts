@@ -45,6 +45,8 @@ export interface World {
   /** Shared by whoever turns names into trees and trees into rows; exclusive for who collects unused trees. */
   readonly layerLock: SharedLock;
   readonly quotas: CommandQuotas;
+  /** Whether the host has room for one that does not run. @throws host_full */
+  readonly checkStart: (row: SandboxRow) => void;
   readonly counters: Counters;
   readonly pace: OutputPace;
   readonly outputBudget: OutputBudget;
