@@ -133,13 +133,23 @@ static int member_of(struct launcher *launcher, const struct request *request) {
   return sandbox == NULL || sandbox->state != SANDBOX_RUNNING || sandbox->pid <= 0 ? -1 : sys_pidfd_open(sandbox->pid);
 }
 
+/* As long as the files are large that a sandbox has. */
+static bool is_long(uint8_t type) {
+  return type == FRAME_IMAGE_PACK || type == FRAME_IMAGE_MERGE || type == FRAME_IMAGE_UNPACK || type == FRAME_TREE_DIFF ||
+         type == FRAME_VOLUME_COPY;
+}
+
+static bool has_room(const struct launcher *launcher, uint8_t type) {
+  unsigned long_count = 0;
+  if (type == FRAME_SANDBOX_LIST) return true;
+  for (const struct worker *at = launcher->workers; at != NULL; at = at->next) long_count += at->is_long;
+  return launcher->worker_count < WORKERS_MAX && (!is_long(type) || long_count < LONG_WORKERS_MAX);
+}
+
 void worker_run(struct launcher *launcher, struct connection *connection) {
   bool is_counted = connection->request.type != FRAME_SANDBOX_LIST;
-  if (is_counted && launcher->worker_count >= WORKERS_MAX) {
-    connection->is_queued = true;
-    return;
-  }
-  connection->is_queued = false;
+  connection->is_queued = !has_room(launcher, connection->request.type);
+  if (connection->is_queued) return;
   if (connection->request.type == FRAME_IMAGE_PACK) {
     struct sandbox *packed = sandbox_by_name(launcher, connection->request.name);
     if (packed != NULL) stillness_yield(packed);
@@ -156,7 +166,7 @@ void worker_run(struct launcher *launcher, struct connection *connection) {
     connection_fault(launcher, connection, &fault);
     return;
   }
-  *worker = (struct worker){.next = launcher->workers, .pid = pid, .is_counted = is_counted};
+  *worker = (struct worker){.next = launcher->workers, .pid = pid, .is_counted = is_counted, .is_long = is_long(connection->request.type)};
   if (connection->request.type == FRAME_IMAGE_PACK) {
     struct sandbox *sandbox = sandbox_by_name(launcher, connection->request.name);
     if (sandbox != NULL) {
@@ -189,7 +199,7 @@ static void run_queued(struct launcher *launcher) {
   /* The list begins with the newest: the one that waits longest is the last. */
   struct connection *oldest = NULL;
   for (struct connection *at = launcher->connections; at != NULL; at = at->next) {
-    if (at->is_queued) oldest = at;
+    if (at->is_queued && has_room(launcher, at->request.type)) oldest = at;
   }
   if (oldest != NULL) worker_run(launcher, oldest);
 }

@@ -6,13 +6,15 @@
 #define SQUASH_LAUNCH_WORKER_H
 #include "launch/connection.h"
 
-/* At once; others wait. Walks and image tools are bound by disk and processors, not by waiting. */
-enum { WORKERS_MAX = 8 };
+/* At once; others wait. Walks and image tools are bound by disk and processors, not by waiting. Those that may take minutes leave the others
+   workers, so that sandboxes start, end and get mounts meanwhile. */
+enum { WORKERS_MAX = 8, LONG_WORKERS_MAX = 5 };
 
 struct worker {
   struct worker *next;
   pid_t pid;
   bool is_counted;
+  bool is_long;
   uint64_t packed_instance; /* the sandbox that it may have frozen, or 0 */
 };
 

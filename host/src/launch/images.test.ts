@@ -257,6 +257,37 @@ await insideLauncher(import.meta.filename, ['default', 'single', 'fuse', 'user',
     }
   });
 
+  function toolsRunning(): number {
+    const names = readdirSync('/proc').map((pid) => {
+      try {
+        return readFileSync(`/proc/${pid}/comm`, 'utf8').trim();
+      } catch {
+        // No process, or one that has ended.
+        return '';
+      }
+    });
+    return names.filter((name) => name === 'mksquashfs').length;
+  }
+
+  test('who asks for a little waits for none of many snapshots that are being made', {
+    skip: place.mode !== 'default' && 'the same in each mode',
+  }, async () => {
+    await using box = await launchSandbox(place, 'large');
+    const filled = await box.sh('seq 1 6000000 > /root/numbers; sync');
+    assert.equal(filled.exitCode, 0, filled.output);
+    const ends: string[] = [];
+    const packs = Array.from({ length: 10 }, async (_, index) => {
+      const path = `sandboxes/large/snapshots/${index}.squashfs`;
+      await client.pack({ name: 'none' as SandboxId, upper: box.start.upper, path, bytesMax: 1e9 });
+      ends.push('pack');
+    });
+    await waitFor('image tools', () => toolsRunning() >= 5);
+    await client.upperUsage(box.start.upper);
+    ends.push('usage');
+    await Promise.all(packs);
+    assert.equal(ends[0], 'usage');
+  });
+
   test('image is refused and leaves nothing when it is cut off, garbage, or no image', async () => {
     const source = await mkdtemp(join(dataDir, 'make-'));
     await writeFile(join(source, 'file'), Buffer.alloc(300_000, 'x y z'));
