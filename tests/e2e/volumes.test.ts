@@ -307,6 +307,17 @@ test('a volume is there for its owner alone, and counts for the owner\u2019s quo
     ['POST', '/v1/sandboxes', { mounts: [{ volume: id, path: '/x' }] }],
   ] as const)
     assert.equal((await bob(method, path, body)).json.code, 'volume_not_found', `${method} ${path}`);
+  // Nobody chooses what the operator's word means: another's volume has its id alone.
+  const named = await daemon.request('DELETE', '/v1/volumes/data');
+  assert.deepEqual([named.status, named.json.code, named.text.includes(id)], [404, 'volume_not_found', true]);
+  assert.equal((await daemon.call('GET', `/v1/volumes/${id}`)).name, 'data');
+  const mounts = [{ volume: 'data', path: '/data' }];
+  const hers = await daemon.call('POST', '/v1/sandboxes', {
+    owner: 'alice',
+    mounts,
+    from: { layers: ['000-base-test'] },
+  });
+  assert.equal((await daemon.call('GET', `/v1/sandboxes/${hers.id}/mounts`)).items[0].volume, id);
   await daemon.call('PUT', '/v1/owners/bob/quota', { disk_mb: 0 });
   assert.equal((await bob('POST', '/v1/volumes', { name: 'more' })).json.code, 'quota_exceeded');
   assert.equal((await alice('POST', '/v1/volumes', { name: 'more' })).status, 201);

@@ -14,6 +14,7 @@ import { type Caller, NotSeen, ownerFor, sees } from '../http/caller.ts';
 import { baseLayer, namingModule } from './base-layer.ts';
 import { checkUpstream, type EgressRules } from './network.ts';
 import { newSandboxId } from './sandbox-id.ts';
+import { askerOf } from './volumes.ts';
 
 export interface Creating {
   readonly body: SandboxCreate;
@@ -43,7 +44,7 @@ export async function createSandbox(
     secrets: body.secrets ?? 'all',
     ownSecrets: body.own_secrets ?? {},
     upstream: body.upstream,
-    mounts: engine.volumes.plan(caller.owner, body.mounts ?? []),
+    mounts: engine.volumes.plan(askerOf(caller, body.owner), body.mounts ?? []),
     warnings: [],
     native: { ...nativeWish(body, source), once },
   };

@@ -30,38 +30,38 @@ import type { World } from '../sandbox/world.ts';
 import type { Quotas } from './quotas.ts';
 import type { Residents } from './residents.ts';
 
-/** Whose volumes are meant; null: everybody's. */
-export type VolumeOwner = string | null;
+/** Who asks: names are of one owner's volumes, so that nobody chooses what another's word means; ids are of all that he sees. */
+export interface VolumeAsker {
+  /** Whose volumes he sees; null: everybody's. */
+  readonly sees: string | null;
+  /** Whose are those that he names, and those that he makes. */
+  readonly owner: string;
+}
 
 export interface Volumes {
-  /**
-   * @param whose the new volume is to be
-   * @throws volume_exists, volume_limit, quota_exceeded, volume_not_found, volume_in_use, limits_unenforceable, disk_full
-   */
-  create(owner: VolumeOwner, wish: VolumeBody, whose: string): Promise<VolumeInfo>;
+  /** @throws volume_exists, volume_limit, quota_exceeded, volume_not_found, volume_in_use, limits_unenforceable, disk_full */
+  create(asker: VolumeAsker, wish: VolumeBody): Promise<VolumeInfo>;
   /** By id. */
-  list(owner: VolumeOwner): readonly VolumeInfo[];
+  list(sees: VolumeAsker['sees']): readonly VolumeInfo[];
   /** By name or id. @throws volume_not_found */
-  get(owner: VolumeOwner, volume: string): VolumeInfo;
+  get(asker: VolumeAsker, volume: string): VolumeInfo;
   /** @throws volume_not_found, volume_in_use */
-  remove(owner: VolumeOwner, volume: string): Promise<void>;
+  remove(asker: VolumeAsker, volume: string): Promise<void>;
   /** @throws volume_not_found, volume_in_use, volume_exists, disk_full */
   snapshot(
-    owner: VolumeOwner,
+    asker: VolumeAsker,
     volume: string,
     wish: Pick<VolumeBody, 'name' | 'labels'>,
   ): Promise<VolumeInfo>;
   /** What a create stores for these wishes of a caller who sees `owner`'s volumes. @throws volume_not_found */
-  plan(owner: VolumeOwner, wishes: readonly MountWish[]): readonly StoredMount[];
-  attach(owner: VolumeOwner, id: SandboxId, wish: MountWish): Promise<MountInfo>;
+  plan(asker: VolumeAsker, wishes: readonly MountWish[]): readonly StoredMount[];
+  attach(asker: VolumeAsker, id: SandboxId, wish: MountWish): Promise<MountInfo>;
   /** By path. @throws sandbox_not_found */
   mounts(id: SandboxId): readonly MountInfo[];
   detach(id: SandboxId, mount: MountId): Promise<void>;
 }
 
 const bytesPerMb = 1_048_576;
-/** Who has what the operator makes. */
-const operatorsOwner = 'anon';
 
 const unsized = {
   code: 'volume_size',
@@ -112,12 +112,8 @@ export class LocalVolumes implements Volumes {
     }
   }
 
-  async create(
-    owner: VolumeOwner,
-    { name, labels = {}, size_mb, from }: VolumeBody,
-    whose: string,
-  ): Promise<VolumeInfo> {
-    const copied = from === undefined ? undefined : this.#find(owner, from);
+  async create(asker: VolumeAsker, { name, labels = {}, size_mb, from }: VolumeBody): Promise<VolumeInfo> {
+    const copied = from === undefined ? undefined : this.#find(asker, from);
     const asked = size_mb === undefined ? null : size_mb * bytesPerMb;
     if (asked !== null && !holdsSize(this.#kind))
       throw new AppError(
@@ -125,31 +121,32 @@ export class LocalVolumes implements Volumes {
         `Cannot make volume "${name}" of ${size_mb} MB: ${unsized.message}`,
       );
     const bytesMax = asked ?? copied?.bytesMax ?? null;
-    return await this.#make({ owner: whose, name, labels, bytesMax, snapshotOf: null, copied });
+    return await this.#make({ owner: asker.owner, name, labels, bytesMax, snapshotOf: null, copied });
   }
 
   async snapshot(
-    owner: VolumeOwner,
+    asker: VolumeAsker,
     volume: string,
     { name, labels = {} }: Pick<VolumeBody, 'name' | 'labels'>,
   ): Promise<VolumeInfo> {
     // Whoever has no room left need not be told which volumes there are.
-    if (owner !== null) this.#quotas.holdDisk(`copy volume "${volume}"`, owner, 1)[Symbol.dispose]();
-    const copied = this.#find(owner, volume);
+    if (asker.sees !== null)
+      this.#quotas.holdDisk(`copy volume "${volume}"`, asker.sees, 1)[Symbol.dispose]();
+    const copied = this.#find(asker, volume);
     const { id: snapshotOf, bytesMax } = copied;
     return await this.#make({ owner: copied.owner, name, labels, bytesMax, snapshotOf, copied });
   }
 
-  list(owner: VolumeOwner): readonly VolumeInfo[] {
-    return this.#seen(owner).map((row) => this.#info(row));
+  list(sees: VolumeAsker['sees']): readonly VolumeInfo[] {
+    return this.#seen(sees).map((row) => this.#info(row));
   }
 
-  get(owner: VolumeOwner, volume: string): VolumeInfo {
-    return this.#info(this.#find(owner, volume));
+  get(asker: VolumeAsker, volume: string): VolumeInfo {
+    return this.#info(this.#find(asker, volume));
   }
 
-  async remove(owner: VolumeOwner, volume: string): Promise<void> {
-    const row = this.#find(owner, volume);
+  async remove(asker: VolumeAsker, volume: string): Promise<void> {
+    const row = this.#find(asker, volume);
     this.#checkUnused(row, 'remove');
     const { store } = this.#world;
     store.durably(() => store.volumes.setPhase(row.id, 'removing'));
@@ -157,13 +154,13 @@ export class LocalVolumes implements Volumes {
     await this.#discard(row);
   }
 
-  plan(owner: VolumeOwner, wishes: readonly MountWish[]): readonly StoredMount[] {
+  plan(asker: VolumeAsker, wishes: readonly MountWish[]): readonly StoredMount[] {
     return wishes.map((wish): StoredMount => {
       const id = mountIdSchema.parse(`mnt_${randomBytes(8).toString('hex')}`);
       const { path } = wish;
       if (wish.volume === undefined)
         return { id, volume: null, host: wish.host ?? '', path, mode: wish.mode ?? 'ro' };
-      const row = this.#find(owner, wish.volume);
+      const row = this.#find(asker, wish.volume);
       const isSnapshot = row.snapshotOf !== null;
       if (isSnapshot && wish.mode === 'rw')
         throw new AppError(
@@ -174,9 +171,9 @@ export class LocalVolumes implements Volumes {
     });
   }
 
-  async attach(owner: VolumeOwner, id: SandboxId, wish: MountWish): Promise<MountInfo> {
+  async attach(asker: VolumeAsker, id: SandboxId, wish: MountWish): Promise<MountInfo> {
     return this.#residents.operate(id, async (sandbox) => {
-      const [mount] = this.plan(owner, [wish]);
+      const [mount] = this.plan(asker, [wish]);
       if (mount === undefined) throw new AppError('internal', 'nothing was planned');
       await attachMount(sandbox, mount);
       return { ...mount };
@@ -288,19 +285,17 @@ export class LocalVolumes implements Volumes {
     return store.read(() => store.volumes.all());
   }
 
-  #seen(owner: VolumeOwner): readonly VolumeRow[] {
-    return this.#rows().filter((row) => row.phase === 'ready' && (owner === null || row.owner === owner));
+  #seen(sees: VolumeAsker['sees']): readonly VolumeRow[] {
+    return this.#rows().filter((row) => row.phase === 'ready' && (sees === null || row.owner === sees));
   }
 
-  #find(owner: VolumeOwner, volume: string): VolumeRow {
-    const found = this.#seen(owner).filter(({ id, name }) => id === volume || name === volume);
-    const [row] = found;
-    if (row === undefined) throw new AppError('volume_not_found', `Cannot find volume "${volume}"`);
-    if (found.length === 1) return row;
-    const own = found.find((each) => each.owner === operatorsOwner);
-    if (own !== undefined) return own;
+  #find(asker: VolumeAsker, volume: string): VolumeRow {
+    const found = this.#seen(asker.sees).filter(({ id, name }) => id === volume || name === volume);
+    const row = found.find(({ id, owner }) => id === volume || owner === asker.owner);
+    if (row !== undefined) return row;
     const ids = found.map(({ id }) => id).join(', ');
-    throw new AppError('volume_not_found', `Cannot tell which volume "${volume}" is meant: ${ids}`);
+    const hint = ids === '' ? '' : `: of this name others have ${ids}`;
+    throw new AppError('volume_not_found', `Cannot find volume "${volume}"${hint}`);
   }
 
   #info(row: VolumeRow): VolumeInfo {
