@@ -142,11 +142,14 @@ export const ceilingSchema = policySchema.refine((policy) => policy.ask === unde
 });
 
 /** What the operator has approved for all sandboxes whose policies ask: rules of `allow`. */
-export const approvedSchema = z
-  .array(ruleSchema)
-  .transform((allow) =>
-    allow.length === 0 ? [] : policySchema.parse({ allow: allow.slice(0, policyLimits.rulesMax) }).allow,
-  );
+export const approvedSchema = z.array(ruleSchema).transform((allow, context): readonly PolicyRuleSource[] => {
+  if (allow.length === 0) return [];
+  const checked = policySchema.safeParse({ allow: allow.slice(0, policyLimits.rulesMax) });
+  if (checked.success) return checked.data.allow;
+  for (const { message } of checked.error.issues)
+    context.issues.push({ code: 'custom', message, input: allow });
+  return [];
+});
 
 type List = 'allow' | 'deny' | 'ask';
 type Report = (path: readonly (string | number)[], message: string) => void;

@@ -96,12 +96,13 @@ export class ApprovalTable {
     return this.#database
       .prepare('SELECT * FROM standing_approvals ORDER BY key')
       .all()
-      .map((row) => ({
-        key: Number(row['key']),
-        rule: ruleOf(String(row['rule'])),
-        decidedBy: String(row['decided_by']),
-        decidedMs: Number(row['decided_ms']),
-      }));
+      .flatMap((row) => {
+        const rule = ruleOf(String(row['rule']));
+        // One that says nothing any more allows nothing: whoever it stood for is asked again.
+        if (rule === undefined) return [];
+        const [key, decidedMs] = [Number(row['key']), Number(row['decided_ms'])];
+        return [{ key, rule, decidedBy: String(row['decided_by']), decidedMs }];
+      });
   }
 
   addStanding({ rule, decidedBy, decidedMs }: Omit<StandingRow, 'key'>): void {
@@ -131,7 +132,6 @@ function approvalOf(row: Record<string, SQLOutputValue>): ApprovalRow {
   };
 }
 
-function ruleOf(text: string): PolicyRuleSource {
-  const [rule = 'none'] = approvedSchema.parse([JSON.parse(text)]);
-  return rule;
+function ruleOf(text: string): PolicyRuleSource | undefined {
+  return approvedSchema.safeParse([JSON.parse(text)]).data?.[0];
 }

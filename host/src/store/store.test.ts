@@ -122,6 +122,21 @@ test('output is bytes, in order per stream, and goes with its sandbox', () => {
   assert.equal(store.output.read(row.key, 'stdout', 100).length, 0);
 });
 
+test('a rule for all that can not be read is left out, and the others hold', () => {
+  using file = testStore();
+  const { approvals } = file.store;
+  const decided = { decidedBy: 'operator', decidedMs: 1 };
+  file.store.transaction(() => {
+    for (const rule of ['one.example:443', 'no host:443', { to: ['two.example:443'], methods: ['?'] }])
+      approvals.addStanding({ rule, ...decided });
+    approvals.addStanding({ rule: 'three.example:443', ...decided });
+  });
+  assert.deepEqual(
+    approvals.standing().map(({ rule }) => rule),
+    ['one.example:443', 'three.example:443'],
+  );
+});
+
 test('instances rise over all sandboxes and over reopening', () => {
   using file = testStore();
   const next = (store: Store): number => store.transaction(() => store.sandboxes.nextInstance());
