@@ -16,6 +16,7 @@ import type {
   GuestFilePath,
   Place,
 } from '../engine/files.ts';
+import { Places } from '../http/places.ts';
 import { empty, json, type Reply } from '../http/reply.ts';
 import type { Handler, HandlersOf } from '../http/router.ts';
 import { bodyChunks } from '../http/upload.ts';
@@ -216,26 +217,39 @@ function searching(files: Files): HandlerOf<'file.search'> {
 }
 
 function watching(files: Files): HandlerOf<'file.watch'> {
-  return async ({ params, query, signal, incoming }) => {
+  const places = new Places('watches are open', limits.watchesMax);
+  return async ({ params, query, signal, incoming, caller }) => {
     const place = placeOf(params.id, query);
     const contentType = 'text/event-stream';
     if (incoming.method === 'HEAD') {
       await files.stat(place, true);
       return { ...empty, headers: { 'content-type': contentType } };
     }
-    const watch = await files.watch(place, query.recursive === true, signal);
+    const release = places.take(caller.owner);
+    // Also where nobody reads what comes.
+    signal.addEventListener('abort', release, { once: true });
+    if (signal.aborted) release();
+    const watch = await files.watch(place, query.recursive === true, signal).catch((error: unknown) => {
+      release();
+      throw error;
+    });
     return {
       type: 'stream',
       isCounted: true,
       contentType,
-      pieces: events(watch, signal),
+      pieces: events(watch, { signal, release }),
       keepAlive: ': keep-alive\n\n',
     };
   };
 }
 
-async function* events(watch: FileWatching, signal: AbortSignal): AsyncGenerator<string, void, void> {
-  using _ = watch;
+async function* events(
+  watch: FileWatching,
+  { signal, release }: { readonly signal: AbortSignal; readonly release: () => void },
+): AsyncGenerator<string, void, void> {
+  using stack = new DisposableStack();
+  stack.defer(release);
+  stack.use(watch);
   yield event('watching', {});
   try {
     for await (const { change, path } of watch.events()) {

@@ -52,7 +52,10 @@ export interface EgressParts {
 
 export function handlers(options: HandlerOptions): Handlers {
   const { engine, counters, temporaryDir, info, egress, audit, webhooks, tickets, links } = options;
-  const uploads = { directory: temporaryDir, places: new Places('uploads', limits.uploadsMax) };
+  const uploads = {
+    directory: temporaryDir,
+    places: new Places('uploads are in progress', limits.uploadsMax),
+  };
   return {
     ...sandboxHandlers(engine, egress.rules),
     ...seedSandboxHandlers(engine, egress.rules),

@@ -52,8 +52,8 @@ function importing(
   modules: Engine['modules'],
   { directory, places }: UploadPlace,
 ): Handler<(typeof moduleOperations)['module.import']> {
-  return ({ params, query, incoming }) =>
-    places.hold(async () => {
+  return ({ params, query, incoming, caller }) =>
+    places.hold(caller.owner, async () => {
       await using upload = await receiveUpload(incoming, directory);
       const isReplaced = query.replace === true;
       return json(moduleOf(await modules.import(upload.path, params.name, { replace: isReplaced })));

@@ -9,7 +9,7 @@ import type { processOperations } from '@squash/contract/operations/processes';
 import type { Engine } from '../engine/engine.ts';
 import { empty, json } from '../http/reply.ts';
 import type { HttpCounters } from '../http/counters.ts';
-import { checkStreams, type Handler, type HandlersOf } from '../http/router.ts';
+import type { Handler, HandlersOf } from '../http/router.ts';
 import { onceOf } from './idempotency-key.ts';
 import { followingProcess, formatOf, outputReply } from './process-output.ts';
 import { feeding } from './process-stdin.ts';
@@ -33,7 +33,7 @@ function starting(
     });
     const format = formatOf(header('accept'));
     // Before it runs: a start that is refused has started nothing.
-    if (format !== undefined) checkStreams(counters);
+    if (format !== undefined) counters.streams.check(caller.owner);
     const { pty: tty, stdin } = body;
     const request = { ...commandOf(body), tty, stdin: stdin ? 'open' : 'none', isBackground: true } as const;
     const started = await processes.launch(params.id, request, once);

@@ -2,14 +2,13 @@
  * `snapshot.*`, and what the original has of it. An upload goes to a file in `tmp/` as it comes, then the engine
  * verifies it and takes it over.
  */
-import { AppError } from '@squash/contract/errors';
 import { limits } from '@squash/contract/limits';
 import type { snapshotOperations } from '@squash/contract/operations/snapshots';
 import type { Engine } from '../engine/engine.ts';
 import { empty, json } from '../http/reply.ts';
 import type { Handler, HandlersOf } from '../http/router.ts';
 import { receiveUpload } from '../http/upload.ts';
-import type { Places } from '../http/places.ts';
+import { Places } from '../http/places.ts';
 
 type SnapshotOperations = typeof snapshotOperations;
 
@@ -39,8 +38,8 @@ export function snapshotHandlers(
     },
     'snapshot.diff': async ({ params, query }) => json(await snapshots.diff(params.id, params.label, query)),
     'snapshot.download': downloading(snapshots),
-    'snapshot.upload': async ({ params, incoming, checkOwner }) =>
-      uploads.places.hold(async () => {
+    'snapshot.upload': async ({ params, incoming, caller, checkOwner }) =>
+      uploads.places.hold(caller.owner, async () => {
         // Before gigabytes are received for nobody.
         sandboxes.ownerOf(params.id);
         await using upload = await receiveUpload(incoming, uploads.directory);
@@ -59,15 +58,9 @@ export function snapshotHandlers(
 }
 
 function downloading(snapshots: Engine['snapshots']): Handler<SnapshotOperations['snapshot.download']> {
-  let running = 0;
-  return async ({ params }) => {
-    if (running >= limits.downloadsMax) {
-      throw new AppError('stream_limit', `${limits.downloadsMax} downloads are in progress: try again later`);
-    }
-    running += 1;
-    const onEnd = (): void => {
-      running -= 1;
-    };
+  const places = new Places('downloads are in progress', limits.downloadsMax);
+  return async ({ params, caller }) => {
+    const onEnd = places.take(caller.owner);
     try {
       const file = await snapshots.open(params.id, params.label);
       const { size: bytes } = await file.stat();

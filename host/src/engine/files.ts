@@ -119,7 +119,6 @@ const openTries = 5;
 export class LocalFiles implements Files {
   readonly #residents: Residents;
   readonly #turns = new WeakMap<Sandbox, Turns>();
-  #watches = 0;
 
   constructor(residents: Residents) {
     this.#residents = residents;
@@ -268,23 +267,9 @@ export class LocalFiles implements Files {
   }
 
   async watch(place: Place, recursive: boolean, signal: AbortSignal): Promise<FileWatching> {
-    if (this.#watches >= limits.watchesMax) {
-      throw new AppError(
-        'stream_limit',
-        `${limits.watchesMax} watches are open: close one or try again later`,
-      );
-    }
-    this.#watches += 1;
     const stop = new AbortController();
     const until = AbortSignal.any([signal, stop.signal]);
-    let isOver = false;
-    const end = (): void => {
-      if (isOver) return;
-      isOver = true;
-      this.#watches -= 1;
-      stop.abort();
-    };
-    until.addEventListener('abort', end, { once: true });
+    const end = (): void => stop.abort();
     try {
       const events = await this.#use(place, (files, who) =>
         files.watch(place.path, { ...who, recursive }, until),

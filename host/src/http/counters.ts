@@ -1,11 +1,16 @@
 /** Counts of what the HTTP layer did, for `/metrics`: bounded, because the labels are operations and statuses. */
+import { limits } from '@squash/contract/limits';
 import type { Metric } from '@squash/base/metric';
+import { Places } from './places.ts';
 
 export class HttpCounters {
   readonly #requests = new Map<string, { operation: string; status: number; count: number; ms: number }>();
   /** Requests and WebSockets in progress. */
   active = 0;
-  streams = 0;
+  /** Event streams and WebSockets. */
+  readonly streams = new Places('streams are open', limits.streamsMax);
+  /** Files on their way, which have bounds of their own. */
+  transfers = 0;
   /** Closed or refused because too many had sent no request. */
   refusedConnections = 0;
 
@@ -46,7 +51,7 @@ export class HttpCounters {
         name: 'squash_http_streams_active',
         help: 'Event streams and WebSockets open',
         type: 'gauge',
-        samples: [{ labels: {}, value: this.streams }],
+        samples: [{ labels: {}, value: this.streams.taken + this.transfers }],
       },
       {
         name: 'squash_http_connections_refused_total',

@@ -190,6 +190,7 @@ async function run(context: RequestContext, id: OperationId, options: RouterOpti
     made = madeSandbox(id, reply);
     response = replyResponse(reply, operation, {
       counters: options.counters,
+      owner: caller.owner,
       isHead: context.req.raw.method === 'HEAD',
     });
     const unknown = call.unknownFields.length === 0 ? undefined : warningHeader(call.unknownFields);
@@ -231,6 +232,8 @@ function warningHeader(fields: readonly string[]): string {
 
 interface ReplyOptions {
   readonly counters: HttpCounters;
+  /** Of the caller. */
+  readonly owner: string | null;
   readonly isHead: boolean;
 }
 
@@ -260,9 +263,9 @@ function fileResponse(
   status: number,
   { counters, isHead }: ReplyOptions,
 ): Response {
-  counters.streams += 1;
+  counters.transfers += 1;
   const body = fileStream(file, () => {
-    counters.streams -= 1;
+    counters.transfers -= 1;
     onEnd();
   });
   if (isHead) void body.cancel();
@@ -274,21 +277,15 @@ function fileResponse(
   return new Response(isHead ? null : body, { status, headers });
 }
 
-/** @throws stream_limit */
-export function checkStreams({ streams }: Pick<HttpCounters, 'streams'>): void {
-  if (streams < limits.streamsMax) return;
-  throw new AppError('stream_limit', `${limits.streamsMax} streams are open: close one or try again later`);
-}
-
 /** Whoever answers a HEAD with bytes has begun for nothing, so handlers do not. */
 function bytesResponse(
   { pieces, bytes, contentType, onEnd, ...reply }: Extract<Reply, { type: 'bytes' }>,
   status: number,
   { counters }: ReplyOptions,
 ): Response {
-  counters.streams += 1;
+  counters.transfers += 1;
   const end = (): void => {
-    counters.streams -= 1;
+    counters.transfers -= 1;
     onEnd();
   };
   const body = pieceStream({ pieces, takenWithinMs: limits.downloadIdleMs, onEnd: end });
@@ -304,7 +301,7 @@ function bytesResponse(
 function streamResponse(
   reply: Extract<Reply, { type: 'stream' }>,
   status: number,
-  { counters, isHead }: ReplyOptions,
+  { counters, owner, isHead }: ReplyOptions,
 ): Response {
   const headers = {
     'content-type': reply.contentType,
@@ -313,16 +310,8 @@ function streamResponse(
   };
   // Nobody would read it: an iteration that is begun and not read is never ended.
   if (isHead) return new Response(null, { status, headers });
-  const isCounted = reply.isCounted === true;
-  if (!isCounted) checkStreams(counters);
-  if (!isCounted) counters.streams += 1;
-  const body = pieceStream({
-    pieces: reply.pieces,
-    keepAlive: reply.keepAlive,
-    onEnd: () => {
-      if (!isCounted) counters.streams -= 1;
-    },
-  });
+  const release = reply.isCounted === true ? () => undefined : counters.streams.take(owner);
+  const body = pieceStream({ pieces: reply.pieces, keepAlive: reply.keepAlive, onEnd: release });
   return new Response(body, { status, headers });
 }
 

@@ -4,7 +4,6 @@
  */
 import type { IncomingMessage } from 'node:http';
 import { AppError } from '@squash/contract/errors';
-import { limits } from '@squash/contract/limits';
 import type { Operation, ParamsOf, QueryOf } from '@squash/contract/operations/operation';
 import { type OperationId, type OperationOf, operations } from '@squash/contract/operations/table';
 import type { Log } from '@squash/base/log';
@@ -77,6 +76,7 @@ export class Sockets {
   async upgrade(request: UpgradeRequest, { caller, asked }: Passed): Promise<void> {
     const { counters, audit, log, monoMs } = this.#options;
     const startedMs = monoMs();
+    using stack = new DisposableStack();
     let id: string | undefined;
     let sandbox: string | undefined;
     let last: 'whole' | 'end' = 'whole';
@@ -90,23 +90,13 @@ export class Sockets {
       const { route, raw, query } = this.#find(request.incoming);
       ({ id } = route);
       sandbox = raw['id'];
-      if (counters.streams >= limits.streamsMax) {
-        throw new AppError(
-          'stream_limit',
-          `${limits.streamsMax} streams are open: close one or try again later`,
-        );
-      }
+      stack.defer(counters.streams.take(caller.owner));
       const conversation = await this.#handle(route, { raw, query, caller });
       const socket = await route.upgrader.accept(request);
-      counters.streams += 1;
       record(101, 'start');
       last = 'end';
-      try {
-        await conversation(socket);
-        await socket.closed;
-      } finally {
-        counters.streams -= 1;
-      }
+      await conversation(socket);
+      await socket.closed;
       record(101, last);
     } catch (error) {
       const failure = asAppError(error);

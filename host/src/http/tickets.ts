@@ -5,19 +5,21 @@
  * What a ticket opens, its holder opens as the caller who asked for it: at one address, once, within `ticketMs`.
  */
 import { createHash, randomBytes } from 'node:crypto';
-import { AppError } from '@squash/contract/errors';
 import { limits } from '@squash/contract/limits';
 import type { Caller } from './caller.ts';
+import { Places } from './places.ts';
 
 interface Waiting {
   readonly caller: Caller;
   readonly path: string;
   readonly endMs: number;
+  readonly release: () => void;
 }
 
 export class Tickets {
   /** By digest: what is compared does not depend on how much of a ticket was guessed. */
   readonly #waiting = new Map<string, Waiting>();
+  readonly #places = new Places('tickets wait for their use', limits.ticketsMax);
   readonly #monoMs: () => number;
   readonly #holdsKey: (key: string) => boolean;
 
@@ -30,12 +32,10 @@ export class Tickets {
   /** @throws stream_limit */
   issue(caller: Caller, path: string): string {
     this.#expire();
-    if (this.#waiting.size >= limits.ticketsMax) {
-      throw new AppError('stream_limit', `${limits.ticketsMax} tickets wait for their use: try again later`);
-    }
+    const release = this.#places.take(caller.owner);
     const ticket = randomBytes(32).toString('base64url');
     const endMs = this.#monoMs() + limits.ticketMs;
-    this.#waiting.set(digest(ticket), { caller, path, endMs });
+    this.#waiting.set(digest(ticket), { caller, path, endMs, release });
     return ticket;
   }
 
@@ -44,6 +44,7 @@ export class Tickets {
     const key = digest(ticket);
     const waiting = this.#waiting.get(key);
     this.#waiting.delete(key);
+    waiting?.release();
     if (waiting === undefined || waiting.path !== path || waiting.endMs <= this.#monoMs()) return undefined;
     const { caller } = waiting;
     return caller.key === null || this.#holdsKey(caller.key) ? caller : undefined;
@@ -51,9 +52,10 @@ export class Tickets {
 
   /** The oldest come first. */
   #expire(): void {
-    for (const [key, { endMs }] of this.#waiting) {
+    for (const [key, { endMs, release }] of this.#waiting) {
       if (endMs > this.#monoMs()) return;
       this.#waiting.delete(key);
+      release();
     }
   }
 }
