@@ -95,6 +95,12 @@ test('every operation refuses each scope that is smaller than its own', async ()
   }
 });
 
+test('a key that may only look reaches no port, and is not told which there are', () => {
+  const ports = asked.filter(({ id }) => id.startsWith('port.'));
+  assert.ok(ports.length >= 4);
+  for (const { id, permission } of ports) assert.notEqual(permission, 'read', id);
+});
+
 test('to another owner every sandbox is as one that does not exist', async () => {
   const ofSandbox = asked.filter(({ path }) => path.includes('{id}'));
   assert.ok(ofSandbox.length > 10);

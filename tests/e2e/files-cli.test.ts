@@ -188,8 +188,19 @@ tar.close(); sys.stdout.buffer.write(out.getvalue())
         0,
       );
       assert.equal(lstatSync(join(directory, 'good/file')).mode & 0o7000, 0);
+      // A record that says it is nothing long would be read for ever.
+      const records = Buffer.from('10 path=a\n0 path=b\n');
+      const python =
+        'import sys,tarfile; t=tarfile.TarInfo("x"); t.type=b"x"; t.size=int(sys.argv[1]); sys.stdout.buffer.write(t.tobuf())';
+      const header = execFileSync('python3', ['-c', python, String(records.length)]);
+      const good = tar;
+      tar = Buffer.concat([header, records, Buffer.alloc(512 - records.length), good]);
+      assert.match(
+        (await squash(undefined, ['--url', url, 'cp', 'box:/d', join(directory, 'endless')])).stderr,
+        /no whole tar/,
+      );
       // Cut off in the middle.
-      tar = tar.subarray(0, 514);
+      tar = good.subarray(0, 514);
       assert.notEqual(
         (await squash(undefined, ['--url', url, 'cp', 'box:/d', join(directory, 'cut')])).code,
         0,

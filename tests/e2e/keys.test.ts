@@ -206,8 +206,15 @@ test('an id that goes to another owner takes no stream and no upload of the firs
   await waitFor('the upload to begin', async () =>
     (await readdir(join(daemon.dataDir, 'tmp'))).some((name) => !name.startsWith('squash-')),
   );
+  const url = `ws://127.0.0.1:${daemon.port}/v1/sandboxes/heir/exec`;
+  const socket = new WebSocket(url, 'squash.exec.v1', { headers });
+  await once(socket, 'open');
   await as(first.token, 'DELETE', `${sandboxes}/heir`);
   assert.equal((await make(second.token)).status, 201);
+  socket.send('{"type":"start","argv":["true"]}');
+  const [told] = (await once(socket, 'message')) as [Buffer];
+  assert.equal(JSON.parse(told.toString()).code, 'sandbox_not_found');
+  socket.terminate();
   upload.end(image.subarray(1_000));
   const [refused] = await answered;
   refused.resume();

@@ -7,7 +7,7 @@ import type { Capability } from '@squash/contract/capability';
 import type { SandboxRecord } from '@squash/contract/native-sandbox';
 import { ApiClient } from '../support/api-client.ts';
 import { TestDaemon } from '../support/daemon.ts';
-import { processesOf } from '../support/leaks.ts';
+import { processesOf, signalAll } from '../support/leaks.ts';
 import { waitFor } from '../support/wait.ts';
 
 const boxes = '/v1/sandboxes';
@@ -371,6 +371,44 @@ describe('a sandbox at rest', () => {
       'sandbox.destroyed',
     ]);
     assert.deepEqual(timedOut(await toldOf(works.id)), []);
+  });
+});
+
+describe('a sandbox whose time is over', () => {
+  it('is not put to rest where somebody uses it while its use is looked at', async () => {
+    const { id } = await create({ idle_timeout_s: 5, on_timeout: 'pause' });
+    const signal = (name: NodeJS.Signals): void =>
+      signalAll(daemon.dataDir, name, ({ command }) => command.includes('squash-launch resident'));
+    // Between the two looks at the processor time that it has used: the second one takes until the launcher goes on.
+    await sleep(3_500);
+    signal('SIGSTOP');
+    let usedMs: number;
+    try {
+      await sleep(2_500);
+      usedMs = Date.now();
+      void api.post(`/cgi-bin/api/sandboxes/${id}/exec`, { cmd: 'sleep 1.4718' }).catch(() => undefined);
+      await waitFor('the use', () =>
+        processesOf(daemon.dataDir).some(({ command }) => command.includes('sleep 1.4718')),
+      );
+    } finally {
+      signal('SIGCONT');
+    }
+    await waitFor('the pause', async () => (await get(id)).state === 'paused');
+    const { items } = (await api.get(`/v1/events?after=0&sandbox=${id}&type=sandbox.paused`)).json;
+    assert.ok(Date.parse(items[0].at) - usedMs > 4_000, `${items[0].at} ${new Date(usedMs).toISOString()}`);
+    await destroy(id);
+  });
+
+  it('is stopped without a snapshot where its owner has no disk left', async () => {
+    const { id } = await create({ owner: 'thrifty' });
+    await sh(id, 'echo kept > /file');
+    await api.send('PUT', '/v1/owners/thrifty/quota', { body: { disk_mb: 0 } });
+    await patch(id, { lifetime_s: 1, on_timeout: 'snapshot' });
+    await waitFor('its end', async () => (await get(id)).state === 'stopped');
+    assert.deepEqual((await api.get(`${boxes}/${id}/snapshots`)).json.items, []);
+    await patch(id, { lifetime_s: null });
+    assert.equal(await sh(id, 'cat /file'), 'kept\n');
+    await destroy(id);
   });
 });
 

@@ -284,14 +284,20 @@ test('a volume is there for its owner alone, and counts for the owner\u2019s quo
   const token = 'the-operator-of-this-test';
   await using daemon = await TestDaemon.start({ env: { SQUASH_AUTH_TOKEN: token } });
   const api = new ApiClient(daemon);
-  const keyOf = async (owner: string) => {
-    const { token: key } = await daemon.call('POST', '/v1/keys', { name: owner, owner, scope: 'manage' });
+  const keyOf = async (owner: string, scope = 'manage') => {
+    const { token: key } = await daemon.call('POST', '/v1/keys', { name: owner, owner, scope });
     const headers = { authorization: `Bearer ${key}` };
     return (method: string, path: string, body?: unknown) =>
       api.send(method, path, body === undefined ? { headers } : { headers, body });
   };
   const alice = await keyOf('alice');
   const bob = await keyOf('bob');
+  const admin = await keyOf('ops', 'admin');
+  await admin('POST', '/v1/volumes', { name: 'of-ops' });
+  await daemon.call('PUT', '/v1/owners/ops/quota', { disk_mb: 0 });
+  assert.equal((await admin('POST', '/v1/volumes', { name: 'more' })).json.code, 'quota_exceeded');
+  const ops = await keyOf('ops');
+  assert.equal((await ops('GET', '/v1/volumes/of-ops')).status, 200);
   for (const ask of [alice, bob])
     assert.equal((await ask('POST', '/v1/volumes', { name: 'data' })).status, 201);
   const { id } = (await alice('GET', '/v1/volumes/data')).json;

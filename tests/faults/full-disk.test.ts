@@ -5,6 +5,7 @@ import type { ExecRecord } from '@squash/contract/exec';
 import type { SandboxInfo } from '@squash/contract/sandbox';
 import { TestDaemon } from '../support/daemon.ts';
 import { needsRoot, smallDisk } from '../support/small-disk.ts';
+import { waitFor } from '../support/wait.ts';
 import { boxPath, lines, output, sandboxesPath } from './model.ts';
 
 const megabyte = 1_048_576;
@@ -44,6 +45,21 @@ test('a full disk is said so, loses nothing, and is forgotten when it has room a
     numbers,
     numbers.map((_, index) => index + 1),
   );
+});
+
+test('a sandbox that time has paused goes on when it is used, also on a full disk', {
+  skip: needsRoot,
+}, async () => {
+  using disk = smallDisk(64 * megabyte);
+  await using daemon = await TestDaemon.start({ parent: disk.path, env: { SQUASH_UPPER: 'directory' } });
+  const box = '/v1/sandboxes/one';
+  await daemon.call('POST', sandboxesPath, { id: 'one', memory_mb: 64 });
+  await output(daemon, 'one', 'echo kept > /file');
+  await daemon.call('PATCH', box, { lifetime_s: 1, on_timeout: 'pause' });
+  await waitFor('the pause', async () => (await daemon.call('GET', box)).state === 'paused');
+  disk.fill();
+  const read = await daemon.request('GET', `${box}/files?path=/file`);
+  assert.deepEqual([read.status, read.text], [200, 'kept\n']);
 });
 
 test('commands that the writable layer has no room for end with a reason of their own', async () => {

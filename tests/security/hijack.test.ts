@@ -9,6 +9,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { after, before, test } from 'node:test';
+import { limits } from '@squash/contract/limits';
 import { processesOf } from '../support/leaks.ts';
 import { waitFor } from '../support/wait.ts';
 import { UnderAttack } from './under-attack.ts';
@@ -85,6 +86,41 @@ for (const mode of modes) {
     await scene.destroy(id);
   });
 }
+
+test('a PID 1 that breaks the protocol again and again is ended with all that it holds', async () => {
+  const id = 'hijacked-for-good';
+  await scene.create(id);
+  for (let count = 0; count <= limits.restartsMax; count += 1) {
+    const taken = await scene.exec(id, 'rm -f /tmp/hijacked; /attack/attack hijack garbage 300');
+    if (taken.stdout.startsWith('held')) return;
+    assert.equal(taken.exitCode, 66, taken.stdout);
+    await waitFor('PID 1 to stand still', () => stopped() > 0);
+    await scene.daemon.request('POST', `/cgi-bin/api/sandboxes/${id}/exec`, { cmd: 'true' });
+  }
+  const { state } = await scene.daemon.call('GET', `/cgi-bin/api/sandboxes/${id}`);
+  assert.equal(state, 'failed');
+  await waitFor(
+    'the hijacker to be ended',
+    () => !processesOf(scene.daemon.dataDir).some(({ command }) => command.includes('hijack garbage')),
+  );
+  await scene.expectUnharmed();
+  await scene.destroy(id);
+});
+
+test('a daemon is up soon when a hijacked PID 1 never comes to the end of its list', async () => {
+  const id = 'hijacked-drip';
+  await scene.create(id);
+  const taken = await scene.exec(id, '/attack/attack hijack drip 300');
+  if (taken.stdout.startsWith('held')) return;
+  await waitFor('PID 1 to stand still', () => stopped() > 0);
+  await scene.daemon.kill();
+  // Throws where the daemon does not answer in four times `takeOverMs`.
+  await scene.daemon.start();
+  assert.match(scene.daemon.output, /recover\.guest.*took too long/);
+  assert.equal((await scene.exec(id, 'echo back')).stdout, 'back\n');
+  await scene.expectUnharmed();
+  await scene.destroy(id);
+});
 
 /** How many processes of this daemon's sandboxes a tracer holds: that is PID 1 once it is taken over. */
 function stopped(): number {

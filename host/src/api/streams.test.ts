@@ -10,6 +10,7 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { execEventSchema } from '@squash/contract/exec';
+import type { ProcessInfo } from '@squash/contract/process';
 import { WebSocket } from 'ws';
 import { execRecord, sandboxInfo, thinEngine } from '../../../tests/support/thin-engine.ts';
 import { ThinServer } from '../../../tests/support/thin-server.ts';
@@ -194,6 +195,86 @@ test('exec stream carries start, input, control, output and exit', async () => {
   assert.deepEqual(seen, ['started', '2:out', 'exit']);
   assert.deepEqual(stdin, ['hello']);
   assert.deepEqual(calls, ['resize 10x20', 'signal 2', 'eof']);
+});
+
+const processInfo: ProcessInfo = {
+  process: 1,
+  tag: null,
+  kind: 'process',
+  state: 'running',
+  pid: 2,
+  argv: ['cat'],
+  command: 'cat',
+  cwd: '/',
+  user: null,
+  pty: false,
+  stdin: 'open',
+  timeout_ms: null,
+  started_at: '2026-01-01T00:00:00.000Z',
+  finished_at: null,
+  duration_ms: null,
+  exit_code: null,
+  signal: null,
+  timed_out: false,
+  reason: null,
+  stdout_bytes: 0,
+  stderr_bytes: 0,
+};
+
+/** Until the client has gone. */
+// oxlint-disable-next-line require-yield
+async function* noOutput(signal: AbortSignal): AsyncGenerator<never, void, void> {
+  await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));
+}
+
+test('a client that is attached when the id goes to another owner puts nothing into his process', async () => {
+  let owner = 'one';
+  const taken: string[] = [];
+  const held = { id: 'key_0', name: 'x', owner: 'one', scope: 'exec', expiresMs: null } as const;
+  const take = (what: string) => {
+    taken.push(what);
+    return Promise.resolve();
+  };
+  await using server = await ThinServer.start(
+    thinEngine({
+      keys: { count: 1, find: () => held, holds: () => true },
+      sandboxes: { ownerOf: () => owner },
+      processes: {
+        get: () => processInfo,
+        output: (...[, , , signal]) => noOutput(signal),
+        write: async () => await take('input').then(() => 1),
+        resize: () => take('size'),
+        signal: () => take('signal'),
+      },
+    }),
+  );
+  const url = `ws://127.0.0.1:${server.port}/v1/sandboxes/box/processes/1/attach`;
+  const headers = { authorization: 'Bearer sqk_0' };
+  const attach = async (): Promise<WebSocket> => {
+    const socket = new WebSocket(url, 'squash.process.v1', { headers });
+    await once(socket, 'message');
+    return socket;
+  };
+  const first = await attach();
+  first.send(Buffer.from('mine'));
+  await waitFor('the input', () => taken.length === 1);
+  first.terminate();
+  for (const message of [
+    Buffer.from('planted'),
+    '{"type":"stdin_eof"}',
+    '{"type":"signal","signal":9}',
+    '{"type":"resize","rows":1,"columns":1}',
+  ]) {
+    owner = 'one';
+    const socket = await attach();
+    let told = '';
+    socket.on('message', (data: Buffer) => (told += data.toString()));
+    owner = 'two';
+    socket.send(message);
+    await waitFor('its end', () => taken.length > 1 || socket.readyState === WebSocket.CLOSED);
+    assert.deepEqual(taken, ['input']);
+    assert.match(told, /"code":"sandbox_not_found"/);
+  }
 });
 
 test('exec stream tells what is wrong with a message and lets the command go', async () => {

@@ -13,6 +13,7 @@ import { notOffered } from '@squash/contract/operations/table';
 import { execRecord, thinEngine } from '../../../tests/support/thin-engine.ts';
 import { overJsonLimit, ThinServer } from '../../../tests/support/thin-server.ts';
 import { Secret } from '@squash/base/secret';
+import { waitFor } from '../../../tests/support/wait.ts';
 
 const create = { method: 'POST', path: '/cgi-bin/api/sandboxes' };
 const exec = { method: 'POST', path: '/cgi-bin/api/sandboxes/box/exec' };
@@ -300,6 +301,45 @@ test('bytes that are no HTTP get an answer and lose their connection', async () 
     assert.match(text, expected, bytes.slice(0, 60));
   }
   assert.equal((await server.send({ path: '/cgi-bin/health' })).status, 200);
+});
+
+test('a client that sends requests in a row gets all answers, and is cut off when too many wait for theirs', async () => {
+  let release = Promise.withResolvers<void>();
+  await using server = await ThinServer.start(
+    thinEngine({
+      processes: {
+        exec: async (_id, request) => {
+          await release.promise;
+          return execRecord(1, request.cmd);
+        },
+      },
+    }),
+  );
+  const first =
+    'POST /cgi-bin/api/sandboxes/box/exec HTTP/1.1\r\nhost: localhost\r\ncontent-length: 14\r\n\r\n{"cmd":"slow"}';
+  const row = (count: number): string =>
+    first + 'GET /cgi-bin/health HTTP/1.1\r\nhost: localhost\r\n\r\n'.repeat(count - 1);
+  const open = (count: number) => {
+    const socket = connect(server.port, '127.0.0.1');
+    const got = { text: '', isClosed: false };
+    socket.setEncoding('latin1').on('data', (chunk: string) => (got.text += chunk));
+    socket.on('error', () => undefined).on('close', () => (got.isClosed = true));
+    socket.write(row(count));
+    return { socket, got };
+  };
+  const { socket, got } = open(limits.unansweredMax);
+  await waitFor('all to be heard', () => server.service.active === limits.unansweredMax);
+  release.resolve();
+  await waitFor('the answers', () => got.text.split('HTTP/1.1 200 ').length === limits.unansweredMax + 1);
+  // What is answered counts no more.
+  socket.write(row(limits.unansweredMax));
+  await waitFor('more', () => got.text.split('HTTP/1.1 200 ').length === 2 * limits.unansweredMax + 1);
+  socket.destroy();
+  release = Promise.withResolvers();
+  const flood = open(limits.unansweredMax + 1);
+  await waitFor('the end of the connection', () => flood.got.isClosed);
+  assert.equal(flood.got.text, '');
+  release.resolve();
 });
 
 test('the Unix socket is its owner’s only, at a path of any length, and a stale one is replaced', async () => {

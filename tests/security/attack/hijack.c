@@ -22,7 +22,7 @@
 enum { STARTED = 0x81, STDOUT = 0x82, EXIT = 0x84, FAILED = 0x85, ENTRY = 0x86, OK = 0x8b };
 enum {
   TAG_EXEC_ID = 1, TAG_STDOUT_OFFSET = 14, TAG_STDERR_OFFSET = 15, TAG_PID = 16, TAG_EXIT_CODE = 17,
-  TAG_TIMED_OUT = 19, TAG_USER = 20, TAG_SYSTEM = 21, TAG_RSS = 22, TAG_ERROR_CODE = 23, TAG_MESSAGE = 25,
+  TAG_TIMED_OUT = 19, TAG_USER = 20, TAG_SYSTEM = 21, TAG_RSS = 22, TAG_ERROR_CODE = 23, TAG_MESSAGE = 25, TAG_RUNNING = 26,
   TAG_OFFSET = 32, TAG_LENGTH = 33
 };
 
@@ -110,6 +110,17 @@ static int send_all(int client, const struct frame *frame) {
   return 0;
 }
 
+/* Commands that run here, one now and then and never the last: each comes before whoever reads gives up. */
+static void drip(int client) {
+  struct frame frame;
+  begin(&frame, ENTRY);
+  text_field(&frame, TAG_EXEC_ID, "1-1", 3);
+  field(&frame, TAG_PID, 2);
+  field(&frame, TAG_RUNNING, 0);
+  end(&frame);
+  while (send_all(client, &frame) == 0) sleep(1);
+}
+
 /* Data frames without regard to the window, until the daemon hangs up. */
 static void flood(int client, unsigned char type) {
   struct frame frame;
@@ -179,6 +190,9 @@ static void answer(int client, const char *mode) {
     started(&frame);
     send_all(client, &frame);
     flood(client, STDOUT);
+    return;
+  } else if (strcmp(mode, "drip") == 0) {
+    drip(client);
     return;
   } else if (strcmp(mode, "flood-unasked") == 0) {
     flood(client, 0x88);
