@@ -45,6 +45,8 @@ export const egressLimits = {
   proxyAnswerMs: 15_000,
   /** Its head, which may explain a refusal at length. */
   proxyAnswerBytesMax: 16_384,
+  /** What a program has said to its end and its server takes no byte of: then the rest is dropped. */
+  carriedRestMs: 60_000,
   /** Addresses of one name that are tried. */
   dialAddressesMax: 8,
   /**

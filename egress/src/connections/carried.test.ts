@@ -56,6 +56,7 @@ function hostOf(dial: Promise<Socket>): UndecidedHost {
     settle: () => undefined,
     leave: () => true,
     read: () => false,
+    cut: () => undefined,
     end: () => undefined,
   };
 }

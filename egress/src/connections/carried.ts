@@ -5,13 +5,13 @@
 import { once } from 'node:events';
 import type { Socket } from 'node:net';
 import { byteTurns } from '../flow/byte-turns.ts';
-import { passOn } from '../flow/pump.ts';
+import { leaveServer, passOn } from '../flow/pump.ts';
 import { failedDial, type UndecidedHost } from './undecided-host.ts';
 
 /** Resolves when both ends are closed, or none has come about. */
 export async function carryTunnel(
   program: Socket,
-  host: Pick<UndecidedHost, 'sandbox' | 'dial' | 'end'>,
+  host: Pick<UndecidedHost, 'sandbox' | 'dial' | 'cut' | 'end'>,
 ): Promise<void> {
   const gone = new AbortController();
   const giveUp = (): void => gone.abort();
@@ -25,10 +25,9 @@ export async function carryTunnel(
   } catch (error) {
     return host.end(gone.signal.aborted ? { kind: 'passed' } : failedDial(error));
   }
-  end.defer(() => server.destroy());
+  end.defer(() => leaveServer(server, program));
+  server.on('error', host.cut);
   if (program.destroyed) return;
-  // A reset of one side is one of the other.
-  server.on('error', () => program.resetAndDestroy());
   passOn(program, server, byteTurns.payer(host.sandbox));
   passOn(server, program, byteTurns.payer(host.sandbox));
   await once(program, 'close');

@@ -87,4 +87,6 @@ export type ConnectionState =
 export interface ConnectionEnd {
   readonly bytesUp: number;
   readonly bytesDown: number;
+  /** Both sides have said all, and nobody broke off. */
+  readonly isWhole: boolean;
 }

@@ -21,6 +21,7 @@ import { type FirstBytes, readFirstBytes } from './first-bytes.ts';
 import { dialServer } from './interception.ts';
 import { type Plan, planFirst, planNow, planOpen, planRefusal, type Rules } from './plan.ts';
 import { carryTunnel } from './carried.ts';
+import { ProgramStream } from './program-stream.ts';
 import { Reached } from './reached.ts';
 import type { Reviewable } from './sandbox.ts';
 import { carryUndecided, type Open, type UndecidedHost } from './undecided-host.ts';
@@ -33,7 +34,6 @@ export class Connection implements Reviewable {
   readonly #relay: RelaySide;
   readonly #name: ConnectionName;
   readonly #destination: Destination;
-  readonly #openedMs: number;
   #state: ConnectionState = 'waiting';
   #timer: NodeJS.Timeout | undefined;
   #looks = 0;
@@ -49,8 +49,7 @@ export class Connection implements Reviewable {
   readonly #asked: Asked;
   /** Or tried to be. */
   #isNoted = false;
-  #stream: Socket | undefined;
-  #onStream: ((socket: Socket) => void) | undefined;
+  readonly #stream: ProgramStream;
   #onEnd: (() => void) | undefined;
   /** Of the requests on it, where they are read. */
   #reviewRequests: (() => boolean) | undefined;
@@ -64,8 +63,7 @@ export class Connection implements Reviewable {
     this.#relay = relay;
     this.#name = { instance: relay.instance, connection: opened.number };
     this.#destination = opened.destination;
-    this.#openedMs = services.monoMs();
-    this.#record = new ConnectionRecord(services.decisions, relay.sandbox.id, {
+    this.#record = new ConnectionRecord(services, relay.sandbox.id, {
       destination: opened.destination,
       reached: this.#reached,
     });
@@ -80,6 +78,15 @@ export class Connection implements Reviewable {
         this.#look('to_refuse');
       },
       cut: () => this.cut(),
+    });
+    this.#stream = new ProgramStream({
+      ask: () => {
+        relay.release(opened.number);
+        return services.launcher.streamOut(this.#name);
+      },
+      cut: () => this.cut(),
+      // Not the program's doing: it could have been told.
+      onFault: (error) => services.log.guest(relay.sandbox.id).error('stream.fault', { error }),
     });
     relay.sandbox.connections.add(this);
   }
@@ -119,10 +126,7 @@ export class Connection implements Reviewable {
 
   /** The stream that was asked for has come. */
   takeStream(socket: Socket): void {
-    const take = this.#onStream;
-    this.#onStream = undefined;
-    if (take === undefined || this.#state !== 'streamed') socket.destroy();
-    else take(socket);
+    this.#stream.take(socket);
   }
 
   /** The relay's last word; `undefined` where the relay is gone without one. */
@@ -131,13 +135,11 @@ export class Connection implements Reviewable {
     this.#state = 'ended';
     clearTimeout(this.#timer);
     this.#relay.sandbox.connections.delete(this);
-    this.#stream?.destroy();
-    const durationMs = Math.round((this.#services.monoMs() - this.#openedMs) * 10) / 10;
-    this.#record.end({ bytesUp: end?.bytesUp ?? 0, bytesDown: end?.bytesDown ?? 0, durationMs });
+    this.#record.end(end ?? { bytesUp: 0, bytesDown: 0 });
     // Without the relay's word the tunnel may go on.
     if (this.#isNoted && end !== undefined) this.#services.tunnels.remove(this.#name);
-    this.#onEnd?.();
-    this.#onEnd = undefined;
+    const isCarried = this.#plan?.kind === 'tunnel' && end?.isWhole === true;
+    this.#stream.finish(isCarried, () => this.#giveBack());
   }
 
   review(): boolean {
@@ -162,7 +164,11 @@ export class Connection implements Reviewable {
     this.#state = 'ending';
     clearTimeout(this.#timer);
     this.#relay.reset(this.#name.connection);
-    this.#stream?.destroy();
+    this.#stream.end();
+    this.#giveBack();
+  }
+
+  #giveBack(): void {
     this.#onEnd?.();
     this.#onEnd = undefined;
   }
@@ -175,7 +181,7 @@ export class Connection implements Reviewable {
     this.#onEnd = () => {
       sandbox.dnsStreams -= 1;
     };
-    void this.#openStream((socket) => this.#services.serveDns(socket, sandbox));
+    this.#openStream((socket) => this.#services.serveDns(socket, sandbox));
   }
 
   /** Refuses it before anything is known of it. `rule` is a code. */
@@ -282,7 +288,7 @@ export class Connection implements Reviewable {
     this.#first = { kind: 'other' };
     this.#plan = plan;
     this.#onEnd = this.#relay.sandbox.takeRoom(this.#services.counters);
-    void this.#openStream((socket) => carryUndecided(socket, this.#undecidedHost(plan.verdict)));
+    this.#openStream((socket) => carryUndecided(socket, this.#undecidedHost(plan.verdict)));
     return true;
   }
 
@@ -304,8 +310,7 @@ export class Connection implements Reviewable {
         this.#plan = plan;
       },
       leave: () => {
-        this.#onEnd?.();
-        this.#onEnd = undefined;
+        this.#giveBack();
         return !this.#isOver();
       },
       read: (plan, open) => {
@@ -313,6 +318,7 @@ export class Connection implements Reviewable {
         else this.#intercept(plan.protocol, { verdict: plan.verdict, refusal: undefined }, open);
         return !this.#isOver();
       },
+      cut: () => this.cut(),
       end: (outcome) => {
         if (outcome.kind === 'late') return this.#refuseLate(outcome.plan);
         if (outcome.kind === 'failed') return this.#fail(verdict, outcome.code);
@@ -332,7 +338,7 @@ export class Connection implements Reviewable {
   #carry(verdict: Verdict): void {
     if (!this.#relay.sandbox.hasRoom(this.#services.counters)) return this.#refuseForRoom();
     this.#onEnd = this.#relay.sandbox.takeRoom(this.#services.counters);
-    void this.#openStream((socket) => carryTunnel(socket, this.#undecidedHost(verdict)));
+    this.#openStream((socket) => carryTunnel(socket, this.#undecidedHost(verdict)));
   }
 
   async #tunnel(verdict: Verdict): Promise<void> {
@@ -429,7 +435,7 @@ export class Connection implements Reviewable {
   #intercept(
     protocol: 'tls' | 'http',
     { verdict, refusal }: { readonly verdict: Verdict; readonly refusal: Verdict | undefined },
-    open: Open = (serve) => void this.#openStream(serve),
+    open: Open = (serve) => this.#openStream(serve),
   ): void {
     if (!this.#relay.sandbox.hasRoom(this.#services.counters)) return this.#refuseForRoom();
     const { sandbox } = this.#relay;
@@ -474,22 +480,10 @@ export class Connection implements Reviewable {
   }
 
   /** Has the relay hand the program's bytes to this process, and `serve` them until it is done. */
-  async #openStream(serve: (socket: Socket) => Promise<void>): Promise<void> {
+  #openStream(serve: (socket: Socket) => Promise<void>): void {
     this.#state = 'streamed';
-    this.#onStream = (socket) => {
-      clearTimeout(this.#timer);
-      this.#stream = socket;
-      serve(socket)
-        .catch((error: unknown) => {
-          // Not the program's doing: it could have been told.
-          this.#services.log.guest(this.#relay.sandbox.id).error('stream.fault', { error });
-        })
-        .finally(() => void socket.destroy());
-    };
-    // Where this process was late itself, what it waits for is there by now and is read next.
-    this.#wait(limits.helloMs, () => this.#wait(limits.helloAgainMs, () => this.cut()));
-    this.#relay.release(this.#name.connection);
-    if ((await this.#services.launcher.streamOut(this.#name)) !== 0) this.cut();
+    clearTimeout(this.#timer);
+    void this.#stream.open(serve);
   }
 
   #wait(ms: number, then: () => void): void {

@@ -154,8 +154,8 @@ export class RelayLink implements RelaySide {
 
   #closed(fields: FieldReader): void {
     const number = fields.integer('connection');
-    const end = { bytesUp: fields.integer('bytesUp'), bytesDown: fields.integer('bytesDown') };
-    fields.integer('reason');
+    const [bytesUp, bytesDown] = [fields.integer('bytesUp'), fields.integer('bytesDown')];
+    const end = { bytesUp, bytesDown, isWhole: fields.integer('reason') === 0 };
     fields.done();
     const { traffic } = this.sandbox;
     traffic.bytesUp += end.bytesUp;

@@ -32,6 +32,8 @@ export interface UndecidedHost {
   readonly leave: () => boolean;
   /** Has it read or refused in words. False: it was ended instead. */
   readonly read: (plan: ReadPlan, open: Open) => boolean;
+  /** A reset of its server's is one of the program's. */
+  readonly cut: () => void;
   readonly end: (outcome: UndecidedOutcome) => void;
 }
 
@@ -42,6 +44,7 @@ export async function carryUndecided(socket: Socket, host: UndecidedHost): Promi
   const end = await serveUndecided(socket, {
     sandbox: host.sandbox,
     dial: host.dial,
+    cut: host.cut,
     decide: (first) => {
       plan = host.planOf(first);
       if (plan.kind !== 'tunnel') return 'take';

@@ -9,7 +9,7 @@
  */
 import type { Socket } from 'node:net';
 import { byteTurns } from '../flow/byte-turns.ts';
-import { passOn } from '../flow/pump.ts';
+import { leaveServer, passOn } from '../flow/pump.ts';
 import { egressLimits as limits } from '../limits.ts';
 import { looksLikeTls } from './client-hello.ts';
 import { type FirstBytes, readFirstBytes } from './first-bytes.ts';
@@ -21,6 +21,8 @@ export interface UndecidedParts {
   readonly dial: (signal: AbortSignal) => Promise<Socket>;
   /** `pass`: whatever it is, it passes. `take`: it has to be read or refused in words. */
   readonly decide: (first: FirstBytes) => 'pass' | 'take';
+  /** The server has broken off: so does the program’s connection, whose bytes come by a socket that can't be reset. */
+  readonly cut: () => void;
 }
 
 export type UndecidedEnd =
@@ -70,7 +72,7 @@ class Undecided implements Disposable {
     clearTimeout(this.#timer);
     this.#dialling.abort();
     this.#detach();
-    this.#server?.destroy();
+    if (this.#server !== undefined) leaveServer(this.#server, this.#program);
   }
 
   /** Read piece by piece, not in flow: whoever takes the stream over finds it as new. */
@@ -115,7 +117,7 @@ class Undecided implements Disposable {
       const server = await this.#parts.dial(this.#dialling.signal);
       if (this.#dialling.signal.aborted) return void server.destroy();
       this.#server = server;
-      server.on('error', () => this.#program.resetAndDestroy());
+      server.on('error', this.#parts.cut);
       const pay = byteTurns.payer(this.#parts.sandbox);
       passOn(server, this.#program, (size) => {
         this.#hasServerSpoken = true;

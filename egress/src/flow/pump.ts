@@ -3,6 +3,7 @@
  *
  * Not `stream.pipeline`: that destroys both ends when something fails, and here the program's end still has to hear why.
  */
+import type { Socket } from 'node:net';
 import type { Readable, Writable } from 'node:stream';
 import { egressLimits as limits } from '../limits.ts';
 
@@ -110,6 +111,13 @@ export function passOn(source: Readable, sink: Writable, onBytes: OnBytes): void
     () => void sink.end(),
     () => undefined,
   );
+}
+
+/** When the program's side is closed. What it has said to its end is still on its way. */
+export function leaveServer(server: Socket, program: Socket): void {
+  if (!program.readableEnded) return void server.destroy();
+  server.setTimeout(limits.carriedRestMs, () => server.destroy());
+  server.destroySoon();
 }
 
 /** How many of the last bytes came within `quietMs`, to a quarter of it. No timer runs where nothing waits. */
