@@ -351,11 +351,21 @@ export class Program {
     if (!this.isOpen) return;
     this.reason = reason;
     this.#upstream?.destroy();
+    this.#sayClosed(reason);
+  }
+
+  #sayClosed(reason: number): void {
     this.#say('connectionClosed', [
       ['bytesUp', this.#forwarded],
       ['bytesDown', this.#received.length],
       ['reason', reason],
     ]);
+  }
+
+  /** The relay's last word where both sides have ended in order; what has been sent may still wait in its socket. */
+  end(): void {
+    this.reason = 0;
+    this.#sayClosed(0);
   }
 
   #answerHold(): void {

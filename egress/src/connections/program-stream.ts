@@ -30,7 +30,7 @@ export class ProgramStream {
       this.#socket = socket;
       serve(socket)
         .catch(onFault)
-        .finally(() => void socket.destroy());
+        .finally(() => this.end());
     };
     this.#timer = setTimeout(() => {
       // Where this process was late itself, what it waits for is there by now and is read next.
@@ -50,7 +50,8 @@ export class ProgramStream {
   end(): void {
     clearTimeout(this.#timer);
     this.#take = undefined;
-    this.#socket?.destroy();
+    // Behind what was said to the relay just now: to a program a reset behind an end is an end.
+    setImmediate(() => void this.#socket?.destroy());
   }
 
   /** The relay has said its last word on it. Of what is carried some may still wait here for its server. */
