@@ -471,6 +471,8 @@ export const limits = {
   portWaitMsDefault: 30_000,
   /** Between two looks. */
   portWaitLookMs: 100,
+  /** What a client has said to its end, and the program takes after that client is gone. */
+  portRestMs: 10_000,
   // Volumes.
   /** The smallest image with a journal. */
   volumeMbMin: 16,
