@@ -28,12 +28,19 @@ export const portCommands: readonly CommandSpec[] = [
   {
     name: 'port-forward',
     group: 'network',
-    summary: 'carry connections to ports of this machine into a sandbox',
-    positionals: [sandbox, { name: '[local:]port', kind: 'text', repeats: true }],
+    summary: 'carry connections to ports of this machine into a sandbox, or from it to ports of this machine',
+    positionals: [sandbox, { name: '[local:]port', kind: 'text', repeats: true, optional: true }],
     flags: [
       { name: 'bind', value: 'ADDRESS', summary: 'listen on this address of ours (default 127.0.0.1)' },
+      {
+        name: 'reverse',
+        value: '[PORT:]HOST:PORT',
+        repeats: true,
+        summary: 'let the sandbox reach this place by us, as caller.squash.internal:PORT',
+      },
     ],
-    notes: 'squash port-forward dev 5432 8000:80; goes on until Ctrl-C. Local port 0 takes a free one.',
+    notes:
+      'squash port-forward dev 5432 8000:80; goes on until Ctrl-C. Local port 0 takes a free one. squash port-forward dev --reverse 5432:localhost:5432 needs caller.squash.internal:5432 in the policy.',
     load: () => import('./commands/port-forward.ts'),
   },
 ];

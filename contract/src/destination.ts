@@ -41,6 +41,13 @@ export const everythingPublic = '*';
 
 /** A service on the host's loopback: the word of a policy and the name that a program says. No DNS is asked for it. */
 export const hostServiceName = 'host.squash.internal';
+/** A port of whoever offers it over the API: the word of a policy and the name that a program says. It has no address. */
+export const callerServiceName = 'caller.squash.internal';
+
+/** Names that no DNS is asked for and no proxy gets. Neither `*` nor a wildcard means one, and each needs its port. */
+export function isServiceName(host: string | undefined): boolean {
+  return host === hostServiceName || host === callerServiceName;
+}
 
 /** A name of the loopback, which in a sandbox is the sandbox's own. */
 export function isLoopbackName(host: string): boolean {

@@ -11,6 +11,9 @@
  * | `POST /traffic` | ids of sandboxes → `EgressTraffic`: what each has sent and received |
  * | `GET /questions` | a stream: `open` with all that wait for a person, then `asked` and `ended`, each as it comes |
  * | `POST /questions/{question}` | `EgressAnswer` → `{}`; 404 where nobody waits for it any more |
+ * | `GET /callers?…` | `EgressOffer`: a port that is offered for as long as the stream stands: `offered`, then `connection` and `broken` with an `EgressCallerEvent` |
+ * | `GET /callers/{connection}` | with `Upgrade: squash-bytes` → 101, and the connection's bytes; 404 where it does not wait |
+ * | `DELETE /callers/{connection}` | → `{}`: the program gets a reset |
  * | `GET /stats` | → `EgressStats` |
  * | `POST /stop` | → `{}`, then the process ends |
  *
@@ -143,6 +146,19 @@ export type EgressQuestionEnd = z.infer<typeof egressQuestionEndSchema>;
 
 export const egressAnswerSchema = z.strictObject({ allow: z.boolean() });
 export type EgressAnswer = z.infer<typeof egressAnswerSchema>;
+
+/** As query parameters: of which sandbox, and which port of `caller.squash.internal`. */
+export const egressOfferSchema = z.strictObject({
+  sandbox: sandboxIdSchema,
+  port: z.coerce.number().int().min(1).max(65_535),
+});
+export type EgressOffer = z.infer<typeof egressOfferSchema>;
+
+/** Null: of the offer itself. */
+export const egressCallerEventSchema = z.object({ connection: z.string().nullable() });
+
+/** What the socket of a connection to a caller changes to. Half-closed by its ends; what breaks off is said beside it. */
+export const bytesProtocol = 'squash-bytes';
 
 /** One row. `id` grows and is never used again; what is not known or does not apply is null. */
 export const egressDecisionSchema = z.object({

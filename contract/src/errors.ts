@@ -6,6 +6,7 @@
  * the original's, which says 400 to nearly everything; where HTTP has a better word, `/v1` says `nativeStatus`.
  */
 import { fileErrorCatalog } from './file-errors.ts';
+import { portErrors } from './port-errors.ts';
 import { processErrors } from './process-errors.ts';
 import { volumeErrors } from './volume-errors.ts';
 
@@ -322,12 +323,7 @@ export const errorCatalog = {
     remedy: 'Try again; if it stays so, destroy the sandbox or restore a snapshot',
   },
   ...fileErrorCatalog,
-  port_unreachable: {
-    status: 502,
-    retry: 'later',
-    summary: 'Nothing answers on this port of the sandbox',
-    remedy: 'Start the program that listens there, or wait for it',
-  },
+  ...portErrors,
   launch_failed: {
     status: 500,
     retry: 'later',

@@ -183,6 +183,10 @@ test('a policy names the rule that is wrong', () => {
   assert.match(message({ deny: ['debian'] }), /a preset's name/);
   assert.equal(message({ allow: ['debian:443', 'x.debian'] }), 'taken');
   assert.match(message({ allow: ['host.squash.internal'] }), /write its port/);
+  assert.match(
+    message({ ask: ['caller.squash.internal'] }),
+    /write its port, "caller\.squash\.internal:5432"/,
+  );
   assert.equal(message({ allow: [{ to: 'host.squash.internal', ports: [5432] }] }), 'taken');
   assert.match(message({ deny: ['none'] }), /stands alone/);
   assert.match(message({ allow: [{ to: ['a:443'], ports: [80] }] }), /brings its own port/);

@@ -13,6 +13,7 @@ import {
   everythingPublic,
   formatPattern,
   hostServiceName,
+  isServiceName,
   isLoopbackName,
   nothing,
   type PortRange,
@@ -204,7 +205,7 @@ function checkRule(list: List, rule: z.infer<typeof ruleObjectSchema>, complain:
   };
 }
 
-/** What `allow` and `ask` may not name: the sandbox's own loopback, and the host without a port. */
+/** What `allow` and `ask` may not name: the sandbox's own loopback, and host or caller without a port. */
 function checkReached(rule: PolicyRuleSource, complain: Report): void {
   const { to, ports }: Exclude<PolicyRuleSource, string> = typeof rule === 'string' ? { to: [rule] } : rule;
   for (const text of to) {
@@ -217,9 +218,9 @@ function checkReached(rule: PolicyRuleSource, complain: Report): void {
       );
     }
     const { target } = parsed.pattern;
-    const isHost = target.kind === 'host' && target.host === hostServiceName;
-    if (isHost && parsed.pattern.ports === undefined && ports === undefined) {
-      complain([], ` "${text}" names no service: write its port, "${hostServiceName}:5432"`);
+    const service = target.kind === 'host' && isServiceName(target.host) ? target.host : undefined;
+    if (service !== undefined && parsed.pattern.ports === undefined && ports === undefined) {
+      complain([], ` "${text}" names no service: write its port, "${service}:5432"`);
     }
   }
 }

@@ -13,6 +13,7 @@ import { LaunchChannel } from './channel/launch-channel.ts';
 import { RelayListener } from './channel/relay-listener.ts';
 import type { ConnectionServices } from './connections/connection-services.ts';
 import { FairTurns } from '@squash/base/fair-turns';
+import { Callers } from './connections/callers.ts';
 import { interceptWith } from './connections/interception.ts';
 import { PolicyRefused, Sandboxes } from './connections/sandboxes.ts';
 import { judgeAddresses } from './connections/targets.ts';
@@ -117,6 +118,7 @@ function buildCore(options: EgressOptions, stack: AsyncDisposableStack): Core {
     questions: new Questions({ wallMs, monoMs }),
     decisions: stack.use(new DecisionLog({ rows: decisionRows, nowMs: wallMs, log })),
     tunnels: new TunnelRows(database, log),
+    callers: new Callers(),
     dns,
     counters: { total: 0, refused: 0, intercepted: 0 },
     log,
@@ -164,6 +166,13 @@ function handlers(core: Core, open: () => Promise<void>): Omit<ControlHandlers, 
     follow: (query, onRows) => services.decisions.follow(query, onRows),
     traffic: (ids) => sandboxes.traffic(ids),
     questions: services.questions,
+    callers: services.callers,
+    checkOffer: (at) => {
+      if (!sandboxes.isKnown(at.sandbox))
+        throw new ControlRefusal(409, 'sandbox_unknown', 'nothing is known of the sandbox');
+      const problem = services.callers.problemOf(at);
+      if (problem !== undefined) throw new ControlRefusal(409, problem, problem);
+    },
     stats: () => stats(core),
   };
 }

@@ -69,6 +69,14 @@ export const egressLimits = {
   /** What is looked at: with post-quantum keys a ClientHello has 2 KiB, with resumption data up to 10. */
   firstBytesMax: 16_384,
 
+  // Ports that callers offer.
+  /** Of one sandbox, offered at once: a database, a debugger and what else runs on a desk. */
+  sandboxOffersMax: 16,
+  /** Of one sandbox, open or waiting to be taken: each takes one of the daemon's 256 streams, and other sandboxes' callers need some. */
+  sandboxOfferedMax: 64,
+  /** Until the caller has taken it: he dials a port of his own machine first, across a slow line. */
+  offerTakeMs: 10_000,
+
   // Questions that wait for a person.
   /** Open at once, of one sandbox: more than a person reads at a time. */
   sandboxQuestionsMax: 16,

@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { BlockList, isIPv4, isIPv6 } from 'node:net';
 import { test } from 'node:test';
-import { hostServiceName } from '@squash/contract/destination';
+import { callerServiceName, hostServiceName } from '@squash/contract/destination';
 import { type PolicySource, policyOfAllowNet, policySchema } from '@squash/contract/policy';
 import fc from 'fast-check';
 import { formatAddress, parseAddress } from './address/address.ts';
@@ -429,6 +429,26 @@ test('a service of the host is reached by its word and port, where the ceiling o
   assert.equal(decide([word], { ...permitted, ceiling: { allow: ['*'] } }), 'ceiling not_allowed');
   assert.equal(decide(['*', '*.squash.internal'], permitted), 'not_allowed');
   assert.equal(decide([word], permitted, named(hostServiceName, 22)), 'not_allowed');
+});
+
+test('a port of the caller is reached by its word and port alone, has no address, and needs the ceiling’s word where there is one', () => {
+  const port = named(callerServiceName, 5432);
+  const decide = (allow: readonly string[], more: Parameters<typeof compiled>[1], at = port): string => {
+    const policy = compiled({ allow }, more);
+    const name = policy.decideName(callerServiceName);
+    return name.isAllowed ? policy.decideConnection(at).rule : name.rule;
+  };
+  const word = `${callerServiceName}:5432`;
+  const permitted = { allow: ['127.0.0.1/32'] };
+  assert.equal(decide([word], {}), `allow[0] ${word}`);
+  assert.equal(decide(['*', '*.squash.internal', `${hostServiceName}:5432`], permitted), 'not_allowed');
+  assert.equal(decide([word], {}, named(callerServiceName, 22)), 'not_allowed');
+  assert.equal(decide([word], { ceiling: { allow: ['*', '*.internal'] } }), 'ceiling not_allowed');
+  assert.equal(decide([word], { ceiling: { allow: [word] } }), `allow[0] ${word}`);
+  const denied = compiled({ allow: [word], deny: ['*.squash.internal'] });
+  assert.equal(denied.decideConnection(port).rule, 'deny[0] *.squash.internal');
+  assert.equal(compiled({ allow: [word] }, permitted).decideAddress(port, '127.0.0.1').isAllowed, false);
+  assert.equal(compiled({ ask: [word] }).decideConnection(port).question?.host, callerServiceName);
 });
 
 test('methods and paths concern requests, and paths end at their segments', () => {

@@ -8,7 +8,7 @@
  * What a newcomer would get wrong: a range names a place that is not public only if it lies inside that kind of place.
  * `0.0.0.0/0` and `169.254.0.0/16` hold the metadata service's address and mean something else.
  */
-import { hostServiceName } from '@squash/contract/destination';
+import { callerServiceName, hostServiceName, isServiceName } from '@squash/contract/destination';
 import {
   namedRules,
   policyLimits,
@@ -133,6 +133,8 @@ class RuleSet implements Policy {
 
   decideAddress(destination: Destination, text: string): Verdict {
     const { port } = destination;
+    // Whoever offers the port dials: nothing is dialled here.
+    if (destination.host === callerServiceName) return this.#refusal;
     const address = parseAddress(text);
     if (address === undefined) return { isAllowed: false, rule: `${this.#prefix}no_address` };
     if (this.#frame.host.isDaemon(effectiveAddress(address), port)) return daemonAddress;
@@ -281,9 +283,9 @@ class RuleSet implements Policy {
     return inRange.order < everything.order ? inRange : everything;
   }
 
-  /** The host behind its name is no host of the Internet: neither `*` nor a wildcard means it. */
+  /** Host and caller behind their names are no hosts of the Internet: neither `*` nor a wildcard means them. */
   #naming(host: string, test: RuleTest, table: RuleTable = this.#allow): PlacedRule | undefined {
-    if (host !== hostServiceName) return table.host(host, test);
+    if (!isServiceName(host)) return table.host(host, test);
     return table.host(host, (rule) => rule.target.kind === 'host' && test(rule));
   }
 

@@ -2,14 +2,12 @@
  * Names that mean nothing to strangers, or a place that is not public. This host's resolvers are never asked for those of the
  * first kind; where a proxy looks names up, it gets neither.
  */
-import { hostServiceName } from '@squash/contract/destination';
+import { isServiceName } from '@squash/contract/destination';
 import type { Policy, Verdict } from './policy.ts';
 
 /** Names that mean nothing, or nothing to strangers, outside of this host's own files. */
 export function staysHere(host: string): boolean {
-  return (
-    host === hostServiceName || !host.includes('.') || /\.(local|localdomain|onion|invalid|alt)$/.test(host)
-  );
+  return isServiceName(host) || !host.includes('.') || /\.(local|localdomain|onion|invalid|alt)$/.test(host);
 }
 
 /** What clouds call their metadata services, beside names of one label. */

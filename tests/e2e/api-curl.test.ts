@@ -9,10 +9,12 @@
  */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
+import WebSocket from 'ws';
 import type { KeyCreated, KeyList } from '@squash/contract/keys';
 import type { Operation } from '@squash/contract/operations/operation';
 import { type OperationId, operations } from '@squash/contract/operations/table';
@@ -88,6 +90,19 @@ const world = {
     await daemon.call('POST', `${sandboxes}/dev/exec-bg`, { cmd: 'sleep 60 | nc api.example.com 443' });
     const id = await waitFor('the question', async () => (await approvals())[0]?.id);
     standsFor.set('appr_0123456789abcdef0123', id);
+  },
+  called: async () => {
+    await daemon.call('PUT', '/v1/sandboxes/dev/policy', { allow: ['caller.squash.internal:5432'] });
+    const headers = { authorization: `Bearer ${token}` };
+    const address = `ws://localhost:${daemon.port}/v1/sandboxes/dev/callers/5432`;
+    const offer = new WebSocket(address, 'squash.caller.v1', { headers });
+    await once(offer, 'message');
+    const called = once(offer, 'message');
+    await daemon.call('POST', `${sandboxes}/dev/exec-bg`, {
+      cmd: 'sleep 60 | nc caller.squash.internal 5432',
+    });
+    const { connection } = JSON.parse(String((await called)[0])) as { readonly connection: string };
+    standsFor.set('0123456789abcdef0123456789abcdef', connection);
   },
   standing: async () => {
     const [waiting] = await approvals();
@@ -165,6 +180,8 @@ const needs: Readonly<Record<OperationId, readonly (keyof typeof world)[]>> = {
   'port.url': ['sandbox'],
   'port.wait': ['sandbox', 'listening'],
   'port.tcp': ['sandbox', 'listening'],
+  'caller.offer': ['sandbox'],
+  'caller.take': ['sandbox', 'called'],
   'snapshot.list': ['sandbox', 'snapshot'],
   'snapshot.get': ['sandbox', 'snapshot'],
   'snapshot.remove': ['sandbox', 'snapshot'],

@@ -88,7 +88,11 @@ for (const [page, count, printed] of [
     /^connection: asked {4}ask\[0\] \*[\s\S]*a person would be asked[\s\S]*api\.example\.com:80/m,
   ],
   ['keys.md', 2, /^key ci \(key_\w+\) of team-a, scope manage[\s\S]*"owner":"team-a"[\s\S]*sandbox\.exec/m],
-  ['ports.md', 3, /<html>[\s\S]*^ *3000 .*httpd.* token [\s\S]*squash_token=/m],
+  [
+    'ports.md',
+    4,
+    /<html>[\s\S]*^ *3000 .*httpd.* token [\s\S]*squash_token=[\s\S]*^dev caller\.squash\.internal:5432 -> localhost:5432$/m,
+  ],
   ['volumes.md', 2, /^kept$[\s\S]*^monday +vol_/m],
   ['secrets.md', 4, /^sk-[\w-]{40,}$[\s\S]*"allowed_hosts":\["api.openai.com"\]/m],
 ] as const) {

@@ -258,6 +258,7 @@ export function thinEngine(parts: EngineParts = {}): Engine {
       used: () => undefined,
       ...parts.ports,
     },
+    callers: { offer: unused, check: unused, take: unused, refuse: unused, ...parts.callers },
     approvals: {
       page: () => ({ items: [], next: null }),
       get: unused,

@@ -6,6 +6,7 @@ import {
   approvalSchema,
   standingApprovalSchema,
 } from '@squash/contract/approvals';
+import { callerControlSchema, callerEventSchema } from '@squash/contract/callers';
 import { capabilitySchema } from '@squash/contract/capability';
 import { healthSchema, infoSchema, problemSchema } from '@squash/contract/daemon';
 import {
@@ -265,6 +266,11 @@ export const shapes: Readonly<Record<string, Shape>> = {
   PortLinkWish: { schema: portLinkBodySchema, example: { expires_s: 7_200 } },
   PortLink: { schema: portLinkSchema },
   TcpMessage: { schema: tcpMessageSchema },
+  CallerEvent: { schema: callerEventSchema },
+  CallerControl: {
+    schema: callerControlSchema,
+    example: { type: 'refuse', connection: '0123456789abcdef0123456789abcdef' },
+  },
 };
 
 interface TextMessages {
@@ -277,6 +283,7 @@ export const webSocketMessages: Readonly<Record<string, TextMessages>> = {
   'squash.exec.v1': { client: [execStartSchema, execControlSchema], server: [execEventSchema] },
   'squash.process.v1': { client: [processControlSchema], server: [processEventSchema] },
   'squash.tcp.v1': { client: [tcpMessageSchema], server: [tcpMessageSchema] },
+  'squash.caller.v1': { client: [callerControlSchema], server: [callerEventSchema] },
 };
 
 /** Done here and not where the schemas are: nobody but this document needs the names. */

@@ -8,6 +8,7 @@ export const tags = [
   { name: 'file', description: 'Files of a sandbox: read, written, found, watched, packed' },
   { name: 'job', description: 'Commands in the background' },
   { name: 'port', description: 'Ports of programs in sandboxes: who may see them, links, connections' },
+  { name: 'caller', description: 'Ports of callers that programs in sandboxes connect to' },
   { name: 'snapshot', description: 'What was written in a sandbox, saved as a file' },
   { name: 'volume', description: 'Directories that outlive sandboxes' },
   { name: 'mount', description: 'What a sandbox has attached' },

@@ -1,15 +1,17 @@
 /**
  * `squash port-forward`: listens on this machine; each connection is a WebSocket to the daemon, and there one to the sandbox's
- * port. Whoever stops reading stalls the other end and nothing else.
+ * port. `--reverse` is the other direction (port-reverse.ts).
  */
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
-import type { TcpMessage } from '@squash/contract/ports';
+import { callerServiceName } from '@squash/contract/destination';
 import type { Client } from '../client/client.ts';
+import { carryBytes } from '../client/tcp.ts';
 import type { WebSocketConnection } from '../client/websocket.ts';
 import type { Call } from '../command.ts';
-import { CliFailure, errorCode, exitCodes } from '../failure.ts';
+import { CliFailure, errorCode, exitCodes, usageFailure } from '../failure.ts';
 import { printJson, printLine, printNote, visible } from '../output/print.ts';
+import { type Offer, offer, parseReverse } from './port-reverse.ts';
 import { parsePort, portPath } from './ports.ts';
 
 interface Forward {
@@ -21,22 +23,30 @@ interface Forward {
 export async function run(call: Call): Promise<number> {
   const [id = '', ...words] = call.positionals;
   const forwards = words.map((word) => parseForward(id, word));
+  const reverses = call.flags.list('reverse').map(parseReverse);
+  if (forwards.length + reverses.length === 0)
+    throw usageFailure('<[local:]port> or --reverse is missing; try: squash help port-forward');
   const bind = call.flags.text('bind') ?? '127.0.0.1';
   // A sandbox that is not there is told now, not at the first connection.
   await call.client.get(portPath(id, 1).replace(/\/1$/, ''));
-  const servers: Server[] = [];
+  using stack = new DisposableStack();
   const bound: { address: string; local: number; port: number }[] = [];
   for (const forward of forwards) {
     const server = await listen(forward, bind, (socket) => void carry(socket, call.client, forward));
-    servers.push(server);
+    stack.defer(() => void server.close());
     const { address, port } = server.address() as AddressInfo;
     bound.push({ address, local: port, port: forward.port });
   }
-  if (call.json) printJson(bound);
-  else
+  const offers: Offer[] = [];
+  for (const reverse of reverses) offers.push(stack.use(await offer(call.client, id, reverse)));
+  if (call.json) printJson([...bound, ...reverses.map((each) => ({ reverse: true, ...each }))]);
+  else {
     for (const { address, local, port } of bound) printLine(`${address}:${local} -> ${visible(id)}:${port}`);
-  await Promise.race([once(process, 'SIGINT'), once(process, 'SIGTERM'), once(process, 'SIGHUP')]);
-  for (const server of servers) server.close();
+    for (const { port, host, local } of reverses)
+      printLine(`${visible(id)} ${callerServiceName}:${port} -> ${visible(host)}:${local}`);
+  }
+  const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'].map((name) => once(process, name));
+  await Promise.race([...signals, ...offers.map(({ ended }) => ended)]);
   return exitCodes.ok;
 }
 
@@ -63,16 +73,11 @@ async function listen({ local }: Forward, bind: string, take: (socket: Socket) =
 /** One connection, to its end. What fails is told, and the next one may work. */
 async function carry(socket: Socket, client: Client, { id, port }: Forward): Promise<void> {
   let connection: WebSocketConnection | undefined;
-  socket.on('error', () => connection?.destroy());
-  socket.once('close', () => connection?.destroy());
+  // Also before there is a connection that it ends.
+  socket.on('error', () => undefined);
   try {
     connection = await client.webSocket(portPath(id, port, ['tcp']), 'squash.tcp.v1');
-    if (socket.destroyed) {
-      connection.destroy();
-      return;
-    }
-    await Promise.all([up(socket, connection), down(connection, socket)]);
-    connection.close();
+    await carryBytes(socket, connection);
   } catch (cause) {
     if (!socket.destroyed) {
       const message = cause instanceof Error ? cause.message : String(cause);
@@ -80,24 +85,5 @@ async function carry(socket: Socket, client: Client, { id, port }: Forward): Pro
     }
     connection?.destroy();
     socket.resetAndDestroy();
-  }
-}
-
-async function up(socket: Socket, connection: WebSocketConnection): Promise<void> {
-  for await (const chunk of socket.iterator({ destroyOnReturn: false })) {
-    await connection.sendBinary(chunk as Buffer);
-  }
-  await connection.sendText(JSON.stringify({ type: 'eof' } satisfies TcpMessage));
-}
-
-/** @throws CliFailure with the daemon's word */
-async function down(connection: WebSocketConnection, socket: Socket): Promise<void> {
-  for await (const message of connection.messages()) {
-    if (message.type === 'text') {
-      const said = JSON.parse(message.text) as TcpMessage;
-      if (said.type === 'error') throw new CliFailure(said.code, said.message);
-      socket.end();
-    } else if (!socket.write(message.data))
-      await Promise.race([once(socket, 'drain'), once(socket, 'close')]);
   }
 }

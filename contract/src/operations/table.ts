@@ -1,6 +1,7 @@
 /** Every operation of the API, a line for each noun. An operation that is not here is not served. */
 import { auditOperations } from './audit.ts';
 import { approvalOperations } from './approvals.ts';
+import { callerOperations } from './callers.ts';
 import { daemonOperations } from './daemon.ts';
 import { fileOperations } from './files.ts';
 import { keyOperations } from './keys.ts';
@@ -26,6 +27,7 @@ export const operations = {
   ...processOperations,
   ...fileOperations,
   ...portOperations,
+  ...callerOperations,
   ...moduleOperations,
   ...snapshotOperations,
   ...volumeOperations,

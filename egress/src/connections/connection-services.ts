@@ -4,6 +4,7 @@
 import type { Socket } from 'node:net';
 import type { Log } from '@squash/base/log';
 import type { Address } from '@squash/policy/address/address';
+import type { Callers } from './callers.ts';
 import type { LaunchChannel } from '../channel/launch-channel.ts';
 import type { Questions } from '../approvals/questions.ts';
 import type { DecisionLog } from '../decisions/decision-log.ts';
@@ -48,6 +49,7 @@ export interface ConnectionServices {
   readonly decisions: DecisionLog;
   readonly questions: Questions;
   readonly tunnels: TunnelRows;
+  readonly callers: Callers;
   readonly dns: DnsServer;
   readonly counters: ConnectionCounters;
   readonly log: Log;

@@ -334,7 +334,7 @@ export class Connection implements Reviewable {
     this.#sayNo({ kind: 'refuse', protocol: undefined, verdict });
   }
 
-  /** Relays speak to no proxy: the bytes pass this process. */
+  /** Relays speak to no proxy and no caller: the bytes pass this process. */
   #carry(verdict: Verdict): void {
     if (!this.#relay.sandbox.hasRoom(this.#services.counters)) return this.#refuseForRoom();
     this.#onEnd = this.#relay.sandbox.takeRoom(this.#services.counters);
@@ -342,7 +342,7 @@ export class Connection implements Reviewable {
   }
 
   async #tunnel(verdict: Verdict): Promise<void> {
-    if (this.#relay.sandbox.leavesName(this.#destination)) return this.#carry(verdict);
+    if (this.#relay.sandbox.isElsewhere(this.#destination)) return this.#carry(verdict);
     if (!this.#isServerFirst) this.#state = 'dialling';
     const before = this.#state;
     const resolver = this.#relay.sandbox.resolverOf(this.#services.resolver);

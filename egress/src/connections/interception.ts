@@ -2,6 +2,7 @@
  * Hands one connection to the interceptor, with the sandbox's rules as they are at the moment they are asked.
  */
 import type { Socket } from 'node:net';
+import { callerServiceName } from '@squash/contract/destination';
 import { formatAddress } from '@squash/policy/address/address';
 import { waitInLine } from '@squash/base/in-line';
 import { daemonAddress } from '@squash/policy/compile';
@@ -62,13 +63,18 @@ async function askPerson(
   return refusal;
 }
 
-/** In the sandbox's turn, to an address that may be had at that moment. @throws DialRefused, or an Error with `code` */
+/** In the sandbox's turn, to an address that may be had at that moment; or to whoever offers the port. @throws DialRefused, or an Error with `code` */
 export async function dialServer(
-  services: Pick<ConnectionServices, 'turns' | 'resolver'>,
+  services: Pick<ConnectionServices, 'turns' | 'resolver' | 'callers'>,
   { sandbox, policy, destination, onDialled, onRefused }: DialledFor,
   signal: AbortSignal,
 ): Promise<Socket> {
   const { turns } = services;
+  if (destination.host === callerServiceName) {
+    const taken = await services.callers.reach({ sandbox: sandbox.id, port: destination.port }, signal);
+    onDialled(undefined);
+    return taken;
+  }
   const resolver = sandbox.resolverOf(services.resolver);
   const upstream = sandbox.upstreamTo(destination);
   const { host, port } = destination;

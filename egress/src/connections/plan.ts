@@ -6,6 +6,7 @@
  * a TLS tunnel is only that host's if the hello says its name and hides no other, and plain HTTP is always read, because
  * behind one address of a content network the `Host` line alone chooses among millions of owners.
  */
+import { callerServiceName } from '@squash/contract/destination';
 import type { Destination, Policy, Question, Verdict } from '@squash/policy/policy';
 import type { SandboxSecrets } from '../ports.ts';
 import type { FirstBytes } from './first-bytes.ts';
@@ -36,8 +37,10 @@ export function planOpen(destination: Destination, rules: Rules): Plan {
   const verdict = policy.decideConnection(destination);
   if (verdict.question !== undefined) return { kind: 'ask', question: verdict.question, verdict };
   if (!verdict.isAllowed) return { kind: 'look', waits: 'to_refuse' };
-  const isNamed = destination.host !== undefined && !policy.isOpen;
   if (policy.needsRequests(destination)) return { kind: 'look', waits: 'for_program' };
+  // One port that one caller offers: there is nobody else behind it whom a name or a secret could be kept from.
+  if (destination.host === callerServiceName) return { kind: 'tunnel', verdict };
+  const isNamed = destination.host !== undefined && !policy.isOpen;
   if (!isNamed && secrets.isEmpty) return { kind: 'tunnel', verdict };
   return { kind: 'look', waits: greetingPorts.has(destination.port) ? 'for_server' : 'for_either' };
 }

@@ -5,7 +5,7 @@
  * everything, so that there is no moment in which nobody decides.
  */
 import { TokenBucket } from '@squash/base/token-bucket';
-import { hostServiceName } from '@squash/contract/destination';
+import { callerServiceName, isServiceName } from '@squash/contract/destination';
 import { Admission } from './admission.ts';
 import type { ConnectionCounters } from './connection-services.ts';
 import type { DecisionLog } from '../decisions/decision-log.ts';
@@ -84,13 +84,18 @@ export class Sandbox implements DnsClient {
     );
   }
 
-  /** For this destination. A service of the host is none of a proxy's business. */
+  /** For this destination. A service of the host, or a port of a caller, is none of a proxy's business. */
   upstreamTo({ host }: Destination): NamedUpstream | undefined {
-    return host === hostServiceName ? undefined : this.upstream;
+    return isServiceName(host) ? undefined : this.upstream;
   }
 
   get leavesNames(): boolean {
     return this.upstream?.proxy.resolvesNames === true;
+  }
+
+  /** Is its address nothing that is known here: a name that the proxy looks up, or a port of a caller? */
+  isElsewhere(destination: Destination): boolean {
+    return destination.host === callerServiceName || this.leavesName(destination);
   }
 
   /** Is this name the proxy's to look up? */

@@ -64,6 +64,11 @@ export class Sandboxes {
     return { sandboxes: this.#known.size, relays };
   }
 
+  /** Has the daemon spoken of it? */
+  isKnown(id: string): boolean {
+    return this.#known.has(id);
+  }
+
   traffic(ids: readonly SandboxId[]): EgressTraffic {
     return ids.flatMap((id) => {
       const sandbox = this.#sandboxes.get(id);
@@ -192,6 +197,7 @@ export class Sandboxes {
     sandbox?.cut();
     for (const relay of this.#allRelays()) if (relay.sandbox === sandbox) relay.finish();
     this.#options.services.questions.forget(id);
+    this.#options.services.callers.forget(id);
     this.#forgetRows(id);
     return closed;
   }

@@ -2,14 +2,16 @@
  * Serves `run/egress-api.sock`: the daemon's requests, parsed by `protocol.ts`, carried out by whoever is handed in.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
 import { type SandboxId, sandboxIdSchema } from '@squash/contract/ids';
 import { errorText } from '@squash/base/bug';
 import type { Log } from '@squash/base/log';
 import { z } from 'zod';
 import { egressLimits as limits } from '../limits.ts';
 import { listenPrivately } from '../listen.ts';
-import { streamDecisions, streamQuestions } from './decision-stream.ts';
+import { streamDecisions, streamOffer, streamQuestions } from './decision-stream.ts';
 import type { Questions } from '../approvals/questions.ts';
+import type { CallerPort, Callers } from '../connections/callers.ts';
 import {
   type EgressApplied,
   type EgressChanged,
@@ -22,9 +24,11 @@ import {
   type EgressStats,
   type EgressSync,
   type EgressSynced,
+  bytesProtocol,
   egressAnswerSchema,
   egressChangesSchema,
   egressDecisionQuerySchema,
+  egressOfferSchema,
   egressQuestionSchema,
   egressSyncSchema,
   type EgressTraffic,
@@ -45,6 +49,9 @@ export interface ControlHandlers {
   ) => Disposable;
   readonly traffic: (ids: readonly SandboxId[]) => EgressTraffic;
   readonly questions: Pick<Questions, 'answer' | 'follow'>;
+  readonly callers: Pick<Callers, 'offer' | 'waits' | 'take' | 'refuse'>;
+  /** @throws ControlRefusal */
+  readonly checkOffer: (at: CallerPort) => void;
   readonly stats: () => EgressStats;
   readonly stop: () => void;
 }
@@ -74,6 +81,7 @@ export class ControlServer implements AsyncDisposable {
     this.#server = createServer({ keepAliveTimeout: 65_000 }, (request, response) => {
       void this.#serve(request, response);
     });
+    this.#server.on('upgrade', (request, socket, head) => this.#take(request, socket as Socket, head));
   }
 
   async listen(path: string): Promise<void> {
@@ -94,6 +102,7 @@ export class ControlServer implements AsyncDisposable {
       if (more.length > 0) throw notFound(url.pathname);
       if (part === 'decisions' && id === undefined) return this.#decisions(request, response, url);
       if (part === 'questions' && id === undefined) return this.#questions(request, response);
+      if (part === 'callers' && id === undefined) return this.#callers(request, response, url);
       const answer = await this.#answer(request, part, id);
       reply(response, 200, answer);
     } catch (error) {
@@ -120,6 +129,9 @@ export class ControlServer implements AsyncDisposable {
         if (this.#handlers.questions.answer(id ?? '', allow)) return {};
         throw new ControlRefusal(404, 'question_gone', 'nobody waits for it any more');
       }
+      case 'DELETE callers/':
+        this.#handlers.callers.refuse(id ?? '');
+        return {};
       case 'GET stats':
         return this.#handlers.stats();
       case 'POST stop':
@@ -145,6 +157,24 @@ export class ControlServer implements AsyncDisposable {
     if (request.method !== 'GET') throw notFound(`${request.method ?? ''} /questions`);
     this.#takeFollower(response);
     streamQuestions(response, (follower) => this.#handlers.questions.follow(follower));
+  }
+
+  #callers(request: IncomingMessage, response: ServerResponse, url: URL): void {
+    if (request.method !== 'GET') throw notFound(`${request.method ?? ''} /callers`);
+    const at = parse(egressOfferSchema, Object.fromEntries(url.searchParams));
+    this.#handlers.checkOffer(at);
+    streamOffer(response, (follower) => this.#handlers.callers.offer(at, follower));
+  }
+
+  /** `GET /callers/{connection}`: from here on the socket is that connection's. */
+  #take({ url = '' }: IncomingMessage, socket: Socket, head: Buffer): void {
+    const [, id = ''] = /^\/callers\/([0-9a-f]+)$/.exec(url) ?? [];
+    const { callers } = this.#handlers;
+    const words = ['connection: Upgrade', `upgrade: ${bytesProtocol}`, '', ''].join('\r\n');
+    if (!callers.waits(id)) return void socket.end('HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n');
+    socket.write(`HTTP/1.1 101 Switching Protocols\r\n${words}`);
+    if (head.length > 0) socket.unshift(head);
+    callers.take(id, socket);
   }
 
   #takeFollower(response: ServerResponse): void {

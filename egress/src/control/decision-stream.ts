@@ -1,10 +1,11 @@
 /**
- * Decisions and questions as server-sent events. A follower that does not read is cut when its queue is full: it comes back with the
+ * Decisions, questions and connections to callers as server-sent events. A follower that does not read is cut when its queue is full: it comes back with the
  * last id it has seen, and nothing is lost.
  */
 import type { ServerResponse } from 'node:http';
 import { egressLimits as limits } from '../limits.ts';
 import type { EgressDecision } from '@squash/contract/egress-protocol';
+import type { CallerFollower } from '../connections/callers.ts';
 import type { QuestionFollower, Questions } from '../approvals/questions.ts';
 
 export function streamDecisions(
@@ -31,6 +32,19 @@ export function streamQuestions(
   });
   say('open', following.open);
   response.once('close', () => following[Symbol.dispose]());
+}
+
+export function streamOffer(response: ServerResponse, offer: (follower: CallerFollower) => Disposable): void {
+  const write = begin(response);
+  const say = (event: string, connection: string | null): void =>
+    write(`event: ${event}\ndata: ${JSON.stringify({ connection })}\n\n`);
+  const offering = offer({
+    onConnection: (id) => say('connection', id),
+    onBroken: (id) => say('broken', id),
+    onEnd: () => void response.end(),
+  });
+  say('offered', null);
+  response.once('close', () => offering[Symbol.dispose]());
 }
 
 function begin(response: ServerResponse): (text: string) => void {

@@ -6,7 +6,7 @@
  * an allowed name is asked for upstream before it gets an address, so that a name which is not there is not there
  * for the program either.
  */
-import { hostServiceName } from '@squash/contract/destination';
+import { callerServiceName, hostServiceName, isServiceName } from '@squash/contract/destination';
 import type { Log } from '@squash/base/log';
 import { classifyAddress } from '@squash/policy/address/ranges';
 import { egressLimits as limits } from '../limits.ts';
@@ -121,7 +121,7 @@ export class DnsServer {
 
   #allow(client: DnsClient, query: DnsQuery, host: string): DnsAnswer | Promise<DnsAnswer> | undefined {
     const passed = passedType(query.type);
-    if (client.leavesNames && host !== hostServiceName) {
+    if (host === callerServiceName || (client.leavesNames && host !== hostServiceName)) {
       return wantsAddress(query.type)
         ? this.#virtual(client, { host, isRefused: false }, limits.virtualTtlS)
         : noData;
@@ -211,7 +211,7 @@ export class DnsServer {
 
 function decideName({ policy, leavesNames }: DnsClient, host: string): Verdict {
   const verdict = policy.decideName(host);
-  const isProxys = verdict.isAllowed && leavesNames && host !== hostServiceName;
+  const isProxys = verdict.isAllowed && leavesNames && !isServiceName(host);
   return (isProxys ? refusedToProxy(policy, host) : undefined) ?? verdict;
 }
 

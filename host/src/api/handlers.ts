@@ -17,6 +17,7 @@ import { keyHandlers } from './keys.ts';
 import { moduleHandlers } from './modules.ts';
 import { type AddressJudge, type EgressRules, networkHandlers } from './network.ts';
 import { ownerHandlers } from './owners.ts';
+import { offeringPort, takingConnection } from './callers.ts';
 import { forwardingPort } from './port-tcp.ts';
 import { type Links, portHandlers } from './ports.ts';
 import { attachingProcess } from './process-attach.ts';
@@ -90,5 +91,7 @@ export function socketHandlers(engine: Engine, parts: StreamParts): SocketHandle
     'sandbox.exec_stream': streamingExec(engine, parts),
     'process.attach': attachingProcess(engine, parts),
     'port.tcp': forwardingPort(engine, parts),
+    'caller.offer': offeringPort(engine, parts),
+    'caller.take': takingConnection(engine, parts),
   };
 }

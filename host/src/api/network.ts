@@ -1,7 +1,7 @@
 /** `policy.*` and `egress.decisions`: what a sandbox may reach (looking, setting, asking, learning), and what it asked for. */
 import type { PolicyLearnAnswer, SandboxPolicy } from '@squash/contract/egress';
 import type { EgressJudged, EgressQuestion } from '@squash/contract/egress-protocol';
-import { hostServiceName } from '@squash/contract/destination';
+import { callerServiceName, hostServiceName } from '@squash/contract/destination';
 import { AppError } from '@squash/contract/errors';
 import { parseUpstream, upstreamOf, type Upstreams } from '@squash/contract/upstreams';
 import type { SandboxId } from '@squash/contract/ids';
@@ -94,6 +94,8 @@ function testing(engine: Engine, { rules, log }: NetworkParts): Handler<NetworkO
     // No query leaves the host for a name that is refused.
     if (!answer.allowed) return json(answer);
     const { host, address, port } = answer;
+    if (host === callerServiceName)
+      return json({ ...answer, not_resolved: 'whoever offers the port is asked' });
     const proxy = upstreamOf(own.upstream, rules.upstreams);
     const isLeft =
       proxy !== undefined && parseUpstream(rules.upstreams[proxy] ?? '')?.resolvesNames !== false;

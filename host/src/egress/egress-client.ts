@@ -7,7 +7,7 @@
  */
 import { closeSync, openSync } from 'node:fs';
 import { Agent, type IncomingMessage, type OutgoingHttpHeaders, request } from 'node:http';
-import { connect } from 'node:net';
+import { connect, type Socket } from 'node:net';
 import { Failure } from '@squash/base/failure';
 import { AppError } from '@squash/contract/errors';
 import type { PolicySource } from '@squash/contract/policy';
@@ -21,6 +21,7 @@ import {
   type EgressDecisions,
   type EgressIdentity,
   type EgressJudged,
+  type EgressOffer,
   type EgressQuestion,
   type EgressQuestionEnd,
   type EgressSandboxRules,
@@ -29,7 +30,9 @@ import {
   type EgressSynced,
   type EgressTraffic,
   egressAppliedSchema,
+  bytesProtocol,
   egressAskedSchema,
+  egressCallerEventSchema,
   egressChangedSchema,
   egressDecisionSchema,
   egressDecisionsSchema,
@@ -43,6 +46,7 @@ import {
   egressTrafficSchema,
 } from '@squash/contract/egress-protocol';
 import { z } from 'zod';
+import type { CallerNetwork, OfferEvent } from '../sandbox/network.ts';
 import { type ServerEvent, serverEvents } from './server-events.ts';
 
 /** As the query of `GET /decisions`; what is undefined is left out. */
@@ -70,7 +74,7 @@ interface Change {
 /** What goes in one message: while it is taken in, nobody's traffic is. */
 const together = { changesMax: 100, charactersMax: 1_048_576 };
 
-export class EgressClient implements Disposable {
+export class EgressClient implements CallerNetwork, Disposable {
   readonly #directory: number;
   readonly #socketPath: string;
   readonly #agent = new Agent({ keepAlive: true, maxSockets: 16 });
@@ -167,6 +171,51 @@ export class EgressClient implements Disposable {
     throw unavailable('it ended the stream');
   }
 
+  /** While it is followed the port is offered. @throws port_offered, offer_limit, sandbox_not_ready, egress_unavailable */
+  async *followOffer(offer: EgressOffer, signal: AbortSignal): AsyncGenerator<OfferEvent, void, void> {
+    const path = `/callers${queryText(offer)}`;
+    const response = await this.#send({ method: 'GET', path, signal, isStream: true });
+    if (response.statusCode !== 200) throw offerRefusal(offer, await readText(response));
+    try {
+      for await (const event of serverEvents(response)) yield offerEventOf(event);
+    } catch (error) {
+      throw signal.aborted || error instanceof AppError
+        ? error
+        : unavailable('it broke the stream off', error);
+    }
+    throw unavailable('it ended the stream');
+  }
+
+  /** The bytes of a connection to a caller. @throws connection_gone, egress_unavailable */
+  takeConnection(id: string): Promise<Socket> {
+    const { promise, resolve, reject } = Promise.withResolvers<Socket>();
+    const outgoing = request({
+      createConnection: () => connect({ path: this.#socketPath, allowHalfOpen: true }),
+      path: `/callers/${id}`,
+      headers: { connection: 'Upgrade', upgrade: bytesProtocol },
+    });
+    outgoing.setTimeout(limits.egressAnswerMs, () =>
+      outgoing.destroy(new Failure('no_answer', 'no answer in time')),
+    );
+    outgoing.on('upgrade', (_response, socket, head) => {
+      socket.setTimeout(0);
+      if (head.length > 0) socket.unshift(head);
+      resolve(socket as Socket);
+    });
+    outgoing.on('response', (response) => {
+      response.resume();
+      reject(new AppError('connection_gone', 'Nothing waits on this connection any more'));
+    });
+    outgoing.on('error', (error) => reject(unavailable(error.message, error)));
+    outgoing.end();
+    return promise;
+  }
+
+  /** Its program gets a reset. */
+  async refuseConnection(id: string): Promise<void> {
+    await this.#ask({ method: 'DELETE', path: `/callers/${id}` }, z.looseObject({}));
+  }
+
   /** Resolves when a connection that says nothing is ended from the other side: at the latest when the process ends. */
   async untilGone(signal: AbortSignal): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
@@ -244,7 +293,8 @@ export class EgressClient implements Disposable {
     const bytes = json === undefined ? undefined : Buffer.from(json);
     const outgoing = request({
       socketPath: this.#socketPath,
-      agent: this.#agent,
+      // A stream stands for hours, and there are few connections for what has to be said meanwhile.
+      agent: isStream ? false : this.#agent,
       method,
       path,
       headers: {
@@ -322,6 +372,28 @@ function decisionOf({ data }: ServerEvent): EgressDecision {
   const parsed = egressDecisionSchema.safeParse(parseJson(data));
   if (parsed.success) return parsed.data;
   throw unavailable('it sent no decision', parsed.error);
+}
+
+function offerEventOf({ name, data }: ServerEvent): OfferEvent {
+  const parsed = egressCallerEventSchema.safeParse(parseJson(data));
+  const connection = parsed.data?.connection ?? null;
+  if (name === 'offered') return { type: name };
+  if (connection !== null && (name === 'connection' || name === 'broken')) return { type: name, connection };
+  throw unavailable('it sent no event of an offer', parsed.error);
+}
+
+function offerRefusal({ sandbox, port }: EgressOffer, text: string): AppError {
+  const { code } = egressRefusalSchema.safeParse(parseJson(text)).data ?? { code: 'none' };
+  switch (code) {
+    case 'port_offered':
+      return new AppError(code, `Another client offers port ${port} to sandbox "${sandbox}"`);
+    case 'offer_limit':
+      return new AppError(code, `As many ports are offered to sandbox "${sandbox}" as one may have`);
+    case 'sandbox_unknown':
+      return new AppError('sandbox_not_ready', `The rules of sandbox "${sandbox}" are not in force yet`);
+    default:
+      return refusalFor(code);
+  }
 }
 
 function questionEventOf({ name, data }: ServerEvent): QuestionEvent {

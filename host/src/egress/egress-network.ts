@@ -17,7 +17,7 @@ import type { OwnSecrets, SecretSubset } from '@squash/contract/secrets';
 import type { Upstreams } from '@squash/contract/upstreams';
 import type { LayerDigest } from '@squash/contract/ids';
 import { SharedLock } from '../sandbox/mailbox.ts';
-import type { NetworkRules, SandboxNetwork, Traffic } from '../sandbox/network.ts';
+import type { CallerNetwork, NetworkRules, SandboxNetwork, Traffic } from '../sandbox/network.ts';
 import type { EgressClient } from './egress-client.ts';
 import { QuestionsFollower } from './questions-follower.ts';
 import type { SecretsFileKeeper } from './secrets-keeper.ts';
@@ -91,6 +91,10 @@ export class EgressNetwork implements SandboxNetwork, AsyncDisposable {
 
   get client(): EgressClient {
     return this.#options.client;
+  }
+
+  get callers(): CallerNetwork {
+    return this.client;
   }
 
   begin(

@@ -8,6 +8,7 @@ import type { Events } from './events.ts';
 import type { Files } from './files.ts';
 import type { Keys } from './keys.ts';
 import type { Approvals } from './approvals.ts';
+import type { Callers } from './callers.ts';
 import type { Modules } from './modules.ts';
 import type { Network } from './network.ts';
 import type { Owners } from './owners.ts';
@@ -37,6 +38,7 @@ export interface Engine {
   readonly usage: Usage;
   readonly events: Events;
   readonly ports: Ports;
+  readonly callers: Callers;
   readonly approvals: Approvals;
   health(): Promise<EngineHealth>;
   /** What does not work as it should for all sandboxes, now; empty when all is well. */

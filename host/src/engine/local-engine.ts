@@ -20,6 +20,7 @@ import { recover } from '../sandbox/recover.ts';
 import { type FixedLimits, newCounters, type World } from '../sandbox/world.ts';
 import { LocalApprovals } from './approvals.ts';
 import { Admission, type AdmissionRules } from './admission.ts';
+import { LocalCallers } from './callers.ts';
 import type { Ceilings } from './ceilings.ts';
 import { engineMetrics } from './engine-metrics.ts';
 import type { Engine, EngineHealth } from './engine.ts';
@@ -77,6 +78,7 @@ export class LocalEngine implements Engine, AsyncDisposable {
   readonly usage: LocalUsage;
   readonly events: LocalEvents;
   readonly ports: LocalPorts;
+  readonly callers: LocalCallers;
   readonly approvals: LocalApprovals;
 
   private constructor(options: LocalEngineOptions) {
@@ -115,6 +117,7 @@ export class LocalEngine implements Engine, AsyncDisposable {
     this.owners = new LocalOwners({ residents, keys: this.keys, quotas });
     this.usage = new LocalUsage({ ...world, residents });
     this.ports = new LocalPorts(world.store, residents);
+    this.callers = new LocalCallers(world.network.callers, residents);
     this.approvals = new LocalApprovals(world, residents);
     this.#unsubscribe = world.driver.onExit((ended) => residents.peek(ended.id)?.pidOneEnded(ended.instance));
   }

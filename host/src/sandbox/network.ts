@@ -4,6 +4,7 @@
  *
  * Where the network is down sandboxes reach nothing: so no method here fails an operation on a sandbox for that.
  */
+import type { Duplex } from 'node:stream';
 import type { LayerDigest, SandboxId } from '@squash/contract/ids';
 import type { Problem } from '@squash/contract/daemon';
 import type { PolicyRuleSource, PolicySource } from '@squash/contract/policy';
@@ -27,6 +28,25 @@ export interface Traffic {
   readonly open: number;
 }
 
+export type OfferEvent =
+  | { readonly type: 'offered' }
+  /** A program waits on it. */
+  | { readonly type: 'connection'; readonly connection: string }
+  /** It waits no more, or broke off. */
+  | { readonly type: 'broken'; readonly connection: string };
+
+export interface CallerNetwork {
+  /** While it is followed the port is offered. @throws port_offered, offer_limit, sandbox_not_ready, egress_unavailable */
+  followOffer(
+    offer: { readonly sandbox: SandboxId; readonly port: number },
+    signal: AbortSignal,
+  ): AsyncIterable<OfferEvent>;
+  /** The bytes of a connection; half-close is kept. @throws connection_gone, egress_unavailable */
+  takeConnection(id: string): Promise<Duplex>;
+  /** Its program gets a reset. @throws egress_unavailable */
+  refuseConnection(id: string): Promise<void>;
+}
+
 export interface SandboxNetwork {
   /**
    * From now on the rules of all sandboxes can be asked for: the network asks again whenever it has to tell everything
@@ -40,6 +60,8 @@ export interface SandboxNetwork {
   applyApproved(): Promise<void>;
   /** What waits for a person. */
   readonly questions: Questions;
+  /** Ports that callers offer. */
+  readonly callers: CallerNetwork;
   /** Stores a new sandbox's own secrets, until it is forgotten. Before its rules are applied. @throws disk_full */
   keepSecrets(id: SandboxId, secrets: OwnSecrets): Promise<void>;
   /** Puts the present rules of one sandbox in force. Resolves when they are, or when they can't be now. */
