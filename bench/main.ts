@@ -29,6 +29,7 @@ import { floodScenario } from './scenarios/flood.ts';
 import { interceptScenario } from './scenarios/intercept.ts';
 import { memoryScenario } from './scenarios/memory.ts';
 import { snapshotScenario } from './scenarios/snapshot.ts';
+import { transferScenario } from './scenarios/transfer.ts';
 import { tunnelScenario } from './scenarios/tunnel.ts';
 import { type SquashUnderTest, startSquash } from './squash/daemon.ts';
 import type { Measured, RunFacts } from './state.ts';
@@ -48,6 +49,7 @@ const factories: Readonly<Record<ScenarioId, ScenarioFactory>> = {
   'snapshot-100': snapshotScenario(100, 3),
   memory: memoryScenario,
   layers: async (context, stack) => await layersScenario(context, stack, cacheDir),
+  transfer: transferScenario,
   tunnel: tunnelScenario,
   intercept: interceptScenario,
   flood: floodScenario,

@@ -11,6 +11,7 @@ export const scenarioIds = [
   'snapshot-100',
   'memory',
   'layers',
+  'transfer',
   'tunnel',
   'intercept',
   'flood',

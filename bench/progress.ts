@@ -12,6 +12,7 @@ const usualSeconds: Readonly<Record<ScenarioId, number>> = {
   'snapshot-100': 15,
   memory: 180,
   layers: 40,
+  transfer: 300,
   tunnel: 60,
   intercept: 60,
   flood: 60,

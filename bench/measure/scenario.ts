@@ -25,7 +25,7 @@ export interface AbsentSubject {
 export type Subject = PresentSubject | AbsentSubject;
 
 /** S: a bare spawn's time. */
-export const units = ['ms', 'S', 'MB', '%', '/s'] as const;
+export const units = ['ms', 'S', 'MB', '%', '/s', 'MB/s'] as const;
 
 export interface Metric {
   readonly id: string;

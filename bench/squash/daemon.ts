@@ -136,7 +136,7 @@ async function launcherOf(dataDir: string): Promise<number> {
   throw new Error('no squash-launch serves this data directory');
 }
 
-async function freePort(): Promise<number> {
+export async function freePort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');
   const address = server.address();
