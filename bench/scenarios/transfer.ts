@@ -3,7 +3,7 @@
  * `scp` for the same bytes through one process more on either side. Where bytes are held back memory shows it.
  */
 import { once } from 'node:events';
-import { chmod, mkdir, rm, writeFile } from 'node:fs/promises';
+import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import { spawn } from 'node:child_process';
@@ -112,13 +112,12 @@ function byCopy({ directory, source, megabytes }: Files): Subject {
   };
 }
 
-/** A server of our own on loopback, as an ordinary user, which is no service of the machine. */
+/** A server of our own on loopback, for ourselves alone, which is no service of the machine. */
 async function byScp({ directory, source, megabytes }: Files, stack: AsyncDisposableStack): Promise<Subject> {
   if (!existsSync(sshd)) return { name: 'scp', absent: `${sshd} is not installed` };
-  const user = process.geteuid?.() === 0 ? 'nobody' : userInfo().username;
+  const user = userInfo().username;
   const place = join(directory, 'ssh');
   await mkdir(place);
-  await chmod(directory, 0o755);
   const [hostKey, ownKey] = [join(place, 'host'), join(place, 'own')];
   for (const key of [hostKey, ownKey])
     await mustRun(['ssh-keygen', '-q', '-t', 'ed25519', '-N', '', '-f', key]);
@@ -130,11 +129,9 @@ async function byScp({ directory, source, megabytes }: Files, stack: AsyncDispos
   );
   const files = join(place, 'files');
   await mkdir(files);
-  if (user === 'nobody') await mustRun(['chown', '-R', 'nobody', hostKey, files]);
-  const words = [sshd, '-D', '-e', '-f', join(place, 'config')];
-  const asUser =
-    user === 'nobody' ? ['setpriv', '--reuid=nobody', '--regid=nogroup', '--clear-groups', ...words] : words;
-  const server = spawn(asUser[0] ?? '', asUser.slice(1), { stdio: 'ignore' });
+  // Where root starts it, it wants an empty directory to lock itself in; Debian's service would make it.
+  if (user === 'root') await mkdir('/run/sshd', { recursive: true });
+  const server = spawn(sshd, ['-D', '-e', '-f', join(place, 'config')], { stdio: 'ignore' });
   stack.defer(async () => {
     const ended = once(server, 'exit');
     if (server.exitCode === null && server.kill()) await ended;
