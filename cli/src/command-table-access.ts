@@ -79,6 +79,7 @@ export const accessCommands: readonly CommandSpec[] = [
       { name: 'cpu', value: 'CPUS', summary: 'processors of all of them together' },
       { name: 'disk', value: 'MB', summary: 'what they may write, and their snapshots' },
       { name: 'execs', value: 'N', summary: 'commands that run at once' },
+      { name: 'none', summary: 'no bounds at all' },
     ],
     load: () => import('./commands/quota-set.ts'),
   },

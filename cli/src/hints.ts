@@ -10,8 +10,11 @@ const hints: Readonly<Record<string, string>> = {
   module_not_found: 'try: squash module ls',
   sandbox_not_found: 'try: squash ls',
   secret_not_found: 'try: squash secret ls',
+  sandbox_paused: 'squash resume <id> lets it go on',
   snapshot_not_found: 'try: squash snapshots ls <id>',
-  token_required: 'this command line sends SQUASH_AUTH_TOKEN, or --token',
+  token_required:
+    'this command line sends SQUASH_AUTH_TOKEN, or --token; a daemon of your own needs a port of its own: SQUASH_PORT=8081',
+  volume_not_found: 'try: squash volume ls',
   webhook_not_found: 'try: squash webhook ls',
   unauthorized: 'set SQUASH_AUTH_TOKEN, or give --token',
 };

@@ -386,6 +386,7 @@ test('the command line makes, uses and removes keys', async () => {
     await ok(['quota', 'set', 'cli', '--sandboxes', '1', '--cpu', '2.5']),
     /sandboxes +0 +1\n.*\nprocessors +0 +2\.5\n/,
   );
+  assert.equal((await squash(daemon, ['quota', 'set', 'cli'], { env })).code, 2);
   assert.equal(await ok(['whoami']), 'the operator');
   const asKey = { env: { SQUASH_API: daemon.url, SQUASH_AUTH_TOKEN: token } };
   assert.match(

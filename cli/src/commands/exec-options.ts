@@ -58,8 +58,8 @@ export function readUser(flags: Flags): ExecWish['user'] {
   if (text === undefined) return undefined;
   const match = /^(\d{1,5})(?::(\d{1,5}))?$/.exec(text);
   if (match === null) {
-    if (/^[A-Za-z_]/.test(text)) return text;
-    throw usageFailure(`--user takes UID, UID:GID or a name, not "${text}"`);
+    if (/^[A-Za-z_][^:]*$/.test(text)) return text;
+    throw usageFailure(`--user takes UID, UID:GID in numbers or a name, not "${text}"`);
   }
   const uid = Number(match[1]);
   return match[2] === undefined ? uid : { uid, gid: Number(match[2]) };

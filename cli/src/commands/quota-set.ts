@@ -1,7 +1,7 @@
 /** `squash quota set`: replaces what an owner may have. */
 import type { OwnerInfo, QuotaBody } from '@squash/contract/keys';
 import type { Call } from '../command.ts';
-import { exitCodes } from '../failure.ts';
+import { exitCodes, usageFailure } from '../failure.ts';
 import { printJson } from '../output/print.ts';
 import { printQuota, quotaPath } from './quota-show.ts';
 
@@ -17,6 +17,9 @@ export async function run(call: Call): Promise<number> {
     disk_mb: flags.integer('disk', whole),
     execs: flags.integer('execs', whole),
   };
+  // Without a word it would take all bounds away: who means that says so.
+  if (Object.values(body).every((bound) => bound === undefined) && !flags.isSet('none'))
+    throw usageFailure('no bound is named; --none takes all of them away');
   const info = await call.client.put<OwnerInfo>(quotaPath(owner), body);
   if (call.json) printJson(info);
   else printQuota(info.quota, info.use);

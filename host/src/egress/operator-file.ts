@@ -46,7 +46,13 @@ function readOpen(path: string): unknown {
     return JSON.parse(readFileSync(path, 'utf8'));
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
-    throw invalid(path, (error as Error).message, error);
+    if ((error as NodeJS.ErrnoException).code === 'EACCES')
+      throw invalid(
+        path,
+        'the daemon may not read it: chmod 644, or give it to the owner of the data directory',
+        undefined,
+      );
+    throw invalid(path, (error as Error).message, undefined);
   }
 }
 
