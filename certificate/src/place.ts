@@ -17,7 +17,7 @@ import {
   mkdirSync,
   openSync,
   readdirSync,
-  readFileSync,
+  readSync,
   renameSync,
   rmSync,
   writeFileSync,
@@ -52,6 +52,14 @@ export class CertificatePlace implements Disposable {
     this.#data = told(`open "${dataDir}"`, () =>
       openSync(dataDir, constants.O_RDONLY | constants.O_DIRECTORY),
     );
+    // Before anything is ordered for it.
+    for (const name of [keyFile, certificateFile]) {
+      if (lstatSync(below(this.#data, name), { throwIfNoEntry: false })?.isDirectory())
+        throw new CertificateFailure(
+          'certificate_failed',
+          `can't write "${join(dataDir, name)}": it is a directory`,
+        );
+    }
   }
 
   [Symbol.dispose](): void {
@@ -96,18 +104,27 @@ export class CertificatePlace implements Disposable {
     });
   }
 
-  /** Read with our rights, and only looked at: an operator's own may be links. */
+  /**
+   * Where the directory is ours, too, these may be links. Where it is not, a link would lead our rights to whatever its owner likes: a
+   * file of /proc without an end, or one that is changed by being read.
+   */
   #read(name: string): string | undefined {
+    const isOurs = fstatSync(this.#data).uid === process.geteuid?.();
+    const flags = constants.O_RDONLY | constants.O_NONBLOCK | (isOurs ? 0 : constants.O_NOFOLLOW);
     let file: number;
     try {
-      file = openSync(below(this.#data, name), constants.O_RDONLY | constants.O_NONBLOCK);
+      file = openSync(below(this.#data, name), flags);
     } catch {
       // None, or none that may be read: then the daemon could not have been given it.
       return undefined;
     }
     try {
-      const found = fstatSync(file);
-      return found.isFile() && found.size <= certificateBytesMax ? readFileSync(file, 'utf8') : undefined;
+      // The size that a file of /proc says is none.
+      const bytes = Buffer.alloc(certificateBytesMax + 1);
+      const length = fstatSync(file).isFile() ? readSync(file, bytes) : bytes.length;
+      return length <= certificateBytesMax ? bytes.toString('utf8', 0, length) : undefined;
+    } catch {
+      return undefined;
     } finally {
       closeSync(file);
     }
@@ -163,7 +180,8 @@ function removeLeft(own: number): void {
   for (const name of readdirSync(below(own, '.'))) {
     const found = lstatSync(below(own, name), { throwIfNoEntry: false });
     if (name.endsWith('.new') && found !== undefined && systemClock.wallMs() - found.mtimeMs > leftMs)
-      rmSync(below(own, name), { force: true });
+      // The daemon may have had the directory before us, and put anything there.
+      rmSync(below(own, name), { force: true, recursive: true });
   }
 }
 

@@ -432,6 +432,8 @@ export const limits = {
   uploadsMax: 4,
   /** Snapshots sent at once: each may hold a merged file of its size in `tmp/`. */
   downloadsMax: 4,
+  /** Comparisons of snapshots and copies of volumes at once: the launcher has a worker more for what takes long, so snapshots wait for none of them. */
+  treeReadsMax: 4,
   /** A download of which nothing is taken for this long is ended: its file holds room. */
   downloadIdleMs: 60_000,
   /** Read from a file at a time while it is sent. */

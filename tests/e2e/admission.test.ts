@@ -4,6 +4,7 @@ import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import type { DaemonInfo } from '@squash/contract/daemon';
+import { limits } from '@squash/contract/limits';
 import type { SandboxInfo } from '@squash/contract/sandbox';
 import { type ApiAnswer, ApiClient } from '../support/api-client.ts';
 import { squash } from '../support/cli.ts';
@@ -117,6 +118,25 @@ test('a host with little memory left takes no more sandboxes, says so, and goes 
     ['resume', undefined],
   ] as const)
     expectRefused(await api.post(`/v1/sandboxes/${id}/${what}`, body), [503, 'host_full'], /start sandbox/);
+});
+
+test('sandboxes at rest that are all used at once start only as far as the host has memory', async () => {
+  await using daemon = await TestDaemon.start();
+  const api = new ApiClient(daemon);
+  const ids = Array.from({ length: 24 }, (_, index) => `rests-${index}`);
+  for (const id of ids) {
+    assert.equal((await api.post(path, { id, memory_mb: 64 })).status, 201);
+    assert.equal((await api.post(`/v1/sandboxes/${id}/pause`, { keep: 'files' })).status, 200);
+  }
+  await daemon.stop();
+  await daemon.start();
+  const { memory } = await roomOf(api);
+  const reserveBytes = memory.available - 6 * limits.startMemoryBytes;
+  await daemon.stop();
+  await daemon.start({ SQUASH_MEMORY_RESERVE_MB: `${Math.floor(reserveBytes / mib)}` });
+  const answers = await Promise.all(ids.map((id) => api.post(`/v1/sandboxes/${id}/resume`)));
+  const refused = answers.filter(({ json }) => json.code === 'host_full');
+  assert.ok(refused.length > 0, `${answers.map(({ status }) => status).join()}`);
 });
 
 test('a disk that has no room for another sandbox, or little left at all, refuses creates and restores', {

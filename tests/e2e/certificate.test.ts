@@ -3,7 +3,19 @@ import assert from 'node:assert/strict';
 import { X509Certificate } from 'node:crypto';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
-import { mkdir, mkdtemp, readdir, readFile, rename, rm, stat, symlink, writeFile } from 'node:fs/promises';
+import {
+  lstat,
+  mkdir,
+  mkdtemp,
+  readdir,
+  readFile,
+  rename,
+  rm,
+  stat,
+  symlink,
+  utimes,
+  writeFile,
+} from 'node:fs/promises';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -240,7 +252,19 @@ describe('squash certificate', { skip }, () => {
     assert.match(behind.stderr, /the account's key "preview-acme\/.*is a link \(certificate_failed\)/);
     await rm(accounts, { recursive: true });
     await rename(elsewhere, accounts);
+    await mkdir(join(accounts, 'left.new'));
+    await utimes(join(accounts, 'left.new'), 0, 0);
+    // A file without an end, where the key should be: nothing of it is taken, and another pair takes its place.
+    await rm(join(dataDir, 'preview-cert.key'));
+    await symlink('/proc/self/pagemap', join(dataDir, 'preview-cert.key'));
+    assert.equal((await certificateOk()).renewed, true);
+    assert.ok((await lstat(join(dataDir, 'preview-cert.key'))).isFile());
     assert.deepEqual(await readdir(accounts), [account]);
+    await rename(join(dataDir, 'preview-cert.pem'), join(elsewhere));
+    await mkdir(join(dataDir, 'preview-cert.pem'));
+    assert.match((await certificate(['--force'])).stderr, /preview-cert\.pem": it is a directory/);
+    await rm(join(dataDir, 'preview-cert.pem'), { recursive: true });
+    await rename(elsewhere, join(dataDir, 'preview-cert.pem'));
   });
 
   it('leaves a pair that works where it is killed between its two files', async () => {

@@ -226,6 +226,15 @@ describe('a port that wants a token', () => {
     });
     const linked = { path: `/echo?squash_token=${asked.json.token}` };
     assert.equal(await status('3000-dev', linked), 200);
+    const visitors = async (limit: number): Promise<readonly string[]> => {
+      const { items } = await scene.daemon.call('GET', `/v1/audit?operation=preview.visit&limit=${limit}`);
+      return items.map(({ decision, caller }: AuditEntry) => `${decision} ${caller.kind}`);
+    };
+    assert.deepEqual(await visitors(1), ['allowed unknown']);
+    const byOperator = `authorization: ${bearer.authorization}\r\n`;
+    const get = `GET /echo HTTP/1.1\r\n${host}`;
+    await scene.raw(`${get}${byOperator}\r\n${get}${byOperator}\r\n${get}${held}connection: close\r\n\r\n`);
+    assert.deepEqual(await visitors(3), ['allowed key', 'allowed operator', 'allowed unknown']);
     const socket = await scene.dial();
     socket.write(`GET / HTTP/1.1\r\n${host}${held}connection: upgrade\r\nupgrade: websocket\r\n\r\n`);
     await once(socket, 'data');

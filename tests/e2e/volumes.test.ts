@@ -94,6 +94,11 @@ test('a volume is attached once when a program moved the directory above it and 
   await daemon.kill();
   await daemon.start();
   assert.equal(await sh(daemon, 'one', 'ls /srv/a/data; grep -c " /srv/" /proc/self/mountinfo'), '1\n');
+  // Nor is what it put in its place a reason to end it.
+  await sh(daemon, 'one', 'rm -r /srv/a; ln -s b /srv/a');
+  await daemon.kill();
+  await daemon.start();
+  assert.equal(await sh(daemon, 'one', 'cat /srv/b/data/file; rm /srv/a; mkdir -p /srv/a/data'), '1\n');
   // What is told free is free: nobody has it at a place that was forgotten.
   assert.equal(await refused(daemon, ['DELETE', `/v1/sandboxes/one/mounts/${mount.id}`]), 'mount_busy');
   assert.equal(

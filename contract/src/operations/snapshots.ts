@@ -213,6 +213,7 @@ const snapshotDiff = defineOperation({
     'layer_corrupt',
     'snapshot_path_too_long',
     'sandbox_busy',
+    'stream_limit',
     'module_not_found',
     'disk_full',
     'launch_failed',

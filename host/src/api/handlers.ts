@@ -57,6 +57,7 @@ export function handlers(options: HandlerOptions): Handlers {
     directory: temporaryDir,
     places: new Places('uploads are in progress', limits.uploadsMax),
   };
+  const treeReads = new Places('comparisons and copies are in progress', limits.treeReadsMax);
   return {
     ...sandboxHandlers(engine, egress.rules),
     ...seedSandboxHandlers(engine, egress.rules),
@@ -64,8 +65,8 @@ export function handlers(options: HandlerOptions): Handlers {
     ...fileHandlers(engine),
     ...portHandlers(engine, links),
     ...moduleHandlers(engine, uploads),
-    ...snapshotHandlers(engine, uploads),
-    ...volumeHandlers(engine),
+    ...snapshotHandlers(engine, { uploads, treeReads }),
+    ...volumeHandlers(engine, treeReads),
     ...networkHandlers(engine, egress),
     ...approvalHandlers(engine),
     ...secretHandlers(egress.secrets),

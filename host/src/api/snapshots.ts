@@ -20,7 +20,7 @@ export interface UploadPlace {
 
 export function snapshotHandlers(
   { sandboxes, snapshots }: Engine,
-  uploads: UploadPlace,
+  { uploads, treeReads }: { readonly uploads: UploadPlace; readonly treeReads: Places },
 ): HandlersOf<SnapshotOperations> {
   return {
     'snapshot.create': async ({ params, body }) => json(await snapshots.take(params.id, body)),
@@ -36,7 +36,8 @@ export function snapshotHandlers(
       await snapshots.restore(params.id, body.snapshot);
       return json(sandboxes.describe(params.id));
     },
-    'snapshot.diff': async ({ params, query }) => json(await snapshots.diff(params.id, params.label, query)),
+    'snapshot.diff': ({ params, query, caller }) =>
+      treeReads.hold(caller.owner, async () => json(await snapshots.diff(params.id, params.label, query))),
     'snapshot.download': downloading(snapshots),
     'snapshot.upload': async ({ params, incoming, caller, checkOwner }) =>
       uploads.places.hold(caller.owner, async () => {

@@ -8,15 +8,19 @@ import type { Engine } from '../engine/engine.ts';
 import type { VolumeAsker } from '../engine/volumes.ts';
 import { type Caller, ownerFor } from '../http/caller.ts';
 import { empty, json } from '../http/reply.ts';
+import type { Places } from '../http/places.ts';
 import type { HandlersOf } from '../http/router.ts';
 
-export function volumeHandlers({
-  sandboxes,
-  volumes,
-}: Pick<Engine, 'sandboxes' | 'volumes'>): HandlersOf<typeof volumeOperations> {
+export function volumeHandlers(
+  { sandboxes, volumes }: Pick<Engine, 'sandboxes' | 'volumes'>,
+  treeReads: Places,
+): HandlersOf<typeof volumeOperations> {
   const ownerOf = (id: SandboxId): string => sandboxes.ownerOf(id);
   return {
-    'volume.create': async ({ body, caller }) => json(await volumes.create(askerOf(caller), body)),
+    'volume.create': async ({ body, caller }) => {
+      const create = async () => json(await volumes.create(askerOf(caller), body));
+      return body.from === undefined ? await create() : await treeReads.hold(caller.owner, create);
+    },
     'volume.list': ({ query, caller }) => {
       const { limit = limits.pageItemsDefault, cursor = '', label } = query;
       const rest = volumes.list(caller.owner).filter((each) => each.id > cursor && hasLabels(each, label));
@@ -28,8 +32,10 @@ export function volumeHandlers({
       await volumes.remove(askerOf(caller), params.volume);
       return empty;
     },
-    'volume.snapshot': async ({ params, body, caller }) =>
-      json(await volumes.snapshot(askerOf(caller), params.volume, body)),
+    'volume.snapshot': ({ params, body, caller }) =>
+      treeReads.hold(caller.owner, async () =>
+        json(await volumes.snapshot(askerOf(caller), params.volume, body)),
+      ),
     'mount.attach': async ({ params, body, caller }) =>
       json(await volumes.attach(askerOf(caller, ownerOf(params.id)), params.id, body)),
     'mount.list': ({ params }) => json({ items: volumes.mounts(params.id), next: null }),

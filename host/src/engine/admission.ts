@@ -297,8 +297,10 @@ export class Admission {
   }
 
   #starting(): number {
-    const creating = this.#residents.all().filter(({ state }) => state.phase === 'creating');
-    return creating.length + this.#reserved.size;
+    const starting = this.#residents
+      .all()
+      .filter(({ state }) => state.phase === 'creating' || state.phase === 'restarting');
+    return starting.length + this.#reserved.size;
   }
 
   /** Uppers in memory take none of the disk: they count as memory where they are filled. */

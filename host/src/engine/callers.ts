@@ -73,6 +73,8 @@ export class LocalCallers implements Callers {
           continue;
         }
         if (event.type === 'connection') {
+          // Those that have ended in order are told of by nobody.
+          for (const connection of those) if (!this.#told.has(connection)) those.delete(connection);
           those.add(event.connection);
           this.#told.set(event.connection, { id, port, isTaken: false, stream: undefined });
         }

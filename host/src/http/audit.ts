@@ -6,7 +6,7 @@
  */
 import type { AuditCaller, AuditEntry } from '@squash/contract/audit';
 import type { AppError, ErrorCode } from '@squash/contract/errors';
-import { anybody, type Caller, NotSeen } from './caller.ts';
+import { type Caller, NotSeen } from './caller.ts';
 
 /** A request as all of its lines tell it. */
 export interface Asked {
@@ -57,7 +57,7 @@ function auditCaller(caller: Caller): AuditCaller {
     const { id, name, owner, scope } = caller.held;
     return { kind: 'key', key: id, name, owner, scope };
   }
-  return { kind: caller === anybody ? 'unknown' : 'operator' };
+  return { kind: caller.owner === null ? 'operator' : 'unknown' };
 }
 
 const refusals: ReadonlySet<ErrorCode> = new Set([

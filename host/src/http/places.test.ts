@@ -36,7 +36,7 @@ async function start(): Promise<ThinServer> {
         watch: (_place, _recursive, signal) =>
           Promise.resolve({ events: () => silence(signal), [Symbol.dispose]: () => undefined }),
       },
-      snapshots: { open: () => open(place.file) },
+      snapshots: { open: () => open(place.file), diff: () => new Promise(() => undefined) },
     }),
     { authToken: new Secret('the-operator') },
   );
@@ -110,4 +110,20 @@ test('one owner’s uploads leave half of the places to others', async () => {
   assert.match(refused.text, refusal('uploads are in progress', limits.uploadsMax));
   uploads.push(await begun(operator, limits.uploadsMax / 2 + 1));
   for (const upload of uploads) upload.destroy();
+});
+
+test('one owner’s comparisons leave half of the places to others', async () => {
+  await using server = await start();
+  const path = '/v1/sandboxes/box/snapshots/a/diff?against=current';
+  const codes: (number | undefined)[] = [];
+  const begun = Array.from({ length: limits.treeReadsMax }, () =>
+    request({ host: '127.0.0.1', port: server.port, agent: false, path, headers: one })
+      .on('error', () => undefined)
+      .on('response', ({ statusCode }) => codes.push(statusCode))
+      .end(),
+  );
+  // Two wait for their comparison.
+  await waitFor('the others to be refused', () => codes.length === limits.treeReadsMax / 2);
+  assert.deepEqual(codes, [429, 429]);
+  for (const sent of begun) sent.destroy();
 });

@@ -3,6 +3,7 @@
  * `Host` ends here; nothing of the API is reachable by it.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
 import { systemClock } from '@squash/base/clock';
 import type { Log } from '@squash/base/log';
 import { AppError, errorCatalog } from '@squash/contract/errors';
@@ -51,6 +52,8 @@ export class Previews implements OtherHosts {
   readonly #options: PreviewsOptions;
   readonly #domains: readonly string[];
   readonly #visitors = new Visitors();
+  /** Whose visit of what the audit was told of last, on a connection. */
+  readonly #told = new WeakMap<Socket, string>();
 
   constructor(options: PreviewsOptions) {
     this.#options = options;
@@ -152,15 +155,25 @@ export class Previews implements OtherHosts {
     const access = this.#options.ports.access(found.id, name.port);
     const refused = judge(access, proof, { method, headers, name, domains: this.#domains });
     if (refused !== undefined) throw refused;
-    const isNew = this.#visitors.admit(incoming.socket, found.id);
+    this.#visitors.admit(incoming.socket, found.id);
     if (access !== 'public' && proof.type !== 'none') {
       sender.welcome(proof.caller);
-      // One line for a connection: a page is a hundred requests.
-      const visit = { ...visitOf(sender), sandbox: found.id, status: 200, caller: proof.caller };
-      if (isNew) this.#options.audit.writeBounded(auditLine(visit));
+      this.#tell(incoming.socket, found.id, { caller: proof.caller, sender });
     }
     const { id } = found;
     return { name, id, target, link: link === undefined ? undefined : { token, expiresS: link.expiresS } };
+  }
+
+  /** One line for a connection, as long as it is the same visitor's: a page is a hundred requests. */
+  #tell(
+    socket: Socket,
+    sandbox: SandboxId,
+    { caller, sender }: { readonly caller: Caller; readonly sender: Sender },
+  ): void {
+    const visit = `${sandbox} ${caller.key} ${caller.owner} ${caller.held?.id}`;
+    if (this.#told.get(socket) === visit) return;
+    this.#told.set(socket, visit);
+    this.#options.audit.writeBounded(auditLine({ ...visitOf(sender), sandbox, status: 200, caller }));
   }
 
   #proof(incoming: IncomingMessage, sender: Sender, { link, terms, owner }: Tokens): Proof {

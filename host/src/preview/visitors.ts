@@ -11,10 +11,10 @@ export class Visitors {
   readonly #of = new Map<Socket, SandboxId>();
   readonly #count = new Map<SandboxId, number>();
 
-  /** Until the socket closes, or visits another sandbox. @returns whether it is new there @throws connection_limit */
-  admit(socket: Socket, id: SandboxId): boolean {
+  /** Until the socket closes, or visits another sandbox. @throws connection_limit */
+  admit(socket: Socket, id: SandboxId): void {
     const before = this.#of.get(socket);
-    if (before === id) return false;
+    if (before === id) return;
     const count = this.#count.get(id) ?? 0;
     const isCrowded = count >= limits.previewConnectionsPerSandboxMax;
     if (isCrowded || (before === undefined && this.#of.size >= limits.previewConnectionsMax)) {
@@ -27,7 +27,6 @@ export class Visitors {
     else this.#leave(socket);
     this.#of.set(socket, id);
     this.#count.set(id, count + 1);
-    return true;
   }
 
   #leave(socket: Socket): void {

@@ -112,8 +112,9 @@ export async function ensureMounts({ world, row }: Sandbox, running: RunningSand
     try {
       await world.driver.attachMount(running.id, spec);
     } catch (error) {
-      // A program inside moved the directory that it lies in: it is still there, and goes when the sandbox stops.
-      if (!(error instanceof AppError && error.code === 'mount_exists')) throw error;
+      // A program inside moved the directory that it lies in: it is still there, and goes when the sandbox stops. What stands
+      // at its place now, a link or a file, is no reason to end the sandbox.
+      if (!(error instanceof AppError && ['mount_exists', 'mount_refused'].includes(error.code))) throw error;
     }
   }
 }

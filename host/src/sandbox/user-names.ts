@@ -7,6 +7,8 @@ import type { Sandbox } from './sandbox.ts';
 
 /** Of what a sandbox has. */
 const idMax = 65_535;
+/** Of a line: a path may have 4,095 bytes. */
+const lineMax = 5_000;
 
 export interface NamedUser {
   readonly uid: number;
@@ -16,12 +18,13 @@ export interface NamedUser {
 
 /** The first of this name, as libc finds it. @throws user_not_found, guest_failed */
 export async function findUser(files: GuestFileSystem, name: string): Promise<NamedUser> {
-  for (const line of (await readUsers(files)).split('\n')) {
-    const [found, , uid, gid, , home = ''] = line.split(':');
-    if (found !== name) continue;
-    if (![uid, gid].every((text = '') => /^\d{1,5}$/.test(text) && Number(text) <= idMax)) break;
-    return { uid: Number(uid), gid: Number(gid), home: /^\/[^\0]{0,4095}$/.test(home) ? home : '/' };
-  }
+  const text = await readUsers(files);
+  // Searched, not taken apart: a megabyte of empty lines would be a million texts.
+  const at = text.indexOf(`\n${name}:`) + 1;
+  const [, , uid, gid, , home = ''] =
+    at === 0 ? [] : (text.slice(at, at + lineMax).split('\n', 1)[0] ?? '').split(':', 7);
+  if ([uid, gid].every((each = '') => /^\d{1,5}$/.test(each) && Number(each) <= idMax))
+    return { uid: Number(uid), gid: Number(gid), home: /^\/[^\0]*$/.test(home) ? home : '/' };
   throw new AppError('user_not_found', `Cannot find user "${name}" in /etc/passwd of the sandbox`);
 }
 
@@ -46,5 +49,5 @@ async function readUsers(files: GuestFileSystem): Promise<string> {
     // One without the file has no names.
     if (!(error instanceof AppError && error.code === 'file_failed')) throw error;
   }
-  return Buffer.concat(parts).toString();
+  return `\n${Buffer.concat(parts).toString()}`;
 }
