@@ -1,11 +1,12 @@
 /**
- * Writes `contract/openapi.json` (OpenAPI 3.1) and the generated parts of `docs/` from the contract.
+ * Writes `contract/openapi.json` (OpenAPI 3.1), `contract/mcp-tools.json` and the generated parts of `docs/` from the contract.
  * With `--check` it writes nothing and fails where a file is not what it would write.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { configurationTable, errorsTable } from './openapi/documents.ts';
 import { openapiDocument } from './openapi/document.ts';
+import { mcpTools } from './openapi/mcp-tools.ts';
 import { operationsPage } from './openapi/operations-page.ts';
 
 const root = resolve(import.meta.dirname, '..');
@@ -20,6 +21,7 @@ function withPart(file: string, part: string): string {
 
 const wanted: Readonly<Record<string, () => string>> = {
   'contract/openapi.json': () => `${JSON.stringify(openapiDocument(), null, 2)}\n`,
+  'contract/mcp-tools.json': () => `${JSON.stringify(mcpTools(), null, 2)}\n`,
   'docs/api.md': () => withPart('docs/api.md', operationsPage()),
   'docs/configuration.md': () => withPart('docs/configuration.md', configurationTable()),
   'docs/errors.md': () => withPart('docs/errors.md', errorsTable()),

@@ -39,6 +39,15 @@ export class NamedSchemas {
   }
 }
 
+/** A schema by itself, as a client may send it, with its named shapes beside it, and without formats that only zod knows. */
+export function sentForm(schema: z.ZodType): Json {
+  const plain: Override = (context) => {
+    override(context);
+    if (['starts_with', 'base64'].includes(context.jsonSchema.format ?? '')) delete context.jsonSchema.format;
+  };
+  return z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any', override: plain });
+}
+
 /** zod keeps named shapes beside the schema, OpenAPI in one place for all. */
 function referringToComponents(schema: Json): Json {
   return JSON.parse(JSON.stringify(schema).replaceAll('"#/$defs/', '"#/components/schemas/')) as Json;
