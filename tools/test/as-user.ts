@@ -38,15 +38,22 @@ const sameForAll = [
   'tests/e2e/api-curl.test.ts',
   'tests/e2e/api-fuzz.test.ts',
   'tests/e2e/api-order.test.ts',
+  'tests/e2e/approvals.test.ts',
   'tests/e2e/bench.test.ts',
+  'tests/e2e/callers.test.ts',
   'tests/e2e/cli-documents.test.ts',
+  'tests/e2e/cli-events.test.ts',
   'tests/e2e/cli-network.test.ts',
   'tests/e2e/cli-older-daemon.test.ts',
   'tests/e2e/codemode-sandbox.test.ts',
   'tests/e2e/crowd.test.ts',
+  'tests/e2e/events.test.ts',
   'tests/e2e/files-cli.test.ts',
   'tests/e2e/keys.test.ts',
   'tests/e2e/openapi-clients.test.ts',
+  'tests/e2e/ports-browser.test.ts',
+  'tests/e2e/ports-tls.test.ts',
+  'tests/e2e/webhooks.test.ts',
 ];
 
 /**
