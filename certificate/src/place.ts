@@ -179,9 +179,10 @@ function accountFile(directoryUrl: string): string {
 function removeLeft(own: number): void {
   for (const name of readdirSync(below(own, '.'))) {
     const found = lstatSync(below(own, name), { throwIfNoEntry: false });
-    if (name.endsWith('.new') && found !== undefined && systemClock.wallMs() - found.mtimeMs > leftMs)
-      // The daemon may have had the directory before us, and put anything there.
-      rmSync(below(own, name), { force: true, recursive: true });
+    // No run makes a directory. The daemon may have had this one before us and hold one in it open: whoever went through that with root's
+    // rights could be led anywhere.
+    if (found === undefined || found.isDirectory() || !name.endsWith('.new')) continue;
+    if (systemClock.wallMs() - found.mtimeMs > leftMs) rmSync(below(own, name), { force: true });
   }
 }
 

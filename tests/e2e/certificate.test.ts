@@ -252,14 +252,16 @@ describe('squash certificate', { skip }, () => {
     assert.match(behind.stderr, /the account's key "preview-acme\/.*is a link \(certificate_failed\)/);
     await rm(accounts, { recursive: true });
     await rename(elsewhere, accounts);
-    await mkdir(join(accounts, 'left.new'));
-    await utimes(join(accounts, 'left.new'), 0, 0);
+    await writeFile(join(accounts, 'left.new'), '');
+    await mkdir(join(accounts, 'directory.new'));
+    for (const name of ['left.new', 'directory.new']) await utimes(join(accounts, name), 0, 0);
     // A file without an end, where the key should be: nothing of it is taken, and another pair takes its place.
     await rm(join(dataDir, 'preview-cert.key'));
     await symlink('/proc/self/pagemap', join(dataDir, 'preview-cert.key'));
     assert.equal((await certificateOk()).renewed, true);
     assert.ok((await lstat(join(dataDir, 'preview-cert.key'))).isFile());
-    assert.deepEqual(await readdir(accounts), [account]);
+    assert.deepEqual((await readdir(accounts)).toSorted(), [account, 'directory.new'].toSorted());
+    await rm(join(accounts, 'directory.new'), { recursive: true });
     await rename(join(dataDir, 'preview-cert.pem'), join(elsewhere));
     await mkdir(join(dataDir, 'preview-cert.pem'));
     assert.match((await certificate(['--force'])).stderr, /preview-cert\.pem": it is a directory/);

@@ -121,6 +121,14 @@ test('a user is found by name in the files of the sandbox, with his directory, o
     assert.equal((await api.post(exec, { shell, user: name })).json.code, 'user_not_found');
     assert.equal((await api.get(`${file}&as=${name}`)).json.code, 'user_not_found');
   }
+  // Each look has its turn among the sandbox's file operations.
+  const many = Array.from({ length: 100 }, () => api.post(exec, { argv: ['true'], user: 'joe' }));
+  for (const { json: each } of await Promise.all(many)) assert.equal(each.exit_code, 0, JSON.stringify(each));
+  await api.post(exec, { shell: 'mv /etc/passwd /etc/kept; mkdir /etc/passwd' });
+  const unread = (await api.post(exec, { shell, user: 'joe' })).json;
+  assert.equal(unread.code, 'user_not_found');
+  assert.match(unread.detail, /illegal operation on a directory/);
+  await api.post(exec, { shell: 'rmdir /etc/passwd; mv /etc/kept /etc/passwd' });
 });
 
 test('a request that can not be meant is refused', async () => {

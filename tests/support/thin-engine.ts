@@ -180,6 +180,7 @@ export function thinEngine(parts: EngineParts = {}): Engine {
       ...parts.processes,
     },
     files: {
+      user: unused,
       read: unused,
       write: unused,
       stat: unused,

@@ -21,10 +21,11 @@ import type {
 } from '../guest/guest.ts';
 export type { FileListing, FileStat, FileWriting, GuestFilePath } from '../guest/guest.ts';
 import { Semaphore } from '../sandbox/mailbox.ts';
-import { findUser } from '../sandbox/user-names.ts';
+import type { NamedUser } from '../sandbox/user-names.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
 import { archiveCodes, conditionCodes, errnoOf, fileError } from './file-errors.ts';
 import type { Residents } from './residents.ts';
+import { findUser, passwd } from './users.ts';
 
 /** A file in a sandbox, and as whom it is asked for. */
 export interface Place {
@@ -68,6 +69,8 @@ export interface Files {
   read(place: Place, choose: (stat: FileStat) => FileRange | undefined): Promise<FileReading>;
   write(place: Place, data: AsyncIterable<Uint8Array>, options: FileWriting): Promise<FileStat>;
   stat(place: Place, followLinks: boolean): Promise<FileStat>;
+  /** Of the sandbox, in its turn like any look at a file. @throws user_not_found */
+  user(id: SandboxId, name: string): Promise<NamedUser>;
   list(place: Place, listing: FileListing, signal: AbortSignal): Promise<FilesPage>;
   search(
     place: Place,
@@ -191,6 +194,10 @@ export class LocalFiles implements Files {
 
   stat(place: Place, followLinks: boolean): Promise<FileStat> {
     return this.#use(place, (files, who) => files.stat(place.path, { ...who, followLinks }));
+  }
+
+  user(id: SandboxId, name: string): Promise<NamedUser> {
+    return this.#use({ id, path: passwd }, (files) => findUser(files, name));
   }
 
   list(place: Place, listing: FileListing, signal: AbortSignal): Promise<FilesPage> {

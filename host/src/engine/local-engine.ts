@@ -101,8 +101,8 @@ export class LocalEngine implements Engine, AsyncDisposable {
       ceilings: options.ceilings,
       sandboxesMax: options.sandboxesMax,
     });
-    this.processes = new LocalProcesses(world.store, residents);
     this.files = new LocalFiles(residents);
+    this.processes = new LocalProcesses(world.store, residents, this.files);
     this.snapshots = new LocalSnapshots({
       residents,
       modules: this.modules,

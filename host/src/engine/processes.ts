@@ -37,6 +37,8 @@ import {
 } from '../sandbox/processes.ts';
 import type { ExecSession } from '../sandbox/session.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
+import type { FindUser } from '../sandbox/user-names.ts';
+import type { Files } from './files.ts';
 import type { Residents } from './residents.ts';
 
 export interface Processes {
@@ -103,20 +105,28 @@ export interface RunOptions {
 export class LocalProcesses implements Processes {
   readonly #store: Store;
   readonly #residents: Residents;
+  readonly #files: Pick<Files, 'user'>;
 
-  constructor(store: Store, residents: Residents) {
+  constructor(store: Store, residents: Residents, files: Pick<Files, 'user'>) {
     this.#store = store;
     this.#residents = residents;
+    this.#files = files;
+  }
+
+  #findUser(id: SandboxId): FindUser {
+    return (name) => this.#files.user(id, name);
   }
 
   async run(id: SandboxId, request: ProcessRequest, { once, encoding }: RunOptions): Promise<ProcessResult> {
     const sandbox = this.#residents.find(id);
-    const started = await startProcess(sandbox, request, once);
+    const started = await startProcess(sandbox, request, { once, findUser: this.#findUser(id) });
     return resultOf(sandbox, await endedProcess(started), encoding);
   }
 
   async launch(id: SandboxId, request: ProcessRequest, once: Once | undefined): Promise<ProcessInfo> {
-    return infoOf(await startProcess(this.#residents.find(id), request, once));
+    return infoOf(
+      await startProcess(this.#residents.find(id), request, { once, findUser: this.#findUser(id) }),
+    );
   }
 
   list(id: SandboxId, filter: ExecFilter, { after, limit }: ListPage): ProcessPage {
@@ -201,7 +211,7 @@ export class LocalProcesses implements Processes {
   }
 
   async stream(id: SandboxId, start: ExecStart): Promise<ExecSession> {
-    return execStream(this.#residents.find(id), start);
+    return execStream(this.#residents.find(id), start, this.#findUser(id));
   }
 
   async start(id: SandboxId, request: ShellExecRequest): Promise<JobInfo> {

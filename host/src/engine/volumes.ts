@@ -53,7 +53,7 @@ export interface Volumes {
     volume: string,
     wish: Pick<VolumeBody, 'name' | 'labels'>,
   ): Promise<VolumeInfo>;
-  /** What a create stores for these wishes of a caller who sees `owner`'s volumes. @throws volume_not_found */
+  /** What a create stores for these wishes. @throws volume_not_found */
   plan(asker: VolumeAsker, wishes: readonly MountWish[]): readonly StoredMount[];
   attach(asker: VolumeAsker, id: SandboxId, wish: MountWish): Promise<MountInfo>;
   /** By path. @throws sandbox_not_found */

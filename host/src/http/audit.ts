@@ -18,7 +18,7 @@ export interface Asked {
 /** Takes lines; `AuditLog` is one. Never throws: what can't be written is counted and told. */
 export interface Audit {
   write(line: AuditLine): void;
-  /** Of somebody whom the gate has refused, or of a visit to a port: so many have a line, the rest is counted. */
+  /** Of somebody whom the gate has refused, or of a visit by a link: so many have a line, the rest is counted. */
   writeBounded(line: AuditLine): void;
 }
 

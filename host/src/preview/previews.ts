@@ -173,7 +173,10 @@ export class Previews implements OtherHosts {
     const visit = `${sandbox} ${caller.key} ${caller.owner} ${caller.held?.id}`;
     if (this.#told.get(socket) === visit) return;
     this.#told.set(socket, visit);
-    this.#options.audit.writeBounded(auditLine({ ...visitOf(sender), sandbox, status: 200, caller }));
+    const line = auditLine({ ...visitOf(sender), sandbox, status: 200, caller });
+    // Whoever has a credential has his line, whatever those without one do.
+    if (line.caller.kind === 'unknown') this.#options.audit.writeBounded(line);
+    else this.#options.audit.write(line);
   }
 
   #proof(incoming: IncomingMessage, sender: Sender, { link, terms, owner }: Tokens): Proof {

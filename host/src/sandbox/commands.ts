@@ -16,7 +16,7 @@ import { HeadRecorder, type Recorder } from './recorder.ts';
 import { Run } from './run.ts';
 import type { Sandbox } from './sandbox.ts';
 import { type ExecSession, Session } from './session.ts';
-import { asNumbers } from './user-names.ts';
+import { asNumbers, type FindUser } from './user-names.ts';
 
 interface CommandSpec extends Omit<GuestExecSpec, 'execId' | 'openFilesMax' | 'env'> {
   /** Asked when the sandbox is ready: before that the network may not know what its commands see. */
@@ -51,8 +51,12 @@ export async function execJob(sandbox: Sandbox, request: ShellExecRequest): Prom
 }
 
 /** @throws as `execShell`, and exec_failed */
-export async function execStream(sandbox: Sandbox, asked: ExecStart): Promise<ExecSession> {
-  const start = await asNumbers(sandbox, asked);
+export async function execStream(
+  sandbox: Sandbox,
+  asked: ExecStart,
+  findUser: FindUser,
+): Promise<ExecSession> {
+  const start = await asNumbers(asked, findUser);
   const command: Command = {
     kind: 'stream',
     line: commandLine(start.argv),

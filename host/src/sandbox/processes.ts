@@ -17,7 +17,7 @@ import { commandLine, streamEnvironment, userOf } from './environment.ts';
 import { textOf } from './outcome.ts';
 import type { Run } from './run.ts';
 import type { Sandbox } from './sandbox.ts';
-import { asNumbers } from './user-names.ts';
+import { asNumbers, type FindUser } from './user-names.ts';
 
 /** What a number or a tag names. The run is there as long as the process runs. */
 export interface Found {
@@ -32,11 +32,11 @@ export interface Found {
 export async function startProcess(
   sandbox: Sandbox,
   request: ProcessRequest,
-  once: Once | undefined,
+  { once, findUser }: { readonly once: Once | undefined; readonly findUser: FindUser },
 ): Promise<Found> {
   const before = once === undefined ? undefined : madeBefore(sandbox, once);
   if (before !== undefined) return findProcess(sandbox, before);
-  const begun = await beginOnce(sandbox, commandOf(sandbox, await asNumbers(sandbox, request), once));
+  const begun = await beginOnce(sandbox, commandOf(sandbox, await asNumbers(request, findUser), once));
   if (begun === undefined) {
     const seq = once === undefined ? undefined : madeBefore(sandbox, once);
     return findProcess(sandbox, seq ?? 0);

@@ -133,5 +133,10 @@ function approvalOf(row: Record<string, SQLOutputValue>): ApprovalRow {
 }
 
 function ruleOf(text: string): PolicyRuleSource | undefined {
-  return approvedSchema.safeParse([JSON.parse(text)]).data?.[0];
+  try {
+    return approvedSchema.parse([JSON.parse(text)])[0];
+  } catch {
+    // No JSON, or none that a release of ours wrote.
+    return undefined;
+  }
 }
