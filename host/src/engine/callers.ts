@@ -83,7 +83,7 @@ export class LocalCallers implements Callers {
     } catch (error) {
       throw removed.aborted || this.#residents.peek(id) !== sandbox ? gone(id) : error;
     } finally {
-      for (const connection of those) this.#end(connection);
+      await Promise.all([...those].map((connection) => this.#break(connection)));
     }
   }
 
@@ -102,11 +102,7 @@ export class LocalCallers implements Callers {
     if (this.#told.get(connection) !== told) stream.destroy(brokenOff());
     return {
       stream,
-      break: async () => {
-        // A process that does not answer has ended it already, or does so when it finds the socket closed.
-        await this.#network.refuseConnection(connection).catch(() => undefined);
-        stream.destroy();
-      },
+      break: () => this.#break(connection, stream),
     };
   }
 
@@ -125,10 +121,19 @@ export class LocalCallers implements Callers {
     );
   }
 
+  /** The program has broken off. */
   #end(connection: string): void {
     const told = this.#told.get(connection);
     this.#told.delete(connection);
     told?.stream?.destroy(brokenOff());
+  }
+
+  /** The network is told first: where it finds the stream closed before, the program gets an end like any other. */
+  async #break(connection: string, stream = this.#told.get(connection)?.stream): Promise<void> {
+    this.#told.delete(connection);
+    // A process that does not answer has ended it already, or does so when it finds the socket closed.
+    await this.#network.refuseConnection(connection).catch(() => undefined);
+    stream?.destroy(brokenOff());
   }
 }
 
