@@ -51,8 +51,14 @@ const sameForAll = [
   'tests/e2e/files-cli.test.ts',
   'tests/e2e/keys.test.ts',
   'tests/e2e/openapi-clients.test.ts',
+  'tests/e2e/ports-access.test.ts',
+  'tests/e2e/ports-api.test.ts',
   'tests/e2e/ports-browser.test.ts',
   'tests/e2e/ports-tls.test.ts',
+  'tests/e2e/processes-attach.test.ts',
+  'tests/e2e/processes-exec.test.ts',
+  'tests/e2e/processes.test.ts',
+  'tests/e2e/secrets-file.test.ts',
   'tests/e2e/webhooks.test.ts',
 ];
 
