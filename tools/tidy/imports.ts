@@ -47,6 +47,7 @@ const workspaces = [
   'codemode',
   'certificate',
   'cli',
+  'sdk',
 ];
 const trees = [...workspaces, 'images', 'tools', 'tests', 'bench'];
 

@@ -1,0 +1,2386 @@
+/** What goes over the wire, by the names that the contract has. */
+// Written by tools/sdk-types.ts from contract/openapi.json: do not change it here.
+
+export interface Approval {
+  readonly id: string;
+  readonly sandbox: string;
+  /** `timed_out`: nobody answered; `withdrawn`: nobody waits any more, or a process has ended */
+  readonly state: "pending" | "allowed" | "denied" | "timed_out" | "withdrawn";
+  readonly host: string | null;
+  /** where there is no `host` */
+  readonly address: string | null;
+  readonly port: number;
+  /** of the request that waits; null: a connection does */
+  readonly method: string | null;
+  /** without the query */
+  readonly path: string | null;
+  /** the rule of `ask` in the sandbox’s policy */
+  readonly rule: string;
+  /** the rule that an answer for longer than once adds */
+  readonly grant: string | {
+    readonly to: readonly string[];
+    readonly ports?: readonly string[];
+    readonly methods?: readonly string[];
+    readonly paths?: readonly string[];
+    readonly upgrades?: readonly string[];
+  };
+  readonly asked_at: string;
+  readonly expires_at: string;
+  readonly scope: "once" | "sandbox" | "always" | null;
+  readonly reason: string | null;
+  readonly decided_at: string | null;
+  /** id of a key, or `operator`; null: nobody */
+  readonly decided_by: string | null;
+}
+
+export interface ApprovalDecision {
+  readonly decision: "allow" | "deny";
+  /** `once`: who waits now; `sandbox`: its policy gets `grant`; `always`: every sandbox whose policy asks, which takes the scope admin. A denial is for once. Default: "once" */
+  readonly scope?: "once" | "sandbox" | "always";
+  /** for whoever looks back */
+  readonly reason?: string;
+}
+
+export interface ApprovalPage {
+  readonly items: readonly Approval[];
+  readonly next: string | null;
+}
+
+export type AuditEntry = {
+  /** RFC 3339, UTC: when it was answered */
+  readonly at: string;
+  /** as in the answer’s header `squash-request-id` */
+  readonly request_id: string;
+  readonly caller: {
+    readonly kind: "operator";
+  } | {
+    readonly kind: "key";
+    readonly key: string;
+    readonly name: string;
+    readonly owner: string;
+    readonly scope: "read" | "exec" | "manage" | "admin";
+  } | {
+    readonly kind: "unknown";
+  };
+  readonly peer: {
+    /** `unix`, or the address that the connection came from */
+    readonly address: string;
+    /** of a client on this machine, where the daemon has asked the kernel */
+    readonly uid: number | null;
+  };
+  /** null: the request reached none */
+  readonly operation: string | null;
+  /** as the client named it, 128 characters at most */
+  readonly sandbox: string | null;
+  /** a WebSocket has a line when it begins and one when it ends, all else one */
+  readonly stage: "whole" | "start" | "end";
+  /** whether the caller may do that */
+  readonly decision: "allowed" | "refused";
+  /** of the error that was answered */
+  readonly code: string | null;
+  readonly status: number;
+  readonly duration_ms: number;
+  /** refusals at the gate since the line before that have no line: there were too many */
+  readonly dropped?: number;
+  /** lines since the line before that could not be written */
+  readonly lost?: number;
+};
+
+export interface Capability {
+  /** stable identifier, such as `user_namespaces` or `cgroup_memory` */
+  readonly name: string;
+  /** `weaker`: Squash works with something lesser; `missing`: it works without, or not at all */
+  readonly state: "ok" | "weaker" | "missing";
+  /** without it no sandbox starts */
+  readonly required: boolean;
+  /** what the host offers, in words */
+  readonly found: string;
+  /** what Squash does with it */
+  readonly choice: string;
+  /** what is lost by it; null where nothing is */
+  readonly weaker: string | null;
+  /** the command that mends it; null where nothing can or need be done */
+  readonly remedy: string | null;
+}
+
+export type DaemonInfo = {
+  readonly version: string;
+  readonly api: 1;
+  readonly pid: number;
+  /** RFC 3339, UTC */
+  readonly started: string;
+  readonly node: string;
+  readonly backend: "chroot";
+  readonly data_dir: string;
+  /** path of the Unix socket */
+  readonly socket: string;
+  /** null: Unix socket only */
+  readonly listen: {
+    readonly host: string;
+    readonly port: number;
+  } | null;
+  /** true when TCP asks for a token */
+  readonly auth: boolean;
+  /** what was found out about this host when the daemon started */
+  readonly host: readonly Capability[];
+  /** what does not work as it should, now */
+  readonly problems: readonly DaemonProblem[];
+  /** what the host has for sandboxes, now */
+  readonly room: {
+    readonly memory: {
+      /** bytes */
+      readonly total: number;
+      /** bytes to be had now */
+      readonly available: number;
+      /** below so many available bytes a create is refused */
+      readonly kept: number;
+      /** the sum of what each sandbox may take */
+      readonly promised: number;
+      /** a create beyond it is refused; null: promises are not counted */
+      readonly promised_max: number | null;
+    };
+    readonly cpu: {
+      /** processors */
+      readonly total: number;
+      /** the sum of what each sandbox may take */
+      readonly promised: number;
+      /** a create beyond it is refused; null: promises are not counted */
+      readonly promised_max: number | null;
+    };
+    readonly disk: {
+      /** bytes */
+      readonly total: number;
+      /** bytes to be had now */
+      readonly available: number;
+      /** below so many available bytes a create is refused */
+      readonly kept: number;
+      /** the sum of what each sandbox may take */
+      readonly promised: number;
+      /** a create beyond it is refused; null: promises are not counted */
+      readonly promised_max: number | null;
+    };
+  };
+  readonly config: readonly ({
+    readonly name: string;
+    /** a secret is [redacted] */
+    readonly value: string;
+    readonly source: "environment" | ".env" | "default";
+    readonly meaning: string;
+  })[];
+};
+
+export interface DaemonProblem {
+  readonly code: "disk_low" | "memory_low" | "upper_errors" | "launcher_unavailable" | "launcher_outdated" | "helper_unavailable" | "egress_unavailable" | "policy_pending" | "upstream_beside_daemon" | "removal_pending" | "audit_failing";
+  /** what it means, and what would mend it */
+  readonly message: string;
+}
+
+export interface DiffPage {
+  /** the older side: a snapshot, or `base` */
+  readonly from: string;
+  /** the newer side: a snapshot, or `current` */
+  readonly to: string;
+  /** by path; of what was removed as it was, else as it is. May be few while there is a next page */
+  readonly items: readonly Difference[];
+  /** `cursor` of the next page; null: that is all */
+  readonly next: string | null;
+}
+
+export interface Difference {
+  /** `removed` tells of a directory without what was in it */
+  readonly change: "added" | "changed" | "removed";
+  /** bytes that are no UTF-8 are U+FFFD */
+  readonly path: string;
+  readonly type: "file" | "directory" | "symlink" | "fifo" | "socket" | "device";
+  /** permission bits, octal */
+  readonly mode: string;
+  /** 0 of a directory */
+  readonly size_bytes: number;
+}
+
+export interface EgressDecision {
+  readonly id: number;
+  /** RFC 3339, UTC: when it was decided */
+  readonly time: string;
+  readonly kind: "dns" | "connection" | "request";
+  readonly host: string | null;
+  readonly address: string | null;
+  readonly port: number | null;
+  readonly method: string | null;
+  /** without the query */
+  readonly path: string | null;
+  /** `blocked`: a placeholder was on its way to a host that may not have its secret */
+  readonly verdict: "allowed" | "denied" | "blocked";
+  /** the rule that decided, or a code */
+  readonly rule: string;
+  readonly bytes_up: number | null;
+  readonly bytes_down: number | null;
+  readonly duration_ms: number | null;
+  /** names of secrets that were put in, and of the one whose placeholder was blocked */
+  readonly secrets: readonly string[];
+  /** equal ones that came at once */
+  readonly count: number;
+}
+
+export interface EgressDecisions {
+  readonly decisions: readonly EgressDecision[];
+  /** rows with smaller ids were removed to stay in bounds; 0: none were */
+  readonly removed_before: number;
+}
+
+export interface Event {
+  /** grows and is never used again */
+  readonly id: number;
+  /** RFC 3339 with milliseconds, UTC */
+  readonly at: string;
+  readonly type: "sandbox.created" | "sandbox.updated" | "sandbox.paused" | "sandbox.resumed" | "sandbox.stopped" | "sandbox.restarted" | "sandbox.failed" | "sandbox.timed_out" | "sandbox.destroyed" | "snapshot.created" | "snapshot.removed" | "snapshot.updated" | "mount.attached" | "mount.detached" | "approval.requested" | "approval.decided";
+  /** its id, which may be another sandbox’s by now */
+  readonly sandbox: string;
+  readonly owner: string;
+  /** what there is to say beside that, by type */
+  readonly data: Readonly<Record<string, string | number | boolean | null>>;
+}
+
+export interface File {
+  readonly path: string;
+  /** where `path` does not show its bytes */
+  readonly path_base64?: string;
+  readonly type: "file" | "directory" | "symlink" | "fifo" | "socket" | "device";
+  readonly size: number;
+  /** octal, four digits */
+  readonly mode: string;
+  readonly uid: number;
+  readonly gid: number;
+  readonly modified_at: string;
+  /** a symlink’s text */
+  readonly target?: string;
+  readonly target_base64?: string;
+  /** of this state of the file, as the header ETag has it */
+  readonly etag: string | null;
+}
+
+export interface FileEvent {
+  readonly change: "created" | "changed" | "attributes" | "removed" | "moved";
+  readonly path: string;
+  /** where `path` does not show its bytes */
+  readonly path_base64?: string;
+}
+
+export interface FileMatch {
+  readonly path: string;
+  /** where `path` does not show its bytes */
+  readonly path_base64?: string;
+  /** from 1 */
+  readonly line: number;
+  /** from 1, in bytes */
+  readonly column: number;
+  /** the line, or a piece of it around the match */
+  readonly text: string;
+  /** where in the line `text` begins, in bytes */
+  readonly text_offset: number;
+}
+
+export interface FileMatches {
+  readonly items: readonly FileMatch[];
+  /** a bound ended the search: there may be more */
+  readonly truncated: boolean;
+}
+
+export interface FilePage {
+  readonly items: readonly File[];
+  readonly next: string | null;
+}
+
+export interface Key {
+  /** made by the daemon; no secret */
+  readonly id: string;
+  readonly name: string;
+  readonly owner: string;
+  readonly scope: "read" | "exec" | "manage" | "admin";
+  /** RFC 3339, UTC */
+  readonly created_at: string;
+  /** RFC 3339, UTC; null: it holds until it is removed */
+  readonly expires_at: string | null;
+  /** RFC 3339, UTC; null: never; written once a minute */
+  readonly last_used_at: string | null;
+}
+
+export interface KeyCreate {
+  /** what it is for; for people */
+  readonly name: string;
+  /** whose sandboxes it sees and makes */
+  readonly owner: string;
+  /** each scope includes those before it; "admin" sees every owner’s */
+  readonly scope: "read" | "exec" | "manage" | "admin";
+  /** RFC 3339, UTC; none: it holds until it is removed */
+  readonly expires_at?: string | null;
+}
+
+export interface KeyCreated {
+  /** made by the daemon; no secret */
+  readonly id: string;
+  readonly name: string;
+  readonly owner: string;
+  readonly scope: "read" | "exec" | "manage" | "admin";
+  /** RFC 3339, UTC */
+  readonly created_at: string;
+  /** RFC 3339, UTC; null: it holds until it is removed */
+  readonly expires_at: string | null;
+  /** RFC 3339, UTC; null: never; written once a minute */
+  readonly last_used_at: string | null;
+  /** shown this once: whoever has it has the key */
+  readonly token: string;
+}
+
+export interface KeySelf {
+  /** null: you are the operator, by SQUASH_AUTH_TOKEN, socket or connection */
+  readonly key: string | null;
+  readonly name: string | null;
+  readonly owner: string | null;
+  readonly scope: "read" | "exec" | "manage" | "admin";
+  readonly expires_at: string | null;
+  /** of the owner; null for the operator */
+  readonly quota: Quota | null;
+  readonly use: QuotaUse | null;
+}
+
+export interface Module {
+  /** without `.squashfs` */
+  readonly name: string;
+  /** of the squashfs file */
+  readonly size_bytes: number;
+  readonly location: "local" | "remote";
+}
+
+export interface ModuleActivate {
+  readonly module: string;
+}
+
+export interface ModulePage {
+  readonly items: readonly Module[];
+  /** `cursor` of the next page; null: there is none */
+  readonly next: string | null;
+}
+
+export interface MountInfo {
+  readonly id: string;
+  /** the volume’s id */
+  readonly volume: string | null;
+  /** the directory of the host */
+  readonly host: string | null;
+  readonly path: string;
+  readonly mode: "ro" | "rw";
+}
+
+export interface MountWish {
+  /** name or id of a volume */
+  readonly volume?: string;
+  /** a directory of the host that the operator’s host-directories.json allows */
+  readonly host?: string;
+  /** where it is seen in the sandbox; made where it is missing */
+  readonly path: string;
+  /** none: rw for a volume, ro for a directory of the host */
+  readonly mode?: "ro" | "rw";
+}
+
+export interface Owner {
+  readonly owner: string;
+  /** how many keys it has */
+  readonly keys: number;
+  readonly quota: Quota;
+  readonly use: QuotaUse;
+}
+
+export interface Policy {
+  readonly allow: readonly (string | {
+    readonly to: readonly string[];
+    readonly ports?: readonly string[];
+    readonly methods?: readonly string[];
+    readonly paths?: readonly string[];
+    readonly upgrades?: readonly string[];
+  })[];
+  readonly deny: readonly (string | {
+    readonly to: readonly string[];
+    readonly ports?: readonly string[];
+    readonly methods?: readonly string[];
+    readonly paths?: readonly string[];
+    readonly upgrades?: readonly string[];
+  })[];
+  /** left out where nobody is asked */
+  readonly ask?: readonly (string | {
+    readonly to: readonly string[];
+    readonly ports?: readonly string[];
+    readonly methods?: readonly string[];
+    readonly paths?: readonly string[];
+    readonly upgrades?: readonly string[];
+  })[];
+  readonly dns: "refuse" | "nxdomain";
+  readonly ask_timeout_ms?: number;
+}
+
+export interface PolicyChange {
+  /** default `["*"]`, every public host and address; an empty list or `["none"]`: nothing. Default: ["*"] */
+  readonly allow?: readonly (string | {
+    /** destinations: `host`, `*.host`, an address, a range, `*`, `preset:name`; each but the last with `:port` */
+    readonly to: string | readonly string[];
+    /** 443 or "8000-8999"; for destinations that name no port */
+    readonly ports?: readonly (number | string)[];
+    /** HTTP methods */
+    readonly methods?: readonly string[];
+    /** HTTP paths, each with everything below it: `/v1` is `/v1` and `/v1/…` */
+    readonly paths?: readonly string[];
+    /** protocols that a request may change to where methods or paths are looked at, such as `websocket`; what follows is no request */
+    readonly upgrades?: readonly string[];
+  })[];
+  /** always wins. Default: [] */
+  readonly deny?: readonly (string | {
+    /** destinations: `host`, `*.host`, an address, a range, `*`, `preset:name`; each but the last with `:port` */
+    readonly to: string | readonly string[];
+    /** 443 or "8000-8999"; for destinations that name no port */
+    readonly ports?: readonly (number | string)[];
+    /** HTTP methods */
+    readonly methods?: readonly string[];
+    /** HTTP paths, each with everything below it: `/v1` is `/v1` and `/v1/…` */
+    readonly paths?: readonly string[];
+    /** protocols that a request may change to where methods or paths are looked at, such as `websocket`; what follows is no request */
+    readonly upgrades?: readonly string[];
+  })[];
+  /** a person is asked, while the connection or request waits; a rule of `allow` spares the question where it is as narrow or narrower */
+  readonly ask?: readonly (string | {
+    /** destinations: `host`, `*.host`, an address, a range, `*`, `preset:name`; each but the last with `:port` */
+    readonly to: string | readonly string[];
+    /** 443 or "8000-8999"; for destinations that name no port */
+    readonly ports?: readonly (number | string)[];
+    /** HTTP methods */
+    readonly methods?: readonly string[];
+    /** HTTP paths, each with everything below it: `/v1` is `/v1` and `/v1/…` */
+    readonly paths?: readonly string[];
+    /** protocols that a request may change to where methods or paths are looked at, such as `websocket`; what follows is no request */
+    readonly upgrades?: readonly string[];
+  })[];
+  /** `refuse`: a name that is not allowed gets an address, and connections to it a refusal that says why; `nxdomain`: it does not exist. Default: "refuse" */
+  readonly dns?: "refuse" | "nxdomain";
+  /** how long is waited for a person, default 60000 */
+  readonly ask_timeout_ms?: number;
+}
+
+export interface PolicyLearnAnswer {
+  /** the smallest policy under which all that was asked for is allowed */
+  readonly policy: Policy;
+  readonly seen: readonly ({
+    /** `host:port` */
+    readonly destination: string;
+    readonly count: number;
+    /** how many of them were */
+    readonly refused: number;
+  })[];
+  readonly left_out: readonly ({
+    readonly what: string;
+    readonly why: string;
+  })[];
+}
+
+export interface PolicyPreset {
+  readonly name: string;
+  readonly summary: string;
+  readonly hosts: readonly string[];
+  /** when the list was last gone over */
+  readonly date: string;
+  readonly sources: string;
+}
+
+export interface PolicyTest {
+  /** `host:port`, `address:port`, or a URL of http or https */
+  readonly to: string;
+  /** Default: "GET" */
+  readonly method?: string;
+  /** tried instead of the sandbox’s own */
+  readonly policy?: PolicyChange;
+}
+
+export interface PolicyTestAnswer {
+  readonly allowed: boolean;
+  /** it is allowed where a person says so */
+  readonly asked?: true;
+  readonly host: string | null;
+  readonly address: string | null;
+  readonly port: number;
+  /** up to the first refusal; of several addresses one has to be allowed */
+  readonly steps: readonly ({
+    /** what is decided, in this order */
+    readonly step: "name" | "connection" | "request" | "address";
+    readonly allowed: boolean;
+    /** a person is asked */
+    readonly asked?: true;
+    /** the rule of the policy, or a code such as `not_allowed` */
+    readonly rule: string;
+    /** of an `address` step: one that would be dialled */
+    readonly address?: string;
+    /** who would have to name that address, and how */
+    readonly remedy?: string;
+  })[];
+  /** why no address was judged, where none was; null where every one was */
+  readonly not_resolved: string | null;
+  /** TLS to it is read, because a rule has methods or paths */
+  readonly reads_requests: boolean;
+}
+
+export interface Port {
+  readonly port: number;
+  readonly access: "public" | "token";
+  /** where browsers find it; `null` where the daemon listens on its Unix socket alone */
+  readonly url: string | null;
+}
+
+export interface PortChange {
+  readonly access: "public" | "token";
+}
+
+export type PortInfo = {
+  readonly port: number;
+  /** that it listens on */
+  readonly addresses: readonly string[];
+  /** who listens, as the sandbox tells it; `null` where that is another user than root */
+  readonly process: {
+    readonly pid: number;
+    readonly name: string;
+  } | null;
+  readonly access: "public" | "token";
+  /** where browsers find it; `null` where the daemon listens on its Unix socket alone */
+  readonly url: string | null;
+};
+
+export interface PortLink {
+  /** where browsers find it; `null` where the daemon listens on its Unix socket alone */
+  readonly url: string | null;
+  /** for programs: the header `Squash-Preview-Token` */
+  readonly token: string;
+  readonly expires_at: string;
+}
+
+export interface PortLinkWish {
+  /** seconds until it ends. Default: 3600 */
+  readonly expires_s?: number;
+}
+
+export interface PortList {
+  readonly items: readonly PortInfo[];
+  /** always `null`: a sandbox has no more than one answer holds */
+  readonly next: string | null;
+}
+
+export interface Problem {
+  readonly type: string;
+  readonly title: string;
+  readonly status: number;
+  /** the cause */
+  readonly detail: string;
+  readonly code: "invalid_request" | "invalid_json" | "unauthorized" | "token_required" | "forbidden" | "origin_refused" | "not_found" | "method_not_allowed" | "request_timeout" | "upgrade_required" | "body_too_large" | "unsupported_media_type" | "sandbox_not_found" | "approval_not_found" | "approval_expired" | "approval_decided" | "sandbox_exists" | "sandbox_limit" | "ceiling_exceeded" | "host_full" | "sandbox_not_ready" | "sandbox_paused" | "sandbox_busy" | "quota_exceeded" | "exec_limit" | "stream_limit" | "connection_limit" | "exec_failed" | "user_not_found" | "process_not_found" | "process_ended" | "output_not_kept" | "stdin_closed" | "stdin_blocked" | "wait_timeout" | "idempotency_mismatch" | "job_not_found" | "module_not_found" | "module_exists" | "module_invalid" | "module_in_use" | "volume_not_found" | "volume_exists" | "volume_in_use" | "volume_limit" | "mount_not_found" | "mount_exists" | "mount_limit" | "mount_busy" | "mount_refused" | "host_directory_refused" | "module_active" | "layer_corrupt" | "snapshot_not_found" | "snapshot_exists" | "snapshot_invalid" | "snapshot_path_too_long" | "webhook_not_found" | "webhook_limit" | "webhook_address_refused" | "limits_unenforceable" | "limit_below_use" | "unsupported_feature" | "not_offered" | "disk_full" | "guest_failed" | "file_failed" | "file_not_found" | "file_exists" | "directory_not_empty" | "not_a_directory" | "is_a_directory" | "not_a_file" | "permission_denied" | "path_invalid" | "file_busy" | "precondition_failed" | "range_not_satisfiable" | "archive_invalid" | "sandbox_full" | "port_unreachable" | "port_offered" | "offer_limit" | "connection_gone" | "launch_failed" | "launcher_unavailable" | "egress_unavailable" | "secret_not_found" | "key_not_found" | "key_limit" | "secrets_invalid" | "shutting_down" | "config_invalid" | "database_corrupt" | "database_missing" | "database_newer" | "database_unavailable" | "data_locked" | "internal";
+  /** what the caller can do about it */
+  readonly remedy: string;
+}
+
+export type ProcessExec = {
+  /** argv[0] is looked up in PATH inside the sandbox; no shell */
+  readonly argv?: readonly string[];
+  /** run by /bin/sh -c; either this or `argv` */
+  readonly shell?: string;
+  /** added to the sandbox default environment. Default: {} */
+  readonly env?: Readonly<Record<string, string>>;
+  /** Default: "/" */
+  readonly cwd?: string;
+  /** a uid (which is the gid as well), or both; without it 0 */
+  readonly user?: number | {
+    readonly uid: number;
+    readonly gid: number;
+  } | string;
+  /** a name of the caller’s own; `tag:NAME` finds the latest process of it */
+  readonly tag?: string;
+  /** output that is kept, of both streams together. Default: 1048576 */
+  readonly output_bytes_max?: number;
+  /** standard input, whole; it ends behind it */
+  readonly stdin?: string;
+  /** the same for bytes that are no text */
+  readonly stdin_base64?: string;
+  /** Default: 300000 */
+  readonly timeout_ms?: number;
+  /** which end of longer output is kept. Default: "head" */
+  readonly keep?: "head" | "tail";
+  /** `text`: bytes that are no UTF-8 become U+FFFD. Default: "text" */
+  readonly encoding?: "text" | "base64";
+};
+
+export type ProcessInfo = {
+  /** its number in the sandbox: the command’s `seq` */
+  readonly process: number;
+  readonly tag: string | null;
+  /** `process`: by `process.start`; `exec`: somebody waits for its end; `stream`: over a WebSocket of its own; `job`: by exec-bg */
+  readonly kind: "exec" | "process" | "stream" | "job";
+  readonly state: "running" | "ended";
+  /** inside the sandbox; null when it has ended or is just being found again */
+  readonly pid: number | null;
+  /** null where it was started as a shell line */
+  readonly argv: readonly string[] | null;
+  /** the shell line, or `argv` written as one */
+  readonly command: string;
+  readonly cwd: string;
+  /** null: nobody noted it */
+  readonly user: {
+    readonly uid: number;
+    readonly gid: number;
+  } | null;
+  readonly pty: boolean;
+  readonly stdin: "none" | "open" | "ended";
+  readonly timeout_ms: number | null;
+  /** RFC 3339 with milliseconds, UTC */
+  readonly started_at: string;
+  readonly finished_at: string | null;
+  readonly duration_ms: number | null;
+  /** 128 + signal where a signal ended it; 124 when timed out; 126, 127: it could not be started; null while it runs */
+  readonly exit_code: number | null;
+  readonly signal: number | null;
+  readonly timed_out: boolean;
+  readonly reason: "exited" | "signaled" | "timed_out" | "oom_killed" | "upper_full" | "layers_changed" | "destroyed" | "killed" | "stopped" | "lost" | null;
+  /** bytes written, kept or not */
+  readonly stdout_bytes: number;
+  readonly stderr_bytes: number;
+};
+
+export type ProcessResult = {
+  /** its number in the sandbox: the command’s `seq` */
+  readonly process: number;
+  readonly tag: string | null;
+  /** `process`: by `process.start`; `exec`: somebody waits for its end; `stream`: over a WebSocket of its own; `job`: by exec-bg */
+  readonly kind: "exec" | "process" | "stream" | "job";
+  readonly state: "running" | "ended";
+  /** inside the sandbox; null when it has ended or is just being found again */
+  readonly pid: number | null;
+  /** null where it was started as a shell line */
+  readonly argv: readonly string[] | null;
+  /** the shell line, or `argv` written as one */
+  readonly command: string;
+  readonly cwd: string;
+  /** null: nobody noted it */
+  readonly user: {
+    readonly uid: number;
+    readonly gid: number;
+  } | null;
+  readonly pty: boolean;
+  readonly stdin: "none" | "open" | "ended";
+  readonly timeout_ms: number | null;
+  /** RFC 3339 with milliseconds, UTC */
+  readonly started_at: string;
+  readonly finished_at: string | null;
+  readonly duration_ms: number | null;
+  /** 128 + signal where a signal ended it; 124 when timed out; 126, 127: it could not be started; null while it runs */
+  readonly exit_code: number | null;
+  readonly signal: number | null;
+  readonly timed_out: boolean;
+  readonly reason: "exited" | "signaled" | "timed_out" | "oom_killed" | "upper_full" | "layers_changed" | "destroyed" | "killed" | "stopped" | "lost" | null;
+  /** bytes written, kept or not */
+  readonly stdout_bytes: number;
+  readonly stderr_bytes: number;
+  readonly encoding: "text" | "base64";
+  /** what is kept of it */
+  readonly stdout: string;
+  readonly stderr: string;
+  /** more was written than is here */
+  readonly truncated: boolean;
+};
+
+export interface ProcessSignal {
+  /** a number, or a name such as `TERM` or `SIGTERM`; to the whole process group */
+  readonly signal: number | string;
+}
+
+export type ProcessStart = {
+  /** argv[0] is looked up in PATH inside the sandbox; no shell */
+  readonly argv?: readonly string[];
+  /** run by /bin/sh -c; either this or `argv` */
+  readonly shell?: string;
+  /** added to the sandbox default environment. Default: {} */
+  readonly env?: Readonly<Record<string, string>>;
+  /** Default: "/" */
+  readonly cwd?: string;
+  /** a uid (which is the gid as well), or both; without it 0 */
+  readonly user?: number | {
+    readonly uid: number;
+    readonly gid: number;
+  } | string;
+  /** a name of the caller’s own; `tag:NAME` finds the latest process of it */
+  readonly tag?: string;
+  /** output that is kept, of both streams together. Default: 1048576 */
+  readonly output_bytes_max?: number;
+  /** keep standard input open for `process.stdin`; without it, it is empty. Default: false */
+  readonly stdin?: boolean;
+  /** give it a terminal, which takes input as well */
+  readonly pty?: {
+    readonly rows: number;
+    readonly columns: number;
+    /** Default: "xterm-256color" */
+    readonly term?: string;
+  };
+  /** none: it runs until it ends */
+  readonly timeout_ms?: number;
+  /** which end of longer output is kept. Default: "tail" */
+  readonly keep?: "head" | "tail";
+};
+
+export interface ProcessWait {
+  readonly process: ProcessInfo;
+  /** of a line: where it ends in the output */
+  readonly seq: number | null;
+  /** the line that matched */
+  readonly line: string | null;
+}
+
+export interface Quota {
+  /** sandboxes that exist */
+  readonly sandboxes: number | null;
+  /** the sum of what they may use */
+  readonly memory_mb: number | null;
+  /** the sum of their processors */
+  readonly cpu: number | null;
+  /** the sum of what their writable layers may hold, their snapshots’ files and the sizes of volumes */
+  readonly disk_mb: number | null;
+  /** commands that run at once */
+  readonly execs: number | null;
+}
+
+export interface QuotaChange {
+  /** sandboxes that exist */
+  readonly sandboxes?: number | null;
+  /** the sum of what they may use */
+  readonly memory_mb?: number | null;
+  /** the sum of their processors */
+  readonly cpu?: number | null;
+  /** the sum of what their writable layers may hold, their snapshots’ files and the sizes of volumes */
+  readonly disk_mb?: number | null;
+  /** commands that run at once */
+  readonly execs?: number | null;
+}
+
+export interface QuotaUse {
+  readonly sandboxes: number;
+  readonly memory_mb: number;
+  readonly cpu: number;
+  readonly disk_mb: number;
+  readonly execs: number;
+}
+
+export interface Sandbox {
+  readonly id: string;
+  readonly name: string | null;
+  /** its part of the host names of its ports: `<port>-<host_label>.localhost` */
+  readonly host_label: string;
+  readonly owner: string;
+  readonly labels: Readonly<Record<string, string>>;
+  /** `paused`: it stands still with its processes; `stopped`: it has files and no processes */
+  readonly state: "creating" | "ready" | "paused" | "stopped" | "restarting" | "failed" | "destroying";
+  /** why it does not run, where it should */
+  readonly failure: string | null;
+  readonly layers: readonly string[];
+  /** the snapshot that it was made from or restored to last */
+  readonly snapshot: string | null;
+  readonly env: Readonly<Record<string, string>>;
+  readonly cpu: number;
+  readonly memory_mb: number;
+  /** what its own files may take */
+  readonly disk_mb: number;
+  /** what they take, at most some seconds old */
+  readonly disk_bytes: number;
+  /** how many were started in it */
+  readonly commands: number;
+  readonly created_at: string;
+  readonly last_active_at: string;
+  readonly expires_at: string | null;
+  readonly lifetime_s: number | null;
+  readonly idle_timeout_s: number | null;
+  readonly on_timeout: "destroy" | "pause" | "snapshot";
+  readonly warnings: readonly Warning[];
+}
+
+export interface SandboxChange {
+  readonly name?: string | null;
+  /** each is set, or with null removed; the others stay */
+  readonly labels?: Readonly<Record<string, string | null>>;
+  /** replaces all; of commands that start from now on */
+  readonly env?: Readonly<Record<string, string>>;
+  /** processors */
+  readonly cpu?: number;
+  /** MiB */
+  readonly memory_mb?: number;
+  /** seconds from the create, or from the last change of it; null: no end */
+  readonly lifetime_s?: number | null;
+  /** seconds without a command that somebody waits for, output, files, ports or work; null: none */
+  readonly idle_timeout_s?: number | null;
+  /** when lifetime or idle time is over. `pause`: it stands still and keeps its memory; `snapshot`: its files are saved as a snapshot and its processes end */
+  readonly on_timeout?: "destroy" | "pause" | "snapshot";
+  /** replaces it, as PUT …/policy does */
+  readonly policy?: PolicyChange;
+}
+
+export type SandboxCreate = {
+  /** for people; need not be unique */
+  readonly name?: string;
+  /** default: the key’s */
+  readonly owner?: string;
+  /** whatever the client wants to find it by. Default: {} */
+  readonly labels?: Readonly<Record<string, string>>;
+  /** variables of every command. Default: {} */
+  readonly env?: Readonly<Record<string, string>>;
+  /** none: the base layer */
+  readonly from?: {
+    /** module names; the numbers they begin with say which lies on which */
+    readonly layers: readonly string[];
+  } | {
+    readonly sandbox: string;
+    /** none: its files as they are now, while it runs */
+    readonly snapshot?: string;
+  };
+  /** processors */
+  readonly cpu?: number;
+  /** MiB */
+  readonly memory_mb?: number;
+  /** seconds from the create, or from the last change of it; null: no end */
+  readonly lifetime_s?: number | null;
+  /** seconds without a command that somebody waits for, output, files, ports or work; null: none */
+  readonly idle_timeout_s?: number | null;
+  /** when lifetime or idle time is over. `pause`: it stands still and keeps its memory; `snapshot`: its files are saved as a snapshot and its processes end. Default: "destroy" */
+  readonly on_timeout?: "destroy" | "pause" | "snapshot";
+  /** what it may reach; none: everything public; an empty `allow`: nothing */
+  readonly policy?: PolicyChange;
+  /** names of the secrets of the installation it may use; none: all */
+  readonly secrets?: readonly string[];
+  /** secrets of this sandbox alone, by name */
+  readonly own_secrets?: Readonly<Record<string, {
+    /** write-only */
+    readonly value: string;
+    /** `host`, `*.host`, an address, each with an optional `:port` */
+    readonly allowed_hosts: readonly string[];
+    /** default: headers, also inside `Authorization: Basic` */
+    readonly surfaces?: readonly ("headers" | "query" | "path" | "body")[];
+  }>>;
+  /** name of the operator’s proxy that it goes out through; none: `default`, where there is one */
+  readonly upstream?: string;
+  /** reserved: an OCI image instead of layers */
+  readonly image?: unknown;
+  /** volumes and directories of the host that it has from its start on */
+  readonly mounts?: readonly MountWish[];
+  /** reserved: what isolates it */
+  readonly backend?: unknown;
+  /** reserved: whether a fork takes processes along */
+  readonly memory?: unknown;
+};
+
+export interface SandboxPage {
+  readonly items: readonly Sandbox[];
+  /** `cursor` of the next page; null: there is none */
+  readonly next: string | null;
+}
+
+export interface SandboxPolicy {
+  readonly policy: Policy;
+  /** what no sandbox’s policy can exceed; null where there is none */
+  readonly ceiling: Policy | null;
+  /** names of the secrets of the installation it may use, or `all` */
+  readonly secrets: "all" | readonly string[];
+  /** names of secrets of its own */
+  readonly own_secrets: readonly string[];
+  /** the hosts that may have them, by name; empty where their file can not be used */
+  readonly own_secret_hosts: Readonly<Record<string, readonly string[]>>;
+  /** name of the proxy that it goes out through; null: none */
+  readonly upstream: string | null;
+  /** false while the egress process does not answer or can not use this: then nothing is reached, and this holds when that is mended */
+  readonly in_force: boolean;
+  /** why it is not in force, and what mends that; null: it is */
+  readonly pending: string | null;
+}
+
+export interface SandboxUsage {
+  /** RFC 3339 with milliseconds, UTC */
+  readonly at: string;
+  /** processor time since the sandbox was started last, in microseconds */
+  readonly cpu_us: number | null;
+  /** of one processor, since the measurement before; null in the first one */
+  readonly cpu_percent: number | null;
+  /** as the limit counts it, with the cache of its files */
+  readonly memory_bytes: number | null;
+  /** processes and threads */
+  readonly pids: number | null;
+  /** of its writable layer, as measured last */
+  readonly disk_bytes: number | null;
+  /** files in it */
+  readonly disk_inodes: number | null;
+  /** of connections that have ended, since the egress process began */
+  readonly network_in_bytes: number | null;
+  /** the same towards the world */
+  readonly network_out_bytes: number | null;
+  /** that were begun, since the egress process began */
+  readonly connections: number | null;
+  /** that are open */
+  readonly connections_open: number | null;
+  /** processors it may use */
+  readonly cpu_limit: number;
+  readonly memory_limit_bytes: number;
+  readonly pids_limit: number;
+  readonly disk_limit_bytes: number;
+  readonly disk_limit_inodes: number;
+  /** of the last ten minutes, oldest first; every five seconds while it is used or asked for */
+  readonly history: readonly ({
+    /** RFC 3339 with milliseconds, UTC */
+    readonly at: string;
+    /** processor time since the sandbox was started last, in microseconds */
+    readonly cpu_us: number | null;
+    /** of one processor, since the measurement before; null in the first one */
+    readonly cpu_percent: number | null;
+    /** as the limit counts it, with the cache of its files */
+    readonly memory_bytes: number | null;
+    /** processes and threads */
+    readonly pids: number | null;
+    /** of its writable layer, as measured last */
+    readonly disk_bytes: number | null;
+    /** files in it */
+    readonly disk_inodes: number | null;
+    /** of connections that have ended, since the egress process began */
+    readonly network_in_bytes: number | null;
+    /** the same towards the world */
+    readonly network_out_bytes: number | null;
+    /** that were begun, since the egress process began */
+    readonly connections: number | null;
+    /** that are open */
+    readonly connections_open: number | null;
+  })[];
+}
+
+export interface Secret {
+  readonly name: string;
+  /** what sandboxes see in the variable of this name */
+  readonly placeholder: string;
+  readonly allowed_hosts: readonly string[];
+  /** where it is put in */
+  readonly surfaces: readonly ("headers" | "query" | "path" | "body")[];
+}
+
+export interface SecretChange {
+  /** write-only */
+  readonly value?: string;
+  /** default: a random one */
+  readonly placeholder?: string;
+  /** `host`, `*.host`, an address, each with an optional `:port` */
+  readonly allowed_hosts?: readonly string[];
+  /** default: headers, also inside `Authorization: Basic` */
+  readonly surfaces?: readonly ("headers" | "query" | "path" | "body")[];
+}
+
+export interface Snapshot {
+  readonly label: string;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly created_at: string;
+  /** of its own file; a download may be larger where it is not whole */
+  readonly size_bytes: number;
+  /** false: its file holds what was written since the snapshot it was taken on */
+  readonly whole: boolean;
+  /** that snapshot; null where it is whole, or where that one was removed */
+  readonly base: string | null;
+  /** the sandbox was restored from it last */
+  readonly active: boolean;
+}
+
+export interface SnapshotChange {
+  /** its new name */
+  readonly label?: string;
+  /** each is set, or with null removed; the others stay */
+  readonly labels?: Readonly<Record<string, string | null>>;
+}
+
+export interface SnapshotCreate {
+  /** its name; none: YYYYMMDD-HHMMSS, UTC */
+  readonly label?: string;
+  /** whatever the client wants to find it by. Default: {} */
+  readonly labels?: Readonly<Record<string, string>>;
+}
+
+export interface SnapshotPage {
+  readonly items: readonly Snapshot[];
+  /** `cursor` of the next page; null: there is none */
+  readonly next: string | null;
+}
+
+export interface SnapshotRestore {
+  readonly snapshot: string;
+}
+
+export interface SnapshotTaken {
+  readonly label: string;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly created_at: string;
+  /** of its own file; a download may be larger where it is not whole */
+  readonly size_bytes: number;
+  /** false: its file holds what was written since the snapshot it was taken on */
+  readonly whole: boolean;
+  /** that snapshot; null where it is whole, or where that one was removed */
+  readonly base: string | null;
+  /** the sandbox was restored from it last */
+  readonly active: boolean;
+  /** how long the sandbox stood still while its files were read */
+  readonly pause_ms: number;
+}
+
+export interface StandingApproval {
+  readonly id: number;
+  readonly rule: string | {
+    readonly to: readonly string[];
+    readonly ports?: readonly string[];
+    readonly methods?: readonly string[];
+    readonly paths?: readonly string[];
+    readonly upgrades?: readonly string[];
+  };
+  readonly decided_at: string;
+  readonly decided_by: string;
+}
+
+export interface Ticket {
+  /** to be sent as `?ticket=` */
+  readonly ticket: string;
+  readonly path: string;
+  /** RFC 3339 with milliseconds, UTC */
+  readonly expires_at: string;
+}
+
+export interface TicketCreate {
+  /** of the WebSocket or the stream of events that it is for, without a query */
+  readonly path: string;
+}
+
+export interface VolumeCreate {
+  readonly name: string;
+  /** what its files may take; refused where this host can not hold it to that */
+  readonly size_mb?: number;
+  /** whatever the client wants to find it by */
+  readonly labels?: Readonly<Record<string, string>>;
+  /** a volume or a snapshot of one, which is copied */
+  readonly from?: string;
+}
+
+export interface VolumeInfo {
+  readonly id: string;
+  readonly name: string;
+  readonly owner: string;
+  readonly labels: Readonly<Record<string, string>>;
+  /** what its files may take; null: nothing holds it */
+  readonly size_mb: number | null;
+  /** the volume that it was taken of; a snapshot is attached read-only */
+  readonly snapshot_of: string | null;
+  /** RFC 3339, UTC */
+  readonly created_at: string;
+  /** one sandbox for writing, or any number for reading */
+  readonly attached_to: readonly ({
+    readonly sandbox: string;
+    readonly mount: string;
+    readonly mode: "ro" | "rw";
+  })[];
+  readonly warnings: readonly ({
+    readonly code: string;
+    readonly message: string;
+  })[];
+}
+
+export interface VolumeSnapshotCreate {
+  readonly name: string;
+  /** whatever the client wants to find it by */
+  readonly labels?: Readonly<Record<string, string>>;
+}
+
+export interface Warning {
+  readonly code: string;
+  readonly message: string;
+}
+
+export interface Webhook {
+  readonly id: string;
+  readonly url: string;
+  readonly types: readonly ("sandbox.created" | "sandbox.updated" | "sandbox.paused" | "sandbox.resumed" | "sandbox.stopped" | "sandbox.restarted" | "sandbox.failed" | "sandbox.timed_out" | "sandbox.destroyed" | "snapshot.created" | "snapshot.removed" | "snapshot.updated" | "mount.attached" | "mount.detached" | "approval.requested" | "approval.decided")[];
+  readonly owner: string | null;
+  readonly enabled: boolean;
+  readonly created_at: string;
+  /** events that are to be delivered */
+  readonly pending: number;
+  readonly last_success_at: string | null;
+  readonly last_failure_at: string | null;
+  /** of the last try; null: it was taken */
+  readonly last_error: string | null;
+  /** null: nothing failed, or nothing is tried any more */
+  readonly next_attempt_at: string | null;
+  /** events that were never taken, and are not tried any more */
+  readonly given_up: number;
+  /** events with smaller ids may have been removed before they could be delivered */
+  readonly missed_before: number | null;
+}
+
+export interface WebhookChange {
+  /** http or https; private and reserved addresses only as SQUASH_WEBHOOK_RANGES says */
+  readonly url?: string;
+  /** types of events; none: all of them */
+  readonly types?: readonly ("sandbox.created" | "sandbox.updated" | "sandbox.paused" | "sandbox.resumed" | "sandbox.stopped" | "sandbox.restarted" | "sandbox.failed" | "sandbox.timed_out" | "sandbox.destroyed" | "snapshot.created" | "snapshot.removed" | "snapshot.updated" | "mount.attached" | "mount.detached" | "approval.requested" | "approval.decided")[];
+  /** what happens while it is not enabled is not sent later */
+  readonly enabled?: boolean;
+}
+
+export interface WebhookCreate {
+  /** http or https; private and reserved addresses only as SQUASH_WEBHOOK_RANGES says */
+  readonly url: string;
+  /** types of events; none: all of them. Default: [] */
+  readonly types?: readonly ("sandbox.created" | "sandbox.updated" | "sandbox.paused" | "sandbox.resumed" | "sandbox.stopped" | "sandbox.restarted" | "sandbox.failed" | "sandbox.timed_out" | "sandbox.destroyed" | "snapshot.created" | "snapshot.removed" | "snapshot.updated" | "mount.attached" | "mount.detached" | "approval.requested" | "approval.decided")[];
+  /** only events of this owner; none: of all */
+  readonly owner?: string;
+  /** none: one is made */
+  readonly secret?: string;
+}
+
+export interface WebhookMade {
+  readonly id: string;
+  readonly url: string;
+  readonly types: readonly ("sandbox.created" | "sandbox.updated" | "sandbox.paused" | "sandbox.resumed" | "sandbox.stopped" | "sandbox.restarted" | "sandbox.failed" | "sandbox.timed_out" | "sandbox.destroyed" | "snapshot.created" | "snapshot.removed" | "snapshot.updated" | "mount.attached" | "mount.detached" | "approval.requested" | "approval.decided")[];
+  readonly owner: string | null;
+  readonly enabled: boolean;
+  readonly created_at: string;
+  /** events that are to be delivered */
+  readonly pending: number;
+  readonly last_success_at: string | null;
+  readonly last_failure_at: string | null;
+  /** of the last try; null: it was taken */
+  readonly last_error: string | null;
+  /** null: nothing failed, or nothing is tried any more */
+  readonly next_attempt_at: string | null;
+  /** events that were never taken, and are not tried any more */
+  readonly given_up: number;
+  /** events with smaller ids may have been removed before they could be delivered */
+  readonly missed_before: number | null;
+  /** signs what is sent; it is told here and never again */
+  readonly secret: string;
+}
+
+export interface WebhookTest {
+  readonly delivered: boolean;
+  /** of the answer; null: there was none */
+  readonly status: number | null;
+  readonly error: string | null;
+  readonly duration_ms: number;
+}
+
+/** What each operation takes and answers. */
+export interface Operations {
+  'sandbox.create': {
+    readonly path: Readonly<Record<string, never>>;
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: SandboxCreate;
+    readonly answer: Sandbox;
+    readonly event: never;
+  };
+  'sandbox.list': {
+    readonly path: Readonly<Record<string, never>>;
+    readonly query: {
+      /** at most so many, default 100 */
+      readonly limit?: number;
+      /** `next` of the page before */
+      readonly cursor?: string;
+      /** one or more, separated by commas */
+      readonly state?: string;
+      /** `key=value` or `key`, separated by commas: all of them */
+      readonly label?: string;
+      readonly name?: string;
+      readonly owner?: string;
+    };
+    readonly body: undefined;
+    readonly answer: SandboxPage;
+    readonly event: never;
+  };
+  'sandbox.run': {
+    readonly path: Readonly<Record<string, never>>;
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: {
+      /** Default: {} */
+      readonly sandbox?: SandboxCreate;
+      readonly exec: ProcessExec;
+    };
+    readonly answer: {
+      /** which is gone */
+      readonly sandbox: string;
+      readonly result: ProcessResult;
+    };
+    readonly event: never;
+  };
+  'sandbox.get': {
+    readonly path: {
+      readonly id: string;
+    };
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: undefined;
+    readonly answer: Sandbox;
+    readonly event: never;
+  };
+  'sandbox.update': {
+    readonly path: {
+      readonly id: string;
+    };
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: SandboxChange;
+    readonly answer: Sandbox;
+    readonly event: never;
+  };
+  'sandbox.destroy': {
+    readonly path: {
+      readonly id: string;
+    };
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: undefined;
+    readonly answer: undefined;
+    readonly event: never;
+  };
+  'sandbox.pause': {
+    readonly path: {
+      readonly id: string;
+    };
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: {
+      /** Default: "memory" */
+      readonly keep?: "memory" | "files";
+    };
+    readonly answer: Sandbox;
+    readonly event: never;
+  };
+  'sandbox.resume': {
+    readonly path: {
+      readonly id: string;
+    };
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: undefined;
+    readonly answer: Sandbox;
+    readonly event: never;
+  };
+  'process.exec': {
+    readonly path: {
+      readonly id: string;
+    };
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: ProcessExec;
+    readonly answer: ProcessResult;
+    readonly event: never;
+  };
+  'process.start': {
+    readonly path: {
+      readonly id: string;
+    };
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: ProcessStart;
+    readonly answer: ProcessInfo;
+    readonly event: never;
+  };
+  'process.list': {
+    readonly path: {
+      readonly id: string;
+    };
+    readonly query: {
+      /** only these */
+      readonly state?: "running" | "ended";
+      /** only those with this tag */
+      readonly tag?: string;
+      /** at most so many, default 100 */
+      readonly limit?: number;
+      /** `next` of the page before */
+      readonly cursor?: string;
+    };
+    readonly body: undefined;
+    readonly answer: {
+      readonly items: readonly ProcessInfo[];
+      /** `cursor` of the next page; null: there is none */
+      readonly next: string | null;
+    };
+    readonly event: never;
+  };
+  'process.get': {
+    readonly path: {
+      readonly id: string;
+      /** its number, or `tag:NAME` for the latest one with that tag */
+      readonly process: string;
+    };
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: undefined;
+    readonly answer: ProcessInfo;
+    readonly event: never;
+  };
+  'process.output': {
+    readonly path: {
+      readonly id: string;
+      /** its number, or `tag:NAME` for the latest one with that tag */
+      readonly process: string;
+    };
+    readonly query: {
+      /** position in the output to begin behind, default 0; `Last-Event-ID` wins */
+      readonly after?: number;
+      /** `false`: only what is kept now; default `true` */
+      readonly follow?: boolean;
+      /** only this one */
+      readonly streams?: "stdout" | "stderr";
+      /** default by `Accept`: `application/x-ndjson` for lines of JSON, else events */
+      readonly format?: "sse" | "ndjson";
+      /** `true`: the process waits while this reader is 64 KiB behind; needs the scope `exec` */
+      readonly stall?: boolean;
+    };
+    readonly body: undefined;
+    readonly answer: undefined;
+    readonly event: {
+      readonly type: "process";
+      readonly process: ProcessInfo;
+    } | {
+      readonly type: "output";
+      /** bytes of output up to the end of this event: what `after` resumes behind */
+      readonly seq: number;
+      readonly stream: "stdout" | "stderr" | "pty";
+      /** where the bytes are UTF-8 */
+      readonly text?: string;
+      /** where they are not */
+      readonly base64?: string;
+    } | {
+      readonly type: "gap";
+      /** bytes of output up to the end of this event: what `after` resumes behind */
+      readonly seq: number;
+      /** so many bytes before `seq`, of both streams, are not kept any more */
+      readonly bytes: number;
+    } | {
+      readonly type: "exit";
+      /** bytes of output up to the end of this event: what `after` resumes behind */
+      readonly seq: number;
+      readonly process: ProcessInfo;
+    } | {
+      readonly type: "error";
+      readonly code: string;
+      readonly message: string;
+      readonly remedy: string;
+    };
+  };
+  'process.stdin': {
+    readonly path: {
+      readonly id: string;
+      /** its number, or `tag:NAME` for the latest one with that tag */
+      readonly process: string;
+    };
+    readonly query: {
+      /** `true`: nothing comes behind it; to a terminal ^D is sent */
+      readonly eof?: boolean;
+    };
+    readonly body: undefined;
+    readonly answer: {
+      /** taken of this request; a process that has ended or closed its input takes nothing and is sent all */
+      readonly bytes: number;
+    };
+    readonly event: never;
+  };
+  'process.resize': {
+    readonly path: {
+      readonly id: string;
+      /** its number, or `tag:NAME` for the latest one with that tag */
+      readonly process: string;
+    };
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: {
+      readonly rows: number;
+      readonly columns: number;
+    };
+    readonly answer: undefined;
+    readonly event: never;
+  };
+  'process.signal': {
+    readonly path: {
+      readonly id: string;
+      /** its number, or `tag:NAME` for the latest one with that tag */
+      readonly process: string;
+    };
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: ProcessSignal;
+    readonly answer: undefined;
+    readonly event: never;
+  };
+  'process.wait': {
+    readonly path: {
+      readonly id: string;
+      /** its number, or `tag:NAME` for the latest one with that tag */
+      readonly process: string;
+    };
+    readonly query: {
+      /** Default: "exit" */
+      readonly for?: "exit" | "log" | "port";
+      /** for `log`: a text that stands in the line */
+      readonly text?: string;
+      /** for `log`: the same, where `*` stands for anything */
+      readonly pattern?: string;
+      /** for `log`: only output behind this position, default 0: what is kept counts */
+      readonly after?: number;
+      /** for `port`: on the sandbox’s loopback, which is dialled; needs the scope `exec` */
+      readonly port?: number;
+      /** default 60,000 */
+      readonly timeout_ms?: number;
+    };
+    readonly body: undefined;
+    readonly answer: ProcessWait;
+    readonly event: never;
+  };
+  'file.read': {
+    readonly path: {
+      readonly id: string;
+    };
+    readonly query: {
+      /** absolute */
+      readonly path?: string;
+      /** instead of `path`: the bytes of one that is not UTF-8 */
+      readonly path_base64?: string;
+      /** do it as this user, `UID`, `UID:GID` or a name of the sandbox’s /etc/passwd, with its rights and for it; without it as root */
+      readonly as?: string;
+    };
+    readonly body: undefined;
+    readonly answer: undefined;
+    readonly event: never;
+  };
+  'file.write': {
+    readonly path: {
+      readonly id: string;
+    };
+    readonly query: {
+      /** absolute */
+      readonly path?: string;
+      /** instead of `path`: the bytes of one that is not UTF-8 */
+      readonly path_base64?: string;
+      /** do it as this user, `UID`, `UID:GID` or a name of the sandbox’s /etc/passwd, with its rights and for it; without it as root */
+      readonly as?: string;
+      /** octal, such as "644" */
+      readonly mode?: string;
+      readonly uid?: number;
+      readonly gid?: number;
+      /** `true`: make the directories that are missing */
+      readonly parents?: boolean;
+      readonly append?: boolean;
+    };
+    readonly body: undefined;
+    readonly answer: File;
+    readonly event: never;
+  };
+  'file.change': {
+    readonly path: {
+      readonly id: string;
+    };
+    readonly query: {
+      /** absolute */
+      readonly path?: string;
+      /** instead of `path`: the bytes of one that is not UTF-8 */
+      readonly path_base64?: string;
+      /** do it as this user, `UID`, `UID:GID` or a name of the sandbox’s /etc/passwd, with its rights and for it; without it as root */
+      readonly as?: string;
+    };
+    readonly body: {
+      /** octal, such as "644" */
+      readonly mode?: string;
+      readonly uid?: number;
+      readonly gid?: number;
+      /** Default: false */
+      readonly recursive?: boolean;
+    };
+    readonly answer: File;
+    readonly event: never;
+  };
+  'file.remove': {
+    readonly path: {
+      readonly id: string;
+    };
+    readonly query: {
+      /** absolute */
+      readonly path?: string;
+      /** instead of `path`: the bytes of one that is not UTF-8 */
+      readonly path_base64?: string;
+      /** do it as this user, `UID`, `UID:GID` or a name of the sandbox’s /etc/passwd, with its rights and for it; without it as root */
+      readonly as?: string;
+      /** `true`: with everything in it */
+      readonly recursive?: boolean;
+    };
+    readonly body: undefined;
+    readonly answer: undefined;
+    readonly event: never;
+  };
+  'file.stat': {
+    readonly path: {
+      readonly id: string;
+    };
+    readonly query: {
+      /** absolute */
+      readonly path?: string;
+      /** instead of `path`: the bytes of one that is not UTF-8 */
+      readonly path_base64?: string;
+      /** do it as this user, `UID`, `UID:GID` or a name of the sandbox’s /etc/passwd, with its rights and for it; without it as root */
+      readonly as?: string;
+      /** `true`: what a symlink names, not the link */
+      readonly follow?: boolean;
+    };
+    readonly body: undefined;
+    readonly answer: File;
+    readonly event: never;
+  };
+  'file.list': {
+    readonly path: {
+      readonly id: string;
+    };
+    readonly query: {
+      /** absolute */
+      readonly path?: string;
+      /** instead of `path`: the bytes of one that is not UTF-8 */
+      readonly path_base64?: string;
+      /** do it as this user, `UID`, `UID:GID` or a name of the sandbox’s /etc/passwd, with its rights and for it; without it as root */
+      readonly as?: string;
+      /** at most so many, default 100 */
+      readonly limit?: number;
+      /** `next` of the page before */
+      readonly cursor?: string;
+      /** 1, the default: the directory itself */
+      readonly depth?: number;
+    };
+    readonly body: undefined;
+    readonly answer: FilePage;
+    readonly event: never;
+  };
+  'file.glob': {
+    readonly path: {
+      readonly id: string;
+    };
+    readonly query: {
+      /** absolute */
+      readonly path?: string;
+      /** instead of `path`: the bytes of one that is not UTF-8 */
+      readonly path_base64?: string;
+      /** do it as this user, `UID`, `UID:GID` or a name of the sandbox’s /etc/passwd, with its rights and for it; without it as root */
+      readonly as?: string;
+      /** at most so many, default 100 */
+      readonly limit?: number;
+      /** `next` of the page before */
+      readonly cursor?: string;
+      /** `*` and `?` within a name, `**` for any number of directories, `[a-z]`, `{a,b}`; a leading dot must be written */
+      readonly pattern?: string;
+    };
+    readonly body: undefined;
+    readonly answer: FilePage;
+    readonly event: never;
+  };
+  'file.search': {
+    readonly path: {
+      readonly id: string;
+    };
+    readonly query: {
+      /** absolute */
+      readonly path?: string;
+      /** instead of `path`: the bytes of one that is not UTF-8 */
+      readonly path_base64?: string;
+      /** do it as this user, `UID`, `UID:GID` or a name of the sandbox’s /etc/passwd, with its rights and for it; without it as root */
+      readonly as?: string;
+      readonly text?: string;
+      /** `true`: `text` is a POSIX extended regular expression */
+      readonly regex?: boolean;
+      /** `true`: of ASCII letters */
+      readonly ignore_case?: boolean;
+      /** `*` and `?` within a name, `**` for any number of directories, `[a-z]`, `{a,b}`; a leading dot must be written */
+      readonly pattern?: string;
+      /** at most so many, default 100 */
+      readonly limit?: number;
+    };
+    readonly body: undefined;
+    readonly answer: FileMatches;
+    readonly event: never;
+  };
+  'file.make_directory': {
+    readonly path: {
+      readonly id: string;
+    };
+    readonly query: {
+      /** do it as this user, `UID`, `UID:GID` or a name of the sandbox’s /etc/passwd, with its rights and for it; without it as root */
+      readonly as?: string;
+    };
+    readonly body: {
+      /** absolute; `{"base64": …}` where it is not UTF-8 */
+      readonly path: string | {
+        readonly base64: string;
+      };
+      /** octal, such as "644" */
+      readonly mode?: string;
+      readonly uid?: number;
+      readonly gid?: number;
+      /** Default: false */
+      readonly parents?: boolean;
+    };
+    readonly answer: File;
+    readonly event: never;
+  };
+  'file.move': {
+    readonly path: {
+      readonly id: string;
+    };
+    readonly query: {
+      /** do it as this user, `UID`, `UID:GID` or a name of the sandbox’s /etc/passwd, with its rights and for it; without it as root */
+      readonly as?: string;
+    };
+    readonly body: {
+      /** absolute; `{"base64": …}` where it is not UTF-8 */
+      readonly from: string | {
+        readonly base64: string;
+      };
+      /** absolute; `{"base64": …}` where it is not UTF-8 */
+      readonly to: string | {
+        readonly base64: string;
+      };
+      /** Default: false */
+      readonly parents?: boolean;
+      /** `false`: only where nothing stands at `to`. Default: true */
+      readonly overwrite?: boolean;
+    };
+    readonly answer: File;
+    readonly event: never;
+  };
+  'file.copy': {
+    readonly path: {
+      readonly id: string;
+    };
+    readonly query: {
+      /** do it as this user, `UID`, `UID:GID` or a name of the sandbox’s /etc/passwd, with its rights and for it; without it as root */
+      readonly as?: string;
+    };
+    readonly body: {
+      /** absolute; `{"base64": …}` where it is not UTF-8 */
+      readonly from: string | {
+        readonly base64: string;
+      };
+      /** absolute; `{"base64": …}` where it is not UTF-8 */
+      readonly to: string | {
+        readonly base64: string;
+      };
+      /** Default: false */
+      readonly parents?: boolean;
+      /** `false`: only where nothing stands at `to`. Default: true */
+      readonly overwrite?: boolean;
+      /** Default: false */
+      readonly recursive?: boolean;
+    };
+    readonly answer: File;
+    readonly event: never;
+  };
+  'file.link': {
+    readonly path: {
+      readonly id: string;
+    };
+    readonly query: {
+      /** do it as this user, `UID`, `UID:GID` or a name of the sandbox’s /etc/passwd, with its rights and for it; without it as root */
+      readonly as?: string;
+    };
+    readonly body: {
+      /** the new name */
+      readonly path: string | {
+        readonly base64: string;
+      };
+      /** a symlink’s text; with `hard` the absolute path of the file */
+      readonly target: string;
+      /** Default: false */
+      readonly hard?: boolean;
+      /** Default: false */
+      readonly parents?: boolean;
+    };
+    readonly answer: File;
+    readonly event: never;
+  };
+  'file.watch': {
+    readonly path: {
+      readonly id: string;
+    };
+    readonly query: {
+      /** absolute */
+      readonly path?: string;
+      /** instead of `path`: the bytes of one that is not UTF-8 */
+      readonly path_base64?: string;
+      /** do it as this user, `UID`, `UID:GID` or a name of the sandbox’s /etc/passwd, with its rights and for it; without it as root */
+      readonly as?: string;
+      readonly recursive?: boolean;
+    };
+    readonly body: undefined;
+    readonly answer: undefined;
+    readonly event: Readonly<Record<string, unknown>> | FileEvent | Readonly<Record<string, unknown>> | Readonly<Record<string, unknown>>;
+  };
+  'file.pack': {
+    readonly path: {
+      readonly id: string;
+    };
+    readonly query: {
+      /** absolute */
+      readonly path?: string;
+      /** instead of `path`: the bytes of one that is not UTF-8 */
+      readonly path_base64?: string;
+      /** do it as this user, `UID`, `UID:GID` or a name of the sandbox’s /etc/passwd, with its rights and for it; without it as root */
+      readonly as?: string;
+    };
+    readonly body: undefined;
+    readonly answer: undefined;
+    readonly event: never;
+  };
+  'file.unpack': {
+    readonly path: {
+      readonly id: string;
+    };
+    readonly query: {
+      /** absolute */
+      readonly path?: string;
+      /** instead of `path`: the bytes of one that is not UTF-8 */
+      readonly path_base64?: string;
+      /** do it as this user, `UID`, `UID:GID` or a name of the sandbox’s /etc/passwd, with its rights and for it; without it as root */
+      readonly as?: string;
+      readonly uid?: number;
+      readonly gid?: number;
+      /** `true`: make the directories that are missing */
+      readonly parents?: boolean;
+      readonly keep_owner?: boolean;
+      readonly entries_max?: number;
+      readonly bytes_max?: number;
+    };
+    readonly body: undefined;
+    readonly answer: {
+      readonly entries: number;
+      readonly bytes: number;
+    };
+    readonly event: never;
+  };
+  'port.list': {
+    readonly path: {
+      readonly id: string;
+    };
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: undefined;
+    readonly answer: PortList;
+    readonly event: never;
+  };
+  'port.set': {
+    readonly path: {
+      readonly id: string;
+      readonly port: string;
+    };
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: PortChange;
+    readonly answer: Port;
+    readonly event: never;
+  };
+  'port.url': {
+    readonly path: {
+      readonly id: string;
+      readonly port: string;
+    };
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: PortLinkWish;
+    readonly answer: PortLink;
+    readonly event: never;
+  };
+  'port.wait': {
+    readonly path: {
+      readonly id: string;
+      readonly port: string;
+    };
+    readonly query: {
+      /** how long (30000 unless given); then the answer is `port_unreachable` */
+      readonly timeout_ms?: number;
+    };
+    readonly body: undefined;
+    readonly answer: Port;
+    readonly event: never;
+  };
+  'module.list': {
+    readonly path: Readonly<Record<string, never>>;
+    readonly query: {
+      /** at most so many, default 100 */
+      readonly limit?: number;
+      /** `next` of the page before */
+      readonly cursor?: string;
+    };
+    readonly body: undefined;
+    readonly answer: ModulePage;
+    readonly event: never;
+  };
+  'module.get': {
+    readonly path: {
+      readonly name: string;
+    };
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: undefined;
+    readonly answer: Module;
+    readonly event: never;
+  };
+  'module.import': {
+    readonly path: {
+      readonly name: string;
+    };
+    readonly query: {
+      /** `true`: another file of this name is replaced; sandboxes keep what they were stacked from */
+      readonly replace?: boolean;
+    };
+    readonly body: undefined;
+    readonly answer: Module;
+    readonly event: never;
+  };
+  'module.remove': {
+    readonly path: {
+      readonly name: string;
+    };
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: undefined;
+    readonly answer: undefined;
+    readonly event: never;
+  };
+  'module.activate': {
+    readonly path: {
+      readonly id: string;
+    };
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: ModuleActivate;
+    readonly answer: Sandbox;
+    readonly event: never;
+  };
+  'snapshot.create': {
+    readonly path: {
+      readonly id: string;
+    };
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: SnapshotCreate;
+    readonly answer: SnapshotTaken;
+    readonly event: never;
+  };
+  'snapshot.list': {
+    readonly path: {
+      readonly id: string;
+    };
+    readonly query: {
+      /** at most so many, default 100 */
+      readonly limit?: number;
+      /** `next` of the page before */
+      readonly cursor?: string;
+      /** `key=value` or `key`, separated by commas: all of them */
+      readonly label?: string;
+    };
+    readonly body: undefined;
+    readonly answer: SnapshotPage;
+    readonly event: never;
+  };
+  'snapshot.get': {
+    readonly path: {
+      readonly id: string;
+      readonly label: string;
+    };
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: undefined;
+    readonly answer: Snapshot;
+    readonly event: never;
+  };
+  'snapshot.update': {
+    readonly path: {
+      readonly id: string;
+      readonly label: string;
+    };
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: SnapshotChange;
+    readonly answer: Snapshot;
+    readonly event: never;
+  };
+  'snapshot.remove': {
+    readonly path: {
+      readonly id: string;
+      readonly label: string;
+    };
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: undefined;
+    readonly answer: undefined;
+    readonly event: never;
+  };
+  'snapshot.restore': {
+    readonly path: {
+      readonly id: string;
+    };
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: SnapshotRestore;
+    readonly answer: Sandbox;
+    readonly event: never;
+  };
+  'snapshot.diff': {
+    readonly path: {
+      readonly id: string;
+      readonly label: string;
+    };
+    readonly query: {
+      /** `base`: the modules that it lies on; `current`: the sandbox as it is now, whose changes since are told; or another snapshot, whose changes up to this one are told. Default: "base" */
+      readonly against?: "base" | "current" | string;
+      /** at most so many, default 1000 */
+      readonly limit?: number;
+      /** `next` of the page before */
+      readonly cursor?: string;
+    };
+    readonly body: undefined;
+    readonly answer: DiffPage;
+    readonly event: never;
+  };
+  'snapshot.download': {
+    readonly path: {
+      readonly id: string;
+      readonly label: string;
+    };
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: undefined;
+    readonly answer: undefined;
+    readonly event: never;
+  };
+  'snapshot.upload': {
+    readonly path: {
+      readonly id: string;
+      readonly label: string;
+    };
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: undefined;
+    readonly answer: Snapshot;
+    readonly event: never;
+  };
+  'volume.create': {
+    readonly path: Readonly<Record<string, never>>;
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: VolumeCreate;
+    readonly answer: VolumeInfo;
+    readonly event: never;
+  };
+  'volume.list': {
+    readonly path: Readonly<Record<string, never>>;
+    readonly query: {
+      /** at most so many, default 100 */
+      readonly limit?: number;
+      /** `next` of the page before */
+      readonly cursor?: string;
+      /** `key=value` or `key`, separated by commas: all of them */
+      readonly label?: string;
+    };
+    readonly body: undefined;
+    readonly answer: {
+      readonly items: readonly VolumeInfo[];
+      readonly next: string | null;
+    };
+    readonly event: never;
+  };
+  'volume.get': {
+    readonly path: {
+      /** name or id */
+      readonly volume: string;
+    };
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: undefined;
+    readonly answer: VolumeInfo;
+    readonly event: never;
+  };
+  'volume.remove': {
+    readonly path: {
+      /** name or id */
+      readonly volume: string;
+    };
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: undefined;
+    readonly answer: undefined;
+    readonly event: never;
+  };
+  'volume.snapshot': {
+    readonly path: {
+      /** name or id */
+      readonly volume: string;
+    };
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: VolumeSnapshotCreate;
+    readonly answer: VolumeInfo;
+    readonly event: never;
+  };
+  'mount.attach': {
+    readonly path: {
+      readonly id: string;
+    };
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: MountWish;
+    readonly answer: MountInfo;
+    readonly event: never;
+  };
+  'mount.list': {
+    readonly path: {
+      readonly id: string;
+    };
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: undefined;
+    readonly answer: {
+      readonly items: readonly MountInfo[];
+      readonly next: null;
+    };
+    readonly event: never;
+  };
+  'mount.detach': {
+    readonly path: {
+      readonly id: string;
+      readonly mount: string;
+    };
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: undefined;
+    readonly answer: undefined;
+    readonly event: never;
+  };
+  'policy.get': {
+    readonly path: {
+      readonly id: string;
+    };
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: undefined;
+    readonly answer: SandboxPolicy;
+    readonly event: never;
+  };
+  'policy.set': {
+    readonly path: {
+      readonly id: string;
+    };
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: PolicyChange;
+    readonly answer: SandboxPolicy;
+    readonly event: never;
+  };
+  'policy.test': {
+    readonly path: {
+      readonly id: string;
+    };
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: PolicyTest;
+    readonly answer: PolicyTestAnswer;
+    readonly event: never;
+  };
+  'policy.learn': {
+    readonly path: {
+      readonly id: string;
+    };
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: undefined;
+    readonly answer: PolicyLearnAnswer;
+    readonly event: never;
+  };
+  'policy.presets': {
+    readonly path: Readonly<Record<string, never>>;
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: undefined;
+    readonly answer: readonly PolicyPreset[];
+    readonly event: never;
+  };
+  'egress.decisions': {
+    readonly path: {
+      readonly id: string;
+    };
+    readonly query: {
+      readonly kind?: "dns" | "connection" | "request";
+      /** `refused`: denied or blocked */
+      readonly verdict?: "allowed" | "denied" | "blocked" | "refused";
+      /** a name, or `*.example.com` for names below it */
+      readonly host?: string;
+      /** `true`: server-sent events, each decision as it comes */
+      readonly follow?: boolean;
+      /** only rows with a larger `id` */
+      readonly after?: number;
+      /** at most so many, default 100 */
+      readonly limit?: number;
+    };
+    readonly body: undefined;
+    readonly answer: EgressDecisions;
+    readonly event: EgressDecision;
+  };
+  'approval.list': {
+    readonly path: Readonly<Record<string, never>>;
+    readonly query: {
+      /** at most so many, default 100 */
+      readonly limit?: number;
+      /** `next` of the page before */
+      readonly cursor?: string;
+      readonly state?: "pending" | "allowed" | "denied" | "timed_out" | "withdrawn";
+      readonly sandbox?: string;
+    };
+    readonly body: undefined;
+    readonly answer: ApprovalPage;
+    readonly event: never;
+  };
+  'approval.get': {
+    readonly path: {
+      readonly approval: string;
+    };
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: undefined;
+    readonly answer: Approval;
+    readonly event: never;
+  };
+  'approval.decide': {
+    readonly path: {
+      readonly approval: string;
+    };
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: ApprovalDecision;
+    readonly answer: Approval;
+    readonly event: never;
+  };
+  'approval.standing_list': {
+    readonly path: Readonly<Record<string, never>>;
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: undefined;
+    readonly answer: readonly StandingApproval[];
+    readonly event: never;
+  };
+  'approval.standing_remove': {
+    readonly path: {
+      readonly standing: string;
+    };
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: undefined;
+    readonly answer: undefined;
+    readonly event: never;
+  };
+  'secret.list': {
+    readonly path: Readonly<Record<string, never>>;
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: undefined;
+    readonly answer: readonly Secret[];
+    readonly event: never;
+  };
+  'secret.set': {
+    readonly path: {
+      readonly secret: string;
+    };
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: SecretChange;
+    readonly answer: Secret;
+    readonly event: never;
+  };
+  'secret.remove': {
+    readonly path: {
+      readonly secret: string;
+    };
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: undefined;
+    readonly answer: undefined;
+    readonly event: never;
+  };
+  'key.create': {
+    readonly path: Readonly<Record<string, never>>;
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: KeyCreate;
+    readonly answer: KeyCreated;
+    readonly event: never;
+  };
+  'key.list': {
+    readonly path: Readonly<Record<string, never>>;
+    readonly query: {
+      /** at most so many, default 100 */
+      readonly limit?: number;
+      /** `next` of the page before */
+      readonly cursor?: string;
+      /** only this owner’s */
+      readonly owner?: string;
+    };
+    readonly body: undefined;
+    readonly answer: {
+      readonly items: readonly Key[];
+      /** `cursor` of the next page; null: there is none */
+      readonly next: string | null;
+    };
+    readonly event: never;
+  };
+  'key.self': {
+    readonly path: Readonly<Record<string, never>>;
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: undefined;
+    readonly answer: KeySelf;
+    readonly event: never;
+  };
+  'key.get': {
+    readonly path: {
+      readonly key: string;
+    };
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: undefined;
+    readonly answer: Key;
+    readonly event: never;
+  };
+  'key.remove': {
+    readonly path: {
+      readonly key: string;
+    };
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: undefined;
+    readonly answer: undefined;
+    readonly event: never;
+  };
+  'owner.list': {
+    readonly path: Readonly<Record<string, never>>;
+    readonly query: {
+      /** at most so many, default 100 */
+      readonly limit?: number;
+      /** `next` of the page before */
+      readonly cursor?: string;
+    };
+    readonly body: undefined;
+    readonly answer: {
+      readonly items: readonly Owner[];
+      /** `cursor` of the next page; null: there is none */
+      readonly next: string | null;
+    };
+    readonly event: never;
+  };
+  'owner.quota': {
+    readonly path: {
+      readonly owner: string;
+    };
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: undefined;
+    readonly answer: Owner;
+    readonly event: never;
+  };
+  'owner.set_quota': {
+    readonly path: {
+      readonly owner: string;
+    };
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: QuotaChange;
+    readonly answer: Owner;
+    readonly event: never;
+  };
+  'audit.list': {
+    readonly path: Readonly<Record<string, never>>;
+    readonly query: {
+      /** at most so many, default 100 */
+      readonly limit?: number;
+      /** `next` of the page before */
+      readonly cursor?: string;
+      /** only what this owner’s keys asked */
+      readonly owner?: string;
+      /** only about this sandbox */
+      readonly sandbox?: string;
+      /** only this operation, such as `sandbox.create` */
+      readonly operation?: string;
+      /** only what was decided so */
+      readonly decision?: "allowed" | "refused";
+      /** only from this time on */
+      readonly since?: string;
+    };
+    readonly body: undefined;
+    readonly answer: {
+      /** newest first */
+      readonly items: readonly AuditEntry[];
+      /** `cursor` of what is older; there may be one behind a page that is empty, as each looks at so many bytes */
+      readonly next: string | null;
+    };
+    readonly event: never;
+  };
+  'ticket.create': {
+    readonly path: Readonly<Record<string, never>>;
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: TicketCreate;
+    readonly answer: Ticket;
+    readonly event: never;
+  };
+  'sandbox.usage': {
+    readonly path: {
+      readonly id: string;
+    };
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: undefined;
+    readonly answer: SandboxUsage;
+    readonly event: never;
+  };
+  'event.list': {
+    readonly path: Readonly<Record<string, never>>;
+    readonly query: {
+      readonly sandbox?: string;
+      /** comma list of types */
+      readonly type?: string;
+      /** a key of an owner sees no other owner’s */
+      readonly owner?: string;
+      /** only events with a larger `id`; 0: from the oldest that is kept */
+      readonly after?: number;
+      /** `next` of the page before; the same as `after` */
+      readonly cursor?: number;
+      /** at most so many, default 100 */
+      readonly limit?: number;
+      /** `true`: server-sent events, each as it happens */
+      readonly follow?: "true" | "false";
+    };
+    readonly body: undefined;
+    readonly answer: {
+      readonly items: readonly Event[];
+      /** `cursor` of the next page; null: this is the last one */
+      readonly next: string | null;
+      /** events with smaller ids were removed to stay in bounds; 0: none were */
+      readonly removed_before: number;
+    };
+    readonly event: Event | Event | Event | Event | Event | Event | Event | Event | Event | Event | Event | Event | Event | Event | Event | Event | {
+      /** events with smaller ids were removed */
+      readonly removed_before: number;
+    };
+  };
+  'webhook.create': {
+    readonly path: Readonly<Record<string, never>>;
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: WebhookCreate;
+    readonly answer: WebhookMade;
+    readonly event: never;
+  };
+  'webhook.list': {
+    readonly path: Readonly<Record<string, never>>;
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: undefined;
+    readonly answer: {
+      readonly items: readonly Webhook[];
+      readonly next: null;
+    };
+    readonly event: never;
+  };
+  'webhook.get': {
+    readonly path: {
+      readonly webhook: string;
+    };
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: undefined;
+    readonly answer: Webhook;
+    readonly event: never;
+  };
+  'webhook.update': {
+    readonly path: {
+      readonly webhook: string;
+    };
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: WebhookChange;
+    readonly answer: Webhook;
+    readonly event: never;
+  };
+  'webhook.remove': {
+    readonly path: {
+      readonly webhook: string;
+    };
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: undefined;
+    readonly answer: undefined;
+    readonly event: never;
+  };
+  'webhook.test': {
+    readonly path: {
+      readonly webhook: string;
+    };
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: undefined;
+    readonly answer: WebhookTest;
+    readonly event: never;
+  };
+  'daemon.info': {
+    readonly path: Readonly<Record<string, never>>;
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: undefined;
+    readonly answer: DaemonInfo;
+    readonly event: never;
+  };
+}

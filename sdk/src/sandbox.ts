@@ -1,0 +1,155 @@
+/** One sandbox: what it is, what runs in it, and its end. */
+import { type Command, commandOf, type ExecOptions, takesMsOf } from './commands.ts';
+import { type Connection, fieldOf, sharedConnection, type Signal, startMsMax } from './connection.ts';
+import { NotFound } from './errors.ts';
+import { type ExecResult, execResult } from './exec-result.ts';
+import { everyItem } from './pages.ts';
+import type {
+  Operations,
+  SandboxChange,
+  SandboxCreate,
+  Sandbox as SandboxRecord,
+  SandboxUsage,
+} from './records.gen.ts';
+
+export type CreateOptions = SandboxCreate & Signal;
+export type SandboxFilter = Operations['sandbox.list']['query'] & Signal;
+export type PauseOptions = NonNullable<Operations['sandbox.pause']['body']> & Signal;
+
+/** For whoever calls `Sandbox` and not a client's `sandboxes`. */
+export interface WithClient {
+  /** A `Squash`; one made from the environment unless given. */
+  readonly client?: { readonly connection: Connection };
+}
+
+export class Sandbox implements AsyncDisposable {
+  readonly id: string;
+  readonly #connection: Connection;
+  #info: SandboxRecord;
+  #isOwned: boolean;
+
+  /** Programs call `Sandbox.create` or `Sandbox.get`. */
+  constructor(connection: Connection, record: SandboxRecord, { isOwned }: { readonly isOwned: boolean }) {
+    this.#connection = connection;
+    this.id = fieldOf(record, 'id', 'string') as string;
+    this.#info = record;
+    this.#isOwned = isOwned;
+  }
+
+  /** `sandbox.create` with the client of the environment, or the one given: see `Sandboxes.create`. */
+  static async create({ client, ...options }: CreateOptions & WithClient = {}): Promise<Sandbox> {
+    return await createSandbox(client?.connection ?? sharedConnection(), options);
+  }
+
+  /** `sandbox.get`: see `Sandboxes.get`. */
+  static async get(id: string, { client, ...options }: Signal & WithClient = {}): Promise<Sandbox> {
+    return await getSandbox(client?.connection ?? sharedConnection(), id, options);
+  }
+
+  /** `sandbox.list`: see `Sandboxes.list`. */
+  static list({ client, ...filter }: SandboxFilter & WithClient = {}): AsyncGenerator<Sandbox, void, void> {
+    return listSandboxes(client?.connection ?? sharedConnection(), filter);
+  }
+
+  /** As it was when it was made, found, or looked at last. */
+  get info(): SandboxRecord {
+    return this.#info;
+  }
+
+  /** `sandbox.get`: looks again. @throws NotFound */
+  async refresh(options: Signal = {}): Promise<SandboxRecord> {
+    return this.#seen(await this.#connection.call('sandbox.get', { ...this.#path, ...options }));
+  }
+
+  /** `sandbox.update`: name, labels, environment, limits, times or policy; all of it or nothing. */
+  async update({ signal, ...body }: SandboxChange & Signal): Promise<SandboxRecord> {
+    return this.#seen(await this.#connection.call('sandbox.update', { ...this.#path, body, signal }));
+  }
+
+  /** `sandbox.pause`: it stands still, with its memory or with its files alone (`keep`). */
+  async pause({ signal, ...body }: PauseOptions = {}): Promise<SandboxRecord> {
+    const options = { ...this.#path, body, signal, takesMs: startMsMax };
+    return this.#seen(await this.#connection.call('sandbox.pause', options));
+  }
+
+  /** `sandbox.resume`: it goes on. */
+  async resume(options: Signal = {}): Promise<SandboxRecord> {
+    const takesMs = startMsMax;
+    return this.#seen(await this.#connection.call('sandbox.resume', { ...this.#path, ...options, takesMs }));
+  }
+
+  /** `sandbox.usage`: processor, memory, disk and network, now and in the last ten minutes. */
+  async usage(options: Signal = {}): Promise<SandboxUsage> {
+    return await this.#connection.call('sandbox.usage', { ...this.#path, ...options });
+  }
+
+  /** `sandbox.create` from this one: its files, limits, policy and environment, where the options name no others. It goes on. */
+  async fork(options: Omit<CreateOptions, 'from'> = {}): Promise<Sandbox> {
+    return await createSandbox(this.#connection, { ...options, from: { sandbox: this.id } });
+  }
+
+  /**
+   * `process.exec`: runs a command and waits for its end. A string is a shell line, a list is words that no shell sees. `timeout_ms` is
+   * 300,000 unless given. A command that fails is a result; `check()` makes an error of it. @throws NotFound, Conflict, LimitReached
+   */
+  async exec(command: Command, { signal, ...options }: ExecOptions = {}): Promise<ExecResult> {
+    const body = { ...commandOf(command), ...options };
+    const takesMs = takesMsOf(options);
+    const record = await this.#connection.call('process.exec', { ...this.#path, body, signal, takesMs });
+    fieldOf(record, 'exit_code', 'number');
+    return execResult(record);
+  }
+
+  /** `sandbox.destroy`: ends everything in it and removes it with its files and snapshots. @throws NotFound */
+  async remove(options: Signal = {}): Promise<void> {
+    await this.#connection.call('sandbox.destroy', { ...this.#path, ...options });
+    this.#isOwned = false;
+  }
+
+  /** Nothing removes it at the end. */
+  keep(): this {
+    this.#isOwned = false;
+    return this;
+  }
+
+  /** Removes what `create` or `fork` made; what is gone already is as well. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (!this.#isOwned) return;
+    try {
+      await this.remove();
+    } catch (error) {
+      if (!(error instanceof NotFound)) throw error;
+    }
+  }
+
+  get #path(): { readonly path: { readonly id: string } } {
+    return { path: { id: this.id } };
+  }
+
+  #seen(record: SandboxRecord): SandboxRecord {
+    fieldOf(record, 'id', 'string');
+    this.#info = record;
+    return record;
+  }
+}
+
+export async function createSandbox(
+  connection: Connection,
+  { signal, ...body }: CreateOptions,
+): Promise<Sandbox> {
+  const record = await connection.call('sandbox.create', { body, signal, takesMs: startMsMax });
+  return new Sandbox(connection, record, { isOwned: true });
+}
+
+export async function getSandbox(connection: Connection, id: string, options: Signal): Promise<Sandbox> {
+  const record = await connection.call('sandbox.get', { path: { id }, ...options });
+  return new Sandbox(connection, record, { isOwned: false });
+}
+
+export async function* listSandboxes(
+  connection: Connection,
+  { signal, ...query }: SandboxFilter,
+): AsyncGenerator<Sandbox, void, void> {
+  for await (const record of everyItem(connection, 'sandbox.list', { query, signal }))
+    yield new Sandbox(connection, record, { isOwned: false });
+}
