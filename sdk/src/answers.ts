@@ -1,8 +1,10 @@
 /** Reads what a daemon answers: whole, within a limit, as JSON, or as the error that it says. */
 import { type Address, describeAddress } from './address.ts';
+import { joined } from './bytes.ts';
 import { ProtocolError, refusalError, type SquashError } from './errors.ts';
 import { version } from './operations.gen.ts';
-import { protocolError, type WireAnswer } from './transport.ts';
+import { protocolError } from './protocol-error.ts';
+import { type WireAnswer } from './transport.ts';
 
 const refusalBytesMax = 1_048_576;
 
@@ -16,14 +18,7 @@ export async function readWhole(answer: Pick<WireAnswer, 'body'>, bytesMax: numb
     parts.push(part);
   }
   const [only] = parts;
-  if (parts.length === 1 && only !== undefined) return only;
-  const whole = new Uint8Array(bytes);
-  let at = 0;
-  for (const part of parts) {
-    whole.set(part, at);
-    at += part.length;
-  }
-  return whole;
+  return parts.length === 1 && only !== undefined ? only : joined(parts);
 }
 
 export function parseJson(bytes: Uint8Array, address: Address): object {

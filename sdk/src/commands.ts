@@ -1,12 +1,17 @@
 /** A command as programs name it, and as the wire has it. */
 import { badRequest } from './errors.ts';
-import type { ProcessExec } from './records.gen.ts';
+import type { ProcessExec, ProcessStart } from './records.gen.ts';
 
 /** A string is a shell line, a list is words that no shell sees. */
 export type Command = string | readonly string[];
 
 export interface ExecOptions extends Omit<ProcessExec, 'argv' | 'shell'> {
   /** Stops waiting; the command runs on. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+export interface StartOptions extends Omit<ProcessStart, 'argv' | 'shell'> {
+  /** Stops waiting for the start. */
   readonly signal?: AbortSignal | undefined;
 }
 

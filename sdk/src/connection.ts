@@ -13,7 +13,8 @@ import { nodeParts } from './node-parts.ts';
 import { operations } from './operations.gen.ts';
 import type { Operations } from './records.gen.ts';
 import { parseJson, readWhole, refusalOf } from './answers.ts';
-import { protocolError, type Transport, type Upload, type WireAnswer } from './transport.ts';
+import { protocolError } from './protocol-error.ts';
+import { type Transport, type Upload, type WireAnswer } from './transport.ts';
 
 export interface ConnectionOptions {
   /** `http://host:port`, `https://host/path` or `unix:/path`. Without it: SQUASH_SOCKET, SQUASH_API, the local daemon's socket, port 8080. */
@@ -110,8 +111,7 @@ export class Connection {
           error instanceof Unreachable &&
           (error.how === 'broken_off' || (error.how === 'not_there' && attempt > 0));
         if (!mayRepeat || !isWorthIt || pauseMs === undefined) throw error;
-        await new Promise((resolve) => setTimeout(resolve, pauseMs));
-        options.signal?.throwIfAborted();
+        await pause(pauseMs, options.signal);
       }
     }
   }
@@ -145,6 +145,22 @@ export class Connection {
       return undefined;
     }
   }
+}
+
+/** @throws what the signal says, when it does */
+export function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const stop = (): void => {
+      clearTimeout(timer);
+      reject(signal?.reason as Error);
+    };
+    const timer = setTimeout(() => {
+      signal?.removeEventListener('abort', stop);
+      resolve();
+    }, ms);
+    if (signal?.aborted === true) stop();
+    else signal?.addEventListener('abort', stop, { once: true });
+  });
 }
 
 let shared: Connection | undefined;

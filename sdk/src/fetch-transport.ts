@@ -1,11 +1,11 @@
 /** Requests by `fetch`: everywhere but in Node, and the only way that a browser has. */
 import { type Address, describeAddress } from './address.ts';
 import { SquashError, Unreachable } from './errors.ts';
+import { protocolError } from './protocol-error.ts';
 import {
   inPieces,
   Patience,
   patiently,
-  protocolError,
   silent,
   type Transport,
   type WireAnswer,

@@ -8,12 +8,12 @@ import type { ClientRequest, IncomingMessage, RequestOptions } from 'node:http';
 import { type Address, describeAddress, reachableSocketPath } from './address.ts';
 import { SquashError, Unreachable } from './errors.ts';
 import type { NodeParts } from './node-parts.ts';
+import { protocolError } from './protocol-error.ts';
 import {
   connectMsMax,
   inPieces,
   Patience,
   patiently,
-  protocolError,
   silent,
   type Transport,
   type WireAnswer,
@@ -119,7 +119,9 @@ async function* bodyOf(
   failed: (cause: unknown) => unknown,
 ): AsyncGenerator<Uint8Array, void, void> {
   try {
-    for await (const part of response) yield part as Uint8Array;
+    // Not Buffers, whose `slice` shares what an array's copies: programs get the same in every runtime.
+    for await (const part of response as AsyncIterable<Buffer>)
+      yield new Uint8Array(part.buffer, part.byteOffset, part.byteLength);
   } catch (cause) {
     throw failed(cause);
   }

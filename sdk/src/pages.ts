@@ -1,7 +1,7 @@
 /** A list of any length, as it is read: the next page is asked for when it is reached. */
 import { type Connection, fieldOf, type OperationId, type Signal } from './connection.ts';
 import type { Operations } from './records.gen.ts';
-import { protocolError } from './transport.ts';
+import { protocolError } from './protocol-error.ts';
 
 /** The operations that answer a page. */
 type ListId = {

@@ -1,20 +1,33 @@
 /** One sandbox: what it is, what runs in it, and its end. */
-import { type Command, commandOf, type ExecOptions, takesMsOf } from './commands.ts';
+import { type Command, commandOf, type ExecOptions, type StartOptions, takesMsOf } from './commands.ts';
 import { type Connection, fieldOf, sharedConnection, type Signal, startMsMax } from './connection.ts';
 import { NotFound } from './errors.ts';
 import { type ExecResult, execResult } from './exec-result.ts';
+import { Files } from './files.ts';
+import { Mounts } from './mounts.ts';
+import { Network } from './network.ts';
 import { everyItem } from './pages.ts';
+import { Ports } from './ports.ts';
+import { Process } from './process.ts';
+import { Processes } from './processes.ts';
 import type {
   Operations,
   SandboxChange,
   SandboxCreate,
   Sandbox as SandboxRecord,
   SandboxUsage,
+  SnapshotTaken,
 } from './records.gen.ts';
+import { Snapshots } from './snapshots.ts';
 
 export type CreateOptions = SandboxCreate & Signal;
 export type SandboxFilter = Operations['sandbox.list']['query'] & Signal;
 export type PauseOptions = NonNullable<Operations['sandbox.pause']['body']> & Signal;
+
+export interface SandboxModules {
+  /** `module.activate`: another module on top of it, while it runs. @throws NotFound, Conflict */
+  readonly activate: (module: string, options?: Signal) => Promise<SandboxRecord>;
+}
 
 /** For whoever calls `Sandbox` and not a client's `sandboxes`. */
 export interface WithClient {
@@ -24,6 +37,13 @@ export interface WithClient {
 
 export class Sandbox implements AsyncDisposable {
   readonly id: string;
+  readonly processes: Processes;
+  readonly files: Files;
+  readonly ports: Ports;
+  readonly network: Network;
+  readonly snapshots: Snapshots;
+  readonly mounts: Mounts;
+  readonly modules: SandboxModules;
   readonly #connection: Connection;
   #info: SandboxRecord;
   #isOwned: boolean;
@@ -34,6 +54,13 @@ export class Sandbox implements AsyncDisposable {
     this.id = fieldOf(record, 'id', 'string') as string;
     this.#info = record;
     this.#isOwned = isOwned;
+    this.processes = new Processes(connection, this.id);
+    this.files = new Files(connection, this.id);
+    this.ports = new Ports(connection, this.id);
+    this.network = new Network(connection, this.id);
+    this.snapshots = new Snapshots(connection, this.id);
+    this.mounts = new Mounts(connection, this.id);
+    this.modules = { activate: async (module, options) => await this.#activate(module, options) };
   }
 
   /** `sandbox.create` with the client of the environment, or the one given: see `Sandboxes.create`. */
@@ -98,6 +125,34 @@ export class Sandbox implements AsyncDisposable {
     const record = await this.#connection.call('process.exec', { ...this.#path, body, signal, takesMs });
     fieldOf(record, 'exit_code', 'number');
     return execResult(record);
+  }
+
+  /**
+   * `process.start`: starts a command that runs on by itself, also when this program has ended. There is no time-out unless `timeout_ms` is
+   * given; `stdin: true` or a `pty` takes input. @throws NotFound, Conflict, LimitReached
+   */
+  async start(command: Command, { signal, ...options }: StartOptions = {}): Promise<Process> {
+    const body = { ...commandOf(command), ...options };
+    const record = await this.#connection.call('process.start', { ...this.#path, body, signal });
+    return new Process(this.#connection, this.id, record);
+  }
+
+  /** `snapshot.create`: see `Snapshots.create`. */
+  async snapshot(label?: string, options: Signal = {}): Promise<SnapshotTaken> {
+    return await this.snapshots.create({ ...(label !== undefined && { label }), ...options });
+  }
+
+  /** `snapshot.restore`: puts it back to a snapshot. What runs in it ends. */
+  async restore(label: string, options: Signal = {}): Promise<SandboxRecord> {
+    return this.#seen(await this.snapshots.restore(label, options));
+  }
+
+  async #activate(module: string, options: Signal = {}): Promise<SandboxRecord> {
+    const body = { module };
+    const takesMs = startMsMax;
+    return this.#seen(
+      await this.#connection.call('module.activate', { ...this.#path, body, takesMs, ...options }),
+    );
   }
 
   /** `sandbox.destroy`: ends everything in it and removes it with its files and snapshots. @throws NotFound */

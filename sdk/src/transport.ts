@@ -1,5 +1,5 @@
 /** One request and its answer, as both transports (`http-transport.ts`, `fetch-transport.ts`) carry them. */
-import { type ErrorParts, ProtocolError, type SquashError, Unreachable } from './errors.ts';
+import { type SquashError, Unreachable } from './errors.ts';
 
 /** What is sent as it is. A stream is sent as it comes, where the runtime can do that. */
 export type Upload = string | Uint8Array | AsyncIterable<Uint8Array>;
@@ -85,10 +85,6 @@ export async function* patiently(
 export function silent(msMax: number): Unreachable {
   const message = `the daemon has sent nothing for ${msMax} ms`;
   return new Unreachable('silent', { message, remedy: 'Ask again, or raise `timeout_ms`' });
-}
-
-export function protocolError(message: string, parts: Partial<ErrorParts> = {}): ProtocolError {
-  return new ProtocolError({ code: 'protocol_error', ...parts, message });
 }
 
 /** Small enough that each of them is progress. */

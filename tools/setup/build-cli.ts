@@ -24,6 +24,7 @@ const placesPath = 'cli/src/places.ts';
 /** What else the result depends on: which file a name of the contract means, and how it is built. */
 const silentInputs = [
   'contract/package.json',
+  'sdk/package.json',
   'cli/bin/squash.cjs',
   'tools/setup/build-cli.ts',
   'tools/setup/daemon-stand-in.ts',

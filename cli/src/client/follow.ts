@@ -1,7 +1,7 @@
 /** Follows a stream of events that can be resumed: where it breaks off it goes on behind the last one. */
 import { CliFailure, exitCodes } from '../failure.ts';
 import type { Client } from './client.ts';
-import { readEvents, type ServerEvent } from './event-stream.ts';
+import { readEvents, type ServerEvent } from '@squash/sdk/event-stream';
 
 /** Attempts without a new event before a broken stream is given up: the daemon may be restarting. */
 const attemptsMax = 5;

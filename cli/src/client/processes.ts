@@ -2,7 +2,7 @@
 import type { ProcessEvent, ProcessInfo } from '@squash/contract/process';
 import { CliFailure, exitCodes, usageFailure } from '../failure.ts';
 import { apiPath, type Client, type Query } from './client.ts';
-import { readEvents } from './event-stream.ts';
+import { readEvents } from '@squash/sdk/event-stream';
 
 /** Attempts without a new byte before a broken stream is given up: the daemon may be restarting. */
 const attemptsMax = 5;

@@ -12,7 +12,8 @@ import { basename, dirname, join, posix, resolve } from 'node:path';
 import type { FileInfo, Unpacked } from '@squash/contract/file';
 import { filesPath } from '../client/client.ts';
 import { openImage } from '../client/image-source.ts';
-import { readTar, type TarEntry } from '../client/tar-reader.ts';
+import { SquashError } from '@squash/sdk/errors';
+import { readTar, type TarEntry } from '@squash/sdk/tar-reader';
 import type { Call } from '../command.ts';
 import { CliFailure, errorCode, exitCodes, Failure, fileProblem, usageFailure } from '../failure.ts';
 import { withProgress } from '../output/progress.ts';
@@ -217,7 +218,7 @@ async function finishDirectory(path: string, { mode, mtimeS }: TarEntry): Promis
 }
 
 const problemOf = (cause: unknown): string =>
-  cause instanceof Failure ? visible(cause.message) : fileProblem(cause);
+  cause instanceof Failure || cause instanceof SquashError ? visible(cause.message) : fileProblem(cause);
 
 function unwritable(file: string, cause: unknown): never {
   if (errorCode(cause) === 'EEXIST') throw new CliFailure('file_exists', `"${visible(file)}" exists`);

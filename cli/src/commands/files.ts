@@ -2,7 +2,7 @@
 import type { FileInfo, FileMatches, FilePage } from '@squash/contract/file';
 import { limits } from '@squash/contract/limits';
 import { filesPath, type Query } from '../client/client.ts';
-import { readEvents } from '../client/event-stream.ts';
+import { readEvents } from '@squash/sdk/event-stream';
 import type { Call } from '../command.ts';
 import { CliFailure, exitCodes } from '../failure.ts';
 import {

@@ -5,7 +5,7 @@
 import type { ExecRecord } from '@squash/contract/exec';
 import type { ProcessInfo } from '@squash/contract/process';
 import { sandboxPath } from '../client/client.ts';
-import { readEvents } from '../client/event-stream.ts';
+import { readEvents } from '@squash/sdk/event-stream';
 import { processPath } from '../client/processes.ts';
 import type { Call } from '../command.ts';
 import { CliFailure, exitCodes, usageFailure } from '../failure.ts';

@@ -1,8 +1,8 @@
 /** Server-sent events from a body's bytes: name, id and data of each. Comments keep the connection open only. */
-import { Failure } from '../failure.ts';
+import { protocolError } from './protocol-error.ts';
 
-/** A line of a job is cut by the daemon long before this. */
-const lineBytesMax = 1_048_576;
+/** In characters. The daemon cuts output and lines long before this. */
+const lineLengthMax = 1_048_576;
 
 export interface ServerEvent {
   readonly name: string;
@@ -10,12 +10,16 @@ export interface ServerEvent {
   readonly data: string;
 }
 
-export async function* readEvents(body: AsyncIterable<Buffer>): AsyncGenerator<ServerEvent, void, void> {
+export async function* readEvents(body: AsyncIterable<Uint8Array>): AsyncGenerator<ServerEvent, void, void> {
   let fields = emptyEvent();
+  let length = 0;
   for await (const line of readLines(body)) {
+    length += line.length;
+    if (length > lineLengthMax) throw tooLong();
     if (line === '') {
       if (fields.data.length > 0) yield { name: fields.name, id: fields.id, data: fields.data.join('\n') };
       fields = emptyEvent();
+      length = 0;
       continue;
     }
     const colon = line.indexOf(':');
@@ -31,14 +35,16 @@ function emptyEvent(): { name: string; id: string | undefined; data: string[] } 
   return { name: 'message', id: undefined, data: [] };
 }
 
-async function* readLines(body: AsyncIterable<Buffer>): AsyncGenerator<string, void, void> {
-  let rest = Buffer.alloc(0);
+async function* readLines(body: AsyncIterable<Uint8Array>): AsyncGenerator<string, void, void> {
+  const decoder = new TextDecoder();
+  let rest = '';
   for await (const part of body) {
-    rest = Buffer.concat([rest, part]);
-    for (let end = rest.indexOf(0x0a); end >= 0; end = rest.indexOf(0x0a)) {
-      yield rest.toString('utf8', 0, end).replace(/\r$/, '');
-      rest = rest.subarray(end + 1);
-    }
-    if (rest.length > lineBytesMax) throw new Failure('too_long', 'the daemon sent a line that is too long');
+    const lines = decoder.decode(part, { stream: true }).split('\n');
+    lines[0] = rest + lines[0];
+    rest = lines.pop() ?? '';
+    for (const line of lines) yield line.endsWith('\r') ? line.slice(0, -1) : line;
+    if (rest.length > lineLengthMax) throw tooLong();
   }
 }
+
+const tooLong = (): Error => protocolError('the daemon sent an event that is too long');

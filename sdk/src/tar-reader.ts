@@ -2,7 +2,7 @@
  * A tar that a sandbox sends, as entries. A sandbox's root may have replaced its PID 1, so nothing in it is believed: names
  * come out relative and without "..", and what is neither file, directory nor symlink is an error.
  */
-import { Failure } from '../failure.ts';
+import { SquashError } from './errors.ts';
 
 export interface TarEntry {
   readonly type: 'file' | 'directory' | 'symlink';
@@ -19,7 +19,7 @@ const blockBytes = 512;
 /** A header of long names has two of them. */
 const extensionBytesMax = 65_536;
 
-export async function* readTar(body: AsyncIterable<Buffer>): AsyncGenerator<TarEntry, void, void> {
+export async function* readTar(body: AsyncIterable<Uint8Array>): AsyncGenerator<TarEntry, void, void> {
   const source = new Blocks(body);
   let extended = new Map<string, string>();
   for (;;) {
@@ -55,10 +55,10 @@ function entryOf(
   const known = { '0': 'file', '5': 'directory', '2': 'symlink' } as const;
   const kind = known[type as keyof typeof known];
   const path = extended.get('path') ?? text(header, 0, 100);
-  if (kind === undefined) throw new Failure('unsupported', `"${path}" is no file, directory or symlink`);
+  if (kind === undefined) throw invalid(`"${path}" is no file, directory or symlink`);
   const parts = path.split('/').filter((part) => part !== '' && part !== '.');
   if (parts.length === 0 || parts.includes('..') || path.startsWith('/') || path.includes('\0')) {
-    throw new Failure('unsafe', `"${path}" leads out of the directory`);
+    throw invalid(`"${path}" leads out of the directory`);
   }
   return {
     type: kind,
@@ -104,16 +104,20 @@ function readRecords(bytes: Buffer): Map<string, string> {
 
 const padding = (size: number): number => (blockBytes - (size % blockBytes)) % blockBytes;
 
-function damaged(): Failure {
-  return new Failure('damaged', 'what came is no whole tar');
+function damaged(): SquashError {
+  return invalid('what came is no whole tar');
+}
+
+function invalid(message: string): SquashError {
+  return new SquashError({ code: 'archive_invalid', message });
 }
 
 /** The body in pieces of any length. */
 class Blocks {
-  readonly #chunks: AsyncIterator<Buffer>;
+  readonly #chunks: AsyncIterator<Uint8Array>;
   #rest: Buffer = Buffer.alloc(0);
 
-  constructor(body: AsyncIterable<Buffer>) {
+  constructor(body: AsyncIterable<Uint8Array>) {
     this.#chunks = body[Symbol.asyncIterator]();
   }
 
@@ -129,7 +133,8 @@ class Blocks {
       if (this.#rest.length === 0) {
         const next = await this.#chunks.next();
         if (next.done === true) throw damaged();
-        this.#rest = next.value;
+        // What is read of a header needs Node's methods; content goes through as it is.
+        this.#rest = Buffer.from(next.value.buffer, next.value.byteOffset, next.value.byteLength);
       }
       const part = this.#rest.subarray(0, left);
       this.#rest = this.#rest.subarray(part.length);
