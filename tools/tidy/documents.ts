@@ -78,7 +78,7 @@ export function checkCommands(documents: readonly SourceFile[], known: readonly 
   for (const document of documents) {
     for (const code of codeOf(document.text)) {
       for (const [line, first = '', second = ''] of code.matchAll(
-        /(?<![\w.-])squash ([a-z][\w-]*)(?: ([a-z][\w-]*))?[^|;&\n]*/g,
+        /(?<![\w.-]|from )squash ([a-z][\w-]*)(?: ([a-z][\w-]*))?[^|;&\n]*/g,
       )) {
         const command =
           known.find(({ name }) => name === `${first} ${second}`) ?? known.find(({ name }) => name === first);

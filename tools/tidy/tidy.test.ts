@@ -12,6 +12,7 @@ import { limits } from '@squash/contract/limits';
 import { globalFlags } from '../../cli/src/arguments.ts';
 import { commandTable } from '../../cli/src/command-table.ts';
 import { attempts } from '../../tests/egress/attempts/all.ts';
+import { syncForm } from '../python/sync.ts';
 import { hasRow } from '../test/allowed-skips.ts';
 import { checkHeaders, checkLengths, checkOnlyIn, checkUsed, type OnlyIn, skipReasons } from './code.ts';
 import {
@@ -233,14 +234,21 @@ test('every limit is used', () => {
 });
 
 test('generated files are fresh', () => {
-  for (const tool of [
-    'tools/gen-frames.ts',
-    'tools/gen-vectors.ts',
-    'tools/openapi.ts',
-    'tools/sdk-types.ts',
-  ]) {
-    execFileSync(process.execPath, [path.join(root, tool), '--check'], { stdio: 'pipe' });
+  for (const tool of ['gen-frames', 'gen-vectors', 'openapi', 'sdk-types', 'python-sdk']) {
+    execFileSync(process.execPath, [path.join(root, `tools/${tool}.ts`), '--check'], { stdio: 'pipe' });
   }
+});
+
+test('the sync form of a Python module waits for nothing', () => {
+  const waiting = /\b(?:async|await)\b|\bAsync[A-Z]|__a(?:enter|exit|iter|next)__|\baclose\b/;
+  for (const { path: name, text } of files('.py').filter((file) =>
+    file.path.startsWith('python/squash/_sync/'),
+  ))
+    assert.doesNotMatch(text, waiting, name);
+  const source =
+    'async def f(self) -> AsyncBox:\n    async with await AsyncBox.make() as box:\n        await box.aclose()\n';
+  const form = 'def f(self) -> Box:\n    with Box.make() as box:\n        box.close()\n';
+  assert.ok(syncForm(source, 'x.py').endsWith(`: do not change it here.\n${form}`));
 });
 
 test('documents have one title each and links that resolve', () => {

@@ -1,0 +1,142 @@
+"""One sandbox: what it is, what runs in it, and its end."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, AsyncIterator, Mapping, Optional, Type
+
+from .. import types
+from .._commands import SLOW_S, Command, ExecResult, command_options, exec_result, takes_s
+from .._record import read
+from ..errors import NotFound, SquashError
+from .client import AsyncClient
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from .. import options as opt
+    from .squash import AsyncSquash
+
+
+class AsyncSandbox:
+    """Made by ``create``, ``fork``, ``get`` or ``list``. As a context manager it removes at the end what ``create`` or ``fork`` made."""
+
+    def __init__(self, client: AsyncClient, info: types.Sandbox, *, is_owned: bool) -> None:
+        self._client = client
+        self._is_owned = is_owned
+        self.id: str = info.id
+        #: As it was when it was made, found, or looked at last.
+        self.info: types.Sandbox = info
+
+    @classmethod
+    async def create(
+        cls, *, client: Optional[AsyncSquash] = None, **options: Unpack[opt.SandboxCreateOptions]
+    ) -> AsyncSandbox:
+        """sandbox.create, with the client of the environment unless one is given: see ``squash.sandboxes.create``."""
+        return await create_sandbox(_client(client), options)
+
+    @classmethod
+    async def get(cls, id: str, *, client: Optional[AsyncSquash] = None) -> AsyncSandbox:
+        """sandbox.get: one that is there; nothing removes it at the end. Raises NotFound."""
+        return await get_sandbox(_client(client), id)
+
+    @classmethod
+    def list(
+        cls, *, client: Optional[AsyncSquash] = None, **filters: Unpack[opt.SandboxListOptions]
+    ) -> AsyncIterator[AsyncSandbox]:
+        """sandbox.list: those that the caller may see, newest first."""
+        return list_sandboxes(_client(client), filters)
+
+    async def refresh(self) -> types.Sandbox:
+        """sandbox.get: looks again. Raises NotFound."""
+        return self._seen(await self._ask("sandbox.get", {}))
+
+    async def update(self, **fields: Unpack[opt.SandboxUpdateOptions]) -> types.Sandbox:
+        """sandbox.update: name, labels, environment, limits, times or policy; all of it or nothing."""
+        return self._seen(await self._ask("sandbox.update", fields, SLOW_S))
+
+    async def pause(self, **options: Unpack[opt.SandboxPauseOptions]) -> types.Sandbox:
+        """sandbox.pause: it stands still, with its memory or with its files alone (``keep``)."""
+        return self._seen(await self._ask("sandbox.pause", options, SLOW_S))
+
+    async def resume(self) -> types.Sandbox:
+        """sandbox.resume: it goes on."""
+        return self._seen(await self._ask("sandbox.resume", {}, SLOW_S))
+
+    async def usage(self) -> types.SandboxUsage:
+        """sandbox.usage: processor, memory, disk and network, now and in the last ten minutes."""
+        return read(types.SandboxUsage, await self._ask("sandbox.usage", {}))
+
+    async def fork(self, **options: Unpack[opt.SandboxCreateOptions]) -> AsyncSandbox:
+        """sandbox.create from this one: its files, limits, policy and environment, where the options name no others. It goes on."""
+        return await create_sandbox(self._client, {**options, "from_": {"sandbox": self.id}})
+
+    async def exec(self, command: Command, **options: Unpack[opt.ProcessExecOptions]) -> ExecResult:
+        """process.exec: runs a command and waits for its end.
+
+        A text is a shell line, a list is words that no shell sees. ``timeout_ms`` is 300,000 unless given. A command that fails is a
+        result; ``check()`` makes an error of it. Sent again after a broken connection it does not run again. Raises NotFound, Conflict,
+        LimitReached.
+        """
+        return exec_result(await self._ask("process.exec", command_options(command, options), takes_s(options)))
+
+    async def remove(self) -> None:
+        """sandbox.destroy: ends everything in it and removes it with its files and snapshots. Raises NotFound."""
+        await self._ask("sandbox.destroy", {})
+        self._is_owned = False
+
+    def keep(self) -> AsyncSandbox:
+        """Nothing removes it at the end."""
+        self._is_owned = False
+        return self
+
+    async def __aenter__(self) -> AsyncSandbox:
+        return self
+
+    async def __aexit__(
+        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+    ) -> None:
+        try:
+            if self._is_owned:
+                await self.remove()
+        except NotFound:
+            # Its time was over, or somebody else removed it.
+            self._is_owned = False
+        except SquashError:
+            # What went wrong inside is what the program wants to hear.
+            if error is None:
+                raise
+        finally:
+            if self._client.is_shared:
+                # Nobody else closes what it keeps, and a loop may end here. It opens others where it is used again.
+                await self._client.aclose()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.id}>"
+
+    def _seen(self, answer: object) -> types.Sandbox:
+        self.info = read(types.Sandbox, answer)
+        return self.info
+
+    async def _ask(self, name: str, options: Mapping[str, Any], extra_s: float = 0.0) -> Any:
+        return await self._client.ask(name, {"id": self.id}, options, extra_s=extra_s)
+
+
+async def create_sandbox(client: AsyncClient, options: Mapping[str, Any]) -> AsyncSandbox:
+    info = await client.record(types.Sandbox, "sandbox.create", {}, options, extra_s=SLOW_S)
+    return AsyncSandbox(client, info, is_owned=True)
+
+
+async def get_sandbox(client: AsyncClient, id: str) -> AsyncSandbox:
+    return AsyncSandbox(client, await client.record(types.Sandbox, "sandbox.get", {"id": id}, {}), is_owned=False)
+
+
+async def list_sandboxes(client: AsyncClient, filters: Mapping[str, Any]) -> AsyncIterator[AsyncSandbox]:
+    async for info in client.records(types.Sandbox, "sandbox.list", {}, filters):
+        yield AsyncSandbox(client, info, is_owned=False)
+
+
+def _client(squash: Optional[AsyncSquash]) -> AsyncClient:
+    from .squash import shared_client
+
+    return shared_client() if squash is None else squash.client

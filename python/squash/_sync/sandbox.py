@@ -1,0 +1,143 @@
+# Written by tools/python-sdk.ts from _async/sandbox.py: do not change it here.
+"""One sandbox: what it is, what runs in it, and its end."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Iterator, Mapping, Optional, Type
+
+from .. import types
+from .._commands import SLOW_S, Command, ExecResult, command_options, exec_result, takes_s
+from .._record import read
+from ..errors import NotFound, SquashError
+from .client import Client
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from .. import options as opt
+    from .squash import Squash
+
+
+class Sandbox:
+    """Made by ``create``, ``fork``, ``get`` or ``list``. As a context manager it removes at the end what ``create`` or ``fork`` made."""
+
+    def __init__(self, client: Client, info: types.Sandbox, *, is_owned: bool) -> None:
+        self._client = client
+        self._is_owned = is_owned
+        self.id: str = info.id
+        #: As it was when it was made, found, or looked at last.
+        self.info: types.Sandbox = info
+
+    @classmethod
+    def create(
+        cls, *, client: Optional[Squash] = None, **options: Unpack[opt.SandboxCreateOptions]
+    ) -> Sandbox:
+        """sandbox.create, with the client of the environment unless one is given: see ``squash.sandboxes.create``."""
+        return create_sandbox(_client(client), options)
+
+    @classmethod
+    def get(cls, id: str, *, client: Optional[Squash] = None) -> Sandbox:
+        """sandbox.get: one that is there; nothing removes it at the end. Raises NotFound."""
+        return get_sandbox(_client(client), id)
+
+    @classmethod
+    def list(
+        cls, *, client: Optional[Squash] = None, **filters: Unpack[opt.SandboxListOptions]
+    ) -> Iterator[Sandbox]:
+        """sandbox.list: those that the caller may see, newest first."""
+        return list_sandboxes(_client(client), filters)
+
+    def refresh(self) -> types.Sandbox:
+        """sandbox.get: looks again. Raises NotFound."""
+        return self._seen(self._ask("sandbox.get", {}))
+
+    def update(self, **fields: Unpack[opt.SandboxUpdateOptions]) -> types.Sandbox:
+        """sandbox.update: name, labels, environment, limits, times or policy; all of it or nothing."""
+        return self._seen(self._ask("sandbox.update", fields, SLOW_S))
+
+    def pause(self, **options: Unpack[opt.SandboxPauseOptions]) -> types.Sandbox:
+        """sandbox.pause: it stands still, with its memory or with its files alone (``keep``)."""
+        return self._seen(self._ask("sandbox.pause", options, SLOW_S))
+
+    def resume(self) -> types.Sandbox:
+        """sandbox.resume: it goes on."""
+        return self._seen(self._ask("sandbox.resume", {}, SLOW_S))
+
+    def usage(self) -> types.SandboxUsage:
+        """sandbox.usage: processor, memory, disk and network, now and in the last ten minutes."""
+        return read(types.SandboxUsage, self._ask("sandbox.usage", {}))
+
+    def fork(self, **options: Unpack[opt.SandboxCreateOptions]) -> Sandbox:
+        """sandbox.create from this one: its files, limits, policy and environment, where the options name no others. It goes on."""
+        return create_sandbox(self._client, {**options, "from_": {"sandbox": self.id}})
+
+    def exec(self, command: Command, **options: Unpack[opt.ProcessExecOptions]) -> ExecResult:
+        """process.exec: runs a command and waits for its end.
+
+        A text is a shell line, a list is words that no shell sees. ``timeout_ms`` is 300,000 unless given. A command that fails is a
+        result; ``check()`` makes an error of it. Sent again after a broken connection it does not run again. Raises NotFound, Conflict,
+        LimitReached.
+        """
+        return exec_result(self._ask("process.exec", command_options(command, options), takes_s(options)))
+
+    def remove(self) -> None:
+        """sandbox.destroy: ends everything in it and removes it with its files and snapshots. Raises NotFound."""
+        self._ask("sandbox.destroy", {})
+        self._is_owned = False
+
+    def keep(self) -> Sandbox:
+        """Nothing removes it at the end."""
+        self._is_owned = False
+        return self
+
+    def __enter__(self) -> Sandbox:
+        return self
+
+    def __exit__(
+        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+    ) -> None:
+        try:
+            if self._is_owned:
+                self.remove()
+        except NotFound:
+            # Its time was over, or somebody else removed it.
+            self._is_owned = False
+        except SquashError:
+            # What went wrong inside is what the program wants to hear.
+            if error is None:
+                raise
+        finally:
+            if self._client.is_shared:
+                # Nobody else closes what it keeps, and a loop may end here. It opens others where it is used again.
+                self._client.close()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.id}>"
+
+    def _seen(self, answer: object) -> types.Sandbox:
+        self.info = read(types.Sandbox, answer)
+        return self.info
+
+    def _ask(self, name: str, options: Mapping[str, Any], extra_s: float = 0.0) -> Any:
+        return self._client.ask(name, {"id": self.id}, options, extra_s=extra_s)
+
+
+def create_sandbox(client: Client, options: Mapping[str, Any]) -> Sandbox:
+    info = client.record(types.Sandbox, "sandbox.create", {}, options, extra_s=SLOW_S)
+    return Sandbox(client, info, is_owned=True)
+
+
+def get_sandbox(client: Client, id: str) -> Sandbox:
+    return Sandbox(client, client.record(types.Sandbox, "sandbox.get", {"id": id}, {}), is_owned=False)
+
+
+def list_sandboxes(client: Client, filters: Mapping[str, Any]) -> Iterator[Sandbox]:
+    for info in client.records(types.Sandbox, "sandbox.list", {}, filters):
+        yield Sandbox(client, info, is_owned=False)
+
+
+def _client(squash: Optional[Squash]) -> Client:
+    from .squash import shared_client
+
+    return shared_client() if squash is None else squash.client

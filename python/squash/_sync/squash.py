@@ -1,0 +1,112 @@
+# Written by tools/python-sdk.ts from _async/squash.py: do not change it here.
+"""One daemon, as a program sees it: everything else is reached from here."""
+
+from __future__ import annotations
+
+import os
+from types import TracebackType
+from typing import TYPE_CHECKING, Iterator, Dict, Optional, Tuple, Type
+
+from .. import types
+from .._address import Address, find_daemon
+from .._commands import SLOW_S, Command, ExecResult, command_options, exec_result, takes_s
+from ..errors import BadRequest
+from .client import Client
+from .sandbox import Sandbox, create_sandbox, get_sandbox, list_sandboxes
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from .. import options as opt
+
+
+class Squash:
+    """A client of one daemon.
+
+    url         ``http://…``, ``https://…`` or ``unix:/path``; without it the place that ``squash`` on the command line takes:
+                SQUASH_SOCKET, SQUASH_API, the Unix socket of the data directory, http://127.0.0.1:8080
+    token       the operator's token or a key; without it SQUASH_AUTH_TOKEN
+    timeout_ms  how long the daemon may do nothing before a request ends with ``Unreachable``; what a command is given to run comes on top
+
+    As a context manager it closes its connections at the end. Threads and tasks may share it.
+    """
+
+    def __init__(self, *, url: Optional[str] = None, token: Optional[str] = None, timeout_ms: int = 60_000) -> None:
+        if timeout_ms <= 0:
+            raise BadRequest("timeout_ms must be more than 0", code="invalid_request")
+        #: For what has no name here yet: asks for an operation by its id.
+        self.client = Client(find_daemon(url), _token(token), timeout_ms / 1_000)
+        self.sandboxes = Sandboxes(self.client)
+
+    @property
+    def url(self) -> str:
+        """Where the daemon is asked."""
+        return str(self.client.address)
+
+    def info(self) -> types.DaemonInfo:
+        """daemon.info: version, host, room and problems of the daemon."""
+        return self.client.record(types.DaemonInfo, "daemon.info", {}, {})
+
+    def run(
+        self, command: Command, *, sandbox: Optional[opt.SandboxCreate] = None, **options: Unpack[opt.ProcessExecOptions]
+    ) -> ExecResult:
+        """sandbox.run: runs one command in a sandbox of its own, of which nothing is left. See ``Sandbox.exec``."""
+        fields: Dict[str, object] = {"exec": command_options(command, options)}
+        if sandbox is not None:
+            fields["sandbox"] = sandbox
+        extra_s = takes_s(options) + SLOW_S
+        answer = self.client.ask("sandbox.run", {}, fields, extra_s=extra_s)
+        return exec_result(answer.get("result") if isinstance(answer, dict) else answer)
+
+    def close(self) -> None:
+        """Closes connections that are kept; a program that has nothing else to do ends without it."""
+        self.client.close()
+
+    def __enter__(self) -> Squash:
+        return self
+
+    def __exit__(
+        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+    ) -> None:
+        self.close()
+
+
+class Sandboxes:
+    """The daemon's sandboxes: to make one, to find one, to list them."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def create(self, **options: Unpack[opt.SandboxCreateOptions]) -> Sandbox:
+        """sandbox.create: from layers, a snapshot or another sandbox (``from_``). It takes commands when this returns.
+
+        As a context manager it is removed at the end. Raises BadRequest, Unauthorized, NotFound, LimitReached.
+        """
+        return create_sandbox(self._client, options)
+
+    def get(self, id: str) -> Sandbox:
+        """sandbox.get: one that is there; nothing removes it at the end. Raises NotFound."""
+        return get_sandbox(self._client, id)
+
+    def list(self, **filters: Unpack[opt.SandboxListOptions]) -> Iterator[Sandbox]:
+        """sandbox.list: those that the caller may see, newest first."""
+        return list_sandboxes(self._client, filters)
+
+
+_shared: Dict[Tuple[Address, Optional[str]], Client] = {}
+
+
+def shared_client() -> Client:
+    """That of the environment: one for all that name no other."""
+    key = (find_daemon(None), _token(None))
+    if key not in _shared:
+        # A program has one environment; one that changes it again and again keeps the last.
+        _shared.clear()
+        _shared[key] = Client(*key, 60.0)
+        _shared[key].is_shared = True
+    return _shared[key]
+
+
+def _token(given: Optional[str]) -> Optional[str]:
+    token = os.environ.get("SQUASH_AUTH_TOKEN") if given is None else given
+    return token or None

@@ -1,0 +1,621 @@
+"""What methods take as keyword arguments, for type checkers only. Written by tools/python-sdk.ts from contract/openapi.json.
+
+Names are those of the wire; the words of Python's own have an underscore behind them (`from_`, `as_`).
+"""
+
+from __future__ import annotations
+
+from typing import Literal, Mapping, Sequence, TypedDict
+
+
+class SandboxCreateFromLayers(TypedDict):
+    layers: Sequence[str]
+    """module names; the numbers they begin with say which lies on which"""
+
+
+class _SandboxCreateFromSandbox(TypedDict):
+    sandbox: str
+
+
+class SandboxCreateFromSandbox(_SandboxCreateFromSandbox, total=False):
+    snapshot: str
+    """none: its files as they are now, while it runs"""
+
+
+class _PolicyRuleWish(TypedDict):
+    to: str | Sequence[str]
+    """destinations: `host`, `*.host`, an address, a range, `*`, `preset:name`; each but the last with `:port`"""
+
+
+class PolicyRuleWish(_PolicyRuleWish, total=False):
+    ports: Sequence[int | str]
+    """443 or '8000-8999'; for destinations that name no port"""
+    methods: Sequence[str]
+    """HTTP methods"""
+    paths: Sequence[str]
+    """HTTP paths, each with everything below it: `/v1` is `/v1` and `/v1/…`"""
+    upgrades: Sequence[str]
+    """protocols that a request may change to where methods or paths are looked at, such as `websocket`; what follows is no request"""
+
+
+class PolicyChange(TypedDict, total=False):
+    allow: Sequence[str | PolicyRuleWish]
+    """default `['*']`, every public host and address; an empty list or `['none']`: nothing"""
+    deny: Sequence[str | PolicyRuleWish]
+    """always wins"""
+    ask: Sequence[str | PolicyRuleWish]
+    """a person is asked, while the connection or request waits; a rule of `allow` spares the question where it is as narrow or narrower"""
+    dns: Literal["refuse", "nxdomain"]
+    """`refuse`: a name that is not allowed gets an address, and connections to it a refusal that says why; `nxdomain`: it does not exist"""
+    ask_timeout_ms: int
+    """how long is waited for a person, default 60000"""
+
+
+class _SandboxCreateOwnSecrets(TypedDict):
+    value: str
+    """write-only"""
+    allowed_hosts: Sequence[str]
+    """`host`, `*.host`, an address, each with an optional `:port`"""
+
+
+class SandboxCreateOwnSecrets(_SandboxCreateOwnSecrets, total=False):
+    surfaces: Sequence[Literal["headers", "query", "path", "body"]]
+    """default: headers, also inside `Authorization: Basic`"""
+
+
+class _MountWish(TypedDict):
+    path: str
+    """where it is seen in the sandbox; made where it is missing"""
+
+
+class MountWish(_MountWish, total=False):
+    volume: str
+    """name or id of a volume"""
+    host: str
+    """a directory of the host that the operator’s host-directories.json allows"""
+    mode: Literal["ro", "rw"]
+    """none: rw for a volume, ro for a directory of the host"""
+
+
+class SandboxCreateOptions(TypedDict, total=False):
+    name: str
+    """for people; need not be unique"""
+    owner: str
+    """default: the key’s"""
+    labels: Mapping[str, str]
+    """whatever the client wants to find it by"""
+    env: Mapping[str, str]
+    """variables of every command"""
+    from_: SandboxCreateFromLayers | SandboxCreateFromSandbox
+    """none: the base layer"""
+    cpu: float
+    """processors"""
+    memory_mb: int
+    """MiB"""
+    lifetime_s: int | None
+    """seconds from the create, or from the last change of it; null: no end"""
+    idle_timeout_s: int | None
+    """seconds without a command that somebody waits for, output, files, ports or work; null: none"""
+    on_timeout: Literal["destroy", "pause", "snapshot"]
+    """when lifetime or idle time is over. `pause`: it stands still and keeps its memory; `snapshot`: its files are saved as a snapshot and its processes end"""
+    policy: PolicyChange
+    """what it may reach; none: everything public; an empty `allow`: nothing"""
+    secrets: Sequence[str]
+    """names of the secrets of the installation it may use; none: all"""
+    own_secrets: Mapping[str, SandboxCreateOwnSecrets]
+    """secrets of this sandbox alone, by name"""
+    upstream: str
+    """name of the operator’s proxy that it goes out through; none: `default`, where there is one"""
+    mounts: Sequence[MountWish]
+    """volumes and directories of the host that it has from its start on"""
+
+
+class SandboxListOptions(TypedDict, total=False):
+    limit: int
+    """at most so many, default 100"""
+    state: str
+    """one or more, separated by commas"""
+    label: str
+    """`key=value` or `key`, separated by commas: all of them"""
+    name: str
+    owner: str
+
+
+SandboxCreate = TypedDict(
+    "SandboxCreate",
+    {
+        "name": "str",
+        "owner": "str",
+        "labels": "Mapping[str, str]",
+        "env": "Mapping[str, str]",
+        "from": "SandboxCreateFromLayers | SandboxCreateFromSandbox",
+        "cpu": "float",
+        "memory_mb": "int",
+        "lifetime_s": "int | None",
+        "idle_timeout_s": "int | None",
+        "on_timeout": "Literal[\"destroy\", \"pause\", \"snapshot\"]",
+        "policy": "PolicyChange",
+        "secrets": "Sequence[str]",
+        "own_secrets": "Mapping[str, SandboxCreateOwnSecrets]",
+        "upstream": "str",
+        "mounts": "Sequence[MountWish]",
+    },
+    total=False,
+)
+
+
+class ProcessExecUserUid(TypedDict):
+    uid: int
+    gid: int
+
+
+class ProcessExec(TypedDict, total=False):
+    argv: Sequence[str]
+    """argv[0] is looked up in PATH inside the sandbox; no shell"""
+    shell: str
+    """run by /bin/sh -c; either this or `argv`"""
+    env: Mapping[str, str]
+    """added to the sandbox default environment"""
+    cwd: str
+    user: int | ProcessExecUserUid | str
+    """a uid (which is the gid as well), or both; without it 0"""
+    tag: str
+    """a name of the caller’s own; `tag:NAME` finds the latest process of it"""
+    output_bytes_max: int
+    """output that is kept, of both streams together"""
+    stdin: str
+    """standard input, whole; it ends behind it"""
+    stdin_base64: str
+    """the same for bytes that are no text"""
+    timeout_ms: int
+    keep: Literal["head", "tail"]
+    """which end of longer output is kept"""
+    encoding: Literal["text", "base64"]
+    """`text`: bytes that are no UTF-8 become U+FFFD"""
+
+
+class SandboxRunOptions(TypedDict, total=False):
+    sandbox: SandboxCreate
+
+
+class SandboxUpdateOptions(TypedDict, total=False):
+    name: str | None
+    labels: Mapping[str, str | None]
+    """each is set, or with null removed; the others stay"""
+    env: Mapping[str, str]
+    """replaces all; of commands that start from now on"""
+    cpu: float
+    """processors"""
+    memory_mb: int
+    """MiB"""
+    lifetime_s: int | None
+    """seconds from the create, or from the last change of it; null: no end"""
+    idle_timeout_s: int | None
+    """seconds without a command that somebody waits for, output, files, ports or work; null: none"""
+    on_timeout: Literal["destroy", "pause", "snapshot"]
+    """when lifetime or idle time is over. `pause`: it stands still and keeps its memory; `snapshot`: its files are saved as a snapshot and its processes end"""
+    policy: PolicyChange
+    """replaces it, as PUT …/policy does"""
+
+
+class SandboxPauseOptions(TypedDict, total=False):
+    keep: Literal["memory", "files"]
+
+
+class ProcessExecOptions(TypedDict, total=False):
+    env: Mapping[str, str]
+    """added to the sandbox default environment"""
+    cwd: str
+    user: int | ProcessExecUserUid | str
+    """a uid (which is the gid as well), or both; without it 0"""
+    tag: str
+    """a name of the caller’s own; `tag:NAME` finds the latest process of it"""
+    output_bytes_max: int
+    """output that is kept, of both streams together"""
+    stdin: str
+    """standard input, whole; it ends behind it"""
+    stdin_base64: str
+    """the same for bytes that are no text"""
+    timeout_ms: int
+    keep: Literal["head", "tail"]
+    """which end of longer output is kept"""
+    encoding: Literal["text", "base64"]
+    """`text`: bytes that are no UTF-8 become U+FFFD"""
+
+
+class _ProcessStartPty(TypedDict):
+    rows: int
+    columns: int
+
+
+class ProcessStartPty(_ProcessStartPty, total=False):
+    term: str
+
+
+class ProcessStartOptions(TypedDict, total=False):
+    env: Mapping[str, str]
+    """added to the sandbox default environment"""
+    cwd: str
+    user: int | ProcessExecUserUid | str
+    """a uid (which is the gid as well), or both; without it 0"""
+    tag: str
+    """a name of the caller’s own; `tag:NAME` finds the latest process of it"""
+    output_bytes_max: int
+    """output that is kept, of both streams together"""
+    stdin: bool
+    """keep standard input open for `process.stdin`; without it, it is empty"""
+    pty: ProcessStartPty
+    """give it a terminal, which takes input as well"""
+    timeout_ms: int
+    """none: it runs until it ends"""
+    keep: Literal["head", "tail"]
+    """which end of longer output is kept"""
+
+
+class ProcessListOptions(TypedDict, total=False):
+    state: Literal["running", "ended"]
+    """only these"""
+    tag: str
+    """only those with this tag"""
+    limit: int
+    """at most so many, default 100"""
+
+
+class ProcessOutputOptions(TypedDict, total=False):
+    follow: bool
+    """`false`: only what is kept now; default `true`"""
+    streams: Literal["stdout", "stderr"]
+    """only this one"""
+    stall: bool
+    """`true`: the process waits while this reader is 64 KiB behind; needs the scope `exec`"""
+
+
+class ProcessStdinOptions(TypedDict, total=False):
+    eof: bool
+    """`true`: nothing comes behind it; to a terminal ^D is sent"""
+
+
+class ProcessWaitOptions(TypedDict, total=False):
+    after: int
+    """for `log`: only output behind this position, default 0: what is kept counts"""
+    timeout_ms: int
+    """default 60,000"""
+
+
+class FileReadOptions(TypedDict, total=False):
+    as_: str
+    """do it as this user, `UID`, `UID:GID` or a name of the sandbox’s /etc/passwd, with its rights and for it; without it as root"""
+
+
+class FileWriteOptions(TypedDict, total=False):
+    as_: str
+    """do it as this user, `UID`, `UID:GID` or a name of the sandbox’s /etc/passwd, with its rights and for it; without it as root"""
+    mode: str
+    """octal, such as '644'"""
+    uid: int
+    gid: int
+    parents: bool
+    """`true`: make the directories that are missing"""
+    append: bool
+
+
+class FileChangeOptions(TypedDict, total=False):
+    as_: str
+    """do it as this user, `UID`, `UID:GID` or a name of the sandbox’s /etc/passwd, with its rights and for it; without it as root"""
+    mode: str
+    """octal, such as '644'"""
+    uid: int
+    gid: int
+    recursive: bool
+
+
+class FileRemoveOptions(TypedDict, total=False):
+    as_: str
+    """do it as this user, `UID`, `UID:GID` or a name of the sandbox’s /etc/passwd, with its rights and for it; without it as root"""
+    recursive: bool
+    """`true`: with everything in it"""
+
+
+class FileStatOptions(TypedDict, total=False):
+    as_: str
+    """do it as this user, `UID`, `UID:GID` or a name of the sandbox’s /etc/passwd, with its rights and for it; without it as root"""
+    follow: bool
+    """`true`: what a symlink names, not the link"""
+
+
+class FileListOptions(TypedDict, total=False):
+    as_: str
+    """do it as this user, `UID`, `UID:GID` or a name of the sandbox’s /etc/passwd, with its rights and for it; without it as root"""
+    limit: int
+    """at most so many, default 100"""
+    depth: int
+    """1, the default: the directory itself"""
+
+
+class FileGlobOptions(TypedDict, total=False):
+    as_: str
+    """do it as this user, `UID`, `UID:GID` or a name of the sandbox’s /etc/passwd, with its rights and for it; without it as root"""
+    limit: int
+    """at most so many, default 100"""
+
+
+class FileSearchOptions(TypedDict, total=False):
+    as_: str
+    """do it as this user, `UID`, `UID:GID` or a name of the sandbox’s /etc/passwd, with its rights and for it; without it as root"""
+    regex: bool
+    """`true`: `text` is a POSIX extended regular expression"""
+    ignore_case: bool
+    """`true`: of ASCII letters"""
+    pattern: str
+    """`*` and `?` within a name, `**` for any number of directories, `[a-z]`, `{a,b}`; a leading dot must be written"""
+    limit: int
+    """at most so many, default 100"""
+
+
+class FileMakeDirectoryPathBase64(TypedDict):
+    base64: str
+
+
+class FileMakeDirectoryOptions(TypedDict, total=False):
+    as_: str
+    """do it as this user, `UID`, `UID:GID` or a name of the sandbox’s /etc/passwd, with its rights and for it; without it as root"""
+    mode: str
+    """octal, such as '644'"""
+    uid: int
+    gid: int
+    parents: bool
+
+
+class FileMoveOptions(TypedDict, total=False):
+    as_: str
+    """do it as this user, `UID`, `UID:GID` or a name of the sandbox’s /etc/passwd, with its rights and for it; without it as root"""
+    parents: bool
+    overwrite: bool
+    """`false`: only where nothing stands at `to`"""
+
+
+class FileCopyOptions(TypedDict, total=False):
+    as_: str
+    """do it as this user, `UID`, `UID:GID` or a name of the sandbox’s /etc/passwd, with its rights and for it; without it as root"""
+    parents: bool
+    overwrite: bool
+    """`false`: only where nothing stands at `to`"""
+    recursive: bool
+
+
+class FileLinkOptions(TypedDict, total=False):
+    as_: str
+    """do it as this user, `UID`, `UID:GID` or a name of the sandbox’s /etc/passwd, with its rights and for it; without it as root"""
+    hard: bool
+    parents: bool
+
+
+class FileWatchOptions(TypedDict, total=False):
+    as_: str
+    """do it as this user, `UID`, `UID:GID` or a name of the sandbox’s /etc/passwd, with its rights and for it; without it as root"""
+    recursive: bool
+
+
+class FilePackOptions(TypedDict, total=False):
+    as_: str
+    """do it as this user, `UID`, `UID:GID` or a name of the sandbox’s /etc/passwd, with its rights and for it; without it as root"""
+
+
+class FileUnpackOptions(TypedDict, total=False):
+    as_: str
+    """do it as this user, `UID`, `UID:GID` or a name of the sandbox’s /etc/passwd, with its rights and for it; without it as root"""
+    uid: int
+    gid: int
+    parents: bool
+    """`true`: make the directories that are missing"""
+    keep_owner: bool
+    entries_max: int
+    bytes_max: int
+
+
+class PortUrlOptions(TypedDict, total=False):
+    expires_s: int
+    """seconds until it ends"""
+
+
+class PortWaitOptions(TypedDict, total=False):
+    timeout_ms: int
+    """how long (30000 unless given); then the answer is `port_unreachable`"""
+
+
+class ModuleListOptions(TypedDict, total=False):
+    limit: int
+    """at most so many, default 100"""
+
+
+class ModuleImportOptions(TypedDict, total=False):
+    replace: bool
+    """`true`: another file of this name is replaced; sandboxes keep what they were stacked from"""
+
+
+class SnapshotCreateOptions(TypedDict, total=False):
+    labels: Mapping[str, str]
+    """whatever the client wants to find it by"""
+
+
+class SnapshotListOptions(TypedDict, total=False):
+    limit: int
+    """at most so many, default 100"""
+    label: str
+    """`key=value` or `key`, separated by commas: all of them"""
+
+
+class SnapshotUpdateOptions(TypedDict, total=False):
+    label: str
+    """its new name"""
+    labels: Mapping[str, str | None]
+    """each is set, or with null removed; the others stay"""
+
+
+class SnapshotDiffOptions(TypedDict, total=False):
+    against: Literal["base", "current"] | str
+    """`base`: the modules that it lies on; `current`: the sandbox as it is now, whose changes since are told; or another snapshot, whose changes up to this one are told"""
+    limit: int
+    """at most so many, default 1000"""
+
+
+class VolumeCreateOptions(TypedDict, total=False):
+    size_mb: int
+    """what its files may take; refused where this host can not hold it to that"""
+    labels: Mapping[str, str]
+    """whatever the client wants to find it by"""
+    from_: str
+    """a volume or a snapshot of one, which is copied"""
+
+
+class VolumeListOptions(TypedDict, total=False):
+    limit: int
+    """at most so many, default 100"""
+    label: str
+    """`key=value` or `key`, separated by commas: all of them"""
+
+
+class VolumeSnapshotOptions(TypedDict, total=False):
+    labels: Mapping[str, str]
+    """whatever the client wants to find it by"""
+
+
+class MountAttachOptions(TypedDict, total=False):
+    volume: str
+    """name or id of a volume"""
+    host: str
+    """a directory of the host that the operator’s host-directories.json allows"""
+    mode: Literal["ro", "rw"]
+    """none: rw for a volume, ro for a directory of the host"""
+
+
+class PolicySetOptions(TypedDict, total=False):
+    allow: Sequence[str | PolicyRuleWish]
+    """default `['*']`, every public host and address; an empty list or `['none']`: nothing"""
+    deny: Sequence[str | PolicyRuleWish]
+    """always wins"""
+    ask: Sequence[str | PolicyRuleWish]
+    """a person is asked, while the connection or request waits; a rule of `allow` spares the question where it is as narrow or narrower"""
+    dns: Literal["refuse", "nxdomain"]
+    """`refuse`: a name that is not allowed gets an address, and connections to it a refusal that says why; `nxdomain`: it does not exist"""
+    ask_timeout_ms: int
+    """how long is waited for a person, default 60000"""
+
+
+class PolicyTestOptions(TypedDict, total=False):
+    method: str
+    policy: PolicyChange
+    """tried instead of the sandbox’s own"""
+
+
+class EgressDecisionsOptions(TypedDict, total=False):
+    kind: Literal["dns", "connection", "request"]
+    verdict: Literal["allowed", "denied", "blocked", "refused"]
+    """`refused`: denied or blocked"""
+    host: str
+    """a name, or `*.example.com` for names below it"""
+
+
+class ApprovalListOptions(TypedDict, total=False):
+    limit: int
+    """at most so many, default 100"""
+    state: Literal["pending", "allowed", "denied", "timed_out", "withdrawn"]
+    sandbox: str
+
+
+class ApprovalDecideOptions(TypedDict, total=False):
+    scope: Literal["once", "sandbox", "always"]
+    """`once`: who waits now; `sandbox`: its policy gets `grant`; `always`: every sandbox whose policy asks, which takes the scope admin. A denial is for once"""
+    reason: str
+    """for whoever looks back"""
+
+
+class SecretSetOptions(TypedDict, total=False):
+    value: str
+    """write-only"""
+    placeholder: str
+    """default: a random one"""
+    allowed_hosts: Sequence[str]
+    """`host`, `*.host`, an address, each with an optional `:port`"""
+    surfaces: Sequence[Literal["headers", "query", "path", "body"]]
+    """default: headers, also inside `Authorization: Basic`"""
+
+
+class _KeyCreateOptions(TypedDict):
+    owner: str
+    """whose sandboxes it sees and makes"""
+    scope: Literal["read", "exec", "manage", "admin"]
+    """each scope includes those before it; 'admin' sees every owner’s"""
+
+
+class KeyCreateOptions(_KeyCreateOptions, total=False):
+    expires_at: str | None
+    """RFC 3339, UTC; none: it holds until it is removed"""
+
+
+class KeyListOptions(TypedDict, total=False):
+    limit: int
+    """at most so many, default 100"""
+    owner: str
+    """only this owner’s"""
+
+
+class OwnerListOptions(TypedDict, total=False):
+    limit: int
+    """at most so many, default 100"""
+
+
+class OwnerSetQuotaOptions(TypedDict, total=False):
+    sandboxes: int | None
+    """sandboxes that exist"""
+    memory_mb: int | None
+    """the sum of what they may use"""
+    cpu: float | None
+    """the sum of their processors"""
+    disk_mb: int | None
+    """the sum of what their writable layers may hold, their snapshots’ files and the sizes of volumes"""
+    execs: int | None
+    """commands that run at once"""
+
+
+class AuditListOptions(TypedDict, total=False):
+    limit: int
+    """at most so many, default 100"""
+    owner: str
+    """only what this owner’s keys asked"""
+    sandbox: str
+    """only about this sandbox"""
+    operation: str
+    """only this operation, such as `sandbox.create`"""
+    decision: Literal["allowed", "refused"]
+    """only what was decided so"""
+    since: str
+    """only from this time on"""
+
+
+class EventListOptions(TypedDict, total=False):
+    sandbox: str
+    type: str
+    """comma list of types"""
+    owner: str
+    """a key of an owner sees no other owner’s"""
+    after: int
+    """only events with a larger `id`; 0: from the oldest that is kept"""
+
+
+class WebhookCreateOptions(TypedDict, total=False):
+    types: Sequence[Literal["sandbox.created", "sandbox.updated", "sandbox.paused", "sandbox.resumed", "sandbox.stopped", "sandbox.restarted", "sandbox.failed", "sandbox.timed_out", "sandbox.destroyed", "snapshot.created", "snapshot.removed", "snapshot.updated", "mount.attached", "mount.detached", "approval.requested", "approval.decided"]]
+    """types of events; none: all of them"""
+    owner: str
+    """only events of this owner; none: of all"""
+    secret: str
+    """none: one is made"""
+
+
+class WebhookUpdateOptions(TypedDict, total=False):
+    url: str
+    """http or https; private and reserved addresses only as SQUASH_WEBHOOK_RANGES says"""
+    types: Sequence[Literal["sandbox.created", "sandbox.updated", "sandbox.paused", "sandbox.resumed", "sandbox.stopped", "sandbox.restarted", "sandbox.failed", "sandbox.timed_out", "sandbox.destroyed", "snapshot.created", "snapshot.removed", "snapshot.updated", "mount.attached", "mount.detached", "approval.requested", "approval.decided"]]
+    """types of events; none: all of them"""
+    enabled: bool
+    """what happens while it is not enabled is not sent later"""

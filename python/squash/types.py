@@ -1,0 +1,1396 @@
+"""What the daemon answers, as records. Written by tools/python-sdk.ts from contract/openapi.json.
+
+Fields have the names that they have on the wire. Type checkers see frozen dataclasses, and `dataclasses.asdict` works. A field
+that a newer daemon sends besides is not told here; one that an older daemon does not send raises `ProtocolError` when it is
+read. Where a field names one of several words, a newer daemon may say another one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from . import _record as r
+from ._record import Record, Shape
+
+if TYPE_CHECKING:
+    from dataclasses import dataclass
+else:
+    from ._record import dataclass
+
+
+@dataclass(frozen=True)
+class Warning(Record):
+    code: str
+    message: str
+    _shape: ClassVar[Shape] = {
+        "code": r.text,
+        "message": r.text,
+    }
+
+
+@dataclass(frozen=True)
+class Sandbox(Record):
+    id: str
+    name: str | None
+    host_label: str
+    """its part of the host names of its ports: `<port>-<host_label>.localhost`"""
+    owner: str
+    labels: dict[str, str]
+    state: Literal["creating", "ready", "paused", "stopped", "restarting", "failed", "destroying"]
+    """`paused`: it stands still with its processes; `stopped`: it has files and no processes"""
+    failure: str | None
+    """why it does not run, where it should"""
+    layers: list[str]
+    snapshot: str | None
+    """the snapshot that it was made from or restored to last"""
+    env: dict[str, str]
+    cpu: float
+    memory_mb: int
+    disk_mb: int
+    """what its own files may take"""
+    disk_bytes: int
+    """what they take, at most some seconds old"""
+    commands: int
+    """how many were started in it"""
+    created_at: str
+    last_active_at: str
+    expires_at: str | None
+    lifetime_s: int | None
+    idle_timeout_s: int | None
+    on_timeout: Literal["destroy", "pause", "snapshot"]
+    warnings: list[Warning]
+    _shape: ClassVar[Shape] = {
+        "id": r.text,
+        "name": r.nullable(r.text),
+        "host_label": r.text,
+        "owner": r.text,
+        "labels": r.mapping(r.text),
+        "state": r.text,
+        "failure": r.nullable(r.text),
+        "layers": r.array(r.text),
+        "snapshot": r.nullable(r.text),
+        "env": r.mapping(r.text),
+        "cpu": r.number,
+        "memory_mb": r.integer,
+        "disk_mb": r.integer,
+        "disk_bytes": r.integer,
+        "commands": r.integer,
+        "created_at": r.text,
+        "last_active_at": r.text,
+        "expires_at": r.nullable(r.text),
+        "lifetime_s": r.nullable(r.integer),
+        "idle_timeout_s": r.nullable(r.integer),
+        "on_timeout": r.text,
+        "warnings": r.array(r.record(Warning)),
+    }
+
+
+@dataclass(frozen=True)
+class ProcessResultUser(Record):
+    uid: int
+    gid: int
+    _shape: ClassVar[Shape] = {
+        "uid": r.integer,
+        "gid": r.integer,
+    }
+
+
+@dataclass(frozen=True)
+class ProcessResult(Record):
+    process: int
+    """its number in the sandbox: the command’s `seq`"""
+    tag: str | None
+    kind: Literal["exec", "process", "stream", "job"]
+    """`process`: by `process.start`; `exec`: somebody waits for its end; `stream`: over a WebSocket of its own; `job`: by exec-bg"""
+    state: Literal["running", "ended"]
+    pid: int | None
+    """inside the sandbox; null when it has ended or is just being found again"""
+    argv: list[str] | None
+    """null where it was started as a shell line"""
+    command: str
+    """the shell line, or `argv` written as one"""
+    cwd: str
+    user: ProcessResultUser | None
+    """null: nobody noted it"""
+    pty: bool
+    stdin: Literal["none", "open", "ended"]
+    timeout_ms: int | None
+    started_at: str
+    """RFC 3339 with milliseconds, UTC"""
+    finished_at: str | None
+    duration_ms: int | None
+    exit_code: int | None
+    """128 + signal where a signal ended it; 124 when timed out; 126, 127: it could not be started; null while it runs"""
+    signal: int | None
+    timed_out: bool
+    reason: Literal["exited", "signaled", "timed_out", "oom_killed", "upper_full", "layers_changed", "destroyed", "killed", "stopped", "lost"] | None
+    stdout_bytes: int
+    """bytes written, kept or not"""
+    stderr_bytes: int
+    encoding: Literal["text", "base64"]
+    stdout: str
+    """what is kept of it"""
+    stderr: str
+    truncated: bool
+    """more was written than is here"""
+    _shape: ClassVar[Shape] = {
+        "process": r.integer,
+        "tag": r.nullable(r.text),
+        "kind": r.text,
+        "state": r.text,
+        "pid": r.nullable(r.integer),
+        "argv": r.nullable(r.array(r.text)),
+        "command": r.text,
+        "cwd": r.text,
+        "user": r.nullable(r.record(ProcessResultUser)),
+        "pty": r.boolean,
+        "stdin": r.text,
+        "timeout_ms": r.nullable(r.integer),
+        "started_at": r.text,
+        "finished_at": r.nullable(r.text),
+        "duration_ms": r.nullable(r.integer),
+        "exit_code": r.nullable(r.integer),
+        "signal": r.nullable(r.integer),
+        "timed_out": r.boolean,
+        "reason": r.nullable(r.text),
+        "stdout_bytes": r.integer,
+        "stderr_bytes": r.integer,
+        "encoding": r.text,
+        "stdout": r.text,
+        "stderr": r.text,
+        "truncated": r.boolean,
+    }
+
+
+@dataclass(frozen=True)
+class SandboxRunAnswer(Record):
+    sandbox: str
+    """which is gone"""
+    result: ProcessResult
+    _shape: ClassVar[Shape] = {
+        "sandbox": r.text,
+        "result": r.record(ProcessResult),
+    }
+
+
+@dataclass(frozen=True)
+class ProcessInfo(Record):
+    process: int
+    """its number in the sandbox: the command’s `seq`"""
+    tag: str | None
+    kind: Literal["exec", "process", "stream", "job"]
+    """`process`: by `process.start`; `exec`: somebody waits for its end; `stream`: over a WebSocket of its own; `job`: by exec-bg"""
+    state: Literal["running", "ended"]
+    pid: int | None
+    """inside the sandbox; null when it has ended or is just being found again"""
+    argv: list[str] | None
+    """null where it was started as a shell line"""
+    command: str
+    """the shell line, or `argv` written as one"""
+    cwd: str
+    user: ProcessResultUser | None
+    """null: nobody noted it"""
+    pty: bool
+    stdin: Literal["none", "open", "ended"]
+    timeout_ms: int | None
+    started_at: str
+    """RFC 3339 with milliseconds, UTC"""
+    finished_at: str | None
+    duration_ms: int | None
+    exit_code: int | None
+    """128 + signal where a signal ended it; 124 when timed out; 126, 127: it could not be started; null while it runs"""
+    signal: int | None
+    timed_out: bool
+    reason: Literal["exited", "signaled", "timed_out", "oom_killed", "upper_full", "layers_changed", "destroyed", "killed", "stopped", "lost"] | None
+    stdout_bytes: int
+    """bytes written, kept or not"""
+    stderr_bytes: int
+    _shape: ClassVar[Shape] = {
+        "process": r.integer,
+        "tag": r.nullable(r.text),
+        "kind": r.text,
+        "state": r.text,
+        "pid": r.nullable(r.integer),
+        "argv": r.nullable(r.array(r.text)),
+        "command": r.text,
+        "cwd": r.text,
+        "user": r.nullable(r.record(ProcessResultUser)),
+        "pty": r.boolean,
+        "stdin": r.text,
+        "timeout_ms": r.nullable(r.integer),
+        "started_at": r.text,
+        "finished_at": r.nullable(r.text),
+        "duration_ms": r.nullable(r.integer),
+        "exit_code": r.nullable(r.integer),
+        "signal": r.nullable(r.integer),
+        "timed_out": r.boolean,
+        "reason": r.nullable(r.text),
+        "stdout_bytes": r.integer,
+        "stderr_bytes": r.integer,
+    }
+
+
+@dataclass(frozen=True)
+class ProcessStdinAnswer(Record):
+    bytes: int
+    """taken of this request; a process that has ended or closed its input takes nothing and is sent all"""
+    _shape: ClassVar[Shape] = {
+        "bytes": r.integer,
+    }
+
+
+@dataclass(frozen=True)
+class ProcessWait(Record):
+    process: ProcessInfo
+    seq: int | None
+    """of a line: where it ends in the output"""
+    line: str | None
+    """the line that matched"""
+    _shape: ClassVar[Shape] = {
+        "process": r.record(ProcessInfo),
+        "seq": r.nullable(r.integer),
+        "line": r.nullable(r.text),
+    }
+
+
+@dataclass(frozen=True)
+class File(Record):
+    path: str
+    type: Literal["file", "directory", "symlink", "fifo", "socket", "device"]
+    size: int
+    mode: str
+    """octal, four digits"""
+    uid: int
+    gid: int
+    modified_at: str
+    etag: str | None
+    """of this state of the file, as the header ETag has it"""
+    path_base64: str | None = None
+    """where `path` does not show its bytes"""
+    target: str | None = None
+    """a symlink’s text"""
+    target_base64: str | None = None
+    _shape: ClassVar[Shape] = {
+        "path": r.text,
+        "type": r.text,
+        "size": r.integer,
+        "mode": r.text,
+        "uid": r.integer,
+        "gid": r.integer,
+        "modified_at": r.text,
+        "etag": r.nullable(r.text),
+        "path_base64": r.text,
+        "target": r.text,
+        "target_base64": r.text,
+    }
+
+
+@dataclass(frozen=True)
+class FileMatch(Record):
+    path: str
+    line: int
+    """from 1"""
+    column: int
+    """from 1, in bytes"""
+    text: str
+    """the line, or a piece of it around the match"""
+    text_offset: int
+    """where in the line `text` begins, in bytes"""
+    path_base64: str | None = None
+    """where `path` does not show its bytes"""
+    _shape: ClassVar[Shape] = {
+        "path": r.text,
+        "line": r.integer,
+        "column": r.integer,
+        "text": r.text,
+        "text_offset": r.integer,
+        "path_base64": r.text,
+    }
+
+
+@dataclass(frozen=True)
+class FileEvent(Record):
+    change: Literal["created", "changed", "attributes", "removed", "moved"]
+    path: str
+    path_base64: str | None = None
+    """where `path` does not show its bytes"""
+    _shape: ClassVar[Shape] = {
+        "change": r.text,
+        "path": r.text,
+        "path_base64": r.text,
+    }
+
+
+@dataclass(frozen=True)
+class FileUnpackAnswer(Record):
+    entries: int
+    bytes: int
+    _shape: ClassVar[Shape] = {
+        "entries": r.integer,
+        "bytes": r.integer,
+    }
+
+
+@dataclass(frozen=True)
+class PortInfoProcess(Record):
+    pid: int
+    name: str
+    _shape: ClassVar[Shape] = {
+        "pid": r.integer,
+        "name": r.text,
+    }
+
+
+@dataclass(frozen=True)
+class PortInfo(Record):
+    port: int
+    addresses: list[str]
+    """that it listens on"""
+    process: PortInfoProcess | None
+    """who listens, as the sandbox tells it; `null` where that is another user than root"""
+    access: Literal["public", "token"]
+    url: str | None
+    """where browsers find it; `null` where the daemon listens on its Unix socket alone"""
+    _shape: ClassVar[Shape] = {
+        "port": r.integer,
+        "addresses": r.array(r.text),
+        "process": r.nullable(r.record(PortInfoProcess)),
+        "access": r.text,
+        "url": r.nullable(r.text),
+    }
+
+
+@dataclass(frozen=True)
+class Port(Record):
+    port: int
+    access: Literal["public", "token"]
+    url: str | None
+    """where browsers find it; `null` where the daemon listens on its Unix socket alone"""
+    _shape: ClassVar[Shape] = {
+        "port": r.integer,
+        "access": r.text,
+        "url": r.nullable(r.text),
+    }
+
+
+@dataclass(frozen=True)
+class PortLink(Record):
+    url: str | None
+    """where browsers find it; `null` where the daemon listens on its Unix socket alone"""
+    token: str
+    """for programs: the header `Squash-Preview-Token`"""
+    expires_at: str
+    _shape: ClassVar[Shape] = {
+        "url": r.nullable(r.text),
+        "token": r.text,
+        "expires_at": r.text,
+    }
+
+
+@dataclass(frozen=True)
+class Module(Record):
+    name: str
+    """without `.squashfs`"""
+    size_bytes: int
+    """of the squashfs file"""
+    location: Literal["local", "remote"]
+    _shape: ClassVar[Shape] = {
+        "name": r.text,
+        "size_bytes": r.integer,
+        "location": r.text,
+    }
+
+
+@dataclass(frozen=True)
+class SnapshotTaken(Record):
+    label: str
+    labels: dict[str, str]
+    created_at: str
+    size_bytes: int
+    """of its own file; a download may be larger where it is not whole"""
+    whole: bool
+    """false: its file holds what was written since the snapshot it was taken on"""
+    base: str | None
+    """that snapshot; null where it is whole, or where that one was removed"""
+    active: bool
+    """the sandbox was restored from it last"""
+    pause_ms: float
+    """how long the sandbox stood still while its files were read"""
+    _shape: ClassVar[Shape] = {
+        "label": r.text,
+        "labels": r.mapping(r.text),
+        "created_at": r.text,
+        "size_bytes": r.integer,
+        "whole": r.boolean,
+        "base": r.nullable(r.text),
+        "active": r.boolean,
+        "pause_ms": r.number,
+    }
+
+
+@dataclass(frozen=True)
+class Snapshot(Record):
+    label: str
+    labels: dict[str, str]
+    created_at: str
+    size_bytes: int
+    """of its own file; a download may be larger where it is not whole"""
+    whole: bool
+    """false: its file holds what was written since the snapshot it was taken on"""
+    base: str | None
+    """that snapshot; null where it is whole, or where that one was removed"""
+    active: bool
+    """the sandbox was restored from it last"""
+    _shape: ClassVar[Shape] = {
+        "label": r.text,
+        "labels": r.mapping(r.text),
+        "created_at": r.text,
+        "size_bytes": r.integer,
+        "whole": r.boolean,
+        "base": r.nullable(r.text),
+        "active": r.boolean,
+    }
+
+
+@dataclass(frozen=True)
+class Difference(Record):
+    change: Literal["added", "changed", "removed"]
+    """`removed` tells of a directory without what was in it"""
+    path: str
+    """bytes that are no UTF-8 are U+FFFD"""
+    type: Literal["file", "directory", "symlink", "fifo", "socket", "device"]
+    mode: str
+    """permission bits, octal"""
+    size_bytes: int
+    """0 of a directory"""
+    _shape: ClassVar[Shape] = {
+        "change": r.text,
+        "path": r.text,
+        "type": r.text,
+        "mode": r.text,
+        "size_bytes": r.integer,
+    }
+
+
+@dataclass(frozen=True)
+class VolumeInfoAttachedTo(Record):
+    sandbox: str
+    mount: str
+    mode: Literal["ro", "rw"]
+    _shape: ClassVar[Shape] = {
+        "sandbox": r.text,
+        "mount": r.text,
+        "mode": r.text,
+    }
+
+
+@dataclass(frozen=True)
+class VolumeInfo(Record):
+    id: str
+    name: str
+    owner: str
+    labels: dict[str, str]
+    size_mb: int | None
+    """what its files may take; null: nothing holds it"""
+    snapshot_of: str | None
+    """the volume that it was taken of; a snapshot is attached read-only"""
+    created_at: str
+    """RFC 3339, UTC"""
+    attached_to: list[VolumeInfoAttachedTo]
+    """one sandbox for writing, or any number for reading"""
+    warnings: list[Warning]
+    _shape: ClassVar[Shape] = {
+        "id": r.text,
+        "name": r.text,
+        "owner": r.text,
+        "labels": r.mapping(r.text),
+        "size_mb": r.nullable(r.integer),
+        "snapshot_of": r.nullable(r.text),
+        "created_at": r.text,
+        "attached_to": r.array(r.record(VolumeInfoAttachedTo)),
+        "warnings": r.array(r.record(Warning)),
+    }
+
+
+@dataclass(frozen=True)
+class MountInfo(Record):
+    id: str
+    volume: str | None
+    """the volume’s id"""
+    host: str | None
+    """the directory of the host"""
+    path: str
+    mode: Literal["ro", "rw"]
+    _shape: ClassVar[Shape] = {
+        "id": r.text,
+        "volume": r.nullable(r.text),
+        "host": r.nullable(r.text),
+        "path": r.text,
+        "mode": r.text,
+    }
+
+
+@dataclass(frozen=True)
+class PolicyRule(Record):
+    to: list[str]
+    ports: list[str] | None = None
+    methods: list[str] | None = None
+    paths: list[str] | None = None
+    upgrades: list[str] | None = None
+    _shape: ClassVar[Shape] = {
+        "to": r.array(r.text),
+        "ports": r.array(r.text),
+        "methods": r.array(r.text),
+        "paths": r.array(r.text),
+        "upgrades": r.array(r.text),
+    }
+
+
+@dataclass(frozen=True)
+class Policy(Record):
+    allow: list[str | PolicyRule]
+    deny: list[str | PolicyRule]
+    dns: Literal["refuse", "nxdomain"]
+    ask: list[str | PolicyRule] | None = None
+    """left out where nobody is asked"""
+    ask_timeout_ms: int | None = None
+    _shape: ClassVar[Shape] = {
+        "allow": r.array(r.either(r.text, r.record(PolicyRule))),
+        "deny": r.array(r.either(r.text, r.record(PolicyRule))),
+        "dns": r.text,
+        "ask": r.array(r.either(r.text, r.record(PolicyRule))),
+        "ask_timeout_ms": r.integer,
+    }
+
+
+@dataclass(frozen=True)
+class SandboxPolicy(Record):
+    policy: Policy
+    ceiling: Policy | None
+    """what no sandbox’s policy can exceed; null where there is none"""
+    secrets: Literal["all"] | list[str]
+    """names of the secrets of the installation it may use, or `all`"""
+    own_secrets: list[str]
+    """names of secrets of its own"""
+    own_secret_hosts: dict[str, list[str]]
+    """the hosts that may have them, by name; empty where their file can not be used"""
+    upstream: str | None
+    """name of the proxy that it goes out through; null: none"""
+    in_force: bool
+    """false while the egress process does not answer or can not use this: then nothing is reached, and this holds when that is mended"""
+    pending: str | None
+    """why it is not in force, and what mends that; null: it is"""
+    _shape: ClassVar[Shape] = {
+        "policy": r.record(Policy),
+        "ceiling": r.nullable(r.record(Policy)),
+        "secrets": r.either(r.anything, r.array(r.text)),
+        "own_secrets": r.array(r.text),
+        "own_secret_hosts": r.mapping(r.array(r.text)),
+        "upstream": r.nullable(r.text),
+        "in_force": r.boolean,
+        "pending": r.nullable(r.text),
+    }
+
+
+@dataclass(frozen=True)
+class PolicyTestAnswerSteps(Record):
+    step: Literal["name", "connection", "request", "address"]
+    """what is decided, in this order"""
+    allowed: bool
+    rule: str
+    """the rule of the policy, or a code such as `not_allowed`"""
+    asked: Literal[True] | None = None
+    """a person is asked"""
+    address: str | None = None
+    """of an `address` step: one that would be dialled"""
+    remedy: str | None = None
+    """who would have to name that address, and how"""
+    _shape: ClassVar[Shape] = {
+        "step": r.text,
+        "allowed": r.boolean,
+        "rule": r.text,
+        "asked": r.anything,
+        "address": r.text,
+        "remedy": r.text,
+    }
+
+
+@dataclass(frozen=True)
+class PolicyTestAnswer(Record):
+    allowed: bool
+    host: str | None
+    address: str | None
+    port: int
+    steps: list[PolicyTestAnswerSteps]
+    """up to the first refusal; of several addresses one has to be allowed"""
+    not_resolved: str | None
+    """why no address was judged, where none was; null where every one was"""
+    reads_requests: bool
+    """TLS to it is read, because a rule has methods or paths"""
+    asked: Literal[True] | None = None
+    """it is allowed where a person says so"""
+    _shape: ClassVar[Shape] = {
+        "allowed": r.boolean,
+        "host": r.nullable(r.text),
+        "address": r.nullable(r.text),
+        "port": r.integer,
+        "steps": r.array(r.record(PolicyTestAnswerSteps)),
+        "not_resolved": r.nullable(r.text),
+        "reads_requests": r.boolean,
+        "asked": r.anything,
+    }
+
+
+@dataclass(frozen=True)
+class PolicyLearnAnswerSeen(Record):
+    destination: str
+    """`host:port`"""
+    count: int
+    refused: int
+    """how many of them were"""
+    _shape: ClassVar[Shape] = {
+        "destination": r.text,
+        "count": r.integer,
+        "refused": r.integer,
+    }
+
+
+@dataclass(frozen=True)
+class PolicyLearnAnswerLeftOut(Record):
+    what: str
+    why: str
+    _shape: ClassVar[Shape] = {
+        "what": r.text,
+        "why": r.text,
+    }
+
+
+@dataclass(frozen=True)
+class PolicyLearnAnswer(Record):
+    policy: Policy
+    """the smallest policy under which all that was asked for is allowed"""
+    seen: list[PolicyLearnAnswerSeen]
+    left_out: list[PolicyLearnAnswerLeftOut]
+    _shape: ClassVar[Shape] = {
+        "policy": r.record(Policy),
+        "seen": r.array(r.record(PolicyLearnAnswerSeen)),
+        "left_out": r.array(r.record(PolicyLearnAnswerLeftOut)),
+    }
+
+
+@dataclass(frozen=True)
+class PolicyPreset(Record):
+    name: str
+    summary: str
+    hosts: list[str]
+    date: str
+    """when the list was last gone over"""
+    sources: str
+    _shape: ClassVar[Shape] = {
+        "name": r.text,
+        "summary": r.text,
+        "hosts": r.array(r.text),
+        "date": r.text,
+        "sources": r.text,
+    }
+
+
+@dataclass(frozen=True)
+class EgressDecision(Record):
+    id: int
+    time: str
+    """RFC 3339, UTC: when it was decided"""
+    kind: Literal["dns", "connection", "request"]
+    host: str | None
+    address: str | None
+    port: int | None
+    method: str | None
+    path: str | None
+    """without the query"""
+    verdict: Literal["allowed", "denied", "blocked"]
+    """`blocked`: a placeholder was on its way to a host that may not have its secret"""
+    rule: str
+    """the rule that decided, or a code"""
+    bytes_up: int | None
+    bytes_down: int | None
+    duration_ms: float | None
+    secrets: list[str]
+    """names of secrets that were put in, and of the one whose placeholder was blocked"""
+    count: int
+    """equal ones that came at once"""
+    _shape: ClassVar[Shape] = {
+        "id": r.integer,
+        "time": r.text,
+        "kind": r.text,
+        "host": r.nullable(r.text),
+        "address": r.nullable(r.text),
+        "port": r.nullable(r.integer),
+        "method": r.nullable(r.text),
+        "path": r.nullable(r.text),
+        "verdict": r.text,
+        "rule": r.text,
+        "bytes_up": r.nullable(r.integer),
+        "bytes_down": r.nullable(r.integer),
+        "duration_ms": r.nullable(r.number),
+        "secrets": r.array(r.text),
+        "count": r.integer,
+    }
+
+
+@dataclass(frozen=True)
+class Approval(Record):
+    id: str
+    sandbox: str
+    state: Literal["pending", "allowed", "denied", "timed_out", "withdrawn"]
+    """`timed_out`: nobody answered; `withdrawn`: nobody waits any more, or a process has ended"""
+    host: str | None
+    address: str | None
+    """where there is no `host`"""
+    port: int
+    method: str | None
+    """of the request that waits; null: a connection does"""
+    path: str | None
+    """without the query"""
+    rule: str
+    """the rule of `ask` in the sandbox’s policy"""
+    grant: str | PolicyRule
+    """the rule that an answer for longer than once adds"""
+    asked_at: str
+    expires_at: str
+    scope: Literal["once", "sandbox", "always"] | None
+    reason: str | None
+    decided_at: str | None
+    decided_by: str | None
+    """id of a key, or `operator`; null: nobody"""
+    _shape: ClassVar[Shape] = {
+        "id": r.text,
+        "sandbox": r.text,
+        "state": r.text,
+        "host": r.nullable(r.text),
+        "address": r.nullable(r.text),
+        "port": r.integer,
+        "method": r.nullable(r.text),
+        "path": r.nullable(r.text),
+        "rule": r.text,
+        "grant": r.either(r.text, r.record(PolicyRule)),
+        "asked_at": r.text,
+        "expires_at": r.text,
+        "scope": r.nullable(r.text),
+        "reason": r.nullable(r.text),
+        "decided_at": r.nullable(r.text),
+        "decided_by": r.nullable(r.text),
+    }
+
+
+@dataclass(frozen=True)
+class StandingApproval(Record):
+    id: int
+    rule: str | PolicyRule
+    decided_at: str
+    decided_by: str
+    _shape: ClassVar[Shape] = {
+        "id": r.integer,
+        "rule": r.either(r.text, r.record(PolicyRule)),
+        "decided_at": r.text,
+        "decided_by": r.text,
+    }
+
+
+@dataclass(frozen=True)
+class Secret(Record):
+    name: str
+    placeholder: str
+    """what sandboxes see in the variable of this name"""
+    allowed_hosts: list[str]
+    surfaces: list[Literal["headers", "query", "path", "body"]]
+    """where it is put in"""
+    _shape: ClassVar[Shape] = {
+        "name": r.text,
+        "placeholder": r.text,
+        "allowed_hosts": r.array(r.text),
+        "surfaces": r.array(r.text),
+    }
+
+
+@dataclass(frozen=True)
+class KeyCreated(Record):
+    id: str
+    """made by the daemon; no secret"""
+    name: str
+    owner: str
+    scope: Literal["read", "exec", "manage", "admin"]
+    created_at: str
+    """RFC 3339, UTC"""
+    expires_at: str | None
+    """RFC 3339, UTC; null: it holds until it is removed"""
+    last_used_at: str | None
+    """RFC 3339, UTC; null: never; written once a minute"""
+    token: str
+    """shown this once: whoever has it has the key"""
+    _shape: ClassVar[Shape] = {
+        "id": r.text,
+        "name": r.text,
+        "owner": r.text,
+        "scope": r.text,
+        "created_at": r.text,
+        "expires_at": r.nullable(r.text),
+        "last_used_at": r.nullable(r.text),
+        "token": r.text,
+    }
+
+
+@dataclass(frozen=True)
+class Key(Record):
+    id: str
+    """made by the daemon; no secret"""
+    name: str
+    owner: str
+    scope: Literal["read", "exec", "manage", "admin"]
+    created_at: str
+    """RFC 3339, UTC"""
+    expires_at: str | None
+    """RFC 3339, UTC; null: it holds until it is removed"""
+    last_used_at: str | None
+    """RFC 3339, UTC; null: never; written once a minute"""
+    _shape: ClassVar[Shape] = {
+        "id": r.text,
+        "name": r.text,
+        "owner": r.text,
+        "scope": r.text,
+        "created_at": r.text,
+        "expires_at": r.nullable(r.text),
+        "last_used_at": r.nullable(r.text),
+    }
+
+
+@dataclass(frozen=True)
+class Quota(Record):
+    sandboxes: int | None
+    """sandboxes that exist"""
+    memory_mb: int | None
+    """the sum of what they may use"""
+    cpu: float | None
+    """the sum of their processors"""
+    disk_mb: int | None
+    """the sum of what their writable layers may hold, their snapshots’ files and the sizes of volumes"""
+    execs: int | None
+    """commands that run at once"""
+    _shape: ClassVar[Shape] = {
+        "sandboxes": r.nullable(r.integer),
+        "memory_mb": r.nullable(r.integer),
+        "cpu": r.nullable(r.number),
+        "disk_mb": r.nullable(r.integer),
+        "execs": r.nullable(r.integer),
+    }
+
+
+@dataclass(frozen=True)
+class QuotaUse(Record):
+    sandboxes: int
+    memory_mb: float
+    cpu: float
+    disk_mb: float
+    execs: int
+    _shape: ClassVar[Shape] = {
+        "sandboxes": r.integer,
+        "memory_mb": r.number,
+        "cpu": r.number,
+        "disk_mb": r.number,
+        "execs": r.integer,
+    }
+
+
+@dataclass(frozen=True)
+class KeySelf(Record):
+    key: str | None
+    """null: you are the operator, by SQUASH_AUTH_TOKEN, socket or connection"""
+    name: str | None
+    owner: str | None
+    scope: Literal["read", "exec", "manage", "admin"]
+    expires_at: str | None
+    quota: Quota | None
+    """of the owner; null for the operator"""
+    use: QuotaUse | None
+    _shape: ClassVar[Shape] = {
+        "key": r.nullable(r.text),
+        "name": r.nullable(r.text),
+        "owner": r.nullable(r.text),
+        "scope": r.text,
+        "expires_at": r.nullable(r.text),
+        "quota": r.nullable(r.record(Quota)),
+        "use": r.nullable(r.record(QuotaUse)),
+    }
+
+
+@dataclass(frozen=True)
+class Owner(Record):
+    owner: str
+    keys: int
+    """how many keys it has"""
+    quota: Quota
+    use: QuotaUse
+    _shape: ClassVar[Shape] = {
+        "owner": r.text,
+        "keys": r.integer,
+        "quota": r.record(Quota),
+        "use": r.record(QuotaUse),
+    }
+
+
+@dataclass(frozen=True)
+class AuditEntryCallerOperator(Record):
+    kind: Literal["operator"]
+    _shape: ClassVar[Shape] = {
+        "kind": r.anything,
+    }
+
+
+@dataclass(frozen=True)
+class AuditEntryCallerKey(Record):
+    kind: Literal["key"]
+    key: str
+    name: str
+    owner: str
+    scope: Literal["read", "exec", "manage", "admin"]
+    _shape: ClassVar[Shape] = {
+        "kind": r.anything,
+        "key": r.text,
+        "name": r.text,
+        "owner": r.text,
+        "scope": r.text,
+    }
+
+
+@dataclass(frozen=True)
+class AuditEntryCallerUnknown(Record):
+    """nobody whom the daemon knows"""
+    kind: Literal["unknown"]
+    _shape: ClassVar[Shape] = {
+        "kind": r.anything,
+    }
+
+
+@dataclass(frozen=True)
+class AuditEntryPeer(Record):
+    address: str
+    """`unix`, or the address that the connection came from"""
+    uid: int | None
+    """of a client on this machine, where the daemon has asked the kernel"""
+    _shape: ClassVar[Shape] = {
+        "address": r.text,
+        "uid": r.nullable(r.integer),
+    }
+
+
+@dataclass(frozen=True)
+class AuditEntry(Record):
+    at: str
+    """RFC 3339, UTC: when it was answered"""
+    request_id: str
+    """as in the answer’s header `squash-request-id`"""
+    caller: AuditEntryCallerOperator | AuditEntryCallerKey | AuditEntryCallerUnknown
+    peer: AuditEntryPeer
+    operation: str | None
+    """null: the request reached none"""
+    sandbox: str | None
+    """as the client named it, 128 characters at most"""
+    stage: Literal["whole", "start", "end"]
+    """a WebSocket has a line when it begins and one when it ends, all else one"""
+    decision: Literal["allowed", "refused"]
+    """whether the caller may do that"""
+    code: str | None
+    """of the error that was answered"""
+    status: int
+    duration_ms: float
+    dropped: int | None = None
+    """refusals at the gate since the line before that have no line: there were too many"""
+    lost: int | None = None
+    """lines since the line before that could not be written"""
+    _shape: ClassVar[Shape] = {
+        "at": r.text,
+        "request_id": r.text,
+        "caller": r.one_of("kind", {"operator": AuditEntryCallerOperator, "key": AuditEntryCallerKey, "unknown": AuditEntryCallerUnknown}),
+        "peer": r.record(AuditEntryPeer),
+        "operation": r.nullable(r.text),
+        "sandbox": r.nullable(r.text),
+        "stage": r.text,
+        "decision": r.text,
+        "code": r.nullable(r.text),
+        "status": r.integer,
+        "duration_ms": r.number,
+        "dropped": r.integer,
+        "lost": r.integer,
+    }
+
+
+@dataclass(frozen=True)
+class Ticket(Record):
+    ticket: str
+    """to be sent as `?ticket=`"""
+    path: str
+    expires_at: str
+    """RFC 3339 with milliseconds, UTC"""
+    _shape: ClassVar[Shape] = {
+        "ticket": r.text,
+        "path": r.text,
+        "expires_at": r.text,
+    }
+
+
+@dataclass(frozen=True)
+class SandboxUsageHistory(Record):
+    at: str
+    """RFC 3339 with milliseconds, UTC"""
+    cpu_us: int | None
+    """processor time since the sandbox was started last, in microseconds"""
+    cpu_percent: float | None
+    """of one processor, since the measurement before; null in the first one"""
+    memory_bytes: int | None
+    """as the limit counts it, with the cache of its files"""
+    pids: int | None
+    """processes and threads"""
+    disk_bytes: int | None
+    """of its writable layer, as measured last"""
+    disk_inodes: int | None
+    """files in it"""
+    network_in_bytes: int | None
+    """of connections that have ended, since the egress process began"""
+    network_out_bytes: int | None
+    """the same towards the world"""
+    connections: int | None
+    """that were begun, since the egress process began"""
+    connections_open: int | None
+    """that are open"""
+    _shape: ClassVar[Shape] = {
+        "at": r.text,
+        "cpu_us": r.nullable(r.integer),
+        "cpu_percent": r.nullable(r.number),
+        "memory_bytes": r.nullable(r.integer),
+        "pids": r.nullable(r.integer),
+        "disk_bytes": r.nullable(r.integer),
+        "disk_inodes": r.nullable(r.integer),
+        "network_in_bytes": r.nullable(r.integer),
+        "network_out_bytes": r.nullable(r.integer),
+        "connections": r.nullable(r.integer),
+        "connections_open": r.nullable(r.integer),
+    }
+
+
+@dataclass(frozen=True)
+class SandboxUsage(Record):
+    at: str
+    """RFC 3339 with milliseconds, UTC"""
+    cpu_us: int | None
+    """processor time since the sandbox was started last, in microseconds"""
+    cpu_percent: float | None
+    """of one processor, since the measurement before; null in the first one"""
+    memory_bytes: int | None
+    """as the limit counts it, with the cache of its files"""
+    pids: int | None
+    """processes and threads"""
+    disk_bytes: int | None
+    """of its writable layer, as measured last"""
+    disk_inodes: int | None
+    """files in it"""
+    network_in_bytes: int | None
+    """of connections that have ended, since the egress process began"""
+    network_out_bytes: int | None
+    """the same towards the world"""
+    connections: int | None
+    """that were begun, since the egress process began"""
+    connections_open: int | None
+    """that are open"""
+    cpu_limit: float
+    """processors it may use"""
+    memory_limit_bytes: int
+    pids_limit: int
+    disk_limit_bytes: int
+    disk_limit_inodes: int
+    history: list[SandboxUsageHistory]
+    """of the last ten minutes, oldest first; every five seconds while it is used or asked for"""
+    _shape: ClassVar[Shape] = {
+        "at": r.text,
+        "cpu_us": r.nullable(r.integer),
+        "cpu_percent": r.nullable(r.number),
+        "memory_bytes": r.nullable(r.integer),
+        "pids": r.nullable(r.integer),
+        "disk_bytes": r.nullable(r.integer),
+        "disk_inodes": r.nullable(r.integer),
+        "network_in_bytes": r.nullable(r.integer),
+        "network_out_bytes": r.nullable(r.integer),
+        "connections": r.nullable(r.integer),
+        "connections_open": r.nullable(r.integer),
+        "cpu_limit": r.number,
+        "memory_limit_bytes": r.integer,
+        "pids_limit": r.integer,
+        "disk_limit_bytes": r.integer,
+        "disk_limit_inodes": r.integer,
+        "history": r.array(r.record(SandboxUsageHistory)),
+    }
+
+
+@dataclass(frozen=True)
+class Event(Record):
+    id: int
+    """grows and is never used again"""
+    at: str
+    """RFC 3339 with milliseconds, UTC"""
+    type: Literal["sandbox.created", "sandbox.updated", "sandbox.paused", "sandbox.resumed", "sandbox.stopped", "sandbox.restarted", "sandbox.failed", "sandbox.timed_out", "sandbox.destroyed", "snapshot.created", "snapshot.removed", "snapshot.updated", "mount.attached", "mount.detached", "approval.requested", "approval.decided"]
+    sandbox: str
+    """its id, which may be another sandbox’s by now"""
+    owner: str
+    data: dict[str, str | float | bool | None]
+    """what there is to say beside that, by type"""
+    _shape: ClassVar[Shape] = {
+        "id": r.integer,
+        "at": r.text,
+        "type": r.text,
+        "sandbox": r.text,
+        "owner": r.text,
+        "data": r.mapping(r.nullable(r.anything)),
+    }
+
+
+@dataclass(frozen=True)
+class WebhookMade(Record):
+    id: str
+    url: str
+    types: list[Literal["sandbox.created", "sandbox.updated", "sandbox.paused", "sandbox.resumed", "sandbox.stopped", "sandbox.restarted", "sandbox.failed", "sandbox.timed_out", "sandbox.destroyed", "snapshot.created", "snapshot.removed", "snapshot.updated", "mount.attached", "mount.detached", "approval.requested", "approval.decided"]]
+    owner: str | None
+    enabled: bool
+    created_at: str
+    pending: int
+    """events that are to be delivered"""
+    last_success_at: str | None
+    last_failure_at: str | None
+    last_error: str | None
+    """of the last try; null: it was taken"""
+    next_attempt_at: str | None
+    """null: nothing failed, or nothing is tried any more"""
+    given_up: int
+    """events that were never taken, and are not tried any more"""
+    missed_before: int | None
+    """events with smaller ids may have been removed before they could be delivered"""
+    secret: str
+    """signs what is sent; it is told here and never again"""
+    _shape: ClassVar[Shape] = {
+        "id": r.text,
+        "url": r.text,
+        "types": r.array(r.text),
+        "owner": r.nullable(r.text),
+        "enabled": r.boolean,
+        "created_at": r.text,
+        "pending": r.integer,
+        "last_success_at": r.nullable(r.text),
+        "last_failure_at": r.nullable(r.text),
+        "last_error": r.nullable(r.text),
+        "next_attempt_at": r.nullable(r.text),
+        "given_up": r.integer,
+        "missed_before": r.nullable(r.integer),
+        "secret": r.text,
+    }
+
+
+@dataclass(frozen=True)
+class Webhook(Record):
+    id: str
+    url: str
+    types: list[Literal["sandbox.created", "sandbox.updated", "sandbox.paused", "sandbox.resumed", "sandbox.stopped", "sandbox.restarted", "sandbox.failed", "sandbox.timed_out", "sandbox.destroyed", "snapshot.created", "snapshot.removed", "snapshot.updated", "mount.attached", "mount.detached", "approval.requested", "approval.decided"]]
+    owner: str | None
+    enabled: bool
+    created_at: str
+    pending: int
+    """events that are to be delivered"""
+    last_success_at: str | None
+    last_failure_at: str | None
+    last_error: str | None
+    """of the last try; null: it was taken"""
+    next_attempt_at: str | None
+    """null: nothing failed, or nothing is tried any more"""
+    given_up: int
+    """events that were never taken, and are not tried any more"""
+    missed_before: int | None
+    """events with smaller ids may have been removed before they could be delivered"""
+    _shape: ClassVar[Shape] = {
+        "id": r.text,
+        "url": r.text,
+        "types": r.array(r.text),
+        "owner": r.nullable(r.text),
+        "enabled": r.boolean,
+        "created_at": r.text,
+        "pending": r.integer,
+        "last_success_at": r.nullable(r.text),
+        "last_failure_at": r.nullable(r.text),
+        "last_error": r.nullable(r.text),
+        "next_attempt_at": r.nullable(r.text),
+        "given_up": r.integer,
+        "missed_before": r.nullable(r.integer),
+    }
+
+
+@dataclass(frozen=True)
+class WebhookTest(Record):
+    delivered: bool
+    status: int | None
+    """of the answer; null: there was none"""
+    error: str | None
+    duration_ms: float
+    _shape: ClassVar[Shape] = {
+        "delivered": r.boolean,
+        "status": r.nullable(r.integer),
+        "error": r.nullable(r.text),
+        "duration_ms": r.number,
+    }
+
+
+@dataclass(frozen=True)
+class DaemonInfoListen(Record):
+    host: str
+    port: int
+    _shape: ClassVar[Shape] = {
+        "host": r.text,
+        "port": r.integer,
+    }
+
+
+@dataclass(frozen=True)
+class Capability(Record):
+    name: str
+    """stable identifier, such as `user_namespaces` or `cgroup_memory`"""
+    state: Literal["ok", "weaker", "missing"]
+    """`weaker`: Squash works with something lesser; `missing`: it works without, or not at all"""
+    required: bool
+    """without it no sandbox starts"""
+    found: str
+    """what the host offers, in words"""
+    choice: str
+    """what Squash does with it"""
+    weaker: str | None
+    """what is lost by it; null where nothing is"""
+    remedy: str | None
+    """the command that mends it; null where nothing can or need be done"""
+    _shape: ClassVar[Shape] = {
+        "name": r.text,
+        "state": r.text,
+        "required": r.boolean,
+        "found": r.text,
+        "choice": r.text,
+        "weaker": r.nullable(r.text),
+        "remedy": r.nullable(r.text),
+    }
+
+
+@dataclass(frozen=True)
+class DaemonProblem(Record):
+    code: Literal["disk_low", "memory_low", "upper_errors", "launcher_unavailable", "launcher_outdated", "helper_unavailable", "egress_unavailable", "policy_pending", "upstream_beside_daemon", "removal_pending", "audit_failing"]
+    message: str
+    """what it means, and what would mend it"""
+    _shape: ClassVar[Shape] = {
+        "code": r.text,
+        "message": r.text,
+    }
+
+
+@dataclass(frozen=True)
+class DaemonInfoRoomMemory(Record):
+    total: int
+    """bytes"""
+    available: int
+    """bytes to be had now"""
+    kept: int
+    """below so many available bytes a create is refused"""
+    promised: float
+    """the sum of what each sandbox may take"""
+    promised_max: float | None
+    """a create beyond it is refused; null: promises are not counted"""
+    _shape: ClassVar[Shape] = {
+        "total": r.integer,
+        "available": r.integer,
+        "kept": r.integer,
+        "promised": r.number,
+        "promised_max": r.nullable(r.number),
+    }
+
+
+@dataclass(frozen=True)
+class DaemonInfoRoomCpu(Record):
+    total: int
+    """processors"""
+    promised: float
+    """the sum of what each sandbox may take"""
+    promised_max: float | None
+    """a create beyond it is refused; null: promises are not counted"""
+    _shape: ClassVar[Shape] = {
+        "total": r.integer,
+        "promised": r.number,
+        "promised_max": r.nullable(r.number),
+    }
+
+
+@dataclass(frozen=True)
+class DaemonInfoRoom(Record):
+    """what the host has for sandboxes, now"""
+    memory: DaemonInfoRoomMemory
+    cpu: DaemonInfoRoomCpu
+    disk: DaemonInfoRoomMemory
+    _shape: ClassVar[Shape] = {
+        "memory": r.record(DaemonInfoRoomMemory),
+        "cpu": r.record(DaemonInfoRoomCpu),
+        "disk": r.record(DaemonInfoRoomMemory),
+    }
+
+
+@dataclass(frozen=True)
+class DaemonInfoConfig(Record):
+    name: str
+    value: str
+    """a secret is [redacted]"""
+    source: Literal["environment", ".env", "default"]
+    meaning: str
+    _shape: ClassVar[Shape] = {
+        "name": r.text,
+        "value": r.text,
+        "source": r.text,
+        "meaning": r.text,
+    }
+
+
+@dataclass(frozen=True)
+class DaemonInfo(Record):
+    version: str
+    api: Literal[1]
+    pid: int
+    started: str
+    """RFC 3339, UTC"""
+    node: str
+    backend: Literal["chroot"]
+    data_dir: str
+    socket: str
+    """path of the Unix socket"""
+    listen: DaemonInfoListen | None
+    """null: Unix socket only"""
+    auth: bool
+    """true when TCP asks for a token"""
+    host: list[Capability]
+    """what was found out about this host when the daemon started"""
+    problems: list[DaemonProblem]
+    """what does not work as it should, now"""
+    room: DaemonInfoRoom
+    """what the host has for sandboxes, now"""
+    config: list[DaemonInfoConfig]
+    _shape: ClassVar[Shape] = {
+        "version": r.text,
+        "api": r.anything,
+        "pid": r.integer,
+        "started": r.text,
+        "node": r.text,
+        "backend": r.anything,
+        "data_dir": r.text,
+        "socket": r.text,
+        "listen": r.nullable(r.record(DaemonInfoListen)),
+        "auth": r.boolean,
+        "host": r.array(r.record(Capability)),
+        "problems": r.array(r.record(DaemonProblem)),
+        "room": r.record(DaemonInfoRoom),
+        "config": r.array(r.record(DaemonInfoConfig)),
+    }

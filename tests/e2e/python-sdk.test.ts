@@ -1,0 +1,107 @@
+/**
+ * The Python SDK at a real daemon: its own tests (`python/tests`), with every warning an error; what type checkers say of it and
+ * of a program that uses it; and the wheel, in a new environment outside of the repository.
+ */
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { cp, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { promisify } from 'node:util';
+import { repository } from '../support/base-layer.ts';
+import { TestDaemon } from '../support/daemon.ts';
+
+const runFile = promisify(execFile);
+const python = '/usr/bin/python3';
+
+let daemon: TestDaemon;
+let folder: string;
+before(async () => {
+  daemon = await TestDaemon.start();
+  folder = await mkdtemp(join(tmpdir(), 'squash-python-'));
+});
+after(async () => {
+  await daemon[Symbol.asyncDispose]();
+  await rm(folder, { recursive: true });
+});
+
+/** Both outputs of a program. @throws with them when it fails */
+async function run(
+  program: string,
+  words: readonly string[],
+  cwd: string,
+  limitMs = 90_000,
+): Promise<string> {
+  const env = {
+    PATH: '/usr/bin:/bin',
+    HOME: folder,
+    SQUASH_API: daemon.url,
+    PYTHONDONTWRITEBYTECODE: '1',
+    MYPY_CACHE_DIR: join(folder, 'mypy'),
+  };
+  try {
+    const { stdout, stderr } = await runFile(program, words, { cwd, env, timeout: 90_000 });
+    return stdout + stderr;
+  } catch (error) {
+    const { stdout, stderr } = error as { readonly stdout: string; readonly stderr: string };
+    throw new Error(`${program} ${words.join(' ')}\n${stdout}${stderr}`, { cause: error });
+  }
+}
+
+test('the tests of the Python SDK pass at a daemon, with and without await', async () => {
+  const words = ['-W', 'error', '-m', 'unittest', 'discover', '-t', '.', '-s', 'tests'];
+  assert.match(await run(python, words, join(repository, 'python')), /Ran [1-9]\d tests[^]*\nOK\n$/);
+});
+
+test('mypy finds nothing in the Python SDK under strict', async () => {
+  assert.match(await run(python, ['-m', 'mypy', 'squash', 'tests'], join(repository, 'python')), /^Success/);
+});
+
+const program = `import asyncio
+from squash import AsyncSandbox, Sandbox, Squash
+
+with Squash() as squash, squash.sandboxes.create(from_={"layers": ["000-base-test"]}) as box:
+    code: int | None = box.exec(["sh", "-c", "exit 3"], timeout_ms=5000).exit_code
+    print(code)
+
+
+async def main() -> None:
+    async with await AsyncSandbox.create(from_={"layers": ["000-base-test"]}) as box:
+        print((await box.exec("echo from a wheel")).check().stdout, end="")
+
+
+asyncio.run(main())
+`;
+
+test('the wheel works and is typed in an environment that has nothing else', async () => {
+  // A build writes beside its sources.
+  await cp(join(repository, 'python'), join(folder, 'source'), { recursive: true });
+  const build = [
+    'wheel',
+    '--no-build-isolation',
+    '--no-deps',
+    '--no-index',
+    '--quiet',
+    '-w',
+    folder,
+    './source',
+  ];
+  await run(python, ['-m', 'pip', ...build], folder);
+  const wheel = (await readdir(folder)).find((name) => name.endsWith('.whl')) ?? '';
+  assert.match(wheel, /^squash-[\d.]+-py3-none-any\.whl$/);
+  await run(python, ['-m', 'venv', '--without-pip', 'clean'], folder);
+  const there = join(folder, 'clean/bin/python');
+  await run(python, ['-m', 'pip', '--python', there, 'install', '--no-index', '--quiet', wheel], folder);
+  await writeFile(join(folder, 'program.py'), program);
+  assert.equal(await run(there, ['-W', 'error', 'program.py'], folder), '3\nfrom a wheel\n');
+  const check = ['-m', 'mypy', '--strict', '--python-executable', there, 'program.py'];
+  assert.match(await run(python, check, folder), /^Success/);
+  await writeFile(join(folder, 'wrong.py'), program.replace('timeout_ms=5000', 'timeout_ms="5"'));
+  const said = run(
+    python,
+    [...check.slice(0, -1), '--cache-dir=stricter', '--enable-incomplete-feature=Unpack', 'wrong.py'],
+    folder,
+  );
+  await assert.rejects(said, /Argument "timeout_ms" to "exec" of "Sandbox" has incompatible type/);
+});
