@@ -29,6 +29,8 @@ from .errors import (
     Unreachable,
 )
 
+from .streams import EventGap, Exit, FileChange, Gap, Output
+
 if TYPE_CHECKING:
     from ._async.sandbox import AsyncSandbox
     from ._async.squash import AsyncSquash
@@ -40,9 +42,14 @@ __all__ = [
     "Command",
     "CommandFailed",
     "Conflict",
+    "EventGap",
     "ExecResult",
+    "Exit",
+    "FileChange",
+    "Gap",
     "LimitReached",
     "NotFound",
+    "Output",
     "ProtocolError",
     "Sandbox",
     "Squash",

@@ -114,6 +114,8 @@ def make_call(
     if operation.takes_json:
         sent["content-type"] = "application/json"
         body = _json(name, fields)
+    elif body:
+        sent.setdefault("content-type", "application/octet-stream")
     return Call(operation, target, sent, body)
 
 

@@ -43,3 +43,16 @@ def read_json(data: bytes, head: Head) -> Any:
     except (ValueError, RecursionError):
         message = "what answers there is no Squash daemon: its answer is no JSON"
         raise ProtocolError(message, code="not_squash", status=head.status, remedy="Look at the address") from None
+
+
+def error_event(said: Any) -> SquashError:
+    """An error that comes in a stream, where no status says of what kind it is."""
+    code = said.get("code")
+    code = code[:100] if isinstance(code, str) else "internal"
+    status = 404 if code.endswith("_not_found") else 429 if code.endswith("_limit") else 409
+    message, remedy = said.get("message"), said.get("remedy")
+    return class_of(status, code)(
+        message[:_WORDS_MAX] if isinstance(message, str) else "the daemon ended the stream",
+        code=code,
+        remedy=remedy[:_WORDS_MAX].rstrip(".") if isinstance(remedy, str) else "",
+    )

@@ -309,6 +309,17 @@ class FileMatch(Record):
 
 
 @dataclass(frozen=True)
+class FileMatches(Record):
+    items: list[FileMatch]
+    truncated: bool
+    """a bound ended the search: there may be more"""
+    _shape: ClassVar[Shape] = {
+        "items": r.array(r.record(FileMatch)),
+        "truncated": r.boolean,
+    }
+
+
+@dataclass(frozen=True)
 class FileEvent(Record):
     change: Literal["created", "changed", "attributes", "removed", "moved"]
     path: str
@@ -734,6 +745,17 @@ class EgressDecision(Record):
         "duration_ms": r.nullable(r.number),
         "secrets": r.array(r.text),
         "count": r.integer,
+    }
+
+
+@dataclass(frozen=True)
+class EgressDecisions(Record):
+    decisions: list[EgressDecision]
+    removed_before: int
+    """rows with smaller ids were removed to stay in bounds; 0: none were"""
+    _shape: ClassVar[Shape] = {
+        "decisions": r.array(r.record(EgressDecision)),
+        "removed_before": r.integer,
     }
 
 

@@ -1,0 +1,10 @@
+"""Tests at a daemon, which SQUASH_API names; tests/e2e/python-sdk.test.ts starts one and calls them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from squash.options import SandboxCreateFromLayers
+
+LAYERS: SandboxCreateFromLayers = {"layers": ["000-base-test"]}

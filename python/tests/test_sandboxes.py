@@ -1,4 +1,4 @@
-"""Sandboxes and commands, with and without await. The daemon is that of SQUASH_API; tests/e2e/python-sdk.test.ts starts it."""
+"""Sandboxes and commands, with and without await."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import asyncio
 import dataclasses
 import pickle
 import unittest
-from typing import TYPE_CHECKING
 
 from squash import (
     AsyncSandbox,
@@ -20,10 +19,7 @@ from squash import (
     types,
 )
 
-if TYPE_CHECKING:
-    from squash.options import SandboxCreateFromLayers
-
-LAYERS: SandboxCreateFromLayers = {"layers": ["000-base-test"]}
+from . import LAYERS
 
 
 class Sync(unittest.TestCase):

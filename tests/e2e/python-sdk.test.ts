@@ -27,12 +27,7 @@ after(async () => {
 });
 
 /** Both outputs of a program. @throws with them when it fails */
-async function run(
-  program: string,
-  words: readonly string[],
-  cwd: string,
-  limitMs = 90_000,
-): Promise<string> {
+async function run(program: string, words: readonly string[], cwd: string): Promise<string> {
   const env = {
     PATH: '/usr/bin:/bin',
     HOME: folder,
@@ -51,7 +46,7 @@ async function run(
 
 test('the tests of the Python SDK pass at a daemon, with and without await', async () => {
   const words = ['-W', 'error', '-m', 'unittest', 'discover', '-t', '.', '-s', 'tests'];
-  assert.match(await run(python, words, join(repository, 'python')), /Ran [1-9]\d tests[^]*\nOK\n$/);
+  assert.match(await run(python, words, join(repository, 'python')), /Ran [3-9]\d tests[^]*\nOK\n$/);
 });
 
 test('mypy finds nothing in the Python SDK under strict', async () => {

@@ -43,8 +43,7 @@ else:
 `;
 
 /** What the surface reads by itself. */
-const notMade = (name: string): boolean =>
-  /Page$|^(Problem|Error|PortList|FileMatches|EgressDecisions)$/.test(name);
+const notMade = (name: string): boolean => /Page$|^(Problem|Error|PortList)$/.test(name);
 
 class Records {
   readonly #schemas: Readonly<Record<string, Schema>>;
@@ -71,7 +70,7 @@ class Records {
 
   #answer(schema: Schema, name: string): void {
     const target = schema.$ref === undefined ? schema : this.#schemas[nameOf(schema.$ref)];
-    if (target?.properties?.['items'] !== undefined) {
+    if (target?.properties?.['items'] !== undefined && target.properties['next'] !== undefined) {
       this.form(target.properties['items'], `${name}Item`);
       return;
     }

@@ -10,6 +10,9 @@ from .._commands import SLOW_S, Command, ExecResult, command_options, exec_resul
 from .._record import read
 from ..errors import NotFound, SquashError
 from .client import AsyncClient
+from .files import AsyncFiles
+from .nouns import AsyncActiveModules, AsyncMounts, AsyncNetwork, AsyncPorts, AsyncSnapshots
+from .process import AsyncProcess, AsyncProcesses, start_process
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -27,6 +30,13 @@ class AsyncSandbox:
         self.id: str = info.id
         #: As it was when it was made, found, or looked at last.
         self.info: types.Sandbox = info
+        self.processes = AsyncProcesses(client, self.id)
+        self.files = AsyncFiles(client, self.id)
+        self.ports = AsyncPorts(client, self.id)
+        self.network = AsyncNetwork(client, self.id)
+        self.snapshots = AsyncSnapshots(client, self.id)
+        self.mounts = AsyncMounts(client, self.id)
+        self.modules = AsyncActiveModules(client, self.id)
 
     @classmethod
     async def create(
@@ -79,6 +89,25 @@ class AsyncSandbox:
         LimitReached.
         """
         return exec_result(await self._ask("process.exec", command_options(command, options), takes_s(options)))
+
+    async def start(self, command: Command, **options: Unpack[opt.ProcessStartOptions]) -> AsyncProcess:
+        """process.start: runs a command in the background, whether or not anybody looks on.
+
+        ``stdin=True`` keeps its input open, ``pty={"rows": 24, "columns": 80}`` gives it a terminal, ``tag`` a name. Without
+        ``timeout_ms`` it runs until it ends.
+        """
+        return await start_process(self._client, self.id, command, options)
+
+    async def snapshot(
+        self, label: Optional[str] = None, **options: Unpack[opt.SnapshotCreateOptions]
+    ) -> types.SnapshotTaken:
+        """snapshot.create: see ``box.snapshots.create``."""
+        return await self.snapshots.create(label, **options)
+
+    async def restore(self, label: str) -> types.Sandbox:
+        """snapshot.restore: see ``box.snapshots.restore``."""
+        self.info = await self.snapshots.restore(label)
+        return self.info
 
     async def remove(self) -> None:
         """sandbox.destroy: ends everything in it and removes it with its files and snapshots. Raises NotFound."""

@@ -4,13 +4,26 @@ from __future__ import annotations
 
 import os
 from types import TracebackType
-from typing import TYPE_CHECKING, AsyncIterator, Dict, Optional, Tuple, Type
+from typing import TYPE_CHECKING, AsyncGenerator, AsyncIterator, Dict, Optional, Tuple, Type
 
 from .. import types
 from .._address import Address, find_daemon
 from .._commands import SLOW_S, Command, ExecResult, command_options, exec_result, takes_s
+from .._record import array, read
+from .._record import record as reading
 from ..errors import BadRequest
+from ..streams import EventGap
 from .client import AsyncClient
+from .following import follow_events
+from .operator import (
+    AsyncApprovals,
+    AsyncKeys,
+    AsyncModules,
+    AsyncOwners,
+    AsyncSecrets,
+    AsyncVolumes,
+    AsyncWebhooks,
+)
 from .sandbox import AsyncSandbox, create_sandbox, get_sandbox, list_sandboxes
 
 if TYPE_CHECKING:
@@ -36,6 +49,13 @@ class AsyncSquash:
         #: For what has no name here yet: asks for an operation by its id.
         self.client = AsyncClient(find_daemon(url), _token(token), timeout_ms / 1_000)
         self.sandboxes = AsyncSandboxes(self.client)
+        self.modules = AsyncModules(self.client)
+        self.volumes = AsyncVolumes(self.client)
+        self.secrets = AsyncSecrets(self.client)
+        self.keys = AsyncKeys(self.client)
+        self.owners = AsyncOwners(self.client)
+        self.approvals = AsyncApprovals(self.client)
+        self.webhooks = AsyncWebhooks(self.client)
 
     @property
     def url(self) -> str:
@@ -56,6 +76,42 @@ class AsyncSquash:
         extra_s = takes_s(options) + SLOW_S
         answer = await self.client.ask("sandbox.run", {}, fields, extra_s=extra_s)
         return exec_result(answer.get("result") if isinstance(answer, dict) else answer)
+
+    def audit(self, **filters: Unpack[opt.AuditListOptions]) -> AsyncIterator[types.AuditEntry]:
+        """audit.list: who asked for what, newest first."""
+        return self.client.records(types.AuditEntry, "audit.list", {}, filters)
+
+    async def events(
+        self, *, follow: bool = False, **filters: Unpack[opt.EventListOptions]
+    ) -> AsyncGenerator[types.Event | EventGap, None]:
+        """event.list: what happened to sandboxes, oldest first: the newest, or all behind the id ``after``; ``after=0``: all that are kept.
+
+        ``follow``: each as it happens, behind ``after`` where it is given, over broken connections and restarts. An ``EventGap`` says
+        that some were removed before this reader had them.
+        """
+        if not follow:
+            options = {("cursor" if name == "after" else name): value for name, value in filters.items()}
+            async for event in self.client.records(types.Event, "event.list", {}, options):
+                yield event
+            return
+        after = filters.get("after")
+        asked: Dict[str, object] = {name: value for name, value in filters.items() if name != "after"}
+        asked["follow"] = True
+        place = None if after is None else str(after)
+        async for name, data in follow_events(self.client, "event.list", {}, asked, place):
+            if name == "gap":
+                yield read(EventGap, data)
+            elif name != "reconnected":
+                yield read(types.Event, data)
+
+    async def presets(self) -> list[types.PolicyPreset]:
+        """policy.presets: names that stand for the hosts of a service in policies."""
+        answer = await self.client.ask("policy.presets", {}, {})
+        return array(reading(types.PolicyPreset))(answer, "the answer")  # type: ignore[no-any-return]
+
+    async def ticket(self, path: str) -> types.Ticket:
+        """ticket.create: opens this path once, within 30 s, for a browser, which can send no header."""
+        return await self.client.record(types.Ticket, "ticket.create", {}, {"path": path})
 
     async def aclose(self) -> None:
         """Closes connections that are kept; a program that has nothing else to do ends without it."""

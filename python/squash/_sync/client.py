@@ -21,6 +21,8 @@ _R = TypeVar("_R", bound=Record)
 #: The daemon keeps an idle connection for 65 s, common proxies for 60.
 _IDLE_S = 30.0
 _KEPT_MAX = 16
+#: What the daemon may need for a large upload when all of it is there.
+_UPLOADED_S = 600.0
 #: One after the other: a list that leads to itself would never end.
 _EMPTY_PAGES_MAX = 1_000
 #: Before each repeat: a daemon that starts again takes a second or two.
@@ -45,10 +47,10 @@ class Client:
         options: Mapping[str, Any],
         *,
         extra_s: float = 0.0,
-        headers: Optional[Mapping[str, str]] = None,
+        content: bytes = b"",
     ) -> Any:
         """The operation's answer as JSON; None where it has none. ``extra_s``: so much longer it may say nothing."""
-        call = make_call(name, places, options, headers)
+        call = make_call(name, places, options, body=content)
         if call.operation.takes_key:
             call.headers.setdefault("idempotency-key", os.urandom(16).hex())
         repeats = 0
@@ -74,9 +76,9 @@ class Client:
         options: Mapping[str, Any],
         *,
         extra_s: float = 0.0,
-        headers: Optional[Mapping[str, str]] = None,
+        content: bytes = b"",
     ) -> _R:
-        return read(cls, self.ask(name, places, options, extra_s=extra_s, headers=headers))
+        return read(cls, self.ask(name, places, options, extra_s=extra_s, content=content))
 
     def records(
         self, cls: Type[_R], name: str, places: Mapping[str, object], options: Mapping[str, Any]
@@ -95,6 +97,22 @@ class Client:
             cursor = following
         raise ProtocolError("the daemon's list goes on and on with nothing in it", code="wrong_shape")
 
+    def upload(
+        self,
+        name: str,
+        places: Mapping[str, object],
+        options: Mapping[str, Any],
+        body: Tuple[Iterable[bytes], Optional[int]],
+        *,
+        headers: Mapping[str, str],
+    ) -> Any:
+        """The operation's answer as JSON, after this body. It is not repeated: what was sent is gone."""
+        pieces, length = body
+        response = self.open(
+            name, places, options, headers=headers, body=pieces, length=length, extra_s=_UPLOADED_S
+        )
+        return read_json(response.read(ANSWER_BYTES_MAX), response.head)
+
     def open(
         self,
         name: str,
@@ -106,7 +124,7 @@ class Client:
         length: Optional[int] = 0,
         extra_s: float = 0.0,
     ) -> Response:
-        """An answer to be read piece by piece. It is not repeated: what was sent may be gone."""
+        """An answer to be read piece by piece."""
         call = make_call(name, places, options, headers)
         try:
             return self._checked(call, self._send(call, body, length, self.limit_s + extra_s))

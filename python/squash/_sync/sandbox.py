@@ -11,6 +11,9 @@ from .._commands import SLOW_S, Command, ExecResult, command_options, exec_resul
 from .._record import read
 from ..errors import NotFound, SquashError
 from .client import Client
+from .files import Files
+from .nouns import ActiveModules, Mounts, Network, Ports, Snapshots
+from .process import Process, Processes, start_process
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -28,6 +31,13 @@ class Sandbox:
         self.id: str = info.id
         #: As it was when it was made, found, or looked at last.
         self.info: types.Sandbox = info
+        self.processes = Processes(client, self.id)
+        self.files = Files(client, self.id)
+        self.ports = Ports(client, self.id)
+        self.network = Network(client, self.id)
+        self.snapshots = Snapshots(client, self.id)
+        self.mounts = Mounts(client, self.id)
+        self.modules = ActiveModules(client, self.id)
 
     @classmethod
     def create(
@@ -80,6 +90,25 @@ class Sandbox:
         LimitReached.
         """
         return exec_result(self._ask("process.exec", command_options(command, options), takes_s(options)))
+
+    def start(self, command: Command, **options: Unpack[opt.ProcessStartOptions]) -> Process:
+        """process.start: runs a command in the background, whether or not anybody looks on.
+
+        ``stdin=True`` keeps its input open, ``pty={"rows": 24, "columns": 80}`` gives it a terminal, ``tag`` a name. Without
+        ``timeout_ms`` it runs until it ends.
+        """
+        return start_process(self._client, self.id, command, options)
+
+    def snapshot(
+        self, label: Optional[str] = None, **options: Unpack[opt.SnapshotCreateOptions]
+    ) -> types.SnapshotTaken:
+        """snapshot.create: see ``box.snapshots.create``."""
+        return self.snapshots.create(label, **options)
+
+    def restore(self, label: str) -> types.Sandbox:
+        """snapshot.restore: see ``box.snapshots.restore``."""
+        self.info = self.snapshots.restore(label)
+        return self.info
 
     def remove(self) -> None:
         """sandbox.destroy: ends everything in it and removes it with its files and snapshots. Raises NotFound."""

@@ -5,13 +5,26 @@ from __future__ import annotations
 
 import os
 from types import TracebackType
-from typing import TYPE_CHECKING, Iterator, Dict, Optional, Tuple, Type
+from typing import TYPE_CHECKING, Generator, Iterator, Dict, Optional, Tuple, Type
 
 from .. import types
 from .._address import Address, find_daemon
 from .._commands import SLOW_S, Command, ExecResult, command_options, exec_result, takes_s
+from .._record import array, read
+from .._record import record as reading
 from ..errors import BadRequest
+from ..streams import EventGap
 from .client import Client
+from .following import follow_events
+from .operator import (
+    Approvals,
+    Keys,
+    Modules,
+    Owners,
+    Secrets,
+    Volumes,
+    Webhooks,
+)
 from .sandbox import Sandbox, create_sandbox, get_sandbox, list_sandboxes
 
 if TYPE_CHECKING:
@@ -37,6 +50,13 @@ class Squash:
         #: For what has no name here yet: asks for an operation by its id.
         self.client = Client(find_daemon(url), _token(token), timeout_ms / 1_000)
         self.sandboxes = Sandboxes(self.client)
+        self.modules = Modules(self.client)
+        self.volumes = Volumes(self.client)
+        self.secrets = Secrets(self.client)
+        self.keys = Keys(self.client)
+        self.owners = Owners(self.client)
+        self.approvals = Approvals(self.client)
+        self.webhooks = Webhooks(self.client)
 
     @property
     def url(self) -> str:
@@ -57,6 +77,42 @@ class Squash:
         extra_s = takes_s(options) + SLOW_S
         answer = self.client.ask("sandbox.run", {}, fields, extra_s=extra_s)
         return exec_result(answer.get("result") if isinstance(answer, dict) else answer)
+
+    def audit(self, **filters: Unpack[opt.AuditListOptions]) -> Iterator[types.AuditEntry]:
+        """audit.list: who asked for what, newest first."""
+        return self.client.records(types.AuditEntry, "audit.list", {}, filters)
+
+    def events(
+        self, *, follow: bool = False, **filters: Unpack[opt.EventListOptions]
+    ) -> Generator[types.Event | EventGap, None, None]:
+        """event.list: what happened to sandboxes, oldest first: the newest, or all behind the id ``after``; ``after=0``: all that are kept.
+
+        ``follow``: each as it happens, behind ``after`` where it is given, over broken connections and restarts. An ``EventGap`` says
+        that some were removed before this reader had them.
+        """
+        if not follow:
+            options = {("cursor" if name == "after" else name): value for name, value in filters.items()}
+            for event in self.client.records(types.Event, "event.list", {}, options):
+                yield event
+            return
+        after = filters.get("after")
+        asked: Dict[str, object] = {name: value for name, value in filters.items() if name != "after"}
+        asked["follow"] = True
+        place = None if after is None else str(after)
+        for name, data in follow_events(self.client, "event.list", {}, asked, place):
+            if name == "gap":
+                yield read(EventGap, data)
+            elif name != "reconnected":
+                yield read(types.Event, data)
+
+    def presets(self) -> list[types.PolicyPreset]:
+        """policy.presets: names that stand for the hosts of a service in policies."""
+        answer = self.client.ask("policy.presets", {}, {})
+        return array(reading(types.PolicyPreset))(answer, "the answer")  # type: ignore[no-any-return]
+
+    def ticket(self, path: str) -> types.Ticket:
+        """ticket.create: opens this path once, within 30 s, for a browser, which can send no header."""
+        return self.client.record(types.Ticket, "ticket.create", {}, {"path": path})
 
     def close(self) -> None:
         """Closes connections that are kept; a program that has nothing else to do ends without it."""

@@ -1,0 +1,190 @@
+"""What belongs to one sandbox beside processes and files: ports, network, snapshots, mounts, modules."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, AsyncGenerator, AsyncIterator, Dict, Optional, Union
+
+from .. import types
+from .._commands import SLOW_S
+from .._record import array, read
+from .._record import record as reading
+from .bodies import AsyncData, AsyncDownload, body_of
+from .client import AsyncClient
+from .following import follow_events
+
+if TYPE_CHECKING:
+    from typing_extensions import Literal, Unpack
+
+    from .. import options as opt
+
+
+class AsyncPorts:
+    """What listens in a sandbox, and who may see it."""
+
+    def __init__(self, client: AsyncClient, box: str) -> None:
+        self._client = client
+        self._box = box
+
+    async def list(self) -> list[types.PortInfo]:
+        """port.list: what listens now."""
+        answer = await self._client.ask("port.list", {"id": self._box}, {})
+        items = answer.get("items") if isinstance(answer, dict) else None
+        return array(reading(types.PortInfo))(items, "items")  # type: ignore[no-any-return]
+
+    async def set(self, port: int, access: Literal["public", "token"]) -> types.Port:
+        """port.set: who may see it."""
+        return await self._client.record(types.Port, "port.set", self._places(port), {"access": access})
+
+    async def url(self, port: int, **options: Unpack[opt.PortUrlOptions]) -> types.PortLink:
+        """port.url: a signed link for a browser, which ends after ``expires_s``."""
+        return await self._client.record(types.PortLink, "port.url", self._places(port), options)
+
+    async def wait(self, port: int, *, timeout_ms: int = 30_000) -> types.Port:
+        """port.wait: until something listens. Raises SquashError (``port_unreachable``) where nothing does in time."""
+        asked: Dict[str, Any] = {"timeout_ms": timeout_ms}
+        extra_s = timeout_ms / 1_000
+        return await self._client.record(types.Port, "port.wait", self._places(port), asked, extra_s=extra_s)
+
+    def _places(self, port: int) -> Dict[str, object]:
+        return {"id": self._box, "port": port}
+
+
+class AsyncNetwork:
+    """What a sandbox may reach, and what it asked for."""
+
+    def __init__(self, client: AsyncClient, box: str) -> None:
+        self._client = client
+        self._places = {"id": box}
+
+    async def policy(self) -> types.SandboxPolicy:
+        """policy.get"""
+        return await self._client.record(types.SandboxPolicy, "policy.get", self._places, {})
+
+    async def set_policy(self, **policy: Unpack[opt.PolicySetOptions]) -> types.SandboxPolicy:
+        """policy.set: all of it; what is left out is the default. Open connections that it refuses end."""
+        return await self._client.record(types.SandboxPolicy, "policy.set", self._places, policy)
+
+    async def test(self, to: str, **options: Unpack[opt.PolicyTestOptions]) -> types.PolicyTestAnswer:
+        """policy.test: whether it may be reached, and which rule says so."""
+        return await self._client.record(types.PolicyTestAnswer, "policy.test", self._places, {"to": to, **options})
+
+    async def learn(self) -> types.PolicyLearnAnswer:
+        """policy.learn: the policy that lets through what it has asked for so far."""
+        return await self._client.record(types.PolicyLearnAnswer, "policy.learn", self._places, {})
+
+    async def decisions(
+        self, *, follow: bool = False, after: Optional[int] = None, **filters: Unpack[opt.EgressDecisionsOptions]
+    ) -> AsyncGenerator[types.EgressDecision, None]:
+        """egress.decisions: what it asked for and how that was answered, oldest first: the newest, or all behind the id ``after``.
+
+        ``follow``: then each as it happens, over broken connections.
+        """
+        last = after
+        while True:
+            asked: Dict[str, Any] = {**filters} if last is None else {**filters, "after": last}
+            answer = await self._client.record(types.EgressDecisions, "egress.decisions", self._places, asked)
+            for decision in answer.decisions:
+                last = decision.id
+                yield decision
+            if not answer.decisions or after is None:
+                break
+        if follow:
+            asked = {**filters, "follow": True}
+            place = None if last is None else str(last)
+            async for name, data in follow_events(self._client, "egress.decisions", self._places, asked, place):
+                if name == "decision":
+                    yield read(types.EgressDecision, data)
+
+
+class AsyncSnapshots:
+    """What was written in a sandbox, saved under labels."""
+
+    def __init__(self, client: AsyncClient, box: str) -> None:
+        self._client = client
+        self._box = box
+
+    async def create(
+        self, label: Optional[str] = None, **options: Unpack[opt.SnapshotCreateOptions]
+    ) -> types.SnapshotTaken:
+        """snapshot.create: its files as they are; it goes on. Without a label the daemon makes one. Raises Conflict, LimitReached."""
+        asked: Dict[str, Any] = {**options}
+        if label is not None:
+            asked["label"] = label
+        places = {"id": self._box}
+        return await self._client.record(types.SnapshotTaken, "snapshot.create", places, asked, extra_s=SLOW_S)
+
+    def list(self, **filters: Unpack[opt.SnapshotListOptions]) -> AsyncIterator[types.Snapshot]:
+        """snapshot.list"""
+        return self._client.records(types.Snapshot, "snapshot.list", {"id": self._box}, filters)
+
+    async def get(self, label: str) -> types.Snapshot:
+        """snapshot.get. Raises NotFound."""
+        return await self._client.record(types.Snapshot, "snapshot.get", self._places(label), {})
+
+    async def update(self, snapshot: str, **fields: Unpack[opt.SnapshotUpdateOptions]) -> types.Snapshot:
+        """snapshot.update: another name (``label``) or other labels."""
+        return await self._client.record(types.Snapshot, "snapshot.update", self._places(snapshot), fields)
+
+    async def remove(self, label: str) -> None:
+        """snapshot.remove. Raises NotFound, Conflict."""
+        await self._client.ask("snapshot.remove", self._places(label), {}, extra_s=SLOW_S)
+
+    async def restore(self, label: str) -> types.Sandbox:
+        """snapshot.restore: the sandbox has the files of then; what runs in it is ended."""
+        asked: Dict[str, Any] = {"snapshot": label}
+        return await self._client.record(types.Sandbox, "snapshot.restore", {"id": self._box}, asked, extra_s=SLOW_S)
+
+    def diff(self, label: str, **options: Unpack[opt.SnapshotDiffOptions]) -> AsyncIterator[types.Difference]:
+        """snapshot.diff: what was added, changed and removed, against ``base``, ``current`` or another snapshot."""
+        return self._client.records(types.Difference, "snapshot.diff", self._places(label), options)
+
+    async def download(self, label: str) -> AsyncDownload:
+        """snapshot.download: whole, as a squashfs file; ``save`` makes a local file of it."""
+        return AsyncDownload(await self._client.open("snapshot.download", self._places(label), {}, extra_s=SLOW_S))
+
+    async def upload(self, label: str, data: AsyncData) -> types.Snapshot:
+        """snapshot.upload: a squashfs file becomes a snapshot. Raises Conflict, BadRequest (``snapshot_invalid``)."""
+        headers = {"content-type": "application/octet-stream"}
+        body = body_of(data)
+        return read(
+            types.Snapshot,
+            await self._client.upload("snapshot.upload", self._places(label), {}, body, headers=headers),
+        )
+
+    def _places(self, label: str) -> Dict[str, object]:
+        return {"id": self._box, "label": label}
+
+
+class AsyncMounts:
+    """Volumes and directories of the host that a sandbox has attached."""
+
+    def __init__(self, client: AsyncClient, box: str) -> None:
+        self._client = client
+        self._box = box
+
+    async def attach(self, path: str, **options: Unpack[opt.MountAttachOptions]) -> types.MountInfo:
+        """mount.attach: a ``volume``, or a directory of the ``host`` that its operator allows. Raises Conflict, NotFound."""
+        asked: Dict[str, Any] = {"path": path, **options}
+        return await self._client.record(types.MountInfo, "mount.attach", {"id": self._box}, asked, extra_s=SLOW_S)
+
+    def list(self) -> AsyncIterator[types.MountInfo]:
+        """mount.list"""
+        return self._client.records(types.MountInfo, "mount.list", {"id": self._box}, {})
+
+    async def detach(self, mount: Union[str, types.MountInfo]) -> None:
+        """mount.detach. Raises NotFound, Conflict (``mount_busy``)."""
+        id = mount if isinstance(mount, str) else mount.id
+        await self._client.ask("mount.detach", {"id": self._box, "mount": id}, {}, extra_s=SLOW_S)
+
+
+class AsyncActiveModules:
+    """The layers that a sandbox is stacked from."""
+
+    def __init__(self, client: AsyncClient, box: str) -> None:
+        self._client = client
+        self._box = box
+
+    async def activate(self, module: str) -> types.Sandbox:
+        """module.activate: one layer more; what runs in it is ended. Raises NotFound, Conflict."""
+        asked: Dict[str, Any] = {"module": module}
+        return await self._client.record(types.Sandbox, "module.activate", {"id": self._box}, asked, extra_s=SLOW_S)

@@ -1,0 +1,220 @@
+# Written by tools/python-sdk.ts from _async/files.py: do not change it here.
+"""Files of a sandbox. Paths are absolute; a name that is no UTF-8 is given as bytes."""
+
+from __future__ import annotations
+
+import base64
+import os
+import tempfile
+from typing import TYPE_CHECKING, Any, Generator, Iterator, Dict, Mapping, Optional, Union
+
+from .. import types
+from .._commands import SLOW_S
+from .._record import read
+from .._tar import LocalPath, packed, unpack
+from ..errors import Conflict
+from ..streams import FileChange
+from .bodies import Data, Download, body_of, in_pieces
+from .client import Client
+from .following import follow_events
+from .wire import in_thread
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from .. import options as opt
+
+GuestPath = Union[str, bytes]
+#: What a directory of a sandbox may take here unless more is asked for: its files may be sparse.
+_DOWNLOAD_BYTES_MAX = 16 * 1_073_741_824
+
+
+class Files:
+    """``as_``, in all of them: do it as this user (``UID``, ``UID:GID`` or a name), with its rights; without it as root."""
+
+    def __init__(self, client: Client, box: str) -> None:
+        self._client = client
+        self._places = {"id": box}
+
+    def read(
+        self, path: GuestPath, *, offset: int = 0, length: Optional[int] = None, **options: Unpack[opt.FileReadOptions]
+    ) -> bytes:
+        """file.read: its bytes, all of them or ``length`` from ``offset`` on. Raises NotFound, BadRequest (a directory)."""
+        headers = {}
+        if length == 0:
+            return b""
+        if offset or length is not None:
+            headers["range"] = f"bytes={offset}-{'' if length is None else offset + length - 1}"
+        return (self._open("file.read", path, options, headers)).read()
+
+    def read_text(self, path: GuestPath, **options: Unpack[opt.FileReadOptions]) -> str:
+        """file.read: as text. Raises UnicodeDecodeError where it is no UTF-8."""
+        return (self.read(path, **options)).decode()
+
+    def stream(self, path: GuestPath, **options: Unpack[opt.FileReadOptions]) -> Download:
+        """file.read: piece by piece, for what is large; ``save`` makes a local file of it."""
+        return self._open("file.read", path, options, {})
+
+    def write(
+        self,
+        path: GuestPath,
+        data: Data,
+        *,
+        if_match: Optional[str] = None,
+        if_none_match: Optional[str] = None,
+        **options: Unpack[opt.FileWriteOptions],
+    ) -> types.File:
+        """file.write: replaces it when all of ``data`` has come; until then readers see the old one.
+
+        ``mode`` is octal such as ``"644"``, ``parents`` makes missing directories, ``append`` writes behind what is there.
+        ``if_match`` with an etag: only while nobody else has changed it; ``if_none_match="*"``: only where nothing is.
+        Raises Conflict (``precondition_failed``), LimitReached (``sandbox_full``).
+        """
+        headers = {"content-type": "application/octet-stream"}
+        if if_match is not None:
+            headers["if-match"] = if_match
+        if if_none_match is not None:
+            headers["if-none-match"] = if_none_match
+        return read(types.File, self._upload("file.write", path, data, options, headers))
+
+    def change(self, path: GuestPath, **fields: Unpack[opt.FileChangeOptions]) -> types.File:
+        """file.change: mode and owner, with ``recursive`` of all that is in it."""
+        return self._file("file.change", {**_named(path), **fields})
+
+    def stat(self, path: GuestPath, **options: Unpack[opt.FileStatOptions]) -> types.File:
+        """file.stat: what stands there; with ``follow`` what a symlink names. Raises NotFound."""
+        return self._file("file.stat", {**_named(path), **options})
+
+    def list(self, path: GuestPath, **options: Unpack[opt.FileListOptions]) -> Iterator[types.File]:
+        """file.list: what is in a directory, in the order of the names' bytes, down to ``depth``. ``limit`` is of one page."""
+        return self._client.records(types.File, "file.list", self._places, {**_named(path), **options})
+
+    def glob(
+        self, path: GuestPath, pattern: str, **options: Unpack[opt.FileGlobOptions]
+    ) -> Iterator[types.File]:
+        """file.glob: what is below a directory and fits a pattern: ``*``, ``?``, ``**``, ``[a-z]``, ``{a,b}``."""
+        asked: Dict[str, Any] = {**_named(path), "pattern": pattern, **options}
+        return self._client.records(types.File, "file.glob", self._places, asked)
+
+    def search(
+        self, path: GuestPath, text: str, **options: Unpack[opt.FileSearchOptions]
+    ) -> types.FileMatches:
+        """file.search: the first match of each line below a directory. ``truncated``: there is more than ``limit``."""
+        asked: Dict[str, Any] = {**_named(path), "text": text, **options}
+        return self._client.record(types.FileMatches, "file.search", self._places, asked, extra_s=SLOW_S)
+
+    def make_directory(self, path: GuestPath, **options: Unpack[opt.FileMakeDirectoryOptions]) -> types.File:
+        """file.make_directory; with ``parents`` those that are missing too, and one that is there is no error."""
+        return self._file("file.make_directory", {"path": _field(path), **options})
+
+    def move(self, from_: GuestPath, to: GuestPath, **options: Unpack[opt.FileMoveOptions]) -> types.File:
+        """file.move: in one step; replaces what stands there unless ``overwrite`` is false."""
+        return self._file("file.move", {"from": _field(from_), "to": _field(to), **options})
+
+    def copy(self, from_: GuestPath, to: GuestPath, **options: Unpack[opt.FileCopyOptions]) -> types.File:
+        """file.copy: with modes, owners, times, symlinks and holes; ``recursive`` for a directory."""
+        return self._file("file.copy", {"from": _field(from_), "to": _field(to), **options})
+
+    def link(self, path: GuestPath, target: str, **options: Unpack[opt.FileLinkOptions]) -> types.File:
+        """file.link: ``path`` becomes a symlink to ``target``, with ``hard`` another name of it."""
+        return self._file("file.link", {"path": _field(path), "target": target, **options})
+
+    def remove(self, path: GuestPath, **options: Unpack[opt.FileRemoveOptions]) -> None:
+        """file.remove: with ``recursive`` all that is in it. Raises NotFound, Conflict (``directory_not_empty``)."""
+        self._client.ask("file.remove", self._places, {**_named(path), **options})
+
+    def watch(
+        self, path: GuestPath, **options: Unpack[opt.FileWatchOptions]
+    ) -> Generator[FileChange, None, None]:
+        """file.watch: what changes in a directory, with ``recursive`` below it, until it is gone (``end``).
+
+        A connection that breaks is made again; what happened meanwhile is told as ``overflow``.
+        """
+        asked: Dict[str, Any] = {**_named(path), **options}
+        for name, data in follow_events(self._client, "file.watch", self._places, asked):
+            if name == "change":
+                yield FileChange(type="change", event=read(types.FileEvent, data))
+            elif name in ("overflow", "reconnected"):
+                yield FileChange(type="overflow")
+            elif name == "watching":
+                yield FileChange(type="watching")
+            elif name == "end":
+                yield FileChange(type="end")
+                return
+
+    def pack(self, path: GuestPath, **options: Unpack[opt.FilePackOptions]) -> Download:
+        """file.pack: a directory as tar. What a sandbox packed may be made to harm: unpack it as an enemy's."""
+        return self._open("file.pack", path, options, {})
+
+    def unpack(
+        self, path: GuestPath, data: Data, **options: Unpack[opt.FileUnpackOptions]
+    ) -> types.FileUnpackAnswer:
+        """file.unpack: a tar into a directory; nothing of it lands outside. What came before an error stays."""
+        headers = {"content-type": "application/x-tar"}
+        answer = self._upload("file.unpack", path, data, options, headers)
+        return read(types.FileUnpackAnswer, answer)
+
+    def upload_directory(
+        self, local: LocalPath, remote: GuestPath, **options: Unpack[opt.FileUnpackOptions]
+    ) -> types.FileUnpackAnswer:
+        """file.unpack: what is in a local directory into one of the sandbox, which is made where it is missing. All becomes root's."""
+        return self.unpack(remote, in_pieces(packed(local)), **{"parents": True, **options})  # type: ignore[arg-type]
+
+    def download_directory(
+        self,
+        remote: GuestPath,
+        local: LocalPath,
+        *,
+        bytes_max: int = _DOWNLOAD_BYTES_MAX,
+        **options: Unpack[opt.FilePackOptions],
+    ) -> None:
+        """file.pack: what is in a directory of the sandbox as a new local one, which is there when it is whole, and not before.
+
+        Nothing lands outside of it, all is the caller's own; symlinks are kept as they are. Raises Conflict where ``local`` is there,
+        LimitReached where it takes more than ``bytes_max``.
+        """
+        target = os.path.abspath(os.fsencode(local))
+        if os.path.lexists(target):
+            raise Conflict(f"{os.fsdecode(target)!r} is there already", code="file_exists")
+        folder, name = os.path.split(target)
+        with tempfile.TemporaryDirectory(prefix=b"." + name[:200] + b".", suffix=b".part", dir=folder) as work:
+            archive, tree = os.path.join(work, b"tar"), os.path.join(work, b"tree")
+            with self.pack(remote, **options) as download:
+                download.copy_to(open(archive, "xb"), bytes_max)
+            os.mkdir(tree, 0o755)
+            in_thread(_unpack, archive, tree)
+            in_thread(os.rename, tree, target)
+
+    def _file(self, name: str, options: Mapping[str, Any]) -> types.File:
+        return self._client.record(types.File, name, self._places, options, extra_s=SLOW_S)
+
+    def _open(
+        self, name: str, path: GuestPath, options: Mapping[str, Any], headers: Mapping[str, str]
+    ) -> Download:
+        asked: Dict[str, Any] = {**_named(path), **options}
+        return Download(self._client.open(name, self._places, asked, headers=headers))
+
+    def _upload(
+        self, name: str, path: GuestPath, data: Data, options: Mapping[str, Any], headers: Mapping[str, str]
+    ) -> Any:
+        asked: Dict[str, Any] = {**_named(path), **options}
+        return self._client.upload(name, self._places, asked, body_of(data), headers=headers)
+
+
+def _named(path: GuestPath) -> Dict[str, str]:
+    """A path as a query has it."""
+    name = _field(path)
+    return {"path": name} if isinstance(name, str) else {"path_base64": name["base64"]}
+
+
+def _field(path: GuestPath) -> Union[str, Dict[str, str]]:
+    """A path as a body has it."""
+    try:
+        return os.fsdecode(path).encode().decode()
+    except UnicodeEncodeError:
+        return {"base64": base64.b64encode(os.fsencode(path)).decode()}
+
+
+def _unpack(archive: bytes, tree: bytes) -> None:
+    with open(archive, "rb") as file:
+        unpack(file, tree)

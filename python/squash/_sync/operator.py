@@ -1,0 +1,201 @@
+# Written by tools/python-sdk.ts from _async/operator.py: do not change it here.
+"""What belongs to a daemon: modules, volumes, secrets, keys, owners, approvals, webhooks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Iterator, Dict, Type, TypeVar
+
+from .. import types
+from .._commands import SLOW_S
+from .._record import Record, array, read
+from .._record import record as reading
+from .bodies import Data, body_of
+from .client import Client
+
+if TYPE_CHECKING:
+    from typing_extensions import Literal, Unpack
+
+    from .. import options as opt
+
+_R = TypeVar("_R", bound=Record)
+
+
+class _AsyncNoun:
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+
+class Modules(_AsyncNoun):
+    """The layers that sandboxes are stacked from."""
+
+    def list(self, **filters: Unpack[opt.ModuleListOptions]) -> Iterator[types.Module]:
+        """module.list"""
+        return self._client.records(types.Module, "module.list", {}, filters)
+
+    def get(self, name: str) -> types.Module:
+        """module.get. Raises NotFound."""
+        return self._client.record(types.Module, "module.get", {"name": name}, {})
+
+    def import_(self, name: str, data: Data, **options: Unpack[opt.ModuleImportOptions]) -> types.Module:
+        """module.import: a squashfs file becomes a module. Raises Conflict, BadRequest (``module_invalid``)."""
+        headers = {"content-type": "application/octet-stream"}
+        body = body_of(data)
+        answer = self._client.upload("module.import", {"name": name}, options, body, headers=headers)
+        return read(types.Module, answer)
+
+    def remove(self, name: str) -> None:
+        """module.remove. Raises NotFound, Conflict (``module_in_use``)."""
+        self._client.ask("module.remove", {"name": name}, {}, extra_s=SLOW_S)
+
+
+class Volumes(_AsyncNoun):
+    """Directories that outlive sandboxes. They are named by name or id."""
+
+    def create(self, name: str, **options: Unpack[opt.VolumeCreateOptions]) -> types.VolumeInfo:
+        """volume.create; with ``from_`` a copy. Raises Conflict, LimitReached."""
+        asked: Dict[str, Any] = {"name": name, **options}
+        return self._client.record(types.VolumeInfo, "volume.create", {}, asked, extra_s=SLOW_S)
+
+    def list(self, **filters: Unpack[opt.VolumeListOptions]) -> Iterator[types.VolumeInfo]:
+        """volume.list"""
+        return self._client.records(types.VolumeInfo, "volume.list", {}, filters)
+
+    def get(self, volume: str) -> types.VolumeInfo:
+        """volume.get. Raises NotFound."""
+        return self._client.record(types.VolumeInfo, "volume.get", {"volume": volume}, {})
+
+    def remove(self, volume: str) -> None:
+        """volume.remove. Raises NotFound, Conflict (``volume_in_use``)."""
+        self._client.ask("volume.remove", {"volume": volume}, {}, extra_s=SLOW_S)
+
+    def snapshot(
+        self, volume: str, name: str, **options: Unpack[opt.VolumeSnapshotOptions]
+    ) -> types.VolumeInfo:
+        """volume.snapshot: its files as they are, as a volume that nothing changes."""
+        places = {"volume": volume}
+        asked: Dict[str, Any] = {"name": name, **options}
+        return self._client.record(types.VolumeInfo, "volume.snapshot", places, asked, extra_s=SLOW_S)
+
+
+class Secrets(_AsyncNoun):
+    """Keys that sandboxes use and never see."""
+
+    def list(self) -> list[types.Secret]:
+        """secret.list: without their values."""
+        return _all(types.Secret, self._client.ask("secret.list", {}, {}))
+
+    def set(self, name: str, **fields: Unpack[opt.SecretSetOptions]) -> types.Secret:
+        """secret.set: makes it or changes it."""
+        return self._client.record(types.Secret, "secret.set", {"secret": name}, fields)
+
+    def remove(self, name: str) -> None:
+        """secret.remove. Raises NotFound."""
+        self._client.ask("secret.remove", {"secret": name}, {})
+
+
+class Keys(_AsyncNoun):
+    """Who may ask, and for what."""
+
+    def create(self, name: str, **options: Unpack[opt.KeyCreateOptions]) -> types.KeyCreated:
+        """key.create: the only answer that has its ``token``."""
+        return self._client.record(types.KeyCreated, "key.create", {}, {"name": name, **options})
+
+    def list(self, **filters: Unpack[opt.KeyListOptions]) -> Iterator[types.Key]:
+        """key.list"""
+        return self._client.records(types.Key, "key.list", {}, filters)
+
+    def self(self) -> types.KeySelf:
+        """key.self: whose token this client has."""
+        return self._client.record(types.KeySelf, "key.self", {}, {})
+
+    def get(self, key: str) -> types.Key:
+        """key.get. Raises NotFound."""
+        return self._client.record(types.Key, "key.get", {"key": key}, {})
+
+    def remove(self, key: str) -> None:
+        """key.remove: it holds no more. Raises NotFound."""
+        self._client.ask("key.remove", {"key": key}, {})
+
+
+class Owners(_AsyncNoun):
+    """What everybody has, and may have."""
+
+    def list(self, **filters: Unpack[opt.OwnerListOptions]) -> Iterator[types.Owner]:
+        """owner.list"""
+        return self._client.records(types.Owner, "owner.list", {}, filters)
+
+    def quota(self, owner: str) -> types.Owner:
+        """owner.quota: what it may have, and has."""
+        return self._client.record(types.Owner, "owner.quota", {"owner": owner}, {})
+
+    def set_quota(self, owner: str, **quota: Unpack[opt.OwnerSetQuotaOptions]) -> types.Owner:
+        """owner.set_quota: None is no bound; what is left out stays."""
+        return self._client.record(types.Owner, "owner.set_quota", {"owner": owner}, quota)
+
+
+class StandingApprovals(_AsyncNoun):
+    """What was allowed for always."""
+
+    def list(self) -> list[types.StandingApproval]:
+        """approval.standing_list"""
+        return _all(types.StandingApproval, self._client.ask("approval.standing_list", {}, {}))
+
+    def remove(self, id: int) -> None:
+        """approval.standing_remove. Raises NotFound."""
+        self._client.ask("approval.standing_remove", {"standing": id}, {})
+
+
+class Approvals(_AsyncNoun):
+    """What waits for a person."""
+
+    def __init__(self, client: Client) -> None:
+        super().__init__(client)
+        self.standing = StandingApprovals(client)
+
+    def list(self, **filters: Unpack[opt.ApprovalListOptions]) -> Iterator[types.Approval]:
+        """approval.list"""
+        return self._client.records(types.Approval, "approval.list", {}, filters)
+
+    def get(self, id: str) -> types.Approval:
+        """approval.get. Raises NotFound."""
+        return self._client.record(types.Approval, "approval.get", {"approval": id}, {})
+
+    def decide(
+        self, id: str, decision: Literal["allow", "deny"], **options: Unpack[opt.ApprovalDecideOptions]
+    ) -> types.Approval:
+        """approval.decide. Raises Conflict (``approval_expired``, ``approval_decided``)."""
+        asked: Dict[str, Any] = {"decision": decision, **options}
+        return self._client.record(types.Approval, "approval.decide", {"approval": id}, asked)
+
+
+class Webhooks(_AsyncNoun):
+    """Events sent to an address, signed."""
+
+    def create(self, url: str, **options: Unpack[opt.WebhookCreateOptions]) -> types.WebhookMade:
+        """webhook.create: the only answer that has its ``secret``."""
+        return self._client.record(types.WebhookMade, "webhook.create", {}, {"url": url, **options})
+
+    def list(self) -> Iterator[types.Webhook]:
+        """webhook.list"""
+        return self._client.records(types.Webhook, "webhook.list", {}, {})
+
+    def get(self, id: str) -> types.Webhook:
+        """webhook.get. Raises NotFound."""
+        return self._client.record(types.Webhook, "webhook.get", {"webhook": id}, {})
+
+    def update(self, id: str, **fields: Unpack[opt.WebhookUpdateOptions]) -> types.Webhook:
+        """webhook.update"""
+        return self._client.record(types.Webhook, "webhook.update", {"webhook": id}, fields)
+
+    def remove(self, id: str) -> None:
+        """webhook.remove. Raises NotFound."""
+        self._client.ask("webhook.remove", {"webhook": id}, {})
+
+    def test(self, id: str) -> types.WebhookTest:
+        """webhook.test: sends it something now; how that went."""
+        return self._client.record(types.WebhookTest, "webhook.test", {"webhook": id}, {})
+
+
+def _all(cls: Type[_R], answer: object) -> list[_R]:
+    found: list[_R] = array(reading(cls))(answer, "the answer")
+    return found

@@ -1,0 +1,216 @@
+"""Directories as tar, both ways.
+
+What a sandbox packed is read as an enemy's: its root may have replaced what packs. Names come out relative and without "..", nothing is
+written through a symlink, owners and set-id bits are not taken over. `tarfile` is not used to read: it takes what headers say about their
+own size.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import BinaryIO, Dict, Iterator, List, Tuple, Union
+
+from .errors import BadRequest, ProtocolError
+
+_BLOCK = 512
+_PIECE = 262_144
+#: A header of long names has two of them.
+_EXTENSION_MAX = 65_536
+
+LocalPath = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
+
+
+def packed(folder: LocalPath) -> Iterator[bytes]:
+    """A directory as tar, in pieces. What is neither file, directory nor symlink is left out."""
+    top = os.fsencode(folder)
+    if not os.path.isdir(top):
+        raise BadRequest(f"{os.fsdecode(top)!r} is no directory", code="not_a_directory")
+    piece: List[bytes] = []
+    size = 0
+    for part in _entries(top, b""):
+        piece.append(part)
+        size += len(part)
+        if size >= _PIECE:
+            yield b"".join(piece)
+            piece, size = [], 0
+    yield b"".join(piece) + bytes(2 * _BLOCK)
+
+
+def _entries(folder: bytes, inside: bytes) -> Iterator[bytes]:
+    with os.scandir(folder) as entries:
+        found = sorted(entries, key=lambda entry: entry.name)
+    for entry in found:
+        name = inside + entry.name
+        status = entry.stat(follow_symlinks=False)
+        if stat.S_ISDIR(status.st_mode):
+            yield _header(name + b"/", b"5", status, 0)
+            yield from _entries(entry.path, name + b"/")
+        elif stat.S_ISLNK(status.st_mode):
+            yield _header(name, b"2", status, 0, os.readlink(entry.path))
+        elif stat.S_ISREG(status.st_mode):
+            yield from _file(entry.path, name)
+
+
+def _file(path: bytes, name: bytes) -> Iterator[bytes]:
+    # Not through a link that took its place since, and never waiting for the other end of a fifo.
+    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+        status = os.fstat(file.fileno())
+        left = status.st_size
+        yield _header(name, b"0", status, left)
+        while left > 0:
+            data = file.read(min(left, _PIECE))
+            if not data:
+                raise ProtocolError(f"{os.fsdecode(path)!r} has become shorter meanwhile", code="source_changed")
+            left -= len(data)
+            yield data
+        yield bytes(-status.st_size % _BLOCK)
+
+
+def _header(name: bytes, kind: bytes, status: os.stat_result, size: int, target: bytes = b"") -> bytes:
+    records = {}
+    if len(name) > 100:
+        records[b"path"] = name
+    if len(target) > 100:
+        records[b"linkpath"] = target
+    if size >= 8**11:
+        records[b"size"] = b"%d" % size
+    head = _block(name, kind, stat.S_IMODE(status.st_mode), size if size < 8**11 else 0, int(status.st_mtime), target)
+    if not records:
+        return head
+    extended = b"".join(_record(key, value) for key, value in records.items())
+    return _block(b"pax", b"x", 0o644, len(extended), 0, b"") + extended + bytes(-len(extended) % _BLOCK) + head
+
+
+def _record(key: bytes, value: bytes) -> bytes:
+    length = rest = len(key) + len(value) + 3
+    while length != rest + len(str(length)):
+        length = rest + len(str(length))
+    return b"%d %b=%b\n" % (length, key, value)
+
+
+def _block(name: bytes, kind: bytes, mode: int, size: int, modified: int, target: bytes) -> bytes:
+    fields = (
+        name[:100].ljust(100, b"\0"),
+        b"%07o\0" % mode,
+        b"%07o\0" % 0,
+        b"%07o\0" % 0,
+        b"%011o\0" % size,
+        b"%011o\0" % min(max(modified, 0), 8**11 - 1),
+        b" " * 8,
+        kind,
+        target[:100].ljust(100, b"\0"),
+        b"ustar\00000",
+    )
+    block = b"".join(fields).ljust(_BLOCK, b"\0")
+    return block[:148] + b"%06o\0 " % sum(block) + block[156:]
+
+
+def unpack(file: BinaryIO, folder: bytes) -> None:
+    """Into a directory that is empty and nobody else's. Raises ProtocolError where it is no tar, or leads out of it."""
+    modes: List[Tuple[bytes, int]] = []
+    extended: Dict[bytes, bytes] = {}
+    while True:
+        header = _exactly(file, _BLOCK)
+        if not any(header):
+            break
+        kind, size = header[156:157], _size(header, extended)
+        if kind == b"x":
+            if size > _EXTENSION_MAX:
+                raise _damaged("a header is too long")
+            extended = _records(_exactly(file, size))
+            _exactly(file, -size % _BLOCK)
+            continue
+        path = _place(folder, extended.get(b"path") or _text(header, 0, 100))
+        if path != folder:
+            _make(file, path, kind, size, extended.get(b"linkpath") or _text(header, 157, 100))
+        mode = _octal(header, 100, 8) & 0o777
+        if kind == b"5":
+            # A directory without rights would take nothing more.
+            modes.append((path, mode))
+        elif kind == b"0":
+            os.chmod(path, mode)
+        _exactly(file, -size % _BLOCK)
+        extended = {}
+    for path, mode in reversed(modes):
+        if path != folder:
+            os.chmod(path, mode)
+
+
+def _make(file: BinaryIO, path: bytes, kind: bytes, size: int, target: bytes) -> None:
+    try:
+        if kind == b"5":
+            os.mkdir(path, 0o700)
+        elif kind == b"2":
+            os.symlink(target, path)
+        elif kind == b"0":
+            with open(path, "xb") as made:
+                while size > 0:
+                    data = _exactly(file, min(size, _PIECE))
+                    made.write(data)
+                    size -= len(data)
+        else:
+            raise _damaged(f"{os.fsdecode(path)!r} is no file, directory or symlink")
+    except (FileExistsError, FileNotFoundError, NotADirectoryError) as error:
+        raise _damaged(f"{os.fsdecode(path)!r}: {error.strerror}") from error
+    except ValueError:
+        raise _damaged("a name has a NUL byte") from None
+
+
+def _place(folder: bytes, name: bytes) -> bytes:
+    parts = [part for part in name.split(b"/") if part not in (b"", b".")]
+    if name.startswith(b"/") or b".." in parts or b"\0" in name:
+        raise _damaged(f"the name {os.fsdecode(name)!r} leads out of the directory")
+    path = folder
+    for part in parts:
+        # Whoever wrote the archive made this link a moment ago.
+        if os.path.islink(path):
+            raise _damaged(f"{os.fsdecode(name)!r} leads through a symlink")
+        path = os.path.join(path, part)
+    return path
+
+
+def _size(header: bytes, extended: Dict[bytes, bytes]) -> int:
+    if _octal(header, 148, 8) != sum(header) - sum(header[148:156]) + 8 * 32:
+        raise _damaged("a header is broken")
+    told = extended.get(b"size")
+    if told is None:
+        return _octal(header, 124, 12)
+    if not told.isdigit() or len(told) > 18:
+        raise _damaged("a size is no number")
+    return int(told)
+
+
+def _octal(header: bytes, start: int, length: int) -> int:
+    text = header[start : start + length].strip(b" \0")
+    try:
+        return int(text, 8) if text else 0
+    except ValueError:
+        raise _damaged("a header is broken") from None
+
+
+def _text(header: bytes, start: int, length: int) -> bytes:
+    return header[start : start + length].partition(b"\0")[0]
+
+
+def _records(data: bytes) -> Dict[bytes, bytes]:
+    found: Dict[bytes, bytes] = {}
+    while data:
+        length, space, _ = data.partition(b" ")
+        if not space or not length.isdigit() or not 0 < int(length[:7]) <= len(data):
+            raise _damaged("a long name is broken")
+        key, _, value = data[len(length) + 1 : int(length)].partition(b"=")
+        found[key] = value.rstrip(b"\n")
+        data = data[int(length) :]
+    return found
+
+
+def _exactly(file: BinaryIO, size: int) -> bytes:
+    data = file.read(size)
+    if len(data) < size:
+        raise _damaged("it ends early")
+    return data
+
+
+def _damaged(why: str) -> ProtocolError:
+    return ProtocolError(f"the archive is damaged: {why}", code="archive_invalid")

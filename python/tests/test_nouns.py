@@ -1,0 +1,117 @@
+"""Ports, network, snapshots, volumes and what belongs to the daemon."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import unittest
+
+from squash import AsyncSquash, BadRequest, Conflict, NotFound, Squash, Unauthorized, types
+
+from . import LAYERS
+
+
+class Sync(unittest.TestCase):
+    def setUp(self) -> None:
+        self.squash = Squash()
+        self.addCleanup(self.squash.close)
+
+    def test_ports_and_the_network(self) -> None:
+        with self.squash.sandboxes.create(from_=LAYERS, policy={"allow": ["example.com"]}) as box:
+            box.start(["httpd", "-f", "-p", "3000"])
+            self.assertEqual(box.ports.wait(3000).port, 3000)
+            self.assertEqual([each.port for each in box.ports.list()], [3000])
+            self.assertEqual(box.ports.set(3000, "public").access, "public")
+            self.assertTrue(box.ports.url(3000, expires_s=60).token)
+            self.assertEqual(box.network.policy().policy.allow, ["example.com"])
+            rule: types.PolicyRule | str = box.network.set_policy(
+                allow=[{"to": "api.example.com", "methods": ["GET"]}]
+            ).policy.allow[0]
+            assert isinstance(rule, types.PolicyRule)
+            self.assertEqual((rule.to, rule.methods), (["api.example.com"], ["GET"]))
+            self.assertFalse(box.network.test("other.example.com").allowed)
+            self.assertIsInstance(box.network.learn(), types.PolicyLearnAnswer)
+            box.exec("nslookup other.example.com", timeout_ms=5_000)
+            for decision in box.network.decisions(follow=True, after=0):
+                self.assertEqual(decision.verdict, "denied")
+                break
+            self.assertEqual({each.host for each in box.network.decisions(verdict="denied")}, {"other.example.com"})
+
+    def test_snapshots_are_taken_compared_restored_and_moved(self) -> None:
+        with self.squash.sandboxes.create(from_=LAYERS) as box, tempfile.TemporaryDirectory() as folder:
+            box.files.write("/root/state", "one")
+            self.assertGreater(box.snapshot("first", labels={"good": "yes"}).size_bytes, 0)
+            box.files.write("/root/state", "two")
+            changed = [(each.change, each.path) for each in box.snapshots.diff("first", against="current")]
+            self.assertIn(("changed", "/root/state"), changed)
+            box.restore("first")
+            self.assertEqual(box.files.read_text("/root/state"), "one")
+            path = os.path.join(folder, "snapshot.squashfs")
+            box.snapshots.download("first").save(path)
+            with open(path, "rb") as file:
+                box.snapshots.upload("second", file)
+            self.assertEqual(box.snapshots.update("second", label="third").label, "third")
+            self.assertEqual(sorted(each.label for each in box.snapshots.list()), ["first", "third"])
+            box.snapshots.remove("third")
+            with self.assertRaises(NotFound):
+                box.snapshots.get("third")
+            with self.assertRaises(BadRequest) as bad:
+                box.snapshots.upload("bad", b"no squashfs")
+            self.assertEqual(bad.exception.code, "snapshot_invalid")
+
+    def test_volumes_outlive_sandboxes(self) -> None:
+        self.squash.volumes.create("kept")
+        for expected in ("", "once\n"):
+            with self.squash.sandboxes.create(from_=LAYERS) as box:
+                mount = box.mounts.attach("/mnt", volume="kept")
+                self.assertEqual([each.path for each in box.mounts.list()], ["/mnt"])
+                self.assertEqual(box.exec("touch /mnt/a; cat /mnt/a; echo once > /mnt/a").stdout, expected)
+                with self.assertRaises(Conflict):
+                    self.squash.volumes.remove("kept")
+                box.mounts.detach(mount)
+        self.assertEqual(self.squash.volumes.get("kept").name, "kept")
+        self.squash.volumes.remove("kept")
+
+    def test_what_belongs_to_the_daemon(self) -> None:
+        squash = self.squash
+        self.assertEqual([each.name for each in squash.modules.list()], ["000-base-test"])
+        squash.secrets.set("openai", value="sk-12345678", allowed_hosts=["api.openai.com"])
+        self.assertEqual([each.name for each in squash.secrets.list()], ["openai"])
+        squash.secrets.remove("openai")
+        made = squash.keys.create("reader", owner="ada", scope="read")
+        with Squash(url=squash.url, token=made.token) as reader:
+            self.assertEqual(reader.keys.self().owner, "ada")
+            with self.assertRaises(Unauthorized) as refused:
+                reader.sandboxes.create(from_=LAYERS)
+            self.assertEqual((refused.exception.code, refused.exception.status), ("forbidden", 403))
+        self.assertEqual(squash.owners.set_quota("ada", sandboxes=2, cpu=None).quota.sandboxes, 2)
+        squash.keys.remove(made.id)
+        self.assertEqual((list(squash.approvals.list()), squash.approvals.standing.list()), ([], []))
+        hook = squash.webhooks.create("https://hooks.example.com/x", types=["sandbox.failed"])
+        self.assertFalse(squash.webhooks.update(hook.id, enabled=False).enabled)
+        squash.webhooks.remove(hook.id)
+        self.assertIn("key.create", [each.operation for each in squash.audit(operation="key.create")])
+        self.assertIn("pypi", [each.name for each in squash.presets()])
+        self.assertTrue(squash.ticket("/v1/events").ticket)
+
+    def test_events_are_listed_and_followed(self) -> None:
+        with self.squash.sandboxes.create(from_=LAYERS) as box:
+            pass
+        told = [event.type for event in self.squash.events(after=0, sandbox=box.id, type="sandbox.created,sandbox.destroyed")]
+        self.assertEqual(told, ["sandbox.created", "sandbox.destroyed"])
+        first, *_ = self.squash.events(after=0, sandbox=box.id)
+        assert first.type != "gap"
+        followed = self.squash.events(follow=True, after=first.id - 1)
+        self.assertEqual(next(followed), first)
+        followed.close()
+
+
+class Async(unittest.IsolatedAsyncioTestCase):
+    async def test_what_belongs_to_the_daemon(self) -> None:
+        async with AsyncSquash() as squash, await squash.sandboxes.create(from_=LAYERS) as box:
+            self.assertEqual([each.name async for each in squash.modules.list()], ["000-base-test"])
+            await box.snapshot("one")
+            self.assertEqual([each.label async for each in box.snapshots.list()], ["one"])
+            async for event in squash.events(follow=True, after=0):
+                self.assertEqual(event.type, "sandbox.created")
+                break
