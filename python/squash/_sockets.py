@@ -13,6 +13,11 @@ from .errors import Unreachable
 if TYPE_CHECKING:
     import ssl
 
+
+class Stalled(Unreachable):
+    """Nothing came for as long as the program wants to wait: it is not asked again."""
+
+
 #: The longest path that a Unix socket's address holds.
 _PATH_BYTES_MAX = 107
 

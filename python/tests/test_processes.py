@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unittest
 
-from squash import AsyncSquash, Conflict, NotFound, Sandbox, Squash, TimedOut
+from squash import AsyncSquash, Conflict, Exit, Gap, NotFound, Output, Sandbox, Squash, TimedOut
 
 from . import LAYERS
 
@@ -68,7 +68,7 @@ class Sync(unittest.TestCase):
     def test_a_flood_is_told_whole_to_a_reader_that_stalls_it(self) -> None:
         command = "echo; read go; yes 0123456789 | head -c 8999999"
         process = self.box.start(command, stdin=True, output_bytes_max=262_144)
-        events = []
+        events: list[Output | Gap | Exit] = []
         for event in process.output(stall=True):
             if not events:
                 process.write("\n")

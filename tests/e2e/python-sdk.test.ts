@@ -3,13 +3,15 @@
  * of a program that uses it; and the wheel, in a new environment outside of the repository.
  */
 import assert from 'node:assert/strict';
-import { execFile } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { cp, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { promisify } from 'node:util';
 import { repository } from '../support/base-layer.ts';
+import { endOf } from '../support/cli.ts';
 import { TestDaemon } from '../support/daemon.ts';
 
 const runFile = promisify(execFile);
@@ -46,11 +48,47 @@ async function run(program: string, words: readonly string[], cwd: string): Prom
 
 test('the tests of the Python SDK pass at a daemon, with and without await', async () => {
   const words = ['-W', 'error', '-m', 'unittest', 'discover', '-t', '.', '-s', 'tests'];
-  assert.match(await run(python, words, join(repository, 'python')), /Ran [3-9]\d tests[^]*\nOK\n$/);
+  assert.match(await run(python, words, join(repository, 'python')), /Ran [4-9]\d tests[^]*\nOK\n$/);
 });
 
 test('mypy finds nothing in the Python SDK under strict', async () => {
   assert.match(await run(python, ['-m', 'mypy', 'squash', 'tests'], join(repository, 'python')), /^Success/);
+});
+
+const follower = `import threading
+from squash import Squash
+
+squash = Squash()
+box = squash.sandboxes.create(from_={"layers": ["000-base-test"]})
+process = box.start("for i in $(seq 150); do echo $i; sleep 0.02; done")
+logs = []
+command = "echo once >> /root/log; sleep 2; cat /root/log"
+thread = threading.Thread(target=lambda: logs.append(box.exec(command).stdout))
+thread.start()
+said = b""
+for event in process.output():
+    assert event.type != "gap"
+    if event.type == "output":
+        said += event.data
+        if said.count(b"\\n") == 20:
+            print("kill", flush=True)
+thread.join()
+print(said.split() == [b"%d" % number for number in range(1, 151)], logs)
+box.remove()
+`;
+
+test('a daemon that is killed costs a reader no byte, and runs no command twice', async () => {
+  const child = spawn(python, ['-c', follower], {
+    cwd: join(repository, 'python'),
+    env: { PATH: '/usr/bin:/bin', SQUASH_API: daemon.url, PYTHONDONTWRITEBYTECODE: '1' },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const end = endOf(child);
+  await Promise.race([once(child.stdout, 'data'), end]);
+  await daemon.kill();
+  await daemon.start();
+  const { stdout, stderr } = await end;
+  assert.equal(stdout.toString() + stderr, "kill\nTrue ['once\\n']\n");
 });
 
 const program = `import asyncio

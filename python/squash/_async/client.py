@@ -11,6 +11,7 @@ from .._http import ANSWER_BYTES_MAX, PROBLEM_BYTES_MAX, Call, head_of, make_cal
 from .._operations import VERSION
 from .._problems import problem_of, read_json
 from .._record import Record, read
+from .._sockets import Stalled
 from ..errors import ProtocolError, SquashError, Unreachable
 from .exchange import AsyncResponse, send_body
 from .wire import AsyncWire, sleep
@@ -24,8 +25,8 @@ _KEPT_MAX = 16
 _UPLOADED_S = 600.0
 #: One after the other: a list that leads to itself would never end.
 _EMPTY_PAGES_MAX = 1_000
-#: Before each repeat: a daemon that starts again takes a second or two.
-_PAUSES_S = (0.1, 0.5, 1.5)
+#: Before each repeat: a daemon that starts again takes some seconds.
+_PAUSES_S = (0.2, 1.0, 3.0)
 
 
 class AsyncClient:
@@ -59,7 +60,7 @@ class AsyncClient:
             except Unreachable as error:
                 error.request = call.name
                 is_safe = call.operation.method == "GET" or call.operation.takes_key
-                if not is_safe or error.status is not None or repeats == len(_PAUSES_S):
+                if not is_safe or isinstance(error, Stalled) or repeats == len(_PAUSES_S):
                     raise
                 # Where nobody listens at first nobody is waited for.
                 if repeats == 0 and isinstance(error.__cause__, (ConnectionRefusedError, FileNotFoundError, PermissionError)):
@@ -77,7 +78,7 @@ class AsyncClient:
         extra_s: float = 0.0,
         content: bytes = b"",
     ) -> _R:
-        return read(cls, await self.ask(name, places, options, extra_s=extra_s, content=content))
+        return self._read(cls, name, places, await self.ask(name, places, options, extra_s=extra_s, content=content))
 
     async def records(
         self, cls: Type[_R], name: str, places: Mapping[str, object], options: Mapping[str, Any]
@@ -89,7 +90,7 @@ class AsyncClient:
             answer = await self.ask(name, places, {**options, "cursor": cursor} if cursor else options)
             items, following = page_of(answer)
             for item in items:
-                yield read(cls, item)
+                yield self._read(cls, name, places, item)
             if following is None:
                 return
             empty = 0 if items and following != cursor else empty + 1
@@ -173,14 +174,12 @@ class AsyncClient:
         async with response:
             data = await response.read(PROBLEM_BYTES_MAX)
         error = problem_of(response.head, data, call.name)
-        if error.code == "daemon_outdated" and call.operation.id != "daemon.info":
-            error = await self._outdated(call, error)
-        raise error
+        raise await self._outdated(call, error) if error.code == "daemon_outdated" else error
 
     async def _outdated(self, call: Call, error: SquashError) -> SquashError:
         """The address is not served: by an older daemon, or by something else?"""
         try:
-            info = await self.ask("daemon.info", {}, {})
+            info = await self.ask("daemon.info", {}, {}) if call.operation.id != "daemon.info" else None
             version = info["version"]
         except (SquashError, TypeError, KeyError, IndexError):
             return ProtocolError(
@@ -197,6 +196,13 @@ class AsyncClient:
             remedy="Upgrade the daemon",
             request=call.name,
         )
+
+    def _read(self, cls: Type[_R], name: str, places: Mapping[str, object], answer: object) -> _R:
+        try:
+            return read(cls, answer)
+        except ProtocolError as error:
+            error.request = make_call(name, places, {}).name
+            raise
 
     def _take(self) -> Optional[AsyncWire]:
         now = time.monotonic()

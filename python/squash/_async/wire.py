@@ -11,7 +11,7 @@ import socket
 from typing import Any, Callable, List, Optional, TypeVar
 
 from .._address import Address
-from .._sockets import keep_looking, prepared_path, tls_context, unreachable
+from .._sockets import Stalled, keep_looking, prepared_path, tls_context, unreachable
 from ..errors import Unreachable
 
 _T = TypeVar("_T")
@@ -138,4 +138,4 @@ class AsyncWire(asyncio.Protocol):
 
 def _expire(waiter: asyncio.Future[None], limit_s: float) -> None:
     if not waiter.done():
-        waiter.set_exception(Unreachable(f"the daemon did nothing for {limit_s:g} s", code="unreachable"))
+        waiter.set_exception(Stalled(f"the daemon did nothing for {limit_s:g} s", code="unreachable"))

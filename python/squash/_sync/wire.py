@@ -9,7 +9,7 @@ import time
 from typing import Any, Callable, Optional, Tuple, TypeVar
 
 from .._address import Address
-from .._sockets import keep_looking, prepared_path, tls_context, unreachable
+from .._sockets import Stalled, keep_looking, prepared_path, tls_context, unreachable
 from ..errors import Unreachable
 
 _T = TypeVar("_T")
@@ -130,5 +130,5 @@ def _dial(address: Address, limit_s: float) -> socket.socket:
     return connection
 
 
-def _stalled(limit_s: float) -> Unreachable:
-    return Unreachable(f"the daemon did nothing for {limit_s:g} s", code="unreachable")
+def _stalled(limit_s: float) -> Stalled:
+    return Stalled(f"the daemon did nothing for {limit_s:g} s", code="unreachable")
