@@ -106,10 +106,11 @@ def _block(name: bytes, kind: bytes, mode: int, size: int, modified: int, target
     return block[:148] + b"%06o\0 " % sum(block) + block[156:]
 
 
-def unpack(file: BinaryIO, folder: bytes) -> None:
-    """Into a directory that is empty and nobody else's. Raises ProtocolError where it is no tar, or leads out of it."""
+def unpack(file: BinaryIO, folder: bytes) -> int:
+    """Into a directory that is empty and nobody else's; how many entries. Raises ProtocolError where it is no tar, or leads out of it."""
     modes: List[Tuple[bytes, int]] = []
     extended: Dict[bytes, bytes] = {}
+    entries = 0
     while True:
         header = _exactly(file, _BLOCK)
         if not any(header):
@@ -124,6 +125,7 @@ def unpack(file: BinaryIO, folder: bytes) -> None:
         path = _place(folder, extended.get(b"path") or _text(header, 0, 100))
         if path != folder:
             _make(file, path, kind, size, extended.get(b"linkpath") or _text(header, 157, 100))
+            entries += 1
         mode = _octal(header, 100, 8) & 0o777
         if kind == b"5":
             # A directory without rights would take nothing more.
@@ -135,6 +137,7 @@ def unpack(file: BinaryIO, folder: bytes) -> None:
     for path, mode in reversed(modes):
         if path != folder:
             os.chmod(path, mode)
+    return entries
 
 
 def _make(file: BinaryIO, path: bytes, kind: bytes, size: int, target: bytes) -> None:

@@ -514,6 +514,10 @@ class EgressDecisionsOptions(TypedDict, total=False):
     """`refused`: denied or blocked"""
     host: str
     """a name, or `*.example.com` for names below it"""
+    after: int
+    """only rows with a larger `id`"""
+    limit: int
+    """at most so many, default 100"""
 
 
 class ApprovalListOptions(TypedDict, total=False):
@@ -599,8 +603,6 @@ class EventListOptions(TypedDict, total=False):
     """comma list of types"""
     owner: str
     """a key of an owner sees no other owner’s"""
-    after: int
-    """only events with a larger `id`; 0: from the oldest that is kept"""
 
 
 class WebhookCreateOptions(TypedDict, total=False):

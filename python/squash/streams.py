@@ -55,12 +55,14 @@ class Exit(Record):
 class FileChange(Record):
     """One change below a path that is watched.
 
-    type   ``watching``: from now on nothing is missed; ``change``; ``overflow``: changes were lost, look anew; ``end``: what was watched is gone
-    event  of ``change`` what happened, else None
+    ``watching``: from now on nothing is missed; ``overflow``: changes were lost, look at everything again; ``change``: ``change`` says what
+    happened to ``path``.
     """
 
-    type: Literal["watching", "change", "overflow", "end"]
-    event: types.FileEvent | None = None
+    type: Literal["watching", "change", "overflow"]
+    change: Literal["created", "changed", "attributes", "removed", "moved"] | None = None
+    path: str | None = None
+    path_base64: str | None = None
 
 
 @dataclass(frozen=True)

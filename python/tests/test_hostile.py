@@ -217,7 +217,7 @@ class Streams(unittest.TestCase):
             with Squash(url=server.url) as squash:
                 box = squash.sandboxes.get("box")
                 with self.assertRaises(Unreachable):
-                    box.files.stream("/x").save(os.path.join(folder, "x"))
+                    box.snapshots.download("x", os.path.join(folder, "x"))
                 with self.assertRaises(Unreachable):
                     box.files.download_directory("/x", os.path.join(folder, "y"))
                 with self.assertRaises(Unreachable):

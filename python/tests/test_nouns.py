@@ -32,10 +32,10 @@ class Sync(unittest.TestCase):
             self.assertFalse(box.network.test("other.example.com").allowed)
             self.assertIsInstance(box.network.learn(), types.PolicyLearnAnswer)
             box.exec("nslookup other.example.com", timeout_ms=5_000)
-            for decision in box.network.decisions(follow=True, after=0):
+            for decision in box.network.follow_decisions(after=0):
                 self.assertEqual(decision.verdict, "denied")
                 break
-            self.assertEqual({each.host for each in box.network.decisions(verdict="denied")}, {"other.example.com"})
+            self.assertEqual({each.host for each in box.network.decisions(verdict="denied").decisions}, {"other.example.com"})
 
     def test_snapshots_are_taken_compared_restored_and_moved(self) -> None:
         with self.squash.sandboxes.create(from_=LAYERS) as box, tempfile.TemporaryDirectory() as folder:
@@ -47,7 +47,7 @@ class Sync(unittest.TestCase):
             box.restore("first")
             self.assertEqual(box.files.read_text("/root/state"), "one")
             path = os.path.join(folder, "snapshot.squashfs")
-            box.snapshots.download("first").save(path)
+            box.snapshots.download("first", path)
             with open(path, "rb") as file:
                 box.snapshots.upload("second", file)
             self.assertEqual(box.snapshots.update("second", label="third").label, "third")
@@ -94,16 +94,17 @@ class Sync(unittest.TestCase):
         self.assertIn("pypi", [each.name for each in squash.presets()])
         self.assertTrue(squash.ticket("/v1/events").ticket)
 
-    def test_events_are_listed_and_followed(self) -> None:
+    def test_events_are_followed(self) -> None:
         with self.squash.sandboxes.create(from_=LAYERS) as box:
             pass
-        told = [event.type for event in self.squash.events(after=0, sandbox=box.id, type="sandbox.created,sandbox.destroyed")]
-        self.assertEqual(told, ["sandbox.created", "sandbox.destroyed"])
-        first, *_ = self.squash.events(after=0, sandbox=box.id)
+        followed = self.squash.events(after=0, sandbox=box.id, type="sandbox.created,sandbox.destroyed")
+        first = next(followed)
         assert first.type != "gap"
-        followed = self.squash.events(follow=True, after=first.id - 1)
-        self.assertEqual(next(followed), first)
+        self.assertEqual((first.type, next(followed).type), ("sandbox.created", "sandbox.destroyed"))
         followed.close()
+        behind = self.squash.events(after=first.id, sandbox=box.id)
+        self.assertEqual(next(behind).type, "sandbox.destroyed")
+        behind.close()
 
 
 class Async(unittest.IsolatedAsyncioTestCase):
@@ -112,6 +113,6 @@ class Async(unittest.IsolatedAsyncioTestCase):
             self.assertEqual([each.name async for each in squash.modules.list()], ["000-base-test"])
             await box.snapshot("one")
             self.assertEqual([each.label async for each in box.snapshots.list()], ["one"])
-            async for event in squash.events(follow=True, after=0):
+            async for event in squash.events(after=0):
                 self.assertEqual(event.type, "sandbox.created")
                 break

@@ -51,8 +51,8 @@ const notOptions: Readonly<Record<string, readonly string[]>> = {
   'approval.decide': ['decision'],
   'webhook.create': ['url'],
   'policy.test': ['to'],
-  'egress.decisions': ['follow', 'limit', 'after'],
-  'event.list': ['follow', 'limit'],
+  'egress.decisions': ['follow'],
+  'event.list': ['follow', 'limit', 'after'],
   'ticket.create': ['path'],
 };
 /** Names and places of files stand in `path` everywhere; pages are read by the SDK. */

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-from types import TracebackType
-from typing import IO, Any, AsyncIterable, AsyncIterator, Iterator, Optional, Tuple, Type, Union
+from typing import IO, Any, AsyncIterable, AsyncIterator, Iterator, Optional, Tuple, Union
 
 from .._tar import LocalPath
 from ..errors import BadRequest, LimitReached
-from .exchange import AsyncResponse
 from .wire import in_thread
 
 _PIECE = 262_144
@@ -59,59 +57,26 @@ def _next(pieces: Iterator[bytes]) -> bytes:
     return next(pieces, b"")
 
 
-class AsyncDownload:
-    """A body that is on its way: read it, save it, or go over its pieces. Whoever stops before its end closes it, best by ``async with``."""
+async def save(pieces: AsyncIterator[bytes], path: LocalPath) -> None:
+    """A local file, which takes the place of one that is there: when all has come, and not before."""
+    target = os.fsencode(path)
+    folder, name = os.path.split(os.path.abspath(target))
+    part = os.path.join(folder, b".%b.%b.part" % (name[:200], os.urandom(6).hex().encode()))
+    try:
+        await copy(pieces, await in_thread(open, part, "xb"), None)
+        await in_thread(os.replace, part, target)
+    except BaseException:
+        if os.path.lexists(part):
+            os.unlink(part)
+        raise
 
-    def __init__(self, response: AsyncResponse) -> None:
-        self._response = response
-        #: Bytes; None where the daemon does not know it yet.
-        self.size: Optional[int] = None if response.head.is_chunked else response.head.length
 
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        async with self._response:
-            while True:
-                data = await self._response.piece()
-                if not data:
-                    return
-                yield data
-
-    async def read(self) -> bytes:
-        """All of it. Raises Unreachable where it breaks off."""
-        return b"".join([piece async for piece in self])
-
-    async def save(self, path: LocalPath, *, bytes_max: Optional[int] = None) -> None:
-        """All of it as a local file, which takes the place of one that is there: when it is whole, and not before."""
-        target = os.fsencode(path)
-        folder, name = os.path.split(os.path.abspath(target))
-        part = os.path.join(folder, b".%b.%b.part" % (name[:200], os.urandom(6).hex().encode()))
-        try:
-            await self.copy_to(await in_thread(open, part, "xb"), bytes_max)
-            await in_thread(os.replace, part, target)
-        except BaseException:
-            if os.path.lexists(part):
-                os.unlink(part)
-            raise
-        finally:
-            await self.aclose()
-
-    async def copy_to(self, file: IO[bytes], bytes_max: Optional[int]) -> None:
-        size = 0
-        with file:
-            async for data in self:
-                size += len(data)
-                if bytes_max is not None and size > bytes_max:
-                    message = f"it is longer than {bytes_max} bytes"
-                    raise LimitReached(message, code="too_long", request=self._response.request)
-                await in_thread(file.write, data)
-
-    async def aclose(self) -> None:
-        """What has not come is not waited for."""
-        await self._response.aclose()
-
-    async def __aenter__(self) -> AsyncDownload:
-        return self
-
-    async def __aexit__(
-        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
-    ) -> None:
-        await self.aclose()
+async def copy(pieces: AsyncIterator[bytes], file: IO[bytes], bytes_max: Optional[int]) -> None:
+    """Into a file that this closes. Raises LimitReached where it is longer."""
+    size = 0
+    with file:
+        async for data in pieces:
+            size += len(data)
+            if bytes_max is not None and size > bytes_max:
+                raise LimitReached(f"it is longer than {bytes_max} bytes", code="too_long")
+            await in_thread(file.write, data)

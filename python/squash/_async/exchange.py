@@ -5,7 +5,7 @@ looks like its end.
 from __future__ import annotations
 
 from types import TracebackType
-from typing import AsyncIterable, AsyncIterator, Callable, List, Optional, Type, Union
+from typing import AsyncGenerator, AsyncIterable, Callable, List, Optional, Type, Union
 
 from .._http import HEAD_BYTES_MAX, Head, chunk_size, parse_head
 from ..errors import ProtocolError, SquashError, Unreachable
@@ -188,7 +188,8 @@ async def send_body(wire: AsyncWire, body: AsyncIterable[bytes], length: Optiona
     return True
 
 
-async def pieces_of(response: AsyncResponse) -> AsyncIterator[bytes]:
+async def pieces_of(response: AsyncResponse) -> AsyncGenerator[bytes, None]:
+    """The body, which is closed where nobody goes on."""
     try:
         while True:
             data = await response.piece()

@@ -5,16 +5,17 @@ from __future__ import annotations
 import base64
 import os
 import tempfile
-from typing import TYPE_CHECKING, Any, AsyncGenerator, AsyncIterator, Dict, Mapping, Optional, Union
+from typing import TYPE_CHECKING, Any, AsyncGenerator, AsyncIterator, Dict, Mapping, Optional, Tuple, Union
 
 from .. import types
 from .._commands import SLOW_S
 from .._record import read
 from .._tar import LocalPath, packed, unpack
-from ..errors import Conflict
+from ..errors import BadRequest, Conflict, NotFound
 from ..streams import FileChange
-from .bodies import AsyncData, AsyncDownload, body_of, in_pieces
+from .bodies import AsyncData, body_of, copy, in_pieces
 from .client import AsyncClient
+from .exchange import AsyncResponse, pieces_of
 from .following import follow_events
 from .wire import in_thread
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from .. import options as opt
 
 GuestPath = Union[str, bytes]
+_READ_BYTES_MAX = 1_073_741_824
 #: What a directory of a sandbox may take here unless more is asked for: its files may be sparse.
 _DOWNLOAD_BYTES_MAX = 16 * 1_073_741_824
 
@@ -36,23 +38,35 @@ class AsyncFiles:
         self._places = {"id": box}
 
     async def read(
-        self, path: GuestPath, *, offset: int = 0, length: Optional[int] = None, **options: Unpack[opt.FileReadOptions]
+        self,
+        path: GuestPath,
+        *,
+        range: Optional[Tuple[int, Optional[int]]] = None,
+        bytes_max: int = _READ_BYTES_MAX,
+        **options: Unpack[opt.FileReadOptions],
     ) -> bytes:
-        """file.read: its bytes, all of them or ``length`` from ``offset`` on. Raises NotFound, BadRequest (a directory)."""
-        headers = {}
-        if length == 0:
-            return b""
-        if offset or length is not None:
-            headers["range"] = f"bytes={offset}-{'' if length is None else offset + length - 1}"
-        return await (await self._open("file.read", path, options, headers)).read()
+        """file.read: all of a file, or ``range``: the first byte and the one behind the last (None: to its end).
 
-    async def read_text(self, path: GuestPath, **options: Unpack[opt.FileReadOptions]) -> str:
-        """file.read: as text. Raises UnicodeDecodeError where it is no UTF-8."""
-        return (await self.read(path, **options)).decode()
+        Raises NotFound, BadRequest (a directory), ProtocolError where it is longer than ``bytes_max``.
+        """
+        return await (await self._open("file.read", path, options, _ranged(range))).read(bytes_max)
 
-    async def stream(self, path: GuestPath, **options: Unpack[opt.FileReadOptions]) -> AsyncDownload:
-        """file.read: piece by piece, for what is large; ``save`` makes a local file of it."""
-        return await self._open("file.read", path, options, {})
+    async def read_text(
+        self, path: GuestPath, *, bytes_max: int = _READ_BYTES_MAX, **options: Unpack[opt.FileReadOptions]
+    ) -> str:
+        """file.read: a file of UTF-8; other bytes become U+FFFD."""
+        return (await self.read(path, bytes_max=bytes_max, **options)).decode("utf-8", "replace")
+
+    async def read_parts(
+        self,
+        path: GuestPath,
+        *,
+        range: Optional[Tuple[int, Optional[int]]] = None,
+        **options: Unpack[opt.FileReadOptions],
+    ) -> AsyncGenerator[bytes, None]:
+        """file.read: a file of any length, as it comes."""
+        async for piece in pieces_of(await self._open("file.read", path, options, _ranged(range))):
+            yield piece
 
     async def write(
         self,
@@ -82,7 +96,17 @@ class AsyncFiles:
 
     async def stat(self, path: GuestPath, **options: Unpack[opt.FileStatOptions]) -> types.File:
         """file.stat: what stands there; with ``follow`` what a symlink names. Raises NotFound."""
-        return await self._file("file.stat", {**_named(path), **options})
+        return await self._client.record(types.File, "file.stat", self._places, {**_named(path), **options})
+
+    async def exists(self, path: GuestPath, **options: Unpack[opt.FileStatOptions]) -> bool:
+        """file.stat: whether anything stands there."""
+        try:
+            await self.stat(path, **options)
+        except NotFound as error:
+            if error.code != "file_not_found":
+                raise
+            return False
+        return True
 
     def list(self, path: GuestPath, **options: Unpack[opt.FileListOptions]) -> AsyncIterator[types.File]:
         """file.list: what is in a directory, in the order of the names' bytes, down to ``depth``. ``limit`` is of one page."""
@@ -125,25 +149,25 @@ class AsyncFiles:
     async def watch(
         self, path: GuestPath, **options: Unpack[opt.FileWatchOptions]
     ) -> AsyncGenerator[FileChange, None]:
-        """file.watch: what changes in a directory, with ``recursive`` below it, until it is gone (``end``).
+        """file.watch: what changes in a directory, with ``recursive`` below it, until it is gone.
 
-        A connection that breaks is made again; what happened meanwhile is told as ``overflow``.
+        Behind ``watching`` nothing is missed; where the connection breaks, or this reader is too slow, there is an ``overflow``.
         """
         asked: Dict[str, Any] = {**_named(path), **options}
         async for name, data in follow_events(self._client, "file.watch", self._places, asked):
             if name == "change":
-                yield FileChange(type="change", event=read(types.FileEvent, data))
+                yield FileChange(type="change", **read(types.FileEvent, data).__dict__)
             elif name in ("overflow", "reconnected"):
                 yield FileChange(type="overflow")
             elif name == "watching":
                 yield FileChange(type="watching")
             elif name == "end":
-                yield FileChange(type="end")
                 return
 
-    async def pack(self, path: GuestPath, **options: Unpack[opt.FilePackOptions]) -> AsyncDownload:
-        """file.pack: a directory as tar. What a sandbox packed may be made to harm: unpack it as an enemy's."""
-        return await self._open("file.pack", path, options, {})
+    async def pack(self, path: GuestPath, **options: Unpack[opt.FilePackOptions]) -> AsyncGenerator[bytes, None]:
+        """file.pack: a directory as a tar. What a sandbox packed may be made to harm: unpack it as an enemy's."""
+        async for piece in pieces_of(await self._open("file.pack", path, options, {}, SLOW_S)):
+            yield piece
 
     async def unpack(
         self, path: GuestPath, data: AsyncData, **options: Unpack[opt.FileUnpackOptions]
@@ -154,23 +178,23 @@ class AsyncFiles:
         return read(types.FileUnpackAnswer, answer)
 
     async def upload_directory(
-        self, local: LocalPath, remote: GuestPath, **options: Unpack[opt.FileUnpackOptions]
+        self, local: LocalPath, path: GuestPath, **options: Unpack[opt.FileUnpackOptions]
     ) -> types.FileUnpackAnswer:
         """file.unpack: what is in a local directory into one of the sandbox, which is made where it is missing. All becomes root's."""
-        return await self.unpack(remote, in_pieces(packed(local)), **{"parents": True, **options})  # type: ignore[arg-type]
+        return await self.unpack(path, in_pieces(packed(local)), **{"parents": True, **options})  # type: ignore[arg-type]
 
     async def download_directory(
         self,
-        remote: GuestPath,
+        path: GuestPath,
         local: LocalPath,
         *,
         bytes_max: int = _DOWNLOAD_BYTES_MAX,
         **options: Unpack[opt.FilePackOptions],
-    ) -> None:
-        """file.pack: what is in a directory of the sandbox as a new local one, which is there when it is whole, and not before.
+    ) -> int:
+        """file.pack: a directory of the sandbox into a new one of this machine; how many entries it has.
 
-        Nothing lands outside of it, all is the caller's own; symlinks are kept as they are. Raises Conflict where ``local`` is there,
-        LimitReached where it takes more than ``bytes_max``.
+        It has its name when all of it is there, and nothing of it lands anywhere else, whatever the sandbox says. All is the caller's own;
+        symlinks are kept as they are. Raises Conflict where ``local`` is there, LimitReached where it takes more than ``bytes_max``.
         """
         target = os.path.abspath(os.fsencode(local))
         if os.path.lexists(target):
@@ -178,20 +202,20 @@ class AsyncFiles:
         folder, name = os.path.split(target)
         with tempfile.TemporaryDirectory(prefix=b"." + name[:200] + b".", suffix=b".part", dir=folder) as work:
             archive, tree = os.path.join(work, b"tar"), os.path.join(work, b"tree")
-            async with await self.pack(remote, **options) as download:
-                await download.copy_to(open(archive, "xb"), bytes_max)
+            await copy(self.pack(path, **options), open(archive, "xb"), bytes_max)
             os.mkdir(tree, 0o755)
-            await in_thread(_unpack, archive, tree)
+            entries = await in_thread(_unpack, archive, tree)
             await in_thread(os.rename, tree, target)
+        return entries
 
     async def _file(self, name: str, options: Mapping[str, Any]) -> types.File:
         return await self._client.record(types.File, name, self._places, options, extra_s=SLOW_S)
 
     async def _open(
-        self, name: str, path: GuestPath, options: Mapping[str, Any], headers: Mapping[str, str]
-    ) -> AsyncDownload:
+        self, name: str, path: GuestPath, options: Mapping[str, Any], headers: Mapping[str, str], extra_s: float = 0.0
+    ) -> AsyncResponse:
         asked: Dict[str, Any] = {**_named(path), **options}
-        return AsyncDownload(await self._client.open(name, self._places, asked, headers=headers))
+        return await self._client.open(name, self._places, asked, headers=headers, extra_s=extra_s)
 
     async def _upload(
         self, name: str, path: GuestPath, data: AsyncData, options: Mapping[str, Any], headers: Mapping[str, str]
@@ -214,6 +238,15 @@ def _field(path: GuestPath) -> Union[str, Dict[str, str]]:
         return {"base64": base64.b64encode(os.fsencode(path)).decode()}
 
 
-def _unpack(archive: bytes, tree: bytes) -> None:
+def _ranged(range: Optional[Tuple[int, Optional[int]]]) -> Dict[str, str]:
+    if range is None:
+        return {}
+    begin, end = range
+    if begin < 0 or (end is not None and end <= begin):
+        raise BadRequest(f"{range} is no range of bytes", code="invalid_request")
+    return {"range": f"bytes={begin}-{'' if end is None else end - 1}"}
+
+
+def _unpack(archive: bytes, tree: bytes) -> int:
     with open(archive, "rb") as file:
-        unpack(file, tree)
+        return unpack(file, tree)

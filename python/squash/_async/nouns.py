@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, AsyncGenerator, AsyncIterator, Dict, Optional, Union
+from typing import TYPE_CHECKING, Any, AsyncGenerator, AsyncIterator, Callable, Dict, Optional, Union
 
 from .. import types
 from .._commands import SLOW_S
 from .._record import array, read
 from .._record import record as reading
-from .bodies import AsyncData, AsyncDownload, body_of
+from .._tar import LocalPath
+from .bodies import AsyncData, body_of, save
 from .client import AsyncClient
+from .exchange import pieces_of
 from .following import follow_events
 
 if TYPE_CHECKING:
@@ -72,28 +74,20 @@ class AsyncNetwork:
         """policy.learn: the policy that lets through what it has asked for so far."""
         return await self._client.record(types.PolicyLearnAnswer, "policy.learn", self._places, {})
 
-    async def decisions(
-        self, *, follow: bool = False, after: Optional[int] = None, **filters: Unpack[opt.EgressDecisionsOptions]
-    ) -> AsyncGenerator[types.EgressDecision, None]:
-        """egress.decisions: what it asked for and how that was answered, oldest first: the newest, or all behind the id ``after``.
+    async def decisions(self, **filters: Unpack[opt.EgressDecisionsOptions]) -> types.EgressDecisions:
+        """egress.decisions: what it asked for and how that was answered: the newest, or those behind the id ``after``; oldest first."""
+        return await self._client.record(types.EgressDecisions, "egress.decisions", self._places, filters)
 
-        ``follow``: then each as it happens, over broken connections.
-        """
-        last = after
-        while True:
-            asked: Dict[str, Any] = {**filters} if last is None else {**filters, "after": last}
-            answer = await self._client.record(types.EgressDecisions, "egress.decisions", self._places, asked)
-            for decision in answer.decisions:
-                last = decision.id
-                yield decision
-            if not answer.decisions or after is None:
-                break
-        if follow:
-            asked = {**filters, "follow": True}
-            place = None if last is None else str(last)
-            async for name, data in follow_events(self._client, "egress.decisions", self._places, asked, place):
-                if name == "decision":
-                    yield read(types.EgressDecision, data)
+    async def follow_decisions(
+        self, **filters: Unpack[opt.EgressDecisionsOptions]
+    ) -> AsyncGenerator[types.EgressDecision, None]:
+        """egress.decisions: each as it comes, and none twice or lost where the connection breaks. Without end."""
+        asked: Dict[str, Any] = {**filters, "follow": True}
+        after = asked.pop("after", None)
+        place = None if after is None else str(after)
+        async for name, data in follow_events(self._client, "egress.decisions", self._places, asked, place):
+            if name == "decision":
+                yield read(types.EgressDecision, data)
 
 
 class AsyncSnapshots:
@@ -138,9 +132,16 @@ class AsyncSnapshots:
         """snapshot.diff: what was added, changed and removed, against ``base``, ``current`` or another snapshot."""
         return self._client.records(types.Difference, "snapshot.diff", self._places(label), options)
 
-    async def download(self, label: str) -> AsyncDownload:
-        """snapshot.download: whole, as a squashfs file; ``save`` makes a local file of it."""
-        return AsyncDownload(await self._client.open("snapshot.download", self._places(label), {}, extra_s=SLOW_S))
+    async def download(self, label: str, local: LocalPath) -> None:
+        """snapshot.download: whole, as a squashfs file, which takes the place of one that is there when all of it has come."""
+        await save(self.download_parts(label), local)
+
+    async def download_parts(self, label: str) -> AsyncGenerator[bytes, None]:
+        """snapshot.download: the same as it comes."""
+        async for piece in pieces_of(
+            await self._client.open("snapshot.download", self._places(label), {}, extra_s=SLOW_S)
+        ):
+            yield piece
 
     async def upload(self, label: str, data: AsyncData) -> types.Snapshot:
         """snapshot.upload: a squashfs file becomes a snapshot. Raises Conflict, BadRequest (``snapshot_invalid``)."""
@@ -180,11 +181,14 @@ class AsyncMounts:
 class AsyncActiveModules:
     """The layers that a sandbox is stacked from."""
 
-    def __init__(self, client: AsyncClient, box: str) -> None:
+    def __init__(self, client: AsyncClient, box: str, seen: Callable[[types.Sandbox], None]) -> None:
         self._client = client
         self._box = box
+        self._seen = seen
 
     async def activate(self, module: str) -> types.Sandbox:
         """module.activate: one layer more; what runs in it is ended. Raises NotFound, Conflict."""
-        asked: Dict[str, Any] = {"module": module}
-        return await self._client.record(types.Sandbox, "module.activate", {"id": self._box}, asked, extra_s=SLOW_S)
+        asked = {"module": module}
+        info = await self._client.record(types.Sandbox, "module.activate", {"id": self._box}, asked, extra_s=SLOW_S)
+        self._seen(info)
+        return info

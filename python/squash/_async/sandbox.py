@@ -36,7 +36,7 @@ class AsyncSandbox:
         self.network = AsyncNetwork(client, self.id)
         self.snapshots = AsyncSnapshots(client, self.id)
         self.mounts = AsyncMounts(client, self.id)
-        self.modules = AsyncActiveModules(client, self.id)
+        self.modules = AsyncActiveModules(client, self.id, self._see)
 
     @classmethod
     async def create(
@@ -143,8 +143,11 @@ class AsyncSandbox:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.id}>"
 
+    def _see(self, info: types.Sandbox) -> None:
+        self.info = info
+
     def _seen(self, answer: object) -> types.Sandbox:
-        self.info = read(types.Sandbox, answer)
+        self._see(read(types.Sandbox, answer))
         return self.info
 
     async def _ask(self, name: str, options: Mapping[str, Any], extra_s: float = 0.0) -> Any:
@@ -168,4 +171,4 @@ async def list_sandboxes(client: AsyncClient, filters: Mapping[str, Any]) -> Asy
 def _client(squash: Optional[AsyncSquash]) -> AsyncClient:
     from .squash import shared_client
 
-    return shared_client() if squash is None else squash.client
+    return shared_client() if squash is None else squash.connection

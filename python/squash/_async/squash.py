@@ -47,24 +47,24 @@ class AsyncSquash:
         if timeout_ms <= 0:
             raise BadRequest("timeout_ms must be more than 0", code="invalid_request")
         #: For what has no name here yet: asks for an operation by its id.
-        self.client = AsyncClient(find_daemon(url), _token(token), timeout_ms / 1_000)
-        self.sandboxes = AsyncSandboxes(self.client)
-        self.modules = AsyncModules(self.client)
-        self.volumes = AsyncVolumes(self.client)
-        self.secrets = AsyncSecrets(self.client)
-        self.keys = AsyncKeys(self.client)
-        self.owners = AsyncOwners(self.client)
-        self.approvals = AsyncApprovals(self.client)
-        self.webhooks = AsyncWebhooks(self.client)
+        self.connection = AsyncClient(find_daemon(url), _token(token), timeout_ms / 1_000)
+        self.sandboxes = AsyncSandboxes(self.connection)
+        self.modules = AsyncModules(self.connection)
+        self.volumes = AsyncVolumes(self.connection)
+        self.secrets = AsyncSecrets(self.connection)
+        self.keys = AsyncKeys(self.connection)
+        self.owners = AsyncOwners(self.connection)
+        self.approvals = AsyncApprovals(self.connection)
+        self.webhooks = AsyncWebhooks(self.connection)
 
     @property
     def url(self) -> str:
         """Where the daemon is asked."""
-        return str(self.client.address)
+        return str(self.connection.address)
 
     async def info(self) -> types.DaemonInfo:
         """daemon.info: version, host, room and problems of the daemon."""
-        return await self.client.record(types.DaemonInfo, "daemon.info", {}, {})
+        return await self.connection.record(types.DaemonInfo, "daemon.info", {}, {})
 
     async def run(
         self, command: Command, *, sandbox: Optional[opt.SandboxCreate] = None, **options: Unpack[opt.ProcessExecOptions]
@@ -74,31 +74,24 @@ class AsyncSquash:
         if sandbox is not None:
             fields["sandbox"] = sandbox
         extra_s = takes_s(options) + SLOW_S
-        answer = await self.client.ask("sandbox.run", {}, fields, extra_s=extra_s)
+        answer = await self.connection.ask("sandbox.run", {}, fields, extra_s=extra_s)
         return exec_result(answer.get("result") if isinstance(answer, dict) else answer)
 
     def audit(self, **filters: Unpack[opt.AuditListOptions]) -> AsyncIterator[types.AuditEntry]:
         """audit.list: who asked for what, newest first."""
-        return self.client.records(types.AuditEntry, "audit.list", {}, filters)
+        return self.connection.records(types.AuditEntry, "audit.list", {}, filters)
 
     async def events(
-        self, *, follow: bool = False, **filters: Unpack[opt.EventListOptions]
+        self, *, after: Optional[int] = None, **filters: Unpack[opt.EventListOptions]
     ) -> AsyncGenerator[types.Event | EventGap, None]:
-        """event.list: what happened to sandboxes, oldest first: the newest, or all behind the id ``after``; ``after=0``: all that are kept.
+        """event.list: what happens to sandboxes, as it happens, and none twice or lost where the connection breaks. Without end.
 
-        ``follow``: each as it happens, behind ``after`` where it is given, over broken connections and restarts. An ``EventGap`` says
-        that some were removed before this reader had them.
+        It begins with what comes next, or behind the event ``after``; 0: with the oldest that is kept. An ``EventGap`` says that some are
+        not kept any more.
         """
-        if not follow:
-            options = {("cursor" if name == "after" else name): value for name, value in filters.items()}
-            async for event in self.client.records(types.Event, "event.list", {}, options):
-                yield event
-            return
-        after = filters.get("after")
-        asked: Dict[str, object] = {name: value for name, value in filters.items() if name != "after"}
-        asked["follow"] = True
         place = None if after is None else str(after)
-        async for name, data in follow_events(self.client, "event.list", {}, asked, place):
+        asked: Dict[str, object] = {**filters, "follow": True}
+        async for name, data in follow_events(self.connection, "event.list", {}, asked, place):
             if name == "gap":
                 yield read(EventGap, data)
             elif name != "reconnected":
@@ -106,16 +99,16 @@ class AsyncSquash:
 
     async def presets(self) -> list[types.PolicyPreset]:
         """policy.presets: names that stand for the hosts of a service in policies."""
-        answer = await self.client.ask("policy.presets", {}, {})
+        answer = await self.connection.ask("policy.presets", {}, {})
         return array(reading(types.PolicyPreset))(answer, "the answer")  # type: ignore[no-any-return]
 
     async def ticket(self, path: str) -> types.Ticket:
         """ticket.create: opens this path once, within 30 s, for a browser, which can send no header."""
-        return await self.client.record(types.Ticket, "ticket.create", {}, {"path": path})
+        return await self.connection.record(types.Ticket, "ticket.create", {}, {"path": path})
 
     async def aclose(self) -> None:
         """Closes connections that are kept; a program that has nothing else to do ends without it."""
-        await self.client.aclose()
+        await self.connection.aclose()
 
     async def __aenter__(self) -> AsyncSquash:
         return self

@@ -4,12 +4,10 @@
 from __future__ import annotations
 
 import os
-from types import TracebackType
-from typing import IO, Any, Iterable, Iterator, Iterator, Optional, Tuple, Type, Union
+from typing import IO, Any, Iterable, Iterator, Iterator, Optional, Tuple, Union
 
 from .._tar import LocalPath
 from ..errors import BadRequest, LimitReached
-from .exchange import Response
 from .wire import in_thread
 
 _PIECE = 262_144
@@ -60,59 +58,26 @@ def _next(pieces: Iterator[bytes]) -> bytes:
     return next(pieces, b"")
 
 
-class Download:
-    """A body that is on its way: read it, save it, or go over its pieces. Whoever stops before its end closes it, best by ``with``."""
+def save(pieces: Iterator[bytes], path: LocalPath) -> None:
+    """A local file, which takes the place of one that is there: when all has come, and not before."""
+    target = os.fsencode(path)
+    folder, name = os.path.split(os.path.abspath(target))
+    part = os.path.join(folder, b".%b.%b.part" % (name[:200], os.urandom(6).hex().encode()))
+    try:
+        copy(pieces, in_thread(open, part, "xb"), None)
+        in_thread(os.replace, part, target)
+    except BaseException:
+        if os.path.lexists(part):
+            os.unlink(part)
+        raise
 
-    def __init__(self, response: Response) -> None:
-        self._response = response
-        #: Bytes; None where the daemon does not know it yet.
-        self.size: Optional[int] = None if response.head.is_chunked else response.head.length
 
-    def __iter__(self) -> Iterator[bytes]:
-        with self._response:
-            while True:
-                data = self._response.piece()
-                if not data:
-                    return
-                yield data
-
-    def read(self) -> bytes:
-        """All of it. Raises Unreachable where it breaks off."""
-        return b"".join([piece for piece in self])
-
-    def save(self, path: LocalPath, *, bytes_max: Optional[int] = None) -> None:
-        """All of it as a local file, which takes the place of one that is there: when it is whole, and not before."""
-        target = os.fsencode(path)
-        folder, name = os.path.split(os.path.abspath(target))
-        part = os.path.join(folder, b".%b.%b.part" % (name[:200], os.urandom(6).hex().encode()))
-        try:
-            self.copy_to(in_thread(open, part, "xb"), bytes_max)
-            in_thread(os.replace, part, target)
-        except BaseException:
-            if os.path.lexists(part):
-                os.unlink(part)
-            raise
-        finally:
-            self.close()
-
-    def copy_to(self, file: IO[bytes], bytes_max: Optional[int]) -> None:
-        size = 0
-        with file:
-            for data in self:
-                size += len(data)
-                if bytes_max is not None and size > bytes_max:
-                    message = f"it is longer than {bytes_max} bytes"
-                    raise LimitReached(message, code="too_long", request=self._response.request)
-                in_thread(file.write, data)
-
-    def close(self) -> None:
-        """What has not come is not waited for."""
-        self._response.close()
-
-    def __enter__(self) -> Download:
-        return self
-
-    def __exit__(
-        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
-    ) -> None:
-        self.close()
+def copy(pieces: Iterator[bytes], file: IO[bytes], bytes_max: Optional[int]) -> None:
+    """Into a file that this closes. Raises LimitReached where it is longer."""
+    size = 0
+    with file:
+        for data in pieces:
+            size += len(data)
+            if bytes_max is not None and size > bytes_max:
+                raise LimitReached(f"it is longer than {bytes_max} bytes", code="too_long")
+            in_thread(file.write, data)

@@ -6,7 +6,7 @@ looks like its end.
 from __future__ import annotations
 
 from types import TracebackType
-from typing import Iterable, Iterator, Callable, List, Optional, Type, Union
+from typing import Generator, Iterable, Callable, List, Optional, Type, Union
 
 from .._http import HEAD_BYTES_MAX, Head, chunk_size, parse_head
 from ..errors import ProtocolError, SquashError, Unreachable
@@ -189,7 +189,8 @@ def send_body(wire: Wire, body: Iterable[bytes], length: Optional[int], limit_s:
     return True
 
 
-def pieces_of(response: Response) -> Iterator[bytes]:
+def pieces_of(response: Response) -> Generator[bytes, None, None]:
+    """The body, which is closed where nobody goes on."""
     try:
         while True:
             data = response.piece()

@@ -3,14 +3,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generator, Iterator, Dict, Optional, Union
+from typing import TYPE_CHECKING, Any, Generator, Iterator, Callable, Dict, Optional, Union
 
 from .. import types
 from .._commands import SLOW_S
 from .._record import array, read
 from .._record import record as reading
-from .bodies import Data, Download, body_of
+from .._tar import LocalPath
+from .bodies import Data, body_of, save
 from .client import Client
+from .exchange import pieces_of
 from .following import follow_events
 
 if TYPE_CHECKING:
@@ -73,28 +75,20 @@ class Network:
         """policy.learn: the policy that lets through what it has asked for so far."""
         return self._client.record(types.PolicyLearnAnswer, "policy.learn", self._places, {})
 
-    def decisions(
-        self, *, follow: bool = False, after: Optional[int] = None, **filters: Unpack[opt.EgressDecisionsOptions]
-    ) -> Generator[types.EgressDecision, None, None]:
-        """egress.decisions: what it asked for and how that was answered, oldest first: the newest, or all behind the id ``after``.
+    def decisions(self, **filters: Unpack[opt.EgressDecisionsOptions]) -> types.EgressDecisions:
+        """egress.decisions: what it asked for and how that was answered: the newest, or those behind the id ``after``; oldest first."""
+        return self._client.record(types.EgressDecisions, "egress.decisions", self._places, filters)
 
-        ``follow``: then each as it happens, over broken connections.
-        """
-        last = after
-        while True:
-            asked: Dict[str, Any] = {**filters} if last is None else {**filters, "after": last}
-            answer = self._client.record(types.EgressDecisions, "egress.decisions", self._places, asked)
-            for decision in answer.decisions:
-                last = decision.id
-                yield decision
-            if not answer.decisions or after is None:
-                break
-        if follow:
-            asked = {**filters, "follow": True}
-            place = None if last is None else str(last)
-            for name, data in follow_events(self._client, "egress.decisions", self._places, asked, place):
-                if name == "decision":
-                    yield read(types.EgressDecision, data)
+    def follow_decisions(
+        self, **filters: Unpack[opt.EgressDecisionsOptions]
+    ) -> Generator[types.EgressDecision, None, None]:
+        """egress.decisions: each as it comes, and none twice or lost where the connection breaks. Without end."""
+        asked: Dict[str, Any] = {**filters, "follow": True}
+        after = asked.pop("after", None)
+        place = None if after is None else str(after)
+        for name, data in follow_events(self._client, "egress.decisions", self._places, asked, place):
+            if name == "decision":
+                yield read(types.EgressDecision, data)
 
 
 class Snapshots:
@@ -139,9 +133,16 @@ class Snapshots:
         """snapshot.diff: what was added, changed and removed, against ``base``, ``current`` or another snapshot."""
         return self._client.records(types.Difference, "snapshot.diff", self._places(label), options)
 
-    def download(self, label: str) -> Download:
-        """snapshot.download: whole, as a squashfs file; ``save`` makes a local file of it."""
-        return Download(self._client.open("snapshot.download", self._places(label), {}, extra_s=SLOW_S))
+    def download(self, label: str, local: LocalPath) -> None:
+        """snapshot.download: whole, as a squashfs file, which takes the place of one that is there when all of it has come."""
+        save(self.download_parts(label), local)
+
+    def download_parts(self, label: str) -> Generator[bytes, None, None]:
+        """snapshot.download: the same as it comes."""
+        for piece in pieces_of(
+            self._client.open("snapshot.download", self._places(label), {}, extra_s=SLOW_S)
+        ):
+            yield piece
 
     def upload(self, label: str, data: Data) -> types.Snapshot:
         """snapshot.upload: a squashfs file becomes a snapshot. Raises Conflict, BadRequest (``snapshot_invalid``)."""
@@ -181,11 +182,14 @@ class Mounts:
 class ActiveModules:
     """The layers that a sandbox is stacked from."""
 
-    def __init__(self, client: Client, box: str) -> None:
+    def __init__(self, client: Client, box: str, seen: Callable[[types.Sandbox], None]) -> None:
         self._client = client
         self._box = box
+        self._seen = seen
 
     def activate(self, module: str) -> types.Sandbox:
         """module.activate: one layer more; what runs in it is ended. Raises NotFound, Conflict."""
-        asked: Dict[str, Any] = {"module": module}
-        return self._client.record(types.Sandbox, "module.activate", {"id": self._box}, asked, extra_s=SLOW_S)
+        asked = {"module": module}
+        info = self._client.record(types.Sandbox, "module.activate", {"id": self._box}, asked, extra_s=SLOW_S)
+        self._seen(info)
+        return info

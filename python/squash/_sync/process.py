@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 #: One question for an end that may be far: proxies end what is silent for longer.
 _WAIT_MS = 30_000
+#: For a line or a port.
+_HAPPENS_MS = 60_000
 
 
 class Process:
@@ -80,7 +82,8 @@ class Process:
         timeout_ms: Optional[int] = None,
     ) -> types.ProcessWait:
         """process.wait: until it has ended; or until a line with ``text``, or of ``pattern`` (``*`` is anything), behind the position
-        ``after``; or until ``port`` of the sandbox's loopback listens. Without ``timeout_ms`` for as long as that takes.
+        ``after``; or until ``port`` of the sandbox's loopback listens. ``timeout_ms`` is 60,000 unless given, but the end is waited for as
+        long as it takes.
 
         Raises TimedOut (``wait_timeout``), Conflict (``process_ended``: it can not happen any more), NotFound.
         """
@@ -89,6 +92,8 @@ class Process:
             options = {"for_": "log", "text": text, "pattern": pattern, "after": after}
         elif port is not None:
             options = {"for_": "port", "port": port}
+        if timeout_ms is None and options["for_"] != "exit":
+            timeout_ms = _HAPPENS_MS
         ends = None if timeout_ms is None else time.monotonic() + timeout_ms / 1_000
         while True:
             left = _WAIT_MS if ends is None else max(0, min(_WAIT_MS, round((ends - time.monotonic()) * 1_000)))

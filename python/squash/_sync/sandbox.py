@@ -37,7 +37,7 @@ class Sandbox:
         self.network = Network(client, self.id)
         self.snapshots = Snapshots(client, self.id)
         self.mounts = Mounts(client, self.id)
-        self.modules = ActiveModules(client, self.id)
+        self.modules = ActiveModules(client, self.id, self._see)
 
     @classmethod
     def create(
@@ -144,8 +144,11 @@ class Sandbox:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.id}>"
 
+    def _see(self, info: types.Sandbox) -> None:
+        self.info = info
+
     def _seen(self, answer: object) -> types.Sandbox:
-        self.info = read(types.Sandbox, answer)
+        self._see(read(types.Sandbox, answer))
         return self.info
 
     def _ask(self, name: str, options: Mapping[str, Any], extra_s: float = 0.0) -> Any:
@@ -169,4 +172,4 @@ def list_sandboxes(client: Client, filters: Mapping[str, Any]) -> Iterator[Sandb
 def _client(squash: Optional[Squash]) -> Client:
     from .squash import shared_client
 
-    return shared_client() if squash is None else squash.client
+    return shared_client() if squash is None else squash.connection

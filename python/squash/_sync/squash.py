@@ -48,24 +48,24 @@ class Squash:
         if timeout_ms <= 0:
             raise BadRequest("timeout_ms must be more than 0", code="invalid_request")
         #: For what has no name here yet: asks for an operation by its id.
-        self.client = Client(find_daemon(url), _token(token), timeout_ms / 1_000)
-        self.sandboxes = Sandboxes(self.client)
-        self.modules = Modules(self.client)
-        self.volumes = Volumes(self.client)
-        self.secrets = Secrets(self.client)
-        self.keys = Keys(self.client)
-        self.owners = Owners(self.client)
-        self.approvals = Approvals(self.client)
-        self.webhooks = Webhooks(self.client)
+        self.connection = Client(find_daemon(url), _token(token), timeout_ms / 1_000)
+        self.sandboxes = Sandboxes(self.connection)
+        self.modules = Modules(self.connection)
+        self.volumes = Volumes(self.connection)
+        self.secrets = Secrets(self.connection)
+        self.keys = Keys(self.connection)
+        self.owners = Owners(self.connection)
+        self.approvals = Approvals(self.connection)
+        self.webhooks = Webhooks(self.connection)
 
     @property
     def url(self) -> str:
         """Where the daemon is asked."""
-        return str(self.client.address)
+        return str(self.connection.address)
 
     def info(self) -> types.DaemonInfo:
         """daemon.info: version, host, room and problems of the daemon."""
-        return self.client.record(types.DaemonInfo, "daemon.info", {}, {})
+        return self.connection.record(types.DaemonInfo, "daemon.info", {}, {})
 
     def run(
         self, command: Command, *, sandbox: Optional[opt.SandboxCreate] = None, **options: Unpack[opt.ProcessExecOptions]
@@ -75,31 +75,24 @@ class Squash:
         if sandbox is not None:
             fields["sandbox"] = sandbox
         extra_s = takes_s(options) + SLOW_S
-        answer = self.client.ask("sandbox.run", {}, fields, extra_s=extra_s)
+        answer = self.connection.ask("sandbox.run", {}, fields, extra_s=extra_s)
         return exec_result(answer.get("result") if isinstance(answer, dict) else answer)
 
     def audit(self, **filters: Unpack[opt.AuditListOptions]) -> Iterator[types.AuditEntry]:
         """audit.list: who asked for what, newest first."""
-        return self.client.records(types.AuditEntry, "audit.list", {}, filters)
+        return self.connection.records(types.AuditEntry, "audit.list", {}, filters)
 
     def events(
-        self, *, follow: bool = False, **filters: Unpack[opt.EventListOptions]
+        self, *, after: Optional[int] = None, **filters: Unpack[opt.EventListOptions]
     ) -> Generator[types.Event | EventGap, None, None]:
-        """event.list: what happened to sandboxes, oldest first: the newest, or all behind the id ``after``; ``after=0``: all that are kept.
+        """event.list: what happens to sandboxes, as it happens, and none twice or lost where the connection breaks. Without end.
 
-        ``follow``: each as it happens, behind ``after`` where it is given, over broken connections and restarts. An ``EventGap`` says
-        that some were removed before this reader had them.
+        It begins with what comes next, or behind the event ``after``; 0: with the oldest that is kept. An ``EventGap`` says that some are
+        not kept any more.
         """
-        if not follow:
-            options = {("cursor" if name == "after" else name): value for name, value in filters.items()}
-            for event in self.client.records(types.Event, "event.list", {}, options):
-                yield event
-            return
-        after = filters.get("after")
-        asked: Dict[str, object] = {name: value for name, value in filters.items() if name != "after"}
-        asked["follow"] = True
         place = None if after is None else str(after)
-        for name, data in follow_events(self.client, "event.list", {}, asked, place):
+        asked: Dict[str, object] = {**filters, "follow": True}
+        for name, data in follow_events(self.connection, "event.list", {}, asked, place):
             if name == "gap":
                 yield read(EventGap, data)
             elif name != "reconnected":
@@ -107,16 +100,16 @@ class Squash:
 
     def presets(self) -> list[types.PolicyPreset]:
         """policy.presets: names that stand for the hosts of a service in policies."""
-        answer = self.client.ask("policy.presets", {}, {})
+        answer = self.connection.ask("policy.presets", {}, {})
         return array(reading(types.PolicyPreset))(answer, "the answer")  # type: ignore[no-any-return]
 
     def ticket(self, path: str) -> types.Ticket:
         """ticket.create: opens this path once, within 30 s, for a browser, which can send no header."""
-        return self.client.record(types.Ticket, "ticket.create", {}, {"path": path})
+        return self.connection.record(types.Ticket, "ticket.create", {}, {"path": path})
 
     def close(self) -> None:
         """Closes connections that are kept; a program that has nothing else to do ends without it."""
-        self.client.close()
+        self.connection.close()
 
     def __enter__(self) -> Squash:
         return self
