@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { cp, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
+import { cp, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
@@ -107,7 +107,7 @@ async def main() -> None:
 asyncio.run(main())
 `;
 
-test('the wheel works and is typed in an environment that has nothing else', async () => {
+test('the wheel works and is typed where nothing else is installed, and so do the examples of the document', async () => {
   // A build writes beside its sources.
   await cp(join(repository, 'python'), join(folder, 'source'), { recursive: true });
   const build = [
@@ -128,13 +128,29 @@ test('the wheel works and is typed in an environment that has nothing else', asy
   await run(python, ['-m', 'pip', '--python', there, 'install', '--no-index', '--quiet', wheel], folder);
   await writeFile(join(folder, 'program.py'), program);
   assert.equal(await run(there, ['-W', 'error', 'program.py'], folder), '3\nfrom a wheel\n');
-  const check = ['-m', 'mypy', '--strict', '--python-executable', there, 'program.py'];
-  assert.match(await run(python, check, folder), /^Success/);
+  await writeFile(join(folder, 'examples.py'), await examples());
+  const printed = await run(there, ['-W', 'error', 'examples.py'], folder);
+  for (const line of [
+    /^hello from /,
+    /^3 out$/,
+    /^WHOLE$/,
+    /^got one line$/,
+    /'removed', '\/root\/data.csv'/,
+    /^sandbox_not_found 404/,
+  ])
+    assert.match(printed, new RegExp(line.source, 'm'));
+  const check = ['-m', 'mypy', '--strict', '--python-executable', there];
+  assert.match(await run(python, [...check, 'program.py', 'examples.py'], folder), /^Success/);
   await writeFile(join(folder, 'wrong.py'), program.replace('timeout_ms=5000', 'timeout_ms="5"'));
-  const said = run(
-    python,
-    [...check.slice(0, -1), '--cache-dir=stricter', '--enable-incomplete-feature=Unpack', 'wrong.py'],
-    folder,
-  );
+  const stricter = ['--cache-dir=stricter', '--enable-incomplete-feature=Unpack', 'wrong.py'];
+  const said = run(python, [...check, ...stricter], folder);
   await assert.rejects(said, /Argument "timeout_ms" to "exec" of "Sandbox" has incompatible type/);
 });
+
+/** All of the page's, as one program. */
+async function examples(): Promise<string> {
+  const page = await readFile(join(repository, 'docs/sdk-python.md'), 'utf8');
+  const blocks = [...page.matchAll(/^```python\n([\s\S]*?)^```$/gm)].map(([, block]) => block ?? '');
+  assert.ok(blocks.length >= 10);
+  return blocks.join('');
+}
