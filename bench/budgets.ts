@@ -49,6 +49,15 @@ export const budgets: readonly Budget[] = [
     per: { subject: 'Squash, HTTP keep-alive, /v1' },
   },
   {
+    what: 'exec through the Python SDK, p50, against Python’s http.client',
+    scenario: 'exec',
+    metric: 'exec',
+    subject: 'Squash, /v1, Python SDK',
+    statistic: 'median',
+    limit: 1.25,
+    per: { subject: 'Squash, /v1, Python’s http.client (the floor)' },
+  },
+  {
     what: 'create (two layers), p50',
     scenario: 'create',
     metric: 'create',

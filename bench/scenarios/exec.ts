@@ -1,6 +1,7 @@
 /** `true` in a sandbox that exists, by every way to ask for it; peers without such sandboxes make one each time. */
 import { timed, timeToExit } from '../measure/process.ts';
 import type { Scenario, Subject } from '../measure/scenario.ts';
+import { PythonExec } from '../squash/python.ts';
 import { type Context, openOnStack, rounds, squashSubjects } from './context.ts';
 
 const slowEvery = 8;
@@ -34,6 +35,7 @@ export async function execScenario(context: Context, stack: AsyncDisposableStack
             name: 'Squash, native stream',
             cycle: async () => execIn(() => squash.client.stream(id, ['true'])),
           },
+          ...pythonSubjects(new PythonExec(squash.env['SQUASH_PORT'] ?? '', id), stack),
           {
             name: 'Squash, CLI',
             every: slowEvery,
@@ -50,6 +52,19 @@ export async function execScenario(context: Context, stack: AsyncDisposableStack
       ...context.peers.absent,
     ],
   };
+}
+
+function pythonSubjects(python: PythonExec, stack: AsyncDisposableStack): readonly Subject[] {
+  stack.use(python);
+  const ways = {
+    'Python SDK': 'sdk',
+    'Python SDK, async': 'async',
+    'Python’s http.client (the floor)': 'http.client',
+  } as const;
+  return Object.entries(ways).map(([name, way]) => ({
+    name: `Squash, /v1, ${name}`,
+    cycle: async () => ({ exec: await python.exec(way) }),
+  }));
 }
 
 async function peerSubjects(context: Context, stack: AsyncDisposableStack): Promise<Subject[]> {

@@ -18,6 +18,10 @@ class Stalled(Unreachable):
     """Nothing came for as long as the program wants to wait: it is not asked again."""
 
 
+class NoConnection(Unreachable):
+    """None was made: whoever has not asked anything yet need not wait for it."""
+
+
 #: The longest path that a Unix socket's address holds.
 _PATH_BYTES_MAX = 107
 
@@ -60,7 +64,7 @@ def tls_context() -> ssl.SSLContext:
     return _context
 
 
-def unreachable(address: Address, error: BaseException, limit_s: float) -> Unreachable:
+def unreachable(address: Address, error: BaseException, limit_s: float) -> NoConnection:
     if isinstance(error, (FileNotFoundError, ConnectionRefusedError)):
         why = "no daemon listens there"
     elif isinstance(error, PermissionError):
@@ -70,4 +74,4 @@ def unreachable(address: Address, error: BaseException, limit_s: float) -> Unrea
     else:
         why = str(error)
     remedy = "Start one with `squash serve`, or name another address: SQUASH_API, SQUASH_SOCKET or `url`"
-    return Unreachable(f"can not reach the daemon at {address}: {why}", code="unreachable", remedy=remedy)
+    return NoConnection(f"can not reach the daemon at {address}: {why}", code="unreachable", remedy=remedy)

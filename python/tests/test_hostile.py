@@ -9,6 +9,7 @@ import os
 import pathlib
 import re
 import socket
+import ssl
 import tarfile
 import tempfile
 import threading
@@ -33,7 +34,8 @@ def answer(body: Union[str, bytes], status: int = 200, kind: str = "application/
 class Server:
     """Answers each request with the next of its answers, the last one again and again; None is silence. Then it closes."""
 
-    def __init__(self, *answers: Optional[bytes], url: str = "") -> None:
+    def __init__(self, *answers: Optional[bytes], tls: Optional[ssl.SSLContext] = None) -> None:
+        self._tls = tls
         self.requests: List[str] = []
         self._answers = list(answers)
         self._socket = socket.create_server(("127.0.0.1", 0))
@@ -48,6 +50,12 @@ class Server:
                 connection, _ = self._socket.accept()
             except OSError:
                 return
+            self._open.append(connection)
+            if self._tls is not None:
+                try:
+                    connection = self._tls.wrap_socket(connection, server_side=True)
+                except OSError:
+                    continue
             data = b""
             while b"\r\n\r\n" not in data:
                 piece = connection.recv(65_536)

@@ -58,6 +58,7 @@ const sameForAll = [
   'tests/e2e/processes-attach.test.ts',
   'tests/e2e/processes-exec.test.ts',
   'tests/e2e/processes.test.ts',
+  'tests/e2e/python-sdk.test.ts',
   'tests/e2e/secrets-file.test.ts',
   'tests/e2e/sdk-nouns.test.ts',
   'tests/e2e/sdk.test.ts',

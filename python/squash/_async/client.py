@@ -11,7 +11,7 @@ from .._http import ANSWER_BYTES_MAX, PROBLEM_BYTES_MAX, Call, head_of, make_cal
 from .._operations import VERSION
 from .._problems import problem_of, read_json
 from .._record import Record, read
-from .._sockets import Stalled
+from .._sockets import NoConnection, Stalled
 from ..errors import ProtocolError, SquashError, Unreachable
 from .exchange import AsyncResponse, send_body
 from .wire import AsyncWire, sleep
@@ -63,7 +63,7 @@ class AsyncClient:
                 if not is_safe or isinstance(error, Stalled) or repeats == len(_PAUSES_S):
                     raise
                 # Where nobody listens at first nobody is waited for.
-                if repeats == 0 and isinstance(error.__cause__, (ConnectionRefusedError, FileNotFoundError, PermissionError)):
+                if repeats == 0 and isinstance(error, NoConnection):
                     raise
                 await sleep(_PAUSES_S[repeats])
                 repeats += 1
@@ -206,12 +206,15 @@ class AsyncClient:
 
     def _take(self) -> Optional[AsyncWire]:
         now = time.monotonic()
-        while self._kept:
-            since, wire = self._kept.pop()
+        while True:
+            try:
+                since, wire = self._kept.pop()
+            except IndexError:
+                # None is left, or another thread took it.
+                return None
             if now - since < _IDLE_S and wire.is_usable():
                 return wire
             wire.close()
-        return None
 
     def _keep(self, wire: AsyncWire) -> None:
         if len(self._kept) < _KEPT_MAX:
