@@ -604,7 +604,7 @@ class SandboxPolicy(Record):
 
 
 @dataclass(frozen=True)
-class PolicyTestAnswerSteps(Record):
+class PolicyTestAnswerStep(Record):
     step: Literal["name", "connection", "request", "address"]
     """what is decided, in this order"""
     allowed: bool
@@ -632,7 +632,7 @@ class PolicyTestAnswer(Record):
     host: str | None
     address: str | None
     port: int
-    steps: list[PolicyTestAnswerSteps]
+    steps: list[PolicyTestAnswerStep]
     """up to the first refusal; of several addresses one has to be allowed"""
     not_resolved: str | None
     """why no address was judged, where none was; null where every one was"""
@@ -645,7 +645,7 @@ class PolicyTestAnswer(Record):
         "host": r.nullable(r.text),
         "address": r.nullable(r.text),
         "port": r.integer,
-        "steps": r.array(r.record(PolicyTestAnswerSteps)),
+        "steps": r.array(r.record(PolicyTestAnswerStep)),
         "not_resolved": r.nullable(r.text),
         "reads_requests": r.boolean,
         "asked": r.anything,

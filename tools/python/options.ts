@@ -5,7 +5,9 @@ import {
   type Document,
   docstring,
   isRecord,
+  isRecursive,
   literal,
+  nameOf,
   type Operation,
   operationsOf,
   type Schema,
@@ -21,7 +23,7 @@ Names are those of the wire; the words of Python's own have an underscore behind
 
 from __future__ import annotations
 
-from typing import Dict, List, Literal, Mapping, Sequence, TypedDict, Union
+from typing import Any, Dict, List, Literal, Mapping, Sequence, TypedDict, Union
 `;
 
 /** What a method takes by position, or the SDK says by itself. */
@@ -54,6 +56,9 @@ const notOptions: Readonly<Record<string, readonly string[]>> = {
   'egress.decisions': ['follow'],
   'event.list': ['follow', 'limit', 'after'],
   'ticket.create': ['path'],
+  'context.create': ['language'],
+  'context.run': ['code'],
+  'context.output': ['after', 'format', 'follow'],
 };
 /** Names and places of files stand in `path` everywhere; pages are read by the SDK. */
 const never = ['cursor', 'path_base64'];
@@ -66,11 +71,13 @@ interface Option {
 }
 
 class Options {
+  readonly #document: Document;
   readonly #schemas: Readonly<Record<string, Schema>>;
   readonly #classes = new Map<string, string>();
   readonly #names = new Map<string, string>();
 
   constructor(document: Document) {
+    this.#document = document;
     this.#schemas = document.components.schemas;
     for (const operation of operationsOf(document)) this.#operation(operation);
   }
@@ -100,7 +107,7 @@ class Options {
   }
 
   #named(reference: string): Schema {
-    const name = reference.slice(reference.lastIndexOf('/') + 1);
+    const name = nameOf(reference);
     const schema = this.#schemas[name];
     if (schema === undefined) throw new Error(`${name} is not described`);
     return schema;
@@ -159,7 +166,8 @@ class Options {
 
   annotation(schema: Schema, name: string): string {
     if (schema.$ref !== undefined) {
-      return this.annotation(this.#named(schema.$ref), schema.$ref.slice(schema.$ref.lastIndexOf('/') + 1));
+      const named = nameOf(schema.$ref);
+      return isRecursive(this.#document, named) ? 'Any' : this.annotation(this.#named(schema.$ref), named);
     }
     if (schema.const !== undefined) return literal([schema.const]);
     if (schema.enum !== undefined) return literal(schema.enum);

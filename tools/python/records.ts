@@ -8,7 +8,9 @@ import {
   type Document,
   docstring,
   isRecord,
+  isRecursive,
   literal,
+  nameOf,
   operationsOf,
   type Schema,
   shapeKey,
@@ -46,11 +48,13 @@ else:
 const notMade = (name: string): boolean => /Page$|^(Problem|Error|PortList)$/.test(name);
 
 class Records {
+  readonly #document: Document;
   readonly #schemas: Readonly<Record<string, Schema>>;
   readonly #classes = new Map<string, string>();
   readonly #names = new Map<string, string>();
 
   constructor(document: Document) {
+    this.#document = document;
     this.#schemas = document.components.schemas;
     for (const operation of operationsOf(document)) {
       for (const [status, { content }] of Object.entries(operation.responses)) {
@@ -59,13 +63,22 @@ class Records {
         this.#answer(schema, camel(operation.operationId));
       }
       for (const schema of Object.values(operation['x-events'] ?? {})) {
-        if (schema.$ref !== undefined) this.form(schema, '');
+        this.#event(schema, operation.operationId);
       }
     }
   }
 
   get text(): string {
     return `${[head.trimEnd(), ...this.#classes.values()].join('\n\n\n')}\n`;
+  }
+
+  /** Of a stream whose events are told apart by `type`. Those of processes the surface has by itself. */
+  #event(schema: Schema, operationId: string): void {
+    const type = schema.properties?.['type']?.const;
+    const [noun = ''] = operationId.split('.');
+    if (schema.$ref !== undefined) this.form(schema, '');
+    else if (typeof type === 'string' && noun !== 'process' && !['gap', 'error'].includes(type))
+      this.form(schema, `${camel(noun)}Event${camel(type)}`);
   }
 
   #answer(schema: Schema, name: string): void {
@@ -82,6 +95,7 @@ class Records {
       const named = nameOf(schema.$ref);
       const target = this.#schemas[named];
       if (target === undefined) throw new Error(`${named} is not described`);
+      if (isRecursive(this.#document, named)) return { annotation: 'Any', reader: 'r.anything' };
       return this.form(target, named);
     }
     if (schema.const !== undefined) return { annotation: literal([schema.const]), reader: 'r.anything' };
@@ -106,7 +120,8 @@ class Records {
         : { annotation, reader };
     }
     if (types[0] === 'array') {
-      const { annotation, reader } = this.form(schema.items ?? {}, name);
+      // One of its results is a result.
+      const { annotation, reader } = this.form(schema.items ?? {}, name.replace(/([^s])s$/, '$1'));
       return { annotation: `list[${annotation}]`, reader: `r.array(${reader})` };
     }
     if (types[0] === 'object') {
@@ -189,10 +204,6 @@ const scalars: Readonly<Record<string, Form>> = {
   null: { annotation: 'None', reader: 'r.nothing' },
 };
 
-function nameOf(reference: string): string {
-  return reference.slice(reference.lastIndexOf('/') + 1);
-}
-
 /** The field by whose word the variants are told apart. */
 function tagOf(variants: readonly Schema[]): string | undefined {
   if (variants.length < 2) return undefined;
@@ -202,5 +213,8 @@ function tagOf(variants: readonly Schema[]): string | undefined {
 }
 
 export function recordsModule(document: Document): string {
-  return new Records(document).text;
+  const { text } = new Records(document);
+  return /\bAny\b/.test(text)
+    ? text.replace('import TYPE_CHECKING, ClassVar', 'import TYPE_CHECKING, Any, ClassVar')
+    : text;
 }

@@ -81,6 +81,24 @@ export function literal(values: readonly unknown[]): string {
   return `Literal[${values.map((value) => (typeof value === 'boolean' ? camel(String(value)) : JSON.stringify(value))).join(', ')}]`;
 }
 
+export function nameOf(reference: string): string {
+  return reference.slice(reference.lastIndexOf('/') + 1);
+}
+
+/** A named schema that leads back to itself, as that of any JSON does. */
+export function isRecursive(document: Document, name: string): boolean {
+  const seen = new Set<string>();
+  const leadsBack = (schema: Schema | undefined): boolean =>
+    [...JSON.stringify(schema ?? {}).matchAll(/"\$ref":"([^"]+)"/g)].some(([, reference = '']) => {
+      const next = nameOf(reference);
+      if (next === name) return true;
+      if (seen.has(next)) return false;
+      seen.add(next);
+      return leadsBack(document.components.schemas[next]);
+    });
+  return leadsBack(document.components.schemas[name]);
+}
+
 /** The same shape wherever it stands: without what is said about it. */
 export function shapeKey(schema: Schema): string {
   return JSON.stringify(schema, (name, value: unknown) => (name === 'description' ? undefined : value));
