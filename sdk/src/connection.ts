@@ -5,10 +5,11 @@
  * The daemon (or whatever stands at its address) is trusted with nothing: what it answers is bounded in size and silence.
  */
 import { keyPrefix } from '@squash/contract/key-token';
-import { type Address, findDaemon, parseAddress } from './address.ts';
+import { type Address, parseAddress } from './address.ts';
 import { badRequest, Unreachable } from './errors.ts';
 import { fetchTransport } from './fetch-transport.ts';
 import { httpTransport } from './http-transport.ts';
+import { findDaemon, reachableSocketPath } from './local-daemon.ts';
 import { nodeParts } from './node-parts.ts';
 import { operations } from './operations.gen.ts';
 import type { Operations } from './records.gen.ts';
@@ -59,13 +60,14 @@ export class Connection {
   readonly #authorization: Readonly<Record<string, string>>;
   readonly #transport: Transport;
 
-  constructor(options: ConnectionOptions = {}) {
+  /** `transport`: instead of the one that this runtime takes. */
+  constructor(options: ConnectionOptions = {}, transport?: Transport) {
     const node = nodeParts();
     this.address = options.url === undefined ? findDaemon(node) : parseAddress(options.url, 'url');
     this.#silenceMsMax = options.timeout_ms ?? silenceMsDefault;
     if (!(this.#silenceMsMax > 0)) throw badRequest('timeout_ms is more than 0');
     this.#authorization = authorization(this.address, options.token ?? node?.env['SQUASH_AUTH_TOKEN'] ?? '');
-    this.#transport = transportTo(this.address);
+    this.#transport = transport ?? transportTo(this.address);
   }
 
   close(): void {
@@ -173,13 +175,18 @@ export function sharedConnection(): Connection {
 
 function transportTo(address: Address): Transport {
   const node = nodeParts();
-  if (address.kind === 'unix') {
-    if (node === undefined) throw badRequest('a browser opens no Unix sockets: name an address of HTTP');
-    return httpTransport(node, address);
+  if (node === undefined) {
+    if (address.kind === 'unix') throw badRequest('a browser opens no Unix sockets: name an address of HTTP');
+    return fetchTransport(address, { canStream: false });
   }
   const { Deno, Bun } = globalThis as { readonly Deno?: unknown; readonly Bun?: unknown };
-  const isNode = node !== undefined && Deno === undefined && Bun === undefined;
-  return isNode ? httpTransport(node, address) : fetchTransport(address, node !== undefined);
+  // Deno's `fetch` speaks to a socket as to a proxy, with whole addresses that a server need not know.
+  if (Bun === undefined && (Deno === undefined || address.kind === 'unix'))
+    return httpTransport(node, address);
+  if (address.kind === 'tcp') return fetchTransport(address, { canStream: true });
+  // Open as long as the transport is, where it stands for a path that is too long.
+  const { path, release } = reachableSocketPath(node, address.path);
+  return fetchTransport(address, { canStream: true, socket: { unix: path }, close: release });
 }
 
 /**

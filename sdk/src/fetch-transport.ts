@@ -1,4 +1,4 @@
-/** Requests by `fetch`: everywhere but in Node, and the only way that a browser has. */
+/** Requests by `fetch`: in Deno and Bun, where it is the faster way, and in browsers, where it is the only one. */
 import { type Address, describeAddress } from './address.ts';
 import { SquashError, Unreachable } from './errors.ts';
 import { protocolError } from './protocol-error.ts';
@@ -15,7 +15,19 @@ import {
 /** A browser sends no stream over HTTP/1.1: the whole of it is held. */
 const heldBytesMax = 1_073_741_824;
 
-export function fetchTransport(address: Address & { readonly kind: 'tcp' }, canStream: boolean): Transport {
+export interface FetchOptions {
+  /** A browser sends no streams. */
+  readonly canStream: boolean;
+  /** What the runtime's own `fetch` wants for a Unix socket. */
+  readonly socket?: Readonly<Record<string, unknown>>;
+  readonly close?: () => void;
+}
+
+export function fetchTransport(
+  address: Address,
+  { canStream, socket = {}, close = () => {} }: FetchOptions,
+): Transport {
+  const base = address.kind === 'tcp' ? address.base : 'http://localhost';
   let hasAnswered = false;
   const send = async (wanted: WireRequest): Promise<WireAnswer> => {
     const { method, path, headers, silenceMsMax, signal } = wanted;
@@ -30,10 +42,19 @@ export function fetchTransport(address: Address & { readonly kind: 'tcp' }, canS
     try {
       const body = wanted.body === undefined ? {} : await sendable(wanted.body, canStream, patience);
       // A daemon redirects nobody, and what is not one gets no token of ours.
-      const init = { method, headers, signal: abort.signal, redirect: 'manual', cache: 'no-store', ...body };
-      const response = await fetch(`${address.base}${path}`, init as RequestInit);
+      const init = {
+        method,
+        headers,
+        signal: abort.signal,
+        redirect: 'manual',
+        cache: 'no-store',
+        ...body,
+        ...socket,
+      };
+      const response = await fetch(`${base}${path}`, init as RequestInit);
       hasAnswered = true;
-      if (response.status === 0) throw protocolError(`what answers at ${address.base} is no Squash daemon`);
+      if (response.status === 0)
+        throw protocolError(`what answers at ${describeAddress(address)} is no Squash daemon`);
       const stop = (): void => signal?.removeEventListener('abort', onAbort);
       return {
         status: response.status,
@@ -51,7 +72,7 @@ export function fetchTransport(address: Address & { readonly kind: 'tcp' }, canS
       patience.stop();
     }
   };
-  return { send, close: () => {} };
+  return { send, close };
 }
 
 async function* bodyOf(

@@ -60,7 +60,9 @@ const sameForAll = [
   'tests/e2e/processes.test.ts',
   'tests/e2e/python-sdk.test.ts',
   'tests/e2e/secrets-file.test.ts',
+  'tests/e2e/sdk-liars.test.ts',
   'tests/e2e/sdk-nouns.test.ts',
+  'tests/e2e/sdk-runtimes.test.ts',
   'tests/e2e/sdk.test.ts',
   'tests/e2e/webhooks.test.ts',
 ];
