@@ -14,6 +14,7 @@ import { codemodeCommands } from './command-table-codemode.ts';
 import { eventCommands } from './command-table-events.ts';
 import { layerCommands } from './command-table-layer.ts';
 import { fileCommands } from './command-table-files.ts';
+import { mcpCommands } from './command-table-mcp.ts';
 import { networkCommands } from './command-table-network.ts';
 import { portCommands } from './command-table-ports.ts';
 import { processCommands } from './command-table-processes.ts';
@@ -237,6 +238,7 @@ export const commandTable: readonly CommandSpec[] = [
   ...accessCommands,
   ...approvalCommands,
   ...codemodeCommands,
+  ...mcpCommands,
   {
     name: 'version',
     group: 'other',

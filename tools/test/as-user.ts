@@ -50,6 +50,7 @@ const sameForAll = [
   'tests/e2e/events.test.ts',
   'tests/e2e/files-cli.test.ts',
   'tests/e2e/keys.test.ts',
+  'tests/e2e/mcp.test.ts',
   'tests/e2e/openapi-clients.test.ts',
   'tests/e2e/ports-access.test.ts',
   'tests/e2e/ports-api.test.ts',

@@ -48,6 +48,7 @@ const workspaces = [
   'certificate',
   'cli',
   'sdk',
+  'mcp',
 ];
 const trees = [...workspaces, 'images', 'tools', 'tests', 'bench'];
 

@@ -33,7 +33,7 @@ import { files, read, root } from './tree.ts';
 const sources = files('.ts', '.c', '.h');
 const product = sources.filter(
   (source) =>
-    /^(base|contract|policy|installation|host|egress|codemode|certificate|cli|sdk)\//.test(source.path) &&
+    /^(base|contract|policy|installation|host|egress|codemode|certificate|cli|sdk|mcp)\//.test(source.path) &&
     !source.path.endsWith('.test.ts'),
 );
 /** `bench/notes.md` is a part of docs/performance.md, which brings the title. */

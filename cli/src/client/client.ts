@@ -33,6 +33,13 @@ export class Client {
     return this.#address;
   }
 
+  /** For `@squash/sdk`: the same daemon, and the same who asks. */
+  get forSdk(): { readonly url: string; readonly token: string } {
+    const { address } = this;
+    const url = address.kind === 'unix' ? `unix:${address.path}` : describeAddress(address);
+    return { url, token: this.#options.token ?? '' };
+  }
+
   /** The same options, with the address still to be found: a daemon may have come since. */
   renewed(): Client {
     return new Client(this.#options);
