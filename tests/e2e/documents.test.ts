@@ -93,6 +93,7 @@ for (const [page, count, printed] of [
     4,
     /<html>[\s\S]*^ *3000 .*httpd.* token [\s\S]*squash_token=[\s\S]*^dev caller\.squash\.internal:5432 -> localhost:5432$/m,
   ],
+  ['agents.md', 1, /^a command of a harness$/m],
   ['volumes.md', 2, /^kept$[\s\S]*^monday +vol_/m],
   ['secrets.md', 4, /^sk-[\w-]{40,}$[\s\S]*"allowed_hosts":\["api.openai.com"\]/m],
 ] as const) {
