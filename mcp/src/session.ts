@@ -25,9 +25,13 @@ export class Session implements AsyncDisposable {
   #isOver = false;
   #usedAt = performance.now();
 
+  readonly #awake: NodeJS.Timeout | undefined;
+
   constructor(options: McpOptions, { isShared = false }: { readonly isShared?: boolean } = {}) {
     this.options = options;
     this.#isShared = isShared;
+    // A person who is away for a while finds his files again; of clients without sessions nobody knows whether they are there.
+    if (!isShared) this.#awake = setInterval(() => this.#keepAwake(), mcpLimits.idleTimeoutS * 300).unref();
   }
 
   /** The sandbox that a call names, or the session's own. @throws ToolError, SquashError */
@@ -134,6 +138,7 @@ export class Session implements AsyncDisposable {
   /** Waits for calls that were cancelled, then removes what was made. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#isOver = true;
+    clearInterval(this.#awake);
     const late = AbortSignal.timeout(endMsMax);
     const waited = new Promise<void>((settle) =>
       late.addEventListener('abort', () => settle(), { once: true }),
@@ -156,6 +161,14 @@ export class Session implements AsyncDisposable {
     } catch (error) {
       if (this.#own === own) this.#own = undefined;
       throw error;
+    }
+  }
+
+  /** A look at its files is work: it begins the idle time anew. */
+  #keepAwake(): void {
+    for (const box of this.#made.values()) {
+      // Whatever is wrong with it the next call is told.
+      box.files.stat('/', { signal: AbortSignal.timeout(endMsMax) }).catch(() => {});
     }
   }
 

@@ -52,6 +52,9 @@ export const sandboxShape = {
     .describe('id of a sandbox; without it this session’s own, which is made when it is first needed'),
 };
 
+/** Where tools work that are told no place. */
+export const home = '/root';
+
 export const pathSchema = z.string().min(1).max(4_095).describe('absolute path in the sandbox');
 
 export function textAnswer(text: string, more: Omit<ToolAnswer, 'blocks'> = {}): ToolAnswer {

@@ -153,7 +153,7 @@ describe('an agent over standard input and output', () => {
     assert.equal(failed.meta['squash/exit_code'], 1);
 
     const found = await agent.call('search_files', { path: '/root/project', text: 'add()' });
-    assert.deepEqual(found.structured.matches, [{ path: 'calc.sh', line: 2, text: 'add() {' }]);
+    assert.deepEqual(found.structured.matches, [{ path: '/root/project/calc.sh', line: 2, text: 'add() {' }]);
     const read = await agent.call('read_file', { path: '/root/project/calc.sh', start_line: 2, lines: 3 });
     assert.equal(between(read), 'add() {\n  echo $(($1 - $2))\n}');
     assert.match(read.text, /Lines 2 to 4; there is more: read on with "start_line": 5/);

@@ -1,10 +1,11 @@
 /** Tools that change files, and those that find them. */
+import { posix } from 'node:path';
 import { Conflict, type File, type Sandbox } from '@squash/sdk';
 import { z } from 'zod';
 import { cleanLine } from '../output/clean.ts';
 import { count, isBinary } from '../output/frame.ts';
 import { mcpLimits } from '../options.ts';
-import { boxOf, defineTool, pathSchema, sandboxShape, structuredAnswer, textAnswer } from '../tool.ts';
+import { boxOf, defineTool, home, pathSchema, sandboxShape, structuredAnswer, textAnswer } from '../tool.ts';
 import { ToolError } from '../tool-error.ts';
 
 const textSchema = z.string().max(8_388_608);
@@ -130,7 +131,7 @@ export const listFiles = defineTool({
   kind: 'reads',
   input: z.object({
     ...sandboxShape,
-    path: pathSchema.default('/root'),
+    path: pathSchema.default(home),
     depth: z.int().min(1).max(20).default(1),
     pattern: z.string().min(1).max(1_024).optional().describe('such as `**/*.py`, instead of `depth`'),
     limit: z.int().min(1).max(1_000).default(entriesDefault),
@@ -196,7 +197,7 @@ export const searchFiles = defineTool({
   kind: 'reads',
   input: z.object({
     ...sandboxShape,
-    path: pathSchema.default('/root'),
+    path: pathSchema.default(home),
     text: z.string().min(1).max(4_096),
     regex: z.boolean().default(false).describe('`text` is a POSIX extended regular expression'),
     ignore_case: z.boolean().default(false),
@@ -220,7 +221,8 @@ export const searchFiles = defineTool({
       limit,
       chars: call.chars,
       as: (match) => ({
-        path: cleanLine(match.path),
+        // Of a file that was named itself it is empty.
+        path: cleanLine(posix.join(path, match.path)),
         line: match.line,
         text: cleanLine(match.text).slice(0, lineCharsMax).toWellFormed(),
       }),

@@ -4,6 +4,9 @@ import { cleanLine, cleanOutput } from '../output/clean.ts';
 import { HeadTail } from '../output/head-tail.ts';
 import { frameOutput, type Framed } from '../output/frame.ts';
 
+/** How often a client is told that something still runs: many give up on a call from which nothing comes. */
+export const progressMs = 2_000;
+
 export interface Read {
   readonly kept: HeadTail;
   readonly info: ProcessInfo;

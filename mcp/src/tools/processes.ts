@@ -3,7 +3,7 @@ import { Conflict, type Process, type Sandbox, TimedOut } from '@squash/sdk';
 import { z } from 'zod';
 import { mcpLimits } from '../options.ts';
 import { boxOf, defineTool, sandboxShape, textAnswer, type ToolAnswer, type ToolCall } from '../tool.ts';
-import { framedOutput, metaOf, readForAWhile, stateOf } from './output.ts';
+import { framedOutput, metaOf, progressMs, readForAWhile, stateOf } from './output.ts';
 import { commandShape } from './run-command.ts';
 
 const processShape = {
@@ -34,7 +34,7 @@ export const startProcess = defineTool({
     const box = await boxOf(where, call);
     call.signal.throwIfAborted();
     const process = await box.start(command, {
-      ...(cwd !== undefined && { cwd }),
+      cwd,
       ...(env !== undefined && { env }),
       ...(name !== undefined && { tag: name }),
       ...(terminal ? { pty: { rows: 40, columns: 120 } } : { stdin }),
@@ -131,7 +131,10 @@ interface Telling {
 
 async function tell(process: Process, { box, call, from, wait }: Telling): Promise<ToolAnswer> {
   const { signal, chars } = call;
-  const read = await readForAWhile(process, { from, bytesMax: chars, signal, waitMs: wait * 1_000 });
+  const timer = setInterval(() => call.progress(`${stateOf(process.info)}, no output yet`), progressMs);
+  const read = await readForAWhile(process, { from, bytesMax: chars, signal, waitMs: wait * 1_000 }).finally(
+    () => clearInterval(timer),
+  );
   const { kept, info } = read;
   call.session.notePosition(box, process.number, kept.next);
   const { text, isCut } = framedOutput(read, chars);

@@ -2,18 +2,17 @@
 import { Conflict, type Process } from '@squash/sdk';
 import { z } from 'zod';
 import { mcpLimits } from '../options.ts';
-import { boxOf, defineTool, sandboxShape, textAnswer, type ToolCall } from '../tool.ts';
+import { boxOf, defineTool, home, pathSchema, sandboxShape, textAnswer, type ToolCall } from '../tool.ts';
 import { questionsSince } from './approvals.ts';
-import { framedOutput, lastLine, metaOf, readOutput, seconds, stateOf } from './output.ts';
+import { framedOutput, lastLine, metaOf, progressMs, readOutput, seconds, stateOf } from './output.ts';
 
-const progressMs = 2_000;
 /** A command that was faster waited for nobody. */
 const askedMsLeast = 900;
 
 export const commandShape = {
   ...sandboxShape,
   command: z.string().min(1).max(65_536).describe('a shell line, run by /bin/sh -c'),
-  cwd: z.string().min(1).max(4_095).optional().describe('directory to start in'),
+  cwd: pathSchema.default(home).describe('directory to start in'),
   env: z.record(z.string(), z.string()).optional().describe('variables of this command'),
 };
 
@@ -35,7 +34,7 @@ export const runCommand = defineTool({
     call.signal.throwIfAborted();
     const begun = performance.now();
     const process = await box.start(command, {
-      ...(cwd !== undefined && { cwd }),
+      cwd,
       ...(env !== undefined && { env }),
       stdin: stdin !== undefined,
       timeout_ms: Math.round(timeout_seconds * 1_000),
@@ -56,7 +55,7 @@ export const runCommand = defineTool({
   },
 });
 
-/** With a word now and then to a client that asked for it: many give up on a call from which nothing comes. */
+/** With a word now and then to a client that asked for it. */
 async function follow(
   process: Process,
   { begun, call }: { readonly begun: number; readonly call: ToolCall },
