@@ -299,6 +299,7 @@ describe('an agent over standard input and output', () => {
     await daemon.call('POST', `/v1/approvals/${asked.id}`, { decision: 'allow', scope: 'sandbox' });
     assert.equal((await waiting).structured.state, 'allowed');
     assert.equal((await agent.call('request_network', wish)).structured.state, 'allowed');
+    assert.doesNotMatch(between(await agent.call('run_command', { command: 'ps' })), /nc api\.example\.com/);
 
     const slow = agent.call('run_command', { command: 'nc other.example.com 80 < /dev/null; sleep 1; true' });
     assert.match((await slow).text, /^Network: other\.example\.com:80: a person was asked/m);

@@ -46,6 +46,7 @@ const sameForAll = [
   'tests/e2e/cli-network.test.ts',
   'tests/e2e/cli-older-daemon.test.ts',
   'tests/e2e/codemode-sandbox.test.ts',
+  'tests/e2e/computesdk.test.ts',
   'tests/e2e/crowd.test.ts',
   'tests/e2e/events.test.ts',
   'tests/e2e/files-cli.test.ts',

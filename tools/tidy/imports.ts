@@ -49,6 +49,7 @@ const workspaces = [
   'cli',
   'sdk',
   'mcp',
+  'computesdk',
 ];
 const trees = [...workspaces, 'images', 'tools', 'tests', 'bench'];
 

@@ -33,8 +33,9 @@ import { files, read, root } from './tree.ts';
 const sources = files('.ts', '.c', '.h');
 const product = sources.filter(
   (source) =>
-    /^(base|contract|policy|installation|host|egress|codemode|certificate|cli|sdk|mcp)\//.test(source.path) &&
-    !source.path.endsWith('.test.ts'),
+    /^(base|contract|policy|installation|host|egress|codemode|certificate|cli|sdk|mcp|computesdk)\//.test(
+      source.path,
+    ) && !source.path.endsWith('.test.ts'),
 );
 /** `bench/notes.md` is a part of docs/performance.md, which brings the title. */
 const documents = files('.md').filter((document) => document.path !== 'bench/notes.md');

@@ -5,7 +5,15 @@
  * nothing. So a question comes about only where the operator wants to be asked, it is answered where he answers all of them (`squash
  * approve`), and no policy is changed from here.
  */
-import { type Approval, type PolicyTestAnswer, type Process, type Sandbox } from '@squash/sdk';
+import { createHash } from 'node:crypto';
+import {
+  type Approval,
+  Conflict,
+  NotFound,
+  type PolicyTestAnswer,
+  type Sandbox,
+  TimedOut,
+} from '@squash/sdk';
 import { z } from 'zod';
 import { boxOf, defineTool, sandboxShape, structuredAnswer, type ToolCall } from '../tool.ts';
 import { ToolError } from '../tool-error.ts';
@@ -54,6 +62,7 @@ export const requestNetwork = defineTool({
     const waits = earlier.find(({ state }) => state === 'pending');
     const question = waits ?? (await ask(box, { ...place, call, earlier }));
     const answered = await wait(question, { call, ms: wait_seconds * 1_000 });
+    if (answered.state !== 'pending') await end(box, place);
     return structuredAnswer({ ...place, ...told(answered, box) });
   },
 });
@@ -132,7 +141,7 @@ async function ask(
   call.signal.throwIfAborted();
   // Its open input is what keeps `nc` and `curl` there; it ends with the longest time that a policy waits.
   const process = await box.start(['/bin/sh', '-c', connect, 'request_network', host, String(port)], {
-    tag: 'request_network',
+    tag: tagOf(wish),
     stdin: true,
     timeout_ms: waitsMs,
     output_bytes_max: 4_096,
@@ -145,7 +154,7 @@ async function ask(
     if (state === 'ended' || performance.now() > until) break;
     await pause(lookMs, call.signal);
   }
-  await end(process);
+  await end(box, wish);
   throw new ToolError(
     'not_asked',
     `connecting to ${host}:${port} put no question`,
@@ -153,11 +162,22 @@ async function ask(
   );
 }
 
-async function end(process: Process): Promise<void> {
+type Place = Pick<Wish, 'host' | 'port'>;
+
+/** A call that finds the question of an earlier one finds its connection, too. */
+function tagOf({ host, port }: Place): string {
+  return `ask ${createHash('sha256').update(`${host}:${port}`).digest('hex').slice(0, 32)}`;
+}
+
+/** It has done what it was for. */
+async function end(box: Sandbox, place: Place): Promise<void> {
   try {
+    const process = await box.processes.get(tagOf(place));
     await process.signal('KILL');
-  } catch {
-    // It has ended, as most do.
+    await process.wait({ timeout_ms: 5_000 });
+  } catch (error) {
+    // It has ended, as most do when they are refused; another program may have put the question.
+    if (!(error instanceof NotFound || error instanceof Conflict || error instanceof TimedOut)) throw error;
   }
 }
 
