@@ -20,6 +20,7 @@ import { portCommands } from './command-table-ports.ts';
 import { processCommands } from './command-table-processes.ts';
 import { createFlags, sandboxCommands } from './command-table-sandbox.ts';
 import { volumeCommands } from './command-table-volumes.ts';
+import { inOtherNumberOf, listOf } from './other-names.ts';
 
 const sandbox: PositionalSpec = { name: 'id', kind: 'sandbox' };
 
@@ -286,28 +287,40 @@ export const commandTable: readonly CommandSpec[] = [
   },
 ];
 
-/**
- * The command that these words call, and the words without its name. Global options may stand before the name, as in
- * `squash --json ls`.
- */
 /** Without those that other programs call. */
 export function knownCommands(): readonly CommandSpec[] {
   return commandTable.filter((spec) => spec.hidden !== true);
 }
 
-export function findCommand(
-  words: readonly string[],
-): { readonly spec: CommandSpec; readonly words: readonly string[] } | undefined {
+interface FoundCommand {
+  readonly spec: CommandSpec;
+  /** Without its name. */
+  readonly words: readonly string[];
+  /** Not written out: `squash keys` lists them, and may still become `squash keys rm`. */
+  readonly isImplied?: true;
+}
+
+/**
+ * The command that these words call, and the words without its name. Global options may stand before the name, as in
+ * `squash --json ls`.
+ */
+export function findCommand(words: readonly string[]): FoundCommand | undefined {
   let at = 0;
   while (at < words.length && words[at]?.startsWith('-') === true && words[at] !== '--') {
     const takesNext = globalFlags.some((flag) => flag.value !== undefined && words[at] === `--${flag.name}`);
     at += takesNext ? 2 : 1;
   }
   const before = words.slice(0, at);
-  for (const length of [2, 1]) {
-    const name = words.slice(at, at + length).join(' ');
-    const spec = commandTable.find((each) => each.name === name);
-    if (spec !== undefined) return { spec, words: [...before, ...words.slice(at + length)] };
-  }
-  return undefined;
+  const own = words.slice(at);
+  const named = (count: number): CommandSpec | undefined => {
+    const name = own.slice(0, count).join(' ');
+    return commandTable.find((each) => each.name === name);
+  };
+  const ofTwo = named(2) ?? inOtherNumberOf(own, commandTable);
+  if (ofTwo !== undefined) return { spec: ofTwo, words: [...before, ...own.slice(2)] };
+  const ofOne = named(1);
+  const rest = [...before, ...own.slice(1)];
+  if (ofOne !== undefined) return { spec: ofOne, words: rest };
+  const list = listOf(own, commandTable);
+  return list === undefined ? undefined : { spec: list, words: rest, isImplied: true };
 }

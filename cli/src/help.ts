@@ -40,11 +40,14 @@ export function generalHelp(): string {
   return lines.join('\n');
 }
 
-export function commandHelp(spec: CommandSpec): string {
+/** @param related commands of two words that begin with this one */
+export function commandHelp(spec: CommandSpec, related: readonly CommandSpec[] = []): string {
   const lines = [`Usage: squash ${spec.name}${usageWords(spec)}`, '', `${sentence(spec.summary)}`];
   if (spec.flags.length > 0) lines.push('', 'Options:', ...flagLines(spec.flags));
   lines.push('', 'Options of every command:', ...flagLines(globalFlags));
   if (spec.notes !== undefined) lines.push('', spec.notes);
+  if (related.length > 0)
+    lines.push('', `See also: ${related.map(({ name }) => `squash ${name}`).join(', ')}`);
   return lines.join('\n');
 }
 

@@ -51,6 +51,12 @@ test('a misspelt command or option is told with the one that may have been meant
     ['help modul', 'there is no command "modul" (did you mean "module"?); try: squash help (usage)'],
     ['frobnicate', 'there is no command "frobnicate"; try: squash help (usage)'],
     ['job', '"job" needs a second word: squash job kill (usage)'],
+    [
+      'module lst',
+      'there is no command "module lst" (did you mean "module ls"?); try: squash help module (usage)',
+    ],
+    ['key lst', 'there is no command "key lst" (did you mean "keys ls"?); try: squash help key (usage)'],
+    ['key', '"key" needs a second word: squash keys create, squash keys ls, squash keys rm (usage)'],
     ['ls --jsn', 'there is no option --jsn here (did you mean "--json"?) (usage)'],
     ['--jsn', 'there is no option --jsn here (did you mean "--json"?) (usage)'],
     ['ls -Z', 'there is no option -Z here (usage)'],

@@ -2,12 +2,14 @@
 import { meant } from '@squash/contract/nearest';
 import type { CommandSpec, FlagSpec } from './command.ts';
 import { type CliFailure, usageFailure } from './failure.ts';
+import { groupOf } from './other-names.ts';
 
 /** @param commands those that a person may know of */
 export function unknownCommand(words: readonly string[], commands: readonly CommandSpec[]): CliFailure {
   const [first = '', second] = words.filter((word) => !word.startsWith('-'));
   const names = commands.map(({ name }) => name);
-  const group = names.filter((name) => name.startsWith(`${first} `));
+  const head = groupOf(first, commands) ?? first;
+  const group = names.filter((name) => name.startsWith(`${head} `));
   if (group.length === 0) {
     const known = names.flatMap((name) => [name, ...name.split(' ', 1)]);
     return usageFailure(`there is no command "${first}"${suggestion(first, known)}; try: squash help`);
@@ -16,8 +18,8 @@ export function unknownCommand(words: readonly string[], commands: readonly Comm
     return usageFailure(
       `"${first}" needs a second word: ${group.map((name) => `squash ${name}`).join(', ')}`,
     );
-  const said = `${first} ${second}`;
-  return usageFailure(`there is no command "${said}"${suggestion(said, group)}; try: squash help ${first}`);
+  const meaning = suggestion(`${head} ${second}`, group);
+  return usageFailure(`there is no command "${first} ${second}"${meaning}; try: squash help ${first}`);
 }
 
 /** @param word as it was typed, dashes included */

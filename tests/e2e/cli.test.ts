@@ -195,7 +195,10 @@ describe('squash', () => {
       readdirSync(directory).filter((name) => name.endsWith('.part')),
       [],
     );
-    assert.equal(await squashOk(daemon, ['snapshots', 'rm', 's', 'first', 'second']), 'first\nsecond');
+    // In the singular, too; a sandbox of such a name is snapshotted with -- before it.
+    assert.equal(await squashOk(daemon, ['snapshot', 'rm', 's', 'first', 'second']), 'first\nsecond');
+    assert.match((await squash(daemon, ['snapshot', '--', 'rm', 'x'])).stderr, /sandbox_not_found/);
+    assert.equal(await squashOk(daemon, ['modules', '-q']), await squashOk(daemon, ['module', 'ls', '-q']));
     const put = snapshotSchema.parse(await json('snapshots', 'put', 's', file));
     assert.deepEqual([put.label, put.size_bytes, put.whole], ['kept', size, true]);
     const piped = await squash(daemon, ['snapshots', 'put', 's', '-', 'piped'], {
@@ -288,6 +291,9 @@ describe('squash', () => {
     };
     assert.deepEqual(complete('snap'), ['snapshot', 'snapshots']);
     assert.deepEqual(complete('module', 'i'), ['import']);
+    assert.deepEqual(complete('snapshot', 'l'), ['ls', 'label']);
+    assert.deepEqual(complete('snapshot', 'comp'), ['complete-me']);
+    assert.deepEqual(complete('keys', ''), ['create', 'ls', 'rm']);
     assert.deepEqual(complete('exec', 'comp'), ['complete-me']);
     assert.deepEqual(complete('exec', '--work'), ['--workdir']);
     assert.deepEqual(complete('restore', 'complete-me', ''), ['label-one']);

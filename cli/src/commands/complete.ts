@@ -16,6 +16,7 @@ import type { Call, CommandSpec, FlagSpec, PositionalSpec, WordKind } from '../c
 import { exitCodes } from '../failure.ts';
 import { listProcesses } from '../client/processes.ts';
 import { listRecipes } from '../layer-builder.ts';
+import { groupOf } from '../other-names.ts';
 import { printLine, visible } from '../output/print.ts';
 import { keysPath } from './keys-ls.ts';
 import { ownersPath } from './owners-ls.ts';
@@ -56,7 +57,9 @@ async function complete(words: readonly string[], partial: string): Promise<Cand
   if (open !== undefined) return await source.ofFlag(open, partial);
   const attached = flags.find((flag) => flag.value !== undefined && partial.startsWith(`--${flag.name}=`));
   if (attached !== undefined) return await source.ofAttached(attached, partial);
-  if (found === undefined) return partial.startsWith('-') ? flagWords(globalFlags) : commandWords(words);
+  const isOpen = found === undefined || (found.isImplied === true && found.words.length === 0);
+  if (isOpen && !partial.startsWith('-')) return commandWords(words);
+  if (found === undefined) return flagWords(globalFlags);
   const own = found.words;
   if (own.includes('--')) return ':files';
   if (partial.startsWith('-')) return flagWords(flags);
@@ -68,7 +71,9 @@ async function complete(words: readonly string[], partial: string): Promise<Cand
   if (positional === undefined) return [];
   // Of `help` the words before are those of the command.
   if (positional.kind === 'command') return commandWords(own);
-  return await source.of(positional);
+  const candidates = await source.of(positional);
+  // `snapshot` is a command, and in the other number the first word of some.
+  return own.length > 0 || candidates === ':files' ? candidates : [...commandWords(words), ...candidates];
 }
 
 function isFlag(flag: FlagSpec, word: string): boolean {
@@ -84,7 +89,8 @@ function flagWords(flags: readonly FlagSpec[]): readonly Candidate[] {
 /** The next word of every command whose name begins with what is there. */
 function commandWords(words: readonly string[]): readonly Candidate[] {
   const names = words.filter((word) => !word.startsWith('-'));
-  const group = names.at(-1);
+  const last = names.at(-1);
+  const group = last === undefined ? undefined : (groupOf(last, commandTable) ?? last);
   const candidates = new Map<string, string>();
   for (const spec of commandTable) {
     if (spec.hidden === true) continue;

@@ -3,19 +3,21 @@ import type { Call } from '../command.ts';
 import { findCommand, knownCommands } from '../command-table.ts';
 import { exitCodes } from '../failure.ts';
 import { commandHelp, generalHelp } from '../help.ts';
+import { groupOf } from '../other-names.ts';
 import { printLine } from '../output/print.ts';
 import { unknownCommand } from '../unknown-words.ts';
 
 export async function run(call: Call): Promise<number> {
   const words = call.positionals;
   const found = findCommand(words);
+  const known = knownCommands();
+  const head = words.length === 1 ? groupOf(words[0] ?? '', known) : undefined;
+  const group = known.filter(({ name }) => head !== undefined && name.startsWith(`${head} `));
   if (words.length === 0) printLine(generalHelp());
-  else if (found !== undefined) printLine(commandHelp(found.spec));
+  else if (found !== undefined && found.isImplied === undefined) printLine(commandHelp(found.spec, group));
   else {
-    const known = knownCommands();
-    const group = words.length === 1 ? known.filter(({ name }) => name.startsWith(`${words[0]} `)) : [];
     if (group.length === 0) throw unknownCommand(words, known);
-    printLine(group.map(commandHelp).join('\n\n'));
+    printLine(group.map((spec) => commandHelp(spec)).join('\n\n'));
   }
   return exitCodes.ok;
 }
