@@ -31,6 +31,37 @@ export const fileCommands: readonly CommandSpec[] = [
     load: () => import('./commands/cp.ts'),
   },
   {
+    name: 'sync',
+    group: 'file',
+    summary: 'make a directory of a sandbox as one here is, or the other way round, sending what differs',
+    positionals: [
+      { name: 'from', kind: 'file' },
+      { name: 'to', kind: 'file' },
+    ],
+    flags: [
+      { name: 'delete', summary: 'remove what the first directory has not' },
+      { name: 'checksum', short: 'c', summary: 'compare contents, not size and time' },
+      {
+        name: 'exclude',
+        value: 'PATTERN',
+        repeats: true,
+        summary: 'leave alone what matches, on both sides',
+      },
+      {
+        name: 'exclude-from',
+        value: 'FILE',
+        kind: 'file',
+        repeats: true,
+        summary: 'the same with the patterns of a file, as in .gitignore',
+      },
+      { name: 'watch', short: 'w', summary: 'go on with each change' },
+      { name: 'dry-run', short: 'n', summary: 'only tell what would be sent and removed' },
+    ],
+    notes:
+      'One of the two is ID:/PATH. What is in the one directory comes to be in the other: squash sync . dev:/root/app. A file .squashignore in the directory here holds patterns, too.',
+    load: () => import('./commands/sync.ts'),
+  },
+  {
     name: 'files ls',
     group: 'file',
     summary: 'list a directory of a sandbox',

@@ -149,7 +149,8 @@ static struct owner owner_of(const struct extraction *extraction, const struct t
 
 static int dress(const struct extraction *extraction, int fd, const struct tar_entry *entry) {
   struct owner owner = owner_of(extraction, entry);
-  struct timespec times[2] = {{.tv_sec = entry->mtime}, {.tv_sec = entry->mtime}};
+  struct timespec time = {.tv_sec = entry->mtime, .tv_nsec = entry->mtime_ns};
+  struct timespec times[2] = {time, time};
   if (set_attributes(fd, mode_of(extraction, entry), &owner) != 0) return -1;
   (void)futimens(fd, times); /* Not of a file that was given away: its content is what counts. */
   return 0;

@@ -146,6 +146,7 @@ enum tar_fault tar_header_parse(const uint8_t block[TAR_BLOCK_BYTES], struct tar
   /* Some write times before 1970 in base 256. */
   if (!get_number(header.mtime, sizeof header.mtime, &mtime) || mtime > MTIME_MAX) mtime = 0;
   entry->mtime = (int64_t)mtime;
+  entry->mtime_ns = 0;
   entry->type = header.type == '\0' || header.type == '7' ? (char)TAR_FILE : header.type;
   size_t used = 0;
   if (memcmp(header.magic, "ustar", 6) == 0 && header.prefix[0] != '\0') {
@@ -185,6 +186,15 @@ static bool take_number(uint64_t *into, const char *value, size_t length) {
   return i > 0 && (i == length || value[i] == '.');
 }
 
+/* What follows the point of a time. */
+static uint32_t fraction_ns(const char *value, size_t length) {
+  const char *point = memchr(value, '.', length);
+  uint32_t ns = 0, scale = 100000000;
+  if (point == NULL) return 0;
+  for (const char *at = point + 1; at < value + length && *at >= '0' && *at <= '9'; at++, scale /= 10) ns += (uint32_t)(*at - '0') * scale;
+  return ns;
+}
+
 static bool is_key(const char *key, size_t length, const char *wanted) {
   return strlen(wanted) == length && memcmp(key, wanted, length) == 0;
 }
@@ -201,7 +211,10 @@ static enum tar_fault take_record(struct tar_extension *extension, const char *k
   else if (is_key(key, key_length, "gid")) is_fine = extension->has_gid = take_number(&values->gid, value, length);
   /* One before 1970 is left out: its header's stands. */
   else if (is_key(key, key_length, "mtime")) extension->has_mtime = take_number(&mtime, value, length) && mtime <= MTIME_MAX;
-  if (extension->has_mtime && mtime > 0) values->mtime = (int64_t)mtime;
+  if (extension->has_mtime && mtime > 0) {
+    values->mtime = (int64_t)mtime;
+    values->mtime_ns = fraction_ns(value, length);
+  }
   return is_fine ? TAR_FINE : TAR_DAMAGED;
 }
 
@@ -242,7 +255,10 @@ void tar_extend(struct tar_entry *entry, const struct tar_extension *extension) 
   if (extension->has_size) entry->size = values->size;
   if (extension->has_uid) entry->uid = values->uid;
   if (extension->has_gid) entry->gid = values->gid;
-  if (extension->has_mtime) entry->mtime = values->mtime;
+  if (extension->has_mtime) {
+    entry->mtime = values->mtime;
+    entry->mtime_ns = values->mtime_ns;
+  }
 }
 
 bool tar_path_clean(char *path) {

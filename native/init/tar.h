@@ -41,6 +41,7 @@ struct tar_entry {
   uint64_t gid;
   uint64_t size; /* of what follows the header */
   int64_t mtime;
+  uint32_t mtime_ns; /* behind the second; read, never written */
   char path[GUEST_PATH_BYTES_MAX];
   char target[GUEST_PATH_BYTES_MAX];
 };

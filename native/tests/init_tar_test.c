@@ -50,6 +50,17 @@ static enum tar_fault pax(const char *records) {
   return tar_extension_parse(&extension, TAR_PAX, records, strlen(records));
 }
 
+static void check_times(void) {
+  static struct tar_extension extension;
+  static const char *const records[] = {"11 mtime=1\n", "15 mtime=1.025\n", "28 mtime=1.0250000009999999\n"};
+  for (size_t i = 0; i < 3; i++) {
+    memset(&extension, 0, sizeof extension);
+    CHECK(tar_extension_parse(&extension, TAR_PAX, records[i], strlen(records[i])) == TAR_FINE);
+    tar_extend(&entry, &extension);
+    CHECK(entry.mtime == 1 && entry.mtime_ns == (i == 0 ? 0 : 25000000));
+  }
+}
+
 static void check_refused(void) {
   CHECK(pax("") == TAR_FINE && pax("9 path=a\n") == TAR_FINE && pax("11 size=12\n11 size=13\n") == TAR_FINE);
   CHECK(pax("20 mtime=1.123456789\n") == TAR_DAMAGED && pax("21 mtime=1.1234567890\n") == TAR_DAMAGED);
@@ -81,6 +92,7 @@ static void check_paths(void) {
 
 int main(void) {
   check_round_trips();
+  check_times();
   check_refused();
   check_paths();
   return check_summary();

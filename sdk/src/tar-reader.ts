@@ -19,7 +19,11 @@ const blockBytes = 512;
 /** A header of long names has two of them. */
 const extensionBytesMax = 65_536;
 
-export async function* readTar(body: AsyncIterable<Uint8Array>): AsyncGenerator<TarEntry, void, void> {
+/** @param encoding of names and targets: latin1 keeps the bytes of those that are not UTF-8 */
+export async function* readTar(
+  body: AsyncIterable<Uint8Array>,
+  encoding: 'utf8' | 'latin1' = 'utf8',
+): AsyncGenerator<TarEntry, void, void> {
   const source = new Blocks(body);
   let extended = new Map<string, string>();
   for (;;) {
@@ -31,13 +35,13 @@ export async function* readTar(body: AsyncIterable<Uint8Array>): AsyncGenerator<
     if (!Number.isSafeInteger(size) || size < 0) throw damaged();
     if (type === 'x') {
       if (size > extensionBytesMax) throw damaged();
-      extended = readRecords(await source.exactly(size));
+      extended = readRecords(await source.exactly(size), encoding);
       await source.exactly(padding(size));
       continue;
     }
     // What goes over a network and ends early would else look like a directory with less in it.
     const content = source.upTo(size);
-    yield entryOf(type, header, { extended, content });
+    yield entryOf(type, header, { extended, content, encoding });
     for await (const _ of content) continue;
     await source.exactly(padding(size));
     extended = new Map();
@@ -50,11 +54,16 @@ function entryOf(
   {
     extended,
     content,
-  }: { readonly extended: ReadonlyMap<string, string>; readonly content: AsyncIterable<Buffer> },
+    encoding,
+  }: {
+    readonly extended: ReadonlyMap<string, string>;
+    readonly content: AsyncIterable<Buffer>;
+    readonly encoding: BufferEncoding;
+  },
 ): TarEntry {
   const known = { '0': 'file', '5': 'directory', '2': 'symlink' } as const;
   const kind = known[type as keyof typeof known];
-  const path = extended.get('path') ?? text(header, 0, 100);
+  const path = extended.get('path') ?? field(header, 0, 100).toString(encoding);
   if (kind === undefined) throw invalid(`"${path}" is no file, directory or symlink`);
   const parts = path.split('/').filter((part) => part !== '' && part !== '.');
   if (parts.length === 0 || parts.includes('..') || path.startsWith('/') || path.includes('\0')) {
@@ -65,19 +74,18 @@ function entryOf(
     parts,
     mode: octal(header, 100, 8) & 0o777,
     mtimeS: octal(header, 136, 12),
-    target: extended.get('linkpath') ?? text(header, 157, 100),
+    target: extended.get('linkpath') ?? field(header, 157, 100).toString(encoding),
     content,
   };
 }
 
-function text(header: Buffer, at: number, length: number): string {
-  const field = header.subarray(at, at + length);
-  const end = field.indexOf(0);
-  return field.toString('utf8', 0, end < 0 ? length : end);
+function field(header: Buffer, at: number, length: number): Buffer {
+  const end = header.subarray(at, at + length).indexOf(0);
+  return header.subarray(at, at + (end < 0 ? length : end));
 }
 
 function octal(header: Buffer, at: number, length: number): number {
-  const digits = text(header, at, length).trim();
+  const digits = field(header, at, length).toString('latin1').trim();
   if (!/^[0-7]*$/.test(digits)) throw damaged();
   return Number.parseInt(digits || '0', 8);
 }
@@ -89,14 +97,14 @@ function checkSum(header: Buffer): void {
 }
 
 /** `LENGTH KEY=VALUE\n`, whose length counts itself. */
-function readRecords(bytes: Buffer): Map<string, string> {
+function readRecords(bytes: Buffer, encoding: BufferEncoding): Map<string, string> {
   const records = new Map<string, string>();
   for (let at = 0; at < bytes.length; ) {
     const [, length = '', key = ''] =
       /^(\d{1,6}) ([^=\n]+)=/.exec(bytes.toString('latin1', at, at + 64)) ?? [];
     const end = at + Number(length);
     if (key === '' || end <= at || end > bytes.length || bytes[end - 1] !== 0x0a) throw damaged();
-    records.set(key, bytes.toString('utf8', at + length.length + key.length + 2, end - 1));
+    records.set(key, bytes.toString(encoding, at + length.length + key.length + 2, end - 1));
     at = end;
   }
   return records;

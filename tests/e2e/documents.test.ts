@@ -80,7 +80,7 @@ for (const [page, count, printed] of [
     /sandbox\.created +dev[\s\S]*sandbox\.destroyed +dev[\s\S]*"type":"snapshot\.created"[\s\S]*^wh_/m,
   ],
   ['sandboxes.md', 5, /^CI is 1$[\s\S]*the build[\s\S]*^! 0644 \/root\/state$[\s\S]*^one$/m],
-  ['files.md', 3, /^print\("hello"\)$[\s\S]*event: watching/m],
+  ['files.md', 4, /^print\("hello"\)$[\s\S]*^! main\.py$[\s\S]*event: watching/m],
   ['network.md', 1, /^connection: allowed {2}allow\[0\] preset:pypi/m],
   [
     'approvals.md',

@@ -45,6 +45,7 @@ const sameForAll = [
   'tests/e2e/cli-events.test.ts',
   'tests/e2e/cli-network.test.ts',
   'tests/e2e/cli-older-daemon.test.ts',
+  'tests/e2e/cli-sync.test.ts',
   'tests/e2e/codemode-sandbox.test.ts',
   'tests/e2e/computesdk.test.ts',
   'tests/e2e/crowd.test.ts',

@@ -141,16 +141,21 @@ async function sendBody(
   body: AsyncIterable<Uint8Array>,
   chunked: boolean,
 ): Promise<Error | undefined> {
+  let isSending = false;
   try {
     for await (const part of body) {
       if (part.length === 0) continue;
+      isSending = true;
       if (chunked) socket.write(`${part.length.toString(16)}\r\n`);
       await writeAll(socket, part);
       if (chunked) socket.write('\r\n');
+      isSending = false;
     }
     if (chunked) socket.write('0\r\n\r\n');
     return undefined;
   } catch (cause) {
+    // What we were to send is not to be had: nobody else ends this, and what came is not whole.
+    if (!isSending) socket.destroy();
     return cause instanceof Error ? cause : new Failure('no_error', String(cause));
   }
 }

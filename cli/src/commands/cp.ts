@@ -18,18 +18,8 @@ import type { Call } from '../command.ts';
 import { CliFailure, errorCode, exitCodes, Failure, fileProblem, usageFailure } from '../failure.ts';
 import { withProgress } from '../output/progress.ts';
 import { formatBytes, printJson, printNote, standardOutput, visible } from '../output/print.ts';
+import { type RemoteWord, remoteOf } from '../remote-word.ts';
 import { openOutputSink } from '../terminal/output-sink.ts';
-
-interface Remote {
-  readonly id: string;
-  readonly path: string;
-}
-
-/** `ID:/PATH`; what has no colon before its first slash is a local path. */
-function remoteOf(word: string): Remote | undefined {
-  const [, id, path] = /^([A-Za-z0-9][A-Za-z0-9._-]*):(\/.*)$/s.exec(word) ?? [];
-  return id === undefined || path === undefined ? undefined : { id, path };
-}
 
 export async function run(call: Call): Promise<number> {
   const [from = '', to = ''] = call.positionals;
@@ -43,7 +33,7 @@ export async function run(call: Call): Promise<number> {
   return exitCodes.ok;
 }
 
-async function statOf(call: Call, { id, path }: Remote): Promise<FileInfo | undefined> {
+async function statOf(call: Call, { id, path }: RemoteWord): Promise<FileInfo | undefined> {
   try {
     return await call.client.get<FileInfo>(filesPath(id, ['stat'], { path, follow: 'true' }));
   } catch (cause) {
@@ -53,14 +43,14 @@ async function statOf(call: Call, { id, path }: Remote): Promise<FileInfo | unde
 }
 
 /** Under its own name in a directory that is there. */
-async function placeIn(call: Call, target: Remote, name: string): Promise<string> {
+async function placeIn(call: Call, target: RemoteWord, name: string): Promise<string> {
   const there = await statOf(call, target);
   if (there?.type !== 'directory') return target.path;
   if (name === '-') throw usageFailure('standard input needs the name of a file');
   return posix.join(target.path, name);
 }
 
-async function upload(call: Call, from: string, target: Remote): Promise<void> {
+async function upload(call: Call, from: string, target: RemoteWord): Promise<void> {
   const facts =
     from === '-' ? undefined : await stat(from).catch((cause: unknown) => unreadable(from, cause));
   const path = await placeIn(call, target, from === '-' ? '-' : basename(resolve(from)));
@@ -92,7 +82,7 @@ async function upload(call: Call, from: string, target: Remote): Promise<void> {
   }
 }
 
-async function download(call: Call, source: Remote, to: string): Promise<void> {
+async function download(call: Call, source: RemoteWord, to: string): Promise<void> {
   const found = await call.client.get<FileInfo>(
     filesPath(source.id, ['stat'], { path: source.path, follow: 'true' }),
   );
