@@ -29,6 +29,7 @@ import { floodScenario } from './scenarios/flood.ts';
 import { interceptScenario } from './scenarios/intercept.ts';
 import { memoryScenario } from './scenarios/memory.ts';
 import { snapshotScenario } from './scenarios/snapshot.ts';
+import { syncScenario } from './scenarios/sync.ts';
 import { transferScenario } from './scenarios/transfer.ts';
 import { tunnelScenario } from './scenarios/tunnel.ts';
 import { type SquashUnderTest, startSquash } from './squash/daemon.ts';
@@ -50,6 +51,7 @@ const factories: Readonly<Record<ScenarioId, ScenarioFactory>> = {
   memory: memoryScenario,
   layers: async (context, stack) => await layersScenario(context, stack, cacheDir),
   transfer: transferScenario,
+  sync: syncScenario,
   tunnel: tunnelScenario,
   intercept: interceptScenario,
   flood: floodScenario,

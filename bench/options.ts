@@ -12,6 +12,7 @@ export const scenarioIds = [
   'memory',
   'layers',
   'transfer',
+  'sync',
   'tunnel',
   'intercept',
   'flood',

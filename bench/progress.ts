@@ -13,6 +13,7 @@ const usualSeconds: Readonly<Record<ScenarioId, number>> = {
   memory: 180,
   layers: 40,
   transfer: 300,
+  sync: 90,
   tunnel: 60,
   intercept: 60,
   flood: 60,
