@@ -18,7 +18,7 @@ export const fileCommands: readonly CommandSpec[] = [
   {
     name: 'cp',
     group: 'file',
-    summary: 'copy a file or directory into a sandbox or out of it',
+    summary: 'copy a file or directory into a sandbox, out of it, or from one to another',
     positionals: [
       { name: 'from', kind: 'file' },
       { name: 'to', kind: 'file' },
@@ -27,7 +27,7 @@ export const fileCommands: readonly CommandSpec[] = [
       { name: 'force', short: 'f', summary: 'replace a file that is here; in the sandbox it always is' },
     ],
     notes:
-      'One of the two is ID:/PATH. Into a directory that is there it goes under its own name. A local - is standard input or output.',
+      'One of the two is ID:/PATH, or both. Into a directory that is there it goes under its own name. A local - is standard input or output.',
     load: () => import('./commands/cp.ts'),
   },
   {

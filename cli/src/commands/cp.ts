@@ -1,5 +1,5 @@
 /**
- * `squash cp`: a file or a directory into a sandbox or out of it. A directory travels as a tar.
+ * `squash cp`: a file or a directory into a sandbox, out of it, or from one to another. A directory travels as a tar.
  *
  * What comes out of a sandbox is written as if by an enemy: into a directory that is new, through no symlink (they are made
  * last), without owners and set-id bits. A file has its name when all of it is there.
@@ -25,10 +25,11 @@ export async function run(call: Call): Promise<number> {
   const [from = '', to = ''] = call.positionals;
   const source = remoteOf(from);
   const target = remoteOf(to);
-  if ((source === undefined) === (target === undefined)) {
-    throw usageFailure('one of the two is ID:/PATH in a sandbox, the other a path here');
+  if (source === undefined && target === undefined) {
+    throw usageFailure('at least one of the two is ID:/PATH in a sandbox');
   }
-  if (target !== undefined) await upload(call, from, target);
+  if (source !== undefined && target !== undefined) await between(call, source, target);
+  else if (target !== undefined) await upload(call, from, target);
   else if (source !== undefined) await download(call, source, to);
   return exitCodes.ok;
 }
@@ -113,6 +114,33 @@ async function download(call: Call, source: RemoteWord, to: string): Promise<voi
   const entries = await unpack(body, target);
   if (call.json) printJson({ ...found, entries });
   else printNote(`${entries} entries`);
+}
+
+/** Nothing of it is looked at here: the sandbox that gets it unpacks what the other sends as it would anybody's. */
+async function between(call: Call, source: RemoteWord, target: RemoteWord): Promise<void> {
+  const { client } = call;
+  const found = await client.get<FileInfo>(
+    filesPath(source.id, ['stat'], { path: source.path, follow: 'true' }),
+  );
+  const name = posix.basename(source.path);
+  const path = await placeIn(call, target, name);
+  const label = visible(name);
+  const isDirectory = found.type === 'directory';
+  if (source.id === target.id) {
+    const body = { from: source.path, to: path, recursive: isDirectory };
+    const made = await client.post<FileInfo>(filesPath(source.id, ['copy']), body);
+    if (call.json) printJson(made);
+    return;
+  }
+  const more = isDirectory ? ['archive'] : [];
+  const response = await client.open(filesPath(source.id, more, { path: source.path }), {});
+  const length = response.headers.get('content-length');
+  const bytes = length === undefined ? undefined : Number(length);
+  const query = isDirectory ? { path, parents: 'true' } : { path, mode: found.mode.slice(-3) };
+  const body = withProgress(response.body(), { label, bytes });
+  const made = await client.upload<FileInfo | Unpacked>(filesPath(target.id, more, query), body, bytes);
+  if (call.json) printJson(made);
+  else if ('entries' in made) printNote(`${made.entries} entries, ${formatBytes(made.bytes)}`);
 }
 
 async function save(body: AsyncIterable<Buffer>, file: string, replaces: boolean): Promise<void> {
