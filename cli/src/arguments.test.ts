@@ -55,7 +55,7 @@ describe('arguments', () => {
       'exec --workdir',
       'ls --quiet=1',
       'ls --json=1',
-      'run',
+      'activate',
     ];
     for (const line of wrong) {
       assert.throws(

@@ -98,7 +98,9 @@ export function parseArguments(rules: ArgumentRules, words: readonly string[]): 
       return finish([]);
     }
     if (!word.startsWith('-') || word === '-') {
-      if (rules.rest !== undefined && positionals.length >= rules.rest.after) return finish(words.slice(at));
+      const isRest = positionals.length >= (rules.rest?.after ?? Infinity);
+      const begins = positionals.length === 0 && rules.rest?.begins?.(word) === true;
+      if (isRest || begins) return finish(words.slice(at));
       positionals.push(word);
       at += 1;
       continue;

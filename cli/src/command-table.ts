@@ -21,6 +21,7 @@ import { processCommands } from './command-table-processes.ts';
 import { createFlags, sandboxCommands } from './command-table-sandbox.ts';
 import { volumeCommands } from './command-table-volumes.ts';
 import { inOtherNumberOf, listOf } from './other-names.ts';
+import { isLayerList } from './run-words.ts';
 
 const sandbox: PositionalSpec = { name: 'id', kind: 'sandbox' };
 
@@ -55,6 +56,9 @@ const shellFlag: FlagSpec = {
 const execNotes = `The command's exit code passes through; 128 + N where signal N ended it. Squash's own: 124 timed out,
 125 Squash failed, 126 can't be run, 127 not found. Standard input is sent when it is no terminal; in a loop
 that reads its list from standard input give -n.`;
+
+const runNotes = `Without <layers> it gets a base and what the command needs: squash run python script.py; the script is taken along.
+Before a harness's commands: squash run --id dev --workdir /root/app -- make test`;
 
 export const commandTable: readonly CommandSpec[] = [
   {
@@ -128,16 +132,24 @@ export const commandTable: readonly CommandSpec[] = [
     name: 'run',
     group: 'command',
     summary: 'make a sandbox, run one command in it, destroy it',
-    positionals: [{ name: 'layers', kind: 'module' }],
+    positionals: [{ name: 'layers', kind: 'module', optional: true }],
     flags: [
-      ...createFlags.filter((flag) => flag.name !== 'layers'),
+      ...createFlags,
       ...execFlags,
       shellFlag,
+      { name: 'id', value: 'ID', kind: 'sandbox', summary: 'run it in this sandbox, which stays' },
+      {
+        name: 'file',
+        value: 'PATH',
+        kind: 'file',
+        repeats: true,
+        summary: 'take this file or directory of ours along, to where the command starts',
+      },
       { name: 'keep', summary: 'do not destroy it; its id goes to standard error' },
     ],
-    rest: { after: 1, name: 'command', optional: true },
+    rest: { after: 1, name: 'command', optional: true, begins: (word) => !isLayerList(word) },
     passesExitCode: true,
-    notes: execNotes,
+    notes: `${runNotes}\n\n${execNotes}`,
     load: () => import('./commands/run.ts'),
   },
   {

@@ -64,7 +64,13 @@ export interface CommandSpec {
   readonly positionals: readonly PositionalSpec[];
   readonly flags: readonly FlagSpec[];
   /** From this positional on (or after `--`) words belong to the command in the sandbox, options included. */
-  readonly rest?: { readonly after: number; readonly name: string; readonly optional?: true };
+  readonly rest?: {
+    readonly after: number;
+    readonly name: string;
+    readonly optional?: true;
+    /** A first word that is no positional: the command begins with it. */
+    readonly begins?: (word: string) => boolean;
+  };
   /** Runs something in a sandbox: Squash's own failures exit with 125. */
   readonly passesExitCode?: true;
   /** Not in help and completion. */

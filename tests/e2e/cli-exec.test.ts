@@ -2,6 +2,9 @@
 import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { execRecordSchema } from '@squash/contract/exec';
 import { endOf, squash, squashOk, startCli } from '../support/cli.ts';
@@ -273,6 +276,53 @@ describe('squash exec', () => {
     assert.deepEqual([end.code, end.stdout.toString()], [5, 'one\n']);
     assert.equal(await squashOk(daemon, ['ls', '-q']), 'box');
     assert.equal((await squash(daemon, ['run', '000-no-such', 'true'])).code, 125);
+  });
+
+  it('run takes a command as it is typed, with its script and what is named', async () => {
+    const cwd = mkdtempSync(join(tmpdir(), 'squash-run-'));
+    try {
+      mkdirSync(join(cwd, 'sub/data'), { recursive: true });
+      writeFileSync(join(cwd, 'sub/script.sh'), 'pwd; echo "$0" "$1"; cat data/deep; exit 3');
+      writeFileSync(join(cwd, 'sub/data/deep'), 'taken\n');
+      const words = ['run', '--file', 'sub/data', 'sh', '-e', 'sub/script.sh', '-x'];
+      const end = await squash(daemon, words, { cwd });
+      assert.deepEqual([end.code, end.stdout.toString()], [3, '/root\nsub/script.sh -x\ntaken\n']);
+      const inline = await squash(daemon, ['run', 'sh', '-c', 'cat "$0"', 'sub/script.sh'], { cwd });
+      assert.match(
+        inline.stderr,
+        /cat: can't open 'sub\/script.sh'/,
+        'nothing comes along that is no script',
+      );
+      const missing = await squash(daemon, ['run', '--file', 'none', 'true'], { cwd });
+      assert.deepEqual([missing.code, /file_unreadable/.test(missing.stderr)], [125, true]);
+      const python = await squash(daemon, ['run', 'python', '-c', '1']);
+      assert.equal(python.code, 127);
+      assert.match(python.stderr, /to have it in sandboxes: squash module build python \(exec_failed\)$/m);
+      assert.equal(await squashOk(daemon, ['ls', '-q']), 'box');
+    } finally {
+      rmSync(cwd, { recursive: true });
+    }
+  });
+
+  it('run --id stands before a command and changes nothing about it', async () => {
+    const prefix = ['run', '--id', 'box', '--workdir', '/tmp', '--'];
+    const bytes = Buffer.from([0, 255, 10, 13, 0x1b]);
+    const copied = await squash(daemon, [...prefix, 'sh', '-c', 'cat; pwd >&2; exit 42'], { input: bytes });
+    assert.deepEqual([copied.code, copied.stderr, copied.stdout.equals(bytes)], [42, '/tmp\n', true]);
+    const child = startCli(daemon, [
+      ...prefix,
+      'sh',
+      '-c',
+      'trap "echo got; exit 7" TERM; echo up; while :; do sleep 0.05; done',
+    ]);
+    const ended = endOf(child);
+    assert.ok(child.stdout);
+    await once(child.stdout, 'data');
+    child.kill('SIGTERM');
+    assert.equal((await ended).code, 7);
+    const refused = await squash(daemon, ['run', '--id', 'box', '--memory', '64', '--', 'true']);
+    assert.deepEqual([refused.code, /--memory is of a new sandbox/.test(refused.stderr)], [125, true]);
+    assert.equal((await squash(daemon, ['run', '--id', 'none', '--', 'true'])).code, 125);
   });
 
   it('goes on in the sandbox when the daemon dies, and says where to look', async () => {

@@ -98,7 +98,7 @@ describe('squash', () => {
     assert.equal(await squashOk(daemon, ['create', '--body', body, '--owner', 'b']), 'from-json');
     writeFileSync(join(directory, 'body'), JSON.stringify({ layers: '000-base-test' }));
     const made = await squashOk(daemon, ['create', '--body', `@${join(directory, 'body')}`]);
-    assert.match(made, /^sb-[0-9a-f]{8}$/);
+    assert.match(made, /^sb[a-z2-7]{16}$/);
     assert.equal(bothSchema.parse(await json('info', 'from-json')).owner, 'b');
     for (const wrong of ['[]', '{', 'null', '@/no/such']) {
       assert.equal((await squash(daemon, ['create', '--body', wrong])).code, 2, wrong);

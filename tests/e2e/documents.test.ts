@@ -67,7 +67,7 @@ async function runBlock(block: string, env: Readonly<Record<string, string>>): P
 }
 
 for (const [page, count, printed] of [
-  ['cli.md', 1, /^42$/m],
+  ['cli.md', 2, /^42$[\s\S]*\d script\.py$/m],
   ['api.md', 2, /"stdout":"hello\\n"[\s\S]*"allowed":true/],
   [
     'processes.md',

@@ -20,6 +20,7 @@ export interface CliOptions {
   /** Standard input; none is `/dev/null`. */
   readonly input?: string | Uint8Array;
   readonly env?: Readonly<Record<string, string>>;
+  readonly cwd?: string;
 }
 
 /** The program and its first word: Node itself, so that a test's signals reach the CLI and no shell. From the sources. */
@@ -38,12 +39,17 @@ export function cliEnvironment(daemon: TestDaemon | undefined): Record<string, s
 export function startCli(
   daemon: TestDaemon | undefined,
   words: readonly string[],
-  options: { readonly stdio?: StdioOptions; readonly env?: Readonly<Record<string, string>> } = {},
+  options: {
+    readonly stdio?: StdioOptions;
+    readonly env?: Readonly<Record<string, string>>;
+    readonly cwd?: string;
+  } = {},
 ): ChildProcess {
   const [program, script] = cliCommand;
   return spawn(program, [script, ...words], {
     env: { ...cliEnvironment(daemon), ...options.env },
     stdio: options.stdio ?? 'pipe',
+    ...(options.cwd !== undefined && { cwd: options.cwd }),
   });
 }
 
@@ -57,6 +63,7 @@ export async function squash(
   const child = startCli(daemon, words, {
     stdio: [stdin, 'pipe', 'pipe'],
     ...(options.env !== undefined && { env: options.env }),
+    ...(options.cwd !== undefined && { cwd: options.cwd }),
   });
   // A command that ends without reading its input breaks the pipe; its exit code tells.
   child.stdin?.on('error', () => {});

@@ -1,5 +1,5 @@
 /** `squash create`: makes a sandbox and prints its id. */
-import { randomUUID } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { limits } from '@squash/contract/limits';
 import type { SandboxInfo } from '@squash/contract/sandbox';
@@ -44,7 +44,7 @@ export async function createSandbox(
 ): Promise<SandboxInfo> {
   const { flags } = call;
   const body = { ...readBody(call), ...requestFromFlags(call, layers) };
-  const named = id ?? body['id'] ?? `sb-${randomUUID().slice(0, 8)}`;
+  const named = id ?? body['id'] ?? newId();
   const wishes = mountsOf(flags);
   const info = await call.client.post<SandboxInfo>(sandboxesPath, { ...body, id: named });
   await attach(call, info.id, wishes);
@@ -54,6 +54,12 @@ export async function createSandbox(
     }
   }
   return info;
+}
+
+/** As the daemon's own: a name of a host that nobody guesses. */
+function newId(): string {
+  const letters = 'abcdefghijklmnopqrstuvwxyz234567';
+  return `sb${[...randomBytes(16)].map((byte) => letters[byte % letters.length]).join('')}`;
 }
 
 /** A sandbox without what was asked for is none that was asked for. */
