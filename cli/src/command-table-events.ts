@@ -24,6 +24,14 @@ export const eventCommands: readonly CommandSpec[] = [
     load: () => import('./commands/stats.ts'),
   },
   {
+    name: 'top',
+    group: 'event',
+    summary: 'what uses the machine, the busiest sandbox first, in place on a terminal',
+    positionals: [],
+    flags: [{ name: 'once', summary: 'print it once, as where no terminal is' }],
+    load: () => import('./commands/top.ts'),
+  },
+  {
     name: 'events',
     group: 'event',
     summary: 'what happened to sandboxes, also to those that are gone',

@@ -62,6 +62,14 @@ export const fileCommands: readonly CommandSpec[] = [
     load: () => import('./commands/sync.ts'),
   },
   {
+    name: 'watch',
+    group: 'file',
+    summary: 'print what changes in a directory of a sandbox, until it is interrupted',
+    positionals: [sandbox, path],
+    flags: [recursive('and in all directories below')],
+    load: files('watch'),
+  },
+  {
     name: 'files ls',
     group: 'file',
     summary: 'list a directory of a sandbox',

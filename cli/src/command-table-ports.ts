@@ -1,7 +1,14 @@
 /** The rows of `command-table.ts` that concern a sandbox's ports. */
-import type { CommandSpec, PositionalSpec } from './command.ts';
+import type { CommandSpec, FlagSpec, PositionalSpec } from './command.ts';
 
 const sandbox: PositionalSpec = { name: 'id', kind: 'sandbox' };
+
+const expiresFlag: FlagSpec = {
+  name: 'expires',
+  value: 'TIME',
+  summary: 'when it ends: 90, 15m, 2h, 7d (default 1h, at most 30d)',
+};
+const waitFlag: FlagSpec = { name: 'wait', value: 'SECONDS', summary: 'first wait until something listens' };
 
 export const portCommands: readonly CommandSpec[] = [
   {
@@ -18,12 +25,20 @@ export const portCommands: readonly CommandSpec[] = [
     summary: 'an address that shows a port of a sandbox to whoever has it',
     positionals: [sandbox, { name: 'port', kind: 'text' }],
     flags: [
-      { name: 'expires', value: 'TIME', summary: 'when it ends: 90, 15m, 2h, 7d (default 1h, at most 30d)' },
+      expiresFlag,
       { name: 'public', summary: 'let everybody see the port who reaches the daemon, without a token' },
       { name: 'private', summary: 'take that back; links with tokens go on' },
-      { name: 'wait', value: 'SECONDS', summary: 'first wait until something listens' },
+      waitFlag,
     ],
     load: () => import('./commands/url.ts'),
+  },
+  {
+    name: 'open',
+    group: 'network',
+    summary: 'show a port of a sandbox in a browser, by a link with a token; prints the link',
+    positionals: [sandbox, { name: 'port', kind: 'text' }],
+    flags: [expiresFlag, waitFlag, { name: 'print', summary: 'only print the link' }],
+    load: () => import('./commands/open.ts'),
   },
   {
     name: 'port-forward',

@@ -4,8 +4,9 @@ import { after, before, test } from 'node:test';
 import { eventSchema } from '@squash/contract/events';
 import { sandboxUsageSchema } from '@squash/contract/usage';
 import { webhookMadeSchema, webhookSchema } from '@squash/contract/webhooks';
-import { endOf, squash, squashOk, startCli } from '../support/cli.ts';
+import { cliCommand, cliEnvironment, endOf, squash, squashOk, startCli } from '../support/cli.ts';
 import { TestDaemon } from '../support/daemon.ts';
+import { Terminal } from '../support/terminal.ts';
 import { waitFor } from '../support/wait.ts';
 import { WebhookReceiver } from '../support/webhook-receiver.ts';
 
@@ -41,6 +42,27 @@ test('events are listed and followed, and what an owner is called moves no curso
   assert.match(lines, /^\S+Z sandbox\.destroyed {2}gone \(anon\)/);
   follower.kill();
   await endOf(follower);
+});
+
+test('top shows the busiest first, in place on a terminal and once elsewhere', async () => {
+  assert.match(
+    await squashOk(daemon, ['top']),
+    /^\S+ {2}sandboxes: 1 [^\n]*\nID +CPU % [^\n]*\nbox +[^\n]*$/,
+  );
+  assert.deepEqual(
+    ((await json('top')) as { id: string }[]).map(({ id }) => id),
+    ['box'],
+  );
+  const [program, script] = cliCommand;
+  const size = { rows: 10, columns: 40, env: cliEnvironment(daemon) };
+  await using terminal = new Terminal([program, script, 'top'], size);
+  // Two frames, each from the top.
+  await waitFor(
+    'two frames',
+    () => terminal.screen.split('\u001b[H').filter((frame) => /sandboxes: 1[^]*box /.test(frame)).length > 1,
+  );
+  terminal.type('\u0003');
+  assert.equal((await terminal.end()).restored, true);
 });
 
 test('stats show one sandbox, or all', async () => {

@@ -122,7 +122,7 @@ describe('squash cp and squash files', () => {
 
   it('watch until what is watched is gone', async () => {
     await sh('mkdir /root/watched');
-    const child = startCli(daemon, ['files', 'watch', 'box', '/root/watched']);
+    const child = startCli(daemon, ['watch', 'box', '/root/watched']);
     let text = '';
     child.stdout?.on('data', (chunk: Buffer) => {
       text += chunk.toString();

@@ -1,7 +1,10 @@
 /** `port.*` over the API and `squash ports`, `url`, `port-forward`: what listens, links, waiting, and bytes as they are. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { text as readText } from 'node:stream/consumers';
 import { after, before, describe, it } from 'node:test';
 import { limits } from '@squash/contract/limits';
@@ -10,6 +13,7 @@ import WebSocket from 'ws';
 import { ApiClient } from '../support/api-client.ts';
 import { endOf, squash, squashOk, startCli } from '../support/cli.ts';
 import { PreviewScene } from '../support/previews.ts';
+import { waitFor } from '../support/wait.ts';
 
 describe('ports', () => {
   let scene: PreviewScene;
@@ -83,6 +87,31 @@ describe('ports', () => {
     assert.equal((await waiting).json.port, 5000);
     assert.match(await squashOk(scene.daemon, ['url', 'dev', '5000', '--wait', '5']), /squash_token=/);
     assert.equal((await api.get(`${ports}/5000/wait?timeout_ms=${limits.portWaitMsMax + 1}`)).status, 400);
+  });
+
+  it('is opened in a browser where there is one, and printed', async () => {
+    const directory = mkdtempSync(join(tmpdir(), 'squash-open-'));
+    try {
+      const seen = join(directory, 'seen');
+      writeFileSync(
+        join(directory, 'xdg-open'),
+        `#!/bin/sh\necho "$1" > ${seen}.new; mv ${seen}.new ${seen}\n`,
+        {
+          mode: 0o755,
+        },
+      );
+      const env = { DISPLAY: ':9', PATH: `${directory}:${process.env['PATH']}` };
+      const url = await squashOk(scene.daemon, ['open', 'dev', '3000'], { env });
+      assert.match(url, /^http:\/\/3000-dev\.localhost:\d+\/\?squash_token=\S+$/);
+      await waitFor('the browser', () => existsSync(seen));
+      assert.equal(readFileSync(seen, 'utf8'), `${url}\n`);
+      const printed = await squashOk(scene.daemon, ['open', 'dev', '3000', '--json'], {
+        env: { DISPLAY: '' },
+      });
+      assert.equal((JSON.parse(printed) as { readonly opened: boolean }).opened, false);
+    } finally {
+      rmSync(directory, { recursive: true });
+    }
   });
 
   it('carries bytes over a WebSocket, each side to its own end', async () => {

@@ -3,6 +3,7 @@ import { isatty } from 'node:tty';
 import type { SandboxInfo } from '@squash/contract/sandbox';
 import type { SandboxUsage } from '@squash/contract/usage';
 import { apiPath, type Client, sandboxesPath } from '../client/client.ts';
+import { eachOf } from '../client/each-of.ts';
 import type { Call } from '../command.ts';
 import { CliFailure, exitCodes } from '../failure.ts';
 import { formatBytes, printJson, printLine, printText, standardOutput } from '../output/print.ts';
@@ -12,7 +13,7 @@ const watchMs = 2_000;
 /** To the top left, and everything behind it away. */
 const clearScreen = '\u001b[H\u001b[J';
 
-interface Row extends SandboxUsage {
+export interface UsageRow extends SandboxUsage {
   readonly id: string;
 }
 
@@ -24,38 +25,44 @@ export async function run(call: Call): Promise<number> {
     if (isWatching && !call.json && isatty(standardOutput)) printText(standardOutput, clearScreen);
     if (call.json && isWatching) printLine(JSON.stringify(rows.map(withoutHistory)));
     else if (call.json) printJson(id === undefined ? rows.map(withoutHistory) : rows[0]);
-    else printRows(rows);
+    else printUsage(rows);
     if (!isWatching) return exitCodes.ok;
     await new Promise((resolve) => setTimeout(resolve, watchMs));
   }
 }
 
-async function rowsOf(client: Client, id: string | undefined): Promise<readonly Row[]> {
+async function rowsOf(client: Client, id: string | undefined): Promise<readonly UsageRow[]> {
   if (id !== undefined) return [await rowOf(client, id)];
-  const rows: Row[] = [];
-  for (const each of await client.get<readonly SandboxInfo[]>(sandboxesPath)) {
+  return await usageOfAll(client);
+}
+
+/** Sorted by id. Shared with `top`. */
+export async function usageOfAll(client: Client): Promise<readonly UsageRow[]> {
+  const rows: UsageRow[] = [];
+  await eachOf(await client.get<readonly SandboxInfo[]>(sandboxesPath), async ({ id }) => {
     try {
-      rows.push(await rowOf(client, each.id));
+      rows.push(await rowOf(client, id));
     } catch (error) {
       // It went since the list was made.
       if (!(error instanceof CliFailure) || error.code !== 'sandbox_not_found') throw error;
     }
-  }
-  return rows;
+  });
+  return rows.toSorted((one, other) => (one.id < other.id ? -1 : 1));
 }
 
-async function rowOf(client: Client, id: string): Promise<Row> {
+async function rowOf(client: Client, id: string): Promise<UsageRow> {
   return { id, ...(await client.get<SandboxUsage>(apiPath(['v1', 'sandboxes', id, 'usage']))) };
 }
 
-function withoutHistory({ history: _history, ...row }: Row): Omit<Row, 'history'> {
+export function withoutHistory({ history: _history, ...row }: UsageRow): Omit<UsageRow, 'history'> {
   return row;
 }
 
-function printRows(rows: readonly Row[]): void {
+/** @param lineEnd behind each line, for a screen that is written over */
+export function printUsage(rows: readonly UsageRow[], lineEnd = ''): void {
   const bytes = (value: number | null): string => (value === null ? '-' : formatBytes(value));
   const number = (value: number | null): string => (value === null ? '-' : `${value}`);
-  printTable<Row>(
+  printTable<UsageRow>(
     [
       { title: 'ID', text: (each) => each.id },
       { title: 'CPU %', text: (each) => number(each.cpu_percent), align: 'right' },
@@ -70,6 +77,7 @@ function printRows(rows: readonly Row[]): void {
       { title: 'CONNECTIONS', text: (each) => number(each.connections_open), align: 'right' },
     ],
     rows,
+    lineEnd,
   );
 }
 

@@ -7,10 +7,17 @@ import { printJson, printLine } from '../output/print.ts';
 import { parsePort, portPath } from './ports.ts';
 
 export async function run(call: Call): Promise<number> {
+  const answer = await linkOf(call, wishedAccess(call));
+  if (call.json) printJson(answer);
+  else printLine(answer.url ?? notServed());
+  return exitCodes.ok;
+}
+
+/** Shared with `open`. */
+export async function linkOf(call: Call, access?: 'public' | 'token'): Promise<Port | PortLink> {
   const [id = '', portText = ''] = call.positionals;
   const port = parsePort(portText);
   const expiresS = parseExpiry(call.flags.text('expires'));
-  const access = wishedAccess(call);
   if (access === 'public' && expiresS !== undefined)
     throw usageFailure('--expires is for links with a token: leave out --public');
   const waitS = call.flags.number('wait', { min: 0, max: limits.portWaitMsMax / 1_000 });
@@ -19,16 +26,12 @@ export async function run(call: Call): Promise<number> {
     await call.client.get<Port>(`${path}?timeout_ms=${Math.round(waitS * 1_000)}`);
   }
   const set = access === undefined ? undefined : await call.client.put<Port>(portPath(id, port), { access });
-  const answer =
-    access === 'public' && set !== undefined
-      ? set
-      : await call.client.post<PortLink>(
-          portPath(id, port, ['url']),
-          expiresS === undefined ? {} : { expires_s: expiresS },
-        );
-  if (call.json) printJson(answer);
-  else printLine(answer.url ?? notServed());
-  return exitCodes.ok;
+  return access === 'public' && set !== undefined
+    ? set
+    : await call.client.post<PortLink>(
+        portPath(id, port, ['url']),
+        expiresS === undefined ? {} : { expires_s: expiresS },
+      );
 }
 
 function wishedAccess({ flags }: Call): 'public' | 'token' | undefined {
@@ -48,7 +51,7 @@ function parseExpiry(text: string | undefined): number | undefined {
   throw usageFailure(`--expires takes a time such as 90, 15m, 2h or 7d, at most 30d, not "${text}"`);
 }
 
-function notServed(): never {
+export function notServed(): never {
   throw new CliFailure(
     'not_served',
     'the daemon listens on its Unix socket alone: set SQUASH_PORT',

@@ -25,7 +25,7 @@ export interface Column<Row> {
 }
 
 /** Columns as wide as their widest cell; the last one is not padded. */
-export function printTable<Row>(columns: readonly Column<Row>[], rows: readonly Row[]): void {
+export function printTable<Row>(columns: readonly Column<Row>[], rows: readonly Row[], lineEnd = ''): void {
   const cells = fitted(
     columns,
     rows.map((row) => columns.map((column) => visible(column.text(row)))),
@@ -43,19 +43,15 @@ export function printTable<Row>(columns: readonly Column<Row>[], rows: readonly 
         return paint(cell, index) + (last ? '' : gap);
       })
       .join('  ');
-  printLine(
-    lay(
-      columns.map((column) => column.title),
-      (text) => text,
-    ),
-  );
+  const head = columns.map((column) => column.title);
+  printLine(lay(head, (text) => text) + lineEnd);
   for (const [number, line] of cells.entries()) {
     const row = rows[number];
     printLine(
       lay(line, (text, index) => {
         const style = row === undefined ? undefined : columns[index]?.style?.(row);
         return style === undefined ? text : styled(style, text);
-      }),
+      }) + lineEnd,
     );
   }
 }

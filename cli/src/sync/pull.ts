@@ -2,10 +2,11 @@
 import { CliFailure } from '../failure.ts';
 import { readTar } from '@squash/sdk/tar-reader';
 import { formatBytes } from '../output/print.ts';
+import { eachOf } from '../client/each-of.ts';
 import { withProgress } from '../output/progress.ts';
 import type { LocalTree } from './local-tree.ts';
 import type { Plan } from './plan.ts';
-import { addressOf, eachOf, type RemoteDirectory } from './remote-tree.ts';
+import { addressOf, type RemoteDirectory } from './remote-tree.ts';
 import { parentOf, shown, type Tree, type TreeEntry } from './tree.ts';
 
 /** Fewer are fetched one by one. */

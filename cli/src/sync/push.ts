@@ -1,10 +1,11 @@
 /** From here into a sandbox: what differs as one tar, each file of which takes its place whole. */
 import type { Unpacked } from '@squash/contract/file';
 import { filesPath } from '../client/client.ts';
+import { eachOf } from '../client/each-of.ts';
 import { withProgress } from '../output/progress.ts';
 import type { LocalTree } from './local-tree.ts';
 import type { Plan } from './plan.ts';
-import { eachOf, type RemoteDirectory, removeRemote } from './remote-tree.ts';
+import { type RemoteDirectory, removeRemote } from './remote-tree.ts';
 import { writeTar } from './tar-writer.ts';
 import type { Tree } from './tree.ts';
 
