@@ -101,6 +101,16 @@ export const commandTable: readonly CommandSpec[] = [
     notes: 'Exits with 1 when something that is required is missing.',
     load: () => import('./commands/doctor.ts'),
   },
+  {
+    name: 'demo',
+    group: 'daemon',
+    summary: 'a sandbox attacks this machine, and each attempt is told with what stopped it',
+    positionals: [],
+    flags: [],
+    notes:
+      'Takes some seconds, needs no Internet and removes what it made. Exits with 1 when something got through.',
+    load: () => import('./commands/demo.ts'),
+  },
   ...certificateCommands,
   ...sandboxCommands,
   {
