@@ -75,9 +75,9 @@ export const accessCommands: readonly CommandSpec[] = [
     positionals: [owner],
     flags: [
       { name: 'sandboxes', value: 'N', summary: 'sandboxes that exist' },
-      { name: 'memory', short: 'm', value: 'MB', summary: 'memory of all of them together' },
+      { name: 'memory', short: 'm', value: 'MIB', summary: 'memory of all of them together' },
       { name: 'cpu', value: 'CPUS', summary: 'processors of all of them together' },
-      { name: 'disk', value: 'MB', summary: 'what they may write, and their snapshots' },
+      { name: 'disk', value: 'MIB', summary: 'what they may write, and their snapshots' },
       { name: 'execs', value: 'N', summary: 'commands that run at once' },
       { name: 'none', summary: 'no bounds at all' },
     ],

@@ -10,7 +10,7 @@ export const createFlags: readonly FlagSpec[] = [
   { name: 'owner', value: 'NAME', summary: 'who it is for' },
   { name: 'task', value: 'TEXT', summary: 'what it is for' },
   { name: 'cpu', value: 'CPUS', summary: 'processors it may use, such as 0.5' },
-  { name: 'memory', short: 'm', value: 'MB', summary: 'memory limit in megabytes' },
+  { name: 'memory', short: 'm', value: 'MIB', summary: 'memory limit in MiB' },
   { name: 'lifetime', value: 'TIME', summary: 'how long it lives, such as 90s, 10m, 2h, 7d; 0 is for ever' },
   {
     name: 'allow-net',
@@ -129,7 +129,7 @@ export const sandboxCommands: readonly CommandSpec[] = [
       { name: 'label', value: 'KEY[=VALUE]', repeats: true, summary: 'set a label; KEY- takes it away' },
       { ...envFlag, summary: 'set a variable of commands from now on; NAME- takes it away' },
       { name: 'cpu', value: 'CPUS', summary: 'processors it may use, such as 0.5' },
-      { name: 'memory', short: 'm', value: 'MB', summary: 'memory limit in megabytes' },
+      { name: 'memory', short: 'm', value: 'MIB', summary: 'memory limit in MiB' },
       { name: 'lifetime', value: 'TIME', summary: 'how long it lives from now on; 0 is for ever' },
       idleFlag,
       onTimeoutFlag,

@@ -28,7 +28,7 @@ export const volumeCommands: readonly CommandSpec[] = [
     summary: 'make a directory that outlives sandboxes',
     positionals: [{ name: 'name', kind: 'text' }],
     flags: [
-      { name: 'size', value: 'MB', summary: 'what its files may take, set aside on the disk' },
+      { name: 'size', value: 'MIB', summary: 'what its files may take, set aside on the disk' },
       { name: 'from', value: 'NAME', kind: 'volume', summary: 'copy this volume or snapshot' },
       label,
     ],

@@ -3,14 +3,26 @@
  * Added to the line that people read, never to `--json`.
  */
 const hints: Readonly<Record<string, string>> = {
+  approval_not_found: 'try: squash approvals ls',
+  ceiling_exceeded: 'squash doctor --config shows the ceilings',
+  disk_full: 'squash doctor tells what is free and what takes it',
+  exec_limit: 'squash ps <id> shows what runs',
+  forbidden: 'squash whoami tells what your key may do',
+  host_full: 'squash top shows what uses the machine',
   job_not_found: 'try: squash jobs <id>',
   key_not_found: 'try: squash keys ls',
+  limits_unenforceable: 'squash doctor says how to mend it',
   module_exists: '--replace replaces it',
   module_in_use: 'squash ls shows by which',
   module_not_found: 'try: squash module ls',
+  port_unreachable: 'squash ports <id> shows what listens',
+  process_not_found: 'try: squash ps --all <id>',
+  quota_exceeded: 'squash whoami shows the quota and what is used',
+  sandbox_exists: 'squash create without an id makes one',
   sandbox_not_found: 'try: squash ls',
   secret_not_found: 'try: squash secret ls',
   sandbox_paused: 'squash resume <id> lets it go on',
+  snapshot_exists: 'try: squash snapshot rm <id> <label>',
   snapshot_not_found: 'try: squash snapshots ls <id>',
   token_required:
     'this command line sends SQUASH_AUTH_TOKEN, or --token; a daemon of your own needs a port of its own: SQUASH_PORT=8081',

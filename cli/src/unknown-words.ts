@@ -35,7 +35,6 @@ const otherWords: Readonly<Record<string, string>> = {
   destroy: 'rm',
   download: 'get',
   list: 'ls',
-  ps: 'jobs',
   remove: 'rm',
   start: 'serve',
   upload: 'put',

@@ -56,6 +56,10 @@ describe('squash', () => {
     );
     const table = await squashOk(daemon, ['ls']);
     assert.match(table, /^ID +STATE +AGE.*\none +ready +\d+s/);
+    const painted = await squashOk(daemon, ['ls'], { env: { FORCE_COLOR: '1' } });
+    assert.ok(painted.includes('\u001b[32mready'));
+    const plain = await squashOk(daemon, ['ls'], { env: { FORCE_COLOR: '1', NO_COLOR: '1' } });
+    assert.ok(!plain.includes('\u001b'));
     const shown = await squashOk(daemon, ['info', 'one']);
     assert.match(shown, /^task: +a\\u\{1b\}\[31mb$/m);
     assert.deepEqual(await json('rm', 'one'), { removed: ['one'] });
@@ -163,7 +167,7 @@ describe('squash', () => {
       .parse(await json('snapshots', 'ls', 's'))
       .map((each) => each.label);
     assert.deepEqual(labels, ['first']);
-    assert.match(await squashOk(daemon, ['snapshots', 'ls', 's']), /^LABEL +CREATED/);
+    assert.match(await squashOk(daemon, ['snapshots', 'ls', 's']), /^LABEL +AGE +SIZE.*\nfirst +\d+s /);
     assert.equal(sandboxInfoSchema.parse(await json('restore', 's', 'first')).active_snapshot, 'first');
     assert.equal(await squashOk(daemon, ['exec', 's', 'cat', '/root/file']), 'before');
     assert.equal((await squash(daemon, ['restore', 's', 'none'])).code, 1);

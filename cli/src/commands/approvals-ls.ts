@@ -3,7 +3,7 @@ import type { ApprovalInfo } from '@squash/contract/approvals';
 import { type ApprovalPage, approvalsPath, wantedText } from '../approvals.ts';
 import type { Call } from '../command.ts';
 import { exitCodes } from '../failure.ts';
-import { printJson } from '../output/print.ts';
+import { formatAge, printJson } from '../output/print.ts';
 import { printTable, type Style } from '../output/table.ts';
 
 const styles: Readonly<Partial<Record<ApprovalInfo['state'], Style>>> = {
@@ -24,7 +24,7 @@ export async function run({ client, flags, json }: Call): Promise<number> {
     printTable<ApprovalInfo>(
       [
         { title: 'ID', text: ({ id }) => id },
-        { title: 'ASKED', text: (each) => each.asked_at },
+        { title: 'AGE', text: (each) => formatAge(each.asked_at), align: 'right' },
         { title: 'SANDBOX', text: ({ sandbox }) => sandbox },
         { title: 'STATE', text: stateText, style: ({ state }) => styles[state] },
         { title: 'WANTED', text: wantedText, fits: true },

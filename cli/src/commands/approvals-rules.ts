@@ -3,7 +3,7 @@ import type { StandingApproval } from '@squash/contract/approvals';
 import { standingPath } from '../approvals.ts';
 import type { Call } from '../command.ts';
 import { exitCodes } from '../failure.ts';
-import { printJson } from '../output/print.ts';
+import { formatAge, printJson } from '../output/print.ts';
 import { printTable } from '../output/table.ts';
 import { ruleText } from './policy-show.ts';
 
@@ -16,7 +16,7 @@ export async function run({ client, flags, json }: Call): Promise<number> {
     printTable<StandingApproval>(
       [
         { title: 'ID', text: ({ id }) => `${id}`, align: 'right' },
-        { title: 'SINCE', text: (each) => each.decided_at },
+        { title: 'AGE', text: (each) => formatAge(each.decided_at), align: 'right' },
         { title: 'BY', text: (each) => each.decided_by },
         { title: 'RULE', text: ({ rule }) => ruleText(rule) },
       ],

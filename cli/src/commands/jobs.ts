@@ -23,7 +23,6 @@ export async function run(call: Call): Promise<number> {
       },
       { title: 'EXIT', text: (job) => (job.exit_code === null ? '-' : `${job.exit_code}`), align: 'right' },
       { title: 'REASON', text: (job) => job.reason ?? '-' },
-      { title: 'STARTED', text: (job) => job.started_at },
       { title: 'AGE', text: (job) => formatAge(job.started_at), align: 'right' },
       { title: 'TAG', text: (job) => job.tag ?? '-' },
       { title: 'COMMAND', text: (job) => job.command, fits: true },

@@ -17,7 +17,7 @@ export async function run(call: Call): Promise<number> {
         { title: 'ID', text: (each) => each.id },
         { title: 'OWNER', text: (each) => each.owner },
         { title: 'SCOPE', text: (each) => each.scope },
-        { title: 'EXPIRES', text: (each) => each.expires_at ?? 'never', style: expired },
+        { title: 'EXPIRES', text: expiry, style: expired },
         {
           title: 'USED',
           text: ({ last_used_at: used }) => (used === null ? 'never' : `${formatAge(used)} ago`),
@@ -28,6 +28,13 @@ export async function run(call: Call): Promise<number> {
     );
   }
   return exitCodes.ok;
+}
+
+function expiry({ expires_at: expires }: KeyInfo): string {
+  if (expires === null) return 'never';
+  // An age the other way round.
+  const left = formatAge(new Date().toISOString(), Date.parse(expires));
+  return Date.parse(expires) <= Date.now() ? `${formatAge(expires)} ago` : `in ${left}`;
 }
 
 function expired({ expires_at: expires }: KeyInfo): 'red' | undefined {

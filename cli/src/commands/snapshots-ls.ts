@@ -4,7 +4,7 @@ import { labelQuery, listAll } from '../client/pages.ts';
 import { snapshotPath } from '../client/client.ts';
 import type { Call } from '../command.ts';
 import { exitCodes } from '../failure.ts';
-import { formatBytes, printJson, printLine } from '../output/print.ts';
+import { formatAge, formatBytes, printJson, printLine } from '../output/print.ts';
 import { printTable } from '../output/table.ts';
 import { labelWords } from '../label-words.ts';
 
@@ -29,7 +29,7 @@ export async function run({ client, flags, positionals, json }: Call): Promise<n
   printTable<AnySnapshot>(
     [
       { title: 'LABEL', text: (each) => each.label },
-      { title: 'CREATED', text: (each) => each.created_at ?? each.created ?? '' },
+      { title: 'AGE', text: (each) => formatAge(each.created_at ?? each.created ?? ''), align: 'right' },
       { title: 'SIZE', text: (each) => formatBytes(sizeOf(each)), align: 'right' },
       { title: 'ON', text: (each) => (each.whole ? '' : (each.base ?? '(removed)')) },
       { title: 'ACTIVE', text: (each) => (each.active ? 'yes' : '') },

@@ -6,7 +6,14 @@ import { apiPath, type Client, sandboxesPath } from '../client/client.ts';
 import { eachOf } from '../client/each-of.ts';
 import type { Call } from '../command.ts';
 import { CliFailure, exitCodes } from '../failure.ts';
-import { formatBytes, printJson, printLine, printText, standardOutput } from '../output/print.ts';
+import {
+  formatBytes,
+  formatLimit,
+  printJson,
+  printLine,
+  printText,
+  standardOutput,
+} from '../output/print.ts';
 import { printTable } from '../output/table.ts';
 
 const watchMs = 2_000;
@@ -61,6 +68,7 @@ export function withoutHistory({ history: _history, ...row }: UsageRow): Omit<Us
 /** @param lineEnd behind each line, for a screen that is written over */
 export function printUsage(rows: readonly UsageRow[], lineEnd = ''): void {
   const bytes = (value: number | null): string => (value === null ? '-' : formatBytes(value));
+  const limit = (value: number | null): string => (value === null ? '-' : formatLimit(value));
   const number = (value: number | null): string => (value === null ? '-' : `${value}`);
   printTable<UsageRow>(
     [
@@ -68,10 +76,10 @@ export function printUsage(rows: readonly UsageRow[], lineEnd = ''): void {
       { title: 'CPU %', text: (each) => number(each.cpu_percent), align: 'right' },
       { title: 'CPU S', text: (each) => seconds(each.cpu_us), align: 'right' },
       { title: 'MEMORY', text: (each) => bytes(each.memory_bytes), align: 'right' },
-      { title: 'LIMIT', text: (each) => bytes(each.memory_limit_bytes), align: 'right' },
+      { title: 'LIMIT', text: (each) => limit(each.memory_limit_bytes), align: 'right' },
       { title: 'PIDS', text: (each) => number(each.pids), align: 'right' },
       { title: 'DISK', text: (each) => bytes(each.disk_bytes), align: 'right' },
-      { title: 'LIMIT', text: (each) => bytes(each.disk_limit_bytes), align: 'right' },
+      { title: 'LIMIT', text: (each) => limit(each.disk_limit_bytes), align: 'right' },
       { title: 'NET IN', text: (each) => bytes(each.network_in_bytes), align: 'right' },
       { title: 'NET OUT', text: (each) => bytes(each.network_out_bytes), align: 'right' },
       { title: 'CONNECTIONS', text: (each) => number(each.connections_open), align: 'right' },

@@ -19,7 +19,7 @@ export async function run({ client, flags, json }: Call): Promise<number> {
         { title: 'OWNER', text: (each) => each.owner },
         {
           title: 'SIZE',
-          text: (each) => (each.size_mb === null ? '' : `${each.size_mb} MB`),
+          text: (each) => (each.size_mb === null ? '' : `${each.size_mb} MiB`),
           align: 'right',
         },
         { title: 'KIND', text: (each) => (each.snapshot_of === null ? 'volume' : 'snapshot') },

@@ -97,6 +97,11 @@ export function formatBytes(bytes: number): string {
   return `${unit === 0 || value >= 99.95 ? Math.round(value) : value.toFixed(1)} ${units[unit]}`;
 }
 
+/** A limit as it was set: in MiB. */
+export function formatLimit(bytes: number): string {
+  return bytes % 1_048_576 === 0 ? `${bytes / 1_048_576} MiB` : formatBytes(bytes);
+}
+
 /** Whole seconds since an RFC 3339 time, as `3m`, `2h`, `5d`. */
 export function formatAge(time: string, now: number = Date.now()): string {
   const seconds = Math.max(0, Math.floor((now - Date.parse(time)) / 1000));

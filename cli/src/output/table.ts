@@ -9,9 +9,11 @@ const cutCharsMin = 10;
 const styles = { green: 32, red: 31, yellow: 33 } as const;
 export type Style = keyof typeof styles;
 
-/** Coloured where standard output is a terminal and `NO_COLOR` is not set. */
+/** Coloured where standard output is a terminal, or `FORCE_COLOR` says so; never with `NO_COLOR`. */
 export function styled(style: Style, text: string): string {
-  if (process.env['NO_COLOR'] || !isatty(standardOutput)) return text;
+  const { NO_COLOR: none, FORCE_COLOR: forced = '' } = process.env;
+  const isColoured = ['', '0', 'false'].includes(forced) ? isatty(standardOutput) : true;
+  if (none || !isColoured) return text;
   return `\u001b[${styles[style]}m${text}\u001b[39m`;
 }
 
