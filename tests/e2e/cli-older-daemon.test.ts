@@ -72,7 +72,7 @@ test('doctor, policy show, ls, info, create and snapshots ls do without what an 
       { ...box, created_at: box.created, commands: 3, disk_bytes: 4_096 },
     ]);
     assert.match(await printed('info', 'box'), /^task: +a task$/m);
-    assert.match(await printed('snapshots', 'ls', 'box'), /^clean +2026-01-02T03:04:05\.000Z +4\.1 kB/m);
+    assert.match(await printed('snapshots', 'ls', 'box'), /^clean +\d+d +4\.1 kB/m);
     assert.equal(await printed('create', '--lifetime', '2h'), 'sb-made\n');
     const refused = await squash(undefined, ['ls', '--label', 'a'], { env });
     assert.equal(refused.code, 1, 'a filter that the daemon does not know is not left out');
