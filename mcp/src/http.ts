@@ -29,7 +29,7 @@ export interface HttpService extends AsyncDisposable {
 /** A file of 8 MiB, escaped as JSON by whoever escapes much. */
 const bodyBytesMax = 16_777_216;
 /** Together: each holds a body while it comes. Streams of answers count as well. */
-const requestsMax = 128;
+const requestsMax = 96;
 const loopback = ['127.0.0.1', '::1', 'localhost'];
 
 /** @throws ToolError `listen_failed` */

@@ -100,9 +100,8 @@ async function sentenceOf(
     ];
     return cleanFile(`Error: ${parts.join('. ')}.`);
   }
-  process.stderr.write(
-    `squash mcp: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`,
-  );
+  const detail = error instanceof Error ? (error.stack ?? error.message) : String(error);
+  process.stderr.write(`squash mcp: ${cleanFile(detail)}\n`);
   return 'Error: a fault in the MCP server itself; its standard error has the details (internal).';
 }
 

@@ -160,10 +160,16 @@ describe('an agent over standard input and output', () => {
     const edit = { path: '/root/project/calc.sh', new_text: '  echo $(($1 + $2))' };
     assert.match(
       await agent.fails('edit_file', { ...edit, old_text: '  echo' }),
-      /2 times, on lines 3, 6.*text_not_unique/,
+      /2 times, first on lines 3, 6.*text_not_unique/,
     );
     assert.match(await agent.fails('edit_file', { ...edit, old_text: 'echo  ' }), /text_not_found/);
     await agent.call('edit_file', { ...edit, old_text: '  echo $(($1 - $2))' });
+    await agent.call('write_file', { path: '/root/dos', content: 'a\r\nb\r\nc\r\n' });
+    await agent.call('edit_file', { path: '/root/dos', old_text: 'a\nb', new_text: 'a\nx\nb' });
+    assert.match(
+      (await agent.call('run_command', { command: 'od -c /root/dos' })).text,
+      /a {2}\\r {2}\\n {3}x {2}\\r {2}\\n {3}b {2}\\r/,
+    );
     assert.equal(between(await agent.call('run_command', run)), 'all tests pass');
 
     assert.equal((await agent.call('snapshot', { label: 'repaired' })).structured.label, 'repaired');
@@ -358,10 +364,18 @@ describe('an agent over standard input and output', () => {
   });
 
   it('is told of a daemon that went away, and goes on with the next', async () => {
+    const begun = agent.call('run_command', {
+      command: 'touch /root/begun; until [ -e /root/on ]; do sleep 0.1; done; echo after',
+    });
+    await waitFor(
+      'the command to run',
+      async () => (await agent.raw('read_file', { path: '/root/begun' })).isError === false,
+    );
     await daemon.kill();
     assert.match(await agent.fails('list_files', { path: '/' }), /\(unreachable\)/);
     await daemon.start();
-    await agent.call('list_files', { path: '/' });
+    await agent.call('write_file', { path: '/root/on', content: '' });
+    assert.equal(between(await begun), 'after');
   });
 });
 

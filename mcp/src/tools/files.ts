@@ -62,27 +62,28 @@ export const editFile = defineTool({
     const box = await boxOf(where, call);
     const { signal } = call;
     const { text, etag } = await textOf(box, path, signal);
-    const places = linesOf(text, old_text);
-    if (places.length === 0)
+    const [piece, by] = withLineEnds(text, [old_text, new_text]);
+    const places = placesOf(text, piece);
+    if (places.count === 0)
       throw new ToolError(
         'text_not_found',
         `\`old_text\` does not stand in ${path}`,
         'Read the file again: it has to be the same in every blank and line end',
       );
-    if (places.length > 1 && !replace_all)
+    if (places.count > 1 && !replace_all)
       throw new ToolError(
         'text_not_unique',
-        `\`old_text\` stands in ${path} ${places.length} times, on lines ${places.slice(0, 20).join(', ')}`,
+        `\`old_text\` stands in ${path} ${places.count} times, first on lines ${places.lines.join(', ')}`,
         'Give more of the lines around the one that is meant, or `replace_all`',
       );
-    const edited = text.split(old_text).join(new_text);
+    const edited = text.split(piece).join(by);
     try {
       await box.files.write(path, edited, { ...(etag !== null && { if_match: etag }), signal });
     } catch (error) {
       if (!(error instanceof Conflict) || error.code !== 'precondition_failed') throw error;
       throw new ToolError('file_changed', `${path} was changed meanwhile`, 'Read it again');
     }
-    const times = places.length === 1 ? `on line ${places[0]}` : `in ${places.length} places`;
+    const times = places.count === 1 ? `on line ${places.lines[0]}` : `in ${count(places.count)} places`;
     return textAnswer(`Replaced the text ${times} of ${cleanLine(path)}.`);
   },
 });
@@ -107,18 +108,35 @@ async function textOf(box: Sandbox, path: string, signal: AbortSignal) {
   return { text, etag };
 }
 
-/** The line of each place, from 1; places do not overlap. */
-function linesOf(text: string, piece: string): readonly number[] {
+/** `read_file` shows `\r\n` as a plain line end: what a model writes by that is meant so, where the file has no other. */
+function withLineEnds(text: string, pieces: readonly [string, string]): readonly [string, string] {
+  if (text.includes(pieces[0]) || pieces[0].includes('\r') || !text.includes('\r\n')) return pieces;
+  const [piece, by] = pieces.map((each) => each.replaceAll(/\r?\n/g, '\r\n'));
+  return [piece ?? '', by ?? ''];
+}
+
+interface Places {
+  readonly count: number;
+  /** Of the first ones, from 1. */
+  readonly lines: readonly number[];
+}
+
+const linesTold = 20;
+
+/** Where the piece stands; places do not overlap. */
+function placesOf(text: string, piece: string): Places {
   const lines: number[] = [];
-  let [line, seen] = [1, 0];
+  let [number, line, seen] = [0, 1, 0];
   for (let at = text.indexOf(piece); at >= 0; at = text.indexOf(piece, at + piece.length)) {
+    number += 1;
+    if (lines.length === linesTold) continue;
     for (let end = text.indexOf('\n', seen); end >= 0 && end < at; end = text.indexOf('\n', seen)) {
       line += 1;
       seen = end + 1;
     }
     lines.push(line);
   }
-  return lines;
+  return { count: number, lines };
 }
 
 const entriesDefault = 200;
