@@ -57,6 +57,8 @@ async function callTool(row: ToolRow, given: Record<string, unknown>, { session,
     );
     return resultOf(answer);
   } catch (error) {
+    // Nobody hears what it would say.
+    if (signal.aborted) return { content: [{ type: 'text' as const, text: 'cancelled' }], isError: true };
     const text = await sentenceOf(error, { session, sandbox: given['sandbox'] });
     return { content: [{ type: 'text' as const, text: text.slice(0, chars) }], isError: true };
   }
