@@ -9,8 +9,8 @@ import { type Address, parseAddress } from './address.ts';
 import { badRequest, Unreachable } from './errors.ts';
 import { fetchTransport } from './fetch-transport.ts';
 import { httpTransport } from './http-transport.ts';
-import { findDaemon, reachableSocketPath } from './local-daemon.ts';
-import { nodeParts } from './node-parts.ts';
+import { localDaemon, reachableSocketPath } from './local-daemon.ts';
+import { type NodeParts, nodeParts } from './node-parts.ts';
 import { operations } from './operations.gen.ts';
 import type { Operations } from './records.gen.ts';
 import { parseJson, readWhole, refusalOf } from './answers.ts';
@@ -171,6 +171,16 @@ let shared: Connection | undefined;
 export function sharedConnection(): Connection {
   shared ??= new Connection();
   return shared;
+}
+
+/** What the environment names, else this machine's; in a browser the page's own host. */
+function findDaemon(node: NodeParts | undefined): Address {
+  if (node === undefined) return parseAddress('/', 'the page');
+  const { SQUASH_SOCKET: socket, SQUASH_API: url } = node.env;
+  if (socket) return { kind: 'unix', path: node.path.resolve(socket) };
+  if (url) return parseAddress(url, 'SQUASH_API');
+  const found = localDaemon(node);
+  return found.kind === 'unix' ? found : { kind: 'tcp', base: `http://127.0.0.1:${found.port}` };
 }
 
 function transportTo(address: Address): Transport {

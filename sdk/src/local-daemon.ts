@@ -1,6 +1,9 @@
 /**
- * Where the daemon is for a program that names none: the environment, else the Unix socket of the data directory, else the loopback
- * port. These are the rules of the command line (`cli/src/client/address.ts`), so that a program finds the daemon that `squash` finds.
+ * Where this machine's daemon is for a program that names none: the Unix socket of the data directory, else the loopback port. SDK and
+ * command line find the same one by this.
+ *
+ * A newcomer would forget that a socket's address holds 107 bytes only: longer paths are reached through a descriptor of their
+ * directory.
  */
 import {
   apiPortDefault,
@@ -8,31 +11,43 @@ import {
   dataDirectory,
   socketPathBytesMax,
 } from '@squash/contract/data-directory';
-import { type Address, parseAddress } from './address.ts';
 import { badRequest } from './errors.ts';
-import type { NodeParts } from './node-parts.ts';
+import type { Environment, NodeParts } from './node-parts.ts';
 
-type Environment = Readonly<Record<string, string | undefined>>;
+export type LocalDaemon =
+  | { readonly kind: 'unix'; readonly path: string }
+  /** On loopback. Nobody named it: whichever daemon has the port answers, also one of another data directory or user. */
+  | { readonly kind: 'port'; readonly port: number };
 
-/** Without Node's modules (a browser) the page's own host is asked. */
-export function findDaemon(node: NodeParts | undefined): Address {
-  if (node === undefined) return parseAddress('/', 'the page');
-  const { env } = node;
-  if (env['SQUASH_SOCKET']) return { kind: 'unix', path: node.path.resolve(env['SQUASH_SOCKET']) };
-  if (env['SQUASH_API']) return parseAddress(env['SQUASH_API'], 'SQUASH_API');
-  const places = withDotEnv(node, env);
-  const path = socketPath(node, places);
+/** @throws BadRequest where SQUASH_PORT is no port */
+export function localDaemon(node: NodeParts, environment: Environment = node.env): LocalDaemon {
+  const env = withDotEnv(node, environment);
+  const path = localSocketPath(node, env);
   if (node.fs.existsSync(path)) return { kind: 'unix', path };
-  const port = places['SQUASH_PORT'];
+  const port = env['SQUASH_PORT'];
   // `0` and `off` name no port; the socket is then the only way, and the message names it.
   if (port === 'off' || port === '0') return { kind: 'unix', path };
   if (port && !(/^\d{1,5}$/.test(port) && Number(port) <= 65_535))
     throw badRequest(`SQUASH_PORT is "${port}": a port is a number from 1 to 65535, or off`);
-  return { kind: 'tcp', base: `http://127.0.0.1:${port || apiPortDefault}` };
+  return { kind: 'port', port: Number(port || apiPortDefault) };
+}
+
+export function localSocketPath(node: NodeParts, environment: Environment = node.env): string {
+  const run = withDotEnv(node, environment)['SQUASH_RUN'];
+  if (run) return node.path.resolve(run, node.path.basename(apiSocketPath));
+  return `${localDataDirectory(node, environment)}/${apiSocketPath}`;
+}
+
+/** The data directory as the daemon of the same user, environment and working directory takes it. */
+export function localDataDirectory(node: NodeParts, environment: Environment = node.env): string {
+  const env = withDotEnv(node, environment);
+  const isWritable = (path: string): boolean => isWritableDirectory(node, path);
+  const found = dataDirectory({ env, uid: node.uid, home: node.home, isWritableDirectory: isWritable });
+  return node.path.resolve(found.path);
 }
 
 /**
- * The daemon reads `.env` in its working directory, so a program there must find the same places. Only places are taken from it:
+ * The daemon reads `.env` in its working directory, so a program that is called there must find the same places. Only places are taken from it:
  * a `.env` in a downloaded directory must not send our token to another host.
  */
 function withDotEnv({ fs, parseEnv, uid }: NodeParts, env: Environment): Environment {
@@ -48,20 +63,6 @@ function withDotEnv({ fs, parseEnv, uid }: NodeParts, env: Environment): Environ
   }
   const names = ['SQUASH_DATA', 'SQUASH_DATA_DIR', 'SQUASH_RUN', 'SQUASH_PORT'];
   return { ...env, ...Object.fromEntries(names.map((name) => [name, env[name] ?? file[name]])) };
-}
-
-function socketPath(node: NodeParts, env: Environment): string {
-  const run = env['SQUASH_RUN'];
-  const name = apiSocketPath.slice(apiSocketPath.lastIndexOf('/') + 1);
-  if (run) return node.path.resolve(run, name);
-  const { uid, home } = node;
-  const found = dataDirectory({
-    env,
-    uid,
-    home,
-    isWritableDirectory: (path) => isWritableDirectory(node, path),
-  });
-  return `${node.path.resolve(found.path)}/${apiSocketPath}`;
 }
 
 function isWritableDirectory({ fs }: NodeParts, path: string): boolean {
