@@ -6,7 +6,7 @@
  */
 import { keyPrefix } from '@squash/contract/key-token';
 import { type Address, parseAddress } from './address.ts';
-import { badRequest, Unreachable } from './errors.ts';
+import { badRequest, SquashError, Unreachable } from './errors.ts';
 import { fetchTransport } from './fetch-transport.ts';
 import { httpTransport } from './http-transport.ts';
 import { localDaemon, reachableSocketPath } from './local-daemon.ts';
@@ -103,11 +103,13 @@ export class Connection {
   ): Promise<T> {
     const { method, ...operation } = operations[id];
     const key = 'once' in operation ? { 'idempotency-key': randomKey() } : {};
+    const path = pathOf(id, options);
     const mayRepeat = method === 'GET' || 'once' in operation;
     for (let attempt = 0; ; attempt += 1) {
       try {
         return await read(await this.#once(id, options, key));
       } catch (error) {
+        if (error instanceof SquashError) error.of(`${method} ${path}`);
         const pauseMs = pausesMs[attempt];
         const isWorthIt =
           error instanceof Unreachable &&

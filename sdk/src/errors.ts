@@ -22,6 +22,7 @@ export class SquashError extends Error {
   readonly code: string;
   readonly status: number;
   readonly remedy: string;
+  /** Method and path; empty where none was sent. */
   readonly request: string;
 
   constructor(parts: ErrorParts) {
@@ -31,6 +32,11 @@ export class SquashError extends Error {
     this.status = parts.status ?? 0;
     this.remedy = parts.remedy ?? '';
     this.request = parts.request ?? '';
+  }
+
+  /** Says what was asked for, where whoever made the error did not know. */
+  of(request: string): this {
+    return this.request === '' ? Object.assign(this, { request }) : this;
   }
 }
 

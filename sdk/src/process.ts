@@ -3,7 +3,7 @@
  * in it means the same byte at every reader and every daemon, which is how a reader whose connection broke misses none.
  */
 import { fromBase64, joined } from './bytes.ts';
-import { type Connection, fieldOf, type Signal } from './connection.ts';
+import { type Connection, fieldOf, pause, type Signal } from './connection.ts';
 import { badRequest, refusalError, TimedOut } from './errors.ts';
 import { type ExecResult, execResult } from './exec-result.ts';
 import { dataOf, follow } from './follow.ts';
@@ -26,6 +26,8 @@ export interface WaitOptions extends Omit<Operations['process.wait']['query'], '
 
 /** How long the daemon waits in one request. */
 const waitMsDefault = 60_000;
+/** Whoever answers sooner that nothing has happened is not asked in a circle. */
+const waitMsMin = 1_000;
 /** Of one process the daemon keeps 4 MiB of output at most. */
 const resultBytesMax = 8_388_608;
 
@@ -117,6 +119,7 @@ export class Process {
     const takesMs = query.timeout_ms ?? waitMsDefault;
     const options = { path: this.#path, query: { ...query, for: what }, signal, takesMs } as const;
     for (;;) {
+      const soonest = performance.now() + waitMsMin;
       try {
         const answer = await this.#connection.call('process.wait', options);
         this.#seen(answer.process);
@@ -124,6 +127,7 @@ export class Process {
       } catch (error) {
         const isOver = what !== 'exit' || query.timeout_ms !== undefined;
         if (isOver || !(error instanceof TimedOut)) throw error;
+        await pause(soonest - performance.now(), signal);
       }
     }
   }

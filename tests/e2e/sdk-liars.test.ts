@@ -116,6 +116,7 @@ for (const way of ways) {
       it(`${what} is told as that`, async () => {
         const error = await failure(clientOf(way, await liar(answer)).connection.call('daemon.info'));
         if (expected !== 'any') assert.equal(error.name, expected);
+        assert.equal(error.request, 'GET /v1/info');
         assert.match(error.message, message);
       });
     }

@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { execFile, execFileSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
-import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { createServer, request, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -31,19 +31,23 @@ export async function work(options) {
   await using box = await squash.sandboxes.create({ labels: { of: 'runtime' } });
   const { stdout, exit_code } = await box.exec(['sh', '-c', 'cat; exit 3'], { stdin: 'grün' });
   said.push(stdout + exit_code);
-  const process = await box.start('read x; echo got $x; sleep 0.1; echo end >&2', { stdin: true });
-  await process.write('line\\n');
-  for await (const event of process.output()) if (event.type === 'output') said.push(event.stream, event.text);
+  const started = await box.start('read x; echo got $x; sleep 0.1; echo end >&2', { stdin: true });
+  await started.write('line\\n');
+  for await (const event of started.output()) if (event.type === 'output') said.push(event.stream, event.text);
   const large = new Uint8Array(2_000_000).fill(65);
   await box.files.write('/large', (async function* () { for (let at = 0; at < 4; at += 1) yield large.subarray(0, 500_000); })());
   const back = await box.files.read('/large');
   said.push(back.length, back.every((byte) => byte === 65));
+  if (globalThis.process) {
+    await box.files.uploadDirectory('tree', '/tree');
+    await box.files.downloadDirectory('/tree', 'back-' + box.id);
+  }
   for await (const event of box.files.watch('/tmp')) {
     if (event.type === 'watching') await box.files.makeDirectory('/tmp/new');
     else { said.push(event.path); break; }
   }
   said.push(await box.files.read('/none').catch((error) => error instanceof NotFound && error.code));
-  said.push(await process.wait({ port: 9, timeout_ms: 20 }).catch((error) => error.code));
+  said.push(await started.wait({ port: 9, timeout_ms: 20 }).catch((error) => error.code));
   const abort = new AbortController();
   const waiting = box.exec('sleep 5', { signal: abort.signal });
   setTimeout(() => abort.abort(), 50);
@@ -78,6 +82,8 @@ before(async () => {
     cwd: folder,
     stdio: 'ignore',
   });
+  await mkdir(join(folder, 'tree/deep'), { recursive: true });
+  await writeFile(join(folder, 'tree/deep/file'), 'in a tree');
   await writeFile(
     join(folder, 'main.js'),
     `import { work } from './work.js';\nconst [url, token] = process.argv.slice(2);\nconsole.log(await work({ url, token }));\n`,
@@ -97,6 +103,12 @@ async function runs(words: readonly string[], url: string): Promise<string> {
     env,
     timeout: 30_000,
   });
+  const backs = (await readdir(folder)).filter((name) => name.startsWith('back-'));
+  assert.equal(backs.length, 1);
+  for (const name of backs) {
+    assert.equal(await readFile(join(folder, name, 'deep/file'), 'utf8'), 'in a tree');
+    await rm(join(folder, name), { recursive: true });
+  }
   return stdout.trim();
 }
 
