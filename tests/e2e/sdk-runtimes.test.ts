@@ -103,12 +103,10 @@ async function runs(words: readonly string[], url: string): Promise<string> {
     env,
     timeout: 30_000,
   });
-  const backs = (await readdir(folder)).filter((name) => name.startsWith('back-'));
-  assert.equal(backs.length, 1);
-  for (const name of backs) {
-    assert.equal(await readFile(join(folder, name, 'deep/file'), 'utf8'), 'in a tree');
-    await rm(join(folder, name), { recursive: true });
-  }
+  const [back, ...more] = (await readdir(folder)).filter((name) => name.startsWith('back-'));
+  assert.ok(back !== undefined && more.length === 0);
+  assert.equal(await readFile(join(folder, back, 'deep/file'), 'utf8'), 'in a tree');
+  await rm(join(folder, back), { recursive: true });
   return stdout.trim();
 }
 
