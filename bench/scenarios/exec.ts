@@ -1,4 +1,5 @@
 /** `true` in a sandbox that exists, by every way to ask for it; peers without such sandboxes make one each time. */
+import { Squash } from '@squash/sdk';
 import { timed, timeToExit } from '../measure/process.ts';
 import type { Scenario, Subject } from '../measure/scenario.ts';
 import { PythonExec } from '../squash/python.ts';
@@ -35,6 +36,7 @@ export async function execScenario(context: Context, stack: AsyncDisposableStack
             name: 'Squash, native stream',
             cycle: async () => execIn(() => squash.client.stream(id, ['true'])),
           },
+          await typescriptSubject(new Squash({ url: `http://127.0.0.1:${squash.env['SQUASH_PORT']}` }), id),
           ...pythonSubjects(new PythonExec(squash.env['SQUASH_PORT'] ?? '', id), stack),
           {
             name: 'Squash, CLI',
@@ -51,6 +53,15 @@ export async function execScenario(context: Context, stack: AsyncDisposableStack
       ...(await peerSubjects(context, stack)),
       ...context.peers.absent,
     ],
+  };
+}
+
+/** Its floor is the row of `/v1`: Node's own HTTP client, and no key by which the daemon would know the request again. */
+async function typescriptSubject(squash: Squash, id: string): Promise<Subject> {
+  const box = await squash.sandboxes.get(id);
+  return {
+    name: 'Squash, /v1, TypeScript SDK',
+    cycle: async () => execIn(async () => (await box.exec(['true'])).check()),
   };
 }
 
