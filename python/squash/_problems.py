@@ -32,7 +32,7 @@ def problem_of(head: Head, data: bytes, request: str) -> SquashError:
         return ProtocolError("the daemon has not this operation", code="daemon_outdated", status=status, request=request)
     if status in (502, 503, 504):
         message = f"a proxy before the daemon answered {status}: it can not reach it"
-        return Unreachable(message, code="unreachable", status=status, request=request)
+        return Unreachable(message, status=status, request=request)
     message = f"what answers there is no Squash daemon: status {status} without a code"
     return ProtocolError(message, code="not_squash", status=status, remedy="Look at the address", request=request)
 

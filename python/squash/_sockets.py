@@ -14,14 +14,6 @@ if TYPE_CHECKING:
     import ssl
 
 
-class Stalled(Unreachable):
-    """Nothing came for as long as the program wants to wait: it is not asked again."""
-
-
-class NoConnection(Unreachable):
-    """None was made: whoever has not asked anything yet need not wait for it."""
-
-
 #: The longest path that a Unix socket's address holds.
 _PATH_BYTES_MAX = 107
 
@@ -64,7 +56,7 @@ def tls_context() -> ssl.SSLContext:
     return _context
 
 
-def unreachable(address: Address, error: BaseException, limit_s: float) -> NoConnection:
+def unreachable(address: Address, error: BaseException, limit_s: float) -> Unreachable:
     if isinstance(error, (FileNotFoundError, ConnectionRefusedError)):
         why = "no daemon listens there"
     elif isinstance(error, PermissionError):
@@ -74,4 +66,8 @@ def unreachable(address: Address, error: BaseException, limit_s: float) -> NoCon
     else:
         why = str(error)
     remedy = "Start one with `squash serve`, or name another address: SQUASH_API, SQUASH_SOCKET or `url`"
-    return NoConnection(f"can not reach the daemon at {address}: {why}", code="unreachable", remedy=remedy)
+    return Unreachable(f"can not reach the daemon at {address}: {why}", how="not_there", remedy=remedy)
+
+
+def silent(limit_s: float) -> Unreachable:
+    return Unreachable(f"the daemon did nothing for {limit_s:g} s", how="silent")

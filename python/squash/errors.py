@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional, Tuple, Type
+from typing import Any, Literal, Optional, Tuple, Type
 
 
 class SquashError(Exception):
@@ -67,11 +67,26 @@ class BadRequest(SquashError):
 
 
 class Unreachable(SquashError):
-    """No daemon answers at the address, or it went away in the middle. ``code`` is ``unreachable``."""
+    """No daemon answers at the address, or it went away, or was silent for too long: then nobody knows whether it was carried out.
+
+    ``code`` is ``unreachable``; ``how`` says which of them.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        how: Literal["not_there", "broken_off", "silent"] = "broken_off",
+        status: Optional[int] = None,
+        remedy: str = "",
+        request: Optional[str] = None,
+    ) -> None:
+        super().__init__(message, code="unreachable", status=status, remedy=remedy, request=request)
+        self.how = how
 
 
 class TimedOut(SquashError):
-    """Nothing came for so long, or what was waited for did not happen in time."""
+    """408, 504: what was waited for did not happen in time."""
 
 
 class ProtocolError(SquashError):
@@ -87,25 +102,22 @@ class CommandFailed(SquashError):
 
 
 _OF_STATUS = {
-    400: BadRequest,
     401: Unauthorized,
     403: Unauthorized,
     404: NotFound,
+    408: TimedOut,
     409: Conflict,
     412: Conflict,
-    413: BadRequest,
-    415: BadRequest,
-    416: BadRequest,
-    422: BadRequest,
     429: LimitReached,
     504: TimedOut,
     507: LimitReached,
 }
-_FULL = {"sandbox_limit", "host_full", "sandbox_busy", "connection_limit", "disk_full", "sandbox_full", "stream_limit"}
+#: Lack of room that has another status in HTTP.
+_FULL = {"host_full", "sandbox_limit", "connection_limit", "mount_limit"}
 
 
 def class_of(status: int, code: str) -> Type[SquashError]:
     """The exception for an answer of the daemon."""
     if code in _FULL:
         return LimitReached
-    return _OF_STATUS.get(status, SquashError)
+    return _OF_STATUS.get(status, BadRequest if 400 <= status < 500 else SquashError)

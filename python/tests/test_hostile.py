@@ -7,6 +7,7 @@ import io
 import json
 import os
 import pathlib
+import pickle
 import re
 import socket
 import ssl
@@ -127,6 +128,8 @@ class Strangers(unittest.TestCase):
         began = time.monotonic()
         error, server = self.error(None, timeout_ms=100)
         self.assertEqual((error.code, len(server.requests)), ("unreachable", 1))
+        assert isinstance(error, Unreachable)
+        self.assertEqual(error.how, "silent")
         self.assertIn("nothing for 0.1 s", error.message)
         self.assertLess(time.monotonic() - began, 2)
 
@@ -135,7 +138,10 @@ class Strangers(unittest.TestCase):
         for url in ("http://127.0.0.1:9", "unix:/no/such/socket", f"unix:/{'long/' * 40}socket"):
             with self.assertRaises(Unreachable) as failed:
                 Squash(url=url).info()
+            self.assertEqual(failed.exception.how, "not_there")
             self.assertIn("no daemon listens there", str(failed.exception))
+            again = pickle.loads(pickle.dumps(failed.exception))
+            self.assertEqual((again.how, str(again)), ("not_there", str(failed.exception)))
         self.assertLess(time.monotonic() - began, 1)
 
     def test_a_command_is_repeated_under_one_key_and_only_then(self) -> None:
@@ -178,11 +184,17 @@ class Strangers(unittest.TestCase):
         self.assertIn("authorization: Bearer sq_1\r\n", server.requests[0])
         with self.assertRaises(SquashError):
             Squash(url=server.url, token="a\r\nx: y").info()
+        self.assertEqual([_credential("unix:/x", token) for token in ("operators", "sqk_key")], [None, "sqk_key"])
 
     def test_a_list_that_leads_to_itself_ends(self) -> None:
         with Server(answer('{"items":[],"next":"a"}')) as server, Squash(url=server.url) as squash:
             with self.assertRaises(ProtocolError):
                 list(squash.modules.list())
+
+
+def _credential(url: str, token: str) -> object:
+    """What is sent there as token."""
+    return vars(Squash(url=url, token=token).connection)["_token"]
 
 
 class Streams(unittest.TestCase):

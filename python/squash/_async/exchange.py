@@ -132,7 +132,7 @@ class AsyncResponse:
         if self._left is None:
             self._finish()
             return b""
-        raise Unreachable("the daemon went away in the middle of an answer", code="unreachable")
+        raise Unreachable("the daemon went away in the middle of an answer")
 
     async def _behind(self, data: bytes) -> None:
         if self._left != 0:
@@ -164,7 +164,7 @@ class AsyncResponse:
                 raise ProtocolError("what answers there speaks no HTTP: a line is too long", code="no_http")
             more = await self._wire.read(self._limit_s) if self._wire is not None else b""
             if not more:
-                raise Unreachable("the daemon closed the connection without an answer", code="unreachable")
+                raise Unreachable("the daemon closed the connection without an answer")
             data += more
 
 

@@ -29,7 +29,7 @@ class AsyncRetry:
     async def pause(self, error: Optional[SquashError]) -> None:
         """Raises what went wrong when it has gone wrong too often."""
         if self._attempts == len(_PAUSES_S):
-            raise error or Unreachable("the stream ends again and again", code="unreachable")
+            raise error or Unreachable("the stream ends again and again")
         await sleep(_PAUSES_S[self._attempts])
         self._attempts += 1
 

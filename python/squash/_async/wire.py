@@ -11,7 +11,7 @@ import socket
 from typing import Any, Callable, List, Optional, TypeVar
 
 from .._address import Address
-from .._sockets import Stalled, keep_looking, prepared_path, tls_context, unreachable
+from .._sockets import keep_looking, prepared_path, silent, tls_context, unreachable
 from ..errors import Unreachable
 
 _T = TypeVar("_T")
@@ -78,7 +78,7 @@ class AsyncWire(asyncio.Protocol):
         while not self._parts:
             if self._has_ended:
                 if self._error is not None:
-                    raise Unreachable(f"the connection broke: {self._error}", code="unreachable") from self._error
+                    raise Unreachable(f"the connection broke: {self._error}") from self._error
                 return b""
             await self._wait(limit_s)
         data = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
@@ -138,4 +138,4 @@ class AsyncWire(asyncio.Protocol):
 
 def _expire(waiter: asyncio.Future[None], limit_s: float) -> None:
     if not waiter.done():
-        waiter.set_exception(Stalled(f"the daemon did nothing for {limit_s:g} s", code="unreachable"))
+        waiter.set_exception(silent(limit_s))

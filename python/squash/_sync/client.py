@@ -12,7 +12,6 @@ from .._http import ANSWER_BYTES_MAX, PROBLEM_BYTES_MAX, Call, head_of, make_cal
 from .._operations import VERSION
 from .._problems import problem_of, read_json
 from .._record import Record, read
-from .._sockets import NoConnection, Stalled
 from ..errors import ProtocolError, SquashError, Unreachable
 from .exchange import Response, send_body
 from .wire import Wire, sleep
@@ -61,10 +60,10 @@ class Client:
             except Unreachable as error:
                 error.request = call.name
                 is_safe = call.operation.method == "GET" or call.operation.takes_key
-                if not is_safe or isinstance(error, Stalled) or repeats == len(_PAUSES_S):
+                if not is_safe or error.how == "silent" or repeats == len(_PAUSES_S):
                     raise
                 # Where nobody listens at first nobody is waited for.
-                if repeats == 0 and isinstance(error, NoConnection):
+                if repeats == 0 and error.how == "not_there":
                     raise
                 sleep(_PAUSES_S[repeats])
                 repeats += 1

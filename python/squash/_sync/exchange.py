@@ -133,7 +133,7 @@ class Response:
         if self._left is None:
             self._finish()
             return b""
-        raise Unreachable("the daemon went away in the middle of an answer", code="unreachable")
+        raise Unreachable("the daemon went away in the middle of an answer")
 
     def _behind(self, data: bytes) -> None:
         if self._left != 0:
@@ -165,7 +165,7 @@ class Response:
                 raise ProtocolError("what answers there speaks no HTTP: a line is too long", code="no_http")
             more = self._wire.read(self._limit_s) if self._wire is not None else b""
             if not more:
-                raise Unreachable("the daemon closed the connection without an answer", code="unreachable")
+                raise Unreachable("the daemon closed the connection without an answer")
             data += more
 
 

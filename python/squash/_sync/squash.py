@@ -48,7 +48,8 @@ class Squash:
         if timeout_ms <= 0:
             raise BadRequest("timeout_ms must be more than 0", code="invalid_request")
         #: For what has no name here yet: asks for an operation by its id.
-        self.connection = Client(find_daemon(url), _token(token), timeout_ms / 1_000)
+        address = find_daemon(url)
+        self.connection = Client(address, _token(token, address), timeout_ms / 1_000)
         self.sandboxes = Sandboxes(self.connection)
         self.modules = Modules(self.connection)
         self.volumes = Volumes(self.connection)
@@ -142,12 +143,16 @@ class Sandboxes:
         return list_sandboxes(self._client, filters)
 
 
+#: What keys of the API begin with; the operator's token does not.
+_KEY_PREFIX = "sqk_"
+
 _shared: Dict[Tuple[Address, Optional[str]], Client] = {}
 
 
 def shared_client() -> Client:
     """That of the environment: one for all that name no other."""
-    key = (find_daemon(None), _token(None))
+    address = find_daemon(None)
+    key = (address, _token(None, address))
     if key not in _shared:
         # A program has one environment; one that changes it again and again keeps the last.
         _shared.clear()
@@ -156,6 +161,11 @@ def shared_client() -> Client:
     return _shared[key]
 
 
-def _token(given: Optional[str]) -> Optional[str]:
-    token = os.environ.get("SQUASH_AUTH_TOKEN") if given is None else given
-    return token or None
+def _token(given: Optional[str], address: Address) -> Optional[str]:
+    """A Unix socket's permissions are its token: whoever bound one there gets the operator's not from us. A key is sent there, too:
+    whoever has one wants to be that key.
+    """
+    token = os.environ.get("SQUASH_AUTH_TOKEN", "") if given is None else given
+    if any(not "!" <= character <= "~" for character in token):
+        raise BadRequest("the token has characters that no token has", code="invalid_request")
+    return token if token and (address.path is None or token.startswith(_KEY_PREFIX)) else None

@@ -9,7 +9,7 @@ import time
 from typing import Any, Callable, Optional, Tuple, TypeVar
 
 from .._address import Address
-from .._sockets import Stalled, keep_looking, prepared_path, tls_context, unreachable
+from .._sockets import keep_looking, prepared_path, silent, tls_context, unreachable
 from ..errors import Unreachable
 
 _T = TypeVar("_T")
@@ -58,7 +58,7 @@ class Wire:
                 rest = rest[self._socket.send(rest) :]
             return True
         except socket.timeout:
-            raise _stalled(limit_s) from None
+            raise silent(limit_s) from None
         except OSError:
             # Whoever closed may have said why: the answer is read next.
             return False
@@ -69,9 +69,9 @@ class Wire:
         try:
             return self._socket.recv(_READ_BYTES)
         except socket.timeout:
-            raise _stalled(limit_s) from None
+            raise silent(limit_s) from None
         except OSError as error:
-            raise Unreachable(f"the connection broke: {error}", code="unreachable") from error
+            raise Unreachable(f"the connection broke: {error}") from error
 
     def close(self) -> None:
         self._socket.close()
@@ -92,7 +92,7 @@ class Wire:
         """False: something came instead."""
         has_come, may_send = _ready(self._socket, True, limit_s)
         if not has_come and not may_send:
-            raise _stalled(limit_s)
+            raise silent(limit_s)
         return not has_come
 
 
@@ -128,7 +128,3 @@ def _dial(address: Address, limit_s: float) -> socket.socket:
         connection.close()
         raise
     return connection
-
-
-def _stalled(limit_s: float) -> Stalled:
-    return Stalled(f"the daemon did nothing for {limit_s:g} s", code="unreachable")
