@@ -11,11 +11,11 @@
  */
 'use strict';
 const { readFileSync, statSync } = require('node:fs');
-const { join } = require('node:path');
+const path = require('node:path');
 const { Script } = require('node:vm');
 
-const root = join(__dirname, '../..');
-const builtPath = join(root, '.cache/cli/built');
+const root = path.join(__dirname, '../..');
+const builtPath = path.join(root, '.cache/cli/built');
 
 /** The built file's parts: a line of JSON, the code, V8's compiled code. `undefined` where it does not fit. */
 function readBuilt() {
@@ -38,13 +38,13 @@ function readBuilt() {
 /** False where this user is not the owner: another's files would then lie among the owner's. */
 function build() {
   try {
-    if (statSync(join(root, '.cache')).uid !== process.geteuid()) return false;
+    if (statSync(path.join(root, '.cache')).uid !== process.geteuid()) return false;
   } catch {
     // Nothing was ever set up here: that is the starter's job.
     return false;
   }
   const { spawnSync } = require('node:child_process');
-  const builder = join(root, 'tools/setup/build-cli.ts');
+  const builder = path.join(root, 'tools/setup/build-cli.ts');
   return spawnSync(process.execPath, [builder], { stdio: 'ignore' }).status === 0;
 }
 
@@ -55,7 +55,7 @@ if (built === undefined) {
   // Another Node refuses the compiled code and compiles anew: slower, and nothing else.
   const script = new Script(built.code, { filename: builtPath, cachedData: built.compiled });
   const program = { exports: {} };
-  script.runInThisContext()(require, program, join(root, 'cli/src'));
+  script.runInThisContext()(require, program, path.join(root, 'cli/src'));
   // All output is written; Node's own way out, which frees all memory first, costs 1 ms.
   void program.exports.start(process.argv.slice(2)).then(() => process.exit());
 }

@@ -18,6 +18,7 @@ import { mcpCommands } from './command-table-mcp.ts';
 import { networkCommands } from './command-table-network.ts';
 import { portCommands } from './command-table-ports.ts';
 import { processCommands } from './command-table-processes.ts';
+import { sshCommands } from './command-table-ssh.ts';
 import { createFlags, sandboxCommands } from './command-table-sandbox.ts';
 import { volumeCommands } from './command-table-volumes.ts';
 import { inOtherNumberOf, listOf } from './other-names.ts';
@@ -254,6 +255,7 @@ export const commandTable: readonly CommandSpec[] = [
     load: () => import('./commands/module-rm.ts'),
   },
   ...processCommands,
+  ...sshCommands,
   ...eventCommands,
   ...volumeCommands,
   ...networkCommands,

@@ -65,6 +65,11 @@ export const fileIdSchema = z
   .min(0)
   .max(limits.fileIdMax - 1);
 
+export const fileTimeSchema = z.iso
+  .datetime({ error: 'modified_at must be a time in UTC, such as 2030-01-31T12:00:00Z' })
+  .refine((text) => Date.parse(text) >= 0, { error: 'modified_at must not be before 1970' })
+  .describe('when it was last changed; RFC 3339, UTC; of one file, without `recursive`');
+
 /** Whose a new file is to be and what its mode, in a query string. */
 export const creationShape = {
   mode: fileModeSchema.optional(),

@@ -153,8 +153,24 @@ struct change {
   int socket;
   int64_t mode; /* -1: as it is */
   struct owner owner;
+  int64_t size;     /* -1: as it is; never of what is below */
+  int64_t mtime_ms; /* the same */
   int failure;
 };
+
+/* By the descriptor's name, because an O_PATH descriptor itself is not enough. */
+static int set_size(int fd, int64_t size) {
+  char path[64];
+  (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+  return size < 0 ? 0 : truncate(path, size);
+}
+
+static int set_mtime(int fd, int64_t ms) {
+  char path[64];
+  (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+  struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000}};
+  return ms < 0 ? 0 : utimensat(AT_FDCWD, path, times, 0);
+}
 
 /* Through a descriptor, so that what the name means can't change between the look and the change. */
 static int change_one(const struct change *change, int directory, const char *name, int flags, bool is_in_tree) {
@@ -164,7 +180,10 @@ static int change_one(const struct change *change, int directory, const char *na
   int64_t mode = S_ISLNK(stat.st_mode) ? -1 : change->mode;
   /* One mode for a tree would shut its directories: they can be entered by whom they can be read by. */
   if (mode >= 0 && is_in_tree && S_ISDIR(stat.st_mode)) mode |= (mode & 0444) >> 2;
-  return set_attributes(fd, mode, &change->owner);
+  if (is_in_tree || S_ISLNK(stat.st_mode)) return set_attributes(fd, mode, &change->owner);
+  /* The time last: all before it sets it anew. */
+  bool is_done = set_size(fd, change->size) == 0 && set_attributes(fd, mode, &change->owner) == 0;
+  return is_done ? set_mtime(fd, change->mtime_ms) : -1;
 }
 
 static bool change_entry(void *owner, const struct walk_entry *entry) {
@@ -175,15 +194,19 @@ static bool change_entry(void *owner, const struct walk_entry *entry) {
 }
 
 void file_attributes(int socket) {
-  uint64_t mode = 0, recursive = 0, follow = 1;
-  struct change change = {.socket = socket, .mode = -1};
+  uint64_t mode = 0, recursive = 0, follow = 1, size = 0, mtime_ms = 0;
+  struct change change = {.socket = socket, .mode = -1, .size = -1, .mtime_ms = -1};
   bool is_fine = request_integer(FIELD_MODE, 0, 07777, &mode) && request_integer(FIELD_RECURSIVE, 0, 1, &recursive) &&
-                 request_integer(FIELD_FOLLOW_LINKS, 0, 1, &follow) && owner_of_request(&change.owner);
+                 request_integer(FIELD_FOLLOW_LINKS, 0, 1, &follow) && owner_of_request(&change.owner) &&
+                 request_integer(FIELD_SIZE, 0, INTEGER_MAX, &size) && request_integer(FIELD_MTIME_MS, 0, INTEGER_MAX, &mtime_ms) &&
+                 (recursive == 0 || (!request.has[FIELD_SIZE] && !request.has[FIELD_MTIME_MS]));
   if (!is_fine) {
-    answer_bad_request(socket, "mode, owner, recursive or followLinks is out of range");
+    answer_bad_request(socket, "a field is out of range or does not go with recursive");
     return;
   }
   if (request.has[FIELD_MODE]) change.mode = (int64_t)mode;
+  if (request.has[FIELD_SIZE]) change.size = (int64_t)size;
+  if (request.has[FIELD_MTIME_MS]) change.mtime_ms = (int64_t)mtime_ms;
   const char *path = request_path(FIELD_PATH);
   struct walk_visitor visitor = {.owner = &change, .visit = change_entry, .depth_max = GUEST_WALK_DEPTH_MAX, .is_strict = true};
   if (change_one(&change, AT_FDCWD, path, follow == 1 ? 0 : O_NOFOLLOW, recursive == 1) != 0) change.failure = errno;

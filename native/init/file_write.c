@@ -1,6 +1,6 @@
 /*
  * Writing a file. With `atomic` the bytes go to a temporary file beside the target, which takes its place when all have come: an
- * upload that ends early leaves what was there. As editors do, a symlink is written through to what it names, and what is
+ * upload that ends early leaves what was there. With an offset they go into the file as it is, which ends there where it is to be cut. As editors do, a symlink is written through to what it names, and what is
  * replaced hands its mode and owner on. Other hard links of a replaced file keep the old bytes, and it must be writable
  * for whoever asks: the right to its directory alone is not taken for the right to the file.
  */
@@ -23,6 +23,8 @@ struct writing {
   uint64_t create_parents;
   uint64_t atomic;
   uint64_t append;
+  uint64_t offset;
+  uint64_t size;
   uint64_t exclusive;
   struct owner owner;
 };
@@ -32,8 +34,11 @@ static bool parse(struct writing *writing) {
   return request_integer(FIELD_MODE, 0, 07777, &writing->mode) &&
          request_integer(FIELD_CREATE_PARENTS, 0, 1, &writing->create_parents) &&
          request_integer(FIELD_ATOMIC, 0, 1, &writing->atomic) && request_integer(FIELD_APPEND, 0, 1, &writing->append) &&
+         request_integer(FIELD_OFFSET, 0, INTEGER_MAX, &writing->offset) &&
+         request_integer(FIELD_SIZE, 0, INTEGER_MAX, &writing->size) &&
          request_integer(FIELD_EXCLUSIVE, 0, 1, &writing->exclusive) && owner_of_request(&writing->owner) &&
-         (writing->atomic == 0 || writing->append == 0) && request.has[FIELD_INODE] == request.has[FIELD_CHANGED_US];
+         writing->atomic + writing->append + request.has[FIELD_OFFSET] <= 1 &&
+         (request.has[FIELD_OFFSET] || !request.has[FIELD_SIZE]) && request.has[FIELD_INODE] == request.has[FIELD_CHANGED_US];
 }
 
 /* All bytes up to `end`. False after an answer, or where the client is gone. */
@@ -61,10 +66,16 @@ static void finish(int socket, int fd, const struct writing *writing) {
 }
 
 static void write_in_place(int socket, const char *path, const struct writing *writing) {
-  int flags = O_WRONLY | O_CREAT | (writing->append == 1 ? O_APPEND : O_TRUNC) | (writing->exclusive == 1 ? O_EXCL : 0);
+  int how = writing->append == 1 ? O_APPEND : request.has[FIELD_OFFSET] ? 0 : O_TRUNC;
+  int flags = O_WRONLY | O_CREAT | how | (writing->exclusive == 1 ? O_EXCL : 0);
   cleanup_fd fd = file_open(AT_FDCWD, path, flags, (mode_t)writing->mode);
   if (fd < 0) {
     answer_error(socket, errno, "open");
+    return;
+  }
+  if ((request.has[FIELD_SIZE] && ftruncate(fd, (off_t)writing->size) != 0) ||
+      (request.has[FIELD_OFFSET] && lseek(fd, (off_t)writing->offset, SEEK_SET) < 0)) {
+    answer_error(socket, errno, "write");
     return;
   }
   if (receive_into(socket, fd)) finish(socket, take_fd(&fd), writing);

@@ -30,7 +30,7 @@ struct operation {
   uint8_t type;
   /* Its worker has a temporary file to remove when its client hangs up. */
   bool ends_itself;
-  uint8_t allowed[14]; /* ends with 0 */
+  uint8_t allowed[16]; /* ends with 0 */
   void (*serve)(int socket); /* NULL: a watch */
 };
 
@@ -39,8 +39,8 @@ struct operation {
 static const struct operation operations[] = {
     {FRAME_FILE_READ, false, {AS_USER, FIELD_OFFSET, FIELD_LENGTH, FIELD_DESCRIBE, 0}, file_read},
     {FRAME_FILE_WRITE, true,
-     {AS_USER, FIELD_MODE, FIELD_CREATE_PARENTS, FIELD_ATOMIC, FIELD_APPEND, FIELD_EXCLUSIVE, FIELD_OWNER, FIELD_OWNER_GROUP,
-      FIELD_INODE, FIELD_CHANGED_US, 0},
+     {AS_USER, FIELD_MODE, FIELD_CREATE_PARENTS, FIELD_ATOMIC, FIELD_APPEND, FIELD_OFFSET, FIELD_SIZE, FIELD_EXCLUSIVE, FIELD_OWNER,
+      FIELD_OWNER_GROUP, FIELD_INODE, FIELD_CHANGED_US, 0},
      file_write},
     {FRAME_FILE_STAT, false, {AS_USER, FIELD_FOLLOW_LINKS, 0}, file_stat},
     {FRAME_FILE_LIST, false, {AS_USER, FIELD_DEPTH, FIELD_ENTRIES_MAX, FIELD_PATTERN, FIELD_AFTER, 0}, file_list},
@@ -49,7 +49,8 @@ static const struct operation operations[] = {
     {FRAME_FILE_MOVE, false, {AS_USER, FIELD_TARGET, FIELD_CREATE_PARENTS, FIELD_EXCLUSIVE, 0}, file_move},
     {FRAME_FILE_COPY, true, {AS_USER, FIELD_TARGET, FIELD_CREATE_PARENTS, FIELD_EXCLUSIVE, FIELD_RECURSIVE, 0}, file_copy},
     {FRAME_FILE_ATTRIBUTES, false,
-     {AS_USER, FIELD_MODE, FIELD_OWNER, FIELD_OWNER_GROUP, FIELD_RECURSIVE, FIELD_FOLLOW_LINKS, 0}, file_attributes},
+     {AS_USER, FIELD_MODE, FIELD_OWNER, FIELD_OWNER_GROUP, FIELD_RECURSIVE, FIELD_FOLLOW_LINKS, FIELD_SIZE, FIELD_MTIME_MS, 0},
+     file_attributes},
     {FRAME_FILE_LINK, false, {AS_USER, FIELD_TARGET, FIELD_FILE_TYPE, FIELD_CREATE_PARENTS, 0}, file_link},
     {FRAME_FILE_REMOVE, false, {AS_USER, FIELD_RECURSIVE, 0}, file_remove},
     {FRAME_FILE_SEARCH, false,

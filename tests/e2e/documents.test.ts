@@ -94,13 +94,14 @@ for (const [page, count, printed] of [
     /<html>[\s\S]*^ *3000 .*httpd.* token [\s\S]*squash_token=[\s\S]*^dev caller\.squash\.internal:5432 -> localhost:5432$/m,
   ],
   ['agents.md', 1, /^a command of a harness$/m],
+  ['ssh.md', 1, /^root\nhello\nsftp> get notes copy$/m],
   ['volumes.md', 2, /^kept$[\s\S]*^monday +vol_/m],
   ['secrets.md', 4, /^sk-[\w-]{40,}$[\s\S]*"allowed_hosts":\["api.openai.com"\]/m],
 ] as const) {
   test(`the commands of docs/${page} work in their order`, async () => {
     const blocks = (await blocksOf(page)).slice(0, count);
     assert.equal(blocks.length, count);
-    const env = cliEnvironment(daemon);
+    const env = { ...cliEnvironment(daemon), XDG_CONFIG_HOME: directory };
     // As a reader has them: in one shell, with its variables.
     assert.match(await runBlock(blocks.join(''), env), printed);
     await runBlock('squash rm --all --yes', env);

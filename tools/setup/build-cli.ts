@@ -51,8 +51,14 @@ async function bundle(): Promise<{ readonly code: string; readonly paths: readon
     legalComments: 'none',
     define: { 'import.meta.dirname': 'sourceDirectory' },
     // A package of its own that starts processes from its own files: it is loaded from its sources, when it is called.
-    // And one that loads a library of megabytes.
-    external: ['@squash/codemode', '@squash/codemode/*', '@squash/mcp', '@squash/certificate/*'],
+    // And those that load libraries of their own.
+    external: [
+      '@squash/codemode',
+      '@squash/codemode/*',
+      '@squash/mcp',
+      '@squash/certificate/*',
+      '@squash/ssh/*',
+    ],
     // A script outside of Node's loaders has no `import()`; `require` loads the same.
     supported: { 'dynamic-import': false },
     logLevel: 'warning',

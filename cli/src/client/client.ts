@@ -106,10 +106,15 @@ export class Client {
    * The Unix socket's permissions are its token; whoever bound one there gets the operator's not from us. A key is sent there, too:
    * whoever has set one wants to be that key.
    */
-  #authorization(): Readonly<Record<string, string>> {
+  get token(): string | undefined {
     const { token = '' } = this.#options;
     const isWanted = token !== '' && (this.address.kind === 'tcp' || token.startsWith(keyPrefix));
-    return isWanted ? { authorization: `Bearer ${token}` } : {};
+    return isWanted ? token : undefined;
+  }
+
+  #authorization(): Readonly<Record<string, string>> {
+    const { token } = this;
+    return token === undefined ? {} : { authorization: `Bearer ${token}` };
   }
 
   async #send(request: HttpRequest): Promise<HttpResponse> {

@@ -9,6 +9,7 @@ import {
   filePageSchema,
   filePathSchema,
   fileSchema,
+  fileTimeSchema,
   placeShape,
   unpackedSchema,
 } from '../file.ts';
@@ -72,8 +73,15 @@ const fileWrite = defineOperation({
   description:
     'The file is replaced when all of it has come: a request that ends early leaves the old one. What is replaced hands its ' +
     'mode and owner on; a symlink is written through to what it names. `If-None-Match: *` makes a new file only, `If-Match` ' +
-    'replaces the one with this ETag only. With `append=true` the bytes go behind what is there, as they come.',
-  query: z.strictObject({ ...placeShape, ...creationShape, append: queryFlag('append') }),
+    'replaces the one with this ETag only. With `append=true` the bytes go behind what is there, as they come; with `offset` into the ' +
+    'file from that byte on, and with `truncate=true` it ends there first.',
+  query: z.strictObject({
+    ...placeShape,
+    ...creationShape,
+    append: queryFlag('append'),
+    offset: queryInteger('offset', { min: 0, max: Number.MAX_SAFE_INTEGER }),
+    truncate: queryFlag('truncate'),
+  }),
   upload: { contentType: bytes, description: 'The file’s bytes' },
   answers: [{ status: 200, description: 'What is there now', schema: fileSchema }],
   errors: [...changeErrors, 'precondition_failed', 'stream_limit'],
@@ -86,16 +94,26 @@ const fileChange = defineOperation({
   id: 'file.change',
   method: 'PATCH',
   path,
-  summary: 'Change mode and owner of a file or a tree',
+  summary: 'Change mode and owner of a file or a tree, or a file’s size and time',
   description:
     'With `recursive` directories can also be entered by whom the mode lets read them. The path’s own symlink is followed, others are not.',
   query: z.strictObject(placeShape),
-  body: z.strictObject({
-    mode: fileModeSchema.optional(),
-    uid: fileIdSchema.optional(),
-    gid: fileIdSchema.optional(),
-    recursive: z.boolean().default(false),
-  }),
+  body: z
+    .strictObject({
+      mode: fileModeSchema.optional(),
+      uid: fileIdSchema.optional(),
+      gid: fileIdSchema.optional(),
+      size: z
+        .int()
+        .min(0)
+        .optional()
+        .describe('it is cut, or lengthened with zeros; of one file, without `recursive`'),
+      modified_at: fileTimeSchema.optional(),
+      recursive: z.boolean().default(false),
+    })
+    .refine(({ recursive, size, modified_at }) => !recursive || (size ?? modified_at) === undefined, {
+      error: 'size and modified_at are those of one file: without recursive',
+    }),
   answers: [{ status: 200, description: 'The file', schema: fileSchema }],
   errors: changeErrors,
   permission: 'exec',

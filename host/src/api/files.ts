@@ -31,9 +31,15 @@ export function fileHandlers({ files }: Engine): HandlersOf<FileOperations> {
     'file.read': reading(files),
     'file.write': writing(files),
     'file.change': async ({ params, query, body, signal }) => {
-      const { mode, recursive, uid, gid } = body;
+      const { recursive, uid, gid, size, modified_at: modifiedAt } = body;
       const place = placeOf(params.id, query);
-      const change = { recursive, ...(mode === undefined ? {} : { mode }), ...ownerOf({ uid, gid }) };
+      const change = {
+        recursive,
+        ...modeOf(body),
+        ...ownerOf({ uid, gid }),
+        ...(size === undefined ? {} : { size }),
+        ...(modifiedAt === undefined ? {} : { mtimeMs: Date.parse(modifiedAt) }),
+      };
       return answer(place.path, await files.change(place, change, signal));
     },
     'file.remove': async ({ params, query, signal }) => {
@@ -163,11 +169,22 @@ function writing(files: Files): HandlerOf<'file.write'> {
     const place = placeOf(params.id, query);
     checkWhole(header);
     const condition = conditionOf({ ifMatch: header('if-match'), ifNoneMatch: header('if-none-match') });
-    if (query.append === true && condition.over !== undefined) {
-      throw new AppError('invalid_request', '`append` and If-Match exclude each other');
+    const { append, offset, truncate } = query;
+    if ((append === true || offset !== undefined) && condition.over !== undefined) {
+      throw new AppError('invalid_request', '`append` and `offset` do not go with If-Match');
+    }
+    const isClear =
+      append === true ? offset === undefined && truncate !== true : truncate !== true || offset !== undefined;
+    if (!isClear) {
+      throw new AppError(
+        'invalid_request',
+        '`append` and `offset` exclude each other; `truncate` needs `offset`',
+      );
     }
     const stat = await files.write(place, bodyChunks(incoming), {
-      how: query.append === true ? 'append' : 'replace',
+      how: append === true ? 'append' : 'replace',
+      ...(offset === undefined ? {} : { offset }),
+      ...(offset === undefined || truncate !== true ? {} : { size: offset }),
       createParents: query.parents === true,
       ...modeOf(query),
       ...ownerOf(query),
@@ -185,7 +202,7 @@ function checkWhole(header: (name: string) => string | undefined): void {
   if (header('content-range') !== undefined) {
     throw new AppError(
       'invalid_request',
-      'Content-Range is not taken: a file is written whole, or with `append`',
+      'Content-Range is not taken: a file is written whole, or with `append` or `offset`',
     );
   }
 }

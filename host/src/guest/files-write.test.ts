@@ -210,3 +210,27 @@ test('a user replaces only what is his to write', asRoot, async () => {
   const { uid, mode } = await stat(join(home, 'shared'));
   assert.deepEqual([uid, mode & 0o7777], [as.uid, 0o666]);
 });
+
+test(
+  'bytes go into a file at an offset, and size and time are set, with the rest of it as it was',
+  options,
+  async () => {
+    await using guest = await RealGuest.start();
+    const { files } = guest.client;
+    const path = join(guest.directory, 'file');
+    await writeFile(path, '0123456789');
+    await chmod(path, 0o751);
+    await link(path, join(guest.directory, 'other'));
+    await files.write(path, pieces('ab', 'c'), { offset: 4 });
+    assert.equal(await readFile(path, 'utf8'), '0123abc789');
+    await files.write(path, pieces('x'), { offset: 2, size: 2 });
+    assert.equal(await readFile(join(guest.directory, 'other'), 'utf8'), '01x');
+    await files.change(path, { size: 5, mtimeMs: 981_173_106_789 });
+    assert.deepEqual(await readFile(path), Buffer.from('01x\0\0'));
+    const { mode, mtimeMs } = await stat(path);
+    assert.deepEqual([mode & 0o777, Math.round(mtimeMs)], [0o751, 981_173_106_789]);
+    await assert.rejects(files.change(guest.directory, { size: 0 }), withErrno('EISDIR'));
+    await assert.rejects(files.change(guest.directory, { recursive: true, mtimeMs: 0 }), /out of range/);
+    await assert.rejects(files.write(path, pieces('x'), { offset: 1, exclusive: true }), withErrno('EEXIST'));
+  },
+);

@@ -121,11 +121,10 @@ export class GuestFiles implements GuestFileSystem {
     data: AsyncIterable<Uint8Array>,
     options: FileWriting = {},
   ): Promise<void> {
-    const { how = 'truncate', exclusive, over } = options;
-    const values = [
-      ...creation(path, options),
-      ...valuesOf({ atomic: how === 'replace', append: how === 'append', exclusive, ...over }),
-    ];
+    const { how = 'truncate', offset, size, exclusive, over } = options;
+    const manner =
+      offset === undefined ? { atomic: how === 'replace', append: how === 'append' } : { offset, size };
+    const values = [...creation(path, options), ...valuesOf({ ...manner, exclusive, ...over })];
     using connection = await this.#request(encodeFields('fileWrite', values));
     expectOk(await this.#upload(connection, data), `${quoted(path)} can't be written`);
   }
@@ -251,13 +250,15 @@ export class GuestFiles implements GuestFileSystem {
       readonly owner?: Creation['owner'];
       readonly recursive?: boolean;
       readonly followLinks?: boolean;
+      readonly size?: number;
+      readonly mtimeMs?: number;
     },
     signal?: AbortSignal,
   ): Promise<void> {
-    const { mode, owner, recursive, followLinks } = options;
+    const { mode, owner, recursive, followLinks, size, mtimeMs } = options;
     const values = [
       ...target(path, options),
-      ...valuesOf({ mode, owner: owner?.uid, ownerGroup: owner?.gid, recursive }),
+      ...valuesOf({ mode, owner: owner?.uid, ownerGroup: owner?.gid, recursive, size, mtimeMs }),
       ...valuesOf({ followLinks: followLinks === false ? 0 : 1 }),
     ];
     const deadlineMs = this.#deadlines.workMs;

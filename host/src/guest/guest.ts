@@ -97,6 +97,10 @@ export interface Creation extends AsUser {
 export interface FileWriting extends Creation {
   /** `replace`: the bytes take the file's place when all have come. `truncate`: they are written into it as they come. */
   readonly how?: 'replace' | 'truncate' | 'append';
+  /** Instead of `how`: they are written into it from this byte on, as they come. */
+  readonly offset?: number;
+  /** With `offset`: the file ends here first. */
+  readonly size?: number;
   /** Only where nothing stands there. @throws file_failed with EEXIST */
   readonly exclusive?: boolean;
   /** Only over the file in exactly this state; with `replace`. @throws file_failed with ESTALE */
@@ -207,6 +211,9 @@ export interface GuestFileSystem {
       readonly owner?: Creation['owner'];
       readonly recursive?: boolean;
       readonly followLinks?: boolean;
+      /** Of one file; not with `recursive`. */
+      readonly size?: number;
+      readonly mtimeMs?: number;
     },
     signal?: AbortSignal,
   ): Promise<void>;
