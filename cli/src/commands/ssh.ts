@@ -3,7 +3,7 @@
  *
  * So nothing listens anywhere, and whoever may use the API with his credential may use this, with his own configuration of SSH.
  */
-import { accessSync, constants } from 'node:fs';
+import { accessSync, constants, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { reachableSocketPath } from '../client/address.ts';
 import type { Call } from '../command.ts';
@@ -85,7 +85,7 @@ function sshProgram(): string {
     const path = join(directory === '' ? '.' : directory, 'ssh');
     try {
       accessSync(path, constants.X_OK);
-      return path;
+      if (statSync(path).isFile()) return path;
     } catch {
       // Not here: the next directory may have it.
     }
