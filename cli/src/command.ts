@@ -17,6 +17,7 @@ export type WordKind =
   | 'webhook'
   | 'preset'
   | 'key'
+  | 'sshKey'
   | 'owner'
   | 'recipe'
   | 'file'

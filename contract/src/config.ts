@@ -126,6 +126,21 @@ export const settings = [
     origin: 'squash',
   },
   {
+    name: 'SQUASH_SSH_PORT',
+    kind: { type: 'port' },
+    default: 'off',
+    meaning:
+      'TCP port of the SSH gateway: a process of its own that lets registered public keys in ([ssh.md](ssh.md#the-gateway)). `squash ssh` needs none.',
+    origin: 'squash',
+  },
+  {
+    name: 'SQUASH_SSH_HOST',
+    kind: { type: 'host' },
+    default: '127.0.0.1',
+    meaning: 'Address that the SSH gateway listens on.',
+    origin: 'squash',
+  },
+  {
     name: 'SQUASH_STRICT_CONTENT_TYPE',
     kind: { type: 'flag' },
     default: '',

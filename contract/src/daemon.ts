@@ -62,6 +62,14 @@ export const infoSchema = z.strictObject({
   data_dir: z.string(),
   socket: z.string().describe('path of the Unix socket'),
   listen: z.strictObject({ host: z.string(), port: z.int() }).nullable().describe('null: Unix socket only'),
+  ssh: z
+    .strictObject({
+      host: z.string(),
+      port: z.int(),
+      fingerprint: z.string().describe('of its host key, as `ssh` shows it'),
+    })
+    .nullable()
+    .describe('the SSH gateway; null: there is none'),
   auth: z.boolean().describe('true when TCP asks for a token'),
   host: z.array(capabilitySchema).describe('what was found out about this host when the daemon started'),
   problems: z.array(problemSchema).describe('what does not work as it should, now'),

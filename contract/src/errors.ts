@@ -354,6 +354,18 @@ export const errorCatalog = {
     summary: 'No key has this id',
     remedy: 'List what there is: `squash keys ls`',
   },
+  ssh_key_exists: {
+    status: 409,
+    retry: 'never',
+    summary: 'This public key is registered already',
+    remedy: 'Remove the one that is there first: `squash ssh-key ls` shows its id',
+  },
+  ssh_login_refused: {
+    status: 403,
+    retry: 'never',
+    summary: 'Nobody logs in over SSH with this key and this signature',
+    remedy: 'Register the public key: `squash ssh-key add`; a session is good for one login',
+  },
   key_limit: {
     status: 409,
     retry: 'after-change',

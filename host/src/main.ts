@@ -16,7 +16,7 @@ import { AppError } from '@squash/contract/errors';
 import { limits } from '@squash/contract/limits';
 import packageJson from '../../package.json' with { type: 'json' };
 import { AuditLog } from './audit/audit-log.ts';
-import { type HttpService, startHttp } from './api/serve-http.ts';
+import { gatewaySocket, type HttpService, startHttp } from './api/serve-http.ts';
 import { systemClock } from '@squash/base/clock';
 import { startAgainCompiled } from '@squash/base/compiled';
 import { createLog, type Log } from '@squash/base/log';
@@ -39,6 +39,7 @@ import { surroundings } from './mounts/surroundings.ts';
 import { readOperatorFile } from './egress/operator-file.ts';
 import { LocalEngine } from './engine/local-engine.ts';
 import { lockDataDirectory } from './store/data-lock.ts';
+import { type Gateway, startGateway } from './ssh/gateway.ts';
 import { openState } from './store/open-state.ts';
 import { repairState } from './store/repair.ts';
 import { Reserve } from './store/reserve.ts';
@@ -109,11 +110,14 @@ async function serve({ config, explained }: LoadedConfig, log: Log): Promise<num
   const owners = new ConnectionOwners(process.env);
   const ownerRow = await owners.capability(isOpenToUsers(config));
   const tokenRow = weakToken(config);
+  const gateway = stack.use(await openGateway(config, log));
   const info = { version, started, host: [...capabilities, ownerRow, ...tokenRow], config: [...explained] };
   const egress = { rules, log: network.client, secrets };
   const audit = stack.use(openAudit(config, log));
   const webhooks = stack.use(openWebhooks(config, { store, events: engine.events, log }));
-  const http = stack.use(await startHttp({ engine, config, info, owners, egress, audit, webhooks, log }));
+  const http = stack.use(
+    await startHttp({ engine, config, info, gateway, owners, egress, audit, webhooks, log }),
+  );
   await network.listensAt(http.listen);
   stack.use(restHeap({ trimAddon: mallocTrimAddon, log }));
   sayReady(http, engine, log);
@@ -128,6 +132,12 @@ async function serve({ config, explained }: LoadedConfig, log: Log): Promise<num
 
 function openAudit({ dataDir }: Config, log: Log): AuditLog {
   return new AuditLog({ directory: join(dataDir, 'audit'), clock: systemClock, log });
+}
+
+/** Its clients have to wait until the API is there. */
+async function openGateway({ ssh, dataDir, runDir }: Config, log: Log): Promise<Gateway | undefined> {
+  if (ssh === undefined) return undefined;
+  return await startGateway({ ssh, dataDir, socketPath: gatewaySocket(runDir), log });
 }
 
 function openWebhooks(

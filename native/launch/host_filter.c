@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -19,7 +20,11 @@
 #define OWN_ARCHITECTURE AUDIT_ARCH_AARCH64
 #endif
 
-enum { ALL = HOST_FILTER_LAUNCHER | HOST_FILTER_NODE, NODE = HOST_FILTER_NODE, EGRESS = HOST_FILTER_EGRESS };
+enum {
+  ALL = HOST_FILTER_LAUNCHER | HOST_FILTER_NODE,
+  NODE = HOST_FILTER_NODE,
+  EGRESS = HOST_FILTER_EGRESS | HOST_FILTER_GATEWAY,
+};
 
 static const struct {
   uint32_t number;
@@ -99,6 +104,14 @@ static size_t build(struct sock_filter *program, enum host_filter who) {
       program[used++] = ONLY_FOR(terminal_requests[i], 1);
       program[used++] = ANSWER(ERRNO(EPERM));
     }
+  }
+  if (who == HOST_FILTER_GATEWAY) {
+    /* It serves a listener that it was given, and asks the daemon: it has nobody else to connect to. */
+    program[used++] = ONLY_FOR(__NR_socket, 4);
+    program[used++] = LOAD(args[0]);
+    program[used++] = ONLY_FOR(AF_UNIX, 1);
+    program[used++] = ANSWER(SECCOMP_RET_ALLOW);
+    program[used++] = ANSWER(ERRNO(EPERM));
   }
   program[used++] = ANSWER(SECCOMP_RET_ALLOW);
   return used;

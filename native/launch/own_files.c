@@ -2,16 +2,22 @@
 #include "launch/own_files.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
 #include <limits.h>
+#include <linux/capability.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "common/descriptor.h"
 #include "launch/host_filter.h"
+#include "launch/ids.h"
 #include "launch/landlock.h"
 
 /* What every program of the host reads: libraries, certificates, resolvers, wherever distributions have them. */
@@ -96,6 +102,13 @@ int own_files_egress(const struct own_files *files, struct fault *fault) {
   return enforce(LANDLOCK_NO_LISTENING | LANDLOCK_NO_SIGNALS | LANDLOCK_NO_ABSTRACT, own, count, fault);
 }
 
+int own_files_gateway(const struct own_files *files, struct fault *fault) {
+  const struct landlock_rule own[] = {{files->app, LANDLOCK_READ, true},
+                                      {files->program, LANDLOCK_READ | LANDLOCK_EXECUTE, true}};
+  if (landlock_abi() < LANDLOCK_ABI_FILES) return 0;
+  return enforce(LANDLOCK_NO_LISTENING | LANDLOCK_NO_SIGNALS | LANDLOCK_NO_ABSTRACT, own, sizeof own / sizeof own[0], fault);
+}
+
 static bool parse(int argc, char **argv, struct own_files *files, char ***command) {
   int i = 2;
   for (; i + 1 < argc && strcmp(argv[i], "--") != 0; i += 2) {
@@ -105,17 +118,23 @@ static bool parse(int argc, char **argv, struct own_files *files, char ***comman
     else if (strcmp(argv[i], "--read") == 0) files->extra = argv[i + 1];
     else return false;
   }
-  if (i + 1 >= argc || files->data == NULL || files->run == NULL || files->app == NULL) return false;
+  if (i + 1 >= argc || files->app == NULL) return false;
   *command = argv + i + 1;
   files->program = argv[i + 1];
   return true;
+}
+
+static int execute(char **command) {
+  execv(command[0], command);
+  fprintf(stderr, "squash-launch: can't execute \"%s\": %s\n", command[0], strerror(errno));
+  return 127;
 }
 
 int own_files_egress_main(int argc, char **argv) {
   struct own_files files = {0};
   struct fault fault = {0};
   char **command = NULL;
-  if (!parse(argc, argv, &files, &command)) {
+  if (!parse(argc, argv, &files, &command) || files.data == NULL || files.run == NULL) {
     fputs("usage: squash-launch egress --data DIR --run DIR --app DIR [--read FILE] -- PROGRAM…\n", stderr);
     return 2;
   }
@@ -124,7 +143,44 @@ int own_files_egress_main(int argc, char **argv) {
     fprintf(stderr, "squash-launch: %s\n", fault.text);
     return 1;
   }
-  execv(command[0], command);
-  fprintf(stderr, "squash-launch: can't execute \"%s\": %s\n", command[0], strerror(errno));
-  return 127;
+  return execute(command);
+}
+
+/* Capabilities of the daemon's namespace count against what lies in it: its files, its other ids. */
+static int drop_capabilities(void) {
+  struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+  struct __user_cap_data_struct none[2] = {{0}};
+  return (int)syscall(SYS_capset, &header, none);
+}
+
+/* Where the id that owns nothing can't reach the program, in somebody's home, or there is but one id, this one is kept. */
+static int become_nobody(const struct own_files *files, struct fault *fault) {
+  uid_t id = RELAY_ID;
+  bool is_changed = setgroups(0, NULL) == 0 && setresgid(id, id, 0) == 0 && setresuid(id, id, 0) == 0;
+  bool is_fit = is_changed && faccessat(AT_FDCWD, files->program, X_OK, AT_EACCESS) == 0 &&
+                faccessat(AT_FDCWD, files->app, R_OK | X_OK, AT_EACCESS) == 0;
+  if (!is_fit) id = 0;
+  /* Back first, where it is so: whoever is id 0 again may be of group 0 again. */
+  bool is_done = is_fit ? setresgid(id, id, id) == 0 && setresuid(id, id, id) == 0
+                        : setresuid(0, 0, 0) == 0 && setresgid(0, 0, 0) == 0;
+  if (!is_done) return fault_set(fault, "launch_failed", "can't become id %u", id);
+  if (!is_fit) fputs("squash-launch: the gateway of SSH keeps the daemon's id: no other can open the program\n", stderr);
+  prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+  return 0;
+}
+
+int own_files_gateway_main(int argc, char **argv) {
+  struct own_files files = {0};
+  struct fault fault = {0};
+  char **command = NULL;
+  if (!parse(argc, argv, &files, &command)) {
+    fputs("usage: squash-launch gateway --app DIR -- PROGRAM…\n", stderr);
+    return 2;
+  }
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || become_nobody(&files, &fault) != 0 || drop_capabilities() != 0 ||
+      own_files_gateway(&files, &fault) != 0 || host_filter_load(HOST_FILTER_GATEWAY, &fault) != 0) {
+    fprintf(stderr, "squash-launch: %s\n", fault.text);
+    return 1;
+  }
+  return execute(command);
 }

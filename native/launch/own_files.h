@@ -20,7 +20,13 @@ int own_files_daemon(const struct own_files *files, struct fault *fault);
 /* `egress/`, `log/` and `proxy-ca/` of the data directory, which it may only read else. Listens on no TCP port, signals nobody. */
 int own_files_egress(const struct own_files *files, struct fault *fault);
 
+/* The gateway of SSH opens nothing but programs: neither data nor run directory. Listens on no port but the one it was given, signals nobody. */
+int own_files_gateway(const struct own_files *files, struct fault *fault);
+
 /* `squash-launch egress --data D --run R --app A [--read FILE] -- command…`: held to its files, becomes the command. */
 int own_files_egress_main(int argc, char **argv);
+/* `squash-launch gateway --app A -- command…`: the same, under an id of the daemon's namespace that owns nothing, where that can open the
+   program, and without any capability in any case. Killed with the thread that started it. */
+int own_files_gateway_main(int argc, char **argv);
 
 #endif

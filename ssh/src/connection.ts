@@ -36,8 +36,10 @@ export interface ConnectionOptions {
 
 /** `ssh -D` of a browser opens some dozens. */
 const channelsMax = 100;
-/** Twice `ssh2`'s window: a client that sends more breaks the protocol. */
+/** Twice `ssh2`'s window: a client that sends more to a channel breaks the protocol. */
 const unreadBytesMax = 4_194_304;
+/** Over all channels: no more are filled to their windows at once but to fill our memory. */
+const unreadBytesMaxOfAll = 67_108_864;
 /** More than all windows of a client that reads; one that does not makes us hold answers and adjustments. */
 const unsentBytesMax = 33_554_432;
 
@@ -196,8 +198,12 @@ class Bounds {
   }
 
   #look(): void {
-    let unread = 0;
-    for (const channel of this.#channels) unread = Math.max(unread, channel.readableLength);
-    if (unread > unreadBytesMax || this.#socket.writableLength > unsentBytesMax) this.#socket.destroy();
+    let [most, all] = [0, 0];
+    for (const { readableLength } of this.#channels) {
+      most = Math.max(most, readableLength);
+      all += readableLength;
+    }
+    const isFlooding = most > unreadBytesMax || all > unreadBytesMaxOfAll;
+    if (isFlooding || this.#socket.writableLength > unsentBytesMax) this.#socket.destroy();
   }
 }

@@ -50,9 +50,11 @@ export class Daemon implements Disposable {
   readonly #headers: Readonly<Record<string, string>>;
   readonly #agent: HttpAgent;
 
-  constructor(place: DaemonPlace, token: string | undefined) {
+  /** @param headers sent with every request */
+  constructor(place: DaemonPlace, token: string | undefined, headers: Readonly<Record<string, string>> = {}) {
     this.#place = place;
-    this.#headers = token === undefined ? {} : { authorization: `Bearer ${token}` };
+    const authorization = token === undefined ? {} : { authorization: `Bearer ${token}` };
+    this.#headers = { 'user-agent': 'squash-ssh', ...headers, ...authorization };
     this.#agent =
       place.kind === 'tcp' && place.tls
         ? new HttpsAgent({ keepAlive: true })
@@ -75,7 +77,7 @@ export class Daemon implements Disposable {
       ...where,
       method,
       path: `${this.#prefix}${path}`,
-      headers: { 'user-agent': 'squash-ssh', ...this.#headers, ...headers },
+      headers: { ...this.#headers, ...headers },
       agent: this.#agent,
       ...(signal === undefined ? {} : { signal }),
     });
@@ -107,7 +109,7 @@ export class Daemon implements Disposable {
         ? 'ws://localhost'
         : `${place.tls ? 'wss' : 'ws'}://${place.host.includes(':') ? `[${place.host}]` : place.host}:${place.port}`;
     const socket = new WebSocket(`${base}${this.#prefix}${path}`, protocol, {
-      headers: { 'user-agent': 'squash-ssh', ...this.#headers },
+      headers: this.#headers,
       perMessageDeflate: false,
       maxPayload: messageBytesMax,
       handshakeTimeout: handshakeMs,

@@ -16,6 +16,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import WebSocket from 'ws';
 import type { KeyCreated, KeyList } from '@squash/contract/keys';
+import type { SshKey, SshKeyList } from '@squash/contract/ssh-keys';
 import type { Operation } from '@squash/contract/operations/operation';
 import { type OperationId, operations } from '@squash/contract/operations/table';
 import { baseLayer, packModule, repository } from '../support/base-layer.ts';
@@ -103,6 +104,11 @@ const world = {
     });
     const { connection } = JSON.parse(String((await called)[0])) as { readonly connection: string };
     standsFor.set('0123456789abcdef0123456789abcdef', connection);
+  },
+  sshKey: async () => {
+    const { example } = operations['ssh_key.create'];
+    const { id } = (await daemon.call('POST', '/v1/ssh-keys', example.body)) as SshKey;
+    standsFor.set('ssh-keys/key_0123456789abcdef', `ssh-keys/${id}`);
   },
   standing: async () => {
     const [waiting] = await approvals();
@@ -228,6 +234,12 @@ const needs: Readonly<Record<OperationId, readonly (keyof typeof world)[]>> = {
   'key.self': [],
   'key.get': ['key'],
   'key.remove': ['key'],
+  'ssh_key.create': [],
+  'ssh_key.list': ['sshKey'],
+  'ssh_key.get': ['sshKey'],
+  'ssh_key.remove': ['sshKey'],
+  'ssh.offer': ['sshKey'],
+  'ssh.login': ['sshKey'],
   'owner.list': ['key'],
   'owner.quota': ['key'],
   'owner.set_quota': [],
@@ -246,6 +258,8 @@ async function emptied(): Promise<void> {
   for (const { id } of all) await daemon.call('DELETE', `${sandboxes}/${id}`);
   const keys = (await daemon.call('GET', '/v1/keys')) as KeyList;
   for (const { id } of keys.items) await daemon.call('DELETE', `/v1/keys/${id}`);
+  const sshKeys = (await daemon.call('GET', '/v1/ssh-keys')) as SshKeyList;
+  for (const { id } of sshKeys.items) await daemon.call('DELETE', `/v1/ssh-keys/${id}`);
   await daemon.call('PUT', '/v1/owners/team-a/quota', {});
   const { items } = (await daemon.call('GET', '/v1/webhooks')) as {
     readonly items: readonly { readonly id: string }[];

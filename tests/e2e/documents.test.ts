@@ -94,7 +94,7 @@ for (const [page, count, printed] of [
     /<html>[\s\S]*^ *3000 .*httpd.* token [\s\S]*squash_token=[\s\S]*^dev caller\.squash\.internal:5432 -> localhost:5432$/m,
   ],
   ['agents.md', 1, /^a command of a harness$/m],
-  ['ssh.md', 1, /^root\nhello\nsftp> get notes copy$/m],
+  ['ssh.md', 2, /^root\nhello\nsftp> get notes copy$[\s\S]*^sshkey_\w+ +team-a +exec +SHA256/m],
   ['volumes.md', 2, /^kept$[\s\S]*^monday +vol_/m],
   ['secrets.md', 4, /^sk-[\w-]{40,}$[\s\S]*"allowed_hosts":\["api.openai.com"\]/m],
 ] as const) {

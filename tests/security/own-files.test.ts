@@ -120,6 +120,32 @@ test('a hijacked egress process also changes nothing but in its own folders, lis
   });
 });
 
+test('a hijacked gateway of SSH opens no file but programs, and no socket but of the family Unix', async (t) => {
+  await using stack = new AsyncDisposableStack();
+  const daemon = stack.use(await TestDaemon.start());
+  const abi = await abiOf(daemon);
+  if (abi < 1) return t.skip('the kernel has no Landlock');
+  const other = await somebody(stack);
+  // In the daemon's namespaces, where it may become another.
+  const place = { dataDir: daemon.dataDir, runDir: `${daemon.dataDir}/run` };
+  const gateway = [launchProgram, 'gateway', '--app', projectDir, '--', perl, '-e'];
+  const { program, words } = enterCommand(place, [...gateway, attempts(other, daemon.dataDir)]);
+  // The daemon's own rules know the one program that it starts.
+  const free = words.filter((word, i) => word !== '--filter' && words[i - 1] !== '--filter');
+  const { signal, abstract, ...held } = run(program, free.slice(1));
+  const nothing = {
+    'data-read': eacces,
+    'data-make': eacces,
+    'sandboxes-make': eacces,
+    'compiled-make': eacces,
+    'own-make': eacces,
+  };
+  // Without a socket of that family there is none to bind.
+  const ebadf = 9;
+  assert.deepEqual(held, { ...others, ...nothing, listen: ebadf });
+  assert.deepEqual([abstract, signal], abi < 6 ? [0, eperm] : [eperm, eperm]);
+});
+
 test('a database of an earlier release moves into the folder of the egress process, however often that is interrupted', () => {
   const steps: readonly (readonly string[])[] = [
     ['egress.db', 'egress.db-wal', 'egress/egress.db', 'egress/egress.db-wal'],

@@ -64,6 +64,7 @@ export class ThinServer implements AsyncDisposable {
         sandboxesMax: 100,
         previewDomain: undefined,
         previewTlsPort: undefined,
+        ssh: undefined,
         ...config,
       },
       // Who asks is the test's own process.

@@ -18,6 +18,8 @@ export const tags = [
   { name: 'egress', description: 'What a sandbox asked for, and how it was answered' },
   { name: 'secret', description: 'Keys that sandboxes use and never see' },
   { name: 'key', description: 'Who may ask, and for what' },
+  { name: 'ssh_key', description: 'Public keys that log in over SSH' },
+  { name: 'ssh', description: 'What the gateway of SSH asks' },
   { name: 'owner', description: 'What everybody has, and may have' },
   { name: 'audit', description: 'Who asked for what' },
   { name: 'ticket', description: 'How a web page opens WebSockets and streams of events' },

@@ -67,6 +67,7 @@ const sameForAll = [
   'tests/e2e/sdk-nouns.test.ts',
   'tests/e2e/sdk-runtimes.test.ts',
   'tests/e2e/sdk.test.ts',
+  'tests/e2e/ssh-gateway.test.ts',
   'tests/e2e/ssh.test.ts',
   'tests/e2e/webhooks.test.ts',
 ];

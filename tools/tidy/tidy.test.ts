@@ -66,7 +66,7 @@ const onlyIn: readonly OnlyIn[] = [
   },
   {
     pattern: /from 'node:child_process'/,
-    // The egress process outlives the daemon and is none of the launcher's: it is started like a service.
+    // The egress process outlives the daemon and is none of the launcher's: it is started like a service. The gateway of SSH is a child that dies with it.
     allowed: [
       'certificate/src/dns-hook.ts',
       'cli/',
@@ -75,6 +75,7 @@ const onlyIn: readonly OnlyIn[] = [
       'host/src/stop',
       'host/src/offline',
       'host/src/egress/egress-process.ts',
+      'host/src/ssh/gateway.ts',
     ],
     why: 'starts processes: the daemon leaves that to squash-launch',
   },

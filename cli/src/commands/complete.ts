@@ -8,6 +8,7 @@ import type { KeyList, OwnerList } from '@squash/contract/keys';
 import type { ModuleAnswer } from '@squash/contract/module';
 import { presets } from '@squash/contract/presets';
 import type { SandboxInfo } from '@squash/contract/sandbox';
+import type { SshKeyList } from '@squash/contract/ssh-keys';
 import type { SecretInfo } from '@squash/contract/secrets';
 import { globalFlags, parseArguments } from '../arguments.ts';
 import { Client, modulesPath, sandboxesPath, sandboxPath } from '../client/client.ts';
@@ -22,6 +23,7 @@ import { keysPath } from './keys-ls.ts';
 import { ownersPath } from './owners-ls.ts';
 import { type Preset, presetsPath } from './policy-presets.ts';
 import { secretsPath } from './secret-ls.ts';
+import { sshKeysPath } from './ssh-key-ls.ts';
 import { type WebhookList, webhooksPath } from './webhook-ls.ts';
 import { listVolumes } from './volume-ls.ts';
 
@@ -168,6 +170,11 @@ class WordSource {
         }));
       case 'key':
         return (await this.#client.get<KeyList>(keysPath())).items.map((each) => ({
+          word: each.id,
+          about: `${each.name}, ${each.owner}`,
+        }));
+      case 'sshKey':
+        return (await this.#client.get<SshKeyList>(sshKeysPath())).items.map((each) => ({
           word: each.id,
           about: `${each.name}, ${each.owner}`,
         }));

@@ -5,10 +5,11 @@
  */
 import { accessSync, constants, statSync } from 'node:fs';
 import { join } from 'node:path';
+import type { DaemonInfo } from '@squash/contract/daemon';
 import { reachableSocketPath } from '../client/address.ts';
 import type { Call } from '../command.ts';
 import { CliFailure, exitCodes, usageFailure } from '../failure.ts';
-import { printLine } from '../output/print.ts';
+import { printJson, printLine } from '../output/print.ts';
 import { projectPath } from '../places.ts';
 import { configLines, hostSuffix, identity, sshOptions, writeConfig } from '../ssh-config.ts';
 
@@ -16,6 +17,7 @@ export async function run(call: Call): Promise<number> {
   const { flags, positionals } = call;
   const [target] = positionals;
   if (flags.isSet('config') || flags.text('write') !== undefined) return await configure(call);
+  if (flags.isSet('fingerprint')) return await showGateway(call);
   if (target === undefined) throw usageFailure('<id> is missing; try: squash help ssh');
   return flags.isSet('stdio') ? await serve(call, withoutSuffix(target)) : await becomeClient(call, target);
 }
@@ -26,6 +28,18 @@ async function configure(call: Call): Promise<number> {
   const file = call.flags.text('write');
   if (file === undefined) printLine(lines.join('\n'));
   else writeConfig(file, lines);
+  return exitCodes.ok;
+}
+
+async function showGateway({ client, json }: Call): Promise<number> {
+  const { ssh } = await client.get<DaemonInfo>('/v1/info');
+  if (ssh === null || ssh === undefined)
+    throw new CliFailure(
+      'no_gateway',
+      'the daemon has no SSH gateway: SQUASH_SSH_PORT starts one; squash ssh needs none',
+    );
+  if (json) printJson(ssh);
+  else printLine(`${ssh.fingerprint} ${ssh.host}:${ssh.port}`);
   return exitCodes.ok;
 }
 

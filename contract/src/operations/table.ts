@@ -5,6 +5,7 @@ import { callerOperations } from './callers.ts';
 import { daemonOperations } from './daemon.ts';
 import { fileOperations } from './files.ts';
 import { keyOperations } from './keys.ts';
+import { sshKeyOperations } from './ssh-keys.ts';
 import { eventOperations } from './events.ts';
 import { moduleOperations } from './modules.ts';
 import { networkOperations } from './network.ts';
@@ -35,6 +36,7 @@ export const operations = {
   ...approvalOperations,
   ...secretOperations,
   ...keyOperations,
+  ...sshKeyOperations,
   ...ownerOperations,
   ...auditOperations,
   ...ticketOperations,

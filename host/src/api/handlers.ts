@@ -14,6 +14,7 @@ import type { EgressStatistics } from './egress-metrics.ts';
 import { eventHandlers } from './events.ts';
 import { fileHandlers } from './files.ts';
 import { keyHandlers } from './keys.ts';
+import { sshKeyHandlers } from './ssh-keys.ts';
 import { moduleHandlers } from './modules.ts';
 import { type AddressJudge, type EgressRules, networkHandlers } from './network.ts';
 import { ownerHandlers } from './owners.ts';
@@ -72,6 +73,7 @@ export function handlers(options: HandlerOptions): Handlers {
     ...secretHandlers(egress.secrets),
     ...ticketHandlers(tickets),
     ...keyHandlers(engine),
+    ...sshKeyHandlers(engine),
     ...ownerHandlers(engine),
     ...auditHandlers(audit),
     ...daemonHandlers(engine, {

@@ -1,6 +1,7 @@
 /** `key.*`: keys are made, looked at and removed by an administrator; whoever asks may see who he is. */
 import type { KeySelf } from '@squash/contract/keys';
 import type { keyOperations } from '@squash/contract/operations/keys';
+import { rfc3339 } from '@squash/base/clock';
 import type { Engine } from '../engine/engine.ts';
 import type { Caller } from '../http/caller.ts';
 import { empty, json } from '../http/reply.ts';
@@ -24,11 +25,19 @@ export function keyHandlers(engine: Engine): HandlersOf<typeof keyOperations> {
   };
 }
 
-function selfOf({ keys, owners }: Engine, { held, scope }: Caller): KeySelf {
+function selfOf({ owners }: Engine, { held, scope }: Caller): KeySelf {
   if (held === null) {
     return { key: null, name: null, owner: null, scope, expires_at: null, quota: null, use: null };
   }
-  const { id, name, owner } = held;
+  const { id, name, owner, expiresMs } = held;
   const { quota, use } = owners.get(owner);
-  return { key: id, name, owner, scope, expires_at: keys.get(id).expires_at, quota, use };
+  return {
+    key: id,
+    name,
+    owner,
+    scope,
+    expires_at: expiresMs === null ? null : rfc3339(expiresMs),
+    quota,
+    use,
+  };
 }

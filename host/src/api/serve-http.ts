@@ -1,6 +1,7 @@
 /**
  * Puts the API on the air: the handlers over the engine, behind the gate, on TCP and on the Unix socket.
  */
+import { chmodSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { DaemonInfo } from '@squash/contract/daemon';
 import type { SandboxId } from '@squash/contract/ids';
@@ -24,6 +25,7 @@ import { PreviewLinks } from '../preview/preview-links.ts';
 import { PreviewTokens } from '../preview/preview-token.ts';
 import { Previews } from '../preview/previews.ts';
 import type { ConstantInfo } from './daemon.ts';
+import { keyRing } from './key-ring.ts';
 import { type EgressParts, handlers, socketHandlers } from './handlers.ts';
 import type { WebhookParts } from './webhooks.ts';
 
@@ -38,6 +40,7 @@ export interface HttpConfig {
   readonly sandboxesMax: number;
   readonly previewDomain: string | undefined;
   readonly previewTlsPort: number | undefined;
+  readonly ssh: { readonly host: string; readonly port: number } | undefined;
 }
 
 /** Facts that only the composition root knows; the rest of `daemon.info` is known here. */
@@ -47,6 +50,7 @@ export interface HttpOptions {
   readonly engine: Engine;
   readonly config: HttpConfig;
   readonly info: DaemonFacts;
+  readonly gateway?: { readonly info: DaemonInfo['ssh'] } | undefined;
   /** Whose a connection over TCP is. */
   readonly owners: Pick<ConnectionOwners, 'peerOf' | 'uidOf'>;
   readonly audit: Audit & AuditParts;
@@ -84,6 +88,7 @@ export async function startHttp(options: HttpOptions): Promise<HttpService> {
   const close = (): Promise<void> => (closed ??= shutDown());
   try {
     await server.listenUnix(socketPath);
+    if (config.ssh !== undefined) await server.listenGateway(gatewaySocket(config.runDir));
     const { host, port } = config.listen;
     const listen = port === undefined ? null : await server.listenTcp(host, port);
     parts.bound.listen = listen;
@@ -119,6 +124,14 @@ export async function startHttp(options: HttpOptions): Promise<HttpService> {
   }
 }
 
+/** In a directory of its own, which is all that the gateway gets. */
+export function gatewaySocket(runDir: string): string {
+  const directory = join(runDir, 'ssh');
+  mkdirSync(directory, { recursive: true, mode: 0o711 });
+  chmodSync(directory, 0o711);
+  return join(directory, 'api.sock');
+}
+
 /** For previews alone, with the operator's certificate. @returns its port */
 async function listenSecured(
   server: HttpServer,
@@ -133,7 +146,7 @@ async function listenSecured(
 }
 
 function assemble(options: HttpOptions, tokens: PreviewTokens) {
-  const { engine, config, info, owners, egress, audit, webhooks, log } = options;
+  const { engine, config, owners, egress, audit, webhooks, log } = options;
   const counters = new HttpCounters();
   const stopping = new AbortController();
   const cutting = new AbortController();
@@ -141,8 +154,9 @@ function assemble(options: HttpOptions, tokens: PreviewTokens) {
     listen: null,
     tlsPort: undefined,
   };
+  const ring = keyRing(engine);
   const monoMs = (): number => systemClock.monoMs();
-  const tickets = new Tickets(monoMs, (key) => engine.keys.holds(key));
+  const tickets = new Tickets(monoMs, (key) => ring.holds(key));
   const checkOwner = (caller: Caller, params: unknown): void => {
     const id = sandboxOf(params);
     if (id === undefined || caller.owner === null || sees(caller, engine.sandboxes.ownerOf(id))) return;
@@ -153,7 +167,7 @@ function assemble(options: HttpOptions, tokens: PreviewTokens) {
       engine,
       counters,
       temporaryDir: join(config.dataDir, 'tmp'),
-      info: () => daemonInfo(config, info, bound.listen),
+      info: () => daemonInfo(options, bound.listen),
       egress,
       audit,
       tickets,
@@ -181,14 +195,14 @@ function assemble(options: HttpOptions, tokens: PreviewTokens) {
     log,
     monoMs,
   });
-  const gate = new Gate({ ...config, keys: engine.keys, tickets });
+  const gate = new Gate({ ...config, keys: ring, tickets });
   const server = new HttpServer({
     gate,
     others: previewsOf(options, { gate, tokens, stopping: stopping.signal }),
     // With a token nobody needs to know.
     peerOf: (socket) => (config.authToken === undefined ? owners.peerOf(socket) : 'unknown'),
     uidOf: (socket) => owners.uidOf(socket),
-    holdsKey: (key) => engine.keys.holds(key),
+    holdsKey: (key) => ring.holds(key),
     fetch: (request, bindings) => router.fetch(request, bindings),
     upgrade: (request, passed) => sockets.upgrade(request, passed),
     counters,
@@ -210,7 +224,7 @@ function previewsOf(
     callerOf: ({ transport, peer }, { headers }) =>
       gate.senderOf({ transport: transport === 'unix' ? transport : 'tcp', peer, headers }),
     isCredential: (authorization) => gate.isCredential(authorization),
-    holdsKey: (key) => engine.keys.holds(key),
+    holdsKey: (key) => keyRing(engine).holds(key),
     audit,
     log,
   });
@@ -223,7 +237,7 @@ function sandboxOf(params: unknown): SandboxId | undefined {
     : undefined;
 }
 
-function daemonInfo(config: HttpConfig, info: DaemonFacts, listen: DaemonInfo['listen']): ConstantInfo {
+function daemonInfo({ config, info, gateway }: HttpOptions, listen: DaemonInfo['listen']): ConstantInfo {
   return {
     version: info.version,
     api: 1,
@@ -234,6 +248,7 @@ function daemonInfo(config: HttpConfig, info: DaemonFacts, listen: DaemonInfo['l
     data_dir: config.dataDir,
     socket: join(config.runDir, 'api.sock'),
     listen,
+    ssh: gateway?.info ?? null,
     auth: config.authToken !== undefined,
     host: info.host,
     config: info.config,

@@ -19,6 +19,8 @@ export interface Config {
   readonly previewDomain: string | undefined;
   /** Of previews over TLS; undefined: none. */
   readonly previewTlsPort: number | undefined;
+  /** Where the SSH gateway listens; undefined: there is none. */
+  readonly ssh: { readonly host: string; readonly port: number } | undefined;
   readonly sandboxesMax: number;
   readonly upperLimitBytes: number;
   readonly ceilings: {

@@ -219,6 +219,10 @@ function assemble(values: ReadonlyMap<string, SettingValue>, dataDir: string, cw
     previewTlsPort:
       values.get('SQUASH_PREVIEW_TLS_PORT') === 'off' ? undefined : number('SQUASH_PREVIEW_TLS_PORT'),
     previewDomain: text('SQUASH_PREVIEW_DOMAIN') || undefined,
+    ssh:
+      values.get('SQUASH_SSH_PORT') === 'off'
+        ? undefined
+        : { host: text('SQUASH_SSH_HOST'), port: number('SQUASH_SSH_PORT') },
     sandboxesMax: number('SQUASH_MAX_SANDBOXES'),
     upperLimitBytes: number('SQUASH_UPPER_LIMIT_MB') * bytesPerMb,
     ceilings: {

@@ -7,6 +7,7 @@ import type { Metric } from '@squash/base/metric';
 import type { Events } from './events.ts';
 import type { Files } from './files.ts';
 import type { Keys } from './keys.ts';
+import type { SshKeys } from './ssh-keys.ts';
 import type { Approvals } from './approvals.ts';
 import type { Callers } from './callers.ts';
 import type { Modules } from './modules.ts';
@@ -34,6 +35,7 @@ export interface Engine {
   readonly volumes: Volumes;
   readonly network: Network;
   readonly keys: Keys;
+  readonly sshKeys: SshKeys;
   readonly owners: Owners;
   readonly usage: Usage;
   readonly events: Events;

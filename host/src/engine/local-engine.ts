@@ -27,6 +27,7 @@ import type { Engine, EngineHealth } from './engine.ts';
 import { LocalEvents } from './events.ts';
 import { LocalFiles } from './files.ts';
 import { LocalKeys } from './keys.ts';
+import { LocalSshKeys } from './ssh-keys.ts';
 import { LocalModules } from './modules.ts';
 import { LocalNetwork } from './network.ts';
 import { LocalOwners } from './owners.ts';
@@ -74,6 +75,7 @@ export class LocalEngine implements Engine, AsyncDisposable {
   readonly volumes: LocalVolumes;
   readonly network: LocalNetwork;
   readonly keys: LocalKeys;
+  readonly sshKeys: LocalSshKeys;
   readonly owners: LocalOwners;
   readonly usage: LocalUsage;
   readonly events: LocalEvents;
@@ -114,6 +116,7 @@ export class LocalEngine implements Engine, AsyncDisposable {
     this.volumes = new LocalVolumes({ world, residents, places, quotas });
     this.network = new LocalNetwork(world.network, residents);
     this.keys = new LocalKeys(options);
+    this.sshKeys = new LocalSshKeys(options);
     this.owners = new LocalOwners({ residents, keys: this.keys, quotas });
     this.usage = new LocalUsage({ ...world, residents });
     this.ports = new LocalPorts(world.store, residents);

@@ -65,6 +65,7 @@ const refusals: ReadonlySet<ErrorCode> = new Set([
   'token_required',
   'origin_refused',
   'forbidden',
+  'ssh_login_refused',
   'quota_exceeded',
 ]);
 

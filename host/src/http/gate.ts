@@ -11,6 +11,7 @@ import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 import { isIP } from 'node:net';
 import { AppError } from '@squash/contract/errors';
+import { operations } from '@squash/contract/operations/table';
 import { keyPrefix } from '@squash/contract/key-token';
 import type { HeldKey } from '@squash/contract/keys';
 import type { Secret } from '@squash/base/secret';
@@ -38,8 +39,11 @@ export interface GateOptions {
 export interface RequestHead {
   readonly path: string;
   readonly headers: IncomingHttpHeaders;
-  /** `unix`: the socket's mode has let only its owner in, and no browser can name it. */
-  readonly transport: 'tcp' | 'unix';
+  /**
+   * `unix`: the socket's mode has let only its owner in, and no browser can name it. `ssh`: the gateway of SSH, which is nobody
+   * without a token, and may ask who has logged in.
+   */
+  readonly transport: 'tcp' | 'unix' | 'ssh';
   /** Whose the connection is: asked for where there is no token. */
   readonly peer: Peer;
   /** Instead of a token, where no header can be sent. */
@@ -48,6 +52,8 @@ export interface RequestHead {
 
 /** The only address without a token, so that load balancers can ask. */
 const healthPath = '/cgi-bin/health';
+/** What the gateway of SSH asks before anybody has logged in. */
+const sshPaths: ReadonlySet<string> = new Set([operations['ssh.offer'].path, operations['ssh.login'].path]);
 
 export class Gate {
   readonly #tokenHash: Buffer | undefined;
@@ -89,7 +95,7 @@ export class Gate {
   }
 
   #checkHost({ headers, transport }: RequestHead): AppError | undefined {
-    if (transport === 'unix' || headers.host === undefined) return undefined;
+    if (transport !== 'tcp' || headers.host === undefined) return undefined;
     const name = hostName(headers.host);
     if (name !== undefined && this.#isAllowed(name)) return undefined;
     return new AppError(
@@ -138,8 +144,9 @@ export class Gate {
     );
   }
 
-  #ofConnection({ transport, peer }: RequestHead): Caller | AppError {
+  #ofConnection({ transport, peer, path }: RequestHead): Caller | AppError {
     if (transport === 'unix') return operator;
+    if (transport === 'ssh') return sshPaths.has(path) ? anybody : wrongToken();
     if (this.#tokenHash !== undefined) return wrongToken();
     return peer === 'own' ? operator : new AppError('token_required', whyToken[peer]);
   }

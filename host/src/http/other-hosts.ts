@@ -6,7 +6,7 @@ import type { Caller } from './caller.ts';
 import type { Peer } from './connection-owner.ts';
 
 /** `tls`: TCP with the operator's certificate, for other hosts than the API's. */
-export type Transport = 'tcp' | 'tls' | 'unix';
+export type Transport = 'tcp' | 'tls' | 'unix' | 'ssh';
 
 /** Who sent a request to one of the other hosts. */
 export interface Sender {

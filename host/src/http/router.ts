@@ -19,6 +19,7 @@ import {
 import type { SentenceSubject } from '@squash/contract/seed-sentences';
 import { type Context, Hono } from 'hono';
 import type { Log } from '@squash/base/log';
+import { anybody } from './caller.ts';
 import { type Answered, type Audit, auditLine } from './audit.ts';
 import { type JsonObject, readJsonObject, refuseJsonUpload } from './body.ts';
 import type { Caller } from './caller.ts';
@@ -137,7 +138,10 @@ function tell(
   { audit }: RouterOptions,
   answered: Omit<Answered, 'caller' | 'requestId' | 'peer'>,
 ): void {
-  audit.write(auditLine({ ...asked, caller, ...answered }));
+  const line = auditLine({ ...asked, caller, ...answered });
+  // Who is nobody, at the gateway of SSH say, fills it with as many refusals as the gate's: few, and counted.
+  if (caller === anybody && line.decision === 'refused') audit.writeBounded(line);
+  else audit.write(line);
 }
 
 /** A sandbox that has its id from the daemon is known by its answer alone. */

@@ -15,11 +15,11 @@ import {
   type Server as SecureServer,
   type ServerOptions,
 } from 'node:https';
-import type { AddressInfo, Socket } from 'node:net';
+import { chmod } from 'node:fs/promises';
+import { type AddressInfo, isIP, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { getRequestListener, type HttpBindings } from '@hono/node-server';
 import { AppError } from '@squash/contract/errors';
-import { keyTokenPattern } from '@squash/contract/key-token';
 import { limits } from '@squash/contract/limits';
 import type { Log } from '@squash/base/log';
 import { type Asked, type Audit, auditLine } from './audit.ts';
@@ -30,6 +30,7 @@ import type { Gate, RequestHead } from './gate.ts';
 import { KeyWatch } from './key-watch.ts';
 import { listenFailure } from './listen.ts';
 import type { UpgradeRequest } from './message-socket.ts';
+import { misplacedToken } from './misplaced-token.ts';
 import { Newcomers } from './newcomers.ts';
 import { dialectOf, errorAnswer } from './problem.ts';
 import type { OtherHosts, Sender, Transport } from './other-hosts.ts';
@@ -83,6 +84,7 @@ export class HttpServer {
   /** Of a client that sends requests without waiting for answers. */
   readonly #unanswered = new WeakMap<Socket, number>();
   readonly #peers = new WeakMap<Socket, { readonly peer: Peer; readonly told: Asked['peer'] }>();
+  readonly #gateways = new WeakSet<Socket>();
   readonly #passed = new WeakMap<IncomingMessage, Passed>();
   readonly #keyWatch: KeyWatch;
   #isDraining = false;
@@ -129,6 +131,15 @@ export class HttpServer {
     const server = this.#create('unix');
     server.maxConnections = limits.connectionsMax;
     this.#resources.use(await listenOnSocket(server, path));
+  }
+
+  /** For the gateway of SSH, whatever id it has: its directory says who gets there. */
+  async listenGateway(path: string): Promise<void> {
+    const server = this.#create('ssh');
+    server.on('connection', (socket) => this.#gateways.add(socket));
+    server.maxConnections = limits.connectionsMax;
+    this.#resources.use(await listenOnSocket(server, path));
+    await chmod(path, 0o666);
   }
 
   /**
@@ -266,7 +277,11 @@ export class HttpServer {
     if (this.#active === 0) this.#idle?.();
   }
 
-  #asked({ socket }: IncomingMessage): Asked {
+  #asked({ socket, headers }: IncomingMessage): Asked {
+    // The gateway's word: it alone sees its clients.
+    const told = this.#gateways.has(socket) ? String(headers['squash-ssh-peer']) : undefined;
+    if (told !== undefined)
+      return { requestId: randomUUID(), peer: { address: isIP(told) === 0 ? 'ssh' : told, uid: null } };
     const peer = this.#peers.get(socket)?.told ?? { address: 'unix', uid: null };
     return { requestId: randomUUID(), peer };
   }
@@ -479,15 +494,3 @@ function greet(server: Server, newcomers: Newcomers, event: 'connection' | 'secu
  * the sandbox above it.
  */
 const dotSegment = /(^|[/\\])(\.|%2e){1,2}([/\\#]|$)/i;
-
-/** A key in an address ends up in histories and logs; and of two tokens a proxy before us may have gone by the other. */
-function misplacedToken({ url = '', headersDistinct }: IncomingMessage): AppError | undefined {
-  if (keyTokenPattern.test(url)) {
-    return new AppError(
-      'unauthorized',
-      'There is a key in the address: send it as Authorization: Bearer, and replace this one, which others may have read',
-    );
-  }
-  if ((headersDistinct['authorization']?.length ?? 0) <= 1) return undefined;
-  return new AppError('unauthorized', 'The request brings more than one Authorization: send one');
-}

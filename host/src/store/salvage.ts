@@ -72,7 +72,7 @@ export function salvageAccess(brokenPath: string, fresh: DatabaseSync): string |
   let broken: DatabaseSync | undefined;
   try {
     broken = new DatabaseSync(brokenPath);
-    for (const table of ['api_keys', 'quotas']) copyTable({ broken, fresh }, table);
+    for (const table of ['api_keys', 'ssh_keys', 'quotas']) copyTable({ broken, fresh }, table);
     return undefined;
   } catch (error) {
     return errorText(error);

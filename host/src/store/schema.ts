@@ -253,4 +253,15 @@ export const migrations: readonly string[] = [
     decided_ms INTEGER NOT NULL
   ) STRICT;
   `,
+  `
+  CREATE TABLE ssh_keys (
+    id         TEXT PRIMARY KEY,
+    blob       TEXT NOT NULL UNIQUE,         -- the public key as SSH sends it, base64
+    name       TEXT NOT NULL,
+    owner      TEXT NOT NULL,
+    scope      TEXT NOT NULL,
+    created_ms INTEGER NOT NULL,
+    expires_ms INTEGER                       -- NULL: it holds until it is removed
+  ) STRICT;
+  `,
 ];

@@ -11,6 +11,7 @@ import { EventTable } from './events.ts';
 import { ApprovalTable } from './approvals.ts';
 import { ExecTable } from './execs.ts';
 import { KeyTable } from './keys.ts';
+import { SshKeyTable } from './ssh-keys.ts';
 import { IdempotencyTable } from './idempotency.ts';
 import { LogSync } from './log-sync.ts';
 import { OutputTable } from './output.ts';
@@ -26,6 +27,7 @@ export class Store implements Disposable {
   readonly execs: ExecTable;
   readonly output: OutputTable;
   readonly keys: KeyTable;
+  readonly sshKeys: SshKeyTable;
   readonly processOutput: ProcessOutputTable;
   readonly idempotency: IdempotencyTable;
   readonly events: EventTable;
@@ -57,6 +59,7 @@ export class Store implements Disposable {
     this.execs = new ExecTable(this.#database);
     this.output = new OutputTable(this.#database);
     this.keys = new KeyTable(this.#database);
+    this.sshKeys = new SshKeyTable(this.#database);
     this.processOutput = new ProcessOutputTable(this.#database);
     this.idempotency = new IdempotencyTable(this.#database);
     this.events = new EventTable(this.#database);
