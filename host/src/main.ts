@@ -69,8 +69,7 @@ async function serve({ config, explained }: LoadedConfig, log: Log): Promise<num
   stack.defer(async () => {
     if (!isServing) await endIdle(launcher, config, log);
   });
-  const { host, port } = config.listen;
-  if (port !== undefined) await checkListen(host, port, limits.listenWaitMs);
+  await checkPort(config);
   const reserve = stack.use(new Reserve(config.dataDir));
   const store = stack.use(openState(config.dataDir, reserve));
   const isFirstOfBoot = isNewBoot(config, log);
@@ -115,9 +114,8 @@ async function serve({ config, explained }: LoadedConfig, log: Log): Promise<num
   const egress = { rules, log: network.client, secrets };
   const audit = stack.use(openAudit(config, log));
   const webhooks = stack.use(openWebhooks(config, { store, events: engine.events, log }));
-  const http = stack.use(
-    await startHttp({ engine, config, info, gateway, owners, egress, audit, webhooks, log }),
-  );
+  const parts = { info, gateway, owners, egress, audit, webhooks, log };
+  const http = stack.use(await startHttp({ engine, config, ...parts }));
   await network.listensAt(http.listen);
   stack.use(restHeap({ trimAddon: mallocTrimAddon, log }));
   sayReady(http, engine, log);
@@ -132,6 +130,10 @@ async function serve({ config, explained }: LoadedConfig, log: Log): Promise<num
 
 function openAudit({ dataDir }: Config, log: Log): AuditLog {
   return new AuditLog({ directory: join(dataDir, 'audit'), clock: systemClock, log });
+}
+
+async function checkPort({ listen: { host, port } }: Config): Promise<void> {
+  if (port !== undefined) await checkListen(host, port, limits.listenWaitMs);
 }
 
 /** Its clients have to wait until the API is there. */

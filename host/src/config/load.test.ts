@@ -69,6 +69,7 @@ test('loadConfig() has the documented defaults', async () => {
     isStrictContentType: false,
     previewDomain: undefined,
     previewTlsPort: undefined,
+    ssh: undefined,
     sandboxesMax: 100,
     upperLimitBytes: 536_870_912,
     ceilings: { cpuMax: 1024, memoryMbMax: 4_194_304, lifetimeSMax: 0 },

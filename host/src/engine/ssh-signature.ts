@@ -56,6 +56,7 @@ export function parsePublicKey(blob: Buffer): SshPublicKey | undefined {
       if (bits < rsaBitsMin || bits > rsaBitsMax || e.length > 8) return undefined;
       return imported(algorithm, { kty: 'RSA', e: url(e), n: url(n) });
     }
+    case undefined:
     default:
       return undefined;
   }

@@ -6,7 +6,7 @@
  */
 import type { AuditCaller, AuditEntry } from '@squash/contract/audit';
 import type { AppError, ErrorCode } from '@squash/contract/errors';
-import { type Caller, NotSeen } from './caller.ts';
+import { anybody, type Caller, NotSeen } from './caller.ts';
 
 /** A request as all of its lines tell it. */
 export interface Asked {
@@ -45,7 +45,8 @@ export function auditLine(answered: Answered): AuditLine {
     operation,
     sandbox: sandbox === undefined ? null : sandbox.slice(0, sandboxCharsMax),
     stage: stage ?? 'whole',
-    decision: error !== undefined && isRefusal(error) ? 'refused' : 'allowed',
+    // To who is nobody every error is a refusal: of a login over SSH, say.
+    decision: error !== undefined && (caller === anybody || isRefusal(error)) ? 'refused' : 'allowed',
     code: error?.code ?? null,
     status,
     duration_ms: Math.round(durationMs * 1_000) / 1_000,
@@ -65,7 +66,6 @@ const refusals: ReadonlySet<ErrorCode> = new Set([
   'token_required',
   'origin_refused',
   'forbidden',
-  'ssh_login_refused',
   'quota_exceeded',
 ]);
 
