@@ -61,9 +61,9 @@ const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
 const heading = '// Written by tools/sdk-types.ts from contract/openapi.json: do not change it here.\n';
 const jsonType = 'application/json';
 
-/** The SDK speaks `/v1`, and opens no WebSockets. */
+/** The SDK speaks `/v1`, and opens no WebSockets. What the gateway of SSH asks is its own. */
 const operations: readonly Located[] = Object.entries(description.paths)
-  .filter(([path]) => path.startsWith('/v1/'))
+  .filter(([path]) => path.startsWith('/v1/') && !path.startsWith('/v1/ssh/'))
   .flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, operation]) => ({
       ...operation,

@@ -297,6 +297,8 @@ class FileWriteOptions(TypedDict, total=False):
     parents: bool
     """`true`: make the directories that are missing"""
     append: bool
+    offset: int
+    truncate: bool
 
 
 class FileChangeOptions(TypedDict, total=False):
@@ -306,6 +308,10 @@ class FileChangeOptions(TypedDict, total=False):
     """octal, such as '644'"""
     uid: int
     gid: int
+    size: int
+    """it is cut, or lengthened with zeros; of one file, without `recursive`"""
+    modified_at: str
+    """when it was last changed; RFC 3339, UTC; of one file, without `recursive`"""
     recursive: bool
 
 
@@ -558,6 +564,27 @@ class KeyCreateOptions(_KeyCreateOptions, total=False):
 
 
 class KeyListOptions(TypedDict, total=False):
+    limit: int
+    """at most so many, default 100"""
+    owner: str
+    """only this owner’s"""
+
+
+class _SshKeyCreateOptions(TypedDict):
+    owner: str
+    """whose sandboxes it sees and makes"""
+    public_key: str
+    """a line as in a file `id_ed25519.pub`: `ssh-ed25519 AAAA… comment`"""
+
+
+class SshKeyCreateOptions(_SshKeyCreateOptions, total=False):
+    scope: Literal["exec", "manage"]
+    """`manage`: also what a key of that scope may"""
+    expires_at: str | None
+    """RFC 3339, UTC; none: it holds until it is removed"""
+
+
+class SshKeyListOptions(TypedDict, total=False):
     limit: int
     """at most so many, default 100"""
     owner: str

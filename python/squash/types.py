@@ -945,6 +945,36 @@ class KeySelf(Record):
 
 
 @dataclass(frozen=True)
+class SshKey(Record):
+    id: str
+    """made by the daemon; no secret"""
+    name: str
+    owner: str
+    scope: Literal["exec", "manage"]
+    public_key: str
+    """without its comment"""
+    fingerprint: str
+    """as `ssh-keygen -l` shows it"""
+    created_at: str
+    """RFC 3339, UTC"""
+    expires_at: str | None
+    """RFC 3339, UTC; null: it holds until it is removed"""
+    last_used_at: str | None
+    """RFC 3339, UTC; null: never since the daemon started"""
+    _shape: ClassVar[Shape] = {
+        "id": r.text,
+        "name": r.text,
+        "owner": r.text,
+        "scope": r.text,
+        "public_key": r.text,
+        "fingerprint": r.text,
+        "created_at": r.text,
+        "expires_at": r.nullable(r.text),
+        "last_used_at": r.nullable(r.text),
+    }
+
+
+@dataclass(frozen=True)
 class Owner(Record):
     owner: str
     keys: int
@@ -1276,6 +1306,19 @@ class DaemonInfoListen(Record):
 
 
 @dataclass(frozen=True)
+class DaemonInfoSsh(Record):
+    host: str
+    port: int
+    fingerprint: str
+    """of its host key, as `ssh` shows it"""
+    _shape: ClassVar[Shape] = {
+        "host": r.text,
+        "port": r.integer,
+        "fingerprint": r.text,
+    }
+
+
+@dataclass(frozen=True)
 class Capability(Record):
     name: str
     """stable identifier, such as `user_namespaces` or `cgroup_memory`"""
@@ -1391,6 +1434,8 @@ class DaemonInfo(Record):
     """path of the Unix socket"""
     listen: DaemonInfoListen | None
     """null: Unix socket only"""
+    ssh: DaemonInfoSsh | None
+    """the SSH gateway; null: there is none"""
     auth: bool
     """true when TCP asks for a token"""
     host: list[Capability]
@@ -1410,6 +1455,7 @@ class DaemonInfo(Record):
         "data_dir": r.text,
         "socket": r.text,
         "listen": r.nullable(r.record(DaemonInfoListen)),
+        "ssh": r.nullable(r.record(DaemonInfoSsh)),
         "auth": r.boolean,
         "host": r.array(r.record(Capability)),
         "problems": r.array(r.record(DaemonProblem)),

@@ -86,6 +86,11 @@ class Sync(unittest.TestCase):
             self.assertEqual((refused.exception.code, refused.exception.status), ("forbidden", 403))
         self.assertEqual(squash.owners.set_quota("ada", sandboxes=2, cpu=None).quota.sandboxes, 2)
         squash.keys.remove(made.id)
+        public = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAINdamAGCsQq31Uv+08lkBzoO4XLz2qYjJa8CGmj3B1Ea"
+        login = squash.ssh_keys.create("laptop", owner="ada", public_key=public)
+        self.assertEqual([each.id for each in squash.ssh_keys.list(owner="ada")], [login.id])
+        self.assertEqual(squash.ssh_keys.get(login.id).fingerprint, login.fingerprint)
+        squash.ssh_keys.remove(login.id)
         self.assertEqual((list(squash.approvals.list()), squash.approvals.standing.list()), ([], []))
         hook = squash.webhooks.create("https://hooks.example.com/x", types=["sandbox.failed"])
         self.assertFalse(squash.webhooks.update(hook.id, enabled=False).enabled)

@@ -36,6 +36,7 @@ export { outputBytes, type OutputOptions, Process, type ProcessEvent, type WaitO
 export type { Processes, ProcessFilter } from './processes.ts';
 export type { Secrets } from './secrets.ts';
 export type { DiffOptions, SnapshotFilter, Snapshots } from './snapshots.ts';
+export type { SshKeyFilter, SshKeys } from './ssh-keys.ts';
 export type { VolumeFilter, Volumes } from './volumes.ts';
 export type { Webhooks } from './webhooks.ts';
 export type { Sandboxes } from './sandboxes.ts';

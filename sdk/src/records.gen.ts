@@ -119,6 +119,13 @@ export type DaemonInfo = {
     readonly host: string;
     readonly port: number;
   } | null;
+  /** the SSH gateway; null: there is none */
+  readonly ssh: {
+    readonly host: string;
+    readonly port: number;
+    /** of its host key, as `ssh` shows it */
+    readonly fingerprint: string;
+  } | null;
   /** true when TCP asks for a token */
   readonly auth: boolean;
   /** what was found out about this host when the daemon started */
@@ -575,7 +582,7 @@ export interface Problem {
   readonly status: number;
   /** the cause */
   readonly detail: string;
-  readonly code: "invalid_request" | "invalid_json" | "unauthorized" | "token_required" | "forbidden" | "origin_refused" | "not_found" | "method_not_allowed" | "request_timeout" | "upgrade_required" | "body_too_large" | "unsupported_media_type" | "sandbox_not_found" | "approval_not_found" | "approval_expired" | "approval_decided" | "sandbox_exists" | "sandbox_limit" | "ceiling_exceeded" | "host_full" | "sandbox_not_ready" | "sandbox_paused" | "sandbox_busy" | "quota_exceeded" | "exec_limit" | "stream_limit" | "connection_limit" | "exec_failed" | "user_not_found" | "process_not_found" | "process_ended" | "output_not_kept" | "stdin_closed" | "stdin_blocked" | "wait_timeout" | "idempotency_mismatch" | "job_not_found" | "module_not_found" | "module_exists" | "module_invalid" | "module_in_use" | "volume_not_found" | "volume_exists" | "volume_in_use" | "volume_limit" | "mount_not_found" | "mount_exists" | "mount_limit" | "mount_busy" | "mount_refused" | "host_directory_refused" | "module_active" | "layer_corrupt" | "snapshot_not_found" | "snapshot_exists" | "snapshot_invalid" | "snapshot_path_too_long" | "webhook_not_found" | "webhook_limit" | "webhook_address_refused" | "limits_unenforceable" | "limit_below_use" | "unsupported_feature" | "not_offered" | "disk_full" | "guest_failed" | "file_failed" | "file_not_found" | "file_exists" | "directory_not_empty" | "not_a_directory" | "is_a_directory" | "not_a_file" | "permission_denied" | "path_invalid" | "file_busy" | "precondition_failed" | "range_not_satisfiable" | "archive_invalid" | "sandbox_full" | "port_unreachable" | "port_offered" | "offer_limit" | "connection_gone" | "launch_failed" | "launcher_unavailable" | "egress_unavailable" | "secret_not_found" | "key_not_found" | "key_limit" | "secrets_invalid" | "shutting_down" | "config_invalid" | "database_corrupt" | "database_missing" | "database_newer" | "database_unavailable" | "data_locked" | "internal";
+  readonly code: "invalid_request" | "invalid_json" | "unauthorized" | "token_required" | "forbidden" | "origin_refused" | "not_found" | "method_not_allowed" | "request_timeout" | "upgrade_required" | "body_too_large" | "unsupported_media_type" | "sandbox_not_found" | "approval_not_found" | "approval_expired" | "approval_decided" | "sandbox_exists" | "sandbox_limit" | "ceiling_exceeded" | "host_full" | "sandbox_not_ready" | "sandbox_paused" | "sandbox_busy" | "quota_exceeded" | "exec_limit" | "stream_limit" | "connection_limit" | "exec_failed" | "user_not_found" | "process_not_found" | "process_ended" | "output_not_kept" | "stdin_closed" | "stdin_blocked" | "wait_timeout" | "idempotency_mismatch" | "job_not_found" | "module_not_found" | "module_exists" | "module_invalid" | "module_in_use" | "volume_not_found" | "volume_exists" | "volume_in_use" | "volume_limit" | "mount_not_found" | "mount_exists" | "mount_limit" | "mount_busy" | "mount_refused" | "host_directory_refused" | "module_active" | "layer_corrupt" | "snapshot_not_found" | "snapshot_exists" | "snapshot_invalid" | "snapshot_path_too_long" | "webhook_not_found" | "webhook_limit" | "webhook_address_refused" | "limits_unenforceable" | "limit_below_use" | "unsupported_feature" | "not_offered" | "disk_full" | "guest_failed" | "file_failed" | "file_not_found" | "file_exists" | "directory_not_empty" | "not_a_directory" | "is_a_directory" | "not_a_file" | "permission_denied" | "path_invalid" | "file_busy" | "precondition_failed" | "range_not_satisfiable" | "archive_invalid" | "sandbox_full" | "port_unreachable" | "port_offered" | "offer_limit" | "connection_gone" | "launch_failed" | "launcher_unavailable" | "egress_unavailable" | "secret_not_found" | "key_not_found" | "ssh_key_exists" | "ssh_login_refused" | "key_limit" | "secrets_invalid" | "shutting_down" | "config_invalid" | "database_corrupt" | "database_missing" | "database_newer" | "database_unavailable" | "data_locked" | "internal";
   /** what the caller can do about it */
   readonly remedy: string;
 }
@@ -1027,6 +1034,37 @@ export interface SnapshotTaken {
   readonly pause_ms: number;
 }
 
+export interface SshKey {
+  /** made by the daemon; no secret */
+  readonly id: string;
+  readonly name: string;
+  readonly owner: string;
+  readonly scope: "exec" | "manage";
+  /** without its comment */
+  readonly public_key: string;
+  /** as `ssh-keygen -l` shows it */
+  readonly fingerprint: string;
+  /** RFC 3339, UTC */
+  readonly created_at: string;
+  /** RFC 3339, UTC; null: it holds until it is removed */
+  readonly expires_at: string | null;
+  /** RFC 3339, UTC; null: never since the daemon started */
+  readonly last_used_at: string | null;
+}
+
+export interface SshKeyCreate {
+  /** what it is for; for people */
+  readonly name: string;
+  /** whose sandboxes it sees and makes */
+  readonly owner: string;
+  /** `manage`: also what a key of that scope may. Default: "exec" */
+  readonly scope?: "exec" | "manage";
+  /** a line as in a file `id_ed25519.pub`: `ssh-ed25519 AAAA… comment` */
+  readonly public_key: string;
+  /** RFC 3339, UTC; none: it holds until it is removed */
+  readonly expires_at?: string | null;
+}
+
 export interface StandingApproval {
   readonly id: number;
   readonly rule: string | {
@@ -1460,6 +1498,8 @@ export interface Operations {
       /** `true`: make the directories that are missing */
       readonly parents?: boolean;
       readonly append?: boolean;
+      readonly offset?: number;
+      readonly truncate?: boolean;
     };
     readonly body: undefined;
     readonly answer: File;
@@ -1482,6 +1522,10 @@ export interface Operations {
       readonly mode?: string;
       readonly uid?: number;
       readonly gid?: number;
+      /** it is cut, or lengthened with zeros; of one file, without `recursive` */
+      readonly size?: number;
+      /** when it was last changed; RFC 3339, UTC; of one file, without `recursive` */
+      readonly modified_at?: string;
       /** Default: false */
       readonly recursive?: boolean;
     };
@@ -2208,6 +2252,49 @@ export interface Operations {
     readonly event: never;
   };
   'key.remove': {
+    readonly path: {
+      readonly key: string;
+    };
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: undefined;
+    readonly answer: undefined;
+    readonly event: never;
+  };
+  'ssh_key.create': {
+    readonly path: Readonly<Record<string, never>>;
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: SshKeyCreate;
+    readonly answer: SshKey;
+    readonly event: never;
+  };
+  'ssh_key.list': {
+    readonly path: Readonly<Record<string, never>>;
+    readonly query: {
+      /** at most so many, default 100 */
+      readonly limit?: number;
+      /** `next` of the page before */
+      readonly cursor?: string;
+      /** only this owner’s */
+      readonly owner?: string;
+    };
+    readonly body: undefined;
+    readonly answer: {
+      readonly items: readonly SshKey[];
+      /** `cursor` of the next page; null: there is none */
+      readonly next: string | null;
+    };
+    readonly event: never;
+  };
+  'ssh_key.get': {
+    readonly path: {
+      readonly key: string;
+    };
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: undefined;
+    readonly answer: SshKey;
+    readonly event: never;
+  };
+  'ssh_key.remove': {
     readonly path: {
       readonly key: string;
     };

@@ -12,6 +12,7 @@ import { everyItem } from './pages.ts';
 import type { DaemonInfo, Event, Operations, PolicyPreset, SandboxCreate, Ticket } from './records.gen.ts';
 import { Sandboxes } from './sandboxes.ts';
 import { Secrets } from './secrets.ts';
+import { SshKeys } from './ssh-keys.ts';
 import { Volumes } from './volumes.ts';
 import { Webhooks } from './webhooks.ts';
 
@@ -32,6 +33,7 @@ export class Squash {
   readonly volumes: Volumes;
   readonly secrets: Secrets;
   readonly keys: Keys;
+  readonly sshKeys: SshKeys;
   readonly owners: Owners;
   readonly approvals: Approvals;
   readonly webhooks: Webhooks;
@@ -45,6 +47,7 @@ export class Squash {
     this.volumes = new Volumes(this.connection);
     this.secrets = new Secrets(this.connection);
     this.keys = new Keys(this.connection);
+    this.sshKeys = new SshKeys(this.connection);
     this.owners = new Owners(this.connection);
     this.approvals = new Approvals(this.connection);
     this.webhooks = new Webhooks(this.connection);

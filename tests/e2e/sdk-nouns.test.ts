@@ -211,6 +211,11 @@ test('the operator’s nouns answer, and events go on behind the last one', asyn
   const other = new Squash({ url: daemon.url, token: key.token });
   assert.equal((await other.keys.self()).owner, 'team');
   await squash.keys.remove(key.id);
+  const publicKey = 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAINdamAGCsQq31Uv+08lkBzoO4XLz2qYjJa8CGmj3B1Ea';
+  const login = await squash.sshKeys.create({ name: 'laptop', owner: 'team', public_key: publicKey });
+  assert.equal((await squash.sshKeys.get(login.id)).fingerprint, login.fingerprint);
+  await squash.sshKeys.remove(login.id);
+  assert.deepEqual(await all(squash.sshKeys.list()), []);
   await squash.secrets.set('TOKEN', { value: 'a-secret-value', allowed_hosts: ['example.com'] });
   assert.deepEqual(
     (await squash.secrets.list()).map(({ name }) => name),

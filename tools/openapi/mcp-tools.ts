@@ -20,6 +20,8 @@ function isCall({ dialect, upload, webSocket, answers, path }: Operation): boole
   return (
     dialect === 'native' &&
     path.startsWith('/v1/') &&
+    // What the gateway of SSH asks is nobody's else.
+    !path.startsWith('/v1/ssh/') &&
     upload === undefined &&
     webSocket === undefined &&
     isPlain

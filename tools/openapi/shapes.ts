@@ -47,6 +47,7 @@ import {
   quotaSchema,
   quotaUseSchema,
 } from '@squash/contract/keys';
+import { sshKeyBodySchema, sshKeySchema, sshLoginSchema } from '@squash/contract/ssh-keys';
 import {
   moduleActivateSchema,
   moduleInfoSchema,
@@ -247,6 +248,16 @@ export const shapes: Readonly<Record<string, Shape>> = {
   KeyCreated: { schema: keyCreatedSchema },
   Key: { schema: keyInfoSchema },
   KeySelf: { schema: keySelfSchema },
+  SshKeyCreate: {
+    schema: sshKeyBodySchema,
+    example: {
+      name: 'laptop',
+      owner: 'team-a',
+      public_key: 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAINdamAGCsQq31Uv+08lkBzoO4XLz2qYjJa8CGmj3B1Ea',
+    },
+  },
+  SshKey: { schema: sshKeySchema },
+  SshLogin: { schema: sshLoginSchema },
   Owner: { schema: ownerInfoSchema },
   Quota: { schema: quotaSchema },
   QuotaChange: { schema: quotaBodySchema, example: { sandboxes: 5, memory_mb: 8_192, execs: 20 } },

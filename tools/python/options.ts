@@ -50,6 +50,7 @@ const notOptions: Readonly<Record<string, readonly string[]>> = {
   'volume.create': ['name'],
   'volume.snapshot': ['name'],
   'key.create': ['name'],
+  'ssh_key.create': ['name'],
   'approval.decide': ['decision'],
   'webhook.create': ['url'],
   'policy.test': ['to'],

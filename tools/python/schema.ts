@@ -48,7 +48,7 @@ export interface Operation extends Described {
 /** Those of `/v1` that are asked by plain HTTP. */
 export function operationsOf(document: Document): readonly Operation[] {
   return Object.entries(document.paths)
-    .filter(([path]) => path.startsWith('/v1/'))
+    .filter(([path]) => path.startsWith('/v1/') && !path.startsWith('/v1/ssh/'))
     .flatMap(([path, methods]) =>
       Object.entries(methods).map(([method, operation]) => ({
         ...operation,

@@ -116,6 +116,26 @@ class AsyncKeys(_AsyncNoun):
         await self._client.ask("key.remove", {"key": key}, {})
 
 
+class AsyncSshKeys(_AsyncNoun):
+    """Public keys that log in over SSH, where the daemon has its gateway."""
+
+    async def create(self, name: str, **options: Unpack[opt.SshKeyCreateOptions]) -> types.SshKey:
+        """ssh_key.create: lets it log in, into its owner's sandboxes."""
+        return await self._client.record(types.SshKey, "ssh_key.create", {}, {"name": name, **options})
+
+    def list(self, **filters: Unpack[opt.SshKeyListOptions]) -> AsyncIterator[types.SshKey]:
+        """ssh_key.list"""
+        return self._client.records(types.SshKey, "ssh_key.list", {}, filters)
+
+    async def get(self, key: str) -> types.SshKey:
+        """ssh_key.get. Raises NotFound."""
+        return await self._client.record(types.SshKey, "ssh_key.get", {"key": key}, {})
+
+    async def remove(self, key: str) -> None:
+        """ssh_key.remove: nobody logs in with it any more. Raises NotFound."""
+        await self._client.ask("ssh_key.remove", {"key": key}, {})
+
+
 class AsyncOwners(_AsyncNoun):
     """What everybody has, and may have."""
 

@@ -18,6 +18,7 @@ from .following import follow_events
 from .operator import (
     AsyncApprovals,
     AsyncKeys,
+    AsyncSshKeys,
     AsyncModules,
     AsyncOwners,
     AsyncSecrets,
@@ -57,6 +58,16 @@ class AsyncSquash:
         self.owners = AsyncOwners(self.connection)
         self.approvals = AsyncApprovals(self.connection)
         self.webhooks = AsyncWebhooks(self.connection)
+        self.client = AsyncClient(find_daemon(url), _token(token), timeout_ms / 1_000)
+        self.sandboxes = AsyncSandboxes(self.client)
+        self.modules = AsyncModules(self.client)
+        self.volumes = AsyncVolumes(self.client)
+        self.secrets = AsyncSecrets(self.client)
+        self.keys = AsyncKeys(self.client)
+        self.ssh_keys = AsyncSshKeys(self.client)
+        self.owners = AsyncOwners(self.client)
+        self.approvals = AsyncApprovals(self.client)
+        self.webhooks = AsyncWebhooks(self.client)
 
     @property
     def url(self) -> str:

@@ -117,6 +117,26 @@ class Keys(_AsyncNoun):
         self._client.ask("key.remove", {"key": key}, {})
 
 
+class SshKeys(_AsyncNoun):
+    """Public keys that log in over SSH, where the daemon has its gateway."""
+
+    def create(self, name: str, **options: Unpack[opt.SshKeyCreateOptions]) -> types.SshKey:
+        """ssh_key.create: lets it log in, into its owner's sandboxes."""
+        return self._client.record(types.SshKey, "ssh_key.create", {}, {"name": name, **options})
+
+    def list(self, **filters: Unpack[opt.SshKeyListOptions]) -> Iterator[types.SshKey]:
+        """ssh_key.list"""
+        return self._client.records(types.SshKey, "ssh_key.list", {}, filters)
+
+    def get(self, key: str) -> types.SshKey:
+        """ssh_key.get. Raises NotFound."""
+        return self._client.record(types.SshKey, "ssh_key.get", {"key": key}, {})
+
+    def remove(self, key: str) -> None:
+        """ssh_key.remove: nobody logs in with it any more. Raises NotFound."""
+        self._client.ask("ssh_key.remove", {"key": key}, {})
+
+
 class Owners(_AsyncNoun):
     """What everybody has, and may have."""
 

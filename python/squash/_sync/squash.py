@@ -19,6 +19,7 @@ from .following import follow_events
 from .operator import (
     Approvals,
     Keys,
+    SshKeys,
     Modules,
     Owners,
     Secrets,
@@ -58,6 +59,16 @@ class Squash:
         self.owners = Owners(self.connection)
         self.approvals = Approvals(self.connection)
         self.webhooks = Webhooks(self.connection)
+        self.client = Client(find_daemon(url), _token(token), timeout_ms / 1_000)
+        self.sandboxes = Sandboxes(self.client)
+        self.modules = Modules(self.client)
+        self.volumes = Volumes(self.client)
+        self.secrets = Secrets(self.client)
+        self.keys = Keys(self.client)
+        self.ssh_keys = SshKeys(self.client)
+        self.owners = Owners(self.client)
+        self.approvals = Approvals(self.client)
+        self.webhooks = Webhooks(self.client)
 
     @property
     def url(self) -> str:
