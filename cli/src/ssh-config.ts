@@ -45,8 +45,9 @@ export function sshOptions(
 export function configLines(proxy: readonly string[], { knownHosts }: Identity): readonly string[] {
   const lines = [
     ['User', 'root'],
-    // The name as it was typed: ssh makes others lower case.
-    ['ProxyCommand', proxyCommand(proxy, '%n')],
+    // The name as it was typed: ssh makes others lower case. Quoted, because the name may come from the address of a repository, and
+    // a client from before the end of 2023 hands anything in it to the shell.
+    ['ProxyCommand', proxyCommand(proxy, "'%n'")],
     ...fixed(knownHosts),
   ];
   return [`Host *${hostSuffix}`, ...lines.map(([name, value]) => `  ${name} ${value}`)];

@@ -124,9 +124,14 @@ export class Command {
 
   async #tell(text: string): Promise<void> {
     const end = this.#wish.terminal === undefined ? '\n' : '\r\n';
-    const line = `squash: ${text.replaceAll(/[\p{Cc}\p{Cf}]/gu, '?')}${end}`;
+    const line = `squash: ${visible(text)}${end}`;
     await this.#pipe.write(Buffer.from(line), this.#wish.terminal === undefined ? 'stderr' : 'stdout');
   }
+}
+
+/** A sandbox's words may stand in the daemon's sentences. */
+export function visible(text: string): string {
+  return text.replaceAll(/[\p{Cc}\p{Cf}]/gu, '?');
 }
 
 function startMessage({ command, env, user, terminal }: CommandWish) {

@@ -8,8 +8,9 @@ import type { Duplex } from 'node:stream';
 import { limits } from '@squash/contract/limits';
 import type { ServerChannel, Session } from 'ssh2';
 import { ChannelGoneError, ChannelPipe } from './channel.ts';
-import { Command, type CommandEnd, type Terminal } from './command.ts';
+import { Command, type CommandEnd, type Terminal, visible } from './command.ts';
 import type { Login } from './connection.ts';
+import { ApiError } from './daemon.ts';
 import { serveSftp } from './sftp/server.ts';
 
 interface SessionPlace {
@@ -88,7 +89,11 @@ async function finish(ending: Promise<CommandEnd>, channel: ServerChannel, pipe:
     if (end.type === 'status') channel.exit(end.code);
     else channel.exit(signalName(end.signal), false, '');
   } catch (error) {
-    if (!(error instanceof ChannelGoneError) && !pipe.gone.aborted) channel.exit(255);
+    if (!(error instanceof ChannelGoneError) && !pipe.gone.aborted) {
+      const why = error instanceof ApiError ? error.message : 'the client does not keep to the protocol';
+      await pipe.write(Buffer.from(`squash: ${visible(why)}\n`), 'stderr').catch(() => undefined);
+      channel.exit(255);
+    }
   }
   pipe.end();
 }

@@ -177,6 +177,11 @@ describe('files over ssh', () => {
     );
   });
 
+  it('are told to be out of reach where the sandbox or its user is none', async () => {
+    const end = await scene.run('sftp', ['-b', '-', `alice@${host}`], 'ls\n');
+    assert.match(end.stderr, /squash: Cannot find user "alice"/);
+  });
+
   it('go by rsync and git, which run in the sandbox', async () => {
     const shell = `ssh -F ${scene.config}`;
     const missing = await scene.run('rsync', ['-e', shell, '-a', 'config', `${host}:`]);

@@ -5,7 +5,7 @@
  * Requests are answered one after the other, in their order. The client has many on their way, so nothing waits for it; and a request
  * that is not read yet stays in the channel, whose window is bounded.
  */
-import { ApiError } from '../daemon.ts';
+import { ApiError, refusalOf } from '../daemon.ts';
 import { type ChannelPipe, ChannelGoneError } from '../channel.ts';
 import type { Login } from '../connection.ts';
 import { Handles } from './handles.ts';
@@ -32,7 +32,7 @@ import { SftpError } from './sftp-error.ts';
 const passwdBytesMax = 1_048_576;
 const openFlags = { read: 1, write: 2, append: 4, create: 8, truncate: 16, exclusive: 32 } as const;
 
-/** Resolves when the client has ended. @throws BadPacketError, ChannelGoneError */
+/** Resolves when the client has ended. @throws BadPacketError, ChannelGoneError, ApiError where the sandbox or its user is none */
 export async function serveSftp(login: Login, pipe: ChannelPipe): Promise<void> {
   const files = new RemoteFiles(login);
   using handles = new Handles(files);
@@ -46,8 +46,9 @@ async function findHome({ user }: Login, files: RemoteFiles): Promise<string> {
   const missing = user === undefined ? '/root' : '';
   const answer = await files.read(Buffer.from('/etc/passwd'), { offset: 0, length: passwdBytesMax });
   if ((answer.statusCode ?? 0) >= 300) {
-    answer.resume();
-    return missing;
+    const refusal = await refusalOf(answer);
+    if (['file_not_found', 'not_a_file', 'permission_denied'].includes(refusal.code)) return missing;
+    throw refusal;
   }
   const parts: Buffer[] = [];
   for await (const part of answer) parts.push(part as Buffer);
@@ -76,7 +77,7 @@ class Sftp {
       return packet(kind, id, ...fields);
     } catch (error) {
       if (error instanceof BadPacketError || error instanceof ChannelGoneError) throw error;
-      const { status, message } = refusalOf(error);
+      const { status, message } = statusOf(error);
       return packet(types.status, id, integer(status), string(message), string('en'));
     }
   }
@@ -269,7 +270,7 @@ function expanded(path: Buffer): Buffer {
   return Buffer.from(`.${text.slice(1)}`, 'latin1');
 }
 
-function refusalOf(error: unknown): { readonly status: StatusCode; readonly message: string } {
+function statusOf(error: unknown): { readonly status: StatusCode; readonly message: string } {
   if (error instanceof SftpError) return error;
   if (!(error instanceof ApiError)) {
     return { status: statusCodes.failure, message: error instanceof Error ? error.message : 'it failed' };
