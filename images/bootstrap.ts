@@ -8,6 +8,7 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { userInfo } from 'node:os';
+import { dirname } from 'node:path';
 import { Failure } from '@squash/base/failure';
 
 export interface Suite {
@@ -19,6 +20,10 @@ export interface Suite {
 interface BootstrapRequest {
   readonly suite: Suite;
   readonly packages: readonly string[];
+  /** Said to be installed, in these versions. */
+  readonly without: Readonly<Record<string, string>>;
+  /** Programs of this machine, by where they are to be in the tree. */
+  readonly programs: Readonly<Record<string, string>>;
   /** A tree to start from, as a tar archive. */
   readonly base?: string;
   readonly tar: string;
@@ -56,6 +61,14 @@ export async function bootstrap(request: BootstrapRequest, signal: AbortSignal):
     ...(request.base === undefined
       ? ['--variant=minbase', '--hook-dir=/usr/share/mmdebstrap/hooks/merged-usr']
       : ['--variant=custom', `--setup-hook=tar-in ${request.base} /`]),
+    ...Object.entries(request.without).map(
+      ([name, version]) => `--setup-hook=${saidInstalled(name, version)}`,
+    ),
+    ...Object.entries(request.programs).flatMap(([path, program]) => [
+      `--customize-hook=mkdir -p "$1/${dirname(path)}"`,
+      `--customize-hook=upload ${program} /${path}`,
+      `--customize-hook=chmod 755 "$1/${path}"`,
+    ]),
     request.suite.codename,
     request.tar,
   ];
@@ -82,6 +95,27 @@ export async function bootstrap(request: BootstrapRequest, signal: AbortSignal):
     child.on('close', resolve);
   });
   if (code !== 0) throw new Failure('mmdebstrap_failed', `mmdebstrap failed:\n${log.join('\n')}`);
+}
+
+/**
+ * Shell text that writes a package without files into the tree's database. Its version is the least that the dependency takes,
+ * so that the real package counts as newer.
+ */
+function saidInstalled(name: string, version: string): string {
+  const stanza = [
+    `Package: ${name}`,
+    'Status: install ok installed',
+    'Priority: optional',
+    'Section: misc',
+    'Maintainer: Squash',
+    'Architecture: all',
+    'Multi-Arch: foreign',
+    `Version: ${version}`,
+    'Description: left out of this layer',
+    ' Installing it brings the real package.',
+  ];
+  const info = `"$1/var/lib/dpkg/info/${name}.list"`;
+  return `printf '%s\\n' ${stanza.map((line) => `'${line}'`).join(' ')} '' >> "$1/var/lib/dpkg/status" && : > ${info}`;
 }
 
 /** Packages' scripts see this and nothing of the caller's: what they write must not depend on who builds. */

@@ -20,6 +20,7 @@ import {
   makeWorkDirectory,
   storeInCache,
 } from './cache.ts';
+import { fetchPrograms } from './npm-program.ts';
 import { packTar, sha256OfFile } from './pack.ts';
 import { findRecipe, moduleName, type Recipe } from './recipes.ts';
 import { readFromTar, writeLayerTar } from './tar/difference.ts';
@@ -74,7 +75,12 @@ async function buildInto(place: BuildPlace, options: BuildOptions): Promise<Modu
   if (base !== undefined && baseTree !== undefined) {
     await pipeline(createReadStream(base.tree), createZstdDecompress(), createWriteStream(baseTree));
   }
-  const from = { packages: recipe.packages, ...(baseTree === undefined ? {} : { base: baseTree }) };
+  const from = {
+    packages: recipe.packages,
+    without: recipe.without ?? {},
+    programs: await fetchPrograms(recipe.programs ?? {}, suite, scratch),
+    ...(baseTree === undefined ? {} : { base: baseTree }),
+  };
   const onProgress = say;
   await bootstrap({ suite, ...from, tar: full, workDirectory: scratch, mtimeS, onProgress }, options.signal);
   say('packing');

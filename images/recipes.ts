@@ -6,6 +6,7 @@
  * its database is one file. `docs/layers.md` says so.
  */
 import { Failure } from '@squash/base/failure';
+import { interpreter } from './interpreter/recipe.ts';
 
 export interface Recipe {
   readonly name: string;
@@ -17,9 +18,23 @@ export interface Recipe {
   readonly versionedBy?: { readonly package: string; readonly pattern: RegExp };
   readonly base?: string;
   readonly packages: readonly string[];
+  /**
+   * Packages that others depend on and nothing here needs, with the version that the dependency asks for: apt is told that
+   * they are installed. To install one later brings the real one.
+   */
+  readonly without?: Readonly<Record<string, string>>;
+  /** Programs of npm packages, by their path in the layer. */
+  readonly programs?: Readonly<Record<string, NpmProgram>>;
   /** Written over what the packages bring; `{codename}` becomes the release's name. */
   readonly files: Readonly<Record<string, string>>;
   readonly summary: string;
+}
+
+/** One file of an npm package, which has another name for each architecture. */
+export interface NpmProgram {
+  readonly file: string;
+  readonly version: string;
+  readonly packages: Readonly<Record<string, { readonly name: string; readonly integrity: string }>>;
 }
 
 /**
@@ -97,6 +112,7 @@ export const recipes: readonly Recipe[] = [
     files: {},
     summary: 'gcc, g++, make, pkg-config',
   },
+  interpreter,
 ];
 
 export function findRecipe(name: string): Recipe | undefined {

@@ -5,6 +5,7 @@
  * with the same code, `detail` for the cause and `remedy` for what mends it. Codes are never renamed. `status` is
  * the original's, which says 400 to nearly everything; where HTTP has a better word, `/v1` says `nativeStatus`.
  */
+import { contextErrors } from './context-errors.ts';
 import { fileErrorCatalog } from './file-errors.ts';
 import { portErrors } from './port-errors.ts';
 import { processErrors } from './process-errors.ts';
@@ -182,6 +183,7 @@ export const errorCatalog = {
     remedy: 'Send the request at once, or use fewer connections',
   },
   ...processErrors,
+  ...contextErrors,
   wait_timeout: {
     status: 504,
     retry: 'later',

@@ -4,6 +4,8 @@
  * Units stand last in the names. What PID 1 and the launcher hold themselves to is in
  * `contract/src/guest/frames.ts`; what an operator may set is configuration and only has its bounds here.
  */
+import { contextLimits } from './context-limits.ts';
+
 export const limits = {
   // Commands.
   /** A shell line; the original's bound. Longer programs belong in a file. */
@@ -73,6 +75,7 @@ export const limits = {
   processReadBytes: 131_072,
   /** How long the first bytes of a character wait for the rest of it before they are sent as they are. */
   processCharacterMs: 100,
+  ...contextLimits,
   /** A name for a process: it stands in addresses and tables. */
   processTagBytesMax: 128,
   /** Standard input that a process does not read is waited with for so long, then its sender is told. */

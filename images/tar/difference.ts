@@ -59,7 +59,7 @@ export function writeLayerTar(tree: LayerTree, target: string, base?: string): v
   const { mtimeS } = tree;
   for (const [path, text] of written) {
     const data = Buffer.from(text);
-    writer.own(ownHeader({ path, type: 'file', mode: 0o644, size: data.length, mtimeS }), data);
+    writer.own(ownHeader({ path, type: 'file', mode: ownMode(text), size: data.length, mtimeS }), data);
   }
   for (const path of removed) writer.own(ownHeader({ path, type: 'character', mode: 0, size: 0, mtimeS }));
   writer.end();
@@ -92,7 +92,12 @@ function fingerprint(entry: TarEntry, descriptor: number): string {
 
 /** What `writeLayerTar` writes a file of the recipe as. */
 function ownFingerprint(text: string): string {
-  return fileFingerprint({ mode: 0o644, uid: 0, gid: 0 }, [], Buffer.from(text));
+  return fileFingerprint({ mode: ownMode(text), uid: 0, gid: 0 }, [], Buffer.from(text));
+}
+
+/** A text that names its interpreter is a program. */
+function ownMode(text: string): number {
+  return text.startsWith('#!') ? 0o755 : 0o644;
 }
 
 function fileFingerprint(

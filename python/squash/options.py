@@ -282,6 +282,21 @@ class ProcessWaitOptions(TypedDict, total=False):
     """default 60,000"""
 
 
+class ContextCreateOptions(TypedDict, total=False):
+    context: str
+    """its name; without one the daemon makes one"""
+    env: Mapping[str, str]
+    """added to the sandbox default environment"""
+    cwd: str
+    user: int | ProcessExecUserUid | str
+    """a uid (which is the gid as well), or both, or a name; without it 0"""
+
+
+class ContextRunOptions(TypedDict, total=False):
+    timeout_ms: int
+    """then the cell is interrupted, and its kernel ended where that does not help"""
+
+
 class FileReadOptions(TypedDict, total=False):
     as_: str
     """do it as this user, `UID`, `UID:GID` or a name of the sandbox’s /etc/passwd, with its rights and for it; without it as root"""

@@ -254,6 +254,292 @@ class ProcessWait(Record):
 
 
 @dataclass(frozen=True)
+class Context(Record):
+    context: str
+    language: Literal["python", "javascript", "typescript"]
+    state: Literal["starting", "idle", "busy", "dead", "ended"]
+    """`dead`: the kernel died, and `context.restart` starts another; `ended`: the whole context"""
+    cell: int | None
+    """the cell that runs"""
+    process: int
+    """the process of the sandbox that it is"""
+    cwd: str
+    started_at: str
+    """RFC 3339 with milliseconds, UTC"""
+    error: str | None
+    """why it is dead or has ended"""
+    _shape: ClassVar[Shape] = {
+        "context": r.text,
+        "language": r.text,
+        "state": r.text,
+        "cell": r.nullable(r.integer),
+        "process": r.integer,
+        "cwd": r.text,
+        "started_at": r.text,
+        "error": r.nullable(r.text),
+    }
+
+
+@dataclass(frozen=True)
+class ContextListAnswer(Record):
+    items: list[Context]
+    _shape: ClassVar[Shape] = {
+        "items": r.array(r.record(Context)),
+    }
+
+
+@dataclass(frozen=True)
+class ExecutionCut(Record):
+    """what was left out past the limits; all 0: nothing"""
+    stdout_bytes: int
+    stderr_bytes: int
+    results: int
+    _shape: ClassVar[Shape] = {
+        "stdout_bytes": r.integer,
+        "stderr_bytes": r.integer,
+        "results": r.integer,
+    }
+
+
+@dataclass(frozen=True)
+class ExecutionResultOmitted(Record):
+    format: str
+    bytes: int
+    _shape: ClassVar[Shape] = {
+        "format": r.text,
+        "bytes": r.integer,
+    }
+
+
+@dataclass(frozen=True)
+class ExecutionResult(Record):
+    is_main: bool
+    """the value of the cell; what it displayed by the way is not"""
+    text: str | None = None
+    html: str | None = None
+    markdown: str | None = None
+    latex: str | None = None
+    svg: str | None = None
+    png: str | None = None
+    """base64"""
+    jpeg: str | None = None
+    """base64"""
+    json: object | None = None
+    """a data frame: its first 100 rows as `columns`, `index`, `data`, and how many `rows` it has"""
+    other: dict[str, str] | None = None
+    """by media type"""
+    omitted: list[ExecutionResultOmitted] | None = None
+    """formats that were too large"""
+    _shape: ClassVar[Shape] = {
+        "is_main": r.boolean,
+        "text": r.text,
+        "html": r.text,
+        "markdown": r.text,
+        "latex": r.text,
+        "svg": r.text,
+        "png": r.text,
+        "jpeg": r.text,
+        "json": r.anything,
+        "other": r.mapping(r.text),
+        "omitted": r.array(r.record(ExecutionResultOmitted)),
+    }
+
+
+@dataclass(frozen=True)
+class ExecutionError(Record):
+    name: str
+    message: str
+    traceback: str
+    """lines of plain text; empty where there is none"""
+    _shape: ClassVar[Shape] = {
+        "name": r.text,
+        "message": r.text,
+        "traceback": r.text,
+    }
+
+
+@dataclass(frozen=True)
+class Execution(Record):
+    cell: int
+    context: str
+    language: Literal["python", "javascript", "typescript"]
+    status: Literal["ok", "error", "interrupted", "timeout", "kernel_died"]
+    execution_count: int | None
+    duration_ms: int
+    cut: ExecutionCut
+    """what was left out past the limits; all 0: nothing"""
+    stdout: str
+    stderr: str
+    results: list[ExecutionResult]
+    error: ExecutionError | None
+    """what the cell raised, or how its kernel died"""
+    _shape: ClassVar[Shape] = {
+        "cell": r.integer,
+        "context": r.text,
+        "language": r.text,
+        "status": r.text,
+        "execution_count": r.nullable(r.integer),
+        "duration_ms": r.integer,
+        "cut": r.record(ExecutionCut),
+        "stdout": r.text,
+        "stderr": r.text,
+        "results": r.array(r.record(ExecutionResult)),
+        "error": r.nullable(r.record(ExecutionError)),
+    }
+
+
+@dataclass(frozen=True)
+class ContextEventCell(Record):
+    type: Literal["cell"]
+    seq: int
+    """what `after` resumes behind"""
+    cell: int
+    """its number; numbers rise and have gaps"""
+    context: str
+    language: Literal["python", "javascript", "typescript"]
+    _shape: ClassVar[Shape] = {
+        "type": r.anything,
+        "seq": r.integer,
+        "cell": r.integer,
+        "context": r.text,
+        "language": r.text,
+    }
+
+
+@dataclass(frozen=True)
+class ContextEventStdout(Record):
+    type: Literal["stdout"]
+    seq: int
+    """what `after` resumes behind"""
+    cell: int
+    """its number; numbers rise and have gaps"""
+    text: str
+    _shape: ClassVar[Shape] = {
+        "type": r.anything,
+        "seq": r.integer,
+        "cell": r.integer,
+        "text": r.text,
+    }
+
+
+@dataclass(frozen=True)
+class ContextEventStderr(Record):
+    type: Literal["stderr"]
+    seq: int
+    """what `after` resumes behind"""
+    cell: int
+    """its number; numbers rise and have gaps"""
+    text: str
+    _shape: ClassVar[Shape] = {
+        "type": r.anything,
+        "seq": r.integer,
+        "cell": r.integer,
+        "text": r.text,
+    }
+
+
+@dataclass(frozen=True)
+class ContextEventResult(Record):
+    type: Literal["result"]
+    seq: int
+    """what `after` resumes behind"""
+    cell: int
+    """its number; numbers rise and have gaps"""
+    is_main: bool
+    """the value of the cell; what it displayed by the way is not"""
+    text: str | None = None
+    html: str | None = None
+    markdown: str | None = None
+    latex: str | None = None
+    svg: str | None = None
+    png: str | None = None
+    """base64"""
+    jpeg: str | None = None
+    """base64"""
+    json: object | None = None
+    """a data frame: its first 100 rows as `columns`, `index`, `data`, and how many `rows` it has"""
+    other: dict[str, str] | None = None
+    """by media type"""
+    omitted: list[ExecutionResultOmitted] | None = None
+    """formats that were too large"""
+    _shape: ClassVar[Shape] = {
+        "type": r.anything,
+        "seq": r.integer,
+        "cell": r.integer,
+        "is_main": r.boolean,
+        "text": r.text,
+        "html": r.text,
+        "markdown": r.text,
+        "latex": r.text,
+        "svg": r.text,
+        "png": r.text,
+        "jpeg": r.text,
+        "json": r.anything,
+        "other": r.mapping(r.text),
+        "omitted": r.array(r.record(ExecutionResultOmitted)),
+    }
+
+
+@dataclass(frozen=True)
+class ContextEventClear(Record):
+    """results and output before it are to be forgotten"""
+    type: Literal["clear"]
+    seq: int
+    """what `after` resumes behind"""
+    cell: int
+    """its number; numbers rise and have gaps"""
+    _shape: ClassVar[Shape] = {
+        "type": r.anything,
+        "seq": r.integer,
+        "cell": r.integer,
+    }
+
+
+@dataclass(frozen=True)
+class ContextEventException(Record):
+    type: Literal["exception"]
+    seq: int
+    """what `after` resumes behind"""
+    cell: int
+    """its number; numbers rise and have gaps"""
+    name: str
+    message: str
+    traceback: str
+    """lines of plain text; empty where there is none"""
+    _shape: ClassVar[Shape] = {
+        "type": r.anything,
+        "seq": r.integer,
+        "cell": r.integer,
+        "name": r.text,
+        "message": r.text,
+        "traceback": r.text,
+    }
+
+
+@dataclass(frozen=True)
+class ContextEventEnd(Record):
+    type: Literal["end"]
+    seq: int
+    """what `after` resumes behind"""
+    cell: int
+    """its number; numbers rise and have gaps"""
+    status: Literal["ok", "error", "interrupted", "timeout", "kernel_died"]
+    execution_count: int | None
+    duration_ms: int
+    cut: ExecutionCut
+    """what was left out past the limits; all 0: nothing"""
+    _shape: ClassVar[Shape] = {
+        "type": r.anything,
+        "seq": r.integer,
+        "cell": r.integer,
+        "status": r.text,
+        "execution_count": r.nullable(r.integer),
+        "duration_ms": r.integer,
+        "cut": r.record(ExecutionCut),
+    }
+
+
+@dataclass(frozen=True)
 class File(Record):
     path: str
     type: Literal["file", "directory", "symlink", "fifo", "socket", "device"]

@@ -103,6 +103,45 @@ export interface Capability {
   readonly remedy: string | null;
 }
 
+export interface CellRun {
+  /** as it would be typed; the value of its last expression is a result */
+  readonly code: string;
+  /** then the cell is interrupted, and its kernel ended where that does not help. Default: 300000 */
+  readonly timeout_ms?: number;
+}
+
+export interface Context {
+  readonly context: string;
+  readonly language: "python" | "javascript" | "typescript";
+  /** `dead`: the kernel died, and `context.restart` starts another; `ended`: the whole context */
+  readonly state: "starting" | "idle" | "busy" | "dead" | "ended";
+  /** the cell that runs */
+  readonly cell: number | null;
+  /** the process of the sandbox that it is */
+  readonly process: number;
+  readonly cwd: string;
+  /** RFC 3339 with milliseconds, UTC */
+  readonly started_at: string;
+  /** why it is dead or has ended */
+  readonly error: string | null;
+}
+
+export type ContextCreate = {
+  /** Default: "python" */
+  readonly language?: "python" | "javascript" | "typescript";
+  /** its name; without one the daemon makes one */
+  readonly context?: string;
+  /** added to the sandbox default environment. Default: {} */
+  readonly env?: Readonly<Record<string, string>>;
+  /** Default: "/" */
+  readonly cwd?: string;
+  /** a uid (which is the gid as well), or both, or a name; without it 0 */
+  readonly user?: number | {
+    readonly uid: number;
+    readonly gid: number;
+  } | string;
+};
+
 export type DaemonInfo = {
   readonly version: string;
   readonly api: 1;
@@ -247,6 +286,52 @@ export interface Event {
   /** what there is to say beside that, by type */
   readonly data: Readonly<Record<string, string | number | boolean | null>>;
 }
+
+export type Execution = {
+  readonly cell: number;
+  readonly context: string;
+  readonly language: "python" | "javascript" | "typescript";
+  readonly status: "ok" | "error" | "interrupted" | "timeout" | "kernel_died";
+  readonly execution_count: number | null;
+  readonly duration_ms: number;
+  /** what was left out past the limits; all 0: nothing */
+  readonly cut: {
+    readonly stdout_bytes: number;
+    readonly stderr_bytes: number;
+    readonly results: number;
+  };
+  readonly stdout: string;
+  readonly stderr: string;
+  readonly results: readonly ({
+    /** the value of the cell; what it displayed by the way is not */
+    readonly is_main: boolean;
+    readonly text?: string;
+    readonly html?: string;
+    readonly markdown?: string;
+    readonly latex?: string;
+    readonly svg?: string;
+    /** base64 */
+    readonly png?: string;
+    /** base64 */
+    readonly jpeg?: string;
+    /** a data frame: its first 100 rows as `columns`, `index`, `data`, and how many `rows` it has */
+    readonly json?: unknown;
+    /** by media type */
+    readonly other?: Readonly<Record<string, string>>;
+    /** formats that were too large */
+    readonly omitted?: readonly ({
+      readonly format: string;
+      readonly bytes: number;
+    })[];
+  })[];
+  /** what the cell raised, or how its kernel died */
+  readonly error: {
+    readonly name: string;
+    readonly message: string;
+    /** lines of plain text; empty where there is none */
+    readonly traceback: string;
+  } | null;
+};
 
 export interface File {
   readonly path: string;
@@ -582,7 +667,7 @@ export interface Problem {
   readonly status: number;
   /** the cause */
   readonly detail: string;
-  readonly code: "invalid_request" | "invalid_json" | "unauthorized" | "token_required" | "forbidden" | "origin_refused" | "not_found" | "method_not_allowed" | "request_timeout" | "upgrade_required" | "body_too_large" | "unsupported_media_type" | "sandbox_not_found" | "approval_not_found" | "approval_expired" | "approval_decided" | "sandbox_exists" | "sandbox_limit" | "ceiling_exceeded" | "host_full" | "sandbox_not_ready" | "sandbox_paused" | "sandbox_busy" | "quota_exceeded" | "exec_limit" | "stream_limit" | "connection_limit" | "exec_failed" | "user_not_found" | "process_not_found" | "process_ended" | "output_not_kept" | "stdin_closed" | "stdin_blocked" | "wait_timeout" | "idempotency_mismatch" | "job_not_found" | "module_not_found" | "module_exists" | "module_invalid" | "module_in_use" | "volume_not_found" | "volume_exists" | "volume_in_use" | "volume_limit" | "mount_not_found" | "mount_exists" | "mount_limit" | "mount_busy" | "mount_refused" | "host_directory_refused" | "module_active" | "layer_corrupt" | "snapshot_not_found" | "snapshot_exists" | "snapshot_invalid" | "snapshot_path_too_long" | "webhook_not_found" | "webhook_limit" | "webhook_address_refused" | "limits_unenforceable" | "limit_below_use" | "unsupported_feature" | "not_offered" | "disk_full" | "guest_failed" | "file_failed" | "file_not_found" | "file_exists" | "directory_not_empty" | "not_a_directory" | "is_a_directory" | "not_a_file" | "permission_denied" | "path_invalid" | "file_busy" | "precondition_failed" | "range_not_satisfiable" | "archive_invalid" | "sandbox_full" | "port_unreachable" | "port_offered" | "offer_limit" | "connection_gone" | "launch_failed" | "launcher_unavailable" | "egress_unavailable" | "secret_not_found" | "key_not_found" | "ssh_key_exists" | "ssh_login_refused" | "key_limit" | "secrets_invalid" | "shutting_down" | "config_invalid" | "database_corrupt" | "database_missing" | "database_newer" | "database_unavailable" | "data_locked" | "internal";
+  readonly code: "invalid_request" | "invalid_json" | "unauthorized" | "token_required" | "forbidden" | "origin_refused" | "not_found" | "method_not_allowed" | "request_timeout" | "upgrade_required" | "body_too_large" | "unsupported_media_type" | "sandbox_not_found" | "approval_not_found" | "approval_expired" | "approval_decided" | "sandbox_exists" | "sandbox_limit" | "ceiling_exceeded" | "host_full" | "sandbox_not_ready" | "sandbox_paused" | "sandbox_busy" | "quota_exceeded" | "exec_limit" | "stream_limit" | "connection_limit" | "exec_failed" | "user_not_found" | "process_not_found" | "process_ended" | "output_not_kept" | "stdin_closed" | "stdin_blocked" | "interpreter_missing" | "context_not_found" | "context_exists" | "context_ended" | "context_limit" | "context_busy" | "kernel_died" | "cell_not_found" | "wait_timeout" | "idempotency_mismatch" | "job_not_found" | "module_not_found" | "module_exists" | "module_invalid" | "module_in_use" | "volume_not_found" | "volume_exists" | "volume_in_use" | "volume_limit" | "mount_not_found" | "mount_exists" | "mount_limit" | "mount_busy" | "mount_refused" | "host_directory_refused" | "module_active" | "layer_corrupt" | "snapshot_not_found" | "snapshot_exists" | "snapshot_invalid" | "snapshot_path_too_long" | "webhook_not_found" | "webhook_limit" | "webhook_address_refused" | "limits_unenforceable" | "limit_below_use" | "unsupported_feature" | "not_offered" | "disk_full" | "guest_failed" | "file_failed" | "file_not_found" | "file_exists" | "directory_not_empty" | "not_a_directory" | "is_a_directory" | "not_a_file" | "permission_denied" | "path_invalid" | "file_busy" | "precondition_failed" | "range_not_satisfiable" | "archive_invalid" | "sandbox_full" | "port_unreachable" | "port_offered" | "offer_limit" | "connection_gone" | "launch_failed" | "launcher_unavailable" | "egress_unavailable" | "secret_not_found" | "key_not_found" | "ssh_key_exists" | "ssh_login_refused" | "key_limit" | "secrets_invalid" | "shutting_down" | "config_invalid" | "database_corrupt" | "database_missing" | "database_newer" | "database_unavailable" | "data_locked" | "internal";
   /** what the caller can do about it */
   readonly remedy: string;
 }
@@ -1462,6 +1547,190 @@ export interface Operations {
     };
     readonly body: undefined;
     readonly answer: ProcessWait;
+    readonly event: never;
+  };
+  'context.create': {
+    readonly path: {
+      readonly id: string;
+    };
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: ContextCreate;
+    readonly answer: Context;
+    readonly event: never;
+  };
+  'context.list': {
+    readonly path: {
+      readonly id: string;
+    };
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: undefined;
+    readonly answer: {
+      readonly items: readonly Context[];
+    };
+    readonly event: never;
+  };
+  'context.get': {
+    readonly path: {
+      readonly id: string;
+      /** `default-python`, `default-javascript` and `default-typescript` are made when a cell is first run in them */
+      readonly context: string;
+    };
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: undefined;
+    readonly answer: Context;
+    readonly event: never;
+  };
+  'context.remove': {
+    readonly path: {
+      readonly id: string;
+      /** `default-python`, `default-javascript` and `default-typescript` are made when a cell is first run in them */
+      readonly context: string;
+    };
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: undefined;
+    readonly answer: undefined;
+    readonly event: never;
+  };
+  'context.run': {
+    readonly path: {
+      readonly id: string;
+      /** `default-python`, `default-javascript` and `default-typescript` are made when a cell is first run in them */
+      readonly context: string;
+    };
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: CellRun;
+    readonly answer: Execution;
+    readonly event: never;
+  };
+  'context.output': {
+    readonly path: {
+      readonly id: string;
+      /** `default-python`, `default-javascript` and `default-typescript` are made when a cell is first run in them */
+      readonly context: string;
+      readonly cell: string;
+    };
+    readonly query: {
+      /** `seq` of the last event that was seen; `Last-Event-ID` wins */
+      readonly after?: number;
+      /** `false`: only what is kept now; default `true` */
+      readonly follow?: boolean;
+      /** default by `Accept`: `application/x-ndjson` for lines of JSON, else events */
+      readonly format?: "sse" | "ndjson";
+    };
+    readonly body: undefined;
+    readonly answer: undefined;
+    readonly event: {
+      readonly type: "cell";
+      /** what `after` resumes behind */
+      readonly seq: number;
+      /** its number; numbers rise and have gaps */
+      readonly cell: number;
+      readonly context: string;
+      readonly language: "python" | "javascript" | "typescript";
+    } | {
+      readonly type: "stdout";
+      /** what `after` resumes behind */
+      readonly seq: number;
+      /** its number; numbers rise and have gaps */
+      readonly cell: number;
+      readonly text: string;
+    } | {
+      readonly type: "stderr";
+      /** what `after` resumes behind */
+      readonly seq: number;
+      /** its number; numbers rise and have gaps */
+      readonly cell: number;
+      readonly text: string;
+    } | {
+      readonly type: "result";
+      /** what `after` resumes behind */
+      readonly seq: number;
+      /** its number; numbers rise and have gaps */
+      readonly cell: number;
+      /** the value of the cell; what it displayed by the way is not */
+      readonly is_main: boolean;
+      readonly text?: string;
+      readonly html?: string;
+      readonly markdown?: string;
+      readonly latex?: string;
+      readonly svg?: string;
+      /** base64 */
+      readonly png?: string;
+      /** base64 */
+      readonly jpeg?: string;
+      /** a data frame: its first 100 rows as `columns`, `index`, `data`, and how many `rows` it has */
+      readonly json?: unknown;
+      /** by media type */
+      readonly other?: Readonly<Record<string, string>>;
+      /** formats that were too large */
+      readonly omitted?: readonly ({
+        readonly format: string;
+        readonly bytes: number;
+      })[];
+    } | {
+      readonly type: "clear";
+      /** what `after` resumes behind */
+      readonly seq: number;
+      /** its number; numbers rise and have gaps */
+      readonly cell: number;
+    } | {
+      readonly type: "exception";
+      /** what `after` resumes behind */
+      readonly seq: number;
+      /** its number; numbers rise and have gaps */
+      readonly cell: number;
+      readonly name: string;
+      readonly message: string;
+      /** lines of plain text; empty where there is none */
+      readonly traceback: string;
+    } | {
+      readonly type: "end";
+      /** what `after` resumes behind */
+      readonly seq: number;
+      /** its number; numbers rise and have gaps */
+      readonly cell: number;
+      readonly status: "ok" | "error" | "interrupted" | "timeout" | "kernel_died";
+      readonly execution_count: number | null;
+      readonly duration_ms: number;
+      /** what was left out past the limits; all 0: nothing */
+      readonly cut: {
+        readonly stdout_bytes: number;
+        readonly stderr_bytes: number;
+        readonly results: number;
+      };
+    } | {
+      readonly type: "gap";
+      /** bytes of output up to the end of this event: what `after` resumes behind */
+      readonly seq: number;
+      /** so many bytes before `seq`, of both streams, are not kept any more */
+      readonly bytes: number;
+    } | {
+      readonly type: "error";
+      readonly code: string;
+      readonly message: string;
+      readonly remedy: string;
+    };
+  };
+  'context.interrupt': {
+    readonly path: {
+      readonly id: string;
+      /** `default-python`, `default-javascript` and `default-typescript` are made when a cell is first run in them */
+      readonly context: string;
+    };
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: undefined;
+    readonly answer: undefined;
+    readonly event: never;
+  };
+  'context.restart': {
+    readonly path: {
+      readonly id: string;
+      /** `default-python`, `default-javascript` and `default-typescript` are made when a cell is first run in them */
+      readonly context: string;
+    };
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: undefined;
+    readonly answer: Context;
     readonly event: never;
   };
   'file.read': {

@@ -20,6 +20,7 @@ import type { SshKey, SshKeyList } from '@squash/contract/ssh-keys';
 import type { Operation } from '@squash/contract/operations/operation';
 import { type OperationId, operations } from '@squash/contract/operations/table';
 import { baseLayer, packModule, repository } from '../support/base-layer.ts';
+import { interpreterModules } from '../support/clients-layer.ts';
 import { endOf } from '../support/cli.ts';
 import { expectContract } from '../support/contract.ts';
 import { TestDaemon } from '../support/daemon.ts';
@@ -34,6 +35,16 @@ const standsFor = new Map<string, string>();
 /** What there has to be before a command, in the order in which a row of `needs` names it. */
 const world = {
   sandbox: () => daemon.call('POST', sandboxes, { id: 'dev', layers: ['000-base-debian'] }),
+  interpreter: async () => {
+    const layers = ['000-base-debian', '010-debian', '120-interpreter'];
+    await daemon.call('POST', sandboxes, { id: 'dev', layers });
+  },
+  context: () => daemon.call('POST', '/v1/sandboxes/dev/contexts', { context: 'analysis' }),
+  cell: async () => {
+    const path = '/v1/sandboxes/dev/contexts/default-python/cells';
+    const { cell } = (await daemon.call('POST', path, { code: '1' })) as { readonly cell: number };
+    standsFor.set('cells/62/', `cells/${cell}/`);
+  },
   paused: () => daemon.call('POST', '/v1/sandboxes/dev/pause'),
   process: () =>
     daemon.call('POST', '/v1/sandboxes/dev/processes', { shell: 'echo ready; cat', stdin: true }),
@@ -150,6 +161,14 @@ const needs: Readonly<Record<OperationId, readonly (keyof typeof world)[]>> = {
   'process.resize': ['sandbox', 'terminal'],
   'process.signal': ['sandbox', 'process'],
   'process.wait': ['sandbox', 'process'],
+  'context.create': ['interpreter'],
+  'context.list': ['interpreter', 'context'],
+  'context.get': ['interpreter', 'context'],
+  'context.remove': ['interpreter', 'context'],
+  'context.run': ['interpreter'],
+  'context.output': ['interpreter', 'cell'],
+  'context.interrupt': ['interpreter', 'context'],
+  'context.restart': ['interpreter', 'context'],
   'ticket.create': [],
   'seed.exec': ['sandbox'],
   'sandbox.exec_stream': ['sandbox'],
@@ -280,8 +299,15 @@ before(async () => {
   directory = await mkdtemp(join(tmpdir(), 'squash-curl-'));
   const python = join(directory, 'python.squashfs');
   await packModule(python, { 'opt/python/version': '3.11\n' });
+  const { '000-base-debian': debian, ...interpreter } = await interpreterModules();
   daemon = await TestDaemon.start({
-    modules: { '000-base-debian': await baseLayer(), '100-python311': python },
+    modules: {
+      '000-base-debian': await baseLayer(),
+      // Kernels are real, and so is what they need below them.
+      '010-debian': String(debian),
+      ...interpreter,
+      '100-python311': python,
+    },
     env: { SQUASH_AUTH_TOKEN: token },
   });
 });

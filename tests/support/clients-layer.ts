@@ -48,6 +48,13 @@ export async function clientModules(): Promise<Record<string, string>> {
   return { ...(await debianModules()), '100-clients-test': clients.squashfs };
 }
 
+/** The Debian base with what contexts need, as users build it. */
+export async function interpreterModules(): Promise<Record<string, string>> {
+  const interpreter = findRecipe('interpreter');
+  if (interpreter === undefined) throw new Error('the recipe "interpreter" is gone');
+  return { ...(await debianModules()), '120-interpreter': (await built(interpreter)).squashfs };
+}
+
 /** Below the clients, whose package database then is the one that programs see. */
 const databases: Recipe = {
   name: 'databases',

@@ -8,6 +8,13 @@ import {
 } from '@squash/contract/approvals';
 import { callerControlSchema, callerEventSchema } from '@squash/contract/callers';
 import { capabilitySchema } from '@squash/contract/capability';
+import {
+  cellEventSchema,
+  cellRunSchema,
+  contextCreateSchema,
+  contextSchema,
+  executionSchema,
+} from '@squash/contract/context';
 import { healthSchema, infoSchema, problemSchema } from '@squash/contract/daemon';
 import {
   egressDecisionInfoSchema,
@@ -193,6 +200,11 @@ export const shapes: Readonly<Record<string, Shape>> = {
   ProcessControl: { schema: processControlSchema },
   ProcessSignal: { schema: processSignalBodySchema, example: { signal: 'TERM' } },
   ProcessWait: { schema: waitAnswerSchema },
+  ContextCreate: { schema: contextCreateSchema, example: { language: 'python', context: 'analysis' } },
+  Context: { schema: contextSchema },
+  CellRun: { schema: cellRunSchema, example: { code: 'x = 20\nx + 1' } },
+  CellEvent: { schema: cellEventSchema },
+  Execution: { schema: executionSchema },
   File: { schema: fileSchema },
   FilePage: { schema: filePageSchema },
   FileMatch: { schema: fileMatchSchema },

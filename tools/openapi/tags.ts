@@ -5,6 +5,7 @@ export const tags = [
   { name: 'sandbox', description: 'Create sandboxes, run commands in them, save them and put them back' },
   { name: 'seed', description: 'The original’s operations on sandboxes' },
   { name: 'process', description: 'Run commands in sandboxes: start, follow, feed, signal, wait' },
+  { name: 'context', description: 'Kernels that keep state between the cells that they run' },
   { name: 'file', description: 'Files of a sandbox: read, written, found, watched, packed' },
   { name: 'job', description: 'Commands in the background' },
   { name: 'port', description: 'Ports of programs in sandboxes: who may see them, links, connections' },

@@ -2,6 +2,7 @@
 import { auditOperations } from './audit.ts';
 import { approvalOperations } from './approvals.ts';
 import { callerOperations } from './callers.ts';
+import { contextOperations } from './contexts.ts';
 import { daemonOperations } from './daemon.ts';
 import { fileOperations } from './files.ts';
 import { keyOperations } from './keys.ts';
@@ -26,6 +27,7 @@ export const operations = {
   ...sandboxOperations,
   ...seedSandboxOperations,
   ...processOperations,
+  ...contextOperations,
   ...fileOperations,
   ...portOperations,
   ...callerOperations,

@@ -8,6 +8,7 @@ import type { Tickets } from '../http/tickets.ts';
 import type { SocketHandlers } from '../http/sockets.ts';
 import { type AuditParts, auditHandlers } from './audit.ts';
 import { approvalHandlers } from './approvals.ts';
+import { contextHandlers } from './contexts.ts';
 import { type ConstantInfo, daemonHandlers } from './daemon.ts';
 import type { DecisionLog } from './decisions.ts';
 import type { EgressStatistics } from './egress-metrics.ts';
@@ -63,6 +64,7 @@ export function handlers(options: HandlerOptions): Handlers {
     ...sandboxHandlers(engine, egress.rules),
     ...seedSandboxHandlers(engine, egress.rules),
     ...processHandlers(engine, counters),
+    ...contextHandlers(engine, counters),
     ...fileHandlers(engine),
     ...portHandlers(engine, links),
     ...moduleHandlers(engine, uploads),

@@ -182,8 +182,8 @@ async function soon<T>(next: Promise<T>): Promise<T | undefined> {
   }
 }
 
-async function* written(
-  events: AsyncIterable<ProcessEvent>,
+export async function* written(
+  events: AsyncIterable<{ readonly type: string; readonly seq?: number }>,
   format: Format,
 ): AsyncGenerator<string, void, void> {
   for await (const event of events) {

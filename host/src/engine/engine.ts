@@ -5,6 +5,7 @@
 import type { Problem, Room } from '@squash/contract/daemon';
 import type { Metric } from '@squash/base/metric';
 import type { Events } from './events.ts';
+import type { Contexts } from './contexts.ts';
 import type { Files } from './files.ts';
 import type { Keys } from './keys.ts';
 import type { SshKeys } from './ssh-keys.ts';
@@ -29,6 +30,7 @@ export interface EngineHealth {
 export interface Engine {
   readonly sandboxes: Sandboxes;
   readonly processes: Processes;
+  readonly contexts: Contexts;
   readonly files: Files;
   readonly modules: Modules;
   readonly snapshots: Snapshots;

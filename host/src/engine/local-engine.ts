@@ -22,6 +22,7 @@ import { LocalApprovals } from './approvals.ts';
 import { Admission, type AdmissionRules } from './admission.ts';
 import { LocalCallers } from './callers.ts';
 import type { Ceilings } from './ceilings.ts';
+import { LocalContexts } from './contexts.ts';
 import { engineMetrics } from './engine-metrics.ts';
 import type { Engine, EngineHealth } from './engine.ts';
 import { LocalEvents } from './events.ts';
@@ -69,6 +70,7 @@ export class LocalEngine implements Engine, AsyncDisposable {
   readonly #places: VolumePlaces;
   readonly sandboxes: LocalSandboxes;
   readonly processes: LocalProcesses;
+  readonly contexts: LocalContexts;
   readonly files: LocalFiles;
   readonly modules: LocalModules;
   readonly snapshots: LocalSnapshots;
@@ -105,6 +107,7 @@ export class LocalEngine implements Engine, AsyncDisposable {
     });
     this.files = new LocalFiles(residents);
     this.processes = new LocalProcesses(world.store, residents, this.files);
+    this.contexts = new LocalContexts(this.processes, residents);
     this.snapshots = new LocalSnapshots({
       residents,
       modules: this.modules,
@@ -173,6 +176,7 @@ export class LocalEngine implements Engine, AsyncDisposable {
     this.sandboxes[Symbol.dispose]();
     this.keys[Symbol.dispose]();
     this.usage[Symbol.dispose]();
+    this.contexts[Symbol.dispose]();
     const stopping = new AppError('shutting_down', 'Cannot begin an operation: the daemon stops');
     const sandboxes = this.#residents.all();
     for (const sandbox of sandboxes) sandbox.mailbox.close(stopping);

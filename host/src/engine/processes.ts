@@ -60,6 +60,8 @@ export interface Processes {
   write(id: SandboxId, process: ProcessReference, input: Input): Promise<number>;
   resize(id: SandboxId, process: ProcessReference, size: TerminalSize): Promise<void>;
   signal(id: SandboxId, process: ProcessReference, signo: number): Promise<void>;
+  /** TERM, 2 s, KILL to its process group; resolves when it ended. Idempotent. */
+  end(id: SandboxId, process: number): Promise<void>;
   /** Undefined where `signal` ended the wait. @throws process_ended, output_not_kept */
   wait(
     id: SandboxId,
@@ -241,11 +243,16 @@ export class LocalProcesses implements Processes {
   }
 
   async killJob(id: SandboxId, jobId: number): Promise<void> {
-    const row = this.#jobRow(id, jobId);
+    this.#jobRow(id, jobId);
+    await this.end(id, jobId);
+  }
+
+  async end(id: SandboxId, process: number): Promise<void> {
+    const { row } = findProcess(this.#residents.find(id), process);
     const sandbox = this.#residents.find(id);
     // What stands still takes no signal.
     if (sandbox.state.phase === 'paused') await sandbox.ready();
-    const run = sandbox.runs.get(jobId);
+    const run = sandbox.runs.get(process);
     if (run === undefined) return;
     if (!row.killWanted) this.#store.transaction(() => this.#store.execs.wantKill(row.key));
     run.kill();
