@@ -14,6 +14,7 @@ import signal
 import sys
 import tempfile
 import time
+from queue import Empty
 
 PLACE = os.path.dirname(os.path.realpath(__file__))
 STREAM_BYTES_MAX = 1 << 20
@@ -24,6 +25,9 @@ PIECE_CHARACTERS = 16_384
 COMMAND_BYTES_MAX = 8 << 20
 CELLS_WAITING_MAX = 16
 KERNEL_START_S = 60
+# A person sees no difference, and neither does a program that waits for the end.
+HELD_S = 0.005
+HELD_BYTES_MAX = 32_768
 # A kernel that an interrupt does not stop after so long is ended.
 INTERRUPT_GRACE_S = 5
 # A kernel that has answered and says nothing for so long has lost its last word: what it publishes may be dropped.
@@ -41,12 +45,35 @@ FORMATS = {
 COLOURS = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 
 
+class Lines:
+    """What is told, in few pieces: the daemon stores each, and a short cell is one."""
+
+    def __init__(self):
+        self.held = bytearray()
+        self.timer = None
+
+    def add(self, event, is_last):
+        self.held += json.dumps(event, ensure_ascii=True, separators=(",", ":")).encode() + b"\n"
+        if is_last or len(self.held) > HELD_BYTES_MAX:
+            self.write()
+        elif self.timer is None:
+            self.timer = asyncio.get_running_loop().call_later(HELD_S, self.write)
+
+    def write(self):
+        """Blocks while the daemon is slow, and with it the kernel: nothing piles up here."""
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
+        view, self.held = memoryview(self.held), bytearray()
+        while view:
+            view = view[os.write(1, view):]
+
+
+lines = Lines()
+
+
 def say(event):
-    """One line. Blocks while the daemon is slow, and with it the kernel: nothing piles up here."""
-    data = (json.dumps(event, ensure_ascii=True, separators=(",", ":")) + "\n").encode()
-    view = memoryview(data)
-    while view:
-        view = view[os.write(1, view):]
+    lines.add(event, event["type"] in ("state", "refused", "end"))
 
 
 class Died(Exception):
@@ -196,44 +223,45 @@ class PythonKernel(Kernel):
         await self.unless_dead(self.client.get_shell_msg(timeout=KERNEL_START_S))
 
     async def run(self, code, cell):
+        return await self.unless_dead(self.converse(code, cell))
+
+    async def converse(self, code, cell):
         message = self.client.execute(code, allow_stdin=False)
-        reply = None
-        ask = asyncio.ensure_future(self.reply(message))
+        asking = asyncio.ensure_future(self.reply(message))
         try:
             while True:
-                work = asyncio.ensure_future(self.client.get_iopub_msg(timeout=SILENCE_S))
                 try:
-                    told = await self.unless_dead(work)
-                except Exception as error:
-                    if isinstance(error, Died):
-                        raise
-                    # Empty: nothing for a while.
-                    if ask.done():
+                    told = await self.client.get_iopub_msg(timeout=SILENCE_S)
+                except Empty:
+                    if asking.done():
                         break
                     continue
-                kind, content = told["msg_type"], told["content"]
-                is_own = told["parent_header"].get("msg_id") == message
-                # Threads of earlier cells write, too.
-                if kind == "stream" and content.get("name") in cell.left:
-                    cell.text(content["name"], content["text"])
-                elif not is_own:
-                    continue
-                elif kind in ("execute_result", "display_data", "update_display_data"):
-                    cell.result(content["data"], kind == "execute_result")
-                elif kind == "clear_output":
-                    cell.clear()
-                elif kind == "error":
-                    cell.exception(content["ename"], content["evalue"], "\n".join(content["traceback"]))
-                elif kind == "status" and content["execution_state"] == "idle":
+                if not self.take(told, message, cell):
                     break
-            reply = await self.unless_dead(ask)
+            reply = await asking
         finally:
-            ask.cancel()
+            asking.cancel()
         for payload in reply.get("payload", []):
             # What `?` and `??` answer.
             if payload.get("source") == "page":
                 cell.result(payload.get("data", {}), False)
         return reply["status"] == "ok", reply.get("execution_count")
+
+    def take(self, told, message, cell):
+        """False: it was the last of the cell."""
+        kind, content = told["msg_type"], told["content"]
+        # Threads of earlier cells write, too.
+        if kind == "stream" and content.get("name") in cell.left:
+            cell.text(content["name"], content["text"])
+        elif told["parent_header"].get("msg_id") != message:
+            return True
+        elif kind in ("execute_result", "display_data", "update_display_data"):
+            cell.result(content["data"], kind == "execute_result")
+        elif kind == "clear_output":
+            cell.clear()
+        elif kind == "error":
+            cell.exception(content["ename"], content["evalue"], "\n".join(content["traceback"]))
+        return not (kind == "status" and content["execution_state"] == "idle")
 
     async def reply(self, message):
         while True:

@@ -1,8 +1,8 @@
 /** Server-sent events from a body's bytes: name, id and data of each. Comments keep the connection open only. */
 import { protocolError } from './protocol-error.ts';
 
-/** In characters. The daemon cuts output and lines long before this. */
-const lineLengthMax = 1_048_576;
+/** In characters. The daemon cuts output and lines long before this; a cell's result is a picture of 4 MiB at most. */
+const lineLengthMax = 8_388_608;
 
 export interface ServerEvent {
   readonly name: string;

@@ -15,7 +15,7 @@ export {
 export type { ExecResult } from './exec-result.ts';
 export { version } from './operations.gen.ts';
 export type * from './records.gen.ts';
-export type { Sandbox as SandboxRecord } from './records.gen.ts';
+export type { Context as ContextRecord, Sandbox as SandboxRecord } from './records.gen.ts';
 export {
   type CreateOptions,
   type PauseOptions,
@@ -24,6 +24,14 @@ export {
   type SandboxModules,
   type WithClient,
 } from './sandbox.ts';
+export {
+  type CellEvent,
+  type CellOptions,
+  type CellOutputOptions,
+  Context,
+  type ContextOptions,
+  type Contexts,
+} from './contexts.ts';
 export type { ApprovalFilter, Approvals, StandingApprovals } from './approvals.ts';
 export type { FilePath, Files, ReadOptions, Unpacked, WatchEvent, WriteOptions } from './files.ts';
 export type { KeyFilter, Keys } from './keys.ts';

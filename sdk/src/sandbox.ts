@@ -2,6 +2,7 @@
 import { type Command, commandOf, type ExecOptions, type StartOptions, takesMsOf } from './commands.ts';
 import { type Connection, fieldOf, sharedConnection, type Signal, startMsMax } from './connection.ts';
 import { NotFound } from './errors.ts';
+import { type CellOptions, Contexts, runCell } from './contexts.ts';
 import { type ExecResult, execResult } from './exec-result.ts';
 import { Files } from './files.ts';
 import { Mounts } from './mounts.ts';
@@ -11,6 +12,8 @@ import { Ports } from './ports.ts';
 import { Process } from './process.ts';
 import { Processes } from './processes.ts';
 import type {
+  ContextCreate,
+  Execution,
   Operations,
   SandboxChange,
   SandboxCreate,
@@ -23,6 +26,8 @@ import { Snapshots } from './snapshots.ts';
 export type CreateOptions = SandboxCreate & Signal;
 export type SandboxFilter = Operations['sandbox.list']['query'] & Signal;
 export type PauseOptions = NonNullable<Operations['sandbox.pause']['body']> & Signal;
+
+export interface RunCodeOptions extends CellOptions, Pick<ContextCreate, 'language'> {}
 
 export interface SandboxModules {
   /** `module.activate`: another module on top of it, while it runs. @throws NotFound, Conflict */
@@ -38,6 +43,7 @@ export interface WithClient {
 export class Sandbox implements AsyncDisposable {
   readonly id: string;
   readonly processes: Processes;
+  readonly contexts: Contexts;
   readonly files: Files;
   readonly ports: Ports;
   readonly network: Network;
@@ -55,6 +61,7 @@ export class Sandbox implements AsyncDisposable {
     this.#info = record;
     this.#isOwned = isOwned;
     this.processes = new Processes(connection, this.id);
+    this.contexts = new Contexts(connection, this.id);
     this.files = new Files(connection, this.id);
     this.ports = new Ports(connection, this.id);
     this.network = new Network(connection, this.id);
@@ -135,6 +142,15 @@ export class Sandbox implements AsyncDisposable {
     const body = { ...commandOf(command), ...options };
     const record = await this.#connection.call('process.start', { ...this.#path, body, signal });
     return new Process(this.#connection, this.id, record);
+  }
+
+  /**
+   * `context.run` in the default context of a language (`python` unless given), which is made when it is first used and keeps what cells
+   * define. A cell that raises is a result with its `error`. @throws Conflict where the layer is missing or the kernel has died
+   */
+  async runCode(code: string, { language = 'python', ...options }: RunCodeOptions = {}): Promise<Execution> {
+    const path = { id: this.id, context: `default-${language}` };
+    return await runCell(this.#connection, path, { code, ...options });
   }
 
   /** `snapshot.create`: see `Snapshots.create`. */

@@ -5,6 +5,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { type CellEvent, cellEventSchema, type Context, type Execution } from '@squash/contract/context';
+import { Squash } from '@squash/sdk';
 import { ApiClient } from '../support/api-client.ts';
 import { repository } from '../support/base-layer.ts';
 import { cliEnvironment, endOf } from '../support/cli.ts';
@@ -315,4 +316,27 @@ test('the commands of docs/interpreter.md work in their order', async () => {
   const { code, stdout, stderr } = await endOf(child);
   assert.equal(code, 0, stderr);
   assert.match(stdout.toString(), /"text":"21"[^]*"stdout":"42\\n"[^]*"html":"<b>6<\/b>"[^]*"items":\[/);
+});
+
+test('both SDKs run cells', async () => {
+  const sandbox = await new Squash({ url: daemon.url }).sandboxes.get('box');
+  assert.equal((await sandbox.runCode('a = 6; a * 7')).results[0]?.text, '42');
+  const context = await sandbox.contexts.create({ language: 'javascript', context: 'sdk' });
+  const types: string[] = [];
+  for await (const event of context.stream('console.log(1); 2')) types.push(event.type);
+  assert.deepEqual(types, ['cell', 'stdout', 'result', 'end']);
+  const program = [
+    'from squash import Sandbox, Squash',
+    `box = Squash(url="${daemon.url}").sandboxes.get("box")`,
+    'context = box.contexts.get("sdk")',
+    'print(box.run_code("a").results[0].text, context.run("3").results[0].text, [c.name for c in box.contexts.list()])',
+    'context.remove()',
+  ];
+  const child = spawn('/usr/bin/python3', ['-B', '-c', program.join('\n')], {
+    cwd: join(repository, 'python'),
+    env: { HOME: '/nonexistent' },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const { stdout, stderr } = await endOf(child);
+  assert.equal(stdout.toString(), "6 3 ['default-python', 'sdk']\n", stderr);
 });

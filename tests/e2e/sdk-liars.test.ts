@@ -215,7 +215,7 @@ describe('a stream', () => {
       (await failure(textOf(stream('event: output\nid: 1\ndata: nonsense\n\n')))).message,
       /no JSON/,
     );
-    assert.match((await failure(textOf(stream(`data: ${'x'.repeat(2_000_000)}`)))).message, /too long/);
+    assert.match((await failure(textOf(stream(`data: ${'x'.repeat(9_000_000)}`)))).message, /too long/);
   });
 });
 

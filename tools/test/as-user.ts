@@ -48,6 +48,7 @@ const sameForAll = [
   'tests/e2e/cli-sync.test.ts',
   'tests/e2e/codemode-sandbox.test.ts',
   'tests/e2e/computesdk.test.ts',
+  'tests/e2e/contexts.test.ts',
   'tests/e2e/crowd.test.ts',
   'tests/e2e/events.test.ts',
   'tests/e2e/files-cli.test.ts',

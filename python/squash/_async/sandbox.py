@@ -10,6 +10,7 @@ from .._commands import SLOW_S, Command, ExecResult, command_options, exec_resul
 from .._record import read
 from ..errors import NotFound, SquashError
 from .client import AsyncClient
+from .context import AsyncContexts, run_cell
 from .files import AsyncFiles
 from .nouns import AsyncActiveModules, AsyncMounts, AsyncNetwork, AsyncPorts, AsyncSnapshots
 from .process import AsyncProcess, AsyncProcesses, start_process
@@ -31,6 +32,7 @@ class AsyncSandbox:
         #: As it was when it was made, found, or looked at last.
         self.info: types.Sandbox = info
         self.processes = AsyncProcesses(client, self.id)
+        self.contexts = AsyncContexts(client, self.id)
         self.files = AsyncFiles(client, self.id)
         self.ports = AsyncPorts(client, self.id)
         self.network = AsyncNetwork(client, self.id)
@@ -97,6 +99,15 @@ class AsyncSandbox:
         ``timeout_ms`` it runs until it ends.
         """
         return await start_process(self._client, self.id, command, options)
+
+    async def run_code(
+        self, code: str, *, language: str = "python", **options: Unpack[opt.ContextRunOptions]
+    ) -> types.Execution:
+        """context.run in the default context of a language, which is made when it is first used and keeps what cells define.
+
+        A cell that raises is a result with its ``error``. Raises Conflict (``interpreter_missing``, ``kernel_died``), LimitReached.
+        """
+        return await run_cell(self._client, {"id": self.id, "context": f"default-{language}"}, code, options)
 
     async def snapshot(
         self, label: Optional[str] = None, **options: Unpack[opt.SnapshotCreateOptions]

@@ -11,6 +11,7 @@ from .._commands import SLOW_S, Command, ExecResult, command_options, exec_resul
 from .._record import read
 from ..errors import NotFound, SquashError
 from .client import Client
+from .context import Contexts, run_cell
 from .files import Files
 from .nouns import ActiveModules, Mounts, Network, Ports, Snapshots
 from .process import Process, Processes, start_process
@@ -32,6 +33,7 @@ class Sandbox:
         #: As it was when it was made, found, or looked at last.
         self.info: types.Sandbox = info
         self.processes = Processes(client, self.id)
+        self.contexts = Contexts(client, self.id)
         self.files = Files(client, self.id)
         self.ports = Ports(client, self.id)
         self.network = Network(client, self.id)
@@ -98,6 +100,15 @@ class Sandbox:
         ``timeout_ms`` it runs until it ends.
         """
         return start_process(self._client, self.id, command, options)
+
+    def run_code(
+        self, code: str, *, language: str = "python", **options: Unpack[opt.ContextRunOptions]
+    ) -> types.Execution:
+        """context.run in the default context of a language, which is made when it is first used and keeps what cells define.
+
+        A cell that raises is a result with its ``error``. Raises Conflict (``interpreter_missing``, ``kernel_died``), LimitReached.
+        """
+        return run_cell(self._client, {"id": self.id, "context": f"default-{language}"}, code, options)
 
     def snapshot(
         self, label: Optional[str] = None, **options: Unpack[opt.SnapshotCreateOptions]
