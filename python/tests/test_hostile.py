@@ -18,7 +18,7 @@ import time
 import unittest
 from typing import Callable, List, Optional, Tuple, Union
 
-from squash import AsyncSquash, ProtocolError, Squash, SquashError, Unauthorized, Unreachable, types
+from squash import AsyncSquash, NotFound, ProtocolError, Squash, SquashError, Unauthorized, Unreachable, types
 from squash._record import read
 from squash._tar import unpack
 
@@ -154,8 +154,14 @@ class Strangers(unittest.TestCase):
         self.assertEqual((len(keys), keys[0], keys[1]), (3, keys[1], keys[2]))
         with Server(answer(json.dumps(BOX)), b"") as server, Squash(url=server.url) as squash:
             with self.assertRaises(Unreachable):
-                squash.sandboxes.get("box").remove()
+                squash.sandboxes.get("box").update(name="new")
             self.assertEqual(len(server.requests), 2)
+        gone = answer('{"code":"sandbox_not_found","detail":"gone"}', 404)
+        with Server(answer(json.dumps(BOX)), b"", gone) as server, Squash(url=server.url) as squash:
+            # What was removed when the connection broke is not there at the second time.
+            squash.sandboxes.get("box").remove()
+            with self.assertRaises(NotFound):
+                squash.sandboxes.get("box").remove()
 
     def test_an_older_daemon_is_named_with_both_versions(self) -> None:
         missing = answer('{"code":"not_found","detail":"Nothing is served at this address"}', 404)

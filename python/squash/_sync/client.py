@@ -12,7 +12,7 @@ from .._http import ANSWER_BYTES_MAX, PROBLEM_BYTES_MAX, Call, head_of, make_cal
 from .._operations import VERSION
 from .._problems import problem_of, read_json
 from .._record import Record, read
-from ..errors import ProtocolError, SquashError, Unreachable
+from ..errors import NotFound, ProtocolError, SquashError, Unreachable
 from .exchange import Response, send_body
 from .wire import Wire, sleep
 
@@ -26,7 +26,7 @@ _UPLOADED_S = 600.0
 #: One after the other: a list that leads to itself would never end.
 _EMPTY_PAGES_MAX = 1_000
 #: Before each repeat: a daemon that starts again takes some seconds.
-_PAUSES_S = (0.2, 1.0, 3.0)
+_PAUSES_S = (0.2, 1.0, 6.0)
 
 
 class Client:
@@ -59,7 +59,7 @@ class Client:
                 return self._answer(call, self.limit_s + extra_s)
             except Unreachable as error:
                 error.request = call.name
-                is_safe = call.operation.method == "GET" or call.operation.takes_key
+                is_safe = call.operation.method in ("GET", "DELETE") or call.operation.takes_key
                 if not is_safe or error.how == "silent" or repeats == len(_PAUSES_S):
                     raise
                 # Where nobody listens at first nobody is waited for.
@@ -67,6 +67,11 @@ class Client:
                     raise
                 sleep(_PAUSES_S[repeats])
                 repeats += 1
+            except NotFound:
+                if call.operation.method == "DELETE" and repeats > 0:
+                    # The one before it was carried out, and its answer was lost.
+                    return None
+                raise
 
     def record(
         self,
