@@ -55,19 +55,10 @@ class AsyncSquash:
         self.volumes = AsyncVolumes(self.connection)
         self.secrets = AsyncSecrets(self.connection)
         self.keys = AsyncKeys(self.connection)
+        self.ssh_keys = AsyncSshKeys(self.connection)
         self.owners = AsyncOwners(self.connection)
         self.approvals = AsyncApprovals(self.connection)
         self.webhooks = AsyncWebhooks(self.connection)
-        self.client = AsyncClient(find_daemon(url), _token(token), timeout_ms / 1_000)
-        self.sandboxes = AsyncSandboxes(self.client)
-        self.modules = AsyncModules(self.client)
-        self.volumes = AsyncVolumes(self.client)
-        self.secrets = AsyncSecrets(self.client)
-        self.keys = AsyncKeys(self.client)
-        self.ssh_keys = AsyncSshKeys(self.client)
-        self.owners = AsyncOwners(self.client)
-        self.approvals = AsyncApprovals(self.client)
-        self.webhooks = AsyncWebhooks(self.client)
 
     @property
     def url(self) -> str:

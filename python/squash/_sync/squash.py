@@ -56,19 +56,10 @@ class Squash:
         self.volumes = Volumes(self.connection)
         self.secrets = Secrets(self.connection)
         self.keys = Keys(self.connection)
+        self.ssh_keys = SshKeys(self.connection)
         self.owners = Owners(self.connection)
         self.approvals = Approvals(self.connection)
         self.webhooks = Webhooks(self.connection)
-        self.client = Client(find_daemon(url), _token(token), timeout_ms / 1_000)
-        self.sandboxes = Sandboxes(self.client)
-        self.modules = Modules(self.client)
-        self.volumes = Volumes(self.client)
-        self.secrets = Secrets(self.client)
-        self.keys = Keys(self.client)
-        self.ssh_keys = SshKeys(self.client)
-        self.owners = Owners(self.client)
-        self.approvals = Approvals(self.client)
-        self.webhooks = Webhooks(self.client)
 
     @property
     def url(self) -> str:
