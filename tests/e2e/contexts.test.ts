@@ -302,6 +302,20 @@ test('a sandbox that starts again has no contexts, and one without the layer say
   assert.equal((await run('default-python', '1')).status, 'ok');
 });
 
+test('the program of docs/sdk.md that runs code prints what stands under it', async () => {
+  const page = await readFile(join(repository, 'docs/sdk.md'), 'utf8');
+  const [, text = '', printed] =
+    /## Code in an interpreter\n\n```ts\n(.*?)^```\n\n```text\n(.*?)^```$/ms.exec(page) ?? [];
+  const child = spawn(process.execPath, ['--input-type=module-typescript', '-e', text], {
+    cwd: repository,
+    env: { PATH: process.env['PATH'], SQUASH_API: daemon.url },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const { code, stdout, stderr } = await endOf(child);
+  assert.equal(code, 0, stderr.toString());
+  assert.equal(stdout.toString(), printed);
+});
+
 test('the commands of docs/interpreter.md work in their order', async () => {
   const page = await readFile(join(repository, 'docs/interpreter.md'), 'utf8');
   const block = /^```sh\n([^]*?)^```$/m.exec(page)?.[1] ?? '';

@@ -168,6 +168,8 @@ describe('the packed SDK', () => {
     const env = { PATH: '/usr/bin:/bin', HOME: folder, SQUASH_API: daemon.url, SQUASH_AUTH_TOKEN: token };
     await Promise.all(
       examples.map(async ([, text = '', printed], index) => {
+        // The test of contexts runs it, where the layer is.
+        if (text.includes('runCode')) return;
         const file = `example-${index}.ts`;
         await writeFile(join(folder, file), text);
         const { stdout } = await run(process.execPath, [file], { cwd: folder, env, timeout: 30_000 });
