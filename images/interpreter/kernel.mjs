@@ -57,11 +57,14 @@ function runCells() {
   setGlobals(say);
   const cells = new Cells(say, language);
   const worker = new Worker(new URL(import.meta.url), { workerData: { listen } });
-  worker.on('message', async ({ cell, code, interrupted }) => {
-    if (interrupted !== undefined) return cells.halt(interrupted);
+  const onCell = async ({ cell, code }) => {
     const ok = await cells.run(cell, code);
     say({ type: 'done', ok });
     worker.postMessage(cell);
+  };
+  worker.on('message', (message) => {
+    if (message.interrupted !== undefined) cells.halt(message.interrupted);
+    else void onCell(message);
   });
   // The first time takes a fifth of a second.
   if (language === 'typescript') stripTypeScriptTypes('');

@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ._commands import Command, ExecResult
+from ._executions import Execution
 from ._operations import VERSION as __version__
 from ._sync.sandbox import Sandbox
 from ._sync.squash import Squash
@@ -44,6 +45,7 @@ __all__ = [
     "Conflict",
     "EventGap",
     "ExecResult",
+    "Execution",
     "Exit",
     "FileChange",
     "Gap",

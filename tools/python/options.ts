@@ -59,7 +59,7 @@ const notOptions: Readonly<Record<string, readonly string[]>> = {
   'ticket.create': ['path'],
   'context.create': ['language'],
   'context.run': ['code'],
-  'context.output': ['after', 'format', 'follow'],
+  'context.output': ['after', 'follow', 'format'],
 };
 /** Names and places of files stand in `path` everywhere; pages are read by the SDK. */
 const never = ['cursor', 'path_base64'];

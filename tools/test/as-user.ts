@@ -62,6 +62,7 @@ const sameForAll = [
   'tests/e2e/processes-attach.test.ts',
   'tests/e2e/processes-exec.test.ts',
   'tests/e2e/processes.test.ts',
+  'tests/e2e/python-contexts.test.ts',
   'tests/e2e/python-sdk.test.ts',
   'tests/e2e/secrets-file.test.ts',
   'tests/e2e/sdk-liars.test.ts',

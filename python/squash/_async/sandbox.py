@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING, Any, AsyncIterator, Mapping, Optional, Type
 
 from .. import types
 from .._commands import SLOW_S, Command, ExecResult, command_options, exec_result, takes_s
+from .._executions import Execution
 from .._record import read
 from ..errors import NotFound, SquashError
 from .client import AsyncClient
-from .context import AsyncContexts, run_cell
+from .contexts import AsyncContexts, run_cell
 from .files import AsyncFiles
 from .nouns import AsyncActiveModules, AsyncMounts, AsyncNetwork, AsyncPorts, AsyncSnapshots
 from .process import AsyncProcess, AsyncProcesses, start_process
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
+    from typing_extensions import Literal, Unpack
 
     from .. import options as opt
     from .squash import AsyncSquash
@@ -32,12 +33,12 @@ class AsyncSandbox:
         #: As it was when it was made, found, or looked at last.
         self.info: types.Sandbox = info
         self.processes = AsyncProcesses(client, self.id)
-        self.contexts = AsyncContexts(client, self.id)
         self.files = AsyncFiles(client, self.id)
         self.ports = AsyncPorts(client, self.id)
         self.network = AsyncNetwork(client, self.id)
         self.snapshots = AsyncSnapshots(client, self.id)
         self.mounts = AsyncMounts(client, self.id)
+        self.contexts = AsyncContexts(client, self.id)
         self.modules = AsyncActiveModules(client, self.id, self._see)
 
     @classmethod
@@ -101,12 +102,13 @@ class AsyncSandbox:
         return await start_process(self._client, self.id, command, options)
 
     async def run_code(
-        self, code: str, *, language: str = "python", **options: Unpack[opt.ContextRunOptions]
-    ) -> types.Execution:
-        """context.run in the default context of a language, which is made when it is first used and keeps what cells define.
-
-        A cell that raises is a result with its ``error``. Raises Conflict (``interpreter_missing``, ``kernel_died``), LimitReached.
-        """
+        self,
+        code: str,
+        *,
+        language: Literal["python", "javascript", "typescript"] = "python",
+        **options: Unpack[opt.ContextRunOptions],
+    ) -> Execution:
+        """context.run in the language's default context, which keeps its state: see ``Context.run``."""
         return await run_cell(self._client, {"id": self.id, "context": f"default-{language}"}, code, options)
 
     async def snapshot(

@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Any, Iterator, Mapping, Optional, Type
 
 from .. import types
 from .._commands import SLOW_S, Command, ExecResult, command_options, exec_result, takes_s
+from .._executions import Execution
 from .._record import read
 from ..errors import NotFound, SquashError
 from .client import Client
-from .context import Contexts, run_cell
+from .contexts import Contexts, run_cell
 from .files import Files
 from .nouns import ActiveModules, Mounts, Network, Ports, Snapshots
 from .process import Process, Processes, start_process
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
+    from typing_extensions import Literal, Unpack
 
     from .. import options as opt
     from .squash import Squash
@@ -33,12 +34,12 @@ class Sandbox:
         #: As it was when it was made, found, or looked at last.
         self.info: types.Sandbox = info
         self.processes = Processes(client, self.id)
-        self.contexts = Contexts(client, self.id)
         self.files = Files(client, self.id)
         self.ports = Ports(client, self.id)
         self.network = Network(client, self.id)
         self.snapshots = Snapshots(client, self.id)
         self.mounts = Mounts(client, self.id)
+        self.contexts = Contexts(client, self.id)
         self.modules = ActiveModules(client, self.id, self._see)
 
     @classmethod
@@ -102,12 +103,13 @@ class Sandbox:
         return start_process(self._client, self.id, command, options)
 
     def run_code(
-        self, code: str, *, language: str = "python", **options: Unpack[opt.ContextRunOptions]
-    ) -> types.Execution:
-        """context.run in the default context of a language, which is made when it is first used and keeps what cells define.
-
-        A cell that raises is a result with its ``error``. Raises Conflict (``interpreter_missing``, ``kernel_died``), LimitReached.
-        """
+        self,
+        code: str,
+        *,
+        language: Literal["python", "javascript", "typescript"] = "python",
+        **options: Unpack[opt.ContextRunOptions],
+    ) -> Execution:
+        """context.run in the language's default context, which keeps its state: see ``Context.run``."""
         return run_cell(self._client, {"id": self.id, "context": f"default-{language}"}, code, options)
 
     def snapshot(
