@@ -5,6 +5,7 @@ import { editFile, listFiles, searchFiles, writeFile } from './tools/files.ts';
 import { readProcess, startProcess, stopProcess, writeProcess } from './tools/processes.ts';
 import { readFile } from './tools/read-file.ts';
 import { requestNetwork } from './tools/request-network.ts';
+import { runCode } from './tools/run-code.ts';
 import { runCommand } from './tools/run-command.ts';
 import {
   createSandbox,
@@ -17,6 +18,7 @@ import {
 
 const allTools: readonly ToolRow[] = [
   runCommand,
+  runCode,
   readFile,
   writeFile,
   editFile,

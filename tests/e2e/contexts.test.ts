@@ -4,11 +4,13 @@ import { spawn } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
+import { Client } from '@modelcontextprotocol/client';
+import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 import { type CellEvent, cellEventSchema, type Context, type Execution } from '@squash/contract/context';
 import { Squash } from '@squash/sdk';
 import { ApiClient } from '../support/api-client.ts';
 import { repository } from '../support/base-layer.ts';
-import { cliEnvironment, endOf } from '../support/cli.ts';
+import { cliCommand, cliEnvironment, endOf } from '../support/cli.ts';
 import { interpreterModules } from '../support/clients-layer.ts';
 import { TestDaemon } from '../support/daemon.ts';
 import { waitFor } from '../support/wait.ts';
@@ -64,6 +66,7 @@ async function begin(context: string, code: string): Promise<number> {
 }
 
 const signature = { png: 'iVBORw0KGgo' };
+const pixel = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII=';
 
 test('Python keeps state, and answers values, output, data frames and plots', async () => {
   const first = await run('py', 'import sys\nx = 20\nprint("out")\nprint("err", file=sys.stderr)\nx + 1');
@@ -314,6 +317,32 @@ test('the program of docs/sdk.md that runs code prints what stands under it', as
   const { code, stdout, stderr } = await endOf(child);
   assert.equal(code, 0, stderr.toString());
   assert.equal(stdout.toString(), printed);
+});
+
+test('squash mcp runs cells that keep state, and answers values, errors and plots to a model', async () => {
+  const client = new Client({ name: 'test', version: '1' });
+  const [command, script] = cliCommand;
+  const args = ['--no-warnings', script, 'mcp', '--sandbox', 'box'];
+  await client.connect(new StdioClientTransport({ command, args, env: cliEnvironment(daemon) }));
+  const cell = async (code: string, more: object = {}, options: object = {}) =>
+    (await client.callTool({ name: 'run_code', arguments: { code, ...more } }, options)).content;
+  const shown = async (code: string, more: object = {}) => JSON.stringify(await cell(code, more));
+  assert.match(await shown('x = 20\nprint("hi")\nx + 1'), /\[result \w+\]\\n21\\n[^]*\[stdout \w+\]\\nhi\\n/);
+  assert.match(await shown('x / 0'), /raised an error[^]*ZeroDivisionError/);
+  assert.match(await shown('print("a" * 100_000)'), /\[cut \w+: [\d,]+ bytes left out here/);
+  const picture = `import base64, IPython.display as d\nd.display(d.Image(base64.b64decode("${pixel}")))`;
+  assert.match(await shown(picture), new RegExp(`"type":"image","data":"${signature.png}[^]*"image/png"`));
+  const stop = new AbortController();
+  const cancelled = cell('import time\ntime.sleep(60)', {}, { signal: stop.signal });
+  const becomes = (wanted: string) =>
+    waitFor(`the context to be ${wanted}`, async () => (await state('default-python')).state === wanted);
+  await becomes('busy');
+  stop.abort();
+  await assert.rejects(cancelled);
+  await becomes('idle');
+  assert.match(await shown('"still " + str(x)', {}), /still 20/);
+  assert.match(await shown('x', { restart: true }), /NameError/);
+  await client.close();
 });
 
 test('the commands of docs/interpreter.md work in their order', async () => {

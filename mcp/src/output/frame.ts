@@ -4,9 +4,9 @@
  */
 import { randomBytes } from 'node:crypto';
 import { cleanFile, cleanOutput } from './clean.ts';
-import type { Kept } from './head-tail.ts';
+import { HeadTail, type Kept } from './head-tail.ts';
 
-export type Kind = 'output' | 'file';
+export type Kind = 'output' | 'file' | 'stdout' | 'stderr' | 'result' | 'error';
 
 export interface Framed {
   readonly text: string;
@@ -29,6 +29,19 @@ export function frameOutput(kept: Kept, charsMax: number, howToReadOn: (from: nu
   const half = Math.floor(charsMax / 2);
   const parts = [bounded(head ?? '', half, mark).text, gap, bounded(tail ?? '', half, mark).text];
   return between('output', mark, { text: parts.map(withoutLastNewline).join('\n'), isCut: true });
+}
+
+/** A part of what a cell of an interpreter did; nothing where there is none of it. */
+export function frameText(kind: Kind, text: string, charsMax: number): string {
+  if (text === '') return '';
+  const mark = newMark();
+  const kept = new HeadTail(charsMax, 0);
+  kept.add(Buffer.from(cleanOutput(text)));
+  const { head, tail, isCut, leftOut } = kept.kept();
+  const [begin, end] = [head, tail].map((bytes) => withoutLastNewline(decoded(bytes)));
+  const gap = `[cut ${mark}: ${count(leftOut)} bytes left out here. Print less, or write it to a file and read that]`;
+  const shown = isCut ? [begin, gap, end].join('\n') : (begin ?? '');
+  return between(kind, mark, { text: shown, isCut }).text;
 }
 
 /** Lines of a file, as they are. */
