@@ -226,7 +226,7 @@ class PythonKernel(Kernel):
         return await self.unless_dead(self.converse(code, cell))
 
     async def converse(self, code, cell):
-        message = self.client.execute(code, allow_stdin=False)
+        message = self.client.execute(code, allow_stdin=False, stop_on_error=False)
         asking = asyncio.ensure_future(self.reply(message))
         try:
             while True:

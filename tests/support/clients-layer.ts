@@ -6,11 +6,16 @@
  * source inside. The Go program is rclone, which Debian builds with Go's own resolver and HTTP stack.
  */
 import { execFile } from 'node:child_process';
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import { promisify } from 'node:util';
 import { buildLayer } from '../../images/build-layer.ts';
 import { findRecipe, type Recipe } from '../../images/recipes.ts';
+import { repository } from './base-layer.ts';
 
 const run = promisify(execFile);
+const locks = join(repository, '.cache/test-layers');
 
 const recipe: Recipe = {
   name: 'clients',
@@ -90,6 +95,12 @@ export async function unpackProxies(directory: string): Promise<void> {
 }
 
 async function built(wanted: Recipe): Promise<{ readonly squashfs: string }> {
+  mkdirSync(locks, { recursive: true });
+  // Two files that want the same layer at once would each build it. Whoever is ended has let go.
+  using turn = new DatabaseSync(join(locks, `${wanted.name}.${process.getuid?.()}.lock`), {
+    timeout: 10 * 60_000,
+  });
+  turn.exec('BEGIN EXCLUSIVE');
   return await buildLayer(wanted, {
     fresh: false,
     onProgress: () => undefined,

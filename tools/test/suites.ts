@@ -46,7 +46,10 @@ export const suites: readonly Suite[] = [
     fileMsMax: 8 * minute,
     fileMsMaxLong: 60 * minute,
   },
-  { ...testFolder('e2e', { minutes: 6, minutesLong: 30 }), first: /\/(?:bench|debian-package|readme)\./ },
+  {
+    ...testFolder('e2e', { minutes: 6, minutesLong: 30 }),
+    first: /\/(?:bench|contexts|debian-package|readme)\./,
+  },
   { ...testFolder('egress', { minutes: 10, minutesLong: 30 }), first: /\/bypass/, alone: /\/floods\./ },
   {
     ...testFolder('security', { minutes: 10, minutesLong: 30 }),

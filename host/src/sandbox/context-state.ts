@@ -46,8 +46,12 @@ export class ContextState {
     const { line, start, end } = placed;
     this.#seen = end;
     if (line.type === 'cell') this.#present = { state: 'busy', cell: start, error: null };
-    else if (line.type === 'end') this.#present = { state: 'idle', cell: null, error: null };
-    else if (line.type === 'state') {
+    else if (line.type === 'end') {
+      // Why it is dead comes with the next line.
+      const state = line.status === 'kernel_died' ? 'dead' : 'idle';
+      this.#present = { state, cell: null, error: null };
+    }
+    if (line.type === 'state') {
       this.#present = { state: line.state, cell: null, error: line.error?.slice(0, 1_024) ?? null };
     }
   }
