@@ -1,10 +1,13 @@
 /** Questions by themselves: who shares one, what is too much, and that a place is always given back. */
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { mock, test } from 'node:test';
 import type { EgressAsked } from '@squash/contract/egress-protocol';
 import type { Question, Verdict } from '@squash/policy/policy';
 import { egressLimits as limits } from '../limits.ts';
 import { isAsking, Questions } from './questions.ts';
+
+// Questions that a test leaves open would keep the process for their minute.
+mock.timers.enable({ apis: ['setTimeout'] });
 
 class Scene {
   nowMs = 1_000;
@@ -65,13 +68,12 @@ test('a question ends with the last who waits for it', () => {
   assert.deepEqual(scene.ended, ['withdrawn']);
 });
 
-test('nobody answers: all are refused, and the word is another than for a denial', (context) => {
-  context.mock.timers.enable({ apis: ['setTimeout'] });
+test('nobody answers: all are refused, and the word is another than for a denial', () => {
   const scene = new Scene();
   const { heard } = scene.ask('a.test', { waitMs: 5_000 });
-  context.mock.timers.tick(4_999);
+  mock.timers.tick(4_999);
   assert.deepEqual(heard, []);
-  context.mock.timers.tick(1);
+  mock.timers.tick(1);
   assert.deepEqual(heard, [{ isAllowed: false, rule: 'ask_timed_out' }]);
   assert.deepEqual(scene.ended, ['timed_out']);
   assert.equal(scene.questions.answer(scene.asked[0]?.id ?? '', true), false);
