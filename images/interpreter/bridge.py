@@ -440,7 +440,10 @@ class Context:
             asyncio.ensure_future(self.interrupt(self.current, "interrupted"))
         elif operation == "restart":
             while not self.waiting.empty():
-                say({"type": "refused", "key": self.waiting.get_nowait()["key"], "why": "restarted"})
+                earlier = self.waiting.get_nowait()
+                # An earlier restart, which this one stands for, too.
+                if "key" in earlier:
+                    say({"type": "refused", "key": earlier["key"], "why": "restarted"})
             if self.current is not None:
                 self.current.interrupted = "restart"
             self.kernel.signal(signal.SIGKILL)

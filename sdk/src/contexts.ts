@@ -2,14 +2,9 @@
 import { type Connection, fieldOf, type Signal } from './connection.ts';
 import { refusalError } from './errors.ts';
 import { readEvents, type ServerEvent } from './event-stream.ts';
+import { type Execution, execution } from './execution.ts';
 import { dataOf, follow } from './follow.ts';
-import type {
-  CellRun,
-  ContextCreate,
-  Context as ContextRecord,
-  Execution,
-  Operations,
-} from './records.gen.ts';
+import type { CellRun, ContextCreate, Context as ContextRecord, Operations } from './records.gen.ts';
 
 type WireEvent = Operations['context.output']['event'];
 /** `cell` first, then what it writes and shows, at last `end`. `seq` is what `output` goes on behind. */
@@ -161,9 +156,7 @@ export async function runCell(
   path: { readonly id: string; readonly context: string },
   { signal, ...body }: CellRun & Signal,
 ): Promise<Execution> {
-  const record = await connection.call('context.run', { path, body, signal, takesMs: takesMsOf(body) });
-  fieldOf(record, 'status', 'string');
-  return record;
+  return execution(await connection.call('context.run', { path, body, signal, takesMs: takesMsOf(body) }));
 }
 
 function takesMsOf({ timeout_ms = cellMsDefault }: Pick<CellRun, 'timeout_ms'>): number {

@@ -4,6 +4,7 @@
  * A newcomer would look for an error for a command that fails: it is a result with its exit code, until `check()` is asked.
  */
 import type { ExecResult } from './exec-result.ts';
+import type { Execution } from './execution.ts';
 
 export interface ErrorParts {
   /** For programs; docs/errors.md has those of the daemon. Its meaning never changes. */
@@ -64,24 +65,15 @@ export class ProtocolError extends SquashError {}
 /** What was waited for has not happened in time (504, 408). */
 export class TimedOut extends SquashError {}
 
-/** A command ended with another code than 0: only `result.check()` throws it. */
+/** A command ended with another code than 0, or a cell did not end well: only `check()` throws it. */
 export class CommandFailed extends SquashError {
-  readonly result: ExecResult;
+  readonly result: ExecResult | Execution;
 
-  constructor(result: ExecResult) {
-    const how = result.timed_out ? 'timed out' : `ended with ${result.exit_code}`;
-    const said = result.encoding === 'text' ? result.stderr.trimEnd().slice(-stderrCharactersMax) : '';
-    super({
-      code: 'command_failed',
-      message: `${result.command} ${how}${said === '' ? '' : `: ${said}`}`,
-      remedy: 'Look at the result: its exit code, standard error and reason',
-    });
+  constructor(message: string, result: ExecResult | Execution) {
+    super({ code: 'command_failed', message, remedy: 'Look at the result: what it wrote, and how it ended' });
     this.result = result;
   }
 }
-
-/** Of standard error in a message; all that was kept is in the result. */
-const stderrCharactersMax = 500;
 
 /** Lack of room that has another status in HTTP. */
 const roomCodes = ['host_full', 'sandbox_limit', 'connection_limit', 'mount_limit'];

@@ -13,6 +13,7 @@ export {
   Unreachable,
 } from './errors.ts';
 export type { ExecResult } from './exec-result.ts';
+export type { Execution } from './execution.ts';
 export { version } from './operations.gen.ts';
 export type * from './records.gen.ts';
 export type { Context as ContextRecord, Sandbox as SandboxRecord } from './records.gen.ts';

@@ -4,6 +4,7 @@ import { type Connection, fieldOf, sharedConnection, type Signal, startMsMax } f
 import { NotFound } from './errors.ts';
 import { type CellOptions, Contexts, runCell } from './contexts.ts';
 import { type ExecResult, execResult } from './exec-result.ts';
+import type { Execution } from './execution.ts';
 import { Files } from './files.ts';
 import { Mounts } from './mounts.ts';
 import { Network } from './network.ts';
@@ -13,7 +14,6 @@ import { Process } from './process.ts';
 import { Processes } from './processes.ts';
 import type {
   ContextCreate,
-  Execution,
   Operations,
   SandboxChange,
   SandboxCreate,
