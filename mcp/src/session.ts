@@ -18,6 +18,7 @@ export class Session implements AsyncDisposable {
   readonly #isShared: boolean;
   readonly #label = randomBytes(8).toString('hex');
   readonly #made = new Map<string, Sandbox>();
+  #making = 0;
   readonly #calls = new Set<Promise<unknown>>();
   /** Where the next `read_process` goes on: `sandbox process` → position. */
   readonly #positions = new Map<string, number>();
@@ -59,24 +60,30 @@ export class Session implements AsyncDisposable {
 
   /** @throws ToolError, SquashError */
   async create(wish: Pick<SandboxCreate, 'name' | 'from'>): Promise<Sandbox> {
-    if (this.#made.size >= mcpLimits.sandboxesOfSession)
+    const { create, keep, squash } = this.options;
+    const count = this.#made.size + this.#making;
+    if (count >= mcpLimits.sandboxesOfSession)
       throw new ToolError(
         'sandbox_limit',
-        `this session has ${this.#made.size} sandboxes, as many as it may`,
+        `this session has ${count} sandboxes, as many as it may`,
         'Remove one with remove_sandbox',
       );
-    const { create, keep, squash } = this.options;
-    const box = await squash.sandboxes.create({
-      ...(!keep && { idle_timeout_s: mcpLimits.idleTimeoutS }),
-      // A copy is as the one it is of: with the files of one that may reach less it must not reach more.
-      ...(wish.from === undefined && create),
-      ...wish,
-      labels: { 'made-by': 'squash-mcp', session: this.#label },
-    });
-    this.#made.set(box.id, box);
-    // It came while the session ended.
-    if (this.#isOver) await this.#removeAll();
-    return box;
+    this.#making += 1;
+    try {
+      const box = await squash.sandboxes.create({
+        ...(!keep && { idle_timeout_s: mcpLimits.idleTimeoutS }),
+        // A copy is as the one it is of: with the files of one that may reach less it must not reach more.
+        ...(wish.from === undefined && create),
+        ...wish,
+        labels: { 'made-by': 'squash-mcp', session: this.#label },
+      });
+      this.#made.set(box.id, box);
+      // It came while the session ended.
+      if (this.#isOver) await this.#removeAll();
+      return box;
+    } finally {
+      this.#making -= 1;
+    }
   }
 
   async remove(box: Sandbox): Promise<void> {

@@ -24,6 +24,7 @@ enum {
   ALL = HOST_FILTER_LAUNCHER | HOST_FILTER_NODE,
   NODE = HOST_FILTER_NODE,
   EGRESS = HOST_FILTER_EGRESS | HOST_FILTER_GATEWAY,
+  GATEWAY = HOST_FILTER_GATEWAY,
 };
 
 static const struct {
@@ -53,6 +54,9 @@ static const struct {
     {__NR_chmod, EGRESS}, {__NR_chown, EGRESS}, {__NR_lchown, EGRESS}, {__NR_utime, EGRESS}, {__NR_utimes, EGRESS},
     {__NR_futimesat, EGRESS},
 #endif
+    /* Relays have its id. */
+    {__NR_kill, GATEWAY}, {__NR_tkill, GATEWAY}, {__NR_tgkill, GATEWAY}, {__NR_rt_sigqueueinfo, GATEWAY},
+    {__NR_rt_tgsigqueueinfo, GATEWAY}, {424 /* pidfd_send_signal */, GATEWAY},
 };
 enum { REFUSED = sizeof refused / sizeof refused[0] };
 

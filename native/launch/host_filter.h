@@ -11,7 +11,7 @@ enum host_filter {
   HOST_FILTER_LAUNCHER = 1, /* makes namespaces and mounts; sandboxes inherit it, whose own filter refuses these as well */
   HOST_FILTER_NODE = 2,     /* daemon and egress process: none of it */
   HOST_FILTER_EGRESS = 4,   /* beside the daemon's: changes of files by name, which Landlock does not see */
-  HOST_FILTER_GATEWAY = 8,  /* beside the egress process's: sockets but of the family Unix */
+  HOST_FILTER_GATEWAY = 8,  /* beside the egress process's: signals, and sockets but of the family Unix */
 };
 
 /* For the rest of the process's life, and for good: no new privileges by set-uid files either, except for the launcher,

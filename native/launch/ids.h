@@ -23,7 +23,7 @@ enum {
   OWN_RANGES_FIRST = 0x70020000,
   OWN_RANGES = 4092,
   /* What relays run as, in the daemon's namespace. Inside sandboxes it is 65535, the one id that programs keep away
-     from (16-bit -1); it owns no file and no namespace. */
+     from (16-bit -1); it owns no file and no namespace. The gateway of SSH has it as well, and can signal nobody. */
   RELAY_ID = SANDBOX_IDS,
 };
 

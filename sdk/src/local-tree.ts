@@ -29,7 +29,7 @@ async function* packBelow(
     const name = below === '' ? each : `${below}/${each}`;
     const place = path.join(root, name);
     const facts = await fs.promises.lstat(place);
-    const common = { name, mode: facts.mode, mtimeS: facts.mtimeMs / 1000 };
+    const common = { name, mode: facts.mode, mtimeMs: Math.floor(facts.mtimeMs / 1000) * 1000 };
     if (facts.isSymbolicLink()) {
       const target = await fs.promises.readlink(place);
       yield tarHeader({ ...common, type: 'symlink', size: 0, target });
@@ -48,7 +48,7 @@ const partBytes = 65_536;
 async function* packFile(
   { fs }: NodeParts,
   place: PathLike,
-  entry: WrittenEntry,
+  entry: WrittenEntry & { readonly name: string },
 ): AsyncGenerator<Uint8Array, void, void> {
   const handle = await fs.promises.open(place, 'r');
   try {

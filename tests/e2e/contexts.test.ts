@@ -8,6 +8,7 @@ import { after, before, test } from 'node:test';
 import { Client } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 import { type CellEvent, cellEventSchema, type Context, type Execution } from '@squash/contract/context';
+import { limits } from '@squash/contract/limits';
 import { Squash } from '@squash/sdk';
 import { ApiClient } from '../support/api-client.ts';
 import { repository } from '../support/base-layer.ts';
@@ -68,6 +69,22 @@ async function begin(context: string, code: string): Promise<number> {
 
 const signature = { png: 'iVBORw0KGgo' };
 const pixel = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII=';
+
+test('a sandbox has as many contexts as it may, however many are asked for at once', async () => {
+  await daemon.call('POST', '/cgi-bin/api/sandboxes', { id: 'many', layers: [layers[0]] });
+  // It makes no difference what keeps a context.
+  const put =
+    'cd /usr/lib && mkdir -p squash/interpreter && cd squash/interpreter && printf "#!/bin/sh\\nexec cat" >bridge.py';
+  await daemon.call('POST', '/v1/sandboxes/many/exec', { shell: `${put} && chmod 755 bridge.py` });
+  const asked = Array.from({ length: limits.contextsMax + 8 }, (_, i) =>
+    api.post('/v1/sandboxes/many/contexts', { context: `c${i}`, language: 'python' }),
+  );
+  const codes = (await Promise.all(asked)).map(
+    ({ json }) => (json as { readonly code?: string }).code ?? 'made',
+  );
+  assert.equal(codes.filter((code) => code === 'made').length, limits.contextsMax);
+  assert.equal(codes.filter((code) => code === 'context_limit').length, 8);
+});
 
 test('Python keeps state, and answers values, output, data frames and plots', async () => {
   const first = await run('py', 'import sys\nx = 20\nprint("out")\nprint("err", file=sys.stderr)\nx + 1');

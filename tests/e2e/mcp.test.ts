@@ -363,6 +363,15 @@ describe('an agent over standard input and output', () => {
     await daemon.call('DELETE', '/v1/sandboxes/theirs');
   });
 
+  it('makes no more sandboxes at once than one after the other', async () => {
+    const made = await Promise.all(Array.from({ length: 20 }, () => agent.raw('create_sandbox')));
+    const { sandboxes: own } = (await agent.call('list_sandboxes')).structured;
+    assert.equal(own.length, 16);
+    for (const { text } of made.filter(({ isError }) => isError)) assert.match(text, /sandbox_limit/);
+    const ids = made.flatMap(({ isError, structured }) => (isError ? [] : [structured.id as string]));
+    await Promise.all(ids.map((id) => agent.call('remove_sandbox', { sandbox: id })));
+  });
+
   it('is told of a daemon that went away, and goes on with the next', async () => {
     const begun = agent.call('run_command', {
       command: 'touch /root/begun; until [ -e /root/on ]; do sleep 0.1; done; echo after',

@@ -16,6 +16,7 @@ import {
   readdirSync,
   readlinkSync,
   renameSync,
+  rmdirSync,
   rmSync,
   type Stats,
   statfsSync,
@@ -132,9 +133,7 @@ export class LocalTree implements Disposable {
   }
 
   remove(path: string): void {
-    this.#within(parentOf(path), (directory) =>
-      rmSync(inside(directory, nameOf(path)), { recursive: true, force: true }),
-    );
+    this.#within(parentOf(path), (directory) => removeBelow(directory, nameOf(path)));
   }
 
   /** The file has its name when all of it is there. */
@@ -217,6 +216,24 @@ const umask = process.umask();
 /** As `openat`: Node has none. */
 function inside(directory: number, name: string): Buffer {
   return Buffer.concat([Buffer.from(`/proc/self/fd/${directory}/`), bytesOf(name)]);
+}
+
+/** Whatever it is, and all in it: what becomes a symlink meanwhile is never gone through. */
+function removeBelow(directory: number, name: string): void {
+  const at = inside(directory, name);
+  try {
+    if (!lstatSync(at).isDirectory()) return unlinkSync(at);
+    const below = openSync(at, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+    try {
+      const names = readdirSync(inside(below, ''), { encoding: 'buffer' });
+      for (const inner of names) removeBelow(below, pathOf(inner));
+    } finally {
+      closeSync(below);
+    }
+    rmdirSync(at);
+  } catch (cause) {
+    if (errorCode(cause) !== 'ENOENT') throw cause;
+  }
 }
 
 const nameOf = (path: string): string => path.slice(path.lastIndexOf('/') + 1);

@@ -3,6 +3,7 @@ import '../node-version.ts';
 export { parseServers, readServers, type ServerConfig, type ServersConfig } from './config.ts';
 export { McpServers, type ServerFailure } from './servers.ts';
 export { mcpServerFactory, type ServeOptions, serveStdio } from './serve.ts';
-export { type HttpServeOptions, type HttpService, serveHttp } from './serve-http.ts';
+export type { HttpService } from './loopback-http.ts';
+export { type HttpServeOptions, serveHttp } from './serve-http.ts';
 export { idleGlobs } from '../host/policy.ts';
 export { resultText } from './result-text.ts';

@@ -16,6 +16,7 @@ import { z } from 'zod';
 import { waitFor } from '../../../tests/support/wait.ts';
 import { toolTreeOf } from '../tools/catalog.ts';
 import { createExecutor } from '../executors.ts';
+import { serveLoopback } from './loopback-http.ts';
 import { McpServers } from './servers.ts';
 
 const cli = join(import.meta.dirname, '../../../cli/bin/squash.mjs');
@@ -259,6 +260,20 @@ describe('squash codemode serve --http', () => {
     service.kill('SIGTERM');
     assert.deepEqual(await ended, [0, null]);
   });
+});
+
+test('a fault of the service itself is answered, not cut off', async () => {
+  await using service = await serveLoopback(
+    { host: '127.0.0.1', port: 0, token: 'secret' },
+    {
+      answer: () => Promise.reject(new Error('broken')),
+      end: () => Promise.resolve(),
+      bodyBytesMax: 10,
+      requestsMax: 1,
+    },
+  );
+  const { status } = await fetch(service.url, { headers: { authorization: 'Bearer secret' } });
+  assert.equal(status, 500);
 });
 
 describe('McpServers over HTTP', () => {

@@ -96,9 +96,7 @@ export class LocalContexts implements Contexts, Disposable {
   async list(id: SandboxId): Promise<readonly Context[]> {
     const sandbox = this.#residents.find(id);
     return await Promise.all(
-      livingContexts(sandbox).map(({ row }) =>
-        this.#record(id, row.tag?.slice(tagOf('').length) ?? '', findProcess(sandbox, row.seq)),
-      ),
+      livingContexts(sandbox).map(({ row }) => this.#record(id, nameOf(row), findProcess(sandbox, row.seq))),
     );
   }
 
@@ -226,7 +224,11 @@ export class LocalContexts implements Contexts, Disposable {
 
   async #start(id: SandboxId, name: string, { language, env, cwd, user }: ContextCreate): Promise<Found> {
     const sandbox = this.#residents.find(id);
-    if (livingContexts(sandbox).length >= limits.contextsMax) {
+    const names = new Set(livingContexts(sandbox).map(({ row }) => nameOf(row)));
+    for (const key of this.#making.keys()) {
+      if (key.startsWith(`${id}/`)) names.add(key.slice(id.length + 1));
+    }
+    if (names.size >= limits.contextsMax) {
       throw new AppError('context_limit', `Sandbox "${id}" has ${limits.contextsMax} contexts already`);
     }
     const request = {
@@ -308,6 +310,8 @@ function livingContexts({ runs }: Sandbox): readonly { readonly row: Found['row'
 function isContext({ row }: Pick<Found, 'row'>): boolean {
   return row.tag?.startsWith(tagOf('')) === true && row.process?.argv?.[0] === bridge;
 }
+
+const nameOf = (row: Found['row']): string => row.tag?.slice(tagOf('').length) ?? '';
 
 function languageOf({ row }: Found): ContextLanguage {
   return contextLanguages.find((known) => known === row.process?.argv?.[1]) ?? 'python';

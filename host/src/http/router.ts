@@ -19,10 +19,9 @@ import {
 import type { SentenceSubject } from '@squash/contract/seed-sentences';
 import { type Context, Hono } from 'hono';
 import type { Log } from '@squash/base/log';
-import { anybody } from './caller.ts';
+import { anybody, type Caller } from './caller.ts';
 import { type Answered, type Audit, auditLine } from './audit.ts';
 import { type JsonObject, readJsonObject, refuseJsonUpload } from './body.ts';
-import type { Caller } from './caller.ts';
 import type { HttpCounters } from './counters.ts';
 import { fileStream } from './file-stream.ts';
 import { checkScope, parseParams, parsePart, queryOf, subjectOf, unknownFields } from './parse.ts';
