@@ -1,6 +1,7 @@
 /**
  * How soon output that somebody follows is stored, and so passed on: at once, as long as storing takes a small part of the
- * daemon's time. All sandboxes share that part, so that a flood of lines costs no more than it did without followers.
+ * daemon's time. All sandboxes share that part, so that a flood of lines costs no more than it did without followers. Time in which
+ * nothing was stored counts for a while: an answer of a few pieces goes out without a rest between them.
  */
 import { limits } from '@squash/contract/limits';
 
@@ -15,6 +16,7 @@ export class OutputPace {
   /** Storing took from `beganMs` until now. */
   stored(beganMs: number, nowMs: number = performance.now()): void {
     const restMs = (nowMs - beganMs) * limits.outputFollowRest;
-    this.#freeAtMs = Math.min(Math.max(this.#freeAtMs, nowMs) + restMs, nowMs + limits.outputFlushMs);
+    const since = Math.max(this.#freeAtMs, beganMs - limits.outputFollowSavedMs);
+    this.#freeAtMs = Math.min(since + restMs, nowMs + limits.outputFlushMs);
   }
 }
