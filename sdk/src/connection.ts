@@ -6,7 +6,7 @@
  */
 import { keyPrefix } from '@squash/contract/key-token';
 import { type Address, parseAddress } from './address.ts';
-import { badRequest, SquashError, Unreachable } from './errors.ts';
+import { badRequest, NotFound, SquashError, Unreachable } from './errors.ts';
 import { fetchTransport } from './fetch-transport.ts';
 import { httpTransport } from './http-transport.ts';
 import { localDaemon, reachableSocketPath } from './local-daemon.ts';
@@ -94,7 +94,7 @@ export class Connection {
 
   /**
    * Sends it again where the connection broke, if that does no harm: what only reads, and what carries a key by which the daemon knows
-   * it again. A daemon that was not there at the first attempt is told at once.
+   * it again, and what removes. A daemon that was not there at the first attempt is told at once.
    */
   async #repeated<Id extends OperationId, T>(
     id: Id,
@@ -102,13 +102,16 @@ export class Connection {
     read: (answer: WireAnswer) => Promise<T>,
   ): Promise<T> {
     const { method, ...operation } = operations[id];
+    const removes = method === 'DELETE';
     const key = 'once' in operation ? { 'idempotency-key': randomKey() } : {};
     const path = pathOf(id, options);
-    const mayRepeat = method === 'GET' || 'once' in operation;
+    const mayRepeat = method === 'GET' || removes || 'once' in operation;
     for (let attempt = 0; ; attempt += 1) {
       try {
         return await read(await this.#once(id, options, key));
       } catch (error) {
+        // The one before it was carried out, and its answer was lost.
+        if (removes && attempt > 0 && error instanceof NotFound) return undefined as T;
         if (error instanceof SquashError) error.of(`${method} ${path}`);
         const pauseMs = pausesMs[attempt];
         const isWorthIt =
