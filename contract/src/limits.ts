@@ -53,8 +53,6 @@ export const limits = {
   outputFlushBytes: 32_768,
   /** Followed output is stored at once, then not for this many times as long: a fiftieth of the daemon's time. */
   outputFollowRest: 50,
-  /** … of which so much is saved while nothing is stored. */
-  outputFollowSavedMs: 100,
   /** Output held for a stream client that reads slowly; then the command stalls. */
   sessionBufferBytesMax: 65_536,
 

@@ -5,6 +5,9 @@
  */
 import { limits } from '@squash/contract/limits';
 
+/** How much of the time in which nothing was stored still counts. */
+const savedMs = 100;
+
 export class OutputPace {
   #freeAtMs = 0;
 
@@ -16,7 +19,7 @@ export class OutputPace {
   /** Storing took from `beganMs` until now. */
   stored(beganMs: number, nowMs: number = performance.now()): void {
     const restMs = (nowMs - beganMs) * limits.outputFollowRest;
-    const since = Math.max(this.#freeAtMs, beganMs - limits.outputFollowSavedMs);
+    const since = Math.max(this.#freeAtMs, beganMs - savedMs);
     this.#freeAtMs = Math.min(since + restMs, nowMs + limits.outputFlushMs);
   }
 }
