@@ -1,7 +1,7 @@
 /** The Python SDK's contexts at real kernels, in the layer that users build: its own tests, and the session of docs/sdk.md. */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
@@ -9,13 +9,14 @@ import { promisify } from 'node:util';
 import { repository } from '../support/base-layer.ts';
 import { interpreterModules } from '../support/clients-layer.ts';
 import { TestDaemon } from '../support/daemon.ts';
+import { checkSession, isSingleId, noApt, sessionSettings } from '../support/data-session.ts';
 
 const python = '/usr/bin/python3';
 
 let daemon: TestDaemon;
 let folder: string;
 before(async () => {
-  daemon = await TestDaemon.start({ modules: await interpreterModules() });
+  daemon = await TestDaemon.start({ modules: await interpreterModules(), env: await sessionSettings() });
   folder = await mkdtemp(join(tmpdir(), 'squash-python-'));
 });
 after(async () => {
@@ -40,11 +41,14 @@ test('cells keep state, show pictures, stream, and are interrupted, by the Pytho
   assert.match(await run(['-W', 'error', '-m', 'unittest', 'tests.test_contexts']), /Ran 3 tests[^]*\nOK\n$/);
 });
 
-test('the session of docs/sdk.md has thirty lines at most, and makes its picture', async () => {
+test('the program of docs/sdk.md that runs code prints what stands under it, in Python too', async () => {
   const page = await readFile(join(repository, 'docs/sdk.md'), 'utf8');
-  const [, session = ''] = /^```python session\n([\s\S]*?)^```$/m.exec(page) ?? [];
-  assert.ok(session.split('\n').length <= 30);
-  await writeFile(join(folder, 'session.py'), session);
-  assert.match(await run(['session.py']), /mean[^]*KeyError[^]*^53 83$[^]*^1\n2\n3\n42$/m);
-  assert.equal((await readFile(join(folder, 'sales.png'))).subarray(1, 4).toString(), 'PNG');
+  const [, text = '', printed] =
+    /## Code in an interpreter\n.*?^```python\n(.*?)^```\n\n```text\n(.*?)^```$/ms.exec(page) ?? [];
+  assert.equal(await run(['-c', text]), printed);
+});
+
+test('the session of docs/sdk.md in Python prints what stands under it, makes its picture, and reaches nothing but Debian', async (t) => {
+  if (await isSingleId(daemon)) return t.skip(noApt);
+  await checkSession('python', folder, (text) => run(['-c', text]));
 });

@@ -4,36 +4,24 @@
  * that is needed.
  */
 import assert from 'node:assert/strict';
-import { lookup } from 'node:dns/promises';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import type { EgressDecisionInfo } from '@squash/contract/egress';
 import type { ExecRecord } from '@squash/contract/exec';
+import { archiveRanges, debian, npm } from '../support/archives.ts';
 import { packModule } from '../support/base-layer.ts';
 import { clientModules } from '../support/clients-layer.ts';
 import { TestDaemon } from '../support/daemon.ts';
 
-const debian = 'deb.debian.org';
-const npm = 'registry.npmjs.org';
 const pypi = ['pypi.org', 'files.pythonhosted.org'] as const;
 /** The last that runs on Debian 12's Node; fetched as any package is. */
 const npmVersion = '10.9.2';
 const path = '/cgi-bin/api/sandboxes';
 const layers = ['000-base-debian', '100-clients-test', '200-authorities'];
 
-const addressesOf = async (host: string): Promise<readonly string[]> => {
-  try {
-    const found = await lookup(host, { all: true });
-    return found.map(({ address, family }) => `${address}/${family === 6 ? 128 : 32}`);
-  } catch {
-    // This machine does not reach it.
-    return [];
-  }
-};
-// Where an archive is a mirror of the operator's own network, he says so; so does this test for the machine it is on.
-const ranges = (await Promise.all([debian, npm, ...pypi].map(addressesOf))).map((found) => found.join(','));
+const ranges = await Promise.all([debian, npm, ...pypi].map(archiveRanges));
 const noPypi = ranges.slice(2).includes('') && 'this machine has no address of pypi.org';
 const stack = new AsyncDisposableStack();
 let daemon: TestDaemon;
@@ -41,7 +29,7 @@ let daemon: TestDaemon;
 before(async () => {
   const directory = await mkdtemp(join(tmpdir(), 'squash-presets-'));
   stack.defer(() => rm(directory, { recursive: true }));
-  // … and a mirror's authority is one of those that the machine trusts.
+  // A mirror's authority is one of those that the machine trusts.
   const authorities = join(directory, 'authorities.squashfs');
   const bundle = await readFile('/etc/ssl/certs/ca-certificates.crt');
   await packModule(authorities, { 'etc/ssl/certs/ca-certificates.crt': bundle });
