@@ -1,6 +1,7 @@
 /**
  * A layer on the Debian base with the programs that people really speak to the network with. Built from Debian's
- * packages by the project's own builder and kept where that keeps its layers: the first build takes minutes.
+ * packages by the project's own builder and kept where that keeps its layers: the first build takes minutes, and `squash test` has
+ * it done before files that ask for it (`tools/test/layers.ts`).
  *
  * Java brings no compiler of its own here (70 MB of packages less): ecj, which is a Java program, compiles the test's
  * source inside. The Go program is rclone, which Debian builds with Go's own resolver and HTTP stack.
@@ -40,24 +41,26 @@ const recipe: Recipe = {
   summary: 'clients of the network, for tests',
 };
 
+type Progress = (layer: string, text: string) => void;
+
 /** Module name → squashfs file, as `TestDaemon.start` takes them: the Debian base alone. */
-export async function debianModules(): Promise<Record<string, string>> {
+export async function debianModules(say?: Progress): Promise<Record<string, string>> {
   const debian = findRecipe('debian');
   if (debian === undefined) throw new Error('the recipe "debian" is gone');
-  return { '000-base-debian': (await built(debian)).squashfs };
+  return { '000-base-debian': (await built(debian, say)).squashfs };
 }
 
 /** The same with the clients on it. */
-export async function clientModules(): Promise<Record<string, string>> {
-  const clients = await built(recipe);
-  return { ...(await debianModules()), '100-clients-test': clients.squashfs };
+export async function clientModules(say?: Progress): Promise<Record<string, string>> {
+  const clients = await built(recipe, say);
+  return { ...(await debianModules(say)), '100-clients-test': clients.squashfs };
 }
 
 /** The Debian base with what contexts need, as users build it. */
-export async function interpreterModules(): Promise<Record<string, string>> {
+export async function interpreterModules(say?: Progress): Promise<Record<string, string>> {
   const interpreter = findRecipe('interpreter');
   if (interpreter === undefined) throw new Error('the recipe "interpreter" is gone');
-  return { ...(await debianModules()), '120-interpreter': (await built(interpreter)).squashfs };
+  return { ...(await debianModules(say)), '120-interpreter': (await built(interpreter, say)).squashfs };
 }
 
 /** Below the clients, whose package database then is the one that programs see. */
@@ -72,8 +75,8 @@ const databases: Recipe = {
 };
 
 /** PostgreSQL, SQLite and iproute2. */
-export async function databaseModules(): Promise<Record<string, string>> {
-  return { '050-databases-test': (await built(databases)).squashfs };
+export async function databaseModules(say?: Progress): Promise<Record<string, string>> {
+  return { '050-databases-test': (await built(databases, say)).squashfs };
 }
 
 /** HTTP and SOCKS5 proxies as Debian has them. */
@@ -94,7 +97,10 @@ export async function unpackProxies(directory: string): Promise<void> {
   await run('unsquashfs', [...words, 'usr/bin/tinyproxy', 'usr/bin/microsocks']);
 }
 
-async function built(wanted: Recipe): Promise<{ readonly squashfs: string }> {
+async function built(
+  wanted: Recipe,
+  say: Progress = () => undefined,
+): Promise<{ readonly squashfs: string }> {
   mkdirSync(locks, { recursive: true });
   // Two files that want the same layer at once would each build it. Whoever is ended has let go.
   using turn = new DatabaseSync(join(locks, `${wanted.name}.${process.getuid?.()}.lock`), {
@@ -103,7 +109,7 @@ async function built(wanted: Recipe): Promise<{ readonly squashfs: string }> {
   turn.exec('BEGIN EXCLUSIVE');
   return await buildLayer(wanted, {
     fresh: false,
-    onProgress: () => undefined,
+    onProgress: say,
     signal: AbortSignal.timeout(20 * 60_000),
   });
 }

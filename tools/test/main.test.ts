@@ -50,7 +50,8 @@ const failsTwice = `${preamble}test('bad', () => {
 class Project implements Disposable {
   readonly #directory = mkdtempSync(join(tmpdir(), 'squash-runner-'));
 
-  constructor(tests: Readonly<Record<string, string>>) {
+  /** @param layers stands where `tests/support/clients-layer.ts` is */
+  constructor(tests: Readonly<Record<string, string>>, layers?: string) {
     chmodSync(this.#directory, 0o755);
     const program = join(this.#directory, '.cache/node/bin/node');
     mkdirSync(dirname(program), { recursive: true });
@@ -61,6 +62,7 @@ class Project implements Disposable {
         filter: (path) => !path.endsWith('.test.ts'),
       });
     }
+    if (layers !== undefined) writeFileSync(join(this.#directory, 'tests/support/clients-layer.ts'), layers);
     const suites = join(this.#directory, 'tools/test/suites.ts');
     const text = readFileSync(suites, 'utf8');
     assert.match(text, /const minute = 60_000;/);
@@ -152,6 +154,26 @@ test('squash test runs a file that loads the machine when no other runs', () => 
   const { stdout, end, lastLine } = project.run('--only', 'egress');
   assert.equal(lastLine, '2 passed, 0 failed, 0 skipped', stdout);
   assert.doesNotMatch(end, /flaky/);
+});
+
+test('squash test builds the layers that a file asks for before its time begins, and says so', () => {
+  const layers = `${preamble}export async function interpreterModules(say) {
+  if (existsSync(mark('built'))) return {};
+  say?.('interpreter', 'unpacking');
+  await delay(3_500);
+  writeFileSync(mark('built'), '');
+  return {};
+}
+`;
+  const source = `${preamble}import { interpreterModules } from '../support/clients-layer.ts';
+test('has its layers', async () => assert.deepEqual(await interpreterModules(), {}));
+`;
+  using project = new Project({ 'e2e/layers': source }, layers);
+  const { stdout, end, lastLine } = project.run('--only', 'e2e');
+  assert.equal(lastLine, '1 passed, 0 failed, 0 skipped', stdout);
+  assert.match(stdout, /layer interpreter: unpacking\n  layers built in [3-9]/);
+  assert.doesNotMatch(end, /flaky/);
+  assert.doesNotMatch(project.run('--only', 'e2e').stdout, /layers? /);
 });
 
 test('files that are chosen for ordinary users are there', () => {

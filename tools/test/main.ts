@@ -10,6 +10,7 @@ import { parseArgs } from 'node:util';
 import { thisMachine } from './allowed-skips.ts';
 import { removeLeftUsers, runAsUsers } from './as-user.ts';
 import { runLint, runNative } from './checks.ts';
+import { prepareLayers } from './layers.ts';
 import { endWhatIsLeft, runFiles } from './run-files.ts';
 import { filesOf, root, suites } from './suites.ts';
 import { add, emptyTally, seconds, type Tally, tallyLine } from './tally.ts';
@@ -78,7 +79,10 @@ async function main(): Promise<Tally> {
   for (const suite of suites) {
     const files = filesOf(suite, options.patterns);
     if (isWanted(suite.name) && files.length > 0) {
-      await stage(suite.name, () => runFiles(suite, files, machine));
+      await stage(suite.name, async () => {
+        await prepareLayers(files);
+        return await runFiles(suite, files, machine);
+      });
     }
   }
   if (machine.isRoot && options.withUsers && isWanted('user')) {

@@ -1,0 +1,35 @@
+/**
+ * Layers that test files take from Debian's archive, built before the first of these files begins: a build takes minutes, and is in no
+ * file's own limit. What users built before is not built again.
+ */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { root } from './suites.ts';
+import { seconds } from './tally.ts';
+
+/** Functions of `tests/support/clients-layer.ts`. A file that calls one needs its layers. */
+const makers = ['clientModules', 'databaseModules', 'interpreterModules'] as const;
+
+/** Says what it builds, and nothing where all is there. */
+export async function prepareLayers(files: readonly string[]): Promise<void> {
+  const sources = files.map((file) => readFileSync(join(root, file), 'utf8'));
+  const wanted = makers.filter((maker) => sources.some((source) => source.includes(`${maker}(`)));
+  if (wanted.length === 0) return;
+  // Not above: it loads the builder, which most runs do without.
+  const modules = await import('../../tests/support/clients-layer.ts');
+  for (const maker of wanted) {
+    const began = performance.now();
+    let isBuilt = false;
+    const say = (layer: string, text: string) => {
+      isBuilt = true;
+      console.log(`  layer ${layer}: ${text}`);
+    };
+    try {
+      await modules[maker](say);
+    } catch (error) {
+      // The files that need it try themselves, and fail with the reason.
+      console.log(`  layers not built: ${error instanceof Error ? error.message : String(error)}`);
+    }
+    if (isBuilt) console.log(`  layers built in ${seconds(began)}`);
+  }
+}
