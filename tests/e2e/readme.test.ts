@@ -1,32 +1,31 @@
 /**
  * The README's commands, in the order in which a reader types them, on a data directory and a port of their own.
  *
- * Blocks that begin with "```sh test" are run by bash as they stand; only the port is another one. The block of "```js test"
- * is a file that a program imports, and the link that `quickstart` proposes is made in a home of the test's own.
+ * Blocks that begin with "```sh test" are run by bash as they stand; only the port is another one. Those of "```ts test" and
+ * "```python test" are files, and the link that `quickstart` proposes is made in a home of the test's own.
  */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { homedir, tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { test } from 'node:test';
-import { pathToFileURL } from 'node:url';
 import { repository } from '../support/base-layer.ts';
 import { freePort } from '../support/daemon.ts';
 import { removeDataDirectory } from '../support/data-directory.ts';
 
 const readme = await readFile(join(repository, 'README.md'), 'utf8');
-const blocksOf = (kind: string): readonly string[] =>
-  [...readme.matchAll(new RegExp(`^\`\`\`${kind} test\\n([\\s\\S]*?)^\`\`\`$`, 'gm'))].map(
+const blocksOf = (kind: string, mark = ' test'): readonly string[] =>
+  [...readme.matchAll(new RegExp(`^\`\`\`${kind}${mark}\\n([\\s\\S]*?)^\`\`\`$`, 'gm'))].map(
     ([, text]) => text ?? '',
   );
 const blocks = blocksOf('sh');
 
 /** Runs one block and gives back what it printed to standard output. */
-async function runBlock(text: string, env: NodeJS.ProcessEnv): Promise<string> {
+async function runBlock(text: string, env: NodeJS.ProcessEnv, cwd = repository): Promise<string> {
   const child = spawn('bash', ['-euo', 'pipefail', '-c', text], {
-    cwd: repository,
+    cwd,
     env,
     stdio: ['ignore', 'pipe', 'pipe'],
   });
@@ -39,31 +38,18 @@ async function runBlock(text: string, env: NodeJS.ProcessEnv): Promise<string> {
   return output;
 }
 
-/** What the README's file for agents exports. */
-interface ShellTool {
-  readonly open: (id: string) => Promise<{ readonly state?: string; readonly error?: string }>;
-  readonly tool: { readonly name: string };
-  readonly call: (id: string, input: { readonly cmd: string }) => Promise<string>;
-}
-
-/** A conversation as an agent's loop would have it. */
-async function useTool(folder: string, port: number): Promise<void> {
-  const [source, ...more] = blocksOf('js');
-  assert.ok(source !== undefined && more.length === 0);
-  // Under the name that the README gives it: an older Node takes it for a module by that alone.
-  const [, name] = /^\/\/ (\S+\.mjs):/.exec(source) ?? [];
-  const file = join(folder, name ?? assert.fail('a module is named .mjs'));
-  await writeFile(file, source.replace(':8080', `:${port}`));
-  const { open, tool, call } = (await import(pathToFileURL(file).href)) as ShellTool;
-  assert.equal((await open('talk')).state, 'ready');
-  assert.equal(tool.name, 'shell');
-  assert.equal(await call('talk', { cmd: 'echo 6*7 > /tmp/sum' }), 'exit code 0\n');
-  assert.equal(
-    await call('talk', { cmd: 'python3 -c "print(eval(open(\'/tmp/sum\').read()))"' }),
-    'exit code 0\n42\n',
-  );
-  assert.match(await call('talk', { cmd: 'no-such-program' }), /^exit code 127\n.*not found/);
-  assert.match(await call('other', { cmd: 'true' }), /^not found: other/);
+/** The files of both languages, where a reader of the checkout puts them: each prints what stands under them. */
+async function runSessions(folder: string, env: NodeJS.ProcessEnv): Promise<void> {
+  for (const name of ['node_modules', 'python']) await symlink(join(repository, name), join(folder, name));
+  const [printed, ...more] = blocksOf('text', '');
+  assert.ok(printed !== undefined && more.length === 0);
+  for (const kind of ['ts', 'python']) {
+    const [source, ...others] = blocksOf(kind);
+    assert.ok(source !== undefined && others.length === 0 && source.split('\n').length <= 31);
+    const [, name = '', command = ''] = /^(?:\/\/|#) (session\.\w+): (.*)$/m.exec(source) ?? [];
+    await writeFile(join(folder, name), source);
+    assert.equal(await runBlock(command, env, folder), printed, source);
+  }
 }
 
 test('the commands of the README work in the order in which they stand there', async () => {
@@ -77,7 +63,7 @@ test('the commands of the README work in the order in which they stand there', a
     HOME: home,
     // Layers that were built before.
     XDG_CACHE_HOME: process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'),
-    PATH: `${programs}:${process.env['PATH'] ?? ''}`,
+    PATH: `${programs}:${dirname(process.execPath)}:${process.env['PATH'] ?? ''}`,
     SQUASH_DATA: dataDir,
     SQUASH_PORT: String(port),
   };
@@ -99,7 +85,7 @@ test('the commands of the README work in the order in which they stand there', a
     const bodies = await runBlock(http, env);
     assert.match(bodies, /"layers":\["000-base-debian","100-python311"\]/);
     assert.match(bodies, /"stdout":"42\\n"/);
-    await useTool(home, port);
+    await runSessions(home, { ...env, PYTHONDONTWRITEBYTECODE: '1' });
     // What a reader does next: break the sandbox, and ask for it again.
     await runBlock('./squash exec dev -- rm -rf /usr/bin/python3', env);
     await assert.rejects(runBlock('./squash quickstart', env), /"squash rm dev" removes it/);
