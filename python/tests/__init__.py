@@ -8,3 +8,5 @@ if TYPE_CHECKING:
     from squash.options import SandboxCreateFromLayers
 
 LAYERS: SandboxCreateFromLayers = {"layers": ["000-base-test"]}
+#: What `squash quickstart` brings has these names, beside the one that tests use.
+MODULES = ["000-base-debian", "000-base-test", "100-python311"]

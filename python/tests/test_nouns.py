@@ -8,7 +8,7 @@ import unittest
 
 from squash import AsyncSquash, BadRequest, Conflict, NotFound, Squash, Unauthorized, types
 
-from . import LAYERS
+from . import LAYERS, MODULES
 
 
 class Sync(unittest.TestCase):
@@ -74,7 +74,7 @@ class Sync(unittest.TestCase):
 
     def test_what_belongs_to_the_daemon(self) -> None:
         squash = self.squash
-        self.assertEqual([each.name for each in squash.modules.list()], ["000-base-test"])
+        self.assertEqual([each.name for each in squash.modules.list()], MODULES)
         squash.secrets.set("openai", value="sk-12345678", allowed_hosts=["api.openai.com"])
         self.assertEqual([each.name for each in squash.secrets.list()], ["openai"])
         squash.secrets.remove("openai")
@@ -115,7 +115,7 @@ class Sync(unittest.TestCase):
 class Async(unittest.IsolatedAsyncioTestCase):
     async def test_what_belongs_to_the_daemon(self) -> None:
         async with AsyncSquash() as squash, await squash.sandboxes.create(from_=LAYERS) as box:
-            self.assertEqual([each.name async for each in squash.modules.list()], ["000-base-test"])
+            self.assertEqual([each.name async for each in squash.modules.list()], MODULES)
             await box.snapshot("one")
             self.assertEqual([each.label async for each in box.snapshots.list()], ["one"])
             async for event in squash.events(after=0):

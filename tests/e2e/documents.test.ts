@@ -9,7 +9,7 @@ import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { baseLayer, repository } from '../support/base-layer.ts';
+import { quickstartModules, repository } from '../support/base-layer.ts';
 import { cliEnvironment, endOf } from '../support/cli.ts';
 import { freePort, TestDaemon } from '../support/daemon.ts';
 
@@ -19,21 +19,12 @@ let daemon: TestDaemon;
 before(async () => {
   directory = await mkdtemp(join(tmpdir(), 'squash-documents-'));
   await writeFile(join(directory, 'key.txt'), 'sk-a-real-value\n');
-  const python = join(directory, 'python');
-  await mkdir(join(python, 'usr/bin'), { recursive: true });
-  await writeFile(
-    join(python, 'usr/bin/python3'),
-    '#!/bin/sh\ncase "$1" in -c) echo 42 ;; -m) cd /tmp && echo "<html>" >index.html && exec httpd -f -p "$3" ;; esac\n',
-  );
-  await chmod(join(python, 'usr/bin/python3'), 0o755);
-  const packed = spawn('mksquashfs', [python, `${python}.squashfs`, '-all-root', '-quiet', '-no-progress']);
-  assert.equal((await endOf(packed)).code, 0);
   const data = join(directory, 'data');
   await mkdir(data);
   for (const path of [directory, data]) await chmod(path, 0o755);
   daemon = await TestDaemon.start({
     files: { 'host-directories.json': JSON.stringify([{ path: data }]) },
-    modules: { '000-base-debian': await baseLayer(), '100-python311': `${python}.squashfs` },
+    modules: await quickstartModules(),
   });
 });
 

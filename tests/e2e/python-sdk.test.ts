@@ -10,7 +10,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { promisify } from 'node:util';
-import { repository } from '../support/base-layer.ts';
+import { quickstartModules, repository } from '../support/base-layer.ts';
 import { endOf } from '../support/cli.ts';
 import { TestDaemon } from '../support/daemon.ts';
 
@@ -20,7 +20,7 @@ const python = '/usr/bin/python3';
 let daemon: TestDaemon;
 let folder: string;
 before(async () => {
-  daemon = await TestDaemon.start();
+  daemon = await TestDaemon.start({ modules: await quickstartModules() });
   folder = await mkdtemp(join(tmpdir(), 'squash-python-'));
 });
 after(async () => {

@@ -15,7 +15,7 @@ import { after, before, describe, it } from 'node:test';
 import { promisify } from 'node:util';
 import { olderNode } from '../../tools/test/allowed-skips.ts';
 import { buildSdk } from '../../tools/setup/build-sdk.ts';
-import { repository } from '../support/base-layer.ts';
+import { quickstartModules, repository } from '../support/base-layer.ts';
 import { Browser, noBrowser } from '../support/browser.ts';
 import { TestDaemon } from '../support/daemon.ts';
 
@@ -63,7 +63,10 @@ let daemon: TestDaemon;
 let folder: string;
 before(async () => {
   folder = await mkdtemp(join(tmpdir(), 'squash-sdk-'));
-  daemon = await TestDaemon.start({ env: { SQUASH_AUTH_TOKEN: token } });
+  daemon = await TestDaemon.start({
+    env: { SQUASH_AUTH_TOKEN: token },
+    modules: await quickstartModules(),
+  });
   await buildSdk(join(folder, 'built'));
   const packed = execFileSync('npm', ['pack', '--json', './built'], {
     cwd: folder,

@@ -51,6 +51,25 @@ export async function baseLayer(): Promise<string> {
   return path;
 }
 
+/** Stands in for Python's layer, with what the documents ask of it: `-c` answers 42, `-m http.server PORT` serves a page. */
+export async function pythonLayer(): Promise<string> {
+  const path = join(cache, `100-python-test.${baseVersion}.squashfs`);
+  if (await exists(path)) return path;
+  await pack(path, async (root) => {
+    await mkdir(join(root, 'usr/bin'), { recursive: true });
+    const program = `#!/bin/sh
+case "$1" in -c) echo 42 ;; -m) cd /tmp && echo "<html>" >index.html && exec httpd -f -p "$3" ;; esac
+`;
+    await writeFile(join(root, 'usr/bin/python3'), program, { mode: 0o755 });
+  });
+  return path;
+}
+
+/** The names of the layers of `squash quickstart`, with the little ones behind them. */
+export async function quickstartModules(): Promise<Record<string, string>> {
+  return { '000-base-debian': await baseLayer(), '100-python311': await pythonLayer() };
+}
+
 /** A module that holds these files, by path without leading slash. The file belongs to the caller. */
 export async function packModule(
   path: string,
