@@ -97,15 +97,18 @@ export function checkCommands(documents: readonly SourceFile[], known: readonly 
   return findings;
 }
 
-/** Each promise of SPECIFICATION.md is a table row `| P-… | sentence | test file |`; the file names the promise. */
+/** Each promise of SPECIFICATION.md is a table row `| P-… | sentence | test file |`, with a number of its own. */
 export function checkPromises(
   specification: string,
   readTest: (name: string) => string | undefined,
 ): Findings {
   const findings: string[] = [];
+  const seen = new Set<string>();
   for (const line of specification.split('\n')) {
     const [, id, , tests] = line.split('|').map((cell) => cell.trim());
     if (id === undefined || !/^[A-Z]+-\d+$/.test(id)) continue;
+    if (seen.has(id)) findings.push(`${id}: is the number of two promises`);
+    seen.add(id);
     const named = [...(tests ?? '').matchAll(/`([^`]+)`/g)].map(([, name = '']) => name);
     if (named.length === 0) findings.push(`${id}: names no test`);
     for (const name of named) {
