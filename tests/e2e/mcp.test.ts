@@ -363,6 +363,10 @@ describe('an agent over standard input and output', () => {
     await daemon.call('DELETE', '/v1/sandboxes/theirs');
   });
 
+  it('says which argument a tool does not know', async () => {
+    assert.match(await agent.fails('run_command', { command: 'true', timeout_ms: 5 }), /timeout_ms/);
+  });
+
   it('makes no more sandboxes at once than one after the other', async () => {
     const made = await Promise.all(Array.from({ length: 20 }, () => agent.raw('create_sandbox')));
     const { sandboxes: own } = (await agent.call('list_sandboxes')).structured;
