@@ -18,6 +18,7 @@ import { mcpCommands } from './command-table-mcp.ts';
 import { networkCommands } from './command-table-network.ts';
 import { portCommands } from './command-table-ports.ts';
 import { processCommands } from './command-table-processes.ts';
+import { replCommands } from './command-table-repl.ts';
 import { sshCommands } from './command-table-ssh.ts';
 import { createFlags, sandboxCommands } from './command-table-sandbox.ts';
 import { volumeCommands } from './command-table-volumes.ts';
@@ -163,6 +164,7 @@ export const commandTable: readonly CommandSpec[] = [
     notes: `${runNotes}\n\n${execNotes}`,
     load: () => import('./commands/run.ts'),
   },
+  ...replCommands,
   {
     name: 'logs',
     group: 'command',

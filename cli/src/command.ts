@@ -13,6 +13,7 @@ export type WordKind =
   | 'volume'
   | 'job'
   | 'process'
+  | 'context'
   | 'secret'
   | 'webhook'
   | 'preset'

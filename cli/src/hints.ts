@@ -9,6 +9,8 @@ const hints: Readonly<Record<string, string>> = {
   exec_limit: 'squash ps <id> shows what runs',
   forbidden: 'squash whoami tells what your key may do',
   host_full: 'squash top shows what uses the machine',
+  interpreter_missing:
+    'squash module build interpreter makes the layer, squash activate adds it to a sandbox',
   job_not_found: 'try: squash jobs <id>',
   key_not_found: 'try: squash keys ls',
   limits_unenforceable: 'squash doctor says how to mend it',

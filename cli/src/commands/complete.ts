@@ -4,6 +4,7 @@
  * One candidate a line, with a tab and what it is; or the one line `:files`, where the shell knows better.
  * Nothing is ever an error here: a person pressing Tab wants no message in the middle of the line.
  */
+import type { Context } from '@squash/contract/context';
 import type { KeyList, OwnerList } from '@squash/contract/keys';
 import type { ModuleAnswer } from '@squash/contract/module';
 import { presets } from '@squash/contract/presets';
@@ -11,7 +12,7 @@ import type { SandboxInfo } from '@squash/contract/sandbox';
 import type { SshKeyList } from '@squash/contract/ssh-keys';
 import type { SecretInfo } from '@squash/contract/secrets';
 import { globalFlags, parseArguments } from '../arguments.ts';
-import { Client, modulesPath, sandboxesPath, sandboxPath } from '../client/client.ts';
+import { Client, modulesPath, sandboxesPath, sandboxPath, sandboxRecordPath } from '../client/client.ts';
 import { commandTable, findCommand } from '../command-table.ts';
 import type { Call, CommandSpec, FlagSpec, PositionalSpec, WordKind } from '../command.ts';
 import { exitCodes } from '../failure.ts';
@@ -55,7 +56,9 @@ async function complete(words: readonly string[], partial: string): Promise<Cand
   const previous = words.at(-1) ?? '';
   const flags = [...(found?.spec.flags ?? []), ...globalFlags];
   const open = flags.find((flag) => flag.value !== undefined && isFlag(flag, previous));
-  const source = new WordSource(found, words);
+  // An option without its value yet could not be parsed.
+  const before = open === undefined ? words : words.slice(0, -1);
+  const source = new WordSource(findCommand(before), before);
   if (open !== undefined) return await source.ofFlag(open, partial);
   const attached = flags.find((flag) => flag.value !== undefined && partial.startsWith(`--${flag.name}=`));
   if (attached !== undefined) return await source.ofAttached(attached, partial);
@@ -163,6 +166,8 @@ class WordSource {
         return await this.#jobs();
       case 'process':
         return await this.#processes();
+      case 'context':
+        return await this.#contexts();
       case 'secret':
         return (await this.#client.get<readonly SecretInfo[]>(secretsPath())).map((each) => ({
           word: each.name,
@@ -210,6 +215,13 @@ class WordSource {
   /** The installation's own ones as well, where its daemon answers. */
   async #presets(): Promise<readonly Pick<Preset, 'name' | 'summary'>[]> {
     return await this.#client.get<readonly Preset[]>(presetsPath).catch(() => presets);
+  }
+
+  async #contexts(): Promise<readonly Candidate[]> {
+    if (this.#sandbox === undefined) return [];
+    const path = sandboxRecordPath(this.#sandbox, 'contexts');
+    const { items } = await this.#client.get<{ readonly items: readonly Context[] }>(path);
+    return items.map(({ context, language }) => ({ word: context, about: language }));
   }
 
   async #snapshots(): Promise<readonly Candidate[]> {

@@ -9,6 +9,7 @@ import { writeSync } from 'node:fs';
 import { type CliFailure, errorCode, exitCodes } from '../failure.ts';
 import { hinted } from '../hints.ts';
 
+export const standardInput = 0;
 export const standardOutput = 1;
 export const standardError = 2;
 export type Descriptor = typeof standardOutput | typeof standardError;
@@ -83,6 +84,14 @@ export function visible(text: string): string {
 /** For text of several lines that are lines of ours. */
 export function visibleLines(text: string): string {
   return text.split('\n').map(visible).join('\n');
+}
+
+/** For the output of a program on a terminal that is ours as well: colours and the return to a line's beginning stay. */
+export function visibleOutput(text: string): string {
+  // oxlint-disable-next-line no-control-regex
+  return text.replace(/\u001b\[[\d;:]*m|[\p{Cc}\p{Cf}\u2028\u2029]/gu, (found) =>
+    found.length > 1 || ['\n', '\t', '\r'].includes(found) ? found : visible(found),
+  );
 }
 
 /** `12.3 MB`, in powers of 1,000 as disks are sold. */
