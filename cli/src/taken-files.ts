@@ -5,9 +5,8 @@ import { filesPath } from './client/client.ts';
 import { openImage } from './client/image-source.ts';
 import type { Call } from './command.ts';
 import { CliFailure, fileProblem } from './failure.ts';
-import { excludesOf } from './sync/exclusions.ts';
-import { LocalTree } from './sync/local-tree.ts';
-import { writeTar } from './sync/tar-writer.ts';
+import { visible } from './output/print.ts';
+import { sendDirectory } from './sync/send-directory.ts';
 
 export interface TakenFile {
   /** Here. */
@@ -37,10 +36,7 @@ export async function takeAlong(
     const path = posix.resolve(workdir, to);
     const facts = await stat(from);
     if (facts.isDirectory()) {
-      using local = new LocalTree(from);
-      const tree = local.scan(excludesOf([]));
-      const body = writeTar(local, tree, [...tree.entries.keys()]);
-      await client.upload(filesPath(id, ['archive'], { path, parents: 'true' }), body, undefined);
+      await sendDirectory(client, from, { id, path, label: visible(basename(path)) });
       continue;
     }
     const { stream, bytes } = await openImage(from);

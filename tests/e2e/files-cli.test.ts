@@ -8,7 +8,10 @@ import {
   mkdtempSync,
   readdirSync,
   readFileSync,
+  renameSync,
   rmSync,
+  symlinkSync,
+  utimesSync,
   writeFileSync,
 } from 'node:fs';
 import { createServer } from 'node:http';
@@ -21,6 +24,7 @@ import { fileMatchesSchema, fileSchema } from '@squash/contract/file';
 import { z } from 'zod';
 import { squash, squashOk, startCli } from '../support/cli.ts';
 import { TestDaemon } from '../support/daemon.ts';
+import { waitFor } from '../support/wait.ts';
 
 describe('squash cp and squash files', () => {
   let daemon: TestDaemon;
@@ -42,11 +46,20 @@ describe('squash cp and squash files', () => {
     writeFileSync(at('tree/sub/file'), 'x'.repeat(300_000), { mode: 0o755 });
     writeFileSync(at('tree/ü'), 'y');
     execFileSync('ln', ['-s', 'sub/file', at('tree/link')]);
+    writeFileSync(Buffer.concat([Buffer.from(at('tree/sub/')), Buffer.from([0xff])]), 'z', { mode: 0o440 });
+    utimesSync(at('tree/sub'), 1_000_000_000, 1_000_000_000);
     await squashOk(daemon, ['cp', at('tree'), 'box:/root']);
-    assert.equal((await sh('cd /root/tree && find . | sort')).split('\n').length, 5);
+    assert.equal((await sh('cd /root/tree && find . | sort')).split('\n').length, 6);
     await squashOk(daemon, ['cp', 'box:/root/tree', at('back')]);
     assert.equal(execFileSync('diff', ['-r', '--no-dereference', at('tree'), at('back')]).toString(), '');
-    assert.equal(lstatSync(at('back/sub/file')).mode & 0o777, 0o755);
+    // Times to the second; a link has its own.
+    const words = ['.', '-mindepth', '1', '-not', '-type', 'l', '-printf', '%P %m %Ts\\n'];
+    const lines = (name: string): string[] =>
+      execFileSync('find', words, { cwd: at(name), encoding: 'latin1' })
+        .split('\n')
+        .sort();
+    assert.deepEqual(lines('back'), lines('tree'));
+    assert.equal(lstatSync(at('back')).mode & 0o777, 0o755);
     await squashOk(daemon, ['cp', at('tree/ü'), 'box:/root/renamed']);
     await squashOk(daemon, ['cp', 'box:/root/renamed', directory]);
     assert.equal(readFileSync(at('renamed'), 'utf8'), 'y');
@@ -147,6 +160,8 @@ for name, type, target in json.loads(sys.argv[1]):
 tar.close(); sys.stdout.buffer.write(out.getvalue())
 `;
     let tar = Buffer.alloc(0);
+    /** What is done before the second half of the tar comes. */
+    let meanwhile: (() => Promise<void>) | undefined;
     const stat = {
       path: '/d',
       type: 'directory',
@@ -159,7 +174,11 @@ tar.close(); sys.stdout.buffer.write(out.getvalue())
     };
     const server = createServer((incoming, response) => {
       if (incoming.url?.includes('/stat') === true) response.end(JSON.stringify(stat));
-      else response.end(tar);
+      else if (meanwhile === undefined) response.end(tar);
+      else {
+        response.write(tar.subarray(0, 512));
+        void meanwhile().then(() => response.end(tar.subarray(512)));
+      }
     });
     server.listen(0, '127.0.0.1');
     await once(server, 'listening');
@@ -202,6 +221,22 @@ tar.close(); sys.stdout.buffer.write(out.getvalue())
         0,
       );
       assert.equal(lstatSync(join(directory, 'good/file')).mode & 0o7000, 0);
+      // A sandbox that has the place mounted puts a link where a directory was made.
+      const swapped = [
+        ['sub', '5', ''],
+        ['sub/new', '0', ''],
+      ];
+      tar = execFileSync('python3', ['-c', script, JSON.stringify(swapped)]);
+      const made = join(directory, 'swapped/sub');
+      meanwhile = async () => {
+        await waitFor('the directory', () => existsSync(made));
+        renameSync(made, `${made}.gone`);
+        symlinkSync('../outside', made);
+      };
+      const { code } = await squash(undefined, ['--url', url, 'cp', 'box:/d', join(directory, 'swapped')]);
+      meanwhile = undefined;
+      assert.deepEqual([code, readdirSync(join(directory, 'outside'))], [1, []]);
+      tar = execFileSync('python3', ['-c', script, JSON.stringify([['file', '0', '']])]);
       // A record that says it is nothing long would be read for ever.
       const records = Buffer.from('10 path=a\n0 path=b\n');
       const python =

@@ -1,14 +1,12 @@
 /**
  * `squash cp`: a file or a directory into a sandbox, out of it, or from one to another. A directory travels as a tar.
  *
- * What comes out of a sandbox is written as if by an enemy: into a directory that is new, through no symlink (they are made
- * last), without owners and set-id bits. A file has its name when all of it is there.
+ * What comes out of a sandbox is written as if by an enemy: into a directory that is new, each name from its directory's descriptor,
+ * through no symlink, without owners and set-id bits. A file has its name when all of it is there.
  */
 import { randomBytes } from 'node:crypto';
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { link, mkdir, open, rename, rmdir, stat, symlink, unlink, utimes } from 'node:fs/promises';
-import { basename, dirname, join, posix, resolve } from 'node:path';
+import { link, mkdir, open, rename, rmdir, stat, unlink } from 'node:fs/promises';
+import { basename, join, posix, resolve } from 'node:path';
 import type { FileInfo, Unpacked } from '@squash/contract/file';
 import { filesPath } from '../client/client.ts';
 import { openImage } from '../client/image-source.ts';
@@ -19,6 +17,9 @@ import { CliFailure, errorCode, exitCodes, Failure, fileProblem, usageFailure } 
 import { withProgress } from '../output/progress.ts';
 import { formatBytes, printJson, printNote, standardOutput, visible } from '../output/print.ts';
 import { type RemoteWord, remoteOf } from '../remote-word.ts';
+import { copiedMode, LocalTree } from '../sync/local-tree.ts';
+import { sendDirectory } from '../sync/send-directory.ts';
+import { parentOf, shown } from '../sync/tree.ts';
 import { openOutputSink } from '../terminal/output-sink.ts';
 
 export async function run(call: Call): Promise<number> {
@@ -64,23 +65,9 @@ async function upload(call: Call, from: string, target: RemoteWord): Promise<voi
     if (call.json) printJson(made);
     return;
   }
-  const packing = spawn('tar', ['--create', '--format=pax', '--directory', from, '--', '.'], {
-    stdio: ['ignore', 'pipe', 'inherit'],
-  });
-  const ended = once(packing, 'close');
-  // Awaited below; a tar that is not there must not end us before.
-  ended.catch(() => undefined);
-  const address = filesPath(target.id, ['archive'], { path, parents: 'true' });
-  const body = withProgress(packing.stdout as AsyncIterable<Buffer>, { label, bytes: undefined });
-  try {
-    const unpacked = await call.client.upload<Unpacked>(address, body, undefined);
-    const [code] = (await ended) as [number | null];
-    if (code !== 0) throw new CliFailure('file_unreadable', `tar could not read all of "${from}"`);
-    if (call.json) printJson(unpacked);
-    else printNote(`${unpacked.entries} entries, ${formatBytes(unpacked.bytes)}`);
-  } finally {
-    packing.kill();
-  }
+  const unpacked = await sendDirectory(call.client, from, { id: target.id, path, label });
+  if (call.json) printJson(unpacked);
+  else printNote(`${unpacked.entries} entries, ${formatBytes(unpacked.bytes)}`);
 }
 
 async function download(call: Call, source: RemoteWord, to: string): Promise<void> {
@@ -111,7 +98,7 @@ async function download(call: Call, source: RemoteWord, to: string): Promise<voi
   if (to === '-') throw usageFailure('a directory needs a place; GET …/files/archive sends a tar');
   const response = await call.client.open(filesPath(source.id, ['archive'], { path: source.path }), {});
   const body = withProgress(response.body(), { label, bytes: undefined });
-  const entries = await unpack(body, target);
+  const entries = await unpack(body, target, found);
   if (call.json) printJson({ ...found, entries });
   else printNote(`${entries} entries`);
 }
@@ -173,70 +160,42 @@ async function save(body: AsyncIterable<Buffer>, file: string, replaces: boolean
 }
 
 /** Into a directory that is made for it. Returns how many entries there were. */
-async function unpack(body: AsyncIterable<Buffer>, target: string): Promise<number> {
-  // Closed to everybody else until all is in it: nobody puts a symlink in the way.
+async function unpack(body: AsyncIterable<Buffer>, target: string, found: FileInfo): Promise<number> {
+  // Closed to everybody else until all is in it.
   await mkdir(target, { mode: 0o700 }).catch((cause: unknown) => unwritable(target, cause));
-  const made = new Set(['']);
-  const later: (() => Promise<void>)[] = [];
   let entries = 0;
   try {
-    for await (const entry of readTar(body)) {
+    using local = new LocalTree(target);
+    const directories = new Map<string, TarEntry>();
+    const links = new Map<string, TarEntry>();
+    for await (const entry of readTar(body, 'latin1')) {
       entries += 1;
-      await unpackOne(entry, target, { made, later });
+      const path = entry.parts.join('/');
+      const { mode, mtimeS, content } = entry;
+      const isLost = parentOf(path) !== '' && !directories.has(parentOf(path));
+      if (isLost) throw new Failure('unsafe', `"${shown(path)}" stands in no directory of the archive`);
+      if (entry.type === 'file') {
+        await local.writeFile(path, { mode: copiedMode(mode), mtimeMs: mtimeS * 1_000, content });
+      } else if (entry.type === 'directory') {
+        local.makeDirectory(path);
+        directories.set(path, entry);
+      } else links.set(path, entry);
     }
+    // What would have been in the way before.
+    for (const [path, link] of links) local.makeLink(path, link.target);
+    for (const [path, { mode, mtimeS }] of [...directories].toReversed())
+      local.finishDirectory(path, copiedMode(mode), mtimeS * 1_000);
+    local.finishDirectory('', copiedMode(Number.parseInt(found.mode, 8)) | 0o700);
+    return entries;
   } catch (cause) {
     if (entries === 0) await rmdir(target).catch(() => undefined);
     if (cause instanceof CliFailure) throw cause;
-    throw new CliFailure('archive_invalid', `"${target}" is not whole: ${problemOf(cause)}`);
-  }
-  for (const each of later.toReversed()) await each();
-  return entries;
-}
-
-interface Unpacking {
-  /** Directories that are made, by their path below the target. */
-  readonly made: Set<string>;
-  /** What would be in the way before the end: symlinks, and modes and times of directories. */
-  readonly later: (() => Promise<void>)[];
-}
-
-async function unpackOne(entry: TarEntry, target: string, { made, later }: Unpacking): Promise<void> {
-  const below = entry.parts.join('/');
-  const parent = dirname(below) === '.' ? '' : dirname(below);
-  if (!made.has(parent)) throw new Failure('unsafe', `"${below}" stands in no directory of the archive`);
-  const path = join(target, ...entry.parts);
-  if (entry.type === 'symlink') {
-    later.push(() => symlink(entry.target, path).catch((cause: unknown) => unwritable(path, cause)));
-    return;
-  }
-  if (entry.type === 'directory') {
-    await mkdir(path, { mode: 0o700 }).catch((cause: unknown) => unwritable(path, cause));
-    made.add(below);
-    later.push(() => finishDirectory(path, entry));
-    return;
-  }
-  const handle = await open(path, 'wx', entry.mode).catch((cause: unknown) => unwritable(path, cause));
-  try {
-    for await (const part of entry.content)
-      await handle.appendFile(part).catch((cause: unknown) => unwritable(path, cause));
-    await handle.utimes(entry.mtimeS, entry.mtimeS);
-  } finally {
-    await handle.close();
+    const isArchive = cause instanceof Failure || cause instanceof SquashError;
+    const code = isArchive ? 'archive_invalid' : 'file_unwritable';
+    const why = isArchive ? visible(cause.message) : fileProblem(cause);
+    throw new CliFailure(code, `"${visible(target)}" is not whole: ${why}`);
   }
 }
-
-async function finishDirectory(path: string, { mode, mtimeS }: TarEntry): Promise<void> {
-  const handle = await open(path);
-  try {
-    await handle.chmod(mode & ~process.umask());
-  } finally {
-    await handle.close();
-  }
-  await utimes(path, mtimeS, mtimeS);
-}
-
-const problemOf = (cause: unknown): string =>
-  cause instanceof Failure || cause instanceof SquashError ? visible(cause.message) : fileProblem(cause);
 
 function unwritable(file: string, cause: unknown): never {
   if (errorCode(cause) === 'EEXIST') throw new CliFailure('file_exists', `"${visible(file)}" exists`);

@@ -40,6 +40,7 @@ import {
 const { O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_WRONLY } = constants;
 
 export interface NewFile {
+  /** As it is to be here. */
   readonly mode: number;
   readonly mtimeMs: number;
   readonly content: AsyncIterable<Buffer>;
@@ -120,8 +121,11 @@ export class LocalTree implements Disposable {
   }
 
   /** When all is in it. */
-  finishDirectory(path: string, mode: number): void {
-    this.#within(path, (directory) => fchmodSync(directory, localMode(mode) | 0o700));
+  finishDirectory(path: string, mode: number, mtimeMs?: number): void {
+    this.#within(path, (directory) => {
+      if (mtimeMs !== undefined) setTime(directory, mtimeMs);
+      fchmodSync(directory, mode);
+    });
   }
 
   makeLink(path: string, target: string): void {
@@ -146,10 +150,8 @@ export class LocalTree implements Disposable {
         const fd = openSync(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0o600);
         try {
           for await (const part of content) writeAll(fd, part);
-          fchmodSync(fd, localMode(mode));
-          // Node hands on a fraction of seconds, which may be a millisecond less by rounding.
-          const seconds = (mtimeMs + 0.001) / 1_000;
-          futimesSync(fd, seconds, seconds);
+          fchmodSync(fd, mode);
+          setTime(fd, mtimeMs);
         } finally {
           closeSync(fd);
         }
@@ -206,12 +208,23 @@ export class LocalTree implements Disposable {
   }
 }
 
-/** What a file of this mode has here: the caller can always read and change it, and others no more than usual. */
+/** What a copy of a file or directory of this mode has: nobody more than usual, and no set-id bits. */
+export function copiedMode(mode: number): number {
+  return mode & 0o777 & ~umask;
+}
+
+/** The same where the caller goes on with it: he can always read and change it. */
 export function localMode(mode: number): number {
-  return (mode & 0o777 & ~umask) | 0o600;
+  return copiedMode(mode) | 0o600;
 }
 
 const umask = process.umask();
+
+function setTime(fd: number, mtimeMs: number): void {
+  // Node hands on a fraction of seconds, which may be a millisecond less by rounding.
+  const seconds = (mtimeMs + 0.001) / 1_000;
+  futimesSync(fd, seconds, seconds);
+}
 
 /** As `openat`: Node has none. */
 function inside(directory: number, name: string): Buffer {

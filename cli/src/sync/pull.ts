@@ -4,7 +4,7 @@ import { readTar } from '@squash/sdk/tar-reader';
 import { formatBytes } from '../output/print.ts';
 import { eachOf } from '../client/each-of.ts';
 import { withProgress } from '../output/progress.ts';
-import type { LocalTree } from './local-tree.ts';
+import { type LocalTree, localMode, type NewFile } from './local-tree.ts';
 import type { Plan } from './plan.ts';
 import { addressOf, type RemoteDirectory } from './remote-tree.ts';
 import { parentOf, shown, type Tree, type TreeEntry } from './tree.ts';
@@ -41,7 +41,9 @@ export async function pull(plan: Plan, sides: Sides): Promise<void> {
   // What was not in the tar: it has gone, or it changed its kind.
   await eachOf([...wanted], async ([path, entry]) => await fetchOne(path, entry, sides));
   for (const [path, { target }] of ofType('symlink')) local.makeLink(path, target);
-  for (const [path, { mode }] of ofType('directory').toReversed()) local.finishDirectory(path, mode);
+  for (const [path, { mode }] of ofType('directory').toReversed()) {
+    local.finishDirectory(path, localMode(mode) | 0o700);
+  }
   for (const path of plan.remove) local.remove(path);
 }
 
@@ -69,7 +71,7 @@ async function fetchPacked(
     const path = above === '' ? name : `${above}/${name}`;
     const entry = wanted.get(path);
     if (type !== 'file' || entry === undefined) continue;
-    await local.writeFile(path, { ...entry, content: bounded(content, path, entry) });
+    await local.writeFile(path, newFile(path, entry, content));
     wanted.delete(path);
     if (wanted.size === 0) return;
   }
@@ -82,7 +84,12 @@ async function fetchOne(path: string, entry: TreeEntry, { local, from }: Sides):
     throw cause;
   });
   if (response === undefined) return;
-  await local.writeFile(path, { ...entry, content: bounded(response.body(), path, entry) });
+  await local.writeFile(path, newFile(path, entry, response.body()));
+}
+
+function newFile(path: string, entry: TreeEntry, content: AsyncIterable<Buffer>): NewFile {
+  const { mode, mtimeMs } = entry;
+  return { mode: localMode(mode), mtimeMs, content: bounded(content, path, entry) };
 }
 
 async function* bounded(
