@@ -80,10 +80,11 @@ test('repl keeps a context’s state in a sandbox that is named, and tells failu
     (await piped(['box', '--context=script', '--language=python'], '1')).stderr,
     /is of typescript/,
   );
-  const events = (await piped(['box', '--json'], 'print("\u001b]0;x")\n1')).stdout
+  const events = (await piped(['box', '--json'], 'print("\u009b2J")\n1')).stdout
     .toString()
     .trim()
     .split('\n');
+  assert.match(events[1] ?? '', /\\u009b2J/);
   assert.deepEqual(
     events.map((line) => (JSON.parse(line) as { readonly type: string }).type),
     ['cell', 'stdout', 'result', 'end'],

@@ -10,6 +10,7 @@ import { processPath } from '../client/processes.ts';
 import type { Call } from '../command.ts';
 import { CliFailure, exitCodes, usageFailure } from '../failure.ts';
 import {
+  jsonText,
   printJson,
   printLine,
   printNote,
@@ -111,7 +112,7 @@ async function followJob(call: Call, id: string, job: number): Promise<number> {
         attempts = 0;
         after = event.id === undefined ? after + 1 : Number(event.id);
         const stream = event.name === 'stderr' ? 'stderr' : 'stdout';
-        const line = call.json ? JSON.stringify({ number: after, stream, text: event.data }) : event.data;
+        const line = call.json ? jsonText({ number: after, stream, text: event.data }) : event.data;
         await (call.json ? sinks.stdout : sinks[stream]).write(Buffer.from(`${line}\n`));
       }
     } catch (failure) {

@@ -15,6 +15,7 @@ import { createFlags } from '../command-table-sandbox.ts';
 import { CliFailure, exitCodes, usageFailure } from '../failure.ts';
 import {
   formatAge,
+  jsonText,
   printJson,
   printNote,
   printText,
@@ -166,7 +167,7 @@ async function openContext(
 
 function linesOfJson(): (event: object) => Promise<void> {
   const sink = openOutputSink(standardOutput);
-  return async (event) => await sink.write(Buffer.from(`${JSON.stringify(event)}\n`));
+  return async (event) => await sink.write(Buffer.from(`${jsonText(event)}\n`));
 }
 
 function exitCodeOf(status: CellStatus): number {

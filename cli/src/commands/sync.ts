@@ -8,7 +8,7 @@ import { readEvents } from '@squash/sdk/event-stream';
 import { filesPath } from '../client/client.ts';
 import type { Call } from '../command.ts';
 import { CliFailure, errorCode, exitCodes, fileProblem, usageFailure } from '../failure.ts';
-import { formatBytes, printJson, printLine, printNote } from '../output/print.ts';
+import { formatBytes, jsonText, printJson, printLine, printNote } from '../output/print.ts';
 import { remoteOf } from '../remote-word.ts';
 import { sameContents } from '../sync/contents.ts';
 import { type Excludes, excludesOf, exclusionFile, readExclusionLines } from '../sync/exclusions.ts';
@@ -169,7 +169,7 @@ function tell({ flags, json }: Call, { plan, to, leftOut, ms }: Told): void {
     const { bytes, unchanged } = plan;
     const counts = { sent: plan.send.length, removed: plan.remove.length, unchanged, bytes, ms };
     const answer = { ...counts, left_out: leftOut.map(text), ...(isDry && { changes }) };
-    if (flags.isSet('watch')) printLine(JSON.stringify(answer));
+    if (flags.isSet('watch')) printLine(jsonText(answer));
     else printJson(answer);
     return;
   }

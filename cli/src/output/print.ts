@@ -56,21 +56,24 @@ export function printNote(text: string): void {
 export function printFailure({ code, message }: CliFailure, json: boolean): void {
   printNote(
     json
-      ? JSON.stringify({ error: { code, message } })
+      ? jsonText({ error: { code, message } })
       : `squash: ${visibleLines(hinted(code, message))} (${visible(code)})`,
   );
 }
 
-/** JSON leaves some characters as they are that terminals obey; escaped they mean the same to every parser. */
 export function printJson(value: unknown): void {
-  const text = JSON.stringify(value, undefined, 2).replace(
+  printLine(jsonText(value, 2));
+}
+
+/** JSON leaves some characters as they are that terminals obey; escaped they mean the same to every parser. */
+export function jsonText(value: unknown, indent?: number): string {
+  return JSON.stringify(value, undefined, indent).replace(
     /[\u007f-\u009f\p{Cf}\u2028\u2029]/gu,
     (characters) =>
       Array.from({ length: characters.length }, (_, index) => characters.charCodeAt(index))
         .map((unit) => `\\u${unit.toString(16).padStart(4, '0')}`)
         .join(''),
   );
-  printLine(text);
 }
 
 export function visible(text: string): string {

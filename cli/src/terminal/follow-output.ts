@@ -3,7 +3,7 @@ import type { ProcessInfo } from '@squash/contract/process';
 import type { Call } from '../command.ts';
 import { bytesOf, followProcess } from '../client/processes.ts';
 import { exitCodes } from '../failure.ts';
-import { printNote, standardError, standardOutput } from '../output/print.ts';
+import { jsonText, printNote, standardError, standardOutput } from '../output/print.ts';
 import { openOutputSink } from './output-sink.ts';
 
 /** With `--json` one line for each event. */
@@ -12,8 +12,7 @@ export async function printOutput(
   place: { readonly id: string; readonly process: string | number; readonly after: number },
 ): Promise<number> {
   const sinks = { stdout: openOutputSink(standardOutput), stderr: openOutputSink(standardError) };
-  const line = (value: unknown): Promise<void> =>
-    sinks.stdout.write(Buffer.from(`${JSON.stringify(value)}\n`));
+  const line = (value: unknown): Promise<void> => sinks.stdout.write(Buffer.from(`${jsonText(value)}\n`));
   const end = await followProcess(call.client, place, async (event) => {
     if (call.json) await line(event);
     else if (event.type === 'gap') printNote(`squash: ${event.bytes} bytes of output are not kept any more`);
