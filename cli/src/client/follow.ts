@@ -1,35 +1,38 @@
 /** Follows a stream of events that can be resumed: where it breaks off it goes on behind the last one. */
+import { readEvents, type ServerEvent } from '@squash/sdk/event-stream';
 import { CliFailure, exitCodes } from '../failure.ts';
 import type { Client } from './client.ts';
-import { readEvents, type ServerEvent } from '@squash/sdk/event-stream';
 
 /** Attempts without a new event before a broken stream is given up: the daemon may be restarting. */
 const attemptsMax = 5;
 const retryMs = 500;
 
-export interface Following {
-  readonly after: string | number | undefined;
-  readonly path: (after: string | number | undefined) => string;
-  /** The place to resume behind; undefined: where it was. */
-  readonly onEvent: (event: ServerEvent) => string | number | undefined;
+export interface Following<T> {
+  /** What breaks off, for the failure. */
+  readonly what: string;
+  /** Asked before each attempt: it says where to go on. */
+  readonly request: () => { readonly path: string; readonly headers?: Readonly<Record<string, string>> };
+  /** Anything but undefined is the end. */
+  readonly onEvent: (event: ServerEvent) => T | undefined | Promise<T | undefined>;
 }
 
-/** Until it is interrupted. @throws CliFailure where nothing comes back */
-export async function followEvents(client: Client, following: Following): Promise<never> {
-  let { after } = following;
+/** @throws CliFailure where nothing comes back; a refusal or a reader that has gone is final */
+export async function followEvents<T>(client: Client, { what, request, onEvent }: Following<T>): Promise<T> {
   for (let attempts = 0; ; attempts += 1) {
     try {
-      const response = await client.open(following.path(after), { accept: 'text/event-stream' });
+      const { path, headers } = request();
+      const response = await client.open(path, { ...headers, accept: 'text/event-stream' });
       for await (const event of readEvents(response.body())) {
         attempts = 0;
-        after = following.onEvent(event) ?? after;
+        const end = await onEvent(event);
+        if (end !== undefined) return end;
       }
     } catch (failure) {
       const isBroken = !(failure instanceof CliFailure) || failure.exitCode === exitCodes.unreachable;
       if (!isBroken || attempts >= attemptsMax) throw failure;
     }
     if (attempts >= attemptsMax) {
-      throw new CliFailure('unreachable', 'the stream of events broke off', exitCodes.unreachable);
+      throw new CliFailure('unreachable', `the stream of ${what} broke off`, exitCodes.unreachable);
     }
     await new Promise((resolve) => setTimeout(resolve, retryMs));
   }

@@ -1,12 +1,9 @@
 /** Processes of a sandbox as the commands name and follow them. */
 import type { ProcessEvent, ProcessInfo } from '@squash/contract/process';
-import { CliFailure, exitCodes, usageFailure } from '../failure.ts';
+import { CliFailure, usageFailure } from '../failure.ts';
 import { apiPath, type Client, type Query } from './client.ts';
-import { readEvents } from '@squash/sdk/event-stream';
+import { followEvents } from './follow.ts';
 
-/** Attempts without a new byte before a broken stream is given up: the daemon may be restarting. */
-const attemptsMax = 5;
-const retryMs = 500;
 const pageItems = 1_000;
 
 /** A number, or a tag, with `tag:` in front where it could be taken for a number. */
@@ -53,28 +50,19 @@ export async function followProcess(
   take: (event: Followed) => Promise<void>,
 ): Promise<ProcessInfo> {
   let { after } = place;
-  for (let attempts = 0; ; attempts += 1) {
-    try {
-      const path = processPath(place.id, [place.process, 'output'], { after });
-      const response = await client.open(path, { accept: 'text/event-stream' });
-      for await (const { data } of readEvents(response.body())) {
-        const event = JSON.parse(data) as ProcessEvent;
-        if (event.type === 'exit') return event.process;
-        if (event.type === 'error') throw new CliFailure(event.code, event.message);
-        if (event.type !== 'output' && event.type !== 'gap') continue;
-        attempts = 0;
-        await take(event);
-        after = event.seq;
-      }
-    } catch (failure) {
-      const isBroken = !(failure instanceof CliFailure) || failure.exitCode === exitCodes.unreachable;
-      if (!isBroken || attempts >= attemptsMax) throw failure;
-    }
-    if (attempts >= attemptsMax) {
-      throw new CliFailure('unreachable', 'the stream of output broke off', exitCodes.unreachable);
-    }
-    await new Promise((resolve) => setTimeout(resolve, retryMs));
-  }
+  return await followEvents<ProcessInfo>(client, {
+    what: 'output',
+    request: () => ({ path: processPath(place.id, [place.process, 'output'], { after }) }),
+    onEvent: async ({ data }) => {
+      const event = JSON.parse(data) as ProcessEvent;
+      if (event.type === 'exit') return event.process;
+      if (event.type === 'error') throw new CliFailure(event.code, event.message);
+      if (event.type !== 'output' && event.type !== 'gap') return undefined;
+      await take(event);
+      after = event.seq;
+      return undefined;
+    },
+  });
 }
 
 export function bytesOf(event: Extract<Followed, { type: 'output' }>): Buffer {

@@ -7,7 +7,7 @@ import { apiPath, type Query } from '../client/client.ts';
 import { followEvents } from '../client/follow.ts';
 import type { Call } from '../command.ts';
 import { exitCodes, usageFailure } from '../failure.ts';
-import { formatBytes, printJson, printLine, visible } from '../output/print.ts';
+import { formatBytes, jsonText, printJson, printLine, visible } from '../output/print.ts';
 import { printTable, type Style, styled } from '../output/table.ts';
 
 interface Decisions {
@@ -72,13 +72,15 @@ function destinationText({ host, address, port, method, path }: EgressDecisionIn
 }
 
 async function follow(call: Call, id: string, query: Query): Promise<never> {
-  return await followEvents(call.client, {
-    after: query['after'],
-    path: (after) => decisionsPath(id, { ...query, after, follow: 'true' }),
+  let { after } = query;
+  return await followEvents<never>(call.client, {
+    what: 'decisions',
+    request: () => ({ path: decisionsPath(id, { ...query, after, follow: 'true' }) }),
     onEvent: ({ data }) => {
       const decision = JSON.parse(data) as EgressDecisionInfo;
-      printLine(call.json ? data : lineOf(decision));
-      return decision.id;
+      printLine(call.json ? jsonText(decision) : lineOf(decision));
+      after = decision.id;
+      return undefined;
     },
   });
 }

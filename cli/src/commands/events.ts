@@ -7,7 +7,7 @@ import { apiPath, type Query } from '../client/client.ts';
 import { followEvents } from '../client/follow.ts';
 import type { Call } from '../command.ts';
 import { exitCodes } from '../failure.ts';
-import { printJson, printLine, printNote, visible } from '../output/print.ts';
+import { jsonText, printJson, printLine, printNote, visible } from '../output/print.ts';
 import { printTable } from '../output/table.ts';
 
 interface Page {
@@ -50,14 +50,16 @@ function eventsPath(query: Query): string {
 async function follow(call: Call, { limit: _limit, ...query }: Query): Promise<never> {
   // From what there is now on, also where the connection breaks before anything has happened.
   const newest = await call.client.get<Page>(eventsPath({ limit: 1 }));
-  return await followEvents(call.client, {
-    after: query['after'] ?? newest.items[0]?.id ?? 0,
-    path: (after) => eventsPath({ ...query, after, follow: 'true' }),
+  let after = query['after'] ?? newest.items[0]?.id ?? 0;
+  return await followEvents<never>(call.client, {
+    what: 'events',
+    request: () => ({ path: eventsPath({ ...query, after, follow: 'true' }) }),
     onEvent: ({ name, id, data }) => {
-      if (call.json) printLine(data);
+      if (call.json) printLine(jsonText(JSON.parse(data)));
       else if (name === 'gap') printNote(`squash: older events are not kept any more: ${visible(data)}`);
       else printLine(lineOf(JSON.parse(data) as Event));
-      return id;
+      after = id ?? after;
+      return undefined;
     },
   });
 }

@@ -5,7 +5,7 @@
 import type { ExecRecord } from '@squash/contract/exec';
 import type { ProcessInfo } from '@squash/contract/process';
 import { sandboxPath } from '../client/client.ts';
-import { readEvents } from '@squash/sdk/event-stream';
+import { followEvents } from '../client/follow.ts';
 import { processPath } from '../client/processes.ts';
 import type { Call } from '../command.ts';
 import { CliFailure, exitCodes, usageFailure } from '../failure.ts';
@@ -22,10 +22,6 @@ import { printTable } from '../output/table.ts';
 import { openOutputSink } from '../terminal/output-sink.ts';
 import { printOutput } from '../terminal/follow-output.ts';
 import { readNumber } from './job-kill.ts';
-
-/** Attempts without a new line before a broken stream is given up: the daemon may be restarting. */
-const attemptsMax = 5;
-const retryMs = 500;
 
 export async function run(call: Call): Promise<number> {
   const [id = '', word] = call.positionals;
@@ -101,33 +97,21 @@ async function follow(call: Call, id: string, job: number): Promise<number> {
 async function followJob(call: Call, id: string, job: number): Promise<number> {
   const sinks = { stdout: openOutputSink(standardOutput), stderr: openOutputSink(standardError) };
   let after = call.flags.integer('after', { min: 0, max: Number.MAX_SAFE_INTEGER }) ?? 0;
-  for (let attempts = 0; ; attempts += 1) {
-    try {
-      const response = await call.client.open(sandboxPath(id, ['jobs', job, 'logs'], { streams: 'true' }), {
-        accept: 'text/event-stream',
-        'last-event-id': `${after}`,
-      });
-      for await (const event of readEvents(response.body())) {
-        if (event.name === 'done') return endOfJob(call, event.data);
-        attempts = 0;
-        after = event.id === undefined ? after + 1 : Number(event.id);
-        const stream = event.name === 'stderr' ? 'stderr' : 'stdout';
-        const line = call.json ? jsonText({ number: after, stream, text: event.data }) : event.data;
-        await (call.json ? sinks.stdout : sinks[stream]).write(Buffer.from(`${line}\n`));
-      }
-    } catch (failure) {
-      if (!isBroken(failure) || attempts >= attemptsMax) throw failure;
-    }
-    if (attempts >= attemptsMax) {
-      throw new CliFailure('unreachable', 'the stream of lines broke off', exitCodes.unreachable);
-    }
-    await new Promise((resolve) => setTimeout(resolve, retryMs));
-  }
-}
-
-/** A stream that broke is resumed behind the last line; a refusal or a reader that has gone is final. */
-function isBroken(failure: unknown): boolean {
-  return !(failure instanceof CliFailure) || failure.exitCode === exitCodes.unreachable;
+  return await followEvents<number>(call.client, {
+    what: 'lines',
+    request: () => ({
+      path: sandboxPath(id, ['jobs', job, 'logs'], { streams: 'true' }),
+      headers: { 'last-event-id': `${after}` },
+    }),
+    onEvent: async (event) => {
+      if (event.name === 'done') return endOfJob(call, event.data);
+      after = event.id === undefined ? after + 1 : Number(event.id);
+      const stream = event.name === 'stderr' ? 'stderr' : 'stdout';
+      const line = call.json ? jsonText({ number: after, stream, text: event.data }) : event.data;
+      await (call.json ? sinks.stdout : sinks[stream]).write(Buffer.from(`${line}\n`));
+      return undefined;
+    },
+  });
 }
 
 function endOfJob(call: Call, data: string): number {
