@@ -28,7 +28,12 @@ export function makeServer(session: Session): McpServer {
   const server = new McpServer({ name: 'squash', title: 'Squash sandboxes', version }, { instructions });
   for (const row of toolsFor(session.options)) {
     const { name, title, description, kind, input, output } = row;
-    const config = { title, description, inputSchema: input.strict(), annotations: { title, ...hints[kind] } };
+    const config = {
+      title,
+      description,
+      inputSchema: input.strict(),
+      annotations: { title, ...hints[kind] },
+    };
     server.registerTool(
       name,
       { ...config, ...(output !== undefined && { outputSchema: output }) },
