@@ -2,8 +2,9 @@
 export const sshLimits = {
   /** The line of an RSA key of 16,384 bits. */
   publicKeyCharsMax: 4_096,
-  /** Logins that hold at once, and sessions that can't log in again: some hundred bytes each. */
+  /** Logins that hold at once: some hundred bytes each. */
   loginsMax: 1_024,
+  /** Of each key, sessions that can't log in again, as rows of less than two hundred bytes: two years at eighty logins a day, six weeks at one a minute. */
   sessionsKept: 65_536,
   /** A login that nobody uses for so long is over; the gateway says more often that it is used. None holds for more than a day. */
   loginRestMs: 300_000,

@@ -8,7 +8,7 @@ import { connect } from 'node:net';
 import { after, before, describe, it } from 'node:test';
 import { operations } from '@squash/contract/operations/table';
 import type { DaemonInfo } from '@squash/contract/daemon';
-import type { SshKey } from '@squash/contract/ssh-keys';
+import type { SshKey, SshKeyList } from '@squash/contract/ssh-keys';
 import { sshLimits } from '@squash/contract/ssh-limits';
 import { endOf, squash, squashOk } from '../support/cli.ts';
 import { processes, processesOf } from '../support/leaks.ts';
@@ -169,7 +169,7 @@ describe('the SSH gateway', () => {
     assert.equal((await ssh('ed25519:dev', 'echo still here')).stdout.toString(), 'still here\n');
   });
 
-  it('is started again when it dies, at the same port, and ends with the daemon', async () => {
+  it('is started again when it dies, at the same port, and ends with the daemon, whose next one takes no session again', async () => {
     const [before_] = gateways();
     assert.ok(before_ !== undefined);
     process.kill(before_.pid, 'SIGKILL');
@@ -185,6 +185,13 @@ describe('the SSH gateway', () => {
     await scene.daemon.start();
     const { ssh: next } = (await scene.daemon.call('GET', '/v1/info')) as DaemonInfo;
     assert.equal(next?.fingerprint, gateway.fingerprint);
+    const replay = () => scene.daemon.request('POST', '/v1/ssh/login', operations['ssh.login'].example.body);
+    assert.match((await replay()).json.detail, /has logged in before/);
+    const { items } = (await scene.daemon.call('GET', '/v1/ssh-keys?owner=team-a')) as SshKeyList;
+    assert.equal(items.length, 1);
+    await scene.daemon.call('DELETE', `/v1/ssh-keys/${items[0]?.id}`);
+    await scene.daemon.call('POST', '/v1/ssh-keys', operations['ssh_key.create'].example.body);
+    assert.match((await replay()).json.detail, /has logged in before/);
     const none = await squash(scene.daemon, ['ssh-key', 'add', scene.path('ed25519'), '--owner', 'team']);
     assert.match(none.stderr, /is a private key/);
   });

@@ -91,7 +91,7 @@ const sshLogin = defineOperation({
     'A session is good for one login. The token has the scope of the key, sees its owner’s sandboxes, and is renewed by its use.',
   body: sshLoginBodySchema,
   answers: [{ status: 200, description: 'Who it is', schema: sshLoginSchema }],
-  errors: ['ssh_login_refused', 'key_limit'],
+  errors: ['ssh_login_refused', 'key_limit', 'disk_full'],
   permission: 'read',
   example: {
     body: {

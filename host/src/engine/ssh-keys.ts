@@ -2,8 +2,9 @@
  * Keys of SSH, and the logins with them: who has shown that he holds a key gets a token for as long as he uses it.
  *
  * The trust argument: the gateway speaks with the world and may be taken over. It holds no credential, and what a client signs names the
- * session that the client itself took part in. So a gateway that lies can be those who log in by way of it, while they do, and nobody else:
- * it can neither make a signature nor use one twice. The memory of sessions ends with the daemon, and with it the gateway.
+ * session that the client itself took part in. So a gateway that lies can be those who log in by way of it, and nobody else: it can neither
+ * make a signature nor use one twice, also not at a later daemon. What it can is keep one that it was given, tell the client that the login
+ * is refused, and use it later, once: nothing in a session's id says when that was.
  */
 import { createHash, hash, randomBytes } from 'node:crypto';
 import { AppError } from '@squash/contract/errors';
@@ -17,7 +18,13 @@ import type { SshKey, SshKeyBody, SshLogin } from '@squash/contract/ssh-keys';
 import { type Clock, rfc3339 } from '@squash/base/clock';
 import type { SshKeyRow } from '#store/ssh-keys.ts';
 import type { Store } from '#store/store.ts';
-import { isSignedBy, parsePublicKey, parseSigned, type SshPublicKey } from './ssh-signature.ts';
+import {
+  isSignedBy,
+  parsePublicKey,
+  parseSigned,
+  type SignedRequest,
+  type SshPublicKey,
+} from './ssh-signature.ts';
 
 export interface SshKeys {
   readonly count: number;
@@ -35,7 +42,7 @@ export interface SshKeys {
   remove(id: string): void;
   /** @param mayAsk of a key's owner @throws ssh_login_refused */
   offer(key: Buffer, mayAsk: (owner: string) => boolean): void;
-  /** @throws ssh_login_refused, key_limit */
+  /** @throws ssh_login_refused, key_limit, disk_full */
   login(
     shown: { readonly signed: Buffer; readonly signature: Buffer },
     mayAsk: (owner: string) => boolean,
@@ -60,8 +67,6 @@ export class LocalSshKeys implements SshKeys {
   readonly #lastUsedMs = new Map<string, number>();
   /** By the hash of their tokens. */
   readonly #logins = new Map<string, Login>();
-  /** Digests of sessions that have logged in, oldest first. */
-  readonly #sessions = new Set<string>();
 
   constructor({ store, clock }: { readonly store: Store; readonly clock: Clock }) {
     this.#store = store;
@@ -165,7 +170,7 @@ export class LocalSshKeys implements SshKeys {
     if (!isSignedBy(key.parsed, { algorithm: request.algorithm, signed, signature })) {
       throw refused('the signature is not by this key');
     }
-    this.#take(request.session);
+    this.#take(request);
     const token = this.#lend(key);
     return { token, key: key.id, ...target };
   }
@@ -178,16 +183,14 @@ export class LocalSshKeys implements SshKeys {
     return key;
   }
 
-  /** @throws ssh_login_refused where the session has logged in before */
-  #take(session: Buffer): void {
-    const digest = hash('sha256', session, 'base64');
-    if (this.#sessions.has(digest)) throw refused('this session has logged in before');
-    this.#sessions.add(digest);
-    if (this.#sessions.size <= sshLimits.sessionsKept) return;
-    for (const oldest of this.#sessions) {
-      this.#sessions.delete(oldest);
-      break;
-    }
+  /** @throws ssh_login_refused where the session has logged in before, disk_full */
+  #take({ key, session }: SignedRequest): void {
+    const digest = (bytes: Buffer): Buffer => createHash('sha256').update(bytes).digest();
+    // What was used does not come back after a power cut.
+    const isNew = this.#store.durably(() =>
+      this.#store.sshKeys.takeSession(digest(key), digest(session), sshLimits.sessionsKept),
+    );
+    if (!isNew) throw refused('this session has logged in before');
   }
 
   #lend({ id }: Held): string {

@@ -65,14 +65,15 @@ export function salvageExecs(brokenPath: string, fresh: DatabaseSync, ids: Reado
 }
 
 /**
- * Copies keys and quotas: without them people would be shut out and owners unbounded. Call inside a transaction on `fresh`.
+ * Copies keys, quotas, and what was used up of logins: without them people would be shut out, owners unbounded, and signatures good again. Call inside a transaction on `fresh`.
  * @returns why not everything could be read
  */
 export function salvageAccess(brokenPath: string, fresh: DatabaseSync): string | undefined {
   let broken: DatabaseSync | undefined;
   try {
     broken = new DatabaseSync(brokenPath);
-    for (const table of ['api_keys', 'ssh_keys', 'quotas']) copyTable({ broken, fresh }, table);
+    for (const table of ['api_keys', 'ssh_keys', 'quotas', 'ssh_sessions'])
+      copyTable({ broken, fresh }, table);
     return undefined;
   } catch (error) {
     return errorText(error);

@@ -264,4 +264,12 @@ export const migrations: readonly string[] = [
     expires_ms INTEGER                       -- NULL: it holds until it is removed
   ) STRICT;
   `,
+  `
+  CREATE TABLE ssh_sessions (
+    key     BLOB NOT NULL,                   -- SHA-256 of the public key: one that is removed may be added again
+    number  INTEGER NOT NULL,                -- of the key's logins
+    session BLOB NOT NULL UNIQUE,            -- SHA-256 of the id of a session that has logged in
+    PRIMARY KEY (key, number)
+  ) STRICT, WITHOUT ROWID;
+  `,
 ];

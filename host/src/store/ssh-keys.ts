@@ -1,4 +1,4 @@
-/** Rows of the keys of SSH. Callers hold the transaction; every method is one statement. */
+/** Rows of the keys of SSH, and of the sessions that have logged in with them. Callers hold the transaction. */
 import { sshScopes } from '@squash/contract/ssh-keys';
 import type { DatabaseSync } from 'node:sqlite';
 import { z } from 'zod';
@@ -43,5 +43,26 @@ export class SshKeyTable {
 
   delete(id: string): void {
     this.#database.prepare('DELETE FROM ssh_keys WHERE id = ?').run(id);
+  }
+
+  /**
+   * False where the session was taken before. Of each key the newest are remembered, so nobody's logins make room for another's.
+   * @param key and session are digests
+   */
+  takeSession(key: Uint8Array, session: Uint8Array, keptMax: number): boolean {
+    const { changes } = this.#database
+      .prepare(
+        `INSERT OR IGNORE INTO ssh_sessions (key, number, session)
+          VALUES (?1, (SELECT coalesce(max(number), 0) + 1 FROM ssh_sessions WHERE key = ?1), ?2)`,
+      )
+      .run(key, session);
+    if (changes === 0) return false;
+    this.#database
+      .prepare(
+        `DELETE FROM ssh_sessions
+          WHERE key = ?1 AND number <= (SELECT max(number) FROM ssh_sessions WHERE key = ?1) - ?2`,
+      )
+      .run(key, keptMax);
+    return true;
   }
 }

@@ -281,3 +281,18 @@ test('a database that can not grow says that the disk is full and keeps what it 
   disk.free();
   assert.equal(begin(store, id).seq, row.seq + 1);
 });
+
+test('a session of SSH is taken once, also behind a reopening, and the oldest of its own key is forgotten', () => {
+  using file = testStore();
+  const [one, other] = [Buffer.alloc(32, 1), Buffer.alloc(32, 2)];
+  const take = (key: Buffer, session: number): boolean =>
+    file.store.transaction(() => file.store.sshKeys.takeSession(key, Buffer.alloc(32, session), 3));
+  assert.ok(take(other, 100));
+  for (const session of [1, 2, 3]) assert.ok(take(one, session));
+  assert.deepEqual([take(one, 1), take(other, 1)], [false, false]);
+  file.reopen();
+  assert.equal(take(one, 1), false);
+  assert.ok(take(one, 4));
+  assert.deepEqual([take(one, 2), take(one, 3), take(other, 100)], [false, false, false]);
+  assert.ok(take(one, 1));
+});
