@@ -49,6 +49,15 @@ export const budgets: readonly Budget[] = [
     per: { subject: 'Squash, HTTP keep-alive, /v1' },
   },
   {
+    what: 'exec through the TypeScript SDK, p50, against Node’s own HTTP client',
+    scenario: 'exec',
+    metric: 'exec',
+    subject: 'Squash, /v1, TypeScript SDK',
+    statistic: 'median',
+    limit: 1.25,
+    per: { subject: 'Squash, HTTP keep-alive, /v1' },
+  },
+  {
     what: 'exec through the Python SDK, p50, against Python’s http.client',
     scenario: 'exec',
     metric: 'exec',
@@ -57,6 +66,17 @@ export const budgets: readonly Budget[] = [
     limit: 1.25,
     per: { subject: 'Squash, /v1, Python’s http.client (the floor)' },
   },
+  ...['HTTP keep-alive', 'TypeScript SDK', 'Python SDK'].map(
+    (way): Budget => ({
+      what: `a cell by ${way}, p50, against jupyter_client inside and two execs`,
+      scenario: 'cells',
+      metric: 'cell',
+      subject: `Squash, ${way}`,
+      statistic: 'median',
+      limit: 1,
+      per: { subject: 'jupyter_client inside, and two execs' },
+    }),
+  ),
   {
     what: 'create (two layers), p50',
     scenario: 'create',

@@ -18,6 +18,7 @@ import { announce, note } from './progress.ts';
 import { RunRecord } from './record.ts';
 import { outcome, performancePage } from './report.ts';
 import { burstScenario } from './scenarios/burst.ts';
+import { cellsScenario } from './scenarios/cells.ts';
 import { cliScenario } from './scenarios/cli.ts';
 import { codemodeColdScenario } from './scenarios/codemode-cold.ts';
 import { codemodeScenario } from './scenarios/codemode.ts';
@@ -42,6 +43,7 @@ const statePath = join(cacheDir, 'run.json');
 
 const factories: Readonly<Record<ScenarioId, ScenarioFactory>> = {
   exec: execScenario,
+  cells: cellsScenario,
   cli: cliScenario,
   create: createScenario,
   burst: async (context) => await burstScenario(context, freemem()),

@@ -3,6 +3,7 @@ import { parseArgs } from 'node:util';
 
 export const scenarioIds = [
   'exec',
+  'cells',
   'cli',
   'create',
   'burst',

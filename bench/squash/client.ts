@@ -63,6 +63,14 @@ export class SquashClient implements Disposable {
     if (exit_code !== 0) throw new Error(`${argv[0]} exited with ${exit_code}`);
   }
 
+  /** A cell of the default context. @throws unless it ends well */
+  async cell(id: string, code: string): Promise<void> {
+    const answer = await this.send('POST', `/v1/sandboxes/${id}/contexts/default-python/cells`, { code });
+    expectStatus(answer, 200);
+    const { status } = JSON.parse(answer.body) as { status: string };
+    if (status !== 'ok') throw new Error(`a cell ended with ${status}`);
+  }
+
   /** Milliseconds from the request for a process to the first byte that it writes, over plain HTTP; waits for its end. */
   async firstByte(id: string, argv: readonly string[]): Promise<number> {
     const text = JSON.stringify({ argv });

@@ -1,4 +1,4 @@
-/** An exec from Python: by the SDK, and by Python's own HTTP client, which is its floor. One interpreter for the whole scenario. */
+/** An exec or a cell from Python: by the SDK, and by Python's own HTTP client, which is the floor of an exec. One interpreter for the whole scenario. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
@@ -6,15 +6,16 @@ import { createInterface } from 'node:readline';
 
 const root = join(import.meta.dirname, '../..');
 
-export type Way = 'http.client' | 'sdk' | 'async';
+export type Way = 'http.client' | 'sdk' | 'async' | 'cell' | 'async cell';
 
 export class PythonExec implements AsyncDisposable {
   readonly #child: ChildProcess;
   readonly #lines: AsyncIterator<string>;
 
-  constructor(port: string, sandbox: string) {
+  /** @param code of the cells */
+  constructor(port: string, sandbox: string, code = '') {
     const script = join(root, 'bench/squash/python_exec.py');
-    const child = spawn('python3', [script, port, sandbox], {
+    const child = spawn('python3', [script, port, sandbox, code], {
       env: { PATH: process.env['PATH'], PYTHONPATH: join(root, 'python'), PYTHONDONTWRITEBYTECODE: '1' },
       stdio: ['pipe', 'pipe', 'inherit'],
     });

@@ -41,7 +41,7 @@ test('bench --quick measures every step of Squash and leaves nothing behind', as
       assert.notEqual(squash.length, 0, `${scenario.id} has rows of Squash`);
     }
     const judged = output.budgets.filter(({ outcome }) => outcome !== 'not measured');
-    assert.equal(judged.length, 14, 'all budgets of these scenarios but burst and snapshot-10 are judged');
+    assert.equal(judged.length, 15, 'all budgets of these scenarios but burst and snapshot-10 are judged');
     assert.deepEqual(await readdir(scratch), [], 'the working directory is removed');
     assert.deepEqual(await mountsAndProcessesOf(scratch), [], 'no mount or process is left');
   } finally {
