@@ -140,7 +140,7 @@ export async function runAsUsers(options: {
     const isWhole = options.long && options.patterns.length === 0 && kind.withSubordinateIds;
     const suitesOf = isWhole ? wholeSuites : ['unit', 'codemode', 'e2e', 'egress', 'security', 'faults'];
     const words = ['--no-user', ...(options.long ? ['--long'] : []), '--only', suitesOf.join(',')];
-    const tally = await user.test([...words, ...(isWhole ? [] : files)]);
+    const tally = await user.test([...words, ...(isWhole ? [] : ['--together', ...files])]);
     const flaky = tally.flaky.map((report) => report.replace(/^flaky /, `flaky as ${kind.name}: `));
     total = add(total, { ...tally, flaky });
   }
@@ -271,7 +271,10 @@ function copyProject(target: string, owner: string): void {
     const from = join(root, name);
     const isLinked =
       large.includes(name) && spawnSync('cp', ['-al', from, target], { stdio: 'ignore' }).status === 0;
-    if (!isLinked) execFileSync('cp', ['-a', from, target]);
+    if (isLinked) continue;
+    // Another file system, or a file that went meanwhile.
+    rmSync(join(target, name), { recursive: true, force: true });
+    execFileSync('cp', ['-a', from, target]);
   }
   // Written by whoever sets the project up, or good only where the sources lay.
   for (const name of ['setup.lock', 'native.log', 'test-compiled'])

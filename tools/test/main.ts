@@ -12,7 +12,7 @@ import { removeLeftUsers, runAsUsers } from './as-user.ts';
 import { runLint, runNative } from './checks.ts';
 import { prepareLayers } from './layers.ts';
 import { endWhatIsLeft, runFiles } from './run-files.ts';
-import { filesOf, root, suites } from './suites.ts';
+import { filesOf, root, suites, together } from './suites.ts';
 import { add, emptyTally, seconds, type Tally, tallyLine } from './tally.ts';
 
 const names = ['lint', 'native', ...suites.map((suite) => suite.name), 'user'];
@@ -31,6 +31,8 @@ interface Options {
   readonly only: readonly string[];
   readonly long: boolean;
   readonly withUsers: boolean;
+  /** Of several suites at once: for a few files of many. */
+  readonly isTogether: boolean;
   readonly patterns: readonly string[];
 }
 
@@ -41,6 +43,7 @@ function parseOptions(): Options {
       long: { type: 'boolean', default: false },
       only: { type: 'string', multiple: true, default: [] },
       'no-user': { type: 'boolean', default: false },
+      together: { type: 'boolean', default: false },
       'check-words': { type: 'boolean', default: false },
       help: { type: 'boolean', short: 'h', default: false },
     },
@@ -54,7 +57,13 @@ function parseOptions(): Options {
   if (unknown !== undefined) throw new Error(`no suite "${unknown}"; there are ${names.join(', ')}`);
   // Asked by `squash` before it installs what tests need.
   if (values['check-words']) process.exit(0);
-  return { only, long: values.long, withUsers: !values['no-user'], patterns: positionals };
+  return {
+    only,
+    long: values.long,
+    withUsers: !values['no-user'],
+    isTogether: values.together,
+    patterns: positionals,
+  };
 }
 
 async function main(): Promise<Tally> {
@@ -76,9 +85,10 @@ async function main(): Promise<Tally> {
   }
   if (isWanted('lint')) await stage('lint', () => runLint(options.patterns));
   if (isWanted('native')) await stage('native', () => runNative(options.patterns));
-  for (const suite of suites) {
+  const wanted = suites.filter(({ name }) => isWanted(name));
+  for (const suite of options.isTogether ? [together(wanted)] : wanted) {
     const files = filesOf(suite, options.patterns);
-    if (isWanted(suite.name) && files.length > 0) {
+    if (files.length > 0) {
       await stage(suite.name, async () => {
         await prepareLayers(files);
         return await runFiles(suite, files, machine);

@@ -56,7 +56,7 @@ export const suites: readonly Suite[] = [
     first: /\/hijack\./,
     alone: /\/(?:abuse|controls|counted|file-controls|hostile-images|upper-evasion)\./,
   },
-  { ...testFolder('faults', { minutes: 15, minutesLong: 300 }), first: /\/crash\./ },
+  { ...testFolder('faults', { minutes: 15, minutesLong: 300 }), first: /\/(?:crash|mended)\./ },
   // Each machine is emulated by one thread.
   {
     ...testFolder('vm', { minutes: 20, minutesLong: 60 }),
@@ -71,6 +71,21 @@ function testFolder(name: string, limits: { readonly minutes: number; readonly m
     filesAtOnce: 2,
     fileMsMax: limits.minutes * minute,
     fileMsMaxLong: limits.minutesLong * minute,
+  };
+}
+
+/** Their files as those of one suite: none waits for the last file of another. */
+export function together(parts: readonly Suite[]): Suite {
+  const either = (expressions: readonly (RegExp | undefined)[]): RegExp =>
+    new RegExp(expressions.flatMap((one) => (one === undefined ? [] : [one.source])).join('|') || '(?!)');
+  return {
+    name: 'files',
+    patterns: parts.flatMap(({ patterns }) => patterns),
+    filesAtOnce: Math.min(...parts.map(({ filesAtOnce }) => filesAtOnce)),
+    first: either(parts.map(({ first }) => first)),
+    alone: either(parts.map(({ alone }) => alone)),
+    fileMsMax: Math.max(...parts.map(({ fileMsMax }) => fileMsMax)),
+    fileMsMaxLong: Math.max(...parts.map(({ fileMsMaxLong }) => fileMsMaxLong)),
   };
 }
 
