@@ -13,11 +13,13 @@ const box = '/v1/sandboxes/box';
 
 let daemon: TestDaemon;
 let api: ApiClient;
+let unread: Awaited<ReturnType<typeof inputThatNobodyReads>>;
 
 before(async () => {
   daemon = await TestDaemon.start();
   api = new ApiClient(daemon);
   await api.post('/cgi-bin/api/sandboxes', { id: 'box', layers: '000-base-test' });
+  unread = await inputThatNobodyReads();
 });
 
 after(() => daemon[Symbol.asyncDispose]());
@@ -254,19 +256,25 @@ test('input arrives whole and in order from many requests, and is refused where 
   assert.equal((await api.post(at(closed.process, '/signal'), { signal: 'NONE' })).status, 400);
 });
 
+/** In a sandbox of its own; its answer takes ten seconds, in which the other tests run. */
+async function inputThatNobodyReads() {
+  await api.post('/cgi-bin/api/sandboxes', { id: 'deaf', layers: '000-base-test' });
+  const shell = 'while ! [ -e /read ]; do sleep 0.05; done; wc -c';
+  const { process } = (await api.post('/v1/sandboxes/deaf/processes', { shell, stdin: true })).json;
+  const path = `/v1/sandboxes/deaf/processes/${process}`;
+  return { path, answer: api.send('POST', `${path}/stdin`, { text: Buffer.alloc(500_000) }) };
+}
+
 test('a process that does not read its input is told of, and what was taken reaches it later', async () => {
-  const { process } = await start({
-    shell: 'while ! [ -e /read ]; do sleep 0.05; done; wc -c',
-    stdin: true,
-  });
-  const { status, json } = await api.send('POST', at(process, '/stdin'), { text: Buffer.alloc(500_000) });
+  const { path, answer } = unread;
+  const { status, json } = await answer;
   assert.deepEqual([status, json.code], [503, 'stdin_blocked']);
   const taken = Number(/(\d+) bytes/.exec(json.detail)?.[1]);
   assert.ok(taken > 65_536 && taken < 400_000, json.detail);
-  await api.post(`${box}/exec`, { shell: 'touch /read' });
-  assert.equal((await api.post(at(process, '/stdin?eof=true'))).status, 200);
-  await wait(process);
-  const got = await gather((from) => follow(daemon, at(process, '/output'), { format: 'sse', after: from }));
+  await api.post('/v1/sandboxes/deaf/exec', { shell: 'touch /read' });
+  assert.equal((await api.post(`${path}/stdin?eof=true`)).status, 200);
+  await api.get(`${path}/wait`);
+  const got = await gather((from) => follow(daemon, `${path}/output`, { format: 'sse', after: from }));
   assert.equal(Number(got.stdout.toString()), taken);
 });
 

@@ -13,17 +13,29 @@ import { waitFor } from '../support/wait.ts';
 
 describe('a preview', () => {
   let scene: PreviewScene;
+  /** It is let go on for ten seconds, in which the other tests run. */
+  let endless: Promise<string>;
   before(async () => {
     scene = await PreviewScene.start(['dev', 'calm'], { env: { SQUASH_ALLOWED_HOSTS: '*.localhost' } });
     await scene.serve('dev', 3000);
     await scene.serve('calm', 3000);
     await scene.run('dev', 'node /opt/hostile.mjs', 9014);
+    endless = headWithoutEnd();
   });
   after(async () => {
     await scene[Symbol.asyncDispose]();
   });
 
   const host = (): string => `host: ${scene.host('3000-dev')}\r\n`;
+  const headWithoutEnd = async (): Promise<string> => {
+    const socket = await scene.dial();
+    socket.write(`GET / HTTP/1.1\r\n${host()}`);
+    const drip = setInterval(() => socket.write('x: y\r\n'), 500);
+    const [answer] = (await once(socket, 'data')) as [Buffer];
+    clearInterval(drip);
+    socket.destroy();
+    return answer.toString();
+  };
   const memoryKb = (): number =>
     Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${scene.daemon.pid}/status`, 'utf8'))?.[1]);
 
@@ -224,13 +236,7 @@ describe('a preview', () => {
   });
 
   it('drops who sends the head of a request without end', async () => {
-    const socket = await scene.dial();
-    socket.write(`GET / HTTP/1.1\r\n${host()}`);
-    const drip = setInterval(() => socket.write('x: y\r\n'), 500);
-    const [answer] = (await once(socket, 'data')) as [Buffer];
-    clearInterval(drip);
-    assert.match(answer.toString(), /^HTTP\/1\.1 408 /);
-    socket.destroy();
+    assert.match(await endless, /^HTTP\/1\.1 408 /);
     const large = await scene.raw(
       `GET / HTTP/1.1\r\n${host()}x: ${'y'.repeat(limits.headerBytesMax)}\r\n\r\n`,
     );

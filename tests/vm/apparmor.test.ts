@@ -39,7 +39,7 @@ test('Squash of an ordinary user runs under the profile that comes with it, and 
   await squash.call('POST', '/sandboxes', { id: 'own', memory_mb: 64 });
   const record = await squash.exec('own', 'id -u; chown 7:7 /tmp/. && stat -c %u /tmp');
   assert.equal(record.stdout, '0\n7\n', JSON.stringify(record));
-  const doctor = await vm.run('/opt/squash/squash doctor', { user: 'alice' });
-  assert.equal(doctor.exitCode, 0, doctor.stdout);
+  // On a slow machine the egress process may not answer at once.
+  await vm.until('/opt/squash/squash doctor', { user: 'alice' });
   await squash.run('/opt/squash/squash stop --all');
 });

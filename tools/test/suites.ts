@@ -48,7 +48,7 @@ export const suites: readonly Suite[] = [
   },
   {
     ...testFolder('e2e', { minutes: 6, minutesLong: 30 }),
-    first: /\/(?:bench|contexts|debian-package|readme)\./,
+    first: /\/(?:bench|contexts|debian-package|readme|snapshots|volumes|webhooks)\./,
   },
   { ...testFolder('egress', { minutes: 10, minutesLong: 30 }), first: /\/bypass/, alone: /\/floods\./ },
   {
