@@ -57,7 +57,10 @@ test('bench refuses an unknown scenario by name', async () => {
   child.stderr.on('data', (chunk: Buffer) => chunks.push(chunk));
   const [code] = (await once(child, 'close')) as [number];
   assert.equal(code, 1);
-  assert.match(Buffer.concat(chunks).toString(), /no scenario "nothing"; there are: exec, cells, cli, create/);
+  assert.match(
+    Buffer.concat(chunks).toString(),
+    /no scenario "nothing"; there are: exec, cells, cli, create/,
+  );
 });
 
 async function bench(args: readonly string[], scratch: string): Promise<BenchOutput> {
