@@ -72,7 +72,13 @@ async function main(args: readonly string[]): Promise<void> {
     process.once(name, () => interrupt.abort(new Error(`ended by ${name}; --resume goes on`)));
   }
   const notes = await readFile(join(import.meta.dirname, 'notes.md'), 'utf8');
-  const record = await RunRecord.open({ statePath, pagePath: options.out, notes, keeps: !options.quick });
+  const record = await RunRecord.open({
+    statePath,
+    pagePath: options.out,
+    notes,
+    keeps: !options.quick,
+    isWhole: options.only.length === 0,
+  });
   await measure(options, record, interrupt.signal);
   const { measured } = record;
   process.stdout.write(

@@ -34,7 +34,7 @@ export interface Options {
 export const usage = `usage: squash bench [--quick] [--only SCENARIO,…] [--json] [--resume] [--out FILE]
 
 Measures Squash beside bare spawn, bubblewrap, podman, runsc and srt, and writes docs/performance.md after each
-scenario. About a quarter of an hour; run it on a machine that does nothing else.
+scenario. Some twenty minutes; run it on a machine that does nothing else.
 
   --quick     few samples, small sizes, under two minutes; prints only, unless --out says where to write
   --only X    these scenarios; the page keeps the others as they are, with the run they come from

@@ -58,6 +58,16 @@ test('a later run replaces its own scenario and leaves the others with the run t
   );
 });
 
+test('a run of some scenarios refuses a page whose others no earlier run has kept', async (context) => {
+  const files = place(context);
+  const some = { ...files.options, isWhole: false };
+  await (await RunRecord.open(some)).add(measured('exec', earlier, 1));
+  await RunRecord.open(some);
+  rmSync(files.options.statePath);
+  await assert.rejects(RunRecord.open(some), /would lose its other scenarios/);
+  await files.open();
+});
+
 test('a run goes on where it was when its commit is the same, and begins anew when it is not', async (context) => {
   const files = place(context);
   const broken = await files.open();
@@ -107,6 +117,7 @@ function place(context: TestContext) {
     pagePath: join(directory, 'page.md'),
     notes: '',
     keeps: true,
+    isWhole: true,
   };
   return {
     directory,

@@ -1,4 +1,5 @@
 /** Keeps what a run measures: after each scenario the state and the page are written, so that nothing waits for the end. */
+import { existsSync } from 'node:fs';
 import type { ScenarioId } from './options.ts';
 import { performancePage } from './report.ts';
 import {
@@ -20,6 +21,8 @@ export interface RecordOptions {
   readonly notes: string;
   /** False for a quick run, whose few samples must not take the place of many. */
   readonly keeps: boolean;
+  /** False where only some scenarios are wanted: the page keeps the others. */
+  readonly isWhole: boolean;
 }
 
 export class RunRecord {
@@ -34,8 +37,16 @@ export class RunRecord {
     this.#shown = saved;
   }
 
+  /** @throws TypeError where the page would lose scenarios that no earlier run here has kept */
   static async open(options: RecordOptions): Promise<RunRecord> {
-    return new RunRecord(options, options.keeps ? await loadState(options.statePath) : []);
+    const { statePath, pagePath, isWhole, keeps } = options;
+    const saved = keeps ? await loadState(statePath) : [];
+    if (saved.length === 0 && !isWhole && keeps && pagePath !== undefined && existsSync(pagePath)) {
+      throw new TypeError(
+        `${pagePath} would lose its other scenarios: no earlier run is kept in ${statePath}. Run all, or give another --out`,
+      );
+    }
+    return new RunRecord(options, saved);
   }
 
   /** Of this run, those included that it goes on from. */
