@@ -4,7 +4,7 @@ import type { ScenarioId } from './options.ts';
 /** Of a whole run on two cores that do nothing else, setting up the scenario included. Only for what is said here. */
 const usualSeconds: Readonly<Record<ScenarioId, number>> = {
   exec: 35,
-  cells: 70,
+  cells: 100,
   cli: 12,
   create: 40,
   burst: 90,
