@@ -8,6 +8,8 @@ export const contextLimits = {
   cellCodeBytesMax: 1_048_576,
   /** One line of a context's bridge: a picture of 4 MiB in base64, with what stands beside it. */
   contextLineBytesMax: 8_388_608,
+  /** … and the commas, colons and opening brackets in it that are no text: the bridge leaves out JSON with a third as many values. */
+  contextLineValuesMax: 131_072,
   /** Output kept of one context: the largest cell, and cells before it. */
   contextOutputBytesMax: 12_582_912,
   /** … whose last cells are told from the beginning or the state alone: longer lines are not read for that. */

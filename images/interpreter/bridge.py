@@ -21,6 +21,8 @@ STREAM_BYTES_MAX = 1 << 20
 RESULT_BYTES_MAX = 4 << 20
 RESULTS_BYTES_MAX = 6 << 20
 RESULTS_MAX = 256
+# The daemon reads no line with more than three times as many.
+JSON_VALUES_MAX = 40_000
 PIECE_CHARACTERS = 16_384
 COMMAND_BYTES_MAX = 8 << 20
 CELLS_WAITING_MAX = 16
@@ -116,7 +118,8 @@ class Cell:
             elif name == "text":
                 value = COLOURS.sub("", value)
             length = len(json.dumps(value))
-            if length > min(RESULT_BYTES_MAX, self.results_left - size):
+            is_too_much = name == "json" and more_values(value, JSON_VALUES_MAX)
+            if is_too_much or length > min(RESULT_BYTES_MAX, self.results_left - size):
                 event.setdefault("omitted", []).append({"format": name or kind[:128], "bytes": length})
                 continue
             size += length
@@ -142,6 +145,19 @@ class Cell:
         if self.results < RESULTS_MAX:
             self.results += 1
             say({"type": "clear"})
+
+
+def more_values(value, most):
+    """Whether it holds more than so many, all in all."""
+    waiting, count = [value], 0
+    while waiting and count <= most:
+        count += 1
+        inner = waiting.pop()
+        if isinstance(inner, dict):
+            waiting.extend(inner.values())
+        elif isinstance(inner, list):
+            waiting.extend(inner)
+    return count > most
 
 
 def with_bridge():

@@ -265,6 +265,29 @@ test('floods are cut and say so', async () => {
   assert.equal((await run('ts', '1')).results[0]?.text, '1');
 });
 
+test('values without number cost the daemon nothing: the bridge leaves them out, and a line that holds them all the same is passed over', async () => {
+  const show = 'from IPython.display import JSON, display\n';
+  const some = await run('py', `${show}display(JSON({"a": [[]] * 30_000}))`);
+  assert.equal((some.results[0]?.json as { a: unknown[] } | undefined)?.a.length, 30_000);
+  const many = await run('py', `${show}display(JSON({"a": [[]] * 50_000}))`);
+  assert.deepEqual([many.results[0]?.json, many.results[0]?.omitted?.[0]?.format], [undefined, 'json']);
+  // Commas of a text are none of values.
+  assert.equal((await run('py', '"," * 200_000')).results[0]?.text?.length, 200_002);
+  const bridge = (await state('py')).process;
+  const { pid } = await daemon.call('GET', `${box}/processes/${bridge}`);
+  const forged = await run(
+    'py',
+    `f = open("/proc/${pid}/fd/1", "wb")
+for json in [b"[" + b"[]," * 60_000 + b"0]", b"[" + b"[]," * 2_000_000 + b"0]"]:
+    f.write(b'\\n{"type":"result","is_main":true,"json":' + json + b"}\\n")
+f.close()`,
+  );
+  assert.deepEqual(
+    forged.results.map(({ json }) => (json as unknown[]).length),
+    [60_001],
+  );
+});
+
 test('a kernel that dies says so, and restarts with nothing', async () => {
   const deaths = { py: 'import os; os._exit(3)', ts: 'process.exit(3)' };
   for (const [context, code] of Object.entries(deaths)) {

@@ -1,10 +1,11 @@
 /**
  * What the bridge of a context writes, line by line, each with its place in the process's output.
  *
- * The bridge runs as the sandbox's user, whose cells can write there too: a line that is too long or no message of the protocol is
- * passed over, as is the rest of one whose beginning was not read.
+ * The bridge runs as the sandbox's user, whose cells can write there too: a line that is too long, holds too many values or is no
+ * message of the protocol is passed over, as is the rest of one whose beginning was not read.
  */
 import { type BridgeLine, bridgeLineSchema } from '@squash/contract/context';
+import { limits } from '@squash/contract/limits';
 import type { OutputEvent } from './process-output.ts';
 
 export type PlacedLine =
@@ -58,11 +59,27 @@ class Partial {
 
   message(): BridgeLine | undefined {
     if (this.#isTooLong || this.#bytes === 0) return undefined;
+    const bytes = Buffer.concat(this.#pieces);
+    if (hasTooMany(bytes, limits.contextLineValuesMax)) return undefined;
     try {
-      return bridgeLineSchema.safeParse(JSON.parse(Buffer.concat(this.#pieces).toString('utf8'))).data;
+      return bridgeLineSchema.safeParse(JSON.parse(bytes.toString('utf8'))).data;
     } catch {
       // No JSON: not the bridge's word.
       return undefined;
     }
   }
+}
+
+/** Whether JSON would have more values than that. Eight megabytes of empty lists take seconds and 100 MB to parse, of text nothing. */
+function hasTooMany(bytes: Buffer, valuesMax: number): boolean {
+  let [count, isText] = [0, false];
+  for (let at = 0; at < bytes.length; at += 1) {
+    const byte = bytes[at];
+    if (byte === 0x22) isText = !isText;
+    else if (isText) at += byte === 0x5c ? 1 : 0;
+    // , : [ {
+    else if (byte === 0x2c || byte === 0x3a || byte === 0x5b || byte === 0x7b) count += 1;
+    if (count > valuesMax) return true;
+  }
+  return false;
 }
