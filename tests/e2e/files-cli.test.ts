@@ -21,6 +21,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { fileMatchesSchema, fileSchema } from '@squash/contract/file';
+import { Squash } from '@squash/sdk';
+import { tarEnd, tarHeader } from '@squash/sdk/tar-writer';
 import { z } from 'zod';
 import { squash, squashOk, startCli } from '../support/cli.ts';
 import { TestDaemon } from '../support/daemon.ts';
@@ -254,6 +256,56 @@ tar.close(); sys.stdout.buffer.write(out.getvalue())
         (await squash(undefined, ['--url', url, 'cp', 'box:/d', join(directory, 'cut')])).code,
         0,
       );
+    } finally {
+      server.closeAllConnections();
+      server.close();
+      rmSync(directory, { recursive: true });
+    }
+  });
+
+  it('and of the SDK follow no link that a sandbox puts in the place of the directory they fill', async () => {
+    const directory = mkdtempSync(join(tmpdir(), 'squash-liar-'));
+    const [shared, outside] = [join(directory, 'shared'), join(directory, 'outside')];
+    const common = { type: 'file', mode: 0o644, mtimeMs: 0, size: 0, target: '' } as const;
+    // As a sandbox would that has the directory above attached.
+    const swap = async () => {
+      const name = await waitFor('the first file', () =>
+        readdirSync(shared).find((each) => existsSync(join(shared, each, 'first'))),
+      );
+      renameSync(join(shared, name), join(shared, 'moved'));
+      symlinkSync(outside, join(shared, name));
+    };
+    const server = createServer((incoming, response) => {
+      const path = incoming.url ?? '';
+      const type = 'directory';
+      if (path.includes('/stat')) return void response.end(JSON.stringify({ type, path: '/d' }));
+      if (!path.includes('/archive')) return void response.end(JSON.stringify({ id: 'box', state: 'ready' }));
+      response.write(tarHeader({ ...common, name: 'first' }));
+      void swap().then(() => {
+        response.write(tarHeader({ ...common, name: 'second' }));
+        response.write(tarHeader({ ...common, type, name: 'below' }));
+        response.write(tarHeader({ ...common, name: 'below/third' }));
+        response.write(tarHeader({ ...common, type: 'symlink', name: 'link', target: '/' }));
+        response.end(tarEnd());
+      });
+    });
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    const box = await new Squash({ url, token: 'x' }).sandboxes.get('box');
+    const fill: readonly ((target: string) => Promise<unknown>)[] = [
+      (target) => squash(undefined, ['--url', url, 'cp', 'box:/d', target]),
+      (target) => box.files.downloadDirectory('/d', target),
+    ];
+    try {
+      mkdirSync(outside);
+      for (const doing of fill) {
+        mkdirSync(shared);
+        await doing(join(shared, 'to'));
+        assert.deepEqual(readdirSync(outside), []);
+        assert.deepEqual(readdirSync(join(shared, 'moved')).sort(), ['below', 'first', 'link', 'second']);
+        rmSync(shared, { recursive: true });
+      }
     } finally {
       server.closeAllConnections();
       server.close();

@@ -5,7 +5,7 @@
  * through no symlink, without owners and set-id bits. A file has its name when all of it is there.
  */
 import { randomBytes } from 'node:crypto';
-import { link, mkdir, open, rename, rmdir, stat, unlink } from 'node:fs/promises';
+import { link, open, rename, rmdir, stat, unlink } from 'node:fs/promises';
 import { basename, join, posix, resolve } from 'node:path';
 import type { FileInfo, Unpacked } from '@squash/contract/file';
 import { filesPath } from '../client/client.ts';
@@ -161,11 +161,9 @@ async function save(body: AsyncIterable<Buffer>, file: string, replaces: boolean
 
 /** Into a directory that is made for it. Returns how many entries there were. */
 async function unpack(body: AsyncIterable<Buffer>, target: string, found: FileInfo): Promise<number> {
-  // Closed to everybody else until all is in it.
-  await mkdir(target, { mode: 0o700 }).catch((cause: unknown) => unwritable(target, cause));
+  using local = makeTree(target);
   let entries = 0;
   try {
-    using local = new LocalTree(target);
     const directories = new Map<string, TarEntry>();
     const links = new Map<string, TarEntry>();
     for await (const entry of readTar(body, 'latin1')) {
@@ -194,6 +192,15 @@ async function unpack(body: AsyncIterable<Buffer>, target: string, found: FileIn
     const code = isArchive ? 'archive_invalid' : 'file_unwritable';
     const why = isArchive ? visible(cause.message) : fileProblem(cause);
     throw new CliFailure(code, `"${visible(target)}" is not whole: ${why}`);
+  }
+}
+
+function makeTree(target: string): LocalTree {
+  try {
+    return LocalTree.make(target);
+  } catch (cause) {
+    if (cause instanceof CliFailure) throw cause;
+    return unwritable(target, cause);
   }
 }
 

@@ -53,9 +53,18 @@ export class LocalTree implements Disposable {
   readonly #unfinished = new Set<Buffer>();
 
   /** @param path a directory; a symlink to one is followed, the caller has named it */
-  constructor(path: string) {
+  constructor(path: string, flags = 0) {
     this.#path = path;
-    this.#root = openSync(path, O_RDONLY | O_DIRECTORY);
+    this.#root = openSync(path, O_RDONLY | O_DIRECTORY | flags);
+  }
+
+  /** A new directory, closed to everybody else: what was put in its place since is not taken for it. */
+  static make(path: string): LocalTree {
+    mkdirSync(path, { mode: 0o700 });
+    const tree = new LocalTree(path, O_NOFOLLOW);
+    if (fstatSync(tree.#root).uid === process.geteuid?.()) return tree;
+    tree[Symbol.dispose]();
+    throw new CliFailure('file_changed', `"${path}" was replaced by another user`);
   }
 
   /** Empty where there is no such directory and none is to be made. */
