@@ -126,6 +126,8 @@ def unpack(file: BinaryIO, folder: bytes) -> int:
         if path != folder:
             _make(file, path, kind, size, extended.get(b"linkpath") or _text(header, 157, 100))
             entries += 1
+        elif kind != b"5":
+            raise _damaged("a file has no name")
         mode = _octal(header, 100, 8) & 0o777
         if kind == b"5":
             # A directory without rights would take nothing more.
@@ -186,10 +188,10 @@ def _size(header: bytes, extended: Dict[bytes, bytes]) -> int:
 
 def _octal(header: bytes, start: int, length: int) -> int:
     text = header[start : start + length].strip(b" \0")
-    try:
-        return int(text, 8) if text else 0
-    except ValueError:
-        raise _damaged("a header is broken") from None
+    # Digits alone: `int` takes a sign as well, and a file that is to be read for -1 bytes is read whole.
+    if text.strip(b"01234567"):
+        raise _damaged("a header is broken")
+    return int(text, 8) if text else 0
 
 
 def _text(header: bytes, start: int, length: int) -> bytes:

@@ -300,12 +300,24 @@ class Archives(unittest.TestCase):
             [("h", tarfile.LNKTYPE, "/etc/passwd")],
             [("c", tarfile.CHRTYPE, "")],
             [("no/parent", file, "")],
+            [("./", file, "")],
         ):
             with self.subTest(members), self.assertRaises(ProtocolError) as refused:
                 self.unpacked(*members)
             self.assertEqual(refused.exception.code, "archive_invalid")
         with self.assertRaises(ProtocolError):
             self.unpacked(("a", file, ""), data=bytes(100_000), cut=60_000)
+
+    def test_a_size_below_nothing_reads_nothing(self) -> None:
+        member = tarfile.TarInfo("x")
+        member.type = tarfile.XHDTYPE
+        header = bytearray(member.tobuf(tarfile.USTAR_FORMAT))
+        header[124:136] = b"-0000000001\0"
+        header[148:156] = b"%06o\0 " % (sum(header[:148]) + sum(header[156:]) + 8 * 32)
+        archive = io.BytesIO(bytes(header) + bytes(1_048_576))
+        with tempfile.TemporaryDirectory() as folder, self.assertRaises(ProtocolError):
+            unpack(archive, os.fsencode(folder))
+        self.assertEqual(archive.tell(), 512)
 
 
 if __name__ == "__main__":
