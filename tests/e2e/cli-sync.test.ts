@@ -154,6 +154,8 @@ describe('squash sync from a sandbox that lies', () => {
     let send = (response: ServerResponse): unknown => response.end('0123456789');
     const server = createServer((incoming, response) => {
       if (incoming.url?.includes('/list') === true) response.end(JSON.stringify({ items, next: null }));
+      else if (incoming.url?.includes('/watch') === true)
+        response.writeHead(200, { 'content-type': 'text/event-stream' }).write('event: ready\ndata: {}\n\n');
       else send(response);
     }).listen(0, '127.0.0.1');
     await once(server, 'listening');
@@ -182,6 +184,20 @@ describe('squash sync from a sandbox that lies', () => {
           `${JSON.stringify(lie)} ${stderr}`,
         );
       }
+      // Names of a sandbox steer no terminal, as JSON neither.
+      items = [file('\u009b2J\u202e', 'device')];
+      const watching = startCli(undefined, [
+        '--url',
+        url,
+        '--json',
+        'sync',
+        '--watch',
+        'box:/d',
+        join(directory, 'in'),
+      ]);
+      const [told] = (await once(watching.stdout ?? watching, 'data')) as [Buffer];
+      watching.kill();
+      assert.match(told.toString(), /"left_out":\["\\u009b2J\\u202e"\]/);
       items = [file('a')];
       send = (response) =>
         response.writeHead(200, { 'content-length': '10' }).write('01234', () => response.destroy());

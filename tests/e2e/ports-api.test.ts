@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { connect } from 'node:net';
+import { createServer } from 'node:http';
+import { type AddressInfo, connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text as readText } from 'node:stream/consumers';
@@ -109,6 +110,16 @@ describe('ports', () => {
         env: { DISPLAY: '' },
       });
       assert.equal((JSON.parse(printed) as { readonly opened: boolean }).opened, false);
+      rmSync(seen);
+      const liar = createServer((_, response) =>
+        response.end(JSON.stringify({ port: 3000, url: 'file:///bin/sh' })),
+      );
+      await once(liar.listen(0, '127.0.0.1'), 'listening');
+      const place = `http://127.0.0.1:${(liar.address() as AddressInfo).port}`;
+      const lie = await squash(undefined, ['--url', place, 'open', 'dev', '3000'], { env });
+      assert.match(lie.stderr, /which is no page/);
+      liar.close();
+      assert.ok(!existsSync(seen));
     } finally {
       rmSync(directory, { recursive: true });
     }

@@ -10,6 +10,7 @@ import {
   formatBytes,
   formatLimit,
   printJson,
+  jsonText,
   printLine,
   printText,
   standardOutput,
@@ -30,7 +31,7 @@ export async function run(call: Call): Promise<number> {
   for (;;) {
     const rows = await rowsOf(call.client, id);
     if (isWatching && !call.json && isatty(standardOutput)) printText(standardOutput, clearScreen);
-    if (call.json && isWatching) printLine(JSON.stringify(rows.map(withoutHistory)));
+    if (call.json && isWatching) printLine(jsonText(rows.map(withoutHistory)));
     else if (call.json) printJson(id === undefined ? rows.map(withoutHistory) : rows[0]);
     else printUsage(rows);
     if (!isWatching) return exitCodes.ok;

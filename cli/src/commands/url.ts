@@ -26,12 +26,17 @@ export async function linkOf(call: Call, access?: 'public' | 'token'): Promise<P
     await call.client.get<Port>(`${path}?timeout_ms=${Math.round(waitS * 1_000)}`);
   }
   const set = access === undefined ? undefined : await call.client.put<Port>(portPath(id, port), { access });
-  return access === 'public' && set !== undefined
-    ? set
-    : await call.client.post<PortLink>(
-        portPath(id, port, ['url']),
-        expiresS === undefined ? {} : { expires_s: expiresS },
-      );
+  const answer =
+    access === 'public' && set !== undefined
+      ? set
+      : await call.client.post<PortLink>(
+          portPath(id, port, ['url']),
+          expiresS === undefined ? {} : { expires_s: expiresS },
+        );
+  // What opens addresses starts a program for `file:` and for many others, and whoever answers need be no daemon.
+  if (answer.url !== null && !/^https?:\/\/[^\s\p{Cc}\p{Cf}]+$/u.test(answer.url))
+    throw new CliFailure('not_served', `the daemon answers "${answer.url}", which is no page`);
+  return answer;
 }
 
 function wishedAccess({ flags }: Call): 'public' | 'token' | undefined {
