@@ -166,6 +166,9 @@ describe('an agent over standard input and output', () => {
     await agent.call('edit_file', { ...edit, old_text: '  echo $(($1 - $2))' });
     await agent.call('write_file', { path: '/root/dos', content: 'a\r\nb\r\nc\r\n' });
     await agent.call('edit_file', { path: '/root/dos', old_text: 'a\nb', new_text: 'a\nx\nb' });
+    await agent.call('write_file', { path: '/root/long', content: 'a'.repeat(1_000) });
+    const grow = { path: '/root/long', old_text: 'a', new_text: 'b'.repeat(40_000), replace_all: true };
+    assert.match(await agent.fails('edit_file', grow), /file_too_long/);
     assert.match(
       (await agent.call('run_command', { command: 'od -c /root/dos' })).text,
       /a {2}\\r {2}\\n {3}x {2}\\r {2}\\n {3}b {2}\\r/,

@@ -76,7 +76,15 @@ export const editFile = defineTool({
         `\`old_text\` stands in ${path} ${places.count} times, first on lines ${places.lines.join(', ')}`,
         'Give more of the lines around the one that is meant, or `replace_all`',
       );
-    const edited = text.split(piece).join(by);
+    // A character of a long file, by many: more than a string holds.
+    const chars = text.length + places.count * (by.length - piece.length);
+    if (chars > mcpLimits.textBytes)
+      throw new ToolError(
+        'file_too_long',
+        `${path} would have ${count(chars)} characters, and ${count(mcpLimits.textBytes)} can be written`,
+        'Use sed in run_command',
+      );
+    const edited = text.replaceAll(piece, () => by);
     try {
       await box.files.write(path, edited, { ...(etag !== null && { if_match: etag }), signal });
     } catch (error) {
