@@ -389,6 +389,15 @@ test('squash mcp runs cells that keep state, and answers values, errors and plot
   assert.match(await shown('print("a" * 100_000)'), /\[cut \w+: [\d,]+ bytes left out here/);
   const picture = `import base64, IPython.display as d\nd.display(d.Image(base64.b64decode("${pixel}")))`;
   assert.match(await shown(picture), new RegExp(`"type":"image","data":"${signature.png}[^]*"image/png"`));
+  const forged = ['"%%%"', 'd.b2a_base64(b"no picture").decode()'].map(
+    (each) => `d.publish({"image/png": ${each}})`,
+  );
+  const names =
+    'import binascii, IPython.display as i\nclass d: publish = staticmethod(i.publish_display_data); b2a_base64 = binascii.b2a_base64';
+  assert.match(
+    await shown([names, 'print("told")', ...forged].join('\n')),
+    /told[^]*images: 0 of 2 are shown"}\]$/,
+  );
   const stop = new AbortController();
   const cancelled = cell('import time\ntime.sleep(60)', {}, { signal: stop.signal });
   const becomes = (wanted: string) =>

@@ -145,7 +145,7 @@ function newlines(text: string): number {
   return number;
 }
 
-function imageType(head: Uint8Array): string | undefined {
+export function imageType(head: Uint8Array): string | undefined {
   const begins = (magic: string): boolean =>
     magic.split('').every((character, at) => character === '.' || head[at] === character.charCodeAt(0));
   return images.find(({ magic }) => begins(magic))?.type;

@@ -5,6 +5,7 @@ import { frameText } from '../output/frame.ts';
 import { mcpLimits } from '../options.ts';
 import { type Block, boxOf, defineTool, sandboxShape, type ToolCall } from '../tool.ts';
 import { progressMs, seconds } from './output.ts';
+import { imageType } from './read-file.ts';
 
 const languages = ['python', 'javascript', 'typescript'] as const;
 
@@ -104,9 +105,10 @@ function blocksOf(
   const lost = cut.stdout_bytes + cut.stderr_bytes + cut.results;
   const notes = lost > 0 ? [`The interpreter left some of it out. ${tooLong}`] : [];
   const head = `cell ${cell} ${said[status]} after ${seconds(duration_ms)}`;
-  const text = [head, ...parts, ...notes, ...(images.length > 0 ? [`images: ${images.length}`] : [])].join(
-    '\n',
-  );
+  const drawn = results.filter(({ png, jpeg }) => png !== undefined || jpeg !== undefined).length;
+  const shown =
+    images.length === drawn ? `images: ${drawn}` : `images: ${images.length} of ${drawn} are shown`;
+  const text = [head, ...parts, ...notes, ...(drawn > 0 ? [shown] : [])].join('\n');
   return [{ type: 'text', text }, ...images];
 }
 
@@ -128,5 +130,9 @@ function imagesOf({ png, jpeg }: Result): readonly Block[] {
     png === undefined ? { data: jpeg, mimeType: 'image/jpeg' } : { data: png, mimeType: 'image/png' };
   const { data, mimeType } = image;
   if (data === undefined || (data.length / 4) * 3 > mcpLimits.imageBytes) return [];
+  // A cell can call anything a picture: what is none is refused by the client with the whole answer, or by its model ever after.
+  const isImage =
+    z.base64().safeParse(data).success && imageType(Buffer.from(data, 'base64')) === image.mimeType;
+  if (!isImage) return [];
   return [{ type: 'image', data, mimeType }];
 }
