@@ -17,6 +17,10 @@ export const contextLimits = {
   /** What one execution is answered with, as a bridge that keeps to its own limits never exceeds. */
   executionBytesMax: 16_777_216,
   executionResultsMax: 512,
+  /** How long behind its time a cell may end: the bridge gives a kernel 5 s, then it is killed. */
+  contextOverdueMs: 20_000,
+  /** How long a kernel may take to start: the bridge's own times. */
+  contextStartMs: 130_000,
   /** How long a bridge may take to say that it starts another kernel, or to end. */
   contextAnswerMs: 10_000,
 } as const;

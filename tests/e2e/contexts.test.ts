@@ -68,6 +68,10 @@ async function begin(context: string, code: string): Promise<number> {
   throw new Error('the cell has not begun');
 }
 
+async function shell(line: string): Promise<string> {
+  return (await daemon.call('POST', `${box}/exec`, { shell: line })).stdout;
+}
+
 const signature = { png: 'iVBORw0KGgo' };
 const pixel = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII=';
 
@@ -325,6 +329,27 @@ test('cells run as the user of their context, and nobody else can speak to its k
   );
   await daemon.call('DELETE', `${box}/contexts/nobody`);
   assert.equal((await state('nobody')).state, 'ended');
+});
+
+test('a cell that stops its bridge gets no more time than others, and the context ends with it', async () => {
+  const code = 'import os, signal, time\nos.kill(os.getppid(), signal.SIGSTOP)\ntime.sleep(600)';
+  const stopped = async (context: string) => {
+    await daemon.call('POST', `${box}/contexts`, { context, language: 'python' });
+    await waitFor('the kernel', async () => (await state(context)).state === 'idle');
+    const { process } = await state(context);
+    const { pid } = await daemon.call('GET', `${box}/processes/${process}`);
+    const running = api.post(`${box}/contexts/${context}/cells`, { code, timeout_ms: 1_000 });
+    await waitFor('the bridge to stand still', async () => / T /.test(await shell(`cat /proc/${pid}/stat`)));
+    return { running };
+  };
+  const [late, restarted] = [await stopped('late'), await stopped('restarted')];
+  const restart = await api.post(`${box}/contexts/restarted/restart`, {});
+  const answers = [restart, await restarted.running, await late.running];
+  assert.deepEqual(
+    answers.map(({ json }) => (json as { readonly code?: string }).code),
+    ['context_ended', 'context_ended', 'context_ended'],
+  );
+  assert.equal((await state('late')).state, 'ended');
 });
 
 test('a sandbox that starts again has no contexts, and one without the layer says what is missing', async () => {

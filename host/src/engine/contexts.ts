@@ -16,6 +16,7 @@ import { bridgeLines, type PlacedLine } from '../sandbox/context-lines.ts';
 import { ContextState } from '../sandbox/context-state.ts';
 import { findProcess, type Found, infoOf } from '../sandbox/processes.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
+import { CellWatch } from './cell-watch.ts';
 import type { Processes } from './processes.ts';
 import type { Residents } from './residents.ts';
 
@@ -35,7 +36,7 @@ export interface Contexts {
   /** What a cell did and does, again. @throws cell_not_found */
   output(at: CellPlace, wish: CellWish, signal: AbortSignal): Promise<AsyncIterable<CellEvent>>;
   interrupt(id: SandboxId, name: string): Promise<void>;
-  /** Resolves when the bridge has begun to start another kernel. */
+  /** Resolves when the bridge has begun to start another kernel; one that does not answer is ended. @throws context_ended */
   restart(id: SandboxId, name: string): Promise<Context>;
 }
 
@@ -56,6 +57,13 @@ interface Asked {
   readonly command: Readonly<Record<string, unknown>>;
 }
 
+interface Beginning {
+  readonly id: SandboxId;
+  readonly name: string;
+  readonly found: Found;
+  readonly cell: CellRun;
+}
+
 /** The first word of every context's command: what the layer brings. */
 const bridge = '/usr/lib/squash/interpreter/bridge.py';
 const tagOf = (name: string): string => `context:${name}`;
@@ -71,6 +79,8 @@ export class LocalContexts implements Contexts, Disposable {
   readonly #stop = new AbortController();
   /** By the process's row. */
   readonly #states = new Map<number, ContextState>();
+  /** Cells that somebody waits for, by the process's row. */
+  readonly #asked = new Map<number, number>();
   readonly #making = new Map<string, Promise<Found>>();
   /** A command is several pieces of input, which must not mix with another's. */
   readonly #turns = new Map<number, Promise<unknown>>();
@@ -111,27 +121,18 @@ export class LocalContexts implements Contexts, Disposable {
 
   async run(...[id, name, wish, signal]: Parameters<Contexts['run']>): Promise<AsyncIterable<CellEvent>> {
     const found = await this.#living(id, name);
-    const key = randomUUID();
-    const lines = await this.#ask({ id, found, command: { op: 'run', key, ...wish } }, signal);
-    for (;;) {
-      const next = await lines.next();
-      if (next.done === true) break;
-      const placed = next.value;
-      if (placed.type === 'gap' || !('key' in placed.line) || placed.line.key !== key) continue;
-      const { line } = placed;
-      if (line.type === 'refused') {
-        await lines.return();
-        const [code, text] = why[line.why];
-        throw new AppError(code, `Cannot run a cell in context "${name}" of sandbox "${id}": ${text}`);
-      }
-      const language = languageOf(found);
-      return cellEvents(
-        { lines, begin: placed, context: name, language, after: 0, isFollowing: true },
-        signal,
-      );
+    const watch = await this.#watch(id, found, wish.timeout_ms);
+    let isBegun = false;
+    try {
+      const lines = await this.#begin({ id, name, found, cell: wish }, signal);
+      if (lines === undefined) return none();
+      watch.begins(lines.begin.start);
+      isBegun = true;
+      const source = { ...lines, context: name, language: languageOf(found), after: 0, isFollowing: true };
+      return watched(cellEvents(source, signal), watch, signal);
+    } finally {
+      if (!isBegun) watch[Symbol.dispose]();
     }
-    if (signal.aborted) return none();
-    throw ended(name, this.#find(id, name));
   }
 
   async output(...[at, wish, signal]: Parameters<Contexts['output']>): Promise<AsyncIterable<CellEvent>> {
@@ -164,9 +165,69 @@ export class LocalContexts implements Contexts, Disposable {
     const signal = AbortSignal.any([AbortSignal.timeout(limits.contextAnswerMs), this.#stop.signal]);
     const lines = await this.#ask({ id, found, command: { op: 'restart' } }, signal);
     for await (const placed of lines) {
-      if (placed.type === 'line' && placed.line.type === 'state' && placed.line.state === 'starting') break;
+      const isState = placed.type === 'line' && placed.line.type === 'state';
+      if (isState && placed.line.state === 'starting') return this.get(id, name);
     }
-    return this.get(id, name);
+    if (!this.#stop.signal.aborted) await this.#processes.end(id, found.row.seq);
+    throw ended(name, this.#find(id, name));
+  }
+
+  /** Undefined where `signal` ended it. @throws context_ended, context_busy, kernel_died */
+  async #begin({ id, name, found, cell }: Beginning, signal: AbortSignal) {
+    const key = randomUUID();
+    const lines = await this.#ask({ id, found, command: { op: 'run', key, ...cell } }, signal);
+    for (;;) {
+      const next = await lines.next();
+      if (next.done === true) break;
+      const placed = next.value;
+      if (placed.type === 'gap' || !('key' in placed.line) || placed.line.key !== key) continue;
+      const { line } = placed;
+      if (line.type !== 'refused') return { lines, begin: placed };
+      await lines.return();
+      const [code, text] = why[line.why];
+      throw new AppError(code, `Cannot run a cell in context "${name}" of sandbox "${id}": ${text}`);
+    }
+    if (signal.aborted) return undefined;
+    throw ended(name, this.#find(id, name));
+  }
+
+  async #watch(
+    id: SandboxId,
+    found: Found,
+    timeoutMs: number,
+  ): Promise<Disposable & { readonly begins: (cell: number) => void }> {
+    const { key, seq } = found.row;
+    const state = await this.#state(id, found);
+    const asked = this.#asked.get(key) ?? 0;
+    this.#asked.set(key, asked + 1);
+    let cell: number | undefined;
+    let isOver = false;
+    const release = (): void => {
+      watch[Symbol.dispose]();
+      if (isOver) return;
+      isOver = true;
+      const left = (this.#asked.get(key) ?? 1) - 1;
+      if (left === 0) this.#asked.delete(key);
+      else this.#asked.set(key, left);
+    };
+    const end = async (): Promise<void> => {
+      if (cell !== undefined && state.present.cell !== cell) return release();
+      // What stands still is not late.
+      if (this.#residents.find(id).state.phase === 'paused') return;
+      release();
+      await this.#processes.end(id, seq);
+    };
+    const isStarting = state.present.state === 'starting';
+    const before = asked > 0 || state.present.state === 'busy' ? 'busy' : isStarting ? 'starting' : 'idle';
+    // Where it can't be ended the sandbox is gone, or whoever asks next is told what is wrong with it.
+    const watch = new CellWatch(timeoutMs, before, () => void end().catch(release));
+    return {
+      begins: (at) => {
+        cell = at;
+        watch.begins();
+      },
+      [Symbol.dispose]: release,
+    };
   }
 
   /** Sends a command and gives what the bridge writes from then on. */
@@ -327,4 +388,14 @@ function ended(name: string, found: Found): AppError {
 
 async function* none(): AsyncGenerator<CellEvent, void, void> {
   // Whoever asked is gone.
+}
+
+/** A client that goes leaves the cell watched: others may follow it. */
+async function* watched(
+  events: AsyncIterable<CellEvent>,
+  watch: Disposable,
+  signal: AbortSignal,
+): AsyncGenerator<CellEvent, void, void> {
+  yield* events;
+  if (!signal.aborted) watch[Symbol.dispose]();
 }
