@@ -122,7 +122,7 @@ test('repl on a terminal takes cells of several lines, interrupts by Ctrl-C, and
   terminal.type(`.save ${join(state, 'plot.png')}\r`);
   await terminal.see(/plot\.png: image\/png/);
   assert.equal((await readFile(join(state, 'plot.png'))).subarray(1, 4).toString(), 'PNG');
-  terminal.type('.save /nonexistent/plot.png\r.nothing\r.restart\rkept\r');
+  terminal.type(`.save ${join(state, 'missing/plot.png')}\r.nothing\r.restart\rkept\r`);
   await terminal.see(/file_unwritable[^]*try: \.help[^]*NameError/);
   terminal.type('\u0004');
   assert.deepEqual(await terminal.end(), { status: 0, restored: true }, text());

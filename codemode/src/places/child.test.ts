@@ -3,10 +3,10 @@ import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { it } from 'node:test';
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { childPlace, startChild, startConfined } from './child.ts';
 import { confinementState } from './confinement.ts';
-import { nodeCommand } from './programs.ts';
+import { denoCommand, nodeCommand } from './programs.ts';
 
 const probe = `
 const attempts = {
@@ -34,6 +34,11 @@ for (const engine of ['quickjs', 'isolated-vm', 'vm2'] as const) {
     assert.equal(said, '[]', child.diagnostics());
   });
 }
+
+it('Deno leaves no cache on this machine, whoever runs it', () => {
+  const cache = denoCommand(64, {}).env['DENO_DIR'] ?? '';
+  assert.throws(() => mkdirSync(cache, { recursive: true }));
+});
 
 const state = await confinementState();
 

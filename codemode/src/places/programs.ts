@@ -111,6 +111,9 @@ function permissionFlags(engine: EngineName): readonly string[] {
   ];
 }
 
+/** Deno goes without a cache where it can make none: here not even root can. */
+const noDirectory = '/dev/null/deno';
+
 /** Deno without a single permission; its module graph is static, so it needs none to load its own program. */
 export function denoCommand(memoryMb: number, extraEnv: Readonly<Record<string, string>>): ChildCommand {
   return {
@@ -131,7 +134,7 @@ export function denoCommand(memoryMb: number, extraEnv: Readonly<Record<string, 
       workerProgram,
       'stdio',
     ],
-    env: { ...env, DENO_NO_UPDATE_CHECK: '1', NO_COLOR: '1', DENO_DIR: '/nonexistent', ...extraEnv },
+    env: { ...env, DENO_NO_UPDATE_CHECK: '1', NO_COLOR: '1', DENO_DIR: noDirectory, ...extraEnv },
     channel: 'stdio',
     files: [],
   };
