@@ -47,7 +47,9 @@ test('repl runs a pipe as one cell in a sandbox of its own, and leaves none', as
     ['--file', join(import.meta.dirname, '../../LICENSE')],
     `open("LICENSE").close()\n${code}`,
   );
-  assert.deepEqual([end.code, end.stdout.toString(), end.stderr], [0, '0 /root\n1 /root\n42\n', 'err\n']);
+  // Where the host can't hold limits it says so of each new sandbox.
+  const stderr = end.stderr.replaceAll(/^squash: warning: .*\n/gm, '');
+  assert.deepEqual([end.code, end.stdout.toString(), stderr], [0, '0 /root\n1 /root\n42\n', 'err\n']);
   assert.deepEqual(await sandboxes(), ['box']);
   assert.deepEqual(
     (
