@@ -436,6 +436,16 @@ test('squash mcp runs cells that keep state, and answers values, errors and plot
   await client.close();
 });
 
+test('squash mcp gives its sandboxes the interpreter where it is built', async () => {
+  const client = new Client({ name: 'test', version: '1' });
+  const [command, script] = cliCommand;
+  const args = ['--no-warnings', script, 'mcp'];
+  await client.connect(new StdioClientTransport({ command, args, env: cliEnvironment(daemon) }));
+  const { content } = await client.callTool({ name: 'run_code', arguments: { code: '6 * 7' } });
+  assert.match(JSON.stringify(content), /\[result \w+\]\\n42\\n/);
+  await client.close();
+});
+
 test('the commands of docs/interpreter.md work in their order', async () => {
   const page = await readFile(join(repository, 'docs/interpreter.md'), 'utf8');
   const block = /^```sh\n([^]*?)^```$/m.exec(page)?.[1] ?? '';

@@ -5,6 +5,7 @@ import { mcpLimits, type McpOptions, serveHttp, serveStdio, Squash, ToolError } 
 import type { Flags } from '../arguments.ts';
 import type { Call } from '../command.ts';
 import { CliFailure, exitCodes, usageFailure } from '../failure.ts';
+import { interpreterLayers } from '../interpreter-layers.ts';
 import { printNote } from '../output/print.ts';
 import { mountsOf } from '../mount-words.ts';
 import { readCommon } from './create-common.ts';
@@ -13,7 +14,7 @@ import { readCommon } from './create-common.ts';
 const allowedDefault = ['preset:debian', 'preset:pypi', 'preset:npm'];
 
 export async function run(call: Call): Promise<number> {
-  const options = optionsOf(call);
+  const options = await withInterpreter(optionsOf(call), call);
   const http = call.flags.text('http');
   const stop = new AbortController();
   const onSignal = () => stop.abort();
@@ -29,6 +30,16 @@ export async function run(call: Call): Promise<number> {
     options.squash.close();
   }
   return exitCodes.ok;
+}
+
+/** Where nobody has named layers and the interpreter is built, sandboxes have it: `run_code` needs it. */
+async function withInterpreter(options: McpOptions, { client }: Call): Promise<McpOptions> {
+  if (options.sandbox !== undefined || options.create.from !== undefined) return options;
+  // The daemon may come later, or know nothing of modules: then its own layers it is.
+  const layers = await interpreterLayers(client).catch(() => undefined);
+  return layers === undefined
+    ? options
+    : { ...options, create: { ...options.create, from: { layers: [...layers] } } };
 }
 
 function optionsOf({ flags, client }: Call): McpOptions {

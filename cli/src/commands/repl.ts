@@ -5,14 +5,14 @@
 import { isatty } from 'node:tty';
 import type { Context as ContextRecord, ContextLanguage } from '@squash/contract/context';
 import { limits } from '@squash/contract/limits';
-import type { ModuleAnswer } from '@squash/contract/module';
 import { type Context, NotFound, type Sandbox, Squash } from '@squash/sdk';
 import type { Flags } from '../arguments.ts';
-import { modulesPath, sandboxPath, sandboxRecordPath } from '../client/client.ts';
+import { sandboxPath, sandboxRecordPath } from '../client/client.ts';
 import type { Call } from '../command.ts';
 import { replLanguages } from '../command-table-repl.ts';
 import { createFlags } from '../command-table-sandbox.ts';
 import { CliFailure, exitCodes, usageFailure } from '../failure.ts';
+import { interpreterLayers } from '../interpreter-layers.ts';
 import {
   formatAge,
   jsonText,
@@ -107,7 +107,7 @@ interface Session {
 
 async function inNewSandbox(call: Call, squash: Squash, session: Session): Promise<number> {
   const given = call.flags.list('layers');
-  const made = await createSandbox(call, undefined, given.length > 0 ? given : await interpreterLayers(call));
+  const made = await createSandbox(call, undefined, given.length > 0 ? given : await layersOf(call));
   try {
     return await inSandbox(call, await squash.sandboxes.get(made.id), session);
   } finally {
@@ -116,11 +116,9 @@ async function inNewSandbox(call: Call, squash: Squash, session: Session): Promi
   }
 }
 
-async function interpreterLayers({ client }: Call): Promise<readonly string[]> {
-  const names = (await client.get<readonly ModuleAnswer[]>(modulesPath)).map(({ name }) => name);
-  const named = (stem: string): string | undefined => names.findLast((name) => name.slice(4) === stem);
-  const [base, own] = [named('base-debian'), named('interpreter')];
-  if (base !== undefined && own !== undefined) return [base, own];
+async function layersOf({ client }: Call): Promise<readonly string[]> {
+  const layers = await interpreterLayers(client);
+  if (layers !== undefined) return layers;
   throw new CliFailure('interpreter_missing', 'no layer here brings an interpreter');
 }
 
