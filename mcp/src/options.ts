@@ -7,6 +7,8 @@ export interface McpOptions {
   readonly sandbox?: string | undefined;
   /** What sandboxes are made with: layers, limits, policy. */
   readonly create: Omit<SandboxCreate, 'name' | 'labels'>;
+  /** Layers for those whose `create` names none, asked for each; the daemon's own where there are none. */
+  readonly layers: () => Promise<readonly string[] | undefined>;
   /** Tools may name every sandbox that the daemon shows this caller, not only those that their session made. */
   readonly anySandbox: boolean;
   /** Sandboxes stay when their session ends. */

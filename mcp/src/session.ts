@@ -70,8 +70,11 @@ export class Session implements AsyncDisposable {
       );
     this.#making += 1;
     try {
+      const isNamed = wish.from !== undefined || create.from !== undefined;
+      const layers = isNamed ? undefined : await this.options.layers();
       const box = await squash.sandboxes.create({
         ...(!keep && { idle_timeout_s: mcpLimits.idleTimeoutS }),
+        ...(layers !== undefined && { from: { layers: [...layers] } }),
         // A copy is as the one it is of: with the files of one that may reach less it must not reach more.
         ...(wish.from === undefined && create),
         ...wish,

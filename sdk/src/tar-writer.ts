@@ -1,4 +1,5 @@
 /** The entries of a tar, in POSIX's extended form: names and numbers of any length. */
+import { joined } from './bytes.ts';
 
 export interface WrittenEntry {
   readonly type: 'file' | 'directory' | 'symlink';
@@ -50,16 +51,6 @@ export function tarEnd(): Uint8Array {
 
 function bytesOf(text: string | Uint8Array): Uint8Array {
   return typeof text === 'string' ? encoder.encode(text) : text;
-}
-
-function joined(parts: readonly Uint8Array[]): Uint8Array {
-  const whole = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
-  let at = 0;
-  for (const part of parts) {
-    whole.set(part, at);
-    at += part.length;
-  }
-  return whole;
 }
 
 /** `LENGTH KEY=VALUE\n`, whose length counts itself. */

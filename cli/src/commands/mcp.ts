@@ -14,7 +14,7 @@ import { readCommon } from './create-common.ts';
 const allowedDefault = ['preset:debian', 'preset:pypi', 'preset:npm'];
 
 export async function run(call: Call): Promise<number> {
-  const options = await withInterpreter(optionsOf(call), call);
+  const options = optionsOf(call);
   const http = call.flags.text('http');
   const stop = new AbortController();
   const onSignal = () => stop.abort();
@@ -30,16 +30,6 @@ export async function run(call: Call): Promise<number> {
     options.squash.close();
   }
   return exitCodes.ok;
-}
-
-/** Where nobody has named layers and the interpreter is built, sandboxes have it: `run_code` needs it. */
-async function withInterpreter(options: McpOptions, { client }: Call): Promise<McpOptions> {
-  if (options.sandbox !== undefined || options.create.from !== undefined) return options;
-  // The daemon may come later, or know nothing of modules: then its own layers it is.
-  const layers = await interpreterLayers(client).catch(() => undefined);
-  return layers === undefined
-    ? options
-    : { ...options, create: { ...options.create, from: { layers: [...layers] } } };
 }
 
 function optionsOf({ flags, client }: Call): McpOptions {
@@ -60,10 +50,13 @@ function optionsOf({ flags, client }: Call): McpOptions {
     min: mcpLimits.outputCharsLeast,
     max: mcpLimits.outputCharsMost,
   });
+  const squash = new Squash(client.forSdk);
   return {
-    squash: new Squash(client.forSdk),
+    squash,
     sandbox,
     create: create.request,
+    // `run_code` needs the interpreter.
+    layers: () => interpreterLayers(squash),
     anySandbox: flags.isSet('any-sandbox'),
     keep: flags.isSet('keep'),
     readOnly: flags.isSet('read-only'),

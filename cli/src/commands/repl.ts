@@ -107,7 +107,7 @@ interface Session {
 
 async function inNewSandbox(call: Call, squash: Squash, session: Session): Promise<number> {
   const given = call.flags.list('layers');
-  const made = await createSandbox(call, undefined, given.length > 0 ? given : await layersOf(call));
+  const made = await createSandbox(call, undefined, given.length > 0 ? given : await layersOf(squash));
   try {
     return await inSandbox(call, await squash.sandboxes.get(made.id), session);
   } finally {
@@ -116,8 +116,8 @@ async function inNewSandbox(call: Call, squash: Squash, session: Session): Promi
   }
 }
 
-async function layersOf({ client }: Call): Promise<readonly string[]> {
-  const layers = await interpreterLayers(client);
+async function layersOf(squash: Squash): Promise<readonly string[]> {
+  const layers = await interpreterLayers(squash);
   if (layers !== undefined) return layers;
   throw new CliFailure('interpreter_missing', 'no layer here brings an interpreter');
 }

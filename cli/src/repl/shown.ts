@@ -10,6 +10,9 @@ type Result = Extract<CellEvent, { type: 'result' }>;
 
 /** Of one value on a terminal; the rest can be saved. */
 const textCharsMax = 20_000;
+/** Of one cell, to be saved: as many as a kernel of ours has. One that a sandbox put in its place may go on and on. */
+const resultsMax = 256;
+const resultsCharsMax = 16_777_216;
 
 const formats = {
   png: { media: 'image/png', ends: ['.png'] },
@@ -28,11 +31,14 @@ const readable = ['markdown', 'text', 'latex'] as const;
 
 export class Shown {
   readonly #results: Result[] = [];
+  #chars = 0;
 
   /** @returns its lines. @param hasHints somebody is there who can save it: then they say how, and a long text is cut */
   add(result: Result, hasHints: boolean): readonly string[] {
-    this.#results.push(result);
-    const hint = (format: Format): string => (hasHints ? `; ${this.#hint(format)}` : '');
+    this.#chars += JSON.stringify(result).length;
+    const isKept = this.#results.length < resultsMax && this.#chars <= resultsCharsMax;
+    if (isKept) this.#results.push(result);
+    const hint = (format: Format): string => (hasHints && isKept ? `; ${this.#hint(format)}` : '');
     const images = pictures.filter((format) => result[format] !== undefined);
     // Beside a picture the text is the name of its class.
     const format = images.length > 0 ? undefined : readable.find((each) => result[each] !== undefined);
