@@ -169,9 +169,9 @@ export const commandTable: readonly CommandSpec[] = [
     name: 'logs',
     group: 'command',
     summary: 'what ran in a sandbox, and its output',
-    positionals: [sandbox, { name: 'seq', kind: 'job', optional: true }],
+    positionals: [sandbox, { name: 'process', kind: 'process', optional: true }],
     flags: [
-      { name: 'follow', short: 'f', summary: 'a job’s output as it comes, until the job ends' },
+      { name: 'follow', short: 'f', summary: 'a command’s output as it comes, until it ends' },
       {
         name: 'after',
         value: 'N',
@@ -180,7 +180,7 @@ export const commandTable: readonly CommandSpec[] = [
       { name: 'limit', value: 'N', summary: 'at most so many commands, the oldest first' },
     ],
     notes:
-      'Without a number: a table of commands. With one: that command’s output, each stream where it belongs.',
+      'Without a number or a tag: a table of commands. With one: that command’s output, each stream where it belongs.',
     load: () => import('./commands/logs.ts'),
   },
   {

@@ -16,7 +16,7 @@ const hints: Readonly<Record<string, string>> = {
   limits_unenforceable: 'squash doctor says how to mend it',
   module_exists: '--replace replaces it',
   module_in_use: 'squash ls shows by which',
-  module_not_found: 'try: squash module ls',
+  module_not_found: 'squash module ls shows what there is, squash module build what can be made',
   port_unreachable: 'squash ports <id> shows what listens',
   process_not_found: 'try: squash ps --all <id>',
   quota_exceeded: 'squash whoami shows the quota and what is used',

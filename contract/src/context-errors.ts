@@ -5,7 +5,7 @@ export const contextErrors = {
     retry: 'after-change',
     summary: 'The sandbox has no interpreter: none of its layers brings one',
     remedy:
-      'Build the layer with `squash module build interpreter`, and create the sandbox with it or add it with `squash activate`',
+      'Create the sandbox with the layer `interpreter`, or activate that layer; whoever runs the daemon builds it once, by `squash module build interpreter`',
   },
   context_not_found: {
     status: 404,

@@ -1,22 +1,28 @@
 """Directories as tar, both ways.
 
 What a sandbox packed is read as an enemy's: its root may have replaced what packs. Names come out relative and without "..", nothing is
-written through a symlink, owners and set-id bits are not taken over. `tarfile` is not used to read: it takes what headers say about their
-own size.
+written through a symlink (they are made last), owners and set-id bits are not taken over. `tarfile` is not used to read: it takes what
+headers say about their own size.
 """
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
+import shutil
 import stat
-from typing import BinaryIO, Dict, Iterator, List, Tuple, Union
+import tempfile
+from typing import BinaryIO, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
-from .errors import BadRequest, ProtocolError
+from .errors import BadRequest, Conflict, ProtocolError
 
 _BLOCK = 512
 _PIECE = 262_144
 #: A header of long names has two of them.
 _EXTENSION_MAX = 65_536
+_DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 
 LocalPath = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
 
@@ -106,9 +112,82 @@ def _block(name: bytes, kind: bytes, mode: int, size: int, modified: int, target
     return block[:148] + b"%06o\0 " % sum(block) + block[156:]
 
 
-def unpack(file: BinaryIO, folder: bytes) -> int:
-    """Into a directory that is empty and nobody else's; how many entries. Raises ProtocolError where it is no tar, or leads out of it."""
-    modes: List[Tuple[bytes, int]] = []
+def unpack(file: BinaryIO, target: bytes) -> int:
+    """Into a new directory, which has its name when all is in it; how many entries.
+
+    Whoever may write to the directory above it, such as a sandbox that has it attached, can put a link in its place while it is filled. So
+    every name is opened from its directory's descriptor, where the system has a way to that.
+
+    Raises Conflict where ``target`` is there, ProtocolError where the file is no tar, or leads out of it.
+    """
+    _refuse_existing(target)
+    folder, name = os.path.split(target)
+    # Closed to everybody else until all is in it.
+    work = tempfile.mkdtemp(prefix=b"." + name[:200] + b".", suffix=b".part", dir=folder)
+    try:
+        with _held(work, None) as place:
+            os.mkdir(place.name(b"tree"), 0o777, dir_fd=place.fd)
+            with _held(b"tree", place) as tree:
+                entries = _fill(file, tree)
+            # An empty directory would be replaced.
+            _refuse_existing(target)
+            os.rename(place.name(b"tree"), target, src_dir_fd=place.fd)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    return entries
+
+
+def _refuse_existing(target: bytes) -> None:
+    if os.path.lexists(target):
+        raise Conflict(f"{os.fsdecode(target)!r} is there already", code="file_exists")
+
+
+class _Place(NamedTuple):
+    """A directory of this machine: its descriptor, or its path where a system has no names below descriptors."""
+
+    path: bytes
+    fd: Optional[int]
+
+    def name(self, part: bytes) -> bytes:
+        return os.path.join(self.path, part) if self.fd is None else part
+
+
+@contextlib.contextmanager
+def _held(name: bytes, above: Optional[_Place]) -> Iterator[_Place]:
+    """A directory, not through a link. Raises ProtocolError where another user has put it there."""
+    path = name if above is None else above.name(name)
+    if os.mkdir not in os.supports_dir_fd:
+        yield _Place(path, None)
+        return
+    fd = os.open(path, _DIRECTORY, dir_fd=None if above is None else above.fd)
+    try:
+        if os.fstat(fd).st_uid != os.geteuid():
+            raise ProtocolError(f"{os.fsdecode(path)!r} was replaced by another user", code="file_changed")
+        yield _Place(path, fd)
+    finally:
+        os.close(fd)
+
+
+@contextlib.contextmanager
+def _within(tree: _Place, parts: Sequence[bytes]) -> Iterator[_Place]:
+    """A directory of the tree, each of its names opened from the one before."""
+    if tree.fd is None:
+        yield _Place(os.path.join(tree.path, *parts), None)
+        return
+    fd = os.dup(tree.fd)
+    try:
+        for part in parts:
+            below = os.open(part, _DIRECTORY, dir_fd=fd)
+            os.close(fd)
+            fd = below
+        yield _Place(b"", fd)
+    finally:
+        os.close(fd)
+
+
+def _fill(file: BinaryIO, tree: _Place) -> int:
+    # What is made when all else is there: nothing is written through a link, or needs the rights that a directory does not give.
+    later: List[Tuple[bytes, List[bytes], int, bytes]] = []
     extended: Dict[bytes, bytes] = {}
     entries = 0
     while True:
@@ -122,57 +201,72 @@ def unpack(file: BinaryIO, folder: bytes) -> int:
             extended = _records(_exactly(file, size))
             _exactly(file, -size % _BLOCK)
             continue
-        path = _place(folder, extended.get(b"path") or _text(header, 0, 100))
-        if path != folder:
-            _make(file, path, kind, size, extended.get(b"linkpath") or _text(header, 157, 100))
+        parts = _parts(extended.get(b"path") or _text(header, 0, 100))
+        mode = _octal(header, 100, 8) & 0o777
+        if parts:
             entries += 1
+            target = extended.get(b"linkpath") or _text(header, 157, 100)
+            if kind == b"0":
+                _make_file(tree, parts, mode, file, size)
+            elif kind == b"5":
+                _make_directory(tree, parts, mode)
+            elif kind != b"2":
+                raise _damaged(f"{os.fsdecode(b'/'.join(parts))!r} is no file, directory or symlink")
+            if kind != b"0":
+                later.append((kind, parts, mode, target))
         elif kind != b"5":
             raise _damaged("a file has no name")
-        mode = _octal(header, 100, 8) & 0o777
-        if kind == b"5":
-            # A directory without rights would take nothing more.
-            modes.append((path, mode))
-        elif kind == b"0":
-            os.chmod(path, mode)
         _exactly(file, -size % _BLOCK)
         extended = {}
-    for path, mode in reversed(modes):
-        if path != folder:
-            os.chmod(path, mode)
+    for kind, parts, mode, target in reversed(later):
+        _finish(tree, kind, parts, mode, target)
     return entries
 
 
-def _make(file: BinaryIO, path: bytes, kind: bytes, size: int, target: bytes) -> None:
-    try:
-        if kind == b"5":
-            os.mkdir(path, 0o700)
-        elif kind == b"2":
-            os.symlink(target, path)
-        elif kind == b"0":
-            with open(path, "xb") as made:
-                while size > 0:
-                    data = _exactly(file, min(size, _PIECE))
-                    made.write(data)
-                    size -= len(data)
+def _make_file(tree: _Place, parts: List[bytes], mode: int, file: BinaryIO, size: int) -> None:
+    with _named(parts), _within(tree, parts[:-1]) as place:
+        fd = os.open(place.name(parts[-1]), _NEW_FILE, mode, dir_fd=place.fd)
+    with open(fd, "wb") as made:
+        while size > 0:
+            data = _exactly(file, min(size, _PIECE))
+            made.write(data)
+            size -= len(data)
+
+
+def _make_directory(tree: _Place, parts: List[bytes], mode: int) -> None:
+    with _named(parts), _within(tree, parts[:-1]) as place:
+        os.mkdir(place.name(parts[-1]), mode | 0o700, dir_fd=place.fd)
+
+
+def _finish(tree: _Place, kind: bytes, parts: List[bytes], mode: int, target: bytes) -> None:
+    with _named(parts):
+        if kind == b"2":
+            with _within(tree, parts[:-1]) as place:
+                os.symlink(target, place.name(parts[-1]), dir_fd=place.fd)
         else:
-            raise _damaged(f"{os.fsdecode(path)!r} is no file, directory or symlink")
-    except (FileExistsError, FileNotFoundError, NotADirectoryError) as error:
-        raise _damaged(f"{os.fsdecode(path)!r}: {error.strerror}") from error
+            with _within(tree, parts) as place:
+                at = place.path if place.fd is None else place.fd
+                os.chmod(at, os.stat(at).st_mode & mode)
+
+
+@contextlib.contextmanager
+def _named(parts: List[bytes]) -> Iterator[None]:
+    """Raises ProtocolError where a name of the archive can't be made."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.EEXIST, errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG):
+            raise
+        raise _damaged(f"{os.fsdecode(b'/'.join(parts))!r}: {error.strerror}") from error
     except ValueError:
         raise _damaged("a name has a NUL byte") from None
 
 
-def _place(folder: bytes, name: bytes) -> bytes:
+def _parts(name: bytes) -> List[bytes]:
     parts = [part for part in name.split(b"/") if part not in (b"", b".")]
     if name.startswith(b"/") or b".." in parts or b"\0" in name:
         raise _damaged(f"the name {os.fsdecode(name)!r} leads out of the directory")
-    path = folder
-    for part in parts:
-        # Whoever wrote the archive made this link a moment ago.
-        if os.path.islink(path):
-            raise _damaged(f"{os.fsdecode(name)!r} leads through a symlink")
-        path = os.path.join(path, part)
-    return path
+    return parts
 
 
 def _size(header: bytes, extended: Dict[bytes, bytes]) -> int:

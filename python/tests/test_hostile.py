@@ -9,6 +9,7 @@ import os
 import pathlib
 import pickle
 import re
+import shutil
 import socket
 import ssl
 import tarfile
@@ -279,11 +280,12 @@ class Archives(unittest.TestCase):
         whole = made.getvalue()
         with tempfile.TemporaryDirectory() as folder:
             tree = os.path.join(folder, "tree")
-            os.mkdir(tree)
             try:
                 unpack(io.BytesIO(whole[: len(whole) - cut]), os.fsencode(tree))
-            finally:
-                self.assertEqual(os.listdir(folder), ["tree"])
+            except BaseException:
+                self.assertEqual(os.listdir(folder), [])
+                raise
+            self.assertEqual(os.listdir(folder), ["tree"])
             return sorted(f"{path.name} {path.lstat().st_mode & 0o7777:o}" for path in pathlib.Path(tree).rglob("*") if not path.is_symlink())
 
     def test_what_leads_out_is_refused(self) -> None:
@@ -316,8 +318,46 @@ class Archives(unittest.TestCase):
         header[148:156] = b"%06o\0 " % (sum(header[:148]) + sum(header[156:]) + 8 * 32)
         archive = io.BytesIO(bytes(header) + bytes(1_048_576))
         with tempfile.TemporaryDirectory() as folder, self.assertRaises(ProtocolError):
-            unpack(archive, os.fsencode(folder))
+            unpack(archive, os.fsencode(os.path.join(folder, "tree")))
         self.assertEqual(archive.tell(), 512)
+
+    def test_no_link_in_the_place_of_the_new_directory_is_followed(self) -> None:
+        made = io.BytesIO()
+        with tarfile.open(fileobj=made, mode="w") as archive:
+            for name, kind in (("first", tarfile.REGTYPE), ("below", tarfile.DIRTYPE), ("below/second", tarfile.REGTYPE)):
+                member = tarfile.TarInfo(name)
+                member.type, member.mode = kind, 0o755
+                archive.addfile(member, io.BytesIO())
+        with tempfile.TemporaryDirectory() as folder:
+            shared, outside = os.path.join(folder, "shared"), os.path.join(folder, "outside")
+            os.mkdir(shared)
+            os.mkdir(outside)
+            for replaced in ("", "tree"):
+                unpack(Swapping(made.getvalue(), shared, replaced, outside), os.fsencode(os.path.join(shared, "to")))
+                self.assertEqual(os.listdir(outside), [])
+                # All of it is where it was made, wherever somebody has moved that to.
+                self.assertEqual(sorted(path.name for path in pathlib.Path(shared).rglob("second") if path.is_file()), ["second"])
+                shutil.rmtree(shared)
+                os.mkdir(shared)
+
+
+class Swapping(io.BytesIO):
+    """An archive whose reader finds, behind its first file, a link where its directory was: as from a sandbox that has the one above."""
+
+    def __init__(self, data: bytes, shared: str, below: str, outside: str) -> None:
+        super().__init__(data)
+        self.places = (shared, below, outside)
+        self.swapped = False
+
+    def read(self, size: Optional[int] = -1, /) -> bytes:
+        shared, below, outside = self.places
+        if self.tell() == 512 and not self.swapped:
+            self.swapped = True
+            (part,) = os.listdir(shared)
+            place = os.path.join(shared, part, below).rstrip("/")
+            os.rename(place, os.path.join(shared, "moved"))
+            os.symlink(outside, place)
+        return super().read(size)
 
 
 if __name__ == "__main__":

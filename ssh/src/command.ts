@@ -35,7 +35,7 @@ const failed = 255;
 
 /** At home, by the shell that a person would get there. */
 const prologue =
-  'cd 2>/dev/null || cd /; if [ -x /bin/bash ]; then SHELL=/bin/bash; else SHELL=/bin/sh; fi; export SHELL; ';
+  ': ssh; cd 2>/dev/null || cd /; if [ -x /bin/bash ]; then SHELL=/bin/bash; else SHELL=/bin/sh; fi; export SHELL; ';
 
 /** Runs it to its end. @throws ChannelGoneError where the client has gone before */
 export class Command {

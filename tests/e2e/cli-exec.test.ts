@@ -223,6 +223,11 @@ describe('squash exec', () => {
     await shell('touch /end');
     const end = await attached;
     assert.deepEqual([end.code, end.stdout.toString(), end.stderr], [5, 'one\nthree\n', 'two\n']);
+    for (const words of [[tag], ['--follow', tag], ['--follow', job]]) {
+      const log = await squash(daemon, ['logs', 'box', ...words]);
+      assert.deepEqual([log.stdout.toString(), log.stderr], ['one\nthree\n', 'two\n']);
+      assert.equal(log.code, words.length === 1 ? 0 : 5);
+    }
     const lines = (await squash(daemon, ['attach', '--json', 'box', job])).stdout
       .toString()
       .trim()

@@ -40,7 +40,8 @@ async function runBlock(text: string, env: NodeJS.ProcessEnv, cwd = repository):
 
 /** The files of both languages, where a reader of the checkout puts them: each prints what stands under them. */
 async function runSessions(folder: string, env: NodeJS.ProcessEnv): Promise<void> {
-  for (const name of ['node_modules', 'python']) await symlink(join(repository, name), join(folder, name));
+  for (const name of ['node_modules', 'python', 'squash'])
+    await symlink(join(repository, name), join(folder, name));
   const [printed, ...more] = blocksOf('text', '');
   assert.ok(printed !== undefined && more.length === 0);
   for (const kind of ['ts', 'python']) {

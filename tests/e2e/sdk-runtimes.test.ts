@@ -14,7 +14,6 @@ import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { promisify } from 'node:util';
 import { olderNode } from '../../tools/test/allowed-skips.ts';
-import { buildSdk } from '../../tools/setup/build-sdk.ts';
 import { quickstartModules, repository } from '../support/base-layer.ts';
 import { Browser, noBrowser } from '../support/browser.ts';
 import { TestDaemon } from '../support/daemon.ts';
@@ -67,17 +66,11 @@ before(async () => {
     env: { SQUASH_AUTH_TOKEN: token },
     modules: await quickstartModules(),
   });
-  await buildSdk(join(folder, 'built'));
-  const packed = execFileSync('npm', ['pack', '--json', './built'], {
-    cwd: folder,
-    encoding: 'utf8',
-    stdio: ['ignore', 'pipe', 'ignore'],
-  });
-  const [{ filename = '' } = {}] = JSON.parse(packed) as readonly { readonly filename?: string }[];
-  const place = join(folder, 'node_modules/@squash/sdk');
-  await mkdir(place, { recursive: true });
-  execFileSync('tar', ['-xzf', join(folder, filename), '-C', place, '--strip-components=1']);
   await writeFile(join(folder, 'package.json'), '{"private":true,"type":"module"}');
+  // As docs/sdk.md says it.
+  const { stderr } = await run(join(repository, 'squash'), ['setup', 'sdk'], { timeout: 60_000 });
+  const [, install = ''] = /^sdk +(npm install .*\.tgz)$/m.exec(stderr) ?? [];
+  execFileSync('bash', ['-c', `${install} --offline --no-audit`], { cwd: folder, stdio: 'ignore' });
   // Those that can't read `await using` yet have a compiler that turns it into what they can.
   const esbuild = join(repository, 'node_modules/.bin/esbuild');
   await writeFile(join(folder, 'work.ts'), program);

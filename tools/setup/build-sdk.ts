@@ -17,7 +17,7 @@ interface Manifest {
   readonly license: string;
 }
 
-export async function buildSdk(directory: string): Promise<void> {
+async function buildSdk(directory: string): Promise<void> {
   mkdirSync(directory, { recursive: true });
   await build({
     entryPoints: [join(root, 'sdk/src/index.ts')],
@@ -83,8 +83,6 @@ function declare(directory: string): void {
   }
 }
 
-if (import.meta.main) {
-  const [directory] = process.argv.slice(2);
-  if (directory === undefined) throw new Error('node tools/setup/build-sdk.ts DIRECTORY');
-  await buildSdk(resolve(directory));
-}
+const [directory] = process.argv.slice(2);
+if (directory === undefined) throw new Error('node tools/setup/build-sdk.ts DIRECTORY');
+await buildSdk(resolve(directory));

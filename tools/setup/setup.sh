@@ -3,7 +3,7 @@
 # named as arguments), Node 24, node_modules, and with the phases `build` or `native` the native programs.
 # Everything it says goes to stderr.
 #
-# The phases `test` and `bench` bring the libraries of development too. A clone that has them keeps them: from then
+# The phases `test`, `bench` and `sdk` bring the libraries of development too, and `sdk` packs @squash/sdk. A clone that has them keeps them: from then
 # on every set-up looks after all, and nothing is installed twice.
 #
 # It runs before any Node is there, so packaging/packages.json is read with bash alone. Each step leaves either
@@ -182,7 +182,7 @@ has_development() { [[ -d $root/node_modules/typescript ]]; }
 # Sets omit (an option of npm and of libraries-fit.ts): empty where all libraries are wanted or were once.
 choose_libraries() {
   omit=(--omit=dev)
-  if [[ " $* " == *' test '* || " $* " == *' bench '* ]] || has_development; then omit=(); fi
+  if [[ " $* " =~ ' '(test|bench|sdk)' ' ]] || has_development; then omit=(); fi
 }
 
 libraries_are_there() {
@@ -191,24 +191,39 @@ libraries_are_there() {
   ((${#omit[@]} > 0)) || has_development
 }
 
+# Sets npm: the machine's, else one of the project's own.
+find_npm() {
+  npm=(npm)
+  if command -v npm >/dev/null; then return; fi
+  [[ -d $cache/npm/$npm_version ]] || fetch_package npm npm "$npm_version" "$npm_digest"
+  npm=("$node" "$cache/npm/$npm_version/bin/npm-cli.js")
+}
+
 install_libraries() {
-  local began=$SECONDS installed=$root/node_modules/.package-lock.json npm=(npm)
+  local began=$SECONDS installed=$root/node_modules/.package-lock.json npm
   if libraries_are_there; then return; fi
   # A newer lock file may say the same: npm itself writes it last, and git gives files new times.
   if "$node" "$root/tools/setup/libraries-fit.ts" "${omit[@]}" 2>/dev/null; then
     touch -- "$installed"
     return
   fi
-  if ! command -v npm >/dev/null; then
-    [[ -d $cache/npm/$npm_version ]] || fetch_package npm npm "$npm_version" "$npm_digest"
-    npm=("$node" "$cache/npm/$npm_version/bin/npm-cli.js")
-  fi
+  find_npm
   say "libraries npm ci ${omit[*]}"
   (cd "$root" && "${npm[@]}" ci "${omit[@]}" --no-audit --no-fund --loglevel=error >&2) ||
     fail 'npm ci failed; its message is above'
   # npm keeps the times of a package's files: say when this install ended.
   touch -- "$installed"
   say "libraries in place after $(seconds_since "$began")"
+}
+
+pack_sdk() {
+  local place=$cache/sdk packed npm
+  find_npm
+  rm -rf -- "$place"
+  mkdir -p -- "$place"
+  "$node" "$root/tools/setup/build-sdk.ts" "$place/package" || fail '@squash/sdk is not built; the message is above'
+  packed=$(cd "$place" && "${npm[@]}" pack --silent --offline ./package) || fail 'npm pack failed'
+  say "sdk       npm install $place/$packed"
 }
 
 native_is_built() {
@@ -254,7 +269,8 @@ main() {
   if [[ -n $* && $* != native ]]; then install_packages "$@"; fi
   open_to_daemon
   # Nothing is written where nothing is missing: a clone that another user has set up may be used.
-  if node_is_found && libraries_are_there && { [[ -z $with_native ]] || native_is_built; }; then return; fi
+  if node_is_found && libraries_are_there && { [[ -z $with_native ]] || native_is_built; } &&
+    [[ " $* " != *' sdk '* ]]; then return; fi
   if ! mkdir -p "$cache" 2>/dev/null || [[ ! -w $cache ]]; then
     fail "$cache can not be written by $(id -un): run squash once as the owner of $root"
   fi
@@ -264,8 +280,10 @@ main() {
   find_node
   install_libraries
   # Without it every call of the CLI works too, but loads its sources one by one.
-  "$node" "$root/tools/setup/build-cli.ts" >/dev/null || say 'cli       not built; it runs from its sources'
+  "$node" "$root/tools/setup/build-cli.ts" >"$cache/cli.log" 2>&1 ||
+    say "cli       not built; it runs from its sources ($cache/cli.log says why)"
   if [[ -n $with_native ]]; then build_native "$@"; fi
+  if [[ " $* " == *' sdk '* ]]; then pack_sdk; fi
 }
 
 main "$@"

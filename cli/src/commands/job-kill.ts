@@ -42,8 +42,7 @@ async function endProcess(client: Client, id: string, process: number): Promise<
   }
 }
 
-/** Shared with `logs`: the number of a command or job. */
-export function readNumber(word: string): number {
+function readNumber(word: string): number {
   if (!/^[1-9]\d{0,14}$/.test(word)) throw usageFailure(`"${word}" is no command's number`);
   return Number(word);
 }

@@ -6,7 +6,7 @@ import type { ExecRecord } from '@squash/contract/exec';
 import type { ProcessInfo } from '@squash/contract/process';
 import { sandboxPath } from '../client/client.ts';
 import { followEvents } from '../client/follow.ts';
-import { processPath } from '../client/processes.ts';
+import { processPath, readProcess } from '../client/processes.ts';
 import type { Call } from '../command.ts';
 import { CliFailure, exitCodes, usageFailure } from '../failure.ts';
 import {
@@ -21,16 +21,15 @@ import {
 import { printTable } from '../output/table.ts';
 import { openOutputSink } from '../terminal/output-sink.ts';
 import { printOutput } from '../terminal/follow-output.ts';
-import { readNumber } from './job-kill.ts';
 
 export async function run(call: Call): Promise<number> {
   const [id = '', word] = call.positionals;
-  const seq = word === undefined ? undefined : readNumber(word);
   if (call.flags.isSet('follow')) {
-    if (seq === undefined) throw usageFailure('--follow needs the job’s number; see: squash jobs');
-    return await follow(call, id, seq);
+    if (word === undefined)
+      throw usageFailure('--follow needs a command’s number or tag; see: squash ps --all');
+    return await follow(call, id, await processOf(call, id, word));
   }
-  if (seq !== undefined) return await showOne(call, id, seq);
+  if (word !== undefined) return await showOne(call, id, await numberOf(call, id, word));
   const records = await call.client.get<readonly ExecRecord[]>(sandboxPath(id, ['logs'], readPage(call)));
   if (call.json) printJson(records);
   else printRecords(records);
@@ -87,8 +86,17 @@ async function showOne(call: Call, id: string, seq: number): Promise<number> {
   return exitCodes.ok;
 }
 
-async function follow(call: Call, id: string, job: number): Promise<number> {
-  const { kind } = await call.client.get<ProcessInfo>(processPath(id, [job]));
+async function processOf({ client }: Call, id: string, word: string): Promise<ProcessInfo> {
+  return await client.get<ProcessInfo>(processPath(id, [readProcess(word)]));
+}
+
+/** The log has older commands than the list of processes. */
+async function numberOf(call: Call, id: string, word: string): Promise<number> {
+  const wanted = readProcess(word);
+  return wanted.startsWith('tag:') ? (await processOf(call, id, wanted)).process : Number(wanted);
+}
+
+async function follow(call: Call, id: string, { process: job, kind }: ProcessInfo): Promise<number> {
   if (kind === 'job') return await followJob(call, id, job);
   const after = call.flags.integer('after', { min: 0, max: Number.MAX_SAFE_INTEGER }) ?? 0;
   return await printOutput(call, { id, process: job, after });

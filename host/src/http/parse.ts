@@ -9,9 +9,12 @@ import type { JsonObject } from './body.ts';
 import type { Caller } from './caller.ts';
 
 /** @throws forbidden */
-export function checkScope({ id, permission }: Operation, { scope }: Caller): void {
+export function checkScope({ method, path, permission }: Operation, { scope }: Caller): void {
   if (permission === 'none' || includesScope(scope, permission)) return;
-  throw new AppError('forbidden', `${id} needs the scope "${permission}", and the key has "${scope}"`);
+  throw new AppError(
+    'forbidden',
+    `${method} ${path} needs the scope "${permission}", and the key has "${scope}"`,
+  );
 }
 
 /** For what a parameter asks for on top of its operation. @throws forbidden */

@@ -63,7 +63,8 @@ async def save(pieces: AsyncIterator[bytes], path: LocalPath) -> None:
     folder, name = os.path.split(os.path.abspath(target))
     part = os.path.join(folder, b".%b.%b.part" % (name[:200], os.urandom(6).hex().encode()))
     try:
-        await copy(pieces, await in_thread(open, part, "xb"), None)
+        with await in_thread(open, part, "xb") as file:
+            await copy(pieces, file, None)
         await in_thread(os.replace, part, target)
     except BaseException:
         if os.path.lexists(part):
@@ -72,11 +73,10 @@ async def save(pieces: AsyncIterator[bytes], path: LocalPath) -> None:
 
 
 async def copy(pieces: AsyncIterator[bytes], file: IO[bytes], bytes_max: Optional[int]) -> None:
-    """Into a file that this closes. Raises LimitReached where it is longer."""
+    """Into an open file. Raises LimitReached where it is longer."""
     size = 0
-    with file:
-        async for data in pieces:
-            size += len(data)
-            if bytes_max is not None and size > bytes_max:
-                raise LimitReached(f"it is longer than {bytes_max} bytes", code="too_long")
-            await in_thread(file.write, data)
+    async for data in pieces:
+        size += len(data)
+        if bytes_max is not None and size > bytes_max:
+            raise LimitReached(f"it is longer than {bytes_max} bytes", code="too_long")
+        await in_thread(file.write, data)

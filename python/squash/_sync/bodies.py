@@ -64,7 +64,8 @@ def save(pieces: Iterator[bytes], path: LocalPath) -> None:
     folder, name = os.path.split(os.path.abspath(target))
     part = os.path.join(folder, b".%b.%b.part" % (name[:200], os.urandom(6).hex().encode()))
     try:
-        copy(pieces, in_thread(open, part, "xb"), None)
+        with in_thread(open, part, "xb") as file:
+            copy(pieces, file, None)
         in_thread(os.replace, part, target)
     except BaseException:
         if os.path.lexists(part):
@@ -73,11 +74,10 @@ def save(pieces: Iterator[bytes], path: LocalPath) -> None:
 
 
 def copy(pieces: Iterator[bytes], file: IO[bytes], bytes_max: Optional[int]) -> None:
-    """Into a file that this closes. Raises LimitReached where it is longer."""
+    """Into an open file. Raises LimitReached where it is longer."""
     size = 0
-    with file:
-        for data in pieces:
-            size += len(data)
-            if bytes_max is not None and size > bytes_max:
-                raise LimitReached(f"it is longer than {bytes_max} bytes", code="too_long")
-            in_thread(file.write, data)
+    for data in pieces:
+        size += len(data)
+        if bytes_max is not None and size > bytes_max:
+            raise LimitReached(f"it is longer than {bytes_max} bytes", code="too_long")
+        in_thread(file.write, data)

@@ -198,16 +198,14 @@ class Files:
         symlinks are kept as they are. Raises Conflict where ``local`` is there, LimitReached where it takes more than ``bytes_max``.
         """
         target = os.path.abspath(os.fsencode(local))
+        # Before anything is asked for.
         if os.path.lexists(target):
             raise Conflict(f"{os.fsdecode(target)!r} is there already", code="file_exists")
-        folder, name = os.path.split(target)
-        with tempfile.TemporaryDirectory(prefix=b"." + name[:200] + b".", suffix=b".part", dir=folder) as work:
-            archive, tree = os.path.join(work, b"tar"), os.path.join(work, b"tree")
-            copy(self.pack(path, **options), open(archive, "xb"), bytes_max)
-            os.mkdir(tree, 0o755)
-            entries = in_thread(_unpack, archive, tree)
-            in_thread(os.rename, tree, target)
-        return entries
+        # It has no name that somebody else could use.
+        with tempfile.TemporaryFile(dir=os.path.dirname(target)) as archive:
+            copy(self.pack(path, **options), archive, bytes_max)
+            archive.seek(0)
+            return in_thread(unpack, archive, target)
 
     def _file(self, name: str, options: Mapping[str, Any]) -> types.File:
         return self._client.record(types.File, name, self._places, options, extra_s=SLOW_S)
@@ -246,8 +244,3 @@ def _ranged(range: Optional[Tuple[int, Optional[int]]]) -> Dict[str, str]:
     if begin < 0 or (end is not None and end <= begin):
         raise BadRequest(f"{range} is no range of bytes", code="invalid_request")
     return {"range": f"bytes={begin}-{'' if end is None else end - 1}"}
-
-
-def _unpack(archive: bytes, tree: bytes) -> int:
-    with open(archive, "rb") as file:
-        return unpack(file, tree)
