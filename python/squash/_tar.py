@@ -245,7 +245,7 @@ def _finish(tree: _Place, kind: bytes, parts: List[bytes], mode: int, target: by
                 os.symlink(target, place.name(parts[-1]), dir_fd=place.fd)
         else:
             with _within(tree, parts) as place:
-                at = place.path if place.fd is None else place.fd
+                at: Union[int, bytes] = place.path if place.fd is None else place.fd
                 os.chmod(at, os.stat(at).st_mode & mode)
 
 

@@ -63,13 +63,17 @@ async def save(pieces: AsyncIterator[bytes], path: LocalPath) -> None:
     folder, name = os.path.split(os.path.abspath(target))
     part = os.path.join(folder, b".%b.%b.part" % (name[:200], os.urandom(6).hex().encode()))
     try:
-        with await in_thread(open, part, "xb") as file:
+        with await in_thread(_new_file, part) as file:
             await copy(pieces, file, None)
         await in_thread(os.replace, part, target)
     except BaseException:
         if os.path.lexists(part):
             os.unlink(part)
         raise
+
+
+def _new_file(path: bytes) -> IO[bytes]:
+    return open(path, "xb")
 
 
 async def copy(pieces: AsyncIterator[bytes], file: IO[bytes], bytes_max: Optional[int]) -> None:

@@ -64,13 +64,17 @@ def save(pieces: Iterator[bytes], path: LocalPath) -> None:
     folder, name = os.path.split(os.path.abspath(target))
     part = os.path.join(folder, b".%b.%b.part" % (name[:200], os.urandom(6).hex().encode()))
     try:
-        with in_thread(open, part, "xb") as file:
+        with in_thread(_new_file, part) as file:
             copy(pieces, file, None)
         in_thread(os.replace, part, target)
     except BaseException:
         if os.path.lexists(part):
             os.unlink(part)
         raise
+
+
+def _new_file(path: bytes) -> IO[bytes]:
+    return open(path, "xb")
 
 
 def copy(pieces: Iterator[bytes], file: IO[bytes], bytes_max: Optional[int]) -> None:
