@@ -274,6 +274,7 @@ test('commands and options that documents name are there', () => {
   // What the script `squash` answers itself.
   const own = [
     { name: 'setup', flags: [] },
+    { name: 'node', flags: [] },
     { name: 'test', flags: ['only', 'long', 'no-user'] },
     { name: 'bench', flags: ['only'] },
   ];
