@@ -8,9 +8,11 @@ import { rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
+import { rfc3339 } from '@squash/base/clock';
 import { Failure } from '@squash/base/failure';
 import { makeScratchDirectory } from '@squash/base/scratch-directory';
-import { manifestSuffix, type ModuleManifest } from '@squash/contract/module-manifest';
+import { manifestSuffix } from '@squash/contract/manifest-suffix';
+import type { ModuleManifest } from '@squash/contract/module-manifest';
 import { layerDigestSchema, moduleNameSchema } from '@squash/contract/ids';
 import { buildLayer, builder } from './build-layer.ts';
 import { packDirectory, sha256OfFile } from './pack.ts';
@@ -57,12 +59,11 @@ async function packInto(
 ): Promise<void> {
   const { directory, name, keepOwners } = from;
   const output = join(scratch, 'layer.squashfs');
-  const mtimeS = Math.floor(Date.now() / 1000);
-  await packDirectory(resolve(directory), output, { asRoot: !keepOwners, mtimeS });
+  await packDirectory(resolve(directory), output, { asRoot: !keepOwners });
   const manifest: ModuleManifest = {
     schema: 1,
     name: moduleNameSchema.parse(name),
-    built_at: new Date(mtimeS * 1000).toISOString(),
+    built_at: rfc3339(Date.now()),
     builder,
     base: null,
     packages: [],

@@ -30,29 +30,30 @@ export async function packTar(tar: string, squashfs: string, mtimeS: number): Pr
   }
 }
 
-/** Packs a directory as it stands; `asRoot` gives everything to root, which is what a user's files need. */
+/**
+ * Packs a directory as it stands, with its files' own times; `asRoot` gives everything to root, which is what a user's files
+ * need. The time of packing is in no byte: the same directory gives the same file.
+ */
 export async function packDirectory(
   directory: string,
   squashfs: string,
-  options: { readonly asRoot: boolean; readonly mtimeS: number },
+  options: { readonly asRoot: boolean },
 ): Promise<void> {
   const owners = options.asRoot ? ['-all-root'] : [];
-  await mksquashfs([directory, squashfs, ...owners, ...compression], {
-    input: 'ignore',
-    mtimeS: options.mtimeS,
-  });
+  await mksquashfs([directory, squashfs, ...owners, '-mkfs-time', '0', ...compression], { input: 'ignore' });
 }
 
 function mksquashfs(
   args: readonly string[],
-  run: { readonly input: number | 'ignore'; readonly mtimeS: number },
+  run: { readonly input: number | 'ignore'; readonly mtimeS?: number },
 ): Promise<void> {
   return new Promise((resolve, reject) => {
     const isRoot = process.getuid?.() === 0;
     const program = isRoot ? ['mksquashfs'] : ['unshare', '--map-root-user', '--', 'mksquashfs'];
     const child = spawn('setpriv', ['--pdeathsig', 'KILL', ...program, ...args], {
       stdio: [run.input, 'ignore', 'pipe'],
-      env: { ...process.env, SOURCE_DATE_EPOCH: String(run.mtimeS) },
+      // It takes no time of its own beside this one.
+      env: { ...process.env, SOURCE_DATE_EPOCH: run.mtimeS === undefined ? undefined : String(run.mtimeS) },
     });
     let complaint = '';
     child.stderr?.setEncoding('utf8').on('data', (text: string) => {

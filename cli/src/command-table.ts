@@ -15,6 +15,7 @@ import { eventCommands } from './command-table-events.ts';
 import { layerCommands } from './command-table-layer.ts';
 import { fileCommands } from './command-table-files.ts';
 import { mcpCommands } from './command-table-mcp.ts';
+import { moduleCommands } from './command-table-modules.ts';
 import { networkCommands } from './command-table-network.ts';
 import { portCommands } from './command-table-ports.ts';
 import { processCommands } from './command-table-processes.ts';
@@ -209,53 +210,7 @@ export const commandTable: readonly CommandSpec[] = [
     load: () => import('./commands/activate.ts'),
   },
   ...layerCommands,
-  {
-    name: 'module ls',
-    group: 'layer',
-    summary: 'list modules',
-    positionals: [],
-    flags: [{ name: 'quiet', short: 'q', summary: 'names only' }],
-    load: () => import('./commands/module-ls.ts'),
-  },
-  {
-    name: 'module import',
-    group: 'layer',
-    summary: 'add a squashfs file as a module',
-    positionals: [{ name: 'file', kind: 'file' }],
-    flags: [
-      { name: 'name', value: 'NAME', summary: 'default: the file’s name without .squashfs' },
-      { name: 'replace', summary: 'take the place of a module of this name' },
-    ],
-    notes:
-      'The file may be - for standard input; then --name is needed. A name begins with three digits: NNN-name.',
-    load: () => import('./commands/module-import.ts'),
-  },
-  {
-    name: 'module build',
-    group: 'layer',
-    summary: 'make a layer from Debian packages or a directory and add it; without a recipe: list them',
-    positionals: [
-      { name: 'recipe', kind: 'recipe', optional: true },
-      { name: 'directory', kind: 'directory', optional: true },
-      { name: 'name', kind: 'text', optional: true },
-    ],
-    flags: [
-      { name: 'name', value: 'NAME', summary: 'default: the recipe’s own' },
-      { name: 'replace', summary: 'take the place of a module of this name' },
-      { name: 'fresh', summary: 'build again what was built before, with today’s packages' },
-      { name: 'keep-owners', summary: 'from-dir: keep the files’ owners instead of giving them to root' },
-    ],
-    notes: 'squash module build python; squash module build from-dir ./tools 300-tools',
-    load: () => import('./commands/module-build.ts'),
-  },
-  {
-    name: 'module rm',
-    group: 'layer',
-    summary: 'remove modules that no sandbox uses',
-    positionals: [{ name: 'name', kind: 'module', repeats: true }],
-    flags: [],
-    load: () => import('./commands/module-rm.ts'),
-  },
+  ...moduleCommands,
   ...processCommands,
   ...sshCommands,
   ...eventCommands,

@@ -9,6 +9,7 @@ import { contextErrors } from './context-errors.ts';
 import { fileErrorCatalog } from './file-errors.ts';
 import { portErrors } from './port-errors.ts';
 import { processErrors } from './process-errors.ts';
+import { moduleErrors } from './module-errors.ts';
 import { volumeErrors } from './volume-errors.ts';
 
 export const errorCatalog = {
@@ -202,40 +203,8 @@ export const errorCatalog = {
     summary: 'The sandbox has no job with this number',
     remedy: 'List what there is: `squash jobs`',
   },
-  module_not_found: {
-    status: 400,
-    nativeStatus: 404,
-    retry: 'after-change',
-    summary: 'No module has this name',
-    remedy: 'List what there is: `squash module ls`; import it or build it',
-  },
-  module_exists: {
-    status: 400,
-    nativeStatus: 409,
-    retry: 'never',
-    summary: 'A module with this name and other content exists',
-    remedy: 'Choose another name, or import with `replace=true`',
-  },
-  module_invalid: {
-    status: 422,
-    retry: 'never',
-    summary: 'The file is no readable squashfs',
-    remedy: 'Send a whole squashfs file made by mksquashfs',
-  },
-  module_in_use: {
-    status: 409,
-    retry: 'later',
-    summary: 'A sandbox is built on this module',
-    remedy: 'Destroy the sandboxes that are stacked from it first',
-  },
+  ...moduleErrors,
   ...volumeErrors,
-  module_active: {
-    status: 400,
-    nativeStatus: 409,
-    retry: 'never',
-    summary: 'The module is already part of the sandbox',
-    remedy: 'Nothing is to be done: the sandbox has it',
-  },
   layer_corrupt: {
     status: 500,
     retry: 'after-change',

@@ -9,13 +9,15 @@ import { layerDigestSchema } from './ids.ts';
 
 export const moduleManifestSchema = z.object({
   schema: z.literal(1),
-  name: z.string(),
-  built_at: z.string().describe('RFC 3339, UTC; the day for a reproducible build'),
-  builder: z.string(),
-  base: z.string().nullable().describe('`name@sha256:digest` of the module it is a difference to'),
-  packages: z.array(z.string()).describe('`name=version`, the ones it adds to its base'),
+  name: z.string().max(256),
+  built_at: z.string().max(64).describe('RFC 3339, UTC; the day for a reproducible build'),
+  builder: z.string().max(256),
+  base: z.string().max(512).nullable().describe('`name@sha256:digest` of the module it is a difference to'),
+  packages: z.array(z.string().max(512)).describe('`name=version`, the ones it adds to its base'),
   squashfs_sha256: layerDigestSchema,
+  provenance: z
+    .record(z.string().max(64), z.string().max(4_096))
+    .optional()
+    .describe('where it comes from: a distribution, a release, an image'),
 });
 export type ModuleManifest = z.infer<typeof moduleManifestSchema>;
-
-export const manifestSuffix = '.manifest.json';

@@ -454,6 +454,24 @@ class ModuleImportOptions(TypedDict, total=False):
     """`true`: another file of this name is replaced; sandboxes keep what they were stacked from"""
 
 
+class _ModuleDescribeOptions(TypedDict):
+    schema: Literal[1]
+    name: str
+    built_at: str
+    """RFC 3339, UTC; the day for a reproducible build"""
+    builder: str
+    base: str | None
+    """`name@sha256:digest` of the module it is a difference to"""
+    packages: Sequence[str]
+    """`name=version`, the ones it adds to its base"""
+    squashfs_sha256: str
+
+
+class ModuleDescribeOptions(_ModuleDescribeOptions, total=False):
+    provenance: Mapping[str, str]
+    """where it comes from: a distribution, a release, an image"""
+
+
 class SnapshotCreateOptions(TypedDict, total=False):
     labels: Mapping[str, str]
     """whatever the client wants to find it by"""

@@ -699,6 +699,44 @@ class Module(Record):
 
 
 @dataclass(frozen=True)
+class ModuleDetails(Record):
+    name: str
+    """without `.squashfs`"""
+    size_bytes: int
+    """of the squashfs file"""
+    location: Literal["local", "remote"]
+    sha256: str
+    """of the squashfs file: what the module is, whatever it is called"""
+    built_at: str | None
+    """RFC 3339, UTC; null: it has no manifest"""
+    builder: str | None
+    """what built it"""
+    base: str | None
+    """`name@sha256:digest` of the module it is a difference to"""
+    packages: list[str]
+    """`name=version`, what it adds to its base"""
+    provenance: dict[str, str]
+    """where it comes from, in words of who built it"""
+    architecture: str | None
+    """of its programs: `x86_64` or `aarch64`; null: it has none, or has not been unpacked yet"""
+    libc: Literal["glibc", "musl"] | None
+    """the C library that its programs are linked to; null: none, or not unpacked yet"""
+    _shape: ClassVar[Shape] = {
+        "name": r.text,
+        "size_bytes": r.integer,
+        "location": r.text,
+        "sha256": r.text,
+        "built_at": r.nullable(r.text),
+        "builder": r.nullable(r.text),
+        "base": r.nullable(r.text),
+        "packages": r.array(r.text),
+        "provenance": r.mapping(r.text),
+        "architecture": r.nullable(r.text),
+        "libc": r.nullable(r.text),
+    }
+
+
+@dataclass(frozen=True)
 class SnapshotTaken(Record):
     label: str
     labels: dict[str, str]

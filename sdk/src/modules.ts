@@ -1,7 +1,8 @@
 /** The modules that sandboxes are stacked from. */
 import { type Connection, type Signal, startMsMax } from './connection.ts';
+import { downloadFile } from './local-file.ts';
 import { everyItem } from './pages.ts';
-import type { Module, Operations } from './records.gen.ts';
+import type { Module, ModuleDetails, ModuleManifest, Operations } from './records.gen.ts';
 import type { Upload } from './transport.ts';
 
 export type ModuleFilter = Operations['module.list']['query'] & Signal;
@@ -19,8 +20,22 @@ export class Modules {
   }
 
   /** `module.get` @throws NotFound */
-  async get(name: string, options: Signal = {}): Promise<Module> {
+  async get(name: string, options: Signal = {}): Promise<ModuleDetails> {
     return await this.#connection.call('module.get', { path: { name }, ...options });
+  }
+
+  /** `module.describe`: what it is made of, as who built it says. @throws NotFound, BadRequest where the manifest is of another file */
+  async describe(name: string, manifest: ModuleManifest, options: Signal = {}): Promise<ModuleDetails> {
+    return await this.#connection.call('module.describe', { path: { name }, body: manifest, ...options });
+  }
+
+  /** `module.verify`: reads all of it again. @throws NotFound, SquashError (`layer_corrupt`) where it is not what its manifest says */
+  async verify(name: string, options: Signal = {}): Promise<ModuleDetails> {
+    return await this.#connection.call('module.verify', {
+      path: { name },
+      takesMs: startMsMax,
+      ...options,
+    });
   }
 
   /** `module.import`: a squashfs file, at most 16 GiB. Another one of that name is replaced only with `replace`. @throws BadRequest, Conflict */
@@ -37,6 +52,17 @@ export class Modules {
       signal,
       takesMs,
     });
+  }
+
+  /** `module.download`: the squashfs file. With a name it becomes that file when all of it is there. @throws NotFound */
+  async download(name: string, local: string, options: Signal = {}): Promise<void> {
+    await downloadFile(this.downloadParts(name, options), local);
+  }
+
+  /** `module.download`: the same as it comes. */
+  async *downloadParts(name: string, options: Signal = {}): AsyncGenerator<Uint8Array, void, void> {
+    const asked = { path: { name }, takesMs: startMsMax, ...options };
+    yield* (await this.#connection.open('module.download', asked)).body;
   }
 
   /** `module.remove` @throws Conflict while a sandbox stands on it */

@@ -448,6 +448,45 @@ export interface ModuleActivate {
   readonly module: string;
 }
 
+export interface ModuleDetails {
+  /** without `.squashfs` */
+  readonly name: string;
+  /** of the squashfs file */
+  readonly size_bytes: number;
+  readonly location: "local" | "remote";
+  /** of the squashfs file: what the module is, whatever it is called */
+  readonly sha256: string;
+  /** RFC 3339, UTC; null: it has no manifest */
+  readonly built_at: string | null;
+  /** what built it */
+  readonly builder: string | null;
+  /** `name@sha256:digest` of the module it is a difference to */
+  readonly base: string | null;
+  /** `name=version`, what it adds to its base */
+  readonly packages: readonly string[];
+  /** where it comes from, in words of who built it */
+  readonly provenance: Readonly<Record<string, string>>;
+  /** of its programs: `x86_64` or `aarch64`; null: it has none, or has not been unpacked yet */
+  readonly architecture: string | null;
+  /** the C library that its programs are linked to; null: none, or not unpacked yet */
+  readonly libc: "glibc" | "musl" | null;
+}
+
+export interface ModuleManifest {
+  readonly schema: 1;
+  readonly name: string;
+  /** RFC 3339, UTC; the day for a reproducible build */
+  readonly built_at: string;
+  readonly builder: string;
+  /** `name@sha256:digest` of the module it is a difference to */
+  readonly base: string | null;
+  /** `name=version`, the ones it adds to its base */
+  readonly packages: readonly string[];
+  readonly squashfs_sha256: string;
+  /** where it comes from: a distribution, a release, an image */
+  readonly provenance?: Readonly<Record<string, string>>;
+}
+
 export interface ModulePage {
   readonly items: readonly Module[];
   /** `cursor` of the next page; null: there is none */
@@ -667,7 +706,7 @@ export interface Problem {
   readonly status: number;
   /** the cause */
   readonly detail: string;
-  readonly code: "invalid_request" | "invalid_json" | "unauthorized" | "token_required" | "forbidden" | "origin_refused" | "not_found" | "method_not_allowed" | "request_timeout" | "upgrade_required" | "body_too_large" | "unsupported_media_type" | "sandbox_not_found" | "approval_not_found" | "approval_expired" | "approval_decided" | "sandbox_exists" | "sandbox_limit" | "ceiling_exceeded" | "host_full" | "sandbox_not_ready" | "sandbox_paused" | "sandbox_busy" | "quota_exceeded" | "exec_limit" | "stream_limit" | "connection_limit" | "exec_failed" | "user_not_found" | "process_not_found" | "process_ended" | "output_not_kept" | "stdin_closed" | "stdin_blocked" | "interpreter_missing" | "context_not_found" | "context_exists" | "context_ended" | "context_limit" | "context_busy" | "kernel_died" | "cell_not_found" | "wait_timeout" | "idempotency_mismatch" | "job_not_found" | "module_not_found" | "module_exists" | "module_invalid" | "module_in_use" | "volume_not_found" | "volume_exists" | "volume_in_use" | "volume_limit" | "mount_not_found" | "mount_exists" | "mount_limit" | "mount_busy" | "mount_refused" | "host_directory_refused" | "module_active" | "layer_corrupt" | "snapshot_not_found" | "snapshot_exists" | "snapshot_invalid" | "snapshot_path_too_long" | "webhook_not_found" | "webhook_limit" | "webhook_address_refused" | "limits_unenforceable" | "limit_below_use" | "unsupported_feature" | "not_offered" | "disk_full" | "guest_failed" | "file_failed" | "file_not_found" | "file_exists" | "directory_not_empty" | "not_a_directory" | "is_a_directory" | "not_a_file" | "permission_denied" | "path_invalid" | "file_busy" | "precondition_failed" | "range_not_satisfiable" | "archive_invalid" | "sandbox_full" | "port_unreachable" | "port_offered" | "offer_limit" | "connection_gone" | "launch_failed" | "launcher_unavailable" | "egress_unavailable" | "secret_not_found" | "key_not_found" | "ssh_key_exists" | "ssh_login_refused" | "key_limit" | "secrets_invalid" | "shutting_down" | "config_invalid" | "database_corrupt" | "database_missing" | "database_newer" | "database_unavailable" | "data_locked" | "internal";
+  readonly code: "invalid_request" | "invalid_json" | "unauthorized" | "token_required" | "forbidden" | "origin_refused" | "not_found" | "method_not_allowed" | "request_timeout" | "upgrade_required" | "body_too_large" | "unsupported_media_type" | "sandbox_not_found" | "approval_not_found" | "approval_expired" | "approval_decided" | "sandbox_exists" | "sandbox_limit" | "ceiling_exceeded" | "host_full" | "sandbox_not_ready" | "sandbox_paused" | "sandbox_busy" | "quota_exceeded" | "exec_limit" | "stream_limit" | "connection_limit" | "exec_failed" | "user_not_found" | "process_not_found" | "process_ended" | "output_not_kept" | "stdin_closed" | "stdin_blocked" | "interpreter_missing" | "context_not_found" | "context_exists" | "context_ended" | "context_limit" | "context_busy" | "kernel_died" | "cell_not_found" | "wait_timeout" | "idempotency_mismatch" | "job_not_found" | "module_not_found" | "module_exists" | "module_invalid" | "module_in_use" | "module_incompatible" | "module_active" | "volume_not_found" | "volume_exists" | "volume_in_use" | "volume_limit" | "mount_not_found" | "mount_exists" | "mount_limit" | "mount_busy" | "mount_refused" | "host_directory_refused" | "layer_corrupt" | "snapshot_not_found" | "snapshot_exists" | "snapshot_invalid" | "snapshot_path_too_long" | "webhook_not_found" | "webhook_limit" | "webhook_address_refused" | "limits_unenforceable" | "limit_below_use" | "unsupported_feature" | "not_offered" | "disk_full" | "guest_failed" | "file_failed" | "file_not_found" | "file_exists" | "directory_not_empty" | "not_a_directory" | "is_a_directory" | "not_a_file" | "permission_denied" | "path_invalid" | "file_busy" | "precondition_failed" | "range_not_satisfiable" | "archive_invalid" | "sandbox_full" | "port_unreachable" | "port_offered" | "offer_limit" | "connection_gone" | "launch_failed" | "launcher_unavailable" | "egress_unavailable" | "secret_not_found" | "key_not_found" | "ssh_key_exists" | "ssh_login_refused" | "key_limit" | "secrets_invalid" | "shutting_down" | "config_invalid" | "database_corrupt" | "database_missing" | "database_newer" | "database_unavailable" | "data_locked" | "internal";
   /** what the caller can do about it */
   readonly remedy: string;
 }
@@ -2123,7 +2162,7 @@ export interface Operations {
     };
     readonly query: Readonly<Record<string, never>>;
     readonly body: undefined;
-    readonly answer: Module;
+    readonly answer: ModuleDetails;
     readonly event: never;
   };
   'module.import': {
@@ -2139,6 +2178,33 @@ export interface Operations {
     readonly event: never;
   };
   'module.remove': {
+    readonly path: {
+      readonly name: string;
+    };
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: undefined;
+    readonly answer: undefined;
+    readonly event: never;
+  };
+  'module.describe': {
+    readonly path: {
+      readonly name: string;
+    };
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: ModuleManifest;
+    readonly answer: ModuleDetails;
+    readonly event: never;
+  };
+  'module.verify': {
+    readonly path: {
+      readonly name: string;
+    };
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: undefined;
+    readonly answer: ModuleDetails;
+    readonly event: never;
+  };
+  'module.download': {
     readonly path: {
       readonly name: string;
     };

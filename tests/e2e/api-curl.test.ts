@@ -72,6 +72,8 @@ const world = {
       body: await readFile(file),
     });
     assert.equal(answer.status, 200);
+    const { sha256 } = await daemon.call('GET', '/v1/modules/200-tools');
+    standsFor.set('0123456789abcdef'.repeat(4), sha256);
   },
   key: async () => {
     const body = { name: 'ci', owner: 'team-a', scope: 'exec' };
@@ -225,6 +227,9 @@ const needs: Readonly<Record<OperationId, readonly (keyof typeof world)[]>> = {
   'module.get': ['module'],
   'module.activate': ['sandbox', 'module'],
   'module.import': ['moduleFile'],
+  'module.describe': ['module'],
+  'module.verify': ['module'],
+  'module.download': ['module'],
   'module.remove': ['module'],
   'policy.get': ['sandbox'],
   'policy.set': ['sandbox'],

@@ -212,6 +212,9 @@ export function thinEngine(parts: EngineParts = {}): Engine {
     modules: {
       list: () => Promise.resolve([]),
       get: unused,
+      describe: unused,
+      verify: unused,
+      open: unused,
       import: unused,
       remove: unused,
       activate: unused,

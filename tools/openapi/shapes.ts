@@ -55,8 +55,10 @@ import {
   quotaUseSchema,
 } from '@squash/contract/keys';
 import { sshKeyBodySchema, sshKeySchema, sshLoginSchema } from '@squash/contract/ssh-keys';
+import { moduleManifestSchema } from '@squash/contract/module-manifest';
 import {
   moduleActivateSchema,
+  moduleDetailsSchema,
   moduleInfoSchema,
   moduleNamesSchema,
   modulePageSchema,
@@ -215,6 +217,34 @@ export const shapes: Readonly<Record<string, Shape>> = {
   JobDone: { schema: jobDoneSchema },
   Module: { schema: moduleSchema },
   ModulePage: { schema: modulePageSchema },
+  ModuleDetails: {
+    schema: moduleDetailsSchema,
+    example: {
+      name: '200-tools',
+      size_bytes: 4096,
+      location: 'local',
+      sha256: '0123456789abcdef'.repeat(4),
+      built_at: '2026-11-23T00:00:00Z',
+      builder: 'make',
+      base: null,
+      packages: ['tools=2'],
+      provenance: {},
+      architecture: 'x86_64',
+      libc: 'glibc',
+    },
+  },
+  ModuleManifest: {
+    schema: moduleManifestSchema,
+    example: {
+      schema: 1,
+      name: '200-tools',
+      built_at: '2026-11-23T00:00:00Z',
+      builder: 'make',
+      base: null,
+      packages: ['tools=2'],
+      squashfs_sha256: '0123456789abcdef'.repeat(4),
+    },
+  },
   ModuleActivate: { schema: moduleActivateSchema, example: { module: '200-tools' } },
   SeedModule: { schema: moduleInfoSchema },
   ModuleNames: { schema: moduleNamesSchema },

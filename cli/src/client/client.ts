@@ -194,6 +194,11 @@ export function isUnknownOperation(error: unknown): boolean {
   return error instanceof CliFailure && codes.includes(error.code);
 }
 
+/** The address of a module, or of something about it. */
+export function modulePath(name: string, more: readonly string[] = []): string {
+  return apiPath(['v1', 'modules', name, ...more]);
+}
+
 /** The address of a sandbox's snapshots, of one, or of its file. */
 export function snapshotPath(id: string, more: readonly string[] = []): string {
   return apiPath(['v1', 'sandboxes', id, 'snapshots', ...more]);

@@ -16,6 +16,7 @@ export async function run(call: Call): Promise<number> {
     const module = await uploadModule(call.client, built.path, {
       name,
       replace: call.flags.isSet('replace'),
+      manifest: built.manifest,
     });
     showModule(call, module);
     return exitCodes.ok;

@@ -1,7 +1,7 @@
 /** Sends a squashfs file to the daemon and shows what it made of it: shared by `module build`, `module import` and `quickstart`. */
 import { createReadStream, statSync } from 'node:fs';
 import type { Module } from '@squash/contract/module';
-import { apiPath, type Client } from '../client/client.ts';
+import { apiPath, type Client, isUnknownOperation, modulePath } from '../client/client.ts';
 import type { Call } from '../command.ts';
 import { formatBytes, printJson, printLine, printNote, visible } from '../output/print.ts';
 import { withProgress } from '../output/progress.ts';
@@ -23,7 +23,7 @@ export function showModule(call: Pick<Call, 'json'>, module: Module & { readonly
 export async function uploadModule(
   client: Client,
   path: string,
-  module: { readonly name: string; readonly replace: boolean },
+  module: { readonly name: string; readonly replace: boolean; readonly manifest: object },
 ): Promise<Module> {
   const bytes = statSync(path).size;
   const source = createReadStream(path, { highWaterMark: 262_144 });
@@ -34,5 +34,13 @@ export async function uploadModule(
     bytes,
   );
   noteUnstackable(module.name);
+  await describeModule(client, module.name, module.manifest);
   return answer;
+}
+
+/** Says what it is made of. An older daemon does not want to know. */
+export async function describeModule(client: Client, name: string, manifest: unknown): Promise<void> {
+  await client.put(modulePath(name, ['manifest']), manifest).catch((error: unknown) => {
+    if (!isUnknownOperation(error)) throw error;
+  });
 }

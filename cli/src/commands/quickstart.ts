@@ -160,7 +160,7 @@ async function importMissing(client: Client, layers: readonly BuiltLayer[]): Pro
     const module = present.find((each) => each.name === name);
     if (module === undefined) {
       const began = performance.now();
-      await uploadModule(client, layer.path, { name, replace: false });
+      await uploadModule(client, layer.path, { name, replace: false, manifest: layer.manifest });
       say('modules', `${name}  imported in ${Math.round(performance.now() - began)} ms`);
     } else if (module.size !== layer.bytes) {
       say('modules', `${name}  is there, from another build; it is kept`);

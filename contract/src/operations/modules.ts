@@ -1,8 +1,10 @@
 /** The operations on modules: the layers that sandboxes are stacked from, and adding one to a sandbox that runs. */
 import { z } from 'zod';
 import { moduleNameSchema } from '../ids.ts';
+import { moduleManifestSchema } from '../module-manifest.ts';
 import {
   moduleActivateSchema,
+  moduleDetailsSchema,
   moduleInfoSchema,
   moduleNamesSchema,
   modulePageSchema,
@@ -58,10 +60,10 @@ const moduleGet = defineOperation({
   method: 'GET',
   path: '/v1/modules/{name}',
   dialect: 'native',
-  summary: 'Look at one module',
+  summary: 'Look at one module: its digest, its manifest, what its programs need',
   params: moduleParams,
-  answers: [{ status: 200, description: 'The module', schema: moduleSchema }],
-  errors: ['module_not_found'],
+  answers: [{ status: 200, description: 'The module', schema: moduleDetailsSchema }],
+  errors: ['module_not_found', 'layer_corrupt'],
   permission: 'read',
 });
 
@@ -92,6 +94,46 @@ const moduleImport = defineOperation({
   example: { file: 'tools.squashfs' },
 });
 
+const moduleDescribe = defineOperation({
+  id: 'module.describe',
+  method: 'PUT',
+  path: '/v1/modules/{name}/manifest',
+  dialect: 'native',
+  summary: 'Say what a module is made of: its manifest',
+  description:
+    'Whoever built the module sends it after the file. One whose `squashfs_sha256` is not the module’s is refused, so it can’t describe another file.',
+  params: moduleParams,
+  body: moduleManifestSchema,
+  answers: [{ status: 200, description: 'The module', schema: moduleDetailsSchema }],
+  errors: ['module_not_found', 'layer_corrupt', 'disk_full'],
+  permission: 'admin',
+});
+
+const moduleVerify = defineOperation({
+  id: 'module.verify',
+  method: 'POST',
+  path: '/v1/modules/{name}/verify',
+  dialect: 'native',
+  summary: 'Read all of a module again, and compare it with the digest in its manifest',
+  params: moduleParams,
+  answers: [{ status: 200, description: 'It is what it was', schema: moduleDetailsSchema }],
+  errors: ['module_not_found', 'layer_corrupt', 'stream_limit'],
+  permission: 'admin',
+});
+
+const moduleDownload = defineOperation({
+  id: 'module.download',
+  method: 'GET',
+  path: '/v1/modules/{name}/file',
+  dialect: 'native',
+  summary: 'The module as a squashfs file',
+  params: moduleParams,
+  answers: [{ status: 200, description: 'The file', contentType: 'application/octet-stream' }],
+  errors: ['module_not_found', 'layer_corrupt', 'stream_limit'],
+  permission: 'manage',
+  example: { file: 'tools.squashfs' },
+});
+
 const moduleRemove = defineOperation({
   id: 'module.remove',
   method: 'DELETE',
@@ -108,6 +150,7 @@ const activateErrors = [
   'sandbox_not_found',
   'module_not_found',
   'module_active',
+  'module_incompatible',
   'layer_corrupt',
   'sandbox_busy',
   'sandbox_not_ready',
@@ -146,6 +189,9 @@ export const moduleOperations = {
   'module.list': moduleList,
   'module.get': moduleGet,
   'module.import': moduleImport,
+  'module.describe': moduleDescribe,
+  'module.verify': moduleVerify,
+  'module.download': moduleDownload,
   'module.remove': moduleRemove,
   'module.activate': moduleActivate,
   'seed.modules': seedModules,

@@ -25,6 +25,7 @@ const createErrors = [
   'ceiling_exceeded',
   'host_full',
   'module_not_found',
+  'module_incompatible',
   'layer_corrupt',
   'limits_unenforceable',
   'unsupported_feature',

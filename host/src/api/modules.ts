@@ -4,11 +4,13 @@
  *
  * What is in `tmp/` belongs to nobody: a daemon that dies in the middle leaves a file that the next start removes.
  */
-import type { Module } from '@squash/contract/module';
+import { limits } from '@squash/contract/limits';
+import type { Module, ModuleDetails as DetailsOf } from '@squash/contract/module';
 import type { moduleOperations } from '@squash/contract/operations/modules';
 import type { Engine } from '../engine/engine.ts';
-import type { ModuleInfo } from '../engine/modules.ts';
+import type { ModuleDetails, ModuleInfo } from '../engine/modules.ts';
 import { cutPage } from '../engine/page.ts';
+import { Places } from '../http/places.ts';
 import { empty, json } from '../http/reply.ts';
 import type { Handler, HandlersOf } from '../http/router.ts';
 import { receiveUpload } from '../http/upload.ts';
@@ -17,12 +19,27 @@ import type { UploadPlace } from './snapshots.ts';
 type ModuleHandlers = HandlersOf<typeof moduleOperations>;
 
 export function moduleHandlers({ modules, sandboxes }: Engine, uploads: UploadPlace): ModuleHandlers {
+  const readings = new Places('modules are being read', limits.downloadsMax);
   return {
     'module.list': async ({ query }) => {
       const all = (await modules.list()).map(moduleOf);
       return json(cutPage(all, query, { placeOf: ({ name }) => ({ createdMs: 0, id: name }) }));
     },
-    'module.get': async ({ params }) => json(moduleOf(await modules.get(params.name))),
+    'module.get': async ({ params }) => json(detailsOf(await modules.get(params.name))),
+    'module.describe': async ({ params, body }) => json(detailsOf(await modules.describe(params.name, body))),
+    'module.verify': ({ params, caller }) =>
+      readings.hold(caller.owner, async () => json(detailsOf(await modules.verify(params.name)))),
+    'module.download': async ({ params, caller }) => {
+      const onEnd = readings.take(caller.owner);
+      try {
+        const file = await modules.open(params.name);
+        const { size: bytes } = await file.stat();
+        return { type: 'file', contentType: 'application/octet-stream', file, bytes, onEnd };
+      } catch (error) {
+        onEnd();
+        throw error;
+      }
+    },
     'module.import': importing(modules, uploads),
     'module.remove': async ({ params }) => {
       await modules.remove(params.name);
@@ -46,6 +63,20 @@ export function moduleHandlers({ modules, sandboxes }: Engine, uploads: UploadPl
 
 function moduleOf({ name, size, location }: ModuleInfo): Module {
   return { name, size_bytes: size, location };
+}
+
+function detailsOf({ digest, manifest, programs, ...info }: ModuleDetails): DetailsOf {
+  return {
+    ...moduleOf(info),
+    sha256: digest,
+    built_at: manifest?.built_at ?? null,
+    builder: manifest?.builder ?? null,
+    base: manifest?.base ?? null,
+    packages: [...(manifest?.packages ?? [])],
+    provenance: { ...manifest?.provenance },
+    architecture: programs?.architecture ?? null,
+    libc: programs?.libc ?? null,
+  };
 }
 
 function importing(

@@ -2,16 +2,16 @@
  * The trust layer: one more tree on top of a sandbox's layers, holding the bundle of certificates it would trust
  * anyway with the installation's authority added. A tree of its own, so that neither the upper nor a snapshot holds it.
  *
- * What a newcomer would get wrong: the trees below are hostile. A path in them may lead anywhere through links, and
- * may name a device or a pipe; so each step is opened by itself, without following, and only a regular file is read.
- * The tree is named by its content like every layer, so stacks with the same bundle share one.
+ * The trees below are hostile: they are read by `layers/open-below.ts` alone. The tree is named by its content like
+ * every layer, so stacks with the same bundle share one.
  */
 import { createHash, randomBytes } from 'node:crypto';
-import { constants, statSync } from 'node:fs';
-import { chmod, lchown, lstat, mkdir, open, rename, writeFile } from 'node:fs/promises';
+import { statSync } from 'node:fs';
+import { chmod, lchown, lstat, mkdir, rename, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { type LayerDigest, layerDigestSchema } from '@squash/contract/ids';
 import { limits } from '@squash/contract/limits';
+import { fileBelow } from '../layers/open-below.ts';
 import { javaTrustStore, systemBundlePaths, trustBundle } from './trust-store.ts';
 import { syncDirectory } from '@squash/base/atomic-file';
 import { trustPaths } from './trust-environment.ts';
@@ -142,24 +142,11 @@ async function topmostBundle(roots: readonly string[]): Promise<string> {
   return '';
 }
 
-/** Reads a regular file of a bounded size, no component of whose path is a link. */
+/** Reads a regular file of a bounded size. */
 async function readBelow(root: string, path: string): Promise<string | undefined> {
-  const directoryFlags = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW;
-  const names = path.split('/');
-  const last = names.pop() ?? '';
-  try {
-    await using stack = new AsyncDisposableStack();
-    let at = stack.use(await open(root, directoryFlags));
-    for (const name of names) at = stack.use(await open(`/proc/self/fd/${at.fd}/${name}`, directoryFlags));
-    const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
-    const file = stack.use(await open(`/proc/self/fd/${at.fd}/${last}`, flags));
-    const facts = await file.stat();
-    if (!facts.isFile() || facts.size > limits.trustBundleBytesMax) return undefined;
-    return await file.readFile('utf8');
-  } catch {
-    // Missing, a link, a whiteout, or not readable: this tree has none for us.
-    return undefined;
-  }
+  return await fileBelow(root, path, async (file) =>
+    (await file.stat()).size > limits.trustBundleBytesMax ? undefined : await file.readFile('utf8'),
+  );
 }
 
 /** At once: each create asks. */

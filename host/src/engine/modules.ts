@@ -1,19 +1,26 @@
 /** The modules that sandboxes are stacked from, and adding one to a sandbox that runs. */
-import { AppError } from '@squash/contract/errors';
+import type { FileHandle } from 'node:fs/promises';
 import type { ModuleName, SandboxId } from '@squash/contract/ids';
-import type { ModuleInfo } from '../layers/layer-store.ts';
+import type { ModuleManifest } from '@squash/contract/module-manifest';
+import type { ModuleDetails, ModuleInfo } from '../layers/layer-store.ts';
 import { activate } from '../sandbox/layering.ts';
 import { layersInUse } from '../sandbox/trees.ts';
 import type { World } from '../sandbox/world.ts';
 import type { Residents } from './residents.ts';
 
-export type { ModuleInfo };
+export type { ModuleDetails, ModuleInfo };
 
 export interface Modules {
   /** Sorted by name. */
   list(): Promise<readonly ModuleInfo[]>;
-  /** @throws module_not_found */
-  get(name: ModuleName): Promise<ModuleInfo>;
+  /** @throws module_not_found, layer_corrupt */
+  get(name: ModuleName): Promise<ModuleDetails>;
+  /** Says what it is made of. @throws module_not_found, invalid_request where the manifest is of another file */
+  describe(name: ModuleName, manifest: ModuleManifest): Promise<ModuleDetails>;
+  /** Reads all of it again. @throws module_not_found, layer_corrupt */
+  verify(name: ModuleName): Promise<ModuleDetails>;
+  /** The file, which the caller closes. @throws module_not_found, layer_corrupt */
+  open(name: ModuleName): Promise<FileHandle>;
   /** Takes over the file at `hostPath`. @throws module_exists, module_invalid, layer_corrupt, disk_full */
   import(hostPath: string, name: ModuleName, options: { readonly replace: boolean }): Promise<ModuleInfo>;
   /** @throws module_not_found, module_in_use */
@@ -34,10 +41,20 @@ export class LocalModules implements Modules {
     return this.#world.layers.modules();
   }
 
-  async get(name: ModuleName): Promise<ModuleInfo> {
-    const found = (await this.list()).find((each) => each.name === name);
-    if (found !== undefined) return found;
-    throw new AppError('module_not_found', `module not found: ${name}`);
+  get(name: ModuleName): Promise<ModuleDetails> {
+    return this.#world.layers.describe(name);
+  }
+
+  describe(name: ModuleName, manifest: ModuleManifest): Promise<ModuleDetails> {
+    return this.#world.layerLock.shared(() => this.#world.layers.putManifest(name, manifest));
+  }
+
+  verify(name: ModuleName): Promise<ModuleDetails> {
+    return this.#world.layers.verify(name);
+  }
+
+  open(name: ModuleName): Promise<FileHandle> {
+    return this.#world.layers.open(name);
   }
 
   import(hostPath: string, name: ModuleName, options: { readonly replace: boolean }): Promise<ModuleInfo> {

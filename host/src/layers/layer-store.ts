@@ -2,13 +2,24 @@
  * The port of the layer store: modules by name, layers by digest, unpacked once and shared.
  * The implementation is `LocalLayerStore` in `local-layer-store.ts`.
  */
+import type { FileHandle } from 'node:fs/promises';
 import type { LayerDigest, ModuleName } from '@squash/contract/ids';
+import type { ModuleManifest } from '@squash/contract/module-manifest';
+import type { Programs } from './programs.ts';
 
 export interface ModuleInfo {
   readonly name: ModuleName;
   /** Bytes of the squashfs file. */
   readonly size: number;
   readonly location: 'local' | 'remote';
+}
+
+/** With what is known of it beyond the file. */
+export interface ModuleDetails extends ModuleInfo {
+  readonly digest: LayerDigest;
+  readonly manifest: ModuleManifest | undefined;
+  /** Undefined: it has not been unpacked yet. */
+  readonly programs: Programs | undefined;
 }
 
 /** What sandboxes and their snapshots need. */
@@ -27,6 +38,16 @@ export interface LayerStore {
    * @throws module_not_found, layer_corrupt, disk_full
    */
   ensureModule(name: ModuleName): Promise<LayerDigest>;
+  /** @throws module_not_found, layer_corrupt when the manifest names another digest */
+  describe(name: ModuleName): Promise<ModuleDetails>;
+  /** The same, with every byte of the file read again. */
+  verify(name: ModuleName): Promise<ModuleDetails>;
+  /** @throws module_not_found, invalid_request where it is of another file, disk_full */
+  putManifest(name: ModuleName, manifest: ModuleManifest): Promise<ModuleDetails>;
+  /** The file, to be read and closed by the caller. @throws module_not_found, layer_corrupt */
+  open(name: ModuleName): Promise<FileHandle>;
+  /** Of a tree that is there. */
+  programs(digest: LayerDigest): Promise<Programs>;
   /**
    * The same for a squashfs file that is no module (a snapshot). `digest`, where known, is verified. Where `giveUp` is
    * aborted it rejects once nobody else wants what is unpacked, and nothing of that goes on.

@@ -6,23 +6,27 @@
  */
 import { randomBytes } from 'node:crypto';
 import { constants, statSync } from 'node:fs';
-import { copyFile, open, readdir, rename, rm, stat } from 'node:fs/promises';
+import { copyFile, type FileHandle, open, readdir, rename, rm, stat } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { AppError } from '@squash/contract/errors';
 import { type LayerDigest, layerDigestSchema, type ModuleName, moduleNameSchema } from '@squash/contract/ids';
-import { manifestSuffix } from '@squash/contract/module-manifest';
+import { manifestSuffix } from '@squash/contract/manifest-suffix';
+import type { ModuleManifest } from '@squash/contract/module-manifest';
 import { syncDirectory } from '@squash/base/atomic-file';
 import { isDiskFull, isErrno } from '@squash/base/errno';
 import { fileDigest } from '@squash/base/file-digest';
 import { DigestIndex, fingerprint, openForReading } from './digest-index.ts';
-import type { LayerStore, LayerUse, ModuleInfo } from './layer-store.ts';
-import { readManifest, removeManifest, writeManifest } from './manifest.ts';
+import type { LayerStore, LayerUse, ModuleDetails, ModuleInfo } from './layer-store.ts';
+import { manifestOfImport, readManifest, removeManifest, writeManifest } from './manifest.ts';
+import { noPrograms, type Programs, programsOf } from './programs.ts';
 import { superblockBytes, superblockFault } from './superblock.ts';
 import { type ImageTool, TreeStore } from './tree-store.ts';
 import { translateTrustedMarks } from './trusted-marks.ts';
 
 const suffix = '.squashfs';
+/** Layers of which it is remembered; then all are looked at once more. */
+const programsMax = 4_096;
 
 interface NewModule {
   readonly name: ModuleName;
@@ -39,6 +43,8 @@ export class LocalLayerStore implements LayerStore {
   readonly #changing = new Map<ModuleName, Promise<unknown>>();
   /** Looks that begin in the event loop's next turn: a burst of creates asks for the same modules a hundred times. */
   readonly #looks = new Map<ModuleName, Promise<LayerDigest>>();
+  /** What is in a tree never changes. */
+  readonly #programs = new Map<LayerDigest, Promise<Programs>>();
   /** By module: its digest, and how file and manifest looked when it was found. */
   readonly #verified = new Map<ModuleName, { readonly print: string; readonly digest: LayerDigest }>();
 
@@ -81,6 +87,51 @@ export class LocalLayerStore implements LayerStore {
     const digest = this.#digestAsVerified(name) ?? (await this.#verify(name));
     if (!this.#trees.has(digest)) await this.#unpack(path, digest, { what: `module "${name}"` });
     return digest;
+  }
+
+  async describe(name: ModuleName): Promise<ModuleDetails> {
+    const path = this.#modulePath(name);
+    const digest = this.#digestAsVerified(name) ?? (await this.#verify(name));
+    const programs = this.#trees.has(digest) ? await this.programs(digest) : undefined;
+    const [{ size }, manifest] = await Promise.all([stat(path), readManifest(path, name)]);
+    return { name, size, location: 'local', digest, manifest, programs };
+  }
+
+  async verify(name: ModuleName): Promise<ModuleDetails> {
+    this.#verified.delete(name);
+    await this.#digests.forget(indexKey(name));
+    return await this.describe(name);
+  }
+
+  async putManifest(name: ModuleName, manifest: ModuleManifest): Promise<ModuleDetails> {
+    await this.#inTurn(name, async () => {
+      const digest = await this.#digestOf(name);
+      if (manifest.squashfs_sha256 !== digest) {
+        const [sent, own] = [manifest.squashfs_sha256.slice(0, 12), digest.slice(0, 12)];
+        const text = `The manifest is of another file: it names ${sent}…, module "${name}" is ${own}…`;
+        throw new AppError('invalid_request', text);
+      }
+      await writeManifest(this.#modulePath(name), { ...manifest, name }).catch((error: unknown) => {
+        throw readFailure(error, `the manifest of module "${name}"`);
+      });
+    });
+    return await this.describe(name);
+  }
+
+  async open(name: ModuleName): Promise<FileHandle> {
+    await this.describe(name);
+    return await open(this.#modulePath(name), 'r');
+  }
+
+  programs(digest: LayerDigest): Promise<Programs> {
+    const known = this.#programs.get(digest);
+    if (known !== undefined) return known;
+    // Collected meanwhile: whoever wants to run it unpacks it again.
+    if (!this.#trees.has(digest)) return Promise.resolve(noPrograms);
+    if (this.#programs.size >= programsMax) this.#programs.clear();
+    const found = programsOf(join(this.#dataDir, 'layers', digest));
+    this.#programs.set(digest, found);
+    return found;
   }
 
   async ensureFile(
@@ -158,11 +209,18 @@ export class LocalLayerStore implements LayerStore {
   async #place(copy: string, module: NewModule): Promise<void> {
     await this.#checkName(module);
     const path = this.#modulePath(module.name);
+    // The same file again: what somebody has said of it stays.
+    const present = await readManifest(path, module.name).catch(() => undefined);
+    if (
+      present?.squashfs_sha256 === module.digest &&
+      (await this.#presentDigest(module.name)) === module.digest
+    )
+      return;
     // No manifest, then the file, then its manifest: a crash in between leaves a module that is merely unverified.
     await removeManifest(path);
     await rename(copy, path);
     await syncDirectory(join(this.#dataDir, 'modules'));
-    await writeManifest(path, module);
+    await writeManifest(path, manifestOfImport(module));
   }
 
   /** @throws module_exists */

@@ -2,7 +2,8 @@
 import { open, rm } from 'node:fs/promises';
 import { AppError } from '@squash/contract/errors';
 import type { LayerDigest, ModuleName } from '@squash/contract/ids';
-import { type ModuleManifest, manifestSuffix, moduleManifestSchema } from '@squash/contract/module-manifest';
+import { manifestSuffix } from '@squash/contract/manifest-suffix';
+import { type ModuleManifest, moduleManifestSchema } from '@squash/contract/module-manifest';
 import { writeFileAtomic } from '@squash/base/atomic-file';
 import { errorText } from '@squash/base/bug';
 
@@ -49,11 +50,12 @@ async function readSmall(path: string): Promise<string | undefined> {
 }
 
 /** What an import knows of a module: from now on a changed file is refused. */
-export async function writeManifest(
-  modulePath: string,
-  module: { readonly name: ModuleName; readonly digest: LayerDigest; readonly importedAt: string },
-): Promise<void> {
-  const manifest: ModuleManifest = {
+export function manifestOfImport(module: {
+  readonly name: ModuleName;
+  readonly digest: LayerDigest;
+  readonly importedAt: string;
+}): ModuleManifest {
+  return {
     schema: 1,
     name: module.name,
     built_at: module.importedAt,
@@ -62,6 +64,9 @@ export async function writeManifest(
     packages: [],
     squashfs_sha256: module.digest,
   };
+}
+
+export async function writeManifest(modulePath: string, manifest: ModuleManifest): Promise<void> {
   await writeFileAtomic(`${modulePath}${manifestSuffix}`, `${JSON.stringify(manifest, null, 2)}\n`, 0o644);
 }
 

@@ -17,6 +17,7 @@ import { checkMounts } from './mounts.ts';
 import { removeSandbox } from './remove.ts';
 import { Sandbox } from './sandbox.ts';
 import { startSpec } from './start-spec.ts';
+import { checkPrograms } from './compatible.ts';
 import { stackOrder } from './stacking.ts';
 import { checkLayerCount } from './trees.ts';
 import type { World } from './world.ts';
@@ -39,6 +40,7 @@ export async function createSandbox(
         async (module): Promise<LayerRef> => ({ module, digest: await world.layers.ensureModule(module) }),
       ),
     );
+    await checkPrograms(world, layers);
     faultPoint('create.layers');
     const trees = stackOrder(layers).map((layer) => layer.digest);
     const trust = (await world.network.trustLayer(trees)) ?? null;

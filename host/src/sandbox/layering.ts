@@ -20,6 +20,7 @@ import { limits } from '@squash/contract/limits';
 import { faultPoint } from '#sandbox/fault.ts';
 import type { SandboxRow, SnapshotRow } from '#store/rows.ts';
 import type { SandboxChange } from '#store/sandboxes.ts';
+import { checkPrograms } from './compatible.ts';
 import { endLost } from './lost-commands.ts';
 import type { Sandbox } from './sandbox.ts';
 import { checkFree, checkRoom, findFiles, findSnapshot, sweepRemoved } from './snapshots.ts';
@@ -40,6 +41,7 @@ export async function activate(sandbox: Sandbox, module: ModuleName): Promise<vo
   // Looked up and unpacked before anything is ended: a module that is missing or corrupt costs nobody a command.
   const digest = await world.layerLock.shared(() => world.layers.ensureModule(module));
   prefixOf(module);
+  await checkPrograms(world, [...row.layers, { module, digest }]);
   sandbox.change({ pending: { op: 'activate', module } });
   faultPoint('activate.pending');
   await replace(sandbox, { layers: [...row.layers, { module, digest }], pending: null });

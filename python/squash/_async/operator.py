@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, AsyncIterator, Dict, Type, TypeVar
+from typing import TYPE_CHECKING, Any, AsyncGenerator, AsyncIterator, Dict, Type, TypeVar
 
 from .. import types
 from .._commands import SLOW_S
 from .._record import Record, array, read
 from .._record import record as reading
-from .bodies import AsyncData, body_of
+from .._tar import LocalPath
+from .bodies import AsyncData, body_of, save
 from .client import AsyncClient
+from .exchange import pieces_of
 
 if TYPE_CHECKING:
     from typing_extensions import Literal, Unpack
@@ -31,9 +33,26 @@ class AsyncModules(_AsyncNoun):
         """module.list"""
         return self._client.records(types.Module, "module.list", {}, filters)
 
-    async def get(self, name: str) -> types.Module:
+    async def get(self, name: str) -> types.ModuleDetails:
         """module.get. Raises NotFound."""
-        return await self._client.record(types.Module, "module.get", {"name": name}, {})
+        return await self._client.record(types.ModuleDetails, "module.get", {"name": name}, {})
+
+    async def describe(self, name: str, manifest: opt.ModuleDescribeOptions) -> types.ModuleDetails:
+        """module.describe: what it is made of, as who built it says. Raises NotFound, BadRequest where the manifest is of another file."""
+        return await self._client.record(types.ModuleDetails, "module.describe", {"name": name}, manifest)
+
+    async def verify(self, name: str) -> types.ModuleDetails:
+        """module.verify: reads all of it again. Raises NotFound, SquashError (``layer_corrupt``) where it is not what its manifest says."""
+        return await self._client.record(types.ModuleDetails, "module.verify", {"name": name}, {}, extra_s=SLOW_S)
+
+    async def download(self, name: str, local: LocalPath) -> None:
+        """module.download: a squashfs file, which takes the place of one that is there when all of it has come."""
+        await save(self.download_parts(name), local)
+
+    async def download_parts(self, name: str) -> AsyncGenerator[bytes, None]:
+        """module.download: the same as it comes."""
+        async for piece in pieces_of(await self._client.open("module.download", {"name": name}, {}, extra_s=SLOW_S)):
+            yield piece
 
     async def import_(self, name: str, data: AsyncData, **options: Unpack[opt.ModuleImportOptions]) -> types.Module:
         """module.import: a squashfs file becomes a module. Raises Conflict, BadRequest (``module_invalid``)."""

@@ -3,14 +3,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Iterator, Dict, Type, TypeVar
+from typing import TYPE_CHECKING, Any, Generator, Iterator, Dict, Type, TypeVar
 
 from .. import types
 from .._commands import SLOW_S
 from .._record import Record, array, read
 from .._record import record as reading
-from .bodies import Data, body_of
+from .._tar import LocalPath
+from .bodies import Data, body_of, save
 from .client import Client
+from .exchange import pieces_of
 
 if TYPE_CHECKING:
     from typing_extensions import Literal, Unpack
@@ -32,9 +34,26 @@ class Modules(_AsyncNoun):
         """module.list"""
         return self._client.records(types.Module, "module.list", {}, filters)
 
-    def get(self, name: str) -> types.Module:
+    def get(self, name: str) -> types.ModuleDetails:
         """module.get. Raises NotFound."""
-        return self._client.record(types.Module, "module.get", {"name": name}, {})
+        return self._client.record(types.ModuleDetails, "module.get", {"name": name}, {})
+
+    def describe(self, name: str, manifest: opt.ModuleDescribeOptions) -> types.ModuleDetails:
+        """module.describe: what it is made of, as who built it says. Raises NotFound, BadRequest where the manifest is of another file."""
+        return self._client.record(types.ModuleDetails, "module.describe", {"name": name}, manifest)
+
+    def verify(self, name: str) -> types.ModuleDetails:
+        """module.verify: reads all of it again. Raises NotFound, SquashError (``layer_corrupt``) where it is not what its manifest says."""
+        return self._client.record(types.ModuleDetails, "module.verify", {"name": name}, {}, extra_s=SLOW_S)
+
+    def download(self, name: str, local: LocalPath) -> None:
+        """module.download: a squashfs file, which takes the place of one that is there when all of it has come."""
+        save(self.download_parts(name), local)
+
+    def download_parts(self, name: str) -> Generator[bytes, None, None]:
+        """module.download: the same as it comes."""
+        for piece in pieces_of(self._client.open("module.download", {"name": name}, {}, extra_s=SLOW_S)):
+            yield piece
 
     def import_(self, name: str, data: Data, **options: Unpack[opt.ModuleImportOptions]) -> types.Module:
         """module.import: a squashfs file becomes a module. Raises Conflict, BadRequest (``module_invalid``)."""

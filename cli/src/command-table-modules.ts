@@ -1,0 +1,81 @@
+/** The rows of `command-table.ts` that concern modules. */
+import type { CommandSpec } from './command.ts';
+
+export const moduleCommands: readonly CommandSpec[] = [
+  {
+    name: 'module ls',
+    group: 'layer',
+    summary: 'list modules',
+    positionals: [],
+    flags: [{ name: 'quiet', short: 'q', summary: 'names only' }],
+    load: () => import('./commands/module-ls.ts'),
+  },
+  {
+    name: 'module import',
+    group: 'layer',
+    summary: 'add a squashfs file as a module',
+    positionals: [{ name: 'file', kind: 'file' }],
+    flags: [
+      { name: 'name', value: 'NAME', summary: 'default: the file’s name without .squashfs' },
+      { name: 'replace', summary: 'take the place of a module of this name' },
+    ],
+    notes:
+      'The file may be - for standard input; then --name is needed. A name begins with three digits: NNN-name. A file FILE.manifest.json beside it goes with it.',
+    load: () => import('./commands/module-import.ts'),
+  },
+  {
+    name: 'module build',
+    group: 'layer',
+    summary: 'make a layer from Debian packages or a directory and add it; without a recipe: list them',
+    positionals: [
+      { name: 'recipe', kind: 'recipe', optional: true },
+      { name: 'directory', kind: 'directory', optional: true },
+      { name: 'name', kind: 'text', optional: true },
+    ],
+    flags: [
+      { name: 'name', value: 'NAME', summary: 'default: the recipe’s own' },
+      { name: 'replace', summary: 'take the place of a module of this name' },
+      { name: 'fresh', summary: 'build again what was built before, with today’s packages' },
+      { name: 'keep-owners', summary: 'from-dir: keep the files’ owners instead of giving them to root' },
+    ],
+    notes: 'squash module build python; squash module build from-dir ./tools 300-tools',
+    load: () => import('./commands/module-build.ts'),
+  },
+  {
+    name: 'module inspect',
+    group: 'layer',
+    summary: 'a module’s digest, what it was built of and on, and what its programs need',
+    positionals: [{ name: 'name', kind: 'module' }],
+    flags: [],
+    load: () => import('./commands/module-inspect.ts'),
+  },
+  {
+    name: 'module verify',
+    group: 'layer',
+    summary: 'read modules again and compare them with their digests; without a name: all',
+    positionals: [{ name: 'name', kind: 'module', optional: true, repeats: true }],
+    flags: [],
+    load: () => import('./commands/module-verify.ts'),
+  },
+  {
+    name: 'module export',
+    group: 'layer',
+    summary: 'a module as a squashfs file, with its manifest beside it',
+    positionals: [
+      { name: 'name', kind: 'module' },
+      { name: 'file', kind: 'file', optional: true },
+    ],
+    flags: [{ name: 'force', short: 'f', summary: 'replace files of these names' }],
+    notes:
+      'The file is <name>.squashfs unless named, its manifest FILE.manifest.json; - is standard output, without a manifest.',
+    load: () => import('./commands/module-export.ts'),
+  },
+  {
+    name: 'module rm',
+    group: 'layer',
+    summary: 'remove modules that no sandbox uses',
+    positionals: [{ name: 'name', kind: 'module', repeats: true }],
+    flags: [],
+    load: () => import('./commands/module-rm.ts'),
+  },
+];

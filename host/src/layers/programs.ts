@@ -1,0 +1,122 @@
+/**
+ * What the programs of a layer need to run: the loader that they name (ELF's PT_INTERP), and so C library and processor; and which loaders
+ * the layer has itself.
+ *
+ * A sample, not a proof: programs in the usual directories are looked at, so many at most, and what most of them name counts.
+ * Layout: elf(5). Nothing here trusts the tree: see `open-below.ts`.
+ */
+import type { FileHandle } from 'node:fs/promises';
+import { fileBelow, namesBelow } from './open-below.ts';
+
+export interface Programs {
+  /** The name of the loader that its programs ask for, as `ld-linux-x86-64.so.2`; null: none asks for one that is known. */
+  readonly loader: string | null;
+  readonly libc: Libc | null;
+  readonly architecture: string | null;
+  /** The loaders that it has. */
+  readonly loaders: readonly string[];
+}
+
+type Libc = 'glibc' | 'musl';
+
+/** The loaders of the machines that Squash runs on. */
+const known: Readonly<Record<string, { readonly libc: Libc; readonly architecture: string }>> = {
+  'ld-linux-x86-64.so.2': { libc: 'glibc', architecture: 'x86_64' },
+  'ld-linux-aarch64.so.1': { libc: 'glibc', architecture: 'aarch64' },
+  'ld-musl-x86_64.so.1': { libc: 'musl', architecture: 'x86_64' },
+  'ld-musl-aarch64.so.1': { libc: 'musl', architecture: 'aarch64' },
+};
+/** `lib` is a link into `usr` on most systems, and the tree of each layer has its own part of it. */
+const loaderPlaces = ['lib', 'lib64', 'usr/lib', 'usr/lib64'];
+const programPlaces = ['bin', 'sbin', 'usr/bin', 'usr/sbin', 'usr/local/bin', 'usr/local/sbin'];
+/** Each holds trees with a `bin` of their own, as `/usr/local/go`. */
+const packagePlaces = ['opt', 'usr/local'];
+
+const namesMax = 256;
+const programsMax = 32;
+const headBytes = 4_096;
+const machines: Readonly<Record<number, string>> = { 62: 'x86_64', 183: 'aarch64' };
+
+export const noPrograms: Programs = { loader: null, libc: null, architecture: null, loaders: [] };
+
+/** @param root of an unpacked tree */
+export async function programsOf(root: string): Promise<Programs> {
+  const loaders = await loadersOf(root);
+  const seen: Program[] = [];
+  for (const place of [...programPlaces, ...(await packagesOf(root))]) {
+    for (const name of await namesBelow(root, place, namesMax)) {
+      if (seen.length >= programsMax) break;
+      const program = await fileBelow(root, `${place}/${name}`, readProgram);
+      if (program !== undefined) seen.push(program);
+    }
+  }
+  const loader = mostOf(seen.flatMap((each) => each.loader ?? []));
+  const architecture = mostOf(seen.map((each) => each.architecture));
+  return { loader, loaders, architecture, libc: loader === null ? null : (known[loader]?.libc ?? null) };
+}
+
+/** As people say it: `glibc (x86_64)`. */
+export function loaderText(loader: string): string {
+  const { libc, architecture } = known[loader] ?? {};
+  return libc === undefined ? loader : `${libc} (${architecture})`;
+}
+
+async function loadersOf(root: string): Promise<readonly string[]> {
+  const found = new Set<string>();
+  for (const place of loaderPlaces) {
+    // A link to it counts: where it leads depends on the whole stack.
+    for (const name of await namesBelow(root, place, 4_096)) if (Object.hasOwn(known, name)) found.add(name);
+  }
+  return [...found].sort();
+}
+
+async function packagesOf(root: string): Promise<readonly string[]> {
+  const places: string[] = [];
+  for (const place of packagePlaces) {
+    for (const name of await namesBelow(root, place, 32)) places.push(`${place}/${name}/bin`);
+  }
+  return places;
+}
+
+interface Program {
+  /** Null: it is linked statically. */
+  readonly loader: string | null;
+  readonly architecture: string;
+}
+
+/** Undefined for a script, a library, and a program of another kind of machine. */
+async function readProgram(file: FileHandle): Promise<Program | undefined> {
+  const { buffer, bytesRead } = await file.read(Buffer.alloc(headBytes), 0, headBytes, 0);
+  const head = buffer.subarray(0, bytesRead);
+  // 64 bits, little-endian: the machines that Squash runs on.
+  if (head.length < 64 || head.readUInt32BE(0) !== 0x7f454c46 || head[4] !== 2 || head[5] !== 1)
+    return undefined;
+  const architecture = machines[head.readUInt16LE(18)];
+  const [start, size, count] = [
+    Number(head.readBigUInt64LE(32)),
+    head.readUInt16LE(54),
+    head.readUInt16LE(56),
+  ];
+  if (architecture === undefined || size < 56) return undefined;
+  for (let at = start; at < start + count * size && at + 56 <= head.length; at += size) {
+    if (head.readUInt32LE(at) !== 3) continue;
+    const [offset, length] = [head.readBigUInt64LE(at + 8), head.readBigUInt64LE(at + 32)];
+    return { architecture, loader: await readName(file, Number(offset), Number(length)) };
+  }
+  return { architecture, loader: null };
+}
+
+async function readName(file: FileHandle, offset: number, length: number): Promise<string | null> {
+  if (length < 2 || length > 256 || !Number.isSafeInteger(offset)) return null;
+  const { buffer, bytesRead } = await file.read(Buffer.alloc(length), 0, length, offset);
+  const path = buffer.toString('latin1', 0, bytesRead).split('\0')[0] ?? '';
+  const name = path.split('/').at(-1) ?? '';
+  return Object.hasOwn(known, name) ? name : null;
+}
+
+function mostOf(words: readonly string[]): string | null {
+  const counts = new Map<string, number>();
+  for (const word of words) counts.set(word, (counts.get(word) ?? 0) + 1);
+  const [most] = [...counts].sort(([one, a], [other, b]) => b - a || (one < other ? -1 : 1));
+  return most?.[0] ?? null;
+}
