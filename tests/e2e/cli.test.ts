@@ -294,7 +294,7 @@ describe('squash', () => {
       return said.split('\n').filter((line) => line !== '');
     };
     assert.deepEqual(complete('snap'), ['snapshot', 'snapshots']);
-    assert.deepEqual(complete('module', 'i'), ['import']);
+    assert.deepEqual(complete('module', 'i'), ['import', 'inspect']);
     assert.deepEqual(complete('snapshot', 'l'), ['ls', 'label']);
     assert.deepEqual(complete('snapshot', 'comp'), ['complete-me']);
     assert.deepEqual(complete('keys', ''), ['create', 'ls', 'rm']);

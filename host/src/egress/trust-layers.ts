@@ -2,7 +2,7 @@
  * The trust layer: one more tree on top of a sandbox's layers, holding the bundle of certificates it would trust
  * anyway with the installation's authority added. A tree of its own, so that neither the upper nor a snapshot holds it.
  *
- * The trees below are hostile: they are read by `layers/open-below.ts` alone. The tree is named by its content like
+ * The trees below are hostile: they are read by `base/src/open-below.ts` alone. The tree is named by its content like
  * every layer, so stacks with the same bundle share one.
  */
 import { createHash, randomBytes } from 'node:crypto';
@@ -11,7 +11,7 @@ import { chmod, lchown, lstat, mkdir, rename, writeFile } from 'node:fs/promises
 import { dirname, join } from 'node:path';
 import { type LayerDigest, layerDigestSchema } from '@squash/contract/ids';
 import { limits } from '@squash/contract/limits';
-import { fileBelow } from '../layers/open-below.ts';
+import { fileBelow } from '@squash/base/open-below';
 import { javaTrustStore, systemBundlePaths, trustBundle } from './trust-store.ts';
 import { syncDirectory } from '@squash/base/atomic-file';
 import { trustPaths } from './trust-environment.ts';

@@ -1,20 +1,20 @@
 /**
- * What the programs of a layer need to run: the loader that they name (ELF's PT_INTERP), and so C library and processor; and which loaders
- * the layer has itself.
+ * What the programs of a layer need to run: C library and processor, which the loader that they name (ELF's PT_INTERP) tells; and what
+ * the layer has of that itself.
  *
  * A sample, not a proof: programs in the usual directories are looked at, so many at most, and what most of them name counts.
- * Layout: elf(5). Nothing here trusts the tree: see `open-below.ts`.
+ * Layout: elf(5). Nothing here trusts the tree: see `base/src/open-below.ts`.
  */
 import type { FileHandle } from 'node:fs/promises';
-import { fileBelow, namesBelow } from './open-below.ts';
+import { fileBelow, namesBelow } from '@squash/base/open-below';
 
 export interface Programs {
-  /** The name of the loader that its programs ask for, as `ld-linux-x86-64.so.2`; null: none asks for one that is known. */
-  readonly loader: string | null;
+  /** As `glibc (x86_64)`; null: its programs need none, or none that is known. */
+  readonly needs: string | null;
   readonly libc: Libc | null;
   readonly architecture: string | null;
-  /** The loaders that it has. */
-  readonly loaders: readonly string[];
+  /** In the words of `needs`. */
+  readonly has: readonly string[];
 }
 
 type Libc = 'glibc' | 'musl';
@@ -37,7 +37,7 @@ const programsMax = 32;
 const headBytes = 4_096;
 const machines: Readonly<Record<number, string>> = { 62: 'x86_64', 183: 'aarch64' };
 
-export const noPrograms: Programs = { loader: null, libc: null, architecture: null, loaders: [] };
+export const noPrograms: Programs = { needs: null, libc: null, architecture: null, has: [] };
 
 /** @param root of an unpacked tree */
 export async function programsOf(root: string): Promise<Programs> {
@@ -51,14 +51,16 @@ export async function programsOf(root: string): Promise<Programs> {
     }
   }
   const loader = mostOf(seen.flatMap((each) => each.loader ?? []));
-  const architecture = mostOf(seen.map((each) => each.architecture));
-  return { loader, loaders, architecture, libc: loader === null ? null : (known[loader]?.libc ?? null) };
+  return {
+    needs: loader === null ? null : textOf(loader),
+    libc: loader === null ? null : (known[loader]?.libc ?? null),
+    architecture: mostOf(seen.map((each) => each.architecture)),
+    has: loaders.map(textOf),
+  };
 }
 
-/** As people say it: `glibc (x86_64)`. */
-export function loaderText(loader: string): string {
-  const { libc, architecture } = known[loader] ?? {};
-  return libc === undefined ? loader : `${libc} (${architecture})`;
+function textOf(loader: string): string {
+  return `${known[loader]?.libc} (${known[loader]?.architecture})`;
 }
 
 async function loadersOf(root: string): Promise<readonly string[]> {

@@ -3,7 +3,7 @@
  *
  * A tree is unpacked under `tmp/` and appears by one rename, so a directory in `layers/` is always whole; what a
  * crash leaves lies in `tmp/` and goes at the next start. Trees belong to the sandboxes' ids and hold whatever
- * an image's author wanted: they are made and removed by `squash-launch`, and Node looks into them by `open-below.ts` alone.
+ * an image's author wanted: they are made and removed by `squash-launch`, and Node looks into them by `base/src/open-below.ts` alone.
  */
 import { randomBytes } from 'node:crypto';
 import { statSync } from 'node:fs';
