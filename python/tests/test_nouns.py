@@ -5,10 +5,14 @@ from __future__ import annotations
 import os
 import tempfile
 import unittest
+from typing import TYPE_CHECKING
 
 from squash import AsyncSquash, BadRequest, Conflict, NotFound, Squash, Unauthorized, types
 
 from . import LAYERS, MODULES
+
+if TYPE_CHECKING:
+    from squash.options import ModuleDescribeOptions
 
 
 class Sync(unittest.TestCase):
@@ -75,6 +79,21 @@ class Sync(unittest.TestCase):
     def test_what_belongs_to_the_daemon(self) -> None:
         squash = self.squash
         self.assertEqual([each.name for each in squash.modules.list()], MODULES)
+        base = squash.modules.get(MODULES[0])
+        manifest: ModuleDescribeOptions = {
+            "schema": 1,
+            "name": base.name,
+            "built_at": "2026-11-23T00:00:00Z",
+            "builder": "make",
+            "base": None,
+            "packages": ["m=1"],
+            "squashfs_sha256": base.sha256,
+        }
+        self.assertEqual(squash.modules.describe(base.name, manifest).packages, ["m=1"])
+        self.assertEqual(squash.modules.verify(base.name).builder, "make")
+        with tempfile.TemporaryDirectory() as folder:
+            squash.modules.download(base.name, os.path.join(folder, "base"))
+            self.assertEqual(os.path.getsize(os.path.join(folder, "base")), base.size_bytes)
         squash.secrets.set("openai", value="sk-12345678", allowed_hosts=["api.openai.com"])
         self.assertEqual([each.name for each in squash.secrets.list()], ["openai"])
         squash.secrets.remove("openai")

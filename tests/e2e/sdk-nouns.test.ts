@@ -202,6 +202,15 @@ test('the operator’s nouns answer, and events go on behind the last one', asyn
   await box.modules.activate('200-m');
   assert.equal(await box.files.readText('/m/file'), 'of a module\n');
   assert.ok((await all(squash.modules.list())).some(({ name }) => name === '200-m'));
+  const { sha256 } = await squash.modules.get('200-m');
+  const manifest = { schema: 1, name: '200-m', built_at: '2026-11-23T00:00:00Z', builder: 'make' } as const;
+  const described = { ...manifest, base: null, packages: ['m=1'], squashfs_sha256: sha256 };
+  assert.deepEqual((await squash.modules.describe('200-m', described)).packages, ['m=1']);
+  assert.equal((await squash.modules.verify('200-m')).builder, 'make');
+  await squash.modules.download('200-m', join(folder, 'back.squashfs'));
+  assert.ok(
+    (await readFile(join(folder, 'back.squashfs'))).equals(await readFile(join(folder, 'm.squashfs'))),
+  );
   const volume = await squash.volumes.create({ name: 'data', size_mb: 16 });
   const mount = await box.mounts.attach({ volume: volume.id, path: '/data' });
   assert.equal((await all(box.mounts.list())).length, 1);

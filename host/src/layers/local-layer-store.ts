@@ -93,7 +93,13 @@ export class LocalLayerStore implements LayerStore {
     const path = this.#modulePath(name);
     const digest = this.#digestAsVerified(name) ?? (await this.#verify(name));
     const programs = this.#trees.has(digest) ? await this.programs(digest) : undefined;
-    const [{ size }, manifest] = await Promise.all([stat(path), readManifest(path, name)]);
+    const [{ size }, manifest] = await Promise.all([stat(path), readManifest(path, name)]).catch(
+      (error: unknown) => {
+        // Removed since.
+        if (isErrno(error, 'ENOENT')) throw new AppError('module_not_found', `module not found: ${name}`);
+        throw error;
+      },
+    );
     return { name, size, location: 'local', digest, manifest, programs };
   }
 
