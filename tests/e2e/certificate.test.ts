@@ -39,6 +39,7 @@ describe('squash certificate', { skip }, () => {
   let authority: TestAuthority;
   let daemon: TestDaemon | undefined;
   let tlsPort = 0;
+  const started: ReturnType<typeof startCli>[] = [];
 
   before(async () => {
     directory = await mkdtemp(join(tmpdir(), ownedPrefix('certificate')));
@@ -46,6 +47,8 @@ describe('squash certificate', { skip }, () => {
     authority = await TestAuthority.start(join(directory, 'authority'));
   });
   after(async () => {
+    // One whose test has failed would wait for its hook for ever.
+    for (const child of started) child.kill('SIGTERM');
     await daemon?.[Symbol.asyncDispose]();
     await authority[Symbol.asyncDispose]();
     await expectNoLeaks(directory);
@@ -59,7 +62,7 @@ describe('squash certificate', { skip }, () => {
       ['--ca', authority.caFile],
       ['--dns-wait', '0'],
     ].filter(([flag = '']) => !words.includes(flag));
-    return startCli(undefined, ['certificate', ...usual.flat(), ...words], {
+    const child = startCli(undefined, ['certificate', ...usual.flat(), ...words], {
       env: {
         SQUASH_DATA: dataDir,
         SQUASH_PREVIEW_DOMAIN: domain,
@@ -67,6 +70,8 @@ describe('squash certificate', { skip }, () => {
         ...env,
       },
     });
+    started.push(child);
+    return child;
   }
 
   const certificate = async (
