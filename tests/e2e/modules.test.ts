@@ -214,10 +214,9 @@ test('what a layer shows as a program is read as an enemy’s', async () => {
       'latin1',
     ),
   };
-  for (const [name, data] of Object.entries(forms)) {
-    await fromDirectory(tree(`form-${name}`, { 'usr/bin/program': data }), `500-${name}`);
-    assert.equal((await inspect(`500-${name}`)).libc, null, name);
-  }
+  const programs = Object.entries(forms).map(([name, data]) => [`usr/bin/${name}`, data] as const);
+  await fromDirectory(tree('forms', Object.fromEntries(programs)), '500-forms');
+  assert.equal((await inspect('500-forms')).libc, null);
   await fromDirectory(tree('form-sound', { 'usr/bin/program': elf({}) }), '500-sound');
   assert.equal((await inspect('500-sound')).libc, 'glibc');
   // Links out of the tree, and what can be opened for ever.

@@ -6,7 +6,7 @@
  * every layer, so stacks with the same bundle share one.
  */
 import { createHash, randomBytes } from 'node:crypto';
-import { statSync } from 'node:fs';
+import { readFileSync, statSync } from 'node:fs';
 import { chmod, lchown, lstat, mkdir, rename, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { type LayerDigest, layerDigestSchema } from '@squash/contract/ids';
@@ -57,7 +57,7 @@ export class TrustLayers {
 
   async #make(lowers: readonly LayerDigest[]): Promise<LayerDigest> {
     const roots = lowers.map((digest) => this.#path(digest));
-    const bundle = trustBundle(await topmostBundle(roots), this.#options.authority);
+    const bundle = trustBundle(topmostBundle(roots), this.#options.authority);
     const owner = await ownerOf(roots);
     const digest = layerDigestSchema.parse(
       createHash('sha256')
@@ -132,10 +132,10 @@ async function ownerOf(roots: readonly string[]): Promise<Owner> {
 }
 
 /** The text of the first bundle from above; empty where there is none that is a plain file. */
-async function topmostBundle(roots: readonly string[]): Promise<string> {
+function topmostBundle(roots: readonly string[]): string {
   for (const root of roots) {
     for (const path of systemBundlePaths) {
-      const text = await readBelow(root, path);
+      const text = readBelow(root, path);
       if (text !== undefined) return text;
     }
   }
@@ -143,9 +143,9 @@ async function topmostBundle(roots: readonly string[]): Promise<string> {
 }
 
 /** Reads a regular file of a bounded size. */
-async function readBelow(root: string, path: string): Promise<string | undefined> {
-  return await fileBelow(root, path, async (file) =>
-    (await file.stat()).size > limits.trustBundleBytesMax ? undefined : await file.readFile('utf8'),
+function readBelow(root: string, path: string): string | undefined {
+  return fileBelow(root, path, (fd, bytes) =>
+    bytes > limits.trustBundleBytesMax ? undefined : readFileSync(fd, 'utf8'),
   );
 }
 

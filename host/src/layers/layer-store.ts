@@ -47,7 +47,7 @@ export interface LayerStore {
   /** The file, to be read and closed by the caller. @throws module_not_found, layer_corrupt */
   open(name: ModuleName): Promise<FileHandle>;
   /** Of a tree that is there. */
-  programs(digest: LayerDigest): Promise<Programs>;
+  programs(digest: LayerDigest): Programs;
   /**
    * The same for a squashfs file that is no module (a snapshot). `digest`, where known, is verified. Where `giveUp` is
    * aborted it rejects once nobody else wants what is unpacked, and nothing of that goes on.

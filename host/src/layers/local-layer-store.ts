@@ -44,7 +44,7 @@ export class LocalLayerStore implements LayerStore {
   /** Looks that begin in the event loop's next turn: a burst of creates asks for the same modules a hundred times. */
   readonly #looks = new Map<ModuleName, Promise<LayerDigest>>();
   /** What is in a tree never changes. */
-  readonly #programs = new Map<LayerDigest, Promise<Programs>>();
+  readonly #programs = new Map<LayerDigest, Programs>();
   /** By module: its digest, and how file and manifest looked when it was found. */
   readonly #verified = new Map<ModuleName, { readonly print: string; readonly digest: LayerDigest }>();
 
@@ -92,7 +92,7 @@ export class LocalLayerStore implements LayerStore {
   async describe(name: ModuleName): Promise<ModuleDetails> {
     const path = this.#modulePath(name);
     const digest = this.#digestAsVerified(name) ?? (await this.#verify(name));
-    const programs = this.#trees.has(digest) ? await this.programs(digest) : undefined;
+    const programs = this.#trees.has(digest) ? this.programs(digest) : undefined;
     const [{ size }, manifest] = await Promise.all([stat(path), readManifest(path, name)]).catch(
       (error: unknown) => {
         // Removed since.
@@ -129,11 +129,11 @@ export class LocalLayerStore implements LayerStore {
     return await open(this.#modulePath(name), 'r');
   }
 
-  programs(digest: LayerDigest): Promise<Programs> {
+  programs(digest: LayerDigest): Programs {
     const known = this.#programs.get(digest);
     if (known !== undefined) return known;
     // Collected meanwhile: whoever wants to run it unpacks it again.
-    if (!this.#trees.has(digest)) return Promise.resolve(noPrograms);
+    if (!this.#trees.has(digest)) return noPrograms;
     if (this.#programs.size >= programsMax) this.#programs.clear();
     const found = programsOf(join(this.#dataDir, 'layers', digest));
     this.#programs.set(digest, found);

@@ -5,8 +5,8 @@
  * A sample, not a proof: programs in the usual directories are looked at, so many at most, and what most of them name counts.
  * Layout: elf(5). Nothing here trusts the tree: see `base/src/open-below.ts`.
  */
-import type { FileHandle } from 'node:fs/promises';
-import { fileBelow, namesBelow } from '@squash/base/open-below';
+import { readSync } from 'node:fs';
+import { filesBelow, namesBelow } from '@squash/base/open-below';
 
 export interface Programs {
   /** As `glibc (x86_64)`; null: its programs need none, or none that is known. */
@@ -32,29 +32,31 @@ const programPlaces = ['bin', 'sbin', 'usr/bin', 'usr/sbin', 'usr/local/bin', 'u
 /** Each holds trees with a `bin` of their own, as `/usr/local/go`. */
 const packagePlaces = ['opt', 'usr/local'];
 
-const namesMax = 256;
-const programsMax = 32;
+/** Of one directory. */
+const namesMax = 128;
+const programsEnough = 16;
+const packagesMax = 32;
+/** A directory of libraries has thousands. */
+const loaderNamesMax = 4_096;
 const headBytes = 4_096;
 const machines: Readonly<Record<number, string>> = { 62: 'x86_64', 183: 'aarch64' };
 
 export const noPrograms: Programs = { needs: null, libc: null, architecture: null, has: [] };
 
 /** @param root of an unpacked tree */
-export async function programsOf(root: string): Promise<Programs> {
-  const loaders = await loadersOf(root);
-  const seen: Program[] = [];
-  for (const place of [...programPlaces, ...(await packagesOf(root))]) {
-    for (const name of await namesBelow(root, place, namesMax)) {
-      if (seen.length >= programsMax) break;
-      const program = await fileBelow(root, `${place}/${name}`, readProgram);
-      if (program !== undefined) seen.push(program);
-    }
+export function programsOf(root: string): Programs {
+  const loaders = Object.keys(known).filter((name) => hasLoader(root, name));
+  const places = [...programPlaces, ...packagesOf(root)];
+  const programs: Program[] = [];
+  for (const place of places) {
+    if (programs.length < programsEnough)
+      programs.push(...filesBelow(root, place, { max: namesMax, use: readProgram }));
   }
-  const loader = mostOf(seen.flatMap((each) => each.loader ?? []));
+  const loader = mostOf(programs.flatMap((each) => each.loader ?? []));
   return {
     needs: loader === null ? null : textOf(loader),
     libc: loader === null ? null : (known[loader]?.libc ?? null),
-    architecture: mostOf(seen.map((each) => each.architecture)),
+    architecture: mostOf(programs.map((each) => each.architecture)),
     has: loaders.map(textOf),
   };
 }
@@ -63,21 +65,15 @@ function textOf(loader: string): string {
   return `${known[loader]?.libc} (${known[loader]?.architecture})`;
 }
 
-async function loadersOf(root: string): Promise<readonly string[]> {
-  const found = new Set<string>();
-  for (const place of loaderPlaces) {
-    // A link to it counts: where it leads depends on the whole stack.
-    for (const name of await namesBelow(root, place, 4_096)) if (Object.hasOwn(known, name)) found.add(name);
-  }
-  return [...found].sort();
+/** A link counts: where it leads depends on the whole stack. */
+function hasLoader(root: string, name: string): boolean {
+  return loaderPlaces.some((place) => namesBelow(root, place, loaderNamesMax).includes(name));
 }
 
-async function packagesOf(root: string): Promise<readonly string[]> {
-  const places: string[] = [];
-  for (const place of packagePlaces) {
-    for (const name of await namesBelow(root, place, 32)) places.push(`${place}/${name}/bin`);
-  }
-  return places;
+function packagesOf(root: string): readonly string[] {
+  return packagePlaces.flatMap((place) =>
+    namesBelow(root, place, packagesMax).map((name) => `${place}/${name}/bin`),
+  );
 }
 
 interface Program {
@@ -87,33 +83,33 @@ interface Program {
 }
 
 /** Undefined for a script, a library, and a program of another kind of machine. */
-async function readProgram(file: FileHandle): Promise<Program | undefined> {
-  const { buffer, bytesRead } = await file.read(Buffer.alloc(headBytes), 0, headBytes, 0);
-  const head = buffer.subarray(0, bytesRead);
+function readProgram(fd: number): Program | undefined {
+  const head = bytesAt(fd, 0, headBytes);
   // 64 bits, little-endian: the machines that Squash runs on.
   if (head.length < 64 || head.readUInt32BE(0) !== 0x7f454c46 || head[4] !== 2 || head[5] !== 1)
     return undefined;
   const architecture = machines[head.readUInt16LE(18)];
-  const [start, size, count] = [
-    Number(head.readBigUInt64LE(32)),
-    head.readUInt16LE(54),
-    head.readUInt16LE(56),
-  ];
+  const start = Number(head.readBigUInt64LE(32));
+  const [size, count] = [head.readUInt16LE(54), head.readUInt16LE(56)];
   if (architecture === undefined || size < 56) return undefined;
   for (let at = start; at < start + count * size && at + 56 <= head.length; at += size) {
     if (head.readUInt32LE(at) !== 3) continue;
     const [offset, length] = [head.readBigUInt64LE(at + 8), head.readBigUInt64LE(at + 32)];
-    return { architecture, loader: await readName(file, Number(offset), Number(length)) };
+    return { architecture, loader: readName(fd, Number(offset), Number(length)) };
   }
   return { architecture, loader: null };
 }
 
-async function readName(file: FileHandle, offset: number, length: number): Promise<string | null> {
+function readName(fd: number, offset: number, length: number): string | null {
   if (length < 2 || length > 256 || !Number.isSafeInteger(offset)) return null;
-  const { buffer, bytesRead } = await file.read(Buffer.alloc(length), 0, length, offset);
-  const path = buffer.toString('latin1', 0, bytesRead).split('\0')[0] ?? '';
+  const path = bytesAt(fd, offset, length).toString('latin1').split('\0')[0] ?? '';
   const name = path.split('/').at(-1) ?? '';
   return Object.hasOwn(known, name) ? name : null;
+}
+
+function bytesAt(fd: number, offset: number, length: number): Buffer {
+  const buffer = Buffer.alloc(length);
+  return buffer.subarray(0, readSync(fd, buffer, 0, length, offset));
 }
 
 function mostOf(words: readonly string[]): string | null {

@@ -5,13 +5,8 @@ import { stackOrder } from './stacking.ts';
 import type { World } from './world.ts';
 
 /** A stack without any may have its base elsewhere, in a snapshot or a mount. @throws module_incompatible */
-export async function checkPrograms(
-  { layers: store }: Pick<World, 'layers'>,
-  layers: readonly LayerRef[],
-): Promise<void> {
-  const looked = await Promise.all(
-    stackOrder(layers).map(async ({ module, digest }) => ({ module, ...(await store.programs(digest)) })),
-  );
+export function checkPrograms({ layers: store }: Pick<World, 'layers'>, layers: readonly LayerRef[]): void {
+  const looked = stackOrder(layers).map(({ module, digest }) => ({ module, ...store.programs(digest) }));
   const present = new Set(looked.flatMap(({ has }) => has));
   if (present.size === 0) return;
   for (const { module, needs } of looked) {

@@ -40,7 +40,7 @@ export async function createSandbox(
         async (module): Promise<LayerRef> => ({ module, digest: await world.layers.ensureModule(module) }),
       ),
     );
-    await checkPrograms(world, layers);
+    checkPrograms(world, layers);
     faultPoint('create.layers');
     const trees = stackOrder(layers).map((layer) => layer.digest);
     const trust = (await world.network.trustLayer(trees)) ?? null;

@@ -41,7 +41,7 @@ export async function activate(sandbox: Sandbox, module: ModuleName): Promise<vo
   // Looked up and unpacked before anything is ended: a module that is missing or corrupt costs nobody a command.
   const digest = await world.layerLock.shared(() => world.layers.ensureModule(module));
   prefixOf(module);
-  await checkPrograms(world, [...row.layers, { module, digest }]);
+  checkPrograms(world, [...row.layers, { module, digest }]);
   sandbox.change({ pending: { op: 'activate', module } });
   faultPoint('activate.pending');
   await replace(sandbox, { layers: [...row.layers, { module, digest }], pending: null });
