@@ -17,12 +17,12 @@ import {
   mkdirSync,
   openSync,
   readdirSync,
-  readSync,
   renameSync,
   rmSync,
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
+import { readAtMost } from '@squash/base/bounded-read';
 import { errorText } from '@squash/base/bug';
 import { systemClock } from '@squash/base/clock';
 import {
@@ -119,10 +119,7 @@ export class CertificatePlace implements Disposable {
       return undefined;
     }
     try {
-      // The size that a file of /proc says is none.
-      const bytes = Buffer.alloc(certificateBytesMax + 1);
-      const length = fstatSync(file).isFile() ? readSync(file, bytes) : bytes.length;
-      return length <= certificateBytesMax ? bytes.toString('utf8', 0, length) : undefined;
+      return fstatSync(file).isFile() ? readAtMost(file, certificateBytesMax)?.toString('utf8') : undefined;
     } catch {
       return undefined;
     } finally {

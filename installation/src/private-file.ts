@@ -4,7 +4,8 @@
  * What a newcomer would get wrong: a file that others can read has already given its values away, one that others can write
  * is not the operator's word. And the descriptor is judged, not the name: another file may stand behind it a moment later.
  */
-import { type BigIntStats, closeSync, constants, fstatSync, openSync, readFileSync } from 'node:fs';
+import { type BigIntStats, closeSync, constants, fstatSync, openSync } from 'node:fs';
+import { readAtMost } from '@squash/base/bounded-read';
 
 export interface PrivateFile {
   readonly text: string;
@@ -25,9 +26,8 @@ export function readPrivateFile(
     // Not blocking: a pipe of that name must not hold up everything.
     descriptor = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
   } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
-    if (code === 'ENOENT') return undefined;
-    throw refused(`can not be read: ${code ?? 'unknown error'}`);
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    throw refused(unreadable(error));
   }
   try {
     // Before the reading: what is written meanwhile gives another mark, and is read again.
@@ -37,11 +37,29 @@ export function readPrivateFile(
       throw refused('belongs to another user than the one Squash runs as');
     }
     if ((found.mode & 0o077n) !== 0n) throw refused('can be read or written by others: chmod 600 it');
-    if (found.size > bytesMax) throw refused(`is larger than ${bytesMax} bytes`);
-    return { text: readFileSync(descriptor, 'utf8'), found };
+    const bytes = bytesOf(descriptor, bytesMax, refused);
+    if (bytes === undefined) throw refused(`is larger than ${bytesMax} bytes`);
+    return { text: bytes.toString('utf8'), found };
   } finally {
     closeSync(descriptor);
   }
+}
+
+function bytesOf(
+  descriptor: number,
+  bytesMax: number,
+  refused: (problem: string) => Error,
+): Buffer | undefined {
+  try {
+    return readAtMost(descriptor, bytesMax);
+  } catch (error) {
+    // Some files of /proc can't be read so.
+    throw refused(unreadable(error));
+  }
+}
+
+function unreadable(error: unknown): string {
+  return `can not be read: ${(error as NodeJS.ErrnoException).code ?? 'unknown error'}`;
 }
 
 /** JSON.parse quotes what it stumbled over, which may be a value: neither its words nor the error itself go on. */

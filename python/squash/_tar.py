@@ -120,7 +120,7 @@ def unpack(file: BinaryIO, target: bytes) -> int:
 
     Raises Conflict where ``target`` is there, ProtocolError where the file is no tar, or leads out of it.
     """
-    _refuse_existing(target)
+    refuse_existing(target)
     folder, name = os.path.split(target)
     # Closed to everybody else until all is in it.
     work = tempfile.mkdtemp(prefix=b"." + name[:200] + b".", suffix=b".part", dir=folder)
@@ -130,14 +130,15 @@ def unpack(file: BinaryIO, target: bytes) -> int:
             with _held(b"tree", place) as tree:
                 entries = _fill(file, tree)
             # An empty directory would be replaced.
-            _refuse_existing(target)
+            refuse_existing(target)
             os.rename(place.name(b"tree"), target, src_dir_fd=place.fd)
     finally:
         shutil.rmtree(work, ignore_errors=True)
     return entries
 
 
-def _refuse_existing(target: bytes) -> None:
+def refuse_existing(target: bytes) -> None:
+    """Raises Conflict where something has this name."""
     if os.path.lexists(target):
         raise Conflict(f"{os.fsdecode(target)!r} is there already", code="file_exists")
 

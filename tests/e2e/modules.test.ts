@@ -20,6 +20,8 @@ import { moduleDetailsSchema } from '@squash/contract/module';
 import { squash, squashOk } from '../support/cli.ts';
 import { TestDaemon } from '../support/daemon.ts';
 
+const machine = process.arch === 'arm64' ? 'aarch64' : 'x86_64';
+
 let daemon: TestDaemon;
 let directory: string;
 before(async () => {
@@ -81,6 +83,11 @@ test('the same directory gives the same module, whose manifest goes along when i
   const refused = await daemon.request('PUT', '/v1/modules/300-tools/manifest', wrong);
   assert.deepEqual([refused.status, /is of another file/.test(refused.text)], [400, true]);
   await daemon.call('PUT', '/v1/modules/300-tools/manifest', manifest);
+  // Short as it comes, too long as it is kept: a module with it could not be read again.
+  const long = { ...manifest, packages: Array.from({ length: 150_000 }, () => 'a') };
+  const tooLong = await daemon.request('PUT', '/v1/modules/300-tools/manifest', long);
+  assert.deepEqual([tooLong.status, /is longer than/.test(tooLong.text)], [400, true]);
+  assert.equal((await inspect('300-tools')).builder, 'make');
   const file = join(directory, 'out.squashfs');
   assert.match(await squashOk(daemon, ['module', 'export', '300-tools', file]), /out\.squashfs {2}/);
   assert.match((await squash(daemon, ['module', 'export', '300-tools', file])).stderr, /\(file_exists\)/);
@@ -148,14 +155,14 @@ test('programs of one C library are refused on a base with another, and run wher
       'usr/bin/hello': program,
     });
     if (name === 'glibc') {
-      const libc = '/lib/x86_64-linux-gnu/libc.so.6';
+      const libc = `/lib/${machine}-linux-gnu/libc.so.6`;
       mkdirSync(join(base, dirname(libc)), { recursive: true });
       copyFileSync(libc, join(base, libc));
     }
     await fromDirectory(base, `000-base-${name}`);
     await fromDirectory(tree(`tool-${name}`, { 'usr/bin/tool': program }), `200-${name}`);
     const { libc, architecture } = await inspect(`200-${name}`);
-    assert.deepEqual([libc, architecture], [name, 'x86_64']);
+    assert.deepEqual([libc, architecture], [name, machine]);
   }
   for (const [own, other] of [
     ['glibc', 'musl'],
@@ -167,7 +174,7 @@ test('programs of one C library are refused on a base with another, and run wher
     assert.match(
       refused.stderr,
       new RegExp(
-        `"200-${other}" on "000-base-${own}": its programs are of ${other} \\(x86_64\\), and the stack has ${own}.*\\(module_incompatible\\)`,
+        `"200-${other}" on "000-base-${own}": its programs are of ${other} \\(${machine}\\), and the stack has ${own}.*\\(module_incompatible\\)`,
       ),
     );
     await squashOk(daemon, ['create', own, '-l', `${layers},200-${own}`]);

@@ -3,8 +3,8 @@
 # named as arguments), Node 24, node_modules, and with the phases `build` or `native` the native programs.
 # Everything it says goes to stderr.
 #
-# The phases `test`, `bench` and `sdk` bring the libraries of development too, and `sdk` packs @squash/sdk. A clone that has them keeps them: from then
-# on every set-up looks after all, and nothing is installed twice.
+# The phases `test`, `bench` and `sdk` bring the libraries of development too, and `sdk` packs @squash/sdk. A clone that
+# has them keeps them: from then on every set-up looks after all, and nothing is installed twice.
 #
 # It runs before any Node is there, so packaging/packages.json is read with bash alone. Each step leaves either
 # the old state or the new one: Ctrl-C at any moment, then run it again.

@@ -33,7 +33,8 @@ export const suites: readonly Suite[] = [
       'codemode/src/{,!(suite)/**/}*.test.ts',
       '{tools,images,bench,packaging}/**/*.test.ts',
     ],
-    filesAtOnce: 2,
+    // Many wait for timers, or for processes to end.
+    filesAtOnce: 3,
     fileMsMax: 3 * minute,
     fileMsMaxLong: 10 * minute,
   },

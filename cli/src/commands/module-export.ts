@@ -7,20 +7,23 @@ import type { Call } from '../command.ts';
 import { exitCodes } from '../failure.ts';
 import { formatBytes, printJson, printLine } from '../output/print.ts';
 import { withProgress } from '../output/progress.ts';
-import { save, writeOut } from '../output/saved-file.ts';
+import { refuseExisting, save, writeOut } from '../output/saved-file.ts';
 
 export async function run({ client, positionals, flags, json }: Call): Promise<number> {
   const [name = '', file = `${name}.squashfs`] = positionals;
+  const replaces = flags.isSet('force');
+  // Before either is written: one without the other would say something of another file.
+  if (file !== '-' && !replaces) for (const each of [file, `${file}${manifestSuffix}`]) refuseExisting(each);
   const details = await client.get<ModuleDetails>(modulePath(name));
   const response = await client.open(modulePath(name, ['file']), {});
   const bytes = Number(response.headers.get('content-length') ?? 0);
   const body = withProgress(response.body(), { label: name, bytes });
   if (file === '-') return await writeOut(body);
-  await save(body, file, flags.isSet('force'));
+  await save(body, file, replaces);
   const manifest = manifestOf(details);
   if (manifest !== undefined) {
     const text = `${JSON.stringify(manifest, null, 2)}\n`;
-    await save(pieces(text), `${file}${manifestSuffix}`, flags.isSet('force'));
+    await save(pieces(text), `${file}${manifestSuffix}`, replaces);
   }
   if (json) printJson({ name, file, size: bytes, sha256: details.sha256 });
   else printLine(`${file}  ${formatBytes(bytes)}`);

@@ -13,6 +13,8 @@ export async function run(call: Call): Promise<number> {
   const file = call.positionals[0] ?? '';
   const name = call.flags.text('name') ?? imageName(file);
   if (name === undefined) throw usageFailure('--name is needed when the file comes from standard input');
+  // Before anything is sent.
+  const manifest = await manifestBeside(file);
   const source = await openImage(file);
   const query = call.flags.isSet('replace') ? { replace: 'true' } : {};
   const body = withProgress(source.stream, { label: name, bytes: source.bytes });
@@ -22,7 +24,6 @@ export async function run(call: Call): Promise<number> {
     source.bytes,
   );
   noteUnstackable(module.name);
-  const manifest = await manifestBeside(file);
   if (manifest !== undefined) await describeModule(call.client, module.name, manifest);
   showModule(call, module);
   return exitCodes.ok;

@@ -44,6 +44,6 @@ async function verify(client: Client, name: string): Promise<Verified> {
 }
 
 function print({ name, ok, sha256, error }: Verified): void {
-  const said = ok ? `${styled('green', 'ok')}  ${sha256}` : `${styled('red', 'FAIL')}  ${error?.message}`;
-  printLine(`${visible(name)}  ${ok ? said : visible(said)}`);
+  const said = ok ? styled('green', 'ok') : styled('red', 'FAIL');
+  printLine(`${visible(name)}  ${said}  ${visible(sha256 ?? error?.message ?? '')}`);
 }

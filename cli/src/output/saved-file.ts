@@ -3,6 +3,7 @@
  * nothing that looks like the whole.
  */
 import { randomBytes } from 'node:crypto';
+import { lstatSync } from 'node:fs';
 import { link, open, rename, unlink } from 'node:fs/promises';
 import { CliFailure, errorCode, exitCodes, fileProblem } from '../failure.ts';
 import { openOutputSink } from '../terminal/output-sink.ts';
@@ -17,6 +18,11 @@ export async function writeOut(body: AsyncIterable<Buffer>): Promise<number> {
     sink.close();
   }
   return exitCodes.ok;
+}
+
+/** Before anything is downloaded for it. @throws file_exists */
+export function refuseExisting(file: string): void {
+  if (lstatSync(file, { throwIfNoEntry: false }) !== undefined) throw exists(file);
 }
 
 /** @throws file_exists unless it may be replaced */
@@ -39,9 +45,13 @@ export async function save(body: AsyncIterable<Buffer>, file: string, replaces: 
   }
 }
 
+function exists(file: string): CliFailure {
+  return new CliFailure('file_exists', `"${file}" exists; --force replaces it`);
+}
+
 function unwritable(file: string, cause: unknown): never {
   if (errorCode(cause) === 'EEXIST') {
-    throw new CliFailure('file_exists', `"${file}" exists; --force replaces it`);
+    throw exists(file);
   }
   throw new CliFailure('file_unwritable', `can't write "${file}": ${fileProblem(cause)}`);
 }

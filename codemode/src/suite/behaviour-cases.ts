@@ -351,6 +351,7 @@ const cleared = setTimeout(() => seen.push('never'), 5); clearTimeout(cleared);
 let n = 0; const every = setInterval(() => { n += 1; if (n === 3) clearInterval(every) }, 1);
 queueMicrotask(() => seen.push('micro'));
 await new Promise((resolve) => setTimeout(resolve, 60));
+while (n < 3 || seen.length < 3) await new Promise((resolve) => setTimeout(resolve, 5));
 return [seen, n]`,
     expect: returns([['micro', 'soon', 'late'], 3]),
   },

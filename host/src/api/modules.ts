@@ -14,6 +14,7 @@ import { Places } from '../http/places.ts';
 import { empty, json } from '../http/reply.ts';
 import type { Handler, HandlersOf } from '../http/router.ts';
 import { receiveUpload } from '../http/upload.ts';
+import { download } from './download.ts';
 import type { UploadPlace } from './snapshots.ts';
 
 type ModuleHandlers = HandlersOf<typeof moduleOperations>;
@@ -29,17 +30,8 @@ export function moduleHandlers({ modules, sandboxes }: Engine, uploads: UploadPl
     'module.describe': async ({ params, body }) => json(detailsOf(await modules.describe(params.name, body))),
     'module.verify': ({ params, caller }) =>
       readings.hold(caller.owner, async () => json(detailsOf(await modules.verify(params.name)))),
-    'module.download': async ({ params, caller }) => {
-      const onEnd = readings.take(caller.owner);
-      try {
-        const file = await modules.open(params.name);
-        const { size: bytes } = await file.stat();
-        return { type: 'file', contentType: 'application/octet-stream', file, bytes, onEnd };
-      } catch (error) {
-        onEnd();
-        throw error;
-      }
-    },
+    'module.download': ({ params, caller }) =>
+      download(readings, caller.owner, () => modules.open(params.name)),
     'module.import': importing(modules, uploads),
     'module.remove': async ({ params }) => {
       await modules.remove(params.name);

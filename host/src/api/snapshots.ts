@@ -6,9 +6,10 @@ import { limits } from '@squash/contract/limits';
 import type { snapshotOperations } from '@squash/contract/operations/snapshots';
 import type { Engine } from '../engine/engine.ts';
 import { empty, json } from '../http/reply.ts';
-import type { Handler, HandlersOf } from '../http/router.ts';
+import type { HandlersOf } from '../http/router.ts';
 import { receiveUpload } from '../http/upload.ts';
 import { Places } from '../http/places.ts';
+import { download } from './download.ts';
 
 type SnapshotOperations = typeof snapshotOperations;
 
@@ -22,6 +23,7 @@ export function snapshotHandlers(
   { sandboxes, snapshots }: Engine,
   { uploads, treeReads }: { readonly uploads: UploadPlace; readonly treeReads: Places },
 ): HandlersOf<SnapshotOperations> {
+  const downloads = new Places('downloads are in progress', limits.downloadsMax);
   return {
     'snapshot.create': async ({ params, body }) => json(await snapshots.take(params.id, body)),
     'snapshot.list': async ({ params, query }) => json(await snapshots.page(params.id, query)),
@@ -38,7 +40,8 @@ export function snapshotHandlers(
     },
     'snapshot.diff': ({ params, query, caller }) =>
       treeReads.hold(caller.owner, async () => json(await snapshots.diff(params.id, params.label, query))),
-    'snapshot.download': downloading(snapshots),
+    'snapshot.download': ({ params, caller }) =>
+      download(downloads, caller.owner, () => snapshots.open(params.id, params.label)),
     'snapshot.upload': async ({ params, incoming, caller, checkOwner }) =>
       uploads.places.hold(caller.owner, async () => {
         // Before gigabytes are received for nobody.
@@ -55,20 +58,5 @@ export function snapshotHandlers(
       await snapshots.restore(params.id, body.label);
       return json(sandboxes.get(params.id));
     },
-  };
-}
-
-function downloading(snapshots: Engine['snapshots']): Handler<SnapshotOperations['snapshot.download']> {
-  const places = new Places('downloads are in progress', limits.downloadsMax);
-  return async ({ params, caller }) => {
-    const onEnd = places.take(caller.owner);
-    try {
-      const file = await snapshots.open(params.id, params.label);
-      const { size: bytes } = await file.stat();
-      return { type: 'file', contentType: 'application/octet-stream', file, bytes, onEnd };
-    } catch (error) {
-      onEnd();
-      throw error;
-    }
   };
 }

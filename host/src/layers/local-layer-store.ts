@@ -215,18 +215,14 @@ export class LocalLayerStore implements LayerStore {
   async #place(copy: string, module: NewModule): Promise<void> {
     await this.#checkName(module);
     const path = this.#modulePath(module.name);
-    // The same file again: what somebody has said of it stays.
     const present = await readManifest(path, module.name).catch(() => undefined);
-    if (
-      present?.squashfs_sha256 === module.digest &&
-      (await this.#presentDigest(module.name)) === module.digest
-    )
-      return;
     // No manifest, then the file, then its manifest: a crash in between leaves a module that is merely unverified.
     await removeManifest(path);
     await rename(copy, path);
     await syncDirectory(join(this.#dataDir, 'modules'));
-    await writeManifest(path, manifestOfImport(module));
+    // Of the same file again: what somebody has said of it stays.
+    const isKept = present?.squashfs_sha256 === module.digest;
+    await writeManifest(path, isKept ? present : manifestOfImport(module));
   }
 
   /** @throws module_exists */

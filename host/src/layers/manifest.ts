@@ -66,8 +66,13 @@ export function manifestOfImport(module: {
   };
 }
 
+/** @throws invalid_request for one that could not be read again */
 export async function writeManifest(modulePath: string, manifest: ModuleManifest): Promise<void> {
-  await writeFileAtomic(`${modulePath}${manifestSuffix}`, `${JSON.stringify(manifest, null, 2)}\n`, 0o644);
+  const text = `${JSON.stringify(manifest, null, 2)}\n`;
+  if (Buffer.byteLength(text) > manifestBytesMax) {
+    throw new AppError('invalid_request', `The manifest is longer than ${manifestBytesMax} bytes`);
+  }
+  await writeFileAtomic(`${modulePath}${manifestSuffix}`, text, 0o644);
 }
 
 export async function removeManifest(modulePath: string): Promise<void> {

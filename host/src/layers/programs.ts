@@ -45,7 +45,9 @@ export const noPrograms: Programs = { needs: null, libc: null, architecture: nul
 
 /** @param root of an unpacked tree */
 export function programsOf(root: string): Programs {
-  const loaders = Object.keys(known).filter((name) => hasLoader(root, name));
+  // A link counts: where it leads depends on the whole stack.
+  const libraries = new Set(loaderPlaces.flatMap((place) => namesBelow(root, place, loaderNamesMax)));
+  const loaders = Object.keys(known).filter((name) => libraries.has(name));
   const places = [...programPlaces, ...packagesOf(root)];
   const programs: Program[] = [];
   for (const place of places) {
@@ -63,11 +65,6 @@ export function programsOf(root: string): Programs {
 
 function textOf(loader: string): string {
   return `${known[loader]?.libc} (${known[loader]?.architecture})`;
-}
-
-/** A link counts: where it leads depends on the whole stack. */
-function hasLoader(root: string, name: string): boolean {
-  return loaderPlaces.some((place) => namesBelow(root, place, loaderNamesMax).includes(name));
 }
 
 function packagesOf(root: string): readonly string[] {

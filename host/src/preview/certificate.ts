@@ -2,9 +2,11 @@
  * The operator's certificate for previews: two files of the data directory, looked at again while the daemon runs, so that whoever renews it
  * only puts the new ones there. A pair that can't be used leaves the one before in force.
  */
-import { readFileSync, statSync } from 'node:fs';
+import { closeSync, constants, openSync, statSync } from 'node:fs';
 import { join } from 'node:path';
+import { readAtMost } from '@squash/base/bounded-read';
 import { errorText } from '@squash/base/bug';
+import { Failure } from '@squash/base/failure';
 import type { Log } from '@squash/base/log';
 import {
   type CertificatePair,
@@ -74,11 +76,23 @@ export class PreviewCertificate implements Disposable {
     }
     try {
       const isThere = statSync(certPath, { throwIfNoEntry: false }) !== undefined;
-      return fittingPair(key, isThere ? readFileSync(certPath, 'utf8') : undefined);
+      return fittingPair(key, isThere ? chainAt(certPath) : undefined);
     } catch (cause) {
       throw new AppError('config_invalid', `Cannot use "${certPath}" with its key: ${errorText(cause)}`, {
         cause,
       });
     }
+  }
+}
+
+/** Not blocking: a pipe of that name must not hold up everything. */
+function chainAt(path: string): string {
+  const file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+  try {
+    const bytes = readAtMost(file, certificateBytesMax);
+    if (bytes === undefined) throw new Failure('too_large', `it is larger than ${certificateBytesMax} bytes`);
+    return bytes.toString('utf8');
+  } finally {
+    closeSync(file);
   }
 }

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, AsyncGenerator, AsyncIterator, Dict, Mapp
 from .. import types
 from .._commands import SLOW_S
 from .._record import read
-from .._tar import LocalPath, packed, unpack
-from ..errors import BadRequest, Conflict, NotFound
+from .._tar import LocalPath, packed, refuse_existing, unpack
+from ..errors import BadRequest, NotFound
 from ..streams import FileChange
 from .bodies import AsyncData, body_of, copy, in_pieces
 from .client import AsyncClient
@@ -198,8 +198,7 @@ class AsyncFiles:
         """
         target = os.path.abspath(os.fsencode(local))
         # Before anything is asked for.
-        if os.path.lexists(target):
-            raise Conflict(f"{os.fsdecode(target)!r} is there already", code="file_exists")
+        refuse_existing(target)
         # It has no name that somebody else could use.
         with tempfile.TemporaryFile(dir=os.path.dirname(target)) as archive:
             await copy(self.pack(path, **options), archive, bytes_max)
