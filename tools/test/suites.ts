@@ -33,8 +33,7 @@ export const suites: readonly Suite[] = [
       'codemode/src/{,!(suite)/**/}*.test.ts',
       '{tools,images,bench,packaging}/**/*.test.ts',
     ],
-    // Many wait for timers, or for processes to end.
-    filesAtOnce: 3,
+    filesAtOnce: 2,
     fileMsMax: 3 * minute,
     fileMsMaxLong: 10 * minute,
   },
