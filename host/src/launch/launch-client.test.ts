@@ -205,7 +205,8 @@ await insideLauncher(import.meta.filename, ['default', 'single', 'fuse', 'user',
     const bytes = await box.sh('i=0; while :; do dd if=/dev/zero of=/f$i bs=64k count=16; i=$((i+1)); done');
     assert.equal(bytes.exitCode, undefined);
     await waitFor('the event', () => events.includes('upper_full'));
-    assert.equal((await box.sh('rm -f /f*; echo freed')).output, 'freed\n');
+    // Until it is measured again with room, what begins is ended as well: on a busy machine that takes in the one who makes room.
+    await waitFor('room', async () => (await box.sh('rm -f /f*; echo freed')).output === 'freed\n');
     const single = await box.sh('dd if=/dev/zero of=/one bs=64k count=200; stat -c %s /one');
     assert.match(single.output, /\n4194304\n$/);
     await box.sh('rm -f /one');
