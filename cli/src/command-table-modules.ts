@@ -42,6 +42,22 @@ export const moduleCommands: readonly CommandSpec[] = [
     load: () => import('./commands/module-build.ts'),
   },
   {
+    name: 'module from-sandbox',
+    group: 'layer',
+    summary: 'what a sandbox has written on its modules, as a module',
+    positionals: [
+      { name: 'id', kind: 'sandbox' },
+      { name: 'name', kind: 'text', optional: true },
+    ],
+    flags: [
+      { name: 'snapshot', value: 'LABEL', summary: 'a snapshot that it has, instead of what it is now' },
+      { name: 'replace', summary: 'take the place of a module of this name' },
+    ],
+    notes:
+      'The name is 900-<id> unless given. It holds everything since the modules, restored snapshots included, and fits on these modules.',
+    load: () => import('./commands/module-from-sandbox.ts'),
+  },
+  {
     name: 'module inspect',
     group: 'layer',
     summary: 'a module’s digest, what it was built of and on, and what its programs need',

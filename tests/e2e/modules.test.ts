@@ -1,6 +1,6 @@
 /** What is known of a module: manifests that travel with it, digests that hold, and programs that fit what they are stacked on. */
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import {
   appendFileSync,
   copyFileSync,
@@ -17,7 +17,8 @@ import { dirname, join } from 'node:path';
 import { after, before, test } from 'node:test';
 import type { ModuleDetails } from '@squash/contract/module';
 import { moduleDetailsSchema } from '@squash/contract/module';
-import { squash, squashOk } from '../support/cli.ts';
+import { repository } from '../support/base-layer.ts';
+import { cliEnvironment, squash, squashOk } from '../support/cli.ts';
 import { TestDaemon } from '../support/daemon.ts';
 
 const machine = process.arch === 'arm64' ? 'aarch64' : 'x86_64';
@@ -139,6 +140,57 @@ test('verify reads everything again, and names what has become another', async (
   await squashOk(daemon, ['module', 'rm', '400-bad']);
   assert.equal((await squash(daemon, ['module', 'verify'])).code, 0);
   assert.equal((await squash(daemon, ['module', 'verify', '400-none'])).code, 1);
+});
+
+test('what a sandbox has on its modules becomes a module in one step, also after a restore', async () => {
+  const mkmod = (program: string, ...words: string[]) =>
+    spawnSync(join(repository, 'packaging/bin', program), words, {
+      encoding: 'utf8',
+      env: cliEnvironment(daemon),
+    });
+  const sh = (id: string, line: string) => squashOk(daemon, ['exec', id, '-c', line]);
+  await squashOk(daemon, ['create', 'maker', '-l', '000-base-test']);
+  await sh(
+    'maker',
+    'echo 1 >/first; chown 7:8 /first 2>/dev/null; rm /etc/os-release; mkdir /over; echo 1 >/over/old',
+  );
+  await squashOk(daemon, ['snapshot', 'maker', 'one']);
+  await squashOk(daemon, ['restore', 'maker', 'one']);
+  await sh('maker', 'ln /first /again; rm -r /over; mkdir /over; echo 2 >/over/new');
+  const made = mkmod('sq-mkmod', 'from-sandbox', 'maker', '300-made');
+  assert.deepEqual([made.status, made.stdout.startsWith('300-made  ')], [0, true], made.stderr);
+  assert.match(await squashOk(daemon, ['snapshots', 'ls', 'maker']), /^LABEL[^\n]*\none [^\n]*$/);
+  const { provenance, base } = await inspect('300-made');
+  assert.deepEqual([provenance, base], [{ sandbox: 'maker', layers: '000-base-test' }, null]);
+  await squashOk(daemon, ['create', 'copy', '-l', '000-base-test,300-made']);
+  const look =
+    'cd /; cat again over/new; ls -A over; stat -c "%u:%g %h" first; test -e etc/os-release || echo gone';
+  assert.equal(await sh('copy', look), await sh('maker', look));
+  // With one id all owners are that id.
+  assert.match(await sh('copy', look), /^1\n2\nnew\n(?:7:8|0:0) 2\ngone$/);
+
+  // As it was: what came later is not in it.
+  await squashOk(daemon, ['module', 'from-sandbox', 'maker', '--snapshot', 'one']);
+  await squashOk(daemon, ['create', 'earlier', '-l', '000-base-test,900-maker']);
+  assert.equal(
+    await sh('earlier', 'cat /over/old; ls /again 2>&1 || echo none'),
+    '1\nls: /again: No such file or directory\nnone',
+  );
+
+  const taken = await squash(daemon, ['module', 'from-sandbox', 'maker', '900-maker']);
+  assert.deepEqual([taken.code, /\(module_exists\)/.test(taken.stderr)], [1, true]);
+  assert.match((await squash(daemon, ['module', 'from-sandbox', 'none'])).stderr, /\(sandbox_not_found\)/);
+  assert.match(await squashOk(daemon, ['snapshots', 'ls', 'maker']), /^LABEL[^\n]*\none [^\n]*$/);
+
+  const root = tree('old-words', { 'usr/bin/tool': '#!/bin/sh\necho tool\n' });
+  assert.equal(mkmod('sq-mkmod', 'from-dir', root, '310-old').status, 0);
+  assert.match(mkmod('sq-mkmod', 'list').stdout, /310-old/);
+  assert.match(mkmod('sq-mkmod', 'preset', 'python9').stderr, /no recipe "python9"/);
+  assert.equal(mkmod('sq-mkbase', 'from-dir', root, 'old').status, 0);
+  assert.match(mkmod('sq-mkbase', 'list').stdout, /000-base-old/);
+  assert.match(mkmod('sq-mkbase', 'alpine', '3.21').stderr, /"alpine 3\.21" is not built yet/);
+  for (const program of ['sq-mkmod', 'sq-mkbase']) assert.equal(mkmod(program, 'other').status, 2);
+  for (const id of ['maker', 'copy', 'earlier']) await squashOk(daemon, ['rm', id]);
 });
 
 test('programs of one C library are refused on a base with another, and run where they fit', async () => {
