@@ -28,6 +28,7 @@ export class TestAuthority implements AsyncDisposable {
   /** Of the authority that its own listeners are certified by, not of those it signs with. */
   readonly caFile: string;
   readonly nameServer: string;
+  #hookCallsSeen = 0;
   readonly #hookLog: string;
   readonly #dns: string;
   readonly #management: number;
@@ -124,11 +125,12 @@ export class TestAuthority implements AsyncDisposable {
     return { CHALLTESTSRV: this.#dns, HOOK_LOG: this.#hookLog, HOOK_DOES: does };
   }
 
-  /** Its calls so far, and forgets them. */
+  /** Its calls since the last look. The log is only read: a line that comes meanwhile is seen by the next look. */
   async hookCalls(): Promise<readonly string[]> {
-    const text = await readFile(this.#hookLog, 'utf8');
-    await writeFile(this.#hookLog, '');
-    return text.split('\n').filter((line) => line !== '');
+    const lines = (await readFile(this.#hookLog, 'utf8')).split('\n').slice(0, -1);
+    const unseen = lines.slice(this.#hookCallsSeen);
+    this.#hookCallsSeen = lines.length;
+    return unseen;
   }
 
   async recordOf(name: string): Promise<readonly string[]> {
