@@ -87,6 +87,16 @@ export const moduleCommands: readonly CommandSpec[] = [
     load: () => import('./commands/module-export.ts'),
   },
   {
+    name: 'module gc',
+    group: 'layer',
+    summary: 'remove unpacked layers that no sandbox stands on',
+    positionals: [],
+    flags: [{ name: 'dry-run', summary: 'tell what would go, and remove nothing' }],
+    notes:
+      'No module and no snapshot goes: what is wanted again is unpacked again, which takes that create or restore longer.',
+    load: () => import('./commands/module-gc.ts'),
+  },
+  {
     name: 'module rm',
     group: 'layer',
     summary: 'remove modules that no sandbox uses',

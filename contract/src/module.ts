@@ -40,6 +40,36 @@ export const modulePageSchema = z.strictObject({
 });
 export type ModulePage = z.infer<typeof modulePageSchema>;
 
+/** What has been unpacked and can be unpacked again. */
+export const gcBodySchema = z.strictObject({
+  dry_run: z.boolean().optional().describe('`true`: tells what would go, and removes nothing'),
+});
+
+export const gcAnswerSchema = z.strictObject({
+  dry_run: z.boolean(),
+  trees: z.int().describe('unpacked layers that are there, those that go included'),
+  trees_in_use: z.int().describe('of them, those that a sandbox stands on'),
+  trees_removed: z.int().describe('or would be, with `dry_run`'),
+  bytes_freed: z.int().describe('on the disk'),
+});
+export type GcAnswer = z.infer<typeof gcAnswerSchema>;
+
+/** The same in the words of the original's last version. */
+export const seedGcBodySchema = gcBodySchema.extend({
+  include_s3: z
+    .literal(false, { error: 'include_s3 is not offered: objects in a bucket are nobody’s to remove' })
+    .optional(),
+  assume_single_host: z.boolean().optional().describe('says nothing here: it was about a bucket'),
+});
+
+export const seedGcAnswerSchema = z.strictObject({
+  stored_objects: z.int(),
+  live_objects: z.int(),
+  swept_objects: z.int(),
+  bytes_freed: z.int(),
+  dry_run: z.boolean(),
+});
+
 export const moduleActivateSchema = z.strictObject({ module: moduleNameSchema });
 
 /** The list as the original's last version has it. */

@@ -70,6 +70,7 @@ OPERATIONS = {
     "module.describe": Operation("module.describe", "PUT", "/v1/modules/{name}/manifest", (), True, False),
     "module.verify": Operation("module.verify", "POST", "/v1/modules/{name}/verify", (), False, False),
     "module.download": Operation("module.download", "GET", "/v1/modules/{name}/file", (), False, False),
+    "module.gc": Operation("module.gc", "POST", "/v1/gc", (), True, False),
     "module.activate": Operation("module.activate", "POST", "/v1/sandboxes/{id}/modules", (), True, False),
     "snapshot.create": Operation("snapshot.create", "POST", "/v1/sandboxes/{id}/snapshots", (), True, False),
     "snapshot.list": Operation("snapshot.list", "GET", "/v1/sandboxes/{id}/snapshots", ("limit", "cursor", "label"), False, False),

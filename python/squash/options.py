@@ -472,6 +472,11 @@ class ModuleDescribeOptions(_ModuleDescribeOptions, total=False):
     """where it comes from: a distribution, a release, an image"""
 
 
+class ModuleGcOptions(TypedDict, total=False):
+    dry_run: bool
+    """`true`: tells what would go, and removes nothing"""
+
+
 class SnapshotCreateOptions(TypedDict, total=False):
     labels: Mapping[str, str]
     """whatever the client wants to find it by"""

@@ -737,6 +737,26 @@ class ModuleDetails(Record):
 
 
 @dataclass(frozen=True)
+class GcAnswer(Record):
+    dry_run: bool
+    trees: int
+    """unpacked layers that are there, those that go included"""
+    trees_in_use: int
+    """of them, those that a sandbox stands on"""
+    trees_removed: int
+    """or would be, with `dry_run`"""
+    bytes_freed: int
+    """on the disk"""
+    _shape: ClassVar[Shape] = {
+        "dry_run": r.boolean,
+        "trees": r.integer,
+        "trees_in_use": r.integer,
+        "trees_removed": r.integer,
+        "bytes_freed": r.integer,
+    }
+
+
+@dataclass(frozen=True)
 class SnapshotTaken(Record):
     label: str
     labels: dict[str, str]

@@ -2,7 +2,7 @@
 import { type Connection, type Signal, startMsMax } from './connection.ts';
 import { downloadFile } from './local-file.ts';
 import { everyItem } from './pages.ts';
-import type { Module, ModuleDetails, ModuleManifest, Operations } from './records.gen.ts';
+import type { GcAnswer, Module, ModuleDetails, ModuleManifest, Operations } from './records.gen.ts';
 import type { Upload } from './transport.ts';
 
 export type ModuleFilter = Operations['module.list']['query'] & Signal;
@@ -63,6 +63,12 @@ export class Modules {
   async *downloadParts(name: string, options: Signal = {}): AsyncGenerator<Uint8Array, void, void> {
     const asked = { path: { name }, takesMs: startMsMax, ...options };
     yield* (await this.#connection.open('module.download', asked)).body;
+  }
+
+  /** `module.gc`: removes unpacked layers that no sandbox stands on; with `dryRun` it only tells which would go. */
+  async gc({ dryRun, ...options }: { readonly dryRun?: boolean } & Signal = {}): Promise<GcAnswer> {
+    const body = { dry_run: dryRun ?? false };
+    return await this.#connection.call('module.gc', { body, takesMs: startMsMax, ...options });
   }
 
   /** `module.remove` @throws Conflict while a sandbox stands on it */

@@ -56,6 +56,7 @@ export const operations = {
   'module.describe': { method: 'PUT', path: '/v1/modules/{name}/manifest' },
   'module.verify': { method: 'POST', path: '/v1/modules/{name}/verify' },
   'module.download': { method: 'GET', path: '/v1/modules/{name}/file' },
+  'module.gc': { method: 'POST', path: '/v1/gc' },
   'module.activate': { method: 'POST', path: '/v1/sandboxes/{id}/modules' },
   'snapshot.create': { method: 'POST', path: '/v1/sandboxes/{id}/snapshots' },
   'snapshot.list': { method: 'GET', path: '/v1/sandboxes/{id}/snapshots' },

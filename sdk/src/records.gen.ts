@@ -383,6 +383,23 @@ export interface FilePage {
   readonly next: string | null;
 }
 
+export interface GcAnswer {
+  readonly dry_run: boolean;
+  /** unpacked layers that are there, those that go included */
+  readonly trees: number;
+  /** of them, those that a sandbox stands on */
+  readonly trees_in_use: number;
+  /** or would be, with `dry_run` */
+  readonly trees_removed: number;
+  /** on the disk */
+  readonly bytes_freed: number;
+}
+
+export interface GcStart {
+  /** `true`: tells what would go, and removes nothing */
+  readonly dry_run?: boolean;
+}
+
 export interface Key {
   /** made by the daemon; no secret */
   readonly id: string;
@@ -2211,6 +2228,13 @@ export interface Operations {
     readonly query: Readonly<Record<string, never>>;
     readonly body: undefined;
     readonly answer: undefined;
+    readonly event: never;
+  };
+  'module.gc': {
+    readonly path: Readonly<Record<string, never>>;
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: GcStart;
+    readonly answer: GcAnswer;
     readonly event: never;
   };
   'module.activate': {

@@ -15,8 +15,8 @@ import {
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { after, before, test } from 'node:test';
-import type { ModuleDetails } from '@squash/contract/module';
-import { moduleDetailsSchema } from '@squash/contract/module';
+import type { GcAnswer, ModuleDetails } from '@squash/contract/module';
+import { gcAnswerSchema, moduleDetailsSchema } from '@squash/contract/module';
 import { repository } from '../support/base-layer.ts';
 import { cliEnvironment, squash, squashOk } from '../support/cli.ts';
 import { TestDaemon } from '../support/daemon.ts';
@@ -239,6 +239,52 @@ test('programs of one C library are refused on a base with another, and run wher
   }
   await squashOk(daemon, ['create', 'both', '-l', '000-base-glibc,000-base-musl,200-glibc,200-musl']);
   await squashOk(daemon, ['rm', 'both']);
+});
+
+test('gc removes unpacked layers that no sandbox stands on, and they come again when they are wanted', async () => {
+  const own = await TestDaemon.start();
+  await using _own = own;
+  const gc = async (...flags: string[]): Promise<GcAnswer> =>
+    gcAnswerSchema.parse(JSON.parse(await squashOk(own, ['module', 'gc', '--json', ...flags])));
+  const trees = (): number =>
+    readdirSync(join(own.dataDir, 'layers')).filter((name) => name.length === 64).length;
+  const inside = (id: string): Promise<string> => squashOk(own, ['exec', id, '--', 'cat', '/kept']);
+  await squashOk(own, ['create', 'dev']);
+  const big = 'yes one | head -c 3000000 >/big; ln /big /again; mkdir -p /a/b; echo one >/kept';
+  await squashOk(own, ['exec', 'dev', '--', 'sh', '-c', big]);
+  await squashOk(own, ['snapshot', 'dev', 'one']);
+  await squashOk(own, ['restore', 'dev', 'one']);
+  await squashOk(own, ['exec', 'dev', '--', 'sh', '-c', 'echo two >/kept']);
+  await squashOk(own, ['snapshot', 'dev', 'two']);
+  await squashOk(own, ['restore', 'dev', 'two']);
+  // It stands on its base, on both snapshots, and on the certificates of its network.
+  assert.deepEqual(await gc(), {
+    dry_run: false,
+    trees: 4,
+    trees_in_use: 4,
+    trees_removed: 0,
+    bytes_freed: 0,
+  });
+  assert.equal(await inside('dev'), 'two');
+  await squashOk(own, ['restore', 'dev', 'one']);
+  const before = trees();
+  const dry = await gc('--dry-run');
+  assert.equal(trees(), before, 'nothing went');
+  assert.ok(dry.dry_run && dry.trees_removed > 0 && dry.trees_in_use === 3, JSON.stringify(dry));
+  assert.deepEqual(await gc(), { ...dry, dry_run: false });
+  assert.deepEqual([trees(), readdirSync(join(own.dataDir, 'trash'))], [3, []]);
+  assert.equal(await inside('dev'), 'one', 'what it stands on is there');
+  await squashOk(own, ['restore', 'dev', 'two']);
+  assert.equal(await inside('dev'), 'two', 'and the other is unpacked again');
+  // A base that nobody stands on goes too, with all its bytes.
+  await squashOk(own, ['rm', 'dev']);
+  const { json } = await own.request('POST', '/cgi-bin/api/gc', {});
+  assert.deepEqual([json.stored_objects, json.live_objects, json.swept_objects], [1, 0, 1]);
+  assert.ok(json.bytes_freed > 500_000, JSON.stringify(json));
+  await squashOk(own, ['create', 'new']);
+  const refused = await own.request('POST', '/cgi-bin/api/gc', { include_s3: true });
+  assert.deepEqual([refused.status, refused.json.code], [400, 'invalid_request']);
+  assert.match(refused.text, /include_s3 is not offered/);
 });
 
 test('what a layer shows as a program is read as an enemy’s', async () => {

@@ -217,6 +217,7 @@ export function thinEngine(parts: EngineParts = {}): Engine {
       open: unused,
       import: unused,
       remove: unused,
+      sweep: unused,
       activate: unused,
       ...parts.modules,
     },

@@ -57,12 +57,16 @@ import {
 import { sshKeyBodySchema, sshKeySchema, sshLoginSchema } from '@squash/contract/ssh-keys';
 import { moduleManifestSchema } from '@squash/contract/module-manifest';
 import {
+  gcAnswerSchema,
+  gcBodySchema,
   moduleActivateSchema,
   moduleDetailsSchema,
   moduleInfoSchema,
   moduleNamesSchema,
   modulePageSchema,
   moduleSchema,
+  seedGcAnswerSchema,
+  seedGcBodySchema,
 } from '@squash/contract/module';
 import {
   sandboxChangeSchema,
@@ -175,6 +179,8 @@ export const shapes: Readonly<Record<string, Shape>> = {
   SnapshotRestore: { schema: snapshotRestoreSchema, example: { snapshot: 'clean' } },
   Warning: { schema: warningSchema },
   SeedModuleActivate: { schema: activateBodySchema, example: { module: '200-tools' } },
+  SeedGcStart: { schema: seedGcBodySchema, example: { dry_run: true } },
+  SeedGcAnswer: { schema: seedGcAnswerSchema },
   SeedSnapshotCreate: { schema: snapshotBodySchema, example: { label: 'clean' } },
   SeedSnapshotAnswer: { schema: snapshotAnswerSchema },
   SeedSnapshotRestore: { schema: restoreBodySchema, example: { label: 'clean' } },
@@ -217,6 +223,8 @@ export const shapes: Readonly<Record<string, Shape>> = {
   JobDone: { schema: jobDoneSchema },
   Module: { schema: moduleSchema },
   ModulePage: { schema: modulePageSchema },
+  GcStart: { schema: gcBodySchema, example: { dry_run: true } },
+  GcAnswer: { schema: gcAnswerSchema },
   ModuleDetails: {
     schema: moduleDetailsSchema,
     example: {

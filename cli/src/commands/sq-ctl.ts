@@ -77,6 +77,12 @@ const oldCommands: Readonly<Record<string, OldCommand>> = {
     },
   },
   modules: { usage: '', about: 'the modules', required: 0, run: (client) => client.get(modulesPath) },
+  gc: {
+    usage: '[--dry-run]',
+    about: 'remove what is unpacked and not used',
+    required: 0,
+    run: (client, words) => client.post('/cgi-bin/api/gc', { dry_run: words.includes('--dry-run') }),
+  },
   health: {
     usage: '',
     about: 'whether the daemon answers',
@@ -91,7 +97,6 @@ const missing: Readonly<Record<string, string>> = {
   pull: 'S3',
   sync: 'S3',
   wg: 'WireGuard',
-  gc: 'the composefs store',
   'browser-open': 'the desktop layer',
 };
 

@@ -3,12 +3,16 @@ import { z } from 'zod';
 import { moduleNameSchema } from '../ids.ts';
 import { moduleManifestSchema } from '../module-manifest.ts';
 import {
+  gcAnswerSchema,
+  gcBodySchema,
   moduleActivateSchema,
   moduleDetailsSchema,
   moduleInfoSchema,
   moduleNamesSchema,
   modulePageSchema,
   moduleSchema,
+  seedGcAnswerSchema,
+  seedGcBodySchema,
 } from '../module.ts';
 import { sandboxSchema } from '../native-sandbox.ts';
 import { activateBodySchema, sandboxInfoSchema } from '../sandbox.ts';
@@ -146,6 +150,32 @@ const moduleRemove = defineOperation({
   permission: 'admin',
 });
 
+const moduleGc = defineOperation({
+  id: 'module.gc',
+  method: 'POST',
+  path: '/v1/gc',
+  dialect: 'native',
+  summary: 'Remove unpacked layers that no sandbox stands on',
+  description:
+    'They are unpacked again from their module or snapshot when they are wanted, which takes that create or restore longer. No module and no snapshot goes.',
+  body: gcBodySchema,
+  answers: [{ status: 200, description: 'What went, or would go', schema: gcAnswerSchema }],
+  errors: ['launcher_unavailable'],
+  permission: 'admin',
+});
+
+const seedGc = defineOperation({
+  id: 'seed.gc',
+  method: 'POST',
+  path: '/cgi-bin/api/gc',
+  dialect: 'seed',
+  summary: 'Remove unpacked layers that no sandbox stands on',
+  body: seedGcBodySchema,
+  answers: [{ status: 200, description: 'What went, or would go', schema: seedGcAnswerSchema }],
+  errors: ['launcher_unavailable'],
+  permission: 'admin',
+});
+
 const activateErrors = [
   'sandbox_not_found',
   'module_not_found',
@@ -193,7 +223,9 @@ export const moduleOperations = {
   'module.verify': moduleVerify,
   'module.download': moduleDownload,
   'module.remove': moduleRemove,
+  'module.gc': moduleGc,
   'module.activate': moduleActivate,
   'seed.modules': seedModules,
+  'seed.gc': seedGc,
   'seed.activate': seedActivate,
 } as const satisfies Operations;

@@ -81,5 +81,4 @@ export const notOffered: Readonly<Record<string, string>> = {
   '/cgi-bin/api/sandboxes/{id}/gui': 'gui is not offered: sandboxes have no desktop',
   '/cgi-bin/api/sandboxes/{id}/novnc': 'novnc is not offered: sandboxes have no desktop',
   '/cgi-bin/api/sandboxes/{id}/wg': 'wg is not offered: sandboxes reach nothing by UDP',
-  '/cgi-bin/api/gc': 'gc is not offered: what nothing refers to is removed by itself',
 };

@@ -5,10 +5,10 @@
  * What is in `tmp/` belongs to nobody: a daemon that dies in the middle leaves a file that the next start removes.
  */
 import { limits } from '@squash/contract/limits';
-import type { Module, ModuleDetails as DetailsOf } from '@squash/contract/module';
+import type { GcAnswer, Module, ModuleDetails as DetailsOf } from '@squash/contract/module';
 import type { moduleOperations } from '@squash/contract/operations/modules';
 import type { Engine } from '../engine/engine.ts';
-import type { ModuleDetails, ModuleInfo } from '../engine/modules.ts';
+import type { ModuleDetails, ModuleInfo, Sweep } from '../engine/modules.ts';
 import { cutPage } from '../engine/page.ts';
 import { Places } from '../http/places.ts';
 import { empty, json } from '../http/reply.ts';
@@ -37,6 +37,7 @@ export function moduleHandlers({ modules, sandboxes }: Engine, uploads: UploadPl
       await modules.remove(params.name);
       return empty;
     },
+    'module.gc': async ({ body }) => json(gcOf(await modules.sweep({ isDry: body.dry_run ?? false }))),
     'module.activate': async ({ params, body }) => {
       await modules.activate(params.id, body.module);
       return json(sandboxes.describe(params.id));
@@ -45,6 +46,16 @@ export function moduleHandlers({ modules, sandboxes }: Engine, uploads: UploadPl
       const all = await modules.list();
       if (query.format === 'names') return json({ modules: all.map(({ name }) => name) });
       return json(all.map(({ name, size, location }) => ({ name, size, location })));
+    },
+    'seed.gc': async ({ body }) => {
+      const done = gcOf(await modules.sweep({ isDry: body.dry_run ?? false }));
+      return json({
+        stored_objects: done.trees,
+        live_objects: done.trees_in_use,
+        swept_objects: done.trees_removed,
+        bytes_freed: done.bytes_freed,
+        dry_run: done.dry_run,
+      });
     },
     'seed.activate': async ({ params, body }) => {
       await modules.activate(params.id, body.module);
@@ -55,6 +66,16 @@ export function moduleHandlers({ modules, sandboxes }: Engine, uploads: UploadPl
 
 function moduleOf({ name, size, location }: ModuleInfo): Module {
   return { name, size_bytes: size, location };
+}
+
+function gcOf({ isDry, trees, swept, bytes }: Sweep): GcAnswer {
+  return {
+    dry_run: isDry,
+    trees,
+    trees_in_use: trees - swept,
+    trees_removed: swept,
+    bytes_freed: bytes,
+  };
 }
 
 function detailsOf({ digest, manifest, programs, ...info }: ModuleDetails): DetailsOf {

@@ -1,14 +1,14 @@
 /** The modules that sandboxes are stacked from, and adding one to a sandbox that runs. */
 import type { FileHandle } from 'node:fs/promises';
-import type { ModuleName, SandboxId } from '@squash/contract/ids';
+import type { LayerDigest, ModuleName, SandboxId } from '@squash/contract/ids';
 import type { ModuleManifest } from '@squash/contract/module-manifest';
-import type { ModuleDetails, ModuleInfo } from '../layers/layer-store.ts';
+import type { ModuleDetails, ModuleInfo, Sweep } from '../layers/layer-store.ts';
 import { activate } from '../sandbox/layering.ts';
-import { layersInUse } from '../sandbox/trees.ts';
+import { layersInUse, layersStoodOn } from '../sandbox/trees.ts';
 import type { World } from '../sandbox/world.ts';
 import type { Residents } from './residents.ts';
 
-export type { ModuleDetails, ModuleInfo };
+export type { ModuleDetails, ModuleInfo, Sweep };
 
 export interface Modules {
   /** Sorted by name. */
@@ -25,6 +25,8 @@ export interface Modules {
   import(hostPath: string, name: ModuleName, options: { readonly replace: boolean }): Promise<ModuleInfo>;
   /** @throws module_not_found, module_in_use */
   remove(name: ModuleName): Promise<void>;
+  /** Removes what can be unpacked again and no sandbox stands on. @throws launcher_unavailable */
+  sweep(options: { readonly isDry: boolean }): Promise<Sweep>;
   activate(id: SandboxId, module: ModuleName): Promise<void>;
 }
 
@@ -65,6 +67,15 @@ export class LocalModules implements Modules {
     return this.#world.layerLock.exclusive(() =>
       this.#world.layers.removeModule(name, layersInUse(this.#residents.all())),
     );
+  }
+
+  async sweep({ isDry }: { readonly isDry: boolean }): Promise<Sweep> {
+    const { layerLock, layers, files } = this.#world;
+    const keep = (): ReadonlySet<LayerDigest> => layersStoodOn(this.#residents.all(), files);
+    if (isDry) return await layerLock.shared(() => layers.measureSweep(keep()));
+    // They are out of everybody's sight at once; what takes long is done when the others may go on.
+    const finish = await layerLock.exclusive(() => layers.sweep(keep()));
+    return await finish();
   }
 
   activate(id: SandboxId, module: ModuleName): Promise<void> {

@@ -30,6 +30,16 @@ export interface LayerUse {
   readonly trees: ReadonlySet<LayerDigest>;
 }
 
+/** What could be removed of the unpacked trees, or was. */
+export interface Sweep {
+  readonly isDry: boolean;
+  /** Of all, before. */
+  readonly trees: number;
+  readonly swept: number;
+  /** Of those, on the disk. */
+  readonly bytes: number;
+}
+
 export interface LayerStore {
   /** Sorted by name. Reads the directory each time: a file dropped in `modules/` is a module. */
   modules(): Promise<readonly ModuleInfo[]>;
@@ -67,6 +77,13 @@ export interface LayerStore {
    * stay for what has the same content. @throws module_not_found, module_in_use
    */
   removeModule(name: ModuleName, use: LayerUse): Promise<void>;
+  /** What `sweep` would remove. */
+  measureSweep(keep: ReadonlySet<LayerDigest>): Promise<Sweep>;
+  /**
+   * Removes unpacked trees that are not in `keep`, modules' too: nobody finds them any more when this resolves, and their
+   * room is free when the function that it resolves to does. @throws launcher_unavailable
+   */
+  sweep(keep: ReadonlySet<LayerDigest>): Promise<() => Promise<Sweep>>;
   /** Removes unpacked trees that are neither in `keep` nor a module's. Returns how many. */
   collect(keep: ReadonlySet<LayerDigest>): Promise<number>;
 }

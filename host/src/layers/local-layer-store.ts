@@ -17,7 +17,7 @@ import { syncDirectory } from '@squash/base/atomic-file';
 import { isDiskFull, isErrno } from '@squash/base/errno';
 import { fileDigest } from '@squash/base/file-digest';
 import { DigestIndex, fingerprint, openForReading } from './digest-index.ts';
-import type { LayerStore, LayerUse, ModuleDetails, ModuleInfo } from './layer-store.ts';
+import type { LayerStore, LayerUse, ModuleDetails, ModuleInfo, Sweep } from './layer-store.ts';
 import { manifestOfImport, readManifest, removeManifest, writeManifest } from './manifest.ts';
 import { noPrograms, type Programs, programsOf } from './programs.ts';
 import { superblockBytes, superblockFault } from './superblock.ts';
@@ -200,6 +200,14 @@ export class LocalLayerStore implements LayerStore {
 
   async collect(keep: ReadonlySet<LayerDigest>): Promise<number> {
     return this.#trees.collect(new Set([...keep, ...(await this.#moduleDigests())]));
+  }
+
+  measureSweep(keep: ReadonlySet<LayerDigest>): Promise<Sweep> {
+    return this.#trees.measureSweep(keep);
+  }
+
+  sweep(keep: ReadonlySet<LayerDigest>): Promise<() => Promise<Sweep>> {
+    return this.#trees.sweep(keep);
   }
 
   async #moduleDigests(): Promise<ReadonlySet<LayerDigest>> {

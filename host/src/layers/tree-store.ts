@@ -14,6 +14,8 @@ import { type LayerDigest, layerDigestSchema } from '@squash/contract/ids';
 import { limits } from '@squash/contract/limits';
 import { syncDirectory } from '@squash/base/atomic-file';
 import { isErrno } from '@squash/base/errno';
+import type { Sweep } from './layer-store.ts';
+import { treeBytes } from './tree-bytes.ts';
 
 /** The part of `LaunchClient` that makes and removes trees. Paths are relative to the data directory. */
 export interface ImageTool {
@@ -126,26 +128,59 @@ export class TreeStore {
 
   /** Removes the trees that are not in `keep` and not being made. Returns how many. */
   async collect(keep: ReadonlySet<LayerDigest>): Promise<number> {
-    let removed = 0;
-    for (const name of await readdir(join(this.#dataDir, 'layers'))) {
-      const digest = layerDigestSchema.safeParse(name);
-      if (!digest.success || keep.has(digest.data) || this.#making.has(digest.data)) continue;
-      await this.remove(digest.data);
-      removed += 1;
-    }
-    return removed;
+    const { unkept } = await this.#list(keep);
+    for (const digest of unkept) await this.remove(digest);
+    return unkept.length;
+  }
+
+  async measureSweep(keep: ReadonlySet<LayerDigest>): Promise<Sweep> {
+    const { all, unkept } = await this.#list(keep);
+    const bytes = await this.#bytes(unkept.map((digest) => join('layers', digest)));
+    return { isDry: true, trees: all, swept: unkept.length, bytes };
+  }
+
+  async sweep(keep: ReadonlySet<LayerDigest>): Promise<() => Promise<Sweep>> {
+    const { all, unkept } = await this.#list(keep);
+    const moved = await Promise.all(unkept.map((digest) => this.#toTrash(digest)));
+    const trash = moved.filter((path) => path !== undefined);
+    return async () => {
+      const bytes = await this.#bytes(trash);
+      for (const path of trash) await this.#tool.removeTree(path);
+      return { isDry: false, trees: all, swept: trash.length, bytes };
+    };
   }
 
   /** Gone for everybody at once; the space comes back when the launcher is done. Idempotent. */
   async remove(digest: LayerDigest): Promise<void> {
+    const trash = await this.#toTrash(digest);
+    if (trash !== undefined) await this.#discard(trash);
+  }
+
+  /** Its path there; undefined where there is no such tree. */
+  async #toTrash(digest: LayerDigest): Promise<string | undefined> {
     const trash = join('trash', `layer-${digest.slice(0, 12)}-${randomBytes(6).toString('hex')}`);
     try {
       await rename(this.#path(digest), join(this.#dataDir, trash));
+      return trash;
     } catch (error) {
-      if (isErrno(error, 'ENOENT')) return;
+      if (isErrno(error, 'ENOENT')) return undefined;
       throw error;
     }
-    await this.#discard(trash);
+  }
+
+  async #list(
+    keep: ReadonlySet<LayerDigest>,
+  ): Promise<{ readonly all: number; readonly unkept: readonly LayerDigest[] }> {
+    const names = await readdir(join(this.#dataDir, 'layers'));
+    const all = names.flatMap((name) => layerDigestSchema.safeParse(name).data ?? []);
+    const unkept = all.filter((digest) => !keep.has(digest) && !this.#making.has(digest));
+    return { all: all.length, unkept };
+  }
+
+  async #bytes(paths: readonly string[]): Promise<number> {
+    let bytes = 0;
+    for (const path of paths) bytes += await treeBytes(join(this.#dataDir, path));
+    return bytes;
   }
 
   #path(digest: LayerDigest): string {

@@ -65,15 +65,46 @@ async function moduleTree(world: World, layer: LayerRef): Promise<LayerDigest> {
   );
 }
 
+interface StackedSandbox {
+  readonly row: SandboxRow;
+  readonly snapshots: readonly SnapshotRow[];
+  /** What is read of it besides, by work that its rows need not outlive. */
+  readonly merges: ReadonlyMap<unknown, readonly LayerDigest[]>;
+}
+
+/**
+ * The trees that must stay: what a sandbox stands on, and whatever could not be unpacked again. Not those of snapshots that
+ * lie beside it. Those of its snapshots' modules stay, for another file may have their name by now.
+ */
+export function layersStoodOn(
+  sandboxes: Iterable<StackedSandbox>,
+  files: Pick<World['files'], 'exists' | 'snapshot'>,
+): ReadonlySet<LayerDigest> {
+  const stoodOn = [...sandboxes].map(({ row, snapshots, merges }) => {
+    const stack = stackedSnapshots(row, snapshots);
+    const isKept = (snapshot: SnapshotRow): boolean =>
+      stack.includes(snapshot) || !files.exists(files.snapshot(row.id, snapshot.label));
+    return {
+      row,
+      merges,
+      snapshots: snapshots.map((snapshot) => (isKept(snapshot) ? snapshot : { ...snapshot, digest: null })),
+    };
+  });
+  return layersInUse(stoodOn).trees;
+}
+
+/** All of them where it can't be told: a sandbox may have failed because one of its snapshots is lost. */
+function stackedSnapshots(row: SandboxRow, snapshots: readonly SnapshotRow[]): readonly SnapshotRow[] {
+  if (row.activeSnapshot === null) return [];
+  try {
+    return snapshotChain(snapshots, row.activeSnapshot);
+  } catch {
+    return snapshots;
+  }
+}
+
 /** Every module and every tree that some sandbox needs. */
-export function layersInUse(
-  sandboxes: Iterable<{
-    readonly row: SandboxRow;
-    readonly snapshots: readonly SnapshotRow[];
-    /** What is read of it besides, by work that its rows need not outlive. */
-    readonly merges: ReadonlyMap<unknown, readonly LayerDigest[]>;
-  }>,
-): LayerUse {
+export function layersInUse(sandboxes: Iterable<StackedSandbox>): LayerUse {
   const modules: LayerRef[] = [];
   const trees = new Set<LayerDigest>();
   for (const { row, snapshots, merges } of sandboxes) {

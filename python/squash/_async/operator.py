@@ -61,6 +61,10 @@ class AsyncModules(_AsyncNoun):
         answer = await self._client.upload("module.import", {"name": name}, options, body, headers=headers)
         return read(types.Module, answer)
 
+    async def gc(self, *, dry_run: bool = False) -> types.GcAnswer:
+        """module.gc: removes unpacked layers that no sandbox stands on; with ``dry_run`` it only tells which would go."""
+        return await self._client.record(types.GcAnswer, "module.gc", {}, {"dry_run": dry_run}, extra_s=SLOW_S)
+
     async def remove(self, name: str) -> None:
         """module.remove. Raises NotFound, Conflict (``module_in_use``)."""
         await self._client.ask("module.remove", {"name": name}, {}, extra_s=SLOW_S)

@@ -62,6 +62,10 @@ class Modules(_AsyncNoun):
         answer = self._client.upload("module.import", {"name": name}, options, body, headers=headers)
         return read(types.Module, answer)
 
+    def gc(self, *, dry_run: bool = False) -> types.GcAnswer:
+        """module.gc: removes unpacked layers that no sandbox stands on; with ``dry_run`` it only tells which would go."""
+        return self._client.record(types.GcAnswer, "module.gc", {}, {"dry_run": dry_run}, extra_s=SLOW_S)
+
     def remove(self, name: str) -> None:
         """module.remove. Raises NotFound, Conflict (``module_in_use``)."""
         self._client.ask("module.remove", {"name": name}, {}, extra_s=SLOW_S)
