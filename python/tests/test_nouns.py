@@ -91,6 +91,8 @@ class Sync(unittest.TestCase):
         }
         self.assertEqual(squash.modules.describe(base.name, manifest).packages, ["m=1"])
         self.assertEqual(squash.modules.verify(base.name).builder, "make")
+        would = squash.modules.gc(dry_run=True)
+        self.assertEqual((would.dry_run, squash.modules.gc().trees_removed), (True, would.trees_removed))
         with tempfile.TemporaryDirectory() as folder:
             squash.modules.download(base.name, os.path.join(folder, "base"))
             self.assertEqual(os.path.getsize(os.path.join(folder, "base")), base.size_bytes)

@@ -207,6 +207,8 @@ test('the operator’s nouns answer, and events go on behind the last one', asyn
   const described = { ...manifest, base: null, packages: ['m=1'], squashfs_sha256: sha256 };
   assert.deepEqual((await squash.modules.describe('200-m', described)).packages, ['m=1']);
   assert.equal((await squash.modules.verify('200-m')).builder, 'make');
+  const { dry_run: isDry, trees_removed: wouldGo } = await squash.modules.gc({ dryRun: true });
+  assert.deepEqual([isDry, (await squash.modules.gc()).trees_removed], [true, wouldGo]);
   await squash.modules.download('200-m', join(folder, 'back.squashfs'));
   assert.ok(
     (await readFile(join(folder, 'back.squashfs'))).equals(await readFile(join(folder, 'm.squashfs'))),
