@@ -58,6 +58,8 @@ export interface LayerStore {
   open(name: ModuleName): Promise<FileHandle>;
   /** Of a tree that is there. */
   programs(digest: LayerDigest): Programs;
+  /** Of any file below the data directory; it is read where it is another than at the last look. @throws layer_corrupt, ENOENT */
+  digestOf(hostPath: string): Promise<LayerDigest>;
   /**
    * The same for a squashfs file that is no module (a snapshot). `digest`, where known, is verified. Where `giveUp` is
    * aborted it rejects once nobody else wants what is unpacked, and nothing of that goes on.

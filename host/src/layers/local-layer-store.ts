@@ -140,13 +140,17 @@ export class LocalLayerStore implements LayerStore {
     return found;
   }
 
+  digestOf(hostPath: string): Promise<LayerDigest> {
+    return this.#digests.digestOf(relative(this.#dataDir, hostPath), hostPath);
+  }
+
   async ensureFile(
     hostPath: string,
     { digest, giveUp }: { readonly digest?: LayerDigest; readonly giveUp?: AbortSignal } = {},
   ): Promise<LayerDigest> {
     const what = `"${relative(this.#dataDir, hostPath)}"`;
     try {
-      const actual = await this.#digests.digestOf(relative(this.#dataDir, hostPath), hostPath);
+      const actual = await this.digestOf(hostPath);
       if (digest !== undefined && digest !== actual) throw differs(what, digest, actual);
       if (!this.#trees.has(actual)) await this.#unpack(hostPath, actual, { what, giveUp });
       return actual;

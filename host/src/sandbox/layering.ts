@@ -6,12 +6,8 @@
  * before that commit everything is undone after a crash, behind it everything is completed. The old upper goes
  * only when the sandbox runs on the new one.
  */
-import { open } from 'node:fs/promises';
-import { fileDigest } from '@squash/base/file-digest';
 import { AppError } from '@squash/contract/errors';
 import {
-  type LayerDigest,
-  layerDigestSchema,
   type ModuleName,
   type SnapshotLabel,
   snapshotLabelSchema,
@@ -211,12 +207,14 @@ function freshLabel(sandbox: Sandbox): SnapshotLabel {
 }
 
 /**
- * The file's digest, so that a later restore sees a file that changed on the disk. After the answer: hashing
- * 100 MB takes longer than a client should wait, and the file was written by us a moment ago.
+ * The file's digest, so that a later restore sees a file that changed on the disk, and need not read it before it unpacks. After
+ * the answer: hashing 100 MB takes longer than a client should wait, and the file was written by us a moment ago.
  */
 async function digestLater(sandbox: Sandbox, taken: SnapshotRow): Promise<void> {
   try {
-    const digest = await digestOf(sandbox.world.files.snapshot(sandbox.row.id, taken.label));
+    const digest = await sandbox.world.layers.digestOf(
+      sandbox.world.files.snapshot(sandbox.row.id, taken.label),
+    );
     // By now another one may have its label, or it may be kept under another name.
     const isThere = sandbox.snapshots.some(
       ({ label, createdMs }) => label === taken.label && createdMs === taken.createdMs,
@@ -225,14 +223,5 @@ async function digestLater(sandbox: Sandbox, taken: SnapshotRow): Promise<void> 
   } catch (error) {
     // Removed with its sandbox, most often. Without a digest the file is only checked for being a squashfs.
     sandbox.world.log.debug('snapshot.digest', { sandbox: sandbox.row.id, label: taken.label, error });
-  }
-}
-
-async function digestOf(path: string): Promise<LayerDigest> {
-  const file = await open(path, 'r');
-  try {
-    return layerDigestSchema.parse(await fileDigest(file));
-  } finally {
-    await file.close();
   }
 }
