@@ -7,11 +7,7 @@
  * only when the sandbox runs on the new one.
  */
 import { AppError } from '@squash/contract/errors';
-import {
-  type ModuleName,
-  type SnapshotLabel,
-  snapshotLabelSchema,
-} from '@squash/contract/ids';
+import { type ModuleName, type SnapshotLabel, snapshotLabelSchema } from '@squash/contract/ids';
 import { limits } from '@squash/contract/limits';
 import { faultPoint } from '#sandbox/fault.ts';
 import type { SandboxRow, SnapshotRow } from '#store/rows.ts';
