@@ -149,6 +149,7 @@ const moduleRemove = defineOperation({
 const activateErrors = [
   'sandbox_not_found',
   'module_not_found',
+  'bucket_unavailable',
   'module_active',
   'module_incompatible',
   'layer_corrupt',
