@@ -17,6 +17,10 @@ export type SettingKind =
   | { readonly type: 'hosts' }
   /** A name below which others are; empty is none. */
   | { readonly type: 'domain' }
+  /** A name of a bucket; empty is none. */
+  | { readonly type: 'bucket' }
+  /** `http://` or `https://`, a host, perhaps a port, and nothing behind; empty is none. */
+  | { readonly type: 'url' }
   | { readonly type: 'port' }
   | { readonly type: 'integer'; readonly min: number; readonly max: number }
   /** Ranges of addresses in CIDR notation, or single addresses, separated by commas. */
@@ -262,19 +266,19 @@ export const settings = [
   },
   {
     name: 'SQUASH_S3_BUCKET',
-    kind: { type: 'text' },
+    kind: { type: 'bucket' },
     default: '',
-    meaning: 'Bucket that modules and snapshots are synchronised with.',
+    meaning:
+      'Bucket that modules are kept in beside this machine ([s3.md](s3.md)). Needs a key, in the variables below or in those of AWS.',
     origin: 'original',
-    part: 'S3',
   },
   {
     name: 'SQUASH_S3_ENDPOINT',
-    kind: { type: 'text' },
+    kind: { type: 'url' },
     default: '',
-    meaning: 'Address of an S3 service that is not Amazon’s.',
+    meaning:
+      'Address of an S3 service that is not Amazon’s, such as `https://minio.example:9000`; the bucket’s name goes into the path.',
     origin: 'original',
-    part: 'S3',
   },
   {
     name: 'SQUASH_S3_REGION',
@@ -282,15 +286,13 @@ export const settings = [
     default: 'us-east-1',
     meaning: 'Region of the bucket.',
     origin: 'original',
-    part: 'S3',
   },
   {
     name: 'SQUASH_S3_PREFIX',
     kind: { type: 'text' },
     default: '',
-    meaning: 'Beginning of every key in the bucket.',
+    meaning: 'Beginning of every key in the bucket; a `/` is put behind it.',
     origin: 'original',
-    part: 'S3',
   },
   {
     name: 'SQUASH_S3_ACCESS_KEY_ID',
@@ -298,7 +300,6 @@ export const settings = [
     default: '',
     meaning: 'Key id for the bucket, where it differs from `AWS_ACCESS_KEY_ID`.',
     origin: 'original',
-    part: 'S3',
   },
   {
     name: 'SQUASH_S3_SECRET_ACCESS_KEY',
@@ -306,7 +307,6 @@ export const settings = [
     default: '',
     meaning: 'Key for the bucket, where it differs from `AWS_SECRET_ACCESS_KEY`.',
     origin: 'original',
-    part: 'S3',
   },
   {
     name: 'AWS_ACCESS_KEY_ID',

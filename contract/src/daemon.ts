@@ -16,6 +16,8 @@ export const problemSchema = z.strictObject({
     'upstream_beside_daemon',
     'removal_pending',
     'audit_failing',
+    'bucket_unavailable',
+    'bucket_conflict',
   ]),
   message: z.string().describe('what it means, and what would mend it'),
 });

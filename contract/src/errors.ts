@@ -307,6 +307,12 @@ export const errorCatalog = {
     summary: 'squash-launch does not answer',
     remedy: 'Try again in a moment; if it stays so, `squash doctor` says why',
   },
+  bucket_unavailable: {
+    status: 503,
+    retry: 'later',
+    summary: 'A module is not here, and the bucket that may have it does not answer',
+    remedy: 'Try again; `squash doctor` says what the bucket answered',
+  },
   egress_unavailable: {
     status: 503,
     retry: 'later',

@@ -32,6 +32,7 @@ import { weakToken } from './config/listen.ts';
 import { checkListen } from './http/listen.ts';
 import { LaunchClient } from './launch/launch-client.ts';
 import { probeHost } from './launch/host-probe.ts';
+import type { LayerStore, RemoteModules } from './layers/layer-store.ts';
 import { LocalLayerStore } from './layers/local-layer-store.ts';
 import { hostDirectoriesSchema } from '@squash/contract/host-directory';
 import { StoredMountSources } from './mounts/mount-sources.ts';
@@ -91,7 +92,7 @@ async function serve({ config, explained }: LoadedConfig, log: Log): Promise<num
       dataDir: config.dataDir,
       store,
       driver,
-      layers: new LocalLayerStore({ dataDir: config.dataDir, tool: launcher }),
+      ...(await openLayers(config, stack, { launcher, log })),
       log,
       clock: systemClock,
       removeTree: (path) => launcher.removeTree(path),
@@ -134,6 +135,18 @@ function openAudit({ dataDir }: Config, log: Log): AuditLog {
 
 async function checkPort({ listen: { host, port } }: Config): Promise<void> {
   if (port !== undefined) await checkListen(host, port, limits.listenWaitMs);
+}
+
+async function openLayers(
+  { s3, dataDir }: Config,
+  stack: AsyncDisposableStack,
+  { launcher, log }: { readonly launcher: LaunchClient; readonly log: Log },
+): Promise<{ readonly layers: LayerStore; readonly remote: RemoteModules | undefined }> {
+  const layers = new LocalLayerStore({ dataDir, tool: launcher });
+  if (s3 === undefined) return { layers, remote: undefined };
+  // The library takes memory and time, so it is loaded only for a bucket.
+  const { BucketModules } = await import('./s3/bucket-modules.ts');
+  return { layers, remote: stack.use(new BucketModules({ layers, log, s3, tmp: join(dataDir, 'tmp') })) };
 }
 
 /** Its clients have to wait until the API is there. */

@@ -46,6 +46,10 @@ function kindText(kind: SettingKind): string {
       return '0 to 65535, or `off`';
     case 'flag':
       return '`1` or `0`';
+    case 'bucket':
+      return 'name';
+    case 'url':
+      return 'address';
     case 'domain':
       return 'name';
     case 'hosts':

@@ -93,9 +93,9 @@ const oldCommands: Readonly<Record<string, OldCommand>> = {
 
 /** Parts of the original that this Squash does not have yet. */
 const missing: Readonly<Record<string, string>> = {
-  push: 'S3',
-  pull: 'S3',
-  sync: 'S3',
+  push: 'commands for S3',
+  pull: 'commands for S3',
+  sync: 'commands for S3',
   wg: 'WireGuard',
   'browser-open': 'the desktop layer',
 };

@@ -179,6 +179,7 @@ const seedGc = defineOperation({
 const activateErrors = [
   'sandbox_not_found',
   'module_not_found',
+  'bucket_unavailable',
   'module_active',
   'module_incompatible',
   'layer_corrupt',

@@ -25,6 +25,7 @@ const createErrors = [
   'ceiling_exceeded',
   'host_full',
   'module_not_found',
+  'bucket_unavailable',
   'module_incompatible',
   'layer_corrupt',
   'limits_unenforceable',

@@ -20,6 +20,7 @@ const seedCreate = defineOperation({
     'ceiling_exceeded',
     'host_full',
     'module_not_found',
+    'bucket_unavailable',
     'module_incompatible',
     'layer_corrupt',
     'limits_unenforceable',

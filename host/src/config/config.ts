@@ -51,6 +51,8 @@ export interface Config {
   readonly egressHostsFile: string | undefined;
   /** Ranges in CIDR notation that webhooks reach although they are not public. */
   readonly webhookRanges: readonly string[];
+  /** undefined: no bucket. */
+  readonly s3: S3Config | undefined;
   readonly log: { readonly level: LogLevel; readonly format: 'auto' | 'json' | 'pretty' };
 }
 
@@ -58,6 +60,17 @@ export interface Config {
 interface ListenConfig {
   readonly host: string;
   readonly port: number | undefined;
+}
+
+export interface S3Config {
+  readonly bucket: string;
+  /** `http(s)://host[:port]`; undefined: Amazon’s own for the region. */
+  readonly endpoint: string | undefined;
+  readonly region: string;
+  /** Empty, or with a `/` at its end and none at its beginning. */
+  readonly prefix: string;
+  readonly keyId: string;
+  readonly key: Secret;
 }
 
 /** One row of `squash doctor --config`. */

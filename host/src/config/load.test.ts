@@ -70,6 +70,7 @@ test('loadConfig() has the documented defaults', async () => {
     previewDomain: undefined,
     previewTlsPort: undefined,
     ssh: undefined,
+    s3: undefined,
     sandboxesMax: 100,
     upperLimitBytes: 536_870_912,
     ceilings: { cpuMax: 1024, memoryMbMax: 4_194_304, lifetimeSMax: 0 },
@@ -120,6 +121,40 @@ test('loadConfig() takes the values of the original’s table', async () => {
   assert.equal(loadConfig({ SQUASH_DATA_DIR: '/x' }, cwd.path).dataDir, '/x');
 });
 
+const bucket = {
+  SQUASH_S3_BUCKET: 'bucket',
+  AWS_ACCESS_KEY_ID: 'id',
+  AWS_SECRET_ACCESS_KEY: 'key',
+} as const;
+
+test('loadConfig() takes a bucket with its own key or that of AWS, and never half of each', async () => {
+  await using cwd = await directory();
+  const own = { SQUASH_S3_ACCESS_KEY_ID: 'own', SQUASH_S3_SECRET_ACCESS_KEY: 'k' };
+  const { s3 } = loadConfig(
+    {
+      ...data,
+      ...bucket,
+      SQUASH_S3_ENDPOINT: 'http://minio.example:9000/',
+      SQUASH_S3_PREFIX: '/team/a/',
+    },
+    cwd.path,
+  );
+  assert.deepEqual(
+    { ...s3, key: s3?.key.reveal() },
+    {
+      bucket: 'bucket',
+      endpoint: 'http://minio.example:9000',
+      region: 'us-east-1',
+      prefix: 'team/a/',
+      keyId: 'id',
+      key: 'key',
+    },
+  );
+  const { s3: other } = loadConfig({ ...data, ...bucket, ...own }, cwd.path);
+  assert.deepEqual([other?.keyId, other?.key.reveal()], ['own', 'k']);
+  assert.equal(loadConfig({ ...data, AWS_ACCESS_KEY_ID: 'a b' }, cwd.path).s3, undefined);
+});
+
 test('loadConfig() refuses what is misspelt, malformed or of a part that does not exist', async () => {
   await using cwd = await directory();
   const table: readonly [Record<string, string>, RegExp][] = [
@@ -140,7 +175,15 @@ test('loadConfig() refuses what is misspelt, malformed or of a part that does no
     [{ SQUASH_AUTH_TOKEN: 'two words' }, /SQUASH_AUTH_TOKEN contains a space/],
     [{ SQUASH_BACKEND: 'firecracker' }, /needs the microVM backend/],
     [{ SQUASH_BACKEND: 'docker' }, /choose one of chroot, firecracker/],
-    [{ SQUASH_S3_BUCKET: 'b' }, /SQUASH_S3_BUCKET \(set to "b"\) needs S3/],
+    [{ SQUASH_S3_BUCKET: 'Big Bucket' }, /no name of a bucket/],
+    [{ SQUASH_S3_BUCKET: 'bucket' }, /a part of its key is missing/],
+    [{ ...bucket, SQUASH_S3_SECRET_ACCESS_KEY: 'b' }, /a part of its key is missing/],
+    [{ ...bucket, AWS_ACCESS_KEY_ID: 'two words' }, /key for SQUASH_S3_BUCKET contains a space/],
+    [{ ...bucket, SQUASH_S3_REGION: 'No Region' }, /which is no region/],
+    [{ ...bucket, SQUASH_S3_PREFIX: 'a/../b' }, /SQUASH_S3_PREFIX/],
+    [{ ...bucket, SQUASH_S3_PREFIX: 'a//b' }, /SQUASH_S3_PREFIX/],
+    [{ SQUASH_S3_ENDPOINT: 'minio:9000' }, /SQUASH_S3_ENDPOINT is no address/],
+    [{ SQUASH_S3_ENDPOINT: 'http://u:p@minio:9000' }, /SQUASH_S3_ENDPOINT is no address/],
     [{ SQUASH_EPHEMERAL: '1' }, /needs ephemeral mode/],
     [{ SQUASH_EGRESS_ALLOW_CIDRS: '10.0.0.1/8' }, /write 10\.0\.0\.0\/8/],
     [{ SQUASH_EGRESS_RESOLVERS: 'dns.example' }, /write addresses/],

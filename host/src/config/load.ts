@@ -15,6 +15,7 @@ import { nearest } from '@squash/contract/nearest';
 import { Secret } from '@squash/base/secret';
 import type { Config, ExplainedSetting } from './config.ts';
 import { listenProblem, tokenProblem } from './listen.ts';
+import { bucketOf, bucketProblem } from './bucket.ts';
 import { parseSetting, type SettingValue } from './values.ts';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
@@ -77,8 +78,13 @@ export function readConfig(env: Environment, cwd: string, check?: typeof checkOw
   const data = dataDirectory(directoryFacts({ ...env, ...merged }));
   problems.push(...twoDataDirectories(merged, cwd));
   if (problems.length > 0) throw invalid(problems);
-  const config = assemble(values, resolve(cwd, data.path), cwd);
-  const refused = [tokenProblem(config), listenProblem(config)].filter((each) => each !== undefined);
+  const config = {
+    ...assemble(values, resolve(cwd, data.path), cwd),
+    s3: bucketOf((name) => merged[name] ?? '', values),
+  };
+  const refused = [tokenProblem(config), listenProblem(config), bucketProblem(config.s3)].filter(
+    (each) => each !== undefined,
+  );
   if (refused.length > 0) throw invalid(refused);
   return { config, explained: found.map((each) => explain(sourced(each, env), config)) };
 }
@@ -194,7 +200,11 @@ function isWritableDirectory(path: string): boolean {
 
 const bytesPerMb = 1_048_576;
 
-function assemble(values: ReadonlyMap<string, SettingValue>, dataDir: string, cwd: string): Config {
+function assemble(
+  values: ReadonlyMap<string, SettingValue>,
+  dataDir: string,
+  cwd: string,
+): Omit<Config, 's3'> {
   const text = (name: SettingName): string => String(values.get(name) ?? '');
   const flag = (name: SettingName): boolean => values.get(name) === true;
   const number = (name: SettingName): number => Number(values.get(name));

@@ -48,6 +48,12 @@ export function parseSetting(setting: Setting, text: string): ParsedSetting {
       return text === '' || (hostName.test(text) && isIP(text) === 0)
         ? right(text.toLowerCase().replace(/\.$/, ''))
         : wrong(`is "${text}", which is no domain`);
+    case 'bucket':
+      return text === '' || /^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/.test(text)
+        ? right(text)
+        : wrong(`is "${text}", which is no name of a bucket`);
+    case 'url':
+      return parseUrl(text);
     case 'hosts':
       return parseHosts(text);
     case 'port':
@@ -91,6 +97,17 @@ function wordsOf(text: string): readonly string[] {
     .split(',')
     .map((word) => word.trim())
     .filter((word) => word !== '');
+}
+
+/** The text may hold a password, so it is not quoted. */
+function parseUrl(text: string): ParsedSetting {
+  if (text === '') return right(text);
+  const url = URL.parse(text);
+  const isPlain =
+    url !== null && /^https?:$/.test(url.protocol) && url.href === `${url.origin}/` && !/\s/.test(text);
+  return isPlain
+    ? right(url.origin)
+    : wrong('is no address such as https://s3.example:9000, with neither a user nor a path');
 }
 
 function parseHosts(text: string): ParsedSetting {

@@ -9,7 +9,7 @@ import type { Store } from '#store/store.ts';
 import type { Driver } from '../drivers/driver.ts';
 import { GuestClient } from '../guest/client.ts';
 import { VolumePlaces } from '../mounts/volume-places.ts';
-import type { LayerStore } from '../layers/layer-store.ts';
+import type { LayerStore, RemoteModules } from '../layers/layer-store.ts';
 import { SandboxFiles } from '../sandbox/files.ts';
 import { Semaphore, SharedLock } from '../sandbox/mailbox.ts';
 import type { MountSources } from '../sandbox/mounts.ts';
@@ -46,6 +46,8 @@ export interface LocalEngineOptions {
   readonly store: Store;
   readonly driver: Driver;
   readonly layers: LayerStore;
+  /** undefined: there is no bucket. */
+  readonly remote?: RemoteModules | undefined;
   readonly log: Log;
   readonly clock: Clock;
   /** Removes a tree below the data directory, whatever hostile code put there. */
@@ -68,6 +70,7 @@ export class LocalEngine implements Engine, AsyncDisposable {
   readonly #admission: Admission;
   readonly #unsubscribe: () => void;
   readonly #places: VolumePlaces;
+  readonly #remote: RemoteModules | undefined;
   readonly sandboxes: LocalSandboxes;
   readonly processes: LocalProcesses;
   readonly contexts: LocalContexts;
@@ -95,8 +98,9 @@ export class LocalEngine implements Engine, AsyncDisposable {
       checkStart: (row) => this.#admission.checkStart(row),
     });
     this.#world = world;
+    this.#remote = options.remote;
     this.#admission = new Admission(world, { residents, quotas, rules: options.admission });
-    this.modules = new LocalModules(world, residents);
+    this.modules = new LocalModules(world, residents, options.remote);
     this.sandboxes = new LocalSandboxes({
       world,
       residents,
@@ -145,7 +149,7 @@ export class LocalEngine implements Engine, AsyncDisposable {
   }
 
   async health(): Promise<EngineHealth> {
-    const modules = await this.modules.list();
+    const modules = await this.modules.known();
     return {
       sandboxes: this.#residents.count,
       modules: modules.length,
@@ -159,12 +163,13 @@ export class LocalEngine implements Engine, AsyncDisposable {
       ...this.#admission.problems(),
       ...this.#world.network.problems(),
       ...this.sandboxes.problems(),
+      ...(this.#remote?.problems() ?? []),
     ];
   }
 
   async metrics(): Promise<readonly Metric[]> {
     const metrics = engineMetrics(this.#world, this.#residents.all(), this.problems());
-    return [...metrics, ...this.#admission.metrics()];
+    return [...metrics, ...this.#admission.metrics(), ...(this.#remote?.metrics() ?? [])];
   }
 
   room(): Room {

@@ -2,7 +2,13 @@
 import type { FileHandle } from 'node:fs/promises';
 import type { LayerDigest, ModuleName, SandboxId } from '@squash/contract/ids';
 import type { ModuleManifest } from '@squash/contract/module-manifest';
-import type { ModuleDetails, ModuleInfo, Sweep } from '../layers/layer-store.ts';
+import type {
+  FetchedModule,
+  ModuleDetails,
+  ModuleInfo,
+  RemoteModules,
+  Sweep,
+} from '../layers/layer-store.ts';
 import { activate } from '../sandbox/layering.ts';
 import { layersInUse, layersStoodOn } from '../sandbox/trees.ts';
 import type { World } from '../sandbox/world.ts';
@@ -11,7 +17,7 @@ import type { Residents } from './residents.ts';
 export type { ModuleDetails, ModuleInfo, Sweep };
 
 export interface Modules {
-  /** Sorted by name. */
+  /** Sorted by name; those that only the bucket has, too. */
   list(): Promise<readonly ModuleInfo[]>;
   /** @throws module_not_found, layer_corrupt */
   get(name: ModuleName): Promise<ModuleDetails>;
@@ -33,22 +39,54 @@ export interface Modules {
 export class LocalModules implements Modules {
   readonly #world: World;
   readonly #residents: Residents;
+  readonly #remote: RemoteModules | undefined;
 
-  constructor(world: World, residents: Residents) {
+  constructor(world: World, residents: Residents, remote: RemoteModules | undefined) {
     this.#world = world;
     this.#residents = residents;
+    this.#remote = remote;
   }
 
-  list(): Promise<readonly ModuleInfo[]> {
-    return this.#world.layers.modules();
+  async list(): Promise<readonly ModuleInfo[]> {
+    const [local, remote = []] = await Promise.all([this.#world.layers.modules(), this.#remote?.list()]);
+    return union(local, remote);
+  }
+
+  /** The same without waiting for anybody. */
+  async known(): Promise<readonly ModuleInfo[]> {
+    return union(await this.#world.layers.modules(), this.#remote?.known() ?? []);
+  }
+
+  /**
+   * Those that are not here, from the bucket; one that is not there either is whoever needs it to miss. Before the lock of
+   * the layers is taken: a slow bucket must hold up nobody who has all he needs.
+   * @throws bucket_unavailable, layer_corrupt, disk_full
+   */
+  async bring(names: readonly ModuleName[]): Promise<void> {
+    const remote = this.#remote;
+    if (remote === undefined) return;
+    const { layers, layerLock } = this.#world;
+    const isHere = await Promise.all(names.map((name) => layers.has(name)));
+    const missing = names.filter((_, at) => isHere[at] === false);
+    const admit = (name: ModuleName) => (found: FetchedModule) =>
+      layerLock.shared(async () => {
+        // Somebody may have put one there meanwhile: what is here is what holds.
+        if (await layers.has(name)) return;
+        await layers.importModule(found.path, name);
+        if (found.manifest !== undefined) await layers.putManifest(name, found.manifest);
+      });
+    for (const name of missing) await remote.fetch(name, admit(name));
   }
 
   get(name: ModuleName): Promise<ModuleDetails> {
     return this.#world.layers.describe(name);
   }
 
-  describe(name: ModuleName, manifest: ModuleManifest): Promise<ModuleDetails> {
-    return this.#world.layerLock.shared(() => this.#world.layers.putManifest(name, manifest));
+  async describe(name: ModuleName, manifest: ModuleManifest): Promise<ModuleDetails> {
+    const { layerLock, layers } = this.#world;
+    const described = await layerLock.shared(() => layers.putManifest(name, manifest));
+    this.#remote?.changed(name);
+    return described;
   }
 
   verify(name: ModuleName): Promise<ModuleDetails> {
@@ -59,14 +97,22 @@ export class LocalModules implements Modules {
     return this.#world.layers.open(name);
   }
 
-  import(hostPath: string, name: ModuleName, options: { readonly replace: boolean }): Promise<ModuleInfo> {
-    return this.#world.layerLock.shared(() => this.#world.layers.importModule(hostPath, name, options));
+  async import(
+    hostPath: string,
+    name: ModuleName,
+    options: { readonly replace: boolean },
+  ): Promise<ModuleInfo> {
+    const { layerLock, layers } = this.#world;
+    const imported = await layerLock.shared(() => layers.importModule(hostPath, name, options));
+    this.#remote?.changed(name, options);
+    return imported;
   }
 
-  remove(name: ModuleName): Promise<void> {
-    return this.#world.layerLock.exclusive(() =>
+  async remove(name: ModuleName): Promise<void> {
+    await this.#world.layerLock.exclusive(() =>
       this.#world.layers.removeModule(name, layersInUse(this.#residents.all())),
     );
+    this.#remote?.changed(name);
   }
 
   async sweep({ isDry }: { readonly isDry: boolean }): Promise<Sweep> {
@@ -78,8 +124,10 @@ export class LocalModules implements Modules {
     return await finish();
   }
 
-  activate(id: SandboxId, module: ModuleName): Promise<void> {
-    return this.#residents.operate(id, (sandbox) => activate(sandbox, module));
+  async activate(id: SandboxId, module: ModuleName): Promise<void> {
+    this.#residents.find(id);
+    await this.bring([module]);
+    await this.#residents.operate(id, (sandbox) => activate(sandbox, module));
   }
 
   /** Removes trees that nobody uses, behind everybody's back. */
@@ -93,4 +141,12 @@ export class LocalModules implements Modules {
         (error: unknown) => log.warn('layers.collect', { error }),
       );
   }
+}
+
+/** What is here hides what is elsewhere under the same name. */
+function union(local: readonly ModuleInfo[], remote: readonly ModuleInfo[]): readonly ModuleInfo[] {
+  const here = new Set(local.map(({ name }) => name));
+  return [...local, ...remote.filter(({ name }) => !here.has(name))].sort((a, b) =>
+    a.name < b.name ? -1 : 1,
+  );
 }

@@ -94,6 +94,7 @@ export class LocalSandboxes implements Sandboxes, Disposable {
     };
     try {
       if (this.#world.files.exists(this.#world.files.directory(id))) throw strangerError(id);
+      if (source === undefined) await this.#options.modules.bring(request.layers);
       const sandbox = await (source === undefined
         ? createSandbox(this.#world, request, register)
         : this.#fork(request, source, register));

@@ -3,8 +3,10 @@
  * The implementation is `LocalLayerStore` in `local-layer-store.ts`.
  */
 import type { FileHandle } from 'node:fs/promises';
+import type { Problem } from '@squash/contract/daemon';
 import type { LayerDigest, ModuleName } from '@squash/contract/ids';
 import type { ModuleManifest } from '@squash/contract/module-manifest';
+import type { Metric } from '@squash/base/metric';
 import type { Programs } from './programs.ts';
 
 export interface ModuleInfo {
@@ -43,6 +45,8 @@ export interface Sweep {
 export interface LayerStore {
   /** Sorted by name. Reads the directory each time: a file dropped in `modules/` is a module. */
   modules(): Promise<readonly ModuleInfo[]>;
+  /** Whether a module of this name is here, sound or not. */
+  has(name: ModuleName): Promise<boolean>;
   /**
    * The module's current digest, its tree unpacked under `layers/<digest>` and verified.
    * @throws module_not_found, layer_corrupt, disk_full
@@ -88,4 +92,27 @@ export interface LayerStore {
   sweep(keep: ReadonlySet<LayerDigest>): Promise<() => Promise<Sweep>>;
   /** Removes unpacked trees that are neither in `keep` nor a module's. Returns how many. */
   collect(keep: ReadonlySet<LayerDigest>): Promise<number>;
+}
+
+/** Modules kept beside this machine, in a bucket. While that is out of reach, only what is nowhere else is missing. */
+export interface RemoteModules {
+  /** As last listed, so it waits for nobody. */
+  known(): readonly ModuleInfo[];
+  /** The same, but where it has never been listed it waits for that a moment. */
+  list(): Promise<readonly ModuleInfo[]>;
+  /**
+   * Brings the file, checked against every digest that the bucket states, and hands it to `admit`. Does nothing where
+   * the bucket has no such module. @throws bucket_unavailable, layer_corrupt, disk_full
+   */
+  fetch(name: ModuleName, admit: (found: FetchedModule) => Promise<void>): Promise<void>;
+  /** What is here under this name is another: it is brought there later. `replace`: what is there may be another module. */
+  changed(name: ModuleName, options?: { readonly replace?: boolean }): void;
+  problems(): readonly Problem[];
+  metrics(): readonly Metric[];
+}
+
+export interface FetchedModule {
+  /** Removed when `admit` has ended. */
+  readonly path: string;
+  readonly manifest: ModuleManifest | undefined;
 }

@@ -70,6 +70,10 @@ export class LocalLayerStore implements LayerStore {
     return found;
   }
 
+  async has(name: ModuleName): Promise<boolean> {
+    return (await stat(this.#modulePath(name)).catch(() => undefined)) !== undefined;
+  }
+
   /** Whoever asks before the look has begun shares it: what he put there before he asked is seen by it. */
   ensureModule(name: ModuleName): Promise<LayerDigest> {
     const present = this.#looks.get(name);
