@@ -234,3 +234,22 @@ test('a module of the same name and other content is neither taken nor overwritt
   await waitFor('it is over', async () => (await problems(two)).length === 0);
   assert.doesNotMatch((await squash(two, ['doctor'])).stdout.toString(), /bucket_/);
 });
+
+test('a large module goes there and back in little memory', async () => {
+  await using one = await daemonOf();
+  await isPushed('370-first', await build(one, '370-first', { bytes: 7_000_000 }));
+  const before = peakMb(one);
+  await isPushed('371-large', await build(one, '371-large', { bytes: 200_000_000 }));
+  await using two = await daemonOf();
+  assert.equal((await create(two, 'first', '370-first')).status, 201);
+  const beforePull = peakMb(two);
+  assert.equal((await create(two, 'large', '371-large')).status, 201);
+  const grown = { pushMb: peakMb(one) - before, pullMb: peakMb(two) - beforePull };
+  assert.ok(grown.pushMb < 80 && grown.pullMb < 80, JSON.stringify(grown));
+});
+
+/** Most memory that the daemon has ever held. */
+function peakMb(daemon: TestDaemon): number {
+  const status = readFileSync(`/proc/${daemon.pid}/status`, 'utf8');
+  return Number(/VmHWM:\s+(\d+) kB/.exec(status)?.[1]) / 1_024;
+}
