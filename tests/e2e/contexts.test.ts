@@ -242,11 +242,11 @@ test('state, and a cell that runs, outlive a daemon that is killed', async () =>
 test('floods are cut and say so', async () => {
   const forever = await run('py', 'while True: print("x" * 1000)', { timeout_ms: 300 });
   assert.equal(forever.status, 'timeout');
-  assert.ok(
-    forever.stdout.length > 100_000 && forever.stdout.length <= 1_048_576,
-    `${forever.stdout.length}`,
-  );
-  assert.ok(forever.cut.stdout_bytes > 0);
+  assert.ok(forever.stdout.length > 0 && forever.stdout.length <= 1_048_576, `${forever.stdout.length}`);
+  // How much comes in a given time is the machine's business; of so much, the rest is always cut.
+  const long = await run('py', 'for _ in range(3000): print("x" * 1000)');
+  assert.ok(long.stdout.length > 100_000 && long.stdout.length <= 1_048_576, `${long.stdout.length}`);
+  assert.ok(long.cut.stdout_bytes > 0);
   const picture = 'from IPython.display import Image, display\n';
   const large = await run(
     'py',
