@@ -55,6 +55,7 @@ async function isPushed(name: string, data: Buffer): Promise<void> {
   await waitFor(
     `${name} is in the bucket`,
     async () => (await bucket.look(keyOf(name)))?.sha256 === sha256(data),
+    120_000,
   );
 }
 

@@ -115,6 +115,18 @@ export class Bucket implements Disposable {
   /** A small object whole. @throws where it is longer than `bytesMax` */
   async readSmall(key: string, bytesMax: number, signal: AbortSignal): Promise<Buffer | undefined> {
     const abortSignal = AbortSignal.any([signal, AbortSignal.timeout(smallMsMax)]);
+    for (let failures = 1; ; failures += 1) {
+      try {
+        return await this.#readWhole(key, bytesMax, abortSignal);
+      } catch (error) {
+        // The library tries a request again, and not an answer that broke off.
+        if (error instanceof AppError || failures >= failuresMax || abortSignal.aborted) throw error;
+        await pause(retryMs * 2 ** failures, abortSignal);
+      }
+    }
+  }
+
+  async #readWhole(key: string, bytesMax: number, abortSignal: AbortSignal): Promise<Buffer | undefined> {
     const body = await this.#get(key, { abortSignal });
     if (body === undefined) return undefined;
     const pieces: Buffer[] = [];
