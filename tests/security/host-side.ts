@@ -3,7 +3,7 @@
  * servers on an abstract Unix socket, a TCP port and a shared-memory key. And the look afterwards whether
  * anything of it was touched.
  */
-import { type ChildProcessByStdio, spawn } from 'node:child_process';
+import { type ChildProcessByStdio, execFile, spawn } from 'node:child_process';
 import { randomBytes, randomInt } from 'node:crypto';
 import { once } from 'node:events';
 import { chmod, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
@@ -12,6 +12,7 @@ import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
+import { promisify } from 'node:util';
 
 type Server = ChildProcessByStdio<null, Readable, null>;
 
@@ -45,6 +46,7 @@ export class HostSide implements AsyncDisposable {
     const identity = await newIdentity();
     const [fileSecret = '', environmentSecret = '', memorySecret = ''] = identity.secrets;
     await writeFile(join(folder, 'secret'), `${fileSecret}\n`, { mode: 0o644 });
+    await pastSmallPids();
     const victim = start('sh', ['-c', `echo serving; : ${identity.victimWord}; exec sleep 900`], {
       VICTIM_SECRET: environmentSecret,
       WORD: identity.victimWord,
@@ -111,6 +113,17 @@ export async function freePort(): Promise<number> {
       // Taken: the next number.
     }
   }
+}
+
+/** A sandbox numbers its own processes from 1, and whoever may signal one of those has signalled nobody outside. */
+const insidePidMax = 10_000;
+
+/** The host's numbers begin again at the small ones now and then: they are used up, so that the victim's is of nobody inside. */
+async function pastSmallPids(): Promise<void> {
+  // Where a part of the attempts is made, a part of the numbers is used inside.
+  const least = Math.ceil(insidePidMax / Number(process.env['ATTEMPTS_EVERY'] ?? 1));
+  const script = `pid=0; until [ "$pid" -ge ${least} ]; do : & pid=$!; wait "$pid"; done`;
+  await promisify(execFile)('sh', ['-c', script]);
 }
 
 function start(program: string, args: readonly string[], env: Readonly<Record<string, string>> = {}): Server {
