@@ -151,11 +151,19 @@ test('a download goes on where its connection broke, and is refused where it is 
   const data = await build(one, '340-cut', { bytes: 400_000 });
   await isPushed('340-cut', data);
   await using two = await daemonOf();
-  bucket.fault = ({ url = '' }) => (isOf(url, '340-cut') ? 'cut' : 'none');
+  const manifest = `${keyOf('340-cut')}.manifest.json`;
+  await waitFor('its manifest is there, too', () => bucket.look(manifest));
+  // Its manifest is cut twice, and each piece of the file.
+  let manifests = 2;
+  bucket.fault = ({ url = '' }) => {
+    if (url.includes('340-cut.squashfs.manifest')) return manifests-- > 0 ? 'half' : 'none';
+    return isOf(url, '340-cut') ? 'cut' : 'none';
+  };
   const cut = await create(two, 'cut', '340-cut');
   assert.equal(cut.status, 201, cut.text);
   assert.ok(bucket.seen.filter(({ range }) => range !== undefined).length >= 2);
   assert.ok(readFileSync(join(two.dataDir, 'modules/340-cut.squashfs')).equals(data));
+  assert.ok(manifests < 0, 'it was asked for a third time');
 
   const wrong = await build(one, '341-wrong');
   await isPushed('341-wrong', wrong);

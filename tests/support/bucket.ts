@@ -14,7 +14,7 @@ import { repository } from './base-layer.ts';
 import { waitFor } from './wait.ts';
 
 /** What is done with one request. */
-export type Fault = 'none' | 'refuse' | 'cut' | 'wrong' | 'full' | 'stall';
+export type Fault = 'none' | 'refuse' | 'cut' | 'half' | 'wrong' | 'full' | 'stall';
 
 export class TestBucket implements AsyncDisposable {
   readonly #directory: string;
@@ -134,6 +134,12 @@ export class TestBucket implements AsyncDisposable {
       reply.writeHead(answer.statusCode ?? 502, answer.headers);
       let bytes = 0;
       answer.on('data', (piece: Buffer) => {
+        if (fault === 'half') {
+          reply.write(piece.subarray(0, piece.length >> 1));
+          answer.destroy();
+          setTimeout(() => incoming.socket.destroy(), 20);
+          return;
+        }
         if (fault === 'wrong' && bytes === 0)
           piece[piece.length >> 1] = 255 - (piece[piece.length >> 1] ?? 0);
         bytes += piece.length;
