@@ -49,7 +49,8 @@ const factories: Readonly<Record<ScenarioId, ScenarioFactory>> = {
   burst: async (context) => await burstScenario(context, freemem()),
   'snapshot-1': snapshotScenario(1, 15),
   'snapshot-10': snapshotScenario(10, 20),
-  'snapshot-100': snapshotScenario(100, 3),
+  'snapshot-100': snapshotScenario(100, 8),
+  'snapshot-500': snapshotScenario(500, 4),
   memory: memoryScenario,
   layers: async (context, stack) => await layersScenario(context, stack, cacheDir),
   transfer: transferScenario,
@@ -114,7 +115,7 @@ async function measure(options: Options, record: RunRecord, signal: AbortSignal)
 
 /** --quick leaves out what takes long by its nature. */
 function fits(id: ScenarioId, { quick }: Options): boolean {
-  return !quick || id !== 'snapshot-100';
+  return !quick || (id !== 'snapshot-100' && id !== 'snapshot-500');
 }
 
 async function prepare(workDir: string, options: Options, stack: AsyncDisposableStack): Promise<Context> {

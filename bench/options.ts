@@ -10,6 +10,7 @@ export const scenarioIds = [
   'snapshot-1',
   'snapshot-10',
   'snapshot-100',
+  'snapshot-500',
   'memory',
   'layers',
   'transfer',

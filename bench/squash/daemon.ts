@@ -20,6 +20,9 @@ const layers = ['000-base-bench', '100-extra-bench'] as const;
 /** Above the 500 sandboxes of the memory scenario. */
 const sandboxesMax = 600;
 
+/** The largest upper that is snapshotted has 500 MB. */
+const upperMbMax = 768;
+
 export interface SquashUnderTest {
   readonly client: SquashClient;
   readonly layers: readonly string[];
@@ -48,6 +51,7 @@ export async function startSquash(place: DaemonPlace, stack: AsyncDisposableStac
     SQUASH_DATA: place.dataDir,
     SQUASH_PORT: String(port),
     SQUASH_MAX_SANDBOXES: String(sandboxesMax),
+    SQUASH_UPPER_LIMIT_MB: String(upperMbMax),
     // For comparing the kinds of upper; without it the daemon chooses as it does for any user.
     ...(process.env['SQUASH_UPPER'] === undefined ? {} : { SQUASH_UPPER: process.env['SQUASH_UPPER'] }),
   };

@@ -268,7 +268,10 @@ test('a removed snapshot breaks neither another nor the sandbox that lies on it,
   assert.equal((await api.post(`${box}/restore`, { label: 'again' })).status, 200);
   assert.equal(await sh(api, look), second);
   assert.notEqual(first, second);
-  assert.deepEqual(readdirSync(join(daemon.dataDir, 'sandboxes/box/snapshots')), ['again.squashfs']);
+  const files = (): readonly string[] => readdirSync(join(daemon.dataDir, 'sandboxes/box/snapshots'));
+  // They go behind the answer.
+  await waitFor('the removed snapshots to go', () => files().length === 1);
+  assert.deepEqual(files(), ['again.squashfs']);
 });
 
 test('an uploaded snapshot is refused and leaves nothing when it is no image, and a file put there by hand is found', async () => {

@@ -77,11 +77,16 @@ export class LocalSnapshots implements Snapshots {
     });
   }
 
+  /** Resolves when the sandbox goes on. Its turn lasts until what was written before is removed. */
   restore(id: SandboxId, label: SnapshotLabel): Promise<void> {
-    return this.#residents.operate(id, async (sandbox) => {
+    const restored = Promise.withResolvers<void>();
+    const turn = this.#residents.operate(id, async (sandbox) => {
       this.#admission.checkAgain('restore', sandbox);
-      await restore(sandbox, label);
+      await restore(sandbox, label, restored.resolve);
     });
+    // A failure behind the answer leaves its intent in the row, which the next start completes.
+    turn.then(restored.resolve, restored.reject);
+    return restored.promise;
   }
 
   async page(id: SandboxId, query: SnapshotQuery): Promise<SnapshotPage> {

@@ -42,10 +42,15 @@ export async function activate(sandbox: Sandbox, module: ModuleName): Promise<vo
 
 /**
  * The sandbox goes on with an empty upper on top of the snapshot, on the modules it had when that was taken: a
- * module activated later is gone again, as everything written later is.
+ * module activated later is gone again, as everything written later is. `onRestored` is called when it goes on; what was
+ * written before is removed behind that, in the same turn.
  * @throws snapshot_not_found, layer_corrupt, disk_full, launch_failed
  */
-export async function restore(sandbox: Sandbox, label: SnapshotLabel): Promise<void> {
+export async function restore(
+  sandbox: Sandbox,
+  label: SnapshotLabel,
+  onRestored: () => void = () => undefined,
+): Promise<void> {
   const { row, world } = sandbox;
   const { layers } = await soughtSnapshot(sandbox, label);
   const generation = row.upperGeneration + 1;
@@ -71,6 +76,7 @@ export async function restore(sandbox: Sandbox, label: SnapshotLabel): Promise<v
     lastActiveMs: sandbox.nowMs(),
   });
   faultPoint('restore.started');
+  onRestored();
   await dropUpper(sandbox, old.generation);
   faultPoint('restore.dropped');
   await sweepRemoved(sandbox);
