@@ -763,6 +763,8 @@ class SnapshotTaken(Record):
     created_at: str
     size_bytes: int
     """of its own file; a download may be larger where it is not whole"""
+    location: Literal["local", "remote"]
+    """`remote`: only the bucket has it; a restore brings it"""
     whole: bool
     """false: its file holds what was written since the snapshot it was taken on"""
     base: str | None
@@ -776,6 +778,7 @@ class SnapshotTaken(Record):
         "labels": r.mapping(r.text),
         "created_at": r.text,
         "size_bytes": r.integer,
+        "location": r.text,
         "whole": r.boolean,
         "base": r.nullable(r.text),
         "active": r.boolean,
@@ -790,6 +793,8 @@ class Snapshot(Record):
     created_at: str
     size_bytes: int
     """of its own file; a download may be larger where it is not whole"""
+    location: Literal["local", "remote"]
+    """`remote`: only the bucket has it; a restore brings it"""
     whole: bool
     """false: its file holds what was written since the snapshot it was taken on"""
     base: str | None
@@ -801,6 +806,7 @@ class Snapshot(Record):
         "labels": r.mapping(r.text),
         "created_at": r.text,
         "size_bytes": r.integer,
+        "location": r.text,
         "whole": r.boolean,
         "base": r.nullable(r.text),
         "active": r.boolean,

@@ -184,7 +184,7 @@ test('loadConfig() refuses what is misspelt, malformed or of a part that does no
     [{ ...bucket, SQUASH_S3_PREFIX: 'a//b' }, /SQUASH_S3_PREFIX/],
     [{ SQUASH_S3_ENDPOINT: 'minio:9000' }, /SQUASH_S3_ENDPOINT is no address/],
     [{ SQUASH_S3_ENDPOINT: 'http://u:p@minio:9000' }, /SQUASH_S3_ENDPOINT is no address/],
-    [{ SQUASH_EPHEMERAL: '1' }, /needs ephemeral mode/],
+    [{ SQUASH_EPHEMERAL: '1' }, /SQUASH_S3_BUCKET names none/],
     [{ SQUASH_EGRESS_ALLOW_CIDRS: '10.0.0.1/8' }, /write 10\.0\.0\.0\/8/],
     [{ SQUASH_EGRESS_RESOLVERS: 'dns.example' }, /write addresses/],
     [{ SQUASH_EGRESS_ALLOW_CIDRS: 'example.com' }, /write ranges/],

@@ -12,6 +12,7 @@ import { VolumePlaces } from '../mounts/volume-places.ts';
 import type { LayerStore, RemoteModules } from '../layers/layer-store.ts';
 import { SandboxFiles } from '../sandbox/files.ts';
 import { Semaphore, SharedLock } from '../sandbox/mailbox.ts';
+import type { RemoteSnapshots } from '../sandbox/remote-snapshots.ts';
 import type { MountSources } from '../sandbox/mounts.ts';
 import type { SandboxNetwork } from '../sandbox/network.ts';
 import { OutputBudget } from '../sandbox/output-budget.ts';
@@ -24,6 +25,7 @@ import { LocalCallers } from './callers.ts';
 import type { Ceilings } from './ceilings.ts';
 import { LocalContexts } from './contexts.ts';
 import { engineMetrics } from './engine-metrics.ts';
+import { Ephemeral } from './ephemeral.ts';
 import type { Engine, EngineHealth } from './engine.ts';
 import { LocalEvents } from './events.ts';
 import { LocalFiles } from './files.ts';
@@ -36,10 +38,17 @@ import { LocalPorts } from './ports.ts';
 import { LocalProcesses } from './processes.ts';
 import { Quotas } from './quotas.ts';
 import { Residents } from './residents.ts';
+import { ResidentSnapshots } from './resident-snapshots.ts';
 import { LocalSandboxes } from './sandboxes.ts';
 import { LocalSnapshots } from './snapshots.ts';
 import { LocalUsage } from './usage.ts';
 import { LocalVolumes } from './volumes.ts';
+
+/** What is kept beside this machine. */
+interface EngineBucket {
+  readonly modules: RemoteModules;
+  readonly snapshots: RemoteSnapshots;
+}
 
 export interface LocalEngineOptions {
   readonly dataDir: string;
@@ -47,7 +56,9 @@ export interface LocalEngineOptions {
   readonly driver: Driver;
   readonly layers: LayerStore;
   /** undefined: there is no bucket. */
-  readonly remote?: RemoteModules | undefined;
+  readonly bucket?: EngineBucket | undefined;
+  /** undefined: what lies here lasts. */
+  readonly ephemeralMs?: number | undefined;
   readonly log: Log;
   readonly clock: Clock;
   /** Removes a tree below the data directory, whatever hostile code put there. */
@@ -70,7 +81,8 @@ export class LocalEngine implements Engine, AsyncDisposable {
   readonly #admission: Admission;
   readonly #unsubscribe: () => void;
   readonly #places: VolumePlaces;
-  readonly #remote: RemoteModules | undefined;
+  readonly #bucket: EngineBucket | undefined;
+  readonly #ephemeral: Ephemeral | undefined;
   readonly sandboxes: LocalSandboxes;
   readonly processes: LocalProcesses;
   readonly contexts: LocalContexts;
@@ -96,23 +108,28 @@ export class LocalEngine implements Engine, AsyncDisposable {
       quotas,
       events: this.events,
       checkStart: (row) => this.#admission.checkStart(row),
+      bringModules: (names) => this.modules.bring(names),
     });
     this.#world = world;
-    this.#remote = options.remote;
+    this.#bucket = options.bucket;
     this.#admission = new Admission(world, { residents, quotas, rules: options.admission });
-    this.modules = new LocalModules(world, residents, options.remote);
+    this.modules = new LocalModules(world, residents, options.bucket?.modules);
+    this.#ephemeral = ephemeralOf(options, world, residents);
     this.sandboxes = new LocalSandboxes({
+      ephemeral: this.#ephemeral,
       world,
       residents,
       modules: this.modules,
       admission: this.#admission,
       ceilings: options.ceilings,
       sandboxesMax: options.sandboxesMax,
+      bringSnapshot: (id, label) => this.snapshots.bring(id, label),
     });
     this.files = new LocalFiles(residents);
     this.processes = new LocalProcesses(world.store, residents, this.files);
     this.contexts = new LocalContexts(this.processes, residents);
     this.snapshots = new LocalSnapshots({
+      remote: world.remote,
       residents,
       modules: this.modules,
       admission: this.#admission,
@@ -145,6 +162,8 @@ export class LocalEngine implements Engine, AsyncDisposable {
     engine.usage.begin();
     // What was only used by what is gone; a module that was replaced while no daemon ran, for example.
     engine.modules.collect();
+    options.bucket?.snapshots.begin(new ResidentSnapshots(engine.#residents));
+    engine.#ephemeral?.begin();
     return engine;
   }
 
@@ -163,13 +182,21 @@ export class LocalEngine implements Engine, AsyncDisposable {
       ...this.#admission.problems(),
       ...this.#world.network.problems(),
       ...this.sandboxes.problems(),
-      ...(this.#remote?.problems() ?? []),
+      ...(this.#ephemeral?.problems() ?? []),
+      ...(this.#bucket?.modules.problems() ?? []),
+      ...(this.#bucket?.snapshots.problems() ?? []),
     ];
   }
 
   async metrics(): Promise<readonly Metric[]> {
     const metrics = engineMetrics(this.#world, this.#residents.all(), this.problems());
-    return [...metrics, ...this.#admission.metrics(), ...(this.#remote?.metrics() ?? [])];
+    return [...metrics, ...this.#admission.metrics(), ...this.#bucketMetrics()];
+  }
+
+  #bucketMetrics(): readonly Metric[] {
+    return this.#bucket === undefined
+      ? []
+      : [...this.#bucket.modules.metrics(), ...this.#bucket.snapshots.metrics()];
   }
 
   room(): Room {
@@ -178,6 +205,8 @@ export class LocalEngine implements Engine, AsyncDisposable {
 
   /** Leaves sandboxes and commands running. Waits for operations in progress and for files being written. */
   async [Symbol.asyncDispose](): Promise<void> {
+    await this.sandboxes.endAll();
+    await this.#ephemeral?.[Symbol.asyncDispose]();
     this.sandboxes[Symbol.dispose]();
     this.keys[Symbol.dispose]();
     this.usage[Symbol.dispose]();
@@ -193,7 +222,20 @@ export class LocalEngine implements Engine, AsyncDisposable {
   }
 }
 
-function worldOf(options: LocalEngineOptions, parts: Pick<World, 'quotas' | 'events' | 'checkStart'>): World {
+function ephemeralOf(
+  { ephemeralMs: intervalMs }: LocalEngineOptions,
+  world: World,
+  residents: Residents,
+): Ephemeral | undefined {
+  const { remote } = world;
+  if (intervalMs === undefined || remote === undefined) return undefined;
+  return new Ephemeral({ world, residents, remote, intervalMs });
+}
+
+function worldOf(
+  options: LocalEngineOptions,
+  parts: Pick<World, 'quotas' | 'events' | 'checkStart' | 'bringModules'>,
+): World {
   const { dataDir, log, removeTree, driver } = options;
   return {
     store: options.store,
@@ -210,6 +252,7 @@ function worldOf(options: LocalEngineOptions, parts: Pick<World, 'quotas' | 'eve
     starts: new Semaphore(limits.startsAtOnceMax),
     usages: new Semaphore(limits.upperUsagesAtOnceMax),
     layerLock: new SharedLock(),
+    remote: options.bucket?.snapshots,
     ...parts,
     counters: newCounters(),
     pace: new OutputPace(),

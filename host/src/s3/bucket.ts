@@ -9,6 +9,7 @@ import { createHash } from 'node:crypto';
 import type { FileHandle } from 'node:fs/promises';
 import { Readable } from 'node:stream';
 import {
+  DeleteObjectCommand,
   GetObjectCommand,
   type GetObjectCommandOutput,
   HeadObjectCommand,
@@ -39,6 +40,7 @@ const retryMs = 250;
 export interface FoundObject {
   readonly key: string;
   readonly size: number;
+  readonly modifiedMs: number;
 }
 
 /** What is stated beside an object. */
@@ -46,6 +48,8 @@ export interface ObjectFacts {
   readonly size: number;
   /** 64 hexadecimal digits; undefined: whoever wrote it stated none. */
   readonly sha256: string | undefined;
+  /** The rest of it, as somebody wrote it. */
+  readonly marks: Readonly<Record<string, string>>;
 }
 
 export class Bucket implements Disposable {
@@ -87,9 +91,10 @@ export class Bucket implements Disposable {
         }),
         { abortSignal },
       );
-      for (const { Key: key = '', Size: size = -1 } of page.Contents ?? []) {
+      for (const { Key: key = '', Size: size = -1, LastModified: at } of page.Contents ?? []) {
         if (!key.startsWith(this.#prefix + folder)) continue;
-        if (!take({ key: key.slice(this.#prefix.length), size })) return;
+        const modifiedMs = at?.getTime() ?? 0;
+        if (!take({ key: key.slice(this.#prefix.length), size, modifiedMs })) return;
       }
       if (page.IsTruncated !== true) return;
       if (page.NextContinuationToken === undefined || page.NextContinuationToken === token)
@@ -105,7 +110,7 @@ export class Bucket implements Disposable {
         new HeadObjectCommand({ Bucket: this.#name, Key: this.#prefix + key }),
         { abortSignal },
       );
-      return { size: found.ContentLength ?? -1, sha256: statedDigest(found.Metadata) };
+      return factsOf(found);
     } catch (error) {
       if (isMissing(error)) return undefined;
       throw error;
@@ -185,7 +190,15 @@ export class Bucket implements Disposable {
   /** All or nothing: a file that is no longer `sha256` at its end becomes no object. */
   async write(
     key: string,
-    { file, sha256 }: { readonly file: FileHandle; readonly sha256: string },
+    {
+      file,
+      sha256,
+      marks = {},
+    }: {
+      readonly file: FileHandle;
+      readonly sha256: string;
+      readonly marks?: Readonly<Record<string, string>>;
+    },
     signal: AbortSignal,
   ): Promise<void> {
     const abort = new AbortController();
@@ -200,7 +213,7 @@ export class Bucket implements Disposable {
           Bucket: this.#name,
           Key: this.#prefix + key,
           Body: Readable.from(piecesOf(file, sha256)),
-          Metadata: { sha256 },
+          Metadata: { ...marks, sha256 },
         },
         partSize: partBytes,
         queueSize: 2,
@@ -209,6 +222,12 @@ export class Bucket implements Disposable {
     } finally {
       whole.removeEventListener('abort', end);
     }
+  }
+
+  async remove(key: string, signal: AbortSignal): Promise<void> {
+    await this.#client.send(new DeleteObjectCommand({ Bucket: this.#name, Key: this.#prefix + key }), {
+      abortSignal: AbortSignal.any([signal, AbortSignal.timeout(smallMsMax)]),
+    });
   }
 
   [Symbol.dispose](): void {
@@ -285,7 +304,7 @@ class Reading {
       throw new AppError('layer_corrupt', `Object "${this.#key}" is of ${size} bytes, which no module is`);
     }
     await this.#checkSize(size);
-    this.#first = { facts: { size, sha256: statedDigest(answer.Metadata) }, tag: answer.ETag };
+    this.#first = { facts: factsOf(answer), tag: answer.ETag };
   }
 
   async #again(): Promise<void> {
@@ -340,9 +359,13 @@ async function* bodyOf(
   }
 }
 
-function statedDigest(metadata: Readonly<Record<string, string>> | undefined): string | undefined {
-  const stated = metadata?.['sha256'];
-  return stated !== undefined && /^[0-9a-f]{64}$/.test(stated) ? stated : undefined;
+function factsOf({
+  ContentLength: size = -1,
+  Metadata: marks = {},
+}: Pick<GetObjectCommandOutput, 'ContentLength' | 'Metadata'>): ObjectFacts {
+  const stated = marks['sha256'];
+  const isDigest = stated !== undefined && /^[0-9a-f]{64}$/.test(stated);
+  return { size, sha256: isDigest ? stated : undefined, marks };
 }
 
 /** That one object is; where the bucket itself is missing, that is a fault. */
