@@ -313,6 +313,12 @@ export const errorCatalog = {
     summary: 'The bucket does not answer, and what is asked for is only there, or has to go there first',
     remedy: 'Try again; `squash doctor` says what the bucket answered',
   },
+  bucket_not_set: {
+    status: 404,
+    retry: 'never',
+    summary: 'The daemon has no bucket',
+    remedy: 'Set SQUASH_S3_BUCKET and start the daemon again',
+  },
   bucket_conflict: {
     status: 409,
     retry: 'never',

@@ -834,6 +834,55 @@ class Difference(Record):
 
 
 @dataclass(frozen=True)
+class Bucket(Record):
+    name: str
+    endpoint: str | None
+    """null: Amazon’s own"""
+    region: str
+    prefix: str
+    """what all keys begin with; those that are told here are without it"""
+    ephemeral: bool
+    """files of sandboxes last in the bucket alone"""
+    pending: int
+    """modules and snapshots that wait to be pushed"""
+    problems: list[str]
+    """what does not work, and what is not the same here and there"""
+    _shape: ClassVar[Shape] = {
+        "name": r.text,
+        "endpoint": r.nullable(r.text),
+        "region": r.text,
+        "prefix": r.text,
+        "ephemeral": r.boolean,
+        "pending": r.integer,
+        "problems": r.array(r.text),
+    }
+
+
+@dataclass(frozen=True)
+class BucketObject(Record):
+    key: str
+    size_bytes: int
+    modified_at: str
+    _shape: ClassVar[Shape] = {
+        "key": r.text,
+        "size_bytes": r.integer,
+        "modified_at": r.text,
+    }
+
+
+@dataclass(frozen=True)
+class BucketList(Record):
+    items: list[BucketObject]
+    """sorted by key"""
+    complete: bool
+    """false: there are more; ask with a longer prefix"""
+    _shape: ClassVar[Shape] = {
+        "items": r.array(r.record(BucketObject)),
+        "complete": r.boolean,
+    }
+
+
+@dataclass(frozen=True)
 class VolumeInfoAttachedTo(Record):
     sandbox: str
     mount: str

@@ -23,6 +23,7 @@ import { baseLayer, packModule, repository } from '../support/base-layer.ts';
 import { interpreterModules } from '../support/clients-layer.ts';
 import { endOf } from '../support/cli.ts';
 import { expectContract } from '../support/contract.ts';
+import { TestBucket } from '../support/bucket.ts';
 import { TestDaemon } from '../support/daemon.ts';
 import { waitFor } from '../support/wait.ts';
 
@@ -266,6 +267,11 @@ const needs: Readonly<Record<OperationId, readonly (keyof typeof world)[]>> = {
   'ssh_key.remove': ['sshKey'],
   'ssh.offer': ['sshKey'],
   'ssh.login': ['sshKey'],
+  'bucket.get': [],
+  'bucket.list': [],
+  'bucket.push': ['module'],
+  'bucket.pull': ['module'],
+  'bucket.remove': [],
   'owner.list': ['key'],
   'owner.quota': ['key'],
   'owner.set_quota': [],
@@ -300,6 +306,7 @@ async function emptied(): Promise<void> {
 }
 
 let daemon: TestDaemon;
+let bucket: TestBucket;
 let directory: string;
 
 before(async () => {
@@ -307,6 +314,7 @@ before(async () => {
   const python = join(directory, 'python.squashfs');
   await packModule(python, { 'opt/python/version': '3.11\n' });
   const { '000-base-debian': debian, ...interpreter } = await interpreterModules();
+  bucket = await TestBucket.start();
   daemon = await TestDaemon.start({
     modules: {
       '000-base-debian': await baseLayer(),
@@ -315,12 +323,13 @@ before(async () => {
       ...interpreter,
       '100-python311': python,
     },
-    env: { SQUASH_AUTH_TOKEN: token },
+    env: { ...bucket.environment, SQUASH_AUTH_TOKEN: token },
   });
 });
 
 after(async () => {
   await daemon[Symbol.asyncDispose]();
+  await bucket[Symbol.asyncDispose]();
   await rm(directory, { recursive: true, force: true });
 });
 

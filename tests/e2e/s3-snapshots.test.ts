@@ -1,12 +1,14 @@
 /** Snapshots in a bucket: brought there, restored on another machine, and what a bucket that fails, lies or is shared can do. */
 import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, beforeEach, test } from 'node:test';
 import { TestBucket } from '../support/bucket.ts';
-import { squashOk } from '../support/cli.ts';
+import { repository } from '../support/base-layer.ts';
+import { endOf, squash, squashOk } from '../support/cli.ts';
 import { TestDaemon } from '../support/daemon.ts';
 import { waitFor } from '../support/wait.ts';
 
@@ -267,3 +269,58 @@ test('a bucket of the original is read, in both of its layouts', async () => {
   assert.ok((await restore(two, 'old', 'z')).status >= 400);
   nothingLeft(two);
 });
+
+test('commands show the bucket, bring things there and back, and remove them', async () => {
+  await using one = await machine();
+  await module(one, '640-made');
+  await create(one, 'words');
+  await exec(one, 'words', 'echo words > /words');
+  await take(one, 'words', 'w');
+  assert.match(
+    await squashOk(one, ['s3', 'push', '640-made', 'words/w']),
+    /pushed 640-made\npushed words\/w/,
+  );
+  assert.match(await squashOk(one, ['s3', 'status']), /squash[\s\S]*to push +0/);
+  const keys = await squashOk(one, ['s3', 'ls', 'sandboxes/words/', '--quiet']);
+  assert.deepEqual(keys.trim().split('\n'), [
+    'sandboxes/words/manifest.json',
+    'sandboxes/words/manifests/w.json',
+    'sandboxes/words/snapshots/w.squashfs',
+  ]);
+  await using two = await machine();
+  await create(two, 'words');
+  const old = async (program: string, ...words: string[]) => await oldProgram(two, program, words);
+  assert.match((await old('sq-ctl', 'pull', 'snapshots', 'words')).stdout, /pulled words\/w/);
+  assert.equal((await restore(two, 'words', 'w')).status, 200);
+  assert.equal((await old('sq-s3', 'exists', 'modules/640-made.squashfs')).code, 0);
+  assert.equal((await old('sq-s3', 'exists', 'modules/640-none.squashfs')).code, 1);
+  const pulled = join(directory, 'pulled.squashfs');
+  assert.equal((await old('sq-s3', 'pull', 'modules/640-made.squashfs', pulled)).code, 0);
+  assert.ok(readFileSync(pulled).equals(await bucket.read('modules/640-made.squashfs')));
+  assert.equal((await old('sq-s3', 'push', pulled, 'modules/641-pushed.squashfs')).code, 0);
+  assert.ok(await bucket.look('modules/641-pushed.squashfs'));
+  const snapshot = join(directory, 'snapshot.squashfs');
+  assert.equal((await old('sq-s3', 'pull', 'sandboxes/words/snapshots/w.squashfs', snapshot)).code, 0);
+  assert.equal((await old('sq-s3', 'push', snapshot, 'sandboxes/words/snapshots/v.squashfs')).code, 0);
+  assert.ok(await bucket.look(keyOf('words', 'v')));
+  assert.match(
+    (await old('sq-s3', 'list', 'sandboxes/words/snapshots/')).stdout,
+    /v\.squashfs\n.*w\.squashfs/,
+  );
+  assert.match(await squashOk(one, ['s3', 'sync', 'words']), /pulled words\/v/);
+  assert.equal((await old('sq-s3', 'rm', keyOf('words', 'v'))).code, 0);
+  await squashOk(one, ['s3', 'rm', 'sandboxes/words/']);
+  assert.deepEqual(JSON.parse(await squashOk(one, ['s3', 'ls', 'sandboxes/words/', '--json'])), {
+    items: [],
+    complete: true,
+  });
+  await using none = await machine({ SQUASH_S3_BUCKET: '' });
+  assert.match((await squash(none, ['s3', 'status'])).stderr.toString(), /SQUASH_S3_BUCKET names none/);
+});
+
+async function oldProgram(daemon: TestDaemon, name: string, words: readonly string[]) {
+  const env = { PATH: process.env['PATH'], HOME: directory, SQUASH_DATA: daemon.dataDir };
+  const child = spawn(join(repository, 'packaging/bin', name), words, { env });
+  const { code, stdout } = await endOf(child);
+  return { code, stdout: stdout.toString() };
+}

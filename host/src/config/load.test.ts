@@ -84,6 +84,7 @@ test('loadConfig() has the documented defaults', async () => {
     upper: 'auto',
     overlay: 'auto',
     ids: 'auto',
+    ephemeralMs: undefined,
     hungMs: 60_000,
     interceptsTls: true,
     egressAllowRanges: [],

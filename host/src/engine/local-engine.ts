@@ -9,10 +9,9 @@ import type { Store } from '#store/store.ts';
 import type { Driver } from '../drivers/driver.ts';
 import { GuestClient } from '../guest/client.ts';
 import { VolumePlaces } from '../mounts/volume-places.ts';
-import type { LayerStore, RemoteModules } from '../layers/layer-store.ts';
+import type { LayerStore } from '../layers/layer-store.ts';
 import { SandboxFiles } from '../sandbox/files.ts';
 import { Semaphore, SharedLock } from '../sandbox/mailbox.ts';
-import type { RemoteSnapshots } from '../sandbox/remote-snapshots.ts';
 import type { MountSources } from '../sandbox/mounts.ts';
 import type { SandboxNetwork } from '../sandbox/network.ts';
 import { OutputBudget } from '../sandbox/output-budget.ts';
@@ -21,6 +20,7 @@ import { recover } from '../sandbox/recover.ts';
 import { type FixedLimits, newCounters, type World } from '../sandbox/world.ts';
 import { LocalApprovals } from './approvals.ts';
 import { Admission, type AdmissionRules } from './admission.ts';
+import { type EngineBucket, LocalBucket } from './bucket.ts';
 import { LocalCallers } from './callers.ts';
 import type { Ceilings } from './ceilings.ts';
 import { LocalContexts } from './contexts.ts';
@@ -43,12 +43,6 @@ import { LocalSandboxes } from './sandboxes.ts';
 import { LocalSnapshots } from './snapshots.ts';
 import { LocalUsage } from './usage.ts';
 import { LocalVolumes } from './volumes.ts';
-
-/** What is kept beside this machine. */
-interface EngineBucket {
-  readonly modules: RemoteModules;
-  readonly snapshots: RemoteSnapshots;
-}
 
 export interface LocalEngineOptions {
   readonly dataDir: string;
@@ -89,6 +83,7 @@ export class LocalEngine implements Engine, AsyncDisposable {
   readonly files: LocalFiles;
   readonly modules: LocalModules;
   readonly snapshots: LocalSnapshots;
+  readonly bucket: LocalBucket;
   readonly volumes: LocalVolumes;
   readonly network: LocalNetwork;
   readonly keys: LocalKeys;
@@ -134,6 +129,16 @@ export class LocalEngine implements Engine, AsyncDisposable {
       modules: this.modules,
       admission: this.#admission,
       quotas,
+    });
+    const isEphemeral = this.#ephemeral !== undefined;
+    const { modules, snapshots } = this;
+    this.bucket = new LocalBucket({
+      world,
+      bucket: this.#bucket,
+      isEphemeral,
+      residents,
+      modules,
+      snapshots,
     });
     const places = new VolumePlaces(options);
     this.#places = places;

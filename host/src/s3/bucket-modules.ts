@@ -99,6 +99,29 @@ export class BucketModules implements RemoteModules, AsyncDisposable {
     this.#queue.add(name, { name, replace: replace || this.#queue.get(name)?.replace === true });
   }
 
+  async push(name: ModuleName, push: Push): Promise<void> {
+    const waiting = this.#queue.get(name);
+    this.#conflicts.delete(name);
+    try {
+      await this.#push(name, push);
+    } catch (error) {
+      if (error instanceof AppError) throw error;
+      this.#queue.fail(error);
+      const text = `Cannot push module "${name}": the bucket "${this.#options.s3.bucket}" fails: ${errorText(error)}`;
+      throw new AppError('bucket_unavailable', text, { cause: error });
+    }
+    if (waiting !== undefined) this.#queue.done(name, waiting);
+    if (!this.#conflicts.has(name)) return;
+    throw new AppError(
+      'bucket_conflict',
+      `Cannot push module "${name}": the bucket has another one of this name`,
+    );
+  }
+
+  get pending(): number {
+    return this.#queue.size;
+  }
+
   problems(): readonly Problem[] {
     const problems: Problem[] = [];
     if (this.#queue.failure !== undefined) {
@@ -152,7 +175,7 @@ export class BucketModules implements RemoteModules, AsyncDisposable {
       if (isModule) found.set(name.data, { name: name.data, size, location: 'remote' });
       return found.size < modulesMax;
     };
-    await this.#bucket.list(folder, take, this.#queue.signal);
+    await this.#bucket.list(folder, take, this.#queue);
     this.#known = [...found.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
     this.#listedMs = performance.now();
   }

@@ -144,6 +144,10 @@ export class BucketSnapshots implements RemoteSnapshots, AsyncDisposable {
     }
   }
 
+  get pending(): number {
+    return this.#queue.size;
+  }
+
   problems(): readonly Problem[] {
     const problems: Problem[] = [];
     const { failure, size } = this.#queue;
@@ -334,7 +338,7 @@ export class BucketSnapshots implements RemoteSnapshots, AsyncDisposable {
           if (!found.has(label.data)) found.set(label.data, { label: label.data, size, createdMs });
           return found.size < listMax;
         },
-        this.#queue.signal,
+        this.#queue,
       );
     }
     return [...found.values()].sort((a, b) => (a.label < b.label ? -1 : 1));

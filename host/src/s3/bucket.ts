@@ -77,8 +77,12 @@ export class Bucket implements Disposable {
     });
   }
 
-  /** Objects right below a folder, however many pages they take; `take` says whether one more is wanted. */
-  async list(folder: string, take: (found: FoundObject) => boolean, signal: AbortSignal): Promise<void> {
+  /** Objects right below a folder, or all behind a prefix, however many pages they take; `take` says whether one more is wanted. */
+  async list(
+    folder: string,
+    take: (found: FoundObject) => boolean,
+    { signal, isDeep = false }: { readonly signal: AbortSignal; readonly isDeep?: boolean },
+  ): Promise<void> {
     const abortSignal = AbortSignal.any([signal, AbortSignal.timeout(smallMsMax)]);
     let token: string | undefined;
     do {
@@ -86,7 +90,7 @@ export class Bucket implements Disposable {
         new ListObjectsV2Command({
           Bucket: this.#name,
           Prefix: this.#prefix + folder,
-          Delimiter: '/',
+          Delimiter: isDeep ? undefined : '/',
           ContinuationToken: token,
         }),
         { abortSignal },

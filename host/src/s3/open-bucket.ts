@@ -7,12 +7,14 @@ import type { Log } from '@squash/base/log';
 import type { S3Config } from '../config/config.ts';
 import type { LayerStore } from '../layers/layer-store.ts';
 import { BucketModules } from './bucket-modules.ts';
+import { BucketObjects } from './bucket-objects.ts';
 import { BucketSnapshots } from './bucket-snapshots.ts';
 import { Bucket } from './bucket.ts';
 
 export interface OpenBucket extends AsyncDisposable {
   readonly modules: BucketModules;
   readonly snapshots: BucketSnapshots;
+  readonly objects: BucketObjects;
 }
 
 export function openBucket(
@@ -23,10 +25,13 @@ export function openBucket(
   const parts = { bucket, tmp: join(dataDir, 'tmp'), log };
   const modules = new BucketModules({ ...parts, s3, layers });
   const snapshots = new BucketSnapshots({ ...parts, name: s3.bucket, origin: originOf(dataDir) });
+  const objects = new BucketObjects(bucket, s3);
   return {
     modules,
     snapshots,
+    objects,
     async [Symbol.asyncDispose]() {
+      objects[Symbol.dispose]();
       await Promise.all([modules[Symbol.asyncDispose](), snapshots[Symbol.asyncDispose]()]);
       bucket[Symbol.dispose]();
     },

@@ -5,6 +5,7 @@
  * What is there stands alone: a snapshot that lies on others here is one whole file there.
  */
 import type { FileHandle } from 'node:fs/promises';
+import type { BucketInfo, BucketList } from '@squash/contract/bucket';
 import type { Problem } from '@squash/contract/daemon';
 import type { ModuleName, SandboxId, SnapshotLabel } from '@squash/contract/ids';
 import type { Metric } from '@squash/base/metric';
@@ -83,8 +84,17 @@ export interface RemoteSnapshots {
   push(name: SnapshotName, wish: PushWish): Promise<void>;
   /** The same for all of a sandbox that wait. */
   flush(id: SandboxId): Promise<void>;
+  readonly pending: number;
   problems(): readonly Problem[];
   metrics(): readonly Metric[];
+}
+
+export interface RemoteObjects {
+  readonly about: Pick<BucketInfo, 'name' | 'endpoint' | 'region' | 'prefix'>;
+  /** @throws bucket_unavailable */
+  list(prefix: string): Promise<BucketList>;
+  /** @throws bucket_unavailable */
+  remove(key: string): Promise<void>;
 }
 
 /** Modules that are not here, from the bucket; nothing where there is none. Call without `layerLock`. */
