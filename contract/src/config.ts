@@ -269,7 +269,7 @@ export const settings = [
     kind: { type: 'bucket' },
     default: '',
     meaning:
-      'Bucket that modules are kept in beside this machine ([s3.md](s3.md)). Needs a key, in the variables below or in those of AWS.',
+      'Bucket that modules and snapshots are kept in beside this machine ([s3.md](s3.md)). Needs a key, in the variables below or in those of AWS.',
     origin: 'original',
   },
   {
