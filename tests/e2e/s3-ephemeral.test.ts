@@ -100,6 +100,30 @@ test('a bucket that is away lets nothing be removed, and loses nothing', async (
   assert.equal((await destroy(daemon, 'safe')).status, 204);
   assert.equal((await create(daemon, 'safe')).status, 201);
   assert.equal(await exec(daemon, 'safe', 'cat /safe'), 'safe\n');
+  // Killed while it is saved: the next daemon has it as it was, and nothing that is half made.
+  await exec(daemon, 'safe', 'echo more > /more');
+  const stalled = Promise.withResolvers<void>();
+  bucket.fault = ({ method }) => {
+    if (method !== 'PUT') return 'none';
+    stalled.resolve();
+    return 'stall';
+  };
+  const lost = destroy(daemon, 'safe').catch(() => undefined);
+  await stalled.promise;
+  await daemon.kill();
+  await lost;
+  bucket.fault = () => 'none';
+  await daemon.start();
+  assert.equal(await exec(daemon, 'safe', 'cat /safe /more'), 'safe\nmore\n');
+  await waitFor('what it had taken is gone', async () => {
+    const { items } = (await daemon.request('GET', '/v1/sandboxes/safe/snapshots')).json as {
+      items: { location: string; active: boolean }[];
+    };
+    return items.every(({ location, active }) => location === 'remote' || active);
+  });
+  assert.equal((await destroy(daemon, 'safe')).status, 204);
+  assert.equal((await create(daemon, 'safe')).status, 201);
+  assert.equal(await exec(daemon, 'safe', 'cat /safe /more'), 'safe\nmore\n');
   // What nothing has run in is not saved again.
   const before = await snapshotsOf('safe');
   assert.equal((await destroy(daemon, 'safe')).status, 204);

@@ -10,9 +10,10 @@ import type { Problem } from '@squash/contract/daemon';
 import { errorText } from '@squash/base/bug';
 import { type SnapshotLabel, snapshotLabelSchema } from '@squash/contract/ids';
 import { randomBytes } from 'node:crypto';
+import { isRemoved } from '#store/rows.ts';
 import { snapshot } from '../sandbox/layering.ts';
 import { Semaphore } from '../sandbox/mailbox.ts';
-import type { RemoteSnapshots } from '../sandbox/remote-snapshots.ts';
+import { automaticLabel, isAutomatic, type RemoteSnapshots } from '../sandbox/remote-snapshots.ts';
 import { goOn, pause } from '../sandbox/rest.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
 import { removeSnapshot } from '../sandbox/snapshots.ts';
@@ -51,9 +52,27 @@ export class Ephemeral implements AsyncDisposable {
   }
 
   begin(): void {
+    const { residents, world } = this.#options;
+    for (const sandbox of residents.all())
+      this.#tidy(sandbox).catch((error: unknown) =>
+        world.log.warn('ephemeral.tidy', { sandbox: sandbox.row.id, error }),
+      );
+    this.#next();
+  }
+
+  /** What a daemon that was killed had taken and not pushed: the sandbox has all of it still. */
+  async #tidy({ row, snapshots }: Sandbox): Promise<void> {
+    const { residents } = this.#options;
+    for (const each of snapshots) {
+      if (!isAutomatic(each) || isRemoved(each) || each.label === row.activeSnapshot) continue;
+      await residents.operate(row.id, (sandbox) => removeSnapshot(sandbox, each.label));
+    }
+  }
+
+  #next(): void {
     if (this.#isClosed) return;
     this.#timer = setTimeout(() => {
-      this.#looking = this.#look().finally(() => this.begin());
+      this.#looking = this.#look().finally(() => this.#next());
     }, this.#options.intervalMs).unref();
   }
 
@@ -149,7 +168,7 @@ export class Ephemeral implements AsyncDisposable {
         return await this.#take(sandbox);
       });
       try {
-        await remote.push({ id, label }, { isAutomatic: true });
+        await remote.push({ id, label }, {});
       } finally {
         await residents.operate(id, () => removeSnapshot(sandbox, label));
       }
@@ -169,7 +188,10 @@ export class Ephemeral implements AsyncDisposable {
   async #take(sandbox: Sandbox): Promise<SnapshotLabel> {
     const stamp = new Date(sandbox.nowMs()).toISOString().replaceAll(/[-:]/g, '').replace('T', '-');
     const wished = `${stamp.slice(0, 15)}-${randomBytes(4).toString('hex')}`;
-    const { label } = await snapshot(sandbox, { label: snapshotLabelSchema.parse(wished) });
+    const { label } = await snapshot(sandbox, {
+      label: snapshotLabelSchema.parse(wished),
+      labels: { [automaticLabel]: 'yes' },
+    });
     return label;
   }
 

@@ -216,7 +216,7 @@ export class BucketSnapshots implements RemoteSnapshots, AsyncDisposable {
     }
   }
 
-  async #push(name: SnapshotName, { isAutomatic = false, replace = false }: PushWish): Promise<void> {
+  async #push(name: SnapshotName, { replace = false }: PushWish): Promise<void> {
     const [key] = keysOf(name);
     const source = await this.#begun.promise;
     const local = await source.describe(name).catch(lateFailure);
@@ -234,7 +234,7 @@ export class BucketSnapshots implements RemoteSnapshots, AsyncDisposable {
     this.#conflicts.delete(key);
     const sha256 = isSame ? there.sha256 : await this.#pushFile(key, { name, local, source });
     if (sha256 !== undefined) await this.#pushJson(factsKeyOf(name), factsOf(local, sha256));
-    const next = manifestWith(manifest, local, isAutomatic);
+    const next = manifestWith(manifest, local);
     // Named first and removed behind it: what the manifest names is there.
     const old = (next.automatic ?? []).slice(0, -automaticMax);
     await this.#pushJson(sandboxKeyOf(name.id), { ...next, automatic: next.automatic?.slice(-automaticMax) });

@@ -125,28 +125,16 @@ export class Bucket implements Disposable {
   async readSmall(key: string, bytesMax: number, signal: AbortSignal): Promise<Buffer | undefined> {
     const abortSignal = AbortSignal.any([signal, AbortSignal.timeout(smallMsMax)]);
     for (let failures = 1; ; failures += 1) {
+      const answer = await this.#get(key, { abortSignal });
+      if (answer === undefined) return undefined;
       try {
-        return await this.#readWhole(key, bytesMax, abortSignal);
+        return await readWhole(answer, { key, bytesMax, abortSignal });
       } catch (error) {
         // The library tries a request again, and not an answer that broke off.
         if (error instanceof AppError || failures >= failuresMax || abortSignal.aborted) throw error;
         await pause(retryMs * 2 ** failures, abortSignal);
       }
     }
-  }
-
-  async #readWhole(key: string, bytesMax: number, abortSignal: AbortSignal): Promise<Buffer | undefined> {
-    const body = await this.#get(key, { abortSignal });
-    if (body === undefined) return undefined;
-    const pieces: Buffer[] = [];
-    let bytes = 0;
-    for await (const piece of bodyOf(body, abortSignal)) {
-      bytes += piece.length;
-      if (bytes > bytesMax)
-        throw new AppError('layer_corrupt', `Object "${key}" is longer than ${bytesMax} bytes`);
-      pieces.push(piece);
-    }
-    return Buffer.concat(pieces);
   }
 
   /** Into an empty file, going on where a connection broke. Undefined: there is none. */
@@ -237,6 +225,25 @@ export class Bucket implements Disposable {
   [Symbol.dispose](): void {
     this.#client.destroy();
   }
+}
+
+async function readWhole(
+  answer: GetObjectCommandOutput,
+  {
+    key,
+    bytesMax,
+    abortSignal,
+  }: { readonly key: string; readonly bytesMax: number; readonly abortSignal: AbortSignal },
+): Promise<Buffer> {
+  const pieces: Buffer[] = [];
+  let bytes = 0;
+  for await (const piece of bodyOf(answer, abortSignal)) {
+    bytes += piece.length;
+    if (bytes > bytesMax)
+      throw new AppError('layer_corrupt', `Object "${key}" is longer than ${bytesMax} bytes`);
+    pieces.push(piece);
+  }
+  return Buffer.concat(pieces);
 }
 
 /** One object on its way into a file. */

@@ -10,7 +10,7 @@ import { layerDigestSchema, moduleNameSchema } from '@squash/contract/ids';
 import { labelsSchema } from '@squash/contract/labels';
 import { limits } from '@squash/contract/limits';
 import { z } from 'zod';
-import type { LocalSnapshot, SnapshotName } from '../sandbox/remote-snapshots.ts';
+import { isAutomatic, type LocalSnapshot, type SnapshotName } from '../sandbox/remote-snapshots.ts';
 
 export const suffix = '.squashfs';
 /** Of snapshots that the daemon takes by itself so many stay there: the last one may be of a moment that nobody wants. */
@@ -68,7 +68,6 @@ export type SandboxManifest = z.infer<typeof sandboxManifestSchema>;
 export function manifestWith(
   before: SandboxManifest | undefined,
   { sandbox, snapshot }: LocalSnapshot,
-  isAutomatic: boolean,
 ): SandboxManifest & Readonly<Record<string, unknown>> {
   const createdAt = new Date(snapshot.createdMs).toISOString();
   const isLast = before?.latest_created_at === undefined || before.latest_created_at <= createdAt;
@@ -84,7 +83,8 @@ export function manifestWith(
     allow_net: sandbox.allowNet,
     latest_snapshot: isLast ? snapshot.label : before.latest_snapshot,
     latest_created_at: isLast ? createdAt : before.latest_created_at,
-    automatic: isAutomatic ? [...automatic, snapshot.label] : automatic,
+    // Their labels begin with their time.
+    automatic: isAutomatic(snapshot) ? [...automatic, snapshot.label].sort() : automatic,
   };
 }
 

@@ -55,10 +55,14 @@ export interface RemoteOwner {
   readonly owner: string;
 }
 
-/** What makes a snapshot another one there than a client's: how many of them are kept, and until when. */
+/** A label of those that the daemon takes by itself: here they go when they are in the bucket, and there the last ones stay. */
+export const automaticLabel = 'squash.automatic';
+
+export function isAutomatic({ labels }: Pick<SnapshotRow, 'labels'>): boolean {
+  return labels[automaticLabel] !== undefined;
+}
+
 export interface PushWish {
-  /** Taken by the daemon itself: the ones before it go. */
-  readonly isAutomatic?: boolean;
   /** What is there under its label may be another's. */
   readonly replace?: boolean;
 }
