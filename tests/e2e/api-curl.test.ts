@@ -300,7 +300,14 @@ async function emptied(): Promise<void> {
   for (const { id } of (await daemon.call('GET', '/v1/volumes')).items)
     await daemon.call('DELETE', `/v1/volumes/${id}`);
   for (const { id } of await standing()) await daemon.request('DELETE', `/v1/standing-approvals/${id}`);
-  for (const path of ['/v1/modules/200-tools', '/v1/secrets/API_KEY']) await daemon.request('DELETE', path);
+  const object = (name: string) => `/v1/bucket/objects?key=modules%2F${name}`;
+  for (const path of [
+    '/v1/modules/200-tools',
+    '/v1/secrets/API_KEY',
+    object('200-tools.squashfs'),
+    object('200-tools.squashfs.manifest.json'),
+  ])
+    await daemon.request('DELETE', path);
   await rm(directory, { recursive: true, force: true });
   directory = await mkdtemp(join(tmpdir(), 'squash-curl-'));
 }

@@ -6,6 +6,7 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSyn
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, beforeEach, test } from 'node:test';
+import { Squash } from '@squash/sdk';
 import { TestBucket } from '../support/bucket.ts';
 import { repository } from '../support/base-layer.ts';
 import { endOf, squash, squashOk } from '../support/cli.ts';
@@ -308,6 +309,16 @@ test('commands show the bucket, bring things there and back, and remove them', a
     /v\.squashfs\n.*w\.squashfs/,
   );
   assert.match(await squashOk(one, ['s3', 'sync', 'words']), /pulled words\/v/);
+  // The same for programs.
+  await new Squash({ url: two.url, token: '' }).bucket.pull({ module: '641-pushed' });
+  const python = `from squash import Squash
+with Squash(url="${two.url}", token="") as squash:
+    squash.bucket.push({"sandbox": "words", "snapshot": "w"})
+    squash.bucket.remove("${keyOf('words', 'v')}")
+    print(squash.bucket.get().name, [each.key for each in squash.bucket.list("modules/64").items])`;
+  const ran = spawn('python3', ['-c', python], { env: { PYTHONPATH: join(repository, 'python') } });
+  const said = await endOf(ran);
+  assert.match(said.stdout.toString(), /^squash \['modules\/640-made/, String(said.stderr));
   assert.equal((await old('sq-s3', 'rm', keyOf('words', 'v'))).code, 0);
   await squashOk(one, ['s3', 'rm', 'sandboxes/words/']);
   assert.deepEqual(JSON.parse(await squashOk(one, ['s3', 'ls', 'sandboxes/words/', '--json'])), {
