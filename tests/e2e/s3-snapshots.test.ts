@@ -222,6 +222,14 @@ test('a snapshot whose download breaks is got whole or refused', async () => {
   );
   bucket.fault = ({ url, method }) => (method === 'GET' && isOf(url, 'c') ? 'refuse' : 'none');
   assert.equal((await restore(two, 'cut', 'c')).status, 503);
+  // A bucket that says nothing holds up whoever lists what is here once, and for a moment.
+  await waitFor('it is over', async () => (await problems(two)).length === 0);
+  bucket.fault = ({ url }) => (/list-type/.test(url ?? '') ? 'stall' : 'none');
+  for (const msMax of [10_000, 1_000]) {
+    const began = performance.now();
+    assert.deepEqual((await two.request('GET', '/v1/sandboxes/cut/snapshots')).json.items, []);
+    assert.ok(performance.now() - began < msMax);
+  }
   // Killed in the middle: nothing of it is there, and the next one gets it whole.
   const stalled = Promise.withResolvers<void>();
   bucket.fault = ({ url, method }) => {

@@ -196,7 +196,9 @@ export class Ephemeral implements AsyncDisposable {
   }
 
   async #markOf({ row, state }: Sandbox): Promise<string | undefined> {
-    if (state.phase === 'stopped') return `${row.instance} stopped`;
+    // Nothing of it runs.
+    if (state.phase === 'stopped' || state.phase === 'failed')
+      return `${row.instance} ${row.upperGeneration} ${state.phase}`;
     if (state.phase !== 'ready' && state.phase !== 'paused') return undefined;
     try {
       const { cpuUs } = await this.#options.world.driver.stats(row.id);

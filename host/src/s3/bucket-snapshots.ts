@@ -47,7 +47,7 @@ import {
 
 const jsonBytesMax = 1_048_576;
 const jsonAgainMs = 250;
-const listMsMax = 5_000;
+const listMsMax = 2_000;
 const listMax = 1_000;
 /** Of a folder whose manifest names nobody, as the original calls who is nobody. */
 const nobody = 'anon';
@@ -70,6 +70,7 @@ export class BucketSnapshots implements RemoteSnapshots, AsyncDisposable {
   readonly #pushing = new Map<string, Promise<void>>();
   readonly #conflicts = new Set<string>();
   readonly #counts = { pulled: 0, pushed: 0 };
+  #late: Promise<unknown> | undefined;
 
   constructor(options: BucketSnapshotsOptions) {
     this.#options = options;
@@ -88,13 +89,19 @@ export class BucketSnapshots implements RemoteSnapshots, AsyncDisposable {
   }
 
   async list(of: RemoteOwner): Promise<readonly RemoteSnapshot[]> {
-    if (this.#queue.failure !== undefined) return [];
+    // One that waits in vain is enough: what is here is told without.
+    if (this.#queue.failure !== undefined || this.#late !== undefined) return [];
     const listing = this.#list(of).catch((error: unknown): readonly RemoteSnapshot[] => {
       if (!(error instanceof AppError)) this.#queue.fail(error);
       return [];
     });
-    const late = pause(listMsMax, this.#queue.signal).then((): readonly RemoteSnapshot[] => []);
-    return await Promise.race([listing, late]);
+    const found = await Promise.race([listing, pause(listMsMax, this.#queue.signal)]);
+    if (found !== undefined) return found;
+    const late = listing.finally(() => {
+      if (this.#late === late) this.#late = undefined;
+    });
+    this.#late = late;
+    return [];
   }
 
   fetch(of: RemoteOwner & SnapshotName, admit: (found: FetchedSnapshot) => Promise<void>): Promise<boolean> {
@@ -181,7 +188,7 @@ export class BucketSnapshots implements RemoteSnapshots, AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#queue[Symbol.asyncDispose]();
-    await Promise.allSettled([...this.#fetching.values(), ...this.#pushing.values()]);
+    await Promise.allSettled([this.#late, ...this.#fetching.values(), ...this.#pushing.values()]);
   }
 
   async #told<T>(what: string, work: () => Promise<T>): Promise<T> {
