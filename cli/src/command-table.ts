@@ -9,6 +9,7 @@ import { globalFlags } from './arguments.ts';
 import type { CommandSpec, FlagSpec, PositionalSpec } from './command.ts';
 import { accessCommands } from './command-table-access.ts';
 import { approvalCommands } from './command-table-approvals.ts';
+import { bucketCommands } from './command-table-bucket.ts';
 import { certificateCommands } from './command-table-certificate.ts';
 import { codemodeCommands } from './command-table-codemode.ts';
 import { eventCommands } from './command-table-events.ts';
@@ -214,6 +215,7 @@ export const commandTable: readonly CommandSpec[] = [
   ...processCommands,
   ...sshCommands,
   ...eventCommands,
+  ...bucketCommands,
   ...volumeCommands,
   ...networkCommands,
   ...portCommands,

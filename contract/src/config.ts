@@ -269,7 +269,7 @@ export const settings = [
     kind: { type: 'bucket' },
     default: '',
     meaning:
-      'Bucket that modules are kept in beside this machine ([s3.md](s3.md)). Needs a key, in the variables below or in those of AWS.',
+      'Bucket that modules and snapshots are kept in beside this machine ([s3.md](s3.md)). Needs a key, in the variables below or in those of AWS.',
     origin: 'original',
   },
   {
@@ -328,9 +328,17 @@ export const settings = [
     name: 'SQUASH_EPHEMERAL',
     kind: { type: 'flag' },
     default: '',
-    meaning: '`1`: S3 is the only durable storage.',
+    meaning:
+      '`1`: the bucket is the only durable storage ([s3.md](s3.md)). A sandbox’s files are saved there before it ends and when the daemon stops, and a create with its id has them again.',
     origin: 'original',
-    part: 'ephemeral mode',
+  },
+  {
+    name: 'SQUASH_EPHEMERAL_INTERVAL',
+    kind: { type: 'integer', min: 1, max: 86_400 },
+    default: '300',
+    meaning:
+      'Seconds between two saves of a sandbox in ephemeral mode, where something has run in it: what the loss of the machine can take.',
+    origin: 'squash',
   },
   {
     name: 'SQUASH_PROXY_HTTPS',

@@ -310,8 +310,20 @@ export const errorCatalog = {
   bucket_unavailable: {
     status: 503,
     retry: 'later',
-    summary: 'A module is not here, and the bucket that may have it does not answer',
+    summary: 'The bucket does not answer, and what is asked for is only there, or has to go there first',
     remedy: 'Try again; `squash doctor` says what the bucket answered',
+  },
+  bucket_not_set: {
+    status: 404,
+    retry: 'never',
+    summary: 'The daemon has no bucket',
+    remedy: 'Set SQUASH_S3_BUCKET and start the daemon again',
+  },
+  bucket_conflict: {
+    status: 409,
+    retry: 'never',
+    summary: 'The bucket has something else under this name, or another owner’s',
+    remedy: 'Take another name; or push it with `--replace`, which overwrites what is there',
   },
   egress_unavailable: {
     status: 503,

@@ -13,6 +13,7 @@ export const snapshotSchema = z.strictObject({
   labels: z.record(z.string(), z.string()),
   created_at: z.string(),
   size_bytes: z.int().describe('of its own file; a download may be larger where it is not whole'),
+  location: z.enum(['local', 'remote']).describe('`remote`: only the bucket has it; a restore brings it'),
   whole: z.boolean().describe('false: its file holds what was written since the snapshot it was taken on'),
   base: z
     .string()

@@ -32,13 +32,12 @@ import { weakToken } from './config/listen.ts';
 import { checkListen } from './http/listen.ts';
 import { LaunchClient } from './launch/launch-client.ts';
 import { probeHost } from './launch/host-probe.ts';
-import type { LayerStore, RemoteModules } from './layers/layer-store.ts';
 import { LocalLayerStore } from './layers/local-layer-store.ts';
 import { hostDirectoriesSchema } from '@squash/contract/host-directory';
 import { StoredMountSources } from './mounts/mount-sources.ts';
 import { surroundings } from './mounts/surroundings.ts';
 import { readOperatorFile } from './egress/operator-file.ts';
-import { LocalEngine } from './engine/local-engine.ts';
+import { LocalEngine, type LocalEngineOptions } from './engine/local-engine.ts';
 import { lockDataDirectory } from './store/data-lock.ts';
 import { type Gateway, startGateway } from './ssh/gateway.ts';
 import { openState } from './store/open-state.ts';
@@ -138,15 +137,15 @@ async function checkPort({ listen: { host, port } }: Config): Promise<void> {
 }
 
 async function openLayers(
-  { s3, dataDir }: Config,
+  { s3, dataDir, ephemeralMs }: Config,
   stack: AsyncDisposableStack,
   { launcher, log }: { readonly launcher: LaunchClient; readonly log: Log },
-): Promise<{ readonly layers: LayerStore; readonly remote: RemoteModules | undefined }> {
+): Promise<Pick<LocalEngineOptions, 'layers' | 'bucket' | 'ephemeralMs'>> {
   const layers = new LocalLayerStore({ dataDir, tool: launcher });
-  if (s3 === undefined) return { layers, remote: undefined };
+  if (s3 === undefined) return { layers, bucket: undefined, ephemeralMs };
   // The library takes memory and time, so it is loaded only for a bucket.
-  const { BucketModules } = await import('./s3/bucket-modules.ts');
-  return { layers, remote: stack.use(new BucketModules({ layers, log, s3, tmp: join(dataDir, 'tmp') })) };
+  const { openBucket } = await import('./s3/open-bucket.ts');
+  return { layers, bucket: stack.use(openBucket(s3, { dataDir, layers, log })), ephemeralMs };
 }
 
 /** Its clients have to wait until the API is there. */

@@ -112,6 +112,7 @@ const ownNames = new Set([
   'egress.db',
   '.env',
   'lost+found',
+  's3-origin',
   'launch.lock',
   'launcher.lock',
   'helper.lock',

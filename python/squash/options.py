@@ -503,6 +503,31 @@ class SnapshotDiffOptions(TypedDict, total=False):
     """at most so many, default 1000"""
 
 
+class BucketListOptions(TypedDict, total=False):
+    prefix: str
+    """what their keys begin with"""
+
+
+class BucketRemoveOptions(TypedDict, total=False):
+    key: str
+
+
+class BucketPushOptions(TypedDict, total=False):
+    module: str
+    sandbox: str
+    """whose snapshot"""
+    snapshot: str
+    replace: bool
+    """what is there under its name and is another goes"""
+
+
+class BucketPullOptions(TypedDict, total=False):
+    module: str
+    sandbox: str
+    """whose snapshot"""
+    snapshot: str
+
+
 class VolumeCreateOptions(TypedDict, total=False):
     size_mb: int
     """what its files may take; refused where this host can not hold it to that"""

@@ -763,6 +763,8 @@ class SnapshotTaken(Record):
     created_at: str
     size_bytes: int
     """of its own file; a download may be larger where it is not whole"""
+    location: Literal["local", "remote"]
+    """`remote`: only the bucket has it; a restore brings it"""
     whole: bool
     """false: its file holds what was written since the snapshot it was taken on"""
     base: str | None
@@ -776,6 +778,7 @@ class SnapshotTaken(Record):
         "labels": r.mapping(r.text),
         "created_at": r.text,
         "size_bytes": r.integer,
+        "location": r.text,
         "whole": r.boolean,
         "base": r.nullable(r.text),
         "active": r.boolean,
@@ -790,6 +793,8 @@ class Snapshot(Record):
     created_at: str
     size_bytes: int
     """of its own file; a download may be larger where it is not whole"""
+    location: Literal["local", "remote"]
+    """`remote`: only the bucket has it; a restore brings it"""
     whole: bool
     """false: its file holds what was written since the snapshot it was taken on"""
     base: str | None
@@ -801,6 +806,7 @@ class Snapshot(Record):
         "labels": r.mapping(r.text),
         "created_at": r.text,
         "size_bytes": r.integer,
+        "location": r.text,
         "whole": r.boolean,
         "base": r.nullable(r.text),
         "active": r.boolean,
@@ -824,6 +830,55 @@ class Difference(Record):
         "type": r.text,
         "mode": r.text,
         "size_bytes": r.integer,
+    }
+
+
+@dataclass(frozen=True)
+class Bucket(Record):
+    name: str
+    endpoint: str | None
+    """null: Amazon’s own"""
+    region: str
+    prefix: str
+    """what all keys begin with; those that are told here are without it"""
+    ephemeral: bool
+    """files of sandboxes last in the bucket alone"""
+    pending: int
+    """modules and snapshots that wait to be pushed"""
+    problems: list[str]
+    """what does not work, and what is not the same here and there"""
+    _shape: ClassVar[Shape] = {
+        "name": r.text,
+        "endpoint": r.nullable(r.text),
+        "region": r.text,
+        "prefix": r.text,
+        "ephemeral": r.boolean,
+        "pending": r.integer,
+        "problems": r.array(r.text),
+    }
+
+
+@dataclass(frozen=True)
+class BucketObject(Record):
+    key: str
+    size_bytes: int
+    modified_at: str
+    _shape: ClassVar[Shape] = {
+        "key": r.text,
+        "size_bytes": r.integer,
+        "modified_at": r.text,
+    }
+
+
+@dataclass(frozen=True)
+class BucketList(Record):
+    items: list[BucketObject]
+    """sorted by key"""
+    complete: bool
+    """false: there are more; ask with a longer prefix"""
+    _shape: ClassVar[Shape] = {
+        "items": r.array(r.record(BucketObject)),
+        "complete": r.boolean,
     }
 
 

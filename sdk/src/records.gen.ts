@@ -86,6 +86,34 @@ export type AuditEntry = {
   readonly lost?: number;
 };
 
+export interface Bucket {
+  readonly name: string;
+  /** null: Amazon’s own */
+  readonly endpoint: string | null;
+  readonly region: string;
+  /** what all keys begin with; those that are told here are without it */
+  readonly prefix: string;
+  /** files of sandboxes last in the bucket alone */
+  readonly ephemeral: boolean;
+  /** modules and snapshots that wait to be pushed */
+  readonly pending: number;
+  /** what does not work, and what is not the same here and there */
+  readonly problems: readonly string[];
+}
+
+export interface BucketList {
+  /** sorted by key */
+  readonly items: readonly BucketObject[];
+  /** false: there are more; ask with a longer prefix */
+  readonly complete: boolean;
+}
+
+export interface BucketObject {
+  readonly key: string;
+  readonly size_bytes: number;
+  readonly modified_at: string;
+}
+
 export interface Capability {
   /** stable identifier, such as `user_namespaces` or `cgroup_memory` */
   readonly name: string;
@@ -723,7 +751,7 @@ export interface Problem {
   readonly status: number;
   /** the cause */
   readonly detail: string;
-  readonly code: "invalid_request" | "invalid_json" | "unauthorized" | "token_required" | "forbidden" | "origin_refused" | "not_found" | "method_not_allowed" | "request_timeout" | "upgrade_required" | "body_too_large" | "unsupported_media_type" | "sandbox_not_found" | "approval_not_found" | "approval_expired" | "approval_decided" | "sandbox_exists" | "sandbox_limit" | "ceiling_exceeded" | "host_full" | "sandbox_not_ready" | "sandbox_paused" | "sandbox_busy" | "quota_exceeded" | "exec_limit" | "stream_limit" | "connection_limit" | "exec_failed" | "user_not_found" | "process_not_found" | "process_ended" | "output_not_kept" | "stdin_closed" | "stdin_blocked" | "interpreter_missing" | "context_not_found" | "context_exists" | "context_ended" | "context_limit" | "context_busy" | "kernel_died" | "cell_not_found" | "wait_timeout" | "idempotency_mismatch" | "job_not_found" | "module_not_found" | "module_exists" | "module_invalid" | "module_in_use" | "module_incompatible" | "module_active" | "volume_not_found" | "volume_exists" | "volume_in_use" | "volume_limit" | "mount_not_found" | "mount_exists" | "mount_limit" | "mount_busy" | "mount_refused" | "host_directory_refused" | "layer_corrupt" | "snapshot_not_found" | "snapshot_exists" | "snapshot_invalid" | "snapshot_path_too_long" | "webhook_not_found" | "webhook_limit" | "webhook_address_refused" | "limits_unenforceable" | "limit_below_use" | "unsupported_feature" | "not_offered" | "disk_full" | "guest_failed" | "file_failed" | "file_not_found" | "file_exists" | "directory_not_empty" | "not_a_directory" | "is_a_directory" | "not_a_file" | "permission_denied" | "path_invalid" | "file_busy" | "precondition_failed" | "range_not_satisfiable" | "archive_invalid" | "sandbox_full" | "port_unreachable" | "port_offered" | "offer_limit" | "connection_gone" | "launch_failed" | "launcher_unavailable" | "bucket_unavailable" | "egress_unavailable" | "secret_not_found" | "key_not_found" | "ssh_key_exists" | "ssh_login_refused" | "key_limit" | "secrets_invalid" | "shutting_down" | "config_invalid" | "database_corrupt" | "database_missing" | "database_newer" | "database_unavailable" | "data_locked" | "internal";
+  readonly code: "invalid_request" | "invalid_json" | "unauthorized" | "token_required" | "forbidden" | "origin_refused" | "not_found" | "method_not_allowed" | "request_timeout" | "upgrade_required" | "body_too_large" | "unsupported_media_type" | "sandbox_not_found" | "approval_not_found" | "approval_expired" | "approval_decided" | "sandbox_exists" | "sandbox_limit" | "ceiling_exceeded" | "host_full" | "sandbox_not_ready" | "sandbox_paused" | "sandbox_busy" | "quota_exceeded" | "exec_limit" | "stream_limit" | "connection_limit" | "exec_failed" | "user_not_found" | "process_not_found" | "process_ended" | "output_not_kept" | "stdin_closed" | "stdin_blocked" | "interpreter_missing" | "context_not_found" | "context_exists" | "context_ended" | "context_limit" | "context_busy" | "kernel_died" | "cell_not_found" | "wait_timeout" | "idempotency_mismatch" | "job_not_found" | "module_not_found" | "module_exists" | "module_invalid" | "module_in_use" | "module_incompatible" | "module_active" | "volume_not_found" | "volume_exists" | "volume_in_use" | "volume_limit" | "mount_not_found" | "mount_exists" | "mount_limit" | "mount_busy" | "mount_refused" | "host_directory_refused" | "layer_corrupt" | "snapshot_not_found" | "snapshot_exists" | "snapshot_invalid" | "snapshot_path_too_long" | "webhook_not_found" | "webhook_limit" | "webhook_address_refused" | "limits_unenforceable" | "limit_below_use" | "unsupported_feature" | "not_offered" | "disk_full" | "guest_failed" | "file_failed" | "file_not_found" | "file_exists" | "directory_not_empty" | "not_a_directory" | "is_a_directory" | "not_a_file" | "permission_denied" | "path_invalid" | "file_busy" | "precondition_failed" | "range_not_satisfiable" | "archive_invalid" | "sandbox_full" | "port_unreachable" | "port_offered" | "offer_limit" | "connection_gone" | "launch_failed" | "launcher_unavailable" | "bucket_unavailable" | "bucket_not_set" | "bucket_conflict" | "egress_unavailable" | "secret_not_found" | "key_not_found" | "ssh_key_exists" | "ssh_login_refused" | "key_limit" | "secrets_invalid" | "shutting_down" | "config_invalid" | "database_corrupt" | "database_missing" | "database_newer" | "database_unavailable" | "data_locked" | "internal";
   /** what the caller can do about it */
   readonly remedy: string;
 }
@@ -1127,6 +1155,8 @@ export interface Snapshot {
   readonly created_at: string;
   /** of its own file; a download may be larger where it is not whole */
   readonly size_bytes: number;
+  /** `remote`: only the bucket has it; a restore brings it */
+  readonly location: "local" | "remote";
   /** false: its file holds what was written since the snapshot it was taken on */
   readonly whole: boolean;
   /** that snapshot; null where it is whole, or where that one was removed */
@@ -1165,6 +1195,8 @@ export interface SnapshotTaken {
   readonly created_at: string;
   /** of its own file; a download may be larger where it is not whole */
   readonly size_bytes: number;
+  /** `remote`: only the bucket has it; a restore brings it */
+  readonly location: "local" | "remote";
   /** false: its file holds what was written since the snapshot it was taken on */
   readonly whole: boolean;
   /** that snapshot; null where it is whole, or where that one was removed */
@@ -2345,6 +2377,58 @@ export interface Operations {
     readonly query: Readonly<Record<string, never>>;
     readonly body: undefined;
     readonly answer: Snapshot;
+    readonly event: never;
+  };
+  'bucket.get': {
+    readonly path: Readonly<Record<string, never>>;
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: undefined;
+    readonly answer: Bucket;
+    readonly event: never;
+  };
+  'bucket.list': {
+    readonly path: Readonly<Record<string, never>>;
+    readonly query: {
+      /** what their keys begin with. Default: "" */
+      readonly prefix?: string;
+    };
+    readonly body: undefined;
+    readonly answer: BucketList;
+    readonly event: never;
+  };
+  'bucket.remove': {
+    readonly path: Readonly<Record<string, never>>;
+    readonly query: {
+      readonly key?: string;
+    };
+    readonly body: undefined;
+    readonly answer: undefined;
+    readonly event: never;
+  };
+  'bucket.push': {
+    readonly path: Readonly<Record<string, never>>;
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: {
+      readonly module?: string;
+      /** whose snapshot */
+      readonly sandbox?: string;
+      readonly snapshot?: string;
+      /** what is there under its name and is another goes */
+      readonly replace?: boolean;
+    };
+    readonly answer: undefined;
+    readonly event: never;
+  };
+  'bucket.pull': {
+    readonly path: Readonly<Record<string, never>>;
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: {
+      readonly module?: string;
+      /** whose snapshot */
+      readonly sandbox?: string;
+      readonly snapshot?: string;
+    };
+    readonly answer: undefined;
     readonly event: never;
   };
   'volume.create': {

@@ -23,6 +23,7 @@ import { baseLayer, packModule, repository } from '../support/base-layer.ts';
 import { interpreterModules } from '../support/clients-layer.ts';
 import { endOf } from '../support/cli.ts';
 import { expectContract } from '../support/contract.ts';
+import { TestBucket } from '../support/bucket.ts';
 import { TestDaemon } from '../support/daemon.ts';
 import { waitFor } from '../support/wait.ts';
 
@@ -266,6 +267,11 @@ const needs: Readonly<Record<OperationId, readonly (keyof typeof world)[]>> = {
   'ssh_key.remove': ['sshKey'],
   'ssh.offer': ['sshKey'],
   'ssh.login': ['sshKey'],
+  'bucket.get': [],
+  'bucket.list': [],
+  'bucket.push': ['module'],
+  'bucket.pull': ['module'],
+  'bucket.remove': [],
   'owner.list': ['key'],
   'owner.quota': ['key'],
   'owner.set_quota': [],
@@ -294,12 +300,20 @@ async function emptied(): Promise<void> {
   for (const { id } of (await daemon.call('GET', '/v1/volumes')).items)
     await daemon.call('DELETE', `/v1/volumes/${id}`);
   for (const { id } of await standing()) await daemon.request('DELETE', `/v1/standing-approvals/${id}`);
-  for (const path of ['/v1/modules/200-tools', '/v1/secrets/API_KEY']) await daemon.request('DELETE', path);
+  const object = (name: string) => `/v1/bucket/objects?key=modules%2F${name}`;
+  for (const path of [
+    '/v1/modules/200-tools',
+    '/v1/secrets/API_KEY',
+    object('200-tools.squashfs'),
+    object('200-tools.squashfs.manifest.json'),
+  ])
+    await daemon.request('DELETE', path);
   await rm(directory, { recursive: true, force: true });
   directory = await mkdtemp(join(tmpdir(), 'squash-curl-'));
 }
 
 let daemon: TestDaemon;
+let bucket: TestBucket;
 let directory: string;
 
 before(async () => {
@@ -307,6 +321,7 @@ before(async () => {
   const python = join(directory, 'python.squashfs');
   await packModule(python, { 'opt/python/version': '3.11\n' });
   const { '000-base-debian': debian, ...interpreter } = await interpreterModules();
+  bucket = await TestBucket.start();
   daemon = await TestDaemon.start({
     modules: {
       '000-base-debian': await baseLayer(),
@@ -315,12 +330,13 @@ before(async () => {
       ...interpreter,
       '100-python311': python,
     },
-    env: { SQUASH_AUTH_TOKEN: token },
+    env: { ...bucket.environment, SQUASH_AUTH_TOKEN: token },
   });
 });
 
 after(async () => {
   await daemon[Symbol.asyncDispose]();
+  await bucket[Symbol.asyncDispose]();
   await rm(directory, { recursive: true, force: true });
 });
 

@@ -9,7 +9,13 @@ import { createServer, type IncomingMessage, request, type Server, type ServerRe
 import { type AddressInfo, createServer as createPort } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { HeadObjectCommand, PutObjectCommand, S3Client } from '@aws-sdk/client-s3';
+import {
+  GetObjectCommand,
+  HeadObjectCommand,
+  ListObjectsV2Command,
+  PutObjectCommand,
+  S3Client,
+} from '@aws-sdk/client-s3';
 import { repository } from './base-layer.ts';
 import { waitFor } from './wait.ts';
 
@@ -91,6 +97,20 @@ export class TestBucket implements AsyncDisposable {
     await this.client.send(
       new PutObjectCommand({ Bucket: 'squash', Key: `team a/x+y/${key}`, Body: body, Metadata }),
     );
+  }
+
+  async read(key: string): Promise<Buffer> {
+    const found = await this.client.send(
+      new GetObjectCommand({ Bucket: 'squash', Key: `team a/x+y/${key}` }),
+    );
+    return Buffer.from((await found.Body?.transformToByteArray()) ?? []);
+  }
+
+  /** Names right below a folder. */
+  async keys(folder: string): Promise<readonly string[]> {
+    const Prefix = `team a/x+y/${folder}`;
+    const found = await this.client.send(new ListObjectsV2Command({ Bucket: 'squash', Prefix }));
+    return (found.Contents ?? []).map(({ Key = '' }) => Key.slice(Prefix.length));
   }
 
   /** Undefined: there is none. */

@@ -159,6 +159,7 @@ export function thinEngine(parts: EngineParts = {}): Engine {
       resume: (id) => Promise.resolve(sandboxRecord(id)),
       ...parts.sandboxes,
     },
+    bucket: { get: unused, list: unused, push: unused, pull: unused, remove: unused },
     processes: {
       run: unused,
       launch: unused,

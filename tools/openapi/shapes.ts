@@ -1,4 +1,5 @@
 /** The names of the shapes that clients meet often. A generated client has a type of this name for each. */
+import { bucketListSchema, bucketObjectSchema, bucketSchema } from '@squash/contract/bucket';
 import { auditEntrySchema } from '@squash/contract/audit';
 import {
   approvalDecisionSchema,
@@ -309,6 +310,9 @@ export const shapes: Readonly<Record<string, Shape>> = {
   SshKey: { schema: sshKeySchema },
   SshLogin: { schema: sshLoginSchema },
   Owner: { schema: ownerInfoSchema },
+  Bucket: { schema: bucketSchema },
+  BucketObject: { schema: bucketObjectSchema },
+  BucketList: { schema: bucketListSchema },
   Quota: { schema: quotaSchema },
   QuotaChange: { schema: quotaBodySchema, example: { sandboxes: 5, memory_mb: 8_192, execs: 20 } },
   QuotaUse: { schema: quotaUseSchema },

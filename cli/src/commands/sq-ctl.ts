@@ -6,6 +6,8 @@
  */
 import { Client, modulesPath, sandboxesPath, sandboxPath } from '../client/client.ts';
 import type { Call } from '../command.ts';
+import { move } from '../bucket-words.ts';
+import { moduleSides, type Sides, snapshotSides } from '../bucket-sync.ts';
 import { CliFailure, exitCodes } from '../failure.ts';
 import { printJson, printLine, printNote } from '../output/print.ts';
 
@@ -83,6 +85,28 @@ const oldCommands: Readonly<Record<string, OldCommand>> = {
     required: 0,
     run: (client, words) => client.post('/cgi-bin/api/gc', { dry_run: words.includes('--dry-run') }),
   },
+  push: {
+    usage: '[modules|snapshots <id>]',
+    about: 'bring them to the bucket',
+    required: 0,
+    run: async (client, words) => {
+      await move(client, { did: 'push', names: (await sidesOf(client, words)).here }, false);
+    },
+  },
+  pull: {
+    usage: '[modules|snapshots <id>]',
+    about: 'bring them from the bucket',
+    required: 0,
+    run: async (client, words) => {
+      await move(client, { did: 'pull', names: (await sidesOf(client, words)).elsewhere }, false);
+    },
+  },
+  sync: {
+    usage: '[id]',
+    about: 'both: modules, and with an id its snapshots',
+    required: 0,
+    run: (client, words) => syncAll(client, words),
+  },
   health: {
     usage: '',
     about: 'whether the daemon answers',
@@ -93,9 +117,6 @@ const oldCommands: Readonly<Record<string, OldCommand>> = {
 
 /** Parts of the original that this Squash does not have yet. */
 const missing: Readonly<Record<string, string>> = {
-  push: 'commands for S3',
-  pull: 'commands for S3',
-  sync: 'commands for S3',
   wg: 'WireGuard',
   'browser-open': 'the desktop layer',
 };
@@ -144,6 +165,24 @@ async function takeSnapshot(client: Client, words: readonly string[]): Promise<u
   const [id = '', label] = words.filter((word) => word !== '--local');
   if (words.includes('--local')) printNote('sq-ctl: --local says nothing here: every snapshot is local');
   return await client.post(sandboxPath(id, ['snapshot']), label === undefined ? {} : { label });
+}
+
+async function sidesOf(client: Client, [what = 'modules', id]: readonly string[]): Promise<Sides> {
+  if (what === 'modules') return await moduleSides(client);
+  if (what === 'snapshots' && id !== undefined) return await snapshotSides(client, id);
+  throw new CliFailure('invalid_request', 'say "modules", or "snapshots" and a sandbox');
+}
+
+async function syncAll(client: Client, words: readonly string[]): Promise<undefined> {
+  const [id] = words.filter((word) => word !== '--background');
+  if (words.includes('--background'))
+    printNote('sq-ctl: --background says nothing here: what waits is pushed by itself');
+  const all = [['modules'], ...(id === undefined ? [] : [['snapshots', id]])];
+  for (const what of all) {
+    const { here, elsewhere } = await sidesOf(client, what);
+    await move(client, { did: 'push', names: here }, false);
+    await move(client, { did: 'pull', names: elsewhere }, false);
+  }
 }
 
 function help(): string {

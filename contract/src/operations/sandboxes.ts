@@ -130,7 +130,14 @@ const sandboxDestroy = defineOperation({
   summary: 'End everything in a sandbox and remove it with its files and snapshots',
   params: sandboxParams,
   answers: [{ status: 204, description: 'It is gone' }],
-  errors: ['sandbox_not_found', 'sandbox_busy', 'launcher_unavailable'],
+  errors: [
+    'bucket_unavailable',
+    'bucket_conflict',
+    'disk_full',
+    'sandbox_not_found',
+    'sandbox_busy',
+    'launcher_unavailable',
+  ],
   permission: 'manage',
 });
 

@@ -38,6 +38,9 @@ const takeErrors = [
 const restoreErrors = [
   'sandbox_not_found',
   'snapshot_not_found',
+  'module_not_found',
+  'bucket_unavailable',
+  'quota_exceeded',
   'layer_corrupt',
   'sandbox_busy',
   'host_full',

@@ -1,6 +1,7 @@
 /** Every operation of the API, a line for each noun. An operation that is not here is not served. */
 import { auditOperations } from './audit.ts';
 import { approvalOperations } from './approvals.ts';
+import { bucketOperations } from './bucket.ts';
 import { callerOperations } from './callers.ts';
 import { contextOperations } from './contexts.ts';
 import { daemonOperations } from './daemon.ts';
@@ -33,6 +34,7 @@ export const operations = {
   ...callerOperations,
   ...moduleOperations,
   ...snapshotOperations,
+  ...bucketOperations,
   ...volumeOperations,
   ...networkOperations,
   ...approvalOperations,

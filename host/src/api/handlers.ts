@@ -16,6 +16,7 @@ import { eventHandlers } from './events.ts';
 import { fileHandlers } from './files.ts';
 import { keyHandlers } from './keys.ts';
 import { sshKeyHandlers } from './ssh-keys.ts';
+import { bucketHandlers } from './bucket.ts';
 import { moduleHandlers } from './modules.ts';
 import { type AddressJudge, type EgressRules, networkHandlers } from './network.ts';
 import { ownerHandlers } from './owners.ts';
@@ -69,6 +70,7 @@ export function handlers(options: HandlerOptions): Handlers {
     ...portHandlers(engine, links),
     ...moduleHandlers(engine, uploads),
     ...snapshotHandlers(engine, { uploads, treeReads }),
+    ...bucketHandlers(engine),
     ...volumeHandlers(engine, treeReads),
     ...networkHandlers(engine, egress),
     ...approvalHandlers(engine),

@@ -1,7 +1,7 @@
 /** Which bucket the configuration names, and what it lacks to be used. */
 import type { SettingName } from '@squash/contract/config';
 import { Secret } from '@squash/base/secret';
-import type { S3Config } from './config.ts';
+import type { Config, S3Config } from './config.ts';
 import type { SettingValue } from './values.ts';
 
 /** @param textOf a variable’s text: those of AWS, which others share, are looked at only where there is a bucket */
@@ -23,8 +23,11 @@ export function bucketOf(
   };
 }
 
-export function bucketProblem(s3: S3Config | undefined): string | undefined {
-  if (s3 === undefined) return undefined;
+export function bucketProblem({ s3, ephemeralMs }: Pick<Config, 's3' | 'ephemeralMs'>): string | undefined {
+  if (s3 === undefined) {
+    if (ephemeralMs === undefined) return undefined;
+    return 'SQUASH_EPHEMERAL keeps files in a bucket and SQUASH_S3_BUCKET names none: set it, or take SQUASH_EPHEMERAL away';
+  }
   if (s3.keyId === '' || s3.key.reveal() === '')
     return 'SQUASH_S3_BUCKET is set and a part of its key is missing: set SQUASH_S3_ACCESS_KEY_ID and SQUASH_S3_SECRET_ACCESS_KEY, or those of AWS';
   if (!/^[\x21-\x7e]+$/.test(s3.keyId + s3.key.reveal()))

@@ -53,6 +53,8 @@ export interface Config {
   readonly webhookRanges: readonly string[];
   /** undefined: no bucket. */
   readonly s3: S3Config | undefined;
+  /** Between two saves in ephemeral mode; undefined: not the mode. */
+  readonly ephemeralMs: number | undefined;
   readonly log: { readonly level: LogLevel; readonly format: 'auto' | 'json' | 'pretty' };
 }
 

@@ -82,7 +82,7 @@ export function readConfig(env: Environment, cwd: string, check?: typeof checkOw
     ...assemble(values, resolve(cwd, data.path), cwd),
     s3: bucketOf((name) => merged[name] ?? '', values),
   };
-  const refused = [tokenProblem(config), listenProblem(config), bucketProblem(config.s3)].filter(
+  const refused = [tokenProblem(config), listenProblem(config), bucketProblem(config)].filter(
     (each) => each !== undefined,
   );
   if (refused.length > 0) throw invalid(refused);
@@ -250,6 +250,7 @@ function assemble(
     upper: choice<Config['upper']>('SQUASH_UPPER'),
     overlay: choice<Config['overlay']>('SQUASH_OVERLAY'),
     ids: choice<Config['ids']>('SQUASH_IDS'),
+    ephemeralMs: flag('SQUASH_EPHEMERAL') ? number('SQUASH_EPHEMERAL_INTERVAL') * 1_000 : undefined,
     hungMs: number('SQUASH_HUNG_MS'),
     interceptsTls: flag('SQUASH_PROXY_HTTPS'),
     egressAllowRanges: Array.isArray(ranges) ? ranges : [],

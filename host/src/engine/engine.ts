@@ -10,6 +10,7 @@ import type { Files } from './files.ts';
 import type { Keys } from './keys.ts';
 import type { SshKeys } from './ssh-keys.ts';
 import type { Approvals } from './approvals.ts';
+import type { BucketNoun } from './bucket.ts';
 import type { Callers } from './callers.ts';
 import type { Modules } from './modules.ts';
 import type { Network } from './network.ts';
@@ -34,6 +35,7 @@ export interface Engine {
   readonly files: Files;
   readonly modules: Modules;
   readonly snapshots: Snapshots;
+  readonly bucket: BucketNoun;
   readonly volumes: Volumes;
   readonly network: Network;
   readonly keys: Keys;

@@ -9,7 +9,7 @@ import type { Store } from '#store/store.ts';
 import type { Driver } from '../drivers/driver.ts';
 import { GuestClient } from '../guest/client.ts';
 import { VolumePlaces } from '../mounts/volume-places.ts';
-import type { LayerStore, RemoteModules } from '../layers/layer-store.ts';
+import type { LayerStore } from '../layers/layer-store.ts';
 import { SandboxFiles } from '../sandbox/files.ts';
 import { Semaphore, SharedLock } from '../sandbox/mailbox.ts';
 import type { MountSources } from '../sandbox/mounts.ts';
@@ -20,10 +20,12 @@ import { recover } from '../sandbox/recover.ts';
 import { type FixedLimits, newCounters, type World } from '../sandbox/world.ts';
 import { LocalApprovals } from './approvals.ts';
 import { Admission, type AdmissionRules } from './admission.ts';
+import { type EngineBucket, LocalBucket } from './bucket.ts';
 import { LocalCallers } from './callers.ts';
 import type { Ceilings } from './ceilings.ts';
 import { LocalContexts } from './contexts.ts';
 import { engineMetrics } from './engine-metrics.ts';
+import { Ephemeral } from './ephemeral.ts';
 import type { Engine, EngineHealth } from './engine.ts';
 import { LocalEvents } from './events.ts';
 import { LocalFiles } from './files.ts';
@@ -36,6 +38,7 @@ import { LocalPorts } from './ports.ts';
 import { LocalProcesses } from './processes.ts';
 import { Quotas } from './quotas.ts';
 import { Residents } from './residents.ts';
+import { ResidentSnapshots } from './resident-snapshots.ts';
 import { LocalSandboxes } from './sandboxes.ts';
 import { LocalSnapshots } from './snapshots.ts';
 import { LocalUsage } from './usage.ts';
@@ -47,7 +50,9 @@ export interface LocalEngineOptions {
   readonly driver: Driver;
   readonly layers: LayerStore;
   /** undefined: there is no bucket. */
-  readonly remote?: RemoteModules | undefined;
+  readonly bucket?: EngineBucket | undefined;
+  /** undefined: what lies here lasts. */
+  readonly ephemeralMs?: number | undefined;
   readonly log: Log;
   readonly clock: Clock;
   /** Removes a tree below the data directory, whatever hostile code put there. */
@@ -70,13 +75,15 @@ export class LocalEngine implements Engine, AsyncDisposable {
   readonly #admission: Admission;
   readonly #unsubscribe: () => void;
   readonly #places: VolumePlaces;
-  readonly #remote: RemoteModules | undefined;
+  readonly #bucket: EngineBucket | undefined;
+  readonly #ephemeral: Ephemeral | undefined;
   readonly sandboxes: LocalSandboxes;
   readonly processes: LocalProcesses;
   readonly contexts: LocalContexts;
   readonly files: LocalFiles;
   readonly modules: LocalModules;
   readonly snapshots: LocalSnapshots;
+  readonly bucket: LocalBucket;
   readonly volumes: LocalVolumes;
   readonly network: LocalNetwork;
   readonly keys: LocalKeys;
@@ -96,27 +103,42 @@ export class LocalEngine implements Engine, AsyncDisposable {
       quotas,
       events: this.events,
       checkStart: (row) => this.#admission.checkStart(row),
+      bringModules: (names) => this.modules.bring(names),
     });
     this.#world = world;
-    this.#remote = options.remote;
+    this.#bucket = options.bucket;
     this.#admission = new Admission(world, { residents, quotas, rules: options.admission });
-    this.modules = new LocalModules(world, residents, options.remote);
+    this.modules = new LocalModules(world, residents, options.bucket?.modules);
+    this.#ephemeral = ephemeralOf(options, world, residents);
     this.sandboxes = new LocalSandboxes({
+      ephemeral: this.#ephemeral,
       world,
       residents,
       modules: this.modules,
       admission: this.#admission,
       ceilings: options.ceilings,
       sandboxesMax: options.sandboxesMax,
+      bringSnapshot: (id, label) => this.snapshots.bring(id, label),
     });
     this.files = new LocalFiles(residents);
     this.processes = new LocalProcesses(world.store, residents, this.files);
     this.contexts = new LocalContexts(this.processes, residents);
     this.snapshots = new LocalSnapshots({
+      remote: world.remote,
       residents,
       modules: this.modules,
       admission: this.#admission,
       quotas,
+    });
+    const isEphemeral = this.#ephemeral !== undefined;
+    const { modules, snapshots } = this;
+    this.bucket = new LocalBucket({
+      world,
+      bucket: this.#bucket,
+      isEphemeral,
+      residents,
+      modules,
+      snapshots,
     });
     const places = new VolumePlaces(options);
     this.#places = places;
@@ -145,6 +167,8 @@ export class LocalEngine implements Engine, AsyncDisposable {
     engine.usage.begin();
     // What was only used by what is gone; a module that was replaced while no daemon ran, for example.
     engine.modules.collect();
+    options.bucket?.snapshots.begin(new ResidentSnapshots(engine.#residents));
+    engine.#ephemeral?.begin();
     return engine;
   }
 
@@ -163,13 +187,21 @@ export class LocalEngine implements Engine, AsyncDisposable {
       ...this.#admission.problems(),
       ...this.#world.network.problems(),
       ...this.sandboxes.problems(),
-      ...(this.#remote?.problems() ?? []),
+      ...(this.#ephemeral?.problems() ?? []),
+      ...(this.#bucket?.modules.problems() ?? []),
+      ...(this.#bucket?.snapshots.problems() ?? []),
     ];
   }
 
   async metrics(): Promise<readonly Metric[]> {
     const metrics = engineMetrics(this.#world, this.#residents.all(), this.problems());
-    return [...metrics, ...this.#admission.metrics(), ...(this.#remote?.metrics() ?? [])];
+    return [...metrics, ...this.#admission.metrics(), ...this.#bucketMetrics()];
+  }
+
+  #bucketMetrics(): readonly Metric[] {
+    return this.#bucket === undefined
+      ? []
+      : [...this.#bucket.modules.metrics(), ...this.#bucket.snapshots.metrics()];
   }
 
   room(): Room {
@@ -178,6 +210,8 @@ export class LocalEngine implements Engine, AsyncDisposable {
 
   /** Leaves sandboxes and commands running. Waits for operations in progress and for files being written. */
   async [Symbol.asyncDispose](): Promise<void> {
+    await this.sandboxes.endAll();
+    await this.#ephemeral?.[Symbol.asyncDispose]();
     this.sandboxes[Symbol.dispose]();
     this.keys[Symbol.dispose]();
     this.usage[Symbol.dispose]();
@@ -193,7 +227,20 @@ export class LocalEngine implements Engine, AsyncDisposable {
   }
 }
 
-function worldOf(options: LocalEngineOptions, parts: Pick<World, 'quotas' | 'events' | 'checkStart'>): World {
+function ephemeralOf(
+  { ephemeralMs: intervalMs }: LocalEngineOptions,
+  world: World,
+  residents: Residents,
+): Ephemeral | undefined {
+  const { remote } = world;
+  if (intervalMs === undefined || remote === undefined) return undefined;
+  return new Ephemeral({ world, residents, remote, intervalMs });
+}
+
+function worldOf(
+  options: LocalEngineOptions,
+  parts: Pick<World, 'quotas' | 'events' | 'checkStart' | 'bringModules'>,
+): World {
   const { dataDir, log, removeTree, driver } = options;
   return {
     store: options.store,
@@ -210,6 +257,7 @@ function worldOf(options: LocalEngineOptions, parts: Pick<World, 'quotas' | 'eve
     starts: new Semaphore(limits.startsAtOnceMax),
     usages: new Semaphore(limits.upperUsagesAtOnceMax),
     layerLock: new SharedLock(),
+    remote: options.bucket?.snapshots,
     ...parts,
     counters: newCounters(),
     pace: new OutputPace(),

@@ -5,17 +5,19 @@
  */
 import type { Problem } from '@squash/contract/daemon';
 import { AppError } from '@squash/contract/errors';
-import type { SandboxId } from '@squash/contract/ids';
+import { limits } from '@squash/contract/limits';
+import type { SandboxId, SnapshotLabel } from '@squash/contract/ids';
 import type { SandboxPatch, SandboxRecord, sandboxPageSchema } from '@squash/contract/native-sandbox';
 import type { CreateRequest, CreateWish, SandboxInfo } from '@squash/contract/sandbox';
 import type { z } from 'zod';
-import { createFork, createSandbox } from '../sandbox/create.ts';
+import { createFork, createSandbox, createSaved } from '../sandbox/create.ts';
 import { inherited } from '../sandbox/fork.ts';
 import { infoOf, nativeInfoOf } from '../sandbox/info.ts';
 import { goOn, pause, stopProcesses } from '../sandbox/rest.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
 import type { World } from '../sandbox/world.ts';
 import type { Admission } from './admission.ts';
+import type { Ephemeral } from './ephemeral.ts';
 import { type Ceilings, granted } from './ceilings.ts';
 import { changeSandbox } from './change.ts';
 import type { LocalModules } from './modules.ts';
@@ -52,6 +54,10 @@ export interface SandboxesOptions {
   readonly admission: Admission;
   readonly ceilings: Ceilings;
   readonly sandboxesMax: number;
+  /** One that only the bucket has. */
+  /** undefined: not the mode. */
+  readonly ephemeral: Ephemeral | undefined;
+  readonly bringSnapshot: (id: SandboxId, label: SnapshotLabel) => Promise<void>;
 }
 
 export class LocalSandboxes implements Sandboxes, Disposable {
@@ -62,6 +68,7 @@ export class LocalSandboxes implements Sandboxes, Disposable {
   readonly #removals: Removals;
   readonly #timeOuts: TimeOuts;
   readonly #makings: Makings;
+  readonly #reaping = new WeakSet<Sandbox>();
 
   constructor(options: SandboxesOptions) {
     this.#options = options;
@@ -95,9 +102,12 @@ export class LocalSandboxes implements Sandboxes, Disposable {
     try {
       if (this.#world.files.exists(this.#world.files.directory(id))) throw strangerError(id);
       if (source === undefined) await this.#options.modules.bring(request.layers);
+      else if (native?.from?.snapshot !== undefined)
+        await this.#options.bringSnapshot(source.row.id, native.from.snapshot);
       const sandbox = await (source === undefined
-        ? createSandbox(this.#world, request, register)
+        ? this.#makeOrBring(request, register)
         : this.#fork(request, source, register));
+      if (source === undefined) await this.#options.ephemeral?.isAsSaved(sandbox);
       this.#timeOuts.look();
       return infoOf(sandbox);
     } catch (error) {
@@ -155,7 +165,18 @@ export class LocalSandboxes implements Sandboxes, Disposable {
   }
 
   async destroy(id: SandboxId): Promise<void> {
-    await this.#removals.run(this.#residents.find(id));
+    await this.#end(this.#residents.find(id));
+  }
+
+  /** Of all, in ephemeral mode, when the daemon stops. */
+  async endAll(): Promise<void> {
+    await this.#options.ephemeral?.endAll((sandbox) => this.#removals.run(sandbox));
+  }
+
+  /** @throws what `Ephemeral.save` does, and then it is as it was */
+  async #end(sandbox: Sandbox): Promise<void> {
+    if (!this.#removals.has(sandbox)) await this.#options.ephemeral?.save(sandbox, true);
+    await this.#removals.run(sandbox);
   }
 
   problems(): readonly Problem[] {
@@ -187,6 +208,24 @@ export class LocalSandboxes implements Sandboxes, Disposable {
     this.#admission.reserve(request);
   }
 
+  /** In ephemeral mode with the files that the bucket has of this id. @throws bucket_unavailable, sandbox_exists */
+  async #makeOrBring(request: CreateRequest, register: (made: Sandbox) => void): Promise<Sandbox> {
+    const { ephemeral } = this.#options;
+    const world = this.#world;
+    const { id, owner } = request;
+    const label = ephemeral === undefined ? undefined : await world.remote?.latest({ id, owner });
+    if (label === undefined) return await createSandbox(world, request, register);
+    let made: Sandbox | undefined;
+    await world.remote?.fetch({ id, owner, label }, async (found) => {
+      made = await createSaved({ world, request }, { ...found, label }, register);
+    });
+    if (made !== undefined) return made;
+    throw new AppError(
+      'bucket_unavailable',
+      `Cannot create sandbox "${id}": its files went from the bucket while it was made`,
+    );
+  }
+
   #fork(request: CreateRequest, source: Sandbox, register: (made: Sandbox) => void): Promise<Sandbox> {
     const forking = { world: this.#world, request, source, snapshot: request.native?.from?.snapshot };
     const inTurn = <T>(body: () => Promise<T>): Promise<T> =>
@@ -195,15 +234,16 @@ export class LocalSandboxes implements Sandboxes, Disposable {
   }
 
   #reap(sandbox: Sandbox, over: Over): void {
-    if (this.#removals.has(sandbox)) return;
+    if (this.#removals.has(sandbox) || this.#reaping.has(sandbox)) return;
     sandbox.tell(timedOutEvent(sandbox, over));
     this.#world.log.info('sandbox.reap', { sandbox: sandbox.row.id });
-    this.#removals.run(sandbox).then(
+    this.#reaping.add(sandbox);
+    this.#end(sandbox).then(
       () => {
         this.#world.counters.reaped += 1;
       },
-      // It is tried again, and the log says why.
-      () => undefined,
+      // It is tried again, and the log says why; where its files could not be saved, after a while.
+      () => setTimeout(() => this.#reaping.delete(sandbox), limits.removalAgainMsMax).unref(),
     );
   }
 }

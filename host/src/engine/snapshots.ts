@@ -1,5 +1,6 @@
 /** Saving what was written in a sandbox, going back to it, and the snapshots as things of their own. */
 import { type FileHandle, stat } from 'node:fs/promises';
+import { rfc3339 } from '@squash/base/clock';
 import type { SandboxId, SnapshotLabel } from '@squash/contract/ids';
 import type { LabelFilter } from '@squash/contract/labels';
 import type {
@@ -12,6 +13,8 @@ import type {
 import { askDiff, type DiffQuery, diffPage } from '../sandbox/diff.ts';
 import { hasLabels } from '../sandbox/labels.ts';
 import { restore, snapshot, type SnapshotWish } from '../sandbox/layering.ts';
+import type { RemoteSnapshot, RemoteSnapshots } from '../sandbox/remote-snapshots.ts';
+import type { Sandbox } from '../sandbox/sandbox.ts';
 import {
   changeSnapshot,
   findFiles,
@@ -20,6 +23,7 @@ import {
   openSnapshot,
   removeSnapshot,
   takeInSnapshot,
+  type TakenIn,
 } from '../sandbox/snapshots.ts';
 import type { Admission } from './admission.ts';
 import type { LocalModules } from './modules.ts';
@@ -48,6 +52,7 @@ export interface Snapshots {
 }
 
 export interface SnapshotsOptions {
+  readonly remote: RemoteSnapshots | undefined;
   readonly residents: Residents;
   readonly modules: LocalModules;
   readonly admission: Admission;
@@ -55,12 +60,14 @@ export interface SnapshotsOptions {
 }
 
 export class LocalSnapshots implements Snapshots {
+  readonly #remote: RemoteSnapshots | undefined;
   readonly #residents: Residents;
   readonly #modules: LocalModules;
   readonly #admission: Admission;
   readonly #quotas: Quotas;
 
-  constructor({ residents, modules, admission, quotas }: SnapshotsOptions) {
+  constructor({ remote, residents, modules, admission, quotas }: SnapshotsOptions) {
+    this.#remote = remote;
     this.#residents = residents;
     this.#modules = modules;
     this.#admission = admission;
@@ -78,7 +85,8 @@ export class LocalSnapshots implements Snapshots {
   }
 
   /** Resolves when the sandbox goes on. Its turn lasts until what was written before is removed. */
-  restore(id: SandboxId, label: SnapshotLabel): Promise<void> {
+  async restore(id: SandboxId, label: SnapshotLabel): Promise<void> {
+    await this.bring(id, label);
     const restored = Promise.withResolvers<void>();
     const turn = this.#residents.operate(id, async (sandbox) => {
       this.#admission.checkAgain('restore', sandbox);
@@ -86,12 +94,34 @@ export class LocalSnapshots implements Snapshots {
     });
     // A failure behind the answer leaves its intent in the row, which the next start completes.
     turn.then(restored.resolve, restored.reject);
-    return restored.promise;
+    await restored.promise;
+  }
+
+  /**
+   * One that is not here, from the bucket; one that is not there either is whoever needs it to miss. Takes the sandbox's turn
+   * only to take it in. @throws bucket_unavailable, layer_corrupt, quota_exceeded, disk_full
+   */
+  async bring(id: SandboxId, label: SnapshotLabel): Promise<void> {
+    const { row } = this.#residents.find(id);
+    if (this.#remote === undefined || this.#isHere(id, label)) return;
+    await this.#look(id);
+    if (this.#isHere(id, label)) return;
+    await this.#remote.fetch({ id, owner: row.owner, label }, (found) =>
+      this.#residents.operate(id, async (sandbox) => {
+        // Somebody may have taken one of this label meanwhile: what is here is what holds.
+        if (this.#isHere(id, label)) return;
+        await this.#takeIn(sandbox, label, found);
+      }),
+    );
+  }
+
+  #isHere(id: SandboxId, label: SnapshotLabel): boolean {
+    return this.#residents.find(id).snapshots.some((each) => each.label === label);
   }
 
   async page(id: SandboxId, query: SnapshotQuery): Promise<SnapshotPage> {
     await this.#look(id);
-    const all = listSnapshots(this.#residents.find(id));
+    const all = await this.#all(id);
     const found = all.filter(({ labels }) => hasLabels(labels, query.label));
     return cutPage(found, query, {
       placeOf: (each) => ({ createdMs: Date.parse(each.created_at), id: each.label }),
@@ -104,7 +134,20 @@ export class LocalSnapshots implements Snapshots {
 
   async get(id: SandboxId, label: SnapshotLabel): Promise<SnapshotDetails> {
     await this.#look(id);
-    return getSnapshot(this.#residents.find(id), label);
+    if (this.#isHere(id, label)) return getSnapshot(this.#residents.find(id), label);
+    const remote = (await this.#all(id)).find((each) => each.label === label);
+    return remote ?? getSnapshot(this.#residents.find(id), label);
+  }
+
+  /** Here and in the bucket, oldest first. */
+  async #all(id: SandboxId): Promise<readonly SnapshotDetails[]> {
+    const { owner } = this.#residents.find(id).row;
+    const remote = (await this.#remote?.list({ id, owner })) ?? [];
+    const local = listSnapshots(this.#residents.find(id));
+    const here = new Set(local.map(({ label }) => label));
+    const elsewhere = remote.filter(({ label }) => !here.has(label)).map(remoteDetails);
+    if (elsewhere.length === 0) return local;
+    return [...local, ...elsewhere].sort((a, b) => Date.parse(a.created_at) - Date.parse(b.created_at));
   }
 
   async remove(id: SandboxId, label: SnapshotLabel): Promise<void> {
@@ -125,15 +168,23 @@ export class LocalSnapshots implements Snapshots {
   }
 
   takeIn(id: SandboxId, label: SnapshotLabel, hostPath: string): Promise<SnapshotDetails> {
-    return this.#residents.operate(id, async (sandbox) => {
-      const { size } = await stat(hostPath);
-      using _room = this.#quotas.holdDisk(`take a snapshot into sandbox "${id}"`, sandbox.row.owner, size);
-      return await takeInSnapshot(sandbox, label, hostPath);
-    });
+    return this.#residents.operate(id, (sandbox) => this.#takeIn(sandbox, label, { path: hostPath }));
+  }
+
+  async #takeIn(sandbox: Sandbox, label: SnapshotLabel, file: TakenIn): Promise<SnapshotDetails> {
+    const { id, owner } = sandbox.row;
+    const { size } = await stat(file.path);
+    using _room = this.#quotas.holdDisk(`take a snapshot into sandbox "${id}"`, owner, size);
+    return await takeInSnapshot(sandbox, label, file);
   }
 
   /** For files that were put there by hand. Whoever looks does not wait for an operation that takes long. */
   async #look(id: SandboxId): Promise<void> {
     if (this.#residents.find(id).mailbox.isIdle) await this.#residents.operate(id, findFiles);
   }
+}
+
+function remoteDetails({ label, size, createdMs }: RemoteSnapshot): SnapshotDetails {
+  const own = { label, labels: {}, created_at: rfc3339(createdMs), size_bytes: size };
+  return { ...own, location: 'remote', whole: true, base: null, active: false };
 }

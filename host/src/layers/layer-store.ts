@@ -107,6 +107,9 @@ export interface RemoteModules {
   fetch(name: ModuleName, admit: (found: FetchedModule) => Promise<void>): Promise<void>;
   /** What is here under this name is another: it is brought there later. `replace`: what is there may be another module. */
   changed(name: ModuleName, options?: { readonly replace?: boolean }): void;
+  /** Resolves when it is there. @throws bucket_unavailable, bucket_conflict, module_not_found, layer_corrupt */
+  push(name: ModuleName, options: { readonly replace: boolean }): Promise<void>;
+  readonly pending: number;
   problems(): readonly Problem[];
   metrics(): readonly Metric[];
 }

@@ -9,6 +9,7 @@ import { createHash } from 'node:crypto';
 import type { FileHandle } from 'node:fs/promises';
 import { Readable } from 'node:stream';
 import {
+  DeleteObjectCommand,
   GetObjectCommand,
   type GetObjectCommandOutput,
   HeadObjectCommand,
@@ -39,6 +40,7 @@ const retryMs = 250;
 export interface FoundObject {
   readonly key: string;
   readonly size: number;
+  readonly modifiedMs: number;
 }
 
 /** What is stated beside an object. */
@@ -46,6 +48,8 @@ export interface ObjectFacts {
   readonly size: number;
   /** 64 hexadecimal digits; undefined: whoever wrote it stated none. */
   readonly sha256: string | undefined;
+  /** The rest of it, as somebody wrote it. */
+  readonly marks: Readonly<Record<string, string>>;
 }
 
 export class Bucket implements Disposable {
@@ -73,8 +77,12 @@ export class Bucket implements Disposable {
     });
   }
 
-  /** Objects right below a folder, however many pages they take; `take` says whether one more is wanted. */
-  async list(folder: string, take: (found: FoundObject) => boolean, signal: AbortSignal): Promise<void> {
+  /** Objects right below a folder, or all behind a prefix, however many pages they take; `take` says whether one more is wanted. */
+  async list(
+    folder: string,
+    take: (found: FoundObject) => boolean,
+    { signal, isDeep = false }: { readonly signal: AbortSignal; readonly isDeep?: boolean },
+  ): Promise<void> {
     const abortSignal = AbortSignal.any([signal, AbortSignal.timeout(smallMsMax)]);
     let token: string | undefined;
     do {
@@ -82,14 +90,15 @@ export class Bucket implements Disposable {
         new ListObjectsV2Command({
           Bucket: this.#name,
           Prefix: this.#prefix + folder,
-          Delimiter: '/',
+          Delimiter: isDeep ? undefined : '/',
           ContinuationToken: token,
         }),
         { abortSignal },
       );
-      for (const { Key: key = '', Size: size = -1 } of page.Contents ?? []) {
+      for (const { Key: key = '', Size: size = -1, LastModified: at } of page.Contents ?? []) {
         if (!key.startsWith(this.#prefix + folder)) continue;
-        if (!take({ key: key.slice(this.#prefix.length), size })) return;
+        const modifiedMs = at?.getTime() ?? 0;
+        if (!take({ key: key.slice(this.#prefix.length), size, modifiedMs })) return;
       }
       if (page.IsTruncated !== true) return;
       if (page.NextContinuationToken === undefined || page.NextContinuationToken === token)
@@ -105,7 +114,7 @@ export class Bucket implements Disposable {
         new HeadObjectCommand({ Bucket: this.#name, Key: this.#prefix + key }),
         { abortSignal },
       );
-      return { size: found.ContentLength ?? -1, sha256: statedDigest(found.Metadata) };
+      return factsOf(found);
     } catch (error) {
       if (isMissing(error)) return undefined;
       throw error;
@@ -116,28 +125,16 @@ export class Bucket implements Disposable {
   async readSmall(key: string, bytesMax: number, signal: AbortSignal): Promise<Buffer | undefined> {
     const abortSignal = AbortSignal.any([signal, AbortSignal.timeout(smallMsMax)]);
     for (let failures = 1; ; failures += 1) {
+      const answer = await this.#get(key, { abortSignal });
+      if (answer === undefined) return undefined;
       try {
-        return await this.#readWhole(key, bytesMax, abortSignal);
+        return await readWhole(answer, { key, bytesMax, abortSignal });
       } catch (error) {
         // The library tries a request again, and not an answer that broke off.
         if (error instanceof AppError || failures >= failuresMax || abortSignal.aborted) throw error;
         await pause(retryMs * 2 ** failures, abortSignal);
       }
     }
-  }
-
-  async #readWhole(key: string, bytesMax: number, abortSignal: AbortSignal): Promise<Buffer | undefined> {
-    const body = await this.#get(key, { abortSignal });
-    if (body === undefined) return undefined;
-    const pieces: Buffer[] = [];
-    let bytes = 0;
-    for await (const piece of bodyOf(body, abortSignal)) {
-      bytes += piece.length;
-      if (bytes > bytesMax)
-        throw new AppError('layer_corrupt', `Object "${key}" is longer than ${bytesMax} bytes`);
-      pieces.push(piece);
-    }
-    return Buffer.concat(pieces);
   }
 
   /** Into an empty file, going on where a connection broke. Undefined: there is none. */
@@ -185,7 +182,15 @@ export class Bucket implements Disposable {
   /** All or nothing: a file that is no longer `sha256` at its end becomes no object. */
   async write(
     key: string,
-    { file, sha256 }: { readonly file: FileHandle; readonly sha256: string },
+    {
+      file,
+      sha256,
+      marks = {},
+    }: {
+      readonly file: FileHandle;
+      readonly sha256: string;
+      readonly marks?: Readonly<Record<string, string>>;
+    },
     signal: AbortSignal,
   ): Promise<void> {
     const abort = new AbortController();
@@ -200,7 +205,7 @@ export class Bucket implements Disposable {
           Bucket: this.#name,
           Key: this.#prefix + key,
           Body: Readable.from(piecesOf(file, sha256)),
-          Metadata: { sha256 },
+          Metadata: { ...marks, sha256 },
         },
         partSize: partBytes,
         queueSize: 2,
@@ -211,9 +216,34 @@ export class Bucket implements Disposable {
     }
   }
 
+  async remove(key: string, signal: AbortSignal): Promise<void> {
+    await this.#client.send(new DeleteObjectCommand({ Bucket: this.#name, Key: this.#prefix + key }), {
+      abortSignal: AbortSignal.any([signal, AbortSignal.timeout(smallMsMax)]),
+    });
+  }
+
   [Symbol.dispose](): void {
     this.#client.destroy();
   }
+}
+
+async function readWhole(
+  answer: GetObjectCommandOutput,
+  {
+    key,
+    bytesMax,
+    abortSignal,
+  }: { readonly key: string; readonly bytesMax: number; readonly abortSignal: AbortSignal },
+): Promise<Buffer> {
+  const pieces: Buffer[] = [];
+  let bytes = 0;
+  for await (const piece of bodyOf(answer, abortSignal)) {
+    bytes += piece.length;
+    if (bytes > bytesMax)
+      throw new AppError('layer_corrupt', `Object "${key}" is longer than ${bytesMax} bytes`);
+    pieces.push(piece);
+  }
+  return Buffer.concat(pieces);
 }
 
 /** One object on its way into a file. */
@@ -285,7 +315,7 @@ class Reading {
       throw new AppError('layer_corrupt', `Object "${this.#key}" is of ${size} bytes, which no module is`);
     }
     await this.#checkSize(size);
-    this.#first = { facts: { size, sha256: statedDigest(answer.Metadata) }, tag: answer.ETag };
+    this.#first = { facts: factsOf(answer), tag: answer.ETag };
   }
 
   async #again(): Promise<void> {
@@ -340,9 +370,13 @@ async function* bodyOf(
   }
 }
 
-function statedDigest(metadata: Readonly<Record<string, string>> | undefined): string | undefined {
-  const stated = metadata?.['sha256'];
-  return stated !== undefined && /^[0-9a-f]{64}$/.test(stated) ? stated : undefined;
+function factsOf({
+  ContentLength: size = -1,
+  Metadata: marks = {},
+}: Pick<GetObjectCommandOutput, 'ContentLength' | 'Metadata'>): ObjectFacts {
+  const stated = marks['sha256'];
+  const isDigest = stated !== undefined && /^[0-9a-f]{64}$/.test(stated);
+  return { size, sha256: isDigest ? stated : undefined, marks };
 }
 
 /** That one object is; where the bucket itself is missing, that is a fault. */

@@ -10,6 +10,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { CreateRequest } from '@squash/contract/sandbox';
 import { faultPoint } from '#sandbox/fault.ts';
 import type { LayerRef, SandboxRow } from '#store/rows.ts';
+import { adoptFiles, type Saved } from './adopt.ts';
 import { draftRow } from './draft.ts';
 import type { SandboxEvent } from './event-port.ts';
 import { type Forking, forkFiles } from './fork.ts';
@@ -19,7 +20,7 @@ import { removeSandbox } from './remove.ts';
 import { Sandbox } from './sandbox.ts';
 import { startSpec } from './start-spec.ts';
 import { stackOrder } from './stacking.ts';
-import { checkLayerCount } from './trees.ts';
+import { bringMissing, checkLayerCount } from './trees.ts';
 import type { World } from './world.ts';
 
 /**
@@ -66,6 +67,18 @@ export async function createFork(
   const made = await inTurn(() => forkFiles(forking, register));
   await made.mailbox.post(() => bringUp(made, forking.request));
   forking.world.counters.created += 1;
+  return made;
+}
+
+/** The same from files that the bucket has of an earlier one of its id. */
+export async function createSaved(
+  making: { readonly world: World; readonly request: CreateRequest },
+  saved: Saved,
+  register: (sandbox: Sandbox) => void,
+): Promise<Sandbox> {
+  const made = await adoptFiles(making, saved, register);
+  await made.mailbox.post(() => bringUp(made, making.request));
+  making.world.counters.created += 1;
   return made;
 }
 
@@ -122,6 +135,7 @@ async function startNew(sandbox: Sandbox): Promise<void> {
 /** Its snapshots may have to be unpacked first, and lie over its layers. */
 async function startFork(sandbox: Sandbox): Promise<void> {
   sandbox.mayLackUpper = true;
+  await bringMissing(sandbox.world, sandbox.row.layers);
   await sandbox.start({}, 'transaction', createdEvent(sandbox));
 }
 

@@ -76,14 +76,22 @@ async function saveWritten(source: Sandbox): Promise<Saved> {
   return { path, bytes: packed.bytes };
 }
 
-function insert({ world, request }: Forking, pieces: readonly Piece[]): Sandbox {
-  const rows = pieces.map((piece) => piece.row).toReversed();
+function insert(forking: Forking, pieces: readonly Piece[]): Sandbox {
+  return insertStacked(forking, pieces.map((piece) => piece.row).toReversed(), originLabel);
+}
+
+/** A new sandbox on the last of these snapshots, whose files are still to be put into its directory. Hold `layerLock`. */
+export function insertStacked(
+  { world, request }: Pick<Forking, 'world' | 'request'>,
+  rows: readonly SnapshotRow[],
+  activeSnapshot: SnapshotLabel,
+): Sandbox {
   const layers = rows.at(-1)?.layers ?? [];
   const draft = {
     ...draftRow(world, request),
     layers: [...layers],
     trust: null,
-    activeSnapshot: originLabel,
+    activeSnapshot,
   };
   checkMounts(world, draft.mounts, draft.mounts);
   const { store } = world;
@@ -115,6 +123,7 @@ async function takePieces(
         await files.shareSnapshot(files.snapshot(source.row.id, from), { id, label: row.label });
       else if (saved !== undefined) await files.takeSnapshot(id, row.label, saved.path);
     }
+    made.world.remote?.changed({ id, label: originLabel });
   } catch (error) {
     await removeSandbox(made);
     throw error;

@@ -17,7 +17,7 @@ import { endLost } from './lost-commands.ts';
 import type { Sandbox } from './sandbox.ts';
 import { checkFree, checkRoom, findFiles, findSnapshot, sweepRemoved } from './snapshots.ts';
 import { prefixOf, snapshotChain } from './stacking.ts';
-import { checkLayerCount } from './trees.ts';
+import { bringMissing, checkLayerCount } from './trees.ts';
 import { upperMade } from './upper-loss.ts';
 
 /** @throws module_active, module_not_found, layer_corrupt, invalid_request, disk_full, launch_failed */
@@ -54,6 +54,7 @@ export async function restore(
   const { row, world } = sandbox;
   const { layers } = await soughtSnapshot(sandbox, label);
   const generation = row.upperGeneration + 1;
+  await bringMissing(world, layers);
   await world.layerLock.shared(() => sandbox.trees({ layers, activeSnapshot: label }));
   sandbox.change({ pending: { op: 'restore', label, generation } }, 'durably');
   faultPoint('restore.pending');

@@ -9,6 +9,7 @@ import { AppError } from '@squash/contract/errors';
 import { faultPoint } from '#sandbox/fault.ts';
 import type { Sandbox } from './sandbox.ts';
 import { takeOver } from './take-over.ts';
+import { bringMissing } from './trees.ts';
 
 /** A command that is being started has its answer within this time, or is no reason to wait. */
 const startsSettleMs = 5_000;
@@ -74,6 +75,7 @@ export async function goOn(sandbox: Sandbox): Promise<void> {
     return;
   }
   world.checkStart(row);
+  await bringMissing(world, row.layers);
   sandbox.apply({ type: 'replacing', reason: 'stopped' });
   try {
     await world.starts.run(() => sandbox.start({ rest: null, ...renewal }, 'transaction', resumed));

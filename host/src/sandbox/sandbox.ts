@@ -29,8 +29,9 @@ import type { OutputPace } from './output-pace.ts';
 import type { Run, RunHost } from './run.ts';
 import { goOn } from './rest.ts';
 import { rulesOf } from './rules.ts';
+import { pushNew } from './snapshot-content.ts';
 import { mendable, startSpec } from './start-spec.ts';
-import { treesOf } from './trees.ts';
+import { bringMissing, treesOf } from './trees.ts';
 import { UpperUsageWatch } from './upper-usage.ts';
 import type { World } from './world.ts';
 
@@ -172,6 +173,7 @@ export class Sandbox implements RunHost {
       commit.write(store.sandboxes, this.#row.id);
       return store.sandboxes.change(this.#row, commit.change);
     });
+    pushNew(this, commit.snapshots);
     this.#snapshots = commit.snapshots;
     this.#follow();
   }
@@ -453,7 +455,7 @@ export class Sandbox implements RunHost {
       }
     };
     this.mailbox
-      .post(() => this.world.starts.run(work))
+      .post(() => bringMissing(this.world, this.#row.layers).then(() => this.world.starts.run(work)))
       .catch((error: unknown) => {
         if (this.state.phase === 'restarting') this.failed(error);
       });

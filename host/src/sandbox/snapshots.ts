@@ -42,6 +42,7 @@ function detailsOf(sandbox: Sandbox, snapshot: SnapshotRow): SnapshotDetails {
     labels: { ...labels },
     created_at: rfc3339(createdMs),
     size_bytes: size,
+    location: 'local',
     whole: base === null,
     base: isBaseThere ? base : null,
     active: sandbox.row.activeSnapshot === label,
@@ -225,14 +226,22 @@ async function openFile(path: string, label: SnapshotLabel): Promise<FileHandle>
   }
 }
 
+/** A whole file, and what is known of it; else it counts as taken now, with the modules of now. */
+export interface TakenIn {
+  readonly path: string;
+  readonly createdMs?: number | undefined;
+  readonly layers?: SnapshotRow['layers'] | undefined;
+  readonly labels?: SnapshotRow['labels'] | undefined;
+}
+
 /**
- * Takes over the squashfs file at `hostPath`, which is proven by unpacking it.
+ * Takes over the squashfs file at its path, which is proven by unpacking it.
  * @throws snapshot_exists, snapshot_invalid, invalid_request, disk_full
  */
 export async function takeInSnapshot(
   sandbox: Sandbox,
   label: SnapshotLabel,
-  hostPath: string,
+  { path: hostPath, ...known }: TakenIn,
 ): Promise<SnapshotDetails> {
   const { world, row } = sandbox;
   checkRoom(sandbox);
@@ -247,8 +256,8 @@ export async function takeInSnapshot(
       const digest = await world.layers
         .ensureFile(path, { giveUp: sandbox.removal.signal })
         .catch((error: unknown) => refuseFile(error, label));
-      const own = { label, createdMs: sandbox.nowMs(), size, digest, labels: {} };
-      insert(sandbox, { ...own, base: null, layers: row.layers }, 'upload');
+      const { createdMs = sandbox.nowMs(), layers = row.layers, labels = {} } = known;
+      insert(sandbox, { label, createdMs, size, digest, labels, base: null, layers }, 'upload');
     });
   } catch (error) {
     await world.files.dropSnapshot(row.id, label);

@@ -11,6 +11,7 @@ export const mendable: ReadonlySet<ErrorCode> = new Set([
   'layer_corrupt',
   'module_not_found',
   'disk_full',
+  'bucket_unavailable',
   'host_directory_refused',
   'mount_refused',
 ]);

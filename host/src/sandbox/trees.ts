@@ -55,6 +55,16 @@ async function snapshotTree(world: World, stack: Stack, snapshot: SnapshotRow): 
   return found;
 }
 
+/**
+ * Brings modules whose trees are neither here nor to be made from what is here. Before `layerLock` is taken and a turn among
+ * starts: a slow bucket must hold up nobody else. @throws bucket_unavailable, layer_corrupt, disk_full
+ */
+export async function bringMissing(world: World, layers: readonly LayerRef[]): Promise<void> {
+  if (world.remote === undefined) return;
+  const missing = layers.filter(({ digest }) => !world.files.exists(world.files.layer(digest)));
+  if (missing.length > 0) await world.bringModules(missing.map(({ module }) => module));
+}
+
 async function moduleTree(world: World, layer: LayerRef): Promise<LayerDigest> {
   if (world.files.exists(world.files.layer(layer.digest))) return layer.digest;
   const digest = await world.layers.ensureModule(layer.module);

@@ -15,6 +15,7 @@ import type { Semaphore, SharedLock } from './mailbox.ts';
 import type { MountSources } from './mounts.ts';
 import type { SandboxNetwork } from './network.ts';
 import type { OutputBudget } from './output-budget.ts';
+import type { BringModules, RemoteSnapshots } from './remote-snapshots.ts';
 import type { OutputPace } from './output-pace.ts';
 
 /** What the configuration sets for every sandbox; cpu and memory come with the create request. */
@@ -47,6 +48,9 @@ export interface World {
   readonly quotas: CommandQuotas;
   /** Whether the host has room for one that does not run. @throws host_full */
   readonly checkStart: (row: SandboxRow) => void;
+  /** undefined: there is no bucket. */
+  readonly remote: RemoteSnapshots | undefined;
+  readonly bringModules: BringModules;
   readonly counters: Counters;
   readonly pace: OutputPace;
   readonly outputBudget: OutputBudget;

@@ -70,6 +70,30 @@ class AsyncModules(_AsyncNoun):
         await self._client.ask("module.remove", {"name": name}, {}, extra_s=SLOW_S)
 
 
+class AsyncBucket(_AsyncNoun):
+    """The bucket that the daemon keeps modules and snapshots in."""
+
+    async def get(self) -> types.Bucket:
+        """bucket.get. Raises NotFound where the daemon has none."""
+        return await self._client.record(types.Bucket, "bucket.get", {}, {})
+
+    async def list(self, prefix: str = "") -> types.BucketList:
+        """bucket.list"""
+        return await self._client.record(types.BucketList, "bucket.list", {}, {"prefix": prefix})
+
+    async def push(self, wish: opt.BucketPushOptions) -> None:
+        """bucket.push: returns when it is there. Raises NotFound, Conflict where the bucket has another one of its name."""
+        await self._client.ask("bucket.push", {}, wish, extra_s=SLOW_S)
+
+    async def pull(self, wish: opt.BucketPullOptions) -> None:
+        """bucket.pull: returns when it is here. Raises NotFound."""
+        await self._client.ask("bucket.pull", {}, wish, extra_s=SLOW_S)
+
+    async def remove(self, key: str) -> None:
+        """bucket.remove: an object by its key, for every machine."""
+        await self._client.ask("bucket.remove", {}, {"key": key})
+
+
 class AsyncVolumes(_AsyncNoun):
     """Directories that outlive sandboxes. They are named by name or id."""
 

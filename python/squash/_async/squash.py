@@ -19,6 +19,7 @@ from .operator import (
     AsyncApprovals,
     AsyncKeys,
     AsyncSshKeys,
+    AsyncBucket,
     AsyncModules,
     AsyncOwners,
     AsyncSecrets,
@@ -52,6 +53,7 @@ class AsyncSquash:
         self.connection = AsyncClient(address, _token(token, address), timeout_ms / 1_000)
         self.sandboxes = AsyncSandboxes(self.connection)
         self.modules = AsyncModules(self.connection)
+        self.bucket = AsyncBucket(self.connection)
         self.volumes = AsyncVolumes(self.connection)
         self.secrets = AsyncSecrets(self.connection)
         self.keys = AsyncKeys(self.connection)

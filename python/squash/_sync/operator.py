@@ -71,6 +71,30 @@ class Modules(_AsyncNoun):
         self._client.ask("module.remove", {"name": name}, {}, extra_s=SLOW_S)
 
 
+class Bucket(_AsyncNoun):
+    """The bucket that the daemon keeps modules and snapshots in."""
+
+    def get(self) -> types.Bucket:
+        """bucket.get. Raises NotFound where the daemon has none."""
+        return self._client.record(types.Bucket, "bucket.get", {}, {})
+
+    def list(self, prefix: str = "") -> types.BucketList:
+        """bucket.list"""
+        return self._client.record(types.BucketList, "bucket.list", {}, {"prefix": prefix})
+
+    def push(self, wish: opt.BucketPushOptions) -> None:
+        """bucket.push: returns when it is there. Raises NotFound, Conflict where the bucket has another one of its name."""
+        self._client.ask("bucket.push", {}, wish, extra_s=SLOW_S)
+
+    def pull(self, wish: opt.BucketPullOptions) -> None:
+        """bucket.pull: returns when it is here. Raises NotFound."""
+        self._client.ask("bucket.pull", {}, wish, extra_s=SLOW_S)
+
+    def remove(self, key: str) -> None:
+        """bucket.remove: an object by its key, for every machine."""
+        self._client.ask("bucket.remove", {}, {"key": key})
+
+
 class Volumes(_AsyncNoun):
     """Directories that outlive sandboxes. They are named by name or id."""
 

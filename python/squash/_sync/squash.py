@@ -20,6 +20,7 @@ from .operator import (
     Approvals,
     Keys,
     SshKeys,
+    Bucket,
     Modules,
     Owners,
     Secrets,
@@ -53,6 +54,7 @@ class Squash:
         self.connection = Client(address, _token(token, address), timeout_ms / 1_000)
         self.sandboxes = Sandboxes(self.connection)
         self.modules = Modules(self.connection)
+        self.bucket = Bucket(self.connection)
         self.volumes = Volumes(self.connection)
         self.secrets = Secrets(self.connection)
         self.keys = Keys(self.connection)

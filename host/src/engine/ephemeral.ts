@@ -1,0 +1,220 @@
+/**
+ * Ephemeral mode: the bucket is what lasts. A sandbox's files go there before it ends, and every few minutes while something
+ * runs in it; what lies on this machine's disk may be gone at any time.
+ *
+ * What a newcomer would get wrong: a removal that cannot save is refused, for nothing else has the files. Nothing has
+ * changed where no process of the sandbox has had any time of a processor since.
+ */
+import { AppError } from '@squash/contract/errors';
+import type { Problem } from '@squash/contract/daemon';
+import { errorText } from '@squash/base/bug';
+import { type SnapshotLabel, snapshotLabelSchema } from '@squash/contract/ids';
+import { randomBytes } from 'node:crypto';
+import { isRemoved } from '#store/rows.ts';
+import { snapshot } from '../sandbox/layering.ts';
+import { Semaphore } from '../sandbox/mailbox.ts';
+import { automaticLabel, isAutomatic, type RemoteSnapshots } from '../sandbox/remote-snapshots.ts';
+import { goOn, pause } from '../sandbox/rest.ts';
+import type { Sandbox } from '../sandbox/sandbox.ts';
+import { removeSnapshot } from '../sandbox/snapshots.ts';
+import type { World } from '../sandbox/world.ts';
+import type { Residents } from './residents.ts';
+
+/** Each packs a sandbox's files, and merges them with what they lie on. */
+const savesMax = 2;
+
+export interface EphemeralOptions {
+  readonly world: World;
+  readonly residents: Residents;
+  readonly remote: RemoteSnapshots;
+  /** Between two looks at all sandboxes. */
+  readonly intervalMs: number;
+}
+
+interface Saving {
+  readonly ends: boolean;
+  readonly done: Promise<void>;
+}
+
+export class Ephemeral implements AsyncDisposable {
+  readonly #options: EphemeralOptions;
+  readonly #saving = new Map<Sandbox, Saving>();
+  /** What had run of each when its files were last in the bucket, or it had none of its own yet. */
+  readonly #saved = new WeakMap<Sandbox, string>();
+  readonly #unsaved = new Map<Sandbox, string>();
+  readonly #turns = new Semaphore(savesMax);
+  #timer: NodeJS.Timeout | undefined;
+  #looking: Promise<void> = Promise.resolve();
+  #isClosed = false;
+
+  constructor(options: EphemeralOptions) {
+    this.#options = options;
+  }
+
+  begin(): void {
+    const { residents, world } = this.#options;
+    for (const sandbox of residents.all())
+      this.#tidy(sandbox).catch((error: unknown) =>
+        world.log.warn('ephemeral.tidy', { sandbox: sandbox.row.id, error }),
+      );
+    this.#next();
+  }
+
+  /** What a daemon that was killed had taken and not pushed: the sandbox has all of it still. */
+  async #tidy({ row, snapshots }: Sandbox): Promise<void> {
+    const { residents } = this.#options;
+    for (const each of snapshots) {
+      if (!isAutomatic(each) || isRemoved(each) || each.label === row.activeSnapshot) continue;
+      await residents.operate(row.id, (sandbox) => removeSnapshot(sandbox, each.label));
+    }
+  }
+
+  #next(): void {
+    if (this.#isClosed) return;
+    this.#timer = setTimeout(() => {
+      this.#looking = this.#look().finally(() => this.#next());
+    }, this.#options.intervalMs).unref();
+  }
+
+  /** It has what the bucket has, and nothing has run in it. */
+  async isAsSaved(sandbox: Sandbox): Promise<void> {
+    const mark = await this.#markOf(sandbox);
+    if (mark !== undefined) this.#saved.set(sandbox, mark);
+  }
+
+  /**
+   * Resolves when the bucket has all its files. `ends`: it is to be removed then, and stands still from here on; where it
+   * can't be saved it goes on. @throws bucket_unavailable, bucket_conflict, disk_full and what a snapshot does
+   */
+  async save(sandbox: Sandbox, ends: boolean): Promise<void> {
+    for (let running = this.#saving.get(sandbox); running !== undefined; ) {
+      if (running.ends || !ends) return await running.done;
+      await running.done.catch(() => undefined);
+      running = this.#saving.get(sandbox);
+    }
+    const done = this.#turns
+      .run(() => this.#save(sandbox, ends))
+      .then(
+        () => void this.#unsaved.delete(sandbox),
+        (error: unknown) => {
+          if (!sandbox.isClosed) this.#unsaved.set(sandbox, errorText(error));
+          throw error;
+        },
+      )
+      .finally(() => this.#saving.delete(sandbox));
+    this.#saving.set(sandbox, { ends, done });
+    await done;
+  }
+
+  problems(): readonly Problem[] {
+    const here = [...this.#unsaved].filter(([sandbox]) => !sandbox.isClosed);
+    const [first] = here;
+    if (first === undefined) return [];
+    const [{ row }, why] = first;
+    const text = `the files of ${here.length} sandboxes are not in the bucket as they are here, of "${row.id}" for one (${why}): they are kept, and it is tried again`;
+    return [{ code: 'bucket_unavailable', message: text }];
+  }
+
+  /** Of all: saved and removed by `remove`; what can't be saved stays for the next daemon. */
+  async endAll(remove: (sandbox: Sandbox) => Promise<void>): Promise<void> {
+    const { residents, world } = this.#options;
+    this.#close();
+    await Promise.all(
+      residents.all().map(async (sandbox) => {
+        try {
+          await this.save(sandbox, true);
+          await remove(sandbox);
+        } catch (error) {
+          world.log.error('ephemeral.kept', { sandbox: sandbox.row.id, error });
+        }
+      }),
+    );
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#close();
+    await this.#looking;
+  }
+
+  #close(): void {
+    this.#isClosed = true;
+    clearTimeout(this.#timer);
+  }
+
+  async #look(): Promise<void> {
+    const { residents, world } = this.#options;
+    for (const sandbox of residents.all()) {
+      if (this.#isClosed) return;
+      await this.save(sandbox, false).catch((error: unknown) =>
+        world.log.warn('ephemeral.save', { sandbox: sandbox.row.id, error }),
+      );
+    }
+  }
+
+  async #save(sandbox: Sandbox, ends: boolean): Promise<void> {
+    const { residents, remote } = this.#options;
+    const { id } = sandbox.row;
+    if (isGoing(sandbox)) return;
+    await remote.flush(id);
+    const mark = await this.#markOf(sandbox);
+    if (mark !== undefined && mark === this.#saved.get(sandbox)) return;
+    let wasPaused = false;
+    try {
+      const label = await residents.operate(id, async () => {
+        if (ends && sandbox.state.phase === 'ready') {
+          await pause(sandbox, true);
+          wasPaused = true;
+        }
+        return await this.#take(sandbox);
+      });
+      try {
+        await remote.push({ id, label }, {});
+      } finally {
+        await residents.operate(id, () => removeSnapshot(sandbox, label));
+      }
+      if (mark !== undefined) this.#saved.set(sandbox, mark);
+    } catch (error) {
+      if (isGoing(sandbox)) return;
+      if (wasPaused) await residents.operate(id, goOn).catch(() => undefined);
+      if (ends && isLost(sandbox, error)) {
+        this.#options.world.log.error('ephemeral.lost', { sandbox: id, error });
+        return;
+      }
+      throw error;
+    }
+  }
+
+  /** By its time, so that the last one sorts last; of two machines' in one second neither is the other's. */
+  async #take(sandbox: Sandbox): Promise<SnapshotLabel> {
+    const stamp = new Date(sandbox.nowMs()).toISOString().replaceAll(/[-:]/g, '').replace('T', '-');
+    const wished = `${stamp.slice(0, 15)}-${randomBytes(4).toString('hex')}`;
+    const { label } = await snapshot(sandbox, {
+      label: snapshotLabelSchema.parse(wished),
+      labels: { [automaticLabel]: 'yes' },
+    });
+    return label;
+  }
+
+  async #markOf({ row, state }: Sandbox): Promise<string | undefined> {
+    // Nothing of it runs.
+    if (state.phase === 'stopped' || state.phase === 'failed')
+      return `${row.instance} ${row.upperGeneration} ${state.phase}`;
+    if (state.phase !== 'ready' && state.phase !== 'paused') return undefined;
+    try {
+      const { cpuUs } = await this.#options.world.driver.stats(row.id);
+      // A host that does not count it says nothing.
+      return cpuUs === 0 ? undefined : `${row.instance} ${row.upperGeneration} ${cpuUs}`;
+    } catch {
+      return undefined;
+    }
+  }
+}
+
+function isGoing({ state, isClosed, removal }: Sandbox): boolean {
+  return isClosed || removal.signal.aborted || state.phase === 'destroying' || state.phase === 'creating';
+}
+
+/** It can't be started, and not even read: keeping it would keep it for ever. */
+function isLost({ state }: Sandbox, error: unknown): boolean {
+  return state.phase === 'failed' && error instanceof AppError && error.code === 'layer_corrupt';
+}

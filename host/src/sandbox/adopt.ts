@@ -1,0 +1,52 @@
+/** A sandbox made of a file that holds what another one of its id had written: ephemeral mode's next life. */
+import { stat } from 'node:fs/promises';
+import type { SnapshotLabel } from '@squash/contract/ids';
+import type { CreateRequest } from '@squash/contract/sandbox';
+import { faultPoint } from '#sandbox/fault.ts';
+import type { LayerRef, SnapshotRow } from '#store/rows.ts';
+import { insertStacked } from './fork.ts';
+import { removeSandbox } from './remove.ts';
+import type { FetchedSnapshot } from './remote-snapshots.ts';
+import type { Sandbox } from './sandbox.ts';
+import type { World } from './world.ts';
+
+export interface Saved extends FetchedSnapshot {
+  readonly label: SnapshotLabel;
+}
+
+/** On the modules that it was taken on, or where nobody has said so on those that are asked for. */
+export async function adoptFiles(
+  { world, request }: { readonly world: World; readonly request: CreateRequest },
+  saved: Saved,
+  register: (made: Sandbox) => void,
+): Promise<Sandbox> {
+  const { label, createdMs = world.clock.wallMs(), labels } = saved;
+  const { size } = await stat(saved.path);
+  const made = await world.layerLock.shared(async () => {
+    const layers = saved.layers ?? (await layersAsked(world, request));
+    const row: SnapshotRow = { label, createdMs, size, digest: null, base: null, layers, labels };
+    const sandbox = insertStacked({ world, request }, [row], label);
+    // Still under the lock: who collects unused trees asks the registered sandboxes what they use.
+    register(sandbox);
+    return sandbox;
+  });
+  faultPoint('fork.inserted');
+  // In its own turn: whoever removes it meanwhile waits.
+  await made.mailbox.post(async () => {
+    try {
+      world.files.make(request.id);
+      await world.files.takeSnapshot(request.id, label, saved.path);
+    } catch (error) {
+      await removeSandbox(made);
+      throw error;
+    }
+  });
+  return made;
+}
+
+function layersAsked(world: World, request: CreateRequest): Promise<LayerRef[]> {
+  const modules = [...new Set(request.layers)];
+  return Promise.all(
+    modules.map(async (module) => ({ module, digest: await world.layers.ensureModule(module) })),
+  );
+}
