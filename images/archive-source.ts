@@ -127,8 +127,12 @@ class Upstream {
     return `${this.#mirror ?? this.#source.url.replace(/\/+$/, '')}/${path}`;
   }
 
-  /** `{patch}` is part of a version that was found; of one that was only asked for it is unknown. */
-  #filled(template: string, version: string, file = ''): string {
+  /**
+   * Folders are named by what was asked for (`24.04`), also where the file has more (`24.04.3`). `{patch}` is part of a version
+   * that was found; of one that was only asked for it is unknown.
+   */
+  #filled(template: string, found: string, file = ''): string {
+    const version = this.#version === 'newest' ? found : this.#version;
     const values: Readonly<Record<string, string>> = {
       version,
       patch: '',

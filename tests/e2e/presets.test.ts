@@ -1,0 +1,578 @@
+/**
+ * Presets: each source against a mirror that serves archives in its upstream's form, what a failed build leaves (nothing), and the
+ * original's words. What Debian's archive and npm's registry have is built from them.
+ */
+import assert from 'node:assert/strict';
+import { execFile, execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { promisify } from 'node:util';
+import { moduleDetailsSchema } from '@squash/contract/module';
+import { type ArchiveEntry, ArchiveMirror, packed, sha256, tarOf } from '../support/archive-mirror.ts';
+import { repository } from '../support/base-layer.ts';
+import { cliEnvironment, squash, squashOk } from '../support/cli.ts';
+import { TestDaemon } from '../support/daemon.ts';
+import { waitFor } from '../support/wait.ts';
+
+const builder = join(repository, 'images/main.ts');
+const machine = process.arch === 'arm64' ? 'aarch64' : 'x86_64';
+const debianMachine = process.arch === 'arm64' ? 'arm64' : 'amd64';
+const words = ['ALPINE', 'UBUNTU', 'VOID', 'PYTHON', 'GOLANG', 'TAILSCALE', 'NULLCLAW'];
+
+let place: string;
+let mirror: ArchiveMirror;
+let environment: Record<string, string>;
+before(async () => {
+  place = mkdtempSync(join(tmpdir(), 'squash-presets-'));
+  mirror = await ArchiveMirror.start();
+  for (const name of ['cache', 'tmp', 'presets']) mkdirSync(join(place, name));
+  environment = {
+    XDG_CACHE_HOME: join(place, 'cache'),
+    TMPDIR: join(place, 'tmp'),
+    ...Object.fromEntries(words.map((word) => [`SQUASH_MIRROR_${word}`, `${mirror.url}/${word}`])),
+  };
+});
+after(async () => {
+  await mirror[Symbol.asyncDispose]();
+  rmSync(place, { recursive: true });
+});
+
+interface Built {
+  readonly code: number | null;
+  readonly lines: readonly Record<string, unknown>[];
+  readonly message: string;
+}
+
+async function build(preset: string, env: Readonly<Record<string, string>> = {}): Promise<Built> {
+  const child = spawn(process.execPath, [builder, 'build', preset], {
+    env: { ...process.env, ...environment, ...env },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  let text = '';
+  child.stdout.setEncoding('utf8').on('data', (part: string) => {
+    text += part;
+  });
+  const [code] = (await once(child, 'close')) as [number | null];
+  const lines = text
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line) as Record<string, unknown>);
+  return { code, lines, message: String(lines.at(-1)?.['message'] ?? '') };
+}
+
+/** A preset of one archive, beside the test. */
+function ownPreset(name: string, archive: Buffer, more: Record<string, unknown> = {}): string {
+  mirror.put(`own/${name}.tar`, archive);
+  const { source, ...fields } = more as { readonly source?: object };
+  const sums = { [debianMachine]: sha256(archive) };
+  const preset = {
+    schema: 1,
+    name,
+    prefix: '300',
+    module: name,
+    sources: [
+      {
+        kind: 'archive',
+        mirror: 'OWN',
+        url: `${mirror.url}/own`,
+        version: '1.0',
+        architectures: { amd64: 'x', arm64: 'x' },
+        file: `${name}.tar`,
+        checksum: { kind: 'fixed', sha256: sums },
+        ...source,
+      },
+    ],
+    size: { squashfs_mb: 1, unpacked_mb: 1 },
+    licence: 'MIT',
+    summary: 'of a test',
+    ...fields,
+  };
+  const file = join(place, 'presets', `${name}.json`);
+  writeFileSync(file, JSON.stringify(preset));
+  return file;
+}
+
+/** Nothing half-made: whole layers in the cache, and nothing else anywhere. */
+function assertClean(layers: number): void {
+  const cache = join(place, 'cache/squash/layers');
+  const kept = readdirSync(cache, { recursive: false }).map(String);
+  assert.deepEqual(
+    kept.filter((name) => name.startsWith('work-')),
+    [],
+  );
+  assert.equal(kept.length, layers);
+  assert.deepEqual(readdirSync(join(place, 'tmp')), []);
+}
+
+const layersNow = (): number => {
+  try {
+    return readdirSync(join(place, 'cache/squash/layers')).length;
+  } catch {
+    // No build yet.
+    return 0;
+  }
+};
+
+function compiled(compiler: string, says: string): Buffer {
+  const source = join(place, 'says.c');
+  const program = join(place, compiler);
+  writeFileSync(
+    source,
+    `#include <stdio.h>\nint main(int n, char **w) { puts(${JSON.stringify(says)}); for (int i = 1; i < n; i++) printf("[%s]\\n", w[i]); return 0; }\n`,
+  );
+  execFileSync(compiler, ['-O1', '-o', program, source]);
+  return readFileSync(program);
+}
+
+const folders = (...names: string[]): ArchiveEntry[] => names.map((name) => ({ name, type: 'dir' }));
+
+/** A root with musl's loader and a shell, as Alpine's and Void's archives are. */
+function muslRoot(program: Buffer): readonly ArchiveEntry[] {
+  const loader = /\/lib\/ld-musl-[\w-]+\.so\.1/.exec(program.toString('latin1'))?.[0] ?? '';
+  return [
+    ...folders(
+      './',
+      './bin',
+      './dev',
+      './etc',
+      './lib',
+      './proc',
+      './root',
+      './run',
+      './sys',
+      './tmp',
+      './usr',
+      './usr/bin',
+    ),
+    { name: './dev/null', type: 'char', mode: 0o666 },
+    { name: './bin/busybox', data: readFileSync('/bin/busybox') },
+    { name: './bin/sh', type: 'symlink', target: '/bin/busybox' },
+    { name: './bin/cat', type: 'link', target: './bin/busybox' },
+    { name: `.${loader}`, data: readFileSync(loader) },
+    { name: './usr/bin/hello', data: program },
+    { name: './usr/bin/su', data: program, mode: 0o4755 },
+    { name: './etc/passwd', data: 'root:x:0:0:root:/root:/bin/sh\n', mode: 0o644 },
+    { name: './etc/shadow', data: 'root:*::0:::::\n', mode: 0o640, gid: 42 },
+    { name: './etc/hostname', data: 'builder-of-alpine\n', mode: 0o644 },
+    { name: './etc/os-release', data: 'ID=alpine\n', mode: 0o644 },
+  ];
+}
+
+/** Every upstream's layout, and how it publishes its sums. */
+function publish(): void {
+  const musl = compiled('musl-gcc', 'hello of musl');
+  const glibc = compiled('gcc', 'Python 3.12.12');
+  const root = tarOf(muslRoot(musl));
+  const alpine = `ALPINE/v3.21/releases/${machine}`;
+  const minirootfs = `alpine-minirootfs-3.21.10-${machine}.tar.gz`;
+  const sum = mirror.put(`${alpine}/${minirootfs}`, packed('gzip', root));
+  mirror.put(`${alpine}/${minirootfs}.sha256`, Buffer.from(`${sum}  ${minirootfs}\n`));
+  const flavours = ['3.21.9', '3.21.10'].flatMap((version) => [
+    `-\n  flavor: alpine-standard\n  file: alpine-standard-${version}-${machine}.iso\n`,
+    `-\n  flavor: alpine-minirootfs\n  file: alpine-minirootfs-${version}-${machine}.tar.gz\n`,
+  ]);
+  mirror.put(`${alpine}/latest-releases.yaml`, Buffer.from(`---\n${flavours.join('')}`));
+
+  const void_ = `void-${machine}-musl-ROOTFS-20250202.tar.xz`;
+  const voidSum = mirror.put(`VOID/current/${void_}`, packed('xz', root));
+  const other = void_.replace('musl-', '');
+  mirror.put(
+    'VOID/current/sha256sum.txt',
+    Buffer.from(`SHA256 (${other}) = ${'0'.repeat(64)}\nSHA256 (${void_}) = ${voidSum}\n`),
+  );
+
+  const ubuntu = `ubuntu-base-24.04.3-base-${debianMachine}.tar.gz`;
+  const merged: ArchiveEntry[] = [
+    ...folders('usr', 'usr/bin', 'etc', 'etc/apt'),
+    { name: 'bin', type: 'symlink', target: 'usr/bin' },
+    { name: 'usr/bin/busybox', data: readFileSync('/bin/busybox') },
+    { name: 'etc/apt/sources.list', data: 'deb http://archive.ubuntu.com/ubuntu noble main\n', mode: 0o644 },
+  ];
+  const ubuntuSum = mirror.put(`UBUNTU/24.04/release/${ubuntu}`, packed('gzip', tarOf(merged)));
+  mirror.put('UBUNTU/24.04/release/SHA256SUMS', Buffer.from(`${ubuntuSum} *${ubuntu}\n`));
+
+  const python = `cpython-3.12.12+20251031-${machine}-unknown-linux-gnu-install_only_stripped.tar.gz`;
+  const tree = tarOf([
+    { name: 'python/bin/python3.12', data: glibc, uid: 1001, gid: 1001 },
+    { name: 'python/bin/python3', type: 'symlink', target: 'python3.12' },
+  ]);
+  const pythonSum = mirror.put(`PYTHON/20251031/${python}`, packed('gzip', tree));
+  mirror.put(
+    'PYTHON/20251031/SHA256SUMS',
+    Buffer.from(`${'1'.repeat(64)}  ${python.replace('3.12.12', '3.12.9')}\n${pythonSum}  ${python}\n`),
+  );
+
+  const golang = `go1.25.4.linux-${debianMachine}.tar.gz`;
+  const golangSum = mirror.put(
+    `GOLANG/${golang}`,
+    packed(
+      'gzip',
+      tarOf([
+        { name: 'go/bin/go', data: compiled('gcc', 'go version go1.25.4') },
+        { name: 'go/bin/gofmt', data: glibc },
+        { name: 'go/test/x.go' },
+      ]),
+    ),
+  );
+  const release = (version: string, filename: string, sha: string) => ({
+    version,
+    files: [
+      { filename: filename.replace('.linux', '.src.linux'), sha256: '2'.repeat(64) },
+      { filename, sha256: sha },
+    ],
+  });
+  mirror.put(
+    'GOLANG/?mode=json&include=all',
+    Buffer.from(
+      JSON.stringify([
+        release('go1.9', golang.replace('1.25.4', '1.9'), '3'.repeat(64)),
+        release('go1.25.4', golang, golangSum),
+      ]),
+    ),
+  );
+
+  const tailscale = `tailscale_1.90.2_${debianMachine}.tgz`;
+  const tailscaleSum = mirror.put(
+    `TAILSCALE/${tailscale}`,
+    packed(
+      'gzip',
+      tarOf(
+        ['tailscale', 'tailscaled', 'systemd/tailscaled.service'].map((name) => ({
+          name: `${tailscale.slice(0, -4)}/${name}`,
+          data: glibc,
+        })),
+      ),
+    ),
+  );
+  mirror.put(
+    'TAILSCALE/?mode=json',
+    Buffer.from(JSON.stringify({ Tarballs: { [debianMachine]: tailscale } })),
+  );
+  mirror.put(`TAILSCALE/${tailscale}.sha256`, Buffer.from(tailscaleSum));
+
+  const nullclaw = `nullclaw-linux-${machine}.bin`;
+  const script = `#!/bin/sh\necho "nullclaw 2026.5.4"; for word; do echo "[$word]"; done\n`;
+  const nullclawSum = mirror.put(`NULLCLAW/v2026.5.4/${nullclaw}`, Buffer.from(script));
+  mirror.put('NULLCLAW/v2026.5.4/SHA256SUMS', Buffer.from(`${nullclawSum}  ${nullclaw}\n`));
+}
+
+test('what needs the wider Internet comes from mirrors, in the forms that upstreams have, by the original’s words', async () => {
+  publish();
+  // A key that the daemon's environment has not stops nothing: what the file says is taken as it stands.
+  const key = {
+    placeholder: 'sk-placeholder-anthropic',
+    value: '$SQUASH_ANTHROPIC_KEY',
+    allowed_hosts: ['api.anthropic.com'],
+  };
+  await using daemon = await TestDaemon.start({
+    files: { 'secrets.json': JSON.stringify({ secrets: { SQUASH_ANTHROPIC_KEY: key } }) },
+  });
+  const made = async (program: string, ...rest: string[]): Promise<string> => {
+    const path = join(repository, 'packaging/bin', program);
+    const { stdout } = await promisify(execFile)(path, rest, {
+      env: { ...cliEnvironment(daemon), ...environment },
+    });
+    return stdout.trim().split('  ')[0] ?? '';
+  };
+  const inspect = async (name: string) =>
+    moduleDetailsSchema.parse(JSON.parse(await squashOk(daemon, ['module', 'inspect', name, '--json'])));
+  assert.equal(await made('sq-mkbase', 'alpine', '3.21'), '000-base-alpine');
+  assert.equal(await made('sq-mkbase', 'ubuntu', 'noble'), '000-base-ubuntu');
+  assert.equal(await made('sq-mkbase', 'void'), '000-base-void');
+  for (const [preset, module] of [
+    ['python3.12', '100-python312'],
+    ['golang', '100-golang'],
+    ['tailscale', '200-tailscale'],
+    ['nullclaw', '200-nullclaw'],
+  ] as const)
+    assert.equal(await made('sq-mkmod', 'preset', preset), module);
+  const { provenance, libc } = await inspect('100-python312');
+  assert.equal(libc, 'glibc');
+  assert.equal(provenance?.['version'], '3.12.12', 'the last of its line');
+  assert.match(
+    provenance?.['source'] ?? '',
+    /^https:\/\/github\.com\/astral-sh\/.*cpython-3\.12\.12\+/,
+    'never the mirror',
+  );
+  assert.match(provenance?.['digest'] ?? '', /^sha256:[0-9a-f]{64}$/);
+  assert.equal((await inspect('100-golang')).provenance?.['version'], '1.25.4', '1.25 is newer than 1.9');
+  assert.equal((await inspect('000-base-alpine')).provenance?.['version'], '3.21.10');
+
+  const sh = async (id: string, line: string) => await squashOk(daemon, ['exec', id, '-c', line]);
+  await squashOk(daemon, ['create', 'alpine', '-l', '000-base-alpine,200-nullclaw']);
+  const owners = (
+    await sh(
+      'alpine',
+      'awk "{ print \\$3 }" /proc/self/uid_map 2>/dev/null || busybox awk "{ print \\$3 }" /proc/self/uid_map',
+    )
+  ).trim();
+  const look =
+    'cd /; hello; busybox stat -c "%a %u:%g" etc/shadow usr/bin/su; busybox hostname; busybox cmp bin/cat bin/busybox; busybox test -e /usr/local/go || echo none';
+  assert.equal(
+    await sh('alpine', look),
+    `hello of musl\n640 0:${owners === '1' ? 0 : 42}\n4755 0:0\nalpine\nnone`.replace(
+      '\nalpine\n',
+      `\n${(await sh('alpine', 'busybox hostname')).trim()}\n`,
+    ),
+  );
+  const refused = await squash(daemon, ['create', 'none', '-l', '000-base-alpine,100-python312']);
+  assert.match(
+    refused.stderr,
+    /"100-python312" on "000-base-alpine": its programs are of glibc.*\(module_incompatible\)/,
+  );
+
+  // The seed's example: the program sees the placeholder.
+  const nullclaw = '/usr/local/bin/nullclaw';
+  assert.equal(await sh('alpine', `${nullclaw} --version`), 'nullclaw 2026.5.4\n[--version]');
+  assert.equal(
+    await sh('alpine', `${nullclaw} onboard --api-key "$SQUASH_ANTHROPIC_KEY" --interactive`),
+    'nullclaw 2026.5.4\n[onboard]\n[--api-key]\n[sk-placeholder-anthropic]\n[--interactive]',
+  );
+  assert.match(
+    await sh('alpine', `${nullclaw} agent -m "Solve this LeetCode problem" --skill coding`),
+    /\[agent\]\n\[-m\]\n\[Solve this LeetCode problem\]/,
+  );
+  await squashOk(daemon, ['rm', 'alpine']);
+  assertClean(layersNow());
+
+  const unknown = await squash(daemon, ['module', 'build', 'alpine', '--version', '3.99'], {
+    env: environment,
+  });
+  assert.match(unknown.stderr, /latest-releases\.yaml: the server answered 404/);
+  const none = await squash(daemon, ['module', 'build', 'python3.12', '--version', '3.7'], {
+    env: environment,
+  });
+  assert.match(none.stderr, /no file like "cpython-3\.7\+.*SHA256SUMS" names none/);
+});
+
+test('a file of one’s own is a preset, in zstd too, and names the field that is wrong', async () => {
+  const tar = packed(
+    'zstd',
+    tarOf([{ name: 'tool-1.0/bin/tool', data: '#!/bin/sh\necho tool\n', mode: 0o600 }]),
+  );
+  const steps = {
+    source: { strip: 1, into: 'usr/local', only: ['*/bin'] },
+    files: { 'etc/tool.conf': 'version={version}\n', 'etc/beside': { from: 'beside.txt' } },
+    links: { 'usr/local/bin/t': 'tool' },
+    executables: ['usr/local/bin/tool'],
+    aliases: ['tools'],
+  };
+  const file = ownPreset('mine', tar, steps);
+  writeFileSync(join(place, 'presets/beside.txt'), 'beside\n');
+  const once_ = await build(file);
+  assert.equal(once_.code, 0, once_.message);
+  const layer = once_.lines.at(-1) as {
+    readonly path: string;
+    readonly manifest: { readonly squashfs_sha256: string };
+  };
+  const listed = execFileSync('unsquashfs', ['-lln', layer.path], { encoding: 'utf8' });
+  for (const line of [
+    /-rwx\S+ 0\/0 .* squashfs-root\/usr\/local\/bin\/tool$/m,
+    /usr\/local\/bin\/t -> tool$/m,
+    /etc\/beside$/m,
+  ])
+    assert.match(listed, line);
+  assert.equal(
+    execFileSync('unsquashfs', ['-cat', layer.path, 'etc/tool.conf'], { encoding: 'utf8' }),
+    'version=1.0\n',
+  );
+  // By name and by alias, from the directory; again, the same bytes.
+  const named = { SQUASH_PRESETS: join(place, 'presets') };
+  assert.equal((await build('tools', named)).lines.at(-1)?.['path'], layer.path, 'from the cache');
+  rmSync(join(place, 'cache'), { recursive: true });
+  const again = (await build('mine', named)).lines.at(-1) as typeof layer;
+  assert.equal(again.manifest.squashfs_sha256, layer.manifest.squashfs_sha256);
+  const list = await squash(undefined, ['module', 'build', '--list'], { env: named });
+  assert.match(list.stdout.toString(), /^mine +300-mine +1 MB +127\.0\.0\.1 +MIT +of a test$/m);
+  assert.match(list.stdout.toString(), /^alpine +000-base-alpine +\d+ MB +dl-cdn\.alpinelinux\.org /m);
+  const completed = await squash(undefined, ['__complete', '--', 'module', 'build', 'mi'], { env: named });
+  assert.match(completed.stdout.toString(), /^mine\tof a test$/m);
+
+  const good = JSON.parse(readFileSync(file, 'utf8')) as Record<string, unknown>;
+  const wrong: readonly (readonly [change: object, why: RegExp])[] = [
+    [{ prefix: '30' }, /"prefix": three digits/],
+    [{ colour: 'red' }, /colour/],
+    [{ sources: [{ kind: 'rpm' }] }, /"sources\.0\.kind"/],
+    [
+      { sources: [{ kind: 'debian', packages: ['git; rm -rf /'] }] },
+      /"sources\.0\.packages\.0": no name of a Debian package/,
+    ],
+    [{ links: { '../../etc/passwd': 'x' } }, /"links\.\.\.\/\.\.\/etc\/passwd": .*/],
+    [{ files: { 'etc/key': { from: '../key' } } }, /"files\.etc\/key/],
+    [{ base: 'debian' }, /"base": only Debian packages/],
+  ];
+  writeFileSync(join(place, 'key'), 'secret');
+  for (const [change, why] of wrong) {
+    writeFileSync(join(place, 'presets/wrong.json'), JSON.stringify({ ...good, name: 'wrong', ...change }));
+    const { code, message } = await build(join(place, 'presets/wrong.json'));
+    assert.deepEqual([code, why.test(message)], [1, true], message);
+    assert.match(message, /^preset ".*wrong\.json/);
+  }
+  rmSync(join(place, 'presets/wrong.json'));
+});
+
+const hostile: Readonly<Record<string, readonly [entries: readonly ArchiveEntry[], why: RegExp]>> = {
+  traversal: [[{ name: '../../etc/cron.d/x', data: 'x' }], /leads out of the archive/],
+  'traversal-inside': [[{ name: 'a/../../x', data: 'x' }], /leads out of the archive/],
+  'link-out': [[{ name: 'a/l', type: 'symlink', target: '../../../etc' }], /out of the layer/],
+  'hard-link-out': [[{ name: 'l', type: 'link', target: '../../etc/shadow' }], /leads out of the archive/],
+  'hard-link-nowhere': [[{ name: 'l', type: 'link', target: 'etc/shadow' }], /which is no file/],
+  'through-a-link': [
+    [
+      { name: 'a', type: 'symlink', target: '/etc' },
+      { name: 'a/passwd', data: 'x' },
+    ],
+    /which is no directory/,
+  ],
+  device: [[{ name: 'disk', type: 'char' }], /is a device/],
+  pipe: [[{ name: 'pipe', type: 'fifo' }], /is a pipe/],
+  whiteout: [[{ name: 'etc/.wh.passwd' }], /is a mark that deletes files/],
+  twice: [
+    [
+      { name: 'a', data: '1' },
+      { name: 'a', data: '2' },
+    ],
+    /is there twice/,
+  ],
+  'long-name': [[{ name: `${'n'.repeat(300)}`, data: 'x' }], /name that is too long/],
+};
+
+test('an archive that is hostile, damaged or another than it should be leaves nothing', async () => {
+  const small = tarOf([{ name: 'usr/bin/x', data: Buffer.alloc(200_000, 7) }]);
+  const before = layersNow();
+  for (const [name, [entries, why]] of Object.entries(hostile)) {
+    const { code, message } = await build(ownPreset(`hostile-${name}`, packed('gzip', tarOf(entries))));
+    assert.deepEqual([code, why.test(message)], [1, true], `${name}: ${message}`);
+    assertClean(before);
+  }
+  const zipped = packed('gzip', small);
+  const bomb = packed('gzip', tarOf([{ name: 'zeros', data: Buffer.alloc(24 * 1_048_576) }]));
+  const others: readonly (readonly [name: string, archive: Buffer, more: object, why: RegExp])[] = [
+    ['cut-gzip', zipped.subarray(0, zipped.length / 2), {}, /damaged/],
+    ['cut-xz', packed('xz', small).subarray(0, 100), {}, /damaged/],
+    ['cut-zstd', packed('zstd', small).subarray(0, 30), {}, /damaged/],
+    ['cut-tar', small.subarray(0, 100_000), {}, /ends at \d+, within an entry/],
+    ['no-tar', Buffer.alloc(2_000, 'no archive'), {}, /tar: /],
+    ['bomb', bomb, {}, /unpacks to more than/],
+    [
+      'wrong-sum',
+      zipped,
+      { source: { checksum: { kind: 'fixed', sha256: { [debianMachine]: '0'.repeat(64) } } } },
+      /its SHA-256 is .*, and should be 0000/,
+    ],
+    ['no-sum', zipped, { source: { checksum: { kind: 'published', at: 'SUMS' } } }, /holds no SHA-256 of/],
+    [
+      'plain-http',
+      zipped,
+      { source: { url: 'http://mirror.example/x', checksum: { kind: 'published', at: 'SUMS' } } },
+      /over http proves nothing/,
+    ],
+  ];
+  mirror.put('own/SUMS', Buffer.from(`${'4'.repeat(64)}  other.tar\n`));
+  for (const [name, archive, more, why] of others) {
+    const { code, message } = await build(ownPreset(name, archive, more as Record<string, unknown>));
+    assert.deepEqual([code, why.test(message)], [1, true], `${name}: ${message}`);
+    assertClean(before);
+  }
+});
+
+test('a download is resumed and repeated, and tells its bytes; what can not be had leaves nothing', async () => {
+  const archive = tarOf([{ name: 'usr/bin/x', data: Buffer.alloc(300_000, 7) }]);
+  const before = layersNow();
+  const file = ownPreset('flaky', archive);
+  const path = 'own/flaky.tar';
+  mirror.faults.set(path, { kind: 'busy', times: 1 });
+  const first = mirror.asked.length;
+  mirror.faults.set(path, { kind: 'cut', times: 2 });
+  const { code, lines, message } = await build(file);
+  assert.equal(code, 0, message);
+  const asked = mirror.asked.slice(first);
+  assert.equal(asked.length, 3);
+  assert.match(asked.at(-1) ?? '', /^own\/flaky\.tar from \d+$/, 'the rest alone');
+  assert.ok(
+    lines.some((line) => line['bytes_done'] === archive.length && line['bytes_total'] === archive.length),
+  );
+  mirror.faults.set(path, { kind: 'busy', times: 1 });
+  rmSync(join(place, 'cache/squash/layers'), { recursive: true });
+  assert.equal((await build(file)).code, 0, 'a busy server is asked again');
+  const gone = await build(ownPreset('gone', archive, { source: { file: 'nowhere.tar' } }));
+  assert.match(gone.message, /own\/nowhere\.tar: the server answered 404$/);
+  const large = await build(ownPreset('large', Buffer.alloc(21 * 1_048_576)));
+  assert.match(large.message, /is larger than \d+ bytes/);
+  assertClean(1);
+  assert.ok(before >= 0);
+});
+
+test('what is cancelled, killed, or finds the disk full leaves nothing behind the next build', async () => {
+  const archive = tarOf([{ name: 'usr/bin/x', data: Buffer.alloc(4 * 1_048_576, 'random') }]);
+  const kept = layersNow();
+  const file = ownPreset('stopped', archive);
+  const path = 'own/stopped.tar';
+  const start = async () => {
+    mirror.faults.set(path, { kind: 'hang', times: 1 });
+    const asked = mirror.asked.length;
+    const child = spawn(process.execPath, [builder, 'build', file], {
+      env: { ...process.env, ...environment },
+      stdio: 'ignore',
+    });
+    await waitFor(
+      'the download to hang',
+      () => mirror.asked.slice(asked).includes(path) && readdirSync(join(place, 'tmp')).length > 0,
+    );
+    return child;
+  };
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+    const child = await start();
+    child.kill(signal);
+    assert.deepEqual(await once(child, 'exit'), [1, null]);
+    assertClean(kept);
+  }
+  const killed = await start();
+  killed.kill('SIGKILL');
+  await once(killed, 'exit');
+  assert.equal(readdirSync(join(place, 'tmp')).length, 1);
+  // A small disk of its own for everything that the build writes.
+  const full = `mount -t tmpfs -o size=5m none "$TMPDIR" && "$@"; code=$?; ls -A "$TMPDIR"; exit $code`;
+  const root = process.getuid?.() === 0 ? [] : ['--user', '--map-root-user'];
+  const words_ = [...root, '--mount', 'sh', '-c', full, 'sh', process.execPath, builder, 'build', file];
+  const failed = await promisify(execFile)('unshare', words_, {
+    env: { ...process.env, ...environment },
+  }).then(
+    () => '',
+    (error: unknown) => (error as { readonly stdout: string }).stdout,
+  );
+  assert.match(
+    failed.trim().split('\n').at(-1) ?? '',
+    /^\{"type":"error","message":"the disk is full: .*ENOSPC/,
+    failed,
+  );
+  assert.equal(
+    readdirSync(join(place, 'tmp')).length,
+    1,
+    'what was killed is still there: the small disk hid it',
+  );
+  assert.equal((await build(file)).code, 0);
+  assertClean(kept + 1);
+});
+
+test('SQLite from Debian’s archive and Node.js 22 from npm’s registry run in a sandbox', async () => {
+  // Where users' builds lie: what was built before is not built again.
+  const own = {
+    XDG_CACHE_HOME: process.env['XDG_CACHE_HOME'] ?? '',
+    TMPDIR: process.env['TMPDIR'] ?? tmpdir(),
+  };
+  const env = Object.fromEntries(Object.entries(own).filter(([, value]) => value !== ''));
+  await using daemon = await TestDaemon.start();
+  for (const preset of ['base-debian', 'sqlite-libs', 'nodejs22']) {
+    const built = await squash(daemon, ['module', 'build', preset], { env });
+    assert.equal(built.code, 0, built.stderr);
+  }
+  await squashOk(daemon, ['create', 'box', '-l', '000-base-debian,090-sqlite-libs,100-nodejs22']);
+  const sh = async (line: string) => await squashOk(daemon, ['exec', 'box', '-c', line]);
+  assert.match(await sh('node --version; npm --version; npx --version'), /^v22\.\d+\.\d+\n10\.\S+\n10\.\S+$/);
+  assert.equal(await sh('sqlite3 :memory: "SELECT 6 * 7"'), '42');
+  await squashOk(daemon, ['rm', 'box']);
+});
