@@ -303,20 +303,14 @@ test('what needs the wider Internet comes from mirrors, in the forms that upstre
 
   const sh = async (id: string, line: string) => await squashOk(daemon, ['exec', id, '-c', line]);
   await squashOk(daemon, ['create', 'alpine', '-l', '000-base-alpine,200-nullclaw']);
-  const owners = (
-    await sh(
-      'alpine',
-      'awk "{ print \\$3 }" /proc/self/uid_map 2>/dev/null || busybox awk "{ print \\$3 }" /proc/self/uid_map',
-    )
-  ).trim();
-  const look =
-    'cd /; hello; busybox stat -c "%a %u:%g" etc/shadow usr/bin/su; busybox hostname; busybox cmp bin/cat bin/busybox; busybox test -e /usr/local/go || echo none';
-  assert.equal(
+  const look = [
+    'cd /; hello; busybox cmp bin/cat bin/busybox; busybox test -e /usr/local/go || echo none',
+    'busybox awk "{ print \\$3 }" /proc/self/uid_map; busybox stat -c "%a %u:%g" etc/shadow usr/bin/su',
+  ].join(';');
+  // With one id all owners are that id.
+  assert.match(
     await sh('alpine', look),
-    `hello of musl\n640 0:${owners === '1' ? 0 : 42}\n4755 0:0\nalpine\nnone`.replace(
-      '\nalpine\n',
-      `\n${(await sh('alpine', 'busybox hostname')).trim()}\n`,
-    ),
+    /^hello of musl\nnone\n *(?:1\n640 0:0|\d{2,}\n640 0:42)\n4755 0:0$/,
   );
   const refused = await squash(daemon, ['create', 'none', '-l', '000-base-alpine,100-python312']);
   assert.match(
@@ -443,14 +437,12 @@ const hostile: Readonly<Record<string, readonly [entries: readonly ArchiveEntry[
 test('an archive that is hostile, damaged or another than it should be leaves nothing', async () => {
   const small = tarOf([{ name: 'usr/bin/x', data: Buffer.alloc(200_000, 7) }]);
   const before = layersNow();
-  for (const [name, [entries, why]] of Object.entries(hostile)) {
-    const { code, message } = await build(ownPreset(`hostile-${name}`, packed('gzip', tarOf(entries))));
-    assert.deepEqual([code, why.test(message)], [1, true], `${name}: ${message}`);
-    assertClean(before);
-  }
   const zipped = packed('gzip', small);
   const bomb = packed('gzip', tarOf([{ name: 'zeros', data: Buffer.alloc(24 * 1_048_576) }]));
   const others: readonly (readonly [name: string, archive: Buffer, more: object, why: RegExp])[] = [
+    ...Object.entries(hostile).map(
+      ([name, [entries, why]]) => [name, packed('gzip', tarOf(entries)), {}, why] as const,
+    ),
     ['cut-gzip', zipped.subarray(0, zipped.length / 2), {}, /damaged/],
     ['cut-xz', packed('xz', small).subarray(0, 100), {}, /damaged/],
     ['cut-zstd', packed('zstd', small).subarray(0, 30), {}, /damaged/],
@@ -472,19 +464,20 @@ test('an archive that is hostile, damaged or another than it should be leaves no
     ],
   ];
   mirror.put('own/SUMS', Buffer.from(`${'4'.repeat(64)}  other.tar\n`));
-  for (const [name, archive, more, why] of others) {
+  const refuse = async ([name, archive, more, why]: (typeof others)[number]): Promise<void> => {
     const { code, message } = await build(ownPreset(name, archive, more as Record<string, unknown>));
     assert.deepEqual([code, why.test(message)], [1, true], `${name}: ${message}`);
+  };
+  for (let at = 0; at < others.length; at += 4) {
+    await Promise.all(others.slice(at, at + 4).map(refuse));
     assertClean(before);
   }
 });
 
 test('a download is resumed and repeated, and tells its bytes; what can not be had leaves nothing', async () => {
   const archive = tarOf([{ name: 'usr/bin/x', data: Buffer.alloc(300_000, 7) }]);
-  const before = layersNow();
   const file = ownPreset('flaky', archive);
   const path = 'own/flaky.tar';
-  mirror.faults.set(path, { kind: 'busy', times: 1 });
   const first = mirror.asked.length;
   mirror.faults.set(path, { kind: 'cut', times: 2 });
   const { code, lines, message } = await build(file);
@@ -503,7 +496,6 @@ test('a download is resumed and repeated, and tells its bytes; what can not be h
   const large = await build(ownPreset('large', Buffer.alloc(21 * 1_048_576)));
   assert.match(large.message, /is larger than \d+ bytes/);
   assertClean(1);
-  assert.ok(before >= 0);
 });
 
 test('what is cancelled, killed, or finds the disk full leaves nothing behind the next build', async () => {
