@@ -261,13 +261,15 @@ function publish(): void {
 
 test('what needs the wider Internet comes from mirrors, in the forms that upstreams have, by the original’s words', async () => {
   publish();
-  // A key that the daemon's environment has not stops nothing: what the file says is taken as it stands.
+  // The original's README exports a key under this name, and writes the name where the file has the value: neither stops the
+  // daemon, nor does a mirror that is set for it too.
   const key = {
     placeholder: 'sk-placeholder-anthropic',
     value: '$SQUASH_ANTHROPIC_KEY',
     allowed_hosts: ['api.anthropic.com'],
   };
   await using daemon = await TestDaemon.start({
+    env: { SQUASH_ANTHROPIC_KEY: 'sk-ant-of-the-user', SQUASH_MIRROR_ALPINE: mirror.url },
     files: { 'secrets.json': JSON.stringify({ secrets: { SQUASH_ANTHROPIC_KEY: key } }) },
   });
   const made = async (program: string, ...rest: string[]): Promise<string> => {
