@@ -11,7 +11,7 @@ import { download, shown } from './download.ts';
 import { mirrorOf } from './mirrors.ts';
 import { sha256OfFile } from './pack.ts';
 import type { ArchiveSource } from './preset.ts';
-import { type FoundFile, newestFile, publishedSum } from './published.ts';
+import { type FoundFile, newestFile, publishedSum, requireTrusted } from './published.ts';
 import type { FetchPlace, SourceFile } from './source-file.ts';
 
 /** Lists of all that there ever was: go.dev's has 3 MB. */
@@ -146,21 +146,11 @@ class Upstream {
   async #page(address: string): Promise<string> {
     const known = this.#pages.get(address);
     if (known !== undefined) return known;
-    if (!isTrusted(address)) {
-      throw new Failure(
-        'not_https',
-        `"${shown(address)}": a checksum over http proves nothing; set SQUASH_MIRROR_${this.#source.mirror} to an address with https://, or put the sum into a preset of your own ("checksum": {"kind": "fixed"})`,
-      );
-    }
+    requireTrusted(address, this.#source.mirror);
     const file = join(this.#place.scratch, 'page');
     await download({ url: address, file, bytesMax: pageBytesMax }, this.#place.signal);
     const text = readFileSync(file, 'latin1');
     this.#pages.set(address, text);
     return text;
   }
-}
-
-function isTrusted(address: string): boolean {
-  const { protocol, hostname } = new URL(address);
-  return protocol === 'https:' || /^(?:127(?:\.\d+){3}|localhost|\[::1\])$/.test(hostname);
 }

@@ -26,7 +26,9 @@ const placeSchema = z
   .refine((path) => path.split('/').every((part) => part !== '' && part !== '.' && part !== '..'), {
     error: 'a path in the layer has no "/" at its ends, no "." and no ".."',
   })
-  .refine((path) => !/[\0-\x1f\\]/.test(path), { error: 'a path has neither control characters nor "\\"' });
+  .refine((path) => !/[^ -\uffff]|\\/.test(path), {
+    error: 'a path has neither control characters nor "\\"',
+  });
 /** The same, or the root of the layer. */
 const folderSchema = z.union([z.literal(''), placeSchema]);
 
@@ -117,7 +119,16 @@ const archiveSource = z.strictObject({
   ...placed,
 });
 
-const sourceSchema = z.discriminatedUnion('kind', [debianSource, npmSource, archiveSource]);
+const apkSource = z.strictObject({
+  kind: z.literal('apk'),
+  /** Alpine's release: `3.21`. */
+  version: versionSchema,
+  repository: z.enum(['main', 'community']).default('main'),
+  package: z.string().regex(/^[a-z0-9][a-z0-9+._-]*$/, { error: 'no name of a package of Alpine' }),
+  ...placed,
+});
+
+const sourceSchema = z.discriminatedUnion('kind', [debianSource, npmSource, apkSource, archiveSource]);
 
 export const presetSchema = z
   .strictObject({
@@ -171,6 +182,7 @@ export const presetSchema = z
 export type Preset = z.infer<typeof presetSchema>;
 export type Source = Preset['sources'][number];
 export type DebianSource = z.infer<typeof debianSource>;
+export type ApkSource = z.infer<typeof apkSource>;
 export type NpmSource = z.infer<typeof npmSource>;
 export type ArchiveSource = z.infer<typeof archiveSource>;
 

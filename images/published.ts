@@ -3,8 +3,19 @@
  * its own: lines of `sha256sum` and of BSD's `sha256`, a file with nothing but the sum, Alpine's YAML, JSON of go.dev and GitHub.
  */
 import { Failure } from '@squash/base/failure';
+import { shown } from './download.ts';
 
 const hex = '[0-9a-f]{64}';
+
+/** @param mirror the word of `SQUASH_MIRROR_…` @throws where anybody on the way could have written the sums */
+export function requireTrusted(address: string, mirror: string): void {
+  const { protocol, hostname } = new URL(address);
+  if (protocol === 'https:' || /^(?:127(?:\.\d+){3}|localhost|\[::1\])$/.test(hostname)) return;
+  throw new Failure(
+    'not_https',
+    `"${shown(address)}": a checksum over http proves nothing; set SQUASH_MIRROR_${mirror} to an address with https://, or put the sum into a preset of your own ("checksum": {"kind": "fixed"})`,
+  );
+}
 
 /** @throws when the text holds no sum of this file */
 export function publishedSum(text: string, file: string, where: string): string {

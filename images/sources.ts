@@ -4,8 +4,9 @@ import { basename, dirname, join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { fetchArchive } from './archive-source.ts';
 import { fetchNpmPackage } from './npm-source.ts';
-import type { Architecture, ArchiveSource, NpmSource, Preset } from './preset.ts';
-import type { ByteProgress, SourceFile } from './source-file.ts';
+import { fetchApk } from './apk-source.ts';
+import type { Architecture, Preset, Source } from './preset.ts';
+import type { ByteProgress, FetchPlace, SourceFile } from './source-file.ts';
 import { entryHeader } from './tar/entry-header.ts';
 import { type PlannedEntry, readForeign } from './tar/foreign.ts';
 import { unpack } from './unpack.ts';
@@ -13,6 +14,8 @@ import { unpack } from './unpack.ts';
 const megabyte = 1_048_576;
 /** Small presets vary more. */
 const downloadBytesMin = 16 * megabyte;
+
+type FetchedSource = Exclude<Source, { readonly kind: 'debian' }>;
 
 export interface Brought {
   readonly entries: readonly PlannedEntry[];
@@ -43,8 +46,7 @@ export async function bringSources(preset: Preset, place: BringPlace, signal: Ab
       bytesMax: 4 * preset.size.squashfs_mb * megabyte + downloadBytesMin,
       signal,
     };
-    const fetched =
-      source.kind === 'npm' ? await fetchNpmPackage(source, fetching) : await fetchArchive(source, fetching);
+    const fetched = await fetchSource(source, fetching);
     files.push(fetched);
     const tar = join(scratch, 'plain.tar');
     place.onProgress('unpacking');
@@ -58,10 +60,18 @@ export async function bringSources(preset: Preset, place: BringPlace, signal: Ab
   return { entries, files };
 }
 
-function places(
-  source: NpmSource | ArchiveSource,
-  preset: Preset,
-): Omit<Parameters<typeof readForeign>[0], 'tar'> {
+function fetchSource(source: FetchedSource, place: FetchPlace): Promise<SourceFile> {
+  switch (source.kind) {
+    case 'npm':
+      return fetchNpmPackage(source, place);
+    case 'apk':
+      return fetchApk(source, place);
+    case 'archive':
+      return fetchArchive(source, place);
+  }
+}
+
+function places(source: FetchedSource, preset: Preset): Omit<Parameters<typeof readForeign>[0], 'tar'> {
   const isProgram = source.kind === 'archive' && source.format === 'program';
   return {
     strip: isProgram ? 0 : source.strip,

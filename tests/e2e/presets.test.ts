@@ -11,15 +11,15 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { promisify } from 'node:util';
 import { moduleDetailsSchema } from '@squash/contract/module';
+import { z } from 'zod';
 import { type ArchiveEntry, ArchiveMirror, packed, sha256, tarOf } from '../support/archive-mirror.ts';
 import { repository } from '../support/base-layer.ts';
 import { cliEnvironment, squash, squashOk } from '../support/cli.ts';
 import { TestDaemon } from '../support/daemon.ts';
+import { debianMachine, publishUpstreams } from '../support/upstreams.ts';
 import { waitFor } from '../support/wait.ts';
 
 const builder = join(repository, 'images/main.ts');
-const machine = process.arch === 'arm64' ? 'aarch64' : 'x86_64';
-const debianMachine = process.arch === 'arm64' ? 'arm64' : 'amd64';
 const words = ['ALPINE', 'UBUNTU', 'VOID', 'PYTHON', 'GOLANG', 'TAILSCALE', 'NULLCLAW'];
 
 let place: string;
@@ -39,6 +39,8 @@ after(async () => {
   await mirror[Symbol.asyncDispose]();
   rmSync(place, { recursive: true });
 });
+
+const messageSchema = z.object({ message: z.string() });
 
 interface Built {
   readonly code: number | null;
@@ -60,7 +62,7 @@ async function build(preset: string, env: Readonly<Record<string, string>> = {})
     .trim()
     .split('\n')
     .map((line) => JSON.parse(line) as Record<string, unknown>);
-  return { code, lines, message: String(lines.at(-1)?.['message'] ?? '') };
+  return { code, lines, message: messageSchema.safeParse(lines.at(-1)).data?.message ?? '' };
 }
 
 /** A preset of one archive, beside the test. */
@@ -116,151 +118,8 @@ const layersNow = (): number => {
   }
 };
 
-function compiled(compiler: string, says: string): Buffer {
-  const source = join(place, 'says.c');
-  const program = join(place, compiler);
-  writeFileSync(
-    source,
-    `#include <stdio.h>\nint main(int n, char **w) { puts(${JSON.stringify(says)}); for (int i = 1; i < n; i++) printf("[%s]\\n", w[i]); return 0; }\n`,
-  );
-  execFileSync(compiler, ['-O1', '-o', program, source]);
-  return readFileSync(program);
-}
-
-const folders = (...names: string[]): ArchiveEntry[] => names.map((name) => ({ name, type: 'dir' }));
-
-/** A root with musl's loader and a shell, as Alpine's and Void's archives are. */
-function muslRoot(program: Buffer): readonly ArchiveEntry[] {
-  const loader = /\/lib\/ld-musl-[\w-]+\.so\.1/.exec(program.toString('latin1'))?.[0] ?? '';
-  return [
-    ...folders(
-      './',
-      './bin',
-      './dev',
-      './etc',
-      './lib',
-      './proc',
-      './root',
-      './run',
-      './sys',
-      './tmp',
-      './usr',
-      './usr/bin',
-    ),
-    { name: './dev/null', type: 'char', mode: 0o666 },
-    { name: './bin/busybox', data: readFileSync('/bin/busybox') },
-    { name: './bin/sh', type: 'symlink', target: '/bin/busybox' },
-    { name: './bin/cat', type: 'link', target: './bin/busybox' },
-    { name: `.${loader}`, data: readFileSync(loader) },
-    { name: './usr/bin/hello', data: program },
-    { name: './usr/bin/su', data: program, mode: 0o4755 },
-    { name: './etc/passwd', data: 'root:x:0:0:root:/root:/bin/sh\n', mode: 0o644 },
-    { name: './etc/shadow', data: 'root:*::0:::::\n', mode: 0o640, gid: 42 },
-    { name: './etc/hostname', data: 'builder-of-alpine\n', mode: 0o644 },
-    { name: './etc/os-release', data: 'ID=alpine\n', mode: 0o644 },
-  ];
-}
-
-/** Every upstream's layout, and how it publishes its sums. */
-function publish(): void {
-  const musl = compiled('musl-gcc', 'hello of musl');
-  const glibc = compiled('gcc', 'Python 3.12.12');
-  const root = tarOf(muslRoot(musl));
-  const alpine = `ALPINE/v3.21/releases/${machine}`;
-  const minirootfs = `alpine-minirootfs-3.21.10-${machine}.tar.gz`;
-  const sum = mirror.put(`${alpine}/${minirootfs}`, packed('gzip', root));
-  mirror.put(`${alpine}/${minirootfs}.sha256`, Buffer.from(`${sum}  ${minirootfs}\n`));
-  const flavours = ['3.21.9', '3.21.10'].flatMap((version) => [
-    `-\n  flavor: alpine-standard\n  file: alpine-standard-${version}-${machine}.iso\n`,
-    `-\n  flavor: alpine-minirootfs\n  file: alpine-minirootfs-${version}-${machine}.tar.gz\n`,
-  ]);
-  mirror.put(`${alpine}/latest-releases.yaml`, Buffer.from(`---\n${flavours.join('')}`));
-
-  const void_ = `void-${machine}-musl-ROOTFS-20250202.tar.xz`;
-  const voidSum = mirror.put(`VOID/current/${void_}`, packed('xz', root));
-  const other = void_.replace('musl-', '');
-  mirror.put(
-    'VOID/current/sha256sum.txt',
-    Buffer.from(`SHA256 (${other}) = ${'0'.repeat(64)}\nSHA256 (${void_}) = ${voidSum}\n`),
-  );
-
-  const ubuntu = `ubuntu-base-24.04.3-base-${debianMachine}.tar.gz`;
-  const merged: ArchiveEntry[] = [
-    ...folders('usr', 'usr/bin', 'etc', 'etc/apt'),
-    { name: 'bin', type: 'symlink', target: 'usr/bin' },
-    { name: 'usr/bin/busybox', data: readFileSync('/bin/busybox') },
-    { name: 'etc/apt/sources.list', data: 'deb http://archive.ubuntu.com/ubuntu noble main\n', mode: 0o644 },
-  ];
-  const ubuntuSum = mirror.put(`UBUNTU/24.04/release/${ubuntu}`, packed('gzip', tarOf(merged)));
-  mirror.put('UBUNTU/24.04/release/SHA256SUMS', Buffer.from(`${ubuntuSum} *${ubuntu}\n`));
-
-  const python = `cpython-3.12.12+20251031-${machine}-unknown-linux-gnu-install_only_stripped.tar.gz`;
-  const tree = tarOf([
-    { name: 'python/bin/python3.12', data: glibc, uid: 1001, gid: 1001 },
-    { name: 'python/bin/python3', type: 'symlink', target: 'python3.12' },
-  ]);
-  const pythonSum = mirror.put(`PYTHON/20251031/${python}`, packed('gzip', tree));
-  mirror.put(
-    'PYTHON/20251031/SHA256SUMS',
-    Buffer.from(`${'1'.repeat(64)}  ${python.replace('3.12.12', '3.12.9')}\n${pythonSum}  ${python}\n`),
-  );
-
-  const golang = `go1.25.4.linux-${debianMachine}.tar.gz`;
-  const golangSum = mirror.put(
-    `GOLANG/${golang}`,
-    packed(
-      'gzip',
-      tarOf([
-        { name: 'go/bin/go', data: compiled('gcc', 'go version go1.25.4') },
-        { name: 'go/bin/gofmt', data: glibc },
-        { name: 'go/test/x.go' },
-      ]),
-    ),
-  );
-  const release = (version: string, filename: string, sha: string) => ({
-    version,
-    files: [
-      { filename: filename.replace('.linux', '.src.linux'), sha256: '2'.repeat(64) },
-      { filename, sha256: sha },
-    ],
-  });
-  mirror.put(
-    'GOLANG/?mode=json&include=all',
-    Buffer.from(
-      JSON.stringify([
-        release('go1.9', golang.replace('1.25.4', '1.9'), '3'.repeat(64)),
-        release('go1.25.4', golang, golangSum),
-      ]),
-    ),
-  );
-
-  const tailscale = `tailscale_1.90.2_${debianMachine}.tgz`;
-  const tailscaleSum = mirror.put(
-    `TAILSCALE/${tailscale}`,
-    packed(
-      'gzip',
-      tarOf(
-        ['tailscale', 'tailscaled', 'systemd/tailscaled.service'].map((name) => ({
-          name: `${tailscale.slice(0, -4)}/${name}`,
-          data: glibc,
-        })),
-      ),
-    ),
-  );
-  mirror.put(
-    'TAILSCALE/?mode=json',
-    Buffer.from(JSON.stringify({ Tarballs: { [debianMachine]: tailscale } })),
-  );
-  mirror.put(`TAILSCALE/${tailscale}.sha256`, Buffer.from(tailscaleSum));
-
-  const nullclaw = `nullclaw-linux-${machine}.bin`;
-  const script = `#!/bin/sh\necho "nullclaw 2026.5.4"; for word; do echo "[$word]"; done\n`;
-  const nullclawSum = mirror.put(`NULLCLAW/v2026.5.4/${nullclaw}`, Buffer.from(script));
-  mirror.put('NULLCLAW/v2026.5.4/SHA256SUMS', Buffer.from(`${nullclawSum}  ${nullclaw}\n`));
-}
-
 test('what needs the wider Internet comes from mirrors, in the forms that upstreams have, by the original’s words', async () => {
-  publish();
+  publishUpstreams(mirror, place);
   // The original's README exports a key under this name, and writes the name where the file has the value: neither stops the
   // daemon, nor does a mirror that is set for it too.
   const key = {
@@ -288,6 +147,7 @@ test('what needs the wider Internet comes from mirrors, in the forms that upstre
     ['python3.12', '100-python312'],
     ['golang', '100-golang'],
     ['tailscale', '200-tailscale'],
+    ['sqlite-libs-alpine', '090-sqlite-libs'],
     ['nullclaw', '200-nullclaw'],
   ] as const)
     assert.equal(await made('sq-mkmod', 'preset', preset), module);
@@ -304,7 +164,7 @@ test('what needs the wider Internet comes from mirrors, in the forms that upstre
   assert.equal((await inspect('000-base-alpine')).provenance?.['version'], '3.21.10');
 
   const sh = async (id: string, line: string) => await squashOk(daemon, ['exec', id, '-c', line]);
-  await squashOk(daemon, ['create', 'alpine', '-l', '000-base-alpine,200-nullclaw']);
+  await squashOk(daemon, ['create', 'alpine', '-l', '000-base-alpine,090-sqlite-libs,200-nullclaw']);
   const look = [
     'cd /; hello; busybox cmp bin/cat bin/busybox; busybox test -e /usr/local/go || echo none',
     'busybox awk "{ print \\$3 }" /proc/self/uid_map; busybox stat -c "%a %u:%g" etc/shadow usr/bin/su',
@@ -320,6 +180,7 @@ test('what needs the wider Internet comes from mirrors, in the forms that upstre
     /"100-python312" on "000-base-alpine": its programs are of glibc.*\(module_incompatible\)/,
   );
 
+  assert.equal(await sh('alpine', 'cat /usr/lib/libsqlite3.so.0'), 'musl');
   // The seed's example: the program sees the placeholder.
   const nullclaw = '/usr/local/bin/nullclaw';
   assert.equal(await sh('alpine', `${nullclaw} --version`), 'nullclaw 2026.5.4\n[--version]');
@@ -333,6 +194,11 @@ test('what needs the wider Internet comes from mirrors, in the forms that upstre
   );
   await squashOk(daemon, ['rm', 'alpine']);
   assertClean(layersNow());
+  // One byte of the data: the index has the sum of what has its sum.
+  const apk = `ALPINE/v3.21/main/${process.arch === 'arm64' ? 'aarch64' : 'x86_64'}/sqlite-libs-3.48.0-r4.apk`;
+  mirror.files.get(apk)?.writeUInt8(255, (mirror.files.get(apk)?.length ?? 0) - 2);
+  const changed = await build('sqlite-libs-alpine', { SQUASH_MIRROR_ALPINE: `${mirror.url}/./ALPINE` });
+  assert.match(changed.message, /its checksum is [0-9a-f]{64}, and should be [0-9a-f]{64}/);
 
   const unknown = await squash(daemon, ['module', 'build', 'alpine', '--version', '3.99'], {
     env: environment,
