@@ -212,7 +212,7 @@ function checkSize({ preset, path }: FoundPreset, squashfs: string): void {
     );
 }
 
-function provenanceOf({ found }: BuildPlace, { files }: Brought): Record<string, string> {
+function provenanceOf({ found, suite }: BuildPlace, { files }: Brought): Record<string, string> {
   const { name, licence } = found.preset;
   const sources = files.flatMap(({ from, version, digest }, index) => {
     const nth = index === 0 ? '' : `_${index + 1}`;
@@ -222,7 +222,8 @@ function provenanceOf({ found }: BuildPlace, { files }: Brought): Record<string,
       [`digest${nth}`, digest],
     ];
   });
-  return { preset: name, licence, ...Object.fromEntries(sources) };
+  const release = debianSourceOf(found.preset) === undefined ? {} : { release: suite.codename };
+  return { preset: name, licence, ...release, ...Object.fromEntries(sources) };
 }
 
 function packagesIn(tar: string): ReadonlyMap<string, string> {

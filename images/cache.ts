@@ -5,7 +5,7 @@
  * build that was broken off leaves only a work directory, which the next build removes.
  */
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs';
+import { mkdirSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { makeScratchDirectory } from '@squash/base/scratch-directory';
@@ -77,14 +77,31 @@ export function layerFiles(directory: string): LayerFiles {
 /** Moves a finished work directory to its place and returns that; an older build of the key makes way. */
 export function storeInCache(workDirectory: string, key: string): string {
   const directory = join(cacheDirectory(), key);
-  if (existsSync(directory)) {
-    // Never half of it in its place: it goes from where the next build would remove it.
-    const old = makeWorkDirectory();
-    renameSync(directory, join(old, 'old'));
-    renameSync(workDirectory, directory);
-    rmSync(old, { recursive: true, force: true });
-  } else renameSync(workDirectory, directory);
+  for (;;) {
+    try {
+      renameSync(workDirectory, directory);
+      break;
+    } catch (error) {
+      if (!isTaken(error)) throw error;
+      makeWay(directory);
+    }
+  }
   return directory;
+}
+
+/** An older build, or that of a process beside us. Never half of it stays in its place: it goes where the next build would remove it. */
+function makeWay(directory: string): void {
+  const old = makeWorkDirectory();
+  try {
+    renameSync(directory, join(old, 'old'));
+  } catch {
+    // Somebody else made way.
+  }
+  rmSync(old, { recursive: true, force: true });
+}
+
+function isTaken(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && (error.code === 'ENOTEMPTY' || error.code === 'EEXIST');
 }
 
 /** An empty directory on the cache's file system, removed again unless it was stored. */

@@ -38,7 +38,12 @@ async function build(
     else if (pace.isDue(bytes))
       print({ type: 'progress', layer, text, bytes_done: bytes.done, bytes_total: bytes.total ?? null });
   };
-  const layer = await buildLayer(found, { ...options, onProgress, signal: stop.signal });
+  const building = buildLayer(found, { ...options, onProgress, signal: stop.signal });
+  const layer = await building.catch((error: unknown) => {
+    // What it broke off with says less than why.
+    stop.signal.throwIfAborted();
+    throw error;
+  });
   print({ type: 'layer', path: layer.squashfs, bytes: statSync(layer.squashfs).size, manifest: layer.about });
 }
 

@@ -15,6 +15,7 @@ import { z } from 'zod';
 import { type ArchiveEntry, ArchiveMirror, packed, sha256, tarOf } from '../support/archive-mirror.ts';
 import { repository } from '../support/base-layer.ts';
 import { cliEnvironment, squash, squashOk } from '../support/cli.ts';
+import { debianModules } from '../support/clients-layer.ts';
 import { TestDaemon } from '../support/daemon.ts';
 import { debianMachine, publishUpstreams } from '../support/upstreams.ts';
 import { waitFor } from '../support/wait.ts';
@@ -425,10 +426,14 @@ test('SQLite from Debian’s archive and Node.js 22 from npm’s registry run in
     TMPDIR: process.env['TMPDIR'] ?? tmpdir(),
   };
   const env = Object.fromEntries(Object.entries(own).filter(([, value]) => value !== ''));
-  await using daemon = await TestDaemon.start();
-  for (const preset of ['base-debian', 'sqlite-libs', 'nodejs22']) {
-    const built = await squash(daemon, ['module', 'build', preset], { env });
+  await using daemon = await TestDaemon.start({ modules: await debianModules() });
+  for (const [preset, module] of [
+    ['sqlite-libs', '090-sqlite-libs'],
+    ['nodejs22', '100-nodejs22'],
+  ] as const) {
+    const built = await squash(daemon, ['module', 'build', preset, '--json'], { env });
     assert.equal(built.code, 0, built.stderr);
+    assert.equal(z.object({ name: z.string() }).parse(JSON.parse(built.stdout.toString())).name, module);
   }
   await squashOk(daemon, ['create', 'box', '-l', '000-base-debian,090-sqlite-libs,100-nodejs22']);
   const sh = async (line: string) => await squashOk(daemon, ['exec', 'box', '-c', line]);
