@@ -8,13 +8,13 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { userInfo } from 'node:os';
-import { dirname } from 'node:path';
 import { Failure } from '@squash/base/failure';
+import { mirrorOf } from './mirrors.ts';
 
 export interface Suite {
   /** `bookworm` */
   readonly codename: string;
-  readonly architecture: string;
+  readonly architecture: 'amd64' | 'arm64';
 }
 
 interface BootstrapRequest {
@@ -22,8 +22,6 @@ interface BootstrapRequest {
   readonly packages: readonly string[];
   /** Said to be installed, in these versions. */
   readonly without: Readonly<Record<string, string>>;
-  /** Programs of this machine, by where they are to be in the tree. */
-  readonly programs: Readonly<Record<string, string>>;
   /** A tree to start from, as a tar archive. */
   readonly base?: string;
   readonly tar: string;
@@ -64,11 +62,6 @@ export async function bootstrap(request: BootstrapRequest, signal: AbortSignal):
     ...Object.entries(request.without).map(
       ([name, version]) => `--setup-hook=${saidInstalled(name, version)}`,
     ),
-    ...Object.entries(request.programs).flatMap(([path, program]) => [
-      `--customize-hook=mkdir -p "$1/${dirname(path)}"`,
-      `--customize-hook=upload ${program} /${path}`,
-      `--customize-hook=chmod 755 "$1/${path}"`,
-    ]),
     request.suite.codename,
     request.tar,
   ];
@@ -169,10 +162,12 @@ export function hostSuite(): Suite {
 }
 
 /**
- * The machine's sources of this release as one-line entries; undefined where it has none, and mmdebstrap takes
- * Debian's. Sources of others (vendors' repositories) have no place in a layer that is called Debian.
+ * The mirror that was asked for, or the machine's sources of this release as one-line entries; undefined where it has none, and
+ * mmdebstrap takes Debian's. Sources of others (vendors' repositories) have no place in a layer that is called Debian.
  */
 function aptSources(codename: string): string | undefined {
+  const mirror = mirrorOf('DEBIAN');
+  if (mirror !== undefined) return `deb ${mirror} ${codename} main\n`;
   const format = '$(ORIGIN)|$(REPO_URI)|$(RELEASE)|$(COMPONENT)';
   const asked = spawnSync('apt-get', ['indextargets', '--format', format, 'Created-By: Packages'], {
     encoding: 'utf8',

@@ -11,7 +11,8 @@ import { join } from 'node:path';
 import { makeScratchDirectory } from '@squash/base/scratch-directory';
 import { type ModuleManifest, moduleManifestSchema } from '@squash/contract/module-manifest';
 import type { Suite } from './bootstrap.ts';
-import type { Recipe } from './recipes.ts';
+import { mirrorsOf } from './mirrors.ts';
+import type { FoundPreset } from './preset-files.ts';
 
 export interface LayerFiles {
   readonly squashfs: string;
@@ -28,20 +29,30 @@ function cacheDirectory(): string {
   return join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'squash', 'layers');
 }
 
-/** Raised when the builder itself makes other layers of the same recipe. */
-const builderVersion = 4;
+/** Raised when the builder itself makes other layers of the same preset. */
+const builderVersion = 5;
 
-/** What the layer's content follows from, other than the state of Debian's archive. */
-export function cacheKey(recipe: Recipe, suite: Suite, base: CachedLayer | undefined): string {
+/** What the layer's content follows from, other than the state of the archives that it is made of. */
+export function cacheKey(
+  { preset, files }: FoundPreset,
+  made: {
+    readonly suite: Suite;
+    readonly version?: string | undefined;
+    readonly base: CachedLayer | undefined;
+  },
+): string {
+  const { aliases: _aliases, licence: _licence, summary: _summary, ...content } = preset;
   const inputs = [
     builderVersion,
-    recipe,
-    recipe.versionedBy?.pattern.source,
-    suite,
-    base?.about.squashfs_sha256,
+    content,
+    files,
+    mirrorsOf(preset),
+    made.suite,
+    made.version,
+    made.base?.about.squashfs_sha256,
   ];
   const digest = createHash('sha256').update(JSON.stringify(inputs)).digest('hex').slice(0, 12);
-  return `${recipe.name}-${suite.codename}-${suite.architecture}-${digest}`;
+  return `${preset.name}-${made.suite.codename}-${made.suite.architecture}-${digest}`;
 }
 
 export function findCached(key: string): CachedLayer | undefined {
@@ -66,9 +77,31 @@ export function layerFiles(directory: string): LayerFiles {
 /** Moves a finished work directory to its place and returns that; an older build of the key makes way. */
 export function storeInCache(workDirectory: string, key: string): string {
   const directory = join(cacheDirectory(), key);
-  rmSync(directory, { recursive: true, force: true });
-  renameSync(workDirectory, directory);
+  for (;;) {
+    try {
+      renameSync(workDirectory, directory);
+      break;
+    } catch (error) {
+      if (!isTaken(error)) throw error;
+      makeWay(directory);
+    }
+  }
   return directory;
+}
+
+/** An older build, or that of a process beside us. Never half of it stays in its place: it goes where the next build would remove it. */
+function makeWay(directory: string): void {
+  const old = makeWorkDirectory();
+  try {
+    renameSync(directory, join(old, 'old'));
+  } catch {
+    // Somebody else made way.
+  }
+  rmSync(old, { recursive: true, force: true });
+}
+
+function isTaken(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && (error.code === 'ENOTEMPTY' || error.code === 'EEXIST');
 }
 
 /** An empty directory on the cache's file system, removed again unless it was stored. */

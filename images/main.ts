@@ -1,5 +1,5 @@
 /**
- * The layer builder as a program: `node images/main.ts recipes | build RECIPE [--fresh] | from-dir DIR NAME`.
+ * The layer builder as a program: `node images/main.ts presets | build PRESET [--fresh] [--version V] | from-dir DIR NAME`.
  *
  * `squash quickstart` and `squash module build` run it. It writes one JSON object per line to stdout: progress,
  * then the result. It knows nothing of a daemon; who runs it sends the file there.
@@ -16,25 +16,69 @@ import type { ModuleManifest } from '@squash/contract/module-manifest';
 import { layerDigestSchema, moduleNameSchema } from '@squash/contract/ids';
 import { buildLayer, builder } from './build-layer.ts';
 import { packDirectory, sha256OfFile } from './pack.ts';
-import { findRecipe, recipes } from './recipes.ts';
+import type { Source } from './preset.ts';
+import { allPresets, findPreset } from './preset-files.ts';
+import type { ByteProgress } from './source-file.ts';
 
 function print(line: Record<string, unknown>): void {
   process.stdout.write(`${JSON.stringify(line)}\n`);
 }
 
-async function build(name: string, fresh: boolean): Promise<void> {
-  const recipe = findRecipe(name);
-  if (recipe === undefined) {
-    throw new Failure(
-      'usage',
-      `no recipe "${name}"; there are ${recipes.map((each) => each.name).join(', ')}`,
-    );
-  }
+async function build(
+  word: string,
+  options: { readonly fresh: boolean; readonly version?: string | undefined },
+): Promise<void> {
+  const found = findPreset(word);
   const stop = new AbortController();
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort());
-  const onProgress = (layer: string, text: string) => print({ type: 'progress', layer, text });
-  const layer = await buildLayer(recipe, { fresh, onProgress, signal: stop.signal });
+  for (const signal of ['SIGINT', 'SIGTERM'] as const)
+    process.once(signal, () => stop.abort(new Failure('cancelled', 'the build was cancelled')));
+  const pace = new Pace();
+  const onProgress = (layer: string, text: string, bytes?: ByteProgress) => {
+    if (bytes === undefined) print({ type: 'progress', layer, text });
+    else if (pace.isDue(bytes))
+      print({ type: 'progress', layer, text, bytes_done: bytes.done, bytes_total: bytes.total ?? null });
+  };
+  const building = buildLayer(found, { ...options, onProgress, signal: stop.signal });
+  const layer = await building.catch((error: unknown) => {
+    // What it broke off with says less than why.
+    stop.signal.throwIfAborted();
+    throw error;
+  });
   print({ type: 'layer', path: layer.squashfs, bytes: statSync(layer.squashfs).size, manifest: layer.about });
+}
+
+/** Bytes come in pieces of some kilobytes: a line for some of them, and for the last. */
+class Pace {
+  #printed = 0;
+
+  isDue({ done, total }: ByteProgress): boolean {
+    const now = performance.now();
+    if (done !== total && now - this.#printed < 200) return false;
+    this.#printed = now;
+    return true;
+  }
+}
+
+function printPresets(): void {
+  for (const { preset, path } of allPresets()) {
+    const { name, aliases, prefix, module, sources, size, licence, summary } = preset;
+    print({
+      type: 'preset',
+      name,
+      aliases,
+      module: `${prefix}-${module}`,
+      source: [...new Set(sources.map(sourceWord))].join(', '),
+      squashfs_mb: size.squashfs_mb,
+      unpacked_mb: size.unpacked_mb,
+      licence,
+      summary,
+      path,
+    });
+  }
+}
+
+function sourceWord(source: Source): string {
+  return source.kind === 'archive' ? new URL(source.url).hostname : source.kind;
 }
 
 /** Packs any directory. Its files become root's inside, unless their owners are to be kept. */
@@ -78,20 +122,28 @@ async function main(): Promise<void> {
     allowPositionals: true,
     options: {
       fresh: { type: 'boolean', default: false },
+      version: { type: 'string' },
       'keep-owners': { type: 'boolean', default: false },
     },
   });
   const [command, ...words] = positionals;
-  if (command === 'recipes')
-    for (const { name, summary } of recipes) print({ type: 'recipe', name, summary });
-  else if (command === 'build' && words[0] !== undefined) await build(words[0], values.fresh);
+  if (command === 'presets') printPresets();
+  else if (command === 'build' && words[0] !== undefined)
+    await build(words[0], { fresh: values.fresh, version: values.version });
   else if (command === 'from-dir') await fromDirectory(words, values['keep-owners']);
-  else throw new Failure('usage', 'one of: recipes, build RECIPE, from-dir DIRECTORY NAME');
+  else throw new Failure('usage', 'one of: presets, build PRESET, from-dir DIRECTORY NAME');
 }
 
 try {
   await main();
 } catch (error) {
-  print({ type: 'error', message: error instanceof Error ? error.message : String(error) });
+  print({ type: 'error', message: sentence(error) });
   process.exitCode = 1;
+}
+
+function sentence(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  const isFull = 'code' in error && error.code === 'ENOSPC';
+  // Two places are written to, and which of them is full nobody can tell from the system's word alone.
+  return isFull ? `the disk is full: ${error.message}` : error.message;
 }

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import type { Sandbox, Squash } from '@squash/sdk';
 import { hostSuite } from '../../images/bootstrap.ts';
 import { type CachedLayer, cacheKey, findCached } from '../../images/cache.ts';
-import { findRecipe } from '../../images/recipes.ts';
+import { findPreset } from '../../images/preset-files.ts';
 
 const memoryMb = 1024;
 
@@ -23,8 +23,7 @@ export async function makeInterpreter(squash: Squash): Promise<Sandbox> {
 function builtLayers(): readonly CachedLayer[] {
   const built: CachedLayer[] = [];
   for (const wanted of ['debian', 'interpreter']) {
-    const recipe = findRecipe(wanted);
-    const layer = recipe === undefined ? undefined : findCached(cacheKey(recipe, hostSuite(), built[0]));
+    const layer = findCached(cacheKey(findPreset(wanted), { suite: hostSuite(), base: built[0] }));
     if (layer === undefined)
       throw new Error(`the layer "${wanted}" is not built: ./squash module build interpreter`);
     built.push(layer);

@@ -26,19 +26,25 @@ export const moduleCommands: readonly CommandSpec[] = [
   {
     name: 'module build',
     group: 'layer',
-    summary: 'make a layer from Debian packages or a directory and add it; without a recipe: list them',
+    summary: 'make a layer from a preset or a directory and add it; without a preset: list them',
     positionals: [
-      { name: 'recipe', kind: 'recipe', optional: true },
+      { name: 'preset', kind: 'layerPreset', optional: true },
       { name: 'directory', kind: 'directory', optional: true },
       { name: 'name', kind: 'text', optional: true },
     ],
     flags: [
-      { name: 'name', value: 'NAME', summary: 'default: the recipe’s own' },
+      { name: 'name', value: 'NAME', summary: 'default: the preset’s own' },
+      { name: 'list', summary: 'list the presets: module, size, source, licence' },
+      { name: 'version', value: 'VERSION', summary: 'another version than the preset’s, or Debian release' },
       { name: 'replace', summary: 'take the place of a module of this name' },
-      { name: 'fresh', summary: 'build again what was built before, with today’s packages' },
+      {
+        name: 'fresh',
+        summary: 'build again what was built before, with today’s packages and newest versions',
+      },
       { name: 'keep-owners', summary: 'from-dir: keep the files’ owners instead of giving them to root' },
     ],
-    notes: 'squash module build python; squash module build from-dir ./tools 300-tools',
+    notes:
+      'squash module build python; squash module build ./mine.json; squash module build from-dir ./tools 300-tools. SQUASH_PRESETS names a directory with presets of your own.',
     load: () => import('./commands/module-build.ts'),
   },
   {

@@ -20,7 +20,7 @@ export type WordKind =
   | 'key'
   | 'sshKey'
   | 'owner'
-  | 'recipe'
+  | 'layerPreset'
   | 'file'
   | 'directory'
   | 'command'

@@ -8,6 +8,7 @@ import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { CliFailure } from './failure.ts';
+import { drawProgress } from './output/progress.ts';
 import { projectPath } from './places.ts';
 
 const builder = projectPath('images/main.ts');
@@ -24,13 +25,27 @@ export interface BuiltLayer {
 
 type Answer =
   | ({ readonly type: 'layer' } & BuiltLayer)
-  | { readonly type: 'progress'; readonly layer: string; readonly text: string }
-  | { readonly type: 'recipe'; readonly name: string; readonly summary: string }
+  | {
+      readonly type: 'progress';
+      readonly layer: string;
+      readonly text: string;
+      /** Of a download. */
+      readonly bytes_done?: number;
+      readonly bytes_total?: number | null;
+    }
+  | ({ readonly type: 'preset' } & LayerPreset)
   | { readonly type: 'error'; readonly message: string };
 
-export interface LayerRecipe {
+export interface LayerPreset {
   readonly name: string;
+  readonly aliases: readonly string[];
+  readonly module: string;
+  readonly source: string;
+  readonly squashfs_mb: number;
+  readonly unpacked_mb: number;
+  readonly licence: string;
   readonly summary: string;
+  readonly path: string;
 }
 
 /** @throws CliFailure with the end of the build's log */
@@ -40,26 +55,35 @@ export async function buildLayer(
 ): Promise<BuiltLayer> {
   let layer: BuiltLayer | undefined;
   await runBuilder(words, (answer) => {
-    if (answer.type === 'progress') onProgress(answer.layer, answer.text);
+    if (answer.type === 'progress') {
+      if (answer.bytes_done === undefined) onProgress(answer.layer, answer.text);
+      else drawProgress({ label: answer.text, bytes: answer.bytes_total ?? undefined }, answer.bytes_done);
+    }
     if (answer.type === 'layer') layer = answer;
   });
   if (layer === undefined) throw new CliFailure('build_failed', 'the layer builder ended without a layer');
   return layer;
 }
 
-export async function listRecipes(): Promise<readonly LayerRecipe[]> {
-  const recipes: LayerRecipe[] = [];
-  await runBuilder(['recipes'], (answer) => {
-    if (answer.type === 'recipe') recipes.push({ name: answer.name, summary: answer.summary });
+export async function listLayerPresets(): Promise<readonly LayerPreset[]> {
+  const presets: LayerPreset[] = [];
+  await runBuilder(['presets'], (answer) => {
+    if (answer.type !== 'preset') return;
+    const { type: _type, ...preset } = answer;
+    presets.push(preset);
   });
-  return recipes;
+  return presets;
 }
 
 async function runBuilder(words: readonly string[], take: (answer: Answer) => void): Promise<void> {
   if (!existsSync(builder)) {
     throw new CliFailure('unsupported', 'layers are built from a clone of the project; this is no clone');
   }
-  const child = spawn(process.execPath, [builder, ...words], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const child = spawn(process.execPath, [builder, ...words], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+    // Downloads go by the machine's proxy, as apt's and npm's do.
+    env: { ...process.env, NODE_USE_ENV_PROXY: '1' },
+  });
   const ended = new Promise<string | undefined>((resolve) => {
     child.once('error', (error) => resolve(error.message));
     child.once('close', (code, signal) => resolve(code === 0 ? undefined : (signal ?? `code ${code}`)));

@@ -420,6 +420,13 @@ export const settings = [
     origin: 'client',
   },
   {
+    name: 'SQUASH_PRESETS',
+    kind: { type: 'path' },
+    default: '',
+    meaning: 'Directory with presets of one’s own, for `squash module build`.',
+    origin: 'client',
+  },
+  {
     name: 'SQUASH_FAULT_POINT',
     kind: { type: 'text' },
     default: '',

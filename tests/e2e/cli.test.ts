@@ -309,7 +309,7 @@ describe('squash', () => {
     assert.deepEqual(complete('completion', 'f'), ['fish']);
     assert.deepEqual(complete('egress', 'x', '--verdict', 'd'), ['denied']);
     assert.deepEqual(complete('codemode', 'run', '--executor', 'q'), ['quickjs']);
-    assert.deepEqual(complete('module', 'build', 'py'), ['python']);
+    assert.deepEqual(complete('module', 'build', 'py'), ['python', 'python3.12']);
     assert.deepEqual(complete('help', 'policy', 'l'), ['learn']);
     // As bash cuts the words: what stands before the last cut is not its to replace.
     assert.deepEqual(complete('policy', 'set', 'x', 'preset', ':', 'py'), ['pypi']);

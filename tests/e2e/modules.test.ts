@@ -185,10 +185,9 @@ test('what a sandbox has on its modules becomes a module in one step, also after
   const root = tree('old-words', { 'usr/bin/tool': '#!/bin/sh\necho tool\n' });
   assert.equal(mkmod('sq-mkmod', 'from-dir', root, '310-old').status, 0);
   assert.match(mkmod('sq-mkmod', 'list').stdout, /310-old/);
-  assert.match(mkmod('sq-mkmod', 'preset', 'python9').stderr, /no recipe "python9"/);
+  assert.match(mkmod('sq-mkmod', 'preset', 'python9').stderr, /no preset "python9"/);
   assert.equal(mkmod('sq-mkbase', 'from-dir', root, 'old').status, 0);
   assert.match(mkmod('sq-mkbase', 'list').stdout, /000-base-old/);
-  assert.match(mkmod('sq-mkbase', 'alpine', '3.21').stderr, /"alpine 3\.21" is not built yet/);
   for (const program of ['sq-mkmod', 'sq-mkbase']) assert.equal(mkmod(program, 'other').status, 2);
   for (const id of ['maker', 'copy', 'earlier']) await squashOk(daemon, ['rm', id]);
 });

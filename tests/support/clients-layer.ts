@@ -12,17 +12,38 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { promisify } from 'node:util';
 import { buildLayer } from '../../images/build-layer.ts';
-import { findRecipe, type Recipe } from '../../images/recipes.ts';
+import { presetSchema } from '../../images/preset.ts';
+import { findPreset, type FoundPreset } from '../../images/preset-files.ts';
 import { repository } from './base-layer.ts';
 
 const run = promisify(execFile);
 const locks = join(repository, '.cache/test-layers');
 
-const recipe: Recipe = {
+/** A preset of this file's own, on the Debian base. */
+function ofDebian(made: {
+  readonly name: string;
+  readonly prefix: string;
+  readonly module: string;
+  readonly packages: readonly string[];
+  readonly files?: Readonly<Record<string, string>>;
+  readonly summary: string;
+}): FoundPreset {
+  const { packages, ...fields } = made;
+  const preset = presetSchema.parse({
+    schema: 1,
+    base: 'debian',
+    sources: [{ kind: 'debian', packages }],
+    size: { squashfs_mb: 300, unpacked_mb: 1_000 },
+    licence: 'as its packages say',
+    ...fields,
+  });
+  return { preset, files: fields.files ?? {}, path: import.meta.filename };
+}
+
+const clients = ofDebian({
   name: 'clients',
   prefix: '100',
   module: 'clients-test',
-  base: 'debian',
   packages: [
     'busybox-static',
     'ecj',
@@ -39,40 +60,35 @@ const recipe: Recipe = {
   ],
   files: { 'etc/pip.conf': '[global]\nbreak-system-packages = true\n' },
   summary: 'clients of the network, for tests',
-};
+});
 
 type Progress = (layer: string, text: string) => void;
 
 /** Module name → squashfs file, as `TestDaemon.start` takes them: the Debian base alone. */
 export async function debianModules(say?: Progress): Promise<Record<string, string>> {
-  const debian = findRecipe('debian');
-  if (debian === undefined) throw new Error('the recipe "debian" is gone');
-  return { '000-base-debian': (await built(debian, say)).squashfs };
+  return { '000-base-debian': (await built(findPreset('debian'), say)).squashfs };
 }
 
 /** The same with the clients on it. */
 export async function clientModules(say?: Progress): Promise<Record<string, string>> {
-  const clients = await built(recipe, say);
-  return { ...(await debianModules(say)), '100-clients-test': clients.squashfs };
+  const layer = await built(clients, say);
+  return { ...(await debianModules(say)), '100-clients-test': layer.squashfs };
 }
 
 /** The Debian base with what contexts need, as users build it. */
 export async function interpreterModules(say?: Progress): Promise<Record<string, string>> {
-  const interpreter = findRecipe('interpreter');
-  if (interpreter === undefined) throw new Error('the recipe "interpreter" is gone');
-  return { ...(await debianModules(say)), '120-interpreter': (await built(interpreter, say)).squashfs };
+  const interpreter = await built(findPreset('interpreter'), say);
+  return { ...(await debianModules(say)), '120-interpreter': interpreter.squashfs };
 }
 
 /** Below the clients, whose package database then is the one that programs see. */
-const databases: Recipe = {
+const databases = ofDebian({
   name: 'databases',
   prefix: '050',
   module: 'databases-test',
-  base: 'debian',
   packages: ['iproute2', 'postgresql', 'sqlite3'],
-  files: {},
   summary: 'databases and iproute2, for tests',
-};
+});
 
 /** PostgreSQL, SQLite and iproute2. */
 export async function databaseModules(say?: Progress): Promise<Record<string, string>> {
@@ -80,15 +96,13 @@ export async function databaseModules(say?: Progress): Promise<Record<string, st
 }
 
 /** HTTP and SOCKS5 proxies as Debian has them. */
-const proxies: Recipe = {
+const proxies = ofDebian({
   name: 'proxies',
   prefix: '100',
   module: 'proxies-test',
-  base: 'debian',
   packages: ['microsocks', 'tinyproxy-bin'],
-  files: {},
   summary: 'proxies, for tests',
-};
+});
 
 /** Puts `tinyproxy` and `microsocks` into a directory of the host's. */
 export async function unpackProxies(directory: string): Promise<void> {
@@ -98,12 +112,12 @@ export async function unpackProxies(directory: string): Promise<void> {
 }
 
 async function built(
-  wanted: Recipe,
+  wanted: FoundPreset,
   say: Progress = () => undefined,
 ): Promise<{ readonly squashfs: string }> {
   mkdirSync(locks, { recursive: true });
   // Two files that want the same layer at once would each build it. Whoever is ended has let go.
-  using turn = new DatabaseSync(join(locks, `${wanted.name}.${process.getuid?.()}.lock`), {
+  using turn = new DatabaseSync(join(locks, `${wanted.preset.name}.${process.getuid?.()}.lock`), {
     timeout: 10 * 60_000,
   });
   turn.exec('BEGIN EXCLUSIVE');

@@ -59,6 +59,7 @@ const sameForAll = [
   'tests/e2e/ports-api.test.ts',
   'tests/e2e/ports-browser.test.ts',
   'tests/e2e/ports-tls.test.ts',
+  'tests/e2e/presets.test.ts',
   'tests/e2e/processes-attach.test.ts',
   'tests/e2e/processes-exec.test.ts',
   'tests/e2e/processes.test.ts',

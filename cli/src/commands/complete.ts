@@ -17,7 +17,7 @@ import { commandTable, findCommand } from '../command-table.ts';
 import type { Call, CommandSpec, FlagSpec, PositionalSpec, WordKind } from '../command.ts';
 import { exitCodes } from '../failure.ts';
 import { listProcesses } from '../client/processes.ts';
-import { listRecipes } from '../layer-builder.ts';
+import { listLayerPresets } from '../layer-builder.ts';
 import { groupOf } from '../other-names.ts';
 import { printLine, visible } from '../output/print.ts';
 import { keysPath } from './keys-ls.ts';
@@ -195,9 +195,9 @@ class WordSource {
           word: `preset:${name}`,
           about: summary,
         }));
-      case 'recipe':
+      case 'layerPreset':
         return [
-          ...(await listRecipes()).map(({ name, summary }) => ({ word: name, about: summary })),
+          ...(await listLayerPresets()).map(({ name, summary }) => ({ word: name, about: summary })),
           { word: 'from-dir', about: 'a directory of this machine' },
         ];
       case 'command':

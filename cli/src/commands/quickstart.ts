@@ -79,11 +79,11 @@ async function step<T>(name: string, work: () => Promise<T>): Promise<T> {
 /** The base and Python on it; from the cache where they were built before. */
 async function buildLayers(): Promise<readonly BuiltLayer[]> {
   const built: BuiltLayer[] = [];
-  for (const recipe of ['debian', 'python']) {
+  for (const preset of ['debian', 'python']) {
     const began = performance.now();
     let steps = 0;
     const elapsed = () => `${Math.round((performance.now() - began) / 1000)} s`;
-    const layer = await buildLayer(['build', recipe], (name, text) => {
+    const layer = await buildLayer(['build', preset], (name, text) => {
       if (steps === 0) say('layers', `building "${name}" from Debian's packages`);
       steps += 1;
       say('', `${text} (${elapsed()})`);

@@ -75,10 +75,10 @@ async function layersOf({ client, flags }: Call, { layers, argv }: RunWords): Pr
   );
 }
 
-/** Where there is a recipe for what was not found. */
+/** Where there is a preset for what was not found. */
 async function remedyFor({ layers, argv: [program = ''] }: RunWords): Promise<string> {
   if (layers !== undefined) return '';
-  const { listRecipes } = await import('../layer-builder.ts');
-  const recipe = (await listRecipes()).find(({ name }) => name === stemOf(program));
-  return recipe === undefined ? '' : `; to have it in sandboxes: squash module build ${recipe.name}`;
+  const { listLayerPresets } = await import('../layer-builder.ts');
+  const preset = (await listLayerPresets()).find(({ name }) => name === stemOf(program));
+  return preset === undefined ? '' : `; to have it in sandboxes: squash module build ${preset.name}`;
 }

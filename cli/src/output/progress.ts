@@ -34,6 +34,13 @@ export async function* withProgress(
   }
 }
 
+/** One state of work that another process does; the line is gone when all bytes are there. */
+export function drawProgress(options: ProgressOptions, done: number): void {
+  if (!process.stderr.isTTY) return;
+  const line = done === options.bytes ? '' : progressLine(done, options);
+  process.stderr.write(`\r\u001b[K${line}`);
+}
+
 export function progressLine(sent: number, { label, bytes }: ProgressOptions): string {
   if (bytes === undefined || bytes === 0) return `${label}  ${formatBytes(sent)}`;
   const share = Math.min(1, sent / bytes);

@@ -133,10 +133,18 @@ function isMissing(error: unknown): boolean {
   return error instanceof Error && 'code' in error && (error.code === 'ENOENT' || error.code === 'ENOTDIR');
 }
 
+/**
+ * Names that are none of the daemon's and may stand beside them: mirrors are the layer builder's, and the original's README has
+ * users export the keys of models' vendors under such names.
+ */
+const others =
+  /^SQUASH_(?:MIRROR_[A-Z0-9]+|(?:ANTHROPIC|DEEPSEEK|GEMINI|GROQ|MISTRAL|OPENAI|OPENROUTER)_(?:API_)?KEY)$/;
+
 function unknownVariables(env: Environment, where: string): readonly string[] {
   const names: readonly string[] = settings.map((setting) => setting.name);
   return Object.keys(env)
-    .filter((name) => ownPrefixes.some((prefix) => name.startsWith(prefix)) && !names.includes(name))
+    .filter((name) => ownPrefixes.some((prefix) => name.startsWith(prefix)))
+    .filter((name) => !names.includes(name) && !others.test(name))
     .map((name) => `${name} in ${where} is unknown: did you mean ${nearest(name, names)}?`);
 }
 
