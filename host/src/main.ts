@@ -94,6 +94,8 @@ async function serve({ config, explained }: LoadedConfig, log: Log): Promise<num
       driver,
       ...(await openLayers(config, stack, { launcher, log })),
       log,
+      layerTool: launcher,
+      registries: { find: () => Promise.reject(new AppError('registry_unavailable', 'none')) },
       clock: systemClock,
       removeTree: (path) => launcher.removeTree(path),
       network,
@@ -239,7 +241,7 @@ async function endIdle(launcher: LaunchClient, { runDir }: Config, log: Log): Pr
  */
 function makeDirectories({ dataDir, runDir }: Config): void {
   chmodSync(dataDir, 0o700);
-  for (const name of ['modules', 'layers', 'sandboxes', 'volumes', 'tmp', 'trash']) {
+  for (const name of ['modules', 'layers', 'sandboxes', 'volumes', 'images', 'tmp', 'trash']) {
     mkdirSync(join(dataDir, name), { recursive: true });
   }
   mkdirSync(join(runDir, 'g'), { recursive: true });

@@ -97,6 +97,7 @@ const ownNames = new Set([
   'tmp',
   'trash',
   'layers',
+  'images',
   'secrets.json',
   'secrets',
   'egress-ceiling.json',

@@ -16,6 +16,7 @@ import { eventHandlers } from './events.ts';
 import { fileHandlers } from './files.ts';
 import { keyHandlers } from './keys.ts';
 import { sshKeyHandlers } from './ssh-keys.ts';
+import { imageHandlers } from './images.ts';
 import { moduleHandlers } from './modules.ts';
 import { type AddressJudge, type EgressRules, networkHandlers } from './network.ts';
 import { ownerHandlers } from './owners.ts';
@@ -68,6 +69,7 @@ export function handlers(options: HandlerOptions): Handlers {
     ...fileHandlers(engine),
     ...portHandlers(engine, links),
     ...moduleHandlers(engine, uploads),
+    ...imageHandlers(engine, uploads),
     ...snapshotHandlers(engine, { uploads, treeReads }),
     ...volumeHandlers(engine, treeReads),
     ...networkHandlers(engine, egress),

@@ -11,6 +11,7 @@ import type { Keys } from './keys.ts';
 import type { SshKeys } from './ssh-keys.ts';
 import type { Approvals } from './approvals.ts';
 import type { Callers } from './callers.ts';
+import type { Images } from './images.ts';
 import type { Modules } from './modules.ts';
 import type { Network } from './network.ts';
 import type { Owners } from './owners.ts';
@@ -33,6 +34,7 @@ export interface Engine {
   readonly contexts: Contexts;
   readonly files: Files;
   readonly modules: Modules;
+  readonly images: Images;
   readonly snapshots: Snapshots;
   readonly volumes: Volumes;
   readonly network: Network;

@@ -10,6 +10,8 @@ import type { Driver } from '../drivers/driver.ts';
 import { GuestClient } from '../guest/client.ts';
 import { VolumePlaces } from '../mounts/volume-places.ts';
 import type { LayerStore, RemoteModules } from '../layers/layer-store.ts';
+import type { Registries } from '../oci/image-source.ts';
+import { ImageStore } from '../oci/image-store.ts';
 import { SandboxFiles } from '../sandbox/files.ts';
 import { Semaphore, SharedLock } from '../sandbox/mailbox.ts';
 import type { MountSources } from '../sandbox/mounts.ts';
@@ -29,6 +31,8 @@ import { LocalEvents } from './events.ts';
 import { LocalFiles } from './files.ts';
 import { LocalKeys } from './keys.ts';
 import { LocalSshKeys } from './ssh-keys.ts';
+import { ImageLayers, type LayerTool } from './image-layers.ts';
+import { LocalImages } from './images.ts';
 import { LocalModules } from './modules.ts';
 import { LocalNetwork } from './network.ts';
 import { LocalOwners } from './owners.ts';
@@ -48,6 +52,9 @@ export interface LocalEngineOptions {
   readonly layers: LayerStore;
   /** undefined: there is no bucket. */
   readonly remote?: RemoteModules | undefined;
+  /** Makes modules of images' layers. */
+  readonly layerTool: LayerTool;
+  readonly registries: Registries;
   readonly log: Log;
   readonly clock: Clock;
   /** Removes a tree below the data directory, whatever hostile code put there. */
@@ -76,6 +83,7 @@ export class LocalEngine implements Engine, AsyncDisposable {
   readonly contexts: LocalContexts;
   readonly files: LocalFiles;
   readonly modules: LocalModules;
+  readonly images: LocalImages;
   readonly snapshots: LocalSnapshots;
   readonly volumes: LocalVolumes;
   readonly network: LocalNetwork;
@@ -101,6 +109,8 @@ export class LocalEngine implements Engine, AsyncDisposable {
     this.#remote = options.remote;
     this.#admission = new Admission(world, { residents, quotas, rules: options.admission });
     this.modules = new LocalModules(world, residents, options.remote);
+    this.images = imagesOf(options, { world, residents, modules: this.modules });
+    this.modules.follow(this.images);
     this.sandboxes = new LocalSandboxes({
       world,
       residents,
@@ -182,6 +192,7 @@ export class LocalEngine implements Engine, AsyncDisposable {
     this.keys[Symbol.dispose]();
     this.usage[Symbol.dispose]();
     this.contexts[Symbol.dispose]();
+    await this.images[Symbol.asyncDispose]();
     const stopping = new AppError('shutting_down', 'Cannot begin an operation: the daemon stops');
     const sandboxes = this.#residents.all();
     for (const sandbox of sandboxes) sandbox.mailbox.close(stopping);
@@ -191,6 +202,24 @@ export class LocalEngine implements Engine, AsyncDisposable {
     await Promise.all([this.#world.files.settle(), this.#places.settle()]);
     this.events[Symbol.dispose]();
   }
+}
+
+function imagesOf(
+  { dataDir, log, layerTool: tool, registries }: LocalEngineOptions,
+  {
+    world,
+    residents,
+    modules,
+  }: { readonly world: World; readonly residents: Residents; readonly modules: LocalModules },
+): LocalImages {
+  const layers = new ImageLayers({
+    world,
+    residents,
+    dataDir,
+    tool,
+    importLayer: (path, module, provenance) => modules.importLayer(path, module, provenance),
+  });
+  return new LocalImages({ world, store: new ImageStore(dataDir, log), layers, registries });
 }
 
 function worldOf(options: LocalEngineOptions, parts: Pick<World, 'quotas' | 'events' | 'checkStart'>): World {
