@@ -5,6 +5,7 @@
  * `contract/src/guest/frames.ts`; what an operator may set is configuration and only has its bounds here.
  */
 import { contextLimits } from './context-limits.ts';
+import { imageLimits } from './image-limits.ts';
 
 export const limits = {
   // Commands.
@@ -76,6 +77,7 @@ export const limits = {
   /** How long the first bytes of a character wait for the rest of it before they are sent as they are. */
   processCharacterMs: 100,
   ...contextLimits,
+  ...imageLimits,
   /** A name for a process: it stands in addresses and tables. */
   processTagBytesMax: 128,
   /** Standard input that a process does not read is waited with for so long, then its sender is told. */
@@ -129,30 +131,6 @@ export const limits = {
   // Sandboxes.
   sandboxesMaxDefault: 100,
   sandboxesMax: 10_000,
-  // Images.
-  /** Entries of one layer of an image: their names are in memory while it is taken in, some hundred bytes each. */
-  imageEntriesMax: 1_000_000,
-  /** Names, link targets and attributes of one layer together. */
-  imageTextBytesMax: 134_217_728,
-  /** Memory of the thread that takes a layer in, in MiB: twice what the bounds above need. */
-  imageThreadMbMax: 1_536,
-  /** Layers of an image that stay layers; a deeper one's lowest are merged. It leaves room for modules. */
-  imageLayersMax: 24,
-  /** Of one image: more than any engine stacks. */
-  imageLayersReadMax: 512,
-  imageManifestBytesMax: 4_194_304,
-  /** Images that are kept; each is a small file. */
-  imagesMax: 1_000,
-  /** Pulls and imports at once, of all callers; each unpacks two layers at a time. */
-  imagePullsAtOnceMax: 4,
-  imageLayersAtOnceMax: 2,
-  /** How long an answer may wait for a pull. */
-  imageWaitMsMax: 30_000,
-  /** A pull that nobody has asked for so long ends. */
-  imageForgottenMs: 30_000,
-  /** What the daemon leaves free on the disk while it takes an image in. */
-  imageFreeBytesMin: 134_217_728,
-
   /** Modules in one sandbox. With a chain of snapshots all lowers stay far below overlayfs's 500. */
   layersMax: 32,
   /** Snapshots stacked on each other: restore, change, snapshot, restore … adds one each time. */

@@ -32,13 +32,13 @@ import { weakToken } from './config/listen.ts';
 import { checkListen } from './http/listen.ts';
 import { LaunchClient } from './launch/launch-client.ts';
 import { probeHost } from './launch/host-probe.ts';
-import type { LayerStore, RemoteModules } from './layers/layer-store.ts';
 import { LocalLayerStore } from './layers/local-layer-store.ts';
 import { hostDirectoriesSchema } from '@squash/contract/host-directory';
 import { StoredMountSources } from './mounts/mount-sources.ts';
 import { surroundings } from './mounts/surroundings.ts';
 import { readOperatorFile } from './egress/operator-file.ts';
-import { LocalEngine } from './engine/local-engine.ts';
+import { LocalEngine, type LocalEngineOptions } from './engine/local-engine.ts';
+import { HttpRegistries } from './oci/registry.ts';
 import { lockDataDirectory } from './store/data-lock.ts';
 import { type Gateway, startGateway } from './ssh/gateway.ts';
 import { openState } from './store/open-state.ts';
@@ -94,8 +94,6 @@ async function serve({ config, explained }: LoadedConfig, log: Log): Promise<num
       driver,
       ...(await openLayers(config, stack, { launcher, log })),
       log,
-      layerTool: launcher,
-      registries: { find: () => Promise.reject(new AppError('registry_unavailable', 'none')) },
       clock: systemClock,
       removeTree: (path) => launcher.removeTree(path),
       network,
@@ -140,15 +138,18 @@ async function checkPort({ listen: { host, port } }: Config): Promise<void> {
 }
 
 async function openLayers(
-  { s3, dataDir }: Config,
+  config: Config,
   stack: AsyncDisposableStack,
   { launcher, log }: { readonly launcher: LaunchClient; readonly log: Log },
-): Promise<{ readonly layers: LayerStore; readonly remote: RemoteModules | undefined }> {
+): Promise<Pick<LocalEngineOptions, 'layers' | 'remote' | 'layerTool' | 'registries'>> {
+  const { s3, dataDir } = config;
   const layers = new LocalLayerStore({ dataDir, tool: launcher });
-  if (s3 === undefined) return { layers, remote: undefined };
+  const images = { layerTool: launcher, registries: new HttpRegistries(config) };
+  if (s3 === undefined) return { layers, remote: undefined, ...images };
   // The library takes memory and time, so it is loaded only for a bucket.
   const { BucketModules } = await import('./s3/bucket-modules.ts');
-  return { layers, remote: stack.use(new BucketModules({ layers, log, s3, tmp: join(dataDir, 'tmp') })) };
+  const remote = stack.use(new BucketModules({ layers, log, s3, tmp: join(dataDir, 'tmp') }));
+  return { layers, remote, ...images };
 }
 
 /** Its clients have to wait until the API is there. */

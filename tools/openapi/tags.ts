@@ -14,6 +14,7 @@ export const tags = [
   { name: 'volume', description: 'Directories that outlive sandboxes' },
   { name: 'mount', description: 'What a sandbox has attached' },
   { name: 'module', description: 'The layers that sandboxes are stacked from' },
+  { name: 'image', description: 'OCI images, which sandboxes are made from' },
   { name: 'policy', description: 'What a sandbox may reach' },
   { name: 'approval', description: 'What waits for a person, and what was said of it' },
   { name: 'egress', description: 'What a sandbox asked for, and how it was answered' },

@@ -181,7 +181,7 @@ export class LocalImages implements Images, AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#stop.abort(new AppError('shutting_down', 'Cannot take an image in: the daemon stops'));
-    await Promise.allSettled([...this.#running]);
+    await Promise.allSettled(this.#running);
   }
 }
 

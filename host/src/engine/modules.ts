@@ -176,7 +176,7 @@ export class LocalModules implements Modules {
     const { layerLock, layers, log } = this.#world;
     this.#images
       .collect()
-      .then(() => layerLock.exclusive(() => layers.collect(layersInUse(this.#residents.all()).trees))
+      .then(() => layerLock.exclusive(() => layers.collect(layersInUse(this.#residents.all()).trees)))
       .then(
         (count) => count > 0 && log.info('layers.collect', { count }),
         // They only take room; the next daemon tries again.

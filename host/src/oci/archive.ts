@@ -158,7 +158,9 @@ function ociImage(archive: Archive, pick: string | undefined): FoundImage {
   const parsed = parseManifest(archive.read('index.json'));
   if (!('index' in parsed)) throw invalid('index.json is no index');
   const isOneImage =
-    pick === undefined && parsed.index.length > 1 && parsed.index.every(({ platform }) => platform != null);
+    pick === undefined &&
+    parsed.index.length > 1 &&
+    parsed.index.every(({ platform }) => (platform ?? undefined) !== undefined);
   const found = isOneImage ? forThisMachine(parsed.index) : one(parsed.index, pick, namesIn);
   const { manifest, digest } = manifestOf(archive, found, depthMax);
   const config = parseConfig(readBlob(archive, manifest.config));

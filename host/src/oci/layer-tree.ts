@@ -40,11 +40,7 @@ export interface Directory {
   readonly deleted: Set<string>;
 }
 
-export interface Whiteout {
-  readonly type: 'whiteout';
-}
-
-export type LayerNode = Inode | Directory;
+type LayerNode = Inode | Directory;
 
 export interface LayerBounds {
   readonly entriesMax: number;

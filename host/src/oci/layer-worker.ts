@@ -17,7 +17,7 @@ import {
 } from 'node:fs';
 import { Readable, Transform } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { parentPort, workerData } from 'node:worker_threads';
+import { type MessagePort, parentPort, workerData } from 'node:worker_threads';
 import { createGunzip, createZstdDecompress } from 'node:zlib';
 import { isDiskFull } from '@squash/base/errno';
 import { Failure } from '@squash/base/failure';
@@ -192,10 +192,12 @@ function refusalOf(error: unknown): LayerRefused {
   return { done: false, code: 'internal', message };
 }
 
-const port = parentPort;
-if (port !== null) {
-  main(workerData as LayerTask).then(
-    (done) => port.postMessage(done),
-    (error: unknown) => port.postMessage(refusalOf(error)),
-  );
+async function answerWith(port: MessagePort): Promise<void> {
+  try {
+    port.postMessage(await main(workerData as LayerTask));
+  } catch (error) {
+    port.postMessage(refusalOf(error));
+  }
 }
+
+if (parentPort !== null) void answerWith(parentPort);

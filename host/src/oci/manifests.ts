@@ -106,7 +106,11 @@ export function parseManifest(
   bytes: Buffer,
 ): { readonly manifest: Manifest } | { readonly index: readonly Descriptor[] } {
   const kind = parseJson(
-    z.object({ schemaVersion: z.unknown().optional(), manifests: z.unknown().optional(), config: z.unknown().optional() }),
+    z.object({
+      schemaVersion: z.unknown().optional(),
+      manifests: z.unknown().optional(),
+      config: z.unknown().optional(),
+    }),
     bytes,
     'the manifest',
   );
@@ -131,7 +135,7 @@ export function forThisMachine(index: readonly Descriptor[]): Descriptor {
   const best =
     fits.find(({ platform }) => platform?.variant === undefined || platform.variant === 'v8') ?? fits[0];
   // An index of one image that nobody has described: its configuration says what it is for.
-  const only = index.length === 1 && index[0]?.platform == null ? index[0] : undefined;
+  const only = index.length === 1 && (index[0]?.platform ?? undefined) === undefined ? index[0] : undefined;
   const found = best ?? only;
   if (found !== undefined) return found;
   const offered = index.map(({ platform }) => `${platform?.os}/${platform?.architecture}`);
