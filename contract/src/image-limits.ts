@@ -1,5 +1,7 @@
-/** The rows of limits.ts about OCI images. */
+/** The rows of limits.ts about OCI images, and the bound that they have in common with other layers. */
 export const imageLimits = {
+  /** Bytes of one unpacked layer: four times the largest upload; an image of a kilobyte can announce an exabyte. */
+  layerBytesMax: 68_719_476_736,
   /** Entries of one layer of an image: their names are in memory while it is taken in, some hundred bytes each. */
   imageEntriesMax: 1_000_000,
   /** Names, link targets and attributes of one layer together. */

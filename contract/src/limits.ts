@@ -123,8 +123,6 @@ export const limits = {
   // Layers.
   /** Inodes of one layer: a whole desktop with development packages has a fifth of it. */
   layerInodesMax: 2_000_000,
-  /** Bytes of one unpacked layer: four times the largest upload; an image of a kilobyte can announce an exabyte. */
-  layerBytesMax: 68_719_476_736,
   /** The table of extended attributes of one layer, unpacked: thousands of files with capabilities take some hundred KB. */
   layerAttributeBytesMax: 16_777_216,
 

@@ -794,7 +794,7 @@ class GcAnswer(Record):
 
 
 @dataclass(frozen=True)
-class ImagePullAnswerImage(Record):
+class Image(Record):
     name: str
     """all of it: `docker.io/library/python:3.12-slim`"""
     id: str
@@ -856,7 +856,7 @@ class ImagePullAnswerImage(Record):
 
 
 @dataclass(frozen=True)
-class ImagePullAnswer(Record):
+class ImagePull(Record):
     state: Literal["pulling", "ready"]
     name: str
     layers: int
@@ -865,7 +865,7 @@ class ImagePullAnswer(Record):
     bytes: int
     """to be fetched; what is here already does not count"""
     bytes_done: int
-    image: ImagePullAnswerImage | None
+    image: Image | None
     """null while it is `pulling`"""
     _shape: ClassVar[Shape] = {
         "state": r.text,
@@ -874,7 +874,7 @@ class ImagePullAnswer(Record):
         "layers_done": r.integer,
         "bytes": r.integer,
         "bytes_done": r.integer,
-        "image": r.nullable(r.record(ImagePullAnswerImage)),
+        "image": r.nullable(r.record(Image)),
     }
 
 

@@ -36,6 +36,7 @@ export {
 export type { ApprovalFilter, Approvals, StandingApprovals } from './approvals.ts';
 export type { FilePath, Files, ReadOptions, Unpacked, WatchEvent, WriteOptions } from './files.ts';
 export type { KeyFilter, Keys } from './keys.ts';
+export type { ImageFilter, Images, PullOptions } from './images.ts';
 export type { ModuleFilter, Modules } from './modules.ts';
 export type { Mounts } from './mounts.ts';
 export type { DecisionFilter, Network } from './network.ts';

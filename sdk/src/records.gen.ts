@@ -400,6 +400,58 @@ export interface GcStart {
   readonly dry_run?: boolean;
 }
 
+export interface Image {
+  /** all of it: `docker.io/library/python:3.12-slim` */
+  readonly name: string;
+  /** `sha256:…` of its configuration, as other engines show it */
+  readonly id: string;
+  /** `sha256:…` of its manifest; null: it came without one, as in a docker-archive */
+  readonly digest: string | null;
+  /** `amd64`, `arm64` */
+  readonly architecture: string;
+  /** when it was built, as it says */
+  readonly created_at: string | null;
+  /** RFC 3339, UTC */
+  readonly pulled_at: string;
+  readonly source: "registry" | "archive";
+  /** of its layers here */
+  readonly size_bytes: number;
+  /** that it has; here they may be fewer: equal ones are one, and a deep image’s lowest are merged */
+  readonly layers: number;
+  /** its layers here, lowest first */
+  readonly modules: readonly string[];
+  /** device nodes that its layers have and a sandbox does not get */
+  readonly devices_left_out: number;
+  /** variables of every command */
+  readonly env: Readonly<Record<string, string>>;
+  /** as the image says it; empty: root */
+  readonly user: string;
+  /** found in the image; null: its files have no such user */
+  readonly uid: number | null;
+  readonly gid: number | null;
+  /** of that user */
+  readonly home: string | null;
+  /** where commands start */
+  readonly workdir: string;
+  /** what `squash run` starts where no command is named, with `cmd` behind it */
+  readonly entrypoint: readonly string[];
+  readonly cmd: readonly string[];
+  readonly labels: Readonly<Record<string, string>>;
+}
+
+export interface ImagePull {
+  readonly state: "pulling" | "ready";
+  readonly name: string;
+  /** 0: not known yet */
+  readonly layers: number;
+  readonly layers_done: number;
+  /** to be fetched; what is here already does not count */
+  readonly bytes: number;
+  readonly bytes_done: number;
+  /** null while it is `pulling` */
+  readonly image: Image | null;
+}
+
 export interface Key {
   /** made by the daemon; no secret */
   readonly id: string;
@@ -916,7 +968,7 @@ export interface QuotaUse {
   readonly execs: number;
 }
 
-export type Sandbox = {
+export interface Sandbox {
   readonly id: string;
   readonly name: string | null;
   /** its part of the host names of its ports: `<port>-<host_label>.localhost` */
@@ -929,25 +981,7 @@ export type Sandbox = {
   readonly failure: string | null;
   readonly layers: readonly string[];
   /** the OCI image it was made from, and what its commands have from it; null: none */
-  readonly image: {
-    /** variables of every command */
-    readonly env: Readonly<Record<string, string>>;
-    /** as the image says it; empty: root */
-    readonly user: string;
-    /** found in the image; null: its files have no such user */
-    readonly uid: number | null;
-    readonly gid: number | null;
-    /** of that user */
-    readonly home: string | null;
-    /** where commands start */
-    readonly workdir: string;
-    /** what `squash run` starts where no command is named, with `cmd` behind it */
-    readonly entrypoint: readonly string[];
-    readonly cmd: readonly string[];
-    readonly labels: Readonly<Record<string, string>>;
-    readonly name: string;
-    readonly id: string;
-  } | null;
+  readonly image: SandboxImage | null;
   /** the snapshot that it was made from or restored to last */
   readonly snapshot: string | null;
   readonly env: Readonly<Record<string, string>>;
@@ -966,7 +1000,7 @@ export type Sandbox = {
   readonly idle_timeout_s: number | null;
   readonly on_timeout: "destroy" | "pause" | "snapshot";
   readonly warnings: readonly Warning[];
-};
+}
 
 export interface SandboxChange {
   readonly name?: string | null;
@@ -1040,6 +1074,26 @@ export type SandboxCreate = {
   /** reserved: whether a fork takes processes along */
   readonly memory?: unknown;
 };
+
+export interface SandboxImage {
+  /** variables of every command */
+  readonly env: Readonly<Record<string, string>>;
+  /** as the image says it; empty: root */
+  readonly user: string;
+  /** found in the image; null: its files have no such user */
+  readonly uid: number | null;
+  readonly gid: number | null;
+  /** of that user */
+  readonly home: string | null;
+  /** where commands start */
+  readonly workdir: string;
+  /** what `squash run` starts where no command is named, with `cmd` behind it */
+  readonly entrypoint: readonly string[];
+  readonly cmd: readonly string[];
+  readonly labels: Readonly<Record<string, string>>;
+  readonly name: string;
+  readonly id: string;
+}
 
 export interface SandboxPage {
   readonly items: readonly Sandbox[];
@@ -2277,55 +2331,7 @@ export interface Operations {
       /** `true`: the registry is asked even if an image of this name is here; a tag may name another by now. Default: false */
       readonly again?: boolean;
     };
-    readonly answer: {
-      readonly state: "pulling" | "ready";
-      readonly name: string;
-      /** 0: not known yet */
-      readonly layers: number;
-      readonly layers_done: number;
-      /** to be fetched; what is here already does not count */
-      readonly bytes: number;
-      readonly bytes_done: number;
-      /** null while it is `pulling` */
-      readonly image: {
-        /** all of it: `docker.io/library/python:3.12-slim` */
-        readonly name: string;
-        /** `sha256:…` of its configuration, as other engines show it */
-        readonly id: string;
-        /** `sha256:…` of its manifest; null: it came without one, as in a docker-archive */
-        readonly digest: string | null;
-        /** `amd64`, `arm64` */
-        readonly architecture: string;
-        /** when it was built, as it says */
-        readonly created_at: string | null;
-        /** RFC 3339, UTC */
-        readonly pulled_at: string;
-        readonly source: "registry" | "archive";
-        /** of its layers here */
-        readonly size_bytes: number;
-        /** that it has; here they may be fewer: equal ones are one, and a deep image’s lowest are merged */
-        readonly layers: number;
-        /** its layers here, lowest first */
-        readonly modules: readonly string[];
-        /** device nodes that its layers have and a sandbox does not get */
-        readonly devices_left_out: number;
-        /** variables of every command */
-        readonly env: Readonly<Record<string, string>>;
-        /** as the image says it; empty: root */
-        readonly user: string;
-        /** found in the image; null: its files have no such user */
-        readonly uid: number | null;
-        readonly gid: number | null;
-        /** of that user */
-        readonly home: string | null;
-        /** where commands start */
-        readonly workdir: string;
-        /** what `squash run` starts where no command is named, with `cmd` behind it */
-        readonly entrypoint: readonly string[];
-        readonly cmd: readonly string[];
-        readonly labels: Readonly<Record<string, string>>;
-      } | null;
-    };
+    readonly answer: ImagePull;
     readonly event: never;
   };
   'image.list': {
@@ -2338,44 +2344,7 @@ export interface Operations {
     };
     readonly body: undefined;
     readonly answer: {
-      readonly items: readonly ({
-        /** all of it: `docker.io/library/python:3.12-slim` */
-        readonly name: string;
-        /** `sha256:…` of its configuration, as other engines show it */
-        readonly id: string;
-        /** `sha256:…` of its manifest; null: it came without one, as in a docker-archive */
-        readonly digest: string | null;
-        /** `amd64`, `arm64` */
-        readonly architecture: string;
-        /** when it was built, as it says */
-        readonly created_at: string | null;
-        /** RFC 3339, UTC */
-        readonly pulled_at: string;
-        readonly source: "registry" | "archive";
-        /** of its layers here */
-        readonly size_bytes: number;
-        /** that it has; here they may be fewer: equal ones are one, and a deep image’s lowest are merged */
-        readonly layers: number;
-        /** its layers here, lowest first */
-        readonly modules: readonly string[];
-        /** device nodes that its layers have and a sandbox does not get */
-        readonly devices_left_out: number;
-        /** variables of every command */
-        readonly env: Readonly<Record<string, string>>;
-        /** as the image says it; empty: root */
-        readonly user: string;
-        /** found in the image; null: its files have no such user */
-        readonly uid: number | null;
-        readonly gid: number | null;
-        /** of that user */
-        readonly home: string | null;
-        /** where commands start */
-        readonly workdir: string;
-        /** what `squash run` starts where no command is named, with `cmd` behind it */
-        readonly entrypoint: readonly string[];
-        readonly cmd: readonly string[];
-        readonly labels: Readonly<Record<string, string>>;
-      })[];
+      readonly items: readonly Image[];
       readonly next: string | null;
     };
     readonly event: never;
@@ -2389,44 +2358,7 @@ export interface Operations {
       readonly pick?: string;
     };
     readonly body: undefined;
-    readonly answer: {
-      /** all of it: `docker.io/library/python:3.12-slim` */
-      readonly name: string;
-      /** `sha256:…` of its configuration, as other engines show it */
-      readonly id: string;
-      /** `sha256:…` of its manifest; null: it came without one, as in a docker-archive */
-      readonly digest: string | null;
-      /** `amd64`, `arm64` */
-      readonly architecture: string;
-      /** when it was built, as it says */
-      readonly created_at: string | null;
-      /** RFC 3339, UTC */
-      readonly pulled_at: string;
-      readonly source: "registry" | "archive";
-      /** of its layers here */
-      readonly size_bytes: number;
-      /** that it has; here they may be fewer: equal ones are one, and a deep image’s lowest are merged */
-      readonly layers: number;
-      /** its layers here, lowest first */
-      readonly modules: readonly string[];
-      /** device nodes that its layers have and a sandbox does not get */
-      readonly devices_left_out: number;
-      /** variables of every command */
-      readonly env: Readonly<Record<string, string>>;
-      /** as the image says it; empty: root */
-      readonly user: string;
-      /** found in the image; null: its files have no such user */
-      readonly uid: number | null;
-      readonly gid: number | null;
-      /** of that user */
-      readonly home: string | null;
-      /** where commands start */
-      readonly workdir: string;
-      /** what `squash run` starts where no command is named, with `cmd` behind it */
-      readonly entrypoint: readonly string[];
-      readonly cmd: readonly string[];
-      readonly labels: Readonly<Record<string, string>>;
-    };
+    readonly answer: Image;
     readonly event: never;
   };
   'image.get': {
@@ -2436,44 +2368,7 @@ export interface Operations {
     };
     readonly query: Readonly<Record<string, never>>;
     readonly body: undefined;
-    readonly answer: {
-      /** all of it: `docker.io/library/python:3.12-slim` */
-      readonly name: string;
-      /** `sha256:…` of its configuration, as other engines show it */
-      readonly id: string;
-      /** `sha256:…` of its manifest; null: it came without one, as in a docker-archive */
-      readonly digest: string | null;
-      /** `amd64`, `arm64` */
-      readonly architecture: string;
-      /** when it was built, as it says */
-      readonly created_at: string | null;
-      /** RFC 3339, UTC */
-      readonly pulled_at: string;
-      readonly source: "registry" | "archive";
-      /** of its layers here */
-      readonly size_bytes: number;
-      /** that it has; here they may be fewer: equal ones are one, and a deep image’s lowest are merged */
-      readonly layers: number;
-      /** its layers here, lowest first */
-      readonly modules: readonly string[];
-      /** device nodes that its layers have and a sandbox does not get */
-      readonly devices_left_out: number;
-      /** variables of every command */
-      readonly env: Readonly<Record<string, string>>;
-      /** as the image says it; empty: root */
-      readonly user: string;
-      /** found in the image; null: its files have no such user */
-      readonly uid: number | null;
-      readonly gid: number | null;
-      /** of that user */
-      readonly home: string | null;
-      /** where commands start */
-      readonly workdir: string;
-      /** what `squash run` starts where no command is named, with `cmd` behind it */
-      readonly entrypoint: readonly string[];
-      readonly cmd: readonly string[];
-      readonly labels: Readonly<Record<string, string>>;
-    };
+    readonly answer: Image;
     readonly event: never;
   };
   'image.remove': {

@@ -6,6 +6,7 @@ import { type ExecResult, execResult } from './exec-result.ts';
 import { Approvals } from './approvals.ts';
 import { dataOf, follow } from './follow.ts';
 import { Keys } from './keys.ts';
+import { Images } from './images.ts';
 import { Modules } from './modules.ts';
 import { Owners } from './owners.ts';
 import { everyItem } from './pages.ts';
@@ -30,6 +31,7 @@ export interface RunOptions extends ExecOptions {
 export class Squash {
   readonly sandboxes: Sandboxes;
   readonly modules: Modules;
+  readonly images: Images;
   readonly volumes: Volumes;
   readonly secrets: Secrets;
   readonly keys: Keys;
@@ -44,6 +46,7 @@ export class Squash {
     this.connection = new Connection(options);
     this.sandboxes = new Sandboxes(this.connection);
     this.modules = new Modules(this.connection);
+    this.images = new Images(this.connection);
     this.volumes = new Volumes(this.connection);
     this.secrets = new Secrets(this.connection);
     this.keys = new Keys(this.connection);

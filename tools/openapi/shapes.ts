@@ -1,4 +1,5 @@
 /** The names of the shapes that clients meet often. A generated client has a type of this name for each. */
+import { imagePullSchema, imageSchema, sandboxImageSchema } from '@squash/contract/image';
 import { auditEntrySchema } from '@squash/contract/audit';
 import {
   approvalDecisionSchema,
@@ -225,6 +226,15 @@ export const shapes: Readonly<Record<string, Shape>> = {
   ModulePage: { schema: modulePageSchema },
   GcStart: { schema: gcBodySchema, example: { dry_run: true } },
   GcAnswer: { schema: gcAnswerSchema },
+  Image: {
+    schema: imageSchema,
+  },
+  ImagePull: {
+    schema: imagePullSchema,
+  },
+  SandboxImage: {
+    schema: sandboxImageSchema,
+  },
   ModuleDetails: {
     schema: moduleDetailsSchema,
     example: {

@@ -17,6 +17,7 @@ from .client import AsyncClient
 from .following import follow_events
 from .operator import (
     AsyncApprovals,
+    AsyncImages,
     AsyncKeys,
     AsyncSshKeys,
     AsyncModules,
@@ -52,6 +53,7 @@ class AsyncSquash:
         self.connection = AsyncClient(address, _token(token, address), timeout_ms / 1_000)
         self.sandboxes = AsyncSandboxes(self.connection)
         self.modules = AsyncModules(self.connection)
+        self.images = AsyncImages(self.connection)
         self.volumes = AsyncVolumes(self.connection)
         self.secrets = AsyncSecrets(self.connection)
         self.keys = AsyncKeys(self.connection)

@@ -18,6 +18,7 @@ from .client import Client
 from .following import follow_events
 from .operator import (
     Approvals,
+    Images,
     Keys,
     SshKeys,
     Modules,
@@ -53,6 +54,7 @@ class Squash:
         self.connection = Client(address, _token(token, address), timeout_ms / 1_000)
         self.sandboxes = Sandboxes(self.connection)
         self.modules = Modules(self.connection)
+        self.images = Images(self.connection)
         self.volumes = Volumes(self.connection)
         self.secrets = Secrets(self.connection)
         self.keys = Keys(self.connection)
