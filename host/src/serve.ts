@@ -105,6 +105,7 @@ const ownNames = new Set([
   'layers',
   'images',
   'secrets.json',
+  'registry-auth.json',
   'secrets',
   'egress-ceiling.json',
   'egress-presets.json',
