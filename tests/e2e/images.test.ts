@@ -3,6 +3,7 @@
  */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
 import {
   chownSync,
   copyFileSync,
@@ -66,7 +67,7 @@ const push = (from: string, name: string, ...more: string[]): string =>
     registry.credentials,
     ...more,
     from,
-    `docker://${registry.host}/${name}`,
+    `docker://${registry.directHost}/${name}`,
   );
 
 /** A tag with what `change` does to the tree of another one as one more layer. */
@@ -199,6 +200,7 @@ test('images that other tools make show the same tree in a sandbox, whatever com
 
 test('an image of a hundred layers is merged and shows the same tree', async () => {
   const busybox = [
+    { name: 'tmp/', mode: 0o1777 },
     { name: 'bin/' },
     { name: 'bin/tree-lines', mode: 0o755, data: execFileSync('cat', [join(directory, 'tree-lines')]) },
   ];
@@ -229,10 +231,10 @@ test('commands have user, directory and variables from the image, where nobody s
   ).trim();
   const of = (...words: string[]) => squashOk(daemon, ['exec', ...words]);
   const script = 'id -u; id -g; pwd; echo $HOME $GREETING $OWN';
-  assert.equal(await of(id, '--', 'sh', '-c', script), '1000\n1001\n/opt\n/home/app hello world 1\n');
+  assert.equal(await of(id, '--', 'sh', '-c', script), '1000\n1001\n/opt\n/home/app hello world 1');
   assert.equal(
     await of('-u', '0', '-w', '/tmp', id, '--', 'sh', '-c', 'id -u; pwd; echo $HOME'),
-    '0\n/tmp\n/root\n',
+    '0\n/tmp\n/root',
   );
   const { json } = await daemon.request('GET', `/v1/sandboxes/${id}`);
   assert.deepEqual(
@@ -247,7 +249,7 @@ test('commands have user, directory and variables from the image, where nobody s
   await squashOk(daemon, ['restore', id, 'one']);
   await daemon.stop();
   await daemon.start(login());
-  assert.equal(await of(fork, '--', 'sh', '-c', 'id -u; cat /opt/new'), '1000\nnew\n');
+  assert.equal(await of(fork, '--', 'sh', '-c', 'id -u; cat /opt/new'), '1000\nnew');
   await squashOk(daemon, ['rm', '-y', id, fork]);
 });
 
@@ -296,7 +298,7 @@ test('of an index the image for this machine is taken, and one for others is ref
     '--tls-verify=false',
     '--creds',
     registry.credentials,
-    `docker://${registry.host}/test/base:1`,
+    `docker://${registry.directHost}/test/base:1`,
   );
   const type = 'application/vnd.oci.image.manifest.v1+json';
   const row = (architecture: string) => ({
@@ -327,9 +329,7 @@ test('of an index the image for this machine is taken, and one for others is ref
 });
 
 test('a pull goes on where the connection was cut, and takes no bytes that are others', async () => {
-  const noise = Buffer.from(
-    Array.from({ length: 400_000 }, (_, at) => (at * 7_919 + (at >> 8) * 104_729) & 0xff),
-  );
+  const noise = randomBytes(400_000);
   for (const name of ['cut', 'wrong']) {
     writeFileSync(
       join(directory, 'noise.tar'),
@@ -339,7 +339,7 @@ test('a pull goes on where the connection was cut, and takes no bytes that are o
   }
   registry.seen.length = 0;
   let cuts = 0;
-  registry.fault = ({ url = '' }) => (url.includes('/blobs/') && cuts++ < 2 ? 'cut' : 'none');
+  registry.fault = ({ url = '' }) => (url.includes('/blobs/') && cuts++ < 3 ? 'cut' : 'none');
   await squashOk(daemon, ['image', 'pull', `${registry.host}/test/cut:1`]);
   assert.ok(registry.seen.some(({ range }) => range !== undefined && /^bytes=[1-9]\d*-$/.test(range)));
   registry.fault = ({ url = '' }) => (url.includes('/blobs/') ? 'wrong' : 'none');
@@ -565,6 +565,7 @@ test('buildah’s image is taken from its OCI layout as it lies on the disk', {
   buildah('commit', container, `oci:${join(directory, 'buildah')}:one`);
   buildah('rm', container);
   await squashOk(daemon, ['image', 'import', join(directory, 'buildah'), '--name', 'buildah:1']);
-  assert.deepEqual(await shown('buildah:1'), unpacked(`${join(directory, 'buildah')}:one`));
+  const own = (await shown('buildah:1')).filter((line) => !line.startsWith('/tmp '));
+  assert.deepEqual(own, unpacked(`${join(directory, 'buildah')}:one`));
   assert.ok(lstatSync(join(directory, 'buildah', 'index.json')).isFile());
 });
