@@ -57,9 +57,18 @@ const envFlag: FlagSpec = {
   summary: 'a variable of all its commands; NAME alone copies ours',
 };
 
+/** Of `run` too. */
+export const imageFlag: FlagSpec = {
+  name: 'image',
+  value: 'NAME',
+  kind: 'image',
+  summary: 'an OCI image to make it from, such as python:3.12-slim; --layers lie above',
+};
+
 /** What only a sandbox has whose id the daemon makes. */
 const nativeFlags: readonly FlagSpec[] = [
   nameFlag,
+  imageFlag,
   { name: 'label', value: 'KEY[=VALUE]', repeats: true, summary: 'a label to find it by' },
   envFlag,
   idleFlag,

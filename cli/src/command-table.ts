@@ -16,6 +16,7 @@ import { eventCommands } from './command-table-events.ts';
 import { layerCommands } from './command-table-layer.ts';
 import { fileCommands } from './command-table-files.ts';
 import { mcpCommands } from './command-table-mcp.ts';
+import { imageCommands } from './command-table-images.ts';
 import { moduleCommands } from './command-table-modules.ts';
 import { networkCommands } from './command-table-network.ts';
 import { portCommands } from './command-table-ports.ts';
@@ -212,6 +213,7 @@ export const commandTable: readonly CommandSpec[] = [
   },
   ...layerCommands,
   ...moduleCommands,
+  ...imageCommands,
   ...processCommands,
   ...sshCommands,
   ...eventCommands,

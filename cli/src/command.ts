@@ -9,6 +9,7 @@ import type { Flags } from './arguments.ts';
 export type WordKind =
   | 'sandbox'
   | 'module'
+  | 'image'
   | 'snapshot'
   | 'volume'
   | 'job'

@@ -25,6 +25,8 @@ export type SettingKind =
   | { readonly type: 'integer'; readonly min: number; readonly max: number }
   /** Ranges of addresses in CIDR notation, or single addresses, separated by commas. */
   | { readonly type: 'ranges' }
+  /** Hosts, each with an optional port, separated by commas. */
+  | { readonly type: 'registries' }
   /** Addresses, each with an optional port, separated by commas. */
   | { readonly type: 'servers' }
   | { readonly type: 'choice'; readonly choices: readonly string[] };
@@ -323,6 +325,22 @@ export const settings = [
     meaning: 'Key for S3. Never reaches a sandbox.',
     origin: 'original',
     completes: 'SQUASH_S3_BUCKET',
+  },
+  {
+    name: 'SQUASH_REGISTRY_AUTH_FILE',
+    kind: { type: 'path' },
+    default: '',
+    meaning:
+      'File with logins to image registries, in the form of docker’s `config.json` and podman’s `auth.json` ([images.md](images.md)). The daemon reads it at each pull; where root starts Squash it belongs to the data directory’s user.',
+    origin: 'squash',
+  },
+  {
+    name: 'SQUASH_INSECURE_REGISTRIES',
+    kind: { type: 'registries' },
+    default: '',
+    meaning:
+      'Registries, separated by commas, that are spoken to over plain HTTP, such as `localhost:5000`. Whoever is on the way can read logins, and exchange images that are not named by digest.',
+    origin: 'squash',
   },
   {
     name: 'SQUASH_EPHEMERAL',

@@ -9,6 +9,7 @@ import { contextErrors } from './context-errors.ts';
 import { fileErrorCatalog } from './file-errors.ts';
 import { portErrors } from './port-errors.ts';
 import { processErrors } from './process-errors.ts';
+import { imageErrors } from './image-errors.ts';
 import { moduleErrors } from './module-errors.ts';
 import { volumeErrors } from './volume-errors.ts';
 
@@ -204,6 +205,7 @@ export const errorCatalog = {
     remedy: 'List what there is: `squash jobs`',
   },
   ...moduleErrors,
+  ...imageErrors,
   ...volumeErrors,
   layer_corrupt: {
     status: 500,

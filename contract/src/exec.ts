@@ -82,7 +82,10 @@ const workdirSchema = z
 const shellExecBody = (timeout: { readonly default: number; readonly max: number }) =>
   z.looseObject({
     cmd: cmdSchema.describe('run by /bin/sh -c'),
-    workdir: workdirSchema.nullish().transform((path) => path || '/'),
+    workdir: workdirSchema
+      .nullish()
+      .transform((path) => path || undefined)
+      .describe('none: the image’s, else /'),
     timeout: tolerantTimeout('timeout must be a number of seconds', {
       min: limits.execTimeoutSMin,
       max: timeout.max,
@@ -106,7 +109,8 @@ export const jobBodySchema = shellExecBody({
 /** An exec or exec-bg request after the edge has parsed it. */
 export interface ShellExecRequest {
   readonly cmd: string;
-  readonly workdir: string;
+  /** Undefined: the sandbox’s own. */
+  readonly workdir: string | undefined;
   /** Clamped to 1 … 3,600 (exec) or 1 … 86,400 (exec-bg). */
   readonly timeoutS: number;
 }
@@ -143,7 +147,7 @@ export const commandShape = {
       error: `${limits.execVariablesMax} variables at most`,
     })
     .describe('added to the sandbox default environment'),
-  cwd: argumentSchema.max(4096).regex(/^\//).default('/'),
+  cwd: argumentSchema.max(4096).regex(/^\//).optional().describe('none: the image’s, else /'),
   user: z
     .union(
       [

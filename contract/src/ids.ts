@@ -35,6 +35,11 @@ export const moduleNameSchema = z
   .brand<'ModuleName'>();
 export type ModuleName = z.infer<typeof moduleNameSchema>;
 
+/** A layer of an OCI image as a module: `oci-` and the SHA-256 of its tar, or of the chain of layers that it was made of. */
+export function isImageLayer(module: ModuleName): boolean {
+  return /^oci-[0-9a-f]{64}$/.test(module);
+}
+
 /** A snapshot's label: same alphabet as a module's name. */
 export const snapshotLabelSchema = z
   .string()

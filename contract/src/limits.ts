@@ -5,6 +5,7 @@
  * `contract/src/guest/frames.ts`; what an operator may set is configuration and only has its bounds here.
  */
 import { contextLimits } from './context-limits.ts';
+import { imageLimits } from './image-limits.ts';
 
 export const limits = {
   // Commands.
@@ -76,6 +77,7 @@ export const limits = {
   /** How long the first bytes of a character wait for the rest of it before they are sent as they are. */
   processCharacterMs: 100,
   ...contextLimits,
+  ...imageLimits,
   /** A name for a process: it stands in addresses and tables. */
   processTagBytesMax: 128,
   /** Standard input that a process does not read is waited with for so long, then its sender is told. */
@@ -121,8 +123,6 @@ export const limits = {
   // Layers.
   /** Inodes of one layer: a whole desktop with development packages has a fifth of it. */
   layerInodesMax: 2_000_000,
-  /** Bytes of one unpacked layer: four times the largest upload; an image of a kilobyte can announce an exabyte. */
-  layerBytesMax: 68_719_476_736,
   /** The table of extended attributes of one layer, unpacked: thousands of files with capabilities take some hundred KB. */
   layerAttributeBytesMax: 16_777_216,
 

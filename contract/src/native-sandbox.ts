@@ -12,6 +12,8 @@ import {
   type SnapshotLabel,
   snapshotLabelSchema,
 } from './ids.ts';
+import { sandboxImageSchema, type SandboxImage } from './image.ts';
+import { imageReferenceSchema } from './image-reference.ts';
 import { labelsChangeSchema, labelsSchema } from './labels.ts';
 import { limits } from './limits.ts';
 import type { Once } from './once.ts';
@@ -121,7 +123,11 @@ export const sandboxCreateSchema = z.strictObject({
   upstream: upstreamNameSchema
     .optional()
     .describe('name of the operator’s proxy that it goes out through; none: `default`, where there is one'),
-  image: reserved('an OCI image instead of layers'),
+  image: imageReferenceSchema
+    .optional()
+    .describe(
+      'an OCI image as its lowest layers; `from.layers` may lie above. Callers below `admin` get images that are here already',
+    ),
   mounts: z
     .array(mountWishSchema)
     .max(limits.mountsMax)
@@ -132,7 +138,7 @@ export const sandboxCreateSchema = z.strictObject({
 });
 export type SandboxCreate = z.infer<typeof sandboxCreateSchema>;
 
-export const reservedFields = ['image', 'backend', 'memory'] as const satisfies (keyof SandboxCreate)[];
+export const reservedFields = ['backend', 'memory'] as const satisfies (keyof SandboxCreate)[];
 
 /** What a PATCH changes. What is left out stays as it is. */
 export const sandboxChangeSchema = z.strictObject({
@@ -170,6 +176,9 @@ export const sandboxSchema = z.strictObject({
     .describe('`paused`: it stands still with its processes; `stopped`: it has files and no processes'),
   failure: z.string().nullable().describe('why it does not run, where it should'),
   layers: z.array(z.string()),
+  image: sandboxImageSchema
+    .nullable()
+    .describe('the OCI image it was made from, and what its commands have from it; null: none'),
   snapshot: z.string().nullable().describe('the snapshot that it was made from or restored to last'),
   env: z.record(z.string(), z.string()),
   cpu: z.number(),
@@ -206,6 +215,8 @@ export interface NativeWish {
   readonly secrets: SecretSubset | undefined;
   /** The request may come again: then this sandbox is its answer. */
   readonly once: Once | undefined;
+  /** Whose layers are the lowest of `layers`. */
+  readonly image: SandboxImage | undefined;
   /** Instead of `layers`. */
   readonly from: { readonly sandbox: SandboxId; readonly snapshot: SnapshotLabel | undefined } | undefined;
 }

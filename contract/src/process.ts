@@ -30,7 +30,9 @@ const startShape = {
   shell: shellSchema.optional().describe('run by /bin/sh -c; either this or `argv`'),
   env: commandShape.env,
   cwd: commandShape.cwd,
-  user: commandShape.user.describe('a uid (which is the gid as well), or both; without it 0'),
+  user: commandShape.user.describe(
+    'a uid (which is the gid as well), or both; without it the image’s, else 0',
+  ),
   tag: processTagSchema
     .optional()
     .describe('a name of the caller’s own; `tag:NAME` finds the latest process of it'),
@@ -94,7 +96,9 @@ export const processStartBodySchema = z
 export type ProcessStartBody = z.output<typeof processStartBodySchema>;
 
 /** Either of them, as the engine takes it. Either `argv` or `shell` is there. */
-export interface ProcessRequest extends Pick<ExecStart, 'env' | 'cwd' | 'user' | 'tty'> {
+export interface ProcessRequest extends Pick<ExecStart, 'env' | 'user' | 'tty'> {
+  /** Undefined: the sandbox’s own. */
+  readonly cwd: string | undefined;
   readonly argv: readonly string[] | undefined;
   readonly shell: string | undefined;
   readonly tag: string | undefined;

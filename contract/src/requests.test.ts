@@ -114,7 +114,8 @@ test('an exec request that passes can be run as it is', () => {
       const parsed = execBodySchema.safeParse({ cmd, workdir, timeout });
       if (!parsed.success) return;
       assert.ok(!parsed.data.cmd.includes('\0') && parsed.data.cmd.trim() !== '');
-      assert.ok(parsed.data.workdir.startsWith('/') && !parsed.data.workdir.split('/').includes('..'));
+      const { workdir: path = '/' } = parsed.data;
+      assert.ok(path.startsWith('/') && !path.split('/').includes('..'));
       assert.ok(Number.isInteger(parsed.data.timeout));
       assert.ok(parsed.data.timeout >= 1 && parsed.data.timeout <= limits.execTimeoutSMax);
     }),

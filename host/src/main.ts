@@ -38,6 +38,7 @@ import { StoredMountSources } from './mounts/mount-sources.ts';
 import { surroundings } from './mounts/surroundings.ts';
 import { readOperatorFile } from './egress/operator-file.ts';
 import { LocalEngine, type LocalEngineOptions } from './engine/local-engine.ts';
+import { HttpRegistries } from './oci/registry.ts';
 import { lockDataDirectory } from './store/data-lock.ts';
 import { type Gateway, startGateway } from './ssh/gateway.ts';
 import { openState } from './store/open-state.ts';
@@ -137,15 +138,17 @@ async function checkPort({ listen: { host, port } }: Config): Promise<void> {
 }
 
 async function openLayers(
-  { s3, dataDir, ephemeralMs }: Config,
+  config: Config,
   stack: AsyncDisposableStack,
   { launcher, log }: { readonly launcher: LaunchClient; readonly log: Log },
-): Promise<Pick<LocalEngineOptions, 'layers' | 'bucket' | 'ephemeralMs'>> {
+): Promise<Pick<LocalEngineOptions, 'layers' | 'bucket' | 'ephemeralMs' | 'layerTool' | 'registries'>> {
+  const { s3, dataDir, ephemeralMs } = config;
   const layers = new LocalLayerStore({ dataDir, tool: launcher });
-  if (s3 === undefined) return { layers, bucket: undefined, ephemeralMs };
+  const images = { layerTool: launcher, registries: new HttpRegistries(config) };
+  if (s3 === undefined) return { layers, bucket: undefined, ephemeralMs, ...images };
   // The library takes memory and time, so it is loaded only for a bucket.
   const { openBucket } = await import('./s3/open-bucket.ts');
-  return { layers, bucket: stack.use(openBucket(s3, { dataDir, layers, log })), ephemeralMs };
+  return { layers, bucket: stack.use(openBucket(s3, { dataDir, layers, log })), ephemeralMs, ...images };
 }
 
 /** Its clients have to wait until the API is there. */
@@ -238,7 +241,7 @@ async function endIdle(launcher: LaunchClient, { runDir }: Config, log: Log): Pr
  */
 function makeDirectories({ dataDir, runDir }: Config): void {
   chmodSync(dataDir, 0o700);
-  for (const name of ['modules', 'layers', 'sandboxes', 'volumes', 'tmp', 'trash']) {
+  for (const name of ['modules', 'layers', 'sandboxes', 'volumes', 'images', 'tmp', 'trash']) {
     mkdirSync(join(dataDir, name), { recursive: true });
   }
   mkdirSync(join(runDir, 'g'), { recursive: true });

@@ -28,7 +28,12 @@ const noInspector = '--disable-sigusr1';
  * asks for it, else in place of whoever runs them.
  */
 export function enterCommand(
-  place: { readonly dataDir: string; readonly runDir: string; readonly egressHostsFile?: string | undefined },
+  place: {
+    readonly dataDir: string;
+    readonly runDir: string;
+    readonly egressHostsFile?: string | undefined;
+    readonly registries?: { readonly authFile: string | undefined };
+  },
   command: readonly string[],
   verb: 'enter' | 'keep' = 'enter',
 ): { readonly program: string; readonly words: readonly string[] } {
@@ -36,7 +41,8 @@ export function enterCommand(
   const words = [program, verb, '--data', place.dataDir, '--run', place.runDir, '--app', projectDir];
   // The egress process is the daemon's child, and opens no more than it may.
   const read = place.egressHostsFile === undefined ? [] : ['--read', place.egressHostsFile];
-  return { program, words: [...words, ...read, '--filter', 'node', '--', ...command] };
+  const login = place.registries?.authFile === undefined ? [] : ['--login', place.registries.authFile];
+  return { program, words: [...words, ...read, ...login, '--filter', 'node', '--', ...command] };
 }
 
 /**
@@ -97,7 +103,9 @@ const ownNames = new Set([
   'tmp',
   'trash',
   'layers',
+  'images',
   'secrets.json',
+  'registry-auth.json',
   'secrets',
   'egress-ceiling.json',
   'egress-presets.json',

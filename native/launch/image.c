@@ -116,18 +116,19 @@ static bool has_own_mark(int image) {
 }
 
 /* Takes over what mksquashfs wrote: from a file in the tool's directory to the asked name. */
-static int take_over(const struct launcher *launcher, const char *work, const char *path, uint64_t *bytes,
+static int take_over(const struct launcher *launcher, const struct tool *tool, const char *path, uint64_t *bytes,
                      struct fault *fault) {
   char made[96];
   const char *made_name;
   const char *name;
   struct stat status;
-  snprintf(made, sizeof made, "%s/image", work);
+  snprintf(made, sizeof made, "%s/image", tool->output);
   cleanup_fd file = open_beneath(launcher->data_fd, made, O_RDWR | O_NOFOLLOW);
   if (file < 0 || fstat(file, &status) != 0 || !S_ISREG(status.st_mode) || status.st_size == 0) {
     return fault_set(fault, "launch_failed", "mksquashfs left no image");
   }
-  if (!launcher->overlays_by_fuse) {
+  /* In what the daemon has written as a tar there are no other marks, whatever this host overlays by. */
+  if (tool->input_as_stdin || !launcher->overlays_by_fuse) {
     if (pwrite(file, own_mark, sizeof own_mark, status.st_size) != (ssize_t)sizeof own_mark) {
       return fault_disk(fault, "launch_failed", "can't mark the image");
     }
@@ -154,7 +155,8 @@ static bool is_too_large(const struct tool *tool) {
 }
 
 static int run_mksquashfs(struct tool *tool, struct fault *fault) {
-  if (check_lengths(tool->launcher, tool, fault) != 0 || tool_run(tool, fault) != 0) return -1;
+  if (!tool->input_as_stdin && check_lengths(tool->launcher, tool, fault) != 0) return -1;
+  if (tool_run(tool, fault) != 0) return -1;
   if (WIFEXITED(tool->status) && WEXITSTATUS(tool->status) == 0) return 0;
   errno = 0;
   if (is_too_large(tool)) {
@@ -258,11 +260,51 @@ int image_pack(const struct launcher *launcher, const struct request *request, s
   if (make_work(launcher, "pack", work, sizeof work, fault) != 0) return -1;
   tool.output = work;
   int result = pack_still(launcher, request, &tool, &pause_us, fault);
-  if (result == 0) result = take_over(launcher, work, request->path, &bytes, fault);
+  if (result == 0) result = take_over(launcher, &tool, request->path, &bytes, fault);
   (void)tree_remove(launcher->data_fd, work, &(struct fault){0}); /* Else the next start empties tmp/. */
   if (result != 0) return -1;
   frame_integer(answer, FIELD_BYTES, bytes);
   frame_integer(answer, FIELD_PAUSE_US, pause_us);
+  return 0;
+}
+
+/* ---- packing a tar ---- */
+
+/* No file's time is later than the tar's own, which stands for the time of the image and of its root: the same tar gives the same image. */
+static int epoch_of(const struct launcher *launcher, const char *path, char *text, size_t size) {
+  struct stat status;
+  cleanup_fd tar = open_beneath(launcher->data_fd, path, O_RDONLY | O_NOFOLLOW);
+  if (tar < 0 || fstat(tar, &status) != 0 || !S_ISREG(status.st_mode)) return -1;
+  snprintf(text, size, "SOURCE_DATE_EPOCH=%lld", (long long)(status.st_mtime < 0 ? 0 : status.st_mtime));
+  return 0;
+}
+
+int image_pack_tar(const struct launcher *launcher, const struct request *request, struct frame_writer *answer,
+                   struct fault *fault) {
+  const char *words[MKSQUASHFS_WORDS + 3];
+  static const char *const from_tar[] = {"-tar", "-root-mode", "755", NULL};
+  struct pack pack = {.launcher = launcher};
+  struct tool tool;
+  char work[64];
+  char epoch[64];
+  uint64_t bytes = 0;
+  if (prepare_mksquashfs(&tool, words, &pack, request, fault) != 0) return -1;
+  words[1] = "-";
+  memcpy(words + MKSQUASHFS_WORDS - 1, from_tar, sizeof from_tar);
+  char *const environment[] = {epoch, NULL};
+  tool.input = request->path;
+  tool.input_as_stdin = true;
+  tool.environment = environment;
+  if (epoch_of(launcher, request->path, epoch, sizeof epoch) != 0) {
+    return fault_set(fault, "launch_failed", "can't open \"%s\"", request->path);
+  }
+  if (make_work(launcher, "pack", work, sizeof work, fault) != 0) return -1;
+  tool.output = work;
+  int result = run_mksquashfs(&tool, fault);
+  if (result == 0) result = take_over(launcher, &tool, request->target, &bytes, fault);
+  (void)tree_remove(launcher->data_fd, work, &(struct fault){0});
+  if (result != 0) return -1;
+  frame_integer(answer, FIELD_BYTES, bytes);
   return 0;
 }
 
@@ -300,7 +342,7 @@ int image_merge(const struct launcher *launcher, const struct request *request, 
     tool.output = work;
     result = merge_layers(launcher, request, merge, fault);
     if (result == 0) result = run_mksquashfs(&tool, fault);
-    if (result == 0) result = take_over(launcher, work, request->path, &bytes, fault);
+    if (result == 0) result = take_over(launcher, &tool, request->path, &bytes, fault);
     (void)tree_remove(launcher->data_fd, work, &(struct fault){0});
   }
   (void)tree_remove(launcher->data_fd, merge, &(struct fault){0});

@@ -12,6 +12,8 @@ int image_pack(const struct launcher *launcher, const struct request *request, s
                struct fault *fault);
 int image_merge(const struct launcher *launcher, const struct request *request, struct frame_writer *answer,
                 struct fault *fault);
+int image_pack_tar(const struct launcher *launcher, const struct request *request, struct frame_writer *answer,
+                   struct fault *fault);
 int image_unpack(const struct launcher *launcher, const struct request *request, struct frame_writer *answer,
                  struct fault *fault);
 

@@ -76,6 +76,12 @@ static int gather(const struct tool *tool) {
   return mkdir(WORK "/out", 0755) != 0 ? -1 : sys_move_mount(tool->output_mount, AT_FDCWD, WORK "/out");
 }
 
+/* While the daemon's id may still open its own file. */
+static int read_input(void) {
+  cleanup_fd input = open(WORK "/in", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+  return input < 0 || dup2(input, 0) < 0 ? -1 : 0;
+}
+
 /* Where /bin and /lib are links into /usr they are made as such, else the host's directories are shown. */
 static void add_host_tree(struct words *words) {
   static const char *const names[] = {"bin", "lib", "lib64", "sbin"};
@@ -129,14 +135,14 @@ static _Noreturn void child_main(const struct tool *tool, const char *group, int
   struct fault fault = {0};
   char byte;
   struct words words = {0};
-  char *const environment[] = {NULL};
+  char *const none[] = {NULL};
   cleanup_fd null = open("/dev/null", O_RDWR | O_CLOEXEC);
   setsid();
   oom_raise(OOM_TOOL);
   umask(022);
   if (null < 0 || dup2(null, 0) < 0 || dup2(output, 1) < 0 || dup2(output, 2) < 0) _exit(120);
   if (cgroup_join(&tool->launcher->cgroups, group, &fault) != 0) _exit(121);
-  if (gather(tool) != 0) _exit(122);
+  if (gather(tool) != 0 || (tool->input_as_stdin && read_input() != 0)) _exit(122);
   if (limit(tool) != 0 || become_inner_id(sandbox_root_id(tool->launcher), &fault) != 0) _exit(123);
   if (unshare(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWNET) != 0) _exit(124);
   if (write_whole(control, "m", 1) != 0 || read_whole(control, &byte, 1) != 1) _exit(125);
@@ -147,7 +153,7 @@ static _Noreturn void child_main(const struct tool *tool, const char *group, int
     const char *const *words;
     char *const *arguments;
   } list = {.words = words.list};
-  execve(tool->launcher->bwrap, list.arguments, environment);
+  execve(tool->launcher->bwrap, list.arguments, tool->environment != NULL ? tool->environment : none);
   _exit(127);
 }
 

@@ -23,6 +23,8 @@ struct tool {
   const char *output;       /* a directory below the data directory that belongs to the sandbox's root; NULL: output_mount */
   int output_mount;         /* a detached mount */
   const char *written_early; /* name of a file in `output` that goes to the disk while it grows, or NULL */
+  bool input_as_stdin;       /* the input, a file, is standard input, too */
+  char *const *environment; /* NULL: none */
   uint64_t file_bytes_max;
   /* Asked a few times a second; returning false ends the tool with the fault set. */
   bool (*goes_on)(void *context, struct fault *fault);

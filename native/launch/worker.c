@@ -88,6 +88,7 @@ static int run(const struct launcher *launcher, const struct request *request, s
     case FRAME_TREE_REMOVE: return tree_remove(launcher->data_fd, request->path, fault);
     case FRAME_IMAGE_PACK: return image_pack(launcher, request, writer, fault);
     case FRAME_IMAGE_MERGE: return image_merge(launcher, request, writer, fault);
+    case FRAME_IMAGE_PACK_TAR: return image_pack_tar(launcher, request, writer, fault);
     case FRAME_TREE_DIFF: return difference_send(launcher, request, writer, fault);
     case FRAME_IMAGE_UNPACK: return image_unpack(launcher, request, writer, fault);
     case FRAME_MOUNT_ATTACH: return mount_attach(launcher, request, fault);
@@ -135,8 +136,8 @@ static int member_of(struct launcher *launcher, const struct request *request) {
 
 /* As long as the files are large that a sandbox has. */
 static bool is_long(uint8_t type) {
-  return type == FRAME_IMAGE_PACK || type == FRAME_IMAGE_MERGE || type == FRAME_IMAGE_UNPACK || type == FRAME_TREE_DIFF ||
-         type == FRAME_VOLUME_COPY;
+  return type == FRAME_IMAGE_PACK || type == FRAME_IMAGE_MERGE || type == FRAME_IMAGE_PACK_TAR ||
+         type == FRAME_IMAGE_UNPACK || type == FRAME_TREE_DIFF || type == FRAME_VOLUME_COPY;
 }
 
 static bool has_room(const struct launcher *launcher, uint8_t type) {

@@ -106,6 +106,8 @@ class SandboxCreateOptions(TypedDict, total=False):
     """secrets of this sandbox alone, by name"""
     upstream: str
     """name of the operator’s proxy that it goes out through; none: `default`, where there is one"""
+    image: str
+    """an OCI image as its lowest layers; `from.layers` may lie above. Callers below `admin` get images that are here already"""
     mounts: Sequence[MountWish]
     """volumes and directories of the host that it has from its start on"""
 
@@ -138,6 +140,7 @@ SandboxCreate = TypedDict(
         "secrets": "Sequence[str]",
         "own_secrets": "Mapping[str, SandboxCreateOwnSecrets]",
         "upstream": "str",
+        "image": "str",
         "mounts": "Sequence[MountWish]",
     },
     total=False,
@@ -157,8 +160,9 @@ class ProcessExec(TypedDict, total=False):
     env: Mapping[str, str]
     """added to the sandbox default environment"""
     cwd: str
+    """none: the image’s, else /"""
     user: int | ProcessExecUserUid | str
-    """a uid (which is the gid as well), or both; without it 0"""
+    """a uid (which is the gid as well), or both; without it the image’s, else 0"""
     tag: str
     """a name of the caller’s own; `tag:NAME` finds the latest process of it"""
     output_bytes_max: int
@@ -206,8 +210,9 @@ class ProcessExecOptions(TypedDict, total=False):
     env: Mapping[str, str]
     """added to the sandbox default environment"""
     cwd: str
+    """none: the image’s, else /"""
     user: int | ProcessExecUserUid | str
-    """a uid (which is the gid as well), or both; without it 0"""
+    """a uid (which is the gid as well), or both; without it the image’s, else 0"""
     tag: str
     """a name of the caller’s own; `tag:NAME` finds the latest process of it"""
     output_bytes_max: int
@@ -236,8 +241,9 @@ class ProcessStartOptions(TypedDict, total=False):
     env: Mapping[str, str]
     """added to the sandbox default environment"""
     cwd: str
+    """none: the image’s, else /"""
     user: int | ProcessExecUserUid | str
-    """a uid (which is the gid as well), or both; without it 0"""
+    """a uid (which is the gid as well), or both; without it the image’s, else 0"""
     tag: str
     """a name of the caller’s own; `tag:NAME` finds the latest process of it"""
     output_bytes_max: int
@@ -288,6 +294,7 @@ class ContextCreateOptions(TypedDict, total=False):
     env: Mapping[str, str]
     """added to the sandbox default environment"""
     cwd: str
+    """none: the image’s, else /"""
     user: int | ProcessExecUserUid | str
     """a uid (which is the gid as well), or both, or a name; without it 0"""
 
@@ -475,6 +482,30 @@ class ModuleDescribeOptions(_ModuleDescribeOptions, total=False):
 class ModuleGcOptions(TypedDict, total=False):
     dry_run: bool
     """`true`: tells what would go, and removes nothing"""
+
+
+class _ImagePullOptions(TypedDict):
+    reference: str
+    """`python:3.12-slim`, `ghcr.io/owner/name@sha256:…`"""
+
+
+class ImagePullOptions(_ImagePullOptions, total=False):
+    wait_ms: int
+    """how long the answer may wait for the end; ask again while it is `pulling`"""
+    again: bool
+    """`true`: the registry is asked even if an image of this name is here; a tag may name another by now"""
+
+
+class ImageListOptions(TypedDict, total=False):
+    limit: int
+    """at most so many, default 100"""
+
+
+class ImageImportOptions(TypedDict, total=False):
+    name: str
+    """what it is to be called; none: as the archive calls it"""
+    pick: str
+    """of several images in the archive, the one of this tag or name"""
 
 
 class SnapshotCreateOptions(TypedDict, total=False):

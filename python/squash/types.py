@@ -19,6 +19,40 @@ else:
 
 
 @dataclass(frozen=True)
+class SandboxImage(Record):
+    env: dict[str, str]
+    """variables of every command"""
+    user: str
+    """as the image says it; empty: root"""
+    uid: int | None
+    """found in the image; null: its files have no such user"""
+    gid: int | None
+    home: str | None
+    """of that user"""
+    workdir: str
+    """where commands start"""
+    entrypoint: list[str]
+    """what `squash run` starts where no command is named, with `cmd` behind it"""
+    cmd: list[str]
+    labels: dict[str, str]
+    name: str
+    id: str
+    _shape: ClassVar[Shape] = {
+        "env": r.mapping(r.text),
+        "user": r.text,
+        "uid": r.nullable(r.integer),
+        "gid": r.nullable(r.integer),
+        "home": r.nullable(r.text),
+        "workdir": r.text,
+        "entrypoint": r.array(r.text),
+        "cmd": r.array(r.text),
+        "labels": r.mapping(r.text),
+        "name": r.text,
+        "id": r.text,
+    }
+
+
+@dataclass(frozen=True)
 class Warning(Record):
     code: str
     message: str
@@ -41,6 +75,8 @@ class Sandbox(Record):
     failure: str | None
     """why it does not run, where it should"""
     layers: list[str]
+    image: SandboxImage | None
+    """the OCI image it was made from, and what its commands have from it; null: none"""
     snapshot: str | None
     """the snapshot that it was made from or restored to last"""
     env: dict[str, str]
@@ -68,6 +104,7 @@ class Sandbox(Record):
         "state": r.text,
         "failure": r.nullable(r.text),
         "layers": r.array(r.text),
+        "image": r.nullable(r.record(SandboxImage)),
         "snapshot": r.nullable(r.text),
         "env": r.mapping(r.text),
         "cpu": r.number,
@@ -753,6 +790,91 @@ class GcAnswer(Record):
         "trees_in_use": r.integer,
         "trees_removed": r.integer,
         "bytes_freed": r.integer,
+    }
+
+
+@dataclass(frozen=True)
+class Image(Record):
+    name: str
+    """all of it: `docker.io/library/python:3.12-slim`"""
+    id: str
+    """`sha256:…` of its configuration, as other engines show it"""
+    digest: str | None
+    """`sha256:…` of its manifest; null: it came without one, as in a docker-archive"""
+    architecture: str
+    """`amd64`, `arm64`"""
+    created_at: str | None
+    """when it was built, as it says"""
+    pulled_at: str
+    """RFC 3339, UTC"""
+    source: Literal["registry", "archive"]
+    size_bytes: int
+    """of its layers here"""
+    layers: int
+    """that it has; here they may be fewer: equal ones are one, and a deep image’s lowest are merged"""
+    modules: list[str]
+    """its layers here, lowest first"""
+    devices_left_out: int
+    """device nodes that its layers have and a sandbox does not get"""
+    env: dict[str, str]
+    """variables of every command"""
+    user: str
+    """as the image says it; empty: root"""
+    uid: int | None
+    """found in the image; null: its files have no such user"""
+    gid: int | None
+    home: str | None
+    """of that user"""
+    workdir: str
+    """where commands start"""
+    entrypoint: list[str]
+    """what `squash run` starts where no command is named, with `cmd` behind it"""
+    cmd: list[str]
+    labels: dict[str, str]
+    _shape: ClassVar[Shape] = {
+        "name": r.text,
+        "id": r.text,
+        "digest": r.nullable(r.text),
+        "architecture": r.text,
+        "created_at": r.nullable(r.text),
+        "pulled_at": r.text,
+        "source": r.text,
+        "size_bytes": r.integer,
+        "layers": r.integer,
+        "modules": r.array(r.text),
+        "devices_left_out": r.integer,
+        "env": r.mapping(r.text),
+        "user": r.text,
+        "uid": r.nullable(r.integer),
+        "gid": r.nullable(r.integer),
+        "home": r.nullable(r.text),
+        "workdir": r.text,
+        "entrypoint": r.array(r.text),
+        "cmd": r.array(r.text),
+        "labels": r.mapping(r.text),
+    }
+
+
+@dataclass(frozen=True)
+class ImagePull(Record):
+    state: Literal["pulling", "ready"]
+    name: str
+    layers: int
+    """0: not known yet"""
+    layers_done: int
+    bytes: int
+    """to be fetched; what is here already does not count"""
+    bytes_done: int
+    image: Image | None
+    """null while it is `pulling`"""
+    _shape: ClassVar[Shape] = {
+        "state": r.text,
+        "name": r.text,
+        "layers": r.integer,
+        "layers_done": r.integer,
+        "bytes": r.integer,
+        "bytes_done": r.integer,
+        "image": r.nullable(r.record(Image)),
     }
 
 

@@ -161,7 +161,7 @@ export type ContextCreate = {
   readonly context?: string;
   /** added to the sandbox default environment. Default: {} */
   readonly env?: Readonly<Record<string, string>>;
-  /** Default: "/" */
+  /** none: the image’s, else / */
   readonly cwd?: string;
   /** a uid (which is the gid as well), or both, or a name; without it 0 */
   readonly user?: number | {
@@ -426,6 +426,58 @@ export interface GcAnswer {
 export interface GcStart {
   /** `true`: tells what would go, and removes nothing */
   readonly dry_run?: boolean;
+}
+
+export interface Image {
+  /** all of it: `docker.io/library/python:3.12-slim` */
+  readonly name: string;
+  /** `sha256:…` of its configuration, as other engines show it */
+  readonly id: string;
+  /** `sha256:…` of its manifest; null: it came without one, as in a docker-archive */
+  readonly digest: string | null;
+  /** `amd64`, `arm64` */
+  readonly architecture: string;
+  /** when it was built, as it says */
+  readonly created_at: string | null;
+  /** RFC 3339, UTC */
+  readonly pulled_at: string;
+  readonly source: "registry" | "archive";
+  /** of its layers here */
+  readonly size_bytes: number;
+  /** that it has; here they may be fewer: equal ones are one, and a deep image’s lowest are merged */
+  readonly layers: number;
+  /** its layers here, lowest first */
+  readonly modules: readonly string[];
+  /** device nodes that its layers have and a sandbox does not get */
+  readonly devices_left_out: number;
+  /** variables of every command */
+  readonly env: Readonly<Record<string, string>>;
+  /** as the image says it; empty: root */
+  readonly user: string;
+  /** found in the image; null: its files have no such user */
+  readonly uid: number | null;
+  readonly gid: number | null;
+  /** of that user */
+  readonly home: string | null;
+  /** where commands start */
+  readonly workdir: string;
+  /** what `squash run` starts where no command is named, with `cmd` behind it */
+  readonly entrypoint: readonly string[];
+  readonly cmd: readonly string[];
+  readonly labels: Readonly<Record<string, string>>;
+}
+
+export interface ImagePull {
+  readonly state: "pulling" | "ready";
+  readonly name: string;
+  /** 0: not known yet */
+  readonly layers: number;
+  readonly layers_done: number;
+  /** to be fetched; what is here already does not count */
+  readonly bytes: number;
+  readonly bytes_done: number;
+  /** null while it is `pulling` */
+  readonly image: Image | null;
 }
 
 export interface Key {
@@ -751,7 +803,7 @@ export interface Problem {
   readonly status: number;
   /** the cause */
   readonly detail: string;
-  readonly code: "invalid_request" | "invalid_json" | "unauthorized" | "token_required" | "forbidden" | "origin_refused" | "not_found" | "method_not_allowed" | "request_timeout" | "upgrade_required" | "body_too_large" | "unsupported_media_type" | "sandbox_not_found" | "approval_not_found" | "approval_expired" | "approval_decided" | "sandbox_exists" | "sandbox_limit" | "ceiling_exceeded" | "host_full" | "sandbox_not_ready" | "sandbox_paused" | "sandbox_busy" | "quota_exceeded" | "exec_limit" | "stream_limit" | "connection_limit" | "exec_failed" | "user_not_found" | "process_not_found" | "process_ended" | "output_not_kept" | "stdin_closed" | "stdin_blocked" | "interpreter_missing" | "context_not_found" | "context_exists" | "context_ended" | "context_limit" | "context_busy" | "kernel_died" | "cell_not_found" | "wait_timeout" | "idempotency_mismatch" | "job_not_found" | "module_not_found" | "module_exists" | "module_invalid" | "module_in_use" | "module_incompatible" | "module_active" | "volume_not_found" | "volume_exists" | "volume_in_use" | "volume_limit" | "mount_not_found" | "mount_exists" | "mount_limit" | "mount_busy" | "mount_refused" | "host_directory_refused" | "layer_corrupt" | "snapshot_not_found" | "snapshot_exists" | "snapshot_invalid" | "snapshot_path_too_long" | "webhook_not_found" | "webhook_limit" | "webhook_address_refused" | "limits_unenforceable" | "limit_below_use" | "unsupported_feature" | "not_offered" | "disk_full" | "guest_failed" | "file_failed" | "file_not_found" | "file_exists" | "directory_not_empty" | "not_a_directory" | "is_a_directory" | "not_a_file" | "permission_denied" | "path_invalid" | "file_busy" | "precondition_failed" | "range_not_satisfiable" | "archive_invalid" | "sandbox_full" | "port_unreachable" | "port_offered" | "offer_limit" | "connection_gone" | "launch_failed" | "launcher_unavailable" | "bucket_unavailable" | "bucket_not_set" | "bucket_conflict" | "egress_unavailable" | "secret_not_found" | "key_not_found" | "ssh_key_exists" | "ssh_login_refused" | "key_limit" | "secrets_invalid" | "shutting_down" | "config_invalid" | "database_corrupt" | "database_missing" | "database_newer" | "database_unavailable" | "data_locked" | "internal";
+  readonly code: "invalid_request" | "invalid_json" | "unauthorized" | "token_required" | "forbidden" | "origin_refused" | "not_found" | "method_not_allowed" | "request_timeout" | "upgrade_required" | "body_too_large" | "unsupported_media_type" | "sandbox_not_found" | "approval_not_found" | "approval_expired" | "approval_decided" | "sandbox_exists" | "sandbox_limit" | "ceiling_exceeded" | "host_full" | "sandbox_not_ready" | "sandbox_paused" | "sandbox_busy" | "quota_exceeded" | "exec_limit" | "stream_limit" | "connection_limit" | "exec_failed" | "user_not_found" | "process_not_found" | "process_ended" | "output_not_kept" | "stdin_closed" | "stdin_blocked" | "interpreter_missing" | "context_not_found" | "context_exists" | "context_ended" | "context_limit" | "context_busy" | "kernel_died" | "cell_not_found" | "wait_timeout" | "idempotency_mismatch" | "job_not_found" | "module_not_found" | "module_exists" | "module_invalid" | "module_in_use" | "module_incompatible" | "module_active" | "image_not_found" | "image_invalid" | "image_unsupported" | "registry_unavailable" | "registry_denied" | "registry_credentials_unreadable" | "volume_not_found" | "volume_exists" | "volume_in_use" | "volume_limit" | "mount_not_found" | "mount_exists" | "mount_limit" | "mount_busy" | "mount_refused" | "host_directory_refused" | "layer_corrupt" | "snapshot_not_found" | "snapshot_exists" | "snapshot_invalid" | "snapshot_path_too_long" | "webhook_not_found" | "webhook_limit" | "webhook_address_refused" | "limits_unenforceable" | "limit_below_use" | "unsupported_feature" | "not_offered" | "disk_full" | "guest_failed" | "file_failed" | "file_not_found" | "file_exists" | "directory_not_empty" | "not_a_directory" | "is_a_directory" | "not_a_file" | "permission_denied" | "path_invalid" | "file_busy" | "precondition_failed" | "range_not_satisfiable" | "archive_invalid" | "sandbox_full" | "port_unreachable" | "port_offered" | "offer_limit" | "connection_gone" | "launch_failed" | "launcher_unavailable" | "bucket_unavailable" | "bucket_not_set" | "bucket_conflict" | "egress_unavailable" | "secret_not_found" | "key_not_found" | "ssh_key_exists" | "ssh_login_refused" | "key_limit" | "secrets_invalid" | "shutting_down" | "config_invalid" | "database_corrupt" | "database_missing" | "database_newer" | "database_unavailable" | "data_locked" | "internal";
   /** what the caller can do about it */
   readonly remedy: string;
 }
@@ -763,9 +815,9 @@ export type ProcessExec = {
   readonly shell?: string;
   /** added to the sandbox default environment. Default: {} */
   readonly env?: Readonly<Record<string, string>>;
-  /** Default: "/" */
+  /** none: the image’s, else / */
   readonly cwd?: string;
-  /** a uid (which is the gid as well), or both; without it 0 */
+  /** a uid (which is the gid as well), or both; without it the image’s, else 0 */
   readonly user?: number | {
     readonly uid: number;
     readonly gid: number;
@@ -876,9 +928,9 @@ export type ProcessStart = {
   readonly shell?: string;
   /** added to the sandbox default environment. Default: {} */
   readonly env?: Readonly<Record<string, string>>;
-  /** Default: "/" */
+  /** none: the image’s, else / */
   readonly cwd?: string;
-  /** a uid (which is the gid as well), or both; without it 0 */
+  /** a uid (which is the gid as well), or both; without it the image’s, else 0 */
   readonly user?: number | {
     readonly uid: number;
     readonly gid: number;
@@ -956,6 +1008,8 @@ export interface Sandbox {
   /** why it does not run, where it should */
   readonly failure: string | null;
   readonly layers: readonly string[];
+  /** the OCI image it was made from, and what its commands have from it; null: none */
+  readonly image: SandboxImage | null;
   /** the snapshot that it was made from or restored to last */
   readonly snapshot: string | null;
   readonly env: Readonly<Record<string, string>>;
@@ -1039,8 +1093,8 @@ export type SandboxCreate = {
   }>>;
   /** name of the operator’s proxy that it goes out through; none: `default`, where there is one */
   readonly upstream?: string;
-  /** reserved: an OCI image instead of layers */
-  readonly image?: unknown;
+  /** an OCI image as its lowest layers; `from.layers` may lie above. Callers below `admin` get images that are here already */
+  readonly image?: string;
   /** volumes and directories of the host that it has from its start on */
   readonly mounts?: readonly MountWish[];
   /** reserved: what isolates it */
@@ -1048,6 +1102,26 @@ export type SandboxCreate = {
   /** reserved: whether a fork takes processes along */
   readonly memory?: unknown;
 };
+
+export interface SandboxImage {
+  /** variables of every command */
+  readonly env: Readonly<Record<string, string>>;
+  /** as the image says it; empty: root */
+  readonly user: string;
+  /** found in the image; null: its files have no such user */
+  readonly uid: number | null;
+  readonly gid: number | null;
+  /** of that user */
+  readonly home: string | null;
+  /** where commands start */
+  readonly workdir: string;
+  /** what `squash run` starts where no command is named, with `cmd` behind it */
+  readonly entrypoint: readonly string[];
+  readonly cmd: readonly string[];
+  readonly labels: Readonly<Record<string, string>>;
+  readonly name: string;
+  readonly id: string;
+}
 
 export interface SandboxPage {
   readonly items: readonly Sandbox[];
@@ -2276,6 +2350,67 @@ export interface Operations {
     readonly query: Readonly<Record<string, never>>;
     readonly body: ModuleActivate;
     readonly answer: Sandbox;
+    readonly event: never;
+  };
+  'image.pull': {
+    readonly path: Readonly<Record<string, never>>;
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: {
+      /** `python:3.12-slim`, `ghcr.io/owner/name@sha256:…` */
+      readonly reference: string;
+      /** how long the answer may wait for the end; ask again while it is `pulling`. Default: 30000 */
+      readonly wait_ms?: number;
+      /** `true`: the registry is asked even if an image of this name is here; a tag may name another by now. Default: false */
+      readonly again?: boolean;
+    };
+    readonly answer: ImagePull;
+    readonly event: never;
+  };
+  'image.list': {
+    readonly path: Readonly<Record<string, never>>;
+    readonly query: {
+      /** at most so many, default 100 */
+      readonly limit?: number;
+      /** `next` of the page before */
+      readonly cursor?: string;
+    };
+    readonly body: undefined;
+    readonly answer: {
+      readonly items: readonly Image[];
+      readonly next: string | null;
+    };
+    readonly event: never;
+  };
+  'image.import': {
+    readonly path: Readonly<Record<string, never>>;
+    readonly query: {
+      /** what it is to be called; none: as the archive calls it */
+      readonly name?: string;
+      /** of several images in the archive, the one of this tag or name */
+      readonly pick?: string;
+    };
+    readonly body: undefined;
+    readonly answer: Image;
+    readonly event: never;
+  };
+  'image.get': {
+    readonly path: {
+      /** a name, with each `/` as `%2F`; the defaults of container tools hold */
+      readonly image: string;
+    };
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: undefined;
+    readonly answer: Image;
+    readonly event: never;
+  };
+  'image.remove': {
+    readonly path: {
+      /** a name, with each `/` as `%2F`; the defaults of container tools hold */
+      readonly image: string;
+    };
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: undefined;
+    readonly answer: undefined;
     readonly event: never;
   };
   'snapshot.create': {

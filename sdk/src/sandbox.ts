@@ -1,5 +1,6 @@
 /** One sandbox: what it is, what runs in it, and its end. */
 import { type Command, commandOf, type ExecOptions, type StartOptions, takesMsOf } from './commands.ts';
+import { haveImage } from './images.ts';
 import { type Connection, fieldOf, sharedConnection, type Signal, startMsMax } from './connection.ts';
 import { NotFound } from './errors.ts';
 import { type CellOptions, Contexts, runCell } from './contexts.ts';
@@ -208,6 +209,7 @@ export async function createSandbox(
   connection: Connection,
   { signal, ...body }: CreateOptions,
 ): Promise<Sandbox> {
+  if (body.image !== undefined) await haveImage(connection, body.image, { signal });
   const record = await connection.call('sandbox.create', { body, signal, takesMs: startMsMax });
   return new Sandbox(connection, record, { isOwned: true });
 }

@@ -7,6 +7,7 @@ import { Approvals } from './approvals.ts';
 import { dataOf, follow } from './follow.ts';
 import { Keys } from './keys.ts';
 import { Bucket } from './bucket.ts';
+import { Images } from './images.ts';
 import { Modules } from './modules.ts';
 import { Owners } from './owners.ts';
 import { everyItem } from './pages.ts';
@@ -32,6 +33,7 @@ export class Squash {
   readonly sandboxes: Sandboxes;
   readonly modules: Modules;
   readonly bucket: Bucket;
+  readonly images: Images;
   readonly volumes: Volumes;
   readonly secrets: Secrets;
   readonly keys: Keys;
@@ -47,6 +49,7 @@ export class Squash {
     this.sandboxes = new Sandboxes(this.connection);
     this.modules = new Modules(this.connection);
     this.bucket = new Bucket(this.connection);
+    this.images = new Images(this.connection);
     this.volumes = new Volumes(this.connection);
     this.secrets = new Secrets(this.connection);
     this.keys = new Keys(this.connection);

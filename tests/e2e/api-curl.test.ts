@@ -22,6 +22,7 @@ import { type OperationId, operations } from '@squash/contract/operations/table'
 import { baseLayer, packModule, repository } from '../support/base-layer.ts';
 import { interpreterModules } from '../support/clients-layer.ts';
 import { endOf } from '../support/cli.ts';
+import { dockerArchive, tarOf } from '../support/image-archive.ts';
 import { expectContract } from '../support/contract.ts';
 import { TestBucket } from '../support/bucket.ts';
 import { TestDaemon } from '../support/daemon.ts';
@@ -64,6 +65,19 @@ const world = {
   },
   snapshotFile: () => packModule(join(directory, 'clean.squashfs'), { 'root/state': 'clean\n' }),
   moduleFile: () => packModule(join(directory, 'tools.squashfs'), { 'opt/tools/version': '2\n' }),
+  image: async () => {
+    const answer = await fetch(`${daemon.url}/v1/images?name=python:3.12-slim`, {
+      method: 'PUT',
+      headers: { authorization: `Bearer ${token}` },
+      body: dockerArchive({ layers: [tarOf([{ name: 'etc/' }])] }),
+    });
+    assert.equal(answer.status, 200, await answer.text());
+  },
+  imageFile: () =>
+    writeFile(
+      join(directory, 'image.tar'),
+      dockerArchive({ layers: [tarOf([{ name: 'opt/' }])], name: 'tools:1' }),
+    ),
   module: async () => {
     const file = join(directory, 'module.squashfs');
     await packModule(file, { 'opt/tools/version': '1\n' });
@@ -225,6 +239,11 @@ const needs: Readonly<Record<OperationId, readonly (keyof typeof world)[]>> = {
   'mount.attach': ['sandbox', 'volume'],
   'mount.list': ['sandbox', 'volume', 'mount'],
   'mount.detach': ['sandbox', 'volume', 'mount'],
+  'image.pull': ['image'],
+  'image.list': ['image'],
+  'image.get': ['image'],
+  'image.import': ['imageFile'],
+  'image.remove': ['image'],
   'module.list': ['module'],
   'module.get': ['module'],
   'module.activate': ['sandbox', 'module'],

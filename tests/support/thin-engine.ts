@@ -45,6 +45,7 @@ function sandboxRecord(id: string): SandboxRecord {
     state: 'ready',
     failure: null,
     layers: ['000-base-test'],
+    image: null,
     snapshot: null,
     env: {},
     cpu: 2,
@@ -209,6 +210,15 @@ export function thinEngine(parts: EngineParts = {}): Engine {
       pack: unused,
       unpack: unused,
       ...parts.files,
+    },
+    images: {
+      list: () => [],
+      get: unused,
+      pull: unused,
+      import: unused,
+      remove: unused,
+      stackFor: unused,
+      ...parts.images,
     },
     modules: {
       list: () => Promise.resolve([]),

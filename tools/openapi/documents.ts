@@ -52,6 +52,8 @@ function kindText(kind: SettingKind): string {
       return 'address';
     case 'domain':
       return 'name';
+    case 'registries':
+      return 'hosts, comma-separated';
     case 'hosts':
       return 'names, comma-separated';
     case 'servers':

@@ -1,5 +1,6 @@
 /** The names of the shapes that clients meet often. A generated client has a type of this name for each. */
 import { bucketListSchema, bucketObjectSchema, bucketSchema } from '@squash/contract/bucket';
+import { imagePullSchema, imageSchema, sandboxImageSchema } from '@squash/contract/image';
 import { auditEntrySchema } from '@squash/contract/audit';
 import {
   approvalDecisionSchema,
@@ -226,6 +227,15 @@ export const shapes: Readonly<Record<string, Shape>> = {
   ModulePage: { schema: modulePageSchema },
   GcStart: { schema: gcBodySchema, example: { dry_run: true } },
   GcAnswer: { schema: gcAnswerSchema },
+  Image: {
+    schema: imageSchema,
+  },
+  ImagePull: {
+    schema: imagePullSchema,
+  },
+  SandboxImage: {
+    schema: sandboxImageSchema,
+  },
   ModuleDetails: {
     schema: moduleDetailsSchema,
     example: {

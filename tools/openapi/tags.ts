@@ -15,6 +15,7 @@ export const tags = [
   { name: 'mount', description: 'What a sandbox has attached' },
   { name: 'module', description: 'The layers that sandboxes are stacked from' },
   { name: 'bucket', description: 'What is kept beside this machine, in an S3 service' },
+  { name: 'image', description: 'OCI images, which sandboxes are made from' },
   { name: 'policy', description: 'What a sandbox may reach' },
   { name: 'approval', description: 'What waits for a person, and what was said of it' },
   { name: 'egress', description: 'What a sandbox asked for, and how it was answered' },

@@ -6,6 +6,7 @@
  */
 import type { Context } from '@squash/contract/context';
 import type { KeyList, OwnerList } from '@squash/contract/keys';
+import type { Image } from '@squash/contract/image';
 import type { ModuleAnswer } from '@squash/contract/module';
 import { presets } from '@squash/contract/presets';
 import type { SandboxInfo } from '@squash/contract/sandbox';
@@ -16,6 +17,8 @@ import { Client, modulesPath, sandboxesPath, sandboxPath, sandboxRecordPath } fr
 import { commandTable, findCommand } from '../command-table.ts';
 import type { Call, CommandSpec, FlagSpec, PositionalSpec, WordKind } from '../command.ts';
 import { exitCodes } from '../failure.ts';
+import { listAll } from '../client/pages.ts';
+import { imagesPath } from '../images.ts';
 import { listProcesses } from '../client/processes.ts';
 import { listLayerPresets } from '../layer-builder.ts';
 import { groupOf } from '../other-names.ts';
@@ -151,6 +154,10 @@ class WordSource {
         return ':files';
       case 'sandbox':
         return await this.#sandboxes();
+      case 'image':
+        return (await listAll<Image>(this.#client, imagesPath)).map(({ name }) => ({
+          word: name,
+        }));
       case 'module':
         return (await this.#client.get<readonly ModuleAnswer[]>(modulesPath)).map(({ name }) => ({
           word: name,

@@ -6,6 +6,7 @@ import { nativeSandboxesPath } from '../client/client.ts';
 import type { Call } from '../command.ts';
 import { durationSeconds } from '../durations.ts';
 import { usageFailure } from '../failure.ts';
+import { imageForCreate } from '../images.ts';
 import { labelsOf } from '../label-words.ts';
 import { mountsOf } from '../mount-words.ts';
 import { printJson, printLine, printNote, visible } from '../output/print.ts';
@@ -13,7 +14,7 @@ import { readCommon } from './create-common.ts';
 import { readEnvironment } from './exec-options.ts';
 
 /** Options that a sandbox with an id of the caller's can't have. */
-export const nativeOnly = ['name', 'label', 'env', 'idle', 'on-timeout', 'from'] as const;
+export const nativeOnly = ['name', 'label', 'env', 'idle', 'on-timeout', 'from', 'image'] as const;
 
 export type Source =
   | { readonly layers: readonly string[] }
@@ -29,10 +30,13 @@ export async function createNative(
   if (allow !== undefined && common['policy'] !== undefined)
     throw usageFailure('--allow-net and --policy exclude each other');
   const mounts = mountsOf(flags);
+  const image = flags.isDeclared('image') ? flags.text('image') : undefined;
+  if (image !== undefined) await imageForCreate(client, image);
   return await client.post<SandboxRecord>(nativeSandboxesPath, {
     ...common,
     ...(allow === undefined ? {} : { policy: { allow } }),
     ...(from === undefined ? {} : { from }),
+    ...(image !== undefined && { image }),
     ...(mounts.length > 0 && { mounts }),
     ...(flags.isSet('name') && { name: flags.text('name') }),
     ...(flags.isSet('label') && { labels: labelsOf(flags) }),

@@ -21,7 +21,7 @@ export async function sendDirectory(
   );
 }
 
-async function* packed(from: string): AsyncGenerator<Buffer, void, void> {
+export async function* packed(from: string): AsyncGenerator<Buffer, void, void> {
   try {
     using local = new LocalTree(from);
     const tree = local.scan(excludesOf([]));

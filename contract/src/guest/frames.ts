@@ -154,6 +154,8 @@ export const frameTypes = {
   mountAttach: 0x56,
   mountDetach: 0x57,
   volumeCopy: 0x58,
+  /** A layer of an image, which the daemon has written as a tar, into a squashfs file. */
+  imagePackTar: 0x59,
   relayHello: 0x60,
   relayStream: 0x61,
   connectionOpen: 0x62,

@@ -9,6 +9,7 @@ import { fileOperations } from './files.ts';
 import { keyOperations } from './keys.ts';
 import { sshKeyOperations } from './ssh-keys.ts';
 import { eventOperations } from './events.ts';
+import { imageOperations } from './images.ts';
 import { moduleOperations } from './modules.ts';
 import { networkOperations } from './network.ts';
 import type { Operations } from './operation.ts';
@@ -33,6 +34,7 @@ export const operations = {
   ...portOperations,
   ...callerOperations,
   ...moduleOperations,
+  ...imageOperations,
   ...snapshotOperations,
   ...bucketOperations,
   ...volumeOperations,

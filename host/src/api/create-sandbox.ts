@@ -10,6 +10,7 @@ import {
 import type { Once } from '@squash/contract/once';
 import type { CreateWish } from '@squash/contract/sandbox';
 import type { Engine } from '../engine/engine.ts';
+import type { ImageStack } from '../engine/images.ts';
 import { type Caller, NotSeen, ownerFor, sees } from '../http/caller.ts';
 import { baseLayer, namingModule } from './base-layer.ts';
 import { checkUpstream, type EgressRules } from './network.ts';
@@ -30,7 +31,9 @@ export async function createSandbox(
   checkReserved(body);
   checkUpstream(body.upstream, upstreams);
   const source = forkSource(engine, body.from, caller);
-  const layers = source === undefined ? await layersOf(engine, body.from) : [];
+  const stack = await imageFor(engine, body, caller);
+  const layers =
+    source === undefined ? [...(stack?.modules ?? []), ...(await layersOf(engine, body.from, stack))] : [];
   const wish: CreateWish = {
     id: newSandboxId(),
     owner: ownerFor(caller, body.owner),
@@ -46,7 +49,7 @@ export async function createSandbox(
     upstream: body.upstream,
     mounts: engine.volumes.plan(askerOf(caller, body.owner), body.mounts ?? []),
     warnings: [],
-    native: { ...nativeWish(body, source), once },
+    native: { ...nativeWish(body, source), image: stack?.image, once },
   };
   try {
     const { id } = await engine.sandboxes.create(wish);
@@ -75,11 +78,28 @@ function forkSource(
   return { sandbox: from.sandbox, snapshot: from.snapshot };
 }
 
-async function layersOf(engine: Engine, from: SandboxSource | undefined) {
-  return from !== undefined && 'layers' in from ? from.layers : [await baseLayer(engine)];
+/** A pull is the operator's: whoever names an image chooses whom the daemon speaks with. @throws image_not_found, and why it can't be had */
+async function imageFor(
+  { images }: Engine,
+  { image, from }: SandboxCreate,
+  { scope }: Caller,
+): Promise<ImageStack | undefined> {
+  if (image === undefined) return undefined;
+  if (from !== undefined && 'sandbox' in from)
+    throw new AppError(
+      'invalid_request',
+      '"image" and "from.sandbox" exclude each other: a sandbox’s files are on its own image',
+    );
+  return await images.stackFor(image, scope === 'admin');
 }
 
-function nativeWish(body: SandboxCreate, from: NativeWish['from']): Omit<NativeWish, 'once'> {
+async function layersOf(engine: Engine, from: SandboxSource | undefined, stack: ImageStack | undefined) {
+  if (from !== undefined && 'layers' in from) return from.layers;
+  // An image is a base itself.
+  return stack === undefined ? [await baseLayer(engine)] : [];
+}
+
+function nativeWish(body: SandboxCreate, from: NativeWish['from']): Omit<NativeWish, 'once' | 'image'> {
   const reaches = body.policy !== undefined && body.policy.allow.some((rule) => rule !== 'none');
   return {
     name: body.name ?? null,

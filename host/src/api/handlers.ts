@@ -17,6 +17,7 @@ import { fileHandlers } from './files.ts';
 import { keyHandlers } from './keys.ts';
 import { sshKeyHandlers } from './ssh-keys.ts';
 import { bucketHandlers } from './bucket.ts';
+import { imageHandlers } from './images.ts';
 import { moduleHandlers } from './modules.ts';
 import { type AddressJudge, type EgressRules, networkHandlers } from './network.ts';
 import { ownerHandlers } from './owners.ts';
@@ -69,6 +70,7 @@ export function handlers(options: HandlerOptions): Handlers {
     ...fileHandlers(engine),
     ...portHandlers(engine, links),
     ...moduleHandlers(engine, uploads),
+    ...imageHandlers(engine, uploads),
     ...snapshotHandlers(engine, { uploads, treeReads }),
     ...bucketHandlers(engine),
     ...volumeHandlers(engine, treeReads),

@@ -51,6 +51,7 @@ export interface Config {
   readonly egressHostsFile: string | undefined;
   /** Ranges in CIDR notation that webhooks reach although they are not public. */
   readonly webhookRanges: readonly string[];
+  readonly registries: RegistryConfig;
   /** undefined: no bucket. */
   readonly s3: S3Config | undefined;
   /** Between two saves in ephemeral mode; undefined: not the mode. */
@@ -62,6 +63,13 @@ export interface Config {
 interface ListenConfig {
   readonly host: string;
   readonly port: number | undefined;
+}
+
+export interface RegistryConfig {
+  /** Absolute; undefined: nobody is logged in anywhere. */
+  readonly authFile: string | undefined;
+  /** `host[:port]` of those that are spoken to over plain HTTP. */
+  readonly insecure: readonly string[];
 }
 
 export interface S3Config {

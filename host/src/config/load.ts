@@ -264,12 +264,22 @@ function assemble(
     egressAllowRanges: Array.isArray(ranges) ? ranges : [],
     egressResolvers: Array.isArray(resolvers) ? resolvers : [],
     webhookRanges: Array.isArray(webhookRanges) ? webhookRanges : [],
+    registries: registriesOf(values, cwd),
     egressHostsFile:
       text('SQUASH_EGRESS_HOSTS') === '' ? undefined : resolve(cwd, text('SQUASH_EGRESS_HOSTS')),
     log: {
       level: choice<Config['log']['level']>('SQUASH_LOG_LEVEL'),
       format: choice<Config['log']['format']>('SQUASH_LOG_FORMAT'),
     },
+  };
+}
+
+function registriesOf(values: ReadonlyMap<string, SettingValue>, cwd: string): Config['registries'] {
+  const file = String(values.get('SQUASH_REGISTRY_AUTH_FILE') ?? '');
+  const insecure = values.get('SQUASH_INSECURE_REGISTRIES');
+  return {
+    authFile: file === '' ? undefined : resolve(cwd, file),
+    insecure: Array.isArray(insecure) ? insecure : [],
   };
 }
 

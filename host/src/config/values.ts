@@ -65,6 +65,8 @@ export function parseSetting(setting: Setting, text: string): ParsedSetting {
       return parseRanges(text);
     case 'servers':
       return parseServers(text);
+    case 'registries':
+      return parseRegistries(text);
     case 'choice':
       return kind.choices.includes(text)
         ? right(text)
@@ -114,6 +116,12 @@ function parseHosts(text: string): ParsedSetting {
   const names = wordsOf(text.toLowerCase());
   const bad = names.find((name) => !isHost(name.replace(/^\*\./, '')));
   return bad === undefined ? right(names.map(bare)) : wrong(`contains "${bad}", which is no host name`);
+}
+
+function parseRegistries(text: string): ParsedSetting {
+  const names = wordsOf(text.toLowerCase());
+  const bad = names.find((name) => URL.parse(`http://${name}`)?.host !== name.replace(/:80$/, ''));
+  return bad === undefined ? right(names) : wrong(`contains "${bad}": write hosts such as localhost:5000`);
 }
 
 /** As Node's resolver takes them. */

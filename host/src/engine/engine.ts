@@ -12,6 +12,7 @@ import type { SshKeys } from './ssh-keys.ts';
 import type { Approvals } from './approvals.ts';
 import type { BucketNoun } from './bucket.ts';
 import type { Callers } from './callers.ts';
+import type { Images } from './images.ts';
 import type { Modules } from './modules.ts';
 import type { Network } from './network.ts';
 import type { Owners } from './owners.ts';
@@ -34,6 +35,7 @@ export interface Engine {
   readonly contexts: Contexts;
   readonly files: Files;
   readonly modules: Modules;
+  readonly images: Images;
   readonly snapshots: Snapshots;
   readonly bucket: BucketNoun;
   readonly volumes: Volumes;

@@ -10,6 +10,8 @@ import type { Driver } from '../drivers/driver.ts';
 import { GuestClient } from '../guest/client.ts';
 import { VolumePlaces } from '../mounts/volume-places.ts';
 import type { LayerStore } from '../layers/layer-store.ts';
+import type { Registries } from '../oci/image-source.ts';
+import { ImageStore } from '../oci/image-store.ts';
 import { SandboxFiles } from '../sandbox/files.ts';
 import { Semaphore, SharedLock } from '../sandbox/mailbox.ts';
 import type { MountSources } from '../sandbox/mounts.ts';
@@ -31,6 +33,8 @@ import { LocalEvents } from './events.ts';
 import { LocalFiles } from './files.ts';
 import { LocalKeys } from './keys.ts';
 import { LocalSshKeys } from './ssh-keys.ts';
+import { ImageLayers, type LayerTool } from './image-layers.ts';
+import { LocalImages } from './images.ts';
 import { LocalModules } from './modules.ts';
 import { LocalNetwork } from './network.ts';
 import { LocalOwners } from './owners.ts';
@@ -53,6 +57,9 @@ export interface LocalEngineOptions {
   readonly bucket?: EngineBucket | undefined;
   /** undefined: what lies here lasts. */
   readonly ephemeralMs?: number | undefined;
+  /** Makes modules of images' layers. */
+  readonly layerTool: LayerTool;
+  readonly registries: Registries;
   readonly log: Log;
   readonly clock: Clock;
   /** Removes a tree below the data directory, whatever hostile code put there. */
@@ -82,6 +89,7 @@ export class LocalEngine implements Engine, AsyncDisposable {
   readonly contexts: LocalContexts;
   readonly files: LocalFiles;
   readonly modules: LocalModules;
+  readonly images: LocalImages;
   readonly snapshots: LocalSnapshots;
   readonly bucket: LocalBucket;
   readonly volumes: LocalVolumes;
@@ -110,6 +118,8 @@ export class LocalEngine implements Engine, AsyncDisposable {
     this.#admission = new Admission(world, { residents, quotas, rules: options.admission });
     this.modules = new LocalModules(world, residents, options.bucket?.modules);
     this.#ephemeral = ephemeralOf(options, world, residents);
+    this.images = imagesOf(options, { world, residents, modules: this.modules });
+    this.modules.follow(this.images);
     this.sandboxes = new LocalSandboxes({
       ephemeral: this.#ephemeral,
       world,
@@ -216,6 +226,7 @@ export class LocalEngine implements Engine, AsyncDisposable {
     this.keys[Symbol.dispose]();
     this.usage[Symbol.dispose]();
     this.contexts[Symbol.dispose]();
+    await this.images[Symbol.asyncDispose]();
     const stopping = new AppError('shutting_down', 'Cannot begin an operation: the daemon stops');
     const sandboxes = this.#residents.all();
     for (const sandbox of sandboxes) sandbox.mailbox.close(stopping);
@@ -235,6 +246,24 @@ function ephemeralOf(
   const { remote } = world;
   if (intervalMs === undefined || remote === undefined) return undefined;
   return new Ephemeral({ world, residents, remote, intervalMs });
+}
+
+function imagesOf(
+  { dataDir, log, layerTool: tool, registries }: LocalEngineOptions,
+  {
+    world,
+    residents,
+    modules,
+  }: { readonly world: World; readonly residents: Residents; readonly modules: LocalModules },
+): LocalImages {
+  const layers = new ImageLayers({
+    world,
+    residents,
+    dataDir,
+    tool,
+    importLayer: (path, module, provenance) => modules.importLayer(path, module, provenance),
+  });
+  return new LocalImages({ world, store: new ImageStore(dataDir, log), layers, registries });
 }
 
 function worldOf(

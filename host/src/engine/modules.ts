@@ -1,6 +1,7 @@
 /** The modules that sandboxes are stacked from, and adding one to a sandbox that runs. */
 import type { FileHandle } from 'node:fs/promises';
-import type { LayerDigest, ModuleName, SandboxId } from '@squash/contract/ids';
+import { AppError } from '@squash/contract/errors';
+import { isImageLayer, type LayerDigest, type ModuleName, type SandboxId } from '@squash/contract/ids';
 import type { ModuleManifest } from '@squash/contract/module-manifest';
 import type {
   FetchedModule,
@@ -40,11 +41,17 @@ export class LocalModules implements Modules {
   readonly #world: World;
   readonly #residents: Residents;
   readonly #remote: RemoteModules | undefined;
+  #images: ImageUse = { has: () => false, collect: async () => undefined };
 
   constructor(world: World, residents: Residents, remote: RemoteModules | undefined) {
     this.#world = world;
     this.#residents = residents;
     this.#remote = remote;
+  }
+
+  /** From now on what images need stays. */
+  follow(images: ImageUse): void {
+    this.#images = images;
   }
 
   async list(): Promise<readonly ModuleInfo[]> {
@@ -103,12 +110,45 @@ export class LocalModules implements Modules {
     options: { readonly replace: boolean },
   ): Promise<ModuleInfo> {
     const { layerLock, layers } = this.#world;
+    if (isImageLayer(name))
+      throw new AppError(
+        'invalid_request',
+        `Cannot import module "${name}": that is the name of an image’s layer, whose content it states: import the image`,
+      );
     const imported = await layerLock.shared(() => layers.importModule(hostPath, name, options));
     this.#remote?.changed(name, options);
     return imported;
   }
 
+  /** A layer of an image, which says what it is made of. */
+  async importLayer(
+    hostPath: string,
+    name: ModuleName,
+    provenance: Readonly<Record<string, string>>,
+  ): Promise<void> {
+    const { layerLock, layers, clock } = this.#world;
+    await layerLock.shared(async () => {
+      const { digest } = await layers.importModule(hostPath, name, { replace: true });
+      await layers.putManifest(name, {
+        schema: 1,
+        name,
+        built_at: new Date(clock.wallMs()).toISOString(),
+        builder: 'squash image',
+        base: null,
+        packages: [],
+        squashfs_sha256: digest,
+        provenance: { ...provenance },
+      });
+    });
+    this.#remote?.changed(name);
+  }
+
   async remove(name: ModuleName): Promise<void> {
+    if (this.#images.has(name))
+      throw new AppError(
+        'module_in_use',
+        `Cannot remove module "${name}": an image is made of it: remove that, with "squash image rm"`,
+      );
     await this.#world.layerLock.exclusive(() =>
       this.#world.layers.removeModule(name, layersInUse(this.#residents.all())),
     );
@@ -118,6 +158,7 @@ export class LocalModules implements Modules {
   async sweep({ isDry }: { readonly isDry: boolean }): Promise<Sweep> {
     const { layerLock, layers, files } = this.#world;
     const keep = (): ReadonlySet<LayerDigest> => layersStoodOn(this.#residents.all(), files);
+    if (!isDry) await this.#images.collect();
     if (isDry) return await layerLock.shared(() => layers.measureSweep(keep()));
     // They are out of everybody's sight at once; what takes long is done when the others may go on.
     const finish = await layerLock.exclusive(() => layers.sweep(keep()));
@@ -133,8 +174,9 @@ export class LocalModules implements Modules {
   /** Removes trees that nobody uses, behind everybody's back. */
   collect(): void {
     const { layerLock, layers, log } = this.#world;
-    layerLock
-      .exclusive(() => layers.collect(layersInUse(this.#residents.all()).trees))
+    this.#images
+      .collect()
+      .then(() => layerLock.exclusive(() => layers.collect(layersInUse(this.#residents.all()).trees)))
       .then(
         (count) => count > 0 && log.info('layers.collect', { count }),
         // They only take room; the next daemon tries again.
@@ -143,10 +185,16 @@ export class LocalModules implements Modules {
   }
 }
 
+/** What images need, and what of theirs nobody needs any more. */
+export interface ImageUse {
+  has(module: ModuleName): boolean;
+  collect(): Promise<void>;
+}
+
 /** What is here hides what is elsewhere under the same name. */
 function union(local: readonly ModuleInfo[], remote: readonly ModuleInfo[]): readonly ModuleInfo[] {
   const here = new Set(local.map(({ name }) => name));
-  return [...local, ...remote.filter(({ name }) => !here.has(name))].sort((a, b) =>
-    a.name < b.name ? -1 : 1,
-  );
+  const all = [...local, ...remote.filter(({ name }) => !here.has(name))];
+  // Layers of images are listed as images: nobody stacks them one by one.
+  return all.filter(({ name }) => !isImageLayer(name)).sort((a, b) => (a.name < b.name ? -1 : 1));
 }

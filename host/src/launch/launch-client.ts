@@ -273,6 +273,23 @@ export class LaunchClient implements Disposable {
     return { bytes: ok.integer('bytes') };
   }
 
+  /** Writes the tar file at `path`, which the daemon has made, as squashfs to `target`: the same bytes for the same tar. @throws as `pack` does */
+  async packTar(
+    tar: { readonly path: string; readonly target: string; readonly bytesMax: number },
+    giveUp?: AbortSignal,
+  ): Promise<{ bytes: number }> {
+    const { ok } = await this.#ask(
+      'imagePackTar',
+      [
+        ['path', tar.path],
+        ['target', tar.target],
+        ['bytesMax', tar.bytesMax],
+      ],
+      { answerMsMax: treeMsMax, ...(giveUp === undefined ? {} : { giveUp }) },
+    );
+    return { bytes: ok.integer('bytes') };
+  }
+
   /**
    * What `lowers` show other than `against`, topmost first, by path and behind `after`; with `upper` on top of `lowers`.
    * @throws layer_corrupt, snapshot_path_too_long, launch_failed, and invalid_request from an older launcher

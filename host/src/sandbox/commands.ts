@@ -9,7 +9,14 @@ import { bug } from '@squash/base/bug';
 import { faultPoint } from '#sandbox/fault.ts';
 import type { ExecKind, ExecRow, StoredProcess } from '#store/rows.ts';
 import type { GuestExec, GuestExecSpec } from '../guest/guest.ts';
-import { baseEnvironment, commandLine, streamEnvironment, userOf } from './environment.ts';
+import {
+  baseEnvironment,
+  commandLine,
+  imageUser,
+  streamEnvironment,
+  userOf,
+  workdirOf,
+} from './environment.ts';
 import { LineRecorder } from './line-recorder.ts';
 import { ProcessRecorder } from './process-recorder.ts';
 import { HeadRecorder, type Recorder } from './recorder.ts';
@@ -63,8 +70,8 @@ export async function execStream(
     spec: {
       argv: start.argv,
       env: () => streamEnvironment(start, sandbox.surroundings),
-      cwd: start.cwd,
-      ...userOf(start),
+      cwd: workdirOf(start.cwd, sandbox.row.image),
+      ...userOf(start, sandbox.row.image),
       tty: start.tty === undefined ? undefined : { rows: start.tty.rows, columns: start.tty.columns },
       stdin: start.stdin || start.tty !== undefined ? 'pipe' : 'none',
       timeoutMs: start.timeout_ms,
@@ -82,9 +89,8 @@ function shellCommand(kind: 'exec' | 'job', request: ShellExecRequest, sandbox: 
     spec: {
       argv: ['/bin/sh', '-c', request.cmd],
       env: () => baseEnvironment(sandbox.surroundings),
-      cwd: request.workdir,
-      uid: 0,
-      gid: 0,
+      cwd: workdirOf(request.workdir, sandbox.row.image),
+      ...imageUser(sandbox.row.image),
       tty: undefined,
       stdin: 'none',
       timeoutMs: request.timeoutS * 1_000,

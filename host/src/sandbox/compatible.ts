@@ -1,5 +1,6 @@
 /** Whether the programs of a stack's layers can run on one another: each needs a C library, which some layer must have. */
 import { AppError } from '@squash/contract/errors';
+import { isImageLayer } from '@squash/contract/ids';
 import type { LayerRef } from '#store/rows.ts';
 import { stackOrder } from './stacking.ts';
 import type { World } from './world.ts';
@@ -10,7 +11,8 @@ export function checkPrograms({ layers: store }: Pick<World, 'layers'>, layers: 
   const present = new Set(looked.flatMap(({ has }) => has));
   if (present.size === 0) return;
   for (const { module, needs } of looked) {
-    if (needs === null || present.has(needs)) continue;
+    // What an image has put together fits, whatever most programs of one of its layers are.
+    if (needs === null || present.has(needs) || isImageLayer(module)) continue;
     const base = looked.findLast(({ has }) => has.length > 0);
     throw new AppError(
       'module_incompatible',

@@ -8,7 +8,7 @@ import { baseEnvironment, commandLine, hostnameOf, streamEnvironment } from './e
 const id = sandboxIdSchema.parse('my_box');
 
 test('the environment is built from nothing', () => {
-  assert.deepEqual(Object.keys(baseEnvironment({ id, network: {}, own: {} })).sort(), [
+  assert.deepEqual(Object.keys(baseEnvironment({ id, network: {}, image: null, own: {} })).sort(), [
     'HOME',
     'HOSTNAME',
     'LANG',
@@ -28,6 +28,7 @@ test('a stream client adds its own variables, a terminal its TERM', () => {
   const environment = streamEnvironment(start, {
     id,
     network: { SSL_CERT_FILE: '/bundle', PATH: '/secret' },
+    image: null,
     own: { HOME: '/srv', LANG: 'C' },
   });
   assert.equal(environment['SSL_CERT_FILE'], '/bundle');

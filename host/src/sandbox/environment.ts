@@ -3,7 +3,9 @@
  * environment holds the API token.
  */
 import type { ExecStart } from '@squash/contract/exec';
+import { AppError } from '@squash/contract/errors';
 import type { SandboxId } from '@squash/contract/ids';
+import type { SandboxImage } from '@squash/contract/image';
 import { bug } from '@squash/base/bug';
 import { limits } from '@squash/contract/limits';
 
@@ -20,12 +22,23 @@ export interface Surroundings {
   readonly id: SandboxId;
   /** What the network adds; a secret that is called PATH changes nothing. */
   readonly network: Environment;
+  /** What its image says, if it has one. */
+  readonly image: SandboxImage | null;
   /** What the sandbox was given for all its commands. */
   readonly own: Environment;
 }
 
-export function baseEnvironment({ id, network, own }: Surroundings): Environment {
-  return { ...network, PATH: searchPath, HOME: '/root', LANG: 'C.UTF-8', HOSTNAME: hostnameOf(id), ...own };
+export function baseEnvironment({ id, network, image, own }: Surroundings): Environment {
+  const { env = {}, home = null } = image ?? {};
+  return {
+    ...network,
+    PATH: searchPath,
+    HOME: home ?? '/root',
+    LANG: 'C.UTF-8',
+    HOSTNAME: hostnameOf(id),
+    ...env,
+    ...own,
+  };
 }
 
 /** The client's own variables win: they concern its own command only. */
@@ -33,19 +46,41 @@ export function streamEnvironment(
   start: Pick<ExecStart, 'user' | 'tty' | 'env'>,
   surroundings: Surroundings,
 ): Environment {
-  const { uid } = userOf(start);
+  const { uid } = userOf(start, surroundings.image);
+  const { own, image } = surroundings;
+  const isImages = start.user === undefined && image !== null;
+  const hasHome = isImages || Object.hasOwn(own, 'HOME');
   return {
     ...baseEnvironment(surroundings),
-    ...(uid === 0 || Object.hasOwn(surroundings.own, 'HOME') ? {} : { HOME: '/' }),
+    ...(hasHome ? {} : { HOME: uid === 0 ? '/root' : '/' }),
     ...(start.tty === undefined ? {} : { TERM: start.tty.term }),
     ...start.env,
   };
 }
 
-export function userOf(start: Pick<ExecStart, 'user'>): { readonly uid: number; readonly gid: number } {
+export function userOf(
+  start: Pick<ExecStart, 'user'>,
+  image: SandboxImage | null,
+): { readonly uid: number; readonly gid: number } {
   bug(typeof start.user !== 'string', 'a name was not looked up');
-  if (start.user === undefined) return { uid: 0, gid: 0 };
+  if (start.user === undefined) return imageUser(image);
   return typeof start.user === 'number' ? { uid: start.user, gid: start.user } : start.user;
+}
+
+/** Root where there is no image. @throws user_not_found where it names somebody who is in none of its files */
+export function imageUser(image: SandboxImage | null): { readonly uid: number; readonly gid: number } {
+  if (image === null) return { uid: 0, gid: 0 };
+  const { uid, gid, user, name } = image;
+  if (uid !== null) return { uid, gid: gid ?? 0 };
+  throw new AppError(
+    'user_not_found',
+    `Image "${name}" has its commands run as "${user}", whom its /etc/passwd does not have: name a user`,
+  );
+}
+
+/** Where a command starts that says nothing of it. */
+export function workdirOf(asked: string | undefined, image: SandboxImage | null): string {
+  return asked ?? image?.workdir ?? '/';
 }
 
 /** An argument vector as a shell line, for the log; cut to the length a shell line may have. */

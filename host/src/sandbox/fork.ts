@@ -182,6 +182,6 @@ export function inherited(wish: CreateWish, { row }: Sandbox): CreateWish {
     allowNet: policy === undefined ? (row.allowNet ?? undefined) : undefined,
     secrets: native.secrets ?? row.secrets,
     upstream: wish.upstream ?? row.upstream ?? undefined,
-    native: { ...native, env: { ...row.env, ...native.env } },
+    native: { ...native, image: row.image ?? undefined, env: { ...row.env, ...native.env } },
   };
 }

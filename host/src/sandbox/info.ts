@@ -46,6 +46,7 @@ export function nativeInfoOf(sandbox: Sandbox): SandboxRecord {
     state: state.phase,
     failure: state.phase === 'failed' ? state.message : null,
     layers: row.layers.map((layer) => layer.module),
+    image: row.image,
     snapshot: shownLabel(row.activeSnapshot),
     env: { ...row.env },
     cpu: row.cpu,

@@ -13,7 +13,7 @@ import type {
 import { rfc3339 } from '@squash/base/clock';
 import type { ExecRow, StreamName } from '#store/rows.ts';
 import { beginOnce, type Command, madeBefore } from './commands.ts';
-import { commandLine, streamEnvironment, userOf } from './environment.ts';
+import { commandLine, streamEnvironment, userOf, workdirOf } from './environment.ts';
 import { textOf } from './outcome.ts';
 import type { Run } from './run.ts';
 import type { Sandbox } from './sandbox.ts';
@@ -53,7 +53,8 @@ export async function startProcess(
 
 function commandOf(sandbox: Sandbox, request: ProcessRequest, once: Once | undefined): Command {
   const { argv, shell = '', tty, cwd, tag, timeoutMs, stdin } = request;
-  const user = userOf(request);
+  const { image } = sandbox.row;
+  const user = userOf(request, image);
   const given = typeof stdin === 'string' ? undefined : Buffer.from(stdin);
   const takesInput = tty !== undefined || stdin !== 'none';
   return {
@@ -62,7 +63,7 @@ function commandOf(sandbox: Sandbox, request: ProcessRequest, once: Once | undef
     spec: {
       argv: argv ?? ['/bin/sh', '-c', shell],
       env: () => streamEnvironment(request, sandbox.surroundings),
-      cwd,
+      cwd: workdirOf(cwd, image),
       ...user,
       tty: tty === undefined ? undefined : { rows: tty.rows, columns: tty.columns },
       stdin: takesInput ? 'pipe' : 'none',

@@ -192,8 +192,8 @@ export class Sandbox implements RunHost {
 
   /** What its commands find around them. */
   get surroundings(): Surroundings {
-    const { id, env } = this.#row;
-    return { id, network: this.world.network.environment(id, this.rules), own: env };
+    const { id, env, image } = this.#row;
+    return { id, network: this.world.network.environment(id, this.rules), image, own: env };
   }
 
   get rules(): NetworkRules {

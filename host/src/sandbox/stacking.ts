@@ -1,12 +1,13 @@
 /**
  * The order of a sandbox's layers in its overlay.
  *
- * The name decides, not the request's order: the highest number lies on top, and of two with the same number the name
+ * Layers of an OCI image (`oci-…`) lie lowest, in the image's order, which is the row's. Above them
+ * the name decides, not the request's order: the highest number lies on top, and of two with the same number the name
  * that sorts later, byte by byte, as the original's shell version has it. The active snapshot lies above all modules, and above the snapshot it
  * was taken on: a snapshot holds one upper, so the ones below it in the chain are part of what was there.
  */
 import { AppError } from '@squash/contract/errors';
-import type { ModuleName, SnapshotLabel } from '@squash/contract/ids';
+import { isImageLayer, type ModuleName, type SnapshotLabel } from '@squash/contract/ids';
 import type { LayerRef, SnapshotRow } from '#store/rows.ts';
 
 const stackable = /^(\d{3})-./;
@@ -25,9 +26,14 @@ export function prefixOf(module: ModuleName): number {
 
 /** Topmost first. */
 export function stackOrder(layers: readonly LayerRef[]): readonly LayerRef[] {
-  for (const { module } of layers) prefixOf(module);
+  const ofImage = layers.filter(({ module }) => isImageLayer(module));
+  const numbered = layers.filter(({ module }) => !isImageLayer(module));
+  for (const { module } of numbered) prefixOf(module);
   // Three digits each: the order of whole names is that of the numbers.
-  return layers.toSorted((one, other) => (one.module < other.module ? 1 : -1));
+  return [
+    ...numbered.toSorted((one, other) => (one.module < other.module ? 1 : -1)),
+    ...ofImage.toReversed(),
+  ];
 }
 
 /** The snapshot and what it was taken on, topmost first. @throws snapshot_not_found */

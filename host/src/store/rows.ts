@@ -11,6 +11,7 @@ import {
   sandboxIdSchema,
   type SnapshotLabel,
 } from '@squash/contract/ids';
+import { sandboxImageSchema } from '@squash/contract/image';
 import type { PolicySource } from '@squash/contract/policy';
 import { timeoutActions } from '@squash/contract/native-sandbox';
 import { warningSchema } from '@squash/contract/sandbox';
@@ -115,6 +116,8 @@ export const sandboxRowSchema = z.strictObject({
   rest: restSchema.nullable().default(null),
   name: z.string().nullable().default(null),
   labels: z.record(z.string(), z.string()).default({}),
+  /** The OCI image that it was made from. */
+  image: sandboxImageSchema.nullable().default(null),
   /** Variables of every command. */
   env: z.record(z.string(), z.string()).default({}),
   allowNet: z.array(z.string()).nullable(),

@@ -51,10 +51,10 @@ export class SandboxTable {
     this.#insert = database.prepare(`
       INSERT INTO sandboxes (id, host_label, owner, task, layers, created_ms, last_active_ms, cpu, memory_mb, max_lifetime_s,
         allow_net, policy, secrets, own_secrets, upstream, trust, warnings, limits, upper_kind, upper_generation, upper_made_ms, active_snapshot, phase, failure, instance,
-        next_seq, pending, revision, name, labels, env, lifetime_from_ms, idle_timeout_s, on_timeout, rest, mounts)
+        next_seq, pending, revision, name, labels, env, lifetime_from_ms, idle_timeout_s, on_timeout, rest, mounts, image)
       VALUES (:id, :hostLabel, :owner, :task, :layers, :createdMs, :lastActiveMs, :cpu, :memoryMb, :maxLifetimeS,
         :allowNet, :policy, :secrets, :ownSecrets, :upstream, :trust, :warnings, :limits, :upperKind, :upperGeneration, :upperMadeMs, :activeSnapshot, :phase, :failure, :instance,
-        :nextSeq, :pending, :revision, :name, :labels, :env, :lifetimeFromMs, :idleTimeoutS, :onTimeout, :rest, :mounts)`);
+        :nextSeq, :pending, :revision, :name, :labels, :env, :lifetimeFromMs, :idleTimeoutS, :onTimeout, :rest, :mounts, :image)`);
     this.#update = database.prepare(`
       UPDATE sandboxes SET layers = :layers, upper_generation = :upperGeneration,
         upper_made_ms = :upperMadeMs, warnings = :warnings, active_snapshot = :activeSnapshot, phase = :phase, failure = :failure, pending = :pending,
@@ -95,6 +95,7 @@ export class SandboxTable {
       labels: JSON.stringify(row.labels),
       env: JSON.stringify(row.env),
       rest: row.rest === null ? null : JSON.stringify(row.rest),
+      image: row.image === null ? null : JSON.stringify(row.image),
     });
   }
 
@@ -235,6 +236,7 @@ function sandboxOf(row: Row): SandboxRow {
     idleTimeoutS: row['idle_timeout_s'],
     onTimeout: row['on_timeout'],
     rest: json(row['rest']),
+    image: json(row['image']),
   });
 }
 

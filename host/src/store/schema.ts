@@ -272,4 +272,7 @@ export const migrations: readonly string[] = [
     PRIMARY KEY (key, number)
   ) STRICT, WITHOUT ROWID;
   `,
+  `
+  ALTER TABLE sandboxes ADD COLUMN image TEXT;                        -- JSON: the OCI image it was made from, and its defaults; NULL: none
+  `,
 ];

@@ -1,4 +1,4 @@
-"""What belongs to a daemon: modules, volumes, secrets, keys, owners, approvals, webhooks."""
+"""What belongs to a daemon: modules, images, volumes, secrets, keys, owners, approvals, webhooks."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from .._commands import SLOW_S
 from .._record import Record, array, read
 from .._record import record as reading
 from .._tar import LocalPath
+from ..errors import SquashError
 from .bodies import AsyncData, body_of, save
 from .client import AsyncClient
 from .exchange import pieces_of
@@ -92,6 +93,52 @@ class AsyncBucket(_AsyncNoun):
     async def remove(self, key: str) -> None:
         """bucket.remove: an object by its key, for every machine."""
         await self._client.ask("bucket.remove", {}, {"key": key})
+
+
+class AsyncImages(_AsyncNoun):
+    """OCI images, which sandboxes are made from instead of modules."""
+
+    def list(self, **filters: Unpack[opt.ImageListOptions]) -> AsyncIterator[types.Image]:
+        """image.list"""
+        return self._client.records(types.Image, "image.list", {}, filters)
+
+    async def get(self, image: str) -> types.Image:
+        """image.get. Raises NotFound."""
+        return await self._client.record(types.Image, "image.get", {"image": image}, {})
+
+    async def pull(self, reference: str, *, again: bool = False) -> types.Image:
+        """image.pull: to its end, such as of ``python:3.12-slim``. Raises SquashError (``registry_denied``, ``image_unsupported``, …)."""
+        return await pull_image(self._client, reference, again=again)
+
+    async def import_(self, data: AsyncData, **options: Unpack[opt.ImageImportOptions]) -> types.Image:
+        """image.import: a docker-archive or an OCI layout as a tar. Raises SquashError (``image_invalid``)."""
+        headers = {"content-type": "application/octet-stream"}
+        body = body_of(data)
+        answer = await self._client.upload("image.import", {}, options, body, headers=headers)
+        return read(types.Image, answer)
+
+    async def remove(self, image: str) -> None:
+        """image.remove: sandboxes that were made from it keep what they need. Raises NotFound."""
+        await self._client.ask("image.remove", {"image": image}, {}, extra_s=SLOW_S)
+
+
+async def pull_image(client: AsyncClient, reference: str, *, again: bool = False) -> types.Image:
+    """Asked again while it is under way, so that no request waits for a whole registry."""
+    while True:
+        asked = {"reference": reference, "again": again}
+        pull = await client.record(types.ImagePull, "image.pull", {}, asked, extra_s=SLOW_S)
+        if pull.image is not None:
+            return pull.image
+        again = False
+
+
+async def have_image(client: AsyncClient, reference: str) -> None:
+    """Before a create. Who may not pull gets what is here, as the create says."""
+    try:
+        await pull_image(client, reference)
+    except SquashError as error:
+        if error.code != "forbidden":
+            raise
 
 
 class AsyncVolumes(_AsyncNoun):

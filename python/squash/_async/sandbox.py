@@ -13,6 +13,7 @@ from ..errors import NotFound, SquashError
 from .client import AsyncClient
 from .contexts import AsyncContexts, run_cell
 from .files import AsyncFiles
+from .operator import have_image
 from .nouns import AsyncActiveModules, AsyncMounts, AsyncNetwork, AsyncPorts, AsyncSnapshots
 from .process import AsyncProcess, AsyncProcesses, start_process
 
@@ -168,6 +169,8 @@ class AsyncSandbox:
 
 
 async def create_sandbox(client: AsyncClient, options: Mapping[str, Any]) -> AsyncSandbox:
+    if options.get("image") is not None:
+        await have_image(client, options["image"])
     info = await client.record(types.Sandbox, "sandbox.create", {}, options, extra_s=SLOW_S)
     return AsyncSandbox(client, info, is_owned=True)
 

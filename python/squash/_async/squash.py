@@ -17,6 +17,7 @@ from .client import AsyncClient
 from .following import follow_events
 from .operator import (
     AsyncApprovals,
+    AsyncImages,
     AsyncKeys,
     AsyncSshKeys,
     AsyncBucket,
@@ -54,6 +55,7 @@ class AsyncSquash:
         self.sandboxes = AsyncSandboxes(self.connection)
         self.modules = AsyncModules(self.connection)
         self.bucket = AsyncBucket(self.connection)
+        self.images = AsyncImages(self.connection)
         self.volumes = AsyncVolumes(self.connection)
         self.secrets = AsyncSecrets(self.connection)
         self.keys = AsyncKeys(self.connection)

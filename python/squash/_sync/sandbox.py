@@ -14,6 +14,7 @@ from ..errors import NotFound, SquashError
 from .client import Client
 from .contexts import Contexts, run_cell
 from .files import Files
+from .operator import have_image
 from .nouns import ActiveModules, Mounts, Network, Ports, Snapshots
 from .process import Process, Processes, start_process
 
@@ -169,6 +170,8 @@ class Sandbox:
 
 
 def create_sandbox(client: Client, options: Mapping[str, Any]) -> Sandbox:
+    if options.get("image") is not None:
+        have_image(client, options["image"])
     info = client.record(types.Sandbox, "sandbox.create", {}, options, extra_s=SLOW_S)
     return Sandbox(client, info, is_owned=True)
 

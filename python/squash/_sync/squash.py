@@ -18,6 +18,7 @@ from .client import Client
 from .following import follow_events
 from .operator import (
     Approvals,
+    Images,
     Keys,
     SshKeys,
     Bucket,
@@ -55,6 +56,7 @@ class Squash:
         self.sandboxes = Sandboxes(self.connection)
         self.modules = Modules(self.connection)
         self.bucket = Bucket(self.connection)
+        self.images = Images(self.connection)
         self.volumes = Volumes(self.connection)
         self.secrets = Secrets(self.connection)
         self.keys = Keys(self.connection)

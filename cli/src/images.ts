@@ -1,0 +1,49 @@
+/** Images as the daemon has them: their addresses, and having one pulled while somebody looks on. */
+import type { Image, ImagePull } from '@squash/contract/image';
+import { apiPath, type Client } from './client/client.ts';
+import { CliFailure } from './failure.ts';
+import { progressLine } from './output/progress.ts';
+
+export const imagesPath = '/v1/images';
+
+export function imagePath(name: string): string {
+  return apiPath(['v1', 'images', name]);
+}
+
+/** Where progress is shown, often enough to look alive; elsewhere as seldom as the daemon allows. */
+const lookMs = { terminal: 250, elsewhere: 30_000 };
+
+/** @param isAgain the registry is asked even where an image of this name is here */
+export async function pullImage(client: Client, reference: string, isAgain = false): Promise<Image> {
+  const isShown = process.stderr.isTTY;
+  const waitMs = isShown ? lookMs.terminal : lookMs.elsewhere;
+  try {
+    for (let again = isAgain; ; again = false) {
+      const pull = await client.post<ImagePull>(imagesPath, {
+        reference,
+        wait_ms: waitMs,
+        ...(again && { again }),
+      });
+      if (pull.image !== null) return pull.image;
+      if (isShown) show(pull);
+    }
+  } finally {
+    if (isShown) process.stderr.write('\r\u001b[K');
+  }
+}
+
+function show({ name, layers, layers_done: done, bytes, bytes_done: bytesDone }: ImagePull): void {
+  const label = layers === 0 ? `${name}  asking the registry` : `${name}  ${done} of ${layers} layers`;
+  const line = layers === 0 ? label : progressLine(bytesDone, { label, bytes });
+  process.stderr.write(`\r\u001b[K${line}`);
+}
+
+/** Pulled by who may, with progress; who may not gets what is here. */
+export async function imageForCreate(client: Client, reference: string): Promise<void> {
+  try {
+    await pullImage(client, reference);
+  } catch (error) {
+    // The create says whether the image is here.
+    if (!(error instanceof CliFailure) || error.code !== 'forbidden') throw error;
+  }
+}

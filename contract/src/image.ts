@@ -1,0 +1,80 @@
+/** What an OCI image is on the wire, in its record on the disk, and as a sandbox remembers it. */
+import { z } from 'zod';
+import { moduleNameSchema } from './ids.ts';
+import { imageReferenceSchema } from './image-reference.ts';
+import { limits } from './limits.ts';
+
+const text = (bytesMax: number) => z.string().max(bytesMax);
+
+/** What the commands of a sandbox have from its image, where nobody says otherwise. */
+export const imageDefaultsSchema = z.strictObject({
+  env: z.record(z.string(), z.string()).describe('variables of every command'),
+  user: text(256).describe('as the image says it; empty: root'),
+  uid: z.int().nullable().describe('found in the image; null: its files have no such user'),
+  gid: z.int().nullable(),
+  home: z.string().nullable().describe('of that user'),
+  workdir: text(4_096).describe('where commands start'),
+  entrypoint: z
+    .array(z.string())
+    .describe('what `squash run` starts where no command is named, with `cmd` behind it'),
+  cmd: z.array(z.string()),
+  labels: z.record(z.string(), z.string()),
+});
+export type ImageDefaults = z.infer<typeof imageDefaultsSchema>;
+
+export const imageSchema = z.strictObject({
+  name: z.string().describe('all of it: `docker.io/library/python:3.12-slim`'),
+  id: z.string().describe('`sha256:…` of its configuration, as other engines show it'),
+  digest: z
+    .string()
+    .nullable()
+    .describe('`sha256:…` of its manifest; null: it came without one, as in a docker-archive'),
+  architecture: z.string().describe('`amd64`, `arm64`'),
+  created_at: z.string().nullable().describe('when it was built, as it says'),
+  pulled_at: z.string().describe('RFC 3339, UTC'),
+  source: z.enum(['registry', 'archive']),
+  size_bytes: z.int().describe('of its layers here'),
+  layers: z
+    .int()
+    .describe(
+      'that it has; here they may be fewer: equal ones are one, and a deep image’s lowest are merged',
+    ),
+  modules: z.array(moduleNameSchema).describe('its layers here, lowest first'),
+  devices_left_out: z.int().describe('device nodes that its layers have and a sandbox does not get'),
+  ...imageDefaultsSchema.shape,
+});
+export type Image = z.infer<typeof imageSchema>;
+
+/** What a sandbox remembers of the image that it was made from, which may have gone since. */
+export const sandboxImageSchema = imageDefaultsSchema.extend({
+  name: z.string(),
+  id: z.string(),
+});
+export type SandboxImage = z.infer<typeof sandboxImageSchema>;
+
+export const imagePullBodySchema = z.strictObject({
+  reference: imageReferenceSchema.describe('`python:3.12-slim`, `ghcr.io/owner/name@sha256:…`'),
+  wait_ms: z
+    .int()
+    .min(0)
+    .max(limits.imageWaitMsMax)
+    .default(limits.imageWaitMsMax)
+    .describe('how long the answer may wait for the end; ask again while it is `pulling`'),
+  again: z
+    .boolean()
+    .default(false)
+    .describe(
+      '`true`: the registry is asked even if an image of this name is here; a tag may name another by now',
+    ),
+});
+
+export const imagePullSchema = z.strictObject({
+  state: z.enum(['pulling', 'ready']),
+  name: z.string(),
+  layers: z.int().describe('0: not known yet'),
+  layers_done: z.int(),
+  bytes: z.int().describe('to be fetched; what is here already does not count'),
+  bytes_done: z.int(),
+  image: imageSchema.nullable().describe('null while it is `pulling`'),
+});
+export type ImagePull = z.infer<typeof imagePullSchema>;

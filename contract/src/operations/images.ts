@@ -1,0 +1,112 @@
+/** The operations on OCI images, which sandboxes are made from instead of modules. */
+import { z } from 'zod';
+import { imagePullBodySchema, imagePullSchema, imageSchema } from '../image.ts';
+import { imageReferenceSchema } from '../image-reference.ts';
+import { defineOperation, type Operations } from './operation.ts';
+import { pageShape } from './query.ts';
+
+const imageParams = z.strictObject({
+  image: imageReferenceSchema.describe(
+    'a name, with each `/` as `%2F`; the defaults of container tools hold',
+  ),
+});
+
+const makingErrors = [
+  'image_invalid',
+  'image_unsupported',
+  'stream_limit',
+  'disk_full',
+  'layer_corrupt',
+  'launch_failed',
+  'launcher_unavailable',
+] as const;
+
+const imagePull = defineOperation({
+  id: 'image.pull',
+  method: 'POST',
+  path: '/v1/images',
+  dialect: 'native',
+  summary: 'Have an image here, from its registry if need be',
+  description:
+    'Answers when it is here or `wait_ms` is over; the pull goes on for a while, and whoever asks again joins it. Nobody who asks for 30 seconds ends it.',
+  body: imagePullBodySchema,
+  answers: [{ status: 200, description: 'How far it is', schema: imagePullSchema }],
+  errors: ['registry_unavailable', 'registry_denied', 'registry_credentials_unreadable', ...makingErrors],
+  permission: 'admin',
+  example: { body: { reference: 'python:3.12-slim' } },
+});
+
+const imageList = defineOperation({
+  id: 'image.list',
+  method: 'GET',
+  path: '/v1/images',
+  dialect: 'native',
+  summary: 'The images that are here, sorted by name',
+  query: z.strictObject(pageShape),
+  answers: [
+    {
+      status: 200,
+      description: 'A page',
+      schema: z.strictObject({ items: z.array(imageSchema), next: z.string().nullable() }),
+    },
+  ],
+  errors: [],
+  permission: 'read',
+});
+
+const imageGet = defineOperation({
+  id: 'image.get',
+  method: 'GET',
+  path: '/v1/images/{image}',
+  dialect: 'native',
+  summary: 'Look at one image',
+  params: imageParams,
+  answers: [{ status: 200, description: 'The image', schema: imageSchema }],
+  errors: ['image_not_found'],
+  permission: 'read',
+  example: { params: { image: 'python:3.12-slim' } },
+});
+
+const imageImport = defineOperation({
+  id: 'image.import',
+  method: 'PUT',
+  path: '/v1/images',
+  dialect: 'native',
+  summary: 'Store an image from a file: a docker-archive or an OCI layout as a tar',
+  description:
+    'As `podman save`, `docker save` and `skopeo copy … docker-archive:` or `oci-archive:` write it. The same image under the same name again changes nothing.',
+  query: z.strictObject({
+    name: imageReferenceSchema.optional().describe('what it is to be called; none: as the archive calls it'),
+    pick: z
+      .string()
+      .max(512)
+      .optional()
+      .describe('of several images in the archive, the one of this tag or name'),
+  }),
+  upload: { contentType: 'application/octet-stream', description: 'A tar file' },
+  answers: [{ status: 200, description: 'The image', schema: imageSchema }],
+  errors: makingErrors,
+  permission: 'admin',
+  example: { file: 'image.tar' },
+});
+
+const imageRemove = defineOperation({
+  id: 'image.remove',
+  method: 'DELETE',
+  path: '/v1/images/{image}',
+  dialect: 'native',
+  summary: 'Remove an image; sandboxes that were made from it keep its layers',
+  params: imageParams,
+  answers: [{ status: 204, description: 'It is gone, and so are the layers that nothing else needs' }],
+  errors: ['image_not_found'],
+  permission: 'admin',
+  example: { params: { image: 'python:3.12-slim' } },
+});
+
+export const imageOperations = {
+  'image.pull': imagePull,
+  'image.list': imageList,
+  'image.get': imageGet,
+  'image.import': imageImport,
+  'image.remove': imageRemove,
+} as const satisfies Operations;

@@ -1,0 +1,90 @@
+/** One pull that any number of clients wait for, none of them longer than he likes. When nobody has asked for a while it ends. */
+import type { Image, ImagePull } from '@squash/contract/image';
+import { AppError } from '@squash/contract/errors';
+import { limits } from '@squash/contract/limits';
+
+/** What is under way. */
+export interface Taking {
+  readonly name: string;
+  readonly progress: (change: Progress) => void;
+  readonly signal: AbortSignal;
+}
+
+export type Progress = Partial<Pick<ImagePull, 'layers' | 'layers_done' | 'bytes' | 'bytes_done'>>;
+
+export class Pull {
+  readonly #name: string;
+  readonly #stop = new AbortController();
+  readonly #done: Promise<Image>;
+  #state = { layers: 0, layers_done: 0, bytes: 0, bytes_done: 0 };
+  #waiting = 0;
+  #forgotten: NodeJS.Timeout | undefined;
+
+  constructor(
+    name: string,
+    body: (progress: (change: Progress) => void, signal: AbortSignal) => Promise<Image>,
+  ) {
+    this.#name = name;
+    this.#done = body((change) => {
+      this.#state = { ...this.#state, ...change };
+    }, this.#stop.signal);
+  }
+
+  /** Resolves when nothing of it goes on; never rejects. */
+  get settled(): Promise<void> {
+    return this.#done.then(
+      () => undefined,
+      () => undefined,
+    );
+  }
+
+  stop(): void {
+    this.#stop.abort(
+      new AppError('registry_unavailable', `Cannot pull image "${this.#name}": it was removed meanwhile`),
+    );
+  }
+
+  /** To its end. */
+  image(): Promise<Image> {
+    return this.#asked(() => this.#done);
+  }
+
+  /** @throws why it failed */
+  async wait(waitMs: number, signal: AbortSignal): Promise<ImagePull> {
+    return await this.#asked(async () => {
+      const enough = Promise.withResolvers<undefined>();
+      const end = (): void => enough.resolve(undefined);
+      const timer = setTimeout(end, waitMs);
+      signal.addEventListener('abort', end, { once: true });
+      try {
+        const image = (await Promise.race([this.#done, enough.promise])) ?? null;
+        return { state: image === null ? 'pulling' : 'ready', name: this.#name, ...this.#state, image };
+      } finally {
+        clearTimeout(timer);
+        signal.removeEventListener('abort', end);
+      }
+    });
+  }
+
+  async #asked<T>(body: () => Promise<T>): Promise<T> {
+    this.#waiting += 1;
+    clearTimeout(this.#forgotten);
+    try {
+      return await body();
+    } finally {
+      this.#waiting -= 1;
+      if (this.#waiting === 0) this.#forgetLater();
+    }
+  }
+
+  #forgetLater(): void {
+    clearTimeout(this.#forgotten);
+    const forgotten = new AppError(
+      'registry_unavailable',
+      `Cannot pull image "${this.#name}": nobody asks for it any more`,
+    );
+    this.#forgotten = setTimeout(() => this.#stop.abort(forgotten), limits.imageForgottenMs);
+    this.#forgotten.unref();
+    void this.settled.then(() => clearTimeout(this.#forgotten));
+  }
+}
