@@ -98,7 +98,7 @@ export const sandboxCommands: readonly CommandSpec[] = [
       },
     ],
     notes:
-      'Without <id> the daemon makes one. --name, --label, --env, --idle, --on-timeout and --from need that; --task and --body are of sandboxes with an id of yours.',
+      'Without <id> the daemon makes one. --name, --image, --label, --env, --idle, --on-timeout and --from need that; --task and --body are of sandboxes with an id of yours.',
     load: () => import('./commands/create.ts'),
   },
   {

@@ -19,11 +19,10 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { gzipSync, zstdCompressSync } from 'node:zlib';
 import { type Image, imageSchema } from '@squash/contract/image';
 import { squash, squashOk } from '../support/cli.ts';
 import { TestDaemon } from '../support/daemon.ts';
-import { configOf, dockerArchive, ownArchitecture, sha256, tarOf } from '../support/image-archive.ts';
+import { dockerArchive, ownArchitecture, sha256, tarOf } from '../support/image-archive.ts';
 import { TestRegistry } from '../support/registry.ts';
 
 const isRoot = process.getuid?.() === 0;
@@ -155,7 +154,7 @@ function makeLayout(): void {
 
 /** Not what a sandbox adds to any root. */
 const isCompared = (line: string): boolean =>
-  !/^\/(proc|dev|etc|usr)(\/(?!lib)\S*)? /.test(line) || /^\/etc\/passwd /.test(line);
+  !/^\/(proc|dev|etc|usr)(\/(?!lib)\S*)? /.test(line) || line.startsWith('/etc/passwd ');
 
 function unpacked(source: string): readonly string[] {
   const bundle = join(directory, 'unpacked');
@@ -376,173 +375,6 @@ test('a registry that refuses, is not there, or has no login is told apart', asy
   };
   for (const [name, code] of Object.entries(codes))
     assert.match((await squash(daemon, ['image', 'pull', name])).stderr, code);
-});
-
-const good = tarOf([{ name: 'f', data: 'f' }]);
-const oci = (files: Readonly<Record<string, string | Buffer>>): Buffer =>
-  tarOf(Object.entries(files).map(([name, data]) => ({ name, data })));
-const blob = (data: string | Buffer): Readonly<Record<string, string | Buffer>> => ({
-  [`blobs/sha256/${sha256(data)}`]: data,
-});
-const described = (data: string | Buffer) => ({
-  mediaType: 'x',
-  digest: `sha256:${sha256(data)}`,
-  size: Buffer.byteLength(data),
-});
-const config = configOf({ layers: [good] });
-const manifest = JSON.stringify({ schemaVersion: 2, config: described(config), layers: [described(good)] });
-const indexOf = (data: string): string => JSON.stringify({ schemaVersion: 2, manifests: [described(data)] });
-const layoutFile = { 'oci-layout': '{"imageLayoutVersion":"1.0.0"}' };
-
-const archives: Readonly<Record<string, readonly [Buffer, string]>> = {
-  'no archive': [Buffer.from('hello'), 'image_invalid'],
-  'an empty tar': [tarOf([]), 'image_invalid'],
-  'a compressed archive': [gzipSync(dockerArchive({ layers: [good] })), 'image_invalid'],
-  'a layer with another digest': [
-    dockerArchive({ layers: [good], diffIds: ['0'.repeat(64)] }),
-    'image_invalid',
-  ],
-  'fewer layers than it says': [dockerArchive({ layers: [good], diffIds: [] }), 'image_invalid'],
-  'a layer that is no tar': [dockerArchive({ layers: [Buffer.from('x'.repeat(1_024))] }), 'image_invalid'],
-  'a layer that leads out': [
-    dockerArchive({ layers: [tarOf([{ name: '../../etc/cron.d/x', data: 'x' }])] }),
-    'image_invalid',
-  ],
-  'a layer whose gzip is cut': [
-    dockerArchive({ layers: [gzipSync(good).subarray(0, 60)], diffIds: [sha256(good)] }),
-    'image_invalid',
-  ],
-  'a layer whose zstd is cut': [
-    dockerArchive({ layers: [zstdCompressSync(good).subarray(0, 40)], diffIds: [sha256(good)] }),
-    'image_invalid',
-  ],
-  'a layer in bzip2': [dockerArchive({ layers: [Buffer.from('BZh91AY&SY')] }), 'image_unsupported'],
-  'a layer in xz': [dockerArchive({ layers: [Buffer.from('fd377a585a000000', 'hex')] }), 'image_unsupported'],
-  'another processor': [
-    dockerArchive({ layers: [good], config: { architecture: 's390x' } }),
-    'image_unsupported',
-  ],
-  'another system': [dockerArchive({ layers: [good], config: { os: 'windows' } }), 'image_unsupported'],
-  'variables without a name': [
-    dockerArchive({ layers: [good], config: { config: { Env: ['=x'] } } }),
-    'image_invalid',
-  ],
-  'too many variables': [
-    dockerArchive({
-      layers: [good],
-      config: { config: { Env: Array.from({ length: 300 }, (_, at) => `V${at}=1`) } },
-    }),
-    'image_invalid',
-  ],
-  'a working directory that goes up': [
-    dockerArchive({ layers: [good], config: { config: { WorkingDir: '/a/../..' } } }),
-    'image_invalid',
-  ],
-  'labels of a megabyte': [
-    dockerArchive({ layers: [good], config: { config: { Labels: { a: 'x'.repeat(1_000_000) } } } }),
-    'image_invalid',
-  ],
-  'a configuration that is no JSON': [
-    tarOf([
-      { name: 'manifest.json', data: '[{"Config":"c","Layers":[]}]' },
-      { name: 'c', data: '{' },
-    ]),
-    'image_invalid',
-  ],
-  'a configuration that is not there': [
-    tarOf([{ name: 'manifest.json', data: '[{"Config":"c","Layers":[]}]' }]),
-    'image_invalid',
-  ],
-  'a configuration outside': [
-    tarOf([{ name: 'manifest.json', data: '[{"Config":"../../etc/passwd","Layers":[]}]' }]),
-    'image_invalid',
-  ],
-  'a configuration that is a link outside': [
-    tarOf([
-      { name: 'manifest.json', data: '[{"Config":"c","Layers":[]}]' },
-      { name: 'c', flag: '2', target: '/etc/passwd' },
-    ]),
-    'image_invalid',
-  ],
-  'links in a circle': [
-    tarOf([
-      { name: 'manifest.json', data: '[{"Config":"c","Layers":[]}]' },
-      { name: 'c', flag: '2', target: 'd' },
-      { name: 'd', flag: '2', target: 'c' },
-    ]),
-    'image_invalid',
-  ],
-  'two lists': [
-    Buffer.concat([
-      tarOf([{ name: 'manifest.json', data: '[]' }], Buffer.alloc(0)),
-      dockerArchive({ layers: [good] }),
-    ]),
-    'image_invalid',
-  ],
-  'a manifest with another digest': [
-    oci({
-      ...layoutFile,
-      'index.json': indexOf(manifest),
-      [`blobs/sha256/${sha256(manifest)}`]: manifest.replace('2', '3'),
-    }),
-    'image_invalid',
-  ],
-  'a manifest that is not there': [oci({ ...layoutFile, 'index.json': indexOf(manifest) }), 'image_invalid'],
-  'a manifest that is an index as well': [
-    oci({
-      ...layoutFile,
-      'index.json': indexOf('{"manifests":[],"config":{}}'),
-      ...blob('{"manifests":[],"config":{}}'),
-    }),
-    'image_invalid',
-  ],
-  'a manifest of schema 1': [
-    oci({ ...layoutFile, 'index.json': indexOf('{"schemaVersion":1}'), ...blob('{"schemaVersion":1}') }),
-    'image_unsupported',
-  ],
-  'a layer of another size': [
-    oci({
-      ...layoutFile,
-      ...(() => {
-        const spoilt = manifest.replace(`"size":${good.length}`, `"size":${good.length + 1}`);
-        return { 'index.json': indexOf(spoilt), ...blob(spoilt) };
-      })(),
-      ...blob(config),
-      ...blob(good),
-    }),
-    'image_invalid',
-  ],
-  'a layout of version 9': [
-    oci({ 'oci-layout': '{"imageLayoutVersion":"9"}', 'index.json': indexOf(manifest) }),
-    'image_invalid',
-  ],
-};
-
-test('archives that are malformed or hostile are refused, and nothing is left of them', async () => {
-  const before = readdirSync(join(daemon.dataDir, 'modules'));
-  for (const [what, [bytes, code]] of Object.entries(archives)) {
-    const answer = await fetch(`${daemon.url}/v1/images?name=hostile:1`, {
-      method: 'PUT',
-      headers: { authorization: 'Bearer token-of-images' },
-      body: bytes,
-    });
-    assert.equal(((await answer.json()) as { readonly code: string }).code, code, what);
-  }
-  assert.deepEqual(readdirSync(join(daemon.dataDir, 'modules')), before);
-  assert.deepEqual(readdirSync(join(daemon.dataDir, 'tmp')), []);
-  // The same form without the fault.
-  const whole = join(directory, 'whole.tar');
-  writeFileSync(
-    whole,
-    oci({
-      ...layoutFile,
-      'index.json': indexOf(manifest),
-      ...blob(manifest),
-      ...blob(config),
-      ...blob(good),
-    }),
-  );
-  await squashOk(daemon, ['image', 'import', whole, '--name', 'whole:1']);
 });
 
 test('buildah’s image is taken from its OCI layout as it lies on the disk', {

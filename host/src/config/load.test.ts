@@ -70,6 +70,7 @@ test('loadConfig() has the documented defaults', async () => {
     previewDomain: undefined,
     previewTlsPort: undefined,
     ssh: undefined,
+    registries: { authFile: undefined, insecure: [] },
     s3: undefined,
     sandboxesMax: 100,
     upperLimitBytes: 536_870_912,

@@ -127,6 +127,8 @@ export interface Driver {
   readonly name: 'chroot';
   /** The kind a new sandbox gets: the strongest the host offers, or what the configuration names. */
   readonly upperKind: UpperKind;
+  /** Sandboxes have one user and one group id, root's. */
+  readonly hasOneId: boolean;
   /** What this host can't enforce now for a sandbox of this kind; empty where everything holds. */
   warnings(spec: Pick<StartSpec, 'limits' | 'upperKind'>): readonly DriverWarning[];
   /** What this host does not give now, to any sandbox. */

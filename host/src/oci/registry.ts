@@ -12,6 +12,7 @@ import { AppError } from '@squash/contract/errors';
 import type { ImageReference } from '@squash/contract/image-reference';
 import { limits } from '@squash/contract/limits';
 import { isDiskFull } from '@squash/base/errno';
+import { Failure } from '@squash/base/failure';
 import { pause } from '@squash/base/pause';
 import type { RegistryConfig } from '../config/config.ts';
 import type { BlobPlace, Registries, SourceImage } from './image-source.ts';
@@ -296,7 +297,7 @@ class BlobFetch {
       this.bytes = 0;
       await file.truncate(0);
     }
-    const end = (): void => void answer.body.destroy(new Error('nothing came for too long'));
+    const end = (): void => void answer.body.destroy(new Failure('ETIMEDOUT', 'nothing came for too long'));
     const timer = setTimeout(end, silentMsMax);
     const stop = (): void => void answer.body.destroy();
     signal.addEventListener('abort', stop, { once: true });

@@ -1,7 +1,9 @@
 /** The row of a sandbox that is to be. */
 import { AppError } from '@squash/contract/errors';
-import type { CreateRequest } from '@squash/contract/sandbox';
+import type { SandboxImage } from '@squash/contract/image';
+import type { CreateRequest, Warning } from '@squash/contract/sandbox';
 import type { SandboxRow } from '#store/rows.ts';
+import type { Driver } from '../drivers/driver.ts';
 import type { World } from './world.ts';
 
 const bytesPerMb = 1_048_576;
@@ -23,6 +25,7 @@ export function draftRow(world: World, request: CreateRequest): Omit<SandboxRow,
     const reasons = broken.map((warning) => warning.message).join('; ');
     throw new AppError('limits_unenforceable', `Cannot create sandbox "${request.id}": ${reasons}`);
   }
+  const { image, warnings } = imageHere(request.native?.image, world.driver);
   return {
     id: request.id,
     hostLabel: null,
@@ -38,7 +41,7 @@ export function draftRow(world: World, request: CreateRequest): Omit<SandboxRow,
     secrets: request.secrets,
     ownSecrets: Object.keys(request.ownSecrets),
     upstream: request.upstream ?? null,
-    warnings: [...request.warnings],
+    warnings: [...request.warnings, ...warnings],
     limits,
     upperKind,
     upperGeneration: 1,
@@ -53,11 +56,22 @@ export function draftRow(world: World, request: CreateRequest): Omit<SandboxRow,
     name: request.native?.name ?? null,
     labels: { ...request.native?.labels },
     env: { ...request.native?.env },
-    image: request.native?.image ?? null,
+    image,
     lifetimeFromMs: nowMs,
     idleTimeoutS: request.native?.idleTimeoutS ?? 0,
     onTimeout: request.native?.onTimeout ?? 'destroy',
     rest: null,
     mounts: [...(request.mounts ?? [])],
   };
+}
+
+/** Where there is one id, an image's own user is nobody whom a command could run as; all files are root's. */
+function imageHere(
+  image: SandboxImage | undefined,
+  { hasOneId }: Pick<Driver, 'hasOneId'>,
+): { readonly image: SandboxImage | null; readonly warnings: readonly Warning[] } {
+  if (image === undefined) return { image: null, warnings: [] };
+  if (!hasOneId || (image.uid === 0 && image.gid === 0)) return { image, warnings: [] };
+  const message = `commands run as root and not as "${image.user}": this host gives sandboxes a single id (see squash doctor)`;
+  return { image: { ...image, uid: 0, gid: 0, home: '/root' }, warnings: [{ code: 'image_user', message }] };
 }

@@ -36,7 +36,7 @@ import type {
 import { hostsFile, resolvConf } from './etc-files.ts';
 import { damageProblem, diskProblem } from './disk-problem.ts';
 import { HostRoomMeter } from './host-room.ts';
-import { chooseUpperKind, hasNetwork, unenforced } from './host-limits.ts';
+import { chooseUpperKind, hasNetwork, hasOneId, unenforced } from './host-limits.ts';
 
 export interface NamespaceDriverOptions {
   readonly launcher: LaunchClient;
@@ -72,6 +72,7 @@ const roomAgeMsMax = 10;
 export class NamespaceDriver implements Driver, Disposable {
   readonly name = 'chroot';
   readonly upperKind: UpperKind;
+  readonly hasOneId = hasOneId();
   readonly #options: NamespaceDriverOptions;
   readonly #sockets: SocketDirectory;
   readonly #meter: HostRoomMeter;
