@@ -24,10 +24,12 @@ import { squash, squashOk } from '../support/cli.ts';
 import { TestDaemon } from '../support/daemon.ts';
 import { dockerArchive, ownArchitecture, sha256, tarOf } from '../support/image-archive.ts';
 import { TestRegistry } from '../support/registry.ts';
+import { TokenRegistry } from '../support/token-registry.ts';
 
 const isRoot = process.getuid?.() === 0;
 let directory: string;
 let registry: TestRegistry;
+let tokens: TokenRegistry;
 let daemon: TestDaemon;
 
 before(async () => {
@@ -40,15 +42,18 @@ before(async () => {
     join(import.meta.dirname, '../support/tree-lines.c'),
   ]);
   registry = await TestRegistry.start();
+  tokens = await TokenRegistry.start(registry);
+  const insecure = [registry.host, registry.awayHost, tokens.host, tokens.tokenHost];
   daemon = await TestDaemon.start({
-    files: { 'registry-auth.json': registry.authFile },
-    env: { SQUASH_INSECURE_REGISTRIES: registry.host, SQUASH_AUTH_TOKEN: 'token-of-images' },
+    files: { 'registry-auth.json': JSON.stringify({ auths: { ...registry.auth, ...tokens.auth } }) },
+    env: { SQUASH_INSECURE_REGISTRIES: insecure.join(','), SQUASH_AUTH_TOKEN: 'token-of-images' },
   });
   await daemon.stop();
   await daemon.start(login());
 });
 after(async () => {
   await daemon[Symbol.asyncDispose]();
+  await tokens[Symbol.asyncDispose]();
   await registry[Symbol.asyncDispose]();
   rmSync(directory, { recursive: true });
 });
@@ -365,6 +370,38 @@ test('who may not ask the registry gets what is here, and is told so of what is 
   assert.equal((await make(`${registry.host}/test/unknown:1`)).code, 'image_not_found');
   assert.equal((await ask('/v1/images', { reference: 'a' })).code, 'forbidden');
   await squashOk(daemon, ['rm', '-y', made.id]);
+});
+
+test('a registry that wants tokens gets one of its token service, for the one image, with the login where there is one', async () => {
+  push(`oci:${layout()}:base`, 'private/base:1');
+  push(`oci:${layout()}:links`, 'public/links:1');
+  await squashOk(daemon, ['image', 'pull', `${tokens.host}/private/base:1`]);
+  assert.deepEqual(await shown(`${tokens.host}/private/base:1`), unpacked(`${layout()}:base`));
+  const [asked] = tokens.asked;
+  assert.equal(asked?.scope, 'repository:private/base:pull');
+  assert.match(asked?.authorization ?? '', /^Basic /);
+  // Who has no login gets what is public, as of Docker Hub.
+  await daemon.stop();
+  await daemon.start({ SQUASH_REGISTRY_AUTH_FILE: '' });
+  tokens.asked.length = 0;
+  await squashOk(daemon, ['image', 'pull', `${tokens.host}/public/links:1`]);
+  assert.deepEqual(tokens.asked[0], { scope: 'repository:public/links:pull', authorization: undefined });
+  const refused = await squash(daemon, ['image', 'pull', '--again', `${tokens.host}/private/base:1`]);
+  assert.match(refused.stderr, /registry_denied/);
+  await daemon.stop();
+  await daemon.start(login());
+});
+
+test('a registry that sends its blobs from another host does not send the login there', async () => {
+  push(`oci:${layout()}:owners`, 'test/away:1');
+  registry.fault = ({ url }) => (url?.includes('/blobs/') === true ? 'away' : 'none');
+  try {
+    await squashOk(daemon, ['image', 'pull', '--again', `${registry.host}/test/away:1`]);
+  } finally {
+    registry.fault = () => 'none';
+  }
+  assert.ok(registry.shownAway.length > 0);
+  assert.ok(registry.shownAway.every((each) => each === undefined));
 });
 
 test('a registry that refuses, is not there, or has no login is told apart', async () => {

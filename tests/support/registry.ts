@@ -11,8 +11,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { waitFor } from './wait.ts';
 
-/** What is done with one answer. `cut`: half of a large one comes; `wrong`: one byte is another. */
-export type RegistryFault = 'none' | 'cut' | 'wrong';
+/** What is done with one answer. `cut`: half of a large one comes; `wrong`: one byte is another; `away`: another host has it. */
+export type RegistryFault = 'none' | 'cut' | 'wrong' | 'away';
 
 const user = 'squash';
 const password = 'geheim';
@@ -24,16 +24,37 @@ export class TestRegistry implements AsyncDisposable {
   readonly credentials = `${user}:${password}`;
   readonly seen: { readonly path: string; readonly range: string | undefined }[] = [];
   fault: (asked: IncomingMessage) => RegistryFault = () => 'none';
+  /** The logins that the other host was shown. */
+  readonly shownAway: (string | undefined)[] = [];
   readonly #child: ChildProcess;
   readonly #port: number;
   readonly #proxy: Server;
+  /** A host of its own by its port, with what the registry has. */
+  readonly #away: Server;
 
-  private constructor(parts: { directory: string; child: ChildProcess; port: number; proxy: Server }) {
+  private constructor(parts: {
+    directory: string;
+    child: ChildProcess;
+    port: number;
+    proxy: Server;
+    away: Server;
+  }) {
     this.directory = parts.directory;
     this.#child = parts.child;
     this.#port = parts.port;
     this.#proxy = parts.proxy;
-    this.#proxy.on('request', (asked, answer) => this.#carry(asked, answer));
+    this.#away = parts.away;
+    this.#proxy.on('request', (asked, answer) => {
+      this.seen.push({ path: asked.url ?? '', range: asked.headers.range });
+      const fault = this.fault(asked);
+      if (fault === 'away') answer.writeHead(307, { location: `http://${this.awayHost}${asked.url}` }).end();
+      else this.#carry(asked, answer, fault);
+    });
+    this.#away.on('request', (asked: IncomingMessage, answer) => {
+      this.shownAway.push(asked.headers.authorization);
+      asked.headers.authorization = `Basic ${Buffer.from(this.credentials).toString('base64')}`;
+      this.#carry(asked, answer, 'none');
+    });
   }
 
   static async start(): Promise<TestRegistry> {
@@ -50,10 +71,9 @@ export class TestRegistry implements AsyncDisposable {
     // JSON is YAML.
     writeFileSync(join(directory, 'config.yml'), JSON.stringify(config));
     const child = spawn('docker-registry', ['serve', join(directory, 'config.yml')], { stdio: 'ignore' });
-    const proxy = createServer();
-    proxy.listen(0, '127.0.0.1');
-    await once(proxy, 'listening');
-    const registry = new TestRegistry({ directory, child, port, proxy });
+    const [proxy, away] = [createServer(), createServer()];
+    for (const server of [proxy, away]) await once(server.listen(0, '127.0.0.1'), 'listening');
+    const registry = new TestRegistry({ directory, child, port, proxy, away });
     await waitFor('the registry', () =>
       fetch(`http://127.0.0.1:${port}/v2/`).then(
         ({ status }) => status === 401,
@@ -65,7 +85,11 @@ export class TestRegistry implements AsyncDisposable {
 
   /** Where it is asked through the proxy. */
   get host(): string {
-    return `localhost:${(this.#proxy.address() as AddressInfo).port}`;
+    return hostOf(this.#proxy);
+  }
+
+  get awayHost(): string {
+    return hostOf(this.#away);
   }
 
   /** Without the proxy, for whoever holds up this process meanwhile. */
@@ -73,17 +97,13 @@ export class TestRegistry implements AsyncDisposable {
     return `localhost:${this.#port}`;
   }
 
-  /** As `docker login` leaves it. */
-  get authFile(): string {
-    return JSON.stringify({
-      auths: { [this.host]: { auth: Buffer.from(this.credentials).toString('base64') } },
-    });
+  /** The row of an auth file, as `docker login` leaves it. */
+  get auth(): object {
+    return { [this.host]: { auth: Buffer.from(this.credentials).toString('base64') } };
   }
 
-  #carry(asked: IncomingMessage, answer: ServerResponse): void {
+  #carry(asked: IncomingMessage, answer: ServerResponse, fault: RegistryFault): void {
     const { url = '', method, headers } = asked;
-    this.seen.push({ path: url, range: headers.range });
-    const fault = this.fault(asked);
     const outgoing = request({ host: '127.0.0.1', port: this.#port, path: url, method, headers }, (found) => {
       answer.writeHead(found.statusCode ?? 0, found.headers);
       const half = Number(found.headers['content-length'] ?? 0) / 2;
@@ -103,8 +123,10 @@ export class TestRegistry implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#proxy.closeAllConnections();
-    this.#proxy.close();
+    for (const server of [this.#proxy, this.#away]) {
+      server.closeAllConnections();
+      server.close();
+    }
     const ended = this.#child.exitCode === null ? once(this.#child, 'exit') : undefined;
     this.#child.kill('SIGKILL');
     await ended;
@@ -112,7 +134,11 @@ export class TestRegistry implements AsyncDisposable {
   }
 }
 
-async function freePort(): Promise<number> {
+export function hostOf(server: Server): string {
+  return `localhost:${(server.address() as AddressInfo).port}`;
+}
+
+export async function freePort(): Promise<number> {
   const server = createPort().listen(0, '127.0.0.1');
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;
