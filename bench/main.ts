@@ -27,6 +27,7 @@ import { createScenario } from './scenarios/create.ts';
 import { execScenario } from './scenarios/exec.ts';
 import { layersScenario } from './scenarios/layers.ts';
 import { floodScenario } from './scenarios/flood.ts';
+import { imagesScenario } from './scenarios/images.ts';
 import { interceptScenario } from './scenarios/intercept.ts';
 import { memoryScenario } from './scenarios/memory.ts';
 import { snapshotScenario } from './scenarios/snapshot.ts';
@@ -51,6 +52,7 @@ const factories: Readonly<Record<ScenarioId, ScenarioFactory>> = {
   'snapshot-10': snapshotScenario(10, 20),
   'snapshot-100': snapshotScenario(100, 8),
   'snapshot-500': snapshotScenario(500, 4),
+  images: imagesScenario,
   memory: memoryScenario,
   layers: async (context, stack) => await layersScenario(context, stack, cacheDir),
   transfer: transferScenario,

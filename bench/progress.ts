@@ -12,6 +12,7 @@ const usualSeconds: Readonly<Record<ScenarioId, number>> = {
   'snapshot-10': 8,
   'snapshot-100': 30,
   'snapshot-500': 60,
+  images: 60,
   memory: 180,
   layers: 40,
   transfer: 300,

@@ -19,17 +19,26 @@ const runFlags = [
   'none',
 ];
 
-export async function podman(lab: PeerLab, stack: AsyncDisposableStack): Promise<Peer> {
+export const runOnce = ['run', '--rm', ...runFlags] as const;
+
+export interface Podman {
+  /** What every call begins with. */
+  readonly base: readonly string[];
+  readonly env: NodeJS.ProcessEnv;
+}
+
+/** One with storage of its own below `workDir`, which goes with the stack. */
+export function ownPodman(workDir: string, stack: AsyncDisposableStack): Podman {
   const base = [
     'podman',
     '--root',
-    join(lab.workDir, 'storage'),
+    join(workDir, 'storage'),
     '--runroot',
-    join(lab.workDir, 'run'),
+    join(workDir, 'run'),
     '--tmpdir',
-    join(lab.workDir, 'tmp'),
+    join(workDir, 'tmp'),
     '--network-config-dir',
-    join(lab.workDir, 'net'),
+    join(workDir, 'net'),
     '--runtime',
     'runc',
     '--cgroup-manager',
@@ -38,16 +47,21 @@ export async function podman(lab: PeerLab, stack: AsyncDisposableStack): Promise
     'none',
   ];
   // Rootless it keeps its socket and locks in these, whatever the flags say.
-  const env = { ...process.env, TMPDIR: lab.workDir, XDG_RUNTIME_DIR: lab.workDir };
+  const env = { ...process.env, TMPDIR: workDir, XDG_RUNTIME_DIR: workDir };
   stack.defer(async () => {
     await run([...base, 'rm', '--all', '--force', '--time', '0'], { env });
     // Its storage driver bind-mounts the storage onto itself; rm would stop at that mount.
-    await run(['umount', '--lazy', join(lab.workDir, 'storage/overlay')]);
+    await run(['umount', '--lazy', join(workDir, 'storage/overlay')]);
     // Rootless storage belongs to subordinate ids: only podman's own namespace may remove it.
     if (process.getuid?.() !== 0)
-      await run([...base, 'unshare', 'rm', '-rf', join(lab.workDir, 'storage')], { env });
-    await rm(lab.workDir, { recursive: true, force: true });
+      await run([...base, 'unshare', 'rm', '-rf', join(workDir, 'storage')], { env });
+    await rm(workDir, { recursive: true, force: true });
   });
+  return { base, env };
+}
+
+export async function podman(lab: PeerLab, stack: AsyncDisposableStack): Promise<Peer> {
+  const { base, env } = ownPodman(lab.workDir, stack);
   const tarball = join(lab.workDir, 'rootfs.tar');
   await mustRun(['tar', '-C', lab.rootfs, '-cf', tarball, '.']);
   await mustRun([...base, 'import', tarball, 'localhost/bench:1'], { env });
@@ -57,7 +71,7 @@ export async function podman(lab: PeerLab, stack: AsyncDisposableStack): Promise
     note: `${version.trim()} with runc: no network, local image`,
     env,
     every: 8,
-    once: (command) => [...base, 'run', '--rm', ...runFlags, 'localhost/bench:1', ...command],
+    once: (command) => [...base, ...runOnce, 'localhost/bench:1', ...command],
     open: async () => await openContainer(base, env),
   };
   await mustRun(peer.once(['/bin/true']), { env });

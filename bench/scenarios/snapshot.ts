@@ -3,16 +3,14 @@
  * with the same settings: what is above those is Squash's own. A restore that survives a power cut needs the tree on the
  * disk, so one `syncfs` counts with unsquashfs; the start of PID 1 is measured by a create and told apart.
  */
-import { randomBytes } from 'node:crypto';
-import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { mustRun, timed } from '../measure/process.ts';
 import type { Scenario, Subject } from '../measure/scenario.ts';
+import { makeTree } from '../squash/file-tree.ts';
 import { packFlags, unpackFlags } from '../squash/image-tools.ts';
 import type { SquashUnderTest } from '../squash/daemon.ts';
 import { type Context, squashSubjects } from './context.ts';
-
-const fileBytes = 65_536;
 
 export function snapshotScenario(megabytes: 1 | 10 | 100 | 500, fullRounds: number) {
   return async (context: Context): Promise<Scenario> => {
@@ -83,18 +81,4 @@ function bareTools(directory: string): Subject {
       return { snapshot, restore, unpack: restore };
     },
   };
-}
-
-async function makeTree(directory: string, megabytes: number): Promise<void> {
-  const line = 'def handler(request): return {"status": 200, "body": request.path}  # ordinary source text\n';
-  const text = Buffer.from(line.repeat(Math.ceil(fileBytes / line.length)).slice(0, fileBytes));
-  const files = (megabytes * 1_048_576) / fileBytes;
-  for (let index = 0; index < files; index++) {
-    const folder = join(directory, `d${Math.floor(index / 32)}`);
-    if (index % 32 === 0) await mkdir(folder, { recursive: true });
-    // The number makes each text file differ, else mksquashfs stores them once.
-    const content =
-      index % 2 === 0 ? randomBytes(fileBytes) : Buffer.concat([Buffer.from(`${index}\n`), text]);
-    await writeFile(join(folder, `f${index}`), content);
-  }
 }

@@ -45,6 +45,26 @@ export class SquashClient implements Disposable {
     expectStatus(await this.send('POST', '/cgi-bin/api/sandboxes', body), 201);
   }
 
+  /** Until it is here. */
+  async pullImage(reference: string): Promise<void> {
+    for (;;) {
+      const answer = await this.send('POST', '/v1/images', { reference });
+      expectStatus(answer, 200);
+      if ((JSON.parse(answer.body) as { state: string }).state === 'ready') return;
+    }
+  }
+
+  async removeImage(reference: string): Promise<void> {
+    expectStatus(await this.send('DELETE', `/v1/images/${encodeURIComponent(reference)}`), 204);
+  }
+
+  /** A sandbox of `/v1` from an image. Its id. */
+  async createFromImage(image: string): Promise<string> {
+    const answer = await this.send('POST', '/v1/sandboxes', { image });
+    expectStatus(answer, 201);
+    return (JSON.parse(answer.body) as { id: string }).id;
+  }
+
   /** @throws unless the command exits with 0 */
   async exec(id: string, cmd: string, timeout = 300): Promise<string> {
     const answer = await this.send('POST', `/cgi-bin/api/sandboxes/${id}/exec`, { cmd, timeout });

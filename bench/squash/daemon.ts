@@ -27,6 +27,8 @@ export interface SquashUnderTest {
   readonly client: SquashClient;
   readonly layers: readonly string[];
   readonly env: NodeJS.ProcessEnv;
+  /** Where the daemon asks a registry over plain HTTP; a scenario may start one there. */
+  readonly registryPort: number;
   readonly daemonPid: number;
   /** The resident launcher: every sandbox's PID 1 is its child. */
   readonly launcherPid: number;
@@ -45,6 +47,7 @@ export interface DaemonPlace {
 export async function startSquash(place: DaemonPlace, stack: AsyncDisposableStack): Promise<SquashUnderTest> {
   await packLayers(place);
   const port = await freePort();
+  const registryPort = await freePort();
   const env: NodeJS.ProcessEnv = {
     PATH: process.env['PATH'],
     HOME: process.env['HOME'],
@@ -52,6 +55,7 @@ export async function startSquash(place: DaemonPlace, stack: AsyncDisposableStac
     SQUASH_PORT: String(port),
     SQUASH_MAX_SANDBOXES: String(sandboxesMax),
     SQUASH_UPPER_LIMIT_MB: String(upperMbMax),
+    SQUASH_INSECURE_REGISTRIES: `localhost:${registryPort}`,
     // For comparing the kinds of upper; without it the daemon chooses as it does for any user.
     ...(process.env['SQUASH_UPPER'] === undefined ? {} : { SQUASH_UPPER: process.env['SQUASH_UPPER'] }),
   };
@@ -70,6 +74,7 @@ export async function startSquash(place: DaemonPlace, stack: AsyncDisposableStac
     client,
     layers,
     env,
+    registryPort,
     daemonPid: await keptBy(daemon.pid ?? 0),
     launcherPid: await launcherOf(place.dataDir),
     nextId,
