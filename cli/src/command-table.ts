@@ -23,7 +23,7 @@ import { portCommands } from './command-table-ports.ts';
 import { processCommands } from './command-table-processes.ts';
 import { replCommands } from './command-table-repl.ts';
 import { sshCommands } from './command-table-ssh.ts';
-import { createFlags, sandboxCommands } from './command-table-sandbox.ts';
+import { createFlags, imageFlag, sandboxCommands } from './command-table-sandbox.ts';
 import { volumeCommands } from './command-table-volumes.ts';
 import { inOtherNumberOf, listOf } from './other-names.ts';
 import { isLayerList } from './run-words.ts';
@@ -63,6 +63,7 @@ const execNotes = `The command's exit code passes through; 128 + N where signal 
 that reads its list from standard input give -n.`;
 
 const runNotes = `Without <layers> it gets a base and what the command needs: squash run python script.py; the script is taken along.
+With --image and no command it is the image's own: squash run --image redis:7
 Before a harness's commands: squash run --id dev --workdir /root/app -- make test`;
 
 export const commandTable: readonly CommandSpec[] = [
@@ -150,6 +151,7 @@ export const commandTable: readonly CommandSpec[] = [
     positionals: [{ name: 'layers', kind: 'module', optional: true }],
     flags: [
       ...createFlags,
+      imageFlag,
       ...execFlags,
       shellFlag,
       { name: 'id', value: 'ID', kind: 'sandbox', summary: 'run it in this sandbox, which stays' },

@@ -23,21 +23,23 @@ const withoutScript = /^(?:-c|-e|-m|-p|-r|--eval|--print)$/;
 /** To a shell `-e` is something else. */
 const shellWithoutScript = /^-\w*c$/;
 
-/** @param isNew the sandbox is made for it */
+/** What the command runs in: a sandbox made of layers or of an image for it, or one that is there. */
+export type RunPlace = 'layers' | 'image' | 'there';
+
 export function readRunWords(
   positionals: readonly string[],
   rest: readonly string[],
-  isNew: boolean,
+  place: RunPlace,
 ): RunWords {
   const [first] = positionals;
-  if (isNew && first !== undefined && isLayerList(first)) {
+  if (place !== 'there' && first !== undefined && isLayerList(first)) {
     return { layers: first, argv: rest, scripts: [] };
   }
   const argv = [...positionals, ...rest];
-  if (!isNew) return { layers: undefined, argv, scripts: [] };
+  if (place === 'there') return { layers: undefined, argv, scripts: [] };
   const script = scriptOf(argv);
-  // Debian calls it by its version alone.
-  const program = argv[0] === 'python' ? ['python3', ...argv.slice(1)] : argv;
+  // Debian calls it by its version alone, an image as it likes.
+  const program = argv[0] === 'python' && place === 'layers' ? ['python3', ...argv.slice(1)] : argv;
   return { layers: undefined, argv: program, scripts: script === undefined ? [] : [script] };
 }
 

@@ -16,7 +16,7 @@ export const imageDefaultsSchema = z.strictObject({
   workdir: text(4_096).describe('where commands start'),
   entrypoint: z
     .array(z.string())
-    .describe('what other engines start, with `cmd` behind it; nothing here starts it'),
+    .describe('what `squash run --image` starts where no command is named, with `cmd` behind it'),
   cmd: z.array(z.string()),
   labels: z.record(z.string(), z.string()),
 });

@@ -32,7 +32,7 @@ class SandboxImage(Record):
     workdir: str
     """where commands start"""
     entrypoint: list[str]
-    """what other engines start, with `cmd` behind it; nothing here starts it"""
+    """what `squash run --image` starts where no command is named, with `cmd` behind it"""
     cmd: list[str]
     labels: dict[str, str]
     name: str
@@ -828,7 +828,7 @@ class Image(Record):
     workdir: str
     """where commands start"""
     entrypoint: list[str]
-    """what other engines start, with `cmd` behind it; nothing here starts it"""
+    """what `squash run --image` starts where no command is named, with `cmd` behind it"""
     cmd: list[str]
     labels: dict[str, str]
     _shape: ClassVar[Shape] = {

@@ -461,7 +461,7 @@ export interface Image {
   readonly home: string | null;
   /** where commands start */
   readonly workdir: string;
-  /** what other engines start, with `cmd` behind it; nothing here starts it */
+  /** what `squash run --image` starts where no command is named, with `cmd` behind it */
   readonly entrypoint: readonly string[];
   readonly cmd: readonly string[];
   readonly labels: Readonly<Record<string, string>>;
@@ -1115,7 +1115,7 @@ export interface SandboxImage {
   readonly home: string | null;
   /** where commands start */
   readonly workdir: string;
-  /** what other engines start, with `cmd` behind it; nothing here starts it */
+  /** what `squash run --image` starts where no command is named, with `cmd` behind it */
   readonly entrypoint: readonly string[];
   readonly cmd: readonly string[];
   readonly labels: Readonly<Record<string, string>>;

@@ -257,6 +257,17 @@ test('commands have user, directory and variables from the image, where nobody s
   await squashOk(daemon, ['rm', '-y', id, fork]);
 });
 
+test('run takes an image for one command, and the image’s own where none is named', async () => {
+  const name = `${registry.host}/test/owners:1`;
+  const ls = (await squashOk(daemon, ['run', '--image', name])).split('\n');
+  // Its entrypoint, in its directory.
+  assert.ok(ls.includes('owned') && ls.includes('linked'), ls.join(' '));
+  assert.equal(await squashOk(daemon, ['run', '--image', name, 'sh', '-c', 'id -u; pwd']), '1000\n/opt');
+  const refused = await squash(daemon, ['run', '--image', `${registry.host}/test/base:1`]);
+  assert.match(refused.stderr, /names no command/);
+  assert.equal(await squashOk(daemon, ['ls', '--quiet']), '');
+});
+
 test('layers are shared, listed as images alone, and go with the last that needs them', async () => {
   const file = join(directory, 'shared.tar');
   const common = tarOf([{ name: 'common', data: 'x' }]);

@@ -26,7 +26,10 @@ export async function createNative(
 ): Promise<SandboxRecord> {
   const { allow_net: allow, ...common } = readCommon(flags);
   const lifetime = durationSeconds(flags, 'lifetime', { min: 0, max: limits.lifetimeSMax });
-  const idle = durationSeconds(flags, 'idle', { min: limits.idleTimeoutSMin, max: limits.lifetimeSMax });
+  // `run` has not all of them.
+  const isGiven = (name: string): boolean => flags.isDeclared(name) && flags.isSet(name);
+  const idleRange = { min: limits.idleTimeoutSMin, max: limits.lifetimeSMax };
+  const idle = isGiven('idle') ? durationSeconds(flags, 'idle', idleRange) : undefined;
   if (allow !== undefined && common['policy'] !== undefined)
     throw usageFailure('--allow-net and --policy exclude each other');
   const mounts = mountsOf(flags);
@@ -38,18 +41,18 @@ export async function createNative(
     ...(from === undefined ? {} : { from }),
     ...(image !== undefined && { image }),
     ...(mounts.length > 0 && { mounts }),
-    ...(flags.isSet('name') && { name: flags.text('name') }),
-    ...(flags.isSet('label') && { labels: labelsOf(flags) }),
+    ...(isGiven('name') && { name: flags.text('name') }),
+    ...(isGiven('label') && { labels: labelsOf(flags) }),
     ...(flags.isSet('env') && { env: readEnvironment(flags) }),
     ...(lifetime !== undefined && lifetime > 0 && { lifetime_s: lifetime }),
     ...(idle !== undefined && idle > 0 && { idle_timeout_s: idle }),
-    ...(flags.isSet('on-timeout') && { on_timeout: flags.text('on-timeout') }),
+    ...(isGiven('on-timeout') && { on_timeout: flags.text('on-timeout') }),
   });
 }
 
 /** `ID` or `ID:LABEL`; neither has a colon of its own. */
 export function sourceOf(flags: Flags, layers: readonly string[]): Source | undefined {
-  const text = flags.text('from');
+  const text = flags.isDeclared('from') ? flags.text('from') : undefined;
   if (text === undefined) return layers.length > 0 ? { layers } : undefined;
   if (layers.length > 0) throw usageFailure('--from and --layers exclude each other');
   const [sandbox = '', snapshot] = text.split(':', 2);

@@ -91,7 +91,8 @@ function requestFromFlags(
   };
 }
 
-function layersOf(lists: readonly string[]): readonly string[] {
+/** Of `run` too. */
+export function layersOf(lists: readonly string[]): readonly string[] {
   const names = lists.flatMap((list) => list.split(','));
   return names.map((name) => name.trim()).filter((name) => name !== '');
 }
