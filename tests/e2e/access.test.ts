@@ -172,7 +172,11 @@ test('every operation that a quota bounds refuses an owner who is at its bounds'
   await daemon.call('POST', sandboxes, { id: 'full-box', owner: 'full', memory_mb: 64 });
   const none = { sandboxes: 0, memory_mb: 0, cpu: 0, disk_mb: 0, execs: 0 };
   await daemon.call('PUT', '/v1/owners/full/quota', none);
-  const bounded = asked.filter(({ errors }) => errors.includes('quota_exceeded'));
+  // These take room only for what a bucket has: `s3-snapshots.test.ts`.
+  const fromBucket: readonly string[] = ['snapshot.restore', 'seed.restore', 'bucket.pull'];
+  const bounded = asked.filter(
+    ({ id, errors }) => errors.includes('quota_exceeded') && !fromBucket.includes(id),
+  );
   assert.ok(bounded.length >= 5);
   for (const operation of bounded) {
     if (operation.webSocket !== undefined) {

@@ -119,6 +119,10 @@ test('a snapshot goes to the bucket whole, and another machine restores it with 
     'A remote true',
     'a remote true',
   ]);
+  // What comes counts for its owner.
+  await two.call('PUT', '/v1/owners/anon/quota', { disk_mb: 0 });
+  assert.equal((await restore(two, 'dev', 'A')).json.code, 'quota_exceeded');
+  await two.call('PUT', '/v1/owners/anon/quota', {});
   bucket.seen.length = 0;
   // One download, however many wait; and the module comes along.
   const answers = await Promise.all([restore(two, 'dev', 'A'), restore(two, 'dev', 'A')]);
