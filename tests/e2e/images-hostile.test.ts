@@ -115,6 +115,20 @@ const archives: Readonly<Record<string, readonly [Buffer, string]>> = {
     ]),
     'image_invalid',
   ],
+  'links to names of megabytes': [
+    Buffer.concat([
+      tarOf(
+        Array.from({ length: 9 }, (_, at) => ({
+          name: `${at}`,
+          flag: '2',
+          pax: { linkpath: 'x'.repeat(1_000_000) },
+        })),
+        Buffer.alloc(0),
+      ),
+      dockerArchive({ layers: [good] }),
+    ]),
+    'image_invalid',
+  ],
   'two lists': [
     Buffer.concat([
       tarOf([{ name: 'manifest.json', data: '[]' }], Buffer.alloc(0)),
