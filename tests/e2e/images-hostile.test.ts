@@ -81,6 +81,23 @@ const archives: Readonly<Record<string, readonly [Buffer, string]>> = {
     dockerArchive({ layers: [good], config: { config: { WorkingDir: '/a/../..' } } }),
     'image_invalid',
   ],
+  'a date of a megabyte': [
+    dockerArchive({ layers: [good], config: { created: 'x'.repeat(1_000_000) } }),
+    'image_invalid',
+  ],
+  'labels whose record no daemon would read again': [
+    dockerArchive({
+      layers: [good],
+      config: {
+        config: {
+          Labels: { a: '\u0001'.repeat(65_000) },
+          Cmd: ['\u0001'.repeat(65_000)],
+          Entrypoint: ['\u0001'.repeat(65_000)],
+        },
+      },
+    }),
+    'image_invalid',
+  ],
   'labels of a megabyte': [
     dockerArchive({ layers: [good], config: { config: { Labels: { a: 'x'.repeat(1_000_000) } } } }),
     'image_invalid',
