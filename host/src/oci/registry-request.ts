@@ -76,7 +76,7 @@ export class RegistryRequests {
   async #once(asked: Asked, signal: AbortSignal, isForIt = false): Promise<Answered> {
     const { url, method = 'GET', body } = asked;
     this.#checkScheme(url);
-    const isOwn = isForIt || url.host === hostOf(this.#place);
+    const isOwn = isForIt || this.#isRegistry(url);
     const literal = parseAddress(url.hostname.replace(/^\[(.*)\]$/, '$1'));
     if (literal !== undefined) this.#judge(url, [classifyAddress(literal).kind]);
     const headers = isOwn ? asked.headers : withoutCredentials(asked.headers);
@@ -97,7 +97,7 @@ export class RegistryRequests {
     outgoing.on('timeout', () => outgoing.destroy(new Failure('ETIMEDOUT', 'nothing came for too long')));
     outgoing.on('response', (response) => {
       const { remoteAddress } = response.socket;
-      if (url.host === hostOf(this.#place) && remoteAddress !== undefined) this.#kinds.add(kindOf(remoteAddress));
+      if (this.#isRegistry(url) && remoteAddress !== undefined) this.#kinds.add(kindOf(remoteAddress));
       resolve(response);
     });
     outgoing.on('error', reject);
@@ -150,8 +150,13 @@ export class RegistryRequests {
     };
   }
 
+  /** Addresses leave the port out that is their scheme's own, and names of images do not. */
+  #isRegistry({ protocol, host }: URL): boolean {
+    return host === URL.parse(`${protocol}//${hostOf(this.#place)}`)?.host;
+  }
+
   #judge(url: URL, kinds: readonly AddressKind[]): void {
-    if (url.host === hostOf(this.#place)) return;
+    if (this.#isRegistry(url)) return;
     const strange = kinds.find((kind) => kind !== 'public' && !this.#kinds.has(kind));
     if (strange !== undefined)
       throw this.#unavailable(

@@ -65,3 +65,9 @@ test('a registry sends us to no network but the public one and that which it has
   const sent = requests.send({ url: new URL(`http://${registry.host}/v2/`) }, signal);
   await assert.rejects(sent, { code: 'registry_unavailable', message: /whose address is private/ });
 });
+
+test('what is no host that could be asked is no name of an image', () => {
+  for (const name of ['a.b:99999/x', '[:::::]/x', '1.2.3.400:5000/x'])
+    assert.equal(parseImageReference(name), undefined, name);
+  assert.equal(parseImageReference('a.b:443/x')?.registry, 'a.b:443');
+});
