@@ -85,7 +85,8 @@ function readEntry(source: Window, start: number): TarEntry | undefined {
     const size = number(header, 124, 12);
     const flag = String.fromCharCode(header[156] ?? 0);
     if (flag === 'g' || flag === 'x' || flag === 'L' || flag === 'K') {
-      if (at - start + size > extensionBytesMax) throw malformed(`extensions of more than ${extensionBytesMax} bytes`);
+      if (at - start + size > extensionBytesMax)
+        throw malformed(`extensions of more than ${extensionBytesMax} bytes`);
       const body = source.read(at, size);
       if (flag !== 'g') takeExtension(flag, body.toString('latin1'), extensions);
       at += padded(size);
