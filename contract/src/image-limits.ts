@@ -22,6 +22,8 @@ export const imageLimits = {
   imageWaitMsMax: 30_000,
   /** A pull that nobody has asked for so long ends. */
   imageForgottenMs: 30_000,
+  /** Of one pull, whoever waits for it: a registry that sends a byte now and then holds one of their places. */
+  imagePullMsMax: 21_600_000,
   /** What the daemon leaves free on the disk while it takes an image in. */
   imageFreeBytesMin: 134_217_728,
 } as const;

@@ -36,6 +36,7 @@ export function parseImageReference(text: string): ImageReference | undefined {
   const repository = registry === 'docker.io' && !path.includes('/') ? `library/${path}` : path;
   if (
     !host.test(registry) ||
+    !URL.canParse(`https://${registry}`) ||
     repository.length > nameCharsMax ||
     !repository.split('/').every((each) => part.test(each))
   )

@@ -81,6 +81,23 @@ const archives: Readonly<Record<string, readonly [Buffer, string]>> = {
     dockerArchive({ layers: [good], config: { config: { WorkingDir: '/a/../..' } } }),
     'image_invalid',
   ],
+  'a date of a megabyte': [
+    dockerArchive({ layers: [good], config: { created: 'x'.repeat(1_000_000) } }),
+    'image_invalid',
+  ],
+  'labels whose record no daemon would read again': [
+    dockerArchive({
+      layers: [good],
+      config: {
+        config: {
+          Labels: { a: '\u0001'.repeat(65_000) },
+          Cmd: ['\u0001'.repeat(65_000)],
+          Entrypoint: ['\u0001'.repeat(65_000)],
+        },
+      },
+    }),
+    'image_invalid',
+  ],
   'labels of a megabyte': [
     dockerArchive({ layers: [good], config: { config: { Labels: { a: 'x'.repeat(1_000_000) } } } }),
     'image_invalid',
@@ -112,6 +129,20 @@ const archives: Readonly<Record<string, readonly [Buffer, string]>> = {
       { name: 'manifest.json', data: '[{"Config":"c","Layers":[]}]' },
       { name: 'c', flag: '2', target: 'd' },
       { name: 'd', flag: '2', target: 'c' },
+    ]),
+    'image_invalid',
+  ],
+  'links to names of megabytes': [
+    Buffer.concat([
+      tarOf(
+        Array.from({ length: 9 }, (_, at) => ({
+          name: `${at}`,
+          flag: '2',
+          pax: { linkpath: 'x'.repeat(1_000_000) },
+        })),
+        Buffer.alloc(0),
+      ),
+      dockerArchive({ layers: [good] }),
     ]),
     'image_invalid',
   ],

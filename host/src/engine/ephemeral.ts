@@ -8,9 +8,10 @@
 import { AppError } from '@squash/contract/errors';
 import type { Problem } from '@squash/contract/daemon';
 import { errorText } from '@squash/base/bug';
-import { type SnapshotLabel, snapshotLabelSchema } from '@squash/contract/ids';
+import { isImageLayer, type SnapshotLabel, snapshotLabelSchema } from '@squash/contract/ids';
 import { randomBytes } from 'node:crypto';
 import { isRemoved } from '#store/rows.ts';
+import type { RemoteModules } from '../layers/layer-store.ts';
 import { snapshot } from '../sandbox/layering.ts';
 import { Semaphore } from '../sandbox/mailbox.ts';
 import { automaticLabel, isAutomatic, type RemoteSnapshots } from '../sandbox/remote-snapshots.ts';
@@ -27,6 +28,7 @@ export interface EphemeralOptions {
   readonly world: World;
   readonly residents: Residents;
   readonly remote: RemoteSnapshots;
+  readonly modules: Pick<RemoteModules, 'flush'>;
   /** Between two looks at all sandboxes. */
   readonly intervalMs: number;
 }
@@ -152,10 +154,13 @@ export class Ephemeral implements AsyncDisposable {
   }
 
   async #save(sandbox: Sandbox, ends: boolean): Promise<void> {
-    const { residents, remote } = this.#options;
-    const { id } = sandbox.row;
+    const { residents, remote, modules } = this.#options;
+    const { id, layers } = sandbox.row;
     if (isGoing(sandbox)) return;
     await remote.flush(id);
+    // Its files are nothing without what they lie on. Other modules are the operator's to bring; these were made here, of an image that
+    // another machine may not find again.
+    await modules.flush(layers.map(({ module }) => module).filter(isImageLayer));
     const mark = await this.#markOf(sandbox);
     if (mark !== undefined && mark === this.#saved.get(sandbox)) return;
     let wasPaused = false;

@@ -60,6 +60,7 @@ interface Making {
 
 const devicesKey = 'oci_devices_left_out';
 const opaqueKey = 'oci_root_opaque';
+const mergedKey = 'oci_merged';
 
 export class ImageLayers {
   readonly #options: Options;
@@ -170,7 +171,10 @@ export class ImageLayers {
     const { world } = this.#options;
     const digest = await world.layerLock.shared(() => world.layers.ensureModule(module));
     const { size, manifest } = await world.layers.describe(module);
-    const { [devicesKey]: devices, [opaqueKey]: opaque } = manifest?.provenance ?? {};
+    const { [devicesKey]: devices, [mergedKey]: merged, [opaqueKey]: opaque } = manifest?.provenance ?? {};
+    // A daemon was killed before it said so, or the bucket has the file alone: whether it hides what is below nobody knows.
+    if (devices === undefined && merged === undefined)
+      throw new AppError('layer_corrupt', `Cannot use module "${module}": nothing says what it is made of`);
     return { module, digest, bytes: size, devices: Number(devices ?? 0), isRootOpaque: opaque === 'yes' };
   }
 
@@ -215,7 +219,7 @@ export class ImageLayers {
         const lowers = lowest.map(({ digest }) => `layers/${digest}`).toReversed();
         await tool.merge({ lowers, path, bytesMax: limits.layerBytesMax }, signal);
       });
-      await importLayer(join(dataDir, path), module, { oci_merged: `${lowest.length} layers` });
+      await importLayer(join(dataDir, path), module, { [mergedKey]: `${lowest.length} layers` });
     } finally {
       await rm(join(dataDir, path), { force: true });
     }

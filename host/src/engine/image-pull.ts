@@ -28,6 +28,9 @@ export class Pull {
     this.#done = body((change) => {
       this.#state = { ...this.#state, ...change };
     }, this.#stop.signal);
+    const late = new AppError('registry_unavailable', `Cannot pull image "${name}": it takes too long`);
+    const timer = setTimeout(() => this.#stop.abort(late), limits.imagePullMsMax).unref();
+    void this.settled.then(() => clearTimeout(timer));
   }
 
   /** Resolves when nothing of it goes on; never rejects. */

@@ -239,13 +239,13 @@ export class LocalEngine implements Engine, AsyncDisposable {
 }
 
 function ephemeralOf(
-  { ephemeralMs: intervalMs }: LocalEngineOptions,
+  { ephemeralMs: intervalMs, bucket }: LocalEngineOptions,
   world: World,
   residents: Residents,
 ): Ephemeral | undefined {
-  const { remote } = world;
-  if (intervalMs === undefined || remote === undefined) return undefined;
-  return new Ephemeral({ world, residents, remote, intervalMs });
+  if (intervalMs === undefined || bucket === undefined) return undefined;
+  const { modules, snapshots: remote } = bucket;
+  return new Ephemeral({ world, residents, remote, modules, intervalMs });
 }
 
 function imagesOf(

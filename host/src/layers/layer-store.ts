@@ -109,6 +109,8 @@ export interface RemoteModules {
   changed(name: ModuleName, options?: { readonly replace?: boolean }): void;
   /** Resolves when it is there. @throws bucket_unavailable, bucket_conflict, module_not_found, layer_corrupt */
   push(name: ModuleName, options: { readonly replace: boolean }): Promise<void>;
+  /** The same for those of them that wait. @throws bucket_unavailable */
+  flush(names: readonly ModuleName[]): Promise<void>;
   readonly pending: number;
   problems(): readonly Problem[];
   metrics(): readonly Metric[];

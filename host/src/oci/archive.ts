@@ -21,8 +21,13 @@ import {
 } from './manifests.ts';
 import { readBytes, readTar } from './tar-reader.ts';
 
-/** More than any archive of images has: a layer has three, an OCI layout one for each part. */
-const entriesMax = 100_000;
+/**
+ * More than any archive of images has: a layer has three, an OCI layout one for each part. It is looked through in the daemon's
+ * own thread.
+ */
+const entriesMax = 16_384;
+/** Of names and targets together. */
+const textBytesMax = 1 << 23;
 const linksMax = 8;
 /** Indexes within indexes. */
 const depthMax = 4;
@@ -69,9 +74,12 @@ class Archive {
     if (head.startsWith('1f8b') || head === '28b52ffd')
       throw invalid('the archive is compressed: decompress it first, as `gunzip` or `zstd -d` does');
     let entries = 0;
+    let text = 0;
     for (const { name, type, target, size, dataOffset } of readTar({ descriptor, offset: 0, length })) {
       entries += 1;
+      text += name.length + target.length;
       if (entries > entriesMax) throw invalid(`the archive has more than ${entriesMax} entries`);
+      if (text > textBytesMax) throw invalid(`the archive’s names have more than ${textBytesMax} bytes`);
       const own = namesOf(name).join('/');
       if (this.#parts.has(own) || this.#links.has(own))
         throw invalid(`the archive has "${own.slice(0, 100)}" twice`);

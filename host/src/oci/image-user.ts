@@ -7,6 +7,8 @@ import { limits } from '@squash/contract/limits';
 import { fileBelow } from '@squash/base/open-below';
 import { idMax } from './layer-tree.ts';
 
+const homeCharsMax = 4_095;
+
 export interface ImageUser {
   readonly uid: number | null;
   readonly gid: number | null;
@@ -25,8 +27,9 @@ export function imageUserOf(user: string, trees: readonly string[]): ImageUser {
   const own = idOf(row?.[3]) ?? 0;
   const gid = group === undefined || group === '' ? own : groupOf(group, trees);
   if (gid === null) return { uid: null, gid: null, home: null };
-  const home = row?.[5];
-  return { uid, gid, home: home?.startsWith('/') === true ? home : uid === 0 ? '/root' : '/' };
+  const home = row?.[5] ?? '';
+  const isPath = home.startsWith('/') && home.length <= homeCharsMax && !home.includes('\0');
+  return { uid, gid, home: isPath ? home : uid === 0 ? '/root' : '/' };
 }
 
 function groupOf(group: string, trees: readonly string[]): number | null {

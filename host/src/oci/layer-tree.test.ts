@@ -128,7 +128,15 @@ const refused: Readonly<Record<string, readonly [readonly RawEntry[] | Buffer, R
     tarOf([file('a', { pax: { path: 'b' } })]).subarray(0, 1_024),
     /extension|too early/,
   ],
-  'an extension of a gigabyte': [[{ name: 'pax', flag: 'x', size: 1 << 30 }], /extension of/],
+  'an extension of a gigabyte': [[{ name: 'pax', flag: 'x', size: 1 << 30 }], /extensions of more than/],
+  'extensions of three megabytes, each of which is small': [
+    [...Array.from({ length: 3 }, () => ({ name: 'pax', flag: 'x', data: paxOf(1_000_000) })), file('a')],
+    /extensions of more than/,
+  ],
+  'three thousand headers of extensions in a row': [
+    [...Array.from({ length: 3_000 }, () => ({ name: 'g', flag: 'g' })), file('a')],
+    /extensions of more than/,
+  ],
   'a pax record without its end': [[{ name: 'pax', flag: 'x', data: '30 path=b' }, file('a')], /pax record/],
   'a pax record of no length': [[{ name: 'pax', flag: 'x', data: '0 path=b\n' }, file('a')], /pax record/],
   'a pax record without a key': [[{ name: 'pax', flag: 'x', data: '5 =b\n' }, file('a')], /pax record/],
@@ -152,6 +160,10 @@ const refused: Readonly<Record<string, readonly [readonly RawEntry[] | Buffer, R
     /names and attributes/,
   ],
 };
+
+function paxOf(bytes: number): string {
+  return `${bytes} comment=`.padEnd(bytes - 1, 'x') + '\n';
+}
 
 function spoilNumber(header: Buffer, at: number): void {
   header.fill(0xff, at, at + 12);

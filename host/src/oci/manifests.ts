@@ -144,24 +144,30 @@ export function forThisMachine(index: readonly Descriptor[]): Descriptor {
   );
 }
 
+/** Half of what a record may have: see `image-store.ts`. */
+const recordBytesMax = 524_288;
+
 /** @throws image_invalid, image_unsupported */
 export function parseConfig(bytes: Buffer): ImageConfig {
   const { architecture, os, created, config, rootfs } = parseJson(configSchema, bytes, 'the configuration');
   if (os !== 'linux' || architecture !== ownArchitecture)
     throw unsupported(`it is for ${os}/${architecture}, and not for linux/${ownArchitecture}`);
+  const defaults = {
+    env: environmentOf(config?.Env ?? []),
+    user: bounded('User', config?.User ?? '', 256),
+    workdir: workdirOf(config?.WorkingDir ?? ''),
+    entrypoint: listOf('Entrypoint', config?.Entrypoint ?? []),
+    cmd: listOf('Cmd', config?.Cmd ?? []),
+    labels: labelsOf(config?.Labels ?? {}),
+  };
+  // Each is within its bound: a control character takes six bytes of the record, and a record too long is one that nobody reads again.
+  bounded('configuration', JSON.stringify(defaults), recordBytesMax);
   return {
     id: digestOf(bytes),
     architecture,
-    createdAt: created ?? null,
+    createdAt: typeof created === 'string' ? bounded('created', created, 64) : null,
     diffIds: rootfs.diff_ids,
-    defaults: {
-      env: environmentOf(config?.Env ?? []),
-      user: bounded('User', config?.User ?? '', 256),
-      workdir: workdirOf(config?.WorkingDir ?? ''),
-      entrypoint: listOf('Entrypoint', config?.Entrypoint ?? []),
-      cmd: listOf('Cmd', config?.Cmd ?? []),
-      labels: labelsOf(config?.Labels ?? {}),
-    },
+    defaults,
   };
 }
 

@@ -46,8 +46,8 @@ export interface RegistryPlace {
 /** Follows redirections, with the registry's credentials to the registry alone. */
 export class RegistryRequests {
   readonly #place: RegistryPlace;
-  /** What kinds of addresses the registry itself has. */
-  #kinds: Promise<ReadonlySet<AddressKind>> | undefined;
+  /** What kinds of addresses the registry itself has answered from; its name may have others, which are anybody's. */
+  readonly #kinds = new Set<AddressKind>();
 
   constructor(place: RegistryPlace) {
     this.#place = place;
@@ -76,9 +76,9 @@ export class RegistryRequests {
   async #once(asked: Asked, signal: AbortSignal, isForIt = false): Promise<Answered> {
     const { url, method = 'GET', body } = asked;
     this.#checkScheme(url);
-    const isOwn = isForIt || url.host === hostOf(this.#place);
+    const isOwn = isForIt || this.#isRegistry(url);
     const literal = parseAddress(url.hostname.replace(/^\[(.*)\]$/, '$1'));
-    if (literal !== undefined) await this.#judge(url, [classifyAddress(literal).kind]);
+    if (literal !== undefined) this.#judge(url, [classifyAddress(literal).kind]);
     const headers = isOwn ? asked.headers : withoutCredentials(asked.headers);
     const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
     const outgoing = (url.protocol === 'https:' ? tlsRequest : plainRequest)(url, {
@@ -95,7 +95,11 @@ export class RegistryRequests {
       },
     });
     outgoing.on('timeout', () => outgoing.destroy(new Failure('ETIMEDOUT', 'nothing came for too long')));
-    outgoing.on('response', resolve);
+    outgoing.on('response', (response) => {
+      const { remoteAddress } = response.socket;
+      if (this.#isRegistry(url) && remoteAddress !== undefined) this.#kinds.add(kindOf(remoteAddress));
+      resolve(response);
+    });
     outgoing.on('error', reject);
     outgoing.end(body);
     const answer = await promise.catch((cause: unknown) => {
@@ -133,7 +137,7 @@ export class RegistryRequests {
       const judged = async (): Promise<void> => {
         try {
           const found = await lookup(name, { ...options, all: true });
-          await this.#judge(
+          this.#judge(
             url,
             found.map(({ address }) => kindOf(address)),
           );
@@ -146,11 +150,14 @@ export class RegistryRequests {
     };
   }
 
-  async #judge(url: URL, kinds: readonly AddressKind[]): Promise<void> {
-    if (url.host === hostOf(this.#place) || kinds.every((kind) => kind === 'public')) return;
-    this.#kinds ??= ownKinds(hostOf(this.#place));
-    const own = await this.#kinds;
-    const strange = kinds.find((kind) => kind !== 'public' && !own.has(kind));
+  /** Addresses leave the port out that is their scheme's own, and names of images do not. */
+  #isRegistry({ protocol, host }: URL): boolean {
+    return host === URL.parse(`${protocol}//${hostOf(this.#place)}`)?.host;
+  }
+
+  #judge(url: URL, kinds: readonly AddressKind[]): void {
+    if (this.#isRegistry(url)) return;
+    const strange = kinds.find((kind) => kind !== 'public' && !this.#kinds.has(kind));
     if (strange !== undefined)
       throw this.#unavailable(
         `it sends us to ${url.host}, whose address is ${strange}, as the registry’s own is not`,
@@ -167,13 +174,6 @@ export class RegistryRequests {
 /** Docker Hub's registry has another name than its images. */
 export function hostOf({ host }: Pick<RegistryPlace, 'host'>): string {
   return host === 'docker.io' ? 'registry-1.docker.io' : host;
-}
-
-async function ownKinds(host: string): Promise<ReadonlySet<AddressKind>> {
-  const { hostname } = new URL(`https://${host}`);
-  const bare = hostname.replace(/^\[(.*)\]$/, '$1');
-  const found = await lookup(bare, { all: true });
-  return new Set(found.map(({ address }) => kindOf(address)));
 }
 
 function kindOf(address: string): AddressKind {

@@ -234,7 +234,8 @@ class Repository {
     for (let isLoggedIn = false; ; isLoggedIn = true) {
       const answer = await requests.send({ url, headers: { ...headers, ...authorization.headers } }, signal);
       if (answer.status < 300) return answer;
-      if (answer.status === 401 && !isLoggedIn) {
+      // Where it has sent us nobody may ask who we are: the answer would be the registry's password.
+      if (answer.status === 401 && !isLoggedIn && answer.url.host === url.host) {
         answer.body.destroy();
         await authorization.answer(answer.header('www-authenticate'), repository, signal);
       } else

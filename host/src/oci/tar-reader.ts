@@ -8,7 +8,7 @@ import { readSync } from 'node:fs';
 import { Failure } from '@squash/base/failure';
 
 export const tarBlock = 512;
-/** A header that announces more extension bytes than this has no names and attributes that a file system would take. */
+/** An entry with more of extensions than this, all together, has no names and attributes that a file system would take. */
 const extensionBytesMax = 1 << 20;
 /** What is read at once: most headers of small files come with one read. */
 const windowBytes = 1 << 18;
@@ -85,7 +85,8 @@ function readEntry(source: Window, start: number): TarEntry | undefined {
     const size = number(header, 124, 12);
     const flag = String.fromCharCode(header[156] ?? 0);
     if (flag === 'g' || flag === 'x' || flag === 'L' || flag === 'K') {
-      if (size > extensionBytesMax) throw malformed(`an extension of ${size} bytes`);
+      if (at - start + size > extensionBytesMax)
+        throw malformed(`extensions of more than ${extensionBytesMax} bytes`);
       const body = source.read(at, size);
       if (flag !== 'g') takeExtension(flag, body.toString('latin1'), extensions);
       at += padded(size);

@@ -118,6 +118,19 @@ export class BucketModules implements RemoteModules, AsyncDisposable {
     );
   }
 
+  async flush(names: readonly ModuleName[]): Promise<void> {
+    for (const name of names) {
+      const waiting = this.#queue.get(name);
+      if (waiting === undefined) continue;
+      try {
+        await this.push(name, waiting);
+      } catch (error) {
+        // One that is gone, or that has no place there, is told elsewhere; all else keeps it here alone.
+        if (!(error instanceof AppError) || !/not_found|conflict|corrupt/.test(error.code)) throw error;
+      }
+    }
+  }
+
   get pending(): number {
     return this.#queue.size;
   }

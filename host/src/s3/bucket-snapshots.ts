@@ -228,7 +228,10 @@ export class BucketSnapshots implements RemoteSnapshots, AsyncDisposable {
     const source = await this.#begun.promise;
     const local = await source.describe(name).catch(lateFailure);
     const { signal } = this.#queue;
-    const manifest = await this.#manifest(name);
+    // The bucket's fault, not the snapshot's: it is told and tried again, and nobody takes what is here for lost.
+    const manifest = await this.#manifest(name).catch((error: unknown) => {
+      throw error instanceof AppError ? new Failure('bucket_answer', error.message, { cause: error }) : error;
+    });
     const there = await this.#bucket.look(key, signal);
     const isSame = there !== undefined && isSameContent(there, local);
     const isOthers = !(await this.#isFolderOf(local.sandbox, manifest));
@@ -243,7 +246,8 @@ export class BucketSnapshots implements RemoteSnapshots, AsyncDisposable {
     if (sha256 !== undefined) await this.#pushJson(factsKeyOf(name), factsOf(local, sha256));
     const next = manifestWith(manifest, local);
     // Named first and removed behind it: what the manifest names is there.
-    const old = (next.automatic ?? []).slice(0, -automaticMax);
+    // But for this one, wherever its label is sorted: whoever is told that it is there may remove what is here.
+    const old = (next.automatic ?? []).slice(0, -automaticMax).filter((each) => each !== name.label);
     await this.#pushJson(sandboxKeyOf(name.id), { ...next, automatic: next.automatic?.slice(-automaticMax) });
     for (const each of old) await this.#drop(name, each);
   }

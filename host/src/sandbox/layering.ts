@@ -78,9 +78,15 @@ export async function restore(
   });
   faultPoint('restore.started');
   onRestored();
-  await dropUpper(sandbox, old.generation);
-  faultPoint('restore.dropped');
-  await sweepRemoved(sandbox);
+  try {
+    await dropUpper(sandbox, old.generation);
+    faultPoint('restore.dropped');
+    await sweepRemoved(sandbox);
+  } catch (error) {
+    // Whoever asked has his answer.
+    world.log.warn('restore.drop', { sandbox: row.id, error });
+    throw error;
+  }
 }
 
 /** A file may have been put there a moment ago. @throws snapshot_not_found */
