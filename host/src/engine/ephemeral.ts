@@ -41,7 +41,7 @@ interface Saving {
 export class Ephemeral implements AsyncDisposable {
   readonly #options: EphemeralOptions;
   readonly #saving = new Map<Sandbox, Saving>();
-  /** What had run of each when its files were last in the bucket, or it had none of its own yet. */
+  /** What had run of each when its files were last in the bucket. One of which nothing is known is saved: a look behind its start would be late. */
   readonly #saved = new WeakMap<Sandbox, string>();
   readonly #unsaved = new Map<Sandbox, string>();
   readonly #turns = new Semaphore(savesMax);
@@ -76,12 +76,6 @@ export class Ephemeral implements AsyncDisposable {
     this.#timer = setTimeout(() => {
       this.#looking = this.#look().finally(() => this.#next());
     }, this.#options.intervalMs).unref();
-  }
-
-  /** It has what the bucket has, and nothing has run in it. */
-  async isAsSaved(sandbox: Sandbox): Promise<void> {
-    const mark = await this.#markOf(sandbox);
-    if (mark !== undefined) this.#saved.set(sandbox, mark);
   }
 
   /**
@@ -161,17 +155,21 @@ export class Ephemeral implements AsyncDisposable {
     // Its files are nothing without what they lie on. Other modules are the operator's to bring; these were made here, of an image that
     // another machine may not find again.
     await modules.flush(layers.map(({ module }) => module).filter(isImageLayer));
-    const mark = await this.#markOf(sandbox);
-    if (mark !== undefined && mark === this.#saved.get(sandbox)) return;
+    const isSaved = (mark: string | undefined): boolean =>
+      mark !== undefined && mark === this.#saved.get(sandbox);
+    if (!ends && isSaved(await this.#markOf(sandbox))) return;
     let wasPaused = false;
     try {
-      const label = await residents.operate(id, async () => {
+      const { mark, label } = await residents.operate(id, async () => {
         if (ends && sandbox.state.phase === 'ready') {
           await pause(sandbox, true);
           wasPaused = true;
         }
-        return await this.#take(sandbox);
+        // Before it is taken, and where it ends when nothing runs any more: what runs behind the look is not in the mark.
+        const looked = await this.#markOf(sandbox);
+        return { mark: looked, label: isSaved(looked) ? undefined : await this.#take(sandbox) };
       });
+      if (label === undefined) return;
       try {
         await remote.push({ id, label }, {});
       } finally {

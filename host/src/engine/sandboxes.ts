@@ -107,7 +107,6 @@ export class LocalSandboxes implements Sandboxes, Disposable {
       const sandbox = await (source === undefined
         ? this.#makeOrBring(request, register)
         : this.#fork(request, source, register));
-      if (source === undefined) await this.#options.ephemeral?.isAsSaved(sandbox);
       this.#timeOuts.look();
       return infoOf(sandbox);
     } catch (error) {

@@ -1,6 +1,7 @@
 /** Runs `layer-worker.ts` on one layer, and has mksquashfs pack what it has written. */
 import { randomBytes } from 'node:crypto';
 import { mkdir, rm } from 'node:fs/promises';
+import { totalmem } from 'node:os';
 import { join, relative } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { AppError } from '@squash/contract/errors';
@@ -31,6 +32,9 @@ export interface LayerInput {
   readonly digest: string | undefined;
   readonly diffId: string;
 }
+
+/** Two at once are to leave a small machine something. */
+const threadMbMax = Math.min(limits.imageThreadMbMax, Math.floor(totalmem() / 4 / 1_048_576));
 
 const hexOf = (digest: string): string => digest.replace('sha256:', '');
 
@@ -74,7 +78,7 @@ async function inThread(task: LayerTask, signal: AbortSignal): Promise<LayerDone
     workerData: task,
     env: {},
     execArgv: [],
-    resourceLimits: { maxOldGenerationSizeMb: limits.imageThreadMbMax },
+    resourceLimits: { maxOldGenerationSizeMb: threadMbMax },
   });
   const stop = (): void => reject(signal.reason);
   signal.addEventListener('abort', stop, { once: true });
@@ -86,7 +90,7 @@ async function inThread(task: LayerTask, signal: AbortSignal): Promise<LayerDone
   worker.on('error', (error: NodeJS.ErrnoException) =>
     reject(
       error.code === 'ERR_WORKER_OUT_OF_MEMORY'
-        ? invalid(`layer sha256:${task.diffId} needs more than ${limits.imageThreadMbMax} MiB to be read`)
+        ? invalid(`layer sha256:${task.diffId} needs more than ${threadMbMax} MiB to be read`)
         : error,
     ),
   );

@@ -135,7 +135,7 @@ async function startNew(sandbox: Sandbox): Promise<void> {
 /** Its snapshots may have to be unpacked first, and lie over its layers. */
 async function startFork(sandbox: Sandbox): Promise<void> {
   sandbox.mayLackUpper = true;
-  await bringMissing(sandbox.world, sandbox.row.layers);
+  await bringMissing(sandbox, sandbox.row.layers);
   await sandbox.start({}, 'transaction', createdEvent(sandbox));
 }
 

@@ -36,6 +36,28 @@ test('a stream client adds its own variables, a terminal its TERM', () => {
   assert.equal(environment['TERM'], 'xterm-256color');
 });
 
+test('an image’s variables give way to what the network adds, and take the place of the usual ones', () => {
+  const image = {
+    name: 'docker.io/library/tools:1',
+    id: 'sha256:0',
+    env: { PATH: '/opt/bin', API_KEY: '', OWN: 'image' },
+    user: '',
+    uid: 0,
+    gid: 0,
+    home: '/root',
+    workdir: '/',
+    entrypoint: [],
+    cmd: [],
+    labels: {},
+  };
+  const network = { API_KEY: 'placeholder', PATH: '/secret' };
+  const environment = baseEnvironment({ id, network, image, own: { OWN: 'sandbox' } });
+  assert.deepEqual(
+    ['API_KEY', 'PATH', 'OWN'].map((name) => environment[name]),
+    ['placeholder', '/opt/bin', 'sandbox'],
+  );
+});
+
 test('an argument vector is logged as a shell would read it, and cut', () => {
   assert.equal(commandLine(['echo', 'a b', "it's", '']), `echo 'a b' 'it'\\''s' ''`);
   assert.equal(commandLine(['x'.repeat(100_000), 'y']).length, 65_536);

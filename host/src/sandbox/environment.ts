@@ -31,12 +31,13 @@ export interface Surroundings {
 export function baseEnvironment({ id, network, image, own }: Surroundings): Environment {
   const { env = {}, home = null } = image ?? {};
   return {
-    ...network,
-    PATH: searchPath,
-    HOME: home ?? '/root',
-    LANG: 'C.UTF-8',
-    HOSTNAME: hostnameOf(id),
     ...env,
+    // An empty key in an image hides no secret.
+    ...network,
+    PATH: env['PATH'] ?? searchPath,
+    HOME: env['HOME'] ?? home ?? '/root',
+    LANG: env['LANG'] ?? 'C.UTF-8',
+    HOSTNAME: env['HOSTNAME'] ?? hostnameOf(id),
     ...own,
   };
 }

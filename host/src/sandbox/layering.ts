@@ -54,7 +54,7 @@ export async function restore(
   const { row, world } = sandbox;
   const { layers } = await soughtSnapshot(sandbox, label);
   const generation = row.upperGeneration + 1;
-  await bringMissing(world, layers);
+  await bringMissing(sandbox, layers);
   await world.layerLock.shared(() => sandbox.trees({ layers, activeSnapshot: label }));
   sandbox.change({ pending: { op: 'restore', label, generation } }, 'durably');
   faultPoint('restore.pending');

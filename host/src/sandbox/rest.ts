@@ -75,7 +75,7 @@ export async function goOn(sandbox: Sandbox): Promise<void> {
     return;
   }
   world.checkStart(row);
-  await bringMissing(world, row.layers);
+  await bringMissing(sandbox, row.layers);
   sandbox.apply({ type: 'replacing', reason: 'stopped' });
   try {
     await world.starts.run(() => sandbox.start({ rest: null, ...renewal }, 'transaction', resumed));

@@ -455,7 +455,7 @@ export class Sandbox implements RunHost {
       }
     };
     this.mailbox
-      .post(() => bringMissing(this.world, this.#row.layers).then(() => this.world.starts.run(work)))
+      .post(() => bringMissing(this, this.#row.layers).then(() => this.world.starts.run(work)))
       .catch((error: unknown) => {
         if (this.state.phase === 'restarting') this.failed(error);
       });

@@ -59,10 +59,23 @@ async function snapshotTree(world: World, stack: Stack, snapshot: SnapshotRow): 
  * Brings modules whose trees are neither here nor to be made from what is here. Before `layerLock` is taken and a turn among
  * starts: a slow bucket must hold up nobody else. @throws bucket_unavailable, layer_corrupt, disk_full
  */
-export async function bringMissing(world: World, layers: readonly LayerRef[]): Promise<void> {
+export async function bringMissing(
+  { world, removal }: { readonly world: World; readonly removal: AbortController },
+  layers: readonly LayerRef[],
+): Promise<void> {
   if (world.remote === undefined) return;
   const missing = layers.filter(({ digest }) => !world.files.exists(world.files.layer(digest)));
-  if (missing.length > 0) await world.bringModules(missing.map(({ module }) => module));
+  if (missing.length === 0) return;
+  // A download goes on for whoever else waits for it; a removal does not wait for it.
+  const removed = Promise.withResolvers<never>();
+  const leave = (): void => removed.reject(removal.signal.reason);
+  removal.signal.addEventListener('abort', leave, { once: true });
+  if (removal.signal.aborted) leave();
+  try {
+    await Promise.race([world.bringModules(missing.map(({ module }) => module)), removed.promise]);
+  } finally {
+    removal.signal.removeEventListener('abort', leave);
+  }
 }
 
 async function moduleTree(world: World, layer: LayerRef): Promise<LayerDigest> {
