@@ -1,9 +1,10 @@
 /** Ephemeral mode: a sandbox's files outlive the machine, and what cannot be saved is not removed. */
 import assert from 'node:assert/strict';
-import { readdirSync, rmSync } from 'node:fs';
+import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, beforeEach, test } from 'node:test';
 import { TestBucket } from '../support/bucket.ts';
+import { removeDataDirectory } from '../support/data-directory.ts';
 import { TestDaemon } from '../support/daemon.ts';
 import { waitFor } from '../support/wait.ts';
 
@@ -144,7 +145,7 @@ test('the loss of a machine takes what was written since the last save, and a ki
   });
   await one.cutPower();
   for (const name of readdirSync(join(one.dataDir, 'sandboxes')))
-    rmSync(join(one.dataDir, 'sandboxes', name), { recursive: true, force: true });
+    await removeDataDirectory(join(one.dataDir, 'sandboxes', name));
   await one.forgetDatabase();
   await one.start();
   assert.equal((await create(one, 'lost')).status, 201);

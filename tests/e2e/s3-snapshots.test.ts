@@ -10,6 +10,7 @@ import { Squash } from '@squash/sdk';
 import { TestBucket } from '../support/bucket.ts';
 import { repository } from '../support/base-layer.ts';
 import { endOf, squash, squashOk } from '../support/cli.ts';
+import { removeDataDirectory } from '../support/data-directory.ts';
 import { TestDaemon } from '../support/daemon.ts';
 import { waitFor } from '../support/wait.ts';
 
@@ -198,7 +199,7 @@ test('a snapshot that could not be pushed is found again by the next daemon, and
   for (const name of readdirSync(join(daemon.dataDir, 'modules')).filter((each) => each.startsWith('610-')))
     rmSync(join(daemon.dataDir, 'modules', name));
   for (const tree of readdirSync(join(daemon.dataDir, 'layers'))) {
-    if (tree.length === 64) rmSync(join(daemon.dataDir, 'layers', tree), { recursive: true, force: true });
+    if (tree.length === 64) await removeDataDirectory(join(daemon.dataDir, 'layers', tree));
   }
   bucket.fault = () => 'none';
   await daemon.start();
