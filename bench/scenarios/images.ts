@@ -2,26 +2,23 @@
  * An image of a registry on loopback, from nothing to a command's end: pulled, then started for the first time and once more. Beside
  * podman, which pulls the same image into storage of its own.
  */
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { mustRun, timed } from '../measure/process.ts';
 import type { Scenario, Subject } from '../measure/scenario.ts';
 import { ownPodman, type Podman, runOnce } from '../peers/podman.ts';
 import { type SquashUnderTest, freePort } from '../squash/daemon.ts';
 import { makeTree } from '../squash/file-tree.ts';
+import { DockerRegistry } from '../../tests/support/docker-registry.ts';
 import { type Context, rounds, squashSubjects } from './context.ts';
 
-const startMsMax = 20_000;
 const megabytes = 60;
 
 export async function imagesScenario(context: Context, stack: AsyncDisposableStack): Promise<Scenario> {
   const workDir = join(context.workDir, 'images');
   await mkdir(workDir);
   const port = 'absent' in context.squash ? await freePort() : context.squash.registryPort;
-  await startRegistry({ workDir, port }, stack);
+  stack.use(await DockerRegistry.start({ directory: workDir, port }));
   const podman = ownPodman(join(workDir, 'podman'), stack);
   await mkdir(join(workDir, 'podman'));
   const image = `localhost:${port}/bench:1`;
@@ -82,32 +79,6 @@ function podmanSubject({ base, env }: Podman, image: string): Subject {
       return sample;
     },
   };
-}
-
-async function startRegistry(
-  { workDir, port }: { readonly workDir: string; readonly port: number },
-  stack: AsyncDisposableStack,
-): Promise<void> {
-  const config = {
-    version: 0.1,
-    log: { level: 'error' },
-    storage: { filesystem: { rootdirectory: join(workDir, 'registry') } },
-    http: { addr: `127.0.0.1:${port}` },
-  };
-  // JSON is YAML.
-  await writeFile(join(workDir, 'registry.yml'), JSON.stringify(config));
-  const registry = spawn('docker-registry', ['serve', join(workDir, 'registry.yml')], { stdio: 'ignore' });
-  const ended = once(registry, 'close').catch(() => undefined);
-  stack.defer(async () => {
-    registry.kill('SIGKILL');
-    await ended;
-  });
-  const deadlineMs = performance.now() + startMsMax;
-  while ((await fetch(`http://127.0.0.1:${port}/v2/`).catch(() => undefined))?.status !== 200) {
-    if (performance.now() > deadlineMs)
-      throw new Error(`docker-registry does not answer after ${startMsMax} ms`);
-    await sleep(50);
-  }
 }
 
 async function pushImage(plan: {

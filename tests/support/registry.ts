@@ -2,14 +2,13 @@
  * Debian's docker-registry for a test, with a user and a password, and before it a proxy that carries bytes until it is told to do
  * otherwise. `docker-registry` takes a moment to start, so one serves a whole file.
  */
-import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, request, type Server, type ServerResponse } from 'node:http';
-import { type AddressInfo, createServer as createPort } from 'node:net';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { waitFor } from './wait.ts';
+import { DockerRegistry } from './docker-registry.ts';
 
 /** What is done with one answer. `cut`: half of a large one comes; `wrong`: one byte is another; `away`: another host has it. */
 export type RegistryFault = 'none' | 'cut' | 'wrong' | 'away';
@@ -26,22 +25,19 @@ export class TestRegistry implements AsyncDisposable {
   fault: (asked: IncomingMessage) => RegistryFault = () => 'none';
   /** The logins that the other host was shown. */
   readonly shownAway: (string | undefined)[] = [];
-  readonly #child: ChildProcess;
-  readonly #port: number;
+  readonly #behind: DockerRegistry;
   readonly #proxy: Server;
   /** A host of its own by its port, with what the registry has. */
   readonly #away: Server;
 
   private constructor(parts: {
     directory: string;
-    child: ChildProcess;
-    port: number;
+    behind: DockerRegistry;
     proxy: Server;
     away: Server;
   }) {
     this.directory = parts.directory;
-    this.#child = parts.child;
-    this.#port = parts.port;
+    this.#behind = parts.behind;
     this.#proxy = parts.proxy;
     this.#away = parts.away;
     this.#proxy.on('request', (asked, answer) => {
@@ -59,28 +55,12 @@ export class TestRegistry implements AsyncDisposable {
 
   static async start(): Promise<TestRegistry> {
     const directory = mkdtempSync(join(tmpdir(), 'squash-registry-'));
-    const port = await freePort();
     writeFileSync(join(directory, 'htpasswd'), `${entry}\n`);
-    const config = {
-      version: 0.1,
-      log: { level: 'error' },
-      storage: { filesystem: { rootdirectory: join(directory, 'data') } },
-      http: { addr: `127.0.0.1:${port}` },
-      auth: { htpasswd: { realm: 'test', path: join(directory, 'htpasswd') } },
-    };
-    // JSON is YAML.
-    writeFileSync(join(directory, 'config.yml'), JSON.stringify(config));
-    const child = spawn('docker-registry', ['serve', join(directory, 'config.yml')], { stdio: 'ignore' });
+    const auth = { htpasswd: { realm: 'test', path: join(directory, 'htpasswd') } };
+    const behind = await DockerRegistry.start({ directory, auth });
     const [proxy, away] = [createServer(), createServer()];
     for (const server of [proxy, away]) await once(server.listen(0, '127.0.0.1'), 'listening');
-    const registry = new TestRegistry({ directory, child, port, proxy, away });
-    await waitFor('the registry', () =>
-      fetch(`http://127.0.0.1:${port}/v2/`).then(
-        ({ status }) => status === 401,
-        () => false,
-      ),
-    );
-    return registry;
+    return new TestRegistry({ directory, behind, proxy, away });
   }
 
   /** Where it is asked through the proxy. */
@@ -94,7 +74,7 @@ export class TestRegistry implements AsyncDisposable {
 
   /** Without the proxy, for whoever holds up this process meanwhile. */
   get directHost(): string {
-    return `localhost:${this.#port}`;
+    return `localhost:${this.#behind.port}`;
   }
 
   /** The row of an auth file, as `docker login` leaves it. */
@@ -104,20 +84,23 @@ export class TestRegistry implements AsyncDisposable {
 
   #carry(asked: IncomingMessage, answer: ServerResponse, fault: RegistryFault): void {
     const { url = '', method, headers } = asked;
-    const outgoing = request({ host: '127.0.0.1', port: this.#port, path: url, method, headers }, (found) => {
-      answer.writeHead(found.statusCode ?? 0, found.headers);
-      const half = Number(found.headers['content-length'] ?? 0) / 2;
-      let bytes = 0;
-      found.on('data', (piece: Buffer) => {
-        if (fault === 'wrong' && bytes === 0) piece[piece.length - 1] = (piece.at(-1) ?? 0) ^ 1;
-        const room = fault === 'cut' && half >= 50_000 ? Math.floor(half) - bytes : piece.length;
-        bytes += piece.length;
-        if (room >= piece.length) answer.write(piece);
-        else if (room >= 0) answer.write(piece.subarray(0, room), () => answer.destroy());
-      });
-      found.on('end', () => answer.end());
-      found.on('error', () => answer.destroy());
-    });
+    const outgoing = request(
+      { host: '127.0.0.1', port: this.#behind.port, path: url, method, headers },
+      (found) => {
+        answer.writeHead(found.statusCode ?? 0, found.headers);
+        const half = Number(found.headers['content-length'] ?? 0) / 2;
+        let bytes = 0;
+        found.on('data', (piece: Buffer) => {
+          if (fault === 'wrong' && bytes === 0) piece[piece.length - 1] = (piece.at(-1) ?? 0) ^ 1;
+          const room = fault === 'cut' && half >= 50_000 ? Math.floor(half) - bytes : piece.length;
+          bytes += piece.length;
+          if (room >= piece.length) answer.write(piece);
+          else if (room >= 0) answer.write(piece.subarray(0, room), () => answer.destroy());
+        });
+        found.on('end', () => answer.end());
+        found.on('error', () => answer.destroy());
+      },
+    );
     outgoing.on('error', () => answer.destroy());
     asked.pipe(outgoing);
   }
@@ -127,21 +110,11 @@ export class TestRegistry implements AsyncDisposable {
       server.closeAllConnections();
       server.close();
     }
-    const ended = this.#child.exitCode === null ? once(this.#child, 'exit') : undefined;
-    this.#child.kill('SIGKILL');
-    await ended;
+    await this.#behind[Symbol.asyncDispose]();
     rmSync(this.directory, { recursive: true, force: true });
   }
 }
 
 export function hostOf(server: Server): string {
   return `localhost:${(server.address() as AddressInfo).port}`;
-}
-
-export async function freePort(): Promise<number> {
-  const server = createPort().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  return port;
 }

@@ -2,14 +2,14 @@
  * Debian's docker-registry on the same blobs as another one, as Docker Hub works: it wants a token from a service of another host, which
  * gives one for what is public to everybody, and for `private/…` to who has a login. The registry checks the service's signature.
  */
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { execFileSync } from 'node:child_process';
 import { createPrivateKey, sign, X509Certificate } from 'node:crypto';
 import { once } from 'node:events';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, type Server } from 'node:http';
 import { join } from 'node:path';
-import { freePort, hostOf, type TestRegistry } from './registry.ts';
-import { waitFor } from './wait.ts';
+import { DockerRegistry } from './docker-registry.ts';
+import { hostOf, type TestRegistry } from './registry.ts';
 
 const service = 'registry.test';
 const login = `Basic ${Buffer.from('squash:another').toString('base64')}`;
@@ -18,15 +18,13 @@ export class TokenRegistry implements AsyncDisposable {
   /** What the token service was asked, and as whom. */
   readonly asked: { readonly scope: string | null; readonly authorization: string | undefined }[] = [];
   readonly #directory: string;
-  readonly #port: number;
   readonly #tokens: Server;
-  readonly #child: ChildProcess;
+  readonly #behind: DockerRegistry;
 
-  private constructor(parts: { directory: string; port: number; tokens: Server; child: ChildProcess }) {
+  private constructor(parts: { directory: string; tokens: Server; behind: DockerRegistry }) {
     this.#directory = parts.directory;
-    this.#port = parts.port;
     this.#tokens = parts.tokens;
-    this.#child = parts.child;
+    this.#behind = parts.behind;
     this.#tokens.on('request', (asked: IncomingMessage, answer) => {
       const token = this.#token(asked);
       answer.writeHead(token === undefined ? 401 : 200, { 'content-type': 'application/json' });
@@ -46,35 +44,13 @@ export class TokenRegistry implements AsyncDisposable {
     );
     const tokens = createServer().listen(0, '127.0.0.1');
     await once(tokens, 'listening');
-    const port = await freePort();
-    const config = {
-      version: 0.1,
-      log: { level: 'error' },
-      storage: { filesystem: { rootdirectory: join(directory, 'data') } },
-      http: { addr: `127.0.0.1:${port}` },
-      auth: {
-        token: {
-          realm: `http://${hostOf(tokens)}/token`,
-          service,
-          issuer: service,
-          rootcertbundle: certificate,
-        },
-      },
-    };
-    writeFileSync(join(directory, 'tokens.yml'), JSON.stringify(config));
-    const child = spawn('docker-registry', ['serve', join(directory, 'tokens.yml')], { stdio: 'ignore' });
-    const registry = new TokenRegistry({ directory, port, tokens, child });
-    await waitFor('the registry that wants tokens', () =>
-      fetch(`http://127.0.0.1:${port}/v2/`).then(
-        ({ status }) => status === 401,
-        () => false,
-      ),
-    );
-    return registry;
+    const realm = `http://${hostOf(tokens)}/token`;
+    const auth = { token: { realm, service, issuer: service, rootcertbundle: certificate } };
+    return new TokenRegistry({ directory, tokens, behind: await DockerRegistry.start({ directory, auth }) });
   }
 
   get host(): string {
-    return `localhost:${this.#port}`;
+    return `localhost:${this.#behind.port}`;
   }
 
   get tokenHost(): string {
@@ -116,8 +92,6 @@ export class TokenRegistry implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#tokens.closeAllConnections();
     this.#tokens.close();
-    const ended = this.#child.exitCode === null ? once(this.#child, 'exit') : undefined;
-    this.#child.kill('SIGKILL');
-    await ended;
+    await this.#behind[Symbol.asyncDispose]();
   }
 }

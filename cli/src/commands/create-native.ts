@@ -61,6 +61,11 @@ export function sourceOf(flags: Flags, layers: readonly string[]): Source | unde
 
 export function showMade({ json }: Pick<Call, 'json'>, made: SandboxRecord): void {
   if (json) return printJson(made);
-  for (const { message, code } of made.warnings) printNote(`squash: warning: ${visible(message)} (${code})`);
+  noteWarnings(made.warnings);
   printLine(made.id);
+}
+
+/** To standard error: a limit that does not hold should be seen. */
+export function noteWarnings(warnings: SandboxRecord['warnings']): void {
+  for (const { message, code } of warnings) printNote(`squash: warning: ${visible(message)} (${code})`);
 }

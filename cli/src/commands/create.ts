@@ -9,9 +9,9 @@ import type { Call } from '../command.ts';
 import { durationSeconds } from '../durations.ts';
 import { exitCodes, fileProblem, usageFailure } from '../failure.ts';
 import { mountsOf, mountsPath } from '../mount-words.ts';
-import { printJson, printLine, printNote, visible } from '../output/print.ts';
+import { printJson, printLine } from '../output/print.ts';
 import { readCommon } from './create-common.ts';
-import { createNative, nativeOnly, showMade, sourceOf } from './create-native.ts';
+import { createNative, nativeOnly, noteWarnings, showMade, sourceOf } from './create-native.ts';
 
 export async function run(call: Call): Promise<number> {
   const { flags } = call;
@@ -48,11 +48,7 @@ export async function createSandbox(
   const wishes = mountsOf(flags);
   const info = await call.client.post<SandboxInfo>(sandboxesPath, { ...body, id: named });
   await attach(call, info.id, wishes);
-  if (!call.json) {
-    for (const warning of info.warnings ?? []) {
-      printNote(`squash: warning: ${visible(warning.message)} (${warning.code})`);
-    }
-  }
+  if (!call.json) noteWarnings(info.warnings ?? []);
   return info;
 }
 

@@ -9,11 +9,11 @@ import type { Call } from '../command.ts';
 import { createFlags } from '../command-table-sandbox.ts';
 import { CliFailure, exitCodes, usageFailure } from '../failure.ts';
 import { imageForCreate, imagePath } from '../images.ts';
-import { printNote, visible } from '../output/print.ts';
+import { printNote } from '../output/print.ts';
 import { fittingLayers, readRunWords, type RunPlace, type RunWords, stemOf } from '../run-words.ts';
 import { checkTaken, takeAlong, taken, type TakenFile } from '../taken-files.ts';
 import { createSandbox, layersOf } from './create.ts';
-import { createNative, sourceOf } from './create-native.ts';
+import { createNative, noteWarnings, sourceOf } from './create-native.ts';
 import { execInSandbox } from './exec.ts';
 import { readExecWish } from './exec-options.ts';
 
@@ -28,7 +28,7 @@ export async function run(call: Call): Promise<number> {
   if (image !== undefined && flags.isSet('task')) throw usageFailure('--image and --task exclude each other');
   const place = id !== undefined ? 'there' : image !== undefined ? 'image' : 'layers';
   const words = readRunWords(call.positionals, call.rest, place);
-  const argv = place === 'image' ? await wordsWith(call, words, image ?? '') : words.argv;
+  const argv = image !== undefined && id === undefined ? await wordsWith(call, words, image) : words.argv;
   // Read first: a wrong option must not leave a sandbox behind.
   const wish = readExecWish({ ...call, rest: argv });
   const files: readonly TakenFile[] = [
@@ -92,9 +92,7 @@ async function makeSandbox(
   }
   const above = words.layers === undefined ? call.flags.list('layers') : [words.layers];
   const made = await createNative(call, sourceOf(call.flags, layersOf(above)));
-  if (!call.json)
-    for (const { message, code } of made.warnings)
-      printNote(`squash: warning: ${visible(message)} (${code})`);
+  if (!call.json) noteWarnings(made.warnings);
   return { id: made.id, home: made.image?.workdir ?? homeDirectory };
 }
 

@@ -61,6 +61,7 @@ export class LocalBucket implements BucketNoun {
 
   async pull({ module, sandbox: id, snapshot: label }: BucketPull): Promise<void> {
     const { modules, snapshots, residents, world } = this.#parts;
+    // Refuses where there is none.
     void this.#bucket;
     if (module !== undefined) {
       await modules.bring([module]);

@@ -178,13 +178,21 @@ export class Ephemeral implements AsyncDisposable {
       if (mark !== undefined) this.#saved.set(sandbox, mark);
     } catch (error) {
       if (isGoing(sandbox)) return;
-      if (wasPaused) await residents.operate(id, goOn).catch(() => undefined);
+      if (wasPaused) await this.#goOn(sandbox);
       if (ends && isLost(sandbox, error)) {
         this.#options.world.log.error('ephemeral.lost', { sandbox: id, error });
         return;
       }
       throw error;
     }
+  }
+
+  /** Where it can't it stands still, which whoever asks sees, and the reason that matters is on its way. */
+  async #goOn({ row: { id } }: Sandbox): Promise<void> {
+    const { residents, world } = this.#options;
+    await residents
+      .operate(id, goOn)
+      .catch((error: unknown) => world.log.warn('ephemeral.still', { sandbox: id, error }));
   }
 
   /** By its time, so that the last one sorts last; of two machines' in one second neither is the other's. */

@@ -54,9 +54,9 @@ export interface SandboxesOptions {
   readonly admission: Admission;
   readonly ceilings: Ceilings;
   readonly sandboxesMax: number;
-  /** One that only the bucket has. */
   /** undefined: not the mode. */
   readonly ephemeral: Ephemeral | undefined;
+  /** One that only the bucket has. */
   readonly bringSnapshot: (id: SandboxId, label: SnapshotLabel) => Promise<void>;
 }
 

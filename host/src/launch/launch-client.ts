@@ -26,6 +26,7 @@ import {
   upperFields,
 } from './launch-fields.ts';
 import { LauncherLook, type LookTimes, waitForLauncher } from './launcher-look.ts';
+import { refusedByOlder } from './older-launcher.ts';
 
 /** Verbs that only look or tell: milliseconds, and the launcher forks for some of them. */
 const quickMsMax = 30_000;
@@ -286,7 +287,7 @@ export class LaunchClient implements Disposable {
         ['bytesMax', tar.bytesMax],
       ],
       { answerMsMax: treeMsMax, ...(giveUp === undefined ? {} : { giveUp }) },
-    );
+    ).catch((error: unknown) => refusedByOlder(error, 'take images in'));
     return { bytes: ok.integer('bytes') };
   }
 

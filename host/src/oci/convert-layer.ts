@@ -7,7 +7,7 @@ import { Worker } from 'node:worker_threads';
 import { AppError } from '@squash/contract/errors';
 import { limits } from '@squash/contract/limits';
 import type { BlobPlace } from './image-source.ts';
-import type { LayerDone, LayerRead, LayerRefused, LayerTask } from './layer-worker.ts';
+import type { LayerDone, LayerRefused, LayerTask } from './layer-worker.ts';
 import { invalid } from './manifests.ts';
 
 /** The part of `LaunchClient` that packs. Paths are relative to the data directory. */
@@ -82,8 +82,7 @@ async function inThread(task: LayerTask, signal: AbortSignal): Promise<LayerDone
   });
   const stop = (): void => reject(signal.reason);
   signal.addEventListener('abort', stop, { once: true });
-  worker.on('message', (message: LayerDone | LayerRefused | LayerRead) => {
-    if ('read' in message) return;
+  worker.on('message', (message: LayerDone | LayerRefused) => {
     if (message.done) resolve(message);
     else reject(refusal(task, message));
   });

@@ -5,6 +5,7 @@ import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { writeFileAtomic } from '@squash/base/atomic-file';
 import { isDiskFull } from '@squash/base/errno';
+import { Failure } from '@squash/base/failure';
 import type { Log } from '@squash/base/log';
 import { AppError } from '@squash/contract/errors';
 import { type Image, imageSchema } from '@squash/contract/image';
@@ -56,7 +57,7 @@ export class ImageStore {
       if (!/^[0-9a-f]{64}\.json$/.test(file)) return [];
       const path = join(this.#directory, file);
       try {
-        if (statSync(path).size > recordBytesMax) return [];
+        if (statSync(path).size > recordBytesMax) throw new Failure('too_large', 'it is no record of ours');
         const image = imageSchema.parse(JSON.parse(readFileSync(path, 'utf8')));
         return this.#path(image.name) === path ? [image] : [];
       } catch (error) {

@@ -2,7 +2,7 @@
  * Unpacks one layer's blob and writes it anew, in a thread of its own: what decompresses and parses anybody's bytes holds up
  * nobody, and its memory has a bound that ends the thread and not the daemon.
  *
- * Run as a worker with a `LayerTask`; posts `LayerDone` or `LayerRefused`, and what it has read meanwhile.
+ * Run as a worker with a `LayerTask`; posts `LayerDone` or `LayerRefused`.
  */
 import { createHash } from 'node:crypto';
 import {
@@ -47,11 +47,6 @@ export interface LayerRefused {
   readonly done: false;
   readonly code: 'image_invalid' | 'image_unsupported' | 'disk_full' | 'internal';
   readonly message: string;
-}
-
-export interface LayerRead {
-  /** Of the blob, read so far. */
-  readonly read: number;
 }
 
 /** How often the disk's room is looked at. */
@@ -106,7 +101,7 @@ async function unpack(task: LayerTask, path: string): Promise<number> {
             end: blob.offset + blob.length - 1,
             highWaterMark: 1 << 18,
           });
-    const onBlob = counted(blobHash);
+    const onBlob = hashed(blobHash);
     const decompress = decompressorOf(blob);
     const taken = async (source: AsyncIterable<Buffer>): Promise<void> => {
       for await (const piece of source) {
@@ -131,14 +126,11 @@ async function unpack(task: LayerTask, path: string): Promise<number> {
   return bytes;
 }
 
-/** Hands the bytes on, and tells how far it has come. */
-function counted(hash: ReturnType<typeof createHash>): Transform {
-  let read = 0;
+/** Hands the bytes on. */
+function hashed(hash: ReturnType<typeof createHash>): Transform {
   return new Transform({
     transform(piece: Buffer, _, next): void {
       hash.update(piece);
-      read += piece.length;
-      parentPort?.postMessage({ read } satisfies LayerRead);
       next(null, piece);
     },
   });

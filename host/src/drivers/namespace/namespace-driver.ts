@@ -17,6 +17,7 @@ import { pause } from '@squash/base/pause';
 import { SocketDirectory } from '@squash/base/socket-directory';
 import type { LaunchClient, LaunchWatch, WatchListener } from '../../launch/launch-client.ts';
 import type { LaunchMount, LaunchUpper } from '../../launch/launch-fields.ts';
+import { refusedByOlder } from '../../launch/older-launcher.ts';
 import type {
   DiffResult,
   DiffSides,
@@ -302,12 +303,7 @@ export class NamespaceDriver implements Driver, Disposable {
     try {
       return await this.#options.launcher.diff(asked, giveUp);
     } catch (error) {
-      if (!(error instanceof AppError) || error.code !== 'invalid_request') throw error;
-      throw new AppError(
-        'launch_failed',
-        'Cannot compare layers: squash-launch is of an earlier release: squash stop --all, squash serve',
-        { cause: error },
-      );
+      return refusedByOlder(error, 'compare layers');
     }
   }
 
