@@ -83,6 +83,7 @@ enum frame_type {
   FRAME_MOUNT_DETACH = 0x57,
   FRAME_VOLUME_COPY = 0x58,
   FRAME_IMAGE_PACK_TAR = 0x59,
+  FRAME_TREE_TAR = 0x5a,
   FRAME_RELAY_HELLO = 0x60,
   FRAME_RELAY_STREAM = 0x61,
   FRAME_CONNECTION_OPEN = 0x62,
@@ -273,6 +274,7 @@ static inline bool frame_type_is_known(unsigned value) {
     case FRAME_MOUNT_DETACH:
     case FRAME_VOLUME_COPY:
     case FRAME_IMAGE_PACK_TAR:
+    case FRAME_TREE_TAR:
     case FRAME_RELAY_HELLO:
     case FRAME_RELAY_STREAM:
     case FRAME_CONNECTION_OPEN:

@@ -156,6 +156,8 @@ export const frameTypes = {
   volumeCopy: 0x58,
   /** A layer of an image, which the daemon has written as a tar, into a squashfs file. */
   imagePackTar: 0x59,
+  /** Answered with a tar in `data` frames. */
+  treeTar: 0x5a,
   relayHello: 0x60,
   relayStream: 0x61,
   connectionOpen: 0x62,

@@ -25,8 +25,10 @@ import {
   mountField,
   upperFields,
 } from './launch-fields.ts';
+import { type LayerDifference, parseDifference, pathBytesMax } from './layer-difference.ts';
 import { LauncherLook, type LookTimes, waitForLauncher } from './launcher-look.ts';
 import { refusedByOlder } from './older-launcher.ts';
+import { type TarAnswer, treeTar } from './tree-tar.ts';
 
 /** Verbs that only look or tell: milliseconds, and the launcher forks for some of them. */
 const quickMsMax = 30_000;
@@ -39,18 +41,6 @@ const watchAgainMs = 1_000;
 /** So often nobody listened: one that ends takes connections until its last file is closed. */
 const refusalsMax = 2;
 
-/** A path of a walked tree, whose bytes a sandbox chose. */
-const pathBytesMax = 4_096;
-
-/** What a layer shows other than another. */
-export interface LayerDifference {
-  readonly change: string;
-  readonly path: Uint8Array;
-  /** A value of `fileTypes`. */
-  readonly fileType: number;
-  readonly mode: number;
-  readonly size: number;
-}
 type VolumePlace = Pick<LaunchUpper, 'path' | 'kind'>;
 
 export interface LaunchedSandbox {
@@ -325,6 +315,11 @@ export class LaunchClient implements Disposable {
     return { entries: entries.map(parseDifference), next: ok.optionalBytes('after', pathBytesMax) };
   }
 
+  /** The tree at `path` as a tar, owners as the sandbox has them: see tree-tar.ts. */
+  treeTar(path: string, signal?: AbortSignal): TarAnswer {
+    return treeTar(this.#sockets, path, signal);
+  }
+
   /** Makes the directory `target` from the squashfs file `path`. `giveUp` as of `pack`. @throws layer_corrupt, disk_full */
   async unpack(
     image: {
@@ -478,16 +473,6 @@ function tell(listener: WatchListener, event: FieldReader): void {
   const change = event.text('change', 64);
   if (change === 'helper_gone' || change === 'helper_back') listener.onHelper(change === 'helper_back');
   else listener.onEvent(change, parseSandbox(event));
-}
-
-function parseDifference(reader: FieldReader): LayerDifference {
-  return {
-    change: reader.text('change', 16),
-    path: reader.bytes('path', pathBytesMax),
-    fileType: reader.integer('fileType'),
-    mode: reader.integer('mode', { max: 0o7777 }),
-    size: reader.integer('size'),
-  };
 }
 
 function parseSandbox(reader: FieldReader): LaunchedSandbox {

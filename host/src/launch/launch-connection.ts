@@ -105,7 +105,7 @@ async function readAnswer(socket: Socket): Promise<LaunchAnswer> {
   }
 }
 
-function refusal(fields: readonly Field[]): AppError {
+export function refusal(fields: readonly Field[]): AppError {
   const reader = new FieldReader(fields);
   const sent = reader.text('errorCode', 64);
   const message = reader.optionalText('message', answerTextBytesMax) ?? 'squash-launch gave no reason';
@@ -113,6 +113,6 @@ function refusal(fields: readonly Field[]): AppError {
   return new AppError(code, message);
 }
 
-function unavailable(message: string, cause: unknown): AppError {
+export function unavailable(message: string, cause: unknown): AppError {
   return new AppError('launcher_unavailable', message, { cause });
 }

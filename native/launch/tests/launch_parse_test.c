@@ -122,6 +122,34 @@ static void check_requests(void) {
   request_free(&request);
 }
 
+static bool paths_pass(uint8_t type, const char *path, const char *target, bool has_bytes) {
+  static uint8_t buffer[4096];
+  struct request request;
+  struct frame_writer writer = frame_writer_on(buffer, sizeof buffer);
+  frame_begin(&writer, type);
+  if (path != NULL) frame_text(&writer, FIELD_PATH, path);
+  if (target != NULL) frame_text(&writer, FIELD_TARGET, target);
+  if (has_bytes) frame_integer(&writer, FIELD_BYTES_MAX, 64);
+  bool passes = parse(buffer, frame_finish(&writer), &request) == 0;
+  if (passes) CHECK(strcmp(request.path, path) == 0 && (target == NULL || strcmp(request.target, target) == 0));
+  request_free(&request);
+  return passes;
+}
+
+/* Trees that become tars, and tars that become images. */
+static void check_tars(void) {
+  CHECK(paths_pass(FRAME_IMAGE_PACK_TAR, "tmp/a.tar", "modules/a.squashfs", true));
+  CHECK(!paths_pass(FRAME_IMAGE_PACK_TAR, "tmp/a.tar", "modules/a.squashfs", false));
+  CHECK(!paths_pass(FRAME_IMAGE_PACK_TAR, "tmp/a.tar", "../a.squashfs", true));
+  CHECK(!paths_pass(FRAME_IMAGE_PACK_TAR, "/tmp/a.tar", "modules/a.squashfs", true));
+  CHECK(!paths_pass(FRAME_IMAGE_PACK_TAR, "tmp/a.tar", NULL, true));
+  CHECK(paths_pass(FRAME_TREE_TAR, "layers/abc", NULL, false));
+  CHECK(!paths_pass(FRAME_TREE_TAR, "layers/../x", NULL, false));
+  CHECK(!paths_pass(FRAME_TREE_TAR, NULL, NULL, false));
+  CHECK(!paths_pass(FRAME_TREE_TAR, "layers/abc", "layers/x", false));
+  CHECK(!paths_pass(FRAME_TREE_TAR, "layers/abc", NULL, true));
+}
+
 static bool mount_passes(const char *text, int count) {
   static uint8_t buffer[16384];
   struct request request;
@@ -190,6 +218,7 @@ int main(void) {
   check_mount_table();
   check_complaints();
   check_requests();
+  check_tars();
   check_mounts();
   return check_summary();
 }

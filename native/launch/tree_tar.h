@@ -1,0 +1,25 @@
+/*
+ * A tree as a tar: names in order, hard links as such, owners as the sandbox has them, times to the nanosecond, extended
+ * attributes of users and file capabilities. Deleted names of an overlay's upper are character devices 0:0, as they lie
+ * there, and so are its marks. Sockets are left out. The same tree gives the same bytes.
+ *
+ * The tree is a sandbox's, which may write it meanwhile: what is gone is left out, a file that shrinks is filled up with
+ * zeros and one that grows is cut, so that the tar stays one; `changed` counts these.
+ */
+#ifndef SQUASH_LAUNCH_TREE_TAR_H
+#define SQUASH_LAUNCH_TREE_TAR_H
+#include <stdint.h>
+
+#include "launch/fault.h"
+#include "launch/tar_write.h"
+
+struct tree_tar {
+  int root;
+  unsigned id_first; /* the id of this namespace that is 0 in the tar; those it has none for become 65534 */
+  struct tar_out *out;
+  uint64_t changed;
+};
+
+int tree_tar_write(struct tree_tar *tar, struct fault *fault);
+
+#endif
