@@ -30,6 +30,7 @@ import { floodScenario } from './scenarios/flood.ts';
 import { imagesScenario } from './scenarios/images.ts';
 import { interceptScenario } from './scenarios/intercept.ts';
 import { memoryScenario } from './scenarios/memory.ts';
+import { s3Scenario } from './scenarios/s3.ts';
 import { snapshotScenario } from './scenarios/snapshot.ts';
 import { syncScenario } from './scenarios/sync.ts';
 import { transferScenario } from './scenarios/transfer.ts';
@@ -53,6 +54,7 @@ const factories: Readonly<Record<ScenarioId, ScenarioFactory>> = {
   'snapshot-100': snapshotScenario(100, 8),
   'snapshot-500': snapshotScenario(500, 4),
   images: imagesScenario,
+  s3: s3Scenario,
   memory: memoryScenario,
   layers: async (context, stack) => await layersScenario(context, stack, cacheDir),
   transfer: transferScenario,

@@ -12,6 +12,7 @@ export const scenarioIds = [
   'snapshot-100',
   'snapshot-500',
   'images',
+  's3',
   'memory',
   'layers',
   'transfer',

@@ -13,6 +13,7 @@ const usualSeconds: Readonly<Record<ScenarioId, number>> = {
   'snapshot-100': 30,
   'snapshot-500': 60,
   images: 60,
+  s3: 40,
   memory: 180,
   layers: 40,
   transfer: 300,

@@ -139,6 +139,24 @@ export class SquashClient implements Disposable {
     expectStatus(await this.send('DELETE', `/cgi-bin/api/sandboxes/${id}`), 204);
   }
 
+  async importModule(name: string, squashfs: Uint8Array): Promise<void> {
+    const url = `http://127.0.0.1:${this.#port}/v1/modules/${name}`;
+    const answer = await fetch(url, { method: 'PUT', body: Buffer.from(squashfs) });
+    expectStatus({ status: answer.status, body: await answer.text() }, 200);
+  }
+
+  async removeModule(name: string): Promise<void> {
+    expectStatus(await this.send('DELETE', `/v1/modules/${name}`), 204);
+  }
+
+  async bucket(way: 'push' | 'pull', what: { readonly module: string }): Promise<void> {
+    expectStatus(await this.send('POST', `/v1/bucket/${way}`, what), 204);
+  }
+
+  async removeObject(key: string): Promise<void> {
+    expectStatus(await this.send('DELETE', `/v1/bucket/objects?key=${encodeURIComponent(key)}`), 204);
+  }
+
   async list(): Promise<string[]> {
     const answer = await this.send('GET', '/cgi-bin/api/sandboxes');
     expectStatus(answer, 200);

@@ -42,6 +42,8 @@ export interface DaemonPlace {
   readonly root: string;
   readonly dataDir: string;
   readonly rootfs: string;
+  /** Of its environment. */
+  readonly more?: Readonly<Record<string, string>>;
 }
 
 export async function startSquash(place: DaemonPlace, stack: AsyncDisposableStack): Promise<SquashUnderTest> {
@@ -58,6 +60,7 @@ export async function startSquash(place: DaemonPlace, stack: AsyncDisposableStac
     SQUASH_INSECURE_REGISTRIES: `localhost:${registryPort}`,
     // For comparing the kinds of upper; without it the daemon chooses as it does for any user.
     ...(process.env['SQUASH_UPPER'] === undefined ? {} : { SQUASH_UPPER: process.env['SQUASH_UPPER'] }),
+    ...place.more,
   };
   const client = new SquashClient(port);
   stack.defer(() => client[Symbol.dispose]());

@@ -6,8 +6,10 @@ import { boundedText } from './tolerant.ts';
 export const labelKeySchema = z
   .string()
   .max(limits.labelKeyCharsMax)
-  .regex(/^[A-Za-z0-9][A-Za-z0-9_./-]*$/, {
-    error: 'a label’s key has letters, digits, "_", ".", "/" and "-", and begins with a letter or digit',
+  // "squash." is the daemon's own: a snapshot with such a label may be removed when it is in the bucket.
+  .regex(/^(?!squash\.)[A-Za-z0-9][A-Za-z0-9_./-]*$/, {
+    error:
+      'a label’s key has letters, digits, "_", ".", "/" and "-", begins with a letter or digit, and not with "squash."',
   });
 export const labelValueSchema = boundedText('a label', limits.labelValueBytesMax);
 

@@ -44,7 +44,15 @@ export function seedSentence(error: AppError, request: SentenceSubject): string 
   const sentence = sentences[error.code];
   if (sentence === undefined) return error.message;
   const key = subjectOf[error.code];
-  const subject =
-    key === undefined || error.subject === undefined ? request : { ...request, [key]: error.subject };
-  return sentence(subject);
+  if (key === undefined) return sentence(request);
+  const named = error.subject ?? request[key];
+  return sentence(typeof named === 'string' ? { ...request, [key]: printable(named) } : request);
+}
+
+/** A name of a request may hold any character; an answer's stays on its line. */
+function printable(name: string): string {
+  return name.replace(
+    /\p{Cc}/gu,
+    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
 }

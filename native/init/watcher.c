@@ -23,8 +23,8 @@ enum {
   REQUESTS_PER_TURN = 32,
 };
 
-static int channel = -1;
-static struct watch requests;
+static struct watch channel = {.fd = -1}; /* PID 1's end */
+static struct watch requests;             /* the watcher's */
 
 static bool receive_watch(void) {
   static struct watch_request handover;
@@ -33,6 +33,7 @@ static bool receive_watch(void) {
   struct iovec bytes = {.iov_base = &handover, .iov_len = sizeof handover};
   struct msghdr message = {.msg_iov = &bytes, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
   ssize_t got = recvmsg(requests.fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  if (got == 0) watch_close(&requests); /* PID 1 and all workers have let go of it. */
   if (got <= 0) return false;
   const struct cmsghdr *header = CMSG_FIRSTHDR(&message);
   if (got != (ssize_t)sizeof handover || header == NULL || header->cmsg_type != SCM_RIGHTS) return true;
@@ -79,29 +80,35 @@ static _Noreturn void run(int own_end) {
   for (int64_t idle_since = clock_ms();;) {
     loop_turn(IDLE_MS);
     if (watches_count() > 0) idle_since = clock_ms();
-    if (clock_ms() - idle_since < IDLE_MS) continue;
-    /* From now on PID 1 starts another; what was handed over before that is still served. */
-    (void)shutdown(CHANNEL, SHUT_RD);
-    if (!receive_watch()) _exit(0);
+    else if (requests.fd < 0) _exit(0);
+    /* PID 1 lets go and starts another the next time; what a worker hands over until then is still served. */
+    if (clock_ms() - idle_since >= IDLE_MS) (void)shutdown(requests.fd, SHUT_WR);
   }
 }
 
-static bool is_alive(void) {
-  struct pollfd end = {.fd = channel};
-  return channel >= 0 && poll(&end, 1, 0) >= 0 && (end.revents & (POLLHUP | POLLERR | POLLRDHUP)) == 0;
+static void watcher_leaves(void *owner, uint32_t events) {
+  (void)owner;
+  (void)events;
+  watch_close(&channel);
+}
+
+static bool is_leaving(void) {
+  struct pollfd end = {.fd = channel.fd, .events = POLLRDHUP};
+  return poll(&end, 1, 0) != 0;
 }
 
 int watcher_channel(void) {
-  if (is_alive()) return channel;
-  close_fd(&channel);
+  if (channel.fd >= 0 && !is_leaving()) return channel.fd;
+  watch_close(&channel);
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return -1;
   pid_t pid = fork(); /* Reaped as any orphan: nobody waits for it. */
   if (pid == 0) run(ends[1]);
   close_fd(&ends[1]);
-  channel = ends[0];
-  if (pid < 0) close_fd(&channel);
-  return channel;
+  watch_start(&channel, ends[0], watcher_leaves, NULL);
+  if (pid < 0) watch_close(&channel);
+  else watch_for(&channel, EPOLLRDHUP);
+  return channel.fd;
 }
 
 void file_watch(int socket, int to) {

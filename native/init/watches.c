@@ -349,10 +349,13 @@ static void take_event(int at, const struct inotify_event *event) {
   char path[GUEST_PATH_BYTES_MAX];
   if (event->len == 0) (void)snprintf(path, sizeof path, "%s", places[at].path);
   else if (!join_path(path, places[at].path, event->name)) return;
+  bool is_tree = (event->mask & IN_ISDIR) != 0 && client->is_recursive && event->len > 0;
+  if (is_tree && (event->mask & IN_MOVED_FROM) != 0) drop_tree(client, path);
+  bool is_new = is_tree && (event->mask & (IN_CREATE | IN_MOVED_TO)) != 0;
+  int failure = is_new && add_as(client, path, add_tree) != 0 ? errno : 0;
+  /* Whoever hears of a new directory knows that it is watched. */
   tell(client, change_of(event->mask), path);
-  if ((event->mask & IN_ISDIR) == 0 || !client->is_recursive || event->len == 0) return;
-  if ((event->mask & IN_MOVED_FROM) != 0) drop_tree(client, path);
-  if ((event->mask & (IN_CREATE | IN_MOVED_TO)) != 0 && add_as(client, path, add_tree) != 0) end_with(client, "file_failed", errno);
+  if (failure != 0) end_with(client, "file_failed", failure);
 }
 
 /* Whoever watches recursively finds what was made meanwhile. */

@@ -114,6 +114,7 @@ test('/v1 takes a snapshot with labels, finds it by them, gives it others, and g
     [{ label: '.x' }, 'invalid_request'],
     [{ name: 'x' }, 'invalid_request'],
     [{ labels: { 'a b': '' } }, 'invalid_request'],
+    [{ labels: { 'squash.automatic': 'yes' } }, 'invalid_request'],
   ] as const)
     assert.equal((await api.post(snapshots, body)).json.code, code, JSON.stringify(body));
   const restored = await api.post('/v1/sandboxes/box/restore', { snapshot: 'first' });

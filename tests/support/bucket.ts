@@ -81,6 +81,11 @@ export class TestBucket implements AsyncDisposable {
     return bucket;
   }
 
+  /** Of the server itself, without the proxy. */
+  get endpoint(): string {
+    return `http://127.0.0.1:${this.#port}`;
+  }
+
   get environment(): Readonly<Record<string, string>> {
     return {
       SQUASH_S3_BUCKET: 'squash',

@@ -312,6 +312,7 @@ const fileWatch = defineOperation({
   summary: 'Changes of a file, or in a directory and with `recursive` below it, as server-sent events',
   description:
     '`watching` says that nothing is missed from now on. `change` carries a path relative to the one watched, empty for itself. ' +
+    'A new directory is watched when it is told: what came with it is in it by then. ' +
     '`overflow`: changes were lost, because nobody read them in time or there were too many; look at everything again. ' +
     '`end`: what was watched is gone.',
   query: z.strictObject({ ...placeShape, recursive: queryFlag('recursive') }),

@@ -47,6 +47,7 @@ export class BucketModules implements RemoteModules, AsyncDisposable {
   readonly #options: BucketModulesOptions;
   readonly #bucket: Bucket;
   readonly #queue: PushQueue<{ readonly name: ModuleName } & Push>;
+  readonly #pushing = new Map<ModuleName, Promise<void>>();
   readonly #fetching = new Map<ModuleName, Promise<void>>();
   readonly #conflicts = new Set<ModuleName>();
   readonly #counts = { pulled: 0, pushed: 0 };
@@ -60,7 +61,7 @@ export class BucketModules implements RemoteModules, AsyncDisposable {
     this.#queue = new PushQueue(
       {
         compare: () => this.#compare(),
-        push: (item) => this.#push(item.name, item),
+        push: (item) => this.#inTurn(item.name, item),
         probe: () => this.#list(),
         log: options.log,
       },
@@ -103,7 +104,7 @@ export class BucketModules implements RemoteModules, AsyncDisposable {
     const waiting = this.#queue.get(name);
     this.#conflicts.delete(name);
     try {
-      await this.#push(name, push);
+      await this.#inTurn(name, push);
     } catch (error) {
       if (error instanceof AppError) throw error;
       this.#queue.fail(error);
@@ -170,7 +171,7 @@ export class BucketModules implements RemoteModules, AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#queue[Symbol.asyncDispose]();
-    await Promise.allSettled([this.#listing, ...this.#fetching.values()]);
+    await Promise.allSettled([this.#listing, ...this.#fetching.values(), ...this.#pushing.values()]);
   }
 
   #list(): Promise<void> {
@@ -231,6 +232,19 @@ export class BucketModules implements RemoteModules, AsyncDisposable {
   async #compare(): Promise<void> {
     for (const { name } of await this.#options.layers.modules())
       if (this.#queue.get(name) === undefined) this.#queue.add(name, { name, replace: false });
+  }
+
+  /** Whoever asks while it is on its way finds it there. */
+  async #inTurn(name: ModuleName, wish: Push): Promise<void> {
+    const before = this.#pushing.get(name) ?? Promise.resolve();
+    const push = (): Promise<void> => this.#push(name, wish);
+    const turn = before.then(push, push);
+    this.#pushing.set(name, turn);
+    try {
+      await turn;
+    } finally {
+      if (this.#pushing.get(name) === turn) this.#pushing.delete(name);
+    }
   }
 
   async #push(name: ModuleName, { replace }: Push): Promise<void> {
