@@ -53,6 +53,31 @@ export const imageCommands: readonly CommandSpec[] = [
     load: () => import('./commands/image-commit.ts'),
   },
   {
+    name: 'image push',
+    group: 'layer',
+    summary: 'send an image to a registry',
+    positionals: [
+      { name: 'image', kind: 'image' },
+      { name: 'destination', kind: 'text', optional: true },
+    ],
+    flags: [],
+    notes:
+      'squash image push tools:2 ghcr.io/owner/tools:2. Without a destination the image’s own name says where. Registries’ credentials: SQUASH_REGISTRY_AUTH_FILE.',
+    load: () => import('./commands/image-push.ts'),
+  },
+  {
+    name: 'image export',
+    group: 'layer',
+    summary: 'write an image as one tar that podman load, docker load and skopeo read',
+    positionals: [
+      { name: 'image', kind: 'image' },
+      { name: 'file', kind: 'file' },
+    ],
+    flags: [{ name: 'force', short: 'f', summary: 'replace a file of this name' }],
+    notes: 'The file may be - for standard output.',
+    load: () => import('./commands/image-export.ts'),
+  },
+  {
     name: 'image ls',
     group: 'layer',
     summary: 'list images',

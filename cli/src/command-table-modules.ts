@@ -48,6 +48,22 @@ export const moduleCommands: readonly CommandSpec[] = [
     load: () => import('./commands/module-build.ts'),
   },
   {
+    name: 'module from-oci',
+    group: 'layer',
+    summary: 'an image as one module: its layers merged, what is deleted in them left out',
+    positionals: [
+      { name: 'image', kind: 'image' },
+      { name: 'name', kind: 'text', optional: true },
+    ],
+    flags: [
+      { name: 'pick', value: 'TAG', summary: 'of several images in an archive, this one' },
+      { name: 'replace', summary: 'take the place of a module of this name' },
+    ],
+    notes:
+      'IMAGE is one that is here, one of a registry, or an archive or OCI layout: a path with a / in it, such as ./image.tar. What was no image here before is none afterwards. The name is 100- and the image’s unless given.',
+    load: () => import('./commands/module-from-oci.ts'),
+  },
+  {
     name: 'module from-sandbox',
     group: 'layer',
     summary: 'what a sandbox has written on its modules, as a module',

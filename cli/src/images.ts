@@ -1,8 +1,11 @@
 /** Images as the daemon has them: their addresses, and having one pulled while somebody looks on. */
-import type { Image, ImagePull } from '@squash/contract/image';
+import { statSync } from 'node:fs';
+import type { Image, ImagePull, ImagePush } from '@squash/contract/image';
 import { apiPath, type Client } from './client/client.ts';
 import { CliFailure } from './failure.ts';
-import { progressLine } from './output/progress.ts';
+import { openImage } from './client/image-source.ts';
+import { progressLine, withProgress } from './output/progress.ts';
+import { packed } from './sync/send-directory.ts';
 
 export const imagesPath = '/v1/images';
 
@@ -32,6 +35,31 @@ export async function pullImage(client: Client, reference: string, isAgain = fal
   }
 }
 
+/** @param destination undefined: where the image's name says */
+export async function pushImage(
+  client: Client,
+  image: string,
+  destination: string | undefined,
+): Promise<ImagePush> {
+  const isShown = process.stderr.isTTY;
+  const body = { destination, wait_ms: isShown ? lookMs.terminal : lookMs.elsewhere };
+  try {
+    for (;;) {
+      const push = await client.post<ImagePush>(apiPath(['v1', 'images', image, 'push']), body);
+      if (push.state === 'ready') return push;
+      if (isShown) showPush(push);
+    }
+  } finally {
+    if (isShown) process.stderr.write('\r\u001b[K');
+  }
+}
+
+function showPush({ destination, layers, layers_done: done, bytes, bytes_done: bytesDone }: ImagePush): void {
+  const label = `${destination}  ${done} of ${layers} layers`;
+  const line = bytes === 0 ? label : progressLine(bytesDone, { label, bytes });
+  process.stderr.write(`\r\u001b[K${line}`);
+}
+
 function show({ name, layers, layers_done: done, bytes, bytes_done: bytesDone }: ImagePull): void {
   const label = layers === 0 ? `${name}  asking the registry` : `${name}  ${done} of ${layers} layers`;
   const line = layers === 0 ? label : progressLine(bytesDone, { label, bytes });
@@ -46,4 +74,16 @@ export async function imageForCreate(client: Client, reference: string): Promise
     // The create says whether the image is here.
     if (!(error instanceof CliFailure) || error.code !== 'forbidden') throw error;
   }
+}
+
+/** @param file a tar, `-` for standard input, or a directory that is an OCI layout */
+export async function importImage(
+  client: Client,
+  file: string,
+  names: { readonly name: string | undefined; readonly pick: string | undefined },
+): Promise<Image> {
+  const isDirectory = file !== '-' && statSync(file, { throwIfNoEntry: false })?.isDirectory() === true;
+  const source = isDirectory ? { stream: packed(file), bytes: undefined } : await openImage(file);
+  const body = withProgress(source.stream, { label: file, bytes: source.bytes });
+  return await client.upload<Image>(apiPath(['v1', 'images'], names), body, source.bytes);
 }

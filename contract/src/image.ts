@@ -1,6 +1,6 @@
 /** What an OCI image is on the wire, in its record on the disk, and as a sandbox remembers it. */
 import { z } from 'zod';
-import { moduleNameSchema, sandboxIdSchema, snapshotLabelSchema } from './ids.ts';
+import { isImageLayer, moduleNameSchema, sandboxIdSchema, snapshotLabelSchema } from './ids.ts';
 import { imageReferenceSchema } from './image-reference.ts';
 import { limits } from './limits.ts';
 
@@ -115,3 +115,40 @@ export const imagePullSchema = z.strictObject({
   image: imageSchema.nullable().describe('null while it is `pulling`'),
 });
 export type ImagePull = z.infer<typeof imagePullSchema>;
+
+export const imagePushBodySchema = z.strictObject({
+  destination: imageReferenceSchema
+    .optional()
+    .describe(
+      'what it is to be called there, with a tag: `ghcr.io/owner/name:1`; none: what it is called here',
+    ),
+  wait_ms: z
+    .int()
+    .min(0)
+    .max(limits.imageWaitMsMax)
+    .default(limits.imageWaitMsMax)
+    .describe('how long the answer may wait for the end; ask again while it is `pushing`'),
+});
+
+export const imagePushSchema = z.strictObject({
+  state: z.enum(['pushing', 'ready']),
+  name: z.string().describe('of the image here'),
+  destination: z.string(),
+  layers: z.int(),
+  layers_done: z.int(),
+  layers_present: z.int().describe('that the registry had already'),
+  bytes: z.int().describe('to be sent, as far as it is known'),
+  bytes_done: z.int(),
+  digest: z
+    .string()
+    .nullable()
+    .describe('`sha256:…` of its manifest in the registry; null while it is `pushing`'),
+});
+export type ImagePush = z.infer<typeof imagePushSchema>;
+
+export const imageFlattenSchema = z.strictObject({
+  module: moduleNameSchema
+    .refine((name) => !isImageLayer(name), { error: 'the name of an image’s layer' })
+    .describe('`NNN-name`'),
+  replace: z.boolean().default(false).describe('`true`: take the place of a module of this name'),
+});

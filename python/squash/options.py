@@ -535,6 +535,23 @@ class ImageCommitOptions(_ImageCommitOptions, total=False):
     """to what the sandbox has from the image that it was made from"""
 
 
+class ImagePushOptions(TypedDict, total=False):
+    destination: str
+    """what it is to be called there, with a tag: `ghcr.io/owner/name:1`; none: what it is called here"""
+    wait_ms: int
+    """how long the answer may wait for the end; ask again while it is `pushing`"""
+
+
+class _ImageFlattenOptions(TypedDict):
+    module: str
+    """`NNN-name`"""
+
+
+class ImageFlattenOptions(_ImageFlattenOptions, total=False):
+    replace: bool
+    """`true`: take the place of a module of this name"""
+
+
 class SnapshotCreateOptions(TypedDict, total=False):
     labels: Mapping[str, str]
     """whatever the client wants to find it by"""

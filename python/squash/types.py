@@ -879,6 +879,34 @@ class ImagePull(Record):
 
 
 @dataclass(frozen=True)
+class ImagePush(Record):
+    state: Literal["pushing", "ready"]
+    name: str
+    """of the image here"""
+    destination: str
+    layers: int
+    layers_done: int
+    layers_present: int
+    """that the registry had already"""
+    bytes: int
+    """to be sent, as far as it is known"""
+    bytes_done: int
+    digest: str | None
+    """`sha256:…` of its manifest in the registry; null while it is `pushing`"""
+    _shape: ClassVar[Shape] = {
+        "state": r.text,
+        "name": r.text,
+        "destination": r.text,
+        "layers": r.integer,
+        "layers_done": r.integer,
+        "layers_present": r.integer,
+        "bytes": r.integer,
+        "bytes_done": r.integer,
+        "digest": r.nullable(r.text),
+    }
+
+
+@dataclass(frozen=True)
 class SnapshotTaken(Record):
     label: str
     labels: dict[str, str]

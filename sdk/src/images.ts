@@ -1,8 +1,9 @@
 /** OCI images, which sandboxes are made from instead of modules. */
 import { type Connection, type Signal, startMsMax } from './connection.ts';
 import { SquashError } from './errors.ts';
+import { downloadFile } from './local-file.ts';
 import { everyItem } from './pages.ts';
-import type { Image, ImagePull, Operations } from './records.gen.ts';
+import type { Image, ImagePull, ImagePush, ModuleDetails, Operations } from './records.gen.ts';
 import type { Upload } from './transport.ts';
 
 export type ImageFilter = Operations['image.list']['query'] & Signal;
@@ -12,6 +13,13 @@ export interface PullOptions extends Signal {
   readonly again?: boolean;
   /** Told of now and then; without it the daemon is asked as seldom as it allows. */
   readonly onProgress?: (progress: ImagePull) => void;
+}
+
+export interface PushOptions extends Signal {
+  /** What it is to be called there, with a tag. */
+  readonly destination?: string;
+  /** Told of now and then; without it the daemon is asked as seldom as it allows. */
+  readonly onProgress?: (progress: ImagePush) => void;
 }
 
 /** How long one answer waits. */
@@ -50,6 +58,43 @@ export class Images {
   /** `image.commit`: an image of a sandbox, or of a snapshot of it. @throws NotFound, SquashError (`disk_full`, `module_not_found`, …) */
   async commit({ signal, ...body }: Operations['image.commit']['body'] & Signal): Promise<Image> {
     return await this.#connection.call('image.commit', { body, signal, takesMs: startMsMax });
+  }
+
+  /** `image.push`: to its end; without a destination to where its name says. @throws NotFound, SquashError (`registry_denied`, …) */
+  async push(image: string, options: PushOptions = {}): Promise<ImagePush> {
+    const { destination, onProgress, signal } = options;
+    const wait = onProgress === undefined ? waitMs.unseen : waitMs.shown;
+    const body = { ...(destination !== undefined && { destination }), wait_ms: wait };
+    for (;;) {
+      const asked = { path: { image }, body, signal, takesMs: startMsMax };
+      const push: ImagePush = await this.#connection.call('image.push', asked);
+      if (push.state === 'ready') return push;
+      onProgress?.(push);
+    }
+  }
+
+  /** `image.export`: one tar, an OCI layout and a docker-archive at once. With a name it becomes that file when all of it is there. */
+  async export(image: string, local: string, options: Signal = {}): Promise<void> {
+    await downloadFile(this.exportParts(image, options), local);
+  }
+
+  /** `image.export`: the same as it comes. */
+  async *exportParts(image: string, options: Signal = {}): AsyncGenerator<Uint8Array, void, void> {
+    const asked = { path: { image }, takesMs: startMsMax, ...options };
+    yield* (await this.#connection.open('image.export', asked)).body;
+  }
+
+  /** `image.flatten`: one module of all of it, such as `300-tools`. @throws NotFound, Conflict where there is one and it is not replaced */
+  async flatten(
+    image: string,
+    { signal, ...body }: Operations['image.flatten']['body'] & Signal,
+  ): Promise<ModuleDetails> {
+    return await this.#connection.call('image.flatten', {
+      path: { image },
+      body,
+      signal,
+      takesMs: startMsMax,
+    });
   }
 
   /** `image.remove`: sandboxes that were made from it keep what they need. @throws NotFound */

@@ -37,7 +37,7 @@ export type { ApprovalFilter, Approvals, StandingApprovals } from './approvals.t
 export type { FilePath, Files, ReadOptions, Unpacked, WatchEvent, WriteOptions } from './files.ts';
 export type { KeyFilter, Keys } from './keys.ts';
 export type { Bucket, BucketPull, BucketPush } from './bucket.ts';
-export type { ImageFilter, Images, PullOptions } from './images.ts';
+export type { ImageFilter, Images, PullOptions, PushOptions } from './images.ts';
 export type { ModuleFilter, Modules } from './modules.ts';
 export type { Mounts } from './mounts.ts';
 export type { DecisionFilter, Network } from './network.ts';

@@ -480,6 +480,22 @@ export interface ImagePull {
   readonly image: Image | null;
 }
 
+export interface ImagePush {
+  readonly state: "pushing" | "ready";
+  /** of the image here */
+  readonly name: string;
+  readonly destination: string;
+  readonly layers: number;
+  readonly layers_done: number;
+  /** that the registry had already */
+  readonly layers_present: number;
+  /** to be sent, as far as it is known */
+  readonly bytes: number;
+  readonly bytes_done: number;
+  /** `sha256:…` of its manifest in the registry; null while it is `pushing` */
+  readonly digest: string | null;
+}
+
 export interface Key {
   /** made by the daemon; no secret */
   readonly id: string;
@@ -2438,6 +2454,46 @@ export interface Operations {
       };
     };
     readonly answer: Image;
+    readonly event: never;
+  };
+  'image.push': {
+    readonly path: {
+      /** a name, with each `/` as `%2F`; the defaults of container tools hold */
+      readonly image: string;
+    };
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: {
+      /** what it is to be called there, with a tag: `ghcr.io/owner/name:1`; none: what it is called here */
+      readonly destination?: string;
+      /** how long the answer may wait for the end; ask again while it is `pushing`. Default: 30000 */
+      readonly wait_ms?: number;
+    };
+    readonly answer: ImagePush;
+    readonly event: never;
+  };
+  'image.export': {
+    readonly path: {
+      /** a name, with each `/` as `%2F`; the defaults of container tools hold */
+      readonly image: string;
+    };
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: undefined;
+    readonly answer: undefined;
+    readonly event: never;
+  };
+  'image.flatten': {
+    readonly path: {
+      /** a name, with each `/` as `%2F`; the defaults of container tools hold */
+      readonly image: string;
+    };
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: {
+      /** `NNN-name` */
+      readonly module: string;
+      /** `true`: take the place of a module of this name. Default: false */
+      readonly replace?: boolean;
+    };
+    readonly answer: ModuleDetails;
     readonly event: never;
   };
   'snapshot.create': {

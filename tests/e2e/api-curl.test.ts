@@ -26,6 +26,7 @@ import { dockerArchive, tarOf } from '../support/image-archive.ts';
 import { expectContract } from '../support/contract.ts';
 import { TestBucket } from '../support/bucket.ts';
 import { TestDaemon } from '../support/daemon.ts';
+import { DockerRegistry } from '../support/docker-registry.ts';
 import { waitFor } from '../support/wait.ts';
 
 const token = 'token-of-the-curl-test';
@@ -72,6 +73,9 @@ const world = {
       body: dockerArchive({ layers: [tarOf([{ name: 'etc/' }])] }),
     });
     assert.equal(answer.status, 200, await answer.text());
+  },
+  registry: async () => {
+    standsFor.set('registry.example.com', `localhost:${registry.port}`);
   },
   imageFile: () =>
     writeFile(
@@ -244,6 +248,9 @@ const needs: Readonly<Record<OperationId, readonly (keyof typeof world)[]>> = {
   'image.get': ['image'],
   'image.import': ['imageFile'],
   'image.commit': ['sandbox'],
+  'image.push': ['image', 'registry'],
+  'image.export': ['image'],
+  'image.flatten': ['image'],
   'image.remove': ['image'],
   'module.list': ['module'],
   'module.get': ['module'],
@@ -323,6 +330,7 @@ async function emptied(): Promise<void> {
   const object = (name: string) => `/v1/bucket/objects?key=modules%2F${name}`;
   for (const path of [
     '/v1/modules/200-tools',
+    '/v1/modules/300-python',
     '/v1/secrets/API_KEY',
     object('200-tools.squashfs'),
     object('200-tools.squashfs.manifest.json'),
@@ -334,7 +342,9 @@ async function emptied(): Promise<void> {
 
 let daemon: TestDaemon;
 let bucket: TestBucket;
+let registry: DockerRegistry;
 let directory: string;
+let registryDirectory: string;
 
 before(async () => {
   directory = await mkdtemp(join(tmpdir(), 'squash-curl-'));
@@ -342,6 +352,8 @@ before(async () => {
   await packModule(python, { 'opt/python/version': '3.11\n' });
   const { '000-base-debian': debian, ...interpreter } = await interpreterModules();
   bucket = await TestBucket.start();
+  registryDirectory = await mkdtemp(join(tmpdir(), 'squash-curl-registry-'));
+  registry = await DockerRegistry.start({ directory: registryDirectory });
   daemon = await TestDaemon.start({
     modules: {
       '000-base-debian': await baseLayer(),
@@ -350,13 +362,19 @@ before(async () => {
       ...interpreter,
       '100-python311': python,
     },
-    env: { ...bucket.environment, SQUASH_AUTH_TOKEN: token },
+    env: {
+      ...bucket.environment,
+      SQUASH_AUTH_TOKEN: token,
+      SQUASH_INSECURE_REGISTRIES: `localhost:${registry.port}`,
+    },
   });
 });
 
 after(async () => {
   await daemon[Symbol.asyncDispose]();
   await bucket[Symbol.asyncDispose]();
+  await registry[Symbol.asyncDispose]();
+  await rm(registryDirectory, { recursive: true, force: true });
   await rm(directory, { recursive: true, force: true });
 });
 

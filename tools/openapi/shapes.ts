@@ -1,6 +1,6 @@
 /** The names of the shapes that clients meet often. A generated client has a type of this name for each. */
 import { bucketListSchema, bucketObjectSchema, bucketSchema } from '@squash/contract/bucket';
-import { imagePullSchema, imageSchema, sandboxImageSchema } from '@squash/contract/image';
+import { imagePullSchema, imagePushSchema, imageSchema, sandboxImageSchema } from '@squash/contract/image';
 import { auditEntrySchema } from '@squash/contract/audit';
 import {
   approvalDecisionSchema,
@@ -232,6 +232,9 @@ export const shapes: Readonly<Record<string, Shape>> = {
   },
   ImagePull: {
     schema: imagePullSchema,
+  },
+  ImagePush: {
+    schema: imagePushSchema,
   },
   SandboxImage: {
     schema: sandboxImageSchema,

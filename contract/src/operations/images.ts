@@ -1,7 +1,16 @@
 /** The operations on OCI images, which sandboxes are made from instead of modules. */
 import { z } from 'zod';
-import { imageCommitSchema, imagePullBodySchema, imagePullSchema, imageSchema } from '../image.ts';
+import {
+  imageCommitSchema,
+  imageFlattenSchema,
+  imagePullBodySchema,
+  imagePullSchema,
+  imagePushBodySchema,
+  imagePushSchema,
+  imageSchema,
+} from '../image.ts';
 import { imageReferenceSchema } from '../image-reference.ts';
+import { moduleDetailsSchema } from '../module.ts';
 import { defineOperation, type Operations } from './operation.ts';
 import { pageShape, queryFlag } from './query.ts';
 
@@ -17,6 +26,19 @@ const makingErrors = [
   'stream_limit',
   'disk_full',
   'layer_corrupt',
+  'launch_failed',
+  'launcher_unavailable',
+] as const;
+
+/** Of what is made of layers that are here. */
+const leavingErrors = [
+  'image_unsupported',
+  'module_not_found',
+  'stream_limit',
+  'disk_full',
+  'layer_corrupt',
+  'snapshot_path_too_long',
+  'bucket_unavailable',
   'launch_failed',
   'launcher_unavailable',
 ] as const;
@@ -125,6 +147,60 @@ const imageCommit = defineOperation({
   example: { body: { sandbox: 'dev', name: 'tools:2', changes: { cmd: ['bash'] } } },
 });
 
+const imagePush = defineOperation({
+  id: 'image.push',
+  method: 'POST',
+  path: '/v1/images/{image}/push',
+  dialect: 'native',
+  summary: 'Send an image to a registry, as any engine pulls it',
+  description:
+    'Its layers become tars in gzip again, the same each time; what the registry has is not sent. Answers when it is there or `wait_ms` is over; the push goes on for a while, and whoever asks again joins it. Nobody who asks for 30 seconds ends it.',
+  params: imageParams,
+  body: imagePushBodySchema,
+  answers: [{ status: 200, description: 'How far it is', schema: imagePushSchema }],
+  errors: [
+    'image_not_found',
+    'registry_unavailable',
+    'registry_denied',
+    'registry_credentials_unreadable',
+    ...leavingErrors,
+  ],
+  permission: 'admin',
+  example: {
+    params: { image: 'python:3.12-slim' },
+    body: { destination: 'registry.example.com/python:3.12-slim' },
+  },
+});
+
+const imageExport = defineOperation({
+  id: 'image.export',
+  method: 'GET',
+  path: '/v1/images/{image}/file',
+  dialect: 'native',
+  summary: 'An image as one tar: an OCI layout that is a docker-archive as well',
+  description:
+    'As `podman load`, `docker load` and `skopeo copy oci-archive:` read it. It is made first, which takes a while.',
+  params: imageParams,
+  answers: [{ status: 200, description: 'The file', contentType: 'application/octet-stream' }],
+  errors: ['image_not_found', ...leavingErrors],
+  permission: 'admin',
+  example: { params: { image: 'python:3.12-slim' }, file: 'image.tar' },
+});
+
+const imageFlatten = defineOperation({
+  id: 'image.flatten',
+  method: 'POST',
+  path: '/v1/images/{image}/module',
+  dialect: 'native',
+  summary: 'Make one module of an image: its layers merged, what is deleted in them left out',
+  params: imageParams,
+  body: imageFlattenSchema,
+  answers: [{ status: 200, description: 'The module', schema: moduleDetailsSchema }],
+  errors: ['image_not_found', 'module_exists', 'module_invalid', ...leavingErrors],
+  permission: 'admin',
+  example: { params: { image: 'python:3.12-slim' }, body: { module: '300-python' } },
+});
+
 const imageRemove = defineOperation({
   id: 'image.remove',
   method: 'DELETE',
@@ -144,5 +220,8 @@ export const imageOperations = {
   'image.get': imageGet,
   'image.import': imageImport,
   'image.commit': imageCommit,
+  'image.push': imagePush,
+  'image.export': imageExport,
+  'image.flatten': imageFlatten,
   'image.remove': imageRemove,
 } as const satisfies Operations;

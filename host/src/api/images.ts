@@ -1,16 +1,21 @@
 /** `image.*`: OCI images. An import goes to a file in `tmp/` as it comes, and is looked through when it is whole. */
 import type { imageOperations } from '@squash/contract/operations/images';
+import { limits } from '@squash/contract/limits';
 import type { Engine } from '../engine/engine.ts';
 import { cutPage } from '../engine/page.ts';
+import { Places } from '../http/places.ts';
 import { empty, json } from '../http/reply.ts';
 import type { HandlersOf } from '../http/router.ts';
 import { receiveUpload } from '../http/upload.ts';
+import { download } from './download.ts';
+import { detailsOf } from './modules.ts';
 import type { UploadPlace } from './snapshots.ts';
 
 export function imageHandlers(
   { images }: Engine,
   { directory, places }: UploadPlace,
 ): HandlersOf<typeof imageOperations> {
+  const exports = new Places('images are being exported', limits.downloadsMax);
   return {
     'image.list': ({ query }) => {
       const found = images.list({ withSteps: query.all === true });
@@ -27,6 +32,14 @@ export function imageHandlers(
         await using upload = await receiveUpload(incoming, directory);
         return json(await images.import(upload.path, { name: query.name, pick: query.pick }, signal));
       }),
+    'image.push': async ({ params, body, signal }) => {
+      const wish = { destination: body.destination, waitMs: body.wait_ms };
+      return json(await images.push(params.image, wish, signal));
+    },
+    'image.export': ({ params, caller, signal }) =>
+      download(exports, caller.owner, () => images.export(params.image, signal)),
+    'image.flatten': async ({ params, body, signal }) =>
+      json(detailsOf(await images.flatten(params.image, body, signal))),
     'image.remove': async ({ params }) => {
       await images.remove(params.image);
       return empty;

@@ -78,7 +78,7 @@ function gcOf({ isDry, trees, swept, bytes }: Sweep): GcAnswer {
   };
 }
 
-function detailsOf({ digest, manifest, programs, ...info }: ModuleDetails): DetailsOf {
+export function detailsOf({ digest, manifest, programs, ...info }: ModuleDetails): DetailsOf {
   return {
     ...moduleOf(info),
     sha256: digest,

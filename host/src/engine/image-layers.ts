@@ -277,6 +277,13 @@ export class ImageLayers {
     });
   }
 
+  /** Until it is disposed nobody removes them. */
+  hold(modules: readonly ModuleName[]): Disposable {
+    const pins = new DisposableStack();
+    for (const module of modules) pins.use(this.#pin(module));
+    return pins;
+  }
+
   #pin(module: ModuleName): Disposable {
     this.#pinned.set(module, (this.#pinned.get(module) ?? 0) + 1);
     return {

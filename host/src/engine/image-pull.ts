@@ -1,5 +1,5 @@
-/** One pull that any number of clients wait for, none of them longer than he likes. When nobody has asked for a while it ends. */
-import type { Image, ImagePull } from '@squash/contract/image';
+/** One pull or push that any number of clients wait for, none of them longer than he likes. When nobody has asked for a while it ends. */
+import type { ImagePull } from '@squash/contract/image';
 import { AppError } from '@squash/contract/errors';
 import { limits } from '@squash/contract/limits';
 
@@ -12,23 +12,30 @@ export interface Taking {
 
 export type Progress = Partial<Pick<ImagePull, 'layers' | 'layers_done' | 'bytes' | 'bytes_done'>>;
 
-export class Pull {
-  readonly #name: string;
+interface Errand<State, Result> {
+  /** Of the image that is pulled or pushed. */
+  readonly name: string;
+  readonly verb: 'pull' | 'push';
+  /** How far it is before it begins. */
+  readonly state: State;
+  readonly body: (progress: (change: Partial<State>) => void, signal: AbortSignal) => Promise<Result>;
+}
+
+export class Pull<State extends object, Result> {
+  readonly #what: string;
   readonly #stop = new AbortController();
-  readonly #done: Promise<Image>;
-  #state = { layers: 0, layers_done: 0, bytes: 0, bytes_done: 0 };
+  readonly #done: Promise<Result>;
+  #state: State;
   #waiting = 0;
   #forgotten: NodeJS.Timeout | undefined;
 
-  constructor(
-    name: string,
-    body: (progress: (change: Progress) => void, signal: AbortSignal) => Promise<Image>,
-  ) {
-    this.#name = name;
+  constructor({ name, verb, state, body }: Errand<State, Result>) {
+    this.#what = `Cannot ${verb} image "${name}"`;
+    this.#state = state;
     this.#done = body((change) => {
       this.#state = { ...this.#state, ...change };
     }, this.#stop.signal);
-    const late = new AppError('registry_unavailable', `Cannot pull image "${name}": it takes too long`);
+    const late = new AppError('registry_unavailable', `${this.#what}: it takes too long`);
     const timer = setTimeout(() => this.#stop.abort(late), limits.imagePullMsMax).unref();
     void this.settled.then(() => clearTimeout(timer));
   }
@@ -42,26 +49,27 @@ export class Pull {
   }
 
   stop(): void {
-    this.#stop.abort(
-      new AppError('registry_unavailable', `Cannot pull image "${this.#name}": it was removed meanwhile`),
-    );
+    this.#stop.abort(new AppError('registry_unavailable', `${this.#what}: it was removed meanwhile`));
   }
 
   /** To its end. */
-  image(): Promise<Image> {
+  result(): Promise<Result> {
     return this.#asked(() => this.#done);
   }
 
   /** @throws why it failed */
-  async wait(waitMs: number, signal: AbortSignal): Promise<ImagePull> {
+  async wait(
+    waitMs: number,
+    signal: AbortSignal,
+  ): Promise<{ readonly state: State; readonly result: Result | null }> {
     return await this.#asked(async () => {
       const enough = Promise.withResolvers<undefined>();
       const end = (): void => enough.resolve(undefined);
       const timer = setTimeout(end, waitMs);
       signal.addEventListener('abort', end, { once: true });
       try {
-        const image = (await Promise.race([this.#done, enough.promise])) ?? null;
-        return { state: image === null ? 'pulling' : 'ready', name: this.#name, ...this.#state, image };
+        const result = (await Promise.race([this.#done, enough.promise])) ?? null;
+        return { state: this.#state, result };
       } finally {
         clearTimeout(timer);
         signal.removeEventListener('abort', end);
@@ -82,10 +90,7 @@ export class Pull {
 
   #forgetLater(): void {
     clearTimeout(this.#forgotten);
-    const forgotten = new AppError(
-      'registry_unavailable',
-      `Cannot pull image "${this.#name}": nobody asks for it any more`,
-    );
+    const forgotten = new AppError('registry_unavailable', `${this.#what}: nobody asks for it any more`);
     this.#forgotten = setTimeout(() => this.#stop.abort(forgotten), limits.imageForgottenMs);
     this.#forgotten.unref();
     void this.settled.then(() => clearTimeout(this.#forgotten));

@@ -4,8 +4,16 @@
  * Each layer is a module, `oci-<SHA-256 of its tar>`, made once whichever images have it. So snapshots, the bucket, restores and
  * repairs know nothing of images; a record says which modules, in which order, an image is.
  */
+import type { FileHandle } from 'node:fs/promises';
 import { AppError } from '@squash/contract/errors';
-import type { Image, ImageCommit, ImageDefaults, ImagePull, SandboxImage } from '@squash/contract/image';
+import type {
+  Image,
+  ImageCommit,
+  ImageDefaults,
+  ImagePull,
+  ImagePush,
+  SandboxImage,
+} from '@squash/contract/image';
 import { type ImageReference, isBuildStep, parseImageReference } from '@squash/contract/image-reference';
 import type { ModuleName } from '@squash/contract/ids';
 import { limits } from '@squash/contract/limits';
@@ -17,7 +25,9 @@ import { ownArchitecture } from '../oci/manifests.ts';
 import type { World } from '../sandbox/world.ts';
 import { type CommitOptions, defaultsOf, idOf, layersOf } from './image-commit.ts';
 import type { ImageLayers, MadeStack } from './image-layers.ts';
-import { Pull, type Taking } from './image-pull.ts';
+import type { FlattenWish, ImageLeaving, PushState } from './image-leaving.ts';
+import { type Progress, Pull, type Taking } from './image-pull.ts';
+import type { ModuleDetails } from './modules.ts';
 import type { Residents } from './residents.ts';
 
 export interface Images {
@@ -31,6 +41,12 @@ export interface Images {
   import(hostPath: string, wish: ImportWish, signal: AbortSignal): Promise<Image>;
   /** Of a sandbox or a snapshot of it. @throws sandbox_not_found, snapshot_not_found, disk_full */
   commit(wish: ImageCommit, signal: AbortSignal): Promise<Image>;
+  /** Begins or joins the push of an image, and waits for its end or as long as is wished. @throws image_not_found, registry_denied */
+  push(reference: ImageReference, wish: PushWish, signal: AbortSignal): Promise<ImagePush>;
+  /** As one tar, which the caller closes. @throws image_not_found, image_unsupported, disk_full */
+  export(reference: ImageReference, signal: AbortSignal): Promise<FileHandle>;
+  /** As one module. @throws image_not_found, module_exists, disk_full */
+  flatten(reference: ImageReference, wish: FlattenWish, signal: AbortSignal): Promise<ModuleDetails>;
   /** @throws image_not_found */
   remove(reference: ImageReference): Promise<void>;
   /** What a new sandbox is made of. @throws image_not_found where it is not here and may not be pulled */
@@ -41,6 +57,12 @@ export interface PullWish {
   readonly waitMs: number;
   /** The registry is asked even where an image of this name is here. */
   readonly isAgain: boolean;
+}
+
+export interface PushWish {
+  /** What it is to be called there; undefined: as it is called here. */
+  readonly destination: ImageReference | undefined;
+  readonly waitMs: number;
 }
 
 export interface ImportWish {
@@ -61,11 +83,17 @@ export interface ImagesOptions {
   readonly registries: Registries;
   readonly residents: Pick<Residents, 'find'>;
   readonly commits: Pick<CommitOptions, 'dataDir' | 'snapshots'>;
+  readonly leaving: ImageLeaving;
 }
+
+type ImagePulling = Pull<Required<Progress>, Image>;
+type PullBody = ConstructorParameters<typeof Pull<Required<Progress>, Image>>[0]['body'];
+type ImagePushing = Pull<PushState, string>;
 
 export class LocalImages implements Images, AsyncDisposable {
   readonly #options: ImagesOptions;
-  readonly #pulls = new Map<string, Pull>();
+  readonly #pulls = new Map<string, ImagePulling>();
+  readonly #pushes = new Map<string, ImagePushing>();
   readonly #stop = new AbortController();
   readonly #running = new Set<Promise<unknown>>();
 
@@ -86,23 +114,25 @@ export class LocalImages implements Images, AsyncDisposable {
   async pull(reference: ImageReference, wish: PullWish, signal: AbortSignal): Promise<ImagePull> {
     const present = this.#options.store.find(reference.name);
     if (present !== undefined && !wish.isAgain && !this.#pulls.has(reference.name)) return readyPull(present);
-    return await this.#pullOf(reference).wait(wish.waitMs, signal);
+    const { state, result } = await this.#pullOf(reference).wait(wish.waitMs, signal);
+    return { state: result === null ? 'pulling' : 'ready', name: reference.name, ...state, image: result };
   }
 
   /** The one that is under way, or a new one. @throws stream_limit */
-  #pullOf(reference: ImageReference): Pull {
+  #pullOf(reference: ImageReference): ImagePulling {
     const { name } = reference;
     const running = this.#pulls.get(name);
     if (running !== undefined) return running;
     if (isBuildStep(name))
       throw new AppError('image_not_found', `Cannot find image "${name}": a build’s step is in no registry`);
-    const pull = new Pull(name, (progress, signal) =>
+    const body: PullBody = (progress, signal) =>
       this.#counted(async () => {
         const whole = AbortSignal.any([signal, this.#stop.signal]);
         await using found = await this.#options.registries.find(reference, whole);
         return await this.#take(found.image, { name, progress, signal: whole });
-      }),
-    );
+      });
+    const state = { layers: 0, layers_done: 0, bytes: 0, bytes_done: 0 };
+    const pull = new Pull({ name, verb: 'pull', state, body });
     this.#pulls.set(name, pull);
     pull.settled.finally(() => this.#pulls.delete(name)).catch(() => undefined);
     return pull;
@@ -137,6 +167,50 @@ export class LocalImages implements Images, AsyncDisposable {
     });
   }
 
+  async push(reference: ImageReference, wish: PushWish, signal: AbortSignal): Promise<ImagePush> {
+    const { name } = this.get(reference);
+    const destination = wish.destination ?? reference;
+    const { state, result: digest } = await this.#pushOf(reference, destination).wait(wish.waitMs, signal);
+    const how = digest === null ? 'pushing' : 'ready';
+    return { state: how, name, destination: destination.name, ...state, digest };
+  }
+
+  #pushOf(reference: ImageReference, destination: ImageReference): ImagePushing {
+    const key = `${reference.name} ${destination.name}`;
+    const running = this.#pushes.get(key);
+    if (running !== undefined) return running;
+    if (destination.digest !== undefined || isBuildStep(destination.name))
+      throw new AppError(
+        'invalid_request',
+        `Cannot push to "${destination.name}": name a destination with a tag, such as ghcr.io/owner/name:1`,
+      );
+    const image = this.get(reference);
+    const push: ImagePushing = new Pull({
+      name: destination.name,
+      verb: 'push',
+      state: { layers: image.modules.length, layers_done: 0, layers_present: 0, bytes: 0, bytes_done: 0 },
+      body: (progress, signal) =>
+        this.#counted(async () => {
+          const target = await this.#options.registries.target(destination);
+          const whole = AbortSignal.any([signal, this.#stop.signal]);
+          return await this.#options.leaving.push(image, { target, progress }, whole);
+        }),
+    });
+    this.#pushes.set(key, push);
+    push.settled.finally(() => this.#pushes.delete(key)).catch(() => undefined);
+    return push;
+  }
+
+  async export(reference: ImageReference, signal: AbortSignal): Promise<FileHandle> {
+    const whole = AbortSignal.any([signal, this.#stop.signal]);
+    return await this.#counted(() => this.#options.leaving.file(this.get(reference), whole));
+  }
+
+  async flatten(reference: ImageReference, wish: FlattenWish, signal: AbortSignal): Promise<ModuleDetails> {
+    const whole = AbortSignal.any([signal, this.#stop.signal]);
+    return await this.#counted(() => this.#options.leaving.flatten(this.get(reference), wish, whole));
+  }
+
   async remove(reference: ImageReference): Promise<void> {
     this.#pulls.get(reference.name)?.stop();
     const { name } = this.get(reference);
@@ -151,12 +225,13 @@ export class LocalImages implements Images, AsyncDisposable {
         'image_not_found',
         `Cannot find image "${reference.name}": it is not here, and only an operator pulls one`,
       );
-    return stackOf(present ?? (await this.#pullOf(reference).image()));
+    return stackOf(present ?? (await this.#pullOf(reference).result()));
   }
 
   /** Removes layers that no image, sandbox or snapshot needs. */
   async collect(): Promise<void> {
     await this.#options.layers.collect(() => this.#modules());
+    await this.#options.leaving.collect(this.#modules());
   }
 
   /** Whether some image is made of it. */
@@ -171,7 +246,10 @@ export class LocalImages implements Images, AsyncDisposable {
   /** As one of those that may be under way at once, which the daemon's end waits for. @throws stream_limit */
   async #counted<T>(body: () => Promise<T>): Promise<T> {
     if (this.#running.size >= limits.imagePullsAtOnceMax)
-      throw new AppError('stream_limit', `${this.#running.size} images are being taken in: try again later`);
+      throw new AppError(
+        'stream_limit',
+        `${this.#running.size} images are being taken in or sent: try again later`,
+      );
     const running = body();
     this.#running.add(running);
     try {

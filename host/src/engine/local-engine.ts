@@ -12,6 +12,7 @@ import { VolumePlaces } from '../mounts/volume-places.ts';
 import type { LayerStore } from '../layers/layer-store.ts';
 import type { Registries } from '../oci/image-source.ts';
 import { ImageStore } from '../oci/image-store.ts';
+import { BlobNotes } from '../oci/layer-blob.ts';
 import { SandboxFiles } from '../sandbox/files.ts';
 import { Semaphore, SharedLock } from '../sandbox/mailbox.ts';
 import type { MountSources } from '../sandbox/mounts.ts';
@@ -34,6 +35,7 @@ import { LocalFiles } from './files.ts';
 import { LocalKeys } from './keys.ts';
 import { LocalSshKeys } from './ssh-keys.ts';
 import { ImageLayers, type LayerTool } from './image-layers.ts';
+import { ImageLeaving, type TreeReader } from './image-leaving.ts';
 import { LocalImages } from './images.ts';
 import { LocalModules } from './modules.ts';
 import { LocalNetwork } from './network.ts';
@@ -58,7 +60,7 @@ export interface LocalEngineOptions {
   /** undefined: what lies here lasts. */
   readonly ephemeralMs?: number | undefined;
   /** Makes modules of images' layers. */
-  readonly layerTool: LayerTool;
+  readonly layerTool: LayerTool & TreeReader;
   readonly registries: Registries;
   readonly log: Log;
   readonly clock: Clock;
@@ -276,7 +278,9 @@ function imagesOf(
   });
   const store = new ImageStore(dataDir, log);
   const commits = { dataDir, snapshots };
-  return new LocalImages({ world, residents, store, layers, registries, commits });
+  const notes = new BlobNotes(dataDir);
+  const leaving = new ImageLeaving({ world, dataDir, layers, tool, notes, modules });
+  return new LocalImages({ world, residents, store, layers, registries, commits, leaving });
 }
 
 function worldOf(

@@ -36,4 +36,22 @@ export interface Registries {
     reference: ImageReference,
     signal: AbortSignal,
   ): Promise<{ readonly image: SourceImage } & AsyncDisposable>;
+  /** Where an image is sent to. Nothing is asked yet. @throws registry_credentials_unreadable */
+  target(reference: ImageReference): Promise<ImageTarget>;
+}
+
+/** A file that is a blob. */
+export interface OutgoingBlob {
+  readonly path: string;
+  readonly digest: string;
+  readonly size: number;
+}
+
+/** A name in a registry that is to be given to an image. @throws registry_unavailable, registry_denied */
+export interface ImageTarget {
+  has(digest: string, signal: AbortSignal): Promise<boolean>;
+  /** @param onBytes told of what more is there; of less, where it begins anew */
+  blob(blob: OutgoingBlob, onBytes: (bytes: number) => void, signal: AbortSignal): Promise<void>;
+  /** Gives the name to it, when its blobs are there. */
+  manifest(bytes: Buffer, signal: AbortSignal): Promise<void>;
 }

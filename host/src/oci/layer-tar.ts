@@ -164,14 +164,14 @@ interface HeaderFields {
 }
 
 /** `LENGTH KEY=VALUE\n`, where the length counts its own digits. */
-function paxRecord([key, value]: readonly [string, string]): string {
+export function paxRecord([key, value]: readonly [string, string]): string {
   const rest = ` ${key}=${value}\n`;
   let length = rest.length + 1;
   while (`${length}`.length + rest.length !== length) length = `${length}`.length + rest.length;
   return `${length}${rest}`;
 }
 
-function headerBlock(entry: HeaderFields): Buffer {
+export function headerBlock(entry: HeaderFields): Buffer {
   const header = Buffer.alloc(tarBlock);
   header.write(entry.path.slice(0, 100), 0, 'latin1');
   header.write(entry.target.slice(0, 100), 157, 'latin1');

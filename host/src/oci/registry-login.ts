@@ -127,14 +127,19 @@ function unreadable(path: string, why: string): AppError {
   );
 }
 
+export interface LoginPlace extends RegistryPlace {
+  /** All that a token is to be good for, whatever the first refusal asks for; undefined: that. */
+  readonly actions?: string | undefined;
+}
+
 /** The header that a registry wants, found out by its first refusal. */
 export class Authorization {
   readonly #login: Login;
   readonly #requests: RegistryRequests;
-  readonly #place: RegistryPlace;
+  readonly #place: LoginPlace;
   #header: Secret | undefined;
 
-  constructor(login: Login, requests: RegistryRequests, place: RegistryPlace) {
+  constructor(login: Login, requests: RegistryRequests, place: LoginPlace) {
     this.#login = login;
     this.#requests = requests;
     this.#place = place;
@@ -167,9 +172,11 @@ export class Authorization {
   }
 
   #tokenRequest(realm: URL, words: ReadonlyMap<string, string>, repository: string): Asked {
+    const { actions } = this.#place;
+    const wanted = actions === undefined ? words.get('scope') : undefined;
     const fields = {
       service: words.get('service') ?? hostOf(this.#place),
-      scope: words.get('scope') ?? `repository:${repository}:pull`,
+      scope: wanted ?? `repository:${repository}:${actions ?? 'pull'}`,
     };
     if (this.#login.kind === 'refresh') {
       const form = {

@@ -10,6 +10,8 @@ import { lookup } from 'node:dns/promises';
 import { type IncomingMessage, request as plainRequest } from 'node:http';
 import { request as tlsRequest } from 'node:https';
 import type { LookupFunction } from 'node:net';
+import type { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
 import { Failure } from '@squash/base/failure';
 import { AppError } from '@squash/contract/errors';
 import { parseAddress } from '@squash/policy/address/address';
@@ -22,9 +24,15 @@ export const silentMsMax = 30_000;
 
 export interface Asked {
   readonly url: URL;
-  readonly method?: 'GET' | 'POST';
+  readonly method?: 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH';
   readonly headers?: Readonly<Record<string, string>>;
-  readonly body?: string;
+  /** Of its length; or so many bytes, opened for each try. */
+  readonly body?: string | SentBytes;
+}
+
+export interface SentBytes {
+  readonly bytes: number;
+  readonly open: () => Readable;
 }
 
 export interface Answered {
@@ -53,13 +61,14 @@ export class RegistryRequests {
     this.#place = place;
   }
 
-  /** @throws registry_unavailable; the signal's reason */
+  /** Where something is sent no redirection is followed: it is an answer. @throws registry_unavailable; the signal's reason */
   async send(asked: Asked, signal: AbortSignal): Promise<Answered> {
     let { url } = asked;
     for (let redirects = 0; ; redirects += 1) {
       const answer = await this.#once({ ...asked, url }, signal);
       const location = answer.header('location');
-      if (![301, 302, 303, 307, 308].includes(answer.status) || location === undefined) return answer;
+      const isRedirection = [301, 302, 303, 307, 308].includes(answer.status) && location !== undefined;
+      if (!isRedirection || asked.body !== undefined) return answer;
       answer.body.destroy();
       const next = URL.parse(location, url.href);
       if (next === null || redirects === redirectsMax)
@@ -76,7 +85,7 @@ export class RegistryRequests {
   async #once(asked: Asked, signal: AbortSignal, isForIt = false): Promise<Answered> {
     const { url, method = 'GET', body } = asked;
     this.#checkScheme(url);
-    const isOwn = isForIt || this.#isRegistry(url);
+    const isOwn = isForIt || this.isRegistry(url);
     const literal = parseAddress(url.hostname.replace(/^\[(.*)\]$/, '$1'));
     if (literal !== undefined) this.#judge(url, [classifyAddress(literal).kind]);
     const headers = isOwn ? asked.headers : withoutCredentials(asked.headers);
@@ -91,17 +100,20 @@ export class RegistryRequests {
       headers: {
         'user-agent': 'squash',
         ...headers,
-        ...(body !== undefined && { 'content-length': `${Buffer.byteLength(body)}` }),
+        ...(body !== undefined && { 'content-length': `${lengthOf(body)}` }),
       },
     });
     outgoing.on('timeout', () => outgoing.destroy(new Failure('ETIMEDOUT', 'nothing came for too long')));
     outgoing.on('response', (response) => {
       const { remoteAddress } = response.socket;
-      if (this.#isRegistry(url) && remoteAddress !== undefined) this.#kinds.add(kindOf(remoteAddress));
+      if (this.isRegistry(url) && remoteAddress !== undefined) this.#kinds.add(kindOf(remoteAddress));
       resolve(response);
     });
     outgoing.on('error', reject);
-    outgoing.end(body);
+    if (typeof body === 'object')
+      // What breaks is told by the request.
+      void pipeline(body.open(), outgoing).catch((error: Error) => outgoing.destroy(error));
+    else outgoing.end(body);
     const answer = await promise.catch((cause: unknown) => {
       signal.throwIfAborted();
       if (cause instanceof AppError) throw cause;
@@ -151,12 +163,12 @@ export class RegistryRequests {
   }
 
   /** Addresses leave the port out that is their scheme's own, and names of images do not. */
-  #isRegistry({ protocol, host }: URL): boolean {
+  isRegistry({ protocol, host }: URL): boolean {
     return host === URL.parse(`${protocol}//${hostOf(this.#place)}`)?.host;
   }
 
   #judge(url: URL, kinds: readonly AddressKind[]): void {
-    if (this.#isRegistry(url)) return;
+    if (this.isRegistry(url)) return;
     const strange = kinds.find((kind) => kind !== 'public' && !this.#kinds.has(kind));
     if (strange !== undefined)
       throw this.#unavailable(
@@ -179,6 +191,10 @@ export function hostOf({ host }: Pick<RegistryPlace, 'host'>): string {
 function kindOf(address: string): AddressKind {
   const parsed = parseAddress(address);
   return parsed === undefined ? 'reserved' : classifyAddress(parsed).kind;
+}
+
+function lengthOf(body: string | SentBytes): number {
+  return typeof body === 'string' ? Buffer.byteLength(body) : body.bytes;
 }
 
 function withoutCredentials(

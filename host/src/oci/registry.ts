@@ -13,9 +13,8 @@ import type { ImageReference } from '@squash/contract/image-reference';
 import { limits } from '@squash/contract/limits';
 import { isDiskFull } from '@squash/base/errno';
 import { Failure } from '@squash/base/failure';
-import { pause } from '@squash/base/pause';
 import type { RegistryConfig } from '../config/config.ts';
-import type { BlobPlace, Registries, SourceImage } from './image-source.ts';
+import type { BlobPlace, ImageTarget, Registries, SourceImage } from './image-source.ts';
 import {
   type Descriptor,
   digestOf,
@@ -26,13 +25,10 @@ import {
   parseManifest,
 } from './manifests.ts';
 import { readBody } from './read-text.ts';
-import { Authorization, readLogin } from './registry-login.ts';
-import { type Answered, hostOf, reasonOf, RegistryRequests, silentMsMax } from './registry-request.ts';
+import { type Answered, reasonOf, silentMsMax } from './registry-request.ts';
+import { openSession, type RegistrySession } from './registry-session.ts';
+import { RegistryUpload } from './registry-upload.ts';
 
-/** In a row, without a byte between them. */
-const failuresMax = 4;
-const retryMs = 250;
-const errorBytesMax = 16_384;
 /** How often the disk's room is looked at. */
 const lookBytes = 1 << 25;
 const indexDepthMax = 4;
@@ -60,16 +56,7 @@ export class HttpRegistries implements Registries {
     signal: AbortSignal,
   ): Promise<{ readonly image: SourceImage } & AsyncDisposable> {
     const { dataDir, registries } = this.#options;
-    const { registry: host, repository } = reference;
-    const login = await readLogin(registries.authFile, { host, repository });
-    const place = { host, insecure: new Set(registries.insecure) };
-    const requests = new RegistryRequests(place);
-    const repositoryOf = new Repository({
-      reference,
-      requests,
-      authorization: new Authorization(login, requests, place),
-      isPlain: place.insecure.has(hostOf(place)),
-    });
+    const repositoryOf = new Repository(await openSession(reference, { registries, purpose: 'have' }));
     const work = join(dataDir, 'tmp', `oci-blobs-${randomBytes(6).toString('hex')}`);
     await mkdir(work, { mode: 0o700 });
     const remove = (): Promise<void> => rm(work, { recursive: true, force: true });
@@ -82,6 +69,11 @@ export class HttpRegistries implements Registries {
       await remove();
       throw error;
     }
+  }
+
+  async target(reference: ImageReference): Promise<ImageTarget> {
+    const { registries } = this.#options;
+    return new RegistryUpload(await openSession(reference, { registries, purpose: 'push' }));
   }
 }
 
@@ -132,14 +124,6 @@ function checkDigest(what: string, wanted: string, bytes: Buffer): void {
   if (found !== wanted) throw invalid(`${what} has the digest ${found}, and should have ${wanted}`);
 }
 
-interface RepositoryOptions {
-  readonly reference: ImageReference;
-  readonly requests: RegistryRequests;
-  readonly authorization: Authorization;
-  /** Over plain HTTP. */
-  readonly isPlain: boolean;
-}
-
 interface BlobTarget {
   readonly path: string;
   /** Of what has come. */
@@ -147,15 +131,15 @@ interface BlobTarget {
 }
 
 class Repository {
-  readonly #options: RepositoryOptions;
+  readonly #session: RegistrySession;
 
-  constructor(options: RepositoryOptions) {
-    this.#options = options;
+  constructor(session: RegistrySession) {
+    this.#session = session;
   }
 
   async manifest(version: string, signal: AbortSignal): Promise<Buffer> {
-    return await this.#patiently(signal, async () => {
-      const answer = await this.#ask(`manifests/${version}`, { accept }, signal);
+    return await this.#session.patiently(signal, async () => {
+      const answer = await this.#session.ask({ what: `manifests/${version}`, headers: { accept } }, signal);
       return await readBody(answer, limits.imageManifestBytesMax);
     });
   }
@@ -166,8 +150,11 @@ class Repository {
       throw invalid(
         `its configuration has ${descriptor.size} bytes, more than ${limits.imageManifestBytesMax}`,
       );
-    const bytes = await this.#patiently(signal, async () =>
-      readBody(await this.#ask(`blobs/${descriptor.digest}`, {}, signal), limits.imageManifestBytesMax),
+    const bytes = await this.#session.patiently(signal, async () =>
+      readBody(
+        await this.#session.ask({ what: `blobs/${descriptor.digest}` }, signal),
+        limits.imageManifestBytesMax,
+      ),
     );
     checkDigest('the configuration', descriptor.digest, bytes);
     return bytes;
@@ -183,9 +170,9 @@ class Repository {
         file,
         path,
         onBytes,
-        ask: (headers) => this.#ask(`blobs/${descriptor.digest}`, headers, signal),
+        ask: (headers) => this.#session.ask({ what: `blobs/${descriptor.digest}`, headers }, signal),
       });
-      await this.#patiently(
+      await this.#session.patiently(
         signal,
         () => fetching.goOn(signal),
         () => fetching.bytes,
@@ -199,74 +186,6 @@ class Repository {
       await file.close();
     }
   }
-
-  /** Again where the network or the registry failed, while something comes now and then. */
-  async #patiently<T>(
-    signal: AbortSignal,
-    body: () => Promise<T>,
-    bytes: () => number = () => 0,
-  ): Promise<T> {
-    let before = bytes();
-    for (let failures = 1; ; failures += 1) {
-      try {
-        return await body();
-      } catch (error) {
-        signal.throwIfAborted();
-        if (bytes() > before) failures = 1;
-        before = bytes();
-        if (!(error instanceof AppError) || error.code !== 'registry_unavailable' || failures >= failuresMax)
-          throw error;
-        await pause(retryMs * 2 ** failures, signal);
-      }
-    }
-  }
-
-  async #ask(
-    what: string,
-    headers: Readonly<Record<string, string>>,
-    signal: AbortSignal,
-  ): Promise<Answered> {
-    const { reference, requests, authorization, isPlain } = this.#options;
-    const { registry, repository, name } = reference;
-    const url = new URL(
-      `${isPlain ? 'http' : 'https'}://${hostOf({ host: registry })}/v2/${repository}/${what}`,
-    );
-    for (let isLoggedIn = false; ; isLoggedIn = true) {
-      const answer = await requests.send({ url, headers: { ...headers, ...authorization.headers } }, signal);
-      if (answer.status < 300) return answer;
-      // Where it has sent us nobody may ask who we are: the answer would be the registry's password.
-      if (answer.status === 401 && !isLoggedIn && answer.url.host === url.host) {
-        answer.body.destroy();
-        await authorization.answer(answer.header('www-authenticate'), repository, signal);
-      } else
-        throw refusalOf(
-          name,
-          answer,
-          (await readBody(answer, errorBytesMax).catch(() => Buffer.alloc(0))).toString('utf8'),
-        );
-    }
-  }
-}
-
-function refusalOf(name: string, { status, url }: Answered, text: string): AppError {
-  const said = saidIn(text);
-  const why = `${url.host} answers with status ${status}${said === '' ? '' : ` (${said})`}`;
-  const isDenied = status === 401 || status === 403 || status === 404;
-  return new AppError(
-    isDenied ? 'registry_denied' : 'registry_unavailable',
-    `Cannot have image "${name}": ${why}`,
-  );
-}
-
-/** The registry's own words, as plain text. */
-function saidIn(text: string): string {
-  const words = [...text.matchAll(/"(?:code|message)"\s*:\s*"([^"]{1,100})"/g)].map(
-    (match) => match[1] ?? '',
-  );
-  return words
-    .slice(0, 2)
-    .join(': ')
-    .replaceAll(/[^\x20-\x7e]/g, '?');
 }
 
 interface FetchOptions extends BlobTarget {

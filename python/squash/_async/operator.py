@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, AsyncGenerator, AsyncIterator, Dict, Type, TypeVar
+from typing import TYPE_CHECKING, Any, AsyncGenerator, AsyncIterator, Dict, Optional, Type, TypeVar
 
 from .. import types
 from .._commands import SLOW_S
@@ -120,6 +120,28 @@ class AsyncImages(_AsyncNoun):
     async def commit(self, **options: Unpack[opt.ImageCommitOptions]) -> types.Image:
         """image.commit: an image of a sandbox, or of a snapshot of it. Raises NotFound."""
         return await self._client.record(types.Image, "image.commit", {}, options, extra_s=SLOW_S)
+
+    async def push(self, image: str, *, destination: Optional[str] = None) -> types.ImagePush:
+        """image.push: to its end; without a destination to where its name says. Raises NotFound, SquashError (``registry_denied``, …)."""
+        asked = {} if destination is None else {"destination": destination}
+        while True:
+            push = await self._client.record(types.ImagePush, "image.push", {"image": image}, asked, extra_s=SLOW_S)
+            if push.state == "ready":
+                return push
+
+    async def export(self, image: str, local: LocalPath) -> None:
+        """image.export: one tar, an OCI layout and a docker-archive at once, as ``podman load`` and ``docker load`` read it."""
+        await save(self.export_parts(image), local)
+
+    async def export_parts(self, image: str) -> AsyncGenerator[bytes, None]:
+        """image.export: the same as it comes."""
+        async for piece in pieces_of(await self._client.open("image.export", {"image": image}, {}, extra_s=SLOW_S)):
+            yield piece
+
+    async def flatten(self, image: str, **options: Unpack[opt.ImageFlattenOptions]) -> types.ModuleDetails:
+        """image.flatten: one module of all of it, such as ``300-tools``. Raises NotFound, Conflict."""
+        asked = {"image": image}
+        return await self._client.record(types.ModuleDetails, "image.flatten", asked, options, extra_s=SLOW_S)
 
     async def remove(self, image: str) -> None:
         """image.remove: sandboxes that were made from it keep what they need. Raises NotFound."""

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generator, Iterator, Dict, Type, TypeVar
+from typing import TYPE_CHECKING, Any, Generator, Iterator, Dict, Optional, Type, TypeVar
 
 from .. import types
 from .._commands import SLOW_S
@@ -121,6 +121,28 @@ class Images(_AsyncNoun):
     def commit(self, **options: Unpack[opt.ImageCommitOptions]) -> types.Image:
         """image.commit: an image of a sandbox, or of a snapshot of it. Raises NotFound."""
         return self._client.record(types.Image, "image.commit", {}, options, extra_s=SLOW_S)
+
+    def push(self, image: str, *, destination: Optional[str] = None) -> types.ImagePush:
+        """image.push: to its end; without a destination to where its name says. Raises NotFound, SquashError (``registry_denied``, …)."""
+        asked = {} if destination is None else {"destination": destination}
+        while True:
+            push = self._client.record(types.ImagePush, "image.push", {"image": image}, asked, extra_s=SLOW_S)
+            if push.state == "ready":
+                return push
+
+    def export(self, image: str, local: LocalPath) -> None:
+        """image.export: one tar, an OCI layout and a docker-archive at once, as ``podman load`` and ``docker load`` read it."""
+        save(self.export_parts(image), local)
+
+    def export_parts(self, image: str) -> Generator[bytes, None, None]:
+        """image.export: the same as it comes."""
+        for piece in pieces_of(self._client.open("image.export", {"image": image}, {}, extra_s=SLOW_S)):
+            yield piece
+
+    def flatten(self, image: str, **options: Unpack[opt.ImageFlattenOptions]) -> types.ModuleDetails:
+        """image.flatten: one module of all of it, such as ``300-tools``. Raises NotFound, Conflict."""
+        asked = {"image": image}
+        return self._client.record(types.ModuleDetails, "image.flatten", asked, options, extra_s=SLOW_S)
 
     def remove(self, image: str) -> None:
         """image.remove: sandboxes that were made from it keep what they need. Raises NotFound."""
