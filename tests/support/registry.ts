@@ -4,14 +4,24 @@
  */
 import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer, type IncomingMessage, request, type Server, type ServerResponse } from 'node:http';
+import {
+  type ClientRequest,
+  createServer,
+  type IncomingMessage,
+  request,
+  type Server,
+  type ServerResponse,
+} from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DockerRegistry } from './docker-registry.ts';
 
-/** What is done with one answer. `cut`: half of a large one comes; `wrong`: one byte is another; `away`: another host has it. */
-export type RegistryFault = 'none' | 'cut' | 'wrong' | 'away';
+/**
+ * What is done with one answer. `cut`: half of a large one comes; `wrong`: one byte is another; `away`: another host has it. `gone`: the
+ * connection ends before the registry hears of it; `half`: when it has half of what is sent.
+ */
+export type RegistryFault = 'none' | 'cut' | 'wrong' | 'away' | 'gone' | 'half';
 
 const user = 'squash';
 const password = 'geheim';
@@ -21,7 +31,11 @@ const entry = `${user}:$2y$05$vDLSJ050JVOmVTUPvdSLa.pCKa8pxYOjiRTpijXD/9eZUXJK9T
 export class TestRegistry implements AsyncDisposable {
   readonly directory: string;
   readonly credentials = `${user}:${password}`;
-  readonly seen: { readonly path: string; readonly range: string | undefined }[] = [];
+  readonly seen: {
+    readonly method: string;
+    readonly path: string;
+    readonly range: string | undefined;
+  }[] = [];
   fault: (asked: IncomingMessage) => RegistryFault = () => 'none';
   /** The logins that the other host was shown. */
   readonly shownAway: (string | undefined)[] = [];
@@ -41,9 +55,10 @@ export class TestRegistry implements AsyncDisposable {
     this.#proxy = parts.proxy;
     this.#away = parts.away;
     this.#proxy.on('request', (asked, answer) => {
-      this.seen.push({ path: asked.url ?? '', range: asked.headers.range });
+      this.seen.push({ method: asked.method ?? '', path: asked.url ?? '', range: asked.headers.range });
       const fault = this.fault(asked);
       if (fault === 'away') answer.writeHead(307, { location: `http://${this.awayHost}${asked.url}` }).end();
+      else if (fault === 'gone') asked.socket.destroy();
       else this.#carry(asked, answer, fault);
     });
     this.#away.on('request', (asked: IncomingMessage, answer) => {
@@ -102,7 +117,8 @@ export class TestRegistry implements AsyncDisposable {
       },
     );
     outgoing.on('error', () => answer.destroy());
-    asked.pipe(outgoing);
+    if (fault === 'half') endHalfway(asked, outgoing);
+    else asked.pipe(outgoing);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -113,6 +129,20 @@ export class TestRegistry implements AsyncDisposable {
     await this.#behind[Symbol.asyncDispose]();
     rmSync(this.directory, { recursive: true, force: true });
   }
+}
+
+/** Both connections end when half of the body has gone through. */
+function endHalfway(asked: IncomingMessage, outgoing: ClientRequest): void {
+  let left = Number(asked.headers['content-length']) / 2;
+  asked.on('data', (piece: Buffer) => {
+    left -= piece.length;
+    if (left > 0) outgoing.write(piece);
+    else if (!outgoing.destroyed)
+      outgoing.write(piece, () => {
+        outgoing.destroy();
+        asked.socket.destroy();
+      });
+  });
 }
 
 export function hostOf(server: Server): string {
