@@ -4,15 +4,25 @@
  */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { randomBytes } from 'node:crypto';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import type { Image, ImagePush } from '@squash/contract/image';
+import type { ModuleDetails } from '@squash/contract/module';
 import { squash, squashOk } from '../support/cli.ts';
 import { TestDaemon } from '../support/daemon.ts';
 import { dockerArchive, tarOf } from '../support/image-archive.ts';
-import { TestRegistry } from '../support/registry.ts';
+import { type RegistryFault, TestRegistry } from '../support/registry.ts';
 import { TokenRegistry } from '../support/token-registry.ts';
 
 const isRoot = process.getuid?.() === 0;
@@ -184,4 +194,155 @@ test('a sandbox that is pushed as an image shows the same tree by other tools an
     { env: { A: 'b c' }, cmd: ['cat', '/opt/new'], labels: { x: 'y' }, layers: 3 },
   );
   assert.equal(created_at, (await inspect('made/changed:1')).created_at);
+});
+
+test('podman pulls and runs what was pushed, and reads what was exported', {
+  skip: !isRoot ? 'podman wants ids' : !existsSync('/usr/bin/podman') && 'neither podman nor docker is here',
+}, async () => {
+  const own = (name: string): readonly string[] => [`--${name}`, join(directory, 'podman', name)];
+  const podman = (...words: string[]): string =>
+    execFileSync(
+      'podman',
+      [
+        ...own('root'),
+        ...own('runroot'),
+        ...own('tmpdir'),
+        ...own('network-config-dir'),
+        ...['--storage-driver', 'vfs', '--runtime', 'runc', '--cgroup-manager', 'cgroupfs'],
+        ...['--events-backend', 'none', ...words],
+      ],
+      {
+        encoding: 'utf8',
+        stdio: 'pipe',
+        env: { ...process.env, TMPDIR: directory, XDG_RUNTIME_DIR: directory },
+      },
+    );
+  const run = (image: string, ...words: string[]): string => {
+    const limits = ['--ulimit', 'nofile=1024:4096', '--ulimit', 'nproc=1000:1000'];
+    return podman('run', '--rm', '--network', 'none', '--log-driver', 'none', ...limits, image, ...words);
+  };
+  const name = `${registry.directHost}/push/changed:1`;
+  podman('pull', '--tls-verify=false', '--creds', registry.credentials, name);
+  assert.equal(run(name), 'new\n');
+  assert.equal(
+    run(name, 'sh', '-c', 'echo $A; ls /opt/dir /srv /srv/old'),
+    'b c\n/opt/dir:\n\n/srv:\nold\nsticky\n\n/srv/old:\nagain\n',
+  );
+  podman('rmi', '--all', '--force');
+  const file = join(directory, 'changed.tar');
+  await cli('image', 'export', 'made/changed:1', file);
+  assert.match(podman('load', '--input', file), /made\/changed:1/);
+  assert.equal(run('docker.io/made/changed:1'), 'new\n');
+});
+
+test('an export is read by others in both of its forms, by Squash too, and is the same each time', async () => {
+  const [file, again] = [join(directory, 'one.tar'), join(directory, 'two.tar')];
+  await cli('image', 'export', 'made/changed:1', file);
+  await cli('image', 'export', 'made/changed:1', again);
+  assert.ok(readFileSync(file).equals(readFileSync(again)));
+  const own = await shown('made/changed:1');
+  for (const form of ['oci-archive', 'docker-archive'])
+    assert.deepEqual(treeOf(`${form}:${file}`), own, form);
+  await cli('image', 'import', file, '--name', 'back:1');
+  assert.deepEqual(await shown('back:1'), own);
+  await cli('image', 'rm', 'back:1');
+  assert.equal((await squash(daemon, ['image', 'export', 'made/changed:1', file])).code, 1);
+  assert.deepEqual(readdirSync(join(daemon.dataDir, 'tmp')), []);
+});
+
+test('what the registry has is not sent, also where the notes of layers are lost or are nonsense', async () => {
+  const sent = (): readonly string[] =>
+    registry.seen.filter(({ method }) => !['HEAD', 'GET'].includes(method)).map(({ path }) => path);
+  registry.seen.length = 0;
+  const notes = join(daemon.dataDir, 'images', 'blobs');
+  const { digest, layers_present } = await push('made/changed:1', there('push/changed:1'));
+  assert.deepEqual([sent(), layers_present], [[], 3]);
+  for (const file of readdirSync(notes)) writeFileSync(join(notes, file), '{"form":1,"digest":"x"}');
+  assert.equal((await push('made/changed:1', there('push/changed:1'))).digest, digest);
+  assert.deepEqual(sent(), []);
+  // Another name is one manifest more.
+  await push('made/changed:1', there('push/changed:2'));
+  assert.deepEqual(sent(), ['/v2/push/changed/manifests/2']);
+});
+
+test('an upload goes on where its connection broke, begins anew where the registry has lost it, and ends some time', async () => {
+  await importTar('made/large:1', tarOf([{ name: 'noise', data: randomBytes(36_000_000) }]));
+  const asked = (method: string): number =>
+    registry.seen.filter((each) => each.method === method && each.path.includes('/blobs/uploads/')).length;
+  registry.seen.length = 0;
+  let patches = 0;
+  const faults: Readonly<Record<number, RegistryFault>> = { 2: 'gone', 3: 'half' };
+  registry.fault = ({ method }) => (method === 'PATCH' ? (faults[++patches] ?? 'none') : 'none');
+  await push('made/large:1', there('push/large:1'));
+  // The first piece of the layer is kept, all of it is sent anew after the second break, and the configuration is an upload as well.
+  assert.deepEqual([asked('POST'), asked('GET'), patches], [3, 2, 5]);
+  registry.fault = ({ method }) => (method === 'PUT' ? 'gone' : 'none');
+  const refused = await squash(daemon, ['image', 'push', 'made/base:1', there('push/never:1')]);
+  assert.match(refused.stderr, /registry_unavailable/);
+  registry.fault = () => 'none';
+  await cli('image', 'pull', there('push/large:1'));
+  assert.equal((await inspect(there('push/large:1'))).size_bytes, (await inspect('made/large:1')).size_bytes);
+  assert.deepEqual(readdirSync(join(daemon.dataDir, 'tmp')), []);
+});
+
+test('a push gets a token that is good for it, and who may not push is told so', async () => {
+  const refused = async (image: string, destination: string): Promise<string> =>
+    (await squash(daemon, ['image', 'push', image, destination])).stderr;
+  tokens.asked.length = 0;
+  await push('made/base:1', `${tokens.host}/private/pushed:1`);
+  const scopes = new Set(tokens.asked.map(({ scope }) => scope));
+  assert.deepEqual([...scopes], ['repository:private/pushed:pull,push']);
+  assert.match(await refused('made/none:1', there('push/none:1')), /image_not_found/);
+  assert.match(
+    await refused('made/base:1', `${there('push/x')}@sha256:${'0'.repeat(64)}`),
+    /invalid_request/,
+  );
+  assert.match(await refused('made/base:1', 'localhost:1/x:1'), /registry_unavailable/);
+  const wrong = Buffer.from('squash:wrong').toString('base64');
+  const auths = { [registry.host]: { auth: wrong }, [tokens.host]: { auth: wrong } };
+  writeFileSync(join(daemon.dataDir, 'registry-auth.json'), JSON.stringify({ auths }));
+  for (const host of [registry.host, tokens.host])
+    assert.match(await refused('made/base:1', `${host}/private/pushed:2`), /registry_denied/);
+});
+
+test('a name that would delete in other engines is refused, and nothing of the image is sent', async () => {
+  const id = (await cli('create', '--image', 'made/base:1')).trim();
+  await cli('exec', '-u', '0', id, '--', 'sh', '-c', 'echo >/opt/.wh.one');
+  await cli('image', 'commit', id, 'made/hostile:1');
+  await cli('rm', '-y', id);
+  for (const words of [
+    ['push', 'made/hostile:1', there('push/hostile:1')],
+    ['export', 'made/hostile:1', join(directory, 'hostile.tar')],
+  ]) {
+    const { stderr } = await squash(daemon, ['image', ...words]);
+    assert.match(stderr, /"opt\/\.wh\.one" would be a deletion.*image_unsupported/s);
+  }
+});
+
+test('an image that is here, in a registry or in a file becomes one module, and is otherwise as before', async () => {
+  const own = (await shown('made/changed:1')).filter((line) => !line.startsWith('/bin '));
+  const images = await cli('image', 'ls', '-q');
+  const file = join(directory, 'one.tar');
+  await cli('module', 'from-oci', 'made/changed:1');
+  await cli('module', 'from-oci', 'made/changed:1', '--replace');
+  await cli('module', 'from-oci', file, '110-file');
+  writeFileSync(join(daemon.dataDir, 'registry-auth.json'), JSON.stringify({ auths: registry.auth }));
+  await cli('module', 'from-oci', there('push/changed:2'), '120-pulled');
+  assert.equal(await cli('image', 'ls', '-q'), images);
+  assert.match(
+    (await squash(daemon, ['module', 'from-oci', 'made/base:1', '100-changed'])).stderr,
+    /module_exists/,
+  );
+  for (const name of ['100-changed', '110-file', '120-pulled']) {
+    const unpacked = join(directory, 'unpacked');
+    tool('unsquashfs', '-d', unpacked, join(daemon.dataDir, 'modules', `${name}.squashfs`));
+    const lines = execFileSync(join(directory, 'tree-lines'), [unpacked], { encoding: 'latin1' });
+    rmSync(unpacked, { recursive: true });
+    const tree = lines.split('\n').filter((line) => isCompared(line) && !line.startsWith('/bin '));
+    if (isRoot) assert.deepEqual(tree, own, name);
+  }
+  const { provenance, builder } = JSON.parse(
+    await cli('module', 'inspect', '120-pulled', '--json'),
+  ) as ModuleDetails;
+  assert.deepEqual([builder, provenance['image']], ['squash module from-oci', there('push/changed:2')]);
 });
