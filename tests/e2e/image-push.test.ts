@@ -5,15 +5,7 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import {
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
@@ -200,17 +192,12 @@ test('podman pulls and runs what was pushed, and reads what was exported', {
   skip: !isRoot ? 'podman wants ids' : !existsSync('/usr/bin/podman') && 'neither podman nor docker is here',
 }, async () => {
   const own = (name: string): readonly string[] => [`--${name}`, join(directory, 'podman', name)];
+  const flags = ['--storage-driver', 'vfs', '--runtime', 'runc', '--cgroup-manager', 'cgroupfs'];
+  flags.push('--events-backend', 'none');
   const podman = (...words: string[]): string =>
     execFileSync(
       'podman',
-      [
-        ...own('root'),
-        ...own('runroot'),
-        ...own('tmpdir'),
-        ...own('network-config-dir'),
-        ...['--storage-driver', 'vfs', '--runtime', 'runc', '--cgroup-manager', 'cgroupfs'],
-        ...['--events-backend', 'none', ...words],
-      ],
+      [...own('root'), ...own('runroot'), ...own('tmpdir'), ...own('network-config-dir'), ...flags, ...words],
       {
         encoding: 'utf8',
         stdio: 'pipe',
@@ -266,7 +253,7 @@ test('what the registry has is not sent, also where the notes of layers are lost
 });
 
 test('an upload goes on where its connection broke, begins anew where the registry has lost it, and ends some time', async () => {
-  await importTar('made/large:1', tarOf([{ name: 'noise', data: randomBytes(36_000_000) }]));
+  await importTar('made/large:1', tarOf([{ name: 'noise', data: randomBytes(34_000_000) }]));
   const asked = (method: string): number =>
     registry.seen.filter((each) => each.method === method && each.path.includes('/blobs/uploads/')).length;
   registry.seen.length = 0;
@@ -297,12 +284,13 @@ test('a push gets a token that is good for it, and who may not push is told so',
     await refused('made/base:1', `${there('push/x')}@sha256:${'0'.repeat(64)}`),
     /invalid_request/,
   );
-  assert.match(await refused('made/base:1', 'localhost:1/x:1'), /registry_unavailable/);
   const wrong = Buffer.from('squash:wrong').toString('base64');
   const auths = { [registry.host]: { auth: wrong }, [tokens.host]: { auth: wrong } };
   writeFileSync(join(daemon.dataDir, 'registry-auth.json'), JSON.stringify({ auths }));
   for (const host of [registry.host, tokens.host])
     assert.match(await refused('made/base:1', `${host}/private/pushed:2`), /registry_denied/);
+  const right = { auths: { ...registry.auth, ...tokens.auth } };
+  writeFileSync(join(daemon.dataDir, 'registry-auth.json'), JSON.stringify(right));
 });
 
 test('a name that would delete in other engines is refused, and nothing of the image is sent', async () => {
@@ -326,7 +314,6 @@ test('an image that is here, in a registry or in a file becomes one module, and 
   await cli('module', 'from-oci', 'made/changed:1');
   await cli('module', 'from-oci', 'made/changed:1', '--replace');
   await cli('module', 'from-oci', file, '110-file');
-  writeFileSync(join(daemon.dataDir, 'registry-auth.json'), JSON.stringify({ auths: registry.auth }));
   await cli('module', 'from-oci', there('push/changed:2'), '120-pulled');
   assert.equal(await cli('image', 'ls', '-q'), images);
   assert.match(

@@ -6,7 +6,7 @@
  */
 import { randomBytes } from 'node:crypto';
 import { type FileHandle, open, rm } from 'node:fs/promises';
-import { join } from 'node:path';
+import { join, relative } from 'node:path';
 import type { LayerDigest, ModuleName } from '@squash/contract/ids';
 import type { Image, ImagePush } from '@squash/contract/image';
 import { limits } from '@squash/contract/limits';
@@ -34,13 +34,22 @@ export interface FlattenWish {
 /** The parts of `LaunchClient` that read layers. */
 export interface TreeReader {
   treeTar(path: string, signal?: AbortSignal): AsyncIterable<Uint8Array>;
+  unpack(
+    image: {
+      readonly path: string;
+      readonly target: string;
+      readonly bytesMax: number;
+      readonly inodesMax: number;
+    },
+    giveUp?: AbortSignal,
+  ): Promise<void>;
 }
 
 interface Options {
   readonly world: World;
   readonly dataDir: string;
   readonly layers: Pick<ImageLayers, 'hold'>;
-  readonly tool: TreeReader & Pick<LayerTool, 'merge'>;
+  readonly tool: TreeReader & LayerTool;
   readonly notes: BlobNotes;
   readonly modules: LocalModules;
 }
@@ -147,7 +156,8 @@ export class ImageLeaving {
     const { world, tool } = this.#options;
     return await world.layerLock.shared(async () => {
       const digest = await world.layers.ensureModule(module);
-      return await writeRaw(tool.treeTar(`layers/${digest}`, signal), this.#place('raw'), signal);
+      const target = { path: this.#place('raw'), form: 'layer' } as const;
+      return await writeRaw(tool.treeTar(`layers/${digest}`, signal), target, signal);
     });
   }
 
@@ -180,20 +190,31 @@ export class ImageLeaving {
   /** @throws module_exists, module_invalid, disk_full */
   async flatten(image: Image, { module, replace }: FlattenWish, signal: AbortSignal): Promise<ModuleDetails> {
     const { dataDir, modules, tool, world, layers } = this.#options;
+    const { layerBytesMax: bytesMax, layerInodesMax: inodesMax } = limits;
     using _held = layers.hold(image.modules);
     await world.bringModules(image.modules);
-    const path = this.#place('merged');
+    const [merged, tree, packed] = ['merged', 'tree', 'packed'].map((what) => this.#place(what)) as [
+      string,
+      string,
+      string,
+    ];
+    const below = (path: string): string => relative(dataDir, path);
     try {
       await world.layerLock.shared(async () => {
         const digests: LayerDigest[] = [];
         for (const each of image.modules) digests.push(await world.layers.ensureModule(each));
         const lowers = digests.map((digest) => `layers/${digest}`).toReversed();
-        const target = path.slice(dataDir.length + 1);
-        await tool.merge({ lowers, path: target, bytesMax: limits.layerBytesMax }, signal);
+        await tool.merge({ lowers, path: below(merged), bytesMax }, signal);
       });
-      await modules.import(path, module, { replace });
+      // A merge keeps what deletes below it, for snapshots; of all of an image nothing is to be deleted.
+      await tool.unpack({ path: below(merged), target: below(tree), bytesMax, inodesMax }, signal);
+      const out = { path: this.#place('raw'), form: 'whole' } as const;
+      await using raw = await writeRaw(tool.treeTar(below(tree), signal), out, signal);
+      await tool.packTar({ path: below(raw.path), target: below(packed), bytesMax }, signal);
+      await modules.import(packed, module, { replace });
     } finally {
-      await rm(path, { force: true });
+      await tool.removeTree(below(tree));
+      for (const path of [merged, packed]) await rm(path, { force: true });
     }
     const { digest } = await modules.get(module);
     return await modules.describe(module, {

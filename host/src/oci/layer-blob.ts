@@ -12,7 +12,7 @@ import { AppError } from '@squash/contract/errors';
 import type { ModuleName } from '@squash/contract/ids';
 import { digestPattern } from '@squash/contract/image-reference';
 import { limits } from '@squash/contract/limits';
-import { layerOut } from './layer-out.ts';
+import { layerOut, type OutForm } from './layer-out.ts';
 
 const gzipLevel = 6;
 /** How often the disk's room is looked at. */
@@ -35,13 +35,13 @@ export interface RawLayer extends AsyncDisposable {
 /** To a file, at the pace of the disk: whoever holds the tree is soon free. Disposing removes it. @throws image_unsupported, disk_full */
 export async function writeRaw(
   tar: AsyncIterable<Uint8Array>,
-  path: string,
+  { path, form }: { readonly path: string; readonly form: OutForm },
   signal: AbortSignal,
 ): Promise<RawLayer> {
   const hash = createHash('sha256');
   const remove = (): Promise<void> => rm(path, { force: true });
   try {
-    const taken = hashed(layerOut(tar), hash, roomIn(dirname(path)));
+    const taken = hashed(layerOut(tar, form), hash, roomIn(dirname(path)));
     await pipeline(taken, createWriteStream(path, { flags: 'wx', mode: 0o600 }), { signal });
   } catch (cause) {
     await remove();

@@ -14,12 +14,18 @@ const pieceBytes = 65_536;
 const attributePrefix = 'SCHILY.xattr.';
 const hidden = { mode: 0o600, uid: 0, gid: 0, mtimeS: 0, size: 0, target: '', attributes: [] };
 
+/** `layer`: what it deletes below is told in names. `whole`: nothing is below, so nothing is deleted. */
+export type OutForm = 'layer' | 'whole';
+
 /** @param tar as `treeTar` gives it. @throws image_unsupported */
-export async function* layerOut(tar: AsyncIterable<Uint8Array>): AsyncGenerator<Buffer, void, void> {
+export async function* layerOut(
+  tar: AsyncIterable<Uint8Array>,
+  form: OutForm,
+): AsyncGenerator<Buffer, void, void> {
   let waiting: Buffer[] = [];
   let bytes = 0;
   await using source = new TarBytes(tar);
-  for await (const piece of entriesOf(source)) {
+  for await (const piece of entriesOf(source, form)) {
     waiting.push(piece);
     bytes += piece.length;
     if (bytes < pieceBytes) continue;
@@ -30,7 +36,7 @@ export async function* layerOut(tar: AsyncIterable<Uint8Array>): AsyncGenerator<
   yield Buffer.concat(waiting);
 }
 
-async function* entriesOf(source: TarBytes): AsyncGenerator<Buffer, void, void> {
+async function* entriesOf(source: TarBytes, form: OutForm): AsyncGenerator<Buffer, void, void> {
   for (;;) {
     const records = new Map<string, string>();
     let header = await source.take(tarBlock);
@@ -41,7 +47,7 @@ async function* entriesOf(source: TarBytes): AsyncGenerator<Buffer, void, void> 
     }
     if (header.every((byte) => byte === 0)) break;
     const entry = { header, records, path: records.get('path') ?? textOf(header, 0) };
-    yield headOf(entry);
+    yield headOf(entry, form);
     const size = header[156] === 0x30 ? Number(records.get('size') ?? sizeOf(header)) : 0;
     yield* source.pieces(padded(size));
   }
@@ -56,22 +62,23 @@ interface Entry {
 }
 
 /** What stands in its place, without its data. */
-function headOf({ header, records, path }: Entry): Buffer {
+function headOf({ header, records, path }: Entry, form: OutForm): Buffer {
   const type = String.fromCharCode(header[156] ?? 0);
   const isDeletion = type === '3' && textOf(header, 329, 16).replaceAll(/[0\0]/g, '') === '';
   const names = path.split('/');
-  if (names.some((name) => name.startsWith('.wh.')))
+  if (form === 'layer' && names.some((name) => name.startsWith('.wh.')))
     throw new AppError(
       'image_unsupported',
       `Cannot make a layer of it: "${shown(path)}" would be a deletion in any other engine; rename it`,
     );
-  if (isDeletion)
+  if (isDeletion && form === 'layer')
     return headerWith(`${path.slice(0, path.length - (names.at(-1) ?? '').length)}.wh.${names.at(-1)}`);
   // A sandbox has none of its own to take along, and an engine as root would make them.
   if (type === '3' || type === '4') return Buffer.alloc(0);
   const told = [...records].filter(([key]) => !isOverlays(key));
   const own = Buffer.concat([...recordBlocks(told), header]);
-  const isOpaque = type === '5' && records.get(`${attributePrefix}user.overlay.opaque`) === 'y';
+  const isOpaque =
+    form === 'layer' && type === '5' && records.get(`${attributePrefix}user.overlay.opaque`) === 'y';
   return isOpaque ? Buffer.concat([own, headerWith(`${path.replace(/^\.\/$/, '')}${opaqueName}`)]) : own;
 }
 
