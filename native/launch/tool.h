@@ -24,6 +24,7 @@ struct tool {
   int output_mount;         /* a detached mount */
   const char *written_early; /* name of a file in `output` that goes to the disk while it grows, or NULL */
   bool input_as_stdin;       /* the input, a file, is standard input, too */
+  int piped_input;           /* standard input, or 0 */
   char *const *environment; /* NULL: none */
   uint64_t file_bytes_max;
   /* Asked a few times a second; returning false ends the tool with the fault set. */
