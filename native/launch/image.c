@@ -200,6 +200,8 @@ struct unpack {
   struct tree_usage max;
   int64_t measure_at_ms;
   bool is_foreign; /* not packed here: it may have other tools' marks */
+  bool has_root_time;
+  time_t root_time;
 };
 
 static int check_size(const struct unpack *unpack, struct tree_usage *usage, struct fault *fault) {
@@ -273,6 +275,8 @@ static int place_tree(const struct unpack *unpack, const char *target, struct fa
   cleanup_fd tree = open_beneath(data_fd, made, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
   if (tree < 0) return fault_set(fault, "layer_corrupt", "unsquashfs left no tree");
   if (unpack->is_foreign && tree_translate_marks(tree, fault) != 0) return -1;
+  const struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_sec = unpack->root_time}};
+  if (unpack->has_root_time && futimens(tree, times) != 0) return fault_disk(fault, "launch_failed", "can't set a time");
   /* The whole tree on disk before its name says that it is complete. */
   if (syncfs(tree) != 0) return fault_disk(fault, "launch_failed", "can't sync the unpacked tree");
   if (make_directories(data_fd, target, true) != 0) {
@@ -308,6 +312,7 @@ int image_unpack(const struct launcher *launcher, const struct request *request,
   cleanup_fd source = open_beneath(launcher->data_fd, request->path, O_RDONLY);
   if (source < 0) return fault_set(fault, "layer_corrupt", "can't open \"%s\"", request->path);
   unpack.is_foreign = !image_has_own_mark(source);
+  unpack.has_root_time = image_root_time(source, &unpack.root_time);
   if (image_make_work(launcher, "unpack", work, sizeof work, fault) != 0) return -1;
   int result = tool_run(&tool, fault);
   if (result == 0) result = judge_unsquashfs(&tool, fault);

@@ -14,10 +14,11 @@
 #include "common/descriptor.h"
 #include "launch/file.h"
 #include "launch/image_make.h"
+#include "launch/log.h"
 #include "launch/tree_change.h"
 #include "launch/tree_tar.h"
 
-enum { WRITER_DONE = 0, WRITER_FAILED = 1, WRITER_UNFIT = 3, TAR_WORDS = 7 };
+enum { WRITER_DONE = 0, WRITER_UNFIT = 3, TAR_WORDS = 4 };
 
 static bool has_times(const struct image_change *change) {
   return change->request->index != NULL && change->request->upper_kind != UPPER_TMPFS &&
@@ -68,7 +69,11 @@ static _Noreturn void write_change(const struct image_change *change, struct tre
   cleanup_fd known = open_known(change);
   if (known < 0 || !tree_index_open(&judge.known, take_fd(&known), comparison->status.st_dev)) _exit(WRITER_UNFIT);
   struct tree_tar tar = {.root = comparison->root, .id_first = comparison->id_first, .out = &out, .judge = &judge};
-  if (tree_tar_write(&tar, &fault) != 0) _exit(WRITER_FAILED);
+  /* mksquashfs reads no further than the end's first block. What it makes of less than that is refused with its status. */
+  if (tree_tar_write(&tar, &fault) != 0 && fault.number != EPIPE) {
+    log_line("change of \"%s\": %s", change->request->name, fault.text);
+    _exit(WRITER_UNFIT);
+  }
   _exit(judge.is_unfit || tar.has_odd_attributes || tar.changed > 0 ? WRITER_UNFIT : WRITER_DONE);
 }
 
@@ -92,12 +97,10 @@ static int run_on_pipe(const struct image_change *change, struct tree_comparison
   close_fd(&reader);
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
-  *is_unfit = WIFEXITED(status) && WEXITSTATUS(status) == WRITER_UNFIT;
+  /* Also where it was killed: what was cut off may look like all of it. */
+  *is_unfit = !WIFEXITED(status) || WEXITSTATUS(status) != WRITER_DONE;
   errno = number;
-  if (result != 0 || *is_unfit) return result;
-  errno = 0;
-  /* What was cut off is a well-formed tar now and then. */
-  return WIFEXITED(status) && WEXITSTATUS(status) == WRITER_DONE ? 0 : fault_set(fault, "launch_failed", "can't write the change");
+  return result;
 }
 
 /* The root of such an image is none of its tar's: it is described by words. */
@@ -105,13 +108,11 @@ static int pack_change(const struct image_change *change, struct tree_comparison
                        struct fault *fault) {
   const char *words[MKSQUASHFS_WORDS + TAR_WORDS];
   char mode[16];
-  char time[16];
   struct tool tool = *change->tool;
   size_t count = 0;
   while (tool.words[count] != NULL) words[count] = tool.words[count], count++;
   snprintf(mode, sizeof mode, "%o", comparison->status.st_mode & 07777);
-  snprintf(time, sizeof time, "%u", (unsigned)comparison->status.st_mtim.tv_sec);
-  const char *const more[TAR_WORDS] = {"-tar", "-root-mode", mode, "-root-time", time, NULL};
+  const char *const more[TAR_WORDS] = {"-tar", "-root-mode", mode, NULL};
   words[1] = "-";
   memcpy(words + count, more, sizeof more);
   tool.words = words;
@@ -137,6 +138,8 @@ int image_change_pack(struct image_change *change, struct fault *fault) {
     bool is_unfit = false;
     result = pack_change(change, &comparison, &is_unfit, fault);
     change->is_change = result == 0 && !is_unfit;
+    change->tool->is_change = change->is_change;
+    change->tool->root_time = comparison.status.st_mtim.tv_sec;
     if (is_unfit) result = 0;
   }
   tar_links_free(&comparison.links);

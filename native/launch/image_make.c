@@ -91,6 +91,33 @@ static int check_lengths(const struct launcher *launcher, const struct tool *too
  */
 static const char own_mark[16] = {'s', 'q', 'u', 'a', 's', 'h', ' ', 's', 'n', 'a', 'p', 's', 'h', 'o', 't', '\n'};
 
+/* Before it in an image of a change: mksquashfs gives the root of what it makes of a tar no time. */
+struct change_mark {
+  char magic[16];
+  int64_t root_time;
+};
+static const char change_magic[16] = {'s', 'q', 'u', 'a', 's', 'h', ' ', 'c', 'h', 'a', 'n', 'g', 'e', ' ', '1', '\n'};
+
+bool image_root_time(int image, time_t *seconds) {
+  struct change_mark mark;
+  off_t at = lseek(image, 0, SEEK_END) - (off_t)sizeof own_mark - (off_t)sizeof mark;
+  if (!image_has_own_mark(image) || at < 0 || pread(image, &mark, sizeof mark, at) != (ssize_t)sizeof mark) return false;
+  *seconds = (time_t)mark.root_time;
+  return memcmp(mark.magic, change_magic, sizeof change_magic) == 0;
+}
+
+/* Behind what mksquashfs wrote. */
+static int put_marks(const struct tool *tool, int file, struct stat *status) {
+  struct change_mark change = {.root_time = tool->root_time};
+  memcpy(change.magic, change_magic, sizeof change_magic);
+  size_t length = tool->is_change ? sizeof change : 0;
+  if (pwrite(file, &change, length, status->st_size) != (ssize_t)length) return -1;
+  status->st_size += (off_t)length;
+  if (pwrite(file, own_mark, sizeof own_mark, status->st_size) != (ssize_t)sizeof own_mark) return -1;
+  status->st_size += (off_t)sizeof own_mark;
+  return 0;
+}
+
 bool image_has_own_mark(int image) {
   char last[sizeof own_mark];
   off_t end = lseek(image, 0, SEEK_END);
@@ -115,10 +142,7 @@ int image_take_over(const struct launcher *launcher, const struct tool *tool, co
   }
   /* In what the daemon has written as a tar there are no other marks, whatever this host overlays by. */
   if (is_of_tar(tool) || !launcher->overlays_by_fuse) {
-    if (pwrite(file, own_mark, sizeof own_mark, status.st_size) != (ssize_t)sizeof own_mark) {
-      return fault_disk(fault, "launch_failed", "can't mark the image");
-    }
-    status.st_size += (off_t)sizeof own_mark;
+    if (put_marks(tool, file, &status) != 0) return fault_disk(fault, "launch_failed", "can't mark the image");
   }
   if (fchown(file, 0, 0) != 0 || fchmod(file, 0644) != 0 || fsync(file) != 0) {
     return fault_disk(fault, "launch_failed", "can't keep the image");

@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 #include "launch/fault.h"
 #include "launch/launcher.h"
@@ -37,5 +38,7 @@ int image_take_over(const struct launcher *launcher, const struct tool *tool, co
 bool image_is_too_large(const struct tool *tool);
 /* Whether it was packed here, from the kernel's overlay: nobody else's marks are in it. */
 bool image_has_own_mark(int image);
+/* Of an image of a change: the time of its root, which is not in it. */
+bool image_root_time(int image, time_t *seconds);
 
 #endif

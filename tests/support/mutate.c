@@ -104,7 +104,7 @@ static void mutate(const char *one, const char *other, const char *fresh) {
     case 11: symlink(other, fresh); break;
     case 12:
       snprintf(value, sizeof value, "%u", next(1000));
-      if (lstat(one, &status) == 0 && !S_ISLNK(status.st_mode)) setxattr(one, next(8) ? "user.a" : "user.b=c", value, strlen(value), 0);
+      if (lstat(one, &status) == 0 && !S_ISLNK(status.st_mode)) setxattr(one, next(40) ? "user.a" : "user.b=c", value, strlen(value), 0);
       break;
     case 13: write_mapped(one); break;
     default: if (lstat(one, &status) == 0 && !S_ISLNK(status.st_mode)) chown(one, next(2000), next(2000));
