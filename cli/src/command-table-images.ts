@@ -26,11 +26,41 @@ export const imageCommands: readonly CommandSpec[] = [
     load: () => import('./commands/image-import.ts'),
   },
   {
+    name: 'image commit',
+    group: 'layer',
+    summary: 'make an image of a sandbox: what it was made of, and what was written in it as one more layer',
+    positionals: [
+      { name: 'id', kind: 'sandbox' },
+      { name: 'image', kind: 'image' },
+    ],
+    flags: [
+      { name: 'snapshot', value: 'LABEL', summary: 'a snapshot that it has, instead of what it is now' },
+      {
+        name: 'env',
+        short: 'e',
+        value: 'NAME=VALUE',
+        repeats: true,
+        summary: 'set a variable of its commands',
+      },
+      { name: 'label', value: 'KEY[=VALUE]', repeats: true, summary: 'set a label' },
+      { name: 'user', short: 'u', value: 'USER', summary: 'as whom its commands run' },
+      { name: 'workdir', short: 'w', value: 'PATH', summary: 'where its commands start' },
+      { name: 'entrypoint', value: 'JSON', summary: 'its command’s first words, as ["words"]' },
+      { name: 'cmd', value: 'JSON', summary: 'the others, as ["words"]' },
+    ],
+    notes:
+      'What is not set is as in the image that the sandbox was made from. A name that is taken here is given to the new one.',
+    load: () => import('./commands/image-commit.ts'),
+  },
+  {
     name: 'image ls',
     group: 'layer',
     summary: 'list images',
     positionals: [],
-    flags: [{ name: 'quiet', short: 'q', summary: 'names only' }],
+    flags: [
+      { name: 'quiet', short: 'q', summary: 'names only' },
+      { name: 'all', short: 'a', summary: 'with the steps of builds' },
+    ],
     load: () => import('./commands/image-ls.ts'),
   },
   {

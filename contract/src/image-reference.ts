@@ -47,6 +47,11 @@ export function parseImageReference(text: string): ImageReference | undefined {
   return { registry, repository, version, digest, name };
 }
 
+/** Whether it is what `squash build` keeps of a step; no registry is of that name. */
+export function isBuildStep(name: string): boolean {
+  return name.startsWith('squash.build/');
+}
+
 /** What stands before the first slash is a host where it could be none of a repository's parts. */
 function registryOf(text: string): { readonly registry: string; readonly path: string } {
   const slash = text.indexOf('/');

@@ -1,6 +1,6 @@
 /** What an OCI image is on the wire, in its record on the disk, and as a sandbox remembers it. */
 import { z } from 'zod';
-import { moduleNameSchema } from './ids.ts';
+import { moduleNameSchema, sandboxIdSchema, snapshotLabelSchema } from './ids.ts';
 import { imageReferenceSchema } from './image-reference.ts';
 import { limits } from './limits.ts';
 
@@ -31,8 +31,8 @@ export const imageSchema = z.strictObject({
     .describe('`sha256:…` of its manifest; null: it came without one, as in a docker-archive'),
   architecture: z.string().describe('`amd64`, `arm64`'),
   created_at: z.string().nullable().describe('when it was built, as it says'),
-  pulled_at: z.string().describe('RFC 3339, UTC'),
-  source: z.enum(['registry', 'archive']),
+  pulled_at: z.string().describe('since when it is here; RFC 3339, UTC'),
+  source: z.enum(['registry', 'archive', 'sandbox']),
   size_bytes: z.int().describe('of its layers here'),
   layers: z
     .int()
@@ -51,6 +51,43 @@ export const sandboxImageSchema = imageDefaultsSchema.extend({
   id: z.string(),
 });
 export type SandboxImage = z.infer<typeof sandboxImageSchema>;
+
+const word = text(32_768).refine((each) => !each.includes('\0'), { error: 'a word holds no NUL' });
+const words = z.array(word).max(1_024);
+const named = z
+  .record(
+    z
+      .string()
+      .min(1)
+      .max(256)
+      .regex(/^[^=\0]+$/),
+    word,
+  )
+  .refine((all) => Object.keys(all).length <= 1_024, { error: '1024 names at most' });
+
+export const imageCommitSchema = z.strictObject({
+  sandbox: sandboxIdSchema.describe('whose files it has'),
+  snapshot: snapshotLabelSchema.optional().describe('as they were then; none: as they are now'),
+  name: imageReferenceSchema
+    .refine(({ digest }) => digest === undefined, {
+      error: 'an image that is made here has a tag and no digest',
+    })
+    .describe('what it is called; an image of this name here is replaced'),
+  changes: z
+    .strictObject({
+      env: named.optional().describe('set or added'),
+      labels: named.optional().describe('set or added'),
+      user: text(256).optional(),
+      workdir: text(4_096)
+        .regex(/^\/[^\0]*$/, { error: 'workdir begins with "/"' })
+        .optional(),
+      entrypoint: words.optional(),
+      cmd: words.optional(),
+    })
+    .default({})
+    .describe('to what the sandbox has from the image that it was made from'),
+});
+export type ImageCommit = z.output<typeof imageCommitSchema>;
 
 export const imagePullBodySchema = z.strictObject({
   reference: imageReferenceSchema.describe('`python:3.12-slim`, `ghcr.io/owner/name@sha256:…`'),

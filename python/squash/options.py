@@ -499,6 +499,8 @@ class ImagePullOptions(_ImagePullOptions, total=False):
 class ImageListOptions(TypedDict, total=False):
     limit: int
     """at most so many, default 100"""
+    all: bool
+    """with the steps of builds, whose names begin with `squash.build/`"""
 
 
 class ImageImportOptions(TypedDict, total=False):
@@ -506,6 +508,31 @@ class ImageImportOptions(TypedDict, total=False):
     """what it is to be called; none: as the archive calls it"""
     pick: str
     """of several images in the archive, the one of this tag or name"""
+
+
+class ImageCommitChanges(TypedDict, total=False):
+    env: Mapping[str, str]
+    """set or added"""
+    labels: Mapping[str, str]
+    """set or added"""
+    user: str
+    workdir: str
+    entrypoint: Sequence[str]
+    cmd: Sequence[str]
+
+
+class _ImageCommitOptions(TypedDict):
+    sandbox: str
+    """whose files it has"""
+    name: str
+    """what it is called; an image of this name here is replaced"""
+
+
+class ImageCommitOptions(_ImageCommitOptions, total=False):
+    snapshot: str
+    """as they were then; none: as they are now"""
+    changes: ImageCommitChanges
+    """to what the sandbox has from the image that it was made from"""
 
 
 class SnapshotCreateOptions(TypedDict, total=False):

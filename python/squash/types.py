@@ -806,8 +806,8 @@ class Image(Record):
     created_at: str | None
     """when it was built, as it says"""
     pulled_at: str
-    """RFC 3339, UTC"""
-    source: Literal["registry", "archive"]
+    """since when it is here; RFC 3339, UTC"""
+    source: Literal["registry", "archive", "sandbox"]
     size_bytes: int
     """of its layers here"""
     layers: int

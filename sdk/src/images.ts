@@ -47,6 +47,11 @@ export class Images {
     return await this.#connection.call('image.import', { query, upload: file, signal, takesMs: startMsMax });
   }
 
+  /** `image.commit`: an image of a sandbox, or of a snapshot of it. @throws NotFound, SquashError (`disk_full`, `module_not_found`, …) */
+  async commit({ signal, ...body }: Operations['image.commit']['body'] & Signal): Promise<Image> {
+    return await this.#connection.call('image.commit', { body, signal, takesMs: startMsMax });
+  }
+
   /** `image.remove`: sandboxes that were made from it keep what they need. @throws NotFound */
   async remove(image: string, options: Signal = {}): Promise<void> {
     await this.#connection.call('image.remove', { path: { image }, ...options });

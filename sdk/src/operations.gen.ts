@@ -63,6 +63,7 @@ export const operations = {
   'image.import': { method: 'PUT', path: '/v1/images' },
   'image.get': { method: 'GET', path: '/v1/images/{image}' },
   'image.remove': { method: 'DELETE', path: '/v1/images/{image}' },
+  'image.commit': { method: 'POST', path: '/v1/images/commit' },
   'snapshot.create': { method: 'POST', path: '/v1/sandboxes/{id}/snapshots' },
   'snapshot.list': { method: 'GET', path: '/v1/sandboxes/{id}/snapshots' },
   'snapshot.get': { method: 'GET', path: '/v1/sandboxes/{id}/snapshots/{label}' },

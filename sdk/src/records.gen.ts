@@ -439,9 +439,9 @@ export interface Image {
   readonly architecture: string;
   /** when it was built, as it says */
   readonly created_at: string | null;
-  /** RFC 3339, UTC */
+  /** since when it is here; RFC 3339, UTC */
   readonly pulled_at: string;
-  readonly source: "registry" | "archive";
+  readonly source: "registry" | "archive" | "sandbox";
   /** of its layers here */
   readonly size_bytes: number;
   /** that it has; here they may be fewer: equal ones are one, and a deep image’s lowest are merged */
@@ -2373,6 +2373,8 @@ export interface Operations {
       readonly limit?: number;
       /** `next` of the page before */
       readonly cursor?: string;
+      /** with the steps of builds, whose names begin with `squash.build/` */
+      readonly all?: boolean;
     };
     readonly body: undefined;
     readonly answer: {
@@ -2411,6 +2413,31 @@ export interface Operations {
     readonly query: Readonly<Record<string, never>>;
     readonly body: undefined;
     readonly answer: undefined;
+    readonly event: never;
+  };
+  'image.commit': {
+    readonly path: Readonly<Record<string, never>>;
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: {
+      /** whose files it has */
+      readonly sandbox: string;
+      /** as they were then; none: as they are now */
+      readonly snapshot?: string;
+      /** what it is called; an image of this name here is replaced */
+      readonly name: string;
+      /** to what the sandbox has from the image that it was made from. Default: {} */
+      readonly changes?: {
+        /** set or added */
+        readonly env?: Readonly<Record<string, string>>;
+        /** set or added */
+        readonly labels?: Readonly<Record<string, string>>;
+        readonly user?: string;
+        readonly workdir?: string;
+        readonly entrypoint?: readonly string[];
+        readonly cmd?: readonly string[];
+      };
+    };
+    readonly answer: Image;
     readonly event: never;
   };
   'snapshot.create': {

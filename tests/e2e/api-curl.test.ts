@@ -243,6 +243,7 @@ const needs: Readonly<Record<OperationId, readonly (keyof typeof world)[]>> = {
   'image.list': ['image'],
   'image.get': ['image'],
   'image.import': ['imageFile'],
+  'image.commit': ['sandbox'],
   'image.remove': ['image'],
   'module.list': ['module'],
   'module.get': ['module'],

@@ -216,6 +216,7 @@ export function thinEngine(parts: EngineParts = {}): Engine {
       get: unused,
       pull: unused,
       import: unused,
+      commit: unused,
       remove: unused,
       stackFor: unused,
       ...parts.images,

@@ -8,7 +8,7 @@ import { formatBytes, printJson, printLine, printNote, visible } from '../output
 import { printTable } from '../output/table.ts';
 
 export async function run({ client, flags, json }: Call): Promise<number> {
-  const images = await listAll<Image>(client, imagesPath);
+  const images = await listAll<Image>(client, imagesPath, { all: flags.isSet('all') ? 'true' : undefined });
   if (json) printJson(images);
   else if (flags.isSet('quiet')) for (const each of images) printLine(visible(each.name));
   else if (images.length === 0) printNote('No image yet: "squash image pull NAME" has one from a registry.');

@@ -1,9 +1,9 @@
 /** The operations on OCI images, which sandboxes are made from instead of modules. */
 import { z } from 'zod';
-import { imagePullBodySchema, imagePullSchema, imageSchema } from '../image.ts';
+import { imageCommitSchema, imagePullBodySchema, imagePullSchema, imageSchema } from '../image.ts';
 import { imageReferenceSchema } from '../image-reference.ts';
 import { defineOperation, type Operations } from './operation.ts';
-import { pageShape } from './query.ts';
+import { pageShape, queryFlag } from './query.ts';
 
 const imageParams = z.strictObject({
   image: imageReferenceSchema.describe(
@@ -31,7 +31,13 @@ const imagePull = defineOperation({
     'Answers when it is here or `wait_ms` is over; the pull goes on for a while, and whoever asks again joins it. Nobody who asks for 30 seconds ends it.',
   body: imagePullBodySchema,
   answers: [{ status: 200, description: 'How far it is', schema: imagePullSchema }],
-  errors: ['registry_unavailable', 'registry_denied', 'registry_credentials_unreadable', ...makingErrors],
+  errors: [
+    'image_not_found',
+    'registry_unavailable',
+    'registry_denied',
+    'registry_credentials_unreadable',
+    ...makingErrors,
+  ],
   permission: 'admin',
   example: { body: { reference: 'python:3.12-slim' } },
 });
@@ -42,7 +48,10 @@ const imageList = defineOperation({
   path: '/v1/images',
   dialect: 'native',
   summary: 'The images that are here, sorted by name',
-  query: z.strictObject(pageShape),
+  query: z.strictObject({
+    ...pageShape,
+    all: queryFlag('all').describe('with the steps of builds, whose names begin with `squash.build/`'),
+  }),
   answers: [
     {
       status: 200,
@@ -90,6 +99,32 @@ const imageImport = defineOperation({
   example: { file: 'image.tar' },
 });
 
+const imageCommit = defineOperation({
+  id: 'image.commit',
+  method: 'POST',
+  path: '/v1/images/commit',
+  dialect: 'native',
+  summary: 'Make an image of a sandbox, or of a snapshot of it',
+  description:
+    'The layers of the image or the modules that the sandbox was made of, and what was written as one more; where nothing was, none. The sandbox stands still while its files are read.',
+  body: imageCommitSchema,
+  answers: [{ status: 200, description: 'The image', schema: imageSchema }],
+  errors: [
+    'sandbox_not_found',
+    'sandbox_busy',
+    'sandbox_not_ready',
+    'snapshot_exists',
+    'snapshot_not_found',
+    'snapshot_path_too_long',
+    'module_not_found',
+    'quota_exceeded',
+    'bucket_unavailable',
+    ...makingErrors,
+  ],
+  permission: 'admin',
+  example: { body: { sandbox: 'dev', name: 'tools:2', changes: { cmd: ['bash'] } } },
+});
+
 const imageRemove = defineOperation({
   id: 'image.remove',
   method: 'DELETE',
@@ -108,5 +143,6 @@ export const imageOperations = {
   'image.list': imageList,
   'image.get': imageGet,
   'image.import': imageImport,
+  'image.commit': imageCommit,
   'image.remove': imageRemove,
 } as const satisfies Operations;

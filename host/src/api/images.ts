@@ -12,8 +12,11 @@ export function imageHandlers(
   { directory, places }: UploadPlace,
 ): HandlersOf<typeof imageOperations> {
   return {
-    'image.list': ({ query }) =>
-      json(cutPage(images.list(), query, { placeOf: ({ name }) => ({ createdMs: 0, id: name }) })),
+    'image.list': ({ query }) => {
+      const found = images.list({ withSteps: query.all === true });
+      return json(cutPage(found, query, { placeOf: ({ name }) => ({ createdMs: 0, id: name }) }));
+    },
+    'image.commit': async ({ body, signal }) => json(await images.commit(body, signal)),
     'image.get': ({ params }) => json(images.get(params.image)),
     'image.pull': async ({ body, signal }) => {
       const wish = { waitMs: body.wait_ms, isAgain: body.again };

@@ -53,7 +53,8 @@ interface Options {
   ) => Promise<void>;
 }
 
-interface Making {
+/** A layer, and how it comes to be where it is not here. */
+export interface Making {
   readonly module: ModuleName;
   readonly make: (giveUp: AbortSignal) => Promise<void>;
 }
@@ -61,6 +62,7 @@ interface Making {
 const devicesKey = 'oci_devices_left_out';
 const opaqueKey = 'oci_root_opaque';
 const mergedKey = 'oci_merged';
+const committedKey = 'oci_committed';
 
 export class ImageLayers {
   readonly #options: Options;
@@ -91,6 +93,37 @@ export class ImageLayers {
         ),
       );
       const stack = await this.#shallow(seen, signal, pins);
+      return { stack, [Symbol.asyncDispose]: async () => pins.dispose() };
+    } catch (error) {
+      pins.dispose();
+      throw error;
+    }
+  }
+
+  /** Of a squashfs file that `file` has in `tmp/`; it is taken over. `of` is told in the manifest. */
+  making(digest: LayerDigest, file: (signal: AbortSignal) => string | Promise<string>, of: string): Making {
+    const module = moduleOf(digest);
+    const make = async (signal: AbortSignal): Promise<void> => {
+      const path = await file(signal);
+      try {
+        await this.#options.importLayer(path, module, { [committedKey]: of, [devicesKey]: '0' });
+      } finally {
+        await rm(path, { force: true });
+      }
+    };
+    return { module, make };
+  }
+
+  /** A stack of layers, lowest first. @throws as `make` */
+  async stack(makings: readonly Making[], signal: AbortSignal): Promise<MadeStack> {
+    const pins = new DisposableStack();
+    try {
+      const made: MadeLayer[] = [];
+      for (const making of makings.filter(isLastOfItsName)) {
+        pins.use(this.#pin(making.module));
+        made.push(await this.#layer(making, signal));
+      }
+      const stack = await this.#shallow(made, signal, pins);
       return { stack, [Symbol.asyncDispose]: async () => pins.dispose() };
     } catch (error) {
       pins.dispose();
@@ -254,6 +287,11 @@ export class ImageLayers {
       },
     };
   }
+}
+
+/** One that comes twice counts where it lies highest: there it says again all that it has said below. */
+function isLastOfItsName({ module }: Making, at: number, all: readonly Making[]): boolean {
+  return all.findLastIndex((each) => each.module === module) === at;
 }
 
 function moduleOf(diffId: string): ModuleName {

@@ -5,27 +5,32 @@
  * repairs know nothing of images; a record says which modules, in which order, an image is.
  */
 import { AppError } from '@squash/contract/errors';
-import type { Image, ImagePull, SandboxImage } from '@squash/contract/image';
-import { type ImageReference, parseImageReference } from '@squash/contract/image-reference';
+import type { Image, ImageCommit, ImageDefaults, ImagePull, SandboxImage } from '@squash/contract/image';
+import { type ImageReference, isBuildStep, parseImageReference } from '@squash/contract/image-reference';
 import type { ModuleName } from '@squash/contract/ids';
 import { limits } from '@squash/contract/limits';
 import { readArchive } from '../oci/archive.ts';
 import type { Registries, SourceImage } from '../oci/image-source.ts';
 import type { ImageStore } from '../oci/image-store.ts';
 import { imageUserOf } from '../oci/image-user.ts';
+import { ownArchitecture } from '../oci/manifests.ts';
 import type { World } from '../sandbox/world.ts';
-import type { ImageLayers } from './image-layers.ts';
+import { type CommitOptions, defaultsOf, idOf, layersOf } from './image-commit.ts';
+import type { ImageLayers, MadeStack } from './image-layers.ts';
 import { Pull, type Taking } from './image-pull.ts';
+import type { Residents } from './residents.ts';
 
 export interface Images {
   /** Sorted by name. */
-  list(): readonly Image[];
+  list(wish: { readonly withSteps: boolean }): readonly Image[];
   /** @throws image_not_found */
   get(reference: ImageReference): Image;
   /** Begins or joins the pull of an image, and waits for its end or as long as is wished. */
   pull(reference: ImageReference, wish: PullWish, signal: AbortSignal): Promise<ImagePull>;
   /** From the file at `hostPath`. @throws image_invalid, image_unsupported, disk_full */
   import(hostPath: string, wish: ImportWish, signal: AbortSignal): Promise<Image>;
+  /** Of a sandbox or a snapshot of it. @throws sandbox_not_found, snapshot_not_found, disk_full */
+  commit(wish: ImageCommit, signal: AbortSignal): Promise<Image>;
   /** @throws image_not_found */
   remove(reference: ImageReference): Promise<void>;
   /** What a new sandbox is made of. @throws image_not_found where it is not here and may not be pulled */
@@ -54,6 +59,8 @@ export interface ImagesOptions {
   readonly store: ImageStore;
   readonly layers: ImageLayers;
   readonly registries: Registries;
+  readonly residents: Pick<Residents, 'find'>;
+  readonly commits: Pick<CommitOptions, 'dataDir' | 'snapshots'>;
 }
 
 export class LocalImages implements Images, AsyncDisposable {
@@ -66,8 +73,8 @@ export class LocalImages implements Images, AsyncDisposable {
     this.#options = options;
   }
 
-  list(): readonly Image[] {
-    return this.#options.store.all();
+  list({ withSteps }: { readonly withSteps: boolean }): readonly Image[] {
+    return this.#options.store.all().filter(({ name }) => withSteps || !isBuildStep(name));
   }
 
   get({ name }: ImageReference): Image {
@@ -87,6 +94,8 @@ export class LocalImages implements Images, AsyncDisposable {
     const { name } = reference;
     const running = this.#pulls.get(name);
     if (running !== undefined) return running;
+    if (isBuildStep(name))
+      throw new AppError('image_not_found', `Cannot find image "${name}": a build’s step is in no registry`);
     const pull = new Pull(name, (progress, signal) =>
       this.#counted(async () => {
         const whole = AbortSignal.any([signal, this.#stop.signal]);
@@ -107,6 +116,24 @@ export class LocalImages implements Images, AsyncDisposable {
         throw new AppError('invalid_request', 'The archive does not say what its image is called: name it');
       const whole = AbortSignal.any([signal, this.#stop.signal]);
       return await this.#take(image, { name: named.name, progress: () => undefined, signal: whole });
+    });
+  }
+
+  async commit(wish: ImageCommit, signal: AbortSignal): Promise<Image> {
+    const { commits, layers, residents, world } = this.#options;
+    const { row } = residents.find(wish.sandbox);
+    return await this.#counted(async () => {
+      const whole = AbortSignal.any([signal, this.#stop.signal]);
+      await using made = await layersOf({ ...commits, layers, world }, wish, whole);
+      const facts = {
+        name: wish.name.name,
+        digest: null,
+        architecture: ownArchitecture,
+        created_at: new Date(world.clock.wallMs()).toISOString(),
+        source: 'sandbox' as const,
+        layers: made.stack.length,
+      };
+      return await this.#keep(facts, made, defaultsOf(row.image, wish.changes));
     });
   }
 
@@ -155,25 +182,32 @@ export class LocalImages implements Images, AsyncDisposable {
   }
 
   async #take(source: SourceImage, taking: Taking): Promise<Image> {
-    const { layers, store, world } = this.#options;
-    await using made = await layers.make(source, taking);
-    const trees = made.stack.map(({ digest }) => world.files.layer(digest)).toReversed();
+    await using made = await this.#options.layers.make(source, taking);
     const { id, architecture, createdAt, defaults, diffIds } = source.config;
-    const image: Image = {
-      name: taking.name,
-      id,
-      digest: source.digest,
-      architecture,
-      created_at: createdAt,
+    const { digest } = source;
+    const facts = { name: taking.name, id, digest, architecture, created_at: createdAt };
+    return await this.#keep({ ...facts, source: source.source, layers: diffIds.length }, made, defaults);
+  }
+
+  async #keep(
+    facts: Pick<Image, 'name' | 'digest' | 'architecture' | 'created_at' | 'source' | 'layers'> & {
+      readonly id?: string;
+    },
+    { stack }: MadeStack,
+    defaults: Omit<ImageDefaults, 'uid' | 'gid' | 'home'>,
+  ): Promise<Image> {
+    const { store, world } = this.#options;
+    const trees = stack.map(({ digest }) => world.files.layer(digest)).toReversed();
+    const described = {
+      ...facts,
       pulled_at: new Date(world.clock.wallMs()).toISOString(),
-      source: source.source,
-      size_bytes: made.stack.reduce((sum, { bytes }) => sum + bytes, 0),
-      layers: diffIds.length,
-      modules: made.stack.map(({ module }) => module),
-      devices_left_out: made.stack.reduce((sum, { devices }) => sum + devices, 0),
+      size_bytes: stack.reduce((sum, { bytes }) => sum + bytes, 0),
+      modules: stack.map(({ module }) => module),
+      devices_left_out: stack.reduce((sum, { devices }) => sum + devices, 0),
       ...defaults,
       ...imageUserOf(defaults.user, trees),
     };
+    const image: Image = { ...described, id: facts.id ?? idOf(described) };
     await store.keep(image);
     world.log.info('image.kept', { image: image.name, layers: image.layers, bytes: image.size_bytes });
     return image;

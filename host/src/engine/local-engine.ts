@@ -118,8 +118,6 @@ export class LocalEngine implements Engine, AsyncDisposable {
     this.#admission = new Admission(world, { residents, quotas, rules: options.admission });
     this.modules = new LocalModules(world, residents, options.bucket?.modules);
     this.#ephemeral = ephemeralOf(options, world, residents);
-    this.images = imagesOf(options, { world, residents, modules: this.modules });
-    this.modules.follow(this.images);
     this.sandboxes = new LocalSandboxes({
       ephemeral: this.#ephemeral,
       world,
@@ -140,6 +138,13 @@ export class LocalEngine implements Engine, AsyncDisposable {
       admission: this.#admission,
       quotas,
     });
+    this.images = imagesOf(options, {
+      world,
+      residents,
+      modules: this.modules,
+      snapshots: this.snapshots,
+    });
+    this.modules.follow(this.images);
     const isEphemeral = this.#ephemeral !== undefined;
     const { modules, snapshots } = this;
     this.bucket = new LocalBucket({
@@ -254,7 +259,13 @@ function imagesOf(
     world,
     residents,
     modules,
-  }: { readonly world: World; readonly residents: Residents; readonly modules: LocalModules },
+    snapshots,
+  }: {
+    readonly world: World;
+    readonly residents: Residents;
+    readonly modules: LocalModules;
+    readonly snapshots: LocalSnapshots;
+  },
 ): LocalImages {
   const layers = new ImageLayers({
     world,
@@ -263,7 +274,9 @@ function imagesOf(
     tool,
     importLayer: (path, module, provenance) => modules.importLayer(path, module, provenance),
   });
-  return new LocalImages({ world, store: new ImageStore(dataDir, log), layers, registries });
+  const store = new ImageStore(dataDir, log);
+  const commits = { dataDir, snapshots };
+  return new LocalImages({ world, residents, store, layers, registries, commits });
 }
 
 function worldOf(

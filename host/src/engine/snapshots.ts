@@ -1,7 +1,8 @@
 /** Saving what was written in a sandbox, going back to it, and the snapshots as things of their own. */
+import { randomBytes } from 'node:crypto';
 import { type FileHandle, stat } from 'node:fs/promises';
 import { rfc3339 } from '@squash/base/clock';
-import type { SandboxId, SnapshotLabel } from '@squash/contract/ids';
+import { type SandboxId, type SnapshotLabel, snapshotLabelSchema } from '@squash/contract/ids';
 import type { LabelFilter } from '@squash/contract/labels';
 import type {
   DiffPage,
@@ -10,6 +11,7 @@ import type {
   SnapshotPatch,
   SnapshotTaken,
 } from '@squash/contract/native-snapshot';
+import type { LayerRef } from '#store/rows.ts';
 import { askDiff, type DiffQuery, diffPage } from '../sandbox/diff.ts';
 import { hasLabels } from '../sandbox/labels.ts';
 import { restore, snapshot, type SnapshotWish } from '../sandbox/layering.ts';
@@ -18,8 +20,10 @@ import type { Sandbox } from '../sandbox/sandbox.ts';
 import {
   changeSnapshot,
   findFiles,
+  findSnapshot,
   getSnapshot,
   listSnapshots,
+  type Opening,
   openSnapshot,
   removeSnapshot,
   takeInSnapshot,
@@ -49,6 +53,12 @@ export interface Snapshots {
   diff(id: SandboxId, label: SnapshotLabel, query: DiffQuery): Promise<DiffPage>;
   /** Takes over the file at `hostPath`. @throws snapshot_exists, snapshot_invalid, disk_full */
   takeIn(id: SandboxId, label: SnapshotLabel, hostPath: string): Promise<SnapshotDetails>;
+}
+
+export interface Written {
+  readonly file: FileHandle;
+  /** What it lies on. */
+  readonly layers: readonly LayerRef[];
 }
 
 export interface SnapshotsOptions {
@@ -161,6 +171,30 @@ export class LocalSnapshots implements Snapshots {
     return await whileItStays(sandbox, file);
   }
 
+  /**
+   * What is written in a sandbox on its modules, as one file that is the caller's to close. No snapshot of it stays, nor is any pushed.
+   * @throws sandbox_not_ready, snapshot_not_found, quota_exceeded, disk_full
+   */
+  async written(id: SandboxId, label: SnapshotLabel | undefined): Promise<Written> {
+    if (label !== undefined) await this.bring(id, label);
+    const sandbox = this.#residents.find(id);
+    const { opening, layers } = await this.#residents.operate(id, async () => {
+      if (label !== undefined) return await opened(sandbox, label);
+      using _room = this.#quotas.holdDisk(`read sandbox "${id}"`, sandbox.row.owner, 1);
+      this.#admission.checkAgain('read', sandbox);
+      const own = snapshotLabelSchema.parse(`written-${randomBytes(4).toString('hex')}`);
+      await snapshot(sandbox, { label: own });
+      try {
+        return await opened(sandbox, own);
+      } finally {
+        await removeSnapshot(sandbox, own);
+      }
+    });
+    const file = await whileItStays(sandbox, opening.file);
+    this.#modules.collect();
+    return { file, layers };
+  }
+
   async diff(id: SandboxId, label: SnapshotLabel, query: DiffQuery): Promise<DiffPage> {
     const sandbox = this.#residents.find(id);
     const asking = await this.#residents.operate(id, () => askDiff(sandbox, label, query));
@@ -182,6 +216,14 @@ export class LocalSnapshots implements Snapshots {
   async #look(id: SandboxId): Promise<void> {
     if (this.#residents.find(id).mailbox.isIdle) await this.#residents.operate(id, findFiles);
   }
+}
+
+async function opened(
+  sandbox: Sandbox,
+  label: SnapshotLabel,
+): Promise<{ readonly opening: Opening; readonly layers: readonly LayerRef[] }> {
+  const { layers } = findSnapshot(sandbox, label);
+  return { opening: await openSnapshot(sandbox, label), layers };
 }
 
 function remoteDetails({ label, size, createdMs }: RemoteSnapshot): SnapshotDetails {

@@ -117,6 +117,10 @@ class AsyncImages(_AsyncNoun):
         answer = await self._client.upload("image.import", {}, options, body, headers=headers)
         return read(types.Image, answer)
 
+    async def commit(self, **options: Unpack[opt.ImageCommitOptions]) -> types.Image:
+        """image.commit: an image of a sandbox, or of a snapshot of it. Raises NotFound."""
+        return await self._client.record(types.Image, "image.commit", {}, options, extra_s=SLOW_S)
+
     async def remove(self, image: str) -> None:
         """image.remove: sandboxes that were made from it keep what they need. Raises NotFound."""
         await self._client.ask("image.remove", {"image": image}, {}, extra_s=SLOW_S)

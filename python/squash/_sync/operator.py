@@ -118,6 +118,10 @@ class Images(_AsyncNoun):
         answer = self._client.upload("image.import", {}, options, body, headers=headers)
         return read(types.Image, answer)
 
+    def commit(self, **options: Unpack[opt.ImageCommitOptions]) -> types.Image:
+        """image.commit: an image of a sandbox, or of a snapshot of it. Raises NotFound."""
+        return self._client.record(types.Image, "image.commit", {}, options, extra_s=SLOW_S)
+
     def remove(self, image: str) -> None:
         """image.remove: sandboxes that were made from it keep what they need. Raises NotFound."""
         self._client.ask("image.remove", {"image": image}, {}, extra_s=SLOW_S)
