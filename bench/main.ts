@@ -32,6 +32,7 @@ import { interceptScenario } from './scenarios/intercept.ts';
 import { memoryScenario } from './scenarios/memory.ts';
 import { s3Scenario } from './scenarios/s3.ts';
 import { snapshotScenario } from './scenarios/snapshot.ts';
+import { snapshotNextScenario } from './scenarios/snapshot-next.ts';
 import { syncScenario } from './scenarios/sync.ts';
 import { transferScenario } from './scenarios/transfer.ts';
 import { tunnelScenario } from './scenarios/tunnel.ts';
@@ -53,6 +54,7 @@ const factories: Readonly<Record<ScenarioId, ScenarioFactory>> = {
   'snapshot-10': snapshotScenario(10, 20),
   'snapshot-100': snapshotScenario(100, 8),
   'snapshot-500': snapshotScenario(500, 4),
+  'snapshot-next': snapshotNextScenario,
   images: imagesScenario,
   s3: s3Scenario,
   memory: memoryScenario,

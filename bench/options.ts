@@ -11,6 +11,7 @@ export const scenarioIds = [
   'snapshot-10',
   'snapshot-100',
   'snapshot-500',
+  'snapshot-next',
   'images',
   's3',
   'memory',

@@ -12,6 +12,7 @@ const usualSeconds: Readonly<Record<ScenarioId, number>> = {
   'snapshot-10': 8,
   'snapshot-100': 30,
   'snapshot-500': 60,
+  'snapshot-next': 40,
   images: 60,
   s3: 40,
   memory: 180,

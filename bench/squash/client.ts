@@ -131,6 +131,13 @@ export class SquashClient implements Disposable {
     expectStatus(await this.send('POST', `/cgi-bin/api/sandboxes/${id}/snapshot`, { label }), 200);
   }
 
+  /** What the snapshot's own file has. */
+  async snapshotBytes(id: string, label: string): Promise<number> {
+    const answer = await this.send('GET', `/v1/sandboxes/${id}/snapshots/${label}`);
+    expectStatus(answer, 200);
+    return (JSON.parse(answer.body) as { size_bytes: number }).size_bytes;
+  }
+
   async restore(id: string, label: string): Promise<void> {
     expectStatus(await this.send('POST', `/cgi-bin/api/sandboxes/${id}/restore`, { label }), 200);
   }

@@ -203,6 +203,10 @@ enum field_tag {
   FIELD_AFTER = 94,
   FIELD_MOUNT = 95,
   FIELD_RESERVED = 96,
+  FIELD_KNOWN = 97,
+  FIELD_INDEX = 98,
+  FIELD_IS_CHANGE = 99,
+  FIELD_HAS_INDEX = 113,
   FIELD_CONNECTION = 100,
   FIELD_ADDRESS = 101,
   FIELD_FIRST_BYTES = 102,
@@ -215,7 +219,7 @@ enum field_tag {
   FIELD_TRUNCATED = 109,
   FIELD_KEEP_OWNER = 110,
   FIELD_DESCRIBE = 112,
-  FIELD_TAG_MAX = 112,
+  FIELD_TAG_MAX = 113,
 };
 
 enum { STDIN_MODE_NONE = 0, STDIN_MODE_PIPE = 1 };
@@ -411,6 +415,10 @@ static inline bool field_tag_is_known(unsigned value) {
     case FIELD_AFTER:
     case FIELD_MOUNT:
     case FIELD_RESERVED:
+    case FIELD_KNOWN:
+    case FIELD_INDEX:
+    case FIELD_IS_CHANGE:
+    case FIELD_HAS_INDEX:
     case FIELD_CONNECTION:
     case FIELD_ADDRESS:
     case FIELD_FIRST_BYTES:
@@ -494,6 +502,8 @@ static inline bool field_tag_is_integer(unsigned value) {
     case FIELD_UPPER_KILLS:
     case FIELD_PROTOCOL:
     case FIELD_RESERVED:
+    case FIELD_IS_CHANGE:
+    case FIELD_HAS_INDEX:
     case FIELD_CONNECTION:
     case FIELD_ENDED:
     case FIELD_BYTES_UP:

@@ -33,7 +33,7 @@ static const struct verb verbs[] = {
     {FRAME_UPPER_CREATE, TAG(UPPER) | TAG(UPPER_KIND) | TAG(BYTES_MAX) | TAG(INODES_MAX), TAG(RESERVED)},
     {FRAME_UPPER_USAGE, TAG(UPPER) | TAG(UPPER_KIND), 0},
     {FRAME_TREE_REMOVE, TAG(PATH), 0},
-    {FRAME_IMAGE_PACK, TAG(NAME) | TAG(UPPER) | TAG(UPPER_KIND) | TAG(PATH) | TAG(BYTES_MAX), 0},
+    {FRAME_IMAGE_PACK, TAG(NAME) | TAG(UPPER) | TAG(UPPER_KIND) | TAG(PATH) | TAG(BYTES_MAX), TAG(KNOWN) | TAG(INDEX)},
     {FRAME_IMAGE_UNPACK, TAG(PATH) | TAG(TARGET) | TAG(BYTES_MAX) | TAG(INODES_MAX), 0},
     {FRAME_IMAGE_MERGE, TAG(LOWER) | TAG(PATH) | TAG(BYTES_MAX), 0},
     {FRAME_IMAGE_PACK_TAR, TAG(PATH) | TAG(TARGET) | TAG(BYTES_MAX), 0},
@@ -119,6 +119,8 @@ static bool keep_text(struct request *request, unsigned tag, char *text) {
     case FIELD_MOUNT: return keep_mount(request, text);
     case FIELD_PATH: return keep_path(&request->path, text);
     case FIELD_TARGET: return keep_path(&request->target, text);
+    case FIELD_KNOWN: return keep_path(&request->known, text);
+    case FIELD_INDEX: return keep_path(&request->index, text);
     case FIELD_HOSTS: request->hosts = text; return strlen(text) <= ETC_FILE_BYTES_MAX;
     case FIELD_RESOLV_CONF: request->resolv_conf = text; return strlen(text) <= ETC_FILE_BYTES_MAX;
     default: return false;

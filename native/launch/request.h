@@ -50,6 +50,8 @@ struct request {
   bool is_reserved; /* of an image: its room is set aside */
   const char *path;
   const char *target;
+  const char *known; /* an index: image_change.h */
+  const char *index; /* where to write one */
   const char *after; /* a path that a sandbox chose: it is compared, never opened */
   const char *hosts;
   const char *resolv_conf;

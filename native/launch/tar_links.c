@@ -64,6 +64,12 @@ int tar_links_find(struct tar_links *links, const struct stat *status, const cha
   return 0;
 }
 
+bool tar_links_has(const struct tar_links *links, const struct stat *status) {
+  const struct tar_link *at = links->room == 0 ? NULL : links->places[place_of(links, status->st_dev, status->st_ino)];
+  while (at != NULL && (at->device != status->st_dev || at->inode != status->st_ino)) at = at->next;
+  return at != NULL;
+}
+
 void tar_links_forget(struct tar_links *links, const struct stat *status) {
   struct tar_link **at = links->room == 0 ? NULL : &links->places[place_of(links, status->st_dev, status->st_ino)];
   for (; at != NULL && *at != NULL; at = &(*at)->next) {

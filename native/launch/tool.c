@@ -140,7 +140,7 @@ static _Noreturn void child_main(const struct tool *tool, const char *group, int
   setsid();
   oom_raise(OOM_TOOL);
   umask(022);
-  if (null < 0 || dup2(null, 0) < 0 || dup2(output, 1) < 0 || dup2(output, 2) < 0) _exit(120);
+  if (null < 0 || dup2(tool->piped_input > 0 ? tool->piped_input : null, 0) < 0 || dup2(output, 1) < 0 || dup2(output, 2) < 0) _exit(120);
   if (cgroup_join(&tool->launcher->cgroups, group, &fault) != 0) _exit(121);
   if (gather(tool) != 0 || (tool->input_as_stdin && read_input() != 0)) _exit(122);
   if (limit(tool) != 0 || become_inner_id(sandbox_root_id(tool->launcher), &fault) != 0) _exit(123);

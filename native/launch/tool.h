@@ -24,6 +24,9 @@ struct tool {
   int output_mount;         /* a detached mount */
   const char *written_early; /* name of a file in `output` that goes to the disk while it grows, or NULL */
   bool input_as_stdin;       /* the input, a file, is standard input, too */
+  int piped_input;           /* standard input, or 0 */
+  bool is_change;            /* what it made is one, and its root has the time `root_time`: image_make.c */
+  int64_t root_time;
   char *const *environment; /* NULL: none */
   uint64_t file_bytes_max;
   /* Asked a few times a second; returning false ends the tool with the fault set. */

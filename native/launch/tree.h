@@ -53,6 +53,10 @@ struct tree_stack {
   int replaced; /* another one beside it, for what is in the way */
 };
 
+/* The mode of a deletion that says no more than that the name is gone from the layer right below, which had it. */
+enum { TREE_GONE_MODE = 0400 };
+
+/* All layers down to the modules: such deletions are left out. */
 int tree_merge(int data_fd, const struct tree_stack *stack, struct fault *fault);
 
 /* What two stacks of layers show differently. The topmost layer of one may be an upper that is being written. */
@@ -87,6 +91,9 @@ struct tree_diff {
   bool (*goes_on)(void *context);
   void *context;
 };
+
+/* A directory comes before what is in it, and that before the directory's next sibling. */
+int tree_compare_paths(const char *one, const char *other);
 
 /* `last` becomes the path to go on behind, or empty where all is told. */
 int tree_diff(const struct tree_diff *diff, char last[PATH_MAX], struct fault *fault);

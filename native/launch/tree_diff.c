@@ -243,8 +243,7 @@ static int descend(struct walk *walk, const struct waiting *at, const uint64_t s
 
 /* ---- the walk ---- */
 
-/* A directory comes before what is in it, and that before the directory's next sibling. */
-static int compare_paths(const char *one, const char *other) {
+int tree_compare_paths(const char *one, const char *other) {
   while (*one != '\0' && *one == *other) one++, other++;
   int first = *one == '/' ? 1 : (unsigned char)*one + (*one != '\0');
   int second = *other == '/' ? 1 : (unsigned char)*other + (*other != '\0');
@@ -258,7 +257,7 @@ static bool is_above(const char *directory, const char *path) {
 
 static int visit(struct walk *walk, const struct waiting *at) {
   const struct tree_diff *diff = walk->diff;
-  bool is_told = compare_paths(at->path, diff->after) <= 0;
+  bool is_told = tree_compare_paths(at->path, diff->after) <= 0;
   if (is_told && !is_above(at->path, diff->after)) return 0;
   const char *name = enter_parent(walk, at->path);
   struct node from;
@@ -301,7 +300,7 @@ int tree_diff(const struct tree_diff *diff, char last[PATH_MAX], struct fault *f
     walk->first = at->next;
     walk->bytes -= at->size;
     result = visit(walk, at);
-    if (compare_paths(at->path, diff->after) >= 0) snprintf(last, PATH_MAX, "%s", at->path);
+    if (tree_compare_paths(at->path, diff->after) >= 0) snprintf(last, PATH_MAX, "%s", at->path);
     free(at);
   }
   int number = errno;

@@ -112,6 +112,32 @@ static int visit(void *context, int directory, const char *path) {
   return futimens(to, times);
 }
 
+/* What a snapshot has told as gone from the one it lies on: with that it is one now, and no layer below has the name. */
+static int drop_gone(void *context, int directory, const char *path) {
+  (void)context;
+  (void)path;
+  struct stat own;
+  bool is_changed = false;
+  cleanup_fd again = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  DIR *entries = again < 0 ? NULL : fdopendir(again);
+  if (entries == NULL) return -1;
+  (void)take_fd(&again);
+  int result = fstat(directory, &own);
+  for (struct dirent *entry; result == 0 && (entry = readdir(entries)) != NULL;) {
+    struct stat status;
+    if (entry->d_type != DT_CHR && entry->d_type != DT_UNKNOWN) continue;
+    result = fstatat(directory, entry->d_name, &status, AT_SYMLINK_NOFOLLOW);
+    if (result != 0 || !S_ISCHR(status.st_mode) || status.st_rdev != 0 || (status.st_mode & 07777) != TREE_GONE_MODE) continue;
+    result = unlinkat(directory, entry->d_name, 0);
+    is_changed = true;
+  }
+  int number = errno;
+  closedir(entries);
+  errno = number;
+  const struct timespec times[2] = {own.st_atim, own.st_mtim};
+  return result == 0 && is_changed ? futimens(directory, times) : result;
+}
+
 int tree_merge(int data_fd, const struct tree_stack *stack, struct fault *fault) {
   struct merge merge = {.into = stack->into, .replaced = stack->replaced};
   const struct tree_visitor visitor = {.visit = visit, .context = &merge};
@@ -120,5 +146,6 @@ int tree_merge(int data_fd, const struct tree_stack *stack, struct fault *fault)
     if (layer < 0) return fault_set(fault, "layer_corrupt", "can't open \"%s\"", stack->layers[left - 1]);
     if (tree_each_directory(layer, &visitor, fault) != 0) return -1;
   }
-  return 0;
+  const struct tree_visitor dropping = {.visit = drop_gone};
+  return tree_each_directory(merge.into, &dropping, fault);
 }

@@ -17,6 +17,7 @@
 #include "launch/file.h"
 #include "launch/ids.h"
 #include "launch/tar_links.h"
+#include "launch/tree.h"
 #include "launch/tree_order.h"
 
 enum {
@@ -30,6 +31,8 @@ struct writing {
   struct tar_links links;
   struct tar_pax pax;
   struct tree_order order;
+  bool hides_opaque;    /* of the directory that is told */
+  char told[PATH_MAX]; /* the last directory that was, after those above it */
 };
 
 static uint64_t id_in_tar(const struct tree_tar *tar, unsigned id) {
@@ -74,7 +77,8 @@ static int add_attributes(struct writing *writing, int fd) {
   ssize_t size = flistxattr(fd, names, sizeof names);
   if (size < 0) return errno == ENOTSUP ? 0 : -1;
   for (const char *name = names; name < names + size; name += strlen(name) + 1) {
-    if (!is_told(name)) continue;
+    if (!is_told(name) || (writing->hides_opaque && strcmp(name, OVERLAY_OPAQUE) == 0)) continue;
+    writing->tar->has_odd_attributes |= strpbrk(name, "=%") != NULL;
     ssize_t got = fgetxattr(fd, name, value, sizeof value);
     if (got < 0 && errno == ENODATA) continue;
     if (got < 0) return -1;
@@ -180,12 +184,57 @@ static int put_place(struct writing *writing, const struct tree_place *place) {
   return 0;
 }
 
-static int visit(void *context, const struct tree_place *place) { return put_place(context, place); }
+/* ---- changes ---- */
+
+/* The directories above a path that were not told yet, as they are, but hiding nothing of what lies below them. */
+static int put_parents(struct writing *writing, const char *path) {
+  char parent[PATH_MAX];
+  for (const char *slash = strchr(path, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+    size_t length = (size_t)(slash - path);
+    char after = writing->told[length];
+    if (strncmp(writing->told, path, length) == 0 && (after == '/' || after == '\0')) continue;
+    memcpy(parent, path, length);
+    parent[length] = '\0';
+    const struct tree_place place = {.directory = writing->tar->root, .name = parent, .path = parent};
+    struct tar_head head = {.type = '5', .target = ""};
+    writing->hides_opaque = true;
+    int result = put_directory(writing, &place, &head);
+    if (result == LEFT_OUT) errno = EAGAIN;
+    if (result != 0) return -1;
+    memcpy(writing->told, parent, length + 1);
+  }
+  return 0;
+}
+
+static int put_gone(void *context, const char *path) {
+  struct writing *writing = context;
+  const struct tar_head head = {.type = '3', .path = path, .target = "", .mode = TREE_GONE_MODE};
+  return put_parents(writing, path) == 0 ? tar_put_head(writing->tar->out, &head, &writing->pax) : -1;
+}
+
+static int visit(void *context, const struct tree_place *place) {
+  struct writing *writing = context;
+  bool is_opaque;
+  if (writing->tar->judge == NULL) return put_place(writing, place);
+  int verdict = tree_judge(writing->tar->judge, place, &is_opaque);
+  if (verdict < 0) return -1;
+  if (verdict == TREE_SAME || place->path[0] == '\0') return 0;
+  if (put_parents(writing, place->path) != 0) return -1;
+  writing->hides_opaque = verdict == TREE_DIFFERS;
+  if (put_place(writing, place) != 0) return -1;
+  if (S_ISDIR(place->status.st_mode)) memcpy(writing->told, place->path, strlen(place->path) + 1);
+  return 0;
+}
 
 int tree_tar_write(struct tree_tar *tar, struct fault *fault) {
   struct writing writing = {.tar = tar, .order = {.root = tar->root, .visit = visit}};
   writing.order.context = &writing;
+  if (tar->judge != NULL) {
+    tar->judge->gone = put_gone;
+    tar->judge->context = &writing;
+  }
   int result = tree_in_order(&writing.order);
+  if (result == 0 && tar->judge != NULL) result = tree_judge_rest(tar->judge);
   if (result == 0) result = tar_finish(tar->out);
   int number = errno;
   tar->changed += writing.order.missed;

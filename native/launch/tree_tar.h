@@ -8,16 +8,21 @@
  */
 #ifndef SQUASH_LAUNCH_TREE_TAR_H
 #define SQUASH_LAUNCH_TREE_TAR_H
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "launch/fault.h"
 #include "launch/tar_write.h"
+#include "launch/tree_change.h"
 
 struct tree_tar {
   int root;
   unsigned id_first; /* the id of this namespace that is 0 in the tar; those it has none for become 65534 */
   struct tar_out *out;
+  /* Only what this tells, with the directories on the way to it: see tree_change.h. Its root is left out. NULL: all. */
+  struct tree_judge *judge;
   uint64_t changed;
+  bool has_odd_attributes; /* whose names only GNU tar reads back */
 };
 
 int tree_tar_write(struct tree_tar *tar, struct fault *fault);

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "common/descriptor.h"
-#include "launch/image.h"
+#include "launch/image_make.h"
 #include "launch/mounts.h"
 #include "launch/tool.h"
 

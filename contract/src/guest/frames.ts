@@ -291,6 +291,11 @@ export const fieldTags = {
   mount: { tag: 95, type: 'bytes' },
   // Of an image: its room is set aside on the disk when it is made.
   reserved: { tag: 96, type: 'u64' },
+  // Of a pack: the index written at the snapshot that this one may lie on, where to write this one's, and whether it lies there.
+  known: { tag: 97, type: 'bytes' },
+  index: { tag: 98, type: 'bytes' },
+  isChange: { tag: 99, type: 'u64' },
+  hasIndex: { tag: 113, type: 'u64' },
   // Egress. `address` is 4 or 16 bytes in network order; `peer` only means something to the relay that sent it.
   connection: { tag: 100, type: 'u64' },
   address: { tag: 101, type: 'bytes' },

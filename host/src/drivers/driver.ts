@@ -81,7 +81,18 @@ export interface UpperUsage {
   readonly inodes: number;
 }
 
+export interface PackSource {
+  readonly id: SandboxId;
+  readonly generation: number;
+  /** Host paths: where an index of the upper is to be written, and one that was written at an earlier pack. */
+  readonly index?: { readonly write: string; readonly known: string | undefined };
+}
+
 export interface PackResult {
+  /** What differs from the upper that `known` was written of, and no more: to be laid on what was packed then. */
+  readonly isChange: boolean;
+  /** `write` has one now. */
+  readonly hasIndex: boolean;
   readonly bytes: number;
   /** How long the sandbox stood still, in microseconds; 0 where it was not running. */
   readonly pauseUs: number;
@@ -174,11 +185,7 @@ export interface Driver {
    * Freezes the sandbox, writes its upper as squashfs to `hostPath` (temp name, synced, renamed), thaws it. Where
    * `giveUp` is aborted it rejects once nothing of it goes on.
    */
-  pack(
-    source: { readonly id: SandboxId; readonly generation: number },
-    hostPath: string,
-    giveUp: AbortSignal,
-  ): Promise<PackResult>;
+  pack(source: PackSource, hostPath: string, giveUp: AbortSignal): Promise<PackResult>;
   /**
    * Writes layers, topmost first, as one squashfs to `hostPath`: what they show one on another, and what they hide of
    * those that are not among them. `giveUp` as of `pack`.

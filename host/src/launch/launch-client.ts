@@ -28,6 +28,7 @@ import {
 import { type LayerDifference, parseDifference, pathBytesMax } from './layer-difference.ts';
 import { LauncherLook, type LookTimes, waitForLauncher } from './launcher-look.ts';
 import { refusedByOlder } from './older-launcher.ts';
+import { type PackedImage, parsePacked } from './packed-image.ts';
 import { type TarAnswer, treeTar } from './tree-tar.ts';
 
 /** Verbs that only look or tell: milliseconds, and the launcher forks for some of them. */
@@ -218,7 +219,8 @@ export class LaunchClient implements Disposable {
 
   /**
    * Writes the upper as squashfs to `path`, the sandbox standing still meanwhile where it runs. Where `giveUp` is
-   * aborted it rejects once nothing of it goes on. @throws disk_full, snapshot_path_too_long, launch_failed
+   * aborted it rejects once nothing of it goes on. With `known`, an index that was written to `index` before, what changed
+   * since may be all that is packed. @throws disk_full, snapshot_path_too_long, launch_failed
    */
   async pack(
     source: {
@@ -226,10 +228,13 @@ export class LaunchClient implements Disposable {
       readonly upper: Pick<LaunchUpper, 'path' | 'kind'>;
       readonly path: string;
       readonly bytesMax: number;
+      readonly index?: string | undefined;
+      readonly known?: string | undefined;
     },
     giveUp?: AbortSignal,
-  ): Promise<{ bytes: number; pauseUs: number }> {
-    const { ok } = await this.#ask(
+  ): Promise<PackedImage> {
+    const { index, known } = source;
+    const asked = this.#ask(
       'imagePack',
       [
         ['name', source.name],
@@ -237,10 +242,20 @@ export class LaunchClient implements Disposable {
         ['upperKind', source.upper.kind],
         ['path', source.path],
         ['bytesMax', source.bytesMax],
+        ...(index === undefined ? [] : ([['index', index]] as const)),
+        ...(known === undefined ? [] : ([['known', known]] as const)),
       ],
       { answerMsMax: treeMsMax, ...(giveUp === undefined ? {} : { giveUp }) },
     );
-    return { bytes: ok.integer('bytes'), pauseUs: ok.integer('pauseUs') };
+    const { name, upper, path, bytesMax } = source;
+    try {
+      return parsePacked((await asked).ok);
+    } catch (error) {
+      // A launcher of an earlier release knows no indexes: with it all snapshots are whole.
+      const isOlder = error instanceof AppError && error.code === 'invalid_request';
+      if (!isOlder || index === undefined) throw error;
+      return this.pack({ name, upper, path, bytesMax }, giveUp);
+    }
   }
 
   /** Writes layers, topmost first, as one squashfs to `path`; their whiteouts stay. @throws as `pack` does */

@@ -7,7 +7,7 @@
  */
 import type { SandboxId, SnapshotLabel } from '@squash/contract/ids';
 import { layerDigestSchema, moduleNameSchema } from '@squash/contract/ids';
-import { labelsSchema } from '@squash/contract/labels';
+import { labelValueSchema } from '@squash/contract/labels';
 import { limits } from '@squash/contract/limits';
 import { z } from 'zod';
 import { isAutomatic, type LocalSnapshot, type SnapshotName } from '../sandbox/remote-snapshots.ts';
@@ -34,6 +34,17 @@ export function sandboxKeyOf(id: SandboxId): string {
   return `sandboxes/${id}/manifest.json`;
 }
 
+/** As a client may say them, and the daemon's own, which begin with `squash.`. */
+const storedLabelsSchema = z
+  .record(
+    z
+      .string()
+      .max(limits.labelKeyCharsMax)
+      .regex(/^[A-Za-z0-9][A-Za-z0-9_./-]*$/),
+    labelValueSchema,
+  )
+  .refine((labels) => Object.keys(labels).length <= limits.labelsMax);
+
 export const snapshotFactsSchema = z.object({
   schema: z.literal(1),
   squashfs_sha256: layerDigestSchema,
@@ -41,7 +52,7 @@ export const snapshotFactsSchema = z.object({
   layers: z
     .array(z.strictObject({ module: moduleNameSchema, digest: layerDigestSchema }))
     .max(limits.layersMax),
-  labels: labelsSchema,
+  labels: storedLabelsSchema,
 });
 export type SnapshotFacts = z.infer<typeof snapshotFactsSchema>;
 

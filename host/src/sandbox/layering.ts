@@ -15,6 +15,7 @@ import type { SandboxChange } from '#store/sandboxes.ts';
 import { checkPrograms } from './compatible.ts';
 import { endLost } from './lost-commands.ts';
 import type { Sandbox } from './sandbox.ts';
+import { basisOf, indexToWrite, keepIndex } from './snapshot-index.ts';
 import { checkFree, checkRoom, findFiles, findSnapshot, sweepRemoved } from './snapshots.ts';
 import { prefixOf, snapshotChain } from './stacking.ts';
 import { bringMissing, checkLayerCount } from './trees.ts';
@@ -162,7 +163,9 @@ export async function snapshot(sandbox: Sandbox, wanted: SnapshotWish = {}): Pro
   sandbox.change({ pending: { op: 'snapshot', label } });
   faultPoint('snapshot.pending');
   try {
-    const source = { id: row.id, generation: row.upperGeneration };
+    const basis = await basisOf(sandbox);
+    const index = { write: await indexToWrite(sandbox), known: basis?.known };
+    const source = { id: row.id, generation: row.upperGeneration, index };
     const packed = await sandbox.whileFrozen(() => world.driver.pack(source, path, sandbox.removal.signal));
     faultPoint('snapshot.packed');
     const taken: SnapshotRow = {
@@ -170,7 +173,7 @@ export async function snapshot(sandbox: Sandbox, wanted: SnapshotWish = {}): Pro
       createdMs: sandbox.nowMs(),
       size: packed.bytes,
       digest: null,
-      base: row.activeSnapshot,
+      base: basis !== undefined && packed.isChange ? basis.base.label : row.activeSnapshot,
       layers: row.layers,
       labels: wanted.labels ?? {},
     };
@@ -181,6 +184,7 @@ export async function snapshot(sandbox: Sandbox, wanted: SnapshotWish = {}): Pro
       event: { type: 'snapshot.created', data: { label, size: taken.size, from: 'sandbox' } },
     });
     faultPoint('snapshot.committed');
+    if (packed.hasIndex) await keepIndex(sandbox, taken).catch((error: unknown) => logLost(sandbox, error));
     world.counters.snapshots += 1;
     void digestLater(sandbox, taken);
     return { label, size: packed.bytes, pauseMs: packed.pauseUs / 1_000 };
@@ -189,6 +193,11 @@ export async function snapshot(sandbox: Sandbox, wanted: SnapshotWish = {}): Pro
     sandbox.change({ pending: null });
     throw error;
   }
+}
+
+/** The snapshot is taken; only the next one is larger than it had to be. */
+function logLost({ world, row }: Sandbox, error: unknown): void {
+  world.log.warn('snapshot.index', { sandbox: row.id, error });
 }
 
 function checkDepth(sandbox: Sandbox): void {

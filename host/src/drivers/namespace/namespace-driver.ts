@@ -26,6 +26,7 @@ import type {
   HostRoom,
   MountSpec,
   PackResult,
+  PackSource,
   RunningSandbox,
   SandboxLimits,
   SandboxStats,
@@ -259,18 +260,18 @@ export class NamespaceDriver implements Driver, Disposable {
     return this.#options.launcher.stats(id);
   }
 
-  async pack(
-    source: { readonly id: SandboxId; readonly generation: number },
-    hostPath: string,
-    giveUp: AbortSignal,
-  ): Promise<PackResult> {
+  async pack(source: PackSource, hostPath: string, giveUp: AbortSignal): Promise<PackResult> {
+    const { dataDir } = this.#options;
+    const { write, known } = source.index ?? {};
     const packed = {
+      index: write === undefined ? undefined : relativeTo(dataDir, write),
+      known: known === undefined ? undefined : relativeTo(dataDir, known),
       name: source.id,
       upper: {
         path: upperPath(source.id, source.generation),
         kind: this.#kindOf(source.id, source.generation),
       },
-      path: relativeTo(this.#options.dataDir, hostPath),
+      path: relativeTo(dataDir, hostPath),
       bytesMax: this.#options.snapshotBytesMax,
     };
     return this.#options.launcher.pack(packed, giveUp);
