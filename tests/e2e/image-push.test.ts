@@ -3,14 +3,17 @@
  * read, and merged to one module.
  */
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
+import { execFile, execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
+import { promisify } from 'node:util';
 import type { Image, ImagePush } from '@squash/contract/image';
 import type { ModuleDetails } from '@squash/contract/module';
+import { Squash } from '@squash/sdk';
+import { repository } from '../support/base-layer.ts';
 import { squash, squashOk } from '../support/cli.ts';
 import { TestDaemon } from '../support/daemon.ts';
 import { dockerArchive, tarOf } from '../support/image-archive.ts';
@@ -252,6 +255,26 @@ test('what the registry has is not sent, also where the notes of layers are lost
   assert.deepEqual(sent(), ['/v2/push/changed/manifests/2']);
 });
 
+test('programs push and export by both SDKs', async () => {
+  const client = new Squash({ url: daemon.url, token: 'token-of-images' });
+  const pushed = await client.images.push('made/changed:1', { destination: there('push/changed:3') });
+  const file = join(directory, 'sdk.tar');
+  await client.images.export('made/changed:1', file);
+  assert.ok(readFileSync(file).equals(readFileSync(join(directory, 'one.tar'))));
+  client.close();
+  const program = [
+    'import sys, squash',
+    'client = squash.Squash(sys.argv[1], token="token-of-images")',
+    'print(client.images.push("made/changed:1", destination=sys.argv[2]).digest)',
+    'client.images.export("made/changed:1", sys.argv[3])',
+    'print(client.images.flatten("made/changed:1", module="130-python").name)',
+  ].join('\n');
+  const words = ['-c', program, daemon.url, there('push/changed:4'), join(directory, 'python.tar')];
+  const { stdout } = await promisify(execFile)('python3', words, { cwd: join(repository, 'python') });
+  assert.equal(stdout, `${pushed.digest}\n130-python\n`);
+  assert.ok(readFileSync(file).equals(readFileSync(join(directory, 'python.tar'))));
+});
+
 test('an upload goes on where its connection broke, begins anew where the registry has lost it, and ends some time', async () => {
   await importTar('made/large:1', tarOf([{ name: 'noise', data: randomBytes(34_000_000) }]));
   const asked = (method: string): number =>
@@ -264,10 +287,12 @@ test('an upload goes on where its connection broke, begins anew where the regist
   // The first piece of the layer is kept, all of it is sent anew after the second break, and the configuration is an upload as well.
   assert.deepEqual([asked('POST'), asked('GET'), patches], [3, 2, 5]);
   registry.fault = ({ method }) => (method === 'PUT' ? 'gone' : 'none');
-  const refused = await squash(daemon, ['image', 'push', 'made/base:1', there('push/never:1')]);
+  const [refused] = await Promise.all([
+    squash(daemon, ['image', 'push', 'made/base:1', there('push/never:1')]),
+    cli('image', 'pull', there('push/large:1')),
+  ]);
   assert.match(refused.stderr, /registry_unavailable/);
   registry.fault = () => 'none';
-  await cli('image', 'pull', there('push/large:1'));
   assert.equal((await inspect(there('push/large:1'))).size_bytes, (await inspect('made/large:1')).size_bytes);
   assert.deepEqual(readdirSync(join(daemon.dataDir, 'tmp')), []);
 });

@@ -7,7 +7,7 @@ import { after, before, test } from 'node:test';
 import { gzipSync, zstdCompressSync } from 'node:zlib';
 import { squashOk } from '../support/cli.ts';
 import { TestDaemon } from '../support/daemon.ts';
-import { configOf, dockerArchive, sha256, tarOf } from '../support/image-archive.ts';
+import { configOf, dockerArchive, type RawEntry, sha256, tarOf } from '../support/image-archive.ts';
 
 let directory: string;
 let daemon: TestDaemon;
@@ -192,9 +192,156 @@ const archives: Readonly<Record<string, readonly [Buffer, string]>> = {
   ],
 };
 
+/** The only layer of an image. */
+const inLayer = (...entries: RawEntry[]): Buffer => dockerArchive({ layers: [tarOf(entries)] });
+const withConfig = (config: Readonly<Record<string, unknown>>): Buffer =>
+  dockerArchive({ layers: [good], config: { config } });
+const listed = (list: string, ...more: RawEntry[]): Buffer =>
+  tarOf([{ name: 'manifest.json', data: list }, ...more]);
+/** A layout whose index names this manifest, with its blobs. */
+const layoutOf = (own: string, ...blobs: (string | Buffer)[]): Buffer =>
+  oci(Object.assign({ ...layoutFile, 'index.json': indexOf(own) }, ...[own, ...blobs].map(blob)));
+const nested = (depth: number): readonly string[] =>
+  Array.from({ length: depth }).reduce<string[]>((all) => [...all, indexOf(all.at(-1) ?? '')], [manifest]);
+
+const refusedLists: Readonly<Record<string, readonly [Buffer, string]>> = {
+  'a list of another shape': [listed('{}'), 'image_invalid'],
+  'a list with nothing in it': [listed('[]'), 'image_invalid'],
+  'a list that is a directory': [tarOf([{ name: 'manifest.json/' }]), 'image_invalid'],
+  'a list that is too long': [listed(`[${' '.repeat(5_000_000)}]`), 'image_invalid'],
+  'a layer that is not there': [
+    listed('[{"Config":"c","Layers":["l"]}]', { name: 'c', data: config }),
+    'image_invalid',
+  ],
+  'a layer outside': [
+    listed('[{"Config":"c","Layers":["../../etc/passwd"]}]', { name: 'c', data: config }),
+    'image_invalid',
+  ],
+  'a layer that is a link outside': [
+    listed(
+      '[{"Config":"c","Layers":["l"]}]',
+      { name: 'c', data: config },
+      { name: 'l', flag: '2', target: '/etc/passwd' },
+    ),
+    'image_invalid',
+  ],
+  'a configuration of five megabytes': [
+    listed('[{"Config":"c","Layers":[]}]', { name: 'c', data: ' '.repeat(5_000_000) }),
+    'image_invalid',
+  ],
+  'an archive that ends within a layer': [
+    dockerArchive({ layers: [good] }).subarray(0, 3_000),
+    'image_invalid',
+  ],
+  'a diff id that is none': [dockerArchive({ layers: [good], diffIds: ['xyz'] }), 'image_invalid'],
+  'six hundred layers': [
+    dockerArchive({ layers: [good], diffIds: Array.from({ length: 600 }, () => sha256(good)) }),
+    'image_invalid',
+  ],
+  'a root file system of another kind': [
+    dockerArchive({ layers: [good], config: { rootfs: { type: 'windows', diff_ids: [] } } }),
+    'image_invalid',
+  ],
+  'a layout without an index': [oci(layoutFile), 'image_invalid'],
+  'a layout that is no JSON': [oci({ 'oci-layout': '{', 'index.json': indexOf(manifest) }), 'image_invalid'],
+  'an index of indexes of indexes': [layoutOf(nested(6).at(-1) ?? '', ...nested(6)), 'image_invalid'],
+  'an index that leads outside': [
+    oci({ ...layoutFile, 'index.json': indexOf(manifest).replace('sha256:', 'sha256:../../') }),
+    'image_invalid',
+  ],
+  'a digest of another kind': [
+    oci({ ...layoutFile, 'index.json': indexOf(manifest).replace('sha256:', 'md5:') }),
+    'image_invalid',
+  ],
+  'a size below nothing': [
+    oci({ ...layoutFile, 'index.json': indexOf(manifest).replace('"size":', '"size":-') }),
+    'image_invalid',
+  ],
+  'an image for others alone': [
+    layoutOf(
+      JSON.stringify({
+        manifests: [{ ...described(manifest), platform: { os: 'linux', architecture: 's390x' } }],
+      }),
+      manifest,
+    ),
+    'image_unsupported',
+  ],
+  'a configuration with another digest': [
+    oci({
+      ...layoutFile,
+      'index.json': indexOf(manifest),
+      ...blob(manifest),
+      ...blob(good),
+      [`blobs/sha256/${sha256(config)}`]: config.replace('linux', 'linuX'),
+    }),
+    'image_invalid',
+  ],
+  'a blob with another digest': [
+    oci({
+      ...layoutFile,
+      'index.json': indexOf(manifest),
+      ...blob(manifest),
+      ...blob(config),
+      [`blobs/sha256/${sha256(good)}`]: tarOf([{ name: 'g', data: 'f' }]),
+    }),
+    'image_invalid',
+  ],
+};
+
+const refusedConfigs: Readonly<Record<string, readonly [Buffer, string]>> = {
+  'a user with a zero byte': [withConfig({ User: 'a\0b' }), 'image_invalid'],
+  'a user of three hundred letters': [withConfig({ User: 'u'.repeat(300) }), 'image_invalid'],
+  'a variable with a zero byte': [withConfig({ Env: ['A=\0'] }), 'image_invalid'],
+  'variables of megabytes': [withConfig({ Env: [`A=${'x'.repeat(3_000_000)}`] }), 'image_invalid'],
+  'a command of two thousand words': [
+    withConfig({ Cmd: Array.from({ length: 2_000 }, () => 'x') }),
+    'image_invalid',
+  ],
+  'an entrypoint that is one word': [withConfig({ Entrypoint: 'sh' }), 'image_invalid'],
+  'a working directory of five thousand letters': [
+    withConfig({ WorkingDir: `/${'x'.repeat(5_000)}` }),
+    'image_invalid',
+  ],
+  'a label that is a number': [withConfig({ Labels: { a: 1 } }), 'image_invalid'],
+};
+
+const refusedLayers: Readonly<Record<string, readonly [Buffer, string]>> = {
+  'a link to a file outside': [
+    inLayer({ name: 'l', flag: '1', target: '../../etc/passwd' }),
+    'image_invalid',
+  ],
+  'a link to nothing': [inLayer({ name: 'l', flag: '1', target: 'none' }), 'image_invalid'],
+  'a file below a link': [
+    inLayer({ name: 'a', flag: '2', target: '/etc' }, { name: 'a/b', data: 'x' }),
+    'image_invalid',
+  ],
+  'an owner beyond all ranges': [inLayer({ name: 'f', uid: 100_000 }), 'image_invalid'],
+  'a sparse file': [inLayer({ name: 'f', flag: 'S' }), 'image_invalid'],
+  'a type that nobody knows': [inLayer({ name: 'f', flag: 'Z' }), 'image_invalid'],
+  'a size beyond its end': [inLayer({ name: 'f', size: 1_000_000 }), 'image_invalid'],
+  'a size below nothing in a layer': [
+    inLayer({ name: 'f', spoil: (header) => header.fill(0xff, 124, 136) }),
+    'image_invalid',
+  ],
+  'a header whose sum is wrong': [
+    inLayer({ name: 'f', spoil: (header) => header.write('g', 0) }),
+    'image_invalid',
+  ],
+  'a size in pax that is no number': [inLayer({ name: 'f', pax: { size: '1e3' } }), 'image_invalid'],
+  'an owner in pax that is no number': [inLayer({ name: 'f', pax: { uid: '-1' } }), 'image_invalid'],
+  'a name of three hundred letters': [
+    inLayer({ name: 'f', pax: { path: 'n'.repeat(300) } }),
+    'image_invalid',
+  ],
+  'a name that goes up and comes back': [inLayer({ name: 'a/../../f' }), 'image_invalid'],
+  'a deletion of nothing': [inLayer({ name: '.wh.' }), 'image_invalid'],
+  'a deletion of what is above': [inLayer({ name: 'a/.wh...' }), 'image_invalid'],
+};
+
 test('archives that are malformed or hostile are refused, and nothing is left of them', async () => {
   const before = readdirSync(join(daemon.dataDir, 'modules'));
-  for (const [what, [bytes, code]] of Object.entries(archives)) {
+  const all = { ...archives, ...refusedLists, ...refusedConfigs, ...refusedLayers };
+  for (const [what, [bytes, code]] of Object.entries(all)) {
     const answer = await fetch(`${daemon.url}/v1/images?name=hostile:1`, {
       method: 'PUT',
       headers: { authorization: 'Bearer token-of-images' },
