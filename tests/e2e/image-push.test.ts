@@ -264,12 +264,12 @@ test('programs push and export by both SDKs', async () => {
   client.close();
   const program = [
     'import sys, squash',
-    'client = squash.Squash(sys.argv[1], token="token-of-images")',
+    'client = squash.Squash(url=sys.argv[1], token="token-of-images")',
     'print(client.images.push("made/changed:1", destination=sys.argv[2]).digest)',
     'client.images.export("made/changed:1", sys.argv[3])',
     'print(client.images.flatten("made/changed:1", module="130-python").name)',
   ].join('\n');
-  const words = ['-c', program, daemon.url, there('push/changed:4'), join(directory, 'python.tar')];
+  const words = ['-B', '-c', program, daemon.url, there('push/changed:4'), join(directory, 'python.tar')];
   const { stdout } = await promisify(execFile)('python3', words, { cwd: join(repository, 'python') });
   assert.equal(stdout, `${pushed.digest}\n130-python\n`);
   assert.ok(readFileSync(file).equals(readFileSync(join(directory, 'python.tar'))));
