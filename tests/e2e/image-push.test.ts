@@ -297,6 +297,47 @@ test('an upload goes on where its connection broke, begins anew where the regist
   assert.deepEqual(readdirSync(join(daemon.dataDir, 'tmp')), []);
 });
 
+test('a daemon that is killed in a push or a pull leaves nothing of it, and does it again', async () => {
+  const before = await cli('image', 'ls', '-q');
+  await cli('image', 'rm', there('push/large:1'));
+  const modules = (): readonly string[] =>
+    readdirSync(join(daemon.dataDir, 'modules')).filter((name) => name.startsWith('oci-'));
+  const here = modules();
+  for (const [method, words] of [
+    ['PATCH', ['push', 'made/large:1', there('push/killed:1')]],
+    ['GET', ['pull', there('push/large:1')]],
+  ] as const) {
+    const asked = Promise.withResolvers<void>();
+    const layer = `/v2/push/large/blobs/${await largeLayer()}`;
+    registry.fault = (request) => {
+      if (request.method === method && (method === 'PATCH' || request.url === layer)) asked.resolve();
+      return 'none';
+    };
+    const cut = squash(daemon, ['image', ...words]);
+    await asked.promise;
+    await daemon.kill();
+    registry.fault = () => 'none';
+    assert.notEqual((await cut).code, 0);
+    await daemon.start({ SQUASH_REGISTRY_AUTH_FILE: join(daemon.dataDir, 'registry-auth.json') });
+    assert.deepEqual(readdirSync(join(daemon.dataDir, 'tmp')), []);
+    assert.deepEqual(modules(), here);
+    await cli('image', ...words);
+  }
+  assert.equal(await cli('image', 'ls', '-q'), before);
+});
+
+/** The digest of the blob in the registry. */
+async function largeLayer(): Promise<string> {
+  const answer = await fetch(`http://${registry.host}/v2/push/large/manifests/1`, {
+    headers: {
+      accept: 'application/vnd.oci.image.manifest.v1+json',
+      authorization: `Basic ${Buffer.from(registry.credentials).toString('base64')}`,
+    },
+  });
+  const { layers } = (await answer.json()) as { readonly layers: readonly { readonly digest: string }[] };
+  return layers[0]?.digest ?? '';
+}
+
 test('a push gets a token that is good for it, and who may not push is told so', async () => {
   const refused = async (image: string, destination: string): Promise<string> =>
     (await squash(daemon, ['image', 'push', image, destination])).stderr;

@@ -365,3 +365,23 @@ test('archives that are malformed or hostile are refused, and nothing is left of
   );
   await squashOk(daemon, ['image', 'import', whole, '--name', 'whole:1']);
 });
+
+test('a user is looked up in the file that a sandbox sees, and in none that a layer has deleted', async () => {
+  const passwd = tarOf([{ name: 'etc/' }, { name: 'etc/passwd', data: 'app:x:1000:1000::/home:/bin/sh\n' }]);
+  const above: Readonly<Record<string, readonly [RawEntry, number | null]>> = {
+    kept: [{ name: 'etc/group', data: 'app:x:1000:\n' }, 1_000],
+    deleted: [{ name: 'etc/.wh.passwd' }, null],
+    'deleted with its directory': [{ name: '.wh.etc' }, null],
+    replaced: [{ name: 'etc/passwd', data: 'app:x:7:7::/:/bin/sh\n' }, 7],
+    'a link': [{ name: 'etc/passwd', flag: '2', target: '../../../../etc/passwd' }, null],
+    'below a link': [{ name: 'etc', flag: '2', target: '/etc' }, null],
+  };
+  for (const [what, [entry, uid]] of Object.entries(above)) {
+    const file = join(directory, 'user.tar');
+    const layers = [passwd, tarOf([entry])];
+    writeFileSync(file, dockerArchive({ layers, config: { config: { User: 'app' } } }));
+    const words = ['image', 'import', file, '--name', 'user:1', '--json'];
+    const image = JSON.parse(await squashOk(daemon, words)) as { readonly uid: number | null };
+    assert.equal(image.uid, uid, what);
+  }
+});

@@ -2,7 +2,8 @@
  * Whom an image's `User` means: a name or a number, and perhaps a group, looked up in the image's own `/etc/passwd` and `/etc/group` as
  * container engines do.
  */
-import { readSync } from 'node:fs';
+import { lstatSync, readSync } from 'node:fs';
+import { join } from 'node:path';
 import { limits } from '@squash/contract/limits';
 import { fileBelow } from '@squash/base/open-below';
 import { idMax } from './layer-tree.ts';
@@ -45,14 +46,28 @@ function idOf(text: string | undefined): number | null {
   return Number(text) <= idMax ? Number(text) : null;
 }
 
-/** Of the topmost layer that has it. */
+/** Of the topmost layer that has it, if none above it has deleted it or put something else in its place. */
 function linesOf(trees: readonly string[], path: string): readonly string[] {
   for (const tree of trees) {
+    const seen = kindIn(tree, path);
+    if (seen === 'nothing') continue;
     const text = fileBelow(tree, path, (fd, bytes) => {
       const buffer = Buffer.alloc(Math.min(bytes, limits.passwdBytesMax));
       return buffer.toString('utf8', 0, readSync(fd, buffer, 0, buffer.length, 0));
     });
-    if (text !== undefined) return text.split('\n');
+    return text?.split('\n') ?? [];
   }
   return [];
+}
+
+/** Whether a layer says anything of a path: a whiteout or a link in it hides what lies below as a file does. */
+function kindIn(tree: string, path: string): 'nothing' | 'something' {
+  const names = path.split('/');
+  for (const at of names.keys()) {
+    // What leads here is a directory, as the steps before have found, so no link is followed.
+    const found = lstatSync(join(tree, ...names.slice(0, at + 1)), { throwIfNoEntry: false });
+    if (found === undefined) return 'nothing';
+    if (!found.isDirectory()) return 'something';
+  }
+  return 'something';
 }
