@@ -8,6 +8,8 @@ import { planOf } from './plan.ts';
 import { BuildProblem } from './problem.ts';
 
 export { type BuildCode, BuildProblem } from './problem.ts';
+/** The ones that `buildImage` knows: a program that carries a copy of the SDK has other classes. */
+export { Squash, SquashError } from '@squash/sdk';
 export type { BuildEvent } from './builder.ts';
 
 export interface BuildOptions {

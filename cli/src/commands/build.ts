@@ -1,7 +1,7 @@
 /** `squash build`: an image from a Dockerfile. Steps and their output go to standard error, the image's name to standard output. */
 import { readFileSync } from 'node:fs';
 import type { BuildEvent, BuildOptions } from '@squash/build';
-import { type Image, Squash } from '@squash/sdk';
+import type { Image } from '@squash/sdk';
 import type { Flags } from '../arguments.ts';
 import type { Call } from '../command.ts';
 import { CliFailure, exitCodes, fileProblem, usageFailure } from '../failure.ts';
@@ -26,7 +26,7 @@ export async function build({ client, flags }: Call, context = '.'): Promise<Ima
   const stop = new AbortController();
   const onSignal = (): void => stop.abort(new CliFailure('aborted', 'the build was broken off', 130));
   process.once('SIGINT', onSignal).once('SIGTERM', onSignal).once('SIGHUP', onSignal);
-  const squash = new Squash(client.forSdk);
+  const squash = new library.Squash(client.forSdk);
   const told = teller(flags.isSet('quiet'));
   try {
     const image = await library.buildImage(squash, {
@@ -40,13 +40,12 @@ export async function build({ client, flags }: Call, context = '.'): Promise<Ima
   } catch (failure) {
     if (stop.signal.aborted) throw stop.signal.reason;
     told.fail();
-    const { SquashError } = await import('@squash/sdk/errors');
     if (failure instanceof library.BuildProblem && failure.line !== undefined)
       throw new CliFailure(
         failure.code,
         `${flags.text('file') ?? 'Dockerfile'}:${failure.line}: ${failure.message}`,
       );
-    if (failure instanceof SquashError) throw new CliFailure(failure.code, failure.message);
+    if (failure instanceof library.SquashError) throw new CliFailure(failure.code, failure.message);
     throw failure;
   } finally {
     process.off('SIGINT', onSignal).off('SIGTERM', onSignal).off('SIGHUP', onSignal);
@@ -55,7 +54,7 @@ export async function build({ client, flags }: Call, context = '.'): Promise<Ima
 }
 
 async function prune({ client, json }: Call): Promise<number> {
-  const { pruneSteps } = await import('@squash/build');
+  const { pruneSteps, Squash } = await import('@squash/build');
   const squash = new Squash(client.forSdk);
   try {
     const names = await pruneSteps(squash, 0);
