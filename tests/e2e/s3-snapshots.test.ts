@@ -93,7 +93,7 @@ async function module(daemon: TestDaemon, name: string): Promise<void> {
   await waitFor(`${name} is in the bucket`, () => bucket.look(`modules/${name}.squashfs.manifest.json`));
 }
 
-test('a snapshot goes to the bucket whole, and another machine restores it with the modules it was taken on', async () => {
+test('a snapshot goes to the bucket, and another machine restores it with the modules it was taken on', async () => {
   await using one = await machine();
   await module(one, '600-below');
   await create(one, 'dev', { layers: '000-base-test,600-below' });
