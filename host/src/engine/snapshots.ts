@@ -178,7 +178,6 @@ export class LocalSnapshots implements Snapshots {
     const sandbox = this.#residents.find(id);
     const { opening, layers } = await this.#residents.operate(id, async () => {
       if (label !== undefined) return await opened(sandbox, label);
-      using _room = this.#quotas.holdDisk(`read sandbox "${id}"`, sandbox.row.owner, 1);
       this.#admission.checkAgain('read', sandbox);
       const own = snapshotLabelSchema.parse(`written-${randomBytes(4).toString('hex')}`);
       await snapshot(sandbox, { label: own });
