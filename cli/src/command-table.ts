@@ -16,6 +16,7 @@ import { eventCommands } from './command-table-events.ts';
 import { layerCommands } from './command-table-layer.ts';
 import { fileCommands } from './command-table-files.ts';
 import { mcpCommands } from './command-table-mcp.ts';
+import { buildCommands } from './command-table-build.ts';
 import { imageCommands } from './command-table-images.ts';
 import { moduleCommands } from './command-table-modules.ts';
 import { networkCommands } from './command-table-network.ts';
@@ -216,6 +217,7 @@ export const commandTable: readonly CommandSpec[] = [
   ...layerCommands,
   ...moduleCommands,
   ...imageCommands,
+  ...buildCommands,
   ...processCommands,
   ...sshCommands,
   ...eventCommands,

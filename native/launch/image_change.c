@@ -3,11 +3,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,6 +25,19 @@ enum { WRITER_DONE = 0, WRITER_UNFIT = 3, TAR_WORDS = 4 };
 static bool has_times(const struct image_change *change) {
   return change->request->index != NULL && change->request->upper_kind != UPPER_TMPFS &&
          !change->launcher->overlays_by_fuse;
+}
+
+/* Those of which it is known that they note each change with this machine's clock, also through a mapping. */
+static bool notes_changes(int root) {
+  struct statfs status;
+  if (fstatfs(root, &status) != 0) return false;
+  switch ((unsigned long)status.f_type) {
+    case EXT4_SUPER_MAGIC:
+    case XFS_SUPER_MAGIC:
+    case BTRFS_SUPER_MAGIC:
+    case F2FS_SUPER_MAGIC: return true;
+    default: return false;
+  }
 }
 
 static int open_root(const struct image_change *change) {
@@ -125,6 +140,7 @@ int image_change_pack(struct image_change *change, struct fault *fault) {
   if (!has_times(change)) return image_run_mksquashfs(change->tool, fault);
   cleanup_fd root = open_root(change);
   if (root < 0) return fault_set(fault, "launch_failed", "can't open the upper");
+  if (!notes_changes(root)) return image_run_mksquashfs(change->tool, fault);
   if (syncfs(root) != 0) return fault_disk(fault, "launch_failed", "can't write the upper back");
   struct tree_comparison comparison = {.root = root,
                                        .id_first = sandbox_root_id(change->launcher),

@@ -47,6 +47,8 @@ static int take_gone(struct tree_judge *judge, const char *until) {
 
 static bool is_racy(const struct tree_judge *judge, const struct stat *status) {
   const struct timespec *began = &judge->known.began;
+  /* Some file systems keep whole seconds: then the one before may still go on. */
+  if (status->st_ctim.tv_nsec == 0 && status->st_ctim.tv_sec >= began->tv_sec - 1) return true;
   int64_t limit_s = began->tv_sec - (began->tv_nsec < RACY_NS);
   int64_t limit_ns = began->tv_nsec - RACY_NS + (began->tv_nsec < RACY_NS ? 1000000000 : 0);
   return status->st_ctim.tv_sec > limit_s || (status->st_ctim.tv_sec == limit_s && status->st_ctim.tv_nsec >= limit_ns);

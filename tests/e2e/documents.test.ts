@@ -86,6 +86,7 @@ for (const [page, count, printed] of [
   ],
   ['agents.md', 1, /^a command of a harness$/m],
   ['ssh.md', 2, /^root\nhello\nsftp> get notes copy$[\s\S]*^sshkey_\w+ +team-a +exec +SHA256/m],
+  ['builds.md', 1, /^hello, Dockerfile$/m],
   ['volumes.md', 2, /^kept$[\s\S]*^monday +vol_/m],
   ['secrets.md', 4, /^sk-[\w-]{40,}$[\s\S]*"allowed_hosts":\["api.openai.com"\]/m],
 ] as const) {

@@ -93,7 +93,7 @@ async function module(daemon: TestDaemon, name: string): Promise<void> {
   await waitFor(`${name} is in the bucket`, () => bucket.look(`modules/${name}.squashfs.manifest.json`));
 }
 
-test('a snapshot goes to the bucket whole, and another machine restores it with the modules it was taken on', async () => {
+test('a snapshot goes to the bucket, and another machine restores it with the modules it was taken on', async () => {
   await using one = await machine();
   await module(one, '600-below');
   await create(one, 'dev', { layers: '000-base-test,600-below' });
@@ -117,7 +117,7 @@ test('a snapshot goes to the bucket whole, and another machine restores it with 
     items: { label: string; location: string; whole: boolean }[];
   };
   assert.deepEqual(items.map(({ label, location, whole }) => `${label} ${location} ${whole}`).sort(), [
-    'A remote true',
+    'A remote false',
     'a remote true',
   ]);
   // What comes counts for its owner.
@@ -132,7 +132,8 @@ test('a snapshot goes to the bucket whole, and another machine restores it with 
     [200, 200],
     answers[0].text,
   );
-  assert.equal(bucket.seen.filter(({ method, path }) => method === 'GET' && isOf(path, 'A')).length, 1);
+  const isChange = (path: string): boolean => isOf(path, 'A') && path.includes('/changes/');
+  assert.equal(bucket.seen.filter(({ method, path }) => method === 'GET' && isChange(path)).length, 1);
   assert.equal(
     await exec(two, 'dev', 'cat /first /second /module; test ! -e /gone'),
     'first\nsecond\n600-below',
@@ -153,6 +154,77 @@ test('a snapshot goes to the bucket whole, and another machine restores it with 
   assert.equal(await exec(three, fork.json.id, 'cat /forked'), 'forked\n');
   nothingLeft(two);
   assert.deepEqual([...(await problems(one)), ...(await problems(two))], []);
+});
+
+test('one more snapshot sends its change, and another machine restores each with what it lies on', async () => {
+  await using one = await machine();
+  await create(one, 'chain');
+  await exec(
+    one,
+    'chain',
+    'dd if=/dev/urandom of=/big bs=1M count=8 2>&1; for i in $(seq 50); do echo 0 >/f$i; done',
+  );
+  const keys = (folder: string) => bucket.sizes(`sandboxes/chain/${folder}/`);
+  for (const label of ['s0', 's1', 's2', 's3']) {
+    await exec(one, 'chain', `echo ${label} >/f7; sleep 0.1`);
+    await take(one, 'chain', label);
+    await isPushed('chain', label);
+  }
+  const total = (sizes: ReadonlyMap<string, number>): number =>
+    [...sizes.values()].reduce((a, b) => a + b, 0);
+  const changes = await keys('changes');
+  assert.deepEqual([...changes.keys()].sort(), ['s1.squashfs', 's2.squashfs', 's3.squashfs']);
+  assert.ok(total(changes) < 60_000, String(total(changes)));
+  // The whole one, and each change that another lies on, once.
+  assert.equal((await keys('pieces')).size, 3);
+  assert.deepEqual([...(await keys('snapshots')).keys()], ['s0.squashfs']);
+  // What goes here goes there from no other: also when its label is another's.
+  for (const label of ['s0', 's1', 's2'])
+    await one.request('DELETE', `/v1/sandboxes/chain/snapshots/${label}`);
+  await exec(one, 'chain', 'rm /big; echo new >/f7');
+  await take(one, 'chain', 's0');
+  await manifestWith('chain', 's0');
+
+  await using two = await machine();
+  await create(two, 'chain');
+  for (const [label, bytes] of [
+    ['s2', '8388608'],
+    ['s3', '8388608'],
+    ['s0', 'none'],
+  ] as const) {
+    const restored = await restore(two, 'chain', label);
+    assert.equal(restored.status, 200, restored.text);
+    const seen = await exec(
+      two,
+      'chain',
+      'cat /f7; stat -c %s /big 2>/dev/null || echo none; ls /f* | wc -l',
+    );
+    assert.equal(seen, `${label === 's0' ? 'new' : label}\n${bytes}\n50\n`);
+  }
+  const { items } = (await two.request('GET', '/v1/sandboxes/chain/snapshots')).json as {
+    items: { label: string; location: string }[];
+  };
+  assert.deepEqual(items.map(({ label, location }) => `${label} ${location}`).sort(), [
+    's0 local',
+    's1 remote',
+    's2 local',
+    's3 local',
+  ]);
+  nothingLeft(two);
+  // A piece that is not there any more: the snapshots that lie on it are refused, and nothing of them stays.
+  const [piece] = (await keys('pieces')).keys();
+  await one.request(
+    'DELETE',
+    `/v1/bucket/objects?key=${encodeURIComponent(`sandboxes/chain/pieces/${piece}`)}`,
+  );
+  await using three = await machine();
+  await create(three, 'chain');
+  const results = [];
+  for (const label of ['s1', 's2', 's3'])
+    results.push((await restore(three, 'chain', label)).json.code ?? 'fine');
+  assert.ok(results.includes('layer_corrupt'), results.join());
+  nothingLeft(three);
+  assert.deepEqual(await problems(one), []);
 });
 
 test('what is of another owner or another machine is neither taken nor overwritten', async () => {

@@ -1,7 +1,15 @@
 /** Snapshots that hold what changed since the one before: as small as that, and each as good as a whole one. */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import {
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
@@ -100,6 +108,18 @@ test('a later snapshot costs what changed, stays what it was, and goes on after 
     const taken = await take(api, `s${number}`);
     assert.ok(!taken.whole && taken.size_bytes < 20_000, JSON.stringify(taken));
   }
+  const { json: diff } = await api.get(`${snapshots}/s10/diff?against=s8`);
+  assert.deepEqual(
+    diff.items.map((each: { change: string; path: string }) => `${each.change} ${each.path}`),
+    ['changed /data/f7'],
+  );
+  // An index that a crash has cut is none: the next one is whole.
+  const indexes = join(daemon.dataDir, 'sandboxes/box/indexes');
+  for (const name of readdirSync(indexes)) {
+    const path = join(indexes, name);
+    truncateSync(path, statSync(path).size - 8);
+  }
+  assert.deepEqual((await take(api, 'cut')).whole, true);
   // No more than eight lie on each other: the ninth lies on the whole one again.
   assert.equal((await api.get(`${snapshots}/s9`)).json.base, 's1');
   for (const label of ['s1', 's3', 's4', 's9']) {

@@ -118,6 +118,13 @@ export class TestBucket implements AsyncDisposable {
     return (found.Contents ?? []).map(({ Key = '' }) => Key.slice(Prefix.length));
   }
 
+  /** Of the objects below a prefix, by the rest of their keys. */
+  async sizes(prefix: string): Promise<ReadonlyMap<string, number>> {
+    const Prefix = `team a/x+y/${prefix}`;
+    const found = await this.client.send(new ListObjectsV2Command({ Bucket: 'squash', Prefix }));
+    return new Map((found.Contents ?? []).map(({ Key = '', Size = 0 }) => [Key.slice(Prefix.length), Size]));
+  }
+
   /** Undefined: there is none. */
   async look(
     key: string,

@@ -58,6 +58,8 @@ const sameForAll = [
   'tests/e2e/mcp.test.ts',
   'tests/e2e/openapi-clients.test.ts',
   'tests/e2e/ports-access.test.ts',
+  // It reads uppers from outside, which wants root.
+  'tests/e2e/snapshots-share.test.ts',
   'tests/e2e/ports-api.test.ts',
   'tests/e2e/ports-browser.test.ts',
   'tests/e2e/ports-tls.test.ts',

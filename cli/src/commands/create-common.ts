@@ -5,7 +5,11 @@ import { readOwnSecrets } from '../own-secrets.ts';
 import { readPolicyFile } from '../policy-file.ts';
 
 /** What both spellings of the API call the same, and `allow_net`, which `/v1` has as a policy. */
-export function readCommon(flags: Flags): Record<string, unknown> {
+export function readCommon(
+  flags: Flags,
+  /** Of those that mean something else in this command. */
+  without: readonly 'secret'[] = [],
+): Record<string, unknown> {
   const request: Record<string, unknown> = {};
   for (const name of ['owner', 'upstream']) {
     if (flags.isSet(name)) request[name] = flags.text(name);
@@ -21,7 +25,7 @@ export function readCommon(flags: Flags): Record<string, unknown> {
       .map((word) => word.trim());
   }
   if (flags.isSet('policy')) request['policy'] = readPolicyFile(flags.text('policy') ?? '-');
-  if (flags.isSet('secret')) {
+  if (flags.isSet('secret') && !without.includes('secret')) {
     const isOwn = (word: string): boolean => word.includes('=');
     const names = flags.list('secret').filter((word) => !isOwn(word));
     // "none" is no variable anybody uses: lower case, as in allow_net.

@@ -3,7 +3,7 @@ import type { FileHandle } from 'node:fs/promises';
 import { isRemoved } from '#store/rows.ts';
 import type { LocalSnapshot, SnapshotName, SnapshotSource } from '../sandbox/remote-snapshots.ts';
 import { describeContent } from '../sandbox/snapshot-content.ts';
-import { openSnapshot } from '../sandbox/snapshots.ts';
+import { openOwnFile, openSnapshot } from '../sandbox/snapshots.ts';
 import { type Residents, whileItStays } from './residents.ts';
 
 export class ResidentSnapshots implements SnapshotSource {
@@ -29,5 +29,10 @@ export class ResidentSnapshots implements SnapshotSource {
     const sandbox = this.#residents.find(id);
     const { file } = await this.#residents.operate(id, () => openSnapshot(sandbox, label));
     return await whileItStays(sandbox, file);
+  }
+
+  async openOwn({ id, label }: SnapshotName): Promise<FileHandle> {
+    const { file } = await this.#residents.operate(id, (sandbox) => openOwnFile(sandbox, label));
+    return await file;
   }
 }

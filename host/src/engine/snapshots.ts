@@ -19,16 +19,14 @@ import type { RemoteSnapshot, RemoteSnapshots } from '../sandbox/remote-snapshot
 import type { Sandbox } from '../sandbox/sandbox.ts';
 import {
   changeSnapshot,
-  findFiles,
   findSnapshot,
   getSnapshot,
   listSnapshots,
   type Opening,
   openSnapshot,
   removeSnapshot,
-  takeInSnapshot,
-  type TakenIn,
 } from '../sandbox/snapshots.ts';
+import { findFiles, takeInSnapshot, type TakenIn } from '../sandbox/snapshot-intake.ts';
 import type { Admission } from './admission.ts';
 import type { LocalModules } from './modules.ts';
 import { cutPage, type PageQuery } from './page.ts';
@@ -206,8 +204,9 @@ export class LocalSnapshots implements Snapshots {
 
   async #takeIn(sandbox: Sandbox, label: SnapshotLabel, file: TakenIn): Promise<SnapshotDetails> {
     const { id, owner } = sandbox.row;
-    const { size } = await stat(file.path);
-    using _room = this.#quotas.holdDisk(`take a snapshot into sandbox "${id}"`, owner, size);
+    let bytes = 0;
+    for (const { path } of [file, ...(file.below ?? [])]) bytes += (await stat(path)).size;
+    using _room = this.#quotas.holdDisk(`take a snapshot into sandbox "${id}"`, owner, bytes);
     return await takeInSnapshot(sandbox, label, file);
   }
 
@@ -225,7 +224,7 @@ async function opened(
   return { opening: await openSnapshot(sandbox, label), layers };
 }
 
-function remoteDetails({ label, size, createdMs }: RemoteSnapshot): SnapshotDetails {
+function remoteDetails({ label, size, createdMs, isWhole }: RemoteSnapshot): SnapshotDetails {
   const own = { label, labels: {}, created_at: rfc3339(createdMs), size_bytes: size };
-  return { ...own, location: 'remote', whole: true, base: null, active: false };
+  return { ...own, location: 'remote', whole: isWhole, base: null, active: false };
 }

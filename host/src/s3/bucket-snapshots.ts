@@ -1,7 +1,7 @@
 /**
  * Snapshots in a bucket: brought there behind the answer, and brought back where a restore needs one that is not here.
  *
- * Each object stands alone, whatever its snapshot lies on here. What a newcomer would get wrong: two machines may have
+ * A snapshot is whole there, or lies on pieces, which are found by their digests (`snapshot-pieces.ts`). What a newcomer would get wrong: two machines may have
  * sandboxes of one id. A folder belongs to the owner who is named in its manifest, and an object is overwritten by the
  * installation that wrote it and by no other.
  */
@@ -17,6 +17,7 @@ import { AppError } from '@squash/contract/errors';
 import { type SandboxId, type SnapshotLabel, snapshotLabelSchema } from '@squash/contract/ids';
 import type { z } from 'zod';
 import type {
+  FetchedPiece,
   FetchedSnapshot,
   LocalSnapshot,
   PushWish,
@@ -31,11 +32,14 @@ import { corrupt, fetchFile } from './fetch-file.ts';
 import { PushQueue } from './push-queue.ts';
 import {
   automaticMax,
+  changeFolderOf,
+  changeKeyOf,
   factsKeyOf,
   factsOf,
   foldersOf,
   keysOf,
   manifestWith,
+  pieceKeyOf,
   type SandboxManifest,
   type SnapshotFacts,
   sandboxKeyOf,
@@ -44,6 +48,7 @@ import {
   suffix,
   whatOf,
 } from './snapshot-objects.ts';
+import { isShared, pushPieces, withPieces } from './snapshot-pieces.ts';
 
 const jsonBytesMax = 1_048_576;
 const jsonAgainMs = 250;
@@ -224,26 +229,36 @@ export class BucketSnapshots implements RemoteSnapshots, AsyncDisposable {
   }
 
   async #push(name: SnapshotName, { replace = false }: PushWish): Promise<void> {
-    const [key] = keysOf(name);
     const source = await this.#begun.promise;
     const local = await source.describe(name).catch(lateFailure);
+    const shares = isShared(local);
+    const keys = [keysOf(name)[0], changeKeyOf(name)] as const;
+    const [key, other] = shares ? ([keys[1], keys[0]] as const) : keys;
     const { signal } = this.#queue;
     // The bucket's fault, not the snapshot's: it is told and tried again, and nobody takes what is here for lost.
     const manifest = await this.#manifest(name).catch((error: unknown) => {
       throw error instanceof AppError ? new Failure('bucket_answer', error.message, { cause: error }) : error;
     });
     const there = await this.#bucket.look(key, signal);
+    const before = await this.#bucket.look(other, signal);
     const isSame = there !== undefined && isSameContent(there, local);
     const isOthers = !(await this.#isFolderOf(local.sandbox, manifest));
-    const isForeign = there !== undefined && !isSame && there.marks['origin'] !== this.#options.origin;
+    const isForeign = !isSame && [there, before].some((each) => this.#isForeign(each));
     if (isOthers || (isForeign && !replace)) {
-      this.#conflicts.add(key);
+      this.#conflicts.add(keys[0]);
       this.#options.log.warn('bucket.conflict', { sandbox: name.id, snapshot: name.label });
       return;
     }
-    this.#conflicts.delete(key);
+    this.#conflicts.delete(keys[0]);
+    if (shares) {
+      const place = { bucket: this.#bucket, origin: this.#options.origin, signal };
+      await pushPieces(place, local, source).catch(lateFailure);
+    }
     const sha256 = isSame ? there.sha256 : await this.#pushFile(key, { name, local, source });
-    if (sha256 !== undefined) await this.#pushJson(factsKeyOf(name), factsOf(local, sha256));
+    if (sha256 !== undefined) await this.#pushJson(factsKeyOf(name), factsOf(local, sha256, shares));
+    // Under one label one snapshot, in whatever form it was there before.
+    if (before !== undefined && (replace || !this.#isForeign(before)))
+      await this.#bucket.remove(other, signal);
     const next = manifestWith(manifest, local);
     // Named first and removed behind it: what the manifest names is there.
     // But for this one, wherever its label is sorted: whoever is told that it is there may remove what is here.
@@ -260,7 +275,8 @@ export class BucketSnapshots implements RemoteSnapshots, AsyncDisposable {
       source,
     }: { readonly name: SnapshotName; readonly local: LocalSnapshot; readonly source: SnapshotSource },
   ): Promise<string> {
-    const file = await source.open(name).catch(lateFailure);
+    const opening = isShared(local) ? source.openOwn(name) : source.open(name);
+    const file = await opening.catch(lateFailure);
     try {
       const sha256 = await fileDigest(file);
       const marks = { content: local.content, origin: this.#options.origin };
@@ -271,6 +287,10 @@ export class BucketSnapshots implements RemoteSnapshots, AsyncDisposable {
     } finally {
       await file.close();
     }
+  }
+
+  #isForeign(there: ObjectFacts | undefined): boolean {
+    return there !== undefined && there.marks['origin'] !== this.#options.origin;
   }
 
   async #pushJson(key: string, value: unknown): Promise<void> {
@@ -298,9 +318,10 @@ export class BucketSnapshots implements RemoteSnapshots, AsyncDisposable {
     const { signal } = this.#queue;
     if (!(await this.#isHis(of))) return false;
     const about = { bucket: this.#bucket, tmp, what: whatOf(of), signal };
-    const use = (path: string, found: SnapshotFacts | undefined): Promise<void> =>
+    const admitted = (path: string, below: readonly FetchedPiece[], found?: SnapshotFacts): Promise<void> =>
       admit({
         path,
+        below,
         layers: found?.layers,
         createdMs: found === undefined ? undefined : Date.parse(found.created_at),
         labels: found?.labels ?? {},
@@ -309,10 +330,17 @@ export class BucketSnapshots implements RemoteSnapshots, AsyncDisposable {
       const found = await this.#json(factsKeyOf(of), snapshotFactsSchema, whatOf(of));
       return { sha256: found?.squashfs_sha256, facts: found };
     };
+    const use = (path: string, found: SnapshotFacts | undefined): Promise<void> => admitted(path, [], found);
+    const pieces = { ...about, keyOf: (digest: string) => pieceKeyOf(of.id, digest) };
+    const useChange = async (path: string, found: SnapshotFacts | undefined): Promise<void> => {
+      if (found?.below === undefined) throw corrupt(about.what, 'nothing says what it lies on');
+      await withPieces(pieces, found.below, (below) => admitted(path, below, found));
+    };
     const none = async () => ({ sha256: undefined, facts: undefined });
     const [own, later] = keysOf(of);
     const isFound =
       (await fetchFile({ ...about, key: own, facts }, use)) ||
+      (await fetchFile({ ...about, key: changeKeyOf(of), facts }, useChange)) ||
       (await fetchFile({ ...about, key: later, facts: none }, use));
     if (!isFound) return false;
     this.#counts.pulled += 1;
@@ -340,13 +368,16 @@ export class BucketSnapshots implements RemoteSnapshots, AsyncDisposable {
 
   async #listAll({ id }: RemoteOwner): Promise<readonly RemoteSnapshot[]> {
     const found = new Map<SnapshotLabel, RemoteSnapshot>();
-    for (const folder of foldersOf(id)) {
+    const [own, later] = foldersOf(id);
+    const changes = changeFolderOf(id);
+    for (const folder of [own, changes, later]) {
       await this.#bucket.list(
         folder,
         ({ key, size, modifiedMs: createdMs }) => {
           const label = snapshotLabelSchema.safeParse(key.slice(folder.length, -suffix.length));
           if (!key.endsWith(suffix) || !label.success || !(size > 0)) return true;
-          if (!found.has(label.data)) found.set(label.data, { label: label.data, size, createdMs });
+          const isWhole = folder !== changes;
+          if (!found.has(label.data)) found.set(label.data, { label: label.data, isWhole, size, createdMs });
           return found.size < listMax;
         },
         this.#queue,

@@ -26,6 +26,19 @@ export function keysOf({ id, label }: SnapshotName): readonly [string, string] {
   return [`${own}${label}${suffix}`, `${later}${label}${suffix}`];
 }
 
+/** One that lies on others: its own file. What it lies on is beside it by its digest, whatever becomes of that label. */
+export function changeFolderOf(id: SandboxId): string {
+  return `sandboxes/${id}/changes/`;
+}
+
+export function changeKeyOf({ id, label }: SnapshotName): string {
+  return `${changeFolderOf(id)}${label}${suffix}`;
+}
+
+export function pieceKeyOf(id: SandboxId, digest: string): string {
+  return `sandboxes/${id}/pieces/${digest}${suffix}`;
+}
+
 export function factsKeyOf({ id, label }: SnapshotName): string {
   return `sandboxes/${id}/manifests/${label}.json`;
 }
@@ -53,11 +66,19 @@ export const snapshotFactsSchema = z.object({
     .array(z.strictObject({ module: moduleNameSchema, digest: layerDigestSchema }))
     .max(limits.layersMax),
   labels: storedLabelsSchema,
+  /** What it lies on, the topmost first. */
+  below: z.array(layerDigestSchema).max(limits.snapshotChainMax).optional(),
 });
 export type SnapshotFacts = z.infer<typeof snapshotFactsSchema>;
 
-export function factsOf({ snapshot }: LocalSnapshot, sha256: string): SnapshotFacts {
+export function factsOf(
+  { snapshot, below }: LocalSnapshot,
+  sha256: string,
+  isShared: boolean,
+): SnapshotFacts {
+  const shared = isShared ? { below: below.map(({ digest }) => layerDigestSchema.parse(digest)) } : {};
   return {
+    ...shared,
     schema: 1,
     squashfs_sha256: layerDigestSchema.parse(sha256),
     created_at: new Date(snapshot.createdMs).toISOString(),

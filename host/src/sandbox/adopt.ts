@@ -3,7 +3,7 @@ import { stat } from 'node:fs/promises';
 import type { SnapshotLabel } from '@squash/contract/ids';
 import type { CreateRequest } from '@squash/contract/sandbox';
 import { faultPoint } from '#sandbox/fault.ts';
-import type { LayerRef, SnapshotRow } from '#store/rows.ts';
+import { type LayerRef, removedLabel, type SnapshotRow } from '#store/rows.ts';
 import { insertStacked } from './fork.ts';
 import { removeSandbox } from './remove.ts';
 import type { FetchedSnapshot } from './remote-snapshots.ts';
@@ -20,12 +20,16 @@ export async function adoptFiles(
   saved: Saved,
   register: (made: Sandbox) => void,
 ): Promise<Sandbox> {
-  const { label, createdMs = world.clock.wallMs(), labels } = saved;
-  const { size } = await stat(saved.path);
+  const { createdMs = world.clock.wallMs() } = saved;
+  const pieces = piecesOf(saved);
+  const sizes = await Promise.all(pieces.map(async ({ path }) => (await stat(path)).size));
   const made = await world.layerLock.shared(async () => {
     const layers = saved.layers ?? (await layersAsked(world, request));
-    const row: SnapshotRow = { label, createdMs, size, digest: null, base: null, layers, labels };
-    const sandbox = insertStacked({ world, request }, [row], label);
+    const rows = pieces.map(({ label, labels }, at): SnapshotRow => {
+      const base = pieces[at - 1]?.label ?? null;
+      return { label, createdMs, size: sizes[at] ?? 0, digest: null, base, layers, labels };
+    });
+    const sandbox = insertStacked({ world, request }, rows, saved.label);
     // Still under the lock: who collects unused trees asks the registered sandboxes what they use.
     register(sandbox);
     return sandbox;
@@ -35,13 +39,27 @@ export async function adoptFiles(
   await made.mailbox.post(async () => {
     try {
       world.files.make(request.id);
-      await world.files.takeSnapshot(request.id, label, saved.path);
+      for (const { label, path } of pieces) await world.files.takeSnapshot(request.id, label, path);
     } catch (error) {
       await removeSandbox(made);
       throw error;
     }
   });
   return made;
+}
+
+/** The lowest first; all but the last under labels that no client can say. */
+function piecesOf({ label, path, labels, below }: Saved): readonly {
+  readonly label: SnapshotLabel;
+  readonly path: string;
+  readonly labels: SnapshotRow['labels'];
+}[] {
+  const hidden = below.map((piece, at) => ({
+    label: removedLabel(label, at + 1),
+    path: piece.path,
+    labels: {},
+  }));
+  return [...hidden, { label, path, labels }];
 }
 
 function layersAsked(world: World, request: CreateRequest): Promise<LayerRef[]> {

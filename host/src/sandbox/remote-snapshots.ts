@@ -2,7 +2,7 @@
  * The port of snapshots that are kept beside this machine, in a bucket. The implementation is `s3/bucket-snapshots.ts`,
  * what it asks of this machine's own snapshots is `SnapshotSource`.
  *
- * What is there stands alone: a snapshot that lies on others here is one whole file there.
+ * A snapshot that lies on others here lies on copies of them there, or is one whole file.
  */
 import type { FileHandle } from 'node:fs/promises';
 import type { BucketInfo, BucketList } from '@squash/contract/bucket';
@@ -23,6 +23,14 @@ export interface LocalSnapshot {
   /** The same for the same files: of a whole one its digest, else one made of all digests that it consists of. */
   readonly content: string;
   readonly isWhole: boolean;
+  /** What it lies on, the topmost first. */
+  readonly below: readonly LocalPiece[];
+}
+
+export interface LocalPiece {
+  readonly label: SnapshotLabel;
+  /** Of its own file. */
+  readonly digest: string;
 }
 
 export interface SnapshotSource {
@@ -31,17 +39,28 @@ export interface SnapshotSource {
   describe(name: SnapshotName): Promise<LocalSnapshot>;
   /** The whole of it as one file, which is the caller's to close. @throws as `describe`, disk_full */
   open(name: SnapshotName): Promise<FileHandle>;
+  /** Its own file, whatever it lies on. @throws as `describe` */
+  openOwn(name: SnapshotName): Promise<FileHandle>;
 }
 
 export interface RemoteSnapshot {
   readonly label: SnapshotLabel;
+  readonly isWhole: boolean;
+  /** Of its own file. */
   readonly size: number;
   readonly createdMs: number;
+}
+
+export interface FetchedPiece {
+  readonly path: string;
+  readonly digest: string;
 }
 
 export interface FetchedSnapshot {
   /** Whoever is handed it may move it; else it is removed. */
   readonly path: string;
+  /** What it lies on, the lowest first: files as that one. */
+  readonly below: readonly FetchedPiece[];
   /** What it was taken on; undefined: nobody has said. */
   readonly layers: SnapshotRow['layers'] | undefined;
   /** undefined: nobody has said. */

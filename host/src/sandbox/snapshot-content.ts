@@ -4,7 +4,7 @@ import { errorText } from '@squash/base/bug';
 import { AppError } from '@squash/contract/errors';
 import type { SnapshotLabel } from '@squash/contract/ids';
 import { isRemoved, type SnapshotRow } from '#store/rows.ts';
-import type { LocalSnapshot } from './remote-snapshots.ts';
+import type { LocalPiece, LocalSnapshot } from './remote-snapshots.ts';
 import type { Sandbox } from './sandbox.ts';
 import { findSnapshot } from './snapshots.ts';
 import { snapshotChain } from './stacking.ts';
@@ -13,13 +13,14 @@ import { snapshotChain } from './stacking.ts';
 export async function describeContent(sandbox: Sandbox, label: SnapshotLabel): Promise<LocalSnapshot> {
   const { row, snapshots } = sandbox;
   const snapshot = findSnapshot(sandbox, label);
-  const digests: string[] = [];
+  const pieces: LocalPiece[] = [];
   for (const each of snapshotChain(snapshots, label))
-    digests.push(each.digest ?? (await digestOf(sandbox, each.label)));
-  const [own = '', ...below] = digests;
+    pieces.push({ label: each.label, digest: each.digest ?? (await digestOf(sandbox, each.label)) });
+  const below = pieces.slice(1);
   const isWhole = below.length === 0;
-  const content = isWhole ? own : createHash('sha256').update(digests.join('\n')).digest('hex');
-  return { sandbox: row, snapshot, content, isWhole };
+  const digests = pieces.map(({ digest }) => digest).join('\n');
+  const content = isWhole ? digests : createHash('sha256').update(digests).digest('hex');
+  return { sandbox: row, snapshot, content, isWhole, below };
 }
 
 /** Of those that it is to have, the labels that it has not yet. */

@@ -1,5 +1,5 @@
 /**
- * Snapshots as things of their own: listed, removed, sent whole, taken in. All but looking runs in the mailbox.
+ * Snapshots as things of their own: listed, removed, sent whole. All but looking runs in the mailbox.
  *
  * What a newcomer would get wrong: a snapshot that was taken after a restore lies on the one that was restored, and so
  * does the sandbox itself. A removed one that something lies on keeps its file and its row under a label that no client
@@ -7,7 +7,7 @@
  */
 import { type FileHandle, open, rm } from 'node:fs/promises';
 import { AppError } from '@squash/contract/errors';
-import { type LayerDigest, type SnapshotLabel, snapshotLabelSchema } from '@squash/contract/ids';
+import type { LayerDigest, SnapshotLabel } from '@squash/contract/ids';
 import { limits } from '@squash/contract/limits';
 import type { SnapshotDetails, SnapshotPatch } from '@squash/contract/native-snapshot';
 import { errorText } from '@squash/base/bug';
@@ -202,6 +202,13 @@ export async function openSnapshot(sandbox: Sandbox, label: SnapshotLabel): Prom
   });
 }
 
+/** The file of its own, whatever it lies on; `label` may be one that no client can say. @throws snapshot_not_found, layer_corrupt */
+export async function openOwnFile(sandbox: Sandbox, label: SnapshotLabel): Promise<Opening> {
+  const { world, row } = sandbox;
+  findSnapshot(sandbox, label);
+  return { file: openFile(world.files.snapshot(row.id, label), label) };
+}
+
 async function mergeTrees(
   { world, removal }: Sandbox,
   label: SnapshotLabel,
@@ -223,83 +230,5 @@ async function openFile(path: string, label: SnapshotLabel): Promise<FileHandle>
     throw new AppError('layer_corrupt', `Cannot read the file of snapshot "${label}": ${errorText(cause)}`, {
       cause,
     });
-  }
-}
-
-/** A whole file, and what is known of it; else it counts as taken now, with the modules of now. */
-export interface TakenIn {
-  readonly path: string;
-  readonly createdMs?: number | undefined;
-  readonly layers?: SnapshotRow['layers'] | undefined;
-  readonly labels?: SnapshotRow['labels'] | undefined;
-}
-
-/**
- * Takes over the squashfs file at its path, which is proven by unpacking it.
- * @throws snapshot_exists, snapshot_invalid, invalid_request, disk_full
- */
-export async function takeInSnapshot(
-  sandbox: Sandbox,
-  label: SnapshotLabel,
-  { path: hostPath, ...known }: TakenIn,
-): Promise<SnapshotDetails> {
-  const { world, row } = sandbox;
-  checkRoom(sandbox);
-  await checkFree(sandbox, label);
-  sandbox.change({ pending: { op: 'snapshot', label } });
-  faultPoint('snapshot-upload.pending');
-  try {
-    const size = await world.files.takeSnapshot(row.id, label, hostPath);
-    faultPoint('snapshot-upload.placed');
-    await world.layerLock.shared(async () => {
-      const path = world.files.snapshot(row.id, label);
-      const digest = await world.layers
-        .ensureFile(path, { giveUp: sandbox.removal.signal })
-        .catch((error: unknown) => refuseFile(error, label));
-      const { createdMs = sandbox.nowMs(), layers = row.layers, labels = {} } = known;
-      insert(sandbox, { label, createdMs, size, digest, labels, base: null, layers }, 'upload');
-    });
-  } catch (error) {
-    await world.files.dropSnapshot(row.id, label);
-    sandbox.change({ pending: null }, 'pressing');
-    throw error;
-  }
-  return getSnapshot(sandbox, label);
-}
-
-/** In the words of whoever sent it: where it lies here means nothing to him. */
-function refuseFile(error: unknown, label: SnapshotLabel): never {
-  if (!(error instanceof AppError) || error.code !== 'layer_corrupt') throw error;
-  const what = `the file sent for snapshot ${JSON.stringify(label)}`;
-  const message = error.message.replace(/"[^"]*\.squashfs"/, what);
-  throw new AppError('snapshot_invalid', message, { cause: error });
-}
-
-function insert(sandbox: Sandbox, snapshot: SnapshotRow, from: 'upload' | 'directory'): void {
-  const { label, size } = snapshot;
-  sandbox.commitSnapshots({
-    snapshots: [...sandbox.snapshots, snapshot],
-    change: { pending: null },
-    write: (table, id) => table.insertSnapshot(id, snapshot),
-    event: { type: 'snapshot.created', data: { label, size, from } },
-  });
-}
-
-/**
- * Takes in the files that somebody put into the sandbox's `snapshots/` directory, and removes those that a crash has
- * left there. They count as whole, and as taken with the modules of now; what is in them is looked at by `restore`.
- */
-export async function findFiles(sandbox: Sandbox): Promise<void> {
-  const { world, row } = sandbox;
-  for (const { name, size, modifiedMs } of await world.files.snapshotFiles(row.id)) {
-    if (sandbox.snapshots.some((each) => each.label === name)) continue;
-    const label = snapshotLabelSchema.safeParse(name);
-    if (label.success && sandbox.snapshots.length < limits.snapshotsMax) {
-      const found = { label: label.data, createdMs: modifiedMs, size, digest: null, base: null };
-      insert(sandbox, { ...found, layers: row.layers, labels: {} }, 'directory');
-      world.log.info('snapshot.found', { sandbox: row.id, label: label.data });
-    } else if (/~\d+$/.test(name)) {
-      await world.files.dropSnapshot(row.id, name as SnapshotLabel);
-    }
   }
 }

@@ -136,8 +136,28 @@ static bool paths_pass(uint8_t type, const char *path, const char *target, bool 
   return passes;
 }
 
+static bool index_passes(const char *known, const char *index) {
+  static uint8_t buffer[4096];
+  struct request request;
+  struct frame_writer writer = frame_writer_on(buffer, sizeof buffer);
+  frame_begin(&writer, FRAME_IMAGE_PACK);
+  frame_text(&writer, FIELD_NAME, "box");
+  frame_text(&writer, FIELD_UPPER, "sandboxes/box/uppers/1");
+  frame_text(&writer, FIELD_UPPER_KIND, "directory");
+  frame_text(&writer, FIELD_PATH, "sandboxes/box/snapshots/a.squashfs");
+  frame_integer(&writer, FIELD_BYTES_MAX, 64);
+  if (known != NULL) frame_text(&writer, FIELD_KNOWN, known);
+  if (index != NULL) frame_text(&writer, FIELD_INDEX, index);
+  bool passes = parse(buffer, frame_finish(&writer), &request) == 0;
+  if (passes) CHECK((request.known != NULL) == (known != NULL) && (request.index != NULL) == (index != NULL));
+  request_free(&request);
+  return passes;
+}
+
 /* Trees that become tars, and tars that become images. */
 static void check_tars(void) {
+  CHECK(index_passes(NULL, NULL) && index_passes("sandboxes/box/indexes/1-2-3", "sandboxes/box/indexes/new"));
+  CHECK(!index_passes("../1-2-3", "sandboxes/box/indexes/new") && !index_passes(NULL, "/etc/new"));
   CHECK(paths_pass(FRAME_IMAGE_PACK_TAR, "tmp/a.tar", "modules/a.squashfs", true));
   CHECK(!paths_pass(FRAME_IMAGE_PACK_TAR, "tmp/a.tar", "modules/a.squashfs", false));
   CHECK(!paths_pass(FRAME_IMAGE_PACK_TAR, "tmp/a.tar", "../a.squashfs", true));
