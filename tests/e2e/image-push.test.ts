@@ -5,7 +5,9 @@
 import assert from 'node:assert/strict';
 import { execFile, execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
@@ -17,7 +19,7 @@ import { repository } from '../support/base-layer.ts';
 import { squash, squashOk } from '../support/cli.ts';
 import { TestDaemon } from '../support/daemon.ts';
 import { dockerArchive, tarOf } from '../support/image-archive.ts';
-import { type RegistryFault, TestRegistry } from '../support/registry.ts';
+import { hostOf, type RegistryFault, TestRegistry } from '../support/registry.ts';
 import { TokenRegistry } from '../support/token-registry.ts';
 
 const isRoot = process.getuid?.() === 0;
@@ -25,12 +27,15 @@ let directory: string;
 let registry: TestRegistry;
 let tokens: TokenRegistry;
 let daemon: TestDaemon;
+/** A registry that does what it likes, and whom it sends others to. */
+const servers = [createServer(), createServer()] as const;
 
 before(async () => {
   directory = mkdtempSync(join(tmpdir(), 'squash-push-'));
   registry = await TestRegistry.start();
   tokens = await TokenRegistry.start(registry);
-  const insecure = [registry.host, tokens.host, tokens.tokenHost];
+  for (const server of servers) await once(server.listen(0, '127.0.0.1'), 'listening');
+  const insecure = [...servers.map(hostOf), registry.host, tokens.host, tokens.tokenHost];
   daemon = await TestDaemon.start({
     files: { 'registry-auth.json': JSON.stringify({ auths: { ...registry.auth, ...tokens.auth } }) },
     env: { SQUASH_INSECURE_REGISTRIES: insecure.join(','), SQUASH_AUTH_TOKEN: 'token-of-images' },
@@ -40,6 +45,7 @@ before(async () => {
 after(async () => {
   await daemon[Symbol.asyncDispose]();
   await tokens[Symbol.asyncDispose]();
+  for (const server of servers) server.close();
   await registry[Symbol.asyncDispose]();
   rmSync(directory, { recursive: true });
 });
@@ -355,6 +361,32 @@ test('a push gets a token that is good for it, and who may not push is told so',
   writeFileSync(join(daemon.dataDir, 'registry-auth.json'), JSON.stringify({ auths }));
   for (const host of [registry.host, tokens.host])
     assert.match(await refused('made/base:1', `${host}/private/pushed:2`), /registry_denied/);
+  const right = { auths: { ...registry.auth, ...tokens.auth } };
+  writeFileSync(join(daemon.dataDir, 'registry-auth.json'), JSON.stringify(right));
+});
+
+test('a registry sends uploads to no network of the host that it is not in, and the login goes to it alone', async () => {
+  const shown: (string | undefined)[] = [];
+  let place = '';
+  const [liar, other] = servers;
+  liar.on('request', ({ method, headers }, answer) => {
+    if (headers.authorization === undefined)
+      answer.writeHead(401, { 'www-authenticate': 'Basic realm="x"' }).end();
+    else answer.writeHead(method === 'POST' ? 202 : 404, { location: place }).end();
+  });
+  other.on('request', ({ headers }, answer) => {
+    shown.push(headers.authorization);
+    answer.writeHead(403).end();
+  });
+  const auths = { [hostOf(liar)]: { auth: Buffer.from(registry.credentials).toString('base64') } };
+  writeFileSync(join(daemon.dataDir, 'registry-auth.json'), JSON.stringify({ auths }));
+  const pushed = async (to: string): Promise<string> => {
+    place = to;
+    return (await squash(daemon, ['image', 'push', 'made/base:1', `${hostOf(liar)}/x:1`])).stderr;
+  };
+  assert.match(await pushed(`http://${hostOf(other)}/upload`), /status 403.*registry_denied/s);
+  assert.ok(shown.length > 0 && shown.every((each) => each === undefined));
+  assert.match(await pushed('https://169.254.169.254/upload'), /169\.254\.169\.254.*registry_unavailable/s);
   const right = { auths: { ...registry.auth, ...tokens.auth } };
   writeFileSync(join(daemon.dataDir, 'registry-auth.json'), JSON.stringify(right));
 });

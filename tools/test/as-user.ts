@@ -54,6 +54,7 @@ const sameForAll = [
   'tests/e2e/files-cli.test.ts',
   // Its images are made by tools that want root; what single-id mode makes of them is tried with hostile ones.
   'tests/e2e/images.test.ts',
+  'tests/e2e/image-push.test.ts',
   'tests/e2e/keys.test.ts',
   'tests/e2e/mcp.test.ts',
   'tests/e2e/openapi-clients.test.ts',
