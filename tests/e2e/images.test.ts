@@ -224,7 +224,13 @@ test('an image of a hundred layers is merged and shows the same tree', async () 
   writeFileSync(file, dockerArchive({ layers, name: 'deep:1' }));
   await squashOk(daemon, ['image', 'import', file]);
   tool('skopeo', 'copy', `docker-archive:${file}`, `oci:${layout()}:deep`);
-  assert.deepEqual(await shown('deep:1'), unpacked(`${layout()}:deep`));
+  const tree = unpacked(`${layout()}:deep`);
+  assert.deepEqual(await shown('deep:1'), tree);
+  // What goes out again has the merged layer in it.
+  const back = join(directory, 'deep-back.tar');
+  await squashOk(daemon, ['image', 'export', 'deep:1', back]);
+  tool('skopeo', 'copy', `oci-archive:${back}`, `oci:${layout()}:deep-back`);
+  assert.deepEqual(unpacked(`${layout()}:deep-back`), tree);
   const { layers: count, modules } = await inspect('deep:1');
   assert.deepEqual([count, modules.length], [100, 24]);
 });
