@@ -331,7 +331,7 @@ export const settings = [
     kind: { type: 'path' },
     default: '',
     meaning:
-      'File with logins to image registries, in the form of docker’s `config.json` and podman’s `auth.json` ([images.md](images.md)). The daemon reads it at each pull; where root starts Squash it belongs to the data directory’s user.',
+      'File with logins to image registries, in the form of docker’s `config.json` and podman’s `auth.json` ([images.md](images.md)). The daemon reads it at each pull and push; where root starts Squash it belongs to the data directory’s user.',
     origin: 'squash',
   },
   {

@@ -1,9 +1,13 @@
 /** A data directory without room: a clear error, nothing else harmed, and everything goes on when there is room. */
 import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import type { ExecRecord } from '@squash/contract/exec';
 import type { SandboxInfo } from '@squash/contract/sandbox';
 import { TestDaemon } from '../support/daemon.ts';
+import { dockerArchive, tarOf } from '../support/image-archive.ts';
 import { needsRoot, smallDisk } from '../support/small-disk.ts';
 import { waitFor } from '../support/wait.ts';
 import { boxPath, lines, output, sandboxesPath } from './model.ts';
@@ -80,4 +84,33 @@ test('commands that the writable layer has no room for end with a reason of thei
   await daemon.call('POST', boxPath('small', '/exec'), { cmd: 'rm /[0-9]*' });
   const own = await daemon.call('POST', boxPath('small', '/exec'), { cmd: 'kill -9 $$' });
   assert.deepEqual([own.exit_code, own.reason], [137, 'signaled']);
+});
+
+test('an image that the disk has no room for is neither taken in nor made to leave, and nothing of it stays', {
+  skip: needsRoot,
+}, async () => {
+  const megabyte = 1_048_576;
+  using disk = smallDisk(320 * megabyte);
+  await using daemon = await TestDaemon.start({ parent: disk.path, env: { SQUASH_UPPER: 'directory' } });
+  const put = async (name: string): Promise<number> => {
+    const body = dockerArchive({ layers: [tarOf([{ name, data: randomBytes(megabyte) }])] });
+    return (await fetch(`${daemon.url}/v1/images?name=${name}:1`, { method: 'PUT', body })).status;
+  };
+  const leave = async (): Promise<readonly number[]> => {
+    const { status } = await fetch(`${daemon.url}/v1/images/one:1/file`);
+    const flat = await daemon.request('POST', '/v1/images/one:1/module', {
+      module: '300-one',
+      replace: true,
+    });
+    return [status, flat.status];
+  };
+  assert.equal(await put('one'), 200);
+  const modules = readdirSync(join(daemon.dataDir, 'modules'));
+  // Less than what the daemon leaves free while it takes an image in, and more than what its own files need.
+  disk.take(200 * megabyte);
+  assert.deepEqual([await put('two'), ...(await leave())], [507, 507, 507]);
+  assert.deepEqual(readdirSync(join(daemon.dataDir, 'tmp')), []);
+  assert.deepEqual(readdirSync(join(daemon.dataDir, 'modules')), modules);
+  disk.free();
+  assert.deepEqual([await put('two'), ...(await leave())], [200, 200, 200]);
 });
