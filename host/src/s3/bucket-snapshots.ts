@@ -325,6 +325,7 @@ export class BucketSnapshots implements RemoteSnapshots, AsyncDisposable {
         layers: found?.layers,
         createdMs: found === undefined ? undefined : Date.parse(found.created_at),
         labels: found?.labels ?? {},
+        image: found?.image,
       });
     const facts = async () => {
       const found = await this.#json(factsKeyOf(of), snapshotFactsSchema, whatOf(of));

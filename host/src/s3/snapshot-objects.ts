@@ -5,6 +5,7 @@
  * `sandboxes/ID/manifests/LABEL.json`: not beside it, because the original takes whatever sorts last in that folder
  * for the newest snapshot.
  */
+import { sandboxImageSchema } from '@squash/contract/image';
 import type { SandboxId, SnapshotLabel } from '@squash/contract/ids';
 import { layerDigestSchema, moduleNameSchema } from '@squash/contract/ids';
 import { labelValueSchema } from '@squash/contract/labels';
@@ -58,6 +59,8 @@ const storedLabelsSchema = z
   )
   .refine((labels) => Object.keys(labels).length <= limits.labelsMax);
 
+const idSchema = z.int().min(0).max(65_535).nullable();
+
 export const snapshotFactsSchema = z.object({
   schema: z.literal(1),
   squashfs_sha256: layerDigestSchema,
@@ -68,11 +71,13 @@ export const snapshotFactsSchema = z.object({
   labels: storedLabelsSchema,
   /** What it lies on, the topmost first. */
   below: z.array(layerDigestSchema).max(limits.snapshotChainMax).optional(),
+  /** What its sandbox has from the image that it was made from. */
+  image: sandboxImageSchema.extend({ uid: idSchema, gid: idSchema }).optional(),
 });
 export type SnapshotFacts = z.infer<typeof snapshotFactsSchema>;
 
 export function factsOf(
-  { snapshot, below }: LocalSnapshot,
+  { sandbox, snapshot, below }: LocalSnapshot,
   sha256: string,
   isShared: boolean,
 ): SnapshotFacts {
@@ -84,6 +89,7 @@ export function factsOf(
     created_at: new Date(snapshot.createdMs).toISOString(),
     layers: [...snapshot.layers],
     labels: { ...snapshot.labels },
+    ...(sandbox.image !== null && { image: sandbox.image }),
   };
 }
 

@@ -29,7 +29,7 @@ export async function adoptFiles(
       const base = pieces[at - 1]?.label ?? null;
       return { label, createdMs, size: sizes[at] ?? 0, digest: null, base, layers, labels };
     });
-    const sandbox = insertStacked({ world, request }, rows, saved.label);
+    const sandbox = insertStacked({ world, request, image: saved.image }, rows, saved.label);
     // Still under the lock: who collects unused trees asks the registered sandboxes what they use.
     register(sandbox);
     return sandbox;

@@ -65,6 +65,17 @@ export function draftRow(world: World, request: CreateRequest): Omit<SandboxRow,
   };
 }
 
+/** A row of a sandbox whose image is known by what was saved of it, and by no request. */
+export function withSavedImage<Row extends Pick<SandboxRow, 'image' | 'warnings'>>(
+  row: Row,
+  saved: SandboxImage | undefined,
+  driver: Driver,
+): Row {
+  if (saved === undefined || row.image !== null) return row;
+  const { image, warnings } = imageHere(saved, driver);
+  return { ...row, image, warnings: [...row.warnings, ...warnings] };
+}
+
 /** Where there is one id, an image's own user is nobody whom a command could run as; all files are root's. */
 function imageHere(
   image: SandboxImage | undefined,

@@ -5,6 +5,7 @@
  * since the last one is saved there as a snapshot would be. So the two share what neither changes, and each goes without
  * the other. All that needs the source happens in its turn; the start does not.
  */
+import type { SandboxImage } from '@squash/contract/image';
 import { rm } from 'node:fs/promises';
 import { AppError } from '@squash/contract/errors';
 import { type SnapshotLabel, snapshotLabelSchema } from '@squash/contract/ids';
@@ -12,7 +13,7 @@ import { limits } from '@squash/contract/limits';
 import type { CreateRequest, CreateWish } from '@squash/contract/sandbox';
 import { faultPoint } from '#sandbox/fault.ts';
 import { removedLabel, type SnapshotRow } from '#store/rows.ts';
-import { draftRow } from './draft.ts';
+import { draftRow, withSavedImage } from './draft.ts';
 import { soughtSnapshot } from './layering.ts';
 import { checkMounts } from './mounts.ts';
 import { removeSandbox } from './remove.ts';
@@ -82,13 +83,17 @@ function insert(forking: Forking, pieces: readonly Piece[]): Sandbox {
 
 /** A new sandbox on the last of these snapshots, whose files are still to be put into its directory. Hold `layerLock`. */
 export function insertStacked(
-  { world, request }: Pick<Forking, 'world' | 'request'>,
+  {
+    world,
+    request,
+    image,
+  }: Pick<Forking, 'world' | 'request'> & { readonly image?: SandboxImage | undefined },
   rows: readonly SnapshotRow[],
   activeSnapshot: SnapshotLabel,
 ): Sandbox {
   const layers = rows.at(-1)?.layers ?? [];
   const draft = {
-    ...draftRow(world, request),
+    ...withSavedImage(draftRow(world, request), image, world.driver),
     layers: [...layers],
     trust: null,
     activeSnapshot,

@@ -7,6 +7,7 @@
 import type { FileHandle } from 'node:fs/promises';
 import type { BucketInfo, BucketList } from '@squash/contract/bucket';
 import type { Problem } from '@squash/contract/daemon';
+import type { SandboxImage } from '@squash/contract/image';
 import type { ModuleName, SandboxId, SnapshotLabel } from '@squash/contract/ids';
 import type { Metric } from '@squash/base/metric';
 import type { SandboxRow, SnapshotRow } from '#store/rows.ts';
@@ -66,6 +67,8 @@ export interface FetchedSnapshot {
   /** undefined: nobody has said. */
   readonly createdMs: number | undefined;
   readonly labels: SnapshotRow['labels'];
+  /** Of its sandbox, where that was made from one. */
+  readonly image: SandboxImage | undefined;
 }
 
 /** A sandbox's folder belongs to the owner of the sandbox whose snapshots it holds: nobody else is told of them. */
