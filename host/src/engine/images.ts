@@ -21,6 +21,7 @@ import { readArchive } from '../oci/archive.ts';
 import type { Registries, SourceImage } from '../oci/image-source.ts';
 import type { ImageStore } from '../oci/image-store.ts';
 import { imageUserOf } from '../oci/image-user.ts';
+import { saidIfFull } from '../oci/layer-blob.ts';
 import { ownArchitecture } from '../oci/manifests.ts';
 import type { World } from '../sandbox/world.ts';
 import { type CommitOptions, defaultsOf, idOf, layersOf } from './image-commit.ts';
@@ -193,7 +194,7 @@ export class LocalImages implements Images, AsyncDisposable {
         this.#counted(async () => {
           const target = await this.#options.registries.target(destination);
           const whole = AbortSignal.any([signal, this.#stop.signal]);
-          return await this.#options.leaving.push(image, { target, progress }, whole);
+          return await saidIfFull(() => this.#options.leaving.push(image, { target, progress }, whole));
         }),
     });
     this.#pushes.set(key, push);
@@ -203,12 +204,16 @@ export class LocalImages implements Images, AsyncDisposable {
 
   async export(reference: ImageReference, signal: AbortSignal): Promise<FileHandle> {
     const whole = AbortSignal.any([signal, this.#stop.signal]);
-    return await this.#counted(() => this.#options.leaving.file(this.get(reference), whole));
+    return await this.#counted(() =>
+      saidIfFull(() => this.#options.leaving.file(this.get(reference), whole)),
+    );
   }
 
   async flatten(reference: ImageReference, wish: FlattenWish, signal: AbortSignal): Promise<ModuleDetails> {
     const whole = AbortSignal.any([signal, this.#stop.signal]);
-    return await this.#counted(() => this.#options.leaving.flatten(this.get(reference), wish, whole));
+    return await this.#counted(() =>
+      saidIfFull(() => this.#options.leaving.flatten(this.get(reference), wish, whole)),
+    );
   }
 
   async remove(reference: ImageReference): Promise<void> {

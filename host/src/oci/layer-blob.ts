@@ -32,7 +32,7 @@ export interface RawLayer extends AsyncDisposable {
   readonly diffId: string;
 }
 
-/** To a file, at the pace of the disk: whoever holds the tree is soon free. Disposing removes it. @throws image_unsupported, disk_full */
+/** To a file, at the pace of the disk: whoever holds the tree is soon free. Disposing removes it. @throws image_unsupported */
 export async function writeRaw(
   tar: AsyncIterable<Uint8Array>,
   { path, form }: { readonly path: string; readonly form: OutForm },
@@ -46,12 +46,12 @@ export async function writeRaw(
   } catch (cause) {
     await remove();
     signal.throwIfAborted();
-    throw isDiskFull(cause) ? noRoom(cause) : cause;
+    throw cause;
   }
   return { path, diffId: `sha256:${hash.digest('hex')}`, [Symbol.asyncDispose]: remove };
 }
 
-/** Compressed, behind what the file has already. @throws disk_full */
+/** Compressed, at a place of a file. */
 export async function writeBlob(
   { path, diffId }: Pick<RawLayer, 'path' | 'diffId'>,
   { file, at }: { readonly file: FileHandle; readonly at: number },
@@ -67,18 +67,12 @@ export async function writeBlob(
       size += piece.length;
     }
   };
+  const source = createReadStream(path, { highWaterMark: 1 << 18 });
   try {
-    await pipeline(
-      createReadStream(path, { highWaterMark: 1 << 18 }),
-      createGzip({ level: gzipLevel }),
-      write,
-      {
-        signal,
-      },
-    );
+    await pipeline(source, createGzip({ level: gzipLevel }), write, { signal });
   } catch (cause) {
     signal.throwIfAborted();
-    throw isDiskFull(cause) ? noRoom(cause) : cause;
+    throw cause;
   }
   return { diffId, digest: `sha256:${hash.digest('hex')}`, size };
 }
@@ -104,6 +98,15 @@ function roomIn(directory: string): (bytes: number) => Promise<void> {
     const { bavail, bsize } = await statfs(directory);
     if (bavail * bsize < limits.imageFreeBytesMin) throw noRoom();
   };
+}
+
+/** What `body` does, told as a full disk where it is that. @throws disk_full */
+export async function saidIfFull<T>(body: () => Promise<T>): Promise<T> {
+  try {
+    return await body();
+  } catch (cause) {
+    throw isDiskFull(cause) ? noRoom(cause) : cause;
+  }
 }
 
 function noRoom(cause?: unknown): AppError {
