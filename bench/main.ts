@@ -17,6 +17,7 @@ import { makeRootfs } from './peers/rootfs.ts';
 import { announce, note } from './progress.ts';
 import { RunRecord } from './record.ts';
 import { outcome, performancePage } from './report.ts';
+import { buildsScenario } from './scenarios/builds.ts';
 import { burstScenario } from './scenarios/burst.ts';
 import { cellsScenario } from './scenarios/cells.ts';
 import { cliScenario } from './scenarios/cli.ts';
@@ -56,6 +57,7 @@ const factories: Readonly<Record<ScenarioId, ScenarioFactory>> = {
   'snapshot-500': snapshotScenario(500, 4),
   'snapshot-next': snapshotNextScenario,
   images: imagesScenario,
+  builds: buildsScenario,
   s3: s3Scenario,
   memory: memoryScenario,
   layers: async (context, stack) => await layersScenario(context, stack, cacheDir),

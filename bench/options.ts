@@ -13,6 +13,7 @@ export const scenarioIds = [
   'snapshot-500',
   'snapshot-next',
   'images',
+  'builds',
   's3',
   'memory',
   'layers',

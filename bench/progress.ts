@@ -14,6 +14,7 @@ const usualSeconds: Readonly<Record<ScenarioId, number>> = {
   'snapshot-500': 60,
   'snapshot-next': 40,
   images: 60,
+  builds: 60,
   s3: 40,
   memory: 180,
   layers: 40,

@@ -19,11 +19,12 @@ export function snapshotScenario(megabytes: 1 | 10 | 100 | 500, fullRounds: numb
     return {
       id: `snapshot-${megabytes}`,
       title: `Snapshot and restore, ${megabytes} MB`,
-      about: `An upper of ${megabytes} MB in files of 64 KiB, half of them random and half text. Squash also syncs the snapshot to the disk, checks the digest, and restarts the sandbox on the restored tree; each snapshot is a new one, so nothing is found unpacked. A create of another sandbox right before stands for the start of PID 1.`,
+      about: `An upper of ${megabytes} MB in files of 64 KiB, half of them random and half text. Squash also syncs the snapshot to the disk, checks the digest, and restarts the sandbox on the restored tree; each snapshot is a new one, so nothing is found unpacked. A create of another sandbox right before stands for the start of PID 1. A fork is another sandbox with the files as they are now, which goes on by itself: packed, unpacked, on the disk and started; for the bare tools both of theirs.`,
       metrics: [
         { id: 'snapshot', title: `snapshot of ${megabytes} MB`, unit: 'ms' },
         { id: 'restore', title: `restore of ${megabytes} MB`, unit: 'ms' },
         { id: 'unpack', title: `restore of ${megabytes} MB, less a start of PID 1`, unit: 'ms' },
+        { id: 'fork', title: `fork of ${megabytes} MB`, unit: 'ms' },
       ],
       warmups: context.quick ? 0 : 1,
       rounds: context.quick ? 2 : fullRounds,
@@ -55,7 +56,13 @@ async function squashSubject(squash: SquashUnderTest, directory: string): Promis
         const restore = await timed(() => squash.client.restore(id, 's'));
         await squash.client.destroy(other);
         await squash.client.exec(id, `grep -q '^${id} ' /root/round`);
-        return { snapshot, restore, unpack: restore - start };
+        await squash.client.exec(id, `cp -r /root /again; echo ${round} > /again/round; sync`);
+        let fork = '';
+        const forking = await timed(async () => {
+          fork = await squash.client.fork(id);
+        });
+        await squash.client.destroy(fork);
+        return { snapshot, restore, unpack: restore - start, fork: forking };
       } finally {
         await squash.client.destroy(id);
       }
@@ -78,7 +85,7 @@ function bareTools(directory: string): Subject {
       });
       await rm(unpacked, { recursive: true });
       await rm(image);
-      return { snapshot, restore, unpack: restore };
+      return { snapshot, restore, unpack: restore, fork: snapshot + restore };
     },
   };
 }

@@ -138,6 +138,13 @@ export class SquashClient implements Disposable {
     return (JSON.parse(answer.body) as { size_bytes: number }).size_bytes;
   }
 
+  /** Its id. */
+  async fork(id: string): Promise<string> {
+    const answer = await this.send('POST', '/v1/sandboxes', { from: { sandbox: id } });
+    expectStatus(answer, 201);
+    return (JSON.parse(answer.body) as { id: string }).id;
+  }
+
   async restore(id: string, label: string): Promise<void> {
     expectStatus(await this.send('POST', `/cgi-bin/api/sandboxes/${id}/restore`, { label }), 200);
   }

@@ -329,6 +329,8 @@ export class Builder {
     if (state.isChanged)
       await this.#once(state, { step: 'end', cached: () => undefined }, () => Promise.resolve());
     if (name === undefined) return state.image;
+    const before = await found(squash, name, signal);
+    if (before !== undefined && isSame(before, state.image)) return before;
     return await this.#inSandbox(state.image, {}, (sandbox) =>
       squash.images.commit({ sandbox: sandbox.id, name, signal }),
     );
@@ -373,6 +375,13 @@ async function found(squash: Squash, name: string, signal: AbortSignal): Promise
     if (error instanceof NotFound) return undefined;
     throw error;
   }
+}
+
+/** But for their names. */
+function isSame(one: Image, other: Image): boolean {
+  const facts = ({ modules, env, user, workdir, entrypoint, cmd, labels }: Image): string =>
+    JSON.stringify([modules, env, user, workdir, entrypoint, cmd, labels]);
+  return facts(one) === facts(other);
 }
 
 /** However the build ended. One that is gone already is no failure. */

@@ -55,7 +55,6 @@ async function bundle(): Promise<{ readonly code: string; readonly paths: readon
     external: [
       '@squash/codemode',
       '@squash/codemode/*',
-      '@squash/build',
       '@squash/mcp',
       '@squash/certificate/*',
       '@squash/ssh/*',
