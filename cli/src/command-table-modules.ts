@@ -1,5 +1,6 @@
 /** The rows of `command-table.ts` that concern modules. */
 import type { CommandSpec } from './command.ts';
+import { buildFlags } from './command-table-build.ts';
 
 export const moduleCommands: readonly CommandSpec[] = [
   {
@@ -62,6 +63,19 @@ export const moduleCommands: readonly CommandSpec[] = [
     notes:
       'IMAGE is one that is here, one of a registry, or an archive or OCI layout: a path with a / in it, such as ./image.tar. What was no image here before is none afterwards. The name is 100- and the image’s unless given.',
     load: () => import('./commands/module-from-oci.ts'),
+  },
+  {
+    name: 'module from-dockerfile',
+    group: 'layer',
+    summary: 'what a Dockerfile builds, as one module',
+    positionals: [
+      { name: 'context', kind: 'file' },
+      { name: 'name', kind: 'text', optional: true },
+    ],
+    flags: [...buildFlags, { name: 'replace', summary: 'take the place of a module of this name' }],
+    notes:
+      'As squash build does it, with the files of the image below it in the module. The name is 100- and the context’s unless given.',
+    load: () => import('./commands/module-from-dockerfile.ts'),
   },
   {
     name: 'module from-sandbox',

@@ -1,6 +1,7 @@
 /** Images as the daemon has them: their addresses, and having one pulled while somebody looks on. */
 import { statSync } from 'node:fs';
 import type { Image, ImagePull, ImagePush } from '@squash/contract/image';
+import type { Module } from '@squash/contract/module';
 import { apiPath, type Client } from './client/client.ts';
 import { CliFailure } from './failure.ts';
 import { openImage } from './client/image-source.ts';
@@ -86,4 +87,21 @@ export async function importImage(
   const source = isDirectory ? { stream: packed(file), bytes: undefined } : await openImage(file);
   const body = withProgress(source.stream, { label: file, bytes: source.bytes });
   return await client.upload<Image>(apiPath(['v1', 'images'], names), body, source.bytes);
+}
+
+/** All of an image as one module. */
+export async function moduleOfImage(
+  client: Client,
+  image: Pick<Image, 'name'>,
+  { name, replace }: { readonly name: string; readonly replace: boolean },
+): Promise<Module> {
+  const path = apiPath(['v1', 'images', image.name, 'module']);
+  return await client.post<Module>(path, { module: name, replace });
+}
+
+/** The last part of a path or a name, without tag and suffix. */
+export function plainName(text: string): string {
+  const last = text.replace(/\/+$/, '').replace(/^.*\//, '');
+  const plain = last.replace(/[:@].*$/, '').replace(/\.(tar|oci)$/, '');
+  return plain.replaceAll(/[^A-Za-z0-9]+/g, '-').replaceAll(/^-|-$/g, '') || 'image';
 }

@@ -228,6 +228,67 @@ async function emptyLists(): Promise<string> {
   return `${await runIn('base:1', 'sh', '-c', 'ls -A /run /root')}\n`;
 }
 
+test('what is built is a module, and the same tree as buildah’s of the same Dockerfile', async (context) => {
+  const place = contextOf({
+    Dockerfile: `FROM base:1
+WORKDIR /srv
+COPY --chmod=750 tree tree/
+COPY tree/a tree/b* tree/link /picked/
+ADD packed.tar /unpacked
+RUN rm tree/a && mkdir -p /made && ln /srv/tree/b1 /made/hard && chmod 711 /made
+RUN rm -r /picked && mkdir /picked && echo new >/picked/only
+`,
+    'tree/a': 'a',
+    'tree/b1': 'b1',
+    'tree/b2': 'b2',
+  });
+  symlinkSync('b2', join(place, 'tree/link'));
+  execFileSync('tar', ['-C', join(place, 'tree'), '-cf', join(place, 'packed.tar'), '.']);
+  await squashOk(daemon, ['module', 'from-dockerfile', place, '300-built']);
+  await squashOk(daemon, ['create', 'built', '--layers', '300-built']);
+  assert.equal(await squashOk(daemon, ['exec', 'built', '--', 'cat', '/picked/only']), 'new');
+  await squashOk(daemon, ['rm', 'built']);
+  if (process.getuid?.() !== 0) return context.diagnostic('buildah wants ids: not compared');
+  await squashOk(daemon, ['build', '-q', '-t', 'same:1', place]);
+  const store = [
+    '--root',
+    join(directory, 'store'),
+    '--runroot',
+    join(directory, 'run'),
+    '--storage-driver',
+    'vfs',
+  ];
+  const buildah = (...words: string[]): string =>
+    execFileSync('buildah', [...store, ...words], { encoding: 'utf8', stdio: 'pipe' });
+  const archive = join(directory, 'base.tar');
+  await squashOk(daemon, ['image', 'export', 'base:1', archive]);
+  const base = buildah('pull', `oci-archive:${archive}`).trim();
+  buildah('tag', base, 'base:1');
+  buildah('bud', '--isolation', 'chroot', '--layers=false', '--pull-never', '-t', 'same:1', place);
+  const ours = join(directory, 'ours.tar');
+  const theirs = join(directory, 'theirs.tar');
+  await squashOk(daemon, ['image', 'export', 'same:1', ours]);
+  buildah('push', 'same:1', `oci-archive:${theirs}:same:1`);
+  assert.deepEqual(treeOf(ours, 'ours'), treeOf(theirs, 'theirs'));
+});
+
+/** What umoci unpacks: a line for each entry, without times. */
+function treeOf(archive: string, name: string): readonly string[] {
+  const layout = join(directory, `layout-${name}`);
+  execFileSync('skopeo', ['copy', `oci-archive:${archive}`, `oci:${layout}:one`], { stdio: 'pipe' });
+  execFileSync('umoci', ['unpack', '--image', `${layout}:one`, join(directory, name)], { stdio: 'pipe' });
+  const format = '%P %y %m %U:%G %n %l\n';
+  const found = execFileSync('find', [join(directory, name, 'rootfs'), '-printf', format], {
+    encoding: 'utf8',
+  });
+  const sums = execFileSync('sh', ['-c', 'find . -type f -exec sha256sum {} +'], {
+    cwd: join(directory, name, 'rootfs'),
+    encoding: 'utf8',
+  });
+  // A RUN of buildah leaves the place that it shows a name at.
+  return [...found.split('\n'), ...sums.split('\n')].filter((line) => !line.includes('etc/hostname')).sort();
+}
+
 test('a build that is broken off, or fails, leaves no sandbox', async () => {
   const context = contextOf({ Dockerfile: 'FROM base:1\nRUN echo begun; sleep 600\n' });
   const child = startCli(daemon, ['build', context], { stdio: ['ignore', 'ignore', 'pipe'] });

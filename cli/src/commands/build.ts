@@ -14,14 +14,17 @@ const stepsKept = 400;
 export async function run(call: Call): Promise<number> {
   const { flags, json } = call;
   if (flags.isSet('prune')) return await prune(call);
-  const image = await build(call, call.positionals[0]);
+  const image = await build(call, { context: call.positionals[0], tag: flags.text('tag') });
   if (json) printJson(image);
   else printLine(visible(image.name));
   return exitCodes.ok;
 }
 
 /** Of `module from-dockerfile` too. */
-export async function build({ client, flags }: Call, context = '.'): Promise<Image> {
+export async function build(
+  { client, flags }: Call,
+  { context = '.', tag }: { readonly context?: string | undefined; readonly tag?: string | undefined },
+): Promise<Image> {
   const library = await import('@squash/build');
   const stop = new AbortController();
   const onSignal = (): void => stop.abort(new CliFailure('aborted', 'the build was broken off', 130));
@@ -32,6 +35,7 @@ export async function build({ client, flags }: Call, context = '.'): Promise<Ima
     const image = await library.buildImage(squash, {
       ...optionsOf(flags),
       context,
+      tag,
       onEvent: told.tell,
       signal: stop.signal,
     });
@@ -66,7 +70,7 @@ async function prune({ client, json }: Call): Promise<number> {
   return exitCodes.ok;
 }
 
-function optionsOf(flags: Flags): Omit<BuildOptions, 'context'> {
+function optionsOf(flags: Flags): Omit<BuildOptions, 'context' | 'tag'> {
   const { allow_net: allow, policy, ...limits } = readCommon(flags, ['secret']);
   if (allow !== undefined && policy !== undefined)
     throw usageFailure('--allow-net and --policy exclude each other');
@@ -75,7 +79,6 @@ function optionsOf(flags: Flags): Omit<BuildOptions, 'context'> {
     (allow === undefined ? undefined : { allow: (allow as string[]).filter((host) => host !== 'none') });
   return {
     file: flags.text('file'),
-    tag: flags.text('tag'),
     target: flags.text('target'),
     noCache: flags.isSet('no-cache'),
     args: Object.fromEntries(flags.list('build-arg').flatMap(argOf)),

@@ -4,11 +4,10 @@
 import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import type { Image } from '@squash/contract/image';
-import type { Module } from '@squash/contract/module';
-import { apiPath, type Client } from '../client/client.ts';
+import type { Client } from '../client/client.ts';
 import type { Call } from '../command.ts';
 import { CliFailure, exitCodes } from '../failure.ts';
-import { imagePath, importImage, pullImage } from '../images.ts';
+import { imagePath, importImage, moduleOfImage, plainName, pullImage } from '../images.ts';
 import { noteUnstackable, showModule } from './module-upload.ts';
 
 export async function run(call: Call): Promise<number> {
@@ -19,10 +18,8 @@ export async function run(call: Call): Promise<number> {
   const image = before ?? (await (isFile ? imported(call, source) : pullImage(client, source)));
   const name = call.positionals[1] ?? `100-${plainName(isFile ? source : image.name)}`;
   try {
-    const asked = { module: name, replace: flags.isSet('replace') };
-    const module = await client.post<Module>(apiPath(['v1', 'images', image.name, 'module']), asked);
     noteUnstackable(name);
-    showModule(call, module);
+    showModule(call, await moduleOfImage(client, image, { name, replace: flags.isSet('replace') }));
     return exitCodes.ok;
   } finally {
     if (before === undefined) await client.delete(imagePath(image.name));
@@ -42,11 +39,4 @@ async function imageHere(client: Client, name: string): Promise<Image | undefine
 async function imported({ client, flags }: Call, file: string): Promise<Image> {
   const name = `localhost/${plainName(file).toLowerCase()}:from-oci-${randomBytes(4).toString('hex')}`;
   return await importImage(client, file, { name, pick: flags.text('pick') });
-}
-
-/** The last part of a path or a name, without tag and suffix. */
-function plainName(text: string): string {
-  const last = text.replace(/\/+$/, '').replace(/^.*\//, '');
-  const plain = last.replace(/[:@].*$/, '').replace(/\.(tar|oci)$/, '');
-  return plain.replaceAll(/[^A-Za-z0-9]+/g, '-').replaceAll(/^-|-$/g, '') || 'image';
 }
