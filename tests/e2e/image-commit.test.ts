@@ -1,5 +1,8 @@
 /** Images of sandboxes: what one was made of, and what was written in it as one more layer. */
 import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import type { Image } from '@squash/contract/image';
 import { ApiClient } from '../support/api-client.ts';
@@ -73,6 +76,18 @@ test('a sandbox of modules becomes an image, and one of that with a change anoth
   );
   const look = 'ls; stat -c %a kept; cat step; echo $MORE';
   assert.equal(await cli('run', '--image', 'made/second', 'sh', '-c', look), 'kept\nstep\n600\none\nyes');
+  // So it does by way of a file: the podman and the registry of other tests are root's.
+  const directory = mkdtempSync(join(tmpdir(), 'squash-commit-'));
+  try {
+    await cli('image', 'export', 'made/second', join(directory, 'image.tar'));
+    await cli('image', 'import', join(directory, 'image.tar'), '--name', 'made/back');
+    assert.equal(await cli('run', '--image', 'made/back', 'sh', '-c', look), 'kept\nstep\n600\none\nyes');
+    await cli('module', 'from-oci', join(directory, 'image.tar'), '300-second');
+    await cli('create', 'flat', '--layers', '000-base-test,300-second');
+    assert.equal(await cli('exec', 'flat', '--', 'ls', '/opt/a'), 'kept\nstep');
+  } finally {
+    rmSync(directory, { recursive: true });
+  }
   // The image goes, and what was made of it stays.
   await cli('image', 'rm', 'made/first:1');
   assert.equal(await cli('exec', id, '--', 'cat', '/opt/a/kept'), 'one');
