@@ -63,6 +63,8 @@ export class Builder {
   readonly #sources = new Map<string, Sandbox>();
   #step = 0;
   #steps = 0;
+  /** Whether sandboxes have one id alone, which all files belong to and all commands run as; looked up in the first one. */
+  #oneId: Promise<boolean> | undefined;
 
   constructor(work: BuildWork) {
     this.#work = work;
@@ -218,6 +220,13 @@ export class Builder {
     });
   }
 
+  async #hasOneId(sandbox: Sandbox): Promise<boolean> {
+    this.#oneId ??= sandbox.files
+      .readText('/proc/self/uid_map', { signal: this.#work.signal })
+      .then((map) => map.trim().split(/\s+/)[2] === '1');
+    return await this.#oneId;
+  }
+
   async #runCommand(instruction: Instruction, state: StageState, cached: () => void): Promise<void> {
     const { plan, squash, signal, secrets } = this.#work;
     const { line } = instruction;
@@ -230,8 +239,23 @@ export class Builder {
       state,
       { step, cached, mounts: attached.length === 0 ? undefined : attached },
       async (sandbox) => {
-        for (const each of mounts.caches) await prepareCache(sandbox, each, signal);
-        const placed = await placeSecrets(sandbox, { mounts: mounts.secrets, line, values: secrets }, signal);
+        for (const each of mounts.caches)
+          await prepareCache(
+            sandbox,
+            (await this.#hasOneId(sandbox)) ? { ...each, uid: undefined, gid: undefined } : each,
+            signal,
+          );
+        const placed = await placeSecrets(
+          sandbox,
+          {
+            mounts: (await this.#hasOneId(sandbox))
+              ? mounts.secrets.map((each) => ({ ...each, uid: 0, gid: 0 }))
+              : mounts.secrets,
+            line,
+            values: secrets,
+          },
+          signal,
+        );
         const exitCode = await this.#exec(sandbox, {
           argv: step.run,
           state,
@@ -257,7 +281,7 @@ export class Builder {
     },
   ): Promise<number> {
     const { tell, signal } = this.#work;
-    const { user } = state.changes;
+    const user = (await this.#hasOneId(sandbox)) ? undefined : state.changes.user;
     const process = await sandbox.start(argv, {
       env,
       cwd: state.workdir,
@@ -287,19 +311,24 @@ export class Builder {
     const { plan, context, signal } = this.#work;
     const copying = copyingOf(instruction, state, plan.escape);
     const { documents: _, ...said } = copying;
-    const target = (sandbox: Sandbox) => ({ sandbox, workdir: state.workdir, signal });
+    const target = async (sandbox: Sandbox) => ({
+      sandbox,
+      workdir: state.workdir,
+      hasOneId: await this.#hasOneId(sandbox),
+      signal,
+    });
     if (copying.from === undefined) {
       const fromContext: FromContext = await findInContext(copying, context);
       const step = { copy: { ...said, line: 0 }, digest: fromContext.digest };
-      await this.#once(state, { step, cached }, (sandbox) =>
-        copyFromContext(copying, fromContext, target(sandbox)),
+      await this.#once(state, { step, cached }, async (sandbox) =>
+        copyFromContext(copying, fromContext, await target(sandbox)),
       );
       return;
     }
     const source = await this.#sourceOf(copying, copying.from, stage);
     const step = { copy: { ...said, line: 0, from: '' }, of: source.key };
     await this.#once(state, { step, cached }, async (sandbox) =>
-      copyFromSandbox(copying, await this.#source(source.image), target(sandbox)),
+      copyFromSandbox(copying, await this.#source(source.image), await target(sandbox)),
     );
   }
 

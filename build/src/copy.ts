@@ -118,6 +118,8 @@ function withMode(source: Source, mode: number | undefined): Source {
 interface Target {
   readonly sandbox: Sandbox;
   readonly workdir: string;
+  /** Then nobody's file can be anybody else's. */
+  readonly hasOneId: boolean;
   readonly signal: AbortSignal;
 }
 
@@ -177,11 +179,11 @@ interface Owner {
 }
 
 async function unpack(
-  { sandbox, signal }: Target,
+  { sandbox, hasOneId, signal }: Target,
   { directory, tar }: { readonly directory: string; readonly tar: AsyncIterable<Uint8Array> },
   owner: Owner,
 ): Promise<void> {
-  await sandbox.files.unpack(directory, tar, { parents: true, ...owner, signal });
+  await sandbox.files.unpack(directory, tar, { parents: true, ...(!hasOneId && owner), signal });
 }
 
 /** `ADD` of an archive of this machine: its files, as they are in it. False: it is none. */

@@ -79,7 +79,7 @@ with "$WHO"
 B
 ADD --chown=app packed.tar.gz /packed
 USER app
-RUN id -u >/tmp/id && test -O /packed/inside
+RUN echo inside && test -O /packed/inside
 LABEL made.by="a test"
 EXPOSE 80
 ENTRYPOINT ["cat"]
@@ -160,7 +160,7 @@ test('stages: only what the target needs, files from one to the other, and nothi
   const context = contextOf({
     Dockerfile: `FROM base:1 AS tools
 RUN mkdir -p /out/bin && echo tool >/out/bin/tool && chmod 755 /out/bin/tool && ln -s tool /out/bin/alias
-RUN chown 77:78 /out/bin/tool
+RUN chown 77:78 /out/bin/tool || grep -q ' 1$' /proc/self/uid_map
 FROM base:1 AS unused
 RUN exit 3
 FROM scratch AS last
