@@ -56,6 +56,8 @@ export function copyingOf(instruction: Instruction, state: StageState, escape: s
       `${keyword} ${remote}: fetch it with RUN, under the policy of the build`,
       { line },
     );
+  if (documents.length > 0 && flag('from') !== undefined)
+    throw new BuildProblem('dockerfile_invalid', 'a here-document comes from no other stage', { line });
   const chmod = flag('chmod');
   if (chmod !== undefined && !/^[0-7]{3,4}$/.test(chmod))
     throw new BuildProblem(

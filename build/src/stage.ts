@@ -38,6 +38,7 @@ export class StageState {
     const copied = new StageState(this.key, this.image);
     copied.changes = { ...this.changes, env: { ...this.changes.env }, labels: { ...this.changes.labels } };
     copied.directories = this.directories;
+    copied.shell = this.shell;
     return copied;
   }
 
