@@ -9,6 +9,7 @@ import {
   outputBytes,
   type Sandbox,
   type Squash,
+  SquashError,
 } from '@squash/sdk';
 import type { Context } from './context.ts';
 import {
@@ -21,10 +22,11 @@ import {
 } from './copy.ts';
 import { type Instruction, jsonWords } from './dockerfile.ts';
 import { haveVolume, mountsOf, placeSecrets, prepareCache } from './mounts.ts';
-import { neededStages, type Plan, type Stage, stageNamed } from './plan.ts';
+import { neededStages, type Plan, reading, type Stage, stageNamed } from './plan.ts';
 import { BuildProblem } from './problem.ts';
 import { scratchImage } from './scratch.ts';
 import { StageState } from './stage.ts';
+import { readWords } from './words.ts';
 
 export type BuildEvent =
   | {
@@ -36,7 +38,7 @@ export type BuildEvent =
     }
   | { readonly type: 'output'; readonly stream: 'stdout' | 'stderr'; readonly bytes: Uint8Array }
   | { readonly type: 'done'; readonly step: number; readonly cached: boolean; readonly ms: number }
-  | { readonly type: 'note'; readonly line: number; readonly text: string };
+  | { readonly type: 'note'; readonly line: number | undefined; readonly text: string };
 
 export interface BuildWork {
   readonly squash: Squash;
@@ -75,6 +77,7 @@ export class Builder {
     const { plan } = this.#work;
     try {
       const stages = neededStages(plan, (stage) => this.#copiesFrom(stage));
+      this.#check(stages);
       this.#steps = stages.reduce((sum, { instructions }) => sum + 1 + instructions.filter(isStep).length, 0);
       for (const stage of stages) this.#done.set(stage.index, await this.#stage(stage));
       const state = this.#done.get(plan.target.index);
@@ -83,6 +86,24 @@ export class Builder {
     } finally {
       for (const sandbox of this.#sources.values()) await removed(sandbox);
     }
+  }
+
+  /** What needs no step to be known. */
+  #check(stages: readonly Stage[]): void {
+    const { plan, context, args, tell } = this.#work;
+    for (const { keyword, flags, text, documents, line } of stages.flatMap(
+      ({ instructions }) => instructions,
+    )) {
+      const isCopy = keyword === 'COPY' || keyword === 'ADD';
+      if (!isCopy || text.includes('$') || documents.length > 0 || flags.some(({ name }) => name === 'from'))
+        continue;
+      const words =
+        jsonWords(text) ?? reading(line, () => readWords(text, { escape: plan.escape, valueOf: () => '' }));
+      for (const word of words.slice(0, -1)) context.check(word, line);
+    }
+    for (const name of Object.keys(args))
+      if (!plan.declared.has(name))
+        tell({ type: 'note', line: undefined, text: `no ARG is called "${name}"` });
   }
 
   #copiesFrom(stage: Stage): readonly number[] {
@@ -125,13 +146,13 @@ export class Builder {
     return new StageState(`${image.id} ${image.modules.join(' ')}`, image);
   }
 
-  async #have(name: string, line: number): Promise<Image> {
+  async #have(name: string, line: number, why = ''): Promise<Image> {
     const { squash, signal } = this.#work;
     try {
       return await squash.images.pull(name, { signal });
     } catch (cause) {
       if (signal.aborted || !(cause instanceof Error)) throw cause;
-      throw new BuildProblem('build_failed', `can't have the image "${name}": ${cause.message}`, {
+      throw new BuildProblem('build_failed', `can't have the image "${name}": ${why}${cause.message}`, {
         line,
         cause,
       });
@@ -140,7 +161,9 @@ export class Builder {
 
   async #do(instruction: Instruction, state: StageState, stage: Stage): Promise<void> {
     const text = `${instruction.keyword} ${instruction.flags.map(({ name, value }) => `--${name}${value === undefined ? '' : `=${value}`} `).join('')}${instruction.text}`;
-    await this.#told({ line: instruction.line, text }, (cached) =>
+    const [document] = instruction.documents;
+    const shown = document === undefined ? text : `${text}: ${document.text.split('\n')[0] ?? ''}`;
+    await this.#told({ line: instruction.line, text: shown }, (cached) =>
       instruction.keyword === 'RUN'
         ? this.#runCommand(instruction, state, cached)
         : this.#copy(instruction, { state, stage, cached }),
@@ -157,7 +180,10 @@ export class Builder {
     const began = performance.now();
     let isCached = false;
     tell({ type: 'step', step, steps: this.#steps, line, text });
-    const result = await body(() => (isCached = true));
+    const result = await body(() => (isCached = true)).catch((error: unknown) => {
+      if (signal.aborted || !(error instanceof SquashError) || error instanceof BuildProblem) throw error;
+      throw new BuildProblem(error.code, error.message, { line, cause: error });
+    });
     tell({ type: 'done', step, cached: isCached, ms: Math.round(performance.now() - began) });
     return result;
   }
@@ -340,7 +366,7 @@ export class Builder {
     const named = stageNamed(this.#work.plan.stages, stage.index, from);
     const built = named === undefined ? undefined : this.#done.get(named.index);
     if (built !== undefined) return built;
-    const image = await this.#have(from, line);
+    const image = await this.#have(from, line, 'no stage above is called so, and ');
     return { key: `${image.id} ${image.modules.join(' ')}`, image };
   }
 

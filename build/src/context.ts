@@ -61,7 +61,9 @@ export class Context {
       this.#root = realpathSync(directory);
       readdirSync(this.#root);
     } catch (cause) {
-      throw new BuildProblem('context_invalid', `can't read the context "${directory}"`, { cause });
+      throw new BuildProblem('context_invalid', `can't read the context "${directory}": ${whyNot(cause)}`, {
+        cause,
+      });
     }
     const patterns = (
       read(`${dockerfile}.dockerignore`) ??
@@ -76,19 +78,14 @@ export class Context {
   find(words: readonly string[], line: number): readonly Source[] {
     return words.flatMap((word) => {
       const found = this.#matches(word, line);
-      if (found.length === 0)
-        throw new BuildProblem(
-          'context_invalid',
-          `"${word}" is not in the context, or .dockerignore names it`,
-          { line },
-        );
+      if (found.length === 0) throw missing(word, line);
       return found.map((name) => this.#source(name, line));
     });
   }
 
-  /** The one file of this name, for `ADD` to look into. */
-  pathOf(item: Item): string | undefined {
-    return item.type === 'file' && typeof item.content === 'string' ? item.content : undefined;
+  /** Whether a source is there at all. @throws BuildProblem */
+  check(word: string, line: number): void {
+    if (this.#matches(word, line).length === 0) throw missing(word, line);
   }
 
   #matches(word: string, line: number): readonly string[] {
@@ -187,6 +184,20 @@ export class Context {
       content: type === 'file' ? path : '',
     };
   }
+}
+
+function missing(word: string, line: number): BuildProblem {
+  const message = `"${word}" is not in the context, or .dockerignore names it`;
+  return new BuildProblem('context_invalid', message, { line });
+}
+
+/** In words, of what the file system says. */
+export function whyNot(cause: unknown): string {
+  const code = cause instanceof Error && 'code' in cause ? cause.code : undefined;
+  if (code === 'ENOENT') return 'there is none';
+  if (code === 'ENOTDIR') return 'it is no directory';
+  if (code === 'EISDIR') return 'it is a directory';
+  return code === 'EACCES' ? 'this user may not read it' : String(cause);
 }
 
 function typeOf(facts: Stats): Item['type'] | undefined {

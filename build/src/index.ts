@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { CreateOptions, Image, Squash } from '@squash/sdk';
 import { Builder, type BuildEvent } from './builder.ts';
-import { Context } from './context.ts';
+import { Context, whyNot } from './context.ts';
 import { planOf } from './plan.ts';
 import { BuildProblem } from './problem.ts';
 
@@ -15,7 +15,7 @@ export type { BuildEvent } from './builder.ts';
 export interface BuildOptions {
   /** A directory. */
   readonly context: string;
-  /** Default: `Dockerfile` in the context. */
+  /** Default: `Dockerfile` in the context; `-` is standard input. */
   readonly file?: string | undefined;
   /** What the image is called; none: it is known by the name that is returned. */
   readonly tag?: string | undefined;
@@ -38,12 +38,13 @@ export interface BuildOptions {
  */
 export async function buildImage(squash: Squash, options: BuildOptions): Promise<Image> {
   const { context, file = join(context, 'Dockerfile'), tag, args = {}, secrets = {}, target } = options;
+  const from = new Context(context, file);
   const plan = planOf(readDockerfile(file), { args, target });
   const { signal = new AbortController().signal, onEvent = () => undefined } = options;
   const builder = new Builder({
     squash,
     plan,
-    context: new Context(context, file),
+    context: from,
     args,
     secrets,
     usesCache: options.noCache !== true,
@@ -56,9 +57,11 @@ export async function buildImage(squash: Squash, options: BuildOptions): Promise
 
 function readDockerfile(file: string): string {
   try {
-    return readFileSync(file, 'utf8');
+    return readFileSync(file === '-' ? 0 : file, 'utf8');
   } catch (cause) {
-    throw new BuildProblem('context_invalid', `can't read the Dockerfile "${file}"`, { cause });
+    throw new BuildProblem('context_invalid', `can't read the Dockerfile "${file}": ${whyNot(cause)}`, {
+      cause,
+    });
   }
 }
 

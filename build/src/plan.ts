@@ -4,7 +4,7 @@
  */
 import { type Instruction, parseDockerfile } from './dockerfile.ts';
 import { BuildProblem } from './problem.ts';
-import { type Reading, readWord, readWords, WordProblem } from './words.ts';
+import { type Reading, readWord, readWords, split, WordProblem } from './words.ts';
 
 export interface Stage {
   /** From 0; other stages name it by this or its name. */
@@ -23,6 +23,8 @@ export interface Plan {
   readonly target: Stage;
   /** Before the first FROM, with their values. */
   readonly globals: Readonly<Record<string, string>>;
+  /** Names of all ARGs. */
+  readonly declared: ReadonlySet<string>;
 }
 
 export interface PlanWish {
@@ -63,7 +65,12 @@ export function planOf(source: string, { args, target }: PlanWish): Plan {
     target === undefined
       ? stages.at(-1)
       : stages.find(({ name, index }) => name === target.toLowerCase() || `${index}` === target);
-  if (wanted !== undefined) return { escape, stages, target: wanted, globals };
+  const declared = new Set(
+    instructions
+      .filter(({ keyword }) => keyword === 'ARG')
+      .flatMap(({ text }) => split(text, escape).map((word) => argOf(word).name)),
+  );
+  if (wanted !== undefined) return { escape, stages, target: wanted, globals, declared };
   if (target === undefined) throw new BuildProblem('dockerfile_invalid', 'the Dockerfile has no FROM');
   throw new BuildProblem('dockerfile_invalid', `the Dockerfile has no stage "${target}"`);
 }
@@ -168,6 +175,23 @@ function refuse({ keyword, line, flags, text }: Instruction): void {
         { line },
       );
   }
+  const mount = flags.find(
+    ({ name, value = '' }) => name === 'mount' && /(^|,)type=(?!cache(,|$)|secret(,|$)|[^,]*\$)/.test(value),
+  );
+  if (mount !== undefined)
+    throw new BuildProblem(
+      'dockerfile_unsupported',
+      `RUN --mount=${mount.value ?? ''} is not supported: only cache and secret are; what is to be read can be copied`,
+      { line },
+    );
+  if (keyword === 'ADD' && /(^|[\s"])(https?|git|ssh|ftp):\/\//.test(text))
+    throw new BuildProblem(
+      'dockerfile_unsupported',
+      `ADD ${text}: fetch it with RUN, under the policy of the build`,
+      { line },
+    );
+  if ((keyword === 'ENV' || keyword === 'LABEL') && /^[^\s=]+$/.test(text))
+    throw new BuildProblem('dockerfile_invalid', `${keyword} takes NAME=VALUE, not "${text}"`, { line });
   if (keyword === 'ONBUILD')
     throw new BuildProblem(
       'dockerfile_unsupported',

@@ -6,7 +6,7 @@ export class BuildProblem extends SquashError {
   readonly line: number | undefined;
 
   constructor(
-    code: BuildCode,
+    code: string,
     message: string,
     options: { readonly line?: number; readonly cause?: unknown } = {},
   ) {
@@ -15,5 +15,5 @@ export class BuildProblem extends SquashError {
   }
 }
 
-/** `dockerfile_invalid`: not what the language has; `dockerfile_unsupported`: what Squash does not do; `build_failed`: a step. */
+/** Its own codes; a step that the daemon refuses has the daemon’s. `dockerfile_invalid`: not what the language has; `dockerfile_unsupported`: what Squash does not do; `build_failed`: a step. */
 export type BuildCode = 'dockerfile_invalid' | 'dockerfile_unsupported' | 'context_invalid' | 'build_failed';

@@ -6,6 +6,9 @@ import { argOf, platformValue, reading } from './plan.ts';
 import { BuildProblem } from './problem.ts';
 import { readWord, readWords } from './words.ts';
 
+/** What commands have where no image says otherwise. */
+const pathDefault = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
+
 /** What the next image has beside its files. */
 export interface Changes {
   env: Record<string, string>;
@@ -51,7 +54,8 @@ export class StageState {
   }
 
   /** ENV goes before ARG. */
-  valueOf = (name: string): string | undefined => this.env[name] ?? this.args.get(name);
+  valueOf = (name: string): string | undefined =>
+    this.env[name] ?? this.args.get(name) ?? (name === 'PATH' ? pathDefault : undefined);
 
   /** From here on the image is this one, which has the changes. */
   became(key: string, image: Image): void {

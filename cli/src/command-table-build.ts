@@ -11,7 +11,7 @@ export const buildFlags: readonly FlagSpec[] = [
     short: 'f',
     value: 'FILE',
     kind: 'file',
-    summary: 'the Dockerfile; default: Dockerfile in the context',
+    summary: 'the Dockerfile, or - for standard input; default: Dockerfile in the context',
   },
   {
     name: 'build-arg',

@@ -329,6 +329,9 @@ test('what is not supported, wrong or outside the context is refused by name and
     ],
     [from('COPY nothing /'), /:2: "nothing" is not in the context/],
     [from('COPY --chown=stranger Dockerfile /'), /:2: --chown=stranger/],
+    [from('ENV A'), /:2: ENV takes NAME=VALUE/],
+    [from('USER stranger\nRUN true'), /:3: .*"stranger".*\(user_not_found\)/],
+    [from('COPY --from=typo /a /'), /:2: can't have the image "typo": no stage above is called so/],
     [from('ENV A=${B:?is needed}'), /:2: B is not set: is needed/],
     [from('ENV A="x'), /:2: a " is not closed/],
     ['FROM --platform=linux/s390x base:1', /:1: FROM --platform=linux\/s390x/],
@@ -350,14 +353,35 @@ test('what is not supported, wrong or outside the context is refused by name and
     await refused(from('COPY . /'), (context) => execFileSync('mkfifo', [join(context, 'fifo')])),
     /:2: "fifo" is no file, directory or symlink/,
   );
+  // Before anything is done.
+  const late = await squash(daemon, [
+    'build',
+    contextOf({ Dockerfile: from('RUN sleep 60\nCOPY missing /') }),
+  ]);
+  assert.match(late.stderr, /^squash: Dockerfile:3: "missing" is not in the context/);
+  assert.match(
+    (await squash(daemon, ['build', '-t', 'Bad Name', outside])).stderr,
+    /^squash: --tag "Bad Name" is no name/,
+  );
+  assert.equal(
+    (await squash(undefined, ['build', outside], { env: { SQUASH_DATA: join(directory, 'no') } })).code,
+    3,
+  );
+  assert.match(
+    (await squash(daemon, ['build', join(directory, 'no')])).stderr,
+    /can't read the context .*: there is none/,
+  );
   // A link below what is copied is a link there, and leads nowhere.
-  const context = contextOf({
-    'd/Dockerfile': '',
-    Dockerfile: from('COPY d /d\nRUN test -L /d/way && ! cat /d/way'),
-  });
+  const context = contextOf({ 'd/kept': '' });
   symlinkSync(join(outside, 'secret'), join(context, 'd/way'));
   writeFileSync(join(context, 'd/new\nline'), 'x');
-  const { image } = await build(context);
+  const dockerfile = `${from('ENV PATH=/opt/bin:$PATH')}COPY d /d\nRUN printf 'a\\tb\\rc\\033[1m\\n'; test -L /d/way && ! cat /d/way`;
+  const ended = await squash(daemon, ['build', '-f', '-', '--build-arg', 'NONE=1', '--json', context], {
+    input: dockerfile,
+  });
+  assert.equal(ended.code, 0, ended.stderr);
+  assert.match(ended.stderr, /^note: no ARG is called "NONE"$[^]*^a\tb\nc\\u\{1b\}\[1m$/m);
+  const image = JSON.parse(ended.stdout.toString()) as Image;
   assert.equal(await runIn(image.name, 'sh', '-c', 'cat "/d/new\nline"'), 'x');
   assert.equal((await squash(daemon, ['build', '--prune'])).code, 0);
   assert.doesNotMatch(await squashOk(daemon, ['image', 'ls', '-qa']), /squash\.build/);

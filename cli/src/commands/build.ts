@@ -3,8 +3,10 @@ import { readFileSync } from 'node:fs';
 import type { BuildEvent, BuildOptions } from '@squash/build';
 import type { Image } from '@squash/sdk';
 import type { Flags } from '../arguments.ts';
+import type { Client } from '../client/client.ts';
 import type { Call } from '../command.ts';
 import { CliFailure, exitCodes, fileProblem, usageFailure } from '../failure.ts';
+import { imagePath, imagesPath } from '../images.ts';
 import { printJson, printLine, printNote, printText, standardError, visible } from '../output/print.ts';
 import { readCommon } from './create-common.ts';
 
@@ -13,11 +15,26 @@ const stepsKept = 400;
 
 export async function run(call: Call): Promise<number> {
   const { flags, json } = call;
-  if (flags.isSet('prune')) return await prune(call);
+  if (flags.isSet('prune')) {
+    if (call.positionals.length > 0) throw usageFailure('--prune takes no context: it builds nothing');
+    return await prune(call);
+  }
   const image = await build(call, { context: call.positionals[0], tag: flags.text('tag') });
   if (json) printJson(image);
   else printLine(visible(image.name));
+  if (!flags.isSet('tag'))
+    printNote('squash: without --tag it is kept among the steps of builds, and goes when those do');
   return exitCodes.ok;
+}
+
+async function checkName(client: Client, tag: string): Promise<void> {
+  try {
+    await client.get(imagePath(tag));
+  } catch (error) {
+    if (!(error instanceof CliFailure)) throw error;
+    if (error.code === 'image_not_found') return;
+    throw error.code === 'invalid_request' ? usageFailure(`--tag "${tag}" is ${error.message}`) : error;
+  }
 }
 
 /** Of `module from-dockerfile` too. */
@@ -25,6 +42,9 @@ export async function build(
   { client, flags }: Call,
   { context = '.', tag }: { readonly context?: string | undefined; readonly tag?: string | undefined },
 ): Promise<Image> {
+  // Whether there is a daemon, and whether that is a name, before anything is done.
+  if (tag === undefined) await client.get(`${imagesPath}?limit=1`);
+  else await checkName(client, tag);
   const library = await import('@squash/build');
   const stop = new AbortController();
   const onSignal = (): void => stop.abort(new CliFailure('aborted', 'the build was broken off', 130));
@@ -145,7 +165,8 @@ function teller(isQuiet: boolean): Told {
   };
   const tell = (event: BuildEvent): void => {
     if (event.type === 'step') line(`[${event.step}/${event.steps}] ${visible(event.text)}`);
-    if (event.type === 'note') line(`note: line ${event.line}: ${event.text}`);
+    if (event.type === 'note')
+      line(`note: ${event.line === undefined ? '' : `line ${event.line}: `}${event.text}`);
     if (event.type === 'done')
       line(`[${event.step}] ${event.cached ? 'CACHED' : `done in ${(event.ms / 1000).toFixed(1)} s`}`);
     if (event.type !== 'output') return;
@@ -159,5 +180,6 @@ function teller(isQuiet: boolean): Told {
 
 /** Lines stay lines; nothing else moves the reader's cursor. */
 function harmless(text: string): string {
-  return text.split('\n').map(visible).join('\n');
+  const lines = text.replaceAll(/\r+\n?/g, '\n').split('\n');
+  return lines.map((line) => line.split('\t').map(visible).join('\t')).join('\n');
 }

@@ -19,7 +19,7 @@ export async function run(call: Call): Promise<number> {
   const own = nativeOnly.filter((name) => flags.isSet(name));
   const isSeed = id !== undefined || flags.isSet('body') || flags.isSet('task');
   if (own.length > 0 && isSeed) {
-    const given = id === undefined ? '--body or --task' : 'an id of yours';
+    const given = id === undefined ? '--body or --task' : 'an id of yours (--name gives a name)';
     throw usageFailure(`--${own[0]} does not go with ${given}; try: squash help create`);
   }
   if (!isSeed) {
