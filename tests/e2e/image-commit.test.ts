@@ -1,6 +1,6 @@
 /** Images of sandboxes: what one was made of, and what was written in it as one more layer. */
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
@@ -109,6 +109,11 @@ test('nothing written is no layer; a snapshot, and what was restored before, is 
   assert.deepEqual([both.layers, early.layers], [2, 2]);
   const looked = await squash(daemon, ['run', '--image', 'made/early', 'cat', '/early', '/late']);
   assert.deepEqual([looked.stdout.toString(), looked.code], ['early\n', 1]);
+  // What only the one had that was called so before is gone with it.
+  const own = early.modules.at(-1) ?? '';
+  assert.ok(existsSync(join(daemon.dataDir, 'modules', `${own}.squashfs`)));
+  await commit('third', 'made/early');
+  assert.ok(!existsSync(join(daemon.dataDir, 'modules', `${own}.squashfs`)));
   const { json } = await api.get('/v1/sandboxes/third/snapshots');
   assert.deepEqual(
     json.items.map(({ label }: { label: string }) => label),

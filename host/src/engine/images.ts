@@ -291,8 +291,10 @@ export class LocalImages implements Images, AsyncDisposable {
       ...imageUserOf(defaults.user, trees),
     };
     const image: Image = { ...described, id: facts.id ?? idOf(described) };
+    const before = store.find(image.name);
     await store.keep(image);
     world.log.info('image.kept', { image: image.name, layers: image.layers, bytes: image.size_bytes });
+    if (before?.modules.some((module) => !image.modules.includes(module)) === true) await this.collect();
     return image;
   }
 
