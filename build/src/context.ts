@@ -39,6 +39,8 @@ export interface Item {
   readonly target: string;
   /** Of a file: where it lies here, or what it holds. */
   readonly content: string | Buffer;
+  /** Of a file whose content was looked at: whoever reads it again gets the same, or an error. */
+  readonly sha256?: string;
 }
 
 /** One source, as its word names it. */
@@ -223,20 +225,46 @@ function opened(path: string): number {
   throw new BuildProblem('context_invalid', `"${path}" is no file any more`);
 }
 
-async function* contentOf({ content }: Item): AsyncGenerator<Buffer, void, void> {
-  if (typeof content !== 'string') yield content;
-  else yield* createReadStream(content, { fd: opened(content) });
+/** @throws BuildProblem where it is not what it was, at the latest behind its last piece */
+export async function* contentOf({ name, content, size, sha256 }: Item): AsyncGenerator<Buffer, void, void> {
+  const hash = createHash('sha256');
+  let left = size;
+  const pieces = typeof content === 'string' ? createReadStream(content, { fd: opened(content) }) : [content];
+  for await (const piece of pieces as AsyncIterable<Buffer>) {
+    left -= piece.length;
+    if (left < 0) break;
+    hash.update(piece);
+    yield piece;
+  }
+  if (left !== 0 || (sha256 !== undefined && hash.digest('hex') !== sha256))
+    throw new BuildProblem('context_invalid', `"${name}" changed while it was read`);
 }
 
-/** The same for the same names, modes and contents, whenever they were written. */
-export async function digestOf(items: readonly Item[]): Promise<string> {
+/** With what their files hold. */
+export async function lookedAt(items: readonly Item[]): Promise<readonly Item[]> {
+  const found: Item[] = [];
+  for (const item of items)
+    found.push(item.type === 'file' ? { ...item, sha256: await sha256Of(item) } : item);
+  return found;
+}
+
+async function sha256Of(item: Item): Promise<string> {
   const hash = createHash('sha256');
-  for (const item of items) {
-    const { name, type, mode, size, target } = item;
-    hash.update(`${JSON.stringify([name, type, mode, size, target])}\n`);
-    if (type === 'file') for await (const piece of contentOf(item)) hash.update(piece);
-  }
+  for await (const piece of contentOf(item)) hash.update(piece);
   return hash.digest('hex');
+}
+
+/** The same for the same names, modes and contents, whenever they were written; of items that were looked at. */
+export function digestOf(items: readonly Item[]): string {
+  const facts = items.map(({ name, type, mode, size, target, sha256 }) => [
+    name,
+    type,
+    mode,
+    size,
+    target,
+    sha256,
+  ]);
+  return createHash('sha256').update(JSON.stringify(facts)).digest('hex');
 }
 
 /** As a tar. @throws BuildProblem where a file changes meanwhile */
@@ -244,13 +272,7 @@ export async function* tarOf(items: readonly Item[]): AsyncGenerator<Uint8Array,
   for (const item of items) {
     yield tarHeader(item);
     if (item.type !== 'file') continue;
-    let left = item.size;
-    for await (const piece of contentOf(item)) {
-      left -= piece.length;
-      if (left < 0) break;
-      yield piece;
-    }
-    if (left !== 0) throw new BuildProblem('context_invalid', `"${item.name}" changed while it was read`);
+    yield* contentOf(item);
     yield tarPadding(item.size);
   }
   yield tarEnd();

@@ -1,17 +1,20 @@
 /** `COPY` and `ADD`: what comes along, where it goes, and whose it is. */
-import { createReadStream } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { posix } from 'node:path';
-import { createGunzip, createZstdDecompress } from 'node:zlib';
+import { Readable } from 'node:stream';
+import { constants, createGunzip, createZstdDecompress, gunzipSync, zstdDecompressSync } from 'node:zlib';
 import { type File, NotFound, type Sandbox } from '@squash/sdk';
 import { tarEnd, tarHeader, tarPadding, type WrittenEntry } from '@squash/sdk/tar-writer';
-import { type Context, digestOf, type Item, type Source, tarOf } from './context.ts';
+import { type Context, contentOf, digestOf, type Item, lookedAt, type Source, tarOf } from './context.ts';
 import { type Instruction, jsonWords } from './dockerfile.ts';
 import { parentOf } from './mounts.ts';
 import { reading } from './plan.ts';
 import { BuildProblem } from './problem.ts';
 import { absolute, type StageState } from './stage.ts';
 import { readWord, readWords } from './words.ts';
+
+/** Of a file that `ADD` may unpack. */
+const lookedAtBytes = 65_536;
 
 export interface Copying {
   readonly line: number;
@@ -102,11 +105,11 @@ export async function findInContext(
 ): Promise<FromContext> {
   const found = context.find(words, line);
   const written = documents.map((item): Source => ({ base: item.name, isDirectory: false, items: [item] }));
-  const sources = [...found, ...written].map((source) => withMode(source, mode));
-  const digests: string[] = [];
-  for (const { base, isDirectory, items } of sources)
-    digests.push(`${base} ${isDirectory} ${await digestOf(items)}`);
-  return { sources, digest: digests.join('\n') };
+  const sources: Source[] = [];
+  for (const source of [...found, ...written])
+    sources.push({ ...withMode(source, mode), items: await lookedAt(withMode(source, mode).items) });
+  const digests = sources.map(({ base, isDirectory, items }) => [base, isDirectory, digestOf(items)]);
+  return { sources, digest: JSON.stringify(digests) };
 }
 
 function withMode(source: Source, mode: number | undefined): Source {
@@ -199,7 +202,7 @@ async function unpackArchive(item: Item, copying: Copying, target: Target): Prom
       `ADD ${item.name}: of archives only tar, also in gzip or zstd, are unpacked; COPY it and unpack it with RUN`,
       { line: copying.line },
     );
-  const file = createReadStream(item.content);
+  const file = Readable.from(contentOf(item));
   const tar = kind === 'tar' ? file : file.pipe(kind === 'gzip' ? createGunzip() : createZstdDecompress());
   file.on('error', (error) => tar.destroy(error));
   await unpack(
@@ -210,14 +213,26 @@ async function unpackArchive(item: Item, copying: Copying, target: Target): Prom
   return true;
 }
 
+/** By what it begins with; a compressed file that holds no tar is copied as it is. */
 async function archiveKind(path: string): Promise<'tar' | 'gzip' | 'zstd' | 'other' | undefined> {
   await using file = await open(path, 'r');
-  const { buffer, bytesRead } = await file.read(Buffer.alloc(512), 0, 512, 0);
-  const hex = buffer.subarray(0, bytesRead).toString('hex');
-  if (buffer.subarray(257, 262).toString('latin1') === 'ustar') return 'tar';
-  if (hex.startsWith('1f8b')) return 'gzip';
-  if (hex.startsWith('28b52ffd')) return 'zstd';
+  const { buffer, bytesRead } = await file.read(Buffer.alloc(lookedAtBytes), 0, lookedAtBytes, 0);
+  const start = buffer.subarray(0, bytesRead);
+  const hex = start.subarray(0, 6).toString('hex');
+  if (isTar(start)) return 'tar';
+  try {
+    if (hex.startsWith('1f8b') && isTar(gunzipSync(start, { finishFlush: constants.Z_SYNC_FLUSH })))
+      return 'gzip';
+    const whole = { finishFlush: constants.ZSTD_e_flush };
+    if (hex.startsWith('28b52ffd') && isTar(zstdDecompressSync(start, whole))) return 'zstd';
+  } catch {
+    return undefined; // It only begins like one.
+  }
   return hex.startsWith('fd377a585a00') || hex.startsWith('425a68') ? 'other' : undefined;
+}
+
+function isTar(start: Buffer): boolean {
+  return start.subarray(257, 262).toString('latin1') === 'ustar';
 }
 
 /** Numbers as they are, names as the sandbox knows them; root where nobody is named. @throws BuildProblem */

@@ -6,6 +6,7 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { after, before, test } from 'node:test';
+import { gzipSync } from 'node:zlib';
 import type { Image } from '@squash/contract/image';
 import { squash, squashOk, startCli } from '../support/cli.ts';
 import { TestDaemon } from '../support/daemon.ts';
@@ -235,6 +236,7 @@ WORKDIR /srv
 COPY --chmod=750 tree tree/
 COPY tree/a tree/b* tree/link /picked/
 ADD packed.tar /unpacked
+ADD plain.gz /plain/
 RUN rm tree/a && mkdir -p /made && ln /srv/tree/b1 /made/hard && chmod 711 /made
 RUN rm -r /picked && mkdir /picked && echo new >/picked/only
 `,
@@ -243,6 +245,7 @@ RUN rm -r /picked && mkdir /picked && echo new >/picked/only
     'tree/b2': 'b2',
   });
   symlinkSync('b2', join(place, 'tree/link'));
+  writeFileSync(join(place, 'plain.gz'), gzipSync('no archive'));
   execFileSync('tar', ['-C', join(place, 'tree'), '-cf', join(place, 'packed.tar'), '.']);
   await squashOk(daemon, ['module', 'from-dockerfile', place, '300-built']);
   await squashOk(daemon, ['create', 'built', '--layers', '300-built']);
