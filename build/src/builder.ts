@@ -58,6 +58,13 @@ const prefix = 'squash.build/';
 const lifetimeS = 86_400;
 const unheard = new Set(['EXPOSE', 'HEALTHCHECK', 'MAINTAINER', 'STOPSIGNAL', 'VOLUME']);
 
+/** What `COPY --from` reads: an image, and what a stage has said behind it. */
+interface CopySource {
+  readonly key: string;
+  readonly image: Image;
+  readonly directories: readonly string[];
+}
+
 export class Builder {
   readonly #work: BuildWork;
   readonly #done = new Map<number, StageState>();
@@ -237,13 +244,21 @@ export class Builder {
     signal.throwIfAborted();
     // Not broken off: one that is made and not known could not be removed.
     const labels = { ...sandbox.labels, build: 'step' };
-    return await squash.sandboxes.create({
+    const made = await squash.sandboxes.create({
       lifetime_s: lifetimeS,
       ...sandbox,
       labels,
       image: image.name,
       ...(mounts !== undefined && { mounts }),
     });
+    // Its name may be another's by now, and what is built would be known by the one that it was.
+    const { layers, image: own } = made.info;
+    if (own?.id === image.id && layers.join() === image.modules.join()) return made;
+    await removed(made);
+    throw new BuildProblem(
+      'build_failed',
+      `the image "${image.name}" was replaced during the build: build again`,
+    );
   }
 
   async #hasOneId(sandbox: Sandbox): Promise<boolean> {
@@ -257,7 +272,7 @@ export class Builder {
     const { plan, squash, signal, secrets } = this.#work;
     const { line } = instruction;
     const mounts = mountsOf(instruction, state, plan.escape);
-    const args = Object.fromEntries(state.args);
+    const args = state.variables;
     const step = { run: wordsOf(instruction, state), args, mounts };
     for (const each of mounts.caches) await haveVolume(squash, each, signal);
     const attached = mounts.caches.map(({ volume, path }) => ({ volume, path, mode: 'rw' as const }));
@@ -352,29 +367,30 @@ export class Builder {
       return;
     }
     const source = await this.#sourceOf(copying, copying.from, stage);
-    const step = { copy: { ...said, line: 0, from: '' }, of: source.key };
+    const step = { copy: { ...said, line: 0, from: '' }, of: [source.key, source.directories] };
     await this.#once(state, { step, cached }, async (sandbox) =>
-      copyFromSandbox(copying, await this.#source(source.image), await target(sandbox)),
+      copyFromSandbox(copying, await this.#source(source), await target(sandbox)),
     );
   }
 
-  async #sourceOf(
-    { line }: Copying,
-    from: string,
-    stage: Stage,
-  ): Promise<{ readonly key: string; readonly image: Image }> {
-    const named = stageNamed(this.#work.plan.stages, stage.index, from);
+  async #sourceOf({ line }: Copying, from: string, stage: Stage): Promise<CopySource> {
+    const { stages } = this.#work.plan;
+    const named = stageNamed(stages, stage.index, from);
     const built = named === undefined ? undefined : this.#done.get(named.index);
     if (built !== undefined) return built;
+    if (stageNamed(stages, stages.length, from) !== undefined)
+      throw new BuildProblem('dockerfile_invalid', `stage "${from}" does not stand above this one`, { line });
     const image = await this.#have(from, line, 'no stage above is called so, and ');
-    return { key: `${image.id} ${image.modules.join(' ')}`, image };
+    return { key: `${image.id} ${image.modules.join(' ')}`, image, directories: [] };
   }
 
-  async #source(image: Image): Promise<Sandbox> {
-    const open = this.#sources.get(image.name);
+  async #source({ image, directories }: CopySource): Promise<Sandbox> {
+    const name = JSON.stringify([image.name, image.id, directories]);
+    const open = this.#sources.get(name);
     if (open !== undefined) return open;
     const sandbox = await this.#open(image);
-    this.#sources.set(image.name, sandbox);
+    this.#sources.set(name, sandbox);
+    await makeDirectories(sandbox, directories, this.#work.signal);
     return sandbox;
   }
 

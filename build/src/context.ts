@@ -133,6 +133,8 @@ export class Context {
         line,
       });
     const facts = lstatSync(path);
+    const isHidden = inside !== '' && inside !== name && this.#isIgnored(inside);
+    if (isHidden && !(this.#mayReinclude && facts.isDirectory())) throw missing(name, line);
     const base = name === '.' ? '' : posix.basename(name);
     if (!facts.isDirectory()) return { base, isDirectory: false, items: [this.#item(inside, base, line)] };
     const items: Item[] = [];
@@ -216,11 +218,11 @@ function read(path: string): string | undefined {
   }
 }
 
-/** A file is opened without following what may stand there by now. */
-function opened(path: string): number {
+/** A file is opened without following what may stand there, or above it, by now. */
+export function opened(path: string): number {
   // O_NONBLOCK: a FIFO that has taken its place is no wait.
   const file = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
-  if (fstatSync(file).isFile()) return file;
+  if (fstatSync(file).isFile() && readlinkSync(`/proc/self/fd/${file}`) === path) return file;
   closeSync(file);
   throw new BuildProblem('context_invalid', `"${path}" is no file any more`);
 }

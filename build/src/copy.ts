@@ -1,11 +1,20 @@
 /** `COPY` and `ADD`: what comes along, where it goes, and whose it is. */
-import { open } from 'node:fs/promises';
+import { closeSync, readSync } from 'node:fs';
 import { posix } from 'node:path';
 import { Readable } from 'node:stream';
 import { constants, createGunzip, createZstdDecompress, gunzipSync, zstdDecompressSync } from 'node:zlib';
 import { type File, NotFound, type Sandbox } from '@squash/sdk';
 import { tarEnd, tarHeader, tarPadding, type WrittenEntry } from '@squash/sdk/tar-writer';
-import { type Context, contentOf, digestOf, type Item, lookedAt, type Source, tarOf } from './context.ts';
+import {
+  type Context,
+  contentOf,
+  digestOf,
+  type Item,
+  lookedAt,
+  opened,
+  type Source,
+  tarOf,
+} from './context.ts';
 import { type Instruction, jsonWords } from './dockerfile.ts';
 import { parentOf } from './mounts.ts';
 import { reading } from './plan.ts';
@@ -194,7 +203,7 @@ async function unpack(
 /** `ADD` of an archive of this machine: its files, as they are in it. False: it is none. */
 async function unpackArchive(item: Item, copying: Copying, target: Target): Promise<boolean> {
   if (typeof item.content !== 'string') return false;
-  const kind = await archiveKind(item.content);
+  const kind = archiveKind(item.content);
   if (kind === undefined) return false;
   if (kind === 'other')
     throw new BuildProblem(
@@ -202,6 +211,7 @@ async function unpackArchive(item: Item, copying: Copying, target: Target): Prom
       `ADD ${item.name}: of archives only tar, also in gzip or zstd, are unpacked; COPY it and unpack it with RUN`,
       { line: copying.line },
     );
+  if (copying.mode !== undefined) throw modeOfMany('ADD', copying);
   const file = Readable.from(contentOf(item));
   const tar = kind === 'tar' ? file : file.pipe(kind === 'gzip' ? createGunzip() : createZstdDecompress());
   file.on('error', (error) => tar.destroy(error));
@@ -213,11 +223,14 @@ async function unpackArchive(item: Item, copying: Copying, target: Target): Prom
   return true;
 }
 
+function modeOfMany(what: string, { line }: Copying): BuildProblem {
+  const message = `${what} --chmod of all that is in a directory or an archive is not supported: set it with RUN`;
+  return new BuildProblem('dockerfile_unsupported', message, { line });
+}
+
 /** By what it begins with; a compressed file that holds no tar is copied as it is. */
-async function archiveKind(path: string): Promise<'tar' | 'gzip' | 'zstd' | 'other' | undefined> {
-  await using file = await open(path, 'r');
-  const { buffer, bytesRead } = await file.read(Buffer.alloc(lookedAtBytes), 0, lookedAtBytes, 0);
-  const start = buffer.subarray(0, bytesRead);
+function archiveKind(path: string): 'tar' | 'gzip' | 'zstd' | 'other' | undefined {
+  const start = startOf(path);
   const hex = start.subarray(0, 6).toString('hex');
   if (isTar(start)) return 'tar';
   try {
@@ -229,6 +242,16 @@ async function archiveKind(path: string): Promise<'tar' | 'gzip' | 'zstd' | 'oth
     return undefined; // It only begins like one.
   }
   return hex.startsWith('fd377a585a00') || hex.startsWith('425a68') ? 'other' : undefined;
+}
+
+function startOf(path: string): Buffer {
+  const file = opened(path);
+  try {
+    const start = Buffer.alloc(lookedAtBytes);
+    return start.subarray(0, readSync(file, start));
+  } finally {
+    closeSync(file);
+  }
 }
 
 function isTar(start: Buffer): boolean {
@@ -246,8 +269,8 @@ async function ownerOf({ chown, line }: Copying, { sandbox, signal }: Target): P
       .split('\n')
       .map((each) => each.split(':'))
       .find(([first]) => first === name);
-    const id = Number(row?.[column]);
-    if (row !== undefined && Number.isInteger(id)) return id;
+    const id = row?.[column] ?? '';
+    if (/^\d{1,5}$/.test(id)) return Number(id);
     throw new BuildProblem('build_failed', `--chown=${chown}: ${file} of the image has no "${name}"`, {
       line,
     });
@@ -266,6 +289,7 @@ export async function copyFromSandbox(copying: Copying, source: Sandbox, target:
   const named = copying.chown === undefined ? undefined : await ownerOf(copying, target);
   for (const { path, file } of found) {
     if (file.type === 'directory') {
+      if (copying.mode !== undefined) throw modeOfMany('COPY --from', copying);
       await unpack(
         target,
         { directory: directoryOf(copying, target), tar: source.files.pack(path, { signal }) },

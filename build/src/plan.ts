@@ -192,6 +192,8 @@ function refuse({ keyword, line, flags, text }: Instruction): void {
     );
   if ((keyword === 'ENV' || keyword === 'LABEL') && /^[^\s=]+$/.test(text))
     throw new BuildProblem('dockerfile_invalid', `${keyword} takes NAME=VALUE, not "${text}"`, { line });
+  if (flags.some(({ name, value = '' }) => name === 'from' && value.includes('$')))
+    throw new BuildProblem('dockerfile_unsupported', 'COPY --from takes no variables', { line });
   if (keyword === 'ONBUILD')
     throw new BuildProblem(
       'dockerfile_unsupported',

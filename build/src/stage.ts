@@ -42,6 +42,7 @@ export class StageState {
     copied.changes = { ...this.changes, env: { ...this.changes.env }, labels: { ...this.changes.labels } };
     copied.directories = this.directories;
     copied.shell = this.shell;
+    for (const [name, value] of this.args) copied.args.set(name, value);
     return copied;
   }
 
@@ -55,7 +56,15 @@ export class StageState {
 
   /** ENV goes before ARG. */
   valueOf = (name: string): string | undefined =>
-    this.env[name] ?? this.args.get(name) ?? (name === 'PATH' ? pathDefault : undefined);
+    new Map(Object.entries(this.env)).get(name) ??
+    this.args.get(name) ??
+    (name === 'PATH' ? pathDefault : undefined);
+
+  /** ARGs that no ENV stands before. */
+  get variables(): Readonly<Record<string, string>> {
+    const env = new Map(Object.entries(this.env));
+    return Object.fromEntries([...this.args].filter(([name]) => !env.has(name)));
+  }
 
   /** From here on the image is this one, which has the changes. */
   became(key: string, image: Image): void {

@@ -45,6 +45,24 @@ export const imageSchema = z.strictObject({
 });
 export type Image = z.infer<typeof imageSchema>;
 
+/** All variables together, as the kernel takes them with room for others. */
+const variablesBytesMax = 131_072;
+
+/** Whether commands can be started with it: who says so may be a registry, a bucket or a client. */
+export function isUsable({ env, home, workdir, user }: ImageDefaults): boolean {
+  const isPath = (path: string): boolean =>
+    path.startsWith('/') && !path.includes('\0') && path.length <= 4_096;
+  const pairs = Object.entries(env);
+  const bytes = pairs.reduce((sum, [name, value]) => sum + name.length + value.length + 2, 0);
+  return (
+    bytes <= variablesBytesMax &&
+    pairs.every(([name, value]) => /^[^=\0]+$/.test(name) && !value.includes('\0')) &&
+    (workdir === '' || isPath(workdir)) &&
+    (home === null || isPath(home)) &&
+    !user.includes('\0')
+  );
+}
+
 /** What a sandbox remembers of the image that it was made from, which may have gone since. */
 export const sandboxImageSchema = imageDefaultsSchema.extend({
   name: z.string(),

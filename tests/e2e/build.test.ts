@@ -62,6 +62,7 @@ ARG VERSION=1
 FROM base:\${VERSION} AS one
 ARG WHO=nobody
 ENV GREETING="hello $WHO" OTHER=\${MISSING:-default}
+ARG OTHER=argument
 WORKDIR /srv/app
 COPY . .
 COPY --chown=app:team --chmod=640 tool.txt /opt/deep/
@@ -71,6 +72,7 @@ RUN echo "$GREETING" >greeting && \\
 RUN ${third}
 RUN <<EOF
 set -e
+test "$OTHER" = default
 echo "from a document" >/document
 EOF
 COPY <<"A" <<B /texts/
@@ -105,7 +107,7 @@ CMD ["greeting"]
     first.steps,
     Array.from({ length: 9 }, () => 'done'),
   );
-  assert.match(first.output, /note: line 26: EXPOSE/);
+  assert.match(first.output, /note: line 28: EXPOSE/);
   const { env, user, uid, gid, workdir, entrypoint, cmd, labels } = first.image;
   assert.deepEqual(
     { env, user, uid, gid, workdir, entrypoint, cmd, labels },
@@ -161,7 +163,9 @@ test('stages: only what the target needs, files from one to the other, and nothi
   const context = contextOf({
     Dockerfile: `FROM base:1 AS tools
 RUN mkdir -p /out/bin && echo tool >/out/bin/tool && chmod 755 /out/bin/tool && ln -s tool /out/bin/alias
+WORKDIR /data/later
 RUN chown 77:78 /out/bin/tool || grep -q ' 1$' /proc/self/uid_map
+WORKDIR /out/last
 FROM base:1 AS unused
 RUN exit 3
 FROM scratch AS last
@@ -177,10 +181,12 @@ CMD ["/bin/tool"]
   assert.deepEqual([image.cmd, image.env], [['/bin/tool'], { PATH: '/bin' }]);
   const failed = await squash(daemon, ['build', '--target', 'unused', context]);
   assert.equal(failed.code, 1);
-  assert.match(failed.stderr.toString(), /Dockerfile:5: RUN ended with 3: exit 3 \(build_failed\)/);
+  assert.match(failed.stderr.toString(), /Dockerfile:7: RUN ended with 3: exit 3 \(build_failed\)/);
   await squashOk(daemon, ['create', '--name', 'look', '--image', 'last']);
   const listed = JSON.parse(await squashOk(daemon, ['ls', '--json'])) as { id: string; name: string }[];
   const id = listed.find(({ name }) => name === 'look')?.id ?? '';
+  // A directory that the other stage has only said.
+  assert.match(await squashOk(daemon, ['files', 'ls', '-q', id, '/']), /^last$/m);
   assert.equal(await squashOk(daemon, ['files', 'cat', id, '/etc/tool.conf']), 'tool');
   assert.match(await squashOk(daemon, ['files', 'ls', id, '/bin']), /alias -> tool[\s\S]*755/);
   await squashOk(daemon, ['rm', id]);
@@ -334,6 +340,12 @@ test('what is not supported, wrong or outside the context is refused by name and
     [from('COPY --chown=stranger Dockerfile /'), /:2: --chown=stranger/],
     [from('ENV A'), /:2: ENV takes NAME=VALUE/],
     [from('USER stranger\nRUN true'), /:3: .*"stranger".*\(user_not_found\)/],
+    [from('COPY --from=$X /a /'), /:2: COPY --from takes no variables/],
+    [from('COPY --from=base:1 --chmod=700 /etc /x'), /:2: COPY --from --chmod of all/],
+    [
+      'FROM base:1 AS a\nCOPY --from=late /a /\nFROM base:1 AS late\nFROM a',
+      /:2: stage "late" does not stand above/,
+    ],
     [from('COPY --from=typo /a /'), /:2: can't have the image "typo": no stage above is called so/],
     [from('ENV A=${B:?is needed}'), /:2: B is not set: is needed/],
     [from('ENV A="x'), /:2: a " is not closed/],
@@ -356,6 +368,16 @@ test('what is not supported, wrong or outside the context is refused by name and
     await refused(from('COPY . /'), (context) => execFileSync('mkfifo', [join(context, 'fifo')])),
     /:2: "fifo" is no file, directory or symlink/,
   );
+  const hidden = (context: string): void => {
+    writeFileSync(join(context, '.dockerignore'), '.env\nsecrets\n');
+    writeFileSync(join(context, '.env'), 'canary');
+    mkdirSync(join(context, 'secrets'));
+    writeFileSync(join(context, 'secrets/key'), 'canary');
+    symlinkSync('.env', join(context, 'pub'));
+    symlinkSync('secrets', join(context, 'd'));
+  };
+  for (const word of ['pub', 'd/key', 'd'])
+    assert.match(await refused(from(`COPY ${word} /x`), hidden), /:2: "\S+" is not in the context/);
   // Before anything is done.
   const late = await squash(daemon, [
     'build',

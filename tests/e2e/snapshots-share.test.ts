@@ -198,3 +198,24 @@ test('every snapshot is, merged, what a whole one of the same state would be, wh
     assert.deepEqual(merged, expected, label);
   }
 });
+
+test('equal changes lie on each other once, and an index goes with what it was made of', async () => {
+  await using daemon = await TestDaemon.start();
+  const api = await makeBox(daemon);
+  await sh(api, 'box', 'head -c 2000000 /dev/urandom >/data; sleep 0.1');
+  await take(api, 'whole');
+  // Of one second, so that both files are the same.
+  await new Promise((resolve) => setTimeout(resolve, 1_010 - (Date.now() % 1_000)));
+  for (const label of ['one', 'two']) await take(api, label);
+  await sh(api, 'box', 'echo more >/more');
+  await take(api, 'last');
+  const fork = await api.post('/v1/sandboxes', { from: { sandbox: 'box', snapshot: 'last' } });
+  assert.equal(fork.status, 201, fork.text);
+  for (const label of ['two', 'last'])
+    assert.equal((await api.post(`${boxes}/box/restore`, { label })).status, 200);
+  await take(api, 'after');
+  const indexes = (): readonly string[] => readdirSync(join(daemon.dataDir, 'sandboxes/box/indexes'));
+  assert.ok(indexes().some((name) => name.endsWith('-after')));
+  assert.equal((await api.delete(`${snapshots}/after`)).status, 204);
+  assert.ok(!indexes().some((name) => name.endsWith('-after')));
+});

@@ -6,13 +6,14 @@
  */
 import type { FileHandle } from 'node:fs/promises';
 import { AppError } from '@squash/contract/errors';
-import type {
-  Image,
-  ImageCommit,
-  ImageDefaults,
-  ImagePull,
-  ImagePush,
-  SandboxImage,
+import {
+  type Image,
+  type ImageCommit,
+  type ImageDefaults,
+  type ImagePull,
+  type ImagePush,
+  type SandboxImage,
+  isUsable,
 } from '@squash/contract/image';
 import { type ImageReference, isBuildStep, parseImageReference } from '@squash/contract/image-reference';
 import type { ModuleName } from '@squash/contract/ids';
@@ -290,6 +291,11 @@ export class LocalImages implements Images, AsyncDisposable {
       ...defaults,
       ...imageUserOf(defaults.user, trees),
     };
+    if (!isUsable(described))
+      throw new AppError(
+        'image_invalid',
+        `Cannot keep image "${facts.name}": its variables, its user or its directories are none that a command can have`,
+      );
     const image: Image = { ...described, id: facts.id ?? idOf(described) };
     const before = store.find(image.name);
     await store.keep(image);

@@ -5,7 +5,7 @@
  * `sandboxes/ID/manifests/LABEL.json`: not beside it, because the original takes whatever sorts last in that folder
  * for the newest snapshot.
  */
-import { sandboxImageSchema } from '@squash/contract/image';
+import { isUsable, sandboxImageSchema } from '@squash/contract/image';
 import type { SandboxId, SnapshotLabel } from '@squash/contract/ids';
 import { layerDigestSchema, moduleNameSchema } from '@squash/contract/ids';
 import { labelValueSchema } from '@squash/contract/labels';
@@ -48,6 +48,9 @@ export function sandboxKeyOf(id: SandboxId): string {
   return `sandboxes/${id}/manifest.json`;
 }
 
+/** As deep as a chain gets here, so that there is room for more on it. */
+const belowMax = 15;
+
 /** As a client may say them, and the daemon's own, which begin with `squash.`. */
 const storedLabelsSchema = z
   .record(
@@ -70,9 +73,9 @@ export const snapshotFactsSchema = z.object({
     .max(limits.layersMax),
   labels: storedLabelsSchema,
   /** What it lies on, the topmost first. */
-  below: z.array(layerDigestSchema).max(limits.snapshotChainMax).optional(),
+  below: z.array(layerDigestSchema).max(belowMax).optional(),
   /** What its sandbox has from the image that it was made from. */
-  image: sandboxImageSchema.extend({ uid: idSchema, gid: idSchema }).optional(),
+  image: sandboxImageSchema.extend({ uid: idSchema, gid: idSchema }).refine(isUsable).optional(),
 });
 export type SnapshotFacts = z.infer<typeof snapshotFactsSchema>;
 

@@ -2,8 +2,8 @@
  * Which snapshot a new one lies on, so that it holds no more than what changed since.
  *
  * At each snapshot the driver writes an index of the upper, and with it tells later what differs. It belongs to one row,
- * which its name says by what no other row has; it gets that name when the row is there, so none is ever taken for that of
- * another snapshot. It is only kept for speed: without it the next snapshot is a whole one. It fits the same upper on the same
+ * which its name says; it gets that name when the row is there, and is gone before the row or its label is, so none is ever taken for
+ * that of another snapshot: one that comes from a bucket may say what it likes of itself. It is only kept for speed: without it the next snapshot is a whole one. It fits the same upper on the same
  * modules, on the same start of the machine.
  */
 import { mkdir, readdir, rename, rm } from 'node:fs/promises';
@@ -27,8 +27,8 @@ export interface Basis {
 const directoryOf = ({ world, row }: Sandbox): string => join(world.files.directory(row.id), 'indexes');
 const unfinished = (sandbox: Sandbox): string => join(directoryOf(sandbox), 'new');
 
-function nameOf(generation: number, { createdMs, size }: Pick<SnapshotRow, 'createdMs' | 'size'>): string {
-  return `${generation}-${createdMs}-${size}`;
+function nameOf(generation: number, { createdMs, size, label }: SnapshotRow): string {
+  return `${generation}-${createdMs}-${size}-${label}`;
 }
 
 async function namesIn(directory: string): Promise<readonly string[]> {
@@ -76,6 +76,11 @@ export async function basisOf(sandbox: Sandbox): Promise<Basis | undefined> {
     return { base, known: join(directory, nameOf(row.upperGeneration, base)) };
   }
   return undefined;
+}
+
+/** Before a row of this label is another, or none. */
+export async function dropIndex(sandbox: Sandbox, snapshot: SnapshotRow): Promise<void> {
+  await rm(join(directoryOf(sandbox), nameOf(sandbox.row.upperGeneration, snapshot)), { force: true });
 }
 
 /** Where the driver is to write the next one. */

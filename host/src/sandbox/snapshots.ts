@@ -14,6 +14,7 @@ import { errorText } from '@squash/base/bug';
 import { rfc3339 } from '@squash/base/clock';
 import { faultPoint } from '#sandbox/fault.ts';
 import { isRemoved, removedLabel, type SnapshotRow } from '#store/rows.ts';
+import { dropIndex } from './snapshot-index.ts';
 import type { SandboxEvent } from './event-port.ts';
 import { mergedLabels } from './labels.ts';
 import type { Sandbox } from './sandbox.ts';
@@ -95,6 +96,7 @@ function removed(label: SnapshotLabel): SandboxEvent {
 
 /** Row first: a crash behind it finds the intent and removes the file, as of a snapshot that was never answered. */
 async function erase(sandbox: Sandbox, label: SnapshotLabel): Promise<void> {
+  await dropIndex(sandbox, findSnapshot(sandbox, label));
   sandbox.commitSnapshots({
     snapshots: sandbox.snapshots.filter((each) => each.label !== label),
     change: { pending: { op: 'snapshot', label } },
@@ -127,6 +129,8 @@ async function rename(
   },
 ): Promise<void> {
   const { row, snapshots, world } = sandbox;
+  const before = snapshots.find(({ label }) => label === from);
+  if (before !== undefined) await dropIndex(sandbox, before);
   await world.files.linkSnapshot(row.id, from, to);
   faultPoint(`${as}.linked`);
   const renamed = <T extends SnapshotLabel | null>(each: T): T | SnapshotLabel => (each === from ? to : each);

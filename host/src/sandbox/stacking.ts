@@ -7,7 +7,7 @@
  * was taken on: a snapshot holds one upper, so the ones below it in the chain are part of what was there.
  */
 import { AppError } from '@squash/contract/errors';
-import { isImageLayer, type ModuleName, type SnapshotLabel } from '@squash/contract/ids';
+import { type LayerDigest, isImageLayer, type ModuleName, type SnapshotLabel } from '@squash/contract/ids';
 import type { LayerRef, SnapshotRow } from '#store/rows.ts';
 
 const stackable = /^(\d{3})-./;
@@ -22,6 +22,14 @@ export function prefixOf(module: ModuleName): number {
     );
   }
   return Number(match[1]);
+}
+
+/**
+ * One that comes twice counts where it lies highest: there it says again all that it says below, and the kernel refuses an overlay
+ * of it twice. Topmost first.
+ */
+export function topmostOnly(trees: readonly LayerDigest[]): readonly LayerDigest[] {
+  return [...new Set(trees)];
 }
 
 /** Topmost first. */

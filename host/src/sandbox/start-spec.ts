@@ -4,6 +4,7 @@ import type { LayerDigest } from '@squash/contract/ids';
 import type { SandboxRow } from '#store/rows.ts';
 import type { StartSpec } from '../drivers/driver.ts';
 import { hostnameOf } from './environment.ts';
+import { topmostOnly } from './stacking.ts';
 import type { World } from './world.ts';
 
 /** Why a start may fail, where the operator mends it beside a running daemon. */
@@ -25,7 +26,7 @@ export function startSpec(world: World, row: SandboxRow, trees: readonly LayerDi
     id: row.id,
     instance: row.instance,
     hostname: hostnameOf(row.id),
-    lowers: row.trust === null ? trees : [row.trust, ...trees],
+    lowers: topmostOnly(row.trust === null ? trees : [row.trust, ...trees]),
     upperKind: row.upperKind,
     upperGeneration: row.upperGeneration,
     makesUpper: false,

@@ -9,7 +9,7 @@ import type { LayerDigest } from '@squash/contract/ids';
 import { limits } from '@squash/contract/limits';
 import type { LayerUse } from '../layers/layer-store.ts';
 import type { LayerRef, SandboxRow, SnapshotRow } from '#store/rows.ts';
-import { snapshotChain, stackOrder } from './stacking.ts';
+import { snapshotChain, stackOrder, topmostOnly } from './stacking.ts';
 import type { World } from './world.ts';
 
 export interface Stack {
@@ -31,10 +31,11 @@ export interface Stack {
 export async function treesOf(world: World, stack: Stack): Promise<readonly LayerDigest[]> {
   const { row, snapshots } = stack;
   const chain = row.activeSnapshot === null ? [] : snapshotChain(snapshots, row.activeSnapshot);
-  return Promise.all([
+  const trees = await Promise.all([
     ...chain.map((snapshot) => snapshotTree(world, stack, snapshot)),
     ...stackOrder(row.layers).map((layer) => moduleTree(world, layer)),
   ]);
+  return topmostOnly(trees);
 }
 
 async function snapshotTree(world: World, stack: Stack, snapshot: SnapshotRow): Promise<LayerDigest> {
