@@ -91,7 +91,8 @@ export class Builder {
       if (state === undefined) throw new BuildProblem('build_failed', 'the stage was not built');
       return await this.#finish(state, name);
     } finally {
-      for (const sandbox of this.#sources.values()) await removed(sandbox);
+      // Each of them, whatever becomes of the others.
+      await Promise.all([...this.#sources.values()].map(removed));
     }
   }
 

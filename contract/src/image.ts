@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { isImageLayer, moduleNameSchema, sandboxIdSchema, snapshotLabelSchema } from './ids.ts';
 import { imageReferenceSchema } from './image-reference.ts';
 import { limits } from './limits.ts';
+import { utf8Bytes } from './tolerant.ts';
 
 const text = (bytesMax: number) => z.string().max(bytesMax);
 
@@ -53,7 +54,7 @@ export function isUsable({ env, home, workdir, user }: ImageDefaults): boolean {
   const isPath = (path: string): boolean =>
     path.startsWith('/') && !path.includes('\0') && path.length <= 4_096;
   const pairs = Object.entries(env);
-  const bytes = pairs.reduce((sum, [name, value]) => sum + name.length + value.length + 2, 0);
+  const bytes = pairs.reduce((sum, [name, value]) => sum + utf8Bytes(name) + utf8Bytes(value) + 2, 0);
   return (
     bytes <= variablesBytesMax &&
     pairs.every(([name, value]) => /^[^=\0]+$/.test(name) && !value.includes('\0')) &&

@@ -109,6 +109,13 @@ test('nothing written is no layer; a snapshot, and what was restored before, is 
   assert.deepEqual([both.layers, early.layers], [2, 2]);
   const looked = await squash(daemon, ['run', '--image', 'made/early', 'cat', '/early', '/late']);
   assert.deepEqual([looked.stdout.toString(), looked.code], ['early\n', 1]);
+  // Eight at once are none too many.
+  const names = Array.from({ length: 8 }, (_, at) => `made/at-once:${at}`);
+  const made = await Promise.all(names.map((name) => commit('third', name)));
+  assert.deepEqual(
+    made.map(({ name }) => name),
+    names.map((name) => `docker.io/${name}`),
+  );
   // What only the one had that was called so before is gone with it.
   const own = early.modules.at(-1) ?? '';
   assert.ok(existsSync(join(daemon.dataDir, 'modules', `${own}.squashfs`)));

@@ -24,6 +24,7 @@ import type { ImageStore } from '../oci/image-store.ts';
 import { imageUserOf } from '../oci/image-user.ts';
 import { saidIfFull } from '../oci/layer-blob.ts';
 import { ownArchitecture } from '../oci/manifests.ts';
+import { Semaphore } from '../sandbox/mailbox.ts';
 import type { World } from '../sandbox/world.ts';
 import { type CommitOptions, defaultsOf, idOf, layersOf } from './image-commit.ts';
 import type { ImageLayers, MadeStack } from './image-layers.ts';
@@ -98,6 +99,9 @@ export class LocalImages implements Images, AsyncDisposable {
   readonly #pushes = new Map<string, ImagePushing>();
   readonly #stop = new AbortController();
   readonly #running = new Set<Promise<unknown>>();
+  /** Of those that are refused where there are too many. */
+  #count = 0;
+  readonly #commitTurns = new Semaphore(limits.imageLayersAtOnceMax);
 
   constructor(options: ImagesOptions) {
     this.#options = options;
@@ -154,8 +158,10 @@ export class LocalImages implements Images, AsyncDisposable {
   async commit(wish: ImageCommit, signal: AbortSignal): Promise<Image> {
     const { commits, layers, residents, world } = this.#options;
     const { row } = residents.find(wish.sandbox);
-    return await this.#counted(async () => {
-      const whole = AbortSignal.any([signal, this.#stop.signal]);
+    const whole = AbortSignal.any([signal, this.#stop.signal]);
+    const make = async (): Promise<Image> => {
+      // Whoever has asked may be gone when the turn comes.
+      whole.throwIfAborted();
       await using made = await layersOf({ ...commits, layers, world }, wish, whole);
       const facts = {
         name: wish.name.name,
@@ -166,7 +172,9 @@ export class LocalImages implements Images, AsyncDisposable {
         layers: made.stack.length,
       };
       return await this.#keep(facts, made, defaultsOf(row.image, wish.changes));
-    });
+    };
+    // They take a moment each, and several builds are no reason to refuse a step of one: they wait.
+    return await this.#awaited(this.#commitTurns.run(make));
   }
 
   async push(reference: ImageReference, wish: PushWish, signal: AbortSignal): Promise<ImagePush> {
@@ -251,12 +259,18 @@ export class LocalImages implements Images, AsyncDisposable {
 
   /** As one of those that may be under way at once, which the daemon's end waits for. @throws stream_limit */
   async #counted<T>(body: () => Promise<T>): Promise<T> {
-    if (this.#running.size >= limits.imagePullsAtOnceMax)
-      throw new AppError(
-        'stream_limit',
-        `${this.#running.size} images are being taken in or sent: try again later`,
-      );
-    const running = body();
+    if (this.#count >= limits.imagePullsAtOnceMax)
+      throw new AppError('stream_limit', `${this.#count} images are being taken in or sent: try again later`);
+    this.#count += 1;
+    try {
+      return await this.#awaited(body());
+    } finally {
+      this.#count -= 1;
+    }
+  }
+
+  /** The daemon's end waits for it. */
+  async #awaited<T>(running: Promise<T>): Promise<T> {
     this.#running.add(running);
     try {
       return await running;
