@@ -4,28 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* POSIX ustar. Old GNU headers have other bytes in `magic` and no prefix. */
-struct header {
-  char name[100];
-  char mode[8];
-  char uid[8];
-  char gid[8];
-  char size[12];
-  char mtime[12];
-  char checksum[8];
-  char type;
-  char target[100];
-  char magic[6];
-  char version[2];
-  char user[32];
-  char group[32];
-  char major[8];
-  char minor[8];
-  char prefix[155];
-  char padding[12];
-};
-_Static_assert(sizeof(struct header) == TAR_BLOCK_BYTES, "a header is a block");
-
 enum { MTIME_MAX = 0x7fffffffff /* the year 19391 */ };
 
 static void put_octal(char *field, size_t width, uint64_t value) {
@@ -36,16 +14,16 @@ static bool fits_octal(size_t width, uint64_t value) {
   return value >> (3 * (width - 1)) == 0;
 }
 
-static uint64_t sum_of(const struct header *header) {
+static uint64_t sum_of(const struct tar_header *header) {
   const uint8_t *bytes = (const uint8_t *)header;
-  const size_t from = offsetof(struct header, checksum), to = from + sizeof header->checksum;
+  const size_t from = offsetof(struct tar_header, checksum), to = from + sizeof header->checksum;
   uint64_t sum = 0;
   for (size_t i = 0; i < sizeof *header; i++) sum += i >= from && i < to ? ' ' : bytes[i];
   return sum;
 }
 
 static void put_header(uint8_t *bytes, const struct tar_entry *entry) {
-  struct header header;
+  struct tar_header header;
   memset(&header, 0, sizeof header);
   /* What does not fit stands in the pax header before. */
   memcpy(header.name, entry->path, strnlen(entry->path, sizeof header.name));
@@ -86,7 +64,7 @@ static size_t put_number(char *at, const char *key, uint64_t value) {
 }
 
 size_t tar_pack(uint8_t *bytes, const struct tar_entry *entry) {
-  const struct header *shape = NULL;
+  const struct tar_header *shape = NULL;
   char *records = (char *)bytes + TAR_BLOCK_BYTES;
   size_t used = 0;
   if (strlen(entry->path) > sizeof shape->name) used += put_record(records + used, "path", entry->path);
@@ -134,7 +112,7 @@ static bool is_zero(const uint8_t *block) {
 }
 
 enum tar_fault tar_header_parse(const uint8_t block[TAR_BLOCK_BYTES], struct tar_entry *entry) {
-  struct header header;
+  struct tar_header header;
   uint64_t sum, mtime;
   if (is_zero(block)) return TAR_ZERO_BLOCK;
   memcpy(&header, block, sizeof header);

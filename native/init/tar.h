@@ -10,9 +10,9 @@
 #include <stdint.h>
 
 #include "common/frames.gen.h"
+#include "common/tar_header.h"
 
 enum {
-  TAR_BLOCK_BYTES = 512,
   /* A pax header with both names and every number, its own header, and the entry's. */
   TAR_PACKED_BYTES_MAX = 2 * TAR_BLOCK_BYTES + 2 * GUEST_PATH_BYTES_MAX + TAR_BLOCK_BYTES,
   /* The largest pax header or long name that is read. */

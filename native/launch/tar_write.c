@@ -7,28 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The fields of a header block, of which each number ends with a NUL. */
-struct header {
-  char name[100];
-  char mode[8];
-  char uid[8];
-  char gid[8];
-  char size[12];
-  char mtime[12];
-  char checksum[8];
-  char type;
-  char target[100];
-  char magic[6];
-  char version[2];
-  char owner[32];
-  char group[32];
-  char major[8];
-  char minor[8];
-  char prefix[155];
-  char rest[12];
-};
-_Static_assert(sizeof(struct header) == TAR_BLOCK, "a header is a block");
-
 #define OCTAL_MAX(size) ((UINT64_C(1) << (3 * ((size) - 1))) - 1)
 
 static int flush(struct tar_out *out) {
@@ -62,7 +40,7 @@ int tar_put_zeros(struct tar_out *out, uint64_t count) {
 }
 
 int tar_finish(struct tar_out *out) {
-  if (tar_put_zeros(out, UINT64_C(2) * TAR_BLOCK) != 0) return -1;
+  if (tar_put_zeros(out, UINT64_C(2) * TAR_BLOCK_BYTES) != 0) return -1;
   return flush(out);
 }
 
@@ -145,7 +123,7 @@ static void put_octal(char *field, size_t size, uint64_t number) {
   snprintf(field, size, "%0*llo", (int)size - 1, (unsigned long long)number);
 }
 
-static int put_block(struct tar_out *out, struct header *header) {
+static int put_block(struct tar_out *out, struct tar_header *header) {
   unsigned sum = 0;
   memcpy(header->magic, "ustar", 6);
   memcpy(header->version, "00", 2);
@@ -156,7 +134,7 @@ static int put_block(struct tar_out *out, struct header *header) {
 }
 
 static int put_pax(struct tar_out *out, const struct tar_pax *pax) {
-  struct header header = {.name = "././@PaxHeader", .type = 'x'};
+  struct tar_header header = {.name = "././@PaxHeader", .type = 'x'};
   put_octal(header.mode, sizeof header.mode, 0644);
   put_octal(header.uid, sizeof header.uid, 0);
   put_octal(header.gid, sizeof header.gid, 0);
@@ -180,7 +158,7 @@ static int put_text(struct tar_pax *pax, const char *key, char field[100], const
 }
 
 int tar_put_head(struct tar_out *out, const struct tar_head *head, struct tar_pax *pax) {
-  struct header header = {.type = head->type};
+  struct tar_header header = {.type = head->type};
   bool has_plain_time = head->mtime.tv_sec >= 0 && (uint64_t)head->mtime.tv_sec <= OCTAL_MAX(12);
   put_octal(header.mode, sizeof header.mode, head->mode & 07777);
   put_octal(header.mtime, sizeof header.mtime, has_plain_time ? (uint64_t)head->mtime.tv_sec : 0);

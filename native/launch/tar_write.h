@@ -8,8 +8,9 @@
 #include <stdint.h>
 #include <time.h>
 
+#include "common/tar_header.h"
+
 enum {
-  TAR_BLOCK = 512,
   /* What is written at once: as much as a data frame carries. */
   TAR_OUT_BYTES = 65536,
   /* Of one file. Most file systems allow 64 KiB for all of them together. */
@@ -53,6 +54,6 @@ int tar_put_zeros(struct tar_out *out, uint64_t count);
 /* The end of the archive. */
 int tar_finish(struct tar_out *out);
 
-static inline uint64_t tar_rest_of_block(uint64_t size) { return -size % TAR_BLOCK; }
+static inline uint64_t tar_rest_of_block(uint64_t size) { return -size % TAR_BLOCK_BYTES; }
 
 #endif
