@@ -7,6 +7,7 @@ import { join, resolve } from 'node:path';
 import { configurationTable, errorsTable } from './openapi/documents.ts';
 import { openapiDocument } from './openapi/document.ts';
 import { mcpTools } from './openapi/mcp-tools.ts';
+import { boxPolicySchema } from './openapi/box-policy-schema.ts';
 import { operationsPage } from './openapi/operations-page.ts';
 
 const root = resolve(import.meta.dirname, '..');
@@ -22,6 +23,7 @@ function withPart(file: string, part: string): string {
 const wanted: Readonly<Record<string, () => string>> = {
   'contract/openapi.json': () => `${JSON.stringify(openapiDocument(), null, 2)}\n`,
   'contract/mcp-tools.json': () => `${JSON.stringify(mcpTools(), null, 2)}\n`,
+  'docs/box-policy.schema.json': () => `${JSON.stringify(boxPolicySchema(), null, 2)}\n`,
   'docs/api.md': () => withPart('docs/api.md', operationsPage()),
   'docs/configuration.md': () => withPart('docs/configuration.md', configurationTable()),
   'docs/errors.md': () => withPart('docs/errors.md', errorsTable()),

@@ -9,6 +9,8 @@ import { globalFlags } from './arguments.ts';
 import type { CommandSpec, FlagSpec, PositionalSpec } from './command.ts';
 import { accessCommands } from './command-table-access.ts';
 import { approvalCommands } from './command-table-approvals.ts';
+import { boxCommands } from './command-table-box.ts';
+import { boxPolicyCommands } from './command-table-box-policy.ts';
 import { bucketCommands } from './command-table-bucket.ts';
 import { certificateCommands } from './command-table-certificate.ts';
 import { codemodeCommands } from './command-table-codemode.ts';
@@ -205,6 +207,8 @@ export const commandTable: readonly CommandSpec[] = [
     flags: [],
     load: () => import('./commands/job-kill.ts'),
   },
+  ...boxCommands,
+  ...boxPolicyCommands,
   ...fileCommands,
   {
     name: 'activate',

@@ -8,6 +8,7 @@ import type { Flags } from './arguments.ts';
 /** What a word stands for: the shell completes it by this. */
 export type WordKind =
   | 'sandbox'
+  | 'box'
   | 'module'
   | 'image'
   | 'snapshot'
@@ -56,6 +57,7 @@ export interface CommandSpec {
     | 'daemon'
     | 'sandbox'
     | 'command'
+    | 'box'
     | 'file'
     | 'layer'
     | 'volume'

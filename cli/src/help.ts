@@ -7,6 +7,7 @@ const groups = {
   daemon: 'The daemon',
   sandbox: 'Sandboxes',
   command: 'Commands in a sandbox',
+  box: 'Boxes: commands on this machine',
   file: 'Files of a sandbox',
   layer: 'Layers and snapshots',
   volume: 'Volumes and directories of the host',

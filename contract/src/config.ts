@@ -246,10 +246,26 @@ export const settings = [
   },
   {
     name: 'SQUASH_IDS',
-    kind: { type: 'choice', choices: ['auto', 'range', 'shared', 'single'] },
+    kind: { type: 'choice', choices: ['auto', 'range', 'shared', 'single', 'own'] },
     default: 'auto',
     meaning:
-      'User ids inside a sandbox: 65,536 (`range`) or one (`single`). `auto` takes the range where the host has one. Where root started Squash each sandbox has a range of its own as far as the kernel allows it, with `shared` all have the same.',
+      'User ids inside a sandbox: 65,536 (`range`) or one (`single`). `auto` takes the range where the host has one. Where root started Squash each sandbox has a range of its own as far as the kernel allows it, with `shared` all have the same; with `own` the daemon has root’s id and none of root’s rights, as boxes of root need it.',
+    origin: 'squash',
+  },
+  {
+    name: 'SQUASH_HOST_ROOT',
+    kind: { type: 'flag' },
+    default: '',
+    meaning:
+      '`1`: who may do everything here may make sandboxes whose root is the host’s file system, seen through rules. Not where root started Squash.',
+    origin: 'squash',
+  },
+  {
+    name: 'SQUASH_IDLE_EXIT_S',
+    kind: { type: 'integer', min: 0, max: limits.lifetimeSMax },
+    default: '0',
+    meaning:
+      'The daemon ends, with all that it started, when for so many seconds no sandbox has run and no client was connected; files of sandboxes stay. `0`: never.',
     origin: 'squash',
   },
   {
@@ -435,6 +451,13 @@ export const settings = [
     kind: { type: 'path' },
     default: '',
     meaning: 'The daemon’s Unix socket.',
+    origin: 'client',
+  },
+  {
+    name: 'SQUASH_BOX_DATA',
+    kind: { type: 'path' },
+    default: '~/.local/state/squash/box',
+    meaning: 'The data directory of the daemon that `squash box` starts.',
     origin: 'client',
   },
   {

@@ -7,6 +7,7 @@
  */
 import { contextErrors } from './context-errors.ts';
 import { fileErrorCatalog } from './file-errors.ts';
+import { hostRootErrors } from './host-root-errors.ts';
 import { portErrors } from './port-errors.ts';
 import { processErrors } from './process-errors.ts';
 import { imageErrors } from './image-errors.ts';
@@ -207,6 +208,7 @@ export const errorCatalog = {
   ...moduleErrors,
   ...imageErrors,
   ...volumeErrors,
+  ...hostRootErrors,
   layer_corrupt: {
     status: 500,
     retry: 'after-change',

@@ -5,6 +5,7 @@
  * `/cgi-bin` has no name, labels, environment or idle time-out, and shows here like any other.
  */
 import { z } from 'zod';
+import { hostPathsSchema, hostRootSchema, type HostRoot } from './host-root.ts';
 import {
   moduleNameSchema,
   type SandboxId,
@@ -14,6 +15,7 @@ import {
 } from './ids.ts';
 import { sandboxImageSchema, type SandboxImage } from './image.ts';
 import { imageReferenceSchema } from './image-reference.ts';
+import { issueSentence } from './issue-sentence.ts';
 import { labelsChangeSchema, labelsSchema } from './labels.ts';
 import { limits } from './limits.ts';
 import type { Once } from './once.ts';
@@ -52,6 +54,16 @@ const envSchema = z
     error: `env: ${limits.sandboxEnvironmentBytesMax} bytes at most`,
   });
 
+function isOfHost(input: unknown): input is { readonly host: unknown } {
+  return typeof input === 'object' && input !== null && 'host' in input;
+}
+
+/** What is wrong with it: rules for the host's paths are long, and "none of these" would help nobody. */
+function firstSentence({ host }: { readonly host: unknown }): string | undefined {
+  const [issue] = hostRootSchema.safeParse(host, { error: issueSentence }).error?.issues ?? [];
+  return issue === undefined ? undefined : `from.host: ${issue.message}`;
+}
+
 /** What the files of a new sandbox are. */
 const fromSchema = z
   .union(
@@ -70,8 +82,18 @@ const fromSchema = z
         sandbox: sandboxIdSchema,
         snapshot: snapshotLabelSchema.optional().describe('none: its files as they are now, while it runs'),
       }),
+      z.strictObject({
+        host: hostRootSchema.describe(
+          'the host’s file system through rules; only for callers of scope `admin`, where the daemon offers it (`SQUASH_HOST_ROOT`)',
+        ),
+      }),
     ],
-    { error: 'from: {"layers": […]}, {"sandbox": id} or {"sandbox": id, "snapshot": label}' },
+    {
+      error: ({ input }) =>
+        isOfHost(input)
+          ? (firstSentence(input) ?? 'from.host: {"paths": {path: level}, "user": {…}}')
+          : 'from: {"layers": […]}, {"sandbox": id}, {"sandbox": id, "snapshot": label} or {"host": {…}}',
+    },
   )
   .describe('none: the base layer');
 export type SandboxSource = z.infer<typeof fromSchema>;
@@ -179,6 +201,11 @@ export const sandboxSchema = z.strictObject({
   image: sandboxImageSchema
     .nullable()
     .describe('the OCI image it was made from, and what its commands have from it; null: none'),
+  host_paths: hostPathsSchema
+    .nullable()
+    .describe(
+      'the levels of the host’s paths, where its root is the host’s file system; null: it has layers',
+    ),
   snapshot: z.string().nullable().describe('the snapshot that it was made from or restored to last'),
   env: z.record(z.string(), z.string()),
   cpu: z.number(),
@@ -217,6 +244,8 @@ export interface NativeWish {
   readonly once: Once | undefined;
   /** Whose layers are the lowest of `layers`. */
   readonly image: SandboxImage | undefined;
+  /** Its root is the host's file system, and `layers` are none. */
+  readonly hostRoot: HostRoot | undefined;
   /** Instead of `layers`. */
   readonly from: { readonly sandbox: SandboxId; readonly snapshot: SnapshotLabel | undefined } | undefined;
 }

@@ -31,7 +31,7 @@ const startShape = {
   env: commandShape.env,
   cwd: commandShape.cwd,
   user: commandShape.user.describe(
-    'a uid (which is the gid as well), or both; without it the image’s, else 0',
+    'a uid (which is the gid as well), or both; without it the image’s or the host user’s, else 0',
   ),
   tag: processTagSchema
     .optional()

@@ -26,7 +26,9 @@ import { type LoadedConfig, readConfig } from './config/load.ts';
 import { mallocTrimAddon } from './config/programs.ts';
 import { NamespaceDriver } from './drivers/namespace/namespace-driver.ts';
 import { endLauncher } from './egress/end-launcher.ts';
+import type { EgressNetwork } from './egress/egress-network.ts';
 import { openEgress } from './egress/open-egress.ts';
+import { IdleExit } from './http/idle-exit.ts';
 import { ConnectionOwners } from './http/connection-owner.ts';
 import { weakToken } from './config/listen.ts';
 import { checkListen } from './http/listen.ts';
@@ -34,6 +36,7 @@ import { LaunchClient } from './launch/launch-client.ts';
 import { probeHost } from './launch/host-probe.ts';
 import { LocalLayerStore } from './layers/local-layer-store.ts';
 import { hostDirectoriesSchema } from '@squash/contract/host-directory';
+import { LocalHostRoots, readStarter } from './mounts/host-roots.ts';
 import { StoredMountSources } from './mounts/mount-sources.ts';
 import { surroundings } from './mounts/surroundings.ts';
 import { readOperatorFile } from './egress/operator-file.ts';
@@ -67,9 +70,8 @@ async function serve({ config, explained }: LoadedConfig, log: Log): Promise<num
   const stopped = await waitForLauncher(launcher, config, { stopping, log });
   if (stopped !== undefined) return sayStop(log, stopped);
   let isServing = false;
-  stack.defer(async () => {
-    if (!isServing) await endIdle(launcher, config, log);
-  });
+  const left: Leftovers = { config, log, isNeeded: false, egressProcess: undefined };
+  stack.defer(() => endIdle(launcher, left));
   await checkPort(config);
   const reserve = stack.use(new Reserve(config.dataDir));
   const store = stack.use(openState(config.dataDir, reserve));
@@ -86,7 +88,7 @@ async function serve({ config, explained }: LoadedConfig, log: Log): Promise<num
   // From here on, whoever waits for the launcher: the rest of the start has no end of its own that the keeper knows.
   const lost = lossOf(driver).then((code) => (isServing ? code : leave(log, code)));
   const { network, secrets, rules } = await openEgress({ config, launcher, version, log });
-  stack.use(network);
+  left.egressProcess = stack.use(network);
   const engine = stack.use(
     await LocalEngine.open({
       dataDir: config.dataDir,
@@ -98,11 +100,8 @@ async function serve({ config, explained }: LoadedConfig, log: Log): Promise<num
       removeTree: (path) => launcher.removeTree(path),
       network,
       mounts: mountSources(config, store),
-      sandboxesMax: config.sandboxesMax,
-      ceilings: config.ceilings,
-      admission: config.admission,
-      requiresLimits: config.requiresLimits,
-      fixedLimits: fixedLimits(config),
+      hostRoots: hostRoots(config, capabilities),
+      ...boundsOf(config),
       isFirstOfBoot,
     }),
   );
@@ -120,13 +119,32 @@ async function serve({ config, explained }: LoadedConfig, log: Log): Promise<num
   await network.listensAt(http.listen);
   stack.use(restHeap({ trimAddon: mallocTrimAddon, log }));
   sayReady(http, engine, log);
-  isServing = true;
+  isServing = left.isNeeded = true;
   reserve.keep();
   sayWeakDoors(ownerRow, tokenRow, log);
   await sayFirstLayer(engine, log);
-  const signal = await Promise.race([stopping, lost]);
+  using unneeded = idleExit(config, http, engine);
+  const signal = await Promise.race([stopping, lost, unneeded.idle]);
+  left.isNeeded = signal !== 'idle';
   if (typeof signal === 'number') leave(log, signal);
   return sayStop(log, signal);
+}
+
+/** A sandbox that rests has files and no processes; one that stands still has both. */
+function idleExit({ idleExitMs }: Config, http: HttpService, engine: LocalEngine): IdleExit {
+  return new IdleExit({
+    ms: idleExitMs,
+    clock: systemClock,
+    connections: () => http.connections,
+    isRunning: () => engine.sandboxes.list().some(({ state }) => state !== 'stopped' && state !== 'failed'),
+  });
+}
+
+function boundsOf(
+  config: Config,
+): Pick<LocalEngineOptions, 'sandboxesMax' | 'ceilings' | 'admission' | 'requiresLimits' | 'fixedLimits'> {
+  const { sandboxesMax, ceilings, admission, requiresLimits } = config;
+  return { sandboxesMax, ceilings, admission, requiresLimits, fixedLimits: fixedLimits(config) };
 }
 
 function openAudit({ dataDir }: Config, log: Log): AuditLog {
@@ -205,6 +223,19 @@ function mountSources({ dataDir, runDir }: Config, store: Store): StoredMountSou
   });
 }
 
+function hostRoots(config: Config, capabilities: readonly Capability[]): LocalHostRoots {
+  const { dataDir, runDir, offersHostRoot, overlay, ephemeralMs } = config;
+  return new LocalHostRoots({
+    isOffered: offersHostRoot,
+    isEphemeral: ephemeralMs !== undefined,
+    hasOverlay:
+      overlay !== 'fuse' &&
+      capabilities.some(({ name, state }) => name === 'kernel_overlay' && state === 'ok'),
+    starter: readStarter(process.env['SQUASHD_STARTER']),
+    around: { own: [dataDir, runDir], home: process.env['HOME'] },
+  });
+}
+
 function fixedLimits({ upperLimitBytes }: Config) {
   return {
     pidsMax: limits.sandboxPidsMax,
@@ -225,10 +256,23 @@ function leave(log: Log, code: number): never {
   process.exit(code);
 }
 
-/** A start that failed leaves nothing running that it alone had needed: a launcher without a sandbox is this start's. */
-async function endIdle(launcher: LaunchClient, { runDir }: Config, log: Log): Promise<void> {
+interface Leftovers {
+  readonly config: Config;
+  readonly log: Log;
+  /** Somebody needs what runs: it stays. */
+  isNeeded: boolean;
+  egressProcess: Pick<EgressNetwork, 'endOwn'> | undefined;
+}
+
+/** A daemon that nobody needs leaves nothing running, and neither does a start that failed: a launcher without a sandbox is nobody else's. */
+async function endIdle(
+  launcher: LaunchClient,
+  { config: { runDir }, log, isNeeded, egressProcess }: Leftovers,
+): Promise<void> {
   try {
-    if ((await launcher.list()).length === 0) await endLauncher(launcher, runDir);
+    if (isNeeded || (await launcher.list()).length > 0) return;
+    await endLauncher(launcher, runDir, limits.egressLookAnswerMs);
+    await egressProcess?.endOwn();
   } catch (error) {
     // What the start failed with is told; that it could not be tidied behind it comes second.
     log.warn('daemon.untidy', { error });

@@ -84,6 +84,8 @@ enum frame_type {
   FRAME_VOLUME_COPY = 0x58,
   FRAME_IMAGE_PACK_TAR = 0x59,
   FRAME_TREE_TAR = 0x5a,
+  FRAME_TREE_APPLY = 0x5b,
+  FRAME_TREE_FILE = 0x5c,
   FRAME_RELAY_HELLO = 0x60,
   FRAME_RELAY_STREAM = 0x61,
   FRAME_CONNECTION_OPEN = 0x62,
@@ -219,7 +221,9 @@ enum field_tag {
   FIELD_TRUNCATED = 109,
   FIELD_KEEP_OWNER = 110,
   FIELD_DESCRIBE = 112,
-  FIELD_TAG_MAX = 113,
+  FIELD_OUTSIDE = 114,
+  FIELD_HELD = 115,
+  FIELD_TAG_MAX = 115,
 };
 
 enum { STDIN_MODE_NONE = 0, STDIN_MODE_PIPE = 1 };
@@ -279,6 +283,8 @@ static inline bool frame_type_is_known(unsigned value) {
     case FRAME_VOLUME_COPY:
     case FRAME_IMAGE_PACK_TAR:
     case FRAME_TREE_TAR:
+    case FRAME_TREE_APPLY:
+    case FRAME_TREE_FILE:
     case FRAME_RELAY_HELLO:
     case FRAME_RELAY_STREAM:
     case FRAME_CONNECTION_OPEN:
@@ -431,6 +437,8 @@ static inline bool field_tag_is_known(unsigned value) {
     case FIELD_TRUNCATED:
     case FIELD_KEEP_OWNER:
     case FIELD_DESCRIBE:
+    case FIELD_OUTSIDE:
+    case FIELD_HELD:
       return true;
     default:
       return false;
@@ -512,6 +520,8 @@ static inline bool field_tag_is_integer(unsigned value) {
     case FIELD_TRUNCATED:
     case FIELD_KEEP_OWNER:
     case FIELD_DESCRIBE:
+    case FIELD_OUTSIDE:
+    case FIELD_HELD:
       return true;
     default:
       return false;

@@ -85,8 +85,3 @@ const char *program_directory(const char *program, char *out) {
   slash[slash == out] = '\0';
   return out;
 }
-
-bool ids_want_single(void) {
-  const char *wanted = getenv("SQUASH_IDS");
-  return wanted != NULL && strcmp(wanted, "single") == 0;
-}

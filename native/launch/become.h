@@ -29,6 +29,5 @@ int restore_counted_limits(const struct counted_limits *before);
 const char *program_path(const char *program, char *out);
 const char *program_directory(const char *program, char *out);
 /* SQUASH_IDS=single */
-bool ids_want_single(void);
 
 #endif

@@ -97,7 +97,7 @@ int cgroup_file_number(int base, const char *name, const char *file, uint64_t *n
 
 int cgroup_give_away(int base) {
   static const char *const files[] = {"cgroup.procs", "cgroup.subtree_control", "cgroup.threads", "tasks"};
-  if (geteuid() != 0) return 0;
+  if (!is_root_of_range()) return 0;
   if (fchown(base, ROOT_RANGE_FIRST, ROOT_RANGE_FIRST) != 0) return -1;
   for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
     if (fchownat(base, files[i], ROOT_RANGE_FIRST, ROOT_RANGE_FIRST, 0) != 0 && errno != ENOENT) return -1;

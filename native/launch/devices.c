@@ -12,6 +12,7 @@
 #include "common/descriptor.h"
 #include "launch/file.h"
 #include "launch/helper.h"
+#include "launch/syscalls.h"
 
 enum {
   /* Terminals of a sandbox, those of `exec` among them. The machine has 4,096 for all (kernel.pty.max), of which 1,024
@@ -32,6 +33,16 @@ int devices_gather(const struct launcher *launcher, unsigned root_id, int *nodes
   return *nodes < 0 ? -1 : 0;
 }
 
+/* Whose id owns the host's node, as root's own does, could change its mode for all of the machine. What is read-only can be used all the same. */
+static int keep_mode(int directory, const char *name) {
+  struct stat status;
+  struct mount_attr attributes = {.attr_set = MOUNT_ATTR_RDONLY};
+  cleanup_fd node = openat(directory, name, O_PATH | O_CLOEXEC);
+  if (node < 0 || fstat(node, &status) != 0) return -1;
+  /* Linux before 5.12 can't; nothing is lost where it is nobody's. */
+  return sys_mount_setattr(node, AT_EMPTY_PATH, &attributes) == 0 || status.st_uid == 65534 ? 0 : -1;
+}
+
 /* The host's nodes, each bound over an empty file. */
 static int borrow_nodes(int directory) {
   for (size_t i = 0; i < DEVICE_NODES; i++) {
@@ -39,6 +50,7 @@ static int borrow_nodes(int directory) {
     cleanup_fd place = openat(directory, device_nodes[i].name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
     snprintf(host, sizeof host, "/dev/%s", device_nodes[i].name);
     if (place < 0 || mount(host, fd_path(place, "").text, NULL, MS_BIND, NULL) != 0) return -1;
+    if (keep_mode(directory, device_nodes[i].name) != 0) return -1;
   }
   return 0;
 }

@@ -16,6 +16,7 @@
 #include "common/descriptor.h"
 #include "launch/clock.h"
 #include "launch/file.h"
+#include "launch/place_trees.h"
 #include "launch/sandbox.h"
 #include "launch/tree.h"
 #include "launch/upper.h"
@@ -110,13 +111,36 @@ static int add_upper(const struct launcher *launcher, const struct request *requ
   return 0;
 }
 
+/* What a box shows at a place: its own names of there, on the host's directory. */
+static int add_place(const struct launcher *launcher, const struct request *request, struct tree_diff *diff,
+                     struct fault *fault) {
+  const struct mount_wish *wish = &request->mounts[0];
+  cleanup_fd place = places_open(launcher, wish, fault);
+  cleanup_fd upper = place < 0 ? -1 : upper_open(launcher, request, fault);
+  if (upper < 0) return -1;
+  cleanup_fd data = open_beneath(upper, "data", O_PATH | O_DIRECTORY);
+  int host = openat(place, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (host < 0) return fault_set(fault, "host_path_refused", "can't read \"/%s\" of the host", wish->source);
+  /* Where a box has made something else of the way to it there is nothing that was written over the host's. */
+  int own = data < 0 ? -1 : open_beneath(data, wish->target, O_RDONLY | O_DIRECTORY);
+  if (own >= 0) diff->to.layers[diff->to.count++] = (unsigned char)diff->count, diff->roots[diff->count++] = own;
+  diff->to.layers[diff->to.count++] = (unsigned char)diff->count;
+  diff->from.layers[diff->from.count++] = (unsigned char)diff->count;
+  diff->roots[diff->count++] = host;
+  return 0;
+}
+
 int difference_send(const struct launcher *launcher, const struct request *request, struct frame_writer *answer,
                     struct fault *fault) {
   struct page page = {.client = request->client, .left = request->inodes_max, .until_ms = now_ms() + PAGE_MS_MAX};
   struct tree_diff diff = {.after = request->after, .report = send_entry, .goes_on = goes_on, .context = &page};
   const char *names[TREE_DIFF_LAYERS_MAX] = {NULL};
   char last[PATH_MAX];
-  int result = request->upper == NULL ? 0 : add_upper(launcher, request, &diff, fault);
+  bool is_box = request->mount_count > 0;
+  diff.skips_long = is_box;
+  int result = is_box                  ? add_place(launcher, request, &diff, fault)
+               : request->upper == NULL ? 0
+                                        : add_upper(launcher, request, &diff, fault);
   if (result == 0) {
     result = add_side(launcher, &diff, &diff.to, request->lowers, request->lower_count, names, fault);
   }

@@ -63,7 +63,7 @@ struct place {
 /* Joins the namespaces of the launcher at the other end. Returns 1 when joined, 0 when it is gone meanwhile: one that is
    being killed gives up its namespaces a moment before its sockets. */
 static int join(int connection, const struct ucred *peer, struct fault *fault) {
-  uid_t wanted = geteuid() == 0 ? ROOT_RANGE_FIRST : geteuid();
+  uid_t wanted = ids_daemon_user();
   errno = 0;
   if (peer->uid != wanted) {
     return fault_set(fault, "launch_failed", "launch.sock belongs to uid %u instead of %u", peer->uid, wanted);
@@ -162,7 +162,7 @@ static pid_t resident_start(struct resident_options *options, struct fault *faul
  */
 static int unshare_as_daemon(void) {
   struct counted_limits before;
-  if (geteuid() != 0) return unshare(CLONE_NEWUSER | CLONE_NEWNS);
+  if (!is_root_of_range()) return unshare(CLONE_NEWUSER | CLONE_NEWNS);
   if (lift_counted_limits(&before) != 0) return -1;
   (void)prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP, 0, 0, 0);
   if (seteuid(ROOT_RANGE_FIRST) != 0 || unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) return -1;
@@ -170,7 +170,7 @@ static int unshare_as_daemon(void) {
 }
 
 static int enter_new_namespaces(const struct enter_options *options, struct fault *fault) {
-  if (geteuid() == 0) {
+  if (is_root_of_range()) {
     if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) != 0) {
       return fault_set(fault, "launch_failed", "can't make a mount namespace");
     }
@@ -210,7 +210,7 @@ static int end_leftovers(const struct enter_options *options, const struct place
   cleanup_fd earlier = strcmp(before, options->run) == 0 ? -1 : open(before, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   struct stat status;
   /* What the file names is the daemon's word: root goes nowhere else for it. */
-  bool is_ours = earlier >= 0 && fstat(earlier, &status) == 0 && (geteuid() != 0 || owner_is_of_range(status.st_uid));
+  bool is_ours = earlier >= 0 && fstat(earlier, &status) == 0 && (!is_root_of_range() || owner_is_of_range(status.st_uid));
   if (is_ours && leftover_end(earlier, before, fault) != 0) return -1;
   if (leftover_end(place->run_fd, options->run, fault) != 0) return -1;
   return claim_write(place->claim, options->run, fault);
@@ -250,7 +250,7 @@ static int make(const struct enter_options *options, const struct place *place, 
   /* Control groups first: a leftover that is frozen has to be thawed before it can end. */
   cgroup_prepare(&resident.cgroups, options->data);
   if (end_leftovers(options, place, fault) != 0 ||
-      (geteuid() == 0 && start_helper(&resident, place->data_fd, fault) != 0)) {
+      (is_root_of_range() && start_helper(&resident, place->data_fd, fault) != 0)) {
     cgroup_dissolve(&resident.cgroups); /* From here on it is the helper's work, or the launcher's. */
     return -1;
   }
@@ -334,7 +334,7 @@ static int make_alone(const struct enter_options *options, const struct place *p
 /* Sandboxes without a helper are better than none: it is said, and no more. */
 static void mend_before_joining(const struct enter_options *options, const struct place *place) {
   struct fault fault = {0};
-  if (geteuid() != 0 || mend_helper(options->data, place->data_fd, place->run_fd, &fault) == 0) return;
+  if (!is_root_of_range() || mend_helper(options->data, place->data_fd, place->run_fd, &fault) == 0) return;
   fprintf(stderr, "squash-launch: %s\n", fault.text);
 }
 
@@ -394,11 +394,14 @@ static int mend_living(const struct enter_options *options, const struct place *
   return claim_take(place->claim) ? 0 : mend_helper(options->data, place->data_fd, place->run_fd, fault);
 }
 
+static int tell(const struct fault *fault) {
+  fprintf(stderr, "squash-launch: %s (%s)\n", fault->text, fault->code);
+  return 1;
+}
+
 int enter_mend(const struct enter_options *options) {
   struct fault fault = {0};
-  if (in_turn(options, mend_living, &fault) == 0) return 0;
-  fprintf(stderr, "squash-launch: %s\n", fault.text);
-  return 1;
+  return in_turn(options, mend_living, &fault) == 0 ? 0 : tell(&fault);
 }
 
 static bool parse(int argc, char **argv, struct enter_options *options) {
@@ -460,6 +463,11 @@ int enter_read(int argc, char **argv, struct enter_options *options) {
   return resolve(options, resolved) ? 0 : 1;
 }
 
+static int report(const char *verb, const char *what) {
+  fprintf(stderr, "squash-launch: can't %s \"%s\": %s\n", verb, what, strerror(errno));
+  return 1;
+}
+
 int enter_become(const struct enter_options *options) {
   struct fault fault = {0};
   (void)umask(022); /* A sandbox's root is for all its users, and the way to the project for the daemon's id. */
@@ -467,14 +475,8 @@ int enter_become(const struct enter_options *options) {
   oom_begin();
   uid_t starter = geteuid();
   cleanup_fd owners = owners_open();
-  if (in_turn(options, join_or_make, &fault) != 0) {
-    fprintf(stderr, "squash-launch: %s (%s)\n", fault.text, fault.code);
-    return 1;
-  }
-  if (chdir(options->app) != 0) {
-    fprintf(stderr, "squash-launch: can't enter \"%s\": %s\n", options->app, strerror(errno));
-    return 1;
-  }
+  if (in_turn(options, join_or_make, &fault) != 0) return tell(&fault);
+  if (chdir(options->app) != 0) return report("enter", options->app);
   /* Nothing the daemon starts may gain rights by a set-uid file of the host. */
   prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
   raise_open_files();
@@ -482,13 +484,10 @@ int enter_become(const struct enter_options *options) {
   /* Last of all: who changes ids is forgotten as a child. Its signals are the keeper's, so it does not outlive it. */
   bool is_left = options->keeper != 0 && (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0 || getppid() != options->keeper);
   if (is_left) return 1;
-  if (options->filter != NULL && hold(options, &fault) != 0) {
-    fprintf(stderr, "squash-launch: %s\n", fault.text);
-    return 1;
-  }
+  if (options->filter != NULL && hold(options, &fault) != 0) return tell(&fault);
   if (options->filter != NULL) owners_hand_over(owners, starter);
   execvp(options->command[0], options->command);
-  fprintf(stderr, "squash-launch: can't execute \"%s\": %s\n", options->command[0], strerror(errno));
+  (void)report("execute", options->command[0]);
   return 127;
 }
 

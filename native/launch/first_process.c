@@ -42,6 +42,19 @@ static int drop_capabilities(void) {
   return (int)syscall(SYS_capset, &header, kept);
 }
 
+/* What PID 1 of a box with one id needs to keep through its execve; it gives it up as ambient there (native/init/confine.c). */
+static int keep_capabilities(void) {
+  struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+  struct __user_cap_data_struct kept[2];
+  if (syscall(SYS_capget, &header, kept) != 0) return -1;
+  for (unsigned i = 0; i < 2; i++) kept[i].inheritable = kept[i].permitted;
+  if (syscall(SYS_capset, &header, kept) != 0) return -1;
+  for (size_t i = 0; i < sizeof capabilities / sizeof capabilities[0]; i++) {
+    if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, capabilities[i], 0, 0) != 0) return -1;
+  }
+  return 0;
+}
+
 static int load_filter(int file) {
   struct sock_filter program[SECCOMP_PROGRAM_MAX];
   ssize_t bytes = pread(file, program, sizeof program, 0);
@@ -86,7 +99,9 @@ static int become_init(const struct starter_plan *plan, const struct supply *sup
   char *const environment[] = {NULL};
   if (!has_launcher()) _exit(1);
   if (limit_files(&supply->request) != 0) return fault_set(fault, "launch_failed", "can't set resource limits");
-  if (drop_capabilities() != 0) return fault_set(fault, "launch_failed", "can't drop capabilities");
+  if (drop_capabilities() != 0 || (getuid() != 0 && keep_capabilities() != 0)) {
+    return fault_set(fault, "launch_failed", "can't drop capabilities");
+  }
   int filter = fcntl(plan->seccomp_fd, F_DUPFD_CLOEXEC, 128);
   if (filter < 0 || place_all(plan, supply) != 0) return fault_set(fault, "launch_failed", "can't place the descriptors of a start");
   if (load_filter(filter) != 0) return fault_set(fault, "launch_failed", "can't load the filter of system calls");

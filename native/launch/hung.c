@@ -31,7 +31,7 @@
 enum { END_MS = 10000 };
 
 static int become_daemon(void) {
-  if (geteuid() != 0) return 0;
+  if (!is_root_of_range()) return 0;
   if (setgroups(0, NULL) != 0 || setresgid(ROOT_RANGE_FIRST, ROOT_RANGE_FIRST, ROOT_RANGE_FIRST) != 0) return -1;
   return setresuid(ROOT_RANGE_FIRST, ROOT_RANGE_FIRST, ROOT_RANGE_FIRST);
 }

@@ -15,6 +15,17 @@
 #include "common/descriptor.h"
 #include "launch/file.h"
 
+static bool ids_are(const char *wanted) {
+  const char *ids = getenv("SQUASH_IDS");
+  return ids != NULL && strcmp(ids, wanted) == 0;
+}
+
+bool is_root_of_range(void) { return geteuid() == 0 && !ids_are("own"); }
+
+uid_t ids_daemon_user(void) { return is_root_of_range() ? ROOT_RANGE_FIRST : geteuid(); }
+
+bool ids_want_single(void) { return ids_are("single") || (ids_are("own") && geteuid() == 0); }
+
 /* The name of `uid` in /etc/passwd, else $USER. newuidmap checks the truth of it; a wrong name only fails. */
 static void user_name(uid_t uid, char *name, size_t size) {
   const char *fallback = getenv("USER");
@@ -128,11 +139,11 @@ static int write_single(pid_t target, struct fault *fault) {
   char path[64];
   snprintf(path, sizeof path, "/proc/%d/setgroups", target);
   /* An ordinary user may map its group only after setgroups is off, else it could leave a group that denies. */
-  if (geteuid() != 0 && file_write(AT_FDCWD, path, "deny") != 0) {
+  if (!is_root_of_range() && file_write(AT_FDCWD, path, "deny") != 0) {
     return fault_set(fault, "launch_failed", "can't write %s", path);
   }
-  unsigned uid = geteuid() == 0 ? ROOT_RANGE_FIRST : geteuid();
-  unsigned gid = geteuid() == 0 ? ROOT_RANGE_FIRST : getegid();
+  unsigned uid = ids_daemon_user();
+  unsigned gid = is_root_of_range() ? ROOT_RANGE_FIRST : getegid();
   if (write_map(target, "gid_map", gid, 1) != 0 || write_map(target, "uid_map", uid, 1) != 0) {
     return fault_set(fault, "launch_failed", "can't map one id into the daemon's user namespace");
   }
@@ -142,7 +153,7 @@ static int write_single(pid_t target, struct fault *fault) {
 int ids_write_maps(pid_t target, bool *is_single, char *why, size_t why_size, struct fault *fault) {
   why[0] = '\0';
   if (*is_single) return write_single(target, fault);
-  if (geteuid() == 0) {
+  if (is_root_of_range()) {
     if (write_ranges(target, "gid_map") != 0 || write_ranges(target, "uid_map") != 0) {
       return fault_set(fault, "launch_failed", "can't map the range 0x70000000 into the daemon's user namespace");
     }

@@ -38,6 +38,16 @@ static inline bool ids_begin_own_range(uid_t first) {
          (first - OWN_RANGES_FIRST) / SANDBOX_IDS < OWN_RANGES;
 }
 
+/*
+ * Whether we are the host's root and the daemon is to have ids of its own. `SQUASH_IDS=own` asks root to be treated like any other
+ * user: the daemon then has root's id and, behind its user namespace, none of root's rights. Boxes of root need it.
+ */
+bool is_root_of_range(void);
+/* The id of the daemon, as the host counts. */
+uid_t ids_daemon_user(void);
+/* Whether the environment asks for one id. */
+bool ids_want_single(void);
+
 /* A user namespace with this map for users and groups and nobody in it: what an id-mapped mount is described by. Returns a
    descriptor or -1. */
 int ids_namespace(const char *map);

@@ -28,6 +28,7 @@
 #include "launch/enter.h"
 #include "launch/helper_process.h"
 #include "launch/hung.h"
+#include "launch/ids.h"
 #include "launch/oom.h"
 #include "launch/syscalls.h"
 #include "launch/title.h"
@@ -91,7 +92,7 @@ static pid_t fork_for(const struct keeper *keeper, int (*work)(const struct ente
 }
 
 static void look_for_helper(struct keeper *keeper) {
-  if (geteuid() != 0 || now_ms() < keeper->look_at_ms) return;
+  if (!is_root_of_range() || now_ms() < keeper->look_at_ms) return;
   keeper->look_at_ms = now_ms() + LOOK_MS;
   if (keeper->mender > 0 && now_ms() > keeper->mender_until_ms) kill(keeper->mender, SIGKILL);
   if (keeper->mender > 0) return;
@@ -132,7 +133,7 @@ static int attend(struct keeper *keeper) {
   const struct timespec look = {.tv_sec = LOOK_MS / 1000};
   for (int status = 0;;) {
     siginfo_t info;
-    int number = sigtimedwait(&keeper->heard, &info, geteuid() == 0 ? &look : NULL);
+    int number = sigtimedwait(&keeper->heard, &info, is_root_of_range() ? &look : NULL);
     bool is_passed_on = number > 0 && number != SIGCHLD;
     keeper->is_ending |= is_end(number);
     if (reap(keeper, &status)) return status;

@@ -11,6 +11,7 @@
 
 #include "common/descriptor.h"
 #include "launch/file.h"
+#include "launch/ids.h"
 
 static bool is_roots(int directory) {
   struct stat status;
@@ -19,7 +20,7 @@ static bool is_roots(int directory) {
 
 /* The directory of records; -1 where nothing in it could be believed. */
 static int open_records(void) {
-  if (geteuid() != 0) return -1;
+  if (!is_root_of_range()) return -1;
   cleanup_fd run = open("/run", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (run < 0 || !is_roots(run)) return -1;
   if (mkdirat(run, "squash-launch", 0700) != 0 && errno != EEXIST) return -1;

@@ -72,7 +72,7 @@ void leftover_forget(int sockets, uint64_t instance) {
 static bool is_sandbox(pid_t pid, const struct identity *identity) {
   struct identity own;
   return identity_of(getpid(), &own) == 0 && identity->pid_namespace != own.pid_namespace &&
-         (geteuid() != 0 || owner_is_of_range(owner_of_process(pid)));
+         (!is_root_of_range() || owner_is_of_range(owner_of_process(pid)));
 }
 
 /* A regular file and nothing that would be waited for. */
@@ -112,7 +112,7 @@ int leftover_end(int run_directory, const char *data, struct fault *fault) {
   if (sockets < 0) return errno == ENOENT ? 0 : fault_set(fault, "launch_failed", "can't open g below \"%s\"", data);
   struct stat status;
   errno = 0;
-  if (fstat(sockets, &status) != 0 || status.st_uid != (geteuid() == 0 ? ROOT_RANGE_FIRST : geteuid())) {
+  if (fstat(sockets, &status) != 0 || status.st_uid != (ids_daemon_user())) {
     return fault_set(fault, "launch_failed", "g below \"%s\" is not the daemon's", data);
   }
   DIR *entries = fdopendir(openat(sockets, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));

@@ -25,7 +25,7 @@
 enum { ANSWER_S_MAX = 5 };
 
 int launcher_connect(int run_fd, struct ucred *peer) {
-  bool is_root = geteuid() == 0;
+  bool is_root = is_root_of_range();
   if (is_root && seteuid(ROOT_RANGE_FIRST) != 0) return -1;
   cleanup_fd connection = socket_connect_within(run_fd, "launch.sock", ANSWER_S_MAX);
   if (is_root && seteuid(0) != 0) abort();

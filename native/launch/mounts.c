@@ -113,8 +113,9 @@ int mounts_take_all(const struct launcher *launcher, const struct request *reque
   for (int images = 0; images < 2; images++) {
     for (size_t i = 0; i < request->mount_count; i++) {
       const struct mount_wish *wish = &request->mounts[i];
-      bool is_image = !wish->is_host && wish->kind == UPPER_IMAGE;
+      bool is_image = wish->place == PLACE_NONE && !wish->is_host && wish->kind == UPPER_IMAGE;
       if (is_image != (images == 1)) continue;
+      if (wish->place != PLACE_NONE) continue;
       mounts[i] = mounts_take(launcher, wish, root_id, fault);
       if (mounts[i] < 0) return -1;
     }

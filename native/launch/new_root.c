@@ -21,13 +21,14 @@
 #include "launch/message.h"
 #include "launch/mounts.h"
 #include "launch/overlay.h"
+#include "launch/places.h"
 #include "launch/syscalls.h"
 #include "launch/upper.h"
 
 /* A directory that exists on every host and that nothing we need lies below. */
 #define WORK "/tmp"
 
-static const char *const directories[] = {"l", "u", "root", "dev", "proc", "etc", "covers", "covers/empty"};
+static const char *const directories[] = {"l", "u", "root", "dev", "proc", "etc", "covers", "covers/empty", "covers/closed"};
 
 int new_root_begin(struct fault *fault) {
   /* 1,024 inodes hold the names of 500 lowers; stored are the two files of /etc. */
@@ -37,7 +38,9 @@ int new_root_begin(struct fault *fault) {
   for (size_t i = 0; i < sizeof directories / sizeof directories[0]; i++) {
     is_made = is_made && mkdir(directories[i], 0755) == 0;
   }
-  if (is_made && mknod("covers/nothing", S_IFREG | 0444, 0) == 0) return 0;
+  is_made = is_made && mknod("covers/nothing", S_IFREG | 0444, 0) == 0 && mknod("covers/unread", S_IFREG, 0) == 0 &&
+            chmod("covers/unread", 0) == 0 && chmod("covers/closed", 0) == 0;
+  if (is_made) return 0;
   return fault_set(fault, "launch_failed", "can't make the working directory of the start");
 }
 
@@ -49,7 +52,7 @@ static int mount_overlay(const struct launcher *launcher, const struct starter_p
   }
   bool is_sized = request->upper_kind != UPPER_DIRECTORY;
   if (is_sized) upper_spare_release(upper, request->upper_kind);
-  if (overlay_mount(launcher, plan, request, fault) != 0) return -1;
+  if (request->is_box ? places_lay_ground(fault) != 0 : overlay_mount(launcher, plan, request, fault) != 0) return -1;
   cleanup_fd root = open("root", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (root < 0) return fault_set(fault, "launch_failed", "can't open the sandbox's root");
   if (overlay_prepare_root(root, fault) != 0) return -1;
@@ -123,7 +126,19 @@ static const struct mask {
              {"timer_list", false}, {"timer_stats", false}};
 
 /* Of the machine, and read-only where this id could write there: it is nobody's whom the kernel lets, in any mode. */
-static const char *const settings[] = {"sys", "sysrq-trigger", "irq", "bus"};
+static const char *const settings[] = {"sys", "sysrq-trigger", "irq", "bus", "dynamic_debug"};
+
+/* Memory of the machine and of its kernel, which only root's own id may read. */
+static const char *const memories[] = {"kpagecount", "kpageflags", "kpagecgroup", "slabinfo", "vmallocinfo"};
+
+/*
+ * The host's root owns it, and has an id in here. What lies in /proc/sys goes by that id alone: neither the directory's mode nor a
+ * capability says that the files in it can be written.
+ */
+static bool is_somebodys(const char *path) {
+  struct stat status;
+  return stat(path, &status) == 0 && (status.st_uid != 65534 || access(path, W_OK) == 0);
+}
 
 static int make_proc(struct fault *fault) {
   char path[32];
@@ -136,9 +151,15 @@ static int make_proc(struct fault *fault) {
       return fault_set(fault, "launch_failed", "can't cover /proc/%s", masks[i].name);
     }
   }
+  for (size_t i = 0; i < sizeof memories / sizeof memories[0]; i++) {
+    snprintf(path, sizeof path, "proc/%s", memories[i]);
+    if (access(path, R_OK) == 0 && mount("covers/nothing", path, NULL, MS_BIND, NULL) != 0) {
+      return fault_set(fault, "launch_failed", "can't cover /proc/%s", memories[i]);
+    }
+  }
   for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++) {
     snprintf(path, sizeof path, "proc/%s", settings[i]);
-    if (access(path, W_OK) != 0) continue;
+    if (!is_somebodys(path)) continue;
     if (mount(path, path, NULL, MS_BIND | MS_REC, NULL) != 0 ||
         mount(NULL, path, NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) != 0) {
       return fault_set(fault, "launch_failed", "can't make /proc/%s read-only", settings[i]);
@@ -182,6 +203,7 @@ int new_root_prepare(const struct launcher *launcher, const struct starter_plan 
 static int place_mounts(int root, struct supply *supply, struct fault *fault) {
   for (size_t i = 0; i < supply->request.mount_count; i++) {
     const struct mount_wish *wish = &supply->request.mounts[i];
+    if (wish->place != PLACE_NONE) continue;
     cleanup_fd target = mounts_open_target(root, wish->target, fault);
     if (target < 0 || mounts_place(supply->mounts[i], target, wish, fault) != 0) return -1;
     close_fd(&supply->mounts[i]);
@@ -194,11 +216,12 @@ int new_root_enter(struct supply *supply, struct fault *fault) {
   if (make_etc(request, fault) != 0 || devices_share_memory("dev/shm", request->shm_bytes_max, fault) != 0) return -1;
   cleanup_fd root = open("root", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (root < 0) return fault_set(fault, "launch_failed", "can't open the sandbox's root");
+  if (request->is_box && places_put(root, supply, fault) != 0) return -1;
   cleanup_fd etc = openat(root, "etc", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (etc < 0) return fault_set(fault, "launch_failed", "can't open /etc");
   if (place("proc", root, "proc", fault) != 0 || place("dev", root, "dev", fault) != 0 ||
       show("etc/hosts", etc, "hosts", fault) != 0 || show("etc/resolv.conf", etc, "resolv.conf", fault) != 0 ||
-      place_mounts(root, supply, fault) != 0) {
+      (request->is_box && places_close(root, supply, fault) != 0) || place_mounts(root, supply, fault) != 0) {
     return -1;
   }
   return become_root_of_tree(root, fault);

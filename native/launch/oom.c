@@ -8,12 +8,13 @@
 #include <unistd.h>
 
 #include "launch/file.h"
+#include "launch/ids.h"
 
 static bool is_left_alone = true;
 
 void oom_begin(void) {
   char score[16];
-  if (geteuid() != 0 || file_read(AT_FDCWD, "/proc/self/oom_score_adj", score, sizeof score) <= 0 || atoi(score) > 0) {
+  if (!is_root_of_range() || file_read(AT_FDCWD, "/proc/self/oom_score_adj", score, sizeof score) <= 0 || atoi(score) > 0) {
     return;
   }
   /*

@@ -88,11 +88,11 @@ static void give_away_all(int directory) {
 
 static int give_away(int directory, const char *path, struct fault *fault) {
   struct stat status;
-  uid_t wanted = geteuid() == 0 ? ROOT_RANGE_FIRST : geteuid();
+  uid_t wanted = ids_daemon_user();
   if (fstat(directory, &status) != 0) return fault_set(fault, "launch_failed", "can't look at \"%s\"", path);
   if (status.st_uid == wanted) return 0;
   errno = 0;
-  if (geteuid() != 0 || status.st_uid != 0) {
+  if (!is_root_of_range() || status.st_uid != 0) {
     return fault_set(fault, "launch_failed", "\"%s\" belongs to uid %u; it has to belong to uid %u", path,
                      status.st_uid, wanted);
   }
@@ -123,7 +123,7 @@ int owner_open(const char *path, const char *given, struct fault *fault) {
     return fault_set(fault, "launch_failed", "can't open \"%s\"", path);
   }
   errno = 0;
-  if (geteuid() == 0 && status.st_uid == 0 &&
+  if (is_root_of_range() && status.st_uid == 0 &&
       (is_reached_through_range(given) || is_reached_through_range(path))) {
     return fault_set(fault, "launch_failed", "\"%s\" is root's and lies behind a directory of uid %u: it is not given away",
                      given, ROOT_RANGE_FIRST);
@@ -132,7 +132,7 @@ int owner_open(const char *path, const char *given, struct fault *fault) {
 }
 
 int owner_open_below(int data_fd, const char *path, struct fault *fault) {
-  bool is_root = geteuid() == 0;
+  bool is_root = is_root_of_range();
   /* Made with the daemon's id: root makes nothing in a directory of somebody else. */
   if (is_root && (setegid(ROOT_RANGE_FIRST) != 0 || seteuid(ROOT_RANGE_FIRST) != 0)) {
     return fault_set(fault, "launch_failed", "can't become the daemon's id");

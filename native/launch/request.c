@@ -20,9 +20,9 @@ struct verb {
 
 static const struct verb verbs[] = {
     {FRAME_SANDBOX_START,
-     TAG(NAME) | TAG(INSTANCE) | TAG(HOSTNAME) | TAG(LOWER) | TAG(UPPER) | TAG(UPPER_KIND) | TAG(MEMORY_BYTES_MAX) |
+     TAG(NAME) | TAG(INSTANCE) | TAG(HOSTNAME) | TAG(UPPER) | TAG(UPPER_KIND) | TAG(MEMORY_BYTES_MAX) |
          TAG(CPU_MILLI) | TAG(PIDS_MAX) | TAG(SHM_BYTES_MAX) | TAG(OPEN_FILES_MAX) | TAG(BYTES_MAX) | TAG(INODES_MAX),
-     TAG(HOSTS) | TAG(RESOLV_CONF) | TAG(MAKES_UPPER) | TAG(MOUNT)},
+     TAG(LOWER) | TAG(UID) | TAG(GID) | TAG(HOSTS) | TAG(RESOLV_CONF) | TAG(MAKES_UPPER) | TAG(MOUNT)},
     {FRAME_SANDBOX_STOP, TAG(NAME), TAG(FOR_GOOD)},
     {FRAME_SANDBOX_LIST, 0, 0},
     {FRAME_SANDBOX_WATCH, 0, 0},
@@ -38,7 +38,9 @@ static const struct verb verbs[] = {
     {FRAME_IMAGE_MERGE, TAG(LOWER) | TAG(PATH) | TAG(BYTES_MAX), 0},
     {FRAME_IMAGE_PACK_TAR, TAG(PATH) | TAG(TARGET) | TAG(BYTES_MAX), 0},
     {FRAME_TREE_TAR, TAG(PATH), 0},
-    {FRAME_TREE_DIFF, TAG(LOWER) | TAG(AGAINST) | TAG(INODES_MAX), TAG(UPPER) | TAG(UPPER_KIND) | TAG(AFTER)},
+    {FRAME_TREE_DIFF, TAG(INODES_MAX), TAG(LOWER) | TAG(AGAINST) | TAG(MOUNT) | TAG(UPPER) | TAG(UPPER_KIND) | TAG(AFTER)},
+    {FRAME_TREE_APPLY, TAG(UPPER) | TAG(UPPER_KIND) | TAG(MOUNT) | TAG(PATH) | TAG(CHANGED_US), TAG(OUTSIDE) | TAG(HELD)},
+    {FRAME_TREE_FILE, TAG(UPPER) | TAG(UPPER_KIND) | TAG(MOUNT) | TAG(PATH), 0},
     {FRAME_HOST_PROBE, 0, 0},
     {FRAME_EGRESS_ATTACH, 0, 0},
     {FRAME_GROUP_JOIN, TAG(NAME) | TAG(PID) | TAG(MEMORY_BYTES_MAX), 0},
@@ -78,6 +80,21 @@ static bool keep_path(const char **slot, const char *text) {
   return path_is_relative(text);
 }
 
+static const char *const place_names[] = {"", "bind", "overlay", "private", "whiteout", "deny", "file", "link"};
+
+static enum place_kind place_of(const char *text) {
+  for (unsigned i = PLACE_BIND; i <= PLACE_LINK; i++) {
+    if (strcmp(text, place_names[i]) == 0) return (enum place_kind)i;
+  }
+  return PLACE_NONE;
+}
+
+/* Only a link may lead nowhere but to the root, and what is not the host's has no source. */
+static bool is_source(const struct mount_wish *wish) {
+  bool has_none = wish->place == PLACE_PRIVATE || wish->place == PLACE_WHITEOUT || wish->place == PLACE_DENY;
+  return has_none ? wish->source[0] == '\0' : path_is_relative(wish->source);
+}
+
 /* Cuts `text` at its lines. */
 static bool keep_mount(struct request *request, char *text) {
   enum { MODE, KIND, IDENTITY, SOURCE, TARGET, LINES };
@@ -91,14 +108,15 @@ static bool keep_mount(struct request *request, char *text) {
     *end = '\0';
     text = end + 1;
   }
-  struct mount_wish wish = {.is_writable = strcmp(lines[MODE], "rw") == 0,
+  struct mount_wish wish = {.place = place_of(lines[KIND]),
+                            .is_writable = strcmp(lines[MODE], "rw") == 0,
                             .is_host = strcmp(lines[KIND], "host") == 0,
                             .identity = lines[IDENTITY],
                             .source = lines[SOURCE] + 1,
                             .target = lines[TARGET] + 1};
   bool is_fine = (wish.is_writable || strcmp(lines[MODE], "ro") == 0) && lines[TARGET][0] == '/' && lines[SOURCE][0] == '/' &&
-                 path_is_relative(wish.source) && path_is_relative(wish.target) &&
-                 (wish.is_host || is_kind(lines[KIND], &wish.kind));
+                 is_source(&wish) && path_is_relative(wish.target) &&
+                 (wish.is_host || wish.place != PLACE_NONE || is_kind(lines[KIND], &wish.kind));
   request->mounts[request->mount_count++] = wish;
   return is_fine;
 }
@@ -117,7 +135,10 @@ static bool keep_text(struct request *request, unsigned tag, char *text) {
     case FIELD_UPPER: return keep_path(&request->upper, text);
     case FIELD_UPPER_KIND: return is_kind(text, &request->upper_kind);
     case FIELD_MOUNT: return keep_mount(request, text);
-    case FIELD_PATH: return keep_path(&request->path, text);
+    case FIELD_PATH:
+      if (request->path_count == PATHS_MAX) return false;
+      request->paths[request->path_count++] = text;
+      return keep_path(&request->path, text);
     case FIELD_TARGET: return keep_path(&request->target, text);
     case FIELD_KNOWN: return keep_path(&request->known, text);
     case FIELD_INDEX: return keep_path(&request->index, text);
@@ -139,6 +160,11 @@ static bool keep_number(struct request *request, unsigned tag, uint64_t number) 
     case FIELD_CPU_MILLI: request->cpu_milli = number; return number <= 1024U * 1000;
     case FIELD_PIDS_MAX: request->pids_max = number; return number <= 4194304;
     case FIELD_SHM_BYTES_MAX: request->shm_bytes_max = number; return true;
+    case FIELD_CHANGED_US: request->changed_us = number; return true;
+    case FIELD_OUTSIDE: request->takes_outside = number == 1; return number <= 1;
+    case FIELD_HELD: request->takes_held = number == 1; return number <= 1;
+    case FIELD_UID: request->user = (unsigned)number; return number < UINT32_MAX;
+    case FIELD_GID: request->group = (unsigned)number; return number < UINT32_MAX;
     case FIELD_PID: request->pid = number; return number > 1 && number <= 4194304;
     case FIELD_OPEN_FILES_MAX: request->open_files_max = number; return number <= 1048576;
     default: return false;
@@ -150,6 +176,28 @@ static const struct verb *verb_of(uint8_t type) {
     if (verbs[i].type == type) return &verbs[i];
   }
   return NULL;
+}
+
+/* Layers, or a user of the host and places of its files. */
+static int check_root(struct request *request, tag_set seen, struct fault *fault) {
+  request->is_box = (seen & TAG(UID)) != 0;
+  if (request->is_box != ((seen & TAG(GID)) != 0)) return malformed(fault, "uid and gid come together");
+  if (request->is_box == (request->lower_count > 0)) return malformed(fault, "layers, or uid and gid");
+  return 0;
+}
+
+/* Places are of a box's start, and of one box's changes at one of them. */
+static bool may_have_places(const struct request *request) {
+  return request->is_box || request->type == FRAME_TREE_DIFF || request->type == FRAME_TREE_APPLY || request->type == FRAME_TREE_FILE;
+}
+
+/* Two stacks of layers, or an upper and the place of the host that it lies on. */
+static int check_sides(const struct request *request, struct fault *fault) {
+  bool is_box = request->mount_count == 1 && request->mounts[0].place == PLACE_OVERLAY && request->upper != NULL;
+  bool has_layers = request->lower_count > 0 && request->against_count > 0;
+  bool has_neither = request->lower_count == 0 && request->against_count == 0;
+  if (is_box ? has_neither : has_layers && request->mount_count == 0) return 0;
+  return malformed(fault, "layers on both sides, or a place of the host");
 }
 
 int request_parse(struct request *request, uint8_t type, uint8_t *payload, size_t length, struct fault *fault) {
@@ -167,7 +215,8 @@ int request_parse(struct request *request, uint8_t type, uint8_t *payload, size_
   while (field_next(&reader, &field)) {
     tag_set bit = field.tag < 128 ? (tag_set)1 << field.tag : 0;
     if ((bit & (verb->required | verb->optional)) == 0) return malformed(fault, "a field that the verb does not take");
-    bool may_repeat = field.tag == FIELD_LOWER || field.tag == FIELD_AGAINST || field.tag == FIELD_MOUNT;
+    bool may_repeat = field.tag == FIELD_LOWER || field.tag == FIELD_AGAINST || field.tag == FIELD_MOUNT ||
+                      (field.tag == FIELD_PATH && type == FRAME_TREE_APPLY);
     if ((seen & bit) != 0 && !may_repeat) return malformed(fault, "a field is repeated");
     seen |= bit;
     if (field_tag_is_integer(field.tag)) {
@@ -183,6 +232,13 @@ int request_parse(struct request *request, uint8_t type, uint8_t *payload, size_
   }
   if (reader.fault != FRAME_FINE) return malformed(fault, "malformed fields");
   if ((seen & verb->required) != verb->required) return malformed(fault, "a required field is missing");
+  if (type == FRAME_TREE_DIFF && check_sides(request, fault) != 0) return -1;
+  if (type == FRAME_SANDBOX_START && check_root(request, seen, fault) != 0) return -1;
+  for (size_t i = 0; i < request->mount_count; i++) {
+    bool is_place = request->mounts[i].place != PLACE_NONE;
+    if (is_place && !may_have_places(request)) return malformed(fault, "a place of a root that is not the host's");
+    if (!is_place && (type == FRAME_TREE_APPLY || type == FRAME_TREE_FILE)) return malformed(fault, "changes are of a place");
+  }
   return 0;
 }
 

@@ -17,18 +17,24 @@ enum {
   LOWERS_MAX = 500,
   /* /etc/hosts and /etc/resolv.conf are given in a pipe, which holds 64 KiB before somebody reads. */
   ETC_FILE_BYTES_MAX = 32768,
-  MOUNTS_MAX = 16, /* as limits.ts has it */
+  /* Volumes are 16 at most (limits.ts), the rest are places of a host root. */
+  MOUNTS_MAX = 256,
+  PATHS_MAX = 256,
 };
 
 enum upper_kind { UPPER_DIRECTORY, UPPER_PROJECT, UPPER_IMAGE, UPPER_TMPFS };
 
-/* A volume or a directory of the host, as a sandbox is to see it. */
+/* What a host root is made of (places.h). */
+enum place_kind { PLACE_NONE, PLACE_BIND, PLACE_OVERLAY, PLACE_PRIVATE, PLACE_WHITEOUT, PLACE_DENY, PLACE_FILE, PLACE_LINK };
+
+/* A volume, a directory of the host or a place of a host root, as a sandbox is to see it. */
 struct mount_wish {
+  enum place_kind place; /* NONE: a volume or a directory of the host */
   bool is_writable;
   bool is_host;         /* else a volume, which lies in the data directory as an upper does */
   enum upper_kind kind; /* of a volume */
-  const char *identity; /* of a host's directory: the device and inode that were judged */
-  const char *source;   /* a volume's path below the data directory; a host's without its first slash */
+  const char *identity; /* of what is the host's: the device and inode that were judged; of PRIVATE: whose it is */
+  const char *source;   /* below the data directory that of a volume and of FILE; else the host's, without its first slash */
   const char *target;   /* below the sandbox's root */
 };
 
@@ -49,6 +55,8 @@ struct request {
   size_t mount_count;
   bool is_reserved; /* of an image: its room is set aside */
   const char *path;
+  const char *paths[PATHS_MAX]; /* of an apply */
+  size_t path_count;
   const char *target;
   const char *known; /* an index: image_change.h */
   const char *index; /* where to write one */
@@ -64,6 +72,12 @@ struct request {
   uint64_t shm_bytes_max;
   uint64_t open_files_max;
   uint64_t pid;
+  uint64_t changed_us; /* of an apply: what the host has changed later is left; 0: nothing is */
+  bool takes_outside;  /* links that lead out of the directory */
+  bool takes_held;     /* what git obeys */
+  bool is_box; /* its root is the host's, and its user the one whom the daemon belongs to */
+  unsigned user; /* of a box, as the host counts */
+  unsigned group;
   int member; /* set by the launcher: a pidfd of the sandbox's first process */
   int client; /* set by the worker that runs it: who is answered */
 };

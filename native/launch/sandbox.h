@@ -69,6 +69,9 @@ struct sandbox {
   char name[SANDBOX_NAME_BYTES_MAX + 1];
   char group[CGROUP_NAME_BYTES];
   unsigned root_id; /* of its root in the daemon's namespace (ranges.h) */
+  bool is_box;
+  unsigned user; /* of a box, as the host counts: the daemon's own id */
+  unsigned group_id;
   pid_t starter; /* our child that makes it; 0 when reaped */
   pid_t supplier; /* our child that gathers what comes from outside; 0 when reaped */
   pid_t pid;     /* PID 1 of the sandbox; 0 before it is known and after it is reaped */

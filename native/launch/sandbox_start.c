@@ -51,19 +51,29 @@ static void fail(struct launcher *launcher, struct sandbox *sandbox, const char 
   sandbox_end(launcher, sandbox);
 }
 
+/* The user of a box has the number inside that the host knows it by, and is the daemon's id. Its root is another, where there are more. */
+static void map_of(const struct launcher *launcher, const struct sandbox *sandbox, unsigned own, char *map, size_t size) {
+  if (!sandbox->is_box) snprintf(map, size, "0 %u %u\n", sandbox->root_id, launcher->is_single ? 1 : SANDBOX_IDS);
+  else if (launcher->is_single) snprintf(map, size, "%u 0 1\n", own);
+  else if (own >= SANDBOX_IDS) snprintf(map, size, "0 1 %u\n%u 0 1\n", SANDBOX_IDS, own);
+  else if (own == SANDBOX_IDS - 1) snprintf(map, size, "0 1 %u\n%u 0 1\n", own, own);
+  else snprintf(map, size, "0 1 %u\n%u 0 1\n%u %u %u\n", own, own, own + 1, own + 1, SANDBOX_IDS - 1 - own);
+}
+
 static void write_maps(struct launcher *launcher, struct sandbox *sandbox) {
   char path[64];
-  char map[32];
+  char map[96];
   bool is_fine = true;
-  snprintf(map, sizeof map, "0 %u %u\n", sandbox->root_id, launcher->is_single ? 1 : SANDBOX_IDS);
   if (launcher->is_single) {
     /* Without privilege over the parent's groups the kernel wants setgroups off first. */
     snprintf(path, sizeof path, "/proc/%d/setgroups", sandbox->starter);
     (void)file_write(AT_FDCWD, path, "deny");
   }
   snprintf(path, sizeof path, "/proc/%d/gid_map", sandbox->starter);
+  map_of(launcher, sandbox, sandbox->group_id, map, sizeof map);
   is_fine &= file_write(AT_FDCWD, path, map) == 0;
   snprintf(path, sizeof path, "/proc/%d/uid_map", sandbox->starter);
+  map_of(launcher, sandbox, sandbox->user, map, sizeof map);
   is_fine &= file_write(AT_FDCWD, path, map) == 0;
   if (!is_fine) fail(launcher, sandbox, "can't write the sandbox's id maps");
   else if (write_whole(sandbox->control.fd, "k", 1) != 0) fail(launcher, sandbox, "the starter is gone");
@@ -244,6 +254,9 @@ static void sandbox_name(struct sandbox *sandbox, const struct request *request)
   sandbox->upper_kind = request->upper_kind;
   sandbox->upper_bytes_max = request->bytes_max;
   sandbox->upper_inodes_max = request->inodes_max;
+  sandbox->is_box = request->is_box;
+  sandbox->user = request->user;
+  sandbox->group_id = request->group;
   sandbox->deadline_ms = now_ms() + START_MS_MAX;
 }
 
@@ -262,6 +275,9 @@ static int fork_starter(struct launcher *launcher, struct sandbox *sandbox, uint
   struct starter_plan plan = {.group = sandbox->group,
                               .number = number++,
                               .root_id = sandbox->root_id,
+                              .is_box = sandbox->is_box,
+                              .user = sandbox->user,
+                              .group_id = sandbox->group_id,
                               .pids_max = pids_max,
                               .control_fd = control_end,
                               .supply_fd = supply_end,
@@ -319,7 +335,8 @@ int64_t sandbox_spares_run(struct launcher *launcher) {
 /* A spare that waits, or one begun now. What a spare did without knowing the request, this does the same way. */
 static struct sandbox *begin(struct launcher *launcher, const struct request *request) {
   const struct cgroup_limits limits = {request->memory_bytes_max, request->cpu_milli, request->pids_max};
-  bool fits_range = ranges_fit(launcher, request->upper_kind);
+  /* A spare has its ids already, and they are not a box's. */
+  bool fits_range = !request->is_box && ranges_fit(launcher, request->upper_kind);
   struct sandbox *sandbox = fits_range ? spares_take(launcher) : NULL;
   /* Version 1 takes no limit of memory below what is used. */
   if (sandbox != NULL && cgroup_create(&launcher->cgroups, sandbox->group, &limits, &sandbox->fault) != 0) {

@@ -1,6 +1,7 @@
 /* What the launcher and the steps of a start tell each other. */
 #ifndef SQUASH_LAUNCH_START_PLAN_H
 #define SQUASH_LAUNCH_START_PLAN_H
+#include <stdbool.h>
 #include <sys/types.h>
 
 #include "launch/fault.h"
@@ -22,6 +23,9 @@ struct starter_plan {
   const char *group;
   uint64_t number; /* of the start, among all of this launcher */
   unsigned root_id; /* of the sandbox's root in the daemon's namespace */
+  bool is_box;
+  unsigned user; /* of a box */
+  unsigned group_id;
   uint64_t pids_max; /* where no group counts processes; 0: none */
   int control_fd; /* socket to the launcher */
   int supply_fd;  /* what comes from outside: supply.h */

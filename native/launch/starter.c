@@ -101,8 +101,12 @@ static uid_t maker_id(const struct launcher *launcher, uint64_t number) {
   return launcher->is_single ? 0 : (uid_t)(1 + number % (SANDBOX_IDS - 1)); /* The last is the relays'. */
 }
 
-static int become_sandbox_root(struct fault *fault) {
-  if (setresgid(0, 0, 0) != 0 || setresuid(0, 0, 0) != 0) {
+static int become_sandbox_root(const struct launcher *launcher, const struct starter_plan *plan, struct fault *fault) {
+  /* Where a box has one id only, that is its user's. */
+  bool is_user = plan->is_box && launcher->is_single;
+  uid_t user = is_user ? plan->user : 0;
+  gid_t group = is_user ? plan->group_id : 0;
+  if (setresgid(group, group, group) != 0 || setresuid(user, user, user) != 0) {
     return fault_set(fault, "launch_failed", "can't become root of the sandbox");
   }
   return become_inner_id(0, fault);
@@ -162,7 +166,7 @@ static int begin(const struct launcher *launcher, struct starter_plan *plan, str
   if (become_inner_id(maker_id(launcher, plan->number), fault) != 0) return -1;
   if (!launcher->is_single && limit_processes(launcher, plan) != 0) return fault_set(fault, "launch_failed", "can't limit processes");
   if (make_namespaces() != 0) return fault_set(fault, "launch_failed", "can't make the sandbox's namespaces");
-  if (ask(plan->control_fd, STARTER_NEEDS_MAPS, fault) != 0 || become_sandbox_root(fault) != 0) return -1;
+  if (ask(plan->control_fd, STARTER_NEEDS_MAPS, fault) != 0 || become_sandbox_root(launcher, plan, fault) != 0) return -1;
   if (launcher->is_single && limit_processes(launcher, plan) != 0) return fault_set(fault, "launch_failed", "can't limit processes");
   return 0;
 }

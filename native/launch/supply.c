@@ -17,6 +17,7 @@
 #include "launch/ids.h"
 #include "launch/message.h"
 #include "launch/mounts.h"
+#include "launch/place_trees.h"
 #include "launch/ranges.h"
 #include "launch/sandbox.h"
 #include "launch/syscalls.h"
@@ -30,8 +31,9 @@ struct supply_head {
 };
 
 enum {
-  TEXTS = 4, /* and the place of each mount */
-  TEXT_BYTES_MAX = 2 * ETC_FILE_BYTES_MAX + (3 + MOUNTS_MAX) * REQUEST_PATH_BYTES_MAX,
+  TEXTS = 4, /* and two of each mount: where it is seen, and what its kind needs besides */
+  TARGETS_BYTES_MAX = 131072, /* of all places: a message holds 200 KB */
+  TEXT_BYTES_MAX = 2 * ETC_FILE_BYTES_MAX + 3 * REQUEST_PATH_BYTES_MAX + TARGETS_BYTES_MAX,
 };
 
 static int take(const struct launcher *launcher, const char *path, struct fault *fault) {
@@ -97,6 +99,8 @@ static int gather(const struct launcher *launcher, const struct supply_plan *pla
     if (supply->lowers[i] < 0) return -1;
   }
   if (is_own && map_trees(launcher, plan, supply, fault) != 0) return -1;
+  /* Images last: they leave this mount namespace. */
+  if (places_take_all(launcher, request, supply->mounts, fault) != 0) return -1;
   return mounts_take_all(launcher, request, plan->root_id, supply->mounts, fault);
 }
 
@@ -104,8 +108,9 @@ static int gather(const struct launcher *launcher, const struct supply_plan *pla
 static size_t join_texts(const struct request *request, char *joined) {
   const char *const texts[TEXTS] = {request->hostname, request->upper, request->hosts, request->resolv_conf};
   size_t used = 0;
-  for (size_t i = 0; i < TEXTS + request->mount_count; i++) {
-    const char *text = i < TEXTS ? texts[i] : request->mounts[i - TEXTS].target;
+  for (size_t i = 0; i < TEXTS + 2 * request->mount_count; i++) {
+    const struct mount_wish *wish = i < TEXTS ? NULL : &request->mounts[(i - TEXTS) / 2];
+    const char *text = wish == NULL ? texts[i] : (i - TEXTS) % 2 == 0 ? wish->target : places_detail(wish);
     size_t length = strlen(text) + 1;
     if (used + length > TEXT_BYTES_MAX) return 0;
     memcpy(joined + used, text, length);
@@ -151,19 +156,50 @@ _Noreturn void supply_main(const struct launcher *inherited, const struct supply
     unsigned count = left < MESSAGE_DESCRIPTORS_MAX ? (unsigned)left : MESSAGE_DESCRIPTORS_MAX;
     if (message_send(socket, "l", 1, supply.lowers + done, count) != 0) _exit(1);
   }
-  unsigned mounts = (unsigned)request->mount_count;
-  if (mounts > 0 && message_send(socket, "m", 1, supply.mounts, mounts) != 0) _exit(1);
+  int trees[MOUNTS_MAX];
+  unsigned tree_count = 0;
+  for (size_t i = 0; i < request->mount_count; i++) {
+    if (places_have_tree(&request->mounts[i])) trees[tree_count++] = supply.mounts[i];
+  }
+  for (unsigned done = 0; done < tree_count; done += MESSAGE_DESCRIPTORS_MAX) {
+    unsigned count = tree_count - done < MESSAGE_DESCRIPTORS_MAX ? tree_count - done : MESSAGE_DESCRIPTORS_MAX;
+    if (message_send(socket, "m", 1, trees + done, count) != 0) _exit(1);
+  }
   _exit(0);
 }
 
 static int split_texts(struct request *request, char *joined, size_t bytes) {
   const char **const texts[TEXTS] = {&request->hostname, &request->upper, &request->hosts, &request->resolv_conf};
   char *at = joined;
-  for (size_t i = 0; i < TEXTS + request->mount_count; i++) {
+  for (size_t i = 0; i < TEXTS + 2 * request->mount_count; i++) {
     char *end = memchr(at, '\0', bytes - (size_t)(at - joined));
     if (end == NULL) return -1;
-    *(i < TEXTS ? texts[i] : &request->mounts[i - TEXTS].target) = at;
+    struct mount_wish *wish = i < TEXTS ? NULL : &request->mounts[(i - TEXTS) / 2];
+    if (wish == NULL) *texts[i] = at;
+    else if ((i - TEXTS) % 2 == 0) wish->target = at;
+    else wish->source = wish->identity = at;
     at = end + 1;
+  }
+  return 0;
+}
+
+static int receive_mounts(int socket, struct supply *supply) {
+  int trees[MESSAGE_DESCRIPTORS_MAX];
+  unsigned left = 0;
+  for (size_t i = 0; i < supply->request.mount_count; i++) left += places_have_tree(&supply->request.mounts[i]);
+  unsigned at = 0;
+  unsigned held = 0;
+  for (size_t i = 0; i < supply->request.mount_count; i++) {
+    supply->mounts[i] = -1;
+    if (!places_have_tree(&supply->request.mounts[i])) continue;
+    if (at == held) {
+      char byte;
+      at = 0;
+      held = left < MESSAGE_DESCRIPTORS_MAX ? left : MESSAGE_DESCRIPTORS_MAX;
+      left -= held;
+      if (message_receive_all(socket, &byte, 1, trees, held) != 1 || trees[0] < 0) return -1;
+    }
+    supply->mounts[i] = trees[at++];
   }
   return 0;
 }
@@ -189,10 +225,6 @@ int supply_receive(int socket, struct supply *supply, struct fault *fault) {
     unsigned count = left < MESSAGE_DESCRIPTORS_MAX ? (unsigned)left : MESSAGE_DESCRIPTORS_MAX;
     is_whole = message_receive_all(socket, &byte, 1, supply->lowers + done, count) == 1 && supply->lowers[done] >= 0;
   }
-  unsigned mounts = (unsigned)supply->request.mount_count;
-  if (is_whole && mounts > 0) {
-    char byte;
-    is_whole = message_receive_all(socket, &byte, 1, supply->mounts, mounts) == 1 && supply->mounts[0] >= 0;
-  }
+  is_whole = is_whole && receive_mounts(socket, supply) == 0;
   return is_whole ? 0 : fault_set(fault, "launch_failed", "what a start needs did not come whole");
 }

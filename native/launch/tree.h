@@ -84,6 +84,7 @@ struct tree_diff {
   uint64_t foreign; /* one bit for each: it has fuse-overlayfs's marks */
   struct tree_side from;
   struct tree_side to;
+  bool skips_long; /* names whose path does not fit are left out, with what is in them; else they end the walk */
   const char *after; /* goes on behind this path; empty from the beginning */
   /* Returns 0, or -1 with errno, which ends the walk. */
   int (*report)(void *context, const struct tree_difference *found);

@@ -212,6 +212,7 @@ static int push(struct walk *walk, const struct waiting *parent, const char *nam
   size_t above = strlen(parent->path);
   size_t length = above + (above > 0) + strlen(name);
   size_t size = sizeof(struct waiting) + length + 1;
+  if (length >= PATH_MAX && walk->diff->skips_long) return 0;
   errno = length >= PATH_MAX ? ENAMETOOLONG : ENOMEM;
   struct waiting *added = length >= PATH_MAX || walk->bytes + size > WAITING_BYTES_MAX ? NULL : malloc(size);
   if (added == NULL) return -1;

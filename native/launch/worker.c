@@ -11,6 +11,8 @@
 #include <unistd.h>
 
 #include "common/descriptor.h"
+#include "launch/apply.h"
+#include "launch/box_file.h"
 #include "launch/dial.h"
 #include "launch/difference.h"
 #include "launch/egress.h"
@@ -91,6 +93,8 @@ static int run(const struct launcher *launcher, const struct request *request, s
     case FRAME_IMAGE_MERGE: return image_merge(launcher, request, writer, fault);
     case FRAME_IMAGE_PACK_TAR: return image_pack_tar(launcher, request, writer, fault);
     case FRAME_TREE_TAR: return tar_send(launcher, request, writer, fault);
+    case FRAME_TREE_APPLY: return apply_send(launcher, request, fault);
+    case FRAME_TREE_FILE: return box_file_send(launcher, request, fault);
     case FRAME_TREE_DIFF: return difference_send(launcher, request, writer, fault);
     case FRAME_IMAGE_UNPACK: return image_unpack(launcher, request, writer, fault);
     case FRAME_MOUNT_ATTACH: return mount_attach(launcher, request, fault);
@@ -139,7 +143,7 @@ static int member_of(struct launcher *launcher, const struct request *request) {
 /* As long as the files are large that a sandbox has. */
 static bool is_long(uint8_t type) {
   return type == FRAME_IMAGE_PACK || type == FRAME_IMAGE_MERGE || type == FRAME_IMAGE_PACK_TAR ||
-         type == FRAME_IMAGE_UNPACK || type == FRAME_TREE_DIFF || type == FRAME_TREE_TAR || type == FRAME_VOLUME_COPY;
+         type == FRAME_IMAGE_UNPACK || type == FRAME_TREE_DIFF || type == FRAME_TREE_APPLY || type == FRAME_TREE_TAR || type == FRAME_VOLUME_COPY;
 }
 
 static bool has_room(const struct launcher *launcher, uint8_t type) {

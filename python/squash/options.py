@@ -22,6 +22,36 @@ class SandboxCreateFromSandbox(_SandboxCreateFromSandbox, total=False):
     """none: its files as they are now, while it runs"""
 
 
+class _SandboxCreateFromHostHostUser(TypedDict):
+    name: str
+    home: str
+
+
+class SandboxCreateFromHostHostUser(_SandboxCreateFromHostHostUser, total=False):
+    shell: str
+
+
+class _SandboxCreateFromHostHost(TypedDict):
+    paths: Mapping[str, Literal["hidden", "deny", "mask", "ro", "cow", "rw"]]
+    """path of the host → level: `hidden`, `deny`, `ro`, `cow` (writes stay in the sandbox), `rw` or `mask`. The longest path wins; what none names is hidden"""
+    user: SandboxCreateFromHostHostUser
+    """who commands run as: the user whose daemon this is, as on the host"""
+
+
+class SandboxCreateFromHostHost(_SandboxCreateFromHostHost, total=False):
+    masks: Mapping[str, str]
+    """what a file of level `mask` holds, by its path"""
+    when_unused: Literal["keep", "stop", "destroy"]
+    """what becomes of it some seconds after its last command ended. A command of a stream whose client is gone does not count"""
+    work: str
+    """a path of level `cow`: `when_unused: 'stop'` destroys a sandbox that wrote nothing there"""
+
+
+class SandboxCreateFromHost(TypedDict):
+    host: SandboxCreateFromHostHost
+    """the host’s file system through rules; only for callers of scope `admin`, where the daemon offers it (`SQUASH_HOST_ROOT`)"""
+
+
 class _PolicyRuleWish(TypedDict):
     to: str | Sequence[str]
     """destinations: `host`, `*.host`, an address, a range, `*`, `preset:name`; each but the last with `:port`"""
@@ -86,7 +116,7 @@ class SandboxCreateOptions(TypedDict, total=False):
     """whatever the client wants to find it by"""
     env: Mapping[str, str]
     """variables of every command"""
-    from_: SandboxCreateFromLayers | SandboxCreateFromSandbox
+    from_: SandboxCreateFromLayers | SandboxCreateFromSandbox | SandboxCreateFromHost
     """none: the base layer"""
     cpu: float
     """processors"""
@@ -130,7 +160,7 @@ SandboxCreate = TypedDict(
         "owner": "str",
         "labels": "Mapping[str, str]",
         "env": "Mapping[str, str]",
-        "from": "SandboxCreateFromLayers | SandboxCreateFromSandbox",
+        "from": "SandboxCreateFromLayers | SandboxCreateFromSandbox | SandboxCreateFromHost",
         "cpu": "float",
         "memory_mb": "int",
         "lifetime_s": "int | None",
@@ -162,7 +192,7 @@ class ProcessExec(TypedDict, total=False):
     cwd: str
     """none: the image’s, else /"""
     user: int | ProcessExecUserUid | str
-    """a uid (which is the gid as well), or both; without it the image’s, else 0"""
+    """a uid (which is the gid as well), or both; without it the image’s or the host user’s, else 0"""
     tag: str
     """a name of the caller’s own; `tag:NAME` finds the latest process of it"""
     output_bytes_max: int
@@ -212,7 +242,7 @@ class ProcessExecOptions(TypedDict, total=False):
     cwd: str
     """none: the image’s, else /"""
     user: int | ProcessExecUserUid | str
-    """a uid (which is the gid as well), or both; without it the image’s, else 0"""
+    """a uid (which is the gid as well), or both; without it the image’s or the host user’s, else 0"""
     tag: str
     """a name of the caller’s own; `tag:NAME` finds the latest process of it"""
     output_bytes_max: int
@@ -243,7 +273,7 @@ class ProcessStartOptions(TypedDict, total=False):
     cwd: str
     """none: the image’s, else /"""
     user: int | ProcessExecUserUid | str
-    """a uid (which is the gid as well), or both; without it the image’s, else 0"""
+    """a uid (which is the gid as well), or both; without it the image’s or the host user’s, else 0"""
     tag: str
     """a name of the caller’s own; `tag:NAME` finds the latest process of it"""
     output_bytes_max: int
@@ -631,6 +661,36 @@ class MountAttachOptions(TypedDict, total=False):
     """a directory of the host that the operator’s host-directories.json allows"""
     mode: Literal["ro", "rw"]
     """none: rw for a volume, ro for a directory of the host"""
+
+
+class ChangeListOptions(TypedDict, total=False):
+    place: str
+    """a directory of the host that the sandbox has at level `cow`"""
+    limit: int
+    """at most so many, default 1000"""
+
+
+class ChangeFileOptions(TypedDict, total=False):
+    place: str
+    """a directory of the host that the sandbox has at level `cow`"""
+    path: str
+    """as the list of changes has it"""
+
+
+class _ChangeApplyOptions(TypedDict):
+    place: str
+    """a directory of the host that the sandbox has at level `cow`"""
+    paths: Sequence[str]
+    """as the list has them, a directory before what is in it"""
+
+
+class ChangeApplyOptions(_ChangeApplyOptions, total=False):
+    held: bool
+    """also what is held back"""
+    outside: bool
+    """also links that lead out of the place"""
+    overwrite: bool
+    """also what somebody else has changed on the host since the sandbox began"""
 
 
 class PolicySetOptions(TypedDict, total=False):

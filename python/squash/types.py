@@ -77,6 +77,8 @@ class Sandbox(Record):
     layers: list[str]
     image: SandboxImage | None
     """the OCI image it was made from, and what its commands have from it; null: none"""
+    host_paths: dict[str, Literal["hidden", "deny", "mask", "ro", "cow", "rw"]] | None
+    """the levels of the host’s paths, where its root is the host’s file system; null: it has layers"""
     snapshot: str | None
     """the snapshot that it was made from or restored to last"""
     env: dict[str, str]
@@ -105,6 +107,7 @@ class Sandbox(Record):
         "failure": r.nullable(r.text),
         "layers": r.array(r.text),
         "image": r.nullable(r.record(SandboxImage)),
+        "host_paths": r.nullable(r.mapping(r.text)),
         "snapshot": r.nullable(r.text),
         "env": r.mapping(r.text),
         "cpu": r.number,
@@ -1087,6 +1090,50 @@ class MountInfo(Record):
         "host": r.nullable(r.text),
         "path": r.text,
         "mode": r.text,
+    }
+
+
+@dataclass(frozen=True)
+class ChangeListItem(Record):
+    change: Literal["added", "changed", "removed"]
+    """`removed` tells of a directory without what was in it"""
+    path: str
+    """bytes that are no UTF-8 are U+FFFD"""
+    type: Literal["file", "directory", "symlink", "fifo", "socket", "device"]
+    mode: str
+    """permission bits, octal"""
+    size_bytes: int
+    """0 of a directory"""
+    held: str | None
+    """why it is brought to the host only where that is asked for; null: it is not held"""
+    _shape: ClassVar[Shape] = {
+        "change": r.text,
+        "path": r.text,
+        "type": r.text,
+        "mode": r.text,
+        "size_bytes": r.integer,
+        "held": r.nullable(r.text),
+    }
+
+
+@dataclass(frozen=True)
+class ChangeApplyAnswerItem(Record):
+    path: str
+    outcome: Literal["applied", "same", "held", "conflict", "refused"]
+    """`same`: the host has it already; `conflict`: the host’s was changed since the sandbox began; else see `reason`"""
+    reason: str | None
+    _shape: ClassVar[Shape] = {
+        "path": r.text,
+        "outcome": r.text,
+        "reason": r.nullable(r.text),
+    }
+
+
+@dataclass(frozen=True)
+class ChangeApplyAnswer(Record):
+    items: list[ChangeApplyAnswerItem]
+    _shape: ClassVar[Shape] = {
+        "items": r.array(r.record(ChangeApplyAnswerItem)),
     }
 
 

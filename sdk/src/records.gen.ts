@@ -819,7 +819,7 @@ export interface Problem {
   readonly status: number;
   /** the cause */
   readonly detail: string;
-  readonly code: "invalid_request" | "invalid_json" | "unauthorized" | "token_required" | "forbidden" | "origin_refused" | "not_found" | "method_not_allowed" | "request_timeout" | "upgrade_required" | "body_too_large" | "unsupported_media_type" | "sandbox_not_found" | "approval_not_found" | "approval_expired" | "approval_decided" | "sandbox_exists" | "sandbox_limit" | "ceiling_exceeded" | "host_full" | "sandbox_not_ready" | "sandbox_paused" | "sandbox_busy" | "quota_exceeded" | "exec_limit" | "stream_limit" | "connection_limit" | "exec_failed" | "user_not_found" | "process_not_found" | "process_ended" | "output_not_kept" | "stdin_closed" | "stdin_blocked" | "interpreter_missing" | "context_not_found" | "context_exists" | "context_ended" | "context_limit" | "context_busy" | "kernel_died" | "cell_not_found" | "wait_timeout" | "idempotency_mismatch" | "job_not_found" | "module_not_found" | "module_exists" | "module_invalid" | "module_in_use" | "module_incompatible" | "module_active" | "image_not_found" | "image_invalid" | "image_unsupported" | "registry_unavailable" | "registry_denied" | "registry_credentials_unreadable" | "volume_not_found" | "volume_exists" | "volume_in_use" | "volume_limit" | "mount_not_found" | "mount_exists" | "mount_limit" | "mount_busy" | "mount_refused" | "host_directory_refused" | "layer_corrupt" | "snapshot_not_found" | "snapshot_exists" | "snapshot_invalid" | "snapshot_path_too_long" | "webhook_not_found" | "webhook_limit" | "webhook_address_refused" | "limits_unenforceable" | "limit_below_use" | "unsupported_feature" | "not_offered" | "disk_full" | "guest_failed" | "file_failed" | "file_not_found" | "file_exists" | "directory_not_empty" | "not_a_directory" | "is_a_directory" | "not_a_file" | "permission_denied" | "path_invalid" | "file_busy" | "precondition_failed" | "range_not_satisfiable" | "archive_invalid" | "sandbox_full" | "port_unreachable" | "port_offered" | "offer_limit" | "connection_gone" | "launch_failed" | "launcher_unavailable" | "bucket_unavailable" | "bucket_not_set" | "bucket_conflict" | "egress_unavailable" | "secret_not_found" | "key_not_found" | "ssh_key_exists" | "ssh_login_refused" | "key_limit" | "secrets_invalid" | "shutting_down" | "config_invalid" | "database_corrupt" | "database_missing" | "database_newer" | "database_unavailable" | "data_locked" | "internal";
+  readonly code: "invalid_request" | "invalid_json" | "unauthorized" | "token_required" | "forbidden" | "origin_refused" | "not_found" | "method_not_allowed" | "request_timeout" | "upgrade_required" | "body_too_large" | "unsupported_media_type" | "sandbox_not_found" | "approval_not_found" | "approval_expired" | "approval_decided" | "sandbox_exists" | "sandbox_limit" | "ceiling_exceeded" | "host_full" | "sandbox_not_ready" | "sandbox_paused" | "sandbox_busy" | "quota_exceeded" | "exec_limit" | "stream_limit" | "connection_limit" | "exec_failed" | "user_not_found" | "process_not_found" | "process_ended" | "output_not_kept" | "stdin_closed" | "stdin_blocked" | "interpreter_missing" | "context_not_found" | "context_exists" | "context_ended" | "context_limit" | "context_busy" | "kernel_died" | "cell_not_found" | "wait_timeout" | "idempotency_mismatch" | "job_not_found" | "module_not_found" | "module_exists" | "module_invalid" | "module_in_use" | "module_incompatible" | "module_active" | "image_not_found" | "image_invalid" | "image_unsupported" | "registry_unavailable" | "registry_denied" | "registry_credentials_unreadable" | "volume_not_found" | "volume_exists" | "volume_in_use" | "volume_limit" | "mount_not_found" | "mount_exists" | "mount_limit" | "mount_busy" | "mount_refused" | "host_directory_refused" | "host_root_unavailable" | "host_path_refused" | "host_root_unsupported" | "layer_corrupt" | "snapshot_not_found" | "snapshot_exists" | "snapshot_invalid" | "snapshot_path_too_long" | "webhook_not_found" | "webhook_limit" | "webhook_address_refused" | "limits_unenforceable" | "limit_below_use" | "unsupported_feature" | "not_offered" | "disk_full" | "guest_failed" | "file_failed" | "file_not_found" | "file_exists" | "directory_not_empty" | "not_a_directory" | "is_a_directory" | "not_a_file" | "permission_denied" | "path_invalid" | "file_busy" | "precondition_failed" | "range_not_satisfiable" | "archive_invalid" | "sandbox_full" | "port_unreachable" | "port_offered" | "offer_limit" | "connection_gone" | "launch_failed" | "launcher_unavailable" | "bucket_unavailable" | "bucket_not_set" | "bucket_conflict" | "egress_unavailable" | "secret_not_found" | "key_not_found" | "ssh_key_exists" | "ssh_login_refused" | "key_limit" | "secrets_invalid" | "shutting_down" | "config_invalid" | "database_corrupt" | "database_missing" | "database_newer" | "database_unavailable" | "data_locked" | "internal";
   /** what the caller can do about it */
   readonly remedy: string;
 }
@@ -833,7 +833,7 @@ export type ProcessExec = {
   readonly env?: Readonly<Record<string, string>>;
   /** none: the image’s, else / */
   readonly cwd?: string;
-  /** a uid (which is the gid as well), or both; without it the image’s, else 0 */
+  /** a uid (which is the gid as well), or both; without it the image’s or the host user’s, else 0 */
   readonly user?: number | {
     readonly uid: number;
     readonly gid: number;
@@ -946,7 +946,7 @@ export type ProcessStart = {
   readonly env?: Readonly<Record<string, string>>;
   /** none: the image’s, else / */
   readonly cwd?: string;
-  /** a uid (which is the gid as well), or both; without it the image’s, else 0 */
+  /** a uid (which is the gid as well), or both; without it the image’s or the host user’s, else 0 */
   readonly user?: number | {
     readonly uid: number;
     readonly gid: number;
@@ -1026,6 +1026,8 @@ export interface Sandbox {
   readonly layers: readonly string[];
   /** the OCI image it was made from, and what its commands have from it; null: none */
   readonly image: SandboxImage | null;
+  /** the levels of the host’s paths, where its root is the host’s file system; null: it has layers */
+  readonly host_paths: Readonly<Record<string, "hidden" | "deny" | "mask" | "ro" | "cow" | "rw">> | null;
   /** the snapshot that it was made from or restored to last */
   readonly snapshot: string | null;
   readonly env: Readonly<Record<string, string>>;
@@ -1083,6 +1085,25 @@ export type SandboxCreate = {
     readonly sandbox: string;
     /** none: its files as they are now, while it runs */
     readonly snapshot?: string;
+  } | {
+    /** the host’s file system through rules; only for callers of scope `admin`, where the daemon offers it (`SQUASH_HOST_ROOT`) */
+    readonly host: {
+      /** path of the host → level: `hidden`, `deny`, `ro`, `cow` (writes stay in the sandbox), `rw` or `mask`. The longest path wins; what none names is hidden */
+      readonly paths: Readonly<Record<string, "hidden" | "deny" | "mask" | "ro" | "cow" | "rw">>;
+      /** what a file of level `mask` holds, by its path. Default: {} */
+      readonly masks?: Readonly<Record<string, string>>;
+      /** who commands run as: the user whose daemon this is, as on the host */
+      readonly user: {
+        readonly name: string;
+        readonly home: string;
+        /** Default: "/bin/sh" */
+        readonly shell?: string;
+      };
+      /** what becomes of it some seconds after its last command ended. A command of a stream whose client is gone does not count. Default: "keep" */
+      readonly when_unused?: "keep" | "stop" | "destroy";
+      /** a path of level `cow`: `when_unused: "stop"` destroys a sandbox that wrote nothing there */
+      readonly work?: string;
+    };
   };
   /** processors */
   readonly cpu?: number;
@@ -2732,6 +2753,81 @@ export interface Operations {
     readonly query: Readonly<Record<string, never>>;
     readonly body: undefined;
     readonly answer: undefined;
+    readonly event: never;
+  };
+  'change.list': {
+    readonly path: {
+      readonly id: string;
+    };
+    readonly query: {
+      /** a directory of the host that the sandbox has at level `cow` */
+      readonly place?: string;
+      /** at most so many, default 1000 */
+      readonly limit?: number;
+      /** `next` of the page before */
+      readonly cursor?: string;
+    };
+    readonly body: undefined;
+    readonly answer: {
+      readonly place: string;
+      /** by path below the place; of what was removed as it was. May be few while there is a next page */
+      readonly items: readonly ({
+        /** `removed` tells of a directory without what was in it */
+        readonly change: "added" | "changed" | "removed";
+        /** bytes that are no UTF-8 are U+FFFD */
+        readonly path: string;
+        readonly type: "file" | "directory" | "symlink" | "fifo" | "socket" | "device";
+        /** permission bits, octal */
+        readonly mode: string;
+        /** 0 of a directory */
+        readonly size_bytes: number;
+        /** why it is brought to the host only where that is asked for; null: it is not held */
+        readonly held: string | null;
+      })[];
+      /** `cursor` of the next page; null: that is all */
+      readonly next: string | null;
+    };
+    readonly event: never;
+  };
+  'change.file': {
+    readonly path: {
+      readonly id: string;
+    };
+    readonly query: {
+      /** a directory of the host that the sandbox has at level `cow` */
+      readonly place?: string;
+      /** as the list of changes has it */
+      readonly path?: string;
+    };
+    readonly body: undefined;
+    readonly answer: undefined;
+    readonly event: never;
+  };
+  'change.apply': {
+    readonly path: {
+      readonly id: string;
+    };
+    readonly query: Readonly<Record<string, never>>;
+    readonly body: {
+      /** a directory of the host that the sandbox has at level `cow` */
+      readonly place: string;
+      /** as the list has them, a directory before what is in it */
+      readonly paths: readonly string[];
+      /** also what is held back. Default: false */
+      readonly held?: boolean;
+      /** also links that lead out of the place. Default: false */
+      readonly outside?: boolean;
+      /** also what somebody else has changed on the host since the sandbox began. Default: false */
+      readonly overwrite?: boolean;
+    };
+    readonly answer: {
+      readonly items: readonly ({
+        readonly path: string;
+        /** `same`: the host has it already; `conflict`: the host’s was changed since the sandbox began; else see `reason` */
+        readonly outcome: "applied" | "same" | "held" | "conflict" | "refused";
+        readonly reason: string | null;
+      })[];
+    };
     readonly event: never;
   };
   'policy.get': {

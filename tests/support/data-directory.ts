@@ -19,5 +19,7 @@ export async function removeDataDirectory(path: string): Promise<void> {
       .catch(() => run('unshare', remove))
       .catch(() => undefined);
   }
+  // Node's own fails at a path that is longer than the kernel takes at once.
+  await run('rm', ['-rf', '--', path]).catch(() => undefined);
   await rm(path, { recursive: true, force: true });
 }

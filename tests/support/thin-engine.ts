@@ -46,6 +46,7 @@ function sandboxRecord(id: string): SandboxRecord {
     failure: null,
     layers: ['000-base-test'],
     image: null,
+    host_paths: null,
     snapshot: null,
     env: {},
     cpu: 2,
@@ -147,6 +148,7 @@ export function thinEngine(parts: EngineParts = {}): Engine {
       disk: { total: 0, available: 0, kept: 0, promised: 0, promised_max: null },
     }),
     metrics: () => Promise.resolve([]),
+    changes: { list: unused, read: unused, apply: unused, ...parts.changes },
     sandboxes: {
       create: (request) => Promise.resolve({ ...sandboxInfo(request.id), warnings: [...request.warnings] }),
       list: () => [sandboxInfo('box')],

@@ -23,6 +23,7 @@ interface BuiltHead {
 const placesPath = 'cli/src/places.ts';
 /** What else the result depends on: which file a name of the contract means, and how it is built. */
 const silentInputs = [
+  'box/package.json',
   'contract/package.json',
   'sdk/package.json',
   'cli/bin/squash.cjs',
@@ -56,6 +57,7 @@ async function bundle(): Promise<{ readonly code: string; readonly paths: readon
       '@squash/codemode',
       '@squash/codemode/*',
       '@squash/mcp',
+      '@squash/box/policy/*',
       '@squash/certificate/*',
       '@squash/ssh/*',
     ],

@@ -40,6 +40,8 @@ const sameForAll = [
   'tests/e2e/api-order.test.ts',
   'tests/e2e/approvals.test.ts',
   'tests/e2e/bench.test.ts',
+  // A client of the API; what owners become of its layers is tried by `build-to-bucket`.
+  'tests/e2e/build.test.ts',
   'tests/e2e/callers.test.ts',
   'tests/e2e/cli-documents.test.ts',
   'tests/e2e/cli-events.test.ts',
@@ -70,6 +72,9 @@ const sameForAll = [
   'tests/e2e/processes.test.ts',
   'tests/e2e/python-contexts.test.ts',
   'tests/e2e/python-sdk.test.ts',
+  'tests/e2e/repl.test.ts',
+  // Bytes to and from a bucket; with a user's sandboxes it is `build-to-bucket` and `s3-snapshots`.
+  'tests/e2e/s3.test.ts',
   'tests/e2e/secrets-file.test.ts',
   'tests/e2e/sdk-liars.test.ts',
   'tests/e2e/sdk-nouns.test.ts',
@@ -77,6 +82,7 @@ const sameForAll = [
   'tests/e2e/sdk.test.ts',
   'tests/e2e/ssh-gateway.test.ts',
   'tests/e2e/ssh.test.ts',
+  'tests/e2e/usage.test.ts',
   'tests/e2e/webhooks.test.ts',
 ];
 
@@ -88,6 +94,11 @@ const others = [
   // Without a freezer a sandbox is stopped by signals, and its upper is held by measuring.
   'tests/security/abuse.test.ts',
   'tests/security/attacks.test.ts',
+  'tests/security/box-attacks.test.ts',
+  'tests/security/box-elsewhere.test.ts',
+  'tests/security/box-huge.test.ts',
+  'tests/security/box-races.test.ts',
+  'tests/security/box-repository.test.ts',
   'tests/security/file-operations.test.ts',
   'tests/security/host-directories.test.ts',
   'tests/security/own-files.test.ts',
@@ -113,7 +124,10 @@ const singleId = [
   'tests/e2e/api.test.ts',
   'tests/e2e/api-jobs.test.ts',
   'tests/e2e/api-restart.test.ts',
+  'tests/e2e/box.test.ts',
+  'tests/security/box-repository.test.ts',
   'tests/e2e/volumes.test.ts',
+  'tests/security/box-attacks.test.ts',
   'tests/security/host-directories.test.ts',
   'tests/e2e/cli-exec.test.ts',
   'tests/e2e/first-start.test.ts',

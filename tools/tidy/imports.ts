@@ -48,6 +48,7 @@ const workspaces = [
   'certificate',
   'cli',
   'sdk',
+  'box',
   'build',
   'mcp',
   'computesdk',

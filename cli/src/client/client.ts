@@ -94,6 +94,20 @@ export class Client {
     return response;
   }
 
+  /** Bytes as they are, not more than so many. */
+  async bytes(path: string, bytesMax: number): Promise<Buffer> {
+    const { body } = await this.open(path, { accept: 'application/octet-stream' });
+    const parts: Buffer[] = [];
+    let length = 0;
+    for await (const part of body()) {
+      length += part.length;
+      if (length > bytesMax)
+        throw new CliFailure('unreachable', 'the answer is too long', exitCodes.unreachable);
+      parts.push(part);
+    }
+    return Buffer.concat(parts);
+  }
+
   async webSocket(path: string, subprotocol: string): Promise<WebSocketConnection> {
     const { openWebSocket } = await import('./websocket.ts');
     const headers = this.#authorization();

@@ -154,6 +154,8 @@ class WordSource {
         return ':files';
       case 'sandbox':
         return await this.#sandboxes();
+      case 'box':
+        return await this.#boxes();
       case 'image':
         return (await listAll<Image>(this.#client, imagesPath)).map(({ name }) => ({
           word: name,
@@ -217,6 +219,12 @@ class WordSource {
   async #sandboxes(): Promise<readonly Candidate[]> {
     const sandboxes = await this.#client.get<readonly SandboxInfo[]>(sandboxesPath);
     return sandboxes.map((each) => ({ word: each.id, about: each.task === '' ? each.state : each.task }));
+  }
+
+  /** Of the daemon that boxes run under, where it runs: a person pressing Tab starts none. */
+  async #boxes(): Promise<readonly Candidate[]> {
+    const { runningBoxes } = await import('../box/boxes.ts');
+    return (await runningBoxes()).map(({ id, name, state }) => ({ word: id, about: name ?? state }));
   }
 
   /** The installation's own ones as well, where its daemon answers. */

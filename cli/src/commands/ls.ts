@@ -13,7 +13,7 @@ type Row = Pick<
   SandboxRecord,
   'id' | 'state' | 'owner' | 'layers' | 'created_at' | 'commands' | 'disk_bytes'
 > &
-  Partial<Pick<SandboxRecord, 'name' | 'labels'>>;
+  Partial<Pick<SandboxRecord, 'name' | 'labels' | 'host_paths'>>;
 
 export async function run(call: Call): Promise<number> {
   const rows = await listRows(call);
@@ -41,7 +41,7 @@ export async function run(call: Call): Promise<number> {
       { title: 'OWNER', text: (each) => each.owner },
       ...(hasNames ? [{ title: 'NAME', text: (each: Row) => each.name ?? '' }] : []),
       ...(hasLabels ? [{ title: 'LABELS', text: (each: Row) => labelWords(each.labels) }] : []),
-      { title: 'LAYERS', text: (each) => each.layers.join(',') },
+      { title: 'LAYERS', text: (each) => (each.host_paths ? 'host' : each.layers.join(',')) },
     ],
     rows,
   );

@@ -158,6 +158,10 @@ export const frameTypes = {
   imagePackTar: 0x59,
   /** Answered with a tar in `data` frames. */
   treeTar: 0x5a,
+  /** What a box has written over a directory of the host, brought there name by name; an `entry` for each. */
+  treeApply: 0x5b,
+  /** One regular file that a box has written over a directory of the host, in `data` frames. */
+  treeFile: 0x5c,
   relayHello: 0x60,
   relayStream: 0x61,
   connectionOpen: 0x62,
@@ -287,7 +291,8 @@ export const fieldTags = {
   protocol: { tag: 92, type: 'u64' },
   against: { tag: 93, type: 'bytes' },
   after: { tag: 94, type: 'bytes' },
-  // Five lines: `ro` or `rw`; `host` or the kind of upper; device and inode of a host's directory; where it lies; where it is to be seen.
+  // Five lines: `ro` or `rw`; `host`, the kind of upper, or the kind of a place (native/launch/places.h); device and inode of what is the
+  // host's; where it lies; where it is to be seen.
   mount: { tag: 95, type: 'bytes' },
   // Of an image: its room is set aside on the disk when it is made.
   reserved: { tag: 96, type: 'u64' },
@@ -312,6 +317,10 @@ export const fieldTags = {
   keepOwner: { tag: 110, type: 'u64' },
   /** 1: an `entry` about the opened file comes before its bytes. */
   describe: { tag: 112, type: 'u64' },
+  /** 1: of links that lead out of the directory, too. */
+  outside: { tag: 114, type: 'u64' },
+  /** 1: what git obeys, too. */
+  held: { tag: 115, type: 'u64' },
 } as const satisfies Record<string, { tag: number; type: 'bytes' | 'u64' }>;
 
 export type FieldName = keyof typeof fieldTags;

@@ -133,6 +133,7 @@ const imageCommit = defineOperation({
   answers: [{ status: 200, description: 'The image', schema: imageSchema }],
   errors: [
     'sandbox_not_found',
+    'host_root_unsupported',
     'sandbox_busy',
     'sandbox_not_ready',
     'snapshot_exists',

@@ -40,6 +40,9 @@ const createErrors = [
   'volume_not_found',
   'volume_in_use',
   'host_directory_refused',
+  'host_root_unavailable',
+  'host_path_refused',
+  'host_root_unsupported',
   'mount_exists',
   'mount_limit',
   'mount_refused',
@@ -116,6 +119,7 @@ const sandboxUpdate = defineOperation({
   answers: [{ status: 200, description: 'The sandbox as it is now', schema: sandboxSchema }],
   errors: [
     'sandbox_not_found',
+    'host_root_unsupported',
     'quota_exceeded',
     'ceiling_exceeded',
     'host_full',

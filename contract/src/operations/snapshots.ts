@@ -27,6 +27,7 @@ import { sandboxParams } from './sandboxes.ts';
 const takeErrors = [
   'quota_exceeded',
   'sandbox_not_found',
+  'host_root_unsupported',
   'snapshot_exists',
   'snapshot_path_too_long',
   'sandbox_busy',
@@ -37,6 +38,7 @@ const takeErrors = [
 
 const restoreErrors = [
   'sandbox_not_found',
+  'host_root_unsupported',
   'snapshot_not_found',
   'module_not_found',
   'bucket_unavailable',
@@ -239,6 +241,7 @@ const snapshotUpload = defineOperation({
   errors: [
     'quota_exceeded',
     'sandbox_not_found',
+    'host_root_unsupported',
     'snapshot_exists',
     'snapshot_invalid',
     'sandbox_busy',

@@ -2,6 +2,7 @@
 import { auditOperations } from './audit.ts';
 import { approvalOperations } from './approvals.ts';
 import { bucketOperations } from './bucket.ts';
+import { changeOperations } from './changes.ts';
 import { callerOperations } from './callers.ts';
 import { contextOperations } from './contexts.ts';
 import { daemonOperations } from './daemon.ts';
@@ -38,6 +39,7 @@ export const operations = {
   ...snapshotOperations,
   ...bucketOperations,
   ...volumeOperations,
+  ...changeOperations,
   ...networkOperations,
   ...approvalOperations,
   ...secretOperations,

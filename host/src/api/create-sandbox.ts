@@ -31,9 +31,12 @@ export async function createSandbox(
   checkReserved(body);
   checkUpstream(body.upstream, upstreams);
   const source = forkSource(engine, body.from, caller);
+  const hostRoot = hostRootFor(body, caller);
   const stack = await imageFor(engine, body, caller);
   const layers =
-    source === undefined ? [...(stack?.modules ?? []), ...(await layersOf(engine, body.from, stack))] : [];
+    source === undefined && hostRoot === undefined
+      ? [...(stack?.modules ?? []), ...(await layersOf(engine, body.from, stack))]
+      : [];
   const wish: CreateWish = {
     id: newSandboxId(),
     owner: ownerFor(caller, body.owner),
@@ -49,7 +52,7 @@ export async function createSandbox(
     upstream: body.upstream,
     mounts: engine.volumes.plan(askerOf(caller, body.owner), body.mounts ?? []),
     warnings: [],
-    native: { ...nativeWish(body, source), image: stack?.image, once },
+    native: { ...nativeWish(body, source), image: stack?.image, hostRoot, once },
   };
   try {
     const { id } = await engine.sandboxes.create(wish);
@@ -71,11 +74,22 @@ function forkSource(
   from: SandboxSource | undefined,
   caller: Caller,
 ): NativeWish['from'] {
-  if (from === undefined || 'layers' in from) return undefined;
+  if (from === undefined || !('sandbox' in from)) return undefined;
   if (!sees(caller, sandboxes.ownerOf(from.sandbox))) {
     throw new NotSeen('sandbox_not_found', `Cannot find sandbox "${from.sandbox}"`);
   }
   return { sandbox: from.sandbox, snapshot: from.snapshot };
+}
+
+/** Who has the host's files may do what the operator may. @throws forbidden */
+function hostRootFor({ image, from }: SandboxCreate, { scope }: Caller): NativeWish['hostRoot'] {
+  if (from === undefined || !('host' in from)) return undefined;
+  if (scope !== 'admin') throw new AppError('forbidden', '"from.host" is for callers whose scope is "admin"');
+  if (image === undefined) return from.host;
+  throw new AppError(
+    'invalid_request',
+    '"image" and "from.host" exclude each other: one of them is the root',
+  );
 }
 
 /** A pull is the operator's: whoever names an image chooses whom the daemon speaks with. @throws image_not_found, and why it can't be had */
@@ -99,7 +113,10 @@ async function layersOf(engine: Engine, from: SandboxSource | undefined, stack: 
   return stack === undefined ? [await baseLayer(engine)] : [];
 }
 
-function nativeWish(body: SandboxCreate, from: NativeWish['from']): Omit<NativeWish, 'once' | 'image'> {
+function nativeWish(
+  body: SandboxCreate,
+  from: NativeWish['from'],
+): Omit<NativeWish, 'once' | 'image' | 'hostRoot'> {
   const reaches = body.policy !== undefined && body.policy.allow.some((rule) => rule !== 'none');
   return {
     name: body.name ?? null,

@@ -34,6 +34,7 @@ import { snapshotHandlers } from './snapshots.ts';
 import { ticketHandlers } from './tickets.ts';
 import { usageHandlers } from './usage.ts';
 import { webhookHandlers, type WebhookParts } from './webhooks.ts';
+import { changeHandlers } from './changes.ts';
 import { volumeHandlers } from './volumes.ts';
 
 export interface HandlerOptions {
@@ -74,6 +75,7 @@ export function handlers(options: HandlerOptions): Handlers {
     ...snapshotHandlers(engine, { uploads, treeReads }),
     ...bucketHandlers(engine),
     ...volumeHandlers(engine, treeReads),
+    ...changeHandlers(engine, { treeReads }),
     ...networkHandlers(engine, egress),
     ...approvalHandlers(engine),
     ...secretHandlers(egress.secrets),

@@ -67,6 +67,7 @@ export interface HttpService extends AsyncDisposable {
   readonly socketPath: string;
   /** Requests and WebSockets in progress. */
   readonly active: number;
+  readonly connections: HttpCounters['connections'];
   /**
    * Stops accepting, ends streams that only follow, lets requests and commands' streams finish for up to
    * `limits.shutdownMs`, then cuts what is left. No command is ended by it. Idempotent.
@@ -101,6 +102,7 @@ export async function startHttp(options: HttpOptions): Promise<HttpService> {
       get active() {
         return parts.counters.active;
       },
+      connections: parts.counters.connections,
       close,
       [Symbol.asyncDispose]: close,
     };

@@ -37,11 +37,15 @@ export interface Config {
     readonly diskPercentMax: number;
   };
   readonly requiresLimits: boolean;
+  /** Sandboxes may have the host's file system as their root. */
+  readonly offersHostRoot: boolean;
+  /** Without a running sandbox and a client, until the daemon ends; 0: it does not. */
+  readonly idleExitMs: number;
   readonly upper: 'auto' | 'directory' | 'project' | 'image' | 'tmpfs';
   readonly overlay: 'auto' | 'kernel' | 'fuse';
   /** How long the launcher may be silent. */
   readonly hungMs: number;
-  readonly ids: 'auto' | 'range' | 'shared' | 'single';
+  readonly ids: 'auto' | 'range' | 'shared' | 'single' | 'own';
   /** TLS is read where a secret or a rule asks for it. */
   readonly interceptsTls: boolean;
   /** Ranges in CIDR notation that count as public. */

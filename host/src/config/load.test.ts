@@ -82,6 +82,8 @@ test('loadConfig() has the documented defaults', async () => {
       diskPercentMax: 0,
     },
     requiresLimits: false,
+    offersHostRoot: false,
+    idleExitMs: 0,
     upper: 'auto',
     overlay: 'auto',
     ids: 'auto',

@@ -255,6 +255,8 @@ function assemble(
       diskPercentMax: number('SQUASH_DISK_OVERCOMMIT'),
     },
     requiresLimits: flag('SQUASH_REQUIRE_LIMITS'),
+    offersHostRoot: flag('SQUASH_HOST_ROOT'),
+    idleExitMs: number('SQUASH_IDLE_EXIT_S') * 1_000,
     upper: choice<Config['upper']>('SQUASH_UPPER'),
     overlay: choice<Config['overlay']>('SQUASH_OVERLAY'),
     ids: choice<Config['ids']>('SQUASH_IDS'),

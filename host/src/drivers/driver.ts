@@ -37,6 +37,27 @@ export interface StartSpec {
   /** Those that others lie in come first. */
   readonly mounts: readonly MountSpec[];
   readonly limits: SandboxLimits;
+  /** The root is the host's file system as far as these show it, and `lowers` are none. */
+  readonly hostRoot?: HostRootSpec | undefined;
+}
+
+export interface HostRootSpec {
+  /** Of whoever started the daemon, in the host's numbers: commands run as him. */
+  readonly uid: number;
+  readonly gid: number;
+  /** Parents before children, whiteouts before their overlay. */
+  readonly places: readonly HostPlace[];
+}
+
+/** One mount of such a root; `policy/src/paths/compile.ts` says what each kind is. */
+export interface HostPlace {
+  readonly kind: 'bind' | 'overlay' | 'private' | 'whiteout' | 'deny' | 'file' | 'link';
+  readonly mode: 'ro' | 'rw';
+  /** Device and inode of what was looked at, the owner of a private directory, or `-`. */
+  readonly identity: string;
+  /** Of a `file` below the data directory, else of the host. Absolute. */
+  readonly source: string;
+  readonly target: string;
 }
 
 /** A volume as it is kept: as an upper is. */
@@ -96,6 +117,28 @@ export interface PackResult {
   readonly bytes: number;
   /** How long the sandbox stood still, in microseconds; 0 where it was not running. */
   readonly pauseUs: number;
+}
+
+/** A place of a sandbox whose root is the host's, and what the sandbox has written there. */
+export interface ChangedPlace {
+  readonly id: SandboxId;
+  readonly generation: number;
+  readonly place: HostPlace;
+}
+
+export interface AppliedNames {
+  readonly paths: readonly string[];
+  readonly changedUs: number;
+  /** Also links that lead out of the place. */
+  readonly outside: boolean;
+  /** Also what only a look at the host tells to be git's own. */
+  readonly held: boolean;
+}
+
+export interface AppliedName {
+  readonly path: string;
+  readonly outcome: string;
+  readonly reason: string | undefined;
 }
 
 export interface DiffSides {
@@ -196,6 +239,19 @@ export interface Driver {
    * layers, topmost first. A sandbox that runs goes on. @throws layer_corrupt, snapshot_path_too_long, launch_failed
    */
   diff(sides: DiffSides, giveUp: AbortSignal): Promise<DiffResult>;
+  /** What was written at a place, by path below it and behind `after`. @throws host_path_refused, snapshot_path_too_long */
+  changes(
+    changed: ChangedPlace,
+    page: Pick<DiffSides, 'after' | 'entriesMax'>,
+    giveUp: AbortSignal,
+  ): Promise<DiffResult>;
+  /** One regular file of those, not a long one. @throws host_path_refused, file_not_found, not_a_file */
+  readChange(changed: ChangedPlace, path: string): Promise<Uint8Array>;
+  /**
+   * Brings names to the host, one after the other; `paths` are relative to the place. `changedUs`: what somebody has changed there later
+   * is left; 0: nothing is. @throws host_path_refused, disk_full
+   */
+  applyChanges(changed: ChangedPlace, names: AppliedNames): Promise<readonly AppliedName[]>;
   /** Called with each sandbox whose PID 1 ended, wanted or not. Returns the unsubscribe. */
   onExit(listener: (ended: RunningSandbox) => void): () => void;
 }

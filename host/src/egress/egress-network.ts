@@ -24,7 +24,7 @@ import type { SecretsFileKeeper } from './secrets-keeper.ts';
 import { ownSecretHosts } from './own-secret-hosts.ts';
 import type { OwnSecretsKeeper } from './own-secrets-keeper.ts';
 import { EgressSupervisor, type SupervisorOptions } from './supervisor.ts';
-import { trustEnvironment } from './trust-environment.ts';
+import { hostTrust, trustVariables } from './trust-environment.ts';
 import type { TrustLayers } from './trust-layers.ts';
 
 export interface EgressNetworkOptions extends Omit<SupervisorOptions, 'onUp'> {
@@ -214,17 +214,30 @@ export class EgressNetwork implements SandboxNetwork, AsyncDisposable {
     return this.#options.ownSecrets.keep(id, secrets);
   }
 
-  environment(id: SandboxId, { secrets, ownSecrets }: NetworkRules): Readonly<Record<string, string>> {
+  environment(
+    id: SandboxId,
+    { secrets, ownSecrets }: NetworkRules,
+    isOnHost: boolean,
+  ): Readonly<Record<string, string>> {
     const own = ownSecrets.length === 0 ? {} : this.#options.ownSecrets.placeholders(id);
     return {
-      ...(this.#options.trust === undefined ? {} : trustEnvironment),
+      ...(this.#options.trust === undefined ? {} : trustVariables(isOnHost)),
       ...without(this.#options.secrets.placeholders(secrets), ownSecrets),
       ...own,
     };
   }
 
+  get hostTrust(): SandboxNetwork['hostTrust'] {
+    return this.#options.trust === undefined ? [] : hostTrust;
+  }
+
   async trustLayer(lowers: readonly LayerDigest[]): Promise<LayerDigest | undefined> {
     return await this.#options.trust?.ensure(lowers);
+  }
+
+  /** After it was disposed of, see `EgressSupervisor`. */
+  async endOwn(): Promise<void> {
+    await this.#supervisor?.endOwn();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

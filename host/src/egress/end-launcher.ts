@@ -7,8 +7,12 @@ import { EgressClient } from './egress-client.ts';
 import { stopEgress } from './supervisor.ts';
 
 /** The egress process first: it holds a channel to the launcher, and nobody needs it then. */
-export async function endLauncher(launcher: LaunchClient, runDir: string): Promise<void> {
+export async function endLauncher(
+  launcher: LaunchClient,
+  runDir: string,
+  answerMsMax?: number,
+): Promise<void> {
   using egress = new EgressClient(runDir);
-  await stopEgress(egress);
+  await stopEgress(egress, answerMsMax);
   await launcher.shutdown();
 }

@@ -42,6 +42,8 @@ export class EgressSupervisor implements AsyncDisposable {
   #phase: Phase = 'starting';
   #settled = Promise.withResolvers<void>();
   #ended: Promise<string> | undefined;
+  /** Of this daemon's own start, until it has ended. */
+  #own: StartedEgress | undefined;
 
   /** Begins at once. */
   constructor(options: SupervisorOptions) {
@@ -57,6 +59,17 @@ export class EgressSupervisor implements AsyncDisposable {
   async up(): Promise<boolean> {
     if (this.#phase === 'starting') await this.#settled.promise;
     return this.isUp;
+  }
+
+  /** For a daemon that ends with all that it started. A process that it started and that does not answer yet, or any more, can't be asked to end. */
+  async endOwn(): Promise<void> {
+    if (this.#own === undefined) return;
+    // Our own child, not yet reaped: the number is its own.
+    kill(this.#own.pid);
+    const gone = new AbortController();
+    void this.#own.ended.then(() => gone.abort());
+    // A child that nobody waits for does not keep this process until it has ended.
+    await pause(limits.egressStopMs, gone.signal);
   }
 
   /** Leaves the process running. */
@@ -108,6 +121,10 @@ export class EgressSupervisor implements AsyncDisposable {
     if (present !== undefined) await this.#replace(present);
     const started = await this.#options.start();
     this.#ended = started.ended;
+    this.#own = started;
+    void started.ended.then(() => {
+      if (this.#own === started) this.#own = undefined;
+    });
     await this.#confine(started.pid);
     return await this.#firstAnswer(started);
   }
@@ -150,7 +167,8 @@ export class EgressSupervisor implements AsyncDisposable {
       while (!isOver.aborted) {
         if (end !== undefined)
           throw new Failure('ended_at_start', `it ended at its start (${end}): log/egress.log says why`);
-        const identity = await this.#identity();
+        // Nobody who stops waits longer for one that hangs.
+        const identity = await this.#identity(limits.egressLookAnswerMs);
         if (identity !== undefined) return identity;
         // It binds its socket once, after some hundred milliseconds; there is nothing to wait on before.
         await pause(limits.egressRetryMs / 5, isOver);
@@ -213,10 +231,10 @@ export class EgressSupervisor implements AsyncDisposable {
 }
 
 /** Ends the process where one runs, and waits until it is gone; past its time it is killed. */
-export async function stopEgress(client: EgressClient): Promise<void> {
+export async function stopEgress(client: EgressClient, answerMsMax?: number): Promise<void> {
   let pid: number;
   try {
-    ({ pid } = await client.identity());
+    ({ pid } = await client.identity(answerMsMax));
     await client.stop();
   } catch (error) {
     if (error instanceof AppError && error.code === 'egress_unavailable') return;

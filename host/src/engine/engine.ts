@@ -21,6 +21,7 @@ import type { Processes } from './processes.ts';
 import type { Sandboxes } from './sandboxes.ts';
 import type { Snapshots } from './snapshots.ts';
 import type { Usage } from './usage.ts';
+import type { Changes } from './changes.ts';
 import type { Volumes } from './volumes.ts';
 
 export interface EngineHealth {
@@ -39,6 +40,7 @@ export interface Engine {
   readonly snapshots: Snapshots;
   readonly bucket: BucketNoun;
   readonly volumes: Volumes;
+  readonly changes: Changes;
   readonly network: Network;
   readonly keys: Keys;
   readonly sshKeys: SshKeys;

@@ -31,7 +31,7 @@ import { findUser, passwd } from './users.ts';
 export interface Place {
   readonly id: SandboxId;
   readonly path: GuestFilePath;
-  /** Root without it. A name is looked up in the sandbox. */
+  /** Without it root, or the user of the host whose file system is the root. A name is looked up in the sandbox. */
   readonly as?: AsUser['as'] | string;
 }
 
@@ -131,7 +131,7 @@ export class LocalFiles implements Files {
     const { sandbox, release } = this.#transfer(place.id);
     try {
       const files = await readyFiles(sandbox);
-      const { opened, range } = await open(files, place, choose);
+      const { opened, range } = await open(files, placeIn(sandbox, place), choose);
       const { stat } = opened;
       const end = (): void => {
         opened[Symbol.dispose]();
@@ -151,7 +151,7 @@ export class LocalFiles implements Files {
     const { sandbox, release } = this.#transfer(place.id);
     try {
       const files = await readyFiles(sandbox);
-      const tar = files.archive(place.path, await whoIs(place, files), signal);
+      const tar = files.archive(place.path, await whoIs(placeIn(sandbox, place), files), signal);
       // Its first piece, so that a refusal has its status.
       const first = await tar.next();
       const data = async function* (): AsyncGenerator<Buffer, void, void> {
@@ -303,7 +303,7 @@ export class LocalFiles implements Files {
     try {
       return await turns.operations.run(async () => {
         const files = await readyFiles(sandbox);
-        return await body(files, await whoIs(place, files));
+        return await body(files, await whoIs(placeIn(sandbox, place), files));
       });
     } catch (error) {
       throw fileError(error);
@@ -324,7 +324,7 @@ export class LocalFiles implements Files {
     const { sandbox, release } = this.#transfer(place.id);
     try {
       const files = await readyFiles(sandbox);
-      return await body({ files, who: await whoIs(place, files), sandbox });
+      return await body({ files, who: await whoIs(placeIn(sandbox, place), files), sandbox });
     } catch (error) {
       throw fileError(error, codes);
     } finally {
@@ -359,6 +359,12 @@ export class LocalFiles implements Files {
     }
     return turns;
   }
+}
+
+/** Where the root is the host's file system nobody is root in it: the user of the host asks. */
+function placeIn({ row: { hostRoot } }: Sandbox, place: Place): Place {
+  if (hostRoot === null || place.as !== undefined) return place;
+  return { ...place, as: { uid: hostRoot.uid, gid: hostRoot.gid } };
 }
 
 async function whoIs({ as }: Place, files: GuestFileSystem): Promise<AsUser> {

@@ -15,6 +15,7 @@ import { ImageStore } from '../oci/image-store.ts';
 import { BlobNotes } from '../oci/layer-blob.ts';
 import { SandboxFiles } from '../sandbox/files.ts';
 import { Semaphore, SharedLock } from '../sandbox/mailbox.ts';
+import type { HostRoots } from '../sandbox/host-root.ts';
 import type { MountSources } from '../sandbox/mounts.ts';
 import type { SandboxNetwork } from '../sandbox/network.ts';
 import { OutputBudget } from '../sandbox/output-budget.ts';
@@ -48,6 +49,7 @@ import { ResidentSnapshots } from './resident-snapshots.ts';
 import { LocalSandboxes } from './sandboxes.ts';
 import { LocalSnapshots } from './snapshots.ts';
 import { LocalUsage } from './usage.ts';
+import { LocalChanges } from './changes.ts';
 import { LocalVolumes } from './volumes.ts';
 
 export interface LocalEngineOptions {
@@ -73,6 +75,8 @@ export interface LocalEngineOptions {
   readonly network: SandboxNetwork;
   /** Volumes and directories of the host, as sandboxes are to get them. */
   readonly mounts: MountSources;
+  /** The host's file system, as a sandbox may get it. */
+  readonly hostRoots: HostRoots;
   readonly fixedLimits: FixedLimits;
   /** The machine may have lost its power since the last daemon. */
   readonly isFirstOfBoot: boolean;
@@ -95,6 +99,7 @@ export class LocalEngine implements Engine, AsyncDisposable {
   readonly snapshots: LocalSnapshots;
   readonly bucket: LocalBucket;
   readonly volumes: LocalVolumes;
+  readonly changes: LocalChanges;
   readonly network: LocalNetwork;
   readonly keys: LocalKeys;
   readonly sshKeys: LocalSshKeys;
@@ -160,6 +165,7 @@ export class LocalEngine implements Engine, AsyncDisposable {
     const places = new VolumePlaces(options);
     this.#places = places;
     this.volumes = new LocalVolumes({ world, residents, places, quotas });
+    this.changes = new LocalChanges(residents);
     this.network = new LocalNetwork(world.network, residents);
     this.keys = new LocalKeys(options);
     this.sshKeys = new LocalSshKeys(options);
@@ -297,6 +303,7 @@ function worldOf(
     clock: options.clock,
     network: options.network,
     mounts: options.mounts,
+    hostRoots: options.hostRoots,
     fixedLimits: options.fixedLimits,
     requiresLimits: options.requiresLimits,
     guestOf: (running) => new GuestClient({ connect: (signal) => driver.connect(running, signal) }),

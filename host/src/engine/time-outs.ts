@@ -4,6 +4,7 @@
  */
 import type { SandboxId } from '@squash/contract/ids';
 import { snapshot } from '../sandbox/layering.ts';
+import { hasWork } from '../sandbox/changes.ts';
 import type { SandboxEvent } from '../sandbox/event-port.ts';
 import { Reaper } from '../sandbox/reaper.ts';
 import { pause, stopProcesses } from '../sandbox/rest.ts';
@@ -11,6 +12,7 @@ import type { Sandbox } from '../sandbox/sandbox.ts';
 import type { World } from '../sandbox/world.ts';
 import type { Admission } from './admission.ts';
 import type { Residents } from './residents.ts';
+import { Unused } from './unused.ts';
 
 /** Which of its times it was. */
 export type Over = 'lifetime' | 'idle';
@@ -26,13 +28,15 @@ export interface TimeOutOptions {
 export class TimeOuts implements Disposable {
   readonly #options: TimeOutOptions;
   readonly #reaper: Reaper;
+  readonly #unused = new Unused();
   /** What is done about them takes a while. */
   readonly #busy = new Set<Sandbox>();
 
   constructor(options: TimeOutOptions) {
     this.#options = options;
     this.#reaper = new Reaper({
-      rows: () => options.residents.all().map((sandbox) => ({ id: sandbox.row.id, inMs: dueInMs(sandbox) })),
+      rows: () =>
+        options.residents.all().map((sandbox) => ({ id: sandbox.row.id, inMs: this.#inMs(sandbox) })),
       reap: (id) => this.#due(id),
     });
   }
@@ -46,10 +50,18 @@ export class TimeOuts implements Disposable {
     this.#reaper[Symbol.dispose]();
   }
 
+  #inMs(sandbox: Sandbox): number {
+    return Math.min(dueInMs(sandbox), this.#unused.inMs(sandbox));
+  }
+
   #due(id: SandboxId): void {
-    const { residents, world, destroy } = this.#options;
+    const { residents, destroy } = this.#options;
     const sandbox = residents.peek(id);
     if (sandbox === undefined || this.#busy.has(sandbox)) return;
+    if (this.#unused.inMs(sandbox) <= 0) {
+      this.#do(sandbox, this.#endUnused(sandbox));
+      return;
+    }
     const { what } = isResting(sandbox)
       ? { what: 'lifetime' as const }
       : sandbox.activity.next(sandbox.row, isUsed(sandbox));
@@ -57,10 +69,31 @@ export class TimeOuts implements Disposable {
       destroy(sandbox, what);
       return;
     }
+    this.#do(sandbox, this.#act(sandbox, what));
+  }
+
+  #do(sandbox: Sandbox, work: Promise<void>): void {
+    const { log } = this.#options.world;
     this.#busy.add(sandbox);
-    this.#act(sandbox, what)
-      .catch((error: unknown) => world.log.warn('sandbox.time_out', { sandbox: id, error }))
+    work
+      .catch((error: unknown) => log.warn('sandbox.time_out', { sandbox: sandbox.row.id, error }))
       .finally(() => this.#busy.delete(sandbox));
+  }
+
+  async #endUnused(sandbox: Sandbox): Promise<void> {
+    const { row, world, mailbox } = sandbox;
+    if (row.hostRoot === null) return;
+    const { when_unused: end, work } = row.hostRoot.root;
+    world.log.info('sandbox.unused', { sandbox: row.id, action: end });
+    const isOver = await mailbox.post(async () => {
+      // Its turn may come late, and somebody may use it until then.
+      if (this.#unused.inMs(sandbox) > 0) return false;
+      if (end === 'destroy') return true;
+      await stopProcesses(sandbox, false);
+      // Now nothing can write any more.
+      return work !== undefined && !(await hasWork(sandbox, work));
+    });
+    if (isOver) this.#options.destroy(sandbox, 'idle');
   }
 
   async #act(sandbox: Sandbox, what: ReturnType<Sandbox['activity']['next']>['what']): Promise<void> {

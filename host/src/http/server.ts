@@ -191,6 +191,7 @@ export class HttpServer {
     };
     const server: Server =
       secured === undefined ? createServer(options) : createSecureServer({ ...options, ...secured });
+    server.on('connection', (socket) => this.#options.counters.connected(socket));
     const newcomers = new Newcomers(this.#options);
     greet(server, newcomers, secured === undefined ? 'connection' : 'secureConnection');
     const { fetch } = this.#options;

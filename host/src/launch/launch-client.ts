@@ -23,12 +23,14 @@ import {
   type LaunchStart,
   type LaunchUpper,
   mountField,
+  startFields,
   upperFields,
 } from './launch-fields.ts';
 import { type LayerDifference, parseDifference, pathBytesMax } from './layer-difference.ts';
 import { LauncherLook, type LookTimes, waitForLauncher } from './launcher-look.ts';
 import { refusedByOlder } from './older-launcher.ts';
 import { type PackedImage, parsePacked } from './packed-image.ts';
+import { treeFile } from './tree-file.ts';
 import { type TarAnswer, treeTar } from './tree-tar.ts';
 
 /** Verbs that only look or tell: milliseconds, and the launcher forks for some of them. */
@@ -36,7 +38,7 @@ const quickMsMax = 30_000;
 /** The launcher gives up a start after 30 s by itself. */
 const startMsMax = 60_000;
 /** Packing, unpacking, walking and removing trees of many gigabytes. */
-const treeMsMax = 3_600_000;
+export const treeMsMax = 3_600_000;
 /** Between two tries to watch again after the launcher went away. */
 const watchAgainMs = 1_000;
 /** So often nobody listened: one that ends takes connections until its last file is closed. */
@@ -84,27 +86,10 @@ export class LaunchClient implements Disposable {
    * a network at present. @throws launch_failed, disk_full, launcher_unavailable
    */
   async start(start: LaunchStart, signal?: AbortSignal): Promise<{ readonly warning: string | undefined }> {
-    const { ok } = await this.#ask(
-      'sandboxStart',
-      [
-        ['name', start.name],
-        ['instance', start.instance],
-        ['hostname', start.hostname],
-        ...start.lowers.map((lower): FieldValue => ['lower', lower]),
-        ...upperFields(start.upper),
-        // Left out where it is not meant: a launcher from before this field can still restart its sandboxes.
-        ...(start.makesUpper ? [['makesUpper', 1] as const] : []),
-        ['memoryBytesMax', start.memoryBytesMax],
-        ['cpuMilli', start.cpuMilli],
-        ['pidsMax', start.pidsMax],
-        ['shmBytesMax', start.shmBytesMax],
-        ['openFilesMax', start.openFilesMax],
-        ['hosts', start.hosts],
-        ['resolvConf', start.resolvConf],
-        ...start.mounts.map(mountField),
-      ],
-      { answerMsMax: startMsMax, ...(signal === undefined ? {} : { signal }) },
-    );
+    const { ok } = await this.#ask('sandboxStart', startFields(start), {
+      answerMsMax: startMsMax,
+      ...(signal === undefined ? {} : { signal }),
+    });
     return { warning: ok.optionalText('warning', answerTextBytesMax) };
   }
 
@@ -335,6 +320,11 @@ export class LaunchClient implements Disposable {
     return treeTar(this.#sockets, path, signal);
   }
 
+  /** See tree-file.ts. */
+  treeFile(fields: readonly FieldValue[]): Promise<Uint8Array> {
+    return treeFile(this.#sockets, fields);
+  }
+
   /** Makes the directory `target` from the squashfs file `path`. `giveUp` as of `pack`. @throws layer_corrupt, disk_full */
   async unpack(
     image: {
@@ -380,8 +370,8 @@ export class LaunchClient implements Disposable {
   }
 
   /** The request for verbs whose answer has a parser of its own, such as the probe's. */
-  ask(type: FieldFrameName): Promise<LaunchAnswer> {
-    return this.#ask(type, []);
+  ask(type: FieldFrameName, fields: Iterable<FieldValue> = [], options?: AskOptions): Promise<LaunchAnswer> {
+    return this.#ask(type, fields, options);
   }
 
   /** False where it is there and answers nothing for `hungMs`. */

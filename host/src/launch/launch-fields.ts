@@ -13,6 +13,10 @@ export interface LaunchStart {
   /** As `createUpper` just before, in one request. Otherwise a missing upper fails the start. */
   readonly makesUpper: boolean;
   readonly mounts: readonly LaunchMount[];
+  /** The root is made of these: there are no lowers. The numbers are the host's. */
+  readonly hostRoot?:
+    | { readonly uid: number; readonly gid: number; readonly places: readonly LaunchMount[] }
+    | undefined;
   readonly memoryBytesMax: number;
   readonly cpuMilli: number;
   readonly pidsMax: number;
@@ -25,7 +29,7 @@ export interface LaunchStart {
 /** As `struct mount_wish` of the launcher has it. */
 export interface LaunchMount {
   readonly mode: 'ro' | 'rw';
-  /** `host`, or how the volume is kept. */
+  /** `host`, how the volume is kept, or a kind of `HostPlace`. */
   readonly kind: string;
   /** Of a host's directory: device and inode. */
   readonly identity: string;
@@ -40,6 +44,28 @@ export interface LaunchUpper {
   readonly kind: string;
   readonly bytesMax: number;
   readonly inodesMax: number;
+}
+
+export function startFields(start: LaunchStart): FieldValue[] {
+  const { hostRoot } = start;
+  return [
+    ['name', start.name],
+    ['instance', start.instance],
+    ['hostname', start.hostname],
+    ...start.lowers.map((lower): FieldValue => ['lower', lower]),
+    ...upperFields(start.upper),
+    // Left out where it is not meant: a launcher from before this field can still restart its sandboxes.
+    ...(start.makesUpper ? [['makesUpper', 1] as const] : []),
+    ['memoryBytesMax', start.memoryBytesMax],
+    ['cpuMilli', start.cpuMilli],
+    ['pidsMax', start.pidsMax],
+    ['shmBytesMax', start.shmBytesMax],
+    ['openFilesMax', start.openFilesMax],
+    ['hosts', start.hosts],
+    ['resolvConf', start.resolvConf],
+    ...(hostRoot === undefined ? [] : [['uid', hostRoot.uid] as const, ['gid', hostRoot.gid] as const]),
+    ...[...(hostRoot?.places ?? []), ...start.mounts].map(mountField),
+  ];
 }
 
 export function upperFields(upper: LaunchUpper): FieldValue[] {

@@ -17,6 +17,7 @@ import {
   userOf,
   workdirOf,
 } from './environment.ts';
+import { commandDefaults } from './host-root.ts';
 import { LineRecorder } from './line-recorder.ts';
 import { ProcessRecorder } from './process-recorder.ts';
 import { HeadRecorder, type Recorder } from './recorder.ts';
@@ -70,8 +71,8 @@ export async function execStream(
     spec: {
       argv: start.argv,
       env: () => streamEnvironment(start, sandbox.surroundings),
-      cwd: workdirOf(start.cwd, sandbox.row.image),
-      ...userOf(start, sandbox.row.image),
+      cwd: workdirOf(start.cwd, commandDefaults(sandbox.row)),
+      ...userOf(start, commandDefaults(sandbox.row)),
       tty: start.tty === undefined ? undefined : { rows: start.tty.rows, columns: start.tty.columns },
       stdin: start.stdin || start.tty !== undefined ? 'pipe' : 'none',
       timeoutMs: start.timeout_ms,
@@ -89,8 +90,8 @@ function shellCommand(kind: 'exec' | 'job', request: ShellExecRequest, sandbox: 
     spec: {
       argv: ['/bin/sh', '-c', request.cmd],
       env: () => baseEnvironment(sandbox.surroundings),
-      cwd: workdirOf(request.workdir, sandbox.row.image),
-      ...imageUser(sandbox.row.image),
+      cwd: workdirOf(request.workdir, commandDefaults(sandbox.row)),
+      ...imageUser(commandDefaults(sandbox.row)),
       tty: undefined,
       stdin: 'none',
       timeoutMs: request.timeoutS * 1_000,

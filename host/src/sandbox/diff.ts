@@ -84,7 +84,13 @@ export async function diffPage({ from, to, result }: Asking): Promise<DiffPage> 
 
 const typeNames = new Map<number, string>(Object.entries(fileTypes).map(([name, number]) => [number, name]));
 
-function differenceOf({ change, path, fileType, mode, size }: DiffResult['entries'][number]): Difference {
+export function differenceOf({
+  change,
+  path,
+  fileType,
+  mode,
+  size,
+}: DiffResult['entries'][number]): Difference {
   return differenceSchema.parse({
     change,
     path: `/${Buffer.from(path).toString('utf8')}`,
@@ -94,7 +100,7 @@ function differenceOf({ change, path, fileType, mode, size }: DiffResult['entrie
   });
 }
 
-function parseCursor(cursor: string): Uint8Array {
+export function parseCursor(cursor: string): Uint8Array {
   const path = Buffer.from(cursor, 'base64url');
   if (path.length > 0 && path.length < limits.diffCursorBytesMax && !path.includes(0)) return path;
   throw new AppError('invalid_request', 'cursor: take `next` of the page before as it is');

@@ -4,6 +4,7 @@ import type { SandboxImage } from '@squash/contract/image';
 import type { CreateRequest, Warning } from '@squash/contract/sandbox';
 import type { SandboxRow } from '#store/rows.ts';
 import type { Driver } from '../drivers/driver.ts';
+import { hostRootHere } from './host-root.ts';
 import type { World } from './world.ts';
 
 const bytesPerMb = 1_048_576;
@@ -26,6 +27,7 @@ export function draftRow(world: World, request: CreateRequest): Omit<SandboxRow,
     throw new AppError('limits_unenforceable', `Cannot create sandbox "${request.id}": ${reasons}`);
   }
   const { image, warnings } = imageHere(request.native?.image, world.driver);
+  const host = hostRootHere(world, request.native?.hostRoot, request.native?.onTimeout);
   return {
     id: request.id,
     hostLabel: null,
@@ -41,7 +43,8 @@ export function draftRow(world: World, request: CreateRequest): Omit<SandboxRow,
     secrets: request.secrets,
     ownSecrets: Object.keys(request.ownSecrets),
     upstream: request.upstream ?? null,
-    warnings: [...request.warnings, ...warnings],
+    warnings: [...request.warnings, ...warnings, ...host.warnings],
+    hostRoot: host.hostRoot,
     limits,
     upperKind,
     upperGeneration: 1,

@@ -5,9 +5,9 @@
 import type { ExecStart } from '@squash/contract/exec';
 import { AppError } from '@squash/contract/errors';
 import type { SandboxId } from '@squash/contract/ids';
-import type { SandboxImage } from '@squash/contract/image';
 import { bug } from '@squash/base/bug';
 import { limits } from '@squash/contract/limits';
+import type { CommandDefaults } from './host-root.ts';
 
 const searchPath = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
 
@@ -22,8 +22,8 @@ export interface Surroundings {
   readonly id: SandboxId;
   /** What the network adds; a secret that is called PATH changes nothing. */
   readonly network: Environment;
-  /** What its image says, if it has one. */
-  readonly image: SandboxImage | null;
+  /** What its image says, or the host of its user, if it has either. */
+  readonly image: CommandDefaults | null;
   /** What the sandbox was given for all its commands. */
   readonly own: Environment;
 }
@@ -61,7 +61,7 @@ export function streamEnvironment(
 
 export function userOf(
   start: Pick<ExecStart, 'user'>,
-  image: SandboxImage | null,
+  image: CommandDefaults | null,
 ): { readonly uid: number; readonly gid: number } {
   bug(typeof start.user !== 'string', 'a name was not looked up');
   if (start.user === undefined) return imageUser(image);
@@ -69,7 +69,7 @@ export function userOf(
 }
 
 /** Root where there is no image. @throws user_not_found where it names somebody who is in none of its files */
-export function imageUser(image: SandboxImage | null): { readonly uid: number; readonly gid: number } {
+export function imageUser(image: CommandDefaults | null): { readonly uid: number; readonly gid: number } {
   if (image === null) return { uid: 0, gid: 0 };
   const { uid, gid, user, name } = image;
   if (uid !== null) return { uid, gid: gid ?? 0 };
@@ -80,7 +80,7 @@ export function imageUser(image: SandboxImage | null): { readonly uid: number; r
 }
 
 /** Where a command starts that says nothing of it. */
-export function workdirOf(asked: string | undefined, image: SandboxImage | null): string {
+export function workdirOf(asked: string | undefined, image: CommandDefaults | null): string {
   return asked ?? image?.workdir ?? '/';
 }
 

@@ -47,6 +47,7 @@ export function nativeInfoOf(sandbox: Sandbox): SandboxRecord {
     failure: state.phase === 'failed' ? state.message : null,
     layers: row.layers.map((layer) => layer.module),
     image: row.image,
+    host_paths: row.hostRoot === null ? null : { ...row.hostRoot.root.paths },
     snapshot: shownLabel(row.activeSnapshot),
     env: { ...row.env },
     cpu: row.cpu,

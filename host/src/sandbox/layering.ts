@@ -17,6 +17,7 @@ import { endLost } from './lost-commands.ts';
 import type { Sandbox } from './sandbox.ts';
 import { basisOf, indexToWrite, keepIndex } from './snapshot-index.ts';
 import { findFiles } from './snapshot-intake.ts';
+import { refuseHostRoot } from './host-root.ts';
 import { checkFree, checkRoom, findSnapshot, sweepRemoved } from './snapshots.ts';
 import { prefixOf, snapshotChain } from './stacking.ts';
 import { bringMissing, checkLayerCount } from './trees.ts';
@@ -25,6 +26,7 @@ import { upperMade } from './upper-loss.ts';
 /** @throws module_active, module_not_found, layer_corrupt, invalid_request, disk_full, launch_failed */
 export async function activate(sandbox: Sandbox, module: ModuleName): Promise<void> {
   const { row, world } = sandbox;
+  refuseHostRoot(row, 'have modules');
   if (row.layers.some((layer) => layer.module === module)) {
     throw new AppError(
       'module_active',
@@ -54,6 +56,7 @@ export async function restore(
   onRestored: () => void = () => undefined,
 ): Promise<void> {
   const { row, world } = sandbox;
+  refuseHostRoot(row, 'be restored');
   const { layers } = await soughtSnapshot(sandbox, label);
   const generation = row.upperGeneration + 1;
   await bringMissing(sandbox, layers);
@@ -156,6 +159,7 @@ export interface Taken {
 /** @throws snapshot_exists, invalid_request, disk_full */
 export async function snapshot(sandbox: Sandbox, wanted: SnapshotWish = {}): Promise<Taken> {
   const { world, row } = sandbox;
+  refuseHostRoot(row, 'have snapshots, or be made an image of');
   const label = wanted.label ?? freshLabel(sandbox);
   const path = world.files.snapshot(row.id, label);
   checkRoom(sandbox);

@@ -76,11 +76,13 @@ export interface SandboxNetwork {
   traffic(ids: readonly SandboxId[]): Promise<ReadonlyMap<SandboxId, Traffic>>;
   /** What keeps rules from being in force. */
   problems(): readonly Problem[];
-  /** Variables for every command: placeholders, and where the authority's certificate lies. */
-  environment(id: SandboxId, rules: NetworkRules): Readonly<Record<string, string>>;
+  /** Variables for every command: placeholders, and where the authority's certificate lies; `hostTrust` where its root is the host's. */
+  environment(id: SandboxId, rules: NetworkRules, isOnHost: boolean): Readonly<Record<string, string>>;
   /**
    * The layer that makes a sandbox on these trees (topmost first) trust the authority, to be laid on top of them;
    * undefined where nothing is read. Hold the layer lock until a row names it.
    */
   trustLayer(lowers: readonly LayerDigest[]): Promise<LayerDigest | undefined>;
+  /** Where there are no layers: files of the trust layer, by their path in it, and where they are to be seen. */
+  readonly hostTrust: readonly { readonly path: string; readonly target: string }[];
 }

@@ -14,6 +14,7 @@ import { rfc3339 } from '@squash/base/clock';
 import type { ExecRow, StreamName } from '#store/rows.ts';
 import { beginOnce, type Command, madeBefore } from './commands.ts';
 import { commandLine, streamEnvironment, userOf, workdirOf } from './environment.ts';
+import { commandDefaults } from './host-root.ts';
 import { textOf } from './outcome.ts';
 import type { Run } from './run.ts';
 import type { Sandbox } from './sandbox.ts';
@@ -53,7 +54,7 @@ export async function startProcess(
 
 function commandOf(sandbox: Sandbox, request: ProcessRequest, once: Once | undefined): Command {
   const { argv, shell = '', tty, cwd, tag, timeoutMs, stdin } = request;
-  const { image } = sandbox.row;
+  const image = commandDefaults(sandbox.row);
   const user = userOf(request, image);
   const given = typeof stdin === 'string' ? undefined : Buffer.from(stdin);
   const takesInput = tty !== undefined || stdin !== 'none';

@@ -162,6 +162,11 @@ export class Run {
     this.#finish(unstartedEnd(isMissing, this.#nowMs()));
   }
 
+  /** A stream's client is connected. */
+  get isWatched(): boolean {
+    return this.#watchers.size > 0;
+  }
+
   watch(watcher: RunWatcher): void {
     this.#watchers.add(watcher);
   }

@@ -19,6 +19,7 @@ import type { RunningSandbox } from '../drivers/driver.ts';
 import type { Guest } from '../guest/guest.ts';
 import { Activity } from './activity.ts';
 import type { Surroundings } from './environment.ts';
+import { commandDefaults } from './host-root.ts';
 import type { SandboxEvent } from './event-port.ts';
 import { KillCounts, type Kills, noKills } from './kill-counts.ts';
 import { type Life, type LifeEffect, type LifeEvent, type State, admitCommand, decide } from './lifecycle.ts';
@@ -192,8 +193,9 @@ export class Sandbox implements RunHost {
 
   /** What its commands find around them. */
   get surroundings(): Surroundings {
-    const { id, env, image } = this.#row;
-    return { id, network: this.world.network.environment(id, this.rules), image, own: env };
+    const { id, env, hostRoot } = this.#row;
+    const network = this.world.network.environment(id, this.rules, hostRoot !== null);
+    return { id, network, image: commandDefaults(this.#row), own: env };
   }
 
   get rules(): NetworkRules {

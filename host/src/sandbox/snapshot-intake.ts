@@ -11,6 +11,7 @@ import type { SnapshotDetails } from '@squash/contract/native-snapshot';
 import { faultPoint } from '#sandbox/fault.ts';
 import { isRemoved, removedLabel, type SnapshotRow } from '#store/rows.ts';
 import type { FetchedPiece } from './remote-snapshots.ts';
+import { refuseHostRoot } from './host-root.ts';
 import type { Sandbox } from './sandbox.ts';
 import { checkFree, checkRoom, getSnapshot, sweepRemoved } from './snapshots.ts';
 
@@ -35,6 +36,7 @@ export async function takeInSnapshot(
 ): Promise<SnapshotDetails> {
   const { createdMs = sandbox.nowMs(), layers = sandbox.row.layers, labels = {} } = known;
   const facts = { createdMs, layers, labels };
+  refuseHostRoot(sandbox.row, 'have snapshots');
   checkRoom(sandbox);
   await checkFree(sandbox, label);
   let base: SnapshotLabel | null = null;

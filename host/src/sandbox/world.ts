@@ -12,6 +12,7 @@ import type { LayerStore } from '../layers/layer-store.ts';
 import type { EventPort } from './event-port.ts';
 import type { SandboxFiles } from './files.ts';
 import type { Semaphore, SharedLock } from './mailbox.ts';
+import type { HostRoots } from './host-root.ts';
 import type { MountSources } from './mounts.ts';
 import type { SandboxNetwork } from './network.ts';
 import type { OutputBudget } from './output-budget.ts';
@@ -37,6 +38,7 @@ export interface World {
   readonly network: SandboxNetwork;
   readonly events: EventPort;
   readonly mounts: MountSources;
+  readonly hostRoots: HostRoots;
   readonly fixedLimits: FixedLimits;
   readonly requiresLimits: boolean;
   readonly guestOf: (running: RunningSandbox) => Guest;

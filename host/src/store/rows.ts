@@ -11,6 +11,7 @@ import {
   sandboxIdSchema,
   type SnapshotLabel,
 } from '@squash/contract/ids';
+import { hostRootSchema } from '@squash/contract/host-root';
 import { sandboxImageSchema } from '@squash/contract/image';
 import type { PolicySource } from '@squash/contract/policy';
 import { timeoutActions } from '@squash/contract/native-sandbox';
@@ -51,6 +52,15 @@ const storedLimitsSchema = z.strictObject({
   upperBytesMax: z.int(),
   upperInodesMax: z.int(),
 });
+
+/** As it was asked for: what lies where on the host is looked at anew at each start. */
+const storedHostRootSchema = z.strictObject({
+  /** Who commands run as, in the host's numbers. */
+  uid: z.int(),
+  gid: z.int(),
+  root: hostRootSchema,
+});
+export type StoredHostRoot = Readonly<z.infer<typeof storedHostRootSchema>>;
 
 const upperKindSchema = z.enum(['directory', 'project', 'image', 'tmpfs']);
 
@@ -118,6 +128,8 @@ export const sandboxRowSchema = z.strictObject({
   labels: z.record(z.string(), z.string()).default({}),
   /** The OCI image that it was made from. */
   image: sandboxImageSchema.nullable().default(null),
+  /** Its root is the host's file system; then it has no layers. */
+  hostRoot: storedHostRootSchema.nullable().default(null),
   /** Variables of every command. */
   env: z.record(z.string(), z.string()).default({}),
   allowNet: z.array(z.string()).nullable(),

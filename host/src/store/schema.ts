@@ -275,4 +275,7 @@ export const migrations: readonly string[] = [
   `
   ALTER TABLE sandboxes ADD COLUMN image TEXT;                        -- JSON: the OCI image it was made from, and its defaults; NULL: none
   `,
+  `
+  ALTER TABLE sandboxes ADD COLUMN host_root TEXT;                    -- JSON: {uid, gid, root}; NULL: it has layers
+  `,
 ];

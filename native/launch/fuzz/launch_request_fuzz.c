@@ -13,7 +13,7 @@ static void check_path(const char *path) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (size == 0) return 0;
-  uint8_t type = (uint8_t)(FRAME_SANDBOX_START + data[0] % 24);
+  uint8_t type = (uint8_t)(FRAME_SANDBOX_START + data[0] % 28);
   uint8_t *payload = malloc(size);
   memcpy(payload, data + 1, size - 1);
   struct request request;
@@ -24,7 +24,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     check_path(request.target);
     for (size_t i = 0; i < request.lower_count; i++) check_path(request.lowers[i]);
     for (size_t i = 0; i < request.mount_count; i++) {
-      check_path(request.mounts[i].source);
+      if (request.mounts[i].source[0] != '\0') check_path(request.mounts[i].source);
       check_path(request.mounts[i].target);
       if (strchr(request.mounts[i].identity, '\n') != NULL) abort();
     }

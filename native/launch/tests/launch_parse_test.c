@@ -205,6 +205,39 @@ static void check_mounts(void) {
   for (size_t i = 0; i < sizeof malformed / sizeof malformed[0]; i++) CHECK(!mount_passes(malformed[i], 1));
 }
 
+static bool box_passes(const char *place, bool has_layers, bool has_user) {
+  static uint8_t buffer[65536];
+  struct request request;
+  size_t length = start_request(buffer, sizeof buffer, "layers/x", has_layers ? 1 : 0);
+  struct frame_writer writer = frame_writer_on(buffer + length, sizeof buffer - length);
+  frame_begin(&writer, FRAME_SANDBOX_START);
+  if (has_user) frame_integer(&writer, FIELD_UID, 1000);
+  if (has_user) frame_integer(&writer, FIELD_GID, 100);
+  frame_text(&writer, FIELD_MOUNT, place);
+  size_t more = frame_finish(&writer) - FRAME_HEADER_BYTES;
+  memmove(buffer + length, buffer + length + FRAME_HEADER_BYTES, more);
+  bool passes = parse(buffer, length + more, &request) == 0;
+  bool is_whole = !passes || (request.is_box == has_user && (!has_user || (request.user == 1000 && request.group == 100)));
+  request_free(&request);
+  return passes && is_whole;
+}
+
+static void check_places(void) {
+  static const char *const places[] = {"ro\nbind\n1:2\n/usr\n/usr",     "rw\noverlay\n1:2\n/home/u/x\n/home/u/x",
+                                       "rw\nprivate\nuser\n/\n/home/u", "ro\nwhiteout\n-\n/\n/home/u/x/.env",
+                                       "ro\ndeny\n-\n/\n/etc/shadow",    "ro\nfile\n-\n/sandboxes/a/masks/0\n/home/u/x/.env",
+                                       "ro\nlink\n-\n/usr/bin\n/bin"};
+  static const char *const malformed[] = {"ro\nbind\n1:2\n/\n/usr", "rw\nprivate\nuser\n/x\n/home/u", "ro\nlink\n-\n/\n/bin",
+                                          "ro\nbind\n1:2\n/usr\n/",  "ro\nfile\n-\n/../x\n/y"};
+  for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+    CHECK(box_passes(places[i], false, true));
+    CHECK(!box_passes(places[i], true, false)); /* Layers have no places of the host. */
+    CHECK(!box_passes(places[i], true, true));
+    CHECK(!box_passes(places[i], false, false));
+  }
+  for (size_t i = 0; i < sizeof malformed / sizeof malformed[0]; i++) CHECK(!box_passes(malformed[i], false, true));
+}
+
 static bool dial_passes(uint8_t type, size_t address_bytes, uint64_t port, uint64_t timeout_ms) {
   uint8_t buffer[256];
   struct dial_request request;
@@ -240,5 +273,6 @@ int main(void) {
   check_requests();
   check_tars();
   check_mounts();
+  check_places();
   return check_summary();
 }

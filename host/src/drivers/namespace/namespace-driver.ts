@@ -16,14 +16,19 @@ import { limits as engineLimits } from '@squash/contract/limits';
 import { pause } from '@squash/base/pause';
 import { SocketDirectory } from '@squash/base/socket-directory';
 import type { LaunchClient, LaunchWatch, WatchListener } from '../../launch/launch-client.ts';
-import type { LaunchMount, LaunchUpper } from '../../launch/launch-fields.ts';
+import type { LaunchMount, LaunchStart, LaunchUpper } from '../../launch/launch-fields.ts';
+import { fileFields, launchApply, launchChanges, type LaunchPlace } from '../../launch/launch-changes.ts';
 import { refusedByOlder } from '../../launch/older-launcher.ts';
 import type {
+  AppliedName,
+  AppliedNames,
+  ChangedPlace,
   DiffResult,
   DiffSides,
   Driver,
   DriverWarning,
   HostRoom,
+  HostRootSpec,
   MountSpec,
   PackResult,
   PackSource,
@@ -190,6 +195,7 @@ export class NamespaceDriver implements Driver, Disposable {
         upper: upperOf(spec),
         makesUpper: spec.makesUpper,
         mounts: spec.mounts.map(launchMount),
+        hostRoot: this.#hostRoot(spec.hostRoot),
         memoryBytesMax: limits.memoryBytesMax,
         cpuMilli: limits.cpuMilli,
         pidsMax: limits.pidsMax,
@@ -308,6 +314,22 @@ export class NamespaceDriver implements Driver, Disposable {
     }
   }
 
+  async changes(
+    changed: ChangedPlace,
+    page: Pick<DiffSides, 'after' | 'entriesMax'>,
+    giveUp: AbortSignal,
+  ): Promise<DiffResult> {
+    return launchChanges(this.#options.launcher, { ...this.#launchPlace(changed), ...page }, giveUp);
+  }
+
+  async readChange(changed: ChangedPlace, path: string): Promise<Uint8Array> {
+    return this.#options.launcher.treeFile(fileFields(this.#launchPlace(changed), path));
+  }
+
+  async applyChanges(changed: ChangedPlace, names: AppliedNames): Promise<readonly AppliedName[]> {
+    return launchApply(this.#options.launcher, { ...this.#launchPlace(changed), ...names });
+  }
+
   onExit(listener: (ended: RunningSandbox) => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
@@ -327,6 +349,19 @@ export class NamespaceDriver implements Driver, Disposable {
   #kindOf(id: SandboxId, generation: number): UpperKind {
     if (existsSync(join(this.#options.dataDir, `${upperPath(id, generation)}.img`))) return 'image';
     return this.upperKind === 'image' ? 'directory' : this.upperKind;
+  }
+
+  #launchPlace({ id, generation, place }: ChangedPlace): LaunchPlace {
+    return { upper: { path: upperPath(id, generation), kind: this.#kindOf(id, generation) }, place };
+  }
+
+  #hostRoot(root: HostRootSpec | undefined): LaunchStart['hostRoot'] {
+    if (root === undefined) return undefined;
+    const { dataDir } = this.#options;
+    const places = root.places.map((place) =>
+      place.kind === 'file' ? { ...place, source: relativeTo(dataDir, place.source) } : place,
+    );
+    return { ...root, places };
   }
 
   #launcherProblem(): Problem | undefined {

@@ -1,0 +1,280 @@
+/**
+ * The daemon that boxes run under: one that runs already, of this user, and offers roots of the host; else the box daemon, which is started
+ * when it is needed and ends by itself.
+ *
+ * Only Unix sockets that belong to this user are spoken to, and nothing is read from the directory the user stands in: what lies there
+ * is what the box is to protect from.
+ */
+import { type ChildProcess, spawn } from 'node:child_process';
+import {
+  accessSync,
+  closeSync,
+  constants,
+  fstatSync,
+  lstatSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readSync,
+} from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { apiSocketPath, dataDirectory } from '@squash/contract/data-directory';
+import type { DaemonInfo } from '@squash/contract/daemon';
+import { isDirectory } from './host-paths.ts';
+import { BoxRefusal } from './refusal.ts';
+import { startLock } from './start-lock.ts';
+
+type Variables = Readonly<Record<string, string | undefined>>;
+
+export interface DaemonPlaces {
+  readonly env: Variables;
+  /** As the password database has it. */
+  readonly home: string;
+  /** Effective. */
+  readonly uid: number;
+}
+
+export interface FoundDaemon {
+  readonly socket: string;
+  readonly dataDir: string;
+}
+
+/** `GET /v1/info` over a socket; undefined where nobody answers. */
+export type AskInfo = (socket: string) => Promise<DaemonInfo | undefined>;
+
+export interface DaemonStart {
+  /** The daemon's first stage, a program for this Node. */
+  readonly program: string;
+  readonly ask: AskInfo;
+}
+
+const readyMsDefault = 60_000;
+const pollMs = 10;
+/** How long a box daemon without a box stays: the next command finds it warm. */
+const idleExitSDefault = '15';
+/** What a build or an installation of packages writes on a developer's machine; a service's sandboxes have less. */
+const upperLimitMbDefault = '16384';
+const lastWordsBytesMax = 65_536;
+const lastLinesMax = 5;
+
+/** What a daemon needs of our environment, and what a user may set for it. */
+const daemonVariables = new Set([
+  'PATH',
+  'LANG',
+  'TZ',
+  'USER',
+  'LOGNAME',
+  'XDG_RUNTIME_DIR',
+  'DBUS_SESSION_BUS_ADDRESS',
+  'SQUASH_LOG_LEVEL',
+  'SQUASH_LOG_FORMAT',
+  'SQUASH_UPPER',
+  'SQUASH_UPPER_LIMIT_MB',
+  'SQUASH_OVERLAY',
+  'SQUASH_IDS',
+  'SQUASH_MEMORY_RESERVE_MB',
+  'SQUASH_EGRESS_RESOLVERS',
+  'SQUASH_EGRESS_HOSTS',
+  'SQUASH_IDLE_EXIT_S',
+]);
+
+export function boxDataDirectory({ env, home }: Pick<DaemonPlaces, 'env' | 'home'>): string {
+  const named = env['SQUASH_BOX_DATA'];
+  if (named !== undefined && named !== '') return resolve(named);
+  const state = env['XDG_STATE_HOME'];
+  // The XDG specification says that a relative value is to be ignored.
+  const base = state?.startsWith('/') === true ? state : join(home, '.local/state');
+  return join(base, 'squash/box');
+}
+
+export function boxSocket(places: Pick<DaemonPlaces, 'env' | 'home'>): string {
+  return join(boxDataDirectory(places), apiSocketPath);
+}
+
+/** Undefined where none runs that a box can be had of. */
+export async function findBoxDaemon(places: DaemonPlaces, ask: AskInfo): Promise<FoundDaemon | undefined> {
+  for (const socket of sharedSockets(places)) {
+    if (!isOwnSocket(socket, places.uid)) continue;
+    const info = await ask(socket);
+    if (info !== undefined && offersHostRoot(info)) return { socket, dataDir: info.data_dir };
+  }
+  const socket = boxSocket(places);
+  return isOwnSocket(socket, places.uid) ? { socket, dataDir: boxDataDirectory(places) } : undefined;
+}
+
+/** Whether there may be boxes that a daemon has to be started for to be listed. */
+export function hasBoxes(places: DaemonPlaces): boolean {
+  try {
+    return readdirSync(join(boxDataDirectory(places), 'sandboxes')).length > 0;
+  } catch (cause) {
+    return (cause as NodeJS.ErrnoException).code === 'EACCES';
+  }
+}
+
+/** Once it answers. @throws BoxRefusal `start_failed` with what the daemon said last */
+export async function startBoxDaemon(places: DaemonPlaces, start: DaemonStart): Promise<FoundDaemon> {
+  const dataDir = boxDataDirectory(places);
+  const socket = boxSocket(places);
+  makeOwnDirectory(dataDir, places.uid);
+  makeOwnDirectory(join(dataDir, 'log'), places.uid);
+  const readyMs = Number(places.env['SQUASH_READY_MS']) || readyMsDefault;
+  using lock = await startLock(join(dataDir, 'log/start.lock'), Math.ceil(readyMs / 1_000));
+  if (lock === undefined)
+    throw new BoxRefusal('start_failed', `another start of the box daemon does not end: ${dataDir}`);
+  // Whoever had the lock before has started it.
+  if (isOwnSocket(socket, places.uid) && (await start.ask(socket)) !== undefined) return { socket, dataDir };
+  await launch(places, start, { dataDir, socket, readyMs });
+  return { socket, dataDir };
+}
+
+export function offersHostRoot({ config }: Pick<DaemonInfo, 'config'>): boolean {
+  return config.some(({ name, value }) => name === 'SQUASH_HOST_ROOT' && value === '1');
+}
+
+/** Of an ordinary daemon of this user, in the order in which the command line looks for one. */
+function sharedSockets({ env, uid, home }: DaemonPlaces): readonly string[] {
+  const named = env['SQUASH_SOCKET'] || unixAddress(env['SQUASH_API']);
+  if (named) return [resolve(named)];
+  const run = env['SQUASH_RUN'];
+  if (run) return [resolve(run, 'api.sock')];
+  const { path } = dataDirectory({ env, uid, home, isWritableDirectory });
+  return [resolve(path, apiSocketPath)];
+}
+
+/** A daemon over TCP may be another machine's: its paths would be others. */
+function unixAddress(text: string | undefined): string | undefined {
+  return text?.startsWith('unix:') === true ? text.replace(/^unix:(\/\/)?/, '') : undefined;
+}
+
+function isWritableDirectory(path: string): boolean {
+  try {
+    accessSync(path, constants.W_OK | constants.X_OK);
+    return isDirectory(path);
+  } catch {
+    // Missing, or not ours: both mean that the rule goes on to the next place.
+    return false;
+  }
+}
+
+/** Whoever may write the directory could put a socket of his own there. */
+function isOwnSocket(path: string, uid: number): boolean {
+  const socket = lstatSync(path, { throwIfNoEntry: false });
+  const directory = lstatSync(dirname(path), { throwIfNoEntry: false });
+  if (socket?.isSocket() !== true || directory === undefined) return false;
+  return socket.uid === uid && directory.uid === uid && (directory.mode & 0o022) === 0;
+}
+
+function makeOwnDirectory(path: string, uid: number): void {
+  try {
+    mkdirSync(path, { recursive: true, mode: 0o700 });
+  } catch (cause) {
+    throw new BoxRefusal(
+      'start_failed',
+      `the box daemon's directory can't be made: ${(cause as Error).message}`,
+    );
+  }
+  if (lstatSync(path).uid !== uid) throw new BoxRefusal('start_failed', `"${path}" belongs to another user`);
+}
+
+interface Launch {
+  readonly dataDir: string;
+  readonly socket: string;
+  readonly readyMs: number;
+}
+
+async function launch(
+  places: DaemonPlaces,
+  start: DaemonStart,
+  { dataDir, socket, readyMs }: Launch,
+): Promise<void> {
+  const log = join(dataDir, 'log/squashd.log');
+  const output = openSync(log, 'a', 0o600);
+  const begin = fstatSync(output).size;
+  const child = spawn(process.execPath, [start.program], {
+    // The daemon reads `.env` where it is started: never the repository's.
+    cwd: dataDir,
+    env: daemonEnvironment(places, dataDir),
+    detached: true,
+    stdio: ['ignore', output, output],
+  });
+  closeSync(output);
+  const reason = await whyNotReady(child, { socket, readyMs, uid: places.uid, ask: start.ask });
+  child.unref();
+  if (reason === undefined) return;
+  child.kill('SIGTERM');
+  const said = lastWords(log, begin);
+  throw new BoxRefusal(
+    'start_failed',
+    `the box daemon did not start: ${said ?? reason}; its log is "${log}"`,
+  );
+}
+
+/** Undefined when it answers. */
+async function whyNotReady(
+  child: ChildProcess,
+  {
+    socket,
+    readyMs,
+    uid,
+    ask,
+  }: { readonly socket: string; readonly readyMs: number; readonly uid: number; readonly ask: AskInfo },
+): Promise<string | undefined> {
+  const end: { reason?: string } = {};
+  child.once('error', (error) => {
+    end.reason = error.message;
+  });
+  child.once('exit', (code, signal) => {
+    end.reason = `it ended with ${signal ?? `code ${code}`}`;
+  });
+  const deadline = performance.now() + readyMs;
+  while (performance.now() < deadline) {
+    if (end.reason !== undefined) return end.reason;
+    // The socket is there when the daemon is ready.
+    if (isOwnSocket(socket, uid) && (await ask(socket)) !== undefined) return undefined;
+    await sleep(pollMs);
+  }
+  return `it does not answer after ${readyMs / 1_000} s`;
+}
+
+function daemonEnvironment({ env, home, uid }: DaemonPlaces, dataDir: string): Record<string, string> {
+  const kept = Object.entries(env).flatMap(([name, value]) =>
+    value !== undefined && (daemonVariables.has(name) || name.startsWith('LC_'))
+      ? [[name, value] as const]
+      : [],
+  );
+  return {
+    SQUASH_IDLE_EXIT_S: idleExitSDefault,
+    SQUASH_UPPER_LIMIT_MB: upperLimitMbDefault,
+    ...Object.fromEntries(kept),
+    // Under ids of its own root's daemon could not open root's files.
+    ...(uid === 0 && { SQUASH_IDS: 'own' }),
+    HOME: home,
+    SQUASH_DATA: dataDir,
+    SQUASH_HOST_ROOT: '1',
+    SQUASH_PORT: 'off',
+  };
+}
+
+/** The last lines of what it wrote since it was started; of a line of the log the error alone. */
+function lastWords(log: string, begin: number): string | undefined {
+  const file = openSync(log, 'r');
+  const size = fstatSync(file).size;
+  const buffer = Buffer.alloc(Math.min(lastWordsBytesMax, Math.max(0, size - begin)));
+  readSync(file, buffer, 0, buffer.length, size - buffer.length);
+  closeSync(file);
+  const lines = buffer.toString('utf8').trimEnd().split('\n').slice(-lastLinesMax);
+  const words = lines.flatMap((line) => sentenceOf(line));
+  return words.length === 0 ? undefined : words.join('; ');
+}
+
+function sentenceOf(line: string): readonly string[] {
+  try {
+    const entry: unknown = JSON.parse(line);
+    if (typeof entry !== 'object' || entry === null || !('error' in entry)) return [];
+    return [String(entry.error)];
+  } catch {
+    // A line of text, as the first stage writes it.
+    return line.trim() === '' ? [] : [line.replace(/^squash: /, '')];
+  }
+}

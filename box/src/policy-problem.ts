@@ -1,0 +1,27 @@
+/** What is wrong with a policy file, as sentences that name the file. A run with such a file does not begin. */
+
+export class PolicyProblem extends Error {
+  /** One sentence each, `FILE:LINE: …`. */
+  readonly problems: readonly string[];
+
+  constructor(problems: readonly string[]) {
+    super(problems.join('\n'));
+    this.name = 'PolicyProblem';
+    this.problems = problems;
+  }
+}
+
+/** By name: the built command line has a class of its own, and loads what throws from its sources. */
+export function isPolicyProblem(failure: unknown): failure is PolicyProblem {
+  return failure instanceof Error && failure.name === 'PolicyProblem';
+}
+
+/** The place in a file, as editors and terminals take it. */
+export function placeIn(file: string, line: number | undefined): string {
+  return line === undefined ? file : `${file}:${line}`;
+}
+
+/** What the system said, such as `ENOENT`. */
+export function errnoOf(cause: unknown): string | undefined {
+  return cause instanceof Error && 'code' in cause && typeof cause.code === 'string' ? cause.code : undefined;
+}

@@ -1,0 +1,105 @@
+/**
+ * From the files of this machine and the words of a call to the one policy of a run. Whoever runs boxes calls this; the parts below it
+ * are pure but for `load` and `expand`.
+ */
+import { existsSync } from 'node:fs';
+import { type HostPaths, hostRootLimits } from '@squash/contract/host-root';
+import type { BoxRules } from '../base-rules.ts';
+import { isWithin } from '../levels.ts';
+import { existing, expandLayers, type Grounds, type Note } from './expand.ts';
+import type { PolicyPlaces } from '../policy-places.ts';
+import type { PathLayer } from './layers.ts';
+import { isClosed } from './levels.ts';
+import { type CommandLine, type Loaded, loadLayers } from './load.ts';
+import { mergeLayers, type ResolvedPolicy } from './merge.ts';
+import type { ResolvedPath } from './merge-paths.ts';
+import { longestMatch, parentOf } from './paths.ts';
+import { PolicyProblem } from '../policy-problem.ts';
+
+export interface Resolution {
+  readonly policy: ResolvedPolicy;
+  readonly notes: readonly Note[];
+  readonly loaded: Loaded;
+}
+
+export interface ResolveFacts {
+  readonly places: PolicyPlaces;
+  readonly grounds: Grounds;
+  /** What a box has where no file says anything. */
+  readonly defaults: Pick<BoxRules, 'paths'>;
+}
+
+/** @throws PolicyProblem where a file can't be taken as it is */
+export function resolvePolicy({ places, grounds, defaults }: ResolveFacts, words: CommandLine): Resolution {
+  const loaded = loadLayers(places, words);
+  const { layers, notes } = expandLayers(loaded.layers, grounds);
+  const all = [defaultPaths(defaults.paths), ownPlaces(places), ...layers];
+  const policy = mergeLayers(loaded.layers, all, grounds);
+  return { policy, notes, loaded };
+}
+
+/** A box that could write these would write its own permission. */
+function ownPlaces(places: PolicyPlaces): PathLayer {
+  const source = { origin: 'managed', file: 'builtin:own' } as const;
+  const rules = [places.user, places.state].map((written) => ({
+    path: existing(written),
+    level: 'hidden' as const,
+    text: undefined,
+    written,
+    source,
+    isImplied: false,
+    leavesRepository: false,
+  }));
+  return { origin: 'managed', isTrusted: true, rules, workdirs: [] };
+}
+
+export function defaultPaths(paths: HostPaths): PathLayer {
+  const source = { origin: 'default', file: 'builtin:base' } as const;
+  const rules = Object.entries(paths).map(([path, level]) => ({
+    path,
+    level,
+    text: undefined,
+    written: path,
+    source,
+    isImplied: true,
+    leavesRepository: false,
+  }));
+  return { origin: 'default', isTrusted: true, rules, workdirs: [] };
+}
+
+export interface HostPlaces {
+  readonly paths: HostPaths;
+  readonly masks: Readonly<Record<string, string>>;
+}
+
+/** As the API takes it: where they are many without those that say nothing new. @throws PolicyProblem where it is more than a box holds */
+export function hostPlaces(policy: ResolvedPolicy): HostPlaces {
+  const all = [...policy.paths].filter(([path, rule]) => path !== '/' && !isIdle(path, rule));
+  const isMany = all.length > hostRootLimits.pathsMax;
+  const kept = isMany ? all.filter(([path, rule]) => saysMore(path, rule, policy.paths)) : all;
+  if (kept.length > hostRootLimits.pathsMax) {
+    throw new PolicyProblem([
+      `the policy names ${kept.length} paths: a box holds ${hostRootLimits.pathsMax}; name directories instead of what is in them`,
+    ]);
+  }
+  const masks = kept.flatMap(([path, { level, text }]) => (level === 'mask' ? [[path, text ?? '']] : []));
+  return {
+    paths: Object.fromEntries(kept.map(([path, { level }]) => [path, level])),
+    masks: Object.fromEntries(masks),
+  };
+}
+
+/** A bundle opens what somebody may have installed: of what is not there nobody has to be told. */
+function isIdle(path: string, { level, source }: ResolvedPath): boolean {
+  return !isClosed(level) && source.file.startsWith('builtin:') && !existsSync(path);
+}
+
+/** A closed path stays where something opened stands above or below it: it holds for files that appear later. */
+function saysMore(path: string, { level }: ResolvedPath, paths: ResolvedPolicy['paths']): boolean {
+  const above = longestMatch(paths, parentOf(path))?.rule.level ?? 'hidden';
+  if (level !== above || level === 'mask') return true;
+  return (
+    isClosed(level) &&
+    [...paths].some(([each, rule]) => each !== path && isWithin(each, path) && !isClosed(rule.level))
+  );
+}

@@ -1,0 +1,57 @@
+/** What a box would see and reach, for people and for programs, without one. */
+import type { PathLevel } from '@squash/contract/host-root';
+import type { Call } from '../command.ts';
+import { exitCodes } from '../failure.ts';
+import { printJson, printLine, visible } from '../output/print.ts';
+import { printTable } from '../output/table.ts';
+import type { BoxWish } from './box-wish.ts';
+
+export async function showPolicy(
+  { flags, json }: Pick<Call, 'flags' | 'json'>,
+  wish: BoxWish,
+): Promise<number> {
+  if (flags.isSet('print-policy') && wish.resolution !== undefined) {
+    const { policyText } = await import('@squash/box/policy/policy-text');
+    printJson(policyText(wish.resolution.policy));
+  } else if (json) printJson(policyOf(wish));
+  else printPolicy(wish);
+  return exitCodes.ok;
+}
+
+/** Variables by name: their values are the user's. */
+function policyOf({ create, rules, env, argv, timeoutMs }: BoxWish) {
+  return {
+    repository: rules.repository ?? null,
+    workdir: rules.workdir,
+    paths: rules.paths,
+    network: create.policy ?? { allow: ['*'] },
+    environment: namesOf(create.env, env),
+    cpu: create['cpu'] ?? null,
+    memory_mb: create['memory_mb'] ?? null,
+    timeout_s: timeoutMs === undefined ? null : timeoutMs / 1_000,
+    argv,
+  };
+}
+
+function printPolicy(wish: BoxWish): void {
+  const policy = policyOf(wish);
+  printTable<[string, PathLevel]>(
+    [
+      { title: 'LEVEL', text: ([, level]) => level },
+      { title: 'PATH', text: ([path]) => path },
+    ],
+    Object.entries(policy.paths),
+  );
+  const { allow } = policy.network;
+  printLine('');
+  printLine(`What no rule names is hidden.`);
+  const reached = allow.map((rule) => (typeof rule === 'string' ? rule : JSON.stringify(rule)));
+  printLine(`Network: ${reached.length === 0 ? 'none' : visible(reached.join(', '))}`);
+  printLine(`Variables: ${policy.environment.join(', ')}`);
+  printLine(`Starts in ${visible(policy.workdir)}`);
+  if (policy.argv.length > 0) printLine(`Would run: ${visible(policy.argv.join(' '))}`);
+}
+
+function namesOf(...sets: readonly Readonly<Record<string, string>>[]): readonly string[] {
+  return [...new Set(sets.flatMap((set) => Object.keys(set)))].toSorted();
+}

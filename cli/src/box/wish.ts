@@ -1,0 +1,90 @@
+/** The options of `box run` and `box shell`, read into what is asked of the daemon. */
+import { isatty } from 'node:tty';
+import { boxRules, repositoryLevels, type RepositoryLevel } from '@squash/box/base-rules';
+import { passedVariables } from '@squash/box/environment';
+import { limits } from '@squash/contract/limits';
+import type { Flags } from '../arguments.ts';
+import { readEnvironment } from '../commands/exec-options.ts';
+import { durationSeconds } from '../durations.ts';
+import { usageFailure } from '../failure.ts';
+import { asCliFailure, ownUser } from './daemon.ts';
+import { type BoxWish, readEnd } from './box-wish.ts';
+import { underPolicy } from './under-policy.ts';
+
+const levelOfFlag = { ro: 'ro', rw: 'rw', cow: 'cow', hide: 'hidden', deny: 'deny' } as const;
+
+/** @throws usage, box_refused */
+export async function readBoxWish(flags: Flags, argv: readonly string[]): Promise<BoxWish> {
+  const [keep, remove, detach] = [flags.isSet('keep'), flags.isSet('rm'), flags.isSet('detach')];
+  if (keep && remove) throw usageFailure('--keep and --rm exclude each other');
+  if (detach && remove)
+    throw usageFailure('--rm is of a command that is waited for, and with --detach nobody waits');
+  const user = ownUser();
+  const { TERM: term, ...common } = passedVariables(process.env);
+  const [repo, named] = [readRepositoryLevel(flags), readPlaces(flags)];
+  const rules = await asCliFailure(() =>
+    boxRules(
+      { cwd: process.cwd(), home: user.home, uid: user.uid, path: common['PATH'] ?? '' },
+      { repo, named, program: argv[0] },
+    ),
+  );
+  const timeS = durationSeconds(flags, 'time', { min: 1, max: limits.jobTimeoutSMax });
+  const isTerminal = isatty(0) && isatty(1);
+  const network = readNetwork(flags);
+  const end = readEnd(rules, { keep, remove });
+  const wish: BoxWish = {
+    rules,
+    argv,
+    env: { ...(term !== undefined && { TERM: term }), ...readEnvironment(flags) },
+    tty: flags.isSet('tty') || isTerminal,
+    timeoutMs: timeS === undefined || timeS === 0 ? undefined : timeS * 1_000,
+    keep,
+    remove,
+    detach,
+    create: {
+      from: {
+        host: {
+          paths: rules.paths,
+          user: { name: user.name, home: rules.home, shell: user.shell },
+          ...end.host,
+        },
+      },
+      env: common,
+      secrets: [],
+      ...(flags.isSet('name') && { name: flags.text('name') }),
+      ...readLimits(flags),
+      ...network,
+      ...(end.labels !== undefined && { labels: end.labels }),
+    },
+  };
+  return await underPolicy(flags, wish, { repo, named, net: network.policy?.allow ?? ['*'] });
+}
+
+function readRepositoryLevel(flags: Flags): RepositoryLevel | undefined {
+  const text = flags.text('repo');
+  if (text === undefined) return undefined;
+  const level = repositoryLevels.find((each) => each === text);
+  if (level === undefined) throw usageFailure(`--repo is ${repositoryLevels.join(', ')}, not "${text}"`);
+  return level;
+}
+
+function readPlaces(flags: Flags) {
+  return Object.entries(levelOfFlag).flatMap(([name, level]) =>
+    flags.list(name).map((word) => ({ word, level })),
+  );
+}
+
+function readLimits(flags: Flags) {
+  const cpu = flags.number('cpu', { min: limits.cpuMin, max: limits.cpuMax });
+  const memory = flags.integer('memory', { min: limits.memoryMbMin, max: limits.memoryMbMax });
+  return { ...(cpu !== undefined && { cpu }), ...(memory !== undefined && { memory_mb: memory }) };
+}
+
+/** A box reaches nothing unless it was said. */
+function readNetwork(flags: Flags): { readonly policy?: { readonly allow: readonly string[] } } {
+  const given = ['net', 'no-net', 'net-all'].filter((name) => flags.isSet(name));
+  if (given.length > 1) throw usageFailure(`--${given[0]} and --${given[1]} exclude each other`);
+  if (flags.isSet('net-all')) return {};
+  const words = flags.list('net').flatMap((list) => list.split(','));
+  return { policy: { allow: words.map((word) => word.trim()).filter((word) => word !== '') } };
+}

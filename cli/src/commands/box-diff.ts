@@ -1,0 +1,29 @@
+/** `squash box diff`: what a box has written, a line for each name, or as a patch. */
+import type { Change } from '@squash/contract/changes';
+import { findBox } from '../box/boxes.ts';
+import { changedPlace, changeLine, changesOf, chosen } from '../box/changes.ts';
+import { patchOf } from '../box/patch.ts';
+import type { Call } from '../command.ts';
+import { exitCodes } from '../failure.ts';
+import { printJson, printLine } from '../output/print.ts';
+
+export async function run(call: Call): Promise<number> {
+  const [word = '', ...paths] = call.positionals;
+  const { daemon, box } = await findBox(call, word);
+  const place = changedPlace(box, call.flags.isSet('place') ? call.flags.text('place') : undefined);
+  const isChosen = chosen(place, paths, process.cwd());
+  const isPatch = call.flags.isSet('patch') && !call.json;
+  const items: Change[] = [];
+  for await (const change of changesOf(daemon, box.id, place)) {
+    if (!isChosen(change.path)) continue;
+    if (call.json) {
+      items.push(change);
+      continue;
+    }
+    const patch = isPatch ? await patchOf({ client: daemon.client, id: box.id, place }, change) : undefined;
+    printLine(changeLine(change));
+    for (const line of patch ?? []) printLine(line);
+  }
+  if (call.json) printJson({ box: box.id, place, changes: items });
+  return exitCodes.ok;
+}

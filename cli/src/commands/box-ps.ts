@@ -1,0 +1,60 @@
+/** `squash box ps`: the boxes, with what each runs. */
+import type { ProcessInfo } from '@squash/contract/process';
+import { listBoxes } from '../box/boxes.ts';
+import { type BoxRecord, repositoryOf } from '../box/record.ts';
+import { type BoxDaemon, boxDaemon } from '../box/daemon.ts';
+import { listProcesses } from '../client/processes.ts';
+import type { Call } from '../command.ts';
+import { CliFailure, exitCodes } from '../failure.ts';
+import { formatAge, formatBytes, printJson, printLine } from '../output/print.ts';
+import { printTable } from '../output/table.ts';
+
+interface Row {
+  readonly box: BoxRecord;
+  readonly command: string;
+}
+
+export async function run(call: Call): Promise<number> {
+  const daemon = await boxDaemon(call, 'list');
+  const boxes = daemon === undefined ? [] : await listBoxes(daemon);
+  if (call.json) printJson(boxes);
+  else if (call.flags.isSet('quiet')) for (const { id } of boxes) printLine(id);
+  else if (daemon === undefined) printBoxes([]);
+  else
+    printBoxes(await Promise.all(boxes.map(async (box) => ({ box, command: await commandOf(daemon, box) }))));
+  return exitCodes.ok;
+}
+
+/** What it runs, else what it ran last. */
+async function commandOf({ client }: BoxDaemon, { id }: BoxRecord): Promise<string> {
+  try {
+    const processes = await listProcesses(client, id);
+    const shown: ProcessInfo | undefined =
+      processes.findLast(({ state }) => state === 'running') ?? processes.at(-1);
+    if (shown === undefined) return '-';
+    return shown.state === 'running' ? shown.command : `(${shown.exit_code ?? '?'}) ${shown.command}`;
+  } catch (failure) {
+    // Removed since it was listed.
+    if (failure instanceof CliFailure) return '-';
+    throw failure;
+  }
+}
+
+function printBoxes(rows: readonly Row[]): void {
+  printTable<Row>(
+    [
+      { title: 'BOX', text: ({ box }) => box.id },
+      { title: 'NAME', text: ({ box }) => box.name ?? '-' },
+      {
+        title: 'STATE',
+        text: ({ box }) => box.state,
+        style: ({ box }) => (box.state === 'ready' ? 'green' : 'yellow'),
+      },
+      { title: 'AGE', text: ({ box }) => formatAge(box.created_at), align: 'right' },
+      { title: 'WROTE', text: ({ box }) => formatBytes(box.disk_bytes), align: 'right' },
+      { title: 'REPOSITORY', text: ({ box }) => repositoryOf(box) ?? '-' },
+      { title: 'COMMAND', text: ({ command }) => command, fits: true },
+    ],
+    rows,
+  );
+}

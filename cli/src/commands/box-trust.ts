@@ -1,0 +1,56 @@
+/** `squash box trust`: whether this repository's policy file counts, and a person's word that it does. */
+import { currentPolicy, asPolicyFailure, boxPlace } from '../box/policy.ts';
+import type { Call } from '../command.ts';
+import { CliFailure, exitCodes, usageFailure } from '../failure.ts';
+import { printJson, printLine, visible, visibleLines } from '../output/print.ts';
+
+export async function run(call: Call): Promise<number> {
+  const [action = 'show'] = call.positionals;
+  if (action !== 'show' && action !== 'add' && action !== 'revoke')
+    throw usageFailure(`box trust takes show, add or revoke, not "${action}"`);
+  if (action === 'revoke') return await revoke(call);
+  const { loaded, policy } = await currentPolicy();
+  const { project } = loaded;
+  if (project === undefined) throw new CliFailure('policy_not_found', 'this repository has no policy file');
+  const { path, sha256, text } = project.file;
+  if (action === 'add') await agree(path, sha256);
+  const isTrusted = action === 'add' || project.isTrusted;
+  if (call.json) printJson({ path, sha256, trusted: isTrusted, text });
+  else {
+    printLine(visibleLines(text));
+    printLine(`${visible(path)}: ${isTrusted ? 'trusted' : 'not trusted'} (SHA-256 ${sha256})`);
+    if (action === 'show' && !isTrusted)
+      for (const { rule, source } of policy.dropped)
+        if (source.origin === 'project') printLine(`  does not count: ${visible(rule)}`);
+  }
+  return exitCodes.ok;
+}
+
+/** What was read for the answer is what is agreed to: a file that changed meanwhile has another hash. */
+async function agree(path: string, sha256: string): Promise<void> {
+  const { addTrust, trustFile } = await import('@squash/box/policy/trust');
+  const { places } = boxPlace();
+  await asPolicyFailure(
+    async () => await addTrust(trustFile(places.state), { path, sha256, added: new Date().toISOString() }),
+  );
+}
+
+/** Also where the file is gone, or is refused. */
+async function revoke(call: Call): Promise<number> {
+  const { revokeTrust, trustFile } = await import('@squash/box/policy/trust');
+  const { projectPaths } = await import('@squash/box/policy-places');
+  const { places } = boxPlace();
+  const revoked: string[] = [];
+  await asPolicyFailure(async () => {
+    for (const path of projectPaths(places))
+      if (await revokeTrust(trustFile(places.state), path)) revoked.push(path);
+  });
+  if (call.json) printJson({ revoked });
+  else
+    printLine(
+      revoked.length === 0
+        ? 'Nothing here was trusted.'
+        : `No longer trusted: ${visible(revoked.join(', '))}`,
+    );
+  return exitCodes.ok;
+}

@@ -1,0 +1,43 @@
+/** Tells when nobody has needed the daemon for a while: nothing has run, and no client was connected. */
+import type { Clock } from '@squash/base/clock';
+
+export interface IdleOptions {
+  /** 0: never. */
+  readonly ms: number;
+  readonly clock: Pick<Clock, 'monoMs'>;
+  /** Whether a sandbox has processes, or is about to. */
+  readonly isRunning: () => boolean;
+  /** Of clients: open now, and so far. */
+  readonly connections: () => { readonly open: number; readonly opened: number };
+}
+
+/** Looks so often, so that a program that waits costs next to nothing. */
+const looksPerWait = 20;
+const lookMsMax = 5_000;
+
+export class IdleExit implements Disposable {
+  /** Resolves once it has been so long. */
+  readonly idle: Promise<'idle'>;
+  readonly #timer: NodeJS.Timeout | undefined;
+
+  constructor({ ms, clock, isRunning, connections }: IdleOptions) {
+    const { promise, resolve } = Promise.withResolvers<'idle'>();
+    this.idle = promise;
+    if (ms === 0) return;
+    let sinceMs = clock.monoMs();
+    let before = 0;
+    const look = (): void => {
+      const { open, opened } = connections();
+      const nowMs = clock.monoMs();
+      // Who came and went between two looks was here, too.
+      if (open > 0 || opened !== before || isRunning()) sinceMs = nowMs;
+      before = opened;
+      if (nowMs - sinceMs >= ms) resolve('idle');
+    };
+    this.#timer = setInterval(look, Math.min(lookMsMax, Math.ceil(ms / looksPerWait)));
+  }
+
+  [Symbol.dispose](): void {
+    clearInterval(this.#timer);
+  }
+}

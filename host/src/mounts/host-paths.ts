@@ -1,0 +1,174 @@
+/**
+ * Whether the rules of a root that is the host's file system may hold, and what is closed besides: one judge, pure, with a reason
+ * for each refusal.
+ *
+ * What programs keep keys in is closed whatever the rules say. A rule that opens such a path, or something in it, is refused; where
+ * one opens a directory that it lies in, it is hidden. Neither is asked whether it is there: what comes later is hidden, too.
+ *
+ * What a newcomer would get wrong: a link among the names on the way to such a path. `~/.config` may lead to `~/dotfiles`, and then
+ * it is `~/dotfiles/gcloud` that has to be closed. So each path is closed as it is named and where it leads.
+ */
+import type { HostPaths, HostRoot, PathLevel } from '@squash/contract/host-root';
+import type { PathFacts } from '@squash/policy/paths/compile';
+import { isOpened, isWithin, lineage, parentOf, resolveLevel } from '@squash/policy/paths/levels';
+import { socketNames } from './judge.ts';
+
+/** What is never open, whatever the rules say. */
+export interface HostSurroundings {
+  /** Directories with this installation's state. */
+  readonly own: readonly string[];
+  /** The home that the daemon was started with: a request's word for it closes more, and opens nothing. */
+  readonly home: string | undefined;
+}
+
+export type HostPathsVerdict =
+  | { readonly verdict: 'allow'; readonly rules: HostPaths }
+  | { readonly verdict: 'refuse'; readonly path: string; readonly reason: string; readonly sentence: string };
+
+const words = (text: string): readonly string[] => text.split(' ');
+
+/** They are the sandbox's own. */
+const systemPaths = words('/proc /sys /dev /run');
+
+const closedPaths = words(
+  '/etc/shadow /etc/shadow- /etc/gshadow /etc/gshadow- /etc/sudoers /etc/sudoers.d /var/run/docker.sock',
+).concat(
+  // What root alone may read: his box is root's.
+  words('/etc/ssl/private /etc/pki/tls/private /etc/NetworkManager/system-connections /etc/wireguard'),
+  words('/etc/krb5.keytab /etc/security/opasswd /etc/credstore /etc/credstore.encrypted'),
+  words('rsa ecdsa ed25519 dsa').map((name) => `/etc/ssh/ssh_host_${name}_key`),
+  words('/var/lib/docker /var/lib/containerd /var/lib/containers /var/lib/kubelet'),
+);
+
+const closedInHome = words(
+  '.ssh .aws .azure .gcloud .config/gcloud .kube .docker .gnupg .password-store',
+).concat(
+  words('.local/share/keyrings .local/share/gnome-keyring .local/share/pass'),
+  words('.local/share/org.keepassxc.KeePassXC .netrc .git-credentials .pypirc .config/gh .config/op'),
+  // Beside a configuration that boxes see: git keeps passwords there where the file exists.
+  words('.config/git/credentials'),
+  // State of Squash's daemons, this one or another: their sockets and secrets.
+  words('.local/share/squash .local/state/squash'),
+);
+
+/** Directories with homes of services and much else: what lies beside one is no other user's home. */
+const noHomes = words('/ /bin /etc /mnt /opt /run /sbin /srv /tmp /usr /usr/lib /var /var/lib');
+
+const linksMax = 40;
+
+type Refusal = Extract<HostPathsVerdict, { readonly verdict: 'refuse' }>;
+
+export function judgeHostPaths(
+  { paths, user }: Pick<HostRoot, 'paths' | 'user'>,
+  around: HostSurroundings,
+  facts: PathFacts,
+): HostPathsVerdict {
+  const named = [user.home, ...(around.home === undefined ? [] : [around.home])];
+  const homes = withCanonical(
+    named.filter((home) => home !== '/'),
+    facts,
+  );
+  const closed = withCanonical(
+    [
+      ...closedPaths,
+      ...(homes.includes('/root') ? [] : ['/root']),
+      ...around.own,
+      ...homes.flatMap((home) => closedInHome.map((name) => `${home}/${name}`)),
+    ],
+    facts,
+  );
+  for (const [path, level] of Object.entries(paths)) {
+    const refusal =
+      linkProblem(path, facts) ?? (isOpened(level) ? openProblem(path, level, { closed, homes }) : undefined);
+    if (refusal !== undefined) return refusal;
+  }
+  return { verdict: 'allow', rules: withClosed(paths, closed, homes) };
+}
+
+interface Closed {
+  readonly closed: readonly string[];
+  readonly homes: readonly string[];
+}
+
+function openProblem(path: string, level: PathLevel, { closed, homes }: Closed): Refusal | undefined {
+  if (path === '/') return refuse(path, 'whole_root', 'name the directories in it that are to be open');
+  const system = systemPaths.find((each) => isWithin(path, each));
+  if (system !== undefined) return refuse(path, 'system_path', `a sandbox has a "${system}" of its own`);
+  if (level === 'rw' && isWithin(path, '/etc'))
+    return refuse(
+      path,
+      'system_path',
+      'the sandbox puts files of its own into "/etc": open it "ro" or "cow"',
+    );
+  const lower = path.toLowerCase();
+  // Some file systems do not tell large and small letters apart.
+  const secret = closed.find((each) => isWithin(lower, each.toLowerCase()));
+  if (secret !== undefined) return refuse(path, 'always_closed', `"${secret}" is closed to all sandboxes`);
+  if (socketNames.some((name) => lower.endsWith(`/${name}`)))
+    return refuse(path, 'container_socket', 'who reaches it is root of this machine');
+  if (isOthersHome(path, homes)) return refuse(path, 'other_home', 'it lies in another user’s home');
+  return undefined;
+}
+
+/** With none on the way a path has one meaning. At its end a link is shown as one. */
+function linkProblem(path: string, facts: PathFacts): Refusal | undefined {
+  const link = lineage(parentOf(path)).find((each) => facts.stat(each)?.type === 'link');
+  if (link === undefined) return undefined;
+  return refuse(path, 'link_in_path', `"${link}" is a link: name what it leads to`);
+}
+
+function isOthersHome(path: string, homes: readonly string[]): boolean {
+  return homes.some((home) => {
+    const parent = parentOf(home);
+    if (noHomes.includes(parent) || path === parent || !isWithin(path, parent)) return false;
+    return !homes.some((own) => isWithin(path, own) || isWithin(own, path));
+  });
+}
+
+/** The rules, and what they would open that is to stay closed. */
+function withClosed(paths: HostPaths, closed: readonly string[], homes: readonly string[]): HostPaths {
+  const rules: Record<string, PathLevel> = { ...paths };
+  for (const home of homes) {
+    const parent = parentOf(home);
+    const level = resolveLevel(paths, parent);
+    if (noHomes.includes(parent) || !isOpened(level)) continue;
+    // Other homes can't be listed from here: all are hidden but this one.
+    rules[home] ??= resolveLevel(paths, home);
+    rules[parent] = 'hidden';
+  }
+  for (const path of closed) if (isOpened(resolveLevel(rules, path))) rules[path] = 'hidden';
+  return rules;
+}
+
+function withCanonical(paths: readonly string[], facts: PathFacts): readonly string[] {
+  return [...new Set(paths.flatMap((path) => [path, canonical(path, facts)]))];
+}
+
+/** Where it leads, as far as that is there. */
+function canonical(path: string, facts: PathFacts): string {
+  let rest = path.slice(1).split('/');
+  let at: string[] = [];
+  for (let links = 0; rest.length > 0; ) {
+    const [part = '', ...behind] = rest;
+    rest = behind;
+    if (part === '' || part === '.') continue;
+    if (part === '..') {
+      at.pop();
+      continue;
+    }
+    const next = `/${[...at, part].join('/')}`;
+    if (facts.stat(next)?.type !== 'link' || links === linksMax) {
+      at.push(part);
+      continue;
+    }
+    links += 1;
+    const text = facts.links(next);
+    if (text.startsWith('/')) at = [];
+    rest = [...text.split('/'), ...rest];
+  }
+  return `/${at.join('/')}`;
+}
+
+function refuse(path: string, reason: string, sentence: string): Refusal {
+  return { verdict: 'refuse', path, reason, sentence };
+}

@@ -1,0 +1,101 @@
+/** Sandboxes whose root is the host's file system: what they are started with, who their commands run as, what they can't do. */
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { AppError } from '@squash/contract/errors';
+import type { HostRoot } from '@squash/contract/host-root';
+import type { SandboxImage } from '@squash/contract/image';
+import type { Warning } from '@squash/contract/sandbox';
+import type { SandboxRow, StoredHostRoot } from '#store/rows.ts';
+import type { HostPlace, HostRootSpec } from '../drivers/driver.ts';
+import type { World } from './world.ts';
+
+/** Made by `host/src/mounts`. */
+export interface HostRoots {
+  /** Who commands run as, in the host's numbers. @throws host_root_unavailable */
+  starter(): { readonly uid: number; readonly gid: number };
+  /** What lies where is looked at now. @throws host_root_unavailable, host_path_refused, invalid_request */
+  compile(root: HostRoot): {
+    readonly places: readonly HostPlace[];
+    /** Rules that do not hold as they are written. */
+    readonly dropped: readonly { readonly path: string; readonly why: string }[];
+  };
+}
+
+/** What a command has that says nothing of it: from an image, or from the user of the host. */
+export type CommandDefaults = Pick<
+  SandboxImage,
+  'name' | 'env' | 'user' | 'uid' | 'gid' | 'home' | 'workdir'
+>;
+
+const warningsMax = 20;
+
+/** For a row that is to be. @throws as `HostRoots` does, and host_root_unsupported */
+export function hostRootHere(
+  { hostRoots }: Pick<World, 'hostRoots'>,
+  root: HostRoot | undefined,
+  onTimeout: SandboxRow['onTimeout'] | undefined,
+): { readonly hostRoot: StoredHostRoot | null; readonly warnings: readonly Warning[] } {
+  if (root === undefined) return { hostRoot: null, warnings: [] };
+  if (onTimeout === 'snapshot') throw unsupported('be saved as a snapshot when its time is over');
+  const who = hostRoots.starter();
+  const { dropped } = hostRoots.compile(root);
+  const warnings = dropped
+    .slice(0, warningsMax)
+    .map(({ path, why }) => ({ code: 'host_path', message: `the rule for "${path}" does not hold: ${why}` }));
+  return { hostRoot: { ...who, root }, warnings };
+}
+
+/** Writes the masks into the sandbox's directory. Nothing of it runs. @throws as `HostRoots` does, and disk_full */
+export function hostRootSpec(world: World, row: SandboxRow): HostRootSpec | undefined {
+  if (row.hostRoot === null) return undefined;
+  const { uid, gid, root } = row.hostRoot;
+  const { places } = world.hostRoots.compile(root);
+  const directory = join(world.files.directory(row.id), '.meta');
+  // A new sandbox has none yet.
+  mkdirSync(directory, { recursive: true });
+  let masks = 0;
+  const here = places.map((place) => {
+    if (place.kind !== 'file') return place;
+    const source = join(directory, `mask-${(masks += 1)}`);
+    rmSync(source, { force: true });
+    writeFileSync(source, root.masks[place.target] ?? '', { mode: 0o444 });
+    return { ...place, source };
+  });
+  return { uid, gid, places: [...here, ...trustPlaces(world, row)] };
+}
+
+/** In a directory that is the sandbox's own whatever the rules say. */
+function trustPlaces({ files, network }: World, { trust }: SandboxRow): readonly HostPlace[] {
+  if (trust === null) return [];
+  return network.hostTrust.map(({ path, target }) => ({
+    kind: 'file',
+    mode: 'ro',
+    identity: '-',
+    source: join(files.layer(trust), path),
+    target,
+  }));
+}
+
+export function commandDefaults({
+  image,
+  hostRoot,
+}: Pick<SandboxRow, 'image' | 'hostRoot'>): CommandDefaults | null {
+  if (hostRoot === null) return image;
+  const { uid, gid, root } = hostRoot;
+  const { name, home, shell } = root.user;
+  const env = { HOME: home, USER: name, LOGNAME: name, SHELL: shell };
+  return { name: 'host', env, user: name, uid, gid, home, workdir: home };
+}
+
+/** @param what it would be asked to do, as an infinitive @throws host_root_unsupported */
+export function refuseHostRoot({ hostRoot, id }: Pick<SandboxRow, 'hostRoot' | 'id'>, what: string): void {
+  if (hostRoot !== null) throw unsupported(what, id);
+}
+
+function unsupported(what: string, id?: string): AppError {
+  const which = id === undefined ? 'A sandbox' : `Sandbox "${id}"`;
+  return new AppError(
+    'host_root_unsupported',
+    `${which} whose root is the host’s file system can not ${what}`,
+  );
+}

@@ -1,0 +1,77 @@
+/* What the places of a box are made of: see place_trees.h. */
+#include "launch/place_trees.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/descriptor.h"
+#include "launch/file.h"
+#include "launch/mounts.h"
+#include "launch/syscalls.h"
+
+#define CLONE_WHOLE (AT_EMPTY_PATH | AT_RECURSIVE | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC)
+
+bool places_have_tree(const struct mount_wish *wish) {
+  switch (wish->place) {
+    case PLACE_NONE:
+    case PLACE_BIND:
+    case PLACE_OVERLAY:
+    case PLACE_FILE: return true;
+    case PLACE_PRIVATE:
+    case PLACE_WHITEOUT:
+    case PLACE_DENY:
+    case PLACE_LINK: return false;
+  }
+  return false;
+}
+
+const char *places_detail(const struct mount_wish *wish) {
+  if (wish->place == PLACE_LINK) return wish->source;
+  return wish->place == PLACE_PRIVATE ? wish->identity : "";
+}
+
+/* Directories and regular files alone: what opens a device, a pipe or a socket speaks with the host. */
+int places_open(const struct launcher *launcher, const struct mount_wish *wish, struct fault *fault) {
+  bool is_own = wish->place == PLACE_FILE;
+  struct stat status;
+  cleanup_fd root = is_own ? dup(launcher->data_fd) : open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+  cleanup_fd source = root < 0 ? -1 : open_beneath(root, wish->source, O_PATH);
+  if (source < 0 || fstat(source, &status) != 0) {
+    return fault_set(fault, "host_path_refused", "can't open \"/%s\" of the host", wish->source);
+  }
+  errno = 0;
+  bool is_fine = S_ISREG(status.st_mode) || (S_ISDIR(status.st_mode) && !is_own);
+  if (!is_fine || (wish->place == PLACE_OVERLAY && !S_ISDIR(status.st_mode))) {
+    return fault_set(fault, "host_path_refused", "\"/%s\" of the host is no directory%s", wish->source,
+                     wish->place == PLACE_OVERLAY ? "" : " and no regular file");
+  }
+  if (!is_own && !mounts_are_identical(source, wish->identity)) {
+    return fault_set(fault, "host_path_refused", "\"/%s\" of the host is another one than a moment ago", wish->source);
+  }
+  return take_fd(&source);
+}
+
+static int take(const struct launcher *launcher, const struct mount_wish *wish, struct fault *fault) {
+  cleanup_fd source = places_open(launcher, wish, fault);
+  if (source < 0) return -1;
+  cleanup_fd tree = sys_open_tree(source, "", CLONE_WHOLE);
+  if (tree < 0) return fault_set(fault, "host_path_refused", "can't attach \"/%s\" of the host", wish->source);
+  bool is_writable = wish->is_writable && wish->place == PLACE_BIND;
+  struct mount_attr attributes = {.attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | (is_writable ? 0 : MOUNT_ATTR_RDONLY),
+                                  .propagation = MS_PRIVATE};
+  if (sys_mount_setattr(tree, AT_EMPTY_PATH | AT_RECURSIVE, &attributes) == 0) return take_fd(&tree);
+  return fault_set(fault, "host_path_refused", "can't set the flags of \"/%s\"", wish->source);
+}
+
+int places_take_all(const struct launcher *launcher, const struct request *request, int trees[MOUNTS_MAX], struct fault *fault) {
+  for (size_t i = 0; i < request->mount_count; i++) {
+    const struct mount_wish *wish = &request->mounts[i];
+    if (wish->place == PLACE_NONE || !places_have_tree(wish)) continue;
+    trees[i] = take(launcher, wish, fault);
+    if (trees[i] < 0) return -1;
+  }
+  return 0;
+}

@@ -1,0 +1,254 @@
+/* The root of a box: see places.h. */
+#include "launch/places.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "common/descriptor.h"
+#include "launch/file.h"
+#include "launch/syscalls.h"
+#include "launch/tree.h"
+
+int places_lay_ground(struct fault *fault) {
+  cleanup_fd data = open("u/data", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  cleanup_fd tree = data < 0 ? -1 : sys_open_tree(data, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+  struct mount_attr attributes = {.attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, .propagation = MS_PRIVATE};
+  if (tree >= 0 && sys_mount_setattr(tree, AT_EMPTY_PATH, &attributes) == 0 && sys_move_mount(tree, AT_FDCWD, "root") == 0) return 0;
+  return fault_set(fault, "launch_failed", "can't attach the box's own files");
+}
+
+static int fail(const struct mount_wish *wish, const char *what, struct fault *fault) {
+  return fault_set(fault, "host_path_refused", "\"/%s\": %s", wish->target, what);
+}
+
+/*
+ * One part below an open directory of `u/data`, made where it is missing, for whom the directory belongs to. A link or a file that
+ * the box has put there instead is not followed and fails.
+ */
+static int step(int at, const char *part) {
+  struct stat status;
+  int next = open_beneath(at, part, O_PATH | O_DIRECTORY);
+  if (next >= 0 || errno != ENOENT) return next;
+  if (fstat(at, &status) != 0 || mkdirat(at, part, 0755) != 0) return -1;
+  (void)fchownat(at, part, status.st_uid, status.st_gid, AT_SYMLINK_NOFOLLOW);
+  return open_beneath(at, part, O_PATH | O_DIRECTORY);
+}
+
+/* The directory of `u/data` that `path` names, or the one that its last part is in. */
+static int make_own(int data, const char *path, bool for_parent) {
+  char part[NAME_MAX + 1];
+  cleanup_fd at = open_beneath(data, ".", O_PATH | O_DIRECTORY);
+  while (at >= 0) {
+    size_t bytes = strcspn(path, "/");
+    if (path[bytes] == '\0' && for_parent) return take_fd(&at);
+    snprintf(part, sizeof part, "%.*s", (int)bytes, path);
+    int next = step(at, part);
+    int number = errno;
+    close_fd(&at);
+    errno = number;
+    at = next;
+    if (path[bytes] == '\0') return take_fd(&at);
+    path += bytes + 1;
+  }
+  return -1;
+}
+
+static const char *last_part(const char *path) {
+  const char *slash = strrchr(path, '/');
+  return slash == NULL ? path : slash + 1;
+}
+
+/* Where a tree is attached. What is missing is made in `u/data` and nowhere else. */
+static int open_point(int root, int data, const struct mount_wish *wish, bool is_directory, struct fault *fault) {
+  int flags = O_PATH | (is_directory ? O_DIRECTORY : 0);
+  cleanup_fd point = open_beneath(root, wish->target, flags);
+  if (point < 0 && errno == ENOENT) {
+    cleanup_fd own = make_own(data, wish->target, !is_directory);
+    if (own >= 0 && !is_directory) (void)mknodat(own, last_part(wish->target), S_IFREG | 0644, 0);
+    point = open_beneath(root, wish->target, flags);
+  }
+  if (point < 0) return fail(wish, "there is nothing to attach it to, or a link is on the way", fault);
+  return take_fd(&point);
+}
+
+static int attach(int root, int data, int tree, const struct mount_wish *wish, struct fault *fault) {
+  struct stat status;
+  if (fstat(tree, &status) != 0) return fail(wish, "it can't be looked at", fault);
+  cleanup_fd point = open_point(root, data, wish, S_ISDIR(status.st_mode), fault);
+  if (point < 0) return -1;
+  if (syscall(429, tree, "", point, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) == 0) return 0;
+  return fail(wish, "it can't be attached in the box", fault);
+}
+
+/* As the host's directory looks, as far as its owner is anybody in here. */
+static void copy_looks(int from, int to) {
+  struct stat status;
+  struct stat own;
+  if (fstat(from, &status) != 0 || fstat(to, &own) != 0) return;
+  const struct timespec times[2] = {status.st_atim, status.st_mtim};
+  const char *path = fd_path(to, "").text;
+  /* Nobody's stays with the box's root: it has to make names in it. */
+  if (status.st_uid != 65534) (void)chown(path, status.st_uid, status.st_gid);
+  (void)chmod(path, status.st_mode & 0777);
+  (void)utimensat(AT_FDCWD, path, times, 0);
+}
+
+/*
+ * Something of the box's own at a hidden name: a file or a link covers what the host has, a directory would be merged with it. The box
+ * made it itself where it moved the directories on the way away, so that no overlay saw it come.
+ */
+static int make_opaque(int at, const char *part) {
+  struct stat status;
+  if (fstatat(at, part, &status, AT_SYMLINK_NOFOLLOW) != 0) return -1;
+  if (!S_ISDIR(status.st_mode)) return 0;
+  cleanup_fd own = open_beneath(at, part, O_PATH | O_DIRECTORY);
+  return own < 0 ? -1 : setxattr(fd_path(own, "").text, "user.overlay.opaque", "y", 1, 0);
+}
+
+/*
+ * One name that the overlay shall not show. Where a directory on the way is missing on the host, that is the name: whatever comes
+ * there later is not shown either. Where the box has put a file or a link on the way the host's directory is not shown at all. Anything
+ * else that goes wrong would show what is to be hidden, a full disk too.
+ */
+static int hide(int lower, int upper, const char *rest) {
+  char part[NAME_MAX + 1];
+  cleanup_fd below = open_beneath(lower, ".", O_PATH | O_DIRECTORY);
+  cleanup_fd at = open_beneath(upper, ".", O_PATH | O_DIRECTORY);
+  while (below >= 0 && at >= 0) {
+    size_t bytes = strcspn(rest, "/");
+    snprintf(part, sizeof part, "%.*s", (int)bytes, rest);
+    cleanup_fd next_below = rest[bytes] == '\0' ? -1 : open_beneath(below, part, O_PATH | O_DIRECTORY);
+    if (next_below < 0) {
+      if (mknodat(at, part, S_IFCHR, 0) == 0) return 0;
+      return errno == EEXIST ? make_opaque(at, part) : -1;
+    }
+    bool is_new = mkdirat(at, part, 0755) == 0;
+    int next = open_beneath(at, part, O_PATH | O_DIRECTORY);
+    if (next < 0) return errno == ENOTDIR || errno == ELOOP ? 0 : -1;
+    if (is_new) copy_looks(next_below, next);
+    close_fd(&at);
+    close_fd(&below);
+    at = next;
+    below = take_fd(&next_below);
+    rest += bytes + 1;
+  }
+  return -1;
+}
+
+static bool is_below(const char *path, const char *directory) {
+  size_t bytes = strlen(directory);
+  return strncmp(path, directory, bytes) == 0 && path[bytes] == '/';
+}
+
+static int put_overlay(int root, int data, struct supply *supply, size_t index, struct fault *fault) {
+  const struct request *request = &supply->request;
+  const struct mount_wish *wish = &request->mounts[index];
+  char lower[32];
+  char work[32];
+  char options[256];
+  snprintf(lower, sizeof lower, "l/%zu", index);
+  snprintf(work, sizeof work, "u/work/%zu", index);
+  cleanup_fd parent = make_own(data, wish->target, true);
+  bool is_new = parent >= 0 && mkdirat(parent, last_part(wish->target), 0755) == 0;
+  cleanup_fd upper = parent < 0 ? -1 : open_beneath(parent, last_part(wish->target), O_PATH | O_DIRECTORY);
+  if (upper < 0) return fail(wish, "the box's own files leave no room for its changes: a link or a file is on the way", fault);
+  if (is_new) copy_looks(supply->mounts[index], upper);
+  for (size_t i = 0; i < index; i++) {
+    const struct mount_wish *hidden = &request->mounts[i];
+    bool is_own = hidden->place == PLACE_WHITEOUT && is_below(hidden->target, wish->target);
+    if (is_own && hide(supply->mounts[index], upper, hidden->target + strlen(wish->target) + 1) != 0) return fail(hidden, "it can't be hidden", fault);
+  }
+  if (mkdir(lower, 0755) != 0 || sys_move_mount(supply->mounts[index], AT_FDCWD, lower) != 0 ||
+      (mkdir(work, 0700) != 0 && errno != EEXIST)) {
+    return fail(wish, "what lies below its changes can't be attached", fault);
+  }
+  cleanup_fd point = open_point(root, data, wish, true, fault);
+  if (point < 0) return -1;
+  snprintf(options, sizeof options, "userxattr,upperdir=%s,workdir=%s,lowerdir=%s", fd_path(upper, "").text, work, lower);
+  if (mount("overlay", fd_path(point, "").text, "overlay", MS_NODEV | MS_NOSUID, options) == 0) return 0;
+  return fail(wish, "the kernel refuses copy-on-write there (another file system may be mounted below it)", fault);
+}
+
+static int put_private(int root, int data, const struct mount_wish *wish, const struct request *request, struct fault *fault) {
+  struct stat own_status;
+  struct stat seen_status;
+  bool is_users = strcmp(wish->identity, "user") == 0;
+  cleanup_fd parent = make_own(data, wish->target, true);
+  const char *name = last_part(wish->target);
+  if (parent >= 0 && mkdirat(parent, name, is_users ? 0700 : 0755) == 0 && is_users) {
+    (void)fchownat(parent, name, request->user, request->group, AT_SYMLINK_NOFOLLOW);
+  }
+  cleanup_fd own = parent < 0 ? -1 : open_beneath(parent, name, O_PATH | O_DIRECTORY);
+  if (own < 0 || fstat(own, &own_status) != 0) return fail(wish, "the box's own files leave no room for it: a link or a file is on the way", fault);
+  cleanup_fd seen = open_point(root, data, wish, true, fault);
+  if (seen < 0) return -1;
+  bool is_shown = fstat(seen, &seen_status) == 0 && seen_status.st_ino == own_status.st_ino && seen_status.st_dev == own_status.st_dev;
+  if (is_shown) return 0;
+  cleanup_fd tree = sys_open_tree(own, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+  struct mount_attr attributes = {.attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, .propagation = MS_PRIVATE};
+  if (tree < 0 || sys_mount_setattr(tree, AT_EMPTY_PATH, &attributes) != 0) return fail(wish, "its own directory can't be attached", fault);
+  return attach(root, data, tree, wish, fault);
+}
+
+/* One link is left as it is where the box has made something else of it. */
+static int put_link(int data, const struct mount_wish *wish, struct fault *fault) {
+  char text[REQUEST_PATH_BYTES_MAX + 2];
+  cleanup_fd parent = make_own(data, wish->target, true);
+  snprintf(text, sizeof text, "/%s", wish->source);
+  if (parent >= 0 && (symlinkat(text, parent, last_part(wish->target)) == 0 || errno == EEXIST)) return 0;
+  return fail(wish, "the link can't be made", fault);
+}
+
+static int put_closed(int root, const struct mount_wish *wish, struct fault *fault) {
+  struct stat status;
+  cleanup_fd point = open_beneath(root, wish->target, O_PATH);
+  if (point < 0 && errno == ENOENT) return 0; /* It went meanwhile, and what is not there is not read. */
+  if (point < 0 || fstat(point, &status) != 0) return fail(wish, "it can't be covered: a link is on the way", fault);
+  const char *cover = S_ISDIR(status.st_mode) ? "covers/closed" : "covers/unread";
+  if (mount(cover, fd_path(point, "").text, NULL, MS_BIND, NULL) == 0) return 0;
+  return fail(wish, "it can't be covered", fault);
+}
+
+static int put(int root, int data, struct supply *supply, size_t index, struct fault *fault) {
+  const struct mount_wish *wish = &supply->request.mounts[index];
+  switch (wish->place) {
+    case PLACE_BIND:
+    case PLACE_FILE: return attach(root, data, supply->mounts[index], wish, fault);
+    case PLACE_OVERLAY: return put_overlay(root, data, supply, index, fault);
+    case PLACE_PRIVATE: return put_private(root, data, wish, &supply->request, fault);
+    case PLACE_DENY: return put_closed(root, wish, fault);
+    case PLACE_LINK: return put_link(data, wish, fault);
+    case PLACE_WHITEOUT: /* Its overlay makes it. */
+    case PLACE_NONE: return 0;
+  }
+  return -1;
+}
+
+int places_put(int root, struct supply *supply, struct fault *fault) {
+  cleanup_fd data = open("u/data", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (data < 0) return fault_set(fault, "launch_failed", "can't open the box's own files");
+  for (size_t i = 0; i < supply->request.mount_count; i++) {
+    if (supply->request.mounts[i].place == PLACE_NONE) continue;
+    if (put(root, data, supply, i, fault) != 0) return -1;
+    close_fd(&supply->mounts[i]);
+  }
+  return 0;
+}
+
+int places_close(int root, const struct supply *supply, struct fault *fault) {
+  struct mount_attr attributes = {.attr_set = MOUNT_ATTR_RDONLY};
+  for (size_t i = 0; i < supply->request.mount_count; i++) {
+    const struct mount_wish *wish = &supply->request.mounts[i];
+    if (wish->place != PLACE_OVERLAY || wish->is_writable) continue;
+    cleanup_fd point = open_beneath(root, wish->target, O_PATH | O_DIRECTORY);
+    if (point < 0 || sys_mount_setattr(point, AT_EMPTY_PATH, &attributes) != 0) return fail(wish, "it can't be made read-only", fault);
+  }
+  return 0;
+}

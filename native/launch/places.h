@@ -1,0 +1,32 @@
+/*
+ * The root of a box: the host's file system, seen through rules.
+ *
+ * Its ground is the sandbox's own upper, `u/data`, without layers: what no place opens is empty, private and writable. On it lie
+ * places, parents before what is in them:
+ *
+ *   bind      a directory or a regular file of the host with all that is mounted below it
+ *   overlay   a directory of the host with an upper of its own at the same path below `u/data`, so all that a box writes lies in one
+ *             tree. Without the right to write it is there for what it does not show
+ *   private   the upper's own directory over what the host has there, or where there is nothing
+ *   whiteout  a name that the overlay above it does not show; it comes before that one in the request
+ *   deny      a node that nobody opens over something that is there
+ *   file      a file of the data directory, to be read
+ *   link      a symbolic link
+ *
+ * What the daemon has judged is what is mounted, as in mounts.h: no link is followed, device and inode are compared. Nothing
+ * is ever made in what is the host's: a mount point that is missing is made in `u/data`, and where that does not show the start fails.
+ * What lies in `u/data` from an earlier start is the sandbox's own word: it is opened beneath it, and no link is followed there either.
+ */
+#ifndef SQUASH_LAUNCH_PLACES_H
+#define SQUASH_LAUNCH_PLACES_H
+#include "launch/fault.h"
+#include "launch/supply.h"
+
+/* In the first process: `u/data` becomes `root`. */
+int places_lay_ground(struct fault *fault);
+/* All places of the request, onto an open root. */
+int places_put(int root, struct supply *supply, struct fault *fault);
+/* When nothing has to be made in them any more. */
+int places_close(int root, const struct supply *supply, struct fault *fault);
+
+#endif

@@ -1,0 +1,44 @@
+/** Which level a path of the host has under rules. Pure, as all of the policy. */
+import { type HostPaths, type PathLevel, pathLevels } from '@squash/contract/host-root';
+
+export function stricter(one: PathLevel, other: PathLevel): PathLevel {
+  return pathLevels.indexOf(one) <= pathLevels.indexOf(other) ? one : other;
+}
+
+/** The host's own file or directory is seen. */
+export function isOpened(level: PathLevel): level is 'ro' | 'cow' | 'rw' {
+  return level === 'ro' || level === 'cow' || level === 'rw';
+}
+
+/** Rules from several places, where one path may stand more than once. */
+export function mergeRules(rules: Iterable<readonly [path: string, level: PathLevel]>): HostPaths {
+  const merged = new Map<string, PathLevel>();
+  for (const [path, level] of rules) merged.set(path, stricter(level, merged.get(path) ?? level));
+  return Object.fromEntries(merged);
+}
+
+/** The path of the rule that decides. Undefined: none does. */
+export function winningRule(rules: HostPaths, path: string): string | undefined {
+  return lineage(path).findLast((each) => Object.hasOwn(rules, each));
+}
+
+/** What no rule names is hidden. */
+export function resolveLevel(rules: HostPaths, path: string): PathLevel {
+  const rule = winningRule(rules, path);
+  return (rule === undefined ? undefined : rules[rule]) ?? 'hidden';
+}
+
+export function isWithin(path: string, place: string): boolean {
+  return place === '/' || path === place || path.startsWith(`${place}/`);
+}
+
+/** All directories that a path lies in, from the root on, and the path itself. */
+export function lineage(path: string): readonly string[] {
+  if (path === '/') return ['/'];
+  const parts = path.slice(1).split('/');
+  return ['/', ...parts.map((_part, index) => `/${parts.slice(0, index + 1).join('/')}`)];
+}
+
+export function parentOf(path: string): string {
+  return lineage(path).at(-2) ?? '/';
+}

@@ -1,0 +1,116 @@
+/**
+ * Policies of boxes as programs inside find them: what a person's file opens, what a repository's own file can't, and that what
+ * `--print-policy` prints makes the same box.
+ */
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir, userInfo } from 'node:os';
+import { join } from 'node:path';
+import { after, before, describe, it } from 'node:test';
+import { type CliEnd, squash } from '../support/cli.ts';
+import { removeDataDirectory } from '../support/data-directory.ts';
+import { expectNoLeaks, processesOf } from '../support/leaks.ts';
+import { ownedPrefix } from '../support/owned-directory.ts';
+import { waitFor } from '../support/wait.ts';
+
+const skip = process.getuid?.() === 0 ? 'only an ordinary user has boxes' : false;
+
+describe('policies of boxes', { skip }, () => {
+  const { homedir: home } = userInfo();
+  let scratch: string;
+  let work: string;
+  let repository: string;
+  let env: Record<string, string>;
+
+  before(() => {
+    scratch = mkdtempSync(join(tmpdir(), ownedPrefix('box-policy')));
+    work = mkdtempSync(join(home, 'squash-box-policy-'));
+    repository = join(work, 'project');
+    mkdirSync(join(repository, 'sub'), { recursive: true });
+    execFileSync('git', ['init', '-q', repository]);
+    for (const [name, text] of [
+      ['project/.env', 'KEY=1\n'],
+      ['project/sub/.env', 'KEY=2\n'],
+      ['project/masked', 'a secret\n'],
+      ['notes', 'notes\n'],
+      ['private', 'private\n'],
+    ] as const)
+      writeFileSync(join(work, name), text);
+    mkdirSync(join(scratch, 'config/squash'), { recursive: true });
+    env = {
+      SQUASH_BOX_DATA: join(scratch, 'data'),
+      SQUASH_DATA: join(scratch, 'none'),
+      SQUASH_IDLE_EXIT_S: '2',
+      SQUASH_MEMORY_RESERVE_MB: '0',
+      XDG_CONFIG_HOME: join(scratch, 'config'),
+      XDG_STATE_HOME: join(scratch, 'state'),
+      STOLEN: 'of-the-shell',
+      A_KEY: 'a-key-of-mine',
+    };
+  });
+
+  after(async () => {
+    const data = join(scratch, 'data');
+    await waitFor('the daemon to end', () => processesOf(data).length === 0, 60_000);
+    await expectNoLeaks(data);
+    rmSync(work, { recursive: true, force: true });
+    await removeDataDirectory(scratch);
+  });
+
+  const box = async (...words: readonly string[]): Promise<CliEnd> =>
+    await squash(undefined, ['box', ...words], { cwd: repository, env });
+
+  const looks = 'cat ../notes ../private .env sub/.env masked 2>/dev/null; echo "$STOLEN|$GIVEN"';
+  const seen = async (...options: readonly string[]): Promise<string> => {
+    const end = await box('run', '--rm', ...options, '--', 'sh', '-c', looks);
+    assert.equal(end.code, 0, end.stderr);
+    return end.stdout.toString();
+  };
+
+  it('a repository’s own file opens nothing until it is trusted, and closes at once', async () => {
+    writeFileSync(
+      join(repository, 'squash-box.toml'),
+      `version = 1\n[fs]\n"${work}/notes" = "ro"\n"./**/.env" = "hidden"\n[env]\npass = ["STOLEN"]\n`,
+    );
+    assert.equal(await seen(), 'a secret\n|\n');
+    assert.equal((await box('trust', 'add')).code, 0);
+    assert.equal(await seen(), 'notes\na secret\nof-the-shell|\n');
+    writeFileSync(
+      join(repository, 'squash-box.toml'),
+      `version = 1\n[fs]\n"${work}/private" = "ro"\n"./**/.env" = "hidden"\n`,
+    );
+    assert.equal(await seen(), 'a secret\n|\n', 'it changed');
+  });
+
+  it('the user’s file counts, and what is printed of it makes the same box', async () => {
+    rmSync(join(repository, 'squash-box.toml'), { force: true });
+    const file = join(scratch, 'config/squash/box.jsonc');
+    const policy = {
+      version: 1,
+      fs: { [`${work}/notes`]: 'ro', './.env': 'deny', './masked': { mask: 'nothing here\n' } },
+      env: { set: { GIVEN: 'by the policy' } },
+      secrets: { A_KEY: { from: 'env:A_KEY', hosts: ['api.example.com'] } },
+      limits: { time_s: 600 },
+    };
+    writeFileSync(file, JSON.stringify(policy), { mode: 0o600 });
+    const wanted = 'notes\nKEY=2\nnothing here\n|by the policy\n';
+    assert.equal(await seen(), wanted);
+    const inside = (await box('run', '--rm', '--', 'sh', '-c', 'echo "$A_KEY"')).stdout.toString().trim();
+    assert.ok(inside !== '' && inside !== 'a-key-of-mine', 'a placeholder stands for the key');
+    const printed = (await box('run', '--print-policy', '--', 'true')).stdout.toString();
+    rmSync(file);
+    const given = join(scratch, 'printed.jsonc');
+    writeFileSync(given, printed);
+    assert.equal(await seen(), 'KEY=1\nKEY=2\na secret\n|\n', 'without the file');
+    assert.equal(await seen('--policy', given), wanted);
+  });
+
+  it('a file that is wrong starts no box', async () => {
+    const given = join(scratch, 'wrong.toml');
+    writeFileSync(given, 'version = 1\n[netw]\n');
+    const end = await box('run', '--policy', given, '--', 'true');
+    assert.equal(end.code, 126);
+    assert.match(end.stderr, /wrong\.toml:2: "netw" is unknown; the nearest known key is "net"/);
+  });
+});
