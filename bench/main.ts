@@ -40,6 +40,7 @@ import { tunnelScenario } from './scenarios/tunnel.ts';
 import { type SquashUnderTest, startSquash } from './squash/daemon.ts';
 import type { Measured, RunFacts } from './state.ts';
 import { removeDataDirectory } from '../tests/support/data-directory.ts';
+import { prepareLayers } from '../tools/test/layers.ts';
 
 const root = join(import.meta.dirname, '..');
 const cacheDir = join(root, '.cache/bench');
@@ -127,6 +128,8 @@ function fits(id: ScenarioId, { quick }: Options): boolean {
 }
 
 async function prepare(workDir: string, options: Options, stack: AsyncDisposableStack): Promise<Context> {
+  // Not in a scenario's own limit, where a first build of some minutes would end it and leave the next one waiting for its lock.
+  await prepareLayers(['tests/egress/world/world.ts']);
   note('preparing peers …');
   await mkdir(cacheDir, { recursive: true });
   // Other ids than the owner's walk through here: image tools run under a sandbox's map.
