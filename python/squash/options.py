@@ -663,28 +663,7 @@ class MountAttachOptions(TypedDict, total=False):
     """none: rw for a volume, ro for a directory of the host"""
 
 
-class ChangeListOptions(TypedDict, total=False):
-    place: str
-    """a directory of the host that the sandbox has at level `cow`"""
-    limit: int
-    """at most so many, default 1000"""
-
-
-class ChangeFileOptions(TypedDict, total=False):
-    place: str
-    """a directory of the host that the sandbox has at level `cow`"""
-    path: str
-    """as the list of changes has it"""
-
-
-class _ChangeApplyOptions(TypedDict):
-    place: str
-    """a directory of the host that the sandbox has at level `cow`"""
-    paths: Sequence[str]
-    """as the list has them, a directory before what is in it"""
-
-
-class ChangeApplyOptions(_ChangeApplyOptions, total=False):
+class ChangeApplyOptions(TypedDict, total=False):
     held: bool
     """also what is held back"""
     outside: bool

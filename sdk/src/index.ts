@@ -39,6 +39,7 @@ export type { KeyFilter, Keys } from './keys.ts';
 export type { Bucket, BucketPull, BucketPush } from './bucket.ts';
 export type { ImageFilter, Images, PullOptions, PushOptions } from './images.ts';
 export type { ModuleFilter, Modules } from './modules.ts';
+export type { AppliedChange, ApplyOptions, Change, Changes } from './changes.ts';
 export type { Mounts } from './mounts.ts';
 export type { DecisionFilter, Network } from './network.ts';
 export type { OwnerFilter, Owners } from './owners.ts';

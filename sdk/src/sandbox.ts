@@ -1,4 +1,5 @@
 /** One sandbox: what it is, what runs in it, and its end. */
+import { Changes } from './changes.ts';
 import { type Command, commandOf, type ExecOptions, type StartOptions, takesMsOf } from './commands.ts';
 import { haveImage } from './images.ts';
 import { type Connection, fieldOf, sharedConnection, type Signal, startMsMax } from './connection.ts';
@@ -50,6 +51,7 @@ export class Sandbox implements AsyncDisposable {
   readonly network: Network;
   readonly snapshots: Snapshots;
   readonly mounts: Mounts;
+  readonly changes: Changes;
   readonly modules: SandboxModules;
   readonly #connection: Connection;
   #info: SandboxRecord;
@@ -68,6 +70,7 @@ export class Sandbox implements AsyncDisposable {
     this.network = new Network(connection, this.id);
     this.snapshots = new Snapshots(connection, this.id);
     this.mounts = new Mounts(connection, this.id);
+    this.changes = new Changes(connection, this.id);
     this.modules = { activate: async (module, options) => await this.#activate(module, options) };
   }
 

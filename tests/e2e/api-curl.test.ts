@@ -10,7 +10,7 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
@@ -73,6 +73,24 @@ const world = {
       body: dockerArchive({ layers: [tarOf([{ name: 'etc/' }])] }),
     });
     assert.equal(answer.status, 200, await answer.text());
+  },
+  /** Root's own daemon has ids of its own, which open nobody's files: this one has root's. */
+  written: async () => {
+    boxes ??= await TestDaemon.start({
+      modules: {},
+      env: { SQUASH_AUTH_TOKEN: token, SQUASH_IDS: 'own', SQUASH_HOST_ROOT: '1' },
+    });
+    const place = join(directory, 'project');
+    await mkdir(join(place, 'src'), { recursive: true });
+    await writeFile(join(place, 'src/main.ts'), 'one\n');
+    const paths = { '/usr': 'ro', '/bin': 'ro', '/lib': 'ro', '/lib64': 'ro', [place]: 'cow' };
+    const from = { host: { paths, user: { name: 'root', home: '/root' } } };
+    const { id } = (await boxes.call('POST', '/v1/sandboxes', { from })) as { readonly id: string };
+    await boxes.call('POST', `/v1/sandboxes/${id}/exec`, { shell: `echo two > ${place}/src/main.ts` });
+    standsFor.set('localhost:8080', `localhost:${boxes.port}`);
+    standsFor.set('sandboxes/dev/', `sandboxes/${id}/`);
+    standsFor.set('%2Fhome%2Falice%2Fproject', encodeURIComponent(place));
+    standsFor.set('/home/alice/project', place);
   },
   registry: async () => {
     standsFor.set('registry.example.com', `localhost:${registry.port}`);
@@ -235,9 +253,9 @@ const needs: Readonly<Record<OperationId, readonly (keyof typeof world)[]>> = {
   'snapshot.diff': ['sandbox', 'snapshot'],
   'snapshot.download': ['sandbox', 'snapshot'],
   'snapshot.upload': ['sandbox', 'snapshotFile'],
-  'change.list': ['sandbox'],
-  'change.file': ['sandbox'],
-  'change.apply': ['sandbox'],
+  'change.list': ['written'],
+  'change.file': ['written'],
+  'change.apply': ['written'],
   'volume.create': [],
   'volume.list': ['volume'],
   'volume.get': ['volume'],
@@ -344,6 +362,7 @@ async function emptied(): Promise<void> {
 }
 
 let daemon: TestDaemon;
+let boxes: TestDaemon | undefined;
 let bucket: TestBucket;
 let registry: DockerRegistry;
 let directory: string;
@@ -375,6 +394,7 @@ before(async () => {
 
 after(async () => {
   await daemon[Symbol.asyncDispose]();
+  await boxes?.[Symbol.asyncDispose]();
   await bucket[Symbol.asyncDispose]();
   await registry[Symbol.asyncDispose]();
   await rm(registryDirectory, { recursive: true, force: true });

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, AsyncGenerator, AsyncIterator, Callable, Dict, Optional, Union
+from typing import Any, AsyncGenerator, AsyncIterator, Callable, Dict, Optional, Sequence, TYPE_CHECKING, Union
 
 from .. import types
 from .._commands import SLOW_S
@@ -176,6 +176,31 @@ class AsyncMounts:
         """mount.detach. Raises NotFound, Conflict (``mount_busy``)."""
         id = mount if isinstance(mount, str) else mount.id
         await self._client.ask("mount.detach", {"id": self._box, "mount": id}, {}, extra_s=SLOW_S)
+
+
+class AsyncChanges:
+    """What a sandbox made from the host has written over its directories."""
+
+    def __init__(self, client: AsyncClient, box: str) -> None:
+        self._client = client
+        self._box = box
+
+    def list(self, place: str) -> AsyncIterator[types.ChangeListItem]:
+        """change.list: by path below ``place``, a directory that the sandbox has at level ``cow``. Raises Conflict."""
+        return self._client.records(types.ChangeListItem, "change.list", {"id": self._box}, {"place": place})
+
+    async def file_parts(self, place: str, path: str) -> AsyncGenerator[bytes, None]:
+        """change.file: what the sandbox has at a path of the list, a megabyte at most. Raises NotFound, Conflict."""
+        asked = {"place": place, "path": path}
+        async for piece in pieces_of(await self._client.open("change.file", {"id": self._box}, asked)):
+            yield piece
+
+    async def apply(
+        self, place: str, paths: Sequence[str], **options: Unpack[opt.ChangeApplyOptions]
+    ) -> types.ChangeApplyAnswer:
+        """change.apply: brings names of the list to the host, a directory before what is in it; each says what became of it."""
+        asked: Dict[str, Any] = {"place": place, "paths": list(paths), **options}
+        return await self._client.record(types.ChangeApplyAnswer, "change.apply", {"id": self._box}, asked, extra_s=SLOW_S)
 
 
 class AsyncActiveModules:

@@ -14,7 +14,7 @@ from .client import AsyncClient
 from .contexts import AsyncContexts, run_cell
 from .files import AsyncFiles
 from .operator import have_image
-from .nouns import AsyncActiveModules, AsyncMounts, AsyncNetwork, AsyncPorts, AsyncSnapshots
+from .nouns import AsyncActiveModules, AsyncChanges, AsyncMounts, AsyncNetwork, AsyncPorts, AsyncSnapshots
 from .process import AsyncProcess, AsyncProcesses, start_process
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ class AsyncSandbox:
         self.network = AsyncNetwork(client, self.id)
         self.snapshots = AsyncSnapshots(client, self.id)
         self.mounts = AsyncMounts(client, self.id)
+        self.changes = AsyncChanges(client, self.id)
         self.contexts = AsyncContexts(client, self.id)
         self.modules = AsyncActiveModules(client, self.id, self._see)
 

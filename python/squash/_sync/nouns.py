@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generator, Iterator, Callable, Dict, Optional, Union
+from typing import Any, Generator, Iterator, Callable, Dict, Optional, Sequence, TYPE_CHECKING, Union
 
 from .. import types
 from .._commands import SLOW_S
@@ -177,6 +177,31 @@ class Mounts:
         """mount.detach. Raises NotFound, Conflict (``mount_busy``)."""
         id = mount if isinstance(mount, str) else mount.id
         self._client.ask("mount.detach", {"id": self._box, "mount": id}, {}, extra_s=SLOW_S)
+
+
+class Changes:
+    """What a sandbox made from the host has written over its directories."""
+
+    def __init__(self, client: Client, box: str) -> None:
+        self._client = client
+        self._box = box
+
+    def list(self, place: str) -> Iterator[types.ChangeListItem]:
+        """change.list: by path below ``place``, a directory that the sandbox has at level ``cow``. Raises Conflict."""
+        return self._client.records(types.ChangeListItem, "change.list", {"id": self._box}, {"place": place})
+
+    def file_parts(self, place: str, path: str) -> Generator[bytes, None, None]:
+        """change.file: what the sandbox has at a path of the list, a megabyte at most. Raises NotFound, Conflict."""
+        asked = {"place": place, "path": path}
+        for piece in pieces_of(self._client.open("change.file", {"id": self._box}, asked)):
+            yield piece
+
+    def apply(
+        self, place: str, paths: Sequence[str], **options: Unpack[opt.ChangeApplyOptions]
+    ) -> types.ChangeApplyAnswer:
+        """change.apply: brings names of the list to the host, a directory before what is in it; each says what became of it."""
+        asked: Dict[str, Any] = {"place": place, "paths": list(paths), **options}
+        return self._client.record(types.ChangeApplyAnswer, "change.apply", {"id": self._box}, asked, extra_s=SLOW_S)
 
 
 class ActiveModules:

@@ -15,7 +15,7 @@ from .client import Client
 from .contexts import Contexts, run_cell
 from .files import Files
 from .operator import have_image
-from .nouns import ActiveModules, Mounts, Network, Ports, Snapshots
+from .nouns import ActiveModules, Changes, Mounts, Network, Ports, Snapshots
 from .process import Process, Processes, start_process
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ class Sandbox:
         self.network = Network(client, self.id)
         self.snapshots = Snapshots(client, self.id)
         self.mounts = Mounts(client, self.id)
+        self.changes = Changes(client, self.id)
         self.contexts = Contexts(client, self.id)
         self.modules = ActiveModules(client, self.id, self._see)
 
