@@ -6,7 +6,7 @@
  */
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { mkdirSync, readFileSync, statSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, statSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { Failure } from '@squash/base/failure';
 import { mirrorOf } from './mirrors.ts';
@@ -30,6 +30,19 @@ export async function fetchNpmPackage(source: NpmSource, place: FetchPlace): Pro
   return { file, version, from: `npm:${name}`, digest };
 }
 
+/** As Debian, Fedora and openSUSE have them. */
+const bundles = [
+  '/etc/ssl/certs/ca-certificates.crt',
+  '/etc/pki/tls/certs/ca-bundle.crt',
+  '/etc/ssl/ca-bundle.pem',
+];
+
+/** Node trusts a list of its own, and npm finds the machine's settings by where its Node lies, which here is not the machine's. */
+function authorities(): Readonly<Record<string, string>> {
+  const bundle = bundles.find((each) => existsSync(each));
+  return bundle === undefined ? {} : { NODE_EXTRA_CA_CERTS: bundle };
+}
+
 async function pack(name: string, { scratch, signal }: FetchPlace): Promise<string> {
   const directory = join(scratch, 'npm');
   mkdirSync(directory, { recursive: true });
@@ -47,7 +60,7 @@ async function pack(name: string, { scratch, signal }: FetchPlace): Promise<stri
   ];
   // Ended with us, however we end.
   const child = spawn('setpriv', ['--pdeathsig', 'KILL', 'npm', ...words], {
-    env: { ...process.env, PATH: path },
+    env: { ...authorities(), ...process.env, PATH: path },
     cwd: directory,
     stdio: ['ignore', 'pipe', 'pipe'],
     signal,
