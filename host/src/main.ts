@@ -135,7 +135,7 @@ function idleExit({ idleExitMs }: Config, http: HttpService, engine: LocalEngine
   return new IdleExit({
     ms: idleExitMs,
     clock: systemClock,
-    connections: () => http.connections,
+    requests: () => http,
     isRunning: () => engine.sandboxes.list().some(({ state }) => state !== 'stopped' && state !== 'failed'),
   });
 }

@@ -20,14 +20,14 @@ test('a daemon ends when no sandbox has run and nobody was connected for SQUASH_
   await sleep(4_000);
   assert.ok(daemon.pid !== undefined);
   await daemon.call('POST', '/v1/sandboxes/box/pause', { keep: 'files' });
-  // An open connection is a client, whatever it asks for.
+  // Who follows a stream needs it; a connection that a client only keeps is nobody.
   const following = new AbortController();
-  await fetch(`${daemon.url}/v1/events`, {
+  const events = await fetch(`${daemon.url}/v1/events?follow=true`, {
     signal: following.signal,
     headers: { accept: 'text/event-stream' },
   });
   await sleep(4_000);
-  assert.ok(daemon.pid !== undefined);
+  assert.ok(daemon.pid !== undefined && events.body?.locked === false);
   following.abort();
   await daemon.ended();
   assert.match(daemon.output, /"event":"daemon.stopping"[^\n]*"signal":"idle"/);

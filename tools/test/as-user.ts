@@ -43,6 +43,7 @@ const sameForAll = [
   // A client of the API; what owners become of its layers is tried by `build-to-bucket`.
   'tests/e2e/build.test.ts',
   'tests/e2e/callers.test.ts',
+  'tests/e2e/certificate.test.ts',
   'tests/e2e/cli-documents.test.ts',
   'tests/e2e/cli-events.test.ts',
   'tests/e2e/cli-network.test.ts',
@@ -73,8 +74,9 @@ const sameForAll = [
   'tests/e2e/python-contexts.test.ts',
   'tests/e2e/python-sdk.test.ts',
   'tests/e2e/repl.test.ts',
-  // Bytes to and from a bucket; with a user's sandboxes it is `build-to-bucket` and `s3-snapshots`.
+  // Bytes to and from a bucket; with a user's sandboxes it is `build-to-bucket` and `s3-ephemeral`.
   'tests/e2e/s3.test.ts',
+  'tests/e2e/s3-snapshots.test.ts',
   'tests/e2e/secrets-file.test.ts',
   'tests/e2e/sdk-liars.test.ts',
   'tests/e2e/sdk-nouns.test.ts',

@@ -67,7 +67,8 @@ export interface HttpService extends AsyncDisposable {
   readonly socketPath: string;
   /** Requests and WebSockets in progress. */
   readonly active: number;
-  readonly connections: HttpCounters['connections'];
+  /** … so far. */
+  readonly begun: number;
   /**
    * Stops accepting, ends streams that only follow, lets requests and commands' streams finish for up to
    * `limits.shutdownMs`, then cuts what is left. No command is ended by it. Idempotent.
@@ -102,7 +103,9 @@ export async function startHttp(options: HttpOptions): Promise<HttpService> {
       get active() {
         return parts.counters.active;
       },
-      connections: parts.counters.connections,
+      get begun() {
+        return parts.counters.begun;
+      },
       close,
       [Symbol.asyncDispose]: close,
     };

@@ -1,30 +1,20 @@
 /** Counts of what the HTTP layer did, for `/metrics`: bounded, because the labels are operations and statuses. */
 import { limits } from '@squash/contract/limits';
 import type { Metric } from '@squash/base/metric';
-import type { Socket } from 'node:net';
 import { Places } from './places.ts';
 
 export class HttpCounters {
   readonly #requests = new Map<string, { operation: string; status: number; count: number; ms: number }>();
   /** Requests and WebSockets in progress. */
   active = 0;
-  /** Connections of clients: open now, and so far. */
-  readonly connections = { open: 0, opened: 0 };
+  /** The same so far. */
+  begun = 0;
   /** Event streams and WebSockets. */
   readonly streams = new Places('streams are open', limits.streamsMax);
   /** Files on their way, which have bounds of their own. */
   transfers = 0;
   /** Closed or refused because too many had sent no request. */
   refusedConnections = 0;
-
-  connected(socket: Socket): void {
-    const { connections } = this;
-    connections.open += 1;
-    connections.opened += 1;
-    socket.once('close', () => {
-      connections.open -= 1;
-    });
-  }
 
   record(operation: string, status: number, ms: number): void {
     const key = `${operation} ${status}`;

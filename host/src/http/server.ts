@@ -191,7 +191,6 @@ export class HttpServer {
     };
     const server: Server =
       secured === undefined ? createServer(options) : createSecureServer({ ...options, ...secured });
-    server.on('connection', (socket) => this.#options.counters.connected(socket));
     const newcomers = new Newcomers(this.#options);
     greet(server, newcomers, secured === undefined ? 'connection' : 'secureConnection');
     const { fetch } = this.#options;
@@ -270,6 +269,7 @@ export class HttpServer {
   #begin(): void {
     this.#active += 1;
     this.#options.counters.active += 1;
+    this.#options.counters.begun += 1;
   }
 
   #end(): void {
