@@ -64,7 +64,7 @@ async function drive(
   return text;
 }
 
-describe('a box', { skip: isRoot ? 'root’s boxes have a test of their own' : false }, () => {
+describe('a box', { skip: isRoot ? 'only an ordinary user has boxes' : false }, () => {
   const { homedir } = userInfo();
   const stack = new AsyncDisposableStack();
   let scene: BoxScene;
