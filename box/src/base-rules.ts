@@ -4,7 +4,7 @@
  */
 import { lstatSync, readdirSync } from 'node:fs';
 import { delimiter, dirname, join } from 'node:path';
-import type { PathLevel } from '@squash/contract/host-root';
+import type { PathLevel } from '@squash/contract/path-levels';
 import { isClosed } from './closed.ts';
 import {
   absolutePath,
@@ -15,7 +15,8 @@ import {
   isEverybodys,
 } from './host-paths.ts';
 import { besideDirectory, besideProgram, linkedPrograms } from './installations.ts';
-import { addRule, isOpened, isWithin, levelAt, type Rules } from './levels.ts';
+import { isOpened, isWithin } from '@squash/policy/paths/levels';
+import { addRule, levelAt, type Rules } from './levels.ts';
 import { findProgram } from './program.ts';
 import { BoxRefusal } from './refusal.ts';
 import { rootOnly } from './root-only.ts';

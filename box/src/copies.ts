@@ -6,7 +6,8 @@ import { closeSync, constants, fstatSync, openSync, readFileSync } from 'node:fs
 import { dirname } from 'node:path';
 import type { HostPaths } from '@squash/contract/host-root';
 import { isClosed } from './closed.ts';
-import { isOpened, levelAt } from './levels.ts';
+import { isOpened } from '@squash/policy/paths/levels';
+import { levelAt } from './levels.ts';
 
 export interface FileCopy {
   readonly path: string;

@@ -1,36 +1,16 @@
-/**
- * Levels of paths as `@squash/policy/paths/levels` has them, for a program that starts as fast as Node does: that module brings
- * the schema library along, which costs three times Node's start.
- */
-import type { PathLevel } from '@squash/contract/host-root';
+/** Rules that are still being put together. What a finished set says is `@squash/policy/paths/levels`. */
+import type { PathLevel } from '@squash/contract/path-levels';
+import { lineage, stricter } from '@squash/policy/paths/levels';
 
-/** The strictest first. */
-const order: readonly PathLevel[] = ['hidden', 'deny', 'mask', 'ro', 'cow', 'rw'];
+/** For the command line, which knows no policy. */
+export { isOpened } from '@squash/policy/paths/levels';
 
-/** Rules that are still being put together. */
 export type Rules = Map<string, PathLevel>;
-
-export function stricter(one: PathLevel, other: PathLevel): PathLevel {
-  return order.indexOf(one) <= order.indexOf(other) ? one : other;
-}
-
-export function isOpened(level: PathLevel): level is 'ro' | 'cow' | 'rw' {
-  return level === 'ro' || level === 'cow' || level === 'rw';
-}
-
-export function isWithin(path: string, place: string): boolean {
-  return place === '/' || path === place || path.startsWith(`${place}/`);
-}
 
 /** The longest rule wins; what none names is hidden. */
 export function levelAt(rules: ReadonlyMap<string, PathLevel>, path: string): PathLevel {
-  let at = path;
-  for (;;) {
-    const level = rules.get(at);
-    if (level !== undefined) return level;
-    if (at === '/' || at === '') return 'hidden';
-    at = at.slice(0, at.lastIndexOf('/')) || '/';
-  }
+  const rule = lineage(path).findLast((each) => rules.has(each));
+  return (rule === undefined ? undefined : rules.get(rule)) ?? 'hidden';
 }
 
 /** Where one path is named twice the stricter level holds, in whatever order they came. */

@@ -6,7 +6,7 @@
 import { lstatSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { isEverybodys } from './host-paths.ts';
-import { isWithin } from './levels.ts';
+import { isWithin } from '@squash/policy/paths/levels';
 import { BoxRefusal } from './refusal.ts';
 
 export interface RepositoryFacts {

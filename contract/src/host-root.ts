@@ -5,11 +5,8 @@
  */
 import { z } from 'zod';
 import { isPlainPath } from './host-directory.ts';
+import { type PathLevel, pathLevels } from './path-levels.ts';
 import { boundedText, utf8Bytes } from './tolerant.ts';
-
-/** The strictest first. `cow`: what is written stays in the sandbox; `mask`: a text stands in the file's place. */
-export const pathLevels = ['hidden', 'deny', 'mask', 'ro', 'cow', 'rw'] as const;
-export type PathLevel = (typeof pathLevels)[number];
 
 export const hostRootLimits = {
   pathsMax: 200,

@@ -49,7 +49,9 @@ int journal_open(struct home *home) {
   struct stat status;
   home->journal = openat(home->upper, JOURNAL, O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (home->journal < 0 || fstat(home->journal, &status) != 0) return -1;
-  home->journal_bytes = status.st_size <= 0 || status.st_size > JOURNAL_BYTES_MAX ? 0 : (size_t)status.st_size;
+  /* One that became so long begins anew: what was brought before is then told as somebody's change, and nothing is lost. */
+  if (status.st_size > JOURNAL_BYTES_MAX) return ftruncate(home->journal, 0);
+  home->journal_bytes = status.st_size <= 0 ? 0 : (size_t)status.st_size;
   return 0;
 }
 

@@ -13,7 +13,7 @@
 #include "launch/place_trees.h"
 #include "launch/upper.h"
 
-/* As in contract/src/changes.ts. */
+/* As in contract/src/change-limits.ts. */
 enum { FILE_BYTES_MAX = 1000000 };
 
 static int send_bytes(int client, int file, size_t left, struct fault *fault) {

@@ -109,7 +109,7 @@ static int make_opaque(int at, const char *part) {
   if (fstatat(at, part, &status, AT_SYMLINK_NOFOLLOW) != 0) return -1;
   if (!S_ISDIR(status.st_mode)) return 0;
   cleanup_fd own = open_beneath(at, part, O_PATH | O_DIRECTORY);
-  return own < 0 ? -1 : setxattr(fd_path(own, "").text, "user.overlay.opaque", "y", 1, 0);
+  return own < 0 ? -1 : setxattr(fd_path(own, "").text, OVERLAY_OPAQUE, "y", 1, 0);
 }
 
 /*

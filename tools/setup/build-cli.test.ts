@@ -33,13 +33,23 @@ class Copy implements Disposable {
 
   constructor() {
     chmodSync(this.directory, 0o755);
-    for (const part of ['package.json', 'base', 'box', 'build', 'cli', 'contract', 'sdk', 'tools/setup']) {
+    for (const part of [
+      'package.json',
+      'base',
+      'box',
+      'build',
+      'cli',
+      'contract',
+      'policy',
+      'sdk',
+      'tools/setup',
+    ]) {
       // With their times: what was written a moment ago is not built yet.
       cpSync(join(root, part), join(this.directory, part), { recursive: true, preserveTimestamps: true });
     }
     mkdirSync(join(this.directory, 'node_modules/@squash'), { recursive: true });
     mkdirSync(join(this.directory, '.cache'));
-    for (const part of ['base', 'box', 'build', 'contract', 'sdk'])
+    for (const part of ['base', 'box', 'build', 'contract', 'policy', 'sdk'])
       symlinkSync(`../../${part}`, join(this.directory, 'node_modules/@squash', part));
     for (const library of ['esbuild', '@balena', 'dockerfile-ast'])
       symlinkSync(join(root, 'node_modules', library), join(this.directory, 'node_modules', library));

@@ -25,6 +25,7 @@ const placesPath = 'cli/src/places.ts';
 const silentInputs = [
   'box/package.json',
   'contract/package.json',
+  'policy/package.json',
   'sdk/package.json',
   'cli/bin/squash.cjs',
   'tools/setup/build-cli.ts',

@@ -5,7 +5,7 @@
  * What a newcomer would get wrong: a cache is opened by the directory that holds packages and nothing else. Beside it lie
  * logins: `~/.npmrc`, `~/.cargo/credentials.toml`, `~/.m2/settings.xml`. Each host in a bundle is also a way out.
  */
-import type { PathLevel } from '@squash/contract/host-root';
+import type { PathLevel } from '@squash/contract/path-levels';
 
 interface Bundle {
   readonly summary: string;

@@ -1,5 +1,5 @@
 /** What one policy gives that another does not. Pure. */
-import type { PathLevel } from '@squash/contract/host-root';
+import type { PathLevel } from '@squash/contract/path-levels';
 import { compareLevels } from './levels.ts';
 import { limitNames, type ResolvedPolicy } from './merge.ts';
 import { longestMatch } from './paths.ts';

@@ -7,7 +7,7 @@
  * there is such a file or not.
  */
 import { lstatSync, opendirSync, realpathSync } from 'node:fs';
-import { isWithin } from '../levels.ts';
+import { isWithin } from '@squash/policy/paths/levels';
 import { cachePaths, type CacheName } from './bundles.ts';
 import type { PolicyFile } from './file-schema.ts';
 import {
@@ -20,7 +20,7 @@ import {
   sourceText,
   type Workdir,
 } from './layers.ts';
-import type { PathLevel } from '@squash/contract/host-root';
+import type { PathLevel } from '@squash/contract/path-levels';
 import { isClosed } from './levels.ts';
 import { isPattern, type Positions, positionsFrom, splitPattern, step } from './pattern.ts';
 import { joined, parentOf } from './paths.ts';

@@ -5,7 +5,8 @@
  * What a newcomer would get wrong: `net` has the form of a sandbox's network policy but for one thing. There, `allow` that is
  * left out means everything public; here it adds nothing, for a file is one of several.
  */
-import { hostRootLimits, pathLevels } from '@squash/contract/host-root';
+import { hostRootLimits } from '@squash/contract/host-root';
+import { pathLevels } from '@squash/contract/path-levels';
 import { nearest } from '@squash/contract/nearest';
 import { issueSentence } from '@squash/contract/issue-sentence';
 import { type PolicySource, policySchema, policyShape } from '@squash/contract/policy';

@@ -5,7 +5,7 @@
  * command line. It consists of parts, because a file may extend others.
  */
 import type { PolicyFile } from './file-schema.ts';
-import type { PathLevel } from '@squash/contract/host-root';
+import type { PathLevel } from '@squash/contract/path-levels';
 
 export const origins = ['default', 'managed', 'user', 'project', 'command line'] as const;
 export type Origin = (typeof origins)[number];

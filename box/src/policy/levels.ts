@@ -3,7 +3,7 @@
  *
  * What a newcomer would get wrong: `hidden` is stricter than `deny`, because a path that is denied still shows its name.
  */
-import { type PathLevel, pathLevels } from '@squash/contract/host-root';
+import { type PathLevel, pathLevels } from '@squash/contract/path-levels';
 
 /** Nothing of the host's content is seen under such a level. */
 export function isClosed(level: PathLevel): boolean {

@@ -8,10 +8,10 @@
  * What a newcomer would get wrong: `hidden` for `/`, for the home directory and what stands between is what holds anyway,
  * to be re-opened by name. Such a rule closes nothing that another layer opens by a longer path; nor do the defaults' own.
  */
-import { isWithin } from '../levels.ts';
+import { isWithin } from '@squash/policy/paths/levels';
 import type { Grounds } from './expand.ts';
 import type { PathLayer, PathRule, Source } from './layers.ts';
-import type { PathLevel } from '@squash/contract/host-root';
+import type { PathLevel } from '@squash/contract/path-levels';
 import { compareLevels, isClosed } from './levels.ts';
 import { longestMatch } from './paths.ts';
 

@@ -7,7 +7,7 @@
  */
 import { hostServiceName } from '@squash/contract/destination';
 import { type PolicySource, policySchema } from '@squash/contract/policy';
-import { isWithin } from '../levels.ts';
+import { isWithin } from '@squash/policy/paths/levels';
 import type { Grounds } from './expand.ts';
 import type { NetPart, PolicyFile } from './file-schema.ts';
 import {

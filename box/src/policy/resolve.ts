@@ -5,7 +5,7 @@
 import { existsSync } from 'node:fs';
 import { type HostPaths, hostRootLimits } from '@squash/contract/host-root';
 import type { BoxRules } from '../base-rules.ts';
-import { isWithin } from '../levels.ts';
+import { isWithin } from '@squash/policy/paths/levels';
 import { existing, expandLayers, type Grounds, type Note } from './expand.ts';
 import type { PolicyPlaces } from '../policy-places.ts';
 import type { PathLayer } from './layers.ts';

@@ -2,7 +2,7 @@
 import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import type { PathLevel } from '@squash/contract/host-root';
+import type { PathLevel } from '@squash/contract/path-levels';
 import { levelAt } from '../levels.ts';
 import { checkPolicy, type PolicyFile } from './file-schema.ts';
 import { findPolicyFiles } from './files.ts';

@@ -5,7 +5,7 @@ import { explain } from '@squash/policy/explain';
 import { isClosed as isClosedPlace } from '../closed.ts';
 import type { Grounds } from './expand.ts';
 import type { Source } from './layers.ts';
-import type { PathLevel } from '@squash/contract/host-root';
+import type { PathLevel } from '@squash/contract/path-levels';
 import { insideWords } from './levels.ts';
 import type { ResolvedPolicy } from './merge.ts';
 import { hostCovers } from './merge-secrets.ts';

@@ -1,5 +1,5 @@
 /** What a box would see and reach, for people and for programs, without one. */
-import type { PathLevel } from '@squash/contract/host-root';
+import type { PathLevel } from '@squash/contract/path-levels';
 import type { Call } from '../command.ts';
 import { exitCodes } from '../failure.ts';
 import { printJson, printLine, visible } from '../output/print.ts';

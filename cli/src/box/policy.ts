@@ -9,7 +9,7 @@ import { hasPolicyFiles, type PolicyPlaces, policyPlaces } from '@squash/box/pol
 import { isPolicyProblem } from '@squash/box/policy-problem';
 import type { Resolution } from '@squash/box/policy/resolve';
 import { findRepository } from '@squash/box/repository';
-import type { PathLevel } from '@squash/contract/host-root';
+import type { PathLevel } from '@squash/contract/path-levels';
 import { CliFailure, exitCodes } from '../failure.ts';
 import { printNote, visible } from '../output/print.ts';
 import { asCliFailure, ownUser } from './daemon.ts';

@@ -8,9 +8,8 @@ import {
   changePlaceSchema,
 } from '../changes.ts';
 import { changeLimits } from '../change-limits.ts';
-import { limits } from '../limits.ts';
 import { defineOperation, type Operations } from './operation.ts';
-import { queryInteger } from './query.ts';
+import { diffPageShape } from './query.ts';
 import { sandboxParams } from './sandboxes.ts';
 
 const changeErrors = [
@@ -37,14 +36,7 @@ const changeList = defineOperation({
   params: sandboxParams,
   query: z.strictObject({
     place: changePlaceSchema,
-    limit: queryInteger('limit', { min: 1, max: limits.diffItemsMax }).describe(
-      `at most so many, default ${limits.diffItemsDefault}`,
-    ),
-    cursor: z
-      .string()
-      .max(2 * limits.diffCursorBytesMax)
-      .optional()
-      .describe('`next` of the page before'),
+    ...diffPageShape,
   }),
   answers: [{ status: 200, description: 'A page', schema: changePageSchema }],
   errors: [...changeErrors],

@@ -29,3 +29,15 @@ export const pageShape = {
   ),
   cursor: z.string().max(512).optional().describe('`next` of the page before'),
 };
+
+/** Of lists of differences, whose cursor is a path. */
+export const diffPageShape = {
+  limit: queryInteger('limit', { min: 1, max: limits.diffItemsMax }).describe(
+    `at most so many, default ${limits.diffItemsDefault}`,
+  ),
+  cursor: z
+    .string()
+    .max(2 * limits.diffCursorBytesMax)
+    .optional()
+    .describe('`next` of the page before'),
+};

@@ -1,7 +1,6 @@
 /** The operations that save what was written in a sandbox, and go back to it. */
 import { z } from 'zod';
 import { labelFilterSchema } from '../labels.ts';
-import { limits } from '../limits.ts';
 import { sandboxSchema } from '../native-sandbox.ts';
 import {
   diffAgainstSchema,
@@ -21,7 +20,7 @@ import {
   snapshotBodySchema,
 } from '../sandbox.ts';
 import { defineOperation, type Operations } from './operation.ts';
-import { pageShape, queryInteger } from './query.ts';
+import { diffPageShape, pageShape } from './query.ts';
 import { sandboxParams } from './sandboxes.ts';
 
 const takeErrors = [
@@ -202,14 +201,7 @@ const snapshotDiff = defineOperation({
   params: snapshotParams,
   query: z.strictObject({
     against: diffAgainstSchema,
-    limit: queryInteger('limit', { min: 1, max: limits.diffItemsMax }).describe(
-      `at most so many, default ${limits.diffItemsDefault}`,
-    ),
-    cursor: z
-      .string()
-      .max(2 * limits.diffCursorBytesMax)
-      .optional()
-      .describe('`next` of the page before'),
+    ...diffPageShape,
   }),
   answers: [{ status: 200, description: 'A page', schema: diffPageSchema }],
   errors: [

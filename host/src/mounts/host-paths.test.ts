@@ -1,7 +1,8 @@
 /** The judge over rules for the host's paths: a row for each reason, and what holds for all rules. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type HostPaths, pathLevels } from '@squash/contract/host-root';
+import type { HostPaths } from '@squash/contract/host-root';
+import { pathLevels } from '@squash/contract/path-levels';
 import type { PathFacts } from '@squash/policy/paths/compile';
 import { isOpened, isWithin, resolveLevel } from '@squash/policy/paths/levels';
 import fc from 'fast-check';

@@ -8,7 +8,14 @@
  * What a newcomer would get wrong: a link among the names on the way to such a path. `~/.config` may lead to `~/dotfiles`, and then
  * it is `~/dotfiles/gcloud` that has to be closed. So each path is closed as it is named and where it leads.
  */
-import type { HostPaths, HostRoot, PathLevel } from '@squash/contract/host-root';
+import type { HostPaths, HostRoot } from '@squash/contract/host-root';
+import {
+  closedInHome,
+  closedPaths,
+  noHomes,
+  type PathLevel,
+  systemPaths,
+} from '@squash/contract/path-levels';
 import type { PathFacts } from '@squash/policy/paths/compile';
 import { isOpened, isWithin, lineage, parentOf, resolveLevel } from '@squash/policy/paths/levels';
 import { socketNames } from './judge.ts';
@@ -24,35 +31,6 @@ export interface HostSurroundings {
 export type HostPathsVerdict =
   | { readonly verdict: 'allow'; readonly rules: HostPaths }
   | { readonly verdict: 'refuse'; readonly path: string; readonly reason: string; readonly sentence: string };
-
-const words = (text: string): readonly string[] => text.split(' ');
-
-/** They are the sandbox's own. */
-const systemPaths = words('/proc /sys /dev /run');
-
-const closedPaths = words(
-  '/etc/shadow /etc/shadow- /etc/gshadow /etc/gshadow- /etc/sudoers /etc/sudoers.d /var/run/docker.sock',
-).concat(
-  // What root alone may read: his box is root's.
-  words('/etc/ssl/private /etc/pki/tls/private /etc/NetworkManager/system-connections /etc/wireguard'),
-  words('/etc/krb5.keytab /etc/security/opasswd /etc/credstore /etc/credstore.encrypted'),
-  words('rsa ecdsa ed25519 dsa').map((name) => `/etc/ssh/ssh_host_${name}_key`),
-  words('/var/lib/docker /var/lib/containerd /var/lib/containers /var/lib/kubelet'),
-);
-
-const closedInHome = words(
-  '.ssh .aws .azure .gcloud .config/gcloud .kube .docker .gnupg .password-store',
-).concat(
-  words('.local/share/keyrings .local/share/gnome-keyring .local/share/pass'),
-  words('.local/share/org.keepassxc.KeePassXC .netrc .git-credentials .pypirc .config/gh .config/op'),
-  // Beside a configuration that boxes see: git keeps passwords there where the file exists.
-  words('.config/git/credentials'),
-  // State of Squash's daemons, this one or another: their sockets and secrets.
-  words('.local/share/squash .local/state/squash'),
-);
-
-/** Directories with homes of services and much else: what lies beside one is no other user's home. */
-const noHomes = words('/ /bin /etc /mnt /opt /run /sbin /srv /tmp /usr /usr/lib /var /var/lib');
 
 const linksMax = 40;
 

@@ -8,7 +8,8 @@
  * stands there later is hidden, too. In a place that shows the host for writing nothing can be taken out: what is to be
  * hidden there must exist, and something is mounted over it.
  */
-import type { HostPaths, PathLevel } from '@squash/contract/host-root';
+import type { HostPaths } from '@squash/contract/host-root';
+import type { PathLevel } from '@squash/contract/path-levels';
 import { isOpened, isWithin, lineage, parentOf, resolveLevel } from './levels.ts';
 
 export interface PathFacts {

@@ -1,5 +1,6 @@
 /** Which level a path of the host has under rules. Pure, as all of the policy. */
-import { type HostPaths, type PathLevel, pathLevels } from '@squash/contract/host-root';
+import type { HostPaths } from '@squash/contract/host-root';
+import { type PathLevel, pathLevels } from '@squash/contract/path-levels';
 
 export function stricter(one: PathLevel, other: PathLevel): PathLevel {
   return pathLevels.indexOf(one) <= pathLevels.indexOf(other) ? one : other;
@@ -8,13 +9,6 @@ export function stricter(one: PathLevel, other: PathLevel): PathLevel {
 /** The host's own file or directory is seen. */
 export function isOpened(level: PathLevel): level is 'ro' | 'cow' | 'rw' {
   return level === 'ro' || level === 'cow' || level === 'rw';
-}
-
-/** Rules from several places, where one path may stand more than once. */
-export function mergeRules(rules: Iterable<readonly [path: string, level: PathLevel]>): HostPaths {
-  const merged = new Map<string, PathLevel>();
-  for (const [path, level] of rules) merged.set(path, stricter(level, merged.get(path) ?? level));
-  return Object.fromEntries(merged);
 }
 
 /** The path of the rule that decides. Undefined: none does. */

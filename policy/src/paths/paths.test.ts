@@ -1,10 +1,11 @@
 /** Levels of paths and the places made of them: a row for each case, and what holds for every host and all rules. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type HostPaths, pathLevels } from '@squash/contract/host-root';
+import type { HostPaths } from '@squash/contract/host-root';
+import { pathLevels } from '@squash/contract/path-levels';
 import fc from 'fast-check';
 import { compilePlaces, type PathFact, type PathFacts, type Place } from './compile.ts';
-import { isOpened, isWithin, lineage, mergeRules, parentOf, resolveLevel } from './levels.ts';
+import { isOpened, isWithin, lineage, parentOf, resolveLevel, stricter } from './levels.ts';
 
 /** `d`, `f`, `o`: a directory, a file, something else; `> text`: a link. A number behind it is the file system. */
 type Host = Readonly<Record<string, string>>;
@@ -164,14 +165,8 @@ test('a link has an absolute text and a bind what the host says of its source', 
   assert.deepEqual(usr, { kind: 'bind', mode: 'ro', identity: '1:2', source: '/usr', target: '/usr' });
 });
 
-test('the longest rule wins and of two for one path the stricter', () => {
-  const rules = mergeRules([
-    ['/a/b', 'cow'],
-    ['/a', 'rw'],
-    ['/a/b', 'hidden'],
-    ['/a/b/c', 'ro'],
-    ['/a', 'ro'],
-  ]);
+test('the longest rule wins, and of two levels the stricter is told', () => {
+  const rules: HostPaths = { '/a/b': stricter('cow', 'hidden'), '/a': stricter('rw', 'ro'), '/a/b/c': 'ro' };
   const asked = ['/', '/a', '/a/x', '/a/b', '/a/b/x', '/a/b/c/d', '/ab'];
   assert.deepEqual(
     asked.map((path) => resolveLevel(rules, path)),

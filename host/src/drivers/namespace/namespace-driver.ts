@@ -186,26 +186,28 @@ export class NamespaceDriver implements Driver, Disposable {
 
   async start(spec: StartSpec, signal?: AbortSignal): Promise<RunningSandbox> {
     const { limits } = spec;
-    await this.#options.launcher.start(
-      {
-        name: spec.id,
-        instance: spec.instance,
-        hostname: spec.hostname,
-        lowers: spec.lowers.map((digest) => `layers/${digest}`),
-        upper: upperOf(spec),
-        makesUpper: spec.makesUpper,
-        mounts: spec.mounts.map(launchMount),
-        hostRoot: this.#hostRoot(spec.hostRoot),
-        memoryBytesMax: limits.memoryBytesMax,
-        cpuMilli: limits.cpuMilli,
-        pidsMax: limits.pidsMax,
-        shmBytesMax: limits.shmBytesMax,
-        openFilesMax: limits.openFilesMax,
-        hosts: hostsFile(spec.hostname),
-        resolvConf: resolvConf(hasNetwork(this.#options.capabilities)),
-      },
-      signal,
-    );
+    await this.#options.launcher
+      .start(
+        {
+          name: spec.id,
+          instance: spec.instance,
+          hostname: spec.hostname,
+          lowers: spec.lowers.map((digest) => `layers/${digest}`),
+          upper: upperOf(spec),
+          makesUpper: spec.makesUpper,
+          mounts: spec.mounts.map(launchMount),
+          hostRoot: this.#hostRoot(spec.hostRoot),
+          memoryBytesMax: limits.memoryBytesMax,
+          cpuMilli: limits.cpuMilli,
+          pidsMax: limits.pidsMax,
+          shmBytesMax: limits.shmBytesMax,
+          openFilesMax: limits.openFilesMax,
+          hosts: hostsFile(spec.hostname),
+          resolvConf: resolvConf(hasNetwork(this.#options.capabilities)),
+        },
+        signal,
+      )
+      .catch((error: unknown) => (spec.hostRoot === undefined ? Promise.reject(error) : refusedOfBox(error)));
     this.#known.set(spec.id, spec.instance);
     return { id: spec.id, instance: spec.instance };
   }
@@ -319,15 +321,18 @@ export class NamespaceDriver implements Driver, Disposable {
     page: Pick<DiffSides, 'after' | 'entriesMax'>,
     giveUp: AbortSignal,
   ): Promise<DiffResult> {
-    return launchChanges(this.#options.launcher, { ...this.#launchPlace(changed), ...page }, giveUp);
+    const asked = { ...this.#launchPlace(changed), ...page };
+    return await launchChanges(this.#options.launcher, asked, giveUp).catch(refusedOfBox);
   }
 
   async readChange(changed: ChangedPlace, path: string): Promise<Uint8Array> {
-    return this.#options.launcher.treeFile(fileFields(this.#launchPlace(changed), path));
+    const fields = fileFields(this.#launchPlace(changed), path);
+    return await this.#options.launcher.treeFile(fields).catch(refusedOfBox);
   }
 
   async applyChanges(changed: ChangedPlace, names: AppliedNames): Promise<readonly AppliedName[]> {
-    return launchApply(this.#options.launcher, { ...this.#launchPlace(changed), ...names });
+    const asked = { ...this.#launchPlace(changed), ...names };
+    return await launchApply(this.#options.launcher, asked).catch(refusedOfBox);
   }
 
   onExit(listener: (ended: RunningSandbox) => void): () => void {
@@ -428,4 +433,9 @@ function relativeTo(directory: string, path: string): string {
     throw new AppError('internal', `"${path}" does not lie in the data directory`);
   }
   return path.slice(directory.length + 1);
+}
+
+/** A launcher of an earlier release knows neither boxes nor their changes. */
+function refusedOfBox(error: unknown): never {
+  return refusedByOlder(error, 'give a sandbox the host’s files');
 }
