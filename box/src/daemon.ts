@@ -44,8 +44,8 @@ export interface FoundDaemon {
 export type AskInfo = (socket: string) => Promise<DaemonInfo | undefined>;
 
 export interface DaemonStart {
-  /** The daemon's first stage, a program for this Node. */
-  readonly program: string;
+  /** The daemon's first stage: what this Node is given. */
+  readonly program: readonly string[];
   readonly ask: AskInfo;
 }
 
@@ -191,7 +191,7 @@ async function launch(
   const log = join(dataDir, 'log/squashd.log');
   const output = openSync(log, 'a', 0o600);
   const begin = fstatSync(output).size;
-  const child = spawn(process.execPath, [start.program], {
+  const child = spawn(process.execPath, start.program, {
     // The daemon reads `.env` where it is started: never the repository's.
     cwd: dataDir,
     env: daemonEnvironment(places, dataDir),

@@ -8,14 +8,16 @@ import { spawn } from 'node:child_process';
 import { CliFailure } from './failure.ts';
 import { projectPath } from './places.ts';
 
+const loader = projectPath('base/bin/built.cjs');
+/** What Node is given to run it. */
 export const hostEntries = {
-  serve: projectPath('host/src/serve.ts'),
-  offline: projectPath('host/src/offline.ts'),
+  serve: [loader, projectPath('host/src/serve.ts')],
+  offline: [loader, projectPath('host/src/offline.ts')],
 } as const;
 
 /** `prepare` (the data directory), `place` (the same, for a certificate), `probe`, `config`, `repair` or `stop`. */
 export async function askOffline<T>(verb: string): Promise<T> {
-  const child = spawn(process.execPath, [hostEntries.offline, verb], {
+  const child = spawn(process.execPath, [...hostEntries.offline, verb], {
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   const parts: Buffer[] = [];

@@ -100,4 +100,9 @@ async function main(): Promise<number> {
   }
 }
 
-process.exit(await main());
+/** The program: ends the process. */
+export async function start(): Promise<never> {
+  process.exit(await main());
+}
+
+if (import.meta.main) await start();

@@ -13,9 +13,13 @@ import { LaunchClient } from './launch/launch-client.ts';
 import { lockDataDirectory } from './store/data-lock.ts';
 import { repairState } from './store/repair.ts';
 
-const [, , verb = '', dataDir = '', runDir = '', after] = process.argv;
+interface Words {
+  readonly verb: string;
+  readonly dataDir: string;
+  readonly runDir: string;
+}
 
-async function answer(verb: string, launcher: LaunchClient): Promise<unknown> {
+async function answer({ verb, dataDir, runDir }: Words, launcher: LaunchClient): Promise<unknown> {
   if (verb === 'probe') return { host: [...(await probeHost(launcher)), await ownerRow()] };
   using _lock = lockDataDirectory(dataDir);
   if (verb === 'repair') return repaired(await repairState(dataDir, systemClock.wallMs()));
@@ -43,16 +47,23 @@ async function endAll(launcher: LaunchClient, runDir: string): Promise<unknown> 
   return { ended };
 }
 
-try {
-  using launcher = new LaunchClient(runDir);
+/** The program. */
+export async function start(): Promise<void> {
+  const [, , verb = '', dataDir = '', runDir = '', after] = process.argv;
   try {
-    process.stdout.write(`${JSON.stringify(await answer(verb, launcher))}\n`);
-  } finally {
-    if (after === 'end' && verb !== 'stop') await launcher.shutdown();
+    using launcher = new LaunchClient(runDir);
+    try {
+      const answered = await answer({ verb, dataDir, runDir }, launcher);
+      process.stdout.write(`${JSON.stringify(answered)}\n`);
+    } finally {
+      if (after === 'end' && verb !== 'stop') await launcher.shutdown();
+    }
+  } catch (error) {
+    const code = error instanceof AppError ? error.code : 'internal';
+    const message = error instanceof Error ? error.message : String(error);
+    process.stdout.write(`${JSON.stringify({ error: { code, message } })}\n`);
+    process.exitCode = 1;
   }
-} catch (error) {
-  const code = error instanceof AppError ? error.code : 'internal';
-  const message = error instanceof Error ? error.message : String(error);
-  process.stdout.write(`${JSON.stringify({ error: { code, message } })}\n`);
-  process.exitCode = 1;
 }
+
+if (import.meta.main) await start();

@@ -18,7 +18,6 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import type { Capability } from '@squash/contract/capability';
 import { AppError, type ErrorCode, errorCatalog } from '@squash/contract/errors';
 import { z } from 'zod';
@@ -27,6 +26,7 @@ import { makeScratchDirectory } from '@squash/base/scratch-directory';
 import { SocketDirectory } from '@squash/base/socket-directory';
 import type { Config } from './config/config.ts';
 import { explainConfig, loadConfig } from './config/load.ts';
+import { programWords } from './config/programs.ts';
 import { checkListen } from './http/listen.ts';
 import { enterCommand, makeStateDirectories } from './serve.ts';
 
@@ -182,10 +182,9 @@ function madePlace(place: Place): Place {
 
 async function inside(verb: string, place: Place): Promise<unknown> {
   const after = (await isLauncherAlive(place)) ? 'keep' : 'end';
-  const script = fileURLToPath(new URL('./offline-inside.ts', import.meta.url));
   const { program, words } = enterCommand(place, [
     process.execPath,
-    script,
+    ...programWords('host/src/offline-inside.ts'),
     verb,
     place.dataDir,
     place.runDir,
@@ -233,11 +232,16 @@ async function isLauncherAlive(place: Place): Promise<boolean> {
   }
 }
 
-try {
-  process.stdout.write(`${JSON.stringify(await answer(process.argv[2] ?? ''))}\n`);
-} catch (error) {
-  const code = error instanceof AppError ? error.code : 'internal';
-  const message = error instanceof Error ? error.message : String(error);
-  process.stdout.write(`${JSON.stringify({ error: { code, message } })}\n`);
-  process.exitCode = 1;
+/** The program. */
+export async function start(): Promise<void> {
+  try {
+    process.stdout.write(`${JSON.stringify(await answer(process.argv[2] ?? ''))}\n`);
+  } catch (error) {
+    const code = error instanceof AppError ? error.code : 'internal';
+    const message = error instanceof Error ? error.message : String(error);
+    process.stdout.write(`${JSON.stringify({ error: { code, message } })}\n`);
+    process.exitCode = 1;
+  }
 }
+
+if (import.meta.main) await start();

@@ -7,11 +7,10 @@
  */
 import { accessSync, constants, existsSync, lstatSync, mkdirSync, readdirSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { AppError } from '@squash/contract/errors';
 import { pinnedEnvironment } from './config/config.ts';
 import { loadConfig, pinnedSettings } from './config/load.ts';
-import { launchProgram, projectDir } from './config/programs.ts';
+import { launchProgram, programWords, projectDir } from './config/programs.ts';
 
 /**
  * New objects get 8 MB instead of 16. In a burst many requests are under way at once, and each collection copies what
@@ -187,8 +186,7 @@ function isReadable(path: string): boolean {
 function serve(): void {
   const config = loadConfig(process.env, process.cwd());
   makeStateDirectories(config);
-  const main = fileURLToPath(new URL('./main.ts', import.meta.url));
-  const daemon = [process.execPath, noInspector, ...memoryFlags, main];
+  const daemon = [process.execPath, noInspector, ...memoryFlags, ...programWords('host/src/main.ts')];
   const { program, words } = enterCommand(config, daemon, 'keep');
   const env: Record<string, string> = {
     ...pinnedSettings(process.env, process.cwd()),
@@ -206,7 +204,8 @@ function serve(): void {
   throw new AppError('internal', `this Node can not become "${program}": Node 24 can`);
 }
 
-if (import.meta.main) {
+/** The program: becomes the daemon's keeper, or says why not. */
+export function start(): void {
   try {
     serve();
   } catch (error) {
@@ -215,3 +214,5 @@ if (import.meta.main) {
     process.exitCode = 78;
   }
 }
+
+if (import.meta.main) start();

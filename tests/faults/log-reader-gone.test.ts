@@ -2,15 +2,13 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { join } from 'node:path';
 import { test } from 'node:test';
-import { repository } from '../support/base-layer.ts';
-import { TestDaemon } from '../support/daemon.ts';
+import { serveWords, TestDaemon } from '../support/daemon.ts';
 
 test('a daemon whose log nobody reads any more goes on', async () => {
   await using daemon = await TestDaemon.start();
   await daemon.stop();
-  const child = spawn(process.execPath, [join(repository, 'host/src/serve.ts')], {
+  const child = spawn(process.execPath, serveWords(), {
     cwd: daemon.dataDir,
     env: {
       PATH: process.env['PATH'],

@@ -5,8 +5,7 @@ import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { repository } from '../support/base-layer.ts';
-import { TestDaemon } from '../support/daemon.ts';
+import { serveWords, TestDaemon } from '../support/daemon.ts';
 
 const token = '0123456789abcdef0123456789abcdef';
 
@@ -16,7 +15,7 @@ test('a daemon asks for the token that stands in .env', async () => {
   const folder = await mkdtemp('/tmp/squash-dotenv-');
   const lines = [`SQUASH_DATA=${daemon.dataDir}`, `SQUASH_PORT=${daemon.port}`, `SQUASH_AUTH_TOKEN=${token}`];
   await writeFile(join(folder, '.env'), `${lines.join('\n')}\n`);
-  const child = spawn(process.execPath, [join(repository, 'host/src/serve.ts')], {
+  const child = spawn(process.execPath, serveWords(), {
     cwd: folder,
     env: { PATH: process.env['PATH'], HOME: process.env['HOME'], SQUASH_LOG_FORMAT: 'json' },
     stdio: ['ignore', 'ignore', 'pipe'],

@@ -7,6 +7,7 @@
  */
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { existsSync } from 'node:fs';
 import { chown, copyFile, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { type IncomingHttpHeaders, type IncomingMessage, request } from 'node:http';
 import { createServer } from 'node:net';
@@ -17,7 +18,6 @@ import { text as readText } from 'node:stream/consumers';
 import { promisify } from 'node:util';
 import { enterCommand } from '../../host/src/serve.ts';
 import { baseLayer, repository } from './base-layer.ts';
-import { keepCompiled, takeCompiled } from './compiled.ts';
 import { removeDataDirectory } from './data-directory.ts';
 import { cgroupName, expectNoLeaks, type ProcessEntry, processes, processesOf, signalAll } from './leaks.ts';
 import { ownedPrefix } from './owned-directory.ts';
@@ -42,6 +42,12 @@ export interface DaemonOptions {
   readonly files?: Readonly<Record<string, string>>;
 }
 
+/** What Node is given to run the daemon's first stage; checkouts from before programs were built have just the source. */
+export function serveWords(project = repository): readonly string[] {
+  const loader = join(project, 'base/bin/built.cjs');
+  return [...(existsSync(loader) ? [loader] : []), join(project, 'host/src/serve.ts')];
+}
+
 export interface Answer {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
@@ -61,7 +67,6 @@ export class TestDaemon implements AsyncDisposable {
   #child: ChildProcess | undefined;
   #output = '';
   #isGuest = false;
-  #compiledMs = 0;
 
   private constructor(
     dataDir: string,
@@ -88,7 +93,6 @@ export class TestDaemon implements AsyncDisposable {
       for (const [name, text] of Object.entries(options.files ?? {})) {
         await writeFile(join(dataDir, name), text, { mode: 0o600 });
       }
-      daemon.#compiledMs = await takeCompiled(dataDir);
       if (options.uid !== undefined) await giveTo(options.uid, dataDir);
       await daemon.start();
       return daemon;
@@ -135,7 +139,7 @@ export class TestDaemon implements AsyncDisposable {
   /** Starts it and does not wait: it may die at a fault point first. */
   async launch(env: Readonly<Record<string, string>> = {}): Promise<void> {
     if (this.#child !== undefined) throw new Error('the daemon runs already');
-    const words = [process.execPath, join(this.#project, 'host/src/serve.ts')];
+    const words = [process.execPath, ...serveWords(this.#project)];
     if (this.#beside !== undefined)
       words.unshift('nsenter', `--target=${this.#beside}`, '--net', '--mount', '--');
     const [program = '', ...rest] = words;
@@ -317,7 +321,6 @@ export class TestDaemon implements AsyncDisposable {
     if (this.#isGuest) return;
     await endAll(this.dataDir);
     await expectNoLeaks(this.dataDir);
-    await keepCompiled(this.dataDir, this.#compiledMs);
     if (process.env['KEEP'] === '1') return;
     await removeDataDirectory(this.dataDir);
   }

@@ -5,9 +5,10 @@
  * sees is fixed at boot, and the cloud kernel has no 9p.
  */
 import { execFile } from 'node:child_process';
-import { writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { glob, mkdir, readFile, stat, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
+import type { BuiltHead } from '../../tools/setup/build-programs.ts';
 import { compileAhead } from './compiled.ts';
 
 const run = promisify(execFile);
@@ -27,8 +28,6 @@ const leftOut = [
   'node_modules/@oxc-*',
   'node_modules/@redocly',
   'tests/clients/node_modules',
-  // The guest can't keep a built CLI on a read-only disk, and would build one at every command.
-  'tools/setup/build-cli.ts',
   'node_modules/@esbuild',
   'node_modules/esbuild',
 ];
@@ -48,6 +47,35 @@ export interface DiskContents {
   readonly programs?: readonly string[];
 }
 
+/** The built programs' lines of a pseudo file: as they are, with the times that their sources have in a squashfs, whole seconds. */
+async function builtPrograms(folder: string): Promise<readonly string[]> {
+  const from = join(projectFolder, '.cache/built');
+  const lines = ['.cache/built d 755 0 0'];
+  for await (const path of glob('**/*', { cwd: from })) {
+    const name = `.cache/built/${path}`;
+    if ((await stat(join(from, path))).isDirectory()) {
+      lines.push(`${name} d 755 0 0`);
+      continue;
+    }
+    const file = await readFile(join(from, path));
+    const headEnd = file.indexOf('\n');
+    const head = JSON.parse(file.toString('latin1', 0, headEnd)) as BuiltHead;
+    const inputs = head.inputs.map(([input, modifiedMs, bytes]) => [
+      input,
+      Math.floor(modifiedMs / 1000) * 1000,
+      bytes,
+    ]);
+    const copy = join(folder, path);
+    await mkdir(dirname(copy), { recursive: true });
+    await writeFile(
+      copy,
+      Buffer.concat([Buffer.from(JSON.stringify({ ...head, inputs })), file.subarray(headEnd)]),
+    );
+    lines.push(`${name} f 644 0 0 cat '${copy}'`);
+  }
+  return lines;
+}
+
 /**
  * Writes both disks into `folder`; Node's holds what Node has compiled of the project, too.
  * `squash` in the guest finds Node through `.cache/node-path`, as on any machine.
@@ -59,6 +87,7 @@ export async function packDisks(
   const disks = { project: join(folder, 'project.squashfs'), node: join(folder, 'node.squashfs') };
   const pseudo = [
     '.cache d 755 0 0',
+    ...(await builtPrograms(join(folder, 'built'))),
     '.cache/node-path f 644 0 0 echo /opt/node/node',
     'vm d 755 0 0',
     ...Object.entries(files).map(([name, path]) => `vm/${name} f 644 0 0 cat '${path}'`),
@@ -76,6 +105,6 @@ export async function packDisks(
     ...exclude,
   ]);
   const compiled = await compileAhead(folder, programs);
-  await run('mksquashfs', [process.execPath, ...compiled, disks.node, ...uncompressed, '-all-root']);
+  await run('mksquashfs', [process.execPath, compiled, disks.node, ...uncompressed, '-all-root']);
   return disks;
 }

@@ -61,9 +61,8 @@ before(async () => {
   // Tests keep what they compile beside the project, whose disk is read-only.
   await vm.output(
     `mkdir -p /var/tmp/upper /var/tmp/work; mount -t overlay -o lowerdir=/opt/squash,upperdir=/var/tmp/upper,workdir=/var/tmp/work none /opt/squash
-     cd /opt/squash/.cache; mkdir -p test-layers attack test-compiled/now; cp ../vm/${basename(layer)} test-layers/
-     for name in ../vm/tool.*; do IFS=. ; set -- \${name##*/tool.}; unset IFS; mkdir -p attack/$1; install -m 755 $name attack/$1/\${name##*/tool.$1.}; done
-     for part in run egress; do mkdir test-compiled/now/$part-compile; cp -r /opt/node/$part/*-0 test-compiled/now/$part-compile/; done`,
+     cd /opt/squash/.cache; mkdir -p test-layers attack; cp ../vm/${basename(layer)} test-layers/
+     for name in ../vm/tool.*; do IFS=. ; set -- \${name##*/tool.}; unset IFS; mkdir -p attack/$1; install -m 755 $name attack/$1/\${name##*/tool.$1.}; done`,
   );
 });
 

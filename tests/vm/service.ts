@@ -35,14 +35,11 @@ export class Service {
   /** Installs the unit as its own header says, with one layer, and waits until it answers. */
   async install(): Promise<void> {
     await this.setting('NODE_COMPILE_CACHE=/opt/node/commands');
-    // What is compiled goes where tests/support/compiled.ts puts it on this machine. A power cut would take it, and half a minute with it.
+    // A power cut would take what is not yet on the disk.
     const prepare = `set -e
 mkdir -p ${this.dataDir}; cd ${this.dataDir}
-mkdir -p modules run/compile egress/compile
+mkdir -p modules
 cp /opt/squash/vm/*.squashfs modules/
-cp -r /opt/node/run/*-0 run/compile/
-cp -r /opt/node/egress/*-0 egress/compile/
-chmod -R a+rwX run egress
 sync -f .`;
     if (this.user === 'root') {
       await this.vm.output(

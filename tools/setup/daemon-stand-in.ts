@@ -1,5 +1,5 @@
 /**
- * Answers the calls that `build-cli.ts` makes so that V8 compiles what usual calls run, and nothing else.
+ * Answers the calls that `build-programs.ts` makes so that V8 compiles what usual calls run, and nothing else.
  *
  * It says what the daemon would, in the fewest bytes. A wrong answer here costs a millisecond of every call and
  * breaks nothing: the function it misses is compiled when it is called.

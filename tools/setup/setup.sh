@@ -280,7 +280,7 @@ main() {
   find_node
   install_libraries
   # Without it every call of the CLI works too, but loads its sources one by one.
-  "$node" "$root/tools/setup/build-cli.ts" >"$cache/cli.log" 2>&1 ||
+  "$node" "$root/tools/setup/build-programs.ts" >"$cache/cli.log" 2>&1 ||
     say "cli       not built; it runs from its sources ($cache/cli.log says why)"
   if [[ -n $with_native ]]; then build_native "$@"; fi
   if [[ " $* " == *' sdk '* ]]; then pack_sdk; fi

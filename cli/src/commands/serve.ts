@@ -32,7 +32,7 @@ export async function run(call: Call): Promise<number> {
   if (call.flags.isSet('detach')) return await detach(call);
   if (call.flags.isSet('log')) throw usageFailure('--log goes with --detach');
   // Becomes the daemon: signals and the exit code need no go-between.
-  process.execve?.(process.execPath, [process.execPath, stageOne], environment());
+  process.execve?.(process.execPath, [process.execPath, ...stageOne], environment());
   throw new CliFailure('unsupported', 'this Node can not replace its process; Node 24 can');
 }
 
@@ -51,7 +51,7 @@ async function detach(call: Call): Promise<number> {
   const log = resolve(call.flags.text('log') ?? `${localDataDirectory()}/log/squashd.log`);
   const output = openLog(log);
   const begin = fstatSync(output).size;
-  const child = spawn(process.execPath, [stageOne], { detached: true, stdio: ['ignore', output, output] });
+  const child = spawn(process.execPath, stageOne, { detached: true, stdio: ['ignore', output, output] });
   closeSync(output);
   const ended = new Promise<string>((settle) => {
     child.once('error', (error) => settle(error.message));

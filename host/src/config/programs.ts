@@ -7,3 +7,8 @@ const built = `${projectDir}native/build/${architecture}`;
 export const launchProgram = `${built}/squash-launch`;
 /** No program: an addition to Node, for `base/src/resting-heap.ts`. */
 export const mallocTrimAddon = `${built}/malloc-trim.node`;
+
+/** What Node is given to run this source of the project, from its built file where there is one: two words. */
+export function programWords(source: string): readonly [loader: string, source: string] {
+  return [`${projectDir}base/bin/built.cjs`, `${projectDir}${source}`];
+}

@@ -9,7 +9,7 @@ import { closeSync, existsSync, openSync } from 'node:fs';
 import { join } from 'node:path';
 import { Failure } from '@squash/base/failure';
 import { limits } from '@squash/contract/limits';
-import { launchProgram, projectDir } from '../config/programs.ts';
+import { launchProgram, programWords, projectDir } from '../config/programs.ts';
 import { makeEgressFolders } from './egress-files.ts';
 
 /** What it is given as words: a part of the configuration, and who it is. */
@@ -40,17 +40,17 @@ export const memoryFlags = [
   '--max-semi-space-size=4',
   '--heap-growing-percent=400',
 ];
-const program = `${projectDir}egress/src/main.ts`;
+const program = programWords('egress/src/main.ts');
 
 /** @throws where the program or the log can't be opened, or the process not be made */
 export async function startEgress(settings: EgressSettings): Promise<StartedEgress> {
-  if (!existsSync(program)) throw new Failure('program_missing', `"${program}" is missing`);
+  if (!existsSync(program[1])) throw new Failure('program_missing', `"${program[1]}" is missing`);
   const { dataDir } = settings;
   makeEgressFolders(dataDir);
   const log = openSync(join(dataDir, 'log', 'egress.log'), 'a', 0o600);
   try {
     // It holds the real secrets: nobody gets a debugger into it by a signal.
-    const words = ['--disable-sigusr1', ...memoryFlags, program, ...wordsOf(settings)];
+    const words = ['--disable-sigusr1', ...memoryFlags, ...program, ...wordsOf(settings)];
     const child = spawn(launchProgram, [...heldWords(settings), process.execPath, ...words], {
       cwd: '/',
       detached: true,

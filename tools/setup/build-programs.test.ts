@@ -1,10 +1,9 @@
-/** The built CLI is used where it is fresh, and never where it is not: on copies of the project's parts. */
+/** A built program is used where it is fresh, and never where it is not: on copies of the project's parts. */
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import {
   chmodSync,
-  cpSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
@@ -20,6 +19,8 @@ import {
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
+import { memoryFlags as egressFlags } from '../../host/src/egress/egress-process.ts';
+import { memoryFlags as daemonFlags } from '../../host/src/serve.ts';
 import { waitFor } from '../../tests/support/wait.ts';
 
 const root = join(import.meta.dirname, '../..');
@@ -29,7 +30,7 @@ const nobody = ['--reuid=65534', '--regid=65534', '--clear-groups', '--no-new-pr
 
 class Copy implements Disposable {
   readonly directory = mkdtempSync(join(tmpdir(), 'squash-built-'));
-  readonly built = join(this.directory, '.cache/cli/built');
+  readonly built = join(this.directory, '.cache/built/cli/src/main');
 
   constructor() {
     chmodSync(this.directory, 0o755);
@@ -40,33 +41,50 @@ class Copy implements Disposable {
       'build',
       'cli',
       'contract',
+      'egress',
+      'host',
+      'images',
+      'installation',
       'policy',
       'sdk',
       'tools/setup',
     ]) {
       // With their times: what was written a moment ago is not built yet.
-      cpSync(join(root, part), join(this.directory, part), { recursive: true, preserveTimestamps: true });
+      spawnSync('cp', ['-a', '--parents', part, this.directory], { cwd: root });
     }
     mkdirSync(join(this.directory, 'node_modules/@squash'), { recursive: true });
     mkdirSync(join(this.directory, '.cache'));
-    for (const part of ['base', 'box', 'build', 'contract', 'policy', 'sdk'])
+    for (const name of readdirSync(join(root, 'node_modules'))) {
+      if (name !== '@squash')
+        symlinkSync(join(root, 'node_modules', name), join(this.directory, 'node_modules', name));
+    }
+    for (const part of readdirSync(this.directory).filter((name) =>
+      existsSync(join(this.directory, name, 'src')),
+    ))
       symlinkSync(`../../${part}`, join(this.directory, 'node_modules/@squash', part));
-    for (const library of ['esbuild', '@balena', 'dockerfile-ast'])
-      symlinkSync(join(root, 'node_modules', library), join(this.directory, 'node_modules', library));
   }
 
+  /** The CLI. */
   run(words: readonly string[], flags: readonly string[] = [], before: readonly string[] = []) {
-    const call = [
-      ...before,
-      process.execPath,
+    return this.node([...flags, join(this.directory, 'cli/bin/squash.cjs'), ...words], before);
+  }
+
+  /** Another program. */
+  start(source: string, words: readonly string[] = [], flags: readonly string[] = []) {
+    return this.node([
       ...flags,
-      join(this.directory, 'cli/bin/squash.cjs'),
+      join(this.directory, 'base/bin/built.cjs'),
+      join(this.directory, source),
       ...words,
-    ];
+    ]);
+  }
+
+  node(words: readonly string[], before: readonly string[] = []) {
+    const call = [...before, process.execPath, ...words];
     const { status, stdout, stderr } = spawnSync(call[0] ?? '', call.slice(1), {
       encoding: 'utf8',
-      // Another user's compile cache must not be written, nor this test's files be kept in it.
-      env: { PATH: process.env['PATH'], NODE_DISABLE_COMPILE_CACHE: '1' },
+      // Another user's compile cache must not be written, nor this test's files be kept in it. No daemon has its data there.
+      env: { PATH: process.env['PATH'], SQUASH_DATA: '/proc/x', NODE_DISABLE_COMPILE_CACHE: '1' },
     });
     return { status, stdout, stderr };
   }
@@ -103,7 +121,6 @@ test('the built CLI says what the sources say', () => {
 test('the built CLI knows where the project lies', () => {
   using copy = new Copy();
   copy.run(version);
-  mkdirSync(join(copy.directory, 'host/src'), { recursive: true });
   writeFileSync(
     join(copy.directory, 'host/src/offline.ts'),
     'process.stdout.write(\'{"error":{"code":"x"}}\');',
@@ -127,9 +144,44 @@ test('a changed source is never hidden by a built CLI, and is built in turn', ()
   assert.match(copy.run(version).stdout, /^SQUASH \d/);
 });
 
+test('the first call of the daemon’s first stage builds what it starts, and a changed source is never hidden', () => {
+  using copy = new Copy();
+  const refused = copy.start('host/src/serve.ts');
+  assert.match(refused.stderr, /SQUASH_DATA is "\/proc\/x": no directory can be made there/);
+  assert.equal(refused.status, 78);
+  assert.deepEqual(copy.start('host/src/serve.ts', [], noSources), refused);
+  const repair = () => copy.start('host/src/main.ts', ['repair'], noSources);
+  assert.match(repair().stdout, /^\{"error":/);
+  const egress = copy.start('egress/src/main.ts', [], noSources);
+  assert.match(egress.stderr, /^usage: main\.ts --data DIR/);
+  copy.edit('egress/src/main.ts', 'usage: main', 'USAGE: main');
+  // It may not write here where it runs for real: it builds nothing.
+  assert.match(copy.start('egress/src/main.ts').stderr, /^USAGE: main/);
+  assert.doesNotMatch(copy.start('egress/src/main.ts', [], noSources).stderr, /^USAGE/);
+  copy.start('host/src/serve.ts');
+  assert.match(copy.start('egress/src/main.ts', [], noSources).stderr, /^USAGE: main/);
+});
+
+test('V8 takes what was compiled for the settings that the daemon and the egress process have', () => {
+  using copy = new Copy();
+  copy.start('host/src/serve.ts');
+  const isTaken = `
+    const file = require('node:fs').readFileSync(process.argv[1]);
+    const headEnd = file.indexOf(10) + 1;
+    const codeEnd = headEnd + JSON.parse(file.latin1Slice(0, headEnd)).codeBytes;
+    const options = { cachedData: file.subarray(codeEnd) };
+    process.exitCode = Number(new (require('node:vm').Script)(file.latin1Slice(headEnd, codeEnd), options).cachedDataRejected);`;
+  const taken = (built: string, flags: readonly string[]) =>
+    copy.node([...flags, '--eval', isTaken, join(copy.directory, '.cache/built', built)]).status === 0;
+  assert.ok(taken('host/src/serve', []));
+  assert.ok(taken('host/src/main', ['--disable-sigusr1', ...daemonFlags]));
+  assert.ok(taken('egress/src/main', ['--disable-sigusr1', ...egressFlags]));
+  assert.ok(!taken('host/src/main', ['--max-lazy']), 'what is asked can be denied');
+});
+
 test('a broken built file is as good as none', () => {
   using copy = new Copy();
-  mkdirSync(dirname(copy.built));
+  mkdirSync(dirname(copy.built), { recursive: true });
   for (const bytes of ['', '{"inputs":[]', 'null\n', '\0'.repeat(4096)]) {
     writeFileSync(copy.built, bytes);
     assert.match(copy.run(version).stdout, /^squash \d/, JSON.stringify(bytes));
@@ -150,7 +202,7 @@ test('another user runs the sources where the built CLI is stale, and writes not
   const before = statSync(copy.built);
   assert.match(copy.run(version, noSources, ['setpriv', ...nobody]).stdout, /^squash \d/);
   copy.edit('cli/src/commands/version.ts', 'printLine(`squash ', 'printLine(`SQUASH ');
-  chmodSync(join(copy.directory, '.cache/cli'), 0o777);
+  chmodSync(dirname(copy.built), 0o777);
   assert.match(copy.run(version, [], ['setpriv', ...nobody]).stdout, /^SQUASH \d/);
   assert.equal(statSync(copy.built).ino, before.ino);
 });
@@ -159,7 +211,7 @@ test('what a killed build has left in the directory for temporary files is gone 
   using copy = new Copy();
   const scratch = join(copy.directory, 'scratch');
   mkdirSync(scratch);
-  const words = ['--no-warnings', join(copy.directory, 'tools/setup/build-cli.ts')];
+  const words = ['--no-warnings', join(copy.directory, 'tools/setup/build-programs.ts'), 'cli/src/main.ts'];
   const env = { ...process.env, TMPDIR: scratch };
   // A build has a directory for a tenth of a second.
   await waitFor('a build to be killed in time', async () => {

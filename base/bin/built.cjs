@@ -1,0 +1,93 @@
+/**
+ * Runs a program of the project as one built file where that was made from exactly these sources, else its sources:
+ * `node base/bin/built.cjs host/src/main.ts …`; the CLI's own entry calls `load` instead.
+ *
+ * Loading forty TypeScript files costs most of Node's own start again, and the daemon's are three hundred. So
+ * `tools/setup/build-programs.ts` puts a program's into one file, with V8's compiled code behind it. That file names
+ * every source with time and size, and is used only if all of them are still so: it can't be stale. Where it does not
+ * fit, the project's owner builds it again, who waits a third of a second once; anybody else runs the sources.
+ *
+ * This file is CommonJS because the first `import` in a process loads Node's other module loader, 8 ms beside
+ * Node's 23. The built files lie in the project and belong to its owner: who can change them can change the sources.
+ */
+'use strict';
+const { readFileSync, statSync } = require('node:fs');
+const path = require('node:path');
+const { pathToFileURL } = require('node:url');
+const { Script } = require('node:vm');
+
+const root = path.join(__dirname, '../..');
+/** What a program starts that may not write here any more is built with it. */
+const startedBy = {
+  'host/src/serve.ts': ['host/src/main.ts', 'egress/src/main.ts'],
+  'host/src/offline.ts': ['host/src/offline-inside.ts'],
+};
+
+function builtPath(source) {
+  return path.join(root, '.cache/built', source.slice(0, -'.ts'.length));
+}
+
+/** The built file's parts: a line of JSON, the code, V8's compiled code. `undefined` where it does not fit. */
+function readBuilt(source) {
+  try {
+    const file = readFileSync(builtPath(source));
+    const headEnd = file.indexOf('\n') + 1;
+    const { inputs, codeBytes } = JSON.parse(file.latin1Slice(0, headEnd));
+    for (const [path, modifiedMs, bytes] of inputs) {
+      const stat = statSync(`${root}/${path}`);
+      if (stat.mtimeMs !== modifiedMs || stat.size !== bytes) return undefined;
+    }
+    const codeEnd = headEnd + codeBytes;
+    return { code: file.latin1Slice(headEnd, codeEnd), compiled: file.subarray(codeEnd) };
+  } catch {
+    // None yet, a source is gone, or the file is broken: all mean that it has to be built.
+    return undefined;
+  }
+}
+
+/** False where this user is not the owner: another's files would then lie among the owner's. */
+function build(sources) {
+  try {
+    if (statSync(path.join(root, '.cache')).uid !== process.geteuid()) return false;
+  } catch {
+    // Nothing was ever set up here: that is the starter's job.
+    return false;
+  }
+  const { spawnSync } = require('node:child_process');
+  const builder = path.join(root, 'tools/setup/build-programs.ts');
+  return spawnSync(process.execPath, [builder, ...sources], { stdio: 'ignore' }).status === 0;
+}
+
+/** What a source names of itself. */
+function metaOf(source) {
+  const filename = path.join(root, source);
+  return { url: pathToFileURL(filename).href, dirname: path.dirname(filename), filename, main: false };
+}
+
+/** What the built program exports. `undefined` where its sources have to run. */
+function load(source, isBuilder) {
+  let built = readBuilt(source);
+  if (isBuilder) {
+    const wanted = startedBy[source] ?? [];
+    const stale = wanted.filter((other) => readBuilt(other) === undefined);
+    if (built === undefined) stale.push(source);
+    if (stale.length > 0 && build(stale)) built ??= readBuilt(source);
+  }
+  if (built === undefined) return undefined;
+  // Another Node refuses the compiled code and compiles anew: slower, and nothing else.
+  const script = new Script(built.code, { filename: builtPath(source), cachedData: built.compiled });
+  const program = { exports: {} };
+  script.runInThisContext()(require, program, metaOf);
+  return program.exports;
+}
+
+module.exports = { load, metaOf };
+
+if (require.main === module) {
+  // From here on as if Node had been given the source: it sees, and others see of it, the same words.
+  process.argv.splice(1, 1);
+  const source = path.relative(root, process.argv[1]);
+  const program = load(source, source in startedBy);
+  if (program === undefined) void import(pathToFileURL(process.argv[1])).then(({ start }) => start());
+  else void program.start();
+}
