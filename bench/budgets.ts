@@ -5,6 +5,7 @@
 import { summarise } from './measure/stats.ts';
 import type { ScenarioResult } from './measure/scenario.ts';
 import type { ScenarioId } from './options.ts';
+import { boxBound } from './scenarios/box.ts';
 
 export interface Budget {
   readonly what: string;
@@ -75,6 +76,23 @@ export const budgets: readonly Budget[] = [
       statistic: 'median',
       limit: 1,
       per: { subject: 'jupyter_client inside, and two execs' },
+    }),
+  ),
+  ...(
+    [
+      ['Squash', '`squash box run true`', 1],
+      ['Squash, large', '`squash box run true`, large home and repository', 1],
+      ['Squash, no daemon', '`squash box run true`, no daemon', 3],
+    ] as const
+  ).map(
+    ([subject, what, limit]): Budget => ({
+      what: `${what}, p50, against ${boxBound}`,
+      scenario: 'box',
+      metric: 'call',
+      subject,
+      statistic: 'median',
+      limit,
+      per: { subject: boxBound },
     }),
   ),
   {

@@ -18,6 +18,7 @@ import { announce, note } from './progress.ts';
 import { RunRecord } from './record.ts';
 import { outcome, performancePage } from './report.ts';
 import { buildsScenario } from './scenarios/builds.ts';
+import { boxScenario } from './scenarios/box.ts';
 import { burstScenario } from './scenarios/burst.ts';
 import { cellsScenario } from './scenarios/cells.ts';
 import { cliScenario } from './scenarios/cli.ts';
@@ -50,6 +51,7 @@ const factories: Readonly<Record<ScenarioId, ScenarioFactory>> = {
   exec: execScenario,
   cells: cellsScenario,
   cli: cliScenario,
+  box: boxScenario,
   create: createScenario,
   burst: async (context) => await burstScenario(context, freemem()),
   'snapshot-1': snapshotScenario(1, 15),
@@ -129,7 +131,7 @@ function fits(id: ScenarioId, { quick }: Options): boolean {
 
 async function prepare(workDir: string, options: Options, stack: AsyncDisposableStack): Promise<Context> {
   // Not in a scenario's own limit, where a first build of some minutes would end it and leave the next one waiting for its lock.
-  await prepareLayers(['tests/egress/world/world.ts']);
+  await prepareLayers(['tests/egress/world/world.ts', 'tests/e2e/contexts.test.ts']);
   note('preparing peers …');
   await mkdir(cacheDir, { recursive: true });
   // Other ids than the owner's walk through here: image tools run under a sandbox's map.

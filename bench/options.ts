@@ -5,6 +5,7 @@ export const scenarioIds = [
   'exec',
   'cells',
   'cli',
+  'box',
   'create',
   'burst',
   'snapshot-1',

@@ -16,9 +16,15 @@ export interface Outcome {
   readonly stderr: string;
 }
 
-export interface RunOptions {
-  readonly env?: NodeJS.ProcessEnv;
+/** Where and as whom a child runs; as this process where nothing is said. */
+export interface RunPlace {
   readonly cwd?: string;
+  readonly uid?: number;
+  readonly gid?: number;
+}
+
+export interface RunOptions extends RunPlace {
+  readonly env?: NodeJS.ProcessEnv;
   readonly input?: string;
 }
 
@@ -26,15 +32,16 @@ export interface RunOptions {
 export async function run(argv: readonly string[], options: RunOptions = {}): Promise<Outcome> {
   const [file, ...rest] = argv;
   if (file === undefined) throw new TypeError('empty argv');
+  const { input, env = process.env, ...place } = options;
   const child = spawn(file, rest, {
-    stdio: [options.input === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'],
-    env: options.env ?? process.env,
-    cwd: options.cwd,
+    stdio: [input === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'],
+    env,
+    ...place,
   });
   const stdout = collect(child.stdout);
   const stderr = collect(child.stderr);
   child.stdin?.on('error', () => undefined); // A child that does not read its input says so by its exit code.
-  child.stdin?.end(options.input);
+  child.stdin?.end(input);
   const code = await exitOf(child);
   return { code, stdout: await stdout, stderr: await stderr };
 }
@@ -47,10 +54,14 @@ export async function mustRun(argv: readonly string[], options: RunOptions = {})
 }
 
 /** Milliseconds from spawn to exit. */
-export async function timeToExit(argv: readonly string[], env = process.env): Promise<number> {
+export async function timeToExit(
+  argv: readonly string[],
+  env = process.env,
+  place: RunPlace = {},
+): Promise<number> {
   const [file = '', ...rest] = argv;
   const started = performance.now();
-  const child = spawn(file, rest, { stdio: 'ignore', env });
+  const child = spawn(file, rest, { stdio: 'ignore', env, ...place });
   const code = await exitOf(child);
   const elapsed = performance.now() - started;
   if (code !== 0) throw new Error(`${argv.join(' ')} exited with ${code}`);

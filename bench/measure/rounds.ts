@@ -10,8 +10,8 @@ import { timeToExit } from './process.ts';
 /** Fewest bare spawns of a scenario: its ratios are only as good as their median. */
 const spawnSamplesMin = 100;
 
-/** A cycle, or what makes a scenario ready, that takes longer hangs: it is out, the run goes on. Slowest: srt’s burst. */
-const cycleMsMax = 45_000;
+/** A cycle, or what makes a scenario ready, that takes longer hangs: it is out, the run goes on. Slowest: 5 GB up and down. */
+const cycleMsMax = 180_000;
 
 /** What keeps a whole run within a quarter of an hour on a slow machine, too. */
 const scenarioSecondsMax = 120;

@@ -5,7 +5,7 @@
  * Only Unix sockets that belong to this user are spoken to, and nothing is read from the directory the user stands in: what lies there
  * is what the box is to protect from.
  */
-import { type ChildProcess, spawn } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
 import {
   accessSync,
   closeSync,
@@ -23,7 +23,6 @@ import { apiSocketPath, dataDirectory } from '@squash/contract/data-directory';
 import type { DaemonInfo } from '@squash/contract/daemon';
 import { isDirectory } from './host-paths.ts';
 import { BoxRefusal } from './refusal.ts';
-import { startLock } from './start-lock.ts';
 
 type Variables = Readonly<Record<string, string | undefined>>;
 
@@ -119,6 +118,8 @@ export async function startBoxDaemon(places: DaemonPlaces, start: DaemonStart): 
   makeOwnDirectory(dataDir, places.uid);
   makeOwnDirectory(join(dataDir, 'log'), places.uid);
   const readyMs = Number(places.env['SQUASH_READY_MS']) || readyMsDefault;
+  // Here and not above, as `spawn` below: most calls find a daemon, and loading them takes longer than asking it.
+  const { startLock } = await import('./start-lock.ts');
   using lock = await startLock(join(dataDir, 'log/start.lock'), Math.ceil(readyMs / 1_000));
   if (lock === undefined)
     throw new BoxRefusal('start_failed', `another start of the box daemon does not end: ${dataDir}`);
@@ -191,6 +192,7 @@ async function launch(
   const log = join(dataDir, 'log/squashd.log');
   const output = openSync(log, 'a', 0o600);
   const begin = fstatSync(output).size;
+  const { spawn } = await import('node:child_process');
   const child = spawn(process.execPath, start.program, {
     // The daemon reads `.env` where it is started: never the repository's.
     cwd: dataDir,

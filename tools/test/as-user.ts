@@ -231,7 +231,8 @@ class ThrowAwayUser implements Disposable {
   }
 }
 
-function removeUser(name: string, uid: number): void {
+/** With every process of it. */
+export function removeUser(name: string, uid: number): void {
   // Daemons, launchers and sandboxes that a test left behind all belong to this uid or its range.
   if (uid > 0) spawnSync('setpriv', [`--reuid=${uid}`, '--clear-groups', '--', 'kill', '-KILL', '-1']);
   spawnSync('userdel', ['--force', name], { stdio: 'ignore' });
@@ -241,7 +242,7 @@ function removeUser(name: string, uid: number): void {
 /** Those of runs that were killed, also of `tests/support/launcher.ts`: their names say whose process made them. */
 export function removeLeftUsers(): void {
   const users = readFileSync('/etc/passwd', 'utf8').matchAll(
-    /^(sq(?:test|launch)(\d+)[rs]?):x:(\d+):\d+:[^:]*:([^:]*):/gm,
+    /^(sq(?:test|launch)(\d+)[rsl]?):x:(\d+):\d+:[^:]*:([^:]*):/gm,
   );
   for (const [, name = '', pid = '', uid, home = ''] of users) {
     if (existsSync(`/proc/${pid}`)) continue;

@@ -13,7 +13,6 @@ import { Client } from '../client/client.ts';
 import type { Call } from '../command.ts';
 import { daemonInfo } from '../commands/daemon-info.ts';
 import { CliFailure, exitCodes, usageFailure } from '../failure.ts';
-import { hostEntries } from '../local-host.ts';
 
 export interface BoxDaemon {
   readonly client: Client;
@@ -57,6 +56,7 @@ export async function runningDaemon(): Promise<BoxDaemon | undefined> {
 }
 
 async function startDaemon(): Promise<BoxDaemon> {
+  const { hostEntries } = await import('../local-host.ts');
   const found = await asCliFailure(() =>
     startBoxDaemon(ownPlaces(), { program: hostEntries.serve, ask: askInfo }),
   );

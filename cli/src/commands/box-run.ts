@@ -21,8 +21,8 @@ import { processPath } from '../client/processes.ts';
 import type { Call } from '../command.ts';
 import { CliFailure, exitCodes, usageFailure } from '../failure.ts';
 import { printJson, printLine, printNote } from '../output/print.ts';
+import { noteWarnings } from '../output/warnings.ts';
 import { terminalSize } from '../terminal/terminal-size.ts';
-import { noteWarnings } from './create-native.ts';
 import { execInSandbox } from './exec.ts';
 
 export async function run(call: Call): Promise<number> {

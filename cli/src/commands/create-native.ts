@@ -9,7 +9,8 @@ import { usageFailure } from '../failure.ts';
 import { imageForCreate } from '../images.ts';
 import { labelsOf } from '../label-words.ts';
 import { mountsOf } from '../mount-words.ts';
-import { printJson, printLine, printNote, visible } from '../output/print.ts';
+import { printJson, printLine } from '../output/print.ts';
+import { noteWarnings } from '../output/warnings.ts';
 import { readCommon } from './create-common.ts';
 import { readEnvironment } from './exec-options.ts';
 
@@ -63,9 +64,4 @@ export function showMade({ json }: Pick<Call, 'json'>, made: SandboxRecord): voi
   if (json) return printJson(made);
   noteWarnings(made.warnings);
   printLine(made.id);
-}
-
-/** To standard error: a limit that does not hold should be seen. */
-export function noteWarnings(warnings: SandboxRecord['warnings']): void {
-  for (const { message, code } of warnings) printNote(`squash: warning: ${visible(message)} (${code})`);
 }

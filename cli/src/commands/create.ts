@@ -11,7 +11,8 @@ import { exitCodes, fileProblem, usageFailure } from '../failure.ts';
 import { mountsOf, mountsPath } from '../mount-words.ts';
 import { printJson, printLine } from '../output/print.ts';
 import { readCommon } from './create-common.ts';
-import { createNative, nativeOnly, noteWarnings, showMade, sourceOf } from './create-native.ts';
+import { noteWarnings } from '../output/warnings.ts';
+import { createNative, nativeOnly, showMade, sourceOf } from './create-native.ts';
 
 export async function run(call: Call): Promise<number> {
   const { flags } = call;

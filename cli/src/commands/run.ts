@@ -13,7 +13,8 @@ import { printNote } from '../output/print.ts';
 import { fittingLayers, readRunWords, type RunPlace, type RunWords, stemOf } from '../run-words.ts';
 import { checkTaken, takeAlong, taken, type TakenFile } from '../taken-files.ts';
 import { createSandbox, layersOf } from './create.ts';
-import { createNative, noteWarnings, sourceOf } from './create-native.ts';
+import { noteWarnings } from '../output/warnings.ts';
+import { createNative, sourceOf } from './create-native.ts';
 import { execInSandbox } from './exec.ts';
 import { readExecWish } from './exec-options.ts';
 
