@@ -76,13 +76,21 @@ export async function asCliFailure<T>(work: () => T | Promise<T>): Promise<T> {
   }
 }
 
-/** Who we are by the password database, for HOME is anybody's to set. */
-export function ownUser(): {
+interface OwnUser {
   readonly name: string;
   readonly home: string;
   readonly shell: string;
   readonly uid: number;
-} {
+}
+
+let knownUser: OwnUser | undefined;
+
+/** Who we are by the password database, for HOME is anybody's to set. */
+export function ownUser(): OwnUser {
+  return (knownUser ??= readUser());
+}
+
+function readUser(): OwnUser {
   const uid = process.geteuid?.() ?? -1;
   try {
     const { username, homedir, shell } = userInfo();

@@ -1,7 +1,7 @@
 /** `--publish` of boxes: ports of this machine that lead into a box for as long as its command line runs. */
 import type { Flags } from '../arguments.ts';
 import type { Client } from '../client/client.ts';
-import { type Forward, listenForward, parseForward } from '../client/forward.ts';
+import type { Forward } from '../client/forward.ts';
 import type { Call } from '../command.ts';
 import { printNote } from '../output/print.ts';
 
@@ -27,8 +27,12 @@ export class Published implements Disposable {
     const { promise, resolve } = Promise.withResolvers<Target>();
     using stack = new DisposableStack();
     const forwards: Forward[] = [];
-    for (const wish of flags.list('publish').map(parseForward))
-      forwards.push(stack.use(await listenForward(wish, loopback, promise)));
+    const words = flags.list('publish');
+    if (words.length > 0) {
+      const { listenForward, parseForward } = await import('../client/forward.ts');
+      for (const wish of words.map(parseForward))
+        forwards.push(stack.use(await listenForward(wish, loopback, promise)));
+    }
     stack.move();
     return new Published(forwards, resolve);
   }

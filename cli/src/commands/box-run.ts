@@ -12,7 +12,6 @@ import { type BoxDaemon, withBoxDaemon } from '../box/daemon.ts';
 import { Interruption } from '../box/interruption.ts';
 import { Published } from '../box/published.ts';
 import { putCopies } from '../box/put-copies.ts';
-import { showPolicy } from '../box/policy-view.ts';
 import type { BoxWish } from '../box/box-wish.ts';
 import { readBoxWish } from '../box/wish.ts';
 import { isatty } from 'node:tty';
@@ -32,7 +31,10 @@ export async function run(call: Call): Promise<number> {
 /** Shared with `box shell`. */
 export async function runInNewBox(call: Call, argv: readonly string[]): Promise<number> {
   const wish = await readBoxWish(call.flags, argv);
-  if (call.flags.isSet('print-policy') || call.flags.isSet('dry-run')) return await showPolicy(call, wish);
+  if (call.flags.isSet('print-policy') || call.flags.isSet('dry-run')) {
+    const { showPolicy } = await import('../box/policy-view.ts');
+    return await showPolicy(call, wish);
+  }
   if (argv.length === 0) throw usageFailure('<command> is missing; try: squash help box run');
   if (wish.detach && call.flags.isSet('publish'))
     throw usageFailure('--publish lasts as long as the command line: with --detach, give it to box attach');

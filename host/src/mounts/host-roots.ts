@@ -58,12 +58,13 @@ export class LocalHostRoots {
   /** @throws host_root_unavailable, host_path_refused, invalid_request */
   compile(root: HostRoot): CompiledPlaces {
     this.starter();
-    const verdict = judgeHostPaths(root, this.#options.around, hostFacts);
+    const facts = hostFacts();
+    const verdict = judgeHostPaths(root, this.#options.around, facts);
     if (verdict.verdict === 'refuse') {
       const { path, sentence, reason } = verdict;
       throw new AppError('host_path_refused', `Cannot open "${path}" of the host: ${sentence} (${reason})`);
     }
-    const compiled = compilePlaces(verdict.rules, hostFacts, root.user);
+    const compiled = compilePlaces(verdict.rules, facts, root.user);
     const { places } = compiled;
     const overlay = places.find(({ kind }) => kind === 'overlay');
     if (overlay !== undefined && !this.#options.hasOverlay)
@@ -86,26 +87,38 @@ function unavailable(why: string): AppError {
   return new AppError('host_root_unavailable', `Cannot give a sandbox the host’s file system: ${why}`);
 }
 
-/** By `lstat` alone, which is what the daemon may do outside of its own files. */
-const hostFacts: PathFacts = {
-  stat(path): PathFact | undefined {
-    try {
-      const stats = lstatSync(path, { bigint: true });
-      const type = stats.isDirectory()
-        ? 'directory'
-        : stats.isFile()
-          ? 'file'
-          : stats.isSymbolicLink()
-            ? 'link'
-            : 'other';
-      return { type, identity: `${stats.dev}:${stats.ino}` };
-    } catch {
-      // Not there, or in a directory that is closed to the user whose daemon this is: he could not see it either.
-      return undefined;
-    }
-  },
-  links: (path) => readlinkSync(path),
-};
+/**
+ * By `lstat` alone, which is what the daemon may do outside of its own files. Of each path once: hundreds of names have the same few
+ * directories before them, and looking at each anew was half of a box's start.
+ */
+function hostFacts(): PathFacts {
+  const seen = new Map<string, PathFact | undefined>();
+  return {
+    stat(path) {
+      if (!seen.has(path)) seen.set(path, factOf(path));
+      return seen.get(path);
+    },
+    links: (path) => readlinkSync(path),
+  };
+}
+
+function factOf(path: string): PathFact | undefined {
+  try {
+    const stats = lstatSync(path, { bigint: true, throwIfNoEntry: false });
+    if (stats === undefined) return undefined;
+    const type = stats.isDirectory()
+      ? 'directory'
+      : stats.isFile()
+        ? 'file'
+        : stats.isSymbolicLink()
+          ? 'link'
+          : 'other';
+    return { type, identity: `${stats.dev}:${stats.ino}` };
+  } catch {
+    // In a directory that is closed to the user whose daemon this is: he could not see it either.
+    return undefined;
+  }
+}
 
 /**
  * In the daemon's user namespace the first id is whoever it is out on the host. @param starterText what `squash-launch enter` says of
