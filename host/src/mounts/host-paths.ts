@@ -55,15 +55,17 @@ export function judgeHostPaths(
     ],
     facts,
   );
+  const places = { closed: closed.map((path) => path.toLowerCase()), homes };
   for (const [path, level] of Object.entries(paths)) {
     const refusal =
-      linkProblem(path, facts) ?? (isOpened(level) ? openProblem(path, level, { closed, homes }) : undefined);
+      linkProblem(path, facts) ?? (isOpened(level) ? openProblem(path, level, places) : undefined);
     if (refusal !== undefined) return refusal;
   }
   return { verdict: 'allow', rules: withClosed(paths, closed, homes) };
 }
 
 interface Closed {
+  /** In small letters: some file systems do not tell them from large ones. */
   readonly closed: readonly string[];
   readonly homes: readonly string[];
 }
@@ -79,9 +81,9 @@ function openProblem(path: string, level: PathLevel, { closed, homes }: Closed):
       'the sandbox puts files of its own into "/etc": open it "ro" or "cow"',
     );
   const lower = path.toLowerCase();
-  // Some file systems do not tell large and small letters apart.
-  const secret = closed.find((each) => isWithin(lower, each.toLowerCase()));
-  if (secret !== undefined) return refuse(path, 'always_closed', `"${secret}" is closed to all sandboxes`);
+  const secret = closed.find((each) => isWithin(lower, each));
+  if (secret !== undefined)
+    return refuse(path, 'always_closed', `"${path.slice(0, secret.length)}" is closed to all sandboxes`);
   if (socketNames.some((name) => lower.endsWith(`/${name}`)))
     return refuse(path, 'container_socket', 'who reaches it is root of this machine');
   if (isOthersHome(path, homes)) return refuse(path, 'other_home', 'it lies in another user’s home');
@@ -124,27 +126,26 @@ function withCanonical(paths: readonly string[], facts: PathFacts): readonly str
 
 /** Where it leads, as far as that is there. */
 function canonical(path: string, facts: PathFacts): string {
-  let rest = path.slice(1).split('/');
-  let at: string[] = [];
+  const rest = path.split('/').toReversed();
+  let at = '/';
   for (let links = 0; rest.length > 0; ) {
-    const [part = '', ...behind] = rest;
-    rest = behind;
+    const part = rest.pop() ?? '';
     if (part === '' || part === '.') continue;
     if (part === '..') {
-      at.pop();
+      at = parentOf(at);
       continue;
     }
-    const next = `/${[...at, part].join('/')}`;
+    const next = at === '/' ? `/${part}` : `${at}/${part}`;
     if (facts.stat(next)?.type !== 'link' || links === linksMax) {
-      at.push(part);
+      at = next;
       continue;
     }
     links += 1;
     const text = facts.links(next);
-    if (text.startsWith('/')) at = [];
-    rest = [...text.split('/'), ...rest];
+    if (text.startsWith('/')) at = '/';
+    rest.push(...text.split('/').toReversed());
   }
-  return `/${at.join('/')}`;
+  return at;
 }
 
 function refuse(path: string, reason: string, sentence: string): Refusal {

@@ -277,9 +277,13 @@ function ruleTree(rules: HostPaths, home: string): Rule {
 
 /** What lies in a directory comes right behind it. */
 function compare(one: string, other: string): number {
-  // Nothing that a path may hold is smaller: `/a/b` stands before `/a-b`.
-  const [left, right] = [one.replaceAll('/', '\0'), other.replaceAll('/', '\0')];
-  if (left === right) return 0;
+  const shorter = Math.min(one.length, other.length);
+  let at = 0;
+  while (at < shorter && one[at] === other[at]) at += 1;
+  if (at === shorter) return one.length - other.length;
+  const [left = '', right = ''] = [one[at], other[at]];
+  // Nothing is smaller than what ends a name: `/a/b` stands before `/a-b`.
+  if (left === '/' || right === '/') return left === '/' ? -1 : 1;
   return left < right ? -1 : 1;
 }
 

@@ -13,7 +13,10 @@ export function isOpened(level: PathLevel): level is 'ro' | 'cow' | 'rw' {
 
 /** The path of the rule that decides. Undefined: none does. */
 export function winningRule(rules: HostPaths, path: string): string | undefined {
-  return lineage(path).findLast((each) => Object.hasOwn(rules, each));
+  for (let at = path; ; at = parentOf(at)) {
+    if (Object.hasOwn(rules, at)) return at;
+    if (at === '/') return undefined;
+  }
 }
 
 /** What no rule names is hidden. */
@@ -28,11 +31,12 @@ export function isWithin(path: string, place: string): boolean {
 
 /** All directories that a path lies in, from the root on, and the path itself. */
 export function lineage(path: string): readonly string[] {
-  if (path === '/') return ['/'];
-  const parts = path.slice(1).split('/');
-  return ['/', ...parts.map((_part, index) => `/${parts.slice(0, index + 1).join('/')}`)];
+  const all = ['/'];
+  for (let end = path.indexOf('/', 1); end !== -1; end = path.indexOf('/', end + 1))
+    all.push(path.slice(0, end));
+  return path === '/' ? all : [...all, path];
 }
 
 export function parentOf(path: string): string {
-  return lineage(path).at(-2) ?? '/';
+  return path.slice(0, path.lastIndexOf('/')) || '/';
 }
