@@ -144,3 +144,33 @@ test('a home that is reached through a link is opened where it lies, with a link
   assert.equal(paths[place.home], 'hidden');
   assert.equal(paths[link], 'ro');
 });
+
+test('what git keeps is the box’s own copy, also where the repository is written itself', () => {
+  using place = new Place();
+  const git = join(place.repository, '.git');
+  assert.ok(!(git in place.rules().paths));
+  assert.equal(place.rules({ repo: 'rw' }).paths[git], 'cow');
+  assert.equal(place.rules({ named: [{ word: '..', level: 'rw' }] }).paths[git], 'cow');
+  assert.equal(place.rules({ named: [{ word: '../.git', level: 'ro' }], repo: 'rw' }).paths[git], 'ro');
+
+  for (const name of ['objects', 'refs', 'worktrees/linked']) mkdirSync(join(git, name), { recursive: true });
+  const linked = place.make('homes/me/src/linked/');
+  const pointer = join(linked, '.git');
+  writeFileSync(pointer, `gitdir: ${git}/worktrees/linked\n`);
+  writeFileSync(join(git, 'worktrees/linked/gitdir'), `${pointer}\n`);
+  const levels = (repo: RuleWishes['repo']) => {
+    const { paths } = place.rules({ repo }, { cwd: linked });
+    return [paths[git], paths[pointer]];
+  };
+  assert.deepEqual(levels(undefined), ['cow', undefined]);
+  assert.deepEqual(levels('ro'), ['ro', undefined]);
+  // The file says which directory git obeys.
+  assert.deepEqual(levels('rw'), ['cow', 'ro']);
+
+  const inside = place.make('homes/me/src/bare/.bare/');
+  writeFileSync(join(dirname(inside), '.git'), 'gitdir: .bare\n');
+  assert.equal(place.rules({ repo: 'rw' }, { cwd: dirname(inside) }).paths[inside], 'cow');
+  const led = place.make('homes/me/src/led/');
+  symlinkSync(git, join(led, '.git'));
+  assert.throws(() => place.rules({ repo: 'rw' }, { cwd: led }), BoxRefusal);
+});

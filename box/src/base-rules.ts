@@ -21,7 +21,7 @@ import { findProgram } from './program.ts';
 import { BoxRefusal } from './refusal.ts';
 import { rootOnly } from './root-only.ts';
 import { checkRepository, findRepository } from './repository.ts';
-import { worktreeGitDirectory } from './worktree.ts';
+import { gitRules } from './worktree.ts';
 
 export interface RuleFacts {
   /** Canonical, as the kernel has it. */
@@ -89,7 +89,9 @@ export function boxRules(facts: RuleFacts, wishes: RuleWishes): BoxRules {
   if (repository !== undefined) rules.set(repository.path, repository.level);
   addProgramPlaces(rules, facts.path, home);
   addProgram(rules, { program: wishes.program, path: facts.path, home });
-  if (repository !== undefined) addWorktree(rules, repository.path, { uid: facts.uid, home });
+  if (repository !== undefined)
+    for (const [path, level] of gitRules(repository.path, repository.level, { uid: facts.uid, home }))
+      addRule(rules, path, level);
   removeClosed(rules, named);
   if (repository !== undefined) rules.set(repository.path, repository.level);
   for (const [path, level] of named) rules.set(path, level);
@@ -148,17 +150,6 @@ function namesIn(directory: string): readonly string[] {
     // No home, or one that may not be listed: there is nothing to be opened in it.
     return [];
   }
-}
-
-/** Of a linked worktree's main repository only what git keeps, to be read: the other worktrees' branches are in it, too. */
-function addWorktree(
-  rules: Rules,
-  repository: string,
-  { uid, home }: { readonly uid: number; readonly home: string },
-): void {
-  const git = worktreeGitDirectory(repository, uid);
-  if (git === undefined || isClosed(git, home) || isWithin(git, repository)) return;
-  if (!isWithin(home, git) && !isEverybodys(git)) addRule(rules, git, 'ro');
 }
 
 /** The directories of PATH that the system's do not hold, each by itself. */

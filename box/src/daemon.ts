@@ -21,7 +21,9 @@ import { dirname, join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { apiSocketPath, dataDirectory } from '@squash/contract/data-directory';
 import type { DaemonInfo } from '@squash/contract/daemon';
+import { namespaceProblem } from '@squash/contract/user-namespaces';
 import { isDirectory } from './host-paths.ts';
+import { readSetting } from './needs.ts';
 import { BoxRefusal } from './refusal.ts';
 
 type Variables = Readonly<Record<string, string | undefined>>;
@@ -46,6 +48,8 @@ export interface DaemonStart {
   /** The daemon's first stage: what this Node is given. */
   readonly program: readonly string[];
   readonly ask: AskInfo;
+  /** The program that makes namespaces. */
+  readonly launcher: string;
 }
 
 const readyMsDefault = 60_000;
@@ -56,6 +60,9 @@ const idleExitSDefault = '15';
 const upperLimitMbDefault = '16384';
 const lastWordsBytesMax = 65_536;
 const lastLinesMax = 5;
+/** A daemon that is just ending, or that its keeper starts again, has the directory for so long. */
+const takenMsMax = 30_000;
+const takenPollMs = 200;
 
 /** What a daemon needs of our environment, and what a user may set for it. */
 const daemonVariables = new Set([
@@ -73,6 +80,7 @@ const daemonVariables = new Set([
   'SQUASH_OVERLAY',
   'SQUASH_IDS',
   'SQUASH_MEMORY_RESERVE_MB',
+  'SQUASH_EGRESS_ALLOW_CIDRS',
   'SQUASH_EGRESS_RESOLVERS',
   'SQUASH_EGRESS_HOSTS',
   'SQUASH_IDLE_EXIT_S',
@@ -190,6 +198,40 @@ async function launch(
   { dataDir, socket, readyMs }: Launch,
 ): Promise<void> {
   const log = join(dataDir, 'log/squashd.log');
+  const deadline = performance.now() + takenMsMax;
+  for (;;) {
+    const said = await launchOnce(places, start, { dataDir, socket, readyMs, log });
+    if (said === undefined) return;
+    // Where a part of the last one was killed its keeper starts it again, and it may be the first.
+    if (!said.isTaken || performance.now() > deadline)
+      throw new BoxRefusal(
+        'start_failed',
+        `the box daemon did not start: ${said.text}; its log is "${log}"${remedyOf(said.text, start.launcher)}`,
+      );
+    await sleep(takenPollMs);
+    if (isOwnSocket(socket, places.uid) && (await start.ask(socket)) !== undefined) return;
+  }
+}
+
+/** Where the launcher could make no user namespace: what root does about it. */
+function remedyOf(text: string, launcher: string): string {
+  if (!/user namespace/.test(text)) return '';
+  const { found, remedy } = namespaceProblem({ read: readSetting, launcher, said: text });
+  return `\n${found}; to mend it:\n${remedy.join('\n')}`;
+}
+
+interface LastWords {
+  readonly text: string;
+  /** Another daemon works in the directory. */
+  readonly isTaken: boolean;
+}
+
+/** Undefined when it answers. */
+async function launchOnce(
+  places: DaemonPlaces,
+  start: DaemonStart,
+  { dataDir, socket, readyMs, log }: Launch & { readonly log: string },
+): Promise<LastWords | undefined> {
   const output = openSync(log, 'a', 0o600);
   const begin = fstatSync(output).size;
   const { spawn } = await import('node:child_process');
@@ -203,13 +245,9 @@ async function launch(
   closeSync(output);
   const reason = await whyNotReady(child, { socket, readyMs, uid: places.uid, ask: start.ask });
   child.unref();
-  if (reason === undefined) return;
+  if (reason === undefined) return undefined;
   child.kill('SIGTERM');
-  const said = lastWords(log, begin);
-  throw new BoxRefusal(
-    'start_failed',
-    `the box daemon did not start: ${said ?? reason}; its log is "${log}"`,
-  );
+  return lastWords(log, begin, reason);
 }
 
 /** Undefined when it answers. */
@@ -259,15 +297,16 @@ function daemonEnvironment({ env, home, uid }: DaemonPlaces, dataDir: string): R
 }
 
 /** The last lines of what it wrote since it was started; of a line of the log the error alone. */
-function lastWords(log: string, begin: number): string | undefined {
+function lastWords(log: string, begin: number, reason: string): LastWords {
   const file = openSync(log, 'r');
   const size = fstatSync(file).size;
   const buffer = Buffer.alloc(Math.min(lastWordsBytesMax, Math.max(0, size - begin)));
   readSync(file, buffer, 0, buffer.length, size - buffer.length);
   closeSync(file);
-  const lines = buffer.toString('utf8').trimEnd().split('\n').slice(-lastLinesMax);
-  const words = lines.flatMap((line) => sentenceOf(line));
-  return words.length === 0 ? undefined : words.join('; ');
+  const lines = buffer.toString('utf8').trimEnd().split('\n');
+  const words = lines.slice(-lastLinesMax).flatMap((line) => sentenceOf(line));
+  const isTaken = lines.some((line) => line.includes('data_locked'));
+  return { text: words.length === 0 ? reason : words.join('; '), isTaken };
 }
 
 function sentenceOf(line: string): readonly string[] {

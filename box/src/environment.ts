@@ -34,11 +34,15 @@ export function looksSecret(name: string, value: string): boolean {
   return secretName.test(name) || secretValue.test(value);
 }
 
+export function isPassedByDefault(name: string): boolean {
+  return passedNames.has(name) || passedPattern.test(name);
+}
+
 /** Of the list. What looks like a secret even there is left out: `EDITOR` may be anything. */
 export function passedVariables(env: Variables): Record<string, string> {
   const passed: Record<string, string> = {};
   for (const [name, value] of Object.entries(env)) {
-    if (value === undefined || !(passedNames.has(name) || passedPattern.test(name))) continue;
+    if (value === undefined || !isPassedByDefault(name)) continue;
     if (looksSecret(name, value)) continue;
     passed[name] = name === 'PATH' ? absoluteOnly(value) : value;
   }

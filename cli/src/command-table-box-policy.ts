@@ -9,18 +9,24 @@ export const policyFileFlag: FlagSpec = {
   summary: 'a policy file of your own beside those of this machine',
 };
 
+const partialFlag: FlagSpec = {
+  name: 'partial',
+  summary: 'with import: leave out what can’t be had, and tell what it was',
+};
+
 export const boxPolicyCommands: readonly CommandSpec[] = [
   {
     name: 'box policy',
     group: 'box',
-    summary: 'the policy of boxes here: show it, check its files, compare two',
+    summary: 'the policy of boxes here: show it, check its files, compare two, take over settings of others',
     positionals: [
-      { name: 'show|check|diff', kind: 'text', choices: ['show', 'check', 'diff'] },
+      { name: 'show|check|diff|import', kind: 'text', choices: ['show', 'check', 'diff', 'import'] },
       { name: 'file', kind: 'file', optional: true, repeats: true },
     ],
-    flags: [policyFileFlag],
+    flags: [policyFileFlag, partialFlag],
     notes: `squash box policy diff default current; beside files there are "default", without any, and "current", with those found here.
-"check" exits with 1 where a file is wrong or a rule would not hold. docs/local-run.md has the form.`,
+"check" exits with 1 where a file is wrong or a rule would not hold. docs/local-run.md has the form.
+squash box policy import srt [FILE], import deer [FILE]: settings of Anthropic's Sandbox Runtime or of deer, as a policy file on standard output.`,
     load: () => import('./commands/box-policy.ts'),
   },
   {

@@ -53,6 +53,8 @@ const runFlags: readonly FlagSpec[] = [
     choices: ['cow', 'rw', 'ro', 'none'],
     summary: 'how it has the repository: cow (default), rw, ro or none',
   },
+  { name: 'branch', value: 'NAME', summary: 'begin on a new branch of this name, without changes of yours' },
+  { name: 'base', value: 'REF', summary: 'where the new branch begins (default HEAD)' },
   policyFileFlag,
   environmentFlag,
   {
@@ -64,6 +66,13 @@ const runFlags: readonly FlagSpec[] = [
   { name: 'no-net', summary: 'it reaches nothing (default)' },
   { name: 'net-all', summary: 'it reaches everything that is public' },
   publishFlag,
+  {
+    name: 'unix-socket',
+    value: 'PATH|ssh-agent[=KEY]',
+    kind: 'file',
+    repeats: true,
+    summary: 'let it reach this Unix socket; ssh-agent: list keys and sign, or with KEY alone',
+  },
   ttyFlag,
   { name: 'name', value: 'NAME', summary: 'a name to find it by' },
   { name: 'keep', summary: 'keep the box when the command has ended' },

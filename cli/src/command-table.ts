@@ -10,6 +10,7 @@ import type { CommandSpec, FlagSpec, PositionalSpec } from './command.ts';
 import { accessCommands } from './command-table-access.ts';
 import { approvalCommands } from './command-table-approvals.ts';
 import { boxCommands } from './command-table-box.ts';
+import { boxGitCommands } from './command-table-box-git.ts';
 import { boxPolicyCommands } from './command-table-box-policy.ts';
 import { bucketCommands } from './command-table-bucket.ts';
 import { certificateCommands } from './command-table-certificate.ts';
@@ -25,6 +26,7 @@ import { networkCommands } from './command-table-network.ts';
 import { portCommands } from './command-table-ports.ts';
 import { processCommands } from './command-table-processes.ts';
 import { replCommands } from './command-table-repl.ts';
+import { srtCommands } from './command-table-srt.ts';
 import { sshCommands } from './command-table-ssh.ts';
 import { createFlags, imageFlag, sandboxCommands } from './command-table-sandbox.ts';
 import { volumeCommands } from './command-table-volumes.ts';
@@ -208,7 +210,9 @@ export const commandTable: readonly CommandSpec[] = [
     load: () => import('./commands/job-kill.ts'),
   },
   ...boxCommands,
+  ...boxGitCommands,
   ...boxPolicyCommands,
+  ...srtCommands,
   ...fileCommands,
   {
     name: 'activate',

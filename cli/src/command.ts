@@ -78,6 +78,8 @@ export interface CommandSpec {
   };
   /** Runs something in a sandbox: Squash's own failures exit with 125. */
   readonly passesExitCode?: true;
+  /** Instead of 125, where the original's is another. */
+  readonly failsWith?: 1;
   /** Not in help and completion. */
   readonly hidden?: true;
   readonly notes?: string;

@@ -15,6 +15,11 @@ export const hostEntries = {
   offline: [loader, projectPath('host/src/offline.ts')],
 } as const;
 
+/** What makes namespaces, by which AppArmor knows it. */
+export const launchProgram = projectPath(
+  `native/build/${process.arch === 'arm64' ? 'aarch64' : 'x86_64'}/squash-launch`,
+);
+
 /** `prepare` (the data directory), `place` (the same, for a certificate), `probe`, `config`, `repair` or `stop`. */
 export async function askOffline<T>(verb: string): Promise<T> {
   const child = spawn(process.execPath, [...hostEntries.offline, verb], {

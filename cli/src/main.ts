@@ -70,7 +70,7 @@ function report(failure: unknown, spec: CommandSpec | undefined, words: readonly
   if (!(failure instanceof CliFailure)) {
     const detail = failure instanceof Error ? (failure.stack ?? failure.message) : String(failure);
     printNote(`squash: a fault in the command line itself (internal)\n${visibleLines(detail)}`);
-    return spec?.passesExitCode === true ? exitCodes.execFailed : exitCodes.failed;
+    return spec?.passesExitCode === true ? (spec.failsWith ?? exitCodes.execFailed) : exitCodes.failed;
   }
   // Whoever read us has gone; so has, most often, whoever would read this.
   if (failure.exitCode === exitCodes.brokenPipe) return failure.exitCode;
@@ -79,6 +79,6 @@ function report(failure: unknown, spec: CommandSpec | undefined, words: readonly
   printFailure(failure, json);
   const own: readonly number[] = [exitCodes.failed, exitCodes.usage, exitCodes.unreachable];
   return spec?.passesExitCode === true && own.includes(failure.exitCode)
-    ? exitCodes.execFailed
+    ? (spec.failsWith ?? exitCodes.execFailed)
     : failure.exitCode;
 }

@@ -9,9 +9,10 @@ export const changeLimits = {
 } as const;
 
 /** Git writes its index when somebody looks at the status. */
-const noWork: ReadonlySet<string> = new Set(['/.git', '/.git/index']);
+const noWork = /^\/\.git(?:\/index)?$/;
+const noWorkOfGit = /^\/(?:index|worktrees(?:\/[^/]+(?:\/index)?)?)$/;
 
-/** Whether somebody may want what was written there. @param path below its place */
-export function isWork(path: string): boolean {
-  return !noWork.has(path);
+/** Whether somebody may want what was written there. @param path below its place @param isGit the place is git's own directory */
+export function isWork(path: string, isGit: boolean): boolean {
+  return !(isGit ? noWorkOfGit : noWork).test(path);
 }

@@ -10,6 +10,7 @@ import { boundedText, utf8Bytes } from './tolerant.ts';
 
 export const hostRootLimits = {
   pathsMax: 200,
+  socketsMax: 32,
   masksBytesMax: 65_536,
   /** Mounts of one start, as the launcher has it. */
   placesMax: 256,
@@ -49,6 +50,13 @@ export const hostRootSchema = z
       'path of the host → level: `hidden`, `deny`, `ro`, `cow` (writes stay in the sandbox), `rw` or `mask`. The longest path wins; what none names is hidden',
     ),
     masks: masksSchema.default({}).describe('what a file of level `mask` holds, by its path'),
+    sockets: z
+      .array(pathSchema)
+      .max(hostRootLimits.socketsMax)
+      .default([])
+      .describe(
+        'Unix sockets of the host that are reached at their paths, in a hidden directory as well. A rule for the same path decides; those of container engines are refused',
+      ),
     user: userSchema.describe('who commands run as: the user whose daemon this is, as on the host'),
     when_unused: z
       .enum(['keep', 'stop', 'destroy'])

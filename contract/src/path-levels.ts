@@ -37,5 +37,15 @@ export const noHomes: readonly string[] = words(
   '/ /bin /etc /mnt /opt /run /sbin /srv /tmp /usr /usr/lib /var /var/lib',
 );
 
+/**
+ * Sockets behind which somebody runs programs outside for whoever asks, by the end of their path: container engines as root, a session's
+ * bus and its service manager as the user.
+ */
+export const closedSockets: readonly string[] = [
+  ...words('docker.sock containerd.sock podman.sock crio.sock buildkitd.sock cri-dockerd.sock'),
+  ...words('containerd.sock.ttrpc dockershim.sock libpod.sock lxd/unix.socket incus/unix.socket'),
+  ...words('dbus/system_bus_socket systemd/private systemd/io.systemd.Manager'),
+];
+
 /** The sandbox has its own. */
 export const systemPaths: readonly string[] = words('/proc /sys /dev /run');

@@ -20,13 +20,14 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import type { Capability } from '@squash/contract/capability';
 import { AppError, type ErrorCode, errorCatalog } from '@squash/contract/errors';
+import { namespaceProblem } from '@squash/contract/user-namespaces';
 import { z } from 'zod';
 import { errorText } from '@squash/base/bug';
 import { makeScratchDirectory } from '@squash/base/scratch-directory';
 import { SocketDirectory } from '@squash/base/socket-directory';
 import type { Config } from './config/config.ts';
 import { explainConfig, loadConfig } from './config/load.ts';
-import { programWords } from './config/programs.ts';
+import { launchProgram, programWords } from './config/programs.ts';
 import { checkListen } from './http/listen.ts';
 import { enterCommand, makeStateDirectories } from './serve.ts';
 
@@ -159,19 +160,31 @@ async function probeAt(place: Place): Promise<readonly Capability[]> {
     return host;
   } catch (error) {
     if (!(error instanceof AppError) || error.code !== 'launch_failed') throw error;
+    const { found, remedy } = namespaceProblem({
+      read: readSetting,
+      launcher: launchProgram,
+      said: error.message,
+    });
     return [
       {
         name: 'namespaces',
         state: 'missing',
         required: true,
-        found: error.message,
+        found: `${error.message}: ${found}`,
         choice: 'none',
         weaker: 'no sandbox can start',
-        remedy: error.message.includes('AppArmor')
-          ? 'sudo cp packaging/apparmor/squash /etc/apparmor.d/ && sudo apparmor_parser -r /etc/apparmor.d/squash'
-          : 'sysctl -w user.max_user_namespaces=10000 kernel.unprivileged_userns_clone=1',
+        remedy: remedy.join('\n'),
       },
     ];
+  }
+}
+
+function readSetting(path: string): string | undefined {
+  try {
+    return readFileSync(path, 'utf8').trim();
+  } catch {
+    // This kernel has no such setting.
+    return undefined;
   }
 }
 

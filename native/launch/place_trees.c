@@ -19,7 +19,8 @@ bool places_have_tree(const struct mount_wish *wish) {
     case PLACE_NONE:
     case PLACE_BIND:
     case PLACE_OVERLAY:
-    case PLACE_FILE: return true;
+    case PLACE_FILE:
+    case PLACE_SOCKET: return true;
     case PLACE_PRIVATE:
     case PLACE_WHITEOUT:
     case PLACE_DENY:
@@ -33,7 +34,7 @@ const char *places_detail(const struct mount_wish *wish) {
   return wish->place == PLACE_PRIVATE ? wish->identity : "";
 }
 
-/* Directories and regular files alone: what opens a device, a pipe or a socket speaks with the host. */
+/* Directories and regular files alone, but for a socket that was asked for as one: what opens a device or a pipe speaks with the host. */
 int places_open(const struct launcher *launcher, const struct mount_wish *wish, struct fault *fault) {
   bool is_own = wish->place == PLACE_FILE;
   struct stat status;
@@ -43,7 +44,8 @@ int places_open(const struct launcher *launcher, const struct mount_wish *wish, 
     return fault_set(fault, "host_path_refused", "can't open \"/%s\" of the host", wish->source);
   }
   errno = 0;
-  bool is_fine = S_ISREG(status.st_mode) || (S_ISDIR(status.st_mode) && !is_own);
+  if (wish->place == PLACE_SOCKET && !S_ISSOCK(status.st_mode)) return fault_set(fault, "host_path_refused", "\"/%s\" of the host is no socket", wish->source);
+  bool is_fine = wish->place == PLACE_SOCKET || S_ISREG(status.st_mode) || (S_ISDIR(status.st_mode) && !is_own);
   if (!is_fine || (wish->place == PLACE_OVERLAY && !S_ISDIR(status.st_mode))) {
     return fault_set(fault, "host_path_refused", "\"/%s\" of the host is no directory%s", wish->source,
                      wish->place == PLACE_OVERLAY ? "" : " and no regular file");

@@ -220,6 +220,7 @@ static int put(int root, int data, struct supply *supply, size_t index, struct f
   const struct mount_wish *wish = &supply->request.mounts[index];
   switch (wish->place) {
     case PLACE_BIND:
+    case PLACE_SOCKET:
     case PLACE_FILE: return attach(root, data, supply->mounts[index], wish, fault);
     case PLACE_OVERLAY: return put_overlay(root, data, supply, index, fault);
     case PLACE_PRIVATE: return put_private(root, data, wish, &supply->request, fault);

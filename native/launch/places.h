@@ -12,6 +12,7 @@
  *   deny      a node that nobody opens over something that is there
  *   file      a file of the data directory, to be read
  *   link      a symbolic link
+ *   socket    a Unix socket of the host: who connects speaks with the host's program
  *
  * What the daemon has judged is what is mounted, as in mounts.h: no link is followed, device and inode are compared. Nothing
  * is ever made in what is the host's: a mount point that is missing is made in `u/data`, and where that does not show the start fails.

@@ -80,10 +80,10 @@ static bool keep_path(const char **slot, const char *text) {
   return path_is_relative(text);
 }
 
-static const char *const place_names[] = {"", "bind", "overlay", "private", "whiteout", "deny", "file", "link"};
+static const char *const place_names[] = {"", "bind", "overlay", "private", "whiteout", "deny", "file", "link", "socket"};
 
 static enum place_kind place_of(const char *text) {
-  for (unsigned i = PLACE_BIND; i <= PLACE_LINK; i++) {
+  for (unsigned i = PLACE_BIND; i <= PLACE_SOCKET; i++) {
     if (strcmp(text, place_names[i]) == 0) return (enum place_kind)i;
   }
   return PLACE_NONE;

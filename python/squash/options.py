@@ -41,6 +41,8 @@ class _SandboxCreateFromHostHost(TypedDict):
 class SandboxCreateFromHostHost(_SandboxCreateFromHostHost, total=False):
     masks: Mapping[str, str]
     """what a file of level `mask` holds, by its path"""
+    sockets: Sequence[str]
+    """Unix sockets of the host that are reached at their paths, in a hidden directory as well. A rule for the same path decides; those of container engines are refused"""
     when_unused: Literal["keep", "stop", "destroy"]
     """what becomes of it some seconds after its last command ended. A command of a stream whose client is gone does not count"""
     work: str

@@ -1092,6 +1092,8 @@ export type SandboxCreate = {
       readonly paths: Readonly<Record<string, "hidden" | "deny" | "mask" | "ro" | "cow" | "rw">>;
       /** what a file of level `mask` holds, by its path. Default: {} */
       readonly masks?: Readonly<Record<string, string>>;
+      /** Unix sockets of the host that are reached at their paths, in a hidden directory as well. A rule for the same path decides; those of container engines are refused. Default: [] */
+      readonly sockets?: readonly string[];
       /** who commands run as: the user whose daemon this is, as on the host */
       readonly user: {
         readonly name: string;

@@ -314,29 +314,6 @@ describe('squash box', { skip }, () => {
     await printed(['rm', id]);
   });
 
-  it('has in a linked worktree the git directory of the main repository, to be read', async () => {
-    const main = join(work, 'main');
-    const linked = join(work, 'linked');
-    const git = (...words: string[]): string =>
-      execFileSync('git', ['-c', 'user.name=n', '-c', 'user.email=n@example.org', ...words], {
-        encoding: 'utf8',
-      });
-    git('init', '-q', main);
-    git('-C', main, 'commit', '-q', '--allow-empty', '-m', 'the first');
-    git('-C', main, 'worktree', 'add', '-q', linked);
-    writeFileSync(join(main, 'of-main.txt'), 'hidden\n');
-    writeFileSync(join(linked, 'new.txt'), 'new\n');
-    const script = `git status --short && git log --format=%s && ls -A ${main}; git add -A`;
-    const end = await box(['run', '--', 'sh', '-c', script], { cwd: linked });
-    assert.equal(end.stdout.toString(), '?? new.txt\nthe first\n.git\n', end.stderr);
-    assert.match(end.stderr, /Read-only file system/);
-    // What a repository says of itself opens nothing of another one.
-    const posing = join(work, 'posing');
-    mkdirSync(posing);
-    writeFileSync(join(posing, '.git'), `gitdir: ${main}/.git/worktrees/linked\n`);
-    assert.notEqual((await box(['run', '--', 'ls', `${main}/.git`], { cwd: posing })).code, 0);
-  });
-
   it('is had of a daemon of the user that runs already, where that offers the host’s root', async () => {
     const own = join(data, '../own');
     const project = join(work, 'shared');

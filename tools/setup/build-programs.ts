@@ -37,6 +37,8 @@ const programs: Readonly<Record<string, Program>> = {
       '@squash/codemode/*',
       '@squash/mcp',
       '@squash/box/policy/*',
+      '@squash/box/srt/*',
+      '@squash/box/deer/*',
       '@squash/certificate/*',
       '@squash/ssh/*',
     ],

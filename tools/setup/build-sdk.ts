@@ -19,16 +19,26 @@ interface Manifest {
 
 async function buildSdk(directory: string): Promise<void> {
   mkdirSync(directory, { recursive: true });
-  await build({
-    entryPoints: [join(root, 'sdk/src/index.ts')],
-    outfile: join(directory, 'dist/index.js'),
+  const shared = {
     bundle: true,
     format: 'esm',
-    // Node's modules are asked for while it runs, where there are any.
-    platform: 'neutral',
     target: 'es2022',
     legalComments: 'none',
     logLevel: 'warning',
+  } as const;
+  await build({
+    ...shared,
+    entryPoints: [join(root, 'sdk/src/index.ts')],
+    outfile: join(directory, 'dist/index.js'),
+    // Node's modules are asked for while it runs, where there are any.
+    platform: 'neutral',
+  });
+  await build({
+    ...shared,
+    entryPoints: [join(root, 'sdk/src/srt/index.ts')],
+    outfile: join(directory, 'dist/srt.js'),
+    // It starts programs of this machine: it is for Node alone.
+    platform: 'node',
   });
   declare(directory);
   cpSync(join(root, 'docs/sdk.md'), join(directory, 'README.md'));
@@ -49,7 +59,10 @@ function published() {
     type: 'module',
     // `process.getBuiltinModule`
     engines: { node: '>=20.16' },
-    exports: { '.': { types: './dist/types/index.d.ts', default: './dist/index.js' } },
+    exports: {
+      '.': { types: './dist/types/index.d.ts', default: './dist/index.js' },
+      './srt': { types: './dist/types/srt/index.d.ts', default: './dist/srt.js' },
+    },
     files: ['dist'],
     sideEffects: false,
   };
@@ -70,7 +83,7 @@ function declare(directory: string): void {
     typeRoots: [join(root, 'node_modules/@types')],
   };
   const extended = relative(directory, join(root, 'tsconfig.json'));
-  const files = [join(root, 'sdk/src/index.ts')];
+  const files = [join(root, 'sdk/src/index.ts'), join(root, 'sdk/src/srt/index.ts')];
   writeFileSync(project, JSON.stringify({ extends: `./${extended}`, include: [], files, compilerOptions }));
   try {
     execFileSync(process.execPath, [join(root, 'node_modules/typescript/bin/tsc'), '--project', project], {

@@ -56,12 +56,13 @@ const onlyIn: readonly OnlyIn[] = [
       'codemode/src/mcp/notes-server.ts',
       'cli/',
       'sdk/src/node-parts.ts',
+      'sdk/src/srt/program.ts',
     ],
     why: 'reads the environment: configuration comes from host/src/config',
   },
   {
     pattern: /\bDate\.now\(|new Date\(\)/,
-    allowed: ['base/src/clock.ts', 'codemode/src/kernel/', 'codemode/src/suite/', 'cli/'],
+    allowed: ['base/src/clock.ts', 'codemode/src/kernel/', 'codemode/src/suite/', 'cli/', 'sdk/src/srt/'],
     why: 'reads the clock: base/src/clock.ts is the one place',
   },
   {
@@ -76,6 +77,8 @@ const onlyIn: readonly OnlyIn[] = [
       'host/src/offline',
       'host/src/egress/egress-process.ts',
       'host/src/ssh/gateway.ts',
+      // A client’s: it asks the command line whether settings can be had.
+      'sdk/src/srt/manager.ts',
     ],
     why: 'starts processes: the daemon leaves that to squash-launch',
   },

@@ -22,6 +22,7 @@ export function diffPolicies(before: ResolvedPolicy, after: ResolvedPolicy): rea
     ...diffValues('env.set', variables(before), variables(after)),
     ...diffSecrets(before, after),
     ...diffSets(['ports.host', 'opens'], values(before.ports.host), values(after.ports.host)),
+    ...diffSets(['sockets.allow', 'opens'], values(before.sockets), values(after.sockets)),
     ...diffLimits(before, after),
     ...diffValues('workdir', directory(before), directory(after)),
   ];

@@ -21,6 +21,7 @@ import {
   type Workdir,
 } from './layers.ts';
 import type { PathLevel } from '@squash/contract/path-levels';
+import { isClosed as isClosedToAll } from '../closed.ts';
 import { isClosed } from './levels.ts';
 import { isPattern, type Positions, positionsFrom, splitPattern, step } from './pattern.ts';
 import { joined, parentOf } from './paths.ts';
@@ -142,7 +143,7 @@ function expandRule(rule: WrittenRule, work: Work): readonly PathRule[] {
   const { repository } = work.grounds;
   const plain = absolutePath(rule.written, work.grounds);
   if (isPattern(plain)) return expandPattern(rule, plain, work);
-  if (plain === '/' && !isClosed(rule.level)) return expandRoot(rule);
+  if (plain === '/' && !isClosed(rule.level)) return expandRoot(rule, work.grounds.home);
   const isOfRepository = isWithin(plain, repository);
   return literal(plain).map((path) => ({
     ...rule,
@@ -179,11 +180,11 @@ export function existing(path: string): string {
   }
 }
 
-/** `/` that is opened stands for what lies in it: a box has a root of its own. */
-function expandRoot(rule: WrittenRule): readonly PathRule[] {
+/** `/` that is opened stands for what lies in it and is no box's to see by name: a box has a root of its own. */
+function expandRoot(rule: WrittenRule, home: string): readonly PathRule[] {
   const names = entriesOf('/')?.map(({ name }) => joined('/', name)) ?? [];
   return names
-    .filter((path) => !notOfRoot.includes(path))
+    .filter((path) => !notOfRoot.includes(path) && !isClosedToAll(path, home))
     .flatMap(literal)
     .map((path) => ({ ...rule, path, isImplied: true, leavesRepository: false }));
 }

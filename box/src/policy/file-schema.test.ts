@@ -44,7 +44,11 @@ for (const [title, text, said] of [
     '{"version": 1, "devices": ["gpu"]}',
     /"devices" \(devices by name\) is not yet supported/,
   ],
-  ['sockets', '{"version": 1, "sockets": {}}', /"sockets" .* is not yet supported/],
+  [
+    'a socket by a relative path',
+    '{"version": 1, "sockets": {"allow": ["run/x.sock"]}}',
+    /sockets\.allow: a path that begins with/,
+  ],
   ['no version', '{}', /version must be 1/],
   ['a level that is none', '{"version": 1, "fs": {"~/a": "read"}}', /a level is hidden, deny/],
   ['a relative path', '{"version": 1, "fs": {"a": "ro"}}', /a path begins with/],

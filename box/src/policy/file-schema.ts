@@ -128,6 +128,22 @@ const portsShape = z.strictObject({
     .describe('ports of this machine that the box reaches as host.squash.internal'),
 });
 
+const socketSchema = z
+  .string()
+  .max(500)
+  .regex(/^(?:\/|~\/|ssh-agent(?:=.+)?$|\$SSH_AUTH_SOCK$)/s, {
+    error: 'sockets.allow: a path that begins with "/" or "~/", "ssh-agent" or "ssh-agent=KEY"',
+  });
+const socketsShape = z.strictObject({
+  allow: z
+    .array(socketSchema)
+    .max(hostRootLimits.socketsMax)
+    .optional()
+    .describe(
+      'Unix sockets of this machine that the box reaches; "ssh-agent" (or "$SSH_AUTH_SOCK"): to list keys and sign, "ssh-agent=KEY" with one, by fingerprint or comment',
+    ),
+});
+
 const limitsShape = z.strictObject({
   memory_mb: z.int().min(16).max(16_777_216).optional(),
   cpu: z.number().min(0.05).max(4_096).optional().describe('processors'),
@@ -138,6 +154,7 @@ const forbidShape = z.strictObject({
   rw: z.boolean().optional().describe('rw of other layers becomes cow'),
   net: z.boolean().optional().describe('no other layer’s net.allow and net.ask count'),
   ports: z.boolean().optional().describe('no other layer’s ports count'),
+  sockets: z.boolean().optional().describe('no other layer’s sockets count'),
   env: z.array(variablePatternSchema).max(256).optional().describe('variables that no other layer passes'),
   secrets: z.array(variablePatternSchema).max(256).optional().describe('secrets that no other layer gives'),
 });
@@ -167,6 +184,7 @@ export const policyFileShape = z.strictObject({
     .optional()
     .describe('by the variable that holds the placeholder'),
   ports: portsShape.optional(),
+  sockets: socketsShape.optional().describe('never from a project’s file'),
   limits: limitsShape.optional(),
   caches: z
     .partialRecord(z.enum(cacheNames as [CacheName, ...CacheName[]]), z.enum(cacheModes))
@@ -179,7 +197,6 @@ export type PolicyFile = Readonly<z.infer<typeof policyFileShape>>;
 /** What files of other systems, or later versions, say, and this version can't hold. */
 const notYet: Readonly<Record<string, string>> = {
   'ports.publish': 'ports of the box on this machine; squash port-forward does it',
-  sockets: 'Unix sockets by path',
   devices: 'devices by name',
   root: 'the choice of a root',
   protect: 'protected names',
@@ -195,6 +212,7 @@ const shapes: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {
   net: netShape.shape,
   'secrets.*': secretShape.shape,
   ports: portsShape.shape,
+  sockets: socketsShape.shape,
   limits: limitsShape.shape,
   forbid: forbidShape.shape,
   'fs.*': maskSchema.shape,

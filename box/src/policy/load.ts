@@ -22,6 +22,8 @@ export interface CommandLine {
   readonly flags: PolicyFile | undefined;
   /** To compare a file with others: the user's and the project's are not looked for. */
   readonly isAlone?: boolean;
+  /** Where the repository may be written, what git keeps of it may be, too. */
+  readonly isGitWritten?: boolean;
 }
 
 export interface Loaded {

@@ -175,6 +175,6 @@ function winner(candidates: readonly Candidate[]): Candidate {
   return others.reduce(strictest, first);
 }
 
-function isRestating(path: string, { level }: PathRule, { home }: Grounds): boolean {
+export function isRestating(path: string, { level }: Pick<PathRule, 'level'>, { home }: Grounds): boolean {
   return level === 'hidden' && isWithin(home, path);
 }

@@ -41,6 +41,8 @@ export interface ResolvedPolicy {
   readonly secrets: ReadonlyMap<string, ResolvedSecret>;
   /** Of this machine, which the box reaches. */
   readonly ports: { readonly host: readonly Traced<number>[] };
+  /** Paths, and words for the ssh-agent. */
+  readonly sockets: readonly Traced<string>[];
   readonly limits: { readonly [Name in LimitName]?: Traced<number> };
   readonly dropped: readonly Dropped[];
 }
@@ -56,7 +58,8 @@ export function mergeLayers(
 ): ResolvedPolicy {
   const dropped: Dropped[] = [];
   const forbid = layers.flatMap(({ parts }) => parts.flatMap(({ policy }) => policy.forbid ?? []));
-  const forbids = (name: 'rw' | 'net' | 'ports'): boolean => forbid.some((each) => each[name] === true);
+  const forbids = (name: 'rw' | 'net' | 'ports' | 'sockets'): boolean =>
+    forbid.some((each) => each[name] === true);
   const count = counting(dropped);
   const workdir = mergeWorkdir(pathLayers, grounds, dropped);
   const opened = pathLayers.map((layer) => withoutRepository(layer, workdir, grounds));
@@ -72,6 +75,7 @@ export function mergeLayers(
     env: mergeEnv(layers, forbiddenNames('env'), dropped),
     secrets: mergeSecrets(said(layers, 'secrets'), forbiddenNames('secrets'), dropped),
     ports,
+    sockets: mergeSockets(layers, count(forbids('sockets')), dropped),
     limits: mergeLimits(layers),
     dropped: [...merged.dropped, ...dropped],
   };
@@ -171,6 +175,20 @@ function mergePorts(layers: readonly Layer[], count: Count): ResolvedPolicy['por
     })),
   );
   return { host: distinct(host) };
+}
+
+/** Who writes a repository's file must not reach what listens on this machine, trusted or not. */
+function mergeSockets(layers: readonly Layer[], count: Count, dropped: Dropped[]): readonly Traced<string>[] {
+  const sockets = said(layers, 'sockets').flatMap((section) => {
+    const written = section.value.allow ?? [];
+    const { source } = section;
+    if (section.origin !== 'project')
+      return count(written, 'sockets.allow', section).map((value) => ({ value, source }));
+    const why = 'a project’s policy opens no sockets';
+    dropped.push(...written.map((word) => ({ rule: `sockets.allow ${JSON.stringify(word)}`, source, why })));
+    return [];
+  });
+  return distinct(sockets);
 }
 
 /** Where two set the same thing the later one is listened to. */

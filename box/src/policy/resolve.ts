@@ -15,6 +15,7 @@ import { mergeLayers, type ResolvedPolicy } from './merge.ts';
 import type { ResolvedPath } from './merge-paths.ts';
 import { longestMatch, parentOf } from './paths.ts';
 import { PolicyProblem } from '../policy-problem.ts';
+import { gitRules } from '../worktree.ts';
 
 export interface Resolution {
   readonly policy: ResolvedPolicy;
@@ -35,7 +36,22 @@ export function resolvePolicy({ places, grounds, defaults }: ResolveFacts, words
   const { layers, notes } = expandLayers(loaded.layers, grounds);
   const all = [defaultPaths(defaults.paths), ownPlaces(places), ...layers];
   const policy = mergeLayers(loaded.layers, all, grounds);
-  return { policy, notes, loaded };
+  const paths = words.isGitWritten === true ? policy.paths : withGit(policy, grounds);
+  return { policy: { ...policy, paths }, notes, loaded };
+}
+
+/** What git keeps, of a repository that is written itself. A file may say otherwise by name. */
+function withGit({ paths, workdir }: ResolvedPolicy, { home, repository }: Grounds): ResolvedPolicy['paths'] {
+  const ground = { home, uid: process.geteuid?.() ?? -1 };
+  const added = new Set([repository, workdir?.value ?? repository])
+    .values()
+    .flatMap((path) => (paths.get(path)?.level === 'rw' ? gitRules(path, 'rw', ground) : []));
+  const source = { origin: 'default', file: 'builtin:base' } as const;
+  const rules = [...added].map(([path, level]): readonly [string, ResolvedPath] => [
+    path,
+    { level, text: undefined, written: path, source },
+  ]);
+  return new Map([...rules, ...paths].toSorted(([one], [other]) => (one < other ? -1 : 1)));
 }
 
 /** A box that could write these would write its own permission. */

@@ -4,8 +4,7 @@ import { listAll } from '../client/pages.ts';
 import type { Call } from '../command.ts';
 import { CliFailure } from '../failure.ts';
 import { printNote, visible } from '../output/print.ts';
-import { hasWork } from './changes.ts';
-import { type BoxDaemon, boxDaemon, runningDaemon } from './daemon.ts';
+import { type BoxDaemon, runningDaemon, withBoxDaemon } from './daemon.ts';
 import { type BoxRecord, repositoryOf } from './record.ts';
 
 /** Of every box, oldest first. */
@@ -19,15 +18,18 @@ export async function findBox(
   call: Pick<Call, 'flags' | 'client'>,
   word: string,
 ): Promise<{ readonly daemon: BoxDaemon; readonly box: BoxRecord }> {
-  const daemon = await boxDaemon(call, 'list');
-  const boxes = daemon === undefined ? [] : await listBoxes(daemon);
+  const found = await withBoxDaemon(call, 'list', async (daemon) => ({
+    daemon,
+    boxes: await listBoxes(daemon),
+  }));
+  const boxes = found?.boxes ?? [];
   const named = boxes.filter(({ name }) => name === word);
   const box = boxes.find(({ id }) => id === word) ?? named[0];
-  if (daemon === undefined || box === undefined)
+  if (found === undefined || box === undefined)
     throw new CliFailure('sandbox_not_found', `there is no box "${word}"; try: squash box ps`);
   if (box.id !== word && named.length > 1)
     throw new CliFailure('usage', `${named.length} boxes are called "${word}": name one by its id`);
-  return { daemon, box };
+  return { daemon: found.daemon, box };
 }
 
 /** A daemon of an earlier release says nothing of it. */
@@ -36,8 +38,8 @@ function isBox({ host_paths: paths }: Partial<Pick<BoxRecord, 'host_paths'>>): b
 }
 
 export interface EndWish {
-  /** What was copied on write, where anything was. */
-  readonly repository: string | undefined;
+  /** Whether there is anything in it that somebody may want. */
+  readonly hasWork: () => Promise<boolean>;
   readonly keep?: boolean;
   readonly remove?: boolean;
 }
@@ -49,11 +51,9 @@ export interface EndWish {
 export async function endBox(
   daemon: BoxDaemon,
   box: Pick<BoxRecord, 'id'>,
-  { repository, keep = false, remove = false }: EndWish,
+  { hasWork, keep = false, remove = false }: EndWish,
 ): Promise<BoxRecord | undefined> {
-  const isWork =
-    !remove && (keep || (repository !== undefined && (await hasWork(daemon, box.id, repository))));
-  if (!isWork) {
+  if (remove || !(keep || (await hasWork()))) {
     await daemon.client.delete(sandboxRecordPath(box.id));
     return undefined;
   }

@@ -1,4 +1,5 @@
 /** What a box has written over a directory of the host, as the commands `box diff` and `box apply` have it. */
+import { isGit } from '@squash/box/worktree';
 import { isWork } from '@squash/contract/change-limits';
 import type { Change, ChangePage } from '@squash/contract/changes';
 import { limits } from '@squash/contract/limits';
@@ -14,8 +15,9 @@ const ends = { file: '', directory: '/', symlink: '@', fifo: '|', socket: '=', d
 
 /** What `--place` says, else the repository, else the only place that there is. @throws usage */
 export function changedPlace(box: BoxRecord, named?: string): string {
-  const said = named ?? repositoryOf(box);
-  if (said !== undefined) return said;
+  if (named !== undefined) return named;
+  const said = repositoryOf(box);
+  if (said !== undefined && box.host_paths?.[said] === 'cow') return said;
   const places = Object.entries(box.host_paths ?? {}).filter(([, level]) => level === 'cow');
   const [only] = places;
   if (only !== undefined && places.length === 1) return only[0];
@@ -64,10 +66,12 @@ export function changeLine({ change, path, type, mode, held }: Change): string {
 }
 
 /** Whether a box has written anything there that somebody may want. What can't be told is kept. @throws sandbox_not_found */
-export async function hasWork(daemon: BoxDaemon, id: string, place: string): Promise<boolean> {
+export async function hasWork(daemon: BoxDaemon, id: string, places: readonly string[]): Promise<boolean> {
   try {
-    for await (const { path } of changesOf(daemon, id, place)) {
-      if (isWork(path)) return true;
+    for (const place of places) {
+      for await (const { path } of changesOf(daemon, id, place)) {
+        if (isWork(path, isGit(place))) return true;
+      }
     }
     return false;
   } catch (failure) {

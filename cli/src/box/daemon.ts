@@ -8,6 +8,7 @@ import {
 } from '@squash/box/daemon';
 import { BoxRefusal } from '@squash/box/refusal';
 import { userInfo } from 'node:os';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { DaemonInfo } from '@squash/contract/daemon';
 import { Client } from '../client/client.ts';
 import type { Call } from '../command.ts';
@@ -19,15 +20,13 @@ export interface BoxDaemon {
   readonly dataDir: string;
 }
 
-/** `start`: one that does not run is started. `list`: only where there may be boxes. */
+/** `start`: one that does not run is started. `list`: only where there may be boxes; else there is no answer. */
 export type Wanted = 'start' | 'list';
 
 type Named = Pick<Call, 'flags' | 'client'>;
 
 /** Undefined only with `list`, where there is no box. */
-export async function boxDaemon(call: Named, wanted: 'start'): Promise<BoxDaemon>;
-export async function boxDaemon(call: Named, wanted: Wanted): Promise<BoxDaemon | undefined>;
-export async function boxDaemon(call: Named, wanted: Wanted): Promise<BoxDaemon | undefined> {
+async function boxDaemon(call: Named, wanted: Wanted): Promise<BoxDaemon | undefined> {
   if (call.flags.isSet('socket') || call.flags.isSet('url')) return await namedDaemon(call.client);
   const running = await runningDaemon();
   if (running !== undefined) return running;
@@ -36,16 +35,32 @@ export async function boxDaemon(call: Named, wanted: Wanted): Promise<BoxDaemon 
 }
 
 /**
- * What is asked of a box daemon that may just be ending: where nobody answers it is started, and asked again. A box that was made all
- * the same, by one that broke off before it answered, runs nothing and so ends.
+ * What is asked of a box daemon that may just be ending, or was killed and left its socket: where nobody answers it is started, and
+ * asked again. A box that was made all the same, by one that broke off before it answered, runs nothing and so ends.
  */
-export async function withBoxDaemon<T>(call: Named, ask: (daemon: BoxDaemon) => Promise<T>): Promise<T> {
-  const daemon = await boxDaemon(call, 'start');
+export async function withBoxDaemon<T>(
+  call: Named,
+  wanted: 'start',
+  ask: (daemon: BoxDaemon) => Promise<T>,
+): Promise<T>;
+export async function withBoxDaemon<T>(
+  call: Named,
+  wanted: Wanted,
+  ask: (daemon: BoxDaemon) => Promise<T>,
+): Promise<T | undefined>;
+export async function withBoxDaemon<T>(
+  call: Named,
+  wanted: Wanted,
+  ask: (daemon: BoxDaemon) => Promise<T>,
+): Promise<T | undefined> {
+  const daemon = await boxDaemon(call, wanted);
+  if (daemon === undefined) return undefined;
   try {
     return await ask(daemon);
   } catch (failure) {
     const isGone = failure instanceof CliFailure && failure.exitCode === exitCodes.unreachable;
     if (!isGone || call.flags.isSet('socket') || call.flags.isSet('url')) throw failure;
+    if (wanted === 'list' && !hasBoxes(ownPlaces())) return undefined;
     return await ask(await startDaemon());
   }
 }
@@ -56,9 +71,9 @@ export async function runningDaemon(): Promise<BoxDaemon | undefined> {
 }
 
 async function startDaemon(): Promise<BoxDaemon> {
-  const { hostEntries } = await import('../local-host.ts');
+  const { hostEntries, launchProgram } = await import('../local-host.ts');
   const found = await asCliFailure(() =>
-    startBoxDaemon(ownPlaces(), { program: hostEntries.serve, ask: askInfo }),
+    startBoxDaemon(ownPlaces(), { program: hostEntries.serve, ask: askInfo, launcher: launchProgram }),
   );
   return { client: clientOf(found.socket), dataDir: found.dataDir };
 }
@@ -132,5 +147,18 @@ async function askInfo(socket: string): Promise<DaemonInfo | undefined> {
 
 /** A token is for daemons that are reached by others; this user's own socket asks for none. */
 function clientOf(socket: string): Client {
-  return new Client({ socket });
+  return new Client({ socket, mended: async () => await mended(socket) });
+}
+
+/** How long a daemon takes to notice that its launcher has ended, and to start again; and more on a loaded machine. */
+const mendedMsMax = 30_000;
+const mendedPollMs = 100;
+
+/** Whoever asks next says what is still wrong. */
+async function mended(socket: string): Promise<void> {
+  for (const endMs = performance.now() + mendedMsMax; performance.now() < endMs; await sleep(mendedPollMs)) {
+    const info = await askInfo(socket);
+    if (info === undefined) await startDaemon();
+    else if (!info.problems.some(({ code }) => code === 'launcher_unavailable')) return;
+  }
 }

@@ -37,6 +37,11 @@ export class Interruption implements Disposable {
     );
   }
 
+  /** Somebody asked us to end, by Ctrl-C or as service managers do. */
+  get isAsked(): boolean {
+    return this.#first === 'SIGINT' || this.#first === 'SIGTERM';
+  }
+
   #came(name: Watched): void {
     this.#first ??= name;
     if (this.#stop === undefined || name === 'SIGINT') return;

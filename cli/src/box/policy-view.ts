@@ -19,12 +19,13 @@ export async function showPolicy(
 }
 
 /** Variables by name: their values are the user's. */
-function policyOf({ create, rules, env, argv, timeoutMs }: BoxWish) {
+function policyOf({ create, rules, env, argv, timeoutMs, sockets }: BoxWish) {
   return {
     repository: rules.repository ?? null,
     workdir: rules.workdir,
     paths: rules.paths,
     network: create.policy ?? { allow: ['*'] },
+    sockets: [...sockets.paths, ...agentWords(sockets)],
     environment: namesOf(create.env, env),
     cpu: create['cpu'] ?? null,
     memory_mb: create['memory_mb'] ?? null,
@@ -47,9 +48,15 @@ function printPolicy(wish: BoxWish): void {
   printLine(`What no rule names is hidden.`);
   const reached = allow.map((rule) => (typeof rule === 'string' ? rule : JSON.stringify(rule)));
   printLine(`Network: ${reached.length === 0 ? 'none' : visible(reached.join(', '))}`);
+  if (policy.sockets.length > 0) printLine(`Sockets: ${visible(policy.sockets.join(', '))}`);
   printLine(`Variables: ${policy.environment.join(', ')}`);
   printLine(`Starts in ${visible(policy.workdir)}`);
   if (policy.argv.length > 0) printLine(`Would run: ${visible(policy.argv.join(' '))}`);
+}
+
+function agentWords({ agent }: BoxWish['sockets']): readonly string[] {
+  if (agent === undefined) return [];
+  return agent.keys === undefined ? ['ssh-agent'] : agent.keys.map((key) => `ssh-agent=${key}`);
 }
 
 function namesOf(...sets: readonly Readonly<Record<string, string>>[]): readonly string[] {

@@ -9,10 +9,16 @@ import { hasPolicyFiles, type PolicyPlaces, policyPlaces } from '@squash/box/pol
 import { isPolicyProblem } from '@squash/box/policy-problem';
 import type { Resolution } from '@squash/box/policy/resolve';
 import { findRepository } from '@squash/box/repository';
+import { rootOnly } from '@squash/box/root-only';
 import type { PathLevel } from '@squash/contract/path-levels';
 import { CliFailure, exitCodes } from '../failure.ts';
 import { printNote, visible } from '../output/print.ts';
 import { asCliFailure, ownUser } from './daemon.ts';
+
+/** By the name of the variable: where the value is read, and where it goes. */
+export type BoxSecrets = Readonly<
+  Record<string, { readonly from: string; readonly hosts: readonly string[] }>
+>;
 
 /** What the options of `box run` say, in the words of a policy file. */
 export interface PolicyWords {
@@ -22,7 +28,9 @@ export interface PolicyWords {
   readonly program: string | undefined;
   readonly net: readonly string[];
   readonly env: { readonly pass: readonly string[]; readonly set: Readonly<Record<string, string>> };
+  readonly sockets: readonly string[];
   readonly isAlone?: boolean;
+  readonly secrets?: BoxSecrets | undefined;
   readonly limits: { readonly memory_mb?: number; readonly cpu?: number; readonly time_s?: number };
 }
 
@@ -33,6 +41,7 @@ export const noWords: PolicyWords = {
   program: undefined,
   net: [],
   env: { pass: [], set: {} },
+  sockets: [],
   limits: {},
 };
 
@@ -56,7 +65,7 @@ export async function resolvedPolicy(words: PolicyWords): Promise<Resolution | u
   const place = boxPlace();
   const isPattern = words.named.some(({ word }) => /[*?]/.test(word));
   return await asPolicyFailure(async () =>
-    words.files.length > 0 || isPattern || hasPolicyFiles(place.places)
+    words.files.length > 0 || isPattern || words.secrets !== undefined || hasPolicyFiles(place.places)
       ? await resolve(words, place)
       : undefined,
   );
@@ -78,13 +87,40 @@ async function resolve(words: PolicyWords, place: BoxPlace): Promise<Resolution>
     ...workdirOf(words.repo, repository),
     net: { allow: words.net },
     env: words.env,
+    sockets: { allow: words.sockets },
     limits: words.limits,
+    ...(words.secrets !== undefined && { secrets: words.secrets }),
   };
   const flags = checkPolicy({ value: said, lineOf: () => undefined }, 'the options');
-  return resolvePolicy(
-    { places, grounds: { home, repository }, defaults },
-    { files: words.files, flags, isAlone: words.isAlone === true },
+  return await asCliFailure(() =>
+    resolvePolicy(
+      { places, grounds: { home, repository }, defaults },
+      { files: words.files, flags, isAlone: words.isAlone === true },
+    ),
   );
+}
+
+/**
+ * What is said is all there is: of this machine's files the managed one counts alone, and a box's own rules do not.
+ * @param said in the form of a policy file
+ */
+export async function policyAlone(said: unknown): Promise<Resolution> {
+  const { places, home, cwd } = boxPlace();
+  const { uid } = ownUser();
+  const closed = uid === 0 ? rootOnly('/etc') : [];
+  return await asPolicyFailure(async () => {
+    const { resolvePolicy } = await import('@squash/box/policy/resolve');
+    const { checkPolicy } = await import('@squash/box/policy/file-schema');
+    const flags = checkPolicy({ value: said, lineOf: () => undefined }, 'the settings');
+    return resolvePolicy(
+      {
+        places,
+        grounds: { home, repository: cwd },
+        defaults: { paths: Object.fromEntries(closed.map((path) => [path, 'hidden' as const])) },
+      },
+      { files: [], flags, isAlone: true, isGitWritten: true },
+    );
+  });
 }
 
 async function defaultRules({ repo, program }: PolicyWords): Promise<BoxRules> {

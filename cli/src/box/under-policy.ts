@@ -12,6 +12,7 @@ import {
   startDirectory,
 } from './policy.ts';
 import { type BoxWish, readEnd } from './box-wish.ts';
+import { readSockets } from './sockets.ts';
 
 /** @returns the wish itself where no policy says anything */
 export async function underPolicy(
@@ -40,6 +41,12 @@ export async function underPolicy(
   );
 }
 
+/** A wish without options, as a policy that was resolved for it says. @throws PolicyProblem, box_refused */
+export async function underResolution(wish: BoxWish, resolution: Resolution): Promise<BoxWish> {
+  noteResolution(resolution);
+  return await limited(wish, resolution, { isShown: false, hasNet: true });
+}
+
 interface How {
   /** Secrets are not read for a run that does not come. */
   readonly isShown: boolean;
@@ -48,6 +55,7 @@ interface How {
 
 async function limited(wish: BoxWish, resolution: Resolution, { isShown, hasNet }: How): Promise<BoxWish> {
   const { hostPlaces } = await import('@squash/box/policy/resolve');
+  const { socketWords } = await import('@squash/box/policy/sockets');
   const { policyVariables } = await import('@squash/box/policy/variables');
   const { readSecrets } = await import('@squash/box/policy/secret-values');
   const { policy } = resolution;
@@ -69,6 +77,7 @@ async function limited(wish: BoxWish, resolution: Resolution, { isShown, hasNet 
     ...wish,
     rules,
     resolution,
+    sockets: readSockets(socketWords(policy, place), place),
     env: { ...wish.env, ...policyVariables(policy, process.env) },
     timeoutMs: time === undefined ? undefined : time.value * 1_000,
     create: {

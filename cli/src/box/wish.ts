@@ -1,6 +1,8 @@
 /** The options of `box run` and `box shell`, read into what is asked of the daemon. */
+import { resolve } from 'node:path';
 import { isatty } from 'node:tty';
 import { boxRules, repositoryLevels, type RepositoryLevel } from '@squash/box/base-rules';
+import { isBranchName } from '@squash/box/git/branch-names';
 import { passedVariables } from '@squash/box/environment';
 import { limits } from '@squash/contract/limits';
 import type { Flags } from '../arguments.ts';
@@ -9,12 +11,18 @@ import { durationSeconds } from '../durations.ts';
 import { usageFailure } from '../failure.ts';
 import { asCliFailure, ownUser } from './daemon.ts';
 import { type BoxWish, readEnd } from './box-wish.ts';
+import type { BoxSecrets } from './policy.ts';
+import { readSockets } from './sockets.ts';
 import { underPolicy } from './under-policy.ts';
 
 const levelOfFlag = { ro: 'ro', rw: 'rw', cow: 'cow', hide: 'hidden', deny: 'deny' } as const;
 
 /** @throws usage, box_refused */
-export async function readBoxWish(flags: Flags, argv: readonly string[]): Promise<BoxWish> {
+export async function readBoxWish(
+  flags: Flags,
+  argv: readonly string[],
+  secrets?: BoxSecrets,
+): Promise<BoxWish> {
   const [keep, remove, detach] = [flags.isSet('keep'), flags.isSet('rm'), flags.isSet('detach')];
   if (keep && remove) throw usageFailure('--keep and --rm exclude each other');
   if (detach && remove)
@@ -28,10 +36,12 @@ export async function readBoxWish(flags: Flags, argv: readonly string[]): Promis
       { repo, named, program: argv[0] },
     ),
   );
+  const sockets = flags.list('unix-socket');
   const timeS = durationSeconds(flags, 'time', { min: 1, max: limits.jobTimeoutSMax });
   const isTerminal = isatty(0) && isatty(1);
   const network = readNetwork(flags);
-  const end = readEnd(rules, { keep, remove });
+  const branch = readBranch(flags);
+  const end = readEnd(rules, { keep, remove, branch });
   const wish: BoxWish = {
     rules,
     argv,
@@ -41,6 +51,8 @@ export async function readBoxWish(flags: Flags, argv: readonly string[]): Promis
     keep,
     remove,
     detach,
+    branch,
+    sockets: readSockets(sockets, { cwd: process.cwd(), home: user.home }),
     create: {
       from: {
         host: {
@@ -57,7 +69,31 @@ export async function readBoxWish(flags: Flags, argv: readonly string[]): Promis
       ...(end.labels !== undefined && { labels: end.labels }),
     },
   };
-  return await underPolicy(flags, wish, { repo, named, net: network.policy?.allow ?? ['*'] });
+  const net = network.policy?.allow ?? ['*'];
+  const sayings = { repo, named, net, secrets, sockets: sockets.map(writtenFully) };
+  const whole = await underPolicy(flags, wish, sayings);
+  const { repository, paths } = whole.rules;
+  // Of what is written here itself it would throw away changes.
+  if (branch !== undefined && (repository === undefined || paths[repository] !== 'cow'))
+    throw usageFailure('--branch is for a repository that is copy-on-write');
+  return whole;
+}
+
+function readBranch(flags: Flags): BoxWish['branch'] {
+  const [name, base] = [flags.text('branch'), flags.text('base')];
+  if (name === undefined) {
+    if (base !== undefined) throw usageFailure('--base says where a --branch begins');
+    return undefined;
+  }
+  if (!isBranchName(name))
+    throw usageFailure(`"${name}" can be no branch: letters, digits and "._+@#=,-", with "/" between parts`);
+  if (base?.startsWith('-') === true) throw usageFailure(`--base takes a commit, not "${base}"`);
+  return { name, base: base ?? 'HEAD' };
+}
+
+/** As a policy file has it. */
+function writtenFully(word: string): string {
+  return /^(?:ssh-agent|\$SSH_AUTH_SOCK)(?:=|$)/.test(word) || /^~?\//.test(word) ? word : resolve(word);
 }
 
 function readRepositoryLevel(flags: Flags): RepositoryLevel | undefined {

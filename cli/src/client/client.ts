@@ -15,6 +15,11 @@ const answerBytesMax = 268_435_456;
 
 export interface ClientOptions extends AddressOptions {
   readonly token?: string | undefined;
+  /**
+   * Resolves when a daemon whose launcher has ended has another one. Then what it refused for that is asked once more: the daemon has
+   * done nothing of it, or the same again does no more.
+   */
+  readonly mended?: (() => Promise<void>) | undefined;
 }
 
 export type Query = Readonly<Record<string, string | number | undefined>>;
@@ -152,8 +157,7 @@ export class Client {
   }
 
   async #json(request: HttpRequest): Promise<unknown> {
-    const response = await this.#send(request);
-    if (response.status >= 300) throw await this.#refusal(response);
+    const response = await this.#answered(request);
     const text = await readText(response);
     if (text === '') return undefined;
     try {
@@ -166,6 +170,19 @@ export class Client {
         exitCodes.unreachable,
       );
     }
+  }
+
+  async #answered(request: HttpRequest): Promise<HttpResponse> {
+    const response = await this.#send(request);
+    if (response.status < 300) return response;
+    const refusal = await this.#refusal(response);
+    const { mended } = this.#options;
+    const isStream = request.body !== undefined && !(request.body instanceof Uint8Array);
+    if (refusal.code !== 'launcher_unavailable' || mended === undefined || isStream) throw refusal;
+    await mended();
+    const second = await this.#send(request);
+    if (second.status >= 300) throw await this.#refusal(second);
+    return second;
   }
 
   async #refusal(response: HttpResponse): Promise<CliFailure> {

@@ -1,4 +1,4 @@
-/** `squash box policy`: shows what boxes here get and from which file, checks files, compares policies. */
+/** `squash box policy`: shows what boxes here get and from which file, checks files, compares policies, takes over other systems' settings. */
 import { isPolicyProblem } from '@squash/box/policy-problem';
 import type { PolicyChange } from '@squash/box/policy/diff';
 import type { Resolution } from '@squash/box/policy/resolve';
@@ -11,6 +11,10 @@ import { placeText } from './box-why.ts';
 
 export async function run(call: Call): Promise<number> {
   const [action = '', ...files] = call.positionals;
+  if (action === 'import') {
+    const { importPolicy } = await import('./box-policy-import.ts');
+    return await importPolicy(call, files);
+  }
   const words = { ...noWords, files: [...call.flags.list('policy'), ...(action === 'diff' ? [] : files)] };
   switch (action) {
     case 'show':
@@ -20,7 +24,7 @@ export async function run(call: Call): Promise<number> {
     case 'diff':
       return await diff(call, files);
     default:
-      throw usageFailure(`box policy takes show, check or diff, not "${action}"`);
+      throw usageFailure(`box policy takes show, check, diff or import, not "${action}"`);
   }
 }
 

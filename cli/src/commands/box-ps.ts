@@ -1,8 +1,8 @@
 /** `squash box ps`: the boxes, with what each runs. */
 import type { ProcessInfo } from '@squash/contract/process';
 import { listBoxes } from '../box/boxes.ts';
-import { type BoxRecord, repositoryOf } from '../box/record.ts';
-import { type BoxDaemon, boxDaemon } from '../box/daemon.ts';
+import { type BoxRecord, branchOf, repositoryOf } from '../box/record.ts';
+import { type BoxDaemon, withBoxDaemon } from '../box/daemon.ts';
 import { listProcesses } from '../client/processes.ts';
 import type { Call } from '../command.ts';
 import { CliFailure, exitCodes } from '../failure.ts';
@@ -15,13 +15,22 @@ interface Row {
 }
 
 export async function run(call: Call): Promise<number> {
-  const daemon = await boxDaemon(call, 'list');
-  const boxes = daemon === undefined ? [] : await listBoxes(daemon);
+  const found = await withBoxDaemon(call, 'list', async (daemon) => ({
+    daemon,
+    boxes: await listBoxes(daemon),
+  }));
+  const boxes = found?.boxes ?? [];
   if (call.json) printJson(boxes);
   else if (call.flags.isSet('quiet')) for (const { id } of boxes) printLine(id);
-  else if (daemon === undefined) printBoxes([]);
   else
-    printBoxes(await Promise.all(boxes.map(async (box) => ({ box, command: await commandOf(daemon, box) }))));
+    printBoxes(
+      await Promise.all(
+        boxes.map(async (box) => ({
+          box,
+          command: found === undefined ? '-' : await commandOf(found.daemon, box),
+        })),
+      ),
+    );
   return exitCodes.ok;
 }
 
@@ -53,6 +62,7 @@ function printBoxes(rows: readonly Row[]): void {
       { title: 'AGE', text: ({ box }) => formatAge(box.created_at), align: 'right' },
       { title: 'WROTE', text: ({ box }) => formatBytes(box.disk_bytes), align: 'right' },
       { title: 'REPOSITORY', text: ({ box }) => repositoryOf(box) ?? '-' },
+      { title: 'BRANCH', text: ({ box }) => branchOf(box) ?? '-' },
       { title: 'COMMAND', text: ({ command }) => command, fits: true },
     ],
     rows,

@@ -2,17 +2,19 @@
  * `squash box run`: a command on this machine, in a sandbox whose root is this machine seen through rules. Where no daemon runs that can
  * have it one is started; where there is none nothing is run.
  */
-import type { BoxRules } from '@squash/box/base-rules';
 import { takeCopies } from '@squash/box/copies';
 import { limits } from '@squash/contract/limits';
 import type { ProcessInfo } from '@squash/contract/process';
 import { endBox, stopBox, tellKept } from '../box/boxes.ts';
+import { hasWork } from '../box/changes.ts';
 import type { BoxRecord } from '../box/record.ts';
 import { type BoxDaemon, withBoxDaemon } from '../box/daemon.ts';
+import type { AgentFilter } from '../box/agent-filter.ts';
 import { Interruption } from '../box/interruption.ts';
 import { Published } from '../box/published.ts';
+import type { BoxSecrets } from '../box/policy.ts';
 import { putCopies } from '../box/put-copies.ts';
-import type { BoxWish } from '../box/box-wish.ts';
+import { type BoxWish, workPlaces } from '../box/box-wish.ts';
 import { readBoxWish } from '../box/wish.ts';
 import { isatty } from 'node:tty';
 import { nativeSandboxesPath, sandboxRecordPath } from '../client/client.ts';
@@ -28,9 +30,20 @@ export async function run(call: Call): Promise<number> {
   return await runInNewBox(call, call.rest);
 }
 
-/** Shared with `box shell`. */
-export async function runInNewBox(call: Call, argv: readonly string[]): Promise<number> {
-  const wish = await readBoxWish(call.flags, argv);
+export interface BoxOptions {
+  /** What goes in as placeholders, as policy files say it. */
+  readonly secrets?: BoxSecrets;
+  /** Told of a box that is kept; undefined: the user is. */
+  readonly keeps?: (box: BoxRecord) => void;
+}
+
+/** Shared with `box shell` and `box agent`. */
+export async function runInNewBox(
+  call: Call,
+  argv: readonly string[],
+  { secrets, keeps = tellKept }: BoxOptions = {},
+): Promise<number> {
+  const wish = await readBoxWish(call.flags, argv, secrets);
   if (call.flags.isSet('print-policy') || call.flags.isSet('dry-run')) {
     const { showPolicy } = await import('../box/policy-view.ts');
     return await showPolicy(call, wish);
@@ -39,16 +52,28 @@ export async function runInNewBox(call: Call, argv: readonly string[]): Promise<
   if (wish.detach && call.flags.isSet('publish'))
     throw usageFailure('--publish lasts as long as the command line: with --detach, give it to box attach');
   using published = await Published.listen(call.flags);
+  if (wish.detach && wish.sockets.agent !== undefined)
+    throw usageFailure('the ssh-agent is had while the command line runs: not with --detach');
+  using agent = await listenAgent(wish);
   using interruption = new Interruption();
-  const { daemon, box } = await withBoxDaemon(call, async (found) => ({
+  const { daemon, box } = await withBoxDaemon(call, 'start', async (found) => ({
     daemon: found,
-    box: await createBox(found, wish),
+    box: await createBox(found, wish, agent?.path),
   }));
+  agent?.forgetPath();
   if (!call.json) noteWarnings(box.warnings.filter(({ code }) => isOfWish(call.flags, code)));
+  const isWork = await begin(daemon, box, wish);
   published.reach(call, { client: daemon.client, id: box.id });
   return wish.detach
     ? await startDetached(call, daemon, { box, wish })
-    : await runAttached(call, { daemon, box, wish, interruption });
+    : await runAttached(call, {
+        daemon,
+        box,
+        wish: withAgent(wish, agent?.path),
+        interruption,
+        isWork,
+        keeps,
+      });
 }
 
 /** Limits that were not asked for, and that hold as well as they do here: `squash doctor` tells of them, not every command. */
@@ -68,11 +93,31 @@ function isOfWish(flags: Call['flags'], code: string): boolean {
 /** Codes by which the daemon says that the rules may not be had. */
 const refusals = new Set(['host_path_refused', 'host_root_unsupported', 'forbidden']);
 
-async function createBox({ client }: BoxDaemon, { create }: BoxWish): Promise<BoxRecord> {
+async function listenAgent({ sockets: { agent } }: BoxWish): Promise<AgentFilter | undefined> {
+  if (agent === undefined) return undefined;
+  const { AgentFilter: Filter } = await import('../box/agent-filter.ts');
+  return await Filter.listen(agent);
+}
+
+/** Of this command alone: whoever comes later finds no filter. */
+function withAgent(wish: BoxWish, path: string | undefined): BoxWish {
+  return path === undefined ? wish : { ...wish, env: { ...wish.env, SSH_AUTH_SOCK: path } };
+}
+
+/** @throws host_path_refused and its like, with the exit code of what is forbidden */
+export async function createBox(
+  { client }: BoxDaemon,
+  { create, sockets }: BoxWish,
+  agent?: string,
+): Promise<BoxRecord> {
   const { host } = create.from;
   const { paths, copies } = takeCopies(host.paths, host.user.home);
   try {
-    const asked = { ...create, from: { host: { ...host, paths } } };
+    const shown = [...sockets.paths, ...(agent === undefined ? [] : [agent])];
+    const asked = {
+      ...create,
+      from: { host: { ...host, paths, ...(shown.length > 0 && { sockets: shown }) } },
+    };
     const box = await client.post<BoxRecord>(nativeSandboxesPath, asked);
     await putCopies(client, box.id, copies);
     return box;
@@ -87,10 +132,17 @@ interface Attached {
   readonly box: BoxRecord;
   readonly wish: BoxWish;
   readonly interruption: Interruption;
+  readonly isWork: HasWork;
+  readonly keeps?: (box: BoxRecord) => void;
+  /** While the box is still there. */
+  readonly afterwards?: () => Promise<void>;
 }
 
-async function runAttached(call: Call, { daemon, box, wish, interruption }: Attached): Promise<number> {
-  const end = { repository: copiedRepository(wish.rules), keep: wish.keep, remove: wish.remove };
+/** The command in a new box, which is removed or kept behind it. */
+export async function runAttached(
+  call: Call,
+  { daemon, box, wish, interruption, isWork, keeps = tellKept, afterwards }: Attached,
+): Promise<number> {
   try {
     interruption.runs(() => {
       stopBox(daemon, box.id).catch(() => {
@@ -108,24 +160,59 @@ async function runAttached(call: Call, { daemon, box, wish, interruption }: Atta
       output: call.json ? 'discard' : 'print',
     });
   } finally {
-    await finish(daemon, box, end);
+    await afterwards?.();
+    const kept = await finish(
+      call,
+      { daemon, box },
+      { hasWork: isWork, keep: wish.keep, remove: wish.remove },
+    );
+    if (kept !== undefined) keeps(kept);
+  }
+}
+
+type HasWork = () => Promise<boolean>;
+
+/** Before anything else runs in it. @returns whether it has come to hold more @throws git_failed, and then there is no box */
+async function begin(daemon: BoxDaemon, { id }: BoxRecord, { branch, rules }: BoxWish): Promise<HasWork> {
+  if (branch === undefined) return async () => await hasWork(daemon, id, workPlaces(rules));
+  const { startBranch } = await import('../box/start-branch.ts');
+  try {
+    const { repository = rules.workdir, workdir } = rules;
+    return await startBranch(daemon, { id, repository, workdir, branch });
+  } catch (failure) {
+    await daemon.client.delete(sandboxRecordPath(id));
+    throw failure;
   }
 }
 
 /** What went wrong here changes nothing about how the command ended. */
-async function finish(daemon: BoxDaemon, box: BoxRecord, end: Parameters<typeof endBox>[2]): Promise<void> {
+async function finish(
+  call: Call,
+  { daemon, box }: Pick<Attached, 'daemon' | 'box'>,
+  end: Parameters<typeof endBox>[2],
+): Promise<BoxRecord | undefined> {
   try {
-    const kept = await endBox(daemon, box, end);
-    if (kept !== undefined) tellKept(kept);
+    return await endWith(call, daemon, async (found) => await endBox(found, box, end));
   } catch (failure) {
     if (!(failure instanceof CliFailure)) throw failure;
-    if (failure.code === 'sandbox_not_found') return;
-    printNote(`squash: the box ${box.id} could not be ended: ${failure.message} (${failure.code})`);
+    if (failure.code !== 'sandbox_not_found')
+      printNote(`squash: the box ${box.id} could not be ended: ${failure.message} (${failure.code})`);
+    return undefined;
   }
 }
 
-function copiedRepository({ paths, repository }: BoxRules): string | undefined {
-  return repository !== undefined && paths[repository] === 'cow' ? repository : undefined;
+/** What a daemon that was killed has left would run on until somebody starts the next one: it is done here. */
+async function endWith<T>(
+  call: Call,
+  daemon: BoxDaemon,
+  work: (daemon: BoxDaemon) => Promise<T>,
+): Promise<T> {
+  try {
+    return await work(daemon);
+  } catch (failure) {
+    if (!(failure instanceof CliFailure) || failure.exitCode !== exitCodes.unreachable) throw failure;
+    return await withBoxDaemon(call, 'start', work);
+  }
 }
 
 interface Detached {

@@ -2,11 +2,13 @@
  * `squash doctor`: what this host offers and what Squash makes of it. Asks the daemon where one runs, because
  * what it found at its start is what holds; else looks itself.
  */
+import { release } from 'node:os';
+import { type BoxNeed, boxNeeds, readSetting } from '@squash/box/needs';
 import type { Capability } from '@squash/contract/capability';
 import type { DaemonInfo } from '@squash/contract/daemon';
 import type { Call } from '../command.ts';
 import { CliFailure, exitCodes, usageFailure } from '../failure.ts';
-import { askOffline } from '../local-host.ts';
+import { askOffline, launchProgram } from '../local-host.ts';
 import { printJson, printLine, visible } from '../output/print.ts';
 import { printTable, styled } from '../output/table.ts';
 import { ownDaemon } from './daemon-info.ts';
@@ -46,12 +48,14 @@ async function showHost(
   const { availableExecutors, confinementState } = await import('@squash/codemode/availability');
   const executors = availableExecutors(info?.version);
   const { usable: confined, detail } = await confinementState();
+  const needs = boxNeeds(host, { release: release(), read: readSetting, launcher: launchProgram });
   if (call.json)
     printJson({
       running: info !== undefined,
       problems,
       room: info?.room ?? null,
       host,
+      boxes: needs,
       codemode: executors,
       codemode_processes: { confined, detail },
     });
@@ -72,6 +76,7 @@ async function showHost(
       host,
     );
     printRemedies(host);
+    printNeeds(needs);
     const usable = executors.filter((each) => each.usable).map((each) => each.name);
     const missing = executors.filter((each) => !each.usable).map((each) => `${each.name}: ${each.detail}`);
     printLine(`\ncodemode: ${usable.join(', ') || 'no executor'}`);
@@ -127,7 +132,21 @@ function printRemedies(host: readonly Capability[]): void {
   printLine('');
   for (const each of weak) {
     printLine(`${styled(styles[each.state], each.name)}: ${visible(each.weaker)}`);
-    if (each.remedy !== null) printLine(`    ${visible(each.remedy)}`);
+    for (const line of each.remedy?.split('\n') ?? []) printLine(`    ${visible(line)}`);
+  }
+}
+
+/** What `squash box` needs: in one line where all is there. */
+function printNeeds(needs: readonly BoxNeed[]): void {
+  const lacking = needs.filter(({ state }) => state !== 'ok');
+  const isMissing = lacking.some(({ state }) => state === 'missing');
+  printLine(
+    `\nboxes (squash box): ${isMissing ? styled('red', 'do not start here') : styled('green', 'work')}`,
+  );
+  for (const { name, state, found, remedy } of lacking) {
+    printLine(`    ${styled(styles[state], name)}: ${visible(found)}`);
+    for (const line of remedy.flatMap((command) => command.split('\n')))
+      printLine(`        ${visible(line)}`);
   }
 }
 

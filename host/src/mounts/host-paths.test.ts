@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import type { HostPaths } from '@squash/contract/host-root';
 import { pathLevels } from '@squash/contract/path-levels';
 import type { PathFacts } from '@squash/policy/paths/compile';
-import { isOpened, isWithin, resolveLevel } from '@squash/policy/paths/levels';
+import { isOpened, isWithin, lineage, resolveLevel } from '@squash/policy/paths/levels';
 import fc from 'fast-check';
 import { judgeHostPaths } from './host-paths.ts';
 
@@ -48,6 +48,37 @@ const rows: readonly (readonly [HostPaths, string])[] = [
 for (const [paths, says] of rows) {
   test(`the judge says ${says} to ${JSON.stringify(paths)}`, () => {
     const verdict = judgeHostPaths({ paths, user }, around, facts);
+    assert.equal(verdict.verdict === 'allow' ? 'allow' : verdict.reason, says);
+  });
+}
+
+for (const [path, says] of [
+  ['/run/postgresql/.s.PGSQL.5432', 'allow'],
+  ['/home/u/repo/x.sock', 'allow'],
+  ['/home/u/missing.sock', 'allow'],
+  ['/home/u/repo', 'no_socket'],
+  ['/dev/log', 'system_path'],
+  ['/run/docker.sock', 'container_socket'],
+  ['/srv/renamed.sock', 'container_socket'],
+  ['/srv/DOCKER.sock', 'container_socket'],
+  ['/run/user/1000/podman/podman.sock', 'container_socket'],
+  ['/run/user/1000/bus', 'container_socket'],
+  ['/run/user/1000/systemd/private', 'container_socket'],
+  ['/home/u/.gnupg/S.gpg-agent.ssh', 'always_closed'],
+  ['/var/lib/own/run/api.sock', 'always_closed'],
+  ['/home/other/x.sock', 'other_home'],
+] as const) {
+  test(`the judge says ${says} to the socket ${path}`, () => {
+    const directories = new Set(lineage(path).slice(0, -1));
+    const nodes: PathFacts = {
+      links: () => '',
+      stat: (at) => {
+        if (at === '/home/u/missing.sock') return undefined;
+        const identity = at === '/srv/renamed.sock' || at === '/run/docker.sock' ? '1:7' : at;
+        return { type: directories.has(at) || at === '/home/u/repo' ? 'directory' : 'socket', identity };
+      },
+    };
+    const verdict = judgeHostPaths({ paths: {}, sockets: [path], user }, around, nodes);
     assert.equal(verdict.verdict === 'allow' ? 'allow' : verdict.reason, says);
   });
 }

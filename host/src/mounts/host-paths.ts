@@ -12,6 +12,7 @@ import type { HostPaths, HostRoot } from '@squash/contract/host-root';
 import {
   closedInHome,
   closedPaths,
+  closedSockets,
   noHomes,
   type PathLevel,
   systemPaths,
@@ -37,7 +38,7 @@ const linksMax = 40;
 type Refusal = Extract<HostPathsVerdict, { readonly verdict: 'refuse' }>;
 
 export function judgeHostPaths(
-  { paths, user }: Pick<HostRoot, 'paths' | 'user'>,
+  { paths, user, sockets = [] }: Pick<HostRoot, 'paths' | 'user'> & Partial<Pick<HostRoot, 'sockets'>>,
   around: HostSurroundings,
   facts: PathFacts,
 ): HostPathsVerdict {
@@ -61,7 +62,15 @@ export function judgeHostPaths(
       linkProblem(path, facts) ?? (isOpened(level) ? openProblem(path, level, places) : undefined);
     if (refusal !== undefined) return refusal;
   }
-  return { verdict: 'allow', rules: withClosed(paths, closed, homes) };
+  for (const path of sockets) {
+    const refusal = linkProblem(path, facts) ?? socketProblem(path, { closed, homes }, facts);
+    if (refusal !== undefined) return refusal;
+  }
+  const rules = withClosed(paths, closed, homes);
+  return {
+    verdict: 'allow',
+    rules: { ...Object.fromEntries(sockets.map((path) => [path, 'ro'])), ...rules },
+  };
 }
 
 interface Closed {
@@ -80,6 +89,10 @@ function openProblem(path: string, level: PathLevel, { closed, homes }: Closed):
       'system_path',
       'the sandbox puts files of its own into "/etc": open it "ro" or "cow"',
     );
+  return closedProblem(path, { closed, homes });
+}
+
+function closedProblem(path: string, { closed, homes }: Closed): Refusal | undefined {
   const lower = path.toLowerCase();
   const secret = closed.find((each) => isWithin(lower, each));
   if (secret !== undefined)
@@ -89,6 +102,33 @@ function openProblem(path: string, level: PathLevel, { closed, homes }: Closed):
   if (isOthersHome(path, homes)) return refuse(path, 'other_home', 'it lies in another user’s home');
   return undefined;
 }
+
+/** In `/run`, too: a socket is all that is shown of it. By another name it is the same node. */
+function socketProblem(path: string, around: Closed, facts: PathFacts): Refusal | undefined {
+  const [, first = ''] = path.split('/');
+  if (['proc', 'sys', 'dev'].includes(first))
+    return refuse(path, 'system_path', `a sandbox has a "/${first}" of its own`);
+  const lower = path.toLowerCase();
+  const fact = facts.stat(path);
+  if (
+    closedSockets.some((name) => lower.endsWith(`/${name}`)) ||
+    sessionBus.test(lower) ||
+    closedNodes.some((each) => fact !== undefined && facts.stat(each)?.identity === fact.identity)
+  )
+    return refuse(path, 'container_socket', 'who reaches it runs programs outside of every sandbox');
+  if (fact !== undefined && fact.type !== 'socket') return refuse(path, 'no_socket', 'it is no Unix socket');
+  return closedProblem(path, around);
+}
+
+const sessionBus = /^\/run\/user\/\d+\/bus$/;
+const closedNodes: readonly string[] = [
+  '/run/docker.sock',
+  '/run/podman/podman.sock',
+  '/run/containerd/containerd.sock',
+  '/run/crio/crio.sock',
+  '/run/buildkit/buildkitd.sock',
+  '/run/dbus/system_bus_socket',
+];
 
 /** With none on the way a path has one meaning. At its end a link is shown as one. */
 function linkProblem(path: string, facts: PathFacts): Refusal | undefined {

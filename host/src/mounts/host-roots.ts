@@ -64,7 +64,8 @@ export class LocalHostRoots {
       const { path, sentence, reason } = verdict;
       throw new AppError('host_path_refused', `Cannot open "${path}" of the host: ${sentence} (${reason})`);
     }
-    const compiled = compilePlaces(verdict.rules, facts, root.user);
+    const { user, sockets } = root;
+    const compiled = compilePlaces(verdict.rules, facts, { home: user.home, sockets });
     const { places } = compiled;
     const overlay = places.find(({ kind }) => kind === 'overlay');
     if (overlay !== undefined && !this.#options.hasOverlay)
@@ -112,7 +113,9 @@ function factOf(path: string): PathFact | undefined {
         ? 'file'
         : stats.isSymbolicLink()
           ? 'link'
-          : 'other';
+          : stats.isSocket()
+            ? 'socket'
+            : 'other';
     return { type, identity: `${stats.dev}:${stats.ino}` };
   } catch {
     // In a directory that is closed to the user whose daemon this is: he could not see it either.

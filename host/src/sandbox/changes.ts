@@ -4,9 +4,10 @@
  * The sandbox chose the names and what they hold: its tree and the host's are walked and written by the launcher, which follows no link
  * in either. What is held back is decided here, by name.
  */
+import { lstatSync } from 'node:fs';
+import { join } from 'node:path';
 import { isWork } from '@squash/contract/change-limits';
 import {
-  type Change,
   type ChangeApplied,
   type ChangeApply,
   type ChangePage,
@@ -32,6 +33,7 @@ export interface ChangeQuery {
 export async function listChanges(sandbox: Sandbox, query: ChangeQuery): Promise<ChangePage> {
   const { changed, hidden } = placeOf(sandbox, query.place);
   const after = query.cursor === undefined ? undefined : parseCursor(query.cursor);
+  const within = isOfGit(query.place) ? '/.git' : '';
   const page = { after, entriesMax: query.limit ?? limits.diffItemsDefault };
   const { entries, next } = await sandbox.world.driver.changes(changed, page, sandbox.removal.signal);
   return {
@@ -40,17 +42,18 @@ export async function listChanges(sandbox: Sandbox, query: ChangeQuery): Promise
     items: entries
       .map(differenceOf)
       .filter(({ path }) => !isHidden(hidden, path))
-      .map(withReason),
+      .map((each) => ({ ...each, held: heldBack(`${within}${each.path}`) ?? null })),
     next: next === undefined ? null : Buffer.from(next).toString('base64url'),
   };
 }
 
 /** Whether it has written anything there that somebody may want. @throws as `listChanges` */
 export async function hasWork(sandbox: Sandbox, place: string): Promise<boolean> {
+  const isGit = isOfGit(place);
   let cursor: string | undefined;
   do {
     const page: ChangePage = await listChanges(sandbox, { place, limit: limits.diffItemsMax, cursor });
-    if (page.items.some(({ path }) => isWork(path))) return true;
+    if (page.items.some(({ path }) => isWork(path, isGit))) return true;
     cursor = page.next ?? undefined;
   } while (cursor !== undefined);
   return false;
@@ -95,7 +98,7 @@ function whyNot(
   if (isHidden(hidden, path)) return { outcome: 'refused', reason: 'the rules of the sandbox hide it' };
   if (hidden.some((each) => each.startsWith(`${path}/`)))
     return { outcome: 'refused', reason: 'something in it is not the sandbox’s to change' };
-  const why = wish.held ? undefined : heldBack(path);
+  const why = wish.held ? undefined : heldBack(isOfGit(wish.place) ? `/.git${path}` : path);
   return why === undefined ? undefined : { outcome: 'held', reason: why };
 }
 
@@ -103,8 +106,14 @@ function outcomeOf(word: string | undefined): ChangeApplied['items'][number]['ou
   return changeOutcomes.find((each) => each === word) ?? 'refused';
 }
 
-function withReason(each: Omit<Change, 'held'>): Change {
-  return { ...each, held: heldBack(each.path) ?? null };
+/** All that lies there is git's, whatever it is called. */
+function isOfGit(place: string): boolean {
+  return (
+    place.split('/').includes('.git') ||
+    ['HEAD', 'objects', 'refs'].every(
+      (name) => lstatSync(join(place, name), { throwIfNoEntry: false }) !== undefined,
+    )
+  );
 }
 
 /** The name itself and what lies below it. */

@@ -20,13 +20,13 @@ export interface PathFacts {
 }
 
 export interface PathFact {
-  readonly type: 'directory' | 'file' | 'link' | 'other';
+  readonly type: 'directory' | 'file' | 'link' | 'socket' | 'other';
   readonly identity: string;
 }
 
 /** As the launcher is told, but for `file`, whose source is the rule's path: who writes the masks knows where they lie. */
 export interface Place {
-  readonly kind: 'bind' | 'overlay' | 'private' | 'whiteout' | 'deny' | 'file' | 'link';
+  readonly kind: 'bind' | 'overlay' | 'private' | 'whiteout' | 'deny' | 'file' | 'link' | 'socket';
   readonly mode: 'ro' | 'rw';
   readonly identity: string;
   readonly source: string;
@@ -40,13 +40,19 @@ export interface CompiledPlaces {
   readonly dropped: readonly { readonly path: string; readonly why: string }[];
 }
 
+export interface PlaceGrounds {
+  readonly home: string;
+  /** Sockets that may be spoken with; each has a rule as well, which decides. */
+  readonly sockets?: readonly string[];
+}
+
 export function compilePlaces(
   rules: HostPaths,
   facts: PathFacts,
-  user: { readonly home: string },
+  { home, sockets = [] }: PlaceGrounds,
 ): CompiledPlaces {
-  const compiler = new Compiler(rules, facts, user.home);
-  const drafts = compiler.inside(ruleTree(rules, user.home), undefined);
+  const compiler = new Compiler(rules, facts, { home, sockets });
+  const drafts = compiler.inside(ruleTree(rules, home), undefined);
   const dropped = compiler.dropped.toSorted((one, other) => compare(one.path, other.path));
   return { places: drafts.flatMap(finished), dropped };
 }
@@ -87,13 +93,15 @@ class Compiler {
   readonly #rules: HostPaths;
   readonly #facts: PathFacts;
   readonly #home: string;
+  readonly #sockets: readonly string[];
   readonly #seen = new Map<string, PathFact | undefined>();
   readonly #isHeld = new Set<string>();
 
-  constructor(rules: HostPaths, facts: PathFacts, home: string) {
+  constructor(rules: HostPaths, facts: PathFacts, { home, sockets }: Required<PlaceGrounds>) {
     this.#rules = rules;
     this.#facts = facts;
     this.#home = home;
+    this.#sockets = sockets;
   }
 
   inside(rule: Rule, around: Around | undefined): readonly Draft[] {
@@ -135,6 +143,8 @@ class Compiler {
       this.#dropBehind(rule);
       return link;
     }
+    if (found.type === 'socket' && this.#sockets.includes(rule.path))
+      return [drafted(socketPlace(rule.path, found.identity))];
     if (found.type !== 'directory' && found.type !== 'file') {
       this.#drop(rule, sentence(found));
       return this.inside(rule, around);
@@ -187,6 +197,7 @@ class Compiler {
         });
         return this.inside(rule, around);
       case 'file':
+      case 'socket':
       case 'other':
         if (rule.level === 'mask') return [masked(rule.path)];
         if (rule.level === 'deny' || around.level === 'rw') return [denied(rule.path)];
@@ -289,6 +300,11 @@ function compare(one: string, other: string): number {
 
 function drafted(place: Place): Draft {
   return { place, whiteouts: new Set() };
+}
+
+/** Also where its directory is seen: an overlay shows the name alone. */
+function socketPlace(path: string, identity: string): Place {
+  return { kind: 'socket', mode: 'ro', identity, source: path, target: path };
 }
 
 function masked(path: string): Draft {

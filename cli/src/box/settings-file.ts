@@ -1,0 +1,29 @@
+/** Settings of another system, which a person names or has: read whole, and no device or pipe that would never end. */
+import { constants, openSync, closeSync, fstatSync, readFileSync } from 'node:fs';
+import { CliFailure, exitCodes, fileProblem } from '../failure.ts';
+
+const bytesMax = 1_048_576;
+
+/** @throws settings_unreadable */
+export function readSettingsFile(path: string): string {
+  const refuse = (why: string): never => {
+    throw new CliFailure('settings_unreadable', `${path} can't be read: ${why}`, exitCodes.failed);
+  };
+  let fd: number;
+  try {
+    fd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY);
+  } catch (cause) {
+    return refuse(fileProblem(cause));
+  }
+  try {
+    const facts = fstatSync(fd);
+    if (!facts.isFile()) return refuse('it is no regular file');
+    if (facts.size > bytesMax) return refuse(`it has more than ${bytesMax} bytes`);
+    return new TextDecoder('utf-8', { fatal: true }).decode(readFileSync(fd));
+  } catch (cause) {
+    if (cause instanceof CliFailure) throw cause;
+    return refuse(cause instanceof TypeError ? 'it is no UTF-8 text' : fileProblem(cause));
+  } finally {
+    closeSync(fd);
+  }
+}

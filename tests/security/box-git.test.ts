@@ -1,0 +1,212 @@
+/**
+ * Commits come out of a box whose repository an attacker has made: nothing runs here, and nothing changes but branches below
+ * `box/<box>/` and the objects that they stand on. What the same tree does to a careless user is tried beside it.
+ */
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import {
+  cpSync,
+  existsSync,
+  lstatSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { join } from 'node:path';
+import { after, before, describe, it } from 'node:test';
+import { type CliEnd, endOf, squash, startCli } from '../support/cli.ts';
+import { waitFor } from '../support/wait.ts';
+import { BoxHost, git } from './box-host.ts';
+import { gitAttempts } from './box-git-attempts.ts';
+
+const skip = process.getuid?.() === 0 ? 'only an ordinary user has boxes' : false;
+const name = 'attacker';
+
+describe('commits come out of a hostile box', { skip }, () => {
+  let host: BoxHost;
+  let mark: string;
+  let copies = 0;
+
+  const call = async (...words: readonly string[]): Promise<CliEnd> => {
+    // A directory of the repository is in PATH, as with some tools: a git in it is the box's.
+    const env = { ...host.environment, PATH: `${host.work}/bin:${process.env['PATH'] ?? '/usr/bin:/bin'}` };
+    return await squash(undefined, ['box', ...words], { cwd: host.work, env });
+  };
+  const inBox = async (script: string): Promise<void> => {
+    const reset = 'cd / && find "$OLDPWD" -mindepth 1 -delete; cp -a /tmp/base/. "$OLDPWD" && cd "$OLDPWD"';
+    const end = await call(
+      'exec',
+      name,
+      '--',
+      '/bin/sh',
+      '-c',
+      `${reset} || exit 9\n{ ${script}\n} > /tmp/out 2>&1; true`,
+    );
+    assert.equal(end.code, 0, end.stderr);
+  };
+  /** Everything but objects and the branches that may come. */
+  const state = (): string => {
+    const refs = git(host.work, 'for-each-ref', '--format=%(refname) %(objectname)').split('\n');
+    const files = listed(host.work).filter(
+      (line) => !/^\.git\/(?:objects|refs\/heads\/box|logs\/refs\/heads\/box)(?:\/|$| )/.test(line),
+    );
+    return [...refs.filter((ref) => !ref.startsWith(`refs/heads/box/${name}/`)), ...files].join('\n');
+  };
+  const branches = (): readonly string[] =>
+    git(host.work, 'for-each-ref', '--format=%(refname)', 'refs/heads/box')
+      .split('\n')
+      .filter((each) => each !== '');
+  const forget = (): void => {
+    for (const ref of branches()) git(host.work, 'update-ref', '-d', ref);
+  };
+  const copyWith = (script: string): string => {
+    const copy = join(host.top, `copy-${(copies += 1)}`);
+    cpSync(host.work, copy, { recursive: true });
+    spawnSync('/bin/sh', ['-c', script], { cwd: copy, env: ownEnv, timeout: 10_000 });
+    rmSync(mark, { force: true });
+    return copy;
+  };
+
+  before(async () => {
+    host = new BoxHost();
+    mark = join(host.top, 'ran');
+    git(host.work, 'checkout', '-q', '-b', 'main');
+    git(host.work, 'config', 'user.name', 'u');
+    git(host.work, 'config', 'user.email', 'u@example.com');
+    writeFileSync(join(host.work, 'a.txt'), 'a\n');
+    writeFileSync(join(host.work, 'run.sh'), 'cat\n');
+    git(host.work, 'add', '-A');
+    git(host.work, 'commit', '-qm', 'the first');
+    const end = await call(
+      'run',
+      '-d',
+      '--name',
+      name,
+      '--',
+      '/bin/sh',
+      '-c',
+      'cp -a . /tmp/base; echo ready; exec sleep 600',
+    );
+    assert.equal(end.code, 0, end.stderr);
+    assert.equal(
+      (await call('exec', name, '--', '/bin/sh', '-c', 'until [ -e /tmp/base/run.sh ]; do sleep 0.1; done'))
+        .code,
+      0,
+    );
+  });
+
+  after(() => host[Symbol.asyncDispose]());
+
+  for (const [title, { box, careless: words, isTaken, said, words: more = [] }] of Object.entries(
+    gitAttempts,
+  )) {
+    it(title, async () => {
+      forget();
+      const before = state();
+      await inBox(box(mark));
+      const commits = await call('commits', name);
+      const end = await call('fetch', name, ...more);
+      assert.ok(!existsSync(mark), 'a program of the box’s ran here');
+      assert.equal(state(), before);
+      const came = branches();
+      for (const ref of came) assert.match(ref, /^refs\/heads\/box\/attacker\/[A-Za-z0-9][\w./-]*$/);
+      assert.equal(git(host.work, 'fsck', '--strict', '--no-dangling'), '');
+      assert.deepEqual(readdirSync(join(host.data, 'tmp')), []);
+      for (const text of [commits.stderr, end.stderr, commits.stdout.toString(), end.stdout.toString()])
+        assert.doesNotMatch(text, /(?!\n)\p{Cc}/u);
+      if (said === undefined) {
+        assert.equal(end.code, 0, end.stderr);
+        assert.notEqual(came.length, 0);
+      } else {
+        assert.equal(end.code, 1, end.stdout.toString());
+        assert.match(end.stderr, said);
+        assert.deepEqual(came, []);
+      }
+      if (isTaken) {
+        const plain = join(host.top, `copy-${(copies += 1)}`);
+        git(host.top, 'init', '-q', plain);
+        assert.equal(git(plain, 'fetch', '-q', copyWith(box(mark)), 'attack'), '');
+      }
+      if (words === undefined) return;
+      spawnSync('git', ['-C', copyWith(box(mark)), ...words], { env: ownEnv, timeout: 10_000 });
+      assert.ok(existsSync(mark), 'a careless git withstands it: the attempt proves nothing');
+      rmSync(mark);
+    });
+  }
+
+  it('one who is broken off leaves nothing', async () => {
+    forget();
+    const before = state();
+    await inBox(gitAttempts['a bundle that never comes']?.box(mark) ?? '');
+    const env = { ...host.environment, PATH: `${host.work}/bin:${process.env['PATH'] ?? '/usr/bin:/bin'}` };
+    const child = startCli(undefined, ['box', 'fetch', name], { cwd: host.work, env });
+    const tmp = join(host.data, 'tmp');
+    await waitFor('the bundle to be begun', () =>
+      readdirSync(tmp).some((directory) => existsSync(join(tmp, directory, 'bundle'))),
+    );
+    const ended = endOf(child);
+    child.kill('SIGTERM');
+    assert.equal((await ended).code, 143);
+    assert.deepEqual(readdirSync(tmp), []);
+    assert.equal(state(), before);
+  });
+
+  for (const [title, key, attribute, file] of [
+    ['a filter of the user’s own, which runs a file of the tree', 'filter.own.smudge', 'filter=own', 'b.txt'],
+    [
+      'a merge driver of the user’s own, which runs a file of the tree',
+      'merge.own.driver',
+      'merge=own',
+      'a.txt',
+    ],
+  ] as const) {
+    it(title, async () => {
+      forget();
+      git(host.work, 'config', key, 'sh ./run.sh %A %O %B');
+      const script = `
+        echo 'touch ${mark}; cat; exit 0' > run.sh; echo '*.txt ${attribute}' > .gitattributes
+        git add -A; git commit -qm program; echo box >> ${file}; git add -A; git commit -qm attack`;
+      await inBox(script);
+      writeFileSync(join(host.work, 'a.txt'), 'a\nmine\n');
+      git(host.work, 'commit', '-qam', 'mine');
+      const copy = join(host.top, `copy-${(copies += 1)}`);
+      cpSync(host.work, copy, { recursive: true });
+      const end = await call('merge', name, '--held');
+      assert.ok(!existsSync(mark), 'a program of the box’s ran here');
+      assert.equal(git(host.work, 'status', '--porcelain'), '');
+      if (file === 'a.txt') assert.match(end.stderr, /merge_conflict/);
+      else assert.equal(end.code, 0, end.stderr);
+      assert.equal((await call('fetch', name, 'main')).code, 0);
+      git(copy, 'fetch', '-q', host.work, '+refs/heads/box/*:refs/heads/box/*');
+      // Attributes and script come first, as with somebody who merges twice.
+      git(copy, 'merge', '-q', '-m', 'one', `box/${name}/main~1`);
+      git(copy, 'merge', '-q', '-m', 'two', `box/${name}/main`);
+      assert.ok(existsSync(mark), 'a careless git withstands it: the attempt proves nothing');
+      rmSync(mark);
+      git(host.work, 'config', '--unset', key);
+      git(host.work, 'reset', '-q', '--hard', 'main~1');
+    });
+  }
+});
+
+const ownEnv = {
+  PATH: '/usr/bin:/bin',
+  HOME: '/nowhere',
+  GIT_AUTHOR_NAME: 'u',
+  GIT_AUTHOR_EMAIL: 'u@example.com',
+  GIT_COMMITTER_NAME: 'u',
+  GIT_COMMITTER_EMAIL: 'u@example.com',
+};
+
+/** A line for each name, with what it holds. */
+function listed(top: string): readonly string[] {
+  return readdirSync(top, { recursive: true, encoding: 'utf8' })
+    .toSorted()
+    .map((path) => {
+      const stats = lstatSync(join(top, path));
+      if (stats.isSymbolicLink()) return `${path} -> ${readlinkSync(join(top, path))}`;
+      return stats.isFile() ? `${path} ${stats.mode} ${readFileSync(join(top, path), 'base64')}` : `${path}/`;
+    });
+}
