@@ -28,10 +28,10 @@ describe('the promises of a local run', { skip }, () => {
 
   before(() => {
     data = join(mkdtempSync(join(tmpdir(), ownedPrefix('box-seed'))), 'data');
-    repository = join(mkdtempSync(join(home, 'squash-box-seed-')), 'project');
+    repository = join(mkdtempSync(join(home, 'squash-seed-test-')), 'project');
     mkdirSync(repository);
-    claude = mkdtempSync(join(home, '.claude-squash-'));
-    dotfile = mkdtempSync(join(home, '.squash-seed-'));
+    claude = mkdtempSync(join(home, '.claude-squash-test-'));
+    dotfile = mkdtempSync(join(home, '.squash-seed-test-'));
     temporary = mkdtempSync(join(tmpdir(), 'squash-seed-'));
     for (const directory of [claude, dotfile, temporary])
       writeFileSync(join(directory, 'file'), 'of the host');

@@ -87,6 +87,38 @@ test('a connection that is read ends when the address it reads from is denied', 
   await waitFor('it to end', async () => (await logOf(id)).includes('over'));
 });
 
+/** Many, one after the other, so that some are open for less time than a greeting is waited for; then what became of each. */
+const silent = `python3 -u -c '
+import socket, time
+address = socket.getaddrinfo("www.allowed.test", 7777)[0][4]
+ends = []
+for number in range(40):
+    try: ends.append(socket.create_connection(address))
+    except OSError: pass
+    if number == 10: print("open")
+    time.sleep(0.05)
+hanging = False
+for end in ends:
+    end.settimeout(10)
+    try: end.recv(1)
+    except TimeoutError: hanging = True
+    except OSError: pass
+    if hanging: break
+print("hanging" if hanging else "all over")
+'`;
+
+test('a connection on which nobody has spoken ends when the policy no longer allows it', {
+  skip: needsRoot,
+}, async () => {
+  const id = 'live-silent';
+  await world().create(id, { allow_net: ['*.allowed.test'] });
+  await world().start(id, `${silent} > /tmp/log 2>&1`);
+  await waitFor('connections', async () => (await logOf(id)).includes('open'));
+  await world().daemon.call('PUT', `/v1/sandboxes/${id}/policy`, { allow: ['other.allowed.test'] });
+  await waitFor('their ends', async () => /over|hanging/.test(await logOf(id)), 30_000);
+  assert.match(await logOf(id), /all over/);
+});
+
 test('a policy wider than the ceiling reaches what the ceiling allows and no more', {
   skip: needsRoot,
 }, async () => {

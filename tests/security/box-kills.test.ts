@@ -62,11 +62,14 @@ function plan(random: Random, count: number): readonly Killing[] {
   }));
 }
 
+/** Which run beside this one, in the same home. */
+const ofOtherTests = /squash-|^\.(?:ssh|aws|kube|password-store|npm|config)$/;
+
 describe('a box whose parts are killed', { skip }, () => {
   let host: BoxHost;
   let home: readonly string[];
   const homeNames = (): readonly string[] =>
-    readdirSync(userInfo().homedir).filter((name) => !name.startsWith('squash-box-test-'));
+    readdirSync(userInfo().homedir).filter((name) => !ofOtherTests.test(name));
 
   before(() => {
     host = new BoxHost();

@@ -256,7 +256,9 @@ export class Connection implements Reviewable {
   /** Nothing came from the program: it may be the server's turn. */
   #dialForGreeting(): void {
     const plan = planFirst(this.#destination, this.#rules, { kind: 'silent' });
-    // Rules may have changed meanwhile; then what the program says is awaited as before.
+    // Rules may have changed meanwhile: who is refused by now and waits for a greeting would wait for long.
+    if (plan.kind === 'refuse') return this.#decide({ kind: 'silent' });
+    // What the program says is awaited as before.
     if (plan.kind !== 'tunnel') return this.#wait(limits.firstBytesMs, () => this.cut());
     if (this.#relay.sandbox.upstreamTo(this.#destination) !== undefined)
       return void (this.#openUndecided() || this.#refuseForRoom());
