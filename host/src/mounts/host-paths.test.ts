@@ -18,7 +18,7 @@ const facts: PathFacts = {
   stat: (path) => ({ type: path in links ? 'link' : 'directory', identity: '1:1' }),
   links: (path) => links[path] ?? '',
 };
-const around = { own: ['/home/u/.local/state/squash/box', '/var/lib/own'], home: '/home/u' };
+const around = { own: ['/home/u/.local/state/squash/box', '/var/lib/own', '/srv/Kept'], home: '/home/u' };
 const user = { name: 'u', home: '/home/u', shell: '/bin/sh' };
 
 const rows: readonly (readonly [HostPaths, string])[] = [
@@ -32,6 +32,7 @@ const rows: readonly (readonly [HostPaths, string])[] = [
   [{ '/etc/shadow': 'hidden' }, 'allow'],
   [{ '/root/x': 'ro' }, 'always_closed'],
   [{ '/home/u/.SSH/id': 'ro' }, 'always_closed'],
+  [{ '/srv/Kept/run': 'ro' }, 'always_closed'],
   [{ '/srv/keys/id': 'ro' }, 'always_closed'],
   [{ '/home/u/.netrc': 'mask' }, 'allow'],
   [{ '/home/u/dotfiles/config/gcloud': 'ro' }, 'always_closed'],
@@ -60,6 +61,7 @@ for (const [path, says] of [
   ['/dev/log', 'system_path'],
   ['/run/docker.sock', 'container_socket'],
   ['/srv/renamed.sock', 'container_socket'],
+  ['/srv/Kept/api.sock', 'always_closed'],
   ['/srv/DOCKER.sock', 'container_socket'],
   ['/run/user/1000/podman/podman.sock', 'container_socket'],
   ['/run/user/1000/bus', 'container_socket'],

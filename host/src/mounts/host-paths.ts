@@ -63,7 +63,7 @@ export function judgeHostPaths(
     if (refusal !== undefined) return refusal;
   }
   for (const path of sockets) {
-    const refusal = linkProblem(path, facts) ?? socketProblem(path, { closed, homes }, facts);
+    const refusal = linkProblem(path, facts) ?? socketProblem(path, places, facts);
     if (refusal !== undefined) return refusal;
   }
   const rules = withClosed(paths, closed, homes);
