@@ -257,7 +257,8 @@ export class Connection implements Reviewable {
   #dialForGreeting(): void {
     const plan = planFirst(this.#destination, this.#rules, { kind: 'silent' });
     // Rules may have changed meanwhile: who is refused by now and waits for a greeting would wait for long.
-    if (plan.kind === 'refuse') return this.#decide({ kind: 'silent' });
+    const now = planOpen(this.#destination, this.#rules);
+    if (now.kind === 'look' && now.waits === 'to_refuse') return this.#decide({ kind: 'silent' });
     // What the program says is awaited as before.
     if (plan.kind !== 'tunnel') return this.#wait(limits.firstBytesMs, () => this.cut());
     if (this.#relay.sandbox.upstreamTo(this.#destination) !== undefined)
