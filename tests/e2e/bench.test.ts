@@ -59,7 +59,7 @@ test('bench refuses an unknown scenario by name', async () => {
   assert.equal(code, 1);
   assert.match(
     Buffer.concat(chunks).toString(),
-    /no scenario "nothing"; there are: exec, cells, cli, create/,
+    /no scenario "nothing"; there are: exec, cells, cli, box, create/,
   );
 });
 
