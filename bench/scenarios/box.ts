@@ -40,11 +40,9 @@ export async function boxScenario(context: Context, stack: AsyncDisposableStack)
       },
       ...(await squashSubjects(context, async (squash) => {
         const argv = squash.cli('box', 'run', 'true');
-        const large = stack.use(BenchUser.make('large'));
-        large.fill(context.quick ? { home: 100, repository: 100 } : many);
         return [
           await subject('Squash', plain, argv),
-          await subject('Squash, large', large, argv),
+          await largeSubject(context, stack, argv),
           coldSubject(plain, argv),
         ];
       })),
@@ -74,8 +72,20 @@ async function subject(name: string, user: BenchUser, argv: readonly string[]): 
   return { name, cycle: async () => ({ call: await timeToExit(argv, user.env, user.place) }) };
 }
 
+async function largeSubject(
+  { quick }: Context,
+  stack: AsyncDisposableStack,
+  argv: readonly string[],
+): Promise<Subject> {
+  const name = 'Squash, large';
+  const large = stack.use(BenchUser.make('large'));
+  if (!large.hasOwnHome) return { name, absent: 'who is no root has no home that may be filled' };
+  large.fill(quick ? { home: 100, repository: 100 } : many);
+  return await subject(name, large, argv);
+}
+
 function coldSubject(user: BenchUser, argv: readonly string[]): Subject {
-  const data = join(user.home, 'cold');
+  const data = join(user.scratch, 'cold');
   const env = { ...user.env, SQUASH_BOX_DATA: data, SQUASH_IDLE_EXIT_S: String(idleS) };
   return {
     name: 'Squash, no daemon',
@@ -102,7 +112,7 @@ async function srtSubject({ peers }: Context, user: BenchUser): Promise<Subject>
   if (peer === undefined) {
     return peers.absent.find(({ name }) => name === 'srt') ?? { name: 'srt', absent: 'not prepared' };
   }
-  const settings = join(user.home, 'srt.json');
+  const settings = join(user.scratch, 'srt.json');
   const filesystem = { denyRead: [], allowWrite: [user.repository], denyWrite: [] };
   await writeFile(
     settings,

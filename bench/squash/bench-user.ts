@@ -18,6 +18,8 @@ interface Ids {
 export class BenchUser implements Disposable {
   readonly home: string;
   readonly repository: string;
+  /** Where this user may write what goes with the run. */
+  readonly scratch: string;
   readonly env: NodeJS.ProcessEnv;
   /** What a program is started with. */
   readonly place: { readonly cwd: string } & Partial<Ids>;
@@ -28,7 +30,8 @@ export class BenchUser implements Disposable {
     this.#base = base;
     this.#made = made;
     this.home = made === undefined ? homedir() : join(base, 'home');
-    this.repository = made === undefined ? join(base, 'project') : join(this.home, 'project');
+    this.scratch = made === undefined ? base : this.home;
+    this.repository = join(this.scratch, 'project');
     this.place = { cwd: this.repository, ...(made !== undefined && { uid: made.uid, gid: made.gid }) };
     this.env = {
       HOME: this.home,
@@ -36,6 +39,11 @@ export class BenchUser implements Disposable {
       LANG: 'C.UTF-8',
       PATH: `${dirname(process.execPath)}:/usr/local/bin:/usr/bin:/bin`,
     };
+  }
+
+  /** Whether its home may be filled. */
+  get hasOwnHome(): boolean {
+    return this.#made !== undefined;
   }
 
   static make(word: 'small' | 'large'): BenchUser {

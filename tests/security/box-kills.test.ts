@@ -63,7 +63,8 @@ function plan(random: Random, count: number): readonly Killing[] {
 }
 
 /** Which run beside this one, in the same home. */
-const ofOtherTests = /squash-|^\.(?:ssh|aws|kube|password-store|npm|config)$/;
+const ofOtherTests =
+  /^\.?(?:claude-)?squash-(?:(?:box|srt|seed)-)?(?:test|policy|module)-|^\.(?:ssh|aws|kube|password-store|npm|config)$/;
 
 describe('a box whose parts are killed', { skip }, () => {
   let host: BoxHost;

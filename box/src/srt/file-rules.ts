@@ -6,6 +6,7 @@
  */
 import { isWithin } from '@squash/policy/paths/levels';
 import { isClosed } from '../closed.ts';
+import { absolutePath } from '../host-paths.ts';
 import { systemPaths } from '@squash/contract/path-levels';
 import type { FieldNote } from './field.ts';
 import type { PathEntry } from './fields.ts';
@@ -125,7 +126,7 @@ function entryOf(list: List, entry: PathEntry, { home, cwd }: PathGrounds): Entr
     return 'a pattern has "*", "**" and "?" here; call a name with other signs literal';
   if (hasStar && list === 'allowWrite')
     return 'what may be written is named without patterns (SRT passes such a pattern over)';
-  const path = absolute(written, { home, cwd });
+  const path = absolutePath(written, { home, cwd });
   return { list, written: plain(written, path), path };
 }
 
@@ -134,17 +135,6 @@ function plain(written: string, path: string): string {
   const word = written.length > 1 ? written.replace(/\/+$/, '') : written;
   if (/^(?:\/|~(?:\/|$)|\.(?:\/|$))/.test(word)) return word;
   return `./${word}`;
-}
-
-function absolute(written: string, { home, cwd }: { readonly home: string; readonly cwd: string }): string {
-  const start = written === '~' || written.startsWith('~/') ? home : written.startsWith('/') ? '/' : cwd;
-  const rest = start === home && written.startsWith('~') ? written.slice(1) : written;
-  const parts = start.split('/').filter((part) => part !== '');
-  for (const part of rest.split('/')) {
-    if (part === '..') parts.pop();
-    else if (part !== '' && part !== '.') parts.push(part);
-  }
-  return `/${parts.join('/')}`;
 }
 
 function whyIdle(

@@ -5,6 +5,7 @@
  * many or too few is no request. What is passed on is written anew from what was read.
  */
 import { createHash } from 'node:crypto';
+import { SshFields } from '@squash/contract/ssh-fields';
 
 /** As OpenSSH's agent has it, length included. */
 export const messageBytesMax = 262_144;
@@ -62,8 +63,8 @@ export class Frames {
 export function readRequest(message: Buffer): AgentRequest {
   if (message[0] === requestIdentities && message.length === 1) return { type: 'identities' };
   if (message[0] !== signRequest) return { type: 'other' };
-  const fields = new Fields(message.subarray(1));
-  const [key, data, flags] = [fields.text(), fields.text(), fields.number()];
+  const fields = new SshFields(message.subarray(1));
+  const [key, data, flags] = [fields.bytes(), fields.bytes(), fields.uint32()];
   if (key === undefined || data === undefined || flags === undefined || !fields.isAtEnd)
     return { type: 'other' };
   return signFlags.includes(flags) ? { type: 'sign', key, data, flags } : { type: 'other' };
@@ -80,12 +81,12 @@ export function signMessage({ key, data, flags }: Extract<AgentRequest, { readon
 /** Undefined: this is no list of keys. */
 export function readIdentities(message: Buffer): readonly Identity[] | undefined {
   if (message[0] !== identitiesAnswer) return undefined;
-  const fields = new Fields(message.subarray(1));
-  const count = fields.number() ?? 0;
+  const fields = new SshFields(message.subarray(1));
+  const count = fields.uint32() ?? 0;
   const found: Identity[] = [];
   // Each takes eight bytes at least: a count that lies ends with the message.
   for (let at = 0; at < count; at += 1) {
-    const [key, comment] = [fields.text(), fields.text()];
+    const [key, comment] = [fields.bytes(), fields.bytes()];
     if (key === undefined || comment === undefined) return undefined;
     found.push({ key, comment });
   }
@@ -100,8 +101,8 @@ export function identitiesMessage(identities: readonly Identity[]): Buffer {
 /** The agent's answer as it goes on: a signature, else a failure. */
 export function signatureMessage(message: Buffer): Buffer | undefined {
   if (message[0] !== signResponse) return undefined;
-  const fields = new Fields(message.subarray(1));
-  const signature = fields.text();
+  const fields = new SshFields(message.subarray(1));
+  const signature = fields.bytes();
   if (signature === undefined || !fields.isAtEnd) return undefined;
   return frame(Buffer.concat([Buffer.of(signResponse), text(signature)]));
 }
@@ -124,30 +125,4 @@ function number(value: number): Buffer {
   const bytes = Buffer.alloc(lengthBytes);
   bytes.writeUInt32BE(value);
   return bytes;
-}
-
-class Fields {
-  readonly #bytes: Buffer;
-  #at = 0;
-
-  constructor(bytes: Buffer) {
-    this.#bytes = bytes;
-  }
-
-  get isAtEnd(): boolean {
-    return this.#at === this.#bytes.length;
-  }
-
-  number(): number | undefined {
-    if (this.#bytes.length - this.#at < lengthBytes) return undefined;
-    this.#at += lengthBytes;
-    return this.#bytes.readUInt32BE(this.#at - lengthBytes);
-  }
-
-  text(): Buffer | undefined {
-    const length = this.number();
-    if (length === undefined || length > this.#bytes.length - this.#at) return undefined;
-    this.#at += length;
-    return this.#bytes.subarray(this.#at - length, this.#at);
-  }
 }

@@ -5,6 +5,7 @@
  * keys here.
  */
 import { createPublicKey, type KeyObject, verify } from 'node:crypto';
+import { SshFields } from '@squash/contract/ssh-fields';
 
 /** A key that a signature may be by. */
 export interface SshPublicKey {
@@ -119,33 +120,7 @@ function imported(
 
 const url = (bytes: Buffer): string => bytes.toString('base64url');
 
-class Fields {
-  readonly #bytes: Buffer;
-  #at = 0;
-
-  constructor(bytes: Buffer) {
-    this.#bytes = bytes;
-  }
-
-  get isAtEnd(): boolean {
-    return this.#at === this.#bytes.length;
-  }
-
-  byte(): number | undefined {
-    const value = this.#bytes[this.#at];
-    this.#at += 1;
-    return value;
-  }
-
-  bytes(): Buffer | undefined {
-    if (this.#at + 4 > this.#bytes.length) return this.#fail();
-    const end = this.#at + 4 + this.#bytes.readUInt32BE(this.#at);
-    if (end > this.#bytes.length) return this.#fail();
-    const value = this.#bytes.subarray(this.#at + 4, end);
-    this.#at = end;
-    return value;
-  }
-
+class Fields extends SshFields {
   text(): string | undefined {
     return this.bytes()?.toString('latin1');
   }
@@ -155,9 +130,5 @@ class Fields {
     const value = this.bytes();
     if (value === undefined || value.length === 0 || (value[0] ?? 0) >= 0x80) return undefined;
     return value[0] === 0 ? value.subarray(1) : value;
-  }
-
-  #fail(): undefined {
-    this.#at = Number.POSITIVE_INFINITY;
   }
 }

@@ -13,7 +13,7 @@ import type { PathLevel } from '@squash/contract/path-levels';
 import { isOpened, isWithin, lineage, parentOf, resolveLevel } from './levels.ts';
 
 export interface PathFacts {
-  /** As lstat: a link at the path itself is not followed. `identity` is `dev:ino`. */
+  /** As lstat: a link at the path itself is not followed. `identity` is `dev:ino`. Of the same path it is asked again and again. */
   stat(path: string): PathFact | undefined;
   /** The text of a link. */
   links(path: string): string;
@@ -94,7 +94,6 @@ class Compiler {
   readonly #facts: PathFacts;
   readonly #home: string;
   readonly #sockets: readonly string[];
-  readonly #seen = new Map<string, PathFact | undefined>();
   readonly #isHeld = new Set<string>();
 
   constructor(rules: HostPaths, facts: PathFacts, { home, sockets }: Required<PlaceGrounds>) {
@@ -123,7 +122,8 @@ class Compiler {
    */
   #held(path: string, place: string): readonly Draft[] {
     return lineage(parentOf(path)).flatMap((at) => {
-      const fact = at !== place && isWithin(at, place) && !this.#isHeld.has(at) ? this.#stat(at) : undefined;
+      const fact =
+        at !== place && isWithin(at, place) && !this.#isHeld.has(at) ? this.#facts.stat(at) : undefined;
       if (fact?.type !== 'directory') return [];
       this.#isHeld.add(at);
       const { identity } = fact;
@@ -250,18 +250,13 @@ class Compiler {
 
   #find(path: string): Found {
     for (const at of lineage(path)) {
-      const fact = this.#stat(at);
+      const fact = this.#facts.stat(at);
       if (fact === undefined) return { type: 'missing', at };
       if (at === path) return fact;
       if (fact.type === 'link') return { type: 'detour', at };
       if (fact.type !== 'directory') return { type: 'nowhere', at };
     }
     return { type: 'missing', at: path };
-  }
-
-  #stat(path: string): PathFact | undefined {
-    if (!this.#seen.has(path)) this.#seen.set(path, this.#facts.stat(path));
-    return this.#seen.get(path);
   }
 }
 
