@@ -16,8 +16,8 @@
 enum {
   /* The daemon opens one connection per request; a burst of creates and a few slow image tools fit many times. */
   CONNECTIONS_MAX = 1024,
-  /* A request is one frame that the daemon writes at once. */
-  REQUEST_MS_MAX = 5000,
+  /* A request is one frame that the daemon writes at once; but it connects first, and a busy one gets to writing seconds later. */
+  REQUEST_MS_MAX = 30000,
 };
 
 static struct connection *connection_of(struct source *source) {
