@@ -1,3 +1,4 @@
+#!/usr/bin/env node
 /** The program's entry: runs the built CLI where it fits the sources, else the sources. `base/bin/built.cjs` says why. */
 'use strict';
 const { load } = require('../../base/bin/built.cjs');

@@ -19,7 +19,6 @@ import {
 } from '@squash/contract/path-levels';
 import type { PathFacts } from '@squash/policy/paths/compile';
 import { isOpened, isWithin, lineage, parentOf, resolveLevel } from '@squash/policy/paths/levels';
-import { socketNames } from './judge.ts';
 
 /** What is never open, whatever the rules say. */
 export interface HostSurroundings {
@@ -97,8 +96,8 @@ function closedProblem(path: string, { closed, homes }: Closed): Refusal | undef
   const secret = closed.find((each) => isWithin(lower, each));
   if (secret !== undefined)
     return refuse(path, 'always_closed', `"${path.slice(0, secret.length)}" is closed to all sandboxes`);
-  if (socketNames.some((name) => lower.endsWith(`/${name}`)))
-    return refuse(path, 'container_socket', 'who reaches it is root of this machine');
+  if (closedSockets.some((name) => lower.endsWith(`/${name}`)))
+    return refuse(path, 'container_socket', 'who reaches it runs programs outside of every sandbox');
   if (isOthersHome(path, homes)) return refuse(path, 'other_home', 'it lies in another user’s home');
   return undefined;
 }
@@ -111,13 +110,13 @@ function socketProblem(path: string, around: Closed, facts: PathFacts): Refusal 
   const lower = path.toLowerCase();
   const fact = facts.stat(path);
   if (
-    closedSockets.some((name) => lower.endsWith(`/${name}`)) ||
     sessionBus.test(lower) ||
     closedNodes.some((each) => fact !== undefined && facts.stat(each)?.identity === fact.identity)
   )
     return refuse(path, 'container_socket', 'who reaches it runs programs outside of every sandbox');
-  if (fact !== undefined && fact.type !== 'socket') return refuse(path, 'no_socket', 'it is no Unix socket');
-  return closedProblem(path, around);
+  const problem = closedProblem(path, around);
+  if (problem !== undefined || fact === undefined || fact.type === 'socket') return problem;
+  return refuse(path, 'no_socket', 'it is no Unix socket');
 }
 
 const sessionBus = /^\/run\/user\/\d+\/bus$/;

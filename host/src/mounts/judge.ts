@@ -12,6 +12,7 @@
  * is made a moment later nor what was renamed. What lies deeper is not looked for; docs/volumes.md says so.
  */
 import { type HostDirectoryEntry, isPlainPath } from '@squash/contract/host-directory';
+import { closedSockets } from '@squash/contract/path-levels';
 
 export interface HostWish {
   readonly path: string;
@@ -38,7 +39,7 @@ export type Found =
       readonly uid: number;
       readonly gid: number;
       readonly mode: number;
-      /** Of `credentialNames` and `socketNames`, those that lie in it. */
+      /** Of `credentialNames` and `closedSockets`, those that lie in it. */
       readonly names: readonly string[];
     };
 
@@ -71,8 +72,6 @@ const systemPaths = words('/proc /sys /dev /run /var/run /etc /boot').concat(
 export const credentialNames: readonly string[] = words(
   '.ssh .aws .gnupg .kube .docker .azure .gcloud .config/gcloud .config/gh .local/share/keyrings .password-store',
 ).concat(words('.vault-token .netrc .npmrc .pypirc .git-credentials .env'));
-
-export const socketNames: readonly string[] = ['docker.sock', 'containerd.sock', 'podman.sock', 'crio.sock'];
 
 export function judgeHostDirectory(
   list: readonly HostDirectoryEntry[],
@@ -120,7 +119,7 @@ function judgeFound(
   if (found.type === 'missing') return refuse('not_found', `there is no "${found.at}"`);
   if (found.type === 'closed') return refuse('not_readable', `"${found.at}" is closed to Squash`);
   if (found.type !== 'directory') return refuse('not_a_directory', `"${found.at}" is no directory`);
-  const socket = found.names.find((name) => socketNames.includes(name));
+  const socket = found.names.find((name) => closedSockets.includes(name));
   if (socket !== undefined) return refuse('container_socket', `"${socket}" in it gives away the host`);
   const credential = found.names.find((name) => !entry.shows.includes(name));
   if (credential !== undefined) {

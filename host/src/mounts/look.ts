@@ -5,7 +5,8 @@
 import { lstatSync, type BigIntStats } from 'node:fs';
 import { join } from 'node:path';
 import { isErrno } from '@squash/base/errno';
-import { credentialNames, type Found, socketNames } from './judge.ts';
+import { closedSockets } from '@squash/contract/path-levels';
+import { credentialNames, type Found } from './judge.ts';
 
 export interface Looked {
   readonly found: Found;
@@ -30,7 +31,7 @@ export function lookAt(path: string): Looked {
   }
   if (stats === undefined) return { found: { type: 'other', at }, identity: '' };
   const { uid, gid, mode, dev, ino } = stats;
-  const names = [...credentialNames, ...socketNames].filter((name) => lies(join(path, name)));
+  const names = [...credentialNames, ...closedSockets].filter((name) => lies(join(path, name)));
   return {
     found: { type: 'directory', uid: Number(uid), gid: Number(gid), mode: Number(mode) & 0o7777, names },
     identity: `${dev}:${ino}`,
