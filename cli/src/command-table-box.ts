@@ -111,6 +111,23 @@ ${exitNotes}`,
     load: () => import('./commands/box-ps.ts'),
   },
   {
+    name: 'box events',
+    group: 'box',
+    summary: 'what happened to a box: itself, its processes, limits, network, secrets and approvals',
+    positionals: [box],
+    flags: [
+      { name: 'follow', short: 'f', summary: 'go on until the box is removed' },
+      {
+        name: 'kind',
+        value: 'KIND',
+        repeats: true,
+        choices: ['box', 'process', 'limit', 'network', 'secret', 'approval'],
+        summary: 'only lines of this kind: box, process, limit, network, secret, approval',
+      },
+    ],
+    load: () => import('./commands/box-events.ts'),
+  },
+  {
     name: 'box attach',
     group: 'box',
     summary: 'follow the command of a box, and give it our input; Ctrl-] leaves it',

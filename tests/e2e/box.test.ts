@@ -17,7 +17,8 @@ import { tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { cliCommand, type CliEnd, cliEnvironment, squash, startCli } from '../support/cli.ts';
+import type { Line } from '../../cli/src/box/story.ts';
+import { cliCommand, type CliEnd, cliEnvironment, endOf, squash, startCli } from '../support/cli.ts';
 import { expectNoLeaks, processes, processesOf, signalAll } from '../support/leaks.ts';
 import { ownedPrefix, removeAbandoned } from '../support/owned-directory.ts';
 import { Terminal } from '../support/terminal.ts';
@@ -241,6 +242,37 @@ describe('squash box', { skip }, () => {
     assert.equal(await printed(['rm', id]), `${id}\n`);
     const missing = await box(['rm', id]);
     assert.match(missing.stderr, /sandbox_not_found/);
+  });
+
+  it('tells what happened to it, of every kind in one stream, until it is removed', async () => {
+    const script = 'exec 3<>/dev/tcp/192.0.2.1/443; exec sleep 600';
+    const words = ['run', '-d', '--name', 'told', '--time', '2s', '--net', 'localhost.example:443'];
+    const id = (await printed([...words, '--', 'bash', '-c', script])).trim();
+    const following = startCli(undefined, ['box', 'events', 'told', '--follow', '--json'], {
+      env,
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    const end = endOf(following);
+    let text = '';
+    following.stdout?.on('data', (part: Buffer) => (text += part.toString()));
+    const lines = (): readonly Line[] =>
+      text
+        .split('\n')
+        .slice(0, -1)
+        .map((line) => JSON.parse(line) as Line);
+    const has = (kind: Line['kind'], what: RegExp): boolean =>
+      lines().some((line) => line.kind === kind && what.test(line.what));
+    const isTold = (kind: Line['kind'], what: RegExp): Promise<unknown> =>
+      waitFor(`${kind} ${String(what)}`, () => has(kind, what));
+    await isTold('network', /^denied connection 192\.0\.2\.1:443 by /);
+    await isTold('limit', /^\d+ ended with 124 \(timed_out\)$/);
+    assert.equal((await box(['exec', id, '--', 'sh', '-c', 'exit 3'])).code, 3);
+    await isTold('process', /^\d+ ended with 3$/);
+    await printed(['rm', id]);
+    assert.equal((await end).code, 0);
+    assert.ok(has('box', /^created/) && has('box', /^destroyed/), text);
+    const began = lines().filter((line) => / began: bash -c 'exec 3/.test(line.what));
+    assert.equal(began.length, 1, text);
   });
 
   it('ends with the command line that started it', async () => {

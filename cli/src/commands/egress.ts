@@ -7,6 +7,7 @@ import { apiPath, type Query } from '../client/client.ts';
 import { followEvents } from '../client/follow.ts';
 import type { Call } from '../command.ts';
 import { exitCodes, usageFailure } from '../failure.ts';
+import { destinationText } from '../output/destination.ts';
 import { formatBytes, jsonText, printJson, printLine, visible } from '../output/print.ts';
 import { printTable, type Style, styled } from '../output/table.ts';
 
@@ -63,12 +64,6 @@ function printDecisions(decisions: readonly EgressDecisionInfo[]): void {
 
 function verdictText({ verdict, count }: EgressDecisionInfo): string {
   return count > 1 ? `${verdict} ×${count}` : verdict;
-}
-
-function destinationText({ host, address, port, method, path }: EgressDecisionInfo): string {
-  const name = host ?? (address?.includes(':') === true ? `[${address}]` : (address ?? '-'));
-  const place = port === null ? name : `${name}:${port}`;
-  return method === null ? place : `${method} ${place}${path ?? ''}`;
 }
 
 async function follow(call: Call, id: string, query: Query): Promise<never> {

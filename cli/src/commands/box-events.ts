@@ -1,0 +1,20 @@
+/** `squash box events`: what happened to a box, one line each: itself, its processes, limits, network, secrets, approvals. */
+import { findBox } from '../box/boxes.ts';
+import { type Line, Story } from '../box/story.ts';
+import type { Call } from '../command.ts';
+import { exitCodes } from '../failure.ts';
+import { jsonText, printLine, visible } from '../output/print.ts';
+
+export async function run(call: Call): Promise<number> {
+  const [word = ''] = call.positionals;
+  const kinds = call.flags.list('kind');
+  const { daemon, box } = await findBox(call, word);
+  const tell = (line: Line): void => {
+    if (kinds.length > 0 && !kinds.includes(line.kind)) return;
+    printLine(call.json ? jsonText(line) : `${line.time} ${line.kind.padEnd(8)} ${visible(line.what)}`);
+  };
+  const story = new Story(daemon.client, box.id);
+  for (const line of await story.soFar()) tell(line);
+  if (call.flags.isSet('follow')) await story.follow(tell);
+  return exitCodes.ok;
+}
