@@ -67,7 +67,10 @@ export function mergeLayers(
   const opened = pathLayers.map((layer) => withoutRepository(layer, workdir, grounds));
   const merged = mergePaths(opened, grounds, forbids('rw'));
   const ports = mergePorts(layers, count(forbids('ports')));
-  const net = mergeNet(layers, ports.host, count(forbids('net')));
+  const net = mergeNet(layers, ports.host, {
+    count: count(forbids('net')),
+    countPorts: count(forbids('net') || forbids('ports')),
+  });
   const forbiddenNames = (list: 'env' | 'secrets'): readonly string[] =>
     forbid.flatMap((each) => each[list] ?? []);
   return {
@@ -126,14 +129,25 @@ function counting(dropped: Dropped[]): (isForbidden: boolean) => Count {
 function mergeNet(
   layers: readonly Layer[],
   hostPorts: readonly Traced<number>[],
-  count: Count,
+  { count, countPorts }: { readonly count: Count; readonly countPorts: Count },
 ): Pick<ResolvedPolicy, 'net' | 'netSources'> {
   const sections = said(layers, 'net');
   const rules = (list: 'allow' | 'deny' | 'ask'): readonly Traced<NetPart['allow'][number]>[] =>
     distinct(
       sections.flatMap((section) => {
         const written = section.value[list];
-        const counted = list === 'deny' ? written : count(written, `net.${list}`, section);
+        // A port of this machine is one, by whatever section it is named.
+        const counted =
+          list === 'deny'
+            ? written
+            : [
+                ...count(
+                  written.filter((rule) => !namesHost(rule)),
+                  `net.${list}`,
+                  section,
+                ),
+                ...countPorts(written.filter(namesHost), `net.${list}`, section),
+              ];
         return counted.map((value) => ({ value, source: section.source }));
       }),
     );
@@ -158,6 +172,11 @@ function mergeNet(
     entries.map(({ source }, at): [string, Source] => [`${list}[${at}]`, source]),
   );
   return { net: checked.data, netSources: new Map(sources) };
+}
+
+function namesHost(rule: NetPart['allow'][number]): boolean {
+  const destinations = typeof rule === 'string' ? [rule] : rule.to;
+  return destinations.some((to) => to.includes(hostServiceName));
 }
 
 /** The first that says a thing is the one that is named. */
