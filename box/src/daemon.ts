@@ -82,6 +82,7 @@ const daemonVariables = new Set([
   'SQUASH_MEMORY_RESERVE_MB',
   'SQUASH_EGRESS_ALLOW_CIDRS',
   'SQUASH_EGRESS_RESOLVERS',
+  'SQUASH_HOST_PORTS',
   'SQUASH_EGRESS_HOSTS',
   'SQUASH_IDLE_EXIT_S',
 ]);
@@ -285,6 +286,8 @@ function daemonEnvironment({ env, home, uid }: DaemonPlaces, dataDir: string): R
   );
   return {
     SQUASH_IDLE_EXIT_S: idleExitSDefault,
+    // Who starts it says in a policy of his own which port it is.
+    SQUASH_HOST_PORTS: 'boxes',
     SQUASH_UPPER_LIMIT_MB: upperLimitMbDefault,
     ...Object.fromEntries(kept),
     // Under ids of its own root's daemon could not open root's files.

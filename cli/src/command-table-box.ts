@@ -73,6 +73,13 @@ const runFlags: readonly FlagSpec[] = [
     repeats: true,
     summary: 'let it reach this Unix socket; ssh-agent: list keys and sign, or with KEY alone',
   },
+  {
+    name: 'device',
+    value: 'NAME|PATH',
+    kind: 'file',
+    repeats: true,
+    summary: 'let it open this device: gpu, kvm, fuse, or a path below /dev',
+  },
   ttyFlag,
   { name: 'name', value: 'NAME', summary: 'a name to find it by' },
   { name: 'keep', summary: 'keep the box when the command has ended' },

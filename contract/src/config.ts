@@ -1,10 +1,8 @@
 /**
- * Every variable that configures the daemon, as data: the loader, `squash doctor --config` and
- * `docs/configuration.md` are made from this table, so none of them can know a variable the others don't.
- *
- * An empty value is the same as none (the original's defaults are empty strings). A row with `part` belongs to
- * a part that does not exist yet: asking for it refuses the start, because a security setting that is silently
- * ignored is worse than a daemon that does not run.
+ * Every variable that configures the daemon, as data: the loader, `squash doctor --config` and `docs/configuration.md` are made
+ * from this table, so none of them can know a variable the others don't. An empty value is the same as none (the original's
+ * defaults are empty strings). A row with `part` belongs to a part that does not exist yet: asking for it refuses the start,
+ * because a security setting that is silently ignored is worse than a daemon that does not run.
  */
 import { limits } from './limits.ts';
 
@@ -15,9 +13,8 @@ export type SettingKind =
   | { readonly type: 'flag' }
   | { readonly type: 'host' }
   | { readonly type: 'hosts' }
-  /** A name below which others are; empty is none. */
+  /** A name below which others are, or of a bucket; empty is none. */
   | { readonly type: 'domain' }
-  /** A name of a bucket; empty is none. */
   | { readonly type: 'bucket' }
   /** `http://` or `https://`, a host, perhaps a port, and nothing behind; empty is none. */
   | { readonly type: 'url' }
@@ -25,9 +22,8 @@ export type SettingKind =
   | { readonly type: 'integer'; readonly min: number; readonly max: number }
   /** Ranges of addresses in CIDR notation, or single addresses, separated by commas. */
   | { readonly type: 'ranges' }
-  /** Hosts, each with an optional port, separated by commas. */
+  /** Hosts, or addresses, each with an optional port, separated by commas. */
   | { readonly type: 'registries' }
-  /** Addresses, each with an optional port, separated by commas. */
   | { readonly type: 'servers' }
   | { readonly type: 'choice'; readonly choices: readonly string[] };
 
@@ -258,6 +254,14 @@ export const settings = [
     default: '',
     meaning:
       '`1`: who may do everything here may make sandboxes whose root is the host’s file system, seen through rules. Not where root started Squash.',
+    origin: 'squash',
+  },
+  {
+    name: 'SQUASH_HOST_PORTS',
+    kind: { type: 'choice', choices: ['off', 'boxes'] },
+    default: 'off',
+    meaning:
+      '`boxes`: sandboxes with the host’s file system (`SQUASH_HOST_ROOT`) reach what their policies name of the host’s loopback, as `host.squash.internal:PORT`, and nothing else of it. The daemon that `squash box` starts has it, unless `off` stands in its environment.',
     origin: 'squash',
   },
   {

@@ -36,6 +36,9 @@ const policySource = z.json();
 /** Names of secrets that a sandbox may use; `all` is the default of `secrets.json`. */
 const secretSubset = z.union([z.literal('all'), z.array(z.string().min(1).max(256)).max(1_024)]);
 
+/** What its policy names of the host's loopback is permitted. Left out: it is not. */
+const reachesHost = z.boolean().optional();
+
 export const egressSandboxRulesSchema = z.strictObject({
   policy: policySource,
   secrets: secretSubset,
@@ -43,6 +46,7 @@ export const egressSandboxRulesSchema = z.strictObject({
   ownSecrets: z.array(z.string().min(1).max(256)).max(1_024).optional(),
   /** Name of the proxy it goes out through. Left out: the default one, where there is one. */
   upstream: z.string().max(64).nullable().optional(),
+  reachesHost,
 });
 export type EgressSandboxRules = z.infer<typeof egressSandboxRulesSchema>;
 
@@ -99,6 +103,7 @@ export type EgressRefusal = z.infer<typeof egressRefusalSchema>;
 /** What would be dialled under a policy. The name is one that the policy allows: others are not looked up. */
 export const egressQuestionSchema = z.strictObject({
   policy: policySource,
+  reachesHost,
   host: z.string().max(255).nullable(),
   /** Where there is no `host`. */
   address: z.string().max(64).nullable(),

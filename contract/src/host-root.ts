@@ -11,6 +11,7 @@ import { boundedText, utf8Bytes } from './tolerant.ts';
 export const hostRootLimits = {
   pathsMax: 200,
   socketsMax: 32,
+  devicesMax: 32,
   masksBytesMax: 65_536,
   /** Mounts of one start, as the launcher has it. */
   placesMax: 256,
@@ -56,6 +57,13 @@ export const hostRootSchema = z
       .default([])
       .describe(
         'Unix sockets of the host that are reached at their paths, in a hidden directory as well. A rule for the same path decides; those of container engines are refused',
+      ),
+    devices: z
+      .array(pathSchema)
+      .max(hostRootLimits.devicesMax)
+      .default([])
+      .describe(
+        'character devices of the host below `/dev`. A rule for the same path decides; disks, memory, networks, terminals and keyboards are refused',
       ),
     user: userSchema.describe('who commands run as: the user whose daemon this is, as on the host'),
     when_unused: z

@@ -255,30 +255,6 @@ describe('connections', () => {
     await egress.sync({ open, named });
   });
 
-  test('a service of the host is reached by its word, where the operator permits it', async () => {
-    const rules = { policy: { allow: [`host.squash.internal:${greeter.port}`] } };
-    const ceiling = { allow: ['*', `host.squash.internal:${greeter.port}`] };
-    const cases: [changes: Parameters<EgressUnderTest['sync']>[1], isReached: boolean][] = [
-      [{ allowCidrs: [] }, false],
-      [{ allowCidrs: ['127.0.0.1'] }, true],
-      [{ allowCidrs: [], ceiling }, true],
-      [{ allowCidrs: ['127.0.0.1'], ceiling: { allow: ['*'] } }, false],
-    ];
-    for (const [changes, isReached] of cases) {
-      await egress.sync({ open, named, served: rules }, changes);
-      const served = await egress.launcher.relay((instance += 1), 'served');
-      const program = served.open(await addressOf(served, 'host.squash.internal'), greeter.port);
-      if (isReached) await program.read('220 ready');
-      else assert.notEqual(await program.closed(), 0);
-      program.reset();
-    }
-    assert.deepEqual(
-      egress.names.asked.filter((one) => one.includes('squash')),
-      [],
-    );
-    await egress.sync({ open, named });
-  });
-
   test('a server that speaks first is heard before the program has said a word', async () => {
     const program = relay.open(await addressOf(relay, 'echo.example.com'), greeter.port);
     await program.read('220 ready');

@@ -156,9 +156,9 @@ function handlers(core: Core, open: () => Promise<void>): Omit<ControlHandlers, 
       const { closed, problems } = sandboxes.change(changes);
       return { closed, problems: refused(problems) };
     },
-    judge: ({ policy, host, address, port }) => {
+    judge: ({ host, address, port, ...rules }) => {
       const destination = { host: host ?? undefined, address: address ?? undefined, port };
-      const compiled = orRefusal(() => sandboxes.compile(policy));
+      const compiled = orRefusal(() => sandboxes.compile(rules));
       return judgeAddresses(destination, compiled, services.resolver);
     },
     remove: (id) => ({ closed: sandboxes.remove(id) }),

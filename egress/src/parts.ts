@@ -29,13 +29,14 @@ export async function makeParts(dataDir: string, log: Log): Promise<EgressParts>
   return { compilePolicy: compile, secrets, interceptor };
 }
 
-const compile: CompilePolicy = (source, { ceiling, allowCidrs, approved, listeners }) =>
+const compile: CompilePolicy = (source, { ceiling, allowCidrs, approved, listeners, reachesHost = false }) =>
   compilePolicy({
     policy: policySchema.parse(source),
     ceiling: ceiling === null || ceiling === undefined ? undefined : ceilingSchema.parse(ceiling),
     approved: approvedSchema.parse(approved),
     allowRanges: allowCidrs.map(parseRange),
     host: dialledFrom(listeners),
+    reachesHost,
   });
 
 function parseRange(text: string): Cidr {

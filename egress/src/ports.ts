@@ -102,6 +102,8 @@ export interface PolicyFrame {
   readonly ceiling: unknown;
   /** Private or reserved ranges that may be reached where a policy allows the name or the address. */
   readonly allowCidrs: readonly string[];
+  /** The sandbox may have what its policy names of the host's loopback. */
+  readonly reachesHost?: boolean;
   /** Rules that answer questions of every policy. */
   readonly approved: unknown;
   /** Where the daemon listens. */

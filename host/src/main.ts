@@ -225,14 +225,15 @@ function mountSources({ dataDir, runDir }: Config, store: Store): StoredMountSou
 
 function hostRoots(config: Config, capabilities: readonly Capability[]): LocalHostRoots {
   const { dataDir, runDir, offersHostRoot, overlay, ephemeralMs } = config;
+  const starter = readStarter(process.env['SQUASHD_STARTER']);
   return new LocalHostRoots({
     isOffered: offersHostRoot,
     isEphemeral: ephemeralMs !== undefined,
     hasOverlay:
       overlay !== 'fuse' &&
       capabilities.some(({ name, state }) => name === 'kernel_overlay' && state === 'ok'),
-    starter: readStarter(process.env['SQUASHD_STARTER']),
-    around: { own: [dataDir, runDir], home: process.env['HOME'] },
+    starter,
+    around: { own: [dataDir, runDir], home: process.env['HOME'], isRoot: starter.uid === 0 },
   });
 }
 

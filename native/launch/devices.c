@@ -57,7 +57,7 @@ static int borrow_nodes(int directory) {
 
 int devices_furnish(const struct launcher *launcher, const char *path, struct fault *fault) {
   bool is_borrowed = launcher->helper_fd < 0;
-  if (is_borrowed && mount("dev", path, "tmpfs", MS_NOSUID | MS_NOEXEC, "mode=755,size=64k,nr_inodes=64") != 0) {
+  if (is_borrowed && mount("dev", path, "tmpfs", MS_NOSUID | MS_NOEXEC, "mode=755,size=64k,nr_inodes=128") != 0) {
     return fault_set(fault, "launch_failed", "can't mount /dev");
   }
   cleanup_fd directory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

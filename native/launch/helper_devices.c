@@ -17,10 +17,10 @@ int helper_devices_make(const struct helper_request *request, struct fault *faul
   char owner[16];
   snprintf(owner, sizeof owner, "%u", request->owner);
   cleanup_fd context = sys_fsopen("tmpfs");
-  /* Inodes for the nodes, for links and directories of the sandbox's start, and a few to spare. */
+  /* Inodes for the nodes, for links and directories of the sandbox's start, and for a box's devices. */
   if (context < 0 || sys_fsconfig(context, FSCONFIG_SET_STRING, "source", "dev") != 0 ||
       sys_fsconfig(context, FSCONFIG_SET_STRING, "size", "64k") != 0 ||
-      sys_fsconfig(context, FSCONFIG_SET_STRING, "nr_inodes", "64") != 0 ||
+      sys_fsconfig(context, FSCONFIG_SET_STRING, "nr_inodes", "128") != 0 ||
       sys_fsconfig(context, FSCONFIG_SET_STRING, "mode", "755") != 0 ||
       sys_fsconfig(context, FSCONFIG_SET_STRING, "uid", owner) != 0 ||
       sys_fsconfig(context, FSCONFIG_SET_STRING, "gid", owner) != 0 ||

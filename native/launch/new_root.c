@@ -219,6 +219,7 @@ int new_root_enter(struct supply *supply, struct fault *fault) {
   if (request->is_box && places_put(root, supply, fault) != 0) return -1;
   cleanup_fd etc = openat(root, "etc", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (etc < 0) return fault_set(fault, "launch_failed", "can't open /etc");
+  if (request->is_box && places_put_devices("dev", supply, fault) != 0) return -1;
   if (place("proc", root, "proc", fault) != 0 || place("dev", root, "dev", fault) != 0 ||
       show("etc/hosts", etc, "hosts", fault) != 0 || show("etc/resolv.conf", etc, "resolv.conf", fault) != 0 ||
       (request->is_box && places_close(root, supply, fault) != 0) || place_mounts(root, supply, fault) != 0) {

@@ -3,8 +3,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "common/descriptor.h"
@@ -20,7 +23,8 @@ bool places_have_tree(const struct mount_wish *wish) {
     case PLACE_BIND:
     case PLACE_OVERLAY:
     case PLACE_FILE:
-    case PLACE_SOCKET: return true;
+    case PLACE_SOCKET:
+    case PLACE_DEVICE: return true;
     case PLACE_PRIVATE:
     case PLACE_WHITEOUT:
     case PLACE_DENY:
@@ -34,7 +38,21 @@ const char *places_detail(const struct mount_wish *wish) {
   return wish->place == PLACE_PRIVATE ? wish->identity : "";
 }
 
-/* Directories and regular files alone, but for a socket that was asked for as one: what opens a device or a pipe speaks with the host. */
+/* Device, inode, and the number of the device that it is: a node that was made anew may have the old one's inode. */
+static int check_device(int source, const struct mount_wish *wish, struct fault *fault) {
+  struct stat status;
+  struct statvfs system;
+  char text[72];
+  if (fstat(source, &status) != 0 || fstatvfs(source, &system) != 0) return fault_set(fault, "host_path_refused", "can't look at \"/%s\" of the host", wish->source);
+  errno = 0;
+  if (!S_ISCHR(status.st_mode)) return fault_set(fault, "host_path_refused", "\"/%s\" of the host is no character device", wish->source);
+  snprintf(text, sizeof text, "%llu:%llu:%llu", (unsigned long long)status.st_dev, (unsigned long long)status.st_ino, (unsigned long long)status.st_rdev);
+  if (strcmp(text, wish->identity) != 0) return fault_set(fault, "host_path_refused", "\"/%s\" of the host is another device than a moment ago", wish->source);
+  if ((system.f_flag & ST_NODEV) == 0) return 0;
+  return fault_set(fault, "host_path_refused", "\"/%s\" lies on a file system whose devices can't be opened (nodev)", wish->source);
+}
+
+/* Directories and regular files alone, but for a socket or a device that was asked for as one: what opens a device or a pipe speaks with the host. */
 int places_open(const struct launcher *launcher, const struct mount_wish *wish, struct fault *fault) {
   bool is_own = wish->place == PLACE_FILE;
   struct stat status;
@@ -43,6 +61,7 @@ int places_open(const struct launcher *launcher, const struct mount_wish *wish, 
   if (source < 0 || fstat(source, &status) != 0) {
     return fault_set(fault, "host_path_refused", "can't open \"/%s\" of the host", wish->source);
   }
+  if (wish->place == PLACE_DEVICE) return check_device(source, wish, fault) == 0 ? take_fd(&source) : -1;
   errno = 0;
   if (wish->place == PLACE_SOCKET && !S_ISSOCK(status.st_mode)) return fault_set(fault, "host_path_refused", "\"/%s\" of the host is no socket", wish->source);
   bool is_fine = wish->place == PLACE_SOCKET || S_ISREG(status.st_mode) || (S_ISDIR(status.st_mode) && !is_own);
@@ -62,7 +81,9 @@ static int take(const struct launcher *launcher, const struct mount_wish *wish, 
   cleanup_fd tree = sys_open_tree(source, "", CLONE_WHOLE);
   if (tree < 0) return fault_set(fault, "host_path_refused", "can't attach \"/%s\" of the host", wish->source);
   bool is_writable = wish->is_writable && wish->place == PLACE_BIND;
-  struct mount_attr attributes = {.attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | (is_writable ? 0 : MOUNT_ATTR_RDONLY),
+  /* A device is used on a read-only mount, too; its mode can't be changed there. */
+  unsigned closed = wish->place == PLACE_DEVICE ? MOUNT_ATTR_NOEXEC : MOUNT_ATTR_NODEV;
+  struct mount_attr attributes = {.attr_set = MOUNT_ATTR_NOSUID | closed | (is_writable ? 0 : MOUNT_ATTR_RDONLY),
                                   .propagation = MS_PRIVATE};
   if (sys_mount_setattr(tree, AT_EMPTY_PATH | AT_RECURSIVE, &attributes) == 0) return take_fd(&tree);
   return fault_set(fault, "host_path_refused", "can't set the flags of \"/%s\"", wish->source);

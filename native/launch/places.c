@@ -226,6 +226,7 @@ static int put(int root, int data, struct supply *supply, size_t index, struct f
     case PLACE_PRIVATE: return put_private(root, data, wish, &supply->request, fault);
     case PLACE_DENY: return put_closed(root, wish, fault);
     case PLACE_LINK: return put_link(data, wish, fault);
+    case PLACE_DEVICE:   /* The box's /dev is not there yet. */
     case PLACE_WHITEOUT: /* Its overlay makes it. */
     case PLACE_NONE: return 0;
   }
@@ -236,11 +237,36 @@ int places_put(int root, struct supply *supply, struct fault *fault) {
   cleanup_fd data = open("u/data", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (data < 0) return fault_set(fault, "launch_failed", "can't open the box's own files");
   for (size_t i = 0; i < supply->request.mount_count; i++) {
-    if (supply->request.mounts[i].place == PLACE_NONE) continue;
+    if (supply->request.mounts[i].place == PLACE_NONE || supply->request.mounts[i].place == PLACE_DEVICE) continue;
     if (put(root, data, supply, i, fault) != 0) return -1;
     close_fd(&supply->mounts[i]);
   }
   return 0;
+}
+
+static int put_device(int directory, int tree, const struct mount_wish *wish, struct fault *fault) {
+  const char *name = wish->target + sizeof DEVICES - 1;
+  cleanup_fd parent = make_own(directory, name, true);
+  if (parent < 0 || mknodat(parent, last_part(name), S_IFREG, 0) != 0) return fail(wish, "the box has something of its own there", fault);
+  cleanup_fd point = openat(parent, last_part(name), O_PATH | O_NOFOLLOW | O_CLOEXEC);
+  if (point >= 0 && syscall(429, tree, "", point, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) == 0) return 0;
+  return fail(wish, "the device can't be attached in the box", fault);
+}
+
+int places_put_devices(const char *path, struct supply *supply, struct fault *fault) {
+  const unsigned long flags = MS_REMOUNT | MS_BIND | MS_NOSUID | MS_NOEXEC;
+  cleanup_fd directory = -1;
+  for (size_t i = 0; i < supply->request.mount_count; i++) {
+    if (supply->request.mounts[i].place != PLACE_DEVICE) continue;
+    if (directory < 0) {
+      if (mount(NULL, path, NULL, flags, NULL) != 0) return fault_set(fault, "launch_failed", "can't open /dev for the box's devices");
+      directory = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    }
+    if (put_device(directory, supply->mounts[i], &supply->request.mounts[i], fault) != 0) return -1;
+    close_fd(&supply->mounts[i]);
+  }
+  if (directory < 0 || mount(NULL, path, NULL, flags | MS_RDONLY, NULL) == 0) return 0;
+  return fault_set(fault, "launch_failed", "can't make /dev read-only");
 }
 
 int places_close(int root, const struct supply *supply, struct fault *fault) {

@@ -13,6 +13,7 @@
  *   file      a file of the data directory, to be read
  *   link      a symbolic link
  *   socket    a Unix socket of the host: who connects speaks with the host's program
+ *   device    a character device of the host in the box's own /dev, at the same path
  *
  * What the daemon has judged is what is mounted, as in mounts.h: no link is followed, device and inode are compared. Nothing
  * is ever made in what is the host's: a mount point that is missing is made in `u/data`, and where that does not show the start fails.
@@ -27,6 +28,8 @@
 int places_lay_ground(struct fault *fault);
 /* All places of the request, onto an open root. */
 int places_put(int root, struct supply *supply, struct fault *fault);
+/* Its devices, into what becomes the box's /dev and is closed to writing again behind it. */
+int places_put_devices(const char *path, struct supply *supply, struct fault *fault);
 /* When nothing has to be made in them any more. */
 int places_close(int root, const struct supply *supply, struct fault *fault);
 

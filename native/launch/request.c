@@ -80,17 +80,18 @@ static bool keep_path(const char **slot, const char *text) {
   return path_is_relative(text);
 }
 
-static const char *const place_names[] = {"", "bind", "overlay", "private", "whiteout", "deny", "file", "link", "socket"};
+static const char *const place_names[] = {"", "bind", "overlay", "private", "whiteout", "deny", "file", "link", "socket", "device"};
 
 static enum place_kind place_of(const char *text) {
-  for (unsigned i = PLACE_BIND; i <= PLACE_SOCKET; i++) {
+  for (unsigned i = PLACE_BIND; i <= PLACE_DEVICE; i++) {
     if (strcmp(text, place_names[i]) == 0) return (enum place_kind)i;
   }
   return PLACE_NONE;
 }
 
-/* Only a link may lead nowhere but to the root, and what is not the host's has no source. */
+/* Only a link may lead nowhere but to the root, what is not the host's has no source, and a device keeps its name. */
 static bool is_source(const struct mount_wish *wish) {
+  if (wish->place == PLACE_DEVICE && (strncmp(wish->source, DEVICES, sizeof DEVICES - 1) != 0 || strcmp(wish->source, wish->target) != 0)) return false;
   bool has_none = wish->place == PLACE_PRIVATE || wish->place == PLACE_WHITEOUT || wish->place == PLACE_DENY;
   return has_none ? wish->source[0] == '\0' : path_is_relative(wish->source);
 }

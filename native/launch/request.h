@@ -25,7 +25,10 @@ enum {
 enum upper_kind { UPPER_DIRECTORY, UPPER_PROJECT, UPPER_IMAGE, UPPER_TMPFS };
 
 /* What a host root is made of (places.h). */
-enum place_kind { PLACE_NONE, PLACE_BIND, PLACE_OVERLAY, PLACE_PRIVATE, PLACE_WHITEOUT, PLACE_DENY, PLACE_FILE, PLACE_LINK, PLACE_SOCKET };
+enum place_kind { PLACE_NONE, PLACE_BIND, PLACE_OVERLAY, PLACE_PRIVATE, PLACE_WHITEOUT, PLACE_DENY, PLACE_FILE, PLACE_LINK, PLACE_SOCKET, PLACE_DEVICE };
+
+/* Where devices lie, outside and in the box, as paths are written here. */
+#define DEVICES "dev/"
 
 /* A volume, a directory of the host or a place of a host root, as a sandbox is to see it. */
 struct mount_wish {

@@ -411,26 +411,6 @@ test('the host’s own addresses are reached by their number alone, the daemon n
   assert.equal(decide(['10.1.2.3'], '10.1.2.3', literal('10.1.2.3', 8080)), 'daemon_address');
 });
 
-test('a service of the host is reached by its word and port, where the ceiling or a range of the operator permits it', () => {
-  const service = named(hostServiceName, 5432);
-  const decide = (allow: readonly string[], more: Parameters<typeof compiled>[1], at = service): string => {
-    const policy = compiled({ allow }, more);
-    for (const verdict of [policy.decideName(hostServiceName), policy.decideConnection(at)]) {
-      if (!verdict.isAllowed) return verdict.rule;
-    }
-    return policy.decideAddress(at, '127.0.0.1').rule;
-  };
-  const word = `${hostServiceName}:5432`;
-  const permitted = { allow: ['127.0.0.1/32'] };
-  assert.equal(decide([word], permitted), `allow[0] ${word}`);
-  assert.equal(decide([word], {}), 'host_not_permitted');
-  assert.equal(decide([word], { allow: ['0.0.0.0/0'] }), 'host_not_permitted');
-  assert.equal(decide([word], { ceiling: { allow: ['*', word] } }), `allow[0] ${word}`);
-  assert.equal(decide([word], { ...permitted, ceiling: { allow: ['*'] } }), 'ceiling not_allowed');
-  assert.equal(decide(['*', '*.squash.internal'], permitted), 'not_allowed');
-  assert.equal(decide([word], permitted, named(hostServiceName, 22)), 'not_allowed');
-});
-
 test('a port of the caller is reached by its word and port alone, has no address, and needs the ceiling’s word where there is one', () => {
   const port = named(callerServiceName, 5432);
   const decide = (allow: readonly string[], more: Parameters<typeof compiled>[1], at = port): string => {

@@ -30,6 +30,8 @@ export interface PolicyParts {
   readonly ceiling: PolicySource | undefined;
   /** Ranges that are not public and count as public here: `SQUASH_EGRESS_ALLOW_CIDRS`. */
   readonly allowRanges: readonly Cidr[];
+  /** `SQUASH_HOST_PORTS` lets this sandbox reach what its policy names of the host's loopback, where there is no ceiling. */
+  readonly reachesHost?: boolean;
   /** Without it no address is the host's own: a question that nobody will dial for. */
   readonly host?: DiallingHost;
   /** What the operator has approved for all sandboxes: it answers questions that a policy puts, and allows nothing else. */
@@ -41,8 +43,9 @@ interface Frame {
   readonly allowRanges: readonly Cidr[];
   readonly host: DiallingHost;
   readonly approved: RuleTable;
-  /** Somebody has to permit the host's loopback: the ceiling, where there is one, else a range of the operator's. */
+  /** Somebody has to permit the host's loopback: the ceiling, where there is one, else a range of the operator's or his word for boxes. */
   readonly hasCeiling: boolean;
+  readonly reachesHost: boolean;
 }
 
 const nowhere: DiallingHost = { isOwn: () => false, isDaemon: () => false };
@@ -52,9 +55,15 @@ export const noRule = 'not_allowed';
 
 /** @throws TypeError where the sources did not go through the contract's schema */
 export function compilePolicy(parts: PolicyParts): Policy {
-  const { policy, ceiling, allowRanges, host = nowhere, approved = [] } = parts;
+  const { policy, ceiling, allowRanges, host = nowhere, approved = [], reachesHost = false } = parts;
   const always = new RuleTable(namedRules('always', approved));
-  const frame: Frame = { allowRanges, host, approved: always, hasCeiling: ceiling !== undefined };
+  const frame: Frame = {
+    allowRanges,
+    host,
+    approved: always,
+    hasCeiling: ceiling !== undefined,
+    reachesHost,
+  };
   const own = new RuleSet(policy, '', frame);
   if (ceiling === undefined) return own;
   return new Limited(own, new RuleSet(ceiling, 'ceiling ', frame));
@@ -164,7 +173,8 @@ class RuleSet implements Policy {
     const isHere: RuleTest = (rule) => hasPort(rule, port);
     const named = this.#naming(hostServiceName, isHere) ?? this.#naming(hostServiceName, isHere, this.#ask);
     const verdict = this.#answer(named);
-    if (!verdict.isAllowed || this.#frame.hasCeiling || kind === 'named') return verdict;
+    const { hasCeiling, reachesHost } = this.#frame;
+    if (!verdict.isAllowed || hasCeiling || reachesHost || kind === 'named') return verdict;
     return { isAllowed: false, rule: `${this.#prefix}host_not_permitted` };
   }
 

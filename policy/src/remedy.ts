@@ -26,7 +26,7 @@ export function remedyOf(rule: string, address: string): string | undefined {
     case 'loopback':
       return `A service on the host’s loopback is "${hostServiceName}:PORT", where the operator permits it.`;
     case 'host_not':
-      return `The operator permits it: "${hostServiceName}:PORT" in egress-ceiling.json, or 127.0.0.1 in SQUASH_EGRESS_ALLOW_CIDRS.`;
+      return `The operator permits it: "${hostServiceName}:PORT" in egress-ceiling.json, for boxes SQUASH_HOST_PORTS=boxes, or 127.0.0.1 in SQUASH_EGRESS_ALLOW_CIDRS.`;
     case 'host':
       return `It is the host’s own: ${who(ceiling)} has to name ${address} itself.`;
     default:

@@ -43,6 +43,8 @@ class SandboxCreateFromHostHost(_SandboxCreateFromHostHost, total=False):
     """what a file of level `mask` holds, by its path"""
     sockets: Sequence[str]
     """Unix sockets of the host that are reached at their paths, in a hidden directory as well. A rule for the same path decides; those of container engines are refused"""
+    devices: Sequence[str]
+    """character devices of the host below `/dev`. A rule for the same path decides; disks, memory, networks, terminals and keyboards are refused"""
     when_unused: Literal["keep", "stop", "destroy"]
     """what becomes of it some seconds after its last command ended. A command of a stream whose client is gone does not count"""
     work: str

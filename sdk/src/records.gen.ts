@@ -1094,6 +1094,8 @@ export type SandboxCreate = {
       readonly masks?: Readonly<Record<string, string>>;
       /** Unix sockets of the host that are reached at their paths, in a hidden directory as well. A rule for the same path decides; those of container engines are refused. Default: [] */
       readonly sockets?: readonly string[];
+      /** character devices of the host below `/dev`. A rule for the same path decides; disks, memory, networks, terminals and keyboards are refused. Default: [] */
+      readonly devices?: readonly string[];
       /** who commands run as: the user whose daemon this is, as on the host */
       readonly user: {
         readonly name: string;

@@ -101,7 +101,7 @@ const noEgress = (): Promise<never> =>
 
 /** No egress process and no secrets. */
 export const thinEgress: EgressParts = {
-  rules: { ceiling: undefined, allowRanges: [], upstreams: {} },
+  rules: { ceiling: undefined, allowRanges: [], hostPorts: 'off', upstreams: {} },
   log: {
     decisions: noEgress,
     stats: noEgress,

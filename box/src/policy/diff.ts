@@ -23,6 +23,7 @@ export function diffPolicies(before: ResolvedPolicy, after: ResolvedPolicy): rea
     ...diffSecrets(before, after),
     ...diffSets(['ports.host', 'opens'], values(before.ports.host), values(after.ports.host)),
     ...diffSets(['sockets.allow', 'opens'], values(before.sockets), values(after.sockets)),
+    ...diffSets(['devices.allow', 'opens'], values(before.devices), values(after.devices)),
     ...diffLimits(before, after),
     ...diffValues('workdir', directory(before), directory(after)),
   ];

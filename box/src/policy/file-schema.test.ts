@@ -39,15 +39,16 @@ for (const [title, text, said] of [
     '{"version": 1, "secrets": {"S": {"host": []}}}',
     /"host" in "secrets\.S" is unknown; the nearest known key is "hosts"/,
   ],
-  [
-    'what is not yet supported',
-    '{"version": 1, "devices": ["gpu"]}',
-    /"devices" \(devices by name\) is not yet supported/,
-  ],
+  ['what is not yet supported', '{"version": 1, "tty": {}}', /"tty" \(the terminal\) is not yet supported/],
   [
     'a socket by a relative path',
     '{"version": 1, "sockets": {"allow": ["run/x.sock"]}}',
     /sockets\.allow: a path that begins with/,
+  ],
+  [
+    'a device that is none',
+    '{"version": 1, "devices": {"allow": ["/tmp/disk"]}}',
+    /devices\.allow: "gpu", "kvm", "fuse" or a path/,
   ],
   ['no version', '{}', /version must be 1/],
   ['a level that is none', '{"version": 1, "fs": {"~/a": "read"}}', /a level is hidden, deny/],

@@ -134,6 +134,12 @@ const socketSchema = z
   .regex(/^(?:\/|~\/|ssh-agent(?:=.+)?$|\$SSH_AUTH_SOCK$)/s, {
     error: 'sockets.allow: a path that begins with "/" or "~/", "ssh-agent" or "ssh-agent=KEY"',
   });
+const deviceWordSchema = z
+  .string()
+  .max(500)
+  .regex(/^(?:\/dev\/.+|gpu|kvm|fuse)$/, {
+    error: 'devices.allow: "gpu", "kvm", "fuse" or a path that begins with "/dev/"',
+  });
 const socketsShape = z.strictObject({
   allow: z
     .array(socketSchema)
@@ -142,6 +148,14 @@ const socketsShape = z.strictObject({
     .describe(
       'Unix sockets of this machine that the box reaches; "ssh-agent" (or "$SSH_AUTH_SOCK"): to list keys and sign, "ssh-agent=KEY" with one, by fingerprint or comment',
     ),
+});
+
+const devicesShape = z.strictObject({
+  allow: z
+    .array(deviceWordSchema)
+    .max(hostRootLimits.devicesMax)
+    .optional()
+    .describe('devices of this machine that the box opens: "gpu", "kvm", "fuse" or a path below /dev'),
 });
 
 const limitsShape = z.strictObject({
@@ -155,6 +169,7 @@ const forbidShape = z.strictObject({
   net: z.boolean().optional().describe('no other layer’s net.allow and net.ask count'),
   ports: z.boolean().optional().describe('no other layer’s ports count'),
   sockets: z.boolean().optional().describe('no other layer’s sockets count'),
+  devices: z.boolean().optional().describe('no other layer’s devices count'),
   env: z.array(variablePatternSchema).max(256).optional().describe('variables that no other layer passes'),
   secrets: z.array(variablePatternSchema).max(256).optional().describe('secrets that no other layer gives'),
 });
@@ -185,6 +200,7 @@ export const policyFileShape = z.strictObject({
     .describe('by the variable that holds the placeholder'),
   ports: portsShape.optional(),
   sockets: socketsShape.optional().describe('never from a project’s file'),
+  devices: devicesShape.optional().describe('never from a project’s file'),
   limits: limitsShape.optional(),
   caches: z
     .partialRecord(z.enum(cacheNames as [CacheName, ...CacheName[]]), z.enum(cacheModes))
@@ -197,7 +213,6 @@ export type PolicyFile = Readonly<z.infer<typeof policyFileShape>>;
 /** What files of other systems, or later versions, say, and this version can't hold. */
 const notYet: Readonly<Record<string, string>> = {
   'ports.publish': 'ports of the box on this machine; squash port-forward does it',
-  devices: 'devices by name',
   root: 'the choice of a root',
   protect: 'protected names',
   audit: 'a file of events',
@@ -213,6 +228,7 @@ const shapes: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {
   'secrets.*': secretShape.shape,
   ports: portsShape.shape,
   sockets: socketsShape.shape,
+  devices: devicesShape.shape,
   limits: limitsShape.shape,
   forbid: forbidShape.shape,
   'fs.*': maskSchema.shape,

@@ -178,6 +178,19 @@ it('managed: what it forbids nobody gives, and its own word stands', onlyRoot, (
   assert.deepEqual([policy.limits.cpu?.value, policy.limits.memory_mb?.value], [2, 512]);
 });
 
+it('managed: a port of this machine is forbidden by whatever section it is named', onlyRoot, () => {
+  using scene = new Scene();
+  scene.managed({ forbid: { ports: true, devices: true } });
+  const host = 'host.squash.internal:5432';
+  scene.user({
+    ports: { host: [1] },
+    net: { allow: ['a.example', host, { to: [host], methods: ['GET'] }], ask: [host] },
+    devices: { allow: ['kvm'] },
+  });
+  const { policy } = scene.resolve();
+  assert.deepEqual([policy.net.allow, policy.net.ask, policy.devices], [['a.example'], undefined, []]);
+});
+
 it('a project’s file narrows a secret of the user’s, and widens none', () => {
   using scene = new Scene();
   scene.user({ secrets: { KEY: { from: 'env:MY_KEY', hosts: ['*.a.example', 'b.example'] } } });

@@ -43,6 +43,8 @@ export interface ResolvedPolicy {
   readonly ports: { readonly host: readonly Traced<number>[] };
   /** Paths, and words for the ssh-agent. */
   readonly sockets: readonly Traced<string>[];
+  /** Paths, and names of kinds. */
+  readonly devices: readonly Traced<string>[];
   readonly limits: { readonly [Name in LimitName]?: Traced<number> };
   readonly dropped: readonly Dropped[];
 }
@@ -58,14 +60,17 @@ export function mergeLayers(
 ): ResolvedPolicy {
   const dropped: Dropped[] = [];
   const forbid = layers.flatMap(({ parts }) => parts.flatMap(({ policy }) => policy.forbid ?? []));
-  const forbids = (name: 'rw' | 'net' | 'ports' | 'sockets'): boolean =>
+  const forbids = (name: 'rw' | 'net' | 'ports' | 'sockets' | 'devices'): boolean =>
     forbid.some((each) => each[name] === true);
   const count = counting(dropped);
   const workdir = mergeWorkdir(pathLayers, grounds, dropped);
   const opened = pathLayers.map((layer) => withoutRepository(layer, workdir, grounds));
   const merged = mergePaths(opened, grounds, forbids('rw'));
   const ports = mergePorts(layers, count(forbids('ports')));
-  const net = mergeNet(layers, ports.host, count(forbids('net')));
+  const net = mergeNet(layers, ports.host, {
+    count: count(forbids('net')),
+    countPorts: count(forbids('net') || forbids('ports')),
+  });
   const forbiddenNames = (list: 'env' | 'secrets'): readonly string[] =>
     forbid.flatMap((each) => each[list] ?? []);
   return {
@@ -75,7 +80,8 @@ export function mergeLayers(
     env: mergeEnv(layers, forbiddenNames('env'), dropped),
     secrets: mergeSecrets(said(layers, 'secrets'), forbiddenNames('secrets'), dropped),
     ports,
-    sockets: mergeSockets(layers, count(forbids('sockets')), dropped),
+    sockets: mergeOwn('sockets', said(layers, 'sockets'), { count: count(forbids('sockets')), dropped }),
+    devices: mergeOwn('devices', said(layers, 'devices'), { count: count(forbids('devices')), dropped }),
     limits: mergeLimits(layers),
     dropped: [...merged.dropped, ...dropped],
   };
@@ -123,14 +129,25 @@ function counting(dropped: Dropped[]): (isForbidden: boolean) => Count {
 function mergeNet(
   layers: readonly Layer[],
   hostPorts: readonly Traced<number>[],
-  count: Count,
+  { count, countPorts }: { readonly count: Count; readonly countPorts: Count },
 ): Pick<ResolvedPolicy, 'net' | 'netSources'> {
   const sections = said(layers, 'net');
   const rules = (list: 'allow' | 'deny' | 'ask'): readonly Traced<NetPart['allow'][number]>[] =>
     distinct(
       sections.flatMap((section) => {
         const written = section.value[list];
-        const counted = list === 'deny' ? written : count(written, `net.${list}`, section);
+        // A port of this machine is one, by whatever section it is named.
+        const counted =
+          list === 'deny'
+            ? written
+            : [
+                ...count(
+                  written.filter((rule) => !namesHost(rule)),
+                  `net.${list}`,
+                  section,
+                ),
+                ...countPorts(written.filter(namesHost), `net.${list}`, section),
+              ];
         return counted.map((value) => ({ value, source: section.source }));
       }),
     );
@@ -157,6 +174,11 @@ function mergeNet(
   return { net: checked.data, netSources: new Map(sources) };
 }
 
+function namesHost(rule: NetPart['allow'][number]): boolean {
+  const destinations = typeof rule === 'string' ? [rule] : rule.to;
+  return destinations.some((to) => to.includes(hostServiceName));
+}
+
 /** The first that says a thing is the one that is named. */
 function distinct<T>(rules: readonly Traced<T>[]): readonly Traced<T>[] {
   const seen = new Map<string, Traced<T>>();
@@ -177,18 +199,22 @@ function mergePorts(layers: readonly Layer[], count: Count): ResolvedPolicy['por
   return { host: distinct(host) };
 }
 
-/** Who writes a repository's file must not reach what listens on this machine, trusted or not. */
-function mergeSockets(layers: readonly Layer[], count: Count, dropped: Dropped[]): readonly Traced<string>[] {
-  const sockets = said(layers, 'sockets').flatMap((section) => {
+/** Who writes a repository's file must not reach what listens on this machine, nor its hardware, trusted or not. */
+function mergeOwn(
+  what: 'sockets' | 'devices',
+  sections: readonly Said<{ readonly allow?: readonly string[] | undefined }>[],
+  { count, dropped }: { readonly count: Count; readonly dropped: Dropped[] },
+): readonly Traced<string>[] {
+  const all = sections.flatMap((section) => {
     const written = section.value.allow ?? [];
     const { source } = section;
     if (section.origin !== 'project')
-      return count(written, 'sockets.allow', section).map((value) => ({ value, source }));
-    const why = 'a project’s policy opens no sockets';
-    dropped.push(...written.map((word) => ({ rule: `sockets.allow ${JSON.stringify(word)}`, source, why })));
+      return count(written, `${what}.allow`, section).map((value) => ({ value, source }));
+    const why = `a project’s policy opens no ${what}`;
+    dropped.push(...written.map((word) => ({ rule: `${what}.allow ${JSON.stringify(word)}`, source, why })));
     return [];
   });
-  return distinct(sockets);
+  return distinct(all);
 }
 
 /** Where two set the same thing the later one is listened to. */

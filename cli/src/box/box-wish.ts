@@ -23,6 +23,8 @@ export interface BoxWish {
   /** What is posted. */
   readonly create: BoxCreate;
   readonly sockets: SocketWish;
+  /** Paths. */
+  readonly devices: readonly string[];
   /** Where files of policies were read. */
   readonly resolution?: Resolution;
 }

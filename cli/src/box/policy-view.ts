@@ -19,13 +19,14 @@ export async function showPolicy(
 }
 
 /** Variables by name: their values are the user's. */
-function policyOf({ create, rules, env, argv, timeoutMs, sockets }: BoxWish) {
+function policyOf({ create, rules, env, argv, timeoutMs, sockets, devices }: BoxWish) {
   return {
     repository: rules.repository ?? null,
     workdir: rules.workdir,
     paths: rules.paths,
     network: create.policy ?? { allow: ['*'] },
     sockets: [...sockets.paths, ...agentWords(sockets)],
+    devices,
     environment: namesOf(create.env, env),
     cpu: create['cpu'] ?? null,
     memory_mb: create['memory_mb'] ?? null,
@@ -49,6 +50,7 @@ function printPolicy(wish: BoxWish): void {
   const reached = allow.map((rule) => (typeof rule === 'string' ? rule : JSON.stringify(rule)));
   printLine(`Network: ${reached.length === 0 ? 'none' : visible(reached.join(', '))}`);
   if (policy.sockets.length > 0) printLine(`Sockets: ${visible(policy.sockets.join(', '))}`);
+  if (policy.devices.length > 0) printLine(`Devices: ${visible(policy.devices.join(', '))}`);
   printLine(`Variables: ${policy.environment.join(', ')}`);
   printLine(`Starts in ${visible(policy.workdir)}`);
   if (policy.argv.length > 0) printLine(`Would run: ${visible(policy.argv.join(' '))}`);

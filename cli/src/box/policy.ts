@@ -29,6 +29,7 @@ export interface PolicyWords {
   readonly net: readonly string[];
   readonly env: { readonly pass: readonly string[]; readonly set: Readonly<Record<string, string>> };
   readonly sockets: readonly string[];
+  readonly devices: readonly string[];
   readonly isAlone?: boolean;
   readonly secrets?: BoxSecrets | undefined;
   readonly limits: { readonly memory_mb?: number; readonly cpu?: number; readonly time_s?: number };
@@ -42,6 +43,7 @@ export const noWords: PolicyWords = {
   net: [],
   env: { pass: [], set: {} },
   sockets: [],
+  devices: [],
   limits: {},
 };
 
@@ -88,6 +90,7 @@ async function resolve(words: PolicyWords, place: BoxPlace): Promise<Resolution>
     net: { allow: words.net },
     env: words.env,
     sockets: { allow: words.sockets },
+    devices: { allow: words.devices },
     limits: words.limits,
     ...(words.secrets !== undefined && { secrets: words.secrets }),
   };

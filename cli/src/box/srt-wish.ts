@@ -45,6 +45,7 @@ export async function srtWish(
     timeoutMs: undefined,
     branch: undefined,
     sockets: { paths: [], agent: undefined },
+    devices: [],
     keep: false,
     remove: true,
     detach: false,

@@ -12,6 +12,7 @@ import {
   startDirectory,
 } from './policy.ts';
 import { type BoxWish, readEnd } from './box-wish.ts';
+import { readDevices } from './devices.ts';
 import { readSockets } from './sockets.ts';
 
 /** @returns the wish itself where no policy says anything */
@@ -55,7 +56,7 @@ interface How {
 
 async function limited(wish: BoxWish, resolution: Resolution, { isShown, hasNet }: How): Promise<BoxWish> {
   const { hostPlaces } = await import('@squash/box/policy/resolve');
-  const { socketWords } = await import('@squash/box/policy/sockets');
+  const { namedWords } = await import('@squash/box/policy/sockets');
   const { policyVariables } = await import('@squash/box/policy/variables');
   const { readSecrets } = await import('@squash/box/policy/secret-values');
   const { policy } = resolution;
@@ -77,7 +78,8 @@ async function limited(wish: BoxWish, resolution: Resolution, { isShown, hasNet 
     ...wish,
     rules,
     resolution,
-    sockets: readSockets(socketWords(policy, place), place),
+    sockets: readSockets(namedWords('sockets', policy, place), place),
+    devices: readDevices(namedWords('devices', policy, place), place),
     env: { ...wish.env, ...policyVariables(policy, process.env) },
     timeoutMs: time === undefined ? undefined : time.value * 1_000,
     create: {

@@ -12,6 +12,7 @@ import { usageFailure } from '../failure.ts';
 import { asCliFailure, ownUser } from './daemon.ts';
 import { type BoxWish, readEnd } from './box-wish.ts';
 import type { BoxSecrets } from './policy.ts';
+import { readDevices, writtenDevice } from './devices.ts';
 import { readSockets } from './sockets.ts';
 import { underPolicy } from './under-policy.ts';
 
@@ -37,6 +38,8 @@ export async function readBoxWish(
     ),
   );
   const sockets = flags.list('unix-socket');
+  const here = { cwd: process.cwd(), home: user.home };
+  const devices = flags.list('device').map((word) => writtenDevice(word, here));
   const timeS = durationSeconds(flags, 'time', { min: 1, max: limits.jobTimeoutSMax });
   const isTerminal = isatty(0) && isatty(1);
   const network = readNetwork(flags);
@@ -52,7 +55,8 @@ export async function readBoxWish(
     remove,
     detach,
     branch,
-    sockets: readSockets(sockets, { cwd: process.cwd(), home: user.home }),
+    sockets: readSockets(sockets, here),
+    devices: readDevices(devices, here),
     create: {
       from: {
         host: {
@@ -70,7 +74,7 @@ export async function readBoxWish(
     },
   };
   const net = network.policy?.allow ?? ['*'];
-  const sayings = { repo, named, net, secrets, sockets: sockets.map(writtenFully) };
+  const sayings = { repo, named, net, secrets, sockets: sockets.map(writtenFully), devices };
   const whole = await underPolicy(flags, wish, sayings);
   const { repository, paths } = whole.rules;
   // Of what is written here itself it would throw away changes.

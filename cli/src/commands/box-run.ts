@@ -107,17 +107,18 @@ function withAgent(wish: BoxWish, path: string | undefined): BoxWish {
 /** @throws host_path_refused and its like, with the exit code of what is forbidden */
 export async function createBox(
   { client }: BoxDaemon,
-  { create, sockets }: BoxWish,
+  { create, sockets, devices }: BoxWish,
   agent?: string,
 ): Promise<BoxRecord> {
   const { host } = create.from;
   const { paths, copies } = takeCopies(host.paths, host.user.home);
   try {
     const shown = [...sockets.paths, ...(agent === undefined ? [] : [agent])];
-    const asked = {
-      ...create,
-      from: { host: { ...host, paths, ...(shown.length > 0 && { sockets: shown }) } },
+    const named = {
+      ...(shown.length > 0 && { sockets: shown }),
+      ...(devices.length > 0 && { devices }),
     };
+    const asked = { ...create, from: { host: { ...host, paths, ...named } } };
     const box = await client.post<BoxRecord>(nativeSandboxesPath, asked);
     await putCopies(client, box.id, copies);
     return box;

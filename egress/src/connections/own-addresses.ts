@@ -8,6 +8,7 @@
  */
 import { networkInterfaces } from 'node:os';
 import type { Listener } from '@squash/contract/egress-protocol';
+import { isApiPort } from '@squash/base/api-ports';
 import { type Address, formatAddress, parseAddress } from '@squash/policy/address/address';
 import { classifyAddress } from '@squash/policy/address/ranges';
 import type { DiallingHost } from '@squash/policy/policy';
@@ -33,6 +34,8 @@ export function dialledFrom(listeners: readonly Listener[]): DiallingHost {
   return {
     isOwn: (address) => own().outer.has(formatAddress(address)),
     isDaemon: (address, port) => {
+      // Another daemon's counts as well: the same user may have several.
+      if (isLocal(address) && isApiPort(port)) return true;
       const there = bound.filter((each) => each.port === port);
       if (there.length === 0) return false;
       const text = formatAddress(address);

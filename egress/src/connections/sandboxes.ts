@@ -126,9 +126,9 @@ export class Sandboxes {
   }
 
   /** What `rules` would allow here, whichever sandbox had them. @throws PolicyRefused */
-  compile(policy: EgressSandboxRules['policy']): Policy {
+  compile({ policy, reachesHost = false }: Pick<EgressSandboxRules, 'policy' | 'reachesHost'>): Policy {
     try {
-      return this.#options.compilePolicy(policy, this.#frame);
+      return this.#options.compilePolicy(policy, { ...this.#frame, reachesHost });
     } catch (error) {
       throw new PolicyRefused(errorText(error), { cause: error });
     }
@@ -146,7 +146,7 @@ export class Sandboxes {
    * @throws PolicyRefused: where the policy does not compile nothing has changed, where secrets or proxy can't be had everything is refused
    */
   put(id: string, rules: EgressSandboxRules): number {
-    const policy = this.compile(rules.policy);
+    const policy = this.compile(rules);
     const { secrets, upstream } = this.#meansOf(id, rules);
     const sandbox = this.#sandbox(id);
     const isElsewhere = JSON.stringify(upstream) !== JSON.stringify(sandbox.upstream);

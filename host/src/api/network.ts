@@ -25,6 +25,7 @@ export interface EgressRules {
   readonly ceiling: PolicySource | undefined;
   /** In CIDR notation. */
   readonly allowRanges: readonly string[];
+  readonly hostPorts: 'off' | 'boxes';
   readonly upstreams: Upstreams;
 }
 
@@ -89,7 +90,8 @@ function testing(engine: Engine, { rules, log }: NetworkParts): Handler<NetworkO
     const own = engine.network.rules(params.id);
     const source = body.policy ?? own.policy;
     const approved = engine.approvals.approved();
-    const policy = compiled({ policy: source, ceiling: rules.ceiling, allowRanges, approved });
+    const reachesHost = own.isBox && rules.hostPorts === 'boxes';
+    const policy = compiled({ policy: source, ceiling: rules.ceiling, allowRanges, approved, reachesHost });
     const answer = explain(policy, body.to, body.method);
     // No query leaves the host for a name that is refused.
     if (!answer.allowed) return json(answer);
@@ -113,7 +115,9 @@ function testing(engine: Engine, { rules, log }: NetworkParts): Handler<NetworkO
       return json({ ...answer, not_resolved: `the proxy "${proxy}" looks names up` });
     }
     try {
-      return json(withAddresses(answer, await log.judge({ policy: source, host, address, port })));
+      return json(
+        withAddresses(answer, await log.judge({ policy: source, reachesHost, host, address, port })),
+      );
     } catch (error) {
       if (!(error instanceof AppError) || error.code !== 'egress_unavailable') throw error;
       return json({ ...answer, not_resolved: 'the egress process does not answer' });

@@ -3,6 +3,7 @@
  */
 import { chmodSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
+import { markApiPort } from '@squash/base/api-ports';
 import type { DaemonInfo } from '@squash/contract/daemon';
 import type { SandboxId } from '@squash/contract/ids';
 import { limits } from '@squash/contract/limits';
@@ -86,13 +87,17 @@ export async function startHttp(options: HttpOptions): Promise<HttpService> {
   const { server, stopping, cutting } = parts;
   const socketPath = join(config.runDir, 'api.sock');
   const certificates = new DisposableStack();
+  const marks = new DisposableStack();
   let closed: Promise<void> | undefined;
   const close = (): Promise<void> => (closed ??= shutDown());
   try {
     await server.listenUnix(socketPath);
     if (config.ssh !== undefined) await server.listenGateway(gatewaySocket(config.runDir));
     const { host, port } = config.listen;
+    // Before anybody can connect, where the port is known.
+    if (port !== undefined && port !== 0) marks.use(await markApiPort(port));
     const listen = port === undefined ? null : await server.listenTcp(host, port);
+    if (listen !== null && port === 0) marks.use(await markApiPort(listen.port));
     parts.bound.listen = listen;
     parts.bound.tlsPort = await listenSecured(server, options, certificates);
     signal?.addEventListener('abort', () => void close(), { once: true });
@@ -113,6 +118,7 @@ export async function startHttp(options: HttpOptions): Promise<HttpService> {
     certificates.dispose();
     cutting.abort();
     await server.close(cutting.signal);
+    marks.dispose();
     throw error;
   }
 
@@ -124,6 +130,7 @@ export async function startHttp(options: HttpOptions): Promise<HttpService> {
     // Clients of commands that go on are told why their stream ends before it is cut.
     const timer = setTimeout(() => cut.abort(), limits.shutdownMs + farewellMs);
     await server.close(cut.signal);
+    marks.dispose();
     clearTimeout(telling);
     clearTimeout(timer);
   }

@@ -39,6 +39,8 @@ export interface Config {
   readonly requiresLimits: boolean;
   /** Sandboxes may have the host's file system as their root. */
   readonly offersHostRoot: boolean;
+  /** Whose policies may name the host's loopback without a ceiling that does. */
+  readonly hostPorts: 'off' | 'boxes';
   /** Without a running sandbox and a client, until the daemon ends; 0: it does not. */
   readonly idleExitMs: number;
   readonly upper: 'auto' | 'directory' | 'project' | 'image' | 'tmpfs';

@@ -83,6 +83,7 @@ test('loadConfig() has the documented defaults', async () => {
     },
     requiresLimits: false,
     offersHostRoot: false,
+    hostPorts: 'off',
     idleExitMs: 0,
     upper: 'auto',
     overlay: 'auto',

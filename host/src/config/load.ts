@@ -256,6 +256,7 @@ function assemble(
     },
     requiresLimits: flag('SQUASH_REQUIRE_LIMITS'),
     offersHostRoot: flag('SQUASH_HOST_ROOT'),
+    hostPorts: choice<Config['hostPorts']>('SQUASH_HOST_PORTS'),
     idleExitMs: number('SQUASH_IDLE_EXIT_S') * 1_000,
     upper: choice<Config['upper']>('SQUASH_UPPER'),
     overlay: choice<Config['overlay']>('SQUASH_OVERLAY'),

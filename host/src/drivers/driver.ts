@@ -51,7 +51,7 @@ export interface HostRootSpec {
 
 /** One mount of such a root; `policy/src/paths/compile.ts` says what each kind is. */
 export interface HostPlace {
-  readonly kind: 'bind' | 'overlay' | 'private' | 'whiteout' | 'deny' | 'file' | 'link' | 'socket';
+  readonly kind: 'bind' | 'overlay' | 'private' | 'whiteout' | 'deny' | 'file' | 'link' | 'socket' | 'device';
   readonly mode: 'ro' | 'rw';
   /** Device and inode of what was looked at, the owner of a private directory, or `-`. */
   readonly identity: string;

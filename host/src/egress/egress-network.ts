@@ -30,6 +30,7 @@ import type { TrustLayers } from './trust-layers.ts';
 export interface EgressNetworkOptions extends Omit<SupervisorOptions, 'onUp'> {
   readonly ceiling: PolicySource | undefined;
   readonly allowRanges: readonly string[];
+  readonly hostPorts: 'off' | 'boxes';
   /** The operator's own. */
   readonly presets: readonly Preset[];
   readonly upstreams: Upstreams;
@@ -140,7 +141,7 @@ export class EgressNetwork implements SandboxNetwork, AsyncDisposable {
         return;
       }
       try {
-        await this.client.put(id, wireOf(rules));
+        await this.client.put(id, wireOf(rules, this.#options.hostPorts));
         this.#failed.delete(id);
       } catch (error) {
         // Said once: it is tried again and again, and some are refused for good.
@@ -271,7 +272,10 @@ export class EgressNetwork implements SandboxNetwork, AsyncDisposable {
         presets: presets.map((preset) => ({ ...preset, hosts: [...preset.hosts] })),
         upstreams,
         interceptsTls: trust !== undefined,
-        sandboxes: [...this.#rulesOf()].map(([id, rules]) => ({ id, ...wireOf(rules) })),
+        sandboxes: [...this.#rulesOf()].map(([id, rules]) => ({
+          id,
+          ...wireOf(rules, this.#options.hostPorts),
+        })),
       });
       this.#failed.clear();
       for (const { id, message } of problems) {
@@ -291,8 +295,17 @@ function toJson(policy: PolicySource | readonly PolicyRuleSource[]): Json {
   return policy;
 }
 
-function wireOf({ policy, secrets, ownSecrets, upstream }: NetworkRules): EgressSandboxRules {
-  return { policy: toJson(policy), secrets: subset(secrets), ownSecrets: [...ownSecrets], upstream };
+function wireOf(
+  { policy, secrets, ownSecrets, upstream, isBox }: NetworkRules,
+  hostPorts: EgressNetworkOptions['hostPorts'],
+): EgressSandboxRules {
+  return {
+    policy: toJson(policy),
+    secrets: subset(secrets),
+    ownSecrets: [...ownSecrets],
+    upstream,
+    ...(isBox && hostPorts === 'boxes' && { reachesHost: true }),
+  };
 }
 
 /** Those of the same name are the sandbox's own, even where its file can't be read: then it has neither. */

@@ -40,6 +40,7 @@ export interface OpenedEgress {
   readonly rules: {
     readonly ceiling: PolicySource | undefined;
     readonly allowRanges: readonly string[];
+    readonly hostPorts: Config['hostPorts'];
     readonly upstreams: Upstreams;
   };
 }
@@ -60,7 +61,7 @@ export async function openEgress({
   const ceiling = readOperatorFile({ dataDir, name: 'egress-ceiling.json' }, ceilingSchema);
   const upstreams =
     readOperatorFile({ dataDir, name: 'egress-upstreams.json', isPrivate: true }, upstreamsSchema) ?? {};
-  const rules = { ceiling, allowRanges: config.egressAllowRanges, upstreams };
+  const rules = { ceiling, allowRanges: config.egressAllowRanges, hostPorts: config.hostPorts, upstreams };
   await mkdir(join(dataDir, 'log'), { recursive: true, mode: 0o700 });
   if (!config.interceptsTls) {
     const remedy = 'SQUASH_PROXY_HTTPS=1 has them go over TLS only';

@@ -1,6 +1,6 @@
 /** The launcher through its client: life of sandboxes, limits and trees, in each way that Squash can be started. */
 import assert from 'node:assert/strict';
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync, lstatSync, readdirSync, readFileSync } from 'node:fs';
 import { chown, mkdir, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -96,6 +96,35 @@ await insideLauncher(import.meta.filename, ['default', 'single', 'fuse', 'user',
     });
     assert.equal((await box.sh('echo fine')).output, 'fine\n');
     assert.equal((await client.list()).length, 1);
+  });
+
+  const skip = place.mode === 'default' || place.mode === 'fuse' ? 'it has no ids of the host' : false;
+  test('start of a box is refused when a device is another one than was judged', { skip }, async () => {
+    const { dev, ino, rdev } = lstatSync('/dev/zero');
+    const refusal = async (path: string, identity: string): Promise<string> => {
+      const device = { kind: 'device', mode: 'ro', identity, source: path, target: path } as const;
+      const start = startOf(place, 'device', {
+        lowers: [],
+        makesUpper: true,
+        hostRoot: { uid: 0, gid: 0, places: [device] },
+      });
+      const failed = await client.start(start).then(
+        () => 'it starts',
+        (error: Error & { readonly code?: string }) => `${error.code} ${error.message}`,
+      );
+      await client.stop(start.name);
+      await client.removeTree('sandboxes/device');
+      return failed;
+    };
+    const number = `${dev}:${ino}:${rdev}`;
+    assert.match(await refusal('/dev/zero', number), /^host_path_refused .*of its own there/);
+    assert.match(await refusal('/dev/zero', `${number}1`), /^host_path_refused .*another device/);
+    assert.match(await refusal('/dev/full', number), /^host_path_refused .*another device/);
+    assert.match(await refusal('/dev/zero', `${dev}:${ino}`), /^host_path_refused .*another device/);
+    assert.match(await refusal('/dev/shm', number), /^host_path_refused .*no character device/);
+    assert.match(await refusal('/dev/stdin', number), /^host_path_refused .*can't open/);
+    assert.match(await refusal('/etc/passwd', number), /^invalid_request/);
+    assert.match(await refusal('/dev/../etc/passwd', number), /^invalid_request/);
   });
 
   test('files written stay when the sandbox is stopped and started on its upper', async () => {

@@ -18,7 +18,11 @@ const facts: PathFacts = {
   stat: (path) => ({ type: path in links ? 'link' : 'directory', identity: '1:1' }),
   links: (path) => links[path] ?? '',
 };
-const around = { own: ['/home/u/.local/state/squash/box', '/var/lib/own', '/srv/Kept'], home: '/home/u' };
+const around = {
+  own: ['/home/u/.local/state/squash/box', '/var/lib/own', '/srv/Kept'],
+  home: '/home/u',
+  isRoot: false,
+};
 const user = { name: 'u', home: '/home/u', shell: '/bin/sh' };
 
 const rows: readonly (readonly [HostPaths, string])[] = [
@@ -88,7 +92,7 @@ for (const [path, says] of [
 test('root’s own home is open to root', () => {
   const root = { ...user, home: '/root' };
   const asked = { paths: { '/root/repo': 'cow' }, user: root } as const;
-  assert.equal(judgeHostPaths(asked, { own: [], home: '/root' }, facts).verdict, 'allow');
+  assert.equal(judgeHostPaths(asked, { own: [], home: '/root', isRoot: true }, facts).verdict, 'allow');
 });
 
 const closed = [

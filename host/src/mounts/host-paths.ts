@@ -19,6 +19,7 @@ import {
 } from '@squash/contract/path-levels';
 import type { PathFacts } from '@squash/policy/paths/compile';
 import { isOpened, isWithin, lineage, parentOf, resolveLevel } from '@squash/policy/paths/levels';
+import { deviceProblem } from './host-devices.ts';
 
 /** What is never open, whatever the rules say. */
 export interface HostSurroundings {
@@ -26,6 +27,8 @@ export interface HostSurroundings {
   readonly own: readonly string[];
   /** The home that the daemon was started with: a request's word for it closes more, and opens nothing. */
   readonly home: string | undefined;
+  /** The host's root: what it may open says nothing. */
+  readonly isRoot: boolean;
 }
 
 export type HostPathsVerdict =
@@ -37,7 +40,12 @@ const linksMax = 40;
 type Refusal = Extract<HostPathsVerdict, { readonly verdict: 'refuse' }>;
 
 export function judgeHostPaths(
-  { paths, user, sockets = [] }: Pick<HostRoot, 'paths' | 'user'> & Partial<Pick<HostRoot, 'sockets'>>,
+  {
+    paths,
+    user,
+    sockets = [],
+    devices = [],
+  }: Pick<HostRoot, 'paths' | 'user'> & Partial<Pick<HostRoot, 'sockets' | 'devices'>>,
   around: HostSurroundings,
   facts: PathFacts,
 ): HostPathsVerdict {
@@ -65,10 +73,14 @@ export function judgeHostPaths(
     const refusal = linkProblem(path, facts) ?? socketProblem(path, places, facts);
     if (refusal !== undefined) return refusal;
   }
+  for (const path of devices) {
+    const refusal = linkProblem(path, facts) ?? namedDeviceProblem(path, around, facts);
+    if (refusal !== undefined) return refusal;
+  }
   const rules = withClosed(paths, closed, homes);
   return {
     verdict: 'allow',
-    rules: { ...Object.fromEntries(sockets.map((path) => [path, 'ro'])), ...rules },
+    rules: { ...Object.fromEntries([...sockets, ...devices].map((path) => [path, 'ro'])), ...rules },
   };
 }
 
@@ -118,6 +130,27 @@ function socketProblem(path: string, around: Closed, facts: PathFacts): Refusal 
   if (problem !== undefined || fact === undefined || fact.type === 'socket') return problem;
   return refuse(path, 'no_socket', 'it is no Unix socket');
 }
+
+/** Below `/dev` alone, where root says what lies there. */
+function namedDeviceProblem(
+  path: string,
+  { isRoot }: HostSurroundings,
+  facts: PathFacts,
+): Refusal | undefined {
+  if (!path.startsWith('/dev/')) return refuse(path, 'no_device', 'devices lie in /dev');
+  const [, , first = ''] = path.split('/');
+  if (ownDevices.has(first)) return refuse(path, 'system_path', 'a sandbox has one of its own');
+  const fact = facts.stat(path);
+  if (fact === undefined) return refuse(path, 'no_device', 'there is none');
+  if (fact.device === undefined) return refuse(path, 'no_device', 'it is no device');
+  const problem = deviceProblem(fact.device, { isRoot });
+  return problem === undefined ? undefined : refuse(path, 'closed_device', problem);
+}
+
+/** As native/launch/devices.c makes them. */
+const ownDevices: ReadonlySet<string> = new Set(
+  'null zero full random urandom tty fd stdin stdout stderr ptmx pts shm'.split(' '),
+);
 
 const sessionBus = /^\/run\/user\/\d+\/bus$/;
 const closedNodes: readonly string[] = [

@@ -2,13 +2,14 @@
  * From the rules of a root that is the host's file system to its mounts: judged, looked at by `lstat`, and compiled, anew at each
  * start. What somebody has moved or exchanged since the last one has another meaning, and the rules hold for what is there now.
  */
-import { lstatSync, readFileSync, readlinkSync } from 'node:fs';
+import { accessSync, type BigIntStats, constants, lstatSync, readFileSync, readlinkSync } from 'node:fs';
 import { AppError } from '@squash/contract/errors';
 import { type HostRoot, hostRootLimits } from '@squash/contract/host-root';
 import { limits } from '@squash/contract/limits';
 import {
   compilePlaces,
   type CompiledPlaces,
+  type DeviceFact,
   type PathFact,
   type PathFacts,
 } from '@squash/policy/paths/compile';
@@ -64,8 +65,8 @@ export class LocalHostRoots {
       const { path, sentence, reason } = verdict;
       throw new AppError('host_path_refused', `Cannot open "${path}" of the host: ${sentence} (${reason})`);
     }
-    const { user, sockets } = root;
-    const compiled = compilePlaces(verdict.rules, facts, { home: user.home, sockets });
+    const { user, sockets, devices } = root;
+    const compiled = compilePlaces(verdict.rules, facts, { home: user.home, sockets, devices });
     const { places } = compiled;
     const overlay = places.find(({ kind }) => kind === 'overlay');
     if (overlay !== undefined && !this.#options.hasOverlay)
@@ -116,10 +117,48 @@ function factOf(path: string): PathFact | undefined {
           : stats.isSocket()
             ? 'socket'
             : 'other';
-    return { type, identity: `${stats.dev}:${stats.ino}` };
+    const identity = `${stats.dev}:${stats.ino}`;
+    if (!stats.isCharacterDevice() && !stats.isBlockDevice()) return { type, identity };
+    return {
+      type: 'device',
+      identity: `${identity}:${stats.rdev}`,
+      device: deviceFact(path, stats),
+    };
   } catch {
     // In a directory that is closed to the user whose daemon this is: he could not see it either.
     return undefined;
+  }
+}
+
+function deviceFact(path: string, stats: BigIntStats): DeviceFact {
+  const major = Number(((stats.rdev >> 8n) & 0xfffn) | ((stats.rdev >> 32n) & 0xfffff000n));
+  const minor = Number((stats.rdev & 0xffn) | ((stats.rdev >> 12n) & 0xffffff00n));
+  const drivers = numbered(readFileSync('/proc/devices', 'utf8').split('\n\n', 1)[0] ?? '', major);
+  return {
+    isBlock: stats.isBlockDevice(),
+    major,
+    minor,
+    drivers: major === miscMajor ? numbered(readFileSync('/proc/misc', 'utf8'), minor) : drivers,
+    isOpenable: isOpenable(path),
+  };
+}
+
+const miscMajor = 10;
+
+/** The names behind a number, one a line. */
+function numbered(text: string, number: number): readonly string[] {
+  return [...text.matchAll(/^\s*(\d+) (\S+)$/gm)].flatMap(([, at, name = '']) =>
+    Number(at) === number ? [name] : [],
+  );
+}
+
+function isOpenable(path: string): boolean {
+  try {
+    accessSync(path, constants.R_OK | constants.W_OK);
+    return true;
+  } catch {
+    // Whatever hinders the daemon hinders the box.
+    return false;
   }
 }
 

@@ -18,6 +18,8 @@ export interface NetworkRules {
   readonly ownSecrets: readonly string[];
   /** Name of a proxy; null: the default one, where there is one. */
   readonly upstream: string | null;
+  /** Its root is the host's file system. */
+  readonly isBox: boolean;
 }
 
 /** Of connections that ended, since the egress process began. */

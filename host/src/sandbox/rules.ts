@@ -6,19 +6,19 @@ import { type PolicySource, policyOfAllowNet } from '@squash/contract/policy';
 import type { SandboxRow } from '#store/rows.ts';
 import type { NetworkRules } from './network.ts';
 
-type RuleRow = Pick<SandboxRow, 'allowNet' | 'policy' | 'secrets' | 'ownSecrets' | 'upstream'>;
+type RuleRow = Pick<SandboxRow, 'allowNet' | 'policy' | 'secrets' | 'ownSecrets' | 'upstream' | 'hostRoot'>;
 
 export function rulesOf(row: RuleRow): NetworkRules {
   const { secrets, ownSecrets, upstream } = row;
-  return { policy: policyOf(row), secrets, ownSecrets, upstream };
+  return { policy: policyOf(row), secrets, ownSecrets, upstream, isBox: row.hostRoot !== null };
 }
 
-function policyOf({ policy, allowNet }: RuleRow): PolicySource {
+function policyOf({ policy, allowNet }: Pick<RuleRow, 'policy' | 'allowNet'>): PolicySource {
   return policy ?? policyOfAllowNet(allowNet);
 }
 
 /** `allow_net` of a full policy: the destinations that it allows. What it denies and its conditions don't fit in there. */
-export function shownAllowNet({ policy, allowNet }: RuleRow): string[] | null {
+export function shownAllowNet({ policy, allowNet }: Pick<RuleRow, 'policy' | 'allowNet'>): string[] | null {
   if (policy === null) return allowNet === null ? null : [...allowNet];
   const destinations = policy.allow.flatMap((rule) => (typeof rule === 'string' ? [rule] : rule.to));
   return destinations.length === 0 ? [nothing] : destinations;

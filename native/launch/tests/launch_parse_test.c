@@ -226,9 +226,12 @@ static void check_places(void) {
   static const char *const places[] = {"ro\nbind\n1:2\n/usr\n/usr",     "rw\noverlay\n1:2\n/home/u/x\n/home/u/x",
                                        "rw\nprivate\nuser\n/\n/home/u", "ro\nwhiteout\n-\n/\n/home/u/x/.env",
                                        "ro\ndeny\n-\n/\n/etc/shadow",    "ro\nfile\n-\n/sandboxes/a/masks/0\n/home/u/x/.env",
-                                       "ro\nlink\n-\n/usr/bin\n/bin"};
+                                       "ro\nlink\n-\n/usr/bin\n/bin",
+                                       "ro\ndevice\n1:2:3\n/dev/dri/renderD128\n/dev/dri/renderD128"};
   static const char *const malformed[] = {"ro\nbind\n1:2\n/\n/usr", "rw\nprivate\nuser\n/x\n/home/u", "ro\nlink\n-\n/\n/bin",
-                                          "ro\nbind\n1:2\n/usr\n/",  "ro\nfile\n-\n/../x\n/y"};
+                                          "ro\nbind\n1:2\n/usr\n/",  "ro\nfile\n-\n/../x\n/y",
+                                          "ro\ndevice\n1:2:3\n/x\n/x",  "ro\ndevice\n1:2:3\n/dev/x\n/dev/y",
+                                          "ro\ndevice\n1:2:3\n/dev/../x\n/dev/../x"};
   for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
     CHECK(box_passes(places[i], false, true));
     CHECK(!box_passes(places[i], true, false)); /* Layers have no places of the host. */

@@ -13,20 +13,32 @@ import type { PathLevel } from '@squash/contract/path-levels';
 import { isOpened, isWithin, lineage, parentOf, resolveLevel } from './levels.ts';
 
 export interface PathFacts {
-  /** As lstat: a link at the path itself is not followed. `identity` is `dev:ino`. Of the same path it is asked again and again. */
+  /** As lstat: a link at the path itself is not followed. `identity` is `dev:ino`, of a device with its number behind. Of the same path it is asked again and again. */
   stat(path: string): PathFact | undefined;
   /** The text of a link. */
   links(path: string): string;
 }
 
 export interface PathFact {
-  readonly type: 'directory' | 'file' | 'link' | 'socket' | 'other';
+  readonly type: 'directory' | 'file' | 'link' | 'socket' | 'device' | 'other';
   readonly identity: string;
+  readonly device?: DeviceFact;
+}
+
+/** For the judge; of it only what commands can open is told here. */
+export interface DeviceFact {
+  readonly isBlock: boolean;
+  readonly major: number;
+  readonly minor: number;
+  /** As `/proc/devices` and `/proc/misc` have it; one number can have several. */
+  readonly drivers: readonly string[];
+  /** For reading and writing, by whom the daemon runs as. */
+  readonly isOpenable: boolean;
 }
 
 /** As the launcher is told, but for `file`, whose source is the rule's path: who writes the masks knows where they lie. */
 export interface Place {
-  readonly kind: 'bind' | 'overlay' | 'private' | 'whiteout' | 'deny' | 'file' | 'link' | 'socket';
+  readonly kind: 'bind' | 'overlay' | 'private' | 'whiteout' | 'deny' | 'file' | 'link' | 'socket' | 'device';
   readonly mode: 'ro' | 'rw';
   readonly identity: string;
   readonly source: string;
@@ -44,14 +56,16 @@ export interface PlaceGrounds {
   readonly home: string;
   /** Sockets that may be spoken with; each has a rule as well, which decides. */
   readonly sockets?: readonly string[];
+  /** Devices that may be opened, likewise. */
+  readonly devices?: readonly string[];
 }
 
 export function compilePlaces(
   rules: HostPaths,
   facts: PathFacts,
-  { home, sockets = [] }: PlaceGrounds,
+  { home, sockets = [], devices = [] }: PlaceGrounds,
 ): CompiledPlaces {
-  const compiler = new Compiler(rules, facts, { home, sockets });
+  const compiler = new Compiler(rules, facts, { home, sockets, devices });
   const drafts = compiler.inside(ruleTree(rules, home), undefined);
   const dropped = compiler.dropped.toSorted((one, other) => compare(one.path, other.path));
   return { places: drafts.flatMap(finished), dropped };
@@ -94,13 +108,15 @@ class Compiler {
   readonly #facts: PathFacts;
   readonly #home: string;
   readonly #sockets: readonly string[];
+  readonly #devices: readonly string[];
   readonly #isHeld = new Set<string>();
 
-  constructor(rules: HostPaths, facts: PathFacts, { home, sockets }: Required<PlaceGrounds>) {
+  constructor(rules: HostPaths, facts: PathFacts, { home, sockets, devices }: Required<PlaceGrounds>) {
     this.#rules = rules;
     this.#facts = facts;
     this.#home = home;
     this.#sockets = sockets;
+    this.#devices = devices;
   }
 
   inside(rule: Rule, around: Around | undefined): readonly Draft[] {
@@ -144,7 +160,15 @@ class Compiler {
       return link;
     }
     if (found.type === 'socket' && this.#sockets.includes(rule.path))
-      return [drafted(socketPlace(rule.path, found.identity))];
+      return [drafted(namedPlace('socket', rule.path, found.identity))];
+    if (found.type === 'device' && this.#devices.includes(rule.path)) {
+      if (this.#facts.stat(rule.path)?.device?.isOpenable === false)
+        this.#drop(
+          rule,
+          'it is there, and commands can’t open it: its mode does not let your user, or only by a group',
+        );
+      return [drafted(namedPlace('device', rule.path, found.identity))];
+    }
     if (found.type !== 'directory' && found.type !== 'file') {
       this.#drop(rule, sentence(found));
       return this.inside(rule, around);
@@ -198,6 +222,7 @@ class Compiler {
         return this.inside(rule, around);
       case 'file':
       case 'socket':
+      case 'device':
       case 'other':
         if (rule.level === 'mask') return [masked(rule.path)];
         if (rule.level === 'deny' || around.level === 'rw') return [denied(rule.path)];
@@ -298,8 +323,8 @@ function drafted(place: Place): Draft {
 }
 
 /** Also where its directory is seen: an overlay shows the name alone. */
-function socketPlace(path: string, identity: string): Place {
-  return { kind: 'socket', mode: 'ro', identity, source: path, target: path };
+function namedPlace(kind: 'socket' | 'device', path: string, identity: string): Place {
+  return { kind, mode: 'ro', identity, source: path, target: path };
 }
 
 function masked(path: string): Draft {
