@@ -19,6 +19,7 @@ import { AuditLog } from './audit/audit-log.ts';
 import { gatewaySocket, type HttpService, startHttp } from './api/serve-http.ts';
 import { systemClock } from '@squash/base/clock';
 import { startAgainCompiled } from '@squash/base/compiled';
+import { exposeCollection } from '@squash/base/late-flags';
 import { createLog, type Log } from '@squash/base/log';
 import { restHeap } from '@squash/base/resting-heap';
 import type { Config } from './config/config.ts';
@@ -117,6 +118,7 @@ async function serve({ config, explained }: LoadedConfig, log: Log): Promise<num
   const parts = { info, gateway, owners, egress, audit, webhooks, log };
   const http = stack.use(await startHttp({ engine, config, ...parts }));
   await network.listensAt(http.listen);
+  exposeCollection();
   stack.use(restHeap({ trimAddon: mallocTrimAddon, log }));
   sayReady(http, engine, log);
   isServing = left.isNeeded = true;
