@@ -73,11 +73,15 @@ async function serve({ config, explained }: LoadedConfig, log: Log): Promise<num
   let isServing = false;
   const left: Leftovers = { config, log, isNeeded: false, egressProcess: undefined };
   stack.defer(() => endIdle(launcher, left));
+  // It asks programs and the kernel for tens of milliseconds, which nothing needs at once.
+  const probed = probeHost(launcher);
+  probed.catch(() => undefined);
   await checkPort(config);
   const reserve = stack.use(new Reserve(config.dataDir));
   const store = stack.use(openState(config.dataDir, reserve));
   const isFirstOfBoot = isNewBoot(config, log);
-  const capabilities = await probeHost(launcher);
+  const { network, secrets, rules } = await openEgress({ config, launcher, version, log });
+  const capabilities = await probed;
   const driver = stack.use(
     new NamespaceDriver({
       ...config,
@@ -88,7 +92,6 @@ async function serve({ config, explained }: LoadedConfig, log: Log): Promise<num
   );
   // From here on, whoever waits for the launcher: the rest of the start has no end of its own that the keeper knows.
   const lost = lossOf(driver).then((code) => (isServing ? code : leave(log, code)));
-  const { network, secrets, rules } = await openEgress({ config, launcher, version, log });
   left.egressProcess = stack.use(network);
   const engine = stack.use(
     await LocalEngine.open({
