@@ -17,6 +17,7 @@ import { type Forking, forkFiles } from './fork.ts';
 import { checkPrograms } from './compatible.ts';
 import { checkMounts } from './mounts.ts';
 import { removeSandbox } from './remove.ts';
+import { opensAny } from './rules.ts';
 import { Sandbox } from './sandbox.ts';
 import { startSpec } from './start-spec.ts';
 import { stackOrder } from './stacking.ts';
@@ -109,8 +110,7 @@ async function bringUp(sandbox: Sandbox, { ownSecrets }: CreateRequest): Promise
     await world.network.keepSecrets(row.id, ownSecrets);
     await Promise.all([
       row.activeSnapshot === null ? startNew(sandbox) : startFork(sandbox),
-      // Its rules hold before its first command may run.
-      startAsked().then(() => world.network.apply(row.id)),
+      startAsked().then(() => applyRules(sandbox)),
     ]);
     faultPoint('create.committed');
   } catch (error) {
@@ -122,6 +122,15 @@ async function bringUp(sandbox: Sandbox, { ownSecrets }: CreateRequest): Promise
     }
     throw error;
   }
+}
+
+/**
+ * They hold before its first command may run. Where they open nothing nobody waits for an egress process that is starting: a sandbox that
+ * it does not know yet reaches nothing either.
+ */
+async function applyRules({ world, row, rules }: Sandbox): Promise<void> {
+  const applied = world.network.apply(row.id);
+  if (opensAny(rules.policy)) await applied;
 }
 
 async function startNew(sandbox: Sandbox): Promise<void> {
