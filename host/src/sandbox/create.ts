@@ -13,6 +13,7 @@ import type { LayerRef, SandboxRow } from '#store/rows.ts';
 import { adoptFiles, type Saved } from './adopt.ts';
 import { draftRow } from './draft.ts';
 import type { SandboxEvent } from './event-port.ts';
+import { type CompiledRoot, hostRootHere } from './host-root.ts';
 import { type Forking, forkFiles } from './fork.ts';
 import { checkPrograms } from './compatible.ts';
 import { checkMounts } from './mounts.ts';
@@ -35,7 +36,8 @@ export async function createSandbox(
 ): Promise<Sandbox> {
   const modules = [...new Set(request.layers)];
   checkLayerCount(modules.length);
-  const draft = draftRow(world, request);
+  const host = hostRootHere(world, request.native?.hostRoot, request.native?.onTimeout);
+  const draft = draftRow(world, request, host);
   const made = await world.layerLock.shared(async () => {
     const layers = await Promise.all(
       modules.map(
@@ -51,7 +53,7 @@ export async function createSandbox(
     register(sandbox);
     return sandbox;
   });
-  await made.mailbox.post(() => bringUp(made, request));
+  await made.mailbox.post(() => bringUp(made, request, host.compiled));
   world.counters.created += 1;
   return made;
 }
@@ -102,14 +104,18 @@ function insert(world: World, draft: SandboxRow, { native }: CreateRequest): San
   return new Sandbox(world, row, []);
 }
 
-async function bringUp(sandbox: Sandbox, { ownSecrets }: CreateRequest): Promise<void> {
+async function bringUp(
+  sandbox: Sandbox,
+  { ownSecrets }: CreateRequest,
+  compiled?: CompiledRoot,
+): Promise<void> {
   const { world, row } = sandbox;
   try {
     world.files.make(row.id);
     faultPoint('create.directory');
     await world.network.keepSecrets(row.id, ownSecrets);
     await Promise.all([
-      row.activeSnapshot === null ? startNew(sandbox) : startFork(sandbox),
+      row.activeSnapshot === null ? startNew(sandbox, compiled) : startFork(sandbox),
       startAsked().then(() => applyRules(sandbox)),
     ]);
     faultPoint('create.committed');
@@ -133,10 +139,13 @@ async function applyRules({ world, row, rules }: Sandbox): Promise<void> {
   if (opensAny(rules.policy)) await applied;
 }
 
-async function startNew(sandbox: Sandbox): Promise<void> {
+async function startNew(sandbox: Sandbox, compiled: CompiledRoot | undefined): Promise<void> {
   const { world, row } = sandbox;
   const trees = stackOrder(row.layers).map((layer) => layer.digest);
-  const running = await world.driver.start({ ...startSpec(world, row, trees), makesUpper: true });
+  const running = await world.driver.start({
+    ...startSpec(world, row, { trees, compiled }),
+    makesUpper: true,
+  });
   faultPoint('create.started');
   sandbox.started(running, createdEvent(sandbox));
 }
