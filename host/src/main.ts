@@ -73,9 +73,7 @@ async function serve({ config, explained }: LoadedConfig, log: Log): Promise<num
   let isServing = false;
   const left: Leftovers = { config, log, isNeeded: false, egressProcess: undefined };
   stack.defer(() => endIdle(launcher, left));
-  // It asks programs and the kernel for tens of milliseconds, which nothing needs at once.
-  const probed = probeHost(launcher);
-  probed.catch(() => undefined);
+  const probed = probeBeside(launcher);
   await checkPort(config);
   const reserve = stack.use(new Reserve(config.dataDir));
   const store = stack.use(openState(config.dataDir, reserve));
@@ -121,8 +119,7 @@ async function serve({ config, explained }: LoadedConfig, log: Log): Promise<num
   const parts = { info, gateway, owners, egress, audit, webhooks, log };
   const http = stack.use(await startHttp({ engine, config, ...parts }));
   await network.listensAt(http.listen);
-  exposeCollection();
-  stack.use(restHeap({ trimAddon: mallocTrimAddon, log }));
+  stack.use(restWithCollection(log));
   sayReady(http, engine, log);
   isServing = left.isNeeded = true;
   reserve.keep();
@@ -133,6 +130,19 @@ async function serve({ config, explained }: LoadedConfig, log: Log): Promise<num
   left.isNeeded = signal !== 'idle';
   if (typeof signal === 'number') leave(log, signal);
   return sayStop(log, signal);
+}
+
+/** It asks programs and the kernel, for tens of milliseconds in which the daemon reads its own files. */
+function probeBeside(launcher: LaunchClient): Promise<readonly Capability[]> {
+  const probed = probeHost(launcher);
+  // Whoever awaits it is told; a start that fails before that has its own error.
+  probed.catch(() => undefined);
+  return probed;
+}
+
+function restWithCollection(log: Log): Disposable {
+  exposeCollection();
+  return restHeap({ trimAddon: mallocTrimAddon, log });
 }
 
 /** A sandbox that rests has files and no processes; one that stands still has both. */
