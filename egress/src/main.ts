@@ -10,6 +10,7 @@ import { parseArgs } from 'node:util';
 import packageJson from '../package.json' with { type: 'json' };
 import { systemClock } from '@squash/base/clock';
 import { startAgainCompiled } from '@squash/base/compiled';
+import { letHeapGrow } from '@squash/base/late-flags';
 import { createLog, type Log, type LogLevel } from '@squash/base/log';
 import { EgressLocked, isFileTrouble } from './database.ts';
 import { runEgress } from './egress-process.ts';
@@ -23,6 +24,12 @@ const exitSoftware = 70;
 const exitInputOutput = 74;
 /** Another one serves this data directory: nothing is wrong, and there is nothing to do. */
 const exitLocked = 75;
+
+/**
+ * What is read passes in buffers that the young generation's collector frees for next to nothing. V8 counts them
+ * towards the old one's limit all the same: near a small heap it would mark that whole heap every few megabytes.
+ */
+const heapGrowthPercent = 400;
 
 function openLog(path: string, level: LogLevel): Log {
   const file = new LogFile(path);
@@ -91,6 +98,7 @@ async function main(): Promise<number> {
   });
   try {
     const parts = await makeParts(words.dataDir, log);
+    letHeapGrow(heapGrowthPercent);
     await runEgress({ ...words, log, parts }, stop.signal);
     return 0;
   } catch (error) {

@@ -19,6 +19,7 @@ import { AuditLog } from './audit/audit-log.ts';
 import { gatewaySocket, type HttpService, startHttp } from './api/serve-http.ts';
 import { systemClock } from '@squash/base/clock';
 import { startAgainCompiled } from '@squash/base/compiled';
+import { exposeCollection } from '@squash/base/late-flags';
 import { createLog, type Log } from '@squash/base/log';
 import { restHeap } from '@squash/base/resting-heap';
 import type { Config } from './config/config.ts';
@@ -72,11 +73,13 @@ async function serve({ config, explained }: LoadedConfig, log: Log): Promise<num
   let isServing = false;
   const left: Leftovers = { config, log, isNeeded: false, egressProcess: undefined };
   stack.defer(() => endIdle(launcher, left));
+  const probed = probeBeside(launcher);
   await checkPort(config);
   const reserve = stack.use(new Reserve(config.dataDir));
   const store = stack.use(openState(config.dataDir, reserve));
   const isFirstOfBoot = isNewBoot(config, log);
-  const capabilities = await probeHost(launcher);
+  const { network, secrets, rules } = await openEgress({ config, launcher, version, log });
+  const capabilities = await probed;
   const driver = stack.use(
     new NamespaceDriver({
       ...config,
@@ -87,7 +90,6 @@ async function serve({ config, explained }: LoadedConfig, log: Log): Promise<num
   );
   // From here on, whoever waits for the launcher: the rest of the start has no end of its own that the keeper knows.
   const lost = lossOf(driver).then((code) => (isServing ? code : leave(log, code)));
-  const { network, secrets, rules } = await openEgress({ config, launcher, version, log });
   left.egressProcess = stack.use(network);
   const engine = stack.use(
     await LocalEngine.open({
@@ -117,7 +119,7 @@ async function serve({ config, explained }: LoadedConfig, log: Log): Promise<num
   const parts = { info, gateway, owners, egress, audit, webhooks, log };
   const http = stack.use(await startHttp({ engine, config, ...parts }));
   await network.listensAt(http.listen);
-  stack.use(restHeap({ trimAddon: mallocTrimAddon, log }));
+  stack.use(restWithCollection(log));
   sayReady(http, engine, log);
   isServing = left.isNeeded = true;
   reserve.keep();
@@ -128,6 +130,19 @@ async function serve({ config, explained }: LoadedConfig, log: Log): Promise<num
   left.isNeeded = signal !== 'idle';
   if (typeof signal === 'number') leave(log, signal);
   return sayStop(log, signal);
+}
+
+/** It asks programs and the kernel, for tens of milliseconds in which the daemon reads its own files. */
+function probeBeside(launcher: LaunchClient): Promise<readonly Capability[]> {
+  const probed = probeHost(launcher);
+  // Whoever awaits it is told; a start that fails before that has its own error.
+  probed.catch(() => undefined);
+  return probed;
+}
+
+function restWithCollection(log: Log): Disposable {
+  exposeCollection();
+  return restHeap({ trimAddon: mallocTrimAddon, log });
 }
 
 /** A sandbox that rests has files and no processes; one that stands still has both. */

@@ -18,7 +18,7 @@ import { launchProgram, programWords, projectDir } from './config/programs.ts';
  * as much as with 8. At rest `base/resting-heap.ts` gives the room back (as much is resident after ten bursts with each).
  * What a collection copies is too little to share: helpers took a twelfth more of the processor for it.
  */
-export const memoryFlags = ['--max-semi-space-size=8', '--no-parallel-scavenge', '--expose-gc'];
+export const memoryFlags = ['--max-semi-space-size=8', '--no-parallel-scavenge'];
 /** Nobody gets a debugger into the daemon by a signal. */
 const noInspector = '--disable-sigusr1';
 

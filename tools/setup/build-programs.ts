@@ -8,7 +8,7 @@
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, renameSync, rmSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, renameSync, rmSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join, relative } from 'node:path';
 import { Script } from 'node:vm';
@@ -42,11 +42,11 @@ const programs: Readonly<Record<string, Program>> = {
       '@squash/certificate/*',
       '@squash/ssh/*',
     ],
-    // 2.5 ms of a call; all functions of all commands would be read by every call, 1.5 ms.
+    // 2.5 ms of a call, 5 of a box; all functions of all commands would be read by every call, 1.5 ms.
     use: async (exported) => {
       const cli = exported as { readonly start: typeof start };
       await withStandIn(async (socketPath) => {
-        for (const call of [['ls'], ['version'], ['exec', '-n', 'dev', 'true']])
+        for (const call of [['ls'], ['version'], ['exec', '-n', 'dev', 'true'], ...boxCalls()])
           await cli.start(['--socket', socketPath, ...call]);
       });
     },
@@ -59,6 +59,14 @@ const programs: Readonly<Record<string, Program>> = {
     flags: async () => (await import('../../host/src/egress/egress-process.ts')).memoryFlags,
   },
 };
+
+/** None where policies lie: what they say, such as a command that tells a secret, is not to be done for this. */
+function boxCalls(): readonly (readonly string[])[] {
+  process.env['XDG_CONFIG_HOME'] = '/proc/none';
+  process.chdir(root);
+  return existsSync('/etc/squash') ? [] : [['box', 'run', 'true']];
+}
+
 /** What else the result depends on: which file a name of the contract means, and how it is built. */
 const silentInputs = [
   'box/package.json',

@@ -21,6 +21,8 @@ const sandbox = {
   exec_count: 1,
   upper_bytes: 1_000_000,
 };
+const info = { version: '0', config: [{ name: 'SQUASH_HOST_ROOT', value: '1' }] };
+const box = { id: 'box', warnings: [] };
 /** The messages of `GET /v1/sandboxes/{id}/exec` for a command that says a word and ends. */
 const messages = [
   textFrame(JSON.stringify({ type: 'started', seq: 1 })),
@@ -32,6 +34,12 @@ function textFrame(text: string): Buffer {
   return Buffer.from([0x81, text.length, ...Buffer.from(text)]);
 }
 
+function bodyOf(request: string): unknown {
+  if (request.startsWith('GET /v1/info ')) return info;
+  if (request.startsWith('POST /v1/sandboxes ')) return box;
+  return / \/v1\/sandboxes\/box\/changes/.test(request) ? { items: [], next: null } : [sandbox];
+}
+
 function answer(socket: Socket, request: string): void {
   if (/^upgrade: websocket/im.test(request)) {
     const head = 'connection: Upgrade\r\nupgrade: websocket\r\nsec-websocket-protocol: squash.exec.v1';
@@ -39,7 +47,7 @@ function answer(socket: Socket, request: string): void {
     for (const message of messages) socket.write(message);
     return;
   }
-  const body = JSON.stringify(request.startsWith('GET /v1/info ') ? { version: '0' } : [sandbox]);
+  const body = JSON.stringify(bodyOf(request));
   socket.end(`HTTP/1.1 200 OK\r\ncontent-length: ${body.length}\r\nconnection: close\r\n\r\n${body}`);
 }
 

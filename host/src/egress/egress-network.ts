@@ -57,6 +57,7 @@ export class EgressNetwork implements SandboxNetwork, AsyncDisposable {
   readonly questions: QuestionsFollower;
   readonly #stopping = new AbortController();
   #isApplyingAgain = false;
+  #isSyncing = false;
   #supervisor: EgressSupervisor | undefined;
   #listeners: readonly Listener[];
 
@@ -157,8 +158,8 @@ export class EgressNetwork implements SandboxNetwork, AsyncDisposable {
   async forget(id: SandboxId): Promise<void> {
     this.#failed.delete(id);
     this.#options.ownSecrets.forget(id);
-    // A next start does not know it anyway, so nobody waits for one.
-    if (this.#supervisor?.isUp !== true) return;
+    // A next start does not know it anyway, so nobody waits for one; one that is just being told everything may have been told of it.
+    if (this.#supervisor?.isUp !== true && !this.#isSyncing) return;
     // It may overtake a message that is on its way, which would make the sandbox known again.
     await this.#sending.get(id)?.done;
     this.#failed.delete(id);
@@ -261,8 +262,14 @@ export class EgressNetwork implements SandboxNetwork, AsyncDisposable {
     })();
   }
 
+  #tellingAll(): Disposable {
+    this.#isSyncing = true;
+    return { [Symbol.dispose]: () => void (this.#isSyncing = false) };
+  }
+
   #sync(): Promise<void> {
     return this.#lock.exclusive(async () => {
+      using _told = this.#tellingAll();
       const { ceiling, allowRanges, presets, upstreams, trust } = this.#options;
       const { problems } = await this.client.sync({
         ceiling: ceiling === undefined ? null : toJson(ceiling),

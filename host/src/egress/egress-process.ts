@@ -31,15 +31,7 @@ export interface StartedEgress {
 
 /** EX_IOERR of sysexits.h, as `egress/src/main.ts` uses it. */
 const exitInputOutput = 74;
-/**
- * What is read passes in buffers that the young generation's collector frees for next to nothing. V8 counts them
- * towards the old one's limit all the same: near a small heap it would mark that whole heap every few megabytes.
- */
-export const memoryFlags = [
-  `--max-old-space-size=${limits.egressHeapMb}`,
-  '--max-semi-space-size=4',
-  '--heap-growing-percent=400',
-];
+export const memoryFlags = [`--max-old-space-size=${limits.egressHeapMb}`, '--max-semi-space-size=4'];
 const program = programWords('egress/src/main.ts');
 
 /** @throws where the program or the log can't be opened, or the process not be made */

@@ -13,10 +13,12 @@ import type { LayerRef, SandboxRow } from '#store/rows.ts';
 import { adoptFiles, type Saved } from './adopt.ts';
 import { draftRow } from './draft.ts';
 import type { SandboxEvent } from './event-port.ts';
+import { type CompiledRoot, hostRootHere } from './host-root.ts';
 import { type Forking, forkFiles } from './fork.ts';
 import { checkPrograms } from './compatible.ts';
 import { checkMounts } from './mounts.ts';
 import { removeSandbox } from './remove.ts';
+import { opensAny } from './rules.ts';
 import { Sandbox } from './sandbox.ts';
 import { startSpec } from './start-spec.ts';
 import { stackOrder } from './stacking.ts';
@@ -34,7 +36,8 @@ export async function createSandbox(
 ): Promise<Sandbox> {
   const modules = [...new Set(request.layers)];
   checkLayerCount(modules.length);
-  const draft = draftRow(world, request);
+  const host = hostRootHere(world, request.native?.hostRoot, request.native?.onTimeout);
+  const draft = draftRow(world, request, host);
   const made = await world.layerLock.shared(async () => {
     const layers = await Promise.all(
       modules.map(
@@ -50,7 +53,7 @@ export async function createSandbox(
     register(sandbox);
     return sandbox;
   });
-  await made.mailbox.post(() => bringUp(made, request));
+  await made.mailbox.post(() => bringUp(made, request, host.compiled));
   world.counters.created += 1;
   return made;
 }
@@ -101,16 +104,19 @@ function insert(world: World, draft: SandboxRow, { native }: CreateRequest): San
   return new Sandbox(world, row, []);
 }
 
-async function bringUp(sandbox: Sandbox, { ownSecrets }: CreateRequest): Promise<void> {
+async function bringUp(
+  sandbox: Sandbox,
+  { ownSecrets }: CreateRequest,
+  compiled?: CompiledRoot,
+): Promise<void> {
   const { world, row } = sandbox;
   try {
     world.files.make(row.id);
     faultPoint('create.directory');
     await world.network.keepSecrets(row.id, ownSecrets);
     await Promise.all([
-      row.activeSnapshot === null ? startNew(sandbox) : startFork(sandbox),
-      // Its rules hold before its first command may run.
-      startAsked().then(() => world.network.apply(row.id)),
+      row.activeSnapshot === null ? startNew(sandbox, compiled) : startFork(sandbox),
+      startAsked().then(() => applyRules(sandbox)),
     ]);
     faultPoint('create.committed');
   } catch (error) {
@@ -124,10 +130,22 @@ async function bringUp(sandbox: Sandbox, { ownSecrets }: CreateRequest): Promise
   }
 }
 
-async function startNew(sandbox: Sandbox): Promise<void> {
+/**
+ * They hold before its first command may run. Where they open nothing nobody waits for an egress process that is starting: a sandbox that
+ * it does not know yet reaches nothing either.
+ */
+async function applyRules({ world, row, rules }: Sandbox): Promise<void> {
+  const applied = world.network.apply(row.id);
+  if (opensAny(rules.policy)) await applied;
+}
+
+async function startNew(sandbox: Sandbox, compiled: CompiledRoot | undefined): Promise<void> {
   const { world, row } = sandbox;
   const trees = stackOrder(row.layers).map((layer) => layer.digest);
-  const running = await world.driver.start({ ...startSpec(world, row, trees), makesUpper: true });
+  const running = await world.driver.start({
+    ...startSpec(world, row, { trees, compiled }),
+    makesUpper: true,
+  });
   faultPoint('create.started');
   sandbox.started(running, createdEvent(sandbox));
 }

@@ -10,7 +10,11 @@ import type { World } from './world.ts';
 const bytesPerMb = 1_048_576;
 
 /** Everything of the row that needs no look at the layers. */
-export function draftRow(world: World, request: CreateRequest): Omit<SandboxRow, 'layers' | 'trust'> {
+export function draftRow(
+  world: World,
+  request: CreateRequest,
+  host = hostRootHere(world, request.native?.hostRoot, request.native?.onTimeout),
+): Omit<SandboxRow, 'layers' | 'trust'> {
   const nowMs = world.clock.wallMs();
   const limits = {
     ...world.fixedLimits,
@@ -27,7 +31,6 @@ export function draftRow(world: World, request: CreateRequest): Omit<SandboxRow,
     throw new AppError('limits_unenforceable', `Cannot create sandbox "${request.id}": ${reasons}`);
   }
   const { image, warnings } = imageHere(request.native?.image, world.driver);
-  const host = hostRootHere(world, request.native?.hostRoot, request.native?.onTimeout);
   return {
     id: request.id,
     hostLabel: null,

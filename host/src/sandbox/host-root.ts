@@ -9,6 +9,8 @@ import type { SandboxRow, StoredHostRoot } from '#store/rows.ts';
 import type { HostPlace, HostRootSpec } from '../drivers/driver.ts';
 import type { World } from './world.ts';
 
+export type CompiledRoot = ReturnType<HostRoots['compile']>;
+
 /** Made by `host/src/mounts`. */
 export interface HostRoots {
   /** Who commands run as, in the host's numbers. @throws host_root_unavailable */
@@ -34,22 +36,31 @@ export function hostRootHere(
   { hostRoots }: Pick<World, 'hostRoots'>,
   root: HostRoot | undefined,
   onTimeout: SandboxRow['onTimeout'] | undefined,
-): { readonly hostRoot: StoredHostRoot | null; readonly warnings: readonly Warning[] } {
+): {
+  readonly hostRoot: StoredHostRoot | null;
+  readonly warnings: readonly Warning[];
+  /** For the start that is part of the same request: what lies there was looked at for it. */
+  readonly compiled?: CompiledRoot;
+} {
   if (root === undefined) return { hostRoot: null, warnings: [] };
   if (onTimeout === 'snapshot') throw unsupported('be saved as a snapshot when its time is over');
   const who = hostRoots.starter();
-  const { dropped } = hostRoots.compile(root);
-  const warnings = dropped
+  const compiled = hostRoots.compile(root);
+  const warnings = compiled.dropped
     .slice(0, warningsMax)
     .map(({ path, why }) => ({ code: 'host_path', message: `the rule for "${path}" does not hold: ${why}` }));
-  return { hostRoot: { ...who, root }, warnings };
+  return { hostRoot: { ...who, root }, warnings, compiled };
 }
 
 /** Writes the masks into the sandbox's directory. Nothing of it runs. @throws as `HostRoots` does, and disk_full */
-export function hostRootSpec(world: World, row: SandboxRow): HostRootSpec | undefined {
+export function hostRootSpec(
+  world: World,
+  row: SandboxRow,
+  compiled?: CompiledRoot,
+): HostRootSpec | undefined {
   if (row.hostRoot === null) return undefined;
   const { uid, gid, root } = row.hostRoot;
-  const { places } = world.hostRoots.compile(root);
+  const { places } = compiled ?? world.hostRoots.compile(root);
   const directory = join(world.files.directory(row.id), '.meta');
   // A new sandbox has none yet.
   mkdirSync(directory, { recursive: true });

@@ -17,6 +17,11 @@ function policyOf({ policy, allowNet }: Pick<RuleRow, 'policy' | 'allowNet'>): P
   return policy ?? policyOfAllowNet(allowNet);
 }
 
+/** Whether anything can be reached under it, now or once a person agrees. */
+export function opensAny({ allow, ask = [] }: PolicySource): boolean {
+  return allow.length > 0 || ask.length > 0;
+}
+
 /** `allow_net` of a full policy: the destinations that it allows. What it denies and its conditions don't fit in there. */
 export function shownAllowNet({ policy, allowNet }: Pick<RuleRow, 'policy' | 'allowNet'>): string[] | null {
   if (policy === null) return allowNet === null ? null : [...allowNet];

@@ -264,7 +264,7 @@ export class Sandbox implements RunHost {
       const instance = store[how](() => store.sandboxes.nextInstance());
       this.change({ ...change, trust, instance }, how);
       faultPoint('start.committed');
-      const spec = { ...startSpec(this.world, this.#row, trees), makesUpper: this.mayLackUpper };
+      const spec = { ...startSpec(this.world, this.#row, { trees }), makesUpper: this.mayLackUpper };
       this.started(await driver.start(spec), event);
       this.mayLackUpper = false;
     });

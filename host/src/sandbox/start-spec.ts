@@ -4,7 +4,7 @@ import type { LayerDigest } from '@squash/contract/ids';
 import type { SandboxRow } from '#store/rows.ts';
 import type { StartSpec } from '../drivers/driver.ts';
 import { hostnameOf } from './environment.ts';
-import { hostRootSpec } from './host-root.ts';
+import { type CompiledRoot, hostRootSpec } from './host-root.ts';
 import { topmostOnly } from './stacking.ts';
 import type { World } from './world.ts';
 
@@ -24,8 +24,15 @@ export const mendable: ReadonlySet<ErrorCode> = new Set([
  * For this row, on these trees and the row's trust layer on top of them. Writes what the start is to find in the sandbox's directory.
  * @throws volume_not_found, host_directory_refused, host_path_refused, host_root_unavailable where what it has attached is not to be had any more
  */
-export function startSpec(world: World, row: SandboxRow, trees: readonly LayerDigest[]): StartSpec {
-  const hostRoot = hostRootSpec(world, row);
+export function startSpec(
+  world: World,
+  row: SandboxRow,
+  {
+    trees,
+    compiled,
+  }: { readonly trees: readonly LayerDigest[]; readonly compiled?: CompiledRoot | undefined },
+): StartSpec {
+  const hostRoot = hostRootSpec(world, row, compiled);
   const layers = row.trust === null ? trees : [row.trust, ...trees];
   return {
     id: row.id,
