@@ -136,7 +136,8 @@ async function bringUp(
  */
 async function applyRules({ world, row, rules }: Sandbox): Promise<void> {
   const applied = world.network.apply(row.id);
-  if (opensAny(rules.policy)) await applied;
+  if (opensAny(rules.policy)) return await applied;
+  applied.catch((error: unknown) => world.log.error('create.rules', { sandbox: row.id, error }));
 }
 
 async function startNew(sandbox: Sandbox, compiled: CompiledRoot | undefined): Promise<void> {
