@@ -106,7 +106,7 @@ await insideLauncher(import.meta.filename, ['default', 'single', 'fuse', 'user',
       const start = startOf(place, 'device', {
         lowers: [],
         makesUpper: true,
-        hostRoot: { uid: 0, gid: 0, places: [device] },
+        hostRoot: { uid: 1000, gid: 1000, places: [device] },
       });
       const failed = await client.start(start).then(
         () => 'it starts',
