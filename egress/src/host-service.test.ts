@@ -12,6 +12,7 @@ const A = 1;
 const stack = new AsyncDisposableStack();
 let egress: EgressUnderTest;
 let greeter: { readonly port: number };
+let greeted = 0;
 let instance = 100;
 
 async function addressOf(relay: ScriptedRelay, name: string): Promise<string> {
@@ -22,6 +23,7 @@ async function addressOf(relay: ScriptedRelay, name: string): Promise<string> {
 
 before(async () => {
   const server = createServer((socket) => {
+    greeted += 1;
     socket.on('error', () => undefined);
     socket.end('220 ready\r\n');
   });
@@ -65,7 +67,9 @@ test('a port where any daemon of the machine says that it serves is refused what
   const address = await addressOf(served, 'host.squash.internal');
   {
     using _mark = await markApiPort(greeter.port);
-    assert.equal(await served.open(address, greeter.port).closed(), 3);
+    const before = greeted;
+    assert.notEqual(await served.open(address, greeter.port).closed(), 0);
+    assert.equal(greeted, before);
   }
   await served.open(address, greeter.port).read('220 ready');
 });
