@@ -38,6 +38,11 @@ export function policyPlaces(
 export const projectFileNames = ['.squash/box.toml', '.squash/box.jsonc', 'squash-box.toml'] as const;
 export const ownFileNames = ['box.toml', 'box.jsonc'] as const;
 
+/** What was answered for this repository. It lies where no box can write it, at the repository's path below. */
+export function answersFile({ state, repository }: Pick<PolicyPlaces, 'state' | 'repository'>): string {
+  return join(state, 'answers', repository, 'answers.jsonc');
+}
+
 /** Where this repository's file may lie. */
 export function projectPaths({ repository }: PolicyPlaces): readonly string[] {
   return projectFileNames.map((name) => join(repository, name));
@@ -48,6 +53,7 @@ export function hasPolicyFiles(places: PolicyPlaces): boolean {
   return [
     ...ownFileNames.flatMap((name) => [join(places.managed, name), join(places.user, name)]),
     ...projectPaths(places),
+    answersFile(places),
   ].some(isThere);
 }
 

@@ -135,6 +135,22 @@ ${exitNotes}`,
     load: () => import('./commands/box-events.ts'),
   },
   {
+    name: 'box approve',
+    group: 'box',
+    summary: 'answer what boxes ask to reach, one question after the other',
+    positionals: [{ ...box, optional: true }],
+    flags: [
+      {
+        name: 'watch',
+        short: 'w',
+        summary: 'go on with each question as it comes, of boxes that come later, too',
+      },
+    ],
+    notes:
+      'A policy with "ask" puts the questions. y allows who waits now, b makes it a rule of the box, p one of all your boxes over this repository, n refuses.',
+    load: () => import('./commands/box-approve.ts'),
+  },
+  {
     name: 'box attach',
     group: 'box',
     summary: 'follow the command of a box, and give it our input; Ctrl-] leaves it',

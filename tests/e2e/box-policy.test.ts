@@ -8,10 +8,11 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import { type CliEnd, squash } from '../support/cli.ts';
+import { cliCommand, type CliEnd, cliEnvironment, squash } from '../support/cli.ts';
 import { removeDataDirectory } from '../support/data-directory.ts';
 import { expectNoLeaks, processesOf } from '../support/leaks.ts';
 import { ownedPrefix } from '../support/owned-directory.ts';
+import { Terminal } from '../support/terminal.ts';
 import { waitFor } from '../support/wait.ts';
 
 const skip = process.getuid?.() === 0 ? 'only an ordinary user has boxes' : false;
@@ -112,5 +113,41 @@ describe('policies of boxes', { skip }, () => {
     const end = await box('run', '--policy', given, '--', 'true');
     assert.equal(end.code, 126);
     assert.match(end.stderr, /wrong\.toml:2: "netw" is unknown; the nearest known key is "net"/);
+  });
+
+  it('asks a person, whose answer holds once, for the box or for the repository', async () => {
+    const file = join(scratch, 'config/squash/box.toml');
+    writeFileSync(file, 'version = 1\n[net]\nask = ["*"]\n');
+    // Who connects is let in and then waits; who leaves asks no more.
+    const ask = (host: string): string =>
+      `(exec 3<>/dev/tcp/${host}.example.com/443; read -r -u 3) 2>/dev/null`;
+    const script = `${ask('once')}; ${ask('kept')}; ${ask('refused')}`;
+    const id = (await box('run', '-d', '--', 'bash', '-c', script)).stdout.toString().trim();
+    assert.notEqual(id, '');
+    await using terminal = new Terminal([...cliCommand, 'box', 'approve', '--watch'], {
+      rows: 40,
+      columns: 150,
+      env: { ...cliEnvironment(undefined), ...env },
+    });
+    for (const [host, key, then] of [
+      ['once', 'y', /allowed/],
+      ['kept', 'p', /allowed[\s\S]*kept in \S+answers\.jsonc/],
+      ['refused', 'n', /denied/],
+    ] as const) {
+      await terminal.see(new RegExp(`Box ${id} waits for ${host}\\.example\\.com:443[\\s\\S]*later: `));
+      await waitFor(`the answer ${then}`, async () => {
+        // What is typed at once with the question is not heard; typed twice, it would answer the next one.
+        terminal.type(`${key}\n`);
+        return await waitFor('its effect', () => then.test(terminal.screen), 3_000).catch(() => false);
+      });
+    }
+    terminal.type('\u0003');
+    await terminal.end();
+    assert.equal((await box('rm', id)).code, 0);
+    const why = await box('why', 'host', 'kept.example.com:443');
+    assert.match(why.stdout.toString(), /allowed[\s\S]*answers\.jsonc/);
+    for (const host of ['once', 'refused'])
+      assert.doesNotMatch((await box('why', 'host', `${host}.example.com:443`)).stdout.toString(), /answers/);
+    rmSync(file);
   });
 });

@@ -6,6 +6,7 @@
  */
 import { realpathSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { readAnswers } from './answers.ts';
 import { type BundleName, bundleNames, bundles } from './bundles.ts';
 import { parseDocument } from './document.ts';
 import { checkPolicy, fileLimits, type PolicyFile } from './file-schema.ts';
@@ -33,6 +34,8 @@ export interface Loaded {
   readonly project: { readonly file: FoundFile; readonly isTrusted: boolean } | undefined;
 }
 
+const fileOrigins = ['managed', 'user', 'project'] as const;
+
 /** @throws PolicyProblem */
 export function loadLayers(places: PolicyPlaces, { files, flags, isAlone = false }: CommandLine): Loaded {
   const found = findPolicyFiles(places).filter(({ origin }) => !isAlone || origin === 'managed');
@@ -42,17 +45,22 @@ export function loadLayers(places: PolicyPlaces, { files, flags, isAlone = false
     isTrusted: isTrusted(readTrust(trustFile(places.state)), projectFile.path, projectFile.sha256),
   };
   const named = files.map((path) => readOwnFile(path, 'command line'));
+  const answers = isAlone ? undefined : readAnswers(places);
+  // What was answered is a part of the person's own layer.
+  const present = answers === undefined ? found : [...found, answers];
   const layers = [
-    ...found.map(
-      (file): Layer => ({
-        origin: file.origin,
-        isTrusted: file.origin !== 'project' || project?.isTrusted === true,
-        parts: partsOf(file),
-      }),
-    ),
+    ...fileOrigins
+      .map(
+        (origin): Layer => ({
+          origin,
+          isTrusted: origin !== 'project' || project?.isTrusted === true,
+          parts: present.filter((file) => file.origin === origin).flatMap(partsOf),
+        }),
+      )
+      .filter(({ parts }) => parts.length > 0),
     commandLineLayer(named, flags),
   ];
-  return { layers, files: [...found, ...named], project };
+  return { layers, files: [...present, ...named], project };
 }
 
 function commandLineLayer(named: readonly FoundFile[], flags: PolicyFile | undefined): Layer {

@@ -59,7 +59,12 @@ export function boxPlace(): BoxPlace {
   const cwd = process.cwd();
   const own = canonical(home) ?? home;
   const repository = findRepository({ cwd, home: own, uid });
-  return { places: policyPlaces(process.env, home, repository), home: own, repository, cwd };
+  return { places: placesOf(repository), home: own, repository, cwd };
+}
+
+/** Where policies of boxes over this repository lie. */
+export function placesOf(repository: string): PolicyPlaces {
+  return policyPlaces(process.env, ownUser().home, repository);
 }
 
 /** Undefined: no file says anything, and the options are what there is. */

@@ -1,0 +1,66 @@
+/**
+ * `squash box approve`: shows what boxes ask, one question after the other, and has it answered: once, for this box, or for every box of
+ * this person over the same repository.
+ */
+import type { ApprovalInfo } from '@squash/contract/approvals';
+import { type Answer, askPerson, later } from '../approving.ts';
+import { findBox, listBoxes } from '../box/boxes.ts';
+import { type BoxDaemon, runningDaemon } from '../box/daemon.ts';
+import { repositoryOf } from '../box/record.ts';
+import { asPolicyFailure, placesOf } from '../box/policy.ts';
+import type { Call } from '../command.ts';
+import { CliFailure, exitCodes } from '../failure.ts';
+import { printNote, visible } from '../output/print.ts';
+
+const keys = '[y] once  [b] for this box  [p] for all boxes over this repository  [n] deny  [Enter] later: ';
+
+export async function run(call: Call): Promise<number> {
+  const [word] = call.positionals;
+  const isWatching = call.flags.isSet('watch');
+  if (word !== undefined) {
+    const { daemon, box } = await findBox(call, word);
+    await askOf(daemon, { isWatching, sandbox: box.id });
+    return exitCodes.ok;
+  }
+  for (;;) {
+    const daemon = await runningDaemon();
+    const end =
+      daemon && (await askOf(daemon, { isWatching, sandbox: undefined }).catch(unlessEnded(isWatching)));
+    if (daemon === undefined && !isWatching) printNote('squash: nothing waits for an answer');
+    if (end === 'nobody' || !isWatching) return exitCodes.ok;
+    // It ends with the last box, and another one comes with the next.
+    await later();
+  }
+}
+
+async function askOf(
+  daemon: BoxDaemon,
+  { isWatching, sandbox }: { readonly isWatching: boolean; readonly sandbox: string | undefined },
+): ReturnType<typeof askPerson> {
+  const answers: Readonly<Record<string, Answer>> = {
+    y: { decision: { decision: 'allow', scope: 'once' } },
+    b: { decision: { decision: 'allow', scope: 'sandbox' } },
+    p: { decision: { decision: 'allow', scope: 'sandbox' }, after: (approval) => keep(daemon, approval) },
+    n: { decision: { decision: 'deny' } },
+  };
+  return await askPerson({ client: daemon.client, sandbox, isWatching, what: 'Box', keys, answers });
+}
+
+/** The rule becomes one of the person's own, for the repository that the box was made over. */
+async function keep(daemon: BoxDaemon, { sandbox, grant }: ApprovalInfo): Promise<void> {
+  const box = (await listBoxes(daemon)).find(({ id }) => id === sandbox);
+  const repository = box === undefined ? undefined : repositoryOf(box);
+  if (repository === undefined)
+    throw new CliFailure('usage', `box ${sandbox} is over no repository: it holds for this box alone`);
+  const { addAnswer } = await import('@squash/box/policy/answers');
+  const path = await asPolicyFailure(() => addAnswer(placesOf(repository), grant));
+  printNote(`squash: kept in ${visible(path)}`);
+}
+
+function unlessEnded(isWatching: boolean): (failure: unknown) => undefined {
+  return (failure) => {
+    const isEnd = failure instanceof CliFailure && failure.exitCode === exitCodes.unreachable;
+    if (!isWatching || !isEnd) throw failure;
+    return undefined;
+  };
+}
