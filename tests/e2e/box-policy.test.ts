@@ -148,6 +148,13 @@ describe('policies of boxes', { skip }, () => {
     assert.match(why.stdout.toString(), /allowed[\s\S]*answers\.jsonc/);
     for (const host of ['once', 'refused'])
       assert.doesNotMatch((await box('why', 'host', `${host}.example.com:443`)).stdout.toString(), /answers/);
+    const elsewhere = join(work, 'other');
+    mkdirSync(elsewhere);
+    const end = await squash(undefined, ['box', 'why', 'host', 'kept.example.com:443'], {
+      cwd: elsewhere,
+      env,
+    });
+    assert.doesNotMatch(end.stdout.toString(), /answers/);
     rmSync(file);
   });
 });
