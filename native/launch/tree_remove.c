@@ -57,14 +57,15 @@ static int remove_directory(int parent, const char *name) {
   return unlinkat(parent, name, AT_REMOVEDIR);
 }
 
-/* Empties one directory; directories in it that are not empty become pieces of their own. */
+/* Empties one directory; directories in it that are not empty become pieces of their own. What has gone meanwhile another removal has: a
+   new daemon empties the trash while the last one's request is still at work. */
 static int empty_directory(struct removal *removal, const char *name) {
   int fd = openat(removal->trash, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (fd < 0 && errno == EACCES && fchmodat(removal->trash, name, 0700, 0) == 0) {
     fd = openat(removal->trash, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   }
   DIR *entries = fd < 0 ? NULL : fdopendir(fd);
-  if (entries == NULL) return -1;
+  if (entries == NULL) return errno == ENOENT ? 0 : -1;
   int result = 0;
   for (struct dirent *entry; result == 0 && (entry = readdir(entries)) != NULL;) {
     if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
@@ -76,7 +77,7 @@ static int empty_directory(struct removal *removal, const char *name) {
     else {
       char piece[PIECE_NAME_BYTES];
       piece_name(removal, removal->pieces++, piece);
-      result = renameat(fd, entry->d_name, removal->trash, piece);
+      result = renameat(fd, entry->d_name, removal->trash, piece) == 0 || errno == ENOENT ? 0 : -1;
     }
   }
   int number = errno;
@@ -116,6 +117,28 @@ static int open_trash(int data_fd, struct removal *removal, char *own, size_t si
   return removal->trash < 0 ? -1 : 0;
 }
 
+enum { MOVES_MAX = 100 };
+
+/* Into a directory of our own as the first piece. Before that has something in it, whoever empties the trash may take it away. */
+static int move_to_trash(int data_fd, int parent, const char *name, struct removal *removal, char *own, size_t size) {
+  for (int i = 0; i < MOVES_MAX; i++) {
+    char first[PIECE_NAME_BYTES];
+    close_fd(&removal->trash);
+    removal->prefix[0] = '\0';
+    if (open_trash(data_fd, removal, own, size) != 0) {
+      if (errno == ENOENT) continue;
+      return -1;
+    }
+    piece_name(removal, 0, first);
+    if (renameat(parent, name, removal->trash, first) == 0) return 0;
+    if (errno != ENOENT) return -1;
+    struct stat status;
+    if (fstatat(parent, name, &status, AT_SYMLINK_NOFOLLOW) != 0 && errno == ENOENT) return 0;
+  }
+  errno = EBUSY;
+  return -1;
+}
+
 int tree_remove(int data_fd, const char *path, struct fault *fault) {
   const char *name;
   cleanup_fd parent = open_parent(data_fd, path, &name);
@@ -125,15 +148,11 @@ int tree_remove(int data_fd, const char *path, struct fault *fault) {
   if (unlinkat(parent, name, 0) == 0 || unlinkat(parent, name, AT_REMOVEDIR) == 0 || errno == ENOENT) return 0;
   struct removal removal = {.trash = -1, .pieces = 1, .deadline_ms = now_ms() + REMOVE_MS_MAX};
   char own[64];
-  if (open_trash(data_fd, &removal, own, sizeof own) != 0) {
-    return fault_disk(fault, "internal", "can't make room in the trash for \"%s\"", path);
-  }
+  int moved = move_to_trash(data_fd, parent, name, &removal, own, sizeof own);
+  int number = errno;
   cleanup_fd trash = removal.trash;
-  char first[PIECE_NAME_BYTES];
-  piece_name(&removal, 0, first);
-  if (renameat(parent, name, trash, first) != 0 && errno != ENOENT) {
-    return fault_disk(fault, "internal", "can't move \"%s\" to the trash", path);
-  }
+  errno = number;
+  if (moved != 0) return fault_disk(fault, "internal", "can't move \"%s\" to the trash", path);
   if (remove_pieces(&removal) != 0) return fault_set(fault, "internal", "can't remove all of \"%s\"", path);
   if (removal.prefix[0] == '\0') (void)unlinkat(data_fd, own, AT_REMOVEDIR);
   return 0;

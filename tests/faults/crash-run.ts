@@ -48,7 +48,7 @@ export async function crashRun(options: CrashRunOptions): Promise<CrashReport> {
       await checkAll(daemon, model);
     } catch (error) {
       throw new Error(
-        `seed ${options.seed}, step ${serial} of ${options.points}: ${where}, ${attempt.what}\n${daemon.output.slice(-6_000)}`,
+        `seed ${options.seed}, step ${serial} of ${options.points}: ${where}, ${attempt.what}: ${String(error)}\n${daemon.output.slice(-6_000)}`,
         { cause: error },
       );
     }

@@ -1,4 +1,5 @@
 /* Measuring and removing trees that were made to be a nuisance. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -7,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/descriptor.h"
@@ -191,6 +193,42 @@ static void open_leased(int data) {
   CHECK(fcntl(leased, F_SETLEASE, F_UNLCK) == 0 && unlinkat(data, "leased", 0) == 0);
 }
 
+/* What lies in the trash, by whoever it was put there. How many could not be removed. */
+static unsigned empty_trash(int data) {
+  unsigned failed = 0;
+  int fd = openat(data, "trash", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  DIR *entries = fd < 0 ? NULL : fdopendir(fd);
+  if (entries == NULL) return 0;
+  for (struct dirent *entry; (entry = readdir(entries)) != NULL;) {
+    char name[300];
+    struct fault fault;
+    if (entry->d_name[0] == '.') continue;
+    snprintf(name, sizeof name, "trash/%s", entry->d_name);
+    if (tree_remove(data, name, &fault) != 0) failed++;
+  }
+  closedir(entries);
+  return failed;
+}
+
+/* A new daemon empties the trash while the request of the one before is at work in it. */
+static void remove_at_once(int data) {
+  CHECK(make_directories(data, "twice", false) == 0);
+  {
+    cleanup_fd tree = below(data, "twice");
+    make_deep(tree);
+  }
+  pid_t other = fork();
+  if (other == 0) {
+    struct fault fault;
+    _exit(tree_remove(data, "twice", &fault) == 0 ? 0 : 1);
+  }
+  int status = -1;
+  unsigned failed = 0;
+  while (waitpid(other, &status, WNOHANG) == 0) failed += empty_trash(data);
+  CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  CHECK(failed == 0 && empty_trash(data) == 0);
+}
+
 int main(void) {
   char path[] = "/tmp/launch-tree-XXXXXX";
   struct fault fault;
@@ -219,6 +257,7 @@ int main(void) {
   merge_layers(data);
   diff_layers(data);
   open_leased(data);
+  remove_at_once(data);
   /* The launcher has root's rights over its own ids. */
   if (geteuid() == 0) CHECK(fchmod(tree, 0) == 0);
   CHECK(tree_remove(data, "sandboxes/x", &fault) == 0);
