@@ -1,6 +1,6 @@
 /**
  * Settings of V8 that are made when a program is up. V8 takes compiled code only from a process with its own settings, and Node's own modules
- * lie compiled in Node: with one more at the start each is compiled anew, 70 ms of a processor in the daemon.
+ * lie compiled in Node: with one more at the start each is compiled anew, some 60 ms of a processor in the daemon.
  */
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';

@@ -1,6 +1,7 @@
 /** What the commands about approvals share: where they lie, and how they are shown. A sandbox chose their hosts and paths. */
 import type { ApprovalInfo } from '@squash/contract/approvals';
 import { apiPath, type Query } from './client/client.ts';
+import { destinationText } from './output/destination.ts';
 import { visible } from './output/print.ts';
 
 export interface ApprovalPage {
@@ -20,9 +21,7 @@ export function standingPath(more: readonly string[] = []): string {
   return apiPath(['v1', 'standing-approvals', ...more]);
 }
 
-/** `POST www.example.com:443/v1`, all on one line. */
-export function wantedText({ host, address, port, method, path }: ApprovalInfo): string {
-  const name = host ?? (address?.includes(':') === true ? `[${address}]` : (address ?? '-'));
-  const place = `${name}:${port}`;
-  return visible(method === null ? place : `${method} ${place}${path ?? ''}`);
+/** All on one line. */
+export function wantedText(approval: ApprovalInfo): string {
+  return visible(destinationText(approval));
 }

@@ -8,7 +8,7 @@ import { pathToFileURL } from 'node:url';
 import { writeFileAtomic } from '@squash/base/atomic-file';
 import type { ApprovalInfo } from '@squash/contract/approvals';
 import { answersFile, isThere, type PolicyPlaces } from '../policy-places.ts';
-import { PolicyProblem } from '../policy-problem.ts';
+import { errnoOf, PolicyProblem } from '../policy-problem.ts';
 import { startLock } from '../start-lock.ts';
 import { parseDocument } from './document.ts';
 import { checkPolicy } from './file-schema.ts';
@@ -23,9 +23,19 @@ export function readAnswers(places: PolicyPlaces): FoundFile | undefined {
   return isThere(path) ? readOwnFile(path, 'user') : undefined;
 }
 
-/** Adds a rule to `net.allow`, once. @returns the file's path */
+/** Adds a rule to `net.allow`, once. @returns the file's path @throws PolicyProblem */
 export async function addAnswer(places: PolicyPlaces, rule: ApprovalInfo['grant']): Promise<string> {
   const path = answersFile(places);
+  try {
+    return await add(places, path, rule);
+  } catch (cause) {
+    const code = errnoOf(cause);
+    if (code === undefined) throw cause;
+    throw new PolicyProblem([`${path} can't be written: ${code}`]);
+  }
+}
+
+async function add(places: PolicyPlaces, path: string, rule: ApprovalInfo['grant']): Promise<string> {
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
   // Of two answers at once neither may be lost.
   using lock = await startLock(`${path}.lock`, waitS);

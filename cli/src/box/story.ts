@@ -5,6 +5,7 @@ import type { ProcessInfo } from '@squash/contract/process';
 import { apiPath, type Client } from '../client/client.ts';
 import { followEvents } from '../client/follow.ts';
 import { listProcesses } from '../client/processes.ts';
+import { dataText } from '../commands/events.ts';
 import { CliFailure, exitCodes } from '../failure.ts';
 import { destinationText } from '../output/destination.ts';
 
@@ -29,7 +30,8 @@ export class Story {
   readonly #id: string;
   #event = 0;
   #decision = 0;
-  readonly #told = new Map<number, ProcessInfo['state']>();
+  /** As they were told, of those that are kept. */
+  #told: ReadonlyMap<number, ProcessInfo['state']> = new Map();
 
   constructor(client: Client, id: string) {
     this.#client = client;
@@ -103,9 +105,10 @@ export class Story {
 
   /** What of them has not been told. */
   #processLines(processes: readonly ProcessInfo[]): readonly Line[] {
+    const before = this.#told;
+    this.#told = new Map(processes.map(({ process, state }) => [process, state]));
     return processes.flatMap((info): readonly Line[] => {
-      const told = this.#told.get(info.process);
-      this.#told.set(info.process, info.state);
+      const told = before.get(info.process);
       const began = told === undefined ? [beginLine(info)] : [];
       return info.state === 'ended' && told !== 'ended' ? [...began, endLine(info)] : began;
     });
@@ -132,13 +135,17 @@ async function unlessGone(following: Promise<never>): Promise<never> {
 }
 
 function eventLine(event: Event): Line {
-  const data = Object.entries(event.data).map(([key, value]) => ` ${key}=${String(value)}`);
   const kind = event.type.startsWith('approval.')
     ? 'approval'
     : event.type === 'sandbox.timed_out'
       ? 'limit'
       : 'box';
-  return { time: event.at, kind, what: `${event.type.replace(/^\w+\./, '')}${data.join('')}`, of: event };
+  return {
+    time: event.at,
+    kind,
+    what: `${event.type.replace(/^\w+\./, '')} ${dataText(event)}`.trimEnd(),
+    of: event,
+  };
 }
 
 function decisionLines(decision: EgressDecisionInfo): readonly Line[] {

@@ -5,7 +5,7 @@
 import type { ApprovalInfo } from '@squash/contract/approvals';
 import { type Answer, askPerson, later } from '../approving.ts';
 import { findBox, listBoxes } from '../box/boxes.ts';
-import { type BoxDaemon, runningDaemon } from '../box/daemon.ts';
+import { type BoxDaemon, runningDaemon, withBoxDaemon } from '../box/daemon.ts';
 import { repositoryOf } from '../box/record.ts';
 import { asPolicyFailure, placesOf } from '../box/policy.ts';
 import type { Call } from '../command.ts';
@@ -23,7 +23,7 @@ export async function run(call: Call): Promise<number> {
     return exitCodes.ok;
   }
   for (;;) {
-    const daemon = await runningDaemon();
+    const daemon = await daemonNow(call);
     const end =
       daemon && (await askOf(daemon, { isWatching, sandbox: undefined }).catch(unlessEnded(isWatching)));
     if (daemon === undefined && !isWatching) printNote('squash: nothing waits for an answer');
@@ -31,6 +31,12 @@ export async function run(call: Call): Promise<number> {
     // It ends with the last box, and another one comes with the next.
     await later();
   }
+}
+
+/** Who waits for questions starts no daemon: a box that asks has one. */
+async function daemonNow(call: Call): Promise<BoxDaemon | undefined> {
+  if (!call.flags.isSet('socket') && !call.flags.isSet('url')) return await runningDaemon();
+  return await withBoxDaemon(call, 'list', (daemon) => Promise.resolve(daemon));
 }
 
 async function askOf(

@@ -69,7 +69,7 @@ function lineOf(event: Event): string {
   return `${at} ${type.padEnd(18)} ${visible(`${sandbox} (${owner})`)}  ${visible(dataText(event))}`;
 }
 
-function dataText({ data }: Event): string {
+export function dataText({ data }: Event): string {
   return Object.entries(data)
     .map(([key, value]) => `${key}=${value}`)
     .join(' ');
