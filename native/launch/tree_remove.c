@@ -148,12 +148,11 @@ int tree_remove(int data_fd, const char *path, struct fault *fault) {
   if (unlinkat(parent, name, 0) == 0 || unlinkat(parent, name, AT_REMOVEDIR) == 0 || errno == ENOENT) return 0;
   struct removal removal = {.trash = -1, .pieces = 1, .deadline_ms = now_ms() + REMOVE_MS_MAX};
   char own[64];
-  int moved = move_to_trash(data_fd, parent, name, &removal, own, sizeof own);
-  int number = errno;
-  cleanup_fd trash = removal.trash;
-  errno = number;
-  if (moved != 0) return fault_disk(fault, "internal", "can't move \"%s\" to the trash", path);
-  if (remove_pieces(&removal) != 0) return fault_set(fault, "internal", "can't remove all of \"%s\"", path);
+  bool is_moved = move_to_trash(data_fd, parent, name, &removal, own, sizeof own) == 0;
+  bool is_removed = is_moved && remove_pieces(&removal) == 0;
+  close_fd(&removal.trash);
+  if (!is_moved) return fault_disk(fault, "internal", "can't move \"%s\" to the trash", path);
+  if (!is_removed) return fault_set(fault, "internal", "can't remove all of \"%s\"", path);
   if (removal.prefix[0] == '\0') (void)unlinkat(data_fd, own, AT_REMOVEDIR);
   return 0;
 }
