@@ -27,16 +27,34 @@ function builtPath(source) {
   return path.join(root, '.cache/built', source.slice(0, -'.ts'.length));
 }
 
+/** What a program was loaded from, for `isCurrent`. */
+const loadedInputs = new Map();
+
+function areUnchanged(inputs) {
+  return inputs.every(([path, modifiedMs, bytes]) => {
+    const stat = statSync(`${root}/${path}`);
+    return stat.mtimeMs === modifiedMs && stat.size === bytes;
+  });
+}
+
+/** Whether a program that was loaded would be the same if it were loaded now. */
+function isCurrent(source) {
+  try {
+    return areUnchanged(loadedInputs.get(source));
+  } catch {
+    // A source is gone.
+    return false;
+  }
+}
+
 /** The built file's parts: a line of JSON, the code, V8's compiled code. `undefined` where it does not fit. */
 function readBuilt(source) {
   try {
     const file = readFileSync(builtPath(source));
     const headEnd = file.indexOf('\n') + 1;
     const { inputs, codeBytes } = JSON.parse(file.latin1Slice(0, headEnd));
-    for (const [path, modifiedMs, bytes] of inputs) {
-      const stat = statSync(`${root}/${path}`);
-      if (stat.mtimeMs !== modifiedMs || stat.size !== bytes) return undefined;
-    }
+    if (!areUnchanged(inputs)) return undefined;
+    loadedInputs.set(source, inputs);
     const codeEnd = headEnd + codeBytes;
     return { code: file.latin1Slice(headEnd, codeEnd), compiled: file.subarray(codeEnd) };
   } catch {
@@ -81,7 +99,7 @@ function load(source, isBuilder) {
   return program.exports;
 }
 
-module.exports = { load, metaOf };
+module.exports = { isCurrent, load, metaOf };
 
 if (require.main === module) {
   // From here on as if Node had been given the source: it sees, and others see of it, the same words.

@@ -6,7 +6,7 @@
  */
 import { spawn } from 'node:child_process';
 import { CliFailure } from './failure.ts';
-import { projectPath } from './places.ts';
+import { nativePath, projectPath } from './places.ts';
 
 const loader = projectPath('base/bin/built.cjs');
 /** What Node is given to run it. */
@@ -16,9 +16,7 @@ export const hostEntries = {
 } as const;
 
 /** What makes namespaces, by which AppArmor knows it. */
-export const launchProgram = projectPath(
-  `native/build/${process.arch === 'arm64' ? 'aarch64' : 'x86_64'}/squash-launch`,
-);
+export const launchProgram = nativePath('squash-launch');
 
 /** `prepare` (the data directory), `place` (the same, for a certificate), `probe`, `config`, `repair` or `stop`. */
 export async function askOffline<T>(verb: string): Promise<T> {

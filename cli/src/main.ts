@@ -6,6 +6,7 @@
  * command's module, and Node's slow modules, load when they are needed.
  */
 import { checkPositionals, globalFlags, parseArguments } from './arguments.ts';
+import type { standBy as StandBy } from './box/standby.ts';
 import { Client } from './client/client.ts';
 import type { CommandSpec } from './command.ts';
 import { findCommand, knownCommands } from './command-table.ts';
@@ -21,6 +22,12 @@ export async function start(words: readonly string[]): Promise<void> {
   } catch (failure) {
     process.exitCode = report(failure, found?.spec, words);
   }
+}
+
+/** As it stands in `box/standby.ts`. @public for `cli/bin/standby.cjs` */
+export async function standBy(...words: Parameters<typeof StandBy>): ReturnType<typeof StandBy> {
+  const standby = await import('./box/standby.ts');
+  return await standby.standBy(...words);
 }
 
 type Found = ReturnType<typeof findCommand>;

@@ -179,6 +179,18 @@ test('V8 takes what was compiled for the settings that the daemon and the egress
   assert.ok(!taken('host/src/main', ['--max-lazy']), 'what is asked can be denied');
 });
 
+test('a program that has loaded knows whether it would still be loaded', () => {
+  using copy = new Copy();
+  copy.run(version);
+  const look = `
+    const { isCurrent, load } = require(process.argv[1] + '/base/bin/built.cjs');
+    load('cli/src/main.ts', false);
+    const before = isCurrent('cli/src/main.ts');
+    require('node:fs').appendFileSync(process.argv[1] + '/cli/src/main.ts', ' ');
+    process.stdout.write([before, isCurrent('cli/src/main.ts')].join());`;
+  assert.equal(copy.node(['--eval', look, copy.directory]).stdout, 'true,false');
+});
+
 test('a broken built file is as good as none', () => {
   using copy = new Copy();
   mkdirSync(dirname(copy.built), { recursive: true });

@@ -50,6 +50,11 @@ const allowed: readonly AllowedSkip[] = [
     instead: 'the run as a user with subordinate ids',
   },
   {
+    reason: /user namespaces/,
+    where: () => spawnSync('unshare', ['--user', '--map-current-user', 'true']).status !== 0,
+    instead: 'a machine whose users may make namespaces',
+  },
+  {
     reason: /cgroup/,
     where: (m) => !m.hasCgroupV2 || !m.isRoot,
     instead: 'tests/vm, in a guest with cgroup v2',

@@ -15,6 +15,7 @@ import { Published } from '../box/published.ts';
 import type { BoxSecrets } from '../box/policy.ts';
 import { putCopies } from '../box/put-copies.ts';
 import { type BoxWish, workPlaces } from '../box/box-wish.ts';
+import { startStandby } from '../box/standby.ts';
 import { readBoxWish } from '../box/wish.ts';
 import { isatty } from 'node:tty';
 import { nativeSandboxesPath, sandboxRecordPath } from '../client/client.ts';
@@ -64,16 +65,20 @@ export async function runInNewBox(
   if (!call.json) noteWarnings(box.warnings.filter(({ code }) => isOfWish(call.flags, code)));
   const isWork = await begin(daemon, box, wish);
   published.reach(call, { client: daemon.client, id: box.id });
-  return wish.detach
-    ? await startDetached(call, daemon, { box, wish })
-    : await runAttached(call, {
-        daemon,
-        box,
-        wish: withAgent(wish, agent?.path),
-        interruption,
-        isWork,
-        keeps,
-      });
+  try {
+    return wish.detach
+      ? await startDetached(call, daemon, { box, wish })
+      : await runAttached(call, {
+          daemon,
+          box,
+          wish: withAgent(wish, agent?.path),
+          interruption,
+          isWork,
+          keeps,
+        });
+  } finally {
+    await startStandby(daemon.client);
+  }
 }
 
 /** Limits that were not asked for, and that hold as well as they do here: `squash doctor` tells of them, not every command. */

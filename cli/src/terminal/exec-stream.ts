@@ -13,6 +13,7 @@ import { printNote, standardError, standardOutput } from '../output/print.ts';
 import { forwardSignals, signalNumbers } from './forward-signals.ts';
 import { openInputSource } from './input-source.ts';
 import { openOutputSink, type OutputSink } from './output-sink.ts';
+import { suspendSelf } from './suspend.ts';
 import { terminalSize } from './terminal-size.ts';
 
 /** What is sent as `execStart`, with the fields that have defaults left out. */
@@ -130,7 +131,7 @@ class ExecStream {
     const resize = (): void => this.#control({ type: 'resize', ...terminalSize() });
     const stop = (): void => {
       terminal.suspend();
-      process.kill(process.pid, 'SIGSTOP');
+      suspendSelf();
     };
     const resume = (): void => {
       terminal.resume();

@@ -1,0 +1,80 @@
+/**
+ * A command line that stands by: it has loaded what `box run` needs and waits until `native/call` hands it a call, with the caller's
+ * descriptors, directory and environment. It serves one call, as any command line does, and starts the next one.
+ *
+ * Whoever may speak to it is this user, who could start it as well: it takes no call from a process that differs in ids, groups or
+ * namespaces. It ends with the daemon, or when nobody came for so long.
+ */
+import { writeSync } from 'node:fs';
+import { Socket } from 'node:net';
+import { boxDataDirectory } from '@squash/box/daemon';
+import { findCommand } from '../command-table.ts';
+import type { Client } from '../client/client.ts';
+import { nativePath, projectPath } from '../places.ts';
+import { standFor } from '../terminal/suspend.ts';
+import { ownUser } from './daemon.ts';
+
+/** Set by `native/call`, which alone hands over calls; `off` is its user's. */
+const mark = 'SQUASH_STANDBY';
+const callProgram = nativePath('squash-call');
+const idleMs = 15_000;
+/** Before the exit code, and where nothing was done. */
+const [ended, refused] = ['x', 'n'];
+
+/** The function of `native/node/take_call.c`. */
+type TakeCall = (directory: string, daemonSocket: string, idleMs: number) => string | undefined;
+
+/** For the next call, where this one came by `native/call`. One that finds another standing by ends by itself. */
+export async function startStandby({ address }: Client): Promise<void> {
+  if (process.env[mark] !== 'on' || address.kind !== 'unix') return;
+  const { home } = ownUser();
+  const { spawn } = await import('node:child_process');
+  const directory = boxDataDirectory({ env: process.env, home });
+  const words = ['--bare', process.execPath, projectPath('cli/bin/standby.cjs'), directory, address.path];
+  const child = spawn(callProgram, words, { cwd: '/', env: {}, detached: true, stdio: 'ignore' });
+  // The next call then starts as this one did.
+  child.on('error', () => {});
+  child.unref();
+}
+
+/** @returns the call's words; undefined where there is none to run */
+export async function standBy(
+  [directory = '', socket = '']: readonly string[],
+  takeCall: TakeCall,
+  isCurrent: () => boolean,
+): Promise<readonly string[] | undefined> {
+  await findCommand(['box', 'run'])?.spec.load();
+  const text = takeCall(directory, socket, idleMs);
+  if (text === undefined) return undefined;
+  const [head = '', ...strings] = text.split('\0');
+  const [connection = -1, caller = -1, count = 0] = head.split(' ').map(Number);
+  if (!isCurrent()) {
+    // The program has changed in the meantime: the caller starts the new one.
+    writeSync(connection, `${refused}\0`);
+    return undefined;
+  }
+  becomeCaller(strings.slice(count));
+  watch(connection, caller);
+  return strings.slice(0, count);
+}
+
+/** Descriptors, directory and mask are the caller's already. */
+function becomeCaller(environment: readonly string[]): void {
+  // Node forgets the directory that it remembers.
+  process.chdir('.');
+  for (const name of Object.keys(process.env)) delete process.env[name];
+  for (const entry of environment) {
+    const end = entry.indexOf('=');
+    if (end > 0) process.env[entry.slice(0, end)] = entry.slice(end + 1);
+  }
+  process.env[mark] = 'on';
+}
+
+/** The caller learns how we end; when it was killed, so are we: nothing of ours may outlive it. */
+function watch(connection: number, caller: number): void {
+  const socket = new Socket({ fd: connection });
+  socket.on('error', () => {}).once('close', () => process.kill(process.pid, 'SIGKILL'));
+  socket.resume().unref();
+  standFor(caller);
+  process.once('exit', (code) => writeSync(connection, Buffer.from([ended.charCodeAt(0), code])));
+}
