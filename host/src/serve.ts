@@ -125,6 +125,8 @@ const ownNames = new Set([
   'helper.lock',
   'daemon.lock',
   'reserve',
+  'standby.lock',
+  'standby.sock',
 ]);
 
 /**

@@ -158,9 +158,10 @@ static bool stand_in(struct call *call) {
 
 static bool take(const char *directory, const char *daemon_socket, int idle_ms, struct call *call) {
   struct sockaddr_un address, before;
-  cleanup_fd locked = lock(directory);
   cleanup_fd daemon = open_daemon(daemon_socket);
-  if (locked < 0 || daemon < 0) return false;
+  if (daemon < 0) return false;
+  cleanup_fd locked = lock(directory);
+  if (locked < 0) return false;
   if (!address_of(&address, directory, "standby.sock") || !address_of(&before, directory, "standby.new")) return false;
   cleanup_fd listener = listen_at(&address, &before);
   if (listener < 0) return false;

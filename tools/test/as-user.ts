@@ -308,6 +308,8 @@ function copyProject(target: string, owner: string): void {
   for (const folder of ['.cache', '.cache/test-layers', '.cache/attack']) {
     if (existsSync(join(target, folder))) execFileSync('chown', [owner, join(target, folder)]);
   }
+  const built = join(target, '.cache/built');
+  if (existsSync(built)) execFileSync('find', [built, '-type', 'd', '-exec', 'chown', owner, '{}', '+']);
 }
 
 /** The layers that root has built already: building them again as this user is another test's business. */
