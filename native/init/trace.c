@@ -24,6 +24,9 @@
 /* <linux/seccomp.h> of 6.6. */
 #define SET_FLAGS SECCOMP_IOW(4, uint64_t)
 #define SYNC_WAKE_UP 1
+/* Of 5.19: a signal no longer interrupts a call that is with us. Until we have it, and before 5.19, a handler without SA_RESTART
+   makes it EINTR, which some programs expect of no call with a path. */
+#define WAIT_KILLABLE (1UL << 5)
 
 static bool is_wanted;
 static bool is_started;
@@ -240,10 +243,15 @@ static int send_listener(int to, int listener) {
   return sent < 0 ? -1 : 0;
 }
 
-int trace_begin(int to) {
+static int load(unsigned long flags) {
   struct sock_filter program[TRACE_PROGRAM_MAX];
   struct sock_fprog whole = {.len = (unsigned short)trace_program(program), .filter = program};
+  return (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER | flags, &whole);
+}
+
+int trace_begin(int to) {
   cleanup_fd own_channel = to;
-  cleanup_fd listener = (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER, &whole);
+  cleanup_fd listener = load(WAIT_KILLABLE);
+  if (listener < 0 && errno == EINVAL) listener = load(0);
   return listener < 0 ? -1 : send_listener(own_channel, listener);
 }

@@ -28,6 +28,8 @@
 #error "the system-call table is written for x86_64 and aarch64"
 #endif
 
+/* <linux/seccomp.h> of 5.19. */
+#define WAIT_KILLABLE (1U << 5)
 #define CLONE_NEWTIME_FLAG 0x00000080U
 #define NAMESPACE_FLAGS                                                                                    \
   ((unsigned)CLONE_NEWNS | (unsigned)CLONE_NEWCGROUP | (unsigned)CLONE_NEWUTS | (unsigned)CLONE_NEWIPC |   \
@@ -166,13 +168,14 @@ static void put_filters(struct builder *builder, bool permits_listener) {
   put(builder, EQUAL, SECCOMP_MODE_FILTER, JUMPS(0, 1));
   put_return(builder, ERRNO(EINVAL));
   put_return(builder, SECCOMP_RET_ALLOW);
-  unsigned more = permits_listener ? 2 : 0;
+  unsigned more = permits_listener ? 3 : 0;
   put(builder, EQUAL, __NR_seccomp, JUMPS(0, 4 + more));
   put(builder, LOAD, ARGUMENT(0), 0);
   put(builder, EQUAL, SECCOMP_SET_MODE_FILTER, JUMPS(0, 1 + more));
   if (permits_listener) {
     /* One for each process and its descendants: the kernel refuses a second listener. */
     put(builder, LOAD, ARGUMENT(1), 0);
+    put(builder, BPF_ALU | BPF_AND | BPF_K, ~WAIT_KILLABLE, 0);
     put(builder, EQUAL, SECCOMP_FILTER_FLAG_NEW_LISTENER, JUMPS(1, 0));
   }
   put_return(builder, ERRNO(EINVAL));
