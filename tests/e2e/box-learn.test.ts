@@ -191,6 +191,18 @@ print(len(os.listdir("/proc/1/task")), ctypes.get_errno())
     await done('rm', 'untraced');
   });
 
+  it('has no more netlink sockets than any box', { skip: python }, async () => {
+    const fill = `
+import socket
+kept = []
+try:
+    while True: kept.append(socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0))
+except OSError as error: print(len(kept), error.errno)
+`;
+    for (const options of [[], ['--trace-paths']])
+      assert.equal(await done('run', '--rm', ...options, '--', 'python3', '-c', fill), '32 105\n');
+  });
+
   it('keeps so many, and shows none of them raw', { skip: python }, async () => {
     const floods = `
 import os
