@@ -11,6 +11,9 @@
  * A thread, because it may wait for memory of the caller that lies on a slow file system, and PID 1 must not; of PID 1, because
  * an ancestor may read a process where the host restricts that (Yama). It ends with PID 1, and everything else with that: no call waits for ever.
  *
+ * The thread is the command's user, so that it may read the command and is asked what the user may. Commands can't trace it or read it all the same: PID 1
+ * has capabilities that they have not, or gave the user's id to a thread of a process that is then not dumpable; and no signal of the sandbox's ends PID 1.
+ *
  * A process is behind one listener at most. So it is this one that hands out netlink sockets, which in other sandboxes somebody outside does
  * (native/launch/netlink_gate.h); and a program that would load a filter of its own gets EINVAL, as in any sandbox.
  */

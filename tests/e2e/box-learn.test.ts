@@ -191,6 +191,24 @@ print(len(os.listdir("/proc/1/task")), ctypes.get_errno())
     await done('rm', 'untraced');
   });
 
+  it('has a tracer that its programs can neither read, trace nor end', { skip: python }, async () => {
+    const attacks = `
+import ctypes, os
+libc = ctypes.CDLL(None, use_errno=True)
+tgkill = {"x86_64": 234, "aarch64": 131}[os.uname().machine]
+attach = 16
+for thread in map(int, os.listdir("/proc/1/task")):
+    for how in (os.O_RDONLY, os.O_RDWR):
+        try: print("opened", os.open(f"/proc/1/task/{thread}/mem", how))
+        except PermissionError: pass
+    if libc.ptrace(attach, thread, 0, 0) == 0: print("traced")
+    for signal in range(1, 65): libc.syscall(tgkill, 1, thread, signal)
+print(os.path.exists("../notes"), len(os.listdir("/proc/1/task")))
+`;
+    const end = await done('run', '--rm', '--trace-paths', '--', 'python3', '-c', attacks);
+    assert.equal(end, 'False 2\n');
+  });
+
   it('has no more netlink sockets than any box', { skip: python }, async () => {
     const fill = `
 import socket
