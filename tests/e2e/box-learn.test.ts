@@ -111,7 +111,11 @@ cat ../shown/old; echo new >written; cat written; true`;
       'write W/shown/old refused: ro; would need cow',
       'write W/shown/new (W/shown) refused: ro; would need cow',
     ]);
-    // Of a box that was stopped, too: what it had was taken over.
+    // Of a box that was stopped, too, and of the next daemon.
+    const daemons = processesOf(join(scratch, 'data'));
+    await waitFor('the daemon to end', () => processesOf(join(scratch, 'data')).length === 0, 30_000);
+    assert.notEqual(daemons.length, 0);
+    assert.equal((await pathEvents('told')).length, 6);
     const { policy, left_out: leftOut } = await learn('told');
     const short = work.replace(home, '~');
     assert.deepEqual(policy.fs, {

@@ -11,6 +11,7 @@ import { followEvents } from '../client/follow.ts';
 import { listProcesses } from '../client/processes.ts';
 import { dataText } from '../commands/events.ts';
 import { ownUser } from './daemon.ts';
+import { whenEgressAnswers } from './egress-begins.ts';
 import type { BoxRecord } from './record.ts';
 import { RefusedPaths } from './refused.ts';
 import { CliFailure, exitCodes } from '../failure.ts';
@@ -59,7 +60,9 @@ export class Story {
   async soFar(): Promise<readonly Line[]> {
     const [{ items }, { decisions }, processes, paths] = await Promise.all([
       this.#client.get<{ readonly items: readonly Event[] }>(this.#eventsPath({})),
-      this.#client.get<{ readonly decisions: readonly EgressDecisionInfo[] }>(this.#egressPath({})),
+      whenEgressAnswers(() =>
+        this.#client.get<{ readonly decisions: readonly EgressDecisionInfo[] }>(this.#egressPath({})),
+      ),
       listProcesses(this.#client, this.#id),
       this.#pathLines(),
     ]);

@@ -7,6 +7,7 @@ import type { PolicyLearnAnswer } from '@squash/contract/egress';
 import type { Refusal } from '@squash/box/refused-paths';
 import { findBox } from '../box/boxes.ts';
 import { type BoxDaemon, ownUser } from '../box/daemon.ts';
+import { whenEgressAnswers } from '../box/egress-begins.ts';
 import type { BoxRecord } from '../box/record.ts';
 import { RefusedPaths } from '../box/refused.ts';
 import type { Call } from '../command.ts';
@@ -70,7 +71,7 @@ async function learnt({ client }: BoxDaemon, { id, host_paths: paths }: BoxRecor
       `box "${id}" was not asked to note paths; run it with --trace-paths, or by squash box learn -- COMMAND`,
       exitCodes.failed,
     );
-  const network = await client.get<PolicyLearnAnswer>(policyPath(id, ['learn']));
+  const network = await whenEgressAnswers(() => client.get<PolicyLearnAnswer>(policyPath(id, ['learn'])));
   const rules = new Map(Object.entries(paths ?? {}));
   const refused = asked.flatMap((path) => refusalOf(path, rules) ?? []);
   const { home } = ownUser();

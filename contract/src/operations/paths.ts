@@ -13,7 +13,7 @@ const sandboxPaths = defineOperation({
   summary: 'Which paths the programs of a sandbox were refused',
   description:
     'Of a sandbox made `from.host` with `trace_paths`: each path once for each intent, whether it is on the host or not. The programs may ' +
-    'write into it what they like, and it is in memory: the next daemon knows what runs still.',
+    'write into it what they like.',
   params: sandboxParams,
   query: z.strictObject({
     after: queryInteger('after', { min: 0, max: Number.MAX_SAFE_INTEGER }).describe(

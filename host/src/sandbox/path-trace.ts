@@ -1,13 +1,21 @@
 /**
  * Which paths the programs of a sandbox were refused, where it was asked to trace them.
  *
- * PID 1 has the list, and ends with the sandbox: what it has is taken when somebody asks, and before a stop.
+ * PID 1 has the list, and ends with the sandbox: what it has is taken when somebody asks, and before a stop, and then lies in a file beside the
+ * sandbox's own, for a box that is stopped may outlive this daemon.
  * What a program was refused may have been written there by the program: it is shown, and decides nothing.
  */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { writeFileAtomic } from '@squash/base/atomic-file';
 import type { Clock } from '@squash/base/clock';
+import { isErrno } from '@squash/base/errno';
 import { guestLimits } from '@squash/contract/guest/frames';
-import type { Guest, RefusedPath } from '../guest/guest.ts';
+import { z } from 'zod';
+import type { Guest, PathIntent, RefusedPath } from '../guest/guest.ts';
 import type { Sandbox } from './sandbox.ts';
+
+const intents = ['look', 'read', 'write', 'execute'] as const satisfies readonly PathIntent[];
 
 /** PID 1 that does not answer keeps nobody from stopping it. */
 const takeMsMax = 1_000;
@@ -22,20 +30,56 @@ const traces = new WeakMap<Sandbox, PathTrace>();
 /** Undefined where nobody asked for one. */
 export function pathTraceOf(sandbox: Sandbox): PathTrace | undefined {
   if (sandbox.row.hostRoot?.root.trace_paths !== true) return undefined;
-  const trace = traces.get(sandbox) ?? new PathTrace(sandbox.clock);
+  const known = traces.get(sandbox);
+  if (known !== undefined) return known;
+  const trace = new PathTrace(sandbox.clock);
   traces.set(sandbox, trace);
+  try {
+    trace.load(storedSchema.parse(JSON.parse(readFileSync(fileOf(sandbox), 'utf8'))));
+  } catch (error) {
+    if (!isErrno(error, 'ENOENT')) lost(sandbox, error);
+  }
   return trace;
+}
+
+const storedSchema = z.strictObject({
+  truncated: z.boolean(),
+  paths: z
+    .array(z.strictObject({ path: z.base64(), intent: z.enum(intents), at_ms: z.number() }))
+    .max(guestLimits.tracedPathsMax),
+});
+type Stored = z.infer<typeof storedSchema>;
+
+function fileOf({ world, row }: Sandbox): string {
+  return join(world.files.directory(row.id), '.meta', 'refused-paths.json');
+}
+
+function lost({ world, row }: Sandbox, error: unknown): void {
+  world.log.guest(row.id).warn('paths.lost', { error });
+}
+
+/** Before it is stopped. */
+export async function keepPaths(sandbox: Sandbox): Promise<void> {
+  const trace = pathTraceOf(sandbox);
+  if (trace === undefined) return;
+  await takePaths(sandbox);
+  try {
+    await writeFileAtomic(fileOf(sandbox), JSON.stringify(trace.stored()));
+  } catch (error) {
+    // A full disk keeps nobody from stopping a sandbox.
+    lost(sandbox, error);
+  }
 }
 
 /** Takes over what PID 1 has noted, while it is there to be asked. */
 export async function takePaths(sandbox: Sandbox): Promise<void> {
-  const { state, isFrozen, row, world } = sandbox;
+  const { state, isFrozen } = sandbox;
   const pathTrace = pathTraceOf(sandbox);
   if (pathTrace === undefined || state.phase !== 'ready' || isFrozen) return;
   try {
     await pathTrace.take(sandbox.guest);
   } catch (error) {
-    world.log.guest(row.id).warn('paths.lost', { error });
+    lost(sandbox, error);
   }
 }
 
@@ -51,6 +95,21 @@ export class PathTrace {
 
   constructor(clock: Clock) {
     this.#clock = clock;
+  }
+
+  load({ truncated, paths }: Stored): void {
+    this.#isTruncated = truncated;
+    for (const { path, intent, at_ms: atMs } of paths)
+      this.#keep({ path: Buffer.from(path, 'base64'), intent, atMs });
+  }
+
+  stored(): Stored {
+    const paths = [...this.#kept.values()].map(({ path, intent, atMs }) => ({
+      path: path.toString('base64'),
+      intent,
+      at_ms: atMs,
+    }));
+    return { truncated: this.#isTruncated, paths };
   }
 
   /** Behind `after`, in the order in which they came. */
