@@ -16,6 +16,7 @@ import {
   guestWindowBytes,
   integerMax,
   lowWater,
+  pathIntents,
   protocolVersion,
   stdinModes,
 } from '../contract/src/guest/frames.ts';
@@ -86,6 +87,9 @@ function header(): string {
       .join(', ')} };`,
     `enum { ${Object.entries(fileTypes)
       .map(([n, v]) => `FILE_TYPE_${screaming(n)} = ${v}`)
+      .join(', ')} };`,
+    `enum path_intent { ${Object.entries(pathIntents)
+      .map(([n, v]) => `INTENT_${screaming(n)} = ${v}`)
       .join(', ')} };`,
     '',
     ...predicate(

@@ -40,6 +40,11 @@ export class Flags {
     return this.#values.get(name) ?? [];
   }
 
+  /** For the code of a command that has these flags as well. */
+  and(specs: readonly FlagSpec[]): Flags {
+    return new Flags([...specs, ...[...this.#known].map((name) => ({ name, summary: '' }))], this.#values);
+  }
+
   /** For code that several commands share, of which only some have the flag. */
   isDeclared(name: string): boolean {
     return this.#known.has(name);

@@ -41,7 +41,7 @@ const publishFlag: FlagSpec = {
   summary: 'let 127.0.0.1:LOCAL of this machine be its PORT while this command line runs; 0: a free one',
 };
 
-const runFlags: readonly FlagSpec[] = [
+export const runFlags: readonly FlagSpec[] = [
   placeFlag('ro', 'show it this file or directory, read-only'),
   placeFlag('rw', 'let it write this file or directory'),
   placeFlag('cow', 'show it this directory; what it writes there stays in the box'),
@@ -88,11 +88,12 @@ const runFlags: readonly FlagSpec[] = [
   { name: 'memory', short: 'm', value: 'MIB', summary: 'memory limit in MiB' },
   { name: 'cpu', value: 'CPUS', summary: 'processors it may use, such as 0.5' },
   { name: 'time', value: 'TIME', summary: 'end the command after this long, such as 90s, 10m, 2h' },
+  { name: 'trace-paths', summary: 'note which paths it is refused, for box events and box learn' },
   { name: 'print-policy', summary: 'print the rules as a policy file, and run nothing' },
   { name: 'dry-run', summary: 'tell what it would see and reach, and run nothing' },
 ];
 
-const exitNotes = `The command's exit code passes through; 128 + N where signal N ended it. Squash's own: 124 out of time, 125 Squash failed,
+export const exitNotes = `The command's exit code passes through; 128 + N where signal N ended it. Squash's own: 124 out of time, 125 Squash failed,
 126 the rules forbid it or it can't be run, 127 not found.`;
 
 export const boxCommands: readonly CommandSpec[] = [
@@ -120,7 +121,7 @@ ${exitNotes}`,
   {
     name: 'box events',
     group: 'box',
-    summary: 'what happened to a box: itself, its processes, limits, network, secrets and approvals',
+    summary: 'what happened to a box: itself, its processes, limits, network, paths, secrets and approvals',
     positionals: [box],
     flags: [
       { name: 'follow', short: 'f', summary: 'go on until the box is removed' },
@@ -128,10 +129,12 @@ ${exitNotes}`,
         name: 'kind',
         value: 'KIND',
         repeats: true,
-        choices: ['box', 'process', 'limit', 'network', 'secret', 'approval'],
-        summary: 'only lines of this kind: box, process, limit, network, secret, approval',
+        choices: ['box', 'process', 'limit', 'network', 'path', 'secret', 'approval'],
+        summary: 'only lines of this kind: box, process, limit, network, path, secret, approval',
       },
     ],
+    notes:
+      'Paths are those that it was refused and that are here, of a box that was run with --trace-paths or by box learn.',
     load: () => import('./commands/box-events.ts'),
   },
   {

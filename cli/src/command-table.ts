@@ -10,6 +10,7 @@ import type { CommandSpec, FlagSpec, PositionalSpec } from './command.ts';
 import { accessCommands } from './command-table-access.ts';
 import { approvalCommands } from './command-table-approvals.ts';
 import { boxCommands } from './command-table-box.ts';
+import { boxLearnCommands } from './command-table-box-learn.ts';
 import { boxGitCommands } from './command-table-box-git.ts';
 import { boxPolicyCommands } from './command-table-box-policy.ts';
 import { bucketCommands } from './command-table-bucket.ts';
@@ -212,6 +213,7 @@ export const commandTable: readonly CommandSpec[] = [
   ...boxCommands,
   ...boxGitCommands,
   ...boxPolicyCommands,
+  ...boxLearnCommands,
   ...srtCommands,
   ...fileCommands,
   {

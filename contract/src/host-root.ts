@@ -72,6 +72,12 @@ export const hostRootSchema = z
       .describe(
         'what becomes of it some seconds after its last command ended. A command of a stream whose client is gone does not count',
       ),
+    trace_paths: z
+      .boolean()
+      .default(false)
+      .describe(
+        'note which paths its programs are refused (`sandbox.paths`). Each call with a path takes some microseconds more',
+      ),
     work: pathSchema
       .optional()
       .describe('a path of level `cow`: `when_unused: "stop"` destroys a sandbox that wrote nothing there'),

@@ -25,6 +25,8 @@ enum {
   GUEST_WATCHED_DIRECTORIES_MAX = 8192,
   GUEST_WATCHED_PLACES_MAX = 131072,
   GUEST_WALK_DEPTH_MAX = 2048,
+  GUEST_TRACED_PATHS_MAX = 10000,
+  GUEST_TRACED_BYTES_MAX = 1048576,
   LOW_WATER_PERCENT = 2,
   LOW_WATER_MIB_MIN = 32,
   LOW_WATER_MIB_MAX = 2048,
@@ -36,6 +38,7 @@ enum frame_type {
   FRAME_ATTACH = 0x02,
   FRAME_EXEC_LIST = 0x03,
   FRAME_INFO = 0x04,
+  FRAME_PATH_LIST = 0x05,
   FRAME_STDIN = 0x10,
   FRAME_STDIN_EOF = 0x11,
   FRAME_RESIZE = 0x12,
@@ -223,11 +226,14 @@ enum field_tag {
   FIELD_DESCRIBE = 112,
   FIELD_OUTSIDE = 114,
   FIELD_HELD = 115,
-  FIELD_TAG_MAX = 115,
+  FIELD_TRACES_PATHS = 116,
+  FIELD_INTENT = 117,
+  FIELD_TAG_MAX = 117,
 };
 
 enum { STDIN_MODE_NONE = 0, STDIN_MODE_PIPE = 1 };
 enum { FILE_TYPE_FILE = 1, FILE_TYPE_DIRECTORY = 2, FILE_TYPE_SYMLINK = 3, FILE_TYPE_FIFO = 4, FILE_TYPE_SOCKET = 5, FILE_TYPE_DEVICE = 6 };
+enum path_intent { INTENT_LOOK = 1, INTENT_READ = 2, INTENT_WRITE = 3, INTENT_EXECUTE = 4 };
 
 static inline bool frame_type_is_known(unsigned value) {
   switch (value) {
@@ -235,6 +241,7 @@ static inline bool frame_type_is_known(unsigned value) {
     case FRAME_ATTACH:
     case FRAME_EXEC_LIST:
     case FRAME_INFO:
+    case FRAME_PATH_LIST:
     case FRAME_STDIN:
     case FRAME_STDIN_EOF:
     case FRAME_RESIZE:
@@ -439,6 +446,8 @@ static inline bool field_tag_is_known(unsigned value) {
     case FIELD_DESCRIBE:
     case FIELD_OUTSIDE:
     case FIELD_HELD:
+    case FIELD_TRACES_PATHS:
+    case FIELD_INTENT:
       return true;
     default:
       return false;
@@ -522,6 +531,8 @@ static inline bool field_tag_is_integer(unsigned value) {
     case FIELD_DESCRIBE:
     case FIELD_OUTSIDE:
     case FIELD_HELD:
+    case FIELD_TRACES_PATHS:
+    case FIELD_INTENT:
       return true;
     default:
       return false;

@@ -7,6 +7,7 @@
 #include "init/dial.h"
 #include "init/exec.h"
 #include "init/exec_connection.h"
+#include "init/trace_connection.h"
 #include "init/worker.h"
 
 static void answer_info(struct connection *connection) {
@@ -25,6 +26,7 @@ void first_frame_serve(struct connection *connection, uint8_t *payload, size_t l
   else if (type == FRAME_ATTACH) exec_connection_attach(connection, payload, length);
   else if (type == FRAME_EXEC_LIST && length == 0) exec_connection_list(connection);
   else if (type == FRAME_INFO && length == 0) answer_info(connection);
+  else if (type == FRAME_PATH_LIST) trace_connection_list(connection, payload, length);
   else if (type == FRAME_DIAL) dial_request(connection, payload, length);
   else if (worker_serves(type)) worker_request(connection, type, payload, length);
   else connection_refuse(connection, "bad_request", 0, "a connection can't begin with this frame");

@@ -14,8 +14,9 @@
 #include <unistd.h>
 
 #include "common/descriptor.h"
+#include "init/trace.h"
 
-enum spawn_step { STEP_SESSION, STEP_TERMINAL, STEP_LIMITS, STEP_USER, STEP_CWD, STEP_EXECUTE };
+enum spawn_step { STEP_SESSION, STEP_TERMINAL, STEP_LIMITS, STEP_USER, STEP_CWD, STEP_TRACE, STEP_EXECUTE };
 
 /* The child's ends; closed in the parent when spawn returns. */
 struct child_ends {
@@ -30,7 +31,7 @@ struct child_ends {
 #define TIOCGPTPEER _IO('T', 0x41)
 #endif
 
-enum { CHILD_STATUS_FD = 3 };
+enum { CHILD_STATUS_FD = 3, CHILD_TRACE_FD };
 
 const char *spawn_step_text(int32_t step) {
   switch (step) {
@@ -39,6 +40,7 @@ const char *spawn_step_text(int32_t step) {
     case STEP_LIMITS: return "the limit of open files";
     case STEP_USER: return "the user";
     case STEP_CWD: return "the working directory";
+    case STEP_TRACE: return "the trace of paths";
     default: return "the program";
   }
 }
@@ -109,7 +111,8 @@ static _Noreturn void run_child(const struct exec_request *spec, const struct ch
   (void)dup2(ends->error, 2);
   if (ends->status != CHILD_STATUS_FD) (void)dup3(ends->status, CHILD_STATUS_FD, O_CLOEXEC);
   /* Before anything that can block: another command's pipe held open here would hide its end. */
-  close_from(CHILD_STATUS_FD + 1);
+  bool is_traced = trace_keep_channel(CHILD_TRACE_FD);
+  close_from(CHILD_STATUS_FD + (is_traced ? 2 : 1));
   if (setsid() < 0) fail(STEP_SESSION, errno);
   if (spec->tty && ioctl(0, TIOCSCTTY, 0) != 0) fail(STEP_TERMINAL, errno);
   raise_oom_score();
@@ -119,6 +122,7 @@ static _Noreturn void run_child(const struct exec_request *spec, const struct ch
   sigset_t none;
   sigemptyset(&none);
   (void)sigprocmask(SIG_SETMASK, &none, NULL);
+  if (is_traced && trace_begin(CHILD_TRACE_FD) != 0) fail(STEP_TRACE, errno);
   fail(STEP_EXECUTE, execute(spec->arguments, spec->environment));
 }
 
@@ -171,6 +175,7 @@ int spawn(const struct exec_request *spec, int null_fd, struct spawned *out) {
   if (failure == 0) {
     failure = spec->tty ? open_terminal(spec, out, &ends) : open_pipes(spec, null_fd, out, &ends);
   }
+  if (failure == 0) failure = trace_start(spec->uid, spec->gid);
   if (failure == 0) {
     out->pid = fork();
     if (out->pid < 0) failure = errno;

@@ -55,11 +55,17 @@ static int keep_capabilities(void) {
   return 0;
 }
 
-static int load_filter(int file) {
+static size_t read_filter(int file, struct sock_filter program[SECCOMP_PROGRAM_MAX]) {
+  ssize_t bytes = pread(file, program, SECCOMP_PROGRAM_MAX * sizeof program[0], 0);
+  return bytes <= 0 ? 0 : (size_t)bytes / sizeof program[0];
+}
+
+static int load_filter(int file, bool traces_paths) {
   struct sock_filter program[SECCOMP_PROGRAM_MAX];
-  ssize_t bytes = pread(file, program, sizeof program, 0);
-  if (bytes <= 0) return -1;
-  struct sock_fprog whole = {.len = (unsigned short)((size_t)bytes / sizeof program[0]), .filter = program};
+  const struct seccomp_options options = {.permits_listener = true};
+  size_t count = traces_paths ? seccomp_build(program, SECCOMP_PROGRAM_MAX, &options) : read_filter(file, program);
+  if (count == 0) return -1;
+  struct sock_fprog whole = {.len = (unsigned short)count, .filter = program};
   return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ? -1 : prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &whole);
 }
 
@@ -95,7 +101,9 @@ static int become_init(const struct starter_plan *plan, const struct supply *sup
   char option[] = "--listen-fd";
   char path[] = INIT_PATH;
   char listen[] = LISTEN_WORD;
-  char *const words[] = {path, option, listen, NULL};
+  char trace[] = "--trace-paths";
+  bool traces_paths = supply->request.traces_paths;
+  char *const words[] = {path, option, listen, traces_paths ? trace : NULL, NULL};
   char *const environment[] = {NULL};
   if (!has_launcher()) _exit(1);
   if (limit_files(&supply->request) != 0) return fault_set(fault, "launch_failed", "can't set resource limits");
@@ -104,7 +112,7 @@ static int become_init(const struct starter_plan *plan, const struct supply *sup
   }
   int filter = fcntl(plan->seccomp_fd, F_DUPFD_CLOEXEC, 128);
   if (filter < 0 || place_all(plan, supply) != 0) return fault_set(fault, "launch_failed", "can't place the descriptors of a start");
-  if (load_filter(filter) != 0) return fault_set(fault, "launch_failed", "can't load the filter of system calls");
+  if (load_filter(filter, traces_paths) != 0) return fault_set(fault, "launch_failed", "can't load the filter of system calls");
   execve(path, words, environment);
   return fault_set(fault, "launch_failed", "can't execute squash-init");
 }

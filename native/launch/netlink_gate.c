@@ -1,8 +1,7 @@
 /*
  * The gate of netlink sockets: see netlink_gate.h.
  *
- * It trusts nothing of the sandbox but three numbers of a call, and no word of it counts: a socket is alive as long as
- * an epoll of the gate's has it, which the kernel keeps and which holds no socket open. It lives in no pid namespace of
+ * It trusts nothing of the sandbox but three numbers of a call (common/netlink_share.h). It lives in no pid namespace of
  * the sandbox, so nobody in there can reach it, and ends when the last process behind its filter has ended. Where it is
  * killed for want of memory, its sandbox has no netlink from then on.
  */
@@ -25,17 +24,12 @@
 #include <unistd.h>
 
 #include "common/descriptor.h"
-#include "launch/file.h"
+#include "common/netlink_share.h"
 #include "launch/message.h"
 #include "launch/syscalls.h"
 #include "launch/title.h"
 
 enum {
-  /* Programs keep one or two, most for less than a millisecond. */
-  SOCKETS_MAX = 32,
-  /* Whoever asks while there are so many waits for others to close theirs, and then hears that there is no room. */
-  FULL_POLL_MS = 5,
-  FULL_POLLS = 20,
   LISTENER = 3,
   /* The launcher's /proc: paths lead into the sandbox's root soon, whose /proc does not know us. */
   PROC,
@@ -44,56 +38,15 @@ enum {
 /* The C libraries do not agree on the type of an ioctl's number. */
 static int notify(unsigned long request, void *value) { return (int)syscall(SYS_ioctl, LISTENER, request, value); }
 
-/* How many of the sockets handed out are open: one line each. */
-static unsigned open_sockets(int epoll) {
-  char path[48];
-  char text[8192];
-  unsigned count = 0;
-  snprintf(path, sizeof path, "self/fdinfo/%d", epoll);
-  if (file_read(PROC, path, text, sizeof text) < 0) return SOCKETS_MAX;
-  for (const char *at = text; (at = strstr(at, "tfd:")) != NULL; at++) count++;
-  return count;
-}
-
-/* What hand_out says of a kernel before 5.14, which can't hand out a descriptor and answer in one: it is not bounded. */
-enum { UNBOUNDED = -1 };
-
-/* Gives the caller a socket of the wanted kind. Returns 0 where that answered the call, else the error to answer. */
-static int hand_out(int epoll, const struct seccomp_notif *call) {
-  for (int polls = 0; open_sockets(epoll) >= SOCKETS_MAX; polls++) {
-    if (polls == FULL_POLLS) return ENOBUFS;
-    (void)poll(NULL, 0, FULL_POLL_MS);
-  }
-  int type = (int)call->data.args[1];
-  cleanup_fd own = socket(AF_NETLINK, type | SOCK_CLOEXEC, (int)call->data.args[2]);
-  if (own < 0) return errno;
-  struct epoll_event nothing = {.events = 0};
-  if (epoll_ctl(epoll, EPOLL_CTL_ADD, own, &nothing) != 0) return ENOBUFS;
-  struct seccomp_notif_addfd given = {.id = call->id,
-                                      .flags = SECCOMP_ADDFD_FLAG_SEND,
-                                      .srcfd = (uint32_t)own,
-                                      .newfd_flags = (type & SOCK_CLOEXEC) != 0 ? O_CLOEXEC : 0};
-  if (notify(SECCOMP_IOCTL_NOTIF_ADDFD, &given) >= 0) return 0;
-  if (errno == ENOENT || errno == EINPROGRESS) return 0; /* The caller was interrupted and asks again. */
-  return errno == EINVAL ? UNBOUNDED : errno;
-}
-
 static _Noreturn void serve(void) {
-  int epoll = epoll_create1(EPOLL_CLOEXEC);
+  const struct netlink_share share = {.listener = LISTENER, .proc = PROC, .epoll = epoll_create1(EPOLL_CLOEXEC)};
   struct pollfd wait = {.fd = LISTENER, .events = POLLIN};
   for (;;) {
-    if (epoll < 0 || (poll(&wait, 1, -1) < 0 && errno != EINTR)) _exit(1);
+    if (share.epoll < 0 || (poll(&wait, 1, -1) < 0 && errno != EINTR)) _exit(1);
     if ((wait.revents & POLLIN) == 0) _exit(0); /* Nobody is left behind the filter. */
     struct seccomp_notif call = {0};
     if (notify(SECCOMP_IOCTL_NOTIF_RECV, &call) != 0) continue;
-    int number = hand_out(epoll, &call);
-    if (number == 0) continue;
-    struct seccomp_notif_resp answer = {.id = call.id, .error = -number};
-    if (number == UNBOUNDED) {
-      answer.error = 0;
-      answer.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
-    }
-    (void)notify(SECCOMP_IOCTL_NOTIF_SEND, &answer);
+    netlink_share_answer(&share, &call);
   }
 }
 

@@ -22,7 +22,7 @@ static const struct verb verbs[] = {
     {FRAME_SANDBOX_START,
      TAG(NAME) | TAG(INSTANCE) | TAG(HOSTNAME) | TAG(UPPER) | TAG(UPPER_KIND) | TAG(MEMORY_BYTES_MAX) |
          TAG(CPU_MILLI) | TAG(PIDS_MAX) | TAG(SHM_BYTES_MAX) | TAG(OPEN_FILES_MAX) | TAG(BYTES_MAX) | TAG(INODES_MAX),
-     TAG(LOWER) | TAG(UID) | TAG(GID) | TAG(HOSTS) | TAG(RESOLV_CONF) | TAG(MAKES_UPPER) | TAG(MOUNT)},
+     TAG(LOWER) | TAG(UID) | TAG(GID) | TAG(HOSTS) | TAG(RESOLV_CONF) | TAG(MAKES_UPPER) | TAG(MOUNT) | TAG(TRACES_PATHS)},
     {FRAME_SANDBOX_STOP, TAG(NAME), TAG(FOR_GOOD)},
     {FRAME_SANDBOX_LIST, 0, 0},
     {FRAME_SANDBOX_WATCH, 0, 0},
@@ -154,6 +154,7 @@ static bool keep_number(struct request *request, unsigned tag, uint64_t number) 
     case FIELD_INSTANCE: request->instance = number; return number > 0;
     case FIELD_FOR_GOOD: request->is_for_good = number == 1; return number <= 1;
     case FIELD_MAKES_UPPER: request->makes_upper = number == 1; return number <= 1;
+    case FIELD_TRACES_PATHS: request->traces_paths = number == 1; return number <= 1;
     case FIELD_RESERVED: request->is_reserved = number == 1; return number <= 1;
     case FIELD_BYTES_MAX: request->bytes_max = number; return true;
     case FIELD_INODES_MAX: request->inodes_max = number; return true;
@@ -184,6 +185,7 @@ static int check_root(struct request *request, tag_set seen, struct fault *fault
   request->is_box = (seen & TAG(UID)) != 0;
   if (request->is_box != ((seen & TAG(GID)) != 0)) return malformed(fault, "uid and gid come together");
   if (request->is_box == (request->lower_count > 0)) return malformed(fault, "layers, or uid and gid");
+  if (request->traces_paths && !request->is_box) return malformed(fault, "paths are traced where the root is the host's");
   return 0;
 }
 

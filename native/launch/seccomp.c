@@ -28,6 +28,8 @@
 #error "the system-call table is written for x86_64 and aarch64"
 #endif
 
+/* <linux/seccomp.h> of 5.19. */
+#define WAIT_KILLABLE (1U << 5)
 #define CLONE_NEWTIME_FLAG 0x00000080U
 #define NAMESPACE_FLAGS                                                                                    \
   ((unsigned)CLONE_NEWNS | (unsigned)CLONE_NEWCGROUP | (unsigned)CLONE_NEWUTS | (unsigned)CLONE_NEWIPC |   \
@@ -148,7 +150,7 @@ static void put_socket(struct builder *builder) {
  * A process may have 32,768 instructions of seccomp and each socket some thousand more, so no count of processes bounds
  * it. Seccomp answers like a kernel built without filters, which whoever confines itself is prepared for.
  */
-static void put_filters(struct builder *builder) {
+static void put_filters(struct builder *builder, bool permits_listener) {
   static const uint32_t options[] = {SO_ATTACH_FILTER, SO_ATTACH_BPF, SO_ATTACH_REUSEPORT_CBPF,
                                      SO_ATTACH_REUSEPORT_EBPF};
   enum { COUNT = sizeof options / sizeof options[0] };
@@ -166,9 +168,16 @@ static void put_filters(struct builder *builder) {
   put(builder, EQUAL, SECCOMP_MODE_FILTER, JUMPS(0, 1));
   put_return(builder, ERRNO(EINVAL));
   put_return(builder, SECCOMP_RET_ALLOW);
-  put(builder, EQUAL, __NR_seccomp, JUMPS(0, 4));
+  unsigned more = permits_listener ? 3 : 0;
+  put(builder, EQUAL, __NR_seccomp, JUMPS(0, 4 + more));
   put(builder, LOAD, ARGUMENT(0), 0);
-  put(builder, EQUAL, SECCOMP_SET_MODE_FILTER, JUMPS(0, 1));
+  put(builder, EQUAL, SECCOMP_SET_MODE_FILTER, JUMPS(0, 1 + more));
+  if (permits_listener) {
+    /* One for each process and its descendants: the kernel refuses a second listener. */
+    put(builder, LOAD, ARGUMENT(1), 0);
+    put(builder, BPF_ALU | BPF_AND | BPF_K, ~WAIT_KILLABLE, 0);
+    put(builder, EQUAL, SECCOMP_FILTER_FLAG_NEW_LISTENER, JUMPS(1, 0));
+  }
   put_return(builder, ERRNO(EINVAL));
   put_return(builder, SECCOMP_RET_ALLOW);
 }
@@ -229,7 +238,7 @@ size_t seccomp_build(struct sock_filter *program, size_t max, const struct secco
   put_no_namespaces(&builder, __NR_clone, NAMESPACE_FLAGS);
   put_no_namespaces(&builder, __NR_unshare, NAMESPACE_FLAGS | CLONE_NEWTIME_FLAG);
   put_socket(&builder);
-  put_filters(&builder);
+  put_filters(&builder, options->permits_listener);
   put_personality(&builder);
   if (options->pretends_chown) put_pretended_chown(&builder);
   put_table(&builder);

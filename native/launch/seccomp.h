@@ -17,6 +17,9 @@ struct seccomp_options {
   /* Image tools in single-id mode: changing an owner succeeds without doing anything, because the one id there is
      can't be changed and unsquashfs would call every file a failure. */
   bool pretends_chown;
+  /* Boxes that trace paths: squash-init loads one more filter into each command, with a listener, and it says that the command
+     may load none (native/init/trace_calls.c). Programs of a box find what they find without a trace: no filters. */
+  bool permits_listener;
 };
 
 /* Returns the number of instructions, 0 where `program` is too small. */

@@ -24,6 +24,7 @@ struct starter_plan {
   uint64_t number; /* of the start, among all of this launcher */
   unsigned root_id; /* of the sandbox's root in the daemon's namespace */
   bool is_box;
+  bool traces_paths; /* of a box: squash-init is behind no gate */
   unsigned user; /* of a box */
   unsigned group_id;
   uint64_t pids_max; /* where no group counts processes; 0: none */

@@ -176,7 +176,7 @@ static int start(const struct launcher *launcher, struct starter_plan *plan, str
   static struct supply supply;
   bool by_fuse = launcher->overlays_by_fuse;
   if (begin(launcher, plan, fault) != 0 || make_network(plan->control_fd, fault) != 0 ||
-      netlink_gate_start(launcher, plan, fault) != 0 || new_root_begin(fault) != 0) {
+      (!plan->traces_paths && netlink_gate_start(launcher, plan, fault) != 0) || new_root_begin(fault) != 0) {
     return -1;
   }
   if (by_fuse && (supply_receive(plan->supply_fd, &supply, fault) != 0 ||

@@ -106,6 +106,7 @@ OPERATIONS = {
     "change.list": Operation("change.list", "GET", "/v1/sandboxes/{id}/changes", ("place", "limit", "cursor"), False, False),
     "change.file": Operation("change.file", "GET", "/v1/sandboxes/{id}/changes/file", ("place", "path"), False, False),
     "change.apply": Operation("change.apply", "POST", "/v1/sandboxes/{id}/changes/apply", (), True, False),
+    "sandbox.paths": Operation("sandbox.paths", "GET", "/v1/sandboxes/{id}/paths", ("after", "limit"), False, False),
     "policy.get": Operation("policy.get", "GET", "/v1/sandboxes/{id}/policy", (), False, False),
     "policy.set": Operation("policy.set", "PUT", "/v1/sandboxes/{id}/policy", (), True, False),
     "policy.test": Operation("policy.test", "POST", "/v1/sandboxes/{id}/policy/test", (), True, False),

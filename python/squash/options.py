@@ -47,6 +47,8 @@ class SandboxCreateFromHostHost(_SandboxCreateFromHostHost, total=False):
     """character devices of the host below `/dev`. A rule for the same path decides; disks, memory, networks, terminals and keyboards are refused"""
     when_unused: Literal["keep", "stop", "destroy"]
     """what becomes of it some seconds after its last command ended. A command of a stream whose client is gone does not count"""
+    trace_paths: bool
+    """note which paths its programs are refused (`sandbox.paths`). Each call with a path takes some microseconds more"""
     work: str
     """a path of level `cow`: `when_unused: 'stop'` destroys a sandbox that wrote nothing there"""
 
@@ -674,6 +676,13 @@ class ChangeApplyOptions(TypedDict, total=False):
     """also links that lead out of the place"""
     overwrite: bool
     """also what somebody else has changed on the host since the sandbox began"""
+
+
+class SandboxPathsOptions(TypedDict, total=False):
+    after: int
+    """only those with a larger `id`"""
+    limit: int
+    """at most so many, default 1000"""
 
 
 class PolicySetOptions(TypedDict, total=False):

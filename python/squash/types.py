@@ -1138,6 +1138,42 @@ class ChangeApplyAnswer(Record):
 
 
 @dataclass(frozen=True)
+class RefusedPath(Record):
+    id: int
+    """of this sandbox; rises"""
+    at: str
+    """when it was refused first, RFC 3339"""
+    path: str
+    """absolute; by the text alone, so links are as they were written"""
+    intent: Literal["look", "read", "write", "execute"]
+    """`look`: whether it is there, and what; `write`: also to make, rename or remove it"""
+    path_base64: str | None = None
+    """the path’s bytes, where they are not UTF-8"""
+    _shape: ClassVar[Shape] = {
+        "id": r.integer,
+        "at": r.text,
+        "path": r.text,
+        "intent": r.text,
+        "path_base64": r.text,
+    }
+
+
+@dataclass(frozen=True)
+class RefusedPaths(Record):
+    traced: bool
+    """whether it was made with `from.host.trace_paths`; else there is nothing"""
+    items: list[RefusedPath]
+    """in the order in which they came"""
+    truncated: bool
+    """there were more than are kept: 10,000, or a megabyte of paths"""
+    _shape: ClassVar[Shape] = {
+        "traced": r.boolean,
+        "items": r.array(r.record(RefusedPath)),
+        "truncated": r.boolean,
+    }
+
+
+@dataclass(frozen=True)
 class PolicyRule(Record):
     to: list[str]
     ports: list[str] | None = None

@@ -92,6 +92,7 @@ export const operations = {
   'change.list': { method: 'GET', path: '/v1/sandboxes/{id}/changes' },
   'change.file': { method: 'GET', path: '/v1/sandboxes/{id}/changes/file' },
   'change.apply': { method: 'POST', path: '/v1/sandboxes/{id}/changes/apply' },
+  'sandbox.paths': { method: 'GET', path: '/v1/sandboxes/{id}/paths' },
   'policy.get': { method: 'GET', path: '/v1/sandboxes/{id}/policy' },
   'policy.set': { method: 'PUT', path: '/v1/sandboxes/{id}/policy' },
   'policy.test': { method: 'POST', path: '/v1/sandboxes/{id}/policy/test' },

@@ -1012,6 +1012,28 @@ export interface QuotaUse {
   readonly execs: number;
 }
 
+export interface RefusedPath {
+  /** of this sandbox; rises */
+  readonly id: number;
+  /** when it was refused first, RFC 3339 */
+  readonly at: string;
+  /** absolute; by the text alone, so links are as they were written */
+  readonly path: string;
+  /** the path’s bytes, where they are not UTF-8 */
+  readonly path_base64?: string;
+  /** `look`: whether it is there, and what; `write`: also to make, rename or remove it */
+  readonly intent: "look" | "read" | "write" | "execute";
+}
+
+export interface RefusedPaths {
+  /** whether it was made with `from.host.trace_paths`; else there is nothing */
+  readonly traced: boolean;
+  /** in the order in which they came */
+  readonly items: readonly RefusedPath[];
+  /** there were more than are kept: 10,000, or a megabyte of paths */
+  readonly truncated: boolean;
+}
+
 export interface Sandbox {
   readonly id: string;
   readonly name: string | null;
@@ -1105,6 +1127,8 @@ export type SandboxCreate = {
       };
       /** what becomes of it some seconds after its last command ended. A command of a stream whose client is gone does not count. Default: "keep" */
       readonly when_unused?: "keep" | "stop" | "destroy";
+      /** note which paths its programs are refused (`sandbox.paths`). Each call with a path takes some microseconds more. Default: false */
+      readonly trace_paths?: boolean;
       /** a path of level `cow`: `when_unused: "stop"` destroys a sandbox that wrote nothing there */
       readonly work?: string;
     };
@@ -2832,6 +2856,20 @@ export interface Operations {
         readonly reason: string | null;
       })[];
     };
+    readonly event: never;
+  };
+  'sandbox.paths': {
+    readonly path: {
+      readonly id: string;
+    };
+    readonly query: {
+      /** only those with a larger `id` */
+      readonly after?: number;
+      /** at most so many, default 1000 */
+      readonly limit?: number;
+    };
+    readonly body: undefined;
+    readonly answer: RefusedPaths;
     readonly event: never;
   };
   'policy.get': {

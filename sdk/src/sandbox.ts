@@ -17,6 +17,7 @@ import { Processes } from './processes.ts';
 import type {
   ContextCreate,
   Operations,
+  RefusedPaths,
   SandboxChange,
   SandboxCreate,
   Sandbox as SandboxRecord,
@@ -27,6 +28,7 @@ import { Snapshots } from './snapshots.ts';
 
 export type CreateOptions = SandboxCreate & Signal;
 export type SandboxFilter = Operations['sandbox.list']['query'] & Signal;
+export type RefusedPathsFilter = Operations['sandbox.paths']['query'] & Signal;
 export type PauseOptions = NonNullable<Operations['sandbox.pause']['body']> & Signal;
 
 export interface RunCodeOptions extends CellOptions, Pick<ContextCreate, 'language'> {}
@@ -119,6 +121,11 @@ export class Sandbox implements AsyncDisposable {
   /** `sandbox.usage`: processor, memory, disk and network, now and in the last ten minutes. */
   async usage(options: Signal = {}): Promise<SandboxUsage> {
     return await this.#connection.call('sandbox.usage', { ...this.#path, ...options });
+  }
+
+  /** `sandbox.paths`: which paths its programs were refused, where it was made with `from.host.trace_paths`. */
+  async refusedPaths({ signal, ...query }: RefusedPathsFilter = {}): Promise<RefusedPaths> {
+    return await this.#connection.call('sandbox.paths', { ...this.#path, query, signal });
   }
 
   /** `sandbox.create` from this one: its files, limits, policy and environment, where the options name no others. It goes on. */

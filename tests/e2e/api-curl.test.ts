@@ -256,6 +256,7 @@ const needs: Readonly<Record<OperationId, readonly (keyof typeof world)[]>> = {
   'change.list': ['written'],
   'change.file': ['written'],
   'change.apply': ['written'],
+  'sandbox.paths': ['sandbox'],
   'volume.create': [],
   'volume.list': ['volume'],
   'volume.get': ['volume'],

@@ -148,6 +148,7 @@ export function thinEngine(parts: EngineParts = {}): Engine {
       disk: { total: 0, available: 0, kept: 0, promised: 0, promised_max: null },
     }),
     metrics: () => Promise.resolve([]),
+    paths: { refused: unused },
     changes: { list: unused, read: unused, apply: unused, ...parts.changes },
     sandboxes: {
       create: (request) => Promise.resolve({ ...sandboxInfo(request.id), warnings: [...request.warnings] }),

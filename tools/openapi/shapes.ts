@@ -57,6 +57,7 @@ import {
   quotaUseSchema,
 } from '@squash/contract/keys';
 import { sshKeyBodySchema, sshKeySchema, sshLoginSchema } from '@squash/contract/ssh-keys';
+import { refusedPathSchema, refusedPathsSchema } from '@squash/contract/paths';
 import { moduleManifestSchema } from '@squash/contract/module-manifest';
 import {
   gcAnswerSchema,
@@ -281,6 +282,8 @@ export const shapes: Readonly<Record<string, Shape>> = {
   SandboxPolicy: { schema: sandboxPolicySchema },
   PolicyTest: { schema: policyTestBodySchema, example: { to: 'https://api.example.com/v1/users' } },
   PolicyTestAnswer: { schema: policyTestAnswerSchema },
+  RefusedPaths: { schema: refusedPathsSchema },
+  RefusedPath: { schema: refusedPathSchema },
   PolicyLearnAnswer: { schema: policyLearnAnswerSchema },
   PolicyPreset: { schema: presetInfoSchema },
   EgressDecision: { schema: egressDecisionInfoSchema },

@@ -1,23 +1,37 @@
 /** What happened to a box, of whatever kind, as lines of one stream. */
 import type { EgressDecisionInfo } from '@squash/contract/egress';
 import type { Event } from '@squash/contract/events';
+import type { RefusedPathInfo } from '@squash/contract/paths';
+import { isClosed } from '@squash/box/closed';
+import { canonical } from '@squash/box/host-paths';
+import { type Refusal, refusalOf, type Rules } from '@squash/box/refused-paths';
 import type { ProcessInfo } from '@squash/contract/process';
 import { apiPath, type Client } from '../client/client.ts';
 import { followEvents } from '../client/follow.ts';
 import { listProcesses } from '../client/processes.ts';
 import { dataText } from '../commands/events.ts';
+import { ownUser } from './daemon.ts';
+import { whenEgressAnswers } from './egress-begins.ts';
+import type { BoxRecord } from './record.ts';
+import { RefusedPaths } from './refused.ts';
 import { CliFailure, exitCodes } from '../failure.ts';
 import { destinationText } from '../output/destination.ts';
 
 export interface Line {
   /** RFC 3339, UTC. */
   readonly time: string;
-  /** `limit`: what ended for its time, memory or disk. `secret`: one was given to a host, or kept from it. */
-  readonly kind: 'box' | 'process' | 'limit' | 'network' | 'secret' | 'approval';
+  /**
+   * `limit`: what ended for its time, memory or disk. `path`: one that is here was refused to it. `secret`: one was given to a host, or
+   * kept from it.
+   */
+  readonly kind: 'box' | 'process' | 'limit' | 'network' | 'path' | 'secret' | 'approval';
   readonly what: string;
-  /** As the API has it: an event, a decision or a process. */
-  readonly of: Event | EgressDecisionInfo | ProcessInfo;
+  /** As the API has it: an event, a decision, a process or a path. */
+  readonly of: Event | EgressDecisionInfo | ProcessInfo | RefusedPathInfo | typeof more;
 }
+
+/** Of paths: what was refused behind those that are kept. */
+const more = { truncated: true } as const;
 
 /** Rows of one answer. */
 const pageItems = 1_000;
@@ -28,22 +42,29 @@ const lookMs = 500;
 export class Story {
   readonly #client: Client;
   readonly #id: string;
+  readonly #rules: Rules;
   #event = 0;
   #decision = 0;
+  readonly #paths: RefusedPaths;
   /** As they were told, of those that are kept. */
   #told: ReadonlyMap<number, ProcessInfo['state']> = new Map();
 
-  constructor(client: Client, id: string) {
+  constructor(client: Client, { id, host_paths: rules }: Pick<BoxRecord, 'id' | 'host_paths'>) {
     this.#client = client;
     this.#id = id;
+    this.#paths = new RefusedPaths(client, id);
+    this.#rules = new Map(Object.entries(rules ?? {}));
   }
 
   /** In the order of their time. */
   async soFar(): Promise<readonly Line[]> {
-    const [{ items }, { decisions }, processes] = await Promise.all([
+    const [{ items }, { decisions }, processes, paths] = await Promise.all([
       this.#client.get<{ readonly items: readonly Event[] }>(this.#eventsPath({})),
-      this.#client.get<{ readonly decisions: readonly EgressDecisionInfo[] }>(this.#egressPath({})),
+      whenEgressAnswers(() =>
+        this.#client.get<{ readonly decisions: readonly EgressDecisionInfo[] }>(this.#egressPath({})),
+      ),
       listProcesses(this.#client, this.#id),
+      this.#pathLines(),
     ]);
     this.#event = Math.max(0, ...items.map(({ id }) => id));
     this.#decision = Math.max(0, ...decisions.map(({ id }) => id));
@@ -51,6 +72,7 @@ export class Story {
       ...items.map(eventLine),
       ...decisions.flatMap(decisionLines),
       ...this.#processLines(processes),
+      ...paths,
     ];
     return lines.toSorted((one, other) => (one.time < other.time ? -1 : Number(one.time > other.time)));
   }
@@ -95,7 +117,8 @@ export class Story {
       await new Promise((resolve) => setTimeout(resolve, lookMs));
       signal.throwIfAborted();
       try {
-        for (const line of this.#processLines(await listProcesses(this.#client, this.#id))) tell(line);
+        const processes = await listProcesses(this.#client, this.#id);
+        for (const line of [...(await this.#pathLines()), ...this.#processLines(processes)]) tell(line);
       } catch (failure) {
         // Whether the daemon comes back is found out by those who follow.
         if (!(failure instanceof CliFailure) || failure.exitCode !== exitCodes.unreachable) throw failure;
@@ -112,6 +135,20 @@ export class Story {
       const began = told === undefined ? [beginLine(info)] : [];
       return info.state === 'ended' && told !== 'ended' ? [...began, endLine(info)] : began;
     });
+  }
+
+  /** Those that came since, where one of them is here and the rules refused it. */
+  async #pathLines(): Promise<readonly Line[]> {
+    const wasTruncated = this.#paths.isTruncated;
+    const came = await this.#paths.next();
+    const lines = came.flatMap((info): readonly Line[] => {
+      const refusal = refusalOf(info, this.#rules);
+      if (refusal === undefined) return [];
+      return [{ time: info.at, kind: 'path', what: refusalText(refusal), of: info }];
+    });
+    if (wasTruncated || !this.#paths.isTruncated) return lines;
+    const time = came.at(-1)?.at ?? new Date().toISOString();
+    return [...lines, { time, kind: 'path', what: 'and more than are kept', of: more }];
   }
 
   #eventsPath(query: Readonly<Record<string, string | number>>): string {
@@ -162,6 +199,14 @@ function decisionLines(decision: EgressDecisionInfo): readonly Line[] {
 
 function beginLine(info: ProcessInfo): Line {
   return { time: info.started_at, kind: 'process', what: `${info.process} began: ${info.command}`, of: info };
+}
+
+function refusalText({ asked, intent, place, level, needs }: Refusal): string {
+  const where = place === asked ? asked : `${asked} (${place})`;
+  const { home } = ownUser();
+  // Whether it could be had by some rule.
+  const isOpen = level !== 'deny' && level !== 'mask' && !isClosed(place, canonical(home) ?? home);
+  return `${intent} ${where} refused: ${level}${isOpen ? `; would need ${needs}` : ''}`;
 }
 
 /** Ends that no program chose and nobody asked for. */

@@ -63,6 +63,7 @@ export async function readBoxWish(
           paths: rules.paths,
           user: { name: user.name, home: rules.home, shell: user.shell },
           ...end.host,
+          ...(flags.isSet('trace-paths') && { trace_paths: true }),
         },
       },
       env: common,

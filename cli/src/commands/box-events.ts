@@ -1,4 +1,4 @@
-/** `squash box events`: what happened to a box, one line each: itself, its processes, limits, network, secrets, approvals. */
+/** `squash box events`: what happened to a box, one line each: itself, its processes, limits, network, paths, secrets, approvals. */
 import { findBox } from '../box/boxes.ts';
 import { type Line, Story } from '../box/story.ts';
 import type { Call } from '../command.ts';
@@ -13,7 +13,7 @@ export async function run(call: Call): Promise<number> {
     if (kinds.length > 0 && !kinds.includes(line.kind)) return;
     printLine(call.json ? jsonText(line) : `${line.time} ${line.kind.padEnd(8)} ${visible(line.what)}`);
   };
-  const story = new Story(daemon.client, box.id);
+  const story = new Story(daemon.client, box);
   for (const line of await story.soFar()) tell(line);
   if (call.flags.isSet('follow')) await story.follow(tell);
   return exitCodes.ok;

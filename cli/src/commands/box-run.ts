@@ -36,15 +36,22 @@ export interface BoxOptions {
   readonly secrets?: BoxSecrets;
   /** Told of a box that is kept; undefined: the user is. */
   readonly keeps?: (box: BoxRecord) => void;
+  /** It notes which paths it is refused, whether that was asked for or not. */
+  readonly tracesPaths?: boolean;
+  /** Nothing of the command's is printed, nor how it ended. */
+  readonly isSilent?: boolean;
+  /** While the box is still there. */
+  readonly afterwards?: (daemon: BoxDaemon, box: BoxRecord) => Promise<void>;
 }
 
-/** Shared with `box shell` and `box agent`. */
+/** Shared with `box shell`, `box agent` and `box learn`. */
 export async function runInNewBox(
   call: Call,
   argv: readonly string[],
-  { secrets, keeps = tellKept }: BoxOptions = {},
+  { secrets, keeps = tellKept, tracesPaths, isSilent, afterwards }: BoxOptions = {},
 ): Promise<number> {
-  const wish = await readBoxWish(call.flags, argv, secrets);
+  const asked = await readBoxWish(call.flags, argv, secrets);
+  const wish = tracesPaths === true ? tracing(asked) : asked;
   if (call.flags.isSet('print-policy') || call.flags.isSet('dry-run')) {
     const { showPolicy } = await import('../box/policy-view.ts');
     return await showPolicy(call, wish);
@@ -75,10 +82,17 @@ export async function runInNewBox(
           interruption,
           isWork,
           keeps,
+          isSilent: isSilent === true,
+          afterwards: async () => await afterwards?.(daemon, box),
         });
   } finally {
     await startStandby(daemon.client);
   }
+}
+
+function tracing(wish: BoxWish): BoxWish {
+  const { host } = wish.create.from;
+  return { ...wish, create: { ...wish.create, from: { host: { ...host, trace_paths: true } } } };
 }
 
 /** Limits that were not asked for, and that hold as well as they do here: `squash doctor` tells of them, not every command. */
@@ -140,6 +154,7 @@ interface Attached {
   readonly interruption: Interruption;
   readonly isWork: HasWork;
   readonly keeps?: (box: BoxRecord) => void;
+  readonly isSilent?: boolean;
   /** While the box is still there. */
   readonly afterwards?: () => Promise<void>;
 }
@@ -147,7 +162,7 @@ interface Attached {
 /** The command in a new box, which is removed or kept behind it. */
 export async function runAttached(
   call: Call,
-  { daemon, box, wish, interruption, isWork, keeps = tellKept, afterwards }: Attached,
+  { daemon, box, wish, interruption, isWork, keeps = tellKept, isSilent = false, afterwards }: Attached,
 ): Promise<number> {
   try {
     interruption.runs(() => {
@@ -155,7 +170,7 @@ export async function runAttached(
         // The daemon is gone as well: the stream breaks off and tells.
       });
     });
-    return await execInSandbox({ client: daemon.client, json: call.json }, box.id, {
+    return await execInSandbox({ client: daemon.client, json: call.json && !isSilent }, box.id, {
       argv: wish.argv,
       env: wish.env,
       cwd: wish.rules.workdir,
@@ -163,7 +178,7 @@ export async function runAttached(
       timeoutMs: wish.timeoutMs,
       tty: wish.tty,
       stdin: wish.tty || !isatty(0),
-      output: call.json ? 'discard' : 'print',
+      output: call.json || isSilent ? 'discard' : 'print',
     });
   } finally {
     await afterwards?.();

@@ -59,6 +59,9 @@ export const guestLimits = {
   watchedPlacesMax: 131_072,
   /** Directories one inside the other that a list, a search, a copy or an archive enters: with one-letter names PATH_MAX ends there. */
   walkDepthMax: 2048,
+  /** Distinct pairs of a path and what was wanted that a trace keeps, and the bytes of their paths. */
+  tracedPathsMax: 10_000,
+  tracedBytesMax: 1_048_576,
 } as const;
 
 /**
@@ -94,6 +97,8 @@ export const frameTypes = {
   attach: 0x02,
   execList: 0x03,
   info: 0x04,
+  /** Of a sandbox that traces paths: an `entry` for each behind `offset` that was refused, as many as one answer holds. */
+  pathList: 0x05,
   // Client to PID 1, on an exec connection.
   stdin: 0x10,
   stdinEof: 0x11,
@@ -321,6 +326,10 @@ export const fieldTags = {
   outside: { tag: 114, type: 'u64' },
   /** 1: what git obeys, too. */
   held: { tag: 115, type: 'u64' },
+  // Traces of paths: 1 in a start asks for one. In an `entry` of a trace `changedUs` is when it was refused first, in its `end` `offset` is
+  // where the next answer goes on.
+  tracesPaths: { tag: 116, type: 'u64' },
+  intent: { tag: 117, type: 'u64' },
 } as const satisfies Record<string, { tag: number; type: 'bytes' | 'u64' }>;
 
 export type FieldName = keyof typeof fieldTags;
@@ -329,3 +338,5 @@ export type FieldName = keyof typeof fieldTags;
 export const stdinModes = { none: 0, pipe: 1 } as const;
 /** Values of `fileType`. */
 export const fileTypes = { file: 1, directory: 2, symlink: 3, fifo: 4, socket: 5, device: 6 } as const;
+/** Values of `intent`. */
+export const pathIntents = { look: 1, read: 2, write: 3, execute: 4 } as const;

@@ -15,6 +15,7 @@ import { moduleOperations } from './modules.ts';
 import { networkOperations } from './network.ts';
 import type { Operations } from './operation.ts';
 import { ownerOperations } from './owners.ts';
+import { pathOperations } from './paths.ts';
 import { portOperations } from './ports.ts';
 import { processOperations } from './processes.ts';
 import { sandboxOperations } from './sandboxes.ts';
@@ -40,6 +41,7 @@ export const operations = {
   ...bucketOperations,
   ...volumeOperations,
   ...changeOperations,
+  ...pathOperations,
   ...networkOperations,
   ...approvalOperations,
   ...secretOperations,

@@ -35,6 +35,7 @@ import { ticketHandlers } from './tickets.ts';
 import { usageHandlers } from './usage.ts';
 import { webhookHandlers, type WebhookParts } from './webhooks.ts';
 import { changeHandlers } from './changes.ts';
+import { pathHandlers } from './paths.ts';
 import { volumeHandlers } from './volumes.ts';
 
 export interface HandlerOptions {
@@ -76,6 +77,7 @@ export function handlers(options: HandlerOptions): Handlers {
     ...bucketHandlers(engine),
     ...volumeHandlers(engine, treeReads),
     ...changeHandlers(engine, { treeReads }),
+    ...pathHandlers(engine),
     ...networkHandlers(engine, egress),
     ...approvalHandlers(engine),
     ...secretHandlers(egress.secrets),

@@ -47,6 +47,8 @@ export interface HostRootSpec {
   readonly gid: number;
   /** Parents before children, whiteouts before their overlay. */
   readonly places: readonly HostPlace[];
+  /** PID 1 notes which paths commands are refused. */
+  readonly tracesPaths: boolean;
 }
 
 /** One mount of such a root; `policy/src/paths/compile.ts` says what each kind is. */

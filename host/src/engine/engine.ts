@@ -22,6 +22,7 @@ import type { Sandboxes } from './sandboxes.ts';
 import type { Snapshots } from './snapshots.ts';
 import type { Usage } from './usage.ts';
 import type { Changes } from './changes.ts';
+import type { Paths } from './paths.ts';
 import type { Volumes } from './volumes.ts';
 
 export interface EngineHealth {
@@ -41,6 +42,7 @@ export interface Engine {
   readonly bucket: BucketNoun;
   readonly volumes: Volumes;
   readonly changes: Changes;
+  readonly paths: Paths;
   readonly network: Network;
   readonly keys: Keys;
   readonly sshKeys: SshKeys;

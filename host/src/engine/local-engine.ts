@@ -50,6 +50,7 @@ import { LocalSandboxes } from './sandboxes.ts';
 import { LocalSnapshots } from './snapshots.ts';
 import { LocalUsage } from './usage.ts';
 import { LocalChanges } from './changes.ts';
+import { LocalPaths } from './paths.ts';
 import { LocalVolumes } from './volumes.ts';
 
 export interface LocalEngineOptions {
@@ -100,6 +101,7 @@ export class LocalEngine implements Engine, AsyncDisposable {
   readonly bucket: LocalBucket;
   readonly volumes: LocalVolumes;
   readonly changes: LocalChanges;
+  readonly paths: LocalPaths;
   readonly network: LocalNetwork;
   readonly keys: LocalKeys;
   readonly sshKeys: LocalSshKeys;
@@ -166,6 +168,7 @@ export class LocalEngine implements Engine, AsyncDisposable {
     this.#places = places;
     this.volumes = new LocalVolumes({ world, residents, places, quotas });
     this.changes = new LocalChanges(residents);
+    this.paths = new LocalPaths(residents);
     this.network = new LocalNetwork(world.network, residents);
     this.keys = new LocalKeys(options);
     this.sshKeys = new LocalSshKeys(options);

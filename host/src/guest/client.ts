@@ -14,11 +14,20 @@ import {
   FrameError,
 } from '@squash/contract/guest/codec';
 import { FieldReader } from '@squash/contract/guest/fields';
-import { type FieldName, guestLimits, stdinModes } from '@squash/contract/guest/frames';
+import { type FieldName, guestLimits, pathIntents, stdinModes } from '@squash/contract/guest/frames';
 import { ExecSession, type Started } from './exec-session.ts';
 import { GuestFiles } from './files.ts';
 import { breach, FrameConnection } from './frame-connection.ts';
-import type { Guest, GuestExec, GuestExecEntry, GuestExecSpec, GuestFileSystem } from './guest.ts';
+import type {
+  Guest,
+  GuestExec,
+  GuestExecEntry,
+  GuestExecSpec,
+  GuestFileSystem,
+  PathIntent,
+  RefusedPath,
+  RefusedPaths,
+} from './guest.ts';
 import { refuse } from './guest-error.ts';
 
 /** What the kernel gives as pids at most (2^22). */
@@ -111,6 +120,21 @@ export class GuestClient implements Guest {
       reader.done();
       return { protocol };
     });
+  }
+
+  async refusedPaths(offset: number, signal?: AbortSignal): Promise<RefusedPaths> {
+    using connection = await this.#request(encodeFields('pathList', [['offset', offset]]), { signal });
+    const paths: RefusedPath[] = [];
+    for (;;) {
+      const end = await this.#answer(connection, signal, (frame) => {
+        if (frame.type === 'end') return parsePathsEnd(frame.fields, offset + paths.length);
+        if (frame.type !== 'entry') throw refuse(frame, "The refused paths can't be listed");
+        if (offset + paths.length === guestLimits.tracedPathsMax) throw breach('more paths than it can hold');
+        paths.push(parseRefusedPath(frame.fields));
+        return undefined;
+      });
+      if (end !== undefined) return { paths, ...end };
+    }
   }
 
   async dial(port: number, signal?: AbortSignal): Promise<Duplex> {
@@ -218,6 +242,29 @@ function parseEntry(fields: readonly Field[]): GuestExecEntry {
   reader.done();
   return entry;
 }
+
+const intentNames = Object.entries(pathIntents) as readonly (readonly [PathIntent, number])[];
+
+function parseRefusedPath(fields: readonly Field[]): RefusedPath {
+  const reader = new FieldReader(fields);
+  const path = Buffer.from(reader.bytes('path', guestLimits.pathBytesMax - 1));
+  const value = reader.integer('intent');
+  const intent = intentNames.find(([, each]) => each === value)?.[0];
+  const atMs = Math.floor(reader.integer('changedUs') / 1_000);
+  reader.done();
+  if (intent === undefined || path[0] !== slash || path.includes(0)) throw breach('a path that is none');
+  return { path, intent, atMs };
+}
+
+function parsePathsEnd(fields: readonly Field[], next: number): Omit<RefusedPaths, 'paths'> {
+  const reader = new FieldReader(fields);
+  if (reader.integer('offset') !== next) throw breach('paths that it does not tell');
+  const isTruncated = reader.flag('truncated');
+  reader.done();
+  return { next, isTruncated };
+}
+
+const slash = 0x2f;
 
 const textOf = (value: string | Uint8Array): string =>
   typeof value === 'string' ? value : new TextDecoder().decode(value);

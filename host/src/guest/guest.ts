@@ -5,6 +5,7 @@
  * checks types, ranges, order and totals, and turns a breach into `guest_failed`.
  */
 import type { Duplex } from 'node:stream';
+import type { pathIntents } from '@squash/contract/guest/frames';
 
 export interface GuestExecSpec {
   /** Unique within the sandbox; how the exec is found again after the daemon was replaced. */
@@ -63,6 +64,23 @@ export interface GuestExecEntry {
   readonly execId: string;
   readonly pid: number;
   readonly running: boolean;
+}
+
+export type PathIntent = keyof typeof pathIntents;
+
+/** Of a sandbox that traces paths: what a program wanted of one, when it was refused first. */
+export interface RefusedPath {
+  readonly path: Buffer;
+  readonly intent: PathIntent;
+  readonly atMs: number;
+}
+
+export interface RefusedPaths {
+  readonly paths: readonly RefusedPath[];
+  /** Where the next question goes on. */
+  readonly next: number;
+  /** There were more than are kept. */
+  readonly isTruncated: boolean;
 }
 
 /** Absolute, without NUL. Bytes where a name is not UTF-8. */
@@ -248,6 +266,8 @@ export interface Guest {
   list(): Promise<readonly GuestExecEntry[]>;
   /** What PID 1 says of itself, which decides nothing: its launcher says what both speak. */
   info(signal?: AbortSignal): Promise<{ readonly protocol: number }>;
+  /** From `offset` on, as many as one answer holds. */
+  refusedPaths(offset: number, signal?: AbortSignal): Promise<RefusedPaths>;
   readonly files: GuestFileSystem;
   /** Raw bytes to a port on the sandbox's loopback; half-close is kept. @throws port_unreachable */
   dial(port: number, signal?: AbortSignal): Promise<Duplex>;

@@ -15,7 +15,12 @@ export interface LaunchStart {
   readonly mounts: readonly LaunchMount[];
   /** The root is made of these: there are no lowers. The numbers are the host's. */
   readonly hostRoot?:
-    | { readonly uid: number; readonly gid: number; readonly places: readonly LaunchMount[] }
+    | {
+        readonly uid: number;
+        readonly gid: number;
+        readonly places: readonly LaunchMount[];
+        readonly tracesPaths?: boolean;
+      }
     | undefined;
   readonly memoryBytesMax: number;
   readonly cpuMilli: number;
@@ -64,6 +69,7 @@ export function startFields(start: LaunchStart): FieldValue[] {
     ['hosts', start.hosts],
     ['resolvConf', start.resolvConf],
     ...(hostRoot === undefined ? [] : [['uid', hostRoot.uid] as const, ['gid', hostRoot.gid] as const]),
+    ...(hostRoot?.tracesPaths === true ? [['tracesPaths', 1] as const] : []),
     ...[...(hostRoot?.places ?? []), ...start.mounts].map(mountField),
   ];
 }

@@ -72,7 +72,7 @@ export function hostRootSpec(
     writeFileSync(source, root.masks[place.target] ?? '', { mode: 0o444 });
     return { ...place, source };
   });
-  return { uid, gid, places: [...here, ...trustPlaces(world, row)] };
+  return { uid, gid, places: [...here, ...trustPlaces(world, row)], tracesPaths: root.trace_paths };
 }
 
 /** In a directory that is the sandbox's own whatever the rules say. */

@@ -7,6 +7,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AppError } from '@squash/contract/errors';
 import { faultPoint } from '#sandbox/fault.ts';
+import { keepPaths } from './path-trace.ts';
 import type { Sandbox } from './sandbox.ts';
 import { takeOver } from './take-over.ts';
 import { bringMissing } from './trees.ts';
@@ -50,6 +51,7 @@ export async function stopProcesses(sandbox: Sandbox, wakes: boolean): Promise<v
   });
   faultPoint('stop.committed');
   try {
+    await keepPaths(sandbox);
     await sandbox.stop('stopped');
   } catch (error) {
     sandbox.failed(error);

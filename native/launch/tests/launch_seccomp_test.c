@@ -121,6 +121,18 @@ static void check_filters(void) {
   }
 }
 
+/* A box that traces paths: one listener for each process, and no other filter. */
+static void check_listener(void) {
+  for (uint64_t flags = 0; flags < 64; flags++) {
+    bool is_listener = (flags & ~UINT64_C(32)) == SECCOMP_FILTER_FLAG_NEW_LISTENER; /* 32: WAIT_KILLABLE_RECV */
+    struct seccomp_data data = {.nr = __NR_seccomp, .arch = ARCHITECTURE, .args = {SECCOMP_SET_MODE_FILTER, flags}};
+    CHECK(run(&data) == (is_listener ? SECCOMP_RET_ALLOW : SECCOMP_RET_ERRNO | EINVAL));
+  }
+  CHECK(call(__NR_seccomp, SECCOMP_GET_ACTION_AVAIL, 0) == SECCOMP_RET_ALLOW);
+  struct seccomp_data data = {.nr = __NR_prctl, .arch = ARCHITECTURE, .args = {PR_SET_SECCOMP, SECCOMP_MODE_FILTER}};
+  CHECK(run(&data) == (SECCOMP_RET_ERRNO | EINVAL));
+}
+
 /* Every pair of type and protocol that the kernel has a module for and the relay no way. */
 static void check_sockets(void) {
   static const uint64_t protocols[] = {0, IPPROTO_ICMP, IPPROTO_TCP, IPPROTO_UDP, IPPROTO_ICMPV6, IPPROTO_MPTCP};
@@ -181,6 +193,13 @@ int main(void) {
   CHECK(call(__NR_fchown, 0, 0) == SECCOMP_RET_ERRNO);
   CHECK(call(__NR_fchownat, 0, 0) == SECCOMP_RET_ERRNO);
   check_arguments();
+  check_every_number();
+  length = seccomp_build(program, SECCOMP_PROGRAM_MAX, &(struct seccomp_options){.permits_listener = true});
+  CHECK(length > 0);
+  check_names();
+  check_arguments();
+  check_sockets();
+  check_listener();
   check_every_number();
   return check_summary();
 }

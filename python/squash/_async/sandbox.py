@@ -82,6 +82,10 @@ class AsyncSandbox:
         """sandbox.usage: processor, memory, disk and network, now and in the last ten minutes."""
         return read(types.SandboxUsage, await self._ask("sandbox.usage", {}))
 
+    async def refused_paths(self, **options: Unpack[opt.SandboxPathsOptions]) -> types.RefusedPaths:
+        """sandbox.paths: which paths its programs were refused, where it was made with ``from_.host.trace_paths``."""
+        return read(types.RefusedPaths, await self._ask("sandbox.paths", options))
+
     async def fork(self, **options: Unpack[opt.SandboxCreateOptions]) -> AsyncSandbox:
         """sandbox.create from this one: its files, limits, policy and environment, where the options name no others. It goes on."""
         return await create_sandbox(self._client, {**options, "from_": {"sandbox": self.id}})

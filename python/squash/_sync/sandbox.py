@@ -83,6 +83,10 @@ class Sandbox:
         """sandbox.usage: processor, memory, disk and network, now and in the last ten minutes."""
         return read(types.SandboxUsage, self._ask("sandbox.usage", {}))
 
+    def refused_paths(self, **options: Unpack[opt.SandboxPathsOptions]) -> types.RefusedPaths:
+        """sandbox.paths: which paths its programs were refused, where it was made with ``from_.host.trace_paths``."""
+        return read(types.RefusedPaths, self._ask("sandbox.paths", options))
+
     def fork(self, **options: Unpack[opt.SandboxCreateOptions]) -> Sandbox:
         """sandbox.create from this one: its files, limits, policy and environment, where the options name no others. It goes on."""
         return create_sandbox(self._client, {**options, "from_": {"sandbox": self.id}})
