@@ -14,6 +14,7 @@ import { dirname, join, relative } from 'node:path';
 import { Script } from 'node:vm';
 import { build } from 'esbuild';
 import type { start } from '../../cli/src/main.ts';
+import type { loadDaemon } from '../../host/src/main.ts';
 import { withStandIn } from './daemon-stand-in.ts';
 import { lateZod } from './late-zod.ts';
 
@@ -60,6 +61,9 @@ const programs: Readonly<Record<string, Program>> = {
   'host/src/main.ts': {
     flags: async () => (await import('../../host/src/serve.ts')).memoryFlags,
     lateSchemas: true,
+    // It loads its greater part when it has begun.
+    use: async (exported) =>
+      void (await (exported as { readonly loadDaemon: typeof loadDaemon }).loadDaemon()),
   },
   'egress/src/main.ts': {
     lateSchemas: true,
