@@ -16,14 +16,21 @@ const workspaces = ['base', 'contract', 'policy', 'installation', 'egress'];
 export function egressBuild(version: string): string {
   const digest = createHash('sha256');
   for (const workspace of workspaces) {
-    const folder = join(project, workspace, 'src');
-    const names = readdirSync(folder, { recursive: true, encoding: 'utf8' });
-    for (const name of names.filter(isSource).sort()) {
-      const { mtimeMs, size } = statSync(join(folder, name));
-      digest.update(`${workspace}/${name} ${mtimeMs} ${size}\n`);
+    for (const path of sourcesBelow(join(project, workspace, 'src')).sort()) {
+      const { mtimeMs, size } = statSync(path);
+      digest.update(`${path.slice(project.length)} ${mtimeMs} ${size}\n`);
     }
   }
   return `${version}+${digest.digest('hex').slice(0, 16)}`;
+}
+
+/** Node's own recursion takes three times as long. */
+function sourcesBelow(folder: string): string[] {
+  return readdirSync(folder, { withFileTypes: true }).flatMap((entry) => {
+    const path = `${folder}/${entry.name}`;
+    if (entry.isDirectory()) return sourcesBelow(path);
+    return isSource(path) ? [path] : [];
+  });
 }
 
 function isSource(name: string): boolean {
