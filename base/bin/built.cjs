@@ -11,7 +11,7 @@
  * Node's 23. The built files lie in the project and belong to its owner: who can change them can change the sources.
  */
 'use strict';
-const { readFileSync, statSync } = require('node:fs');
+const { closeSync, openSync, readFileSync, readSync, statSync } = require('node:fs');
 const path = require('node:path');
 const { pathToFileURL } = require('node:url');
 const { Script } = require('node:vm');
@@ -33,15 +33,44 @@ function readBuilt(source) {
     const file = readFileSync(builtPath(source));
     const headEnd = file.indexOf('\n') + 1;
     const { inputs, codeBytes } = JSON.parse(file.latin1Slice(0, headEnd));
-    for (const [path, modifiedMs, bytes] of inputs) {
-      const stat = statSync(`${root}/${path}`);
-      if (stat.mtimeMs !== modifiedMs || stat.size !== bytes) return undefined;
-    }
+    if (!inputs.every(isUnchanged)) return undefined;
     const codeEnd = headEnd + codeBytes;
     return { code: file.latin1Slice(headEnd, codeEnd), compiled: file.subarray(codeEnd) };
   } catch {
     // None yet, a source is gone, or the file is broken: all mean that it has to be built.
     return undefined;
+  }
+}
+
+const stats = new Map();
+
+/** Programs have most of their sources in common: each is looked at once. */
+function isUnchanged([path, modifiedMs, bytes]) {
+  let stat = stats.get(path);
+  if (stat === undefined) stats.set(path, (stat = statSync(`${root}/${path}`)));
+  return stat.mtimeMs === modifiedMs && stat.size === bytes;
+}
+
+/** The same as `readBuilt`, of a program that somebody else runs: its first line is enough. */
+function isFresh(source) {
+  try {
+    const file = openSync(builtPath(source));
+    try {
+      return JSON.parse(firstLine(file)).inputs.every(isUnchanged);
+    } finally {
+      closeSync(file);
+    }
+  } catch {
+    return false;
+  }
+}
+
+function firstLine(file) {
+  for (let bytes = 65_536; ; bytes *= 2) {
+    const begin = Buffer.allocUnsafe(bytes);
+    const read = readSync(file, begin, 0, bytes, 0);
+    const end = begin.subarray(0, read).indexOf('\n');
+    if (end >= 0 || read < bytes) return begin.latin1Slice(0, end);
   }
 }
 
@@ -69,9 +98,12 @@ function load(source, isBuilder) {
   let built = readBuilt(source);
   if (isBuilder) {
     const wanted = startedBy[source] ?? [];
-    const stale = wanted.filter((other) => readBuilt(other) === undefined);
+    const stale = wanted.filter((other) => !isFresh(other));
     if (built === undefined) stale.push(source);
-    if (stale.length > 0 && build(stale)) built ??= readBuilt(source);
+    if (stale.length > 0 && build(stale)) {
+      stats.clear();
+      built ??= readBuilt(source);
+    }
   }
   if (built === undefined) return undefined;
   // Another Node refuses the compiled code and compiles anew: slower, and nothing else.
