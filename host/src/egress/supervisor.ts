@@ -81,7 +81,7 @@ export class EgressSupervisor implements AsyncDisposable {
     while (!signal.aborted) {
       try {
         const identity = await this.#bringUp();
-        await this.#options.onUp();
+        await this.#tell();
         failures = 0;
         this.#become('up');
         this.#options.log.info('egress.up', { pid: identity.pid, version: identity.version });
@@ -121,6 +121,19 @@ export class EgressSupervisor implements AsyncDisposable {
     const started = await this.#options.start();
     await this.#confine(started.pid);
     return await this.#firstAnswer(started);
+  }
+
+  /** Who stops does not wait for one that stands still. @throws the signal's reason then */
+  async #tell(): Promise<void> {
+    const { signal } = this.#stopping;
+    const { promise: stopped, reject } = Promise.withResolvers<never>();
+    const stop = (): void => reject(signal.reason);
+    signal.addEventListener('abort', stop, { once: true });
+    try {
+      await Promise.race([this.#options.onUp(), stopped]);
+    } finally {
+      signal.removeEventListener('abort', stop);
+    }
   }
 
   async #confine(pid: number): Promise<void> {
@@ -199,7 +212,7 @@ export class EgressSupervisor implements AsyncDisposable {
       if (now !== undefined) {
         if (isSilent) {
           // What changed meanwhile was not said to it.
-          await this.#options.onUp();
+          await this.#tell();
           this.#become('up');
         }
         isSilent = false;
