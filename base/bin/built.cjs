@@ -11,7 +11,7 @@
  * Node's 23. The built files lie in the project and belong to its owner: who can change them can change the sources.
  */
 'use strict';
-const { readFileSync, statSync } = require('node:fs');
+const { closeSync, openSync, readFileSync, readSync, statSync } = require('node:fs');
 const path = require('node:path');
 const { pathToFileURL } = require('node:url');
 const { Script } = require('node:vm');
@@ -27,20 +27,23 @@ function builtPath(source) {
   return path.join(root, '.cache/built', source.slice(0, -'.ts'.length));
 }
 
+const stats = new Map();
+
+/** Programs have most of their sources in common: each is looked at once. */
+function isUnchanged([path, modifiedMs, bytes]) {
+  let stat = stats.get(path);
+  if (stat === undefined) stats.set(path, (stat = statSync(`${root}/${path}`)));
+  return stat.mtimeMs === modifiedMs && stat.size === bytes;
+}
+
 /** What a program was loaded from, for `isCurrent`. */
 const loadedInputs = new Map();
 
-function areUnchanged(inputs) {
-  return inputs.every(([path, modifiedMs, bytes]) => {
-    const stat = statSync(`${root}/${path}`);
-    return stat.mtimeMs === modifiedMs && stat.size === bytes;
-  });
-}
-
 /** Whether a program that was loaded would be the same if it were loaded now. */
 function isCurrent(source) {
+  stats.clear();
   try {
-    return areUnchanged(loadedInputs.get(source));
+    return loadedInputs.get(source).every(isUnchanged);
   } catch {
     // A source is gone.
     return false;
@@ -53,13 +56,36 @@ function readBuilt(source) {
     const file = readFileSync(builtPath(source));
     const headEnd = file.indexOf('\n') + 1;
     const { inputs, codeBytes } = JSON.parse(file.latin1Slice(0, headEnd));
-    if (!areUnchanged(inputs)) return undefined;
+    if (!inputs.every(isUnchanged)) return undefined;
     loadedInputs.set(source, inputs);
     const codeEnd = headEnd + codeBytes;
     return { code: file.latin1Slice(headEnd, codeEnd), compiled: file.subarray(codeEnd) };
   } catch {
     // None yet, a source is gone, or the file is broken: all mean that it has to be built.
     return undefined;
+  }
+}
+
+/** The same as `readBuilt`, of a program that somebody else runs: its first line is enough. */
+function isFresh(source) {
+  try {
+    const file = openSync(builtPath(source));
+    try {
+      return JSON.parse(firstLine(file)).inputs.every(isUnchanged);
+    } finally {
+      closeSync(file);
+    }
+  } catch {
+    return false;
+  }
+}
+
+function firstLine(file) {
+  for (let bytes = 65_536; ; bytes *= 2) {
+    const begin = Buffer.allocUnsafe(bytes);
+    const read = readSync(file, begin, 0, bytes, 0);
+    const end = begin.subarray(0, read).indexOf('\n');
+    if (end >= 0 || read < bytes) return begin.latin1Slice(0, end);
   }
 }
 
@@ -87,9 +113,12 @@ function load(source, isBuilder) {
   let built = readBuilt(source);
   if (isBuilder) {
     const wanted = startedBy[source] ?? [];
-    const stale = wanted.filter((other) => readBuilt(other) === undefined);
+    const stale = wanted.filter((other) => !isFresh(other));
     if (built === undefined) stale.push(source);
-    if (stale.length > 0 && build(stale)) built ??= readBuilt(source);
+    if (stale.length > 0 && build(stale)) {
+      stats.clear();
+      built ??= readBuilt(source);
+    }
   }
   if (built === undefined) return undefined;
   // Another Node refuses the compiled code and compiles anew: slower, and nothing else.

@@ -17,12 +17,17 @@ import { FileSecretStore } from './secrets/secret-store.ts';
 import { loadInstallationCa } from '@squash/installation/installation-ca';
 import { LeafCache } from './intercept/leaf-cache.ts';
 
+/** When a start is over: the first connection over TLS does not wait for it then, unless it comes at once. */
+const rootsAfterMs = 1_000;
+
 /** @throws Error where the authority's files are not as they must be */
 export async function makeParts(dataDir: string, log: Log): Promise<EgressParts> {
   const authority = await loadInstallationCa(join(dataDir, 'proxy-ca'), systemClock);
+  const roots = upstreamRoots();
+  setTimeout(roots, rootsAfterMs).unref();
   const interceptor = new HttpInterceptor({
     leaves: new LeafCache(authority, systemClock),
-    roots: upstreamRoots(),
+    roots,
     clock: systemClock,
   });
   const secrets = new FileSecretStore(join(dataDir, 'secrets.json'), log);

@@ -1,5 +1,7 @@
 /** A daemon that nobody needs ends with all that it started, and what sandboxes have on the disk is there for the next one. */
 import assert from 'node:assert/strict';
+import { rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { test } from 'node:test';
 import { TestDaemon } from '../support/daemon.ts';
@@ -32,6 +34,15 @@ test('a daemon ends when no sandbox has run and nobody was connected for SQUASH_
   await daemon.ended();
   assert.match(daemon.output, /"event":"daemon.stopping"[^\n]*"signal":"idle"/);
   assert.deepEqual(processesOf(daemon.dataDir), []);
+
+  // One that ends while it starts has nobody either: what it began with ends with it.
+  const secrets = join(daemon.dataDir, 'secrets.json');
+  await writeFile(secrets, 'no JSON', { mode: 0o600 });
+  await daemon.launch();
+  await daemon.ended();
+  assert.match(daemon.output, /Cannot use the secrets: /);
+  assert.deepEqual(processesOf(daemon.dataDir), []);
+  await rm(secrets);
 
   await daemon.start({ SQUASH_IDLE_EXIT_S: '' });
   await daemon.call('POST', '/v1/sandboxes/box/resume');

@@ -14,7 +14,9 @@ import { dirname, join, relative } from 'node:path';
 import { Script } from 'node:vm';
 import { build } from 'esbuild';
 import type { start } from '../../cli/src/main.ts';
+import type { loadDaemon } from '../../host/src/main.ts';
 import { withStandIn } from './daemon-stand-in.ts';
+import { lateZod } from './late-zod.ts';
 
 export interface BuiltHead {
   /** Path from the project's folder, time of the last change (ms), bytes. */
@@ -26,6 +28,8 @@ interface Program {
   readonly flags?: () => Promise<readonly string[]>;
   /** Packages that are loaded when they are called: they load libraries or start processes from their own files. */
   readonly external?: readonly string[];
+  /** Its schemas are made when they are first used. */
+  readonly lateSchemas?: boolean;
   /** Runs usual calls, whose functions are then compiled in the file: else each is compiled when it is first called. */
   readonly use?: (exported: object) => Promise<void>;
 }
@@ -54,8 +58,15 @@ const programs: Readonly<Record<string, Program>> = {
   'host/src/serve.ts': {},
   'host/src/offline.ts': {},
   'host/src/offline-inside.ts': {},
-  'host/src/main.ts': { flags: async () => (await import('../../host/src/serve.ts')).memoryFlags },
+  'host/src/main.ts': {
+    flags: async () => (await import('../../host/src/serve.ts')).memoryFlags,
+    lateSchemas: true,
+    // It loads its greater part when it has begun.
+    use: async (exported) =>
+      void (await (exported as { readonly loadDaemon: typeof loadDaemon }).loadDaemon()),
+  },
   'egress/src/main.ts': {
+    lateSchemas: true,
     flags: async () => (await import('../../host/src/egress/egress-process.ts')).memoryFlags,
   },
 };
@@ -77,6 +88,7 @@ const silentInputs = [
   'base/bin/built.cjs',
   'tools/setup/build-programs.ts',
   'tools/setup/daemon-stand-in.ts',
+  'tools/setup/late-zod.ts',
 ];
 const installed = 'node_modules/.package-lock.json';
 /** File systems stamp times by the kernel's tick (10 ms at most): a younger file may change without a new time. */
@@ -89,7 +101,7 @@ const { metaOf } = createRequire(import.meta.url)('../../base/bin/built.cjs') as
 
 async function bundle(
   source: string,
-  { external = [] }: Program,
+  { external = [], lateSchemas = false }: Program,
 ): Promise<{ readonly code: string; readonly paths: readonly string[] }> {
   const result = await build({
     absWorkingDir: root,
@@ -122,6 +134,7 @@ async function bundle(
           });
         },
       },
+      ...(lateSchemas ? [lateZod] : []),
     ],
   });
   const read = Object.keys(result.metafile.inputs).map((path) => relative(root, join(root, path)));

@@ -48,6 +48,7 @@ const onlyIn: readonly OnlyIn[] = [
       'host/src/sandbox/fault.ts',
       'base/src/compiled.ts',
       'host/src/main.ts',
+      'host/src/run-daemon.ts',
       'host/src/serve',
       'host/src/stop',
       'host/src/offline',

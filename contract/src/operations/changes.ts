@@ -61,13 +61,18 @@ const changeApply = defineOperation({
   example: { body: { place: '/home/alice/project', paths: ['/src/main.ts'] } },
 });
 
+/** As `toLocaleString('en')`, which loads what it knows of languages: a dozen milliseconds of a start. */
+function groupedDigits(count: number): string {
+  return String(count).replaceAll(/\B(?=(?:\d{3})+$)/g, ',');
+}
+
 const changeFile = defineOperation({
   id: 'change.file',
   method: 'GET',
   path: '/v1/sandboxes/{id}/changes/file',
   dialect: 'native',
   summary: 'A file that a sandbox has written over a directory of the host',
-  description: `As \`change.apply\` would bring it; of ${changeLimits.fileBytesMax.toLocaleString('en')} bytes at most. What the rules of the sandbox hide is not told.`,
+  description: `As \`change.apply\` would bring it; of ${groupedDigits(changeLimits.fileBytesMax)} bytes at most. What the rules of the sandbox hide is not told.`,
   params: sandboxParams,
   query: z.strictObject({
     place: changePlaceSchema,

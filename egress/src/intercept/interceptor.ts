@@ -9,7 +9,7 @@ import { createServer, type Server, ServerResponse } from 'node:http';
 import { type IncomingHttpHeaders, performServerHandshake } from 'node:http2';
 import { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { type SecureContext, TLSSocket } from 'node:tls';
+import { TLSSocket } from 'node:tls';
 import type { Clock } from '@squash/base/clock';
 import { FairShare } from '@squash/base/fair-share';
 import type { InterceptedConnection, Interceptor } from '../ports.ts';
@@ -24,7 +24,7 @@ import type { FrontExchange } from './message.ts';
 import { serveUpgrade, type UpgradeRequest, wantedProtocol } from './upgrade.ts';
 import { UpstreamOfConnection } from './upstream.ts';
 import { http2Settings, rawList } from './upstream-http2.ts';
-import type { Protocol } from './upstream-socket.ts';
+import type { Protocol, UpstreamRoots } from './upstream-socket.ts';
 
 /** Bytes of the requests under way: their heads, and a fixed price for each. */
 const heads = new FairShare(interceptLimits.headBytesMax);
@@ -32,7 +32,7 @@ const heads = new FairShare(interceptLimits.headBytesMax);
 export interface InterceptorOptions {
   readonly leaves: LeafCache;
   /** What servers are verified with: `upstreamRoots()`. */
-  readonly roots: SecureContext;
+  readonly roots: UpstreamRoots;
   readonly clock: Clock;
 }
 

@@ -18,12 +18,17 @@ export interface UpstreamSocket {
   readonly protocol: Protocol;
 }
 
-/**
- * What servers are verified with: Node's public authorities, the host's own, those of
- * `NODE_EXTRA_CA_CERTS` and of `extraPath` (PEM).
- * @throws Error where that file can not be read
- */
-export function upstreamRoots(extraPath?: string): SecureContext {
+/** What servers are verified with, made when it is first asked for: a tenth of a second of the processor. */
+export type UpstreamRoots = () => SecureContext;
+
+/** Node's public authorities, the host's own, those of `NODE_EXTRA_CA_CERTS` and of `extraPath` (PEM). */
+export function upstreamRoots(extraPath?: string): UpstreamRoots {
+  let made: SecureContext | undefined;
+  return () => (made ??= makeRoots(extraPath));
+}
+
+/** @throws Error where that file can not be read */
+function makeRoots(extraPath: string | undefined): SecureContext {
   const extra = extraPath === undefined ? [] : [readFileSync(extraPath, 'utf8')];
   const ca = [
     ...new Set([
@@ -39,7 +44,7 @@ export function upstreamRoots(extraPath?: string): SecureContext {
 /** @throws DialRefused, UpstreamFailed, the signal's reason where it aborts before there is a connection */
 export async function connectUpstream(
   connection: InterceptedConnection,
-  { roots, protocols }: { readonly roots: SecureContext; readonly protocols: readonly Protocol[] },
+  { roots, protocols }: { readonly roots: UpstreamRoots; readonly protocols: readonly Protocol[] },
   signal: AbortSignal,
 ): Promise<UpstreamSocket> {
   const { destination } = connection;
@@ -54,7 +59,7 @@ export async function connectUpstream(
     host: place,
     // An address is never sent as a name.
     ...(destination.host === undefined ? {} : { servername: destination.host }),
-    secureContext: roots,
+    secureContext: roots(),
     ALPNProtocols: [...protocols],
   });
   const { promise, resolve, reject } = Promise.withResolvers<void>();

@@ -3,7 +3,6 @@
  * where the server can, never shared with another connection, let alone another sandbox.
  */
 import type { Duplex } from 'node:stream';
-import type { SecureContext } from 'node:tls';
 import { lineOf, waitInLine } from '@squash/base/in-line';
 import type { InterceptedConnection } from '../ports.ts';
 import { interceptLimits } from './limits.ts';
@@ -11,11 +10,16 @@ import type { OutgoingRequest, Upstream, UpstreamExchange } from './message.ts';
 import { BrokenOff } from '../flow/pump.ts';
 import { Http1Upstream } from './upstream-http1.ts';
 import { Http2Upstream } from './upstream-http2.ts';
-import { connectUpstream, type Protocol, type UpstreamSocket } from './upstream-socket.ts';
+import {
+  connectUpstream,
+  type Protocol,
+  type UpstreamRoots,
+  type UpstreamSocket,
+} from './upstream-socket.ts';
 
 export class UpstreamOfConnection implements Upstream {
   readonly #connection: InterceptedConnection;
-  readonly #roots: SecureContext;
+  readonly #roots: UpstreamRoots;
   readonly #front: Protocol;
   /** Every connection that was opened, so that all end with the program's. */
   readonly #sockets = new Set<Duplex>();
@@ -30,7 +34,7 @@ export class UpstreamOfConnection implements Upstream {
   readonly #gone = new AbortController();
 
   /** @param front what the program speaks */
-  constructor(connection: InterceptedConnection, roots: SecureContext, front: Protocol) {
+  constructor(connection: InterceptedConnection, roots: UpstreamRoots, front: Protocol) {
     this.#connection = connection;
     this.#roots = roots;
     this.#front = front;

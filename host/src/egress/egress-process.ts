@@ -8,6 +8,7 @@ import { spawn } from 'node:child_process';
 import { closeSync, existsSync, openSync } from 'node:fs';
 import { join } from 'node:path';
 import { Failure } from '@squash/base/failure';
+import { pause } from '@squash/base/pause';
 import { limits } from '@squash/contract/limits';
 import { launchProgram, programWords, projectDir } from '../config/programs.ts';
 import { makeEgressFolders } from './egress-files.ts';
@@ -66,6 +67,23 @@ export async function startEgress(settings: EgressSettings): Promise<StartedEgre
     return { pid, ended };
   } finally {
     closeSync(log);
+  }
+}
+
+/** One that does not answer yet, or any more, can't be asked to end. Precondition: it has not ended, so its number is its own. */
+export async function endStarted({ pid, ended }: StartedEgress): Promise<void> {
+  killEgress(pid);
+  const gone = new AbortController();
+  void ended.then(() => gone.abort());
+  // A child that nobody waits for does not keep this process until it has ended.
+  await pause(limits.egressStopMs, gone.signal);
+}
+
+export function killEgress(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL');
+  } catch {
+    // It ended in between.
   }
 }
 

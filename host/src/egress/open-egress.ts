@@ -5,7 +5,6 @@
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { AppError } from '@squash/contract/errors';
-import { limits } from '@squash/contract/limits';
 import { loadInstallationCa } from '@squash/installation/installation-ca';
 import { errorText } from '@squash/base/bug';
 import { ceilingSchema, type PolicySource } from '@squash/contract/policy';
@@ -13,24 +12,20 @@ import { ownPresetsSchema } from '@squash/contract/own-presets';
 import { type Upstreams, upstreamsSchema } from '@squash/contract/upstreams';
 import { useOwnPresets } from '@squash/contract/presets';
 import { systemClock } from '@squash/base/clock';
-import type { Log } from '@squash/base/log';
 import type { Config } from '../config/config.ts';
 import type { LaunchClient } from '../launch/launch-client.ts';
-import { egressBuild } from './egress-build.ts';
 import { EgressClient } from './egress-client.ts';
 import { EgressNetwork } from './egress-network.ts';
 import { startEgress } from './egress-process.ts';
+import { confineEgress, type FirstEgressOptions, type FirstEgress } from './first-egress.ts';
 import { readOperatorFile } from './operator-file.ts';
 import { OwnSecretsKeeper } from './own-secrets-keeper.ts';
 import { SecretsFileKeeper } from './secrets-keeper.ts';
 import { besideDaemon } from './beside-daemon.ts';
 import { TrustLayers } from './trust-layers.ts';
 
-export interface OpenEgressOptions {
-  readonly config: Config;
-  readonly launcher: LaunchClient;
-  readonly version: string;
-  readonly log: Log;
+export interface OpenEgressOptions extends FirstEgressOptions {
+  readonly first: FirstEgress;
 }
 
 /** What the API needs, and the network for the engine. */
@@ -49,11 +44,11 @@ export interface OpenedEgress {
 export async function openEgress({
   config,
   launcher,
-  version,
+  build,
+  first,
   log,
 }: OpenEgressOptions): Promise<OpenedEgress> {
   const { dataDir, runDir } = config;
-  const build = egressBuild(version);
   const secrets = new SecretsFileKeeper(dataDir, log);
   // First: the ceiling may name them.
   const presets = readOperatorFile({ dataDir, name: 'egress-presets.json' }, ownPresetsSchema) ?? [];
@@ -75,12 +70,9 @@ export async function openEgress({
   const network = new EgressNetwork({
     client: new EgressClient(runDir),
     version: build,
+    first,
     start: () => startEgress({ ...config, build }),
-    confine: async (pid) => {
-      const group = { group: 'egress', pid, memoryBytesMax: limits.egressMemoryBytesMax } as const;
-      const { warning } = await launcher.joinGroup(group);
-      if (warning !== undefined) log.warn('egress.confine', { warning });
-    },
+    confine: (pid) => confineEgress(pid, { launcher, log }),
     trust: config.interceptsTls ? await trustLayers(dataDir, launcher) : undefined,
     ...rules,
     upstreamProblems,

@@ -83,6 +83,17 @@ class Place implements AsyncDisposable {
   }
 }
 
+test('one that was started before is taken in place of a first start, and not a second time', async () => {
+  await using place = new Place();
+  const started = await place.starting()();
+  const waiting = [started];
+  await using supervisor = place.supervise(version, { first: { take: () => waiting.pop() } });
+  assert.equal(await supervisor.up(), true);
+  assert.deepEqual([place.starts, place.pids], [[started.pid], [started.pid]]);
+  process.kill(started.pid, 'SIGKILL');
+  await waitFor('another process', () => place.starts.length === 2 && supervisor.isUp);
+});
+
 test('a process of this version is kept by the next supervisor, one of another version is replaced', async () => {
   await using place = new Place();
   const confined: number[] = [];

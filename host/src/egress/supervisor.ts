@@ -15,13 +15,15 @@ import { AppError } from '@squash/contract/errors';
 import { limits } from '@squash/contract/limits';
 import type { EgressIdentity } from '@squash/contract/egress-protocol';
 import type { EgressClient } from './egress-client.ts';
-import type { StartedEgress } from './egress-process.ts';
+import { endStarted, killEgress, type StartedEgress } from './egress-process.ts';
 
 export interface SupervisorOptions {
   readonly client: EgressClient;
   /** Version that a running process must have to be kept. */
   readonly version: string;
   readonly start: () => Promise<StartedEgress>;
+  /** One that was started before, and is under its memory limit: it is taken in place of a first start. */
+  readonly first?: { readonly take: () => StartedEgress | undefined };
   /** Puts a new process under its memory limit. */
   readonly confine: (pid: number) => Promise<void>;
   /** Tells the process everything. It counts as up when this resolves. */
@@ -64,12 +66,7 @@ export class EgressSupervisor implements AsyncDisposable {
   /** For a daemon that ends with all that it started. A process that it started and that does not answer yet, or any more, can't be asked to end. */
   async endOwn(): Promise<void> {
     if (this.#own === undefined) return;
-    // Our own child, not yet reaped: the number is its own.
-    kill(this.#own.pid);
-    const gone = new AbortController();
-    void this.#own.ended.then(() => gone.abort());
-    // A child that nobody waits for does not keep this process until it has ended.
-    await pause(limits.egressStopMs, gone.signal);
+    await endStarted(this.#own);
   }
 
   /** Leaves the process running. */
@@ -84,7 +81,7 @@ export class EgressSupervisor implements AsyncDisposable {
     while (!signal.aborted) {
       try {
         const identity = await this.#bringUp();
-        await this.#options.onUp();
+        await this.#tell();
         failures = 0;
         this.#become('up');
         this.#options.log.info('egress.up', { pid: identity.pid, version: identity.version });
@@ -112,6 +109,8 @@ export class EgressSupervisor implements AsyncDisposable {
 
   /** A process of our version that answers. @throws where none can be had */
   async #bringUp(): Promise<EgressIdentity> {
+    const first = this.#options.first?.take();
+    if (first !== undefined) return await this.#firstAnswer(first);
     const present = await this.#identity();
     if (present?.version === this.#options.version) {
       // It may have been started while there was no launcher to do it, and a new launcher's groups are new.
@@ -120,13 +119,21 @@ export class EgressSupervisor implements AsyncDisposable {
     }
     if (present !== undefined) await this.#replace(present);
     const started = await this.#options.start();
-    this.#ended = started.ended;
-    this.#own = started;
-    void started.ended.then(() => {
-      if (this.#own === started) this.#own = undefined;
-    });
     await this.#confine(started.pid);
     return await this.#firstAnswer(started);
+  }
+
+  /** Who stops does not wait for one that stands still. @throws the signal's reason then */
+  async #tell(): Promise<void> {
+    const { signal } = this.#stopping;
+    const { promise: stopped, reject } = Promise.withResolvers<never>();
+    const stop = (): void => reject(signal.reason);
+    signal.addEventListener('abort', stop, { once: true });
+    try {
+      await Promise.race([this.#options.onUp(), stopped]);
+    } finally {
+      signal.removeEventListener('abort', stop);
+    }
   }
 
   async #confine(pid: number): Promise<void> {
@@ -153,7 +160,13 @@ export class EgressSupervisor implements AsyncDisposable {
   }
 
   /** While it lives no other is started, however late it answers: two would only make each other later. */
-  async #firstAnswer({ pid, ended }: StartedEgress): Promise<EgressIdentity> {
+  async #firstAnswer(started: StartedEgress): Promise<EgressIdentity> {
+    const { pid, ended } = started;
+    this.#ended = ended;
+    this.#own = started;
+    void ended.then(() => {
+      if (this.#own === started) this.#own = undefined;
+    });
     const { signal } = this.#stopping;
     const { startMs, waitsMax } = this.#options.patience ?? {
       startMs: limits.egressStartMs,
@@ -177,7 +190,7 @@ export class EgressSupervisor implements AsyncDisposable {
       this.#options.log.error('egress.late', { pid, waits });
       this.#become('down');
       // Our own child, not yet reaped: the number is its own.
-      if (waits >= waitsMax) kill(pid);
+      if (waits >= waitsMax) killEgress(pid);
     }
     throw new Failure('stopped', 'nobody waits for it any more');
   }
@@ -199,7 +212,7 @@ export class EgressSupervisor implements AsyncDisposable {
       if (now !== undefined) {
         if (isSilent) {
           // What changed meanwhile was not said to it.
-          await this.#options.onUp();
+          await this.#tell();
           this.#become('up');
         }
         isSilent = false;
@@ -212,7 +225,7 @@ export class EgressSupervisor implements AsyncDisposable {
       this.#become('down');
       this.#options.log.error('egress.silent', { pid: identity.pid, silentMs });
       if (silentMs < hungMs) continue;
-      kill(identity.pid);
+      killEgress(identity.pid);
       return;
     }
   }
@@ -243,7 +256,7 @@ export async function stopEgress(client: EgressClient, answerMsMax?: number): Pr
   const late = AbortSignal.timeout(limits.egressStopMs);
   await client.untilGone(late);
   // It told its number a moment ago and still holds its socket, so the number is still its own.
-  if (late.aborted) kill(pid);
+  if (late.aborted) killEgress(pid);
 }
 
 function isAlive(pid: number): boolean {
@@ -251,13 +264,5 @@ function isAlive(pid: number): boolean {
     return process.kill(pid, 0);
   } catch {
     return false;
-  }
-}
-
-function kill(pid: number): void {
-  try {
-    process.kill(pid, 'SIGKILL');
-  } catch {
-    // It ended in between.
   }
 }

@@ -83,6 +83,8 @@ export interface LocalEngineOptions {
   readonly isFirstOfBoot: boolean;
 }
 
+const collectAfterMs = 60_000;
+
 export class LocalEngine implements Engine, AsyncDisposable {
   readonly #world: World;
   readonly #residents = new Residents();
@@ -91,6 +93,7 @@ export class LocalEngine implements Engine, AsyncDisposable {
   readonly #places: VolumePlaces;
   readonly #bucket: EngineBucket | undefined;
   readonly #ephemeral: Ephemeral | undefined;
+  #collecting: NodeJS.Timeout | undefined;
   readonly sandboxes: LocalSandboxes;
   readonly processes: LocalProcesses;
   readonly contexts: LocalContexts;
@@ -191,8 +194,9 @@ export class LocalEngine implements Engine, AsyncDisposable {
     engine.approvals.begin();
     engine.sandboxes.begin();
     engine.usage.begin();
-    // What was only used by what is gone; a module that was replaced while no daemon ran, for example.
-    engine.modules.collect();
+    // What was only used by what is gone; a module that was replaced while no daemon ran, for example. Not at once: a daemon that is
+    // started for a sandbox wants the certificates that the last one's had, fifty milliseconds of its making.
+    engine.#collecting = setTimeout(() => engine.modules.collect(), collectAfterMs).unref();
     options.bucket?.snapshots.begin(new ResidentSnapshots(engine.#residents));
     engine.#ephemeral?.begin();
     return engine;
@@ -236,6 +240,7 @@ export class LocalEngine implements Engine, AsyncDisposable {
 
   /** Leaves sandboxes and commands running. Waits for operations in progress and for files being written. */
   async [Symbol.asyncDispose](): Promise<void> {
+    clearTimeout(this.#collecting);
     await this.sandboxes.endAll();
     await this.#ephemeral?.[Symbol.asyncDispose]();
     this.sandboxes[Symbol.dispose]();

@@ -83,15 +83,24 @@ interface Row {
   readonly answer: AddressClass;
 }
 
-const rows: readonly Row[] = special.map(([range, kind]) => {
+const rowsByLength = new Map<number, readonly Row[]>();
+
+/** Read when the first address of that length is judged: a start has none, and Node's test for IPv6 takes 7 ms when it is first used. */
+function rowsOf(length: number): readonly Row[] {
+  let rows = rowsByLength.get(length);
+  if (rows === undefined) {
+    rows = special.filter(([range]) => range.includes(':') === length > 4).map(rowOf);
+    rowsByLength.set(length, rows);
+  }
+  return rows;
+}
+
+function rowOf([range, kind]: (typeof special)[number]): Row {
   const cidr = parseCidr(range);
   if (cidr === undefined) throw new TypeError(`"${range}" is no range`);
   return { cidr, answer: { kind, range, prefix: cidr.prefix } };
-});
-const rowsByLength: Readonly<Record<number, readonly Row[]>> = {
-  4: rows.filter(({ cidr }) => cidr.base.length === 4),
-  16: rows.filter(({ cidr }) => cidr.base.length === 16),
-};
+}
+
 const internet: AddressClass = { kind: 'public', range: undefined, prefix: 0 };
 const elsewhere: AddressClass = { kind: 'reserved', range: 'outside 2000::/3', prefix: 3 };
 
@@ -112,7 +121,7 @@ export function isNamedBy(ranges: readonly Cidr[], address: Address, prefixMin: 
 /** Mapped and NAT64 forms are judged as the IPv4 address they reach. */
 export function classifyAddress(address: Address): AddressClass {
   const effective = effectiveAddress(address);
-  const row = rowsByLength[effective.length]?.find(({ cidr }) => cidrContains(cidr, effective));
+  const row = rowsOf(effective.length).find(({ cidr }) => cidrContains(cidr, effective));
   if (row !== undefined) return row.answer;
   if (effective.length === 4) return internet;
   return ((effective[0] ?? 0) & 0xe0) === 0x20 ? internet : elsewhere;
