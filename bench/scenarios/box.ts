@@ -19,7 +19,7 @@ const many = { home: 10_000, repository: 100_000 } as const;
 /** Rounds between two starts without a daemon. */
 const coldEvery = 5;
 const idleS = 1;
-const idleMsMax = 20_000;
+const waitMsMax = 20_000;
 
 export async function boxScenario(context: Context, stack: AsyncDisposableStack): Promise<Scenario> {
   const plain = stack.use(BenchUser.make('small'));
@@ -27,7 +27,7 @@ export async function boxScenario(context: Context, stack: AsyncDisposableStack)
   return {
     id: 'box',
     title: 'A box',
-    about: `\`squash box run true\` in a git repository, from spawn to exit, by an ordinary user: the box is made, \`true\` runs in it, and it is removed, for it wrote nothing. “Large” has a home of ${many.home} entries and a repository of ${many.repository} files. “No daemon”: the last one has ended, and one is started inside of the clock. bubblewrap shows the whole machine read-only, an empty home and the repository; srt has that repository in its settings.`,
+    about: `\`squash box run true\` in a git repository, from spawn to exit, by an ordinary user: the box is made, \`true\` runs in it, and it is removed, for it wrote nothing. The last call was a moment ago: a command line stands by, which took some 90 ms of a processor behind it. “Large” has a home of ${many.home} entries and a repository of ${many.repository} files. “No daemon”: the last one has ended, and one is started inside of the clock. bubblewrap shows the whole machine read-only, an empty home and the repository; srt has that repository in its settings.`,
     metrics: [{ id: 'call', title: 'one call', unit: 'ms' }],
     warmups: 2,
     rounds: rounds(context, 40),
@@ -41,7 +41,7 @@ export async function boxScenario(context: Context, stack: AsyncDisposableStack)
       ...(await squashSubjects(context, async (squash) => {
         const argv = squash.cli('box', 'run', 'true');
         return [
-          await subject('Squash', plain, argv),
+          await warmSubject('Squash', plain, argv),
           await largeSubject(context, stack, argv),
           coldSubject(plain, argv),
         ];
@@ -72,6 +72,21 @@ async function subject(name: string, user: BenchUser, argv: readonly string[]): 
   return { name, cycle: async () => ({ call: await timeToExit(argv, user.env, user.place) }) };
 }
 
+/** The command line that stands by for the next call is up before anybody else is measured. */
+async function warmSubject(name: string, user: BenchUser, argv: readonly string[]): Promise<Subject> {
+  const made = await subject(name, user, argv);
+  const standby = join(user.home, '.local/state/squash/box/standby.sock');
+  if ('absent' in made) return made;
+  return {
+    ...made,
+    cycle: async (round) => {
+      const sample = await made.cycle(round);
+      await until(() => existsSync(standby), 'no command line stands by');
+      return sample;
+    },
+  };
+}
+
 async function largeSubject(
   { quick }: Context,
   stack: AsyncDisposableStack,
@@ -81,7 +96,7 @@ async function largeSubject(
   const large = stack.use(BenchUser.make('large'));
   if (!large.hasOwnHome) return { name, absent: 'who is no root has no home that may be filled' };
   large.fill(quick ? { home: 100, repository: 100 } : many);
-  return await subject(name, large, argv);
+  return await warmSubject(name, large, argv);
 }
 
 function coldSubject(user: BenchUser, argv: readonly string[]): Subject {
@@ -92,17 +107,20 @@ function coldSubject(user: BenchUser, argv: readonly string[]): Subject {
     every: coldEvery,
     cycle: async (): Promise<Sample> => {
       const call = await timeToExit(argv, env, user.place);
-      await untilEnded(join(data, apiSocketPath));
+      // Its socket goes when it ends.
+      await until(
+        () => !existsSync(join(data, apiSocketPath)),
+        'the daemon of boxes does not end when it is idle',
+      );
       return { call };
     },
   };
 }
 
-/** The daemon's socket goes when it ends. */
-async function untilEnded(socket: string): Promise<void> {
-  const deadline = performance.now() + idleMsMax;
-  while (existsSync(socket)) {
-    if (performance.now() > deadline) throw new Error('the daemon of boxes does not end when it is idle');
+async function until(isSo: () => boolean, otherwise: string): Promise<void> {
+  const deadline = performance.now() + waitMsMax;
+  while (!isSo()) {
+    if (performance.now() > deadline) throw new Error(otherwise);
     await sleep(50);
   }
 }
