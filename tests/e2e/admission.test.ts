@@ -128,15 +128,23 @@ test('sandboxes at rest that are all used at once start only as far as the host 
     assert.equal((await api.post(path, { id, memory_mb: 64 })).status, 201);
     assert.equal((await api.post(`/v1/sandboxes/${id}/pause`, { keep: 'files' })).status, 200);
   }
-  await daemon.stop();
-  await daemon.start();
-  const { memory } = await roomOf(api);
-  const reserveBytes = memory.available - 6 * limits.startMemoryBytes;
-  await daemon.stop();
-  await daemon.start({ SQUASH_MEMORY_RESERVE_MB: `${Math.floor(reserveBytes / mib)}` });
-  const answers = await Promise.all(ids.map((id) => api.post(`/v1/sandboxes/${id}/resume`)));
-  const refused = answers.filter(({ json }) => json.code === 'host_full');
-  assert.ok(refused.length > 0, `${answers.map(({ status }) => status).join()}`);
+  // Tests beside this one may give back as much as all 24 take, between the look and the starts.
+  let answers: readonly { readonly status: number; readonly json: { readonly code?: string } }[] = [];
+  for (let round = 0; round < 4 && !answers.some(({ json }) => json.code === 'host_full'); round += 1) {
+    for (const id of answers.length > 0 ? ids : [])
+      assert.equal((await api.post(`/v1/sandboxes/${id}/pause`, { keep: 'files' })).status, 200);
+    await daemon.stop();
+    await daemon.start();
+    const { memory } = await roomOf(api);
+    const reserveBytes = memory.available - 6 * limits.startMemoryBytes;
+    await daemon.stop();
+    await daemon.start({ SQUASH_MEMORY_RESERVE_MB: `${Math.floor(reserveBytes / mib)}` });
+    answers = await Promise.all(ids.map((id) => api.post(`/v1/sandboxes/${id}/resume`)));
+  }
+  assert.ok(
+    answers.some(({ json }) => json.code === 'host_full'),
+    `${answers.map(({ status }) => status).join()}`,
+  );
 });
 
 test('a disk that has no room for another sandbox, or little left at all, refuses creates and restores', {
