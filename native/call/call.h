@@ -35,10 +35,11 @@ struct call_head {
 };
 
 /*
- * What another process must have in common with its caller to act for it, as text: ids, groups, namespaces, root directory and
- * whether privileges can still be gained. Returns its length, or -1 where it can't be told.
+ * What another process must have in common with its caller to act for it, as text: ids, groups, namespaces, root directory,
+ * whether privileges can still be gained, and which files Node and the program are: another copy of the project may have the same
+ * data directory. Returns its length, or -1 where it can't be told.
  */
-int describe_caller(char *text, size_t bytes);
+int describe_caller(const char *node, const char *program, char *text, size_t bytes);
 
 /* Of the user at the other end of a Unix socket; false where it is another than ours. */
 _Bool is_own_peer(int socket, pid_t *pid);

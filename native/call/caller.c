@@ -12,10 +12,11 @@ enum { GROUPS_MAX = 512 };
 
 static const char *const namespaces[] = {"user", "mnt", "pid", "net", "ipc", "uts"};
 
-int describe_caller(char *text, size_t bytes) {
+int describe_caller(const char *node, const char *program, char *text, size_t bytes) {
   uid_t uids[3];
   gid_t gids[3], groups[GROUPS_MAX];
   struct stat root;
+  const char *const files[] = {node, program};
   if (getresuid(&uids[0], &uids[1], &uids[2]) < 0 || getresgid(&gids[0], &gids[1], &gids[2]) < 0) return -1;
   int count = getgroups(GROUPS_MAX, groups);
   if (count < 0 || stat("/", &root) < 0) return -1;
@@ -26,6 +27,11 @@ int describe_caller(char *text, size_t bytes) {
           prctl(PR_GET_SECCOMP, 0, 0, 0, 0));
   for (int i = 0; i < count; i++) fprintf(out, " %u", groups[i]);
   int failed = 0;
+  for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+    struct stat file;
+    if (stat(files[i], &file) < 0) failed = 1;
+    else fprintf(out, " file %jx:%jx", (uintmax_t)file.st_dev, (uintmax_t)file.st_ino);
+  }
   for (size_t i = 0; i < sizeof namespaces / sizeof *namespaces; i++) {
     char path[64], link[64];
     (void)snprintf(path, sizeof path, "/proc/self/ns/%s", namespaces[i]);

@@ -81,11 +81,7 @@ static int connect_standby(pid_t *pid) {
   cleanup_fd connection = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   struct timeval wait = {.tv_sec = CALL_WAIT_MS / 1000};
   if (connection < 0 || setsockopt(connection, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof wait) < 0) return -1;
-  if (connect(connection, (struct sockaddr *)&address, sizeof address) < 0) {
-    /* It gets its name when it listens already: whoever had this one was killed. */
-    if (errno == ECONNREFUSED) (void)unlink(address.sun_path);
-    return -1;
-  }
+  if (connect(connection, (struct sockaddr *)&address, sizeof address) < 0) return -1;
   return is_own_peer(connection, pid) ? take_fd(&connection) : -1;
 }
 
@@ -95,10 +91,10 @@ static void add(char *text, size_t *at, const char *string) {
   *at += length;
 }
 
-/* All strings of the message; NULL where they are too many. */
-static char *write_strings(char **words, struct call_head *head) {
-  char caller[CALLER_BYTES];
-  if (describe_caller(caller, sizeof caller) < 0) return NULL;
+/* All strings of the message for `program`, as argv has it; NULL where they are too many. */
+static char *write_strings(char **program, struct call_head *head) {
+  char caller[CALLER_BYTES], **words = program + 2;
+  if (describe_caller(program[0], program[1], caller, sizeof caller) < 0) return NULL;
   size_t bytes = strlen(caller) + 1;
   for (char **word = words; *word != NULL; word++, head->words++) bytes += strlen(*word) + 1;
   for (char **entry = environ; *entry != NULL; entry++) bytes += strlen(*entry) + 1;
@@ -113,12 +109,12 @@ static char *write_strings(char **words, struct call_head *head) {
   return text;
 }
 
-static bool send_call(int connection, char **words) {
+static bool send_call(int connection, char **program) {
   struct call_head head = {.magic = CALL_MAGIC};
   mode_t mask = umask(0);
   (void)umask(mask);
   head.umask = mask;
-  char *strings = write_strings(words, &head);
+  char *strings = write_strings(program, &head);
   bool sent = strings != NULL && write_whole(connection, &head, sizeof head) == 0 &&
               write_whole(connection, strings, head.bytes) == 0;
   free(strings);
@@ -157,8 +153,8 @@ static void pass_signals(void (*handler)(int)) {
   for (size_t i = 0; i < sizeof passed / sizeof *passed; i++) (void)sigaction(passed[i], &action, NULL);
 }
 
-/* Its exit code, or -1 where nothing of it has run. */
-static int hand_over(char **words) {
+/* The exit code of `program`, as argv has it, or -1 where nothing of it has run. */
+static int hand_over(char **program) {
   pid_t pid;
   has_terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
   if (!is_plain_environment() || (isatty(STDIN_FILENO) && is_background())) return -1;
@@ -166,7 +162,7 @@ static int hand_over(char **words) {
   if (connection < 0) return -1;
   /* While the connection stands its number is no other's. */
   standby = (int)syscall(SYS_pidfd_open, pid, 0);
-  if (standby < 0 || !send_call(connection, words) || !is_taken(connection)) return -1;
+  if (standby < 0 || !send_call(connection, program) || !is_taken(connection)) return -1;
   pass_signals(pass_on);
   unsigned char answer[CALL_ANSWER_BYTES] = {CALL_REFUSED, 0};
   if (!send_go(connection)) return -1;
@@ -190,7 +186,7 @@ int main(int argc, char **argv) {
     (void)fputs("usage: squash-call NODE PROGRAM words...\n", stderr);
     return EXIT_NO_PROGRAM;
   }
-  int code = hand_over(argv + 3);
+  int code = hand_over(argv + 1);
   if (code >= 0) return code;
   /* Its command line starts the next one. */
   if (getenv("SQUASH_STANDBY") == NULL) (void)setenv("SQUASH_STANDBY", "on", 1);

@@ -128,6 +128,17 @@ static size_t read_some(struct connection *connection, void *into, size_t wanted
   return 0;
 }
 
+bool connection_hold_list(struct connection *connection, size_t capacity) {
+  void *memory = mmap(NULL, capacity, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) {
+    connection_refuse(connection, "limit", ENOMEM, "no memory for the list");
+    return false;
+  }
+  connection->bulk = memory;
+  connection->bulk_capacity = capacity;
+  return true;
+}
+
 static bool start_payload(struct connection *connection) {
   enum frame_fault fault = frame_header_parse(connection->head, &connection->header);
   if (fault != FRAME_FINE) {

@@ -77,6 +77,8 @@ void connection_close(struct connection *connection);
 
 /* Answers with `error` and waits for the peer to close. `number` is an errno or 0. */
 void connection_refuse(struct connection *connection, const char *code, int number, const char *message);
+/* Room for an answer of many entries, in `bulk`. False: there is none, and that is the answer. */
+bool connection_hold_list(struct connection *connection, size_t capacity);
 /* Sends what `writer` holds (built in connection->out) and waits for the peer to close. */
 void connection_answer(struct connection *connection, struct frame_writer *writer);
 /* Sends as much as the socket takes. */

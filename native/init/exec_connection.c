@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 
 #include "init/connection.h"
@@ -288,13 +287,7 @@ enum { ENTRY_BYTES_MAX = FRAME_HEADER_BYTES + 3 * 6 + 2 * 8 + GUEST_EXEC_ID_BYTE
 
 void exec_connection_list(struct connection *connection) {
   size_t capacity = (size_t)ENTRY_BYTES_MAX * (GUEST_EXECS_KNOWN_MAX + 1);
-  void *memory = mmap(NULL, capacity, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) {
-    connection_refuse(connection, "limit", ENOMEM, "no memory for the list");
-    return;
-  }
-  connection->bulk = memory;
-  connection->bulk_capacity = capacity;
+  if (!connection_hold_list(connection, capacity)) return;
   const struct exec *exec;
   for (unsigned i = 0; (exec = exec_at(i)) != NULL; i++) {
     if (exec->state == EXEC_FREE || exec->state == EXEC_STARTING) continue;

@@ -1,9 +1,6 @@
 /* Lists what was refused: see trace_connection.h. */
 #include "init/trace_connection.h"
 
-#include <errno.h>
-#include <sys/mman.h>
-
 #include "init/connection.h"
 #include "init/request.h"
 #include "init/trace_set.h"
@@ -27,13 +24,7 @@ void trace_connection_list(struct connection *connection, uint8_t *payload, size
     connection_refuse(connection, "bad_request", 0, fault == NULL ? "offset is out of range" : fault);
     return;
   }
-  void *memory = mmap(NULL, ANSWER_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) {
-    connection_refuse(connection, "limit", ENOMEM, "no memory for the list");
-    return;
-  }
-  connection->bulk = memory;
-  connection->bulk_capacity = ANSWER_BYTES;
+  if (!connection_hold_list(connection, ANSWER_BYTES)) return;
   unsigned count = trace_set_count();
   unsigned at = (unsigned)offset;
   for (; at < count && connection->bulk_used < ANSWER_BYTES - 2 * ENTRY_BYTES; at++) put_entry(connection, trace_set_at(at));

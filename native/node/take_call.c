@@ -1,8 +1,8 @@
 /*
  * A function for Node: waits until a call of the command line is handed over, and makes its descriptors and its directory ours.
  *
- * `takeCall(directory, daemonSocket, idleMs)` answers with the call's strings, or with undefined where the daemon ended, nobody came for
- * so long, or another stands by already. `cli/src/box/standby.ts` calls it; the other side is squash-call. It blocks the whole process,
+ * `takeCall(directory, daemonSocket, program, idleMs)` answers with the strings of a call of that program, or with undefined where the
+ * daemon ended, nobody came for so long, or another stands by already. `cli/src/box/standby.ts` calls it; the other side is squash-call. It blocks the whole process,
  * which has nothing else to do. The message is described in native/call/call.h.
  */
 #include <errno.h>
@@ -38,6 +38,13 @@ int napi_create_string_utf8(napi_env env, const char *text, size_t length, napi_
 napi_value napi_register_module_v1(napi_env env, napi_value exports);
 
 enum { NAPI_OK, PATH_BYTES = 512 };
+
+struct wish {
+  char directory[PATH_BYTES];
+  char daemon_socket[PATH_BYTES];
+  char program[PATH_BYTES];
+  int32_t idle_ms;
+};
 
 struct call {
   int connection;
@@ -92,14 +99,14 @@ static void close_descriptors(struct call *call) {
 }
 
 /* Whether it is somebody whom we can stand in for. */
-static bool receive_strings(struct call *call) {
+static bool receive_strings(const char *program, struct call *call) {
   char own[CALLER_BYTES];
   const struct call_head *head = &call->head;
   if (read_whole(call->connection, &call->head, sizeof call->head) != 1) return false;
   if (head->magic != CALL_MAGIC || head->bytes == 0 || head->bytes > CALL_BYTES_MAX) return false;
   call->strings = malloc(head->bytes);
   return call->strings != NULL && read_whole(call->connection, call->strings, head->bytes) == 1 &&
-         call->strings[head->bytes - 1] == 0 && describe_caller(own, sizeof own) > 0 &&
+         call->strings[head->bytes - 1] == 0 && describe_caller("/proc/self/exe", program, own, sizeof own) > 0 &&
          strcmp(own, call->strings) == 0;
 }
 
@@ -119,12 +126,12 @@ static bool receive_go(struct call *call) {
   return go == CALL_GO && rights->cmsg_len == CMSG_LEN(sizeof call->descriptors);
 }
 
-static bool receive(struct call *call) {
+static bool receive(const char *program, struct call *call) {
   const struct timeval wait = {.tv_sec = CALL_WAIT_MS / 1000}, none = {0};
   const char taken = CALL_TAKEN;
   int connection = call->connection;
   return setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof wait) == 0 &&
-         is_own_peer(connection, &call->pid) && receive_strings(call) && write_whole(connection, &taken, 1) == 0 &&
+         is_own_peer(connection, &call->pid) && receive_strings(program, call) && write_whole(connection, &taken, 1) == 0 &&
          receive_go(call) && setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &none, sizeof none) == 0;
 }
 
@@ -136,14 +143,14 @@ static void drop(struct call *call) {
 }
 
 /* The first whole call; false where none comes any more. */
-static bool wait_for(int listener, int daemon, int idle_ms, struct call *call) {
+static bool wait_for(int listener, int daemon, const struct wish *wish, struct call *call) {
   for (;;) {
     struct pollfd ready[] = {{.fd = listener, .events = POLLIN}, {.fd = daemon, .events = POLLIN}};
-    int count = poll(ready, 2, idle_ms);
+    int count = poll(ready, 2, wish->idle_ms);
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0 || ready[1].revents != 0) return false;
     *call = (struct call){.connection = accept4(listener, NULL, NULL, SOCK_CLOEXEC), .descriptors = {-1, -1, -1, -1}};
-    if (call->connection >= 0 && receive(call)) return true;
+    if (call->connection >= 0 && receive(wish->program, call)) return true;
     drop(call);
   }
 }
@@ -156,16 +163,16 @@ static bool stand_in(struct call *call) {
   return done;
 }
 
-static bool take(const char *directory, const char *daemon_socket, int idle_ms, struct call *call) {
+static bool take(const struct wish *wish, struct call *call) {
   struct sockaddr_un address, before;
-  cleanup_fd daemon = open_daemon(daemon_socket);
+  cleanup_fd daemon = open_daemon(wish->daemon_socket);
   if (daemon < 0) return false;
-  cleanup_fd locked = lock(directory);
+  cleanup_fd locked = lock(wish->directory);
   if (locked < 0) return false;
-  if (!address_of(&address, directory, "standby.sock") || !address_of(&before, directory, "standby.new")) return false;
+  if (!address_of(&address, wish->directory, "standby.sock") || !address_of(&before, wish->directory, "standby.new")) return false;
   cleanup_fd listener = listen_at(&address, &before);
   if (listener < 0) return false;
-  bool taken = wait_for(listener, daemon, idle_ms, call);
+  bool taken = wait_for(listener, daemon, wish, call);
   (void)unlink(address.sun_path);
   if (taken && stand_in(call)) return true;
   if (taken) drop(call);
@@ -187,17 +194,21 @@ static napi_value answer(napi_env env, const struct call *call) {
   return result;
 }
 
+static bool text_of(napi_env env, napi_value value, char text[PATH_BYTES]) {
+  size_t length;
+  return napi_get_value_string_utf8(env, value, text, PATH_BYTES, &length) == NAPI_OK;
+}
+
 static napi_value take_call(napi_env env, napi_callback_info info) {
-  napi_value values[3];
-  size_t count = 3, length;
-  char directory[PATH_BYTES], socket_path[PATH_BYTES];
-  int32_t idle_ms;
+  napi_value values[4];
+  size_t count = 4;
+  struct wish wish;
   struct call call = {.connection = -1};
-  if (napi_get_cb_info(env, info, &count, values, NULL, NULL) != NAPI_OK || count != 3) return NULL;
-  if (napi_get_value_string_utf8(env, values[0], directory, sizeof directory, &length) != NAPI_OK) return NULL;
-  if (napi_get_value_string_utf8(env, values[1], socket_path, sizeof socket_path, &length) != NAPI_OK) return NULL;
-  if (napi_get_value_int32(env, values[2], &idle_ms) != NAPI_OK) return NULL;
-  if (!take(directory, socket_path, idle_ms, &call)) return NULL;
+  if (napi_get_cb_info(env, info, &count, values, NULL, NULL) != NAPI_OK || count != 4) return NULL;
+  if (!text_of(env, values[0], wish.directory) || !text_of(env, values[1], wish.daemon_socket) ||
+      !text_of(env, values[2], wish.program) || napi_get_value_int32(env, values[3], &wish.idle_ms) != NAPI_OK)
+    return NULL;
+  if (!take(&wish, &call)) return NULL;
   napi_value result = answer(env, &call);
   free(call.strings);
   return result;

@@ -4,9 +4,9 @@
  */
 import assert from 'node:assert/strict';
 import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process';
-import { existsSync, mkdtempSync, readFileSync, readlinkSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, readlinkSync, rmSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
-import { tmpdir, userInfo } from 'node:os';
+import { arch, tmpdir, userInfo } from 'node:os';
 import { basename, join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { repository as project } from '../support/base-layer.ts';
@@ -52,8 +52,18 @@ describe('a command line that stands by', { skip }, () => {
     return spawn(first, rest, { cwd: work, env: { ...env, ...more.env }, stdio: 'pipe' });
   };
 
+  /** A connection that brings no call is none. */
+  const answers = async (): Promise<boolean> =>
+    await new Promise((resolve) => {
+      const socket = connect(join(data, 'standby.sock'), () => {
+        socket.destroy();
+        resolve(true);
+      });
+      socket.once('error', () => resolve(false));
+    });
+
   const standby = async (): Promise<number> => {
-    await waitFor('a command line that stands by', () => existsSync(join(data, 'standby.sock')));
+    await waitFor('a command line that stands by', answers);
     const found = processes().find(({ command }) => command.includes(`standby.cjs ${data} `));
     assert.ok(found !== undefined);
     return found.pid;
@@ -61,7 +71,7 @@ describe('a command line that stands by', { skip }, () => {
 
   /** One call, of which the next has a command line. */
   const warm = async (): Promise<number> => {
-    if (!existsSync(join(data, 'standby.sock'))) {
+    if (!(await answers())) {
       const end = await endOf(start(['true']));
       assert.equal(end.code, 0, end.stderr);
     }
@@ -164,6 +174,11 @@ describe('a command line that stands by', { skip }, () => {
       start(['--no-such-word'], { before: ['unshare', '--user', '--map-current-user'] }),
     );
     assert.equal(apart.code, 125);
+    const other = join(work, 'other.cjs');
+    writeFileSync(other, 'process.stdout.write(process.argv.slice(2).join());');
+    const call = join(project, `native/build/${arch() === 'arm64' ? 'aarch64' : 'x86_64'}/squash-call`);
+    const of = spawnSync(call, [process.execPath, other, 'box', 'run'], { env, encoding: 'utf8' });
+    assert.equal(of.stdout, 'box,run', 'a program that it is not');
     for (const bytes of [
       '',
       'x',

@@ -22,7 +22,12 @@ const idleMs = 15_000;
 const [ended, refused] = ['x', 'n'];
 
 /** The function of `native/node/take_call.c`. */
-type TakeCall = (directory: string, daemonSocket: string, idleMs: number) => string | undefined;
+type TakeCall = (
+  directory: string,
+  daemonSocket: string,
+  program: string,
+  idleMs: number,
+) => string | undefined;
 
 /** For the next call, where this one came by `native/call`. One that finds another standing by ends by itself. */
 export async function startStandby({ address }: Client): Promise<void> {
@@ -31,25 +36,28 @@ export async function startStandby({ address }: Client): Promise<void> {
   const { spawn } = await import('node:child_process');
   const directory = boxDataDirectory({ env: process.env, home });
   const words = ['--bare', process.execPath, projectPath('cli/bin/standby.cjs'), directory, address.path];
-  const child = spawn(callProgram, words, { cwd: '/', env: {}, detached: true, stdio: 'ignore' });
-  // The next call then starts as this one did.
-  child.on('error', () => {});
-  child.unref();
+  try {
+    const child = spawn(callProgram, words, { cwd: '/', env: {}, detached: true, stdio: 'ignore' });
+    child.on('error', () => {});
+    child.unref();
+  } catch {
+    // Out of memory, for example: the next call starts as this one did.
+  }
 }
 
 /** @returns the call's words; undefined where there is none to run */
 export async function standBy(
   [directory = '', socket = '']: readonly string[],
-  takeCall: TakeCall,
   isCurrent: () => boolean,
 ): Promise<readonly string[] | undefined> {
   await findCommand(['box', 'run'])?.spec.load();
-  const text = takeCall(directory, socket, idleMs);
+  const { takeCall } = loadAddon();
+  const text = takeCall(directory, socket, projectPath('cli/bin/squash.cjs'), idleMs);
   if (text === undefined) return undefined;
   const [head = '', ...strings] = text.split('\0');
   const [connection = -1, caller = -1, count = 0] = head.split(' ').map(Number);
-  if (!isCurrent()) {
-    // The program has changed in the meantime: the caller starts the new one.
+  if (!isCurrent() || !isInDirectory()) {
+    // The program has changed in the meantime, or the directory is gone: the caller starts the new one, which says so.
     writeSync(connection, `${refused}\0`);
     return undefined;
   }
@@ -58,10 +66,25 @@ export async function standBy(
   return strings.slice(0, count);
 }
 
+function loadAddon(): { readonly takeCall: TakeCall } {
+  const loaded: { exports: unknown } = { exports: {} };
+  process.dlopen(loaded, nativePath('take-call.node'));
+  return { takeCall: loaded.exports as TakeCall };
+}
+
+/** Node forgets the directory that it remembers. */
+function isInDirectory(): boolean {
+  try {
+    process.chdir('.');
+    return true;
+  } catch {
+    // Somebody removed it.
+    return false;
+  }
+}
+
 /** Descriptors, directory and mask are the caller's already. */
 function becomeCaller(environment: readonly string[]): void {
-  // Node forgets the directory that it remembers.
-  process.chdir('.');
   for (const name of Object.keys(process.env)) delete process.env[name];
   for (const entry of environment) {
     const end = entry.indexOf('=');
@@ -76,5 +99,11 @@ function watch(connection: number, caller: number): void {
   socket.on('error', () => {}).once('close', () => process.kill(process.pid, 'SIGKILL'));
   socket.resume().unref();
   standFor(caller);
-  process.once('exit', (code) => writeSync(connection, Buffer.from([ended.charCodeAt(0), code])));
+  process.once('exit', (code) => {
+    try {
+      writeSync(connection, Buffer.from([ended.charCodeAt(0), code]));
+    } catch {
+      // The caller has just gone: nobody is left who wants to know.
+    }
+  });
 }
