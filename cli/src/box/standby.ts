@@ -23,10 +23,7 @@ const [ended, refused] = ['x', 'n'];
 
 /** The function of `native/node/take_call.c`. */
 type TakeCall = (
-  directory: string,
-  daemonSocket: string,
-  program: string,
-  idleMs: number,
+  ...words: readonly [directory: string, daemonSocket: string, program: string, idleMs: number]
 ) => string | undefined;
 
 /** For the next call, where this one came by `native/call`. One that finds another standing by ends by itself. */
