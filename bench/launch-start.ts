@@ -13,7 +13,7 @@ import { join } from 'node:path';
 import { probeHost } from '../host/src/launch/host-probe.ts';
 import { LaunchClient } from '../host/src/launch/launch-client.ts';
 import type { LaunchStart } from '../host/src/launch/launch-fields.ts';
-import { enterCommand } from '../host/src/serve.ts';
+import { enterCommand } from '../base/src/daemon-command.ts';
 import { baseLayer } from '../tests/support/base-layer.ts';
 
 const rounds = Number(process.argv[2] ?? 30);

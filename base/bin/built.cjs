@@ -89,6 +89,11 @@ function firstLine(file) {
   }
 }
 
+/** Whether what a program starts is built as its sources are. */
+function startsFresh(source) {
+  return startedBy[source].every(isFresh);
+}
+
 /** False where this user is not the owner: another's files would then lie among the owner's. */
 function build(sources) {
   try {
@@ -128,7 +133,7 @@ function load(source, isBuilder) {
   return program.exports;
 }
 
-module.exports = { isCurrent, load, metaOf };
+module.exports = { isCurrent, load, metaOf, startsFresh };
 
 if (require.main === module) {
   // From here on as if Node had been given the source: it sees, and others see of it, the same words.

@@ -10,6 +10,7 @@ import {
   accessSync,
   closeSync,
   constants,
+  existsSync,
   fstatSync,
   lstatSync,
   mkdirSync,
@@ -19,6 +20,7 @@ import {
 } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { daemonCommand } from '@squash/base/daemon-command';
 import { apiSocketPath, dataDirectory } from '@squash/contract/data-directory';
 import type { DaemonInfo } from '@squash/contract/daemon';
 import { namespaceProblem } from '@squash/contract/user-namespaces';
@@ -47,13 +49,15 @@ export type AskInfo = (socket: string) => Promise<DaemonInfo | undefined>;
 export interface DaemonStart {
   /** The daemon's first stage: what this Node is given. */
   readonly program: readonly string[];
+  /** Whether what the first stage builds of the daemon is built. */
+  readonly isBuilt: () => boolean;
   readonly ask: AskInfo;
   /** The program that makes namespaces. */
   readonly launcher: string;
 }
 
 const readyMsDefault = 60_000;
-const pollMs = 10;
+const pollMs = 5;
 /** How long a box daemon without a box stays: the next command finds it warm. */
 const idleExitSDefault = '15';
 /** What a build or an installation of packages writes on a developer's machine; a service's sandboxes have less. */
@@ -236,10 +240,11 @@ async function launchOnce(
   const output = openSync(log, 'a', 0o600);
   const begin = fstatSync(output).size;
   const { spawn } = await import('node:child_process');
-  const child = spawn(process.execPath, start.program, {
+  const { program, words, env } = daemonWords(places, start, dataDir);
+  const child = spawn(program, words, {
     // The daemon reads `.env` where it is started: never the repository's.
     cwd: dataDir,
-    env: daemonEnvironment(places, dataDir),
+    env,
     detached: true,
     stdio: ['ignore', output, output],
   });
@@ -276,6 +281,30 @@ async function whyNotReady(
     await sleep(pollMs);
   }
   return `it does not answer after ${readyMs / 1_000} s`;
+}
+
+interface DaemonWords {
+  readonly program: string;
+  readonly words: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
+}
+
+/**
+ * Its first stage reads the settings, makes directories and builds programs. Where that is done and no `.env` adds to our variables, the
+ * stage after it is started: a start of Node is saved.
+ */
+function daemonWords(places: DaemonPlaces, start: DaemonStart, dataDir: string): DaemonWords {
+  const env = daemonEnvironment(places, dataDir);
+  const isMade = existsSync(join(dataDir, 'squash.db')) && !existsSync(join(dataDir, '.env'));
+  if (!isMade || !start.isBuilt()) return { program: process.execPath, words: start.program, env };
+  const runDir = dirname(boxSocket(places));
+  const hosts = env['SQUASH_EGRESS_HOSTS'];
+  const command = daemonCommand({ dataDir, runDir, egressHostsFile: hosts && resolve(dataDir, hosts) });
+  return {
+    program: command.program,
+    words: command.words.slice(1),
+    env: { ...env, SQUASH_RUN: runDir, ...command.env },
+  };
 }
 
 function daemonEnvironment({ env, home, uid }: DaemonPlaces, dataDir: string): Record<string, string> {

@@ -5,6 +5,7 @@
  * non-zero exit. Their progress and warnings go to standard error, which is ours.
  */
 import { spawn } from 'node:child_process';
+import { createRequire } from 'node:module';
 import { CliFailure } from './failure.ts';
 import { nativePath, projectPath } from './places.ts';
 
@@ -14,6 +15,14 @@ export const hostEntries = {
   serve: [loader, projectPath('host/src/serve.ts')],
   offline: [loader, projectPath('host/src/offline.ts')],
 } as const;
+
+/** Whether what they start is built as its sources are. */
+export function isBuilt(source: string): boolean {
+  const { startsFresh } = createRequire(import.meta.url)(loader) as {
+    readonly startsFresh: (source: string) => boolean;
+  };
+  return startsFresh(source);
+}
 
 /** What makes namespaces, by which AppArmor knows it. */
 export const launchProgram = nativePath('squash-launch');

@@ -21,7 +21,7 @@ export const refusedPathsSchema = z.strictObject({
   truncated: z
     .boolean()
     .describe(
-      `there were more than are kept: ${guestLimits.tracedPathsMax.toLocaleString('en')}, or a megabyte of paths`,
+      `there were more than are kept: ${guestLimits.tracedPathsMax}, or a megabyte of paths`,
     ),
 });
 export type RefusedPathsAnswer = z.infer<typeof refusedPathsSchema>;

@@ -27,9 +27,10 @@ import { makeScratchDirectory } from '@squash/base/scratch-directory';
 import { SocketDirectory } from '@squash/base/socket-directory';
 import type { Config } from './config/config.ts';
 import { explainConfig, loadConfig } from './config/load.ts';
-import { launchProgram, programWords } from './config/programs.ts';
+import { enterCommand } from '@squash/base/daemon-command';
+import { launchProgram, programWords } from '@squash/base/programs';
 import { checkListen } from './http/listen.ts';
-import { enterCommand, makeStateDirectories } from './serve.ts';
+import { makeStateDirectories } from './serve.ts';
 
 interface Place {
   readonly dataDir: string;

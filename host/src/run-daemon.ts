@@ -15,7 +15,7 @@ import type { Log } from '@squash/base/log';
 import { restHeap } from '@squash/base/resting-heap';
 import type { Config } from './config/config.ts';
 import type { LoadedConfig } from './config/load.ts';
-import { mallocTrimAddon } from './config/programs.ts';
+import { mallocTrimAddon } from '@squash/base/programs';
 import { NamespaceDriver } from './drivers/namespace/namespace-driver.ts';
 import { endLauncher } from './egress/end-launcher.ts';
 import type { EgressNetwork } from './egress/egress-network.ts';

@@ -7,42 +7,10 @@
  */
 import { accessSync, constants, existsSync, lstatSync, mkdirSync, readdirSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { daemonCommand } from '@squash/base/daemon-command';
 import { AppError } from '@squash/contract/errors';
 import { pinnedEnvironment } from './config/config.ts';
 import { loadConfig, pinnedSettings } from './config/load.ts';
-import { launchProgram, programWords, projectDir } from './config/programs.ts';
-
-/**
- * New objects get 8 MB instead of 16. In a burst many requests are under way at once, and each collection copies what
- * they hold: with 2 MB a create and its first command took a tenth more of the daemon's processor time, with 16 and 32
- * as much as with 8. At rest `base/resting-heap.ts` gives the room back (as much is resident after ten bursts with each).
- * What a collection copies is too little to share: helpers took a twelfth more of the processor for it.
- */
-export const memoryFlags = ['--max-semi-space-size=8', '--no-parallel-scavenge'];
-/** Nobody gets a debugger into the daemon by a signal. */
-const noInspector = '--disable-sigusr1';
-
-/**
- * The words that run `command` inside the daemon's namespaces: with `keep` as a child that is started again where it
- * asks for it, else in place of whoever runs them.
- */
-export function enterCommand(
-  place: {
-    readonly dataDir: string;
-    readonly runDir: string;
-    readonly egressHostsFile?: string | undefined;
-    readonly registries?: { readonly authFile: string | undefined };
-  },
-  command: readonly string[],
-  verb: 'enter' | 'keep' = 'enter',
-): { readonly program: string; readonly words: readonly string[] } {
-  const program = launchProgram;
-  const words = [program, verb, '--data', place.dataDir, '--run', place.runDir, '--app', projectDir];
-  // The egress process is the daemon's child, and opens no more than it may.
-  const read = place.egressHostsFile === undefined ? [] : ['--read', place.egressHostsFile];
-  const login = place.registries?.authFile === undefined ? [] : ['--login', place.registries.authFile];
-  return { program, words: [...words, ...read, ...login, '--filter', 'node', '--', ...command] };
-}
 
 /**
  * The data and the run directory, closed to other users of the host. Below them lie what sandboxes wrote and what
@@ -188,16 +156,11 @@ function isReadable(path: string): boolean {
 function serve(): void {
   const config = loadConfig(process.env, process.cwd());
   makeStateDirectories(config);
-  const daemon = [process.execPath, noInspector, ...memoryFlags, ...programWords('host/src/main.ts')];
-  const { program, words } = enterCommand(config, daemon, 'keep');
+  const { program, words, env: own } = daemonCommand(config);
   const env: Record<string, string> = {
     ...pinnedSettings(process.env, process.cwd()),
     ...pinnedEnvironment(config),
-    // Without it Node loads its TypeScript parser at each start and keeps it: 25 MB and a tenth of a second. The
-    // directory is the daemon's own; what lies there is executed.
-    NODE_COMPILE_CACHE: join(config.runDir, 'compile'),
-    // The daemon is held to its own files: the system's directory is none of them.
-    SQLITE_TMPDIR: join(config.dataDir, 'tmp'),
+    ...own,
   };
   for (const [name, value] of Object.entries(process.env)) {
     if (value !== undefined && env[name] === undefined) env[name] = value;

@@ -1165,7 +1165,7 @@ class RefusedPaths(Record):
     items: list[RefusedPath]
     """in the order in which they came"""
     truncated: bool
-    """there were more than are kept: 10,000, or a megabyte of paths"""
+    """there were more than are kept: 10000, or a megabyte of paths"""
     _shape: ClassVar[Shape] = {
         "traced": r.boolean,
         "items": r.array(r.record(RefusedPath)),

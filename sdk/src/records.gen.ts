@@ -1030,7 +1030,7 @@ export interface RefusedPaths {
   readonly traced: boolean;
   /** in the order in which they came */
   readonly items: readonly RefusedPath[];
-  /** there were more than are kept: 10,000, or a megabyte of paths */
+  /** there were more than are kept: 10000, or a megabyte of paths */
   readonly truncated: boolean;
 }
 

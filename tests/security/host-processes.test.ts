@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { test } from 'node:test';
-import { enterCommand } from '../../host/src/serve.ts';
+import { enterCommand } from '../../base/src/daemon-command.ts';
 import { TestDaemon } from '../support/daemon.ts';
 import { baseCgroupsOf, processes, processesOf } from '../support/leaks.ts';
 

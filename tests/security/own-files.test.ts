@@ -7,9 +7,9 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { test } from 'node:test';
-import { launchProgram, projectDir } from '../../host/src/config/programs.ts';
+import { launchProgram, projectDir } from '../../base/src/programs.ts';
 import { makeEgressFolders } from '../../host/src/egress/egress-files.ts';
-import { enterCommand } from '../../host/src/serve.ts';
+import { enterCommand } from '../../base/src/daemon-command.ts';
 import { TestDaemon } from '../support/daemon.ts';
 import { ownedPrefix } from '../support/owned-directory.ts';
 

@@ -16,7 +16,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { text as readText } from 'node:stream/consumers';
 import { promisify } from 'node:util';
-import { enterCommand } from '../../host/src/serve.ts';
+import { enterCommand } from '../../base/src/daemon-command.ts';
 import { baseLayer, repository } from './base-layer.ts';
 import { removeDataDirectory } from './data-directory.ts';
 import { cgroupName, expectNoLeaks, type ProcessEntry, processes, processesOf, signalAll } from './leaks.ts';

@@ -15,7 +15,7 @@ import type {
   EgressSync,
   EgressSynced,
 } from '@squash/contract/egress-protocol';
-import { launchProgram, projectDir } from '../../host/src/config/programs.ts';
+import { launchProgram, projectDir } from '../../base/src/programs.ts';
 import { makeEgressFolders } from '../../host/src/egress/egress-files.ts';
 import { NameServer } from './name-server.ts';
 import { ScriptedLauncher } from './scripted-relay.ts';

@@ -20,7 +20,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { memoryFlags as egressFlags } from '../../host/src/egress/egress-process.ts';
-import { memoryFlags as daemonFlags } from '../../host/src/serve.ts';
+import { memoryFlags as daemonFlags } from '../../base/src/daemon-command.ts';
 import { waitFor } from '../../tests/support/wait.ts';
 
 const root = join(import.meta.dirname, '../..');
@@ -158,8 +158,12 @@ test('the first call of the daemon’s first stage builds what it starts, and a 
   // It may not write here where it runs for real: it builds nothing.
   assert.match(copy.start('egress/src/main.ts').stderr, /^USAGE: main/);
   assert.doesNotMatch(copy.start('egress/src/main.ts', [], noSources).stderr, /^USAGE/);
+  const isBuilt = `process.stdout.write(String(require(process.argv[1]).startsFresh('host/src/serve.ts')))`;
+  const told = () => copy.node(['--eval', isBuilt, join(copy.directory, 'base/bin/built.cjs')]).stdout;
+  assert.equal(told(), 'false');
   copy.start('host/src/serve.ts');
   assert.match(copy.start('egress/src/main.ts', [], noSources).stderr, /^USAGE: main/);
+  assert.equal(told(), 'true');
 });
 
 test('V8 takes what was compiled for the settings that the daemon and the egress process have', () => {

@@ -59,7 +59,7 @@ const programs: Readonly<Record<string, Program>> = {
   'host/src/offline.ts': {},
   'host/src/offline-inside.ts': {},
   'host/src/main.ts': {
-    flags: async () => (await import('../../host/src/serve.ts')).memoryFlags,
+    flags: async () => (await import('../../base/src/daemon-command.ts')).memoryFlags,
     lateSchemas: true,
     // It loads its greater part when it has begun.
     use: async (exported) =>

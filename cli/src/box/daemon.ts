@@ -71,10 +71,14 @@ export async function runningDaemon(): Promise<BoxDaemon | undefined> {
 }
 
 async function startDaemon(): Promise<BoxDaemon> {
-  const { hostEntries, launchProgram } = await import('../local-host.ts');
-  const found = await asCliFailure(() =>
-    startBoxDaemon(ownPlaces(), { program: hostEntries.serve, ask: askInfo, launcher: launchProgram }),
-  );
+  const { hostEntries, isBuilt, launchProgram } = await import('../local-host.ts');
+  const start = {
+    program: hostEntries.serve,
+    isBuilt: () => isBuilt('host/src/serve.ts'),
+    ask: askInfo,
+    launcher: launchProgram,
+  };
+  const found = await asCliFailure(() => startBoxDaemon(ownPlaces(), start));
   return { client: clientOf(found.socket), dataDir: found.dataDir };
 }
 

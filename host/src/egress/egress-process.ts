@@ -10,7 +10,7 @@ import { join } from 'node:path';
 import { Failure } from '@squash/base/failure';
 import { pause } from '@squash/base/pause';
 import { limits } from '@squash/contract/limits';
-import { launchProgram, programWords, projectDir } from '../config/programs.ts';
+import { launchProgram, programWords, projectDir } from '@squash/base/programs';
 import { makeEgressFolders } from './egress-files.ts';
 
 /** What it is given as words: a part of the configuration, and who it is. */

@@ -184,7 +184,7 @@ export class EgressSupervisor implements AsyncDisposable {
         const identity = await this.#identity(limits.egressLookAnswerMs);
         if (identity !== undefined) return identity;
         // It binds its socket once, after some hundred milliseconds; there is nothing to wait on before.
-        await pause(limits.egressRetryMs / 5, isOver);
+        await pause(limits.egressRetryMs / 10, isOver);
       }
       if (signal.aborted) break;
       this.#options.log.error('egress.late', { pid, waits });

@@ -14,7 +14,7 @@ import type { Log } from '@squash/base/log';
 import { pause } from '@squash/base/pause';
 import type { DaemonInfo } from '@squash/contract/daemon';
 import { sshLimits } from '@squash/contract/ssh-limits';
-import { launchProgram, projectDir } from '../config/programs.ts';
+import { launchProgram, projectDir } from '@squash/base/programs';
 import { listenFailure } from '../http/listen.ts';
 import { type GatewayKey, gatewayKey } from './host-key.ts';
 
