@@ -4,7 +4,19 @@ import type { CommandSpec, FlagSpec, PositionalSpec } from './command.ts';
 
 const box: PositionalSpec = { name: 'box', kind: 'box' };
 
-const agentFlags = ['branch', 'base', 'detach', 'policy', 'net', 'env', 'name', 'memory', 'cpu', 'time'];
+const agentFlags = [
+  'branch',
+  'base',
+  'detach',
+  'policy',
+  'net',
+  'env',
+  'name',
+  'memory',
+  'cpu',
+  'time',
+  'nesting',
+];
 const ofRun: readonly FlagSpec[] =
   boxCommands.find(({ name }) => name === 'box run')?.flags.filter(({ name }) => agentFlags.includes(name)) ??
   [];

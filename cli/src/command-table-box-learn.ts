@@ -3,7 +3,7 @@ import { exitNotes, runFlags } from './command-table-box.ts';
 import type { CommandSpec } from './command.ts';
 
 /** Of a run that shows nothing of itself: it has to be waited for. */
-const notOfIt = ['detach', 'print-policy', 'dry-run', 'trace-paths'];
+const notOfIt = ['detach', 'print-policy', 'dry-run', 'trace-paths', 'nesting'];
 
 export const boxLearnCommands: readonly CommandSpec[] = [
   {

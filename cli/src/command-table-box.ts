@@ -80,6 +80,7 @@ export const runFlags: readonly FlagSpec[] = [
     repeats: true,
     summary: 'let it open this device: gpu, kvm, fuse, or a path below /dev',
   },
+  { name: 'nesting', summary: 'its programs may make user namespaces: for an agent’s own sandbox' },
   ttyFlag,
   { name: 'name', value: 'NAME', summary: 'a name to find it by' },
   { name: 'keep', summary: 'keep the box when the command has ended' },

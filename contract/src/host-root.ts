@@ -78,12 +78,21 @@ export const hostRootSchema = z
       .describe(
         'note which paths its programs are refused (`sandbox.paths`). Each call with a path takes some microseconds more',
       ),
+    nesting: z
+      .boolean()
+      .default(false)
+      .describe(
+        'its programs may make user namespaces of their own, and the others in them: for a sandbox inside the sandbox. More of the kernel is reached',
+      ),
     work: pathSchema
       .optional()
       .describe('a path of level `cow`: `when_unused: "stop"` destroys a sandbox that wrote nothing there'),
   })
   .refine(({ paths, work }) => work === undefined || paths[work] === 'cow', {
     error: 'work: the path needs the level "cow" in paths',
+  })
+  .refine(({ trace_paths: isTraced, nesting }) => !(isTraced && nesting), {
+    error: 'trace_paths: not with nesting, for paths in a namespace of a program’s own are others',
   })
   .refine(({ paths, masks }) => Object.keys(masks).every((path) => paths[path] === 'mask'), {
     error: 'masks: each path needs the level "mask" in paths',

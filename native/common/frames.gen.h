@@ -228,7 +228,8 @@ enum field_tag {
   FIELD_HELD = 115,
   FIELD_TRACES_PATHS = 116,
   FIELD_INTENT = 117,
-  FIELD_TAG_MAX = 117,
+  FIELD_ALLOWS_NESTING = 118,
+  FIELD_TAG_MAX = 118,
 };
 
 enum { STDIN_MODE_NONE = 0, STDIN_MODE_PIPE = 1 };
@@ -448,6 +449,7 @@ static inline bool field_tag_is_known(unsigned value) {
     case FIELD_HELD:
     case FIELD_TRACES_PATHS:
     case FIELD_INTENT:
+    case FIELD_ALLOWS_NESTING:
       return true;
     default:
       return false;
@@ -533,6 +535,7 @@ static inline bool field_tag_is_integer(unsigned value) {
     case FIELD_HELD:
     case FIELD_TRACES_PATHS:
     case FIELD_INTENT:
+    case FIELD_ALLOWS_NESTING:
       return true;
     default:
       return false;

@@ -55,7 +55,7 @@ static int hand_out(const struct netlink_share *share, const struct seccomp_noti
     (void)poll(NULL, 0, FULL_POLL_MS);
   }
   int type = (int)call->data.args[1];
-  cleanup_fd own = socket(AF_NETLINK, type | SOCK_CLOEXEC, (int)call->data.args[2]);
+  cleanup_fd own = share->open != NULL ? share->open(call) : socket(AF_NETLINK, type | SOCK_CLOEXEC, (int)call->data.args[2]);
   if (own < 0) return errno;
   struct epoll_event nothing = {.events = 0};
   if (epoll_ctl(share->epoll, EPOLL_CTL_ADD, own, &nothing) != 0) return ENOBUFS;

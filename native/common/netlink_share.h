@@ -12,6 +12,8 @@ struct netlink_share {
   int listener;
   int proc;  /* /proc, where we are found as "self" */
   int epoll; /* for this alone */
+  /* Makes the socket that is handed out: NULL where it is one of our own network namespace. */
+  int (*open)(const struct seccomp_notif *call);
 };
 
 /* Answers a call of `socket`. Where there are too many it waits a moment for others to close theirs. */

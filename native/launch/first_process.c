@@ -21,6 +21,7 @@
 
 #include "common/descriptor.h"
 #include "launch/message.h"
+#include "launch/nesting.h"
 #include "launch/new_root.h"
 #include "launch/seccomp.h"
 #include "launch/title.h"
@@ -60,13 +61,17 @@ static size_t read_filter(int file, struct sock_filter program[SECCOMP_PROGRAM_M
   return bytes <= 0 ? 0 : (size_t)bytes / sizeof program[0];
 }
 
-static int load_filter(int file, bool traces_paths) {
+static int load_filter(int file, const struct starter_plan *plan) {
   struct sock_filter program[SECCOMP_PROGRAM_MAX];
-  const struct seccomp_options options = {.permits_listener = true};
-  size_t count = traces_paths ? seccomp_build(program, SECCOMP_PROGRAM_MAX, &options) : read_filter(file, program);
-  if (count == 0) return -1;
+  const struct seccomp_options options = {.permits_listener = plan->traces_paths,
+                                          .permits_nesting = plan->allows_nesting,
+                                          .permits_group_namespaces = plan->allows_group_namespaces};
+  bool is_usual = !plan->traces_paths && !plan->allows_nesting;
+  size_t count = is_usual ? read_filter(file, program) : seccomp_build(program, SECCOMP_PROGRAM_MAX, &options);
   struct sock_fprog whole = {.len = (unsigned short)count, .filter = program};
-  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ? -1 : prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &whole);
+  if (count == 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return -1;
+  if (plan->allows_nesting && nesting_use_up_filters() != 0) return -1;
+  return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &whole);
 }
 
 /* Nothing of the launcher's stays but the sandbox's socket, squash-init, and until that has begun its stderr. */
@@ -107,12 +112,13 @@ static int become_init(const struct starter_plan *plan, const struct supply *sup
   char *const environment[] = {NULL};
   if (!has_launcher()) _exit(1);
   if (limit_files(&supply->request) != 0) return fault_set(fault, "launch_failed", "can't set resource limits");
+  if (plan->allows_nesting && nesting_try(fault) != 0) return -1;
   if (drop_capabilities() != 0 || (getuid() != 0 && keep_capabilities() != 0)) {
     return fault_set(fault, "launch_failed", "can't drop capabilities");
   }
   int filter = fcntl(plan->seccomp_fd, F_DUPFD_CLOEXEC, 128);
   if (filter < 0 || place_all(plan, supply) != 0) return fault_set(fault, "launch_failed", "can't place the descriptors of a start");
-  if (load_filter(filter, traces_paths) != 0) return fault_set(fault, "launch_failed", "can't load the filter of system calls");
+  if (load_filter(filter, plan) != 0) return fault_set(fault, "launch_failed", "can't load the filter of system calls");
   execve(path, words, environment);
   return fault_set(fault, "launch_failed", "can't execute squash-init");
 }

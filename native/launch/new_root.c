@@ -20,6 +20,7 @@
 #include "launch/devices.h"
 #include "launch/message.h"
 #include "launch/mounts.h"
+#include "launch/nesting.h"
 #include "launch/overlay.h"
 #include "launch/places.h"
 #include "launch/syscalls.h"
@@ -140,11 +141,12 @@ static bool is_somebodys(const char *path) {
   return stat(path, &status) == 0 && (status.st_uid != 65534 || access(path, W_OK) == 0);
 }
 
-static int make_proc(struct fault *fault) {
+static int make_proc(const struct starter_plan *plan, struct fault *fault) {
   char path[32];
   if (mount("proc", "proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) != 0) {
     return fault_set(fault, "launch_failed", "can't mount /proc");
   }
+  if (plan->allows_nesting && nesting_limit_namespaces(fault) != 0) return -1;
   for (size_t i = 0; i < sizeof masks / sizeof masks[0]; i++) {
     snprintf(path, sizeof path, "proc/%s", masks[i].name);
     if (mount(masks[i].is_directory ? "covers/empty" : "covers/nothing", path, NULL, MS_BIND, NULL) != 0 && errno != ENOENT) {
@@ -191,7 +193,7 @@ int new_root_prepare(const struct launcher *launcher, const struct starter_plan 
   if (plan->devices_fd >= 0 && sys_move_mount(plan->devices_fd, AT_FDCWD, "dev") != 0) {
     return fault_set(fault, "launch_failed", "can't attach the sandbox's device nodes");
   }
-  if (make_readonly("covers", fault) != 0 || make_proc(fault) != 0 || devices_furnish(launcher, "dev", fault) != 0) return -1;
+  if (make_readonly("covers", fault) != 0 || make_proc(plan, fault) != 0 || devices_furnish(launcher, "dev", fault) != 0) return -1;
   /* fuse-overlayfs needs the host's tree until the overlay stands, and then the last change of the root is enough. */
   if (launcher->overlays_by_fuse) return 0;
   cleanup_fd here = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

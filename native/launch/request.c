@@ -22,7 +22,8 @@ static const struct verb verbs[] = {
     {FRAME_SANDBOX_START,
      TAG(NAME) | TAG(INSTANCE) | TAG(HOSTNAME) | TAG(UPPER) | TAG(UPPER_KIND) | TAG(MEMORY_BYTES_MAX) |
          TAG(CPU_MILLI) | TAG(PIDS_MAX) | TAG(SHM_BYTES_MAX) | TAG(OPEN_FILES_MAX) | TAG(BYTES_MAX) | TAG(INODES_MAX),
-     TAG(LOWER) | TAG(UID) | TAG(GID) | TAG(HOSTS) | TAG(RESOLV_CONF) | TAG(MAKES_UPPER) | TAG(MOUNT) | TAG(TRACES_PATHS)},
+     TAG(LOWER) | TAG(UID) | TAG(GID) | TAG(HOSTS) | TAG(RESOLV_CONF) | TAG(MAKES_UPPER) | TAG(MOUNT) | TAG(TRACES_PATHS) |
+         TAG(ALLOWS_NESTING)},
     {FRAME_SANDBOX_STOP, TAG(NAME), TAG(FOR_GOOD)},
     {FRAME_SANDBOX_LIST, 0, 0},
     {FRAME_SANDBOX_WATCH, 0, 0},
@@ -155,6 +156,7 @@ static bool keep_number(struct request *request, unsigned tag, uint64_t number) 
     case FIELD_FOR_GOOD: request->is_for_good = number == 1; return number <= 1;
     case FIELD_MAKES_UPPER: request->makes_upper = number == 1; return number <= 1;
     case FIELD_TRACES_PATHS: request->traces_paths = number == 1; return number <= 1;
+    case FIELD_ALLOWS_NESTING: request->allows_nesting = number == 1; return number <= 1;
     case FIELD_RESERVED: request->is_reserved = number == 1; return number <= 1;
     case FIELD_BYTES_MAX: request->bytes_max = number; return true;
     case FIELD_INODES_MAX: request->inodes_max = number; return true;
@@ -186,6 +188,9 @@ static int check_root(struct request *request, tag_set seen, struct fault *fault
   if (request->is_box != ((seen & TAG(GID)) != 0)) return malformed(fault, "uid and gid come together");
   if (request->is_box == (request->lower_count > 0)) return malformed(fault, "layers, or uid and gid");
   if (request->traces_paths && !request->is_box) return malformed(fault, "paths are traced where the root is the host's");
+  if (request->allows_nesting && !request->is_box) return malformed(fault, "namespaces are made inside where the root is the host's");
+  /* The tracer looks paths up in its own namespaces, and its listener is PID 1's, who can't enter others. */
+  if (request->allows_nesting && request->traces_paths) return malformed(fault, "paths are not traced where namespaces are made inside");
   return 0;
 }
 

@@ -80,6 +80,7 @@ struct request {
   bool takes_held;     /* what git obeys */
   bool is_box; /* its root is the host's, and its user the one whom the daemon belongs to */
   bool traces_paths; /* of a box: squash-init notes which paths its commands are refused */
+  bool allows_nesting; /* of a box: its programs may make namespaces of their own */
   unsigned user; /* of a box, as the host counts */
   unsigned group;
   int member; /* set by the launcher: a pidfd of the sandbox's first process */

@@ -71,6 +71,7 @@ struct sandbox {
   unsigned root_id; /* of its root in the daemon's namespace (ranges.h) */
   bool is_box;
   bool traces_paths;
+  bool allows_nesting;
   unsigned user; /* of a box, as the host counts: the daemon's own id */
   unsigned group_id;
   pid_t starter; /* our child that makes it; 0 when reaped */

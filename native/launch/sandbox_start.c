@@ -256,6 +256,7 @@ static void sandbox_name(struct sandbox *sandbox, const struct request *request)
   sandbox->upper_inodes_max = request->inodes_max;
   sandbox->is_box = request->is_box;
   sandbox->traces_paths = request->traces_paths;
+  sandbox->allows_nesting = request->allows_nesting;
   sandbox->user = request->user;
   sandbox->group_id = request->group;
   sandbox->deadline_ms = now_ms() + START_MS_MAX;
@@ -278,6 +279,7 @@ static int fork_starter(struct launcher *launcher, struct sandbox *sandbox, uint
                               .root_id = sandbox->root_id,
                               .is_box = sandbox->is_box,
                               .traces_paths = sandbox->traces_paths,
+                              .allows_nesting = sandbox->allows_nesting,
                               .user = sandbox->user,
                               .group_id = sandbox->group_id,
                               .pids_max = pids_max,

@@ -30,6 +30,8 @@
 
 /* <linux/seccomp.h> of 5.19. */
 #define WAIT_KILLABLE (1U << 5)
+/* All but NEW_LISTENER and what goes with it. */
+#define OWN_FILTER_FLAGS 0x17U
 #define CLONE_NEWTIME_FLAG 0x00000080U
 #define NAMESPACE_FLAGS                                                                                    \
   ((unsigned)CLONE_NEWNS | (unsigned)CLONE_NEWCGROUP | (unsigned)CLONE_NEWUTS | (unsigned)CLONE_NEWIPC |   \
@@ -82,7 +84,7 @@ enum { LOAD = BPF_LD | BPF_W | BPF_ABS, EQUAL = BPF_JMP | BPF_JEQ | BPF_K, RETUR
 
 static void put_return(struct builder *builder, uint32_t action) { put(builder, RETURN, action, 0); }
 
-/* `clone` and `unshare` without any new namespace. */
+/* `clone` and `unshare` without any of these new namespaces. */
 static void put_no_namespaces(struct builder *builder, uint32_t number, uint32_t flags) {
   put(builder, EQUAL, number, JUMPS(0, 4));
   put(builder, LOAD, ARGUMENT(0), 0);
@@ -144,13 +146,45 @@ static void put_socket(struct builder *builder) {
   put_internet_socket(builder);
 }
 
+/* A sandbox inside the sandbox filters calls, too: see nesting.h for what bounds it. Listeners are for who supervises others. */
+static void put_own_filters(struct builder *builder) {
+  put(builder, EQUAL, __NR_seccomp, JUMPS(0, 6));
+  put(builder, LOAD, ARGUMENT(0), 0);
+  put(builder, EQUAL, SECCOMP_SET_MODE_FILTER, JUMPS(0, 3));
+  put(builder, LOAD, ARGUMENT(1), 0);
+  put(builder, BPF_JMP | BPF_JSET | BPF_K, ~OWN_FILTER_FLAGS, JUMPS(0, 1));
+  put_return(builder, ERRNO(EINVAL));
+  put_return(builder, SECCOMP_RET_ALLOW);
+  put(builder, EQUAL, __NR_prctl, JUMPS(0, 1));
+  put_return(builder, SECCOMP_RET_ALLOW);
+}
+
+/*
+ * The old interfaces of netfilter and IPVS, which whoever has a network namespace of his own is let through to, and which have
+ * been a way into the kernel more than once. The new one, of nf_tables, is a family of netlink that nobody gets.
+ */
+static void put_no_netfilter(struct builder *builder, uint32_t number) {
+  static const uint32_t options[] = {64, 65, 96, 97, 128, 129};
+  enum { COUNT = sizeof options / sizeof options[0], IPVS = 1024 };
+  put(builder, EQUAL, number, JUMPS(0, COUNT + 7));
+  put(builder, LOAD, ARGUMENT(1), 0);
+  put(builder, EQUAL, IPPROTO_IP, JUMPS(1, 0));
+  put(builder, EQUAL, IPPROTO_IPV6, JUMPS(0, COUNT + 3));
+  put(builder, LOAD, ARGUMENT(2), 0);
+  put(builder, BPF_JMP | BPF_JGE | BPF_K, IPVS, JUMPS(COUNT, 0));
+  for (unsigned i = 0; i < COUNT; i++) put(builder, EQUAL, options[i], JUMPS(COUNT - 1 - i, i + 1 == COUNT ? 1 : 0));
+  put_return(builder, ERRNO(ENOPROTOOPT));
+  put(builder, LOAD, offsetof(struct seccomp_data, nr), 0);
+}
+
 /*
  * No programs of a sandbox in the kernel. Classic BPF is compiled into memory that the whole machine has a fixed amount
  * of (net.core.bpf_jit_limit) and that no control group counts, and without it no sandbox's own filter can be loaded.
  * A process may have 32,768 instructions of seccomp and each socket some thousand more, so no count of processes bounds
  * it. Seccomp answers like a kernel built without filters, which whoever confines itself is prepared for.
  */
-static void put_filters(struct builder *builder, bool permits_listener) {
+static void put_filters(struct builder *builder, const struct seccomp_options *asked) {
+  bool permits_listener = asked->permits_listener;
   static const uint32_t options[] = {SO_ATTACH_FILTER, SO_ATTACH_BPF, SO_ATTACH_REUSEPORT_CBPF,
                                      SO_ATTACH_REUSEPORT_EBPF};
   enum { COUNT = sizeof options / sizeof options[0] };
@@ -161,6 +195,10 @@ static void put_filters(struct builder *builder, bool permits_listener) {
   for (unsigned i = 0; i < COUNT; i++) put(builder, EQUAL, options[i], JUMPS(COUNT - i, 0));
   put_return(builder, SECCOMP_RET_ALLOW);
   put_return(builder, ERRNO(EPERM));
+  if (asked->permits_nesting) {
+    put_own_filters(builder);
+    return;
+  }
   put(builder, EQUAL, __NR_prctl, JUMPS(0, 6));
   put(builder, LOAD, ARGUMENT(0), 0);
   put(builder, EQUAL, PR_SET_SECCOMP, JUMPS(0, 3));
@@ -209,10 +247,31 @@ static int by_number(const void *left, const void *right) {
   return a->number < b->number ? -1 : a->number > b->number;
 }
 
+/*
+ * What a sandbox inside the sandbox is built with. In here nobody has the rights for them, outside of a user namespace that he made. The
+ * newer calls for mounts stay closed, as if the kernel had none: programs fall back to mount(2).
+ */
+static const uint32_t nested[] = {__NR_mount, __NR_umount2, __NR_pivot_root, __NR_sethostname, __NR_setdomainname};
+static const uint32_t newer[] = {__NR_open_tree, __NR_move_mount, __NR_fsopen,        __NR_fsconfig,
+                                 __NR_fsmount,   __NR_fspick,     __NR_mount_setattr, 467 /* open_tree_attr */};
+
+static uint32_t nested_action(struct rule rule) {
+  for (size_t i = 0; i < sizeof nested / sizeof nested[0]; i++) {
+    if (rule.number == nested[i]) return SECCOMP_RET_ALLOW;
+  }
+  for (size_t i = 0; i < sizeof newer / sizeof newer[0]; i++) {
+    if (rule.number == newer[i]) return ERRNO(ENOSYS);
+  }
+  return rule.action;
+}
+
 /* Runs of consecutive numbers with one action, from low to high: two comparisons each. */
-static void put_table(struct builder *builder) {
+static void put_table(struct builder *builder, bool permits_nesting) {
   struct rule sorted[RULES];
-  for (size_t i = 0; i < RULES; i++) sorted[i] = table[i];
+  for (size_t i = 0; i < RULES; i++) {
+    sorted[i] = table[i];
+    if (permits_nesting) sorted[i].action = nested_action(table[i]);
+  }
   qsort(sorted, RULES, sizeof sorted[0], by_number);
   for (size_t first = 0; first < RULES;) {
     size_t last = first;
@@ -235,13 +294,19 @@ size_t seccomp_build(struct sock_filter *program, size_t max, const struct secco
   put(&builder, EQUAL, OWN_ARCHITECTURE, JUMPS(1, 0));
   put_return(&builder, SECCOMP_RET_KILL_PROCESS);
   put(&builder, LOAD, offsetof(struct seccomp_data, nr), 0);
-  put_no_namespaces(&builder, __NR_clone, NAMESPACE_FLAGS);
-  put_no_namespaces(&builder, __NR_unshare, NAMESPACE_FLAGS | CLONE_NEWTIME_FLAG);
+  uint32_t namespaces = NAMESPACE_FLAGS;
+  if (options->permits_nesting) namespaces = options->permits_group_namespaces ? 0 : CLONE_NEWCGROUP;
+  put_no_namespaces(&builder, __NR_clone, namespaces);
+  put_no_namespaces(&builder, __NR_unshare, namespaces | CLONE_NEWTIME_FLAG);
+  if (options->permits_nesting) {
+    put_no_netfilter(&builder, __NR_setsockopt);
+    put_no_netfilter(&builder, __NR_getsockopt);
+  }
   put_socket(&builder);
-  put_filters(&builder, options->permits_listener);
+  put_filters(&builder, options);
   put_personality(&builder);
   if (options->pretends_chown) put_pretended_chown(&builder);
-  put_table(&builder);
+  put_table(&builder, options->permits_nesting);
   return builder.used <= max ? builder.used : 0;
 }
 

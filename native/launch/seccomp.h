@@ -20,6 +20,10 @@ struct seccomp_options {
   /* Boxes that trace paths: squash-init loads one more filter into each command, with a listener, and it says that the command
      may load none (native/init/trace_calls.c). Programs of a box find what they find without a trace: no filters. */
   bool permits_listener;
+  /* Boxes whose programs may make namespaces of their own, and filters in them: nesting.h. */
+  bool permits_nesting;
+  /* Of these, also one of control groups. */
+  bool permits_group_namespaces;
 };
 
 /* Returns the number of instructions, 0 where `program` is too small. */

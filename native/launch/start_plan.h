@@ -25,6 +25,8 @@ struct starter_plan {
   unsigned root_id; /* of the sandbox's root in the daemon's namespace */
   bool is_box;
   bool traces_paths; /* of a box: squash-init is behind no gate */
+  bool allows_nesting; /* of a box: nesting.h */
+  bool allows_group_namespaces; /* of these, also one of control groups */
   unsigned user; /* of a box */
   unsigned group_id;
   uint64_t pids_max; /* where no group counts processes; 0: none */

@@ -28,6 +28,7 @@
 #include "launch/first_process.h"
 #include "launch/ids.h"
 #include "launch/message.h"
+#include "launch/nesting.h"
 #include "launch/netlink_gate.h"
 #include "launch/network.h"
 #include "launch/new_root.h"
@@ -160,6 +161,7 @@ static int begin(const struct launcher *launcher, struct starter_plan *plan, str
       devices_gather(launcher, plan->root_id, &plan->devices_fd, fault) != 0) {
     return -1;
   }
+  plan->allows_group_namespaces = plan->allows_nesting && nesting_allows_group_namespaces(&launcher->cgroups, plan->group);
   reset_oom_score();
   if (limit_counted() != 0) return fault_set(fault, "launch_failed", "can't set resource limits");
   if (keep_descriptors(plan) != 0) return fault_set(fault, "launch_failed", "can't place the descriptors of a start");

@@ -49,6 +49,8 @@ class SandboxCreateFromHostHost(_SandboxCreateFromHostHost, total=False):
     """what becomes of it some seconds after its last command ended. A command of a stream whose client is gone does not count"""
     trace_paths: bool
     """note which paths its programs are refused (`sandbox.paths`). Each call with a path takes some microseconds more"""
+    nesting: bool
+    """its programs may make user namespaces of their own, and the others in them: for a sandbox inside the sandbox. More of the kernel is reached"""
     work: str
     """a path of level `cow`: `when_unused: 'stop'` destroys a sandbox that wrote nothing there"""
 

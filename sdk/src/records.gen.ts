@@ -1129,6 +1129,8 @@ export type SandboxCreate = {
       readonly when_unused?: "keep" | "stop" | "destroy";
       /** note which paths its programs are refused (`sandbox.paths`). Each call with a path takes some microseconds more. Default: false */
       readonly trace_paths?: boolean;
+      /** its programs may make user namespaces of their own, and the others in them: for a sandbox inside the sandbox. More of the kernel is reached. Default: false */
+      readonly nesting?: boolean;
       /** a path of level `cow`: `when_unused: "stop"` destroys a sandbox that wrote nothing there */
       readonly work?: string;
     };

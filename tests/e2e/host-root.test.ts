@@ -124,6 +124,11 @@ test('rules that can’t be read, and an image beside them, are refused with a s
   assert.equal(await refused(create(system, { image: 'debian:12' })), 'invalid_request');
   assert.equal(await refused(create(system, { on_timeout: 'snapshot' })), 'host_root_unsupported');
   assert.equal(await refused(create({ ...system, ...own({ 'config/masked': 'mask' }) })), 'invalid_request');
+  const both = { user: { name: 'tester', home, shell: '/bin/sh' }, trace_paths: true, nesting: true };
+  assert.equal(
+    await refused(create(system, { from: { host: { paths: system, ...both } } })),
+    'invalid_request',
+  );
 });
 
 test('a key of a narrower scope may not have the host’s files', async () => {

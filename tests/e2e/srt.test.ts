@@ -283,16 +283,17 @@ read line; while ${look} > /dev/null; do sleep 0.05; done; echo shut`;
   it('becomes a policy by `box policy import`, and what can’t be had is told', async () => {
     const box = async (words: readonly string[]): Promise<CliEnd> =>
       await squash(undefined, ['box', 'policy', ...words], { cwd: project, env });
-    const path = written({ ...usual, allowNestedUserNamespaces: true });
+    const lacking = { ...usual, credentials: { files: [{ path: '~/.npmrc', mode: 'mask' }] } };
+    const path = written(lacking);
     const refused = await box(['import', 'srt', path]);
     assert.deepEqual([refused.code, refused.stdout.toString()], [1, '']);
-    assert.match(refused.stderr, /allowNestedUserNamespaces: no box has user namespaces/);
+    assert.match(refused.stderr, /credentials\.files\[0\]: /);
     const wrong = await box(['import', 'srt', written('{}')]);
     assert.deepEqual([wrong.code, wrong.stdout.toString()], [1, '']);
-    written({ ...usual, allowNestedUserNamespaces: true });
+    written({ ...lacking, allowNestedUserNamespaces: true });
     const partial = await box(['import', 'srt', path, '--partial']);
     assert.equal(partial.code, 0, partial.stderr);
-    assert.match(partial.stderr, /^left out: allowNestedUserNamespaces/m);
+    assert.match(partial.stderr, /^left out: credentials\.files\[0\]/m);
     const policy = join(home, 'policy.jsonc');
     writeFileSync(policy, partial.stdout);
     const checked = await box(['check', policy]);

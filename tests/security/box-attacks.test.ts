@@ -3,26 +3,18 @@
  * started anew. The attacker's success is the failing condition, and each is shown to succeed on the host, as the same user.
  */
 import assert from 'node:assert/strict';
-import type { ChildProcess } from 'node:child_process';
 import { spawn, spawnSync } from 'node:child_process';
-import {
-  copyFileSync,
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readFileSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs';
+import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import { cliCommand, cliEnvironment, endOf, squash, startCli } from '../support/cli.ts';
+import { cliCommand, cliEnvironment, squash, startCli } from '../support/cli.ts';
 import { processesOf } from '../support/leaks.ts';
 import { Terminal } from '../support/terminal.ts';
 import { waitFor } from '../support/wait.ts';
 import { type AttemptOutput, outcomeOf } from './attempt.ts';
-import { type BoxAttempt, markOf } from './box/attempt.ts';
+import type { BoxAttempt } from './box/attempt.ts';
+import { boxWords, drive, harmOf } from './box/drive.ts';
 import { layScripts, readOutputs } from './box/driver.ts';
 import { fileAttempts, prepareRestart, restartAttempts } from './box/files.ts';
 import { type Ground, LaidGround } from './box/ground.ts';
@@ -34,36 +26,6 @@ const hasPython = spawnSync('python3', ['-c', 'import pty']).status === 0;
 const attempts = [...outsideAttempts, ...fileAttempts];
 const every = [...attempts, ...restartAttempts];
 
-/** What is asked of one shell that makes attempts: `meanwhile` runs when all are made, and it is still there. */
-async function drive(
-  child: ChildProcess,
-  begin: () => void,
-  meanwhile: () => Promise<void>,
-): Promise<string> {
-  let text = '';
-  let said = '';
-  child.stdout?.on('data', (part: Buffer) => {
-    text += part.toString('latin1');
-  });
-  child.stderr?.on('data', (part: Buffer) => {
-    said += part.toString('latin1');
-  });
-  const ended = endOf(child);
-  const sees = async (line: RegExp): Promise<void> => {
-    const isOver = (): boolean => child.exitCode !== null || line.test(text);
-    await waitFor(`${line.source} of the attempts`, isOver, 120_000);
-    assert.ok(line.test(text), said);
-  };
-  await sees(/^ready$/m);
-  begin();
-  child.stdin?.write('go\n');
-  await sees(/^over$/m);
-  await meanwhile();
-  child.stdin?.end('go\n');
-  await ended;
-  return text;
-}
-
 describe('a box', { skip: isRoot ? 'only an ordinary user has boxes' : false }, () => {
   const { homedir } = userInfo();
   const stack = new AsyncDisposableStack();
@@ -74,30 +36,6 @@ describe('a box', { skip: isRoot ? 'only an ordinary user has boxes' : false }, 
   let controls: ReadonlyMap<string, AttemptOutput>;
   let harmed: ReadonlySet<string>;
   let controlsHarmed: ReadonlySet<string>;
-
-  const boxWords = (ground: Ground, tools: string): readonly string[] => {
-    const { project, out, reference } = ground;
-    const hidden = ['.env', 'keys', 'deep/er/hidden'].map((name) => join(project, name));
-    const places = {
-      hide: [...hidden, join(out, 'sub/.env'), join(out, 'closed'), join(reference, 'closed')],
-      deny: [join(project, 'denied.txt'), join(reference, 'denied')],
-      rw: [out],
-      ro: [reference, tools, join(out, 'guarded/hooks')],
-    };
-    return Object.entries(places).flatMap(([name, paths]) => paths.flatMap((path) => [`--${name}`, path]));
-  };
-
-  const harmOf = (ground: Ground, tried: readonly BoxAttempt[]): ReadonlySet<string> =>
-    new Set(
-      tried
-        .filter(({ id, changes, keeps }) => {
-          const file = changes?.(ground);
-          const isChanged =
-            file !== undefined && existsSync(file) && readFileSync(file, 'utf8').includes(markOf(id));
-          return isChanged || (keeps !== undefined && !existsSync(keeps(ground)));
-        })
-        .map(({ id }) => id),
-    );
 
   before(async () => {
     if (isRoot) return;

@@ -24,6 +24,7 @@ export function diffPolicies(before: ResolvedPolicy, after: ResolvedPolicy): rea
     ...diffSets(['ports.host', 'opens'], values(before.ports.host), values(after.ports.host)),
     ...diffSets(['sockets.allow', 'opens'], values(before.sockets), values(after.sockets)),
     ...diffSets(['devices.allow', 'opens'], values(before.devices), values(after.devices)),
+    ...diffSets(['nesting', 'opens'], nested(before), nested(after)),
     ...diffLimits(before, after),
     ...diffValues('workdir', directory(before), directory(after)),
   ];
@@ -99,6 +100,10 @@ function diffLimits(before: ResolvedPolicy, after: ResolvedPolicy): readonly Pol
       },
     ];
   });
+}
+
+function nested({ nesting }: ResolvedPolicy): readonly string[] {
+  return nesting === undefined ? [] : ['true'];
 }
 
 /** "none" stands for an empty list. */

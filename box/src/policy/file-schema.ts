@@ -170,6 +170,7 @@ const forbidShape = z.strictObject({
   ports: z.boolean().optional().describe('no other layer’s ports count'),
   sockets: z.boolean().optional().describe('no other layer’s sockets count'),
   devices: z.boolean().optional().describe('no other layer’s devices count'),
+  nesting: z.boolean().optional().describe('no other layer’s nesting counts'),
   env: z.array(variablePatternSchema).max(256).optional().describe('variables that no other layer passes'),
   secrets: z.array(variablePatternSchema).max(256).optional().describe('secrets that no other layer gives'),
 });
@@ -201,6 +202,12 @@ export const policyFileShape = z.strictObject({
   ports: portsShape.optional(),
   sockets: socketsShape.optional().describe('never from a project’s file'),
   devices: devicesShape.optional().describe('never from a project’s file'),
+  nesting: z
+    .boolean()
+    .optional()
+    .describe(
+      'true: programs of the box may make user namespaces, as an agent’s own sandbox does; never from a project’s file. false closes it',
+    ),
   limits: limitsShape.optional(),
   caches: z
     .partialRecord(z.enum(cacheNames as [CacheName, ...CacheName[]]), z.enum(cacheModes))

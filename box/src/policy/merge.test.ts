@@ -191,6 +191,25 @@ it('managed: a port of this machine is forbidden by whatever section it is named
   assert.deepEqual([policy.net.allow, policy.net.ask, policy.devices], [['a.example'], undefined, []]);
 });
 
+it('nesting is the user’s to give, the managed file’s to forbid, and anybody’s to close', () => {
+  using scene = new Scene();
+  scene.project({ nesting: true });
+  assert.equal(scene.resolve().policy.nesting, undefined);
+  scene.user({ nesting: true });
+  assert.equal(scene.resolve().policy.nesting?.value, true);
+  scene.project({ nesting: false });
+  assert.equal(scene.resolve().policy.nesting, undefined);
+});
+
+it('managed: nesting is forbidden', onlyRoot, () => {
+  using scene = new Scene();
+  scene.managed({ forbid: { nesting: true } });
+  scene.user({ nesting: true });
+  const { policy } = scene.resolve({ nesting: true });
+  assert.equal(policy.nesting, undefined);
+  assert.equal(policy.dropped.filter(({ rule }) => rule === 'nesting true').length, 2);
+});
+
 it('a project’s file narrows a secret of the user’s, and widens none', () => {
   using scene = new Scene();
   scene.user({ secrets: { KEY: { from: 'env:MY_KEY', hosts: ['*.a.example', 'b.example'] } } });

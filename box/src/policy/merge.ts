@@ -45,6 +45,8 @@ export interface ResolvedPolicy {
   readonly sockets: readonly Traced<string>[];
   /** Paths, and names of kinds. */
   readonly devices: readonly Traced<string>[];
+  /** Programs make user namespaces of their own. */
+  readonly nesting: Traced<true> | undefined;
   readonly limits: { readonly [Name in LimitName]?: Traced<number> };
   readonly dropped: readonly Dropped[];
 }
@@ -60,7 +62,7 @@ export function mergeLayers(
 ): ResolvedPolicy {
   const dropped: Dropped[] = [];
   const forbid = layers.flatMap(({ parts }) => parts.flatMap(({ policy }) => policy.forbid ?? []));
-  const forbids = (name: 'rw' | 'net' | 'ports' | 'sockets' | 'devices'): boolean =>
+  const forbids = (name: 'rw' | 'net' | 'ports' | 'sockets' | 'devices' | 'nesting'): boolean =>
     forbid.some((each) => each[name] === true);
   const count = counting(dropped);
   const workdir = mergeWorkdir(pathLayers, grounds, dropped);
@@ -82,6 +84,7 @@ export function mergeLayers(
     ports,
     sockets: mergeOwn('sockets', said(layers, 'sockets'), { count: count(forbids('sockets')), dropped }),
     devices: mergeOwn('devices', said(layers, 'devices'), { count: count(forbids('devices')), dropped }),
+    nesting: mergeNesting(said(layers, 'nesting'), { count: count(forbids('nesting')), dropped }),
     limits: mergeLimits(layers),
     dropped: [...merged.dropped, ...dropped],
   };
@@ -215,6 +218,28 @@ function mergeOwn(
     return [];
   });
   return distinct(all);
+}
+
+function mergeNesting(
+  sections: readonly Said<boolean>[],
+  { count, dropped }: { readonly count: Count; readonly dropped: Dropped[] },
+): Traced<true> | undefined {
+  const closes = sections.find(({ value }) => !value);
+  const granted = sections.flatMap((section): readonly Traced<true>[] => {
+    const { value, origin, source } = section;
+    if (!value) return [];
+    const why =
+      origin === 'project'
+        ? 'a project’s policy opens no nesting'
+        : closes !== undefined
+          ? `${closes.source.file} closes it`
+          : undefined;
+    if (why === undefined)
+      return count([true] as const, 'nesting', section).map(() => ({ value: true, source }));
+    dropped.push({ rule: 'nesting true', source, why });
+    return [];
+  });
+  return granted[0];
 }
 
 /** Where two set the same thing the later one is listened to. */

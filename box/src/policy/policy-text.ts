@@ -8,7 +8,7 @@ export type PolicyText = Readonly<Record<string, unknown>> & { readonly version:
 
 /** Given with `--policy` it makes the same box, on this machine and as long as the managed file is the same. */
 export function policyText(policy: ResolvedPolicy): PolicyText {
-  const { paths, net, env, secrets, ports, sockets, devices, limits, workdir } = policy;
+  const { paths, net, env, secrets, ports, sockets, devices, nesting, limits, workdir } = policy;
   const values = <T>(list: readonly Traced<T>[]): readonly T[] => list.map(({ value }) => value);
   const set = Object.fromEntries([...env.set].map(([name, { value }]) => [name, value]));
   const limited = limitNames.flatMap((name) => {
@@ -42,6 +42,7 @@ export function policyText(policy: ResolvedPolicy): PolicyText {
     ...(ports.host.length > 0 && { ports: { host: values(ports.host) } }),
     ...(sockets.length > 0 && { sockets: { allow: values(sockets) } }),
     ...(devices.length > 0 && { devices: { allow: values(devices) } }),
+    ...(nesting !== undefined && { nesting: true }),
     ...(limited.length > 0 && { limits: Object.fromEntries(limited) }),
   };
 }

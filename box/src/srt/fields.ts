@@ -222,9 +222,8 @@ export const otherFields = {
   },
   allowNestedUserNamespaces: {
     shape: z.boolean().optional(),
-    fate: 'refused',
-    note: 'no box has user namespaces',
-    isHarmless: isOff,
+    fate: 'mapped',
+    note: 'programs of the box may make user namespaces; /proc keeps its covers there, so nobody mounts another one',
   },
   enableWeakerNetworkIsolation: { shape: z.boolean().optional(), fate: 'idle', note: macOnly },
   allowAppleEvents: { shape: z.boolean().optional(), fate: 'idle', note: macOnly },

@@ -16,6 +16,7 @@ export interface Mapped {
   /** Variables that the command does not get. */
   readonly absent: readonly string[];
   readonly env: Readonly<Record<string, string>>;
+  readonly nesting: boolean;
   readonly notes: readonly FieldNote[];
   readonly refused: readonly FieldNote[];
 }
@@ -49,6 +50,7 @@ export function mapSettings(settings: SrtSettings, grounds: PathGrounds, kept: r
     hostPorts: net.hostPorts,
     secrets: secrets.secrets,
     absent: secrets.absent,
+    nesting: settings.allowNestedUserNamespaces === true,
     env: gitVariables(settings.git?.safeDirectories ?? []),
     notes: [...told.notes, ...net.notes, ...secrets.notes, ...files.notes],
     refused: [...told.refused, ...net.refused, ...secrets.refused, ...files.refused],
@@ -67,7 +69,7 @@ function gitVariables(directories: readonly string[]): Readonly<Record<string, s
 
 /** What a policy file says that comes of it. @param as how its paths are written */
 export function policyOf(
-  { fs, net, hostPorts, secrets, env }: Mapped,
+  { fs, net, hostPorts, secrets, env, nesting }: Mapped,
   as: 'written' | 'path',
 ): PolicyText & { readonly fs: Readonly<Record<string, string>> } {
   return {
@@ -81,6 +83,7 @@ export function policyOf(
       ),
     }),
     ...(hostPorts.length > 0 && { ports: { host: hostPorts } }),
+    ...(nesting && { nesting: true }),
   };
 }
 

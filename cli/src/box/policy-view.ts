@@ -27,6 +27,7 @@ function policyOf({ create, rules, env, argv, timeoutMs, sockets, devices }: Box
     network: create.policy ?? { allow: ['*'] },
     sockets: [...sockets.paths, ...agentWords(sockets)],
     devices,
+    nesting: create.from.host.nesting === true,
     environment: namesOf(create.env, env),
     cpu: create['cpu'] ?? null,
     memory_mb: create['memory_mb'] ?? null,
@@ -51,6 +52,7 @@ function printPolicy(wish: BoxWish): void {
   printLine(`Network: ${reached.length === 0 ? 'none' : visible(reached.join(', '))}`);
   if (policy.sockets.length > 0) printLine(`Sockets: ${visible(policy.sockets.join(', '))}`);
   if (policy.devices.length > 0) printLine(`Devices: ${visible(policy.devices.join(', '))}`);
+  if (policy.nesting) printLine('Nesting: programs may make user namespaces');
   printLine(`Variables: ${policy.environment.join(', ')}`);
   printLine(`Starts in ${visible(policy.workdir)}`);
   if (policy.argv.length > 0) printLine(`Would run: ${visible(policy.argv.join(' '))}`);

@@ -30,6 +30,7 @@ export interface PolicyWords {
   readonly env: { readonly pass: readonly string[]; readonly set: Readonly<Record<string, string>> };
   readonly sockets: readonly string[];
   readonly devices: readonly string[];
+  readonly nesting: boolean;
   readonly isAlone?: boolean;
   readonly secrets?: BoxSecrets | undefined;
   readonly limits: { readonly memory_mb?: number; readonly cpu?: number; readonly time_s?: number };
@@ -44,6 +45,7 @@ export const noWords: PolicyWords = {
   env: { pass: [], set: {} },
   sockets: [],
   devices: [],
+  nesting: false,
   limits: {},
 };
 
@@ -96,6 +98,7 @@ async function resolve(words: PolicyWords, place: BoxPlace): Promise<Resolution>
     env: words.env,
     sockets: { allow: words.sockets },
     devices: { allow: words.devices },
+    ...(words.nesting && { nesting: true }),
     limits: words.limits,
     ...(words.secrets !== undefined && { secrets: words.secrets }),
   };

@@ -71,7 +71,7 @@ async function limited(wish: BoxWish, resolution: Resolution, { isShown, hasNet 
     workdir: startDirectory(resolution, paths, place),
   };
   const { labels: _labels, policy: _net, ...others } = create;
-  const { work: _work, ...host } = create.from.host;
+  const { work: _work, nesting: _nesting, ...host } = create.from.host;
   const end = readEnd(rules, wish);
   const { memory_mb: memory, cpu, time_s: time } = policy.limits;
   return {
@@ -84,7 +84,9 @@ async function limited(wish: BoxWish, resolution: Resolution, { isShown, hasNet 
     timeoutMs: time === undefined ? undefined : time.value * 1_000,
     create: {
       ...others,
-      from: { host: { ...host, ...end.host, paths, masks } },
+      from: {
+        host: { ...host, ...end.host, paths, masks, ...(policy.nesting !== undefined && { nesting: true }) },
+      },
       policy: hasNet ? policy.net : { allow: [], deny: policy.net.deny },
       ...(policy.secrets.size > 0 &&
         !isShown && { own_secrets: readSecrets(policy.secrets, { env: process.env, home: place.home }) }),

@@ -40,6 +40,7 @@ export async function readBoxWish(
   const sockets = flags.list('unix-socket');
   const here = { cwd: process.cwd(), home: user.home };
   const devices = flags.list('device').map((word) => writtenDevice(word, here));
+  const nesting = flags.isSet('nesting');
   const timeS = durationSeconds(flags, 'time', { min: 1, max: limits.jobTimeoutSMax });
   const isTerminal = isatty(0) && isatty(1);
   const network = readNetwork(flags);
@@ -64,6 +65,7 @@ export async function readBoxWish(
           user: { name: user.name, home: rules.home, shell: user.shell },
           ...end.host,
           ...(flags.isSet('trace-paths') && { trace_paths: true }),
+          ...(nesting && { nesting }),
         },
       },
       env: common,
@@ -75,7 +77,7 @@ export async function readBoxWish(
     },
   };
   const net = network.policy?.allow ?? ['*'];
-  const sayings = { repo, named, net, secrets, sockets: sockets.map(writtenFully), devices };
+  const sayings = { repo, named, net, secrets, sockets: sockets.map(writtenFully), devices, nesting };
   const whole = await underPolicy(flags, wish, sayings);
   const { repository, paths } = whole.rules;
   // Of what is written here itself it would throw away changes.

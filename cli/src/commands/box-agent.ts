@@ -64,7 +64,8 @@ function branchWords({ flags }: Call, what: string): readonly string[] {
 
 function passedWords({ flags }: Call): string[] {
   const words: string[] = passed.flatMap((name) => flags.list(name).map((value) => `--${name}=${value}`));
-  return flags.isSet('detach') ? [...words, '--detach'] : words;
+  const set = ['detach', 'nesting'].filter((name) => flags.isSet(name)).map((name) => `--${name}`);
+  return [...words, ...set];
 }
 
 /** A key of ours goes in as a placeholder, and a login that lies beside it stays out. @param words of `box run`, which are added to */

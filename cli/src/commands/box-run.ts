@@ -52,6 +52,11 @@ export async function runInNewBox(
 ): Promise<number> {
   const asked = await readBoxWish(call.flags, argv, secrets);
   const wish = tracesPaths === true ? tracing(asked) : asked;
+  const { host: root } = wish.create.from;
+  if (root.trace_paths === true && root.nesting === true)
+    throw usageFailure(
+      'paths are not noted in a box with nesting: leave one of the two out, or close it by --policy with a file that says nesting = false',
+    );
   if (call.flags.isSet('print-policy') || call.flags.isSet('dry-run')) {
     const { showPolicy } = await import('../box/policy-view.ts');
     return await showPolicy(call, wish);

@@ -330,6 +330,8 @@ export const fieldTags = {
   // where the next answer goes on.
   tracesPaths: { tag: 116, type: 'u64' },
   intent: { tag: 117, type: 'u64' },
+  /** Of a start, 1: its programs may make namespaces of their own. */
+  allowsNesting: { tag: 118, type: 'u64' },
 } as const satisfies Record<string, { tag: number; type: 'bytes' | 'u64' }>;
 
 export type FieldName = keyof typeof fieldTags;

@@ -49,6 +49,8 @@ export interface HostRootSpec {
   readonly places: readonly HostPlace[];
   /** PID 1 notes which paths commands are refused. */
   readonly tracesPaths: boolean;
+  /** Programs make namespaces of their own. */
+  readonly allowsNesting: boolean;
 }
 
 /** One mount of such a root; `policy/src/paths/compile.ts` says what each kind is. */

@@ -20,6 +20,7 @@ export interface LaunchStart {
         readonly gid: number;
         readonly places: readonly LaunchMount[];
         readonly tracesPaths?: boolean;
+        readonly allowsNesting?: boolean;
       }
     | undefined;
   readonly memoryBytesMax: number;
@@ -70,6 +71,7 @@ export function startFields(start: LaunchStart): FieldValue[] {
     ['resolvConf', start.resolvConf],
     ...(hostRoot === undefined ? [] : [['uid', hostRoot.uid] as const, ['gid', hostRoot.gid] as const]),
     ...(hostRoot?.tracesPaths === true ? [['tracesPaths', 1] as const] : []),
+    ...(hostRoot?.allowsNesting === true ? [['allowsNesting', 1] as const] : []),
     ...[...(hostRoot?.places ?? []), ...start.mounts].map(mountField),
   ];
 }

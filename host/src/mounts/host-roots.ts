@@ -58,7 +58,11 @@ export class LocalHostRoots {
 
   /** @throws host_root_unavailable, host_path_refused, invalid_request */
   compile(root: HostRoot): CompiledPlaces {
-    this.starter();
+    const { uid } = this.starter();
+    if (root.nesting && uid === 0)
+      throw unavailable(
+        'of root’s boxes none has nesting: what is root’s own in /proc would be written; start it as an ordinary user',
+      );
     const facts = hostFacts();
     const verdict = judgeHostPaths(root, this.#options.around, facts);
     if (verdict.verdict === 'refuse') {

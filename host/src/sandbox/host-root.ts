@@ -72,7 +72,13 @@ export function hostRootSpec(
     writeFileSync(source, root.masks[place.target] ?? '', { mode: 0o444 });
     return { ...place, source };
   });
-  return { uid, gid, places: [...here, ...trustPlaces(world, row)], tracesPaths: root.trace_paths };
+  return {
+    uid,
+    gid,
+    places: [...here, ...trustPlaces(world, row)],
+    tracesPaths: root.trace_paths,
+    allowsNesting: root.nesting,
+  };
 }
 
 /** In a directory that is the sandbox's own whatever the rules say. */

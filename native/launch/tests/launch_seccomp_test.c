@@ -133,6 +133,57 @@ static void check_listener(void) {
   CHECK(run(&data) == (SECCOMP_RET_ERRNO | EINVAL));
 }
 
+/* A box whose programs make namespaces of their own: what they build a sandbox with, and no more. */
+static void check_nesting(bool has_groups) {
+  static const long allowed[] = {__NR_mount, __NR_umount2, __NR_pivot_root, __NR_sethostname, __NR_prctl};
+  static const long refused[] = {__NR_setns,       __NR_bpf,           __NR_perf_event_open,   __NR_userfaultfd, __NR_keyctl,
+                                 __NR_add_key,     __NR_request_key,   __NR_open_by_handle_at, __NR_init_module, __NR_reboot,
+                                 __NR_swapon,      __NR_syslog,        __NR_settimeofday,      __NR_quotactl,    __NR_kcmp};
+  static const long absent[] = {__NR_clone3,    __NR_io_uring_setup, __NR_fsopen,      __NR_fsmount, __NR_fsconfig, __NR_fspick,
+                                __NR_open_tree, __NR_move_mount,     __NR_mount_setattr};
+  static const unsigned namespaces[] = {CLONE_NEWUSER, CLONE_NEWNS, CLONE_NEWPID, CLONE_NEWNET, CLONE_NEWIPC, CLONE_NEWUTS};
+  uint32_t of_groups = has_groups ? SECCOMP_RET_ALLOW : SECCOMP_RET_ERRNO | EPERM;
+  for (size_t i = 0; i < sizeof allowed / sizeof allowed[0]; i++) CHECK(call(allowed[i], 0, 0) == SECCOMP_RET_ALLOW);
+  for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) CHECK(call(refused[i], 0, 0) == (SECCOMP_RET_ERRNO | EPERM));
+  for (size_t i = 0; i < sizeof absent / sizeof absent[0]; i++) CHECK(call(absent[i], 0, 0) == (SECCOMP_RET_ERRNO | ENOSYS));
+  for (size_t i = 0; i < sizeof namespaces / sizeof namespaces[0]; i++) {
+    CHECK(call(__NR_clone, namespaces[i] | 17, 0) == SECCOMP_RET_ALLOW);
+    CHECK(call(__NR_unshare, namespaces[i], 0) == SECCOMP_RET_ALLOW);
+    CHECK(call(__NR_unshare, namespaces[i] | CLONE_NEWCGROUP, 0) == of_groups);
+  }
+  CHECK(call(__NR_clone, CLONE_NEWCGROUP | 17, 0) == of_groups);
+  CHECK(call(__NR_unshare, CLONE_NEWUSER | 0x80, 0) == (SECCOMP_RET_ERRNO | EPERM)); /* a time namespace */
+}
+
+/* What netfilter and IPVS take, by both calls; what is beside it stays. */
+static void check_netfilter(void) {
+  static const int calls[] = {__NR_setsockopt, __NR_getsockopt};
+  for (uint64_t option = 0; option < 2048; option++) {
+    bool is_theirs = option == 64 || option == 65 || option == 96 || option == 97 || option == 128 || option == 129 || option >= 1024;
+    uint32_t expected = is_theirs ? SECCOMP_RET_ERRNO | ENOPROTOOPT : SECCOMP_RET_ALLOW;
+    for (size_t i = 0; i < 2; i++) {
+      struct seccomp_data data = {.nr = calls[i], .arch = ARCHITECTURE, .args = {3, IPPROTO_IP, option}};
+      CHECK(run(&data) == expected);
+      data.args[1] = IPPROTO_IPV6;
+      CHECK(run(&data) == expected);
+      data.args[1] = IPPROTO_TCP;
+      CHECK(run(&data) == SECCOMP_RET_ALLOW);
+    }
+  }
+  CHECK(call_option(SOL_SOCKET, SO_ATTACH_FILTER) == (SECCOMP_RET_ERRNO | EPERM));
+  CHECK(call_option(SOL_SOCKET, SO_REUSEADDR) == SECCOMP_RET_ALLOW);
+}
+
+static void check_own_filters(void) {
+  for (uint64_t flags = 0; flags < 64; flags++) {
+    struct seccomp_data data = {.nr = __NR_seccomp, .arch = ARCHITECTURE, .args = {SECCOMP_SET_MODE_FILTER, flags}};
+    bool has_listener = (flags & SECCOMP_FILTER_FLAG_NEW_LISTENER) != 0 || (flags & 32) != 0; /* 32: WAIT_KILLABLE_RECV */
+    CHECK(run(&data) == (has_listener ? SECCOMP_RET_ERRNO | EINVAL : SECCOMP_RET_ALLOW));
+  }
+  struct seccomp_data data = {.nr = __NR_prctl, .arch = ARCHITECTURE, .args = {PR_SET_SECCOMP, SECCOMP_MODE_FILTER}};
+  CHECK(run(&data) == SECCOMP_RET_ALLOW);
+}
+
 /* Every pair of type and protocol that the kernel has a module for and the relay no way. */
 static void check_sockets(void) {
   static const uint64_t protocols[] = {0, IPPROTO_ICMP, IPPROTO_TCP, IPPROTO_UDP, IPPROTO_ICMPV6, IPPROTO_MPTCP};
@@ -201,5 +252,15 @@ int main(void) {
   check_sockets();
   check_listener();
   check_every_number();
+  for (unsigned has_groups = 0; has_groups < 2; has_groups++) {
+    length = seccomp_build(program, SECCOMP_PROGRAM_MAX,
+                           &(struct seccomp_options){.permits_nesting = true, .permits_group_namespaces = has_groups == 1});
+    CHECK(length > 0 && length < BPF_MAXINSNS);
+    check_nesting(has_groups == 1);
+    check_netfilter();
+    check_own_filters();
+    check_sockets();
+    check_every_number();
+  }
   return check_summary();
 }

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -93,9 +94,49 @@ static int parent_namespace(int argc, char **argv) {
   return held("NS_GET_PARENT: %s", strerror(errno));
 }
 
+/* As many at once, each held by a process, which are ended again. Returns how many there were; errno says what the next one was told. */
+static long hold_namespaces(int flags, long wanted) {
+  static pid_t children[4096];
+  int said[2];
+  int error = 0;
+  long made = 0;
+  if (pipe(said) != 0) return -1;
+  while (made < wanted && made < 4096 && error == 0) {
+    children[made] = fork();
+    if (children[made] < 0) break;
+    if (children[made] == 0) {
+      int number = unshare(flags) == 0 ? 0 : errno;
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      if (write(said[1], &number, sizeof number) != sizeof number) _exit(1);
+      pause();
+      _exit(0);
+    }
+    made++;
+    if (read(said[0], &error, sizeof error) != sizeof error) break;
+  }
+  for (long i = 0; i < made; i++) kill(children[i], SIGKILL);
+  for (long i = 0; i < made; i++) waitpid(children[i], NULL, 0);
+  close(said[0]);
+  close(said[1]);
+  errno = error;
+  return error == 0 ? made : made - 1;
+}
+
+/* `many-namespaces KIND COUNT` */
+static int many_namespaces(int argc, char **argv) {
+  if (argc < 3) return 2;
+  int flags = CLONE_NEWUSER | (int)flag_of(argv[1]);
+  long wanted = count_of(argv[2]);
+  long made = hold_namespaces(flags, wanted);
+  int error = errno;
+  /* The kernel takes its time to be rid of them, and whoever comes next would find no room. */
+  for (int tries = 0; made > 0 && tries < 500 && hold_namespaces(flags, 16) < 16; tries++) usleep(10000);
+  return made < wanted ? held("%ld, then: %s", made, strerror(error)) : breach("%ld namespaces", made);
+}
+
 const struct attack namespace_attacks[] = {
     {"unshare", unshare_one}, {"clone", clone_one},
     {"clone3", clone3_one},   {"clone-hidden", clone_hidden},
     {"setns", enter},         {"setns-process", enter_process},
-    {"ns-parent", parent_namespace}, {0},
+    {"ns-parent", parent_namespace}, {"many-namespaces", many_namespaces}, {0},
 };

@@ -6,6 +6,7 @@
 #include <linux/filter.h>
 #include <linux/netlink.h>
 #include <linux/seccomp.h>
+#include <netinet/in.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,6 +44,38 @@ static int seccomp_filter(int argc, char **argv) {
   /* As a kernel built without filters says it. */
   if (result < 0 && errno == EINVAL) return held("seccomp filters are absent");
   return refused("a seccomp filter", result);
+}
+
+/* `fill-filters COUNT`: as many filters of the greatest length on one process. */
+static int fill_filters(int argc, char **argv) {
+  if (argc < 2) return 2;
+  static struct sock_filter long_program[BPF_MAXINSNS];
+  for (size_t i = 0; i < BPF_MAXINSNS; i++) long_program[i] = allow_all[0];
+  struct sock_fprog whole = {BPF_MAXINSNS, long_program};
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return untried("no_new_privs: %s", strerror(errno));
+  long wanted = count_of(argv[1]);
+  for (long i = 0; i < wanted; i++) {
+    if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &whole, 0, 0) != 0) return held("%ld filters, then: %s", i, strerror(errno));
+  }
+  return breach("%ld filters of %d instructions", wanted, BPF_MAXINSNS);
+}
+
+/* `netfilter OPTION`: the old tables, of a network namespace of one's own. */
+static int ask_netfilter(int argc, char **argv) {
+  if (argc < 2) return 2;
+  char info[84] = "filter";
+  socklen_t length = sizeof info;
+  int option = (int)count_of(argv[1]);
+  int own = socket(AF_INET, SOCK_RAW, IPPROTO_RAW);
+  if (own < 0) own = socket(AF_INET, SOCK_RAW, IPPROTO_TCP);
+  if (own < 0) own = socket(AF_INET, SOCK_DGRAM, 0);
+  if (own < 0) return held("socket: %s", strerror(errno));
+  if (getsockopt(own, IPPROTO_IP, option, info, &length) == 0) return breach("the tables of netfilter answered");
+  if (errno != ENOPROTOOPT) return breach("netfilter was asked, and said: %s", strerror(errno));
+  if (setsockopt(own, IPPROTO_IP, option, info, length) == 0 || errno != ENOPROTOOPT) {
+    return breach("netfilter was told, and said: %s", strerror(errno));
+  }
+  return held("there is no netfilter");
 }
 
 /* A trigger of the machine's pressure: the kernel works for it, and its end waits for that. */
@@ -108,5 +141,7 @@ const struct attack shared_attacks[] = {
     {"seccomp-filter", seccomp_filter},
     {"pressure-trigger", pressure_trigger},
     {"netlink", hold_netlink},
+    {"fill-filters", fill_filters},
+    {"netfilter", ask_netfilter},
     {0},
 };
