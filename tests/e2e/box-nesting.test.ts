@@ -1,9 +1,18 @@
 /** A sandbox inside a box: where it was asked for its programs make user namespaces, as those do that coding agents bring along. */
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  copyFileSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir, userInfo } from 'node:os';
-import { dirname, join } from 'node:path';
+import { join, relative } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { repository as root } from '../support/base-layer.ts';
 import { type CliEnd, cliCommand, cliEnvironment, squash } from '../support/cli.ts';
@@ -15,7 +24,8 @@ import { waitFor } from '../support/wait.ts';
 const isRoot = process.getuid?.() === 0;
 const lacks = (program: string): string | false =>
   spawnSync(program, ['--version']).status === 0 ? false : `this machine has no ${program}`;
-const theirs = join(root, '.cache/bench/srt-0.0.83/node_modules/@anthropic-ai/sandbox-runtime/dist/cli.js');
+const modulesOfTheirs = join(root, '.cache/bench/srt-0.0.83/node_modules');
+const theirs = join(modulesOfTheirs, '@anthropic-ai/sandbox-runtime/dist/cli.js');
 const withoutTheirs = existsSync(theirs)
   ? false
   : 'the benchmark has not fetched @anthropic-ai/sandbox-runtime';
@@ -199,10 +209,13 @@ describe('a sandbox inside a box', () => {
       const filesystem = { denyRead: [], allowWrite: ['.'], denyWrite: [] };
       writeFileSync(settings, JSON.stringify({ network, filesystem, enableWeakerNestedSandbox: true }));
       const script = 'touch in && echo wrote; touch ~/out 2>/dev/null || echo closed';
-      const their = [process.execPath, theirs, '--settings', settings, '--', 'sh', '-c', script];
-      const seen = [dirname(dirname(dirname(dirname(theirs)))), dirname(dirname(process.execPath))];
-      const rules = seen.flatMap((path) => ['--ro', path]);
-      const run = ['run', '--rm', '--nesting', ...rules, '--', ...their];
+      // Beside a home, as the tests' project may be, lie those of others.
+      const own = join(work, 'theirs');
+      cpSync(modulesOfTheirs, join(own, 'node_modules'), { recursive: true });
+      copyFileSync(process.execPath, join(own, 'node'));
+      const cli = join(own, 'node_modules', relative(modulesOfTheirs, theirs));
+      const their = [join(own, 'node'), cli, '--settings', settings, '--', 'sh', '-c', script];
+      const run = ['run', '--rm', '--nesting', '--', ...their];
       assert.equal(await printed(...run), 'wrote\nclosed\n');
     });
   });
