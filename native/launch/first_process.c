@@ -60,10 +60,10 @@ static size_t read_filter(int file, struct sock_filter program[SECCOMP_PROGRAM_M
   return bytes <= 0 ? 0 : (size_t)bytes / sizeof program[0];
 }
 
-static int load_filter(int file, bool traces_paths) {
+static int load_filter(int file, const struct seccomp_options *options) {
   struct sock_filter program[SECCOMP_PROGRAM_MAX];
-  const struct seccomp_options options = {.permits_listener = true};
-  size_t count = traces_paths ? seccomp_build(program, SECCOMP_PROGRAM_MAX, &options) : read_filter(file, program);
+  bool is_own = options->permits_listener || options->permits_filter;
+  size_t count = is_own ? seccomp_build(program, SECCOMP_PROGRAM_MAX, options) : read_filter(file, program);
   if (count == 0) return -1;
   struct sock_fprog whole = {.len = (unsigned short)count, .filter = program};
   return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ? -1 : prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &whole);
@@ -97,13 +97,25 @@ static bool has_launcher(void) {
   return poll(&launcher, 1, 0) == 0;
 }
 
+/* Whether a box writes what is the host's. */
+static bool writes_host(const struct request *request) {
+  for (size_t i = 0; i < request->mount_count; i++) {
+    if (request->mounts[i].place == PLACE_BIND && request->mounts[i].is_writable) return true;
+  }
+  return false;
+}
+
 static int become_init(const struct starter_plan *plan, const struct supply *supply, struct fault *fault) {
   char option[] = "--listen-fd";
   char path[] = INIT_PATH;
   char listen[] = LISTEN_WORD;
   char trace[] = "--trace-paths";
-  bool traces_paths = supply->request.traces_paths;
-  char *const words[] = {path, option, listen, traces_paths ? trace : NULL, NULL};
+  char no_set_id[] = "--no-set-id";
+  const struct seccomp_options options = {.permits_listener = supply->request.traces_paths,
+                                          .permits_filter = writes_host(&supply->request)};
+  char *words[] = {path, option, listen, NULL, NULL, NULL};
+  if (options.permits_listener) words[3] = trace;
+  if (options.permits_filter) words[options.permits_listener ? 4 : 3] = no_set_id;
   char *const environment[] = {NULL};
   if (!has_launcher()) _exit(1);
   if (limit_files(&supply->request) != 0) return fault_set(fault, "launch_failed", "can't set resource limits");
@@ -112,7 +124,7 @@ static int become_init(const struct starter_plan *plan, const struct supply *sup
   }
   int filter = fcntl(plan->seccomp_fd, F_DUPFD_CLOEXEC, 128);
   if (filter < 0 || place_all(plan, supply) != 0) return fault_set(fault, "launch_failed", "can't place the descriptors of a start");
-  if (load_filter(filter, traces_paths) != 0) return fault_set(fault, "launch_failed", "can't load the filter of system calls");
+  if (load_filter(filter, &options) != 0) return fault_set(fault, "launch_failed", "can't load the filter of system calls");
   execve(path, words, environment);
   return fault_set(fault, "launch_failed", "can't execute squash-init");
 }

@@ -150,7 +150,7 @@ static void put_socket(struct builder *builder) {
  * A process may have 32,768 instructions of seccomp and each socket some thousand more, so no count of processes bounds
  * it. Seccomp answers like a kernel built without filters, which whoever confines itself is prepared for.
  */
-static void put_filters(struct builder *builder, bool permits_listener) {
+static void put_filters(struct builder *builder, const struct seccomp_options *wanted) {
   static const uint32_t options[] = {SO_ATTACH_FILTER, SO_ATTACH_BPF, SO_ATTACH_REUSEPORT_CBPF,
                                      SO_ATTACH_REUSEPORT_EBPF};
   enum { COUNT = sizeof options / sizeof options[0] };
@@ -168,16 +168,18 @@ static void put_filters(struct builder *builder, bool permits_listener) {
   put(builder, EQUAL, SECCOMP_MODE_FILTER, JUMPS(0, 1));
   put_return(builder, ERRNO(EINVAL));
   put_return(builder, SECCOMP_RET_ALLOW);
-  unsigned more = permits_listener ? 3 : 0;
+  unsigned more = wanted->permits_listener + wanted->permits_filter;
+  if (more > 0) more += 2;
   put(builder, EQUAL, __NR_seccomp, JUMPS(0, 4 + more));
   put(builder, LOAD, ARGUMENT(0), 0);
   put(builder, EQUAL, SECCOMP_SET_MODE_FILTER, JUMPS(0, 1 + more));
-  if (permits_listener) {
-    /* One for each process and its descendants: the kernel refuses a second listener. */
+  if (more > 0) {
     put(builder, LOAD, ARGUMENT(1), 0);
-    put(builder, BPF_ALU | BPF_AND | BPF_K, ~WAIT_KILLABLE, 0);
-    put(builder, EQUAL, SECCOMP_FILTER_FLAG_NEW_LISTENER, JUMPS(1, 0));
+    put(builder, BPF_ALU | BPF_AND | BPF_K, wanted->permits_listener ? ~WAIT_KILLABLE : ~0U, 0);
   }
+  /* One for each process and its descendants: the kernel refuses a second listener. */
+  if (wanted->permits_listener) put(builder, EQUAL, SECCOMP_FILTER_FLAG_NEW_LISTENER, JUMPS(wanted->permits_filter ? 2 : 1, 0));
+  if (wanted->permits_filter) put(builder, EQUAL, 0, JUMPS(1, 0));
   put_return(builder, ERRNO(EINVAL));
   put_return(builder, SECCOMP_RET_ALLOW);
 }
@@ -238,7 +240,7 @@ size_t seccomp_build(struct sock_filter *program, size_t max, const struct secco
   put_no_namespaces(&builder, __NR_clone, NAMESPACE_FLAGS);
   put_no_namespaces(&builder, __NR_unshare, NAMESPACE_FLAGS | CLONE_NEWTIME_FLAG);
   put_socket(&builder);
-  put_filters(&builder, options->permits_listener);
+  put_filters(&builder, options);
   put_personality(&builder);
   if (options->pretends_chown) put_pretended_chown(&builder);
   put_table(&builder);
