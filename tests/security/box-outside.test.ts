@@ -24,7 +24,7 @@ describe('outside of a hostile box', { skip }, () => {
     const bin = inWork('bin');
     mkdirSync(bin);
     const mark = join(host.top, 'ran');
-    for (const name of ['newuidmap', 'newgidmap'])
+    for (const name of ['newuidmap', 'newgidmap', 'flock'])
       writeFileSync(join(bin, name), `#!/bin/sh\ntouch '${mark}'\nexec /usr/bin/${name} "$@"\n`, {
         mode: 0o755,
       });
