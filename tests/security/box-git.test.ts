@@ -204,7 +204,7 @@ describe('commits come out of a hostile box', { skip }, () => {
 
   for (const [format, key, signer] of [
     ['openpgp', 'gpg.program', {}],
-    ['ssh', 'gpg.ssh.program', { 'user.signingKey': 'key::ssh-ed25519 AAAA' }],
+    ['ssh', 'gpg.ssh.program', { 'user.signingKey': '/nowhere/key' }],
     ['ssh', 'gpg.ssh.defaultKeyCommand', {}],
     ['x509', 'gpg.x509.program', {}],
   ] as const) {
