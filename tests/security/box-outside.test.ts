@@ -99,6 +99,72 @@ describe('outside of a hostile box', { skip }, () => {
     symlinkSync(to, from);
   };
 
+  for (const [title, lay, script] of [
+    [
+      'a submodule',
+      'git submodule --quiet add "$LENT" sub',
+      'mv sub s2; mkdir -p sub; rm -f sub/.git; cp -a .git/modules/sub sub/.git; git config -f sub/.git/config --unset core.worktree; git config -f sub/.git/config core.fsmonitor "$EVIL"',
+    ],
+    [
+      'a submodule that is not checked out',
+      'git submodule --quiet add "$LENT" sub; git submodule --quiet deinit -f sub',
+      'git clone -q .git/modules/sub sub; git -C sub config core.fsmonitor "$EVIL"',
+    ],
+    [
+      'a git directory behind a link',
+      'mkdir x; ln -s x l; git init -q --separate-git-dir="$PWD/x/git"; echo "gitdir: $PWD/l/git" > .git',
+      'rm l; mkdir l; cp -a x/git l/git; git config -f l/git/config core.fsmonitor "$EVIL"',
+    ],
+    [
+      'a git directory behind a name and ".."',
+      'mkdir -p x/y; git init -q --separate-git-dir="$PWD/x/git"; echo "gitdir: x/y/../git" > .git',
+      'mv x/y x/z; mkdir -p x/e/e; ln -s e/e x/y; cp -a x/git x/e/git; git config -f x/e/git/config core.fsmonitor "$EVIL"',
+    ],
+  ] as const) {
+    it(`a box that writes the repository itself gets no program run by git: ${title}`, async () => {
+      const [lent, mark] = [join(host.top, 'lent'), join(host.top, 'ran')];
+      const repository = join(host.top, 'repository');
+      const env = {
+        ...process.env,
+        LENT: lent,
+        EVIL: `touch ${mark}; false`,
+        GIT_CONFIG_COUNT: '1',
+        GIT_CONFIG_KEY_0: 'protocol.file.allow',
+        GIT_CONFIG_VALUE_0: 'always',
+      };
+      const sh = (text: string, cwd: string): void => void spawnSync('sh', ['-c', text], { cwd, env });
+      const author = 'git config user.name u; git config user.email u@e';
+      for (const [directory, text] of [
+        [lent, `git init -q; ${author}; git commit -q --allow-empty -m first`],
+        [repository, `git init -q; ${author}; echo a > a; ${lay}; git add -A; git commit -qm first`],
+      ] as const) {
+        mkdirSync(directory);
+        sh(text, directory);
+      }
+      rmSync(mark, { force: true });
+      const words = [
+        'box',
+        'run',
+        '--rm',
+        '--repo',
+        'rw',
+        '-e',
+        `EVIL=${env.EVIL}`,
+        '--',
+        'sh',
+        '-c',
+        script,
+      ];
+      const end = await squash(undefined, words, { cwd: repository, env: host.environment });
+      sh('git status', repository);
+      assert.ok(!existsSync(mark), `a program of the box’s ran here: ${end.stderr}`);
+      sh(script, repository);
+      sh('git status', repository);
+      assert.ok(existsSync(mark), 'a careless user withstands it: the attempt proves nothing');
+      for (const each of [lent, repository, mark]) rmSync(each, { recursive: true });
+    });
+  }
+
   const deep = Array.from({ length: 25 }, () => 'd'.repeat(200));
   const descend = (last: string): string =>
     `for i in ${deep.map(() => '0').join(' ')}; do mkdir -p ${deep[0]} && cd -P ${deep[0]} || exit 3; done; ${last}`;
