@@ -6,7 +6,7 @@
  */
 import { spawn } from 'node:child_process';
 import { closeSync, openSync } from 'node:fs';
-import { systemPath } from '@squash/base/system-path';
+import { systemPath } from '@squash/contract/system-path';
 
 /** Undefined where it could not be had in time. Where there is no `flock` nobody waits: the daemon's own lock lets one of two live. */
 export async function startLock(path: string, seconds: number): Promise<Disposable | undefined> {

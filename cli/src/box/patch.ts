@@ -7,7 +7,7 @@
 import { spawnSync } from 'node:child_process';
 import { closeSync, constants, fstatSync, lstatSync, openSync } from 'node:fs';
 import { join } from 'node:path';
-import { systemPath } from '@squash/base/system-path';
+import { systemPath } from '@squash/contract/system-path';
 import { changeLimits } from '@squash/contract/change-limits';
 import type { Change } from '@squash/contract/changes';
 import { apiPath, type Client, isUnknownOperation } from '../client/client.ts';

@@ -48,7 +48,7 @@ export async function run(call: Call): Promise<number> {
  */
 async function openOutput(word: string): Promise<number> {
   const { canonical } = await import('@squash/box/host-paths');
-  const { isWithin } = await import('@squash/policy/paths/levels');
+  const { isWithin } = await import('@squash/box/levels');
   const cwd = process.cwd();
   const directory = dirname(resolve(word));
   const place = join(canonical(directory) ?? directory, basename(resolve(word)));

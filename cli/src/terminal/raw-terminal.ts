@@ -8,7 +8,7 @@
  */
 import { execFileSync, spawn, type ChildProcess } from 'node:child_process';
 import type { Writable } from 'node:stream';
-import { systemPath } from '@squash/base/system-path';
+import { systemPath } from '@squash/contract/system-path';
 
 /**
  * Waits for our end. A line means that the terminal is in order; the end of input without one that we were killed.
