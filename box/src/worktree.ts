@@ -111,7 +111,14 @@ function addWritten(rules: Map<string, PathLevel>, tree: string, written: string
     );
   for (const name of submodules) {
     const path = join(tree, name);
-    if (path !== tree && isWithin(path, tree) && canonical(path) === path) addWritten(rules, path, written);
+    // Git takes no such name either.
+    if (path === tree || !isWithin(path, tree)) continue;
+    if (canonical(path) !== path || !isDirectory(path))
+      throw new BoxRefusal(
+        'box_refused',
+        `"${path}" is a submodule’s and no directory: a box that writes "${written}" itself could lay a repository there; make it, or give --repo cow`,
+      );
+    addWritten(rules, path, written);
   }
 }
 

@@ -111,6 +111,11 @@ describe('outside of a hostile box', { skip }, () => {
       'git clone -q .git/modules/sub sub; git -C sub config core.fsmonitor "$EVIL"',
     ],
     [
+      'a submodule that is not there',
+      'git submodule --quiet add "$LENT" sub; git add -A; git commit -qm sub; rm -rf sub',
+      'git clone -q .git/modules/sub sub; git -C sub config core.fsmonitor "$EVIL"',
+    ],
+    [
       'a git directory behind a link',
       'mkdir x; ln -s x l; git init -q --separate-git-dir="$PWD/x/git"; echo "gitdir: $PWD/l/git" > .git',
       'rm l; mkdir l; cp -a x/git l/git; git config -f l/git/config core.fsmonitor "$EVIL"',
@@ -136,7 +141,7 @@ describe('outside of a hostile box', { skip }, () => {
       const author = 'git config user.name u; git config user.email u@e';
       for (const [directory, text] of [
         [lent, `git init -q; ${author}; git commit -q --allow-empty -m first`],
-        [repository, `git init -q; ${author}; echo a > a; ${lay}; git add -A; git commit -qm first`],
+        [repository, `git init -q; ${author}; echo a > a; git add a; ${lay}; git commit -qm first`],
       ] as const) {
         mkdirSync(directory);
         sh(text, directory);
