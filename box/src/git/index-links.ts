@@ -35,7 +35,8 @@ function linksIn(index: Buffer, idBytes: number): readonly string[] {
     if (version === 4) [kept, nameAt] = keptOf(index, nameAt, path.length);
     const end = index.indexOf(0, nameAt);
     if (end === -1) return links;
-    path = Buffer.concat([path.subarray(0, kept), index.subarray(nameAt, end)]);
+    if (version === 4 || mode === linkMode)
+      path = Buffer.concat([path.subarray(0, kept), index.subarray(nameAt, end)]);
     if (mode === linkMode) links.push(path.toString('utf8'));
     at = version === 4 ? end + 1 : at + (Math.floor((end - at) / 8) + 1) * 8;
   }
