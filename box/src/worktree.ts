@@ -6,11 +6,13 @@
  * in turn, and to belong to this user. Git is not asked, as in `repository.ts`.
  */
 import { lstatSync, readFileSync, statSync } from 'node:fs';
-import { basename, dirname, join, resolve } from 'node:path';
+import { basename, dirname, isAbsolute, join, resolve } from 'node:path';
 import type { PathLevel } from '@squash/contract/path-levels';
 import { isWithin } from '@squash/policy/paths/levels';
 import { isClosed } from './closed.ts';
+import { submodulesOf } from './git/index-links.ts';
 import { canonical, isDirectory, isEverybodys } from './host-paths.ts';
+import { levelAt } from './levels.ts';
 import { BoxRefusal } from './refusal.ts';
 
 const fileBytesMax = 4_096;
@@ -70,20 +72,71 @@ export function gitRules(
   if (worktree !== undefined && isOpenable(worktree.common, repository, home))
     rules.set(worktree.common, level === 'ro' ? 'ro' : 'cow');
   if (level !== 'rw') return rules;
-  const pointer = join(repository, '.git');
+  addWritten(rules, repository, repository);
+  return rules;
+}
+
+/** Rules of which a box has 200, for the submodules of one tree. */
+const submodulesMax = 64;
+
+/**
+ * Of a tree that a box writes, and of the submodules in it: `git status` looks into each that has a `.git`, and runs what is set there.
+ * @param written what the box writes, of which the tree is a part
+ */
+function addWritten(rules: Map<string, PathLevel>, tree: string, written: string): void {
+  const pointer = join(tree, '.git');
   const stats = lstatSync(pointer, { throwIfNoEntry: false });
-  if (stats?.isSymbolicLink() === true)
+  const named = stats?.isFile() === true ? namedBy(tree) : undefined;
+  if (stats?.isSymbolicLink() === true || leadsThroughLinks(tree, written))
     throw new BoxRefusal(
       'box_refused',
-      `"${pointer}" is a link, which a box could exchange that writes "${repository}" itself: give it --repo cow`,
+      `"${pointer}" is a link or names a path with one, which a box could exchange that writes "${written}" itself: give it --repo cow`,
     );
+  // A submodule that was never checked out, else no repository.
+  if (stats === undefined && tree !== written && isDirectory(tree)) rules.set(tree, 'cow');
   if (stats?.isDirectory() === true) rules.set(pointer, 'cow');
   if (stats?.isFile() === true) {
     rules.set(pointer, 'ro');
-    for (const path of [worktree?.common, namedBy(repository)])
-      if (path !== undefined && path !== repository && isWithin(path, repository)) rules.set(path, 'cow');
+    for (const path of [commonOf(named), named])
+      if (path !== undefined && path !== written && isWithin(path, written) && levelAt(rules, path) !== 'cow')
+        rules.set(path, 'cow');
   }
-  return rules;
+  const git = stats?.isDirectory() === true ? pointer : named;
+  if (git === undefined) return;
+  const submodules = submodulesOf(git, commonOf(git) ?? git);
+  if (submodules.length > submodulesMax)
+    throw new BoxRefusal(
+      'box_refused',
+      `"${tree}" has ${submodules.length} submodules, more than can be kept as they are: give it --repo cow`,
+    );
+  for (const name of submodules) {
+    const path = join(tree, name);
+    // Git takes no such name either.
+    if (path === tree || !isWithin(path, tree)) continue;
+    if (canonical(path) !== path || !isDirectory(path))
+      throw new BoxRefusal(
+        'box_refused',
+        `"${path}" is a submodule’s and no directory: a box that writes "${written}" itself could lay a repository there; make it, or give --repo cow`,
+      );
+    addWritten(rules, path, written);
+  }
+}
+
+/** Of a linked worktree's git directory. */
+function commonOf(own: string | undefined): string | undefined {
+  return own !== undefined && basename(dirname(own)) === 'worktrees' ? dirname(dirname(own)) : undefined;
+}
+
+/** Whether what the file names is reached by a name that the box could make a link, or exchange for what it leads to. */
+function leadsThroughLinks(tree: string, written: string): boolean {
+  const text = pointerText(tree);
+  if (text === undefined) return false;
+  const parts = text.split('/').filter((part) => part !== '' && part !== '.');
+  const below = isAbsolute(text) ? 0 : parts.findIndex((part) => part !== '..');
+  // `x/..` is wherever x leads.
+  if (below !== -1 && parts.slice(below).includes('..')) return true;
+  const whole = resolve(tree, text);
+  return isWithin(whole, written) && canonical(whole) !== whole;
 }
 
 function isOpenable(git: string, repository: string, home: string): boolean {
@@ -102,8 +155,12 @@ function linkedWorktree(repository: string, uid: number): GitDirectories | undef
 
 /** By the file that stands in the place of the directory. */
 function namedBy(repository: string): string | undefined {
-  const named = readText(join(repository, '.git'))?.match(/^gitdir: (.+)$/)?.[1];
+  const named = pointerText(repository);
   return named === undefined ? undefined : canonical(resolve(repository, named));
+}
+
+function pointerText(repository: string): string | undefined {
+  return readText(join(repository, '.git'))?.match(/^gitdir: (.+)$/)?.[1];
 }
 
 export function isGit(directory: string): boolean {

@@ -9,7 +9,7 @@ export function isPlainPath(path: string): boolean {
   if (path === '/') return true;
   if (!path.startsWith('/') || Buffer.byteLength(path) > 500) return false;
   const parts = path.slice(1).split('/');
-  return parts.every((part) => part !== '' && part !== '.' && part !== '..' && !/\p{Cc}/u.test(part));
+  return parts.every((part) => part !== '' && part !== '.' && part !== '..' && !/[\p{Cc}\uFFFD]/u.test(part));
 }
 
 export const hostDirectoryEntrySchema = z.strictObject({

@@ -17,9 +17,9 @@ export const hostRootLimits = {
   placesMax: 256,
 } as const;
 
-const pathSchema = z
-  .string()
-  .refine(isPlainPath, { error: 'a path is absolute, without ".", "..", "//" or a slash at its end' });
+const pathSchema = z.string().refine(isPlainPath, {
+  error: 'a path is absolute, in UTF-8, without control characters, ".", "..", "//" or a slash at its end',
+});
 
 const levelsSchema = z
   .record(pathSchema, z.enum(pathLevels))

@@ -2,6 +2,8 @@
  * squash-init: PID 1 of a sandbox.
  *
  *   squash-init --listen-fd N      N is a listening Unix socket; descriptors but 0, 1, 2 and N are closed
+ *     --no-set-id                  and its commands make no set-uid files (set_id.h)
+ *     --own-filters                and they may load filters of system calls
  *     --trace-paths                and it notes which paths its commands are refused (trace.h)
  *
  * It stands inside the boundary: root in the sandbox may replace it, so the daemon believes nothing it says. What
@@ -30,6 +32,7 @@
 #include "init/exec.h"
 #include "init/exec_connection.h"
 #include "init/first_frame.h"
+#include "init/set_id.h"
 #include "init/trace.h"
 #include "init/version.h"
 #include "init/worker.h"
@@ -149,6 +152,14 @@ static int listen_descriptor(int argc, char **argv) {
       (void)puts("squash-init " SQUASH_INIT_VERSION);
       exit(0);
     }
+    if (strcmp(argv[i], "--no-set-id") == 0) {
+      set_id_refuse();
+      continue;
+    }
+    if (strcmp(argv[i], "--own-filters") == 0) {
+      set_id_lets_filter();
+      continue;
+    }
     if (strcmp(argv[i], "--trace-paths") == 0) {
       trace_want();
       continue;
@@ -165,7 +176,7 @@ static int listen_descriptor(int argc, char **argv) {
 int main(int argc, char **argv) {
   int listen_fd = listen_descriptor(argc, argv);
   if (listen_fd < 0) {
-    (void)fputs("usage: squash-init --listen-fd N (a listening Unix socket, N above 2) [--trace-paths] | --version\n", stderr);
+    (void)fputs("usage: squash-init --listen-fd N (a listening Unix socket, N above 2) [--no-set-id] [--own-filters] [--trace-paths] | --version\n", stderr);
     return 2;
   }
   if (clean_process(listen_fd) != 0 || loop_start() != 0 || exec_start_all(&exec_connection_client) != 0 ||

@@ -14,9 +14,10 @@
 #include <unistd.h>
 
 #include "common/descriptor.h"
+#include "init/set_id.h"
 #include "init/trace.h"
 
-enum spawn_step { STEP_SESSION, STEP_TERMINAL, STEP_LIMITS, STEP_USER, STEP_CWD, STEP_TRACE, STEP_EXECUTE };
+enum spawn_step { STEP_SESSION, STEP_TERMINAL, STEP_LIMITS, STEP_USER, STEP_CWD, STEP_FILTER, STEP_TRACE, STEP_EXECUTE };
 
 /* The child's ends; closed in the parent when spawn returns. */
 struct child_ends {
@@ -40,6 +41,7 @@ const char *spawn_step_text(int32_t step) {
     case STEP_LIMITS: return "the limit of open files";
     case STEP_USER: return "the user";
     case STEP_CWD: return "the working directory";
+    case STEP_FILTER: return "the filter of set-uid files";
     case STEP_TRACE: return "the trace of paths";
     default: return "the program";
   }
@@ -122,6 +124,7 @@ static _Noreturn void run_child(const struct exec_request *spec, const struct ch
   sigset_t none;
   sigemptyset(&none);
   (void)sigprocmask(SIG_SETMASK, &none, NULL);
+  if (set_id_begin() != 0) fail(STEP_FILTER, errno);
   if (is_traced && trace_begin(CHILD_TRACE_FD) != 0) fail(STEP_TRACE, errno);
   fail(STEP_EXECUTE, execute(spec->arguments, spec->environment));
 }

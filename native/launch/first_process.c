@@ -61,16 +61,13 @@ static size_t read_filter(int file, struct sock_filter program[SECCOMP_PROGRAM_M
   return bytes <= 0 ? 0 : (size_t)bytes / sizeof program[0];
 }
 
-static int load_filter(int file, const struct starter_plan *plan) {
+static int load_filter(int file, const struct seccomp_options *options) {
   struct sock_filter program[SECCOMP_PROGRAM_MAX];
-  const struct seccomp_options options = {.permits_listener = plan->traces_paths,
-                                          .permits_nesting = plan->allows_nesting,
-                                          .permits_group_namespaces = plan->allows_group_namespaces};
-  bool is_usual = !plan->traces_paths && !plan->allows_nesting;
-  size_t count = is_usual ? read_filter(file, program) : seccomp_build(program, SECCOMP_PROGRAM_MAX, &options);
+  bool is_own = options->permits_listener || options->permits_filter || options->permits_nesting;
+  size_t count = is_own ? seccomp_build(program, SECCOMP_PROGRAM_MAX, options) : read_filter(file, program);
   struct sock_fprog whole = {.len = (unsigned short)count, .filter = program};
   if (count == 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return -1;
-  if (plan->allows_nesting && nesting_use_up_filters() != 0) return -1;
+  if (options->permits_nesting && nesting_use_up_filters() != 0) return -1;
   return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &whole);
 }
 
@@ -102,23 +99,40 @@ static bool has_launcher(void) {
   return poll(&launcher, 1, 0) == 0;
 }
 
+/* Whether a box writes what is the host's. */
+static bool writes_host(const struct request *request) {
+  for (size_t i = 0; i < request->mount_count; i++) {
+    if (request->mounts[i].place == PLACE_BIND && request->mounts[i].is_writable) return true;
+  }
+  return false;
+}
+
 static int become_init(const struct starter_plan *plan, const struct supply *supply, struct fault *fault) {
   char option[] = "--listen-fd";
   char path[] = INIT_PATH;
   char listen[] = LISTEN_WORD;
   char trace[] = "--trace-paths";
-  bool traces_paths = supply->request.traces_paths;
-  char *const words[] = {path, option, listen, traces_paths ? trace : NULL, NULL};
+  char no_set_id[] = "--no-set-id";
+  char own_filters[] = "--own-filters";
+  const struct seccomp_options options = {.permits_listener = supply->request.traces_paths,
+                                          .permits_filter = writes_host(&supply->request),
+                                          .permits_nesting = plan->allows_nesting,
+                                          .permits_group_namespaces = plan->allows_group_namespaces};
+  char *words[] = {path, option, listen, NULL, NULL, NULL, NULL};
+  size_t count = 3;
+  if (options.permits_listener) words[count++] = trace;
+  if (options.permits_filter) words[count++] = no_set_id;
+  if (options.permits_nesting) words[count++] = own_filters;
   char *const environment[] = {NULL};
   if (!has_launcher()) _exit(1);
   if (limit_files(&supply->request) != 0) return fault_set(fault, "launch_failed", "can't set resource limits");
-  if (plan->allows_nesting && nesting_try(fault) != 0) return -1;
+  if (options.permits_nesting && nesting_try(fault) != 0) return -1;
   if (drop_capabilities() != 0 || (getuid() != 0 && keep_capabilities() != 0)) {
     return fault_set(fault, "launch_failed", "can't drop capabilities");
   }
   int filter = fcntl(plan->seccomp_fd, F_DUPFD_CLOEXEC, 128);
   if (filter < 0 || place_all(plan, supply) != 0) return fault_set(fault, "launch_failed", "can't place the descriptors of a start");
-  if (load_filter(filter, plan) != 0) return fault_set(fault, "launch_failed", "can't load the filter of system calls");
+  if (load_filter(filter, &options) != 0) return fault_set(fault, "launch_failed", "can't load the filter of system calls");
   execve(path, words, environment);
   return fault_set(fault, "launch_failed", "can't execute squash-init");
 }

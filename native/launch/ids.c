@@ -65,8 +65,21 @@ unsigned long ids_subordinate(const char *path, uid_t uid) {
   return found;
 }
 
+/* Of the system's directories alone: a directory of PATH may be the repository's that a box is to keep in. */
+static const char *find_newidmap(const char *name, char path[64]) {
+  static const char *const directories[] = {"/usr/bin", "/bin", "/usr/local/bin", "/usr/sbin", "/run/wrappers/bin", "/run/privileged/bin"};
+  for (size_t i = 0; i < sizeof directories / sizeof directories[0]; i++) {
+    (void)snprintf(path, 64, "%s/%s", directories[i], name);
+    if (access(path, X_OK) == 0) return path;
+  }
+  return NULL;
+}
+
 /* Runs the setuid program that may map subordinate ids. Returns 0 when it succeeded. */
-static int run_newidmap(const char *program, pid_t target, unsigned own, unsigned long first) {
+static int run_newidmap(const char *name, pid_t target, unsigned own, unsigned long first) {
+  char path[64];
+  const char *program = find_newidmap(name, path);
+  if (program == NULL) return -1;
   char pid[16];
   char own_text[16];
   char first_text[24];
@@ -78,7 +91,7 @@ static int run_newidmap(const char *program, pid_t target, unsigned own, unsigne
   pid_t child = fork();
   if (child < 0) return -1;
   if (child == 0) {
-    execlp(program, program, pid, "0", own_text, "1", "1", first_text, count, (char *)NULL);
+    execl(program, name, pid, "0", own_text, "1", "1", first_text, count, (char *)NULL);
     _exit(127);
   }
   int status;

@@ -183,8 +183,7 @@ static void put_no_netfilter(struct builder *builder, uint32_t number) {
  * A process may have 32,768 instructions of seccomp and each socket some thousand more, so no count of processes bounds
  * it. Seccomp answers like a kernel built without filters, which whoever confines itself is prepared for.
  */
-static void put_filters(struct builder *builder, const struct seccomp_options *asked) {
-  bool permits_listener = asked->permits_listener;
+static void put_filters(struct builder *builder, const struct seccomp_options *wanted) {
   static const uint32_t options[] = {SO_ATTACH_FILTER, SO_ATTACH_BPF, SO_ATTACH_REUSEPORT_CBPF,
                                      SO_ATTACH_REUSEPORT_EBPF};
   enum { COUNT = sizeof options / sizeof options[0] };
@@ -195,7 +194,7 @@ static void put_filters(struct builder *builder, const struct seccomp_options *a
   for (unsigned i = 0; i < COUNT; i++) put(builder, EQUAL, options[i], JUMPS(COUNT - i, 0));
   put_return(builder, SECCOMP_RET_ALLOW);
   put_return(builder, ERRNO(EPERM));
-  if (asked->permits_nesting) {
+  if (wanted->permits_nesting) {
     put_own_filters(builder);
     return;
   }
@@ -206,16 +205,18 @@ static void put_filters(struct builder *builder, const struct seccomp_options *a
   put(builder, EQUAL, SECCOMP_MODE_FILTER, JUMPS(0, 1));
   put_return(builder, ERRNO(EINVAL));
   put_return(builder, SECCOMP_RET_ALLOW);
-  unsigned more = permits_listener ? 3 : 0;
+  unsigned more = wanted->permits_listener + wanted->permits_filter;
+  if (more > 0) more += 2;
   put(builder, EQUAL, __NR_seccomp, JUMPS(0, 4 + more));
   put(builder, LOAD, ARGUMENT(0), 0);
   put(builder, EQUAL, SECCOMP_SET_MODE_FILTER, JUMPS(0, 1 + more));
-  if (permits_listener) {
-    /* One for each process and its descendants: the kernel refuses a second listener. */
+  if (more > 0) {
     put(builder, LOAD, ARGUMENT(1), 0);
-    put(builder, BPF_ALU | BPF_AND | BPF_K, ~WAIT_KILLABLE, 0);
-    put(builder, EQUAL, SECCOMP_FILTER_FLAG_NEW_LISTENER, JUMPS(1, 0));
+    put(builder, BPF_ALU | BPF_AND | BPF_K, wanted->permits_listener ? ~WAIT_KILLABLE : ~0U, 0);
   }
+  /* One for each process and its descendants: the kernel refuses a second listener. */
+  if (wanted->permits_listener) put(builder, EQUAL, SECCOMP_FILTER_FLAG_NEW_LISTENER, JUMPS(wanted->permits_filter ? 2 : 1, 0));
+  if (wanted->permits_filter) put(builder, EQUAL, 0, JUMPS(1, 0));
   put_return(builder, ERRNO(EINVAL));
   put_return(builder, SECCOMP_RET_ALLOW);
 }

@@ -23,6 +23,7 @@ import { gitAttempts } from './box-git-attempts.ts';
 
 const skip = process.getuid?.() === 0 ? 'only an ordinary user has boxes' : false;
 const name = 'attacker';
+const lines = Array.from({ length: 40 }, (_, at) => `${at}\n`).join('');
 
 describe('commits come out of a hostile box', { skip }, () => {
   let host: BoxHost;
@@ -77,6 +78,7 @@ describe('commits come out of a hostile box', { skip }, () => {
     git(host.work, 'config', 'user.email', 'u@example.com');
     writeFileSync(join(host.work, 'a.txt'), 'a\n');
     writeFileSync(join(host.work, 'run.sh'), 'cat\n');
+    writeFileSync(join(host.work, 'sample'), lines);
     git(host.work, 'add', '-A');
     git(host.work, 'commit', '-qm', 'the first');
     const end = await call(
@@ -189,6 +191,86 @@ describe('commits come out of a hostile box', { skip }, () => {
       git(host.work, 'reset', '-q', '--hard', 'main~1');
     });
   }
+
+  const commitHere = (file: string, text: string): void => {
+    writeFileSync(join(host.work, file), text);
+    git(host.work, 'add', '-A');
+    git(host.work, 'commit', '-qm', 'mine', '--no-gpg-sign');
+  };
+  const backToFirst = (): void => {
+    git(host.work, 'reset', '-q', '--hard', git(host.work, 'rev-list', '--max-parents=0', 'main').trim());
+    git(host.work, 'clean', '-fdq');
+  };
+
+  for (const [format, key, signer] of [
+    ['openpgp', 'gpg.program', {}],
+    ['ssh', 'gpg.ssh.program', { 'user.signingKey': '/nowhere/key' }],
+    ['ssh', 'gpg.ssh.defaultKeyCommand', {}],
+    ['x509', 'gpg.x509.program', {}],
+  ] as const) {
+    it(`${key}, by options of a branch for its merges`, async () => {
+      forget();
+      const program = join(host.top, 'sign');
+      writeFileSync(program, `#!/bin/sh\ntouch ${mark}\nexit 1\n`, { mode: 0o755 });
+      const settings = {
+        'gpg.format': format,
+        [key]: program,
+        ...signer,
+        'branch.main.mergeOptions': '--no-ff -S',
+      };
+      for (const [name, value] of Object.entries(settings)) git(host.work, 'config', name, value);
+      await inBox('echo box > b.txt; git add -A; git commit -qm attack --no-gpg-sign');
+      commitHere('a.txt', 'mine\n');
+      const end = await call('merge', name);
+      assert.ok(!existsSync(mark), 'a program of the configuration ran');
+      assert.equal(end.code, 0, end.stderr);
+      git(host.work, 'reset', '-q', '--hard', 'main~1');
+      git(host.work, 'merge', '-q', '-m', 'careless', `box/${name}/main`);
+      assert.ok(existsSync(mark), 'a careless git withstands it: the attempt proves nothing');
+      rmSync(mark);
+      for (const each of Object.keys(settings)) git(host.work, 'config', '--unset', each);
+      backToFirst();
+    });
+  }
+
+  it('a submodule whose own configuration has a filter', async () => {
+    forget();
+    const lent = join(host.top, 'lent');
+    git(host.top, 'init', '-q', lent);
+    git(lent, 'commit', '-q', '--allow-empty', '-m', 'first');
+    // As one lays it who has written the directory itself before.
+    git(host.work, 'clone', '-q', lent, 'sub');
+    writeFileSync(join(host.work, 'sub/file'), 'x\n');
+    git(join(host.work, 'sub'), 'add', 'file');
+    git(join(host.work, 'sub'), 'commit', '-qm', 'file');
+    commitHere('a.txt', 'mine\n');
+    git(join(host.work, 'sub'), 'config', 'filter.x.clean', `touch ${mark}; cat`);
+    writeFileSync(join(host.work, 'sub/.gitattributes'), '* filter=x\n');
+    writeFileSync(join(host.work, 'sub/file'), 'y\n');
+    await inBox('echo box > a.txt; git commit -qam attack');
+    const end = await call('merge', name);
+    assert.ok(!existsSync(mark), 'a program of the configuration ran');
+    assert.match(end.stderr, /both changed a\.txt: .*merge_conflict/);
+    git(host.work, 'status');
+    assert.ok(existsSync(mark), 'a careless git withstands it: the attempt proves nothing');
+    rmSync(mark);
+    rmSync(join(host.work, 'sub'), { recursive: true });
+    backToFirst();
+  });
+
+  it('a change that comes under the name that a file has been given meanwhile', async () => {
+    forget();
+    // Out of the way of the box's `git add --all`, which would take the new name along.
+    await inBox(`echo evil >> sample; git commit -qam attack; echo .envrc > .git/info/exclude`);
+    git(host.work, 'mv', 'sample', '.envrc');
+    git(host.work, 'commit', '-qm', 'renamed');
+    const end = await call('merge', name);
+    assert.match(end.stderr, /\.envrc .*\n.*held_back/);
+    assert.equal(readFileSync(join(host.work, '.envrc'), 'utf8'), lines);
+    git(host.work, 'merge', '-q', '-m', 'careless', `box/${name}/main`);
+    assert.match(readFileSync(join(host.work, '.envrc'), 'utf8'), /evil/);
+    backToFirst();
+  });
 });
 
 const ownEnv = {

@@ -102,6 +102,7 @@ const others = [
   'tests/security/box-huge.test.ts',
   'tests/security/box-kills.test.ts',
   'tests/security/box-nesting.test.ts',
+  'tests/security/box-outside.test.ts',
   'tests/security/box-races.test.ts',
   'tests/security/box-repository.test.ts',
   'tests/security/file-operations.test.ts',

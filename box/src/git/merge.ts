@@ -28,13 +28,36 @@ export async function heldChanges(host: HostGit, tip: string): Promise<readonly 
       'what is checked out here and the box’s branch have no commit in common',
     );
   const held = new Map<string, string>();
-  for (const base of bases.stdout.toString().trim().split('\n')) {
-    for (const change of await changesBetween(host, base, tip)) {
+  const look = async (from: string, to: string): Promise<void> => {
+    for (const change of await changesBetween(host, from, to)) {
       const why = heldBack(change.path) ?? (await outsideLink(host, change));
       if (why !== undefined) held.set(change.path, why);
     }
-  }
+  };
+  for (const base of bases.stdout.toString().trim().split('\n')) await look(base, tip);
+  const tree = await mergedTree(host, tip);
+  if (tree !== undefined) await look('HEAD', tree);
   return [...held].map(([path, why]) => ({ path, why }));
+}
+
+/**
+ * What a merge would write, with conflicts as well: git follows renames, so what a box changed under one name comes under the name that
+ * the user has given it meanwhile. Undefined: a git before 2.38 can't tell, and then a merge follows none.
+ */
+async function mergedTree(host: HostGit, tip: string): Promise<string | undefined> {
+  const careful = host.with({ settings: await programsOff(host) });
+  const { status, stdout } = await careful.end([
+    'merge-tree',
+    '--write-tree',
+    '--no-messages',
+    '-z',
+    'HEAD',
+    tip,
+  ]);
+  const tree = stdout.toString().split('\0')[0];
+  return (status === 0 || status === 1) && tree !== undefined && /^[0-9a-f]{40,64}$/.test(tree)
+    ? tree
+    : undefined;
 }
 
 interface TreeChange {
@@ -82,7 +105,8 @@ export async function mergeBranch(
   const before = (await host.text(['rev-parse', '--verify', 'HEAD^{commit}'])).trim();
   if (await isMerging(host))
     throw new GitProblem('merge_refused', 'a merge is under way here already: end it first');
-  const careful = host.with({ settings: await programsOff(host) });
+  const way = (await mergedTree(host, ref)) === undefined ? withoutRenames : asLookedAt;
+  const careful = host.with({ settings: [...(await programsOff(host)), ...way] });
   const words = ['merge', '--quiet', '--no-edit', ...(message === undefined ? [] : ['-m', message]), ref];
   const { status, stdout, stderr } = await careful.end(words);
   if (status !== 0) await undo(careful, ref, `${stderr}${stdout.toString()}`.trim());
@@ -93,10 +117,12 @@ export async function mergeBranch(
 
 async function undo(careful: HostGit, ref: string, said: string): Promise<never> {
   if (!(await isMerging(careful))) throw new GitProblem('merge_refused', `git merges nothing: ${said}`);
-  const unmerged = (await careful.text(['diff', '--name-only', '--diff-filter=U', '-z'])).split('\0');
+  // Not `git diff`: it looks into submodules, and git runs there what their own configuration says.
+  const unmerged = (await careful.text(['ls-files', '--unmerged', '-z'])).split('\0');
   await careful.text(['merge', '--abort']);
   const name = ref.replace(/^refs\/heads\//, '');
-  const files = unmerged.filter((path) => path !== '');
+  const paths = unmerged.map((entry) => entry.slice(entry.indexOf('\t') + 1));
+  const files = [...new Set(paths)].filter((path) => path !== '');
   throw new GitProblem(
     'merge_conflict',
     `"${name}" and what is checked out here both changed ${files.join(', ')}: nothing was merged; by hand: git merge ${name}`,
@@ -109,23 +135,36 @@ async function isMerging(host: HostGit): Promise<boolean> {
 
 const programNames = '^(filter\\..+\\.(clean|smudge|process|required)|merge\\..+\\.driver)$';
 
-/** The user's own filters and merge drivers: what a driver would merge is a conflict. */
+const asLookedAt = ['pull.twohead=ort'];
+const withoutRenames = ['pull.twohead=recursive', 'merge.renames=false', 'merge.directoryRenames=false'];
+
+/** Of a branch's own options for a merge: the others sign, look at signatures, or merge in a way that was not looked at. */
+const harmlessOptions = /^(?:--(?:no-)?(?:ff|ff-only|log|stat|summary)(?:\s+|$))*$/;
+
+/** The user's own filters and merge drivers: what a driver would merge is a conflict. And what options of a branch would do. */
 async function programsOff(host: HostGit): Promise<readonly string[]> {
-  const { status, stdout } = await host.end([
-    'config',
-    '--null',
-    '--name-only',
-    '--get-regexp',
-    programNames,
-  ]);
-  if (status !== 0) return [];
-  const names = [...new Set(stdout.toString().split('\0'))].filter((name) => name !== '');
-  return names.map((name) => {
+  const found = async (pattern: string): Promise<ReadonlyMap<string, string>> => {
+    const { status, stdout } = await host.end(['config', '--null', '--get-regexp', pattern]);
+    const entries = status === 0 ? stdout.toString().split('\0') : [];
+    return new Map(
+      entries.filter((entry) => entry !== '').map((entry) => [entry.split('\n', 1)[0] ?? '', valueIn(entry)]),
+    );
+  };
+  const programs = [...(await found(programNames)).keys()];
+  const options = [...(await found('^branch\\..+\\.mergeoptions$'))].flatMap(([name, value]) =>
+    harmlessOptions.test(value) ? [] : [name],
+  );
+  return [...programs, ...options].map((name) => {
     if (name.includes('='))
       throw new GitProblem('merge_refused', `"${name}" of git’s configuration can’t be turned off`);
     if (name.endsWith('.driver')) return `${name}=false`;
     return name.endsWith('.required') ? `${name}=false` : `${name}=`;
   });
+}
+
+function valueIn(entry: string): string {
+  const at = entry.indexOf('\n');
+  return at === -1 ? '' : entry.slice(at + 1);
 }
 
 /** Who the user is for git: from his whole configuration, which is only read. */

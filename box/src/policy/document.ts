@@ -81,6 +81,7 @@ function tooDeepAt(text: string): number | undefined {
 function tomlDocument(text: string, file: string): PolicyDocument {
   try {
     const value = parseToml(text, { maxDepth: depthMax });
+    if (isTooDeep(value)) throw new PolicyProblem([`${file}: more than ${depthMax} names within each other`]);
     if (hasProto(value)) throw new PolicyProblem([`${file}: "__proto__" is no key`]);
     const lines = tomlLines(text);
     return { value, lineOf: (path) => nearestLine(path, (name) => lines.get(name)) };
@@ -97,12 +98,18 @@ function hasProto(value: unknown): boolean {
   return Object.hasOwn(value, '__proto__') || Object.values(value).some(hasProto);
 }
 
+/** Of tables within each other: names with dots between them have no brackets that the parser counts. */
+function isTooDeep(value: unknown, depth = 0): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  return depth > depthMax || Object.values(value).some((each) => isTooDeep(each, depth + 1));
+}
+
 /** Keys that begin a line, below the last header: what people write. Others are told by the line of what holds them. */
 function tomlLines(text: string): ReadonlyMap<string, number> {
   const lines = new Map<string, number>();
   let table: readonly string[] = [];
   for (const [at, line] of text.split('\n').entries()) {
-    const header = /^\s*\[+\s*([^\]]+?)\s*\]+/.exec(line)?.[1];
+    const header = /^\[\[?([^\]]*)\]/.exec(line.trimStart())?.[1];
     const key =
       header ??
       /^\s*((?:"(?:[^"\\]|\\.)*"|'[^']*'|[\w-]+)(?:\s*\.\s*(?:"(?:[^"\\]|\\.)*"|'[^']*'|[\w-]+))*)\s*=/.exec(

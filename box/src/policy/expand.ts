@@ -236,7 +236,11 @@ function walk(start: string, names: readonly string[], { budget, bounds }: Work)
   for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
     const { directory, positions } = next;
     const entries = entriesOf(directory, budget.entries);
-    if (entries === undefined) continue;
+    if (entries === undefined) {
+      if (mayBoxLookInto(directory))
+        return { paths, unfinished: `${JSON.stringify(directory)} can't be listed` };
+      continue;
+    }
     budget.entries -= entries.length;
     if (budget.entries <= 0) return { paths, unfinished: `more than ${bounds.entriesMax} files` };
     if (performance.now() > budget.endsMs)
@@ -245,6 +249,9 @@ function walk(start: string, names: readonly string[], { budget, bounds }: Work)
       const path = joined(directory, name);
       if (directory === '/' && ownTrees.includes(path)) continue;
       const { isMatch, below } = step(names, positions, name);
+      // No rule can name it, nor what is in it.
+      if (name.includes('\uFFFD') && (isMatch || (isDirectory && below.length > 0)))
+        return { paths, unfinished: `the name ${JSON.stringify(path)} is no UTF-8` };
       if (isMatch) {
         paths.push(path);
         if (paths.length > bounds.matchesMax)
@@ -255,6 +262,16 @@ function walk(start: string, names: readonly string[], { budget, bounds }: Work)
     }
   }
   return { paths, unfinished: undefined };
+}
+
+/** Its owner, who is a box's user as well, may open it there; and where the path is too long, or descriptors are out, nobody has looked. */
+function mayBoxLookInto(directory: string): boolean {
+  try {
+    const facts = lstatSync(directory, { throwIfNoEntry: false });
+    return facts?.isDirectory() === true && facts.uid === process.geteuid?.();
+  } catch (cause) {
+    return errnoOf(cause) !== 'ENOTDIR';
+  }
 }
 
 /** None where it is missing or may not be read: a box has no more rights than whoever starts it. */

@@ -117,3 +117,11 @@ it('property: names match as a regular expression would say', () => {
     { numRuns: 2_000 },
   );
 });
+
+it('a hostile TOML document takes no long time, and no deep stack', () => {
+  const began = performance.now();
+  const text = `version = 1\n[env.set]\nX = """\n[${' '.repeat(4_000)}\n"""\n`;
+  assert.deepEqual(read(text, 'toml').env?.set?.['X']?.length, 4_002);
+  assert.ok(performance.now() - began < 5_000);
+  assert.throws(() => read(`a${'.a'.repeat(20_000)} = 1`, 'toml'), /more than 32 names within each other/);
+});

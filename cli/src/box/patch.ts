@@ -7,6 +7,7 @@
 import { spawnSync } from 'node:child_process';
 import { closeSync, constants, fstatSync, lstatSync, openSync } from 'node:fs';
 import { join } from 'node:path';
+import { systemPath } from '@squash/contract/system-path';
 import { changeLimits } from '@squash/contract/change-limits';
 import type { Change } from '@squash/contract/changes';
 import { apiPath, type Client, isUnknownOperation } from '../client/client.ts';
@@ -59,7 +60,7 @@ function compare(host: number | 'none', own: Buffer | 'none', name: string): rea
     input: own === 'none' ? '' : own,
     encoding: 'utf8',
     maxBuffer: 8 * changeLimits.fileBytesMax,
-    env: { PATH: '/usr/bin:/bin', LC_ALL: 'C.UTF-8' },
+    env: { PATH: systemPath, LC_ALL: 'C.UTF-8' },
   });
   if (status === null || status > 1 || stdout.startsWith('Binary files')) return undefined;
   const lines = stdout.split('\n').slice(0, -1).map(shown);

@@ -2,7 +2,16 @@
  * `squash box learn`: runs a command in a box that notes what it is refused, and proposes the smallest policy for that. Nothing is granted: what
  * is proposed is a file, for whoever reads it and gives it with `--policy`.
  */
-import { writeFileSync } from 'node:fs';
+import {
+  closeSync,
+  constants,
+  fstatSync,
+  ftruncateSync,
+  openSync,
+  readlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { basename, dirname, join, resolve } from 'node:path';
 import type { PolicyLearnAnswer } from '@squash/contract/egress';
 import type { Refusal } from '@squash/box/refused-paths';
 import { findBox } from '../box/boxes.ts';
@@ -11,7 +20,7 @@ import { whenEgressAnswers } from '../box/egress-begins.ts';
 import type { BoxRecord } from '../box/record.ts';
 import { RefusedPaths } from '../box/refused.ts';
 import type { Call } from '../command.ts';
-import { CliFailure, exitCodes, usageFailure } from '../failure.ts';
+import { CliFailure, errorCode, exitCodes, usageFailure } from '../failure.ts';
 import { jsonText, printJson, printNote, visible } from '../output/print.ts';
 import { policyPath } from './policy-show.ts';
 
@@ -21,15 +30,47 @@ export async function run(call: Call): Promise<number> {
     throw usageFailure('a command or a box is missing: squash box learn -- make test');
   if (word !== undefined && call.rest.length > 0)
     throw usageFailure(`a command stands behind "--": squash box learn -- ${[word, ...call.rest].join(' ')}`);
-  if (word !== undefined) {
+  const file = call.flags.text('output');
+  const output = file === undefined ? undefined : await openOutput(file);
+  try {
+    if (word === undefined) return await learnFromRun(call, output);
     const { daemon, box } = await findBox(call, word);
-    tell(call, await learnt(daemon, box));
+    tell(call, await learnt(daemon, box), output);
     return exitCodes.ok;
+  } finally {
+    if (output !== undefined) closeSync(output);
   }
-  return await learnFromRun(call);
 }
 
-async function learnFromRun(call: Call): Promise<number> {
+/**
+ * Before anything runs: a box that writes the directory itself would put a link to another file there. One that lies there already
+ * is the repository's word, and refused as well.
+ */
+async function openOutput(word: string): Promise<number> {
+  const { canonical } = await import('@squash/box/host-paths');
+  const { isWithin } = await import('@squash/box/levels');
+  const cwd = process.cwd();
+  const directory = dirname(resolve(word));
+  const place = join(canonical(directory) ?? directory, basename(resolve(word)));
+  if (isWithin(directory, cwd) && place !== resolve(word)) throw noOutput(word);
+  const { O_WRONLY, O_CREAT, O_NOFOLLOW, O_NONBLOCK } = constants;
+  let file: number;
+  try {
+    file = openSync(place, O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK, 0o666);
+  } catch (cause) {
+    if (errorCode(cause) === 'ELOOP') throw noOutput(word);
+    throw usageFailure(`--output "${word}" can't be written: ${errorCode(cause) ?? String(cause)}`);
+  }
+  if (fstatSync(file).isFile() && readlinkSync(`/proc/self/fd/${file}`) === place) return file;
+  closeSync(file);
+  throw noOutput(word);
+}
+
+function noOutput(word: string): CliFailure {
+  return usageFailure(`--output "${word}" is no file, or a link leads there: name the file itself`);
+}
+
+async function learnFromRun(call: Call, output: number | undefined): Promise<number> {
   const { boxCommands } = await import('../command-table-box.ts');
   const { runInNewBox } = await import('./box-run.ts');
   const flags = call.flags.and(boxCommands.find(({ name }) => name === 'box run')?.flags ?? []);
@@ -47,7 +88,7 @@ async function learnFromRun(call: Call): Promise<number> {
     },
   });
   if (outcome.learnt === undefined) throw outcome.failure;
-  tell(call, outcome.learnt);
+  tell(call, outcome.learnt, output);
   return code;
 }
 
@@ -88,12 +129,18 @@ async function learnt({ client }: BoxDaemon, { id, host_paths: paths }: BoxRecor
   };
 }
 
-function tell({ json, flags }: Call, { policy, refused, left_out: leftOut, truncated }: Learnt): void {
-  const file = flags.text('output');
-  if (file !== undefined) writeFileSync(file, `${jsonText(policy, 2)}\n`);
+function tell(
+  { json }: Call,
+  { policy, refused, left_out: leftOut, truncated }: Learnt,
+  output: number | undefined,
+): void {
+  if (output !== undefined) {
+    ftruncateSync(output);
+    writeFileSync(output, `${jsonText(policy, 2)}\n`);
+  }
   if (json) printJson({ policy, refused, left_out: leftOut, truncated });
   else {
-    if (file === undefined) printJson(policy);
+    if (output === undefined) printJson(policy);
     for (const { what, why } of leftOut) printNote(`squash: not proposed: ${visible(what)}: ${visible(why)}`);
     if (truncated) printNote('squash: it asked for more paths than are kept; these are the first');
   }

@@ -3,6 +3,8 @@
  * have it one is started; where there is none nothing is run.
  */
 import { takeCopies } from '@squash/box/copies';
+import { withoutOwnPlaces } from '@squash/box/own-places';
+import { policyPlaces } from '@squash/box/policy-places';
 import { limits } from '@squash/contract/limits';
 import type { ProcessInfo } from '@squash/contract/process';
 import { endBox, stopBox, tellKept } from '../box/boxes.ts';
@@ -135,7 +137,8 @@ export async function createBox(
   agent?: string,
 ): Promise<BoxRecord> {
   const { host } = create.from;
-  const { paths, copies } = takeCopies(host.paths, host.user.home);
+  const written = withoutOwnPlaces(host.paths, policyPlaces(process.env, host.user.home, '/'));
+  const { paths, copies } = takeCopies(written, host.user.home);
   try {
     const shown = [...sockets.paths, ...(agent === undefined ? [] : [agent])];
     const named = {

@@ -8,12 +8,15 @@
  */
 import { execFileSync, spawn, type ChildProcess } from 'node:child_process';
 import type { Writable } from 'node:stream';
+import { systemPath } from '@squash/contract/system-path';
 
 /**
  * Waits for our end. A line means that the terminal is in order; the end of input without one that we were killed.
  * A process outside the foreground group is stopped by SIGTTOU when it changes the terminal, unless ignored.
  */
 const guardScript = `trap '' TTOU TTIN TSTP INT QUIT HUP TERM; read -r line <&3 || stty "$1"`;
+
+const env = { PATH: systemPath };
 
 export class RawTerminal {
   readonly #saved: string;
@@ -29,6 +32,7 @@ export class RawTerminal {
   static enter(): RawTerminal {
     const saved = stty(['-g']).trim();
     const guard = spawn('/bin/sh', ['-c', guardScript, 'squash-terminal', saved], {
+      env,
       stdio: ['inherit', 'ignore', 'ignore', 'pipe'],
     });
     // A guard that can't be started leaves the other two ways; a guard that is gone must not end us.
@@ -62,7 +66,7 @@ export class RawTerminal {
 
 function stty(words: readonly string[]): string {
   try {
-    return execFileSync('stty', words, { stdio: ['inherit', 'pipe', 'ignore'], encoding: 'utf8' });
+    return execFileSync('stty', words, { env, stdio: ['inherit', 'pipe', 'ignore'], encoding: 'utf8' });
   } catch {
     // The terminal was hung up: there is nothing left to set.
     return '';

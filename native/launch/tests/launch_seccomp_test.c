@@ -229,6 +229,26 @@ static void check_every_number(void) {
   CHECK(run(&data) == SECCOMP_RET_KILL_PROCESS);
 }
 
+/* squash-init alone loads one, and says in it that nobody does behind it. */
+static void check_filter(bool permits_listener) {
+  length = seccomp_build(program, SECCOMP_PROGRAM_MAX,
+                         &(struct seccomp_options){.permits_filter = true, .permits_listener = permits_listener});
+  CHECK(length > 0);
+  for (uint64_t flags = 0; flags < 64; flags++) {
+    bool is_listener = permits_listener && (flags & ~UINT64_C(32)) == SECCOMP_FILTER_FLAG_NEW_LISTENER;
+    bool is_plain = flags == 0 || (permits_listener && flags == 32); /* 32 alone the kernel refuses */
+    struct seccomp_data data = {.nr = __NR_seccomp, .arch = ARCHITECTURE, .args = {SECCOMP_SET_MODE_FILTER, flags}};
+    CHECK(run(&data) == (is_listener || is_plain ? SECCOMP_RET_ALLOW : SECCOMP_RET_ERRNO | EINVAL));
+  }
+  CHECK(call(__NR_seccomp, SECCOMP_GET_ACTION_AVAIL, 0) == SECCOMP_RET_ALLOW);
+  struct seccomp_data data = {.nr = __NR_prctl, .arch = ARCHITECTURE, .args = {PR_SET_SECCOMP, SECCOMP_MODE_FILTER}};
+  CHECK(run(&data) == (SECCOMP_RET_ERRNO | EINVAL));
+  check_names();
+  check_arguments();
+  check_sockets();
+  check_every_number();
+}
+
 int main(void) {
   length = seccomp_build(program, SECCOMP_PROGRAM_MAX, &(struct seccomp_options){0});
   CHECK(length > 0 && length < BPF_MAXINSNS);
@@ -252,6 +272,8 @@ int main(void) {
   check_sockets();
   check_listener();
   check_every_number();
+  check_filter(false);
+  check_filter(true);
   for (unsigned has_groups = 0; has_groups < 2; has_groups++) {
     length = seccomp_build(program, SECCOMP_PROGRAM_MAX,
                            &(struct seccomp_options){.permits_nesting = true, .permits_group_namespaces = has_groups == 1});

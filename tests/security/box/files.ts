@@ -164,6 +164,17 @@ const ofOut: readonly BoxAttempt[] = [
   inOut('open-hidden-ancestor-linked', 'mkdir n && mv -T sub n/s; cat n/s/.env; mv n/s sub; rmdir n'),
   inOut('open-hidden-copied', 'cp -a sub copied; cat copied/.env; rm -rf copied'),
   inOut('open-hidden-by-descriptor', 'exec 5<.; cat /proc/self/fd/5/sub/.env'),
+  // What would make another user of the machine this one.
+  inOut('open-set-uid', 'cp /bin/true s; chmod 4755 s; test -u s && exit 66; rm -f s'),
+  inOut('open-set-gid', 'cp /bin/true s; chmod g+s s; test -g s && exit 66; rm -f s'),
+  ...['os.open("s", os.O_CREAT | os.O_WRONLY, 0o6755)', 'os.mknod("s", 0o100755 | 0o4000)'].map((call, at) =>
+    attempt(
+      `open-set-uid-made-${at}`,
+      ({ out }) =>
+        `cd '${out}'; rm -f s; ${python(`import os; ${call}`)}; test -u s && exit 66; rm -f s; true`,
+      needsPython,
+    ),
+  ),
   attempt(
     'open-hidden-exchanged',
     ({ out }) =>
