@@ -2,8 +2,9 @@
  * No set-uid and no set-gid files, for a box that writes places of the host: what it makes there belongs to whoever started it, and another
  * user of the machine would become him by it. Inside, such a bit does nothing.
  *
- * Each command loads one more filter before its program; after it none, but where programs may make sandboxes of their own. The sandbox's own filter can't have it: the mode of openat2 is
- * behind a pointer, so that call is absent for commands, and PID 1 needs it to stay below a path.
+ * Each command loads one more filter before its program; after it none, but where programs may make sandboxes of their own. The
+ * sandbox's own filter can't have it: the mode of openat2 is behind a pointer, so that call is absent for commands, and PID 1 needs it
+ * to stay below a path.
  */
 #ifndef SQUASH_INIT_SET_ID_H
 #define SQUASH_INIT_SET_ID_H

@@ -129,6 +129,17 @@ test('rules that can’t be read, and an image beside them, are refused with a s
     await refused(create(system, { from: { host: { paths: system, ...both } } })),
     'invalid_request',
   );
+  // Mounts of the box's own could carry the bit to the host, from files that a program of the box makes up.
+  const host = {
+    user: both.user,
+    nesting: true,
+    devices: ['/dev/fuse'],
+    paths: { ...system, ...own({ repo: 'rw' }) },
+  };
+  assert.match(
+    (await create(system, { from: { host } })).json.detail,
+    /would let a box make set-uid files there/,
+  );
 });
 
 test('a key of a narrower scope may not have the host’s files', async () => {

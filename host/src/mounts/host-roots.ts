@@ -59,10 +59,7 @@ export class LocalHostRoots {
   /** @throws host_root_unavailable, host_path_refused, invalid_request */
   compile(root: HostRoot): CompiledPlaces {
     const { uid } = this.starter();
-    if (root.nesting && uid === 0)
-      throw unavailable(
-        'of root’s boxes none has nesting: what is root’s own in /proc would be written; start it as an ordinary user',
-      );
+    if (root.nesting) checkNesting(root, uid);
     const facts = hostFacts();
     const verdict = judgeHostPaths(root, this.#options.around, facts);
     if (verdict.verdict === 'refuse') {
@@ -87,6 +84,17 @@ export class LocalHostRoots {
       );
     return compiled;
   }
+}
+
+function checkNesting({ devices, paths }: HostRoot, uid: number): void {
+  if (devices.includes('/dev/fuse') && Object.values(paths).includes('rw'))
+    throw unavailable(
+      'nesting, /dev/fuse and what is "rw" together would let a box make set-uid files there: leave one of them out',
+    );
+  if (uid === 0)
+    throw unavailable(
+      'of root’s boxes none has nesting: what is root’s own in /proc would be written; start it as an ordinary user',
+    );
 }
 
 function unavailable(why: string): AppError {
