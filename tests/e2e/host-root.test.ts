@@ -174,6 +174,9 @@ test('each level shows what it says and keeps the rest', async () => {
 
   assert.equal(await sh('id -u; id -g; echo $HOME $USER; pwd'), `${uid}\n${gid}\n${home} tester\n${home}`);
   assert.equal(await sh('test -s $SSL_CERT_FILE && test -s $NODE_EXTRA_CA_CERTS && echo there'), 'there');
+  // The authorities of this machine, those that its operator has added among them.
+  const added = '/etc/ssl/certs/ca-certificates.crt';
+  assert.equal(await sh(`cat ${added} | grep -vxFf $SSL_CERT_FILE || echo all`), 'all');
   assert.equal(await sh('ls -A'), 'config\nout\nrepo');
   assert.equal(await sh('cat repo/kept repo/link'), 'of the hostof the host');
   assert.equal(await sh('ls -A repo'), 'kept\nkeys\nlink');
