@@ -218,7 +218,7 @@ function expandPattern(rule: WrittenRule, pattern: string, work: Work): readonly
   note(
     'start-time only',
     false,
-    `${place} stands for ${paths.length} ${paths.length === 1 ? 'path' : 'paths'} that are there now; files that appear later are not concerned`,
+    `${place} is start-time only: it stands for ${paths.length} ${paths.length === 1 ? 'path that is' : 'paths that are'} there now, and not for files that appear later`,
   );
   return paths.flatMap((path) =>
     (isClosed(rule.level) ? literal(path) : isLink(path) ? [] : [path]).map((found) => ({

@@ -68,8 +68,10 @@ function compare(host: number | 'none', own: Buffer | 'none', name: string): rea
     : [...lines.slice(0, linesMax), `… ${lines.length - linesMax} lines more`];
 }
 
+/** A tab moves a terminal's cursor to the right and nowhere else, and is a part of what a program may apply. */
 function shown(line: string): string {
-  return visible(line.length <= lineCharactersMax ? line : `${line.slice(0, lineCharactersMax)}…`);
+  const part = line.length <= lineCharactersMax ? line : `${line.slice(0, lineCharactersMax)}…`;
+  return part.split('\t').map(visible).join('\t');
 }
 
 function openBelow(root: string, path: string): number | undefined {

@@ -19,7 +19,7 @@ export async function showPolicy(
 }
 
 /** Variables by name: their values are the user's. */
-function policyOf({ create, rules, env, argv, timeoutMs, sockets, devices }: BoxWish) {
+function policyOf({ create, rules, env, argv, timeoutMs, sockets, devices, resolution }: BoxWish) {
   return {
     repository: rules.repository ?? null,
     workdir: rules.workdir,
@@ -28,6 +28,7 @@ function policyOf({ create, rules, env, argv, timeoutMs, sockets, devices }: Box
     sockets: [...sockets.paths, ...agentWords(sockets)],
     devices,
     environment: namesOf(create.env, env),
+    secrets: [...(resolution?.policy.secrets.keys() ?? [])],
     cpu: create['cpu'] ?? null,
     memory_mb: create['memory_mb'] ?? null,
     timeout_s: timeoutMs === undefined ? null : timeoutMs / 1_000,
@@ -47,13 +48,31 @@ function printPolicy(wish: BoxWish): void {
   const { allow } = policy.network;
   printLine('');
   printLine(`What no rule names is hidden.`);
-  const reached = allow.map((rule) => (typeof rule === 'string' ? rule : JSON.stringify(rule)));
+  const reached = allow.map(ruleText);
   printLine(`Network: ${reached.length === 0 ? 'none' : visible(reached.join(', '))}`);
+  const { deny = [], ask = [] } = wish.create.policy ?? {};
+  for (const [name, rules] of [
+    ['never', deny],
+    ['asked for', ask],
+  ] as const)
+    if (rules.length > 0) printLine(`  ${name}: ${visible(rules.map(ruleText).join(', '))}`);
   if (policy.sockets.length > 0) printLine(`Sockets: ${visible(policy.sockets.join(', '))}`);
   if (policy.devices.length > 0) printLine(`Devices: ${visible(policy.devices.join(', '))}`);
   printLine(`Variables: ${policy.environment.join(', ')}`);
+  if (policy.secrets.length > 0) printLine(`Secrets: ${visible(policy.secrets.join(', '))}`);
+  const limits = [
+    ['memory', policy.memory_mb, ' MiB'],
+    ['processors', policy.cpu, ''],
+    ['time', policy.timeout_s, ' s'],
+  ] as const;
+  for (const [name, value, unit] of limits)
+    if (value !== null) printLine(`Limit: ${name} ${String(value)}${unit}`);
   printLine(`Starts in ${visible(policy.workdir)}`);
   if (policy.argv.length > 0) printLine(`Would run: ${visible(policy.argv.join(' '))}`);
+}
+
+function ruleText(rule: unknown): string {
+  return typeof rule === 'string' ? rule : JSON.stringify(rule);
 }
 
 function agentWords({ agent }: BoxWish['sockets']): readonly string[] {
