@@ -41,8 +41,7 @@ interface Manager {
 }
 
 /** In a project of its own: what is fetched for it goes through the cache. */
-const project = (manager: string, name: string): string =>
-  `d=$(mktemp -d) && cd "$d" && echo '{"name":"here","private":true}' > package.json && touch ${manager} && `;
+const project = `d=$(mktemp -d) && cd "$d" && echo '{"name":"here","private":true}' > package.json && touch yarn.lock && `;
 
 const managers: readonly Manager[] = [
   {
@@ -85,7 +84,7 @@ const managers: readonly Manager[] = [
     cache: 'pnpm',
     program: 'pnpm',
     isFor: 'long, fetched',
-    add: (name) => `cp ${name}.tgz /tmp && pnpm add ./${name}.tgz`,
+    add: (name) => `pnpm add ./${name}.tgz`,
     use: (name) => `grep -rq ${name} ~/.local/share/pnpm/store && ! test -e .pnpm-store`,
     clean: ['.local/share/pnpm/store', '.cache/pnpm'],
   },
@@ -94,7 +93,7 @@ const managers: readonly Manager[] = [
     cache: 'yarn',
     program: 'yarn',
     isFor: 'long, fetched',
-    add: (name) => `t=$PWD/${name}.tgz; ${project('yarn.lock', name)} yarn add "file:$t"`,
+    add: (name) => `t=$PWD/${name}.tgz; ${project}yarn add "file:$t"`,
     use: (name) => `yarn cache list --pattern ${name} | grep -q '^${name} '`,
     clean: ['.cache/yarn'],
   },
@@ -103,7 +102,7 @@ const managers: readonly Manager[] = [
     cache: 'yarn',
     program: 'berry',
     isFor: 'long, fetched',
-    add: (name) => `t=$PWD/${name}.tgz; ${project('yarn.lock', name)} berry add "${name}@file:$t"`,
+    add: (name) => `t=$PWD/${name}.tgz; ${project}berry add "${name}@file:$t"`,
     use: (name) => `ls "$(berry config get globalFolder)/cache" | grep -q ${name}`,
     clean: ['.yarn/berry'],
     env: { YARN_ENABLE_TELEMETRY: '0' },

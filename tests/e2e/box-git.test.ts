@@ -189,7 +189,7 @@ describe('commits of a box', { skip }, () => {
     mkdirSync(join(repository, 'ignored'));
     writeFileSync(join(repository, 'ignored/package'), 'stays\n');
     const before = here();
-    const script = `git status --short; cat a.txt ignored/package; git branch --show-current; test ! -e untracked.txt || exit 3; echo "$0" > "$0.txt"`;
+    const script = `git status --short; cat a.txt ignored/package; git branch --show-current; test ! -e untracked.txt || exit 3; echo "$0" > "$0.txt"; printf 'a\\tb\\n' > "$0.tab"`;
     const [one, two] = await Promise.all(
       ['one', 'two'].map(
         async (name) =>
@@ -199,7 +199,12 @@ describe('commits of a box', { skip }, () => {
     assert.equal(one, 'a\nstays\ntask/one\n');
     assert.equal(two, 'a\nstays\ntask/two\n');
     assert.equal(here(), before);
-    assert.match(await printed(['ps']), /one +stopped[^\n]* task\/one /);
+    assert.match(await printed(['ps']), /one +stopped[^\n]* task\/one +\(0\) sh -c /);
+    assert.match(await printed(['diff', '-p', 'one']), /^\+a\tb$/m);
+    const unmet = await box(['apply', 'one', 'one.tab', 'no-such']);
+    assert.deepEqual([unmet.code, existsSync(join(repository, 'one.tab'))], [1, false]);
+    assert.match(unmet.stderr, /"no-such": nothing was applied/);
+    assert.doesNotMatch((await box(['commits', 'no-such'])).stderr, /squash ls/);
     git('checkout', '-q', '--', 'a.txt');
     await printed(['merge', 'one', '-m', 'the first task', '--rm']);
     await printed(['merge', 'two', '--rm']);

@@ -29,8 +29,8 @@ function policyOf({ create, rules, env, argv, timeoutMs, sockets, devices, resol
     devices,
     environment: namesOf(create.env, env),
     secrets: [...(resolution?.policy.secrets.keys() ?? [])],
-    cpu: create['cpu'] ?? null,
-    memory_mb: create['memory_mb'] ?? null,
+    cpu: numberOf(create['cpu']),
+    memory_mb: numberOf(create['memory_mb']),
     timeout_s: timeoutMs === undefined ? null : timeoutMs / 1_000,
     argv,
   };
@@ -65,10 +65,13 @@ function printPolicy(wish: BoxWish): void {
     ['processors', policy.cpu, ''],
     ['time', policy.timeout_s, ' s'],
   ] as const;
-  for (const [name, value, unit] of limits)
-    if (value !== null) printLine(`Limit: ${name} ${String(value)}${unit}`);
+  for (const [name, value, unit] of limits) if (value !== null) printLine(`Limit: ${name} ${value}${unit}`);
   printLine(`Starts in ${visible(policy.workdir)}`);
   if (policy.argv.length > 0) printLine(`Would run: ${visible(policy.argv.join(' '))}`);
+}
+
+function numberOf(value: unknown): number | null {
+  return typeof value === 'number' ? value : null;
 }
 
 function ruleText(rule: unknown): string {
