@@ -249,7 +249,7 @@ it('why tells the rule, its file and its line', () => {
   assert.match(whyPath(policy, scene.path('~/.ssh/id'), grounds).inside, /closed in every box/);
   assert.match(whyPath(policy, scene.path('/proc/1'), grounds).inside, /./);
   const ask = (host: string) => whyHost(policy, { host, address: undefined, port: 443, path: undefined });
-  assert.deepEqual([ask('a.example').answer.allowed, ask('a.example').sources[0]?.source.line], [true, 5]);
+  assert.deepEqual([ask('a.example').answer.allowed, ask('a.example').sources[0]?.source.line], [true, 6]);
   assert.equal(ask('c.example').answer.allowed, false);
 });
 
