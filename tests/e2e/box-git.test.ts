@@ -137,7 +137,10 @@ describe('commits of a box', { skip }, () => {
     const script = `
       echo rw > a.txt && git commit -qam 'of rw' && git config core.fsmonitor 'touch /tmp/ran' && echo x > .git/hooks/post-checkout
       mv .git elsewhere; rm -rf .git; test -d .git`;
-    await make('rw', script, '--repo', 'rw');
+    // As settings of an agent are, which many have.
+    const other = join(host.top, 'settings');
+    mkdirSync(other);
+    await make('rw', script, '--repo', 'rw', '--cow', other);
     assert.equal(readFileSync(join(repository, 'a.txt'), 'utf8'), 'rw\n');
     assert.equal(readFileSync(join(repository, '.git/config'), 'utf8'), config);
     assert.ok(!existsSync(join(repository, '.git/hooks/post-checkout')));
@@ -312,6 +315,12 @@ describe('commits of a box', { skip }, () => {
     assert.match(await printed(['ps']), new RegExp(`${detached} +- +ready[^\\n]* later `));
     await printed(['rm', detached]);
     assert.equal((await box(['agent', 'nobody'])).code, 125);
+    const absent = await squash(undefined, ['box', 'agent', 'aider', 'x'], {
+      cwd: repository,
+      env: { ...env, PATH: tools },
+    });
+    assert.equal(absent.code, 127);
+    assert.match(absent.stderr, /install it here/);
   });
 
   it('are merged, shown or thrown away as somebody answers', {
