@@ -240,6 +240,12 @@ describe('commits of a box', { skip }, () => {
       assert.equal(end.code, code, end.stderr);
       assert.match(end.stderr, said);
     }
+    const plain = join(host.top, 'plain');
+    mkdirSync(plain);
+    assert.match(
+      (await box(['run', '--branch', 'x', '--', 'true'], plain)).stderr,
+      /is none of yours; to make one/,
+    );
   });
 
   it('are merged whole or not at all, and what is held back only where that is asked for', async () => {

@@ -11,7 +11,7 @@ import { changeLimits } from '@squash/contract/change-limits';
 import type { Change } from '@squash/contract/changes';
 import { apiPath, type Client, isUnknownOperation } from '../client/client.ts';
 import { CliFailure } from '../failure.ts';
-import { visible } from '../output/print.ts';
+import { visible, visibleLines } from '../output/print.ts';
 
 const linesMax = 2_000;
 /** A line of a file that is one line would be all that somebody sees. */
@@ -68,10 +68,8 @@ function compare(host: number | 'none', own: Buffer | 'none', name: string): rea
     : [...lines.slice(0, linesMax), `… ${lines.length - linesMax} lines more`];
 }
 
-/** A tab moves a terminal's cursor to the right and nowhere else, and is a part of what a program may apply. */
 function shown(line: string): string {
-  const part = line.length <= lineCharactersMax ? line : `${line.slice(0, lineCharactersMax)}…`;
-  return part.split('\t').map(visible).join('\t');
+  return visibleLines(line.length <= lineCharactersMax ? line : `${line.slice(0, lineCharactersMax)}…`);
 }
 
 function openBelow(root: string, path: string): number | undefined {
