@@ -1,6 +1,5 @@
 /** What a box has written over a directory of the host, as the commands `box diff` and `box apply` have it. */
 import { isGit } from '@squash/box/worktree';
-import { isWithin } from '@squash/policy/paths/levels';
 import { isWork } from '@squash/contract/change-limits';
 import type { Change, ChangePage } from '@squash/contract/changes';
 import { limits } from '@squash/contract/limits';
@@ -23,7 +22,7 @@ export function changedPlace(box: BoxRecord, named?: string): string {
   const said = repositoryOf(box);
   if (said !== undefined && box.host_paths?.[said] === 'cow') return said;
   const places = Object.entries(box.host_paths ?? {}).filter(([, level]) => level === 'cow');
-  const inside = places.filter(([path]) => said !== undefined && isWithin(path, said));
+  const inside = places.filter(([path]) => said !== undefined && path.startsWith(`${said}/`));
   const [only] = inside.length > 0 ? inside : places;
   if (only !== undefined && (inside.length === 1 || places.length === 1)) return only[0];
   throw usageFailure(
