@@ -236,7 +236,7 @@ describe('caches of package managers in a box', {
 
   /** @returns what the steps ended with, `ours:0 boxes:1` */
   const inBox = async (manager: Manager, mode: string, steps: Readonly<Record<string, string>>) => {
-    const policy = join(work, `${manager.program}-${mode}.json`);
+    const policy = join(work, `${manager.name}-${mode}.json`);
     writeFileSync(policy, JSON.stringify(policyOf(manager, mode)));
     const text = Object.entries(steps).map(([name, step]) => `(${step}) >&2; s=$?; echo ${name}:$((s > 0))`);
     const variables = Object.entries(manager.env ?? {}).flatMap(([name, value]) => [
@@ -247,7 +247,7 @@ describe('caches of package managers in a box', {
     const words = ['box', 'run', '--rm', '--policy', policy, ...tools, ...variables];
     const end = await squash(undefined, [...words, '--', 'bash', '-c', text.join('\n')], {
       cwd: repository,
-      env,
+      env: { ...env, ...movedBy(manager) },
     });
     assert.equal(end.code, 0, end.stderr);
     return { said: end.stdout.toString().trim().split('\n').join(' '), errors: end.stderr };
