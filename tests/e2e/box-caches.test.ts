@@ -230,7 +230,7 @@ describe('caches of package managers in a box', {
   const here = (manager: Manager, text: string) =>
     spawnSync('bash', ['-c', text], {
       cwd: repository,
-      env: { ...process.env, ...env, ...manager.env, ...movedBy(manager) },
+      env: { ...process.env, ...env, ...manager.env, ...movedBy(manager), TMPDIR: work },
       encoding: 'utf8',
     });
 
