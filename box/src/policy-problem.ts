@@ -25,3 +25,14 @@ export function placeIn(file: string, line: number | undefined): string {
 export function errnoOf(cause: unknown): string | undefined {
   return cause instanceof Error && 'code' in cause && typeof cause.code === 'string' ? cause.code : undefined;
 }
+
+/** Of a file that can't be read: why, in words where it is one of the usual reasons. */
+export function whyUnread(cause: unknown): string {
+  const code = errnoOf(cause);
+  const words: Readonly<Record<string, string>> = {
+    ENOENT: 'there is no such file',
+    EACCES: 'its mode does not let you',
+    EISDIR: 'it is a directory',
+  };
+  return code === undefined ? String(cause) : (words[code] ?? code);
+}

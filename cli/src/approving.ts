@@ -36,7 +36,7 @@ export async function askPerson(asking: Asking): Promise<'answered' | 'nobody'> 
   using terminal = new AskingTerminal();
   const put = new Set<string>();
   for (;;) {
-    const [next] = (await pending(asking)).filter(({ id }) => !put.has(id));
+    const [next] = (await pendingApprovals(asking.client, asking.sandbox)).filter(({ id }) => !put.has(id));
     if (next !== undefined) {
       put.add(next.id);
       if (!(await putToPerson(asking, terminal, next))) return 'nobody';
@@ -49,7 +49,7 @@ export async function askPerson(asking: Asking): Promise<'answered' | 'nobody'> 
 }
 
 /** Oldest first. */
-async function pending({ client, sandbox }: Asking): Promise<readonly ApprovalInfo[]> {
+export async function pendingApprovals(client: Client, sandbox?: string): Promise<readonly ApprovalInfo[]> {
   const { items } = await client.get<ApprovalPage>(
     approvalsPath({ state: 'pending', limit: 1_000, sandbox }),
   );

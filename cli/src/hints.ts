@@ -35,5 +35,6 @@ const hints: Readonly<Record<string, string>> = {
 
 export function hinted(code: string, message: string): string {
   const hint = Object.hasOwn(hints, code) ? hints[code] : undefined;
-  return hint === undefined ? message : `${message}; ${hint}`;
+  // What names a command itself knows more of the place.
+  return hint === undefined || message.includes('; try: ') ? message : `${message}; ${hint}`;
 }

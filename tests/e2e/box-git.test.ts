@@ -137,7 +137,10 @@ describe('commits of a box', { skip }, () => {
     const script = `
       echo rw > a.txt && git commit -qam 'of rw' && git config core.fsmonitor 'touch /tmp/ran' && echo x > .git/hooks/post-checkout
       mv .git elsewhere; rm -rf .git; test -d .git`;
-    await make('rw', script, '--repo', 'rw');
+    // As settings of an agent are, which many have.
+    const other = join(host.top, 'settings');
+    mkdirSync(other);
+    await make('rw', script, '--repo', 'rw', '--cow', other);
     assert.equal(readFileSync(join(repository, 'a.txt'), 'utf8'), 'rw\n');
     assert.equal(readFileSync(join(repository, '.git/config'), 'utf8'), config);
     assert.ok(!existsSync(join(repository, '.git/hooks/post-checkout')));
@@ -189,7 +192,7 @@ describe('commits of a box', { skip }, () => {
     mkdirSync(join(repository, 'ignored'));
     writeFileSync(join(repository, 'ignored/package'), 'stays\n');
     const before = here();
-    const script = `git status --short; cat a.txt ignored/package; git branch --show-current; test ! -e untracked.txt || exit 3; echo "$0" > "$0.txt"`;
+    const script = `git status --short; cat a.txt ignored/package; git branch --show-current; test ! -e untracked.txt || exit 3; echo "$0" > "$0.txt"; printf 'a\\tb\\n' > "$0.tab"`;
     const [one, two] = await Promise.all(
       ['one', 'two'].map(
         async (name) =>
@@ -199,7 +202,12 @@ describe('commits of a box', { skip }, () => {
     assert.equal(one, 'a\nstays\ntask/one\n');
     assert.equal(two, 'a\nstays\ntask/two\n');
     assert.equal(here(), before);
-    assert.match(await printed(['ps']), /one +stopped[^\n]* task\/one /);
+    assert.match(await printed(['ps']), /one +stopped[^\n]* task\/one +\(0\) sh -c /);
+    assert.match(await printed(['diff', '-p', 'one']), /^\+a\tb$/m);
+    const unmet = await box(['apply', 'one', 'one.tab', 'no-such']);
+    assert.deepEqual([unmet.code, existsSync(join(repository, 'one.tab'))], [1, false]);
+    assert.match(unmet.stderr, /"no-such": nothing was applied/);
+    assert.doesNotMatch((await box(['commits', 'no-such'])).stderr, /squash ls/);
     git('checkout', '-q', '--', 'a.txt');
     await printed(['merge', 'one', '-m', 'the first task', '--rm']);
     await printed(['merge', 'two', '--rm']);
@@ -232,6 +240,12 @@ describe('commits of a box', { skip }, () => {
       assert.equal(end.code, code, end.stderr);
       assert.match(end.stderr, said);
     }
+    const plain = join(host.top, 'plain');
+    mkdirSync(plain);
+    assert.match(
+      (await box(['run', '--branch', 'x', '--', 'true'], plain)).stderr,
+      /is none of yours; to make one/,
+    );
   });
 
   it('are merged whole or not at all, and what is held back only where that is asked for', async () => {
@@ -307,6 +321,12 @@ describe('commits of a box', { skip }, () => {
     assert.match(await printed(['ps']), new RegExp(`${detached} +- +ready[^\\n]* later `));
     await printed(['rm', detached]);
     assert.equal((await box(['agent', 'nobody'])).code, 125);
+    const absent = await squash(undefined, ['box', 'agent', 'aider', 'x'], {
+      cwd: repository,
+      env: { ...env, PATH: tools },
+    });
+    assert.equal(absent.code, 127);
+    assert.match(absent.stderr, /install it here/);
   });
 
   it('are merged, shown or thrown away as somebody answers', {

@@ -72,10 +72,12 @@ describe('policies of boxes', { skip }, () => {
   it('a repository’s own file opens nothing until it is trusted, and closes at once', async () => {
     writeFileSync(
       join(repository, 'squash-box.toml'),
-      `version = 1\n[fs]\n"${work}/notes" = "ro"\n"./**/.env" = "hidden"\n[env]\npass = ["STOLEN"]\n`,
+      `version = 1\n[fs]\n"${work}/notes" = "ro"\n"./**/.env" = "hidden"\n[env]\npass = ["STOLEN", "OTHER_*"]\n`,
     );
     assert.equal(await seen(), 'a secret\n|\n');
-    assert.equal((await box('trust', 'add')).code, 0);
+    const agreed = await box('trust', 'add');
+    assert.equal(agreed.code, 0);
+    assert.deepEqual(agreed.stdout.toString().match(/(?<=does not count: )[^:]*/g), ['env.pass "OTHER_*"']);
     assert.equal(await seen(), 'notes\na secret\nof-the-shell|\n');
     writeFileSync(
       join(repository, 'squash-box.toml'),

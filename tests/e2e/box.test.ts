@@ -338,6 +338,10 @@ describe('squash box', { skip }, () => {
     assert.deepEqual(await first.end(), { status: 0, restored: true });
     const words = (await squash(undefined, ['__complete', '--', 'box', 'attach', ''], { env })).stdout;
     assert.match(words.toString(), new RegExp(id));
+    const ofPolicy = (await squash(undefined, ['__complete', '--', 'box', 'policy', ''], { env })).stdout;
+    assert.equal(ofPolicy.toString(), 'show\ncheck\ndiff\nimport\n');
+    const odd = await squash(undefined, ['box', 'events', '--kind', 'odd', id], { env });
+    assert.match(odd.stderr, /--kind is box, process/);
     await using second = attach();
     await second.see(/ready> $/);
     second.type('echo $kept-here; exit 4\r');

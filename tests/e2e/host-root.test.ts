@@ -15,7 +15,7 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { availableParallelism, tmpdir, totalmem } from 'node:os';
 import { dirname, join } from 'node:path';
 import { after, before, test } from 'node:test';
 import type { HostPaths } from '@squash/contract/host-root';
@@ -183,6 +183,11 @@ test('each level shows what it says and keeps the rest', async () => {
   const { id, layers, host_paths: levels, warnings } = made.json;
   assert.deepEqual([layers, levels[join(home, 'repo')], levels['/usr']], [[], 'cow', 'ro']);
   assert.match(JSON.stringify(warnings), /missing/);
+  assert.deepEqual(
+    [made.json.cpu, made.json.memory_mb],
+    [availableParallelism(), Math.floor(totalmem() / 1_048_576)],
+    'what runs on the host’s files may use what the host has',
+  );
   const sh = async (cmd: string): Promise<string> => {
     const { json } = await daemon.request('POST', `/v1/sandboxes/${id}/exec`, { shell: cmd });
     return `${json.stdout}${json.stderr}`.trim();
@@ -190,6 +195,9 @@ test('each level shows what it says and keeps the rest', async () => {
 
   assert.equal(await sh('id -u; id -g; echo $HOME $USER; pwd'), `${uid}\n${gid}\n${home} tester\n${home}`);
   assert.equal(await sh('test -s $SSL_CERT_FILE && test -s $NODE_EXTRA_CA_CERTS && echo there'), 'there');
+  // The authorities of this machine, those that its operator has added among them.
+  const added = '/etc/ssl/certs/ca-certificates.crt';
+  assert.equal(await sh(`cat ${added} | grep -vxFf $SSL_CERT_FILE || echo all`), 'all');
   assert.equal(await sh('ls -A'), 'config\nout\nrepo');
   assert.equal(await sh('cat repo/kept repo/link'), 'of the hostof the host');
   assert.equal(await sh('ls -A repo'), 'kept\nkeys\nlink');

@@ -30,6 +30,26 @@ export const cachePaths = {
   maven: ['~/.m2/repository'],
 } as const satisfies Readonly<Record<string, readonly string[]>>;
 export type CacheName = keyof typeof cachePaths;
+
+/** These are often not there: nobody has every package manager. */
+export const isCachePath = (written: string): boolean =>
+  Object.values<readonly string[]>(cachePaths).some((paths) => paths.includes(written));
+
+/**
+ * What a manager is told in the box. pnpm puts its store into the repository where it can't link from its own directory to the
+ * repository, and in a box these are two file systems. Up to release 10 it reads the first file, from 11 on the second.
+ */
+export const cacheSettings: Readonly<Partial<Record<CacheName, Readonly<Record<string, string>>>>> = {
+  pnpm: {
+    '~/.config/pnpm/rc': 'store-dir=~/.local/share/pnpm/store\n',
+    '~/.config/pnpm/config.yaml': 'storeDir: ~/.local/share/pnpm/store\n',
+  },
+};
+
+/** Whoever says `caches` says no text of his own. */
+export const isCacheSetting = (written: string, text: string | undefined): boolean =>
+  Object.values(cacheSettings).some((texts) => text !== undefined && texts?.[written] === text);
+
 export const cacheNames = Object.keys(cachePaths) as readonly CacheName[];
 
 export const bundleNames = ['agent', 'node', 'python', 'rust', 'go'] as const;

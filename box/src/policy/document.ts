@@ -36,7 +36,8 @@ function jsoncDocument(text: string, file: string): PolicyDocument {
   const errors: ParseError[] = [];
   const root = parseTree(text, errors, { allowTrailingComma: true });
   const [first] = errors;
-  if (first !== undefined) fail(first.offset, `this is no JSON: ${printParseErrorCode(first.error)}`);
+  if (first !== undefined)
+    fail(first.offset, `this is no JSON: ${inWords(printParseErrorCode(first.error))}`);
   if (root === undefined) return fail(0, 'the file is empty: write {"version": 1}');
   const lines = new Map<string, number>();
   const value = valueOf(root, [], (node, path) => {
@@ -150,4 +151,9 @@ function lineCounter(text: string): (offset: number) => number {
     }
     return low + 1;
   };
+}
+
+/** `CloseBraceExpected` */
+function inWords(code: string): string {
+  return code.replace(/(?<!^)[A-Z]/g, (letter) => ` ${letter}`).toLowerCase();
 }

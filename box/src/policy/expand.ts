@@ -8,7 +8,7 @@
  */
 import { lstatSync, opendirSync, realpathSync } from 'node:fs';
 import { isWithin } from '@squash/policy/paths/levels';
-import { cachePaths, type CacheName } from './bundles.ts';
+import { cachePaths, cacheSettings, type CacheMode, type CacheName } from './bundles.ts';
 import type { PolicyFile } from './file-schema.ts';
 import {
   type Layer,
@@ -121,9 +121,18 @@ function writtenRules(layer: Layer, part: Part): readonly WrittenRule[] {
   });
   return [
     ...(workdir === undefined ? [] : [rule(workdir.source, workdir.mode, ['workdir'])]),
-    ...Object.entries(caches).flatMap(([name, mode]) =>
-      mode === 'cow' ? cachePaths[name as CacheName].map((path) => rule(path, 'cow', ['caches', name])) : [],
-    ),
+    ...Object.entries(caches).flatMap(([name, mode]) => {
+      const place = ['caches', name];
+      // A box that sees the directory around it, or another file, must not bring this machine's cache back.
+      const level = ({ cow: 'cow', private: 'hidden' } as const satisfies Record<CacheMode, PathLevel>)[mode];
+      return [
+        ...cachePaths[name as CacheName].map((path) => rule(path, level, place)),
+        ...Object.entries(cacheSettings[name as CacheName] ?? {}).map(([path, text]) => ({
+          ...rule(path, 'mask', place),
+          text,
+        })),
+      ];
+    }),
     ...Object.entries(fs).map(([path, level]) =>
       typeof level === 'string'
         ? rule(path, level, ['fs', path])
@@ -209,7 +218,7 @@ function expandPattern(rule: WrittenRule, pattern: string, work: Work): readonly
   note(
     'start-time only',
     false,
-    `${place} stands for ${paths.length} ${paths.length === 1 ? 'path' : 'paths'} that are there now; files that appear later are not concerned`,
+    `${place} is start-time only: it stands for ${paths.length} ${paths.length === 1 ? 'path that is' : 'paths that are'} there now, and not for files that appear later`,
   );
   return paths.flatMap((path) =>
     (isClosed(rule.level) ? literal(path) : isLink(path) ? [] : [path]).map((found) => ({

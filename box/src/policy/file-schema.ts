@@ -12,7 +12,7 @@ import { issueSentence } from '@squash/contract/issue-sentence';
 import { type PolicySource, policySchema, policyShape } from '@squash/contract/policy';
 import { ownSecretsSchema, secretNameSchema, secretSurfaces } from '@squash/contract/secrets';
 import { z } from 'zod';
-import { bundleNames, cacheModes, type CacheName, cacheNames } from './bundles.ts';
+import { bundleNames, cacheModes, type CacheName, cacheNames, cachePaths } from './bundles.ts';
 import type { PolicyDocument } from './document.ts';
 import { PolicyProblem, placeIn } from '../policy-problem.ts';
 
@@ -239,6 +239,7 @@ const shapes: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {
   limits: limitsShape.shape,
   forbid: forbidShape.shape,
   'fs.*': maskSchema.shape,
+  caches: cachePaths,
 };
 
 /** @throws PolicyProblem with everything that is wrong */

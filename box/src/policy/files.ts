@@ -13,7 +13,7 @@ import type { PolicyFormat } from './document.ts';
 import { fileLimits } from './file-schema.ts';
 import type { Origin } from './layers.ts';
 import { isThere, ownFileNames, type PolicyPlaces, projectFileNames } from '../policy-places.ts';
-import { errnoOf, PolicyProblem } from '../policy-problem.ts';
+import { PolicyProblem, whyUnread } from '../policy-problem.ts';
 
 export interface FoundFile {
   readonly origin: Origin;
@@ -68,7 +68,7 @@ export function readOwnFile(path: string, origin: Origin): FoundFile {
   try {
     fd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY);
   } catch (cause) {
-    throw new PolicyProblem([`${path} can't be read: ${errnoOf(cause) ?? String(cause)}`]);
+    throw new PolicyProblem([`${path} can't be read: ${whyUnread(cause)}`]);
   }
   try {
     const { uid, gid, mode, size } = fstatSync(fd);

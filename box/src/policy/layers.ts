@@ -86,6 +86,8 @@ export interface Said<T> {
   readonly origin: Origin;
   readonly isTrusted: boolean;
   readonly source: Source;
+  /** Where one key of it stands. */
+  readonly at: (key: string) => Source;
 }
 
 /** `LC_*` fits `LC_ALL`, and itself. */

@@ -9,6 +9,7 @@
  * to be re-opened by name. Such a rule closes nothing that another layer opens by a longer path; nor do the defaults' own.
  */
 import { isWithin } from '@squash/policy/paths/levels';
+import { isCacheSetting } from './bundles.ts';
 import type { Grounds } from './expand.ts';
 import type { PathLayer, PathRule, Source } from './layers.ts';
 import type { PathLevel } from '@squash/contract/path-levels';
@@ -89,7 +90,8 @@ function projectRule(
   // `deny` shows whether there is such a file, and the text of a mask is the project's: elsewhere than in the repository it
   // would be a forged file.
   if (isClosed(rule.level)) {
-    const counts = isTrusted && (rule.level !== 'mask' || isOwn);
+    const isForged = rule.level === 'mask' && !isOwn && !isCacheSetting(rule.written, rule.text);
+    const counts = isTrusted && !isForged;
     return [counts ? rule : { ...rule, level: 'hidden', text: undefined }];
   }
   if (!isTrusted) {

@@ -106,6 +106,12 @@ const rows = [
     level: 'hidden',
   },
   {
+    title: 'a private cache is private where a bundle shares it, and where what is around it is seen',
+    user: { extends: ['builtin:rust'], fs: { '~/.cargo': 'cow' }, caches: { cargo: 'private' } },
+    path: '~/.cargo/registry',
+    level: 'hidden',
+  },
+  {
     title: 'a shared cache is copy-on-write',
     user: { caches: { cargo: 'cow' } },
     path: '~/.cargo/registry',
@@ -151,6 +157,7 @@ for (const { title, managed, user, project, trusted, flags, path, level } of row
 function tree(): Scene {
   const scene = new Scene();
   scene.directory('home/me/a/b/c');
+  scene.directory('home/me/.cargo/registry');
   scene.write('./x/y/.env', 'KEY=1');
   scene.write('./x/.env.example', 'KEY=');
   symlinkSync('x/y', scene.path('./link'));
@@ -261,7 +268,7 @@ it('why tells the rule, its file and its line', () => {
   assert.match(whyPath(policy, scene.path('~/.ssh/id'), grounds).inside, /closed in every box/);
   assert.match(whyPath(policy, scene.path('/proc/1'), grounds).inside, /./);
   const ask = (host: string) => whyHost(policy, { host, address: undefined, port: 443, path: undefined });
-  assert.deepEqual([ask('a.example').answer.allowed, ask('a.example').sources[0]?.source.line], [true, 5]);
+  assert.deepEqual([ask('a.example').answer.allowed, ask('a.example').sources[0]?.source.line], [true, 6]);
   assert.equal(ask('c.example').answer.allowed, false);
 });
 

@@ -106,6 +106,7 @@ function said<Key extends keyof PolicyFile>(
           origin,
           isTrusted,
           source: sourceOf(layer, part, [key]),
+          at: (name) => sourceOf(layer, part, [key, name]),
         },
       ];
     }),
@@ -151,7 +152,7 @@ function mergeNet(
                 ),
                 ...countPorts(written.filter(namesHost), `net.${list}`, section),
               ];
-        return counted.map((value) => ({ value, source: section.source }));
+        return counted.map((value) => ({ value, source: section.at(list) }));
       }),
     );
   const services = hostPorts.map(({ value, source }) => ({ value: `${hostServiceName}:${value}`, source }));
@@ -196,7 +197,7 @@ function mergePorts(layers: readonly Layer[], count: Count): ResolvedPolicy['por
   const host = said(layers, 'ports').flatMap((section) =>
     count(section.value.host ?? [], 'ports.host', section).map((value) => ({
       value,
-      source: section.source,
+      source: section.at('host'),
     })),
   );
   return { host: distinct(host) };
@@ -210,7 +211,7 @@ function mergeOwn(
 ): readonly Traced<string>[] {
   const all = sections.flatMap((section) => {
     const written = section.value.allow ?? [];
-    const { source } = section;
+    const source = section.at('allow');
     if (section.origin !== 'project')
       return count(written, `${what}.allow`, section).map((value) => ({ value, source }));
     const why = `a project’s policy opens no ${what}`;
@@ -257,7 +258,7 @@ function mergeEnv(
   const pass: Traced<string>[] = [];
   const set = new Map<string, Traced<string>>();
   const sections = said(layers, 'env').toSorted(byAuthority);
-  for (const { value, origin, isTrusted, source } of sections) {
+  for (const { value, origin, isTrusted, at } of sections) {
     const isForbidden = (name: string): boolean =>
       origin !== 'managed' && forbidden.some((pattern) => nameFits(pattern, name));
     const refusal = (name: string, isPassed: boolean): string | undefined => {
@@ -269,13 +270,13 @@ function mergeEnv(
     };
     for (const name of value.pass ?? []) {
       const why = refusal(name, true);
-      if (why === undefined) pass.push({ value: name, source });
-      else dropped.push({ rule: `env.pass ${JSON.stringify(name)}`, source, why });
+      if (why === undefined) pass.push({ value: name, source: at('pass') });
+      else dropped.push({ rule: `env.pass ${JSON.stringify(name)}`, source: at('pass'), why });
     }
     for (const [name, text] of Object.entries(value.set ?? {})) {
       const why = refusal(name, false);
-      if (why === undefined) set.set(name, { value: text, source });
-      else dropped.push({ rule: `env.set ${JSON.stringify(name)}`, source, why });
+      if (why === undefined) set.set(name, { value: text, source: at('set') });
+      else dropped.push({ rule: `env.set ${JSON.stringify(name)}`, source: at('set'), why });
     }
   }
   return { pass: distinct(pass), forbidden, set };
@@ -286,9 +287,9 @@ function mergeLimits(layers: readonly Layer[]): ResolvedPolicy['limits'] {
   const sections = said(layers, 'limits');
   return Object.fromEntries(
     limitNames.flatMap((name) => {
-      const values = sections.flatMap(({ value, source }) => {
+      const values = sections.flatMap(({ value, at }) => {
         const limit = value[name];
-        return limit === undefined ? [] : [{ value: limit, source }];
+        return limit === undefined ? [] : [{ value: limit, source: at(name) }];
       });
       const [first, ...others] = values;
       if (first === undefined) return [];

@@ -6,6 +6,7 @@ import { existsSync } from 'node:fs';
 import { type HostPaths, hostRootLimits } from '@squash/contract/host-root';
 import type { BoxRules } from '../base-rules.ts';
 import { isWithin } from '@squash/policy/paths/levels';
+import { isCachePath } from './bundles.ts';
 import { existing, expandLayers, type Grounds, type Note } from './expand.ts';
 import type { PolicyPlaces } from '../policy-places.ts';
 import type { PathLayer } from './layers.ts';
@@ -105,9 +106,10 @@ export function hostPlaces(policy: ResolvedPolicy): HostPlaces {
   };
 }
 
-/** A bundle opens what somebody may have installed: of what is not there nobody has to be told. */
-function isIdle(path: string, { level, source }: ResolvedPath): boolean {
-  return !isClosed(level) && source.file.startsWith('builtin:') && !existsSync(path);
+/** Bundles and `caches` open what somebody may have installed: of what is not there nobody has to be told. */
+function isIdle(path: string, { level, source, written }: ResolvedPath): boolean {
+  const isOffered = source.file.startsWith('builtin:') || isCachePath(written);
+  return !isClosed(level) && isOffered && !existsSync(path);
 }
 
 /** A closed path stays where something opened stands above or below it: it holds for files that appear later. */

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { type OwnSecrets, ownSecretsSchema, secretLimits } from '@squash/contract/secrets';
 import type { ResolvedSecret } from './merge-secrets.ts';
 import { sourceText } from './layers.ts';
-import { errnoOf, PolicyProblem } from '../policy-problem.ts';
+import { errnoOf, PolicyProblem, whyUnread } from '../policy-problem.ts';
 
 export interface SecretPlace {
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -29,6 +29,10 @@ export function readSecrets(secrets: ReadonlyMap<string, ResolvedSecret>, place:
       allowed_hosts: [...hosts],
       ...(surfaces !== undefined && { surfaces: [...surfaces] }),
     };
+    if (value.length < secretLimits.valueCharsMin)
+      complain(
+        `its value is shorter than ${secretLimits.valueCharsMin} characters, which can't be told from other text`,
+      );
     const checked = ownSecretsSchema.safeParse({ [name]: secret });
     if (checked.success) return [name, checked.data[name]] as const;
     return complain(checked.error.issues.map(({ message }) => message).join('; '));
@@ -61,7 +65,7 @@ function fileText(path: string, complain: (what: string) => never): string {
   try {
     fd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY);
   } catch (cause) {
-    return complain(`${path} can't be read: ${errnoOf(cause) ?? String(cause)}`);
+    return complain(`${path} can't be read: ${whyUnread(cause)}`);
   }
   try {
     const facts = fstatSync(fd);

@@ -9,19 +9,7 @@ import { GitProblem } from '@squash/box/git/problem';
 import type { Client } from '../client/client.ts';
 import { visible } from '../output/print.ts';
 import { type Captured, captured } from './captured.ts';
-
-/** As the box's own user has it, but for what would run beside it. */
-const gitWords = [
-  'git',
-  ...[
-    'core.hooksPath=/dev/null',
-    'core.fsmonitor=false',
-    'core.pager=cat',
-    'commit.gpgSign=false',
-    'gc.auto=0',
-    'maintenance.auto=false',
-  ].flatMap((each) => ['-c', each]),
-];
+import { gitWords } from './git-words.ts';
 
 const environment = { LC_ALL: 'C.UTF-8', GIT_TERMINAL_PROMPT: '0', GIT_EDITOR: 'true' };
 

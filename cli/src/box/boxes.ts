@@ -70,9 +70,10 @@ export async function wakeBox({ client }: BoxDaemon, { id, state }: BoxRecord): 
   if (state === 'stopped' || state === 'paused') await client.post(sandboxRecordPath(id, 'resume'), {});
 }
 
-export function tellKept(box: BoxRecord): void {
+/** @param isAsked whether it was to be kept in any case: it may hold nothing */
+export function tellKept(box: BoxRecord, isAsked = false): void {
   const where = repositoryOf(box);
-  const what = where === undefined ? 'is kept' : `keeps what was written to ${visible(where)}`;
+  const what = where === undefined || isAsked ? 'is kept' : `keeps what was written to ${visible(where)}`;
   printNote(`squash: box ${box.id} ${what}; to see it: squash box diff ${box.id}`);
   printNote(`squash: to throw it away: squash box rm ${box.id}`);
 }

@@ -13,14 +13,18 @@ const marks = { added: '+', changed: '!', removed: '-' } as const;
 /** As `ls -F` ends them. */
 const ends = { file: '', directory: '/', symlink: '@', fifo: '|', socket: '=', device: '' } as const;
 
-/** What `--place` says, else the repository, else the only place that there is. @throws usage */
+/**
+ * What `--place` says, else the repository, else the only place that there is in it (what git keeps, where the rest is written itself),
+ * else the only one at all: agents have their settings as copies. @throws usage
+ */
 export function changedPlace(box: BoxRecord, named?: string): string {
   if (named !== undefined) return named;
   const said = repositoryOf(box);
   if (said !== undefined && box.host_paths?.[said] === 'cow') return said;
   const places = Object.entries(box.host_paths ?? {}).filter(([, level]) => level === 'cow');
-  const [only] = places;
-  if (only !== undefined && places.length === 1) return only[0];
+  const inside = places.filter(([path]) => said !== undefined && path.startsWith(`${said}/`));
+  const [only] = inside.length > 0 ? inside : places;
+  if (only !== undefined && (inside.length === 1 || places.length === 1)) return only[0];
   throw usageFailure(
     only === undefined
       ? `box ${box.id} has nothing copy-on-write`

@@ -12,7 +12,7 @@ import { changeLimits } from '@squash/contract/change-limits';
 import type { Change } from '@squash/contract/changes';
 import { apiPath, type Client, isUnknownOperation } from '../client/client.ts';
 import { CliFailure } from '../failure.ts';
-import { visible } from '../output/print.ts';
+import { visible, visibleLines } from '../output/print.ts';
 
 const linesMax = 2_000;
 /** A line of a file that is one line would be all that somebody sees. */
@@ -70,7 +70,7 @@ function compare(host: number | 'none', own: Buffer | 'none', name: string): rea
 }
 
 function shown(line: string): string {
-  return visible(line.length <= lineCharactersMax ? line : `${line.slice(0, lineCharactersMax)}…`);
+  return visibleLines(line.length <= lineCharactersMax ? line : `${line.slice(0, lineCharactersMax)}…`);
 }
 
 function openBelow(root: string, path: string): number | undefined {

@@ -19,7 +19,7 @@ export async function showPolicy(
 }
 
 /** Variables by name: their values are the user's. */
-function policyOf({ create, rules, env, argv, timeoutMs, sockets, devices }: BoxWish) {
+function policyOf({ create, rules, env, argv, timeoutMs, sockets, devices, resolution }: BoxWish) {
   return {
     repository: rules.repository ?? null,
     workdir: rules.workdir,
@@ -29,8 +29,9 @@ function policyOf({ create, rules, env, argv, timeoutMs, sockets, devices }: Box
     devices,
     nesting: create.from.host.nesting === true,
     environment: namesOf(create.env, env),
-    cpu: create['cpu'] ?? null,
-    memory_mb: create['memory_mb'] ?? null,
+    secrets: [...(resolution?.policy.secrets.keys() ?? [])],
+    cpu: numberOf(create['cpu']),
+    memory_mb: numberOf(create['memory_mb']),
     timeout_s: timeoutMs === undefined ? null : timeoutMs / 1_000,
     argv,
   };
@@ -48,14 +49,35 @@ function printPolicy(wish: BoxWish): void {
   const { allow } = policy.network;
   printLine('');
   printLine(`What no rule names is hidden.`);
-  const reached = allow.map((rule) => (typeof rule === 'string' ? rule : JSON.stringify(rule)));
+  const reached = allow.map(ruleText);
   printLine(`Network: ${reached.length === 0 ? 'none' : visible(reached.join(', '))}`);
+  const { deny = [], ask = [] } = wish.create.policy ?? {};
+  for (const [name, rules] of [
+    ['never', deny],
+    ['asked for', ask],
+  ] as const)
+    if (rules.length > 0) printLine(`  ${name}: ${visible(rules.map(ruleText).join(', '))}`);
   if (policy.sockets.length > 0) printLine(`Sockets: ${visible(policy.sockets.join(', '))}`);
   if (policy.devices.length > 0) printLine(`Devices: ${visible(policy.devices.join(', '))}`);
   if (policy.nesting) printLine('Nesting: programs may make user namespaces');
   printLine(`Variables: ${policy.environment.join(', ')}`);
+  if (policy.secrets.length > 0) printLine(`Secrets: ${visible(policy.secrets.join(', '))}`);
+  const limits = [
+    ['memory', policy.memory_mb, ' MiB'],
+    ['processors', policy.cpu, ''],
+    ['time', policy.timeout_s, ' s'],
+  ] as const;
+  for (const [name, value, unit] of limits) if (value !== null) printLine(`Limit: ${name} ${value}${unit}`);
   printLine(`Starts in ${visible(policy.workdir)}`);
   if (policy.argv.length > 0) printLine(`Would run: ${visible(policy.argv.join(' '))}`);
+}
+
+function numberOf(value: unknown): number | null {
+  return typeof value === 'number' ? value : null;
+}
+
+function ruleText(rule: unknown): string {
+  return typeof rule === 'string' ? rule : JSON.stringify(rule);
 }
 
 function agentWords({ agent }: BoxWish['sockets']): readonly string[] {

@@ -17,6 +17,8 @@ import { RefusedPaths } from './refused.ts';
 import { CliFailure, exitCodes } from '../failure.ts';
 import { destinationText } from '../output/destination.ts';
 
+export const lineKinds = ['box', 'process', 'limit', 'network', 'path', 'secret', 'approval'] as const;
+
 export interface Line {
   /** RFC 3339, UTC. */
   readonly time: string;
@@ -24,7 +26,7 @@ export interface Line {
    * `limit`: what ended for its time, memory or disk. `path`: one that is here was refused to it. `secret`: one was given to a host, or
    * kept from it.
    */
-  readonly kind: 'box' | 'process' | 'limit' | 'network' | 'path' | 'secret' | 'approval';
+  readonly kind: (typeof lineKinds)[number];
   readonly what: string;
   /** As the API has it: an event, a decision, a process or a path. */
   readonly of: Event | EgressDecisionInfo | ProcessInfo | RefusedPathInfo | typeof more;

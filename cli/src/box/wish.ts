@@ -4,6 +4,7 @@ import { isatty } from 'node:tty';
 import { boxRules, repositoryLevels, type RepositoryLevel } from '@squash/box/base-rules';
 import { isBranchName } from '@squash/box/git/branch-names';
 import { passedVariables } from '@squash/box/environment';
+import { gitDirectories } from '@squash/box/worktree';
 import { limits } from '@squash/contract/limits';
 import type { Flags } from '../arguments.ts';
 import { readEnvironment } from '../commands/exec-options.ts';
@@ -83,6 +84,10 @@ export async function readBoxWish(
   // Of what is written here itself it would throw away changes.
   if (branch !== undefined && (repository === undefined || paths[repository] !== 'cow'))
     throw usageFailure('--branch is for a repository that is copy-on-write');
+  if (branch !== undefined && gitDirectories(repository ?? '', user.uid) === undefined)
+    throw usageFailure(
+      `--branch is for a git repository, and ${repository} is none of yours; to make one: git init`,
+    );
   return whole;
 }
 

@@ -12,7 +12,7 @@ import { boxPlace } from '../box/policy.ts';
 import type { BoxRecord } from '../box/record.ts';
 import { boxCommands } from '../command-table-box.ts';
 import type { Call } from '../command.ts';
-import { exitCodes, usageFailure } from '../failure.ts';
+import { CliFailure, exitCodes, usageFailure } from '../failure.ts';
 import { printJson } from '../output/print.ts';
 import { printTable } from '../output/table.ts';
 import { type BoxOptions, runInNewBox } from './box-run.ts';
@@ -30,6 +30,12 @@ export async function run(call: Call): Promise<number> {
     );
   const { flags, rest } = call;
   if (agent === undefined && flags.isSet('model')) throw usageFailure('--model is of an agent that is named');
+  if (agent !== undefined && findProgram(agent.name, process.env['PATH'] ?? '') === undefined)
+    throw new CliFailure(
+      'exec_failed',
+      `there is no program "${agent.name}" in your PATH: install it here, and a box sees it; squash box agent lists those that are there`,
+      exitCodes.notFound,
+    );
   const text = prompt.length === 0 ? undefined : prompt.join(' ');
   const hasTerminal = !flags.isSet('detach') && isatty(0) && isatty(1);
   const argv =

@@ -20,16 +20,19 @@ export async function run(call: Call): Promise<number> {
   const { daemon, box } = await findBox(call, word);
   const place = changedPlace(box, flags.isSet('place') ? flags.text('place') : undefined);
   const isChosen = chosen(place, paths, process.cwd());
+  const unmet = new Map(paths.map((word) => [word, chosen(place, [word], process.cwd())]));
   const changes: Change[] = [];
   const around: Change[] = [];
   for await (const change of changesOf(daemon, box.id, place)) {
+    for (const [each, isOf] of unmet) if (isOf(change.path)) unmet.delete(each);
     if (isChosen(change.path)) changes.push(change);
     else if (isNewDirectory(change)) around.push(change);
   }
   // A name comes with the new directories that it is in, each before what it holds.
   changes.unshift(...around.filter((each) => changes.some(({ path }) => path.startsWith(`${each.path}/`))));
-  if (paths.length > 0 && changes.length === 0)
-    throw new CliFailure('not_found', 'the box has written nothing there');
+  const [missing] = unmet.keys();
+  if (missing !== undefined)
+    throw new CliFailure('not_found', `the box has written nothing to "${missing}": nothing was applied`);
   const wanted = flags.isSet('interactive')
     ? await askForEach({ client: daemon.client, id: box.id, place }, changes)
     : changes;

@@ -3,20 +3,21 @@
  * this person over the same repository.
  */
 import type { ApprovalInfo } from '@squash/contract/approvals';
-import { type Answer, askPerson, later } from '../approving.ts';
+import { type Answer, askPerson, later, pendingApprovals } from '../approving.ts';
 import { findBox, listBoxes } from '../box/boxes.ts';
 import { type BoxDaemon, runningDaemon, withBoxDaemon } from '../box/daemon.ts';
 import { repositoryOf } from '../box/record.ts';
 import { asPolicyFailure, placesOf } from '../box/policy.ts';
 import type { Call } from '../command.ts';
 import { CliFailure, exitCodes } from '../failure.ts';
-import { printNote, visible } from '../output/print.ts';
+import { printJson, printNote, visible } from '../output/print.ts';
 
 const keys = '[y] once  [b] for this box  [p] for all boxes over this repository  [n] deny  [Enter] later: ';
 
 export async function run(call: Call): Promise<number> {
   const [word] = call.positionals;
   const isWatching = call.flags.isSet('watch');
+  if (call.json) return await list(call, word);
   if (word !== undefined) {
     const { daemon, box } = await findBox(call, word);
     await askOf(daemon, { isWatching, sandbox: box.id });
@@ -31,6 +32,18 @@ export async function run(call: Call): Promise<number> {
     // It ends with the last box, and another one comes with the next.
     await later();
   }
+}
+
+/** What waits, for programs: they answer by the API. */
+async function list(call: Call, word: string | undefined): Promise<number> {
+  if (word === undefined) {
+    const daemon = await daemonNow(call);
+    printJson(daemon === undefined ? [] : await pendingApprovals(daemon.client));
+  } else {
+    const { daemon, box } = await findBox(call, word);
+    printJson(await pendingApprovals(daemon.client, box.id));
+  }
+  return exitCodes.ok;
 }
 
 /** Who waits for questions starts no daemon: a box that asks has one. */

@@ -12,7 +12,8 @@ export async function run(call: Call): Promise<number> {
   const { daemon, box } = await findBox(call, call.positionals[0] ?? '');
   const { client } = daemon;
   const process = (await listProcesses(client, box.id, { state: 'running' })).at(-1);
-  if (process === undefined) throw new CliFailure('process_not_found', `nothing runs in the box ${box.id}`);
+  if (process === undefined)
+    throw new CliFailure('process_not_found', `nothing runs in the box ${box.id}; try: squash box ps`);
   using _published = await publish(call, { client, id: box.id });
   const place = { id: box.id, process: process.process, after: 0 };
   const wantsInput = process.stdin === 'open' && (process.pty || !isatty(0));

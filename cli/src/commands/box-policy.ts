@@ -77,6 +77,15 @@ function printRest({ policy, notes }: Resolution): void {
     'Secrets',
     [...policy.secrets].map(([name, { hosts }]) => `${name} for ${hosts.join(' ')}`),
   );
+  for (const [name, words] of [
+    ['Sockets', policy.sockets],
+    ['Devices', policy.devices],
+  ] as const)
+    if (words.length > 0)
+      lines(
+        name,
+        words.map(({ value }) => value),
+      );
   lines(
     'Limits',
     Object.entries(policy.limits).map(([name, { value }]) => `${name} ${value}`),
@@ -99,7 +108,8 @@ async function check({ json }: Call, files: readonly string[]): Promise<number> 
     for (const { rule, why, source } of resolution.policy.dropped)
       notes.push(`${placeText(source)}: ${rule} does not count: ${why}`);
     hostPlaces(resolution.policy);
-    notes.push(`read: ${resolution.loaded.files.map(({ path }) => path).join(', ') || 'no file'}`);
+    const read = resolution.loaded.files.map(({ path }) => path);
+    notes.push(read.length === 0 ? 'there is no policy file here' : `read: ${read.join(', ')}`);
   } catch (failure) {
     const told = failure instanceof CliFailure && failure.code === 'policy_refused';
     if (!told && !isPolicyProblem(failure)) throw failure;

@@ -1,6 +1,7 @@
 /** `squash box ps`: the boxes, with what each runs. */
 import type { ProcessInfo } from '@squash/contract/process';
 import { listBoxes } from '../box/boxes.ts';
+import { isOwnGit } from '../box/git-words.ts';
 import { type BoxRecord, branchOf, repositoryOf } from '../box/record.ts';
 import { type BoxDaemon, withBoxDaemon } from '../box/daemon.ts';
 import { listProcesses } from '../client/processes.ts';
@@ -37,7 +38,7 @@ export async function run(call: Call): Promise<number> {
 /** What it runs, else what it ran last. */
 async function commandOf({ client }: BoxDaemon, { id }: BoxRecord): Promise<string> {
   try {
-    const processes = await listProcesses(client, id);
+    const processes = (await listProcesses(client, id)).filter(({ command }) => !isOwnGit(command));
     const shown: ProcessInfo | undefined =
       processes.findLast(({ state }) => state === 'running') ?? processes.at(-1);
     if (shown === undefined) return '-';

@@ -50,7 +50,7 @@ export interface BoxOptions {
 export async function runInNewBox(
   call: Call,
   argv: readonly string[],
-  { secrets, keeps = tellKept, tracesPaths, isSilent, afterwards }: BoxOptions = {},
+  { secrets, keeps, tracesPaths, isSilent, afterwards }: BoxOptions = {},
 ): Promise<number> {
   const asked = await readBoxWish(call.flags, argv, secrets);
   const wish = tracesPaths === true ? tracing(asked) : asked;
@@ -88,7 +88,7 @@ export async function runInNewBox(
           wish: withAgent(wish, agent?.path),
           interruption,
           isWork,
-          keeps,
+          ...(keeps !== undefined && { keeps }),
           isSilent: isSilent === true,
           afterwards: async () => await afterwards?.(daemon, box),
         });
@@ -170,7 +170,7 @@ interface Attached {
 /** The command in a new box, which is removed or kept behind it. */
 export async function runAttached(
   call: Call,
-  { daemon, box, wish, interruption, isWork, keeps = tellKept, isSilent = false, afterwards }: Attached,
+  { daemon, box, wish, interruption, isWork, keeps, isSilent = false, afterwards }: Attached,
 ): Promise<number> {
   try {
     interruption.runs(() => {
@@ -195,7 +195,7 @@ export async function runAttached(
       { daemon, box },
       { hasWork: isWork, keep: wish.keep, remove: wish.remove },
     );
-    if (kept !== undefined) keeps(kept);
+    if (kept !== undefined) (keeps ?? tellKept)(kept, wish.keep);
   }
 }
 

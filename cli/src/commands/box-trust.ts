@@ -2,26 +2,31 @@
 import { currentPolicy, asPolicyFailure, boxPlace } from '../box/policy.ts';
 import type { Call } from '../command.ts';
 import { CliFailure, exitCodes, usageFailure } from '../failure.ts';
-import { printJson, printLine, visible, visibleLines } from '../output/print.ts';
+import { printJson, printLine, printNote, visible, visibleLines } from '../output/print.ts';
 
 export async function run(call: Call): Promise<number> {
   const [action = 'show'] = call.positionals;
   if (action !== 'show' && action !== 'add' && action !== 'revoke')
     throw usageFailure(`box trust takes show, add or revoke, not "${action}"`);
   if (action === 'revoke') return await revoke(call);
-  const { loaded, policy } = await currentPolicy();
-  const { project } = loaded;
+  const before = await currentPolicy();
+  const { project } = before.loaded;
   if (project === undefined) throw new CliFailure('policy_not_found', 'this repository has no policy file');
   const { path, sha256, text } = project.file;
   if (action === 'add') await agree(path, sha256);
   const isTrusted = action === 'add' || project.isTrusted;
-  if (call.json) printJson({ path, sha256, trusted: isTrusted, text });
-  else {
+  // Some of it never counts.
+  const { policy } = action === 'add' ? await currentPolicy() : before;
+  const dropped = policy.dropped.filter(({ source }) => source.origin === 'project');
+  if (call.json) {
+    const left = dropped.map(({ rule, why }) => ({ rule, why }));
+    printJson({ path, sha256, trusted: isTrusted, text, does_not_count: left });
+  } else {
     printLine(visibleLines(text));
     printLine(`${visible(path)}: ${isTrusted ? 'trusted' : 'not trusted'} (SHA-256 ${sha256})`);
-    if (action === 'show' && !isTrusted)
-      for (const { rule, source } of policy.dropped)
-        if (source.origin === 'project') printLine(`  does not count: ${visible(rule)}`);
+    for (const { rule, why } of dropped)
+      printLine(`  does not count: ${visible(rule)}${isTrusted ? `: ${visible(why)}` : ''}`);
+    if (!isTrusted) printNote('squash: to agree to it as it is now: squash box trust add');
   }
   return exitCodes.ok;
 }

@@ -48,6 +48,8 @@ function printHost(what: string, { answer, sources, secrets }: HostReason): void
     printLine(`  ${step}: ${visible(rule)}`);
     if (remedy !== undefined) printLine(`    ${visible(remedy)}`);
   }
+  if (answer.steps.some(({ rule, allowed }) => !allowed && /^(?:not_allowed|allow\[\d+\] none)$/.test(rule)))
+    printLine(`  nothing allows it: --net ${visible(what)}, or "allow" in [net] of a policy file`);
   for (const { rule, source } of sources) printLine(`  ${rule} from: ${placeText(source)}`);
   if (secrets.length > 0)
     printLine(`  secrets that it gets: ${secrets.map((each) => visible(each)).join(', ')}`);

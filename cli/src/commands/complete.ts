@@ -81,7 +81,8 @@ async function complete(words: readonly string[], partial: string): Promise<Cand
   if (positional.kind === 'command') return commandWords(own);
   const candidates = await source.of(positional);
   // `snapshot` is a command, and in the other number the first word of some.
-  return own.length > 0 || candidates === ':files' ? candidates : [...commandWords(words), ...candidates];
+  const hasMore = own.length === 0 && !found.spec.name.includes(' ');
+  return !hasMore || candidates === ':files' ? candidates : [...commandWords(words), ...candidates];
 }
 
 function isFlag(flag: FlagSpec, word: string): boolean {
@@ -224,7 +225,10 @@ class WordSource {
   /** Of the daemon that boxes run under, where it runs: a person pressing Tab starts none. */
   async #boxes(): Promise<readonly Candidate[]> {
     const { runningBoxes } = await import('../box/boxes.ts');
-    return (await runningBoxes()).map(({ id, name, state }) => ({ word: id, about: name ?? state }));
+    return (await runningBoxes()).flatMap(({ id, name, state }) => [
+      ...(name === null ? [] : [{ word: name, about: id }]),
+      { word: id, about: name ?? state },
+    ]);
   }
 
   /** The installation's own ones as well, where its daemon answers. */

@@ -84,9 +84,12 @@ export function visible(text: string): string {
   });
 }
 
-/** For text of several lines that are lines of ours. */
+/** For text of several lines that are lines of ours. A tab moves a terminal's cursor to the right and nowhere else. */
 export function visibleLines(text: string): string {
-  return text.split('\n').map(visible).join('\n');
+  return text
+    .split(/([\n\t])/)
+    .map((part) => (part === '\n' || part === '\t' ? part : visible(part)))
+    .join('');
 }
 
 /** For the output of a program on a terminal that is ours as well: colours and the return to a line's beginning stay. */

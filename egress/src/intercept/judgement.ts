@@ -105,7 +105,7 @@ export function denied(
       rule: verdict.rule,
       advice:
         remedyOf(verdict.rule, address) ??
-        'The operator can see the policy with "squash policy show" and change it with "squash policy set".',
+        'The operator can see the policy with "squash policy show" and change it with "squash policy set"; that of a box with "squash box why host" and "--net".',
     },
   };
 }

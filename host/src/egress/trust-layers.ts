@@ -57,7 +57,8 @@ export class TrustLayers {
 
   async #make(lowers: readonly LayerDigest[]): Promise<LayerDigest> {
     const roots = lowers.map((digest) => this.#path(digest));
-    const bundle = trustBundle(topmostBundle(roots), this.#options.authority);
+    const text = roots.length === 0 ? hostBundle() : topmostBundle(roots);
+    const bundle = trustBundle(text, this.#options.authority);
     const owner = await ownerOf(roots);
     const digest = layerDigestSchema.parse(
       createHash('sha256')
@@ -137,6 +138,18 @@ function topmostBundle(roots: readonly string[]): string {
     for (const path of systemBundlePaths) {
       const text = readBelow(root, path);
       if (text !== undefined) return text;
+    }
+  }
+  return '';
+}
+
+/** Without layers the root is this machine's: what it trusts. Its files are nobody's who is kept out, and may be links. */
+function hostBundle(): string {
+  for (const path of systemBundlePaths) {
+    try {
+      return readFileSync(`/${path}`, 'utf8');
+    } catch {
+      // Another distribution has it elsewhere; where there is none Node's own list stands in.
     }
   }
   return '';

@@ -2,6 +2,7 @@
  * The operator's ceilings: what one sandbox may ask for. More is refused; whoever asks for nothing gets the usual share,
  * or the ceiling where that is less, so that requests without numbers go on working under any ceiling.
  */
+import { availableParallelism, totalmem } from 'node:os';
 import { AppError } from '@squash/contract/errors';
 import { askedByDefault, type CreateRequest, type CreateWish } from '@squash/contract/sandbox';
 
@@ -32,14 +33,23 @@ export function checkCeilings(wish: Shares, ceilings: Ceilings, doing: string): 
     throw exceeded(`max_lifetime_s is 0 (unlimited), and SQUASH_MAX_LIFETIME_S allows ${lifetimeSMax}`);
 }
 
+const bytesPerMb = 1_048_576;
+
+/** On the host's own root runs what would run on the host without it: it may use what there is, unless somebody says less. */
+function usualShares(wish: CreateWish): Pick<CreateRequest, 'cpu' | 'memoryMb'> {
+  if (wish.native?.hostRoot === undefined) return askedByDefault;
+  return { cpu: availableParallelism(), memoryMb: Math.floor(totalmem() / bytesPerMb) };
+}
+
 /** @throws ceiling_exceeded */
 export function granted(wish: CreateWish, ceilings: Ceilings): CreateRequest {
   const { cpuMax, memoryMbMax, lifetimeSMax } = ceilings;
   checkCeilings(wish, ceilings, `create sandbox "${wish.id}"`);
+  const usual = usualShares(wish);
   return {
     ...wish,
-    cpu: wish.cpu ?? Math.min(askedByDefault.cpu, cpuMax),
-    memoryMb: wish.memoryMb ?? Math.min(askedByDefault.memoryMb, memoryMbMax),
+    cpu: wish.cpu ?? Math.min(usual.cpu, cpuMax),
+    memoryMb: wish.memoryMb ?? Math.min(usual.memoryMb, memoryMbMax),
     maxLifetimeS: wish.maxLifetimeS ?? (lifetimeSMax === 0 ? askedByDefault.maxLifetimeS : lifetimeSMax),
   };
 }
