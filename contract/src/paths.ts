@@ -20,8 +20,6 @@ export const refusedPathsSchema = z.strictObject({
   items: z.array(refusedPathSchema).describe('in the order in which they came'),
   truncated: z
     .boolean()
-    .describe(
-      `there were more than are kept: ${guestLimits.tracedPathsMax}, or a megabyte of paths`,
-    ),
+    .describe(`there were more than are kept: ${guestLimits.tracedPathsMax}, or a megabyte of paths`),
 });
 export type RefusedPathsAnswer = z.infer<typeof refusedPathsSchema>;
