@@ -1,7 +1,9 @@
 /** Puts the engine together: what its nouns share, what an earlier daemon left, and the end. */
+import { join } from 'node:path';
 import type { Problem, Room } from '@squash/contract/daemon';
 import { AppError } from '@squash/contract/errors';
 import { limits } from '@squash/contract/limits';
+import { removeUnfinished } from '@squash/base/atomic-file';
 import type { Clock } from '@squash/base/clock';
 import type { Log } from '@squash/base/log';
 import type { Metric } from '@squash/base/metric';
@@ -187,6 +189,7 @@ export class LocalEngine implements Engine, AsyncDisposable {
   static async open(options: LocalEngineOptions): Promise<LocalEngine> {
     const engine = new LocalEngine(options);
     if (options.isFirstOfBoot) engine.events.skipLost();
+    await removeAllUnfinished(options.dataDir);
     for (const sandbox of await recover(engine.#world, options.isFirstOfBoot)) engine.#residents.add(sandbox);
     await engine.sandboxes.resumeRemovals();
     await engine.volumes.resume();
@@ -324,4 +327,15 @@ function worldOf(
     pace: new OutputPace(),
     outputBudget: new OutputBudget(),
   };
+}
+
+async function removeAllUnfinished(dataDir: string): Promise<void> {
+  for (const [name, depth] of [
+    ['layers', 0],
+    ['modules', 0],
+    ['images', 1],
+    ['volumes', 1],
+    ['sandboxes', 1],
+  ] as const)
+    await removeUnfinished(join(dataDir, name), depth);
 }
