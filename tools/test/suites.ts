@@ -2,7 +2,7 @@
  * The suites of `squash test`: which files belong to each, how many run at once, how long one may take.
  *
  * What loads the machine (fork bombs, floods) runs one file at a time: its neighbours would fail for
- * want of CPU, not for a fault. The others mostly wait, and two run at once, of machines three.
+ * want of CPU, not for a fault. The others mostly wait, and two run at once.
  */
 import { globSync } from 'node:fs';
 
@@ -57,10 +57,9 @@ export const suites: readonly Suite[] = [
     alone: /\/(?:abuse|controls|counted|file-controls|hostile-images|upper-evasion)\./,
   },
   { ...testFolder('faults', { minutes: 15, minutesLong: 300 }), first: /\/(?:crash|mended)\./ },
-  // Each machine is emulated by one thread, and half of its time waits for something in it.
+  // Each machine is emulated by one thread.
   {
     ...testFolder('vm', { minutes: 20, minutesLong: 60 }),
-    filesAtOnce: 3,
     first: /\/(?:host-suites|power|(?:system|user)-unit)\./,
   },
 ];
