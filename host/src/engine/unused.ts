@@ -22,7 +22,8 @@ export class Unused {
       return isNeeded && end !== 'keep' ? lookMs : Number.POSITIVE_INFINITY;
     }
     const nowMs = world.clock.monoMs();
-    const firstMs = this.#sinceMs.get(sandbox) ?? nowMs;
+    // Nobody may have looked while it was at rest.
+    const firstMs = Math.max(this.#sinceMs.get(sandbox) ?? nowMs, activity.resumedMs);
     this.#sinceMs.set(sandbox, firstMs);
     const sinceMs = runs.size === 0 ? Math.max(firstMs, activity.usedMs) : firstMs;
     return sinceMs + graceMs - nowMs;

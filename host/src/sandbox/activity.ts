@@ -55,6 +55,11 @@ export class Activity {
     this.touch();
   }
 
+  /** Monotonic. */
+  get resumedMs(): number {
+    return this.#resumedMs;
+  }
+
   /** What PID 1 should have said while it stood still it says now. */
   get hasJustResumed(): boolean {
     return this.#clock.monoMs() - this.#resumedMs < limits.execTimeoutSlackMs;

@@ -81,6 +81,7 @@ export async function goOn(sandbox: Sandbox): Promise<void> {
   sandbox.apply({ type: 'replacing', reason: 'stopped' });
   try {
     await world.starts.run(() => sandbox.start({ rest: null, ...renewal }, 'transaction', resumed));
+    sandbox.activity.resumed();
   } catch (error) {
     await world.driver.stop(row.id);
     sandbox.change({ rest: row.rest }, 'pressing');
