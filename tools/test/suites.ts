@@ -54,7 +54,8 @@ export const suites: readonly Suite[] = [
   {
     ...testFolder('security', { minutes: 10, minutesLong: 30 }),
     first: /\/hijack\./,
-    alone: /\/(?:abuse|controls|counted|file-controls|hostile-images|upper-evasion)\./,
+    // Two lay what they try in their user's home, and one counts what is in it.
+    alone: /\/(?:abuse|box-kills|box-nesting|controls|counted|file-controls|hostile-images|upper-evasion)\./,
   },
   { ...testFolder('faults', { minutes: 15, minutesLong: 300 }), first: /\/(?:crash|mended)\./ },
   // Each machine is emulated by one thread.
