@@ -48,7 +48,7 @@ export function enterCommand(
 export function daemonCommand(
   place: EnterPlace,
 ): EnterCommand & { readonly env: Readonly<Record<string, string>> } {
-  const node = [process.execPath, noInspector, ...memoryFlags, ...programWords(daemonProgram)];
+  const node = [process.execPath, noInspector, ...memoryFlags, ...programWords('host/src/main.ts')];
   return {
     ...enterCommand(place, node, 'keep'),
     env: {
@@ -60,6 +60,3 @@ export function daemonCommand(
     },
   };
 }
-
-/** Its source. */
-export const daemonProgram = 'host/src/main.ts';

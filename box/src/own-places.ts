@@ -9,8 +9,9 @@ import { isOpened, isWithin } from '@squash/policy/paths/levels';
 import { canonical, canonicalOfMissing } from './host-paths.ts';
 import { levelAt } from './levels.ts';
 import { ownFileNames, type PolicyPlaces } from './policy-places.ts';
+import { BoxRefusal } from './refusal.ts';
 
-/** @returns the same rules where none of it could be written */
+/** @returns the same rules where none of it could be written @throws BoxRefusal `box_refused` */
 export function withoutOwnPlaces(
   paths: HostPaths,
   { user, state }: Pick<PolicyPlaces, 'user' | 'state'>,
@@ -20,11 +21,23 @@ export function withoutOwnPlaces(
     const isWritten = [...rules].some(([path, level]) => level === 'rw' && isWithin(path, place));
     if (!isWritten && levelAt(rules, dirname(place)) !== 'rw') continue;
     for (const [path, level] of rules) if (isWithin(path, place) && isOpened(level)) rules.delete(path);
-    mkdirSync(place, { recursive: true, mode: 0o700 });
+    makePlace(place);
     rules.set(place, 'hidden');
   }
   // As links they may lie in a repository of settings.
   for (const file of ownFileNames.flatMap((name) => canonical(join(user, name)) ?? []))
     if (levelAt(rules, file) === 'rw') rules.set(file, 'ro');
   return Object.fromEntries(rules);
+}
+
+/** On a full disk, for example, it can't be: a box could make it later. */
+function makePlace(place: string): void {
+  try {
+    mkdirSync(place, { recursive: true, mode: 0o700 });
+  } catch (cause) {
+    throw new BoxRefusal(
+      'box_refused',
+      `a box may not write "${place}", and what would keep it out can't be made: ${(cause as Error).message}`,
+    );
+  }
 }

@@ -11,7 +11,7 @@ export const lateZod: Plugin = {
     building.onResolve({ filter: /^zod$/ }, ({ importer }) =>
       importer === stand || importer.includes('/node_modules/') ? undefined : { path: stand },
     );
-    // Fifty languages, of which it takes English by itself.
+    // Messages in all languages, of which it takes English by itself.
     building.onLoad({ filter: /\/zod\/v4\/locales\/index\.js$/ }, () => ({ contents: 'export {};' }));
   },
 };

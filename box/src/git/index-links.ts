@@ -1,9 +1,11 @@
 /**
  * Which paths of a checked-out tree are submodules, by git's index: the file that says so whatever stands in the tree. Git is not asked, as
- * in `repository.ts`; the form is that of gitformat-index(5), versions 2 to 4. What is no such file has none.
+ * in `repository.ts`; the form is that of gitformat-index(5), versions 2 to 4. What is no index has none;
+ * one that can't be read is refused.
  */
 import { lstatSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { BoxRefusal } from '../refusal.ts';
 
 /** Of a million files it has some hundred. */
 const bytesMax = 256 * 1_048_576;
@@ -11,7 +13,7 @@ const linkMode = 0o160000;
 const [modeAt, idAt, sha1Bytes, sha256Bytes] = [24, 40, 20, 32];
 const isExtended = 0x4000;
 
-/** @param git of this worktree @param common of all of them */
+/** @param git of this worktree @param common of all of them @throws BoxRefusal `box_refused` */
 export function submodulesOf(git: string, common: string): readonly string[] {
   const idBytes = /objectformat\s*=\s*sha256/i.test(textOf(join(common, 'config'))) ? sha256Bytes : sha1Bytes;
   // A split index has the rest of its entries in one that it shares.
@@ -22,7 +24,7 @@ export function submodulesOf(git: string, common: string): readonly string[] {
 function linksIn(index: Buffer, idBytes: number): readonly string[] {
   if (index.length < 12 || index.toString('latin1', 0, 4) !== 'DIRC') return [];
   const version = index.readUInt32BE(4);
-  if (version < 2 || version > 4) return [];
+  if (version < 2 || version > 4) throw unreadable(`an index of version ${version}`);
   const links: string[] = [];
   let path = Buffer.alloc(0);
   let at = 12;
@@ -57,13 +59,21 @@ function keptOf(index: Buffer, at: number, before: number): [kept: number, nameA
 
 function bytesOf(file: string): Buffer {
   const stats = lstatSync(file, { throwIfNoEntry: false });
-  if (stats?.isFile() !== true || stats.size > bytesMax) return Buffer.alloc(0);
+  if (stats?.isFile() !== true) return Buffer.alloc(0);
+  if (stats.size > bytesMax) throw unreadable(`"${file}"`);
   try {
     return readFileSync(file);
   } catch {
     // Closed to this user: git could not read it either.
     return Buffer.alloc(0);
   }
+}
+
+function unreadable(what: string): BoxRefusal {
+  return new BoxRefusal(
+    'box_refused',
+    `git has ${what}, in which no submodules can be found: give --repo cow`,
+  );
 }
 
 function textOf(file: string): string {

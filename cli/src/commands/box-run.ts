@@ -10,7 +10,7 @@ import type { ProcessInfo } from '@squash/contract/process';
 import { endBox, stopBox, tellKept } from '../box/boxes.ts';
 import { hasWork } from '../box/changes.ts';
 import type { BoxRecord } from '../box/record.ts';
-import { type BoxDaemon, withBoxDaemon } from '../box/daemon.ts';
+import { asCliFailure, type BoxDaemon, withBoxDaemon } from '../box/daemon.ts';
 import type { AgentFilter } from '../box/agent-filter.ts';
 import { Interruption } from '../box/interruption.ts';
 import { Published } from '../box/published.ts';
@@ -137,7 +137,8 @@ export async function createBox(
   agent?: string,
 ): Promise<BoxRecord> {
   const { host } = create.from;
-  const written = withoutOwnPlaces(host.paths, policyPlaces(process.env, host.user.home, '/'));
+  const places = policyPlaces(process.env, host.user.home, '/');
+  const written = await asCliFailure(() => withoutOwnPlaces(host.paths, places));
   const { paths, copies } = takeCopies(written, host.user.home);
   try {
     const shown = [...sockets.paths, ...(agent === undefined ? [] : [agent])];
