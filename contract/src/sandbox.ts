@@ -5,6 +5,7 @@
  * the parsed request is exact.
  */
 import { z } from 'zod';
+import { backendSchema } from './backend.ts';
 import {
   type ModuleName,
   moduleNameSchema,
@@ -58,7 +59,7 @@ export const sandboxInfoSchema = z.strictObject({
       'what it may reach, as it was given; of a full policy the destinations it allows; null: everything public',
     ),
   state: z.enum(['creating', 'ready', 'paused', 'stopped', 'restarting', 'failed', 'destroying']),
-  backend: z.literal('chroot'),
+  backend: backendSchema,
   warnings: z
     .array(warningSchema)
     .describe('limits the host can not enforce, fields whose part does not exist yet'),

@@ -130,6 +130,7 @@ function nativeWish(
       ...(reaches ? ['network'] : []),
     ],
     secrets: body.secrets,
+    backend: body.backend,
     from,
   };
 }

@@ -256,7 +256,7 @@ function daemonInfo({ config, info, gateway }: HttpOptions, listen: DaemonInfo['
     pid: process.pid,
     started: info.started,
     node: process.version,
-    backend: 'chroot',
+    backend: config.backend,
     data_dir: config.dataDir,
     socket: join(config.runDir, 'api.sock'),
     listen,

@@ -4,6 +4,7 @@ import type { SandboxPatch } from '@squash/contract/native-sandbox';
 import type { SandboxChange } from '#store/sandboxes.ts';
 import type { SandboxLimits } from '../drivers/driver.ts';
 import type { SandboxEvent } from '../sandbox/event-port.ts';
+import { refuseVm } from '../sandbox/backend.ts';
 import { refuseHostRoot } from '../sandbox/host-root.ts';
 import { mergedLabels } from '../sandbox/labels.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
@@ -24,7 +25,10 @@ export async function changeSandbox(
   { ceilings, admission }: ChangeRules,
 ): Promise<void> {
   const { row } = sandbox;
-  if (patch.on_timeout === 'snapshot') refuseHostRoot(row, 'be saved as a snapshot when its time is over');
+  if (patch.on_timeout === 'snapshot') {
+    refuseHostRoot(row, 'be saved as a snapshot when its time is over');
+    refuseVm(row, 'be saved as a snapshot when its time is over');
+  }
   const lifetimeS = patch.lifetime_s === undefined ? undefined : (patch.lifetime_s ?? 0);
   checkCeilings(
     { cpu: patch.cpu, memoryMb: patch.memory_mb, maxLifetimeS: lifetimeS },

@@ -31,6 +31,8 @@ export interface CommandQuotas {
 export interface World {
   readonly store: Store;
   readonly driver: Driver;
+  /** Of sandboxes that ask for none. */
+  readonly backend: Backend;
   readonly layers: LayerStore;
   readonly files: SandboxFiles;
   readonly log: Log;
