@@ -5,7 +5,7 @@
  * `/cgi-bin` has no name, labels, environment or idle time-out, and shows here like any other.
  */
 import { z } from 'zod';
-import { type Backend, backendSchema } from './backend.ts';
+import { backendSchema } from './backend.ts';
 import { hostPathsSchema, hostRootSchema, type HostRoot } from './host-root.ts';
 import {
   moduleNameSchema,
@@ -156,7 +156,7 @@ export const sandboxCreateSchema = z.strictObject({
     .max(limits.mountsMax)
     .optional()
     .describe('volumes and directories of the host that it has from its start on'),
-  backend: backendSchema.optional().describe('what isolates it; none: that of SQUASH_BACKEND, or of the sandbox it is made from'),
+  backend: backendSchema.optional().describe('what isolates it; none: that of SQUASH_BACKEND'),
   memory: reserved('whether a fork takes processes along'),
 });
 export type SandboxCreate = z.infer<typeof sandboxCreateSchema>;
@@ -244,8 +244,6 @@ export interface NativeWish {
   readonly secrets: SecretSubset | undefined;
   /** The request may come again: then this sandbox is its answer. */
   readonly once: Once | undefined;
-  /** Undefined: what the one has that it is made from, else the daemon’s. */
-  readonly backend: Backend | undefined;
   /** Whose layers are the lowest of `layers`. */
   readonly image: SandboxImage | undefined;
   /** Its root is the host's file system, and `layers` are none. */

@@ -16,7 +16,8 @@ import { restHeap } from '@squash/base/resting-heap';
 import type { Config } from './config/config.ts';
 import type { LoadedConfig } from './config/load.ts';
 import { mallocTrimAddon } from '@squash/base/programs';
-import { NamespaceDriver } from './drivers/namespace/namespace-driver.ts';
+import type { NamespaceDriver } from './drivers/namespace/namespace-driver.ts';
+import { MicrovmDriver } from './drivers/microvm/microvm-driver.ts';
 import { endLauncher } from './egress/end-launcher.ts';
 import type { EgressNetwork } from './egress/egress-network.ts';
 import type { FirstEgress } from './egress/first-egress.ts';
@@ -70,7 +71,7 @@ export async function runDaemon({ config, explained }: LoadedConfig, begun: Begu
   const { network, secrets, rules } = await openEgress({ config, launcher, build, first: begun.egress, log });
   const capabilities = await begun.capabilities;
   const driver = stack.use(
-    new NamespaceDriver({
+    new MicrovmDriver({
       ...config,
       launcher,
       capabilities,
@@ -85,6 +86,7 @@ export async function runDaemon({ config, explained }: LoadedConfig, begun: Begu
       dataDir: config.dataDir,
       store,
       driver,
+      backend: config.backend,
       ...(await openLayers(config, stack, { launcher, log })),
       log,
       clock: systemClock,

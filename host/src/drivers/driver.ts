@@ -196,7 +196,7 @@ export interface Driver {
   /** Sandboxes have one user and one group id, root's. */
   readonly hasOneId: boolean;
   /** What this host can't enforce now for a sandbox of this kind; empty where everything holds. */
-  warnings(spec: Pick<StartSpec, 'limits' | 'upperKind'>): readonly DriverWarning[];
+  warnings(spec: Pick<StartSpec, 'limits' | 'upperKind' | 'backend'>): readonly DriverWarning[];
   /** What this host does not give now, to any sandbox. */
   problems(): readonly Problem[];
   /** Where what runs is of a release that this daemon can't work with. Waits until that is known. */

@@ -86,12 +86,13 @@ async function limitChange(
     ...(patch.cpu === undefined ? [] : ['cpu_limit']),
     ...(patch.memory_mb === undefined ? [] : ['memory_limit']),
   ];
-  const broken = world.driver.warnings({ limits: held, upperKind: row.upperKind });
+  const broken = world.driver.warnings({ ...row, limits: held });
   const why = broken.filter(({ code }) => missing.includes(code)).map(({ message }) => message);
   if (why.length > 0) {
     throw new AppError('limits_unenforceable', `Cannot change sandbox "${row.id}": ${why.join('; ')}`);
   }
   if (state.phase === 'ready' || state.phase === 'paused') {
+    refuseVm(row, 'get other limits while it runs: stop it first');
     const { memoryBytes } = await world.driver.stats(row.id);
     if (memoryBytes > held.memoryBytesMax) {
       throw new AppError(

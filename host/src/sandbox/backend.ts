@@ -8,12 +8,13 @@ import type { World } from './world.ts';
 /** Chosen at create and never changed. @throws vm_unavailable, vm_unsupported */
 export function backendFor(
   world: Pick<World, 'backend' | 'driver'>,
-  { native, mounts }: Pick<CreateRequest, 'native' | 'mounts'>,
+  { backend: wished, native, mounts }: Pick<CreateRequest, 'backend' | 'native' | 'mounts'>,
 ): Backend {
   // Whoever asks for the host's files and names no backend means the one that can show them.
-  const backend = native?.backend ?? (native?.hostRoot === undefined ? world.backend : 'chroot');
+  const backend = wished ?? (native?.hostRoot === undefined ? world.backend : 'chroot');
   if (backend === 'chroot') return backend;
   if (native?.hostRoot !== undefined) throw unsupported('have the host’s file system as its root');
+  if (native?.onTimeout === 'snapshot') throw unsupported('be saved as a snapshot when its time is over');
   if (mounts !== undefined && mounts.length > 0) throw unsupported('have mounts');
   world.driver.checkBackend(backend);
   return backend;

@@ -24,7 +24,7 @@ export function draftRow(
   };
   const backend = backendFor(world, request);
   const upperKind = world.driver.upperKindFor(backend);
-  const unenforced = world.driver.warnings({ limits, upperKind });
+  const unenforced = world.driver.warnings({ limits, upperKind, backend });
   const broken = world.requiresLimits
     ? unenforced
     : unenforced.filter(({ code }) => request.native?.mustHold.includes(code));

@@ -6,6 +6,7 @@ import type { Clock } from '@squash/base/clock';
 import type { Log } from '@squash/base/log';
 import type { EndReason, SandboxRow } from '#store/rows.ts';
 import type { Store } from '#store/store.ts';
+import type { Backend } from '@squash/contract/backend';
 import type { Driver, RunningSandbox, SandboxLimits } from '../drivers/driver.ts';
 import type { Guest } from '../guest/guest.ts';
 import type { LayerStore } from '../layers/layer-store.ts';

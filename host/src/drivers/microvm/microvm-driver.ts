@@ -1,0 +1,156 @@
+/**
+ * The microVM backend: a microVM is a sandbox of the namespace backend whose one program is a VMM.
+ *
+ * The launcher makes the same namespaces, groups, limits and network around it, with the VM module as its root and `squash-vmm` as
+ * its PID 1; its upper holds one file, the guest's disk. So what has broken out of the guest and taken the VMM over is where a
+ * program of an ordinary sandbox is, and everything that is not said here is as it is there. Inside the guest `squash-init` is
+ * PID 1 and speaks what it always does.
+ */
+import type { Duplex } from 'node:stream';
+import type { Backend } from '@squash/contract/backend';
+import { AppError } from '@squash/contract/errors';
+import type { SandboxId } from '@squash/contract/ids';
+import { errorText } from '@squash/base/bug';
+import type { LaunchMount } from '../../launch/launch-fields.ts';
+import type { DriverWarning, RunningSandbox, SandboxLimits, StartSpec, UpperKind } from '../driver.ts';
+import { hasNetwork } from '../namespace/host-limits.ts';
+import { NamespaceDriver, type NamespaceDriverOptions } from '../namespace/namespace-driver.ts';
+import { LayerImages } from './layer-images.ts';
+import { qemuOverheadBytes, qemuStart } from './qemu.ts';
+import { VmModule } from './vm-module.ts';
+import { lastConsole, startVmm, throughToGuest } from './vmm-channel.ts';
+
+/** An emulated guest on a busy machine; one that hangs is given up by then. */
+const bootMsMax = 120_000;
+const consoleMsMax = 200;
+const consoleLinesMax = 5;
+const bytesPerMib = 1_048_576;
+/** What the kernel and squash-init take themselves. */
+const guestMemoryBytesMin = 128 * bytesPerMib;
+/** Beside the disk: the file system's own tables, and what a VMM writes. */
+const upperSlackBytes = 64 * bytesPerMib;
+
+export class MicrovmDriver extends NamespaceDriver {
+  readonly #module: VmModule;
+  readonly #images: LayerImages;
+  readonly #hasNetwork: boolean;
+  readonly #vms = new Set<SandboxId>();
+
+  constructor(options: NamespaceDriverOptions) {
+    super(options);
+    const { dataDir, launcher } = options;
+    this.#module = new VmModule({ dataDir, launcher });
+    this.#images = new LayerImages({ dataDir, launcher, bytesMax: options.snapshotBytesMax * 8 });
+    this.#hasNetwork = hasNetwork(options.capabilities);
+  }
+
+  /** A guest's disk holds to its size by itself, so what holds it needs no file system of its own. */
+  override upperKindFor(backend: Backend): UpperKind {
+    return backend === 'vm' && this.upperKind === 'image' ? 'directory' : this.upperKind;
+  }
+
+  override checkBackend(backend: Backend): void {
+    if (backend === 'vm') this.#module.check();
+  }
+
+  override warnings(spec: Pick<StartSpec, 'limits' | 'upperKind' | 'backend'>): readonly DriverWarning[] {
+    const found = super.warnings(spec);
+    return spec.backend === 'vm' ? found.filter(({ code }) => code !== 'upper_limit') : found;
+  }
+
+  override async start(spec: StartSpec, signal?: AbortSignal): Promise<RunningSandbox> {
+    if (spec.backend !== 'vm') return await super.start(spec, signal);
+    const [module, images] = await Promise.all([this.#module.files(), this.#images.of(spec.lowers)]);
+    const drives = images.map((source, at) => image(source, `/drives/l${at}`));
+    const limits = vmmLimits(spec.limits);
+    const running = await this.startAs(
+      { ...spec, limits },
+      { isVmm: true, lowers: [module.root], mounts: [image(module.initrd, '/drives/initrd'), ...drives] },
+      signal,
+    );
+    this.#vms.add(spec.id);
+    try {
+      await this.#boot(running, spec, drives, signal);
+    } catch (error) {
+      const told = await this.#console(running);
+      await this.stop(spec.id);
+      signal?.throwIfAborted();
+      throw new AppError('launch_failed', `The microVM does not start: ${[errorText(error), ...told].join('; ')}`, {
+        cause: error,
+      });
+    }
+    return running;
+  }
+
+  override async list(): Promise<readonly RunningSandbox[]> {
+    const running = await super.list();
+    for (const { id, backend } of running) if (backend === 'vm') this.#vms.add(id);
+    return running;
+  }
+
+  override async limit(id: SandboxId, limits: SandboxLimits): Promise<void> {
+    await super.limit(id, this.#vms.has(id) ? vmmLimits(limits) : limits);
+  }
+
+  override async connect(running: RunningSandbox, signal?: AbortSignal): Promise<Duplex> {
+    const stream = await super.connect(running, signal);
+    return running.backend === 'vm' ? await throughToGuest(stream, signal) : stream;
+  }
+
+  async #boot(
+    running: RunningSandbox,
+    spec: StartSpec,
+    drives: readonly LaunchMount[],
+    signal: AbortSignal | undefined,
+  ): Promise<void> {
+    const { limits } = spec;
+    const late = AbortSignal.timeout(bootMsMax);
+    const giveUp = signal === undefined ? late : AbortSignal.any([signal, late]);
+    const plan = {
+      kernel: '/boot/vmlinuz',
+      initrd: '/drives/initrd',
+      lowers: drives.map(({ target }) => target),
+      upper: { path: '/disk', bytes: limits.upperBytesMax },
+      memoryBytes: Math.max(guestMemoryBytesMin, limits.memoryBytesMax),
+      cpus: Math.max(1, Math.ceil(limits.cpuMilli / 1000)),
+      hostname: spec.hostname,
+      shmBytes: limits.shmBytesMax,
+      openFilesMax: limits.openFilesMax,
+      pidsMax: limits.pidsMax,
+      hasNetwork: this.#hasNetwork,
+      unixSeconds: Math.floor(Date.now() / 1000),
+    };
+    await startVmm(await super.connect(running, giveUp), qemuStart(plan), giveUp);
+    (await throughToGuest(await super.connect(running, giveUp), giveUp)).destroy();
+  }
+
+  /** What the guest said last, for whoever asks why it does not start. */
+  async #console(running: RunningSandbox): Promise<readonly string[]> {
+    try {
+      const text = await lastConsole(await super.connect(running), consoleMsMax);
+      return text.split(/\r?\n/).map(printable).filter((line) => line !== '').slice(-consoleLinesMax);
+    } catch {
+      return [];
+    }
+  }
+}
+
+/** Whatever a guest writes, it is one line of text. */
+function printable(line: string): string {
+  return line.replaceAll(/[^\x20-\x7e]/g, '').trim().slice(0, 200);
+}
+
+function image(source: string, target: string): LaunchMount {
+  return { mode: 'ro', kind: 'image', identity: '-', source, target };
+}
+
+/** Of the group that the VMM is in: the guest's memory is a part of it. */
+function vmmLimits(limits: SandboxLimits): SandboxLimits {
+  const memoryBytesMax = Math.max(guestMemoryBytesMin, limits.memoryBytesMax);
+  return {
+    ...limits,
+    memoryBytesMax: memoryBytesMax + qemuOverheadBytes,
+    // Also the guest's memory is a file by whose size a process can be held.
+    upperBytesMax: Math.max(limits.upperBytesMax, memoryBytesMax) + upperSlackBytes,
+  };
+}
