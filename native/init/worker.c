@@ -60,6 +60,7 @@ static const struct operation operations[] = {
     {FRAME_FILE_EXTRACT, true,
      {AS_USER, FIELD_ENTRIES_MAX, FIELD_BYTES_MAX, FIELD_KEEP_OWNER, FIELD_OWNER, FIELD_OWNER_GROUP, FIELD_CREATE_PARENTS, 0},
      file_extract},
+    {FRAME_FILE_SYNC, false, {AS_USER, 0}, file_sync},
     {FRAME_FILE_WATCH, false, {AS_USER, FIELD_RECURSIVE, 0}, NULL},
 };
 enum { OPERATIONS = sizeof operations / sizeof operations[0] };

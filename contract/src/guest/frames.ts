@@ -148,6 +148,8 @@ export const frameTypes = {
   fileArchive: 0x2c,
   /** Followed by a tar in `data` frames and an `end`. */
   fileExtract: 0x2d,
+  /** Answered when what was written to the path's file system is on its disk. */
+  fileSync: 0x2e,
   dial: 0x30,
   // Requests to squash-vmm, PID 1 of a sandbox whose program is a VMM. `ok` answers each; behind it the last three carry raw bytes.
   vmmStart: 0x38,

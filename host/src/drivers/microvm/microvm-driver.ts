@@ -13,6 +13,7 @@ import type { SandboxId } from '@squash/contract/ids';
 import { errorText } from '@squash/base/bug';
 import type { LaunchMount } from '../../launch/launch-fields.ts';
 import type { DriverWarning, RunningSandbox, SandboxLimits, StartSpec, UpperKind } from '../driver.ts';
+import { GuestClient } from '../../guest/client.ts';
 import { hasNetwork } from '../namespace/host-limits.ts';
 import { NamespaceDriver, type NamespaceDriverOptions } from '../namespace/namespace-driver.ts';
 import { LayerImages } from './layer-images.ts';
@@ -22,6 +23,8 @@ import { lastConsole, startVmm, throughToGuest } from './vmm-channel.ts';
 
 /** An emulated guest on a busy machine; one that hangs is given up by then. */
 const bootMsMax = 120_000;
+/** Writing out what a guest's memory may hold, on a slow disk. */
+const settleMsMax = 30_000;
 const consoleMsMax = 200;
 const consoleLinesMax = 5;
 const bytesPerMib = 1_048_576;
@@ -34,7 +37,7 @@ export class MicrovmDriver extends NamespaceDriver {
   readonly #module: VmModule;
   readonly #images: LayerImages;
   readonly #hasNetwork: boolean;
-  readonly #vms = new Set<SandboxId>();
+  readonly #vms = new Map<SandboxId, RunningSandbox>();
 
   constructor(options: NamespaceDriverOptions) {
     super(options);
@@ -68,7 +71,6 @@ export class MicrovmDriver extends NamespaceDriver {
       { isVmm: true, lowers: [module.root], mounts: [image(module.initrd, '/drives/initrd'), ...drives] },
       signal,
     );
-    this.#vms.add(spec.id);
     try {
       await this.#boot(running, spec, drives, signal);
     } catch (error) {
@@ -79,12 +81,21 @@ export class MicrovmDriver extends NamespaceDriver {
         cause: error,
       });
     }
+    this.#vms.set(spec.id, running);
     return running;
+  }
+
+  /** A guest writes to its disk when it likes: what it holds in its memory is gone with the VMM. */
+  override async stop(id: SandboxId, forGood = false): Promise<void> {
+    const vm = this.#vms.get(id);
+    this.#vms.delete(id);
+    if (vm !== undefined && !forGood) await this.#settle(vm);
+    await super.stop(id, forGood);
   }
 
   override async list(): Promise<readonly RunningSandbox[]> {
     const running = await super.list();
-    for (const { id, backend } of running) if (backend === 'vm') this.#vms.add(id);
+    for (const each of running) if (each.backend === 'vm') this.#vms.set(each.id, each);
     return running;
   }
 
@@ -122,6 +133,16 @@ export class MicrovmDriver extends NamespaceDriver {
     };
     await startVmm(await super.connect(running, giveUp), qemuStart(plan), giveUp);
     (await throughToGuest(await super.connect(running, giveUp), giveUp)).destroy();
+  }
+
+  /** One that does not answer, or lies, loses what it has not written; nobody waits for it longer. */
+  async #settle(running: RunningSandbox): Promise<void> {
+    const guest = new GuestClient({ connect: (signal) => this.connect(running, signal) });
+    try {
+      await guest.files.sync('/', AbortSignal.timeout(settleMsMax));
+    } catch {
+      // It is ended as it is: the file system has a journal.
+    }
   }
 
   /** What the guest said last, for whoever asks why it does not start. */
