@@ -119,7 +119,7 @@ void dial_request(struct connection *connection, uint8_t *payload, size_t length
   }
   *dial = (struct dial){.connection = connection, .port = (uint16_t)port, .tcp = {.fd = -1}};
   connection->kind = CONNECTION_DIAL;
-  watch_for_hangup(&connection->watch);
+  connection_watch_hangup(connection);
   int failure = start_connect(dial);
   if (failure != 0) connect_failed(dial, failure);
 }
@@ -176,12 +176,15 @@ static uint32_t interest(const struct direction *reads, const struct direction *
   return events;
 }
 
+static bool is_done(const struct direction *direction) { return direction->is_ended && direction->kept == NULL; }
+
 static void join(struct dial *dial) {
   int daemon = dial->connection->watch.fd;
-  bool is_over = move(&dial->up, daemon, dial->tcp.fd) == IS_BROKEN ||
-                 move(&dial->down, dial->tcp.fd, daemon) == IS_BROKEN ||
-                 (dial->up.is_ended && dial->down.is_ended && dial->up.kept == NULL && dial->down.kept == NULL);
-  if (is_over) {
+  bool is_broken = move(&dial->up, daemon, dial->tcp.fd) == IS_BROKEN || move(&dial->down, dial->tcp.fd, daemon) == IS_BROKEN;
+  bool is_up_done = is_done(&dial->up), is_down_done = is_done(&dial->down);
+  /* Where half an end does not arrive, a port that ends would be waited for without it. */
+  bool is_over = connections_close_whole() ? is_up_done || is_down_done : is_up_done && is_down_done;
+  if (is_broken || is_over) {
     connection_close(release(dial));
     return;
   }

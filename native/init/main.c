@@ -1,7 +1,7 @@
 /*
  * squash-init: PID 1 of a sandbox.
  *
- *   squash-init --listen-fd N      N is a listening Unix socket; descriptors but 0, 1, 2 and N are closed
+ *   squash-init --listen-fd N      N is a listening socket, Unix or vsock; descriptors but 0, 1, 2 and N are closed
  *     --no-set-id                  and its commands make no set-uid files (set_id.h)
  *     --own-filters                and they may load filters of system calls
  *     --trace-paths                and it notes which paths its commands are refused (trace.h)
@@ -176,7 +176,7 @@ static int listen_descriptor(int argc, char **argv) {
 int main(int argc, char **argv) {
   int listen_fd = listen_descriptor(argc, argv);
   if (listen_fd < 0) {
-    (void)fputs("usage: squash-init --listen-fd N (a listening Unix socket, N above 2) [--no-set-id] [--own-filters] [--trace-paths] | --version\n", stderr);
+    (void)fputs("usage: squash-init --listen-fd N (a listening socket, N above 2) [--no-set-id] [--own-filters] [--trace-paths] | --version\n", stderr);
     return 2;
   }
   if (clean_process(listen_fd) != 0 || loop_start() != 0 || exec_start_all(&exec_connection_client) != 0 ||

@@ -124,8 +124,8 @@ static struct worker *free_slot(void) {
 }
 
 static bool has_hung_up(const struct connection *connection) {
-  struct pollfd socket = {.fd = connection->watch.fd};
-  return poll(&socket, 1, 0) == 1 && (socket.revents & (POLLHUP | POLLERR)) != 0;
+  struct pollfd socket = {.fd = connection->watch.fd, .events = connections_close_whole() ? POLLRDHUP : 0};
+  return poll(&socket, 1, 0) == 1;
 }
 
 /* What the event loop would find in its next turns: workers that ended, clients that hung up. */
@@ -175,7 +175,7 @@ void worker_request(struct connection *connection, uint8_t type, uint8_t *payloa
   worker->is_dying = false;
   worker->connection = connection;
   connection->kind = CONNECTION_WORKER;
-  watch_for_hangup(&connection->watch);
+  connection_watch_hangup(connection);
 }
 
 void worker_lost_client(struct connection *connection) {

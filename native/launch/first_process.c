@@ -1,9 +1,7 @@
 /*
  * What a sandbox's first process does before it is squash-init: see first_process.h.
  *
- * Capabilities: what container engines leave by default, without the three that only reach outwards. CAP_NET_RAW
- * would allow packets of any form on interfaces that come later; CAP_MKNOD is without effect in a user namespace;
- * CAP_AUDIT_WRITE writes into the host's audit log. All of them count in the sandbox's own user namespace only.
+ * Capabilities (common/capabilities.h) count in the sandbox's own user namespace only.
  * squash-init narrows the bounding set to them; until then no_new_privs, which the launcher has set, holds the rest.
  */
 #include "launch/first_process.h"
@@ -19,6 +17,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "common/capabilities.h"
 #include "common/descriptor.h"
 #include "launch/message.h"
 #include "launch/nesting.h"
@@ -26,22 +25,9 @@
 #include "launch/seccomp.h"
 #include "launch/title.h"
 
-static const unsigned capabilities[] = {CAP_CHOWN,  CAP_DAC_OVERRIDE, CAP_FOWNER,  CAP_FSETID,           CAP_KILL,      CAP_SETGID,
-                                        CAP_SETUID, CAP_SETPCAP,      CAP_SETFCAP, CAP_NET_BIND_SERVICE, CAP_SYS_CHROOT};
-
 enum { PLACED_LISTEN = 3, PLACED_INIT, PLACED_END };
 #define INIT_PATH "/proc/self/fd/4"
 #define LISTEN_WORD "3"
-
-static int drop_capabilities(void) {
-  struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-  struct __user_cap_data_struct kept[2] = {{0}};
-  for (size_t i = 0; i < sizeof capabilities / sizeof capabilities[0]; i++) {
-    kept[capabilities[i] / 32].permitted |= UINT32_C(1) << capabilities[i] % 32;
-  }
-  for (unsigned i = 0; i < 2; i++) kept[i].effective = kept[i].permitted;
-  return (int)syscall(SYS_capset, &header, kept);
-}
 
 /* What PID 1 of a box with one id needs to keep through its execve; it gives it up as ambient there (native/init/confine.c). */
 static int keep_capabilities(void) {
@@ -50,8 +36,8 @@ static int keep_capabilities(void) {
   if (syscall(SYS_capget, &header, kept) != 0) return -1;
   for (unsigned i = 0; i < 2; i++) kept[i].inheritable = kept[i].permitted;
   if (syscall(SYS_capset, &header, kept) != 0) return -1;
-  for (size_t i = 0; i < sizeof capabilities / sizeof capabilities[0]; i++) {
-    if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, capabilities[i], 0, 0) != 0) return -1;
+  for (size_t i = 0; i < SANDBOX_CAPABILITIES; i++) {
+    if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, sandbox_capabilities[i], 0, 0) != 0) return -1;
   }
   return 0;
 }
@@ -127,7 +113,7 @@ static int become_init(const struct starter_plan *plan, const struct supply *sup
   if (!has_launcher()) _exit(1);
   if (limit_files(&supply->request) != 0) return fault_set(fault, "launch_failed", "can't set resource limits");
   if (options.permits_nesting && nesting_try(fault) != 0) return -1;
-  if (drop_capabilities() != 0 || (getuid() != 0 && keep_capabilities() != 0)) {
+  if (capabilities_drop() != 0 || (getuid() != 0 && keep_capabilities() != 0)) {
     return fault_set(fault, "launch_failed", "can't drop capabilities");
   }
   int filter = fcntl(plan->seccomp_fd, F_DUPFD_CLOEXEC, 128);

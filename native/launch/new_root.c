@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "common/descriptor.h"
+#include "common/mount_points.h"
 #include "launch/devices.h"
 #include "launch/message.h"
 #include "launch/mounts.h"
@@ -56,7 +57,8 @@ static int mount_overlay(const struct launcher *launcher, const struct starter_p
   if (request->is_box ? places_lay_ground(fault) != 0 : overlay_mount(launcher, plan, request, fault) != 0) return -1;
   cleanup_fd root = open("root", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (root < 0) return fault_set(fault, "launch_failed", "can't open the sandbox's root");
-  if (overlay_prepare_root(root, fault) != 0) return -1;
+  const char *unmade = mount_points_prepare(root);
+  if (unmade != NULL) return fault_disk(fault, "launch_failed", "can't make %s", unmade);
   if (is_sized) upper_spare_take(upper);
   return 0;
 }
