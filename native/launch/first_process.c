@@ -43,7 +43,7 @@ static int drop_capabilities(void) {
   return (int)syscall(SYS_capset, &header, kept);
 }
 
-/* What PID 1 of a box with one id needs to keep through its execve; it gives it up as ambient there (native/init/confine.c). */
+/* What PID 1 of a box with one id needs to keep through its execve; it gives it up as ambient there (native/common/pid_one.c). */
 static int keep_capabilities(void) {
   struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
   struct __user_cap_data_struct kept[2];
