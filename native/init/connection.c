@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "common/descriptor.h"
+#include "common/scratch.h"
 #include "init/exec.h"
-#include "init/scratch.h"
 
 /* Connections taken per turn: a flood of them must not keep running commands waiting. */
 enum { ACCEPTS_PER_TURN = 32 };

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "common/frame.h"
-#include "init/loop.h"
+#include "common/loop.h"
 
 struct exec;
 

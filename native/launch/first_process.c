@@ -29,7 +29,7 @@ enum { PLACED_LISTEN = 3, PLACED_INIT, PLACED_END };
 #define INIT_PATH "/proc/self/fd/4"
 #define LISTEN_WORD "3"
 
-/* What PID 1 of a box with one id needs to keep through its execve; it gives it up as ambient there (native/init/confine.c). */
+/* What PID 1 of a box with one id needs to keep through its execve; it gives it up as ambient there (native/common/pid_one.c). */
 static int keep_capabilities(void) {
   struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
   struct __user_cap_data_struct kept[2];

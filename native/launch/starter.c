@@ -81,7 +81,7 @@ static int limit_counted(void) {
   limit = lowered(limit, QUEUE_BYTES_MAX);
   if (setrlimit(RLIMIT_MSGQUEUE, &limit) != 0) return -1;
   if (getrlimit(RLIMIT_CORE, &limit) != 0) return -1;
-  limit = lowered(limit, 1); /* No core file, and with exactly 1 no handler of the host's: native/init/main.c. */
+  limit = lowered(limit, 1); /* No core file, and with exactly 1 no handler of the host's: native/common/pid_one.c. */
   return setrlimit(RLIMIT_CORE, &limit);
 }
 
