@@ -34,6 +34,9 @@ static void mount_drives(const struct settings *settings) {
   }
   /* What is deleted gives its room back to the host's file, and tables of inodes that nobody uses take none. */
   drive_mount("upper", "u", "ext4", 0, "discard,noinit_itable");
+  /* A new one is empty. */
+  make_directory("u/data");
+  make_directory("u/work");
 }
 
 /* As native/launch/overlay.c: the marks in an upper are the same for both backends. */

@@ -17,6 +17,7 @@
 #include "vmm/console.h"
 #include "vmm/link.h"
 #include "vmm/request.h"
+#include "vmm/tsc.h"
 
 enum { LOOK_MS = 10, AWAITED_MS = VMM_CONTROL_MS, NAME_BYTES_MAX = 64 };
 
@@ -90,9 +91,10 @@ static int spawn(unsigned index) {
   if (set_blocking(output, false) != 0 || pipe2(ends, O_CLOEXEC) != 0) return errno;
   cleanup_fd status = ends[0];
   cleanup_fd status_end = ends[1];
+  char *const *words = tsc_words(request.commands[index].words);
   pid_t pid = fork();
   if (pid < 0) return errno;
-  if (pid == 0) run_child(request.commands[index].words, output_end, status_end);
+  if (pid == 0) run_child(words, output_end, status_end);
   close_fd(&status_end);
   close_fd(&output_end);
   console_listen(take_fd(&output));
@@ -102,10 +104,32 @@ static int spawn(unsigned index) {
   return 0;
 }
 
+struct new_path {
+  char text[256];
+};
+
+/* What is unfinished has this name, so that an end in the middle leaves nothing that looks finished. */
+static struct new_path new_of(const char *path) {
+  struct new_path made;
+  (void)snprintf(made.text, sizeof made.text, "%s.new", path);
+  return made;
+}
+
+static bool is_made(const struct command *command) {
+  if (command->makes == NULL) return false;
+  if (access(command->makes, F_OK) == 0) return true;
+  (void)unlink(new_of(command->makes).text);
+  return false;
+}
+
 /* Begins what can be begun now. */
 static void advance(void) {
   while (!is_failed && next < request.command_count && pids[next] == 0) {
     const struct command *command = &request.commands[next];
+    if (is_made(command)) {
+      next++;
+      continue;
+    }
     int number = spawn(next);
     if (number != 0) {
       fail(next, number, "can't be started");
@@ -156,6 +180,11 @@ void commands_child_ended(pid_t pid, int wait_status) {
   pids[index] = -1;
   if (WIFEXITED(wait_status)) (void)snprintf(what, sizeof what, "ended with %d", WEXITSTATUS(wait_status));
   else (void)snprintf(what, sizeof what, "was ended by signal %d", WTERMSIG(wait_status));
+  const char *makes = request.commands[index].makes;
+  if (is_fine && makes != NULL && rename(new_of(makes).text, makes) != 0) {
+    fail(index, errno, "did not make what it should");
+    return;
+  }
   if (is_fine && index == next) {
     next++;
     advance();

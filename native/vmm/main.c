@@ -20,6 +20,7 @@
 #include "vmm/connection.h"
 #include "vmm/console.h"
 #include "vmm/link.h"
+#include "vmm/tsc.h"
 #include "vmm/version.h"
 
 /* Children reaped per turn: a storm of orphans must not keep streams waiting. */
@@ -120,6 +121,7 @@ int main(int argc, char **argv) {
     return 2;
   }
   environ = environment;
+  tsc_begin();
   if (pid_one_clean(listen_fd) != 0 || loop_start() != 0 || start_signals() != 0 || commands_prepare() != 0 ||
       connections_start(3, &ports) != 0 || pid_one_confine(false) != 0) {
     (void)fprintf(stderr, "squash-vmm: start: %s\n", strerror(errno));

@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* Of a Unix socket's name, with what follows it in the guest's (`_1`) and the end. */
-enum { SOCKET_PATH_BYTES_MAX = 100 };
+enum { SOCKET_PATH_BYTES_MAX = 100, MADE_PATH_BYTES_MAX = 200 };
 
 /* A start's texts and its words stay. */
 static char texts[VMM_COMMANDS_BYTES_MAX + 4096];
@@ -47,7 +47,12 @@ static const char *keep_command(const struct field *field, struct start_request 
   if (command->awaits != NULL && (command->awaits[0] != '/' || strlen(command->awaits) > SOCKET_PATH_BYTES_MAX)) {
     return "a socket's path is not absolute, or too long";
   }
-  if (command->awaits == NULL && strcmp(how, "once") != 0 && strcmp(how, "stay") != 0) return "a command is neither once nor stay";
+  if (strncmp(how, "make ", 5) == 0) command->makes = how + 5;
+  if (command->makes != NULL && (command->makes[0] != '/' || strlen(command->makes) > MADE_PATH_BYTES_MAX)) {
+    return "the path of what is made is not absolute, or too long";
+  }
+  bool is_plain = strcmp(how, "once") == 0 || strcmp(how, "stay") == 0;
+  if (command->awaits == NULL && command->makes == NULL && !is_plain) return "a command is none of once, make and stay";
   for (unsigned count = 0; rest != NULL; count++) {
     if (count == VMM_WORDS_MAX) return "a command has too many words";
     slot[count] = rest;

@@ -13,7 +13,6 @@ import type { LaunchClient } from '../../launch/launch-client.ts';
 
 /** QEMU's machine has 24 places for devices: besides disks an upper, a network, and what may come. */
 const disksMax = 16;
-/** A layer may not be larger. */
 const suffix = '.squashfs';
 
 export interface LayerImagesOptions {
@@ -25,6 +24,7 @@ export interface LayerImagesOptions {
 export class LayerImages {
   readonly #options: LayerImagesOptions;
   readonly #making = new Map<string, Promise<void>>();
+  #swept: Promise<void> | undefined;
 
   constructor(options: LayerImagesOptions) {
     this.#options = options;
@@ -32,14 +32,16 @@ export class LayerImages {
 
   /** Of these layers, topmost first: files relative to the data directory. @throws disk_full, launch_failed */
   async of(lowers: readonly LayerDigest[]): Promise<readonly string[]> {
+    this.#swept ??= this.#sweep();
+    await this.#swept;
     const single = lowers.length <= disksMax ? lowers : lowers.slice(0, disksMax - 1);
     const deep = lowers.slice(single.length);
     const stacks = [...single.map((digest) => [digest]), ...(deep.length === 0 ? [] : [deep])];
     return await Promise.all(stacks.map((stack) => this.#image(stack)));
   }
 
-  /** Removes the disks of layers that are gone. At the daemon's start, when nothing is made. */
-  async sweep(): Promise<void> {
+  /** Removes the disks of layers that are gone, and those of several: nobody knows which. VMs that run keep theirs. */
+  async #sweep(): Promise<void> {
     const { dataDir, launcher } = this.#options;
     const names = await readdir(join(dataDir, 'vm', 'layers')).catch(() => []);
     for (const name of names) {

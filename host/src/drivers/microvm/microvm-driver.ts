@@ -42,7 +42,7 @@ export class MicrovmDriver extends NamespaceDriver {
   constructor(options: NamespaceDriverOptions) {
     super(options);
     const { dataDir, launcher } = options;
-    this.#module = new VmModule({ dataDir, launcher });
+    this.#module = new VmModule({ dataDir, launcher, isUsed: () => this.#vms.size > 0 });
     this.#images = new LayerImages({ dataDir, launcher, bytesMax: options.snapshotBytesMax * 8 });
     this.#hasNetwork = hasNetwork(options.capabilities);
   }

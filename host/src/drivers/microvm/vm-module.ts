@@ -1,10 +1,10 @@
 /**
- * The VM module: one squashfs with the VMM, its libraries and the guest's kernel, in `vm/module.squashfs` of the data directory. It is
- * unpacked once, under its digest: a newer one beside running VMs changes nothing for them.
+ * The VM module: one squashfs with the VMM, its libraries and the guest's kernel, a module like any other by the name of `900-vmm`. It
+ * is unpacked once, under its digest: a newer one beside running VMs changes nothing for them.
  */
 import { createHash, randomBytes } from 'node:crypto';
-import { existsSync } from 'node:fs';
-import { mkdir, open, readdir, readFile, rename } from 'node:fs/promises';
+import { existsSync, statSync } from 'node:fs';
+import { mkdir, open, readdir, rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import { AppError } from '@squash/contract/errors';
 import { limits } from '@squash/contract/limits';
@@ -15,7 +15,8 @@ import { bootProgram, initProgram } from '@squash/base/programs';
 import type { LaunchClient } from '../../launch/launch-client.ts';
 import { makeInitrd } from './initrd.ts';
 
-const moduleFile = 'vm/module.squashfs';
+const moduleFile = 'modules/900-vmm.squashfs';
+const treeName = /^[0-9a-f]{64}$/;
 
 /** Relative to the data directory. */
 export interface VmFiles {
@@ -27,54 +28,53 @@ export interface VmFiles {
 export interface VmModuleOptions {
   readonly dataDir: string;
   readonly launcher: Pick<LaunchClient, 'unpack' | 'removeTree'>;
+  /** Whether a VM runs, on whichever module. */
+  readonly isUsed: () => boolean;
 }
 
 export class VmModule {
   readonly #options: VmModuleOptions;
-  #files: Promise<VmFiles> | undefined;
+  #made: { readonly print: string; readonly files: Promise<VmFiles> } | undefined;
 
   constructor(options: VmModuleOptions) {
     this.#options = options;
   }
 
-  /** @throws vm_unavailable where there is none */
-  check(): void {
-    if (this.#files !== undefined || existsSync(join(this.#options.dataDir, moduleFile))) return;
+  /** How the file looks now. @throws vm_unavailable where there is none */
+  check(): string {
+    const found = statSync(join(this.#options.dataDir, moduleFile), { bigint: true, throwIfNoEntry: false });
+    if (found !== undefined) return [found.dev, found.ino, found.size, found.mtimeNs].join(':');
     throw new AppError(
       'vm_unavailable',
-      'There is no VM module (QEMU and a kernel for guests): "squash vm build" makes one',
+      'There is no module "900-vmm" (QEMU, and a kernel for guests): "squash module build vmm" makes it',
     );
   }
 
-  /** Of the module that was there when the daemon's first VM was made. @throws vm_unavailable, layer_corrupt, disk_full */
+  /** Of the module as it is now. @throws vm_unavailable, layer_corrupt, disk_full */
   files(): Promise<VmFiles> {
-    this.#files ??= this.#make().catch((error: unknown) => {
-      this.#files = undefined;
+    const print = this.check();
+    if (this.#made?.print === print) return this.#made.files;
+    const files = this.#make().catch((error: unknown) => {
+      this.#made = undefined;
       throw error;
     });
-    return this.#files;
+    this.#made = { print, files };
+    return files;
   }
 
   async #make(): Promise<VmFiles> {
     const { dataDir } = this.#options;
-    this.check();
+    await mkdir(join(dataDir, 'vm'), { recursive: true, mode: 0o700 });
     const root = await this.#unpacked();
     const modules = join(dataDir, root, 'boot', 'modules');
-    const names = (await readdir(modules)).filter((name) => name.endsWith('.ko')).sort();
-    const bytes = makeInitrd({
-      boot: await readFile(bootProgram),
-      init: await readFile(initProgram),
-      modules: await Promise.all(
-        names.map(async (name) => ({ name, bytes: await readFile(join(modules, name)) })),
-      ),
-    });
+    const bytes = await makeInitrd({ boot: bootProgram, init: initProgram, modules });
     const initrd = `vm/initrd-${createHash('sha256').update(bytes).digest('hex').slice(0, 16)}`;
     if (!existsSync(join(dataDir, initrd))) await writeFileAtomic(join(dataDir, initrd), bytes);
     return { root, initrd };
   }
 
   async #unpacked(): Promise<string> {
-    const { dataDir, launcher } = this.#options;
+    const { dataDir, launcher, isUsed } = this.#options;
     const file = await open(join(dataDir, moduleFile), 'r');
     let digest: string;
     try {
@@ -84,7 +84,8 @@ export class VmModule {
     }
     const root = `vm/${digest}`;
     if (existsSync(join(dataDir, root))) return root;
-    await mkdir(join(dataDir, 'tmp'), { recursive: true });
+    const others = (await readdir(join(dataDir, 'vm'))).filter((name) => treeName.test(name));
+    if (!isUsed()) for (const other of others) await launcher.removeTree(`vm/${other}`);
     const target = join('tmp', `vm-${randomBytes(6).toString('hex')}`);
     try {
       const { layerBytesMax: bytesMax, layerInodesMax: inodesMax } = limits;
