@@ -49,17 +49,17 @@ static size_t read_filter(int file, struct sock_filter program[SECCOMP_PROGRAM_M
 
 static int load_filter(int file, const struct seccomp_options *options) {
   struct sock_filter program[SECCOMP_PROGRAM_MAX];
-  bool is_own = options->permits_listener || options->permits_filter || options->permits_nesting;
+  bool is_own = options->permits_listener || options->permits_filter || options->permits_nesting || options->permits_own_filters;
   size_t count = is_own ? seccomp_build(program, SECCOMP_PROGRAM_MAX, options) : read_filter(file, program);
   struct sock_fprog whole = {.len = (unsigned short)count, .filter = program};
   if (count == 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return -1;
-  if (options->permits_nesting && nesting_use_up_filters() != 0) return -1;
+  if ((options->permits_nesting || options->permits_own_filters) && nesting_use_up_filters() != 0) return -1;
   return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &whole);
 }
 
-/* Nothing of the launcher's stays but the sandbox's socket, squash-init, and until that has begun its stderr. */
+/* Nothing of the launcher's stays but the sandbox's socket, the program of PID 1, and until that has begun its stderr. */
 static int place_all(const struct starter_plan *plan, const struct supply *supply) {
-  const int descriptors[] = {supply->listen_fd, plan->init_fd};
+  const int descriptors[] = {supply->listen_fd, supply->request.is_vmm ? plan->vmm_fd : plan->init_fd};
   cleanup_fd null = open("/dev/null", O_RDWR | O_CLOEXEC);
   if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(null, STDOUT_FILENO) < 0) return -1;
   return place_descriptors(descriptors, PLACED_END - PLACED_LISTEN);
@@ -103,7 +103,8 @@ static int become_init(const struct starter_plan *plan, const struct supply *sup
   const struct seccomp_options options = {.permits_listener = supply->request.traces_paths,
                                           .permits_filter = writes_host(&supply->request),
                                           .permits_nesting = plan->allows_nesting,
-                                          .permits_group_namespaces = plan->allows_group_namespaces};
+                                          .permits_group_namespaces = plan->allows_group_namespaces,
+                                          .permits_own_filters = supply->request.is_vmm};
   char *words[] = {path, option, listen, NULL, NULL, NULL, NULL};
   size_t count = 3;
   if (options.permits_listener) words[count++] = trace;
@@ -120,7 +121,7 @@ static int become_init(const struct starter_plan *plan, const struct supply *sup
   if (filter < 0 || place_all(plan, supply) != 0) return fault_set(fault, "launch_failed", "can't place the descriptors of a start");
   if (load_filter(filter, &options) != 0) return fault_set(fault, "launch_failed", "can't load the filter of system calls");
   execve(path, words, environment);
-  return fault_set(fault, "launch_failed", "can't execute squash-init");
+  return fault_set(fault, "launch_failed", "can't execute the program of PID 1");
 }
 
 static int run(const struct launcher *launcher, const struct starter_plan *plan, struct supply *assembled,

@@ -207,8 +207,9 @@ int new_root_prepare(const struct launcher *launcher, const struct starter_plan 
 static int place_mounts(int root, struct supply *supply, struct fault *fault) {
   for (size_t i = 0; i < supply->request.mount_count; i++) {
     const struct mount_wish *wish = &supply->request.mounts[i];
-    if (wish->place != PLACE_NONE) continue;
-    cleanup_fd target = mounts_open_target(root, wish->target, fault);
+    bool is_file = supply->request.is_vmm && wish->place == PLACE_FILE;
+    if (wish->place != PLACE_NONE && !is_file) continue;
+    cleanup_fd target = is_file ? mounts_open_file(root, wish->target, fault) : mounts_open_target(root, wish->target, fault);
     if (target < 0 || mounts_place(supply->mounts[i], target, wish, fault) != 0) return -1;
     close_fd(&supply->mounts[i]);
   }

@@ -183,14 +183,11 @@ static void hear_ok(struct connection *connection) {
     char byte;
     ssize_t got = recv(link->far.fd, &byte, 1, MSG_DONTWAIT);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
-    bool is_fine = got == 1 && link->heard_used < LINK_OK_BYTES_MAX;
-    if (is_fine && byte == '\n') {
-      is_fine = link->heard_used >= 3 && memcmp(link->heard, "OK ", 3) == 0;
-      if (is_fine) joined(connection);
-      else not_yet(connection, 0);
+    if (got == 1 && byte == '\n' && link->heard_used >= 3 && memcmp(link->heard, "OK ", 3) == 0) {
+      joined(connection);
       return;
     }
-    if (!is_fine) {
+    if (got != 1 || byte == '\n' || link->heard_used == LINK_OK_BYTES_MAX) {
       not_yet(connection, got < 0 ? errno : 0);
       return;
     }
