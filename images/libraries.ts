@@ -48,9 +48,7 @@ export function withNeededLibraries(
 }
 
 function targetOf({ path, target }: PlannedEntry): string {
-  const to = target.startsWith('/')
-    ? target.slice(1)
-    : posix.normalize(`${posix.dirname(path)}/${target}`);
+  const to = target.startsWith('/') ? target.slice(1) : posix.normalize(`${posix.dirname(path)}/${target}`);
   // As Debian's links at the root have it.
   return to.replace(/^(lib\d*|bin|sbin)\//, 'usr/$1/');
 }
