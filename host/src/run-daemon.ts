@@ -18,6 +18,7 @@ import type { LoadedConfig } from './config/load.ts';
 import { mallocTrimAddon } from '@squash/base/programs';
 import type { NamespaceDriver } from './drivers/namespace/namespace-driver.ts';
 import { MicrovmDriver } from './drivers/microvm/microvm-driver.ts';
+import { vmCapabilities } from './drivers/microvm/capabilities.ts';
 import { endLauncher } from './egress/end-launcher.ts';
 import type { EgressNetwork } from './egress/egress-network.ts';
 import type { FirstEgress } from './egress/first-egress.ts';
@@ -103,7 +104,14 @@ export async function runDaemon({ config, explained }: LoadedConfig, begun: Begu
   const ownerRow = await owners.capability(isOpenToUsers(config));
   const tokenRow = weakToken(config);
   const gateway = stack.use(await openGateway(config, log));
-  const info = { version, started, host: [...capabilities, ownerRow, ...tokenRow], config: [...explained] };
+  const info = {
+    version,
+    started,
+    get host() {
+      return [...capabilities, ownerRow, ...tokenRow, ...vmCapabilities(config.dataDir)];
+    },
+    config: [...explained],
+  };
   const egress = { rules, log: network.client, secrets };
   const audit = stack.use(openAudit(config, log));
   const webhooks = stack.use(openWebhooks(config, { store, events: engine.events, log }));

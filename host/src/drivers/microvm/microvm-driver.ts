@@ -68,7 +68,7 @@ export class MicrovmDriver extends NamespaceDriver {
     const limits = vmmLimits(spec.limits);
     const running = await this.startAs(
       { ...spec, limits },
-      { isVmm: true, lowers: [module.root], mounts: [image(module.initrd, '/drives/initrd'), ...drives] },
+      { vmm: true, lowers: [module.root], mounts: [image(module.initrd, '/drives/initrd'), ...drives] },
       signal,
     );
     try {
@@ -162,7 +162,7 @@ function printable(line: string): string {
 }
 
 function image(source: string, target: string): LaunchMount {
-  return { mode: 'ro', kind: 'image', identity: '-', source, target };
+  return { mode: 'ro', kind: 'file', identity: '-', source, target };
 }
 
 /** Of the group that the VMM is in: the guest's memory is a part of it. */

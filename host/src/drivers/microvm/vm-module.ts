@@ -69,7 +69,7 @@ export class VmModule {
     const modules = join(dataDir, root, 'boot', 'modules');
     const bytes = await makeInitrd({ boot: bootProgram, init: initProgram, modules });
     const initrd = `vm/initrd-${createHash('sha256').update(bytes).digest('hex').slice(0, 16)}`;
-    if (!existsSync(join(dataDir, initrd))) await writeFileAtomic(join(dataDir, initrd), bytes);
+    if (!existsSync(join(dataDir, initrd))) await writeFileAtomic(join(dataDir, initrd), bytes, 0o644);
     return { root, initrd };
   }
 

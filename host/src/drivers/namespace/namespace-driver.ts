@@ -248,10 +248,10 @@ export class NamespaceDriver implements Driver, Disposable {
   }
 
   async list(): Promise<readonly RunningSandbox[]> {
-    const running = (await this.#options.launcher.list()).map(({ name, instance, isVmm }) => ({
+    const running = (await this.#options.launcher.list()).map(({ name, instance, vmm }) => ({
       id: name,
       instance,
-      backend: isVmm ? ('vm' as const) : ('chroot' as const),
+      backend: vmm ? ('vm' as const) : ('chroot' as const),
     }));
     this.#known = new Map(running.map(({ id, instance }) => [id, instance]));
     return running;
