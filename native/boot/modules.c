@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -15,8 +16,9 @@ static int is_file(const struct dirent *entry) { return entry->d_name[0] != '.';
 
 static void load(int directory, const char *name) {
   cleanup_fd fd = openat(directory, name, O_RDONLY | O_CLOEXEC);
-  /* One that this kernel has built in is no failure. */
-  if (fd < 0 || (syscall(SYS_finit_module, fd, "", 0) != 0 && errno != EEXIST)) boot_fail("load module %s", name);
+  /* One that this kernel has built in is no failure, nor one of what this VMM has not: KVM's clock under emulation. */
+  bool is_loaded = fd >= 0 && (syscall(SYS_finit_module, fd, "", 0) == 0 || errno == EEXIST || errno == EOPNOTSUPP || errno == ENODEV);
+  if (!is_loaded) boot_fail("load module %s", name);
   (void)unlinkat(directory, name, 0);
 }
 

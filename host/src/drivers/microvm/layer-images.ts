@@ -6,8 +6,8 @@
  */
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { mkdir, readdir } from 'node:fs/promises';
-import { join } from 'node:path';
+import { chmod, mkdir, readdir } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import type { LayerDigest } from '@squash/contract/ids';
 import type { LaunchClient } from '../../launch/launch-client.ts';
 
@@ -69,8 +69,12 @@ export class LayerImages {
 
   async #make(path: string, stack: readonly LayerDigest[]): Promise<void> {
     const { dataDir, launcher, bytesMax } = this.#options;
-    if (existsSync(join(dataDir, path))) return;
-    await mkdir(join(dataDir, 'vm', 'layers'), { recursive: true, mode: 0o700 });
-    await launcher.merge({ lowers: stack.map((digest) => `layers/${digest}`), path, bytesMax });
+    const file = join(dataDir, path);
+    if (!existsSync(file)) {
+      await mkdir(dirname(file), { recursive: true, mode: 0o700 });
+      await launcher.merge({ lowers: stack.map((digest) => `layers/${digest}`), path, bytesMax });
+    }
+    // The VMM is not the daemon's id, and the umask may be anything.
+    await chmod(file, 0o644);
   }
 }

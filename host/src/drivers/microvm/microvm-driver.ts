@@ -19,14 +19,12 @@ import { NamespaceDriver, type NamespaceDriverOptions } from '../namespace/names
 import { LayerImages } from './layer-images.ts';
 import { qemuOverheadBytes, qemuStart } from './qemu.ts';
 import { VmModule } from './vm-module.ts';
-import { lastConsole, startVmm, throughToGuest } from './vmm-channel.ts';
+import { ConsoleTail, startVmm, throughToGuest } from './vmm-channel.ts';
 
 /** An emulated guest on a busy machine; one that hangs is given up by then. */
 const bootMsMax = 120_000;
 /** Writing out what a guest's memory may hold, on a slow disk. */
 const settleMsMax = 30_000;
-const consoleMsMax = 200;
-const consoleLinesMax = 5;
 const bytesPerMib = 1_048_576;
 /** What the kernel and squash-init take themselves. */
 const guestMemoryBytesMin = 128 * bytesPerMib;
@@ -71,15 +69,20 @@ export class MicrovmDriver extends NamespaceDriver {
       { vmm: true, lowers: [module.root], mounts: [image(module.initrd, '/drives/initrd'), ...drives] },
       signal,
     );
+    using tail = new ConsoleTail();
     try {
+      await tail.follow(await super.connect(running, signal));
       await this.#boot(running, spec, drives, signal);
     } catch (error) {
-      const told = await this.#console(running);
       await this.stop(spec.id);
       signal?.throwIfAborted();
-      throw new AppError('launch_failed', `The microVM does not start: ${[errorText(error), ...told].join('; ')}`, {
-        cause: error,
-      });
+      throw new AppError(
+        'launch_failed',
+        `The microVM does not start: ${[errorText(error), ...tail.lines()].join('; ')}`,
+        {
+          cause: error,
+        },
+      );
     }
     this.#vms.set(spec.id, running);
     return running;
@@ -123,7 +126,6 @@ export class MicrovmDriver extends NamespaceDriver {
       lowers: drives.map(({ target }) => target),
       upper: { path: '/disk', bytes: limits.upperBytesMax },
       memoryBytes: Math.max(guestMemoryBytesMin, limits.memoryBytesMax),
-      cpus: Math.max(1, Math.ceil(limits.cpuMilli / 1000)),
       hostname: spec.hostname,
       shmBytes: limits.shmBytesMax,
       openFilesMax: limits.openFilesMax,
@@ -144,21 +146,6 @@ export class MicrovmDriver extends NamespaceDriver {
       // It is ended as it is: the file system has a journal.
     }
   }
-
-  /** What the guest said last, for whoever asks why it does not start. */
-  async #console(running: RunningSandbox): Promise<readonly string[]> {
-    try {
-      const text = await lastConsole(await super.connect(running), consoleMsMax);
-      return text.split(/\r?\n/).map(printable).filter((line) => line !== '').slice(-consoleLinesMax);
-    } catch {
-      return [];
-    }
-  }
-}
-
-/** Whatever a guest writes, it is one line of text. */
-function printable(line: string): string {
-  return line.replaceAll(/[^\x20-\x7e]/g, '').trim().slice(0, 200);
 }
 
 function image(source: string, target: string): LaunchMount {

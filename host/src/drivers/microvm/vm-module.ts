@@ -4,7 +4,7 @@
  */
 import { createHash, randomBytes } from 'node:crypto';
 import { existsSync, statSync } from 'node:fs';
-import { mkdir, open, readdir, rename } from 'node:fs/promises';
+import { chmod, mkdir, open, readdir, rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import { AppError } from '@squash/contract/errors';
 import { limits } from '@squash/contract/limits';
@@ -69,7 +69,9 @@ export class VmModule {
     const modules = join(dataDir, root, 'boot', 'modules');
     const bytes = await makeInitrd({ boot: bootProgram, init: initProgram, modules });
     const initrd = `vm/initrd-${createHash('sha256').update(bytes).digest('hex').slice(0, 16)}`;
-    if (!existsSync(join(dataDir, initrd))) await writeFileAtomic(join(dataDir, initrd), bytes, 0o644);
+    if (!existsSync(join(dataDir, initrd))) await writeFileAtomic(join(dataDir, initrd), bytes);
+    // The VMM is not the daemon's id, and the umask may be anything.
+    await chmod(join(dataDir, initrd), 0o644);
     return { root, initrd };
   }
 

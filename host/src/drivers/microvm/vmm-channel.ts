@@ -29,7 +29,9 @@ export interface VmmStart {
 /** An `ok` frame with nothing in it, or an `error` frame with its text. */
 const answerBytesMax = 65_536;
 const messageBytesMax = 4096;
-const consoleBytesMax = 65_536;
+const consoleCharactersMax = 4096;
+const lineCharactersMax = 200;
+const consoleLinesMax = 5;
 
 type Fields = readonly (readonly [FieldName, string])[];
 
@@ -52,28 +54,34 @@ export async function throughToGuest(stream: Duplex, signal?: AbortSignal): Prom
   return await ask(stream, 'vmmGuest', [], signal);
 }
 
-/** The console's last lines, as far as they come within `waitMs`. */
-export async function lastConsole(stream: Duplex, waitMs: number): Promise<string> {
-  const parts: Buffer[] = [];
-  let bytes = 0;
-  try {
-    await ask(stream, 'vmmConsole', []);
-    const { promise, resolve } = Promise.withResolvers<void>();
-    const timer = setTimeout(resolve, waitMs);
-    stream.on('data', (part: Buffer) => {
-      bytes += part.length;
-      parts.push(part);
-      if (bytes >= consoleBytesMax) resolve();
-    });
-    stream.once('close', resolve).once('end', resolve).once('error', resolve);
-    await promise;
-    clearTimeout(timer);
-  } catch {
-    // What there is to tell is told without it.
-  } finally {
-    stream.destroy();
+/** What the guest's kernel and the VMM write, as far as it is the last of it. Hostile text: of a guest that nobody trusts. */
+export class ConsoleTail implements Disposable {
+  #stream: Duplex | undefined;
+  #tail = '';
+
+  /** What was written before comes, too. Where nothing can be read there is nothing to tell. */
+  async follow(stream: Duplex): Promise<void> {
+    try {
+      this.#stream = await ask(stream, 'vmmConsole', []);
+      this.#stream.on('error', () => undefined);
+      this.#stream.on('data', (part: Buffer) => {
+        this.#tail = (this.#tail + part.toString('latin1')).slice(-consoleCharactersMax);
+      });
+    } catch {
+      stream.destroy();
+    }
   }
-  return Buffer.concat(parts).toString('utf8').slice(-consoleBytesMax);
+
+  /** One line each, without what is no plain text. */
+  lines(): readonly string[] {
+    const printable = (line: string): string => line.replaceAll(/[^\x20-\x7e]/g, '').trim();
+    const lines = this.#tail.split(/\r?\n/).map((line) => printable(line).slice(0, lineCharactersMax));
+    return lines.filter((line) => line !== '').slice(-consoleLinesMax);
+  }
+
+  [Symbol.dispose](): void {
+    this.#stream?.destroy();
+  }
 }
 
 function commandText({ how, path, argv }: VmmCommand): string {

@@ -131,7 +131,10 @@ export class NamespaceDriver implements Driver, Disposable {
     return this.#watch.hung;
   }
 
-  warnings({ limits, upperKind }: Pick<StartSpec, 'limits' | 'upperKind' | 'backend'>): readonly DriverWarning[] {
+  warnings({
+    limits,
+    upperKind,
+  }: Pick<StartSpec, 'limits' | 'upperKind' | 'backend'>): readonly DriverWarning[] {
     return unenforced(limits, upperKind, this.#options.capabilities);
   }
 
