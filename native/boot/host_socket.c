@@ -1,8 +1,9 @@
 /* The way to the host: see host_socket.h. */
 #include "boot/host_socket.h"
 
-#include <linux/vm_sockets.h>
 #include <sys/socket.h>
+/* Behind the one that it needs. */
+#include <linux/vm_sockets.h>
 #include <unistd.h>
 
 #include "boot/failure.h"

@@ -2,11 +2,12 @@
 #include "init/connection.h"
 
 #include <errno.h>
-#include <linux/vm_sockets.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+/* Behind the one that it needs. */
+#include <linux/vm_sockets.h>
 #include <sys/uio.h>
 #include <unistd.h>
 

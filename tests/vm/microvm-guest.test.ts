@@ -4,15 +4,14 @@
  */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { once } from 'node:events';
-import { mkdir, mkdtemp, readFile, rm } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { promisify } from 'node:util';
 import { hostsFile, resolvConf } from '../../host/src/drivers/namespace/etc-files.ts';
 import type { GuestFilePath } from '../../host/src/guest/guest.ts';
-import { baseLayer, repository } from '../support/base-layer.ts';
+import { baseLayer } from '../support/base-layer.ts';
 import { ownedPrefix } from '../support/owned-directory.ts';
 import { drain, specOf } from '../support/real-guest.ts';
 import { waitFor } from '../support/wait.ts';
