@@ -30,7 +30,7 @@ static enum transfer_outcome send_kept(struct transfer *transfer, int to) {
 
 static enum transfer_outcome keep(struct transfer *transfer, size_t start, size_t end) {
   void *memory = mmap(NULL, FRAME_DATA_BYTES_MAX, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) return TRANSFER_NOT_TAKEN;
+  if (memory == MAP_FAILED) return TRANSFER_UNREAD; /* What was read is lost, and so is what would come behind it. */
   transfer->kept = memory;
   transfer->kept_start = 0;
   transfer->kept_end = end - start;
@@ -51,7 +51,7 @@ enum transfer_outcome transfer_run(struct transfer *transfer, int from, int to) 
     ssize_t put = send(to, scratch, (size_t)got, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (put < 0 && errno != EAGAIN && errno != EINTR) return TRANSFER_NOT_TAKEN;
     if (put < 0) put = 0;
-    if (put < got && keep(transfer, (size_t)put, (size_t)got) != TRANSFER_GOES_ON) return TRANSFER_NOT_TAKEN;
+    if (put < got && keep(transfer, (size_t)put, (size_t)got) != TRANSFER_GOES_ON) return TRANSFER_UNREAD;
   }
   return TRANSFER_GOES_ON;
 }

@@ -5,12 +5,13 @@
  *
  * It starts the VMM and what belongs to it, and hands connections on to the guest, where squash-init is PID 1. It stands inside the
  * boundary of the sandbox as squash-init does: who breaks out of the guest into the VMM has its id and may replace it, so the
- * daemon believes nothing it says. It and its commands have no capability at all. It ends when a command that was to stay has ended, and with it
+ * daemon believes nothing it says. It and its commands have no capability at all, and no process of its own id may look into it. It ends when a command that was to stay has ended, and with it
  * the sandbox.
  */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -123,7 +124,7 @@ int main(int argc, char **argv) {
   environ = environment;
   tsc_begin();
   if (pid_one_clean(listen_fd) != 0 || loop_start() != 0 || start_signals() != 0 || commands_prepare() != 0 ||
-      connections_start(3, &ports) != 0 || pid_one_confine(false) != 0) {
+      connections_start(3, &ports) != 0 || pid_one_confine(false) != 0 || prctl(PR_SET_DUMPABLE, 0) != 0) {
     (void)fprintf(stderr, "squash-vmm: start: %s\n", strerror(errno));
     return 1;
   }

@@ -240,19 +240,25 @@ await insideLauncher(import.meta.filename, ['default', 'single', 'fuse', 'user']
   test('squash-vmm and what it runs have no capability, and of its descriptors nothing but their own', async () => {
     await using vmm = await launch('rights');
     const console = await vmm.stream('vmmConsole');
-    await vmm.begin(backEnd);
+    await vmm.begin(command('once', '/bin/sh', '-c', 'cat /proc/1/maps; true'), backEnd);
     const control = await vmm.stream('vmmControl');
     await control.say('rights');
-    const told = await console.until(/fd 2 [^]*\n/);
+    await control.say('say over');
+    const told = await console.until('over\n');
+    assert.match(told, /^cat: [^\n]*Permission denied\nback end listens\n/);
     for (const kind of ['Inh', 'Prm', 'Eff', 'Bnd', 'Amb'])
       assert.match(told, new RegExp(`Cap${kind}:\t0{16}\n`));
     assert.match(told, /SigBlk:\t0{16}\n/);
     const descriptors = [...told.matchAll(/^fd (\d+) (\S+)$/gm)].map(([, fd, where]) => `${fd} ${where}`);
-    const own = descriptors.filter((line) => !/^\d+ (socket:|\/proc\/)/.test(line));
-    assert.deepEqual(own.map((line) => line.replace(/\[\d+\]/, '')).sort(), [
+    const kinds = descriptors
+      .filter((line) => !line.includes('/proc/'))
+      .map((line) => line.replace(/\[\d+\]/, ''));
+    assert.deepEqual(kinds.sort(), [
       '0 /dev/null',
       '1 pipe:',
       '2 pipe:',
+      // Its two listeners, and this control connection.
+      ...[3, 4, 5].map((fd) => `${fd} socket:`),
     ]);
   });
 
@@ -316,7 +322,9 @@ await insideLauncher(import.meta.filename, ['default', 'single', 'fuse', 'user']
       source: 'modules/drive.img',
       target: '/drives/l0',
     } as const;
-    await using vmm = await launch('drives', { mounts: [mount, { ...mount, target: '/boot/deep/initrd' }] });
+    await using vmm = await launch('drives', {
+      mounts: [mount, { ...mount, target: '/boot/deep/initrd' }],
+    });
     const console = await vmm.stream('vmmConsole');
     const line =
       'cat /drives/l0 /boot/deep/initrd; echo x >> /drives/l0; rm -f /drives/l0; grep -c "ro,nosuid,nodev,noexec.* /modules/drive\\|drives/l0 ro,nosuid,nodev,noexec" /proc/self/mountinfo; echo over';
@@ -324,6 +332,17 @@ await insideLauncher(import.meta.filename, ['default', 'single', 'fuse', 'user']
     const told = await console.until('over\n');
     assert.match(told, /^drive\ndrive\n.*can't create \/drives\/l0: Read-only file system\n/);
     assert.match(told, /rm: can't remove '\/drives\/l0': [^]*\n1\nover\n/);
+    const volume = { path: 'volumes/v', kind: 'directory', bytesMax: 2 ** 20, inodesMax: 64 };
+    await place.client.createVolume(volume);
+    const data = {
+      mode: 'rw',
+      kind: 'directory',
+      identity: '-',
+      source: volume.path,
+      target: '/data',
+    } as const;
+    await place.client.attachMount(vmm.start.name, data);
+    await place.client.detachMount(vmm.start.name, data);
     const refusals: readonly (readonly [Partial<LaunchStart>, string])[] = [
       [{ mounts: [{ ...mount, source: 'modules/missing' }] }, 'host_path_refused'],
       [{ mounts: [{ ...mount, source: 'modules' }] }, 'host_path_refused'],
