@@ -167,10 +167,11 @@ function withBrought(
   from: { readonly tree: string; readonly brought: Brought; readonly mtimeS: number },
 ): string {
   const { tree, brought, mtimeS } = from;
-  const { links, executables } = found.preset;
-  if (brought.files.length === 0 && Object.keys(links).length === 0) return tree;
+  const { links, directories = [], executables } = found.preset;
+  const isPlain = Object.keys(links).length === 0 && directories.length === 0;
+  if (brought.files.length === 0 && isPlain) return tree;
   const full = join(scratch, 'composed.tar');
-  composeTar({ tree, entries: brought.entries, files: {}, links, executables, mtimeS }, full);
+  composeTar({ tree, entries: brought.entries, files: {}, links, directories, executables, mtimeS }, full);
   return full;
 }
 

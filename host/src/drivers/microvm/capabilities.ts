@@ -22,7 +22,7 @@ function moduleRow(squashfs: string): Capability {
       ...row,
       state: 'missing',
       found: `no module "${vmModule}"`,
-      choice: 'no virtual machines; squash module build vmm makes it',
+      choice: 'no virtual machines',
       remedy: 'squash module build vmm',
     };
   const manifest = manifestOf(squashfs);
