@@ -65,14 +65,13 @@ async function output(cmd: string): Promise<string> {
   return stdout.trim();
 }
 
-async function vmm(): Promise<ProcessEntry | undefined> {
-  const all = await processesOf(daemon.dataDir);
-  return all.find(({ command }) => command.includes('qemu-system'));
+function vmm(): ProcessEntry | undefined {
+  return processesOf(daemon.dataDir).find(({ command }) => command.includes('qemu-system'));
 }
 
-async function send(method: string, path: string, body?: unknown, status = 200): Promise<Answer> {
+async function send(method: string, path: string, body?: unknown): Promise<Answer> {
   const answer = await daemon.request(method, path, body);
-  assert.equal(answer.status, status, answer.text);
+  assert.ok(answer.status < 300, answer.text);
   return answer;
 }
 
@@ -101,8 +100,11 @@ test('its files and ports are reached from outside', async () => {
   assert.equal(await output('sha256sum </root/sent'), `${sha256('x'.repeat(1_000_000))}  -`);
   await run(`nohup perl -MIO::Socket::INET -e '
     $s = IO::Socket::INET->new(LocalPort => 3000, Listen => 5) or die;
-    while ($c = $s->accept) { sysread $c, $b, 4096; print $c "HTTP/1.1 200 OK\r\nContent-Length: 6\r\nConnection: close\r\n\r\nserved"; close $c }
+    while ($c = $s->accept) { sysread $c, $b, 4096; print $c "HTTP/1.1 200 OK\\r\\nContent-Length: 6\\r\\nConnection: close\\r\\n\\r\\nserved"; close $c }
   ' >/dev/null 2>&1 &`);
+  await output(
+    'for i in $(seq 100); do bash -c ": </dev/tcp/127.0.0.1/3000" 2>/dev/null && exit; sleep 0.2; done; exit 1',
+  );
   const [answer] = (await once(
     get({ port: daemon.port, headers: { host: `3000-dev.localhost:${daemon.port}` } }),
     'response',
@@ -113,7 +115,7 @@ test('its files and ports are reached from outside', async () => {
 test('what it has written is there after a stop, and with one module more', async () => {
   await output('echo kept >/root/kept; rm /etc/os-release');
   await send('POST', '/v1/sandboxes/dev/pause', { keep: 'files' });
-  assert.equal(await vmm(), undefined);
+  assert.equal(vmm(), undefined);
   await send('POST', '/v1/sandboxes/dev/resume');
   assert.equal(await output('cat /root/kept; test -e /etc/os-release || echo gone'), 'kept\ngone');
   await send('POST', `${sandboxes}/dev/activate`, { module: '200-extra' });
@@ -121,18 +123,18 @@ test('what it has written is there after a stop, and with one module more', asyn
 });
 
 test('a daemon that dies leaves it running, and the next one takes it over', async () => {
-  const before = (await vmm())?.pid;
+  const before = vmm()?.pid;
   const boot = await output('cat /proc/sys/kernel/random/boot_id');
   await daemon.kill();
   await daemon.start();
   assert.equal(await output('cat /proc/sys/kernel/random/boot_id'), boot);
-  assert.equal((await vmm())?.pid, before);
+  assert.equal(vmm()?.pid, before);
 });
 
 test('one whose VMM dies is started again on its disk', async () => {
   await output('echo kept >/root/kept; sync');
   const boot = await output('cat /proc/sys/kernel/random/boot_id');
-  process.kill((await vmm())?.pid ?? 0, 'SIGKILL');
+  process.kill(vmm()?.pid ?? 0, 'SIGKILL');
   await waitFor('it to be ready again', async () => {
     const { json } = await daemon.request('GET', '/v1/sandboxes/dev');
     if (json.state !== 'ready') return false;
@@ -147,13 +149,15 @@ test('what a microVM can not do is refused', async () => {
     [`${sandboxes}/dev/snapshot`, {}],
     ['/v1/sandboxes', { from: { sandbox: 'dev' } }],
   ] as const) {
-    assert.equal((await send('POST', path, body, 409)).json.code ?? 'vm_unsupported', 'vm_unsupported');
+    const refused = await daemon.request('POST', path, body);
+    assert.equal(refused.status, 409, refused.text);
+    assert.match(refused.text, /microVM can not/);
   }
   const changed = await daemon.request('PATCH', '/v1/sandboxes/dev', { memory_mb: 300 });
   assert.equal(changed.status, 409, changed.text);
 });
 
 test('nothing is left of it when it is gone', async () => {
-  await send('DELETE', `${sandboxes}/dev`, undefined, 204);
-  assert.equal(await vmm(), undefined);
+  await send('DELETE', `${sandboxes}/dev`);
+  assert.equal(vmm(), undefined);
 });

@@ -27,7 +27,11 @@ test('an initramfs is the same bytes when its files are the same, and holds modu
   const bytes = await makeInitrd(parts);
   await utimes(join(parts.modules, '10-last.ko'), 1, 1);
   assert.ok(bytes.equals(await makeInitrd(parts)));
-  const names = execFileSync('/bin/busybox', ['cpio', '-t'], { input: bytes, encoding: 'utf8', stdio: ['pipe', 'pipe', 'ignore'] });
+  const names = execFileSync('/bin/busybox', ['cpio', '-t'], {
+    input: bytes,
+    encoding: 'utf8',
+    stdio: ['pipe', 'pipe', 'ignore'],
+  });
   assert.deepEqual(names.trim().split('\n'), [
     'init',
     'squash-init',
@@ -46,7 +50,10 @@ test('an initramfs is refused when its modules have no order, and when there are
   await writeFile(join(parts.modules, '02-virtio_blk.ko.xz'), '');
   await assert.rejects(makeInitrd(parts), refused(/"02-virtio_blk\.ko\.xz" is none/));
   await mkdir(join(folder.path, 'empty'));
-  await assert.rejects(makeInitrd({ ...parts, modules: join(folder.path, 'empty') }), refused(/there are none/));
+  await assert.rejects(
+    makeInitrd({ ...parts, modules: join(folder.path, 'empty') }),
+    refused(/there are none/),
+  );
 });
 
 test('squash-boot does nothing when it is no initramfs’s first program', () => {

@@ -121,7 +121,7 @@ export class MicrovmDriver extends NamespaceDriver {
     const late = AbortSignal.timeout(bootMsMax);
     const giveUp = signal === undefined ? late : AbortSignal.any([signal, late]);
     const plan = {
-      kernel: '/boot/vmlinuz',
+      kernel: '/boot/vmlinux',
       initrd: '/drives/initrd',
       lowers: drives.map(({ target }) => target),
       upper: { path: '/disk', bytes: limits.upperBytesMax },
