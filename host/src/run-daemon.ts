@@ -76,6 +76,7 @@ export async function runDaemon({ config, explained }: LoadedConfig, begun: Begu
       ...config,
       launcher,
       capabilities,
+      isEphemeral: config.ephemeralMs !== undefined,
       snapshotBytesMax: snapshotBytesMax(config),
     }),
   );

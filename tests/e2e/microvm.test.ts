@@ -33,11 +33,10 @@ before(async () => {
   await once(outside, 'listening');
   daemon = await TestDaemon.start({
     modules: { ...(await debianModules()), '900-vmm': await vmModule(), '200-extra': extra },
-    env: { SQUASH_EGRESS_ALLOW_CIDRS: '127.0.0.1/32' },
+    env: { SQUASH_EGRESS_ALLOW_CIDRS: '127.0.0.1/32', SQUASH_BACKEND: 'vm' },
   });
   const made = await daemon.request('POST', sandboxes, {
     id: 'dev',
-    backend: 'vm',
     layers: ['000-base-debian'],
     memory_mb: 256,
     allow_net: [`host.squash.internal:${outsidePort()}`],
@@ -81,6 +80,13 @@ test('its commands run on its own kernel, over its layers, as in another sandbox
   const many = await run('head -c 60000 /dev/zero | tr "\\0" x; echo told >&2; exit 7');
   assert.equal(many.stdout.length, 60_000);
   assert.deepEqual([many.exit_code, many.stderr], [7, 'told\n']);
+});
+
+test('a sandbox of the other backend is beside it where one is asked for', async () => {
+  const { json } = await send('POST', sandboxes, { id: 'beside', backend: 'chroot' });
+  assert.equal(json.backend, 'chroot');
+  const { json: ran } = await send('POST', `${sandboxes}/beside/exec`, { cmd: 'uname -r' });
+  assert.equal(ran.stdout, `${release()}\n`);
 });
 
 test('it reaches what its policy names, and nothing else', async () => {

@@ -88,6 +88,9 @@ export interface RunningSandbox {
   readonly backend: Backend;
 }
 
+/** How long a PID 1 may take to answer. An emulated one on a busy machine is slow. */
+export const answerMsMax: Readonly<Record<Backend, number>> = { chroot: 10_000, vm: 60_000 };
+
 /** What there is of one that has ended. */
 export type EndedSandbox = Pick<RunningSandbox, 'id' | 'instance'>;
 

@@ -77,6 +77,8 @@ async function limitChange(
   const cpu = patch.cpu ?? row.cpu;
   const memoryMb = patch.memory_mb ?? row.memoryMb;
   if (cpu === row.cpu && memoryMb === row.memoryMb) return {};
+  const isHeld = state.phase === 'ready' || state.phase === 'paused';
+  if (isHeld) refuseVm(row, 'get other limits while it runs: stop it first');
   const held: SandboxLimits = {
     ...row.limits,
     cpuMilli: Math.max(1, Math.round(cpu * 1_000)),
@@ -91,8 +93,7 @@ async function limitChange(
   if (why.length > 0) {
     throw new AppError('limits_unenforceable', `Cannot change sandbox "${row.id}": ${why.join('; ')}`);
   }
-  if (state.phase === 'ready' || state.phase === 'paused') {
-    refuseVm(row, 'get other limits while it runs: stop it first');
+  if (isHeld) {
     const { memoryBytes } = await world.driver.stats(row.id);
     if (memoryBytes > held.memoryBytesMax) {
       throw new AppError(

@@ -9,7 +9,7 @@ import type { Clock } from '@squash/base/clock';
 import type { Log } from '@squash/base/log';
 import type { Metric } from '@squash/base/metric';
 import type { Store } from '#store/store.ts';
-import type { Driver } from '../drivers/driver.ts';
+import { answerMsMax, type Driver } from '../drivers/driver.ts';
 import { GuestClient } from '../guest/client.ts';
 import { VolumePlaces } from '../mounts/volume-places.ts';
 import type { LayerStore } from '../layers/layer-store.ts';
@@ -321,7 +321,11 @@ function worldOf(
     hostRoots: options.hostRoots,
     fixedLimits: options.fixedLimits,
     requiresLimits: options.requiresLimits,
-    guestOf: (running) => new GuestClient({ connect: (signal) => driver.connect(running, signal) }),
+    guestOf: (running) =>
+      new GuestClient({
+        connect: (signal) => driver.connect(running, signal),
+        answerDeadlineMs: answerMsMax[running.backend],
+      }),
     starts: new Semaphore(limits.startsAtOnceMax),
     usages: new Semaphore(limits.upperUsagesAtOnceMax),
     layerLock: new SharedLock(),

@@ -17,9 +17,9 @@ import { GuestClient } from '../../guest/client.ts';
 import { hasNetwork } from '../namespace/host-limits.ts';
 import { NamespaceDriver, type NamespaceDriverOptions } from '../namespace/namespace-driver.ts';
 import { LayerImages } from './layer-images.ts';
-import { qemuOverheadBytes, qemuStart } from './qemu.ts';
+import { qemuOverheadBytes, qemuStart, type VmPlan } from './qemu.ts';
 import { VmModule } from './vm-module.ts';
-import { ConsoleTail, startVmm, throughToGuest } from './vmm-channel.ts';
+import { ConsoleTail, startVmm, throughToGuest, VmmRefusal } from './vmm-channel.ts';
 
 /** An emulated guest on a busy machine; one that hangs is given up by then. */
 const bootMsMax = 120_000;
@@ -31,14 +31,19 @@ const guestMemoryBytesMin = 128 * bytesPerMib;
 /** Beside the disk: the file system's own tables, and what a VMM writes. */
 const upperSlackBytes = 64 * bytesPerMib;
 
+/** Held by the guest: its memory and its disk have a size, its processes are in a group of its own kernel. */
+const ownLimits: ReadonlySet<string> = new Set(['upper_limit', 'memory_limit', 'pids_limit']);
+
 export class MicrovmDriver extends NamespaceDriver {
   readonly #module: VmModule;
   readonly #images: LayerImages;
   readonly #hasNetwork: boolean;
+  readonly #isEphemeral: boolean;
   readonly #vms = new Map<SandboxId, RunningSandbox>();
 
-  constructor(options: NamespaceDriverOptions) {
+  constructor(options: NamespaceDriverOptions & { readonly isEphemeral: boolean }) {
     super(options);
+    this.#isEphemeral = options.isEphemeral;
     const { dataDir, launcher } = options;
     this.#module = new VmModule({ dataDir, launcher, isUsed: () => this.#vms.size > 0 });
     this.#images = new LayerImages({ dataDir, launcher, bytesMax: options.snapshotBytesMax * 8 });
@@ -51,12 +56,16 @@ export class MicrovmDriver extends NamespaceDriver {
   }
 
   override checkBackend(backend: Backend): void {
-    if (backend === 'vm') this.#module.check();
+    if (backend !== 'vm') return;
+    // What a sandbox has written is taken out of it there, before it ends.
+    if (this.#isEphemeral)
+      throw new AppError('vm_unavailable', 'With SQUASH_EPHEMERAL=1 there are no microVMs');
+    this.#module.check();
   }
 
   override warnings(spec: Pick<StartSpec, 'limits' | 'upperKind' | 'backend'>): readonly DriverWarning[] {
     const found = super.warnings(spec);
-    return spec.backend === 'vm' ? found.filter(({ code }) => code !== 'upper_limit') : found;
+    return spec.backend === 'vm' ? found.filter(({ code }) => !ownLimits.has(code)) : found;
   }
 
   override async start(spec: StartSpec, signal?: AbortSignal): Promise<RunningSandbox> {
@@ -72,7 +81,9 @@ export class MicrovmDriver extends NamespaceDriver {
     using tail = new ConsoleTail();
     try {
       await tail.follow(await super.connect(running, signal));
-      await this.#boot(running, spec, drives, signal);
+      const plan = this.#plan(spec, drives);
+      const late = AbortSignal.timeout(bootMsMax);
+      await this.#boot(running, plan, signal === undefined ? late : AbortSignal.any([signal, late]));
     } catch (error) {
       await this.stop(spec.id);
       signal?.throwIfAborted();
@@ -111,16 +122,9 @@ export class MicrovmDriver extends NamespaceDriver {
     return running.backend === 'vm' ? await throughToGuest(stream, signal) : stream;
   }
 
-  async #boot(
-    running: RunningSandbox,
-    spec: StartSpec,
-    drives: readonly LaunchMount[],
-    signal: AbortSignal | undefined,
-  ): Promise<void> {
+  #plan(spec: StartSpec, drives: readonly LaunchMount[]): VmPlan {
     const { limits } = spec;
-    const late = AbortSignal.timeout(bootMsMax);
-    const giveUp = signal === undefined ? late : AbortSignal.any([signal, late]);
-    const plan = {
+    return {
       kernel: '/boot/vmlinux',
       initrd: '/drives/initrd',
       lowers: drives.map(({ target }) => target),
@@ -133,14 +137,31 @@ export class MicrovmDriver extends NamespaceDriver {
       hasNetwork: this.#hasNetwork,
       unixSeconds: Math.floor(Date.now() / 1000),
     };
+  }
+
+  /** Resolves when PID 1 of the guest takes connections. */
+  async #boot(running: RunningSandbox, plan: VmPlan, giveUp: AbortSignal): Promise<void> {
     await startVmm(await super.connect(running, giveUp), qemuStart(plan), giveUp);
-    (await throughToGuest(await super.connect(running, giveUp), giveUp)).destroy();
+    for (let isReady = false; !isReady; ) {
+      const stream = await super.connect(running, giveUp);
+      isReady = await throughToGuest(stream, giveUp).then(
+        (guest) => {
+          guest.destroy();
+          return true;
+        },
+        (error: unknown) => {
+          if (!(error instanceof VmmRefusal)) throw error;
+          return false;
+        },
+      );
+    }
   }
 
   /** One that does not answer, or lies, loses what it has not written; nobody waits for it longer. */
   async #settle(running: RunningSandbox): Promise<void> {
     const guest = new GuestClient({ connect: (signal) => this.connect(running, signal) });
     try {
+      await this.thaw(running.id);
       await guest.files.sync('/', AbortSignal.timeout(settleMsMax));
     } catch {
       // It is ended as it is: the file system has a journal.

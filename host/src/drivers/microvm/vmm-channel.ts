@@ -4,7 +4,7 @@
  */
 import type { Duplex } from 'node:stream';
 import { AppError } from '@squash/contract/errors';
-import { encodeFields, FrameDecoder, type FieldFrameName } from '@squash/contract/guest/codec';
+import { encodeFields, FrameDecoder } from '@squash/contract/guest/codec';
 import { FieldReader } from '@squash/contract/guest/fields';
 import type { FieldName } from '@squash/contract/guest/frames';
 
@@ -33,17 +33,15 @@ const consoleCharactersMax = 4096;
 const lineCharactersMax = 200;
 const consoleLinesMax = 5;
 
-type Fields = readonly (readonly [FieldName, string])[];
-
 /** Starts the VMM: once in the life of one squash-vmm. @throws launch_failed with what went wrong */
 export async function startVmm(stream: Duplex, start: VmmStart, signal?: AbortSignal): Promise<void> {
-  const fields: Fields = [
+  const fields: (readonly [FieldName, string])[] = [
     ['socket', start.socket],
     ['control', start.control],
     ...start.commands.map((command) => ['command', commandText(command)] as const),
   ];
   try {
-    await ask(stream, 'vmmStart', fields, signal);
+    await ask(stream, encodeFields('vmmStart', fields), signal);
   } finally {
     stream.destroy();
   }
@@ -51,7 +49,7 @@ export async function startVmm(stream: Duplex, start: VmmStart, signal?: AbortSi
 
 /** The stream, as one to the guest's PID 1. @throws guest_failed */
 export async function throughToGuest(stream: Duplex, signal?: AbortSignal): Promise<Duplex> {
-  return await ask(stream, 'vmmGuest', [], signal);
+  return await ask(stream, encodeFields('vmmGuest', []), signal);
 }
 
 /** What the guest's kernel and the VMM write, as far as it is the last of it. Hostile text: of a guest that nobody trusts. */
@@ -62,7 +60,7 @@ export class ConsoleTail implements Disposable {
   /** What was written before comes, too. Where nothing can be read there is nothing to tell. */
   async follow(stream: Duplex): Promise<void> {
     try {
-      this.#stream = await ask(stream, 'vmmConsole', []);
+      this.#stream = await ask(stream, encodeFields('vmmConsole', []));
       this.#stream.on('error', () => undefined);
       this.#stream.on('data', (part: Buffer) => {
         this.#tail = (this.#tail + part.toString('latin1')).slice(-consoleCharactersMax);
@@ -89,12 +87,7 @@ function commandText({ how, path, argv }: VmmCommand): string {
 }
 
 /** Resolves with the stream where `ok` came, and nothing behind it is lost. */
-async function ask(
-  stream: Duplex,
-  type: FieldFrameName,
-  fields: Fields,
-  signal?: AbortSignal,
-): Promise<Duplex> {
+async function ask(stream: Duplex, request: Uint8Array, signal?: AbortSignal): Promise<Duplex> {
   const { promise, resolve, reject } = Promise.withResolvers<Duplex>();
   const decoder = new FrameDecoder();
   let bytes = 0;
@@ -116,7 +109,7 @@ async function ask(
         if (frame === undefined) continue;
         if (frame.kind === 'data') throw new AppError('guest_failed', 'squash-vmm sent raw data');
         if (frame.type === 'ok') return resolve(stream);
-        throw refusal(new FieldReader(frame.fields));
+        throw new VmmRefusal(new FieldReader(frame.fields));
       }
     } catch (error) {
       fail(error);
@@ -125,7 +118,7 @@ async function ask(
   stream.on('readable', onReadable).once('end', gone).once('close', gone).once('error', gone);
   signal?.addEventListener('abort', abort, { once: true });
   if (signal?.aborted === true) abort();
-  stream.write(encodeFields(type, fields));
+  stream.write(request);
   try {
     return await promise;
   } finally {
@@ -134,7 +127,10 @@ async function ask(
   }
 }
 
-function refusal(reader: FieldReader): AppError {
-  const text = reader.optionalText('message', messageBytesMax) ?? 'it gave no reason';
-  return new AppError('guest_failed', `squash-vmm: ${text}`);
+/** squash-vmm is there and has said no: it gives a guest less time to take a connection than an emulated one may need to start. */
+export class VmmRefusal extends AppError {
+  constructor(reader: FieldReader) {
+    const text = reader.optionalText('message', messageBytesMax) ?? 'it gave no reason';
+    super('guest_failed', `squash-vmm: ${text}`);
+  }
 }
