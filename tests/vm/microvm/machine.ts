@@ -125,7 +125,7 @@ export class Machine implements AsyncDisposable {
     const socket = join(place, 'vhost');
     // Before QEMU, which connects at its start.
     const listens = ['--socket', socket, '--uds-path', join(place, 'v')];
-    // A guest sends no packet that is longer. From 32 KiB on Linux (6.12.42, 6.17) gives them in several pieces, and those are dropped.
+    // A guest sends no packet that is longer. From 32 KiB on Linux (6.17, and 6.12 as Debian has it) gives them in several pieces, and those are dropped.
     const vsock = startProgram(place, parts.vsock, [...listens, '--tx-buffer-size', '16384']);
     stack.defer(() => endProgram(vsock));
     await waitFor('vhost-device-vsock to listen', () => existsSync(socket));
