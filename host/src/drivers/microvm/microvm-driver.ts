@@ -11,6 +11,7 @@ import type { Backend } from '@squash/contract/backend';
 import { AppError } from '@squash/contract/errors';
 import type { SandboxId } from '@squash/contract/ids';
 import { errorText } from '@squash/base/bug';
+import { systemClock } from '@squash/base/clock';
 import type { LaunchMount } from '../../launch/launch-fields.ts';
 import type { DriverWarning, RunningSandbox, SandboxLimits, StartSpec, UpperKind } from '../driver.ts';
 import { GuestClient } from '../../guest/client.ts';
@@ -135,7 +136,7 @@ export class MicrovmDriver extends NamespaceDriver {
       openFilesMax: limits.openFilesMax,
       pidsMax: limits.pidsMax,
       hasNetwork: this.#hasNetwork,
-      unixSeconds: Math.floor(Date.now() / 1000),
+      unixSeconds: Math.floor(systemClock.wallMs() / 1000),
     };
   }
 
