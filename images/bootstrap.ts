@@ -95,7 +95,14 @@ export async function bootstrap(request: BootstrapRequest, signal: AbortSignal):
  * so that the real package counts as newer.
  */
 function saidInstalled(name: string, version: string): string {
-  const stanza = [
+  const stanza = installedStanza(name, version);
+  const info = `"$1/var/lib/dpkg/info/${name}.list"`;
+  return `printf '%s\\n' ${stanza.map((line) => `'${line}'`).join(' ')} '' >> "$1/var/lib/dpkg/status" && : > ${info}`;
+}
+
+/** Lines of dpkg's database that say that a package is installed. */
+export function installedStanza(name: string, version: string): readonly string[] {
+  return [
     `Package: ${name}`,
     'Status: install ok installed',
     'Priority: optional',
@@ -107,8 +114,6 @@ function saidInstalled(name: string, version: string): string {
     'Description: left out of this layer',
     ' Installing it brings the real package.',
   ];
-  const info = `"$1/var/lib/dpkg/info/${name}.list"`;
-  return `printf '%s\\n' ${stanza.map((line) => `'${line}'`).join(' ')} '' >> "$1/var/lib/dpkg/status" && : > ${info}`;
 }
 
 /** Packages' scripts see this and nothing of the caller's: what they write must not depend on who builds. */
@@ -165,7 +170,7 @@ export function hostSuite(): Suite {
  * The mirror that was asked for, or the machine's sources of this release as one-line entries; undefined where it has none, and
  * mmdebstrap takes Debian's. Sources of others (vendors' repositories) have no place in a layer that is called Debian.
  */
-function aptSources(codename: string): string | undefined {
+export function aptSources(codename: string): string | undefined {
   const mirror = mirrorOf('DEBIAN');
   if (mirror !== undefined) return `deb ${mirror} ${codename} main\n`;
   const format = '$(ORIGIN)|$(REPO_URI)|$(RELEASE)|$(COMPONENT)';
@@ -182,7 +187,7 @@ function aptSources(codename: string): string | undefined {
 }
 
 /** apt takes a proxy from the environment as well: so the machine's setting works and is written nowhere. */
-function aptProxies(): Record<string, string> {
+export function aptProxies(): Record<string, string> {
   const dump = spawnSync('apt-config', ['dump'], { encoding: 'utf8' }).stdout ?? '';
   const found: Record<string, string> = {};
   for (const [, protocol, proxy] of dump.matchAll(/^Acquire::(https?)::Proxy "([^"]+)";$/gim)) {

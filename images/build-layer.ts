@@ -13,6 +13,7 @@ import { Failure } from '@squash/base/failure';
 import { makeScratchDirectory } from '@squash/base/scratch-directory';
 import type { ModuleManifest } from '@squash/contract/module-manifest';
 import { layerDigestSchema } from '@squash/contract/ids';
+import { aboutGuest } from './about-guest.ts';
 import { bootstrap, dpkgStatus, hostSuite, installedPackages, type Suite } from './bootstrap.ts';
 import {
   type CachedLayer,
@@ -166,30 +167,34 @@ function withBrought(
   from: { readonly tree: string; readonly brought: Brought; readonly mtimeS: number },
 ): string {
   const { tree, brought, mtimeS } = from;
-  const { links, executables } = found.preset;
-  if (brought.files.length === 0 && Object.keys(links).length === 0) return tree;
+  const { links, directories = [], executables } = found.preset;
+  const isPlain = Object.keys(links).length === 0 && directories.length === 0;
+  if (brought.files.length === 0 && isPlain) return tree;
   const full = join(scratch, 'composed.tar');
-  composeTar({ tree, entries: brought.entries, files: {}, links, executables, mtimeS }, full);
+  composeTar({ tree, entries: brought.entries, files: {}, links, directories, executables, mtimeS }, full);
   return full;
 }
 
 /** Its times are the archives' own: the same archives give the same layer on any day. */
-function archiveTree(place: BuildPlace, { entries, files }: Brought): Tree {
-  const { links, executables } = place.found.preset;
+function archiveTree(place: BuildPlace, brought: Brought): Tree {
+  const { entries, files, packages } = brought;
+  const { links, executables, directories } = place.found.preset;
   const tar = join(place.scratch, 'tree.tar');
   const mtimeS = entries.reduce((latest, each) => Math.max(latest, each.mtimeS), 0);
   const version = files[0]?.version ?? '';
   composeTar(
     {
       entries,
-      files: filesOf(place, version),
+      files: { ...filesOf(place, version), ...aboutGuest(brought) },
       links,
+      directories,
       executables,
       mtimeS: Math.min(mtimeS, Date.now() / 1_000),
     },
     tar,
   );
-  return { tar, mtimeS, packages: new Map(), versions: new Map([['', version]]) };
+  const names = new Map(packages.map((each) => [each.name, each.version]));
+  return { tar, mtimeS, packages: names, versions: new Map([['', version]]) };
 }
 
 /** The files of the preset and of its base: a base's host name must not come back with a layer on it. */

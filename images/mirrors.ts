@@ -15,6 +15,6 @@ export function mirrorOf(word: string): string | undefined {
 
 /** Those that a build of this preset asks: another mirror may have other packages. */
 export function mirrorsOf({ sources }: Preset): readonly (string | undefined)[] {
-  const words = { debian: 'DEBIAN', npm: 'NPM', apk: 'ALPINE' } as const;
+  const words = { debian: 'DEBIAN', deb: 'DEBIAN', kernel: 'DEBIAN', npm: 'NPM', apk: 'ALPINE' } as const;
   return sources.map((source) => mirrorOf(source.kind === 'archive' ? source.mirror : words[source.kind]));
 }

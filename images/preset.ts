@@ -47,19 +47,39 @@ const placed = {
   only: z.array(placeSchema).max(256).optional(),
 };
 
+const debianPackagesSchema = z
+  .array(z.string().regex(/^[a-z0-9][a-z0-9+.-]+$/, { error: 'no name of a Debian package' }))
+  .min(1)
+  .max(256);
+/**
+ * Packages that others depend on and nothing here needs, with the version that the dependency asks for: apt is told that
+ * they are installed. To install one later brings the real one.
+ */
+const withoutSchema = z.record(
+  z.string().regex(/^[a-z0-9][a-z0-9+.-]+$/),
+  z.string().regex(/^[0-9][0-9A-Za-z.+:~-]*$/),
+);
 const debianSource = z.strictObject({
   kind: z.literal('debian'),
-  packages: z
-    .array(z.string().regex(/^[a-z0-9][a-z0-9+.-]+$/, { error: 'no name of a Debian package' }))
-    .min(1)
-    .max(256),
-  /**
-   * Packages that others depend on and nothing here needs, with the version that the dependency asks for: apt is told that
-   * they are installed. To install one later brings the real one.
-   */
-  without: z
-    .record(z.string().regex(/^[a-z0-9][a-z0-9+.-]+$/), z.string().regex(/^[0-9][0-9A-Za-z.+:~-]*$/))
-    .default({}),
+  packages: debianPackagesSchema,
+  without: withoutSchema.default({}),
+});
+
+/** Packages that are unpacked and not installed: no script runs, and there is no package database. */
+const unpackedPackages = {
+  /** Debian's, as `trixie` or `trixie-backports`. */
+  release: z.string().regex(/^[a-z]+(?:-[a-z]+)*$/, { error: 'no name of a Debian release' }),
+  /** With everything that they depend on. */
+  packages: perArchitecture(debianPackagesSchema),
+  without: withoutSchema.default({}),
+};
+const debSource = z.strictObject({ kind: z.literal('deb'), ...unpackedPackages, ...placed });
+/** Becomes `boot/vmlinuz`, the same unpacked as `boot/vmlinux`, and `boot/modules/NN-name.ko`. */
+const kernelSource = z.strictObject({
+  kind: z.literal('kernel'),
+  ...unpackedPackages,
+  /** Those that a guest loads at its start; what they need comes along. */
+  modules: z.array(z.string().regex(/^[a-z0-9][a-z0-9_-]*$/)).max(64),
 });
 
 const npmSource = z.strictObject({
@@ -128,7 +148,14 @@ const apkSource = z.strictObject({
   ...placed,
 });
 
-const sourceSchema = z.discriminatedUnion('kind', [debianSource, npmSource, apkSource, archiveSource]);
+const sourceSchema = z.discriminatedUnion('kind', [
+  debianSource,
+  debSource,
+  kernelSource,
+  npmSource,
+  apkSource,
+  archiveSource,
+]);
 
 export const presetSchema = z
   .strictObject({
@@ -158,6 +185,10 @@ export const presetSchema = z
     links: z.record(placeSchema, z.string().min(1).max(400)).default({}),
     /** Files of the sources that are programs, whatever the archive says. */
     executables: z.array(placeSchema).max(256).default([]),
+    /** Folders that are there in any case. */
+    directories: z.array(placeSchema).max(64).optional(),
+    /** Programs: shared libraries that none of them needs are left out. */
+    libraries_of: z.array(placeSchema).max(64).optional(),
     /** Files and folders of archives and npm packages that do not become part of the layer. */
     leave_out: z.array(placeSchema).max(256).default([]),
     /** About what the layer takes; four times as much is refused. */
@@ -182,6 +213,8 @@ export const presetSchema = z
 export type Preset = z.infer<typeof presetSchema>;
 export type Source = Preset['sources'][number];
 export type DebianSource = z.infer<typeof debianSource>;
+export type DebSource = z.infer<typeof debSource>;
+export type KernelSource = z.infer<typeof kernelSource>;
 export type ApkSource = z.infer<typeof apkSource>;
 export type NpmSource = z.infer<typeof npmSource>;
 export type ArchiveSource = z.infer<typeof archiveSource>;

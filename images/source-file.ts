@@ -1,11 +1,15 @@
-/** A source's archive as a file of this machine that was held against its checksum, and where it is from. */
-export interface SourceFile {
-  readonly file: string;
+/** Where a source is from, for the manifest. */
+export interface Origin {
   /** Whole: of what is in the layer. */
   readonly version: string;
   /** The official address, also where a mirror was asked: a mirror's may be private. */
   readonly from: string;
   readonly digest: string;
+}
+
+/** A source's archive as a file of this machine that was held against its checksum. */
+export interface SourceFile extends Origin {
+  readonly file: string;
 }
 
 /** How sources are fetched. */

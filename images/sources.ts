@@ -1,4 +1,4 @@
-/** What a preset's archives and npm packages bring: fetched, checked, unpacked, and read as entries of the layer. */
+/** What a preset's archives and packages bring: fetched, checked, unpacked, and read as entries of the layer. */
 import { createReadStream, createWriteStream, mkdirSync, rmSync, statSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
@@ -6,7 +6,10 @@ import { fetchArchive } from './archive-source.ts';
 import { fetchNpmPackage } from './npm-source.ts';
 import { fetchApk } from './apk-source.ts';
 import type { Architecture, Preset, Source } from './preset.ts';
-import type { ByteProgress, FetchPlace, SourceFile } from './source-file.ts';
+import type { DebianPackage } from './debian-packages.ts';
+import type { GuestKernel } from './kernel-source.ts';
+import type { ByteProgress, FetchPlace, Origin, SourceFile } from './source-file.ts';
+import { UnpackedPackages } from './unpacked-packages.ts';
 import { entryHeader } from './tar/entry-header.ts';
 import { type PlannedEntry, readForeign } from './tar/foreign.ts';
 import { unpack } from './unpack.ts';
@@ -15,11 +18,14 @@ const megabyte = 1_048_576;
 /** Small presets vary more. */
 const downloadBytesMin = 16 * megabyte;
 
-type FetchedSource = Exclude<Source, { readonly kind: 'debian' }>;
+type FetchedSource = Exclude<Source, { readonly kind: 'debian' | 'deb' | 'kernel' }>;
 
 export interface Brought {
   readonly entries: readonly PlannedEntry[];
-  readonly files: readonly SourceFile[];
+  readonly files: readonly Origin[];
+  /** Of Debian, that something of the layer is from. */
+  readonly packages: readonly DebianPackage[];
+  readonly kernel: GuestKernel | undefined;
 }
 
 export interface BringPlace {
@@ -31,7 +37,8 @@ export interface BringPlace {
 
 export async function bringSources(preset: Preset, place: BringPlace, signal: AbortSignal): Promise<Brought> {
   const entries: PlannedEntry[] = [];
-  const files: SourceFile[] = [];
+  const files: Origin[] = [];
+  const unpacked = new UnpackedPackages(preset);
   const bytesMax = 4 * preset.size.unpacked_mb * megabyte + downloadBytesMin;
   let bytes = 0;
   for (const [index, source] of preset.sources.entries()) {
@@ -46,6 +53,10 @@ export async function bringSources(preset: Preset, place: BringPlace, signal: Ab
       bytesMax: 4 * preset.size.squashfs_mb * megabyte + downloadBytesMin,
       signal,
     };
+    if (source.kind === 'deb' || source.kind === 'kernel') {
+      files.push(await unpacked.add(source, fetching));
+      continue;
+    }
     const fetched = await fetchSource(source, fetching);
     files.push(fetched);
     const tar = join(scratch, 'plain.tar');
@@ -57,7 +68,7 @@ export async function bringSources(preset: Preset, place: BringPlace, signal: Ab
     bytes += statSync(tar).size;
     entries.push(...readForeign({ tar, ...places(source, preset) }));
   }
-  return { entries, files };
+  return { files, ...unpacked.finish(entries) };
 }
 
 function fetchSource(source: FetchedSource, place: FetchPlace): Promise<SourceFile> {

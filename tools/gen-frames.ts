@@ -19,6 +19,7 @@ import {
   pathIntents,
   protocolVersion,
   stdinModes,
+  vmmLimits,
 } from '../contract/src/guest/frames.ts';
 
 const headerPath = new URL('../native/common/frames.gen.h', import.meta.url);
@@ -69,6 +70,7 @@ function header(): string {
       protocolVersion,
     }),
     ...constants('GUEST_', guestLimits),
+    ...constants('VMM_', vmmLimits),
     ...constants('LOW_WATER_', lowWater),
     '};',
     `#define INTEGER_MAX UINT64_C(${integerMax})`,

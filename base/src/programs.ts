@@ -5,6 +5,9 @@ export const projectDir = fileURLToPath(new URL('../../', import.meta.url));
 const architecture = process.arch === 'arm64' ? 'aarch64' : 'x86_64';
 const built = `${projectDir}native/build/${architecture}`;
 export const launchProgram = `${built}/squash-launch`;
+export const initProgram = `${built}/squash-init`;
+/** First process of a microVM's guest. */
+export const bootProgram = `${built}/squash-boot`;
 /** No program: an addition to Node, for `base/src/resting-heap.ts`. */
 export const mallocTrimAddon = `${built}/malloc-trim.node`;
 

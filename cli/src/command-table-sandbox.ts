@@ -34,6 +34,12 @@ export const createFlags: readonly FlagSpec[] = [
       'secret it may use (default all), or none; one of its own, read from env, env:VARIABLE, file:PATH or -, for HOST[,HOST…]',
   },
   { name: 'upstream', value: 'NAME', summary: 'proxy of egress-upstreams.json that it goes out through' },
+  {
+    name: 'backend',
+    value: 'WHAT',
+    choices: ['chroot', 'vm'],
+    summary: 'what isolates it: chroot (namespaces), or vm (a kernel of its own)',
+  },
   ...mountFlags,
 ];
 

@@ -38,11 +38,12 @@ export const settings = [
   },
   {
     name: 'SQUASH_BACKEND',
-    kind: { type: 'choice', choices: ['chroot', 'firecracker'] },
+    kind: { type: 'choice', choices: ['chroot', 'vm', 'firecracker'] },
     default: 'chroot',
-    meaning: 'What isolates a sandbox. `chroot` is the name of the namespace backend.',
+    meaning:
+      'What isolates a sandbox that asks for none. `chroot` is the name of the namespace backend; `vm` is the microVM backend (docs/backends.md).',
     origin: 'original',
-    part: 'the microVM backend',
+    part: 'Firecracker as a VMM',
     partChoices: ['firecracker'],
   },
   {

@@ -1,5 +1,6 @@
 /** What the daemon tells about itself on the wire. */
 import { z } from 'zod';
+import { backendSchema } from './backend.ts';
 import { capabilitySchema } from './capability.ts';
 
 /** What does not work as it should for all sandboxes, now. */
@@ -25,7 +26,7 @@ export type Problem = z.infer<typeof problemSchema>;
 
 export const healthSchema = z.strictObject({
   status: z.literal('ok'),
-  backend: z.literal('chroot'),
+  backend: backendSchema.describe('what a new sandbox gets that asks for none'),
   tailscale: z.strictObject({ status: z.literal('off'), ip: z.literal('') }),
   sandboxes: z.int(),
   modules: z.int(),
@@ -60,7 +61,7 @@ export const infoSchema = z.strictObject({
   pid: z.int(),
   started: z.string().describe('RFC 3339, UTC'),
   node: z.string(),
-  backend: z.literal('chroot'),
+  backend: backendSchema.describe('what a new sandbox gets that asks for none'),
   data_dir: z.string(),
   socket: z.string().describe('path of the Unix socket'),
   listen: z.strictObject({ host: z.string(), port: z.int() }).nullable().describe('null: Unix socket only'),

@@ -8,6 +8,7 @@
 import { contextErrors } from './context-errors.ts';
 import { fileErrorCatalog } from './file-errors.ts';
 import { hostRootErrors } from './host-root-errors.ts';
+import { vmErrors } from './vm-errors.ts';
 import { portErrors } from './port-errors.ts';
 import { processErrors } from './process-errors.ts';
 import { imageErrors } from './image-errors.ts';
@@ -209,6 +210,7 @@ export const errorCatalog = {
   ...imageErrors,
   ...volumeErrors,
   ...hostRootErrors,
+  ...vmErrors,
   layer_corrupt: {
     status: 500,
     retry: 'after-change',

@@ -35,6 +35,9 @@ export const moduleNameSchema = z
   .brand<'ModuleName'>();
 export type ModuleName = z.infer<typeof moduleNameSchema>;
 
+/** What virtual machines start from: built as other modules are, and no layer of a sandbox. */
+export const vmModule = moduleNameSchema.parse('900-vmm');
+
 /** A layer of an OCI image as a module: `oci-` and the SHA-256 of its tar, or of the chain of layers that it was made of. */
 export function isImageLayer(module: ModuleName): boolean {
   return /^oci-[0-9a-f]{64}$/.test(module);

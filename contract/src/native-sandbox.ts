@@ -5,6 +5,7 @@
  * `/cgi-bin` has no name, labels, environment or idle time-out, and shows here like any other.
  */
 import { z } from 'zod';
+import { backendSchema } from './backend.ts';
 import { hostPathsSchema, hostRootSchema, type HostRoot } from './host-root.ts';
 import {
   moduleNameSchema,
@@ -155,12 +156,12 @@ export const sandboxCreateSchema = z.strictObject({
     .max(limits.mountsMax)
     .optional()
     .describe('volumes and directories of the host that it has from its start on'),
-  backend: reserved('what isolates it'),
+  backend: backendSchema.optional().describe('what isolates it; none: that of SQUASH_BACKEND'),
   memory: reserved('whether a fork takes processes along'),
 });
 export type SandboxCreate = z.infer<typeof sandboxCreateSchema>;
 
-export const reservedFields = ['backend', 'memory'] as const satisfies (keyof SandboxCreate)[];
+export const reservedFields = ['memory'] as const satisfies (keyof SandboxCreate)[];
 
 /** What a PATCH changes. What is left out stays as it is. */
 export const sandboxChangeSchema = z.strictObject({
@@ -197,6 +198,7 @@ export const sandboxSchema = z.strictObject({
     .enum(sandboxStates)
     .describe('`paused`: it stands still with its processes; `stopped`: it has files and no processes'),
   failure: z.string().nullable().describe('why it does not run, where it should'),
+  backend: backendSchema.describe('`chroot`: namespaces; `vm`: a kernel of its own'),
   layers: z.array(z.string()),
   image: sandboxImageSchema
     .nullable()

@@ -5,6 +5,7 @@
  * the parsed request is exact.
  */
 import { z } from 'zod';
+import { type Backend, backendSchema } from './backend.ts';
 import {
   type ModuleName,
   moduleNameSchema,
@@ -58,7 +59,7 @@ export const sandboxInfoSchema = z.strictObject({
       'what it may reach, as it was given; of a full policy the destinations it allows; null: everything public',
     ),
   state: z.enum(['creating', 'ready', 'paused', 'stopped', 'restarting', 'failed', 'destroying']),
-  backend: z.literal('chroot'),
+  backend: backendSchema,
   warnings: z
     .array(warningSchema)
     .describe('limits the host can not enforce, fields whose part does not exist yet'),
@@ -153,6 +154,7 @@ export const createBodySchema = z.looseObject({
   upstream: upstreamNameSchema
     .nullish()
     .describe('name of the operator’s proxy that it goes out through; none: `default`, where there is one'),
+  backend: backendSchema.nullish().describe('what isolates it; none: that of SQUASH_BACKEND'),
 });
 
 /** Why a text is no name of a module or label, in the original's words; those have none for its length. */
@@ -229,6 +231,8 @@ export interface CreateRequest {
   readonly ownSecrets: OwnSecrets;
   /** Undefined: the default one, where there is one. */
   readonly upstream: string | undefined;
+  /** Undefined: the daemon’s. */
+  readonly backend?: Backend | undefined;
   /** What `volumes.plan` of the engine made of the request's; none: nothing is attached. */
   readonly mounts?: readonly StoredMount[];
   /** Warnings the edge already knows (unknown or not yet supported fields). */

@@ -6,6 +6,7 @@
 import type { Capability } from '@squash/contract/capability';
 import { AppError } from '@squash/contract/errors';
 import { systemClock } from '@squash/base/clock';
+import { vmCapabilities } from './drivers/microvm/capabilities.ts';
 import { endLauncher } from './egress/end-launcher.ts';
 import { probeHost } from './launch/host-probe.ts';
 import { ConnectionOwners } from './http/connection-owner.ts';
@@ -20,7 +21,8 @@ interface Words {
 }
 
 async function answer({ verb, dataDir, runDir }: Words, launcher: LaunchClient): Promise<unknown> {
-  if (verb === 'probe') return { host: [...(await probeHost(launcher)), await ownerRow()] };
+  if (verb === 'probe')
+    return { host: [...(await probeHost(launcher)), await ownerRow(), ...vmCapabilities(dataDir)] };
   using _lock = lockDataDirectory(dataDir);
   if (verb === 'repair') return repaired(await repairState(dataDir, systemClock.wallMs()));
   if (verb === 'stop') return await endAll(launcher, runDir);

@@ -16,7 +16,9 @@ import { restHeap } from '@squash/base/resting-heap';
 import type { Config } from './config/config.ts';
 import type { LoadedConfig } from './config/load.ts';
 import { mallocTrimAddon } from '@squash/base/programs';
-import { NamespaceDriver } from './drivers/namespace/namespace-driver.ts';
+import type { NamespaceDriver } from './drivers/namespace/namespace-driver.ts';
+import { MicrovmDriver } from './drivers/microvm/microvm-driver.ts';
+import { vmCapabilities } from './drivers/microvm/capabilities.ts';
 import { endLauncher } from './egress/end-launcher.ts';
 import type { EgressNetwork } from './egress/egress-network.ts';
 import type { FirstEgress } from './egress/first-egress.ts';
@@ -70,10 +72,11 @@ export async function runDaemon({ config, explained }: LoadedConfig, begun: Begu
   const { network, secrets, rules } = await openEgress({ config, launcher, build, first: begun.egress, log });
   const capabilities = await begun.capabilities;
   const driver = stack.use(
-    new NamespaceDriver({
+    new MicrovmDriver({
       ...config,
       launcher,
       capabilities,
+      isEphemeral: config.ephemeralMs !== undefined,
       snapshotBytesMax: snapshotBytesMax(config),
     }),
   );
@@ -85,6 +88,7 @@ export async function runDaemon({ config, explained }: LoadedConfig, begun: Begu
       dataDir: config.dataDir,
       store,
       driver,
+      backend: config.backend,
       ...(await openLayers(config, stack, { launcher, log })),
       log,
       clock: systemClock,
@@ -101,7 +105,14 @@ export async function runDaemon({ config, explained }: LoadedConfig, begun: Begu
   const ownerRow = await owners.capability(isOpenToUsers(config));
   const tokenRow = weakToken(config);
   const gateway = stack.use(await openGateway(config, log));
-  const info = { version, started, host: [...capabilities, ownerRow, ...tokenRow], config: [...explained] };
+  const info = {
+    version,
+    started,
+    get host() {
+      return [...capabilities, ownerRow, ...tokenRow, ...vmCapabilities(config.dataDir)];
+    },
+    config: [...explained],
+  };
   const egress = { rules, log: network.client, secrets };
   const audit = stack.use(openAudit(config, log));
   const webhooks = stack.use(openWebhooks(config, { store, events: engine.events, log }));

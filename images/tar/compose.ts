@@ -15,6 +15,8 @@ export interface Composition {
   /** Texts by place: only where there is no tree, whose own are written by `writeLayerTar`. */
   readonly files: Readonly<Record<string, string>>;
   readonly links: Readonly<Record<string, string>>;
+  /** Made where nothing else makes them. */
+  readonly directories?: readonly string[] | undefined;
   readonly executables: readonly string[];
   readonly mtimeS: number;
 }
@@ -43,7 +45,8 @@ export function composeTar(composition: Composition, target: string): void {
     throw new Failure('preset_wrong', `the sources have no file "${[...executables].join('", "')}"`);
   using output = opened(target, 'w');
   const writer = new TarWriter(output.descriptor);
-  const parents = new Set([...added.keys(), ...Object.keys(files)].flatMap(parentsOf));
+  const asked = (composition.directories ?? []).flatMap((path) => [...parentsOf(path), path]);
+  const parents = new Set([...[...added.keys(), ...Object.keys(files)].flatMap(parentsOf), ...asked]);
   const directories =
     composition.tree === undefined
       ? new Set<string>()

@@ -27,6 +27,15 @@ enum {
   GUEST_WALK_DEPTH_MAX = 2048,
   GUEST_TRACED_PATHS_MAX = 10000,
   GUEST_TRACED_BYTES_MAX = 1048576,
+  VMM_CONNECTIONS_MAX = 1024,
+  VMM_COMMANDS_MAX = 16,
+  VMM_WORDS_MAX = 512,
+  VMM_COMMANDS_BYTES_MAX = 131072,
+  VMM_GUEST_MS = 30000,
+  VMM_CONTROL_MS = 10000,
+  VMM_GUEST_PORT = 1024,
+  VMM_READY_PORT = 1,
+  VMM_CONSOLE_BYTES = 65536,
   LOW_WATER_PERCENT = 2,
   LOW_WATER_MIB_MIN = 32,
   LOW_WATER_MIB_MAX = 2048,
@@ -59,7 +68,12 @@ enum frame_type {
   FRAME_FILE_SEARCH = 0x2b,
   FRAME_FILE_ARCHIVE = 0x2c,
   FRAME_FILE_EXTRACT = 0x2d,
+  FRAME_FILE_SYNC = 0x2e,
   FRAME_DIAL = 0x30,
+  FRAME_VMM_START = 0x38,
+  FRAME_VMM_GUEST = 0x39,
+  FRAME_VMM_CONTROL = 0x3a,
+  FRAME_VMM_CONSOLE = 0x3b,
   FRAME_SANDBOX_START = 0x40,
   FRAME_SANDBOX_STOP = 0x41,
   FRAME_SANDBOX_LIST = 0x42,
@@ -229,7 +243,10 @@ enum field_tag {
   FIELD_TRACES_PATHS = 116,
   FIELD_INTENT = 117,
   FIELD_ALLOWS_NESTING = 118,
-  FIELD_TAG_MAX = 118,
+  FIELD_VMM = 119,
+  FIELD_CONTROL = 120,
+  FIELD_COMMAND = 121,
+  FIELD_TAG_MAX = 121,
 };
 
 enum { STDIN_MODE_NONE = 0, STDIN_MODE_PIPE = 1 };
@@ -263,7 +280,12 @@ static inline bool frame_type_is_known(unsigned value) {
     case FRAME_FILE_SEARCH:
     case FRAME_FILE_ARCHIVE:
     case FRAME_FILE_EXTRACT:
+    case FRAME_FILE_SYNC:
     case FRAME_DIAL:
+    case FRAME_VMM_START:
+    case FRAME_VMM_GUEST:
+    case FRAME_VMM_CONTROL:
+    case FRAME_VMM_CONSOLE:
     case FRAME_SANDBOX_START:
     case FRAME_SANDBOX_STOP:
     case FRAME_SANDBOX_LIST:
@@ -450,6 +472,9 @@ static inline bool field_tag_is_known(unsigned value) {
     case FIELD_TRACES_PATHS:
     case FIELD_INTENT:
     case FIELD_ALLOWS_NESTING:
+    case FIELD_VMM:
+    case FIELD_CONTROL:
+    case FIELD_COMMAND:
       return true;
     default:
       return false;
@@ -536,6 +561,7 @@ static inline bool field_tag_is_integer(unsigned value) {
     case FIELD_TRACES_PATHS:
     case FIELD_INTENT:
     case FIELD_ALLOWS_NESTING:
+    case FIELD_VMM:
       return true;
     default:
       return false;

@@ -5,9 +5,9 @@
 #include <unistd.h>
 
 #include "common/descriptor.h"
+#include "common/loop.h"
+#include "common/scratch.h"
 #include "init/file.h"
-#include "init/loop.h"
-#include "init/scratch.h"
 
 /* Longer silence would be taken for a worker that hangs; the daemon waits ten times as long for a first answer. */
 enum { SILENCE_MS_MAX = 1000 };

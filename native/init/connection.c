@@ -6,12 +6,14 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+/* Behind the one that it needs. */
+#include <linux/vm_sockets.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include "common/descriptor.h"
+#include "common/scratch.h"
 #include "init/exec.h"
-#include "init/scratch.h"
 
 /* Connections taken per turn: a flood of them must not keep running commands waiting. */
 enum { ACCEPTS_PER_TURN = 32 };
@@ -28,6 +30,7 @@ static unsigned used_slots;
 static unsigned open_connections;
 static struct watch listener;
 static int64_t accept_again_ms; /* 0: no pause */
+static bool is_vsock;
 
 static void connection_ready(void *owner, uint32_t events);
 static void read_first_frame(struct connection *connection);
@@ -54,11 +57,22 @@ static void accepted(int fd) {
   else read_first_frame(connection); /* Mostly it is there already. */
 }
 
+/* Over vsock any user of the guest can connect, through its loopback, and so can other guests of the same VMM. */
+static bool is_host(const struct sockaddr_vm *peer) {
+  return !is_vsock || (peer->svm_family == AF_VSOCK && peer->svm_cid == VMADDR_CID_HOST);
+}
+
 static void listener_ready(void *owner, uint32_t events) {
   (void)owner;
   (void)events;
   for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
-    int fd = accept4(listener.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    struct sockaddr_vm peer = {.svm_family = AF_UNSPEC};
+    socklen_t length = sizeof peer;
+    int fd = accept4(listener.fd, (struct sockaddr *)&peer, &length, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd >= 0 && !is_host(&peer)) {
+      (void)close(fd);
+      continue;
+    }
     if (fd < 0) {
       if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
         watch_remove(&listener);
@@ -71,11 +85,22 @@ static void listener_ready(void *owner, uint32_t events) {
 }
 
 int connections_start(int listen_fd, const struct connection_ports *given) {
+  int domain;
+  socklen_t length = sizeof domain;
   ports = given;
+  if (getsockopt(listen_fd, SOL_SOCKET, SO_DOMAIN, &domain, &length) != 0) return -1;
+  is_vsock = domain == AF_VSOCK;
   if (set_close_on_exec(listen_fd, true) != 0 || set_blocking(listen_fd, false) != 0) return -1;
   watch_start(&listener, listen_fd, listener_ready, NULL);
   watch_for(&listener, EPOLLIN);
   return 0;
+}
+
+bool connections_close_whole(void) { return is_vsock; }
+
+void connection_watch_hangup(struct connection *connection) {
+  if (is_vsock) watch_for(&connection->watch, EPOLLRDHUP);
+  else watch_for_hangup(&connection->watch);
 }
 
 int connections_pause_ms(void) {

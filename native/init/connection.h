@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "common/frame.h"
-#include "init/loop.h"
+#include "common/loop.h"
 
 struct exec;
 
@@ -73,6 +73,13 @@ struct connection_ports {
 int connections_start(int listen_fd, const struct connection_ports *ports);
 /* Out of descriptors nothing is accepted for a moment. Resumes when it is over; returns the ms left, -1: no pause. */
 int connections_pause_ms(void);
+/*
+ * Whether both directions of a connection end at once, as over vsock: no VMM passes half an end on, and the kernel tells of the
+ * peer's end as it does of half of one.
+ */
+bool connections_close_whole(void);
+/* Waits for nothing but the peer's end. */
+void connection_watch_hangup(struct connection *connection);
 void connection_close(struct connection *connection);
 
 /* Answers with `error` and waits for the peer to close. `number` is an errno or 0. */

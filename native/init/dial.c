@@ -1,7 +1,4 @@
-/*
- * Ports: see dial.h. A direction holds no memory while bytes flow; only what one side did not take at once is kept,
- * and until it is gone nothing more is read from the other.
- */
+/* Ports: see dial.h. */
 #include "init/dial.h"
 
 #include <arpa/inet.h>
@@ -9,23 +6,12 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "common/transfer.h"
 #include "init/connection.h"
 #include "init/request.h"
-#include "init/scratch.h"
-
-/* Reads per event and direction: one busy port must not keep commands waiting. */
-enum { READS_PER_EVENT = 4 };
-
-struct direction {
-  uint8_t *kept; /* mapped FRAME_DATA_BYTES_MAX, or NULL */
-  size_t kept_start;
-  size_t kept_end;
-  bool is_ended;
-};
 
 struct dial {
   struct connection *connection; /* NULL: free slot */
@@ -33,8 +19,8 @@ struct dial {
   bool is_connected;
   bool is_second_try;
   uint16_t port;
-  struct direction up;   /* daemon to port */
-  struct direction down; /* port to daemon */
+  struct transfer up;   /* daemon to port */
+  struct transfer down; /* port to daemon */
 };
 
 static struct dial dials[GUEST_DIALS_MAX];
@@ -58,17 +44,12 @@ static struct dial *dial_of(const struct connection *connection) {
   return NULL;
 }
 
-static void forget_kept(struct direction *direction) {
-  if (direction->kept != NULL) (void)munmap(direction->kept, FRAME_DATA_BYTES_MAX);
-  direction->kept = NULL;
-}
-
 /* Frees the slot; the connection goes back to its caller. */
 static struct connection *release(struct dial *dial) {
   struct connection *connection = dial->connection;
   watch_close(&dial->tcp);
-  forget_kept(&dial->up);
-  forget_kept(&dial->down);
+  transfer_forget(&dial->up);
+  transfer_forget(&dial->down);
   memset(dial, 0, sizeof *dial);
   dial->tcp.fd = -1;
   return connection;
@@ -119,74 +100,34 @@ void dial_request(struct connection *connection, uint8_t *payload, size_t length
   }
   *dial = (struct dial){.connection = connection, .port = (uint16_t)port, .tcp = {.fd = -1}};
   connection->kind = CONNECTION_DIAL;
-  watch_for_hangup(&connection->watch);
+  connection_watch_hangup(connection);
   int failure = start_connect(dial);
   if (failure != 0) connect_failed(dial, failure);
 }
 
 /* --- joining ---------------------------------------------------------------------------------------------- */
 
-enum outcome { GOES_ON, IS_BROKEN };
-
-/* Sends what is kept. What is left afterwards waits for EPOLLOUT. */
-static enum outcome send_kept(struct direction *direction, int to) {
-  while (direction->kept != NULL) {
-    ssize_t put = send(to, direction->kept + direction->kept_start, direction->kept_end - direction->kept_start,
-                       MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (put < 0) return errno == EAGAIN || errno == EINTR ? GOES_ON : IS_BROKEN;
-    direction->kept_start += (size_t)put;
-    if (direction->kept_start == direction->kept_end) forget_kept(direction);
-  }
-  return GOES_ON;
+/* False: it is over. */
+static bool move(struct transfer *transfer, int from, int to) {
+  enum transfer_outcome outcome = transfer_run(transfer, from, to);
+  if (outcome == TRANSFER_ENDED) (void)shutdown(to, SHUT_WR); /* Fails only where the other side is gone, which its own event tells. */
+  return outcome == TRANSFER_GOES_ON || outcome == TRANSFER_ENDED;
 }
 
-static enum outcome keep(struct direction *direction, size_t start, size_t end) {
-  void *memory = mmap(NULL, FRAME_DATA_BYTES_MAX, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) return IS_BROKEN;
-  direction->kept = memory;
-  direction->kept_start = 0;
-  direction->kept_end = end - start;
-  memcpy(direction->kept, scratch + start, end - start);
-  return GOES_ON;
-}
-
-static enum outcome move(struct direction *direction, int from, int to) {
-  for (int i = 0; i < READS_PER_EVENT; i++) {
-    if (send_kept(direction, to) == IS_BROKEN) return IS_BROKEN;
-    if (direction->kept != NULL || direction->is_ended) return GOES_ON;
-    ssize_t got = recv(from, scratch, sizeof scratch, MSG_DONTWAIT);
-    if (got < 0) return errno == EAGAIN || errno == EINTR ? GOES_ON : IS_BROKEN;
-    if (got == 0) {
-      direction->is_ended = true;
-      (void)shutdown(to, SHUT_WR); /* Fails only where the other side is gone, which its own event tells. */
-      return GOES_ON;
-    }
-    ssize_t put = send(to, scratch, (size_t)got, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (put < 0 && errno != EAGAIN && errno != EINTR) return IS_BROKEN;
-    if (put < 0) put = 0;
-    if (put < got && keep(direction, (size_t)put, (size_t)got) == IS_BROKEN) return IS_BROKEN;
-  }
-  return GOES_ON;
-}
-
-static uint32_t interest(const struct direction *reads, const struct direction *writes) {
-  uint32_t events = 0;
-  if (!reads->is_ended && reads->kept == NULL) events |= EPOLLIN;
-  if (writes->kept != NULL) events |= EPOLLOUT;
-  return events;
-}
+static bool is_done(const struct transfer *transfer) { return transfer->is_ended && transfer->kept == NULL; }
 
 static void join(struct dial *dial) {
   int daemon = dial->connection->watch.fd;
-  bool is_over = move(&dial->up, daemon, dial->tcp.fd) == IS_BROKEN ||
-                 move(&dial->down, dial->tcp.fd, daemon) == IS_BROKEN ||
-                 (dial->up.is_ended && dial->down.is_ended && dial->up.kept == NULL && dial->down.kept == NULL);
-  if (is_over) {
+  bool is_broken = !move(&dial->up, daemon, dial->tcp.fd) || !move(&dial->down, dial->tcp.fd, daemon);
+  bool is_up_done = is_done(&dial->up), is_down_done = is_done(&dial->down);
+  /* Where half an end does not arrive, a port that ends would be waited for without it. */
+  bool is_over = connections_close_whole() ? is_up_done || is_down_done : is_up_done && is_down_done;
+  if (is_broken || is_over) {
     connection_close(release(dial));
     return;
   }
-  watch_for(&dial->connection->watch, interest(&dial->up, &dial->down));
-  watch_for(&dial->tcp, interest(&dial->down, &dial->up));
+  watch_for(&dial->connection->watch, transfer_interest(&dial->up, &dial->down));
+  watch_for(&dial->tcp, transfer_interest(&dial->down, &dial->up));
 }
 
 static void tcp_ready(void *owner, uint32_t events) {

@@ -5,8 +5,8 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "init/loop.h"
-#include "init/scratch.h"
+#include "common/loop.h"
+#include "common/scratch.h"
 
 struct drained {
   struct watch watch;

@@ -19,9 +19,9 @@
 #include <sys/resource.h>
 #include <sys/types.h>
 
-#include "init/loop.h"
+#include "common/loop.h"
+#include "common/ring.h"
 #include "init/request.h"
-#include "init/ring.h"
 
 struct connection;
 

@@ -41,6 +41,7 @@ void file_remove(int socket);
 void file_search(int socket);
 void file_archive(int socket);
 void file_extract(int socket);
+void file_sync(int socket);
 
 /* When the inode last changed, in microseconds, as a field holds it. */
 uint64_t file_changed_us(const struct stat *stat);

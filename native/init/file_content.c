@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 #include "common/descriptor.h"
+#include "common/scratch.h"
 #include "init/file.h"
 #include "init/request.h"
-#include "init/scratch.h"
 
 /* O_NONBLOCK so that a FIFO does not hold the open; regular files do not know the flag. */
 int file_open(int directory, const char *path, int flags, mode_t mode) {

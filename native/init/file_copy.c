@@ -9,9 +9,9 @@
 #include <unistd.h>
 
 #include "common/descriptor.h"
+#include "common/scratch.h"
 #include "init/file.h"
 #include "init/request.h"
-#include "init/scratch.h"
 #include "init/temporary.h"
 #include "init/walk.h"
 

@@ -14,10 +14,10 @@
 #include <unistd.h>
 
 #include "common/descriptor.h"
+#include "common/scratch.h"
 #include "init/file.h"
 #include "init/glob.h"
 #include "init/request.h"
-#include "init/scratch.h"
 #include "init/walk.h"
 
 enum {

@@ -11,9 +11,9 @@
 #include <unistd.h>
 
 #include "common/descriptor.h"
+#include "common/scratch.h"
 #include "init/file.h"
 #include "init/request.h"
-#include "init/scratch.h"
 #include "init/temporary.h"
 
 enum { LINKS_MAX = 40 }; /* The kernel's own bound. */

@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "common/descriptor.h"
+#include "common/loop.h"
 #include "init/file.h"
-#include "init/loop.h"
 #include "init/request.h"
 #include "init/spawn.h"
 #include "init/watches.h"

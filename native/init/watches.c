@@ -18,8 +18,8 @@
 
 #include "common/descriptor.h"
 #include "common/frame.h"
-#include "init/loop.h"
-#include "init/scratch.h"
+#include "common/loop.h"
+#include "common/scratch.h"
 
 enum {
   NONE = -1,

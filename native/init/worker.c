@@ -60,6 +60,7 @@ static const struct operation operations[] = {
     {FRAME_FILE_EXTRACT, true,
      {AS_USER, FIELD_ENTRIES_MAX, FIELD_BYTES_MAX, FIELD_KEEP_OWNER, FIELD_OWNER, FIELD_OWNER_GROUP, FIELD_CREATE_PARENTS, 0},
      file_extract},
+    {FRAME_FILE_SYNC, false, {AS_USER, 0}, file_sync},
     {FRAME_FILE_WATCH, false, {AS_USER, FIELD_RECURSIVE, 0}, NULL},
 };
 enum { OPERATIONS = sizeof operations / sizeof operations[0] };
@@ -123,8 +124,8 @@ static struct worker *free_slot(void) {
 }
 
 static bool has_hung_up(const struct connection *connection) {
-  struct pollfd socket = {.fd = connection->watch.fd};
-  return poll(&socket, 1, 0) == 1 && (socket.revents & (POLLHUP | POLLERR)) != 0;
+  struct pollfd socket = {.fd = connection->watch.fd, .events = connections_close_whole() ? POLLRDHUP : 0};
+  return poll(&socket, 1, 0) == 1;
 }
 
 /* What the event loop would find in its next turns: workers that ended, clients that hung up. */
@@ -174,7 +175,7 @@ void worker_request(struct connection *connection, uint8_t type, uint8_t *payloa
   worker->is_dying = false;
   worker->connection = connection;
   connection->kind = CONNECTION_WORKER;
-  watch_for_hangup(&connection->watch);
+  connection_watch_hangup(connection);
 }
 
 void worker_lost_client(struct connection *connection) {

@@ -10,21 +10,10 @@
 #include <unistd.h>
 
 #include "common/descriptor.h"
+#include "common/device_tree.h"
 #include "launch/file.h"
 #include "launch/helper.h"
 #include "launch/syscalls.h"
-
-enum {
-  /* Terminals of a sandbox, those of `exec` among them. The machine has 4,096 for all (kernel.pty.max), of which 1,024
-     are kept for itself: no single sandbox can use them up, nor dozens. */
-  TERMINALS_MAX = 64,
-};
-
-static const struct link {
-  const char *name;
-  const char *to;
-} links[] = {{"fd", "/proc/self/fd"},       {"stdin", "/proc/self/fd/0"},  {"stdout", "/proc/self/fd/1"},
-             {"stderr", "/proc/self/fd/2"}, {"ptmx", "pts/ptmx"}};
 
 int devices_gather(const struct launcher *launcher, unsigned root_id, int *nodes, struct fault *fault) {
   *nodes = -1;
@@ -64,28 +53,11 @@ int devices_furnish(const struct launcher *launcher, const char *path, struct fa
   if (directory < 0 || (is_borrowed && borrow_nodes(directory) != 0)) {
     return fault_set(fault, "launch_failed", "can't attach the host's device nodes");
   }
-  for (size_t i = 0; i < sizeof links / sizeof links[0]; i++) {
-    if (symlinkat(links[i].to, directory, links[i].name) != 0) {
-      return fault_set(fault, "launch_failed", "can't make /dev/%s", links[i].name);
-    }
-  }
-  char options[64];
-  snprintf(options, sizeof options, "newinstance,ptmxmode=0666,mode=620,max=%d", TERMINALS_MAX);
-  if (mkdirat(directory, "pts", 0755) != 0 ||
-      mount("devpts", fd_path(directory, "pts").text, "devpts", MS_NOSUID | MS_NOEXEC, options) != 0) {
-    return fault_set(fault, "launch_failed", "can't mount /dev/pts");
-  }
-  if (mkdirat(directory, "shm", 0755) != 0) return fault_set(fault, "launch_failed", "can't make /dev/shm");
-  /* Without MS_NODEV, which would close the nodes. */
-  if (mount(NULL, path, NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NOEXEC, NULL) == 0) return 0;
-  return fault_set(fault, "launch_failed", "can't make /dev read-only");
+  const char *unmade = device_tree_furnish(path);
+  return unmade == NULL ? 0 : fault_set(fault, "launch_failed", "can't make /dev/%s", unmade);
 }
 
 int devices_share_memory(const char *path, uint64_t bytes_max, struct fault *fault) {
-  char options[128];
-  /* One inode per 4 KiB: small files must not cost more kernel memory than the size says. */
-  unsigned long long bytes = bytes_max < 4096 ? 4096 : bytes_max;
-  snprintf(options, sizeof options, "mode=1777,size=%llu,nr_inodes=%llu", bytes, bytes / 4096 + 8);
-  if (mount("shm", path, "tmpfs", MS_NOSUID | MS_NODEV, options) == 0) return 0;
+  if (device_tree_share_memory(path, bytes_max) == 0) return 0;
   return fault_set(fault, "launch_failed", "can't mount /dev/shm");
 }

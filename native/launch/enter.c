@@ -245,8 +245,7 @@ static int become_launcher(const struct enter_options *options, int outside, str
 
 static int make(const struct enter_options *options, const struct place *place, struct fault *fault) {
   struct resident_options resident = {.data = options->data, .run = options->run, .helper_fd = -1};
-  resident.init_fd = open(options->init, O_RDONLY | O_CLOEXEC);
-  if (resident.init_fd < 0) return fault_set(fault, "launch_failed", "can't open \"%s\"", options->init);
+  if (resident_open_programs(&resident, options->init, fault) != 0) return -1;
   /* Control groups first: a leftover that is frozen has to be thawed before it can end. */
   cgroup_prepare(&resident.cgroups, options->data);
   if (end_leftovers(options, place, fault) != 0 ||
@@ -270,7 +269,7 @@ static int make(const struct enter_options *options, const struct place *place, 
   while (waitpid(outside.pid, NULL, 0) < 0 && errno == EINTR) continue;
   if (resident.helper_fd >= 0) close(resident.helper_fd);
   cgroup_setup_close(&resident.cgroups);
-  close(resident.init_fd);
+  resident_close_programs(&resident);
   return 0;
 }
 

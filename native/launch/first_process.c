@@ -1,9 +1,7 @@
 /*
  * What a sandbox's first process does before it is squash-init: see first_process.h.
  *
- * Capabilities: what container engines leave by default, without the three that only reach outwards. CAP_NET_RAW
- * would allow packets of any form on interfaces that come later; CAP_MKNOD is without effect in a user namespace;
- * CAP_AUDIT_WRITE writes into the host's audit log. All of them count in the sandbox's own user namespace only.
+ * Capabilities (common/capabilities.h) count in the sandbox's own user namespace only.
  * squash-init narrows the bounding set to them; until then no_new_privs, which the launcher has set, holds the rest.
  */
 #include "launch/first_process.h"
@@ -19,6 +17,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "common/capabilities.h"
 #include "common/descriptor.h"
 #include "launch/message.h"
 #include "launch/nesting.h"
@@ -26,32 +25,19 @@
 #include "launch/seccomp.h"
 #include "launch/title.h"
 
-static const unsigned capabilities[] = {CAP_CHOWN,  CAP_DAC_OVERRIDE, CAP_FOWNER,  CAP_FSETID,           CAP_KILL,      CAP_SETGID,
-                                        CAP_SETUID, CAP_SETPCAP,      CAP_SETFCAP, CAP_NET_BIND_SERVICE, CAP_SYS_CHROOT};
-
 enum { PLACED_LISTEN = 3, PLACED_INIT, PLACED_END };
 #define INIT_PATH "/proc/self/fd/4"
 #define LISTEN_WORD "3"
 
-static int drop_capabilities(void) {
-  struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-  struct __user_cap_data_struct kept[2] = {{0}};
-  for (size_t i = 0; i < sizeof capabilities / sizeof capabilities[0]; i++) {
-    kept[capabilities[i] / 32].permitted |= UINT32_C(1) << capabilities[i] % 32;
-  }
-  for (unsigned i = 0; i < 2; i++) kept[i].effective = kept[i].permitted;
-  return (int)syscall(SYS_capset, &header, kept);
-}
-
-/* What PID 1 of a box with one id needs to keep through its execve; it gives it up as ambient there (native/init/confine.c). */
+/* What PID 1 of a box with one id needs to keep through its execve; it gives it up as ambient there (native/common/pid_one.c). */
 static int keep_capabilities(void) {
   struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
   struct __user_cap_data_struct kept[2];
   if (syscall(SYS_capget, &header, kept) != 0) return -1;
   for (unsigned i = 0; i < 2; i++) kept[i].inheritable = kept[i].permitted;
   if (syscall(SYS_capset, &header, kept) != 0) return -1;
-  for (size_t i = 0; i < sizeof capabilities / sizeof capabilities[0]; i++) {
-    if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, capabilities[i], 0, 0) != 0) return -1;
+  for (size_t i = 0; i < SANDBOX_CAPABILITIES; i++) {
+    if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, sandbox_capabilities[i], 0, 0) != 0) return -1;
   }
   return 0;
 }
@@ -63,17 +49,17 @@ static size_t read_filter(int file, struct sock_filter program[SECCOMP_PROGRAM_M
 
 static int load_filter(int file, const struct seccomp_options *options) {
   struct sock_filter program[SECCOMP_PROGRAM_MAX];
-  bool is_own = options->permits_listener || options->permits_filter || options->permits_nesting;
+  bool is_own = options->permits_listener || options->permits_filter || options->permits_nesting || options->permits_own_filters;
   size_t count = is_own ? seccomp_build(program, SECCOMP_PROGRAM_MAX, options) : read_filter(file, program);
   struct sock_fprog whole = {.len = (unsigned short)count, .filter = program};
   if (count == 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return -1;
-  if (options->permits_nesting && nesting_use_up_filters() != 0) return -1;
+  if ((options->permits_nesting || options->permits_own_filters) && nesting_use_up_filters() != 0) return -1;
   return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &whole);
 }
 
-/* Nothing of the launcher's stays but the sandbox's socket, squash-init, and until that has begun its stderr. */
+/* Nothing of the launcher's stays but the sandbox's socket, the program of PID 1, and until that has begun its stderr. */
 static int place_all(const struct starter_plan *plan, const struct supply *supply) {
-  const int descriptors[] = {supply->listen_fd, plan->init_fd};
+  const int descriptors[] = {supply->listen_fd, supply->request.is_vmm ? plan->vmm_fd : plan->init_fd};
   cleanup_fd null = open("/dev/null", O_RDWR | O_CLOEXEC);
   if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(null, STDOUT_FILENO) < 0) return -1;
   return place_descriptors(descriptors, PLACED_END - PLACED_LISTEN);
@@ -117,7 +103,8 @@ static int become_init(const struct starter_plan *plan, const struct supply *sup
   const struct seccomp_options options = {.permits_listener = supply->request.traces_paths,
                                           .permits_filter = writes_host(&supply->request),
                                           .permits_nesting = plan->allows_nesting,
-                                          .permits_group_namespaces = plan->allows_group_namespaces};
+                                          .permits_group_namespaces = plan->allows_group_namespaces,
+                                          .permits_own_filters = supply->request.is_vmm};
   char *words[] = {path, option, listen, NULL, NULL, NULL, NULL};
   size_t count = 3;
   if (options.permits_listener) words[count++] = trace;
@@ -127,14 +114,14 @@ static int become_init(const struct starter_plan *plan, const struct supply *sup
   if (!has_launcher()) _exit(1);
   if (limit_files(&supply->request) != 0) return fault_set(fault, "launch_failed", "can't set resource limits");
   if (options.permits_nesting && nesting_try(fault) != 0) return -1;
-  if (drop_capabilities() != 0 || (getuid() != 0 && keep_capabilities() != 0)) {
+  if (capabilities_drop() != 0 || (getuid() != 0 && keep_capabilities() != 0)) {
     return fault_set(fault, "launch_failed", "can't drop capabilities");
   }
   int filter = fcntl(plan->seccomp_fd, F_DUPFD_CLOEXEC, 128);
   if (filter < 0 || place_all(plan, supply) != 0) return fault_set(fault, "launch_failed", "can't place the descriptors of a start");
   if (load_filter(filter, &options) != 0) return fault_set(fault, "launch_failed", "can't load the filter of system calls");
   execve(path, words, environment);
-  return fault_set(fault, "launch_failed", "can't execute squash-init");
+  return fault_set(fault, "launch_failed", "can't execute the program of PID 1");
 }
 
 static int run(const struct launcher *launcher, const struct starter_plan *plan, struct supply *assembled,

@@ -119,9 +119,6 @@ int helper_open_fuse(int helper, pid_t member, struct fault *fault) {
   return call(helper, &message, pidfd, &result, fault) == 0 ? result : -1;
 }
 
-const struct device_node device_nodes[DEVICE_NODES] = {{"null", 1, 3},   {"zero", 1, 5},    {"full", 1, 7},
-                                                       {"random", 1, 8}, {"urandom", 1, 9}, {"tty", 5, 0}};
-
 int helper_make_devices(int helper, unsigned sandbox_root, struct fault *fault) {
   int result = -1;
   struct helper_request message = {.verb = HELPER_MAKE_DEVICES, .owner = ids_on_host(sandbox_root)};

@@ -43,15 +43,7 @@ int helper_set_project(int helper, const struct request *request, struct fault *
 /* /dev/fuse, opened as a member of that process's user namespace, which is what the kernel asks of a mount there. */
 int helper_open_fuse(int helper, pid_t member, struct fault *fault);
 
-/* What a sandbox has of devices. */
-struct device_node {
-  const char *name;
-  unsigned major;
-  unsigned minor;
-};
-enum { DEVICE_NODES = 6 };
-extern const struct device_node device_nodes[DEVICE_NODES];
-/* A detached file system of a few pages that holds them, made anew; its root belongs to the sandbox's root. The data
+/* A detached file system of a few pages that holds a sandbox's device nodes, made anew; its root belongs to the sandbox's root. The data
    directory says whose helper it is. */
 int helper_make_devices(int helper, unsigned sandbox_root, struct fault *fault);
 

@@ -2,13 +2,11 @@
  * Device nodes for one sandbox: see devices.h. Runs in the privileged helper, because only a file system that the host's
  * root made has nodes that can be opened. The list is fixed: nobody can ask for another device.
  */
-#include <fcntl.h>
 #include <stdio.h>
 #include <sys/mount.h>
-#include <sys/stat.h>
-#include <sys/sysmacros.h>
 
 #include "common/descriptor.h"
+#include "common/device_tree.h"
 #include "launch/helper.h"
 #include "launch/helper_verbs.h"
 #include "launch/syscalls.h"
@@ -29,13 +27,6 @@ int helper_devices_make(const struct helper_request *request, struct fault *faul
   }
   cleanup_fd mount = sys_fsmount(context, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
   if (mount < 0) return fault_set(fault, "launch_failed", "can't mount a file system for device nodes");
-  for (size_t i = 0; i < DEVICE_NODES; i++) {
-    const struct device_node *node = &device_nodes[i];
-    /* The mode is set apart: the umask takes from the first. */
-    if (mknodat(mount, node->name, S_IFCHR | 0666, makedev(node->major, node->minor)) != 0 ||
-        fchmodat(mount, node->name, 0666, 0) != 0) {
-      return fault_set(fault, "launch_failed", "can't make device node \"%s\"", node->name);
-    }
-  }
+  if (device_nodes_make(mount) != 0) return fault_set(fault, "launch_failed", "can't make device nodes");
   return take_fd(&mount);
 }

@@ -51,6 +51,7 @@ struct launcher {
   int64_t helper_look_ms;    /* when helper_seat.c looks at it again */
   int64_t hung_ms;           /* who answers nothing for so long is ended */
   int init_fd;    /* squash-init, sealed */
+  int vmm_fd;     /* squash-vmm, sealed */
   int seccomp_fd;
   int tool_seccomp_fd;
   int epoll_fd;

@@ -141,6 +141,20 @@ int mounts_open_target(int root, const char *target, struct fault *fault) {
   return fault_disk(fault, "mount_refused", "\"/%s\" in the sandbox is no directory, or a link is on the way", target);
 }
 
+int mounts_open_file(int root, const char *target, struct fault *fault) {
+  char parent[REQUEST_PATH_BYTES_MAX + 1];
+  struct stat status;
+  const char *slash = strrchr(target, '/');
+  const char *name = slash == NULL ? target : slash + 1;
+  snprintf(parent, sizeof parent, "%.*s", slash == NULL ? 0 : (int)(slash - target), target);
+  cleanup_fd directory = mounts_open_target(root, parent, fault);
+  if (directory < 0) return -1;
+  if (mknodat(directory, name, S_IFREG | 0444, 0) != 0 && errno != EEXIST) return fault_disk(fault, "mount_refused", "can't make \"/%s\" in the sandbox", target);
+  cleanup_fd file = open_beneath(directory, name, O_PATH);
+  if (file >= 0 && fstat(file, &status) == 0 && S_ISREG(status.st_mode)) return take_fd(&file);
+  return fault_set(fault, "mount_refused", "\"/%s\" in the sandbox is no regular file, or a link is on the way", target);
+}
+
 int mounts_place(int tree, int target, const struct mount_wish *wish, struct fault *fault) {
   if (syscall(429, tree, "", target, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) == 0) return 0;
   return fault_set(fault, "mount_refused", "can't attach \"/%s\" in the sandbox", wish->target);

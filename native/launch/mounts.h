@@ -26,6 +26,8 @@ int mounts_take_all(const struct launcher *launcher, const struct request *reque
                     int mounts[MOUNTS_MAX], struct fault *fault);
 /* The directory below an open root, made where it is missing; no link is followed. */
 int mounts_open_target(int root, const char *target, struct fault *fault);
+/* The same of a regular file. */
+int mounts_open_file(int root, const char *target, struct fault *fault);
 int mounts_place(int tree, int target, const struct mount_wish *wish, struct fault *fault);
 
 #endif

@@ -15,8 +15,8 @@
 #include <unistd.h>
 
 #include "common/descriptor.h"
+#include "common/netlink.h"
 #include "launch/file.h"
-#include "launch/netlink.h"
 
 #ifndef IPV6_TRANSPARENT
 #define IPV6_TRANSPARENT 75

@@ -27,7 +27,7 @@
 #include <netinet/in.h>
 #include <string.h>
 
-#include "launch/netlink.h"
+#include "common/netlink.h"
 #include "launch/network.h"
 
 #define TABLE "squash"

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "common/descriptor.h"
+#include "common/mount_points.h"
 #include "launch/devices.h"
 #include "launch/message.h"
 #include "launch/mounts.h"
@@ -56,7 +57,8 @@ static int mount_overlay(const struct launcher *launcher, const struct starter_p
   if (request->is_box ? places_lay_ground(fault) != 0 : overlay_mount(launcher, plan, request, fault) != 0) return -1;
   cleanup_fd root = open("root", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (root < 0) return fault_set(fault, "launch_failed", "can't open the sandbox's root");
-  if (overlay_prepare_root(root, fault) != 0) return -1;
+  const char *unmade = mount_points_prepare(root);
+  if (unmade != NULL) return fault_disk(fault, "launch_failed", "can't make %s", unmade);
   if (is_sized) upper_spare_take(upper);
   return 0;
 }
@@ -205,8 +207,9 @@ int new_root_prepare(const struct launcher *launcher, const struct starter_plan 
 static int place_mounts(int root, struct supply *supply, struct fault *fault) {
   for (size_t i = 0; i < supply->request.mount_count; i++) {
     const struct mount_wish *wish = &supply->request.mounts[i];
-    if (wish->place != PLACE_NONE) continue;
-    cleanup_fd target = mounts_open_target(root, wish->target, fault);
+    bool is_file = supply->request.is_vmm && wish->place == PLACE_FILE;
+    if (wish->place != PLACE_NONE && !is_file) continue;
+    cleanup_fd target = is_file ? mounts_open_file(root, wish->target, fault) : mounts_open_target(root, wish->target, fault);
     if (target < 0 || mounts_place(supply->mounts[i], target, wish, fault) != 0) return -1;
     close_fd(&supply->mounts[i]);
   }

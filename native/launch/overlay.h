@@ -1,4 +1,4 @@
-/* The sandbox's root: lowers and upper merged, by the kernel or by fuse-overlayfs, and its mount points made safe. */
+/* The sandbox's root: lowers and upper merged, by the kernel or by fuse-overlayfs. */
 #ifndef SQUASH_LAUNCH_OVERLAY_H
 #define SQUASH_LAUNCH_OVERLAY_H
 #include "launch/fault.h"
@@ -9,11 +9,5 @@
    becomes the merged tree. */
 int overlay_mount(const struct launcher *launcher, const struct starter_plan *plan, const struct request *request,
                   struct fault *fault);
-
-/*
- * /proc, /dev, /etc, /tmp are directories and /etc/hosts, /etc/resolv.conf plain files, whatever the sandbox
- * turned them into before it was stopped: they are what the start mounts on.
- */
-int overlay_prepare_root(int root, struct fault *fault);
 
 #endif

@@ -75,14 +75,23 @@ int places_open(const struct launcher *launcher, const struct mount_wish *wish, 
   return take_fd(&source);
 }
 
-static int take(const struct launcher *launcher, const struct mount_wish *wish, struct fault *fault) {
+/* Its mount comes without a map of ids: files of the data directory are the daemon's, behind a directory that is closed to others. */
+static int check_readable(int source, const struct mount_wish *wish, struct fault *fault) {
+  struct stat status;
+  if (fstat(source, &status) == 0 && (status.st_mode & S_IROTH) != 0) return 0;
+  errno = 0;
+  return fault_set(fault, "launch_failed", "\"%s\" of the data directory can't be read by the sandbox: chmod o+r", wish->source);
+}
+
+static int take(const struct launcher *launcher, const struct mount_wish *wish, bool is_vmm, struct fault *fault) {
   cleanup_fd source = places_open(launcher, wish, fault);
-  if (source < 0) return -1;
+  if (source < 0 || (is_vmm && check_readable(source, wish, fault) != 0)) return -1;
   cleanup_fd tree = sys_open_tree(source, "", CLONE_WHOLE);
   if (tree < 0) return fault_set(fault, "host_path_refused", "can't attach \"/%s\" of the host", wish->source);
   bool is_writable = wish->is_writable && wish->place == PLACE_BIND;
   /* A device is used on a read-only mount, too; its mode can't be changed there. */
   unsigned closed = wish->place == PLACE_DEVICE ? MOUNT_ATTR_NOEXEC : MOUNT_ATTR_NODEV;
+  if (is_vmm) closed |= MOUNT_ATTR_NOEXEC;
   struct mount_attr attributes = {.attr_set = MOUNT_ATTR_NOSUID | closed | (is_writable ? 0 : MOUNT_ATTR_RDONLY),
                                   .propagation = MS_PRIVATE};
   if (sys_mount_setattr(tree, AT_EMPTY_PATH | AT_RECURSIVE, &attributes) == 0) return take_fd(&tree);
@@ -93,7 +102,7 @@ int places_take_all(const struct launcher *launcher, const struct request *reque
   for (size_t i = 0; i < request->mount_count; i++) {
     const struct mount_wish *wish = &request->mounts[i];
     if (wish->place == PLACE_NONE || !places_have_tree(wish)) continue;
-    trees[i] = take(launcher, wish, fault);
+    trees[i] = take(launcher, wish, request->is_vmm, fault);
     if (trees[i] < 0) return -1;
   }
   return 0;

@@ -23,7 +23,7 @@ static const struct verb verbs[] = {
      TAG(NAME) | TAG(INSTANCE) | TAG(HOSTNAME) | TAG(UPPER) | TAG(UPPER_KIND) | TAG(MEMORY_BYTES_MAX) |
          TAG(CPU_MILLI) | TAG(PIDS_MAX) | TAG(SHM_BYTES_MAX) | TAG(OPEN_FILES_MAX) | TAG(BYTES_MAX) | TAG(INODES_MAX),
      TAG(LOWER) | TAG(UID) | TAG(GID) | TAG(HOSTS) | TAG(RESOLV_CONF) | TAG(MAKES_UPPER) | TAG(MOUNT) | TAG(TRACES_PATHS) |
-         TAG(ALLOWS_NESTING)},
+         TAG(ALLOWS_NESTING) | TAG(VMM)},
     {FRAME_SANDBOX_STOP, TAG(NAME), TAG(FOR_GOOD)},
     {FRAME_SANDBOX_LIST, 0, 0},
     {FRAME_SANDBOX_WATCH, 0, 0},
@@ -157,6 +157,7 @@ static bool keep_number(struct request *request, unsigned tag, uint64_t number) 
     case FIELD_MAKES_UPPER: request->makes_upper = number == 1; return number <= 1;
     case FIELD_TRACES_PATHS: request->traces_paths = number == 1; return number <= 1;
     case FIELD_ALLOWS_NESTING: request->allows_nesting = number == 1; return number <= 1;
+    case FIELD_VMM: request->is_vmm = number == 1; return number <= 1;
     case FIELD_RESERVED: request->is_reserved = number == 1; return number <= 1;
     case FIELD_BYTES_MAX: request->bytes_max = number; return true;
     case FIELD_INODES_MAX: request->inodes_max = number; return true;
@@ -187,6 +188,7 @@ static int check_root(struct request *request, tag_set seen, struct fault *fault
   request->is_box = (seen & TAG(UID)) != 0;
   if (request->is_box != ((seen & TAG(GID)) != 0)) return malformed(fault, "uid and gid come together");
   if (request->is_box == (request->lower_count > 0)) return malformed(fault, "layers, or uid and gid");
+  if (request->is_box && request->is_vmm) return malformed(fault, "the root of a VMM is made of layers");
   if (request->traces_paths && !request->is_box) return malformed(fault, "paths are traced where the root is the host's");
   if (request->allows_nesting && !request->is_box) return malformed(fault, "namespaces are made inside where the root is the host's");
   /* The tracer looks paths up in its own namespaces, and its listener is PID 1's, who can't enter others. */
@@ -194,8 +196,9 @@ static int check_root(struct request *request, tag_set seen, struct fault *fault
   return 0;
 }
 
-/* Places are of a box's start, and of one box's changes at one of them. */
-static bool may_have_places(const struct request *request) {
+/* Places are of a box's start, and of one box's changes at one of them; a VMM's start has files to read. */
+static bool may_have_place(const struct request *request, const struct mount_wish *wish) {
+  if (request->is_vmm) return wish->place == PLACE_FILE && !wish->is_writable;
   return request->is_box || request->type == FRAME_TREE_DIFF || request->type == FRAME_TREE_APPLY || request->type == FRAME_TREE_FILE;
 }
 
@@ -244,7 +247,7 @@ int request_parse(struct request *request, uint8_t type, uint8_t *payload, size_
   if (type == FRAME_SANDBOX_START && check_root(request, seen, fault) != 0) return -1;
   for (size_t i = 0; i < request->mount_count; i++) {
     bool is_place = request->mounts[i].place != PLACE_NONE;
-    if (is_place && !may_have_places(request)) return malformed(fault, "a place of a root that is not the host's");
+    if (is_place && !may_have_place(request, &request->mounts[i])) return malformed(fault, "a place of a root that is not the host's");
     if (!is_place && (type == FRAME_TREE_APPLY || type == FRAME_TREE_FILE)) return malformed(fault, "changes are of a place");
   }
   return 0;

@@ -78,6 +78,7 @@ struct request {
   uint64_t changed_us; /* of an apply: what the host has changed later is left; 0: nothing is */
   bool takes_outside;  /* links that lead out of the directory */
   bool takes_held;     /* what git obeys */
+  bool is_vmm; /* of a start: PID 1 is squash-vmm, and files of the data directory may be attached */
   bool is_box; /* its root is the host's, and its user the one whom the daemon belongs to */
   bool traces_paths; /* of a box: squash-init notes which paths its commands are refused */
   bool allows_nesting; /* of a box: its programs may make namespaces of their own */

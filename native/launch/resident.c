@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -118,10 +119,11 @@ static int set_up(struct launcher *launcher, const struct resident_options *opti
   }
   ranges_probe(launcher);
   launcher->init_fd = memory_file_copy("squash-init", options->init_fd);
+  launcher->vmm_fd = memory_file_copy("squash-vmm", options->vmm_fd);
   launcher->seccomp_fd = seccomp_file(&(struct seccomp_options){0});
   launcher->tool_seccomp_fd = seccomp_file(&(struct seccomp_options){.pretends_chown = launcher->is_single});
-  if (launcher->init_fd < 0 || launcher->seccomp_fd < 0 || launcher->tool_seccomp_fd < 0) {
-    return fault_set(fault, "launch_failed", "can't keep squash-init and the filter in memory");
+  if (launcher->init_fd < 0 || launcher->vmm_fd < 0 || launcher->seccomp_fd < 0 || launcher->tool_seccomp_fd < 0) {
+    return fault_set(fault, "launch_failed", "can't keep squash-init, squash-vmm and the filter in memory");
   }
   prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
   prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
@@ -200,6 +202,21 @@ static void say_goodbye(struct launcher *launcher) {
   }
 }
 
+int resident_open_programs(struct resident_options *options, const char *init, struct fault *fault) {
+  char vmm[PATH_MAX];
+  const char *slash = strrchr(init, '/');
+  int length = snprintf(vmm, sizeof vmm, "%.*ssquash-vmm", slash == NULL ? 0 : (int)(slash - init) + 1, init);
+  options->init_fd = open(init, O_RDONLY | O_CLOEXEC);
+  if (options->init_fd < 0) return fault_set(fault, "launch_failed", "can't open \"%s\"", init);
+  options->vmm_fd = length > 0 && length < PATH_MAX ? open(vmm, O_RDONLY | O_CLOEXEC) : -1;
+  return options->vmm_fd >= 0 ? 0 : fault_set(fault, "launch_failed", "can't open \"%s\"", vmm);
+}
+
+void resident_close_programs(const struct resident_options *options) {
+  close(options->init_fd);
+  close(options->vmm_fd);
+}
+
 int resident_main(const struct resident_options *options) {
   static struct launcher launcher;
   struct resident_ready ready = {0};
@@ -224,7 +241,7 @@ int resident_main(const struct resident_options *options) {
   ready.pid = result == 0 ? getpid() : 0;
   (void)write_whole(options->ready_fd, &ready, sizeof ready);
   close(options->ready_fd);
-  close(options->init_fd);
+  resident_close_programs(options);
   if (result != 0) return 1;
   log_line("launcher %d listens; %s ids; control groups: %s", getpid(), launcher.is_single ? "single" : "range",
            launcher.cgroups.detail);

@@ -10,6 +10,7 @@ struct resident_options {
   const char *data;
   const char *run;
   int init_fd;
+  int vmm_fd;
   int helper_fd;
   int ready_fd; /* gets one `struct resident_ready` */
   bool is_single;
@@ -22,6 +23,9 @@ struct resident_ready {
   struct fault fault;
 };
 
+/* The two programs that PID 1 of a sandbox may be; squash-vmm lies beside squash-init. `resident_main` closes its own. */
+int resident_open_programs(struct resident_options *options, const char *init, struct fault *fault);
+void resident_close_programs(const struct resident_options *options);
 /* Returns an exit code when the launcher was shut down. */
 int resident_main(const struct resident_options *options);
 

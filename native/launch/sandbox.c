@@ -25,6 +25,7 @@ void sandbox_announce(struct launcher *launcher, const struct sandbox *sandbox, 
   frame_text(&writer, FIELD_NAME, sandbox->name);
   frame_integer(&writer, FIELD_INSTANCE, sandbox->instance);
   frame_text(&writer, FIELD_CHANGE, change);
+  if (sandbox->is_vmm) frame_integer(&writer, FIELD_VMM, 1);
   for (struct connection *at = launcher->connections; at != NULL; at = at->next) {
     if (at->is_watching) connection_send(at, &writer);
   }

@@ -70,6 +70,7 @@ struct sandbox {
   char group[CGROUP_NAME_BYTES];
   unsigned root_id; /* of its root in the daemon's namespace (ranges.h) */
   bool is_box;
+  bool is_vmm; /* its PID 1 is squash-vmm */
   bool traces_paths;
   bool allows_nesting;
   unsigned user; /* of a box, as the host counts: the daemon's own id */

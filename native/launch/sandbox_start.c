@@ -255,6 +255,7 @@ static void sandbox_name(struct sandbox *sandbox, const struct request *request)
   sandbox->upper_bytes_max = request->bytes_max;
   sandbox->upper_inodes_max = request->inodes_max;
   sandbox->is_box = request->is_box;
+  sandbox->is_vmm = request->is_vmm;
   sandbox->traces_paths = request->traces_paths;
   sandbox->allows_nesting = request->allows_nesting;
   sandbox->user = request->user;
@@ -287,6 +288,7 @@ static int fork_starter(struct launcher *launcher, struct sandbox *sandbox, uint
                               .supply_fd = supply_end,
                               .devices_fd = -1,
                               .init_fd = launcher->init_fd,
+                              .vmm_fd = launcher->vmm_fd,
                               .seccomp_fd = launcher->seccomp_fd};
   sandbox->starter = fork();
   if (sandbox->starter == 0) starter_main(launcher, &plan);

@@ -194,7 +194,7 @@ static void put_filters(struct builder *builder, const struct seccomp_options *w
   for (unsigned i = 0; i < COUNT; i++) put(builder, EQUAL, options[i], JUMPS(COUNT - i, 0));
   put_return(builder, SECCOMP_RET_ALLOW);
   put_return(builder, ERRNO(EPERM));
-  if (wanted->permits_nesting) {
+  if (wanted->permits_nesting || wanted->permits_own_filters) {
     put_own_filters(builder);
     return;
   }

@@ -26,6 +26,8 @@ struct seccomp_options {
   bool permits_nesting;
   /* Of these, also one of control groups. */
   bool permits_group_namespaces;
+  /* VMMs: they load filters of their own, as programs of boxes that nest do, and for the same price (nesting_use_up_filters). */
+  bool permits_own_filters;
 };
 
 /* Returns the number of instructions, 0 where `program` is too small. */

@@ -33,7 +33,8 @@ struct starter_plan {
   int control_fd; /* socket to the launcher */
   int supply_fd;  /* what comes from outside: supply.h */
   int devices_fd; /* the helper's nodes as a mount that is nowhere yet, or -1 */
-  int init_fd;
+  int init_fd; /* both: a spare does not know yet which of them it becomes */
+  int vmm_fd;
   int seccomp_fd;
 };
 

@@ -81,7 +81,7 @@ static int limit_counted(void) {
   limit = lowered(limit, QUEUE_BYTES_MAX);
   if (setrlimit(RLIMIT_MSGQUEUE, &limit) != 0) return -1;
   if (getrlimit(RLIMIT_CORE, &limit) != 0) return -1;
-  limit = lowered(limit, 1); /* No core file, and with exactly 1 no handler of the host's: native/init/main.c. */
+  limit = lowered(limit, 1); /* No core file, and with exactly 1 no handler of the host's: native/common/pid_one.c. */
   return setrlimit(RLIMIT_CORE, &limit);
 }
 
@@ -140,7 +140,7 @@ static int make_namespaces(void) {
 
 /* Nothing of the launcher's goes along but this: a descriptor kept open somewhere is an end that nobody sees. */
 static int keep_descriptors(struct starter_plan *plan) {
-  int *const kept[] = {&plan->control_fd, &plan->supply_fd, &plan->init_fd, &plan->seccomp_fd, &plan->devices_fd};
+  int *const kept[] = {&plan->control_fd, &plan->supply_fd, &plan->init_fd, &plan->vmm_fd, &plan->seccomp_fd, &plan->devices_fd};
   enum { FIRST = 3, COUNT = sizeof kept / sizeof kept[0] };
   /* Until they are the sandbox's own (first_process.c): the launcher has its log there. */
   cleanup_fd null = open("/dev/null", O_RDWR | O_CLOEXEC);

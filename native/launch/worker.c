@@ -69,6 +69,7 @@ static void list(const struct launcher *launcher, int client) {
     frame_text(&writer, FIELD_NAME, at->name);
     frame_integer(&writer, FIELD_INSTANCE, at->instance);
     frame_integer(&writer, FIELD_PID, (uint64_t)at->pid);
+    if (at->is_vmm) frame_integer(&writer, FIELD_VMM, 1);
     send_frame(client, &writer);
   }
 }

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "init/ring.h"
+#include "common/ring.h"
 #include "tests/check.h"
 
 static uint8_t byte_at(uint64_t offset) {

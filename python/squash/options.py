@@ -148,6 +148,8 @@ class SandboxCreateOptions(TypedDict, total=False):
     """an OCI image as its lowest layers; `from.layers` may lie above. Callers below `admin` get images that are here already"""
     mounts: Sequence[MountWish]
     """volumes and directories of the host that it has from its start on"""
+    backend: Literal["chroot", "vm"]
+    """what isolates it; none: that of SQUASH_BACKEND"""
 
 
 class SandboxListOptions(TypedDict, total=False):
@@ -180,6 +182,7 @@ SandboxCreate = TypedDict(
         "upstream": "str",
         "image": "str",
         "mounts": "Sequence[MountWish]",
+        "backend": "Literal[\"chroot\", \"vm\"]",
     },
     total=False,
 )

@@ -74,6 +74,8 @@ class Sandbox(Record):
     """`paused`: it stands still with its processes; `stopped`: it has files and no processes"""
     failure: str | None
     """why it does not run, where it should"""
+    backend: Literal["chroot", "vm"]
+    """`chroot`: namespaces; `vm`: a kernel of its own"""
     layers: list[str]
     image: SandboxImage | None
     """the OCI image it was made from, and what its commands have from it; null: none"""
@@ -105,6 +107,7 @@ class Sandbox(Record):
         "labels": r.mapping(r.text),
         "state": r.text,
         "failure": r.nullable(r.text),
+        "backend": r.text,
         "layers": r.array(r.text),
         "image": r.nullable(r.record(SandboxImage)),
         "host_paths": r.nullable(r.mapping(r.text)),
@@ -2060,7 +2063,8 @@ class DaemonInfo(Record):
     started: str
     """RFC 3339, UTC"""
     node: str
-    backend: Literal["chroot"]
+    backend: Literal["chroot", "vm"]
+    """what a new sandbox gets that asks for none"""
     data_dir: str
     socket: str
     """path of the Unix socket"""
@@ -2083,7 +2087,7 @@ class DaemonInfo(Record):
         "pid": r.integer,
         "started": r.text,
         "node": r.text,
-        "backend": r.anything,
+        "backend": r.text,
         "data_dir": r.text,
         "socket": r.text,
         "listen": r.nullable(r.record(DaemonInfoListen)),

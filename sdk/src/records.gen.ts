@@ -177,7 +177,8 @@ export type DaemonInfo = {
   /** RFC 3339, UTC */
   readonly started: string;
   readonly node: string;
-  readonly backend: "chroot";
+  /** what a new sandbox gets that asks for none */
+  readonly backend: "chroot" | "vm";
   readonly data_dir: string;
   /** path of the Unix socket */
   readonly socket: string;
@@ -819,7 +820,7 @@ export interface Problem {
   readonly status: number;
   /** the cause */
   readonly detail: string;
-  readonly code: "invalid_request" | "invalid_json" | "unauthorized" | "token_required" | "forbidden" | "origin_refused" | "not_found" | "method_not_allowed" | "request_timeout" | "upgrade_required" | "body_too_large" | "unsupported_media_type" | "sandbox_not_found" | "approval_not_found" | "approval_expired" | "approval_decided" | "sandbox_exists" | "sandbox_limit" | "ceiling_exceeded" | "host_full" | "sandbox_not_ready" | "sandbox_paused" | "sandbox_busy" | "quota_exceeded" | "exec_limit" | "stream_limit" | "connection_limit" | "exec_failed" | "user_not_found" | "process_not_found" | "process_ended" | "output_not_kept" | "stdin_closed" | "stdin_blocked" | "interpreter_missing" | "context_not_found" | "context_exists" | "context_ended" | "context_limit" | "context_busy" | "kernel_died" | "cell_not_found" | "wait_timeout" | "idempotency_mismatch" | "job_not_found" | "module_not_found" | "module_exists" | "module_invalid" | "module_in_use" | "module_incompatible" | "module_active" | "image_not_found" | "image_invalid" | "image_unsupported" | "registry_unavailable" | "registry_denied" | "registry_credentials_unreadable" | "volume_not_found" | "volume_exists" | "volume_in_use" | "volume_limit" | "mount_not_found" | "mount_exists" | "mount_limit" | "mount_busy" | "mount_refused" | "host_directory_refused" | "host_root_unavailable" | "host_path_refused" | "host_root_unsupported" | "layer_corrupt" | "snapshot_not_found" | "snapshot_exists" | "snapshot_invalid" | "snapshot_path_too_long" | "webhook_not_found" | "webhook_limit" | "webhook_address_refused" | "limits_unenforceable" | "limit_below_use" | "unsupported_feature" | "not_offered" | "disk_full" | "guest_failed" | "file_failed" | "file_not_found" | "file_exists" | "directory_not_empty" | "not_a_directory" | "is_a_directory" | "not_a_file" | "permission_denied" | "path_invalid" | "file_busy" | "precondition_failed" | "range_not_satisfiable" | "archive_invalid" | "sandbox_full" | "port_unreachable" | "port_offered" | "offer_limit" | "connection_gone" | "launch_failed" | "launcher_unavailable" | "bucket_unavailable" | "bucket_not_set" | "bucket_conflict" | "egress_unavailable" | "secret_not_found" | "key_not_found" | "ssh_key_exists" | "ssh_login_refused" | "key_limit" | "secrets_invalid" | "shutting_down" | "config_invalid" | "database_corrupt" | "database_missing" | "database_newer" | "database_unavailable" | "data_locked" | "internal";
+  readonly code: "invalid_request" | "invalid_json" | "unauthorized" | "token_required" | "forbidden" | "origin_refused" | "not_found" | "method_not_allowed" | "request_timeout" | "upgrade_required" | "body_too_large" | "unsupported_media_type" | "sandbox_not_found" | "approval_not_found" | "approval_expired" | "approval_decided" | "sandbox_exists" | "sandbox_limit" | "ceiling_exceeded" | "host_full" | "sandbox_not_ready" | "sandbox_paused" | "sandbox_busy" | "quota_exceeded" | "exec_limit" | "stream_limit" | "connection_limit" | "exec_failed" | "user_not_found" | "process_not_found" | "process_ended" | "output_not_kept" | "stdin_closed" | "stdin_blocked" | "interpreter_missing" | "context_not_found" | "context_exists" | "context_ended" | "context_limit" | "context_busy" | "kernel_died" | "cell_not_found" | "wait_timeout" | "idempotency_mismatch" | "job_not_found" | "module_not_found" | "module_exists" | "module_invalid" | "module_in_use" | "module_incompatible" | "module_active" | "image_not_found" | "image_invalid" | "image_unsupported" | "registry_unavailable" | "registry_denied" | "registry_credentials_unreadable" | "volume_not_found" | "volume_exists" | "volume_in_use" | "volume_limit" | "mount_not_found" | "mount_exists" | "mount_limit" | "mount_busy" | "mount_refused" | "host_directory_refused" | "host_root_unavailable" | "host_path_refused" | "host_root_unsupported" | "vm_unavailable" | "vm_unsupported" | "layer_corrupt" | "snapshot_not_found" | "snapshot_exists" | "snapshot_invalid" | "snapshot_path_too_long" | "webhook_not_found" | "webhook_limit" | "webhook_address_refused" | "limits_unenforceable" | "limit_below_use" | "unsupported_feature" | "not_offered" | "disk_full" | "guest_failed" | "file_failed" | "file_not_found" | "file_exists" | "directory_not_empty" | "not_a_directory" | "is_a_directory" | "not_a_file" | "permission_denied" | "path_invalid" | "file_busy" | "precondition_failed" | "range_not_satisfiable" | "archive_invalid" | "sandbox_full" | "port_unreachable" | "port_offered" | "offer_limit" | "connection_gone" | "launch_failed" | "launcher_unavailable" | "bucket_unavailable" | "bucket_not_set" | "bucket_conflict" | "egress_unavailable" | "secret_not_found" | "key_not_found" | "ssh_key_exists" | "ssh_login_refused" | "key_limit" | "secrets_invalid" | "shutting_down" | "config_invalid" | "database_corrupt" | "database_missing" | "database_newer" | "database_unavailable" | "data_locked" | "internal";
   /** what the caller can do about it */
   readonly remedy: string;
 }
@@ -1045,6 +1046,8 @@ export interface Sandbox {
   readonly state: "creating" | "ready" | "paused" | "stopped" | "restarting" | "failed" | "destroying";
   /** why it does not run, where it should */
   readonly failure: string | null;
+  /** `chroot`: namespaces; `vm`: a kernel of its own */
+  readonly backend: "chroot" | "vm";
   readonly layers: readonly string[];
   /** the OCI image it was made from, and what its commands have from it; null: none */
   readonly image: SandboxImage | null;
@@ -1164,8 +1167,8 @@ export type SandboxCreate = {
   readonly image?: string;
   /** volumes and directories of the host that it has from its start on */
   readonly mounts?: readonly MountWish[];
-  /** reserved: what isolates it */
-  readonly backend?: unknown;
+  /** what isolates it; none: that of SQUASH_BACKEND */
+  readonly backend?: "chroot" | "vm";
   /** reserved: whether a fork takes processes along */
   readonly memory?: unknown;
 };

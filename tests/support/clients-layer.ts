@@ -95,6 +95,11 @@ export async function databaseModules(say?: Progress): Promise<Record<string, st
   return { '050-databases-test': (await built(databases, say)).squashfs };
 }
 
+/** What virtual machines start from, as users build it: the squashfs file. */
+export async function vmModule(say?: Progress): Promise<string> {
+  return (await built(findPreset('vmm'), say)).squashfs;
+}
+
 /** HTTP and SOCKS5 proxies as Debian has them. */
 const proxies = ofDebian({
   name: 'proxies',

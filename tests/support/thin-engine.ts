@@ -44,6 +44,7 @@ function sandboxRecord(id: string): SandboxRecord {
     labels: {},
     state: 'ready',
     failure: null,
+    backend: 'chroot',
     layers: ['000-base-test'],
     image: null,
     host_paths: null,

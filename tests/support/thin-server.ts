@@ -55,6 +55,7 @@ export class ThinServer implements AsyncDisposable {
       engine,
       log,
       config: {
+        backend: 'chroot',
         dataDir: directory,
         runDir: join(directory, 'run'),
         listen: { host: '127.0.0.1', port: 0 },

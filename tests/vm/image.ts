@@ -16,7 +16,7 @@ import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { removeDataDirectory } from '../support/data-directory.ts';
-import { type CpioEntry, directoryEntry, fileEntry, writeCpio } from './cpio.ts';
+import { type CpioEntry, directoryEntry, fileEntry, writeCpio } from '../../host/src/drivers/microvm/cpio.ts';
 
 const run = promisify(execFile);
 const recipeFolder = join(import.meta.dirname, 'image');

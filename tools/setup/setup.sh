@@ -229,7 +229,7 @@ pack_sdk() {
 native_is_built() {
   local built=$root/native/build/.built source
   [[ -f $built ]] || return 1
-  for source in "$root"/native/Makefile "$root"/native/{call,common,init,launch,node,relay}/*.[chS]; do
+  for source in "$root"/native/Makefile "$root"/native/{boot,call,common,init,launch,node,relay,vmm}/*.[chS]; do
     if [[ $source -nt $built ]]; then return 1; fi
   done
 }
@@ -238,7 +238,7 @@ build_native() {
   local began=$SECONDS built=$root/native/build/.built
   [[ -f $root/native/Makefile ]] || fail 'native/Makefile is missing: the clone is not complete'
   if native_is_built; then return; fi
-  say 'native    compiling squash-init, squash-launch and squash-call'
+  say 'native    compiling squash-init, squash-vmm, squash-launch, squash-call and squash-boot'
   # The time of the start: a source that is changed meanwhile is newer, and is compiled the next time.
   mkdir -p "$root/native/build"
   touch -- "$root/native/build/.began"

@@ -8,7 +8,7 @@ import { root } from './suites.ts';
 import { seconds } from './tally.ts';
 
 /** Functions of `tests/support/clients-layer.ts`. A file that calls one needs its layers. */
-const makers = ['clientModules', 'databaseModules', 'interpreterModules'] as const;
+const makers = ['clientModules', 'databaseModules', 'interpreterModules', 'vmModule'] as const;
 
 /** Says what it builds, and nothing where all is there. */
 export async function prepareLayers(files: readonly string[]): Promise<void> {

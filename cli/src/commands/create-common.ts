@@ -11,8 +11,8 @@ export function readCommon(
   without: readonly 'secret'[] = [],
 ): Record<string, unknown> {
   const request: Record<string, unknown> = {};
-  for (const name of ['owner', 'upstream']) {
-    if (flags.isSet(name)) request[name] = flags.text(name);
+  for (const name of ['owner', 'upstream', 'backend']) {
+    if (flags.isDeclared(name) && flags.isSet(name)) request[name] = flags.text(name);
   }
   if (flags.isSet('cpu')) request['cpu'] = flags.number('cpu', { min: limits.cpuMin, max: limits.cpuMax });
   if (flags.isSet('memory')) {

@@ -64,6 +64,23 @@ export const guestLimits = {
   tracedBytesMax: 1_048_576,
 } as const;
 
+/** What one squash-vmm holds at most. */
+export const vmmLimits = {
+  /** Each holds two descriptors and, while somebody reads slowly, up to 128 KiB. */
+  connectionsMax: 1024,
+  commandsMax: 16,
+  /** Words of one command, and the bytes of all together. */
+  wordsMax: 512,
+  commandsBytesMax: 131_072,
+  /** A guest that has not taken a connection by then is given up. */
+  guestMs: 30_000,
+  controlMs: 10_000,
+  guestPort: 1024,
+  /** The guest connects to this port of the host once, when it takes connections. */
+  readyPort: 1,
+  consoleBytes: 65_536,
+} as const;
+
 /**
  * How much of the data directory's file system is to stay free: so many percent of it within these bounds. Below it no image
  * upper gets more room. Enough for what a host's log and database write until somebody looks.
@@ -88,6 +105,8 @@ export const guestErrorCodes = [
   'file_failed',
   /** `errno` says why the port could not be reached. */
   'dial_failed',
+  /** A command of a VMM ended in a failure, or its guest can't be reached; `errno` may say why. */
+  'vmm_failed',
 ] as const;
 export type GuestErrorCode = (typeof guestErrorCodes)[number];
 
@@ -129,7 +148,14 @@ export const frameTypes = {
   fileArchive: 0x2c,
   /** Followed by a tar in `data` frames and an `end`. */
   fileExtract: 0x2d,
+  /** Answered when what was written to the path's file system is on its disk. */
+  fileSync: 0x2e,
   dial: 0x30,
+  // Requests to squash-vmm, PID 1 of a sandbox whose program is a VMM. `ok` answers each; behind it the last three carry raw bytes.
+  vmmStart: 0x38,
+  vmmGuest: 0x39,
+  vmmControl: 0x3a,
+  vmmConsole: 0x3b,
   // Requests to squash-launch.
   sandboxStart: 0x40,
   sandboxStop: 0x41,
@@ -332,6 +358,12 @@ export const fieldTags = {
   intent: { tag: 117, type: 'u64' },
   /** Of a start, 1: its programs may make namespaces of their own. */
   allowsNesting: { tag: 118, type: 'u64' },
+  /** Of a start and of an `entry` about a sandbox, 1: its PID 1 is squash-vmm. */
+  vmm: { tag: 119, type: 'u64' },
+  // To squash-vmm; `socket` is the guest's. `control` is where the VMM listens. `command`, one or more: `once`; `make PATH`, once where
+  // PATH is not there; `stay`; or `stay PATH`, where the next one waits until somebody listens at the socket PATH. Then its words, a line each.
+  control: { tag: 120, type: 'bytes' },
+  command: { tag: 121, type: 'bytes' },
 } as const satisfies Record<string, { tag: number; type: 'bytes' | 'u64' }>;
 
 export type FieldName = keyof typeof fieldTags;

@@ -134,6 +134,7 @@ const imageCommit = defineOperation({
   errors: [
     'sandbox_not_found',
     'host_root_unsupported',
+    'vm_unsupported',
     'sandbox_busy',
     'sandbox_not_ready',
     'snapshot_exists',

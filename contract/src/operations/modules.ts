@@ -179,6 +179,7 @@ const seedGc = defineOperation({
 const activateErrors = [
   'sandbox_not_found',
   'host_root_unsupported',
+  'vm_unsupported',
   'module_not_found',
   'bucket_unavailable',
   'module_active',

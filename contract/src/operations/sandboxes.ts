@@ -41,8 +41,10 @@ const createErrors = [
   'volume_in_use',
   'host_directory_refused',
   'host_root_unavailable',
+  'vm_unavailable',
   'host_path_refused',
   'host_root_unsupported',
+  'vm_unsupported',
   'mount_exists',
   'mount_limit',
   'mount_refused',
@@ -120,6 +122,7 @@ const sandboxUpdate = defineOperation({
   errors: [
     'sandbox_not_found',
     'host_root_unsupported',
+    'vm_unsupported',
     'quota_exceeded',
     'ceiling_exceeded',
     'host_full',

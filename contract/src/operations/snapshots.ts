@@ -27,6 +27,7 @@ const takeErrors = [
   'quota_exceeded',
   'sandbox_not_found',
   'host_root_unsupported',
+  'vm_unsupported',
   'snapshot_exists',
   'snapshot_path_too_long',
   'sandbox_busy',
@@ -38,6 +39,7 @@ const takeErrors = [
 const restoreErrors = [
   'sandbox_not_found',
   'host_root_unsupported',
+  'vm_unsupported',
   'snapshot_not_found',
   'module_not_found',
   'bucket_unavailable',
@@ -234,6 +236,7 @@ const snapshotUpload = defineOperation({
     'quota_exceeded',
     'sandbox_not_found',
     'host_root_unsupported',
+    'vm_unsupported',
     'snapshot_exists',
     'snapshot_invalid',
     'sandbox_busy',

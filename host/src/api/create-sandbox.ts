@@ -50,6 +50,7 @@ export async function createSandbox(
     secrets: body.secrets ?? 'all',
     ownSecrets: body.own_secrets ?? {},
     upstream: body.upstream,
+    backend: body.backend,
     mounts: engine.volumes.plan(askerOf(caller, body.owner), body.mounts ?? []),
     warnings: [],
     native: { ...nativeWish(body, source), image: stack?.image, hostRoot, once },

@@ -35,10 +35,11 @@ export function daemonHandlers(engine: Engine, parts: DaemonParts): HandlersOf<t
   return {
     health: async ({ caller }) => {
       const { sandboxes, modules, baseReady } = await engine.health();
+      const info = parts.info();
       const problems = told(caller, parts.problems());
       return json({
         status: 'ok',
-        backend: 'chroot',
+        backend: info.backend,
         tailscale: { status: 'off', ip: '' },
         sandboxes,
         modules,

@@ -52,6 +52,7 @@ function creating(
       secrets: body.secrets ?? 'all',
       ownSecrets: body.own_secrets ?? {},
       upstream: body.upstream ?? undefined,
+      backend: body.backend ?? undefined,
       warnings: fieldWarnings(unknownFields, body),
       native: undefined,
     };

@@ -4,6 +4,7 @@
 import { chmodSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { markApiPort } from '@squash/base/api-ports';
+import type { Backend } from '@squash/contract/backend';
 import type { DaemonInfo } from '@squash/contract/daemon';
 import type { SandboxId } from '@squash/contract/ids';
 import { limits } from '@squash/contract/limits';
@@ -32,6 +33,7 @@ import type { WebhookParts } from './webhooks.ts';
 
 /** The part of the configuration that the API reads. `Config` fits. */
 export interface HttpConfig {
+  readonly backend: Backend;
   readonly dataDir: string;
   readonly runDir: string;
   readonly listen: { readonly host: string; readonly port: number | undefined };
@@ -256,7 +258,7 @@ function daemonInfo({ config, info, gateway }: HttpOptions, listen: DaemonInfo['
     pid: process.pid,
     started: info.started,
     node: process.version,
-    backend: 'chroot',
+    backend: config.backend,
     data_dir: config.dataDir,
     socket: join(config.runDir, 'api.sock'),
     listen,

@@ -1,6 +1,7 @@
 /**
  * The configuration after the edge: every value typed, checked and defaulted. Nothing behind it reads a variable.
  */
+import type { Backend } from '@squash/contract/backend';
 import type { Secret } from '@squash/base/secret';
 import type { LogLevel } from '@squash/base/log';
 
@@ -9,7 +10,8 @@ export interface Config {
   readonly dataDir: string;
   /** Absolute; sockets and locks. */
   readonly runDir: string;
-  readonly backend: 'chroot';
+  /** Of sandboxes that ask for none. */
+  readonly backend: Backend;
   readonly listen: ListenConfig;
   readonly authToken: Secret | undefined;
   /** Lower case, without port; `*.name` for all subdomains. */

@@ -226,7 +226,7 @@ function assemble(
   return {
     dataDir,
     runDir: run === '' ? join(dataDir, 'run') : resolve(cwd, run),
-    backend: 'chroot',
+    backend: choice('SQUASH_BACKEND'),
     listen: {
       host: text('SQUASH_HOST'),
       port: values.get('SQUASH_PORT') === 'off' ? undefined : number('SQUASH_PORT'),

@@ -4,6 +4,7 @@
  * nothing above it knows which driver runs.
  */
 import type { Duplex } from 'node:stream';
+import type { Backend } from '@squash/contract/backend';
 import type { Problem } from '@squash/contract/daemon';
 import type { LayerDigest, SandboxId } from '@squash/contract/ids';
 import type { VolumeId } from '@squash/contract/volume';
@@ -30,6 +31,7 @@ export interface StartSpec {
   /** Topmost first; each is a directory `layers/<digest>` made by the layer store. */
   readonly lowers: readonly LayerDigest[];
   readonly upperKind: UpperKind;
+  readonly backend: Backend;
   /** Which upper: restore makes a new generation and drops the old one. */
   readonly upperGeneration: number;
   /** The sandbox is new: its upper is made with the start, if there is none. Otherwise a missing upper is `launch_failed`. */
@@ -83,7 +85,14 @@ export type MountSpec = {
 export interface RunningSandbox {
   readonly id: SandboxId;
   readonly instance: number;
+  readonly backend: Backend;
 }
+
+/** How long a PID 1 may take to answer. An emulated one on a busy machine is slow. */
+export const answerMsMax: Readonly<Record<Backend, number>> = { chroot: 10_000, vm: 60_000 };
+
+/** What there is of one that has ended. */
+export type EndedSandbox = Pick<RunningSandbox, 'id' | 'instance'>;
 
 /** A limit or a wall that this host can't give; shown to the client that created the sandbox. */
 export interface DriverWarning {
@@ -181,14 +190,16 @@ export interface HostRoom {
 }
 
 export interface Driver {
-  /** The name the API reports as `backend`. */
-  readonly name: 'chroot';
   /** The kind a new sandbox gets: the strongest the host offers, or what the configuration names. */
   readonly upperKind: UpperKind;
+  /** The same, for a sandbox of this backend. */
+  upperKindFor(backend: Backend): UpperKind;
+  /** @throws vm_unavailable where this host can't run one of it now */
+  checkBackend(backend: Backend): void;
   /** Sandboxes have one user and one group id, root's. */
   readonly hasOneId: boolean;
   /** What this host can't enforce now for a sandbox of this kind; empty where everything holds. */
-  warnings(spec: Pick<StartSpec, 'limits' | 'upperKind'>): readonly DriverWarning[];
+  warnings(spec: Pick<StartSpec, 'limits' | 'upperKind' | 'backend'>): readonly DriverWarning[];
   /** What this host does not give now, to any sandbox. */
   problems(): readonly Problem[];
   /** Where what runs is of a release that this daemon can't work with. Waits until that is known. */
@@ -257,5 +268,5 @@ export interface Driver {
    */
   applyChanges(changed: ChangedPlace, names: AppliedNames): Promise<readonly AppliedName[]>;
   /** Called with each sandbox whose PID 1 ended, wanted or not. Returns the unsubscribe. */
-  onExit(listener: (ended: RunningSandbox) => void): () => void;
+  onExit(listener: (ended: EndedSandbox) => void): () => void;
 }

@@ -4,6 +4,7 @@ import type { SandboxPatch } from '@squash/contract/native-sandbox';
 import type { SandboxChange } from '#store/sandboxes.ts';
 import type { SandboxLimits } from '../drivers/driver.ts';
 import type { SandboxEvent } from '../sandbox/event-port.ts';
+import { refuseVm } from '../sandbox/backend.ts';
 import { refuseHostRoot } from '../sandbox/host-root.ts';
 import { mergedLabels } from '../sandbox/labels.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
@@ -24,7 +25,10 @@ export async function changeSandbox(
   { ceilings, admission }: ChangeRules,
 ): Promise<void> {
   const { row } = sandbox;
-  if (patch.on_timeout === 'snapshot') refuseHostRoot(row, 'be saved as a snapshot when its time is over');
+  if (patch.on_timeout === 'snapshot') {
+    refuseHostRoot(row, 'be saved as a snapshot when its time is over');
+    refuseVm(row, 'be saved as a snapshot when its time is over');
+  }
   const lifetimeS = patch.lifetime_s === undefined ? undefined : (patch.lifetime_s ?? 0);
   checkCeilings(
     { cpu: patch.cpu, memoryMb: patch.memory_mb, maxLifetimeS: lifetimeS },
@@ -73,6 +77,8 @@ async function limitChange(
   const cpu = patch.cpu ?? row.cpu;
   const memoryMb = patch.memory_mb ?? row.memoryMb;
   if (cpu === row.cpu && memoryMb === row.memoryMb) return {};
+  const isHeld = state.phase === 'ready' || state.phase === 'paused';
+  if (isHeld) refuseVm(row, 'get other limits while it runs: stop it first');
   const held: SandboxLimits = {
     ...row.limits,
     cpuMilli: Math.max(1, Math.round(cpu * 1_000)),
@@ -82,12 +88,12 @@ async function limitChange(
     ...(patch.cpu === undefined ? [] : ['cpu_limit']),
     ...(patch.memory_mb === undefined ? [] : ['memory_limit']),
   ];
-  const broken = world.driver.warnings({ limits: held, upperKind: row.upperKind });
+  const broken = world.driver.warnings({ ...row, limits: held });
   const why = broken.filter(({ code }) => missing.includes(code)).map(({ message }) => message);
   if (why.length > 0) {
     throw new AppError('limits_unenforceable', `Cannot change sandbox "${row.id}": ${why.join('; ')}`);
   }
-  if (state.phase === 'ready' || state.phase === 'paused') {
+  if (isHeld) {
     const { memoryBytes } = await world.driver.stats(row.id);
     if (memoryBytes > held.memoryBytesMax) {
       throw new AppError(

@@ -1,5 +1,6 @@
 /** Puts the engine together: what its nouns share, what an earlier daemon left, and the end. */
 import { join } from 'node:path';
+import type { Backend } from '@squash/contract/backend';
 import type { Problem, Room } from '@squash/contract/daemon';
 import { AppError } from '@squash/contract/errors';
 import { limits } from '@squash/contract/limits';
@@ -8,7 +9,7 @@ import type { Clock } from '@squash/base/clock';
 import type { Log } from '@squash/base/log';
 import type { Metric } from '@squash/base/metric';
 import type { Store } from '#store/store.ts';
-import type { Driver } from '../drivers/driver.ts';
+import { answerMsMax, type Driver } from '../drivers/driver.ts';
 import { GuestClient } from '../guest/client.ts';
 import { VolumePlaces } from '../mounts/volume-places.ts';
 import type { LayerStore } from '../layers/layer-store.ts';
@@ -80,6 +81,8 @@ export interface LocalEngineOptions {
   readonly mounts: MountSources;
   /** The host's file system, as a sandbox may get it. */
   readonly hostRoots: HostRoots;
+  /** Of sandboxes that ask for none. */
+  readonly backend: Backend;
   readonly fixedLimits: FixedLimits;
   /** The machine may have lost its power since the last daemon. */
   readonly isFirstOfBoot: boolean;
@@ -308,6 +311,7 @@ function worldOf(
   return {
     store: options.store,
     driver,
+    backend: options.backend,
     layers: options.layers,
     files: new SandboxFiles({ dataDir, log, removeTree }),
     log,
@@ -317,7 +321,11 @@ function worldOf(
     hostRoots: options.hostRoots,
     fixedLimits: options.fixedLimits,
     requiresLimits: options.requiresLimits,
-    guestOf: (running) => new GuestClient({ connect: (signal) => driver.connect(running, signal) }),
+    guestOf: (running) =>
+      new GuestClient({
+        connect: (signal) => driver.connect(running, signal),
+        answerDeadlineMs: answerMsMax[running.backend],
+      }),
     starts: new Semaphore(limits.startsAtOnceMax),
     usages: new Semaphore(limits.upperUsagesAtOnceMax),
     layerLock: new SharedLock(),

@@ -208,6 +208,15 @@ export class GuestFiles implements GuestFileSystem {
     });
   }
 
+  sync(path: GuestFilePath, signal?: AbortSignal): Promise<void> {
+    const subject = `What ${quoted(path)} lies on can't be written out`;
+    return this.#simple('fileSync', target(path, {}), {
+      subject,
+      deadlineMs: this.#deadlines.workMs,
+      signal,
+    });
+  }
+
   link(
     path: GuestFilePath,
     text: GuestFilePath,

@@ -34,6 +34,7 @@ const appCodes: Readonly<Record<GuestErrorCode, ErrorCode>> = {
   offset_gone: 'guest_failed',
   file_failed: 'file_failed',
   dial_failed: 'port_unreachable',
+  vmm_failed: 'guest_failed',
 };
 
 const names = new Map(Object.entries(constants.errno).map(([name, number]) => [number, name]));

@@ -208,6 +208,8 @@ export interface GuestFileSystem {
     signal?: AbortSignal,
   ): AsyncGenerator<FileMatch, boolean, void>;
   makeDirectory(path: GuestFilePath, options?: Creation): Promise<void>;
+  /** Resolves when what was written to the path's file system is on its disk. */
+  sync(path: GuestFilePath, signal?: AbortSignal): Promise<void>;
   /** `target` is a symlink's text, or the file that gets another name. */
   link(
     path: GuestFilePath,

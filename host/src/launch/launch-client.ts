@@ -49,6 +49,8 @@ type VolumePlace = Pick<LaunchUpper, 'path' | 'kind'>;
 export interface LaunchedSandbox {
   readonly name: SandboxId;
   readonly instance: number;
+  /** Its PID 1 is squash-vmm. */
+  readonly vmm: boolean;
 }
 
 export interface LaunchWatch extends AsyncDisposable {
@@ -483,5 +485,5 @@ function tell(listener: WatchListener, event: FieldReader): void {
 function parseSandbox(reader: FieldReader): LaunchedSandbox {
   const name = sandboxIdSchema.safeParse(reader.text('name', 64));
   if (!name.success) throw new AppError('launch_failed', 'squash-launch names a sandbox by no valid id');
-  return { name: name.data, instance: reader.integer('instance', { min: 1 }) };
+  return { name: name.data, instance: reader.integer('instance', { min: 1 }), vmm: reader.flag('vmm') };
 }

@@ -23,6 +23,8 @@ export interface LaunchStart {
         readonly allowsNesting?: boolean;
       }
     | undefined;
+  /** PID 1 is squash-vmm, and mounts may be of the kind `file`: regular files of the data directory, for reading. */
+  readonly vmm?: boolean;
   readonly memoryBytesMax: number;
   readonly cpuMilli: number;
   readonly pidsMax: number;
@@ -35,11 +37,11 @@ export interface LaunchStart {
 /** As `struct mount_wish` of the launcher has it. */
 export interface LaunchMount {
   readonly mode: 'ro' | 'rw';
-  /** `host`, how the volume is kept, or a kind of `HostPlace`. */
+  /** `host`, how the volume is kept, a kind of `HostPlace`, or of a VMM `file`. */
   readonly kind: string;
   /** Of a host's directory: device and inode. */
   readonly identity: string;
-  /** Of a host's directory an absolute path, of a volume one below the data directory. */
+  /** Of a host's directory an absolute path, of a volume and a file one below the data directory. */
   readonly source: string;
   readonly target: string;
 }
@@ -72,6 +74,7 @@ export function startFields(start: LaunchStart): FieldValue[] {
     ...(hostRoot === undefined ? [] : [['uid', hostRoot.uid] as const, ['gid', hostRoot.gid] as const]),
     ...(hostRoot?.tracesPaths === true ? [['tracesPaths', 1] as const] : []),
     ...(hostRoot?.allowsNesting === true ? [['allowsNesting', 1] as const] : []),
+    ...(start.vmm === true ? [['vmm', 1] as const] : []),
     ...[...(hostRoot?.places ?? []), ...start.mounts].map(mountField),
   ];
 }

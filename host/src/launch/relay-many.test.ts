@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { dialerLayer } from '../../../tests/support/dialer.ts';
+import { dialerLayer } from '../../../tests/support/program-layer.ts';
 import { HostServer } from '../../../tests/support/host-server.ts';
 import { launchSandbox } from '../../../tests/support/launched-sandbox.ts';
 import { insideLauncher } from '../../../tests/support/launcher.ts';

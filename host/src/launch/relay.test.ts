@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import type { Socket } from 'node:net';
 import { test } from 'node:test';
-import { dialerLayer } from '../../../tests/support/dialer.ts';
+import { dialerLayer } from '../../../tests/support/program-layer.ts';
 import { HostServer } from '../../../tests/support/host-server.ts';
 import { type LaunchedSandbox, launchSandbox } from '../../../tests/support/launched-sandbox.ts';
 import { insideLauncher } from '../../../tests/support/launcher.ts';

@@ -4,6 +4,7 @@ import type { SandboxImage } from '@squash/contract/image';
 import type { CreateRequest, Warning } from '@squash/contract/sandbox';
 import type { SandboxRow } from '#store/rows.ts';
 import type { Driver } from '../drivers/driver.ts';
+import { backendFor } from './backend.ts';
 import { hostRootHere } from './host-root.ts';
 import type { World } from './world.ts';
 
@@ -21,8 +22,9 @@ export function draftRow(
     cpuMilli: Math.max(1, Math.round(request.cpu * 1_000)),
     memoryBytesMax: request.memoryMb * bytesPerMb,
   };
-  const { upperKind } = world.driver;
-  const unenforced = world.driver.warnings({ limits, upperKind });
+  const backend = backendFor(world, request);
+  const upperKind = world.driver.upperKindFor(backend);
+  const unenforced = world.driver.warnings({ limits, upperKind, backend });
   const broken = world.requiresLimits
     ? unenforced
     : unenforced.filter(({ code }) => request.native?.mustHold.includes(code));
@@ -47,6 +49,7 @@ export function draftRow(
     ownSecrets: Object.keys(request.ownSecrets),
     upstream: request.upstream ?? null,
     warnings: [...request.warnings, ...warnings, ...host.warnings],
+    backend,
     hostRoot: host.hostRoot,
     limits,
     upperKind,

@@ -14,6 +14,7 @@ import type { CreateRequest, CreateWish } from '@squash/contract/sandbox';
 import { faultPoint } from '#sandbox/fault.ts';
 import { removedLabel, type SnapshotRow } from '#store/rows.ts';
 import { draftRow, withSavedImage } from './draft.ts';
+import { refuseVm } from './backend.ts';
 import { refuseHostRoot } from './host-root.ts';
 import { soughtSnapshot } from './layering.ts';
 import { checkMounts } from './mounts.ts';
@@ -178,6 +179,7 @@ function piecesOf(
 /** What a fork takes along of the one it is made from, where nobody says otherwise. Secrets of its own stay with it. @throws host_root_unsupported */
 export function inherited(wish: CreateWish, { row }: Sandbox): CreateWish {
   refuseHostRoot(row, 'be forked');
+  refuseVm(row, 'be forked');
   const { native } = wish;
   if (native === undefined) return wish;
   const policy = wish.policy ?? row.policy ?? undefined;

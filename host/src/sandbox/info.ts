@@ -29,7 +29,7 @@ export function infoOf(sandbox: Sandbox): SandboxInfo {
     max_lifetime_s: row.maxLifetimeS,
     allow_net: shownAllowNet(row),
     state: state.phase,
-    backend: sandbox.world.driver.name,
+    backend: row.backend,
     warnings: [...sandbox.warnings],
   };
 }
@@ -45,6 +45,7 @@ export function nativeInfoOf(sandbox: Sandbox): SandboxRecord {
     labels: { ...row.labels },
     state: state.phase,
     failure: state.phase === 'failed' ? state.message : null,
+    backend: row.backend,
     layers: row.layers.map((layer) => layer.module),
     image: row.image,
     host_paths: row.hostRoot === null ? null : { ...row.hostRoot.root.paths },

@@ -17,6 +17,7 @@ import { endLost } from './lost-commands.ts';
 import type { Sandbox } from './sandbox.ts';
 import { basisOf, indexToWrite, keepIndex } from './snapshot-index.ts';
 import { findFiles } from './snapshot-intake.ts';
+import { refuseVm } from './backend.ts';
 import { refuseHostRoot } from './host-root.ts';
 import { checkFree, checkRoom, findSnapshot, sweepRemoved } from './snapshots.ts';
 import { prefixOf, snapshotChain } from './stacking.ts';
@@ -160,6 +161,7 @@ export interface Taken {
 export async function snapshot(sandbox: Sandbox, wanted: SnapshotWish = {}): Promise<Taken> {
   const { world, row } = sandbox;
   refuseHostRoot(row, 'have snapshots, or be made an image of');
+  refuseVm(row, 'have snapshots, or be made an image of');
   const label = wanted.label ?? freshLabel(sandbox);
   const path = world.files.snapshot(row.id, label);
   checkRoom(sandbox);

@@ -11,6 +11,7 @@ import { limits } from '@squash/contract/limits';
 import type { MountId, StoredMount, VolumeId } from '@squash/contract/volume';
 import type { MountSpec, RunningSandbox } from '../drivers/driver.ts';
 import type { SandboxRow } from '#store/rows.ts';
+import { refuseVm } from './backend.ts';
 import { faultPoint } from './fault.ts';
 import type { State } from './lifecycle.ts';
 import type { Sandbox } from './sandbox.ts';
@@ -56,6 +57,7 @@ export function checkMounts(
 export async function attachMount(sandbox: Sandbox, mount: StoredMount): Promise<void> {
   const { world, row } = sandbox;
   const { state } = sandbox;
+  refuseVm(row, 'have mounts');
   if (!isAlive(state) && state.phase !== 'stopped')
     throw new AppError('sandbox_not_ready', `Cannot attach to sandbox "${row.id}": it is ${state.phase}`);
   const mounts = [...row.mounts, mount];

@@ -7,13 +7,25 @@
  * was taken on: a snapshot holds one upper, so the ones below it in the chain are part of what was there.
  */
 import { AppError } from '@squash/contract/errors';
-import { type LayerDigest, isImageLayer, type ModuleName, type SnapshotLabel } from '@squash/contract/ids';
+import {
+  type LayerDigest,
+  isImageLayer,
+  type ModuleName,
+  type SnapshotLabel,
+  vmModule,
+} from '@squash/contract/ids';
 import type { LayerRef, SnapshotRow } from '#store/rows.ts';
 
 const stackable = /^(\d{3})-./;
 
-/** Where a module stands in the stack. @throws invalid_request for a name without `NNN-` */
+/** Where a module stands in the stack. @throws invalid_request for a name without `NNN-`, and for what virtual machines start from */
 export function prefixOf(module: ModuleName): number {
+  if (module === vmModule) {
+    throw new AppError(
+      'invalid_request',
+      `Cannot stack module "${module}": virtual machines start from it, it is no layer of a sandbox: leave it out`,
+    );
+  }
   const match = stackable.exec(module);
   if (match === null) {
     throw new AppError(

@@ -40,6 +40,7 @@ export function startSpec(
     hostname: hostnameOf(row.id),
     lowers: hostRoot === undefined ? topmostOnly(layers) : [],
     hostRoot,
+    backend: row.backend,
     upperKind: row.upperKind,
     upperGeneration: row.upperGeneration,
     makesUpper: false,

@@ -6,6 +6,7 @@ import type { Clock } from '@squash/base/clock';
 import type { Log } from '@squash/base/log';
 import type { EndReason, SandboxRow } from '#store/rows.ts';
 import type { Store } from '#store/store.ts';
+import type { Backend } from '@squash/contract/backend';
 import type { Driver, RunningSandbox, SandboxLimits } from '../drivers/driver.ts';
 import type { Guest } from '../guest/guest.ts';
 import type { LayerStore } from '../layers/layer-store.ts';
@@ -31,6 +32,8 @@ export interface CommandQuotas {
 export interface World {
   readonly store: Store;
   readonly driver: Driver;
+  /** Of sandboxes that ask for none. */
+  readonly backend: Backend;
   readonly layers: LayerStore;
   readonly files: SandboxFiles;
   readonly log: Log;

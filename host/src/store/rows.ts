@@ -3,6 +3,7 @@
  *
  * Rows are read back through these schemas: the file lies on a disk for years and may have been edited.
  */
+import { backendSchema } from '@squash/contract/backend';
 import type { endReasons } from '@squash/contract/exec';
 import {
   hostLabelSchema,
@@ -128,6 +129,8 @@ export const sandboxRowSchema = z.strictObject({
   labels: z.record(z.string(), z.string()).default({}),
   /** The OCI image that it was made from. */
   image: sandboxImageSchema.nullable().default(null),
+  /** Files of earlier versions have none. */
+  backend: backendSchema.default('chroot'),
   /** Its root is the host's file system; then it has no layers. */
   hostRoot: storedHostRootSchema.nullable().default(null),
   /** Variables of every command. */

@@ -51,10 +51,10 @@ export class SandboxTable {
     this.#insert = database.prepare(`
       INSERT INTO sandboxes (id, host_label, owner, task, layers, created_ms, last_active_ms, cpu, memory_mb, max_lifetime_s,
         allow_net, policy, secrets, own_secrets, upstream, trust, warnings, limits, upper_kind, upper_generation, upper_made_ms, active_snapshot, phase, failure, instance,
-        next_seq, pending, revision, name, labels, env, lifetime_from_ms, idle_timeout_s, on_timeout, rest, mounts, image, host_root)
+        next_seq, pending, revision, name, labels, env, lifetime_from_ms, idle_timeout_s, on_timeout, rest, mounts, image, host_root, backend)
       VALUES (:id, :hostLabel, :owner, :task, :layers, :createdMs, :lastActiveMs, :cpu, :memoryMb, :maxLifetimeS,
         :allowNet, :policy, :secrets, :ownSecrets, :upstream, :trust, :warnings, :limits, :upperKind, :upperGeneration, :upperMadeMs, :activeSnapshot, :phase, :failure, :instance,
-        :nextSeq, :pending, :revision, :name, :labels, :env, :lifetimeFromMs, :idleTimeoutS, :onTimeout, :rest, :mounts, :image, :hostRoot)`);
+        :nextSeq, :pending, :revision, :name, :labels, :env, :lifetimeFromMs, :idleTimeoutS, :onTimeout, :rest, :mounts, :image, :hostRoot, :backend)`);
     this.#update = database.prepare(`
       UPDATE sandboxes SET layers = :layers, upper_generation = :upperGeneration,
         upper_made_ms = :upperMadeMs, warnings = :warnings, active_snapshot = :activeSnapshot, phase = :phase, failure = :failure, pending = :pending,
@@ -239,6 +239,7 @@ function sandboxOf(row: Row): SandboxRow {
     rest: json(row['rest']),
     image: json(row['image']),
     hostRoot: json(row['host_root']),
+    backend: row['backend'],
   });
 }
 

@@ -278,4 +278,7 @@ export const migrations: readonly string[] = [
   `
   ALTER TABLE sandboxes ADD COLUMN host_root TEXT;                    -- JSON: {uid, gid, root}; NULL: it has layers
   `,
+  `
+  ALTER TABLE sandboxes ADD COLUMN backend TEXT NOT NULL DEFAULT 'chroot';
+  `,
 ];

@@ -241,6 +241,36 @@ static void check_places(void) {
   for (size_t i = 0; i < sizeof malformed / sizeof malformed[0]; i++) CHECK(!box_passes(malformed[i], false, true));
 }
 
+static bool vmm_passes(const char *mount, uint64_t vmm, bool has_user) {
+  static uint8_t buffer[65536];
+  struct request request;
+  size_t length = start_request(buffer, sizeof buffer, "layers/x", has_user ? 0 : 1);
+  struct frame_writer writer = frame_writer_on(buffer + length, sizeof buffer - length);
+  frame_begin(&writer, FRAME_SANDBOX_START);
+  if (has_user) frame_integer(&writer, FIELD_UID, 1000);
+  if (has_user) frame_integer(&writer, FIELD_GID, 100);
+  frame_integer(&writer, FIELD_VMM, vmm);
+  frame_text(&writer, FIELD_MOUNT, mount);
+  size_t more = frame_finish(&writer) - FRAME_HEADER_BYTES;
+  memmove(buffer + length, buffer + length + FRAME_HEADER_BYTES, more);
+  bool passes = parse(buffer, length + more, &request) == 0;
+  if (passes) CHECK(request.is_vmm == (vmm == 1) && !request.is_box);
+  request_free(&request);
+  return passes;
+}
+
+static void check_vmm(void) {
+  static const char file[] = "ro\nfile\n-\n/modules/x.squashfs\n/drives/l0";
+  static const char volume[] = "rw\ndirectory\n-\n/volumes/v/files\n/data";
+  static const char *const refused[] = {"rw\nfile\n-\n/modules/x\n/drives/l0", "ro\nfile\n-\n/../x\n/drives/l0",
+                                        "ro\nbind\n1:2\n/usr\n/usr",           "ro\nlink\n-\n/usr/bin\n/bin",
+                                        "ro\ndeny\n-\n/\n/etc/shadow"};
+  CHECK(vmm_passes(file, 1, false) && vmm_passes(volume, 1, false));
+  CHECK(!vmm_passes(file, 0, false) && vmm_passes(volume, 0, false) && !vmm_passes(file, 2, false));
+  CHECK(!vmm_passes(file, 1, true));
+  for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) CHECK(!vmm_passes(refused[i], 1, false));
+}
+
 static bool dial_passes(uint8_t type, size_t address_bytes, uint64_t port, uint64_t timeout_ms) {
   uint8_t buffer[256];
   struct dial_request request;
@@ -277,5 +307,6 @@ int main(void) {
   check_tars();
   check_mounts();
   check_places();
+  check_vmm();
   return check_summary();
 }

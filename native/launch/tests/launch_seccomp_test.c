@@ -274,6 +274,13 @@ int main(void) {
   check_every_number();
   check_filter(false);
   check_filter(true);
+  length = seccomp_build(program, SECCOMP_PROGRAM_MAX, &(struct seccomp_options){.permits_own_filters = true});
+  CHECK(length > 0 && length < BPF_MAXINSNS);
+  check_names();
+  check_arguments();
+  check_sockets();
+  check_own_filters();
+  check_every_number();
   for (unsigned has_groups = 0; has_groups < 2; has_groups++) {
     length = seccomp_build(program, SECCOMP_PROGRAM_MAX,
                            &(struct seccomp_options){.permits_nesting = true, .permits_group_namespaces = has_groups == 1});

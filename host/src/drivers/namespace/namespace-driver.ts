@@ -7,6 +7,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Duplex } from 'node:stream';
+import type { Backend } from '@squash/contract/backend';
 import type { Capability } from '@squash/contract/capability';
 import { AppError } from '@squash/contract/errors';
 import type { Problem } from '@squash/contract/daemon';
@@ -27,6 +28,7 @@ import type {
   DiffSides,
   Driver,
   DriverWarning,
+  EndedSandbox,
   HostRoom,
   HostRootSpec,
   MountSpec,
@@ -77,13 +79,12 @@ const helperGone: Problem = {
 const roomAgeMsMax = 10;
 
 export class NamespaceDriver implements Driver, Disposable {
-  readonly name = 'chroot';
   readonly upperKind: UpperKind;
   readonly hasOneId = hasOneId();
   readonly #options: NamespaceDriverOptions;
   readonly #sockets: SocketDirectory;
   readonly #meter: HostRoomMeter;
-  readonly #listeners = new Set<(ended: RunningSandbox) => void>();
+  readonly #listeners = new Set<(ended: EndedSandbox) => void>();
   readonly #watch: LaunchWatch;
   /** Starts whose image gets no more room, because the host's disk is full. */
   readonly #short = new Set<number>();
@@ -130,7 +131,10 @@ export class NamespaceDriver implements Driver, Disposable {
     return this.#watch.hung;
   }
 
-  warnings({ limits, upperKind }: Pick<StartSpec, 'limits' | 'upperKind'>): readonly DriverWarning[] {
+  warnings({
+    limits,
+    upperKind,
+  }: Pick<StartSpec, 'limits' | 'upperKind' | 'backend'>): readonly DriverWarning[] {
     return unenforced(limits, upperKind, this.#options.capabilities);
   }
 
@@ -161,6 +165,14 @@ export class NamespaceDriver implements Driver, Disposable {
     return this.#room.found;
   }
 
+  upperKindFor(_backend: Backend): UpperKind {
+    return this.upperKind;
+  }
+
+  checkBackend(backend: Backend): void {
+    if (backend === 'vm') throw new AppError('vm_unavailable', 'This daemon makes no microVMs');
+  }
+
   async createUpper(spec: Pick<StartSpec, 'id' | 'upperKind' | 'upperGeneration' | 'limits'>): Promise<void> {
     await this.#options.launcher.createUpper(upperOf(spec));
   }
@@ -185,6 +197,15 @@ export class NamespaceDriver implements Driver, Disposable {
   }
 
   async start(spec: StartSpec, signal?: AbortSignal): Promise<RunningSandbox> {
+    return await this.startAs(spec, {}, signal);
+  }
+
+  /** With `other` than what follows from the row. */
+  protected async startAs(
+    spec: StartSpec,
+    other: Partial<LaunchStart>,
+    signal: AbortSignal | undefined,
+  ): Promise<RunningSandbox> {
     const { limits } = spec;
     await this.#options.launcher
       .start(
@@ -204,12 +225,13 @@ export class NamespaceDriver implements Driver, Disposable {
           openFilesMax: limits.openFilesMax,
           hosts: hostsFile(spec.hostname),
           resolvConf: resolvConf(hasNetwork(this.#options.capabilities)),
+          ...other,
         },
         signal,
       )
       .catch((error: unknown) => (spec.hostRoot === undefined ? Promise.reject(error) : refusedOfBox(error)));
     this.#known.set(spec.id, spec.instance);
-    return { id: spec.id, instance: spec.instance };
+    return { id: spec.id, instance: spec.instance, backend: spec.backend };
   }
 
   async stop(id: SandboxId, forGood = false): Promise<void> {
@@ -229,9 +251,10 @@ export class NamespaceDriver implements Driver, Disposable {
   }
 
   async list(): Promise<readonly RunningSandbox[]> {
-    const running = (await this.#options.launcher.list()).map(({ name, instance }) => ({
+    const running = (await this.#options.launcher.list()).map(({ name, instance, vmm }) => ({
       id: name,
       instance,
+      backend: vmm ? ('vm' as const) : ('chroot' as const),
     }));
     this.#known = new Map(running.map(({ id, instance }) => [id, instance]));
     return running;
@@ -335,7 +358,7 @@ export class NamespaceDriver implements Driver, Disposable {
     return await launchApply(this.#options.launcher, asked).catch(refusedOfBox);
   }
 
-  onExit(listener: (ended: RunningSandbox) => void): () => void {
+  onExit(listener: (ended: EndedSandbox) => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
@@ -380,7 +403,7 @@ export class NamespaceDriver implements Driver, Disposable {
     return { code: 'launcher_outdated', message };
   }
 
-  #ended(ended: RunningSandbox): void {
+  #ended(ended: EndedSandbox): void {
     this.#short.delete(ended.instance);
     this.#damaged.delete(ended.instance);
     if (this.#known.get(ended.id) === ended.instance) this.#known.delete(ended.id);

@@ -1,6 +1,6 @@
 /* One buffer for bytes that do not outlive a callback: read from one descriptor, used, forgotten. */
-#ifndef SQUASH_INIT_SCRATCH_H
-#define SQUASH_INIT_SCRATCH_H
+#ifndef SQUASH_SCRATCH_H
+#define SQUASH_SCRATCH_H
 #include <stdint.h>
 
 #include "common/frames.gen.h"

@@ -1,5 +1,5 @@
 /* The event loop: see loop.h. */
-#include "init/loop.h"
+#include "common/loop.h"
 
 #include <errno.h>
 #include <stddef.h>

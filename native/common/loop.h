@@ -4,8 +4,8 @@
  * Owners live in static tables and may be freed and taken again while a batch of events is worked through:
  * `watch_remove` therefore also strikes the watch out of the current batch.
  */
-#ifndef SQUASH_INIT_LOOP_H
-#define SQUASH_INIT_LOOP_H
+#ifndef SQUASH_LOOP_H
+#define SQUASH_LOOP_H
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/epoll.h>

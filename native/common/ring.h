@@ -2,8 +2,8 @@
  * A ring of GUEST_WINDOW_BYTES whose positions are absolute stream offsets: `start` is the oldest byte kept, `end`
  * the next to come. The owner provides the memory.
  */
-#ifndef SQUASH_INIT_RING_H
-#define SQUASH_INIT_RING_H
+#ifndef SQUASH_RING_H
+#define SQUASH_RING_H
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/uio.h>

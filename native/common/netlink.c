@@ -1,5 +1,5 @@
 /* Netlink messages: see netlink.h. */
-#include "launch/netlink.h"
+#include "common/netlink.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* The ring: see ring.h. */
-#include "init/ring.h"
+#include "common/ring.h"
 
 #include <string.h>
 

@@ -1,11 +1,11 @@
 /*
- * Netlink messages in fixed room, sent in one go: the starter's way to routes and packet rules without any program.
+ * Netlink messages in fixed room, sent in one go: the way to routes and packet rules without any program.
  *
  * A message is begun, gets attributes, and ends where the next begins. Past the room nothing is written and
  * `overflowed` says so; it is checked once, when the batch is sent.
  */
-#ifndef SQUASH_LAUNCH_NETLINK_H
-#define SQUASH_LAUNCH_NETLINK_H
+#ifndef SQUASH_NETLINK_H
+#define SQUASH_NETLINK_H
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -1,0 +1,186 @@
+/**
+ * The microVM backend: a microVM is a sandbox of the namespace backend whose one program is a VMM.
+ *
+ * The launcher makes the same namespaces, groups, limits and network around it, with the VM module as its root and `squash-vmm` as
+ * its PID 1; its upper holds one file, the guest's disk. So what has broken out of the guest and taken the VMM over is where a
+ * program of an ordinary sandbox is, and everything that is not said here is as it is there. Inside the guest `squash-init` is
+ * PID 1 and speaks what it always does.
+ */
+import type { Duplex } from 'node:stream';
+import type { Backend } from '@squash/contract/backend';
+import { AppError } from '@squash/contract/errors';
+import type { SandboxId } from '@squash/contract/ids';
+import { errorText } from '@squash/base/bug';
+import { systemClock } from '@squash/base/clock';
+import type { LaunchMount } from '../../launch/launch-fields.ts';
+import type { DriverWarning, RunningSandbox, SandboxLimits, StartSpec, UpperKind } from '../driver.ts';
+import { GuestClient } from '../../guest/client.ts';
+import { hasNetwork } from '../namespace/host-limits.ts';
+import { NamespaceDriver, type NamespaceDriverOptions } from '../namespace/namespace-driver.ts';
+import { LayerImages } from './layer-images.ts';
+import { qemuOverheadBytes, qemuStart, type VmPlan } from './qemu.ts';
+import { VmModule } from './vm-module.ts';
+import { ConsoleTail, startVmm, throughToGuest, VmmRefusal } from './vmm-channel.ts';
+
+/** An emulated guest on a busy machine; one that hangs is given up by then. */
+const bootMsMax = 120_000;
+/** Writing out what a guest's memory may hold, on a slow disk. */
+const settleMsMax = 30_000;
+const bytesPerMib = 1_048_576;
+/** What the kernel and squash-init take themselves. */
+const guestMemoryBytesMin = 128 * bytesPerMib;
+/** Beside the disk: the file system's own tables, and what a VMM writes. */
+const upperSlackBytes = 64 * bytesPerMib;
+
+/** Held by the guest: its memory and its disk have a size, its processes are in a group of its own kernel. */
+const ownLimits: ReadonlySet<string> = new Set(['upper_limit', 'memory_limit', 'pids_limit']);
+
+export class MicrovmDriver extends NamespaceDriver {
+  readonly #module: VmModule;
+  readonly #images: LayerImages;
+  readonly #hasNetwork: boolean;
+  readonly #isEphemeral: boolean;
+  readonly #vms = new Map<SandboxId, RunningSandbox>();
+
+  constructor(options: NamespaceDriverOptions & { readonly isEphemeral: boolean }) {
+    super(options);
+    this.#isEphemeral = options.isEphemeral;
+    const { dataDir, launcher } = options;
+    this.#module = new VmModule({ dataDir, launcher, isUsed: () => this.#vms.size > 0 });
+    this.#images = new LayerImages({ dataDir, launcher, bytesMax: options.snapshotBytesMax * 8 });
+    this.#hasNetwork = hasNetwork(options.capabilities);
+  }
+
+  /** A guest's disk holds to its size by itself, so what holds it needs no file system of its own. */
+  override upperKindFor(backend: Backend): UpperKind {
+    return backend === 'vm' && this.upperKind === 'image' ? 'directory' : this.upperKind;
+  }
+
+  override checkBackend(backend: Backend): void {
+    if (backend !== 'vm') return;
+    // What a sandbox has written is taken out of it there, before it ends.
+    if (this.#isEphemeral)
+      throw new AppError('vm_unavailable', 'With SQUASH_EPHEMERAL=1 there are no microVMs');
+    this.#module.check();
+  }
+
+  override warnings(spec: Pick<StartSpec, 'limits' | 'upperKind' | 'backend'>): readonly DriverWarning[] {
+    const found = super.warnings(spec);
+    return spec.backend === 'vm' ? found.filter(({ code }) => !ownLimits.has(code)) : found;
+  }
+
+  override async start(spec: StartSpec, signal?: AbortSignal): Promise<RunningSandbox> {
+    if (spec.backend !== 'vm') return await super.start(spec, signal);
+    const [module, images] = await Promise.all([this.#module.files(), this.#images.of(spec.lowers)]);
+    const drives = images.map((source, at) => image(source, `/drives/l${at}`));
+    const limits = vmmLimits(spec.limits);
+    const running = await this.startAs(
+      { ...spec, limits },
+      { vmm: true, lowers: [module.root], mounts: [image(module.initrd, '/drives/initrd'), ...drives] },
+      signal,
+    );
+    using tail = new ConsoleTail();
+    try {
+      await tail.follow(await super.connect(running, signal));
+      const plan = this.#plan(spec, drives);
+      const late = AbortSignal.timeout(bootMsMax);
+      await this.#boot(running, plan, signal === undefined ? late : AbortSignal.any([signal, late]));
+    } catch (error) {
+      await this.stop(spec.id);
+      signal?.throwIfAborted();
+      throw new AppError(
+        'launch_failed',
+        `The microVM does not start: ${[errorText(error), ...tail.lines()].join('; ')}`,
+        {
+          cause: error,
+        },
+      );
+    }
+    this.#vms.set(spec.id, running);
+    return running;
+  }
+
+  /** A guest writes to its disk when it likes: what it holds in its memory is gone with the VMM. */
+  override async stop(id: SandboxId, forGood = false): Promise<void> {
+    const vm = this.#vms.get(id);
+    this.#vms.delete(id);
+    if (vm !== undefined && !forGood) await this.#settle(vm);
+    await super.stop(id, forGood);
+  }
+
+  override async list(): Promise<readonly RunningSandbox[]> {
+    const running = await super.list();
+    for (const each of running) if (each.backend === 'vm') this.#vms.set(each.id, each);
+    return running;
+  }
+
+  override async limit(id: SandboxId, limits: SandboxLimits): Promise<void> {
+    await super.limit(id, this.#vms.has(id) ? vmmLimits(limits) : limits);
+  }
+
+  override async connect(running: RunningSandbox, signal?: AbortSignal): Promise<Duplex> {
+    const stream = await super.connect(running, signal);
+    return running.backend === 'vm' ? await throughToGuest(stream, signal) : stream;
+  }
+
+  #plan(spec: StartSpec, drives: readonly LaunchMount[]): VmPlan {
+    const { limits } = spec;
+    return {
+      kernel: '/boot/vmlinux',
+      initrd: '/drives/initrd',
+      lowers: drives.map(({ target }) => target),
+      upper: { path: '/disk', bytes: limits.upperBytesMax },
+      memoryBytes: Math.max(guestMemoryBytesMin, limits.memoryBytesMax),
+      hostname: spec.hostname,
+      shmBytes: limits.shmBytesMax,
+      openFilesMax: limits.openFilesMax,
+      pidsMax: limits.pidsMax,
+      hasNetwork: this.#hasNetwork,
+      unixSeconds: Math.floor(systemClock.wallMs() / 1000),
+    };
+  }
+
+  /** Resolves when PID 1 of the guest takes connections. */
+  async #boot(running: RunningSandbox, plan: VmPlan, giveUp: AbortSignal): Promise<void> {
+    await startVmm(await super.connect(running, giveUp), qemuStart(plan), giveUp);
+    for (let isReady = false; !isReady; ) {
+      const stream = await super.connect(running, giveUp);
+      isReady = await throughToGuest(stream, giveUp).then(
+        (guest) => {
+          guest.destroy();
+          return true;
+        },
+        (error: unknown) => {
+          if (!(error instanceof VmmRefusal)) throw error;
+          return false;
+        },
+      );
+    }
+  }
+
+  /** One that does not answer, or lies, loses what it has not written; nobody waits for it longer. */
+  async #settle(running: RunningSandbox): Promise<void> {
+    const guest = new GuestClient({ connect: (signal) => this.connect(running, signal) });
+    try {
+      await this.thaw(running.id);
+      await guest.files.sync('/', AbortSignal.timeout(settleMsMax));
+    } catch {
+      // It is ended as it is: the file system has a journal.
+    }
+  }
+}
+
+function image(source: string, target: string): LaunchMount {
+  return { mode: 'ro', kind: 'file', identity: '-', source, target };
+}
+
+/** Of the group that the VMM is in: the guest's memory is a part of it. */
+function vmmLimits(limits: SandboxLimits): SandboxLimits {
+  const memoryBytesMax = Math.max(guestMemoryBytesMin, limits.memoryBytesMax);
+  return {
+    ...limits,
+    memoryBytesMax: memoryBytesMax + qemuOverheadBytes,
+    // Also the guest's memory is a file by whose size a process can be held.
+    upperBytesMax: Math.max(limits.upperBytesMax, memoryBytesMax) + upperSlackBytes,
+  };
+}

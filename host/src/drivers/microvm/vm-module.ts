@@ -1,0 +1,102 @@
+/**
+ * The VM module: one squashfs with the VMM, its libraries and the guest's kernel, a module like any other by the name of `900-vmm`. It
+ * is unpacked once, under its digest: a newer one beside running VMs changes nothing for them.
+ */
+import { createHash, randomBytes } from 'node:crypto';
+import { existsSync, statSync } from 'node:fs';
+import { chmod, mkdir, open, readdir, rename } from 'node:fs/promises';
+import { join } from 'node:path';
+import { AppError } from '@squash/contract/errors';
+import { limits } from '@squash/contract/limits';
+import { writeFileAtomic } from '@squash/base/atomic-file';
+import { isErrno } from '@squash/base/errno';
+import { fileDigest } from '@squash/base/file-digest';
+import { bootProgram, initProgram } from '@squash/base/programs';
+import type { LaunchClient } from '../../launch/launch-client.ts';
+import { makeInitrd } from './initrd.ts';
+
+const moduleFile = 'modules/900-vmm.squashfs';
+const treeName = /^[0-9a-f]{64}$/;
+
+/** Relative to the data directory. */
+export interface VmFiles {
+  /** The VMM's root. */
+  readonly root: string;
+  readonly initrd: string;
+}
+
+export interface VmModuleOptions {
+  readonly dataDir: string;
+  readonly launcher: Pick<LaunchClient, 'unpack' | 'removeTree'>;
+  /** Whether a VM runs, on whichever module. */
+  readonly isUsed: () => boolean;
+}
+
+export class VmModule {
+  readonly #options: VmModuleOptions;
+  #made: { readonly print: string; readonly files: Promise<VmFiles> } | undefined;
+
+  constructor(options: VmModuleOptions) {
+    this.#options = options;
+  }
+
+  /** How the file looks now. @throws vm_unavailable where there is none */
+  check(): string {
+    const found = statSync(join(this.#options.dataDir, moduleFile), { bigint: true, throwIfNoEntry: false });
+    if (found !== undefined) return [found.dev, found.ino, found.size, found.mtimeNs].join(':');
+    throw new AppError(
+      'vm_unavailable',
+      'There is no module "900-vmm" (QEMU, and a kernel for guests): "squash module build vmm" makes it',
+    );
+  }
+
+  /** Of the module as it is now. @throws vm_unavailable, layer_corrupt, disk_full */
+  files(): Promise<VmFiles> {
+    const print = this.check();
+    if (this.#made?.print === print) return this.#made.files;
+    const files = this.#make().catch((error: unknown) => {
+      this.#made = undefined;
+      throw error;
+    });
+    this.#made = { print, files };
+    return files;
+  }
+
+  async #make(): Promise<VmFiles> {
+    const { dataDir } = this.#options;
+    await mkdir(join(dataDir, 'vm'), { recursive: true, mode: 0o700 });
+    const root = await this.#unpacked();
+    const modules = join(dataDir, root, 'boot', 'modules');
+    const bytes = await makeInitrd({ boot: bootProgram, init: initProgram, modules });
+    const initrd = `vm/initrd-${createHash('sha256').update(bytes).digest('hex').slice(0, 16)}`;
+    if (!existsSync(join(dataDir, initrd))) await writeFileAtomic(join(dataDir, initrd), bytes);
+    // The VMM is not the daemon's id, and the umask may be anything.
+    await chmod(join(dataDir, initrd), 0o644);
+    return { root, initrd };
+  }
+
+  async #unpacked(): Promise<string> {
+    const { dataDir, launcher, isUsed } = this.#options;
+    const file = await open(join(dataDir, moduleFile), 'r');
+    let digest: string;
+    try {
+      digest = await fileDigest(file);
+    } finally {
+      await file.close();
+    }
+    const root = `vm/${digest}`;
+    if (existsSync(join(dataDir, root))) return root;
+    const others = (await readdir(join(dataDir, 'vm'))).filter((name) => treeName.test(name));
+    if (!isUsed()) for (const other of others) await launcher.removeTree(`vm/${other}`);
+    const target = join('tmp', `vm-${randomBytes(6).toString('hex')}`);
+    try {
+      const { layerBytesMax: bytesMax, layerInodesMax: inodesMax } = limits;
+      await launcher.unpack({ path: moduleFile, target, bytesMax, inodesMax });
+      await rename(join(dataDir, target), join(dataDir, root));
+    } catch (error) {
+      await launcher.removeTree(target).catch(() => undefined);
+      if (!isErrno(error, 'EEXIST', 'ENOTEMPTY')) throw error;
+    }
+    return root;
+  }
+}

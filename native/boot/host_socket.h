@@ -1,0 +1,10 @@
+/* The way to the host: vsock. */
+#ifndef SQUASH_BOOT_HOST_SOCKET_H
+#define SQUASH_BOOT_HOST_SOCKET_H
+
+/* The listener of squash-init. */
+int host_socket_listen(void);
+/* Tells the host that the listener takes connections. */
+void host_socket_ready(void);
+
+#endif

@@ -1,0 +1,122 @@
+/*
+ * squash-boot: /init of a microVM's initramfs. It makes of a kernel, drives and modules what squash-launch makes of a host, and
+ * becomes squash-init: a sandbox whose commands, files and ports work as in any other.
+ *
+ * Everything here is the guest's: nothing of it protects the host, which the VMM does. Capabilities and read-only settings of the
+ * kernel are as in a sandbox all the same, so that whoever is root in it has to break this kernel before the VMM's devices are his.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "boot/failure.h"
+#include "boot/host_socket.h"
+#include "boot/modules.h"
+#include "boot/network.h"
+#include "boot/root.h"
+#include "boot/settings.h"
+#include "common/capabilities.h"
+#include "common/descriptor.h"
+
+/* PID 1 keeps a descriptor or more per connection; commands get their own, lower limit from it. */
+enum { INIT_FILES_MIN = 16384 };
+
+/* On a host it would empty the root directory. */
+static bool is_initramfs(void) {
+  struct statfs status;
+  return getpid() == 1 && statfs("/", &status) == 0 && (status.f_type == RAMFS_MAGIC || status.f_type == TMPFS_MAGIC) &&
+         access("/squash-init", F_OK) == 0;
+}
+
+static void mount_kernel(const char *type, const char *to) {
+  if ((mkdir(to, 0755) != 0 && errno != EEXIST) || mount(type, to, type, MS_NOSUID | MS_NOEXEC, NULL) != 0) {
+    boot_fail("mount %s", to);
+  }
+}
+
+/* Its clock has no other source on every VMM. The kernel has run since the host wrote the time. */
+static void set_clock(const struct settings *settings) {
+  struct timespec now;
+  if (settings->time == 0 || clock_gettime(CLOCK_BOOTTIME, &now) != 0) return;
+  now.tv_sec += (time_t)settings->time;
+  if (clock_settime(CLOCK_REALTIME, &now) != 0) boot_fail("set the clock");
+}
+
+static void write_setting(const char *path, const char *text) {
+  cleanup_fd fd = open(path, O_WRONLY | O_CLOEXEC);
+  if (fd < 0 || write_whole(fd, text, strlen(text)) != 0) boot_fail("write %s", path);
+}
+
+/* The kernel's own threads do not count in a group. It stays without its mount as long as somebody is in it. */
+static void limit_processes(const struct settings *settings) {
+  char count[32];
+  if (settings->pids == 0) return;
+  (void)snprintf(count, sizeof count, "%llu", (unsigned long long)settings->pids);
+  mount_kernel("cgroup2", "/group");
+  write_setting("/group/cgroup.subtree_control", "+pids");
+  if (mkdir("/group/sandbox", 0755) != 0) boot_fail("make a control group");
+  write_setting("/group/sandbox/pids.max", count);
+  write_setting("/group/sandbox/cgroup.procs", "0");
+  if (umount("/group") != 0) boot_fail("leave /group");
+}
+
+static void limit_files(const struct settings *settings) {
+  rlim_t files = settings->files < INIT_FILES_MIN ? INIT_FILES_MIN : (rlim_t)settings->files;
+  const struct rlimit limit = {files, files};
+  /* Processes are limited by the group, for all users at once. */
+  const struct rlimit none = {RLIM_INFINITY, RLIM_INFINITY};
+  if (setrlimit(RLIMIT_NOFILE, &limit) != 0 || setrlimit(RLIMIT_NPROC, &none) != 0) boot_fail("set resource limits");
+}
+
+static int open_init(void) {
+  int fd = open("/squash-init", O_RDONLY | O_CLOEXEC);
+  if (fd < 0) boot_fail("open squash-init");
+  (void)unlink("/squash-init");
+  (void)unlink("/init");
+  return fd;
+}
+
+static _Noreturn void become_init(int listener, int init) {
+  char name[] = "squash-init", option[] = "--listen-fd", number[] = "3";
+  char *const words[] = {name, option, number, NULL}, *const environment[] = {NULL};
+  const int descriptors[] = {listener, init};
+  if (place_descriptors(descriptors, 2) != 0) boot_fail("place descriptors");
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || capabilities_drop() != 0) boot_fail("drop capabilities");
+  (void)execve("/proc/self/fd/4", words, environment);
+  boot_fail("execute squash-init");
+}
+
+int main(void) {
+  struct settings settings = {.lowers = 0};
+  if (!is_initramfs()) {
+    (void)fputs("squash-boot is the first program of a microVM's initramfs, and of nothing else\n", stderr);
+    return 2;
+  }
+  (void)setsid(); /* It leads one already where the kernel has seen to it. */
+  mount_kernel("proc", "/proc");
+  mount_kernel("sysfs", "/sys");
+  mount_kernel("devtmpfs", "/dev");
+  settings_read(&settings);
+  set_clock(&settings);
+  modules_load();
+  int init = open_init();
+  if (sethostname(settings.hostname, strlen(settings.hostname)) != 0) boot_fail("set the host name");
+  network_set_up(&settings);
+  root_assemble(&settings);
+  limit_processes(&settings);
+  limit_files(&settings);
+  root_enter();
+  int listener = host_socket_listen();
+  host_socket_ready();
+  become_init(listener, init);
+}

@@ -1,0 +1,133 @@
+/* The sandbox's root: see root.h. */
+#include "boot/root.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "boot/drives.h"
+#include "boot/failure.h"
+#include "common/descriptor.h"
+#include "common/device_tree.h"
+#include "common/mount_points.h"
+
+/* The kernel takes one page of mount options. */
+enum { OPTIONS_BYTES_MAX = 4096 };
+
+static void make_directory(const char *path) {
+  if (mkdir(path, 0755) != 0 && errno != EEXIST) boot_fail("make %s", path);
+}
+
+static void mount_drives(const struct settings *settings) {
+  char serial[24], to[24];
+  make_directory("l");
+  make_directory("u");
+  for (unsigned i = 0; i < settings->lowers; i++) {
+    (void)snprintf(serial, sizeof serial, "l%u", i);
+    (void)snprintf(to, sizeof to, "l/%u", i);
+    make_directory(to);
+    drive_mount(serial, to, "squashfs", MS_RDONLY, NULL);
+  }
+  /* What is deleted gives its room back to the host's file, and tables of inodes that nobody uses take none. */
+  drive_mount("upper", "u", "ext4", 0, "discard,noinit_itable");
+  /* A new one is empty. */
+  make_directory("u/data");
+  make_directory("u/work");
+}
+
+/* As native/launch/overlay.c: the marks in an upper are the same for both backends. */
+static void mount_overlay(const struct settings *settings) {
+  static char options[OPTIONS_BYTES_MAX];
+  int used = snprintf(options, sizeof options, "userxattr,upperdir=u/data,workdir=u/work,lowerdir=");
+  for (unsigned i = 0; i < settings->lowers && used < OPTIONS_BYTES_MAX; i++) {
+    used += snprintf(options + used, sizeof options - (size_t)used, "%sl/%u", i == 0 ? "" : ":", i);
+  }
+  errno = E2BIG;
+  if (used >= OPTIONS_BYTES_MAX) boot_fail("%llu lowers", (unsigned long long)settings->lowers);
+  make_directory("root");
+  if (mount("overlay", "root", "overlay", MS_NODEV | MS_NOSUID, options) != 0) boot_fail("mount the overlay");
+  cleanup_fd root = open("root", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (root < 0) boot_fail("open the overlay");
+  const char *unmade = mount_points_prepare(root);
+  if (unmade != NULL) boot_fail("make %s", unmade);
+}
+
+static void write_file(const char *path, const char *text) {
+  cleanup_fd fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  if (fd < 0 || write_whole(fd, text, strlen(text)) != 0) boot_fail("write /%s", path);
+}
+
+/* The texts of host/src/drivers/namespace/etc-files.ts. Nothing that was prepared is a link, and nobody else runs yet. */
+static void place_etc(const struct settings *settings) {
+  char hosts[SETTINGS_TEXT_MAX + 128], names[SETTINGS_TEXT_MAX + 128];
+  const char *places[] = {"hosts", "resolv.conf"};
+  (void)snprintf(hosts, sizeof hosts, "127.0.0.1\tlocalhost\n127.0.1.1\t%s\n::1\tlocalhost ip6-localhost ip6-loopback\n",
+                 settings->hostname);
+  if (settings->nameserver[0] == '\0') (void)snprintf(names, sizeof names, "options timeout:1 attempts:1\n");
+  else (void)snprintf(names, sizeof names, "nameserver %s\noptions timeout:2 attempts:3\n", settings->nameserver);
+  make_directory("etc");
+  if (mount("squash", "etc", "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=64k,nr_inodes=16") != 0) boot_fail("mount /etc");
+  write_file("etc/hosts", hosts);
+  write_file("etc/resolv.conf", names);
+  if (mount(NULL, "etc", NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV, NULL) != 0) {
+    boot_fail("make /etc/hosts read-only");
+  }
+  for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+    char from[32], to[32];
+    (void)snprintf(from, sizeof from, "etc/%s", places[i]);
+    (void)snprintf(to, sizeof to, "root/etc/%s", places[i]);
+    if (mount(from, to, NULL, MS_BIND, NULL) != 0) boot_fail("attach /%s", from);
+  }
+}
+
+static void place_devices(const struct settings *settings) {
+  if (mount("dev", "root/dev", "tmpfs", MS_NOSUID | MS_NOEXEC, "mode=755,size=64k,nr_inodes=128") != 0) boot_fail("mount /dev");
+  cleanup_fd directory = open("root/dev", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (directory < 0 || device_nodes_make(directory) != 0) boot_fail("make device nodes");
+  const char *unmade = device_tree_furnish("root/dev");
+  if (unmade != NULL) boot_fail("make /dev/%s", unmade);
+  if (device_tree_share_memory("root/dev/shm", settings->shm_bytes) != 0) boot_fail("mount /dev/shm");
+}
+
+/*
+ * Settings of the kernel are read-only, but for those of the network: by others (core_pattern, modprobe) root gets the
+ * capabilities back that it has not, and with them the machine's devices.
+ */
+static void place_proc(void) {
+  static const char *const settings[] = {"sys", "sysrq-trigger", "irq", "bus", "dynamic_debug"};
+  const unsigned long flags = MS_NOSUID | MS_NODEV | MS_NOEXEC;
+  if (mount("proc", "root/proc", "proc", flags, NULL) != 0) boot_fail("mount /proc");
+  for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++) {
+    char path[48];
+    (void)snprintf(path, sizeof path, "root/proc/%s", settings[i]);
+    if (access(path, F_OK) != 0) continue;
+    if (mount(path, path, NULL, MS_BIND, NULL) != 0 ||
+        mount(NULL, path, NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | flags, NULL) != 0) {
+      boot_fail("make /proc/%s read-only", settings[i]);
+    }
+  }
+  if (mount("/proc/sys/net", "root/proc/sys/net", NULL, MS_BIND, NULL) != 0) boot_fail("attach /proc/sys/net");
+}
+
+void root_assemble(const struct settings *settings) {
+  mount_drives(settings);
+  mount_overlay(settings);
+  place_proc();
+  place_devices(settings);
+  place_etc(settings);
+}
+
+void root_enter(void) {
+  static const char *const mounts[] = {"/proc", "/sys", "/dev", "/etc", "/u"};
+  /* What is attached below the new root stays, and so do the lowers and the upper in the overlay. */
+  for (size_t i = 0; i < sizeof mounts / sizeof mounts[0]; i++) {
+    if (umount2(mounts[i], MNT_DETACH) != 0) boot_fail("leave %s", mounts[i]);
+  }
+  if (chdir("/root") != 0 || mount(".", "/", NULL, MS_MOVE, NULL) != 0 || chroot(".") != 0 || chdir("/") != 0) {
+    boot_fail("change the root");
+  }
+}

@@ -1,0 +1,28 @@
+/* What the host says about this boot: the `squash.` words of the kernel's command line. */
+#ifndef SQUASH_BOOT_SETTINGS_H
+#define SQUASH_BOOT_SETTINGS_H
+#include <stdint.h>
+
+enum {
+  SETTINGS_TEXT_MAX = 256,
+  /* As many as a sandbox may have layers, and far more than a machine takes drives. */
+  SETTINGS_LOWERS_MAX = 500,
+};
+
+/* An empty text or 0: it was not told. */
+struct settings {
+  uint64_t lowers;
+  uint64_t shm_bytes;
+  uint64_t files;
+  uint64_t pids;
+  uint64_t time; /* seconds since 1970, when the machine was started */
+  char hostname[SETTINGS_TEXT_MAX];
+  char nameserver[SETTINGS_TEXT_MAX];
+  char address[SETTINGS_TEXT_MAX]; /* with its prefix: `10.0.2.15/24` */
+  char gateway[SETTINGS_TEXT_MAX];
+};
+
+/* Reads /proc/cmdline. A word that it does not know ends the boot: the host is of another release. */
+void settings_read(struct settings *settings);
+
+#endif

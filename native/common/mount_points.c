@@ -1,0 +1,41 @@
+/* What a start mounts on: see mount_points.h. */
+#include "common/mount_points.h"
+
+#include <fcntl.h>
+#include <stddef.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/descriptor.h"
+
+/* Writable for all where `mode` is not 0755, which asks for no particular one. */
+static int prepare_directory(int root, const char *name, mode_t mode) {
+  struct stat status;
+  if (fstatat(root, name, &status, AT_SYMLINK_NOFOLLOW) == 0) {
+    if (S_ISDIR(status.st_mode) && (mode == 0755 || (status.st_mode & 07777) == mode)) return 0;
+    if (S_ISDIR(status.st_mode)) return fchmodat(root, name, mode, 0);
+    if (unlinkat(root, name, 0) != 0) return -1;
+  }
+  return mkdirat(root, name, 0755) == 0 && (mode == 0755 || fchmodat(root, name, mode, 0) == 0) ? 0 : -1;
+}
+
+static int prepare_file(int directory, const char *name) {
+  struct stat status;
+  if (fstatat(directory, name, &status, AT_SYMLINK_NOFOLLOW) == 0) {
+    if (S_ISREG(status.st_mode)) return 0;
+    if (unlinkat(directory, name, S_ISDIR(status.st_mode) ? AT_REMOVEDIR : 0) != 0) return -1;
+  }
+  cleanup_fd fd = openat(directory, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+  return fd >= 0 ? 0 : -1;
+}
+
+const char *mount_points_prepare(int root) {
+  if (prepare_directory(root, "proc", 0755) != 0) return "/proc";
+  if (prepare_directory(root, "dev", 0755) != 0) return "/dev";
+  if (prepare_directory(root, "etc", 0755) != 0) return "/etc";
+  if (prepare_directory(root, "tmp", 01777) != 0) return "/tmp";
+  cleanup_fd etc = openat(root, "etc", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (etc < 0) return "/etc";
+  if (prepare_file(etc, "hosts") != 0) return "/etc/hosts";
+  return prepare_file(etc, "resolv.conf") != 0 ? "/etc/resolv.conf" : NULL;
+}

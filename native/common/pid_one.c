@@ -1,0 +1,113 @@
+/*
+ * PID 1's beginning and end: see pid_one.h.
+ *
+ * The start drops capabilities from the permitted set alone. The bounding set is narrowed to it here, and the
+ * inheritable and ambient sets are emptied, so that no command finds a capability that its own user did not have:
+ * no_new_privs says the same, this holds without it. stderr leads to the launcher until now; commands get their own.
+ */
+#include "common/pid_one.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/descriptor.h"
+
+int pid_one_listen_descriptor(const char *word) {
+  char *end;
+  long number = strtol(word, &end, 10);
+  return *end != '\0' || number < 3 || number > 1048576 ? -1 : (int)number;
+}
+
+int pid_one_clean(int listen_fd) {
+  for (int fd = 0; fd < 3; fd++) {
+    if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd) return -1;
+  }
+  if (listen_fd != 3) {
+    if (dup2(listen_fd, 3) < 0) return -1;
+  }
+  close_from(4);
+  for (int signo = 1; signo < NSIG; signo++) (void)signal(signo, SIG_DFL); /* Fails for KILL and STOP only. */
+  sigset_t none;
+  sigemptyset(&none);
+  (void)sigprocmask(SIG_SETMASK, &none, NULL);
+  (void)umask(022);
+  /* Too little for any core file; and of exactly 1 the kernel starts no handler where the host has one (core_pattern with a
+     bar), which it does with 0. It fails where less is allowed already, and lowering is always allowed. */
+  struct rlimit no_core = {1, 1};
+  (void)setrlimit(RLIMIT_CORE, &no_core);
+  struct rlimit files;
+  if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+    files.rlim_cur = files.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &files); /* Without it fewer commands fit, and those past are refused. */
+  }
+  return getpid() == 1 ? 0 : prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+}
+
+int pid_one_signals(void) {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGCHLD);
+  if (getpid() != 1) {
+    /* PID 1 must not wait for these: blocked, they would reach it from inside, where the kernel else drops them. */
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+  }
+  cleanup_fd fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+  if (fd < 0) return -1;
+  sigaddset(&set, SIGPIPE); /* Stays pending and harmless; a handler or SIG_IGN would be inherited by commands. */
+  return sigprocmask(SIG_BLOCK, &set, NULL) == 0 ? take_fd(&fd) : -1;
+}
+
+static int confine_capabilities(bool keeps_capabilities) {
+  struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+  struct __user_cap_data_struct data[2];
+  if (syscall(SYS_capget, &header, data) != 0) return -1;
+  for (unsigned i = 0; i < 2 && !keeps_capabilities; i++) data[i].permitted = data[i].effective = 0;
+  /* The kernel answers EINVAL past its last capability. */
+  for (unsigned capability = 0; prctl(PR_CAPBSET_READ, capability) >= 0; capability++) {
+    if ((data[capability / 32].permitted & UINT32_C(1) << capability % 32) != 0) continue;
+    if (prctl(PR_CAPBSET_DROP, capability) != 0) return -1;
+  }
+  data[0].inheritable = 0;
+  data[1].inheritable = 0;
+  return (int)syscall(SYS_capset, &header, data); /* What is not inheritable can't stay ambient. */
+}
+
+int pid_one_confine(bool keeps_capabilities) {
+  if (getpid() != 1) return 0;
+  cleanup_fd null = open("/dev/null", O_RDWR | O_CLOEXEC);
+  if (null < 0 || confine_capabilities(keeps_capabilities) != 0) return -1;
+  for (int fd = 0; fd < 3; fd++) {
+    if (dup2(null, fd) < 0) return -1;
+  }
+  return 0;
+}
+
+void pid_one_end_descendants(void) {
+  char path[64];
+  (void)snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
+  for (;;) {
+    FILE *children = fopen(path, "re");
+    if (children == NULL) return;
+    int pid, found = 0;
+    while (fscanf(children, "%d", &pid) == 1) {
+      found++;
+      (void)kill(pid, SIGKILL); /* An unreaped child: the number is its own. */
+    }
+    (void)fclose(children);
+    if (found == 0) return;
+    (void)waitpid(-1, NULL, 0);
+  }
+}

@@ -1,0 +1,17 @@
+/* What both programs that are a sandbox's PID 1 do at their beginning and their end. */
+#ifndef SQUASH_PID_ONE_H
+#define SQUASH_PID_ONE_H
+#include <stdbool.h>
+
+/* The number behind `--listen-fd`, above 2; -1 where it is none. */
+int pid_one_listen_descriptor(const char *word);
+/* Lets go of what is inherited from the launcher and would pass on to every command. `listen_fd` becomes 3. Returns 0 or -1 with errno. */
+int pid_one_clean(int listen_fd);
+/* SIGCHLD, and for tests SIGTERM and SIGINT, on a descriptor. Returns it or -1 with errno. */
+int pid_one_signals(void);
+/* Gives up what it runs nothing with: as PID 1 only; an ordinary process (tests) keeps what it has. Returns 0 or -1 with errno. */
+int pid_one_confine(bool keeps_capabilities);
+/* Ends all descendants: those that lose their parent become children of this process, the reaper. */
+void pid_one_end_descendants(void);
+
+#endif

@@ -1,0 +1,255 @@
+/* Streams: see link.h. */
+#include "vmm/link.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "vmm/connection.h"
+#include "vmm/request.h"
+
+enum {
+  GUEST_AGAIN_MS = 200,
+  CONTROL_AGAIN_MS = 20,
+  READY_BACKLOG = 8,
+};
+
+static char guest_path[sizeof((struct sockaddr_un *)NULL)->sun_path];
+static char control_path[sizeof guest_path];
+static struct watch ready_listener = {.fd = -1};
+static bool is_ready;
+static bool is_given_up;
+static unsigned waiting; /* links that are not joined */
+
+static void far_ready(void *owner, uint32_t events);
+
+static int address_of(struct sockaddr_un *address, const char *path, const char *suffix) {
+  *address = (struct sockaddr_un){.sun_family = AF_UNIX};
+  int length = snprintf(address->sun_path, sizeof address->sun_path, "%s%s", path, suffix);
+  if (length > 0 && (size_t)length < sizeof address->sun_path) return 0;
+  errno = ENAMETOOLONG;
+  return -1;
+}
+
+static void try_all(void) {
+  for (struct connection *at = NULL; (at = connection_next(at, CONNECTION_LINK)) != NULL;) at->link.again_ms = 0;
+}
+
+/* That it came is all it says. Any process of the guest may come here, and once is enough. */
+static void guest_came(void *owner, uint32_t events) {
+  (void)owner;
+  (void)events;
+  int fd = accept4(ready_listener.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+  if (fd < 0) return;
+  (void)close(fd);
+  watch_close(&ready_listener);
+  is_ready = true;
+  try_all();
+}
+
+int links_start(const char *guest, const char *control) {
+  struct sockaddr_un address;
+  char suffix[8];
+  if (address_of(&address, control, "") != 0) return -1;
+  memcpy(control_path, address.sun_path, sizeof control_path);
+  if (address_of(&address, guest, "") != 0) return -1;
+  memcpy(guest_path, address.sun_path, sizeof guest_path);
+  (void)snprintf(suffix, sizeof suffix, "_%d", VMM_READY_PORT);
+  if (address_of(&address, guest, suffix) != 0) return -1;
+  int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) return -1;
+  watch_start(&ready_listener, fd, guest_came, NULL);
+  (void)unlink(address.sun_path); /* Of an earlier life of the sandbox. */
+  if (bind(fd, (struct sockaddr *)&address, sizeof address) == 0 && listen(fd, READY_BACKLOG) == 0) {
+    watch_for(&ready_listener, EPOLLIN);
+    return 0;
+  }
+  int number = errno;
+  watch_close(&ready_listener);
+  errno = number;
+  return -1;
+}
+
+void links_give_up(void) {
+  is_given_up = true;
+  try_all();
+}
+
+/* --- reaching it ------------------------------------------------------------------------------------------ */
+
+static void begin(struct connection *connection, bool is_control, uint16_t port) {
+  int64_t patience_ms = is_control ? VMM_CONTROL_MS : VMM_GUEST_MS;
+  connection->kind = CONNECTION_LINK;
+  connection->link = (struct link){.is_control = is_control, .port = port, .deadline_ms = clock_ms() + patience_ms};
+  connection->link.far.fd = -1;
+  waiting++;
+  watch_for_hangup(&connection->watch);
+}
+
+void link_request_guest(struct connection *connection, uint8_t *payload, size_t length) {
+  uint16_t port = 0;
+  const char *wrong = guest_request_parse(payload, length, &port);
+  if (wrong == NULL) begin(connection, false, port);
+  else connection_refuse(connection, "bad_request", EINVAL, wrong);
+}
+
+void link_request_control(struct connection *connection, uint8_t *payload, size_t length) {
+  (void)payload;
+  if (length == 0) begin(connection, true, 0);
+  else connection_refuse(connection, "bad_request", EINVAL, "a field has no business in this request");
+}
+
+/* Back to waiting, or the end of it. */
+static void not_yet(struct connection *connection, int number) {
+  struct link *link = &connection->link;
+  watch_close(&link->far);
+  link->state = LINK_WAITS;
+  int64_t now = clock_ms();
+  if (!is_given_up && now < link->deadline_ms) {
+    link->again_ms = now + (link->is_control ? CONTROL_AGAIN_MS : GUEST_AGAIN_MS);
+    return;
+  }
+  const char *what = is_given_up         ? "the VMM was not started"
+                     : link->is_control  ? "the VMM's control socket does not answer"
+                     : is_ready          ? "nobody in the guest takes the connection"
+                                         : "the guest does not get ready";
+  waiting--;
+  connection_refuse(connection, "vmm_failed", number, what);
+}
+
+static void joined(struct connection *connection) {
+  struct link *link = &connection->link;
+  link->state = LINK_JOINED;
+  waiting--;
+  if (connection_begin_raw(connection)) link_ready(connection, 0);
+}
+
+static void ask(struct connection *connection) {
+  struct link *link = &connection->link;
+  char request[32];
+  if (link->is_control) {
+    joined(connection);
+    return;
+  }
+  int length = snprintf(request, sizeof request, "CONNECT %u\n", link->port);
+  ssize_t put = send(link->far.fd, request, (size_t)length, MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (put != length) {
+    not_yet(connection, put < 0 ? errno : EPIPE);
+    return;
+  }
+  link->state = LINK_ASKS;
+  link->heard_used = 0;
+  watch_for(&link->far, EPOLLIN);
+}
+
+static void attempt(struct connection *connection) {
+  struct link *link = &connection->link;
+  struct sockaddr_un address;
+  const char *path = link->is_control ? control_path : guest_path;
+  bool is_known = link->is_control ? path[0] != '\0' : is_ready;
+  int fd = is_known && !is_given_up ? socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0) : -1;
+  if (fd < 0) {
+    not_yet(connection, is_known && !is_given_up ? errno : 0);
+    return;
+  }
+  watch_start(&link->far, fd, far_ready, connection);
+  if (address_of(&address, path, "") == 0 && connect(fd, (struct sockaddr *)&address, sizeof address) == 0) ask(connection);
+  else not_yet(connection, errno);
+}
+
+int links_turn(void) {
+  if (waiting == 0) return -1;
+  int64_t now = clock_ms();
+  int64_t next = now + VMM_GUEST_MS;
+  for (struct connection *at = NULL; (at = connection_next(at, CONNECTION_LINK)) != NULL;) {
+    struct link *link = &at->link;
+    if (link->state == LINK_JOINED) continue;
+    if (link->state == LINK_WAITS && link->again_ms <= now) attempt(at);
+    else if (link->state == LINK_ASKS && (is_given_up || link->deadline_ms <= now)) not_yet(at, ETIMEDOUT);
+    if (at->kind != CONNECTION_LINK || link->state == LINK_JOINED) continue;
+    int64_t due = link->state == LINK_WAITS ? link->again_ms : link->deadline_ms;
+    if (due < next) next = due;
+  }
+  return waiting == 0 ? -1 : next <= now ? 0 : (int)(next - now);
+}
+
+/* The answer's line byte by byte: what is behind it is the stream's. */
+static void hear_ok(struct connection *connection) {
+  struct link *link = &connection->link;
+  for (;;) {
+    char byte;
+    ssize_t got = recv(link->far.fd, &byte, 1, MSG_DONTWAIT);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    if (got == 1 && byte == '\n' && link->heard_used >= 3 && memcmp(link->heard, "OK ", 3) == 0) {
+      joined(connection);
+      return;
+    }
+    if (got != 1 || byte == '\n' || link->heard_used == LINK_OK_BYTES_MAX) {
+      not_yet(connection, got < 0 ? errno : 0);
+      return;
+    }
+    link->heard[link->heard_used++] = byte;
+  }
+}
+
+/* --- joined ----------------------------------------------------------------------------------------------- */
+
+static bool is_over(const struct transfer *transfer) {
+  return transfer->is_ended && transfer->kept == NULL;
+}
+
+static void move(struct transfer *transfer, bool *is_dead, int from, int to) {
+  if (*is_dead) return;
+  enum transfer_outcome outcome = transfer_run(transfer, from, to);
+  if (outcome == TRANSFER_UNREAD) transfer->is_ended = true;
+  if (outcome != TRANSFER_NOT_TAKEN) return;
+  *is_dead = true;
+  transfer_forget(transfer);
+}
+
+/*
+ * The one side's end ends both, when what it said before is with the other side. A side that takes nothing any more may still have said
+ * something: it is heard to its end. What comes from the guest goes first, or its end would be met by what it does not take.
+ */
+static void join(struct connection *connection) {
+  struct link *link = &connection->link;
+  int near = connection->watch.fd;
+  move(&link->down, &link->is_down_dead, link->far.fd, near);
+  if (!link->down.is_ended) move(&link->up, &link->is_up_dead, near, link->far.fd);
+  if (is_over(&link->up) || is_over(&link->down) || (link->is_up_dead && link->is_down_dead)) {
+    connection_close(connection);
+    return;
+  }
+  uint32_t from_near = transfer_interest(&link->up, &link->down);
+  uint32_t from_far = transfer_interest(&link->down, &link->up);
+  /* Its end is waited for all the same. */
+  if (link->is_up_dead || link->down.is_ended) from_near &= ~(uint32_t)EPOLLIN;
+  if (link->is_down_dead) from_far &= ~(uint32_t)EPOLLIN;
+  watch_for(&connection->watch, from_near);
+  watch_for(&link->far, from_far);
+}
+
+static void far_ready(void *owner, uint32_t events) {
+  (void)events;
+  struct connection *connection = owner;
+  if (connection->link.state == LINK_ASKS) hear_ok(connection);
+  else if (connection->link.state == LINK_JOINED) join(connection);
+}
+
+void link_ready(struct connection *connection, uint32_t events) {
+  (void)events;
+  /* Only the hang-up is waited for until it is joined. */
+  if (connection->link.state == LINK_JOINED) join(connection);
+  else connection_close(connection);
+}
+
+void link_closing(struct connection *connection) {
+  struct link *link = &connection->link;
+  if (link->state != LINK_JOINED) waiting--;
+  watch_close(&link->far);
+  transfer_forget(&link->up);
+  transfer_forget(&link->down);
+}

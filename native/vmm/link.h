@@ -1,0 +1,28 @@
+/*
+ * Streams to the guest and to the VMM's control socket.
+ *
+ * The guest is reached through a Unix socket whose other end the VMM or its vsock back end has: `CONNECT <port>` and a line's
+ * end there, `OK …` and a line's end back, then raw bytes. The request goes in one write and nothing behind it before the answer, and the
+ * answer is taken to its end and no further: one back end drops what comes split, and the other what comes early. An end without an
+ * answer, silence and a refusal all mean "not yet". No half-close is passed on, because there it ends both directions.
+ */
+#ifndef SQUASH_VMM_LINK_H
+#define SQUASH_VMM_LINK_H
+#include <stddef.h>
+#include <stdint.h>
+
+struct connection;
+
+void link_request_guest(struct connection *connection, uint8_t *payload, size_t length);
+void link_request_control(struct connection *connection, uint8_t *payload, size_t length);
+void link_ready(struct connection *connection, uint32_t events);
+void link_closing(struct connection *connection);
+
+/* Where both are, and that the guest will tell when it takes connections: it connects to `<guest>_1`. Returns 0 or -1 with errno. */
+int links_start(const char *guest, const char *control);
+/* The VMM could not be started: nobody waits for it. */
+void links_give_up(void);
+/* Tries again and gives up what is due. Returns the ms until the next, -1: none. */
+int links_turn(void);
+
+#endif
