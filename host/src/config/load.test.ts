@@ -179,7 +179,7 @@ test('loadConfig() refuses what is misspelt, malformed or of a part that does no
     [{ SQUASH_PREVIEW_TLS_PORT: '443' }, /there is no SQUASH_PREVIEW_DOMAIN/],
     [{ SQUASH_AUTH_TOKEN: 'two words' }, /SQUASH_AUTH_TOKEN contains a space/],
     [{ SQUASH_BACKEND: 'firecracker' }, /needs Firecracker as a VMM/],
-    [{ SQUASH_BACKEND: 'docker' }, /choose one of chroot, firecracker/],
+    [{ SQUASH_BACKEND: 'docker' }, /choose one of chroot, vm, firecracker/],
     [{ SQUASH_S3_BUCKET: 'Big Bucket' }, /no name of a bucket/],
     [{ SQUASH_S3_BUCKET: 'bucket' }, /a part of its key is missing/],
     [{ ...bucket, SQUASH_S3_SECRET_ACCESS_KEY: 'b' }, /a part of its key is missing/],
