@@ -14,7 +14,6 @@ import type { CreateRequest, CreateWish } from '@squash/contract/sandbox';
 import { faultPoint } from '#sandbox/fault.ts';
 import { removedLabel, type SnapshotRow } from '#store/rows.ts';
 import { draftRow, withSavedImage } from './draft.ts';
-import { refuseVm } from './backend.ts';
 import { refuseHostRoot } from './host-root.ts';
 import { soughtSnapshot } from './layering.ts';
 import { checkMounts } from './mounts.ts';

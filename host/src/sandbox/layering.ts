@@ -17,7 +17,6 @@ import { endLost } from './lost-commands.ts';
 import type { Sandbox } from './sandbox.ts';
 import { basisOf, indexToWrite, keepIndex } from './snapshot-index.ts';
 import { findFiles } from './snapshot-intake.ts';
-import { refuseVm } from './backend.ts';
 import { refuseHostRoot } from './host-root.ts';
 import { checkFree, checkRoom, findSnapshot, sweepRemoved } from './snapshots.ts';
 import { prefixOf, snapshotChain } from './stacking.ts';
