@@ -156,7 +156,9 @@ export const sandboxCreateSchema = z.strictObject({
     .max(limits.mountsMax)
     .optional()
     .describe('volumes and directories of the host that it has from its start on'),
-  backend: backendSchema.optional().describe('what isolates it; none: that of SQUASH_BACKEND'),
+  backend: backendSchema
+    .optional()
+    .describe('what isolates it; none: as the sandbox that it is made from, else as SQUASH_BACKEND says'),
   memory: reserved('whether a fork takes processes along'),
 });
 export type SandboxCreate = z.infer<typeof sandboxCreateSchema>;

@@ -57,17 +57,30 @@ static void write_setting(const char *path, const char *text) {
   if (fd < 0 || write_whole(fd, text, strlen(text)) != 0) boot_fail("write %s", path);
 }
 
-/* The kernel's own threads do not count in a group. It stays without its mount as long as somebody is in it. */
-static void limit_processes(const struct settings *settings) {
+/*
+ * The kernel's own threads do not count in a group. PID 1 and its commands are in two of one, whose limit holds for all: commands can
+ * be held still by themselves. Returns the commands' one; nothing shows where the groups are.
+ */
+static int make_groups(const struct settings *settings) {
+  static const char *const paths[] = {"/group/sandbox", "/group/sandbox/init", "/group/sandbox/commands"};
   char count[32];
-  if (settings->pids == 0) return;
   (void)snprintf(count, sizeof count, "%llu", (unsigned long long)settings->pids);
   mount_kernel("cgroup2", "/group");
   write_setting("/group/cgroup.subtree_control", "+pids");
-  if (mkdir("/group/sandbox", 0755) != 0) boot_fail("make a control group");
-  write_setting("/group/sandbox/pids.max", count);
-  write_setting("/group/sandbox/cgroup.procs", "0");
-  if (umount("/group") != 0) boot_fail("leave /group");
+  for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
+    if (mkdir(paths[i], 0755) != 0) boot_fail("make a control group");
+  }
+  if (settings->pids != 0) write_setting("/group/sandbox/pids.max", count);
+  write_setting("/group/sandbox/init/cgroup.procs", "0");
+  int commands = open(paths[2], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (commands < 0 || umount2("/group", MNT_DETACH) != 0) boot_fail("leave /group");
+  return commands;
+}
+
+static int open_upper(void) {
+  int upper = open("u/data", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (upper < 0) boot_fail("open the upper");
+  return upper;
 }
 
 static void limit_files(const struct settings *settings) {
@@ -86,13 +99,12 @@ static int open_init(void) {
   return fd;
 }
 
-static _Noreturn void become_init(int listener, int init) {
-  char name[] = "squash-init", option[] = "--listen-fd", number[] = "3";
-  char *const words[] = {name, option, number, NULL}, *const environment[] = {NULL};
-  const int descriptors[] = {listener, init};
-  if (place_descriptors(descriptors, 2) != 0) boot_fail("place descriptors");
+static _Noreturn void become_init(const int descriptors[4]) {
+  char name[] = "squash-init", option[] = "--listen-fd", number[] = "3", guest[] = "--guest";
+  char *const words[] = {name, option, number, guest, NULL}, *const environment[] = {NULL};
+  if (place_descriptors(descriptors, 4) != 0) boot_fail("place descriptors");
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || capabilities_drop() != 0) boot_fail("drop capabilities");
-  (void)execve("/proc/self/fd/4", words, environment);
+  (void)execve("/proc/self/fd/6", words, environment);
   boot_fail("execute squash-init");
 }
 
@@ -113,10 +125,11 @@ int main(void) {
   if (sethostname(settings.hostname, strlen(settings.hostname)) != 0) boot_fail("set the host name");
   network_set_up(&settings);
   root_assemble(&settings);
-  limit_processes(&settings);
+  int upper = open_upper(), group = make_groups(&settings);
   limit_files(&settings);
   root_enter();
   int listener = host_socket_listen();
   host_socket_ready();
-  become_init(listener, init);
+  const int descriptors[] = {listener, upper, group, init}; /* init/machine.h */
+  become_init(descriptors);
 }

@@ -69,6 +69,7 @@ enum frame_type {
   FRAME_FILE_ARCHIVE = 0x2c,
   FRAME_FILE_EXTRACT = 0x2d,
   FRAME_FILE_SYNC = 0x2e,
+  FRAME_FILE_UPPER = 0x2f,
   FRAME_DIAL = 0x30,
   FRAME_VMM_START = 0x38,
   FRAME_VMM_GUEST = 0x39,
@@ -281,6 +282,7 @@ static inline bool frame_type_is_known(unsigned value) {
     case FRAME_FILE_ARCHIVE:
     case FRAME_FILE_EXTRACT:
     case FRAME_FILE_SYNC:
+    case FRAME_FILE_UPPER:
     case FRAME_DIAL:
     case FRAME_VMM_START:
     case FRAME_VMM_GUEST:

@@ -30,14 +30,14 @@ int pid_one_listen_descriptor(const char *word) {
   return *end != '\0' || number < 3 || number > 1048576 ? -1 : (int)number;
 }
 
-int pid_one_clean(int listen_fd) {
+int pid_one_clean(int listen_fd, int first) {
   for (int fd = 0; fd < 3; fd++) {
     if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd) return -1;
   }
   if (listen_fd != 3) {
     if (dup2(listen_fd, 3) < 0) return -1;
   }
-  close_from(4);
+  close_from(first);
   for (int signo = 1; signo < NSIG; signo++) (void)signal(signo, SIG_DFL); /* Fails for KILL and STOP only. */
   sigset_t none;
   sigemptyset(&none);

@@ -5,8 +5,8 @@
 
 /* The number behind `--listen-fd`, above 2; -1 where it is none. */
 int pid_one_listen_descriptor(const char *word);
-/* Lets go of what is inherited from the launcher and would pass on to every command. `listen_fd` becomes 3. Returns 0 or -1 with errno. */
-int pid_one_clean(int listen_fd);
+/* Lets go of what is inherited and would pass on to every command: descriptors from `first` on. `listen_fd` becomes 3. Returns 0 or -1 with errno. */
+int pid_one_clean(int listen_fd, int first);
 /* SIGCHLD, and for tests SIGTERM and SIGINT, on a descriptor. Returns it or -1 with errno. */
 int pid_one_signals(void);
 /* Gives up what it runs nothing with: as PID 1 only; an ordinary process (tests) keeps what it has. Returns 0 or -1 with errno. */

@@ -42,6 +42,7 @@ void file_search(int socket);
 void file_archive(int socket);
 void file_extract(int socket);
 void file_sync(int socket);
+void file_upper(int socket);
 
 /* When the inode last changed, in microseconds, as a field holds it. */
 uint64_t file_changed_us(const struct stat *stat);
@@ -67,6 +68,6 @@ int set_attributes(int fd, int64_t mode, const struct owner *owner);
 /* Makes the directories above `path` that are missing. Returns 0 or -1 with errno. */
 int make_parents(const char *path, const struct owner *owner);
 /* The parent directory of an absolute path, held open, and the last part in `name`; "." for the root. -1 with errno. */
-int open_parent(const char *path, char name[NAME_MAX + 1]);
+int open_parent_of(const char *path, char name[NAME_MAX + 1]);
 
 #endif

@@ -128,7 +128,7 @@ void file_archive(int socket) {
   if (result == 0 && S_ISDIR(stat.st_mode)) {
     result = walk_tree(root, &visitor);
   } else if (result == 0 && S_ISREG(stat.st_mode)) {
-    cleanup_fd parent = open_parent(path, name);
+    cleanup_fd parent = open_parent_of(path, name);
     result = parent < 0 ? -1 : put_file(&archive, root, name);
   } else if (result == 0) {
     result = -1;

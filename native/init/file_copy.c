@@ -103,7 +103,7 @@ static int open_place(const struct copying *copying, const struct walk_entry *en
   if (length == 0) return dup(copying->root);
   memcpy(parent, entry->path, length - 1);
   parent[length - 1] = '\0';
-  return open_beneath(copying->root, parent, O_RDONLY | O_DIRECTORY, RESOLVE_NO_SYMLINKS);
+  return open_below(copying->root, parent, O_RDONLY | O_DIRECTORY, RESOLVE_NO_SYMLINKS);
 }
 
 static int copy_entry(const struct copying *copying, const struct walk_entry *entry) {
@@ -128,7 +128,7 @@ static bool visit(void *owner, const struct walk_entry *entry) {
 
 static bool leave(void *owner, const struct walk_entry *entry) {
   struct copying *copying = owner;
-  cleanup_fd made = open_beneath(copying->root, entry->path, O_RDONLY | O_DIRECTORY, RESOLVE_NO_SYMLINKS);
+  cleanup_fd made = open_below(copying->root, entry->path, O_RDONLY | O_DIRECTORY, RESOLVE_NO_SYMLINKS);
   if (made < 0 || dress(made, &entry->stat) != 0) copying->failure = errno;
   return copying->failure == 0;
 }
@@ -148,7 +148,7 @@ static int copy_tree(int socket, int from, int directory, const char *name) {
 
 static int copy(int socket, const char *path, const char *target, bool is_exclusive) {
   char name[NAME_MAX + 1];
-  cleanup_fd directory = open_parent(target, name);
+  cleanup_fd directory = open_parent_of(target, name);
   if (directory < 0) return -1;
   cleanup_fd from = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   struct stat stat;

@@ -108,14 +108,14 @@ static int take_content(struct extraction *extraction, int fd, uint64_t size) {
 
 /* Opens the directory `path`, making what is missing. */
 static int open_made(const struct extraction *extraction, char *path) {
-  cleanup_fd fd = open_beneath(extraction->root, path[0] == '\0' ? "." : path, O_RDONLY | O_DIRECTORY, RESOLVE_NO_MAGICLINKS);
+  cleanup_fd fd = open_below(extraction->root, path[0] == '\0' ? "." : path, O_RDONLY | O_DIRECTORY, RESOLVE_NO_MAGICLINKS);
   if (fd >= 0 || errno != ENOENT) return take_fd(&fd);
   cleanup_fd above = dup(extraction->root);
   for (char *at = path; above >= 0 && at != NULL;) {
     char *slash = strchr(at, '/');
     if (slash != NULL) *slash = '\0';
     bool is_made = mkdirat(above, at, 0755) == 0;
-    int next = open_beneath(extraction->root, path, O_RDONLY | O_DIRECTORY, RESOLVE_NO_MAGICLINKS);
+    int next = open_below(extraction->root, path, O_RDONLY | O_DIRECTORY, RESOLVE_NO_MAGICLINKS);
     if (next >= 0 && is_made && set_attributes(next, -1, &extraction->owner) != 0) close_fd(&next);
     close_fd(&above);
     above = next;
@@ -183,7 +183,7 @@ static int settle_directories(const struct extraction *extraction) {
     size_t at = places[--count];
     memcpy(&pending, directories + at, sizeof pending);
     const char *path = (const char *)directories + at + sizeof pending;
-    cleanup_fd fd = open_beneath(extraction->root, path, O_RDONLY | O_DIRECTORY, RESOLVE_NO_SYMLINKS);
+    cleanup_fd fd = open_below(extraction->root, path, O_RDONLY | O_DIRECTORY, RESOLVE_NO_SYMLINKS);
     if (fd < 0) continue; /* Somebody has moved it. */
     struct timespec times[2] = {{.tv_sec = pending.mtime}, {.tv_sec = pending.mtime}};
     if (fchmod(fd, pending.mode) != 0) return -1;
@@ -197,7 +197,7 @@ static int extract_directory(struct extraction *extraction, int place, const cha
   if (mkdirat(place, name, 0700) != 0) {
     if (errno != EEXIST) return -1;
     /* One that is there keeps its mode and owner; a symlink to one, too. */
-    cleanup_fd there = open_beneath(extraction->root, entry->path, O_RDONLY | O_DIRECTORY, RESOLVE_NO_MAGICLINKS);
+    cleanup_fd there = open_below(extraction->root, entry->path, O_RDONLY | O_DIRECTORY, RESOLVE_NO_MAGICLINKS);
     if (there >= 0 || errno == EACCES) return 0;
     if (fstatat(place, name, &stat, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISREG(stat.st_mode)) return -1;
     if (unlinkat(place, name, 0) != 0 || mkdirat(place, name, 0700) != 0) return -1;

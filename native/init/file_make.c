@@ -70,7 +70,7 @@ int make_parents(const char *path, const struct owner *owner) {
   return 0;
 }
 
-int open_parent(const char *path, char name[NAME_MAX + 1]) {
+int open_parent_of(const char *path, char name[NAME_MAX + 1]) {
   char parent[GUEST_PATH_BYTES_MAX];
   size_t length = strlen(path); /* below GUEST_PATH_BYTES_MAX: request_path has checked */
   while (length > 1 && path[length - 1] == '/') length--;
@@ -96,7 +96,7 @@ int open_parent(const char *path, char name[NAME_MAX + 1]) {
 static int make_with_mode(const char *path, mode_t mode) {
   char name[NAME_MAX + 1];
   struct stat stat;
-  cleanup_fd parent = open_parent(path, name);
+  cleanup_fd parent = open_parent_of(path, name);
   if (parent < 0) return -1;
   mode_t mask = umask(0);
   int made = mkdirat(parent, name, mode);

@@ -150,7 +150,7 @@ static void write_atomically(int socket, const char *asked, const struct writing
     answer_error(socket, errno, "open");
     return;
   }
-  cleanup_fd directory = open_parent(path, name);
+  cleanup_fd directory = open_parent_of(path, name);
   bool is_directory = path[strlen(path) - 1] == '/';
   if (is_directory) errno = EISDIR;
   if (directory < 0 || is_directory || look(directory, name, writing, &before) != 0) {

@@ -4,6 +4,7 @@
  *   squash-init --listen-fd N      N is a listening socket, Unix or vsock; descriptors but 0, 1, 2 and N are closed
  *     --no-set-id                  and its commands make no set-uid files (set_id.h)
  *     --own-filters                and they may load filters of system calls
+ *     --guest                      it is PID 1 of a microVM's guest (machine.h)
  *     --trace-paths                and it notes which paths its commands are refused (trace.h)
  *
  * It stands inside the boundary: root in the sandbox may replace it, so the daemon believes nothing it says. What
@@ -27,6 +28,7 @@
 #include "init/exec.h"
 #include "init/exec_connection.h"
 #include "init/first_frame.h"
+#include "init/machine.h"
 #include "init/set_id.h"
 #include "init/trace.h"
 #include "init/version.h"
@@ -101,6 +103,10 @@ static int listen_descriptor(int argc, char **argv) {
       set_id_lets_filter();
       continue;
     }
+    if (strcmp(argv[i], "--guest") == 0) {
+      machine_begin();
+      continue;
+    }
     if (strcmp(argv[i], "--trace-paths") == 0) {
       trace_want();
       continue;
@@ -115,10 +121,10 @@ static int listen_descriptor(int argc, char **argv) {
 int main(int argc, char **argv) {
   int listen_fd = listen_descriptor(argc, argv);
   if (listen_fd < 0) {
-    (void)fputs("usage: squash-init --listen-fd N (a listening socket, N above 2) [--no-set-id] [--own-filters] [--trace-paths] | --version\n", stderr);
+    (void)fputs("usage: squash-init --listen-fd N (a listening socket, N above 2) [--no-set-id] [--own-filters] [--trace-paths] [--guest] | --version\n", stderr);
     return 2;
   }
-  if (pid_one_clean(listen_fd) != 0 || loop_start() != 0 || exec_start_all(&exec_connection_client) != 0 ||
+  if (pid_one_clean(listen_fd, machine_is() ? MACHINE_END : 4) != 0 || loop_start() != 0 || exec_start_all(&exec_connection_client) != 0 ||
       start_signals() != 0 || connections_start(3, &ports) != 0 || pid_one_confine(true) != 0) {
     (void)fprintf(stderr, "squash-init: start: %s\n", strerror(errno));
     return 1;

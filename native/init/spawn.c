@@ -1,5 +1,6 @@
 /* Starting a command: see spawn.h. The child runs nothing but system calls between fork and execve. */
 #include "init/spawn.h"
+#include "init/machine.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -112,9 +113,11 @@ static _Noreturn void run_child(const struct exec_request *spec, const struct ch
   (void)dup2(ends->output, 1);
   (void)dup2(ends->error, 2);
   if (ends->status != CHILD_STATUS_FD) (void)dup3(ends->status, CHILD_STATUS_FD, O_CLOEXEC);
+  int joined = machine_join_group(), why = errno;
   /* Before anything that can block: another command's pipe held open here would hide its end. */
   bool is_traced = trace_keep_channel(CHILD_TRACE_FD);
   close_from(CHILD_STATUS_FD + (is_traced ? 2 : 1));
+  if (joined != 0) fail(STEP_LIMITS, why);
   if (setsid() < 0) fail(STEP_SESSION, errno);
   if (spec->tty && ioctl(0, TIOCSCTTY, 0) != 0) fail(STEP_TERMINAL, errno);
   raise_oom_score();

@@ -48,7 +48,7 @@ static size_t text_used, text_room;
 static uint32_t *names; /* where each begins in `text` */
 static size_t names_used, names_room;
 
-int open_beneath(int root, const char *relative, int flags, unsigned long long resolve) {
+int open_below(int root, const char *relative, int flags, unsigned long long resolve) {
   struct open_how how = {.flags = (unsigned long long)flags | O_CLOEXEC, .resolve = RESOLVE_BENEATH | resolve};
   return (int)syscall(SYS_openat2, root, relative, &how, sizeof how);
 }
@@ -131,7 +131,7 @@ static int directory_of(struct level *level) {
   if (level->fd >= 0) return level->fd;
   char kept = path[level->path_length];
   path[level->path_length] = '\0';
-  cleanup_fd fd = open_beneath(levels[0].fd, path, O_RDONLY | O_DIRECTORY, RESOLVE_NO_SYMLINKS);
+  cleanup_fd fd = open_below(levels[0].fd, path, O_RDONLY | O_DIRECTORY, RESOLVE_NO_SYMLINKS);
   path[level->path_length] = kept;
   struct stat stat;
   if (fd < 0 || fstat(fd, &stat) != 0) return -1;

@@ -40,6 +40,6 @@ struct walk_visitor {
 int walk_tree(int root, const struct walk_visitor *visitor);
 
 /* Opens what `path` names below `root`, without leaving it. `resolve` adds to RESOLVE_BENEATH. Returns -1 with errno. */
-int open_beneath(int root, const char *path, int flags, unsigned long long resolve);
+int open_below(int root, const char *path, int flags, unsigned long long resolve);
 
 #endif

@@ -10,6 +10,7 @@
 #include "common/descriptor.h"
 #include "init/connection.h"
 #include "init/file.h"
+#include "init/machine.h"
 #include "init/request.h"
 #include "init/spawn.h"
 #include "init/temporary.h"
@@ -61,6 +62,7 @@ static const struct operation operations[] = {
      {AS_USER, FIELD_ENTRIES_MAX, FIELD_BYTES_MAX, FIELD_KEEP_OWNER, FIELD_OWNER, FIELD_OWNER_GROUP, FIELD_CREATE_PARENTS, 0},
      file_extract},
     {FRAME_FILE_SYNC, false, {AS_USER, 0}, file_sync},
+    {FRAME_FILE_UPPER, false, {FIELD_PATH, 0}, file_upper},
     {FRAME_FILE_WATCH, false, {AS_USER, FIELD_RECURSIVE, 0}, NULL},
 };
 enum { OPERATIONS = sizeof operations / sizeof operations[0] };
@@ -69,6 +71,7 @@ struct worker {
   pid_t pid; /* 0: free slot */
   bool ends_itself;
   bool is_dying; /* told to end, because its client hung up */
+  bool holds_still; /* commands, which go on when it has ended */
   struct connection *connection;
 };
 
@@ -89,7 +92,8 @@ bool worker_serves(uint8_t type) {
 static _Noreturn void run_worker(const struct operation *operation, int socket, int channel) {
   if (dup2(socket, WORKER_SOCKET) < 0 || (channel >= 0 && dup2(channel, WORKER_CHANNEL) < 0)) _exit(1);
   /* A worker that kept another command's pipe would hide its end. */
-  close_from(channel >= 0 ? WORKER_CHANNEL + 1 : WORKER_SOCKET + 1);
+  if (operation->type == FRAME_FILE_UPPER) close_from(MACHINE_END);
+  else close_from(channel >= 0 ? WORKER_CHANNEL + 1 : WORKER_SOCKET + 1);
   if (operation->ends_itself) temporary_guard();
   /* PID 1 uses this socket no more, so the shared flag is ours. */
   if (set_blocking(WORKER_SOCKET, true) != 0) _exit(1);
@@ -156,6 +160,7 @@ static struct worker *slot_for_request(void) {
 void worker_request(struct connection *connection, uint8_t type, uint8_t *payload, size_t length) {
   const struct operation *operation = operation_of(type);
   const char *wrong = request_parse(operation->allowed, payload, length);
+  if (wrong == NULL && type == FRAME_FILE_UPPER && !machine_is()) wrong = "only a microVM's guest tells its upper";
   if (wrong == NULL && request_path(FIELD_PATH) == NULL) wrong = "the path is not absolute or is too long";
   if (wrong != NULL) {
     connection_refuse(connection, "bad_request", EINVAL, wrong);
@@ -172,6 +177,7 @@ void worker_request(struct connection *connection, uint8_t type, uint8_t *payloa
   if (pid == 0) run_worker(operation, connection->watch.fd, channel);
   worker->pid = pid;
   worker->ends_itself = operation->ends_itself;
+  worker->holds_still = type == FRAME_FILE_UPPER;
   worker->is_dying = false;
   worker->connection = connection;
   connection->kind = CONNECTION_WORKER;
@@ -192,6 +198,7 @@ bool worker_child_ended(pid_t pid) {
   for (unsigned i = 0; i < WORKERS_MAX; i++) {
     if (workers[i].pid != pid) continue;
     workers[i].pid = 0;
+    if (workers[i].holds_still) machine_thaw();
     connection_close(workers[i].connection);
     return true;
   }

@@ -14,8 +14,8 @@
 #include "common/descriptor.h"
 #include "launch/apply_home.h"
 #include "launch/box_tree.h"
-#include "launch/clock.h"
-#include "launch/file.h"
+#include "common/clock.h"
+#include "common/file.h"
 #include "launch/place_trees.h"
 #include "launch/upper.h"
 
@@ -63,7 +63,7 @@ static void unlink_either(int directory, const char *name) {
 static void forget_planted(const struct home *home) {
   char text[REQUEST_PATH_BYTES_MAX + NAME_MAX + 2];
   const char *name;
-  if (file_read(home->upper, PLANTED, text, sizeof text) <= 0) return;
+  if (text_file_read(home->upper, PLANTED, text, sizeof text) <= 0) return;
   cleanup_fd parent = path_is_relative(text) ? open_parent(home->to, text, &name) : -1;
   if (parent >= 0) unlink_either(parent, name);
   (void)unlinkat(home->upper, PLANTED, 0);

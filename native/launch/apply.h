@@ -13,7 +13,7 @@
 #ifndef SQUASH_LAUNCH_APPLY_H
 #define SQUASH_LAUNCH_APPLY_H
 #include "common/frame.h"
-#include "launch/fault.h"
+#include "common/fault.h"
 #include "launch/launcher.h"
 #include "launch/request.h"
 

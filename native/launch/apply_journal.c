@@ -12,7 +12,7 @@
 
 #include "common/descriptor.h"
 #include "launch/apply_home.h"
-#include "launch/file.h"
+#include "common/file.h"
 
 #define JOURNAL "applied"
 enum { JOURNAL_BYTES_MAX = 16 * 1024 * 1024, LINE_BYTES = REQUEST_PATH_BYTES_MAX + 32 };

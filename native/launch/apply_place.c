@@ -16,9 +16,9 @@
 
 #include "common/descriptor.h"
 #include "launch/apply_home.h"
-#include "launch/clock.h"
-#include "launch/file.h"
-#include "launch/tree.h"
+#include "common/clock.h"
+#include "common/file.h"
+#include "tree/tree.h"
 
 #define STAGE "stage"
 enum { NO_REPLACE = 1, EXCHANGE = 2 };

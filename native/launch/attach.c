@@ -14,7 +14,7 @@
 
 #include "common/descriptor.h"
 #include "launch/ids.h"
-#include "launch/syscalls.h"
+#include "common/syscalls.h"
 
 enum { ATTACHMENTS_MAX = 8 };
 

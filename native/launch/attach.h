@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "launch/fault.h"
+#include "common/fault.h"
 
 struct attachment {
   const char *path; /* absolute, no symbolic links */

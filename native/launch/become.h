@@ -5,7 +5,7 @@
 #include <sys/resource.h>
 #include <sys/types.h>
 
-#include "launch/fault.h"
+#include "common/fault.h"
 
 /* Id 0 of the user namespace just made or joined, with no supplementary group of the host. */
 int become_inner_root(struct fault *fault);

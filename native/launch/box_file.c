@@ -9,7 +9,7 @@
 #include "common/descriptor.h"
 #include "common/frame.h"
 #include "launch/box_tree.h"
-#include "launch/file.h"
+#include "common/file.h"
 #include "launch/place_trees.h"
 #include "launch/upper.h"
 

@@ -1,7 +1,7 @@
 /* One file of a box, for somebody who wants to look at it before it is applied. */
 #ifndef SQUASH_LAUNCH_BOX_FILE_H
 #define SQUASH_LAUNCH_BOX_FILE_H
-#include "launch/fault.h"
+#include "common/fault.h"
 #include "launch/launcher.h"
 #include "launch/request.h"
 

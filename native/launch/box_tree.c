@@ -10,9 +10,9 @@
 #include <unistd.h>
 
 #include "common/descriptor.h"
-#include "launch/file.h"
-#include "launch/syscalls.h"
-#include "launch/tree.h"
+#include "common/file.h"
+#include "common/syscalls.h"
+#include "tree/tree.h"
 
 enum { COPIED_AT_ONCE = 1 << 20, COPY_TRIES = 3 };
 /* A longer file that is next to nothing but holes fills disks of whoever copies it later. */

@@ -11,7 +11,7 @@
 #include "common/descriptor.h"
 #include "launch/cgroup_files.h"
 #include "launch/cgroup_kind.h"
-#include "launch/file.h"
+#include "common/file.h"
 
 static const struct cgroup_kind *kind_of(const struct cgroup_setup *setup) {
   return setup->version == 2 ? &cgroup_v2 : &cgroup_v1;
@@ -43,16 +43,16 @@ void cgroup_find(struct cgroup_setup *setup, const char *data) { prepare(setup, 
 
 void cgroup_place_launcher(const struct cgroup_setup *setup, pid_t pid) {
   if (setup->version != 2) return;
-  (void)file_write_format(setup->base[0], "launcher/cgroup.procs", "%d", pid);
+  (void)text_file_write_format(setup->base[0], "launcher/cgroup.procs", "%d", pid);
 }
 
 /* The group above takes a process only where it is the top of the machine's hierarchy, as it is for root; the one we
    came from may have gone with its unit, but then its service manager is there, beside us in a group of its own.
    Where none takes us the group stays, for the next start to use. */
 static bool leave(const struct cgroup_setup *setup) {
-  return file_write(setup->base[0], "../cgroup.procs", "0") == 0 ||
-         (setup->origin >= 0 && file_write(setup->origin, "cgroup.procs", "0") == 0) ||
-         file_write(setup->base[0], "../init.scope/cgroup.procs", "0") == 0;
+  return text_file_write(setup->base[0], "../cgroup.procs", "0") == 0 ||
+         (setup->origin >= 0 && text_file_write(setup->origin, "cgroup.procs", "0") == 0) ||
+         text_file_write(setup->base[0], "../init.scope/cgroup.procs", "0") == 0;
 }
 
 void cgroup_dissolve(const struct cgroup_setup *setup) {
@@ -107,7 +107,7 @@ int cgroup_place(const struct cgroup_setup *setup, const char *name, pid_t pid, 
     char path[CGROUP_NAME_BYTES + 16];
     if (setup->base[i] < 0) continue;
     snprintf(path, sizeof path, "%s/cgroup.procs", name);
-    if (file_write_format(setup->base[i], path, "%d", pid) != 0) {
+    if (text_file_write_format(setup->base[i], path, "%d", pid) != 0) {
       return fault_set(fault, "launch_failed", "can't put process %d into control group \"%s\"", pid, name);
     }
   }

@@ -16,7 +16,7 @@
 #include <sys/types.h>
 
 #include "launch/cgroup_setup.h"
-#include "launch/fault.h"
+#include "common/fault.h"
 
 /* The group of the egress process, beside the sandboxes' whose names are `s` and a number. */
 #define CGROUP_EGRESS "egress"

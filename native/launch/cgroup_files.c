@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "common/descriptor.h"
-#include "launch/clock.h"
-#include "launch/file.h"
+#include "common/clock.h"
+#include "common/file.h"
 #include "launch/ids.h"
 
 /* A killed group's processes are reaped within milliseconds; a leftover that is not gone then stays for later. */
@@ -83,14 +83,14 @@ bool cgroup_own_path(const char *controller, char *path, size_t size) {
 int cgroup_file_write(int base, const char *name, const char *file, const char *text) {
   char path[PATH_MAX];
   snprintf(path, sizeof path, "%s/%s", name, file);
-  return file_write(base, path, text);
+  return text_file_write(base, path, text);
 }
 
 int cgroup_file_number(int base, const char *name, const char *file, uint64_t *number) {
   char path[PATH_MAX];
   char text[64];
   snprintf(path, sizeof path, "%s/%s", name, file);
-  if (file_read(base, path, text, sizeof text) < 0) return -1;
+  if (text_file_read(base, path, text, sizeof text) < 0) return -1;
   *number = strtoull(text, NULL, 10);
   return 0;
 }
@@ -106,7 +106,7 @@ int cgroup_give_away(int base) {
 }
 
 void cgroup_kill_listed(int group) {
-  if (file_write(group, "cgroup.kill", "1") == 0) return;
+  if (text_file_write(group, "cgroup.kill", "1") == 0) return;
   cleanup_fd fd = openat(group, "cgroup.procs", O_RDONLY | O_CLOEXEC);
   FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
   if (file == NULL) return;
@@ -128,7 +128,7 @@ void cgroup_sweep(int base) {
     while (unlinkat(base, entry->d_name, AT_REMOVEDIR) != 0 && errno == EBUSY && now_ms() < deadline) {
       cleanup_fd group = openat(base, entry->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
       if (group < 0) break;
-      (void)file_write(group, "freezer.state", "THAWED"); /* A frozen process of version 1 can't die. */
+      (void)text_file_write(group, "freezer.state", "THAWED"); /* A frozen process of version 1 can't die. */
       cgroup_kill_listed(group);
       sleep_ms(2);
     }

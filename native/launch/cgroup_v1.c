@@ -15,8 +15,8 @@
 #include "common/descriptor.h"
 #include "launch/cgroup_files.h"
 #include "launch/cgroup_kind.h"
-#include "launch/clock.h"
-#include "launch/file.h"
+#include "common/clock.h"
+#include "common/file.h"
 
 /* Freezing waits for every process to leave the kernel; one in an uninterruptible read may take long. */
 enum { FREEZE_MS = 5000, CPU_PERIOD_US = 100000 };
@@ -108,7 +108,7 @@ static int freeze_v1(const struct cgroup_setup *setup, const char *name, bool fr
   for (;;) {
     char state[32];
     /* Written each time: a process forked in between is caught by the next write. */
-    if (file_write(base, path, wanted) != 0 || file_read(base, path, state, sizeof state) < 0) return -1;
+    if (text_file_write(base, path, wanted) != 0 || text_file_read(base, path, state, sizeof state) < 0) return -1;
     if (strncmp(state, wanted, strlen(wanted)) == 0) return 0;
     if (now_ms() > deadline) {
       errno = ETIMEDOUT;
@@ -125,7 +125,7 @@ static int usage_v1(const struct cgroup_setup *setup, const char *name, struct c
   if (memory >= 0) {
     if (cgroup_file_number(memory, name, "memory.usage_in_bytes", &usage->memory_bytes) != 0) return -1;
     snprintf(path, sizeof path, "%s/memory.oom_control", name);
-    long long kills = file_keyed_number(memory, path, "oom_kill");
+    long long kills = text_file_keyed_number(memory, path, "oom_kill");
     usage->oom_kills = kills < 0 ? 0 : (uint64_t)kills;
   }
   int account = setup->base[CGROUP_CPUACCT] >= 0 ? setup->base[CGROUP_CPUACCT] : setup->base[CGROUP_CPU];

@@ -19,8 +19,8 @@
 #include "common/descriptor.h"
 #include "launch/cgroup_files.h"
 #include "launch/cgroup_kind.h"
-#include "launch/clock.h"
-#include "launch/file.h"
+#include "common/clock.h"
+#include "common/file.h"
 
 enum { FREEZE_MS = 5000, CPU_PERIOD_US = 100000 };
 
@@ -50,19 +50,19 @@ static void move_processes_to_leaf(int group, const char *leaf) {
   char path[64];
   if (mkdirat(group, leaf, 0755) != 0 && errno != EEXIST) return;
   snprintf(path, sizeof path, "%s/cgroup.procs", leaf);
-  if (file_read(group, "cgroup.procs", pids, sizeof pids) < 0) return;
+  if (text_file_read(group, "cgroup.procs", pids, sizeof pids) < 0) return;
   char *rest = NULL;
   for (char *pid = strtok_r(pids, "\n", &rest); pid != NULL; pid = strtok_r(NULL, "\n", &rest)) {
-    (void)file_write(group, path, pid);
+    (void)text_file_write(group, path, pid);
   }
 }
 
 static void enable_controllers(int group) {
   static const char *const wanted[] = {"+memory", "+cpu", "+pids"};
   for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
-    if (file_write(group, "cgroup.subtree_control", wanted[i]) == 0 || errno != EBUSY) continue;
+    if (text_file_write(group, "cgroup.subtree_control", wanted[i]) == 0 || errno != EBUSY) continue;
     move_processes_to_leaf(group, "daemon");
-    (void)file_write(group, "cgroup.subtree_control", wanted[i]);
+    (void)text_file_write(group, "cgroup.subtree_control", wanted[i]);
   }
 }
 
@@ -102,7 +102,7 @@ static bool prepare_v2(struct cgroup_setup *setup, const char *base_name, bool i
   if (base < 0 || (is_new && !furnish(base))) return false;
   setup->origin = own_group(mount_point);
   char enabled[256];
-  if (file_read(base, "cgroup.subtree_control", enabled, sizeof enabled) < 0) return false;
+  if (text_file_read(base, "cgroup.subtree_control", enabled, sizeof enabled) < 0) return false;
   enabled[strcspn(enabled, "\n")] = '\0';
   setup->has[CGROUP_MEMORY] = list_has(enabled, "memory", ' ');
   setup->has[CGROUP_CPU] = list_has(enabled, "cpu", ' ');
@@ -144,7 +144,7 @@ static int freeze_v2(const struct cgroup_setup *setup, const char *name, bool fr
   (void)inotify_add_watch(watch, fd_path(setup->base[0], events).text, IN_MODIFY);
   if (cgroup_file_write(setup->base[0], name, "cgroup.freeze", frozen ? "1" : "0") != 0) return -1;
   int64_t deadline = now_ms() + FREEZE_MS;
-  while (file_keyed_number(setup->base[0], events, "frozen") != (frozen ? 1 : 0)) {
+  while (text_file_keyed_number(setup->base[0], events, "frozen") != (frozen ? 1 : 0)) {
     if (now_ms() > deadline) {
       errno = ETIMEDOUT;
       return -1;
@@ -161,13 +161,13 @@ static int usage_v2(const struct cgroup_setup *setup, const char *name, struct c
   char path[PATH_MAX];
   int base = setup->base[0];
   snprintf(path, sizeof path, "%s/cpu.stat", name);
-  long long cpu_us = file_keyed_number(base, path, "usage_usec");
+  long long cpu_us = text_file_keyed_number(base, path, "usage_usec");
   if (cpu_us < 0) return -1;
   usage->cpu_us = (uint64_t)cpu_us;
   if (setup->has[CGROUP_MEMORY]) {
     if (cgroup_file_number(base, name, "memory.current", &usage->memory_bytes) != 0) return -1;
     snprintf(path, sizeof path, "%s/memory.events", name);
-    long long kills = file_keyed_number(base, path, "oom_kill");
+    long long kills = text_file_keyed_number(base, path, "oom_kill");
     usage->oom_kills = kills < 0 ? 0 : (uint64_t)kills;
   }
   return setup->has[CGROUP_PIDS] ? cgroup_file_number(base, name, "pids.current", &usage->pids) : 0;

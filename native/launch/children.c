@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "launch/file.h"
+#include "common/file.h"
 #include "launch/freeze.h"
 #include "launch/log.h"
 #include "launch/relays.h"
@@ -32,7 +32,7 @@ static bool is_ours(pid_t pid) {
   char text[512];
   pid_t parent;
   snprintf(path, sizeof path, "/proc/%d/stat", pid);
-  if (file_read(AT_FDCWD, path, text, sizeof text) < 0) return false;
+  if (text_file_read(AT_FDCWD, path, text, sizeof text) < 0) return false;
   /* The name in parentheses may hold anything; it is short. */
   const char *behind = strrchr(text, ')');
   return behind != NULL && sscanf(behind, ") %*c %d", &parent) == 1 && parent == getpid();

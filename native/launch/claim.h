@@ -8,7 +8,7 @@
 #include <limits.h>
 #include <stdbool.h>
 
-#include "launch/fault.h"
+#include "common/fault.h"
 
 /* Waits for its turn. Returns the descriptor that holds it. */
 int claim_turn(int data_fd, const char *data, struct fault *fault);

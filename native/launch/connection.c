@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "common/descriptor.h"
-#include "launch/clock.h"
+#include "common/clock.h"
 #include "launch/log.h"
 #include "launch/message.h"
 #include "launch/socket.h"

@@ -11,9 +11,9 @@
 
 #include "common/descriptor.h"
 #include "common/device_tree.h"
-#include "launch/file.h"
+#include "common/file.h"
 #include "launch/helper.h"
-#include "launch/syscalls.h"
+#include "common/syscalls.h"
 
 int devices_gather(const struct launcher *launcher, unsigned root_id, int *nodes, struct fault *fault) {
   *nodes = -1;

@@ -9,7 +9,7 @@
 #define SQUASH_LAUNCH_DEVICES_H
 #include <stdint.h>
 
-#include "launch/fault.h"
+#include "common/fault.h"
 #include "launch/launcher.h"
 
 /* First step, with the launcher's rights: the helper's nodes as a mount that is nowhere yet, -1 without it. `root_id` is the

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "launch/clock.h"
+#include "common/clock.h"
 #include "launch/egress.h"
 
 /* Deadlines are looked at so often, not at every event: with thousands under way that would be most of the work. */

@@ -13,7 +13,7 @@
 
 #include "common/descriptor.h"
 #include "common/frame.h"
-#include "launch/clock.h"
+#include "common/clock.h"
 #include "launch/dial.h"
 #include "launch/egress.h"
 #include "launch/relays.h"

@@ -14,11 +14,11 @@
 #include <unistd.h>
 
 #include "common/descriptor.h"
-#include "launch/clock.h"
-#include "launch/file.h"
+#include "common/clock.h"
+#include "common/file.h"
 #include "launch/place_trees.h"
 #include "launch/sandbox.h"
-#include "launch/tree.h"
+#include "tree/tree.h"
 #include "launch/upper.h"
 
 /* Long enough for some hundred thousand names; a client waits for each page. */

@@ -36,9 +36,9 @@
 #include "launch/become.h"
 #include "launch/cgroup.h"
 #include "launch/claim.h"
-#include "launch/clock.h"
-#include "launch/fault.h"
-#include "launch/file.h"
+#include "common/clock.h"
+#include "common/fault.h"
+#include "common/file.h"
 #include "launch/helper_process.h"
 #include "launch/host_filter.h"
 #include "launch/ids.h"
@@ -50,7 +50,7 @@
 #include "launch/owner.h"
 #include "launch/resident.h"
 #include "launch/socket.h"
-#include "launch/syscalls.h"
+#include "common/syscalls.h"
 #include "launch/title.h"
 
 /* What `enter` has open of its directories, and the claim on the data directory: see claim.h. */
@@ -219,7 +219,7 @@ static int end_leftovers(const struct enter_options *options, const struct place
 /* Where AppArmor restricts user namespaces (Ubuntu) anybody may make one, and nothing can be done in it. */
 static int blame_apparmor(struct fault *fault) {
   char label[160];
-  if (file_read(AT_FDCWD, "/proc/self/attr/apparmor/current", label, sizeof label) <= 0) return -1;
+  if (text_file_read(AT_FDCWD, "/proc/self/attr/apparmor/current", label, sizeof label) <= 0) return -1;
   label[strcspn(label, "\n")] = '\0';
   if (strcmp(label, "unconfined") == 0 || strstr(label, "(unconfined)") != NULL) return -1;
   errno = 0;

@@ -11,7 +11,7 @@
 #include "launch/helper_verbs.h"
 #include "launch/ids.h"
 #include "launch/message.h"
-#include "launch/syscalls.h"
+#include "common/syscalls.h"
 
 _Static_assert((int)HELPER_DESCRIPTORS_MAX == 1 + (int)HELPER_TREES_MAX, "all trees of a request fit");
 _Static_assert((int)HELPER_DESCRIPTORS_MAX <= (int)MESSAGE_DESCRIPTORS_MAX, "a request is one message");

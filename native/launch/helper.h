@@ -8,7 +8,7 @@
 #define SQUASH_LAUNCH_HELPER_H
 #include <sys/types.h>
 
-#include "launch/fault.h"
+#include "common/fault.h"
 #include "launch/request.h"
 
 /* `<upper>.img` of the request's size, where it says so with all its room; an image that exists is kept. */

@@ -9,7 +9,7 @@
 #include "common/device_tree.h"
 #include "launch/helper.h"
 #include "launch/helper_verbs.h"
-#include "launch/syscalls.h"
+#include "common/syscalls.h"
 
 int helper_devices_make(const struct helper_request *request, struct fault *fault) {
   char owner[16];

@@ -21,7 +21,7 @@
 
 #include "common/descriptor.h"
 #include "launch/owner.h"
-#include "launch/syscalls.h"
+#include "common/syscalls.h"
 #include "launch/title.h"
 
 enum {

@@ -26,11 +26,11 @@
 #include <unistd.h>
 
 #include "common/descriptor.h"
-#include "launch/file.h"
+#include "common/file.h"
 #include "launch/helper.h"
 #include "launch/helper_verbs.h"
 #include "launch/ids.h"
-#include "launch/syscalls.h"
+#include "common/syscalls.h"
 #include "launch/upper.h"
 
 enum {
@@ -371,7 +371,7 @@ int helper_image_grant(int mount, uint64_t share, struct fault *fault) {
   uint64_t withheld = free_blocks > share / block ? free_blocks - share / block : 0;
   snprintf(path, sizeof path, "/sys/fs/ext4/%s/reserved_clusters", name);
   snprintf(text, sizeof text, "%llu", (unsigned long long)(withheld > own ? withheld : own));
-  if (file_write(AT_FDCWD, path, text) == 0) return 0;
+  if (text_file_write(AT_FDCWD, path, text) == 0) return 0;
   return fault_set(fault, "launch_failed", "can't limit what \"%s\" takes", name);
 }
 

@@ -15,7 +15,7 @@
 
 #include "common/descriptor.h"
 #include "launch/cgroup.h"
-#include "launch/file.h"
+#include "common/file.h"
 #include "launch/helper_verbs.h"
 #include "launch/ids.h"
 #include "launch/message.h"
@@ -29,7 +29,7 @@ static pid_t pid_behind(int pidfd) {
   char path[64];
   char text[512];
   snprintf(path, sizeof path, "/proc/self/fdinfo/%d", pidfd);
-  if (pidfd < 0 || file_read(AT_FDCWD, path, text, sizeof text) < 0) return -1;
+  if (pidfd < 0 || text_file_read(AT_FDCWD, path, text, sizeof text) < 0) return -1;
   const char *line = strstr(text, "\nPid:");
   return line == NULL ? -1 : (pid_t)atol(line + strlen("\nPid:"));
 }

@@ -2,7 +2,7 @@
 #ifndef SQUASH_LAUNCH_HELPER_PROCESS_H
 #define SQUASH_LAUNCH_HELPER_PROCESS_H
 #include "launch/cgroup_setup.h"
-#include "launch/fault.h"
+#include "common/fault.h"
 
 /*
  * Waits until the helper of an earlier launcher has ended: its last act removes the control groups' common directory,

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "common/descriptor.h"
-#include "launch/clock.h"
+#include "common/clock.h"
 #include "launch/helper.h"
 #include "launch/log.h"
 

@@ -11,7 +11,7 @@
 #include <fcntl.h>
 
 #include "launch/helper_verbs.h"
-#include "launch/syscalls.h"
+#include "common/syscalls.h"
 
 int helper_trees_map(const int *trees, unsigned max, int namespace, struct fault *fault) {
   for (unsigned i = 0; i < max && trees[i] >= 0; i++) {

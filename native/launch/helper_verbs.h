@@ -5,8 +5,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "launch/fault.h"
-#include "launch/file.h"
+#include "common/fault.h"
+#include "common/file.h"
 
 struct cgroup_setup;
 struct helper_abilities;

@@ -5,7 +5,7 @@
  */
 #ifndef SQUASH_LAUNCH_HOST_FILTER_H
 #define SQUASH_LAUNCH_HOST_FILTER_H
-#include "launch/fault.h"
+#include "common/fault.h"
 
 enum host_filter {
   HOST_FILTER_LAUNCHER = 1, /* makes namespaces and mounts; sandboxes inherit it, whose own filter refuses these as well */

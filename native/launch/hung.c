@@ -24,7 +24,7 @@
 #include "launch/launcher_record.h"
 #include "launch/mend.h"
 #include "launch/owner.h"
-#include "launch/syscalls.h"
+#include "common/syscalls.h"
 #include "launch/title.h"
 
 /* What it holds goes with it, which takes a loaded machine seconds. Its sandboxes the next start ends. */

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "common/descriptor.h"
-#include "launch/file.h"
+#include "common/file.h"
 
 static bool ids_are(const char *wanted) {
   const char *ids = getenv("SQUASH_IDS");
@@ -104,14 +104,14 @@ static int run_newidmap(const char *name, pid_t target, unsigned own, unsigned l
 static int write_map(pid_t target, const char *file, unsigned first, unsigned count) {
   char path[64];
   snprintf(path, sizeof path, "/proc/%d/%s", target, file);
-  return file_write_format(AT_FDCWD, path, "0 %u %u\n", first, count);
+  return text_file_write_format(AT_FDCWD, path, "0 %u %u\n", first, count);
 }
 
 /* Of root's namespace: the sandboxes' own ranges too, where whoever made the namespace we are in has left them to us. */
 static int write_ranges(pid_t target, const char *file) {
   char path[64];
   snprintf(path, sizeof path, "/proc/%d/%s", target, file);
-  if (file_write_format(AT_FDCWD, path, "0 %u %u\n%u %u %u\n", ROOT_RANGE_FIRST, ROOT_RANGE_IDS, ROOT_RANGE_IDS,
+  if (text_file_write_format(AT_FDCWD, path, "0 %u %u\n%u %u %u\n", ROOT_RANGE_FIRST, ROOT_RANGE_IDS, ROOT_RANGE_IDS,
                         OWN_RANGES_FIRST, OWN_RANGES * SANDBOX_IDS) == 0) {
     return 0;
   }
@@ -135,9 +135,9 @@ int ids_namespace(const char *map) {
   int fd = -1;
   if (child > 0) {
     snprintf(path, sizeof path, "/proc/%d/gid_map", child);
-    bool is_mapped = file_write(AT_FDCWD, path, map) == 0;
+    bool is_mapped = text_file_write(AT_FDCWD, path, map) == 0;
     snprintf(path, sizeof path, "/proc/%d/uid_map", child);
-    is_mapped = is_mapped && file_write(AT_FDCWD, path, map) == 0;
+    is_mapped = is_mapped && text_file_write(AT_FDCWD, path, map) == 0;
     snprintf(path, sizeof path, "/proc/%d/ns/user", child);
     if (is_mapped) fd = open(path, O_RDONLY | O_CLOEXEC);
   }
@@ -152,7 +152,7 @@ static int write_single(pid_t target, struct fault *fault) {
   char path[64];
   snprintf(path, sizeof path, "/proc/%d/setgroups", target);
   /* An ordinary user may map its group only after setgroups is off, else it could leave a group that denies. */
-  if (!is_root_of_range() && file_write(AT_FDCWD, path, "deny") != 0) {
+  if (!is_root_of_range() && text_file_write(AT_FDCWD, path, "deny") != 0) {
     return fault_set(fault, "launch_failed", "can't write %s", path);
   }
   unsigned uid = ids_daemon_user();

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#include "launch/fault.h"
+#include "common/fault.h"
 
 enum {
   /* What a sandbox sees: 65,536 ids, as every distribution expects (nobody is 65534). */

@@ -17,15 +17,15 @@
 #include <unistd.h>
 
 #include "common/descriptor.h"
-#include "launch/clock.h"
-#include "launch/file.h"
+#include "common/clock.h"
+#include "common/file.h"
 #include "launch/image_change.h"
 #include "launch/image_make.h"
 #include "launch/sandbox.h"
 #include "launch/stillness.h"
-#include "launch/syscalls.h"
+#include "common/syscalls.h"
 #include "launch/tool.h"
-#include "launch/tree.h"
+#include "tree/tree.h"
 #include "launch/upper.h"
 
 /* ---- packing ---- */

@@ -14,11 +14,11 @@
 #include <unistd.h>
 
 #include "common/descriptor.h"
-#include "launch/file.h"
+#include "common/file.h"
 #include "launch/image_make.h"
 #include "launch/log.h"
-#include "launch/tree_change.h"
-#include "launch/tree_tar.h"
+#include "tree/change.h"
+#include "tree/tar.h"
 
 enum { WRITER_DONE = 0, WRITER_UNFIT = 3, TAR_WORDS = 4 };
 

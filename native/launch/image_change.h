@@ -9,7 +9,7 @@
 #define SQUASH_LAUNCH_IMAGE_CHANGE_H
 #include <stdbool.h>
 
-#include "launch/fault.h"
+#include "common/fault.h"
 #include "launch/launcher.h"
 #include "launch/request.h"
 #include "launch/tool.h"

@@ -19,9 +19,9 @@
 #include <unistd.h>
 
 #include "common/descriptor.h"
-#include "launch/clock.h"
-#include "launch/file.h"
-#include "launch/tree.h"
+#include "common/clock.h"
+#include "common/file.h"
+#include "tree/tree.h"
 
 /* What a tool may not take from the host's last room: the database and the logs need some. */
 #define HOST_RESERVE_BYTES (UINT64_C(64) << 20)

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <time.h>
 
-#include "launch/fault.h"
+#include "common/fault.h"
 #include "launch/launcher.h"
 #include "launch/request.h"
 #include "launch/tool.h"

@@ -24,13 +24,13 @@
 #include <unistd.h>
 
 #include "common/descriptor.h"
-#include "launch/clock.h"
+#include "common/clock.h"
 #include "launch/enter.h"
 #include "launch/helper_process.h"
 #include "launch/hung.h"
 #include "launch/ids.h"
 #include "launch/oom.h"
-#include "launch/syscalls.h"
+#include "common/syscalls.h"
 #include "launch/title.h"
 
 enum {

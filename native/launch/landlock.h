@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "launch/fault.h"
+#include "common/fault.h"
 
 /* What may be done with a file, or with everything below a directory. */
 enum landlock_access {

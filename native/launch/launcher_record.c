@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "common/descriptor.h"
-#include "launch/file.h"
+#include "common/file.h"
 #include "launch/ids.h"
 
 static bool is_roots(int directory) {
@@ -33,7 +33,7 @@ static unsigned long long start_of(pid_t pid) {
   char path[64];
   char text[2048];
   snprintf(path, sizeof path, "/proc/%d/stat", pid);
-  if (file_read(AT_FDCWD, path, text, sizeof text) < 0) return 0;
+  if (text_file_read(AT_FDCWD, path, text, sizeof text) < 0) return 0;
   /* The name in parentheses may hold anything, also parentheses; fields are counted behind the last one. */
   char *field = strrchr(text, ')');
   for (int i = 0; field != NULL && i < 20; i++) field = strchr(field + 1, ' ');
@@ -65,7 +65,7 @@ pid_t launcher_record_read(const char *name) {
   pid_t pid;
   unsigned long long start;
   cleanup_fd records = open_records();
-  bool is_sound = records >= 0 && file_read(records, name, text, sizeof text) > 0 &&
+  bool is_sound = records >= 0 && text_file_read(records, name, text, sizeof text) > 0 &&
                   sscanf(text, "%d %llu", &pid, &start) == 2 && start != 0 && start == start_of(pid);
   return is_sound ? pid : 0;
 }

@@ -13,11 +13,11 @@
 #include <unistd.h>
 
 #include "common/descriptor.h"
-#include "launch/file.h"
+#include "common/file.h"
 #include "launch/ids.h"
 #include "launch/owner.h"
 #include "launch/spread.h"
-#include "launch/syscalls.h"
+#include "common/syscalls.h"
 
 enum { END_MS = 10000 };
 
@@ -32,7 +32,7 @@ static int identity_of(pid_t pid, struct identity *identity) {
   char text[2048];
   struct stat status;
   snprintf(path, sizeof path, "/proc/%d/stat", pid);
-  if (file_read(AT_FDCWD, path, text, sizeof text) < 0) return -1;
+  if (text_file_read(AT_FDCWD, path, text, sizeof text) < 0) return -1;
   /* The name in parentheses may hold anything, also parentheses; fields are counted behind the last one. */
   char *field = strrchr(text, ')');
   for (int i = 0; field != NULL && i < 20; i++) field = strchr(field + 1, ' ');

@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "launch/fault.h"
+#include "common/fault.h"
 
 int leftover_end(int run_directory, const char *data, struct fault *fault);
 /* Written by the launcher as soon as the process is known, removed when it is gone. */

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "common/descriptor.h"
-#include "launch/file.h"
+#include "common/file.h"
 
 #ifndef MFD_EXEC
 #define MFD_EXEC 0x0010U

@@ -19,7 +19,7 @@
 #include "launch/launcher_record.h"
 #include "launch/message.h"
 #include "launch/socket.h"
-#include "launch/syscalls.h"
+#include "common/syscalls.h"
 
 /* The launcher answers within milliseconds, or it hangs. */
 enum { ANSWER_S_MAX = 5 };

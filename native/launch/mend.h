@@ -3,7 +3,7 @@
 #define SQUASH_LAUNCH_MEND_H
 #include <sys/socket.h>
 
-#include "launch/fault.h"
+#include "common/fault.h"
 
 /* The launcher only talks to its own id, so root asks as that id. Returns -1 where nobody listens; `peer` is who does. */
 int launcher_connect(int run_fd, struct ucred *peer);

@@ -14,10 +14,10 @@
 
 #include "common/descriptor.h"
 #include "launch/become.h"
-#include "launch/file.h"
+#include "common/file.h"
 #include "launch/mounts.h"
 #include "launch/sandbox.h"
-#include "launch/syscalls.h"
+#include "common/syscalls.h"
 
 /* As root of the sandbox: what has to be made is made as its own. Returns its root directory. */
 static int enter(const struct launcher *launcher, const struct request *request, struct fault *fault) {
@@ -73,7 +73,7 @@ static bool is_elsewhere(int proc, int mounted) {
   struct statx found;
   struct mount_line own = {0};
   struct mount_line other;
-  ssize_t length = file_read(proc, "self/mountinfo", text, sizeof text);
+  ssize_t length = text_file_read(proc, "self/mountinfo", text, sizeof text);
   if (length < 0 || (size_t)length == sizeof text - 1) return true;
   if (syscall(SYS_statx, mounted, "", AT_EMPTY_PATH, STATX_MNT_ID, &found) != 0) return true;
   for (const char *at = text; at != NULL && own.id == 0; at = strchr(at, '\n')) {

@@ -10,10 +10,10 @@
 #include <sys/stat.h>
 
 #include "common/descriptor.h"
-#include "launch/file.h"
+#include "common/file.h"
 #include "launch/helper.h"
 #include "launch/ids.h"
-#include "launch/syscalls.h"
+#include "common/syscalls.h"
 
 /* A directory that exists on every host; what lies below it in a namespace of our own concerns nobody. */
 #define WORK "/tmp"

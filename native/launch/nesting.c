@@ -16,7 +16,7 @@
 
 #include "common/descriptor.h"
 #include "launch/cgroup_files.h"
-#include "launch/file.h"
+#include "common/file.h"
 
 /* Hierarchies of version 1, mounted here or not: they have lines of their own, `4:memory:/group`. */
 static bool has_first_version(void) {
@@ -54,7 +54,7 @@ int nesting_limit_namespaces(struct fault *fault) {
   char path[64];
   for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
     snprintf(path, sizeof path, "proc/sys/user/max_%s_namespaces", kinds[i]);
-    if (file_write(AT_FDCWD, path, "256") != 0 && errno != ENOENT) {
+    if (text_file_write(AT_FDCWD, path, "256") != 0 && errno != ENOENT) {
       return fault_set(fault, "launch_failed", "can't limit the namespaces of the box's programs");
     }
   }

@@ -19,7 +19,7 @@
 #include <stdbool.h>
 
 #include "launch/cgroup.h"
-#include "launch/fault.h"
+#include "common/fault.h"
 
 /* Of the calling process, which is in its group. */
 bool nesting_allows_group_namespaces(const struct cgroup_setup *setup, const char *group);

@@ -29,7 +29,7 @@
 #include "common/descriptor.h"
 #include "common/netlink_share.h"
 #include "launch/message.h"
-#include "launch/syscalls.h"
+#include "common/syscalls.h"
 #include "launch/title.h"
 
 enum {

@@ -10,7 +10,7 @@
  */
 #ifndef SQUASH_LAUNCH_NETLINK_GATE_H
 #define SQUASH_LAUNCH_NETLINK_GATE_H
-#include "launch/fault.h"
+#include "common/fault.h"
 #include "launch/launcher.h"
 #include "launch/start_plan.h"
 

@@ -16,7 +16,7 @@
 
 #include "common/descriptor.h"
 #include "common/netlink.h"
-#include "launch/file.h"
+#include "common/file.h"
 
 #ifndef IPV6_TRANSPARENT
 #define IPV6_TRANSPARENT 75
@@ -130,7 +130,7 @@ static void go_without(struct network *network, const char *what) {
 /* The host may have chosen one that paces (BBR), which on `lo` only costs: a third of the relay's work. This one paces
    nothing and is in every kernel. It holds for the relay's and the programs' ends; where it can't be set, all still works. */
 static void congestion_control_set(void) {
-  (void)file_write(AT_FDCWD, "/proc/sys/net/ipv4/tcp_congestion_control", "reno");
+  (void)text_file_write(AT_FDCWD, "/proc/sys/net/ipv4/tcp_congestion_control", "reno");
 }
 
 int network_set_up(struct network *network) {

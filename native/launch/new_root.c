@@ -24,7 +24,7 @@
 #include "launch/nesting.h"
 #include "launch/overlay.h"
 #include "launch/places.h"
-#include "launch/syscalls.h"
+#include "common/syscalls.h"
 #include "launch/upper.h"
 
 /* A directory that exists on every host and that nothing we need lies below. */

@@ -7,7 +7,7 @@
  */
 #ifndef SQUASH_LAUNCH_NEW_ROOT_H
 #define SQUASH_LAUNCH_NEW_ROOT_H
-#include "launch/fault.h"
+#include "common/fault.h"
 #include "launch/launcher.h"
 #include "launch/start_plan.h"
 #include "launch/supply.h"

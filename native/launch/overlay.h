@@ -1,7 +1,7 @@
 /* The sandbox's root: lowers and upper merged, by the kernel or by fuse-overlayfs. */
 #ifndef SQUASH_LAUNCH_OVERLAY_H
 #define SQUASH_LAUNCH_OVERLAY_H
-#include "launch/fault.h"
+#include "common/fault.h"
 #include "launch/launcher.h"
 #include "launch/start_plan.h"
 

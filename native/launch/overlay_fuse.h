@@ -1,7 +1,7 @@
 /* fuse-overlayfs, where the kernel can't overlay inside a user namespace. */
 #ifndef SQUASH_LAUNCH_OVERLAY_FUSE_H
 #define SQUASH_LAUNCH_OVERLAY_FUSE_H
-#include "launch/fault.h"
+#include "common/fault.h"
 #include "launch/launcher.h"
 #include "launch/start_plan.h"
 

@@ -13,12 +13,12 @@
 
 #include "common/descriptor.h"
 #include "launch/become.h"
-#include "launch/clock.h"
-#include "launch/file.h"
+#include "common/clock.h"
+#include "common/file.h"
 #include "launch/helper.h"
 #include "launch/ids.h"
-#include "launch/syscalls.h"
-#include "launch/tree.h"
+#include "common/syscalls.h"
+#include "tree/tree.h"
 
 struct verdict {
   int number; /* errno, 0 where it works */

@@ -5,7 +5,7 @@
  */
 #ifndef SQUASH_LAUNCH_OWN_FILES_H
 #define SQUASH_LAUNCH_OWN_FILES_H
-#include "launch/fault.h"
+#include "common/fault.h"
 
 struct own_files {
   const char *data;

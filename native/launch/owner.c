@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "common/descriptor.h"
-#include "launch/file.h"
+#include "common/file.h"
 #include "launch/ids.h"
 
 bool owner_is_of_range(unsigned uid) {
@@ -25,7 +25,7 @@ uid_t owner_of_process(pid_t pid) {
   char text[2048];
   unsigned real;
   snprintf(path, sizeof path, "/proc/%d/status", pid);
-  if (file_read(AT_FDCWD, path, text, sizeof text) < 0) return (uid_t)-1;
+  if (text_file_read(AT_FDCWD, path, text, sizeof text) < 0) return (uid_t)-1;
   const char *line = strstr(text, "\nUid:");
   return line != NULL && sscanf(line, "\nUid: %u", &real) == 1 ? real : (uid_t)-1;
 }

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#include "launch/fault.h"
+#include "common/fault.h"
 
 /* Opens a directory that the operator named as `given`, which `path` is without links. Root gives it to the daemon's id: once, only what root itself owns, and
    only where the daemon could not have put it there. */

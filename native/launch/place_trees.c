@@ -11,9 +11,9 @@
 #include <unistd.h>
 
 #include "common/descriptor.h"
-#include "launch/file.h"
+#include "common/file.h"
 #include "launch/mounts.h"
-#include "launch/syscalls.h"
+#include "common/syscalls.h"
 
 #define CLONE_WHOLE (AT_EMPTY_PATH | AT_RECURSIVE | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC)
 

@@ -12,9 +12,9 @@
 #include <unistd.h>
 
 #include "common/descriptor.h"
-#include "launch/file.h"
-#include "launch/syscalls.h"
-#include "launch/tree.h"
+#include "common/file.h"
+#include "common/syscalls.h"
+#include "tree/tree.h"
 
 int places_lay_ground(struct fault *fault) {
   cleanup_fd data = open("u/data", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

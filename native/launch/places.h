@@ -21,7 +21,7 @@
  */
 #ifndef SQUASH_LAUNCH_PLACES_H
 #define SQUASH_LAUNCH_PLACES_H
-#include "launch/fault.h"
+#include "common/fault.h"
 #include "launch/supply.h"
 
 /* In the first process: `u/data` becomes `root`. */

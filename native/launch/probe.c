@@ -14,7 +14,7 @@
 
 #include "common/descriptor.h"
 #include "common/frame.h"
-#include "launch/file.h"
+#include "common/file.h"
 #include "launch/helper.h"
 #include "launch/landlock.h"
 #include "launch/network.h"
@@ -276,7 +276,7 @@ static void probe_landlock(int client) {
 /* The kernel starts the handler of a crash as the host's root, whatever namespace the crash was in. */
 static void probe_crash_handler(int client) {
   char pattern[192];
-  if (file_read(AT_FDCWD, "/proc/sys/kernel/core_pattern", pattern, sizeof pattern) < 0) return;
+  if (text_file_read(AT_FDCWD, "/proc/sys/kernel/core_pattern", pattern, sizeof pattern) < 0) return;
   pattern[strcspn(pattern, "\n")] = '\0';
   bool is_started = pattern[0] == '|' || pattern[0] == '@';
   send_capability(client, &(struct capability){

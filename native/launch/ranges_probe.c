@@ -9,11 +9,11 @@
 #include <unistd.h>
 
 #include "common/descriptor.h"
-#include "launch/file.h"
+#include "common/file.h"
 #include "launch/helper.h"
 #include "launch/ids.h"
 #include "launch/overlay_probe.h"
-#include "launch/syscalls.h"
+#include "common/syscalls.h"
 
 /* What the host mounts there may be of a kind that has no maps, whatever is found out below `tmp`. */
 static bool is_one_mount(const struct launcher *launcher) {

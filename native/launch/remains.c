@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "common/descriptor.h"
-#include "launch/clock.h"
+#include "common/clock.h"
 
 enum {
   /* Two of each sandbox. A burst of removals stays below; what finds no place ends at once, and its caller waits. */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "launch/file.h"
+#include "common/file.h"
 
 typedef unsigned __int128 tag_set;
 #define TAG(name) ((tag_set)1 << FIELD_##name)

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "common/frame.h"
-#include "launch/fault.h"
+#include "common/fault.h"
 
 enum {
   SANDBOX_NAME_BYTES_MAX = 64, /* as in contract/src/ids.ts */

@@ -22,12 +22,12 @@
 #include "common/descriptor.h"
 #include "launch/become.h"
 #include "launch/children.h"
-#include "launch/clock.h"
+#include "common/clock.h"
 #include "launch/connection.h"
 #include "launch/dial.h"
 #include "launch/dial_out.h"
 #include "launch/egress.h"
-#include "launch/file.h"
+#include "common/file.h"
 #include "launch/group.h"
 #include "launch/helper_seat.h"
 #include "launch/host_filter.h"
@@ -101,7 +101,7 @@ static int open_directories(struct launcher *launcher, const struct resident_opt
 /* What one maker of user namespaces below ours may have: a sandbox, or in single-id mode all of them. The kernel gives
    a user of the host 128, and behind all sandboxes of a daemon stands one. Where it can't be set the 128 hold. */
 static void limit_counted(const struct launcher *launcher) {
-  (void)file_write(AT_FDCWD, "/proc/sys/user/max_inotify_instances", launcher->is_single ? "64" : "32");
+  (void)text_file_write(AT_FDCWD, "/proc/sys/user/max_inotify_instances", launcher->is_single ? "64" : "32");
 }
 
 static int set_up(struct launcher *launcher, const struct resident_options *options, struct fault *fault) {

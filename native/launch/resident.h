@@ -4,7 +4,7 @@
 #include <stdbool.h>
 
 #include "launch/cgroup.h"
-#include "launch/fault.h"
+#include "common/fault.h"
 
 struct resident_options {
   const char *data;

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "common/frames.gen.h"
-#include "launch/clock.h"
+#include "common/clock.h"
 #include "launch/helper.h"
 #include "launch/log.h"
 #include "launch/sandbox.h"

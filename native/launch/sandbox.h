@@ -11,12 +11,12 @@
 #include <sys/types.h>
 
 #include "launch/cgroup.h"
-#include "launch/file.h"
-#include "launch/fault.h"
+#include "common/file.h"
+#include "common/fault.h"
 #include "launch/launcher.h"
 #include "launch/network.h"
 #include "launch/request.h"
-#include "launch/tree.h"
+#include "tree/tree.h"
 
 /* More than any one machine runs; each costs some hundred bytes here. */
 enum { SANDBOXES_MAX = 10000 };

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "common/descriptor.h"
-#include "launch/clock.h"
+#include "common/clock.h"
 #include "launch/connection.h"
 #include "launch/freeze.h"
 #include "launch/leftover.h"

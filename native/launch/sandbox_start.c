@@ -15,9 +15,9 @@
 #include <unistd.h>
 
 #include "common/descriptor.h"
-#include "launch/clock.h"
+#include "common/clock.h"
 #include "launch/connection.h"
-#include "launch/file.h"
+#include "common/file.h"
 #include "launch/helper.h"
 #include "launch/ids.h"
 #include "launch/leftover.h"
@@ -67,14 +67,14 @@ static void write_maps(struct launcher *launcher, struct sandbox *sandbox) {
   if (launcher->is_single) {
     /* Without privilege over the parent's groups the kernel wants setgroups off first. */
     snprintf(path, sizeof path, "/proc/%d/setgroups", sandbox->starter);
-    (void)file_write(AT_FDCWD, path, "deny");
+    (void)text_file_write(AT_FDCWD, path, "deny");
   }
   snprintf(path, sizeof path, "/proc/%d/gid_map", sandbox->starter);
   map_of(launcher, sandbox, sandbox->group_id, map, sizeof map);
-  is_fine &= file_write(AT_FDCWD, path, map) == 0;
+  is_fine &= text_file_write(AT_FDCWD, path, map) == 0;
   snprintf(path, sizeof path, "/proc/%d/uid_map", sandbox->starter);
   map_of(launcher, sandbox, sandbox->user, map, sizeof map);
-  is_fine &= file_write(AT_FDCWD, path, map) == 0;
+  is_fine &= text_file_write(AT_FDCWD, path, map) == 0;
   if (!is_fine) fail(launcher, sandbox, "can't write the sandbox's id maps");
   else if (write_whole(sandbox->control.fd, "k", 1) != 0) fail(launcher, sandbox, "the starter is gone");
 }

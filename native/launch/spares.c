@@ -4,7 +4,7 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-#include "launch/clock.h"
+#include "common/clock.h"
 #include "launch/log.h"
 
 enum {

@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#include "launch/fault.h"
+#include "common/fault.h"
 #include "launch/request.h"
 
 /* From starter and first process to launcher; the launcher answers the NEEDS with one byte (FUSE with a descriptor along).

@@ -24,7 +24,7 @@
 #include "common/descriptor.h"
 #include "launch/become.h"
 #include "launch/devices.h"
-#include "launch/file.h"
+#include "common/file.h"
 #include "launch/first_process.h"
 #include "launch/ids.h"
 #include "launch/message.h"
@@ -32,7 +32,7 @@
 #include "launch/netlink_gate.h"
 #include "launch/network.h"
 #include "launch/new_root.h"
-#include "launch/syscalls.h"
+#include "common/syscalls.h"
 #include "launch/supply.h"
 
 enum {
@@ -88,8 +88,8 @@ static int limit_counted(void) {
 /* A service manager protects the daemon by a low score; a sandbox must not inherit that. Raising is always allowed. */
 static void reset_oom_score(void) {
   char score[16];
-  if (file_read(AT_FDCWD, "/proc/self/oom_score_adj", score, sizeof score) > 0 && score[0] == '-') {
-    (void)file_write(AT_FDCWD, "/proc/self/oom_score_adj", "0");
+  if (text_file_read(AT_FDCWD, "/proc/self/oom_score_adj", score, sizeof score) > 0 && score[0] == '-') {
+    (void)text_file_write(AT_FDCWD, "/proc/self/oom_score_adj", "0");
   }
 }
 

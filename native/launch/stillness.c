@@ -20,9 +20,9 @@
 #include <unistd.h>
 
 #include "common/descriptor.h"
-#include "launch/clock.h"
-#include "launch/file.h"
-#include "launch/syscalls.h"
+#include "common/clock.h"
+#include "common/file.h"
+#include "common/syscalls.h"
 
 enum { STOP_MS_MAX = 5000, STOP_TRIES_MAX = 3 };
 
@@ -36,7 +36,7 @@ static bool all_stopped(const char *proc) {
     char text[1024];
     if (entry->d_name[0] < '1' || entry->d_name[0] > '9') continue;
     snprintf(path, sizeof path, "%s/stat", entry->d_name);
-    if (file_read(dirfd(entries), path, text, sizeof text) < 0) continue; /* Ended meanwhile. */
+    if (text_file_read(dirfd(entries), path, text, sizeof text) < 0) continue; /* Ended meanwhile. */
     const char *state = strrchr(text, ')');
     if (state == NULL || strlen(state) < 3 || atol(text) == getpid()) continue;
     stopped = strchr("TtZX", state[2]) != NULL;

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "common/descriptor.h"
-#include "launch/file.h"
+#include "common/file.h"
 #include "launch/helper.h"
 #include "launch/ids.h"
 #include "launch/message.h"
@@ -20,7 +20,7 @@
 #include "launch/place_trees.h"
 #include "launch/ranges.h"
 #include "launch/sandbox.h"
-#include "launch/syscalls.h"
+#include "common/syscalls.h"
 #include "launch/upper.h"
 
 /* The first message, with the socket and the upper along; the texts come in the next, the lowers in some more, other mounts in one. */

@@ -7,7 +7,7 @@
  */
 #ifndef SQUASH_LAUNCH_SUPPLY_H
 #define SQUASH_LAUNCH_SUPPLY_H
-#include "launch/fault.h"
+#include "common/fault.h"
 #include "launch/launcher.h"
 #include "launch/request.h"
 

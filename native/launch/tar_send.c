@@ -6,8 +6,8 @@
 #include <sys/time.h>
 
 #include "common/descriptor.h"
-#include "launch/file.h"
-#include "launch/tree_tar.h"
+#include "common/file.h"
+#include "tree/tar.h"
 
 /* A client that reads nothing for this long is gone. It may be sending what it reads over a slow line. */
 enum { STALL_S_MAX = 600 };

@@ -2,7 +2,7 @@
 #ifndef SQUASH_LAUNCH_TAR_SEND_H
 #define SQUASH_LAUNCH_TAR_SEND_H
 #include "common/frame.h"
-#include "launch/fault.h"
+#include "common/fault.h"
 #include "launch/launcher.h"
 #include "launch/request.h"
 

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "launch/file.h"
+#include "common/file.h"
 
 static char *title;
 static size_t title_bytes;
@@ -31,5 +31,5 @@ bool title_is(pid_t pid, const char *wanted) {
   char path[64];
   char text[PATH_MAX + 64];
   snprintf(path, sizeof path, "/proc/%d/cmdline", pid);
-  return file_read(AT_FDCWD, path, text, sizeof text) > 0 && strcmp(text, wanted) == 0;
+  return text_file_read(AT_FDCWD, path, text, sizeof text) > 0 && strcmp(text, wanted) == 0;
 }

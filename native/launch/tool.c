@@ -18,11 +18,11 @@
 #include "common/descriptor.h"
 #include "launch/become.h"
 #include "launch/bubblewrap.h"
-#include "launch/clock.h"
-#include "launch/file.h"
+#include "common/clock.h"
+#include "common/file.h"
 #include "launch/memory_file.h"
 #include "launch/oom.h"
-#include "launch/syscalls.h"
+#include "common/syscalls.h"
 
 #define WORK "/tmp"
 
@@ -163,11 +163,11 @@ static int write_maps(const struct tool *tool, pid_t child, int control) {
   const char *map = tool->launcher->is_single ? "0 0 1\n" : "0 1 65536\n";
   if (read_whole(control, &byte, 1) != 1) return -1;
   snprintf(path, sizeof path, "/proc/%d/setgroups", child);
-  if (tool->launcher->is_single) (void)file_write(AT_FDCWD, path, "deny");
+  if (tool->launcher->is_single) (void)text_file_write(AT_FDCWD, path, "deny");
   snprintf(path, sizeof path, "/proc/%d/gid_map", child);
-  if (file_write(AT_FDCWD, path, map) != 0) return -1;
+  if (text_file_write(AT_FDCWD, path, map) != 0) return -1;
   snprintf(path, sizeof path, "/proc/%d/uid_map", child);
-  return file_write(AT_FDCWD, path, map) == 0 ? write_whole(control, "k", 1) : -1;
+  return text_file_write(AT_FDCWD, path, map) == 0 ? write_whole(control, "k", 1) : -1;
 }
 
 static void keep_output(struct tool *tool, const char *bytes, size_t length) {

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "launch/fault.h"
+#include "common/fault.h"
 #include "launch/launcher.h"
 
 enum { TOOL_SAYS_BYTES_MAX = 16384 };

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "common/descriptor.h"
-#include "launch/file.h"
+#include "common/file.h"
 #include "launch/helper.h"
 
 static bool is_directory(int parent, const char *name) {

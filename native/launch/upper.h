@@ -10,7 +10,7 @@
 #define SQUASH_LAUNCH_UPPER_H
 #include "launch/request.h"
 #include "launch/sandbox.h"
-#include "launch/tree.h"
+#include "tree/tree.h"
 
 int upper_create(const struct launcher *launcher, const struct request *request, struct fault *fault);
 /* Before a start, in the starter while it is in the launcher's mount namespace: what is not there by itself after a

@@ -13,8 +13,8 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "launch/clock.h"
-#include "launch/file.h"
+#include "common/clock.h"
+#include "common/file.h"
 #include "launch/log.h"
 
 enum { LOOK_MS = 1000 };
@@ -33,7 +33,7 @@ static unsigned long count_errors(int mount) {
   target[length] = '\0';
   const char *slash = strrchr(target, '/');
   snprintf(path, sizeof path, "/sys/fs/ext4/%s/errors_count", slash == NULL ? target : slash + 1);
-  return file_read(AT_FDCWD, path, text, sizeof text) < 0 ? 0 : strtoul(text, NULL, 10);
+  return text_file_read(AT_FDCWD, path, text, sizeof text) < 0 ? 0 : strtoul(text, NULL, 10);
 }
 
 void upper_errors_look(struct launcher *launcher, struct sandbox *sandbox) {

@@ -25,12 +25,12 @@
 #include <unistd.h>
 
 #include "common/descriptor.h"
-#include "launch/clock.h"
-#include "launch/file.h"
+#include "common/clock.h"
+#include "common/file.h"
 #include "launch/log.h"
 #include "launch/sandbox.h"
 #include "launch/stillness.h"
-#include "launch/tree.h"
+#include "tree/tree.h"
 #include "launch/worker.h"
 
 enum {

@@ -24,9 +24,9 @@
 #include "launch/remains.h"
 #include "launch/sandbox.h"
 #include "launch/stillness.h"
-#include "launch/syscalls.h"
+#include "common/syscalls.h"
 #include "launch/tar_send.h"
-#include "launch/tree.h"
+#include "tree/tree.h"
 #include "launch/upper.h"
 #include "launch/volume_copy.h"
 

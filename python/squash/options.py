@@ -149,7 +149,7 @@ class SandboxCreateOptions(TypedDict, total=False):
     mounts: Sequence[MountWish]
     """volumes and directories of the host that it has from its start on"""
     backend: Literal["chroot", "vm"]
-    """what isolates it; none: that of SQUASH_BACKEND"""
+    """what isolates it; none: as the sandbox that it is made from, else as SQUASH_BACKEND says"""
 
 
 class SandboxListOptions(TypedDict, total=False):

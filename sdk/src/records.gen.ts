@@ -1167,7 +1167,7 @@ export type SandboxCreate = {
   readonly image?: string;
   /** volumes and directories of the host that it has from its start on */
   readonly mounts?: readonly MountWish[];
-  /** what isolates it; none: that of SQUASH_BACKEND */
+  /** what isolates it; none: as the sandbox that it is made from, else as SQUASH_BACKEND says */
   readonly backend?: "chroot" | "vm";
   /** reserved: whether a fork takes processes along */
   readonly memory?: unknown;

@@ -128,6 +128,34 @@ test('what it has written is there after a stop, and with one module more', asyn
   assert.equal(await output('cat /root/kept /opt/extra'), 'kept\nof a module');
 });
 
+test('its snapshots are layers like any others, for both backends', async () => {
+  const tell =
+    'cd /data && stat -c "%n %F %a %u %h" * | sort && readlink link && cat file && test ! -e /etc/issue';
+  await output(
+    'mkdir /data && cd /data && echo one >file && ln file hard && ln -s file link && mkdir empty && chown 1000 empty && chmod 1751 empty && rm /etc/issue',
+  );
+  const before = await output(tell);
+  await send('POST', `${sandboxes}/dev/snapshot`, { label: 'one' });
+  const { json: beside } = await send('POST', '/v1/sandboxes', {
+    from: { sandbox: 'dev' },
+    backend: 'chroot',
+  });
+  assert.equal(beside.backend, 'chroot');
+  const inFork = async (id: string, cmd: string): Promise<string> =>
+    (await send('POST', `${sandboxes}/${id}/exec`, { cmd })).json.stdout.trim();
+  assert.equal(await inFork(beside.id, tell), before);
+  await inFork(beside.id, 'rm /data/hard; echo two >/data/more');
+  const { json: back } = await send('POST', '/v1/sandboxes', { from: { sandbox: beside.id }, backend: 'vm' });
+  assert.equal(
+    await inFork(back.id, 'cd /data; echo *; cat more; uname -r'),
+    `empty file link more\ntwo\n${await output('uname -r')}`,
+  );
+  await send('DELETE', `/v1/sandboxes/${back.id}`);
+  await output('rm -r /data');
+  await send('POST', `${sandboxes}/dev/restore`, { label: 'one' });
+  assert.equal(await output(tell), before);
+});
+
 test('a daemon that dies leaves it running, and the next one takes it over', async () => {
   const before = vmm()?.pid;
   const boot = await output('cat /proc/sys/kernel/random/boot_id');
@@ -151,14 +179,13 @@ test('one whose VMM dies is started again on its disk', async () => {
 });
 
 test('what a microVM can not do is refused', async () => {
-  for (const [path, body] of [
-    [`${sandboxes}/dev/snapshot`, {}],
-    ['/v1/sandboxes', { from: { sandbox: 'dev' } }],
-  ] as const) {
-    const refused = await daemon.request('POST', path, body);
-    assert.equal(refused.status, 409, refused.text);
-    assert.match(refused.text, /microVM can not/);
-  }
+  const { json: volume } = await send('POST', '/v1/volumes', { name: 'v' });
+  const mounted = await daemon.request('POST', '/v1/sandboxes/dev/mounts', {
+    volume: volume.id,
+    path: '/mnt',
+  });
+  assert.equal(mounted.status, 409, mounted.text);
+  assert.match(mounted.text, /microVM can not have mounts/);
   const changed = await daemon.request('PATCH', '/v1/sandboxes/dev', { memory_mb: 300 });
   assert.equal(changed.status, 409, changed.text);
 });

@@ -229,7 +229,7 @@ pack_sdk() {
 native_is_built() {
   local built=$root/native/build/.built source
   [[ -f $built ]] || return 1
-  for source in "$root"/native/Makefile "$root"/native/{boot,call,common,init,launch,node,relay,vmm}/*.[chS]; do
+  for source in "$root"/native/Makefile "$root"/native/{boot,call,common,init,launch,node,relay,tree,vmm}/*.[chS]; do
     if [[ $source -nt $built ]]; then return 1; fi
   done
 }

@@ -29,7 +29,7 @@ export function nativeLayers(architecture: string): readonly Layer[] {
   });
 }
 
-const inPrograms = /^native\/(boot|call|common|init|launch|relay|vmm)\/[^/]+\.[ch]$/;
+const inPrograms = /^native\/(boot|call|common|init|launch|relay|tree|vmm)\/[^/]+\.[ch]$/;
 
 function unitOf(file: string): string {
   return file.replace(/^native\//, '').replace(/\.[ch]$/, '');

@@ -13,7 +13,7 @@ type Row = Pick<
   SandboxRecord,
   'id' | 'state' | 'owner' | 'layers' | 'created_at' | 'commands' | 'disk_bytes'
 > &
-  Partial<Pick<SandboxRecord, 'name' | 'labels' | 'host_paths'>>;
+  Partial<Pick<SandboxRecord, 'name' | 'labels' | 'host_paths' | 'backend'>>;
 
 export async function run(call: Call): Promise<number> {
   const rows = await listRows(call);
@@ -27,6 +27,7 @@ export async function run(call: Call): Promise<number> {
   }
   const hasNames = rows.some(({ name }) => typeof name === 'string');
   const hasLabels = rows.some(({ labels }) => Object.keys(labels ?? {}).length > 0);
+  const hasVms = rows.some(({ backend }) => backend === 'vm');
   printTable<Row>(
     [
       { title: 'ID', text: (each) => each.id },
@@ -41,6 +42,7 @@ export async function run(call: Call): Promise<number> {
       { title: 'OWNER', text: (each) => each.owner },
       ...(hasNames ? [{ title: 'NAME', text: (each: Row) => each.name ?? '' }] : []),
       ...(hasLabels ? [{ title: 'LABELS', text: (each: Row) => labelWords(each.labels) }] : []),
+      ...(hasVms ? [{ title: 'BACKEND', text: (each: Row) => each.backend ?? '' }] : []),
       { title: 'LAYERS', text: (each) => (each.host_paths ? 'host' : each.layers.join(',')) },
     ],
     rows,

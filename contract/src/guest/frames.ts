@@ -150,6 +150,8 @@ export const frameTypes = {
   fileExtract: 0x2d,
   /** Answered when what was written to the path's file system is on its disk. */
   fileSync: 0x2e,
+  /** Of a microVM's guest: answered with what was written in it, an overlay's upper, as a tar in `data` frames. All commands stand still meanwhile. */
+  fileUpper: 0x2f,
   dial: 0x30,
   // Requests to squash-vmm, PID 1 of a sandbox whose program is a VMM. `ok` answers each; behind it the last three carry raw bytes.
   vmmStart: 0x38,

@@ -117,6 +117,7 @@ export interface UpperUsage {
 
 export interface PackSource {
   readonly id: SandboxId;
+  readonly backend: Backend;
   readonly generation: number;
   /** Host paths: where an index of the upper is to be written, and one that was written at an earlier pack. */
   readonly index?: { readonly write: string; readonly known: string | undefined };

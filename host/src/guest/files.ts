@@ -153,6 +153,12 @@ export class GuestFiles implements GuestFileSystem {
     yield* this.#data(connection, { subject: `${quoted(path)} can't be archived` });
   }
 
+  async *upper(signal?: AbortSignal): AsyncGenerator<Buffer, void, void> {
+    using connection = await this.#request(encodeFields('fileUpper', target('/', {})));
+    using _ = abortion(connection, signal);
+    yield* this.#data(connection, { subject: "What was written in the microVM can't be taken out" });
+  }
+
   async stat(
     path: GuestFilePath,
     options: AsUser & { readonly followLinks?: boolean } = {},

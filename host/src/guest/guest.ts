@@ -242,6 +242,8 @@ export interface GuestFileSystem {
     options?: AsUser & { readonly recursive?: boolean },
     signal?: AbortSignal,
   ): Promise<void>;
+  /** Of a microVM's: its upper as a tar. All commands stand still until it ends, or is left. */
+  upper(signal?: AbortSignal): AsyncGenerator<Buffer, void, void>;
   /** A tar of what is in a directory, or of one file. */
   archive(path: GuestFilePath, options?: AsUser, signal?: AbortSignal): AsyncGenerator<Buffer, void, void>;
   extract(

@@ -14,7 +14,6 @@ import type { CreateRequest, CreateWish } from '@squash/contract/sandbox';
 import { faultPoint } from '#sandbox/fault.ts';
 import { removedLabel, type SnapshotRow } from '#store/rows.ts';
 import { draftRow, withSavedImage } from './draft.ts';
-import { refuseVm } from './backend.ts';
 import { refuseHostRoot } from './host-root.ts';
 import { soughtSnapshot } from './layering.ts';
 import { checkMounts } from './mounts.ts';
@@ -74,7 +73,7 @@ interface Saved {
 async function saveWritten(source: Sandbox): Promise<Saved> {
   const { world, row } = source;
   const path = world.files.temporary('fork');
-  const upper = { id: row.id, generation: row.upperGeneration };
+  const upper = { id: row.id, backend: row.backend, generation: row.upperGeneration };
   const packed = await source.whileFrozen(() => world.driver.pack(upper, path, source.removal.signal));
   return { path, bytes: packed.bytes };
 }
@@ -179,7 +178,6 @@ function piecesOf(
 /** What a fork takes along of the one it is made from, where nobody says otherwise. Secrets of its own stay with it. @throws host_root_unsupported */
 export function inherited(wish: CreateWish, { row }: Sandbox): CreateWish {
   refuseHostRoot(row, 'be forked');
-  refuseVm(row, 'be forked');
   const { native } = wish;
   if (native === undefined) return wish;
   const policy = wish.policy ?? row.policy ?? undefined;
@@ -191,6 +189,7 @@ export function inherited(wish: CreateWish, { row }: Sandbox): CreateWish {
     allowNet: policy === undefined ? (row.allowNet ?? undefined) : undefined,
     secrets: native.secrets ?? row.secrets,
     upstream: wish.upstream ?? row.upstream ?? undefined,
+    backend: wish.backend ?? row.backend,
     native: { ...native, image: row.image ?? undefined, env: { ...row.env, ...native.env } },
   };
 }

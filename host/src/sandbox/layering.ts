@@ -17,7 +17,6 @@ import { endLost } from './lost-commands.ts';
 import type { Sandbox } from './sandbox.ts';
 import { basisOf, indexToWrite, keepIndex } from './snapshot-index.ts';
 import { findFiles } from './snapshot-intake.ts';
-import { refuseVm } from './backend.ts';
 import { refuseHostRoot } from './host-root.ts';
 import { checkFree, checkRoom, findSnapshot, sweepRemoved } from './snapshots.ts';
 import { prefixOf, snapshotChain } from './stacking.ts';
@@ -161,7 +160,6 @@ export interface Taken {
 export async function snapshot(sandbox: Sandbox, wanted: SnapshotWish = {}): Promise<Taken> {
   const { world, row } = sandbox;
   refuseHostRoot(row, 'have snapshots, or be made an image of');
-  refuseVm(row, 'have snapshots, or be made an image of');
   const label = wanted.label ?? freshLabel(sandbox);
   const path = world.files.snapshot(row.id, label);
   checkRoom(sandbox);
@@ -172,7 +170,7 @@ export async function snapshot(sandbox: Sandbox, wanted: SnapshotWish = {}): Pro
   try {
     const basis = await basisOf(sandbox);
     const index = { write: await indexToWrite(sandbox), known: basis?.known };
-    const source = { id: row.id, generation: row.upperGeneration, index };
+    const source = { id: row.id, backend: row.backend, generation: row.upperGeneration, index };
     const packed = await sandbox.whileFrozen(() => world.driver.pack(source, path, sandbox.removal.signal));
     faultPoint('snapshot.packed');
     const taken: SnapshotRow = {

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "launch/file.h"
+#include "common/file.h"
 #include "launch/request.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -20,13 +20,13 @@
 
 #include "common/descriptor.h"
 #include "launch/cgroup_setup.h"
-#include "launch/file.h"
+#include "common/file.h"
 #include "launch/helper.h"
 #include "launch/helper_process.h"
 #include "launch/helper_verbs.h"
 #include "launch/ids.h"
 #include "launch/message.h"
-#include "launch/syscalls.h"
+#include "common/syscalls.h"
 #include "tests/check.h"
 
 enum { ROUNDS = 3000, IMAGE_BYTES = 1 << 22 };
@@ -110,7 +110,7 @@ static void check_victims(const struct scene *scene, const char *what) {
   char text[16];
   for (size_t i = 0; i < 2; i++) {
     CHECK_NAMED(fstatat(scene->victim_fd, names[i], &status, AT_SYMLINK_NOFOLLOW) == 0 && status.st_uid == 0 &&
-                    (status.st_mode & 07777) == 0600 && file_read(scene->victim_fd, names[i], text, sizeof text) == 4,
+                    (status.st_mode & 07777) == 0600 && text_file_read(scene->victim_fd, names[i], text, sizeof text) == 4,
                 what);
   }
   CHECK_NAMED(fstat(scene->victim_fd, &status) == 0 && status.st_uid == 0 && status.st_nlink == 2, what);

@@ -4,7 +4,7 @@
 
 #include "launch/cgroup_files.h"
 #include "launch/dial_request.h"
-#include "launch/file.h"
+#include "common/file.h"
 #include "launch/image.h"
 #include "launch/request.h"
 #include "tests/check.h"

@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "common/descriptor.h"
-#include "launch/file.h"
-#include "launch/tree.h"
+#include "common/file.h"
+#include "tree/tree.h"
 #include "tests/check.h"
 
 /* Deeper than any path may be long, and than a process may have descriptors. */

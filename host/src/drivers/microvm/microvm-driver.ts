@@ -13,10 +13,20 @@ import type { SandboxId } from '@squash/contract/ids';
 import { errorText } from '@squash/base/bug';
 import { systemClock } from '@squash/base/clock';
 import type { LaunchMount } from '../../launch/launch-fields.ts';
-import type { DriverWarning, RunningSandbox, SandboxLimits, StartSpec, UpperKind } from '../driver.ts';
+import {
+  answerMsMax,
+  type DriverWarning,
+  type PackResult,
+  type PackSource,
+  type RunningSandbox,
+  type SandboxLimits,
+  type StartSpec,
+  type UpperKind,
+} from '../driver.ts';
 import { GuestClient } from '../../guest/client.ts';
 import { hasNetwork } from '../namespace/host-limits.ts';
-import { NamespaceDriver, type NamespaceDriverOptions } from '../namespace/namespace-driver.ts';
+import { NamespaceDriver, type NamespaceDriverOptions, relativeTo } from '../namespace/namespace-driver.ts';
+import { type GuestUpperOptions, packGuestUpper } from './guest-upper.ts';
 import { LayerImages } from './layer-images.ts';
 import { qemuOverheadBytes, qemuStart, type VmPlan } from './qemu.ts';
 import { VmModule } from './vm-module.ts';
@@ -36,6 +46,7 @@ const upperSlackBytes = 64 * bytesPerMib;
 const ownLimits: ReadonlySet<string> = new Set(['upper_limit', 'memory_limit', 'pids_limit']);
 
 export class MicrovmDriver extends NamespaceDriver {
+  readonly #options: GuestUpperOptions;
   readonly #module: VmModule;
   readonly #images: LayerImages;
   readonly #hasNetwork: boolean;
@@ -46,6 +57,7 @@ export class MicrovmDriver extends NamespaceDriver {
     super(options);
     this.#isEphemeral = options.isEphemeral;
     const { dataDir, launcher } = options;
+    this.#options = { dataDir, launcher, bytesMax: options.snapshotBytesMax };
     this.#module = new VmModule({ dataDir, launcher, isUsed: () => this.#vms.size > 0 });
     this.#images = new LayerImages({ dataDir, launcher, bytesMax: options.snapshotBytesMax * 8 });
     this.#hasNetwork = hasNetwork(options.capabilities);
@@ -123,6 +135,18 @@ export class MicrovmDriver extends NamespaceDriver {
     return running.backend === 'vm' ? await throughToGuest(stream, signal) : stream;
   }
 
+  override async pack(source: PackSource, hostPath: string, giveUp: AbortSignal): Promise<PackResult> {
+    if (source.backend !== 'vm') return await super.pack(source, hostPath, giveUp);
+    const vm = this.#vms.get(source.id);
+    if (vm === undefined) {
+      const message = `Sandbox "${source.id}" is a microVM that does not run, and only its own kernel reads its disk: start it`;
+      throw new AppError('vm_unsupported', message);
+    }
+    const target = relativeTo(this.#options.dataDir, hostPath);
+    const { bytes, stillMs } = await packGuestUpper(this.#guest(vm), target, { ...this.#options, giveUp });
+    return { isChange: false, hasIndex: false, bytes, pauseUs: Math.round(stillMs * 1000) };
+  }
+
   #plan(spec: StartSpec, drives: readonly LaunchMount[]): VmPlan {
     const { limits } = spec;
     return {
@@ -158,9 +182,14 @@ export class MicrovmDriver extends NamespaceDriver {
     }
   }
 
+  #guest(running: RunningSandbox): GuestClient {
+    const connect = (signal?: AbortSignal) => this.connect(running, signal);
+    return new GuestClient({ connect, answerDeadlineMs: answerMsMax.vm });
+  }
+
   /** One that does not answer, or lies, loses what it has not written; nobody waits for it longer. */
   async #settle(running: RunningSandbox): Promise<void> {
-    const guest = new GuestClient({ connect: (signal) => this.connect(running, signal) });
+    const guest = this.#guest(running);
     try {
       await this.thaw(running.id);
       await guest.files.sync('/', AbortSignal.timeout(settleMsMax));

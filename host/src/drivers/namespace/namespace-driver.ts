@@ -451,7 +451,7 @@ function upperOf(spec: Pick<StartSpec, 'id' | 'upperKind' | 'upperGeneration' | 
 }
 
 /** The launcher knows no absolute path. Precondition: `path` lies below `directory`. */
-function relativeTo(directory: string, path: string): string {
+export function relativeTo(directory: string, path: string): string {
   if (!path.startsWith(`${directory}/`)) {
     throw new AppError('internal', `"${path}" does not lie in the data directory`);
   }

@@ -1,6 +1,6 @@
 /* Which files of a tar have been told under another name: by device and inode, each with its first path. */
-#ifndef SQUASH_LAUNCH_TAR_LINKS_H
-#define SQUASH_LAUNCH_TAR_LINKS_H
+#ifndef SQUASH_TREE_TAR_LINKS_H
+#define SQUASH_TREE_TAR_LINKS_H
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/stat.h>

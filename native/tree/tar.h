@@ -6,20 +6,23 @@
  * The tree is a sandbox's, which may write it meanwhile: what is gone is left out, a file that shrinks is filled up with
  * zeros and one that grows is cut, so that the tar stays one; `changed` counts these.
  */
-#ifndef SQUASH_LAUNCH_TREE_TAR_H
-#define SQUASH_LAUNCH_TREE_TAR_H
+#ifndef SQUASH_TREE_TAR_H
+#define SQUASH_TREE_TAR_H
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "launch/fault.h"
-#include "launch/tar_write.h"
-#include "launch/tree_change.h"
+#include "common/fault.h"
+#include "tree/tar_write.h"
+#include "tree/change.h"
+
+/* As many ids as a sandbox has. */
+enum { TREE_TAR_IDS = 65536 };
 
 struct tree_tar {
   int root;
   unsigned id_first; /* the id of this namespace that is 0 in the tar; those it has none for become 65534 */
   struct tar_out *out;
-  /* Only what this tells, with the directories on the way to it: see tree_change.h. Its root is left out. NULL: all. */
+  /* Only what this tells, with the directories on the way to it: see change.h. Its root is left out. NULL: all. */
   struct tree_judge *judge;
   uint64_t changed;
   bool has_odd_attributes; /* whose names only GNU tar reads back */

@@ -1,5 +1,5 @@
 /* Fills a `struct fault`: see the header for who calls this and when. */
-#include "launch/fault.h"
+#include "common/fault.h"
 
 #include <errno.h>
 #include <stdarg.h>

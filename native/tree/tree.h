@@ -4,15 +4,15 @@
  * No recursion, a bounded number of descriptors, no symbolic link followed, and every name is used relative to an
  * open directory, so that swapping a directory for a link leads nowhere.
  */
-#ifndef SQUASH_LAUNCH_TREE_H
-#define SQUASH_LAUNCH_TREE_H
+#ifndef SQUASH_TREE_TREE_H
+#define SQUASH_TREE_TREE_H
 #include <stdbool.h>
 #include <limits.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/stat.h>
 
-#include "launch/fault.h"
+#include "common/fault.h"
 
 /* On a directory, `y`: the layers below have nothing to show in it. */
 #define OVERLAY_OPAQUE "user.overlay.opaque"

@@ -5,8 +5,8 @@
  * Made for trees that a sandbox writes: no recursion, one open directory, no link followed, memory for the names of the
  * directories on the way and no more. What is gone when it is looked at is left out and counted.
  */
-#ifndef SQUASH_LAUNCH_TREE_ORDER_H
-#define SQUASH_LAUNCH_TREE_ORDER_H
+#ifndef SQUASH_TREE_ORDER_H
+#define SQUASH_TREE_ORDER_H
 #include <stdint.h>
 #include <sys/stat.h>
 

@@ -2,8 +2,8 @@
  * Writing a tar: ustar with pax headers where those are too small, which every tar since 2001 reads, and extended
  * attributes as GNU tar and sqfstar read them. Names and values may have any bytes but NUL in names.
  */
-#ifndef SQUASH_LAUNCH_TAR_WRITE_H
-#define SQUASH_LAUNCH_TAR_WRITE_H
+#ifndef SQUASH_TREE_TAR_WRITE_H
+#define SQUASH_TREE_TAR_WRITE_H
 #include <stddef.h>
 #include <stdint.h>
 #include <time.h>

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "common/descriptor.h"
-#include "launch/tree.h"
+#include "tree/tree.h"
 
 enum {
   OPEN_LEVELS_MAX = 128,

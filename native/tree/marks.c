@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "common/descriptor.h"
-#include "launch/tree.h"
+#include "tree/tree.h"
 
 #define MARK_PREFIX ".wh."
 #define MARK_OPAQUE ".wh..wh..opq"

@@ -1,5 +1,5 @@
 /* Files with several names: see tar_links.h. */
-#include "launch/tar_links.h"
+#include "tree/tar_links.h"
 
 #include <errno.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
-/* What differs from an index: see tree_change.h. */
-#include "launch/tree_change.h"
+/* What differs from an index: see change.h. */
+#include "tree/change.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "common/descriptor.h"
-#include "launch/file.h"
-#include "launch/tree.h"
+#include "common/file.h"
+#include "tree/tree.h"
 
 enum {
   /* Two ticks of the slowest clock that kernels are built with, 100 Hz. */

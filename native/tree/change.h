@@ -10,14 +10,14 @@
  * that one. The kernel's clock for it ticks some hundred times a second, so what changed shortly before the index
  * began counts as changed. What programs have mapped has to be written back first, or a write into it changes no time.
  */
-#ifndef SQUASH_LAUNCH_TREE_CHANGE_H
-#define SQUASH_LAUNCH_TREE_CHANGE_H
+#ifndef SQUASH_TREE_CHANGE_H
+#define SQUASH_TREE_CHANGE_H
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "launch/tar_links.h"
-#include "launch/tree_index.h"
-#include "launch/tree_order.h"
+#include "tree/tar_links.h"
+#include "tree/index.h"
+#include "tree/order.h"
 
 enum tree_verdict {
   TREE_SAME,
@@ -47,7 +47,7 @@ int tree_judge_rest(struct tree_judge *judge);
 
 struct tree_comparison {
   int root;
-  unsigned id_first; /* as in tree_tar.h */
+  unsigned id_first; /* as in tar.h */
   int known;         /* an index, or -1; taken over */
   int written;       /* where to write the new one, or -1; taken over */
   /* Results */

@@ -4,8 +4,8 @@
  * A function that can fail takes a `struct fault *`, fills it once, where the cause is known, and returns -1.
  * Callers pass it on and add nothing.
  */
-#ifndef SQUASH_LAUNCH_FAULT_H
-#define SQUASH_LAUNCH_FAULT_H
+#ifndef SQUASH_COMMON_FAULT_H
+#define SQUASH_COMMON_FAULT_H
 
 /* A sentence and the last lines of a tool's complaint; more only fills logs. */
 enum { FAULT_TEXT_BYTES_MAX = 1024 };

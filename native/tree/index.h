@@ -3,8 +3,8 @@
  * file system and start of the machine it tells and an end with a sum. Whatever does not fit together reads as no index.
  * Written and read by this program alone, in a directory where nobody else writes; yet a crash may leave half of one.
  */
-#ifndef SQUASH_LAUNCH_TREE_INDEX_H
-#define SQUASH_LAUNCH_TREE_INDEX_H
+#ifndef SQUASH_TREE_INDEX_H
+#define SQUASH_TREE_INDEX_H
 #include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>

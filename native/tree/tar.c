@@ -1,5 +1,5 @@
-/* A tree as a tar: see tree_tar.h. */
-#include "launch/tree_tar.h"
+/* A tree as a tar: see tar.h. */
+#include "tree/tar.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,11 +14,10 @@
 #include <unistd.h>
 
 #include "common/descriptor.h"
-#include "launch/file.h"
-#include "launch/ids.h"
-#include "launch/tar_links.h"
-#include "launch/tree.h"
-#include "launch/tree_order.h"
+#include "common/file.h"
+#include "tree/tar_links.h"
+#include "tree/tree.h"
+#include "tree/order.h"
 
 enum {
   /* The kernel's bound for a list of names and for a value. */
@@ -36,7 +35,7 @@ struct writing {
 };
 
 static uint64_t id_in_tar(const struct tree_tar *tar, unsigned id) {
-  return id < tar->id_first || id - tar->id_first >= SANDBOX_IDS ? NOBODY : id - tar->id_first;
+  return id < tar->id_first || id - tar->id_first >= TREE_TAR_IDS ? NOBODY : id - tar->id_first;
 }
 
 static char type_of(const struct stat *status) {

@@ -17,8 +17,8 @@
 #include <unistd.h>
 
 #include "common/descriptor.h"
-#include "launch/file.h"
-#include "launch/tree.h"
+#include "common/file.h"
+#include "tree/tree.h"
 
 /* The kernel's bound for a list of names and for a value. */
 enum { XATTR_BYTES_MAX = 65536 };

@@ -2,8 +2,8 @@
  * System calls that the C libraries we build with do not wrap yet (musl 1.2.3, glibc 2.36 without headers).
  * Numbers above 424 are the same on every architecture.
  */
-#ifndef SQUASH_LAUNCH_SYSCALLS_H
-#define SQUASH_LAUNCH_SYSCALLS_H
+#ifndef SQUASH_COMMON_SYSCALLS_H
+#define SQUASH_COMMON_SYSCALLS_H
 #include <fcntl.h>
 #include <linux/mount.h>
 #include <linux/openat2.h>

@@ -1,11 +1,11 @@
-/* Indexes of trees: see tree_index.h. */
-#include "launch/tree_index.h"
+/* Indexes of trees: see index.h. */
+#include "tree/index.h"
 
 #include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "launch/file.h"
+#include "common/file.h"
 
 enum { BOOT_ID_BYTES = 40, END_LENGTH = 0xffff };
 
@@ -52,7 +52,7 @@ static bool get(struct tree_index *index, void *bytes, size_t length) {
 static bool describe(struct head *head, dev_t device) {
   *head = (struct head){.device = (uint64_t)device};
   memcpy(head->magic, magic, sizeof magic);
-  return file_read(AT_FDCWD, "/proc/sys/kernel/random/boot_id", head->boot, sizeof head->boot) > 0;
+  return text_file_read(AT_FDCWD, "/proc/sys/kernel/random/boot_id", head->boot, sizeof head->boot) > 0;
 }
 
 static bool begin(struct tree_index *index, int fd, const char *mode) {

@@ -1,6 +1,6 @@
-/* Time from a clock that never jumps: every deadline and duration of the launcher is kept in it. */
-#ifndef SQUASH_LAUNCH_CLOCK_H
-#define SQUASH_LAUNCH_CLOCK_H
+/* Time from a clock that never jumps: deadlines and durations are kept in it. */
+#ifndef SQUASH_COMMON_CLOCK_H
+#define SQUASH_COMMON_CLOCK_H
 #include <stdint.h>
 #include <time.h>
 

@@ -1,5 +1,5 @@
-/* Trees in the order of their paths: see tree_order.h. */
-#include "launch/tree_order.h"
+/* Trees in the order of their paths: see order.h. */
+#include "tree/order.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -11,10 +11,10 @@
 #include <unistd.h>
 
 #include "common/descriptor.h"
-#include "launch/file.h"
+#include "common/file.h"
 
 enum {
-  /* As in tree_walk.c. */
+  /* As in walk.c. */
   NAMES_BYTES_MAX = 256 * 1024 * 1024,
   /* With names of one letter a path ends there. */
   LEVELS_MAX = PATH_MAX / 2 + 1,

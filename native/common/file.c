@@ -1,5 +1,5 @@
 /* Small whole files and paths below a directory: see file.h. */
-#include "launch/file.h"
+#include "common/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 
 #include "common/descriptor.h"
-#include "launch/syscalls.h"
+#include "common/syscalls.h"
 
 bool path_is_relative(const char *path) {
   size_t length = strlen(path);
@@ -84,7 +84,7 @@ int open_parent(int directory, const char *path, const char **name) {
   return open_beneath(directory, parent, O_RDONLY | O_DIRECTORY);
 }
 
-ssize_t file_read(int directory, const char *path, char *buffer, size_t size) {
+ssize_t text_file_read(int directory, const char *path, char *buffer, size_t size) {
   cleanup_fd fd = openat(directory, path, O_RDONLY | O_CLOEXEC);
   if (fd < 0) return -1;
   size_t used = 0;
@@ -99,7 +99,7 @@ ssize_t file_read(int directory, const char *path, char *buffer, size_t size) {
   return (ssize_t)used;
 }
 
-int file_write(int directory, const char *path, const char *text) {
+int text_file_write(int directory, const char *path, const char *text) {
   cleanup_fd fd = openat(directory, path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
   if (fd < 0) return -1;
   size_t length = strlen(text);
@@ -112,7 +112,7 @@ int file_write(int directory, const char *path, const char *text) {
   }
 }
 
-int file_write_format(int directory, const char *path, const char *format, ...) {
+int text_file_write_format(int directory, const char *path, const char *format, ...) {
   char text[256];
   va_list arguments;
   va_start(arguments, format);
@@ -122,12 +122,12 @@ int file_write_format(int directory, const char *path, const char *format, ...) 
     errno = EOVERFLOW;
     return -1;
   }
-  return file_write(directory, path, text);
+  return text_file_write(directory, path, text);
 }
 
-long long file_keyed_number(int directory, const char *path, const char *key) {
+long long text_file_keyed_number(int directory, const char *path, const char *key) {
   char text[4096];
-  if (file_read(directory, path, text, sizeof text) < 0) return -1;
+  if (text_file_read(directory, path, text, sizeof text) < 0) return -1;
   size_t length = strlen(key);
   for (const char *line = text; line != NULL; line = strchr(line, '\n')) {
     if (*line == '\n') line++;

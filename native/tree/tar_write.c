@@ -1,5 +1,5 @@
 /* Writing a tar: see tar_write.h. */
-#include "launch/tar_write.h"
+#include "tree/tar_write.h"
 
 #include <errno.h>
 #include <stdbool.h>

@@ -15,8 +15,8 @@
 #include <unistd.h>
 
 #include "common/descriptor.h"
-#include "launch/file.h"
-#include "launch/tree.h"
+#include "common/file.h"
+#include "tree/tree.h"
 
 /* A million directories with paths of 200 bytes; a real layer has some ten thousand. */
 enum { WAITING_BYTES_MAX = 256 * 1024 * 1024 };

@@ -17,11 +17,11 @@
 #include <unistd.h>
 
 #include "common/descriptor.h"
-#include "launch/file.h"
-#include "launch/tree.h"
+#include "common/file.h"
+#include "tree/tree.h"
 
 enum {
-  /* As in tree_walk.c. */
+  /* As in walk.c. */
   WAITING_BYTES_MAX = 256 * 1024 * 1024,
   /* Longer files of the same length are the same where their times are: reading them would take seconds. */
   COMPARED_BYTES_MAX = 64 * 1024 * 1024,

@@ -14,9 +14,9 @@
 #include <unistd.h>
 
 #include "common/descriptor.h"
-#include "launch/clock.h"
-#include "launch/file.h"
-#include "launch/tree.h"
+#include "common/clock.h"
+#include "common/file.h"
+#include "tree/tree.h"
 
 /* Ten million inodes take some minutes; a tree that still grows after this has a living writer. */
 enum { REMOVE_MS_MAX = 30 * 60 * 1000 };

@@ -4,8 +4,8 @@
  * `path_is_relative` is the edge for every path in a request: what it passes has no `..`, no empty part and no
  * leading slash. `open_beneath` then also refuses symbolic links, because a sandbox decides what lies in its upper.
  */
-#ifndef SQUASH_LAUNCH_FILE_H
-#define SQUASH_LAUNCH_FILE_H
+#ifndef SQUASH_COMMON_FILE_H
+#define SQUASH_COMMON_FILE_H
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
@@ -23,13 +23,13 @@ int make_directories(int directory, const char *path, bool for_parent);
 int open_parent(int directory, const char *path, const char **name);
 
 /* Reads at most `size - 1` bytes and ends them with 0. Returns the count or -1. */
-ssize_t file_read(int directory, const char *path, char *buffer, size_t size);
+ssize_t text_file_read(int directory, const char *path, char *buffer, size_t size);
 /* Writes in one call, as procfs and cgroupfs need it. Returns 0 or -1. */
-int file_write(int directory, const char *path, const char *text);
-int file_write_format(int directory, const char *path, const char *format, ...)
+int text_file_write(int directory, const char *path, const char *text);
+int text_file_write_format(int directory, const char *path, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* The number behind `key ` in a file of `key number` lines; -1 where it is missing. */
-long long file_keyed_number(int directory, const char *path, const char *key);
+long long text_file_keyed_number(int directory, const char *path, const char *key);
 
 /* What stands between the ids of names in messages: `/proc/self/fd/N`. */
 struct fd_path {

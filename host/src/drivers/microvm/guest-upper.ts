@@ -1,0 +1,62 @@
+/**
+ * What was written in a microVM, as a layer. No program of the host reads the file system that a guest's kernel writes: the guest's own
+ * PID 1 reads it and sends a tar, which the launcher's tool packs, locked down as it is for everything that a sandbox has made.
+ */
+import { randomBytes } from 'node:crypto';
+import { open, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { AppError } from '@squash/contract/errors';
+import { isDiskFull } from '@squash/base/errno';
+import type { GuestClient } from '../../guest/client.ts';
+import type { LaunchClient } from '../../launch/launch-client.ts';
+
+export interface GuestUpperOptions {
+  readonly dataDir: string;
+  readonly launcher: Pick<LaunchClient, 'packTar'>;
+  /** Of the layer. */
+  readonly bytesMax: number;
+}
+
+/** A tar tells holes as zeros, so it may be longer than the disk it comes from; a guest that goes on and on is cut off. */
+const tarPerLayer = 4;
+
+/** @param target relative to the data directory @throws guest_failed, disk_full, launch_failed */
+export async function packGuestUpper(
+  guest: GuestClient,
+  target: string,
+  { dataDir, launcher, bytesMax, giveUp }: GuestUpperOptions & { readonly giveUp: AbortSignal },
+): Promise<{ readonly bytes: number; readonly stillMs: number }> {
+  const path = join('tmp', `upper-${randomBytes(6).toString('hex')}.tar`);
+  const file = join(dataDir, path);
+  try {
+    const began = performance.now();
+    await writeTar(file, guest.files.upper(giveUp), bytesMax * tarPerLayer);
+    const stillMs = performance.now() - began;
+    const { bytes } = await launcher.packTar({ path, target, bytesMax }, giveUp);
+    return { bytes, stillMs };
+  } finally {
+    await rm(file, { force: true });
+  }
+}
+
+async function writeTar(path: string, tar: AsyncIterable<Buffer>, bytesMax: number): Promise<void> {
+  const file = await open(path, 'wx', 0o600);
+  try {
+    let bytes = 0;
+    for await (const piece of tar) {
+      bytes += piece.length;
+      if (bytes > bytesMax)
+        throw new AppError(
+          'disk_full',
+          `Cannot save the microVM: it holds more than ${bytesMax} bytes, holes included`,
+        );
+      await file.write(piece);
+    }
+  } catch (cause) {
+    if (isDiskFull(cause))
+      throw new AppError('disk_full', 'Cannot save the microVM: no room on the disk', { cause });
+    throw cause;
+  } finally {
+    await file.close();
+  }
+}

@@ -1,0 +1,38 @@
+/* A guest's PID 1: see machine.h. */
+#include "init/machine.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/descriptor.h"
+#include "common/file.h"
+
+/* A command that is deep in the kernel stops when it comes out. */
+enum { FREEZE_MS_MAX = 10000, LOOK_MS = 5 };
+
+static bool is_guest;
+
+void machine_begin(void) {
+  is_guest = true;
+  for (int fd = MACHINE_UPPER; fd < MACHINE_END; fd++) (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
+}
+
+bool machine_is(void) { return is_guest; }
+
+int machine_join_group(void) { return is_guest ? text_file_write(MACHINE_GROUP, "cgroup.procs", "0") : 0; }
+
+int machine_freeze(void) {
+  if (text_file_write(MACHINE_GROUP, "cgroup.freeze", "1") != 0) return -1;
+  for (int64_t until_ms = now_ms() + FREEZE_MS_MAX; now_ms() < until_ms; sleep_ms(LOOK_MS)) {
+    if (text_file_keyed_number(MACHINE_GROUP, "cgroup.events", "frozen") == 1) return 0;
+  }
+  machine_thaw();
+  errno = ETIMEDOUT;
+  return -1;
+}
+
+void machine_thaw(void) { (void)text_file_write(MACHINE_GROUP, "cgroup.freeze", "0"); }

@@ -1,0 +1,21 @@
+/*
+ * What squash-init has as PID 1 of a microVM's guest and not of a sandbox that the launcher holds: its upper, which the launcher
+ * would else read, and the group that its commands are in, which the launcher would else hold still.
+ */
+#ifndef SQUASH_INIT_MACHINE_H
+#define SQUASH_INIT_MACHINE_H
+#include <stdbool.h>
+
+/* Where squash-boot leaves them. */
+enum { MACHINE_UPPER = 4, MACHINE_GROUP, MACHINE_END };
+
+/* It is PID 1 of a guest. */
+void machine_begin(void);
+bool machine_is(void);
+/* In a command's process, before it is one. Returns 0 or -1 with errno. */
+int machine_join_group(void);
+/* Returns when all commands stand still, or -1 with errno. */
+int machine_freeze(void);
+void machine_thaw(void);
+
+#endif
