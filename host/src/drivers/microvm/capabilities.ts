@@ -48,10 +48,9 @@ function manifestOf(squashfs: string): ModuleManifest | undefined {
 
 function kvmRow(): Capability {
   const row = { name: 'kvm', required: false, weaker: null } as const;
-  const emulated = 'virtual machines are emulated, which is many times slower';
+  const choice = 'not used yet: virtual machines are emulated, which is many times slower';
   try {
     closeSync(openSync('/dev/kvm', constants.O_RDWR));
-    const choice = 'taken once a guest has answered on it; until then they are emulated';
     return { ...row, state: 'ok', found: '/dev/kvm can be opened', choice, remedy: null };
   } catch (error) {
     const isThere = !(error instanceof Error && 'code' in error && error.code === 'ENOENT');
@@ -59,7 +58,7 @@ function kvmRow(): Capability {
       ...row,
       state: 'missing',
       found: isThere ? `the daemon can't open /dev/kvm: ${errorText(error)}` : 'no /dev/kvm',
-      choice: emulated,
+      choice,
       remedy: isThere ? 'sudo usermod -aG kvm USER, and log in again' : 'sudo modprobe -a kvm_intel kvm_amd',
     };
   }

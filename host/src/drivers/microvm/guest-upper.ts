@@ -15,6 +15,8 @@ export interface GuestUpperOptions {
   readonly launcher: Pick<LaunchClient, 'packTar'>;
   /** Of the layer. */
   readonly bytesMax: number;
+  /** Whether the host's disk has more left than is to stay free. */
+  readonly hasRoom: () => boolean;
 }
 
 /** A tar tells holes as zeros, so it may be longer than the disk it comes from; a guest that goes on and on is cut off. */
@@ -24,13 +26,13 @@ const tarPerLayer = 4;
 export async function packGuestUpper(
   guest: GuestClient,
   target: string,
-  { dataDir, launcher, bytesMax, giveUp }: GuestUpperOptions & { readonly giveUp: AbortSignal },
+  { dataDir, launcher, bytesMax, hasRoom, giveUp }: GuestUpperOptions & { readonly giveUp: AbortSignal },
 ): Promise<{ readonly bytes: number; readonly stillMs: number }> {
   const path = join('tmp', `upper-${randomBytes(6).toString('hex')}.tar`);
   const file = join(dataDir, path);
   try {
     const began = performance.now();
-    await writeTar(file, guest.files.upper(giveUp), bytesMax * tarPerLayer);
+    await writeTar(file, guest.files.upper(giveUp), { bytesMax: bytesMax * tarPerLayer, hasRoom });
     const stillMs = performance.now() - began;
     const { bytes } = await launcher.packTar({ path, target, bytesMax }, giveUp);
     return { bytes, stillMs };
@@ -39,7 +41,11 @@ export async function packGuestUpper(
   }
 }
 
-async function writeTar(path: string, tar: AsyncIterable<Buffer>, bytesMax: number): Promise<void> {
+async function writeTar(
+  path: string,
+  tar: AsyncIterable<Buffer>,
+  { bytesMax, hasRoom }: Pick<GuestUpperOptions, 'bytesMax' | 'hasRoom'>,
+): Promise<void> {
   const file = await open(path, 'wx', 0o600);
   try {
     let bytes = 0;
@@ -50,13 +56,18 @@ async function writeTar(path: string, tar: AsyncIterable<Buffer>, bytesMax: numb
           'disk_full',
           `Cannot save the microVM: it holds more than ${bytesMax} bytes, holes included`,
         );
-      await file.write(piece);
+      if (!hasRoom()) throw noRoom();
+      // Whole: a nearly full disk takes a part, and says nothing.
+      await file.appendFile(piece);
     }
   } catch (cause) {
-    if (isDiskFull(cause))
-      throw new AppError('disk_full', 'Cannot save the microVM: no room on the disk', { cause });
+    if (isDiskFull(cause)) throw noRoom(cause);
     throw cause;
   } finally {
     await file.close();
   }
+}
+
+function noRoom(cause?: unknown): AppError {
+  return new AppError('disk_full', 'Cannot save the microVM: no room on the disk', { cause });
 }

@@ -57,7 +57,11 @@ export class MicrovmDriver extends NamespaceDriver {
     super(options);
     this.#isEphemeral = options.isEphemeral;
     const { dataDir, launcher } = options;
-    this.#options = { dataDir, launcher, bytesMax: options.snapshotBytesMax };
+    const hasRoom = (): boolean => {
+      const { availableBytes, markBytes } = this.room().disk;
+      return availableBytes > markBytes;
+    };
+    this.#options = { dataDir, launcher, bytesMax: options.snapshotBytesMax, hasRoom };
     this.#module = new VmModule({ dataDir, launcher, isUsed: () => this.#vms.size > 0 });
     this.#images = new LayerImages({ dataDir, launcher, bytesMax: options.snapshotBytesMax * 8 });
     this.#hasNetwork = hasNetwork(options.capabilities);
@@ -93,10 +97,10 @@ export class MicrovmDriver extends NamespaceDriver {
     );
     using tail = new ConsoleTail();
     try {
-      await tail.follow(await super.connect(running, signal));
-      const plan = this.#plan(spec, drives);
       const late = AbortSignal.timeout(bootMsMax);
-      await this.#boot(running, plan, signal === undefined ? late : AbortSignal.any([signal, late]));
+      const giveUp = signal === undefined ? late : AbortSignal.any([signal, late]);
+      await tail.follow(await super.connect(running, giveUp), giveUp);
+      await this.#boot(running, this.#plan(spec, drives), giveUp);
     } catch (error) {
       await this.stop(spec.id);
       signal?.throwIfAborted();
@@ -132,7 +136,16 @@ export class MicrovmDriver extends NamespaceDriver {
 
   override async connect(running: RunningSandbox, signal?: AbortSignal): Promise<Duplex> {
     const stream = await super.connect(running, signal);
-    return running.backend === 'vm' ? await throughToGuest(stream, signal) : stream;
+    if (running.backend !== 'vm') return stream;
+    // A squash-vmm that stands still takes connections and answers none.
+    const late = AbortSignal.timeout(answerMsMax.vm);
+    try {
+      return await throughToGuest(stream, signal === undefined ? late : AbortSignal.any([signal, late]));
+    } catch (cause) {
+      signal?.throwIfAborted();
+      if (cause instanceof AppError) throw cause;
+      throw new AppError('guest_failed', `The microVM "${running.id}" does not answer`, { cause });
+    }
   }
 
   override async pack(source: PackSource, hostPath: string, giveUp: AbortSignal): Promise<PackResult> {

@@ -1,4 +1,4 @@
-/** QEMU's `microvm` machine as the commands that squash-vmm runs. What each option is for: docs/backends.md. */
+/** QEMU's `microvm` machine as the commands that squash-vmm runs. */
 import type { VmmCommand, VmmStart } from './vmm-channel.ts';
 
 export interface VmPlan {

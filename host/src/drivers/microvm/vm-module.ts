@@ -7,6 +7,7 @@ import { existsSync, statSync } from 'node:fs';
 import { chmod, mkdir, open, readdir, rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import { AppError } from '@squash/contract/errors';
+import { vmModule } from '@squash/contract/ids';
 import { limits } from '@squash/contract/limits';
 import { writeFileAtomic } from '@squash/base/atomic-file';
 import { isErrno } from '@squash/base/errno';
@@ -15,7 +16,7 @@ import { bootProgram, initProgram } from '@squash/base/programs';
 import type { LaunchClient } from '../../launch/launch-client.ts';
 import { makeInitrd } from './initrd.ts';
 
-const moduleFile = 'modules/900-vmm.squashfs';
+const moduleFile = `modules/${vmModule}.squashfs`;
 const treeName = /^[0-9a-f]{64}$/;
 
 /** Relative to the data directory. */
@@ -46,7 +47,7 @@ export class VmModule {
     if (found !== undefined) return [found.dev, found.ino, found.size, found.mtimeNs].join(':');
     throw new AppError(
       'vm_unavailable',
-      'There is no module "900-vmm" (QEMU, and a kernel for guests): "squash module build vmm" makes it',
+      `There is no module "${vmModule}" (QEMU, and a kernel for guests): "squash module build vmm" makes it`,
     );
   }
 

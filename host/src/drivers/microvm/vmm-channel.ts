@@ -58,9 +58,9 @@ export class ConsoleTail implements Disposable {
   #tail = '';
 
   /** What was written before comes, too. Where nothing can be read there is nothing to tell. */
-  async follow(stream: Duplex): Promise<void> {
+  async follow(stream: Duplex, signal: AbortSignal): Promise<void> {
     try {
-      this.#stream = await ask(stream, encodeFields('vmmConsole', []));
+      this.#stream = await ask(stream, encodeFields('vmmConsole', []), signal);
       this.#stream.on('error', () => undefined);
       this.#stream.on('data', (part: Buffer) => {
         this.#tail = (this.#tail + part.toString('latin1')).slice(-consoleCharactersMax);
