@@ -52,6 +52,19 @@ export function commandHelp(spec: CommandSpec, related: readonly CommandSpec[] =
   return lines.join('\n');
 }
 
+/** @param head the word that their names begin with */
+export function groupHelp(head: string, commands: readonly CommandSpec[]): string {
+  const shown = commands.filter(({ hidden }) => hidden === undefined);
+  const width = Math.max(...shown.map(({ name }) => name.length));
+  return [
+    `Usage: squash ${head} <command> [options]`,
+    '',
+    ...shown.map(({ name, summary }) => `  ${name.padEnd(width)}  ${summary}`),
+    '',
+    `More on one: squash help ${head} <command>`,
+  ].join('\n');
+}
+
 export function usageWords(spec: CommandSpec): string {
   const words = spec.flags.length > 0 ? ['[options]'] : [];
   for (const positional of spec.positionals) {

@@ -86,6 +86,13 @@ describe('commits of a box', { skip }, () => {
     assert.match(again.stderr, /no commit that is not here/);
     assert.equal(await printed(['commits', 'one']), '');
 
+    // A list that people read counts git's objects, and tells each of its other files.
+    const changes = await box(['diff', 'one']);
+    assert.doesNotMatch(changes.stdout.toString(), /objects/);
+    assert.match(changes.stdout.toString(), /\.git\/HEAD[^]* a\.txt$/m);
+    assert.match(changes.stderr, /and \d+ of git’s objects: squash box commits one/);
+    assert.match(await printed(['diff', 'one', '.git']), /\.git\/objects\//);
+
     // Further commits move the branch on, others do not.
     await printed(['exec', 'one', '--', 'sh', '-c', `echo 2 > 2.txt && ${commit} second`]);
     await printed(['fetch', 'one', 'feature']);

@@ -257,6 +257,12 @@ describe('squash', () => {
     assert.equal((await squash(undefined, ['ls', '--socket', '/none'])).code, 3);
   });
 
+  it('lists the commands of a group, not their pages', async () => {
+    const said = await squashOk(daemon, ['help', 'policy']);
+    assert.match(said, /^ {2}policy learn +\S/m);
+    assert.doesNotMatch(said, /Options/);
+  });
+
   it('ends quietly when its reader goes', async () => {
     const child = startCli(daemon, ['help'], { stdio: ['ignore', 'pipe', 'pipe'] });
     child.stdout?.destroy();

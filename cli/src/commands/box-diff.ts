@@ -5,7 +5,7 @@ import { changedPlace, changeLine, changesOf, chosen } from '../box/changes.ts';
 import { patchOf } from '../box/patch.ts';
 import type { Call } from '../command.ts';
 import { exitCodes } from '../failure.ts';
-import { printJson, printLine } from '../output/print.ts';
+import { printJson, printLine, printNote } from '../output/print.ts';
 
 export async function run(call: Call): Promise<number> {
   const [word = '', ...paths] = call.positionals;
@@ -14,16 +14,26 @@ export async function run(call: Call): Promise<number> {
   const isChosen = chosen(place, paths, process.cwd());
   const isPatch = call.flags.isSet('patch') && !call.json;
   const items: Change[] = [];
+  let objects = 0;
   for await (const change of changesOf(daemon, box.id, place)) {
     if (!isChosen(change.path)) continue;
     if (call.json) {
       items.push(change);
       continue;
     }
+    // What a commit consists of, which nobody reads.
+    if (paths.length === 0 && change.path.startsWith('/.git/objects/')) {
+      objects += 1;
+      continue;
+    }
     const patch = isPatch ? await patchOf({ client: daemon.client, id: box.id, place }, change) : undefined;
     printLine(changeLine(change));
     for (const line of patch ?? []) printLine(line);
   }
+  if (objects > 0)
+    printNote(
+      `squash: and ${objects} of git’s objects: squash box commits ${box.id}, or squash box diff ${box.id} .git`,
+    );
   if (call.json) printJson({ box: box.id, place, changes: items });
   return exitCodes.ok;
 }

@@ -7,8 +7,10 @@ import {
   constants,
   fstatSync,
   ftruncateSync,
+  lstatSync,
   openSync,
   readlinkSync,
+  unlinkSync,
   writeFileSync,
 } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
@@ -33,20 +35,34 @@ export async function run(call: Call): Promise<number> {
   const file = call.flags.text('output');
   const output = file === undefined ? undefined : await openOutput(file);
   try {
-    if (word === undefined) return await learnFromRun(call, output);
+    if (word === undefined) return await learnFromRun(call, output?.file);
     const { daemon, box } = await findBox(call, word);
-    tell(call, await learnt(daemon, box), output);
+    tell(call, await learnt(daemon, box), output?.file);
     return exitCodes.ok;
   } finally {
-    if (output !== undefined) closeSync(output);
+    if (output !== undefined) closeOutput(output);
   }
+}
+
+interface Output {
+  readonly file: number;
+  /** Its name, where it was made for this. */
+  readonly made?: string;
+}
+
+/** An empty file that was made for what did not come goes again, if it is still the one of that name. */
+function closeOutput({ file, made }: Output): void {
+  const { size, dev, ino } = fstatSync(file);
+  const there = made === undefined || size > 0 ? undefined : lstatSync(made, { throwIfNoEntry: false });
+  if (made !== undefined && there?.dev === dev && there.ino === ino) unlinkSync(made);
+  closeSync(file);
 }
 
 /**
  * Before anything runs: a box that writes the directory itself would put a link to another file there. One that lies there already
  * is the repository's word, and refused as well.
  */
-async function openOutput(word: string): Promise<number> {
+async function openOutput(word: string): Promise<Output> {
   const { canonical } = await import('@squash/box/host-paths');
   const { isWithin } = await import('@squash/box/levels');
   const cwd = process.cwd();
@@ -54,6 +70,7 @@ async function openOutput(word: string): Promise<number> {
   const place = join(canonical(directory) ?? directory, basename(resolve(word)));
   if (isWithin(directory, cwd) && place !== resolve(word)) throw noOutput(word);
   const { O_WRONLY, O_CREAT, O_NOFOLLOW, O_NONBLOCK } = constants;
+  const isNew = lstatSync(place, { throwIfNoEntry: false }) === undefined;
   let file: number;
   try {
     file = openSync(place, O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK, 0o666);
@@ -61,7 +78,8 @@ async function openOutput(word: string): Promise<number> {
     if (errorCode(cause) === 'ELOOP') throw noOutput(word);
     throw usageFailure(`--output "${word}" can't be written: ${errorCode(cause) ?? String(cause)}`);
   }
-  if (fstatSync(file).isFile() && readlinkSync(`/proc/self/fd/${file}`) === place) return file;
+  if (fstatSync(file).isFile() && readlinkSync(`/proc/self/fd/${file}`) === place)
+    return { file, ...(isNew && { made: place }) };
   closeSync(file);
   throw noOutput(word);
 }

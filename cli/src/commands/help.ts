@@ -1,8 +1,8 @@
-/** `squash help`: the overview, or one command's options. */
+/** `squash help`: the overview, a group's commands, or one command's options. */
 import type { Call } from '../command.ts';
 import { findCommand, knownCommands } from '../command-table.ts';
 import { exitCodes } from '../failure.ts';
-import { commandHelp, generalHelp } from '../help.ts';
+import { commandHelp, generalHelp, groupHelp } from '../help.ts';
 import { groupOf } from '../other-names.ts';
 import { printLine } from '../output/print.ts';
 import { unknownCommand } from '../unknown-words.ts';
@@ -17,7 +17,7 @@ export async function run(call: Call): Promise<number> {
   else if (found !== undefined && found.isImplied === undefined) printLine(commandHelp(found.spec, group));
   else {
     if (group.length === 0) throw unknownCommand(words, known);
-    printLine(group.map((spec) => commandHelp(spec)).join('\n\n'));
+    printLine(groupHelp(head ?? '', group));
   }
   return exitCodes.ok;
 }
