@@ -156,7 +156,7 @@ cat ../shown/old; echo new >written; cat written; true`;
     assert.equal(readFileSync(join(work, 'shown/old'), 'utf8'), 'shown/old\n');
     assert.equal((await box('run', '--rm', '--', 'cat', '../notes')).code, 1);
     // A file that nothing was learnt for is not left empty.
-    assert.equal((await box('learn', '-o', `${file}-none`, 'no-such-box')).code, 1);
+    assert.notEqual((await box('learn', '-o', `${file}-none`, 'no-such-box')).code, 0);
     assert.equal(existsSync(`${file}-none`), false);
   });
 
