@@ -30,10 +30,12 @@ export async function run(call: Call): Promise<number> {
     printLine(changeLine(change));
     for (const line of patch ?? []) printLine(line);
   }
-  if (objects > 0)
+  if (objects > 0) {
+    const name = word === '' ? box.id : word;
     printNote(
-      `squash: and ${objects} of git’s objects: squash box commits ${box.id}, or squash box diff ${box.id} .git`,
+      `squash: and ${objects} of git’s objects: squash box commits ${name}, or squash box diff ${name} .git`,
     );
+  }
   if (call.json) printJson({ box: box.id, place, changes: items });
   return exitCodes.ok;
 }
