@@ -5,6 +5,7 @@
  * once more as one with subordinate ids, and some of it as one without. Ends with a report for each flaky file, then
  * `N passed, N failed, N skipped`, and a status that is not 0 when a test failed or skipped without leave.
  */
+import { cpus } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { thisMachine } from './allowed-skips.ts';
@@ -79,9 +80,11 @@ async function main(): Promise<Tally> {
   let total = emptyTally;
   async function stage(name: string, work: () => Promise<Tally>): Promise<void> {
     const began = performance.now();
+    const before = processorMs();
     console.log(`\n${name}`);
     total = add(total, await work());
-    console.log(`  ${name} took ${seconds(began)}`);
+    const busy = (processorMs() - before) / (performance.now() - began);
+    console.log(`  ${name} took ${seconds(began)}, ${busy.toFixed(1)} of ${cpus().length} processors busy`);
   }
   if (isWanted('lint')) await stage('lint', () => runLint(options.patterns));
   if (isWanted('native')) await stage('native', () => runNative(options.patterns));
@@ -99,6 +102,11 @@ async function main(): Promise<Tally> {
     await stage('user', () => runAsUsers({ long: options.long, patterns: options.patterns }));
   }
   return total;
+}
+
+/** What all processors of this machine have worked, whoever they worked for: most of a test's processes are nobody's child here. */
+function processorMs(): number {
+  return cpus().reduce((sum, { times }) => sum + times.user + times.nice + times.sys + times.irq, 0);
 }
 
 const began = performance.now();
