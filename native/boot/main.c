@@ -132,6 +132,8 @@ int main(void) {
   mount_kernel("devtmpfs", "/dev");
   settings_read(&settings);
   set_clock(&settings);
+  /* As on a host with memory for many: what bounds commands is their group, which ends them and is told. */
+  write_setting("/proc/sys/vm/overcommit_memory", "1");
   modules_load();
   int init = open_init();
   if (sethostname(settings.hostname, strlen(settings.hostname)) != 0) boot_fail("set the host name");

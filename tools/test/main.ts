@@ -98,8 +98,9 @@ async function main(): Promise<Tally> {
   }
   if (isWanted('on-vm')) {
     // Whoever names files and this part wants them; who names files alone is not kept waiting for machines.
-    const isAll = options.long || (options.only.length > 0 && options.patterns.length > 0);
-    await stage('on-vm', () => runOnVms({ isAll, patterns: options.patterns }, machine));
+    const isNamed = options.only.length > 0 && options.patterns.length > 0;
+    const { long: isLong, patterns } = options;
+    await stage('on-vm', () => runOnVms({ isLong, isNamed, patterns }, machine));
   }
   if (machine.isRoot && options.withUsers && isWanted('user')) {
     await stage('user', () => runAsUsers({ long: options.long, patterns: options.patterns }));

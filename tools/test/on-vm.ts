@@ -9,10 +9,17 @@ import { filesOf, type Suite } from './suites.ts';
 import { emptyTally, type Tally } from './tally.ts';
 
 /** Those that try much with few VMs. */
-const sample = ['tests/e2e/files.test.ts', 'tests/e2e/terminal.test.ts'];
+const sample = ['tests/e2e/processes-exec.test.ts', 'tests/e2e/terminal.test.ts'];
 
-/** Files with no sandbox that could be a microVM, and why. */
-const others: readonly (readonly [RegExp, string])[] = [[/\/(?:box|srt)[-.]/, 'their root is the host’s']];
+/** With `--long`. Others are run by naming them. */
+const whole = [
+  ...sample,
+  'tests/e2e/api-restart.test.ts',
+  'tests/e2e/egress.test.ts',
+  'tests/e2e/files.test.ts',
+  'tests/e2e/network.test.ts',
+  'tests/e2e/processes.test.ts',
+];
 
 const minute = 60_000;
 
@@ -24,16 +31,18 @@ const onVm: Suite = {
   fileMsMaxLong: 60 * minute,
 };
 
-export async function runOnVms(
-  { isAll, patterns }: { readonly isAll: boolean; readonly patterns: readonly string[] },
-  machine: Machine,
-): Promise<Tally> {
-  const files = filesOf(onVm, patterns).filter((file) =>
-    isAll ? !others.some(([names]) => names.test(file)) : sample.includes(file),
-  );
+export interface OnVmOptions {
+  readonly isLong: boolean;
+  /** Each file that the patterns name. */
+  readonly isNamed: boolean;
+  readonly patterns: readonly string[];
+}
+
+export async function runOnVms({ isLong, isNamed, patterns }: OnVmOptions, machine: Machine): Promise<Tally> {
+  const wanted = isNamed ? undefined : isLong ? whole : sample;
+  const files = filesOf(onVm, patterns).filter((file) => wanted?.includes(file) ?? true);
   if (files.length === 0) return emptyTally;
-  // Its module is every file's.
-  await prepareLayers(['tests/e2e/microvm.test.ts', ...files]);
+  await prepareLayers(files, ['vmModule']);
   process.env['TEST_BACKEND'] = 'vm';
   process.env['TEST_PATIENCE'] = '5';
   try {

@@ -9,6 +9,7 @@ import { AppError } from '@squash/contract/errors';
 import { limits } from '@squash/contract/limits';
 import { isDiskFull } from '@squash/base/errno';
 import type { GuestClient } from '../../guest/client.ts';
+import { GuestErrno } from '../../guest/guest-error.ts';
 import type { LaunchClient } from '../../launch/launch-client.ts';
 
 export interface GuestUpperOptions {
@@ -23,7 +24,7 @@ export interface GuestUpperOptions {
 /** A tar tells holes as zeros, so it may be longer than the disk it comes from; a guest that goes on and on is cut off. */
 const tarPerLayer = 4;
 
-/** @param target relative to the data directory @throws guest_failed, disk_full, launch_failed */
+/** @param target relative to the data directory @throws guest_failed, disk_full, snapshot_path_too_long, launch_failed */
 export async function packGuestUpper(
   guest: GuestClient,
   target: string,
@@ -84,6 +85,12 @@ async function writeTar(
     }
   } catch (cause) {
     if (isDiskFull(cause)) throw noRoom(cause);
+    if (cause instanceof AppError && cause.cause instanceof GuestErrno && cause.cause.code === 'ENAMETOOLONG')
+      throw new AppError(
+        'snapshot_path_too_long',
+        'Cannot save the microVM: a path in it is longer than a tar can tell',
+        { cause },
+      );
     throw cause;
   } finally {
     await file.close();
