@@ -175,12 +175,16 @@ test('one whose VMM dies is started again on its disk', async () => {
   await output('echo kept >/root/kept; sync');
   const boot = await output('cat /proc/sys/kernel/random/boot_id');
   process.kill(vmm()?.pid ?? 0, 'SIGKILL');
-  await waitFor('it to be ready again', async () => {
-    const { json } = await daemon.request('GET', '/v1/sandboxes/dev');
-    if (json.state !== 'ready') return false;
-    const { exit_code: code, stdout } = await run('cat /proc/sys/kernel/random/boot_id');
-    return code === 0 && stdout.trim() !== boot;
-  });
+  await waitFor(
+    'it to be ready again',
+    async () => {
+      const { json } = await daemon.request('GET', '/v1/sandboxes/dev');
+      if (json.state !== 'ready') return false;
+      const { exit_code: code, stdout } = await run('cat /proc/sys/kernel/random/boot_id');
+      return code === 0 && stdout.trim() !== boot;
+    },
+    120_000,
+  );
   assert.equal(await output('cat /root/kept'), 'kept');
 });
 
