@@ -9,16 +9,18 @@ import { filesOf, type Suite } from './suites.ts';
 import { emptyTally, type Tally } from './tally.ts';
 
 /** Those that try much with few VMs. */
-const sample = ['tests/e2e/processes-exec.test.ts', 'tests/e2e/terminal.test.ts'];
+const sample = ['tests/e2e/api-jobs.test.ts', 'tests/e2e/terminal.test.ts'];
 
 /** With `--long`. Others are run by naming them. */
 const whole = [
   ...sample,
   'tests/e2e/api-restart.test.ts',
+  'tests/e2e/cli-exec.test.ts',
   'tests/e2e/egress.test.ts',
   'tests/e2e/files.test.ts',
   'tests/e2e/network.test.ts',
-  'tests/e2e/processes.test.ts',
+  'tests/e2e/processes-exec.test.ts',
+  'tests/faults/dead-pid-one.test.ts',
 ];
 
 const minute = 60_000;
