@@ -16,6 +16,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
+#include <sys/sysinfo.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -57,6 +58,14 @@ static void write_setting(const char *path, const char *text) {
   if (fd < 0 || write_whole(fd, text, strlen(text)) != 0) boot_fail("write %s", path);
 }
 
+/* What is free now but a sixteenth: the kernel and PID 1 are not to fight for it with a command that takes all. */
+static unsigned long long commands_memory(void) {
+  struct sysinfo memory;
+  if (sysinfo(&memory) != 0) boot_fail("read how much memory there is");
+  unsigned long long free_bytes = ((unsigned long long)memory.freeram + memory.bufferram) * memory.mem_unit;
+  return free_bytes - free_bytes / 16;
+}
+
 /*
  * The kernel's own threads do not count in a group. PID 1 and its commands are in two of one, whose limit holds for all: commands can
  * be held still by themselves. Returns the commands' one; nothing shows where the groups are.
@@ -66,11 +75,14 @@ static int make_groups(const struct settings *settings) {
   char count[32];
   (void)snprintf(count, sizeof count, "%llu", (unsigned long long)settings->pids);
   mount_kernel("cgroup2", "/group");
-  write_setting("/group/cgroup.subtree_control", "+pids");
+  write_setting("/group/cgroup.subtree_control", "+pids +memory");
   for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
     if (mkdir(paths[i], 0755) != 0) boot_fail("make a control group");
   }
   if (settings->pids != 0) write_setting("/group/sandbox/pids.max", count);
+  write_setting("/group/sandbox/cgroup.subtree_control", "+memory");
+  (void)snprintf(count, sizeof count, "%llu", commands_memory());
+  write_setting("/group/sandbox/commands/memory.max", count);
   write_setting("/group/sandbox/init/cgroup.procs", "0");
   int commands = open(paths[2], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (commands < 0 || umount2("/group", MNT_DETACH) != 0) boot_fail("leave /group");
@@ -120,6 +132,8 @@ int main(void) {
   mount_kernel("devtmpfs", "/dev");
   settings_read(&settings);
   set_clock(&settings);
+  /* As on a host with memory for many: what bounds commands is their group, which ends them and is told. */
+  write_setting("/proc/sys/vm/overcommit_memory", "1");
   modules_load();
   int init = open_init();
   if (sethostname(settings.hostname, strlen(settings.hostname)) != 0) boot_fail("set the host name");

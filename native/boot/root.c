@@ -113,12 +113,41 @@ static void place_proc(void) {
   if (mount("/proc/sys/net", "root/proc/sys/net", NULL, MS_BIND, NULL) != 0) boot_fail("attach /proc/sys/net");
 }
 
+/*
+ * Volumes and directories of the host, all in one file system that a program beside the VMM serves. What was written here before may
+ * have laid links: they are refused, as they are to a sandbox.
+ */
+static void place_mounts(const struct settings *settings) {
+  if (settings->mount_count == 0) return;
+  make_directory("m");
+  if (mount("mounts", "m", "virtiofs", MS_NOSUID | MS_NODEV, NULL) != 0) boot_fail("mount what the host shares");
+  cleanup_fd root = open("root", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (root < 0) boot_fail("open the root");
+  for (unsigned i = 0; i < settings->mount_count; i++) {
+    const char *target = settings->mounts[i] + 3;
+    char from[16], to[32];
+    (void)snprintf(from, sizeof from, "m/%u", i);
+    cleanup_fd place = mount_point_open(root, target);
+    if (place < 0) boot_fail("mount on /%s, which is no directory, or a link is on the way", target);
+    (void)snprintf(to, sizeof to, "/proc/self/fd/%d", place);
+    if (mount(from, to, NULL, MS_BIND, NULL) != 0) boot_fail("attach /%s", target);
+    if (settings->mounts[i][1] == 'w') continue;
+    cleanup_fd placed = mount_point_open(root, target);
+    (void)snprintf(to, sizeof to, "/proc/self/fd/%d", placed);
+    if (placed < 0 || mount(NULL, to, NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV, NULL) != 0) {
+      boot_fail("make /%s read-only", target);
+    }
+  }
+  if (umount2("m", MNT_DETACH) != 0) boot_fail("leave what the host shares");
+}
+
 void root_assemble(const struct settings *settings) {
   mount_drives(settings);
   mount_overlay(settings);
   place_proc();
   place_devices(settings);
   place_etc(settings);
+  place_mounts(settings);
 }
 
 void root_enter(void) {

@@ -3,7 +3,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -41,6 +43,26 @@ static void set(struct settings *settings, const struct word *word, const char *
   memcpy((char *)settings + word->number, &number, sizeof number);
 }
 
+/* What a word of the command line can't hold is `%` and two digits. */
+static void decode(char *text) {
+  char *to = text;
+  for (const char *from = text; *from != '\0'; from++, to++) {
+    unsigned byte;
+    *to = *from;
+    if (*from != '%' || sscanf(from + 1, "%2x", &byte) != 1) continue;
+    *to = (char)byte;
+    from += 2;
+  }
+  *to = '\0';
+}
+
+static void set_mount(struct settings *settings, char *value) {
+  decode(value);
+  bool is_fine = (strncmp(value, "ro:", 3) == 0 || strncmp(value, "rw:", 3) == 0) && value[3] != '\0';
+  if (!is_fine || settings->mount_count == SETTINGS_MOUNTS_MAX) boot_fail("squash.mount is wrong");
+  settings->mounts[settings->mount_count++] = value;
+}
+
 static void take(struct settings *settings, char *word) {
   static const char prefix[] = "squash.";
   if (strncmp(word, prefix, sizeof prefix - 1) != 0) return; /* The kernel's. */
@@ -48,6 +70,10 @@ static void take(struct settings *settings, char *word) {
   errno = EINVAL;
   if (value == NULL) boot_fail("\"%s\" has no value", word);
   *value++ = '\0';
+  if (strcmp(name, "mount") == 0) {
+    set_mount(settings, value);
+    return;
+  }
   for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
     if (strcmp(words[i].name, name) == 0) {
       set(settings, &words[i], value);

@@ -7,6 +7,7 @@ enum {
   SETTINGS_TEXT_MAX = 256,
   /* As many as a sandbox may have layers, and far more than a machine takes drives. */
   SETTINGS_LOWERS_MAX = 500,
+  SETTINGS_MOUNTS_MAX = 16,
 };
 
 /* An empty text or 0: it was not told. */
@@ -20,6 +21,8 @@ struct settings {
   char nameserver[SETTINGS_TEXT_MAX];
   char address[SETTINGS_TEXT_MAX]; /* with its prefix: `10.0.2.15/24` */
   char gateway[SETTINGS_TEXT_MAX];
+  unsigned mount_count;
+  const char *mounts[SETTINGS_MOUNTS_MAX]; /* `ro:` or `rw:` and where, without its first slash; the N-th is `N` of what the host shares */
 };
 
 /* Reads /proc/cmdline. A word that it does not know ends the boot: the host is of another release. */

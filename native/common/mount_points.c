@@ -1,12 +1,16 @@
 /* What a start mounts on: see mount_points.h. */
 #include "common/mount_points.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/descriptor.h"
+#include "common/file.h"
 
 /* Writable for all where `mode` is not 0755, which asks for no particular one. */
 static int prepare_directory(int root, const char *name, mode_t mode) {
@@ -38,4 +42,21 @@ const char *mount_points_prepare(int root) {
   if (etc < 0) return "/etc";
   if (prepare_file(etc, "hosts") != 0) return "/etc/hosts";
   return prepare_file(etc, "resolv.conf") != 0 ? "/etc/resolv.conf" : NULL;
+}
+
+int mount_point_open(int root, const char *target) {
+  char part[256];
+  cleanup_fd at = open_beneath(root, ".", O_PATH | O_DIRECTORY);
+  for (const char *rest = target; at >= 0 && *rest != '\0';) {
+    size_t bytes = strcspn(rest, "/");
+    snprintf(part, sizeof part, "%.*s", (int)bytes, rest);
+    int next = open_beneath(at, part, O_PATH | O_DIRECTORY);
+    if (next < 0 && errno == ENOENT && mkdirat(at, part, 0755) == 0) next = open_beneath(at, part, O_PATH | O_DIRECTORY);
+    int number = errno;
+    close_fd(&at);
+    errno = number;
+    at = next;
+    rest += bytes + (rest[bytes] == '/');
+  }
+  return take_fd(&at);
 }

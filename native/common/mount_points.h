@@ -7,5 +7,7 @@
 
 /* Returns NULL, or which one can't be made, with errno. */
 const char *mount_points_prepare(int root);
+/* A descriptor (O_PATH) of a directory below `root`, which is made where it is missing; no link is followed. -1 with errno. */
+int mount_point_open(int root, const char *target);
 
 #endif

@@ -70,6 +70,8 @@ int pid_one_signals(void) {
   return sigprocmask(SIG_BLOCK, &set, NULL) == 0 ? take_fd(&fd) : -1;
 }
 
+static bool is_confined;
+
 static int confine_capabilities(bool keeps_capabilities) {
   struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
   struct __user_cap_data_struct data[2];
@@ -85,15 +87,18 @@ static int confine_capabilities(bool keeps_capabilities) {
   return (int)syscall(SYS_capset, &header, data); /* What is not inheritable can't stay ambient. */
 }
 
-int pid_one_confine(bool keeps_capabilities) {
+int pid_one_confine(void) {
   if (getpid() != 1) return 0;
+  is_confined = true;
   cleanup_fd null = open("/dev/null", O_RDWR | O_CLOEXEC);
-  if (null < 0 || confine_capabilities(keeps_capabilities) != 0) return -1;
+  if (null < 0 || confine_capabilities(true) != 0) return -1;
   for (int fd = 0; fd < 3; fd++) {
     if (dup2(null, fd) < 0) return -1;
   }
   return 0;
 }
+
+int pid_one_disarm(void) { return is_confined ? confine_capabilities(false) : 0; }
 
 void pid_one_end_descendants(void) {
   char path[64];

@@ -10,7 +10,9 @@ int pid_one_clean(int listen_fd, int first);
 /* SIGCHLD, and for tests SIGTERM and SIGINT, on a descriptor. Returns it or -1 with errno. */
 int pid_one_signals(void);
 /* Gives up what it runs nothing with: as PID 1 only; an ordinary process (tests) keeps what it has. Returns 0 or -1 with errno. */
-int pid_one_confine(bool keeps_capabilities);
+int pid_one_confine(void);
+/* Gives up the capabilities that are left, in it or in a child of it; as `pid_one_confine`. */
+int pid_one_disarm(void);
 /* Ends all descendants: those that lose their parent become children of this process, the reaper. */
 void pid_one_end_descendants(void);
 

@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "init/machine.h"
 #include "init/spawn.h"
 
 /* Between TERM and KILL of a command that has run out of time. */
@@ -104,6 +105,7 @@ bool exec_child_ended(pid_t pid, int wait_status, const struct rusage *usage) {
   if (exec->state != EXEC_RUNNING) return true;
   exec->wait_status = wait_status;
   exec->usage = *usage;
+  exec->oom_kills = wait_status == 0 ? 0 : machine_oom_kills();
   if (exec->timed_out && !exec->kill_sent && group_has_members(exec)) {
     exec->state = EXEC_LINGERING;
   } else {

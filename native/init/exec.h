@@ -72,6 +72,7 @@ struct exec {
   struct connection *client; /* NULL while nobody is attached */
   int64_t deadline_ms;       /* 0: none; then the KILL's time once timed_out */
   int wait_status;
+  uint64_t oom_kills; /* of a guest, where it ended in a failure */
   struct rusage usage;
   uint64_t end_order;
 };

@@ -128,6 +128,7 @@ static void compose_exit(struct connection *connection, struct frame_writer *wri
   frame_integer(writer, FIELD_RSS_MAX_KIB, (uint64_t)exec->usage.ru_maxrss);
   frame_integer(writer, FIELD_STDOUT_OFFSET, exec->streams[STREAM_STDOUT].ring.end);
   frame_integer(writer, FIELD_STDERR_OFFSET, exec->streams[STREAM_STDERR].ring.end);
+  if (exec->oom_kills != 0) frame_integer(writer, FIELD_OOM_KILLS, exec->oom_kills);
 }
 
 static bool compose_output(struct connection *connection) {

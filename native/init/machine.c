@@ -35,4 +35,13 @@ int machine_freeze(void) {
   return -1;
 }
 
+uint64_t machine_oom_kills(void) {
+  static long long told;
+  long long count = is_guest ? text_file_keyed_number(MACHINE_GROUP, "memory.events", "oom_kill") : -1;
+  if (count <= told) return 0;
+  uint64_t more = (uint64_t)(count - told);
+  told = count;
+  return more;
+}
+
 void machine_thaw(void) { (void)text_file_write(MACHINE_GROUP, "cgroup.freeze", "0"); }

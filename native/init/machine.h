@@ -5,6 +5,7 @@
 #ifndef SQUASH_INIT_MACHINE_H
 #define SQUASH_INIT_MACHINE_H
 #include <stdbool.h>
+#include <stdint.h>
 
 /* Where squash-boot leaves them. */
 enum { MACHINE_UPPER = 4, MACHINE_GROUP, MACHINE_END };
@@ -17,5 +18,7 @@ int machine_join_group(void);
 /* Returns when all commands stand still, or -1 with errno. */
 int machine_freeze(void);
 void machine_thaw(void);
+/* How many of the commands' processes this kernel has ended for want of memory since this was asked before. */
+uint64_t machine_oom_kills(void);
 
 #endif

@@ -125,7 +125,7 @@ int main(int argc, char **argv) {
     return 2;
   }
   if (pid_one_clean(listen_fd, machine_is() ? MACHINE_END : 4) != 0 || loop_start() != 0 || exec_start_all(&exec_connection_client) != 0 ||
-      start_signals() != 0 || connections_start(3, &ports) != 0 || pid_one_confine(true) != 0) {
+      start_signals() != 0 || connections_start(3, &ports) != 0 || pid_one_confine() != 0) {
     (void)fprintf(stderr, "squash-init: start: %s\n", strerror(errno));
     return 1;
   }

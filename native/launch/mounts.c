@@ -11,6 +11,7 @@
 
 #include "common/descriptor.h"
 #include "common/file.h"
+#include "common/mount_points.h"
 #include "launch/helper.h"
 #include "launch/ids.h"
 #include "common/syscalls.h"
@@ -124,20 +125,8 @@ int mounts_take_all(const struct launcher *launcher, const struct request *reque
 }
 
 int mounts_open_target(int root, const char *target, struct fault *fault) {
-  char part[256];
-  cleanup_fd at = open_beneath(root, ".", O_PATH | O_DIRECTORY);
-  for (const char *rest = target; at >= 0 && *rest != '\0';) {
-    size_t bytes = strcspn(rest, "/");
-    snprintf(part, sizeof part, "%.*s", (int)bytes, rest);
-    int next = open_beneath(at, part, O_PATH | O_DIRECTORY);
-    if (next < 0 && errno == ENOENT && mkdirat(at, part, 0755) == 0) next = open_beneath(at, part, O_PATH | O_DIRECTORY);
-    int number = errno;
-    close_fd(&at);
-    errno = number;
-    at = next;
-    rest += bytes + (rest[bytes] == '/');
-  }
-  if (at >= 0) return take_fd(&at);
+  int at = mount_point_open(root, target);
+  if (at >= 0) return at;
   return fault_disk(fault, "mount_refused", "\"/%s\" in the sandbox is no directory, or a link is on the way", target);
 }
 

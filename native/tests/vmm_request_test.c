@@ -44,18 +44,21 @@ static void check_accepted(void) {
   command("once\n/usr/sbin/mke2fs\n\n-q");
   command("stay /run/vh.sock\nvhost-device-vsock");
   command("stay\nqemu\n-append\na b=c");
+  command("files /run/files.sock\nvirtiofsd");
   CHECK(parse() == NULL);
-  CHECK(strcmp(start.socket, "/run/v.sock") == 0 && strcmp(start.control, "/run/q.sock") == 0 && start.command_count == 3);
+  CHECK(strcmp(start.socket, "/run/v.sock") == 0 && strcmp(start.control, "/run/q.sock") == 0 && start.command_count == 4);
   const struct command *first = &start.commands[0];
   CHECK(!first->stays && first->awaits == NULL && strcmp(first->words[0], "/usr/sbin/mke2fs") == 0);
   CHECK(strcmp(first->words[1], "") == 0 && strcmp(first->words[2], "-q") == 0 && first->words[3] == NULL);
   CHECK(start.commands[1].stays && strcmp(start.commands[1].awaits, "/run/vh.sock") == 0);
+  CHECK(start.commands[3].stays && start.commands[3].serves_files && strcmp(start.commands[3].awaits, "/run/files.sock") == 0);
+  CHECK(!start.commands[1].serves_files);
   CHECK(start.commands[2].stays && start.commands[2].awaits == NULL && strcmp(start.commands[2].words[2], "a b=c") == 0);
 }
 
 static void check_refused(void) {
   static const char *const commands[] = {"",          "once",          "once\n",     "stay\n\nword", "stayed\n/bin/true", "stay run\n/bin/true",
-                                         "stay \n/a", "once /run/x\n/a", "never\n/a", "ONCE\n/a"};
+                                         "stay \n/a", "once /run/x\n/a", "never\n/a", "ONCE\n/a", "files\n/a", "files run\n/a"};
   for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) CHECK(refuses_command(commands[i]));
   CHECK(!refuses_command("once\n/bin/true"));
   sockets();

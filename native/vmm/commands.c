@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "common/descriptor.h"
+#include "common/pid_one.h"
 #include "vmm/connection.h"
 #include "vmm/console.h"
 #include "vmm/link.h"
@@ -65,9 +66,10 @@ static void fail(unsigned index, int number, const char *what) {
   asker = NULL;
 }
 
-static _Noreturn void run_child(char *const *words, int output, int status) {
+static _Noreturn void run_child(const struct command *command, char *const *words, int output, int status) {
+  bool is_fit = command->serves_files || pid_one_disarm() == 0;
   /* PID 1 keeps 0, 1 and 2 occupied, so no source is overwritten before it is copied. */
-  if (dup2(null_fd, 0) >= 0 && dup2(output, 1) >= 0 && dup2(output, 2) >= 0 && (status == 3 || dup3(status, 3, O_CLOEXEC) == 3)) {
+  if (is_fit && dup2(null_fd, 0) >= 0 && dup2(output, 1) >= 0 && dup2(output, 2) >= 0 && (status == 3 || dup3(status, 3, O_CLOEXEC) == 3)) {
     close_from(4);
     (void)setsid();
     sigset_t none;
@@ -94,7 +96,7 @@ static int spawn(unsigned index) {
   char *const *words = tsc_words(request.commands[index].words);
   pid_t pid = fork();
   if (pid < 0) return errno;
-  if (pid == 0) run_child(words, output_end, status_end);
+  if (pid == 0) run_child(&request.commands[index], words, output_end, status_end);
   close_fd(&status_end);
   close_fd(&output_end);
   console_listen(take_fd(&output));
@@ -142,7 +144,12 @@ static void advance(void) {
     }
     next++;
   }
-  if (is_failed || next < request.command_count || asker == NULL) return;
+  if (is_failed || next < request.command_count) return;
+  if (pid_one_disarm() != 0) {
+    fail(next - 1, errno, "runs, and capabilities can't be given up");
+    return;
+  }
+  if (asker == NULL) return;
   connection_ok(asker);
   asker = NULL;
 }

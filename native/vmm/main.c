@@ -124,7 +124,7 @@ int main(int argc, char **argv) {
   environ = environment;
   tsc_begin();
   if (pid_one_clean(listen_fd, 4) != 0 || loop_start() != 0 || start_signals() != 0 || commands_prepare() != 0 ||
-      connections_start(3, &ports) != 0 || pid_one_confine(false) != 0 || prctl(PR_SET_DUMPABLE, 0) != 0) {
+      connections_start(3, &ports) != 0 || pid_one_confine() != 0 || prctl(PR_SET_DUMPABLE, 0) != 0) {
     (void)fprintf(stderr, "squash-vmm: start: %s\n", strerror(errno));
     return 1;
   }

@@ -42,8 +42,9 @@ static const char *keep_command(const struct field *field, struct start_request 
   char *how = keep(field);
   char *rest = how == NULL ? NULL : cut(how);
   if (rest == NULL) return "a command has no words, holds a NUL or is too long";
-  *command = (struct command){.stays = strncmp(how, "stay", 4) == 0, .words = slot};
-  if (command->stays && how[4] == ' ') command->awaits = how + 5;
+  bool serves_files = strncmp(how, "files ", 6) == 0;
+  *command = (struct command){.stays = serves_files || strncmp(how, "stay", 4) == 0, .serves_files = serves_files, .words = slot};
+  if (command->stays && strchr(how, ' ') != NULL) command->awaits = strchr(how, ' ') + 1;
   if (command->awaits != NULL && (command->awaits[0] != '/' || strlen(command->awaits) > SOCKET_PATH_BYTES_MAX)) {
     return "a socket's path is not absolute, or too long";
   }
@@ -52,7 +53,7 @@ static const char *keep_command(const struct field *field, struct start_request 
     return "the path of what is made is not absolute, or too long";
   }
   bool is_plain = strcmp(how, "once") == 0 || strcmp(how, "stay") == 0;
-  if (command->awaits == NULL && command->makes == NULL && !is_plain) return "a command is none of once, make and stay";
+  if (command->awaits == NULL && command->makes == NULL && !is_plain) return "a command is none of once, make, stay and files";
   for (unsigned count = 0; rest != NULL; count++) {
     if (count == VMM_WORDS_MAX) return "a command has too many words";
     slot[count] = rest;

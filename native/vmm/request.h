@@ -12,6 +12,7 @@
 
 struct command {
   bool stays;
+  bool serves_files;  /* for the guest, as root of the sandbox: it keeps the sandbox's capabilities */
   const char *makes;  /* what it makes, with `.new` behind its name; where that is there already it does not run. Or NULL */
   const char *awaits; /* a socket that somebody has to listen at before the next one begins, or NULL */
   char **words;       /* ends with NULL */

@@ -6,6 +6,7 @@ import { after, before, test } from 'node:test';
 import { type ExecEvent, execEventSchema } from '@squash/contract/exec';
 import { WebSocket } from 'ws';
 import { ApiClient } from '../support/api-client.ts';
+import { isOnVms } from '../support/backend.ts';
 import { TestDaemon } from '../support/daemon.ts';
 import { waitFor } from '../support/wait.ts';
 
@@ -101,7 +102,9 @@ test('a job’s log follows a running job', async () => {
   assert.equal(log.done, '{"exit_code":0}');
 });
 
-test('a follower gets each line when it is written, as long as lines come one by one', async () => {
+test('a follower gets each line when it is written, as long as lines come one by one', {
+  skip: isOnVms ? 'a microVM has a clock of hundredths of its own' : false,
+}, async () => {
   // The sandbox's clock of hundredths is the host's.
   const cmd = 'sleep 0.2; for i in $(seq 20); do read at rest </proc/uptime; echo $at; sleep 0.1; done';
   const { json } = await api.post(`${box}/exec-bg`, { cmd });

@@ -13,6 +13,7 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, it, test } from 'node:test';
+import { operations } from '@squash/contract/operations/table';
 import { commandTable } from '../../cli/src/command-table.ts';
 import { usageWords } from '../../cli/src/help.ts';
 
@@ -46,6 +47,24 @@ test('docs/errors.md has every code that the command line has of its own', () =>
   );
   assert.ok(codes.includes('usage') && codes.includes('start_failed'));
   for (const code of new Set(codes)) assert.ok(text.includes(`| \`${code}\` |`), code);
+});
+
+test('docs/backends.md says of every operation what it is in a microVM, and names no refusal that it does not have', () => {
+  const text = readFileSync(join(root, 'docs/backends.md'), 'utf8');
+  const section = text.split('\n## Every operation\n')[1]?.split('\n## ')[0] ?? '';
+  const rows = section
+    .split('\n')
+    .filter((line) => line.startsWith('| `'))
+    .map((line) => line.split('|').map((cell) => cell.trim()));
+  const told = rows.flatMap(([, names = '', how = '']) =>
+    [...names.matchAll(/`([^`]+)`/g)].map(([, id = '']) => ({ id, how })),
+  );
+  assert.deepEqual(told.map(({ id }) => id).sort(), Object.keys(operations).sort());
+  for (const { id, how } of told) {
+    const errors: readonly string[] = operations[id as keyof typeof operations].errors;
+    for (const [code] of how.matchAll(/\bvm_\w+/g)) assert.ok(errors.includes(code), `${id} has no ${code}`);
+    assert.notEqual(how, '', id);
+  }
 });
 
 describe('systemd units', () => {

@@ -17,7 +17,9 @@ import { DatabaseSync } from 'node:sqlite';
 import { text as readText } from 'node:stream/consumers';
 import { promisify } from 'node:util';
 import { enterCommand } from '../../base/src/daemon-command.ts';
+import { isOnVms } from './backend.ts';
 import { baseLayer, repository } from './base-layer.ts';
+import { vmModule } from './clients-layer.ts';
 import { removeDataDirectory } from './data-directory.ts';
 import { cgroupName, expectNoLeaks, type ProcessEntry, processes, processesOf, signalAll } from './leaks.ts';
 import { ownedPrefix } from './owned-directory.ts';
@@ -86,7 +88,11 @@ export class TestDaemon implements AsyncDisposable {
     const daemon = new TestDaemon(dataDir, await freePort(), options);
     try {
       await mkdir(join(dataDir, 'modules'), { recursive: true });
-      const modules = { '000-base-test': await baseLayer(), ...options.modules };
+      const modules = {
+        '000-base-test': await baseLayer(),
+        ...(isOnVms ? { '900-vmm': await vmModule() } : {}),
+        ...options.modules,
+      };
       for (const [name, path] of Object.entries(modules)) {
         await copyFile(path, join(dataDir, 'modules', `${name}.squashfs`));
       }
@@ -152,6 +158,7 @@ export class TestDaemon implements AsyncDisposable {
         SQUASH_DATA: this.dataDir,
         SQUASH_PORT: String(this.port),
         SQUASH_LOG_FORMAT: 'json',
+        ...(isOnVms ? { SQUASH_BACKEND: 'vm' } : {}),
         ...this.#env,
         ...env,
       },

@@ -16,6 +16,8 @@ export interface Machine {
   readonly isArm: boolean;
   readonly isLongRun: boolean;
   readonly hasContainers: boolean;
+  /** Sandboxes that ask for no backend are microVMs: `on-vm`. */
+  readonly isOnVms: boolean;
 }
 
 interface AllowedSkip {
@@ -131,6 +133,11 @@ const allowed: readonly AllowedSkip[] = [
     where: (m) => m.isRoot,
     instead: 'a clone that others may read; the run as a throw-away user has a daemon of that user’s',
   },
+  {
+    reason: /^a microVM /,
+    where: (m) => m.isOnVms,
+    instead: 'the same file on namespaces; docs/backends.md says of each what differs',
+  },
   { reason: /--long/, where: (m) => !m.isLongRun, instead: 'squash test --long' },
 ];
 
@@ -155,6 +162,7 @@ export function thisMachine(isLongRun: boolean): Machine {
     hasFuse: existsSync('/dev/fuse'),
     isArm: process.arch === 'arm64',
     isLongRun,
+    isOnVms: false,
     hasContainers: ['/usr/bin/podman', '/usr/bin/docker', '/usr/local/bin/docker'].some((path) =>
       existsSync(path),
     ),

@@ -11,9 +11,14 @@ import { seconds } from './tally.ts';
 const makers = ['clientModules', 'databaseModules', 'interpreterModules', 'vmModule'] as const;
 
 /** Says what it builds, and nothing where all is there. */
-export async function prepareLayers(files: readonly string[]): Promise<void> {
+export async function prepareLayers(
+  files: readonly string[],
+  besides: readonly (typeof makers)[number][] = [],
+): Promise<void> {
   const sources = files.map((file) => readFileSync(join(root, file), 'utf8'));
-  const wanted = makers.filter((maker) => sources.some((source) => source.includes(`${maker}(`)));
+  const wanted = makers.filter(
+    (maker) => besides.includes(maker) || sources.some((source) => source.includes(`${maker}(`)),
+  );
   if (wanted.length === 0) return;
   // Not above: it loads the builder, which most runs do without.
   const modules = await import('../../tests/support/clients-layer.ts');

@@ -176,6 +176,25 @@ test('has its layers', async () => assert.deepEqual(await interpreterModules(), 
   assert.doesNotMatch(project.run('--only', 'e2e').stdout, /layers? /);
 });
 
+test('squash test runs files again with microVMs where they are asked for, with leave to skip what differs there', () => {
+  const layers = 'export async function vmModule() { return {}; }\n';
+  const source = `${preamble}const isOnVms = process.env['TEST_BACKEND'] === 'vm';
+test('is what it is', () => assert.equal(process.env['TEST_PATIENCE'], isOnVms ? '5' : undefined));
+test('differs', { skip: 'a microVM differs' }, () => {});
+`;
+  using project = new Project({ 'e2e/differs': source }, layers);
+  const { stdout, lastLine } = project.run('--only', 'on-vm', 'differs');
+  assert.equal(lastLine, '1 passed, 0 failed, 1 skipped', stdout);
+  assert.equal(project.run('--only', 'e2e', 'differs').lastLine, '1 passed, 1 failed, 0 skipped');
+});
+
+test('files that are chosen for microVMs are there', () => {
+  const text = readFileSync(join(root, 'tools/test/on-vm.ts'), 'utf8');
+  const files = [...text.matchAll(/'(tests\/[^'*{]+)'/g)].map(([, path = '']) => path);
+  assert.ok(files.length > 5);
+  for (const path of files) assert.ok(existsSync(join(root, path)), path);
+});
+
 test('files that are chosen for ordinary users are there', () => {
   const text = readFileSync(join(root, 'tools/test/as-user.ts'), 'utf8');
   const files = [...text.matchAll(/'(tests\/.*)'/g)].map(([, path = '']) => path);

@@ -12,11 +12,12 @@ import { thisMachine } from './allowed-skips.ts';
 import { removeLeftUsers, runAsUsers } from './as-user.ts';
 import { runLint, runNative } from './checks.ts';
 import { prepareLayers } from './layers.ts';
+import { runOnVms } from './on-vm.ts';
 import { endWhatIsLeft, runFiles } from './run-files.ts';
 import { filesOf, root, suites, together } from './suites.ts';
 import { add, emptyTally, seconds, type Tally, tallyLine } from './tally.ts';
 
-const names = ['lint', 'native', ...suites.map((suite) => suite.name), 'user'];
+const names = ['lint', 'native', ...suites.map((suite) => suite.name), 'on-vm', 'user'];
 
 const usage = `Usage: squash test [--long] [--only SUITE]… [--no-user] [pattern]…
 
@@ -24,7 +25,7 @@ Every check of the project; the last line is the count. With patterns only files
 
   --only SUITE  one part: ${names.join(', ')}
   --long        also what takes hours: 1,000 points of the crash suite, long fuzz runs, all of codemode's
-                suite on each executor, end-to-end suite whole as every user
+                suite on each executor, end-to-end suite whole as every user, on-vm whole
   --no-user     not again as ordinary users (only root can)
 `;
 
@@ -97,6 +98,12 @@ async function main(): Promise<Tally> {
         return await runFiles(suite, files, machine);
       });
     }
+  }
+  if (isWanted('on-vm')) {
+    // Whoever names files and this part wants them; who names files alone is not kept waiting for machines.
+    const isNamed = options.only.length > 0 && options.patterns.length > 0;
+    const { long: isLong, patterns } = options;
+    await stage('on-vm', () => runOnVms({ isLong, isNamed, patterns }, machine));
   }
   if (machine.isRoot && options.withUsers && isWanted('user')) {
     await stage('user', () => runAsUsers({ long: options.long, patterns: options.patterns }));

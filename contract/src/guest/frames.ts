@@ -363,7 +363,8 @@ export const fieldTags = {
   /** Of a start and of an `entry` about a sandbox, 1: its PID 1 is squash-vmm. */
   vmm: { tag: 119, type: 'u64' },
   // To squash-vmm; `socket` is the guest's. `control` is where the VMM listens. `command`, one or more: `once`; `make PATH`, once where
-  // PATH is not there; `stay`; or `stay PATH`, where the next one waits until somebody listens at the socket PATH. Then its words, a line each.
+  // PATH is not there; `stay`; or `stay PATH`, where the next one waits until somebody listens at the socket PATH; `files PATH`: the same, with the
+  // sandbox's capabilities. Then its words, a line each.
   control: { tag: 120, type: 'bytes' },
   command: { tag: 121, type: 'bytes' },
 } as const satisfies Record<string, { tag: number; type: 'bytes' | 'u64' }>;

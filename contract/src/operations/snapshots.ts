@@ -211,6 +211,7 @@ const snapshotDiff = defineOperation({
     'snapshot_not_found',
     'layer_corrupt',
     'snapshot_path_too_long',
+    'vm_unsupported',
     'sandbox_busy',
     'stream_limit',
     'module_not_found',

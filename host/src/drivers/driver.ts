@@ -156,7 +156,7 @@ export interface AppliedName {
 }
 
 export interface DiffSides {
-  readonly upper: { readonly id: SandboxId; readonly generation: number } | undefined;
+  readonly upper: Pick<PackSource, 'id' | 'backend' | 'generation'> | undefined;
   readonly newer: readonly LayerDigest[];
   readonly older: readonly LayerDigest[];
   readonly after: Uint8Array | undefined;
@@ -188,6 +188,13 @@ export interface HostRoom {
   readonly cpus: number;
   /** Of the data directory's file system, of which `markBytes` are to stay free. */
   readonly disk: Stock & { readonly markBytes: number };
+}
+
+/** Disks that are made of layers, beside their trees. */
+export interface DiskSweep {
+  readonly all: number;
+  readonly swept: number;
+  readonly bytes: number;
 }
 
 export interface Driver {
@@ -268,6 +275,8 @@ export interface Driver {
    * is left; 0: nothing is. @throws host_path_refused, disk_full
    */
   applyChanges(changed: ChangedPlace, names: AppliedNames): Promise<readonly AppliedName[]>;
+  /** Removes the disks of layers that are not in `keep`, or only counts them. */
+  sweepDisks(keep: ReadonlySet<LayerDigest>, isDry: boolean): Promise<DiskSweep>;
   /** Called with each sandbox whose PID 1 ended, wanted or not. Returns the unsubscribe. */
   onExit(listener: (ended: EndedSandbox) => void): () => void;
 }

@@ -27,7 +27,6 @@ export async function changeSandbox(
   const { row } = sandbox;
   if (patch.on_timeout === 'snapshot') {
     refuseHostRoot(row, 'be saved as a snapshot when its time is over');
-    refuseVm(row, 'be saved as a snapshot when its time is over');
   }
   const lifetimeS = patch.lifetime_s === undefined ? undefined : (patch.lifetime_s ?? 0);
   checkCeilings(

@@ -10,6 +10,7 @@ import type {
   RemoteModules,
   Sweep,
 } from '../layers/layer-store.ts';
+import type { DiskSweep } from '../drivers/driver.ts';
 import { activate } from '../sandbox/layering.ts';
 import { layersInUse, layersStoodOn } from '../sandbox/trees.ts';
 import type { World } from '../sandbox/world.ts';
@@ -158,11 +159,22 @@ export class LocalModules implements Modules {
   async sweep({ isDry }: { readonly isDry: boolean }): Promise<Sweep> {
     const { layerLock, layers, files } = this.#world;
     const keep = (): ReadonlySet<LayerDigest> => layersStoodOn(this.#residents.all(), files);
-    if (!isDry) await this.#images.collect();
-    if (isDry) return await layerLock.shared(() => layers.measureSweep(keep()));
+    const { driver } = this.#world;
+    const onVms = (): ReadonlySet<LayerDigest> =>
+      layersStoodOn(
+        [...this.#residents.all()].filter(({ row }) => row.backend === 'vm'),
+        files,
+      );
+    if (isDry) {
+      const disks = await driver.sweepDisks(onVms(), isDry);
+      return withDisks(await layerLock.shared(() => layers.measureSweep(keep())), disks);
+    }
+    await this.#images.collect();
     // They are out of everybody's sight at once; what takes long is done when the others may go on.
-    const finish = await layerLock.exclusive(() => layers.sweep(keep()));
-    return await finish();
+    const [finish, disks] = await layerLock.exclusive(
+      async () => [await layers.sweep(keep()), await driver.sweepDisks(onVms(), isDry)] as const,
+    );
+    return withDisks(await finish(), disks);
   }
 
   async activate(id: SandboxId, module: ModuleName): Promise<void> {
@@ -189,6 +201,11 @@ export class LocalModules implements Modules {
 export interface ImageUse {
   has(module: ModuleName): boolean;
   collect(): Promise<void>;
+}
+
+/** A disk that a VM reads a layer from is counted as its tree is. */
+function withDisks({ isDry, trees, swept, bytes }: Sweep, disks: DiskSweep): Sweep {
+  return { isDry, trees: trees + disks.all, swept: swept + disks.swept, bytes: bytes + disks.bytes };
 }
 
 /** What is here hides what is elsewhere under the same name. */

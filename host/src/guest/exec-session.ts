@@ -212,6 +212,7 @@ function parseOutcome(fields: ConstructorParameters<typeof FieldReader>[0]): Gue
     userUs: reader.integer('userUs'),
     systemUs: reader.integer('systemUs'),
     rssMaxKib: reader.integer('rssMaxKib'),
+    oomKills: reader.optionalInteger('oomKills') ?? 0,
   };
   reader.done();
   return outcome;

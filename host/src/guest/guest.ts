@@ -37,6 +37,8 @@ export interface GuestOutcome {
   readonly userUs: number;
   readonly systemUs: number;
   readonly rssMaxKib: number;
+  /** Processes that a guest’s own kernel has ended for want of memory, as it ended. */
+  readonly oomKills: number;
 }
 
 /** One connection to one command. Dropping it leaves the command running; `attach` finds it again. */

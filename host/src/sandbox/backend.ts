@@ -8,16 +8,28 @@ import type { World } from './world.ts';
 /** Chosen at create and never changed. @throws vm_unavailable, vm_unsupported */
 export function backendFor(
   world: Pick<World, 'backend' | 'driver'>,
-  { backend: wished, native, mounts }: Pick<CreateRequest, 'backend' | 'native' | 'mounts'>,
+  { backend: wished, native, mounts = [] }: Pick<CreateRequest, 'backend' | 'native' | 'mounts'>,
 ): Backend {
   // Whoever asks for the host's files and names no backend means the one that can show them.
   const backend = wished ?? (native?.hostRoot === undefined ? world.backend : 'chroot');
   if (backend === 'chroot') return backend;
   if (native?.hostRoot !== undefined) throw unsupported('have the host’s file system as its root');
-  if (native?.onTimeout === 'snapshot') throw unsupported('be saved as a snapshot when its time is over');
-  if (mounts !== undefined && mounts.length > 0) throw unsupported('have mounts');
+  checkVmMounts({ backend }, mounts);
   world.driver.checkBackend(backend);
   return backend;
+}
+
+/** Of all paths together: a guest is told them by its kernel's command line, three characters for a byte that is no plain one. */
+const mountPathsBytesMax = 400;
+
+/** @param mounts all that it is to have. @throws vm_unsupported */
+export function checkVmMounts(
+  { backend, id }: Pick<SandboxRow, 'backend'> & Partial<Pick<SandboxRow, 'id'>>,
+  mounts: readonly { readonly path: string }[],
+): void {
+  const bytes = mounts.reduce((sum, { path }) => sum + Buffer.byteLength(path), 0);
+  if (backend === 'vm' && bytes > mountPathsBytesMax)
+    throw unsupported(`have mounts at paths of more than ${mountPathsBytesMax} bytes together`, id);
 }
 
 /** @param what it would be asked to do, as an infinitive @throws vm_unsupported */

@@ -11,7 +11,6 @@ import type { SnapshotLabel } from '@squash/contract/ids';
 import { limits } from '@squash/contract/limits';
 import { type Difference, type DiffPage, differenceSchema } from '@squash/contract/native-snapshot';
 import type { DiffResult, DiffSides } from '../drivers/driver.ts';
-import { refuseVm } from './backend.ts';
 import { soughtSnapshot } from './layering.ts';
 import type { Sandbox } from './sandbox.ts';
 
@@ -66,8 +65,7 @@ async function sidesOf(sandbox: Sandbox, label: SnapshotLabel, against: string):
   };
   const snapshot = await named(label);
   if (against === 'current') {
-    refuseVm(row, 'be compared as it is now: take a snapshot, and compare that');
-    const upper = { id: row.id, generation: row.upperGeneration };
+    const upper = { id: row.id, backend: row.backend, generation: row.upperGeneration };
     return { from: label, to: against, older: snapshot, newer: row, upper };
   }
   const older = against === 'base' ? { ...snapshot, activeSnapshot: null } : await named(against);

@@ -10,6 +10,13 @@ export type Kills = Pick<SandboxStats, 'oomKills' | 'upperKills'>;
 
 export const noKills: Kills = { oomKills: 0, upperKills: 0 };
 
+export interface Ending {
+  /** By SIGKILL, or it says that something was. */
+  readonly wasKilled: boolean;
+  /** What a microVM’s own kernel has ended. */
+  readonly oomKills: number;
+}
+
 /** `Sandbox` is one. */
 interface Counted {
   readonly world: { readonly driver: Pick<Driver, 'stats'> };
@@ -30,11 +37,11 @@ export class KillCounts {
   async wanting(
     { world, row, runs }: Counted,
     seq: number,
-    wasKilled: boolean,
+    { wasKilled, oomKills: told }: Ending,
   ): Promise<Pick<Circumstances, 'oomKilled' | 'upperFull'>> {
     try {
       const { oomKills, upperKills } = await world.driver.stats(row.id);
-      const isOom = oomKills > this.#seen.oomKills;
+      const isOom = told > 0 || oomKills > this.#seen.oomKills;
       // The kernel picks one process; the launcher ends all commands, each of which asks here in its turn.
       if (upperKills > this.#seen.upperKills) for (const each of runs.keys()) this.#upperVictims.add(each);
       this.#seen = { oomKills, upperKills };

@@ -11,7 +11,7 @@ import { limits } from '@squash/contract/limits';
 import type { MountId, StoredMount, VolumeId } from '@squash/contract/volume';
 import type { MountSpec, RunningSandbox } from '../drivers/driver.ts';
 import type { SandboxRow } from '#store/rows.ts';
-import { refuseVm } from './backend.ts';
+import { checkVmMounts, refuseVm } from './backend.ts';
 import { faultPoint } from './fault.ts';
 import type { State } from './lifecycle.ts';
 import type { Sandbox } from './sandbox.ts';
@@ -57,10 +57,11 @@ export function checkMounts(
 export async function attachMount(sandbox: Sandbox, mount: StoredMount): Promise<void> {
   const { world, row } = sandbox;
   const { state } = sandbox;
-  refuseVm(row, 'have mounts');
+  refuseWhileVmRuns(sandbox, 'get a mount');
   if (!isAlive(state) && state.phase !== 'stopped')
     throw new AppError('sandbox_not_ready', `Cannot attach to sandbox "${row.id}": it is ${state.phase}`);
   const mounts = [...row.mounts, mount];
+  checkVmMounts(row, mounts);
   const spec = specOf(world, row, mount);
   checkMounts(world, mounts, [mount]);
   sandbox.change({ mounts }, 'durably');
@@ -96,6 +97,7 @@ export async function detachMount(sandbox: Sandbox, id: MountId): Promise<void> 
   if (mount === undefined)
     throw new AppError('mount_not_found', `Cannot detach "${id}": sandbox "${row.id}" has no such mount`);
   // In one that does not run nothing is attached.
+  refuseWhileVmRuns(sandbox, 'lose a mount');
   const spec = world.mounts.lastSpec(mount);
   if (isAlive(state)) await world.driver.detachMount(row.id, spec ?? specOf(world, row, mount));
   else if (state.phase !== 'failed' && state.phase !== 'stopped')
@@ -128,6 +130,11 @@ const dataOf = ({ id, volume, host, path, mode }: StoredMount): EventData => ({
   path,
   mode,
 });
+
+/** Its guest has what it was started with. @throws vm_unsupported */
+function refuseWhileVmRuns({ row, state }: Sandbox, what: string): void {
+  if (isAlive(state)) refuseVm(row, `${what} while it runs: stop it first`);
+}
 
 /** Also one that stands still. */
 function isAlive({ phase }: State): boolean {

@@ -15,6 +15,7 @@ const outcome = (part: Partial<GuestOutcome>): GuestOutcome => ({
   userUs: 0,
   systemUs: 0,
   rssMaxKib: 0,
+  oomKills: 0,
   ...part,
 });
 const nothing = { killWanted: false, oomKilled: false, upperFull: false };

@@ -16,6 +16,7 @@ import type { EndReason, ExecEnd, ExecRow, StreamName } from '#store/rows.ts';
 import type { Driver } from '../drivers/driver.ts';
 import type { Guest, GuestExec, GuestOutcome } from '../guest/guest.ts';
 import { type Circumstances, forcedEnd, recordOf, reportedEnd, unstartedEnd } from './outcome.ts';
+import type { Ending } from './kill-counts.ts';
 import type { OutputPace } from './output-pace.ts';
 import type { Recorder } from './recorder.ts';
 import { StdinTurns } from './stdin-turns.ts';
@@ -31,8 +32,8 @@ export interface RunWatcher {
 /** What a run needs of its sandbox. */
 export interface RunHost {
   readonly clock: Clock;
-  /** What ended commands for want of room while this one ran. `wasKilled`: it ended by SIGKILL, or says that something did. */
-  wanting(run: Run, wasKilled: boolean): Promise<Pick<Circumstances, 'oomKilled' | 'upperFull'>>;
+  /** What ended commands for want of room while this one ran. */
+  wanting(run: Run, ending: Ending): Promise<Pick<Circumstances, 'oomKilled' | 'upperFull'>>;
   /** PID 1 does not answer or does not obey: the sandbox restarts it and ends its runs. */
   guestBroken(why: string): void;
   /** The sandbox stands still for a snapshot: nobody in it can be late. */
@@ -329,8 +330,10 @@ export class Run {
     faultPoint('exec.exited');
     const finishedMs = this.#nowMs();
     const isClean = outcome.exitCode === 0 || outcome.timedOut || this.#killWanted;
-    const killed = outcome.signal === sigkill || outcome.exitCode === 128 + sigkill;
-    const wanting = isClean ? { oomKilled: false, upperFull: false } : await host.wanting(this, killed);
+    const wasKilled = outcome.signal === sigkill || outcome.exitCode === 128 + sigkill;
+    const wanting = isClean
+      ? { oomKilled: false, upperFull: false }
+      : await host.wanting(this, { wasKilled, oomKills: outcome.oomKills });
     const seen: Circumstances = { killWanted: this.#killWanted, ...wanting };
     // The sandbox may have ended the run while the kernel's counter was read.
     if (this.#end !== undefined || this.#isLeft) return;

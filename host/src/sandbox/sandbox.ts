@@ -21,7 +21,7 @@ import { Activity } from './activity.ts';
 import type { Surroundings } from './environment.ts';
 import { commandDefaults } from './host-root.ts';
 import type { SandboxEvent } from './event-port.ts';
-import { KillCounts, type Kills, noKills } from './kill-counts.ts';
+import { type Ending, KillCounts, type Kills, noKills } from './kill-counts.ts';
 import { type Life, type LifeEffect, type LifeEvent, type State, admitCommand, decide } from './lifecycle.ts';
 import { Mailbox } from './mailbox.ts';
 import type { NetworkRules } from './network.ts';
@@ -374,8 +374,8 @@ export class Sandbox implements RunHost {
     return this.world.clock;
   }
 
-  wanting(run: Run, wasKilled: boolean): Promise<Pick<Circumstances, 'oomKilled' | 'upperFull'>> {
-    return this.#kills.wanting(this, run.row.seq, wasKilled);
+  wanting(run: Run, ending: Ending): Promise<Pick<Circumstances, 'oomKilled' | 'upperFull'>> {
+    return this.#kills.wanting(this, run.row.seq, ending);
   }
 
   guestBroken(why: string): void {

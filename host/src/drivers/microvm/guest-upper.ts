@@ -6,13 +6,15 @@ import { randomBytes } from 'node:crypto';
 import { open, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { AppError } from '@squash/contract/errors';
+import { limits } from '@squash/contract/limits';
 import { isDiskFull } from '@squash/base/errno';
 import type { GuestClient } from '../../guest/client.ts';
+import { GuestErrno } from '../../guest/guest-error.ts';
 import type { LaunchClient } from '../../launch/launch-client.ts';
 
 export interface GuestUpperOptions {
   readonly dataDir: string;
-  readonly launcher: Pick<LaunchClient, 'packTar'>;
+  readonly launcher: Pick<LaunchClient, 'packTar' | 'unpack' | 'removeTree'>;
   /** Of the layer. */
   readonly bytesMax: number;
   /** Whether the host's disk has more left than is to stay free. */
@@ -22,7 +24,7 @@ export interface GuestUpperOptions {
 /** A tar tells holes as zeros, so it may be longer than the disk it comes from; a guest that goes on and on is cut off. */
 const tarPerLayer = 4;
 
-/** @param target relative to the data directory @throws guest_failed, disk_full, launch_failed */
+/** @param target relative to the data directory @throws guest_failed, disk_full, snapshot_path_too_long, launch_failed */
 export async function packGuestUpper(
   guest: GuestClient,
   target: string,
@@ -38,6 +40,27 @@ export async function packGuestUpper(
     return { bytes, stillMs };
   } finally {
     await rm(file, { force: true });
+  }
+}
+
+/** The same as a tree, which is the caller's to remove: its path, relative to the data directory. @throws as `packGuestUpper` */
+export async function unpackGuestUpper(
+  guest: GuestClient,
+  options: GuestUpperOptions & { readonly giveUp: AbortSignal },
+): Promise<string> {
+  const { dataDir, launcher, giveUp } = options;
+  const path = join('tmp', `now-${randomBytes(6).toString('hex')}`);
+  const squashfs = `${path}.squashfs`;
+  try {
+    await packGuestUpper(guest, squashfs, options);
+    const { layerBytesMax: bytesMax, layerInodesMax: inodesMax } = limits;
+    await launcher.unpack({ path: squashfs, target: path, bytesMax, inodesMax }, giveUp);
+    return path;
+  } catch (error) {
+    await launcher.removeTree(path);
+    throw error;
+  } finally {
+    await rm(join(dataDir, squashfs), { force: true });
   }
 }
 
@@ -62,6 +85,12 @@ async function writeTar(
     }
   } catch (cause) {
     if (isDiskFull(cause)) throw noRoom(cause);
+    if (cause instanceof AppError && cause.cause instanceof GuestErrno && cause.cause.code === 'ENAMETOOLONG')
+      throw new AppError(
+        'snapshot_path_too_long',
+        'Cannot save the microVM: a path in it is longer than a tar can tell',
+        { cause },
+      );
     throw cause;
   } finally {
     await file.close();

@@ -6,14 +6,17 @@
  */
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { chmod, mkdir, readdir } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
+import { chmod, mkdir, readdir, stat } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
 import type { LayerDigest } from '@squash/contract/ids';
+import type { DiskSweep } from '../driver.ts';
 import type { LaunchClient } from '../../launch/launch-client.ts';
 
 /** QEMU's machine has 24 places for devices: besides disks an upper, a network, and what may come. */
 const disksMax = 16;
 const suffix = '.squashfs';
+
+const digestOf = (path: string): LayerDigest => basename(path, suffix) as LayerDigest;
 
 export interface LayerImagesOptions {
   readonly dataDir: string;
@@ -24,6 +27,7 @@ export interface LayerImagesOptions {
 export class LayerImages {
   readonly #options: LayerImagesOptions;
   readonly #making = new Map<string, Promise<void>>();
+  readonly #several = new Set<string>();
   #swept: Promise<void> | undefined;
 
   constructor(options: LayerImagesOptions) {
@@ -40,13 +44,27 @@ export class LayerImages {
     return await Promise.all(stacks.map((stack) => this.#image(stack)));
   }
 
+  /** Which of them no VM stands on, and removes them unless that is only asked. Those of several layers stay until the next start. */
+  async unused(keep: ReadonlySet<LayerDigest>, isDry: boolean): Promise<DiskSweep> {
+    const { dataDir, launcher } = this.#options;
+    const names = await readdir(join(dataDir, 'vm', 'layers')).catch(() => []);
+    const isKept = (path: string): boolean =>
+      this.#several.has(path) || this.#making.has(path) || keep.has(digestOf(path));
+    const unkept = names.map((name) => `vm/layers/${name}`).filter((path) => !isKept(path));
+    let bytes = 0;
+    for (const path of unkept) {
+      bytes += (await stat(join(dataDir, path))).blocks * 512;
+      if (!isDry) await launcher.removeTree(path);
+    }
+    return { all: names.length, swept: unkept.length, bytes };
+  }
+
   /** Removes the disks of layers that are gone, and those of several: nobody knows which. VMs that run keep theirs. */
   async #sweep(): Promise<void> {
     const { dataDir, launcher } = this.#options;
     const names = await readdir(join(dataDir, 'vm', 'layers')).catch(() => []);
     for (const name of names) {
-      const digest = name.slice(0, -suffix.length);
-      if (existsSync(join(dataDir, 'layers', digest))) continue;
+      if (existsSync(join(dataDir, 'layers', digestOf(name)))) continue;
       await launcher.removeTree(`vm/layers/${name}`);
     }
   }
@@ -58,6 +76,7 @@ export class LayerImages {
         ? first
         : createHash('sha256').update(stack.join('\n')).digest('hex');
     const path = `vm/layers/${name}${suffix}`;
+    if (stack.length > 1) this.#several.add(path);
     let making = this.#making.get(path);
     if (making === undefined) {
       making = this.#make(path, stack).finally(() => this.#making.delete(path));

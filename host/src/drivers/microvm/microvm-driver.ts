@@ -9,13 +9,17 @@
 import type { Duplex } from 'node:stream';
 import type { Backend } from '@squash/contract/backend';
 import { AppError } from '@squash/contract/errors';
-import type { SandboxId } from '@squash/contract/ids';
+import type { LayerDigest, SandboxId } from '@squash/contract/ids';
 import { errorText } from '@squash/base/bug';
 import { systemClock } from '@squash/base/clock';
 import type { LaunchMount } from '../../launch/launch-fields.ts';
 import {
   answerMsMax,
+  type DiffResult,
+  type DiffSides,
+  type DiskSweep,
   type DriverWarning,
+  type MountSpec,
   type PackResult,
   type PackSource,
   type RunningSandbox,
@@ -25,10 +29,15 @@ import {
 } from '../driver.ts';
 import { GuestClient } from '../../guest/client.ts';
 import { hasNetwork } from '../namespace/host-limits.ts';
-import { NamespaceDriver, type NamespaceDriverOptions, relativeTo } from '../namespace/namespace-driver.ts';
-import { type GuestUpperOptions, packGuestUpper } from './guest-upper.ts';
+import {
+  launchMount,
+  NamespaceDriver,
+  type NamespaceDriverOptions,
+  relativeTo,
+} from '../namespace/namespace-driver.ts';
+import { type GuestUpperOptions, packGuestUpper, unpackGuestUpper } from './guest-upper.ts';
 import { LayerImages } from './layer-images.ts';
-import { qemuOverheadBytes, qemuStart, type VmPlan } from './qemu.ts';
+import { qemuOverheadBytes, qemuStart, sharedDir, type VmPlan } from './qemu.ts';
 import { VmModule } from './vm-module.ts';
 import { ConsoleTail, startVmm, throughToGuest, VmmRefusal } from './vmm-channel.ts';
 
@@ -92,7 +101,15 @@ export class MicrovmDriver extends NamespaceDriver {
     const limits = vmmLimits(spec.limits);
     const running = await this.startAs(
       { ...spec, limits },
-      { vmm: true, lowers: [module.root], mounts: [image(module.initrd, '/drives/initrd'), ...drives] },
+      {
+        vmm: true,
+        lowers: [module.root],
+        mounts: [
+          image(module.initrd, '/drives/initrd'),
+          ...drives,
+          ...spec.mounts.map((mount, at) => launchMount({ ...mount, path: `${sharedDir}/${at}` })),
+        ],
+      },
       signal,
     );
     using tail = new ConsoleTail();
@@ -134,6 +151,11 @@ export class MicrovmDriver extends NamespaceDriver {
     await super.limit(id, this.#vms.has(id) ? vmmLimits(limits) : limits);
   }
 
+  /** A guest gets what its row says when it starts. */
+  override async attachMount(id: SandboxId, mount: MountSpec): Promise<void> {
+    if (!this.#vms.has(id)) await super.attachMount(id, mount);
+  }
+
   override async connect(running: RunningSandbox, signal?: AbortSignal): Promise<Duplex> {
     const stream = await super.connect(running, signal);
     if (running.backend !== 'vm') return stream;
@@ -150,14 +172,26 @@ export class MicrovmDriver extends NamespaceDriver {
 
   override async pack(source: PackSource, hostPath: string, giveUp: AbortSignal): Promise<PackResult> {
     if (source.backend !== 'vm') return await super.pack(source, hostPath, giveUp);
-    const vm = this.#vms.get(source.id);
-    if (vm === undefined) {
-      const message = `Sandbox "${source.id}" is a microVM that does not run, and only its own kernel reads its disk: start it`;
-      throw new AppError('vm_unsupported', message);
-    }
     const target = relativeTo(this.#options.dataDir, hostPath);
-    const { bytes, stillMs } = await packGuestUpper(this.#guest(vm), target, { ...this.#options, giveUp });
+    const guest = this.#guest(this.#running(source.id));
+    const { bytes, stillMs } = await packGuestUpper(guest, target, { ...this.#options, giveUp });
     return { isChange: false, hasIndex: false, bytes, pauseUs: Math.round(stillMs * 1000) };
+  }
+
+  /** Of one that runs, against what it holds now: written out as for a snapshot, and unpacked as long as that takes. */
+  override async diff(sides: DiffSides, giveUp: AbortSignal): Promise<DiffResult> {
+    if (sides.upper?.backend !== 'vm') return await super.diff(sides, giveUp);
+    const guest = this.#guest(this.#running(sides.upper.id));
+    const present = await unpackGuestUpper(guest, { ...this.#options, giveUp });
+    try {
+      return await this.diffTrees({ ...sides, upper: undefined }, [present], giveUp);
+    } finally {
+      await this.#options.launcher.removeTree(present);
+    }
+  }
+
+  override async sweepDisks(keep: ReadonlySet<LayerDigest>, isDry: boolean): Promise<DiskSweep> {
+    return await this.#images.unused(keep, isDry);
   }
 
   #plan(spec: StartSpec, drives: readonly LaunchMount[]): VmPlan {
@@ -167,6 +201,7 @@ export class MicrovmDriver extends NamespaceDriver {
       initrd: '/drives/initrd',
       lowers: drives.map(({ target }) => target),
       upper: { path: '/disk', bytes: limits.upperBytesMax },
+      mounts: spec.mounts,
       memoryBytes: Math.max(guestMemoryBytesMin, limits.memoryBytesMax),
       hostname: spec.hostname,
       shmBytes: limits.shmBytesMax,
@@ -193,6 +228,13 @@ export class MicrovmDriver extends NamespaceDriver {
         },
       );
     }
+  }
+
+  #running(id: SandboxId): RunningSandbox {
+    const vm = this.#vms.get(id);
+    if (vm !== undefined) return vm;
+    const message = `Sandbox "${id}" is a microVM that does not run, and only its own kernel reads its disk: start it`;
+    throw new AppError('vm_unsupported', message);
   }
 
   #guest(running: RunningSandbox): GuestClient {

@@ -8,6 +8,8 @@ export interface VmPlan {
   /** Topmost first. */
   readonly lowers: readonly string[];
   readonly upper: { readonly path: string; readonly bytes: number };
+  /** The N-th of them lies at `N` below `sharedDir`. Those that others lie in come first. */
+  readonly mounts: readonly { readonly mode: 'ro' | 'rw'; readonly path: string }[];
   readonly memoryBytes: number;
   /** The guest is told these by the kernel's command line. */
   readonly hostname: string;
@@ -24,7 +26,10 @@ const sockets = {
   guest: `${runDir}/v.sock`,
   device: `${runDir}/vhost.sock`,
   control: `${runDir}/qmp.sock`,
+  files: `${runDir}/files.sock`,
 };
+/** In the VMM's root: the module has it. */
+export const sharedDir = '/mounts';
 const bytesPerMib = 1_048_576;
 /** Of the emulator's translated code. QEMU's own choice is a gigabyte. */
 const translatedMib = 64;
@@ -33,7 +38,12 @@ export function qemuStart(plan: VmPlan): VmmStart {
   return {
     socket: sockets.guest,
     control: sockets.control,
-    commands: [makeUpper(plan), vsockDevice(), qemu(plan)],
+    commands: [
+      makeUpper(plan),
+      vsockDevice(),
+      ...(plan.mounts.length === 0 ? [] : [fileServer()]),
+      qemu(plan),
+    ],
   };
 }
 
@@ -74,6 +84,26 @@ function vsockDevice(): VmmCommand {
   return { how: 'stay', path: sockets.device, argv: ['/usr/bin/vhost-device-vsock', ...words] };
 }
 
+/**
+ * Serves volumes and directories of the host to the guest, with its owners: as root of this sandbox it may what root of an ordinary one
+ * may there, by the sandbox’s own ids and capabilities, and the filter of calls that it sets itself.
+ */
+function fileServer(): VmmCommand {
+  const words = [
+    '--socket-path',
+    sockets.files,
+    '--shared-dir',
+    sharedDir,
+    '--sandbox',
+    'none',
+    '--modcaps=-mknod',
+    '--xattr',
+    '--log-level',
+    'error',
+  ];
+  return { how: 'files', path: sockets.files, argv: ['/usr/libexec/virtiofsd', ...words] };
+}
+
 function qemu(plan: VmPlan): VmmCommand {
   const mib = Math.floor(plan.memoryBytes / bytesPerMib);
   const disk = (name: string, path: string, mode: string): [string, string][] => [
@@ -109,6 +139,12 @@ function qemu(plan: VmPlan): VmmCommand {
           ['device', 'virtio-net-device,netdev=net0,mac=52:54:00:00:00:02'],
         ] as const)
       : []),
+    ...(plan.mounts.length === 0
+      ? []
+      : ([
+          ['chardev', `socket,id=files,path=${sockets.files}`],
+          ['device', 'vhost-user-fs-device,chardev=files,tag=mounts'],
+        ] as const)),
     ['chardev', 'stdio,id=console,signal=off'],
     ['serial', 'chardev:console'],
     ['qmp', `unix:${sockets.control},server=on,wait=off`],
@@ -125,6 +161,16 @@ const network = {
   address: '10.0.2.15/24',
   nameserver: '198.18.0.1',
 };
+
+/** A word of the command line, of any path. */
+function kernelPath(path: string): string {
+  return [...Buffer.from(path.replace(/^\//, ''))]
+    .map((byte) => {
+      const character = String.fromCodePoint(byte);
+      return /[A-Za-z0-9_./-]/.test(character) ? character : `%${byte.toString(16).padStart(2, '0')}`;
+    })
+    .join('');
+}
 
 function kernelWords(plan: VmPlan): readonly string[] {
   return [
@@ -143,6 +189,7 @@ function kernelWords(plan: VmPlan): readonly string[] {
     `squash.files=${plan.openFilesMax}`,
     `squash.pids=${plan.pidsMax}`,
     `squash.time=${plan.unixSeconds}`,
+    ...plan.mounts.map(({ mode, path }) => `squash.mount=${mode}:${kernelPath(path)}`),
     ...(plan.hasNetwork
       ? [
           `squash.nameserver=${network.nameserver}`,

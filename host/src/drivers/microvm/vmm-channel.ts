@@ -11,9 +11,10 @@ import type { FieldName } from '@squash/contract/guest/frames';
 export interface VmmCommand {
   /**
    * `make`: where `path` is not there it runs, makes `path` with `.new` behind it, and that gets its name when it has ended well.
+   * `files`: as `stay`, and it keeps the sandbox’s capabilities, for it serves the guest files with their owners.
    * `stay`: it belongs to the VM, and its end is the VM's; the next one waits until somebody listens at `path`, where it has one.
    */
-  readonly how: 'make' | 'stay';
+  readonly how: 'make' | 'stay' | 'files';
   readonly path?: string;
   readonly argv: readonly string[];
 }

@@ -26,6 +26,7 @@ import type {
   ChangedPlace,
   DiffResult,
   DiffSides,
+  DiskSweep,
   Driver,
   DriverWarning,
   EndedSandbox,
@@ -320,6 +321,15 @@ export class NamespaceDriver implements Driver, Disposable {
   }
 
   async diff(sides: DiffSides, giveUp: AbortSignal): Promise<DiffResult> {
+    return await this.diffTrees(sides, [], giveUp);
+  }
+
+  /** With trees on top of the newer side, relative to the data directory. */
+  protected async diffTrees(
+    sides: DiffSides,
+    top: readonly string[],
+    giveUp: AbortSignal,
+  ): Promise<DiffResult> {
     const { upper, newer, older, after, entriesMax } = sides;
     const pathOf = (digest: LayerDigest): string => `layers/${digest}`;
     const asked = {
@@ -327,7 +337,7 @@ export class NamespaceDriver implements Driver, Disposable {
         upper === undefined
           ? undefined
           : { path: upperPath(upper.id, upper.generation), kind: this.#kindOf(upper.id, upper.generation) },
-      lowers: newer.map(pathOf),
+      lowers: [...top, ...newer.map(pathOf)],
       against: older.map(pathOf),
       after,
       entriesMax,
@@ -356,6 +366,10 @@ export class NamespaceDriver implements Driver, Disposable {
   async applyChanges(changed: ChangedPlace, names: AppliedNames): Promise<readonly AppliedName[]> {
     const asked = { ...this.#launchPlace(changed), ...names };
     return await launchApply(this.#options.launcher, asked).catch(refusedOfBox);
+  }
+
+  sweepDisks(_keep: ReadonlySet<LayerDigest>, _isDry: boolean): Promise<DiskSweep> {
+    return Promise.resolve({ all: 0, swept: 0, bytes: 0 });
   }
 
   onExit(listener: (ended: EndedSandbox) => void): () => void {
@@ -434,7 +448,7 @@ function volumePath({ id }: VolumeSpec): string {
   return `volumes/${id}/files`;
 }
 
-function launchMount(mount: MountSpec): LaunchMount {
+export function launchMount(mount: MountSpec): LaunchMount {
   const { path: target, mode } = mount;
   if ('volume' in mount)
     return { mode, kind: mount.volume.kind, identity: '-', source: volumePath(mount.volume), target };

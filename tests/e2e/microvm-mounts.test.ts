@@ -1,0 +1,152 @@
+/**
+ * Volumes and directories of the host in a microVM: what the launcher attaches outside is what the guest sees, with its owners, and what
+ * is read-only stays so outside the guest. And what a microVM holds now, against a snapshot of it.
+ */
+import assert from 'node:assert/strict';
+import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { vmModule } from '../support/clients-layer.ts';
+import { type Answer, TestDaemon } from '../support/daemon.ts';
+import { isSingleId } from '../support/data-session.ts';
+import { processesOf } from '../support/leaks.ts';
+import { waitFor } from '../support/wait.ts';
+
+let directory: string;
+let daemon: TestDaemon;
+let dev: string;
+/** Of a file's owner: where sandboxes have one id it is root's. */
+let ids: number;
+
+before(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'squash-microvm-mounts-'));
+  await chmod(directory, 0o755);
+  await mkdir(join(directory, 'shown'));
+  await writeFile(join(directory, 'shown', 'from-host'), 'of the host\n');
+  daemon = await TestDaemon.start({
+    modules: { '900-vmm': await vmModule() },
+    files: { 'host-directories.json': JSON.stringify([{ path: join(directory, 'shown') }]) },
+  });
+  await daemon.call('POST', '/v1/volumes', { name: 'data' });
+  const { id, backend } = await daemon.call('POST', '/v1/sandboxes', {
+    backend: 'vm',
+    memory_mb: 128,
+    mounts: [
+      { volume: 'data', path: '/srv/the data' },
+      { host: join(directory, 'shown'), path: '/srv/the data/shown', mode: 'ro' },
+    ],
+  });
+  assert.equal(backend, 'vm');
+  dev = id;
+  ids = (await isSingleId(daemon)) ? 0 : 1000;
+});
+after(async () => {
+  await daemon[Symbol.asyncDispose]();
+  await rm(directory, { recursive: true });
+});
+
+async function run(cmd: string, id = dev): Promise<Answer['json']> {
+  return await daemon.call('POST', `/cgi-bin/api/sandboxes/${id}/exec`, { cmd });
+}
+
+async function output(cmd: string, id = dev): Promise<string> {
+  const { exit_code: code, stdout, stderr } = await run(cmd, id);
+  assert.equal(code, 0, stderr);
+  return stdout.trim();
+}
+
+test('a guest has volumes and directories of the host, with owners, and writes where it may', async () => {
+  assert.equal(await output('cat "/srv/the data/shown/from-host"'), 'of the host');
+  await output(
+    `cd "/srv/the data" && echo one >file && chown ${ids}:${ids} file && chmod 640 file && ln -s file link`,
+  );
+  assert.equal(await output('stat -c "%a %u %g" "/srv/the data/file"'), `640 ${ids} ${ids}`);
+  const { exit_code: code, stderr } = await run('echo no >"/srv/the data/shown/from-host"');
+  assert.notEqual(code, 0);
+  assert.match(stderr, /Read-only/);
+  assert.equal(await readFile(join(directory, 'shown', 'from-host'), 'utf8'), 'of the host\n');
+  await writeFile(join(directory, 'shown', 'later'), 'written later\n');
+  assert.equal(await output('cat "/srv/the data/shown/later"'), 'written later');
+});
+
+test('what is read-only is so for the program that serves it to the guest', async () => {
+  const server = processesOf(daemon.dataDir).find(({ command }) => command.includes('virtiofsd'));
+  const mounts = await readFile(`/proc/${server?.pid}/mountinfo`, 'utf8');
+  assert.match(mounts, / \/mounts\/0 rw,/);
+  assert.match(mounts, / \/mounts\/1 ro,/);
+});
+
+test('a guest that runs gets and loses none; what it has is told', async () => {
+  const { items } = await daemon.call('GET', `/v1/sandboxes/${dev}/mounts`);
+  assert.equal(items.length, 2);
+  await daemon.call('POST', '/v1/volumes', { name: 'more' });
+  for (const [method, path, body] of [
+    ['POST', 'mounts', { volume: 'more', path: '/more' }],
+    ['DELETE', `mounts/${items[1].id}`, undefined],
+  ] as const) {
+    const answer = await daemon.request(method, `/v1/sandboxes/${dev}/${path}`, body);
+    assert.equal(answer.status, 409, answer.text);
+    assert.equal(answer.json.code, 'vm_unsupported');
+  }
+});
+
+/** It saves itself as it was asked to. */
+async function timeIsOver(): Promise<void> {
+  await daemon.call('PATCH', `/v1/sandboxes/${dev}`, { on_timeout: 'snapshot', lifetime_s: 1 });
+  await waitFor('it to be stopped', async () => {
+    const { state } = await daemon.call('GET', `/v1/sandboxes/${dev}`);
+    return state === 'stopped';
+  });
+  const { items } = await daemon.call('GET', `/v1/sandboxes/${dev}/snapshots`);
+  assert.equal(items.length, 2);
+  await daemon.call('PATCH', `/v1/sandboxes/${dev}`, { lifetime_s: null });
+}
+
+test('what it holds now is compared with a snapshot, and saved when its time is over; stopped it is refused', async () => {
+  await output('echo same >/same; echo one >/changed; mkdir /gone');
+  await daemon.call('POST', `/v1/sandboxes/${dev}/snapshots`, { label: 'one' });
+  await output('echo two >/changed; rmdir /gone; echo new >/root/added');
+  const path = `/v1/sandboxes/${dev}/snapshots/one/diff?against=current`;
+  const { items } = await daemon.call('GET', path);
+  const told = (items as { change: string; path: string }[])
+    .map(({ change, path: where }) => `${change} ${where}`)
+    .filter((line) => !/^changed \/(root|srv.*)?$/.test(line));
+  assert.deepEqual(told, ['changed /changed', 'removed /gone', 'added /root/added']);
+  await timeIsOver();
+  await daemon.call('POST', `/v1/sandboxes/${dev}/pause`, { keep: 'files' });
+  const refused = await daemon.request('GET', path);
+  assert.equal(refused.json.code, 'vm_unsupported', refused.text);
+});
+
+test('one that was stopped has them again, and another backend what a guest wrote', async () => {
+  const { items } = await daemon.call('GET', `/v1/sandboxes/${dev}/mounts`);
+  await daemon.call('DELETE', `/v1/sandboxes/${dev}/mounts/${items[1].id}`);
+  await daemon.call('POST', `/v1/sandboxes/${dev}/mounts`, { volume: 'more', path: '/more' });
+  await daemon.call('POST', `/v1/sandboxes/${dev}/resume`);
+  assert.equal(
+    await output('cat "/srv/the data/link"; echo more >/more/file; ls "/srv/the data/shown"'),
+    'one',
+  );
+  await daemon.call('DELETE', `/v1/sandboxes/${dev}`);
+  const { id: beside } = await daemon.call('POST', '/v1/sandboxes', {
+    backend: 'chroot',
+    mounts: [
+      { volume: 'data', path: '/data' },
+      { volume: 'more', path: '/more' },
+    ],
+  });
+  assert.equal(
+    await output('stat -c "%a %u %g" /data/file; cat /data/link /more/file', beside),
+    `640 ${ids} ${ids}\none\nmore`,
+  );
+});
+
+test('disks of layers that no microVM stands on any more go with the trees', async () => {
+  const { trees_removed: would, bytes_freed: bytes } = await daemon.call('POST', '/v1/gc', { dry_run: true });
+  assert.ok(would >= 1 && bytes > 100_000, `${would}, ${bytes}`);
+  const { trees_removed: removed } = await daemon.call('POST', '/v1/gc', {});
+  assert.equal(removed, would);
+  const { trees_removed: left } = await daemon.call('POST', '/v1/gc', { dry_run: true });
+  assert.equal(left, 0);
+});

@@ -1,0 +1,56 @@
+/**
+ * `on-vm`: files of other suites once more, with the same assertions, where a sandbox that asks for no backend is a microVM. A boot is
+ * emulated where KVM is missing and takes seconds: a sample, unless all is wanted or files are named.
+ */
+import type { Machine } from './allowed-skips.ts';
+import { prepareLayers } from './layers.ts';
+import { runFiles } from './run-files.ts';
+import { filesOf, type Suite } from './suites.ts';
+import { emptyTally, type Tally } from './tally.ts';
+
+/** Those that try much with few VMs. */
+const sample = ['tests/e2e/api-jobs.test.ts', 'tests/e2e/terminal.test.ts'];
+
+/** With `--long`. Others are run by naming them. */
+const whole = [
+  ...sample,
+  'tests/e2e/api-restart.test.ts',
+  'tests/e2e/cli-exec.test.ts',
+  'tests/e2e/egress.test.ts',
+  'tests/e2e/files.test.ts',
+  'tests/e2e/network.test.ts',
+  'tests/e2e/processes-exec.test.ts',
+  'tests/faults/dead-pid-one.test.ts',
+];
+
+const minute = 60_000;
+
+const onVm: Suite = {
+  name: 'on-vm',
+  patterns: ['tests/{e2e,egress,security,faults}/*.test.ts'],
+  filesAtOnce: 2,
+  fileMsMax: 10 * minute,
+  fileMsMaxLong: 60 * minute,
+};
+
+export interface OnVmOptions {
+  readonly isLong: boolean;
+  /** Each file that the patterns name. */
+  readonly isNamed: boolean;
+  readonly patterns: readonly string[];
+}
+
+export async function runOnVms({ isLong, isNamed, patterns }: OnVmOptions, machine: Machine): Promise<Tally> {
+  const wanted = isNamed ? undefined : isLong ? whole : sample;
+  const files = filesOf(onVm, patterns).filter((file) => wanted?.includes(file) ?? true);
+  if (files.length === 0) return emptyTally;
+  await prepareLayers(files, ['vmModule']);
+  process.env['TEST_BACKEND'] = 'vm';
+  process.env['TEST_PATIENCE'] = '5';
+  try {
+    return await runFiles(onVm, files, { ...machine, isOnVms: true });
+  } finally {
+    delete process.env['TEST_BACKEND'];
+    delete process.env['TEST_PATIENCE'];
+  }
+}
