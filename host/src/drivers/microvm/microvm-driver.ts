@@ -52,6 +52,9 @@ export class MicrovmDriver extends NamespaceDriver {
   readonly #hasNetwork: boolean;
   readonly #isEphemeral: boolean;
   readonly #vms = new Map<SandboxId, RunningSandbox>();
+  /** Those of them that stand still. */
+  readonly #still = new Set<SandboxId>();
+  #starting = 0;
 
   constructor(options: NamespaceDriverOptions & { readonly isEphemeral: boolean }) {
     super(options);
@@ -62,7 +65,11 @@ export class MicrovmDriver extends NamespaceDriver {
       return availableBytes > markBytes;
     };
     this.#options = { dataDir, launcher, bytesMax: options.snapshotBytesMax, hasRoom };
-    this.#module = new VmModule({ dataDir, launcher, isUsed: () => this.#vms.size > 0 });
+    this.#module = new VmModule({
+      dataDir,
+      launcher,
+      isUsed: () => this.#vms.size > 0 || this.#starting > 1,
+    });
     this.#images = new LayerImages({ dataDir, launcher, bytesMax: options.snapshotBytesMax * 8 });
     this.#hasNetwork = hasNetwork(options.capabilities);
   }
@@ -87,6 +94,16 @@ export class MicrovmDriver extends NamespaceDriver {
 
   override async start(spec: StartSpec, signal?: AbortSignal): Promise<RunningSandbox> {
     if (spec.backend !== 'vm') return await super.start(spec, signal);
+    // Its module stays from now on: one that is new may come to be used meanwhile.
+    this.#starting += 1;
+    try {
+      return await this.#start(spec, signal);
+    } finally {
+      this.#starting -= 1;
+    }
+  }
+
+  async #start(spec: StartSpec, signal: AbortSignal | undefined): Promise<RunningSandbox> {
     const [module, images] = await Promise.all([this.#module.files(), this.#images.of(spec.lowers)]);
     const drives = images.map((source, at) => image(source, `/drives/l${at}`));
     const limits = vmmLimits(spec.limits);
@@ -120,8 +137,19 @@ export class MicrovmDriver extends NamespaceDriver {
   override async stop(id: SandboxId, forGood = false): Promise<void> {
     const vm = this.#vms.get(id);
     this.#vms.delete(id);
+    this.#still.delete(id);
     if (vm !== undefined && !forGood) await this.#settle(vm);
     await super.stop(id, forGood);
+  }
+
+  override async freeze(id: SandboxId): Promise<void> {
+    await super.freeze(id);
+    if (this.#vms.has(id)) this.#still.add(id);
+  }
+
+  override async thaw(id: SandboxId): Promise<void> {
+    await super.thaw(id);
+    this.#still.delete(id);
   }
 
   override async list(): Promise<readonly RunningSandbox[]> {
@@ -156,8 +184,15 @@ export class MicrovmDriver extends NamespaceDriver {
       throw new AppError('vm_unsupported', message);
     }
     const target = relativeTo(this.#options.dataDir, hostPath);
-    const { bytes, stillMs } = await packGuestUpper(this.#guest(vm), target, { ...this.#options, giveUp });
-    return { isChange: false, hasIndex: false, bytes, pauseUs: Math.round(stillMs * 1000) };
+    const isStill = this.#still.has(source.id);
+    // The guest's own PID 1 holds its commands while it reads.
+    if (isStill) await this.thaw(source.id);
+    try {
+      const { bytes, stillMs } = await packGuestUpper(this.#guest(vm), target, { ...this.#options, giveUp });
+      return { isChange: false, hasIndex: false, bytes, pauseUs: Math.round(stillMs * 1000) };
+    } finally {
+      if (isStill) await this.freeze(source.id);
+    }
   }
 
   #plan(spec: StartSpec, drives: readonly LaunchMount[]): VmPlan {
