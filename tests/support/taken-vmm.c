@@ -119,7 +119,8 @@ static void machine(void) {
   int guest = listener(GUEST);
   start_init();
   if (access("/lies/boot", X_OK) == 0) (void)!system("/lies/boot");
-  (void)close(dial(GUEST "_1"));
+  /* Whoever lies may have said it before. */
+  if (fork() == 0) _exit(dial(GUEST "_1") < 0);
   for (;;) {
     int fd = accept(guest, NULL, NULL);
     if (fd < 0) continue;
