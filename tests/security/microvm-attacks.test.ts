@@ -245,7 +245,7 @@ const garbage = [
   ],
   ['rings and registers behind PCI', '/var/tmp/g pci', /reached: [1-9]/],
 ] as const;
-const garbageMs = 10_000;
+const garbageMs = 5_000;
 
 /** Of every file that VMs share. */
 async function prints(): Promise<string> {
