@@ -296,6 +296,24 @@ export const budgets: readonly Budget[] = [
       per: { subject: 'alone' },
     }),
   ),
+  {
+    what: 'microVM, create → first output, p50, against QEMU with the same kernel and command line alone',
+    scenario: 'vm',
+    metric: 'boot',
+    subject: 'Squash, microVM',
+    statistic: 'median',
+    limit: 1.2,
+    per: { subject: 'QEMU alone' },
+  },
+  {
+    what: 'microVM, `exec true` over HTTP, p50, against a byte over vsock and back and a fork and exec in that guest',
+    scenario: 'vm',
+    metric: 'exec',
+    subject: 'Squash, microVM',
+    statistic: 'median',
+    limit: 1.5,
+    per: { subject: 'vsock echo, and fork and exec, in the guest' },
+  },
 ];
 
 export interface Verdict {

@@ -39,6 +39,7 @@ import { syncScenario } from './scenarios/sync.ts';
 import { transferScenario } from './scenarios/transfer.ts';
 import { tunnelScenario } from './scenarios/tunnel.ts';
 import { type SquashUnderTest, startSquash } from './squash/daemon.ts';
+import { vmScenario } from './scenarios/vm.ts';
 import type { Measured, RunFacts } from './state.ts';
 import { removeDataDirectory } from '../tests/support/data-directory.ts';
 import { prepareLayers } from '../tools/test/layers.ts';
@@ -63,6 +64,7 @@ const factories: Readonly<Record<ScenarioId, ScenarioFactory>> = {
   builds: buildsScenario,
   s3: s3Scenario,
   memory: memoryScenario,
+  vm: async (context, stack) => await vmScenario(context, stack, root),
   layers: async (context, stack) => await layersScenario(context, stack, cacheDir),
   transfer: transferScenario,
   sync: syncScenario,

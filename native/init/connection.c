@@ -11,14 +11,9 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "common/descriptor.h"
+#include "common/listener.h"
 #include "common/scratch.h"
 #include "init/exec.h"
-
-/* Connections taken per turn: a flood of them must not keep running commands waiting. */
-enum { ACCEPTS_PER_TURN = 32 };
-/* Without a free descriptor the listener stays readable: looking again at once would spin. */
-enum { ACCEPT_PAUSE_MS = 20 };
 
 /* Slots past the limit, only for telling so: a peer whose connection were closed at once would find its request
  * refused by the kernel and never read why. */
@@ -28,8 +23,6 @@ static struct connection connections[GUEST_CONNECTIONS_MAX + REFUSED_CONNECTIONS
 static const struct connection_ports *ports;
 static unsigned used_slots;
 static unsigned open_connections;
-static struct watch listener;
-static int64_t accept_again_ms; /* 0: no pause */
 static bool is_vsock;
 
 static void connection_ready(void *owner, uint32_t events);
@@ -42,8 +35,14 @@ static struct connection *take_slot(void) {
   return used_slots < sizeof connections / sizeof connections[0] ? &connections[used_slots++] : NULL;
 }
 
-static void accepted(int fd) {
-  struct connection *connection = take_slot();
+/* Over vsock any user of the guest can connect, through its loopback, and so can other guests of the same VMM. */
+static bool is_host(const struct sockaddr_storage *peer) {
+  const struct sockaddr_vm *address = (const struct sockaddr_vm *)peer;
+  return !is_vsock || (peer->ss_family == AF_VSOCK && address->svm_cid == VMADDR_CID_HOST);
+}
+
+static void accepted(int fd, const struct sockaddr_storage *peer) {
+  struct connection *connection = is_host(peer) ? take_slot() : NULL;
   if (connection == NULL) {
     (void)close(fd);
     return;
@@ -57,43 +56,13 @@ static void accepted(int fd) {
   else read_first_frame(connection); /* Mostly it is there already. */
 }
 
-/* Over vsock any user of the guest can connect, through its loopback, and so can other guests of the same VMM. */
-static bool is_host(const struct sockaddr_vm *peer) {
-  return !is_vsock || (peer->svm_family == AF_VSOCK && peer->svm_cid == VMADDR_CID_HOST);
-}
-
-static void listener_ready(void *owner, uint32_t events) {
-  (void)owner;
-  (void)events;
-  for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
-    struct sockaddr_vm peer = {.svm_family = AF_UNSPEC};
-    socklen_t length = sizeof peer;
-    int fd = accept4(listener.fd, (struct sockaddr *)&peer, &length, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (fd >= 0 && !is_host(&peer)) {
-      (void)close(fd);
-      continue;
-    }
-    if (fd < 0) {
-      if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-        watch_remove(&listener);
-        accept_again_ms = clock_ms() + ACCEPT_PAUSE_MS;
-      }
-      return;
-    }
-    accepted(fd);
-  }
-}
-
 int connections_start(int listen_fd, const struct connection_ports *given) {
   int domain;
   socklen_t length = sizeof domain;
   ports = given;
   if (getsockopt(listen_fd, SOL_SOCKET, SO_DOMAIN, &domain, &length) != 0) return -1;
   is_vsock = domain == AF_VSOCK;
-  if (set_close_on_exec(listen_fd, true) != 0 || set_blocking(listen_fd, false) != 0) return -1;
-  watch_start(&listener, listen_fd, listener_ready, NULL);
-  watch_for(&listener, EPOLLIN);
-  return 0;
+  return listener_start(listen_fd, accepted);
 }
 
 bool connections_close_whole(void) { return is_vsock; }
@@ -101,15 +70,6 @@ bool connections_close_whole(void) { return is_vsock; }
 void connection_watch_hangup(struct connection *connection) {
   if (is_vsock) watch_for(&connection->watch, EPOLLRDHUP);
   else watch_for_hangup(&connection->watch);
-}
-
-int connections_pause_ms(void) {
-  if (accept_again_ms == 0) return -1;
-  int64_t left = accept_again_ms - clock_ms();
-  if (left > 0) return (int)left;
-  accept_again_ms = 0;
-  watch_for(&listener, EPOLLIN);
-  return -1;
 }
 
 static void drop_payload(struct connection *connection) {

@@ -71,8 +71,6 @@ struct connection_ports {
   void (*dial_ready)(struct connection *connection);
 };
 int connections_start(int listen_fd, const struct connection_ports *ports);
-/* Out of descriptors nothing is accepted for a moment. Resumes when it is over; returns the ms left, -1: no pause. */
-int connections_pause_ms(void);
 /*
  * Whether both directions of a connection end at once, as over vsock: no VMM passes half an end on, and the kernel tells of the
  * peer's end as it does of half of one.

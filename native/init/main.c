@@ -18,11 +18,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/signalfd.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/listener.h"
 #include "common/pid_one.h"
+#include "common/reaper.h"
 #include "init/connection.h"
 #include "init/dial.h"
 #include "init/exec.h"
@@ -34,56 +34,20 @@
 #include "init/version.h"
 #include "init/worker.h"
 
-/* Children reaped per turn: a storm of orphans must not keep commands waiting. */
-enum { REAPED_PER_TURN = 256 };
-
 static const struct connection_ports ports = {.first_frame = first_frame_serve,
                                               .exec_receive = exec_connection_receive,
                                               .exec_compose = exec_connection_compose,
                                               .worker_lost_client = worker_lost_client,
                                               .dial_ready = dial_ready};
 
-static struct watch signals;
-static bool reap_is_due;
-static bool stop_is_due;
-
-static void signals_ready(void *owner, uint32_t events) {
-  (void)owner;
-  (void)events;
-  struct signalfd_siginfo info;
-  while (read(signals.fd, &info, sizeof info) == (ssize_t)sizeof info) {
-    if (info.ssi_signo == SIGCHLD) reap_is_due = true;
-    else stop_is_due = true;
-  }
-}
-
-static void reap(void) {
-  reap_is_due = false;
-  for (int i = 0; i < REAPED_PER_TURN; i++) {
-    int wait_status;
-    struct rusage usage;
-    pid_t pid = wait4(-1, &wait_status, WNOHANG, &usage);
-    if (pid <= 0) {
-      exec_check_groups();
-      return;
-    }
-    if (!exec_child_ended(pid, wait_status, &usage)) (void)worker_child_ended(pid); /* Else an orphan's end. */
-  }
-  reap_is_due = true;
-}
-
-static int start_signals(void) {
-  int fd = pid_one_signals();
-  if (fd < 0) return -1;
-  watch_start(&signals, fd, signals_ready, NULL);
-  watch_for(&signals, EPOLLIN);
-  return 0;
+static void child_ended(pid_t pid, int wait_status, const struct rusage *usage) {
+  if (!exec_child_ended(pid, wait_status, usage)) (void)worker_child_ended(pid); /* Else an orphan's end. */
 }
 
 static int turn_timeout_ms(void) {
-  if (reap_is_due) return 0;
+  if (reaper_is_due()) return 0;
   int deadline = exec_next_deadline_ms();
-  int pause = connections_pause_ms();
+  int pause = listener_pause_ms();
   if (pause < 0) return deadline;
   return deadline < 0 || pause < deadline ? pause : deadline;
 }
@@ -125,13 +89,13 @@ int main(int argc, char **argv) {
     return 2;
   }
   if (pid_one_clean(listen_fd, machine_is() ? MACHINE_END : 4) != 0 || loop_start() != 0 || exec_start_all(&exec_connection_client) != 0 ||
-      start_signals() != 0 || connections_start(3, &ports) != 0 || pid_one_confine() != 0) {
+      reaper_start() != 0 || connections_start(3, &ports) != 0 || pid_one_confine() != 0) {
     (void)fprintf(stderr, "squash-init: start: %s\n", strerror(errno));
     return 1;
   }
-  while (!stop_is_due) {
+  while (!reaper_stop_is_due()) {
     loop_turn(turn_timeout_ms());
-    if (reap_is_due) reap();
+    if (reaper_is_due() && reaper_turn(child_ended)) exec_check_groups();
     exec_check_deadlines();
   }
   pid_one_end_descendants();

@@ -8,13 +8,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "common/descriptor.h"
+#include "common/listener.h"
 #include "common/scratch.h"
 
 enum {
-  ACCEPTS_PER_TURN = 32,
-  /* Without a free descriptor the listener stays readable: looking again at once would spin. */
-  ACCEPT_PAUSE_MS = 20,
   /* Slots past the limit, only for telling so. */
   REFUSED_CONNECTIONS = 32,
   /* The longest first frame is a start's. */
@@ -26,8 +23,6 @@ static struct connection connections[VMM_CONNECTIONS_MAX + REFUSED_CONNECTIONS];
 static const struct connection_ports *ports;
 static unsigned used_slots;
 static unsigned open_connections;
-static struct watch listener;
-static int64_t accept_again_ms; /* 0: no pause */
 
 static void connection_ready(void *owner, uint32_t events);
 static void read_first_frame(struct connection *connection);
@@ -46,7 +41,8 @@ struct connection *connection_next(const struct connection *before, enum connect
   return NULL;
 }
 
-static void accepted(int fd) {
+static void accepted(int fd, const struct sockaddr_storage *peer) {
+  (void)peer;
   struct connection *connection = take_slot();
   if (connection == NULL) {
     (void)close(fd);
@@ -62,37 +58,9 @@ static void accepted(int fd) {
   else read_first_frame(connection); /* Mostly it is there already. */
 }
 
-static void listener_ready(void *owner, uint32_t events) {
-  (void)owner;
-  (void)events;
-  for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
-    int fd = accept4(listener.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (fd < 0) {
-      if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-        watch_remove(&listener);
-        accept_again_ms = clock_ms() + ACCEPT_PAUSE_MS;
-      }
-      return;
-    }
-    accepted(fd);
-  }
-}
-
 int connections_start(int listen_fd, const struct connection_ports *given) {
   ports = given;
-  if (set_close_on_exec(listen_fd, true) != 0 || set_blocking(listen_fd, false) != 0) return -1;
-  watch_start(&listener, listen_fd, listener_ready, NULL);
-  watch_for(&listener, EPOLLIN);
-  return 0;
-}
-
-int connections_pause_ms(void) {
-  if (accept_again_ms == 0) return -1;
-  int64_t left = accept_again_ms - clock_ms();
-  if (left > 0) return (int)left;
-  accept_again_ms = 0;
-  watch_for(&listener, EPOLLIN);
-  return -1;
+  return listener_start(listen_fd, accepted);
 }
 
 static void drop_payload(struct connection *connection) {

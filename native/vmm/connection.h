@@ -79,7 +79,5 @@ void connection_answer(struct connection *connection, struct frame_writer *write
 void connection_ok(struct connection *connection);
 /* `ok`, behind which raw bytes come. False: the connection is closed. */
 bool connection_begin_raw(struct connection *connection);
-/* Out of descriptors nothing is accepted for a moment. Returns the ms left, -1: no pause. */
-int connections_pause_ms(void);
 
 #endif

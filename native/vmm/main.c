@@ -12,11 +12,11 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/signalfd.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/listener.h"
 #include "common/pid_one.h"
+#include "common/reaper.h"
 #include "vmm/commands.h"
 #include "vmm/connection.h"
 #include "vmm/console.h"
@@ -24,15 +24,8 @@
 #include "vmm/tsc.h"
 #include "vmm/version.h"
 
-/* Children reaped per turn: a storm of orphans must not keep streams waiting. */
-enum { REAPED_PER_TURN = 256 };
-
 static char path_variable[] = "PATH=/usr/bin:/usr/sbin";
 static char *environment[] = {path_variable, NULL};
-
-static struct watch signals;
-static bool reap_is_due;
-static bool stop_is_due;
 
 static void answer_info(struct connection *connection) {
   struct frame_writer writer = frame_writer_on(connection->out, sizeof connection->out);
@@ -68,33 +61,9 @@ static void closing(struct connection *connection) {
 static const struct connection_ports ports = {
     .first_frame = first_frame, .link_ready = link_ready, .console_ready = console_ready, .closing = closing};
 
-static void signals_ready(void *owner, uint32_t events) {
-  (void)owner;
-  (void)events;
-  struct signalfd_siginfo info;
-  while (read(signals.fd, &info, sizeof info) == (ssize_t)sizeof info) {
-    if (info.ssi_signo == SIGCHLD) reap_is_due = true;
-    else stop_is_due = true;
-  }
-}
-
-static int start_signals(void) {
-  int fd = pid_one_signals();
-  if (fd < 0) return -1;
-  watch_start(&signals, fd, signals_ready, NULL);
-  watch_for(&signals, EPOLLIN);
-  return 0;
-}
-
-static void reap(void) {
-  reap_is_due = false;
-  for (int i = 0; i < REAPED_PER_TURN; i++) {
-    int wait_status;
-    pid_t pid = waitpid(-1, &wait_status, WNOHANG);
-    if (pid <= 0) return;
-    commands_child_ended(pid, wait_status);
-  }
-  reap_is_due = true;
+static void child_ended(pid_t pid, int wait_status, const struct rusage *usage) {
+  (void)usage;
+  commands_child_ended(pid, wait_status);
 }
 
 static int sooner(int one_ms, int other_ms) {
@@ -103,10 +72,10 @@ static int sooner(int one_ms, int other_ms) {
 }
 
 static void run(void) {
-  while (!stop_is_due && !commands_are_over()) {
-    int wait_ms = sooner(connections_pause_ms(), sooner(commands_turn(), links_turn()));
-    loop_turn(reap_is_due ? 0 : wait_ms);
-    if (reap_is_due) reap();
+  while (!reaper_stop_is_due() && !commands_are_over()) {
+    int wait_ms = sooner(listener_pause_ms(), sooner(commands_turn(), links_turn()));
+    loop_turn(reaper_is_due() ? 0 : wait_ms);
+    if (reaper_is_due()) (void)reaper_turn(child_ended);
   }
   console_drain();
 }
@@ -123,7 +92,7 @@ int main(int argc, char **argv) {
   }
   environ = environment;
   tsc_begin();
-  if (pid_one_clean(listen_fd, 4) != 0 || loop_start() != 0 || start_signals() != 0 || commands_prepare() != 0 ||
+  if (pid_one_clean(listen_fd, 4) != 0 || loop_start() != 0 || reaper_start() != 0 || commands_prepare() != 0 ||
       connections_start(3, &ports) != 0 || pid_one_confine() != 0 || prctl(PR_SET_DUMPABLE, 0) != 0) {
     (void)fprintf(stderr, "squash-vmm: start: %s\n", strerror(errno));
     return 1;

@@ -5,6 +5,7 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
+import { existsSync, readFileSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { createServer, get, type IncomingMessage, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -16,7 +17,7 @@ import { packModule } from '../support/base-layer.ts';
 import { squashOk } from '../support/cli.ts';
 import { debianModules, vmModule } from '../support/clients-layer.ts';
 import { type Answer, TestDaemon } from '../support/daemon.ts';
-import { type ProcessEntry, processesOf } from '../support/leaks.ts';
+import { type ProcessEntry, processesOf, sandboxCgroupsOf } from '../support/leaks.ts';
 import { waitFor } from '../support/wait.ts';
 
 const sandboxes = '/cgi-bin/api/sandboxes';
@@ -66,6 +67,15 @@ async function output(cmd: string): Promise<string> {
 
 function vmm(): ProcessEntry | undefined {
   return processesOf(daemon.dataDir).find(({ command }) => command.includes('qemu-system'));
+}
+
+/** By either version of control groups. */
+function standsStill(): boolean {
+  return sandboxCgroupsOf(daemon.dataDir).some((group) =>
+    ['freezer.state', 'cgroup.events']
+      .map((name) => join(group, name))
+      .some((path) => existsSync(path) && /FROZEN|frozen 1/.test(readFileSync(path, 'utf8'))),
+  );
 }
 
 async function send(method: string, path: string, body?: unknown): Promise<Answer> {
@@ -141,7 +151,12 @@ test('its snapshots are layers like any others, for both backends', async () => 
     'mkdir /data && cd /data && echo one >file && ln file hard && ln -s file link && mkdir empty && chown 1000 empty && chmod 1751 empty && rm /etc/issue',
   );
   const before = await output(tell);
+  // One that stands still can be saved, and goes on standing still.
+  await send('POST', '/v1/sandboxes/dev/pause');
   await send('POST', `${sandboxes}/dev/snapshot`, { label: 'one' });
+  assert.equal((await send('GET', '/v1/sandboxes/dev')).json.state, 'paused');
+  assert.ok(standsStill());
+  await send('POST', '/v1/sandboxes/dev/resume');
   const { json: beside } = await send('POST', '/v1/sandboxes', {
     from: { sandbox: 'dev' },
     backend: 'chroot',

@@ -12,17 +12,22 @@ import { UnderAttack, type UnderAttackOptions } from './under-attack.ts';
 /** Every so manieth attempt: an emulated machine (tests/vm) is given a spread of them, any other all. */
 const every = Number(process.env['ATTEMPTS_EVERY'] ?? 1);
 
-export function runAttempts(where: string, options: UnderAttackOptions = {}): void {
+/** Returns the scene, which is there when the tests run. */
+export function runAttempts(
+  where: string,
+  options: UnderAttackOptions | (() => Promise<UnderAttackOptions>) = {},
+  table: readonly Attempt[] = attempts,
+): () => UnderAttack {
   const stack = new AsyncDisposableStack();
   let scene: UnderAttack;
 
   before(async () => {
-    scene = stack.use(await UnderAttack.start(options));
+    scene = stack.use(await UnderAttack.start(typeof options === 'function' ? await options() : options));
   });
 
   after(() => stack.disposeAsync());
 
-  for (const attempt of attempts.filter((_, index) => index % every === 0)) {
+  for (const attempt of table.filter((_, index) => index % every === 0)) {
     test(`${where} holds when ${attempt.id} is tried`, async (context) => {
       if (attempt.unless !== undefined && scene.warnings.has(attempt.unless)) {
         context.skip(`no cgroup here holds it, which a sandbox's maker is told: ${attempt.unless}`);
@@ -32,6 +37,7 @@ export function runAttempts(where: string, options: UnderAttackOptions = {}): vo
       await scene.expectUnharmed();
     });
   }
+  return () => scene;
 }
 
 async function holds(scene: UnderAttack, attempt: Attempt): Promise<void> {

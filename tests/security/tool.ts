@@ -31,7 +31,7 @@ export async function attackTool(): Promise<AttackTool> {
 }
 
 /** The program of `NAME.c` in this folder. */
-export async function smallTool(name: 'evader' | 'counted'): Promise<string> {
+export async function smallTool(name: 'evader' | 'counted' | 'guest'): Promise<string> {
   const source = join(import.meta.dirname, `${name}.c`);
   const folder = await kept([source], async (work) => {
     await run('gcc', ['-D_GNU_SOURCE', '-static', '-o', join(work, name), source, '-lpthread']);

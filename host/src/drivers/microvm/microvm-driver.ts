@@ -61,6 +61,9 @@ export class MicrovmDriver extends NamespaceDriver {
   readonly #hasNetwork: boolean;
   readonly #isEphemeral: boolean;
   readonly #vms = new Map<SandboxId, RunningSandbox>();
+  /** Those of them that stand still. */
+  readonly #still = new Set<SandboxId>();
+  #starting = 0;
 
   constructor(options: NamespaceDriverOptions & { readonly isEphemeral: boolean }) {
     super(options);
@@ -71,7 +74,11 @@ export class MicrovmDriver extends NamespaceDriver {
       return availableBytes > markBytes;
     };
     this.#options = { dataDir, launcher, bytesMax: options.snapshotBytesMax, hasRoom };
-    this.#module = new VmModule({ dataDir, launcher, isUsed: () => this.#vms.size > 0 });
+    this.#module = new VmModule({
+      dataDir,
+      launcher,
+      isUsed: () => this.#vms.size > 0 || this.#starting > 1,
+    });
     this.#images = new LayerImages({ dataDir, launcher, bytesMax: options.snapshotBytesMax * 8 });
     this.#hasNetwork = hasNetwork(options.capabilities);
   }
@@ -96,6 +103,16 @@ export class MicrovmDriver extends NamespaceDriver {
 
   override async start(spec: StartSpec, signal?: AbortSignal): Promise<RunningSandbox> {
     if (spec.backend !== 'vm') return await super.start(spec, signal);
+    // Its module stays from now on: one that is new may come to be used meanwhile.
+    this.#starting += 1;
+    try {
+      return await this.#start(spec, signal);
+    } finally {
+      this.#starting -= 1;
+    }
+  }
+
+  async #start(spec: StartSpec, signal: AbortSignal | undefined): Promise<RunningSandbox> {
     const [module, images] = await Promise.all([this.#module.files(), this.#images.of(spec.lowers)]);
     const drives = images.map((source, at) => image(source, `/drives/l${at}`));
     const limits = vmmLimits(spec.limits);
@@ -137,8 +154,19 @@ export class MicrovmDriver extends NamespaceDriver {
   override async stop(id: SandboxId, forGood = false): Promise<void> {
     const vm = this.#vms.get(id);
     this.#vms.delete(id);
+    this.#still.delete(id);
     if (vm !== undefined && !forGood) await this.#settle(vm);
     await super.stop(id, forGood);
+  }
+
+  override async freeze(id: SandboxId): Promise<void> {
+    await super.freeze(id);
+    if (this.#vms.has(id)) this.#still.add(id);
+  }
+
+  override async thaw(id: SandboxId): Promise<void> {
+    await super.thaw(id);
+    this.#still.delete(id);
   }
 
   override async list(): Promise<readonly RunningSandbox[]> {
@@ -174,7 +202,9 @@ export class MicrovmDriver extends NamespaceDriver {
     if (source.backend !== 'vm') return await super.pack(source, hostPath, giveUp);
     const target = relativeTo(this.#options.dataDir, hostPath);
     const guest = this.#guest(this.#running(source.id));
-    const { bytes, stillMs } = await packGuestUpper(guest, target, { ...this.#options, giveUp });
+    const { bytes, stillMs } = await this.#awake(source.id, () =>
+      packGuestUpper(guest, target, { ...this.#options, giveUp }),
+    );
     return { isChange: false, hasIndex: false, bytes, pauseUs: Math.round(stillMs * 1000) };
   }
 
@@ -182,7 +212,9 @@ export class MicrovmDriver extends NamespaceDriver {
   override async diff(sides: DiffSides, giveUp: AbortSignal): Promise<DiffResult> {
     if (sides.upper?.backend !== 'vm') return await super.diff(sides, giveUp);
     const guest = this.#guest(this.#running(sides.upper.id));
-    const present = await unpackGuestUpper(guest, { ...this.#options, giveUp });
+    const present = await this.#awake(sides.upper.id, () =>
+      unpackGuestUpper(guest, { ...this.#options, giveUp }),
+    );
     try {
       return await this.diffTrees({ ...sides, upper: undefined }, [present], giveUp);
     } finally {
@@ -192,6 +224,17 @@ export class MicrovmDriver extends NamespaceDriver {
 
   override async sweepDisks(keep: ReadonlySet<LayerDigest>, isDry: boolean): Promise<DiskSweep> {
     return await this.#images.unused(keep, isDry);
+  }
+
+  /** One that stands still goes on for this: the guest's own PID 1 holds its commands while it reads. */
+  async #awake<T>(id: SandboxId, work: () => Promise<T>): Promise<T> {
+    const isStill = this.#still.has(id);
+    if (isStill) await this.thaw(id);
+    try {
+      return await work();
+    } finally {
+      if (isStill) await this.freeze(id);
+    }
   }
 
   #plan(spec: StartSpec, drives: readonly LaunchMount[]): VmPlan {
