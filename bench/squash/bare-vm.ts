@@ -64,6 +64,7 @@ async function planOf(dataDir: string, place: string) {
     openFilesMax: 65_536,
     pidsMax: 1_024,
     hasNetwork: true,
+    mounts: [],
     unixSeconds: Math.floor(Date.now() / 1000),
   };
 }
