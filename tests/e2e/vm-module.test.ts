@@ -119,7 +119,7 @@ test('it holds QEMU, what its programs need, a kernel with its modules, and no m
       modules.some((name) => name.slice(3) === `${wanted}.ko`),
       wanted,
     );
-  const folders = 'bin boot dev drives etc lib lib64 proc run sbin sys tmp usr';
+  const folders = 'bin boot dev drives etc lib lib64 mounts proc run sbin sys tmp usr';
   assert.equal(readdirSync(tree).sort().join(' '), folders);
   for (const name of ['hosts', 'resolv.conf'])
     assert.equal(readFileSync(join(tree, 'etc', name), 'utf8'), '');
