@@ -69,8 +69,10 @@ function vmm(): ProcessEntry | undefined {
   return processesOf(daemon.dataDir).find(({ command }) => command.includes('qemu-system'));
 }
 
-/** By either version of control groups. */
+/** By the freezer of its group, in either version of control groups; where an ordinary user has none, by signals. */
 function standsStill(): boolean {
+  const stat = readFileSync(`/proc/${vmm()?.pid}/stat`, 'latin1');
+  if (/\) T /.test(stat)) return true;
   return sandboxCgroupsOf(daemon.dataDir).some((group) =>
     ['freezer.state', 'cgroup.events']
       .map((name) => join(group, name))
