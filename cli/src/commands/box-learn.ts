@@ -44,17 +44,24 @@ export async function run(call: Call): Promise<number> {
   }
 }
 
+/** O_PATH, which Node has no name for: it takes no right to list the directory. */
+const pathOnly = 0o10_000_000;
+
 interface Output {
   readonly file: number;
-  /** Its name, where it was made for this. */
-  readonly made?: string;
+  /** Its name as the directory's descriptor has it, where it was made for this: what leads there by name a box may have replaced. */
+  readonly made?: { readonly directory: number; readonly name: string };
 }
 
 /** An empty file that was made for what did not come goes again, if it is still the one of that name. */
 function closeOutput({ file, made }: Output): void {
-  const { size, dev, ino } = fstatSync(file);
-  const there = made === undefined || size > 0 ? undefined : lstatSync(made, { throwIfNoEntry: false });
-  if (made !== undefined && there?.dev === dev && there.ino === ino) unlinkSync(made);
+  if (made !== undefined) {
+    const { size, dev, ino } = fstatSync(file);
+    const name = `/proc/self/fd/${made.directory}/${made.name}`;
+    const there = size > 0 ? undefined : lstatSync(name, { throwIfNoEntry: false });
+    if (there?.dev === dev && there.ino === ino) unlinkSync(name);
+    closeSync(made.directory);
+  }
   closeSync(file);
 }
 
@@ -79,9 +86,14 @@ async function openOutput(word: string): Promise<Output> {
     throw usageFailure(`--output "${word}" can't be written: ${errorCode(cause) ?? String(cause)}`);
   }
   if (fstatSync(file).isFile() && readlinkSync(`/proc/self/fd/${file}`) === place)
-    return { file, ...(isNew && { made: place }) };
+    return { file, ...(isNew && { made: madeIn(dirname(place), basename(place)) }) };
   closeSync(file);
   throw noOutput(word);
+}
+
+function madeIn(place: string, name: string): Required<Output>['made'] {
+  const { O_DIRECTORY, O_NOFOLLOW } = constants;
+  return { directory: openSync(place, pathOnly | O_DIRECTORY | O_NOFOLLOW), name };
 }
 
 function noOutput(word: string): CliFailure {
