@@ -67,8 +67,8 @@ export interface GuestImage {
   readonly root: string;
 }
 
-/** The image of this recipe, built where the cache has none. @throws when a Debian package can't be had */
-export async function guestImage(): Promise<GuestImage> {
+/** The image of this recipe, built where the cache has none, which `onBuild` is told. @throws when a Debian package can't be had */
+export async function guestImage(onBuild?: () => void): Promise<GuestImage> {
   const kernelPackage = await newestKernelPackage();
   const folder = join(cacheFolder, await recipeHash(kernelPackage));
   const image = {
@@ -80,6 +80,7 @@ export async function guestImage(): Promise<GuestImage> {
   // Two test files run at once: one builds.
   await using _turn = await turnToBuild();
   if (existsSync(folder)) return image;
+  onBuild?.();
   await mkdir(cacheFolder, { recursive: true });
   const work = await mkdtemp(join(cacheFolder, 'build-'));
   try {

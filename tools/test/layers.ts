@@ -1,6 +1,6 @@
 /**
- * Layers that test files take from Debian's archive, built before the first of these files begins: a build takes minutes, and is in no
- * file's own limit. What users built before is not built again.
+ * What test files take from Debian's archive, layers and the test guest's image, built before the first of these files begins: a build
+ * takes minutes, and is in no file's own limit. What users built before is not built again.
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -19,6 +19,30 @@ export async function prepareLayers(
   const wanted = makers.filter(
     (maker) => besides.includes(maker) || sources.some((source) => source.includes(`${maker}(`)),
   );
+  await Promise.all([
+    prepareModules(wanted),
+    sources.some((source) => guest.test(source)) ? prepareGuest() : undefined,
+  ]);
+}
+
+/** Whoever boots one calls one of these. */
+const guest = /\b(?:bootGuest|bootWithLayer)\(/;
+
+async function prepareGuest(): Promise<void> {
+  const began = performance.now();
+  const { guestImage } = await import('../../tests/vm/image.ts');
+  let isBuilt = false;
+  try {
+    await guestImage(() => {
+      isBuilt = true;
+    });
+  } catch (error) {
+    console.log(`  image of the test guest not built: ${errorLine(error)}`);
+  }
+  if (isBuilt) console.log(`  image of the test guest built in ${seconds(began)}`);
+}
+
+async function prepareModules(wanted: readonly (typeof makers)[number][]): Promise<void> {
   if (wanted.length === 0) return;
   // Not above: it loads the builder, which most runs do without.
   const modules = await import('../../tests/support/clients-layer.ts');
@@ -33,8 +57,12 @@ export async function prepareLayers(
       await modules[maker](say);
     } catch (error) {
       // The files that need it try themselves, and fail with the reason.
-      console.log(`  layers not built: ${error instanceof Error ? error.message : String(error)}`);
+      console.log(`  layers not built: ${errorLine(error)}`);
     }
     if (isBuilt) console.log(`  layers built in ${seconds(began)}`);
   }
+}
+
+function errorLine(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
 }

@@ -87,14 +87,18 @@ async function main(): Promise<Tally> {
     const busy = (processorMs() - before) / (performance.now() - began);
     console.log(`  ${name} took ${seconds(began)}, ${busy.toFixed(1)} of ${cpus().length} processors busy`);
   }
+  const wanted = suites.filter(({ name }) => isWanted(name));
+  // One processor and downloads: the linters and the native tests run meanwhile.
+  const layers = prepareLayers(wanted.flatMap((suite) => filesOf(suite, options.patterns)));
+  // Whoever awaits it is told.
+  layers.catch(() => undefined);
   if (isWanted('lint')) await stage('lint', () => runLint(options.patterns));
   if (isWanted('native')) await stage('native', () => runNative(options.patterns));
-  const wanted = suites.filter(({ name }) => isWanted(name));
   for (const suite of options.isTogether ? [together(wanted)] : wanted) {
     const files = filesOf(suite, options.patterns);
     if (files.length > 0) {
       await stage(suite.name, async () => {
-        await prepareLayers(files);
+        await layers;
         return await runFiles(suite, files, machine);
       });
     }

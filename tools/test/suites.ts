@@ -2,9 +2,10 @@
  * The suites of `squash test`: which files belong to each, how many run at once, how long one may take.
  *
  * What loads the machine (fork bombs, floods) runs one file at a time: its neighbours would fail for
- * want of CPU, not for a fault. The others mostly wait, and two run at once.
+ * want of CPU, not for a fault. The others wait for a quarter of their time: one more than there are processors.
  */
 import { globSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
 
 export const root = new URL('../..', import.meta.url).pathname.replace(/\/$/, '');
 
@@ -24,6 +25,8 @@ export interface Suite {
 }
 
 const minute = 60_000;
+/** Above, files would want more memory and ports than a machine of so many processors need have. */
+const processors = Math.min(availableParallelism(), 8);
 
 export const suites: readonly Suite[] = [
   {
@@ -33,7 +36,7 @@ export const suites: readonly Suite[] = [
       'codemode/src/{,!(suite)/**/}*.test.ts',
       '{tools,images,bench,packaging}/**/*.test.ts',
     ],
-    filesAtOnce: 2,
+    filesAtOnce: processors + 1,
     fileMsMax: 3 * minute,
     fileMsMaxLong: 10 * minute,
   },
@@ -41,7 +44,7 @@ export const suites: readonly Suite[] = [
     // The same two hundred programs on each executor, sampled on most. One that starts a process for each takes a minute.
     name: 'codemode',
     patterns: ['codemode/src/suite/*.test.ts'],
-    filesAtOnce: 2,
+    filesAtOnce: processors + 1,
     first: /\/(?:vm2|container)\./,
     fileMsMax: 8 * minute,
     fileMsMaxLong: 60 * minute,
@@ -58,9 +61,10 @@ export const suites: readonly Suite[] = [
     alone: /\/(?:abuse|box-kills|box-nesting|controls|counted|file-controls|hostile-images|upper-evasion)\./,
   },
   { ...testFolder('faults', { minutes: 15, minutesLong: 300 }), first: /\/(?:crash|mended)\./ },
-  // Each machine is emulated by one thread.
   {
     ...testFolder('vm', { minutes: 20, minutesLong: 60 }),
+    // Each machine is emulated by one thread.
+    filesAtOnce: processors,
     first: /\/(?:host-suites|power|(?:system|user)-unit)\./,
   },
 ];
@@ -69,7 +73,7 @@ function testFolder(name: string, limits: { readonly minutes: number; readonly m
   return {
     name,
     patterns: [`tests/${name}/**/*.test.ts`],
-    filesAtOnce: 2,
+    filesAtOnce: processors + 1,
     fileMsMax: limits.minutes * minute,
     fileMsMaxLong: limits.minutesLong * minute,
   };
