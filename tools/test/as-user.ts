@@ -23,6 +23,20 @@ const kinds: readonly Kind[] = [
   { name: 'ordinary user without (single-id mode)', withSubordinateIds: false },
 ];
 
+/** What is run as a user alone where there is one to run it: boxes are what users start, and of root's there are the other files. */
+export const asUsersAlone = [
+  'tests/e2e/box-caches.test.ts',
+  'tests/e2e/box-learn.test.ts',
+  'tests/e2e/box-policy.test.ts',
+  'tests/e2e/box-ports.test.ts',
+  'tests/e2e/box-programs.test.ts',
+  'tests/e2e/box-seed.test.ts',
+  'tests/e2e/box-sockets.test.ts',
+  'tests/e2e/box-standby.test.ts',
+  'tests/e2e/srt-module.test.ts',
+  'tests/e2e/srt.test.ts',
+];
+
 /** Folders that nobody edits in place. */
 const large = ['node_modules', '.cache'];
 
@@ -44,6 +58,7 @@ const sameForAll = [
   'tests/e2e/build.test.ts',
   'tests/e2e/callers.test.ts',
   'tests/e2e/certificate.test.ts',
+  'tests/e2e/cli-demo.test.ts',
   'tests/e2e/cli-documents.test.ts',
   'tests/e2e/cli-events.test.ts',
   'tests/e2e/cli-network.test.ts',
@@ -53,6 +68,8 @@ const sameForAll = [
   'tests/e2e/computesdk.test.ts',
   'tests/e2e/contexts.test.ts',
   'tests/e2e/crowd.test.ts',
+  'tests/e2e/documents.test.ts',
+  'tests/e2e/egress.test.ts',
   'tests/e2e/events.test.ts',
   'tests/e2e/files-cli.test.ts',
   // Its images are made by tools that want root; what single-id mode makes of them is tried with hostile ones.
@@ -84,6 +101,7 @@ const sameForAll = [
   'tests/e2e/sdk.test.ts',
   'tests/e2e/ssh-gateway.test.ts',
   'tests/e2e/ssh.test.ts',
+  'tests/e2e/terminal.test.ts',
   'tests/e2e/usage.test.ts',
   // The same bytes whoever builds it, and a guest that knows nothing of ids.
   'tests/e2e/vm-module.test.ts',

@@ -9,7 +9,7 @@ import { cpus } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { thisMachine } from './allowed-skips.ts';
-import { removeLeftUsers, runAsUsers } from './as-user.ts';
+import { asUsersAlone, removeLeftUsers, runAsUsers } from './as-user.ts';
 import { runLint, runNative } from './checks.ts';
 import { prepareLayers } from './layers.ts';
 import { runOnVms } from './on-vm.ts';
@@ -92,10 +92,13 @@ async function main(): Promise<Tally> {
   const layers = prepareLayers(wanted.flatMap((suite) => filesOf(suite, options.patterns)));
   // Whoever awaits it is told.
   layers.catch(() => undefined);
+  const hasUsers = machine.isRoot && options.withUsers && isWanted('user');
+  const isWhole = options.long || options.patterns.length > 0;
+  const isLeft = (file: string) => hasUsers && !isWhole && asUsersAlone.includes(file);
   if (isWanted('lint')) await stage('lint', () => runLint(options.patterns));
   if (isWanted('native')) await stage('native', () => runNative(options.patterns));
   for (const suite of options.isTogether ? [together(wanted)] : wanted) {
-    const files = filesOf(suite, options.patterns);
+    const files = filesOf(suite, options.patterns).filter((file) => !isLeft(file));
     if (files.length > 0) {
       await stage(suite.name, async () => {
         await layers;
@@ -109,7 +112,7 @@ async function main(): Promise<Tally> {
     const { long: isLong, patterns } = options;
     await stage('on-vm', () => runOnVms({ isLong, isNamed, patterns }, machine));
   }
-  if (machine.isRoot && options.withUsers && isWanted('user')) {
+  if (hasUsers) {
     await stage('user', () => runAsUsers({ long: options.long, patterns: options.patterns }));
   }
   return total;
