@@ -1,5 +1,6 @@
 /** QEMU's `microvm` machine as the commands that squash-vmm runs. */
 import { saveMachine, wakeMachine } from './qemu-copies.ts';
+import { withoutEmptyPages } from './qemu-stream.ts';
 import { sharedDir, type Vmm, type VmPlan } from './vmm.ts';
 import type { VmmCommand, VmmStart } from './vmm-channel.ts';
 
@@ -59,6 +60,7 @@ export const qemu: Vmm = {
     },
     words: (plan) => guestWords(plan).join(' '),
     save: (control, signal) => saveMachine(control, sockets.memory, signal),
+    kept: withoutEmptyPages,
     wake: (control, signal) => wakeMachine(control, { socket: sockets.device, bus: vsockBus }, signal),
   },
 };

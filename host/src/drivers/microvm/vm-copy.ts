@@ -45,7 +45,7 @@ export async function saveVm(
   const end = (): void => void memory.destroy();
   signal.addEventListener('abort', end);
   try {
-    await Promise.all([writeMemory(memory, file, bounds), work()]);
+    await Promise.all([writeMemory(copies.kept(memory), file, bounds), work()]);
     signal.throwIfAborted();
   } finally {
     failed.abort();
@@ -70,11 +70,15 @@ export async function renewVm(guest: Duplex, words: string, giveUp: AbortSignal)
   await renewGuest(guest, renewed, giveUp);
 }
 
-async function writeMemory(memory: Duplex, path: string, { bytesMax, hasRoom }: SavedBounds): Promise<void> {
+async function writeMemory(
+  memory: AsyncIterable<Buffer>,
+  path: string,
+  { bytesMax, hasRoom }: SavedBounds,
+): Promise<void> {
   const file = await open(path, 'wx', 0o600);
   try {
     let bytes = 0;
-    for await (const piece of memory as AsyncIterable<Buffer>) {
+    for await (const piece of memory) {
       bytes += piece.length;
       if (bytes > bytesMax)
         throw new AppError('guest_failed', `The VMM told more than ${bytesMax} bytes of its guest's memory`);

@@ -61,7 +61,9 @@ export async function streamOfVmm(
   which: 'vmmControl' | 'vmmMemory',
   signal: AbortSignal,
 ): Promise<Duplex> {
-  return await ask(stream, encodeFields(which, []), signal);
+  const answered = await ask(stream, encodeFields(which, []), signal);
+  // Who reads it is told; until then nobody would be there.
+  return answered.on('error', () => undefined);
 }
 
 /** Of a stream to the guest of a machine that was copied: resolves when its PID 1 takes connections. @throws guest_failed */

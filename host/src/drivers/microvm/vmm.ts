@@ -49,6 +49,8 @@ export interface MachineCopies {
   words(plan: VmPlan): string;
   /** Writes the memory to the stream that squash-vmm gives of it. */
   save(control: Duplex, signal: AbortSignal): Promise<void>;
+  /** What of that stream goes into the file. */
+  kept(memory: AsyncIterable<Buffer>): AsyncIterable<Buffer>;
   /** Resolves when it goes on, and the guest can be reached as soon as it looks. */
   wake(control: Duplex, signal: AbortSignal): Promise<void>;
 }
