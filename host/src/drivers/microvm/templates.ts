@@ -8,6 +8,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { chmod, mkdir, open, readdir, rename, rm, stat, utimes } from 'node:fs/promises';
 import { join } from 'node:path';
+import { systemClock } from '@squash/base/clock';
 import { fileDigest } from '@squash/base/file-digest';
 import type { DiskSweep } from '../driver.ts';
 import type { VmFiles } from './vm-module.ts';
@@ -106,8 +107,8 @@ export class Templates {
       if (!name.startsWith(`${keyOf(kind)}-`)) continue;
       const path = this.#pathOf(name);
       if (name.endsWith(await digestOfFile(path))) {
-        const now = new Date();
-        await utimes(path, now, now);
+        const seconds = systemClock.wallMs() / 1000;
+        await utimes(path, seconds, seconds);
         return `${folder}/${name}`;
       }
       await rm(path, { force: true });
