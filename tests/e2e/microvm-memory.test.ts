@@ -167,6 +167,12 @@ test('a template whose bytes were changed is not used, and neither is one that n
   assert.equal(await output('three', 'hostname'), 'three');
   assert.equal(copies(), before);
   assert.ok(!templates().includes(named));
+
+  // It is not new any more, and makes none: somebody may have replaced its monitor's programs.
+  const those = templates();
+  await send('POST', '/v1/sandboxes/three/pause', { keep: 'files' });
+  await send('POST', '/v1/sandboxes/three/resume');
+  assert.deepEqual([copies(), templates()], [before, those]);
   await send('DELETE', `${sandboxes}/three`);
 });
 

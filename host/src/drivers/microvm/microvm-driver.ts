@@ -178,7 +178,8 @@ export class MicrovmDriver extends NamespaceDriver {
     const still = copies.still(plan, sizes);
     const make = (path: string): Promise<void> =>
       this.#turns.take(() => this.#makeTemplate(vm, copies, { still, path }), signal);
-    const template = await this.#templates.get(templateKind(module, still), make, signal);
+    const kind = templateKind(module, still);
+    const template = await this.#templates.get(kind, this.#isNew(spec) ? make : undefined, signal);
     signal?.throwIfAborted();
     if (template === undefined) return undefined;
     let isAwake = false;
@@ -198,7 +199,12 @@ export class MicrovmDriver extends NamespaceDriver {
     }
   }
 
-  /** In the sandbox that is about to start, whose upper it does not touch. */
+  /** What runs in it now is the module's. Who once took its VMM over may have written other programs over those. */
+  #isNew({ id, upperGeneration, makesUpper }: StartSpec): boolean {
+    return makesUpper && !this.hasUpper(id, upperGeneration);
+  }
+
+  /** In the sandbox that is about to start, and that is new, whose upper it does not touch. */
   async #makeTemplate(
     vm: PlannedVm,
     copies: MachineCopies,

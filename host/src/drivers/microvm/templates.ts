@@ -18,6 +18,7 @@ const templatesMax = 8;
 const bytesMax = 2_147_483_648;
 /** What could not be made is not tried again with each start. */
 const failedMs = 600_000;
+const failedMax = 100;
 const folder = 'vm/templates';
 
 /** The name of a file begins with where it may be used, which is the VM module, this release's first program, and the host since it started. */
@@ -48,26 +49,26 @@ export class Templates {
 
   /**
    * The one of this kind, relative to the data directory; where there is none `make` writes it to the path it is given, and all who ask
-   * meanwhile wait for that. Undefined where it can't be made.
+   * meanwhile wait for that. Undefined where it can't be made, or nobody is asked to.
    */
   async get(
     kind: TemplateKind,
-    make: (path: string) => Promise<void>,
+    make: ((path: string) => Promise<void>) | undefined,
     signal?: AbortSignal,
   ): Promise<string | undefined> {
     const key = keyOf(kind);
-    let asked = this.#asked.get(key);
-    if (asked === undefined) {
-      asked = this.#findOrMake(kind, make)
-        .catch(() => {
-          // Whatever it was, a VM boots without a template; what is wrong with this host shows there.
-          if (signal?.aborted !== true) this.#failedMs.set(key, performance.now());
-          return undefined;
-        })
-        .finally(() => this.#asked.delete(key));
-      this.#asked.set(key, asked);
-    }
-    return await asked;
+    const asked = this.#asked.get(key);
+    if (asked !== undefined) return await asked;
+    const found = this.#findOrMake(kind, make).catch(() => {
+      // Whatever it was, a VM boots without a template; what is wrong with this host shows there.
+      if (this.#failedMs.size === failedMax) this.#failedMs.clear();
+      if (signal?.aborted !== true) this.#failedMs.set(key, performance.now());
+      return undefined;
+    });
+    if (make === undefined) return await found;
+    const making = found.finally(() => this.#asked.delete(key));
+    this.#asked.set(key, making);
+    return await making;
   }
 
   async remove(path: string): Promise<void> {
@@ -86,11 +87,15 @@ export class Templates {
     return { all: names.length, swept: names.length, bytes };
   }
 
-  async #findOrMake(kind: TemplateKind, make: (path: string) => Promise<void>): Promise<string | undefined> {
+  async #findOrMake(
+    kind: TemplateKind,
+    make: ((path: string) => Promise<void>) | undefined,
+  ): Promise<string | undefined> {
     this.#swept ??= this.#sweep(kind.place);
     await this.#swept;
     const found = await this.#find(kind);
     if (found !== undefined) return found;
+    if (make === undefined) return undefined;
     const failed = this.#failedMs.get(keyOf(kind));
     if (failed !== undefined && performance.now() - failed < failedMs) return undefined;
     const path = join(this.#dataDir, 'tmp', `template-${randomBytes(6).toString('hex')}`);
