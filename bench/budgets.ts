@@ -306,6 +306,15 @@ export const budgets: readonly Budget[] = [
     per: { subject: 'QEMU alone' },
   },
   {
+    what: 'microVM from a template, create → first output, p50, against one that boots',
+    scenario: 'vm',
+    metric: 'boot',
+    subject: 'Squash, microVM from a template',
+    statistic: 'median',
+    limit: 0.25,
+    per: { subject: 'Squash, microVM' },
+  },
+  {
     what: 'microVM, `exec true` over HTTP, p50, against a byte over vsock and back and a fork and exec in that guest',
     scenario: 'vm',
     metric: 'exec',

@@ -4,7 +4,7 @@
 
 /* The listener of squash-init. */
 int host_socket_listen(void);
-/* Tells the host that the listener takes connections. */
-void host_socket_ready(void);
+/* Tells the host that the listener takes connections. Returns 0, or -1 with errno where there is no way to it. */
+int host_socket_tell(void);
 
 #endif

@@ -22,6 +22,7 @@
 
 #include "boot/failure.h"
 #include "boot/host_socket.h"
+#include "boot/keeper.h"
 #include "boot/modules.h"
 #include "boot/network.h"
 #include "boot/root.h"
@@ -135,15 +136,23 @@ int main(void) {
   /* As on a host with memory for many: what bounds commands is their group, which ends them and is told. */
   write_setting("/proc/sys/vm/overcommit_memory", "1");
   modules_load();
-  int init = open_init();
+  int init = open_init(), listener = -1, asker = -1;
+  if (settings.copied != 0) {
+    listener = host_socket_listen();
+    asker = keeper_wait(listener, &settings);
+  }
   if (sethostname(settings.hostname, strlen(settings.hostname)) != 0) boot_fail("set the host name");
   network_set_up(&settings);
   root_assemble(&settings);
   int upper = open_upper(), group = make_groups(&settings);
   limit_files(&settings);
   root_enter();
-  int listener = host_socket_listen();
-  host_socket_ready();
+  if (listener < 0) {
+    listener = host_socket_listen();
+    if (host_socket_tell() != 0) boot_fail("tell the host");
+  } else {
+    keeper_answer(asker);
+  }
   const int descriptors[] = {listener, upper, group, init}; /* init/machine.h */
   become_init(descriptors);
 }

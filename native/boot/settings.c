@@ -26,6 +26,7 @@ static const struct word {
 #define TEXT(field) NONE, offsetof(struct settings, field)
     {"lowers", NUMBER(lowers)},         {"shm", NUMBER(shm_bytes)},   {"files", NUMBER(files)},
     {"pids", NUMBER(pids)},             {"time", NUMBER(time)},       {"hostname", TEXT(hostname)},
+    {"copied", NUMBER(copied)},
     {"nameserver", TEXT(nameserver)},   {"address", TEXT(address)},   {"gateway", TEXT(gateway)},
 };
 
@@ -88,9 +89,14 @@ void settings_read(struct settings *settings) {
   cleanup_fd fd = open("/proc/cmdline", O_RDONLY | O_CLOEXEC);
   ssize_t got = fd < 0 ? -1 : read(fd, line, sizeof line - 1);
   if (got < 0) boot_fail("read the command line");
+  settings_take(settings, line);
+}
+
+void settings_take(struct settings *settings, char *line) {
   char *rest;
   for (char *word = strtok_r(line, " \n", &rest); word != NULL; word = strtok_r(NULL, " \n", &rest)) take(settings, word);
   errno = EINVAL;
+  if (settings->copied != 0 && settings->lowers == 0) return; /* The others are to come. */
   if (settings->lowers == 0 || settings->lowers > SETTINGS_LOWERS_MAX) boot_fail("squash.lowers is out of range");
   if (settings->hostname[0] == '\0') boot_fail("squash.hostname is missing");
 }

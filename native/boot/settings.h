@@ -16,6 +16,7 @@ struct settings {
   uint64_t shm_bytes;
   uint64_t files;
   uint64_t pids;
+  uint64_t copied; /* 1: all else comes when it was copied (keeper.h) */
   uint64_t time; /* seconds since 1970, when the machine was started */
   char hostname[SETTINGS_TEXT_MAX];
   char nameserver[SETTINGS_TEXT_MAX];
@@ -27,5 +28,7 @@ struct settings {
 
 /* Reads /proc/cmdline. A word that it does not know ends the boot: the host is of another release. */
 void settings_read(struct settings *settings);
+/* Words of such a line, which stay in it. */
+void settings_take(struct settings *settings, char *line);
 
 #endif

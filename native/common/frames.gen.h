@@ -71,10 +71,12 @@ enum frame_type {
   FRAME_FILE_SYNC = 0x2e,
   FRAME_FILE_UPPER = 0x2f,
   FRAME_DIAL = 0x30,
+  FRAME_GUEST_RENEW = 0x31,
   FRAME_VMM_START = 0x38,
   FRAME_VMM_GUEST = 0x39,
   FRAME_VMM_CONTROL = 0x3a,
   FRAME_VMM_CONSOLE = 0x3b,
+  FRAME_VMM_MEMORY = 0x3c,
   FRAME_SANDBOX_START = 0x40,
   FRAME_SANDBOX_STOP = 0x41,
   FRAME_SANDBOX_LIST = 0x42,
@@ -247,7 +249,10 @@ enum field_tag {
   FIELD_VMM = 119,
   FIELD_CONTROL = 120,
   FIELD_COMMAND = 121,
-  FIELD_TAG_MAX = 121,
+  FIELD_SEED = 122,
+  FIELD_WALL_MS = 123,
+  FIELD_SETTINGS = 124,
+  FIELD_TAG_MAX = 124,
 };
 
 enum { STDIN_MODE_NONE = 0, STDIN_MODE_PIPE = 1 };
@@ -284,10 +289,12 @@ static inline bool frame_type_is_known(unsigned value) {
     case FRAME_FILE_SYNC:
     case FRAME_FILE_UPPER:
     case FRAME_DIAL:
+    case FRAME_GUEST_RENEW:
     case FRAME_VMM_START:
     case FRAME_VMM_GUEST:
     case FRAME_VMM_CONTROL:
     case FRAME_VMM_CONSOLE:
+    case FRAME_VMM_MEMORY:
     case FRAME_SANDBOX_START:
     case FRAME_SANDBOX_STOP:
     case FRAME_SANDBOX_LIST:
@@ -477,6 +484,9 @@ static inline bool field_tag_is_known(unsigned value) {
     case FIELD_VMM:
     case FIELD_CONTROL:
     case FIELD_COMMAND:
+    case FIELD_SEED:
+    case FIELD_WALL_MS:
+    case FIELD_SETTINGS:
       return true;
     default:
       return false;
@@ -564,6 +574,7 @@ static inline bool field_tag_is_integer(unsigned value) {
     case FIELD_INTENT:
     case FIELD_ALLOWS_NESTING:
     case FIELD_VMM:
+    case FIELD_WALL_MS:
       return true;
     default:
       return false;

@@ -1,6 +1,6 @@
 /*
  * One connection from the daemon. Its first frame says what it is: a question that is answered, or a stream of the guest, of
- * the VMM's control socket or of the console.
+ * the VMM's control socket, of its guest's memory or of the console.
  */
 #ifndef SQUASH_VMM_CONNECTION_H
 #define SQUASH_VMM_CONNECTION_H
@@ -20,7 +20,7 @@ enum connection_kind {
   CONNECTION_ANSWERED  /* sends what is left and drops what comes, until the peer closes */
 };
 
-enum link_state { LINK_WAITS, LINK_ASKS, LINK_JOINED };
+enum link_state { LINK_WAITS, LINK_ASKS, LINK_LISTENS, LINK_JOINED };
 
 /* `OK 4294967295`. */
 enum { LINK_OK_BYTES_MAX = 13 };

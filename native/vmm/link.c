@@ -8,13 +8,14 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "common/descriptor.h"
 #include "vmm/connection.h"
 #include "vmm/request.h"
 
 enum {
   GUEST_AGAIN_MS = 200,
   CONTROL_AGAIN_MS = 20,
-  READY_BACKLOG = 8,
+  LISTENER_BACKLOG = 8,
 };
 
 static char guest_path[sizeof((struct sockaddr_un *)NULL)->sun_path];
@@ -50,6 +51,17 @@ static void guest_came(void *owner, uint32_t events) {
   try_all();
 }
 
+/* With nothing of an earlier life in its place. Returns -1 with errno. */
+static int open_listener(const char *path, const char *suffix) {
+  struct sockaddr_un address;
+  if (address_of(&address, path, suffix) != 0) return -1;
+  cleanup_fd fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) return -1;
+  (void)unlink(address.sun_path);
+  bool is_open = bind(fd, (struct sockaddr *)&address, sizeof address) == 0 && listen(fd, LISTENER_BACKLOG) == 0;
+  return is_open ? take_fd(&fd) : -1;
+}
+
 int links_start(const char *guest, const char *control) {
   struct sockaddr_un address;
   char suffix[8];
@@ -58,19 +70,11 @@ int links_start(const char *guest, const char *control) {
   if (address_of(&address, guest, "") != 0) return -1;
   memcpy(guest_path, address.sun_path, sizeof guest_path);
   (void)snprintf(suffix, sizeof suffix, "_%d", VMM_READY_PORT);
-  if (address_of(&address, guest, suffix) != 0) return -1;
-  int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  int fd = open_listener(guest, suffix);
   if (fd < 0) return -1;
   watch_start(&ready_listener, fd, guest_came, NULL);
-  (void)unlink(address.sun_path); /* Of an earlier life of the sandbox. */
-  if (bind(fd, (struct sockaddr *)&address, sizeof address) == 0 && listen(fd, READY_BACKLOG) == 0) {
-    watch_for(&ready_listener, EPOLLIN);
-    return 0;
-  }
-  int number = errno;
-  watch_close(&ready_listener);
-  errno = number;
-  return -1;
+  watch_for(&ready_listener, EPOLLIN);
+  return 0;
 }
 
 void links_give_up(void) {
@@ -120,6 +124,26 @@ static void not_yet(struct connection *connection, int number) {
   connection_refuse(connection, "vmm_failed", number, what);
 }
 
+/* Joined when the VMM comes; who asked ends it when he no longer waits. */
+void link_request_memory(struct connection *connection, uint8_t *payload, size_t length) {
+  (void)payload;
+  if (length != 0 || control_path[0] == '\0') {
+    connection_refuse(connection, "bad_request", EINVAL, "no VMM was started, or a field has no business in this request");
+    return;
+  }
+  int fd = open_listener(control_path, "_memory");
+  if (fd < 0) {
+    connection_refuse(connection, "vmm_failed", errno, "the socket that the VMM gives its guest's memory to");
+    return;
+  }
+  connection->kind = CONNECTION_LINK;
+  connection->link = (struct link){.state = LINK_LISTENS};
+  watch_start(&connection->link.far, fd, far_ready, connection);
+  if (!connection_begin_raw(connection)) return;
+  watch_for(&connection->link.far, EPOLLIN);
+  watch_for_hangup(&connection->watch);
+}
+
 static void joined(struct connection *connection) {
   struct link *link = &connection->link;
   link->state = LINK_JOINED;
@@ -166,7 +190,7 @@ int links_turn(void) {
   int64_t next = now + VMM_GUEST_MS;
   for (struct connection *at = NULL; (at = connection_next(at, CONNECTION_LINK)) != NULL;) {
     struct link *link = &at->link;
-    if (link->state == LINK_JOINED) continue;
+    if (link->state == LINK_JOINED || link->state == LINK_LISTENS) continue;
     if (link->state == LINK_WAITS && link->again_ms <= now) attempt(at);
     else if (link->state == LINK_ASKS && (is_given_up || link->deadline_ms <= now)) not_yet(at, ETIMEDOUT);
     if (at->kind != CONNECTION_LINK || link->state == LINK_JOINED) continue;
@@ -232,10 +256,21 @@ static void join(struct connection *connection) {
   watch_for(&link->far, from_far);
 }
 
+static void vmm_came(struct connection *connection) {
+  struct link *link = &connection->link;
+  int fd = accept4(link->far.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+  if (fd < 0) return;
+  watch_close(&link->far);
+  watch_start(&link->far, fd, far_ready, connection);
+  link->state = LINK_JOINED;
+  join(connection);
+}
+
 static void far_ready(void *owner, uint32_t events) {
   (void)events;
   struct connection *connection = owner;
-  if (connection->link.state == LINK_ASKS) hear_ok(connection);
+  if (connection->link.state == LINK_LISTENS) vmm_came(connection);
+  else if (connection->link.state == LINK_ASKS) hear_ok(connection);
   else if (connection->link.state == LINK_JOINED) join(connection);
 }
 
@@ -248,7 +283,7 @@ void link_ready(struct connection *connection, uint32_t events) {
 
 void link_closing(struct connection *connection) {
   struct link *link = &connection->link;
-  if (link->state != LINK_JOINED) waiting--;
+  if (link->state == LINK_WAITS || link->state == LINK_ASKS) waiting--;
   watch_close(&link->far);
   transfer_forget(&link->up);
   transfer_forget(&link->down);

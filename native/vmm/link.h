@@ -1,5 +1,5 @@
 /*
- * Streams to the guest and to the VMM's control socket.
+ * Streams to the guest and to the VMM's control socket, and one from the VMM: its guest's memory.
  *
  * The guest is reached through a Unix socket whose other end the VMM or its vsock back end has: `CONNECT <port>` and a line's
  * end there, `OK …` and a line's end back, then raw bytes. The request goes in one write and nothing behind it before the answer, and the
@@ -15,6 +15,8 @@ struct connection;
 
 void link_request_guest(struct connection *connection, uint8_t *payload, size_t length);
 void link_request_control(struct connection *connection, uint8_t *payload, size_t length);
+/* The VMM comes itself: it connects to `<control>_memory`. */
+void link_request_memory(struct connection *connection, uint8_t *payload, size_t length);
 void link_ready(struct connection *connection, uint32_t events);
 void link_closing(struct connection *connection);
 

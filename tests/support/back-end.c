@@ -2,7 +2,8 @@
  * Stands where a VMM and its vsock back end stand in a sandbox: `back-end GUEST CONTROL`.
  *
  * At CONTROL it takes lines and answers `done`: `ready` connects to `GUEST_1` as a guest does that has started, `say TEXT` and
- * `flood KIB` write to the console, `rights` tells of its own, `orphan` leaves one behind, `end CODE` ends it.
+ * `flood KIB` write to the console,
+ * `memory KIB` connects to `CONTROL_memory` and writes there, `rights` tells of its own, `orphan` leaves one behind, `end CODE` ends it.
  * At GUEST it speaks the CONNECT protocol, and takes a request only as one piece:
  *   port 1024 echoes; 1025 is refused twice, then as 1024; 1026 says something together with OK; 1027 answers something else than OK;
  *   1028 takes the connection and is silent; 1029 sends 1 MB and closes
@@ -99,6 +100,18 @@ static void ready(const char *guest_path) {
   (void)close(fd);
 }
 
+static void give_memory(const char *control_path, int kib) {
+  static char page[1024];
+  struct sockaddr_un address = named(control_path, "_memory");
+  int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  memset(page, 'm', sizeof page);
+  if (connect(fd, (struct sockaddr *)&address, sizeof address) != 0) perror("memory");
+  for (int i = 0; i < kib; i++) {
+    if (write(fd, page, sizeof page) != (ssize_t)sizeof page) break;
+  }
+  (void)close(fd);
+}
+
 static void leave_orphan(void) {
   if (fork() != 0) return;
   if (fork() == 0) {
@@ -109,9 +122,11 @@ static void leave_orphan(void) {
   _exit(0);
 }
 
-static void control(const char *line, const char *guest_path) {
+static void control(const char *line, const char *const *paths) {
   if (strcmp(line, "ready\n") == 0) {
-    ready(guest_path);
+    ready(paths[0]);
+  } else if (strncmp(line, "memory ", 7) == 0) {
+    give_memory(paths[1], atoi(line + 7));
   } else if (strncmp(line, "say ", 4) == 0) {
     (void)fputs(line + 4, stdout);
   } else if (strncmp(line, "flood ", 6) == 0) {
@@ -127,10 +142,10 @@ static void control(const char *line, const char *guest_path) {
 }
 
 /* One line comes as one piece, and the next after the answer. False: it is over. */
-static bool hear(int fd, const char *guest_path) {
+static bool hear(int fd, const char *const *paths) {
   char line[128] = "";
   if (read(fd, line, sizeof line - 1) <= 0) return false;
-  control(line, guest_path);
+  control(line, paths);
   put(fd, "done\n");
   return true;
 }
@@ -139,12 +154,13 @@ int main(int argc, char **argv) {
   if (argc != 3) return 2;
   (void)signal(SIGCHLD, SIG_IGN);
   (void)signal(SIGPIPE, SIG_IGN);
+  const char *const paths[] = {argv[1], argv[2]};
   struct pollfd all[] = {{.fd = listener(argv[1]), .events = POLLIN}, {.fd = listener(argv[2]), .events = POLLIN}, {.fd = -1, .events = POLLIN}};
   (void)puts("back end listens");
   (void)fflush(stdout);
   for (;;) {
     if (poll(all, 3, -1) < 0) continue;
-    if (all[2].revents != 0 && !hear(all[2].fd, argv[1])) {
+    if (all[2].revents != 0 && !hear(all[2].fd, paths)) {
       (void)close(all[2].fd);
       all[2].fd = -1;
     }

@@ -6,7 +6,8 @@
  *   vhost-device-vsock …  listens where it should
  *   qemu-system-x86_64 …  hands the guest's connections to `/squash-init`, which it starts. Where there is a program `/lies/TYPE`, with
  *                         the number of a first frame's type, that gets the connection instead, behind that frame, as its 0 and 1.
- *                         `/lies/boot` is run before the guest is told to be ready.
+ *                         `/lies/boot` is run before the guest is told to be ready. As a machine that is to be copied it ends at once,
+ *                         so that there is no template and it is started as one that boots.
  */
 #include <poll.h>
 #include <signal.h>
@@ -145,6 +146,8 @@ int main(int argc, char **argv) {
   } else if (strcmp(name, "vhost-device-vsock") == 0) {
     (void)listener(option(argv, "--socket"));
     for (;;) (void)pause();
+  } else if (strstr(option(argv, "-append"), "squash.copied=") != NULL) {
+    return 1;
   } else {
     machine();
   }

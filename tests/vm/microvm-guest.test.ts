@@ -205,3 +205,15 @@ test('a microVM that can’t be made goes off, and its console says why in one l
   await using machine = await Machine.start(parts, options);
   assert.match(await machine.ended(), /^squash-boot: find drive "l1": No such device\r?$/m);
 });
+
+test('one that waits to be copied goes off at anything but the word who it is', async () => {
+  const words = ['squash.hostname=x', 'squash.copied=1'];
+  await using machine = await Machine.boot(parts, {
+    lowers: [await baseLayer()],
+    upper: parts.upper,
+    words,
+  });
+  assert.match(await machine.console(), /^squash-boot: waits to be copied\r?$/m);
+  await assert.rejects(machine.client.info(), { code: 'guest_failed' });
+  assert.match(await machine.ended(), /^squash-boot: understand the host: Invalid argument\r?$/m);
+});

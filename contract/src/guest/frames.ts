@@ -153,11 +153,15 @@ export const frameTypes = {
   /** Of a microVM's guest: answered with what was written in it, an overlay's upper, as a tar in `data` frames. All commands stand still meanwhile. */
   fileUpper: 0x2f,
   dial: 0x30,
-  // Requests to squash-vmm, PID 1 of a sandbox whose program is a VMM. `ok` answers each; behind it the last three carry raw bytes.
+  /** Of a microVM that was copied from a template: answered when it is a machine of its own, and its PID 1 takes connections. */
+  guestRenew: 0x31,
+  // Requests to squash-vmm, PID 1 of a sandbox whose program is a VMM. `ok` answers each; behind it all but the first carry raw bytes.
   vmmStart: 0x38,
   vmmGuest: 0x39,
   vmmControl: 0x3a,
   vmmConsole: 0x3b,
+  /** What the VMM writes to the first connection that it makes to its control socket's path with `_memory` behind it, from now on. */
+  vmmMemory: 0x3c,
   // Requests to squash-launch.
   sandboxStart: 0x40,
   sandboxStop: 0x41,
@@ -367,6 +371,10 @@ export const fieldTags = {
   // sandbox's capabilities. Then its words, a line each.
   control: { tag: 120, type: 'bytes' },
   command: { tag: 121, type: 'bytes' },
+  // To a microVM that was copied: what nobody else knows, the host's clock, and the `squash.` words that it was not told when it was started.
+  seed: { tag: 122, type: 'bytes' },
+  wallMs: { tag: 123, type: 'u64' },
+  settings: { tag: 124, type: 'bytes' },
 } as const satisfies Record<string, { tag: number; type: 'bytes' | 'u64' }>;
 
 export type FieldName = keyof typeof fieldTags;

@@ -62,7 +62,7 @@ class Vmm implements AsyncDisposable {
   }
 
   async stream(
-    type: 'vmmGuest' | 'vmmControl' | 'vmmConsole',
+    type: 'vmmGuest' | 'vmmControl' | 'vmmMemory' | 'vmmConsole',
     fields?: readonly FieldValue[],
   ): Promise<Text> {
     return new Text((await this.ask(type, fields)).detach());
@@ -183,6 +183,13 @@ await insideLauncher(import.meta.filename, ['default', 'single', 'fuse', 'user']
     tail.stream.resume();
     await tail.ended;
     assert.equal(tail.text.length, 2 ** 20);
+    // Twice: what was there of the first is no hindrance.
+    for (const kib of [3_000, 2_000]) {
+      const memory = await vmm.stream('vmmMemory');
+      await control.say(`memory ${kib}`);
+      await memory.ended;
+      assert.equal(memory.text.length, kib * 1024);
+    }
     const many = await Promise.all(Array.from({ length: 50 }, async () => vmm.stream('vmmGuest')));
     const bytes = 'b'.repeat(300_000);
     for (const { stream } of many) stream.write(bytes);
@@ -282,6 +289,8 @@ await insideLauncher(import.meta.filename, ['default', 'single', 'fuse', 'user']
       header(frameTypes.exec, 0),
       encodeFields('vmmConsole', [['port', 1]]),
       encodeFields('vmmControl', [['socket', '/a']]),
+      // Nothing was started yet.
+      encodeFields('vmmMemory', []),
       encodeFields('vmmGuest', [['port', 0]]),
       encodeFields('vmmGuest', [['port', 65_536]]),
       encodeFields('vmmGuest', [['path', '/']]),

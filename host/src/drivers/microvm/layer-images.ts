@@ -6,7 +6,7 @@
  */
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { chmod, mkdir, readdir, stat } from 'node:fs/promises';
+import { chmod, mkdir, readdir, stat, truncate } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import type { LayerDigest } from '@squash/contract/ids';
 import type { DiskSweep } from '../driver.ts';
@@ -15,6 +15,16 @@ import type { LaunchClient } from '../../launch/launch-client.ts';
 /** QEMU's machine has 24 places for devices: besides disks an upper, a network, and what may come. */
 const disksMax = 16;
 const suffix = '.squashfs';
+
+/**
+ * A disk is as large as this, and its rest a hole: the memory of a VM knows its disks' sizes, so that VMs of one template have disks of
+ * the same size.
+ */
+function wholeBytes(bytes: number): number {
+  let whole = 1_073_741_824;
+  while (whole < bytes) whole *= 2;
+  return whole;
+}
 
 const digestOf = (path: string): LayerDigest => basename(path, suffix) as LayerDigest;
 
@@ -93,6 +103,8 @@ export class LayerImages {
       await mkdir(dirname(file), { recursive: true, mode: 0o700 });
       await launcher.merge({ lowers: stack.map((digest) => `layers/${digest}`), path, bytesMax });
     }
+    const { size } = await stat(file);
+    if (size < wholeBytes(size)) await truncate(file, wholeBytes(size));
     // The VMM is not the daemon's id, and the umask may be anything.
     await chmod(file, 0o644);
   }

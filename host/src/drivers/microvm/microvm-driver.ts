@@ -6,6 +6,8 @@
  * program of an ordinary sandbox is, and everything that is not said here is as it is there. Inside the guest `squash-init` is
  * PID 1 and speaks what it always does.
  */
+import { statSync } from 'node:fs';
+import { join } from 'node:path';
 import type { Duplex } from 'node:stream';
 import type { Backend } from '@squash/contract/backend';
 import { AppError } from '@squash/contract/errors';
@@ -37,9 +39,12 @@ import {
 } from '../namespace/namespace-driver.ts';
 import { type GuestUpperOptions, packGuestUpper, unpackGuestUpper } from './guest-upper.ts';
 import { LayerImages } from './layer-images.ts';
-import { qemuOverheadBytes, qemuStart, sharedDir, type VmPlan } from './qemu.ts';
-import { VmModule } from './vm-module.ts';
-import { ConsoleTail, startVmm, throughToGuest, VmmRefusal } from './vmm-channel.ts';
+import { StartTurns } from './start-turns.ts';
+import { templateKind, Templates } from './templates.ts';
+import { renewVm, saveVm, type ToVmm, waitsToBeCopied, wakeVm } from './vm-copy.ts';
+import { type VmFiles, VmModule } from './vm-module.ts';
+import { type MachineCopies, sharedDir, type Vmm, type VmPlan } from './vmm.ts';
+import { ConsoleTail, startVmm, throughToGuest, type VmmStart, VmmRefusal } from './vmm-channel.ts';
 
 /** An emulated guest on a busy machine; one that hangs is given up by then. */
 const bootMsMax = 120_000;
@@ -54,10 +59,39 @@ const upperSlackBytes = 64 * bytesPerMib;
 /** Held by the guest: its memory and its disk have a size, its processes are in a group of its own kernel. */
 const ownLimits: ReadonlySet<string> = new Set(['upper_limit', 'memory_limit', 'pids_limit']);
 
+/** In the VMM's root. */
+const memoryFile = '/drives/memory';
+/** Of a saved memory: what the devices and the lists of pages take beside it. */
+const templateSlackBytes = 64 * bytesPerMib;
+
+/** One that is to be started. */
+interface PlannedVm {
+  readonly spec: StartSpec;
+  readonly module: VmFiles;
+  readonly drives: readonly LaunchMount[];
+  readonly plan: VmPlan;
+  readonly signal: AbortSignal | undefined;
+}
+
+/** The sandbox for it is there, and squash-vmm in it. */
+interface BegunVm {
+  readonly connect: ToVmm;
+  readonly giveUp: AbortSignal;
+  readonly console: ConsoleTail;
+}
+
+export interface MicrovmDriverOptions extends NamespaceDriverOptions {
+  readonly vmm: Vmm;
+  readonly isEphemeral: boolean;
+}
+
 export class MicrovmDriver extends NamespaceDriver {
   readonly #options: GuestUpperOptions;
+  readonly #vmm: Vmm;
   readonly #module: VmModule;
   readonly #images: LayerImages;
+  readonly #templates: Templates;
+  readonly #turns = new StartTurns();
   readonly #hasNetwork: boolean;
   readonly #isEphemeral: boolean;
   readonly #vms = new Map<SandboxId, RunningSandbox>();
@@ -65,8 +99,9 @@ export class MicrovmDriver extends NamespaceDriver {
   readonly #still = new Set<SandboxId>();
   #starting = 0;
 
-  constructor(options: NamespaceDriverOptions & { readonly isEphemeral: boolean }) {
+  constructor(options: MicrovmDriverOptions) {
     super(options);
+    this.#vmm = options.vmm;
     this.#isEphemeral = options.isEphemeral;
     const { dataDir, launcher } = options;
     const hasRoom = (): boolean => {
@@ -80,6 +115,7 @@ export class MicrovmDriver extends NamespaceDriver {
       isUsed: () => this.#vms.size > 0 || this.#starting > 1,
     });
     this.#images = new LayerImages({ dataDir, launcher, bytesMax: options.snapshotBytesMax * 8 });
+    this.#templates = new Templates(dataDir);
     this.#hasNetwork = hasNetwork(options.capabilities);
   }
 
@@ -113,40 +149,108 @@ export class MicrovmDriver extends NamespaceDriver {
   }
 
   async #start(spec: StartSpec, signal: AbortSignal | undefined): Promise<RunningSandbox> {
+    if (spec.mounts.length > 0 && !this.#vmm.can.files)
+      throw new AppError(
+        'vm_unsupported',
+        'A microVM of this VMM has no volumes and no directories of the host: make the sandbox with backend "chroot"',
+      );
     const [module, images] = await Promise.all([this.#module.files(), this.#images.of(spec.lowers)]);
     const drives = images.map((source, at) => image(source, `/drives/l${at}`));
-    const limits = vmmLimits(spec.limits);
+    const vm = { spec, module, drives, plan: this.#plan(spec, drives), signal };
+    const running = (await this.#startCopy(vm)) ?? (await this.#turns.take(() => this.#boot(vm), signal));
+    this.#vms.set(spec.id, running);
+    return running;
+  }
+
+  async #boot(vm: PlannedVm): Promise<RunningSandbox> {
+    return await this.#run(vm, [], async ({ connect, giveUp }) => {
+      await startVmm(await connect(giveUp), this.#vmm.start(vm.plan), giveUp);
+      (await reachGuest(connect, giveUp)).destroy();
+    });
+  }
+
+  /** From the template of its kind, which is made where there is none. Undefined where there can't be one, or it is no good: then it boots. */
+  async #startCopy(vm: PlannedVm): Promise<RunningSandbox | undefined> {
+    const { spec, module, drives, plan, signal } = vm;
+    const { copies } = this.#vmm;
+    if (copies === undefined || spec.mounts.length > 0 || !this.#options.hasRoom()) return undefined;
+    const sizes = drives.map(({ source }) => statSync(join(this.#options.dataDir, source)).size);
+    const still = copies.still(plan, sizes);
+    const make = (path: string): Promise<void> =>
+      this.#turns.take(() => this.#makeTemplate(vm, copies, { still, path }), signal);
+    const kind = templateKind(module, still);
+    const template = await this.#templates.get(kind, this.#isNew(spec) ? make : undefined, signal);
+    signal?.throwIfAborted();
+    if (template === undefined) return undefined;
+    let isAwake = false;
+    try {
+      return await this.#run(vm, [image(template, memoryFile)], async ({ connect, giveUp }) => {
+        await startVmm(await connect(giveUp), copies.copy(plan, memoryFile), giveUp);
+        await wakeVm(connect, copies, giveUp);
+        const guest = await reachGuest(connect, giveUp);
+        isAwake = true;
+        await renewVm(guest, copies.words(plan), giveUp);
+      });
+    } catch {
+      signal?.throwIfAborted();
+      // What went wrong later is its own: its disk, perhaps.
+      if (!isAwake) await this.#templates.remove(template);
+      return undefined;
+    }
+  }
+
+  /** What runs in it now is the module's. Who once took its VMM over may have written other programs over those. */
+  #isNew({ id, upperGeneration, makesUpper }: StartSpec): boolean {
+    return makesUpper && !this.hasUpper(id, upperGeneration);
+  }
+
+  /** In the sandbox that is about to start, and that is new, whose upper it does not touch. */
+  async #makeTemplate(
+    vm: PlannedVm,
+    copies: MachineCopies,
+    { still, path }: { readonly still: VmmStart; readonly path: string },
+  ): Promise<void> {
+    const bounds = { bytesMax: vm.plan.memoryBytes + templateSlackBytes, hasRoom: this.#options.hasRoom };
+    await this.#run(vm, [], async ({ connect, giveUp, console }) => {
+      await startVmm(await connect(giveUp), still, giveUp);
+      await console.until(waitsToBeCopied, giveUp);
+      await saveVm({ connect, copies }, path, { ...bounds, giveUp });
+    });
+    await super.stop(vm.spec.id);
+  }
+
+  /** Makes the sandbox around it, in which `begin` starts a VMM; ends it where that fails. */
+  async #run(
+    { spec, module, drives, signal }: PlannedVm,
+    files: readonly LaunchMount[],
+    begin: (begun: BegunVm) => Promise<void>,
+  ): Promise<RunningSandbox> {
+    const mounts = spec.mounts.map((mount, at) => launchMount({ ...mount, path: `${sharedDir}/${at}` }));
     const running = await this.startAs(
-      { ...spec, limits },
+      { ...spec, limits: this.#vmmLimits(spec.limits) },
       {
         vmm: true,
         lowers: [module.root],
-        mounts: [
-          image(module.initrd, '/drives/initrd'),
-          ...drives,
-          ...spec.mounts.map((mount, at) => launchMount({ ...mount, path: `${sharedDir}/${at}` })),
-        ],
+        mounts: [image(module.initrd, '/drives/initrd'), ...drives, ...files, ...mounts],
       },
       signal,
     );
-    using tail = new ConsoleTail();
+    using console = new ConsoleTail();
+    const connect: ToVmm = (giveUp) => super.connect(running, giveUp);
     try {
       const late = AbortSignal.timeout(bootMsMax);
       const giveUp = signal === undefined ? late : AbortSignal.any([signal, late]);
-      await tail.follow(await super.connect(running, giveUp), giveUp);
-      await this.#boot(running, this.#plan(spec, drives), giveUp);
+      await console.follow(await connect(giveUp), giveUp);
+      await begin({ connect, giveUp, console });
     } catch (error) {
-      await this.stop(spec.id);
+      await super.stop(spec.id);
       signal?.throwIfAborted();
       throw new AppError(
         'launch_failed',
-        `The microVM does not start: ${[errorText(error), ...tail.lines()].join('; ')}`,
-        {
-          cause: error,
-        },
+        `The microVM does not start: ${[errorText(error), ...console.lines()].join('; ')}`,
+        { cause: error },
       );
     }
-    this.#vms.set(spec.id, running);
     return running;
   }
 
@@ -176,7 +280,7 @@ export class MicrovmDriver extends NamespaceDriver {
   }
 
   override async limit(id: SandboxId, limits: SandboxLimits): Promise<void> {
-    await super.limit(id, this.#vms.has(id) ? vmmLimits(limits) : limits);
+    await super.limit(id, this.#vms.has(id) ? this.#vmmLimits(limits) : limits);
   }
 
   /** A guest gets what its row says when it starts. */
@@ -223,7 +327,12 @@ export class MicrovmDriver extends NamespaceDriver {
   }
 
   override async sweepDisks(keep: ReadonlySet<LayerDigest>, isDry: boolean): Promise<DiskSweep> {
-    return await this.#images.unused(keep, isDry);
+    const [images, templates] = await Promise.all([
+      this.#images.unused(keep, isDry),
+      this.#templates.unused(this.#module.isThere(), isDry),
+    ]);
+    const { all, swept, bytes } = templates;
+    return { all: images.all + all, swept: images.swept + swept, bytes: images.bytes + bytes };
   }
 
   /** One that stands still goes on for this: the guest's own PID 1 holds its commands while it reads. */
@@ -255,24 +364,6 @@ export class MicrovmDriver extends NamespaceDriver {
     };
   }
 
-  /** Resolves when PID 1 of the guest takes connections. */
-  async #boot(running: RunningSandbox, plan: VmPlan, giveUp: AbortSignal): Promise<void> {
-    await startVmm(await super.connect(running, giveUp), qemuStart(plan), giveUp);
-    for (let isReady = false; !isReady; ) {
-      const stream = await super.connect(running, giveUp);
-      isReady = await throughToGuest(stream, giveUp).then(
-        (guest) => {
-          guest.destroy();
-          return true;
-        },
-        (error: unknown) => {
-          if (!(error instanceof VmmRefusal)) throw error;
-          return false;
-        },
-      );
-    }
-  }
-
   #running(id: SandboxId): RunningSandbox {
     const vm = this.#vms.get(id);
     if (vm !== undefined) return vm;
@@ -295,19 +386,30 @@ export class MicrovmDriver extends NamespaceDriver {
       // It is ended as it is: the file system has a journal.
     }
   }
+
+  /** Of the group that the VMM is in: the guest's memory is a part of it. */
+  #vmmLimits(limits: SandboxLimits): SandboxLimits {
+    const memoryBytesMax = Math.max(guestMemoryBytesMin, limits.memoryBytesMax);
+    return {
+      ...limits,
+      memoryBytesMax: memoryBytesMax + this.#vmm.overheadBytes,
+      // Also the guest's memory is a file by whose size a process can be held.
+      upperBytesMax: Math.max(limits.upperBytesMax, memoryBytesMax) + upperSlackBytes,
+    };
+  }
+}
+
+/** A stream to PID 1 of the guest, or to what becomes it, as soon as it takes connections. */
+async function reachGuest(connect: ToVmm, giveUp: AbortSignal): Promise<Duplex> {
+  for (;;) {
+    try {
+      return await throughToGuest(await connect(giveUp), giveUp);
+    } catch (error) {
+      if (!(error instanceof VmmRefusal)) throw error;
+    }
+  }
 }
 
 function image(source: string, target: string): LaunchMount {
   return { mode: 'ro', kind: 'file', identity: '-', source, target };
-}
-
-/** Of the group that the VMM is in: the guest's memory is a part of it. */
-function vmmLimits(limits: SandboxLimits): SandboxLimits {
-  const memoryBytesMax = Math.max(guestMemoryBytesMin, limits.memoryBytesMax);
-  return {
-    ...limits,
-    memoryBytesMax: memoryBytesMax + qemuOverheadBytes,
-    // Also the guest's memory is a file by whose size a process can be held.
-    upperBytesMax: Math.max(limits.upperBytesMax, memoryBytesMax) + upperSlackBytes,
-  };
 }

@@ -1,24 +1,8 @@
 /** QEMU's `microvm` machine as the commands that squash-vmm runs. */
+import { saveMachine, wakeMachine } from './qemu-copies.ts';
+import { withoutEmptyPages } from './qemu-stream.ts';
+import { sharedDir, type Vmm, type VmPlan } from './vmm.ts';
 import type { VmmCommand, VmmStart } from './vmm-channel.ts';
-
-export interface VmPlan {
-  /** Files in the VMM's root. */
-  readonly kernel: string;
-  readonly initrd: string;
-  /** Topmost first. */
-  readonly lowers: readonly string[];
-  readonly upper: { readonly path: string; readonly bytes: number };
-  /** The N-th of them lies at `N` below `sharedDir`. Those that others lie in come first. */
-  readonly mounts: readonly { readonly mode: 'ro' | 'rw'; readonly path: string }[];
-  readonly memoryBytes: number;
-  /** The guest is told these by the kernel's command line. */
-  readonly hostname: string;
-  readonly shmBytes: number;
-  readonly openFilesMax: number;
-  readonly pidsMax: number;
-  readonly hasNetwork: boolean;
-  readonly unixSeconds: number;
-}
 
 /** New at each start: what lies there is the VMM's alone and goes with it. */
 const runDir = '/dev/shm';
@@ -27,28 +11,63 @@ const sockets = {
   device: `${runDir}/vhost.sock`,
   control: `${runDir}/qmp.sock`,
   files: `${runDir}/files.sock`,
+  /** Where squash-vmm takes the guest's memory. */
+  memory: `${runDir}/qmp.sock_memory`,
 };
-/** In the VMM's root: the module has it. */
-export const sharedDir = '/mounts';
 const bytesPerMib = 1_048_576;
 /** Of the emulator's translated code. QEMU's own choice is a gigabyte. */
 const translatedMib = 64;
 
-export function qemuStart(plan: VmPlan): VmmStart {
-  return {
-    socket: sockets.guest,
-    control: sockets.control,
-    commands: [
-      makeUpper(plan),
-      vsockDevice(),
-      ...(plan.mounts.length === 0 ? [] : [fileServer()]),
-      qemu(plan),
-    ],
-  };
-}
+/** The one place where a device can come and go. */
+const vsockBus = 'port0';
+const vsockOptions = [
+  ['chardev', `socket,id=vsock,path=${sockets.device}`],
+  ['device', `vhost-user-vsock-pci,chardev=vsock,bus=${vsockBus},id=vsock0`],
+] as const;
 
-/** What a VM takes beside its memory: the emulator, its translated code, page tables, the vsock device. */
-export const qemuOverheadBytes = (128 + 2 * translatedMib) * bytesPerMib;
+const kernelWords = [
+  'console=ttyS0',
+  'quiet',
+  'reboot=t',
+  'panic=-1',
+  'pcie_ports=native',
+  // Under emulation the kernel finds no clock to measure by.
+  'tsc=reliable',
+  'tsc_early_khz={tsc_khz}',
+  'no_timer_check',
+];
+const copiedOption = ['append', [...kernelWords, 'squash.copied=1'].join(' ')] as const;
+
+export const qemu: Vmm = {
+  can: { files: true },
+  /** The emulator, its translated code, page tables, the vsock device. */
+  overheadBytes: (128 + 2 * translatedMib) * bytesPerMib,
+  start(plan) {
+    const files = plan.mounts.length === 0 ? [] : [fileServer()];
+    const words = [...kernelWords, `squash.time=${plan.unixSeconds}`, ...guestWords(plan)];
+    const own: readonly Option[] = [['append', words.join(' ')], ...vsockOptions, ...fileOptions(plan)];
+    return started(makeUpper(plan), vsockDevice(), ...files, machine(plan, [...diskOptions(plan), ...own]));
+  },
+  copies: {
+    still(plan, lowerBytes) {
+      const sizes = [...lowerBytes, plan.upper.bytes];
+      const empty = (at: number): string => `driver=null-co,read-zeroes=on,size=${sizes[at]}`;
+      return started(machine(plan, [...diskOptions(plan, empty), copiedOption]));
+    },
+    copy(plan, memory) {
+      const own: readonly Option[] = [copiedOption, ['incoming', `file:${memory}`]];
+      return started(makeUpper(plan), vsockDevice(), machine(plan, [...diskOptions(plan), ...own]));
+    },
+    words: (plan) => guestWords(plan).join(' '),
+    save: (control, signal) => saveMachine(control, sockets.memory, signal),
+    kept: withoutEmptyPages,
+    wake: (control, signal) => wakeMachine(control, { socket: sockets.device, bus: vsockBus }, signal),
+  },
+};
+
+function started(...commands: readonly VmmCommand[]): VmmStart {
+  return { socket: sockets.guest, control: sockets.control, commands };
+}
 
 /** Once in the life of an upper: an empty file system, in a file that has no room yet. */
 function makeUpper({ upper: { path, bytes } }: VmPlan): VmmCommand {
@@ -104,13 +123,13 @@ function fileServer(): VmmCommand {
   return { how: 'files', path: sockets.files, argv: ['/usr/libexec/virtiofsd', ...words] };
 }
 
-function qemu(plan: VmPlan): VmmCommand {
+/** A command's option, without its dash, and what follows it. */
+type Option = readonly [string, string];
+
+/** @param own what differs between one that boots, one that is to be copied, and a copy */
+function machine(plan: VmPlan, own: readonly Option[]): VmmCommand {
   const mib = Math.floor(plan.memoryBytes / bytesPerMib);
-  const disk = (name: string, path: string, mode: string): [string, string][] => [
-    ['drive', `id=${name},file=${path},format=raw,if=none,${mode}`],
-    ['device', `virtio-blk-device,drive=${name},serial=${name}`],
-  ];
-  const options: readonly (readonly [string, string])[] = [
+  const options: readonly Option[] = [
     ['M', 'microvm,pcie=on,memory-backend=mem0,rtc=on'],
     // Emulated processors take turns on one thread: with a thread for each, code that one writes while another runs it is not
     // always seen (Node ended with "Check failed"). So a second one would make nothing faster.
@@ -126,32 +145,40 @@ function qemu(plan: VmPlan): VmmCommand {
     ['bios', 'qboot.rom'],
     ['kernel', plan.kernel],
     ['initrd', plan.initrd],
-    ['append', kernelWords(plan).join(' ')],
-    ...plan.lowers.flatMap((path, at) => disk(`l${at}`, path, 'readonly=on')),
-    ...disk('upper', plan.upper.path, 'cache=writeback,discard=unmap,detect-zeroes=unmap'),
     ['device', 'virtio-rng-device'],
-    ['device', 'pcie-root-port,id=port0,chassis=1,slot=1'],
-    ['chardev', `socket,id=vsock,path=${sockets.device}`],
-    ['device', 'vhost-user-vsock-pci,chardev=vsock,bus=port0,id=vsock0'],
+    ['device', `pcie-root-port,id=${vsockBus},chassis=1,slot=1`],
     ...(plan.hasNetwork
       ? ([
           ['netdev', `user,id=net0,net=${network.net},host=${network.gateway},ipv6=off`],
           ['device', 'virtio-net-device,netdev=net0,mac=52:54:00:00:00:02'],
         ] as const)
       : []),
-    ...(plan.mounts.length === 0
-      ? []
-      : ([
-          ['chardev', `socket,id=files,path=${sockets.files}`],
-          ['device', 'vhost-user-fs-device,chardev=files,tag=mounts'],
-        ] as const)),
     ['chardev', 'stdio,id=console,signal=off'],
     ['serial', 'chardev:console'],
     ['qmp', `unix:${sockets.control},server=on,wait=off`],
+    ...own,
   ];
   const flags = ['-nodefaults', '-no-user-config', '-no-reboot'];
   const words = options.flatMap(([name, value]) => [`-${name}`, value]);
   return { how: 'stay', argv: ['/usr/bin/qemu-system-x86_64', ...flags, ...words] };
+}
+
+/** The lowers, topmost first, and the upper. */
+function diskOptions(plan: VmPlan, backing?: (at: number) => string): readonly Option[] {
+  const lowers = plan.lowers.map((path, at) => ({ name: `l${at}`, path, mode: 'readonly=on' }));
+  const mode = 'cache=writeback,discard=unmap,detect-zeroes=unmap';
+  return [...lowers, { name: 'upper', path: plan.upper.path, mode }].flatMap(({ name, path, mode }, at) => [
+    ['drive', `id=${name},${backing?.(at) ?? `file=${path},format=raw`},if=none,${mode}`] as const,
+    ['device', `virtio-blk-device,drive=${name},serial=${name}`] as const,
+  ]);
+}
+
+function fileOptions({ mounts }: VmPlan): readonly Option[] {
+  if (mounts.length === 0) return [];
+  return [
+    ['chardev', `socket,id=files,path=${sockets.files}`],
+    ['device', 'vhost-user-fs-device,chardev=files,tag=mounts'],
+  ];
 }
 
 /** Of QEMU's own user-mode network, whose sockets are the sandbox's: they go where the sandbox's packets go. */
@@ -172,23 +199,13 @@ function kernelPath(path: string): string {
     .join('');
 }
 
-function kernelWords(plan: VmPlan): readonly string[] {
+function guestWords(plan: VmPlan): readonly string[] {
   return [
-    'console=ttyS0',
-    'quiet',
-    'reboot=t',
-    'panic=-1',
-    'pcie_ports=native',
-    // Under emulation the kernel finds no clock to measure by.
-    'tsc=reliable',
-    'tsc_early_khz={tsc_khz}',
-    'no_timer_check',
     `squash.lowers=${plan.lowers.length}`,
     `squash.hostname=${plan.hostname}`,
     `squash.shm=${plan.shmBytes}`,
     `squash.files=${plan.openFilesMax}`,
     `squash.pids=${plan.pidsMax}`,
-    `squash.time=${plan.unixSeconds}`,
     ...plan.mounts.map(({ mode, path }) => `squash.mount=${mode}:${kernelPath(path)}`),
     ...(plan.hasNetwork
       ? [

@@ -3,7 +3,7 @@
  * is unpacked once, under its digest: a newer one beside running VMs changes nothing for them.
  */
 import { createHash, randomBytes } from 'node:crypto';
-import { existsSync, statSync } from 'node:fs';
+import { type BigIntStats, existsSync, statSync } from 'node:fs';
 import { chmod, mkdir, open, readdir, rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import { AppError } from '@squash/contract/errors';
@@ -43,12 +43,16 @@ export class VmModule {
 
   /** How the file looks now. @throws vm_unavailable where there is none */
   check(): string {
-    const found = statSync(join(this.#options.dataDir, moduleFile), { bigint: true, throwIfNoEntry: false });
+    const found = this.#look();
     if (found !== undefined) return [found.dev, found.ino, found.size, found.mtimeNs].join(':');
     throw new AppError(
       'vm_unavailable',
       `There is no module "${vmModule}" (QEMU, and a kernel for guests): "squash module build vmm" makes it`,
     );
+  }
+
+  isThere(): boolean {
+    return this.#look() !== undefined;
   }
 
   /** Of the module as it is now. @throws vm_unavailable, layer_corrupt, disk_full */
@@ -61,6 +65,10 @@ export class VmModule {
     });
     this.#made = { print, files };
     return files;
+  }
+
+  #look(): BigIntStats | undefined {
+    return statSync(join(this.#options.dataDir, moduleFile), { bigint: true, throwIfNoEntry: false });
   }
 
   async #make(): Promise<VmFiles> {

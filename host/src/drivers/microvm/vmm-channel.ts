@@ -4,6 +4,7 @@
  */
 import type { Duplex } from 'node:stream';
 import { AppError } from '@squash/contract/errors';
+import { pause } from '@squash/base/pause';
 import { encodeFields, FrameDecoder } from '@squash/contract/guest/codec';
 import { FieldReader } from '@squash/contract/guest/fields';
 import type { FieldName } from '@squash/contract/guest/frames';
@@ -33,6 +34,7 @@ const messageBytesMax = 4096;
 const consoleCharactersMax = 4096;
 const lineCharactersMax = 200;
 const consoleLinesMax = 5;
+const consoleLookMs = 20;
 
 /** Starts the VMM: once in the life of one squash-vmm. @throws launch_failed with what went wrong */
 export async function startVmm(stream: Duplex, start: VmmStart, signal?: AbortSignal): Promise<void> {
@@ -53,6 +55,36 @@ export async function throughToGuest(stream: Duplex, signal?: AbortSignal): Prom
   return await ask(stream, encodeFields('vmmGuest', []), signal);
 }
 
+/** The stream to the VMM's control socket, or the one that its guest's memory will come by. @throws guest_failed */
+export async function streamOfVmm(
+  stream: Duplex,
+  which: 'vmmControl' | 'vmmMemory',
+  signal: AbortSignal,
+): Promise<Duplex> {
+  const answered = await ask(stream, encodeFields(which, []), signal);
+  // Who reads it is told; until then nobody would be there.
+  return answered.on('error', () => undefined);
+}
+
+/** Of a stream to the guest of a machine that was copied: resolves when its PID 1 takes connections. @throws guest_failed */
+export async function renewGuest(
+  stream: Duplex,
+  renewed: { readonly seed: Uint8Array; readonly wallMs: number; readonly settings: string },
+  signal: AbortSignal,
+): Promise<void> {
+  const { seed, wallMs, settings } = renewed;
+  const fields = [
+    ['seed', seed],
+    ['wallMs', wallMs],
+    ['settings', settings],
+  ] as const;
+  try {
+    await ask(stream, encodeFields('guestRenew', fields), signal);
+  } finally {
+    stream.destroy();
+  }
+}
+
 /** What the guest's kernel and the VMM write, as far as it is the last of it. Hostile text: of a guest that nobody trusts. */
 export class ConsoleTail implements Disposable {
   #stream: Duplex | undefined;
@@ -68,6 +100,17 @@ export class ConsoleTail implements Disposable {
       });
     } catch {
       stream.destroy();
+    }
+  }
+
+  /** Resolves when this has been written. @throws guest_failed where the console ends before */
+  async until(text: string, signal: AbortSignal): Promise<void> {
+    while (!this.#tail.includes(text)) {
+      const stream = this.#stream;
+      if (stream === undefined || stream.destroyed || stream.readableEnded)
+        throw new AppError('guest_failed', 'The VMM ended');
+      await pause(consoleLookMs, signal);
+      signal.throwIfAborted();
     }
   }
 

@@ -1,0 +1,104 @@
+/** A migration stream put together by hand; the real ones are in tests/e2e/microvm-memory.test.ts, where what is kept of them is loaded again. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { withoutEmptyPages } from './qemu-stream.ts';
+
+const u64 = (value: number): Buffer => {
+  const bytes = Buffer.alloc(8);
+  bytes.writeBigUInt64BE(BigInt(value));
+  return bytes;
+};
+const named = (text: string): Buffer => Buffer.concat([Buffer.from([text.length]), Buffer.from(text)]);
+const id = Buffer.from([0, 0, 0, 2]);
+const end = [u64(0x10), Buffer.from([0x7e]), id];
+const start = [
+  Buffer.from('QEVM and more'),
+  Buffer.from([1]),
+  id,
+  named('ram'),
+  u64(4),
+  u64(0x5000 | 4),
+  named('mem0'),
+  u64(0x4000),
+  named('rom'),
+  u64(0x1000),
+  ...end,
+];
+const part = (type: number): Buffer[] => [Buffer.from([type]), id];
+const page = (byte: number): Buffer => Buffer.alloc(4096, byte);
+const command = Buffer.from([8, 0, 11, 0, 1, 9]);
+const devices = Buffer.from('\u0004devices, of which this says nothing: \u0003ram');
+
+const stream = Buffer.concat([
+  ...start,
+  ...part(2),
+  u64(0x0000 | 2),
+  named('mem0'),
+  Buffer.from([0]),
+  u64(0x1000 | 8 | 32),
+  page(1),
+  ...end,
+  command,
+  ...part(3),
+  u64(0x2000 | 2 | 32),
+  Buffer.from([0]),
+  u64(0x0000 | 2),
+  named('rom'),
+  Buffer.from([0]),
+  u64(0x3000 | 8),
+  named('mem0'),
+  page(2),
+  ...end,
+  devices,
+]);
+const kept = Buffer.concat([
+  ...start,
+  ...part(2),
+  // The block is named by the first record that is left.
+  u64(0x1000 | 8),
+  named('mem0'),
+  page(1),
+  ...end,
+  command,
+  ...part(3),
+  // What has a content before it is loaded is kept.
+  u64(0x0000 | 2),
+  named('rom'),
+  Buffer.from([0]),
+  u64(0x3000 | 8),
+  named('mem0'),
+  page(2),
+  ...end,
+  devices,
+]);
+
+async function read(bytes: Buffer, pieceBytes: number): Promise<Buffer> {
+  const pieces = (function* () {
+    for (let at = 0; at < bytes.length; at += pieceBytes) yield bytes.subarray(at, at + pieceBytes);
+  })();
+  const out: Buffer[] = [];
+  for await (const piece of withoutEmptyPages(
+    (async function* () {
+      yield* pieces;
+    })(),
+  ))
+    out.push(piece);
+  return Buffer.concat(out);
+}
+
+test('a stream loses the empty pages of the memory and nothing else, however it comes', async () => {
+  for (const pieceBytes of [1, 7, 4096, 5000, stream.length])
+    assert.ok((await read(stream, pieceBytes)).equals(kept), `pieces of ${pieceBytes}`);
+});
+
+test('a stream that ends early, or is not understood, is refused', async () => {
+  for (const length of [0, 40, 300, stream.length - devices.length - 1])
+    await assert.rejects(read(stream.subarray(0, length), 64), { code: 'guest_failed' });
+  for (const strange of [
+    Buffer.concat([...start, ...part(2), u64(0x1000 | 0x200)]),
+    Buffer.concat([...start, ...part(4)]),
+    Buffer.concat([...start, Buffer.from([2, 0, 0, 0, 9])]),
+    Buffer.alloc(100_000),
+  ])
+    await assert.rejects(read(strange, 4096), { code: 'guest_failed' });
+});

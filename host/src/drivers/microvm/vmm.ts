@@ -1,0 +1,56 @@
+/** What the microVM driver asks of a virtual machine's monitor (VMM). All that is not here is the same for each of them. */
+import type { Duplex } from 'node:stream';
+import type { VmmStart } from './vmm-channel.ts';
+
+/** A machine, in the VMM's own terms: paths are those of its root. */
+export interface VmPlan {
+  readonly kernel: string;
+  readonly initrd: string;
+  /** Topmost first. */
+  readonly lowers: readonly string[];
+  readonly upper: { readonly path: string; readonly bytes: number };
+  /** The N-th of them lies at `N` below `sharedDir`. Those that others lie in come first. */
+  readonly mounts: readonly { readonly mode: 'ro' | 'rw'; readonly path: string }[];
+  readonly memoryBytes: number;
+  /** The guest is told these by the kernel's command line. */
+  readonly hostname: string;
+  readonly shmBytes: number;
+  readonly openFilesMax: number;
+  readonly pidsMax: number;
+  readonly hasNetwork: boolean;
+  readonly unixSeconds: number;
+}
+
+/** In the VMM's root: the module has it. */
+export const sharedDir = '/mounts';
+
+export interface Vmm {
+  readonly can: {
+    /** Volumes and directories of the host in the guest. */
+    readonly files: boolean;
+  };
+  /** What it takes beside the guest's memory. */
+  readonly overheadBytes: number;
+  /** What squash-vmm starts for a machine that boots. */
+  start(plan: VmPlan): VmmStart;
+  readonly copies?: MachineCopies;
+}
+
+/** How a machine is saved with its memory, and goes on as another one. Streams are those of the VMM's control socket. */
+export interface MachineCopies {
+  /**
+   * A machine to be copied: it waits before it reads a disk and hears of anything by which the plans of one kind differ. Its disks are
+   * empty ones, of these sizes.
+   */
+  still(plan: VmPlan, lowerBytes: readonly number[]): VmmStart;
+  /** One that goes on from the file `memory` in the VMM's root, where another of its kind was saved. */
+  copy(plan: VmPlan, memory: string): VmmStart;
+  /** What the other was not told: `squash.` words for the guest. */
+  words(plan: VmPlan): string;
+  /** Writes the memory to the stream that squash-vmm gives of it. */
+  save(control: Duplex, signal: AbortSignal): Promise<void>;
+  /** What of that stream goes into the file. */
+  kept(memory: AsyncIterable<Buffer>): AsyncIterable<Buffer>;
+  /** Resolves when it goes on, and the guest can be reached as soon as it looks. */
+  wake(control: Duplex, signal: AbortSignal): Promise<void>;
+}
