@@ -247,7 +247,8 @@ enum field_tag {
   FIELD_VMM = 119,
   FIELD_CONTROL = 120,
   FIELD_COMMAND = 121,
-  FIELD_TAG_MAX = 121,
+  FIELD_VMM_DEVICE = 122,
+  FIELD_TAG_MAX = 122,
 };
 
 enum { STDIN_MODE_NONE = 0, STDIN_MODE_PIPE = 1 };
@@ -477,6 +478,7 @@ static inline bool field_tag_is_known(unsigned value) {
     case FIELD_VMM:
     case FIELD_CONTROL:
     case FIELD_COMMAND:
+    case FIELD_VMM_DEVICE:
       return true;
     default:
       return false;

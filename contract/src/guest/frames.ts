@@ -367,6 +367,8 @@ export const fieldTags = {
   // sandbox's capabilities. Then its words, a line each.
   control: { tag: 120, type: 'bytes' },
   command: { tag: 121, type: 'bytes' },
+  /** Of a VMM's start, none or more: a device of the host that its root has besides, by its name (`tun`, `kvm`). With `tun` a tap is made. */
+  vmmDevice: { tag: 122, type: 'bytes' },
 } as const satisfies Record<string, { tag: number; type: 'bytes' | 'u64' }>;
 
 export type FieldName = keyof typeof fieldTags;
