@@ -10,7 +10,7 @@ import { createConnection, createServer } from 'node:net';
 import { join } from 'node:path';
 import type { Duplex } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { qemuStart } from '../../host/src/drivers/microvm/qemu.ts';
+import { qemu } from '../../host/src/drivers/microvm/qemu.ts';
 import type { VmmCommand } from '../../host/src/drivers/microvm/vmm-channel.ts';
 import { GuestClient } from '../../host/src/guest/client.ts';
 
@@ -26,7 +26,7 @@ export async function bareBoot(dataDir: string, workDir: string): Promise<number
     const ready = createServer().listen(join(place, 'v.sock_1'));
     const come = once(ready, 'connection', { signal: AbortSignal.timeout(bootMsMax) });
     const run = await runner(dataDir, place);
-    for (const command of qemuStart(await planOf(dataDir, place)).commands) {
+    for (const command of qemu.start(await planOf(dataDir, place)).commands) {
       const child = run(command);
       running.push(child);
       if (command.how === 'make') await once(child, 'exit');

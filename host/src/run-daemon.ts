@@ -18,6 +18,7 @@ import type { LoadedConfig } from './config/load.ts';
 import { mallocTrimAddon } from '@squash/base/programs';
 import type { NamespaceDriver } from './drivers/namespace/namespace-driver.ts';
 import { MicrovmDriver } from './drivers/microvm/microvm-driver.ts';
+import { qemu } from './drivers/microvm/qemu.ts';
 import { vmCapabilities } from './drivers/microvm/capabilities.ts';
 import { endLauncher } from './egress/end-launcher.ts';
 import type { EgressNetwork } from './egress/egress-network.ts';
@@ -73,6 +74,7 @@ export async function runDaemon({ config, explained }: LoadedConfig, begun: Begu
   const capabilities = await begun.capabilities;
   const driver = stack.use(
     new MicrovmDriver({
+      vmm: qemu,
       ...config,
       launcher,
       capabilities,

@@ -37,8 +37,8 @@ import {
 } from '../namespace/namespace-driver.ts';
 import { type GuestUpperOptions, packGuestUpper, unpackGuestUpper } from './guest-upper.ts';
 import { LayerImages } from './layer-images.ts';
-import { qemuOverheadBytes, qemuStart, sharedDir, type VmPlan } from './qemu.ts';
 import { VmModule } from './vm-module.ts';
+import { sharedDir, type Vmm, type VmPlan } from './vmm.ts';
 import { ConsoleTail, startVmm, throughToGuest, VmmRefusal } from './vmm-channel.ts';
 
 /** An emulated guest on a busy machine; one that hangs is given up by then. */
@@ -54,8 +54,14 @@ const upperSlackBytes = 64 * bytesPerMib;
 /** Held by the guest: its memory and its disk have a size, its processes are in a group of its own kernel. */
 const ownLimits: ReadonlySet<string> = new Set(['upper_limit', 'memory_limit', 'pids_limit']);
 
+export interface MicrovmDriverOptions extends NamespaceDriverOptions {
+  readonly vmm: Vmm;
+  readonly isEphemeral: boolean;
+}
+
 export class MicrovmDriver extends NamespaceDriver {
   readonly #options: GuestUpperOptions;
+  readonly #vmm: Vmm;
   readonly #module: VmModule;
   readonly #images: LayerImages;
   readonly #hasNetwork: boolean;
@@ -65,8 +71,9 @@ export class MicrovmDriver extends NamespaceDriver {
   readonly #still = new Set<SandboxId>();
   #starting = 0;
 
-  constructor(options: NamespaceDriverOptions & { readonly isEphemeral: boolean }) {
+  constructor(options: MicrovmDriverOptions) {
     super(options);
+    this.#vmm = options.vmm;
     this.#isEphemeral = options.isEphemeral;
     const { dataDir, launcher } = options;
     const hasRoom = (): boolean => {
@@ -113,9 +120,14 @@ export class MicrovmDriver extends NamespaceDriver {
   }
 
   async #start(spec: StartSpec, signal: AbortSignal | undefined): Promise<RunningSandbox> {
+    if (spec.mounts.length > 0 && !this.#vmm.can.files)
+      throw new AppError(
+        'vm_unsupported',
+        'A microVM of this VMM has no volumes and no directories of the host: make the sandbox with backend "chroot"',
+      );
     const [module, images] = await Promise.all([this.#module.files(), this.#images.of(spec.lowers)]);
     const drives = images.map((source, at) => image(source, `/drives/l${at}`));
-    const limits = vmmLimits(spec.limits);
+    const limits = this.#vmmLimits(spec.limits);
     const running = await this.startAs(
       { ...spec, limits },
       {
@@ -176,7 +188,7 @@ export class MicrovmDriver extends NamespaceDriver {
   }
 
   override async limit(id: SandboxId, limits: SandboxLimits): Promise<void> {
-    await super.limit(id, this.#vms.has(id) ? vmmLimits(limits) : limits);
+    await super.limit(id, this.#vms.has(id) ? this.#vmmLimits(limits) : limits);
   }
 
   /** A guest gets what its row says when it starts. */
@@ -257,7 +269,7 @@ export class MicrovmDriver extends NamespaceDriver {
 
   /** Resolves when PID 1 of the guest takes connections. */
   async #boot(running: RunningSandbox, plan: VmPlan, giveUp: AbortSignal): Promise<void> {
-    await startVmm(await super.connect(running, giveUp), qemuStart(plan), giveUp);
+    await startVmm(await super.connect(running, giveUp), this.#vmm.start(plan), giveUp);
     for (let isReady = false; !isReady; ) {
       const stream = await super.connect(running, giveUp);
       isReady = await throughToGuest(stream, giveUp).then(
@@ -295,19 +307,19 @@ export class MicrovmDriver extends NamespaceDriver {
       // It is ended as it is: the file system has a journal.
     }
   }
+
+  /** Of the group that the VMM is in: the guest's memory is a part of it. */
+  #vmmLimits(limits: SandboxLimits): SandboxLimits {
+    const memoryBytesMax = Math.max(guestMemoryBytesMin, limits.memoryBytesMax);
+    return {
+      ...limits,
+      memoryBytesMax: memoryBytesMax + this.#vmm.overheadBytes,
+      // Also the guest's memory is a file by whose size a process can be held.
+      upperBytesMax: Math.max(limits.upperBytesMax, memoryBytesMax) + upperSlackBytes,
+    };
+  }
 }
 
 function image(source: string, target: string): LaunchMount {
   return { mode: 'ro', kind: 'file', identity: '-', source, target };
-}
-
-/** Of the group that the VMM is in: the guest's memory is a part of it. */
-function vmmLimits(limits: SandboxLimits): SandboxLimits {
-  const memoryBytesMax = Math.max(guestMemoryBytesMin, limits.memoryBytesMax);
-  return {
-    ...limits,
-    memoryBytesMax: memoryBytesMax + qemuOverheadBytes,
-    // Also the guest's memory is a file by whose size a process can be held.
-    upperBytesMax: Math.max(limits.upperBytesMax, memoryBytesMax) + upperSlackBytes,
-  };
 }

@@ -1,24 +1,6 @@
 /** QEMU's `microvm` machine as the commands that squash-vmm runs. */
 import type { VmmCommand, VmmStart } from './vmm-channel.ts';
-
-export interface VmPlan {
-  /** Files in the VMM's root. */
-  readonly kernel: string;
-  readonly initrd: string;
-  /** Topmost first. */
-  readonly lowers: readonly string[];
-  readonly upper: { readonly path: string; readonly bytes: number };
-  /** The N-th of them lies at `N` below `sharedDir`. Those that others lie in come first. */
-  readonly mounts: readonly { readonly mode: 'ro' | 'rw'; readonly path: string }[];
-  readonly memoryBytes: number;
-  /** The guest is told these by the kernel's command line. */
-  readonly hostname: string;
-  readonly shmBytes: number;
-  readonly openFilesMax: number;
-  readonly pidsMax: number;
-  readonly hasNetwork: boolean;
-  readonly unixSeconds: number;
-}
+import { sharedDir, type Vmm, type VmPlan } from './vmm.ts';
 
 /** New at each start: what lies there is the VMM's alone and goes with it. */
 const runDir = '/dev/shm';
@@ -28,13 +10,18 @@ const sockets = {
   control: `${runDir}/qmp.sock`,
   files: `${runDir}/files.sock`,
 };
-/** In the VMM's root: the module has it. */
-export const sharedDir = '/mounts';
 const bytesPerMib = 1_048_576;
 /** Of the emulator's translated code. QEMU's own choice is a gigabyte. */
 const translatedMib = 64;
 
-export function qemuStart(plan: VmPlan): VmmStart {
+export const qemu: Vmm = {
+  can: { files: true },
+  /** The emulator, its translated code, page tables, the vsock device. */
+  overheadBytes: (128 + 2 * translatedMib) * bytesPerMib,
+  start: qemuStart,
+};
+
+function qemuStart(plan: VmPlan): VmmStart {
   return {
     socket: sockets.guest,
     control: sockets.control,
@@ -42,13 +29,10 @@ export function qemuStart(plan: VmPlan): VmmStart {
       makeUpper(plan),
       vsockDevice(),
       ...(plan.mounts.length === 0 ? [] : [fileServer()]),
-      qemu(plan),
+      machine(plan),
     ],
   };
 }
-
-/** What a VM takes beside its memory: the emulator, its translated code, page tables, the vsock device. */
-export const qemuOverheadBytes = (128 + 2 * translatedMib) * bytesPerMib;
 
 /** Once in the life of an upper: an empty file system, in a file that has no room yet. */
 function makeUpper({ upper: { path, bytes } }: VmPlan): VmmCommand {
@@ -104,7 +88,7 @@ function fileServer(): VmmCommand {
   return { how: 'files', path: sockets.files, argv: ['/usr/libexec/virtiofsd', ...words] };
 }
 
-function qemu(plan: VmPlan): VmmCommand {
+function machine(plan: VmPlan): VmmCommand {
   const mib = Math.floor(plan.memoryBytes / bytesPerMib);
   const disk = (name: string, path: string, mode: string): [string, string][] => [
     ['drive', `id=${name},file=${path},format=raw,if=none,${mode}`],

@@ -1,0 +1,35 @@
+/** What the microVM driver asks of a virtual machine's monitor (VMM). All that is not here is the same for each of them. */
+import type { VmmStart } from './vmm-channel.ts';
+
+/** A machine, in the VMM's own terms: paths are those of its root. */
+export interface VmPlan {
+  readonly kernel: string;
+  readonly initrd: string;
+  /** Topmost first. */
+  readonly lowers: readonly string[];
+  readonly upper: { readonly path: string; readonly bytes: number };
+  /** The N-th of them lies at `N` below `sharedDir`. Those that others lie in come first. */
+  readonly mounts: readonly { readonly mode: 'ro' | 'rw'; readonly path: string }[];
+  readonly memoryBytes: number;
+  /** The guest is told these by the kernel's command line. */
+  readonly hostname: string;
+  readonly shmBytes: number;
+  readonly openFilesMax: number;
+  readonly pidsMax: number;
+  readonly hasNetwork: boolean;
+  readonly unixSeconds: number;
+}
+
+/** In the VMM's root: the module has it. */
+export const sharedDir = '/mounts';
+
+export interface Vmm {
+  readonly can: {
+    /** Volumes and directories of the host in the guest. */
+    readonly files: boolean;
+  };
+  /** What it takes beside the guest's memory. */
+  readonly overheadBytes: number;
+  /** What squash-vmm starts for a machine that boots. */
+  start(plan: VmPlan): VmmStart;
+}
