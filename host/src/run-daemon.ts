@@ -18,6 +18,8 @@ import type { LoadedConfig } from './config/load.ts';
 import { mallocTrimAddon } from '@squash/base/programs';
 import type { NamespaceDriver } from './drivers/namespace/namespace-driver.ts';
 import { MicrovmDriver } from './drivers/microvm/microvm-driver.ts';
+import { firecracker } from './drivers/microvm/firecracker.ts';
+import { firecrackerOf } from './drivers/microvm/firecracker-program.ts';
 import { qemu } from './drivers/microvm/qemu.ts';
 import { vmCapabilities } from './drivers/microvm/capabilities.ts';
 import { endLauncher } from './egress/end-launcher.ts';
@@ -72,9 +74,10 @@ export async function runDaemon({ config, explained }: LoadedConfig, begun: Begu
   const isFirstOfBoot = isNewBoot(config, log);
   const { network, secrets, rules } = await openEgress({ config, launcher, build, first: begun.egress, log });
   const capabilities = await begun.capabilities;
+  const program = firecrackerOf(config);
   const driver = stack.use(
     new MicrovmDriver({
-      vmm: qemu,
+      vmm: program === undefined ? qemu : firecracker(program),
       ...config,
       launcher,
       capabilities,
@@ -111,7 +114,7 @@ export async function runDaemon({ config, explained }: LoadedConfig, begun: Begu
     version,
     started,
     get host() {
-      return [...capabilities, ownerRow, ...tokenRow, ...vmCapabilities(config.dataDir)];
+      return [...capabilities, ownerRow, ...tokenRow, ...vmCapabilities(config.dataDir, program)];
     },
     config: [...explained],
   };

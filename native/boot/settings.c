@@ -27,6 +27,7 @@ static const struct word {
     {"lowers", NUMBER(lowers)},         {"shm", NUMBER(shm_bytes)},   {"files", NUMBER(files)},
     {"pids", NUMBER(pids)},             {"time", NUMBER(time)},       {"hostname", TEXT(hostname)},
     {"nameserver", TEXT(nameserver)},   {"address", TEXT(address)},   {"gateway", TEXT(gateway)},
+    {"ordered", NUMBER(ordered)},
 };
 
 static void set(struct settings *settings, const struct word *word, const char *value) {

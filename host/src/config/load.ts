@@ -164,9 +164,7 @@ function find(setting: Setting, env: Environment, file: Environment): Found {
 function missingPart(each: Found): readonly string[] {
   const { setting, text } = each;
   if (setting.part === undefined || text === setting.default) return [];
-  const asks =
-    setting.partChoices === undefined ? !isOffFlag(setting, text) : setting.partChoices.includes(text);
-  if (!asks) return [];
+  if (isOffFlag(setting, text)) return [];
   const value = setting.kind.type === 'secret' ? '' : ` (set to "${text}")`;
   return [`${setting.name}${value} needs ${setting.part}, which this Squash does not have: remove it`];
 }
@@ -226,7 +224,11 @@ function assemble(
   return {
     dataDir,
     runDir: run === '' ? join(dataDir, 'run') : resolve(cwd, run),
-    backend: choice('SQUASH_BACKEND'),
+    backend: text('SQUASH_BACKEND') === 'chroot' ? 'chroot' : 'vm',
+    firecracker:
+      text('SQUASH_BACKEND') !== 'firecracker' && text('SQUASH_FIRECRACKER') === ''
+        ? undefined
+        : { path: text('SQUASH_FIRECRACKER') === '' ? undefined : resolve(cwd, text('SQUASH_FIRECRACKER')) },
     listen: {
       host: text('SQUASH_HOST'),
       port: values.get('SQUASH_PORT') === 'off' ? undefined : number('SQUASH_PORT'),

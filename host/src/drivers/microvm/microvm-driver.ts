@@ -39,7 +39,7 @@ import { type GuestUpperOptions, packGuestUpper, unpackGuestUpper } from './gues
 import { LayerImages } from './layer-images.ts';
 import { VmModule } from './vm-module.ts';
 import { sharedDir, type Vmm, type VmPlan } from './vmm.ts';
-import { ConsoleTail, startVmm, throughToGuest, VmmRefusal } from './vmm-channel.ts';
+import { ConsoleTail, startVmm, throughToControl, throughToGuest, VmmRefusal } from './vmm-channel.ts';
 
 /** An emulated guest on a busy machine; one that hangs is given up by then. */
 const bootMsMax = 120_000;
@@ -86,7 +86,7 @@ export class MicrovmDriver extends NamespaceDriver {
       launcher,
       isUsed: () => this.#vms.size > 0 || this.#starting > 1,
     });
-    this.#images = new LayerImages({ dataDir, launcher, bytesMax: options.snapshotBytesMax * 8 });
+    this.#images = new LayerImages({ dataDir, launcher, bytesMax: options.snapshotBytesMax * 8, disksMax: options.vmm.disksMax });
     this.#hasNetwork = hasNetwork(options.capabilities);
   }
 
@@ -95,12 +95,14 @@ export class MicrovmDriver extends NamespaceDriver {
     return backend === 'vm' && this.upperKind === 'image' ? 'directory' : this.upperKind;
   }
 
-  override checkBackend(backend: Backend): void {
+  override checkBackend(backend: Backend, hasMounts: boolean): void {
     if (backend !== 'vm') return;
+    if (hasMounts) this.#checkFiles();
     // What a sandbox has written is taken out of it there, before it ends.
     if (this.#isEphemeral)
       throw new AppError('vm_unavailable', 'With SQUASH_EPHEMERAL=1 there are no microVMs');
     this.#module.check();
+    this.#vmm.check?.();
   }
 
   override warnings(spec: Pick<StartSpec, 'limits' | 'upperKind' | 'backend'>): readonly DriverWarning[] {
@@ -120,19 +122,21 @@ export class MicrovmDriver extends NamespaceDriver {
   }
 
   async #start(spec: StartSpec, signal: AbortSignal | undefined): Promise<RunningSandbox> {
-    if (spec.mounts.length > 0 && !this.#vmm.can.files)
-      throw new AppError(
-        'vm_unsupported',
-        'A microVM of this VMM has no volumes and no directories of the host: make the sandbox with backend "chroot"',
-      );
-    const [module, images] = await Promise.all([this.#module.files(), this.#images.of(spec.lowers)]);
+    if (spec.mounts.length > 0) this.#checkFiles();
+    const [module, images, program] = await Promise.all([
+      this.#module.files(),
+      this.#images.of(spec.lowers),
+      this.#vmm.program?.(),
+    ]);
     const drives = images.map((source, at) => image(source, `/drives/l${at}`));
     const limits = this.#vmmLimits(spec.limits);
+    const plan = this.#plan(spec, drives);
     const running = await this.startAs(
       { ...spec, limits },
       {
         vmm: true,
-        lowers: [module.root],
+        vmmDevices: this.#vmm.devices?.(plan) ?? [],
+        lowers: [...(program === undefined ? [] : [program]), module.root],
         mounts: [
           image(module.initrd, '/drives/initrd'),
           ...drives,
@@ -146,10 +150,11 @@ export class MicrovmDriver extends NamespaceDriver {
       const late = AbortSignal.timeout(bootMsMax);
       const giveUp = signal === undefined ? late : AbortSignal.any([signal, late]);
       await tail.follow(await super.connect(running, giveUp), giveUp);
-      await this.#boot(running, this.#plan(spec, drives), giveUp);
+      await this.#boot(running, plan, giveUp);
     } catch (error) {
       await this.stop(spec.id);
       signal?.throwIfAborted();
+      if (error instanceof AppError && error.code === 'vm_unavailable') throw error;
       throw new AppError(
         'launch_failed',
         `The microVM does not start: ${[errorText(error), ...tail.lines()].join('; ')}`,
@@ -258,6 +263,7 @@ export class MicrovmDriver extends NamespaceDriver {
       upper: { path: '/disk', bytes: limits.upperBytesMax },
       mounts: spec.mounts,
       memoryBytes: Math.max(guestMemoryBytesMin, limits.memoryBytesMax),
+      cpuMilli: limits.cpuMilli,
       hostname: spec.hostname,
       shmBytes: limits.shmBytesMax,
       openFilesMax: limits.openFilesMax,
@@ -270,6 +276,11 @@ export class MicrovmDriver extends NamespaceDriver {
   /** Resolves when PID 1 of the guest takes connections. */
   async #boot(running: RunningSandbox, plan: VmPlan, giveUp: AbortSignal): Promise<void> {
     await startVmm(await super.connect(running, giveUp), this.#vmm.start(plan), giveUp);
+    await this.#vmm.boot?.(
+      plan,
+      async () => await throughToControl(await super.connect(running, giveUp), giveUp),
+      giveUp,
+    );
     for (let isReady = false; !isReady; ) {
       const stream = await super.connect(running, giveUp);
       isReady = await throughToGuest(stream, giveUp).then(
@@ -283,6 +294,14 @@ export class MicrovmDriver extends NamespaceDriver {
         },
       );
     }
+  }
+
+  #checkFiles(): void {
+    if (this.#vmm.can.files) return;
+    throw new AppError(
+      'vm_unsupported',
+      'A microVM of this VMM has no volumes and no directories of the host: make the sandbox with backend "chroot"',
+    );
   }
 
   #running(id: SandboxId): RunningSandbox {

@@ -1,5 +1,6 @@
 /** QEMU's `microvm` machine as the commands that squash-vmm runs. */
 import type { VmmCommand, VmmStart } from './vmm-channel.ts';
+import { guestWords, makeUpper } from './guest-boot.ts';
 import { sharedDir, type Vmm, type VmPlan } from './vmm.ts';
 
 /** New at each start: what lies there is the VMM's alone and goes with it. */
@@ -16,6 +17,8 @@ const translatedMib = 64;
 
 export const qemu: Vmm = {
   can: { files: true },
+  /** Of its 24 places, besides: an upper, a network, and what may come. */
+  disksMax: 16,
   /** The emulator, its translated code, page tables, the vsock device. */
   overheadBytes: (128 + 2 * translatedMib) * bytesPerMib,
   start: qemuStart,
@@ -31,25 +34,6 @@ function qemuStart(plan: VmPlan): VmmStart {
       ...(plan.mounts.length === 0 ? [] : [fileServer()]),
       machine(plan),
     ],
-  };
-}
-
-/** Once in the life of an upper: an empty file system, in a file that has no room yet. */
-function makeUpper({ upper: { path, bytes } }: VmPlan): VmmCommand {
-  const words = [
-    '-q',
-    '-F',
-    '-t',
-    'ext4',
-    '-m',
-    '0',
-    '-E',
-    'lazy_itable_init=1,lazy_journal_init=1,nodiscard',
-  ];
-  return {
-    how: 'make',
-    path,
-    argv: ['/usr/sbin/mke2fs', ...words, `${path}.new`, `${Math.floor(bytes / 1024)}k`],
   };
 }
 
@@ -146,16 +130,6 @@ const network = {
   nameserver: '198.18.0.1',
 };
 
-/** A word of the command line, of any path. */
-function kernelPath(path: string): string {
-  return [...Buffer.from(path.replace(/^\//, ''))]
-    .map((byte) => {
-      const character = String.fromCodePoint(byte);
-      return /[A-Za-z0-9_./-]/.test(character) ? character : `%${byte.toString(16).padStart(2, '0')}`;
-    })
-    .join('');
-}
-
 function kernelWords(plan: VmPlan): readonly string[] {
   return [
     'console=ttyS0',
@@ -167,19 +141,6 @@ function kernelWords(plan: VmPlan): readonly string[] {
     'tsc=reliable',
     'tsc_early_khz={tsc_khz}',
     'no_timer_check',
-    `squash.lowers=${plan.lowers.length}`,
-    `squash.hostname=${plan.hostname}`,
-    `squash.shm=${plan.shmBytes}`,
-    `squash.files=${plan.openFilesMax}`,
-    `squash.pids=${plan.pidsMax}`,
-    `squash.time=${plan.unixSeconds}`,
-    ...plan.mounts.map(({ mode, path }) => `squash.mount=${mode}:${kernelPath(path)}`),
-    ...(plan.hasNetwork
-      ? [
-          `squash.nameserver=${network.nameserver}`,
-          `squash.address=${network.address}`,
-          `squash.gateway=${network.gateway}`,
-        ]
-      : []),
+    ...guestWords(plan, network),
   ];
 }

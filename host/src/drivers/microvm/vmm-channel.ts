@@ -53,6 +53,11 @@ export async function throughToGuest(stream: Duplex, signal?: AbortSignal): Prom
   return await ask(stream, encodeFields('vmmGuest', []), signal);
 }
 
+/** The stream, as one to the VMM's own socket. @throws guest_failed */
+export async function throughToControl(stream: Duplex, signal?: AbortSignal): Promise<Duplex> {
+  return await ask(stream, encodeFields('vmmControl', []), signal);
+}
+
 /** What the guest's kernel and the VMM write, as far as it is the last of it. Hostile text: of a guest that nobody trusts. */
 export class ConsoleTail implements Disposable {
   #stream: Duplex | undefined;
