@@ -15,7 +15,7 @@
 #include <x86intrin.h>
 
 /* On x86 without PCI. */
-enum { DEVICES_MAX = 17, WORD_BYTES = 4096, WORDS_MAX = 128 };
+enum { DEVICES_MAX = 17, BUSES = 24, WORD_BYTES = 4096, WORDS_MAX = 128 };
 #define BACK_END "/dev/shm/stand-in.sock"
 
 pid_t machine_process = -1;
@@ -122,21 +122,21 @@ __attribute__((format(printf, 2, 3))) static void put(const char *option, const 
 
 /* Drives have no serials, and all devices are in the order of their requests, on MMIO. */
 static void put_devices(const struct machine *machine) {
-  unsigned bus = 0;
+  unsigned bus = BUSES; /* The last is what a guest finds first. */
   for (size_t i = 0; i < machine->drive_count; i++) {
     put("-drive", "id=d%zu,file=%s,format=raw,if=none,%s", i, machine->drives[i].path,
         machine->drives[i].is_read_only ? "readonly=on" : "cache=writeback,discard=unmap");
-    put("-device", "virtio-blk-device,drive=d%zu,bus=virtio-mmio-bus.%u", i, bus++);
+    put("-device", "virtio-blk-device,drive=d%zu,bus=virtio-mmio-bus.%u", i, --bus);
   }
   if (machine->tap[0] != '\0') {
     put("-netdev", "tap,id=net0,ifname=%s,script=no,downscript=no", machine->tap);
-    put("-device", "virtio-net-device,netdev=net0,mac=%s,bus=virtio-mmio-bus.%u", machine->mac, bus++);
+    put("-device", "virtio-net-device,netdev=net0,mac=%s,bus=virtio-mmio-bus.%u", machine->mac, --bus);
   }
   if (machine->vsock[0] != '\0') {
     put("-chardev", "socket,id=vsock,path=" BACK_END);
-    put("-device", "vhost-user-vsock-device,chardev=vsock,bus=virtio-mmio-bus.%u", bus++);
+    put("-device", "vhost-user-vsock-device,chardev=vsock,bus=virtio-mmio-bus.%u", --bus);
   }
-  if (machine->has_entropy) put("-device", "virtio-rng-device,bus=virtio-mmio-bus.%u", bus++);
+  if (machine->has_entropy) put("-device", "virtio-rng-device,bus=virtio-mmio-bus.%u", --bus);
 }
 
 static void become_qemu(const struct machine *machine) {

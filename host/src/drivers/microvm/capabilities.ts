@@ -85,7 +85,7 @@ function kvmRow(program: FirecrackerProgram | undefined): Capability {
   const row = { name: 'kvm', required: false, weaker: null } as const;
   const choice =
     program === undefined
-      ? 'not used: virtual machines are emulated, which is many times slower'
+      ? 'not used yet: virtual machines are emulated, which is many times slower'
       : 'Firecracker needs it; whether a guest starts on it is not probed';
   try {
     closeSync(openSync('/dev/kvm', constants.O_RDWR));
