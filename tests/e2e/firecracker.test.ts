@@ -81,7 +81,8 @@ async function send(method: string, path: string, body?: unknown): Promise<Answe
   return answer;
 }
 
-const vmms = () => processesOf(daemon.dataDir).filter(({ command }) => command.includes('/usr/bin/firecracker'));
+const vmms = () =>
+  processesOf(daemon.dataDir).filter(({ command }) => command.includes('/usr/bin/firecracker'));
 
 test('its commands and files are of a guest that Firecracker was asked for', async (t) => {
   t.diagnostic(isRealFirecracker ? 'shown with the real Firecracker' : 'shown with the stand-in');
@@ -119,7 +120,10 @@ test('what it has written is there after a stop, and in a fork of either backend
   const tell = 'stat -c "%n %u" /data/*; cat /data/file; test -e /etc/issue || echo gone';
   const before = await output(tell);
   assert.equal(before, '/data/file 1000\none\ngone');
-  const { json: beside } = await send('POST', '/v1/sandboxes', { from: { sandbox: 'dev' }, backend: 'chroot' });
+  const { json: beside } = await send('POST', '/v1/sandboxes', {
+    from: { sandbox: 'dev' },
+    backend: 'chroot',
+  });
   assert.equal(await output(tell, beside.id), before);
   await output('echo two >/data/more', beside.id);
   const { json: back } = await send('POST', '/v1/sandboxes', { from: { sandbox: beside.id }, backend: 'vm' });
@@ -140,7 +144,10 @@ test('one whose VMM is killed starts again, and one that does not boot tells why
   await waitFor('it to be ready again', isOther, 120_000);
   assert.equal(await output('cat /data/file'), 'one');
   // Its disk is made by the first start: then nobody finds a file system in it.
-  const made = await daemon.request('POST', sandboxes, { id: 'broken', layers: ['000-base-debian', '200-broken'] });
+  const made = await daemon.request('POST', sandboxes, {
+    id: 'broken',
+    layers: ['000-base-debian', '200-broken'],
+  });
   assert.equal(made.status, 201, made.text);
   await send('POST', '/v1/sandboxes/broken/pause', { keep: 'files' });
   const disk = join(daemon.dataDir, 'sandboxes/broken/uppers/1/data/disk');

@@ -72,7 +72,9 @@ await insideLauncher(import.meta.filename, ['default', 'single', 'user', 'user-s
 });
 
 if (process.env['SQUASH_TEST_PLACE'] === undefined)
-  test('without the wall the same frames are answered', { skip: !isRoot && 'a tap without a wall is root’s' }, async () => {
+  test('without the wall the same frames are answered', {
+    skip: !isRoot && 'a tap without a wall is root’s',
+  }, async () => {
     const folder = await mkdtemp(join(tmpdir(), ownedPrefix('tap')));
     try {
       const program = join(folder, 'tapper');

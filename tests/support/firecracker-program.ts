@@ -17,7 +17,13 @@ export function standIn(directory: string, version: string): string {
   const path = join(directory, `firecracker-${version}`);
   const files = readdirSync(sources).filter((name) => name.endsWith('.c'));
   const strict = ['-std=gnu17', '-D_GNU_SOURCE', '-O1', '-Wall', '-Wextra', '-Werror', '-static'];
-  const words = [...strict, `-DVERSION="${version}"`, '-o', path, ...files.map((name) => join(sources, name))];
+  const words = [
+    ...strict,
+    `-DVERSION="${version}"`,
+    '-o',
+    path,
+    ...files.map((name) => join(sources, name)),
+  ];
   execFileSync('gcc', words);
   // The daemon's id is not the suite's.
   chmodSync(path, 0o755);

@@ -100,6 +100,23 @@ test('loadConfig() has the documented defaults', async () => {
   });
 });
 
+test('loadConfig() has Firecracker where a program is named, and where it is asked for without one', async () => {
+  await using cwd = await directory();
+  const of = (env: Record<string, string>) => {
+    const { backend, firecracker } = loadConfig({ ...data, ...env }, cwd.path);
+    return [backend, firecracker];
+  };
+  const SQUASH_FIRECRACKER = '/opt/firecracker';
+  assert.deepEqual(of({}), ['chroot', undefined]);
+  assert.deepEqual(of({ SQUASH_BACKEND: 'vm' }), ['vm', undefined]);
+  assert.deepEqual(of({ SQUASH_FIRECRACKER }), ['chroot', { path: SQUASH_FIRECRACKER }]);
+  assert.deepEqual(of({ SQUASH_BACKEND: 'firecracker', SQUASH_FIRECRACKER }), [
+    'vm',
+    { path: SQUASH_FIRECRACKER },
+  ]);
+  assert.deepEqual(of({ SQUASH_BACKEND: 'firecracker' }), ['vm', { path: undefined }]);
+});
+
 test('loadConfig() takes the values of the original’s table', async () => {
   await using cwd = await directory();
   const config = loadConfig(

@@ -225,10 +225,7 @@ function assemble(
     dataDir,
     runDir: run === '' ? join(dataDir, 'run') : resolve(cwd, run),
     backend: text('SQUASH_BACKEND') === 'chroot' ? 'chroot' : 'vm',
-    firecracker:
-      text('SQUASH_BACKEND') !== 'firecracker' && text('SQUASH_FIRECRACKER') === ''
-        ? undefined
-        : { path: text('SQUASH_FIRECRACKER') === '' ? undefined : resolve(cwd, text('SQUASH_FIRECRACKER')) },
+    firecracker: firecrackerOf(text, cwd),
     listen: {
       host: text('SQUASH_HOST'),
       port: values.get('SQUASH_PORT') === 'off' ? undefined : number('SQUASH_PORT'),
@@ -277,6 +274,12 @@ function assemble(
       format: choice<Config['log']['format']>('SQUASH_LOG_FORMAT'),
     },
   };
+}
+
+function firecrackerOf(text: (name: SettingName) => string, cwd: string): Config['firecracker'] {
+  const path = text('SQUASH_FIRECRACKER');
+  if (path === '') return text('SQUASH_BACKEND') === 'firecracker' ? { path: undefined } : undefined;
+  return { path: resolve(cwd, path) };
 }
 
 function registriesOf(values: ReadonlyMap<string, SettingValue>, cwd: string): Config['registries'] {

@@ -69,7 +69,11 @@ async function firecrackerBoot(
 
 /** Files are opened and the tap is attached as each is answered; only the last one needs KVM. */
 export function bootRequests(plan: VmPlan): readonly ApiRequest[] {
-  const put = (path: string, body: Readonly<Record<string, unknown>>): ApiRequest => ({ method: 'PUT', path, body });
+  const put = (path: string, body: Readonly<Record<string, unknown>>): ApiRequest => ({
+    method: 'PUT',
+    path,
+    body,
+  });
   const drive = (id: string, path: string, isReadOnly: boolean): ApiRequest =>
     put(`/drives/${id}`, {
       drive_id: id,

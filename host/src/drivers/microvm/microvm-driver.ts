@@ -86,7 +86,12 @@ export class MicrovmDriver extends NamespaceDriver {
       launcher,
       isUsed: () => this.#vms.size > 0 || this.#starting > 1,
     });
-    this.#images = new LayerImages({ dataDir, launcher, bytesMax: options.snapshotBytesMax * 8, disksMax: options.vmm.disksMax });
+    this.#images = new LayerImages({
+      dataDir,
+      launcher,
+      bytesMax: options.snapshotBytesMax * 8,
+      disksMax: options.vmm.disksMax,
+    });
     this.#hasNetwork = hasNetwork(options.capabilities);
   }
 
