@@ -56,7 +56,8 @@ export class FirecrackerApi {
         answer.setEncoding('utf8').once('error', reject);
         answer.on('data', (piece: string) => {
           text += piece;
-          if (text.length > answerBytesMax) answer.destroy(new Error('the answer is too long'));
+          if (text.length > answerBytesMax)
+            answer.destroy(new AppError('launch_failed', 'the answer is too long'));
         });
         answer.once('end', () => resolve({ status: answer.statusCode ?? 0, text }));
       });
