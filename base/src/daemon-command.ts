@@ -19,6 +19,7 @@ export interface EnterPlace {
   readonly runDir: string;
   readonly egressHostsFile?: string | undefined;
   readonly registries?: { readonly authFile: string | undefined };
+  readonly firecracker?: { readonly path: string | undefined } | undefined;
 }
 
 export interface EnterCommand {
@@ -41,7 +42,8 @@ export function enterCommand(
   // The egress process is the daemon's child, and opens no more than it may.
   const read = place.egressHostsFile === undefined ? [] : ['--read', place.egressHostsFile];
   const login = place.registries?.authFile === undefined ? [] : ['--login', place.registries.authFile];
-  return { program, words: [...words, ...read, ...login, '--filter', 'node', '--', ...command] };
+  const vmm = place.firecracker?.path === undefined ? [] : ['--vmm', place.firecracker.path];
+  return { program, words: [...words, ...read, ...login, ...vmm, '--filter', 'node', '--', ...command] };
 }
 
 /** The daemon with its keeper, and what its environment has beside the settings. */

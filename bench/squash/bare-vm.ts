@@ -60,6 +60,7 @@ async function planOf(dataDir: string, place: string) {
     upper: { path: join(place, 'disk'), bytes: 768 * 1_048_576 },
     memoryBytes,
     hostname: 'bare',
+    cpuMilli: 1000,
     shmBytes: 64 * 1_048_576,
     openFilesMax: 65_536,
     pidsMax: 1_024,

@@ -41,10 +41,16 @@ export const settings = [
     kind: { type: 'choice', choices: ['chroot', 'vm', 'firecracker'] },
     default: 'chroot',
     meaning:
-      'What isolates a sandbox that asks for none. `chroot` is the name of the namespace backend; `vm` is the microVM backend (docs/backends.md).',
+      'What isolates a sandbox that asks for none. `chroot` is the name of the namespace backend; `vm` is the microVM backend (docs/backends.md); `firecracker` is the same with Firecracker as its VMM, which `SQUASH_FIRECRACKER` names.',
     origin: 'original',
-    part: 'Firecracker as a VMM',
-    partChoices: ['firecracker'],
+  },
+  {
+    name: 'SQUASH_FIRECRACKER',
+    kind: { type: 'path' },
+    default: '',
+    meaning:
+      'The program of Firecracker, 1.16.1 or newer, that the daemon’s user can read. Where it is set all microVMs of this daemon run in it, else in QEMU ([backends.md](backends.md#firecracker)).',
+    origin: 'squash',
   },
   {
     name: 'SQUASH_HOST',

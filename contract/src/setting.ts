@@ -33,8 +33,6 @@ export interface Setting {
   readonly origin: 'original' | 'squash' | 'client' | 'test';
   /** The part that this variable belongs to and that does not exist yet. */
   readonly part?: string;
-  /** The only values that need `part`; without it every value but the default does. */
-  readonly partChoices?: readonly string[];
   /** Has no effect of its own: it only completes the named variable, which is the one that is refused. */
   readonly completes?: string;
 }

@@ -6,7 +6,9 @@
 import type { Capability } from '@squash/contract/capability';
 import { AppError } from '@squash/contract/errors';
 import { systemClock } from '@squash/base/clock';
+import { loadConfig } from './config/load.ts';
 import { vmCapabilities } from './drivers/microvm/capabilities.ts';
+import { firecrackerOf } from './drivers/microvm/firecracker-program.ts';
 import { endLauncher } from './egress/end-launcher.ts';
 import { probeHost } from './launch/host-probe.ts';
 import { ConnectionOwners } from './http/connection-owner.ts';
@@ -22,7 +24,13 @@ interface Words {
 
 async function answer({ verb, dataDir, runDir }: Words, launcher: LaunchClient): Promise<unknown> {
   if (verb === 'probe')
-    return { host: [...(await probeHost(launcher)), await ownerRow(), ...vmCapabilities(dataDir)] };
+    return {
+      host: [
+        ...(await probeHost(launcher)),
+        await ownerRow(),
+        ...vmCapabilities(dataDir, firecrackerOf(loadConfig(process.env, process.cwd()))),
+      ],
+    };
   using _lock = lockDataDirectory(dataDir);
   if (verb === 'repair') return repaired(await repairState(dataDir, systemClock.wallMs()));
   if (verb === 'stop') return await endAll(launcher, runDir);

@@ -17,7 +17,9 @@ import type { Config } from './config/config.ts';
 import type { LoadedConfig } from './config/load.ts';
 import { mallocTrimAddon } from '@squash/base/programs';
 import type { NamespaceDriver } from './drivers/namespace/namespace-driver.ts';
-import { MicrovmDriver } from './drivers/microvm/microvm-driver.ts';
+import { MicrovmDriver, type MicrovmDriverOptions } from './drivers/microvm/microvm-driver.ts';
+import { firecracker } from './drivers/microvm/firecracker.ts';
+import { type FirecrackerProgram, firecrackerOf } from './drivers/microvm/firecracker-program.ts';
 import { qemu } from './drivers/microvm/qemu.ts';
 import { vmCapabilities } from './drivers/microvm/capabilities.ts';
 import { endLauncher } from './egress/end-launcher.ts';
@@ -72,16 +74,8 @@ export async function runDaemon({ config, explained }: LoadedConfig, begun: Begu
   const isFirstOfBoot = isNewBoot(config, log);
   const { network, secrets, rules } = await openEgress({ config, launcher, build, first: begun.egress, log });
   const capabilities = await begun.capabilities;
-  const driver = stack.use(
-    new MicrovmDriver({
-      vmm: qemu,
-      ...config,
-      launcher,
-      capabilities,
-      isEphemeral: config.ephemeralMs !== undefined,
-      snapshotBytesMax: snapshotBytesMax(config),
-    }),
-  );
+  const program = firecrackerOf(config);
+  const driver = stack.use(openDriver(config, { launcher, capabilities, program }));
   // From here on, whoever waits for the launcher: the rest of the start has no end of its own that the keeper knows.
   const lost = lossOf(driver).then((code) => (isServing ? code : leave(log, code)));
   left.egressProcesses.push(stack.use(network));
@@ -111,7 +105,7 @@ export async function runDaemon({ config, explained }: LoadedConfig, begun: Begu
     version,
     started,
     get host() {
-      return [...capabilities, ownerRow, ...tokenRow, ...vmCapabilities(config.dataDir)];
+      return [...capabilities, ownerRow, ...tokenRow, ...vmCapabilities(config.dataDir, program)];
     },
     config: [...explained],
   };
@@ -132,6 +126,23 @@ export async function runDaemon({ config, explained }: LoadedConfig, begun: Begu
   left.isNeeded = signal !== 'idle';
   if (typeof signal === 'number') leave(log, signal);
   return sayStop(log, signal);
+}
+
+function openDriver(
+  config: LoadedConfig['config'],
+  parts: Pick<MicrovmDriverOptions, 'launcher' | 'capabilities'> & {
+    /** Undefined: QEMU is the VMM. */
+    readonly program: FirecrackerProgram | undefined;
+  },
+): MicrovmDriver {
+  const { program, ...rest } = parts;
+  return new MicrovmDriver({
+    vmm: program === undefined ? qemu : firecracker(program),
+    ...config,
+    ...rest,
+    isEphemeral: config.ephemeralMs !== undefined,
+    snapshotBytesMax: snapshotBytesMax(config),
+  });
 }
 
 function restWithCollection(log: Log): Disposable {

@@ -13,8 +13,10 @@
 #include "boot/failure.h"
 #include "common/descriptor.h"
 
-/* What virtio gives a serial. */
-enum { SERIAL_BYTES_MAX = 20 };
+enum {
+  SERIAL_BYTES_MAX = 20, /* what virtio gives one */
+  LETTERS = 26,          /* far more than a machine without serials takes drives */
+};
 
 static bool has_serial(int blocks, const char *device, const char *serial) {
   char path[300], found[SERIAL_BYTES_MAX + 2];
@@ -27,16 +29,21 @@ static bool has_serial(int blocks, const char *device, const char *serial) {
   return strcmp(found, serial) == 0;
 }
 
-void drive_mount(const char *serial, const char *to, const char *type, unsigned long flags, const char *options) {
-  char path[300] = "";
+static void find_serial(const char *serial, char path[300]) {
   DIR *blocks = opendir("/sys/block");
   if (blocks == NULL) boot_fail("read /sys/block");
   for (struct dirent *entry; path[0] == '\0' && (entry = readdir(blocks)) != NULL;) {
     if (strncmp(entry->d_name, "vd", 2) != 0 || !has_serial(dirfd(blocks), entry->d_name, serial)) continue;
-    (void)snprintf(path, sizeof path, "/dev/%s", entry->d_name);
+    (void)snprintf(path, 300, "/dev/%s", entry->d_name);
   }
   (void)closedir(blocks);
+}
+
+void drive_mount(const struct drive *drive, const char *to, const char *type, unsigned long flags, const char *options) {
+  char path[300] = "";
+  if (drive->place < 0) find_serial(drive->serial, path);
+  else if (drive->place < LETTERS) (void)snprintf(path, sizeof path, "/dev/vd%c", 'a' + drive->place);
   errno = ENODEV;
-  if (path[0] == '\0') boot_fail("find drive \"%s\"", serial);
-  if (mount(path, to, type, MS_NOSUID | MS_NODEV | flags, options) != 0) boot_fail("mount drive \"%s\" as %s", serial, type);
+  if (path[0] == '\0') boot_fail("find drive \"%s\"", drive->serial);
+  if (mount(path, to, type, MS_NOSUID | MS_NODEV | flags, options) != 0) boot_fail("mount drive \"%s\" as %s", drive->serial, type);
 }

@@ -30,10 +30,10 @@ static void mount_drives(const struct settings *settings) {
     (void)snprintf(serial, sizeof serial, "l%u", i);
     (void)snprintf(to, sizeof to, "l/%u", i);
     make_directory(to);
-    drive_mount(serial, to, "squashfs", MS_RDONLY, NULL);
+    drive_mount(&(struct drive){serial, settings->ordered != 0 ? (int)i : -1}, to, "squashfs", MS_RDONLY, NULL);
   }
   /* What is deleted gives its room back to the host's file, and tables of inodes that nobody uses take none. */
-  drive_mount("upper", "u", "ext4", 0, "discard,noinit_itable");
+  drive_mount(&(struct drive){"upper", settings->ordered != 0 ? (int)settings->lowers : -1}, "u", "ext4", 0, "discard,noinit_itable");
   /* A new one is empty. */
   make_directory("u/data");
   make_directory("u/work");

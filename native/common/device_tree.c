@@ -18,20 +18,22 @@ enum {
 const struct device_node device_nodes[DEVICE_NODES] = {{"null", 1, 3},   {"zero", 1, 5},    {"full", 1, 7},
                                                        {"random", 1, 8}, {"urandom", 1, 9}, {"tty", 5, 0}};
 
+const struct device_node vmm_device_nodes[VMM_DEVICES] = {[VMM_DEVICE_TUN] = {"tun", 10, 200}, [VMM_DEVICE_KVM] = {"kvm", 10, 232}};
+
 static const struct link {
   const char *name;
   const char *to;
 } links[] = {{"fd", "/proc/self/fd"},       {"stdin", "/proc/self/fd/0"},  {"stdout", "/proc/self/fd/1"},
              {"stderr", "/proc/self/fd/2"}, {"ptmx", "pts/ptmx"}};
 
+int device_node_make(int directory, const struct device_node *node) {
+  if (mknodat(directory, node->name, S_IFCHR | 0666, makedev(node->major, node->minor)) != 0) return -1;
+  return fchmodat(directory, node->name, 0666, 0); /* Set apart: the umask takes from the first. */
+}
+
 int device_nodes_make(int directory) {
   for (size_t i = 0; i < DEVICE_NODES; i++) {
-    const struct device_node *node = &device_nodes[i];
-    /* The mode is set apart: the umask takes from the first. */
-    if (mknodat(directory, node->name, S_IFCHR | 0666, makedev(node->major, node->minor)) != 0 ||
-        fchmodat(directory, node->name, 0666, 0) != 0) {
-      return -1;
-    }
+    if (device_node_make(directory, &device_nodes[i]) != 0) return -1;
   }
   return 0;
 }

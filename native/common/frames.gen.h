@@ -252,7 +252,8 @@ enum field_tag {
   FIELD_SEED = 122,
   FIELD_WALL_MS = 123,
   FIELD_SETTINGS = 124,
-  FIELD_TAG_MAX = 124,
+  FIELD_VMM_DEVICE = 125,
+  FIELD_TAG_MAX = 125,
 };
 
 enum { STDIN_MODE_NONE = 0, STDIN_MODE_PIPE = 1 };
@@ -487,6 +488,7 @@ static inline bool field_tag_is_known(unsigned value) {
     case FIELD_SEED:
     case FIELD_WALL_MS:
     case FIELD_SETTINGS:
+    case FIELD_VMM_DEVICE:
       return true;
     default:
       return false;

@@ -412,6 +412,7 @@ static bool parse(int argc, char **argv, struct enter_options *options) {
     else if (strcmp(argv[i], "--init") == 0) options->init = argv[i + 1];
     else if (strcmp(argv[i], "--read") == 0) options->read = argv[i + 1];
     else if (strcmp(argv[i], "--login") == 0) options->login = argv[i + 1];
+    else if (strcmp(argv[i], "--vmm") == 0) options->vmm = argv[i + 1];
     else if (strcmp(argv[i], "--filter") == 0 && strcmp(argv[i + 1], "node") == 0) options->filter = argv[i + 1];
     else return false;
   }
@@ -424,7 +425,7 @@ static bool parse(int argc, char **argv, struct enter_options *options) {
 static int hold(const struct enter_options *options, struct fault *fault) {
   char program[PATH_MAX];
   if (program_path(options->command[0], program) == NULL) return 0; /* execvp says so. */
-  const struct own_files files = {options->data, options->run, options->app, program, options->read, options->login};
+  const struct own_files files = {options->data, options->run, options->app, program, options->read, options->login, options->vmm};
   return own_files_daemon(&files, fault) != 0 ? -1 : host_filter_load(HOST_FILTER_NODE, fault);
 }
 
@@ -452,7 +453,7 @@ int enter_read(int argc, char **argv, struct enter_options *options) {
   *options = (struct enter_options){0};
   if (!parse(argc, argv, options)) {
     fprintf(stderr,
-            "usage: squash-launch %s --data DIR --run DIR --app DIR [--init FILE] [--read FILE] [--login FILE] [--filter node] -- COMMAND…\n", argv[1]);
+            "usage: squash-launch %s --data DIR --run DIR --app DIR [--init FILE] [--read FILE] [--login FILE] [--vmm FILE] [--filter node] -- COMMAND…\n", argv[1]);
     return 2;
   }
   if (options->init == NULL && program_directory("/proc/self/exe", resolved[3]) != NULL) {

@@ -13,6 +13,7 @@ struct enter_options {
   const char *init; /* squash-init; by default the file of that name beside squash-launch */
   const char *read;   /* one more file that the command reads, or NULL */
   const char *login; /* a file with logins to registries, which the daemon alone reads, or NULL */
+  const char *vmm; /* a program for microVMs, which the daemon copies, or NULL */
   const char *filter; /* "node" where the command is the daemon: see host_filter.h */
   char **command;
   pid_t keeper; /* our parent, with which the command ends; 0: none */

@@ -125,6 +125,12 @@ int helper_make_devices(int helper, unsigned sandbox_root, struct fault *fault) 
   return call(helper, &message, -1, &result, fault) == 0 ? result : -1;
 }
 
+int helper_make_vmm_device(int helper, unsigned sandbox_root, unsigned device, struct fault *fault) {
+  int result = -1;
+  struct helper_request message = {.verb = HELPER_MAKE_DEVICES, .owner = ids_on_host(sandbox_root), .vmm_device = 1 + device};
+  return call(helper, &message, -1, &result, fault) == 0 ? result : -1;
+}
+
 int helper_join_group(int helper, pid_t pid, struct fault *fault) {
   struct helper_request message = {.verb = HELPER_JOIN_GROUP};
   cleanup_fd pidfd = sys_pidfd_open(pid);

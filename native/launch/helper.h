@@ -47,6 +47,9 @@ int helper_open_fuse(int helper, pid_t member, struct fault *fault);
    directory says whose helper it is. */
 int helper_make_devices(int helper, unsigned sandbox_root, struct fault *fault);
 
+/* The same with one device of the host, under its name, and nothing else: a VMM's (`struct request`). */
+int helper_make_vmm_device(int helper, unsigned sandbox_root, unsigned device, struct fault *fault);
+
 /* Puts a process of the daemon's id into the egress process's group: in version 2 nobody else may, where the groups
    stand beside the service's own. */
 int helper_join_group(int helper, pid_t pid, struct fault *fault);

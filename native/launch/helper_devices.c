@@ -1,6 +1,6 @@
 /*
  * Device nodes for one sandbox: see devices.h. Runs in the privileged helper, because only a file system that the host's
- * root made has nodes that can be opened. The list is fixed: nobody can ask for another device.
+ * root made has nodes that can be opened. The lists are fixed: nobody can ask for another device.
  */
 #include <stdio.h>
 #include <sys/mount.h>
@@ -10,6 +10,11 @@
 #include "launch/helper.h"
 #include "launch/helper_verbs.h"
 #include "common/syscalls.h"
+
+static int make_nodes(int directory, unsigned vmm_device) {
+  if (vmm_device == 0) return device_nodes_make(directory);
+  return vmm_device > VMM_DEVICES ? -1 : device_node_make(directory, &vmm_device_nodes[vmm_device - 1]);
+}
 
 int helper_devices_make(const struct helper_request *request, struct fault *fault) {
   char owner[16];
@@ -27,6 +32,6 @@ int helper_devices_make(const struct helper_request *request, struct fault *faul
   }
   cleanup_fd mount = sys_fsmount(context, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
   if (mount < 0) return fault_set(fault, "launch_failed", "can't mount a file system for device nodes");
-  if (device_nodes_make(mount) != 0) return fault_set(fault, "launch_failed", "can't make device nodes");
+  if (make_nodes(mount, request->vmm_device) != 0) return fault_set(fault, "launch_failed", "can't make device nodes");
   return take_fd(&mount);
 }

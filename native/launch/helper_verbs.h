@@ -33,6 +33,7 @@ struct helper_request {
   /* The host's id of the sandbox's root: one of the common range's first two; of devices also, and of MAP_TREES always, the
      first of a range of its own. */
   uid_t owner;
+  unsigned vmm_device; /* of devices: 1 + this one of a VMM, alone; 0: those of every sandbox */
 };
 
 /* What comes with a request: where its answer goes, then a process, or the trees of MAP_TREES. */

@@ -16,7 +16,15 @@
  *     }
  *   }
  *
- * All packets pass both chains, because all of them go over `lo`. What is dropped on its way out fails at once in the
+ * and where a VMM has a tap, before `in`, with the guest's address:
+ *
+ *     chain tap { type filter hook prerouting priority mangle - 1; policy drop;
+ *       iifname lo accept
+ *       ip saddr 198.18.0.3 meta l4proto tcp accept
+ *       ip saddr 198.18.0.3 udp dport 53 udp dport set 65533 accept
+ *     }
+ *
+ * All packets of programs pass both chains, because all of them go over `lo`. What is dropped on its way out fails at once in the
  * program (EPERM), so that a client of QUIC or STUN gives up without waiting.
  */
 #include <arpa/inet.h>
@@ -34,6 +42,7 @@
 enum {
   MANGLE = -150, /* NF_IP_PRI_MANGLE: where TPROXY has to be */
   /* Offsets in the headers. */
+  IP4_SOURCE = 12,
   IP4_DESTINATION = 16,
   IP6_DESTINATION = 24,
   UDP_SOURCE_PORT = 0,
@@ -240,6 +249,45 @@ int network_rules_set(bool has_ip6) {
   netlink_text(&batch, NFTA_TABLE_NAME, TABLE);
   add_in(&batch, has_ip6);
   add_out(&batch);
+  begin(&batch, NFNL_MSG_BATCH_END, 0);
+  return netlink_send(&batch, NETLINK_NETFILTER);
+}
+
+static void when_lo(struct netlink_batch *batch) {
+  static const char lo[16] = "lo"; /* IFNAMSIZ: compared whole. */
+  struct expression nests = expression(batch, "meta");
+  netlink_be32(batch, NFTA_META_DREG, NFT_REG_1);
+  netlink_be32(batch, NFTA_META_KEY, NFT_META_IIFNAME);
+  end(batch, nests);
+  compare(batch, NFT_CMP_EQ, lo, sizeof lo);
+}
+
+static size_t rule_of_guest(struct netlink_batch *batch, uint8_t protocol) {
+  const uint32_t guest = htonl(NETWORK_GUEST_ADDRESS);
+  size_t nest = rule(batch, "tap");
+  when_meta(batch, NFT_META_L4PROTO, protocol);
+  when_meta(batch, NFT_META_NFPROTO, NFPROTO_IPV4);
+  load(batch, NFT_PAYLOAD_NETWORK_HEADER, IP4_SOURCE, sizeof guest);
+  compare(batch, NFT_CMP_EQ, &guest, sizeof guest);
+  return nest;
+}
+
+int network_rules_set_tap(void) {
+  struct netlink_batch batch = {.used = 0};
+  begin(&batch, NFNL_MSG_BATCH_BEGIN, 0);
+  chain(&batch, "tap", NF_INET_PRE_ROUTING, MANGLE - 1, NF_DROP);
+  size_t nest = rule(&batch, "tap");
+  when_lo(&batch);
+  accept_packet(&batch);
+  netlink_nest_end(&batch, nest);
+  nest = rule_of_guest(&batch, IPPROTO_TCP);
+  accept_packet(&batch);
+  netlink_nest_end(&batch, nest);
+  nest = rule_of_guest(&batch, IPPROTO_UDP);
+  when_port(&batch, UDP_DESTINATION_PORT, NETWORK_DNS_PORT);
+  set_port(&batch, UDP_DESTINATION_PORT, NETWORK_PORT);
+  accept_packet(&batch);
+  netlink_nest_end(&batch, nest);
   begin(&batch, NFNL_MSG_BATCH_END, 0);
   return netlink_send(&batch, NETLINK_NETFILTER);
 }

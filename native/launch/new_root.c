@@ -26,6 +26,7 @@
 #include "launch/places.h"
 #include "common/syscalls.h"
 #include "launch/upper.h"
+#include "launch/vmm_devices.h"
 
 /* A directory that exists on every host and that nothing we need lies below. */
 #define WORK "/tmp"
@@ -219,6 +220,7 @@ static int place_mounts(int root, struct supply *supply, struct fault *fault) {
 int new_root_enter(struct supply *supply, struct fault *fault) {
   const struct request *request = &supply->request;
   if (make_etc(request, fault) != 0 || devices_share_memory("dev/shm", request->shm_bytes_max, fault) != 0) return -1;
+  if (request->vmm_devices != 0 && vmm_devices_put("dev", supply->vmm_devices, fault) != 0) return -1;
   cleanup_fd root = open("root", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (root < 0) return fault_set(fault, "launch_failed", "can't open the sandbox's root");
   if (request->is_box && places_put(root, supply, fault) != 0) return -1;

@@ -71,13 +71,16 @@ int own_files_daemon(const struct own_files *files, struct fault *fault) {
   }
   char beside[PATH_MAX];
   char login[PATH_MAX];
+  char vmm[PATH_MAX];
   struct landlock_rule own[] = {{files->data, LANDLOCK_READ | LANDLOCK_WRITE, true},
                                 {files->run, LANDLOCK_READ | LANDLOCK_WRITE, true},
                                 {files->app, LANDLOCK_READ, true},
                                 {launch, LANDLOCK_EXECUTE, false}, /* It starts the egress process by it. */
                                 {files->program, LANDLOCK_READ | LANDLOCK_EXECUTE, true},
                                 {"", 0, false},
+                                {"", 0, false},
                                 {"", 0, false}};
+  allow_beside(files->vmm, vmm, &own[7]);
   allow_beside(files->login, login, &own[6]);
   allow_beside(files->extra, beside, &own[5]); /* The egress process opens no more than the daemon, whose child it is. */
   return enforce(LANDLOCK_NO_ABSTRACT, own, sizeof own / sizeof own[0], fault);

@@ -14,6 +14,7 @@ struct own_files {
   const char *program; /* what the process is about to become, absolute */
   const char *extra;   /* one more file that it reads, which may be replaced by another of that name, or NULL */
   const char *login;   /* the same, of the daemon alone */
+  const char *vmm;     /* the same */
 };
 
 /* Data and run directory whole. What it may not, its child, the egress process, may not either. Nothing where every rename would be refused (Linux before 5.19). */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/device_tree.h"
 #include "common/file.h"
 
 typedef unsigned __int128 tag_set;
@@ -23,7 +24,7 @@ static const struct verb verbs[] = {
      TAG(NAME) | TAG(INSTANCE) | TAG(HOSTNAME) | TAG(UPPER) | TAG(UPPER_KIND) | TAG(MEMORY_BYTES_MAX) |
          TAG(CPU_MILLI) | TAG(PIDS_MAX) | TAG(SHM_BYTES_MAX) | TAG(OPEN_FILES_MAX) | TAG(BYTES_MAX) | TAG(INODES_MAX),
      TAG(LOWER) | TAG(UID) | TAG(GID) | TAG(HOSTS) | TAG(RESOLV_CONF) | TAG(MAKES_UPPER) | TAG(MOUNT) | TAG(TRACES_PATHS) |
-         TAG(ALLOWS_NESTING) | TAG(VMM)},
+         TAG(ALLOWS_NESTING) | TAG(VMM) | TAG(VMM_DEVICE)},
     {FRAME_SANDBOX_STOP, TAG(NAME), TAG(FOR_GOOD)},
     {FRAME_SANDBOX_LIST, 0, 0},
     {FRAME_SANDBOX_WATCH, 0, 0},
@@ -71,6 +72,15 @@ static bool is_kind(const char *text, enum upper_kind *kind) {
   for (unsigned i = 0; i < sizeof kind_names / sizeof kind_names[0]; i++) {
     if (strcmp(text, kind_names[i]) != 0) continue;
     *kind = (enum upper_kind)i;
+    return true;
+  }
+  return false;
+}
+
+static bool keep_device(struct request *request, const char *text) {
+  for (unsigned i = 0; i < VMM_DEVICES; i++) {
+    if (strcmp(text, vmm_device_nodes[i].name) != 0) continue;
+    request->vmm_devices |= 1U << i;
     return true;
   }
   return false;
@@ -144,6 +154,7 @@ static bool keep_text(struct request *request, unsigned tag, char *text) {
     case FIELD_TARGET: return keep_path(&request->target, text);
     case FIELD_KNOWN: return keep_path(&request->known, text);
     case FIELD_INDEX: return keep_path(&request->index, text);
+    case FIELD_VMM_DEVICE: return keep_device(request, text);
     case FIELD_HOSTS: request->hosts = text; return strlen(text) <= ETC_FILE_BYTES_MAX;
     case FIELD_RESOLV_CONF: request->resolv_conf = text; return strlen(text) <= ETC_FILE_BYTES_MAX;
     default: return false;
@@ -189,6 +200,7 @@ static int check_root(struct request *request, tag_set seen, struct fault *fault
   if (request->is_box != ((seen & TAG(GID)) != 0)) return malformed(fault, "uid and gid come together");
   if (request->is_box == (request->lower_count > 0)) return malformed(fault, "layers, or uid and gid");
   if (request->is_box && request->is_vmm) return malformed(fault, "the root of a VMM is made of layers");
+  if (request->vmm_devices != 0 && !request->is_vmm) return malformed(fault, "devices of the host are a VMM's");
   if (request->traces_paths && !request->is_box) return malformed(fault, "paths are traced where the root is the host's");
   if (request->allows_nesting && !request->is_box) return malformed(fault, "namespaces are made inside where the root is the host's");
   /* The tracer looks paths up in its own namespaces, and its listener is PID 1's, who can't enter others. */
@@ -227,7 +239,7 @@ int request_parse(struct request *request, uint8_t type, uint8_t *payload, size_
     tag_set bit = field.tag < 128 ? (tag_set)1 << field.tag : 0;
     if ((bit & (verb->required | verb->optional)) == 0) return malformed(fault, "a field that the verb does not take");
     bool may_repeat = field.tag == FIELD_LOWER || field.tag == FIELD_AGAINST || field.tag == FIELD_MOUNT ||
-                      (field.tag == FIELD_PATH && type == FRAME_TREE_APPLY);
+                      field.tag == FIELD_VMM_DEVICE || (field.tag == FIELD_PATH && type == FRAME_TREE_APPLY);
     if ((seen & bit) != 0 && !may_repeat) return malformed(fault, "a field is repeated");
     seen |= bit;
     if (field_tag_is_integer(field.tag)) {

@@ -79,6 +79,7 @@ struct request {
   bool takes_outside;  /* links that lead out of the directory */
   bool takes_held;     /* what git obeys */
   bool is_vmm; /* of a start: PID 1 is squash-vmm, and files of the data directory may be attached */
+  unsigned vmm_devices; /* of a VMM: a set (device_tree.h) */
   bool is_box; /* its root is the host's, and its user the one whom the daemon belongs to */
   bool traces_paths; /* of a box: squash-init notes which paths its commands are refused */
   bool allows_nesting; /* of a box: its programs may make namespaces of their own */

@@ -22,6 +22,7 @@
 #include "launch/sandbox.h"
 #include "common/syscalls.h"
 #include "launch/upper.h"
+#include "launch/vmm_devices.h"
 
 /* The first message, with the socket and the upper along; the texts come in the next, the lowers in some more, other mounts in one. */
 struct supply_head {
@@ -99,6 +100,7 @@ static int gather(const struct launcher *launcher, const struct supply_plan *pla
     if (supply->lowers[i] < 0) return -1;
   }
   if (is_own && map_trees(launcher, plan, supply, fault) != 0) return -1;
+  if (vmm_devices_gather(launcher, request, plan->root_id, supply->vmm_devices, fault) != 0) return -1;
   /* Images last: they leave this mount namespace. */
   if (places_take_all(launcher, request, supply->mounts, fault) != 0) return -1;
   return mounts_take_all(launcher, request, plan->root_id, supply->mounts, fault);
@@ -165,6 +167,9 @@ _Noreturn void supply_main(const struct launcher *inherited, const struct supply
     unsigned count = tree_count - done < MESSAGE_DESCRIPTORS_MAX ? tree_count - done : MESSAGE_DESCRIPTORS_MAX;
     if (message_send(socket, "m", 1, trees + done, count) != 0) _exit(1);
   }
+  for (unsigned i = 0; i < VMM_DEVICES; i++) {
+    if ((request->vmm_devices & 1U << i) != 0 && message_send(socket, "d", 1, &supply.vmm_devices[i], 1) != 0) _exit(1);
+  }
   _exit(0);
 }
 
@@ -204,6 +209,16 @@ static int receive_mounts(int socket, struct supply *supply) {
   return 0;
 }
 
+static int receive_devices(int socket, struct supply *supply) {
+  for (unsigned i = 0; i < VMM_DEVICES; i++) {
+    char byte;
+    supply->vmm_devices[i] = -1;
+    if ((supply->request.vmm_devices & 1U << i) == 0) continue;
+    if (message_receive_all(socket, &byte, 1, &supply->vmm_devices[i], 1) != 1 || supply->vmm_devices[i] < 0) return -1;
+  }
+  return 0;
+}
+
 int supply_receive(int socket, struct supply *supply, struct fault *fault) {
   static char joined[TEXT_BYTES_MAX];
   struct supply_head head;
@@ -225,6 +240,6 @@ int supply_receive(int socket, struct supply *supply, struct fault *fault) {
     unsigned count = left < MESSAGE_DESCRIPTORS_MAX ? (unsigned)left : MESSAGE_DESCRIPTORS_MAX;
     is_whole = message_receive_all(socket, &byte, 1, supply->lowers + done, count) == 1 && supply->lowers[done] >= 0;
   }
-  is_whole = is_whole && receive_mounts(socket, supply) == 0;
+  is_whole = is_whole && receive_mounts(socket, supply) == 0 && receive_devices(socket, supply) == 0;
   return is_whole ? 0 : fault_set(fault, "launch_failed", "what a start needs did not come whole");
 }

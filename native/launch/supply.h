@@ -7,6 +7,7 @@
  */
 #ifndef SQUASH_LAUNCH_SUPPLY_H
 #define SQUASH_LAUNCH_SUPPLY_H
+#include "common/device_tree.h"
 #include "common/fault.h"
 #include "launch/launcher.h"
 #include "launch/request.h"
@@ -19,6 +20,7 @@ struct supply {
   int image; /* an image upper's mount as the launcher is to use it: the same where the sandbox has no ids of its own; else -1 */
   int lowers[LOWERS_MAX];
   int mounts[MOUNTS_MAX];
+  int vmm_devices[VMM_DEVICES]; /* vmm_devices.h */
 };
 
 struct supply_plan {

@@ -61,7 +61,6 @@ test('a daemon does not start open to the network, nor with what it does not hav
   const table: readonly [Record<string, string>, RegExp][] = [
     [{ SQUASH_HOST: '0.0.0.0' }, /no SQUASH_AUTH_TOKEN/],
     [{ SQUASH_S3_BUCKET: 'bucket' }, /part of its key is missing/],
-    [{ SQUASH_BACKEND: 'firecracker' }, /Firecracker/],
     [{ SQUASH_MAX_SANDBOXS: '5' }, /did you mean SQUASH_MAX_SANDBOXES/],
   ];
   for (const [env, reason] of table) {

@@ -73,9 +73,7 @@ function meaningText(setting: Setting): string {
   if (setting.completes !== undefined)
     return `${setting.meaning} No effect without \`${setting.completes}\`.`;
   if (setting.part === undefined) return setting.meaning;
-  const which =
-    setting.partChoices === undefined ? '' : `${setting.partChoices.map((one) => `\`${one}\``).join(', ')}: `;
-  return `${setting.meaning} **${which}refused**: this Squash does not have ${setting.part}.`;
+  return `${setting.meaning} **refused**: this Squash does not have ${setting.part}.`;
 }
 
 const retryText = {

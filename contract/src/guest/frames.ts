@@ -375,6 +375,8 @@ export const fieldTags = {
   seed: { tag: 122, type: 'bytes' },
   wallMs: { tag: 123, type: 'u64' },
   settings: { tag: 124, type: 'bytes' },
+  /** Of a VMM's start, none or more: a device of the host that its root has besides, by its name (`tun`, `kvm`). With `tun` a tap is made. */
+  vmmDevice: { tag: 125, type: 'bytes' },
 } as const satisfies Record<string, { tag: number; type: 'bytes' | 'u64' }>;
 
 export type FieldName = keyof typeof fieldTags;

@@ -12,6 +12,8 @@ export interface Config {
   readonly runDir: string;
   /** Of sandboxes that ask for none. */
   readonly backend: Backend;
+  /** The VMM of all microVMs; undefined: QEMU. Without a path there is none to be had. */
+  readonly firecracker: { readonly path: string | undefined } | undefined;
   readonly listen: ListenConfig;
   readonly authToken: Secret | undefined;
   /** Lower case, without port; `*.name` for all subdomains. */

@@ -82,6 +82,7 @@ test('loadConfig() has the documented defaults', async () => {
       diskPercentMax: 0,
     },
     requiresLimits: false,
+    firecracker: undefined,
     offersHostRoot: false,
     hostPorts: 'off',
     idleExitMs: 0,
@@ -97,6 +98,23 @@ test('loadConfig() has the documented defaults', async () => {
     webhookRanges: [],
     log: { level: 'info', format: 'auto' },
   });
+});
+
+test('loadConfig() has Firecracker where a program is named, and where it is asked for without one', async () => {
+  await using cwd = await directory();
+  const of = (env: Record<string, string>) => {
+    const { backend, firecracker } = loadConfig({ ...data, ...env }, cwd.path);
+    return [backend, firecracker];
+  };
+  const SQUASH_FIRECRACKER = '/opt/firecracker';
+  assert.deepEqual(of({}), ['chroot', undefined]);
+  assert.deepEqual(of({ SQUASH_BACKEND: 'vm' }), ['vm', undefined]);
+  assert.deepEqual(of({ SQUASH_FIRECRACKER }), ['chroot', { path: SQUASH_FIRECRACKER }]);
+  assert.deepEqual(of({ SQUASH_BACKEND: 'firecracker', SQUASH_FIRECRACKER }), [
+    'vm',
+    { path: SQUASH_FIRECRACKER },
+  ]);
+  assert.deepEqual(of({ SQUASH_BACKEND: 'firecracker' }), ['vm', { path: undefined }]);
 });
 
 test('loadConfig() takes the values of the original’s table', async () => {
@@ -178,7 +196,6 @@ test('loadConfig() refuses what is misspelt, malformed or of a part that does no
     [{ SQUASH_PREVIEW_DOMAIN: '127.0.0.1' }, /which is no domain/],
     [{ SQUASH_PREVIEW_TLS_PORT: '443' }, /there is no SQUASH_PREVIEW_DOMAIN/],
     [{ SQUASH_AUTH_TOKEN: 'two words' }, /SQUASH_AUTH_TOKEN contains a space/],
-    [{ SQUASH_BACKEND: 'firecracker' }, /needs Firecracker as a VMM/],
     [{ SQUASH_BACKEND: 'docker' }, /choose one of chroot, vm, firecracker/],
     [{ SQUASH_S3_BUCKET: 'Big Bucket' }, /no name of a bucket/],
     [{ SQUASH_S3_BUCKET: 'bucket' }, /a part of its key is missing/],

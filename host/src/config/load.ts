@@ -164,9 +164,7 @@ function find(setting: Setting, env: Environment, file: Environment): Found {
 function missingPart(each: Found): readonly string[] {
   const { setting, text } = each;
   if (setting.part === undefined || text === setting.default) return [];
-  const asks =
-    setting.partChoices === undefined ? !isOffFlag(setting, text) : setting.partChoices.includes(text);
-  if (!asks) return [];
+  if (isOffFlag(setting, text)) return [];
   const value = setting.kind.type === 'secret' ? '' : ` (set to "${text}")`;
   return [`${setting.name}${value} needs ${setting.part}, which this Squash does not have: remove it`];
 }
@@ -226,7 +224,8 @@ function assemble(
   return {
     dataDir,
     runDir: run === '' ? join(dataDir, 'run') : resolve(cwd, run),
-    backend: choice('SQUASH_BACKEND'),
+    backend: text('SQUASH_BACKEND') === 'chroot' ? 'chroot' : 'vm',
+    firecracker: firecrackerOf(text, cwd),
     listen: {
       host: text('SQUASH_HOST'),
       port: values.get('SQUASH_PORT') === 'off' ? undefined : number('SQUASH_PORT'),
@@ -275,6 +274,12 @@ function assemble(
       format: choice<Config['log']['format']>('SQUASH_LOG_FORMAT'),
     },
   };
+}
+
+function firecrackerOf(text: (name: SettingName) => string, cwd: string): Config['firecracker'] {
+  const path = text('SQUASH_FIRECRACKER');
+  if (path === '') return text('SQUASH_BACKEND') === 'firecracker' ? { path: undefined } : undefined;
+  return { path: resolve(cwd, path) };
 }
 
 function registriesOf(values: ReadonlyMap<string, SettingValue>, cwd: string): Config['registries'] {

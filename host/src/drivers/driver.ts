@@ -202,8 +202,8 @@ export interface Driver {
   readonly upperKind: UpperKind;
   /** The same, for a sandbox of this backend. */
   upperKindFor(backend: Backend): UpperKind;
-  /** @throws vm_unavailable where this host can't run one of it now */
-  checkBackend(backend: Backend): void;
+  /** @throws vm_unavailable where this host can't run one of it now, vm_unsupported where it can't have mounts there */
+  checkBackend(backend: Backend, hasMounts: boolean): void;
   /** Sandboxes have one user and one group id, root's. */
   readonly hasOneId: boolean;
   /** What this host can't enforce now for a sandbox of this kind; empty where everything holds. */

@@ -25,6 +25,8 @@ export interface LaunchStart {
     | undefined;
   /** PID 1 is squash-vmm, and mounts may be of the kind `file`: regular files of the data directory, for reading. */
   readonly vmm?: boolean;
+  /** Of the host, that a VMM gets besides. With `tun` it has a tap whose packets go where those of a program go. */
+  readonly vmmDevices?: readonly ('tun' | 'kvm')[];
   readonly memoryBytesMax: number;
   readonly cpuMilli: number;
   readonly pidsMax: number;
@@ -75,6 +77,7 @@ export function startFields(start: LaunchStart): FieldValue[] {
     ...(hostRoot?.tracesPaths === true ? [['tracesPaths', 1] as const] : []),
     ...(hostRoot?.allowsNesting === true ? [['allowsNesting', 1] as const] : []),
     ...(start.vmm === true ? [['vmm', 1] as const] : []),
+    ...(start.vmmDevices ?? []).map((device): FieldValue => ['vmmDevice', device]),
     ...[...(hostRoot?.places ?? []), ...start.mounts].map(mountField),
   ];
 }

@@ -15,7 +15,7 @@ export function backendFor(
   if (backend === 'chroot') return backend;
   if (native?.hostRoot !== undefined) throw unsupported('have the host’s file system as its root');
   checkVmMounts({ backend }, mounts);
-  world.driver.checkBackend(backend);
+  world.driver.checkBackend(backend, mounts.length > 0);
   return backend;
 }
 

@@ -18,6 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/device_tree.h"
 #include "common/descriptor.h"
 #include "launch/cgroup_setup.h"
 #include "common/file.h"
@@ -139,6 +140,7 @@ static void check_answer(const struct scene *scene, const struct helper_request 
     case HELPER_ABILITIES:
     case HELPER_LOOK: break;
     case HELPER_MAKE_DEVICES: /* A file system of its own, with nothing of the caller's in it. */
+      CHECK(request->vmm_device <= VMM_DEVICES);
       CHECK(request->owner == ROOT_RANGE_FIRST || request->owner == ROOT_RANGE_FIRST + 1 || ids_begin_own_range(request->owner));
       CHECK(fstatfs(result, &status) == 0 && status.f_type == TMPFS_MAGIC);
       break;
@@ -186,6 +188,7 @@ static void attack(const struct scene *scene) {
   request->inodes_max = pick(2) == 0 ? 64 : numbers[pick(sizeof numbers / sizeof numbers[0])];
   request->owner = pick(2) == 0 ? ROOT_RANGE_FIRST + pick(3) : (uid_t)rand();
   if (pick(2) == 0) request->owner = OWN_RANGES_FIRST + pick(OWN_RANGES + 1) * SANDBOX_IDS + (pick(4) == 0);
+  request->vmm_device = pick(2) == 0 ? pick(VMM_DEVICES + 3) : (unsigned)rand();
   int pair[2];
   CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0);
   bool is_heard = pick(8) != 0;

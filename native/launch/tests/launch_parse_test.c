@@ -4,6 +4,7 @@
 
 #include "launch/cgroup_files.h"
 #include "launch/dial_request.h"
+#include "common/device_tree.h"
 #include "common/file.h"
 #include "launch/image.h"
 #include "launch/request.h"
@@ -259,6 +260,29 @@ static bool vmm_passes(const char *mount, uint64_t vmm, bool has_user) {
   return passes;
 }
 
+/* Returns the set, or -1. */
+static int devices_of(const char *device, const char *other, uint64_t vmm) {
+  static uint8_t buffer[65536];
+  struct request request;
+  size_t length = start_request(buffer, sizeof buffer, "layers/x", 1);
+  struct frame_writer writer = frame_writer_on(buffer + length, sizeof buffer - length);
+  frame_begin(&writer, FRAME_SANDBOX_START);
+  frame_integer(&writer, FIELD_VMM, vmm);
+  frame_text(&writer, FIELD_VMM_DEVICE, device);
+  if (other != NULL) frame_text(&writer, FIELD_VMM_DEVICE, other);
+  size_t more = frame_finish(&writer) - FRAME_HEADER_BYTES;
+  memmove(buffer + length, buffer + length + FRAME_HEADER_BYTES, more);
+  int found = parse(buffer, length + more, &request) == 0 ? (int)request.vmm_devices : -1;
+  request_free(&request);
+  return found;
+}
+
+static void check_vmm_devices(void) {
+  CHECK(devices_of("tun", NULL, 1) == 1 << VMM_DEVICE_TUN && devices_of("kvm", "tun", 1) == (1 << VMM_DEVICE_TUN | 1 << VMM_DEVICE_KVM));
+  CHECK(devices_of("mem", NULL, 1) < 0 && devices_of("", NULL, 1) < 0 && devices_of("net/tun", NULL, 1) < 0);
+  CHECK(devices_of("tun", NULL, 0) < 0); /* Of no other sandbox. */
+}
+
 static void check_vmm(void) {
   static const char file[] = "ro\nfile\n-\n/modules/x.squashfs\n/drives/l0";
   static const char volume[] = "rw\ndirectory\n-\n/volumes/v/files\n/data";
@@ -308,5 +332,6 @@ int main(void) {
   check_mounts();
   check_places();
   check_vmm();
+  check_vmm_devices();
   return check_summary();
 }

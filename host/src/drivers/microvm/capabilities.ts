@@ -10,9 +10,43 @@ import type { Capability } from '@squash/contract/capability';
 import { vmModule } from '@squash/contract/ids';
 import { manifestSuffix } from '@squash/contract/manifest-suffix';
 import { type ModuleManifest, moduleManifestSchema } from '@squash/contract/module-manifest';
+import type { FirecrackerProgram } from './firecracker-program.ts';
 
-export function vmCapabilities(dataDir: string): readonly Capability[] {
-  return [moduleRow(join(dataDir, 'modules', `${vmModule}.squashfs`)), kvmRow()];
+/** @param program undefined: QEMU */
+export function vmCapabilities(
+  dataDir: string,
+  program: FirecrackerProgram | undefined,
+): readonly Capability[] {
+  return [moduleRow(join(dataDir, 'modules', `${vmModule}.squashfs`)), vmmRow(program), kvmRow(program)];
+}
+
+function vmmRow(program: FirecrackerProgram | undefined): Capability {
+  const row = { name: 'vmm', required: false, weaker: null } as const;
+  if (program === undefined)
+    return {
+      ...row,
+      state: 'ok',
+      found: 'SQUASH_FIRECRACKER names no program',
+      choice: 'virtual machines run in QEMU, emulated',
+      remedy: null,
+    };
+  try {
+    return {
+      ...row,
+      state: 'ok',
+      found: `Firecracker "${program.check()}", sha256 ${program.digest()}`,
+      choice: 'virtual machines run in it; its version is looked at when one starts',
+      remedy: null,
+    };
+  } catch (error) {
+    return {
+      ...row,
+      state: 'missing',
+      found: errorText(error),
+      choice: 'no virtual machines',
+      remedy: 'SQUASH_FIRECRACKER=PATH',
+    };
+  }
 }
 
 function moduleRow(squashfs: string): Capability {
@@ -46,9 +80,13 @@ function manifestOf(squashfs: string): ModuleManifest | undefined {
   }
 }
 
-function kvmRow(): Capability {
+/** One that opens may start no guest all the same, as in some machines of clouds: nothing has been tried. */
+function kvmRow(program: FirecrackerProgram | undefined): Capability {
   const row = { name: 'kvm', required: false, weaker: null } as const;
-  const choice = 'not used yet: virtual machines are emulated, which is many times slower';
+  const choice =
+    program === undefined
+      ? 'not used yet: virtual machines are emulated, which is many times slower'
+      : 'Firecracker needs it; whether a guest starts on it is not probed';
   try {
     closeSync(openSync('/dev/kvm', constants.O_RDWR));
     return { ...row, state: 'ok', found: '/dev/kvm can be opened', choice, remedy: null };

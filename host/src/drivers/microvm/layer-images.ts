@@ -12,8 +12,6 @@ import type { LayerDigest } from '@squash/contract/ids';
 import type { DiskSweep } from '../driver.ts';
 import type { LaunchClient } from '../../launch/launch-client.ts';
 
-/** QEMU's machine has 24 places for devices: besides disks an upper, a network, and what may come. */
-const disksMax = 16;
 const suffix = '.squashfs';
 
 /**
@@ -32,6 +30,8 @@ export interface LayerImagesOptions {
   readonly dataDir: string;
   readonly launcher: Pick<LaunchClient, 'merge' | 'removeTree'>;
   readonly bytesMax: number;
+  /** How many a machine takes. */
+  readonly disksMax: number;
 }
 
 export class LayerImages {
@@ -48,6 +48,7 @@ export class LayerImages {
   async of(lowers: readonly LayerDigest[]): Promise<readonly string[]> {
     this.#swept ??= this.#sweep();
     await this.#swept;
+    const { disksMax } = this.#options;
     const single = lowers.length <= disksMax ? lowers : lowers.slice(0, disksMax - 1);
     const deep = lowers.slice(single.length);
     const stacks = [...single.map((digest) => [digest]), ...(deep.length === 0 ? [] : [deep])];

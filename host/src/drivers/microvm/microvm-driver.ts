@@ -44,7 +44,14 @@ import { templateKind, Templates } from './templates.ts';
 import { renewVm, saveVm, type ToVmm, waitsToBeCopied, wakeVm } from './vm-copy.ts';
 import { type VmFiles, VmModule } from './vm-module.ts';
 import { type MachineCopies, sharedDir, type Vmm, type VmPlan } from './vmm.ts';
-import { ConsoleTail, startVmm, throughToGuest, type VmmStart, VmmRefusal } from './vmm-channel.ts';
+import {
+  ConsoleTail,
+  startVmm,
+  streamOfVmm,
+  throughToGuest,
+  type VmmStart,
+  VmmRefusal,
+} from './vmm-channel.ts';
 
 /** An emulated guest on a busy machine; one that hangs is given up by then. */
 const bootMsMax = 120_000;
@@ -68,6 +75,8 @@ const templateSlackBytes = 64 * bytesPerMib;
 interface PlannedVm {
   readonly spec: StartSpec;
   readonly module: VmFiles;
+  /** A tree over the module's root. */
+  readonly program: string | undefined;
   readonly drives: readonly LaunchMount[];
   readonly plan: VmPlan;
   readonly signal: AbortSignal | undefined;
@@ -114,7 +123,12 @@ export class MicrovmDriver extends NamespaceDriver {
       launcher,
       isUsed: () => this.#vms.size > 0 || this.#starting > 1,
     });
-    this.#images = new LayerImages({ dataDir, launcher, bytesMax: options.snapshotBytesMax * 8 });
+    this.#images = new LayerImages({
+      dataDir,
+      launcher,
+      bytesMax: options.snapshotBytesMax * 8,
+      disksMax: options.vmm.disksMax,
+    });
     this.#templates = new Templates(dataDir);
     this.#hasNetwork = hasNetwork(options.capabilities);
   }
@@ -124,12 +138,14 @@ export class MicrovmDriver extends NamespaceDriver {
     return backend === 'vm' && this.upperKind === 'image' ? 'directory' : this.upperKind;
   }
 
-  override checkBackend(backend: Backend): void {
+  override checkBackend(backend: Backend, hasMounts: boolean): void {
     if (backend !== 'vm') return;
+    if (hasMounts) this.#checkFiles();
     // What a sandbox has written is taken out of it there, before it ends.
     if (this.#isEphemeral)
       throw new AppError('vm_unavailable', 'With SQUASH_EPHEMERAL=1 there are no microVMs');
     this.#module.check();
+    this.#vmm.check?.();
   }
 
   override warnings(spec: Pick<StartSpec, 'limits' | 'upperKind' | 'backend'>): readonly DriverWarning[] {
@@ -149,14 +165,14 @@ export class MicrovmDriver extends NamespaceDriver {
   }
 
   async #start(spec: StartSpec, signal: AbortSignal | undefined): Promise<RunningSandbox> {
-    if (spec.mounts.length > 0 && !this.#vmm.can.files)
-      throw new AppError(
-        'vm_unsupported',
-        'A microVM of this VMM has no volumes and no directories of the host: make the sandbox with backend "chroot"',
-      );
-    const [module, images] = await Promise.all([this.#module.files(), this.#images.of(spec.lowers)]);
+    if (spec.mounts.length > 0) this.#checkFiles();
+    const [module, images, program] = await Promise.all([
+      this.#module.files(),
+      this.#images.of(spec.lowers),
+      this.#vmm.program?.(),
+    ]);
     const drives = images.map((source, at) => image(source, `/drives/l${at}`));
-    const vm = { spec, module, drives, plan: this.#plan(spec, drives), signal };
+    const vm = { spec, module, program, drives, plan: this.#plan(spec, drives), signal };
     const running = (await this.#startCopy(vm)) ?? (await this.#turns.take(() => this.#boot(vm), signal));
     this.#vms.set(spec.id, running);
     return running;
@@ -165,6 +181,9 @@ export class MicrovmDriver extends NamespaceDriver {
   async #boot(vm: PlannedVm): Promise<RunningSandbox> {
     return await this.#run(vm, [], async ({ connect, giveUp }) => {
       await startVmm(await connect(giveUp), this.#vmm.start(vm.plan), giveUp);
+      const control = async (): Promise<Duplex> =>
+        await streamOfVmm(await connect(giveUp), 'vmmControl', giveUp);
+      await this.#vmm.boot?.(vm.plan, control, giveUp);
       (await reachGuest(connect, giveUp)).destroy();
     });
   }
@@ -221,7 +240,7 @@ export class MicrovmDriver extends NamespaceDriver {
 
   /** Makes the sandbox around it, in which `begin` starts a VMM; ends it where that fails. */
   async #run(
-    { spec, module, drives, signal }: PlannedVm,
+    { spec, module, program, drives, plan, signal }: PlannedVm,
     files: readonly LaunchMount[],
     begin: (begun: BegunVm) => Promise<void>,
   ): Promise<RunningSandbox> {
@@ -230,8 +249,9 @@ export class MicrovmDriver extends NamespaceDriver {
       { ...spec, limits: this.#vmmLimits(spec.limits) },
       {
         vmm: true,
-        lowers: [module.root],
+        lowers: [...(program === undefined ? [] : [program]), module.root],
         mounts: [image(module.initrd, '/drives/initrd'), ...drives, ...files, ...mounts],
+        vmmDevices: this.#vmm.devices?.(plan) ?? [],
       },
       signal,
     );
@@ -245,6 +265,7 @@ export class MicrovmDriver extends NamespaceDriver {
     } catch (error) {
       await super.stop(spec.id);
       signal?.throwIfAborted();
+      if (error instanceof AppError && error.code === 'vm_unavailable') throw error;
       throw new AppError(
         'launch_failed',
         `The microVM does not start: ${[errorText(error), ...console.lines()].join('; ')}`,
@@ -355,6 +376,7 @@ export class MicrovmDriver extends NamespaceDriver {
       upper: { path: '/disk', bytes: limits.upperBytesMax },
       mounts: spec.mounts,
       memoryBytes: Math.max(guestMemoryBytesMin, limits.memoryBytesMax),
+      cpuMilli: limits.cpuMilli,
       hostname: spec.hostname,
       shmBytes: limits.shmBytesMax,
       openFilesMax: limits.openFilesMax,
@@ -362,6 +384,14 @@ export class MicrovmDriver extends NamespaceDriver {
       hasNetwork: this.#hasNetwork,
       unixSeconds: Math.floor(systemClock.wallMs() / 1000),
     };
+  }
+
+  #checkFiles(): void {
+    if (this.#vmm.can.files) return;
+    throw new AppError(
+      'vm_unsupported',
+      'A microVM of this VMM has no volumes and no directories of the host: make the sandbox with backend "chroot"',
+    );
   }
 
   #running(id: SandboxId): RunningSandbox {

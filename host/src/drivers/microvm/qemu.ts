@@ -1,4 +1,5 @@
 /** QEMU's `microvm` machine as the commands that squash-vmm runs. */
+import { guestWords, makeUpper } from './guest-boot.ts';
 import { saveMachine, wakeMachine } from './qemu-copies.ts';
 import { withoutEmptyPages } from './qemu-stream.ts';
 import { sharedDir, type Vmm, type VmPlan } from './vmm.ts';
@@ -40,11 +41,13 @@ const copiedOption = ['append', [...kernelWords, 'squash.copied=1'].join(' ')] a
 
 export const qemu: Vmm = {
   can: { files: true },
+  /** Of its 24 places, besides: an upper, a network, and what may come. */
+  disksMax: 16,
   /** The emulator, its translated code, page tables, the vsock device. */
   overheadBytes: (128 + 2 * translatedMib) * bytesPerMib,
   start(plan) {
     const files = plan.mounts.length === 0 ? [] : [fileServer()];
-    const words = [...kernelWords, `squash.time=${plan.unixSeconds}`, ...guestWords(plan)];
+    const words = [...kernelWords, `squash.time=${plan.unixSeconds}`, ...guestWords(plan, network)];
     const own: readonly Option[] = [['append', words.join(' ')], ...vsockOptions, ...fileOptions(plan)];
     return started(makeUpper(plan), vsockDevice(), ...files, machine(plan, [...diskOptions(plan), ...own]));
   },
@@ -58,7 +61,7 @@ export const qemu: Vmm = {
       const own: readonly Option[] = [copiedOption, ['incoming', `file:${memory}`]];
       return started(makeUpper(plan), vsockDevice(), machine(plan, [...diskOptions(plan), ...own]));
     },
-    words: (plan) => guestWords(plan).join(' '),
+    words: (plan) => guestWords(plan, network).join(' '),
     save: (control, signal) => saveMachine(control, sockets.memory, signal),
     kept: withoutEmptyPages,
     wake: (control, signal) => wakeMachine(control, { socket: sockets.device, bus: vsockBus }, signal),
@@ -67,25 +70,6 @@ export const qemu: Vmm = {
 
 function started(...commands: readonly VmmCommand[]): VmmStart {
   return { socket: sockets.guest, control: sockets.control, commands };
-}
-
-/** Once in the life of an upper: an empty file system, in a file that has no room yet. */
-function makeUpper({ upper: { path, bytes } }: VmPlan): VmmCommand {
-  const words = [
-    '-q',
-    '-F',
-    '-t',
-    'ext4',
-    '-m',
-    '0',
-    '-E',
-    'lazy_itable_init=1,lazy_journal_init=1,nodiscard',
-  ];
-  return {
-    how: 'make',
-    path,
-    argv: ['/usr/sbin/mke2fs', ...words, `${path}.new`, `${Math.floor(bytes / 1024)}k`],
-  };
 }
 
 function vsockDevice(): VmmCommand {
@@ -188,31 +172,3 @@ const network = {
   address: '10.0.2.15/24',
   nameserver: '198.18.0.1',
 };
-
-/** A word of the command line, of any path. */
-function kernelPath(path: string): string {
-  return [...Buffer.from(path.replace(/^\//, ''))]
-    .map((byte) => {
-      const character = String.fromCodePoint(byte);
-      return /[A-Za-z0-9_./-]/.test(character) ? character : `%${byte.toString(16).padStart(2, '0')}`;
-    })
-    .join('');
-}
-
-function guestWords(plan: VmPlan): readonly string[] {
-  return [
-    `squash.lowers=${plan.lowers.length}`,
-    `squash.hostname=${plan.hostname}`,
-    `squash.shm=${plan.shmBytes}`,
-    `squash.files=${plan.openFilesMax}`,
-    `squash.pids=${plan.pidsMax}`,
-    ...plan.mounts.map(({ mode, path }) => `squash.mount=${mode}:${kernelPath(path)}`),
-    ...(plan.hasNetwork
-      ? [
-          `squash.nameserver=${network.nameserver}`,
-          `squash.address=${network.address}`,
-          `squash.gateway=${network.gateway}`,
-        ]
-      : []),
-  ];
-}

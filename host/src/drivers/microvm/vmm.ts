@@ -1,5 +1,6 @@
 /** What the microVM driver asks of a virtual machine's monitor (VMM). All that is not here is the same for each of them. */
 import type { Duplex } from 'node:stream';
+import type { LaunchStart } from '../../launch/launch-fields.ts';
 import type { VmmStart } from './vmm-channel.ts';
 
 /** A machine, in the VMM's own terms: paths are those of its root. */
@@ -12,6 +13,7 @@ export interface VmPlan {
   /** The N-th of them lies at `N` below `sharedDir`. Those that others lie in come first. */
   readonly mounts: readonly { readonly mode: 'ro' | 'rw'; readonly path: string }[];
   readonly memoryBytes: number;
+  readonly cpuMilli: number;
   /** The guest is told these by the kernel's command line. */
   readonly hostname: string;
   readonly shmBytes: number;
@@ -29,10 +31,20 @@ export interface Vmm {
     /** Volumes and directories of the host in the guest. */
     readonly files: boolean;
   };
+  /** How many read-only disks its machine has places for. */
+  readonly disksMax: number;
   /** What it takes beside the guest's memory. */
   readonly overheadBytes: number;
+  /** Before a sandbox is made. @throws vm_unavailable */
+  check?(): void;
+  /** Of its own, over the module's root: a tree relative to the data directory. @throws vm_unavailable, disk_full */
+  program?(): Promise<string>;
+  /** Of the host, that it uses. */
+  devices?(plan: VmPlan): NonNullable<LaunchStart['vmmDevices']>;
   /** What squash-vmm starts for a machine that boots. */
   start(plan: VmPlan): VmmStart;
+  /** Where the machine does not boot by itself then: `open` gives streams to its control socket. @throws vm_unavailable, launch_failed */
+  boot?(plan: VmPlan, open: () => Promise<Duplex>, signal: AbortSignal): Promise<void>;
   readonly copies?: MachineCopies;
 }
 

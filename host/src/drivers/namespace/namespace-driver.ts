@@ -170,7 +170,7 @@ export class NamespaceDriver implements Driver, Disposable {
     return this.upperKind;
   }
 
-  checkBackend(backend: Backend): void {
+  checkBackend(backend: Backend, _hasMounts: boolean): void {
     if (backend === 'vm') throw new AppError('vm_unavailable', 'This daemon makes no microVMs');
   }
 

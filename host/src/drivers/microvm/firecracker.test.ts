@@ -1,0 +1,140 @@
+/** What Firecracker is asked, judged by what stands in for it; and what a VMM that somebody has taken over may answer. */
+import assert from 'node:assert/strict';
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync } from 'node:fs';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { connect, createServer, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { standIn } from '../../../../tests/support/firecracker-program.ts';
+import { ownedPrefix } from '../../../../tests/support/owned-directory.ts';
+import { waitFor } from '../../../../tests/support/wait.ts';
+import { type ApiRequest, FirecrackerApi } from './firecracker-api.ts';
+import { bootRequests } from './firecracker.ts';
+import type { VmPlan } from './vmm.ts';
+
+let directory: string;
+let judge: ChildProcess;
+let api: FirecrackerApi;
+
+async function opened(path: string): Promise<Socket> {
+  const socket = connect(path);
+  await once(socket, 'connect');
+  return socket;
+}
+
+before(async () => {
+  directory = await mkdtemp(join(tmpdir(), ownedPrefix('firecracker-api')));
+  const socket = join(directory, 'api.sock');
+  for (const name of ['vmlinux', 'initrd', 'l0', 'disk']) await writeFile(join(directory, name), name);
+  judge = spawn(standIn(directory, '1.16.1'), ['--id', 'vm', '--api-sock', socket], { stdio: 'inherit' });
+  await waitFor('the socket', () => existsSync(socket), 10_000);
+  api = new FirecrackerApi(() => opened(socket), AbortSignal.timeout(60_000));
+});
+after(async () => {
+  const ended = once(judge, 'exit');
+  judge.kill();
+  await ended;
+  await rm(directory, { recursive: true });
+});
+
+function plan(changes: Partial<VmPlan> = {}): VmPlan {
+  return {
+    kernel: join(directory, 'vmlinux'),
+    initrd: join(directory, 'initrd'),
+    lowers: [join(directory, 'l0')],
+    upper: { path: join(directory, 'disk'), bytes: 2 ** 20 },
+    mounts: [],
+    memoryBytes: 2 ** 28,
+    cpuMilli: 1_500,
+    hostname: 'box',
+    shmBytes: 2 ** 20,
+    openFilesMax: 1_024,
+    pidsMax: 64,
+    hasNetwork: true,
+    unixSeconds: 1,
+    ...changes,
+  };
+}
+
+/** Those that need neither a tap nor a VM module. */
+const plain = (requests: readonly ApiRequest[]): readonly ApiRequest[] =>
+  requests.filter(({ path }) => !/^\/(network-interfaces|vsock|actions)/.test(path));
+
+test('what it is asked is taken, and the order is that of its rules', async () => {
+  const requests = bootRequests(plan());
+  const paths = requests.map(({ path }) => path);
+  assert.equal(paths.at(-1), '/actions');
+  assert.deepEqual(
+    paths.filter((path) => path.startsWith('/drives/')),
+    ['/drives/l0', '/drives/upper'],
+  );
+  for (const asked of plain(requests)) assert.equal(await api.send(asked), undefined, asked.path);
+  assert.deepEqual(requests[0]?.body, { vcpu_count: 2, mem_size_mib: 256 });
+  assert.equal(bootRequests(plan({ cpuMilli: 100_000 }))[0]?.body?.['vcpu_count'], 32);
+  assert.ok(bootRequests(plan({ hasNetwork: false })).every(({ path }) => !path.startsWith('/network')));
+});
+
+test('the judge lets nothing pass that the real one refuses', async () => {
+  const refused = async (asked: ApiRequest, reason: RegExp): Promise<void> => {
+    await assert.rejects(api.send(asked), { code: 'launch_failed', message: reason });
+  };
+  for (const asked of plain(bootRequests(plan()))) {
+    await refused(
+      { ...asked, body: { ...asked.body, invented: 1 } },
+      /answers 400 to PUT .*unknown field `invented`/,
+    );
+    for (const [name, value] of Object.entries(asked.body ?? {})) {
+      const other = typeof value === 'string' ? 7 : 'text';
+      await refused({ ...asked, body: { ...asked.body, [name]: other } }, /invalid type/);
+    }
+  }
+  const drive = (body: object, id = 'l0'): ApiRequest => ({
+    method: 'PUT',
+    path: `/drives/${id}`,
+    body: { drive_id: 'l0', is_root_device: false, path_on_host: join(directory, 'l0'), ...body },
+  });
+  await refused(drive({}, 'l1'), /id from the path/);
+  await refused(drive({ drive_id: 'l-0' }, 'l-0'), /alphanumeric/);
+  await refused(drive({ cache_type: 'Writethrough' }), /unknown variant/);
+  await refused(drive({ path_on_host: join(directory, 'none') }), /backing file/);
+  const put = (path: string, body: Record<string, unknown>): ApiRequest => ({ method: 'PUT', path, body });
+  await refused(put('/machine-config', { vcpu_count: 33, mem_size_mib: 1 }), /invalid value/);
+  await refused(put('/machine-config', { vcpu_count: 3, mem_size_mib: 1, smt: true }), /1 or even/);
+  await refused(put('/machine-config', { vcpu_count: 1 }), /missing field `mem_size_mib`/);
+  await refused(put('/vsock', { guest_cid: 2, uds_path: '/x' }), /invalid value/);
+  await refused(put('/actions', { action_type: 'Start' }), /unknown variant/);
+  await refused(put('/other', {}), /Invalid request method/);
+  await refused({ method: 'PATCH', path: '/vm', body: { state: 'Paused' } }, /Invalid request method/);
+});
+
+test('a command line that the machine does not take is refused before it is sent', () => {
+  assert.throws(() => bootRequests(plan({ hostname: 'h'.repeat(2_048) })), /more than 2048 bytes/);
+});
+
+test('a VMM that was taken over is heard for a while, and its words are plain text', async (t) => {
+  const path = join(directory, 'taken.sock');
+  const lie = '{"fault_message":"\\u001b[2Jowned\\u0000 and a long tale"}';
+  const answers = [
+    `HTTP/1.1 400 \r\nContent-Length: ${lie.length}\r\n\r\n${lie}`,
+    `HTTP/1.1 200 \r\nContent-Length: 9000000\r\n\r\n${'x'.repeat(200_000)}`,
+    'SSH-2.0-nobody\r\n',
+    '',
+  ];
+  const server = createServer((socket) => {
+    socket.on('error', () => undefined);
+    socket.end(answers.shift() ?? '');
+  }).listen(path);
+  t.after(() => server.close());
+  await once(server, 'listening');
+  const taken = new FirecrackerApi(() => opened(path), AbortSignal.timeout(20_000));
+  const asked = { method: 'GET', path: '/version' } as const;
+  await assert.rejects(
+    taken.send(asked),
+    (error: Error) => /^[\x20-\x7e]+$/.test(error.message) && error.message.includes('owned'),
+  );
+  for (let rest = 0; rest < 3; rest += 1)
+    await assert.rejects(taken.send(asked), /does not answer GET \/version/);
+});

@@ -1,0 +1,58 @@
+/** What a guest boots with in any VMM: a disk to write to, and what squash-boot is told by the kernel's command line. */
+import type { VmPlan } from './vmm.ts';
+import type { VmmCommand } from './vmm-channel.ts';
+
+export interface GuestNetwork {
+  /** With its prefix. */
+  readonly address: string;
+  readonly gateway: string;
+  readonly nameserver: string;
+}
+
+/** Once in the life of an upper: an empty file system, in a file that has no room yet. */
+export function makeUpper({ upper: { path, bytes } }: VmPlan): VmmCommand {
+  const words = [
+    '-q',
+    '-F',
+    '-t',
+    'ext4',
+    '-m',
+    '0',
+    '-E',
+    'lazy_itable_init=1,lazy_journal_init=1,nodiscard',
+  ];
+  return {
+    how: 'make',
+    path,
+    argv: ['/usr/sbin/mke2fs', ...words, `${path}.new`, `${Math.floor(bytes / 1024)}k`],
+  };
+}
+
+/** All but the time, which one that was copied is told otherwise. */
+export function guestWords(plan: VmPlan, network: GuestNetwork): readonly string[] {
+  return [
+    `squash.lowers=${plan.lowers.length}`,
+    `squash.hostname=${plan.hostname}`,
+    `squash.shm=${plan.shmBytes}`,
+    `squash.files=${plan.openFilesMax}`,
+    `squash.pids=${plan.pidsMax}`,
+    ...plan.mounts.map(({ mode, path }) => `squash.mount=${mode}:${kernelPath(path)}`),
+    ...(plan.hasNetwork
+      ? [
+          `squash.nameserver=${network.nameserver}`,
+          `squash.address=${network.address}`,
+          `squash.gateway=${network.gateway}`,
+        ]
+      : []),
+  ];
+}
+
+/** A word of the command line, of any path. */
+function kernelPath(path: string): string {
+  return [...Buffer.from(path.replace(/^\//, ''))]
+    .map((byte) => {
+      const character = String.fromCodePoint(byte);
+      return /[A-Za-z0-9_./-]/.test(character) ? character : `%${byte.toString(16).padStart(2, '0')}`;
+    })
+    .join('');
+}

@@ -1,0 +1,30 @@
+/* The machine that requests describe, and a real one of QEMU's in its place: the same kernel, disks, tap and vsock, emulated. */
+#ifndef MACHINE_H
+#define MACHINE_H
+#include <sys/types.h>
+
+#include "requests.h"
+
+enum { DRIVES_MAX = 17 };
+
+struct machine {
+  bool is_started;
+  long long vcpus, mib;
+  char kernel[256], initrd[256], words[2304];
+  struct {
+    char id[64], path[256];
+    bool is_read_only, is_root;
+  } drives[DRIVES_MAX];
+  size_t drive_count;
+  char interface[64], tap[64], mac[32];
+  char vsock[108];
+  unsigned cid;
+  bool has_entropy;
+};
+
+/* Does what the request asks. Files are opened, the tap is attached and the socket is bound now. Returns NULL, or the fault. */
+const char *machine_apply(struct machine *machine, const struct asked *asked);
+/* The process whose end is the machine's. */
+extern pid_t machine_process;
+
+#endif
