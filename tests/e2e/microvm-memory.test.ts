@@ -123,10 +123,6 @@ test('one from a template works as one that has booted', async () => {
     ),
     'overlay',
   );
-  await send('POST', `${sandboxes}/one/snapshot`, { label: 'early' });
-  await output('one', 'rm /root/many; echo late >/root/late');
-  await send('POST', `${sandboxes}/one/restore`, { label: 'early' });
-  assert.equal(await output('one', 'ls /root'), 'many\nmine');
   // On the disk that it had.
   const boot = await output('one', 'cat /proc/sys/kernel/random/boot_id');
   await send('POST', '/v1/sandboxes/one/pause', { keep: 'files' });
@@ -134,13 +130,18 @@ test('one from a template works as one that has booted', async () => {
   assert.equal(await output('one', 'cat /root/mine'), 'mine');
   assert.notEqual(await output('one', 'cat /proc/sys/kernel/random/boot_id'), boot);
   assert.equal(copies(), 2);
+  await send('POST', `${sandboxes}/one/snapshot`, { label: 'early' });
+  await output('one', 'rm /root/many; echo late >/root/late');
+  await send('POST', `${sandboxes}/one/restore`, { label: 'early' });
+  assert.equal(await output('one', 'ls /root'), 'many\nmine');
 });
 
 test('a daemon that is started again uses the templates of the one before', async () => {
   await daemon.kill();
   await daemon.start();
+  const before = copies();
   await create('three');
-  assert.equal(copies(), 3);
+  assert.equal(copies(), before + 1);
   assert.ok(templates().includes(first));
   await send('DELETE', `${sandboxes}/three`);
 });
