@@ -125,7 +125,7 @@ test('a VMM that was taken over is heard for a while, and its words are plain te
   ];
   const server = createServer((socket) => {
     socket.on('error', () => undefined);
-    socket.end(answers.shift());
+    socket.end(answers.shift() ?? '');
   }).listen(path);
   t.after(() => server.close());
   await once(server, 'listening');
