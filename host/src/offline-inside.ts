@@ -1,14 +1,14 @@
 /**
  * The inside half of `offline.ts`: in the daemon's namespaces, as the owner of the data, with the launcher in reach.
  *
- * Words: the verb, the data directory, the run directory, and `end` where the launcher was started for this call only.
+ * Words: the verb, the data directory, the run directory, `end` where the launcher was started for this call only, and where Firecracker is
+ * the VMM its program, or an empty one.
  */
 import type { Capability } from '@squash/contract/capability';
 import { AppError } from '@squash/contract/errors';
 import { systemClock } from '@squash/base/clock';
-import { loadConfig } from './config/load.ts';
 import { vmCapabilities } from './drivers/microvm/capabilities.ts';
-import { firecrackerOf } from './drivers/microvm/firecracker-program.ts';
+import { FirecrackerProgram } from './drivers/microvm/firecracker-program.ts';
 import { endLauncher } from './egress/end-launcher.ts';
 import { probeHost } from './launch/host-probe.ts';
 import { ConnectionOwners } from './http/connection-owner.ts';
@@ -20,15 +20,19 @@ interface Words {
   readonly verb: string;
   readonly dataDir: string;
   readonly runDir: string;
+  readonly vmm: string | undefined;
 }
 
-async function answer({ verb, dataDir, runDir }: Words, launcher: LaunchClient): Promise<unknown> {
+async function answer({ verb, dataDir, runDir, vmm }: Words, launcher: LaunchClient): Promise<unknown> {
   if (verb === 'probe')
     return {
       host: [
         ...(await probeHost(launcher)),
         await ownerRow(),
-        ...vmCapabilities(dataDir, firecrackerOf(loadConfig(process.env, process.cwd()))),
+        ...vmCapabilities(
+          dataDir,
+          vmm === undefined ? undefined : new FirecrackerProgram(dataDir, vmm === '' ? undefined : vmm),
+        ),
       ],
     };
   using _lock = lockDataDirectory(dataDir);
@@ -59,11 +63,11 @@ async function endAll(launcher: LaunchClient, runDir: string): Promise<unknown> 
 
 /** The program. */
 export async function start(): Promise<void> {
-  const [, , verb = '', dataDir = '', runDir = '', after] = process.argv;
+  const [, , verb = '', dataDir = '', runDir = '', after, vmm] = process.argv;
   try {
     using launcher = new LaunchClient(runDir);
     try {
-      const answered = await answer({ verb, dataDir, runDir }, launcher);
+      const answered = await answer({ verb, dataDir, runDir, vmm }, launcher);
       process.stdout.write(`${JSON.stringify(answered)}\n`);
     } finally {
       if (after === 'end' && verb !== 'stop') await launcher.shutdown();

@@ -32,10 +32,7 @@ import { launchProgram, programWords } from '@squash/base/programs';
 import { checkListen } from './http/listen.ts';
 import { makeStateDirectories } from './serve.ts';
 
-interface Place {
-  readonly dataDir: string;
-  readonly runDir: string;
-}
+type Place = Pick<Config, 'dataDir' | 'runDir'> & Partial<Pick<Config, 'firecracker'>>;
 
 /** A probe tries a sandbox, a repair reads every sandbox's file: minutes only on a very slow disk. */
 const insideMsMax = 600_000;
@@ -103,7 +100,7 @@ async function probe(place: Place): Promise<readonly Capability[]> {
   checkCanBeMade(place.dataDir);
   const directory = makeScratchDirectory(tmpdir(), 'squash-doctor');
   try {
-    return await probeAt(madePlace({ dataDir: directory, runDir: join(directory, 'run') }));
+    return await probeAt(madePlace({ ...place, dataDir: directory, runDir: join(directory, 'run') }));
   } finally {
     rmSync(directory, { recursive: true, force: true });
   }
@@ -203,6 +200,7 @@ async function inside(verb: string, place: Place): Promise<unknown> {
     place.dataDir,
     place.runDir,
     after,
+    ...(place.firecracker === undefined ? [] : [place.firecracker.path ?? '']),
   ]);
   const child = spawnSync(program, words.slice(1), {
     // What the daemon has compiled: Node's TypeScript parser is a megabyte of WebAssembly, too much for a moment's work. For
