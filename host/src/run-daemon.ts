@@ -38,6 +38,7 @@ import { readOperatorFile } from './egress/operator-file.ts';
 import { LocalEngine, type LocalEngineOptions } from './engine/local-engine.ts';
 import { HttpRegistries } from './oci/registry.ts';
 import { type Gateway, startGateway } from './ssh/gateway.ts';
+import { openGroups } from './open-groups.ts';
 import { openState } from './store/open-state.ts';
 import { Reserve } from './store/reserve.ts';
 import { Webhooks, type WebhooksOptions } from './webhooks/webhooks.ts';
@@ -116,7 +117,8 @@ export async function runDaemon({ config, explained }: LoadedConfig, begun: Begu
   const egress = { rules, log: network.client, secrets };
   const audit = stack.use(openAudit(config, log));
   const webhooks = stack.use(openWebhooks(config, { store, events: engine.events, log }));
-  const parts = { info, gateway, owners, egress, audit, webhooks, log };
+  const groups = stack.use(openGroups({ engine, store, rules, log }));
+  const parts = { info, gateway, owners, egress, audit, webhooks, groups, log };
   const http = stack.use(await startHttp({ engine, config, ...parts }));
   await network.listensAt(http.listen);
   stack.use(restWithCollection(log));

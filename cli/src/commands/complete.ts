@@ -11,6 +11,8 @@ import type { ModuleAnswer } from '@squash/contract/module';
 import { presets } from '@squash/contract/presets';
 import type { SandboxInfo } from '@squash/contract/sandbox';
 import type { SshKeyList } from '@squash/contract/ssh-keys';
+import type { Chat, Group } from '@squash/contract/groups';
+import type { Tier } from '@squash/contract/tiers';
 import type { SecretInfo } from '@squash/contract/secrets';
 import { globalFlags, parseArguments } from '../arguments.ts';
 import { Client, modulesPath, sandboxesPath, sandboxPath, sandboxRecordPath } from '../client/client.ts';
@@ -19,6 +21,7 @@ import type { Call, CommandSpec, FlagSpec, PositionalSpec, WordKind } from '../c
 import { exitCodes } from '../failure.ts';
 import { listAll } from '../client/pages.ts';
 import { imagesPath } from '../images.ts';
+import { type All, chatsPath, groupsPath, tiersPath } from '../group-paths.ts';
 import { listProcesses } from '../client/processes.ts';
 import { listLayerPresets } from '../layer-builder.ts';
 import { groupOf } from '../other-names.ts';
@@ -195,6 +198,18 @@ class WordSource {
         }));
       case 'owner':
         return (await this.#client.get<OwnerList>(ownersPath())).items.map((each) => ({ word: each.owner }));
+      case 'tier':
+        return (await this.#client.get<All<Tier>>(tiersPath())).items.map(({ name }) => ({ word: name }));
+      case 'group':
+        return (await this.#client.get<All<Group>>(groupsPath())).items.map(({ name, tier }) => ({
+          word: name,
+          about: tier,
+        }));
+      case 'chat':
+        return (await this.#client.get<All<Chat>>(chatsPath())).items.map(({ name, group }) => ({
+          word: name,
+          about: group,
+        }));
       case 'webhook':
         return (await this.#client.get<WebhookList>(webhooksPath())).items.map(({ id, url }) => ({
           word: id,
