@@ -12,7 +12,7 @@ const tools = `ask() {
   rm -f /tmp/ask.in; mkfifo /tmp/ask.in
   nc caller.squash.internal 7774 </tmp/ask.in >/tmp/ask.out 2>/tmp/ask.err & asked=$!
   exec 3>/tmp/ask.in
-  printf '%s %s HTTP/1.1\\r\\nHost: channel\\r\\nContent-Length: %s\\r\\n%s\\r\\n%s' "$1" "$2" "\${#3}" "$4" "$3" >&3
+  printf '%s %s HTTP/1.1\\r\\nHost: channel\\r\\nContent-Length: %s\\r\\n%s\\r\\n\\r\\n%s' "$1" "$2" "\${#3}" "\${4:-X-Plain: 1}" "$3" >&3
   wait $asked; exec 3>&-
   sed '1,/^\\r$/d' /tmp/ask.out
 }
@@ -77,12 +77,12 @@ export class GroupScene implements AsyncDisposable {
     });
   }
 
-  /** Says something, and resolves with what the run answered. */
+  /** Says something, and resolves with what the run's command printed. */
   async answer(group: string, text = 'go'): Promise<string> {
-    const before = await this.heard(group);
     const { run } = await this.say(group, text);
     await this.ended(group, run);
-    return (await this.heard(group)).slice(before.length);
+    const printed = (await this.said(group)).filter((each) => each.run === run && each.action === null);
+    return printed.map((each) => each.text).join('');
   }
 
   async actions(query = ''): Promise<readonly Action[]> {
