@@ -56,8 +56,12 @@ export function perform(
     case 'message.send':
       registry.chat(request.chat);
       rows.insertOut({
-        ...{ chat: request.chat, text: request.text, by: actor.group, run: actor.run },
-        ...{ action: request.id, atMs: nowMs },
+        chat: request.chat,
+        text: request.text,
+        by: actor.group,
+        run: actor.run,
+        action: request.id,
+        atMs: nowMs,
       });
       return;
     case 'run.start': {

@@ -165,7 +165,15 @@ export function actionOf({
 }: ActionRow): Action {
   const { id, action } = request;
   return {
-    ...{ number, id, action, group, run, request: { ...request }, state, rule, reason },
+    number,
+    id,
+    action,
+    group,
+    run,
+    request: { ...request },
+    state,
+    rule,
+    reason,
     asked_at: rfc3339(askedMs),
     decided_at: at === null ? null : rfc3339(at),
   };

@@ -82,8 +82,11 @@ export class Channel implements Disposable {
 
   async #answer(request: IncomingMessage): Promise<Answer> {
     const { acts, views, actor } = this.#options;
-    const url = new URL(request.url ?? '/', 'http://channel');
-    const [, noun = '', name] = url.pathname.split('/');
+    // Not as a URL: one may begin with a host, and climb.
+    const [path = '', query] = (request.url ?? '').split('?', 2);
+    const asked = new URLSearchParams(query);
+    const [, noun = '', name, more] = path.split('/');
+    if (more !== undefined) throw new AppError('not_found', addresses);
     const route = `${request.method} ${noun}`;
     if (route === 'POST actions' && name === undefined) return this.#ask(await bodyOf(request));
     if (route === 'GET actions' && name !== undefined) {
@@ -93,20 +96,17 @@ export class Channel implements Disposable {
       return { status: 200, body: action };
     }
     if (name === undefined) {
-      const chat = url.searchParams.get('chat');
-      const after = Number(url.searchParams.get('after') ?? 0);
+      const chat = asked.get('chat');
+      const after = Number(asked.get('after') ?? 0);
       if (route === 'GET self') return { status: 200, body: views.self(actor) };
       if (route === 'GET groups') return { status: 200, body: views.groups(actor) };
       if (route === 'GET chats') return { status: 200, body: views.chats(actor) };
       if (route === 'GET runs')
-        return { status: 200, body: views.runs(actor, url.searchParams.get('group') ?? actor.group) };
+        return { status: 200, body: views.runs(actor, asked.get('group') ?? actor.group) };
       if (route === 'GET messages')
         return { status: 200, body: views.messages(actor, parsed(chatNameSchema, chat), after) };
     }
-    throw new AppError(
-      'not_found',
-      'The channel has POST /actions and GET /actions/ID, /self, /groups, /chats, /runs, /messages',
-    );
+    throw new AppError('not_found', addresses);
   }
 
   #ask(body: unknown): Answer {
@@ -118,6 +118,8 @@ export class Channel implements Disposable {
   }
 }
 
+const addresses =
+  'The channel has POST /actions and GET /actions/ID, /self, /groups, /chats, /runs, /messages';
 const statuses = { done: 200, held: 202, denied: 403, failed: 409 } as const;
 
 /** @throws invalid_request */

@@ -40,7 +40,11 @@ export class Intake {
     this.#makeRoom(chat, isStarting);
     const run = isStarting ? this.startFor(chat, nowMs) : null;
     const message = this.#rows.insertMessage({
-      ...{ chat, sender, text, isStarting, depth },
+      chat,
+      sender,
+      text,
+      isStarting,
+      depth,
       id: id ?? null,
       atMs: nowMs,
     });
@@ -57,18 +61,23 @@ export class Intake {
     if (waiting.length >= groupLimits.queuedRunsMax)
       throw full(`waiting runs of group "${group}"`, waiting.length);
     return this.#rows.insertRun({
-      ...{
-        group,
-        chat,
-        state: 'queued',
-        attempt: 1,
-        notBeforeMs: nowMs,
-        reason: null,
-        exitCode: null,
-        sandbox: null,
-      },
-      ...{ hasBegun: false, hasActed: false, position: 0, outputBytes: 0, isTruncated: false, depth: 0 },
-      ...{ createdMs: nowMs, startedMs: null, finishedMs: null },
+      group,
+      chat,
+      state: 'queued',
+      attempt: 1,
+      notBeforeMs: nowMs,
+      reason: null,
+      exitCode: null,
+      sandbox: null,
+      hasBegun: false,
+      hasActed: false,
+      position: 0,
+      outputBytes: 0,
+      isTruncated: false,
+      depth: 0,
+      createdMs: nowMs,
+      startedMs: null,
+      finishedMs: null,
     });
   }
 

@@ -86,7 +86,7 @@ export class Runner {
     try {
       await offering.begun;
       await this.#begin(id, group, row);
-      const stderr = await this.#tell(id, group, row.run, signal);
+      const stderr = await this.#tell(row.run, group, signal);
       signal.throwIfAborted();
       return endOf(sandboxes.end(id), stderr);
     } finally {
@@ -126,12 +126,12 @@ export class Runner {
   }
 
   /** @returns the end of what it wrote to stderr */
-  async #tell(id: string, { body }: GroupRow, run: number, signal: AbortSignal): Promise<string> {
+  async #tell(run: number, { body }: GroupRow, signal: AbortSignal): Promise<string> {
     const { sandboxes } = this.#options;
-    const { position, outputBytes: told, isTruncated } = this.#row(run);
+    const { sandbox, position, outputBytes: told, isTruncated } = this.#row(run);
     const cutter = new OutputCutter({ position, told, isTruncated, bytesMax: body.output_bytes_max });
     let stderr = Buffer.alloc(0);
-    for await (const piece of sandboxes.output(id, position, signal)) {
+    for await (const piece of sandboxes.output(sandbox ?? '', position, signal)) {
       if (piece.stream === 'stderr') stderr = Buffer.concat([stderr, piece.data]).subarray(-stderrTold);
       const was = cutter.isTruncated;
       const messages = cutter.take(piece);
@@ -166,7 +166,10 @@ export class Runner {
         row.attempt < groupLimits.attemptsMax;
       const next = isAgain
         ? {
-            ...{ state: 'queued' as const, attempt: row.attempt + 1, hasBegun: false, position: 0 },
+            state: 'queued' as const,
+            attempt: row.attempt + 1,
+            hasBegun: false,
+            position: 0,
             notBeforeMs: nowMs() + groupLimits.retryMs * 2 ** (row.attempt - 1),
           }
         : { state: reason === null ? ('done' as const) : ('failed' as const), finishedMs: nowMs() };

@@ -66,8 +66,18 @@ export function runOf(row: RunRow): Run {
     row;
   const at = (ms: number | null): string | null => (ms === null ? null : rfc3339(ms));
   return {
-    ...{ run, group, chat, state, attempt, reason, exit_code: exitCode, sandbox, output_bytes: outputBytes },
-    ...{ truncated: isTruncated, depth, created_at: rfc3339(row.createdMs) },
+    run,
+    group,
+    chat,
+    state,
+    attempt,
+    reason,
+    exit_code: exitCode,
+    sandbox,
+    output_bytes: outputBytes,
+    truncated: isTruncated,
+    depth,
+    created_at: rfc3339(row.createdMs),
     started_at: at(row.startedMs),
     finished_at: at(row.finishedMs),
   };

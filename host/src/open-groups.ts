@@ -106,17 +106,17 @@ class EngineSandboxes implements RunSandboxes {
     // Nothing of the agent's has run here yet, so the path is the mount that was made for it.
     await files.change({ id: sandbox, path: folder }, { owner: agent }, AbortSignal.timeout(fileMs));
     const request = {
-      ...{
-        argv,
-        env,
-        stdin,
-        timeoutMs,
-        shell: undefined,
-        tag: command.tag,
-        tty: undefined,
-        isBackground: true,
-      },
-      ...{ user: agent, cwd: folder, keep: 'head' as const },
+      argv,
+      env,
+      stdin,
+      timeoutMs,
+      shell: undefined,
+      tag: command.tag,
+      tty: undefined,
+      isBackground: true,
+      user: agent,
+      cwd: folder,
+      keep: 'head' as const,
       outputBytesMax: Math.min(outputBytesMax, limits.processOutputBytesMax),
     };
     await processes.launch(sandbox, request, undefined);

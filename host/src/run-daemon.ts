@@ -130,8 +130,7 @@ export async function runDaemon({ config, explained }: LoadedConfig, begun: Begu
   using unneeded = idleExit(config, http, engine);
   const signal = await Promise.race([stopping, lost, unneeded.idle]);
   left.isNeeded = signal !== 'idle';
-  if (typeof signal === 'number') leave(log, signal);
-  return sayStop(log, signal);
+  return typeof signal === 'number' ? leave(log, signal) : sayStop(log, signal);
 }
 
 function restWithCollection(log: Log): Disposable {

@@ -24,6 +24,7 @@ import { interpreterModules } from '../support/clients-layer.ts';
 import { endOf } from '../support/cli.ts';
 import { dockerArchive, tarOf } from '../support/image-archive.ts';
 import { expectContract } from '../support/contract.ts';
+import { heldOf, makeFamily, removeGroups } from '../support/family.ts';
 import { exampleOf } from '../support/operation-request.ts';
 import { TestBucket } from '../support/bucket.ts';
 import { TestDaemon } from '../support/daemon.ts';
@@ -31,11 +32,6 @@ import { DockerRegistry } from '../support/docker-registry.ts';
 import { waitFor } from '../support/wait.ts';
 
 const token = 'token-of-the-curl-test';
-/** An agent that wants to speak in another group's chat, which waits for a person. */
-const heldAction = `echo hello; body='{"id":"a-1","action":"message.send","chat":"friends-chat","text":"hello"}'
-  wget -q -O - --post-data "$body" "$SQUASH_CHANNEL/actions"`;
-const sandboxes = '/cgi-bin/api/sandboxes';
-
 /** What the page prints, and what stands for it here: the port, and ids that the daemon makes up, which rows of `world` add. */
 const standsFor = new Map<string, string>();
 
@@ -165,27 +161,10 @@ const world = {
     standsFor.set('ssh-keys/key_0123456789abcdef', `ssh-keys/${id}`);
   },
   tier: () => daemon.call('PUT', '/v1/tiers/guests', exampleOf(operations['tier.set'].body)),
-  group: () =>
-    daemon.call('POST', '/v1/groups', {
-      name: 'family',
-      tier: 'trusted',
-      command: ['/bin/sh', '-c', heldAction],
-    }),
+  group: () => makeFamily(daemon),
   chat: () => daemon.call('POST', '/v1/chats', { name: 'family-chat', group: 'family' }),
   said: async () => {
-    const { run } = await daemon.call('POST', '/v1/chats/family-chat/messages', {
-      sender: 'alice',
-      text: 'hello',
-    });
-    await waitFor('the run', async () => {
-      const { items } = await daemon.call('GET', '/v1/groups/family/runs');
-      const [last] = items as readonly { run: number; state: string; sandbox: string | null }[];
-      return last !== undefined && last.run === run && last.state === 'done' && last.sandbox === null;
-    });
-    const [held] = (await daemon.call('GET', '/v1/group-actions?state=held')).items as readonly {
-      number: number;
-    }[];
-    standsFor.set('group-actions/1', `group-actions/${held?.number}`);
+    standsFor.set('group-actions/1', `group-actions/${await heldOf(daemon)}`);
   },
   standing: async () => {
     const [waiting] = await approvals();
@@ -388,13 +367,7 @@ async function emptied(): Promise<void> {
     readonly items: readonly { readonly id: string }[];
   };
   for (const { id } of items) await daemon.call('DELETE', `/v1/webhooks/${id}`);
-  const groups = (await daemon.call('GET', '/v1/groups')) as { readonly items: readonly { name: string }[] };
-  for (const { name } of groups.items)
-    await waitFor('the group to rest', async () => {
-      const { status } = await daemon.request('DELETE', `/v1/groups/${name}`);
-      return status === 204 || status === 404;
-    });
-  await daemon.request('DELETE', '/v1/tiers/guests');
+  await removeGroups(daemon);
   for (const { id } of (await daemon.call('GET', '/v1/volumes')).items)
     await daemon.call('DELETE', `/v1/volumes/${id}`);
   for (const { id } of await standing()) await daemon.request('DELETE', `/v1/standing-approvals/${id}`);

@@ -19,6 +19,11 @@ const tools = `ask() {
 act() { ask POST /actions "$1"; }
 `;
 
+export interface GroupWish {
+  readonly script: string;
+  readonly [field: string]: unknown;
+}
+
 export class GroupScene implements AsyncDisposable {
   readonly daemon: TestDaemon;
 
@@ -31,7 +36,7 @@ export class GroupScene implements AsyncDisposable {
   }
 
   /** With a chat of the same name, whose every message starts a run of the script. */
-  async group(name: string, tier: string, script: string, more: object = {}): Promise<Group> {
+  async group(name: string, tier: string, { script, ...more }: GroupWish): Promise<Group> {
     const command = ['/bin/sh', '-c', `${tools}${script}`];
     const group = await this.call<Group>('POST', '/v1/groups', {
       name,
@@ -71,10 +76,11 @@ export class GroupScene implements AsyncDisposable {
 
   /** Resolves when it is over, and its sandbox gone. */
   async ended(group: string, run: number | null): Promise<Run> {
-    return await waitFor(`the end of run ${run}`, async () => {
+    const over = async (): Promise<Run | undefined> => {
       const found = await this.run(group, run);
       return found !== undefined && found.finished_at !== null && found.sandbox === null ? found : undefined;
-    });
+    };
+    return await waitFor(`the end of run ${run}`, over, 60_000);
   }
 
   /** Says something, and resolves with what the run's command printed. */

@@ -11,8 +11,6 @@ import type { ModuleAnswer } from '@squash/contract/module';
 import { presets } from '@squash/contract/presets';
 import type { SandboxInfo } from '@squash/contract/sandbox';
 import type { SshKeyList } from '@squash/contract/ssh-keys';
-import type { Chat, Group } from '@squash/contract/groups';
-import type { Tier } from '@squash/contract/tiers';
 import type { SecretInfo } from '@squash/contract/secrets';
 import { globalFlags, parseArguments } from '../arguments.ts';
 import { Client, modulesPath, sandboxesPath, sandboxPath, sandboxRecordPath } from '../client/client.ts';
@@ -199,17 +197,9 @@ class WordSource {
       case 'owner':
         return (await this.#client.get<OwnerList>(ownersPath())).items.map((each) => ({ word: each.owner }));
       case 'tier':
-        return (await this.#client.get<All<Tier>>(tiersPath())).items.map(({ name }) => ({ word: name }));
       case 'group':
-        return (await this.#client.get<All<Group>>(groupsPath())).items.map(({ name, tier }) => ({
-          word: name,
-          about: tier,
-        }));
       case 'chat':
-        return (await this.#client.get<All<Chat>>(chatsPath())).items.map(({ name, group }) => ({
-          word: name,
-          about: group,
-        }));
+        return await this.#named(kind);
       case 'webhook':
         return (await this.#client.get<WebhookList>(webhooksPath())).items.map(({ id, url }) => ({
           word: id,
@@ -230,6 +220,12 @@ class WordSource {
       case 'text':
         return [];
     }
+  }
+
+  async #named(kind: 'tier' | 'group' | 'chat'): Promise<readonly Candidate[]> {
+    const path = { tier: tiersPath, group: groupsPath, chat: chatsPath }[kind]();
+    const { items } = await this.#client.get<All<{ readonly name: string }>>(path);
+    return items.map(({ name }) => ({ word: name }));
   }
 
   async #sandboxes(): Promise<readonly Candidate[]> {

@@ -116,7 +116,10 @@ export class GroupTable implements GroupRows {
   insertGroup({ body, createdMs, createdBy }: Omit<GroupRow, 'key' | 'volume'>): void {
     this.#run(
       'INSERT INTO groups (name, body, created_ms, created_by) VALUES (?, ?, ?, ?)',
-      ...[body.name, JSON.stringify(body), createdMs, createdBy],
+      body.name,
+      JSON.stringify(body),
+      createdMs,
+      createdBy,
     );
   }
 
@@ -186,14 +189,17 @@ export class GroupTable implements GroupRows {
     );
     this.#run(
       'DELETE FROM chat_out WHERE chat = ?1 AND key <= (SELECT key FROM chat_out WHERE chat = ?1 ORDER BY key DESC LIMIT 1 OFFSET ?2)',
-      ...[row.chat, groupLimits.outMessagesMax],
+      row.chat,
+      groupLimits.outMessagesMax,
     );
   }
 
   out(chat: string, after: number, limit: number): readonly OutRow[] {
     return this.#all(
       `SELECT ${outColumns} FROM chat_out WHERE chat = ? AND key > ? ORDER BY key LIMIT ?`,
-      ...[chat, after, limit],
+      chat,
+      after,
+      limit,
     ).map((row) => outSchema.parse(row));
   }
 
@@ -208,7 +214,8 @@ export class GroupTable implements GroupRows {
     this.#run(
       `DELETE FROM group_runs WHERE grp = ?1 AND state IN ('done', 'failed') AND sandbox IS NULL AND key <=
         (SELECT key FROM group_runs WHERE grp = ?1 ORDER BY key DESC LIMIT 1 OFFSET ?2)`,
-      ...[row.group, groupLimits.keptMax],
+      row.group,
+      groupLimits.keptMax,
     );
     return run;
   }
@@ -254,7 +261,8 @@ export class GroupTable implements GroupRows {
     this.#run(
       `DELETE FROM group_actions WHERE grp = ?1 AND state <> 'held' AND key <=
         (SELECT key FROM group_actions WHERE grp = ?1 ORDER BY key DESC LIMIT 1 OFFSET ?2)`,
-      ...[row.group, groupLimits.keptMax],
+      row.group,
+      groupLimits.keptMax,
     );
     return number;
   }
@@ -262,14 +270,20 @@ export class GroupTable implements GroupRows {
   putAction({ number, state, rule, reason, decidedMs }: ActionRow): void {
     this.#run(
       'UPDATE group_actions SET state = ?, rule = ?, reason = ?, decided_ms = ? WHERE key = ?',
-      ...[state, rule, reason, decidedMs, number],
+      state,
+      rule,
+      reason,
+      decidedMs,
+      number,
     );
   }
 
   actions({ state, group }: ActionFilter, limit: number): readonly ActionRow[] {
     return this.#actions(
       'WHERE (?1 IS NULL OR state = ?1) AND (?2 IS NULL OR grp = ?2) ORDER BY key DESC LIMIT ?3',
-      ...[state ?? null, group ?? null, limit],
+      state ?? null,
+      group ?? null,
+      limit,
     );
   }
 
