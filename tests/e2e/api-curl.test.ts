@@ -32,6 +32,8 @@ import { DockerRegistry } from '../support/docker-registry.ts';
 import { waitFor } from '../support/wait.ts';
 
 const token = 'token-of-the-curl-test';
+const sandboxes = '/cgi-bin/api/sandboxes';
+
 /** What the page prints, and what stands for it here: the port, and ids that the daemon makes up, which rows of `world` add. */
 const standsFor = new Map<string, string>();
 

@@ -111,6 +111,10 @@ function commandWords(words: readonly string[]): readonly Candidate[] {
   return [...candidates].map(([word, about]) => ({ word, about }));
 }
 
+function ofOwner({ id, name, owner }: Readonly<Record<'id' | 'name' | 'owner', string>>): Candidate {
+  return { word: id, about: `${name}, ${owner}` };
+}
+
 /** Asks the daemon for names. */
 class WordSource {
   readonly #client: Client;
@@ -159,9 +163,7 @@ class WordSource {
       case 'box':
         return await this.#boxes();
       case 'image':
-        return (await listAll<Image>(this.#client, imagesPath)).map(({ name }) => ({
-          word: name,
-        }));
+        return (await listAll<Image>(this.#client, imagesPath)).map(({ name }) => ({ word: name }));
       case 'module':
         return (await this.#client.get<readonly ModuleAnswer[]>(modulesPath)).map(({ name }) => ({
           word: name,
@@ -185,15 +187,9 @@ class WordSource {
           about: each.allowed_hosts.join(', '),
         }));
       case 'key':
-        return (await this.#client.get<KeyList>(keysPath())).items.map((each) => ({
-          word: each.id,
-          about: `${each.name}, ${each.owner}`,
-        }));
+        return (await this.#client.get<KeyList>(keysPath())).items.map(ofOwner);
       case 'sshKey':
-        return (await this.#client.get<SshKeyList>(sshKeysPath())).items.map((each) => ({
-          word: each.id,
-          about: `${each.name}, ${each.owner}`,
-        }));
+        return (await this.#client.get<SshKeyList>(sshKeysPath())).items.map(ofOwner);
       case 'owner':
         return (await this.#client.get<OwnerList>(ownersPath())).items.map((each) => ({ word: each.owner }));
       case 'tier':
