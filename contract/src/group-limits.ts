@@ -36,6 +36,8 @@ export const groupLimits = {
   heldMax: 32,
   /** Runs that start runs that start runs. */
   depthMax: 8,
+  /** Requests of one run, and how many at once after a pause: each costs the daemon a transaction. */
+  requestRate: { perS: 20, burst: 400 },
   /** Requests of agents: an action with its message, escaped. */
   requestBytesMax: 131_072,
   /** Connections of one run to its channel at once. */

@@ -57,13 +57,13 @@ export class Acts {
       if (row === undefined) throw new AppError('internal', `action ${number} is not stored`);
       return { kind: 'known', action: actionOf(row) };
     });
-    // Fields of its own for whatever the agent chose: no text of his can look like another decision.
+    const { group, run } = actor;
+    // All of the request is in its row: whatever an agent chose is no part of a line.
     const decided =
       asking.kind === 'known'
-        ? { state: asking.action.state, rule: asking.action.rule }
+        ? { number: asking.action.number, state: asking.action.state, rule: asking.action.rule }
         : { state: 'refused', rule: asking.rule };
-    const { group, run } = actor;
-    log.guest(group).info('group.action', { group, run, action: request.action, request, ...decided });
+    log.guest(`group:${group}`).info('group.action', { group, run, action: request.action, ...decided });
     return asking;
   }
 

@@ -8,6 +8,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { z } from 'zod';
+import { TokenBucket } from '@squash/base/token-bucket';
 import { AppError } from '@squash/contract/errors';
 import { actionRequestSchema } from '@squash/contract/actions';
 import { groupLimits } from '@squash/contract/group-limits';
@@ -37,6 +38,7 @@ export class Channel implements Disposable {
   readonly #options: ChannelOptions;
   readonly #server: Server;
   readonly #open = new Set<Duplex>();
+  readonly #rate = new TokenBucket(groupLimits.requestRate, performance.now());
 
   constructor(options: ChannelOptions) {
     this.#options = options;
@@ -81,6 +83,8 @@ export class Channel implements Disposable {
   }
 
   async #answer(request: IncomingMessage): Promise<Answer> {
+    if (!this.#rate.take(performance.now()))
+      return { status: 429, body: { error: 'rate', message: `Ask again in ${this.#rate.waitMs} ms` } };
     const { acts, views, actor } = this.#options;
     // Not as a URL: one may begin with a host, and climb.
     const [path = '', query] = (request.url ?? '').split('?', 2);
